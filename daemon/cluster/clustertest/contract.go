@@ -1,0 +1,379 @@
+// Package clustertest has what tests of clusters need: what every Coordinator must do.
+package clustertest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/hpad/hpad/daemon/cluster"
+	"github.com/hpad/hpad/daemon/state"
+)
+
+// TTL is the lease of the contract's sessions.
+const TTL = 2 * time.Second
+
+// Run tests a Coordinator. Connect returns one more connection to the same store, which
+// holds nothing when the first one is made, and cut, if it is not nil, keeps all that
+// connection's calls from arriving from then on.
+func Run(t *testing.T, connect func(t *testing.T) (c cluster.Coordinator, cut func())) {
+	for name, test := range map[string]func(t *testing.T, connect func() (cluster.Coordinator, func())){
+		"members": members, "terms": terms, "records": records, "fence": fence, "expiry": expiry,
+		"configurations": configurations, "one owner": oneOwner, "many": many, "leave": leave,
+	} {
+		t.Run(name, func(t *testing.T) {
+			test(t, func() (cluster.Coordinator, func()) { return connect(t) })
+		})
+	}
+}
+
+// names are those of a test, which share a store with those of others.
+func names(t *testing.T) (member func(string) cluster.Member, shard string) {
+	return func(name string) cluster.Member {
+		return cluster.Member{Name: name + "." + t.Name(), Address: "https://127.0.0.1:4720", Shards: map[string]string{t.Name(): "1"}}
+	}, t.Name()
+}
+
+func join(t *testing.T, c cluster.Coordinator, member cluster.Member) cluster.Session {
+	t.Helper()
+	s, err := c.Join(t.Context(), member, TTL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), TTL)
+		defer cancel()
+		_ = s.Leave(ctx) // where it is not over
+	})
+	return s
+}
+
+func acquire(t *testing.T, s cluster.Session, shard string) cluster.Term {
+	t.Helper()
+	term, err := s.Acquire(t.Context(), shard, "1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return term
+}
+
+func view(t *testing.T, c cluster.Coordinator) cluster.View {
+	t.Helper()
+	v, err := c.View(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+func load(t *testing.T, term cluster.Term) map[string]string {
+	t.Helper()
+	found := map[string]string{}
+	err := term.Load(t.Context(), func(key string, value []byte) error {
+		if _, twice := found[key]; twice {
+			return fmt.Errorf("key %q comes twice", key)
+		}
+		found[key] = string(value)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+func write(t *testing.T, term cluster.Term, values map[string][]byte) {
+	t.Helper()
+	if err := term.Write(t.Context(), values); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// eventually waits until something is so, for a few leases.
+func eventually(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(5 * TTL); !is(); time.Sleep(TTL / 40) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%s: not within %s", what, 5*TTL)
+		}
+	}
+}
+
+func members(t *testing.T, connect func() (cluster.Coordinator, func())) {
+	member, _ := names(t)
+	c, _ := connect()
+	other, _ := connect()
+	s := join(t, c, member("a"))
+	if _, err := other.Join(t.Context(), member("a"), TTL); !errors.Is(err, cluster.ErrTaken) {
+		t.Errorf("a second member of the name: %v, want %v", err, cluster.ErrTaken)
+	}
+	if diff := cmp.Diff(member("a"), view(t, other).Members[member("a").Name]); diff != "" {
+		t.Errorf("the other member sees:\n%s", diff)
+	}
+	changed := member("a")
+	changed.Shards = map[string]string{"x": "2"}
+	if err := s.Update(t.Context(), changed); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(changed, view(t, other).Members[changed.Name]); diff != "" {
+		t.Errorf("after an update the other member sees:\n%s", diff)
+	}
+	time.Sleep(TTL + TTL/2) // which is kept alive meanwhile
+	if left := time.Until(s.Expires()); left <= 0 || left > TTL {
+		t.Errorf("the session expires in %s, want within %s", left, TTL)
+	}
+	if _, is := view(t, other).Members[changed.Name]; !is {
+		t.Error("a member that keeps itself alive is gone")
+	}
+}
+
+func terms(t *testing.T, connect func() (cluster.Coordinator, func())) {
+	member, shard := names(t)
+	c, _ := connect()
+	a, b := join(t, c, member("a")), join(t, c, member("b"))
+	for number := uint64(1); number <= 4; number++ {
+		owner, other, name := a, b, member("a").Name
+		if number%2 == 0 {
+			owner, other, name = b, a, member("b").Name
+		}
+		term := acquire(t, owner, shard)
+		if _, err := other.Acquire(t.Context(), shard, "1"); !errors.Is(err, cluster.ErrTaken) {
+			t.Errorf("somebody else's acquire: %v, want %v", err, cluster.ErrTaken)
+		}
+		again := acquire(t, owner, shard)
+		if term.Number() != number || again.Number() != number {
+			t.Errorf("the term has number %d, and acquired again %d, want %d", term.Number(), again.Number(), number)
+		}
+		want := cluster.Ownership{Owner: name, Last: name, Term: number, Configuration: "1"}
+		if diff := cmp.Diff(want, view(t, c).Shards[shard]); diff != "" {
+			t.Errorf("the shard (-want +got):\n%s", diff)
+		}
+		write(t, again, map[string][]byte{"a": {byte(number)}})
+		for range 2 { // a second time is no error
+			if err := term.Release(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want.Owner = ""
+		if diff := cmp.Diff(want, view(t, c).Shards[shard]); diff != "" {
+			t.Errorf("the shard after its release (-want +got):\n%s", diff)
+		}
+	}
+}
+
+func records(t *testing.T, connect func() (cluster.Coordinator, func())) {
+	member, shard := names(t)
+	c, _ := connect()
+	s := join(t, c, member("a"))
+	term := acquire(t, s, shard)
+	neighbour := acquire(t, s, shard+"2") // whose name begins alike
+	write(t, neighbour, map[string][]byte{"autoscalers/a": []byte("neighbour")})
+	write(t, term, map[string][]byte{"autoscalers/a": []byte("1"), "fleets/x/a/b c\n": {0, 0xff}, "gone": []byte("1")})
+	write(t, term, map[string][]byte{"autoscalers/a": []byte("2"), "gone": nil, "never there": nil})
+	write(t, term, nil)
+	want := map[string]string{"autoscalers/a": "2", "fleets/x/a/b c\n": "\x00\xff"}
+	if got := load(t, term); !maps.Equal(got, want) {
+		t.Errorf("records %q, want %q", got, want)
+	}
+	stop := errors.New("enough")
+	if err := term.Load(t.Context(), func(string, []byte) error { return stop }); !errors.Is(err, stop) {
+		t.Errorf("Load answers %v, want the caller's error", err)
+	}
+}
+
+func fence(t *testing.T, connect func() (cluster.Coordinator, func())) {
+	member, shard := names(t)
+	c, _ := connect()
+	a, b := join(t, c, member("a")), join(t, c, member("b"))
+	before := acquire(t, a, shard)
+	write(t, before, map[string][]byte{"a": []byte("1"), "b": []byte("1")})
+	if err := before.Release(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	refused := func(when string) {
+		t.Helper()
+		if err := before.Write(t.Context(), map[string][]byte{"a": []byte("2"), "b": nil}); !errors.Is(err, state.ErrFenced) {
+			t.Errorf("a write %s: %v, want %v", when, err, state.ErrFenced)
+		}
+		if err := before.Configure(t.Context(), "9"); !errors.Is(err, state.ErrFenced) {
+			t.Errorf("a configuration %s: %v, want %v", when, err, state.ErrFenced)
+		}
+	}
+	refused("after the release")
+	term := acquire(t, b, shard)
+	refused("in another member's term")
+	if err := before.Release(t.Context()); err != nil {
+		t.Error(err)
+	}
+	write(t, term, map[string][]byte{"c": []byte("1")})
+	if err := term.Release(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	own := acquire(t, a, shard)
+	refused("in a later term of the same member")
+	want := map[string]string{"a": "1", "b": "1", "c": "1"}
+	if got := load(t, own); !maps.Equal(got, want) {
+		t.Errorf("records %q, want %q", got, want)
+	}
+	if got := view(t, c).Shards[shard]; got.Term != 3 || got.Configuration != "1" {
+		t.Errorf("the shard is %+v", got)
+	}
+}
+
+func expiry(t *testing.T, connect func() (cluster.Coordinator, func())) {
+	member, shard := names(t)
+	c, cut := connect()
+	if cut == nil {
+		t.Fatal("the connection cannot be cut")
+	}
+	other, _ := connect()
+	a := join(t, c, member("a"))
+	term := acquire(t, a, shard)
+	write(t, term, map[string][]byte{"a": []byte("1")})
+	b := join(t, other, member("b"))
+	cut()
+	expires := a.Expires()
+	if _, err := c.View(within(t, TTL/4)); err == nil {
+		t.Error("a connection that was cut answers")
+	}
+	var next cluster.Term
+	eventually(t, "take over", func() bool {
+		taken, err := b.Acquire(t.Context(), shard, "1")
+		if err == nil {
+			next = taken
+		}
+		return err == nil
+	})
+	if early := time.Until(a.Expires()); early > 0 {
+		t.Errorf("another member owns the shard %s before the lease expires", early)
+	}
+	if a.Expires().After(expires) {
+		t.Error("a lease that cannot be renewed moved on")
+	}
+	if next.Number() != 2 || load(t, next)["a"] != "1" {
+		t.Errorf("term %d with %q", next.Number(), load(t, next))
+	}
+	if err := term.Write(within(t, TTL/4), map[string][]byte{"a": []byte("2")}); err == nil {
+		t.Error("a connection that was cut writes")
+	}
+	if _, is := view(t, other).Members[member("a").Name]; is {
+		t.Error("a member without a lease is there")
+	}
+}
+
+func within(t *testing.T, d time.Duration) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func configurations(t *testing.T, connect func() (cluster.Coordinator, func())) {
+	member, shard := names(t)
+	c, _ := connect()
+	a, b := join(t, c, member("a")), join(t, c, member("b"))
+	term := acquire(t, a, shard)
+	if err := term.Configure(t.Context(), "2"); err != nil {
+		t.Fatal(err)
+	}
+	if got := view(t, c).Shards[shard]; got.Configuration != "2" || got.Owner != member("a").Name || got.Term != 1 {
+		t.Errorf("the shard is %+v after a reload", got)
+	}
+	if err := term.Release(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Acquire(t.Context(), shard, "1"); !errors.Is(err, cluster.ErrOtherwise) {
+		t.Errorf("under another configuration: %v, want %v", err, cluster.ErrOtherwise)
+	}
+	if err := c.Configure(t.Context(), shard, "1"); err != nil {
+		t.Fatal(err)
+	}
+	term = acquire(t, b, shard)
+	if err := c.Configure(t.Context(), shard, "3"); err != nil { // while it is owned
+		t.Fatal(err)
+	}
+	write(t, term, map[string][]byte{"a": []byte("1")})
+	if got := view(t, c).Shards[shard]; got.Configuration != "3" || got.Owner != member("b").Name || got.Term != 2 {
+		t.Errorf("the shard is %+v after it was adopted", got)
+	}
+}
+
+func oneOwner(t *testing.T, connect func() (cluster.Coordinator, func())) {
+	member, shard := names(t)
+	const count = 5
+	var all sync.WaitGroup
+	won := make(chan cluster.Term, count)
+	for i := range count {
+		c, _ := connect()
+		s := join(t, c, member(fmt.Sprint("m", i)))
+		all.Go(func() {
+			switch term, err := s.Acquire(t.Context(), shard, "1"); {
+			case err == nil:
+				won <- term
+			case !errors.Is(err, cluster.ErrTaken):
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if len(won) != 1 {
+		t.Errorf("%d members own the shard, want 1", len(won))
+	}
+}
+
+func many(t *testing.T, connect func() (cluster.Coordinator, func())) {
+	member, shard := names(t)
+	c, _ := connect()
+	s := join(t, c, member("a"))
+	term := acquire(t, s, shard)
+	const count, size = 5000, 1300 // as large as a record of an autoscaler
+	values, want := map[string][]byte{}, map[string]string{}
+	for i := range count {
+		key := fmt.Sprintf("autoscalers/checkout-%04d", i)
+		values[key] = fmt.Appendf(make([]byte, 0, size), "%0*d", size, i)
+		want[key] = string(values[key])
+	}
+	write(t, term, values)
+	if got := load(t, term); !maps.Equal(got, want) {
+		t.Errorf("%d records, or others, want %d", len(got), len(want))
+	}
+	for key := range values {
+		values[key] = nil
+	}
+	write(t, term, values)
+	if got := load(t, term); len(got) > 0 {
+		t.Errorf("%d records are left", len(got))
+	}
+}
+
+func leave(t *testing.T, connect func() (cluster.Coordinator, func())) {
+	member, shard := names(t)
+	c, _ := connect()
+	a := join(t, c, member("a"))
+	term := acquire(t, a, shard)
+	for range 2 {
+		if err := a.Leave(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	select {
+	case <-a.Ended():
+	case <-time.After(TTL):
+		t.Error("a session that was left has not ended")
+	}
+	if err := term.Write(t.Context(), map[string][]byte{"a": []byte("1")}); !errors.Is(err, state.ErrFenced) {
+		t.Errorf("a write after leaving: %v, want %v", err, state.ErrFenced)
+	}
+	if _, err := a.Acquire(t.Context(), shard, "1"); err == nil {
+		t.Error("a member that left acquires a shard")
+	}
+	again := join(t, c, member("a"))
+	if got := acquire(t, again, shard); got.Number() != 2 {
+		t.Errorf("the next term has number %d, want 2", got.Number())
+	}
+}

@@ -1,0 +1,497 @@
+// Package etcd has the members of a cluster share what they know through etcd.
+//
+// Below /hpad/CLUSTER/ are:
+//
+//	members/NAME          who is a member, under the member's lease
+//	owners/SHARD          who owns a shard, under the owner's lease
+//	shards/SHARD          the last owner, the number of its term, and the configuration
+//	records/SHARD/KEY     the shard's state
+//
+// The revision at which owners/SHARD was created is the term's: every write of the shard
+// is a transaction that compares it.
+package etcd
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+
+	"github.com/hpad/hpad/daemon/cluster"
+	"github.com/hpad/hpad/daemon/state"
+)
+
+const (
+	// A transaction has at most so many operations and bytes: etcd allows 128 and 1.5 MiB
+	// unless it is told otherwise.
+	maxOps   = 100
+	maxBytes = 1 << 20
+	// pageSize is how many records are read at once.
+	pageSize = 500
+	// dialTimeout and keepAlive bound how long a connection that went silent is believed.
+	dialTimeout = 5 * time.Second
+	keepAlive   = 5 * time.Second
+)
+
+// Options are how etcd is reached.
+type Options struct {
+	// Cluster is the name that all members have in common.
+	Cluster string
+	// Endpoints are the addresses of the servers, as "https://10.0.0.1:2379".
+	Endpoints []string
+	// TLS applies to https; nil means the system's authorities.
+	TLS *tls.Config
+	// Username and the password in PasswordFile are who hpad is; empty means that the
+	// certificate says, or that nobody asks.
+	Username, PasswordFile string
+}
+
+// Coordinator is a [cluster.Coordinator].
+type Coordinator struct {
+	options Options
+	prefix  string
+
+	mu     sync.Mutex
+	client *clientv3.Client
+}
+
+var _ cluster.Coordinator = (*Coordinator)(nil)
+
+// New returns a Coordinator, which connects when it is first asked.
+func New(options Options) *Coordinator {
+	return &Coordinator{options: options, prefix: "/hpad/" + options.Cluster + "/"}
+}
+
+// connected returns the client. With a username it is etcd that makes one, which may fail.
+func (c *Coordinator) connected() (*clientv3.Client, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.client != nil {
+		return c.client, nil
+	}
+	config := clientv3.Config{
+		Endpoints: c.options.Endpoints, TLS: c.options.TLS, Username: c.options.Username, Logger: zap.NewNop(),
+		DialTimeout: dialTimeout, DialKeepAliveTime: keepAlive, DialKeepAliveTimeout: keepAlive, PermitWithoutStream: true,
+	}
+	if c.options.PasswordFile != "" {
+		password, err := os.ReadFile(c.options.PasswordFile)
+		if err != nil {
+			return nil, fmt.Errorf("read the password for etcd: %w", err)
+		}
+		config.Password = strings.TrimRight(string(password), "\r\n")
+	}
+	client, err := clientv3.New(config)
+	if err != nil {
+		return nil, c.explained(err)
+	}
+	c.client = client
+	return client, nil
+}
+
+// Close lets go of connections.
+func (c *Coordinator) Close() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.client == nil {
+		return nil
+	}
+	return c.client.Close()
+}
+
+// explained names the servers, and the remedy where it is known.
+func (c *Coordinator) explained(err error) error {
+	remedy := ""
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		remedy = ": no answer in time; are most of its servers up, and reached from here?"
+	case errors.Is(err, rpctypes.ErrNoSpace):
+		remedy = `: its quota is used up; compact and defragment it, then "etcdctl alarm disarm", and have it compact by itself (--auto-compaction-retention=1h)`
+	case errors.Is(err, rpctypes.ErrRequestTooLarge):
+		remedy = "; raise its --max-request-bytes"
+	case errors.Is(err, rpctypes.ErrAuthFailed), errors.Is(err, rpctypes.ErrUserEmpty), errors.Is(err, rpctypes.ErrPermissionDenied):
+		remedy = "; ha.etcd.username needs to read and write all below " + c.prefix
+	}
+	return fmt.Errorf("etcd at %s: %w%s", strings.Join(c.options.Endpoints, ", "), err, remedy)
+}
+
+// txn commits a transaction: changes, as long as all conditions hold.
+func (c *Coordinator) txn(ctx context.Context, conditions []clientv3.Cmp, changes ...clientv3.Op) (*clientv3.TxnResponse, error) {
+	client, err := c.connected()
+	if err != nil {
+		return nil, err
+	}
+	answer, err := client.Txn(ctx).If(conditions...).Then(changes...).Commit()
+	if err != nil {
+		return nil, c.explained(err)
+	}
+	return answer, nil
+}
+
+func (c *Coordinator) memberKey(name string) string { return c.prefix + "members/" + name }
+func (c *Coordinator) ownerKey(shard string) string { return c.prefix + "owners/" + shard }
+func (c *Coordinator) shardKey(shard string) string { return c.prefix + "shards/" + shard }
+func (c *Coordinator) recordsKey(shard string) string {
+	return c.prefix + "records/" + shard + "/"
+}
+
+// shardRecord is the value of shards/SHARD.
+type shardRecord struct {
+	Last          string `json:"last"`
+	Term          uint64 `json:"term"`
+	Configuration string `json:"configuration"`
+}
+
+// encoded returns a value as JSON; those of this package always can be.
+func encoded(value any) string {
+	text, err := json.Marshal(value)
+	if err != nil {
+		panic(err)
+	}
+	return string(text)
+}
+
+// decode reads a value, and names the key of one that cannot be.
+func decode(kv *mvccpb.KeyValue, value any) error {
+	if err := json.Unmarshal(kv.Value, value); err != nil {
+		return fmt.Errorf("the value of %q in etcd is not hpad's: %w", kv.Key, err)
+	}
+	return nil
+}
+
+// View is as [cluster.Coordinator] has it.
+func (c *Coordinator) View(ctx context.Context) (cluster.View, error) {
+	view := cluster.View{Members: map[string]cluster.Member{}, Shards: map[string]cluster.Ownership{}}
+	answer, err := c.txn(ctx, nil,
+		clientv3.OpGet(c.memberKey(""), clientv3.WithPrefix()),
+		clientv3.OpGet(c.shardKey(""), clientv3.WithPrefix()),
+		clientv3.OpGet(c.ownerKey(""), clientv3.WithPrefix()),
+	)
+	if err != nil {
+		return view, err
+	}
+	for _, kv := range answer.Responses[0].GetResponseRange().Kvs {
+		var member cluster.Member
+		if err := decode(kv, &member); err != nil {
+			return view, err
+		}
+		view.Members[member.Name] = member
+	}
+	for _, kv := range answer.Responses[1].GetResponseRange().Kvs {
+		var record shardRecord
+		if err := decode(kv, &record); err != nil {
+			return view, err
+		}
+		view.Shards[strings.TrimPrefix(string(kv.Key), c.shardKey(""))] = cluster.Ownership{
+			Last: record.Last, Term: record.Term, Configuration: record.Configuration,
+		}
+	}
+	for _, kv := range answer.Responses[2].GetResponseRange().Kvs {
+		shard := strings.TrimPrefix(string(kv.Key), c.ownerKey(""))
+		ownership := view.Shards[shard]
+		ownership.Owner = string(kv.Value)
+		view.Shards[shard] = ownership
+	}
+	return view, nil
+}
+
+// shard reads who owns a shard, nil where nobody does, and its record with the revision
+// that this was changed at; 0 where there is none.
+func (c *Coordinator) shard(ctx context.Context, shard string) (owner *mvccpb.KeyValue, record shardRecord, changed int64, err error) {
+	answer, err := c.txn(ctx, nil, clientv3.OpGet(c.ownerKey(shard)), clientv3.OpGet(c.shardKey(shard)))
+	if err != nil {
+		return nil, record, 0, err
+	}
+	for _, kv := range answer.Responses[0].GetResponseRange().Kvs {
+		owner = kv
+	}
+	for _, kv := range answer.Responses[1].GetResponseRange().Kvs {
+		changed = kv.ModRevision
+		if err := decode(kv, &record); err != nil {
+			return nil, record, 0, err
+		}
+	}
+	return owner, record, changed, nil
+}
+
+// Configure is as [cluster.Coordinator] has it.
+func (c *Coordinator) Configure(ctx context.Context, shard, configuration string) error {
+	for {
+		_, record, changed, err := c.shard(ctx, shard)
+		if err != nil {
+			return err
+		}
+		record.Configuration = configuration
+		answer, err := c.txn(ctx, []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(c.shardKey(shard)), "=", changed)},
+			clientv3.OpPut(c.shardKey(shard), encoded(record)))
+		if err != nil || answer.Succeeded {
+			return err
+		}
+	}
+}
+
+// Join is as [cluster.Coordinator] has it.
+func (c *Coordinator) Join(ctx context.Context, member cluster.Member, ttl time.Duration) (cluster.Session, error) {
+	client, err := c.connected()
+	if err != nil {
+		return nil, err
+	}
+	sent := time.Now()
+	lease, err := client.Grant(ctx, int64(ttl/time.Second))
+	if err != nil {
+		return nil, c.explained(err)
+	}
+	key := c.memberKey(member.Name)
+	answer, err := c.txn(ctx, []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(key), "=", 0)},
+		clientv3.OpPut(key, encoded(member), clientv3.WithLease(lease.ID)))
+	if err == nil && !answer.Succeeded {
+		err = cluster.ErrTaken
+	}
+	if err != nil {
+		revoke, cancel := context.WithTimeout(context.WithoutCancel(ctx), dialTimeout)
+		defer cancel()
+		_, _ = client.Revoke(revoke, lease.ID) // or it ends by itself
+		return nil, err
+	}
+	s := &session{
+		Coordinator: c, client: client, name: member.Name, lease: lease.ID, created: answer.Header.Revision,
+		ttl: time.Duration(lease.TTL) * time.Second, ended: make(chan struct{}), left: make(chan struct{}),
+	}
+	s.expires = sent.Add(s.ttl)
+	go s.renew()
+	return s, nil
+}
+
+// session is a [cluster.Session].
+type session struct {
+	*Coordinator
+	client *clientv3.Client
+	name   string
+	lease  clientv3.LeaseID
+	// created is the revision at which the member's key was.
+	created int64
+	ttl     time.Duration
+	// left is closed by Leave.
+	left chan struct{}
+
+	mu      sync.Mutex
+	expires time.Time
+	over    bool
+	ended   chan struct{}
+}
+
+// Expires is as [cluster.Session] has it.
+func (s *session) Expires() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.expires
+}
+
+// Ended is as [cluster.Session] has it.
+func (s *session) Ended() <-chan struct{} { return s.ended }
+
+// end says that the session is over.
+func (s *session) end() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.over {
+		s.over = true
+		close(s.ended)
+	}
+}
+
+// The lease is renewed each third of its time, and where that fails each tenth.
+const (
+	renewShare = 3
+	retryShare = 10
+)
+
+// renew keeps the lease alive until it has ended.
+func (s *session) renew() {
+	next := time.NewTimer(s.ttl / renewShare)
+	defer next.Stop()
+	for {
+		select {
+		case <-s.ended:
+			return
+		case <-s.left:
+			return
+		case <-next.C:
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), s.ttl/renewShare)
+		sent := time.Now()
+		answer, err := s.client.KeepAliveOnce(ctx, s.lease)
+		cancel()
+		switch {
+		case errors.Is(err, rpctypes.ErrLeaseNotFound), err == nil && answer.TTL <= 0:
+			s.end()
+			return
+		case err != nil:
+			next.Reset(s.ttl / retryShare)
+		default:
+			s.mu.Lock()
+			s.expires = sent.Add(time.Duration(answer.TTL) * time.Second)
+			s.mu.Unlock()
+			next.Reset(s.ttl / renewShare)
+		}
+	}
+}
+
+// isMember is the condition that the session is not over.
+func (s *session) isMember() clientv3.Cmp {
+	return clientv3.Compare(clientv3.CreateRevision(s.memberKey(s.name)), "=", s.created)
+}
+
+var errSessionOver = errors.New("the member's lease is over")
+
+// Update is as [cluster.Session] has it.
+func (s *session) Update(ctx context.Context, member cluster.Member) error {
+	answer, err := s.txn(ctx, []clientv3.Cmp{s.isMember()}, clientv3.OpPut(s.memberKey(s.name), encoded(member), clientv3.WithLease(s.lease)))
+	if err == nil && !answer.Succeeded {
+		s.end()
+		err = errSessionOver
+	}
+	return err
+}
+
+// Acquire is as [cluster.Session] has it.
+func (s *session) Acquire(ctx context.Context, shard, configuration string) (cluster.Term, error) {
+	owner, record, changed, err := s.shard(ctx, shard)
+	switch {
+	case err != nil:
+		return nil, err
+	case owner != nil && clientv3.LeaseID(owner.Lease) == s.lease:
+		return &term{session: s, shard: shard, number: record.Term, created: owner.CreateRevision}, nil
+	case owner != nil:
+		return nil, fmt.Errorf("fleet %q is %s's: %w", shard, owner.Value, cluster.ErrTaken)
+	case record.Configuration != "" && record.Configuration != configuration:
+		return nil, fmt.Errorf("fleet %q: %w", shard, cluster.ErrOtherwise)
+	}
+	next := shardRecord{Last: s.name, Term: record.Term + 1, Configuration: configuration}
+	answer, err := s.txn(ctx, []clientv3.Cmp{
+		s.isMember(),
+		clientv3.Compare(clientv3.CreateRevision(s.ownerKey(shard)), "=", 0),
+		clientv3.Compare(clientv3.ModRevision(s.shardKey(shard)), "=", changed),
+	},
+		clientv3.OpPut(s.ownerKey(shard), s.name, clientv3.WithLease(s.lease)),
+		clientv3.OpPut(s.shardKey(shard), encoded(next)),
+	)
+	switch {
+	case err != nil:
+		return nil, err
+	case !answer.Succeeded:
+		return nil, fmt.Errorf("fleet %q changed meanwhile: %w", shard, cluster.ErrTaken)
+	}
+	return &term{session: s, shard: shard, number: next.Term, created: answer.Header.Revision}, nil
+}
+
+// Leave is as [cluster.Session] has it.
+func (s *session) Leave(ctx context.Context) error {
+	s.mu.Lock()
+	left := s.over
+	s.mu.Unlock()
+	if left {
+		return nil
+	}
+	close(s.left)
+	_, err := s.client.Revoke(ctx, s.lease)
+	s.end()
+	if err != nil && !errors.Is(err, rpctypes.ErrLeaseNotFound) {
+		return s.explained(err)
+	}
+	return nil
+}
+
+// term is a [cluster.Term].
+type term struct {
+	*session
+	shard  string
+	number uint64
+	// created is the revision at which the owner's key was.
+	created int64
+}
+
+// Number is as [cluster.Term] has it.
+func (t *term) Number() uint64 { return t.number }
+
+// fenced commits changes as long as the term is not over.
+func (t *term) fenced(ctx context.Context, changes ...clientv3.Op) error {
+	answer, err := t.txn(ctx, []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(t.ownerKey(t.shard)), "=", t.created)}, changes...)
+	if err == nil && !answer.Succeeded {
+		return fmt.Errorf("term %d of fleet %q is over: %w", t.number, t.shard, state.ErrFenced)
+	}
+	return err
+}
+
+// Load is as [state.Records] has it.
+func (t *term) Load(ctx context.Context, keep func(key string, value []byte) error) error {
+	prefix := t.recordsKey(t.shard)
+	end, from, revision := clientv3.GetPrefixRangeEnd(prefix), prefix, int64(0)
+	for {
+		page, err := t.client.Get(ctx, from, clientv3.WithRange(end), clientv3.WithLimit(pageSize), clientv3.WithRev(revision))
+		if err != nil {
+			return t.explained(err)
+		}
+		for _, kv := range page.Kvs {
+			if err := keep(strings.TrimPrefix(string(kv.Key), prefix), kv.Value); err != nil {
+				return err
+			}
+		}
+		if !page.More || len(page.Kvs) == 0 {
+			return nil
+		}
+		from, revision = string(page.Kvs[len(page.Kvs)-1].Key)+"\x00", page.Header.Revision
+	}
+}
+
+// Write is as [state.Records] has it.
+func (t *term) Write(ctx context.Context, values map[string][]byte) error {
+	prefix := t.recordsKey(t.shard)
+	var changes []clientv3.Op
+	size := 0
+	flush := func() error {
+		if len(changes) == 0 {
+			return nil
+		}
+		err := t.fenced(ctx, changes...)
+		changes, size = nil, 0
+		return err
+	}
+	for key, value := range values {
+		if length := len(prefix) + len(key) + len(value); len(changes) == maxOps || size+length > maxBytes {
+			if err := flush(); err != nil {
+				return err
+			}
+		}
+		size += len(prefix) + len(key) + len(value)
+		if value == nil {
+			changes = append(changes, clientv3.OpDelete(prefix+key))
+		} else {
+			changes = append(changes, clientv3.OpPut(prefix+key, string(value)))
+		}
+	}
+	return flush()
+}
+
+// Configure is as [cluster.Term] has it.
+func (t *term) Configure(ctx context.Context, configuration string) error {
+	return t.fenced(ctx, clientv3.OpPut(t.shardKey(t.shard), encoded(shardRecord{Last: t.name, Term: t.number, Configuration: configuration})))
+}
+
+// Release is as [cluster.Term] has it.
+func (t *term) Release(ctx context.Context) error {
+	err := t.fenced(ctx, clientv3.OpDelete(t.ownerKey(t.shard)))
+	if errors.Is(err, state.ErrFenced) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,39 @@
+// Package etcd tests clusters of hpads whose store is etcd, on real servers.
+package etcd
+
+import (
+	"testing"
+
+	"github.com/hpad/hpad/daemon/cluster"
+	"github.com/hpad/hpad/daemon/cluster/clustertest"
+	"github.com/hpad/hpad/daemon/cluster/etcd"
+	"github.com/hpad/hpad/test/etcd/etcdtest"
+)
+
+// TestContract is what every store of a cluster does.
+func TestContract(t *testing.T) {
+	for name, servers := range map[string]int{"one server": 1, "three servers": 3} {
+		t.Run(name, func(t *testing.T) {
+			store := etcdtest.Start(t, servers)
+			clustertest.Run(t, func(t *testing.T) (cluster.Coordinator, func()) {
+				var relays []*etcdtest.Relay
+				var endpoints []string
+				for _, endpoint := range store.Endpoints {
+					relay := etcdtest.NewRelay(t, endpoint)
+					relays, endpoints = append(relays, relay), append(endpoints, relay.URL)
+				}
+				c := etcd.New(etcd.Options{Cluster: "test", Endpoints: endpoints})
+				t.Cleanup(func() {
+					if err := c.Close(); err != nil {
+						t.Error(err)
+					}
+				})
+				return c, func() {
+					for _, relay := range relays {
+						relay.Drop(true, true)
+					}
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,197 @@
+// Package etcdtest runs real servers of etcd for tests.
+package etcdtest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+
+	"github.com/hpad/hpad/test/internal/child"
+	"github.com/hpad/hpad/test/internal/installed"
+)
+
+const (
+	startTimeout = time.Minute
+	stopTimeout  = 20 * time.Second
+	pollInterval = 50 * time.Millisecond
+)
+
+// Cluster is some servers that live as long as their test. Its methods are for the test's
+// own goroutine.
+type Cluster struct {
+	// Endpoints are the servers' addresses, as "http://127.0.0.1:41234".
+	Endpoints []string
+
+	t       testing.TB
+	binary  string
+	dir     string
+	peers   []string
+	args    []string
+	servers []*child.Process
+}
+
+// Start runs so many servers, Debian's or whichever etcd is on the PATH, and returns once
+// they answer. Args are added to their command lines. Without a binary the test is
+// skipped, and fails where CI=true.
+func Start(t testing.TB, servers int, args ...string) *Cluster {
+	t.Helper()
+	binary, err := exec.LookPath("etcd")
+	if err != nil {
+		installed.Absent(t, "there is no etcd; test/install/etcd.sh installs it")
+	}
+	c := &Cluster{t: t, binary: binary, dir: t.TempDir(), args: args, servers: make([]*child.Process, servers)}
+	t.Cleanup(c.stop)
+	for range servers {
+		c.Endpoints = append(c.Endpoints, "http://"+freeAddress(t))
+		c.peers = append(c.peers, "http://"+freeAddress(t))
+	}
+	for i := range servers {
+		c.launch(i)
+	}
+	for i := range servers {
+		c.await(i)
+	}
+	return c
+}
+
+func freeAddress(t testing.TB) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = listener.Close() }()
+	return listener.Addr().String()
+}
+
+func (c *Cluster) name(i int) string { return fmt.Sprint("etcd", i) }
+
+func (c *Cluster) log(i int) string { return filepath.Join(c.dir, c.name(i)+".log") }
+
+// launch begins a server, with the data it had.
+func (c *Cluster) launch(i int) {
+	c.t.Helper()
+	var initial []string
+	for j, peer := range c.peers {
+		initial = append(initial, c.name(j)+"="+peer)
+	}
+	command := exec.Command(c.binary, append([]string{
+		"--name", c.name(i), "--data-dir", filepath.Join(c.dir, c.name(i)),
+		"--listen-client-urls", c.Endpoints[i], "--advertise-client-urls", c.Endpoints[i],
+		"--listen-peer-urls", c.peers[i], "--initial-advertise-peer-urls", c.peers[i], "--initial-cluster", strings.Join(initial, ","),
+		"--heartbeat-interval", "50", "--election-timeout", "500",
+	}, c.args...)...)
+	output, err := os.OpenFile(c.log(i), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	defer func() { _ = output.Close() }()
+	command.Stdout, command.Stderr = output, output
+	if c.servers[i], err = child.Start(command); err != nil {
+		c.t.Fatalf("start etcd: %v", err)
+	}
+}
+
+// await returns once a server answers what takes a quorum.
+func (c *Cluster) await(i int) {
+	c.t.Helper()
+	client := c.Client(i)
+	deadline := time.Now().Add(startTimeout)
+	for {
+		ctx, cancel := context.WithTimeout(c.t.Context(), time.Second)
+		_, err := client.Get(ctx, "/")
+		cancel()
+		if err == nil {
+			return
+		}
+		if c.servers[i].Ended() || time.Now().After(deadline) {
+			text, _ := os.ReadFile(c.log(i))
+			c.t.Fatalf("etcd does not answer: %v\n%s", err, bytes.TrimSpace(text))
+		}
+		time.Sleep(pollInterval)
+	}
+}
+
+// Client returns a client of one server.
+func (c *Cluster) Client(i int) *clientv3.Client {
+	c.t.Helper()
+	client, err := clientv3.New(clientv3.Config{Endpoints: []string{c.Endpoints[i]}, Logger: zap.NewNop(), DialTimeout: startTimeout})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.t.Cleanup(func() { _ = client.Close() })
+	return client
+}
+
+// Leader returns which server leads.
+func (c *Cluster) Leader() int {
+	c.t.Helper()
+	for i := range c.servers {
+		if c.servers[i] == nil || c.servers[i].Ended() {
+			continue
+		}
+		ctx, cancel := context.WithTimeout(c.t.Context(), time.Second)
+		status, err := c.Client(i).Status(ctx, c.Endpoints[i])
+		cancel()
+		if err == nil && status.Header.MemberId == status.Leader {
+			return i
+		}
+	}
+	c.t.Fatal("no server of etcd leads")
+	return 0
+}
+
+// Kill ends a server at once.
+func (c *Cluster) Kill(i int) { c.servers[i].Kill() }
+
+// Restart begins a server again that was killed, with the data it had, and returns once
+// it answers.
+func (c *Cluster) Restart(i int) {
+	c.t.Helper()
+	c.launch(i)
+	c.await(i)
+}
+
+// Pause stops a server's process where it is, until Resume.
+func (c *Cluster) Pause(i int) { c.signal(i, syscall.SIGSTOP) }
+
+// Resume has a paused server go on.
+func (c *Cluster) Resume(i int) { c.signal(i, syscall.SIGCONT) }
+
+func (c *Cluster) signal(i int, signal syscall.Signal) {
+	c.t.Helper()
+	if err := c.servers[i].Command.Process.Signal(signal); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		c.t.Fatal(err)
+	}
+}
+
+func (c *Cluster) stop() {
+	for i, server := range c.servers {
+		if server == nil || server.Ended() {
+			continue
+		}
+		c.signal(i, syscall.SIGCONT)
+		if err := server.Stop(syscall.SIGTERM, stopTimeout); err != nil && c.t.Failed() {
+			c.t.Logf("stop etcd: %v", err)
+		}
+	}
+	if !c.t.Failed() {
+		return
+	}
+	for i := range c.servers {
+		text, _ := os.ReadFile(c.log(i))
+		c.t.Logf("what etcd %d said last:\n%s", i, text[max(0, len(text)-4000):])
+	}
+}

@@ -1,0 +1,96 @@
+package etcdtest
+
+import (
+	"net"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// Relay leads connections from an address of its own to another one, and drops what it
+// is told to: nothing is closed then, as by a network that is cut.
+type Relay struct {
+	// URL is where it listens, as "http://127.0.0.1:41234".
+	URL string
+
+	to       string
+	listener net.Listener
+	mu       sync.Mutex
+	there    bool // whether bytes to the server are dropped
+	back     bool // and those from it
+	open     map[net.Conn]bool
+	all      sync.WaitGroup
+}
+
+// NewRelay returns a relay to a server's URL, which lives as long as its test.
+func NewRelay(t testing.TB, url string) *Relay {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &Relay{
+		URL: "http://" + listener.Addr().String(), to: strings.TrimPrefix(url, "http://"),
+		listener: listener, open: map[net.Conn]bool{},
+	}
+	r.all.Go(r.accept)
+	t.Cleanup(r.close)
+	return r
+}
+
+// Drop has the relay drop what goes to the server, and what comes back.
+func (r *Relay) Drop(there, back bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.there, r.back = there, back
+}
+
+func (r *Relay) accept() {
+	for {
+		here, err := r.listener.Accept()
+		if err != nil {
+			return // the test has ended
+		}
+		there, err := net.Dial("tcp", r.to)
+		if err != nil {
+			_ = here.Close()
+			continue
+		}
+		r.mu.Lock()
+		r.open[here], r.open[there] = true, true
+		r.mu.Unlock()
+		r.all.Go(func() { r.carry(there, here, &r.there) })
+		r.all.Go(func() { r.carry(here, there, &r.back) })
+	}
+}
+
+// carry carries bytes until either end hangs up. Once some were dropped nothing more is
+// carried, since they were part of a stream.
+func (r *Relay) carry(to, from net.Conn, dropped *bool) {
+	defer func() { _, _ = to.Close(), from.Close() }()
+	buffer := make([]byte, 32<<10)
+	for cut := false; ; {
+		n, err := from.Read(buffer)
+		r.mu.Lock()
+		cut = cut || *dropped
+		r.mu.Unlock()
+		if n > 0 && !cut {
+			if _, err := to.Write(buffer[:n]); err != nil {
+				return
+			}
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+func (r *Relay) close() {
+	_ = r.listener.Close()
+	r.mu.Lock()
+	for conn := range r.open {
+		_ = conn.Close()
+	}
+	r.mu.Unlock()
+	r.all.Wait()
+}
