@@ -331,13 +331,15 @@ func (d *Daemon) EvaluateNow(ctx context.Context, name string) error {
 // Serve serves the daemon's API on the listeners until ctx ends, and closes
 // them. The error says which listener failed.
 func (d *Daemon) Serve(ctx context.Context, l Listeners, gatherer prometheus.Gatherer) error {
-	writers := func() []string {
-		select {
-		case <-d.running:
-			return d.current.Load().config.Daemon.Writers
-		default:
-			return l.Writers
-		}
+	return Serve(ctx, l, Served{Daemon: d, Gatherer: gatherer, Log: d.log, Writers: d.writers})
+}
+
+// writers returns who may write over TCP; false before a configuration is in force.
+func (d *Daemon) writers() ([]string, bool) {
+	select {
+	case <-d.running:
+		return d.current.Load().config.Daemon.Writers, true
+	default:
+		return nil, false
 	}
-	return (&service{daemon: d, page: l.Page, gatherer: gatherer, metrics: d.metrics, writers: writers, log: d.log}).serve(ctx, l)
 }

@@ -299,13 +299,13 @@ func (s *status) Pauses() []policy.Pause {
 			all = append(all, pauseShownBy(scale, pause))
 		}
 	}
-	slices.SortFunc(all, comparePauses)
+	slices.SortFunc(all, ComparePauses)
 	return all
 }
 
-// comparePauses orders pauses, the widest first, and what a fleet's breaker holds after
+// ComparePauses orders pauses, the widest first, and what a fleet's breaker holds after
 // what a person paused of it.
-func comparePauses(a, b policy.Pause) int {
+func ComparePauses(a, b policy.Pause) int {
 	order := cmp.Or(strings.Compare(a.Autoscaler, b.Autoscaler), strings.Compare(a.Fleet, b.Fleet))
 	if order == 0 && a.Breaker != b.Breaker {
 		return map[bool]int{false: -1, true: 1}[a.Breaker]

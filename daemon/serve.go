@@ -20,7 +20,6 @@ import (
 
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/config"
-	"github.com/hpad/hpad/daemon/metrics"
 	"github.com/hpad/hpad/daemon/page"
 	"github.com/hpad/hpad/daemon/web"
 )
@@ -93,16 +92,55 @@ func (l Listeners) Close() error {
 // shutdownWait bounds how long requests under way may take at the end.
 const shutdownWait = 3 * time.Second
 
-// service is what is served.
+// Served is what is served.
+type Served struct {
+	Daemon page.Daemon
+	// Alone is what members of a cluster get, of this one alone; nil without a cluster.
+	// Members are their users, who may say for whom they ask.
+	Alone   page.Daemon
+	Members []string
+	// Gatherer gathers the metrics.
+	Gatherer prometheus.Gatherer
+	// Writers returns who may write over TCP, none for all whom the web config knows;
+	// false before a configuration is in force.
+	Writers func() (names []string, known bool)
+	// Log is where it is logged to; not nil.
+	Log *zap.Logger
+}
+
+// service is what is served on some listeners.
 type service struct {
-	daemon   page.Daemon
-	gatherer prometheus.Gatherer
-	metrics  *metrics.Metrics
+	Served
 	// page reports whether the page is served over TCP.
 	page bool
-	// writers returns who may write over TCP; empty is all whom the web config knows.
-	writers func() []string
+	// writers are those until a configuration is in force.
+	writers []string
 	log     *zap.Logger
+}
+
+// Serve serves on the listeners until ctx ends, and closes them. The error says which
+// listener failed.
+func Serve(ctx context.Context, l Listeners, served Served) error {
+	s := &service{Served: served, page: l.Page, writers: l.Writers, log: served.Log}
+	return s.serve(ctx, l)
+}
+
+// mayWrite returns who may write over TCP.
+func (s *service) mayWrite() []string {
+	if names, known := s.Writers(); known {
+		return names
+	}
+	return s.writers
+}
+
+// handler returns the API.
+func (s *service) handler(access api.Access) http.Handler {
+	access = api.Members(access, s.Members)
+	whole := api.NewHandler(s.Daemon, s.Gatherer, access)
+	if s.Alone == nil {
+		return whole
+	}
+	return api.ByMember(api.NewHandler(s.Alone, s.Gatherer, access), whole)
 }
 
 // serve serves on the listeners until ctx ends, and closes them. The error says which
@@ -127,7 +165,7 @@ func (s *service) serve(ctx context.Context, l Listeners) error {
 		})
 	}
 	if l.Socket != nil {
-		server := api.NewServer(api.NewHandler(s.daemon, s.gatherer, api.Full), s.serverLog(""))
+		server := api.NewServer(s.handler(api.Full), s.serverLog(""))
 		server.ConnContext = api.PeerContext
 		run(server, l.Socket, server.Serve)
 	}
@@ -158,7 +196,7 @@ func (s *service) serverTCP(l Listeners) (*http.Server, func(net.Listener) error
 	if !isLoopback(l.TCP.Addr()) && web.IsExposed(l.WebConfig) {
 		s.log.Warn("passwords are sent without TLS", zap.String("web_config", l.WebConfig), zap.Stringer("address", l.TCP.Addr()))
 	}
-	access := api.Writers(s.writers, func(r *http.Request) (string, error) {
+	access := api.Writers(s.mayWrite, func(r *http.Request) (string, error) {
 		author, err := web.Identify(l.WebConfig, r)
 		if err != nil {
 			return "", fmt.Errorf("and %w", err)
@@ -176,11 +214,11 @@ func (s *service) serverTCP(l Listeners) (*http.Server, func(net.Listener) error
 // withPage returns the API with the page over it, unless the configuration has none, and
 // what ends the page's streams.
 func (s *service) withPage(access api.Access) (handler http.Handler, end func()) {
-	handler = api.NewHandler(s.daemon, s.gatherer, access)
+	handler = s.handler(access)
 	if !s.page {
 		return handler, func() {}
 	}
-	over := page.New(s.daemon, access, handler)
+	over := page.New(s.Daemon, access, handler)
 	return over, over.Close
 }
 

@@ -12,9 +12,11 @@ import (
 
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/kinds"
+	"github.com/hpad/hpad/daemon/state"
 	"github.com/hpad/hpad/daemon/trouble"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/clock"
 )
 
 // status is what readers see of a daemon.
@@ -315,6 +317,12 @@ func (s *status) History(ctx context.Context, name string, from, to time.Time, l
 	if err != nil {
 		return nil, err
 	}
+	return Recorded(entries, scale), nil
+}
+
+// Recorded returns entries of the history as the API shows them, with their times by a
+// scale.
+func Recorded(entries []state.Entry, scale *clock.Scale) []api.Recorded {
 	recorded := make([]api.Recorded, len(entries))
 	for i, entry := range entries {
 		recorded[i] = api.Recorded{
@@ -326,7 +334,7 @@ func (s *status) History(ctx context.Context, name string, from, to time.Time, l
 			recorded[i].Untold = &api.Untold{Changes: entry.Untold.Changes, From: scale.Wall(entry.Untold.From)}
 		}
 	}
-	return recorded, nil
+	return recorded
 }
 
 // ExportState writes the state, as the store does, for the API.

@@ -95,7 +95,7 @@ func runDaemon(ctx context.Context, options runOptions) (err error) {
 	if first.Daemon.Page {
 		graphs = graph.New(filepath.Join(first.Daemon.StateDir, "graph.db"), options.log, measured.LostPoints)
 	}
-	d := daemon.New(daemon.Options{
+	made := daemon.Options{
 		Load:             loadOnce(first, options.file),
 		Store:            store,
 		Graph:            graphs,
@@ -104,10 +104,31 @@ func runDaemon(ctx context.Context, options runOptions) (err error) {
 		DryRun:           options.dryRun,
 		Notify:           notify(options.log),
 		WatchdogInterval: watchdog,
-	})
+	}
+	if first.HA != nil {
+		member, err := newMember(first, made)
+		if err != nil {
+			return errors.Join(err, listeners.Close())
+		}
+		defer func() { err = errors.Join(err, member.coordinator.Close()) }()
+		return runAll(ctx, member, hangups, func(ctx context.Context) error {
+			return daemon.Serve(ctx, listeners, member.served(measured.Exposition(prometheus.Gatherers{registry, member}), options.log))
+		})
+	}
+	d := daemon.New(made)
+	return runAll(ctx, d, hangups, func(ctx context.Context) error { return d.Serve(ctx, listeners, measured.Exposition(registry)) })
+}
 
+// runner is a daemon, or a member of a cluster.
+type runner interface {
+	Run(ctx context.Context) error
+	Reload(ctx context.Context) ([]config.Change, error)
+}
+
+// runAll runs a daemon and what serves it, until ctx ends.
+func runAll(ctx context.Context, d runner, hangups <-chan os.Signal, serve func(context.Context) error) error {
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return d.Serve(ctx, listeners, measured.Exposition(registry)) })
+	group.Go(func() error { return serve(ctx) })
 	group.Go(func() error { return reloadOnHangup(ctx, d, hangups) })
 	group.Go(func() error { return ended(ctx, d.Run(ctx)) })
 	if err := group.Wait(); !errors.Is(err, errEnded) {
@@ -149,7 +170,7 @@ func notify(log *zap.Logger) func(state string) {
 
 // reloadOnHangup reads the configuration again at each hangup, until ctx ends.
 // The daemon logs what goes wrong.
-func reloadOnHangup(ctx context.Context, d *daemon.Daemon, hangups <-chan os.Signal) error {
+func reloadOnHangup(ctx context.Context, d runner, hangups <-chan os.Signal) error {
 	for {
 		select {
 		case <-hangups:

@@ -26,7 +26,7 @@ func (h handlers) autoscalers(w http.ResponseWriter, r *http.Request) {
 			list.end(continueAfter(last))
 			return
 		}
-		if !list.add(encodeListed(&view)) {
+		if !list.add(encodeListed(&view, r.Header.Get(MemberHeader) != "")) {
 			return
 		}
 		last = view.Name
@@ -55,10 +55,16 @@ func pageAsked(query url.Values) (limit int, after string, err error) {
 func continueAfter(name string) string { return base64.RawURLEncoding.EncodeToString([]byte(name)) }
 
 // encodeListed returns an autoscaler of a list, without its decision and its events,
-// which would be most of the response, and without what may be secret.
-func encodeListed(view *Autoscaler) ([]byte, error) {
+// which would be most of the response, and without what may be secret. Members of a
+// cluster show the decision, too.
+func encodeListed(view *Autoscaler, decided bool) ([]byte, error) {
+	view.Events = nil
+	if decided {
+		encoded, err := json.Marshal(view)
+		return redact.JSON(encoded), err
+	}
 	type plain Autoscaler // whose decision needs no care: it has none
-	view.Decision, view.Events = nil, nil
+	view.Decision = nil
 	encoded, err := json.Marshal((*plain)(view))
 	return redact.JSON(encoded), err
 }

@@ -41,6 +41,8 @@ type Client struct {
 	http     *http.Client
 	// unreachable turns the failure of a request into a ReachError.
 	unreachable func(error) error
+	// member is the member of a cluster that asks, "" for anybody else.
+	member string
 	// err is what is wrong with what the client was made of; nil when nothing is.
 	err error
 }
@@ -179,6 +181,10 @@ func (c *Client) try(ctx context.Context, method, path string, sent []byte, with
 	}
 	if len(sent) > 0 {
 		request.Header.Set("Content-Type", "application/json")
+	}
+	if c.member != "" {
+		request.Header.Set(MemberHeader, c.member)
+		request.Header.Set(AuthorHeader, Author(ctx))
 	}
 	response, err := c.http.Do(request)
 	if errors.Is(context.Cause(ctx), errUnanswered) {

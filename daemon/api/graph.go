@@ -3,9 +3,11 @@ package api
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"encoding/json"
 	"math"
 	"net/http"
+	"net/url"
 	"strconv"
 	"time"
 )
@@ -95,4 +97,13 @@ func (h handlers) graph(w http.ResponseWriter, r *http.Request) {
 	}
 	shown.Metrics = append([]GraphMetric{}, shown.Metrics...) // none is an empty list
 	writeData(w, shown)
+}
+
+// Graph returns what drawings show of an autoscaler, from one time up to another. An
+// error that is ErrNotFound means that nothing is kept for them.
+func (c *Client) Graph(ctx context.Context, name string, from, to time.Time) (Graph, error) {
+	var graph Graph
+	query := HistoryQuery{From: from, To: to}.values()
+	err := c.call(ctx, http.MethodGet, "/api/v1/autoscalers/"+url.PathEscape(name)+"/graph?"+query.Encode(), &graph)
+	return graph, err
 }

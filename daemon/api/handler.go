@@ -62,6 +62,8 @@ func routes(d Daemon, gatherer prometheus.Gatherer, access Access) map[string]me
 		"/api/v1/pauses":                            {http.MethodGet: h.pauses},
 		"/api/v1/history":                           {http.MethodGet: h.wholeHistory},
 		"/api/v1/history/verify":                    {http.MethodGet: h.verify},
+		"/api/v1/cluster":                           {http.MethodGet: h.cluster},
+		"/api/v1/cluster/adopt":                     {http.MethodPost: writing(access, h.adopt)},
 		"/api/v1/discovery":                         {http.MethodGet: h.discovery},
 		"/api/v1/status/reload":                     {http.MethodGet: identified(access, "a trial of a reload", h.reloadChanges)},
 		"/api/v1/status/config":                     {http.MethodGet: h.config},

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -21,6 +22,7 @@ import (
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/daemon/metrics"
+	"github.com/hpad/hpad/daemon/state"
 	"github.com/hpad/hpad/daemon/trouble"
 )
 
@@ -52,6 +54,8 @@ type Options struct {
 	// fleets, and so are its Graph, Notify and WatchdogInterval; Load and Until are filled
 	// in. Its Metrics are those that Gather adds to.
 	Daemon daemon.Options
+	// Peer returns a client of the member at an address; nil asks no other member.
+	Peer func(address string) *api.Client
 	// Dir is a directory in which each shard gets one of its own.
 	Dir string
 }
@@ -63,6 +67,8 @@ type Cluster struct {
 	log     *zap.Logger
 	own     *daemon.Daemon
 	parts   atomic.Pointer[parts]
+	// loading is what a reload tries; nil while none does.
+	loading atomic.Pointer[parts]
 	// kick asks for a look at once.
 	kick chan struct{}
 	// unreached is why the coordinator cannot be reached, unjoined why this is no member.
@@ -70,6 +76,16 @@ type Cluster struct {
 	// orphaned is which shards nobody may take over.
 	orphaned trouble.Problem
 	reloads  sync.Mutex
+
+	// known are the other members, by name and address.
+	peersMu sync.Mutex
+	known   map[string]*peer
+
+	// archives have the history of fleets that this member owned once, as far as somebody
+	// asked, nil where it never did. Archiving guards them, and keeps them closed while the
+	// fleet is owned.
+	archiving sync.Mutex
+	archives  map[string]state.Store
 
 	mu      sync.RWMutex
 	session Session
@@ -93,11 +109,12 @@ func New(options Options) *Cluster {
 	}
 	c := &Cluster{
 		options: options, log: options.Daemon.Log.Named("cluster"), kick: make(chan struct{}, 1),
-		runs: map[string]*run{}, unfit: map[string]time.Time{},
+		runs: map[string]*run{}, unfit: map[string]time.Time{}, known: map[string]*peer{},
+		archives: map[string]state.Store{},
 	}
 	own := options.Daemon
 	own.Load = func() (*config.Config, error) {
-		if p := c.parts.Load(); p != nil {
+		if p := c.loaded(); p != nil {
 			return p.own, nil
 		}
 		whole, err := options.Load()
@@ -109,6 +126,7 @@ func New(options Options) *Cluster {
 		return p.own, nil
 	}
 	c.own = daemon.New(own)
+	own.Metrics.ShowCluster(c.standing)
 	own.Metrics.Show(func() iter.Seq[api.Autoscaler] { return c.autoscalers() })
 	return c
 }
@@ -286,7 +304,7 @@ func (c *Cluster) settle(ctx context.Context, session Session, view View) {
 
 // begin sets out to own a shard, and to run it.
 func (c *Cluster) begin(ctx context.Context, session Session, shard string) {
-	r := newRun(c, ctx, session, shard)
+	r := newRun(ctx, c, session, shard)
 	c.mu.Lock()
 	c.runs[shard] = r
 	c.mu.Unlock()
@@ -329,6 +347,9 @@ func (c *Cluster) leave() {
 	for _, r := range runs {
 		r.end("hpad stops")
 	}
+	for _, shard := range c.Shards() {
+		c.closeArchive(shard)
+	}
 	for _, r := range runs {
 		select {
 		case <-r.done:
@@ -343,43 +364,102 @@ func (c *Cluster) leave() {
 	}
 }
 
+// archived returns what this member recorded of all fleets that it does not own now, from
+// one time up to another, as state.Store does.
+func (c *Cluster) archived(ctx context.Context, name string, from, to time.Time, limit int) ([]state.Entry, error) {
+	c.archiving.Lock()
+	defer c.archiving.Unlock()
+	var all []state.Entry
+	for _, shard := range c.Shards() {
+		c.mu.RLock()
+		owned := c.runs[shard] != nil
+		c.mu.RUnlock()
+		if owned || name != "" && c.ShardOf(c.FleetOf(name)) != shard {
+			continue
+		}
+		archive := c.archives[shard]
+		if _, err := os.Stat(c.dir(shard)); archive == nil && err == nil {
+			if archive, err = state.Open(c.dir(shard), state.Options{}); err != nil {
+				return nil, fmt.Errorf("open the history of fleet %q: %w", shard, err)
+			}
+			c.archives[shard] = archive
+		}
+		if archive == nil {
+			continue
+		}
+		entries, err := archive.History(ctx, name, from, to, limit)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, entries...)
+	}
+	return all, nil
+}
+
+// closeArchive closes the history of a fleet, which the daemon of that is about to open.
+func (c *Cluster) closeArchive(shard string) {
+	c.archiving.Lock()
+	defer c.archiving.Unlock()
+	if archive := c.archives[shard]; archive != nil {
+		delete(c.archives, shard)
+		if err := archive.Close(); err != nil {
+			c.log.Warn("close the history of a fleet", zap.String("fleet", shard), zap.NamedError("err", err))
+		}
+	}
+}
+
 // dir returns the directory of a shard.
 func (c *Cluster) dir(shard string) string { return filepath.Join(c.options.Dir, shard) }
 
+// loaded returns what a daemon is to load now; nil before the first.
+func (c *Cluster) loaded() *parts {
+	if p := c.loading.Load(); p != nil {
+		return p
+	}
+	return c.parts.Load()
+}
+
 // Reload reads the configuration again and puts it in force, in all daemons or none, and
 // returns what is different.
-func (c *Cluster) Reload(ctx context.Context) ([]config.Change, error) {
+func (c *Cluster) Reload(ctx context.Context) ([]config.Change, error) { return c.reload(ctx, false) }
+
+// reload is Reload, or tells only what that would change.
+func (c *Cluster) reload(ctx context.Context, trial bool) ([]config.Change, error) {
 	c.reloads.Lock()
 	defer c.reloads.Unlock()
+	if c.parts.Load() == nil {
+		return nil, errors.New("hpad is starting")
+	}
 	whole, err := c.options.Load()
 	if err != nil {
 		return nil, err
 	}
-	next, before := divide(whole), c.parts.Load()
-	if before == nil {
-		return nil, errors.New("hpad is starting")
-	}
+	next := divide(whole)
 	daemons := []*daemon.Daemon{c.own}
 	for shard := range next.shards { // the loop ends those that are not configured any more
 		if d := c.Daemon(shard); d != nil {
 			daemons = append(daemons, d)
 		}
 	}
-	c.parts.Store(&next)
-	for _, d := range daemons { // what one would refuse is in force in none
-		if _, err := d.ReloadChanges(ctx); err != nil {
-			c.parts.Store(before)
-			return nil, err
-		}
-	}
+	c.loading.Store(&next)
+	defer c.loading.Store(nil)
 	var changes []config.Change
-	for _, d := range daemons {
-		some, err := d.Reload(ctx)
+	for _, d := range daemons { // what one would refuse is in force in none
+		some, err := d.ReloadChanges(ctx)
 		if err != nil {
-			return changes, err
+			return nil, err
 		}
 		changes = append(changes, some...)
 	}
+	if trial {
+		return unique(changes), nil
+	}
+	for _, d := range daemons {
+		if _, err := d.Reload(ctx); err != nil {
+			return nil, err
+		}
+	}
+	c.parts.Store(&next)
 	c.mu.RLock()
 	runs := slices.Collect(maps.Values(c.runs))
 	c.mu.RUnlock()
@@ -504,6 +584,29 @@ func (c *Cluster) Adopt(ctx context.Context, shard string) error {
 	return nil
 }
 
+// standing returns how this member stands, for the metrics.
+func (c *Cluster) standing() metrics.Cluster {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	s := metrics.Cluster{
+		Member:  c.session != nil && !isClosed(c.session.Ended()) && time.Now().Before(c.session.Expires()),
+		Members: len(c.view.Members),
+	}
+	p := c.parts.Load()
+	if p == nil {
+		return s
+	}
+	for shard := range p.identities {
+		switch c.view.Shards[shard].Owner {
+		case c.options.Member.Name:
+			s.Owned++
+		case "":
+			s.Unowned++
+		}
+	}
+	return s
+}
+
 // Gather gathers the metrics of the shards that this member owns.
 func (c *Cluster) Gather() ([]*dto.MetricFamily, error) {
 	c.mu.RLock()
@@ -553,4 +656,14 @@ func merge(sequences []iter.Seq[api.Autoscaler]) iter.Seq[api.Autoscaler] {
 			}
 		}
 	}
+}
+
+// Writers returns who may write over TCP by the configuration in force, none for all whom
+// the web config knows; false before there is one.
+func (c *Cluster) Writers() ([]string, bool) {
+	p := c.parts.Load()
+	if p == nil {
+		return nil, false
+	}
+	return p.whole.Daemon.Writers, true
 }

@@ -40,7 +40,7 @@ type run struct {
 	ending string
 }
 
-func newRun(c *Cluster, ctx context.Context, session Session, shard string) *run {
+func newRun(ctx context.Context, c *Cluster, session Session, shard string) *run {
 	r := &run{Cluster: c, shard: shard, session: session, log: c.log.With(zap.String("fleet", shard)), done: make(chan struct{})}
 	r.metrics, r.gatherer = c.options.Daemon.Metrics.Shard(shard)
 	r.ctx, r.cancel = context.WithCancel(ctx)
@@ -79,6 +79,7 @@ func (r *run) run() error {
 // serve runs the daemon of the shard with the state that the last owner left.
 func (r *run) serve(term Term) (err error) {
 	dir := r.dir(r.shard)
+	r.closeArchive(r.shard)
 	load, cancel := context.WithTimeout(r.ctx, loadWait)
 	store, err := state.OpenShared(load, dir, term, r.options.TTL/callShare, state.Options{Log: r.log})
 	cancel()
@@ -89,10 +90,11 @@ func (r *run) serve(term Term) (err error) {
 	options := r.options.Daemon
 	options.Store, options.Log = store, r.log
 	options.Load = func() (*config.Config, error) {
-		if c := r.parts.Load().shards[r.shard]; c != nil {
+		p := r.loaded()
+		if c := p.shards[r.shard]; c != nil {
 			return c, nil
 		}
-		return part(r.parts.Load().whole), nil // until the loop ends it
+		return part(p.whole), nil // until the loop ends it
 	}
 	options.Until, options.Notify, options.WatchdogInterval = r.until, nil, 0
 	options.Metrics = r.metrics

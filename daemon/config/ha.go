@@ -33,7 +33,21 @@ type HA struct {
 	// Etcd is how etcd is reached.
 	Etcd *Etcd `toml:"etcd"`
 	// Members says who this member is towards the others' API, and whom it trusts.
-	Members httpclient.Access `toml:"members"`
+	Members HAMembers `toml:"members"`
+}
+
+// HAMembers is [ha.members].
+type HAMembers struct {
+	// Username and the password in PasswordFile are of a user that daemon.web_config of
+	// each member has; empty for none. Who comes with this name may say for whom it asks.
+	Username     string `toml:"username"`
+	PasswordFile string `toml:"password_file"`
+	// CAFile has the authorities that may vouch for members, in PEM; empty means those of
+	// the system.
+	CAFile string `toml:"ca_file"`
+	// CertFile and KeyFile are this member's own certificate; both or neither.
+	CertFile string `toml:"cert_file"`
+	KeyFile  string `toml:"key_file"`
 }
 
 // Name returns the member's name.
@@ -82,8 +96,10 @@ func (l *loader) readHA(d *Daemon) *HA {
 		t.warn("members", "without daemon.web_config what a person asks of one member cannot be sent to another: set it, and who this member is in [ha.members]")
 	}
 	t.checkServer("address", ha.Address, `must be the URL at which other members reach this one, as "https://10.0.0.1:4720"`)
-	for _, mistake := range ha.Members.Validate() {
-		t.add(under("members", mistake.Field), mistake.Value, mistake.Detail)
+	if m := ha.Members; (m.Username == "") != (m.PasswordFile == "") {
+		t.addWritten("members.username", "is not without password_file, nor that without it")
+	} else if (m.CertFile == "") != (m.KeyFile == "") {
+		t.addWritten("members.cert_file", "is not without key_file, nor that without it")
 	}
 	switch {
 	case ha.Etcd == nil || len(ha.Etcd.Endpoints) == 0:

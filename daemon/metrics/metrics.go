@@ -36,6 +36,7 @@ type Metrics struct {
 	breakers      scraped[map[string]Breaker]
 	receivers     scraped[map[string]Receiver]
 	budgets       scraped[Budgets]
+	cluster       scraped[Cluster]
 	*handles
 }
 
@@ -63,6 +64,9 @@ func New(reg prometheus.Registerer) *Metrics {
 		budgets: scraped[Budgets]{
 			descs: []*prometheus.Desc{budgetLimitDesc, budgetUsedDesc, budgetWaitsDesc, budgetRefusalsDesc}, send: sendBudgets,
 		},
+		cluster: scraped[Cluster]{
+			descs: []*prometheus.Desc{clusterMemberDesc, clusterMembersDesc, clusterOwnedDesc, clusterUnownedDesc}, send: sendCluster,
+		},
 		handles: &handles{autoscalers: map[string]*Autoscaler{}},
 		dryRun: factory.NewGauge(prometheus.GaugeOpts{
 			Name: "hpad_dry_run",
@@ -78,7 +82,7 @@ func New(reg prometheus.Registerer) *Metrics {
 		},
 	}).Set(1)
 	if reg != nil {
-		reg.MustRegister(&m.discovered, &m.lost, &m.breakers, &m.receivers, &m.budgets)
+		reg.MustRegister(&m.discovered, &m.lost, &m.breakers, &m.receivers, &m.budgets, &m.cluster)
 	}
 	return m
 }

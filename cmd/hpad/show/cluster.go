@@ -1,0 +1,52 @@
+package show
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/hpad/hpad/daemon/api"
+)
+
+// Cluster writes the members of a cluster and who owns which fleet.
+func Cluster(w io.Writer, c *api.Cluster) error {
+	members := newTable(w)
+	_, _ = fmt.Fprintln(members, "MEMBER\tADDRESS\tFLEETS\tVERSION\tCLOCK\tPROBLEM")
+	for _, m := range c.Members {
+		name, clock := m.Name, unknown
+		if m.Name == c.Member {
+			name, clock = m.Name+" (asked)", "here"
+		} else if m.ClockOffsetSeconds != nil {
+			clock = seconds(*m.ClockOffsetSeconds).Round(time.Millisecond).String()
+		}
+		_, _ = fmt.Fprintf(members, "%s\t%s\t%d\t%s\t%s\t%s\n", name, m.Address, m.Fleets, m.Version, clock, m.Problem)
+	}
+	if err := members.Flush(); err != nil {
+		return err
+	}
+	if len(c.Members) == 0 {
+		_, _ = fmt.Fprintln(w, none)
+	}
+	_, _ = fmt.Fprintln(w)
+	fleets := newTable(w)
+	_, _ = fmt.Fprintln(fleets, "FLEET\tOWNER\tTERM\tNEXT\tCONFIGURED OTHERWISE")
+	for _, f := range c.Fleets {
+		next := f.Next
+		if f.Next == f.Owner {
+			next = ""
+		} else if f.Next == "" && f.Owner == "" {
+			next = "nobody may"
+		}
+		_, _ = fmt.Fprintf(fleets, "%s\t%s\t%d\t%s\t%s\n", f.Name, cmp.Or(f.Owner, none), f.Term, next, strings.Join(f.Otherwise, ", "))
+	}
+	if err := fleets.Flush(); err != nil {
+		return err
+	}
+	if c.Problem == "" {
+		return nil
+	}
+	_, err := fmt.Fprintf(w, "\nWarning: %s\n", c.Problem)
+	return err
+}

@@ -1,0 +1,624 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/hpad/hpad/daemon"
+	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/daemon/config"
+	"github.com/hpad/hpad/daemon/page"
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets/clock"
+)
+
+const (
+	// askWait bounds how long another member is waited for where the caller names no time,
+	// and keptFor is how long its list is shown before it is asked again.
+	askWait = 3 * time.Second
+	keptFor = 5 * time.Second
+	// allowedSkew is how far the clocks of two members may differ without being told.
+	allowedSkew = time.Second
+)
+
+// face is what a member shows: of the whole cluster, or of what it runs alone.
+type face struct {
+	*member
+	whole bool
+}
+
+// member is a Cluster, whose name is that of a method of its face.
+type member = Cluster
+
+var (
+	_ page.Daemon   = (*face)(nil)
+	_ api.Clustered = (*face)(nil)
+)
+
+// Whole returns what any member shows of the whole cluster.
+func (c *Cluster) Whole() page.Daemon { return &face{c, true} }
+
+// Alone returns what this member runs itself, for the others.
+func (c *Cluster) Alone() page.Daemon { return &face{c, false} }
+
+// peer is another member, and what it last said.
+type peer struct {
+	name   string
+	client *api.Client
+
+	mu     sync.Mutex
+	at     time.Time
+	list   []api.Autoscaler
+	pauses []policy.Pause
+	// ahead is how far its clock is ahead of this machine's; nil where it did not say.
+	ahead *time.Duration
+	err   error
+}
+
+// peers returns the other members, in the order of names; none where the face is of one
+// alone.
+func (f *face) peers() []*peer {
+	if !f.whole || f.options.Peer == nil {
+		return nil
+	}
+	view, _, _ := f.View()
+	f.peersMu.Lock()
+	defer f.peersMu.Unlock()
+	var all []*peer
+	for _, name := range slices.Sorted(maps.Keys(view.Members)) {
+		member := view.Members[name]
+		if name == f.options.Member.Name {
+			continue
+		}
+		key := name + " " + member.Address
+		p := f.known[key]
+		if p == nil {
+			p = &peer{name: name, client: f.options.Peer(member.Address).For(f.options.Member.Name)}
+			f.known[key] = p
+		}
+		all = append(all, p)
+	}
+	return all
+}
+
+// refresh asks a member again what it runs, unless that is known.
+func (p *peer) refresh() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if time.Since(p.at) < keptFor {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), askWait)
+	defer cancel()
+	sent := time.Now()
+	said, err := p.client.Cluster(ctx)
+	p.ahead = nil
+	if err == nil {
+		ahead := said.Time.Sub(sent.Add(time.Since(sent) / 2)).Round(time.Millisecond)
+		p.ahead = &ahead
+	}
+	var list []api.Autoscaler
+	if err == nil {
+		list, err = p.client.Autoscalers(ctx)
+	}
+	var pauses []policy.Pause
+	if err == nil {
+		pauses, err = p.client.Pauses(ctx)
+	}
+	p.at, p.err = time.Now(), err
+	if err == nil {
+		p.list, p.pauses = list, pauses
+		return
+	}
+	for i := range p.list {
+		e := &p.list[i].Evaluation
+		e.Unevaluated, e.Error = true, fmt.Sprintf("not up to date: its owner %s does not answer: %v", p.name, err)
+	}
+}
+
+// skewed says how far the member's clock is off, where that matters; "" where it does not.
+func (p *peer) skewed() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case p.ahead == nil || p.ahead.Abs() <= allowedSkew:
+		return ""
+	case *p.ahead > 0:
+		return fmt.Sprintf("its clock is %s ahead of this machine's: set both by NTP", *p.ahead)
+	}
+	return fmt.Sprintf("its clock is %s behind this machine's: set both by NTP", p.ahead.Abs())
+}
+
+// Cluster is as [api.Clustered] has it.
+func (f *face) Cluster(context.Context) api.Cluster {
+	view, _, err := f.View()
+	c := api.Cluster{Member: f.options.Member.Name, Time: time.Now().UTC(), Members: []api.ClusterMember{}, Fleets: []api.ClusterFleet{}}
+	if err != nil {
+		c.Problem = err.Error()
+	}
+	owned := map[string]int{}
+	for _, o := range view.Shards {
+		owned[o.Owner]++
+	}
+	peers := map[string]*peer{}
+	for _, p := range f.asked() {
+		peers[p.name] = p
+	}
+	for _, name := range slices.Sorted(maps.Keys(view.Members)) {
+		m := api.ClusterMember{Name: name, Address: view.Members[name].Address, Version: view.Members[name].Version, Fleets: owned[name]}
+		if p := peers[name]; p != nil {
+			m.Problem = p.skewed()
+			p.mu.Lock()
+			if p.ahead != nil {
+				seconds := p.ahead.Seconds()
+				m.ClockOffsetSeconds = &seconds
+			}
+			if p.err != nil {
+				m.Problem = p.err.Error()
+			}
+			p.mu.Unlock()
+		}
+		c.Members = append(c.Members, m)
+	}
+	next := assign(view)
+	for _, shard := range f.Shards() {
+		o := view.Shards[shard]
+		fleet := api.ClusterFleet{Name: shard, Owner: o.Owner, Last: o.Last, Next: next[shard], Term: o.Term}
+		for _, name := range slices.Sorted(maps.Keys(view.Members)) {
+			if has, ok := view.Members[name].Shards[shard]; !ok || o.Configuration != "" && has != o.Configuration {
+				fleet.Otherwise = append(fleet.Otherwise, name)
+			}
+		}
+		c.Fleets = append(c.Fleets, fleet)
+	}
+	return c
+}
+
+// asked returns the other members after they were asked, at once.
+func (f *face) asked() []*peer {
+	peers := f.peers()
+	var all sync.WaitGroup
+	for _, p := range peers {
+		all.Go(p.refresh)
+	}
+	all.Wait()
+	return peers
+}
+
+func (p *peer) autoscalers() ([]api.Autoscaler, []policy.Pause, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.list, p.pauses, p.err
+}
+
+// AutoscalersAfter is as [api.Daemon] has it. What a member that does not answer runs is
+// as it was last.
+func (f *face) AutoscalersAfter(name string) iter.Seq[api.Autoscaler] {
+	var sequences []iter.Seq[api.Autoscaler]
+	owned := map[string]bool{}
+	for _, d := range f.daemons() {
+		sequences = append(sequences, d.AutoscalersAfter(name))
+	}
+	view, _, _ := f.View()
+	for _, shard := range f.Shards() {
+		owned[shard] = f.Daemon(shard) != nil
+	}
+	for _, p := range f.asked() {
+		list, _, _ := p.autoscalers()
+		sequences = append(sequences, func(yield func(api.Autoscaler) bool) {
+			for _, a := range list {
+				shard := f.ShardOf(f.FleetOf(a.Name))
+				moved := shard != Own && (owned[shard] || view.Shards[shard].Owner != "" && view.Shards[shard].Owner != p.name)
+				if a.Name > name && !moved && !yield(a) {
+					return
+				}
+			}
+		})
+	}
+	return merge(sequences)
+}
+
+// of returns who answers for a fleet: the daemon of this member or the client of
+// another one, or why neither does.
+func (f *face) of(fleet string) (*daemon.Daemon, *api.Client, error) {
+	shard := f.ShardOf(fleet)
+	if d := f.Daemon(shard); d != nil {
+		return d, nil, nil
+	}
+	view, _, _ := f.View()
+	owner := view.Shards[shard].Owner
+	for _, p := range f.peers() {
+		if p.name == owner {
+			return nil, p.client, nil
+		}
+	}
+	if owner == "" || !f.whole {
+		return nil, nil, fmt.Errorf("%w: fleet %q has no owner now; \"hpad cluster\" says who may take it over", api.ErrRefused, fleet)
+	}
+	return nil, nil, fmt.Errorf("%w: the owner of fleet %q, %s, is not known yet", api.ErrRefused, fleet, owner)
+}
+
+// remoteError is what another member answered, in its words.
+type remoteError struct {
+	text string
+	kind error
+}
+
+func (e *remoteError) Error() string { return e.text }
+func (e *remoteError) Unwrap() error { return e.kind }
+
+// remote has an error of another member be one of this API.
+func remote(err error) error {
+	answered, ok := errors.AsType[*api.Error](err)
+	switch {
+	case !ok:
+		return err
+	case answered.Type == api.ErrorNotFound:
+		return &remoteError{answered.Message, api.ErrUnknown}
+	case answered.Type == api.ErrorRefused:
+		return &remoteError{answered.Message, api.ErrRefused}
+	}
+	return err
+}
+
+// Autoscaler is as [api.Daemon] has it.
+func (f *face) Autoscaler(name string) (api.Autoscaler, bool) {
+	for _, d := range f.daemons() {
+		if view, ok := d.Autoscaler(name); ok {
+			return view, true
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), askWait)
+	defer cancel()
+	d, client, err := f.of(f.FleetOf(name))
+	if err == nil && d == nil {
+		if view, err := client.Autoscaler(ctx, name); err == nil {
+			return view, true
+		} else if errors.Is(err, api.ErrNotFound) {
+			return api.Autoscaler{}, false
+		}
+	}
+	for _, p := range f.asked() { // as it was last, or on a machine of its own
+		list, _, _ := p.autoscalers()
+		if i := slices.IndexFunc(list, func(a api.Autoscaler) bool { return a.Name == name }); i >= 0 {
+			if view, err := p.client.Autoscaler(ctx, name); err == nil {
+				return view, true
+			}
+			return list[i], true
+		}
+	}
+	return api.Autoscaler{}, false
+}
+
+// about returns who answers for an autoscaler.
+func (f *face) about(name string) (*daemon.Daemon, *api.Client, error) {
+	for _, d := range f.daemons() {
+		if _, ok := d.Autoscaler(name); ok {
+			return d, nil, nil
+		}
+	}
+	if fleet := f.FleetOf(name); f.ShardOf(fleet) != Own {
+		return f.of(fleet)
+	}
+	for _, p := range f.asked() { // on a machine of its own
+		list, _, _ := p.autoscalers()
+		if slices.ContainsFunc(list, func(a api.Autoscaler) bool { return a.Name == name }) {
+			return nil, p.client, nil
+		}
+	}
+	return f.own, nil, nil
+}
+
+// InstancesOf is as [api.Daemon] has it.
+func (f *face) InstancesOf(ctx context.Context, name string) (api.InstanceList, error) {
+	d, client, err := f.about(name)
+	switch {
+	case err != nil:
+		return api.InstanceList{}, err
+	case d != nil:
+		return d.InstancesOf(ctx, name)
+	}
+	list, err := client.Instances(ctx, name)
+	return list, remote(err)
+}
+
+// Graph is as [api.Daemon] has it.
+func (f *face) Graph(ctx context.Context, name string, from, to time.Time) (api.Graph, error) {
+	d, client, err := f.about(name)
+	switch {
+	case err != nil:
+		return api.Graph{}, err
+	case d != nil:
+		return d.Graph(ctx, name, from, to)
+	}
+	graph, err := client.Graph(ctx, name, from, to)
+	return graph, remote(err)
+}
+
+// AutoscalerConfig is as [page.Daemon] has it.
+func (f *face) AutoscalerConfig(name string) string {
+	for _, d := range f.daemons() {
+		if text := d.AutoscalerConfig(name); text != "" {
+			return text
+		}
+	}
+	if p := f.parts.Load(); p != nil && p.whole.Autoscalers[name] != nil {
+		return p.whole.Autoscalers[name].Redacted(name)
+	}
+	return ""
+}
+
+// History is as [api.Daemon] has it: of all members that answer, since each has what it
+// decided itself. Those that do not are among the problems of Readiness.
+func (f *face) History(ctx context.Context, name string, from, to time.Time, limit int) ([]api.Recorded, error) {
+	var all []api.Recorded
+	for _, d := range f.daemons() {
+		some, err := d.History(ctx, name, from, to, limit)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, some...)
+	}
+	past, err := f.archived(ctx, name, from, to, limit)
+	if err != nil {
+		return nil, err
+	}
+	all = append(all, daemon.Recorded(past, new(clock.Scale))...)
+	peers := f.peers()
+	answers := make([][]api.Recorded, len(peers))
+	var asked sync.WaitGroup
+	for i, p := range peers {
+		asked.Go(func() {
+			ask, cancel := context.WithTimeout(ctx, askWait)
+			defer cancel()
+			found, err := p.client.History(ask, name, from, to, limit)
+			if err == nil {
+				answers[i] = found
+			}
+			p.note(err)
+		})
+	}
+	asked.Wait()
+	for _, found := range answers {
+		all = append(all, found...)
+	}
+	slices.SortStableFunc(all, func(a, b api.Recorded) int { return a.Time.Compare(b.Time) })
+	if limit > 0 && len(all) > limit {
+		all = all[len(all)-limit:]
+	}
+	return all, nil
+}
+
+// note keeps whether the member answers.
+func (p *peer) note(err error) {
+	if errors.Is(err, api.ErrNotFound) { // it knows nothing of that name
+		err = nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.err = err
+}
+
+// VerifyHistory is as [api.Daemon] has it, of what this member decided.
+func (f *face) VerifyHistory(ctx context.Context, name string, from, to time.Time) (api.Verification, error) {
+	var sum api.Verification
+	for _, d := range f.daemons() {
+		found, err := d.VerifyHistory(ctx, name, from, to)
+		if err != nil {
+			return sum, err
+		}
+		sum.Engine = found.Engine
+		sum.Checked += found.Checked
+		sum.Identical += found.Identical
+		sum.Different += found.Different
+		sum.NotVerifiable += found.NotVerifiable
+		sum.Differences = append(sum.Differences, found.Differences...)
+	}
+	return sum, nil
+}
+
+// Health is as [api.Daemon] has it, of this member: who probes it decides about this one.
+func (f *face) Health() api.Health {
+	health := f.own.Health()
+	for _, d := range f.daemons()[1:] {
+		h := d.Health()
+		health.Unevaluated = append(health.Unevaluated, h.Unevaluated...)
+		health.HeldBack = append(health.HeldBack, h.HeldBack...)
+		if !h.LastTick.IsZero() { // else it has yet to begin
+			health.Healthy = health.Healthy && h.Healthy
+		}
+	}
+	return health
+}
+
+// Readiness is as [api.Daemon] has it, of this member and of its cluster.
+func (f *face) Readiness() api.Readiness {
+	ready := f.own.Readiness()
+	for _, d := range f.daemons()[1:] {
+		ready.Problems = append(ready.Problems, d.Readiness().Problems...)
+	}
+	if _, _, err := f.View(); err != nil {
+		ready.Problems = append(ready.Problems, api.Problem{Subject: "cluster", Message: err.Error()})
+	}
+	for _, p := range f.peers() {
+		if _, _, err := p.autoscalers(); err != nil {
+			ready.Problems = append(ready.Problems, api.Problem{Subject: "member " + p.name, Message: "does not answer: " + err.Error()})
+		} else if text := p.skewed(); text != "" {
+			ready.Problems = append(ready.Problems, api.Problem{Subject: "member " + p.name, Message: text})
+		}
+	}
+	return ready
+}
+
+// Discovered is as [api.Daemon] has it, of this member.
+func (f *face) Discovered() []api.Discovered {
+	var all []api.Discovered
+	for _, d := range f.daemons() {
+		all = append(all, d.Discovered()...)
+	}
+	slices.SortFunc(all, func(a, b api.Discovered) int { return strings.Compare(a.Reference, b.Reference) })
+	return all
+}
+
+// ExportState is as [api.Daemon] has it, of the machine's own fleets.
+func (f *face) ExportState(ctx context.Context, to io.Writer, history bool) error {
+	return f.own.ExportState(ctx, to, history)
+}
+
+// ReloadChanges is as [api.Daemon] has it, of this member.
+func (f *face) ReloadChanges(ctx context.Context) ([]config.Change, error) {
+	return f.reload(ctx, true)
+}
+
+// Config is as [api.Daemon] has it.
+func (f *face) Config() string {
+	if p := f.parts.Load(); p != nil {
+		return p.whole.Redacted()
+	}
+	return ""
+}
+
+// ConfigFile is as [api.Daemon] has it.
+func (f *face) ConfigFile() string { return f.own.ConfigFile() }
+
+// Pauses is as [api.Daemon] has it; one of all is in each daemon, and shown once.
+func (f *face) Pauses() []policy.Pause {
+	var all []policy.Pause
+	for _, d := range f.daemons() {
+		all = append(all, d.Pauses()...)
+	}
+	for _, p := range f.asked() {
+		_, pauses, _ := p.autoscalers()
+		all = append(all, pauses...)
+	}
+	slices.SortStableFunc(all, daemon.ComparePauses)
+	return slices.CompactFunc(all, func(a, b policy.Pause) bool { return a.Scope == b.Scope })
+}
+
+// fleetOf returns the fleet that a scope is about; false where it is about all.
+func (f *face) fleetOf(scope policy.Scope) (fleet string, one bool) {
+	if scope.Autoscaler != "" {
+		return f.FleetOf(scope.Autoscaler), true
+	}
+	return scope.Fleet, scope.Fleet != ""
+}
+
+// Pause is as [api.Daemon] has it. One of all is put in force by each member, and the
+// error says where it could not be.
+func (f *face) Pause(ctx context.Context, pause policy.Pause, lasts time.Duration) error {
+	request := api.PauseRequest{Direction: pause.Direction, Reason: pause.Reason}
+	if lasts > 0 {
+		request.For = lasts.String()
+	}
+	if fleet, one := f.fleetOf(pause.Scope); one {
+		d, client, err := f.answering(pause.Scope, fleet)
+		switch {
+		case err != nil:
+			return err
+		case d != nil:
+			return d.Pause(ctx, pause, lasts)
+		}
+		_, err = client.Pause(ctx, pause.Scope, request)
+		return remote(err)
+	}
+	return f.everywhere(func(d *daemon.Daemon) error { return d.Pause(ctx, pause, lasts) },
+		func(client *api.Client) error {
+			_, err := client.Pause(ctx, pause.Scope, request)
+			return err
+		})
+}
+
+// answering returns who answers for the scope of one autoscaler or fleet.
+func (f *face) answering(scope policy.Scope, fleet string) (*daemon.Daemon, *api.Client, error) {
+	if scope.Autoscaler != "" {
+		return f.about(scope.Autoscaler)
+	}
+	return f.of(fleet)
+}
+
+// everywhere does something in each daemon of each member. The error says where it could
+// not be done.
+func (f *face) everywhere(here func(*daemon.Daemon) error, there func(*api.Client) error) error {
+	var errs []error
+	for _, d := range f.daemons() {
+		errs = append(errs, here(d))
+	}
+	for _, p := range f.peers() {
+		if err := there(p.client); err != nil {
+			errs = append(errs, fmt.Errorf("member %s: %w", p.name, remote(err)))
+		}
+	}
+	view, _, _ := f.View()
+	for _, shard := range f.Shards() {
+		if f.whole && f.Daemon(shard) == nil && view.Shards[shard].Owner == "" {
+			errs = append(errs, fmt.Errorf("%w: fleet %q has no owner now", api.ErrRefused, shard))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Resume is as [api.Daemon] has it.
+func (f *face) Resume(ctx context.Context, scope policy.Scope, author string) (policy.Pause, error) {
+	if fleet, one := f.fleetOf(scope); one {
+		d, client, err := f.answering(scope, fleet)
+		switch {
+		case err != nil:
+			return policy.Pause{}, err
+		case d != nil:
+			return d.Resume(ctx, scope, author)
+		}
+		pause, err := client.Resume(ctx, scope)
+		return pause, remote(err)
+	}
+	var ended *policy.Pause
+	took := func(pause policy.Pause, err error) error {
+		refused, _ := errors.AsType[*api.Error](err)
+		switch {
+		case err == nil:
+			ended = &pause
+		case errors.Is(err, api.ErrNotPaused), refused != nil && refused.Type == api.ErrorRefused:
+			return nil // as on a member that came later
+		}
+		return err
+	}
+	err := f.everywhere(func(d *daemon.Daemon) error { return took(d.Resume(ctx, scope, author)) },
+		func(client *api.Client) error { return took(client.Resume(ctx, scope)) })
+	if ended == nil {
+		return policy.Pause{}, errors.Join(err, fmt.Errorf("%s: %w", scope, api.ErrNotPaused))
+	}
+	return *ended, err
+}
+
+// ScaleTo is as [api.Daemon] has it.
+func (f *face) ScaleTo(ctx context.Context, name string, replicas int32, force bool, author string) error {
+	d, client, err := f.about(name)
+	switch {
+	case err != nil:
+		return err
+	case d != nil:
+		return d.ScaleTo(ctx, name, replicas, force, author)
+	}
+	_, err = client.Scale(ctx, name, replicas, force)
+	return remote(err)
+}
+
+// EvaluateNow is as [api.Daemon] has it.
+func (f *face) EvaluateNow(ctx context.Context, name string) error {
+	d, client, err := f.about(name)
+	switch {
+	case err != nil:
+		return err
+	case d != nil:
+		return d.EvaluateNow(ctx, name)
+	}
+	_, err = client.Evaluate(ctx, name)
+	return remote(err)
+}

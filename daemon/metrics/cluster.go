@@ -1,0 +1,29 @@
+package metrics
+
+import "github.com/prometheus/client_golang/prometheus"
+
+// Cluster is how a member of a cluster stands.
+type Cluster struct {
+	// Member reports whether it is one now, and reaches the cluster's store.
+	Member bool
+	// Members is how many there are, Owned how many shared fleets this one owns, and
+	// Unowned how many nobody does.
+	Members, Owned, Unowned int
+}
+
+var (
+	clusterMemberDesc  = prometheus.NewDesc("hpad_cluster_member", "Whether this hpad is a member of its cluster now, and reaches the cluster's store: 1 or 0.", nil, nil)
+	clusterMembersDesc = prometheus.NewDesc("hpad_cluster_members", "Members of the cluster.", nil, nil)
+	clusterOwnedDesc   = prometheus.NewDesc("hpad_cluster_owned_fleets", "Shared fleets that this member owns.", nil, nil)
+	clusterUnownedDesc = prometheus.NewDesc("hpad_cluster_unowned_fleets", "Shared fleets that nobody owns.", nil, nil)
+)
+
+// ShowCluster sets where it comes from how the member stands, once per scrape.
+func (m *Metrics) ShowCluster(cluster func() Cluster) { m.cluster.view.Store(&cluster) }
+
+func sendCluster(c Cluster, metrics chan<- prometheus.Metric) {
+	metrics <- prometheus.MustNewConstMetric(clusterMemberDesc, prometheus.GaugeValue, truth(c.Member))
+	metrics <- prometheus.MustNewConstMetric(clusterMembersDesc, prometheus.GaugeValue, float64(c.Members))
+	metrics <- prometheus.MustNewConstMetric(clusterOwnedDesc, prometheus.GaugeValue, float64(c.Owned))
+	metrics <- prometheus.MustNewConstMetric(clusterUnownedDesc, prometheus.GaugeValue, float64(c.Unowned))
+}
