@@ -415,15 +415,16 @@ func (p *pass) conclude(outcome policy.Outcome, scratch *[]byte) *recording {
 		}
 	}
 	*decision = decision.Explained()
+	if after.following = a.following; after.following == nil {
+		after.following = &after.first
+	}
 	events := append(p.after.besides, p.boundsChanged(decision)...)
+	p.tellInstances(before)
 	after.newlyHeld = isNewlyHeld(before, decision)
 	settled := after.newlyHeld || len(events) > 0 || decision.Foreign != nil || decision.Command != nil || outcome.Kind == policy.Written
 	events = append(events, settlement.Events...)
 
 	p.judge(outcome, settlement)
-	if after.following = a.following; after.following == nil {
-		after.following = &after.first
-	}
 	entries := p.withInputs(historyOf(a.name, after.following, before, after, settled, p.dryRun, events, settlement.Error))
 	if now := hindranceRecord(&after.following.hindrance); !sameHindrance(record.Hindrance, now) {
 		record.Hindrance = now

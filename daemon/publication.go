@@ -88,11 +88,11 @@ type result struct {
 // following follows what is wrong with an autoscaler: hindrance for the history, failing
 // is why passes fail, for the log. Reasons are those of the conditions since they first
 // changed, for the history.
-type following struct{ hindrance, failing, reasons trouble.Follower }
+type following struct{ hindrance, failing, reasons, instances trouble.Follower }
 
 // follows reports whether something was wrong, or other than before.
 func (f *following) follows() bool {
-	return f.hindrance.Follows() || f.failing.Follows() || f.reasons.Follows()
+	return f.hindrance.Follows() || f.failing.Follows() || f.reasons.Follows() || f.instances.Follows()
 }
 
 // keep returns the result as it is kept. It packs in scratch.

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/hpad/hpad/daemon/api"
-	"github.com/hpad/hpad/daemon/kinds"
 	"github.com/hpad/hpad/daemon/state"
 	"github.com/hpad/hpad/daemon/trouble"
 	"github.com/hpad/hpad/policy"
@@ -223,11 +222,8 @@ func (s *status) Readiness() api.Readiness {
 // themselves, in the words of its platform.
 func failingInstances(a *autoscaler, published *publication) []api.Problem {
 	var problems []api.Problem
-	failing := kinds.Fleets[a.definition.Load().kind].Failing
-	for _, condition := range published.record.Status.Conditions {
-		if condition.Status == policy.ConditionTrue && slices.Contains(failing, condition.Type) {
-			problems = append(problems, api.Problem{Subject: "autoscaler " + a.name, Message: string(condition.Type) + ": " + condition.Message})
-		}
+	for _, condition := range failingConditions(a.definition.Load().kind, published.record.Status.Conditions) {
+		problems = append(problems, api.Problem{Subject: "autoscaler " + a.name, Message: string(condition.Type) + ": " + condition.Message})
 	}
 	return problems
 }

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -51,6 +52,8 @@ type world struct {
 	config  *config.Config
 	loadErr error
 	dryRun  bool
+	// kind is the name of the fleets' kind; empty is one of the tests.
+	kind string
 	// until is as in Options.
 	until func() time.Time
 	// blind takes the fleets' samples away.
@@ -185,7 +188,7 @@ func (w *world) load() (*config.Config, error) {
 	}
 	c.Fleets = map[string]config.Fleet{}
 	for name := range w.fleets {
-		next := config.Fleet{Name: name, Kind: "memory", Config: fleetTable{w, nil}, Discover: w.discover, LabelLimits: w.labelLimits, Breaker: w.breaker}
+		next := config.Fleet{Name: name, Kind: cmp.Or(w.kind, "memory"), Config: fleetTable{w, nil}, Discover: w.discover, LabelLimits: w.labelLimits, Breaker: w.breaker}
 		if w.fleetConfig != nil {
 			next.Config = w.fleetConfig()
 		}

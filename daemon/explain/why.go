@@ -19,6 +19,9 @@ func Why(entry api.Recorded, zone *time.Location) string {
 			said = append(said, sentence(event.Message))
 		}
 	}
+	for _, notice := range entry.Decision.Notices {
+		said = append(said, fmt.Sprintf("%s: %s.", notice.Condition, notice.Message))
+	}
 	if untold := entry.Untold; untold != nil {
 		said = append(said, fmt.Sprintf("Before that causes took turns, %d times from %s on.", untold.Changes, untold.From.In(zone).Format(time.TimeOnly)))
 	}

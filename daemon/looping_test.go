@@ -1,0 +1,62 @@
+package daemon
+
+import (
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/process"
+	"github.com/hpad/hpad/targets/targettest"
+)
+
+// Instances that cannot start are told once, in the words of the platform, and so is that
+// they run again: not each restart of theirs, and not after one of hpad.
+func TestInstancesThatFail(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		core, logs := observer.New(zap.InfoLevel)
+		w.log, w.kind = zap.New(core), process.Kind.Name
+		w.fed("web", 2, 2)
+		say := func(notices ...policy.Notice) {
+			w.fleet().Change("web", func(target *targettest.MemoryTarget) {
+				target.Edit = func(reading *targets.Reading) { reading.Notices = notices }
+			})
+		}
+		told := func(message, event string, want int) {
+			t.Helper()
+			if got := logs.FilterMessage(message).Len(); got != want {
+				t.Errorf("%q is logged %d times, want %d", message, got, want)
+			}
+			entries := 0
+			for _, entry := range w.historyOf("web") {
+				for _, e := range entry.Events {
+					if e.Reason == event && event != "" {
+						entries++
+					}
+				}
+			}
+			if entries != want && event != "" {
+				t.Errorf("%d entries of the history have the event %s, want %d", entries, event, want)
+			}
+		}
+		w.start()
+		w.advance(time.Minute)
+		for _, message := range []string{"2 of 2 processes fail: worker-0, worker-1: exit status 3", "1 of 2 processes fails: worker-1: exit status 3"} {
+			say(policy.Notice{Condition: process.ProcessesFailing, Reason: "ProcessRestarting", Message: message})
+			w.advance(time.Minute)
+		}
+		told("instances fail", string(process.ProcessesFailing), 1)
+		w.stop()
+		w.start()
+		w.advance(time.Minute)
+		told("instances fail", string(process.ProcessesFailing), 1)
+		told("instances run again", "", 0)
+		say()
+		w.advance(time.Minute)
+		told("instances run again", "", 1)
+		w.stop()
+	})
+}
