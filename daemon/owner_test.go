@@ -3,6 +3,7 @@ package daemon
 import (
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -14,12 +15,14 @@ import (
 // once the lease is renewed.
 func TestActsUntil(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		until := time.Now().Add(time.Hour)
-		w.until = func() time.Time { return until }
+		var until atomic.Pointer[time.Time]
+		set := func(at time.Time) { until.Store(&at) }
+		set(time.Now().Add(time.Hour))
+		w.until = func() time.Time { return *until.Load() }
 		w.fed("web", 3, 3)
 		w.start()
 		w.advance(time.Minute)
-		until = time.Now()
+		set(time.Now())
 		w.source().value("web", 6)
 		w.advance(time.Minute)
 		if got := w.fleet().Replicas("web"); got != 3 {
@@ -35,7 +38,7 @@ func TestActsUntil(t *testing.T) {
 		if record, _ := w.store.record("web"); record.Intention != nil {
 			t.Errorf("an intention %+v is left, and the platform was not asked", record.Intention)
 		}
-		until = time.Now().Add(time.Hour)
+		set(time.Now().Add(time.Hour))
 		w.advance(15 * time.Second)
 		if got := w.fleet().Replicas("web"); got != 6 {
 			t.Errorf("the count is %d with a lease again, want 6", got)
