@@ -44,19 +44,20 @@ func (b *Base[N]) Target(ref Ref) (N, error) {
 }
 
 // Snapshot reads the targets whose names are good with read, which returns a reading
-// of each and leaves the map as it is, and gives the others a reading with the error. A
+// of each, in a map that it leaves to Snapshot, and leaves its own as it is, and gives the others a reading with the error. A
 // reading without a time was observed now. Without any good name nothing is read.
 func (b *Base[N]) Snapshot(ctx context.Context, refs []Ref, read func(context.Context, map[Ref]N) (map[Ref]Reading, error)) (map[Ref]Reading, error) {
-	readings := make(map[Ref]Reading, len(refs))
+	nameless := map[Ref]Reading{}
 	wanted := make(map[Ref]N, len(refs))
 	for _, ref := range refs {
 		target, err := b.Target(ref)
 		if err != nil {
-			readings[ref] = Reading{Err: err}
+			nameless[ref] = Reading{Err: err}
 			continue
 		}
 		wanted[ref] = target
 	}
+	readings := nameless
 	err := b.Usable(ctx)
 	if err == nil && len(wanted) > 0 {
 		b.mu.Lock()
@@ -64,9 +65,9 @@ func (b *Base[N]) Snapshot(ctx context.Context, refs []Ref, read func(context.Co
 			b.largest = wanted
 		}
 		b.mu.Unlock()
-		var found map[Ref]Reading
-		found, err = read(ctx, wanted)
-		maps.Copy(readings, found)
+		if readings, err = read(ctx, wanted); err == nil {
+			maps.Copy(readings, nameless)
+		}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read fleet %q%s: %w", b.Name, b.Place, err)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -15,8 +16,9 @@ import (
 )
 
 const (
-	// savedAtOnce is how many shards are saved at once.
-	savedAtOnce = 16
+	// savedAtOnce is how many shards are saved at once: a store writes what comes
+	// together in one transaction.
+	savedAtOnce = 256
 	// forgottenAfter is how long a vanished instance is remembered.
 	forgottenAfter = 24 * time.Hour
 	sweepInterval  = time.Hour
@@ -81,7 +83,13 @@ func (r *Records[R]) Load(ctx context.Context, now time.Time) error {
 			return fmt.Errorf("%w: load what is known of instances: entry %q of the fleet's store: %w", targets.ErrTransient, key, err)
 		}
 		for id, record := range stored {
-			r.known[id] = entry[R]{record, r.sinceEpoch(now)}
+			here, shard := strings.TrimPrefix(key, r.prefix), r.shard(id)
+			if _, known := r.known[id]; !known || here == shard {
+				r.known[id] = entry[R]{record, r.sinceEpoch(now)}
+			}
+			if here != shard {
+				r.dirty[here], r.dirty[shard] = true, true
+			}
 		}
 	}
 	r.loaded = true

@@ -131,6 +131,34 @@ func TestRecordsStored(t *testing.T) {
 	}
 }
 
+// TestRecordsMove: what another version stored elsewhere is moved, and a record that was
+// stored where it belongs is the one that counts.
+func TestRecordsMove(t *testing.T) {
+	store := &targettest.Store{}
+	for shard, text := range map[string]string{
+		"i": `{"i-1":{"s":"2026-11-21T12:00:00Z","n":"old"},"i-2":{"s":"2026-11-21T12:00:00Z","n":"old"}}`,
+		"2": `{"i-2":{"s":"2026-11-21T12:00:00Z","n":"new"}}`,
+	} {
+		if err := store.Save(t.Context(), prefix+shard, []byte(text)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := loaded(t, store, noon)
+	r.Save(t.Context(), noon)
+	want := map[string]string{
+		prefix + "1": `{"i-1":{"s":"2026-11-21T12:00:00Z","n":"old"}}`,
+		prefix + "2": `{"i-2":{"s":"2026-11-21T12:00:00Z","n":"new"}}`,
+	}
+	entries, err := store.List(t.Context(), "")
+	got := map[string]string{}
+	for key, text := range entries {
+		got[key] = string(text)
+	}
+	if diff := cmp.Diff(want, got); err != nil || diff != "" {
+		t.Errorf("stored (-want +got), %v:\n%s", err, diff)
+	}
+}
+
 func TestRecordsForget(t *testing.T) {
 	store := &targettest.Store{}
 	r := loaded(t, store, noon)

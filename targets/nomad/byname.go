@@ -30,6 +30,27 @@ func (n byName[T]) search(name string) (int, bool) {
 	return slices.BinarySearchFunc(n, name, func(v nameAndValue[T], name string) int { return strings.Compare(v.name, name) })
 }
 
+// at returns the value of a name, which is zero where there was none.
+func (n *byName[T]) at(name string) *T {
+	i, found := n.search(name)
+	if !found {
+		*n = slices.Insert(*n, i, nameAndValue[T]{name: name})
+	}
+	return &(*n)[i].value
+}
+
+// quoted lists the names.
+func (n byName[T]) quoted() string {
+	if len(n) == 0 {
+		return "none"
+	}
+	names := make([]string, len(n))
+	for i := range n {
+		names[i] = n[i].name
+	}
+	return `"` + strings.Join(names, `", "`) + `"`
+}
+
 // UnmarshalJSONFrom reads an object, without the members that are null.
 func (n *byName[T]) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 	*n = nil
@@ -38,10 +59,6 @@ func (n *byName[T]) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 		if d.PeekKind() == 'n' {
 			return d.SkipValue()
 		}
-		i, found := n.search(name)
-		if !found {
-			*n = slices.Insert(*n, i, nameAndValue[T]{name: name})
-		}
-		return json.UnmarshalDecode(d, &(*n)[i].value)
+		return json.UnmarshalDecode(d, n.at(name))
 	})
 }

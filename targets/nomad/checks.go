@@ -24,7 +24,10 @@ func (s *snapshot) checks(ctx context.Context) map[string]policy.Readiness {
 	group.SetLimit(s.fleet.config.fetching())
 	for _, t := range s.wanted {
 		state, err := s.surveys[t.scope()].group(t)
-		if err != nil || state.known == nil || state.job.spec.groups[t.Group] == nil || !state.job.spec.groups[t.Group].checked {
+		if err != nil || state.known == nil {
+			continue
+		}
+		if g := state.job.spec.groups.find(t.Group); g == nil || !g.checked {
 			continue
 		}
 		for _, alloc := range state.known.allocs {

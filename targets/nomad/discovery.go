@@ -192,7 +192,8 @@ func (d *discovering) job(ctx context.Context, key jobKey) error {
 func (d *discovering) take(key jobKey, spec *specification, problem string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for name, g := range spec.groups {
+	for i := range spec.groups {
+		name, g := spec.groups[i].name, &spec.groups[i].value
 		if len(g.labels) == 0 && g.misplaced == "" {
 			continue
 		}

@@ -112,10 +112,14 @@ type snapshot struct {
 // survey reads the lists of all namespaces in use, a few at a time.
 func (s *snapshot) survey(ctx context.Context) {
 	s.surveys = map[scope]*survey{}
+	groups := map[scope]int{}
+	for _, t := range s.wanted {
+		groups[t.scope()]++
+	}
 	for _, t := range s.wanted {
 		at := t.scope()
 		if s.surveys[at] == nil {
-			s.surveys[at] = newSurvey(at, s.session, s.fleet.books.of(at), s.fleet.reach)
+			s.surveys[at] = newSurvey(at, s.session, s.fleet.books.of(at), s.fleet.reach, groups[at])
 		}
 		s.surveys[at].add(t)
 	}

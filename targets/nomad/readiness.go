@@ -1,9 +1,6 @@
 package nomad
 
 import (
-	"maps"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/hpad/hpad/policy"
@@ -33,10 +30,10 @@ func (r record) Equal(other record) bool {
 	return r.Readiness == other.Readiness && r.Changed.Equal(other.Changed) && r.Started.Equal(other.Started)
 }
 
-// Records are stored by the first two digits of the allocation's id.
+// Records are stored by the first digits of the allocation's id.
 const (
 	shardPrefix = "readiness/"
-	shardDigits = 2
+	shardDigits = 3
 )
 
 func newRecords(store targets.Store) *memory.Records[record] {
@@ -80,10 +77,3 @@ func judge(a *allocStub, g *group, before record, checks policy.Readiness, now t
 	return next
 }
 
-// quoted lists names in order.
-func quoted[V any](names map[string]V) string {
-	if len(names) == 0 {
-		return "none"
-	}
-	return `"` + strings.Join(slices.Sorted(maps.Keys(names)), `", "`) + `"`
-}

@@ -30,7 +30,7 @@ type specification struct {
 	stopped       bool
 	periodic      bool
 	parameterized bool
-	groups        map[string]*group
+	groups        byName[group]
 }
 
 // group is what is needed of a task group's specification.
@@ -54,15 +54,15 @@ type group struct {
 func newSpecification(job *api.Job) *specification {
 	s := &specification{
 		jobType: value(job.Type), region: value(job.Region), index: value(job.JobModifyIndex), createIndex: value(job.CreateIndex), submitted: value(job.SubmitTime), version: value(job.Version), stopped: value(job.Stop),
-		periodic: job.Periodic != nil, parameterized: job.ParameterizedJob != nil, groups: make(map[string]*group, len(job.TaskGroups)),
+		periodic: job.Periodic != nil, parameterized: job.ParameterizedJob != nil, groups: make(byName[group], 0, len(job.TaskGroups)),
 	}
 	for _, tg := range job.TaskGroups {
-		g := &group{count: clamp(int64(value(tg.Count))), checked: checked(tg), labels: labels(tg), misplaced: misplaced(job, tg)}
+		g := s.groups.at(value(tg.Name))
+		*g = group{count: clamp(int64(value(tg.Count))), checked: checked(tg), labels: labels(tg), misplaced: misplaced(job, tg)}
 		g.deployed = s.jobType == api.JobTypeService && tg.Update != nil && value(tg.Update.MaxParallel) > 0
 		if tg.Scaling != nil {
 			g.min, g.max = bound(tg.Scaling.Min), bound(tg.Scaling.Max)
 		}
-		s.groups[value(tg.Name)] = g
 	}
 	return s
 }
@@ -118,9 +118,9 @@ func (s *specification) find(t Target) (*group, error) {
 		}
 		return nil, unscalable(reason, "job %q is of type %q; only jobs of type service and batch have counts", t.Job, s.jobType)
 	}
-	g := s.groups[t.Group]
+	g := s.groups.find(t.Group)
 	if g == nil {
-		return nil, unscalable(GroupNotFound, "job %q has no task group %q; it has %s", t.Job, t.Group, quoted(s.groups))
+		return nil, unscalable(GroupNotFound, "job %q has no task group %q; it has %s", t.Job, t.Group, s.groups.quoted())
 	}
 	return g, nil
 }

@@ -68,8 +68,9 @@ func (s *specification) text() specificationText {
 		Type: s.jobType, Region: s.region, Index: s.index, Created: s.createIndex, Submitted: s.submitted, Version: s.version,
 		Stopped: s.stopped, Periodic: s.periodic, Parameterized: s.parameterized, Groups: make(map[string]groupText, len(s.groups)),
 	}
-	for name, g := range s.groups {
-		text.Groups[name] = groupText{Count: g.count, Min: g.min, Max: g.max, Deployed: g.deployed, Checked: g.checked, Misplaced: g.misplaced, Labels: g.labels}
+	for i := range s.groups {
+		g := &s.groups[i].value
+		text.Groups[s.groups[i].name] = groupText{Count: g.count, Min: g.min, Max: g.max, Deployed: g.deployed, Checked: g.checked, Misplaced: g.misplaced, Labels: g.labels}
 	}
 	return text
 }
@@ -78,10 +79,10 @@ func (s *specification) text() specificationText {
 func (s *specificationText) specification() *specification {
 	spec := &specification{
 		jobType: s.Type, region: s.Region, index: s.Index, createIndex: s.Created, submitted: s.Submitted, version: s.Version,
-		stopped: s.Stopped, periodic: s.Periodic, parameterized: s.Parameterized, groups: make(map[string]*group, len(s.Groups)),
+		stopped: s.Stopped, periodic: s.Periodic, parameterized: s.Parameterized, groups: make(byName[group], 0, len(s.Groups)),
 	}
 	for name, g := range s.Groups {
-		spec.groups[name] = &group{count: g.Count, min: g.Min, max: g.Max, deployed: g.Deployed, checked: g.Checked, misplaced: g.Misplaced, labels: g.Labels}
+		*spec.groups.at(name) = group{count: g.Count, min: g.Min, max: g.Max, deployed: g.Deployed, checked: g.Checked, misplaced: g.Misplaced, labels: g.Labels}
 	}
 	return spec
 }
@@ -93,7 +94,7 @@ func storedSpecifications(store targets.Store) *memory.Records[storedSpecificati
 	return memory.New[storedSpecification](store, specificationPrefix, func(key string) string {
 		hash := fnv.New32a()
 		_, _ = hash.Write([]byte(key))
-		return fmt.Sprintf("%02x", hash.Sum32()&0xff)
+		return fmt.Sprintf("%03x", hash.Sum32()&0xfff)
 	})
 }
 

@@ -68,9 +68,9 @@ type groupState struct {
 	remember bool
 }
 
-// newSurvey returns a survey of no group.
-func newSurvey(at scope, session *session, book *book, reach reach) *survey {
-	return &survey{at: at, session: session, book: book, reach: reach, jobs: map[string]*jobState{}, groups: map[groupKey]*groupState{}, deployments: map[string][]*deploymentStub{}}
+// newSurvey returns a survey of no group, for so many.
+func newSurvey(at scope, session *session, book *book, reach reach, groups int) *survey {
+	return &survey{at: at, session: session, book: book, reach: reach, jobs: make(map[string]*jobState, groups), groups: make(map[groupKey]*groupState, groups), deployments: map[string][]*deploymentStub{}}
 }
 
 // add adds a group.

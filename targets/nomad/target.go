@@ -53,7 +53,9 @@ func (t *Target) Name() string {
 func parseName(name string) (Target, error) {
 	parts := strings.Split(name, "/")
 	for i := range parts {
-		parts[i] = unescape.Replace(parts[i])
+		if strings.Contains(parts[i], "%") {
+			parts[i] = unescape.Replace(parts[i]) // which copies
+		}
 		if parts[i] == "" {
 			return Target{}, fmt.Errorf("target %q has an empty part", name)
 		}
