@@ -18,6 +18,7 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 	bolterrors "go.etcd.io/bbolt/errors"
+	"golang.org/x/sys/unix"
 )
 
 // metaBucket holds what a database says of itself.
@@ -329,12 +330,24 @@ func (d *database) update(write func(*bolt.Tx) error) error {
 	if broken := d.broken.Load(); broken != nil {
 		return fmt.Errorf("not written since an earlier failure; start hpad again: %w", broken)
 	}
-	err := guard(func() error { return d.db.Update(write) })
+	err := guard(func() error {
+		return d.db.Update(func(tx *bolt.Tx) error {
+			unmapped(tx)
+			return write(tx)
+		})
+	})
 	var panicked *panicError
 	if errors.As(err, &panicked) {
 		d.broken.Store(panicked)
 	}
 	return err
+}
+
+// unmapped lets go of the pages of the file that were read before this transaction, in
+// which nobody else maps the file. The system may keep them in its cache, and reads them
+// again where they are needed: of a large file few are, once it is loaded.
+func unmapped(tx *bolt.Tx) {
+	_, _, _ = unix.Syscall(unix.SYS_MADVISE, tx.DB().Info().Data, uintptr(tx.Size()), unix.MADV_DONTNEED) // if not, they stay
 }
 
 // close closes the file after the transactions under way.
