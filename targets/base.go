@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"slices"
 	"sync"
 	"time"
 )
@@ -24,7 +23,7 @@ type Base[N any] struct {
 	Parse func(name string) (N, error)
 
 	mu      sync.Mutex
-	largest map[Ref]N
+	largest []Ref
 }
 
 // Target returns what ref means to the kind, or an [ErrTargetNotFound].
@@ -45,7 +44,7 @@ func (b *Base[N]) Target(ref Ref) (N, error) {
 
 // Snapshot reads the targets whose names are good with read, which returns a reading
 // of each, in a map that it leaves to Snapshot, and leaves its own as it is, and gives the others a reading with the error. A
-// reading without a time was observed now. Without any good name nothing is read.
+// reading without a time was observed now. The refs are kept. Without any good name nothing is read.
 func (b *Base[N]) Snapshot(ctx context.Context, refs []Ref, read func(context.Context, map[Ref]N) (map[Ref]Reading, error)) (map[Ref]Reading, error) {
 	nameless := map[Ref]Reading{}
 	wanted := make(map[Ref]N, len(refs))
@@ -61,8 +60,8 @@ func (b *Base[N]) Snapshot(ctx context.Context, refs []Ref, read func(context.Co
 	err := b.Usable(ctx)
 	if err == nil && len(wanted) > 0 {
 		b.mu.Lock()
-		if len(wanted) >= len(b.largest) {
-			b.largest = wanted
+		if len(refs) >= len(b.largest) {
+			b.largest = refs
 		}
 		b.mu.Unlock()
 		if readings, err = read(ctx, wanted); err == nil {
@@ -86,8 +85,15 @@ func (b *Base[N]) Snapshot(ctx context.Context, refs []Ref, read func(context.Co
 // again does not count.
 func (b *Base[N]) Known() []N {
 	b.mu.Lock()
-	defer b.mu.Unlock()
-	return slices.Collect(maps.Values(b.largest))
+	largest := b.largest
+	b.mu.Unlock()
+	known := make([]N, 0, len(largest))
+	for _, ref := range largest {
+		if target, err := b.Target(ref); err == nil {
+			known = append(known, target)
+		}
+	}
+	return known
 }
 
 // Write changes a target with change. What says in an error what was tried. An error

@@ -57,7 +57,7 @@ func appendPoints(to []byte, points []pending, values []float64) []byte {
 		to = binary.AppendUvarint(to, uint64(n))
 		for i := range points[:n] {
 			p := &points[i]
-			to = binary.AppendVarint(to, p.time.Unix())
+			to = binary.AppendVarint(to, p.time)
 			for _, count := range p.counts {
 				to = binary.AppendVarint(to, int64(count))
 			}

@@ -251,7 +251,7 @@ func (s *Store) Read(name string, from, until time.Time) (Series, error) {
 
 // row returns a point that waits to be written.
 func (s *Store) row(p *pending) row {
-	r := row{time: p.time.Unix(), metrics: p.metrics}
+	r := row{time: p.time, metrics: p.metrics}
 	for _, count := range p.counts {
 		r.values = append(r.values, countOf(count))
 	}

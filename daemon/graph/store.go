@@ -59,7 +59,7 @@ type Store struct {
 // pending is a point that waits to be written.
 type pending struct {
 	name    string
-	time    time.Time
+	time    int64 // in seconds since 1970
 	counts  [counts]int32
 	metrics []string
 	values  int
@@ -84,7 +84,7 @@ func (s *Store) Add(name string, p *Point) {
 		return
 	}
 	s.pending = append(s.pending, pending{
-		name: name, time: p.Time, counts: [counts]int32{p.Replicas, p.Desired, p.Min, p.Max}, metrics: p.Metrics, values: len(s.values),
+		name: name, time: p.Time.Unix(), counts: [counts]int32{p.Replicas, p.Desired, p.Min, p.Max}, metrics: p.Metrics, values: len(s.values),
 	})
 	for i, v := range p.Values {
 		if i%2 == 1 { // what is measured
@@ -235,14 +235,14 @@ func (s *Store) write(points []pending, values []float64) error {
 		if order := cmp.Compare(a.name, b.name); order != 0 {
 			return order
 		}
-		return a.time.Compare(b.time)
+		return cmp.Compare(a.time, b.time)
 	})
 	numbers := map[uint32][]byte{}
 	return s.db.Update(func(tx *bolt.Tx) error {
 		var block []byte
 		for len(points) > 0 {
 			first := points[0]
-			span := spanOf(first.time, hour)
+			span := spanOf(time.Unix(first.time, 0), hour)
 			into, err := spanBucket(tx.Bucket(recentBucket), span)
 			if err != nil {
 				return err
@@ -255,7 +255,7 @@ func (s *Store) write(points []pending, values []float64) error {
 				numbers[span] = spanKey(uint32(number))
 			}
 			n := 1
-			for n < len(points) && points[n].name == first.name && spanOf(points[n].time, hour) == span {
+			for n < len(points) && points[n].name == first.name && spanOf(time.Unix(points[n].time, 0), hour) == span {
 				n++
 			}
 			begin := len(block)

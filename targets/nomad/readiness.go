@@ -76,4 +76,3 @@ func judge(a *allocStub, g *group, before record, checks policy.Readiness, now t
 	next.Changed = memory.Turned(restarted || next.Readiness != before.Readiness, before.Changed, since, now)
 	return next
 }
-
