@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"sync"
 	"unicode"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -41,13 +42,31 @@ func explainTransport(err error) error {
 	return err
 }
 
+// buffers are what reading a response takes; the next one uses them again.
+type buffers struct {
+	ahead *bufio.Reader
+	unzip gzip.Reader
+	json  jsontext.Decoder
+}
+
+var spare = sync.Pool{New: func() any { return &buffers{ahead: bufio.NewReaderSize(nil, readAhead)} }}
+
+// release leaves the buffers to the next response, without what they hold of this one.
+func (b *buffers) release() {
+	b.ahead.Reset(nil)
+	b.json.Reset(http.NoBody)
+	spare.Put(b)
+}
+
 // readVector reads the response to a query.
 func readVector(response *http.Response, limit int64, collector *sources.Collector, m moment) (sources.Vector, error) {
-	body, start, err := open(response)
+	b, _ := spare.Get().(*buffers)
+	defer b.release()
+	start, err := b.open(response)
 	if err != nil {
 		return sources.Vector{}, err
 	}
-	d := newDecoder(body, limit, collector, m)
+	d := newDecoder(&b.json, b.ahead, limit, collector, m)
 	vector, err := d.decode()
 	if err == nil {
 		return vector, nil
@@ -64,35 +83,36 @@ func readVector(response *http.Response, limit int64, collector *sources.Collect
 	return sources.Vector{}, err
 }
 
-// open returns the body of a response that can be a success of the Prometheus API,
-// uncompressed, and its beginning. Any other response is an error.
-func open(response *http.Response) (body io.Reader, start []byte, err error) {
-	body = response.Body
+// open begins to read the body of a response that can be a success of the Prometheus
+// API, uncompressed, and returns its beginning. Any other response is an error.
+func (b *buffers) open(response *http.Response) (start []byte, err error) {
+	var body io.Reader = response.Body
 	switch encoding := response.Header.Get("Content-Encoding"); encoding {
 	case "", "identity":
 	case "gzip":
-		if body, err = gzip.NewReader(body); err != nil {
-			return nil, nil, fmt.Errorf("answer is compressed, and cut short or garbled: %w", err)
+		if err := b.unzip.Reset(body); err != nil {
+			return nil, fmt.Errorf("answer is compressed, and cut short or garbled: %w", err)
 		}
+		body = &b.unzip
 	default:
-		return nil, nil, fmt.Errorf("server answered with Content-Encoding %q, which it was not asked for", shorten(encoding, maxShownAnswer))
+		return nil, fmt.Errorf("server answered with Content-Encoding %q, which it was not asked for", shorten(encoding, maxShownAnswer))
 	}
 	if response.StatusCode != http.StatusOK {
 		text, err := io.ReadAll(io.LimitReader(body, maxErrorBytes))
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
-		return nil, nil, explainStatus(response, bytes.TrimSpace(text))
+		return nil, explainStatus(response, bytes.TrimSpace(text))
 	}
-	buffered := bufio.NewReaderSize(body, readAhead)
-	start, err = buffered.Peek(maxShownBytes)
+	b.ahead.Reset(body)
+	start, err = b.ahead.Peek(maxShownBytes)
 	if err != nil && !errors.Is(err, io.EOF) {
-		return nil, nil, err
+		return nil, err
 	}
 	start = bytes.TrimSpace(bytes.Clone(start))
 	switch {
 	case len(start) == 0:
-		return nil, nil, errors.New("server answered 200 OK with nothing in it; is there a Prometheus API at url?")
+		return nil, errors.New("server answered 200 OK with nothing in it; is there a Prometheus API at url?")
 	case start[0] != '{':
 		kind := response.Header.Get("Content-Type")
 		if said, _, err := mime.ParseMediaType(kind); err == nil && said == "application/json" {
@@ -100,9 +120,9 @@ func open(response *http.Response) (body io.Reader, start []byte, err error) {
 		} else {
 			kind = strconv.Quote(kind) + " instead of JSON"
 		}
-		return nil, nil, fmt.Errorf("server answered 200 OK with %s; is there a Prometheus API at url? %s", kind, errorText(start))
+		return nil, fmt.Errorf("server answered 200 OK with %s; is there a Prometheus API at url? %s", kind, errorText(start))
 	}
-	return buffered, start, nil
+	return start, nil
 }
 
 // explainStatus returns the error of a status that is not 200, which no whole result

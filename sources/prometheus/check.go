@@ -63,7 +63,9 @@ func (s *Source) version(ctx context.Context) (version string, err error) {
 			return err
 		}
 		defer func() { _ = response.Body.Close() }()
-		body, start, err := open(response)
+		b, _ := spare.Get().(*buffers)
+		defer b.release()
+		start, err := b.open(response)
 		if err != nil {
 			return err
 		}
@@ -73,7 +75,7 @@ func (s *Source) version(ctx context.Context) (version string, err error) {
 				Version string `json:"version"`
 			} `json:"data"`
 		}
-		if err := json.NewDecoder(io.LimitReader(body, maxErrorBytes)).Decode(&answer); err != nil || answer.Status != "success" {
+		if err := json.NewDecoder(io.LimitReader(b.ahead, maxErrorBytes)).Decode(&answer); err != nil || answer.Status != "success" {
 			return fmt.Errorf("answer is not what the Prometheus API answers: %s", errorText(start))
 		}
 		version = answer.Data.Version

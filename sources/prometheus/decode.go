@@ -63,10 +63,10 @@ type decoder struct {
 	name, text []byte
 }
 
-func newDecoder(body io.Reader, limit int64, collector *sources.Collector, m moment) *decoder {
-	d := &decoder{input: &boundedReader{next: body, limit: limit}, collector: collector, moment: m}
+func newDecoder(json *jsontext.Decoder, body io.Reader, limit int64, collector *sources.Collector, m moment) *decoder {
+	d := &decoder{json: json, input: &boundedReader{next: body, limit: limit}, collector: collector, moment: m}
 	// That a name comes twice is of no consequence, and costs a lot to notice.
-	d.json = jsontext.NewDecoder(d.input, jsontext.AllowDuplicateNames(true))
+	d.json.Reset(d.input, jsontext.AllowDuplicateNames(true))
 	d.input.consumed = d.json.InputOffset
 	return d
 }
