@@ -23,14 +23,17 @@ const TTL = 2 * time.Second
 // holds nothing when the first one is made, and cut, if it is not nil, keeps all that
 // connection's calls from arriving from then on.
 func Run(t *testing.T, connect func(t *testing.T) (c cluster.Coordinator, cut func())) {
-	for name, test := range map[string]func(t *testing.T, connect func() (cluster.Coordinator, func())){
-		"members": members, "terms": terms, "records": records, "fence": fence, "expiry": expiry,
-		"configurations": configurations, "one owner": oneOwner, "many": many, "leave": leave,
-	} {
+	for name, test := range contract {
 		t.Run(name, func(t *testing.T) {
 			test(t, func() (cluster.Coordinator, func()) { return connect(t) })
 		})
 	}
+}
+
+// contract is what a Coordinator must do.
+var contract = map[string]func(t *testing.T, connect func() (cluster.Coordinator, func())){
+	"members": members, "terms": terms, "records": records, "fence": fence, "expiry": expiry,
+	"configurations": configurations, "one owner": oneOwner, "many": many, "leave": leave,
 }
 
 // names are those of a test, which share a store with those of others.

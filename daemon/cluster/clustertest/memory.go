@@ -1,0 +1,412 @@
+package clustertest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/hpad/hpad/daemon/cluster"
+	"github.com/hpad/hpad/daemon/state"
+)
+
+// Memory is a store of a cluster in memory, as strict and as slow as a real one. It is
+// for a synctest bubble.
+type Memory struct {
+	mu       sync.Mutex
+	random   *rand.Rand
+	revision uint64
+	leases   map[uint64]*lease
+	members  map[string]memberKey
+	owners   map[string]ownerKey
+	shards   map[string]cluster.Ownership
+	records  map[string]map[string][]byte
+	writes   []Write
+}
+
+// Write is one write of a shard's state that was accepted.
+type Write struct {
+	Time          time.Time
+	Member, Shard string
+	Term          uint64
+	// Owner says whether the member owned the shard at that time, by its lease.
+	Owner bool
+}
+
+type lease struct {
+	ttl     time.Duration
+	expires time.Time
+}
+
+type memberKey struct {
+	cluster.Member
+	lease uint64
+}
+
+type ownerKey struct {
+	name           string
+	lease, created uint64
+}
+
+// NewMemory returns a store that holds nothing, and takes for each call a time by the
+// seed.
+func NewMemory(seed uint64) *Memory {
+	return &Memory{
+		random: rand.New(rand.NewPCG(seed, 1)), leases: map[uint64]*lease{}, members: map[string]memberKey{},
+		owners: map[string]ownerKey{}, shards: map[string]cluster.Ownership{}, records: map[string]map[string][]byte{},
+	}
+}
+
+// Writes returns the writes of state so far.
+func (m *Memory) Writes() []Write {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Clone(m.writes)
+}
+
+// Records returns the state of a shard.
+func (m *Memory) Records(shard string) map[string][]byte {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return maps.Clone(m.records[shard])
+}
+
+// expire lets go of what leases held that are over.
+func (m *Memory) expire() {
+	now := time.Now()
+	for id, l := range m.leases {
+		if now.Before(l.expires) {
+			continue
+		}
+		delete(m.leases, id)
+		maps.DeleteFunc(m.members, func(_ string, k memberKey) bool { return k.lease == id })
+		for shard, k := range m.owners {
+			if k.lease == id {
+				delete(m.owners, shard)
+				o := m.shards[shard]
+				o.Owner = ""
+				m.shards[shard] = o
+			}
+		}
+	}
+}
+
+// Connection is a member's way to a Memory.
+type Connection struct {
+	memory *Memory
+
+	mu sync.Mutex
+	// cut and deaf have requests not arrive, and answers.
+	cut, deaf bool
+}
+
+var _ cluster.Coordinator = (*Connection)(nil)
+
+// Connect returns one more way to the store.
+func (m *Memory) Connect() *Connection { return &Connection{memory: m} }
+
+// Cut has requests not arrive from now on, or answers not come back.
+func (c *Connection) Cut(requests, answers bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.cut, c.deaf = requests, answers
+}
+
+func (c *Connection) isCut() (requests, answers bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.cut, c.deaf
+}
+
+var errNoAnswer = errors.New("the store does not answer")
+
+// call does something in the store, at one moment between the call and its return.
+func (c *Connection) call(ctx context.Context, do func(*Memory) error) error {
+	if err := c.travel(ctx); err != nil {
+		return err
+	}
+	if cut, _ := c.isCut(); cut {
+		<-ctx.Done()
+		return fmt.Errorf("%w: %w", errNoAnswer, context.Cause(ctx))
+	}
+	c.memory.mu.Lock()
+	c.memory.expire()
+	c.memory.revision++
+	err := do(c.memory)
+	c.memory.mu.Unlock()
+	if travel := c.travel(ctx); travel != nil {
+		return travel
+	}
+	if _, deaf := c.isCut(); deaf {
+		<-ctx.Done()
+		return fmt.Errorf("%w: %w", errNoAnswer, context.Cause(ctx))
+	}
+	return err
+}
+
+// travel takes the time of a way there or back.
+func (c *Connection) travel(ctx context.Context) error {
+	c.memory.mu.Lock()
+	takes := time.Duration(c.memory.random.Int64N(int64(5 * time.Millisecond)))
+	if c.memory.random.IntN(50) == 0 {
+		takes *= 40
+	}
+	c.memory.mu.Unlock()
+	timer := time.NewTimer(takes)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("%w: %w", errNoAnswer, context.Cause(ctx))
+	}
+}
+
+// Close is as [cluster.Coordinator] has it.
+func (c *Connection) Close() error { return nil }
+
+// View is as [cluster.Coordinator] has it.
+func (c *Connection) View(ctx context.Context) (cluster.View, error) {
+	view := cluster.View{Members: map[string]cluster.Member{}}
+	err := c.call(ctx, func(m *Memory) error {
+		for name, k := range m.members {
+			view.Members[name] = k.Member
+		}
+		view.Shards = maps.Clone(m.shards)
+		return nil
+	})
+	return view, err
+}
+
+// Configure is as [cluster.Coordinator] has it.
+func (c *Connection) Configure(ctx context.Context, shard, configuration string) error {
+	return c.call(ctx, func(m *Memory) error {
+		o := m.shards[shard]
+		o.Configuration = configuration
+		m.shards[shard] = o
+		return nil
+	})
+}
+
+// Join is as [cluster.Coordinator] has it.
+func (c *Connection) Join(ctx context.Context, member cluster.Member, ttl time.Duration) (cluster.Session, error) {
+	s := &session{Connection: c, name: member.Name, ttl: ttl, ended: make(chan struct{}), expires: time.Now().Add(ttl)}
+	err := c.call(ctx, func(m *Memory) error {
+		if _, taken := m.members[member.Name]; taken {
+			return cluster.ErrTaken
+		}
+		s.lease = m.revision
+		m.leases[s.lease] = &lease{ttl: ttl, expires: time.Now().Add(ttl)}
+		m.members[member.Name] = memberKey{member, s.lease}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	go s.renew()
+	return s, nil
+}
+
+type session struct {
+	*Connection
+	name  string
+	lease uint64
+	ttl   time.Duration
+
+	mu      sync.Mutex
+	expires time.Time
+	over    bool
+	ended   chan struct{}
+}
+
+func (s *session) renew() {
+	for {
+		select {
+		case <-s.ended:
+			return
+		case <-time.After(s.ttl / 3):
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), s.ttl/3)
+		sent := time.Now()
+		err := s.call(ctx, func(m *Memory) error {
+			l := m.leases[s.lease]
+			if l == nil {
+				return state.ErrFenced
+			}
+			l.expires = time.Now().Add(l.ttl)
+			return nil
+		})
+		cancel()
+		if errors.Is(err, state.ErrFenced) {
+			s.end()
+			return
+		}
+		if err == nil {
+			s.mu.Lock()
+			s.expires = sent.Add(s.ttl)
+			s.mu.Unlock()
+		}
+	}
+}
+
+func (s *session) end() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.over {
+		s.over = true
+		close(s.ended)
+	}
+}
+
+// Expires is as [cluster.Session] has it.
+func (s *session) Expires() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.expires
+}
+
+// Ended is as [cluster.Session] has it.
+func (s *session) Ended() <-chan struct{} { return s.ended }
+
+// member does something as long as the session is not over.
+func (s *session) member(ctx context.Context, do func(*Memory) error) error {
+	return s.call(ctx, func(m *Memory) error {
+		if m.leases[s.lease] == nil {
+			return errors.New("the member's lease is over")
+		}
+		return do(m)
+	})
+}
+
+// Update is as [cluster.Session] has it.
+func (s *session) Update(ctx context.Context, member cluster.Member) error {
+	return s.member(ctx, func(m *Memory) error {
+		m.members[s.name] = memberKey{member, s.lease}
+		return nil
+	})
+}
+
+// Acquire is as [cluster.Session] has it.
+func (s *session) Acquire(ctx context.Context, shard, configuration string) (cluster.Term, error) {
+	t := &term{session: s, shard: shard}
+	err := s.member(ctx, func(m *Memory) error {
+		o := m.shards[shard]
+		owner, owned := m.owners[shard]
+		switch {
+		case owned && owner.lease == s.lease:
+			t.created, t.number = owner.created, o.Term
+			return nil
+		case owned:
+			return cluster.ErrTaken
+		case o.Configuration != "" && o.Configuration != configuration:
+			return cluster.ErrOtherwise
+		}
+		t.created, t.number = m.revision, o.Term+1
+		m.owners[shard] = ownerKey{s.name, s.lease, m.revision}
+		m.shards[shard] = cluster.Ownership{Owner: s.name, Last: s.name, Term: o.Term + 1, Configuration: configuration}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+// Leave is as [cluster.Session] has it.
+func (s *session) Leave(ctx context.Context) error {
+	defer s.end()
+	return s.call(ctx, func(m *Memory) error {
+		if l := m.leases[s.lease]; l != nil {
+			l.expires = time.Now()
+			m.expire()
+		}
+		return nil
+	})
+}
+
+type term struct {
+	*session
+	shard           string
+	created, number uint64
+}
+
+// fenced does something as long as the term is not over.
+func (t *term) fenced(ctx context.Context, do func(*Memory) error) error {
+	return t.call(ctx, func(m *Memory) error {
+		if m.owners[t.shard].created != t.created {
+			return fmt.Errorf("term %d: %w", t.number, state.ErrFenced)
+		}
+		return do(m)
+	})
+}
+
+// Number is as [cluster.Term] has it.
+func (t *term) Number() uint64 { return t.number }
+
+// Load is as [state.Records] has it.
+func (t *term) Load(ctx context.Context, keep func(string, []byte) error) error {
+	var records map[string][]byte
+	if err := t.call(ctx, func(m *Memory) error {
+		records = maps.Clone(m.records[t.shard])
+		return nil
+	}); err != nil {
+		return err
+	}
+	for key, value := range records {
+		if err := keep(key, slices.Clone(value)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Write is as [state.Records] has it.
+func (t *term) Write(ctx context.Context, values map[string][]byte) error {
+	return t.fenced(ctx, func(m *Memory) error {
+		if m.records[t.shard] == nil {
+			m.records[t.shard] = map[string][]byte{}
+		}
+		for key, value := range values {
+			if value == nil {
+				delete(m.records[t.shard], key)
+			} else {
+				m.records[t.shard][strings.Clone(key)] = slices.Clone(value)
+			}
+		}
+		m.writes = append(m.writes, Write{
+			Time: time.Now(), Member: t.name, Shard: t.shard, Term: t.number,
+			Owner: m.owners[t.shard].name == t.name && m.leases[t.lease] != nil,
+		})
+		return nil
+	})
+}
+
+// Configure is as [cluster.Term] has it.
+func (t *term) Configure(ctx context.Context, configuration string) error {
+	return t.fenced(ctx, func(m *Memory) error {
+		o := m.shards[t.shard]
+		o.Configuration = configuration
+		m.shards[t.shard] = o
+		return nil
+	})
+}
+
+// Release is as [cluster.Term] has it.
+func (t *term) Release(ctx context.Context) error {
+	err := t.fenced(ctx, func(m *Memory) error {
+		delete(m.owners, t.shard)
+		o := m.shards[t.shard]
+		o.Owner = ""
+		m.shards[t.shard] = o
+		return nil
+	})
+	if errors.Is(err, state.ErrFenced) {
+		return nil
+	}
+	return err
+}
