@@ -69,6 +69,14 @@ func (m *Memory) Writes() []Write {
 	return slices.Clone(m.writes)
 }
 
+// Owner returns who owns a shard now; empty where nobody does.
+func (m *Memory) Owner(shard string) string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.expire()
+	return m.owners[shard].name
+}
+
 // Records returns the state of a shard.
 func (m *Memory) Records(shard string) map[string][]byte {
 	m.mu.Lock()
