@@ -449,7 +449,10 @@ func (t *term) Load(ctx context.Context, keep func(key string, value []byte) err
 		if !page.More || len(page.Kvs) == 0 {
 			return nil
 		}
-		from, revision = string(page.Kvs[len(page.Kvs)-1].Key)+"\x00", page.Header.Revision
+		from = string(page.Kvs[len(page.Kvs)-1].Key) + "\x00"
+		if revision == 0 { // later pages have the header of their own time
+			revision = page.Header.Revision
+		}
 	}
 }
 
