@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -104,8 +105,14 @@ func writeOffline(stream streams, c *config.Config) (problems []error, err error
 	if len(problems) > 0 {
 		return problems, nil
 	}
-	return nil, say(stream.out, fmt.Sprintf("%s: fine: %s, %s, %s\n", strings.Join(c.Files, ", "),
-		explain.Plural(len(c.Autoscalers), "autoscaler"), explain.Plural(len(c.Fleets), "fleet"), explain.Plural(len(c.Sources), "source")))
+	text := fmt.Sprintf("%s: fine: %s, %s, %s\n", strings.Join(c.Files, ", "),
+		explain.Plural(len(c.Autoscalers), "autoscaler"), explain.Plural(len(c.Fleets), "fleet"), explain.Plural(len(c.Sources), "source"))
+	if c.HA != nil {
+		shared, own := c.Movable()
+		text += fmt.Sprintf("ha: members share %s; of this machine alone: %s\n",
+			cmp.Or(strings.Join(shared, ", "), "no fleet"), cmp.Or(strings.Join(own, ", "), "no fleet"))
+	}
+	return nil, say(stream.out, text)
 }
 
 // writeFindings writes what a live check found, and returns the problems.
