@@ -82,7 +82,7 @@ func completeListed(client func() *api.Client) cobra.CompletionFunc {
 		if !strings.Contains(typed, "/") || directive == cobra.ShellCompDirectiveError {
 			return found, directive
 		}
-		for view, err := range client().EachAutoscaler(cmd.Context()) {
+		for view, err := range client().EachBriefly(cmd.Context()) {
 			if err != nil {
 				return nil, cobra.ShellCompDirectiveError
 			}

@@ -91,7 +91,7 @@ func completeNames(client func() *api.Client, limit int) cobra.CompletionFunc {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
 		var names []cobra.Completion
-		for view, err := range client().EachAutoscaler(cmd.Context()) {
+		for view, err := range client().EachBriefly(cmd.Context()) {
 			if err != nil {
 				return nil, cobra.ShellCompDirectiveError
 			}
@@ -107,7 +107,7 @@ func suggestName(ctx context.Context, client *api.Client, name string, err error
 		return err
 	}
 	var names []string
-	for view, listErr := range client.EachAutoscaler(ctx) {
+	for view, listErr := range client.EachBriefly(ctx) {
 		if listErr != nil {
 			// The name is wrong all the same; only the hint is lost.
 			return err
@@ -143,7 +143,7 @@ func suggestFleet(ctx context.Context, client *api.Client, name string, err erro
 // fleetsOf returns the fleets that autoscalers have.
 func fleetsOf(ctx context.Context, client *api.Client) ([]string, error) {
 	var names []string
-	for view, err := range client.EachAutoscaler(ctx) {
+	for view, err := range client.EachBriefly(ctx) {
 		if err != nil {
 			return nil, err
 		}

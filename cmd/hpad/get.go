@@ -135,7 +135,7 @@ func (l *listing) watch(cmd *cobra.Command, stream streams, client *api.Client, 
 // watched yields the autoscalers named, or all; each name has to be there.
 func watched(ctx context.Context, client *api.Client, names []string) iter.Seq2[api.Autoscaler, error] {
 	if len(names) == 0 {
-		return client.EachAutoscaler(ctx)
+		return client.EachBriefly(ctx)
 	}
 	return func(yield func(api.Autoscaler, error) bool) {
 		for _, name := range names {
@@ -156,7 +156,7 @@ func (l *listing) all(ctx context.Context, client *api.Client, stream streams) e
 	count := 0
 	var failed error
 	views := func(yield func(api.Autoscaler) bool) {
-		for view, err := range client.EachAutoscaler(ctx) {
+		for view, err := range client.EachBriefly(ctx) {
 			if failed = err; err != nil || !yield(view) {
 				return
 			}
@@ -250,7 +250,7 @@ func find(ctx context.Context, client *api.Client, name string) (api.Autoscaler,
 	if !errors.Is(err, api.ErrNotFound) || !strings.Contains(name, "/") {
 		return view, err
 	}
-	for listed, failed := range client.EachAutoscaler(ctx) {
+	for listed, failed := range client.EachBriefly(ctx) {
 		if failed != nil {
 			return api.Autoscaler{}, failed
 		}

@@ -9,12 +9,19 @@ import (
 	"strconv"
 
 	"github.com/hpad/hpad/daemon/redact"
+	"github.com/hpad/hpad/policy"
 )
 
 // autoscalers writes the autoscalers of a page, one by one, so that none but the one
 // that is being written takes memory.
 func (h handlers) autoscalers(w http.ResponseWriter, r *http.Request) {
 	limit, after, err := pageAsked(r.URL.Query())
+	brief := false
+	if text := r.URL.Query().Get("brief"); text != "" && err == nil {
+		if brief, err = strconv.ParseBool(text); err != nil {
+			err = fmt.Errorf("brief = %q: must be true or false", text)
+		}
+	}
 	if err != nil {
 		writeError(w, http.StatusBadRequest, ErrorBadData, err.Error())
 		return
@@ -25,6 +32,9 @@ func (h handlers) autoscalers(w http.ResponseWriter, r *http.Request) {
 		if limit > 0 && list.items == limit {
 			list.end(continueAfter(last))
 			return
+		}
+		if brief {
+			view.abridge()
 		}
 		if !list.add(encodeListed(&view, r.Header.Get(MemberHeader) != "")) {
 			return
@@ -67,6 +77,32 @@ func encodeListed(view *Autoscaler, decided bool) ([]byte, error) {
 	view.Decision = nil
 	encoded, err := json.Marshal((*plain)(view))
 	return redact.JSON(encoded), err
+}
+
+// abridge leaves out what a table of autoscalers does not show, which is most.
+func (a *Autoscaler) abridge() {
+	a.Spec.Behavior, a.Inputs, a.Labels, a.Restore = nil, nil, nil, nil
+	a.Victims, a.VictimsError, a.Drains = nil, "", nil
+	var bear []policy.Condition // others hold the conditions, too
+	for _, condition := range a.Status.Conditions {
+		if Bears(condition) {
+			bear = append(bear, condition)
+		}
+	}
+	a.Status.Conditions = bear
+}
+
+// Bears reports whether a condition bears on the count now: it stops the autoscaler or
+// limits it, or the platform says it besides.
+func Bears(condition policy.Condition) bool {
+	is := condition.Status == policy.ConditionTrue
+	switch condition.Type {
+	case policy.ScalingActive:
+		return !is
+	case policy.AbleToScale:
+		return !is || condition.Reason == "ScaleDownStabilized" || condition.Reason == "ScaleUpStabilized"
+	}
+	return is
 }
 
 func (h handlers) autoscaler(w http.ResponseWriter, r *http.Request) {

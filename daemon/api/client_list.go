@@ -35,18 +35,24 @@ func (c *Client) Autoscalers(ctx context.Context) ([]Autoscaler, error) {
 // EachAutoscaler returns what Autoscalers does, page by page: an autoscaler that is
 // there from the first to the last comes once. An error is the last to come.
 func (c *Client) EachAutoscaler(ctx context.Context) iter.Seq2[Autoscaler, error] {
-	return eachAutoscaler[Autoscaler](ctx, c)
+	return eachAutoscaler[Autoscaler](ctx, c, false)
+}
+
+// EachBriefly is EachAutoscaler with what a table of autoscalers shows, which takes a
+// fraction of the time. An hpad that knows no such lists returns all of each.
+func (c *Client) EachBriefly(ctx context.Context) iter.Seq2[Autoscaler, error] {
+	return eachAutoscaler[Autoscaler](ctx, c, true)
 }
 
 // EachAutoscalerJSON is EachAutoscaler with what the daemon says of each, as it is.
 func (c *Client) EachAutoscalerJSON(ctx context.Context) iter.Seq2[jsontext.Value, error] {
-	return eachAutoscaler[jsontext.Value](ctx, c)
+	return eachAutoscaler[jsontext.Value](ctx, c, false)
 }
 
-func eachAutoscaler[T any](ctx context.Context, c *Client) iter.Seq2[T, error] {
+func eachAutoscaler[T any](ctx context.Context, c *Client, brief bool) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		for more := ""; ; {
-			got, err := askPage[T](ctx, c, more)
+			got, err := askPage[T](ctx, c, more, brief)
 			if err != nil {
 				yield(*new(T), err)
 				return
@@ -71,10 +77,13 @@ type page[T any] struct {
 	Continue string `json:"continue"`
 }
 
-func askPage[T any](ctx context.Context, c *Client, after string) (got page[T], err error) {
+func askPage[T any](ctx context.Context, c *Client, after string, brief bool) (got page[T], err error) {
 	query := url.Values{"limit": {strconv.Itoa(pageSize)}}
 	if after != "" {
 		query.Set("continue", after)
+	}
+	if brief {
+		query.Set("brief", "true")
 	}
 	path := "/api/v1/autoscalers?" + query.Encode()
 	err = c.ask(ctx, http.MethodGet, path, nil, answerTimeout, func(response *http.Response) error {

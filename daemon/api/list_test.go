@@ -115,7 +115,7 @@ func TestListWithoutPages(t *testing.T) {
 }
 
 func TestBadPages(t *testing.T) {
-	for _, query := range []string{"limit=0", "limit=-1", "limit=many", "continue=%3F"} {
+	for _, query := range []string{"limit=0", "limit=-1", "limit=many", "continue=%3F", "brief=perhaps"} {
 		response := ask(t, fleetOf(3), api.ReadOnly, httptest.NewRequest(http.MethodGet, "/api/v1/autoscalers?"+query, nil))
 		if a := open(t, response); response.Code != http.StatusBadRequest || a.ErrorType != "bad_data" {
 			t.Errorf("%s answers %d, %+v; want bad_data", query, response.Code, a)

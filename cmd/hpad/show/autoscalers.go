@@ -89,14 +89,7 @@ func minText(spec policy.Spec) string {
 func conditionsText(conditions []policy.Condition) string {
 	var said []string
 	for _, condition := range conditions {
-		worth := condition.Status == policy.ConditionTrue
-		switch condition.Type {
-		case policy.ScalingActive:
-			worth = !worth
-		case policy.AbleToScale:
-			worth = !worth || condition.Reason == "ScaleDownStabilized" || condition.Reason == "ScaleUpStabilized"
-		}
-		if worth {
+		if api.Bears(condition) {
 			said = append(said, string(condition.Type)+": "+condition.Reason)
 		}
 	}
