@@ -80,6 +80,7 @@ const answers = "2 33a4ed0397022b8e"
 
 // An engine that decides otherwise, or in other words, is another one.
 func TestEngine(t *testing.T) {
+	t.Parallel()
 	sum := sha256.New()
 	eachVectorDecision(t, func(_ *policy.Inputs, decision policy.Decision) {
 		if err := json.NewEncoder(sum).Encode(decision.Explained()); err != nil {
@@ -106,12 +107,19 @@ func eachVectorDecision(t *testing.T, do func(*policy.Inputs, policy.Decision)) 
 }
 
 func TestVerifyVectors(t *testing.T) {
+	t.Parallel()
 	recorded := newRecordedDecisions(t)
-	eachVectorDecision(t, recorded.add)
+	every, n := soak.Rounds(4, 1), 0
+	eachVectorDecision(t, func(in *policy.Inputs, decision policy.Decision) {
+		if n++; n%every == 0 {
+			recorded.add(in, decision)
+		}
+	})
 	recorded.check()
 }
 
 func TestVerifyRandomDecisions(t *testing.T) {
+	t.Parallel()
 	recorded := newRecordedDecisions(t)
 	inputs := rapid.Custom(drawInputs)
 	for i := range soak.Rounds(10_000, 1_000_000) {

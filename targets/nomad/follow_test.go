@@ -277,6 +277,7 @@ func TestFollows(t *testing.T) {
 		"lists": {false, false}, "lists and sweeps": {false, true}, "changes between calls": {true, true},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			synctest.Test(t, func(t *testing.T) { follow(t, c.between, c.sweeps) })
 		})
 	}

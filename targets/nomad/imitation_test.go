@@ -98,7 +98,23 @@ type imitatedAlloc struct {
 	checks []string
 	// index is that of its last change, after which listed is what it looked like.
 	index  uint64
-	listed string
+	listed appearance
+}
+
+// appearance is what lists tell of an allocation and may change.
+type appearance struct {
+	desired, client, next, events, health string
+	version                               uint64
+	started, turned                       time.Time
+	canary                                bool
+}
+
+func (a *imitatedAlloc) appearance() appearance {
+	health := "unknown"
+	if a.healthy != nil {
+		health = strconv.FormatBool(*a.healthy)
+	}
+	return appearance{a.desired, a.client, a.next, a.events, health, a.version, a.started, a.turned, a.canary}
 }
 
 func newImitation(t testing.TB) *imitation {
@@ -244,7 +260,7 @@ func (i *imitation) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case path[0] == "job" && len(path) == 3 && path[2] == "allocations":
 		i.settle()
-		i.answerList(w, r, slices.DeleteFunc(i.listAllocs(), func(alloc map[string]any) bool { return alloc["JobID"] != path[1] }))
+		i.answerList(w, r, i.listAllocs(path[1]))
 	case r.URL.Path == "/v1/status/leader":
 		i.answer(w, "127.0.0.1:4647")
 	case r.URL.Path == "/v1/agent/self":
@@ -273,7 +289,7 @@ func (i *imitation) list(path string) []map[string]any {
 	case "/v1/jobs":
 		return i.listJobs()
 	case "/v1/allocations":
-		return i.listAllocs()
+		return i.listAllocs("")
 	case "/v1/deployments":
 		return i.listDeployments()
 	case "/v1/evaluations":
@@ -295,11 +311,9 @@ func (i *imitation) settle() {
 			if alloc.desired == "stop" && alloc.client == "running" && time.Now().After(alloc.gone) {
 				alloc.client = "complete"
 			}
-			if listed, err := json.Marshal(alloc.stub(job)); err != nil {
-				i.t.Error(err)
-			} else if alloc.listed != string(listed) {
+			if now := alloc.appearance(); alloc.listed != now {
 				i.index++
-				alloc.index, alloc.listed = i.index, string(listed)
+				alloc.index, alloc.listed = i.index, now
 			}
 			states = append(states, alloc.id, alloc.client)
 		}
@@ -354,9 +368,13 @@ func (i *imitation) listJobs() []map[string]any {
 	return list
 }
 
-func (i *imitation) listAllocs() []map[string]any {
+// listAllocs returns the allocations of a job, or of all.
+func (i *imitation) listAllocs(of string) []map[string]any {
 	list := []map[string]any{}
 	for _, job := range i.jobs {
+		if of != "" && job.id != of {
+			continue
+		}
 		for _, alloc := range job.allocs {
 			stub := alloc.stub(job)
 			stub["ModifyIndex"] = alloc.index
