@@ -31,6 +31,7 @@ type parts struct {
 // sources that gather samples there, are not shared.
 func divide(whole *config.Config) parts {
 	p := parts{whole: whole, own: part(whole), shards: map[string]*config.Config{}, identities: map[string]string{}}
+	p.own.HA = whole.HA
 	maps.Copy(p.own.Sources, whole.Sources)
 	for name, fleet := range whole.Fleets {
 		if targets.Local(fleet.Config) {
