@@ -329,21 +329,41 @@ func (s *session) renew() {
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), s.ttl/renewShare)
 		sent := time.Now()
-		answer, err := s.client.KeepAliveOnce(ctx, s.lease)
+		ttl, err := s.keepAlive(ctx)
 		cancel()
 		switch {
-		case errors.Is(err, rpctypes.ErrLeaseNotFound), err == nil && answer.TTL <= 0:
+		case errors.Is(err, errSessionOver):
 			s.end()
 			return
 		case err != nil:
 			next.Reset(s.ttl / retryShare)
 		default:
 			s.mu.Lock()
-			s.expires = sent.Add(time.Duration(answer.TTL) * time.Second)
+			s.expires = sent.Add(ttl)
 			s.mu.Unlock()
 			next.Reset(s.ttl / renewShare)
 		}
 	}
+}
+
+// keepAlive renews the lease and returns for how long. That the member's key is there is
+// asked after it, of most servers: a leader that was replaced may renew, too.
+func (s *session) keepAlive(ctx context.Context) (time.Duration, error) {
+	answer, err := s.client.KeepAliveOnce(ctx, s.lease)
+	if errors.Is(err, rpctypes.ErrLeaseNotFound) || err == nil && answer.TTL <= 0 {
+		return 0, errSessionOver
+	}
+	if err != nil {
+		return 0, err
+	}
+	found, err := s.client.Get(ctx, s.memberKey(s.name))
+	if err != nil {
+		return 0, err
+	}
+	if len(found.Kvs) == 0 || found.Kvs[0].CreateRevision != s.created {
+		return 0, errSessionOver
+	}
+	return time.Duration(answer.TTL) * time.Second, nil
 }
 
 // isMember is the condition that the session is not over.
