@@ -135,7 +135,6 @@ func (s *service) mayWrite() []string {
 
 // handler returns the API.
 func (s *service) handler(access api.Access) http.Handler {
-	access = api.Members(access, s.Members)
 	whole := api.NewHandler(s.Daemon, s.Gatherer, access)
 	if s.Alone == nil {
 		return whole
@@ -203,7 +202,7 @@ func (s *service) serverTCP(l Listeners) (*http.Server, func(net.Listener) error
 		}
 		return author, nil
 	})
-	handler, end := s.withPage(access)
+	handler, end := s.withPage(api.Members(access, s.Members))
 	server := api.NewServer(api.Checked(handler), s.serverLog(l.WebConfig))
 	server.RegisterOnShutdown(end)
 	return server, func(listener net.Listener) error {

@@ -510,6 +510,14 @@ func (c *Cluster) Daemon(shard string) *daemon.Daemon {
 	return nil
 }
 
+// isTaking reports whether this member has begun to own a shard, and does not run it yet.
+func (c *Cluster) isTaking(shard string) bool {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	r := c.runs[shard]
+	return r != nil && r.daemon.Load() == nil
+}
+
 // Shards returns the names of all shards of the configuration in force, in order; nil
 // before there is one.
 func (c *Cluster) Shards() []string {
@@ -627,7 +635,8 @@ func (c *Cluster) autoscalers() iter.Seq[api.Autoscaler] {
 	return merge(sequences)
 }
 
-// merge merges sequences of autoscalers by name.
+// merge merges sequences of autoscalers by name. Of several of one name, as where members
+// have a fleet of their own alike, it is the first one's.
 func merge(sequences []iter.Seq[api.Autoscaler]) iter.Seq[api.Autoscaler] {
 	if len(sequences) == 1 {
 		return sequences[0]
@@ -645,10 +654,13 @@ func merge(sequences []iter.Seq[api.Autoscaler]) iter.Seq[api.Autoscaler] {
 				heads = append(heads, &head{a, next})
 			}
 		}
+		last := ""
 		for len(heads) > 0 {
 			first := slices.MinFunc(heads, func(x, y *head) int { return strings.Compare(x.a.Name, y.a.Name) })
-			if !yield(first.a) {
-				return
+			if first.a.Name != last || last == "" {
+				if last = first.a.Name; !yield(first.a) {
+					return
+				}
 			}
 			var more bool
 			if first.a, more = first.next(); !more {

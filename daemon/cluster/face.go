@@ -25,6 +25,8 @@ const (
 	// and keptFor is how long its list is shown before it is asked again.
 	askWait = 3 * time.Second
 	keptFor = 5 * time.Second
+	// actWait bounds how long all members are waited for that are asked to do something.
+	actWait = 20 * time.Second
 	// allowedSkew is how far the clocks of two members may differ without being told.
 	allowedSkew = time.Second
 )
@@ -59,8 +61,10 @@ type peer struct {
 	list   []api.Autoscaler
 	pauses []policy.Pause
 	// ahead is how far its clock is ahead of this machine's; nil where it did not say.
-	ahead *time.Duration
-	err   error
+	// unsure is by how much that may be wrong.
+	ahead  *time.Duration
+	unsure time.Duration
+	err    error
 }
 
 // peers returns the other members, in the order of names; none where the face is of one
@@ -89,6 +93,39 @@ func (f *face) peers() []*peer {
 	return all
 }
 
+// gone returns members that are none any more, as they were last.
+func (f *face) gone(view View) []*peer {
+	f.peersMu.Lock()
+	defer f.peersMu.Unlock()
+	var gone []*peer
+	for key, p := range f.known {
+		if _, is := view.Members[p.name]; is || !f.whole {
+			continue
+		}
+		if p.outdate("its owner is gone"); slices.ContainsFunc(slices.Collect(maps.Values(view.Shards)), func(o Ownership) bool { return o.Owner == "" && o.Last == p.name }) {
+			gone = append(gone, p)
+		} else {
+			delete(f.known, key)
+		}
+	}
+	return gone
+}
+
+// outdate marks what the member said last as not up to date.
+func (p *peer) outdate(why string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.outdateLocked(why)
+}
+
+func (p *peer) outdateLocked(why string) {
+	p.list = slices.Clone(p.list) // somebody may read it
+	for i := range p.list {
+		e := &p.list[i].Evaluation
+		e.Unevaluated, e.Error = true, "not up to date: "+why
+	}
+}
+
 // refresh asks a member again what it runs, unless that is known.
 func (p *peer) refresh() {
 	p.mu.Lock()
@@ -102,8 +139,9 @@ func (p *peer) refresh() {
 	said, err := p.client.Cluster(ctx)
 	p.ahead = nil
 	if err == nil {
-		ahead := said.Time.Sub(sent.Add(time.Since(sent) / 2)).Round(time.Millisecond)
-		p.ahead = &ahead
+		half := time.Since(sent) / 2
+		ahead := said.Time.Sub(sent.Add(half)).Round(time.Millisecond)
+		p.ahead, p.unsure = &ahead, half
 	}
 	var list []api.Autoscaler
 	if err == nil {
@@ -118,10 +156,14 @@ func (p *peer) refresh() {
 		p.list, p.pauses = list, pauses
 		return
 	}
-	for i := range p.list {
-		e := &p.list[i].Evaluation
-		e.Unevaluated, e.Error = true, fmt.Sprintf("not up to date: its owner %s does not answer: %v", p.name, err)
-	}
+	p.outdateLocked(fmt.Sprintf("its owner %s does not answer: %v", p.name, err))
+}
+
+// forget has the member asked anew, after something was done there.
+func (p *peer) forget() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.at = time.Time{}
 }
 
 // skewed says how far the member's clock is off, where that matters; "" where it does not.
@@ -129,7 +171,7 @@ func (p *peer) skewed() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
-	case p.ahead == nil || p.ahead.Abs() <= allowedSkew:
+	case p.ahead == nil || p.ahead.Abs()-p.unsure <= allowedSkew:
 		return ""
 	case *p.ahead > 0:
 		return fmt.Sprintf("its clock is %s ahead of this machine's: set both by NTP", *p.ahead)
@@ -211,7 +253,7 @@ func (f *face) AutoscalersAfter(name string) iter.Seq[api.Autoscaler] {
 	for _, shard := range f.Shards() {
 		owned[shard] = f.Daemon(shard) != nil
 	}
-	for _, p := range f.asked() {
+	for _, p := range append(f.asked(), f.gone(view)...) {
 		list, _, _ := p.autoscalers()
 		sequences = append(sequences, func(yield func(api.Autoscaler) bool) {
 			for _, a := range list {
@@ -226,9 +268,9 @@ func (f *face) AutoscalersAfter(name string) iter.Seq[api.Autoscaler] {
 	return merge(sequences)
 }
 
-// of returns who answers for a fleet: the daemon of this member or the client of
-// another one, or why neither does.
-func (f *face) of(fleet string) (*daemon.Daemon, *api.Client, error) {
+// of returns who answers for a fleet: the daemon of this member or another member, or why
+// neither does.
+func (f *face) of(fleet string) (*daemon.Daemon, *peer, error) {
 	shard := f.ShardOf(fleet)
 	if d := f.Daemon(shard); d != nil {
 		return d, nil, nil
@@ -237,7 +279,7 @@ func (f *face) of(fleet string) (*daemon.Daemon, *api.Client, error) {
 	owner := view.Shards[shard].Owner
 	for _, p := range f.peers() {
 		if p.name == owner {
-			return nil, p.client, nil
+			return nil, p, nil
 		}
 	}
 	if owner == "" || !f.whole {
@@ -265,6 +307,8 @@ func remote(err error) error {
 		return &remoteError{answered.Message, api.ErrUnknown}
 	case answered.Type == api.ErrorRefused:
 		return &remoteError{answered.Message, api.ErrRefused}
+	case answered.Type == api.ErrorForbidden, answered.Type == api.ErrorUnauthorized:
+		return &remoteError{"its owner does not let this member write, as who it is in [ha.members]: " + answered.Message, api.ErrRefused}
 	}
 	return err
 }
@@ -278,9 +322,9 @@ func (f *face) Autoscaler(name string) (api.Autoscaler, bool) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), askWait)
 	defer cancel()
-	d, client, err := f.of(f.FleetOf(name))
+	d, owner, err := f.of(f.FleetOf(name))
 	if err == nil && d == nil {
-		if view, err := client.Autoscaler(ctx, name); err == nil {
+		if view, err := owner.client.Autoscaler(ctx, name); err == nil {
 			return view, true
 		} else if errors.Is(err, api.ErrNotFound) {
 			return api.Autoscaler{}, false
@@ -299,7 +343,7 @@ func (f *face) Autoscaler(name string) (api.Autoscaler, bool) {
 }
 
 // about returns who answers for an autoscaler.
-func (f *face) about(name string) (*daemon.Daemon, *api.Client, error) {
+func (f *face) about(name string) (*daemon.Daemon, *peer, error) {
 	for _, d := range f.daemons() {
 		if _, ok := d.Autoscaler(name); ok {
 			return d, nil, nil
@@ -311,7 +355,7 @@ func (f *face) about(name string) (*daemon.Daemon, *api.Client, error) {
 	for _, p := range f.asked() { // on a machine of its own
 		list, _, _ := p.autoscalers()
 		if slices.ContainsFunc(list, func(a api.Autoscaler) bool { return a.Name == name }) {
-			return nil, p.client, nil
+			return nil, p, nil
 		}
 	}
 	return f.own, nil, nil
@@ -319,27 +363,27 @@ func (f *face) about(name string) (*daemon.Daemon, *api.Client, error) {
 
 // InstancesOf is as [api.Daemon] has it.
 func (f *face) InstancesOf(ctx context.Context, name string) (api.InstanceList, error) {
-	d, client, err := f.about(name)
+	d, owner, err := f.about(name)
 	switch {
 	case err != nil:
 		return api.InstanceList{}, err
 	case d != nil:
 		return d.InstancesOf(ctx, name)
 	}
-	list, err := client.Instances(ctx, name)
+	list, err := owner.client.Instances(ctx, name)
 	return list, remote(err)
 }
 
 // Graph is as [api.Daemon] has it.
 func (f *face) Graph(ctx context.Context, name string, from, to time.Time) (api.Graph, error) {
-	d, client, err := f.about(name)
+	d, owner, err := f.about(name)
 	switch {
 	case err != nil:
 		return api.Graph{}, err
 	case d != nil:
 		return d.Graph(ctx, name, from, to)
 	}
-	graph, err := client.Graph(ctx, name, from, to)
+	graph, err := owner.client.Graph(ctx, name, from, to)
 	return graph, remote(err)
 }
 
@@ -519,47 +563,58 @@ func (f *face) Pause(ctx context.Context, pause policy.Pause, lasts time.Duratio
 		request.For = lasts.String()
 	}
 	if fleet, one := f.fleetOf(pause.Scope); one {
-		d, client, err := f.answering(pause.Scope, fleet)
+		d, owner, err := f.answering(pause.Scope, fleet)
 		switch {
 		case err != nil:
 			return err
 		case d != nil:
 			return d.Pause(ctx, pause, lasts)
 		}
-		_, err = client.Pause(ctx, pause.Scope, request)
+		defer owner.forget()
+		_, err = owner.client.Pause(ctx, pause.Scope, request)
 		return remote(err)
 	}
-	return f.everywhere(func(d *daemon.Daemon) error { return d.Pause(ctx, pause, lasts) },
-		func(client *api.Client) error {
+	return f.everywhere(ctx, func(d *daemon.Daemon) error { return d.Pause(ctx, pause, lasts) },
+		func(ctx context.Context, client *api.Client) error {
 			_, err := client.Pause(ctx, pause.Scope, request)
 			return err
 		})
 }
 
 // answering returns who answers for the scope of one autoscaler or fleet.
-func (f *face) answering(scope policy.Scope, fleet string) (*daemon.Daemon, *api.Client, error) {
+func (f *face) answering(scope policy.Scope, fleet string) (*daemon.Daemon, *peer, error) {
 	if scope.Autoscaler != "" {
 		return f.about(scope.Autoscaler)
 	}
 	return f.of(fleet)
 }
 
-// everywhere does something in each daemon of each member. The error says where it could
-// not be done.
-func (f *face) everywhere(here func(*daemon.Daemon) error, there func(*api.Client) error) error {
-	var errs []error
+// everywhere does something in each daemon of each member, of all at once. The error says
+// where it could not be done: of fleets that are just being taken over as well.
+func (f *face) everywhere(ctx context.Context, here func(*daemon.Daemon) error, there func(context.Context, *api.Client) error) error {
+	ctx, cancel := context.WithTimeout(ctx, actWait)
+	defer cancel()
+	peers := f.peers()
+	errs := make([]error, len(peers))
+	var asked sync.WaitGroup
+	for i, p := range peers {
+		asked.Go(func() {
+			defer p.forget()
+			if err := there(ctx, p.client); err != nil {
+				errs[i] = fmt.Errorf("member %s: %w", p.name, remote(err))
+			}
+		})
+	}
 	for _, d := range f.daemons() {
 		errs = append(errs, here(d))
 	}
-	for _, p := range f.peers() {
-		if err := there(p.client); err != nil {
-			errs = append(errs, fmt.Errorf("member %s: %w", p.name, remote(err)))
-		}
-	}
+	asked.Wait()
 	view, _, _ := f.View()
 	for _, shard := range f.Shards() {
-		if f.whole && f.Daemon(shard) == nil && view.Shards[shard].Owner == "" {
-			errs = append(errs, fmt.Errorf("%w: fleet %q has no owner now", api.ErrRefused, shard))
+		owner := view.Shards[shard].Owner
+		known := slices.ContainsFunc(peers, func(p *peer) bool { return p.name == owner })
+		if f.Daemon(shard) == nil && (f.isTaking(shard) || f.whole && !known) {
+			errs = append(errs, fmt.Errorf("%w: fleet %q has no owner now, or is just being taken over; ask again", api.ErrRefused, shard))
 		}
 	}
 	return errors.Join(errs...)
@@ -568,18 +623,22 @@ func (f *face) everywhere(here func(*daemon.Daemon) error, there func(*api.Clien
 // Resume is as [api.Daemon] has it.
 func (f *face) Resume(ctx context.Context, scope policy.Scope, author string) (policy.Pause, error) {
 	if fleet, one := f.fleetOf(scope); one {
-		d, client, err := f.answering(scope, fleet)
+		d, owner, err := f.answering(scope, fleet)
 		switch {
 		case err != nil:
 			return policy.Pause{}, err
 		case d != nil:
 			return d.Resume(ctx, scope, author)
 		}
-		pause, err := client.Resume(ctx, scope)
+		defer owner.forget()
+		pause, err := owner.client.Resume(ctx, scope)
 		return pause, remote(err)
 	}
 	var ended *policy.Pause
+	var taking sync.Mutex
 	took := func(pause policy.Pause, err error) error {
+		taking.Lock()
+		defer taking.Unlock()
 		refused, _ := errors.AsType[*api.Error](err)
 		switch {
 		case err == nil:
@@ -589,8 +648,8 @@ func (f *face) Resume(ctx context.Context, scope policy.Scope, author string) (p
 		}
 		return err
 	}
-	err := f.everywhere(func(d *daemon.Daemon) error { return took(d.Resume(ctx, scope, author)) },
-		func(client *api.Client) error { return took(client.Resume(ctx, scope)) })
+	err := f.everywhere(ctx, func(d *daemon.Daemon) error { return took(d.Resume(ctx, scope, author)) },
+		func(ctx context.Context, client *api.Client) error { return took(client.Resume(ctx, scope)) })
 	if ended == nil {
 		return policy.Pause{}, errors.Join(err, fmt.Errorf("%s: %w", scope, api.ErrNotPaused))
 	}
@@ -599,26 +658,28 @@ func (f *face) Resume(ctx context.Context, scope policy.Scope, author string) (p
 
 // ScaleTo is as [api.Daemon] has it.
 func (f *face) ScaleTo(ctx context.Context, name string, replicas int32, force bool, author string) error {
-	d, client, err := f.about(name)
+	d, owner, err := f.about(name)
 	switch {
 	case err != nil:
 		return err
 	case d != nil:
 		return d.ScaleTo(ctx, name, replicas, force, author)
 	}
-	_, err = client.Scale(ctx, name, replicas, force)
+	defer owner.forget()
+	_, err = owner.client.Scale(ctx, name, replicas, force)
 	return remote(err)
 }
 
 // EvaluateNow is as [api.Daemon] has it.
 func (f *face) EvaluateNow(ctx context.Context, name string) error {
-	d, client, err := f.about(name)
+	d, owner, err := f.about(name)
 	switch {
 	case err != nil:
 		return err
 	case d != nil:
 		return d.EvaluateNow(ctx, name)
 	}
-	_, err = client.Evaluate(ctx, name)
+	defer owner.forget()
+	_, err = owner.client.Evaluate(ctx, name)
 	return remote(err)
 }

@@ -17,6 +17,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/hpad/hpad/daemon"
+	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/cluster"
 	"github.com/hpad/hpad/daemon/cluster/clustertest"
 	"github.com/hpad/hpad/daemon/config"
@@ -70,7 +71,9 @@ type node struct {
 	// tolerance is what makes its configuration another one.
 	tolerance config.Tolerance
 	// hung has its calls to fleets hang, as in a process that stands still.
-	hung       bool
+	hung bool
+	// address is where others reach it; empty where nobody does.
+	address    string
 	connection *clustertest.Connection
 	cluster    *cluster.Cluster
 	stop       context.CancelFunc
@@ -177,7 +180,8 @@ func (n *node) start(fresh bool) {
 	}
 	n.connection = n.store.Connect()
 	n.cluster = cluster.New(cluster.Options{
-		Load: n.configuration, Coordinator: n.connection, Member: cluster.Member{Name: n.name}, TTL: ttl,
+		Load: n.configuration, Coordinator: n.connection, Member: cluster.Member{Name: n.name, Address: n.address}, TTL: ttl,
+		Peer:   func(address string) *api.Client { return api.NewServerClient(api.Server{URL: address}) },
 		Daemon: daemon.Options{Store: own, Log: zap.NewNop()}, Dir: filepath.Join(dir, "fleets"),
 	})
 	ctx, cancel := context.WithCancel(context.Background())
@@ -340,7 +344,7 @@ func TestModel(t *testing.T) {
 	}
 }
 
-func schedule(t *testing.T, run uint64, dir string) {
+func newModel(t *testing.T, run uint64, dir string) *model {
 	m := &model{
 		t: t, dir: dir, random: rand.New(rand.NewPCG(run, 0)), store: clustertest.NewMemory(run),
 		fleets: map[string]*targettest.Memory{}, load: map[string]float64{},
@@ -350,6 +354,11 @@ func schedule(t *testing.T, run uint64, dir string) {
 		m.fleets[fleet].Add("web", targettest.MemoryTarget{Replicas: 3, Age: time.Hour})
 		m.load[fleet] = 3
 	}
+	return m
+}
+
+func schedule(t *testing.T, run uint64, dir string) {
+	m := newModel(t, run, dir)
 	for i := range 2 + m.random.IntN(2) {
 		n := &node{model: m, name: fmt.Sprint("hpad-", i), tolerance: 0.02}
 		m.nodes = append(m.nodes, n)

@@ -1,0 +1,149 @@
+package cluster_test
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/policy"
+)
+
+// TestFace asks one of two members, over HTTP, of what the other one runs.
+func TestFace(t *testing.T) {
+	m := newModel(t, 1, t.TempDir())
+	servers := map[string]*httptest.Server{}
+	for i := range 2 {
+		n := &node{model: m, name: fmt.Sprint("hpad-", i), tolerance: 0.02}
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			alice := func(*http.Request) (string, error) { return "members", nil }
+			access := api.Members(alice, []string{"members"})
+			api.ByMember(api.NewHandler(n.cluster.Alone(), prometheus.NewRegistry(), access), api.NewHandler(n.cluster.Whole(), prometheus.NewRegistry(), access)).ServeHTTP(w, r)
+		}))
+		t.Cleanup(server.Close)
+		n.address, servers[n.name] = server.URL, server
+		m.nodes = append(m.nodes, n)
+		n.start(true)
+		t.Cleanup(func() { n.end(false) })
+	}
+	here, there := m.nodes[0], m.nodes[1]
+	client := api.NewServerClient(api.Server{URL: here.address})
+	eventually := func(what string, is func() bool) {
+		t.Helper()
+		for end := time.Now().Add(30 * time.Second); !is(); time.Sleep(50 * time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatalf("%s: not within 30s", what)
+			}
+		}
+	}
+	var remote string
+	eventually("two fleets for each", func() bool {
+		own := map[*node]int{}
+		for fleet := range m.fleets {
+			for _, n := range m.nodes {
+				if d := n.cluster.Daemon(fleet); d != nil {
+					if view, ok := d.Autoscaler(fleet + "-web"); ok && view.Decision != nil {
+						own[n]++
+						if n == there {
+							remote = fleet
+						}
+					}
+				}
+			}
+		}
+		return own[here] == 2 && own[there] == 2
+	})
+	list := func() map[string]api.Autoscaler {
+		t.Helper()
+		views, err := client.Autoscalers(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		all := map[string]api.Autoscaler{}
+		for _, view := range views {
+			all[view.Name] = view
+		}
+		return all
+	}
+	name := remote + "-web"
+	eventually("all autoscalers", func() bool { return len(list()) == 4 })
+
+	// What one asks for is there for the next question.
+	for range 2 {
+		if _, err := client.Pauses(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		paused, err := client.Pause(t.Context(), policy.Scope{Autoscaler: name}, api.PauseRequest{Reason: "moving house"})
+		if err != nil || paused.Reason != "moving house" {
+			t.Errorf("pause of what another member runs: %+v, %v", paused, err)
+		}
+		if view, _ := there.cluster.Daemon(remote).Autoscaler(name); len(view.Pauses) != 1 {
+			t.Errorf("its owner has the pauses %+v", view.Pauses)
+		}
+		if _, err := client.Resume(t.Context(), policy.Scope{Autoscaler: name}); err != nil {
+			t.Error(err)
+		}
+		if pauses, err := client.Pauses(t.Context()); err != nil || len(pauses) != 0 {
+			t.Errorf("pauses after a resume: %+v, %v", pauses, err)
+		}
+	}
+	if _, err := client.Resume(t.Context(), policy.Scope{Autoscaler: name}); err == nil || !strings.Contains(err.Error(), "not paused") {
+		t.Errorf("a second resume: %v", err)
+	}
+	if _, err := client.Pause(t.Context(), policy.Scope{}, api.PauseRequest{Reason: "all"}); err != nil {
+		t.Fatal(err)
+	}
+	for fleet := range m.fleets {
+		if view := list()[fleet+"-web"]; len(view.Pauses) != 1 {
+			t.Errorf("%s has the pauses %+v after a pause of all", fleet, view.Pauses)
+		}
+	}
+	if pauses, err := client.Pauses(t.Context()); err != nil || len(pauses) != 1 {
+		t.Errorf("pauses %+v, %v, want one of all", pauses, err)
+	}
+	if _, err := client.Resume(t.Context(), policy.Scope{}); err != nil {
+		t.Fatal(err)
+	}
+
+	if view, err := client.Scale(t.Context(), name, 7, false); err != nil || m.fleets[remote].Replicas("web") != 7 || view.Status.DesiredReplicas != 7 {
+		t.Errorf("scaled to %d with status %+v, %v", m.fleets[remote].Replicas("web"), view.Status, err)
+	}
+	for _, of := range []string{name, ""} {
+		entries, err := client.History(t.Context(), of, time.Time{}, time.Time{}, 0)
+		found := false
+		for _, entry := range entries {
+			found = found || entry.Autoscaler == name && entry.Decision.Command != nil
+		}
+		if err != nil || !found {
+			t.Errorf("the history of %q has no scale by hand among %d entries: %v", of, len(entries), err)
+		}
+	}
+	if _, err := client.Autoscaler(t.Context(), "nobody"); !errors.Is(err, api.ErrNotFound) {
+		t.Errorf("an unknown autoscaler: %v", err)
+	}
+	if _, err := client.Adopt(t.Context(), "nobody"); !errors.Is(err, api.ErrNotFound) {
+		t.Errorf("adopt of an unknown fleet: %v", err)
+	}
+	if c, err := client.Adopt(t.Context(), remote); err != nil || len(c.Members) != 2 || len(c.Fleets) != 4 || c.Problem != "" {
+		t.Errorf("the cluster is %+v, %v", c, err)
+	}
+
+	// A member that does not answer is named, and what it runs is as it was.
+	servers[there.name].Close()
+	eventually("word of it", func() bool {
+		view, known := list()[name]
+		if !known || view.Status.DesiredReplicas != 7 {
+			t.Fatalf("%s is %+v, %v while its owner does not answer", name, view.Status, known)
+		}
+		return strings.Contains(view.Evaluation.Error, "not up to date: its owner "+there.name)
+	})
+	if problems := here.cluster.Whole().Readiness().Problems; !strings.Contains(fmt.Sprint(problems), "member "+there.name) {
+		t.Errorf("the problems are %+v", problems)
+	}
+}
