@@ -38,8 +38,8 @@ func (c *Client) EachAutoscaler(ctx context.Context) iter.Seq2[Autoscaler, error
 	return eachAutoscaler[Autoscaler](ctx, c, false)
 }
 
-// EachBriefly is EachAutoscaler with what a table of autoscalers shows, which takes a
-// fraction of the time. An hpad that knows no such lists returns all of each.
+// EachBriefly is EachAutoscaler with what a table of autoscalers shows, which is some 40 %
+// of the bytes. An hpad that knows no such lists returns all of each.
 func (c *Client) EachBriefly(ctx context.Context) iter.Seq2[Autoscaler, error] {
 	return eachAutoscaler[Autoscaler](ctx, c, true)
 }
