@@ -47,10 +47,10 @@ func TestMetrics(t *testing.T) {
 	shown := names(text, `(?m)^# TYPE (hpad_\w+) `)
 	described := names(string(page), "(?m)^\\| `(hpad_\\w+)` \\|")
 	// A fleet of processes neither discovers nor calls a platform that limits calls, and
-	// this one has no breaker, no receiver of notifications and no pause.
+	// this one has no breaker, no receiver of notifications, no pause and no cluster.
 	described = slices.DeleteFunc(described, func(name string) bool {
 		return name == "hpad_discovered_targets" || name == "hpad_autoscaler_paused_until_timestamp_seconds" ||
-			regexp.MustCompile(`^hpad_(platform|fleet_breaker|notifications)_`).MatchString(name)
+			regexp.MustCompile(`^hpad_(platform|fleet_breaker|notifications|cluster)_`).MatchString(name)
 	})
 	if diff := cmp.Diff(described, shown); diff != "" {
 		t.Errorf("/metrics against docs/metrics.md (-docs +shown):\n%s", diff)

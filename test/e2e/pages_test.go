@@ -57,10 +57,11 @@ func TestReadme(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// What the numbers lead to differs from run to run; what always is there has to be drawn.
+	// What the numbers lead to differs from run to run; what always is there has to be
+	// drawn. What is next is not known right after a write.
 	var shown []string
 	for _, match := range regexp.MustCompile(`<tspan[^>]*>(.*)</tspan>`).FindAllStringSubmatch(string(drawn), -1) {
-		if line := html.UnescapeString(match[1]); heading.MatchString(line) || strings.Contains(line, "External queue") {
+		if line := html.UnescapeString(match[1]); heading.MatchString(line) && !strings.HasSuffix(line, ". Next") || strings.Contains(line, "External queue") {
 			shown = append(shown, line)
 		}
 	}
