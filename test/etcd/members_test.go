@@ -198,13 +198,7 @@ func (s *shop) evaluated(m *member, name string) api.Autoscaler {
 // go: with what was remembered, and what was paused.
 func TestMembers(t *testing.T) {
 	s := open(t, 3, 1)
-	s.await("one fleet for each member", func() (string, bool) {
-		owners, busy := s.owners(s.members[0]), map[string]bool{}
-		for _, owner := range owners {
-			busy[owner] = true
-		}
-		return fmt.Sprint(owners), len(busy) == 3
-	})
+	s.spread()
 	for _, m := range s.members {
 		s.await("all autoscalers at "+m.name, func() (string, bool) {
 			views, err := m.Client.Autoscalers(t.Context())
