@@ -170,9 +170,7 @@ func (c *Cluster) soon() {
 // for. What cannot be done now is at the next look.
 func (c *Cluster) look(ctx context.Context) {
 	c.join(ctx)
-	call, cancel := c.call(ctx)
-	view, err := c.options.Coordinator.View(call)
-	cancel()
+	view, err := c.viewNow(ctx)
 	if ctx.Err() != nil {
 		return
 	}
@@ -185,13 +183,25 @@ func (c *Cluster) look(ctx context.Context) {
 	if err != nil {
 		return
 	}
-	c.mu.Lock()
-	c.view, c.viewed = view, time.Now()
+	c.mu.RLock()
 	session := c.session
-	c.mu.Unlock()
+	c.mu.RUnlock()
 	if session != nil {
 		c.settle(ctx, session, view)
 	}
+}
+
+// viewNow asks the coordinator who owns what.
+func (c *Cluster) viewNow(ctx context.Context) (View, error) {
+	call, cancel := c.call(ctx)
+	defer cancel()
+	view, err := c.options.Coordinator.View(call)
+	if err == nil {
+		c.mu.Lock()
+		c.view, c.viewed = view, time.Now()
+		c.mu.Unlock()
+	}
+	return view, err
 }
 
 // call returns a context for one call to the coordinator.

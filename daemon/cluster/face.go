@@ -269,23 +269,35 @@ func (f *face) AutoscalersAfter(name string) iter.Seq[api.Autoscaler] {
 }
 
 // of returns who answers for a fleet: the daemon of this member or another member, or why
-// neither does.
-func (f *face) of(fleet string) (*daemon.Daemon, *peer, error) {
+// neither does. Where the last view does not tell, it asks for one of now.
+func (f *face) of(ctx context.Context, fleet string) (*daemon.Daemon, *peer, error) {
 	shard := f.ShardOf(fleet)
 	if d := f.Daemon(shard); d != nil {
 		return d, nil, nil
 	}
-	view, _, _ := f.View()
-	owner := view.Shards[shard].Owner
-	for _, p := range f.peers() {
-		if p.name == owner {
-			return nil, p, nil
-		}
+	owner, p := f.ownerOf(shard)
+	if p == nil && f.whole {
+		_, _ = f.viewNow(ctx) // else the last one is what there is
+		owner, p = f.ownerOf(shard)
+	}
+	if p != nil {
+		return nil, p, nil
 	}
 	if owner == "" || !f.whole {
 		return nil, nil, fmt.Errorf("%w: fleet %q has no owner now; \"hpad cluster\" says who may take it over", api.ErrRefused, fleet)
 	}
 	return nil, nil, fmt.Errorf("%w: the owner of fleet %q, %s, is not known yet", api.ErrRefused, fleet, owner)
+}
+
+// ownerOf returns the owner of a shard by the last view, and nil where that is no other
+// member.
+func (f *face) ownerOf(shard string) (string, *peer) {
+	view, _, _ := f.View()
+	owner, peers := view.Shards[shard].Owner, f.peers()
+	if i := slices.IndexFunc(peers, func(p *peer) bool { return p.name == owner }); i >= 0 {
+		return owner, peers[i]
+	}
+	return owner, nil
 }
 
 // remoteError is what another member answered, in its words.
@@ -322,7 +334,7 @@ func (f *face) Autoscaler(name string) (api.Autoscaler, bool) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), askWait)
 	defer cancel()
-	d, owner, err := f.of(f.FleetOf(name))
+	d, owner, err := f.of(ctx, f.FleetOf(name))
 	if err == nil && d == nil {
 		if view, err := owner.client.Autoscaler(ctx, name); err == nil {
 			return view, true
@@ -343,14 +355,14 @@ func (f *face) Autoscaler(name string) (api.Autoscaler, bool) {
 }
 
 // about returns who answers for an autoscaler.
-func (f *face) about(name string) (*daemon.Daemon, *peer, error) {
+func (f *face) about(ctx context.Context, name string) (*daemon.Daemon, *peer, error) {
 	for _, d := range f.daemons() {
 		if _, ok := d.Autoscaler(name); ok {
 			return d, nil, nil
 		}
 	}
 	if fleet := f.FleetOf(name); f.ShardOf(fleet) != Own {
-		return f.of(fleet)
+		return f.of(ctx, fleet)
 	}
 	for _, p := range f.asked() { // on a machine of its own
 		list, _, _ := p.autoscalers()
@@ -363,7 +375,7 @@ func (f *face) about(name string) (*daemon.Daemon, *peer, error) {
 
 // InstancesOf is as [api.Daemon] has it.
 func (f *face) InstancesOf(ctx context.Context, name string) (api.InstanceList, error) {
-	d, owner, err := f.about(name)
+	d, owner, err := f.about(ctx, name)
 	switch {
 	case err != nil:
 		return api.InstanceList{}, err
@@ -376,7 +388,7 @@ func (f *face) InstancesOf(ctx context.Context, name string) (api.InstanceList, 
 
 // Graph is as [api.Daemon] has it.
 func (f *face) Graph(ctx context.Context, name string, from, to time.Time) (api.Graph, error) {
-	d, owner, err := f.about(name)
+	d, owner, err := f.about(ctx, name)
 	switch {
 	case err != nil:
 		return api.Graph{}, err
@@ -563,7 +575,7 @@ func (f *face) Pause(ctx context.Context, pause policy.Pause, lasts time.Duratio
 		request.For = lasts.String()
 	}
 	if fleet, one := f.fleetOf(pause.Scope); one {
-		d, owner, err := f.answering(pause.Scope, fleet)
+		d, owner, err := f.answering(ctx, pause.Scope, fleet)
 		switch {
 		case err != nil:
 			return err
@@ -582,11 +594,11 @@ func (f *face) Pause(ctx context.Context, pause policy.Pause, lasts time.Duratio
 }
 
 // answering returns who answers for the scope of one autoscaler or fleet.
-func (f *face) answering(scope policy.Scope, fleet string) (*daemon.Daemon, *peer, error) {
+func (f *face) answering(ctx context.Context, scope policy.Scope, fleet string) (*daemon.Daemon, *peer, error) {
 	if scope.Autoscaler != "" {
-		return f.about(scope.Autoscaler)
+		return f.about(ctx, scope.Autoscaler)
 	}
-	return f.of(fleet)
+	return f.of(ctx, fleet)
 }
 
 // everywhere does something in each daemon of each member, of all at once. The error says
@@ -594,6 +606,9 @@ func (f *face) answering(scope policy.Scope, fleet string) (*daemon.Daemon, *pee
 func (f *face) everywhere(ctx context.Context, here func(*daemon.Daemon) error, there func(context.Context, *api.Client) error) error {
 	ctx, cancel := context.WithTimeout(ctx, actWait)
 	defer cancel()
+	if f.whole {
+		_, _ = f.viewNow(ctx) // else the last one is what there is
+	}
 	peers := f.peers()
 	errs := make([]error, len(peers))
 	var asked sync.WaitGroup
@@ -609,11 +624,8 @@ func (f *face) everywhere(ctx context.Context, here func(*daemon.Daemon) error, 
 		errs = append(errs, here(d))
 	}
 	asked.Wait()
-	view, _, _ := f.View()
 	for _, shard := range f.Shards() {
-		owner := view.Shards[shard].Owner
-		known := slices.ContainsFunc(peers, func(p *peer) bool { return p.name == owner })
-		if f.Daemon(shard) == nil && (f.isTaking(shard) || f.whole && !known) {
+		if _, owner := f.ownerOf(shard); f.Daemon(shard) == nil && (f.isTaking(shard) || f.whole && owner == nil) {
 			errs = append(errs, fmt.Errorf("%w: fleet %q has no owner now, or is just being taken over; ask again", api.ErrRefused, shard))
 		}
 	}
@@ -623,7 +635,7 @@ func (f *face) everywhere(ctx context.Context, here func(*daemon.Daemon) error, 
 // Resume is as [api.Daemon] has it.
 func (f *face) Resume(ctx context.Context, scope policy.Scope, author string) (policy.Pause, error) {
 	if fleet, one := f.fleetOf(scope); one {
-		d, owner, err := f.answering(scope, fleet)
+		d, owner, err := f.answering(ctx, scope, fleet)
 		switch {
 		case err != nil:
 			return policy.Pause{}, err
@@ -658,7 +670,7 @@ func (f *face) Resume(ctx context.Context, scope policy.Scope, author string) (p
 
 // ScaleTo is as [api.Daemon] has it.
 func (f *face) ScaleTo(ctx context.Context, name string, replicas int32, force bool, author string) error {
-	d, owner, err := f.about(name)
+	d, owner, err := f.about(ctx, name)
 	switch {
 	case err != nil:
 		return err
@@ -672,7 +684,7 @@ func (f *face) ScaleTo(ctx context.Context, name string, replicas int32, force b
 
 // EvaluateNow is as [api.Daemon] has it.
 func (f *face) EvaluateNow(ctx context.Context, name string) error {
-	d, owner, err := f.about(name)
+	d, owner, err := f.about(ctx, name)
 	switch {
 	case err != nil:
 		return err
