@@ -166,12 +166,16 @@ func (r *round) openBreaker(b *ballot, removed, base int64) {
 	share := int64(math.Round(float64(100*(removed+b.removes)) / float64(base)))
 	reason := fmt.Sprintf("its autoscalers would take away %d of %d instances (%d%%) within %s, and %s is allowed",
 		removed+b.removes, base, share, b.breaker.Window, b.breaker.MaxRemoved)
-	until := r.now.Add(b.breaker.Window)
-	r.pauses.put(policy.Pause{
-		Scope: policy.Scope{Fleet: b.fleet, Breaker: true}, Direction: policy.Down, Reason: reason, Since: r.now, Until: until,
-	}, r.recorder)
+	pause := policy.Pause{
+		Scope: policy.Scope{Fleet: b.fleet, Breaker: true}, Direction: policy.Down, Reason: reason, Since: r.now,
+		Until: r.now.Add(b.breaker.Window), Renews: b.removes > b.breaker.Allows(base-removed),
+	}
+	if last := r.pauses.table.Load().ended[pause.Scope]; removed == 0 && last.pause.Renews && r.now.Sub(last.at) < b.breaker.Window {
+		pause.Since = last.pause.Since
+	}
+	r.pauses.put(pause, r.recorder)
 	r.log.Warn("the fleet's breaker holds all scale-downs", zap.String("fleet", b.fleet), zap.String("why", reason),
-		zap.Time("until", r.clock.Scale().Wall(until)), zap.String("remedy", fmt.Sprintf("hpad resume --fleet %s", b.fleet)))
+		zap.Time("since", r.clock.Scale().Wall(pause.Since)), zap.Time("until", r.clock.Scale().Wall(pause.Until)), zap.String("remedy", fmt.Sprintf("hpad resume --fleet %s", b.fleet)))
 }
 
 // returnRemoval takes back what was counted of a scale-down that was not made, or only in
@@ -201,16 +205,17 @@ func (p *pass) returnRemoved(round time.Time, instances int64) {
 	})
 }
 
-// waiveBreaker lets a fleet's scale-downs go on that its breaker held, for its window.
-func (d *Daemon) waiveBreaker(fleet string) {
+// waiveBreaker lets a fleet's scale-downs go on that its breaker held, for its window, and
+// returns until when.
+func (d *Daemon) waiveBreaker(fleet string) time.Time {
+	now := d.clock.Now()
 	breaker := d.current.Load().config.Fleets[fleet].Breaker
 	if breaker == nil {
-		return
+		return now
 	}
-	now := d.clock.Now()
-	d.breakers.change(fleet, breaker.Window, now, d.recorder, func(removals *state.Removals) {
-		removals.Waived = now.Add(breaker.Window)
-	})
+	until := now.Add(breaker.Window)
+	d.breakers.change(fleet, breaker.Window, now, d.recorder, func(removals *state.Removals) { removals.Waived = until })
+	return until
 }
 
 // shownBreakers returns how the breakers of all fleets stand, for the metrics.

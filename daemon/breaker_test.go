@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -270,6 +271,45 @@ func TestBreakerUnanswered(t *testing.T) {
 	}
 }
 
+// TestBreakerRenews holds that a breaker which would hold the same for ever says so: since
+// when it holds, also over its windows, a restart and what others ask for, and no instant at
+// which the count would change.
+func TestBreakerRenews(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		names := w.guarded()
+		w.start()
+		w.values(5, names...)
+		w.advance(15 * time.Second)
+		since := w.daemon.Pauses()[0].Since
+		for range 5 {
+			w.advance(9 * time.Minute)
+			w.stop()
+			w.start()
+			w.advance(2 * time.Minute)
+			pauses := w.daemon.Pauses()
+			if len(pauses) != 1 || !pauses[0].Since.Equal(since) || !pauses[0].Renews {
+				t.Fatalf("in force: %+v, want the breaker since %s", pauses, since)
+			}
+			next := w.view(names[0]).Next
+			if next == nil || !next.At.IsZero() || !slices.ContainsFunc(next.Waits, func(wait policy.Wait) bool {
+				return wait.Reason == "BreakerOpen" && wait.Until.IsZero() && strings.Contains(wait.Message, "hpad resume --fleet fleet")
+			}) {
+				t.Errorf("next is %+v, want no instant, and what lets it go", next)
+			}
+		}
+		w.wantCounts(10, names...)
+		w.values(8, names...) // as much as is allowed, once the window is over
+		w.advance(10 * time.Minute)
+		w.wantCounts(8, names...)
+		w.values(4, names...) // 40 of 80, and 20 counted
+		w.advance(15 * time.Second)
+		if pauses := w.daemon.Pauses(); len(pauses) != 1 || pauses[0].Since.Before(since.Add(time.Hour)) {
+			t.Errorf("in force: %+v, want since now", pauses)
+		}
+		w.stop()
+	})
+}
+
 // TestBreakerResumed holds that what a person lets go goes, and all that follows within
 // the window, and that the end of a person's own pause lets nothing go.
 func TestBreakerResumed(t *testing.T) {
@@ -289,8 +329,8 @@ func TestBreakerResumed(t *testing.T) {
 		}
 		w.advance(15 * time.Second)
 		w.wantCounts(10, names...)
-		if ended, err := w.daemon.Resume(t.Context(), fleet, "bob"); err != nil || !ended.Breaker {
-			t.Errorf("resumed %v, %v, want what the breaker holds", ended, err)
+		if ended, err := w.daemon.Resume(t.Context(), fleet, "bob"); err != nil || !ended.Breaker || !strings.Contains(ended.Message, "it holds nothing until ") {
+			t.Errorf("resumed %v, %v, want what the breaker holds, and for how long it does not now", ended, err)
 		}
 		w.advance(15 * time.Second)
 		w.wantCounts(5, names...)

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+	"unicode"
 
 	"go.uber.org/zap"
 
@@ -42,6 +43,7 @@ type pauseTable struct {
 type ending struct {
 	at      time.Time
 	message string
+	pause   policy.Pause
 }
 
 // endingsKept is for how long it is known how a pause ended: longer than any sync period,
@@ -97,7 +99,7 @@ func (p *pauses) end(now time.Time, to *recorder, how func(policy.Pause) (messag
 	for scope, pause := range before.inForce {
 		if message, ends := how(pause); ends {
 			delete(inForce, scope)
-			endings[scope], changes[scope] = ending{now, message}, nil
+			endings[scope], changes[scope] = ending{now, message, pause}, nil
 			ended = append(ended, pause)
 		}
 	}
@@ -133,7 +135,13 @@ func (p *pauses) of(name, fleet string, now time.Time, scale *clock.Scale) (inFo
 func pauseText(pause *policy.Pause, scale *clock.Scale) string {
 	var text strings.Builder
 	if pause.Breaker {
-		fmt.Fprintf(&text, "the breaker of fleet %q holds all scale-downs until %s: %s", pause.Fleet, scale.Wall(pause.Until).Format(time.RFC3339), pause.Reason)
+		fmt.Fprintf(&text, "the breaker of fleet %q holds all scale-downs since %s", pause.Fleet, scale.Wall(pause.Since).Format(time.RFC3339))
+		if pause.Renews {
+			text.WriteString(", for as long as so many are asked for")
+		} else {
+			text.WriteString(" until " + scale.Wall(pause.Until).Format(time.RFC3339))
+		}
+		fmt.Fprintf(&text, ": %s (hpad resume --fleet %s lets them go)", pause.Reason, pause.Fleet)
 		return text.String()
 	}
 	switch pause.Direction {
@@ -216,13 +224,12 @@ func (d *Daemon) awaitRunning(ctx context.Context) error {
 }
 
 func (d *Daemon) checkPause(pause *policy.Pause, lasts time.Duration) error {
-	g := d.current.Load()
 	switch {
 	case pause.Breaker:
 		return fmt.Errorf("%w: nobody but the breaker holds for it", api.ErrRefused)
 	case pause.Autoscaler != "" && pause.Fleet != "":
 		return fmt.Errorf("%w: a pause is of an autoscaler, of a fleet or of all", api.ErrRefused)
-	case pause.Autoscaler != "" && g.autoscalers[pause.Autoscaler] == nil, pause.Fleet != "" && g.Fleets[pause.Fleet] == nil:
+	case !d.current.Load().has(pause.Scope):
 		return fmt.Errorf("%s: %w", pause.Scope, api.ErrUnknown)
 	case !slices.Contains([]policy.Direction{policy.Up, policy.Down, policy.BothDirections}, pause.Direction):
 		return fmt.Errorf("%w: direction = %q: must be up, down or both", api.ErrRefused, pause.Direction)
@@ -230,16 +237,18 @@ func (d *Daemon) checkPause(pause *policy.Pause, lasts time.Duration) error {
 		return fmt.Errorf("%w: a pause of %s: must be longer than 0s", api.ErrRefused, lasts)
 	case len(pause.Reason) > longestReason:
 		return fmt.Errorf("%w: the reason has %d bytes and may have %d", api.ErrRefused, len(pause.Reason), longestReason)
+	case strings.ContainsFunc(pause.Reason, unicode.IsControl):
+		return fmt.Errorf("%w: the reason has a line break or another control character, and must be one line", api.ErrRefused)
 	}
 	return nil
 }
 
 // Resume ends the pause of a scope, and returns it. Of a fleet that nobody paused it ends
 // what its breaker holds, which then holds nothing for its window; of one that somebody
-// paused the breaker goes on, and the message of the pause says so. Pauses of other scopes stay in force,
-// also those that bear on the same autoscalers. The error is an api.ErrNotPaused where
-// there is none; with another one the pause is over and that could not be kept in the
-// state yet.
+// paused the breaker goes on. Pauses of other scopes stay in force: the message of the
+// pause names those that hold the same autoscalers. The error is an api.ErrNotPaused where
+// there is none, and an api.ErrUnknown where there is no such scope either; with another
+// one the pause is over and that could not be kept in the state yet.
 func (d *Daemon) Resume(ctx context.Context, scope policy.Scope, author string) (policy.Pause, error) {
 	if err := d.awaitRunning(ctx); err != nil {
 		return policy.Pause{}, err
@@ -249,13 +258,13 @@ func (d *Daemon) Resume(ctx context.Context, scope policy.Scope, author string) 
 		message += " by " + author
 	}
 	inForce, now := d.pauses.table.Load().inForce, d.clock.Now()
+	var waived time.Time
 	ends, breaker := scope, policy.Scope{Fleet: scope.Fleet, Breaker: true}
 	own, paused := inForce[scope]
 	held, open := inForce[breaker]
-	paused, open = paused && !own.Ended(now), open && scope.Fleet != "" && !held.Ended(now)
-	if open && !paused {
+	if open && scope.Fleet != "" && !held.Ended(now) && (!paused || own.Ended(now)) {
 		ends = breaker
-		d.waiveBreaker(scope.Fleet) // first, so that no round opens it again
+		waived = d.waiveBreaker(scope.Fleet) // first, so that no round opens it again
 	}
 	ended, commit := d.pauses.end(now, d.recorder, func(pause policy.Pause) (string, bool) {
 		return message, pause.Scope == ends
@@ -268,24 +277,45 @@ func (d *Daemon) Resume(ctx context.Context, scope policy.Scope, author string) 
 	d.evaluateScope(scope)
 	scale := d.clock.Scale()
 	ended[0].Message = pauseText(&ended[0], scale)
-	if open && paused {
-		ended[0].Message += "; still in force, until it is resumed as well: " + pauseText(&held, scale)
+	if ends.Breaker {
+		ended[0].Message += "; it holds nothing until " + scale.Wall(waived).Format(time.RFC3339)
+	}
+	if others := d.wider(ends); others != "" {
+		ended[0].Message += "; still in force, until it is resumed as well: " + others
 	}
 	return pauseShownBy(scale, ended[0]), err
+}
+
+// wider says which pauses of wider scopes hold what is in a scope; empty without any.
+func (d *Daemon) wider(scope policy.Scope) string {
+	fleet := scope.Fleet
+	if a := d.current.Load().autoscalers[scope.Autoscaler]; a != nil {
+		fleet = a.definition.Load().Target.Fleet
+	}
+	var texts []string
+	for _, pause := range d.Pauses() {
+		if scope != (policy.Scope{}) && pause.Scope != scope && pause.Autoscaler == "" && (pause.Fleet == "" || pause.Fleet == fleet) {
+			texts = append(texts, pause.Message)
+		}
+	}
+	return strings.Join(texts, "; and: ")
 }
 
 // notPaused is the error of a scope without a pause, which names what pauses it all the
 // same.
 func (d *Daemon) notPaused(scope policy.Scope) error {
-	a := d.current.Load().autoscalers[scope.Autoscaler]
-	if scope.Autoscaler == "" || a == nil {
-		return fmt.Errorf("%s: %w", scope, api.ErrNotPaused)
+	if !d.current.Load().has(scope) {
+		return fmt.Errorf("%s: %w", scope, api.ErrUnknown)
 	}
-	others, _ := d.pauses.of(a.name, a.definition.Load().Target.Fleet, d.clock.Now(), d.clock.Scale())
-	for _, pause := range others {
-		return fmt.Errorf("%s: %w by itself, but: %s", scope, api.ErrNotPaused, pause.Message)
+	if others := d.wider(scope); others != "" {
+		return fmt.Errorf("%s: %w by itself, but: %s", scope, api.ErrNotPaused, others)
 	}
 	return fmt.Errorf("%s: %w", scope, api.ErrNotPaused)
+}
+
+// has reports whether there is what an act is about.
+func (g *generation) has(scope policy.Scope) bool {
+	return (scope.Autoscaler == "" || g.autoscalers[scope.Autoscaler] != nil) && (scope.Fleet == "" || g.Fleets[scope.Fleet] != nil)
 }
 
 // Pauses returns all pauses in force, the widest first, with times and words by the wall

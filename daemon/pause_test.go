@@ -271,6 +271,7 @@ func TestPauseMistakes(t *testing.T) {
 			{pause: policy.Pause{Scope: policy.Scope{Fleet: "fleet", Autoscaler: "web"}}, want: api.ErrRefused},
 			{pause: policy.Pause{Direction: "sideways"}, want: api.ErrRefused},
 			{pause: policy.Pause{Reason: strings.Repeat("x", 501)}, want: api.ErrRefused},
+			{pause: policy.Pause{Reason: "two\nlines"}, want: api.ErrRefused},
 			{lasts: -time.Second, want: api.ErrRefused},
 		} {
 			if err := w.daemon.Pause(t.Context(), c.pause, c.lasts); !errors.Is(err, c.want) {
@@ -284,7 +285,18 @@ func TestPauseMistakes(t *testing.T) {
 		if _, err := w.daemon.Resume(t.Context(), web, ""); !errors.Is(err, api.ErrNotPaused) {
 			t.Errorf("resume what is not paused: %v", err)
 		}
+		if _, err := w.daemon.Resume(t.Context(), policy.Scope{Autoscaler: "wbe"}, ""); !errors.Is(err, api.ErrUnknown) {
+			t.Errorf("resume what there is not: %v", err)
+		}
+		w.pause(policy.Scope{}, policy.Up, 0)
+		w.pause(web, policy.Up, 0)
 		w.pause(policy.Scope{Fleet: "fleet"}, policy.Down, 0)
+		if ended, err := w.daemon.Resume(t.Context(), web, ""); err != nil || !strings.Contains(ended.Message, `fleet "fleet"`) || !strings.Contains(ended.Message, "all autoscalers") {
+			t.Errorf("resume what its fleet and all are paused with: %q, %v", ended.Message, err)
+		}
+		if _, err := w.daemon.Resume(t.Context(), policy.Scope{}, ""); err != nil {
+			t.Error(err)
+		}
 		if _, err := w.daemon.Resume(t.Context(), web, ""); !errors.Is(err, api.ErrNotPaused) || !strings.Contains(err.Error(), `fleet "fleet"`) {
 			t.Errorf("resume what its fleet pauses: %v", err)
 		}

@@ -60,6 +60,9 @@ type Pause struct {
 	// Since is when it began, Until when it ends by itself; zero when it does not.
 	Since time.Time `json:"since"`
 	Until time.Time `json:"until,omitzero"`
+	// Renews reports whether it begins again when it ends, for as long as as much is asked
+	// for: a breaker's does that would be too much for it by itself.
+	Renews bool `json:"renews,omitempty"`
 	// Message says all that in words.
 	Message string `json:"message,omitempty"`
 }

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -139,26 +138,28 @@ or all, which is named.`,
 	}
 	var scope scopeFlags
 	var asked api.PauseRequest
-	var lasts time.Duration
+	var lasts string
 	direction := string(policy.BothDirections)
 	scope.add(cmd)
 	cmd.Flags().StringVar(&direction, "direction", direction, "which changes to keep from: up, down or both")
 	format := addOutputFlag(cmd)
 	completeFlag(cmd, "direction", string(policy.Up), string(policy.Down), string(policy.BothDirections))
-	cmd.Flags().DurationVar(&lasts, "for", 0, "for how `long`, as 2h; left out, until \"hpad resume\"")
+	cmd.Flags().StringVar(&lasts, "for", "", "for how `long`, as 2h or 3d; left out, until \"hpad resume\"")
 	cmd.Flags().StringVar(&asked.Reason, "reason", "", "why, for all who look at it")
 	client := addConnectFlags(cmd)
 	completeFlagFleets(cmd, client)
 	cmd.ValidArgsFunction = completeNames(client, 0)
 	cmd.RunE = func(cmd *cobra.Command, names []string) error {
 		asked.Direction = policy.Direction(direction)
-		switch {
-		case !slices.Contains([]policy.Direction{policy.Up, policy.Down, policy.BothDirections}, asked.Direction):
+		if !slices.Contains([]policy.Direction{policy.Up, policy.Down, policy.BothDirections}, asked.Direction) {
 			return wrongUse(fmt.Errorf("--direction %q: want up, down or both", direction), helpHint(cmd))
-		case cmd.Flags().Changed("for") && lasts <= 0:
-			return wrongUse(fmt.Errorf("--for %s: want a time longer than 0s, as 2h", lasts), helpHint(cmd))
-		case lasts > 0:
-			asked.For = lasts.String()
+		}
+		if cmd.Flags().Changed("for") {
+			span, ok := parseSpan(lasts)
+			if !ok || span <= 0 {
+				return wrongUse(fmt.Errorf("--for %q: want a time longer than 0s, as 2h or 3d", lasts), helpHint(cmd))
+			}
+			asked.For = span.String()
 		}
 		return scope.write(cmd, stream, client(), names, *format, func(ctx context.Context, scope policy.Scope) (pauseAnswer, error) {
 			replaced := pauseOf(ctx, client(), scope)

@@ -58,6 +58,9 @@ const recordedLate = 2 * time.Minute
 // recordedAfter is what a follower of a history has seen.
 type recordedAfter struct {
 	newest time.Time
+	// oldest is the oldest entry that is told of: what was asked for first may have been
+	// the newest few.
+	oldest time.Time
 	// seen are the entries since recordedLate before the newest.
 	seen map[entryID]bool
 }
@@ -73,7 +76,7 @@ func (r *recordedAfter) unseen(entries []api.Recorded) []api.Recorded {
 	var fresh []api.Recorded
 	for _, entry := range entries {
 		id := entryID{entry.Autoscaler, entry.Time.UnixNano()}
-		if r.seen[id] {
+		if r.seen[id] || entry.Time.Before(r.oldest) {
 			continue
 		}
 		if r.seen == nil {
@@ -89,6 +92,9 @@ func (r *recordedAfter) unseen(entries []api.Recorded) []api.Recorded {
 		if id.at < r.from().UnixNano() {
 			delete(r.seen, id)
 		}
+	}
+	if r.oldest.IsZero() && len(fresh) > 0 {
+		r.oldest = fresh[0].Time
 	}
 	return fresh
 }

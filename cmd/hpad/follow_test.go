@@ -73,6 +73,7 @@ func TestUnseen(t *testing.T) {
 		}
 	}
 	look()
+	all = append(all, entry("z", -time.Second)) // which the first answer had no room for
 	look()
 	all = append(all, entry("b", 15*time.Second))
 	look()

@@ -99,6 +99,9 @@ func (f *historyFlags) query(cmd *cobra.Command) (api.HistoryQuery, error) {
 			return query, wrongUse(fmt.Errorf("--%s %w", bound.flag, err), helpHint(cmd))
 		}
 	}
+	if !query.To.IsZero() && !query.From.Before(query.To) {
+		return query, wrongUse(fmt.Errorf("--since %s is not before --until %s", f.since, f.until), helpHint(cmd))
+	}
 	if f.limit < 1 || f.limit > api.MaxHistoryLimit {
 		return query, wrongUse(fmt.Errorf("--limit %d: must be from 1 to %d", f.limit, api.MaxHistoryLimit), helpHint(cmd))
 	}

@@ -10,17 +10,31 @@ import (
 // instantForms says how parseInstant wants times.
 const instantForms = `"15:04", "2006-01-02 15:04:05" (local), RFC 3339, "today", "yesterday", or how long ago, as "90m" or "10d"`
 
+// parseDays reads a number of days, as "10d".
+func parseDays(text string) (int, bool) {
+	number, days := strings.CutSuffix(text, "d")
+	count, err := strconv.ParseUint(number, 10, 16)
+	return int(count), days && err == nil
+}
+
+// parseSpan reads how long something lasts, as "90m" or "10d", where a day has 24 hours.
+func parseSpan(text string) (time.Duration, bool) {
+	if days, ok := parseDays(text); ok {
+		return time.Duration(days) * 24 * time.Hour, true
+	}
+	span, err := time.ParseDuration(text)
+	return span, err == nil
+}
+
 // parseInstant reads a time as a person writes it. A time of day is the last one
 // that has been, today and yesterday are their midnights, and zones that are not written
 // are that of now.
 func parseInstant(text string, now time.Time) (time.Time, error) {
+	if days, ok := parseDays(text); ok {
+		return now.AddDate(0, 0, -days), nil
+	}
 	if ago, err := time.ParseDuration(text); err == nil && ago >= 0 {
 		return now.Add(-ago), nil
-	}
-	if number, days := strings.CutSuffix(text, "d"); days {
-		if ago, err := strconv.ParseUint(number, 10, 16); err == nil {
-			return now.AddDate(0, 0, -int(ago)), nil
-		}
 	}
 	year, month, day := now.Date()
 	switch text {

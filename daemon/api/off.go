@@ -6,7 +6,7 @@ import "github.com/hpad/hpad/policy"
 // may have forgotten.
 const (
 	// Disabled is the problem of an autoscaler that is off (policy.Status.Disabled).
-	Disabled = "autoscaling is off: the target has 0 replicas, which hpad did not set; set 1 or more to switch it on"
+	Disabled = "autoscaling is off: the target has 0 replicas, which its metrics did not ask for; set 1 or more to switch it on"
 	// DryRun is the problem of a daemon that writes no counts.
 	DryRun = "dry run: no count is written"
 	// Off is the problem of an autoscaler whose mode is off.

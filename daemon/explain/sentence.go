@@ -38,7 +38,7 @@ func Sentence(d policy.Decision, became api.Evaluation) string {
 	case policy.CaseUnreadable:
 		return "Nothing is decided, because the target could not be read: " + clause(d.Error) + "."
 	case policy.CaseDisabled:
-		return "The target stays at zero, because it was not hpad that set it to zero" + changedBefore(d) + "."
+		return "The target stays at zero, because it was not its metrics that asked for zero" + changedBefore(d) + "."
 	case policy.CaseOff:
 		return fmt.Sprintf("The count stays at %d, because the autoscaler's mode is off%s.", d.CurrentReplicas, changedBefore(d))
 	case policy.CaseMetricsFailed:

@@ -153,7 +153,7 @@ func TestSentenceAndLine(t *testing.T) {
 		{
 			"disabled",
 			policy.Decision{Time: noon, Case: policy.CaseDisabled},
-			"The target stays at zero, because it was not hpad that set it to zero.", "12:00:00 0: ",
+			"The target stays at zero, because it was not its metrics that asked for zero.", "12:00:00 0: ",
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -224,7 +224,7 @@ func TestSentenceTellsWhatBecameOfTheWrite(t *testing.T) {
 			"switched off by somebody",
 			policy.Decision{Time: noon, Case: policy.CaseDisabled, Foreign: &policy.ForeignChange{From: 3}},
 			api.Evaluation{},
-			"The target stays at zero, because it was not hpad that set it to zero; somebody else had changed the count from 3 to 0.", "0",
+			"The target stays at zero, because it was not its metrics that asked for zero; somebody else had changed the count from 3 to 0.", "0",
 		},
 		{"unreadable", policy.Decision{Time: noon, Case: policy.CaseUnreadable, Error: "no."}, api.Evaluation{}, "Nothing is decided, because the target could not be read: no.", "-"},
 	} {

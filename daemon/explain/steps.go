@@ -158,7 +158,7 @@ func (p *steps) read(d policy.Decision) {
 func caseText(c policy.Case) string {
 	switch c {
 	case policy.CaseDisabled:
-		return "zero replicas that hpad did not set: autoscaling is off until somebody raises the count (R51)"
+		return "zero replicas that its metrics did not ask for: autoscaling is off until somebody raises the count (R51)"
 	case policy.CaseOff:
 		return "the mode is off: metrics are not read"
 	case policy.CaseCommanded:

@@ -100,7 +100,7 @@ var families = sortedFamilies(
 	newFamily("held", "Whether the platform does not want the count to be written: 1 or 0.", prometheus.GaugeValue, func(s *sink, a *shown) {
 		s.add(truth(a.held))
 	}),
-	newFamily("disabled", "Whether autoscaling is off because the target has 0 replicas that hpad did not set: 1 or 0.", prometheus.GaugeValue, func(s *sink, a *shown) {
+	newFamily("disabled", "Whether autoscaling is off because the target has 0 replicas that its metrics did not ask for: 1 or 0.", prometheus.GaugeValue, func(s *sink, a *shown) {
 		s.add(truth(a.disabled))
 	}),
 	newFamily("paused", "Whether a pause holds changes of the count, in one direction at least: 1 or 0.", prometheus.GaugeValue, func(s *sink, a *shown) {

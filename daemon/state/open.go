@@ -106,7 +106,7 @@ func (s *store) openState() (err error) {
 	} else if lost := s.earlierState(); lost != "" {
 		fill = putLosses([]Loss{{
 			At: time.Now().UTC(), Part: MemoryPart,
-			Message: lost + "; windows, rate limits and what else hpad remembered are known from then on, and counts that no platform keeps by the history",
+			Message: lost + "; pauses, windows, rate limits, counts to put back and what else hpad remembered are known from then on, and counts that no platform keeps by the history; pause anew what was paused",
 		}})
 	} else if path := filepath.Join(s.claim.dir, stateName); !exists(path) {
 		s.options.Log.Info("there is no earlier state; hpad begins without windows, rates and counts of before", zap.String("state_dir", s.claim.dir))

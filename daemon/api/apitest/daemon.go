@@ -185,6 +185,9 @@ func (d *Daemon) Pause(_ context.Context, pause policy.Pause, lasts time.Duratio
 func (d *Daemon) Resume(_ context.Context, scope policy.Scope, _ string) (policy.Pause, error) {
 	i := slices.IndexFunc(d.Paused, func(p policy.Pause) bool { return p.Scope == scope })
 	if i < 0 {
+		if _, known := d.Autoscaler(scope.Autoscaler); scope.Autoscaler != "" && !known {
+			return policy.Pause{}, fmt.Errorf("%s: %w", scope, api.ErrUnknown)
+		}
 		return policy.Pause{}, fmt.Errorf("%s: %w", scope, api.ErrNotPaused)
 	}
 	ended := d.Paused[i]
