@@ -53,9 +53,17 @@ func addConnectFlags(cmd *cobra.Command) func() *api.Client {
 	add(&server.Username, "username", usernameVariable, "the `name` to give to the server")
 	add(&server.PasswordFile, "password-file", passwordFileVariable, "the `file` of its password")
 	warn := func() {}
+	var lacking func(string)
 	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
 		// Once, and not where a shell asks for names to complete.
 		warn = sync.OnceFunc(func() { warnOfPassword(cmd.ErrOrStderr(), server) })
+		told := map[string]bool{}
+		lacking = func(text string) {
+			if !told[text] { // once, also by what asks again and again
+				told[text] = true
+				_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "hpad: warning: %s\n", explain.OneLine(text))
+			}
+		}
 		if flags.Changed("socket") && flags.Changed("server") {
 			return wrongUse(errors.New("--socket and --server both say where the daemon is"), helpHint(cmd))
 		}
@@ -63,10 +71,10 @@ func addConnectFlags(cmd *cobra.Command) func() *api.Client {
 	}
 	return func() *api.Client {
 		if server.URL == "" || flags.Changed("socket") {
-			return api.NewClient(socket)
+			return api.NewClient(socket).Warning(lacking)
 		}
 		warn()
-		return api.NewServerClient(server)
+		return api.NewServerClient(server).Warning(lacking)
 	}
 }
 

@@ -43,6 +43,8 @@ type Client struct {
 	unreachable func(error) error
 	// member is the member of a cluster that asks, "" for anybody else.
 	member string
+	// warn is told what answers lack; nil where nobody wants to know.
+	warn func(text string)
 	// err is what is wrong with what the client was made of; nil when nothing is.
 	err error
 }
@@ -259,6 +261,11 @@ func (c *Client) open(status int, method, path string, body []byte, data any) er
 	case statusError:
 		return &Error{Status: status, Type: answer.ErrorType, Message: answer.Error}
 	case statusSuccess:
+		if c.warn != nil {
+			for _, text := range answer.Warnings {
+				c.warn(text)
+			}
+		}
 	default:
 		return c.garbled(status, method, path, fmt.Errorf("its status is %q", answer.Status))
 	}

@@ -51,15 +51,22 @@ type envelope struct {
 	Data      json.RawMessage `json:"data,omitempty"`
 	ErrorType ErrorType       `json:"errorType,omitempty"`
 	Error     string          `json:"error,omitempty"`
+	// Warnings say what the data lack.
+	Warnings []string `json:"warnings,omitempty"`
 }
 
 // writeData writes 200 with data in the envelope, without what may be secret in it:
 // in a query, a label or an error. Nil data leaves it out.
-func writeData(w http.ResponseWriter, data any) { writeDataAs(w, data, redact.JSON) }
+func writeData(w http.ResponseWriter, data any) { writeDataAs(w, data, redact.JSON, nil) }
+
+// writeWarned writes as writeData does, with what the data lack.
+func writeWarned(w http.ResponseWriter, data any, warnings []string) {
+	writeDataAs(w, data, redact.JSON, warnings)
+}
 
 // writeDataAs writes 200 with data in the envelope, as redacted returns it.
-func writeDataAs(w http.ResponseWriter, data any, redacted func(encoded []byte) []byte) {
-	answer := envelope{Status: statusSuccess}
+func writeDataAs(w http.ResponseWriter, data any, redacted func(encoded []byte) []byte, warnings []string) {
+	answer := envelope{Status: statusSuccess, Warnings: warnings}
 	if data != nil {
 		encoded, err := json.Marshal(data)
 		if err != nil {

@@ -20,6 +20,14 @@ func (c *Client) For(member string) *Client {
 	return &asking
 }
 
+// Warning returns a client like c that tells what the data of answers lack, as what a
+// member of a cluster that does not answer has.
+func (c *Client) Warning(tell func(text string)) *Client {
+	warning := *c
+	warning.warn = tell
+	return &warning
+}
+
 // Members returns an access under which those of the names may say for whom they ask.
 func Members(access Access, names []string) Access {
 	return func(r *http.Request) (string, error) {

@@ -30,7 +30,7 @@ func (h handlers) config(w http.ResponseWriter, r *http.Request) {
 	if whole {
 		answer.TOML = h.daemon.Config()
 	}
-	writeDataAs(w, answer, func(encoded []byte) []byte { return encoded })
+	writeDataAs(w, answer, func(encoded []byte) []byte { return encoded }, nil)
 }
 
 // ConfigFile returns the absolute path of the daemon's main file, on its machine; empty

@@ -57,7 +57,7 @@ func (h handlers) verify(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	name := r.PathValue("name")
+	name, r := r.PathValue("name"), mayWarn(r)
 	found, err := h.daemon.VerifyHistory(r.Context(), name, from, to)
 	if err != nil {
 		writeError(w, http.StatusInternalServerError, ErrorInternal, err.Error())
@@ -71,7 +71,7 @@ func (h handlers) verify(w http.ResponseWriter, r *http.Request) {
 	if found.Differences == nil {
 		found.Differences = []Difference{} // no null in the response
 	}
-	writeData(w, found)
+	writeWarned(w, found, warned(r.Context()))
 }
 
 // VerifyHistory makes the decisions again that were recorded of an autoscaler, or with an

@@ -93,22 +93,41 @@ func (f *face) peers() []*peer {
 	return all
 }
 
-// gone returns members that are none any more, as they were last.
+// gone returns the members that there were and are none any more, in the order of names.
 func (f *face) gone(view View) []*peer {
+	if !f.whole {
+		return nil
+	}
 	f.peersMu.Lock()
 	defer f.peersMu.Unlock()
-	var gone []*peer
-	for key, p := range f.known {
-		if _, is := view.Members[p.name]; is || !f.whole {
-			continue
-		}
-		if p.outdate("its owner is gone"); slices.ContainsFunc(slices.Collect(maps.Values(view.Shards)), func(o Ownership) bool { return o.Owner == "" && o.Last == p.name }) {
-			gone = append(gone, p)
-		} else {
-			delete(f.known, key)
+	byName := map[string]*peer{}
+	for _, p := range f.known {
+		if _, is := view.Members[p.name]; !is {
+			byName[p.name] = p
 		}
 	}
+	var gone []*peer
+	for _, name := range slices.Sorted(maps.Keys(byName)) {
+		gone = append(gone, byName[name])
+	}
 	return gone
+}
+
+// orphans returns the members that are gone and whose fleets nobody has taken over, as
+// they were last.
+func (f *face) orphans(view View) []*peer {
+	return slices.DeleteFunc(f.gone(view), func(p *peer) bool {
+		for _, o := range view.Shards {
+			if o.Owner == "" && o.Last == p.name {
+				p.outdate("its owner is gone")
+				return false
+			}
+		}
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.list = nil
+		return true
+	})
 }
 
 // outdate marks what the member said last as not up to date.
@@ -253,7 +272,7 @@ func (f *face) AutoscalersAfter(name string) iter.Seq[api.Autoscaler] {
 	for _, shard := range f.Shards() {
 		owned[shard] = f.Daemon(shard) != nil
 	}
-	for _, p := range append(f.asked(), f.gone(view)...) {
+	for _, p := range append(f.asked(), f.orphans(view)...) {
 		list, _, _ := p.autoscalers()
 		sequences = append(sequences, func(yield func(api.Autoscaler) bool) {
 			for _, a := range list {
@@ -412,8 +431,44 @@ func (f *face) AutoscalerConfig(name string) string {
 	return ""
 }
 
+// askEach asks all other members at once, each for at most a time (0 is without bound),
+// and returns what they answered. The answer that ctx is of names those that did not.
+func askEach[T any](ctx context.Context, f *face, within time.Duration, ask func(context.Context, *api.Client) (T, error)) []T {
+	var answers []T
+	var taking sync.Mutex
+	var asked sync.WaitGroup
+	for _, p := range f.peers() {
+		asked.Go(func() {
+			ctx, cancel := ctx, context.CancelFunc(func() {})
+			if within > 0 {
+				ctx, cancel = context.WithTimeout(ctx, within)
+			}
+			defer cancel()
+			answer, err := ask(ctx, p.client)
+			unknown := errors.Is(err, api.ErrNotFound) // it knows nothing of that name
+			if err != nil && !unknown {
+				p.note(err)
+				api.Warn(ctx, fmt.Sprintf("member %s could not be asked: %v", p.name, err))
+				return
+			}
+			p.note(nil)
+			if !unknown {
+				taking.Lock()
+				defer taking.Unlock()
+				answers = append(answers, answer)
+			}
+		})
+	}
+	asked.Wait()
+	view, _, _ := f.View()
+	for _, p := range f.gone(view) {
+		api.Warn(ctx, fmt.Sprintf("member %s could not be asked: it is gone, with what it decided", p.name))
+	}
+	return answers
+}
+
 // History is as [api.Daemon] has it: of all members that answer, since each has what it
-// decided itself. Those that do not are among the problems of Readiness.
+// decided itself.
 func (f *face) History(ctx context.Context, name string, from, to time.Time, limit int) ([]api.Recorded, error) {
 	var all []api.Recorded
 	for _, d := range f.daemons() {
@@ -428,22 +483,9 @@ func (f *face) History(ctx context.Context, name string, from, to time.Time, lim
 		return nil, err
 	}
 	all = append(all, daemon.Recorded(past, new(clock.Scale))...)
-	peers := f.peers()
-	answers := make([][]api.Recorded, len(peers))
-	var asked sync.WaitGroup
-	for i, p := range peers {
-		asked.Go(func() {
-			ask, cancel := context.WithTimeout(ctx, askWait)
-			defer cancel()
-			found, err := p.client.History(ask, name, from, to, limit)
-			if err == nil {
-				answers[i] = found
-			}
-			p.note(err)
-		})
-	}
-	asked.Wait()
-	for _, found := range answers {
+	for _, found := range askEach(ctx, f, askWait, func(ctx context.Context, member *api.Client) ([]api.Recorded, error) {
+		return member.History(ctx, name, from, to, limit)
+	}) {
 		all = append(all, found...)
 	}
 	slices.SortStableFunc(all, func(a, b api.Recorded) int { return a.Time.Compare(b.Time) })
@@ -455,28 +497,33 @@ func (f *face) History(ctx context.Context, name string, from, to time.Time, lim
 
 // note keeps whether the member answers.
 func (p *peer) note(err error) {
-	if errors.Is(err, api.ErrNotFound) { // it knows nothing of that name
-		err = nil
-	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.err = err
 }
 
-// VerifyHistory is as [api.Daemon] has it, of what this member decided.
+// VerifyHistory is as [api.Daemon] has it: of all members that answer.
 func (f *face) VerifyHistory(ctx context.Context, name string, from, to time.Time) (api.Verification, error) {
 	var sum api.Verification
-	for _, d := range f.daemons() {
-		found, err := d.VerifyHistory(ctx, name, from, to)
-		if err != nil {
-			return sum, err
-		}
+	add := func(found api.Verification) {
 		sum.Engine = found.Engine
 		sum.Checked += found.Checked
 		sum.Identical += found.Identical
 		sum.Different += found.Different
 		sum.NotVerifiable += found.NotVerifiable
 		sum.Differences = append(sum.Differences, found.Differences...)
+	}
+	for _, found := range askEach(ctx, f, 0, func(ctx context.Context, member *api.Client) (api.Verification, error) {
+		return member.VerifyHistory(ctx, name, from, to)
+	}) {
+		add(found)
+	}
+	for _, d := range f.daemons() { // last, for the engine of this member
+		found, err := d.VerifyHistory(ctx, name, from, to)
+		if err != nil {
+			return sum, err
+		}
+		add(found)
 	}
 	return sum, nil
 }

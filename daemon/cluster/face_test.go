@@ -124,6 +124,21 @@ func TestFace(t *testing.T) {
 			t.Errorf("the history of %q has no scale by hand among %d entries: %v", of, len(entries), err)
 		}
 	}
+	lacks := func() string {
+		t.Helper()
+		var texts []string
+		warned := client.Warning(func(text string) { texts = append(texts, text) })
+		if _, err := warned.History(t.Context(), "", time.Time{}, time.Time{}, 0); err != nil {
+			t.Fatal(err)
+		}
+		return strings.Join(texts, "; ")
+	}
+	if text := lacks(); text != "" {
+		t.Errorf("the history of a whole cluster lacks %q", text)
+	}
+	if found, err := client.VerifyHistory(t.Context(), name, time.Time{}, time.Time{}); err != nil || found.Checked == 0 || found.Different > 0 {
+		t.Errorf("the decisions of another member are verified as %+v, %v", found, err)
+	}
 	if _, err := client.Autoscaler(t.Context(), "nobody"); !errors.Is(err, api.ErrNotFound) {
 		t.Errorf("an unknown autoscaler: %v", err)
 	}
@@ -146,4 +161,9 @@ func TestFace(t *testing.T) {
 	if problems := here.cluster.Whole().Readiness().Problems; !strings.Contains(fmt.Sprint(problems), "member "+there.name) {
 		t.Errorf("the problems are %+v", problems)
 	}
+	if text := lacks(); !strings.Contains(text, "member "+there.name+" could not be asked: ") {
+		t.Errorf("its history is not missed: %q", text)
+	}
+	there.end(false)
+	eventually("that it is gone", func() bool { return strings.Contains(lacks(), there.name+" could not be asked: it is gone") })
 }
