@@ -97,6 +97,9 @@ type Cluster struct {
 	unfit  map[string]time.Time
 	view   View
 	viewed time.Time
+
+	// terms is how many this member had, fenced how many writes were refused after one.
+	terms, fenced atomic.Int64
 }
 
 // New makes a member; nothing runs yet.
@@ -608,7 +611,7 @@ func (c *Cluster) standing() metrics.Cluster {
 	defer c.mu.RUnlock()
 	s := metrics.Cluster{
 		Member:  c.session != nil && !isClosed(c.session.Ended()) && time.Now().Before(c.session.Expires()),
-		Members: len(c.view.Members),
+		Members: len(c.view.Members), Terms: c.terms.Load(), Fenced: c.fenced.Load(),
 	}
 	p := c.parts.Load()
 	if p == nil {

@@ -62,6 +62,8 @@ func (r *run) run() error {
 		return nil // the store's trouble is not the shard's
 	}
 	defer r.release()
+	r.terms.Add(1)
+	term = counted{term, r.Cluster}
 	r.mu.Lock()
 	r.term = term
 	r.mu.Unlock()
@@ -74,6 +76,21 @@ func (r *run) run() error {
 	defer r.mu.Unlock()
 	r.log.Info("no owner of the fleet any more", zap.String("reason", r.ending))
 	return nil
+}
+
+// counted is a term of which the writes are counted that come after it.
+type counted struct {
+	Term
+	in *Cluster
+}
+
+// Write is as [state.Records] has it.
+func (c counted) Write(ctx context.Context, values map[string][]byte) error {
+	err := c.Term.Write(ctx, values)
+	if errors.Is(err, state.ErrFenced) {
+		c.in.fenced.Add(1)
+	}
+	return err
 }
 
 // serve runs the daemon of the shard with the state that the last owner left.
@@ -137,8 +154,8 @@ func (r *run) number() uint64 {
 func (r *run) goOn(session Session, term Term) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.session, r.term = session, term
-	r.store.Continue(term)
+	r.session, r.term = session, counted{term, r.Cluster}
+	r.store.Continue(r.term)
 }
 
 // end ends the run, for a reason, without waiting for it.

@@ -9,6 +9,9 @@ type Cluster struct {
 	// Members is how many there are, Owned how many shared fleets this one owns, and
 	// Unowned how many nobody does.
 	Members, Owned, Unowned int
+	// Terms is how often this member became the owner of a fleet, and Fenced how many of
+	// its writes were refused because a term was over.
+	Terms, Fenced int64
 }
 
 var (
@@ -16,6 +19,8 @@ var (
 	clusterMembersDesc = prometheus.NewDesc("hpad_cluster_members", "Members of the cluster.", nil, nil)
 	clusterOwnedDesc   = prometheus.NewDesc("hpad_cluster_owned_fleets", "Shared fleets that this member owns.", nil, nil)
 	clusterUnownedDesc = prometheus.NewDesc("hpad_cluster_unowned_fleets", "Shared fleets that nobody owns.", nil, nil)
+	clusterTermsDesc   = prometheus.NewDesc("hpad_cluster_terms_total", "How often this member became the owner of a fleet.", nil, nil)
+	clusterFencedDesc  = prometheus.NewDesc("hpad_cluster_fenced_writes_total", "Writes to the cluster's store that were refused because this member was not the owner any more.", nil, nil)
 )
 
 // ShowCluster sets where it comes from how the member stands, once per scrape.
@@ -26,4 +31,6 @@ func sendCluster(c Cluster, metrics chan<- prometheus.Metric) {
 	metrics <- prometheus.MustNewConstMetric(clusterMembersDesc, prometheus.GaugeValue, float64(c.Members))
 	metrics <- prometheus.MustNewConstMetric(clusterOwnedDesc, prometheus.GaugeValue, float64(c.Owned))
 	metrics <- prometheus.MustNewConstMetric(clusterUnownedDesc, prometheus.GaugeValue, float64(c.Unowned))
+	metrics <- prometheus.MustNewConstMetric(clusterTermsDesc, prometheus.CounterValue, float64(c.Terms))
+	metrics <- prometheus.MustNewConstMetric(clusterFencedDesc, prometheus.CounterValue, float64(c.Fenced))
 }

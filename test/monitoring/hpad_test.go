@@ -212,6 +212,9 @@ func (h *hpad) exported(t *testing.T) map[string]family {
 		t.Fatal(err)
 	}
 	found := map[string]family{"up": targetLabels()}
+	for _, name := range []string{"member", "members", "owned_fleets", "unowned_fleets", "terms_total", "fenced_writes_total"} {
+		found["hpad_cluster_"+name] = targetLabels() // which this one, alone, has none of
+	}
 	for _, each := range families {
 		suffixes := []string{""}
 		if each.GetType().String() == "HISTOGRAM" {
