@@ -33,6 +33,24 @@ if [ "$(go env CGO_ENABLED)" != 1 ] || ! command -v "$(go env CC)" >/dev/null; t
 	race=()
 fi
 
+# What tests write is in one directory, which goes when they end, also by Ctrl-C. Its name
+# is short, since those of sockets below it are bounded, and the same each time, unless
+# another run has it, since results are cached by it.
+parent=${TMPDIR:-/tmp}
+TMPDIR=$parent/h.$(pwd | cksum | cut -c 1-6)
+mkdir "$TMPDIR" 2>/dev/null || TMPDIR=$(mktemp -d "$parent/h.XXXX")
+chmod 1777 "$TMPDIR"
+export TMPDIR
+clean() {
+	if grep -qF " $TMPDIR/" /proc/self/mounts; then
+		echo "all.sh: $TMPDIR stays, since something is mounted there" >&2
+	else
+		rm -rf "$TMPDIR"
+	fi
+}
+trap clean EXIT
+trap 'exit 130' INT TERM
+
 go vet ./...
 
 # Engines that run programs of others are heavy, and what is tested on them is

@@ -42,8 +42,9 @@ func TestScript(t *testing.T) {
 
 // serve serves the scenarios until the script ends, and names its socket in
 // HPAD_SOCKET. "serve empty" has no autoscaler; with "serve bad MESSAGE" reloading
-// is refused, with "serve refused MESSAGE" the last one was; with "serve hung" the scheduler does not tick, with "serve late
-// NAME" one autoscaler is not evaluated.
+// is refused, with "serve refused MESSAGE" the last one was; with "serve lacking MESSAGE"
+// the history is not whole; with "serve hung" the scheduler does not tick, with "serve
+// late NAME" one autoscaler is not evaluated.
 func serve(ts *testscript.TestScript, neg bool, args []string) {
 	daemon := scenarios()
 	daemon.File = ts.MkAbs("hpad.toml")
@@ -57,12 +58,14 @@ func serve(ts *testscript.TestScript, neg bool, args []string) {
 		daemon.ReloadErr = errors.New(args[1])
 	case len(args) == 2 && args[0] == "refused":
 		daemon.Alive.RefusedReload = args[1]
+	case len(args) == 2 && args[0] == "lacking":
+		daemon.Lacks = args[1]
 	case len(args) == 1 && args[0] == "hung":
 		daemon.Alive.Healthy = false
 	case len(args) == 2 && args[0] == "late":
 		daemon.Alive.Unevaluated = []api.Problem{{Subject: "autoscaler " + args[1], Message: "read the target: timeout"}}
 	default:
-		ts.Fatalf("usage: serve [empty | bad MESSAGE | refused MESSAGE | hung | late NAME]")
+		ts.Fatalf("usage: serve [empty | bad MESSAGE | refused MESSAGE | lacking MESSAGE | hung | late NAME]")
 	}
 	// A path below the script's own directory may be too long for a socket.
 	dir, err := os.MkdirTemp("", "hpad")

@@ -33,6 +33,8 @@ type Daemon struct {
 	Recorded []api.Recorded
 	// HistoryErr is what a look at Recorded fails with; nil for none.
 	HistoryErr error
+	// Lacks is what History warns of; empty for nothing.
+	Lacks string
 	// Drawn is the graph of each autoscaler that has one.
 	Drawn map[string]api.Graph
 	// Verified is what came of verifying it.
@@ -101,7 +103,11 @@ func (d *Daemon) Config() string { return d.TOML }
 func (d *Daemon) ConfigFile() string { return d.File }
 
 // History returns what is recorded, by the rules of the real one.
-func (d *Daemon) History(_ context.Context, name string, from, to time.Time, limit int) ([]api.Recorded, error) {
+func (d *Daemon) History(ctx context.Context, name string, from, to time.Time, limit int) ([]api.Recorded, error) {
+	if d.Lacks != "" {
+		api.Warn(ctx, d.Lacks)
+		api.Warn(ctx, d.Lacks)
+	}
 	found := d.RecordedOf(name)
 	found = slices.DeleteFunc(found, func(entry api.Recorded) bool {
 		return entry.Time.Before(from) || !to.IsZero() && !entry.Time.Before(to)
