@@ -47,6 +47,8 @@ type shop struct {
 	// shared is what all members' configurations have.
 	shared string
 	dir    string
+	// secure has etcd and members speak TLS and know each other; nil for neither.
+	secure *etcdtest.Secure
 }
 
 type member struct {
@@ -60,7 +62,16 @@ type member struct {
 // has an owner.
 func open(t *testing.T, members, servers int) *shop {
 	t.Helper()
-	s := &shop{t: t, store: etcdtest.Start(t, servers), worlds: map[string]*sim.World{}, dir: t.TempDir()}
+	s := &shop{t: t, store: etcdtest.Start(t, servers), dir: t.TempDir()}
+	s.begin(members)
+	return s
+}
+
+// begin runs so many members, and returns once each fleet has an owner.
+func (s *shop) begin(members int) {
+	s.t.Helper()
+	t := s.t
+	s.worlds = map[string]*sim.World{}
 	var text strings.Builder
 	for _, fleet := range fleets {
 		w := sim.New(sim.Options{Jobs: jobs})
@@ -91,7 +102,6 @@ behavior = { scale_down = { stabilization_window = "10m" } }
 		owners := s.owners(s.members[0])
 		return fmt.Sprint(owners), len(owners) == len(fleets)
 	})
-	return s
 }
 
 func serve(t *testing.T, handler http.Handler) string {
@@ -102,6 +112,16 @@ func serve(t *testing.T, handler http.Handler) string {
 
 // prepare returns a member that does not run yet.
 func (s *shop) prepare(name string) *member {
+	s.t.Helper()
+	if s.secure == nil {
+		return s.prepareWith(name, "", "")
+	}
+	cert, key := s.secure.Authority.Issue(s.t, name)
+	return s.prepareWith(name, cert, key)
+}
+
+// prepareWith is prepare of one that shows a certificate to etcd, where that wants one.
+func (s *shop) prepareWith(name, cert, key string) *member {
 	s.t.Helper()
 	m := &member{name: name}
 	var endpoints []string
@@ -120,7 +140,15 @@ func (s *shop) prepare(name string) *member {
 		s.t.Fatal(err)
 	}
 	web, password := filepath.Join(s.dir, "web.yml"), filepath.Join(s.dir, "password")
-	for path, text := range map[string]string{web: "basic_auth_users:\n  members: " + string(hash) + "\n", password: "secret\n"} {
+	scheme, serving, store, trust := "http", "", "", ""
+	if s.secure != nil {
+		own, ownKey := s.secure.Authority.Issue(s.t, name+"-web")
+		scheme, serving = "https", fmt.Sprintf("tls_server_config:\n  cert_file: %q\n  key_file: %q\n", own, ownKey)
+		trust = fmt.Sprintf(", ca_file = %q", s.secure.Authority.File)
+		store = fmt.Sprintf(", username = %q, password_file = %q, tls = { ca_file = %q, cert_file = %q, key_file = %q }",
+			s.secure.Username, password, s.secure.Authority.File, cert, key)
+	}
+	for path, text := range map[string]string{web: serving + "basic_auth_users:\n  members: " + string(hash) + "\n", password: "secret\n"} {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			s.t.Fatal(err)
 		}
@@ -129,11 +157,11 @@ func (s *shop) prepare(name string) *member {
 		Daemon: fmt.Sprintf("listen = %q\nweb_config = %q\nsync_period = \"1s\"\n", address, web),
 		Config: fmt.Sprintf(`[ha]
 member = %q
-address = "http://%s"
+address = "%s://%s"
 ttl = %q
-etcd = { endpoints = [%s] }
-members = { username = "members", password_file = %q }
-`, name, address, ttl, strings.Join(endpoints, ", "), password) + s.shared,
+etcd = { endpoints = [%s]%s }
+members = { username = "members", password_file = %q%s }
+`, name, scheme, address, ttl, strings.Join(endpoints, ", "), store, password, trust) + s.shared,
 	})
 	return m
 }

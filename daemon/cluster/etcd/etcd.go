@@ -17,6 +17,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"net"
+	"net/url"
 	"os"
 	"strings"
 	"sync"
@@ -114,6 +117,9 @@ func (c *Coordinator) explained(err error) error {
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
 		remedy = ": no answer in time; are most of its servers up, and reached from here?"
+		if refused := c.refusal(); refused != nil {
+			remedy = ": " + refused.Error()
+		}
 	case errors.Is(err, rpctypes.ErrNoSpace):
 		remedy = `: its quota is used up; compact and defragment it, then "etcdctl alarm disarm", and have it compact by itself (--auto-compaction-retention=1h)`
 	case errors.Is(err, rpctypes.ErrRequestTooLarge):
@@ -122,6 +128,55 @@ func (c *Coordinator) explained(err error) error {
 		remedy = "; ha.etcd.username needs to read and write all below " + c.prefix
 	}
 	return fmt.Errorf("etcd at %s: %w%s", strings.Join(c.options.Endpoints, ", "), err, remedy)
+}
+
+// refusal returns why a server does not take a connection, which etcd's client keeps for
+// itself; nil where all that answer within a second take it.
+func (c *Coordinator) refusal() error {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	for _, endpoint := range c.options.Endpoints {
+		if err := c.knock(ctx, endpoint); err != nil && ctx.Err() == nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// knock connects to a server. One that speaks TLS 1.3 says only then what it holds of the
+// certificate that it was shown.
+func (c *Coordinator) knock(ctx context.Context, endpoint string) error {
+	address, err := url.Parse(endpoint)
+	if err != nil {
+		return err
+	}
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp", address.Host)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close() }()
+	if address.Scheme != "https" {
+		return nil
+	}
+	config := &tls.Config{MinVersion: tls.VersionTLS12}
+	if c.options.TLS != nil {
+		config = c.options.TLS.Clone()
+	}
+	config.NextProtos = []string{"h2"}
+	if config.ServerName == "" {
+		config.ServerName = address.Hostname()
+	}
+	secured := tls.Client(conn, config)
+	if err := secured.HandshakeContext(ctx); err != nil {
+		return fmt.Errorf("%s: %w", address.Host, err)
+	}
+	if err := secured.SetReadDeadline(time.Now().Add(time.Second / 4)); err != nil {
+		return err
+	}
+	if _, err := secured.Read(make([]byte, 1)); err != nil && !errors.Is(err, os.ErrDeadlineExceeded) && !errors.Is(err, io.EOF) {
+		return fmt.Errorf("%s: %w", address.Host, err)
+	}
+	return nil
 }
 
 // txn commits a transaction: changes, as long as all conditions hold.

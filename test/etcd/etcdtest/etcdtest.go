@@ -18,6 +18,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 
+	"github.com/hpad/hpad/daemon/web/webtest"
 	"github.com/hpad/hpad/test/internal/child"
 	"github.com/hpad/hpad/test/internal/installed"
 )
@@ -34,6 +35,8 @@ type Cluster struct {
 	// Endpoints are the servers' addresses, as "http://127.0.0.1:41234".
 	Endpoints []string
 
+	// secure is how clients have to show themselves; nil where anybody may do anything.
+	secure  *Secure
 	t       testing.TB
 	binary  string
 	dir     string
@@ -47,14 +50,61 @@ type Cluster struct {
 // skipped, and fails where CI=true.
 func Start(t testing.TB, servers int, args ...string) *Cluster {
 	t.Helper()
+	return start(t, nil, servers, args)
+}
+
+// Secure is what a server wants of its clients.
+type Secure struct {
+	// Authority vouches for the certificates of servers and clients.
+	Authority *webtest.Authority
+	// Username and Password are those of the one user besides root, who may read and write
+	// below /hpad/.
+	Username, Password string
+}
+
+// StartSecure is as Start, for one server that speaks TLS and wants certificates and users.
+func StartSecure(t testing.TB, secure Secure) *Cluster {
+	t.Helper()
+	cert, key := secure.Authority.Issue(t, "etcd")
+	c := start(t, &secure, 1, []string{
+		"--cert-file", cert, "--key-file", key, "--trusted-ca-file", secure.Authority.File, "--client-cert-auth",
+	})
+	client := c.Client(0)
+	do := func(what string, err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
+	}
+	_, err := client.RoleAdd(t.Context(), "hpad")
+	do("add a role", err)
+	_, err = client.RoleGrantPermission(t.Context(), "hpad", "/hpad/", clientv3.GetPrefixRangeEnd("/hpad/"), clientv3.PermissionType(clientv3.PermReadWrite))
+	do("grant the role", err)
+	for user, role := range map[string]string{"root": "root", secure.Username: "hpad"} {
+		_, err = client.UserAdd(t.Context(), user, secure.Password)
+		do("add a user", err)
+		_, err = client.UserGrantRole(t.Context(), user, role)
+		do("grant a user a role", err)
+	}
+	_, err = client.AuthEnable(t.Context())
+	do("enable users", err)
+	return c
+}
+
+func start(t testing.TB, secure *Secure, servers int, args []string) *Cluster {
+	t.Helper()
+	scheme := "http://"
+	if secure != nil {
+		scheme = "https://"
+	}
 	binary, err := exec.LookPath("etcd")
 	if err != nil {
 		installed.Absent(t, "there is no etcd; test/install/etcd.sh installs it")
 	}
-	c := &Cluster{t: t, binary: binary, dir: t.TempDir(), args: args, servers: make([]*child.Process, servers)}
+	c := &Cluster{t: t, binary: binary, dir: t.TempDir(), args: args, secure: secure, servers: make([]*child.Process, servers)}
 	t.Cleanup(c.stop)
 	for range servers {
-		c.Endpoints = append(c.Endpoints, "http://"+freeAddress(t))
+		c.Endpoints = append(c.Endpoints, scheme+freeAddress(t))
 		c.peers = append(c.peers, "http://"+freeAddress(t))
 	}
 	for i := range servers {
@@ -127,7 +177,12 @@ func (c *Cluster) await(i int) {
 // Client returns a client of one server.
 func (c *Cluster) Client(i int) *clientv3.Client {
 	c.t.Helper()
-	client, err := clientv3.New(clientv3.Config{Endpoints: []string{c.Endpoints[i]}, Logger: zap.NewNop(), DialTimeout: startTimeout})
+	config := clientv3.Config{Endpoints: []string{c.Endpoints[i]}, Logger: zap.NewNop(), DialTimeout: startTimeout}
+	if c.secure != nil {
+		cert, key := c.secure.Authority.Issue(c.t, "test")
+		config.TLS = c.secure.Authority.ClientConfig(c.t, cert, key)
+	}
+	client, err := clientv3.New(config)
 	if err != nil {
 		c.t.Fatal(err)
 	}

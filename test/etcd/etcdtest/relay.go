@@ -10,7 +10,7 @@ import (
 // Relay leads connections from an address of its own to another one, and drops what it
 // is told to: nothing is closed then, as by a network that is cut.
 type Relay struct {
-	// URL is where it listens, as "http://127.0.0.1:41234".
+	// URL is where it listens, as "http://127.0.0.1:41234", with the scheme of the server.
 	URL string
 
 	to       string
@@ -25,12 +25,13 @@ type Relay struct {
 // NewRelay returns a relay to a server's URL, which lives as long as its test.
 func NewRelay(t testing.TB, url string) *Relay {
 	t.Helper()
+	scheme, to, _ := strings.Cut(url, "://")
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	r := &Relay{
-		URL: "http://" + listener.Addr().String(), to: strings.TrimPrefix(url, "http://"),
+		URL: scheme + "://" + listener.Addr().String(), to: to,
 		listener: listener, open: map[net.Conn]bool{},
 	}
 	r.all.Go(r.accept)
