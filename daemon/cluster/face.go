@@ -25,6 +25,9 @@ const (
 	// and keptFor is how long its list is shown before it is asked again.
 	askWait = 3 * time.Second
 	keptFor = 5 * time.Second
+	// listWait bounds how long the list of a member may take that answers: one of 100,000
+	// autoscalers takes some seconds.
+	listWait = 20 * time.Second
 	// actWait bounds how long all members are waited for that are asked to do something.
 	actWait = 20 * time.Second
 	// allowedSkew is how far the clocks of two members may differ without being told.
@@ -56,10 +59,15 @@ type peer struct {
 	name   string
 	client *api.Client
 
-	mu     sync.Mutex
-	at     time.Time
-	list   []api.Autoscaler
-	pauses []policy.Pause
+	// asking is held while the member is asked for its list.
+	asking sync.Mutex
+
+	mu sync.Mutex
+	// at is when that was, forgotten how often it was made to be asked anew.
+	at        time.Time
+	forgotten int
+	list      []api.Autoscaler
+	pauses    []policy.Pause
 	// ahead is how far its clock is ahead of this machine's; nil where it did not say.
 	// unsure is by how much that may be wrong.
 	ahead  *time.Duration
@@ -147,42 +155,48 @@ func (p *peer) outdateLocked(why string) {
 
 // refresh asks a member again what it runs, unless that is known.
 func (p *peer) refresh() {
+	p.asking.Lock()
+	defer p.asking.Unlock()
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	if time.Since(p.at) < keptFor {
+	known, forgotten := time.Since(p.at) < keptFor, p.forgotten
+	p.mu.Unlock()
+	if known {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), askWait)
 	defer cancel()
 	sent := time.Now()
 	said, err := p.client.Cluster(ctx)
-	p.ahead = nil
-	if err == nil {
-		half := time.Since(sent) / 2
-		ahead := said.Time.Sub(sent.Add(half)).Round(time.Millisecond)
-		p.ahead, p.unsure = &ahead, half
-	}
+	half := time.Since(sent) / 2
 	var list []api.Autoscaler
-	if err == nil {
-		list, err = p.client.Autoscalers(ctx)
-	}
 	var pauses []policy.Pause
 	if err == nil {
-		pauses, err = p.client.Pauses(ctx)
+		ctx, cancel := context.WithTimeout(context.Background(), listWait)
+		defer cancel()
+		if list, err = p.client.Autoscalers(ctx); err == nil {
+			pauses, err = p.client.Pauses(ctx)
+		}
 	}
-	p.at, p.err = time.Now(), err
-	if err == nil {
-		p.list, p.pauses = list, pauses
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.ahead, p.err = nil, err
+	if p.forgotten == forgotten { // else what was done meanwhile may be missing
+		p.at = time.Now()
+	}
+	if err != nil {
+		p.outdateLocked(fmt.Sprintf("its owner %s does not answer: %v", p.name, err))
 		return
 	}
-	p.outdateLocked(fmt.Sprintf("its owner %s does not answer: %v", p.name, err))
+	ahead := said.Time.Sub(sent.Add(half)).Round(time.Millisecond)
+	p.ahead, p.unsure = &ahead, half
+	p.list, p.pauses = list, pauses
 }
 
 // forget has the member asked anew, after something was done there.
 func (p *peer) forget() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.at = time.Time{}
+	p.at, p.forgotten = time.Time{}, p.forgotten+1
 }
 
 // skewed says how far the member's clock is off, where that matters; "" where it does not.
