@@ -24,7 +24,7 @@ func TestFollow(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Cleanup(s.end)
-			p := program.New(t, s.autoscalers(r))
+			p := program.New(t, s.autoscalers(r, "prod", ""))
 			const least = 100
 			reactions := 0
 			wait.For(t, world.Patience, fmt.Sprintf("%d changed counts", least), func() (string, bool) {

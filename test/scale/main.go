@@ -5,6 +5,7 @@
 //	go run ./test/scale -n 1000 -query each           a query for each autoscaler
 //	go run ./test/scale -n 10000 -programs ./before,hpad -times 2   two programs in turn
 //	go run ./test/scale -n 100000 -single -extra      one allocation a job; restart, get, scrape and check, too
+//	go run ./test/scale -n 30000 -single -members 3 -fleets 6       a cluster over etcd, which has to be installed
 //	go run ./test/scale -serve -n 1000                the simulator alone, and a configuration for it
 //
 // The simulator's own cpu is not counted, but it needs some: nothing else should run.
@@ -34,6 +35,8 @@ type row struct {
 	// warm is how many periods pass before the measurement, which takes so many.
 	warm, periods int
 	extra         bool
+	// members share so many fleets, where there are any; n is of all fleets.
+	members, fleets int
 }
 
 func main() {
@@ -59,6 +62,8 @@ func run() error {
 	flag.IntVar(&r.warm, "warm", 2, "periods before the measurement, at least")
 	flag.IntVar(&r.periods, "periods", 8, "periods that are measured")
 	flag.BoolVar(&r.extra, "extra", false, "measure check, get, a scrape and a restart of hpad, too")
+	flag.IntVar(&r.members, "members", 0, "hpads that share the fleets through etcd; 0 is one by itself")
+	flag.IntVar(&r.fleets, "fleets", 1, "fleets that members share, each with its part of the jobs")
 	flag.StringVar(&programs, "programs", "hpad", `what to measure in turn, separated by commas: "hpad" is this tree's, "nomad-autoscaler", or the path of an hpad`)
 	flag.IntVar(&times, "times", 1, "how often each is measured")
 	flag.BoolVar(&serve, "serve", false, "run the simulator alone, until it is interrupted")
@@ -133,6 +138,8 @@ func allRows(r row) []measurement {
 		{row{n: 10_000, single: true}, both[1:]},
 		{row{n: 10_000, single: true, period: time.Second, periods: 60}, both[1:]},
 		{row{n: 100_000, single: true, extra: true}, both[1:]},
+		{row{n: 30_000, single: true, members: 3, fleets: 6}, both[1:]},
+		{row{n: 100_000, single: true, members: 3, fleets: 1}, both[1:]},
 	}
 	for n := range rows {
 		one := &rows[n].row
@@ -162,18 +169,33 @@ func (b *bench) clean() {
 // keeps none of the others from being made.
 func (b *bench) measureAll(ctx context.Context, rows []measurement) error {
 	_, _ = fmt.Fprintf(b.out, "%s\n\n", machine())
-	costs.begin(b.out)
+	if slices.ContainsFunc(rows, func(m measurement) bool { return m.members == 0 }) {
+		costs.begin(b.out)
+	}
 	var asked []*result
+	var clusters []*shared
 	failed := 0
 	for _, one := range rows {
 		for _, program := range one.programs {
-			m, err := b.measure(ctx, program, one.settled())
+			var m *result
+			var err error
+			if one.members > 0 {
+				var c *shared
+				if c, err = b.measureShared(ctx, program, one.settled()); err == nil {
+					clusters = append(clusters, c)
+				}
+			} else {
+				m, err = b.measure(ctx, program, one.settled())
+			}
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
 			if err != nil {
 				failed++
 				fmt.Fprintln(os.Stderr, err)
+				continue
+			}
+			if m == nil {
 				continue
 			}
 			costs.show(b.out, m)
@@ -189,10 +211,30 @@ func (b *bench) measureAll(ctx context.Context, rows []measurement) error {
 	for _, m := range asked {
 		extras.show(b.out, m)
 	}
+	if len(clusters) > 0 {
+		_, _ = fmt.Fprintln(b.out)
+		sharing.begin(b.out)
+	}
+	for _, m := range clusters {
+		sharing.show(b.out, m)
+	}
 	if failed > 0 {
 		return fmt.Errorf("%d measurements failed", failed)
 	}
 	return nil
+}
+
+// measureShared measures members of a program for a row.
+func (b *bench) measureShared(ctx context.Context, program string, r row) (*shared, error) {
+	path, err := b.build(ctx, program)
+	if err != nil {
+		return nil, err
+	}
+	m, err := measureShared(ctx, path, r)
+	if err != nil {
+		return nil, fmt.Errorf("%d members of %s, n = %d: %w", r.members, program, r.n, err)
+	}
+	return m, nil
 }
 
 // measure measures a program for a row.

@@ -139,13 +139,13 @@ func (m *result) core() float64 {
 const mebibyte = 1 << 20
 
 // table is what is printed of results: a row of cells each.
-type table struct {
+type table[T any] struct {
 	head  []string
-	cells func(*result) []string
+	cells func(T) []string
 }
 
 // costs is the table of what programs cost and how fast they are.
-var costs = table{
+var costs = table[*result]{
 	head: []string{
 		"program", "autoscalers", "period", "query", "allocations", "cpu s per 1,000 evaluations", "% of a core", "RSS MiB", "peak MiB", "connections",
 		"reaction p50 s", "p99 s", "evaluations", "failed", "late", "load",
@@ -167,7 +167,7 @@ var costs = table{
 }
 
 // extras is the table of what people ask of hpad.
-var extras = table{
+var extras = table[*result]{
 	head: []string{
 		"program", "autoscalers", "restart: first decision s", "all s", "get s", "scrape s", "of MiB", "check s", "cpu s",
 	},
@@ -182,11 +182,11 @@ var extras = table{
 func seconds(d time.Duration) string { return fmt.Sprintf("%.2f", d.Seconds()) }
 
 // begin writes the head of the table, in Markdown.
-func (t table) begin(out io.Writer) {
+func (t table[T]) begin(out io.Writer) {
 	_, _ = fmt.Fprintf(out, "| %s |\n%s|\n", strings.Join(t.head, " | "), strings.Repeat("|---", len(t.head)))
 }
 
 // show writes a row.
-func (t table) show(out io.Writer, m *result) {
+func (t table[T]) show(out io.Writer, m T) {
 	_, _ = fmt.Fprintf(out, "| %s |\n", strings.Join(t.cells(m), " | "))
 }

@@ -75,23 +75,23 @@ func (s *surroundings) count(_ net.Conn, state http.ConnState) {
 // configure writes hpad's configuration, with all its files in a directory.
 func (s *surroundings) configure(dir string, r row) error {
 	text := fmt.Sprintf("[daemon]\nlisten      = \"\"\nsocket      = %q\nstate_dir   = %q\nsync_period = %q\n%s",
-		filepath.Join(dir, "sock"), filepath.Join(dir, "state"), r.period, s.autoscalers(r))
+		filepath.Join(dir, "sock"), filepath.Join(dir, "state"), r.period, s.autoscalers(r, "prod", ""))
 	return os.WriteFile(filepath.Join(dir, "hpad.toml"), []byte(text), 0o600)
 }
 
 // autoscalers is what a configuration has but for its [daemon] table: an autoscaler
-// for each job, by the name of that.
-func (s *surroundings) autoscalers(r row) string {
+// for each job of one fleet, by the name of the job after a prefix.
+func (s *surroundings) autoscalers(r row, fleet, prefix string) string {
 	var text strings.Builder
 	fmt.Fprintf(&text, `
-[fleets.prod]
+[fleets.%[1]s]
 kind    = "nomad"
-address = %q
+address = %[2]q
 
-[sources.prom]
+[sources.%[1]s]
 kind = "prometheus"
-url  = %q
-`, s.nomad, s.prometheus)
+url  = %[3]q
+`, fleet, s.nomad, s.prometheus)
 	for number := range r.n {
 		id := sim.JobID(number)
 		query, choice := sim.SharedQuery, fmt.Sprintf("\nselect        = { service = %q }", id)
@@ -99,21 +99,21 @@ url  = %q
 			query, choice = sim.Load(number), ""
 		}
 		fmt.Fprintf(&text, `
-[autoscalers.%[1]s]
-target       = { fleet = "prod", job = "%[1]s", group = "app" }
+[autoscalers.%[6]s%[1]s]
+target       = { fleet = %[5]q, job = "%[1]s", group = "app" }
 min_replicas = 1
 max_replicas = 20
 
-[[autoscalers.%[1]s.metrics]]
+[[autoscalers.%[6]s%[1]s.metrics]]
 type          = "External"
 name          = "load"
-source        = "prom"
+source        = %[5]q
 query         = '%[2]s'%[3]s
 average_value = "%[4]d"
 
-[autoscalers.%[1]s.behavior.scale_down]
+[autoscalers.%[6]s%[1]s.behavior.scale_down]
 stabilization_window = "0s"
-`, id, query, choice, sim.PerInstance)
+`, id, query, choice, sim.PerInstance, fleet, prefix)
 	}
 	return text.String()
 }

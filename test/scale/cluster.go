@@ -1,0 +1,349 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/hpad/hpad/daemon/api"
+)
+
+// shared is what was measured of a cluster: members that share fleets through etcd.
+type shared struct {
+	row row
+	// passes are of all members, cpu and rss of the one with the most, and of the one with
+	// the fewest fleets, which is a standby where it has none.
+	passes        float64
+	cpu           time.Duration
+	busy, idle    time.Duration
+	rss, idleRSS  int64
+	idleOwns      float64
+	writes        float64
+	stored        int64
+	stopped, died time.Duration
+	load          string
+}
+
+// sharing is the table of what clusters cost, and how fast they fail over.
+var sharing = table[*shared]{
+	head: []string{
+		"members", "fleets", "autoscalers", "cpu s per 1,000 evaluations, all members", "who owns most: % of a core", "RSS MiB",
+		"who owns least: fleets", "% of a core", "RSS MiB", "commits of etcd a second", "MiB", "stopped: all evaluated again s", "killed: s", "load",
+	},
+	cells: func(m *shared) []string {
+		part := func(cpu time.Duration) string {
+			return fmt.Sprintf("%.1f", 100*cpu.Seconds()/(float64(m.row.periods)*m.row.period.Seconds()))
+		}
+		return []string{
+			strconv.Itoa(m.row.members), strconv.Itoa(m.row.fleets), strconv.Itoa(m.row.n), fmt.Sprintf("%.3f", m.cpu.Seconds()/max(1, m.passes)*1000),
+			part(m.busy), strconv.FormatInt(m.rss/mebibyte, 10), fmt.Sprintf("%.0f", m.idleOwns), part(m.idle), strconv.FormatInt(m.idleRSS/mebibyte, 10),
+			fmt.Sprintf("%.1f", m.writes), strconv.FormatInt(m.stored/mebibyte, 10), seconds(m.stopped), seconds(m.died), m.load,
+		}
+	},
+}
+
+// group are the members under measurement, and their store.
+type group struct {
+	row     row
+	program string
+	dirs    []string
+	members []*hpad
+	worlds  []*surroundings
+	etcd    *process
+	store   string
+}
+
+// measureShared runs members of a program over new worlds, and has one of them stopped,
+// and one killed.
+func measureShared(ctx context.Context, program string, r row) (*shared, error) {
+	dir, err := os.MkdirTemp("", "hpad-scale-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	g := &group{row: r, program: program}
+	defer g.end()
+	if err := g.begin(ctx, dir); err != nil {
+		return nil, err
+	}
+	m := &shared{row: r}
+	if err := g.settle(ctx); err != nil {
+		return nil, err
+	}
+	if err := g.measure(ctx, m); err != nil {
+		return nil, err
+	}
+	if m.stopped, err = g.without(ctx, (*hpad).end); err != nil {
+		return nil, err
+	}
+	m.died, err = g.without(ctx, func(h *hpad) error {
+		h.Kill()
+		return nil
+	})
+	return m, err
+}
+
+// begin starts etcd, the worlds and the members.
+func (g *group) begin(ctx context.Context, dir string) error {
+	binary, err := exec.LookPath("etcd")
+	if err != nil {
+		return fmt.Errorf("%w; test/install/etcd.sh installs it", err)
+	}
+	addresses, err := free(2 + g.row.members)
+	if err != nil {
+		return err
+	}
+	g.store = "http://" + addresses[0]
+	peer := "http://" + addresses[1]
+	if g.etcd, err = start(filepath.Join(dir, "etcd.log"), binary, "--name", "a", "--data-dir", filepath.Join(dir, "etcd"),
+		"--listen-client-urls", g.store, "--advertise-client-urls", g.store, "--listen-peer-urls", peer,
+		"--initial-advertise-peer-urls", peer, "--initial-cluster", "a="+peer, "--auto-compaction-retention=1h"); err != nil {
+		return err
+	}
+	var autoscalers strings.Builder
+	for i := range g.row.fleets {
+		one := g.row
+		one.n /= one.fleets
+		one.changes = g.row.changes / float64(one.fleets)
+		world, err := surround(ctx, one)
+		if err != nil {
+			return err
+		}
+		g.worlds = append(g.worlds, world)
+		fleet := fmt.Sprint("fleet", i)
+		autoscalers.WriteString(world.autoscalers(one, fleet, fleet+"-"))
+	}
+	for i := range g.row.members {
+		own := filepath.Join(dir, fmt.Sprint("member", i))
+		if err := os.Mkdir(own, 0o700); err != nil {
+			return err
+		}
+		address := addresses[2+i]
+		text := fmt.Sprintf("[daemon]\nlisten = %q\nsocket = %q\nstate_dir = %q\nsync_period = %q\n[ha]\nmember = \"hpad-%d\"\naddress = \"http://%s\"\netcd = { endpoints = [%q] }\n%s",
+			address, filepath.Join(own, "sock"), filepath.Join(own, "state"), g.row.period, i, address, g.store, &autoscalers)
+		if err := os.WriteFile(filepath.Join(own, "hpad.toml"), []byte(text), 0o600); err != nil {
+			return err
+		}
+		h, err := startHpad(g.program, own)
+		if err != nil {
+			return err
+		}
+		g.members, g.dirs = append(g.members, h), append(g.dirs, own)
+	}
+	return nil
+}
+
+func (g *group) end() {
+	for _, h := range g.members {
+		if !h.Ended() {
+			_ = h.end()
+		}
+	}
+	for _, world := range g.worlds {
+		world.end()
+	}
+	if g.etcd != nil {
+		_ = g.etcd.stop()
+	}
+}
+
+// free returns addresses of the loopback interface that nobody listens at.
+func free(count int) ([]string, error) {
+	var addresses []string
+	for range count {
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, err
+		}
+		defer func() { _ = listener.Close() }()
+		addresses = append(addresses, listener.Addr().String())
+	}
+	return addresses, nil
+}
+
+// owned returns how many fleets each member owns.
+func (g *group) owned(ctx context.Context) []float64 {
+	owned := make([]float64, len(g.members))
+	for i, h := range g.members {
+		if h.Ended() {
+			continue
+		}
+		owned[i], _ = h.value(ctx, "hpad_cluster_owned_fleets") // one that does not listen yet owns none
+	}
+	return owned
+}
+
+// value returns the sum of what a metric without labels has.
+func (s *socket) value(ctx context.Context, name string) (float64, error) {
+	var text strings.Builder
+	if _, err := s.scrape(ctx, &text, name); err != nil {
+		return 0, err
+	}
+	return valueIn(text.String(), name), nil
+}
+
+func valueIn(text, name string) float64 {
+	for line := range strings.Lines(text) {
+		if number, ok := strings.CutPrefix(strings.TrimSpace(line), name+" "); ok {
+			value, _ := strconv.ParseFloat(number, 64)
+			return value
+		}
+	}
+	return 0
+}
+
+// settle waits until every autoscaler is evaluated and fleets have stayed where they are
+// for two periods.
+func (g *group) settle(ctx context.Context) error {
+	begun, before, same := time.Now(), "", 0
+	for same < 2 {
+		toTick(ctx, g.row.period)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if time.Since(begun) > patience {
+			return errors.New("the members do not come to rest")
+		}
+		for _, h := range g.members {
+			if err := h.running(); err != nil {
+				return err
+			}
+		}
+		owned := g.owned(ctx)
+		now, all := fmt.Sprint(owned), 0.0
+		for _, some := range owned {
+			all += some
+		}
+		if same++; now != before || int(all) < len(g.worlds) || !g.evaluated(ctx, time.Now().Add(-2*g.row.period)) {
+			same = 0
+		}
+		before = now
+	}
+	return nil
+}
+
+// evaluated reports whether every autoscaler was evaluated after a time, as its owner says.
+func (g *group) evaluated(ctx context.Context, after time.Time) bool {
+	count := 0
+	for i, h := range g.members {
+		if h.Ended() {
+			continue
+		}
+		alone := api.NewClient(filepath.Join(g.dirs[i], "sock")).For("scale")
+		for view, err := range alone.EachBriefly(ctx) {
+			if err != nil || view.Evaluation.Unevaluated || !view.Evaluation.Last.After(after) {
+				return false
+			}
+			count++
+		}
+	}
+	return count >= g.row.n/len(g.worlds)*len(g.worlds)
+}
+
+// measure measures the members for the periods of the row.
+func (g *group) measure(ctx context.Context, m *shared) error {
+	begun := time.Now()
+	written, _, err := g.stored(ctx)
+	if err != nil {
+		return err
+	}
+	used, passes := make([]time.Duration, len(g.members)), make([]counts, len(g.members))
+	for i, h := range g.members {
+		used[i], err = h.cpu()
+		var e error
+		passes[i], e = h.count(ctx)
+		if err = errors.Join(err, e); err != nil {
+			return err
+		}
+	}
+	pause(ctx, time.Duration(m.row.periods)*m.row.period)
+	most, least := 0, 0
+	owned := g.owned(ctx)
+	for i, some := range owned {
+		if some > owned[most] {
+			most = i
+		}
+		if some <= owned[least] {
+			least = i
+		}
+	}
+	for i, h := range g.members {
+		now, err := h.cpu()
+		c, e := h.count(ctx)
+		if err = errors.Join(err, e); err != nil {
+			return err
+		}
+		m.cpu += now - used[i]
+		m.passes += c.passes - passes[i].passes
+		rss, _ := h.memory()
+		if i == most {
+			m.busy, m.rss = now-used[i], rss
+		}
+		if i == least {
+			m.idle, m.idleRSS, m.idleOwns = now-used[i], rss, owned[i]
+		}
+	}
+	after, size, err := g.stored(ctx)
+	m.writes, m.stored, m.load = (after-written)/time.Since(begun).Seconds(), size, loadAverage()
+	return err
+}
+
+// stored returns how often etcd was written to, and how large what it has is.
+func (g *group) stored(ctx context.Context) (writes float64, size int64, err error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, g.store+"/metrics", nil)
+	if err != nil {
+		return 0, 0, err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return 0, 0, err
+	}
+	defer func() { _ = response.Body.Close() }()
+	text, err := io.ReadAll(response.Body)
+	return valueIn(string(text), "etcd_server_proposals_committed_total"), int64(valueIn(string(text), "etcd_mvcc_db_total_size_in_use_in_bytes")), err
+}
+
+// without ends the member that owns the most, and returns when every autoscaler was
+// evaluated again. Then it is started again, and all come to rest.
+func (g *group) without(ctx context.Context, end func(*hpad) error) (time.Duration, error) {
+	owned, most := g.owned(ctx), 0
+	for i, some := range owned {
+		if some > owned[most] {
+			most = i
+		}
+	}
+	begun := time.Now()
+	if err := end(g.members[most]); err != nil {
+		return 0, err
+	}
+	var took time.Duration
+	for ctx.Err() == nil {
+		took = time.Since(begun)
+		all := 0.0
+		for _, some := range g.owned(ctx) {
+			all += some
+		}
+		if int(all) >= len(g.worlds) && g.evaluated(ctx, begun) {
+			break
+		}
+		if took > patience {
+			return took, errors.New("not every autoscaler is evaluated again")
+		}
+		pause(ctx, time.Second/4)
+	}
+	h, err := startHpad(g.program, g.dirs[most])
+	if err != nil {
+		return took, err
+	}
+	g.members[most] = h
+	return took, g.settle(ctx)
+}
