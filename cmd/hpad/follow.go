@@ -58,8 +58,8 @@ const recordedLate = 2 * time.Minute
 // recordedAfter is what a follower of a history has seen.
 type recordedAfter struct {
 	newest time.Time
-	// oldest is the oldest entry that is told of: what was asked for first may have been
-	// the newest few.
+	// oldest is when the first of the entries was that were asked for; zero where it was
+	// all that there are.
 	oldest time.Time
 	// seen are the entries since recordedLate before the newest.
 	seen map[entryID]bool
@@ -92,9 +92,6 @@ func (r *recordedAfter) unseen(entries []api.Recorded) []api.Recorded {
 		if id.at < r.from().UnixNano() {
 			delete(r.seen, id)
 		}
-	}
-	if r.oldest.IsZero() && len(fresh) > 0 {
-		r.oldest = fresh[0].Time
 	}
 	return fresh
 }

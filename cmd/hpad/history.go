@@ -136,6 +136,9 @@ func followHistory(cmd *cobra.Command, stream streams, client *api.Client, forma
 		if begun && len(entries) == api.MaxHistoryLimit {
 			_, _ = fmt.Fprintf(stream.err, "hpad: warning: more than %d decisions at once: earlier ones may be left out\n", api.MaxHistoryLimit)
 		}
+		if !begun && len(entries) == query.Limit {
+			shown.oldest = entries[0].Time // those before it were not asked for
+		}
 		entries = shown.unseen(entries)
 		if len(entries) > 0 || !begun {
 			err = writePage(stream.out, format, entries, func(w io.Writer) error {
