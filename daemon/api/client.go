@@ -43,7 +43,7 @@ type Client struct {
 	unreachable func(error) error
 	// member is the member of a cluster that asks, "" for anybody else.
 	member string
-	// warn is told what answers lack; nil where nobody wants to know.
+	// warn is called with each warning of an answer; nil for nothing.
 	warn func(text string)
 	// err is what is wrong with what the client was made of; nil when nothing is.
 	err error

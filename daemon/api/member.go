@@ -20,8 +20,8 @@ func (c *Client) For(member string) *Client {
 	return &asking
 }
 
-// Warning returns a client like c that tells what the data of answers lack, as what a
-// member of a cluster that does not answer has.
+// Warning returns a client like c that calls tell with what the data of an answer lack, as
+// the history of a member of a cluster that does not answer.
 func (c *Client) Warning(tell func(text string)) *Client {
 	warning := *c
 	warning.warn = tell

@@ -16,6 +16,7 @@ import (
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/daemon/page"
+	"github.com/hpad/hpad/daemon/state"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets/clock"
 )
@@ -25,8 +26,8 @@ const (
 	// and keptFor is how long its list is shown before it is asked again.
 	askWait = 3 * time.Second
 	keptFor = 5 * time.Second
-	// listWait bounds how long the list of a member may take that answers: one of 100,000
-	// autoscalers takes some seconds.
+	// listWait bounds how long the list of another member may take once it has answered:
+	// one of 100,000 autoscalers takes some seconds.
 	listWait = 20 * time.Second
 	// actWait bounds how long all members are waited for that are asked to do something.
 	actWait = 20 * time.Second
@@ -539,6 +540,8 @@ func (f *face) VerifyHistory(ctx context.Context, name string, from, to time.Tim
 		}
 		add(found)
 	}
+	slices.SortStableFunc(sum.Differences, func(a, b api.Difference) int { return a.Time.Compare(b.Time) })
+	sum.Differences = sum.Differences[:min(len(sum.Differences), state.MaxDifferences)]
 	return sum, nil
 }
 

@@ -33,8 +33,8 @@ type Verification struct {
 	Differences []Difference
 }
 
-// maxDifferences is how many differences are told.
-const maxDifferences = 100
+// MaxDifferences is how many differences are told at most.
+const MaxDifferences = 100
 
 // Difference is a decision that comes out otherwise than it was recorded.
 type Difference struct {
@@ -149,7 +149,7 @@ func (v *Verification) verifyAll(ctx context.Context, entries []foundEntry) erro
 			v.NotVerifiable++
 		default:
 			v.Different++
-			if len(v.Differences) < maxDifferences {
+			if len(v.Differences) < MaxDifferences {
 				v.Differences = append(v.Differences, *difference)
 			}
 		}
