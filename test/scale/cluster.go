@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -54,8 +55,6 @@ var sharing = table[*shared]{
 // group are the members under measurement, and their store.
 type group struct {
 	row     row
-	program string
-	dirs    []string
 	members []*hpad
 	worlds  []*surroundings
 	etcd    *process
@@ -70,9 +69,9 @@ func measureShared(ctx context.Context, program string, r row) (*shared, error) 
 		return nil, err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	g := &group{row: r, program: program}
+	g := &group{row: r}
 	defer g.end()
-	if err := g.begin(ctx, dir); err != nil {
+	if err := g.begin(ctx, program, dir); err != nil {
 		return nil, err
 	}
 	m := &shared{row: r}
@@ -93,7 +92,7 @@ func measureShared(ctx context.Context, program string, r row) (*shared, error) 
 }
 
 // begin starts etcd, the worlds and the members.
-func (g *group) begin(ctx context.Context, dir string) error {
+func (g *group) begin(ctx context.Context, program, dir string) error {
 	binary, err := exec.LookPath("etcd")
 	if err != nil {
 		return fmt.Errorf("%w; test/install/etcd.sh installs it", err)
@@ -133,11 +132,11 @@ func (g *group) begin(ctx context.Context, dir string) error {
 		if err := os.WriteFile(filepath.Join(own, "hpad.toml"), []byte(text), 0o600); err != nil {
 			return err
 		}
-		h, err := startHpad(g.program, own)
+		h, err := startHpad(program, own)
 		if err != nil {
 			return err
 		}
-		g.members, g.dirs = append(g.members, h), append(g.dirs, own)
+		g.members = append(g.members, h)
 	}
 	return nil
 }
@@ -170,19 +169,20 @@ func free(count int) ([]string, error) {
 	return addresses, nil
 }
 
-// owned returns how many fleets each member owns.
-func (g *group) owned(ctx context.Context) []float64 {
-	owned := make([]float64, len(g.members))
+// owned returns how many fleets each member owns, and reports whether that is all.
+func (g *group) owned(ctx context.Context) (owned []float64, all bool) {
+	owned, sum := make([]float64, len(g.members)), 0.0
 	for i, h := range g.members {
 		if h.Ended() {
 			continue
 		}
 		owned[i], _ = h.value(ctx, "hpad_cluster_owned_fleets") // one that does not listen yet owns none
+		sum += owned[i]
 	}
-	return owned
+	return owned, int(sum) >= len(g.worlds)
 }
 
-// value returns the sum of what a metric without labels has.
+// value returns a metric without labels.
 func (s *socket) value(ctx context.Context, name string) (float64, error) {
 	var text strings.Builder
 	if _, err := s.scrape(ctx, &text, name); err != nil {
@@ -191,6 +191,7 @@ func (s *socket) value(ctx context.Context, name string) (float64, error) {
 	return valueIn(text.String(), name), nil
 }
 
+// valueIn returns a metric without labels of a scrape; 0 where it has none.
 func valueIn(text, name string) float64 {
 	for line := range strings.Lines(text) {
 		if number, ok := strings.CutPrefix(strings.TrimSpace(line), name+" "); ok {
@@ -218,12 +219,9 @@ func (g *group) settle(ctx context.Context) error {
 				return err
 			}
 		}
-		owned := g.owned(ctx)
-		now, all := fmt.Sprint(owned), 0.0
-		for _, some := range owned {
-			all += some
-		}
-		if same++; now != before || int(all) < len(g.worlds) || !g.evaluated(ctx, time.Now().Add(-2*g.row.period)) {
+		owned, all := g.owned(ctx)
+		now := fmt.Sprint(owned)
+		if same++; now != before || !all || !g.evaluated(ctx, time.Now().Add(-2*g.row.period)) {
 			same = 0
 		}
 		before = now
@@ -234,11 +232,11 @@ func (g *group) settle(ctx context.Context) error {
 // evaluated reports whether every autoscaler was evaluated after a time, as its owner says.
 func (g *group) evaluated(ctx context.Context, after time.Time) bool {
 	count := 0
-	for i, h := range g.members {
+	for _, h := range g.members {
 		if h.Ended() {
 			continue
 		}
-		alone := api.NewClient(filepath.Join(g.dirs[i], "sock")).For("scale")
+		alone := api.NewClient(filepath.Join(h.dir, "sock")).For("scale")
 		for view, err := range alone.EachBriefly(ctx) {
 			if err != nil || view.Evaluation.Unevaluated || !view.Evaluation.Last.After(after) {
 				return false
@@ -266,13 +264,10 @@ func (g *group) measure(ctx context.Context, m *shared) error {
 		}
 	}
 	pause(ctx, time.Duration(m.row.periods)*m.row.period)
-	most, least := 0, 0
-	owned := g.owned(ctx)
+	owned, _ := g.owned(ctx)
+	most, least := slices.Index(owned, slices.Max(owned)), len(owned)-1
 	for i, some := range owned {
-		if some > owned[most] {
-			most = i
-		}
-		if some <= owned[least] {
+		if some < owned[least] {
 			least = i
 		}
 	}
@@ -315,24 +310,17 @@ func (g *group) stored(ctx context.Context) (writes float64, size int64, err err
 // without ends the member that owns the most, and returns when every autoscaler was
 // evaluated again. Then it is started again, and all come to rest.
 func (g *group) without(ctx context.Context, end func(*hpad) error) (time.Duration, error) {
-	owned, most := g.owned(ctx), 0
-	for i, some := range owned {
-		if some > owned[most] {
-			most = i
-		}
-	}
+	owned, _ := g.owned(ctx)
+	most := slices.Index(owned, slices.Max(owned))
+	gone := g.members[most]
 	begun := time.Now()
-	if err := end(g.members[most]); err != nil {
+	if err := end(gone); err != nil {
 		return 0, err
 	}
 	var took time.Duration
 	for ctx.Err() == nil {
 		took = time.Since(begun)
-		all := 0.0
-		for _, some := range g.owned(ctx) {
-			all += some
-		}
-		if int(all) >= len(g.worlds) && g.evaluated(ctx, begun) {
+		if _, all := g.owned(ctx); all && g.evaluated(ctx, begun) {
 			break
 		}
 		if took > patience {
@@ -340,7 +328,7 @@ func (g *group) without(ctx context.Context, end func(*hpad) error) (time.Durati
 		}
 		pause(ctx, time.Second/4)
 	}
-	h, err := startHpad(g.program, g.dirs[most])
+	h, err := startHpad(gone.program, gone.dir)
 	if err != nil {
 		return took, err
 	}
