@@ -311,15 +311,8 @@ var answers = map[string]any{
 		Status, ErrorType, Error string
 		Data                     struct{}
 	}{},
-	"`GET /api/v1/autoscalers`":                &data[[]api.Autoscaler]{},
-	"`GET /api/v1/autoscalers/NAME`":           &api.Event{},
-	"`GET /api/v1/autoscalers/NAME/instances`": &api.InstanceList{},
-	"`GET /api/v1/autoscalers/NAME/graph`":     &api.Graph{},
-	"`GET /api/v1/autoscalers/NAME/explain`":   &policy.Decision{},
-	"`GET /api/v1/discovery`":                  &data[[]api.Discovered]{},
-	"`POST /api/v1/autoscalers/NAME/pause`":    &policy.Pause{},
-	"`GET /-/healthy`":                         &api.Health{},
-	"`GET /-/ready`":                           &api.Readiness{},
+	"An autoscaler": &data[[]api.Autoscaler]{},
+	"A decision":    &policy.Decision{},
 }
 
 type data[T any] struct {
