@@ -12,7 +12,7 @@ import (
 )
 
 // named is a test on the page: its directory, and after a slash its case. A case alone is
-// of the test before it.
+// of the test before it, or of the one in the table's head.
 var named = regexp.MustCompile("`(?:((?:test|daemon|policy|sources|targets)[\\w/]*) (Test\\w+))?(?:/([^`]+))?`")
 
 // tests are what a directory has of tests.
@@ -68,16 +68,24 @@ func firstTexts(table *ast.CompositeLit) (texts []string) {
 func TestReliability(t *testing.T) {
 	page := read(t, "../../docs/reliability.md")
 	known := map[string]tests{}
+	var head struct{ dir, function string } // of the table
 	for line := range strings.Lines(page) {
-		if !strings.HasPrefix(line, "| ") || strings.HasPrefix(line, "| fault |") {
+		if !strings.HasPrefix(line, "| ") {
 			continue
 		}
-		cells := strings.Split(line, " | ")
-		shown := named.FindAllStringSubmatch(cells[len(cells)-1], -1)
+		fault, _, _ := strings.Cut(line, " | ")
+		shown := named.FindAllStringSubmatch(fault, -1)
+		if strings.HasPrefix(line, "| fault") {
+			head.dir, head.function = "", ""
+			for _, match := range shown {
+				head.dir, head.function = match[1], match[2]
+			}
+			continue
+		}
 		if len(shown) == 0 {
 			t.Errorf("docs/reliability.md names no test of: %s", line)
 		}
-		var dir, function string
+		dir, function := head.dir, head.function
 		for _, match := range shown {
 			if match[1] != "" {
 				dir, function = match[1], match[2]
