@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/hpad/hpad/daemon/adapters"
+	"github.com/hpad/hpad/daemon/evidence"
 	"github.com/hpad/hpad/daemon/metrics"
 	"github.com/hpad/hpad/daemon/trouble"
 	"github.com/hpad/hpad/policy"
@@ -182,4 +183,15 @@ func outcomeOf(decision *policy.Decision, err error) policy.Outcome {
 	default:
 		return policy.Outcome{Kind: policy.WriteFailed, Error: err.Error(), Reason: targets.Reason(err)}
 	}
+}
+
+// pausedMeanwhile has a decision not be carried out that a pause holds which began after
+// it was made, and reports whether there is one.
+func (p *pass) pausedMeanwhile(decision *policy.Decision) bool {
+	inForce, _ := p.pauses.of(p.autoscaler.name, p.definition.Target.Fleet, p.clock.Now(), p.clock.Scale())
+	if !decision.HoldBy(inForce, p.now) {
+		return false
+	}
+	p.packed = evidence.HeldBy(p.packed, inForce)
+	return true
 }

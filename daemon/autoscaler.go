@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -326,3 +327,62 @@ func (d *definition) need() need {
 	}
 	return n
 }
+
+// askedCommand is a count that a person asks for, and what becomes of it.
+type askedCommand struct {
+	policy.Command
+	// done gets what became of it, once.
+	done chan commandOutcome
+}
+
+// commandOutcome is what became of a command.
+type commandOutcome struct {
+	err error
+	// kept returns once the state has what the pass recorded that obeyed; nil where that
+	// was nothing.
+	kept func()
+}
+
+// ask has the next pass obey a command; false where another one waits for that.
+func (a *autoscaler) ask(asked *askedCommand) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.command != nil {
+		return false
+	}
+	a.command = asked
+	return true
+}
+
+// takeBack reports whether no pass has taken up a command, which none does then.
+func (a *autoscaler) takeBack(asked *askedCommand) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.command != asked {
+		return false
+	}
+	a.command = nil
+	return true
+}
+
+// commanded returns the command that waits for a pass, which owes it an outcome; nil when
+// there is none.
+func (a *autoscaler) commanded() *askedCommand {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	asked := a.command
+	a.command = nil
+	return asked
+}
+
+// leftWith returns the lowest count that the target may be at by what is known.
+func (a *autoscaler) leftWith() int32 {
+	if leaves := a.leaves.Load(); leaves != nil {
+		return *leaves
+	}
+	record := &a.published.Load().record
+	return wanted(record, record.Status.CurrentReplicas)
+}
+
+// errRemoved is why a count is not written of which a pass has decided.
+var errRemoved = errors.New("the autoscaler was removed")

@@ -3,59 +3,13 @@ package daemon
 import (
 	"fmt"
 	"math"
-	"sync"
 	"time"
 
 	"go.uber.org/zap"
 
-	"github.com/hpad/hpad/daemon/config"
-	"github.com/hpad/hpad/daemon/metrics"
 	"github.com/hpad/hpad/daemon/state"
 	"github.com/hpad/hpad/policy"
 )
-
-// breakers count what the autoscalers of fleets with a breaker take away. It is safe for
-// concurrent use.
-type breakers struct {
-	mu sync.Mutex
-	// removals are by fleet; what counts no more may still be among them.
-	removals map[string]state.Removals
-}
-
-// recall takes over what the state has.
-func (b *breakers) recall(removals map[string]state.Removals) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.removals = removals
-}
-
-// change changes what a fleet's breaker counts, without what is older than its window by
-// now, and has that recorded.
-func (b *breakers) change(fleet string, window time.Duration, now time.Time, to *recorder, how func(*state.Removals)) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	next := b.removals[fleet].Within(window, now)
-	how(&next)
-	b.removals[fleet] = next
-	to.removed(fleet, next)
-}
-
-// ballot is what the passes of one round want to take away from a fleet with a breaker.
-// Nothing is taken away before all of them have decided, so that the breaker sees the
-// whole.
-type ballot struct {
-	fleet   string
-	breaker config.Breaker
-	in      *generation
-	// counted is closed once all have decided.
-	counted chan struct{}
-
-	mu        sync.Mutex
-	undecided int
-	removes   int64
-	// counts are the passes' readings, by autoscaler.
-	counts map[string]int32
-}
 
 // callBallots has the scale-downs of a round counted, of fleets that have a breaker.
 func (r *round) callBallots(g *generation) {
@@ -134,33 +88,6 @@ func (r *round) judgeRemovals(b *ballot) {
 	})
 }
 
-// instances returns how many instances the fleet has, without those that are counted as
-// removed already: by what the passes read, and for the other autoscalers by what their
-// last good reading and what was written since have left.
-func (b *ballot) instances() int64 {
-	sum := int64(0)
-	for name, a := range b.in.autoscalers {
-		if a.definition.Load().Target.Fleet != b.fleet {
-			continue
-		}
-		count, ok := b.counts[name]
-		if !ok {
-			count = a.leftWith()
-		}
-		sum += int64(count)
-	}
-	return sum
-}
-
-// leftWith returns the lowest count that the target may be at by what is known.
-func (a *autoscaler) leftWith() int32 {
-	if leaves := a.leaves.Load(); leaves != nil {
-		return *leaves
-	}
-	record := &a.published.Load().record
-	return wanted(record, record.Status.CurrentReplicas)
-}
-
 // openBreaker holds all scale-downs of a fleet for the breaker's window.
 func (r *round) openBreaker(b *ballot, removed, base int64) {
 	share := int64(math.Round(float64(100*(removed+b.removes)) / float64(base)))
@@ -203,35 +130,4 @@ func (p *pass) returnRemoved(round time.Time, instances int64) {
 			}
 		}
 	})
-}
-
-// waiveBreaker lets a fleet's scale-downs go on that its breaker held, for its window, and
-// returns until when.
-func (d *Daemon) waiveBreaker(fleet string) time.Time {
-	now := d.clock.Now()
-	breaker := d.current.Load().config.Fleets[fleet].Breaker
-	if breaker == nil {
-		return now
-	}
-	until := now.Add(breaker.Window)
-	d.breakers.change(fleet, breaker.Window, now, d.recorder, func(removals *state.Removals) { removals.Waived = until })
-	return until
-}
-
-// shownBreakers returns how the breakers of all fleets stand, for the metrics.
-func (s *status) shownBreakers() map[string]metrics.Breaker {
-	shown := map[string]metrics.Breaker{}
-	now := s.clock.Now()
-	inForce := s.pauses.table.Load().inForce
-	s.breakers.mu.Lock()
-	defer s.breakers.mu.Unlock()
-	for name, fleet := range s.current.Load().config.Fleets {
-		if fleet.Breaker == nil {
-			continue
-		}
-		pause, open := inForce[policy.Scope{Fleet: name, Breaker: true}]
-		removals := s.breakers.removals[name].Within(fleet.Breaker.Window, now)
-		shown[name] = metrics.Breaker{Open: open && !pause.Ended(now), Removed: removals.Sum()}
-	}
-	return shown
 }

@@ -343,3 +343,17 @@ func (d *Daemon) writers() ([]string, bool) {
 		return nil, false
 	}
 }
+
+// awaitRunning returns once the configuration and the state are in force that a person's
+// act is about.
+func (d *Daemon) awaitRunning(ctx context.Context) error {
+	select {
+	case <-d.running:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	if d.runContext.Err() != nil {
+		return errStopping
+	}
+	return nil
+}

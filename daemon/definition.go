@@ -1,9 +1,11 @@
 package daemon
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"reflect"
 	"slices"
 	"time"
@@ -146,4 +148,21 @@ func (d *definition) longestMemory() time.Duration {
 		}
 	}
 	return longest
+}
+
+// drawnNames returns a name for each metric, none twice.
+func drawnNames(metrics []policy.MetricSpec) []string {
+	names := make([]string, 0, len(metrics))
+	for i := range metrics {
+		m := &metrics[i]
+		name := m.Name
+		if of := cmp.Or(m.Task, m.Object); of != "" {
+			name += " of " + of
+		}
+		for n, alone := 2, name; slices.Contains(names, name); n++ {
+			name = fmt.Sprintf("%s (%d)", alone, n)
+		}
+		names = append(names, name)
+	}
+	return names
 }

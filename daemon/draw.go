@@ -1,14 +1,9 @@
 package daemon
 
 import (
-	"cmp"
-	"context"
-	"fmt"
 	"math"
-	"slices"
 	"time"
 
-	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/graph"
 	"github.com/hpad/hpad/policy"
 )
@@ -58,42 +53,4 @@ func measured(m *policy.MetricResult) float64 {
 		return float64(*m.Current.ValueMilli) / milli
 	}
 	return math.NaN()
-}
-
-// drawnNames returns a name for each metric, none twice.
-func drawnNames(metrics []policy.MetricSpec) []string {
-	names := make([]string, 0, len(metrics))
-	for i := range metrics {
-		m := &metrics[i]
-		name := m.Name
-		if of := cmp.Or(m.Task, m.Object); of != "" {
-			name += " of " + of
-		}
-		for n, alone := 2, name; slices.Contains(names, name); n++ {
-			name = fmt.Sprintf("%s (%d)", alone, n)
-		}
-		names = append(names, name)
-	}
-	return names
-}
-
-// Graph returns what drawings show of an autoscaler, from one time up to another. The
-// error is an api.ErrUnknown where nothing is kept.
-func (s *status) Graph(_ context.Context, name string, from, to time.Time) (api.Graph, error) {
-	if s.graph == nil {
-		return api.Graph{}, fmt.Errorf("no points are kept for drawings, daemon.page is false: %w", api.ErrUnknown)
-	}
-	scale := s.clock.Scale()
-	points, err := s.graph.Read(name, scale.Steady(from), scale.Steady(to))
-	if err != nil {
-		return api.Graph{}, err
-	}
-	shown := api.Graph{Time: make([]int64, len(points.Time)), Replicas: points.Replicas, Desired: points.Desired, Min: points.Min, Max: points.Max}
-	for i, at := range points.Time {
-		shown.Time[i] = scale.Wall(at).Unix()
-	}
-	for _, m := range points.Metrics {
-		shown.Metrics = append(shown.Metrics, api.GraphMetric{Name: m.Name, Proposals: m.Proposals, Values: m.Values})
-	}
-	return shown, nil
 }

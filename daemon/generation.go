@@ -19,6 +19,7 @@ import (
 	"github.com/hpad/hpad/daemon/notify"
 	"github.com/hpad/hpad/daemon/state"
 	"github.com/hpad/hpad/daemon/trouble"
+	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/drain"
 )
@@ -351,3 +352,11 @@ func (f *inForce) readTarget(ctx context.Context, fleet, target string) (targets
 	defer h.Uses.End()
 	return h.Read(ctx, targets.Ref{Fleet: fleet, Name: target}, g.config.Daemon.SyncPeriod)
 }
+
+// has reports whether there is what an act is about.
+func (g *generation) has(scope policy.Scope) bool {
+	return (scope.Autoscaler == "" || g.autoscalers[scope.Autoscaler] != nil) && (scope.Fleet == "" || g.Fleets[scope.Fleet] != nil)
+}
+
+// status is what readers see of a daemon.
+type status struct{ *inForce }

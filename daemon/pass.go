@@ -3,8 +3,6 @@ package daemon
 import (
 	"crypto/rand"
 	"errors"
-	"slices"
-	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -21,78 +19,6 @@ import (
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
 )
-
-// round is all passes that share one tick, or that are evaluated out of turn together.
-type round struct {
-	*reads
-	// now is the one instant of all passes, in steady time.
-	now time.Time
-	// tick reports whether now is a tick of the schedule; a round out of turn is none.
-	tick   bool
-	passes []pass
-	// started is when it began, on Go's monotonic clock.
-	started time.Time
-	// flagged reports whether the store knows of the passes that are still under way
-	// although later rounds have completed; the scheduler owns it.
-	flagged bool
-	// ballots are by the names of fleets that have a breaker; nil where none has.
-	ballots map[string]*ballot
-	// unfinished counts the passes that have not ended.
-	unfinished atomic.Int64
-	// completed takes the round once they all have.
-	completed chan<- *round
-}
-
-// chunk is passes of a round that have what they read.
-type chunk struct {
-	round  *round
-	passes []int
-}
-
-// newRound makes a round of a roster. Ready takes passes that have what they read, and
-// completed the round once all have ended.
-func newRound(e *environment, roster *roster, now time.Time, tick bool, ready chan<- chunk, completed chan<- *round) *round {
-	r := &round{now: now, tick: tick, started: time.Now(), passes: make([]pass, len(roster.autoscalers)), completed: completed}
-	r.reads = newReads(e, roster.plan, now, func(passes []int) { ready <- chunk{r, passes} })
-	for i := range r.passes {
-		r.passes[i] = pass{round: r, index: i, autoscaler: roster.autoscalers[i], definition: roster.definitions[i]}
-	}
-	return r
-}
-
-// end counts passes that have ended.
-func (r *round) end(passes int64) {
-	if r.unfinished.Add(-passes) != 0 {
-		return
-	}
-	r.finish()
-	select {
-	case r.completed <- r:
-	case <-r.runContext.Done():
-	}
-}
-
-// pass is one evaluation of one autoscaler. One goroutine has it at a time.
-type pass struct {
-	*round
-	// index is the pass's own among those of the round.
-	index      int
-	autoscaler *autoscaler
-	definition *definition
-	// after is what it comes to.
-	after *result
-	// inputs are those of its decision, in the scratch of the worker, and packed the same
-	// where that is needed for longer.
-	inputs *policy.Inputs
-	packed []byte
-	// asked is what a person asked for, which it obeys and has yet to answer; nil when
-	// nothing.
-	asked *askedCommand
-	// voted reports whether the breaker of its fleet knows what it decided, and removes is
-	// what it takes away of what that counts.
-	voted   bool
-	removes int64
-}
 
 // evaluate observes and decides once the reads of the pass are there. A decision
 // that changes the count is carried out by scale, in a goroutine of its own; any
@@ -371,9 +297,6 @@ func (p *pass) scale() {
 	}
 }
 
-// errRemoved is why a count is not written of which a pass has decided.
-var errRemoved = errors.New("the autoscaler was removed")
-
 // intention is what the store is told before a write.
 func (p *pass) intention(decision *policy.Decision, version string) *state.Intention {
 	return &state.Intention{
@@ -402,18 +325,8 @@ func (p *pass) conclude(outcome policy.Outcome, scratch *[]byte) *recording {
 		return nil
 	}
 	before := a.published.Load()
-	record.Status, a.panics = settlement.Status, 0
-	if !sameList(record.Status.Conditions, before.record.Status.Conditions) {
-		record.Status.Conditions = p.conditions.share(record.Status.Conditions)
-	}
-	if !p.after.doubted { // else nothing that the reading led to is remembered
-		record.Memory = settlement.Memory
-		leave(record, decision, outcome)
-		record.Restore = restorationAfter(record.Restore, decision, outcome, p.dryRun)
-		if count := decision.Recommendation; count != nil {
-			record.Replay = keep(before.record.Replay, state.Replay{Replicas: *count, Period: def.SyncPeriod, Rules: def.rules})
-		}
-	}
+	a.panics = 0
+	p.remember(before, &settlement, outcome)
 	*decision = decision.Explained()
 	if after.following = a.following; after.following == nil {
 		after.following = &after.first
@@ -450,6 +363,24 @@ func (p *pass) conclude(outcome policy.Outcome, scratch *[]byte) *recording {
 	}
 	p.answer(outcome, kept)
 	return kept
+}
+
+// remember puts into the record what the pass leaves for the next one.
+func (p *pass) remember(before *publication, settlement *policy.Settlement, outcome policy.Outcome) {
+	record, decision := &p.after.record, &p.after.Decision
+	record.Status = settlement.Status
+	if !sameList(record.Status.Conditions, before.record.Status.Conditions) {
+		record.Status.Conditions = p.conditions.share(record.Status.Conditions)
+	}
+	if p.after.doubted { // nothing that the reading led to is remembered
+		return
+	}
+	record.Memory = settlement.Memory
+	leave(record, decision, outcome)
+	record.Restore = restorationAfter(record.Restore, decision, outcome, p.dryRun)
+	if count := decision.Recommendation; count != nil {
+		record.Replay = keep(before.record.Replay, state.Replay{Replicas: *count, Period: p.definition.SyncPeriod, Rules: p.definition.rules})
+	}
 }
 
 // withInputs returns entries of the pass with what its decision was made of.
@@ -576,33 +507,6 @@ func early(decision *policy.Decision) bool {
 		failed = failed || result.Error != ""
 	}
 	return failed
-}
-
-// recording is a pass that is published and whose record is being committed.
-type recording struct {
-	autoscaler *autoscaler
-	// now is the pass's.
-	now        time.Time
-	before     *publication
-	settlement policy.Settlement
-	commit     *commit
-}
-
-// wait returns once the record is committed. That the store failed is told as R74
-// says; what was decided stays, and is written with the next commit.
-func (r *recording) wait() {
-	err := r.commit.wait()
-	if err == nil {
-		return
-	}
-	var events []policy.Event
-	r.settlement.StatusChanged = !r.before.status(r.before.look()).Same(r.settlement.Status)
-	for _, event := range r.settlement.StatusWriteFailed(err.Error()) {
-		if !slices.Contains(r.settlement.Events, event) { // the others are published already
-			events = append(events, event)
-		}
-	}
-	r.autoscaler.unwritten(err.Error(), events, r.now)
 }
 
 // panicked publishes that the pass panicked. Nothing it found is kept but the events

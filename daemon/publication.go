@@ -177,3 +177,11 @@ func (p *publication) decided() bool { return !p.evaluated.IsZero() }
 
 // quarantined reports whether the autoscaler is left alone at now.
 func (p *publication) quarantined(now time.Time) bool { return now.Before(p.quarantine) }
+
+// next returns when the autoscaler is evaluated next.
+func (p *publication) next(now time.Time, period time.Duration) time.Time {
+	if p.quarantined(now) {
+		return nextTick(p.quarantine.Add(-1), period)
+	}
+	return nextTick(now, period)
+}

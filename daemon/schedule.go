@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/hpad/hpad/daemon/reason"
+	"github.com/hpad/hpad/policy"
 )
 
 // scheduler begins the rounds. One goroutine runs it and owns its fields.
@@ -240,4 +241,26 @@ func (s *scheduler) complete(r *round) {
 		}
 	}
 	s.recorder.completed(r.now)
+}
+
+// endPauses ends the pauses whose time is over, and what the breakers hold of fleets that
+// have none any more. The scheduler calls it each time it wakes.
+func (f *inForce) endPauses(now time.Time) {
+	fleets, table := f.current.Load().config.Fleets, f.pauses.table.Load()
+	gone := func(fleet string) bool { return fleets[fleet].Breaker == nil }
+	if (table.next.IsZero() || now.Before(table.next)) && !slices.ContainsFunc(table.breakers, gone) {
+		return
+	}
+	ended, _ := f.pauses.end(now, f.recorder, func(pause policy.Pause) (string, bool) {
+		if pause.Breaker && gone(pause.Fleet) {
+			return "the fleet has no breaker any more", true
+		}
+		if pause.Breaker {
+			return "the breaker's window is over", pause.Ended(now)
+		}
+		return "the pause is over", pause.Ended(now)
+	})
+	for _, pause := range ended {
+		f.log.Info("a pause is over", pauseFields(pause.Scope, pause.Author)...)
+	}
 }

@@ -11,15 +11,13 @@ import (
 	"time"
 
 	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/daemon/metrics"
 	"github.com/hpad/hpad/daemon/state"
 	"github.com/hpad/hpad/daemon/trouble"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/clock"
 )
-
-// status is what readers see of a daemon.
-type status struct{ *inForce }
 
 // Autoscalers returns all autoscalers, by name.
 func (s *status) Autoscalers() []api.Autoscaler { return slices.Collect(s.AutoscalersAfter("")) }
@@ -110,14 +108,6 @@ func (s *status) viewWith(a *autoscaler, lost string, next *policy.Next) api.Aut
 		view.Inputs = append(view.Inputs, api.Input{Source: in.Source, Query: in.Query, Select: in.Select.Values()})
 	}
 	return shownBy(scale, view)
-}
-
-// next returns when the autoscaler is evaluated next.
-func (p *publication) next(now time.Time, period time.Duration) time.Time {
-	if p.quarantined(now) {
-		return nextTick(p.quarantine.Add(-1), period)
-	}
-	return nextTick(now, period)
 }
 
 // unevaluatedAfter is how many periods may pass without an evaluation.
@@ -398,3 +388,57 @@ func (s *status) heldBack(g *generation) []api.Problem {
 
 // lostParts reports of each part of the state whether it was lost lately.
 func (s *status) lostParts() map[string]bool { return lostParts(s.losses(s.current.Load())) }
+
+// Pauses returns all pauses in force, the widest first, with times and words by the wall
+// clock.
+func (s *status) Pauses() []policy.Pause {
+	scale, now := s.clock.Scale(), s.clock.Now()
+	var all []policy.Pause
+	for _, pause := range s.pauses.table.Load().inForce {
+		if !pause.Ended(now) {
+			pause.Message = pauseText(&pause, scale)
+			all = append(all, pauseShownBy(scale, pause))
+		}
+	}
+	slices.SortFunc(all, ComparePauses)
+	return all
+}
+
+// shownBreakers returns how the breakers of all fleets stand, for the metrics.
+func (s *status) shownBreakers() map[string]metrics.Breaker {
+	shown := map[string]metrics.Breaker{}
+	now := s.clock.Now()
+	inForce := s.pauses.table.Load().inForce
+	s.breakers.mu.Lock()
+	defer s.breakers.mu.Unlock()
+	for name, fleet := range s.current.Load().config.Fleets {
+		if fleet.Breaker == nil {
+			continue
+		}
+		pause, open := inForce[policy.Scope{Fleet: name, Breaker: true}]
+		removals := s.breakers.removals[name].Within(fleet.Breaker.Window, now)
+		shown[name] = metrics.Breaker{Open: open && !pause.Ended(now), Removed: removals.Sum()}
+	}
+	return shown
+}
+
+// Graph returns what drawings show of an autoscaler, from one time up to another. The
+// error is an api.ErrUnknown where nothing is kept.
+func (s *status) Graph(_ context.Context, name string, from, to time.Time) (api.Graph, error) {
+	if s.graph == nil {
+		return api.Graph{}, fmt.Errorf("no points are kept for drawings, daemon.page is false: %w", api.ErrUnknown)
+	}
+	scale := s.clock.Scale()
+	points, err := s.graph.Read(name, scale.Steady(from), scale.Steady(to))
+	if err != nil {
+		return api.Graph{}, err
+	}
+	shown := api.Graph{Time: make([]int64, len(points.Time)), Replicas: points.Replicas, Desired: points.Desired, Min: points.Min, Max: points.Max}
+	for i, at := range points.Time {
+		shown.Time[i] = scale.Wall(at).Unix()
+	}
+	for _, m := range points.Metrics {
+		shown.Metrics = append(shown.Metrics, api.GraphMetric{Name: m.Name, Proposals: m.Proposals, Values: m.Values})
+	}
+	return shown, nil
+}

@@ -32,12 +32,18 @@ func main() {
 	if len(os.Args) > 1 {
 		root = os.Args[1]
 	}
-	h := &house{files: token.NewFileSet(), rooms: map[string]int{}, packages: map[string][]*file{}}
-	if err := h.read(root); err != nil {
+	h, err := measure(root)
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "house:", err)
 		os.Exit(1)
 	}
 	h.report()
+}
+
+// measure reads the source tree below a directory.
+func measure(root string) (*house, error) {
+	h := &house{files: token.NewFileSet(), rooms: map[string]int{}, packages: map[string][]*file{}}
+	return h, h.read(root)
 }
 
 // house is the source tree as it was read.
