@@ -196,7 +196,7 @@ func (d *Daemon) start(ctx context.Context) (*change, error) {
 		return nil, err
 	}
 	d.fixed = c.Daemon
-	d.budgets = newBudgets(c.Daemon)
+	d.budgets = newBudgets(c.Daemon, d.memory.reclaim)
 	d.metrics.ShowBudgets(d.budgets.usage)
 	if d.restored, err = d.store.Load(ctx); err != nil {
 		return nil, fmt.Errorf("load the state: %w", err)

@@ -25,6 +25,8 @@ type scheduler struct {
 	rounds []*round
 	// newest is the newest completed round.
 	newest time.Time
+	// begun is set once a round has completed.
+	begun bool
 }
 
 // run begins rounds at their ticks until ctx ends. Whatever wakes it, it looks
@@ -223,6 +225,10 @@ func (s *scheduler) withdraw(tick time.Time) {
 // that are still under way are missing from it, and so the store is to replay nothing
 // for them.
 func (s *scheduler) complete(r *round) {
+	if !s.begun {
+		s.begun = true
+		s.memory.reclaim()
+	}
 	s.rounds = slices.DeleteFunc(s.rounds, func(other *round) bool { return other == r })
 	if !r.tick || s.runContext.Err() != nil {
 		return

@@ -1,0 +1,87 @@
+package daemon
+
+import (
+	"os"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Memory is given back so long after it was of use: not before what comes with it is
+// through. It takes a collection of all garbage, and so it is not done more often than
+// that.
+const (
+	reclaimDelay = 2 * time.Second
+	reclaimEvery = 10 * time.Second
+)
+
+// reclaimer gives memory back to the system: after the first round, which reads
+// everything, and after large answers. Without it the collector keeps as much again for
+// the next one, and gives it back over minutes. The zero value is ready to use.
+type reclaimer struct {
+	mu   sync.Mutex
+	due  bool
+	last time.Time
+}
+
+// reclaim has it done after a while, once for all that ask meanwhile.
+func (r *reclaimer) reclaim() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.due {
+		return
+	}
+	r.due = true
+	time.AfterFunc(max(reclaimDelay, time.Until(r.last.Add(reclaimEvery))), func() {
+		r.mu.Lock()
+		r.due, r.last = false, time.Now()
+		r.mu.Unlock()
+		debug.FreeOSMemory()
+		unmapFiles()
+	})
+}
+
+// unmapFiles lets go of the pages of files that are mapped to be read, which are the
+// program's own and those of databases: the start touches many that are not of use again.
+// They stay in the system's cache, and come back as they are touched.
+func unmapFiles() {
+	maps, err := os.ReadFile("/proc/self/smaps")
+	if err != nil {
+		return // there is no such thing here
+	}
+	for _, m := range readOnly(string(maps)) {
+		_, _, _ = unix.Syscall(unix.SYS_MADVISE, m.from, m.size, unix.MADV_DONTNEED) // as well as it can be done
+	}
+}
+
+// mapping is a part of the address space.
+type mapping struct{ from, size uintptr }
+
+// readOnly returns the mappings of files, by the text of /proc/self/smaps, whose pages
+// all are as in the file: they cannot be written, and were not before that, as those are
+// that the linker has filled in.
+func readOnly(smaps string) []mapping {
+	var found []mapping
+	var last mapping
+	for line := range strings.Lines(smaps) {
+		fields := strings.Fields(line)
+		switch {
+		case len(fields) >= 6 && strings.HasPrefix(fields[5], "/") && !strings.Contains(fields[1], "w"):
+			first, end, _ := strings.Cut(fields[0], "-")
+			from, fromErr := strconv.ParseUint(first, 16, 64)
+			to, toErr := strconv.ParseUint(end, 16, 64)
+			if fromErr == nil && toErr == nil && from < to {
+				last = mapping{uintptr(from), uintptr(to - from)}
+			}
+		case len(fields) >= 5 && !strings.HasSuffix(fields[0], ":"):
+			last = mapping{}
+		case len(fields) == 3 && fields[0] == "Anonymous:" && fields[1] == "0" && last.size > 0:
+			found = append(found, last)
+		}
+	}
+	return found
+}

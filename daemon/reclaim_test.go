@@ -1,0 +1,108 @@
+package daemon
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// TestReclaim holds that memory is given back soon after it was asked for, once for all
+// that ask meanwhile, and not too often.
+func TestReclaim(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var r reclaimer
+		began := time.Now()
+		done := func() time.Duration {
+			time.Sleep(reclaimEvery)
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			return r.last.Sub(began)
+		}
+		r.reclaim()
+		r.reclaim()
+		if got := done(); got != reclaimDelay {
+			t.Errorf("it was given back after %v, want %v", got, reclaimDelay)
+		}
+		r.reclaim()
+		if got := done(); got != reclaimDelay+reclaimEvery {
+			t.Errorf("it was given back again after %v, want %v", got, reclaimDelay+reclaimEvery)
+		}
+		if got := done(); got != reclaimDelay+reclaimEvery {
+			t.Errorf("it was given back after %v without being asked for", got)
+		}
+	})
+}
+
+// TestReadOnly holds which mappings are read-only ones of files.
+func TestReadOnly(t *testing.T) {
+	smaps := ""
+	for _, m := range []struct {
+		at, mode, name string
+		anonymous      int
+	}{
+		{"00400000-00500000", "r-xp", "/usr/bin/hpad", 0},
+		{"00500000-00600000", "r--p", "/usr/bin/hpad", 0},
+		{"00600000-00700000", "rw-p", "/usr/bin/hpad", 0},
+		{"c000000000-c004000000", "rw-p", "", 0},
+		{"7f0000000000-7f0000001000", "r--p", "/lib/libc.so.6", 4}, // filled in by the linker
+		{"7f0000002000-7f0000003000", "r--s", "/var/lib/hpad/a file.db", 0},
+		{"7f0000004000-7f0000005000", "r-xp", "[vdso]", 0},
+	} {
+		smaps += fmt.Sprintf("%s %s 00000000 fe:00 1 %s\nSize: 4 kB\nRss: 4 kB\nAnonymous: %d kB\nVmFlags: rd mr\n", m.at, m.mode, m.name, m.anonymous)
+	}
+	want := []mapping{{0x400000, 0x100000}, {0x500000, 0x100000}, {0x7f0000002000, 0x1000}}
+	if got := readOnly(smaps); !reflect.DeepEqual(got, want) {
+		t.Errorf("found %x, want %x", got, want)
+	}
+}
+
+// TestUnmapFiles holds that pages of a file are let go of, and are there again as they
+// are touched.
+func TestUnmapFiles(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(path, []byte(strings.Repeat("x", 1<<20)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = file.Close() })
+	text, err := unix.Mmap(int(file.Fd()), 0, 1<<20, unix.PROT_READ, unix.MAP_SHARED)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = unix.Munmap(text) })
+	first := uintptr(unsafe.Pointer(&text[0]))
+	resident := func() string {
+		t.Helper()
+		smaps, err := os.ReadFile("/proc/self/smaps")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, of, found := strings.Cut(string(smaps), fmt.Sprintf("%x-", first))
+		_, rest, rss := strings.Cut(of, "\nRss:")
+		if !found || !rss {
+			t.Fatalf("the mapping at %x is not in smaps", first)
+		}
+		return strings.TrimSpace(strings.SplitN(rest, "\n", 2)[0])
+	}
+	if strings.Count(string(text), "x") != 1<<20 || resident() != "1024 kB" {
+		t.Fatalf("%s of the file are resident after reading it, want 1024 kB", resident())
+	}
+	unmapFiles()
+	if got := resident(); got != "0 kB" {
+		t.Errorf("%s of the file are resident, want none", got)
+	}
+	if strings.Count(string(text), "x") != 1<<20 {
+		t.Error("the file is not as it was")
+	}
+}
