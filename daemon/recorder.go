@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -133,8 +134,9 @@ func (r *recorder) commit() {
 	}
 	changes.Clock = r.clock.State()
 	started := time.Now()
-	now.err = trouble.Guard(func() error { return r.store.Commit(context.Background(), changes) })
-	r.observe(time.Since(started), len(changes.Records), now.err)
+	records := len(changes.Records)
+	changes, now.err = r.write(changes)
+	r.observe(time.Since(started), records, now.err)
 	if now.err != nil {
 		r.keep(changes)
 	} else if r.dropped > 0 {
@@ -142,6 +144,46 @@ func (r *recorder) commit() {
 		r.dropped = 0
 	}
 	close(now.done)
+}
+
+// writtenAtOnce is how many records, and entries of the history, are written in one
+// transaction: a first round has one of each for every autoscaler, and a store holds
+// several times what it writes.
+const writtenAtOnce = 2000
+
+// write writes changes, large ones in parts, and returns what is left after an error.
+// What the last completed round was comes with the last part, since it speaks of all
+// records.
+func (r *recorder) write(left state.Changes) (state.Changes, error) {
+	var names []string
+	if len(left.Records) > writtenAtOnce {
+		names = slices.Sorted(maps.Keys(left.Records)) // those of neighbors are beside each other in the store
+	}
+	for {
+		part, last := left, len(left.Records) <= writtenAtOnce && len(left.Entries) <= writtenAtOnce
+		named := names[:min(writtenAtOnce, len(names))]
+		if !last {
+			part.LastRound, part.Entries = time.Time{}, left.Entries[:min(writtenAtOnce, len(left.Entries))]
+		}
+		if len(named) < len(left.Records) && len(named) > 0 {
+			part.Records = make(map[string]state.Record, len(named))
+			for _, name := range named {
+				part.Records[name] = left.Records[name]
+			}
+		}
+		if err := trouble.Guard(func() error { return r.store.Commit(context.Background(), part) }); err != nil {
+			return left, err
+		}
+		if last {
+			return state.Changes{}, nil
+		}
+		for name := range part.Records {
+			delete(left.Records, name)
+		}
+		clear(part.Entries) // which hold much
+		names, left.Entries = names[len(named):], left.Entries[len(part.Entries):]
+		left.Deleted, left.Pauses, left.Removals = nil, nil, nil
+	}
 }
 
 // keptEntries bounds the history that waits for a store that cannot be written.

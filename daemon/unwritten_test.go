@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -107,5 +108,37 @@ func TestEntriesDropped(t *testing.T) {
 	told := logs.FilterMessageSnippet("the history lacks entries").All()
 	if len(told) != 1 || told[0].ContextMap()["entries"] != int64(500) {
 		t.Errorf("told %+v, want once that 500 entries are lacking", told)
+	}
+}
+
+// Many changes are written in parts, what is left of them after an error later, and what
+// the last round was with the last part.
+func TestWrittenInParts(t *testing.T) {
+	store := newMemoryStore()
+	store.most = 2
+	r := newRecorder(store, clock.New(clock.System{Wall: time.Now}), zap.NewNop(), func(time.Duration, int, error) {})
+	const records = 2*writtenAtOnce + 1
+	name := func(i int) string { return fmt.Sprintf("a%05d", i) }
+	for i := range records {
+		r.record(name(i), &state.Record{Created: time.Unix(int64(i), 0)}, state.Entry{Autoscaler: name(i)})
+	}
+	round := time.Unix(100, 0)
+	r.completed(round)
+	r.commit()
+	if store.commits != 2 || store.written != 2*writtenAtOnce || !store.snapshot.LastRound.IsZero() {
+		t.Errorf("%d records in %d commits and the round %v are written before the error, want %d in 2, and none", store.written, store.commits, store.snapshot.LastRound, 2*writtenAtOnce)
+	}
+	store.most = 0
+	r.commit()
+	if store.commits != 3 || store.written != records || !store.snapshot.LastRound.Equal(round) {
+		t.Errorf("%d records in %d commits and the round %v are written, want %d in 3, and %v", store.written, store.commits, store.snapshot.LastRound, records, round)
+	}
+	for i := range records {
+		if record := store.snapshot.Autoscalers[name(i)]; !record.Created.Equal(time.Unix(int64(i), 0)) {
+			t.Fatalf("the record of %s is %+v", name(i), record)
+		}
+		if entries, _ := store.History(t.Context(), name(i), time.Time{}, time.Time{}, 0); len(entries) != 1 {
+			t.Fatalf("the history of %s is %+v, want one entry", name(i), entries)
+		}
 	}
 }

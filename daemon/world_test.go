@@ -405,6 +405,8 @@ type memoryStore struct {
 	commits  int
 	written  int
 	failing  error
+	// most is after how many commits it fails, 0 for never.
+	most int
 	// slow is how long a commit takes.
 	slow      time.Duration
 	fleetKeep map[string]targets.Store
@@ -443,6 +445,9 @@ func (s *memoryStore) Commit(_ context.Context, changes state.Changes) error {
 	defer s.mu.Unlock()
 	if s.failing != nil {
 		return s.failing
+	}
+	if s.most > 0 && s.commits >= s.most {
+		return errors.New("no more commits")
 	}
 	s.commits++
 	s.written += len(changes.Records)
