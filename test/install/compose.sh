@@ -5,6 +5,7 @@
 # hpad itself does not depend on what only the plugin needs.
 set -euo pipefail
 cd "$(dirname "$0")/../docker/composeplugin"
+. ../../tools/building.sh
 
 module=github.com/docker/compose/v2
 version=$(sed -n "s|^require $module \(v[^ ]*\).*|\1|p" go.mod)
@@ -14,7 +15,7 @@ if [ ! -x "$directory/docker-compose" ]; then
 	mkdir -p "$directory"
 	built=$(mktemp "$directory/building.XXXXXX")
 	trap 'rm -f "$built"' EXIT
-	CGO_ENABLED=0 go build -mod=readonly -ldflags "-s -w -X $module/internal.Version=$version" -o "$built" "$module/cmd"
+	CGO_ENABLED=0 engine -ldflags "-s -w -X $module/internal.Version=$version" -o "$built" "$module/cmd"
 	chmod 755 "$built"
 	mv "$built" "$directory/docker-compose"
 fi

@@ -5,6 +5,7 @@
 # module, so that hpad itself does not depend on what only the engine needs.
 set -euo pipefail
 cd "$(dirname "$0")/../docker/dockerd"
+. ../../tools/building.sh
 
 module=github.com/docker/docker
 version=$(sed -n "s|.*$module \(v[^ ]*\)+incompatible.*|\1|p" go.mod)
@@ -19,10 +20,8 @@ if [ ! -x "$directory/dockerd" ]; then
 	mkdir -p "$(dirname "$directory")"
 	work=$(mktemp -d "$directory.XXXXXX")
 	trap 'rm -rf "$work"' EXIT
-	for program in dockerd docker-proxy; do
-		CGO_ENABLED=0 go build -mod=readonly -tags "netgo osusergo no_btrfs exclude_graphdriver_btrfs" \
-			-ldflags "-s -w -X $module/dockerversion.Version=${version#v}" -o "$work/$program" "$module/cmd/$program"
-	done
+	CGO_ENABLED=0 engine -tags "netgo osusergo no_btrfs exclude_graphdriver_btrfs" \
+		-ldflags "-s -w -X $module/dockerversion.Version=${version#v}" -o "$work/" "$module/cmd/dockerd" "$module/cmd/docker-proxy"
 	chmod 755 "$work"
 	rm -rf "$directory"
 	mv -T "$work" "$directory"

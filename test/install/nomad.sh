@@ -5,6 +5,7 @@
 # depend on what only the agent needs.
 set -euo pipefail
 cd "$(dirname "$0")/../nomad/agent"
+. ../../tools/building.sh
 
 module=github.com/hashicorp/nomad
 version=$(sed -n "s|.*$module \(v[^ ]*\).*|\1|p" go.mod)
@@ -15,7 +16,7 @@ if [ ! -x "$directory/nomad" ]; then
 	built=$(mktemp "$directory/building.XXXXXX")
 	trap 'rm -f "$built"' EXIT
 	# Without the tag "release" the agent has mock_driver, which runs nothing.
-	go build -mod=readonly -ldflags '-s -w' -o "$built" "$module"
+	engine -ldflags '-s -w' -o "$built" "$module"
 	chmod 755 "$built"
 	mv "$built" "$directory/nomad"
 fi

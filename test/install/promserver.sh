@@ -5,6 +5,7 @@
 # nested module, so that hpad itself does not depend on what only these need.
 set -euo pipefail
 cd "$(dirname "$0")/../embedded/promserver"
+. ../../tools/building.sh
 
 module=github.com/prometheus/prometheus
 version=$(sed -n "s|.*$module \(v[^ ]*\).*|\1|p" go.mod)
@@ -15,14 +16,12 @@ if [ "$version" != "$wanted" ]; then
 fi
 
 directory=${HPAD_TEST_CACHE:-$HOME/.cache/hpad-test}/prometheus-$version
-for program in prometheus promtool; do
-	[ ! -x "$directory/$program" ] || continue
+if [ ! -x "$directory/prometheus" ] || [ ! -x "$directory/promtool" ]; then
 	mkdir -p "$directory"
-	built=$(mktemp "$directory/building.XXXXXX")
-	trap 'rm -f "$built"' EXIT
+	built=$(mktemp -d "$directory/building.XXXXXX")
+	trap 'rm -rf "$built"' EXIT
 	# No service discovery but files: the rest is most of the server's size.
-	CGO_ENABLED=0 go build -mod=readonly -tags remove_all_sd -o "$built" "$module/cmd/$program"
-	chmod 755 "$built"
-	mv "$built" "$directory/$program"
-done
+	CGO_ENABLED=0 engine -tags remove_all_sd -ldflags '-s -w' -o "$built/" "$module/cmd/prometheus" "$module/cmd/promtool"
+	mv "$built"/* "$directory/"
+fi
 echo "$directory/prometheus"

@@ -5,6 +5,7 @@
 set -euo pipefail
 
 package=$1
+tools=$(cd "$(dirname "$0")" && pwd)
 cache=${HPAD_TEST_CACHE:-$HOME/.cache/hpad-test}
 
 fail() {
@@ -20,7 +21,7 @@ candidate() {
 
 update() {
 	[ "$(id -u)" = 0 ] || fail "apt has no usable list of packages; run 'apt-get update' as root or install $package by hand"
-	apt-get -qq update >&2 || apt-get -qq update >&2 || fail "apt-get update failed twice"
+	"$tools/update.sh" || fail "apt-get update failed twice"
 }
 
 download() {

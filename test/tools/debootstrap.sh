@@ -21,10 +21,14 @@ mirrors() {
 }
 
 base=${HPAD_TEST_CACHE:-$HOME/.cache/hpad-test}/debian/minbase-bookworm.tar
+# Once, whoever else wants it.
+mkdir -p "$(dirname "$base")"
+exec {lock}>"$base.lock"
+flock "$lock"
 if [ ! -e "$base" ]; then
 	tool=$("$(dirname "$0")/debian.sh" debootstrap)
 	mirror=$(mirrors)
-	[ -n "$mirror" ] || { apt-get -qq update >&2 && mirror=$(mirrors); }
+	[ -n "$mirror" ] || { "$(dirname "$0")/update.sh" && mirror=$(mirrors); }
 	[ -n "$mirror" ] || fail "apt knows no mirror of Debian 12 (bookworm)"
 	work=$(mktemp -d "$base.XXXXXX")
 	trap 'rm -rf "$work"' EXIT
@@ -38,6 +42,7 @@ if [ ! -e "$base" ]; then
 	tar --directory "$work/root" --numeric-owner --create --file "$work/root.tar" .
 	mv "$work/root.tar" "$base"
 fi
+exec {lock}>&-
 
 mkdir "$directory"
 tar --directory "$directory" --numeric-owner --extract --file "$base"

@@ -15,7 +15,7 @@ if [ ! -x "$directory/golangci-lint" ]; then
 	echo "building golangci-lint $version" >&2
 	# Outside of any module, so that this one's go.mod plays no part.
 	mkdir -p "$directory"
-	(cd "$directory" && GOBIN=$directory GOFLAGS= go install "github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$version") >&2
+	(cd "$directory" && GOBIN=$directory GOFLAGS= GOGC=off GOMEMLIMIT=2GiB go install "github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$version") >&2
 fi
 root=$(cd "$(dirname "$0")/../.." && pwd)
 GOLANGCI_LINT_CACHE=$cache/golangci-lint-$version-findings/$(sha256sum <<<"$root" | cut -c1-16)

@@ -8,7 +8,11 @@ if [ "${CI:-}" != true ] || [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/nu
 	exit 1
 fi
 export DEBIAN_FRONTEND=noninteractive
-apt-get -qq install -y --no-install-recommends "$@" >&2 || {
-	apt-get -qq update >&2
-	apt-get -qq install -y --no-install-recommends "$@" >&2
+# Others who install meanwhile are waited for.
+install() {
+	apt-get -qq -o DPkg::Lock::Timeout=1800 install -y --no-install-recommends "$@" >&2
+}
+install "$@" || {
+	"$(dirname "$0")/update.sh"
+	install "$@"
 }
