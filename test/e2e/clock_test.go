@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"context"
 	bits "encoding/binary"
 	"encoding/json"
 	"fmt"
@@ -20,6 +21,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/test/internal/gobuild"
 	"github.com/hpad/hpad/test/soak"
 )
 
@@ -95,11 +97,7 @@ var buildStepped = sync.OnceValues(func() (path string, err error) {
 		return "", err
 	}
 	path = filepath.Join(dir, "hpad-stepped")
-	command := exec.Command("go", "build", "-overlay", filepath.Join(dir, "overlay.json"), "-tags", "noaws,noazure,nogce", "-o", path, "../../cmd/hpad")
-	if output, err := command.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("%w\n%s", err, output)
-	}
-	return path, nil
+	return path, gobuild.Build(context.Background(), path, "../../cmd/hpad", "-overlay", filepath.Join(dir, "overlay.json"), "-tags", "noaws,noazure,nogce")
 })
 
 // stepper is the wall clock of a world.

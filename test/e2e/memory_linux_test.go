@@ -37,9 +37,10 @@ type memoryGroup struct {
 // newMemoryGroup makes a group that may use so much memory and no swap.
 func newMemoryGroup(t *testing.T, limit int64) memoryGroup {
 	t.Helper()
-	g := memoryGroup{dir: fmt.Sprintf("/sys/fs/cgroup/memory/hpad-e2e-%d", os.Getpid())}
+	name := filepath.Base(filepath.Dir(binary))
+	g := memoryGroup{dir: filepath.Join("/sys/fs/cgroup/memory", name)}
 	if _, err := os.Stat("/sys/fs/cgroup/cgroup.controllers"); err == nil {
-		g = memoryGroup{dir: fmt.Sprintf("/sys/fs/cgroup/hpad-e2e-%d", os.Getpid()), unified: true}
+		g = memoryGroup{dir: filepath.Join("/sys/fs/cgroup", name), unified: true}
 		// Where it is delegated already, or where the root has it on, this changes nothing.
 		_ = os.WriteFile("/sys/fs/cgroup/cgroup.subtree_control", []byte("+memory"), 0)
 	}

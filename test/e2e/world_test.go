@@ -3,6 +3,7 @@ package e2e
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -21,6 +22,7 @@ import (
 
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/test/internal/child"
+	"github.com/hpad/hpad/test/internal/gobuild"
 	"github.com/hpad/hpad/test/internal/parallel"
 )
 
@@ -43,8 +45,8 @@ func buildAndRun(m *testing.M) int {
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	binary = filepath.Join(dir, "hpad")
-	if output, err := exec.Command("go", "build", "-o", binary, "../../cmd/hpad").CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "build hpad: %v\n%s", err, output)
+	if err := gobuild.Build(context.Background(), binary, "../../cmd/hpad"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	return parallel.Run(m, 6)

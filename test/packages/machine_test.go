@@ -3,13 +3,13 @@ package packages
 import (
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/hpad/hpad/test/docker/dockertest"
+	"github.com/hpad/hpad/test/internal/gobuild"
 	"github.com/hpad/hpad/test/internal/installed"
 	"github.com/hpad/hpad/test/internal/wait"
 )
@@ -102,10 +102,8 @@ func share(t testing.TB, packages ...string) string {
 			t.Fatal(err)
 		}
 	}
-	command := exec.Command("go", "build", "-o", filepath.Join(directory, "load"), "./load")
-	command.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if output, err := command.CombinedOutput(); err != nil {
-		t.Fatalf("build the exporter: %v\n%s", err, output)
+	if err := gobuild.Build(t.Context(), filepath.Join(directory, "load"), "./load"); err != nil {
+		t.Fatal(err)
 	}
 	return directory
 }

@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/hpad/hpad/test/internal/gobuild"
 )
 
 // buildHpad builds this tree's hpad.
@@ -22,10 +24,9 @@ func buildHpad(ctx context.Context) (path string, clean func(), err error) {
 		return "", nil, err
 	}
 	path = filepath.Join(dir, "hpad")
-	said, err := exec.CommandContext(ctx, "go", "build", "-o", path, "github.com/hpad/hpad/cmd/hpad").CombinedOutput()
-	if err != nil {
+	if err := gobuild.Build(ctx, path, "github.com/hpad/hpad/cmd/hpad"); err != nil {
 		_ = os.RemoveAll(dir)
-		return "", nil, fmt.Errorf("build hpad: %w\n%s", err, said)
+		return "", nil, err
 	}
 	return path, func() { _ = os.RemoveAll(dir) }, nil
 }

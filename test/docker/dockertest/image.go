@@ -3,18 +3,36 @@ package dockertest
 import (
 	"archive/tar"
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
+	"path/filepath"
+	"sync"
 	"testing"
 
 	"github.com/docker/docker/api/types/image"
+
+	"github.com/hpad/hpad/test/internal/gobuild"
 )
 
 // Worker is the image of test/docker/worker, which has no registry and is there
 // once ImportWorker made it.
 const Worker = "worker:1"
+
+// worker builds the program of the image, once for all engines of the test's process.
+var worker = sync.OnceValues(func() ([]byte, error) {
+	dir, err := os.MkdirTemp("", "hpad-worker-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	path := filepath.Join(dir, "worker")
+	if err := gobuild.Build(context.Background(), path, "github.com/hpad/hpad/test/docker/worker"); err != nil {
+		return nil, err
+	}
+	return os.ReadFile(path)
+})
 
 // ImportWorker makes the engine an image of that name from test/docker/worker,
 // built for the machine, with a file /marker of that text, so that two images
@@ -22,15 +40,7 @@ const Worker = "worker:1"
 // command.
 func (e *Engine) ImportWorker(t testing.TB, name, marker string, changes ...string) {
 	t.Helper()
-	binary := e.path("worker")
-	if _, err := os.Stat(binary); err != nil {
-		command := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", binary, "github.com/hpad/hpad/test/docker/worker")
-		command.Env = append(os.Environ(), "CGO_ENABLED=0")
-		if output, err := command.CombinedOutput(); err != nil {
-			t.Fatalf("build the worker: %v\n%s", err, output)
-		}
-	}
-	program, err := os.ReadFile(binary)
+	program, err := worker()
 	if err != nil {
 		t.Fatal(err)
 	}

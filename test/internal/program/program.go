@@ -3,6 +3,7 @@ package program
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -15,6 +16,7 @@ import (
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/test/internal/child"
+	"github.com/hpad/hpad/test/internal/gobuild"
 	"github.com/hpad/hpad/test/internal/wait"
 	"github.com/hpad/hpad/test/internal/world"
 )
@@ -42,11 +44,7 @@ var build = sync.OnceValues(func() (string, error) {
 	}
 	built = dir
 	binary := filepath.Join(dir, "hpad")
-	output, err := exec.Command("go", "build", "-o", binary, "github.com/hpad/hpad/cmd/hpad").CombinedOutput()
-	if err != nil {
-		return "", fmt.Errorf("build hpad: %w\n%s", err, output)
-	}
-	return binary, nil
+	return binary, gobuild.Build(context.Background(), binary, "github.com/hpad/hpad/cmd/hpad")
 })
 
 // Binary is the hpad that programs run, in a directory of its own.
