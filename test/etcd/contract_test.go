@@ -10,10 +10,12 @@ import (
 	"github.com/hpad/hpad/test/etcd/etcdtest"
 )
 
-// TestContract is what every store of a cluster does.
+// TestContract is what every store of a cluster does. It is timed, and shares the process
+// with nothing else.
 func TestContract(t *testing.T) {
 	for name, servers := range map[string]int{"one server": 1, "three servers": 3} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			store := etcdtest.Start(t, servers)
 			clustertest.Run(t, func(t *testing.T) (cluster.Coordinator, func()) {
 				var relays []*etcdtest.Relay

@@ -13,6 +13,7 @@ import (
 // TestOwnerComesBack has an owner stand still, or lose etcd's answers, for longer than
 // its lease. When it comes back it does nothing that the next owner was told not to do.
 func TestOwnerComesBack(t *testing.T) {
+	t.Parallel()
 	for name, fault := range map[string]struct{ begin, end func(*member) }{
 		"stopped": {
 			begin: func(m *member) { m.Signal(syscall.SIGSTOP) },
@@ -24,6 +25,7 @@ func TestOwnerComesBack(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			s := open(t, 2, 1)
 			s.spread()
 			s.follows("alpha", 1, 5)
@@ -66,6 +68,7 @@ func (m *member) drop(answers bool) {
 // TestLeaderEnds kills the server of etcd that leads: fleets keep their owners, and follow
 // their load.
 func TestLeaderEnds(t *testing.T) {
+	t.Parallel()
 	s := open(t, 2, 3)
 	s.spread()
 	before := s.owners(s.members[0])

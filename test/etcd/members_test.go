@@ -17,6 +17,7 @@ import (
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/test/etcd/etcdtest"
+	"github.com/hpad/hpad/test/internal/parallel"
 	"github.com/hpad/hpad/test/internal/program"
 	"github.com/hpad/hpad/test/internal/wait"
 	"github.com/hpad/hpad/test/internal/world"
@@ -24,7 +25,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	code := m.Run()
+	code := parallel.Run(m, 4)
 	program.Clean()
 	os.Exit(code)
 }
@@ -225,6 +226,7 @@ func (s *shop) evaluated(m *member, name string) api.Autoscaler {
 // TestMembers shows and steers fleets by any member, and moves them as members come and
 // go: with what was remembered, and what was paused.
 func TestMembers(t *testing.T) {
+	t.Parallel()
 	s := open(t, 3, 1)
 	s.spread()
 	for _, m := range s.members {

@@ -14,6 +14,7 @@ import (
 // other: they share their fleets and steer each other's. One whose certificate has
 // expired is no member, and says why.
 func TestSecure(t *testing.T) {
+	t.Parallel()
 	secure := &etcdtest.Secure{Authority: webtest.NewAuthority(t, t.TempDir(), "ca"), Username: "hpad", Password: "secret"}
 	s := &shop{t: t, store: etcdtest.StartSecure(t, *secure), dir: t.TempDir(), secure: secure}
 	s.begin(2)
