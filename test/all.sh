@@ -1,39 +1,18 @@
 #!/usr/bin/env bash
-# all.sh is "make test": it sets up the engines that the tests talk to, then runs
-# go vet and every test: unit tests under the race detector, the upstream vectors,
-# command-line scripts and integration tests. An engine that cannot be had is
-# skipped with a reason; with CI=true that is a failure.
-# "all.sh unit" is "make test-unit": only what needs no engine, under the race detector.
+# all.sh is "make test": it sets up the engines that the tests talk to, beside go vet and
+# the unit tests, and then runs all other tests: command-line scripts and integration
+# tests, under the race detector like the former. An engine that cannot be had is skipped
+# with a reason; with CI=true that is a failure.
+# "all.sh unit" is "make test-unit": only what needs no engine.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+. test/tools/building.sh
 
 export PATH=$PATH:${HPAD_TEST_CACHE:-$HOME/.cache/hpad-test}/bin
-skipped=()
-
-skip() {
-	if [ "${CI:-}" = true ]; then
-		echo "all.sh: $1, which CI=true does not allow" >&2
-		exit 1
-	fi
-	skipped+=(-note "$1")
-}
-
 unit=
 [ "${1:-}" = unit ] && unit=1
 
-if [ ! "$unit" ]; then
-	for script in test/install/*.sh; do
-		"$script" || skip "tests that need the engine of $script, which failed, see above"
-	done
-fi
-
-race=(-race)
-if [ "$(go env CGO_ENABLED)" != 1 ] || ! command -v "$(go env CC)" >/dev/null; then
-	skip "race detector: it needs a C compiler (apt-get install gcc)"
-	race=()
-fi
-
-# What tests write is in one directory, which goes when they end, also by Ctrl-C. Its name
+# What is written is in one directory, which goes at the end, also by Ctrl-C. Its name
 # is short, since those of sockets below it are bounded, and the same each time, unless
 # another run has it, since results are cached by it.
 parent=${TMPDIR:-/tmp}
@@ -41,32 +20,89 @@ TMPDIR=$parent/h.$(pwd | cksum | cut -c 1-6)
 mkdir "$TMPDIR" 2>/dev/null || TMPDIR=$(mktemp -d "$parent/h.XXXX")
 chmod 1777 "$TMPDIR"
 export TMPDIR
+installer= reporter= status=0
 clean() {
-	if grep -qF " $TMPDIR/" /proc/self/mounts; then
-		echo "all.sh: $TMPDIR stays, since something is mounted there" >&2
-	else
-		rm -rf "$TMPDIR"
+	trap '' INT TERM
+	if [ "$installer" ]; then
+		kill -TERM -- "-$installer" 2>/dev/null || true
+		for _ in {1..100}; do # while the scripts remove what they did not end
+			kill -0 -- "-$installer" 2>/dev/null || break
+			sleep 0.1
+		done
 	fi
+	if [ "$reporter" ]; then
+		exec 3>&-
+		wait "$reporter" || true
+	fi
+	test/tools/leftovers.sh "$TMPDIR"
 }
 trap clean EXIT
 trap 'exit 130' INT TERM
 
-go vet ./...
-
-# Engines that run programs of others are heavy, and what is tested on them is
-# timed: those packages run one at a time, after all others.
-heavy='/test/(clouds|crash|docker|nomad|packages|page|scale|systemd)$'
-if [ "$unit" ]; then
-	heavy='/hpad/test/'
-fi
-mapfile -t light < <(go list ./... | grep -vE "$heavy")
-mapfile -t engines < <(go list ./... | grep -E "$heavy")
-run() {
-	go test "${race[@]}" -timeout 45m -json "$@"
+# install runs the scripts of test/install beside each other, since one compiles while
+# another waits for the network, and prints what each said as it ends.
+install() {
+	local -A scripts=()
+	local script pid verdict
+	for script in test/install/*.sh; do
+		"$script" </dev/null >"$TMPDIR/${script##*/}.log" 2>&1 &
+		scripts[$!]=$script
+	done
+	while [ ${#scripts[@]} -gt 0 ]; do
+		verdict='ok  '
+		wait -n -p pid "${!scripts[@]}" || verdict=FAIL
+		script=${scripts[$pid]}
+		unset "scripts[$pid]"
+		[ "$verdict" != FAIL ] || echo "$script" >>"$TMPDIR/failed"
+		grep -v '^go: downloading' "$TMPDIR/${script##*/}.log" || true
+		printf '%s\t%s\t%ds\n' "$verdict" "$script" "$SECONDS"
+	done
 }
-{
-	status=0
-	run "${light[@]}" || status=$?
-	[ "$unit" ] || run -p 1 "${engines[@]}" || status=$?
-	exit "$status"
-} | go run ./test/report "${skipped[@]}"
+if [ ! "$unit" ]; then
+	# A group of its own can be ended as a whole.
+	set -m
+	install &
+	installer=$!
+	set +m
+fi
+
+exec 3> >(exec go run ./test/report)
+reporter=$!
+skip() {
+	if [ "${CI:-}" = true ]; then
+		echo "all.sh: $1, which CI=true does not allow" >&2
+		exit 1
+	fi
+	printf '{"Action":"note","Output":"%s"}\n' "$1" >&3
+}
+
+race=(-race)
+if [ "$(go env CGO_ENABLED)" != 1 ] || ! command -v "$(go env CC)" >/dev/null; then
+	skip "race detector: it needs a C compiler (apt-get install gcc)"
+	race=()
+fi
+# Vet has run before.
+run() {
+	go test "${race[@]}" -vet=off -timeout 45m -json "$@" >&3 || status=$?
+}
+
+CGO_ENABLED=0 go vet ./...
+mapfile -t packages < <(go list ./... | grep -v '/hpad/test/')
+run "${packages[@]}"
+if [ ! "$unit" ]; then
+	wait "$installer"
+	installer=
+	if [ -e "$TMPDIR/failed" ]; then
+		while read -r script; do
+			skip "tests that need the engine of $script, which failed, see above"
+		done <"$TMPDIR/failed"
+	fi
+	# Most of them wait for real engines most of the time. Those that take longest begin.
+	long=(docker nomad faults e2e etcd packages page crash)
+	mapfile -t packages < <(go list "${long[@]/#/./test/}" && go list ./test/... | grep -vE "/test/($(IFS='|' && echo "${long[*]}"))\$")
+	run -p 3 "${packages[@]}"
+fi
+exec 3>&-
+wait "$reporter" || status=$?
+reporter=
+exit "$status"

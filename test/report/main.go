@@ -1,4 +1,4 @@
-// Command report reads the events of "go test -json" and prints what a person
+// Command report reads the events of runs of "go test -json" and prints what a person
 // wants of them: go test's own line for each package as it ends, the output of what failed
 // as it happens, and last what failed and was skipped, and why, and how many tests were.
 package main
@@ -6,7 +6,6 @@ package main
 import (
 	"bufio"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -15,13 +14,7 @@ import (
 )
 
 func main() {
-	var notes []string
-	flag.Func("note", "something else that was skipped (may be repeated)", func(note string) error {
-		notes = append(notes, note)
-		return nil
-	})
-	flag.Parse()
-	failed, err := report(os.Stdin, os.Stdout, notes)
+	failed, err := report(os.Stdin, os.Stdout)
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "report: %v\n", err)
 	}
@@ -30,7 +23,8 @@ func main() {
 	}
 }
 
-// event is one line of "go test -json", as "go doc test2json" describes it.
+// event is one line of "go test -json", as "go doc test2json" describes it. One with the
+// Action "note" has as its Output something else that was skipped.
 type event struct {
 	Action  string
 	Package string
@@ -57,9 +51,9 @@ type results struct {
 }
 
 // report copies what matters of the events to out and says whether a test or a
-// package failed. Notes are listed with what was skipped.
-func report(events io.Reader, out io.Writer, notes []string) (failed bool, err error) {
-	r := results{out: out, running: map[[2]string][]string{}, tails: map[string][]string{}, skipped: notes, counts: map[string]int{}}
+// package failed.
+func report(events io.Reader, out io.Writer) (failed bool, err error) {
+	r := results{out: out, running: map[[2]string][]string{}, tails: map[string][]string{}, counts: map[string]int{}}
 	lines := bufio.NewReader(events)
 	for {
 		line, err := lines.ReadString('\n')
@@ -88,6 +82,8 @@ func (r *results) add(e event) {
 		r.counts[e.Action]++
 	}
 	switch {
+	case e.Action == "note":
+		r.skipped = append(r.skipped, e.Output)
 	case e.Action == "build-output":
 		r.say(e.Output)
 	case e.Action == "output" && e.Test == "":

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"io"
 	"os"
 	"strings"
 	"testing"
@@ -16,8 +17,9 @@ func TestReport(t *testing.T) {
 	}
 	defer func() { _ = events.Close() }()
 
+	const note = `{"Action":"note","Output":"tests that need nomad: not there"}` + "\n"
 	var out strings.Builder
-	failed, err := report(events, &out, []string{"tests that need nomad: not there"})
+	failed, err := report(io.MultiReader(strings.NewReader(note), events), &out)
 	if err != nil || !failed {
 		t.Fatalf("report = %v, %v, want true, nil", failed, err)
 	}
@@ -60,7 +62,7 @@ func TestReportOfSuccess(t *testing.T) {
 {"Action":"pass","Package":"p"}
 `
 	var out strings.Builder
-	failed, err := report(strings.NewReader(events), &out, nil)
+	failed, err := report(strings.NewReader(events), &out)
 	if err != nil || failed || out.String() != "ok  \tp\t0.1s\n1 tests passed, 0 failed, 0 were skipped\n" {
 		t.Errorf("report = %v, %v, printed %q, want false, nil, only the verdict and the counts", failed, err, &out)
 	}
@@ -79,7 +81,7 @@ func TestReportOfFullMachine(t *testing.T) {
 			"shell":   line,
 		} {
 			var out strings.Builder
-			if _, err := report(strings.NewReader(events+"\n"), &out, nil); err != nil || !strings.Contains(out.String(), "no room for another process") {
+			if _, err := report(strings.NewReader(events+"\n"), &out); err != nil || !strings.Contains(out.String(), "no room for another process") {
 				t.Errorf("%s, %q: report = %v, printed %q, want it to say that there is no room", name, line, err, &out)
 			}
 		}
@@ -88,7 +90,7 @@ func TestReportOfFullMachine(t *testing.T) {
 {"Action":"pass","Package":"p","Test":"TestA"}
 `
 	var out strings.Builder
-	if _, err := report(strings.NewReader(passed), &out, nil); err != nil || strings.Contains(out.String(), "no room") {
+	if _, err := report(strings.NewReader(passed), &out); err != nil || strings.Contains(out.String(), "no room") {
 		t.Errorf("report = %v, printed %q, want nothing of what passed", err, &out)
 	}
 }
