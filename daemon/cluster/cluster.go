@@ -97,6 +97,8 @@ type Cluster struct {
 	unfit  map[string]time.Time
 	view   View
 	viewed time.Time
+	// owned is when a shard was last seen to have an owner.
+	owned map[string]time.Time
 
 	// terms is how many this member had, fenced how many writes were refused after one.
 	terms, fenced atomic.Int64
@@ -113,7 +115,7 @@ func New(options Options) *Cluster {
 	c := &Cluster{
 		options: options, log: options.Daemon.Log.Named("cluster"), kick: make(chan struct{}, 1),
 		runs: map[string]*run{}, unfit: map[string]time.Time{}, known: map[string]*peer{},
-		archives: map[string]state.Store{},
+		archives: map[string]state.Store{}, owned: map[string]time.Time{},
 	}
 	own := options.Daemon
 	own.Load = func() (*config.Config, error) {
@@ -198,10 +200,16 @@ func (c *Cluster) look(ctx context.Context) {
 func (c *Cluster) viewNow(ctx context.Context) (View, error) {
 	call, cancel := c.call(ctx)
 	defer cancel()
+	asked := time.Now()
 	view, err := c.options.Coordinator.View(call)
 	if err == nil {
 		c.mu.Lock()
 		c.view, c.viewed = view, time.Now()
+		for shard, o := range view.Shards {
+			if o.Owner != "" {
+				c.owned[shard] = asked
+			}
+		}
 		c.mu.Unlock()
 	}
 	return view, err
@@ -319,6 +327,7 @@ func (c *Cluster) settle(ctx context.Context, session Session, view View) {
 func (c *Cluster) begin(ctx context.Context, session Session, shard string) {
 	r := newRun(ctx, c, session, shard)
 	c.mu.Lock()
+	r.owned = c.owned[shard]
 	c.runs[shard] = r
 	c.mu.Unlock()
 	go func() {

@@ -38,6 +38,8 @@ type run struct {
 	store state.Shared
 	// ending is why it ends; empty while it does not.
 	ending string
+	// owned is when the shard was last seen to have an owner; zero where it never was.
+	owned time.Time
 }
 
 func newRun(ctx context.Context, c *Cluster, session Session, shard string) *run {
@@ -115,6 +117,10 @@ func (r *run) serve(term Term) (err error) {
 	}
 	options.Until, options.Notify, options.WatchdogInterval = r.until, nil, 0
 	options.Metrics = r.metrics
+	options.Clock.Shared = true
+	if !r.owned.IsZero() { // the last owner wrote in each of its rounds
+		options.Clock.Longest = time.Since(r.owned) + r.parts.Load().whole.Daemon.SyncPeriod
+	}
 	if options.Graph != nil {
 		options.Graph = graph.New(filepath.Join(dir, "graph.db"), r.log, r.metrics.LostPoints)
 	}

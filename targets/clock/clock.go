@@ -20,6 +20,12 @@ type System struct {
 	// monotonic clock. It is called once, by New. An empty id means that neither is
 	// known. Nil means those of the machine.
 	Boot func() (id string, reading time.Duration)
+	// Longest is how long ago an earlier Clock left its State at most, as somebody else
+	// knows; 0 where nobody does. The wall clock of another boot is not believed beyond it.
+	Longest time.Duration
+	// Shared says that the State may be another machine's: how far that one's wall clock is
+	// off does not make this one's later than it is.
+	Shared bool
 }
 
 // State is what the store keeps of a Clock, so that the next one goes on. The zero
@@ -62,6 +68,8 @@ type Clock struct {
 	begun   time.Time
 	boot    string
 	reading time.Duration
+	longest time.Duration
+	shared  bool
 
 	scale atomic.Pointer[Scale]
 	// mu is held while scale is replaced, and guards what follows: what Look has yet
@@ -79,7 +87,7 @@ func New(system System) *Clock {
 	if system.Boot == nil {
 		system.Boot = machineBoot
 	}
-	c := &Clock{wall: system.Wall}
+	c := &Clock{wall: system.Wall, longest: system.Longest, shared: system.Shared}
 	c.boot, c.reading = system.Boot()
 	c.begun = time.Now()
 	c.looked = &Scale{base: plain(c.wall())}
@@ -91,7 +99,8 @@ func New(system System) *Clock {
 func plain(t time.Time) time.Time { return t.Round(0).UTC() }
 
 // Resume makes the clock go on where an earlier one was when it left State behind:
-// by the monotonic clock in the same boot, else by the wall clock, but never back.
+// by the monotonic clock in the same boot, else by the wall clock, but never back, and
+// no further than System.Longest.
 // What the wall clock did meanwhile counts as a step. It is called before the clock
 // is used.
 func (c *Clock) Resume(kept State) {
@@ -104,8 +113,13 @@ func (c *Clock) Resume(kept State) {
 	next := &Scale{offsets: kept.Offsets}
 	now := kept.Time.Add(c.reading + since - kept.Reading)
 	if kept.Boot == "" || kept.Boot != c.boot || now.Before(kept.Time) {
-		if now = plain(c.wall()).Add(-next.Offset()); now.Before(kept.Time) {
-			now = kept.Time
+		wall := plain(c.wall())
+		if now = wall.Add(-next.Offset()); c.shared && now.After(wall) {
+			now = wall
+		}
+		now = Later(now, kept.Time)
+		if last := kept.Time.Add(c.longest + since); c.longest > 0 && now.After(last) {
+			now = last
 		}
 	}
 	next.base = plain(now.Add(-since))

@@ -166,6 +166,46 @@ func TestResume(t *testing.T) {
 	}
 }
 
+// TestTakeOver goes on on another machine, whose wall clock is off, or was not stepped as
+// the one before was: no time has passed that did not.
+func TestTakeOver(t *testing.T) {
+	for _, c := range []struct {
+		name           string
+		stepped, ahead time.Duration
+		longest        time.Duration
+		passed         time.Duration
+	}{
+		{name: "both right", longest: time.Hour, passed: time.Minute},
+		{name: "ahead", ahead: 2 * time.Hour, longest: 75 * time.Second, passed: 75 * time.Second},
+		{name: "ahead by little", ahead: 10 * time.Second, longest: 75 * time.Second, passed: 70 * time.Second},
+		{name: "behind", ahead: -2 * time.Hour, longest: 75 * time.Second},
+		{name: "the one before was stepped back", stepped: -2 * time.Hour, passed: time.Minute},
+		{name: "the one before was stepped forward", stepped: 2 * time.Hour},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := newMachine()
+				before := m.clock(clock.State{})
+				m.stepped = c.stepped
+				before.Look()
+				kept := stored(t, before)
+				time.Sleep(time.Minute)
+				after := clock.New(clock.System{
+					Wall: func() time.Time { return time.Now().Add(c.ahead) }, Longest: c.longest, Shared: true,
+					Boot: func() (string, time.Duration) { return "another", 0 },
+				})
+				after.Resume(kept)
+				if got := after.Now().Sub(kept.Time); got != c.passed {
+					t.Errorf("the next one has %v since the one before, want %v", got, c.passed)
+				}
+				if got := after.Scale().Wall(after.Now()); got.Sub(time.Now().Add(c.ahead)).Abs() > time.Second {
+					t.Errorf("the wall clock has %v for now, want %v", got, time.Now().Add(c.ahead))
+				}
+			})
+		})
+	}
+}
+
 func TestHappened(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMachine()
