@@ -140,9 +140,12 @@ func New(options Options) *Cluster {
 // daemon of the machine's own fleets, without which nothing runs.
 func (c *Cluster) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
 	ended := make(chan error, 1)
 	go func() { ended <- c.own.Run(ctx) }()
+	var clocks sync.WaitGroup
+	defer clocks.Wait()
+	defer cancel()
+	clocks.Go(func() { c.compareClocks(ctx) })
 	look := time.NewTicker(lookEvery)
 	defer look.Stop()
 	for {
@@ -616,9 +619,11 @@ func (c *Cluster) Adopt(ctx context.Context, shard string) error {
 
 // standing returns how this member stands, for the metrics.
 func (c *Cluster) standing() metrics.Cluster {
+	offsets := c.offsets()
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	s := metrics.Cluster{
+		Offsets: offsets,
 		Member:  c.session != nil && !isClosed(c.session.Ended()) && time.Now().Before(c.session.Expires()),
 		Members: len(c.view.Members), Terms: c.terms.Load(), Fenced: c.fenced.Load(),
 	}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"iter"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -31,6 +32,8 @@ const (
 	listWait = 20 * time.Second
 	// actWait bounds how long all members are waited for that are asked to do something.
 	actWait = 20 * time.Second
+	// clockEvery is how often the other members are asked for their time.
+	clockEvery = 15 * time.Second
 	// allowedSkew is how far the clocks of two members may differ without being told.
 	allowedSkew = time.Second
 )
@@ -164,13 +167,9 @@ func (p *peer) refresh() {
 	if known {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), askWait)
-	defer cancel()
-	sent := time.Now()
-	said, err := p.client.Cluster(ctx)
-	half := time.Since(sent) / 2
 	var list []api.Autoscaler
 	var pauses []policy.Pause
+	err := p.measure(context.Background())
 	if err == nil {
 		ctx, cancel := context.WithTimeout(context.Background(), listWait)
 		defer cancel()
@@ -180,7 +179,7 @@ func (p *peer) refresh() {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.ahead, p.err = nil, err
+	p.err = err
 	if p.forgotten == forgotten { // else what was done meanwhile may be missing
 		p.at = time.Now()
 	}
@@ -188,9 +187,56 @@ func (p *peer) refresh() {
 		p.outdateLocked(fmt.Sprintf("its owner %s does not answer: %v", p.name, err))
 		return
 	}
-	ahead := said.Time.Sub(sent.Add(half)).Round(time.Millisecond)
-	p.ahead, p.unsure = &ahead, half
 	p.list, p.pauses = list, pauses
+}
+
+// measure asks the member for its time.
+func (p *peer) measure(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, askWait)
+	defer cancel()
+	sent := time.Now()
+	said, err := p.client.Cluster(ctx)
+	half := time.Since(sent) / 2
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.ahead = nil; err == nil {
+		ahead := said.Time.Sub(sent.Add(half)).Round(time.Millisecond)
+		p.ahead, p.unsure = &ahead, half
+	}
+	return err
+}
+
+// compareClocks asks the other members for their time until ctx ends.
+func (c *Cluster) compareClocks(ctx context.Context) {
+	tick := time.NewTicker(clockEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+		var asked sync.WaitGroup
+		for _, p := range (&face{c, true}).peers() {
+			asked.Go(func() { _ = p.measure(ctx) }) // who does not answer has no offset
+		}
+		asked.Wait()
+	}
+}
+
+// offsets returns how far the clocks of the other members are ahead of this machine's at
+// least, in seconds; below zero is behind.
+func (c *Cluster) offsets() map[string]float64 {
+	all := map[string]float64{}
+	for _, p := range (&face{c, true}).peers() {
+		p.mu.Lock()
+		if p.ahead != nil {
+			sure := max(p.ahead.Abs()-p.unsure, 0).Seconds()
+			all[p.name] = math.Copysign(sure, p.ahead.Seconds())
+		}
+		p.mu.Unlock()
+	}
+	return all
 }
 
 // forget has the member asked anew, after something was done there.

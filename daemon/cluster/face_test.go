@@ -3,6 +3,7 @@ package cluster_test
 import (
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -73,6 +74,10 @@ func TestFace(t *testing.T) {
 	}
 	name := remote + "-web"
 	eventually("all autoscalers", func() bool { return len(list()) == 4 })
+	offsets := here.cluster.Offsets()
+	if offset, known := offsets[there.name]; !known || math.Abs(offset) > 1 || len(offsets) != 1 {
+		t.Errorf("the clocks of others are ahead by %v, want that of %s by 0", offsets, there.name)
+	}
 
 	// What one asks for is there for the next question.
 	for range 2 {

@@ -12,6 +12,9 @@ type Cluster struct {
 	// Terms is how often this member became the owner of a fleet, and Fenced how many of
 	// its writes were refused because a term was over.
 	Terms, Fenced int64
+	// Offsets is by how many seconds the clocks of the other members are ahead of this
+	// one's at least, by their names; those that did not answer last are not in it.
+	Offsets map[string]float64
 }
 
 var (
@@ -21,6 +24,7 @@ var (
 	clusterUnownedDesc = prometheus.NewDesc("hpad_cluster_unowned_fleets", "Shared fleets that nobody owns.", nil, nil)
 	clusterTermsDesc   = prometheus.NewDesc("hpad_cluster_terms_total", "How often this member became the owner of a fleet.", nil, nil)
 	clusterFencedDesc  = prometheus.NewDesc("hpad_cluster_fenced_writes_total", "Writes to the cluster's store that were refused because this member was not the owner any more.", nil, nil)
+	clusterOffsetDesc  = prometheus.NewDesc("hpad_cluster_clock_offset_seconds", "By how much the clock of another member is ahead of this one's at least; below zero it is behind.", []string{"member"}, nil)
 )
 
 // ShowCluster sets where it comes from how the member stands, once per scrape.
@@ -33,4 +37,7 @@ func sendCluster(c Cluster, metrics chan<- prometheus.Metric) {
 	metrics <- prometheus.MustNewConstMetric(clusterUnownedDesc, prometheus.GaugeValue, float64(c.Unowned))
 	metrics <- prometheus.MustNewConstMetric(clusterTermsDesc, prometheus.CounterValue, float64(c.Terms))
 	metrics <- prometheus.MustNewConstMetric(clusterFencedDesc, prometheus.CounterValue, float64(c.Fenced))
+	for member, offset := range c.Offsets {
+		metrics <- prometheus.MustNewConstMetric(clusterOffsetDesc, prometheus.GaugeValue, offset, member)
+	}
 }

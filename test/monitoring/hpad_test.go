@@ -215,6 +215,9 @@ func (h *hpad) exported(t *testing.T) map[string]family {
 	for _, name := range []string{"member", "members", "owned_fleets", "unowned_fleets", "terms_total", "fenced_writes_total"} {
 		found["hpad_cluster_"+name] = targetLabels() // which this one, alone, has none of
 	}
+	offset := targetLabels()
+	offset["member"] = nil
+	found["hpad_cluster_clock_offset_seconds"] = offset
 	for _, each := range families {
 		suffixes := []string{""}
 		if each.GetType().String() == "HISTOGRAM" {
