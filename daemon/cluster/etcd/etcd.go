@@ -77,6 +77,14 @@ func New(options Options) *Coordinator {
 
 // connected returns the client. With a username it is etcd that makes one, which may fail.
 func (c *Coordinator) connected() (*clientv3.Client, error) {
+	client, err := c.connect()
+	if err != nil {
+		return nil, c.explained(err) // which takes time, and so not while others wait
+	}
+	return client, nil
+}
+
+func (c *Coordinator) connect() (*clientv3.Client, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.client != nil {
@@ -89,13 +97,13 @@ func (c *Coordinator) connected() (*clientv3.Client, error) {
 	if c.options.PasswordFile != "" {
 		password, err := os.ReadFile(c.options.PasswordFile)
 		if err != nil {
-			return nil, fmt.Errorf("read the password for etcd: %w", err)
+			return nil, fmt.Errorf("read its password: %w", err)
 		}
 		config.Password = strings.TrimRight(string(password), "\r\n")
 	}
 	client, err := clientv3.New(config)
 	if err != nil {
-		return nil, c.explained(err)
+		return nil, err
 	}
 	c.client = client
 	return client, nil
@@ -374,6 +382,7 @@ const (
 func (s *session) renew() {
 	next := time.NewTimer(s.ttl / renewShare)
 	defer next.Stop()
+	lost := false
 	for {
 		select {
 		case <-s.ended:
@@ -384,8 +393,9 @@ func (s *session) renew() {
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), s.ttl/renewShare)
 		sent := time.Now()
-		ttl, err := s.keepAlive(ctx)
+		ttl, err := s.keepAlive(ctx, lost)
 		cancel()
+		lost = err != nil
 		switch {
 		case errors.Is(err, errSessionOver):
 			s.end()
@@ -402,8 +412,15 @@ func (s *session) renew() {
 }
 
 // keepAlive renews the lease and returns for how long. That the member's key is there is
-// asked after it, of most servers: a leader that was replaced may renew, too.
-func (s *session) keepAlive(ctx context.Context) (time.Duration, error) {
+// asked after it, of most servers: a leader that was replaced may renew, too. Where the last
+// answer was lost it is asked first: renewals that arrive while answers do not would keep a
+// lease that the member may not act by.
+func (s *session) keepAlive(ctx context.Context, lost bool) (time.Duration, error) {
+	if lost {
+		if err := s.isThere(ctx); err != nil {
+			return 0, err
+		}
+	}
 	answer, err := s.client.KeepAliveOnce(ctx, s.lease)
 	if errors.Is(err, rpctypes.ErrLeaseNotFound) || err == nil && answer.TTL <= 0 {
 		return 0, errSessionOver
@@ -411,14 +428,16 @@ func (s *session) keepAlive(ctx context.Context) (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
+	return time.Duration(answer.TTL) * time.Second, s.isThere(ctx)
+}
+
+// isThere returns nil while the member's key is the session's.
+func (s *session) isThere(ctx context.Context) error {
 	found, err := s.client.Get(ctx, s.memberKey(s.name))
-	if err != nil {
-		return 0, err
+	if err == nil && (len(found.Kvs) == 0 || found.Kvs[0].CreateRevision != s.created) {
+		err = errSessionOver
 	}
-	if len(found.Kvs) == 0 || found.Kvs[0].CreateRevision != s.created {
-		return 0, errSessionOver
-	}
-	return time.Duration(answer.TTL) * time.Second, nil
+	return err
 }
 
 // isMember is the condition that the session is not over.
