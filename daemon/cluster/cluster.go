@@ -58,6 +58,8 @@ type Options struct {
 	Peer func(address string) *api.Client
 	// Dir is a directory in which each shard gets one of its own.
 	Dir string
+	// State is how the files in it are kept; its Log is filled in.
+	State state.Options
 }
 
 // Cluster is one member: it runs a daemon for the machine's own fleets, and one for each

@@ -19,6 +19,7 @@ import (
 // TestFace asks one of two members, over HTTP, of what the other one runs.
 func TestFace(t *testing.T) {
 	m := newModel(t, 1, t.TempDir())
+	m.calm = true
 	servers := map[string]*httptest.Server{}
 	for i := range 2 {
 		n := &node{model: m, name: fmt.Sprint("hpad-", i), tolerance: 0.02}

@@ -99,8 +99,10 @@ func (c counted) Write(ctx context.Context, values map[string][]byte) error {
 func (r *run) serve(term Term) (err error) {
 	dir := r.dir(r.shard)
 	r.closeArchive(r.shard)
+	files := r.options.State
+	files.Log = r.log
 	load, cancel := context.WithTimeout(r.ctx, loadWait)
-	store, err := state.OpenShared(load, dir, term, r.options.TTL/callShare, state.Options{Log: r.log})
+	store, err := state.OpenShared(load, dir, term, r.options.TTL/callShare, files)
 	cancel()
 	if err != nil {
 		return fmt.Errorf("open the state of fleet %q: %w", r.shard, err)

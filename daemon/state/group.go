@@ -79,6 +79,7 @@ func (s *store) writeAll(batch []*write) {
 		entries, gone = append(entries, w.entries...), append(gone, w.gone...)
 	}
 	var err error
+	s.before()
 	if len(entries)+len(gone) > 0 {
 		err = s.history.update(func(tx *bolt.Tx) error { return s.addEntries(tx, entries, gone) })
 	}
@@ -102,6 +103,12 @@ func (s *store) writeAll(batch []*write) {
 	}
 }
 
+func (s *store) before() {
+	if s.options.Before != nil {
+		s.options.Before()
+	}
+}
+
 // writeValues writes the values of a batch, where the state is shared to the records of
 // all members first: what they refuse is not in state.db either.
 func (s *store) writeValues(batch []*write) error {
@@ -116,6 +123,7 @@ func (s *store) writeValues(batch []*write) error {
 		if err := s.shared.write(values); err != nil {
 			return err
 		}
+		s.before()
 	}
 	err := s.state.update(func(tx *bolt.Tx) error {
 		for at, value := range values {

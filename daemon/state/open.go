@@ -30,6 +30,8 @@ type Options struct {
 	HistoryBytes int64
 	// Log gets what is lost, and when entries go before their retention is over; nil discards.
 	Log *zap.Logger
+	// Before, if not nil, is called before each write to a file: for tests of slow disks.
+	Before func()
 
 	// refilled has an earlier state.db removed: what is in it is known from elsewhere.
 	refilled bool

@@ -36,6 +36,17 @@ func sealRecord(name string, r Record) ([]byte, error) {
 	return sealJSON(name, &stored)
 }
 
+// RecordIn returns the record of the autoscaler that [Records] have a value of; an empty
+// name for a value of something else.
+func RecordIn(key string, value []byte) (name string, r Record, err error) {
+	at, ok := slotOf(key)
+	if !ok || at.bucket != string(autoscalersBucket) || value == nil {
+		return "", Record{}, nil
+	}
+	r, err = unsealRecord(at.key, value)
+	return at.key, r, err
+}
+
 func unsealRecord(name string, sealed []byte) (Record, error) {
 	var stored storedRecord
 	if err := unsealJSON(name, sealed, &stored); err != nil {

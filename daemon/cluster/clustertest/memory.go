@@ -34,6 +34,7 @@ type Write struct {
 	Time          time.Time
 	Member, Shard string
 	Term          uint64
+	Values        map[string][]byte
 	// Owner says whether the member owned the shard at that time, by its lease.
 	Owner bool
 }
@@ -77,6 +78,17 @@ func (m *Memory) Owner(shard string) string {
 	return m.owners[shard].name
 }
 
+// Configurations returns under which one each shard is owned.
+func (m *Memory) Configurations() map[string]string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	all := map[string]string{}
+	for shard, o := range m.shards {
+		all[shard] = o.Configuration
+	}
+	return all
+}
+
 // Records returns the state of a shard.
 func (m *Memory) Records(shard string) map[string][]byte {
 	m.mu.Lock()
@@ -111,6 +123,10 @@ type Connection struct {
 	mu sync.Mutex
 	// cut and deaf have requests not arrive, and answers.
 	cut, deaf bool
+	// slow is what a way there or back takes at most besides.
+	slow time.Duration
+	// frozen is closed once calls go on; nil where they do.
+	frozen chan struct{}
 }
 
 var _ cluster.Coordinator = (*Connection)(nil)
@@ -123,6 +139,43 @@ func (c *Connection) Cut(requests, answers bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.cut, c.deaf = requests, answers
+}
+
+// Slow has each way there and back take up to so much longer.
+func (c *Connection) Slow(most time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.slow = most
+}
+
+// Freeze has calls stand where they are, as those of a process that is stopped, whose
+// contexts end nothing meanwhile.
+func (c *Connection) Freeze() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.frozen == nil {
+		c.frozen = make(chan struct{})
+	}
+}
+
+// Thaw has them go on.
+func (c *Connection) Thaw() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.frozen != nil {
+		close(c.frozen)
+		c.frozen = nil
+	}
+}
+
+// Stand waits while the connection is frozen.
+func (c *Connection) Stand() {
+	c.mu.Lock()
+	frozen := c.frozen
+	c.mu.Unlock()
+	if frozen != nil {
+		<-frozen
+	}
 }
 
 func (c *Connection) isCut() (requests, answers bool) {
@@ -164,13 +217,20 @@ func (c *Connection) travel(ctx context.Context) error {
 	if c.memory.random.IntN(50) == 0 {
 		takes *= 40
 	}
+	c.mu.Lock()
+	if c.slow > 0 {
+		takes += time.Duration(c.memory.random.Int64N(int64(c.slow)))
+	}
+	c.mu.Unlock()
 	c.memory.mu.Unlock()
 	timer := time.NewTimer(takes)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
+		c.Stand()
 		return nil
 	case <-ctx.Done():
+		c.Stand()
 		return fmt.Errorf("%w: %w", errNoAnswer, context.Cause(ctx))
 	}
 }
@@ -233,6 +293,7 @@ type session struct {
 }
 
 func (s *session) renew() {
+	lost := false
 	for {
 		select {
 		case <-s.ended:
@@ -240,16 +301,28 @@ func (s *session) renew() {
 		case <-time.After(s.ttl / 3):
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), s.ttl/3)
+		renewal := func(renew bool) error {
+			return s.call(ctx, func(m *Memory) error {
+				l := m.leases[s.lease]
+				if l == nil {
+					return state.ErrFenced
+				}
+				if renew {
+					l.expires = time.Now().Add(l.ttl)
+				}
+				return nil
+			})
+		}
+		var err error
+		if lost {
+			err = renewal(false)
+		}
 		sent := time.Now()
-		err := s.call(ctx, func(m *Memory) error {
-			l := m.leases[s.lease]
-			if l == nil {
-				return state.ErrFenced
-			}
-			l.expires = time.Now().Add(l.ttl)
-			return nil
-		})
+		if err == nil {
+			err = renewal(true)
+		}
 		cancel()
+		lost = err != nil
 		if errors.Is(err, state.ErrFenced) {
 			s.end()
 			return
@@ -387,7 +460,7 @@ func (t *term) Write(ctx context.Context, values map[string][]byte) error {
 			}
 		}
 		m.writes = append(m.writes, Write{
-			Time: time.Now(), Member: t.name, Shard: t.shard, Term: t.number,
+			Time: time.Now(), Member: t.name, Shard: t.shard, Term: t.number, Values: maps.Clone(values),
 			Owner: m.owners[t.shard].name == t.name && m.leases[t.lease] != nil,
 		})
 		return nil
