@@ -1,6 +1,7 @@
 package etcd
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -25,7 +26,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	code := parallel.Run(m, 4)
+	code := parallel.Run(m, len(faults)) // which wait most of the time
 	program.Clean()
 	os.Exit(code)
 }
@@ -50,6 +51,10 @@ type shop struct {
 	dir    string
 	// secure has etcd and members speak TLS and know each other; nil for neither.
 	secure *etcdtest.Secure
+	// maximum is how many replicas jobs may have; 0 is 20. Watched, if not nil, sees the
+	// calls to a fleet.
+	maximum int
+	watched func(fleet string, next http.Handler) http.Handler
 }
 
 type member struct {
@@ -57,6 +62,8 @@ type member struct {
 	name string
 	// relays lead to the servers of etcd.
 	relays []*etcdtest.Relay
+	// front leads the other members to this one.
+	front *etcdtest.Relay
 }
 
 // open runs so many members over so many servers of etcd, and returns once each fleet
@@ -79,17 +86,21 @@ func (s *shop) begin(members int) {
 		s.worlds[fleet] = w
 		ctx, cancel := context.WithCancel(context.Background())
 		go w.Run(ctx)
-		nomad, prometheus := serve(t, w.Nomad()), serve(t, w.Prometheus())
+		calls := w.Nomad()
+		if s.watched != nil {
+			calls = s.watched(fleet, calls)
+		}
+		nomad, prometheus := serve(t, calls), serve(t, w.Prometheus())
 		t.Cleanup(cancel)
-		fmt.Fprintf(&text, "[fleets.%[1]s]\nkind = \"nomad\"\naddress = %[2]q\n[sources.%[1]s]\nkind = \"prometheus\"\nurl = %[3]q\n", fleet, nomad, prometheus)
+		fmt.Fprintf(&text, "[fleets.%[1]s]\nkind = \"nomad\"\naddress = %[2]q\ntoken_file = \"/proc/self/cwd/token\"\n[sources.%[1]s]\nkind = \"prometheus\"\nurl = %[3]q\n", fleet, nomad, prometheus)
 		for i := range jobs {
 			fmt.Fprintf(&text, `[autoscalers.%[1]s-%[3]d]
 target = { fleet = %[1]q, job = %[2]q, group = "app" }
 min_replicas = 1
-max_replicas = 20
+max_replicas = %[6]d
 metrics = [{ type = "External", name = "load", source = %[1]q, query = '%[4]s', average_value = "%[5]d" }]
-behavior = { scale_down = { stabilization_window = "10m" } }
-`, fleet, sim.JobID(i), i, sim.Load(i), sim.PerInstance)
+behavior = { scale_down = { stabilization_window = "1h" } }
+`, fleet, sim.JobID(i), i, sim.Load(i), sim.PerInstance, cmp.Or(s.maximum, 20))
 		}
 	}
 	s.shared = text.String()
@@ -136,6 +147,7 @@ func (s *shop) prepareWith(name, cert, key string) *member {
 	}
 	address := listener.Addr().String()
 	_ = listener.Close()
+	m.front = etcdtest.NewRelay(s.t, "http://"+address)
 	hash, err := bcrypt.GenerateFromPassword([]byte("secret"), bcrypt.MinCost)
 	if err != nil {
 		s.t.Fatal(err)
@@ -155,14 +167,14 @@ func (s *shop) prepareWith(name, cert, key string) *member {
 		}
 	}
 	m.Program = program.Prepare(s.t, program.Options{
-		Daemon: fmt.Sprintf("listen = %q\nweb_config = %q\nsync_period = \"1s\"\n", address, web),
+		Directory: s.token(name), Daemon: fmt.Sprintf("listen = %q\nweb_config = %q\nsync_period = \"1s\"\ntolerance = 0.001\n", address, web),
 		Config: fmt.Sprintf(`[ha]
 member = %q
-address = "%s://%s"
+address = "%s%s"
 ttl = %q
 etcd = { endpoints = [%s]%s }
 members = { username = "members", password_file = %q%s }
-`, name, scheme, address, ttl, strings.Join(endpoints, ", "), store, password, trust) + s.shared,
+`, name, scheme, strings.TrimPrefix(m.front.URL, "http"), ttl, strings.Join(endpoints, ", "), store, password, trust) + s.shared,
 	})
 	return m
 }

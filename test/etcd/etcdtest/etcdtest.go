@@ -62,11 +62,11 @@ type Secure struct {
 	Username, Password string
 }
 
-// StartSecure is as Start, for one server that speaks TLS and wants certificates and users.
+// StartSecure is as Start, for three servers that speak TLS and want certificates and users.
 func StartSecure(t testing.TB, secure Secure) *Cluster {
 	t.Helper()
 	cert, key := secure.Authority.Issue(t, "etcd")
-	c := start(t, &secure, 1, []string{
+	c := start(t, &secure, 3, []string{
 		"--cert-file", cert, "--key-file", key, "--trusted-ca-file", secure.Authority.File, "--client-cert-auth",
 	})
 	client := c.Client(0)
@@ -177,7 +177,15 @@ func (c *Cluster) await(i int) {
 // Client returns a client of one server.
 func (c *Cluster) Client(i int) *clientv3.Client {
 	c.t.Helper()
-	config := clientv3.Config{Endpoints: []string{c.Endpoints[i]}, Logger: zap.NewNop(), DialTimeout: startTimeout}
+	return c.ClientOf(i, "", "")
+}
+
+// ClientOf is Client as a user.
+func (c *Cluster) ClientOf(i int, username, password string) *clientv3.Client {
+	c.t.Helper()
+	config := clientv3.Config{
+		Endpoints: []string{c.Endpoints[i]}, Logger: zap.NewNop(), DialTimeout: startTimeout, Username: username, Password: password,
+	}
 	if c.secure != nil {
 		cert, key := c.secure.Authority.Issue(c.t, "test")
 		config.TLS = c.secure.Authority.ClientConfig(c.t, cert, key)

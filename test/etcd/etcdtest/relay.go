@@ -16,9 +16,9 @@ type Relay struct {
 	to       string
 	listener net.Listener
 	mu       sync.Mutex
-	there    bool // whether bytes to the server are dropped
-	back     bool // and those from it
-	open     map[net.Conn]bool
+	there    bool              // whether bytes to the server are dropped
+	back     bool              // and those from it
+	open     map[net.Conn]bool // with whether bytes of it were dropped
 	all      sync.WaitGroup
 }
 
@@ -39,11 +39,26 @@ func NewRelay(t testing.TB, url string) *Relay {
 	return r
 }
 
-// Drop has the relay drop what goes to the server, and what comes back.
+// Drop has the relay drop what goes to the server, and what comes back. Once it drops
+// nothing any more, connections that lack something are closed.
 func (r *Relay) Drop(there, back bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.there, r.back = there, back
+	for conn, lacks := range r.open {
+		if lacks && !there && !back {
+			_ = conn.Close()
+		}
+	}
+}
+
+// Reset closes all connections; new ones are carried.
+func (r *Relay) Reset() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for conn := range r.open {
+		_ = conn.Close()
+	}
 }
 
 func (r *Relay) accept() {
@@ -58,7 +73,7 @@ func (r *Relay) accept() {
 			continue
 		}
 		r.mu.Lock()
-		r.open[here], r.open[there] = true, true
+		r.open[here], r.open[there] = false, false
 		r.mu.Unlock()
 		r.all.Go(func() { r.carry(there, here, &r.there) })
 		r.all.Go(func() { r.carry(here, there, &r.back) })
@@ -68,12 +83,19 @@ func (r *Relay) accept() {
 // carry carries bytes until either end hangs up. Once some were dropped nothing more is
 // carried, since they were part of a stream.
 func (r *Relay) carry(to, from net.Conn, dropped *bool) {
-	defer func() { _, _ = to.Close(), from.Close() }()
+	defer func() {
+		_, _ = to.Close(), from.Close()
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		delete(r.open, from)
+	}()
 	buffer := make([]byte, 32<<10)
 	for cut := false; ; {
 		n, err := from.Read(buffer)
 		r.mu.Lock()
-		cut = cut || *dropped
+		if cut = cut || *dropped; cut {
+			r.open[from] = true
+		}
 		r.mu.Unlock()
 		if n > 0 && !cut {
 			if _, err := to.Write(buffer[:n]); err != nil {

@@ -34,6 +34,8 @@ type Program struct {
 	environment []string
 	// daemon is what the [daemon] table has besides files, state where the state is.
 	daemon, state string
+	// directory is the one that it runs in; empty is the test's.
+	directory string
 }
 
 // build makes the hpad that all programs of the test's process run, once.
@@ -76,6 +78,8 @@ type Options struct {
 	Environment []string
 	// State is the directory of the state; empty is one of its own.
 	State string
+	// Directory is the one that it runs in; empty is the test's.
+	Directory string
 }
 
 // New runs hpad over a configuration, which lacks its [daemon] table, with rounds
@@ -92,7 +96,7 @@ func New(t testing.TB, text string, environment ...string) *Program {
 // Prepare is New without a start.
 func Prepare(t testing.TB, o Options) *Program {
 	t.Helper()
-	p := &Program{t: t, dir: t.TempDir(), binary: Binary(t), environment: o.Environment, daemon: cmp.Or(o.Daemon, "listen = \"\"\nsync_period = \"1s\"\n")}
+	p := &Program{t: t, dir: t.TempDir(), binary: Binary(t), environment: o.Environment, directory: o.Directory, daemon: cmp.Or(o.Daemon, "listen = \"\"\nsync_period = \"1s\"\n")}
 	p.state = cmp.Or(o.State, p.path("state"))
 	p.Configure(o.Config)
 	p.Client = api.NewClient(p.path("sock"))
@@ -144,7 +148,7 @@ func (p *Program) Launch() {
 	defer func() { _ = log.Close() }()
 	command := exec.Command(p.binary, "run", "--config", p.path("hpad.toml"))
 	command.Stdout, command.Stderr = log, log
-	command.Env = append(os.Environ(), p.environment...)
+	command.Env, command.Dir = append(os.Environ(), p.environment...), p.directory
 	if p.process, err = child.Start(command); err != nil {
 		p.t.Fatalf("start hpad: %v", err)
 	}

@@ -220,6 +220,9 @@ func New(options Options) *World {
 // JobID returns the id of the job of a number.
 func JobID(number int) string { return fmt.Sprintf("shop-%06d", number) }
 
+// Base returns the count that the job of a number begins with, unless all have one.
+func Base(number int) int { return counts[number%len(counts)] }
+
 // uuid returns an id as Nomad makes them. The caller holds mu, or is alone.
 func (w *World) uuid() string {
 	var raw [16]byte
