@@ -44,6 +44,7 @@ func fromCheckout(t testing.TB) []string {
 		"docs/img/*":               "/usr/share/doc/hpad/docs/img",
 		"configs/*.toml":           "/usr/share/doc/hpad/examples",
 		"configs/*.yml":            "/usr/share/doc/hpad/examples",
+		"configs/*.sh":             "/usr/share/doc/hpad/examples",
 		"systemd/drop-ins/*.conf":  "/usr/share/doc/hpad/examples/systemd",
 		"systemd/polkit/*.rules":   "/usr/share/doc/hpad/examples/systemd",
 		"configs/prometheus/*.yml": "/usr/share/hpad/prometheus",
