@@ -67,6 +67,9 @@ type autoscaler struct {
 	// unsure reports whether the last pass did not know whether the source was out that
 	// failed.
 	unsure bool
+	// unmeasured is when the first pass of this run was, as long as all of them failed for
+	// nothing but that the fleet had not sampled the instances yet; zero else.
+	unmeasured time.Time
 	// panicked reports whether a pass panicked and none has gone well since.
 	panicked bool
 	// panics counts panics in a row.

@@ -154,6 +154,44 @@ func TestFleetSaysWhyThereAreNoSamples(t *testing.T) {
 	}
 }
 
+// TestNotMeasuredYet holds that it is no warning that a fleet has not sampled its instances
+// twice, before it can have.
+func TestNotMeasuredYet(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		sample time.Duration
+		warns  int
+	}{{"in time", 40 * time.Second, 0}, {"late", 2 * time.Minute, 1}} {
+		t.Run(test.name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				logs := w.observed()
+				w.queue("q", 4, resource(50))
+				use := func(usage func(time.Time, policy.Instance, int) []policy.TaskUsage) {
+					w.fleet().Change("q", func(target *targettest.MemoryTarget) {
+						target.Tasks = []policy.Task{{Name: "app", Requests: []policy.Amount{{Resource: "cpu", Milli: 500}}}}
+						target.Usage = usage
+					})
+				}
+				use(func(time.Time, policy.Instance, int) []policy.TaskUsage { return nil })
+				w.start()
+				w.advance(test.sample)
+				use(busy(250))
+				w.advance(30 * time.Second)
+				if got := w.view("q").Evaluation.Error; got != "" {
+					t.Errorf("it still fails: %s", got)
+				}
+				if got := logs.FilterMessage("not measured yet").Len(); got != 1 {
+					t.Errorf("%d lines say that nothing is measured yet, want one", got)
+				}
+				if got := logs.FilterMessage("evaluation failed").Len(); got != test.warns {
+					t.Errorf("%d warnings, want %d: %v", got, test.warns, logs.All())
+				}
+				w.stop()
+			})
+		})
+	}
+}
+
 // TestNoInstancesToMeasure: a target that was scaled to zero has no samples because
 // it has no instances, in every pass. That is no failure of the autoscaler as long
 // as another metric says when they are wanted again.

@@ -479,10 +479,15 @@ func (p *pass) failureNews(after *result) []zap.Field {
 		return nil
 	}
 	a := p.autoscaler
-	if !a.published.Load().decided() && early(&after.Decision) {
+	unmeasured := early(&after.Decision)
+	if unmeasured && !a.published.Load().decided() {
+		a.unmeasured = p.now
 		p.log.Info("not measured yet", zap.String("autoscaler", a.name), zap.Stringer("target", p.definition.Target), zap.String("err", after.failed))
+	}
+	if unmeasured && p.now.Sub(a.unmeasured) < measuredWithin {
 		return nil
 	}
+	a.unmeasured = time.Time{}
 	cause := failureOf(&after.Decision, after.Outcome, after.failed)
 	news, flapped := after.following.failing.Follow(cause, after.record.Through, false)
 	if a.panicked && cause == "" { // which has its own line
@@ -495,8 +500,12 @@ func (p *pass) failureNews(after *result) []zap.Field {
 		after.following.failing.Fields(flapped, p.clock.Scale().Wall)...)
 }
 
-// early reports whether a first pass failed for nothing but that a fleet has not sampled
-// its instances yet, which the second tells.
+// measuredWithin is how long after the first pass every fleet has read its instances
+// twice, if they run: their resource_interval is 15 s where nothing else is configured.
+const measuredWithin = time.Minute
+
+// early reports whether a pass failed for nothing but that a fleet has not sampled its
+// instances yet.
 func early(decision *policy.Decision) bool {
 	failed := false
 	for i := range decision.Metrics {
