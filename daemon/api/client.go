@@ -281,7 +281,6 @@ func (c *Client) open(status int, method, path string, body []byte, data any) er
 	return nil
 }
 
-// garbled is the error of a response that this hpad cannot read.
 // maxShownStart bounds what is looked at of a body that is strange, in bytes.
 const maxShownStart = 320
 
@@ -306,6 +305,7 @@ func (c *Client) strange(status int, body []byte) error {
 	}
 }
 
+// garbled is the error of a response that this hpad cannot read.
 func (c *Client) garbled(status int, method, path string, err error) error {
 	return fmt.Errorf("the answer to %s %s at %q (HTTP %d) is not that of an hpad of this version: %w",
 		method, path, c.address, status, err)

@@ -101,7 +101,7 @@ func (e *Explanation) agree(r Recorded, next *Recorded) {
 // history writes what was recorded of an autoscaler, oldest first. One that the
 // configuration does not have any more has a history too.
 func (h handlers) history(w http.ResponseWriter, r *http.Request) {
-	r = mayWarn(r)
+	r = MayWarn(r)
 	entries, ok := h.recorded(w, r)
 	if !ok {
 		return
@@ -111,13 +111,13 @@ func (h handlers) history(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	writeWarned(w, entries, warned(r.Context()))
+	writeWarned(w, entries, Warnings(r.Context()))
 }
 
 func (h handlers) wholeHistory(w http.ResponseWriter, r *http.Request) {
-	r = mayWarn(r)
+	r = MayWarn(r)
 	if entries, ok := h.recorded(w, r); ok {
-		writeWarned(w, entries, warned(r.Context()))
+		writeWarned(w, entries, Warnings(r.Context()))
 	}
 }
 

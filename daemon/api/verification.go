@@ -57,7 +57,7 @@ func (h handlers) verify(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	name, r := r.PathValue("name"), mayWarn(r)
+	name, r := r.PathValue("name"), MayWarn(r)
 	found, err := h.daemon.VerifyHistory(r.Context(), name, from, to)
 	if err != nil {
 		writeError(w, http.StatusInternalServerError, ErrorInternal, err.Error())
@@ -71,7 +71,7 @@ func (h handlers) verify(w http.ResponseWriter, r *http.Request) {
 	if found.Differences == nil {
 		found.Differences = []Difference{} // no null in the response
 	}
-	writeWarned(w, found, warned(r.Context()))
+	writeWarned(w, found, Warnings(r.Context()))
 }
 
 // VerifyHistory makes the decisions again that were recorded of an autoscaler, or with an

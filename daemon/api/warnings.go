@@ -32,13 +32,14 @@ func Warn(ctx context.Context, text string) {
 	}
 }
 
-// mayWarn returns the request with a context for [Warn].
-func mayWarn(r *http.Request) *http.Request {
+// MayWarn returns the request with a context for [Warn].
+func MayWarn(r *http.Request) *http.Request {
 	return r.WithContext(context.WithValue(r.Context(), warningsKey{}, new(warnings)))
 }
 
-// warned returns what was warned of under a context of mayWarn.
-func warned(ctx context.Context) []string {
+// Warnings returns what was warned of under a context of [MayWarn], without secrets; nil
+// for nothing.
+func Warnings(ctx context.Context) []string {
 	w, _ := ctx.Value(warningsKey{}).(*warnings)
 	if w == nil {
 		return nil

@@ -31,8 +31,9 @@ type details struct {
 	Instances *api.InstanceList
 	Drains    []string
 	History   []entry
-	// HistoryError is why there is no history.
+	// HistoryError is why there is no history, HistoryLacks what is missing of it.
 	HistoryError string
+	HistoryLacks []string
 	Config       string
 	Graph        []point
 	// Labels say by which labels the target asked for the autoscaler, and what is wrong
@@ -119,7 +120,9 @@ func (p *Page) fill(r *http.Request, v *details) {
 	for _, operation := range view.Drains {
 		v.Drains = append(v.Drains, explain.DrainText(localDrain(operation, v.Zone)))
 	}
+	r = api.MayWarn(r)
 	v.History, v.HistoryError = p.history(r, v.Name, v.Zone)
+	v.HistoryLacks = api.Warnings(r.Context())
 	v.Config = p.daemon.AutoscalerConfig(v.Name)
 	v.Labels = explain.LabelsText(view.Discovery)
 	graph, err := p.daemon.Graph(r.Context(), v.Name, v.Now.Add(-time.Hour), v.Now)

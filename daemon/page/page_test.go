@@ -170,6 +170,7 @@ func TestDetails(t *testing.T) {
 	d := &world{&apitest.Daemon{
 		List: []api.Autoscaler{view}, Alive: api.Health{Healthy: true},
 		Recorded: []api.Recorded{{Autoscaler: "web", Time: past.Time, Written: &written, Reason: "MetricsAboveTarget", Decision: past}},
+		Lacks:    "member b could not be asked",
 		Listed:   api.InstanceList{Time: noon, Instances: []api.Instance{{ID: "i-1", Name: "web-1", Node: "node-7", Phase: "Running", Readiness: "True"}}},
 		Drawn:    map[string]api.Graph{"web": {Time: []int64{noon.Unix()}, Replicas: api.Column{3}, Desired: api.Column{3}, Min: api.Column{1}, Max: api.Column{10}}},
 	}}
@@ -178,6 +179,7 @@ func TestDetails(t *testing.T) {
 		"": {
 			"Why 3?", "The count stays at 3, because load", "sum(load)", "decides", "[autoscalers.web]", "MetricsAtTarget", "2 → 3", "read-only",
 			"times are in <span id=\"zone\">UTC</span>", "1. Read the target (R25)",
+			"Something is missing: member b could not be asked",
 		},
 		"?instances":                      {"web-1", "node-7", `Running, ready <span class="state" title="the newest">goes next</span>`, "late 3×"},
 		"?at=2026-11-21T11:30:00Z":        {"2 to 3", "back to now"},
