@@ -165,7 +165,7 @@ func TestDemoOnTerminal(t *testing.T) {
 	}()
 	waitUntil(t, "the panel is drawn", func() bool {
 		text := shown.String()
-		return strings.Contains(text, "  workers  ▁") && strings.Contains(text, "A\x1b[J") && hasWorker(demoProcesses(t))
+		return strings.Contains(text, "  workers  ▁") && strings.Contains(text, "A\x1b[C\x1b[J") && hasWorker(demoProcesses(t))
 	})
 	if strings.Contains(shown.String(), "WAITING   WORKERS") {
 		t.Error("the plain table is shown on a terminal")

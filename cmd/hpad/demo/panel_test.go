@@ -209,7 +209,7 @@ func (v *terminal) Write(text []byte) (int, error) {
 	for rest := string(text); rest != ""; {
 		switch {
 		case strings.HasPrefix(rest, "\r\x1b["):
-			steps, tail, _ := strings.Cut(strings.TrimPrefix(rest, "\r\x1b["), "A\x1b[J")
+			steps, tail, _ := strings.Cut(strings.TrimPrefix(rest, "\r\x1b["), "A\x1b[C\x1b[J\r\x1b[K")
 			up := 0
 			for _, digit := range steps {
 				up = 10*up + int(digit-'0')

@@ -58,8 +58,9 @@ func (s *screen) draw(stay []string, panel func(width int) []string) error {
 
 	var frame strings.Builder
 	if height := s.height(columns); height > 0 {
-		// Up to where the panel began, and away with all below.
-		fmt.Fprintf(&frame, "\r\x1b[%dA\x1b[J", height)
+		// Up to where the panel began, and away with all below, from the second column
+		// on: some terminals keep what is cleared from the first one of the first row on.
+		fmt.Fprintf(&frame, "\r\x1b[%dA\x1b[C\x1b[J\r\x1b[K", height)
 	}
 	below := panel(columns - 1)
 	below = below[:min(len(below), rows-1)]
