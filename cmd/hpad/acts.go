@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/hpad/hpad/cmd/hpad/hint"
 	"github.com/hpad/hpad/daemon/api"
@@ -127,8 +128,9 @@ func pauseOf(ctx context.Context, client *api.Client, scope policy.Scope) *polic
 
 func newPauseCommand(stream streams) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "pause NAME... | --fleet FLEET | --all",
-		Short: "Keep counts from being changed for a while",
+		Use:        "pause NAME... | --fleet FLEET | --all",
+		SuggestFor: []string{"disable", "stop", "suspend"},
+		Short:      "Keep counts from being changed for a while",
 		Long: `Keep counts from being changed, until "hpad resume" or for a time. Passes go on and
 record what they would have done. A pause outlives restarts and changes of the
 configuration, and takes the place of an earlier one of the same autoscaler, fleet
@@ -181,8 +183,9 @@ func pauseText(pause policy.Pause) string {
 
 func newResumeCommand(stream streams) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "resume NAME... | --fleet FLEET | --all",
-		Short: "End a pause",
+		Use:        "resume NAME... | --fleet FLEET | --all",
+		SuggestFor: []string{"enable", "unpause"},
+		Short:      "End a pause",
 		Long: `End the pause of autoscalers, of a fleet or of all: each ends only by the same words
 that began it. An autoscaler goes on from where it is, by the windows and rates that
 it has kept.`,
@@ -227,10 +230,18 @@ on_foreign_change = "restore" puts back from then on.`,
 	format := addOutputFlag(cmd)
 	client := addConnectFlags(cmd)
 	cmd.ValidArgsFunction = completeNames(client, 1)
+	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {
+			if _, notNumber := strconv.Atoi(unknown.GetSpecifiedShortnames()); notNumber == nil {
+				err = countError("-" + unknown.GetSpecifiedShortnames()) // it looks like a flag
+			}
+		}
+		return wrongUse(err, helpHint(cmd))
+	})
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		count, err := strconv.ParseInt(args[1], 10, 64)
 		if err != nil || count < 0 || count > math.MaxInt32 {
-			return wrongUse(fmt.Errorf("count %q: want a whole number of at least 0", args[1]), helpHint(cmd))
+			return wrongUse(countError(args[1]), helpHint(cmd))
 		}
 		view, err := client().Scale(cmd.Context(), args[0], int32(count), force)
 		var answered *api.Error
@@ -245,6 +256,10 @@ on_foreign_change = "restore" puts back from then on.`,
 		})
 	}
 	return cmd
+}
+
+func countError(count string) error {
+	return fmt.Errorf("count %q: want a whole number of at least 0", count)
 }
 
 func newEvaluateCommand(stream streams) *cobra.Command {

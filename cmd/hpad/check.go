@@ -31,8 +31,9 @@ func newCheckCommand(stream streams) *cobra.Command {
 	var tryLive bool
 	var named string
 	cmd := &cobra.Command{
-		Use:   "check [FILE]...",
-		Short: "Validate a configuration without running it",
+		Use:        "check [FILE]...",
+		SuggestFor: []string{"validate", "lint"},
+		Short:      "Validate a configuration without running it",
 		Long: `Validate a configuration without running it, and tell all its mistakes.
 
 One FILE is read as "hpad run" reads it: together with conf.d/*.toml beside it. Several

@@ -11,8 +11,9 @@ import (
 
 func newDescribeCommand(stream streams) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "describe NAME",
-		Short: "Show everything about one autoscaler",
+		Use:        "describe NAME",
+		SuggestFor: []string{"inspect", "show"},
+		Short:      "Show everything about one autoscaler",
 		Long: `Show one autoscaler as "kubectl describe hpa" does: metrics, behavior, conditions
 and events; and where its readings come from, how its passes went, and its instances,
 as they are now, with what its metrics measure of each.`,

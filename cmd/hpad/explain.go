@@ -15,8 +15,9 @@ import (
 
 func newExplainCommand(stream streams) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "explain NAME",
-		Short: "Say why one autoscaler wants the count it wants",
+		Use:        "explain NAME",
+		SuggestFor: []string{"why"},
+		Short:      "Say why one autoscaler wants the count it wants",
 		Long: `Show the record of an autoscaler's last decision, every step with its numbers in
 the order of the algorithm, and say it in one sentence. The rules in parentheses
 are those of docs/algorithm.md.

@@ -29,8 +29,9 @@ type listing struct {
 
 func newGetCommand(stream streams) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "get [NAME]...",
-		Short: "List autoscalers",
+		Use:        "get [NAME]...",
+		SuggestFor: []string{"list", "ls", "status", "ps"},
+		Short:      "List autoscalers",
 		Long: `List all autoscalers, or those named, as "kubectl get hpa" does. What is no name is
 taken for a target, as REFERENCE shows it. A last column PROBLEM appears when an
 autoscaler is failing or is not being evaluated; -o wide always has it, with the last

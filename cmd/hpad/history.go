@@ -16,8 +16,9 @@ import (
 func newHistoryCommand(stream streams) *cobra.Command {
 	var asked historyFlags
 	cmd := &cobra.Command{
-		Use:   "history [NAME]",
-		Short: "List what was decided before",
+		Use:        "history [NAME]",
+		SuggestFor: []string{"events", "log", "logs"},
+		Short:      "List what was decided before",
 		Long: `List the decisions of an autoscaler, or of all, that changed something or the
 reason of a condition, oldest first, each with the count before and after and why.
 They are kept for 7 days, also across restarts and once the autoscaler is deleted.

@@ -88,7 +88,7 @@ func knownCommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
-	text := helpHint(cmd)
+	text := "\"hpad --help\" lists all commands"
 	cmd.SuggestionsMinimumDistance = 2
 	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
 		text = fmt.Sprintf("did you mean \"hpad %s\"?", near[0])

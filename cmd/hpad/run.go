@@ -33,8 +33,9 @@ func newRunCommand(stream streams) *cobra.Command {
 	var logs logFlags
 	var dryRun bool
 	cmd := &cobra.Command{
-		Use:   "run [FILE]",
-		Short: "Run the autoscalers of a configuration",
+		Use:        "run [FILE]",
+		SuggestFor: []string{"start", "serve", "daemon"},
+		Short:      "Run the autoscalers of a configuration",
 		Long: `Run the autoscalers of a configuration until SIGTERM or SIGINT. SIGHUP reads the
 configuration again; a bad one is reported and changes nothing.`,
 		Example: "  hpad run hpad.toml\n  hpad run --config hpad.toml --dry-run",

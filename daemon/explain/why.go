@@ -23,7 +23,12 @@ func Why(entry api.Recorded, zone *time.Location) string {
 		said = append(said, fmt.Sprintf("%s: %s.", notice.Condition, notice.Message))
 	}
 	if untold := entry.Untold; untold != nil {
-		said = append(said, fmt.Sprintf("Before that causes took turns, %d times from %s on.", untold.Changes, untold.From.In(zone).Format(time.TimeOnly)))
+		from := untold.From.In(zone).Format(time.TimeOnly)
+		if untold.Changes == 1 {
+			said = append(said, "Before that the cause was another one from "+from+" on.")
+		} else {
+			said = append(said, fmt.Sprintf("Before that causes took turns, %d times from %s on.", untold.Changes, from))
+		}
 	}
 	if !entry.Since.IsZero() && entry.Since.Before(entry.Time) {
 		said = append(said, "The cause began at "+entry.Since.In(zone).Format(time.DateTime)+".")

@@ -168,6 +168,9 @@ func (d description) evaluation(view api.Autoscaler) {
 	}
 	for _, pause := range view.Pauses {
 		d.line(1, "Paused:\t%s", explain.OneLine(pause.Message))
+		if !pause.Breaker { // whose message has it
+			d.line(1, "Paused since:\t%s", d.sinceOrNever(pause.Since))
+		}
 	}
 	if evaluation.StateLost != "" {
 		d.line(1, "State:\t%s", explain.OneLine(evaluation.StateLost))

@@ -27,6 +27,19 @@ func TestPausesBesideTrouble(t *testing.T) {
 	}
 }
 
+// TestPausedSince holds that it is told since when a person's pause holds.
+func TestPausedSince(t *testing.T) {
+	noon := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	view := api.Autoscaler{Name: "web", Pauses: []policy.Pause{{Message: "paused by alice: deploy", Since: noon}}}
+	var text strings.Builder
+	if err := Autoscaler(&text, view, api.InstanceList{}, 20, noon.Add(2*time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	if want := "Paused since:   Sat, 21 Nov 2026 12:00:00 +0000 (120m ago)\n"; !strings.Contains(text.String(), want) {
+		t.Errorf("it does not say %q:\n%s", want, text.String())
+	}
+}
+
 // TestHistoryHasPauses holds that an entry names a pause that began, once.
 func TestHistoryHasPauses(t *testing.T) {
 	entry := api.Recorded{Decision: policy.Decision{Case: policy.CaseMetrics, CurrentReplicas: 4, DesiredReplicas: 4}}
