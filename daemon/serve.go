@@ -28,7 +28,8 @@ import (
 type Listeners struct {
 	// Socket allows everything. TCP is read-only but for clients who said who they
 	// are, as WebConfig asks them.
-	TCP, Socket net.Listener
+	TCP    net.Listener
+	Socket *api.Socket
 	// WebConfig is the path of the file that protects TCP; empty means that nothing
 	// does.
 	WebConfig string
@@ -81,10 +82,11 @@ func listenTrouble(address string, err error) string {
 // Close closes the listeners that nobody serves.
 func (l Listeners) Close() error {
 	var errs []error
-	for _, listener := range []net.Listener{l.TCP, l.Socket} {
-		if listener != nil {
-			errs = append(errs, listener.Close())
-		}
+	if l.TCP != nil {
+		errs = append(errs, l.TCP.Close())
+	}
+	if l.Socket != nil {
+		errs = append(errs, l.Socket.Close())
 	}
 	return errors.Join(errs...)
 }
@@ -167,12 +169,41 @@ func (s *service) serve(ctx context.Context, l Listeners) error {
 		server := api.NewServer(s.handler(api.Full), s.serverLog(""))
 		server.ConnContext = api.PeerContext
 		run(server, l.Socket, server.Serve)
+		group.Go(func() error { s.keepSocket(ctx, l.Socket); return nil })
 	}
 	if l.TCP != nil {
 		server, serve := s.serverTCP(l)
 		run(server, l.TCP, serve)
 	}
 	return group.Wait()
+}
+
+// socketLook is how often it is looked whether the socket is still there.
+const socketLook = 5 * time.Second
+
+// keepSocket makes the socket again when somebody removes it, until ctx ends.
+func (s *service) keepSocket(ctx context.Context, socket *api.Socket) {
+	ticker := time.NewTicker(socketLook)
+	defer ticker.Stop()
+	told := ""
+	for {
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return
+		}
+		renewed, err := socket.Renew()
+		switch {
+		case err != nil && err.Error() != told:
+			s.log.Error("the socket was removed and cannot be made again", zap.Stringer("socket", socket.Addr()), zap.Error(err))
+		case err == nil && renewed:
+			s.log.Warn("the socket was removed and is made again", zap.Stringer("socket", socket.Addr()))
+		}
+		told = ""
+		if err != nil {
+			told = err.Error()
+		}
+	}
 }
 
 // serverTCP returns the server of the TCP listener, which anybody may reach, and

@@ -61,6 +61,9 @@ func unreachableSocket(socket string, err error) error {
 	case errors.Is(err, fs.ErrNotExist):
 		err = errors.New("there is no such socket")
 		hint = `is hpad running? start it with "hpad run", or name its socket with --socket or HPAD_SOCKET`
+	case errors.Is(err, syscall.ECONNREFUSED) && !isSocket(socket):
+		err = errors.New("it is no socket")
+		hint = `name the socket of hpad with --socket or HPAD_SOCKET: it is daemon.socket of the configuration`
 	case errors.Is(err, syscall.ECONNREFUSED):
 		err = errors.New("nobody answers on the socket")
 		hint = `hpad seems to have ended without removing it: start it again with "hpad run", or look at its log`
@@ -69,6 +72,12 @@ func unreachableSocket(socket string, err error) error {
 		hint = permissionHint(socket)
 	}
 	return &ReachError{Address: socket, Hint: hint, Err: err}
+}
+
+// isSocket reports whether there is a socket, or nothing that can be seen.
+func isSocket(path string) bool {
+	info, err := os.Stat(path)
+	return err != nil || info.Mode().Type() == fs.ModeSocket
 }
 
 // permissionHint names the group that may use the socket. Nobody is advised to join

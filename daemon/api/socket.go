@@ -9,6 +9,7 @@ import (
 	"os/user"
 	"path/filepath"
 	"strconv"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -34,45 +35,46 @@ const socketProbeTimeout = 2 * time.Second
 //
 // The socket, and the directory if it has to be made, are given to a group by name or
 // number. That is for a daemon that runs as root; empty leaves the process's own group.
-func ListenSocket(path, group string) (net.Listener, error) {
-	listener, err := listenSocket(path, group)
-	if err != nil {
+func ListenSocket(path, group string) (*Socket, error) {
+	s := &Socket{path: path, group: group}
+	var err error
+	if s.listener, s.info, err = listenSocket(path, group); err != nil {
 		return nil, fmt.Errorf("listen on socket %q: %w", path, err)
 	}
-	return listener, nil
+	return s, nil
 }
 
-func listenSocket(path, group string) (net.Listener, error) {
+func listenSocket(path, group string) (*net.UnixListener, fs.FileInfo, error) {
 	if len(path) > maxSocketPath {
-		return nil, fmt.Errorf("the path has %d bytes, and a socket's may have %d at most", len(path), maxSocketPath)
+		return nil, nil, fmt.Errorf("the path has %d bytes, and a socket's may have %d at most", len(path), maxSocketPath)
 	}
 	gid, err := groupID(group)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if err := makeSocketDir(filepath.Dir(path), gid); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if err := removeStaleSocket(path); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	listener.SetUnlinkOnClose(false)
 	// The group first: until then nobody but the owner can connect.
 	if err := giveTo(path, gid); err != nil {
-		return nil, errors.Join(err, os.Remove(path), listener.Close())
+		return nil, nil, errors.Join(err, os.Remove(path), listener.Close())
 	}
 	if err := os.Chmod(path, socketMode); err != nil {
-		return nil, errors.Join(err, os.Remove(path), listener.Close())
+		return nil, nil, errors.Join(err, os.Remove(path), listener.Close())
 	}
 	info, err := os.Lstat(path)
 	if err != nil {
-		return nil, errors.Join(err, listener.Close())
+		return nil, nil, errors.Join(err, listener.Close())
 	}
-	return &socketListener{UnixListener: listener, path: path, info: info}, nil
+	return listener, info, nil
 }
 
 // ownGroup is the id that leaves a file's group as it is.
@@ -169,21 +171,66 @@ func kindOf(mode fs.FileMode) string {
 	return "something"
 }
 
-// socketListener removes its socket when it is closed, unless somebody put
-// another one in its place.
-type socketListener struct {
-	*net.UnixListener
-	path string
-	info fs.FileInfo
+// Socket is a listener on a unix socket. Close removes the socket, unless somebody put
+// another one in its place. It is safe for concurrent use.
+type Socket struct {
+	path, group string
+
+	mu       sync.Mutex
+	listener *net.UnixListener
+	info     fs.FileInfo
+	closed   bool
+}
+
+// Accept waits for the next connection, also over a renewal.
+func (s *Socket) Accept() (net.Conn, error) {
+	for {
+		s.mu.Lock()
+		listener := s.listener
+		s.mu.Unlock()
+		conn, err := listener.Accept()
+		if err == nil || !errors.Is(err, net.ErrClosed) || !s.renewedSince(listener) {
+			return conn, err
+		}
+	}
+}
+
+func (s *Socket) renewedSince(listener *net.UnixListener) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.listener != listener
+}
+
+// Addr returns the address of the socket.
+func (s *Socket) Addr() net.Addr { return &net.UnixAddr{Name: s.path, Net: "unix"} }
+
+// Renew makes the socket again if it was removed, and reports whether it was. What
+// somebody put in its place stays.
+func (s *Socket) Renew() (bool, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, err := os.Lstat(s.path); s.closed || !errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	listener, info, err := listenSocket(s.path, s.group)
+	if err != nil {
+		return true, err
+	}
+	old := s.listener
+	s.listener, s.info = listener, info
+	return true, old.Close()
 }
 
 // Close stops listening and removes the socket.
-func (l *socketListener) Close() error {
+func (s *Socket) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
 	var removed error
-	if info, err := os.Lstat(l.path); err == nil && os.SameFile(info, l.info) {
-		if err := os.Remove(l.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if info, err := os.Lstat(s.path); err == nil && os.SameFile(info, s.info) {
+		if err := os.Remove(s.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			removed = err
 		}
 	}
-	return errors.Join(removed, l.UnixListener.Close())
+	return errors.Join(removed, s.listener.Close())
 }

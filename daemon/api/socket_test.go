@@ -137,6 +137,52 @@ func TestListenSocketNamesATooLongPath(t *testing.T) {
 	}
 }
 
+// TestRenew holds that a socket that somebody removed is made again, with its directory,
+// and that what somebody put in its place stays.
+func TestRenew(t *testing.T) {
+	socket := socketPath(t)
+	listener, err := api.ListenSocket(socket, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	accepted := make(chan error, 1)
+	go func() {
+		conn, err := listener.Accept()
+		if err == nil {
+			err = conn.Close()
+		}
+		accepted <- err
+	}()
+	if renewed, err := listener.Renew(); renewed || err != nil {
+		t.Errorf("a socket that is there: renewed %v, %v", renewed, err)
+	}
+	if err := os.RemoveAll(filepath.Dir(socket)); err != nil {
+		t.Fatal(err)
+	}
+	if renewed, err := listener.Renew(); !renewed || err != nil {
+		t.Fatalf("a socket that is gone: renewed %v, %v", renewed, err)
+	}
+	conn, err := new(net.Dialer).DialContext(t.Context(), "unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(<-accepted, conn.Close()); err != nil {
+		t.Errorf("the connection over the new socket: %v", err)
+	}
+	if err := errors.Join(os.Remove(socket), os.WriteFile(socket, []byte("data"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if renewed, err := listener.Renew(); renewed || err != nil {
+		t.Errorf("a file in its place: renewed %v, %v", renewed, err)
+	}
+	if err := listener.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if data, err := os.ReadFile(socket); err != nil || string(data) != "data" {
+		t.Errorf("the file in its place is %q, %v; want it untouched", data, err)
+	}
+}
+
 func TestCloseLeavesAnothersSocket(t *testing.T) {
 	socket := socketPath(t)
 	listener, err := api.ListenSocket(socket, "")
@@ -204,7 +250,12 @@ func TestClient(t *testing.T) {
 func TestClientCannotReachTheDaemon(t *testing.T) {
 	stale := socketPath(t)
 	leaveStale(t, stale)
+	file := filepath.Join(t.TempDir(), "hpad.toml")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for _, test := range []struct{ name, socket, wantError, wantHint string }{
+		{"a file", file, "it is no socket", "daemon.socket of the configuration"},
 		{"no socket", "/nonexistent/hpad.sock", "there is no such socket", `start it with "hpad run"`},
 		{"stale socket", stale, "nobody answers", "ended without removing it"},
 	} {
