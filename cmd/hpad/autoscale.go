@@ -3,7 +3,9 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
+	"os"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -91,6 +93,9 @@ func (o *autoscaleOptions) check(cmd *cobra.Command) error {
 
 func autoscale(cmd *cobra.Command, stream streams, o *autoscaleOptions) error {
 	c, err := config.Load(o.file)
+	if _, missing := os.Stat(o.file); errors.Is(missing, fs.ErrNotExist) && err != nil {
+		return hint.With(err, namingHint)
+	}
 	if err != nil {
 		return hint.With(err, "nothing was written: the configuration has to be fine first")
 	}

@@ -42,6 +42,9 @@ func (c *configuration) add(cmd *cobra.Command) {
 // does not.
 const configVariable = "HPAD_CONFIG"
 
+// namingHint is what to do where there is no configuration.
+const namingHint = "--config or " + configVariable + " names the configuration, where no daemon runs here that could say"
+
 // addConfigFlag gives a command the flag --config, which is empty where nobody names a
 // configuration.
 func addConfigFlag(cmd *cobra.Command, file *string, usage string) {

@@ -52,7 +52,7 @@ changed.`,
 func deleteAutoscaler(cmd *cobra.Command, stream streams, c *configuration, name string) error {
 	loaded, mistakes := config.Load(c.file) // one with mistakes may be what is to be deleted
 	if _, err := os.Stat(c.file); errors.Is(err, fs.ErrNotExist) && mistakes != nil {
-		return hint.With(mistakes, "--config or "+configVariable+" names the configuration, where no daemon runs here that could say")
+		return hint.With(mistakes, namingHint)
 	}
 	plan, err := confd.PlanDeletion(c.file, name, draft.WishNotes(name)...)
 	if errors.Is(err, confd.ErrNotConfigured) {

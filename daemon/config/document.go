@@ -109,13 +109,17 @@ func (t *table) collect(section map[string]*table) {
 		case !validName(name):
 			one.add("", "", fmt.Sprintf("%q is not a valid name: %s", name, nameRule))
 		case other != nil:
+			rule := "a name may occur once"
 			if t.path == fleetsKey {
 				if whole := spread(other, one); whole != nil {
 					whole.name, section[other.name] = other.name, whole
 					continue
 				}
+				if one.raw[servicesKey] != nil || other.raw[servicesKey] != nil {
+					rule = "only its services may be in several files"
+				}
 			}
-			one.add("", "", "is already defined in "+other.where("")+"; a name may occur once")
+			one.add("", "", "is already defined in "+other.where("")+"; "+rule)
 		default:
 			one.name, _ = t.loader.texts.kept(name).(string) // not the text of the whole file with it
 			section[one.name] = one

@@ -313,7 +313,7 @@ func TestLoadMistakes(t *testing.T) {
 			want: []string{
 				"conf.d/b.toml:1: daemon: is already defined in hpad.toml:1; keep one [daemon] table",
 				"conf.d/b.toml:2: autoscalers.worker: is already defined in conf.d/a.toml:1; a name may occur once",
-				"conf.d/b.toml:5: fleets.local: is already defined in hpad.toml:3; a name may occur once",
+				"conf.d/b.toml:5: fleets.local: is already defined in hpad.toml:3; only its services may be in several files",
 				"conf.d/b.toml:7: sources.prom: is already defined in hpad.toml:9; a name may occur once",
 			},
 		},
@@ -334,7 +334,7 @@ func TestLoadMistakes(t *testing.T) {
 				"hpad.toml":     fleetText,
 				"conf.d/a.toml": "[fleets.local]\nkind = \"process\"\n[fleets.local.services.two]\ncommand = [\"true\"]\n",
 			},
-			want: []string{"conf.d/a.toml:1: fleets.local: is already defined in hpad.toml:2; a name may occur once"},
+			want: []string{"conf.d/a.toml:1: fleets.local: is already defined in hpad.toml:2; only its services may be in several files"},
 		},
 		"services without their fleet": {
 			files: map[string]string{

@@ -3,6 +3,7 @@ package show
 import (
 	"io"
 	"iter"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -47,7 +48,7 @@ func (p *Pieces) autoscalers(w io.Writer, views iter.Seq[api.Autoscaler], wide, 
 		problem := explain.Problem(view, now)
 		withProblems = withProblems || problem != ""
 		rows, problems = append(rows, cells), append(problems, problem)
-		changing = append(changing, view.Status.CurrentReplicas != view.Status.DesiredReplicas)
+		changing = append(changing, isChanging(view.Status))
 	}
 	if withProblems {
 		columns = append(columns, "PROBLEM")
@@ -66,6 +67,14 @@ func (p *Pieces) autoscalers(w io.Writer, views iter.Seq[api.Autoscaler], wide, 
 		}
 		return ""
 	})
+}
+
+// isChanging reports whether the count is to be another one, as far as that is known.
+func isChanging(status policy.Status) bool {
+	unknown := func(c policy.Condition) bool {
+		return c.Status == policy.ConditionFalse && (c.Type == policy.AbleToScale || c.Type == policy.ScalingActive)
+	}
+	return status.CurrentReplicas != status.DesiredReplicas && !slices.ContainsFunc(status.Conditions, unknown)
 }
 
 // Look returns what a watcher sees of an autoscaler: it is another one when something but

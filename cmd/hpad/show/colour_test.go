@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/policy"
 )
 
 func TestPaint(t *testing.T) {
@@ -31,12 +32,14 @@ func TestPaint(t *testing.T) {
 // bring none.
 func TestColouredTable(t *testing.T) {
 	var views []api.Autoscaler
-	for _, name := range []string{"quiet", "growing", "failing"} {
+	for _, name := range []string{"quiet", "growing", "failing", "unknown"} {
 		view := api.Autoscaler{Name: name, Reference: "prod/\x1b[31m" + name}
 		view.Status.CurrentReplicas, view.Status.DesiredReplicas = 4, 4
 		views = append(views, view)
 	}
 	views[1].Status.DesiredReplicas = 5
+	views[3].Status.DesiredReplicas = 0 // as none was ever computed
+	views[3].Status.Conditions = []policy.Condition{{Type: policy.ScalingActive, Status: policy.ConditionFalse, Reason: "FailedGetResourceMetric"}}
 	views[2].Evaluation.Error = "read \x1b[2J"
 	now := time.Now()
 	var bare, painted bytes.Buffer
@@ -46,7 +49,7 @@ func TestColouredTable(t *testing.T) {
 	if err := (&Pieces{Coloured: true}).Whole(&painted, slices.Values(views), false, now); err != nil {
 		t.Fatal(err)
 	}
-	for code, want := range map[string]int{string(heading): 8, string(change) + "4": 1, string(trouble) + "read": 1, "\x1b[2J": 0, "\x1b": 20} {
+	for code, want := range map[string]int{string(heading): 8, string(change) + "4": 1, string(trouble) + "read": 1, "\x1b[2J": 0, "\x1b": 22} {
 		if got := bytes.Count(painted.Bytes(), []byte(code)); got != want {
 			t.Errorf("%q is there %d times, want %d, in %q", code, got, want, &painted)
 		}
