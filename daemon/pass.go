@@ -49,11 +49,15 @@ func (p *pass) evaluate(scratch *scratch) *recording {
 		own := *after // which the next pass does not use
 		own.record.Memory, own.Decision.Memory = cloned(own.record.Memory), cloned(own.Decision.Memory)
 		p.after = &own
+		scratch.decision = new(policy.Scratch)
 		p.vote(&own.Decision)
 		p.actors.Go(p.scale)
 	default:
 		p.vote(&after.Decision)
 		recording := p.conclude(policy.Outcome{}, &scratch.packed)
+		if recording != nil { // what is being recorded is in there
+			scratch.decision = new(policy.Scratch)
+		}
 		p.end()
 		return recording
 	}
@@ -79,7 +83,10 @@ type scratch struct {
 	result  result
 	memory  policy.Memory
 	inputs  policy.Inputs
-	packed  []byte
+	// decision is what the decision of the result is made in; another one takes its place
+	// where that is kept.
+	decision *policy.Scratch
+	packed   []byte
 }
 
 // decide fills in what the pass saw and decided.
@@ -113,7 +120,7 @@ func (p *pass) decide(scratch *scratch) {
 	*p.inputs = policy.Inputs{
 		Settings: def.settings, Spec: def.Spec, Memory: record.Memory, Status: record.Status, Observation: observation, Now: p.now,
 	}
-	after.Decision = p.inputs.Decide()
+	after.Decision = p.inputs.DecideIn(scratch.decision)
 	after.Victims, after.Unchosen = def.chooseVictims(p.actContext, &after.Decision, reading)
 	after.version = reading.Version
 }

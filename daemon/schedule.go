@@ -72,7 +72,7 @@ func newScheduler(f *inForce, n *notifier) *scheduler {
 
 // work runs passes as they become ready.
 func (s *scheduler) work() {
-	var scratch scratch
+	scratch := scratch{decision: new(policy.Scratch)}
 	for ready := range s.ready {
 		var recordings []*recording // of one commit, for the most part
 		for _, i := range ready.passes {

@@ -24,17 +24,11 @@ type pass struct {
 	observation Observation
 	now         time.Time
 	band        tolerance
-	// numbers are what the decision points to: one allocation for all of them.
+	// scratch is what the decision is made in, numbers those of its scratch that it points
+	// to; nil where no metric is looked at.
+	scratch  *Scratch
 	numbers  *decisionNumbers
 	decision Decision
-}
-
-// decisionNumbers are the parts of a decision that may be absent, but rarely are.
-type decisionNumbers struct {
-	raw, recommendation, rate int32
-	winner                    int
-	stabilization             Stabilization
-	limit                     Limit
 }
 
 // settling is what [Settle] needs of a pass besides its decision.
@@ -49,7 +43,12 @@ type settling struct {
 // result may share with them what did not change, so that neither is to be
 // modified afterwards.
 func Decide(settings Settings, spec Spec, memory Memory, status Status, observation Observation, now time.Time) Decision {
-	p := pass{settings: settings, spec: spec, status: status, observation: observation, now: now}
+	return decide(new(Scratch), settings, spec, memory, status, observation, now)
+}
+
+// decide is Decide in a scratch.
+func decide(scratch *Scratch, settings Settings, spec Spec, memory Memory, status Status, observation Observation, now time.Time) Decision {
+	p := pass{settings: settings, spec: spec, status: status, observation: observation, now: now, scratch: scratch}
 	p.begin(memory)
 	if observation.ReadError != "" { // R25.1
 		p.unreadable()
@@ -154,7 +153,7 @@ func (p *pass) force(which Case, reason RescaleReason, bound int32) {
 func (p *pass) followMetrics() {
 	d := &p.decision
 	d.Case = CaseMetrics
-	p.numbers = new(decisionNumbers)
+	p.useNumbers()
 	p.evaluateMetrics()
 	if !p.combineMetrics() {
 		return

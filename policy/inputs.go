@@ -25,8 +25,11 @@ type Inputs struct {
 }
 
 // Decide returns the decision, as [Decide] and then [Decision.HoldBy] do.
-func (in *Inputs) Decide() Decision {
-	d := Decide(in.Settings, in.Spec, in.Memory, in.Status, in.Observation, in.Now)
+func (in *Inputs) Decide() Decision { return in.DecideIn(new(Scratch)) }
+
+// DecideIn is Decide in a scratch, in which nothing of the inputs is.
+func (in *Inputs) DecideIn(scratch *Scratch) Decision {
+	d := decide(scratch, in.Settings, in.Spec, in.Memory, in.Status, in.Observation, in.Now)
 	d.HoldBy(in.Meanwhile, in.Now)
 	return d
 }
