@@ -13,7 +13,9 @@ import (
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/cluster"
 	"github.com/hpad/hpad/daemon/cluster/etcd"
+	"github.com/hpad/hpad/daemon/cluster/nomad"
 	"github.com/hpad/hpad/daemon/config"
+	nomadfleet "github.com/hpad/hpad/targets/nomad"
 )
 
 // member is this hpad as a member of a cluster.
@@ -26,16 +28,11 @@ type member struct {
 // newMember makes the member that a configuration with [ha] asks for.
 func newMember(c *config.Config, made daemon.Options) (*member, error) {
 	ha := c.HA
-	trust, err := promconfig.NewTLSConfig(&promconfig.TLSConfig{
-		CAFile: ha.Etcd.TLS.CAFile, CertFile: ha.Etcd.TLS.CertFile, KeyFile: ha.Etcd.TLS.KeyFile,
-		ServerName: ha.Etcd.TLS.ServerName, InsecureSkipVerify: ha.Etcd.TLS.InsecureSkipVerify, MinVersion: promconfig.TLSVersion(tls.VersionTLS12),
-	})
+	coordinator, err := newCoordinator(ha)
 	if err != nil {
-		return nil, fmt.Errorf("ha.etcd.tls: %w", err)
+		return nil, err
 	}
-	m := &member{coordinator: etcd.New(etcd.Options{
-		Cluster: ha.Cluster, Endpoints: ha.Etcd.Endpoints, TLS: trust, Username: ha.Etcd.Username, PasswordFile: ha.Etcd.PasswordFile,
-	})}
+	m := &member{coordinator: coordinator}
 	if ha.Members.Username != "" {
 		m.users = []string{ha.Members.Username}
 	}
@@ -54,6 +51,30 @@ func newMember(c *config.Config, made daemon.Options) (*member, error) {
 		},
 	})
 	return m, nil
+}
+
+// newCoordinator returns what members of the cluster share.
+func newCoordinator(ha *config.HA) (cluster.Coordinator, error) {
+	if n := ha.Nomad; ha.Store == "nomad" {
+		c, err := nomad.New(nomad.Options{Cluster: ha.Cluster, Path: n.Path, Agent: nomadfleet.Config{
+			Address: n.Address, Region: n.Region, Namespace: n.Namespace, TokenFile: n.TokenFile, TLS: n.TLS,
+		}})
+		if err != nil {
+			return nil, fmt.Errorf("ha.nomad: %w", err)
+		}
+		return c, nil
+	}
+	e := ha.Etcd
+	trust, err := promconfig.NewTLSConfig(&promconfig.TLSConfig{
+		CAFile: e.TLS.CAFile, CertFile: e.TLS.CertFile, KeyFile: e.TLS.KeyFile,
+		ServerName: e.TLS.ServerName, InsecureSkipVerify: e.TLS.InsecureSkipVerify, MinVersion: promconfig.TLSVersion(tls.VersionTLS12),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("ha.etcd.tls: %w", err)
+	}
+	return etcd.New(etcd.Options{
+		Cluster: ha.Cluster, Endpoints: e.Endpoints, TLS: trust, Username: e.Username, PasswordFile: e.PasswordFile,
+	}), nil
 }
 
 // served is what the member serves.

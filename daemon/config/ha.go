@@ -4,8 +4,10 @@ import (
 	"maps"
 	"os"
 	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/hpad/hpad/settings"
@@ -17,8 +19,9 @@ import (
 // HA is the [ha] table: how several hpads share the fleets that are not the machine's
 // own. All of it takes effect at the next start.
 type HA struct {
-	// Store is where the members keep their common state: "etcd".
-	Store string `toml:"store" default:"etcd" values:"etcd" must:"\"etcd\""`
+	// Store is where the members keep their common state: "etcd", or "nomad", in the
+	// variables of a Nomad cluster.
+	Store string `toml:"store" default:"etcd" values:"etcd nomad" must:"one of \"etcd\", \"nomad\""`
 	// Cluster is the name that all members have in common: several clusters may have one
 	// store.
 	Cluster string `toml:"cluster" default:"hpad"`
@@ -32,6 +35,8 @@ type HA struct {
 	TTL time.Duration `toml:"ttl" default:"15s" min:"5s" max:"5m" must:"from \"5s\" to \"5m\""`
 	// Etcd is how etcd is reached.
 	Etcd *Etcd `toml:"etcd"`
+	// Nomad is how Nomad is reached, with store = "nomad".
+	Nomad *Nomad `toml:"nomad"`
 	// Members says who this member is towards the others' API, and whom it trusts.
 	Members HAMembers `toml:"members"`
 }
@@ -72,6 +77,31 @@ type Etcd struct {
 	TLS httpclient.TLS `toml:"tls"`
 }
 
+// Nomad is [ha.nomad]. What is left out comes from the environment of the Nomad command
+// line (NOMAD_ADDR and so on).
+type Nomad struct {
+	// Address is where an agent's HTTP API is, best that of an agent on this machine: as
+	// "https://127.0.0.1:4646"; empty means NOMAD_ADDR, or "http://127.0.0.1:4646".
+	Address string `toml:"address"`
+	// Region is where the variables are; empty means NOMAD_REGION, or that of the agent.
+	Region string `toml:"region"`
+	// Namespace is that of the variables; empty means NOMAD_NAMESPACE, or "default".
+	Namespace string `toml:"namespace"`
+	// TokenFile is a file with an ACL token, read again for every call; empty means
+	// NOMAD_TOKEN, or none.
+	TokenFile string `toml:"token_file"`
+	// TLS applies to an https address. Its files are read again when they change. What is
+	// left out comes from the environment.
+	TLS httpclient.TLS `toml:"tls"`
+	// Path is below which all variables are: at most 32 letters, digits, "-", "_" and "/".
+	Path string `toml:"path" default:"hpad"`
+}
+
+// nomadPath is what [Nomad.Path] is like. Nomad keeps what begins with "nomad/" for itself.
+var nomadPath = regexp.MustCompile(`^[a-zA-Z0-9_-]+(/[a-zA-Z0-9_-]+)*$`)
+
+const longestNomadPath = 32
+
 // readHA decodes and validates [ha]; nil where there is none.
 func (l *loader) readHA(d *Daemon) *HA {
 	t := l.ha
@@ -101,18 +131,53 @@ func (l *loader) readHA(d *Daemon) *HA {
 	} else if (m.CertFile == "") != (m.KeyFile == "") {
 		t.addWritten("members.cert_file", "is not without key_file, nor that without it")
 	}
-	switch {
-	case ha.Etcd == nil || len(ha.Etcd.Endpoints) == 0:
-		t.addWritten("etcd.endpoints", `must have at least one server, as ["https://10.0.0.1:2379"]`)
-	default:
-		for i, endpoint := range ha.Etcd.Endpoints {
-			t.checkServer(element("etcd.endpoints", i), endpoint, `must be the address of a server of etcd, as "https://10.0.0.1:2379"`)
-		}
-		for _, mistake := range ha.Etcd.TLS.Validate() {
-			t.add(under("etcd", mistake.Field), mistake.Value, mistake.Detail)
-		}
+	if ha.Store == "nomad" {
+		t.checkNomad(&ha)
+	} else {
+		t.checkEtcd(&ha)
 	}
 	return &ha
+}
+
+// checkEtcd records what is wrong with [ha.etcd].
+func (t *table) checkEtcd(ha *HA) {
+	if ha.Nomad != nil {
+		t.addWritten("nomad", `is of no use while store is "etcd"`)
+	}
+	if ha.Etcd == nil || len(ha.Etcd.Endpoints) == 0 {
+		t.addWritten("etcd.endpoints", `must have at least one server, as ["https://10.0.0.1:2379"]`)
+		return
+	}
+	for i, endpoint := range ha.Etcd.Endpoints {
+		t.checkServer(element("etcd.endpoints", i), endpoint, `must be the address of a server of etcd, as "https://10.0.0.1:2379"`)
+	}
+	for _, mistake := range ha.Etcd.TLS.Validate() {
+		t.add(under("etcd", mistake.Field), mistake.Value, mistake.Detail)
+	}
+}
+
+// checkNomad completes [ha.nomad], and records what is wrong with it.
+func (t *table) checkNomad(ha *HA) {
+	if ha.Etcd != nil {
+		t.addWritten("etcd", `is of no use while store is "nomad"`)
+	}
+	if ha.Nomad == nil {
+		ha.Nomad = &Nomad{}
+	}
+	n := ha.Nomad
+	settings.SetDefaults(n)
+	if n.Address != "" {
+		t.checkServer("nomad.address", n.Address, `must be the address of a Nomad agent, as "https://127.0.0.1:4646"`)
+	}
+	if n.Namespace == "*" {
+		t.add("nomad.namespace", strconv.Quote(n.Namespace), "must be one namespace")
+	}
+	if !nomadPath.MatchString(n.Path) || len(n.Path) > longestNomadPath || n.Path == "nomad" || strings.HasPrefix(n.Path, "nomad/") {
+		t.add("nomad.path", strconv.Quote(n.Path), `must be at most 32 letters, digits, "-", "_" and "/" between them, and neither "nomad" nor below it`)
+	}
+	for _, mistake := range n.TLS.Validate() {
+		t.add(under("nomad", mistake.Field), mistake.Value, mistake.Detail)
+	}
 }
 
 // checkServer records a text that is not the address of a server.

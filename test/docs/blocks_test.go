@@ -237,6 +237,7 @@ var rights = map[string]struct{ words, sources string }{
 	"aws.md":   {`(?:autoscaling|ec2):[A-Z]\w+`, "../../targets/awsasg/*.go"},
 	"azure.md": {`Microsoft\.[\w./]+`, "../../targets/azurevmss/*.go"},
 	"gce.md":   {`compute\.[\w.]+\w`, "../../targets/gcemig/*.go"},
+	"ha.md":    {`"(?:list|read|write|destroy)"`, "../../test/nomadha/*.go"},
 	"nomad.md": {`(?:list|read|scale)-jobs?`, "../../targets/nomad/*.go"},
 }
 

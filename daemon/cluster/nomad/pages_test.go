@@ -1,0 +1,194 @@
+package nomad
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hpad/hpad/daemon/cluster"
+	"github.com/hpad/hpad/daemon/state"
+	"github.com/hpad/hpad/test/soak"
+)
+
+const shard = "prod"
+
+// own makes a member the owner of the shard, whoever was it before.
+func (f *fake) own(t *testing.T, name string) *term {
+	t.Helper()
+	f.mu.Lock()
+	for path := range f.variables {
+		if strings.Contains(path, "/who/members/") {
+			delete(f.variables, path) // as the ttl would do
+		}
+	}
+	f.mu.Unlock()
+	s, err := f.connect(t).Join(t.Context(), cluster.Member{Name: name}, time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	owned, err := s.Acquire(t.Context(), shard, "1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return owned.(*term)
+}
+
+func load(t *testing.T, from *term) map[string]string {
+	t.Helper()
+	found := map[string]string{}
+	if err := from.Load(t.Context(), func(key string, value []byte) error {
+		found[key] = string(value)
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+// noise is a value that nothing makes smaller.
+func noise(random *rand.Rand, size int) []byte {
+	value := make([]byte, size)
+	for i := range value {
+		value[i] = byte(random.Uint32())
+	}
+	return value
+}
+
+func soon(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Millisecond)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// TestLateWrites has owners end at random moments, with writes on their way that arrive
+// when others own the shard, or whose answers are lost. What was written is there, what
+// was not is not, and nothing comes back.
+func TestLateWrites(t *testing.T) {
+	for seed := range uint64(soak.Rounds(12, 400)) {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			t.Parallel()
+			random := rand.New(rand.NewPCG(seed, 1))
+			f := newFake(t)
+			may := map[string][]string{} // what each key may have; "" for nothing
+			var previous *term
+			for owner := range 6 {
+				f.meet(nil)
+				now := f.own(t, fmt.Sprint("m", owner))
+				f.meet(f.mishaps(seed+uint64(owner), 4))
+				_ = now.Load(soon(t), func(string, []byte) error { return nil }) // which may end on its way
+				f.meet(nil)
+				found := load(t, now)
+				f.arrive()
+				for key, values := range may {
+					if !slices.Contains(values, found[key]) {
+						t.Fatalf("owner %d finds %.20q for %s, want one of %.20q", owner, found[key], key, values)
+					}
+					may[key] = []string{found[key]}
+				}
+				if previous != nil {
+					if err := previous.Write(t.Context(), map[string][]byte{"a0": []byte("late")}); !errors.Is(err, state.ErrFenced) {
+						t.Fatalf("a write of the owner before: %v, want %v", err, state.ErrFenced)
+					}
+				}
+				f.meet(f.mishaps(seed*7+uint64(owner), 6))
+				for range 8 {
+					f.write(t, now, random, may)
+				}
+				previous = now
+			}
+			f.meet(nil)
+			f.mu.Lock()
+			pages := 0
+			for path := range f.variables {
+				if strings.Contains(path, "/records/") {
+					pages++
+				}
+			}
+			f.mu.Unlock()
+			if pages < 3 {
+				t.Errorf("%d pages: none was divided", pages)
+			}
+		})
+	}
+}
+
+// mishaps returns fates of which one of so many is not to arrive.
+func (f *fake) mishaps(seed uint64, one int) func(*http.Request) fate {
+	random := rand.New(rand.NewPCG(seed, 2))
+	return func(r *http.Request) fate {
+		switch {
+		case random.IntN(one) > 0:
+			return arrives
+		case r.Method == http.MethodGet:
+			return []fate{lost, outdated}[random.IntN(2)]
+		}
+		return []fate{lost, unanswered, late}[random.IntN(3)]
+	}
+}
+
+// write writes some keys, and notes what they may have then.
+func (f *fake) write(t *testing.T, owner *term, random *rand.Rand, may map[string][]string) {
+	values := map[string][]byte{}
+	for range 1 + random.IntN(20) {
+		key := fmt.Sprint("a", random.IntN(60))
+		if values[key] = noise(random, 1+random.IntN(5000)); random.IntN(6) == 0 {
+			values[key] = nil
+		}
+	}
+	err := owner.Write(soon(t), maps.Clone(values))
+	for key, value := range values {
+		if _, known := may[key]; !known {
+			may[key] = []string{""}
+		}
+		if err == nil {
+			may[key] = nil
+		}
+		may[key] = append(may[key], string(value))
+	}
+	if random.IntN(3) == 0 {
+		f.arrive()
+	}
+}
+
+// TestMissingPage has a person remove a page: that is said, and nothing is forgotten.
+func TestMissingPage(t *testing.T) {
+	f := newFake(t)
+	first := f.own(t, "a")
+	if err := first.Write(t.Context(), map[string][]byte{"a": []byte("1")}); err != nil {
+		t.Fatal(err)
+	}
+	f.mu.Lock()
+	f.index++
+	delete(f.variables, "hpad/test/records/prod/p")
+	f.mu.Unlock()
+	const want = `the variable "hpad/test/records/prod/p" of Nomad is missing`
+	if err := first.Write(t.Context(), map[string][]byte{"a": []byte("2")}); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("a write says %v, want %s", err, want)
+	}
+	if err := f.own(t, "b").Load(t.Context(), func(string, []byte) error { return nil }); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("a load says %v, want %s", err, want)
+	}
+}
+
+// TestLargeRecord is one that no variable holds, alone and beside others.
+func TestLargeRecord(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 1))
+	f := newFake(t)
+	owner := f.own(t, "a")
+	if err := owner.Write(t.Context(), map[string][]byte{"large": noise(random, 44<<10), "small": {1}}); err != nil {
+		t.Error(err)
+	}
+	if err := owner.Write(t.Context(), map[string][]byte{"small": {2}, "too large": noise(random, 64<<10)}); err == nil || !strings.Contains(err.Error(), `"too large"`) {
+		t.Errorf("a record of 64 KiB: %v, want its name", err)
+	}
+	if found := load(t, f.own(t, "b")); len(found) != 2 || found["small"] == "\x01" && found["large"] == "" {
+		t.Errorf("%d records are left", len(found))
+	}
+}

@@ -1,0 +1,317 @@
+package nomad
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/nomad/api"
+
+	"github.com/hpad/hpad/daemon/cluster"
+	"github.com/hpad/hpad/daemon/state"
+)
+
+// Join is as [cluster.Coordinator] has it.
+func (c *Coordinator) Join(ctx context.Context, member cluster.Member, ttl time.Duration) (cluster.Session, error) {
+	record := memberRecord{Member: member, TTL: ttl, Nonce: rand.Text()}
+	if _, _, err := c.look(ctx); err != nil { // which removes one of that name whose ttl is over
+		return nil, err
+	}
+	sent := time.Now()
+	created, err := c.change(ctx, c.member(member.Name), &api.Variable{}, func(found *api.Variable) (api.VariableItems, error) {
+		if found == nil {
+			return itemsOf(record), nil
+		}
+		var other memberRecord
+		if err := valueOf(found, &other); err != nil {
+			return nil, err
+		}
+		if other.Nonce != record.Nonce {
+			return nil, cluster.ErrTaken
+		}
+		return nil, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	s := &session{
+		Coordinator: c, record: record, variable: created, expires: sent.Add(ttl),
+		ended: make(chan struct{}), left: make(chan struct{}),
+	}
+	go s.renew()
+	return s, nil
+}
+
+// session is a [cluster.Session].
+type session struct {
+	*Coordinator
+	// left is closed by Leave.
+	left chan struct{}
+
+	// writing is held by who writes the variable, and guards record and variable.
+	writing  sync.Mutex
+	record   memberRecord
+	variable *api.Variable
+
+	mu      sync.Mutex
+	expires time.Time
+	over    bool
+	ended   chan struct{}
+}
+
+// Expires is as [cluster.Session] has it.
+func (s *session) Expires() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.expires
+}
+
+// Ended is as [cluster.Session] has it.
+func (s *session) Ended() <-chan struct{} { return s.ended }
+
+// end says that the session is over.
+func (s *session) end() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.over {
+		s.over = true
+		close(s.ended)
+	}
+}
+
+// isOver reports whether the session is over, or may be.
+func (s *session) isOver() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.over || !time.Now().Before(s.expires)
+}
+
+// id is that of the session; it never changes.
+func (s *session) id() uint64 { return s.variable.CreateIndex }
+
+// The session is renewed each third of its time, and where that fails each tenth.
+const (
+	renewShare = 3
+	retryShare = 10
+)
+
+// renew keeps the session alive until it has ended.
+func (s *session) renew() {
+	ttl := s.record.TTL
+	next := time.NewTimer(ttl / renewShare)
+	defer next.Stop()
+	for {
+		select {
+		case <-s.ended:
+			return
+		case <-s.left:
+			return
+		case <-next.C:
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), ttl/renewShare)
+		err := s.write(ctx, nil)
+		cancel()
+		if err != nil {
+			next.Reset(ttl / retryShare)
+		} else {
+			next.Reset(ttl / renewShare)
+		}
+	}
+}
+
+var errSessionOver = errors.New("the member's lease is over")
+
+// write writes the member's variable, with another member where that is not nil, and so
+// renews the session.
+func (s *session) write(ctx context.Context, member *cluster.Member) error {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	record := s.record
+	if member != nil {
+		record.Member = *member
+	}
+	sent := time.Now()
+	written, err := s.change(ctx, s.variable.Path, s.variable, func(found *api.Variable) (api.VariableItems, error) {
+		if found == nil || found.CreateIndex != s.id() {
+			return nil, errSessionOver
+		}
+		return itemsOf(record), nil
+	})
+	if errors.Is(err, errSessionOver) {
+		s.end()
+	}
+	if err != nil {
+		return err
+	}
+	s.record, s.variable = record, written
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.expires = sent.Add(record.TTL)
+	return nil
+}
+
+// Update is as [cluster.Session] has it.
+func (s *session) Update(ctx context.Context, member cluster.Member) error {
+	return s.write(ctx, &member)
+}
+
+// Leave is as [cluster.Session] has it.
+func (s *session) Leave(ctx context.Context) error {
+	s.mu.Lock()
+	left := s.over
+	s.mu.Unlock()
+	if left {
+		return nil
+	}
+	close(s.left)
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	defer s.end()
+	for again, index := begin(), s.variable.ModifyIndex; ; {
+		err := s.remove(ctx, s.variable.Path, index)
+		if err == nil {
+			return nil
+		}
+		if conflict, ok := errors.AsType[*conflictError](err); ok {
+			if conflict.found.CreateIndex != s.id() {
+				return nil // it was over before
+			}
+			index = conflict.found.ModifyIndex
+		}
+		if !again.after(ctx, err) {
+			return err
+		}
+	}
+}
+
+// Acquire is as [cluster.Session] has it.
+func (s *session) Acquire(ctx context.Context, shard, configuration string) (cluster.Term, error) {
+	if s.isOver() {
+		return nil, errSessionOver
+	}
+	record, from, err := s.changeShard(ctx, shard, func(r shardRecord, from *api.Variable) (shardRecord, error) {
+		if r.Session == s.id() {
+			return r, nil
+		}
+		if r.Session != 0 {
+			if owned, err := s.isThere(ctx, r.Session, from.ModifyIndex); err != nil {
+				return r, err
+			} else if owned {
+				return r, fmt.Errorf("fleet %q is %s's: %w", shard, r.Owner, cluster.ErrTaken)
+			}
+		}
+		if r.Configuration != "" && r.Configuration != configuration {
+			return r, fmt.Errorf("fleet %q: %w", shard, cluster.ErrOtherwise)
+		}
+		if r.Term == 0 {
+			if err := s.createRoot(ctx, shard); err != nil {
+				return r, err
+			}
+		}
+		r.Owner, r.Session, r.Last = s.record.Name, s.id(), s.record.Name
+		r.Term, r.Configuration = r.Term+1, configuration
+		return r, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &term{
+		session: s, name: shard, number: record.Term, token: claimOf(record.Term, rand.Text()), since: from.ModifyIndex, over: make(chan struct{}),
+	}, nil
+}
+
+// isThere reports whether a session is not over, as of an index or later.
+func (s *session) isThere(ctx context.Context, id, index uint64) (bool, error) {
+	for again := begin(); ; {
+		there, _, err := s.look(ctx)
+		if err != nil {
+			return false, err
+		}
+		if _, is := there.members[id]; is || there.index >= index {
+			return is, nil
+		}
+		if !again.wait(ctx) {
+			return false, s.explained(ctx, errStale)
+		}
+	}
+}
+
+// term is a [cluster.Term].
+type term struct {
+	*session
+	name   string
+	number uint64
+	// token is the claim of its pages, since an index as of which the first one is there.
+	token string
+	since uint64
+
+	// writing is held by who writes pages, and guards root: nil until all are claimed.
+	writing sync.Mutex
+	root    *node
+	ending  sync.Once
+	// over is closed once another term has begun, or this one was released.
+	over chan struct{}
+}
+
+// Number is as [cluster.Term] has it.
+func (t *term) Number() uint64 { return t.number }
+
+// finish refuses all writes from now on.
+func (t *term) finish() { t.ending.Do(func() { close(t.over) }) }
+
+// lost notes that another term has begun.
+func (t *term) lost() error {
+	t.finish()
+	return t.fenced()
+}
+
+// fenced is the error of what comes after the term.
+func (t *term) fenced() error {
+	return fmt.Errorf("term %d of fleet %q is over: %w", t.number, t.name, state.ErrFenced)
+}
+
+// check returns an error once the term is over, or may be.
+func (t *term) check() error {
+	select {
+	case <-t.over:
+		return t.fenced()
+	default:
+	}
+	if t.isOver() {
+		return t.fenced()
+	}
+	return nil
+}
+
+// ours is changeShard as long as the term is not over.
+func (t *term) ours(ctx context.Context, change func(r *shardRecord)) error {
+	_, _, err := t.changeShard(ctx, t.name, func(r shardRecord, _ *api.Variable) (shardRecord, error) {
+		if r.Session != t.id() || r.Term != t.number {
+			return r, t.fenced()
+		}
+		change(&r)
+		return r, nil
+	})
+	return err
+}
+
+// Configure is as [cluster.Term] has it.
+func (t *term) Configure(ctx context.Context, configuration string) error {
+	if err := t.check(); err != nil {
+		return err
+	}
+	return t.ours(ctx, func(r *shardRecord) { r.Configuration = configuration })
+}
+
+// Release is as [cluster.Term] has it.
+func (t *term) Release(ctx context.Context) error {
+	t.finish()
+	err := t.ours(ctx, func(r *shardRecord) { r.Owner, r.Session = "", 0 })
+	if errors.Is(err, state.ErrFenced) {
+		return nil
+	}
+	return err
+}

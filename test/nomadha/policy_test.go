@@ -1,0 +1,83 @@
+package nomadha
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/nomad/api"
+
+	"github.com/hpad/hpad/daemon/cluster"
+	"github.com/hpad/hpad/daemon/cluster/nomad"
+	nomadfleet "github.com/hpad/hpad/targets/nomad"
+	"github.com/hpad/hpad/test/nomad/nomadtest"
+)
+
+// TestPolicy has a member use a token with the policy of docs/ha.md, which is all that it
+// takes, and one that lacks a capability of it.
+func TestPolicy(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../docs/ha.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := regexp.MustCompile("(?s)```hcl\n(.*?)```").FindSubmatch(page)
+	if found == nil {
+		t.Fatal("docs/ha.md has no policy")
+	}
+	agent := nomadtest.Start(t, nomadtest.Options{ACL: true})
+	all := string(found[1])
+	if err := takePart(t, agent, "all", all); err != nil {
+		t.Errorf("with the policy of docs/ha.md: %v", err)
+	}
+	for _, capability := range []string{`"list"`, `"read"`, `"write"`} {
+		lacking := strings.Replace(all, capability+", ", "", 1)
+		err := takePart(t, agent, "without-"+strings.Trim(capability, `"`), lacking)
+		if err == nil || !strings.Contains(err.Error(), "ha.nomad.token_file needs a token that may") {
+			t.Errorf("without the capability %s: %v", capability, err)
+		}
+	}
+	if err := takePart(t, agent, "without-destroy", strings.Replace(all, `, "destroy"`, "", 1)); err == nil {
+		t.Error(`a member leaves without the capability "destroy"`)
+	}
+}
+
+// takePart has a member with a token of a policy own a fleet, write its state and leave.
+func takePart(t *testing.T, agent *nomadtest.Agent, name, policy string) error {
+	t.Helper()
+	if _, err := agent.Client.ACLPolicies().Upsert(&api.ACLPolicy{Name: name, Rules: policy}, nil); err != nil {
+		t.Fatal(err)
+	}
+	token, _, err := agent.Client.ACLTokens().Create(&api.ACLToken{Name: name, Type: "client", Policies: []string{name}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(file, []byte(token.SecretID+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c, err := nomad.New(nomad.Options{Cluster: name, Path: "hpad", Agent: nomadfleet.Config{Address: agent.URL, TokenFile: file}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = c.Close() }()
+	s, err := c.Join(t.Context(), cluster.Member{Name: "a"}, time.Minute)
+	if err != nil {
+		return fmt.Errorf("join: %w", err)
+	}
+	term, err := s.Acquire(t.Context(), "prod", "1")
+	if err != nil {
+		return fmt.Errorf("acquire: %w", err)
+	}
+	if err := term.Write(t.Context(), map[string][]byte{"a": []byte("1")}); err != nil {
+		return fmt.Errorf("write: %w", err)
+	}
+	if _, err := c.View(t.Context()); err != nil {
+		return fmt.Errorf("view: %w", err)
+	}
+	return s.Leave(t.Context())
+}
