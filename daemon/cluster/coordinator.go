@@ -24,6 +24,9 @@ type Coordinator interface {
 	// Configure sets the configuration that a shard is owned under, and nothing else of
 	// it, for "hpad cluster adopt": members that have another one do not take it over.
 	Configure(ctx context.Context, shard, configuration string) error
+	// Load calls keep with each key and value of a shard's state as it is at one moment,
+	// whoever owns the shard.
+	Load(ctx context.Context, shard string, keep func(key string, value []byte) error) error
 	// Close lets go of connections. Sessions are ended before.
 	Close() error
 }
@@ -77,6 +80,8 @@ type Member struct {
 	Version string `json:"version"`
 	// Shards are the configurations that it has of shards, by their names.
 	Shards map[string]string `json:"shards,omitempty"`
+	// Parts are into how many parts it would have fleets divided, where that is not 1.
+	Parts map[string]int `json:"parts,omitempty"`
 }
 
 // View is what a Coordinator knows at one moment.

@@ -188,6 +188,14 @@ func records(t *testing.T, connect func() (cluster.Coordinator, func())) {
 	if err := term.Load(t.Context(), func(string, []byte) error { return stop }); !errors.Is(err, stop) {
 		t.Errorf("Load answers %v, want the caller's error", err)
 	}
+	reader, _ := connect() // which owns nothing
+	read := map[string]string{}
+	if err := reader.Load(t.Context(), shard, func(key string, value []byte) error {
+		read[key] = string(value)
+		return nil
+	}); err != nil || !maps.Equal(read, want) {
+		t.Errorf("who does not own it reads %q, %v, want %q", read, err, want)
+	}
 }
 
 func fence(t *testing.T, connect func() (cluster.Coordinator, func())) {

@@ -431,9 +431,14 @@ func (t *term) Number() uint64 { return t.number }
 
 // Load is as [state.Records] has it.
 func (t *term) Load(ctx context.Context, keep func(string, []byte) error) error {
+	return t.Connection.Load(ctx, t.shard, keep)
+}
+
+// Load is as [cluster.Coordinator] has it.
+func (c *Connection) Load(ctx context.Context, shard string, keep func(string, []byte) error) error {
 	var records map[string][]byte
-	if err := t.call(ctx, func(m *Memory) error {
-		records = maps.Clone(m.records[t.shard])
+	if err := c.call(ctx, func(m *Memory) error {
+		records = maps.Clone(m.records[shard])
 		return nil
 	}); err != nil {
 		return err

@@ -528,12 +528,21 @@ func (t *term) fenced(ctx context.Context, changes ...clientv3.Op) error {
 
 // Load is as [state.Records] has it.
 func (t *term) Load(ctx context.Context, keep func(key string, value []byte) error) error {
-	prefix := t.recordsKey(t.shard)
+	return t.Coordinator.Load(ctx, t.shard, keep)
+}
+
+// Load is as [cluster.Coordinator] has it.
+func (c *Coordinator) Load(ctx context.Context, shard string, keep func(key string, value []byte) error) error {
+	client, err := c.connected()
+	if err != nil {
+		return err
+	}
+	prefix := c.recordsKey(shard)
 	end, from, revision := clientv3.GetPrefixRangeEnd(prefix), prefix, int64(0)
 	for {
-		page, err := t.client.Get(ctx, from, clientv3.WithRange(end), clientv3.WithLimit(pageSize), clientv3.WithRev(revision))
+		page, err := client.Get(ctx, from, clientv3.WithRange(end), clientv3.WithLimit(pageSize), clientv3.WithRev(revision))
 		if err != nil {
-			return t.explained(err)
+			return c.explained(err)
 		}
 		for _, kv := range page.Kvs {
 			if err := keep(strings.TrimPrefix(string(kv.Key), prefix), kv.Value); err != nil {

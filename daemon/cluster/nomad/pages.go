@@ -187,6 +187,37 @@ func (t *term) Load(ctx context.Context, keep func(key string, value []byte) err
 	return t.each(t.root, keep)
 }
 
+// Load is as [cluster.Coordinator] has it, of each page at a moment of its own.
+func (c *Coordinator) Load(ctx context.Context, shard string, keep func(key string, value []byte) error) error {
+	return c.loadPage(ctx, shard, "", 0, keep)
+}
+
+// loadPage calls keep with what a page has that is there as of an index, and those below it.
+func (c *Coordinator) loadPage(ctx context.Context, shard, bits string, since uint64, keep func(key string, value []byte) error) error {
+	page, err := c.readSince(ctx, c.page(shard, bits), since)
+	if err != nil {
+		return err
+	}
+	switch {
+	case page == nil && bits == "": // nobody ever owned it
+		return nil
+	case page == nil:
+		return fmt.Errorf("the variable %q of Nomad is missing, with state of fleet %q", c.page(shard, bits), shard)
+	case isDivided(page):
+		return errors.Join(c.loadPage(ctx, shard, bits+"0", page.ModifyIndex, keep), c.loadPage(ctx, shard, bits+"1", page.ModifyIndex, keep))
+	}
+	records, err := recordsOf(page)
+	if err != nil {
+		return err
+	}
+	for key, value := range records {
+		if err := keep(key, value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // each calls keep with what a page has, and those below it.
 func (t *term) each(n *node, keep func(key string, value []byte) error) error {
 	if n.below != nil {
