@@ -38,6 +38,8 @@ type Records[R Record[R]] struct {
 	shard  func(id string) string
 	// saving is held while records are stored, so that none is by an older one.
 	saving chan struct{}
+	// part returns where what is known of a target is stored in a [targets.PartedStore].
+	part func(target string) string
 
 	mu     sync.Mutex
 	loaded bool
@@ -50,11 +52,12 @@ type Records[R Record[R]] struct {
 	saveErr error
 }
 
-// entry is a record and how long after the epoch of the records its instance was there
-// last, by the steady clock.
+// entry is a record, how long after the epoch of the records its instance was there
+// last, by the steady clock, and where it is stored.
 type entry[R any] struct {
 	record R
 	seen   time.Duration
+	at     string
 }
 
 // New returns the records that a store keeps below a prefix of its keys; a store of nil
@@ -62,7 +65,11 @@ type entry[R any] struct {
 // a change of one rewrites a small part of all. It must return the same in every version
 // of hpad.
 func New[R Record[R]](store targets.Store, prefix string, shard func(id string) string) *Records[R] {
-	return &Records[R]{store: store, prefix: prefix, shard: shard, saving: make(chan struct{}, 1), known: map[string]entry[R]{}, dirty: map[string]bool{}}
+	r := &Records[R]{store: store, prefix: prefix, shard: shard, saving: make(chan struct{}, 1), known: map[string]entry[R]{}, dirty: map[string]bool{}}
+	if parted, is := store.(targets.PartedStore); is {
+		r.part = parted.Part
+	}
+	return r
 }
 
 // Load reads what was stored, once; it is called before anything else and tried
@@ -84,8 +91,11 @@ func (r *Records[R]) Load(ctx context.Context, now time.Time) error {
 		}
 		for id, record := range stored {
 			here, shard := strings.TrimPrefix(key, r.prefix), r.shard(id)
+			if r.part != nil { // See knows where it belongs
+				shard = here
+			}
 			if _, known := r.known[id]; !known || here == shard {
-				r.known[id] = entry[R]{record, r.sinceEpoch(now)}
+				r.known[id] = entry[R]{record, r.sinceEpoch(now), shard}
 			}
 			if here != shard {
 				r.dirty[here], r.dirty[shard] = true, true
@@ -116,13 +126,25 @@ func (r *Records[R]) Recall(id string) (R, bool) {
 // See remembers an instance that is there now, and returns its record. Next makes it of
 // the one before, which is zero where none is known. It must not use the Records.
 func (r *Records[R]) See(id string, now time.Time, next func(before R, known bool) R) R {
+	return r.SeeOf("", id, now, next)
+}
+
+// SeeOf is See of an instance of a target, with which its record goes where the fleet is
+// divided.
+func (r *Records[R]) SeeOf(target, id string, now time.Time, next func(before R, known bool) R) R {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	before, ok := r.known[id]
-	record := next(before.record, ok)
-	r.known[id] = entry[R]{record, r.sinceEpoch(now)}
-	if !ok || !record.Equal(before.record) {
-		r.dirty[r.shard(id)] = true
+	record, at := next(before.record, ok), r.shard(id)
+	if r.part != nil && target != "" {
+		at += r.part(target)
+	}
+	r.known[id] = entry[R]{record, r.sinceEpoch(now), at}
+	if !ok || !record.Equal(before.record) || before.at != at {
+		r.dirty[at] = true
+	}
+	if ok && before.at != at {
+		r.dirty[before.at] = true
 	}
 	return record
 }
@@ -135,7 +157,7 @@ func (r *Records[R]) Change(id string, change func(record *R)) {
 	if known, ok := r.known[id]; ok {
 		change(&known.record)
 		r.known[id] = known
-		r.dirty[r.shard(id)] = true
+		r.dirty[known.at] = true
 	}
 }
 
@@ -158,9 +180,9 @@ func (r *Records[R]) Forget(id string) {
 }
 
 func (r *Records[R]) forgetLocked(id string) {
-	if _, ok := r.known[id]; ok {
+	if known, ok := r.known[id]; ok {
 		delete(r.known, id)
-		r.dirty[r.shard(id)] = true
+		r.dirty[known.at] = true
 	}
 }
 
@@ -212,7 +234,7 @@ func (r *Records[R]) changed(now time.Time) map[string]map[string]R {
 		changed[shard] = map[string]R{}
 	}
 	for id, known := range r.known {
-		if records, ok := changed[r.shard(id)]; ok {
+		if records, ok := changed[known.at]; ok {
 			records[id] = known.record
 		}
 	}

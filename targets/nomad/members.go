@@ -57,7 +57,7 @@ func (s *snapshot) gather(t Target, job *jobState, allocs []*allocStub, g *group
 	}
 	beyond := surplus(living, count)
 	m.settled = m.settled && len(beyond) == 0
-	at := t.scope()
+	at, target := t.scope(), t.Name()
 	m.instances, m.locations = make([]policy.Instance, 0, len(allocs)), make([]targets.Location, 0, len(allocs))
 	m.sampled = make([]sampledAlloc, 0, len(allocs))
 	for _, alloc := range allocs {
@@ -65,7 +65,7 @@ func (s *snapshot) gather(t Target, job *jobState, allocs []*allocStub, g *group
 			continue
 		}
 		alloc.NodeID, alloc.NodeName = s.fleet.names.share(alloc.NodeID), s.fleet.names.share(alloc.NodeName)
-		instance := s.instance(alloc, g, checks, now)
+		instance := s.instance(alloc, target, g, checks, now)
 		instance.Deleting = alloc.stopping() || beyond[alloc.ID]
 		if last := len(m.instances) - 1; last >= 0 && sameTasks(instance.Tasks, m.instances[last].Tasks) {
 			instance.Tasks = m.instances[last].Tasks // most have the same, and share the memory
@@ -109,13 +109,13 @@ func sameTasks(a, b []policy.Task) bool {
 	})
 }
 
-// instance returns an allocation as an instance.
-func (s *snapshot) instance(alloc *allocStub, g *group, checks map[string]policy.Readiness, now time.Time) policy.Instance {
+// instance returns an allocation of a target as an instance.
+func (s *snapshot) instance(alloc *allocStub, target string, g *group, checks map[string]policy.Readiness, now time.Time) policy.Instance {
 	checked, ok := checks[alloc.ID]
 	if !ok {
 		checked = policy.ReadinessTrue
 	}
-	known := s.fleet.records.See(alloc.ID, now, func(before record, _ bool) record { return judge(alloc, g, before, checked, now) })
+	known := s.fleet.records.SeeOf(target, alloc.ID, now, func(before record, _ bool) record { return judge(alloc, g, before, checked, now) })
 	return policy.Instance{
 		ID: alloc.ID, Phase: alloc.phase(), Readiness: known.Readiness,
 		StartedAt: known.Started, ReadinessChanged: known.Changed,
