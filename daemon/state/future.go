@@ -65,48 +65,53 @@ func pauseWithoutFuture(pause policy.Pause, now time.Time) policy.Pause {
 }
 
 func (r Record) withoutFuture(now time.Time) Record {
-	r.Created, r.Through = notAfter(r.Created, now), notAfter(r.Through, now)
+	return r.moved(func(t time.Time) time.Time { return notAfter(t, now) })
+}
+
+// moved returns the record with all its times moved.
+func (r Record) moved(move func(time.Time) time.Time) Record {
+	r.Created, r.Through = move(r.Created), move(r.Through)
 	r.Memory.Recommendations = slices.Clone(r.Memory.Recommendations)
 	for i := range r.Memory.Recommendations {
-		r.Memory.Recommendations[i].Time = notAfter(r.Memory.Recommendations[i].Time, now)
+		r.Memory.Recommendations[i].Time = move(r.Memory.Recommendations[i].Time)
 	}
-	r.Memory.ScaleUpEvents = pastEvents(r.Memory.ScaleUpEvents, now)
-	r.Memory.ScaleDownEvents = pastEvents(r.Memory.ScaleDownEvents, now)
+	r.Memory.ScaleUpEvents = movedEvents(r.Memory.ScaleUpEvents, move)
+	r.Memory.ScaleDownEvents = movedEvents(r.Memory.ScaleDownEvents, move)
 	r.Memory.Missing = slices.Clone(r.Memory.Missing)
 	for i := range r.Memory.Missing {
-		r.Memory.Missing[i].FirstFailureTime = notAfter(r.Memory.Missing[i].FirstFailureTime, now)
+		r.Memory.Missing[i].FirstFailureTime = move(r.Memory.Missing[i].FirstFailureTime)
 	}
 	r.Status.Metrics = slices.Clone(r.Status.Metrics)
 	for i := range r.Status.Metrics {
-		r.Status.Metrics[i].FirstFailureTime = notAfter(r.Status.Metrics[i].FirstFailureTime, now)
+		r.Status.Metrics[i].FirstFailureTime = move(r.Status.Metrics[i].FirstFailureTime)
 	}
-	r.Status.LastScaleTime = notAfter(r.Status.LastScaleTime, now)
+	r.Status.LastScaleTime = move(r.Status.LastScaleTime)
 	r.Status.Conditions = slices.Clone(r.Status.Conditions)
 	for i := range r.Status.Conditions {
-		r.Status.Conditions[i].Since = notAfter(r.Status.Conditions[i].Since, now)
+		r.Status.Conditions[i].Since = move(r.Status.Conditions[i].Since)
 	}
 	if r.Intention != nil {
 		intention := *r.Intention
-		intention.Time = notAfter(intention.Time, now)
+		intention.Time = move(intention.Time)
 		r.Intention = &intention
 	}
 	if r.Restore != nil {
 		restore := *r.Restore
-		restore.Since = notAfter(restore.Since, now)
+		restore.Since = move(restore.Since)
 		r.Restore = &restore
 	}
 	if r.Hindrance != nil {
 		hindrance := *r.Hindrance
-		hindrance.Since = notAfter(hindrance.Since, now)
+		hindrance.Since = move(hindrance.Since)
 		r.Hindrance = &hindrance
 	}
 	return r
 }
 
-func pastEvents(events []policy.ScaleEvent, now time.Time) []policy.ScaleEvent {
+func movedEvents(events []policy.ScaleEvent, move func(time.Time) time.Time) []policy.ScaleEvent {
 	events = slices.Clone(events)
 	for i := range events {
-		events[i].Time = notAfter(events[i].Time, now)
+		events[i].Time = move(events[i].Time)
 	}
 	return events
 }

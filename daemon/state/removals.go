@@ -7,6 +7,8 @@ import (
 	"time"
 
 	bolt "go.etcd.io/bbolt"
+
+	"github.com/hpad/hpad/targets/clock"
 )
 
 // Removals are the instances that the autoscalers of a fleet with a breaker took away,
@@ -96,4 +98,27 @@ func sealRemovals(all map[string]Removals, meta map[string][]byte) error {
 		}
 	}
 	return nil
+}
+
+// joinRemovals returns what two shards count of a fleet, or one, each round once, by a clock
+// that the second shard's times are moved to.
+func joinRemovals(key string, first, second []byte, move func(time.Time) time.Time) ([]byte, error) {
+	var all, removals Removals
+	if err := unsealJSON(key, second, &removals); err != nil {
+		return nil, err
+	}
+	if first != nil {
+		if err := unsealJSON(key, first, &all); err != nil {
+			return nil, err
+		}
+	}
+	all.Waived = clock.Later(all.Waived, move(removals.Waived))
+	for _, removal := range removals.Rounds {
+		removal.Time = move(removal.Time)
+		if !slices.ContainsFunc(all.Rounds, func(r Removal) bool { return r.Time.Equal(removal.Time) }) {
+			all.Rounds = append(all.Rounds, removal)
+		}
+	}
+	slices.SortFunc(all.Rounds, func(a, b Removal) int { return a.Time.Compare(b.Time) })
+	return sealJSON(key, all)
 }

@@ -1,0 +1,150 @@
+package state
+
+import (
+	"errors"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/clock"
+)
+
+// newParts returns the records of two parts.
+func newParts() map[string]*memoryRecords {
+	return map[string]*memoryRecords{"1-2": {values: map[string][]byte{}}, "2-2": {values: map[string][]byte{}}}
+}
+
+// partOf has autoscalers in the part that they are named by.
+func partOf(autoscaler string) string { return autoscaler[:3] }
+
+func openParts(t *testing.T, parts map[string]*memoryRecords) Shared {
+	t.Helper()
+	all := map[string]Records{}
+	for name, part := range parts {
+		all[name] = part
+	}
+	s, err := OpenShared(t.Context(), t.TempDir(), Joined(all, partOf), time.Second, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+var noon = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
+
+// TestJoined writes and reads the state of two parts as one, and each alone.
+func TestJoined(t *testing.T) {
+	parts := newParts()
+	s := openParts(t, parts)
+	everything, fleet := policy.Scope{}, policy.Scope{Fleet: "prod"}
+	changes := Changes{
+		Records: map[string]Record{"1-2a": {Created: noon}, "2-2b": {Created: noon}},
+		Pauses: map[policy.Scope]*policy.Pause{
+			everything: {Since: noon}, fleet: {Scope: fleet, Since: noon},
+			{Autoscaler: "2-2b"}: {Scope: policy.Scope{Autoscaler: "2-2b"}, Since: noon},
+		},
+		Removals:  map[string]Removals{"prod": {Rounds: []Removal{{Time: noon, Instances: 3}}}},
+		LastRound: noon, Clock: clock.State{Time: noon},
+	}
+	if err := s.Commit(t.Context(), changes); err != nil {
+		t.Fatal(err)
+	}
+	own := s.Fleet("prod")
+	for _, key := range []string{"readiness/3f~2-2", "specification/1"} {
+		if err := own.Save(t.Context(), key, []byte("known")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	keys := func(part string) []string { return slices.Sorted(maps.Keys(parts[part].values)) }
+	if got, want := keys("1-2"), []string{
+		"autoscalers/1-2a", "fleets/prod/specification/1", "meta/clock", "meta/last_round", "meta/pause/", "meta/pause/f/prod", "meta/removals/prod",
+	}; !slices.Equal(got, want) {
+		t.Errorf("the first part has %q, want %q", got, want)
+	}
+	if got, want := keys("2-2"), []string{
+		"autoscalers/2-2b", "fleets/prod/readiness/3f~2-2", "meta/clock", "meta/last_round", "meta/pause/", "meta/pause/a/2-2b", "meta/pause/f/prod", "meta/removals/prod",
+	}; !slices.Equal(got, want) {
+		t.Errorf("the second part has %q, want %q", got, want)
+	}
+	parts["2-2"].err = ErrFenced
+	if err := s.Commit(t.Context(), Changes{Records: map[string]Record{"2-2b": {Created: noon}}}); !errors.Is(err, ErrFenced) {
+		t.Errorf("a write of a part that is another's: %v", err)
+	}
+	if err := s.Commit(t.Context(), Changes{Records: map[string]Record{"9-2c": {Created: noon}}}); !errors.Is(err, ErrFenced) {
+		t.Errorf("a write of a part that is not there: %v", err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	delete(parts, "2-2")
+	s = openParts(t, parts)
+	snapshot, err := s.Load(t.Context())
+	if err != nil || len(snapshot.Autoscalers) != 1 || len(snapshot.Pauses) != 2 || snapshot.Removals["prod"].Sum() != 3 {
+		t.Errorf("one part alone is %+v, %v", snapshot, err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestJoinedOfTwoOwners joins parts that two owners left: with other last rounds, other
+// clocks and pauses that one of them has alone.
+func TestJoinedOfTwoOwners(t *testing.T) {
+	parts := newParts()
+	everything := policy.Scope{}
+	rules := policy.WindowRules{Behavior: true, Down: 3600 * time.Second}
+	record := func(at time.Time) Record {
+		return Record{
+			Created: at, Through: at, Replay: &Replay{Replicas: 4, Period: time.Minute, Rules: rules},
+			Memory: policy.Memory{Recommendations: []policy.Recommendation{{Replicas: 4, Time: at}}}, Target: targets.Ref{Fleet: "prod", Name: "x"},
+		}
+	}
+	one := openParts(t, map[string]*memoryRecords{"1-2": parts["1-2"]})
+	if err := one.Commit(t.Context(), Changes{
+		Records: map[string]Record{"1-2a": record(noon)}, LastRound: noon.Add(2 * time.Minute), Clock: clock.State{Time: noon.Add(2 * time.Minute)},
+		Pauses: map[policy.Scope]*policy.Pause{everything: {Since: noon, Reason: "sale"}},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	// Its clock was set an hour back: what it calls 13:00 was 12:00.
+	ahead := -time.Hour
+	two := openParts(t, map[string]*memoryRecords{"2-2": parts["2-2"]})
+	if err := two.Commit(t.Context(), Changes{
+		Records: map[string]Record{"2-2b": record(noon.Add(time.Hour))}, LastRound: noon.Add(time.Hour + 5*time.Minute),
+		Clock: clock.State{Time: noon.Add(time.Hour + 5*time.Minute), Offsets: []clock.Offset{{Ahead: ahead}}},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range []Shared{one, two} {
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 2 { // the second time all of it was written back
+		s := openParts(t, parts)
+		snapshot, err := s.Load(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !snapshot.LastRound.Equal(noon.Add(time.Hour + 5*time.Minute)) {
+			t.Errorf("the last round is %s", snapshot.LastRound)
+		}
+		for name, through := range map[string]time.Time{"1-2a": noon.Add(time.Hour + 2*time.Minute), "2-2b": noon.Add(time.Hour + 5*time.Minute)} {
+			if got := snapshot.Autoscalers[name]; !got.Through.Equal(through) || !got.Created.Equal(noon.Add(time.Hour)) {
+				t.Errorf("%s went through %s and began at %s, want %s and 13:00", name, got.Through, got.Created, through)
+			}
+		}
+		if len(snapshot.Pauses) != 1 || !snapshot.Pauses[0].Since.Equal(noon.Add(time.Hour)) {
+			t.Errorf("the pauses are %+v", snapshot.Pauses)
+		}
+		if parts["2-2"].values["meta/pause/"] == nil {
+			t.Error("a pause of everything is not in each part")
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
