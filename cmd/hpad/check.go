@@ -112,6 +112,11 @@ func writeOffline(stream streams, c *config.Config) (problems []error, err error
 		shared, own := c.Movable()
 		text += fmt.Sprintf("ha: members share %s; of this machine alone: %s\n",
 			cmp.Or(strings.Join(shared, ", "), "no fleet"), cmp.Or(strings.Join(own, ", "), "no fleet"))
+		for _, fleet := range shared {
+			if parts := c.Parts(fleet, c.HA.ShardSize); parts > 1 {
+				text += fmt.Sprintf("ha: fleet %s is divided into %d parts (ha.shard_size = %d)\n", fleet, parts, c.HA.ShardSize)
+			}
+		}
 	}
 	return nil, say(stream.out, text)
 }

@@ -14,7 +14,7 @@ func newClusterCommand(stream streams) *cobra.Command {
 		Use:   "cluster",
 		Short: "Show the members of a cluster, and who owns which fleet",
 		Long: `Show the members of a cluster that [ha] makes of several hpads, and which of them owns
-which of the fleets that they share. NEXT is who is to own a fleet where that is not its
+which of the fleets that they share, or which part of one that is divided. NEXT is who is to own a fleet where that is not its
 owner. A member that has a fleet configured otherwise than its owner does not take it
 over.`,
 		Args: cobra.NoArgs,

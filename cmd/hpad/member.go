@@ -41,8 +41,9 @@ func newMember(c *config.Config, made daemon.Options) (*member, error) {
 		Coordinator: m.coordinator,
 		Member:      cluster.Member{Name: ha.Name(), Address: ha.Address, Version: api.Build().Version},
 		TTL:         ha.TTL,
+		ShardSize:   ha.ShardSize,
 		Daemon:      made,
-		Dir:         filepath.Join(c.Daemon.StateDir, "fleets"),
+		Dir:         fleetsDir(c),
 		Peer: func(address string) *api.Client {
 			return api.NewServerClient(api.Server{
 				URL: address, CAFile: ha.Members.CAFile, CertFile: ha.Members.CertFile, KeyFile: ha.Members.KeyFile,
@@ -83,3 +84,6 @@ func (m *member) served(gatherer prometheus.Gatherer, log *zap.Logger) daemon.Se
 		Daemon: m.Whole(), Alone: m.Alone(), Members: m.users, Gatherer: gatherer, Writers: m.Writers, Log: log,
 	}
 }
+
+// fleetsDir is where each fleet that members share has a directory of its own.
+func fleetsDir(c *config.Config) string { return filepath.Join(c.Daemon.StateDir, "fleets") }

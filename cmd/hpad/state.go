@@ -1,17 +1,20 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/docker/go-units"
 	"github.com/spf13/cobra"
 
 	"github.com/hpad/hpad/cmd/hpad/hint"
 	"github.com/hpad/hpad/cmd/hpad/show"
+	"github.com/hpad/hpad/daemon/cluster"
 	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/daemon/explain"
 	"github.com/hpad/hpad/daemon/state"
@@ -41,6 +44,9 @@ func newExportCommand(stream streams) *cobra.Command {
 pauses, counts and what else decisions depend on, and the history of decisions.
 The daemon goes on meanwhile. Without one, --state-dir names the directory.
 
+Of a cluster any member writes all that is shared, with its own history. Without a
+daemon, --config names a configuration with [ha], whose store is read.
+
 An export has everything, also the contents of secrets that a fleet keeps for its
 containers: who may read it may know them.`,
 		Example: "  hpad state export --file hpad.jsonl\n  hpad state export --no-history | gzip > hpad.jsonl.gz",
@@ -48,12 +54,16 @@ containers: who may read it may know them.`,
 	}
 	client := addConnectFlags(cmd)
 	dir := stateDirFlag(cmd, "read the state in this `directory`, which no daemon uses, not that of the daemon")
+	configured := cmd.Flags().String("config", "", "read the state that this configuration `file` names, which no daemon uses, and with [ha] that in the cluster's store")
 	file := cmd.Flags().String("file", "", "the `file` to write, for its owner alone; the output when left out")
 	without := cmd.Flags().Bool("no-history", false, "leave the history of decisions out")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		export := func(to io.Writer) error {
-			if *dir != "" {
-				return state.ExportDir(cmd.Context(), *dir, to, !*without)
+			switch {
+			case *dir != "":
+				return state.ExportDir(cmd.Context(), *dir, to, !*without, nil)
+			case *configured != "":
+				return exportConfigured(cmd.Context(), *configured, to, !*without)
 			}
 			return client().ExportState(cmd.Context(), to, !*without)
 		}
@@ -67,6 +77,57 @@ containers: who may read it may know them.`,
 		return say(stream.out, fmt.Sprintf("%s: %s\n", *file, units.HumanSize(float64(size))))
 	}
 	return cmd
+}
+
+// exportConfigured exports the state that a configuration names.
+func exportConfigured(ctx context.Context, file string, to io.Writer, history bool) error {
+	c, err := config.Load(file)
+	if err != nil {
+		return err
+	}
+	if c.HA == nil {
+		return state.ExportDir(ctx, c.Daemon.StateDir, to, history, nil)
+	}
+	coordinator, err := newCoordinator(c.HA)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = coordinator.Close() }()
+	ctx, cancel := context.WithTimeout(ctx, storeWait)
+	defer cancel()
+	shards, err := cluster.ReadAll(ctx, coordinator)
+	if err != nil {
+		return err
+	}
+	histories, err := filepath.Glob(filepath.Join(fleetsDir(c), "*"))
+	if err != nil {
+		return err
+	}
+	return state.ExportDir(ctx, c.Daemon.StateDir, to, history, shards, histories...)
+}
+
+// storeWait bounds how long a cluster's store is waited for.
+const storeWait = 5 * time.Minute
+
+// sharer returns what puts the state of the fleets that a configuration shares into the
+// cluster's store; nil where it shares none.
+func sharer(ctx context.Context, c *config.Config) func(map[string][]byte) (map[string][]byte, error) {
+	if c == nil || c.HA == nil {
+		return nil
+	}
+	return func(values map[string][]byte) (own map[string][]byte, err error) {
+		coordinator, err := newCoordinator(c.HA)
+		if err != nil {
+			return nil, err
+		}
+		defer func() { err = errors.Join(err, coordinator.Close()) }()
+		ctx, cancel := context.WithTimeout(ctx, storeWait)
+		defer cancel()
+		if own, err = cluster.Fill(ctx, coordinator, c, c.HA.ShardSize, values); err != nil {
+			return nil, fmt.Errorf("the state of the fleets that members share: %w", err)
+		}
+		return own, nil
+	}
 }
 
 // writeWhole writes a file, an export or what else it is, whole or not at all, and returns its size in bytes.
@@ -101,6 +162,10 @@ func newImportCommand(stream streams) *cobra.Command {
 input. It is imported whole or not at all. The directory is daemon.state_dir of
 the configuration, or --state-dir.
 
+With [ha] in the configuration, what concerns fleets that members share goes into the
+cluster's store, and only the rest, with the history, into the directory: do it on one
+machine, before any member begins. A store that has a state of these fleets is refused.
+
 An export of the same or an earlier hpad can be imported. Upgrades are one way: an
 hpad refuses what a newer one wrote.`,
 		Example: "  hpad state import hpad.jsonl\n  zcat hpad.jsonl.gz | hpad state import --state-dir /var/lib/hpad",
@@ -109,7 +174,7 @@ hpad refuses what a newer one wrote.`,
 	file := cmd.Flags().String("config", defaultConfig, "the configuration `file` that names the directory")
 	dir := stateDirFlag(cmd, "the `directory` of the state, not that of the configuration")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		into, err := stateDirOf(*dir, *file)
+		into, configured, err := stateDirOf(*dir, *file)
 		if err != nil {
 			return err
 		}
@@ -122,7 +187,7 @@ hpad refuses what a newer one wrote.`,
 			defer func() { _ = opened.Close() }()
 			from = opened
 		}
-		values, err := state.Import(cmd.Context(), into, from)
+		values, err := state.Import(cmd.Context(), into, from, sharer(cmd.Context(), configured))
 		if err != nil {
 			return fmt.Errorf("import into %q: %w", into, err)
 		}
@@ -131,16 +196,17 @@ hpad refuses what a newer one wrote.`,
 	return cmd
 }
 
-// stateDirOf returns the directory that is given, or else that of a configuration.
-func stateDirOf(given, file string) (string, error) {
+// stateDirOf returns the directory that is given, or else that of a configuration, and this
+// one; nil where the directory is given.
+func stateDirOf(given, file string) (string, *config.Config, error) {
 	if given != "" {
-		return given, nil
+		return given, nil, nil
 	}
 	loaded, err := config.Load(file)
 	if err != nil {
-		return "", hint.With(err, "--state-dir names the directory without a configuration")
+		return "", nil, hint.With(err, "--state-dir names the directory without a configuration")
 	}
-	return loaded.Daemon.StateDir, nil
+	return loaded.Daemon.StateDir, loaded, nil
 }
 
 func newStateCheckCommand(stream streams) *cobra.Command {
@@ -157,7 +223,7 @@ and is told of: stop it first, or check a copy.`,
 	file := cmd.Flags().String("config", defaultConfig, "the configuration `file` that names the directory")
 	dir := stateDirFlag(cmd, "the `directory` of the state, not that of the configuration")
 	cmd.RunE = func(_ *cobra.Command, _ []string) error {
-		of, err := stateDirOf(*dir, *file)
+		of, _, err := stateDirOf(*dir, *file)
 		if err != nil {
 			return err
 		}

@@ -56,7 +56,10 @@ type Options struct {
 	Daemon daemon.Options
 	// Peer returns a client of the member at an address; nil asks no other member.
 	Peer func(address string) *api.Client
-	// Dir is a directory in which each shard gets one of its own.
+	// ShardSize is how many autoscalers of a fleet that can be divided are one shard at most;
+	// 0 divides none.
+	ShardSize int
+	// Dir is a directory in which each fleet gets one of its own.
 	Dir string
 	// State is how the files in it are kept; its Log is filled in.
 	State state.Options
@@ -78,6 +81,8 @@ type Cluster struct {
 	// orphaned is which shards nobody may take over.
 	orphaned trouble.Problem
 	reloads  sync.Mutex
+	// laying is held while parts are replaced.
+	laying sync.Mutex
 
 	// known are the other members, by name and address.
 	peersMu sync.Mutex
@@ -93,17 +98,21 @@ type Cluster struct {
 	session Session
 	// published is what others see of the member.
 	published Member
-	runs      map[string]*run
-	// unfit are shards that this member could not run, and until when it leaves them to
+	// runs are by their fleets.
+	runs map[string]*run
+	// unfit are fleets that this member could not run, and until when it leaves them to
 	// others.
-	unfit  map[string]time.Time
-	view   View
-	viewed time.Time
+	unfit map[string]time.Time
+	// undivided are fleets that this member could not divide anew, and until when it leaves
+	// them as they are.
+	undivided map[string]time.Time
+	view      View
+	viewed    time.Time
 	// owned is when a shard was last seen to have an owner.
 	owned map[string]time.Time
 
-	// terms is how many this member had, fenced how many writes were refused after one.
-	terms, fenced atomic.Int64
+	// begun is how many terms this member had, fenced how many writes were refused after one.
+	begun, fenced atomic.Int64
 }
 
 // New makes a member; nothing runs yet.
@@ -116,7 +125,7 @@ func New(options Options) *Cluster {
 	}
 	c := &Cluster{
 		options: options, log: options.Daemon.Log.Named("cluster"), kick: make(chan struct{}, 1),
-		runs: map[string]*run{}, unfit: map[string]time.Time{}, known: map[string]*peer{},
+		runs: map[string]*run{}, unfit: map[string]time.Time{}, undivided: map[string]time.Time{}, known: map[string]*peer{},
 		archives: map[string]state.Store{}, owned: map[string]time.Time{},
 	}
 	own := options.Daemon
@@ -128,7 +137,7 @@ func New(options Options) *Cluster {
 		if err != nil {
 			return nil, err
 		}
-		p := divide(whole)
+		p := divide(whole, c.options.ShardSize, nil)
 		c.parts.Store(&p)
 		return p.own, nil
 	}
@@ -196,9 +205,37 @@ func (c *Cluster) look(ctx context.Context) {
 	c.mu.RLock()
 	session := c.session
 	c.mu.RUnlock()
+	if c.layOut(layoutOf(view)) {
+		c.join(ctx) // which tells the others of the new shards
+	}
 	if session != nil {
 		c.settle(ctx, session, view)
 	}
+}
+
+// layOut divides fleets as a layout has it, and reports whether that is news.
+func (c *Cluster) layOut(l layout) bool {
+	c.laying.Lock()
+	defer c.laying.Unlock()
+	p := c.parts.Load()
+	if maps.Equal(p.layout, l) {
+		return false
+	}
+	next := divide(p.whole, c.options.ShardSize, l)
+	c.parts.Store(&next)
+	return true
+}
+
+// configure puts a configuration in force that is divided already, as fleets are by now.
+func (c *Cluster) configure(next *parts) *parts {
+	c.laying.Lock()
+	defer c.laying.Unlock()
+	if l := c.parts.Load().layout; !maps.Equal(l, next.layout) { // meanwhile
+		again := divide(next.whole, c.options.ShardSize, l)
+		next = &again
+	}
+	c.parts.Store(next)
+	return next
 }
 
 // viewNow asks the coordinator who owns what.
@@ -228,14 +265,26 @@ func (c *Cluster) call(ctx context.Context) (context.Context, context.CancelFunc
 // join makes this a member, again where its session ended, and tells the others what
 // changed of it.
 func (c *Cluster) join(ctx context.Context) {
-	member := c.options.Member
-	member.Shards = maps.Clone(c.parts.Load().identities)
+	member, p := c.options.Member, c.parts.Load()
+	member.Shards, member.Parts = maps.Clone(p.identities), maps.Clone(p.wanted)
 	c.mu.Lock()
-	for shard, until := range c.unfit {
+	for fleet, until := range c.unfit {
 		if time.Now().Before(until) {
-			delete(member.Shards, shard)
+			delete(member.Parts, fleet)
+			for _, shard := range p.names(fleet) {
+				delete(member.Shards, shard)
+			}
 		} else {
-			delete(c.unfit, shard)
+			delete(c.unfit, fleet)
+		}
+	}
+	for fleet, until := range c.undivided {
+		if time.Now().Before(until) {
+			if delete(member.Parts, fleet); p.layout.of(fleet) > 1 {
+				member.Parts[fleet] = p.layout.of(fleet)
+			}
+		} else {
+			delete(c.undivided, fleet)
 		}
 	}
 	session := c.session
@@ -254,7 +303,7 @@ func (c *Cluster) join(ctx context.Context) {
 			err = fmt.Errorf("there is a member named %q already, another hpad or this one before its restart, whose lease of %s is not over yet: %w",
 				member.Name, c.options.TTL, err)
 		}
-	case !maps.Equal(member.Shards, c.published.Shards):
+	case !maps.Equal(member.Shards, c.published.Shards) || !maps.Equal(member.Parts, c.published.Parts):
 		err = session.Update(call, member)
 	}
 	if ctx.Err() != nil && err != nil {
@@ -287,34 +336,25 @@ func isClosed(ended <-chan struct{}) bool {
 
 // settle takes and gives shards as a view asks for.
 func (c *Cluster) settle(ctx context.Context, session Session, view View) {
-	owners, me, p := assign(view), c.options.Member.Name, c.parts.Load()
+	owners, p := assign(view), c.parts.Load()
 	c.mu.RLock()
 	runs := maps.Clone(c.runs)
 	c.mu.RUnlock()
 	var orphans []string
-	for _, shard := range slices.Sorted(maps.Keys(p.shards)) {
-		r, now := runs[shard], view.Shards[shard]
-		owner, able := owners[shard]
-		if !able && now.Owner == "" {
-			orphans = append(orphans, shard)
+	for _, fleet := range slices.Sorted(maps.Keys(p.fleets)) {
+		if into, leader, due := division(view, fleet, p.layout); due {
+			c.settleDivision(ctx, session, view, runs[fleet], fleet, into, leader)
+			continue
 		}
-		switch {
-		case r == nil && (now.Owner == "" && owner == me || now.Owner == me): // the latter where an answer was lost
-			c.begin(ctx, session, shard)
-		case r == nil || !r.isRunning():
-		case now.Term > r.number():
-			r.end("another member owned it since")
-		case now.Term < r.number(): // the view is older than the term
-		case now.Owner == "" && owner == me:
-			c.regain(ctx, session, r)
-		case now.Owner == "":
-			r.end("its lease ended, and it is another member's to take")
-		case now.Owner == me && able && owner != me:
-			r.end("handed over to " + owner)
+		c.settleFleet(ctx, session, view, owners, runs[fleet], fleet)
+		for _, shard := range p.names(fleet) {
+			if _, able := owners[shard]; !able && view.Shards[shard].Owner == "" && c.isTold(view, fleet, shard) {
+				orphans = append(orphans, strings.Replace(shard, partMark, " ", 1))
+			}
 		}
 	}
-	for shard, r := range runs {
-		if p.shards[shard] == nil {
+	for fleet, r := range runs {
+		if p.fleets[fleet] == nil {
 			r.end("it is not configured any more")
 		}
 	}
@@ -328,19 +368,92 @@ func (c *Cluster) settle(ctx context.Context, session Session, view View) {
 	}
 }
 
-// begin sets out to own a shard, and to run it.
-func (c *Cluster) begin(ctx context.Context, session Session, shard string) {
-	r := newRun(ctx, c, session, shard)
+// isTold reports whether a view has of this member that it may own a shard, or that it may
+// not: one from before a fleet was divided anew has neither.
+func (c *Cluster) isTold(view View, fleet, shard string) bool {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	_, told := view.Members[c.options.Member.Name].Shards[shard]
+	return told || !c.unfit[fleet].IsZero()
+}
+
+// settleFleet takes and gives the shards of a fleet.
+func (c *Cluster) settleFleet(ctx context.Context, session Session, view View, owners map[string]string, r *run, fleet string) {
+	me := c.options.Member.Name
+	var held map[string]Term
+	if r != nil {
+		if !r.isRunning() {
+			return
+		}
+		held = r.terms()
+		if r.n != c.parts.Load().layout.of(fleet) {
+			r.end("it is divided otherwise now")
+			return
+		}
+	}
+	var mine, again []string
+	for _, shard := range c.parts.Load().names(fleet) {
+		now := view.Shards[shard]
+		owner, able := owners[shard]
+		term := held[shard]
+		switch {
+		case term == nil && (now.Owner == "" && owner == me || now.Owner == me): // the latter where an answer was lost
+			mine = append(mine, shard)
+		case term == nil:
+		case now.Term > term.Number():
+			r.end("another member owned it since")
+		case now.Term < term.Number(): // the view is older than the term
+		case now.Owner == "" && owner == me:
+			again = append(again, shard)
+		case now.Owner == "":
+			r.end("its lease ended, and it is another member's to take")
+		case now.Owner == me && able && owner != me:
+			r.end("handed over to " + owner)
+		}
+	}
+	switch {
+	case r == nil && len(mine) > 0:
+		c.begin(newRun(ctx, c, session, fleet, mine))
+	case r != nil && len(mine) > 0: // with what it has, and more
+		r.end("it owns more of the fleet from now on")
+	case len(again) > 0:
+		c.regain(ctx, session, r, again)
+	}
+}
+
+// settleDivision has nobody run a fleet that is to be divided anew, and divides it, where
+// that is for this member to do, once nobody does.
+func (c *Cluster) settleDivision(ctx context.Context, session Session, view View, r *run, fleet string, into int, leader string) {
+	if r != nil {
+		if r.into == 0 {
+			r.end(fmt.Sprintf("the fleet is about to be divided into %d parts", into))
+		}
+		return
+	}
+	shards := append(c.parts.Load().names(fleet), fleet+partMark)
+	owned := slices.ContainsFunc(shards, func(shard string) bool { return view.Shards[shard].Owner != "" })
+	if owned || leader != c.options.Member.Name {
+		return
+	}
+	r = newRun(ctx, c, session, fleet, nil)
+	r.into = into
+	c.begin(r)
+}
+
+// begin sets out to own a fleet or parts of it, and to run them.
+func (c *Cluster) begin(r *run) {
 	c.mu.Lock()
-	r.owned = c.owned[shard]
-	c.runs[shard] = r
+	for _, shard := range c.parts.Load().names(r.fleet) {
+		r.owned[shard] = c.owned[shard]
+	}
+	c.runs[r.fleet] = r
 	c.mu.Unlock()
 	go func() {
 		err := r.run()
 		c.mu.Lock()
-		delete(c.runs, shard)
+		delete(c.runs, r.fleet)
 		if err != nil {
-			c.unfit[shard] = time.Now().Add(unfitFor)
+			c.unfit[r.fleet] = time.Now().Add(unfitFor)
 		}
 		c.mu.Unlock()
 		close(r.done)
@@ -348,20 +461,31 @@ func (c *Cluster) begin(ctx context.Context, session Session, shard string) {
 	}()
 }
 
-// regain goes on with a shard whose lease ended and that nobody owned since.
-func (c *Cluster) regain(ctx context.Context, session Session, r *run) {
-	call, cancel := c.call(ctx)
-	defer cancel()
-	term, err := session.Acquire(call, r.shard, c.parts.Load().identities[r.shard])
-	switch {
-	case err != nil: // at the next look
-	case term.Number() != r.number()+1:
-		_ = term.Release(call) // or its lease ends it
-		r.end("another member owned it since")
-	default:
-		r.goOn(session, term)
-		c.log.Info("the fleet is owned again, and nobody else owned it meanwhile", zap.String("fleet", r.shard))
+// regain goes on with shards whose lease ended and that nobody owned since.
+func (c *Cluster) regain(ctx context.Context, session Session, r *run, shards []string) {
+	before, again := r.terms(), map[string]Term{}
+	for _, shard := range shards {
+		call, cancel := c.call(ctx)
+		term, err := session.Acquire(call, shard, c.parts.Load().identities[shard])
+		if err == nil {
+			again[shard] = term
+		}
+		cancel()
+		switch {
+		case err != nil && len(again) == 0:
+			return // at the next look
+		case err != nil, term.Number() != before[shard].Number()+1:
+			for _, term := range again {
+				call, cancel := c.call(ctx)
+				_ = term.Release(call) // or its lease ends it
+				cancel()
+			}
+			r.end("another member owned it since")
+			return
+		}
 	}
+	r.goOn(session, again)
+	c.log.Info("the fleet is owned again, and nobody else owned it meanwhile", zap.String("fleet", r.fleet))
 }
 
 // leave hands over everything and ends the membership.
@@ -374,8 +498,8 @@ func (c *Cluster) leave() {
 	for _, r := range runs {
 		r.end("hpad stops")
 	}
-	for _, shard := range c.Shards() {
-		c.closeArchive(shard)
+	for _, fleet := range c.Fleets() {
+		c.closeArchive(fleet)
 	}
 	for _, r := range runs {
 		select {
@@ -397,19 +521,13 @@ func (c *Cluster) archived(ctx context.Context, name string, from, to time.Time,
 	c.archiving.Lock()
 	defer c.archiving.Unlock()
 	var all []state.Entry
-	for _, shard := range c.Shards() {
-		c.mu.RLock()
-		owned := c.runs[shard] != nil
-		c.mu.RUnlock()
-		if owned || name != "" && c.ShardOf(c.FleetOf(name)) != shard {
+	for _, fleet := range c.Fleets() {
+		if c.runOf(fleet) != nil || name != "" && c.FleetOf(name) != fleet {
 			continue
 		}
-		archive := c.archives[shard]
-		if _, err := os.Stat(c.dir(shard)); archive == nil && err == nil {
-			if archive, err = state.Open(c.dir(shard), state.Options{}); err != nil {
-				return nil, fmt.Errorf("open the history of fleet %q: %w", shard, err)
-			}
-			c.archives[shard] = archive
+		archive, err := c.archive(fleet)
+		if err != nil {
+			return nil, err
 		}
 		if archive == nil {
 			continue
@@ -423,20 +541,64 @@ func (c *Cluster) archived(ctx context.Context, name string, from, to time.Time,
 	return all, nil
 }
 
+// archive returns what this member recorded of a fleet that it does not run; nil where it
+// never did. It is called under archiving.
+func (c *Cluster) archive(fleet string) (state.Store, error) {
+	archive := c.archives[fleet]
+	if _, err := os.Stat(c.dir(fleet)); archive == nil && err == nil {
+		if archive, err = state.Open(c.dir(fleet), state.Options{}); err != nil {
+			return nil, fmt.Errorf("open the history of fleet %q: %w", fleet, err)
+		}
+		c.archives[fleet] = archive
+	}
+	return archive, nil
+}
+
+// histories returns the stores with all that this member recorded. It is called under
+// archiving.
+func (c *Cluster) histories() ([]state.Store, error) {
+	all := []state.Store{c.options.Daemon.Store}
+	for _, fleet := range c.Fleets() {
+		var store state.Store
+		if r := c.runOf(fleet); r != nil {
+			r.mu.Lock()
+			store = r.store
+			r.mu.Unlock()
+		} else {
+			archive, err := c.archive(fleet)
+			if err != nil {
+				return nil, err
+			}
+			store = archive
+		}
+		if store != nil {
+			all = append(all, store)
+		}
+	}
+	return all, nil
+}
+
+// runOf returns what this member runs of a fleet; nil for nothing.
+func (c *Cluster) runOf(fleet string) *run {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.runs[fleet]
+}
+
 // closeArchive closes the history of a fleet, which the daemon of that is about to open.
-func (c *Cluster) closeArchive(shard string) {
+func (c *Cluster) closeArchive(fleet string) {
 	c.archiving.Lock()
 	defer c.archiving.Unlock()
-	if archive := c.archives[shard]; archive != nil {
-		delete(c.archives, shard)
+	if archive := c.archives[fleet]; archive != nil {
+		delete(c.archives, fleet)
 		if err := archive.Close(); err != nil {
-			c.log.Warn("close the history of a fleet", zap.String("fleet", shard), zap.NamedError("err", err))
+			c.log.Warn("close the history of a fleet", zap.String("fleet", fleet), zap.NamedError("err", err))
 		}
 	}
 }
 
-// dir returns the directory of a shard.
-func (c *Cluster) dir(shard string) string { return filepath.Join(c.options.Dir, shard) }
+// dir returns the directory of a fleet.
+func (c *Cluster) dir(fleet string) string { return filepath.Join(c.options.Dir, fleet) }
 
 // loaded returns what a daemon is to load now; nil before the first.
 func (c *Cluster) loaded() *parts {
@@ -461,10 +623,10 @@ func (c *Cluster) reload(ctx context.Context, trial bool) ([]config.Change, erro
 	if err != nil {
 		return nil, err
 	}
-	next := divide(whole)
+	next := divide(whole, c.options.ShardSize, c.parts.Load().layout)
 	daemons := []*daemon.Daemon{c.own}
-	for shard := range next.shards { // the loop ends those that are not configured any more
-		if d := c.Daemon(shard); d != nil {
+	for fleet := range next.fleets { // the loop ends those that are not configured any more
+		if d := c.Daemon(fleet); d != nil {
 			daemons = append(daemons, d)
 		}
 	}
@@ -486,13 +648,13 @@ func (c *Cluster) reload(ctx context.Context, trial bool) ([]config.Change, erro
 			return nil, err
 		}
 	}
-	c.parts.Store(&next)
+	now := c.configure(&next)
 	c.mu.RLock()
 	runs := slices.Collect(maps.Values(c.runs))
 	c.mu.RUnlock()
 	for _, r := range runs {
-		if err := r.configure(ctx, next.identities[r.shard]); err != nil {
-			c.log.Warn("the cluster does not know of a new configuration yet", zap.String("fleet", r.shard), zap.NamedError("err", err))
+		if err := r.configure(ctx, now.identities); err != nil {
+			c.log.Warn("the cluster does not know of a new configuration yet", zap.String("fleet", r.fleet), zap.NamedError("err", err))
 		}
 	}
 	c.soon()
@@ -510,39 +672,55 @@ func unique(changes []config.Change) []config.Change {
 	return once
 }
 
-// daemons returns the machine's own daemon and those of the shards that are owned.
+// daemons returns the machine's own daemon and those of the fleets that are run.
 func (c *Cluster) daemons() []*daemon.Daemon {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	all := []*daemon.Daemon{c.own}
-	for _, shard := range slices.Sorted(maps.Keys(c.runs)) {
-		if d := c.runs[shard].daemon.Load(); d != nil {
+	for _, fleet := range slices.Sorted(maps.Keys(c.runs)) {
+		if d := c.runs[fleet].daemon.Load(); d != nil {
 			all = append(all, d)
 		}
 	}
 	return all
 }
 
-// Daemon returns the daemon of a shard, of the machine's own fleets for Own; nil where
-// this member does not own it, or has yet to begin.
-func (c *Cluster) Daemon(shard string) *daemon.Daemon {
-	if shard == Own {
+// Daemon returns the daemon of a fleet, or of the parts that this member owns of it, and of
+// the machine's own fleets for Own; nil where this member owns none, or has yet to begin.
+func (c *Cluster) Daemon(fleet string) *daemon.Daemon {
+	if fleet == Own {
 		return c.own
 	}
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	if r := c.runs[shard]; r != nil {
+	if r := c.runOf(fleet); r != nil {
 		return r.daemon.Load()
 	}
 	return nil
 }
 
-// isTaking reports whether this member has begun to own a shard, and does not run it yet.
-func (c *Cluster) isTaking(shard string) bool {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	r := c.runs[shard]
-	return r != nil && r.daemon.Load() == nil
+// running returns the daemon that runs a shard here, nil where none does; taking reports
+// whether this member has begun to own it and does not run it yet.
+func (c *Cluster) running(shard string) (d *daemon.Daemon, taking bool) {
+	fleet, _, _ := strings.Cut(shard, partMark)
+	r := c.runOf(fleet)
+	switch {
+	case r == nil:
+		return nil, false
+	case r.daemon.Load() == nil:
+		return nil, r.into > 0 || slices.Contains(r.shards, shard)
+	case r.terms()[shard] == nil:
+		return nil, false
+	}
+	return r.daemon.Load(), false
+}
+
+// Fleets returns the names of the fleets that are shared, by the configuration in force, in
+// order; nil before there is one.
+func (c *Cluster) Fleets() []string {
+	p := c.parts.Load()
+	if p == nil {
+		return nil
+	}
+	return slices.Sorted(maps.Keys(p.fleets))
 }
 
 // Shards returns the names of all shards of the configuration in force, in order; nil
@@ -552,14 +730,23 @@ func (c *Cluster) Shards() []string {
 	if p == nil {
 		return nil
 	}
-	return slices.Sorted(maps.Keys(p.shards))
+	return p.shards()
 }
 
-// ShardOf returns the shard of a fleet: Own for one of the machine itself, and for one
-// that is not known.
-func (c *Cluster) ShardOf(fleet string) string {
-	if p := c.parts.Load(); p != nil && p.shards[fleet] != nil {
-		return fleet
+// ShardsOf returns the names of the shards of a fleet: none of one of the machine itself,
+// and of one that is not known.
+func (c *Cluster) ShardsOf(fleet string) []string {
+	if p := c.parts.Load(); p != nil && p.fleets[fleet] != nil {
+		return p.names(fleet)
+	}
+	return nil
+}
+
+// ShardOf returns the shard of an autoscaler: Own for one of the machine itself, and for
+// one that is not known.
+func (c *Cluster) ShardOf(autoscaler string) string {
+	if p, fleet := c.parts.Load(), c.FleetOf(autoscaler); p != nil && p.fleets[fleet] != nil {
+		return p.shardOf(fleet, autoscaler)
 	}
 	return Own
 }
@@ -586,7 +773,7 @@ func (c *Cluster) Member() Member {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	member := c.options.Member
-	member.Shards = c.published.Shards
+	member.Shards, member.Parts = c.published.Shards, c.published.Parts
 	return member
 }
 
@@ -603,17 +790,20 @@ func (c *Cluster) View() (View, time.Time, error) {
 	return c.view, c.viewed, nil
 }
 
-// Adopt has a shard owned under this member's configuration from now on: who has another
+// Adopt has a fleet owned under this member's configuration from now on: who has another
 // one hands it over.
-func (c *Cluster) Adopt(ctx context.Context, shard string) error {
+func (c *Cluster) Adopt(ctx context.Context, fleet string) error {
 	p := c.parts.Load()
-	if p == nil || p.shards[shard] == nil {
-		return fmt.Errorf("fleet %q: %w", shard, api.ErrUnknown)
+	if p == nil || p.fleets[fleet] == nil {
+		return fmt.Errorf("fleet %q: %w", fleet, api.ErrUnknown)
 	}
-	call, cancel := c.call(ctx)
-	defer cancel()
-	if err := c.options.Coordinator.Configure(call, shard, p.identities[shard]); err != nil {
-		return fmt.Errorf("adopt fleet %q: %w", shard, err)
+	for _, shard := range p.names(fleet) {
+		call, cancel := c.call(ctx)
+		err := c.options.Coordinator.Configure(call, shard, p.identities[shard])
+		cancel()
+		if err != nil {
+			return fmt.Errorf("adopt fleet %q: %w", shard, err)
+		}
 	}
 	c.soon()
 	return nil
@@ -627,7 +817,7 @@ func (c *Cluster) standing() metrics.Cluster {
 	s := metrics.Cluster{
 		Offsets: offsets,
 		Member:  c.session != nil && !isClosed(c.session.Ended()) && time.Now().Before(c.session.Expires()),
-		Members: len(c.view.Members), Terms: c.terms.Load(), Fenced: c.fenced.Load(),
+		Members: len(c.view.Members), Terms: c.begun.Load(), Fenced: c.fenced.Load(),
 	}
 	p := c.parts.Load()
 	if p == nil {

@@ -24,8 +24,8 @@ type Coordinator interface {
 	// Configure sets the configuration that a shard is owned under, and nothing else of
 	// it, for "hpad cluster adopt": members that have another one do not take it over.
 	Configure(ctx context.Context, shard, configuration string) error
-	// Load calls keep with each key and value of a shard's state as it is at one moment,
-	// whoever owns the shard.
+	// Load calls keep with each key and value of a shard's state, whoever owns the shard. What
+	// is written meanwhile may be in it or not.
 	Load(ctx context.Context, shard string, keep func(key string, value []byte) error) error
 	// Close lets go of connections. Sessions are ended before.
 	Close() error

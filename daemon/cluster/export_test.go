@@ -3,7 +3,17 @@ package cluster
 import "github.com/hpad/hpad/daemon/config"
 
 // Identities returns those of a configuration's shards, by name.
-func Identities(whole *config.Config) map[string]string { return divide(whole).identities }
+func Identities(whole *config.Config) map[string]string { return divide(whole, 0, nil).identities }
 
 // Offsets returns by how many seconds the clocks of the other members are ahead at least.
 func (c *Cluster) Offsets() map[string]float64 { return c.offsets() }
+
+// ShardsOf returns the names of the shards that an autoscaler is in, of a fleet that is
+// divided into 1, 2 and so on parts, up to most.
+func ShardsOf(fleet, autoscaler string, most int) []string {
+	var names []string
+	for n := 1; n <= most; n *= 2 {
+		names = append(names, shardName(fleet, partNumber(autoscaler, n), n))
+	}
+	return names
+}

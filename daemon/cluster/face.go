@@ -129,8 +129,8 @@ func (f *face) gone(view View) []*peer {
 // they were last.
 func (f *face) orphans(view View) []*peer {
 	return slices.DeleteFunc(f.gone(view), func(p *peer) bool {
-		for _, o := range view.Shards {
-			if o.Owner == "" && o.Last == p.name {
+		for _, shard := range f.Shards() {
+			if o := view.Shards[shard]; o.Owner == "" && o.Last == p.name {
 				p.outdate("its owner is gone")
 				return false
 			}
@@ -267,8 +267,8 @@ func (f *face) Cluster(context.Context) api.Cluster {
 		c.Problem = err.Error()
 	}
 	owned := map[string]int{}
-	for _, o := range view.Shards {
-		owned[o.Owner]++
+	for _, shard := range f.Shards() {
+		owned[view.Shards[shard].Owner]++
 	}
 	peers := map[string]*peer{}
 	for _, p := range f.asked() {
@@ -293,7 +293,8 @@ func (f *face) Cluster(context.Context) api.Cluster {
 	next := assign(view)
 	for _, shard := range f.Shards() {
 		o := view.Shards[shard]
-		fleet := api.ClusterFleet{Name: shard, Owner: o.Owner, Last: o.Last, Next: next[shard], Term: o.Term}
+		name, part, _ := strings.Cut(shard, partMark)
+		fleet := api.ClusterFleet{Name: name, Part: part, Owner: o.Owner, Last: o.Last, Next: next[shard], Term: o.Term}
 		for _, name := range slices.Sorted(maps.Keys(view.Members)) {
 			if has, ok := view.Members[name].Shards[shard]; !ok || o.Configuration != "" && has != o.Configuration {
 				fleet.Otherwise = append(fleet.Otherwise, name)
@@ -331,13 +332,14 @@ func (f *face) AutoscalersAfter(name string) iter.Seq[api.Autoscaler] {
 	}
 	view, _, _ := f.View()
 	for _, shard := range f.Shards() {
-		owned[shard] = f.Daemon(shard) != nil
+		d, _ := f.running(shard)
+		owned[shard] = d != nil
 	}
 	for _, p := range append(f.asked(), f.orphans(view)...) {
 		list, _, _ := p.autoscalers()
 		sequences = append(sequences, func(yield func(api.Autoscaler) bool) {
 			for _, a := range list {
-				shard := f.ShardOf(f.FleetOf(a.Name))
+				shard := f.ShardOf(a.Name)
 				moved := shard != Own && (owned[shard] || view.Shards[shard].Owner != "" && view.Shards[shard].Owner != p.name)
 				if a.Name > name && !moved && !yield(a) {
 					return
@@ -348,11 +350,10 @@ func (f *face) AutoscalersAfter(name string) iter.Seq[api.Autoscaler] {
 	return merge(sequences)
 }
 
-// of returns who answers for a fleet: the daemon of this member or another member, or why
+// of returns who answers for a shard: the daemon of this member or another member, or why
 // neither does. Where the last view does not tell, it asks for one of now.
-func (f *face) of(ctx context.Context, fleet string) (*daemon.Daemon, *peer, error) {
-	shard := f.ShardOf(fleet)
-	if d := f.Daemon(shard); d != nil {
+func (f *face) of(ctx context.Context, shard string) (*daemon.Daemon, *peer, error) {
+	if d, _ := f.running(shard); d != nil {
 		return d, nil, nil
 	}
 	owner, p := f.ownerOf(shard)
@@ -364,9 +365,18 @@ func (f *face) of(ctx context.Context, fleet string) (*daemon.Daemon, *peer, err
 		return nil, p, nil
 	}
 	if owner == "" || !f.whole {
-		return nil, nil, fmt.Errorf("%w: fleet %q has no owner now; \"hpad cluster\" says who may take it over", api.ErrRefused, fleet)
+		return nil, nil, fmt.Errorf("%w: %s has no owner now; \"hpad cluster\" says who may take it over", api.ErrRefused, shardText(shard))
 	}
-	return nil, nil, fmt.Errorf("%w: the owner of fleet %q, %s, is not known yet", api.ErrRefused, fleet, owner)
+	return nil, nil, fmt.Errorf("%w: the owner of %s, %s, is not known yet", api.ErrRefused, shardText(shard), owner)
+}
+
+// shardText names a shard in a sentence.
+func shardText(shard string) string {
+	fleet, part, divided := strings.Cut(shard, partMark)
+	if !divided {
+		return fmt.Sprintf("fleet %q", fleet)
+	}
+	return fmt.Sprintf("part %s of fleet %q", part, fleet)
 }
 
 // ownerOf returns the owner of a shard by the last view, and nil where that is no other
@@ -414,8 +424,11 @@ func (f *face) Autoscaler(name string) (api.Autoscaler, bool) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), askWait)
 	defer cancel()
-	d, owner, err := f.of(ctx, f.FleetOf(name))
-	if err == nil && d == nil {
+	var owner *peer
+	if shard := f.ShardOf(name); shard != Own {
+		_, owner, _ = f.of(ctx, shard) // without one it is as it was last
+	}
+	if owner != nil {
 		if view, err := owner.client.Autoscaler(ctx, name); err == nil {
 			return view, true
 		} else if errors.Is(err, api.ErrNotFound) {
@@ -441,8 +454,8 @@ func (f *face) about(ctx context.Context, name string) (*daemon.Daemon, *peer, e
 			return d, nil, nil
 		}
 	}
-	if fleet := f.FleetOf(name); f.ShardOf(fleet) != Own {
-		return f.of(ctx, fleet)
+	if shard := f.ShardOf(name); shard != Own {
+		return f.of(ctx, shard)
 	}
 	for _, p := range f.asked() { // on a machine of its own
 		list, _, _ := p.autoscalers()
@@ -634,9 +647,25 @@ func (f *face) Discovered() []api.Discovered {
 	return all
 }
 
-// ExportState is as [api.Daemon] has it, of the machine's own fleets.
+// ExportState is as [api.Daemon] has it: of the machine's own fleets and of all that are
+// shared, with the history that this member has.
 func (f *face) ExportState(ctx context.Context, to io.Writer, history bool) error {
-	return f.own.ExportState(ctx, to, history)
+	if !f.whole {
+		return f.own.ExportState(ctx, to, history)
+	}
+	shards, err := ReadAll(ctx, f.options.Coordinator)
+	if err != nil {
+		return err
+	}
+	var histories []state.Store
+	if history {
+		f.archiving.Lock() // so that none of them is closed
+		defer f.archiving.Unlock()
+		if histories, err = f.histories(); err != nil {
+			return err
+		}
+	}
+	return state.ExportWith(ctx, to, f.options.Daemon.Store, shards, histories)
 }
 
 // ReloadChanges is as [api.Daemon] has it, of this member.
@@ -669,12 +698,9 @@ func (f *face) Pauses() []policy.Pause {
 	return slices.CompactFunc(all, func(a, b policy.Pause) bool { return a.Scope == b.Scope })
 }
 
-// fleetOf returns the fleet that a scope is about; false where it is about all.
-func (f *face) fleetOf(scope policy.Scope) (fleet string, one bool) {
-	if scope.Autoscaler != "" {
-		return f.FleetOf(scope.Autoscaler), true
-	}
-	return scope.Fleet, scope.Fleet != ""
+// isOnes reports whether what a scope is about is run by one member.
+func (f *face) isOnes(scope policy.Scope) bool {
+	return scope.Autoscaler != "" || scope.Fleet != "" && len(f.ShardsOf(scope.Fleet)) < 2
 }
 
 // Pause is as [api.Daemon] has it. One of all is put in force by each member, and the
@@ -684,8 +710,8 @@ func (f *face) Pause(ctx context.Context, pause policy.Pause, lasts time.Duratio
 	if lasts > 0 {
 		request.For = lasts.String()
 	}
-	if fleet, one := f.fleetOf(pause.Scope); one {
-		d, owner, err := f.answering(ctx, pause.Scope, fleet)
+	if f.isOnes(pause.Scope) {
+		d, owner, err := f.answering(ctx, pause.Scope)
 		switch {
 		case err != nil:
 			return err
@@ -696,30 +722,48 @@ func (f *face) Pause(ctx context.Context, pause policy.Pause, lasts time.Duratio
 		_, err = owner.client.Pause(ctx, pause.Scope, request)
 		return remote(err)
 	}
-	return f.everywhere(ctx, func(d *daemon.Daemon) error { return d.Pause(ctx, pause, lasts) },
+	return f.everywhere(ctx, pause.Fleet, func(d *daemon.Daemon) error { return d.Pause(ctx, pause, lasts) },
 		func(ctx context.Context, client *api.Client) error {
 			_, err := client.Pause(ctx, pause.Scope, request)
 			return err
 		})
 }
 
-// answering returns who answers for the scope of one autoscaler or fleet.
-func (f *face) answering(ctx context.Context, scope policy.Scope, fleet string) (*daemon.Daemon, *peer, error) {
+// answering returns who answers for the scope of one autoscaler, or of a fleet that is one
+// shard or the machine's own.
+func (f *face) answering(ctx context.Context, scope policy.Scope) (*daemon.Daemon, *peer, error) {
 	if scope.Autoscaler != "" {
 		return f.about(ctx, scope.Autoscaler)
 	}
-	return f.of(ctx, fleet)
+	for _, shard := range f.ShardsOf(scope.Fleet) {
+		return f.of(ctx, shard)
+	}
+	return f.own, nil, nil
 }
 
-// everywhere does something in each daemon of each member, of all at once. The error says
-// where it could not be done: of fleets that are just being taken over as well.
-func (f *face) everywhere(ctx context.Context, here func(*daemon.Daemon) error, there func(context.Context, *api.Client) error) error {
+// everywhere does something in each daemon of each member, of all at once, or with a name
+// in those of a fleet that is divided. The error says where it could not be done: of fleets
+// that are just being taken over as well.
+func (f *face) everywhere(ctx context.Context, fleet string, here func(*daemon.Daemon) error, there func(context.Context, *api.Client) error) error {
 	ctx, cancel := context.WithTimeout(ctx, actWait)
 	defer cancel()
 	if f.whole {
 		_, _ = f.viewNow(ctx) // else the last one is what there is
 	}
-	peers := f.peers()
+	peers, daemons, shards := f.peers(), f.daemons(), f.Shards()
+	if fleet != "" {
+		view, _, _ := f.View()
+		shards = f.ShardsOf(fleet)
+		peers = slices.DeleteFunc(peers, func(p *peer) bool {
+			return !slices.ContainsFunc(shards, func(shard string) bool { return view.Shards[shard].Owner == p.name })
+		})
+		daemons = nil
+		if d := f.Daemon(fleet); d != nil {
+			daemons = append(daemons, d)
+		} else if !f.whole {
+			return fmt.Errorf("%w: no part of fleet %q is run here now; ask again", api.ErrRefused, fleet)
+		}
+	}
 	errs := make([]error, len(peers))
 	var asked sync.WaitGroup
 	for i, p := range peers {
@@ -730,13 +774,14 @@ func (f *face) everywhere(ctx context.Context, here func(*daemon.Daemon) error, 
 			}
 		})
 	}
-	for _, d := range f.daemons() {
+	for _, d := range daemons {
 		errs = append(errs, here(d))
 	}
 	asked.Wait()
-	for _, shard := range f.Shards() {
-		if _, owner := f.ownerOf(shard); f.Daemon(shard) == nil && (f.isTaking(shard) || f.whole && owner == nil) {
-			errs = append(errs, fmt.Errorf("%w: fleet %q has no owner now, or is just being taken over; ask again", api.ErrRefused, shard))
+	for _, shard := range shards {
+		_, owner := f.ownerOf(shard)
+		if d, taking := f.running(shard); d == nil && (taking || f.whole && owner == nil) {
+			errs = append(errs, fmt.Errorf("%w: %s has no owner now, or is just being taken over; ask again", api.ErrRefused, shardText(shard)))
 		}
 	}
 	return errors.Join(errs...)
@@ -744,8 +789,8 @@ func (f *face) everywhere(ctx context.Context, here func(*daemon.Daemon) error, 
 
 // Resume is as [api.Daemon] has it.
 func (f *face) Resume(ctx context.Context, scope policy.Scope, author string) (policy.Pause, error) {
-	if fleet, one := f.fleetOf(scope); one {
-		d, owner, err := f.answering(ctx, scope, fleet)
+	if f.isOnes(scope) {
+		d, owner, err := f.answering(ctx, scope)
 		switch {
 		case err != nil:
 			return policy.Pause{}, err
@@ -770,7 +815,7 @@ func (f *face) Resume(ctx context.Context, scope policy.Scope, author string) (p
 		}
 		return err
 	}
-	err := f.everywhere(ctx, func(d *daemon.Daemon) error { return took(d.Resume(ctx, scope, author)) },
+	err := f.everywhere(ctx, scope.Fleet, func(d *daemon.Daemon) error { return took(d.Resume(ctx, scope, author)) },
 		func(ctx context.Context, client *api.Client) error { return took(client.Resume(ctx, scope)) })
 	if ended == nil {
 		return policy.Pause{}, errors.Join(err, fmt.Errorf("%s: %w", scope, api.ErrNotPaused))

@@ -5,10 +5,14 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
+	"fmt"
 	"maps"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/hpad/hpad/daemon/config"
+	"github.com/hpad/hpad/daemon/state"
 	"github.com/hpad/hpad/sources"
 	"github.com/hpad/hpad/targets"
 )
@@ -21,16 +25,98 @@ type parts struct {
 	whole *config.Config
 	// own has the fleets of the machine itself, and what concerns no fleet.
 	own *config.Config
-	// shards are by their names, those of their fleets, and identities tell whether
-	// those of two members are the same.
-	shards     map[string]*config.Config
+	// fleets have what concerns each of the fleets that are shared, by its name, and wanted
+	// is into how many parts they are to be divided, where that is not 1.
+	fleets map[string]*config.Config
+	wanted map[string]int
+	// layout is how they are divided. Identities are by the names of the shards that this
+	// leads to, and tell whether those of two members are the same.
+	layout     layout
 	identities map[string]string
+	// targets are whose the targets are.
+	targets config.Owners
 }
 
-// divide divides a configuration into shards. The fleets of the machine itself, and
-// sources that gather samples there, are not shared.
-func divide(whole *config.Config) parts {
-	p := parts{whole: whole, own: part(whole), shards: map[string]*config.Config{}, identities: map[string]string{}}
+// layout is into how many parts fleets are divided; 1 for those that are not in it.
+type layout map[string]int
+
+func (l layout) of(fleet string) int { return max(1, l[fleet]) }
+
+// partMark is in the names of the shards that are parts of a fleet, and in no fleet's name.
+// With nothing behind it it is the shard without state of which the configuration is the
+// fleet's layout.
+const partMark = state.PartMark
+
+// layoutOf returns how fleets are divided.
+func layoutOf(view View) layout {
+	l := layout{}
+	for shard, o := range view.Shards {
+		if fleet, is := strings.CutSuffix(shard, partMark); is {
+			if n, err := strconv.Atoi(o.Configuration); err == nil && n > 1 {
+				l[fleet] = n
+			}
+		}
+	}
+	return l
+}
+
+// shardName returns the name of a part, from 0, of a fleet that is divided into n.
+func shardName(fleet string, part, n int) string {
+	if n == 1 {
+		return fleet
+	}
+	return fmt.Sprintf("%s%s%d-%d", fleet, partMark, part+1, n)
+}
+
+// shardNames returns the names of all parts of a fleet.
+func shardNames(fleet string, n int) []string {
+	names := make([]string, n)
+	for part := range names {
+		names[part] = shardName(fleet, part, n)
+	}
+	return names
+}
+
+// partNumber returns the part, from 0, that an autoscaler of a fleet with n parts is in. Of
+// twice as many parts it is in that one or the one n after it.
+func partNumber(autoscaler string, n int) int {
+	if n == 1 {
+		return 0
+	}
+	sum := sha256.Sum256([]byte(autoscaler))
+	return int(binary.BigEndian.Uint64(sum[:]) % uint64(n))
+}
+
+// shardOf returns the shard of an autoscaler of a shared fleet.
+func (p *parts) shardOf(fleet, autoscaler string) string {
+	n := p.layout.of(fleet)
+	return shardName(fleet, partNumber(autoscaler, n), n)
+}
+
+// shardOfTarget returns the shard of a target: that of its autoscaler, which may be one that
+// it asks for by its labels.
+func (p *parts) shardOfTarget(ref targets.Ref, aliases []string) string {
+	name := p.targets.Of(ref, aliases)
+	if name == "" {
+		name = config.LabelsName(ref)
+	}
+	return p.shardOf(ref.Fleet, name)
+}
+
+// names returns the names of a fleet's shards.
+func (p *parts) names(fleet string) []string { return shardNames(fleet, p.layout.of(fleet)) }
+
+// shards returns the names of all shards, in order.
+func (p *parts) shards() []string { return slices.Sorted(maps.Keys(p.identities)) }
+
+// divide divides a configuration into shards, of size autoscalers where they are to be
+// laid out anew. The fleets of the machine itself, and sources that gather samples there,
+// are not shared.
+func divide(whole *config.Config, size int, l layout) parts {
+	p := parts{
+		whole: whole, own: part(whole), fleets: map[string]*config.Config{}, wanted: map[string]int{},
+		layout: l, identities: map[string]string{}, targets: whole.Owners(),
+	}
 	p.own.HA = whole.HA
 	maps.Copy(p.own.Sources, whole.Sources)
 	for name, fleet := range whole.Fleets {
@@ -38,26 +124,60 @@ func divide(whole *config.Config) parts {
 			p.own.Fleets[name] = fleet
 			continue
 		}
-		shard := part(whole)
-		shard.Fleets[name] = fleet
+		shared := part(whole)
+		shared.Fleets[name] = fleet
 		for source, c := range whole.Sources {
 			if _, gathers := c.Config.(sources.Evaluator); !gathers {
-				shard.Sources[source] = c
+				shared.Sources[source] = c
 			}
 		}
-		p.shards[name] = shard
+		p.fleets[name] = shared
+		if n := whole.Parts(name, size); n > 1 {
+			p.wanted[name] = n
+		}
 	}
 	for name, a := range whole.Autoscalers {
 		of := p.own
-		if shard := p.shards[a.Target.Fleet]; shard != nil {
-			of = shard
+		if shared := p.fleets[a.Target.Fleet]; shared != nil {
+			of = shared
 		}
 		of.Autoscalers[name] = a
 	}
-	for name, shard := range p.shards {
-		p.identities[name] = identity(shard)
+	for name, shared := range p.fleets {
+		n := l.of(name)
+		divided := make([]map[string]*config.Autoscaler, n)
+		for part := range divided {
+			divided[part] = map[string]*config.Autoscaler{}
+		}
+		for autoscaler, a := range shared.Autoscalers {
+			divided[partNumber(autoscaler, n)][autoscaler] = a
+		}
+		for part, autoscalers := range divided {
+			c := *shared
+			c.Autoscalers = autoscalers
+			p.identities[shardName(name, part, n)] = identity(&c)
+		}
 	}
 	return p
+}
+
+// of returns what concerns some shards of a fleet; nil where it is not shared.
+func (p *parts) of(fleet string, shards []string) *config.Config {
+	whole, n := p.fleets[fleet], p.layout.of(fleet)
+	if whole == nil || n == 1 {
+		return whole
+	}
+	c := *whole
+	c.Autoscalers = map[string]*config.Autoscaler{}
+	for name, a := range whole.Autoscalers {
+		if slices.Contains(shards, shardName(fleet, partNumber(name, n), n)) {
+			c.Autoscalers[name] = a
+		}
+	}
+	c.Heeds = func(target targets.Ref, aliases []string) bool {
+		return slices.Contains(shards, p.shardOfTarget(target, aliases))
+	}
+	return &c
 }
 
 // part returns a configuration without fleets, sources and autoscalers.
@@ -113,6 +233,34 @@ func assign(view View) map[string]string {
 		loads[owner]++
 	}
 	return owners
+}
+
+// division returns into how many parts all members would have a fleet divided, where that is
+// not how it is divided, and who of them does it: the one that ranks highest of those that
+// may own all of it.
+func division(view View, fleet string, l layout) (into int, leader string, due bool) {
+	lock, shards := fleet+partMark, shardNames(fleet, l.of(fleet))
+	for _, name := range slices.Sorted(maps.Keys(view.Members)) {
+		member := view.Members[name]
+		able, has := true, member.Parts[fleet] > 0
+		for _, shard := range shards {
+			identity, known := member.Shards[shard]
+			under := view.Shards[shard].Configuration
+			able, has = able && known && (under == "" || under == identity), has || known
+		}
+		if !has { // it does not have the fleet
+			continue
+		}
+		wants := max(1, member.Parts[fleet])
+		if into != 0 && into != wants {
+			return 0, "", false
+		}
+		into = wants
+		if able && (leader == "" || rank(name, lock) > rank(leader, lock)) {
+			leader = name
+		}
+	}
+	return into, leader, leader != "" && into != l.of(fleet)
 }
 
 // rank returns how a member ranks for a shard.

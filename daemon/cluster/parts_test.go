@@ -42,7 +42,7 @@ func divided(t *testing.T, member, most int) parts {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return divide(c)
+	return divide(c, 0, nil)
 }
 
 // TestDivide leaves the machine's own to the machine, and shares the rest.
@@ -54,8 +54,8 @@ func TestDivide(t *testing.T) {
 	if got := names(p.own); got != "local here prom worker" || p.own.HA == nil {
 		t.Errorf("the machine's own are %q", got)
 	}
-	if got := names(p.shards["prod"]); got != "prod prom api" || len(p.shards) != 1 {
-		t.Errorf("%d shards, of which prod has %q", len(p.shards), got)
+	if got := names(p.fleets["prod"]); got != "prod prom api" || len(p.shards()) != 1 {
+		t.Errorf("%d shards, of which prod has %q", len(p.shards()), got)
 	}
 	if p.identities["prod"] != divided(t, 2, 9).identities["prod"] {
 		t.Error("what is each member's own makes a fleet another one")
@@ -110,5 +110,57 @@ func TestAssign(t *testing.T) {
 	}
 	if owner, any := after["fleet-1"]; any {
 		t.Errorf("a fleet that nobody has so is %q's", owner)
+	}
+}
+
+// TestParts divides autoscalers evenly, and so that twice as many parts halve each.
+func TestParts(t *testing.T) {
+	const autoscalers = 4000
+	for n := 1; n <= 16; n *= 2 {
+		counts := map[string]int{}
+		for i := range autoscalers {
+			name := fmt.Sprint("autoscaler-", i)
+			part := partNumber(name, n)
+			counts[shardName("prod", part, n)]++
+			if twice := partNumber(name, 2*n); twice != part && twice != part+n {
+				t.Fatalf("%s is in part %d of %d and in %d of %d", name, part, n, twice, 2*n)
+			}
+		}
+		for shard, count := range counts {
+			if even := autoscalers / n; count < even*3/4 || count > even*5/4 {
+				t.Errorf("%s has %d of %d autoscalers", shard, count, autoscalers)
+			}
+		}
+		if names := shardNames("prod", n); len(counts) != n || n == 1 && names[0] != "prod" || n > 1 && names[1] != fmt.Sprint("prod~2-", n) {
+			t.Errorf("%d parts, named %q", len(counts), names)
+		}
+	}
+}
+
+// TestDivisionIsDue holds when a fleet is divided anew, and by whom.
+func TestDivisionIsDue(t *testing.T) {
+	has, wants := map[string]string{"prod": "1"}, map[string]int{"prod": 4}
+	view := View{Members: map[string]Member{
+		"a": {Name: "a", Shards: has, Parts: wants}, "b": {Name: "b", Shards: has, Parts: wants}, "c": {Name: "c", Shards: map[string]string{"other": "1"}},
+	}, Shards: map[string]Ownership{}}
+	into, leader, due := division(view, "prod", layout{})
+	if into != 4 || leader != "a" && leader != "b" || !due {
+		t.Errorf("by two members alike into %d by %q, %v", into, leader, due)
+	}
+	if _, _, due := division(view, "prod", layout{"prod": 4}); due {
+		t.Error("a fleet is divided that members have other shards of")
+	}
+	view.Shards["prod"] = Ownership{Configuration: "2"}
+	if _, leader, due := division(view, "prod", layout{}); due {
+		t.Errorf("%s divides what is owned under another configuration", leader)
+	}
+	delete(view.Shards, "prod")
+	view.Members["b"] = Member{Name: "b", Shards: has}
+	if into, _, due := division(view, "prod", layout{}); due {
+		t.Errorf("divided into %d though a member wants one part", into)
+	}
+	view.Shards["prod~"] = Ownership{Configuration: "4"}
+	if got := layoutOf(view); got.of("prod") != 4 || got.of("other") != 1 {
+		t.Errorf("the layout is %v", got)
 	}
 }

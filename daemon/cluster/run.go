@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -17,12 +20,19 @@ import (
 	"github.com/hpad/hpad/daemon/graph"
 	"github.com/hpad/hpad/daemon/metrics"
 	"github.com/hpad/hpad/daemon/state"
+	"github.com/hpad/hpad/targets"
 )
 
-// run is a shard that this member owns, from before it does until all of it has ended.
+// run is a fleet that this member owns, or the parts of it that it owns, from before it
+// does until all of it has ended.
 type run struct {
 	*Cluster
-	shard    string
+	fleet string
+	// shards are those that it sets out to own, of the n parts that the fleet is in.
+	shards []string
+	n      int
+	// into is into how many parts it divides the fleet instead of running it; 0 for none.
+	into     int
 	ctx      context.Context
 	cancel   context.CancelFunc
 	log      *zap.Logger
@@ -33,44 +43,49 @@ type run struct {
 
 	mu      sync.Mutex
 	session Session
-	// term is nil until the shard is owned, and store until it is open.
-	term  Term
+	// held are the terms of the shards that are owned, nil before any is, and store is nil
+	// until it is open.
+	held  map[string]Term
 	store state.Shared
 	// ending is why it ends; empty while it does not.
 	ending string
-	// owned is when the shard was last seen to have an owner; zero where it never was.
-	owned time.Time
+	// owned is when shards were last seen to have an owner; those are missing that never were.
+	owned map[string]time.Time
 }
 
-func newRun(ctx context.Context, c *Cluster, session Session, shard string) *run {
-	r := &run{Cluster: c, shard: shard, session: session, log: c.log.With(zap.String("fleet", shard)), done: make(chan struct{})}
-	r.metrics, r.gatherer = c.options.Daemon.Metrics.Shard(shard)
+func newRun(ctx context.Context, c *Cluster, session Session, fleet string, shards []string) *run {
+	r := &run{Cluster: c, fleet: fleet, shards: shards, owned: map[string]time.Time{}, n: c.parts.Load().layout.of(fleet), session: session, log: c.log.With(zap.String("fleet", fleet)), done: make(chan struct{})}
+	r.metrics, r.gatherer = c.options.Daemon.Metrics.Shard(fleet)
 	r.ctx, r.cancel = context.WithCancel(ctx)
 	return r
 }
 
-// run owns the shard and runs its daemon until it is ended. An error is why this member
-// cannot run it; that somebody else has it is none.
+// run owns the shards and runs their daemon until it is ended. An error is why this member
+// cannot run it; that somebody else has them is none.
 func (r *run) run() error {
 	defer r.cancel()
-	call, cancel := r.call(r.ctx)
-	term, err := r.session.Acquire(call, r.shard, r.parts.Load().identities[r.shard])
-	cancel()
-	switch {
-	case errors.Is(err, ErrTaken), errors.Is(err, ErrOtherwise), r.ctx.Err() != nil && err != nil:
-		return nil
-	case err != nil:
-		r.log.Warn("a fleet cannot be taken over", zap.NamedError("err", err))
-		return nil // the store's trouble is not the shard's
-	}
 	defer r.release()
-	r.terms.Add(1)
-	term = counted{term, r.Cluster}
-	r.mu.Lock()
-	r.term = term
-	r.mu.Unlock()
-	r.log.Info("owner of a fleet", zap.Uint64("term", term.Number()))
-	if err := r.serve(term); err != nil && r.ctx.Err() == nil && !errors.Is(err, state.ErrFenced) {
+	if r.into > 0 {
+		r.divideAnew()
+		return nil
+	}
+	identities := r.parts.Load().identities
+	for _, shard := range r.shards {
+		if err := r.acquire(shard, identities[shard]); err != nil && !errors.Is(err, ErrTaken) && !errors.Is(err, ErrOtherwise) {
+			if r.ctx.Err() == nil {
+				r.log.Warn("a fleet cannot be taken over", zap.NamedError("err", err))
+			}
+			return nil // the store's trouble is not the shard's
+		}
+	}
+	held := r.terms()
+	if len(held) == 0 || !r.isLaidOut() {
+		return nil
+	}
+	for shard, term := range held {
+		r.log.Info("owner of a fleet", zap.String("shard", shard), zap.Uint64("term", term.Number()))
+	}
+	if err := r.serve(held); err != nil && r.ctx.Err() == nil && !errors.Is(err, state.ErrFenced) {
 		r.log.Error("a fleet cannot be run, and is left to other members for a while", zap.NamedError("err", err))
 		return err
 	}
@@ -78,6 +93,38 @@ func (r *run) run() error {
 	defer r.mu.Unlock()
 	r.log.Info("no owner of the fleet any more", zap.String("reason", r.ending))
 	return nil
+}
+
+// acquire makes this member the owner of a shard.
+func (r *run) acquire(shard, identity string) error {
+	call, cancel := r.call(r.ctx)
+	defer cancel()
+	term, err := r.session.Acquire(call, shard, identity)
+	if err != nil {
+		return err
+	}
+	r.begun.Add(1)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.held == nil {
+		r.held = map[string]Term{}
+	}
+	r.held[shard] = counted{term, r.Cluster}
+	return nil
+}
+
+// isLaidOut reports whether the fleet is divided as this member has it. It is asked once
+// shards are owned: while they are, nobody can divide the fleet otherwise.
+func (r *run) isLaidOut() bool {
+	view, err := r.viewNow(r.ctx)
+	return err == nil && layoutOf(view).of(r.fleet) == r.n
+}
+
+// terms returns those of the shards that are owned.
+func (r *run) terms() map[string]Term {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return maps.Clone(r.held)
 }
 
 // counted is a term of which the writes are counted that come after it.
@@ -95,24 +142,73 @@ func (c counted) Write(ctx context.Context, values map[string][]byte) error {
 	return err
 }
 
-// serve runs the daemon of the shard with the state that the last owner left.
-func (r *run) serve(term Term) (err error) {
-	dir := r.dir(r.shard)
-	r.closeArchive(r.shard)
+// records returns what the members have of the shards that are owned, as one.
+func (r *run) records(held map[string]Term) state.Records {
+	if term := held[r.fleet]; term != nil { // it is not divided
+		return term
+	}
+	all := make(map[string]state.PartRecords, len(held))
+	for shard, term := range held {
+		all[strings.TrimPrefix(shard, r.fleet+partMark)] = state.PartRecords{Records: term, Longest: r.longest(shard)}
+	}
+	return state.Joined(all, func(autoscaler string) string {
+		return strings.TrimPrefix(shardName(r.fleet, partNumber(autoscaler, r.n), r.n), r.fleet+partMark)
+	})
+}
+
+// longest returns how long ago the last owner of a shard wrote its state at most: it wrote in
+// each of its rounds. It is 0 where that is not known.
+func (r *run) longest(shard string) time.Duration {
+	if r.owned[shard].IsZero() {
+		return 0
+	}
+	return time.Since(r.owned[shard]) + r.parts.Load().whole.Daemon.SyncPeriod
+}
+
+// parted is the state of a divided fleet.
+type parted struct {
+	state.Store
+	in *Cluster
+}
+
+// Fleet is as [state.Store] has it.
+func (p parted) Fleet(name string) targets.Store { return partedStore{p.Store.Fleet(name), p.in, name} }
+
+// partedStore is a [targets.PartedStore].
+type partedStore struct {
+	targets.Store
+	in    *Cluster
+	fleet string
+}
+
+// Part is as [targets.PartedStore] has it.
+func (p partedStore) Part(target string) string {
+	shard := p.in.loaded().shardOfTarget(targets.Ref{Fleet: p.fleet, Name: target}, nil)
+	return strings.TrimPrefix(shard, p.fleet)
+}
+
+// serve runs the daemon of shards with the state that the last owners left.
+func (r *run) serve(held map[string]Term) (err error) {
+	dir := r.dir(r.fleet)
+	r.closeArchive(r.fleet)
 	files := r.options.State
 	files.Log = r.log
 	load, cancel := context.WithTimeout(r.ctx, loadWait)
-	store, err := state.OpenShared(load, dir, term, r.options.TTL/callShare, files)
+	store, err := state.OpenShared(load, dir, r.records(held), r.options.TTL/callShare, files)
 	cancel()
 	if err != nil {
-		return fmt.Errorf("open the state of fleet %q: %w", r.shard, err)
+		return fmt.Errorf("open the state of fleet %q: %w", r.fleet, err)
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
 	options := r.options.Daemon
 	options.Store, options.Log = store, r.log
+	if held[r.fleet] == nil {
+		options.Store = parted{store, r.Cluster}
+	}
+	shards := slices.Sorted(maps.Keys(held))
 	options.Load = func() (*config.Config, error) {
 		p := r.loaded()
-		if c := p.shards[r.shard]; c != nil {
+		if c := p.of(r.fleet, shards); c != nil {
 			return c, nil
 		}
 		return part(p.whole), nil // until the loop ends it
@@ -120,8 +216,10 @@ func (r *run) serve(term Term) (err error) {
 	options.Until, options.Notify, options.WatchdogInterval = r.until, nil, 0
 	options.Metrics = r.metrics
 	options.Clock.Shared = true
-	if !r.owned.IsZero() { // the last owner wrote in each of its rounds
-		options.Clock.Longest = time.Since(r.owned) + r.parts.Load().whole.Daemon.SyncPeriod
+	for shard := range held {
+		if longest := r.longest(shard); options.Clock.Longest == 0 || longest > 0 && longest < options.Clock.Longest {
+			options.Clock.Longest = longest
+		}
 	}
 	if options.Graph != nil {
 		options.Graph = graph.New(filepath.Join(dir, "graph.db"), r.log, r.metrics.LostPoints)
@@ -145,25 +243,22 @@ func (r *run) until() time.Time {
 	return r.session.Expires().Add(-r.options.TTL / marginShare)
 }
 
-// isRunning reports whether the shard is owned and its daemon runs.
+// isRunning reports whether shards are owned and their daemon runs.
 func (r *run) isRunning() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.store != nil && r.ending == ""
 }
 
-func (r *run) number() uint64 {
+// goOn goes on under later terms of the same member.
+func (r *run) goOn(session Session, held map[string]Term) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.term.Number()
-}
-
-// goOn goes on under a later term of the same member.
-func (r *run) goOn(session Session, term Term) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.session, r.term = session, counted{term, r.Cluster}
-	r.store.Continue(r.term)
+	r.session = session
+	for shard, term := range held {
+		r.held[shard] = counted{term, r.Cluster}
+	}
+	r.store.Continue(r.records(r.held))
 }
 
 // end ends the run, for a reason, without waiting for it.
@@ -176,27 +271,28 @@ func (r *run) end(reason string) {
 	r.cancel()
 }
 
-// configure tells under which configuration the shard is owned from now on.
-func (r *run) configure(ctx context.Context, identity string) error {
-	r.mu.Lock()
-	term := r.term
-	r.mu.Unlock()
-	if term == nil || identity == "" {
-		return nil
+// configure tells under which configurations the shards are owned from now on.
+func (r *run) configure(ctx context.Context, identities map[string]string) error {
+	var errs []error
+	for shard, term := range r.terms() {
+		if identity := identities[shard]; identity != "" {
+			call, cancel := r.call(ctx)
+			errs = append(errs, term.Configure(call, identity))
+			cancel()
+		}
 	}
-	call, cancel := r.call(ctx)
-	defer cancel()
-	return term.Configure(call, identity)
+	return errors.Join(errs...)
 }
 
-// release lets others have the shard.
+// release lets others have the shards.
 func (r *run) release() {
-	r.mu.Lock()
-	term := r.term
-	r.mu.Unlock()
-	call, cancel := r.call(context.Background())
-	defer cancel()
-	if err := term.Release(call); err != nil {
+	var errs []error
+	for _, term := range r.terms() {
+		call, cancel := r.call(context.Background())
+		errs = append(errs, term.Release(call))
+		cancel()
+	}
+	if err := errors.Join(errs...); err != nil {
 		r.log.Warn("let go of a fleet; others take it over once the lease is over", zap.NamedError("err", err))
 	}
 }

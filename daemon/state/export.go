@@ -8,8 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"time"
 	"unicode/utf8"
@@ -70,15 +72,28 @@ type exporter struct {
 	ctx     context.Context
 	to      *bufio.Writer
 	written int
+	// bytes is the sum of the sizes of the histories so far.
+	bytes int64
 }
 
 // Export writes everything, and with history the history of decisions as well, each file
 // as it is at one moment. It writes from copies: while a transaction reads, another one may
 // have to wait for it, and nobody's scaling is to wait for whoever reads the export.
 func (s *store) Export(ctx context.Context, to io.Writer, withHistory bool) error {
-	from := []*database{s.state}
+	var histories []Store
 	if withHistory {
-		from = append(from, s.history)
+		histories = []Store{s}
+	}
+	return ExportWith(ctx, to, s, nil, histories)
+}
+
+// ExportWith is as [Store.Export] of a member of a cluster: with the state of shards, which
+// counts where both have something, and with the histories of several stores. Stores are
+// those that [Open] and [OpenShared] return.
+func ExportWith(ctx context.Context, to io.Writer, own Store, shards []map[string][]byte, histories []Store) error {
+	from := []*database{filesOf(own).state}
+	for _, s := range histories {
+		from = append(from, filesOf(s).history)
 	}
 	var copies []*database
 	for _, d := range from {
@@ -89,7 +104,15 @@ func (s *store) Export(ctx context.Context, to io.Writer, withHistory bool) erro
 		defer func() { _ = taken.close() }()
 		copies = append(copies, taken)
 	}
-	return export(ctx, to, copies)
+	return export(ctx, to, copies[0], shards, copies[1:])
+}
+
+// filesOf returns the files of a store that this package opened.
+func filesOf(s Store) *store {
+	if shared, is := s.(*sharedStore); is {
+		return shared.store
+	}
+	return s.(*store)
 }
 
 // copied returns a copy of the database as it is, to be read and closed, in a file beside
@@ -112,20 +135,77 @@ func (d *database) copied() (*database, error) {
 	return openReadOnlyBy(d.path, func(string, int, os.FileMode) (*os.File, error) { return file, nil })
 }
 
-func export(ctx context.Context, to io.Writer, databases []*database) error {
+func export(ctx context.Context, to io.Writer, own *database, shards []map[string][]byte, histories []*database) error {
 	e := &exporter{ctx: ctx, to: bufio.NewWriterSize(to, 64<<10)}
 	if err := e.line(exportHeader{Export: exportVersion, Format: formatVersion, Time: time.Now().UTC()}); err != nil {
 		return err
 	}
-	for _, d := range databases {
-		if err := d.view(func(tx *bolt.Tx) error { return e.database(filepath.Base(d.path), tx) }); err != nil {
+	err := own.view(func(tx *bolt.Tx) error {
+		if len(shards) == 0 {
+			return e.database(stateName, tx)
+		}
+		return e.combined(tx, shards)
+	})
+	if err != nil {
+		return fmt.Errorf("export %q: %w", own.path, err)
+	}
+	for _, d := range histories {
+		if err := d.view(func(tx *bolt.Tx) error { return e.database(historyName, tx) }); err != nil {
 			return fmt.Errorf("export %q: %w", d.path, err)
+		}
+	}
+	if len(histories) > 0 {
+		sealed, err := sealJSON(string(bytesKey), e.bytes)
+		if err != nil {
+			return err
+		}
+		if err := e.value(historyName, []string{string(metaBucket)}, bytesKey, sealed); err != nil {
+			return err
 		}
 	}
 	if err := e.line(exportLine{End: &e.written}); err != nil {
 		return err
 	}
 	return e.to.Flush()
+}
+
+// combined writes the state of a file together with that of shards.
+func (e *exporter) combined(tx *bolt.Tx, shards []map[string][]byte) error {
+	whole, err := Combine(append([]map[string][]byte{valuesOf(tx)}, shards...), nil)
+	if err != nil {
+		return err
+	}
+	for _, key := range slices.Sorted(maps.Keys(whole)) {
+		at, _ := slotOf(key)
+		path := []string{at.bucket}
+		if at.fleet != "" {
+			path = append(path, at.fleet)
+		}
+		if err := e.value(stateName, path, []byte(at.key), whole[key]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// valuesOf returns the values of state.db as records have them, as long as the transaction
+// lasts.
+func valuesOf(tx *bolt.Tx) map[string][]byte {
+	values := map[string][]byte{}
+	_ = tx.ForEach(func(bucket []byte, in *bolt.Bucket) error {
+		return in.ForEach(func(key, value []byte) error {
+			if value != nil {
+				values[slot{bucket: string(bucket), key: string(key)}.String()] = value
+				return nil
+			}
+			return in.Bucket(key).ForEach(func(inner, value []byte) error {
+				values[slot{bucket: string(bucket), fleet: string(key), key: string(inner)}.String()] = value
+				return nil
+			})
+		})
+	})
+	delete(values, slot{bucket: string(metaBucket), key: string(formatKey)}.String())
+	return values
 }
 
 func (e *exporter) line(value any) error {
@@ -151,45 +231,61 @@ func (e *exporter) bucket(file string, path []string, bucket *bolt.Bucket) error
 		if value == nil {
 			return e.bucket(file, append(path[:len(path):len(path)], string(key)), bucket.Bucket(key))
 		}
-		if len(path) == 1 && path[0] == string(metaBucket) && bytes.Equal(key, formatKey) {
-			return nil // of the file that is made
+		if len(path) == 1 && path[0] == string(metaBucket) {
+			switch {
+			case bytes.Equal(key, formatKey):
+				return nil // of the file that is made
+			case file == historyName && bytes.Equal(key, bytesKey): // the sum of all histories
+				var size int64
+				err := unsealJSON(string(bytesKey), value, &size)
+				e.bytes += size
+				return err
+			}
 		}
-		line := exportLine{File: file, Bucket: path}
-		if utf8.Valid(key) {
-			line.Key = string(key)
-		} else {
-			line.KeyBytes = key
-		}
-		payload, err := unseal(sealKey(path, key), value)
-		if err != nil {
-			return fmt.Errorf("bucket %q: %q: %w; \"hpad state check\" says what else is damaged", path, key, err)
-		}
-		if value[0] == plainFormat && json.Valid(payload) && bytes.HasSuffix(payload, []byte("\n")) {
-			line.Value = payload
-		} else {
-			line.Format, line.Packed = value[0], append([]byte{}, payload...)
-		}
-		e.written++
-		return e.line(&line)
+		return e.value(file, path, key, value)
 	})
 }
 
-// ExportDir is as [Store.Export] of a directory that no daemon holds. Nothing in it is
-// changed.
-func ExportDir(ctx context.Context, dir string, to io.Writer, withHistory bool) error {
-	var databases []*database
-	for _, name := range []string{stateName, historyName} {
-		if name == historyName && !withHistory {
-			continue
+// value writes one value.
+func (e *exporter) value(file string, path []string, key, value []byte) error {
+	line := exportLine{File: file, Bucket: path}
+	if utf8.Valid(key) {
+		line.Key = string(key)
+	} else {
+		line.KeyBytes = key
+	}
+	payload, err := unseal(sealKey(path, key), value)
+	if err != nil {
+		return fmt.Errorf("bucket %q: %q: %w; \"hpad state check\" says what else is damaged", path, key, err)
+	}
+	if value[0] == plainFormat && json.Valid(payload) && bytes.HasSuffix(payload, []byte("\n")) {
+		line.Value = payload
+	} else {
+		line.Format, line.Packed = value[0], append([]byte{}, payload...)
+	}
+	e.written++
+	return e.line(&line)
+}
+
+// ExportDir is as [ExportWith] of a directory that no daemon holds, with the histories of
+// more such directories. Nothing in them is changed.
+func ExportDir(ctx context.Context, dir string, to io.Writer, withHistory bool, shards []map[string][]byte, more ...string) error {
+	paths := []string{filepath.Join(dir, stateName)}
+	if withHistory {
+		for _, dir := range append([]string{dir}, more...) {
+			paths = append(paths, filepath.Join(dir, historyName))
 		}
-		d, err := openReadOnly(filepath.Join(dir, name))
+	}
+	var databases []*database
+	for _, path := range paths {
+		d, err := openReadOnly(path)
 		if err != nil {
 			return err
 		}
 		defer func() { _ = d.close() }()
 		databases = append(databases, d)
 	}
-	return export(ctx, to, databases)
+	return export(ctx, to, databases[0], shards, databases[1:])
 }
 
 // openReadOnly opens a database as it is: nothing of it is looked at.
@@ -221,8 +317,10 @@ func openReadOnlyBy(path string, open func(string, int, os.FileMode) (*os.File, 
 const importBatch = 10_000
 
 // Import makes the state of a directory, which has none, of an export. It returns how
-// many values that had. On an error nothing is left.
-func Import(ctx context.Context, dir string, from io.Reader) (values int, err error) {
+// many values that had. On an error nothing is left. Share, if it is not nil, is called
+// with the values of the state, as records have them, once all of the export is found sound
+// but for its history, and returns those that are for the directory.
+func Import(ctx context.Context, dir string, from io.Reader, share func(values map[string][]byte) (own map[string][]byte, err error)) (values int, err error) {
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return 0, fmt.Errorf("make state directory %q: %w", dir, err)
 	}
@@ -237,17 +335,60 @@ func Import(ctx context.Context, dir string, from io.Reader) (values int, err er
 		}
 	}
 	i := &importer{dir: dir, drafts: map[string]*draft{}}
+	if share != nil {
+		i.values = map[string][]byte{}
+	}
 	defer func() { err = errors.Join(err, i.discard()) }()
 	if err := i.read(ctx, from); err != nil {
 		return 0, fmt.Errorf("line %d: %w", i.line, err)
 	}
-	return i.values, i.finish(held)
+	if share != nil {
+		own, err := share(i.values)
+		if err != nil {
+			return 0, err
+		}
+		if err := i.putOwn(own); err != nil {
+			return 0, err
+		}
+	}
+	return i.count, i.finish(held)
+}
+
+// putOwn puts what is for the directory of values that were shared.
+func (i *importer) putOwn(values map[string][]byte) error {
+	d := i.draft(stateName)
+	for key, value := range values {
+		if err := d.begin(); err != nil {
+			return err
+		}
+		at, _ := slotOf(key)
+		if _, err := d.tx.CreateBucketIfNotExists([]byte(at.bucket)); err != nil {
+			return err
+		}
+		if err := at.put(d.tx, value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// draft returns the draft of a file.
+func (i *importer) draft(file string) *draft {
+	d := i.drafts[file]
+	if d == nil {
+		d = &draft{path: filepath.Join(i.dir, file)}
+		i.drafts[file] = d
+	}
+	return d
 }
 
 type importer struct {
-	dir          string
-	line, values int
-	drafts       map[string]*draft
+	dir string
+	// count is how many values there were.
+	line, count int
+	drafts      map[string]*draft
+	// values are those of the state where they are to be shared; nil where not.
+	values map[string][]byte
 }
 
 // draft is a database until it is complete.
@@ -277,15 +418,15 @@ func (i *importer) read(ctx context.Context, from io.Reader) error {
 		i.line++
 		text, err := lines.ReadBytes('\n')
 		if err != nil {
-			return fmt.Errorf("the export is not whole: it has no end after %d values", i.values)
+			return fmt.Errorf("the export is not whole: it has no end after %d values", i.count)
 		}
 		var line exportLine
 		if err := json.Unmarshal(text, &line); err != nil {
 			return fmt.Errorf("this is no line of an export: %w", err)
 		}
 		if line.End != nil {
-			if *line.End != i.values {
-				return fmt.Errorf("the export is not whole: it says that it has %d values, and there are %d", *line.End, i.values)
+			if *line.End != i.count {
+				return fmt.Errorf("the export is not whole: it says that it has %d values, and there are %d", *line.End, i.count)
 			}
 			return nil
 		}
@@ -302,21 +443,6 @@ func (i *importer) put(line *exportLine) error {
 	if line.File != stateName && line.File != historyName || len(line.Bucket) == 0 || len(line.Bucket) > 2 || len(line.key()) == 0 {
 		return fmt.Errorf("there is no place for a value of file %q, bucket %q, key %q", line.File, line.Bucket, line.key())
 	}
-	d := i.drafts[line.File]
-	if d == nil {
-		d = &draft{path: filepath.Join(i.dir, line.File)}
-		i.drafts[line.File] = d
-	}
-	if err := d.begin(); err != nil {
-		return err
-	}
-	bucket, err := d.tx.CreateBucketIfNotExists([]byte(line.Bucket[0]))
-	if err == nil && len(line.Bucket) > 1 {
-		bucket, err = bucket.CreateBucketIfNotExists([]byte(line.Bucket[1]))
-	}
-	if err != nil {
-		return err
-	}
 	payload, format := line.Packed, line.Format
 	if line.Value != nil {
 		payload, format = append(line.Value, '\n'), plainFormat
@@ -328,7 +454,26 @@ func (i *importer) put(line *exportLine) error {
 	if err := checkValue(line.Bucket, line.key(), sealed); err != nil {
 		return fmt.Errorf("%s: %w", valueName(line.Bucket, line.key()), err)
 	}
-	i.values++
+	i.count++
+	if i.values != nil && line.File == stateName {
+		at := slot{bucket: line.Bucket[0], key: string(line.key())}
+		if len(line.Bucket) > 1 {
+			at.fleet = line.Bucket[1]
+		}
+		i.values[at.String()] = sealed
+		return nil
+	}
+	d := i.draft(line.File)
+	if err := d.begin(); err != nil {
+		return err
+	}
+	bucket, err := d.tx.CreateBucketIfNotExists([]byte(line.Bucket[0]))
+	if err == nil && len(line.Bucket) > 1 {
+		bucket, err = bucket.CreateBucketIfNotExists([]byte(line.Bucket[1]))
+	}
+	if err != nil {
+		return err
+	}
 	return bucket.Put(line.key(), sealed)
 }
 
@@ -385,11 +530,7 @@ func (d *draft) complete(buckets ...[]byte) error {
 // finish gives the files their names once all are complete and found sound.
 func (i *importer) finish(held *claim) error {
 	for _, name := range []string{stateName, historyName} {
-		d := i.drafts[name]
-		if d == nil {
-			d = &draft{path: filepath.Join(i.dir, name)}
-			i.drafts[name] = d
-		}
+		d := i.draft(name)
 		buckets := [][]byte{autoscalersBucket, fleetsBucket}
 		if name == historyName {
 			buckets = [][]byte{entriesBucket, namesBucket}

@@ -74,7 +74,7 @@ func exported(t *testing.T) (dir string, text []byte) {
 	}
 	closeStore(t, s)
 	var alone bytes.Buffer
-	if err := ExportDir(t.Context(), dir, &alone, true); err != nil {
+	if err := ExportDir(t.Context(), dir, &alone, true, nil); err != nil {
 		t.Fatal(err)
 	}
 	_, one, _ := bytes.Cut(beside.Bytes(), []byte("\n"))
@@ -88,7 +88,7 @@ func exported(t *testing.T) (dir string, text []byte) {
 func TestExport(t *testing.T) {
 	from, text := exported(t)
 	to := filepath.Join(t.TempDir(), "new", "state")
-	values, err := Import(t.Context(), to, bytes.NewReader(text))
+	values, err := Import(t.Context(), to, bytes.NewReader(text), nil)
 	if err != nil || values != bytes.Count(text, []byte("\n"))-2 {
 		t.Fatalf("%d values of %d lines, %v", values, bytes.Count(text, []byte("\n")), err)
 	}
@@ -103,11 +103,11 @@ func TestExport(t *testing.T) {
 	closeStore(t, b)
 
 	var short bytes.Buffer
-	if err := ExportDir(t.Context(), from, &short, false); err != nil {
+	if err := ExportDir(t.Context(), from, &short, false, nil); err != nil {
 		t.Fatal(err)
 	}
 	without := t.TempDir()
-	if _, err := Import(t.Context(), without, &short); err != nil {
+	if _, err := Import(t.Context(), without, &short, nil); err != nil {
 		t.Fatal(err)
 	}
 	s := open(t, without)
@@ -182,7 +182,7 @@ func TestImportRefuses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			_, err := Import(t.Context(), dir, strings.NewReader(c.text))
+			_, err := Import(t.Context(), dir, strings.NewReader(c.text), nil)
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("it says %v, want %s", err, c.want)
 			}
@@ -195,7 +195,7 @@ func TestImportRefuses(t *testing.T) {
 	dir := t.TempDir()
 	filled(t, dir)
 	before := everyValue(t, dir)
-	if _, err := Import(t.Context(), dir, bytes.NewReader(text)); err == nil || !strings.Contains(err.Error(), "is there already") {
+	if _, err := Import(t.Context(), dir, bytes.NewReader(text), nil); err == nil || !strings.Contains(err.Error(), "is there already") {
 		t.Errorf("over a state it says %v", err)
 	}
 	if diff := cmp.Diff(before, everyValue(t, dir)); diff != "" {
@@ -203,13 +203,13 @@ func TestImportRefuses(t *testing.T) {
 	}
 	s := open(t, dir)
 	var held *HeldError
-	if _, err := Import(t.Context(), dir, bytes.NewReader(text)); !errors.As(err, &held) {
+	if _, err := Import(t.Context(), dir, bytes.NewReader(text), nil); !errors.As(err, &held) {
 		t.Errorf("under a daemon it says %v", err)
 	}
 	if _, err := Check(dir); !errors.As(err, &held) {
 		t.Errorf("under a daemon a check says %v", err)
 	}
-	if err := ExportDir(t.Context(), dir, &bytes.Buffer{}, true); !errors.As(err, &held) {
+	if err := ExportDir(t.Context(), dir, &bytes.Buffer{}, true, nil); !errors.As(err, &held) {
 		t.Errorf("under a daemon an export says %v", err)
 	}
 	closeStore(t, s)

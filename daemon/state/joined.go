@@ -25,13 +25,20 @@ const PartMark = "~"
 // fleet itself keeps and is of no part in those of the first.
 type joined struct {
 	names []string
-	parts map[string]Records
+	parts map[string]PartRecords
 	of    func(autoscaler string) string
+}
+
+// PartRecords are those of a part of a fleet.
+type PartRecords struct {
+	Records
+	// Longest is how long ago at most its state was written last; 0 where that is not known.
+	Longest time.Duration
 }
 
 // Joined returns the records of several parts of a fleet, by the parts' names, as those
 // of one. Of returns the part of an autoscaler.
-func Joined(parts map[string]Records, of func(autoscaler string) string) Records {
+func Joined(parts map[string]PartRecords, of func(autoscaler string) string) Records {
 	return &joined{names: slices.Sorted(maps.Keys(parts)), parts: parts, of: of}
 }
 
@@ -39,9 +46,9 @@ func Joined(parts map[string]Records, of func(autoscaler string) string) Records
 // do, is written back as it is then: pauses of the fleet are in each of them, and all go by
 // one clock.
 func (j *joined) Load(ctx context.Context, keep func(key string, value []byte) error) error {
-	loaded := make([]map[string][]byte, len(j.names))
+	loaded, longest := make([]map[string][]byte, len(j.names)), make([]time.Duration, len(j.names))
 	for i, name := range j.names {
-		loaded[i] = map[string][]byte{}
+		loaded[i], longest[i] = map[string][]byte{}, j.parts[name].Longest
 		if err := j.parts[name].Load(ctx, func(key string, value []byte) error {
 			loaded[i][key] = value
 			return nil
@@ -49,7 +56,7 @@ func (j *joined) Load(ctx context.Context, keep func(key string, value []byte) e
 			return err
 		}
 	}
-	whole, err := Combine(loaded)
+	whole, err := Combine(loaded, longest)
 	if err != nil {
 		return err
 	}
@@ -62,7 +69,7 @@ func (j *joined) Load(ctx context.Context, keep func(key string, value []byte) e
 	for i, part := range parts {
 		changed[i], times[i] = map[string][]byte{}, map[string][]byte{}
 		for key, value := range part {
-			if bytes.Equal(loaded[i][key], value) {
+			if value == nil || bytes.Equal(loaded[i][key], value) { // what is of no part stays until it has one
 				continue
 			}
 			if key == lastRoundName || key == clockName {
@@ -228,19 +235,14 @@ func timesOf(values map[string][]byte) (t times, err error) {
 	return t, err
 }
 
-// ahead is how far the wall clock is ahead of steady time.
-func (t times) ahead() time.Duration {
-	if n := len(t.clock.Offsets); n > 0 {
-		return t.clock.Offsets[n-1].Ahead
-	}
-	return 0
-}
-
 // Combine returns the state of several shards as one: by the clock that was written last,
 // with the windows of each as they are up to its own last completed round. What several
 // have of one autoscaler or fleet is that of the last of them, but for pauses, of which the
 // latest counts, and for what breakers count.
-func Combine(shards []map[string][]byte) (map[string][]byte, error) {
+//
+// Longest is how long ago each was written last at most, 0 or a nil slice where that is not
+// known: of clocks of which one was set wrongly no more is believed than that.
+func Combine(shards []map[string][]byte, longest []time.Duration) (map[string][]byte, error) {
 	var latest times
 	from := make([]times, len(shards))
 	for i, values := range shards {
@@ -248,18 +250,20 @@ func Combine(shards []map[string][]byte) (map[string][]byte, error) {
 		if from[i], err = timesOf(values); err != nil {
 			return nil, fmt.Errorf("the times of a shard: %w", err)
 		}
-		if at := from[i].clock.Time.Add(from[i].ahead()); latest.clock.Time.IsZero() || at.After(latest.clock.Time.Add(latest.ahead())) {
+		if from[i].clock.Time.After(latest.clock.Time) {
 			latest.clock = from[i].clock
 		}
 	}
-	moves := make([]func(time.Time) time.Time, len(shards))
+	shifts, moves := make([]time.Duration, len(shards)), make([]func(time.Time) time.Time, len(shards))
 	for i := range from {
-		shift := from[i].ahead() - latest.ahead()
+		if behind := latest.clock.Time.Sub(from[i].clock.Time); longest != nil && longest[i] > 0 && behind > longest[i] && !from[i].clock.Time.IsZero() {
+			shifts[i] = behind - longest[i]
+		}
 		moves[i] = func(t time.Time) time.Time {
 			if t.IsZero() {
 				return t
 			}
-			return t.Add(shift)
+			return t.Add(shifts[i])
 		}
 		if round := moves[i](from[i].lastRound); round.After(latest.lastRound) {
 			latest.lastRound = round
@@ -267,7 +271,7 @@ func Combine(shards []map[string][]byte) (map[string][]byte, error) {
 	}
 	c := &combiner{latest: latest, whole: map[string][]byte{}}
 	for i, values := range shards {
-		c.lastRound, c.shifted, c.move = from[i].lastRound, from[i].ahead() != latest.ahead(), moves[i]
+		c.lastRound, c.shifted, c.move = from[i].lastRound, shifts[i] != 0, moves[i]
 		if err := c.add(values); err != nil {
 			return nil, err
 		}

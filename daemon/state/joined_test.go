@@ -22,9 +22,9 @@ func partOf(autoscaler string) string { return autoscaler[:3] }
 
 func openParts(t *testing.T, parts map[string]*memoryRecords) Shared {
 	t.Helper()
-	all := map[string]Records{}
+	all := map[string]PartRecords{}
 	for name, part := range parts {
-		all[name] = part
+		all[name] = PartRecords{Records: part, Longest: 3 * time.Minute}
 	}
 	s, err := OpenShared(t.Context(), t.TempDir(), Joined(all, partOf), time.Second, Options{})
 	if err != nil {
@@ -109,12 +109,11 @@ func TestJoinedOfTwoOwners(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	// Its clock was set an hour back: what it calls 13:00 was 12:00.
-	ahead := -time.Hour
+	// Its clock began an hour ahead, and it wrote three minutes later at most.
 	two := openParts(t, map[string]*memoryRecords{"2-2": parts["2-2"]})
 	if err := two.Commit(t.Context(), Changes{
 		Records: map[string]Record{"2-2b": record(noon.Add(time.Hour))}, LastRound: noon.Add(time.Hour + 5*time.Minute),
-		Clock: clock.State{Time: noon.Add(time.Hour + 5*time.Minute), Offsets: []clock.Offset{{Ahead: ahead}}},
+		Clock: clock.State{Time: noon.Add(time.Hour + 5*time.Minute)},
 	}); err != nil {
 		t.Fatal(err)
 	}

@@ -49,6 +49,8 @@ type shop struct {
 	// shared is what all members' configurations have.
 	shared string
 	dir    string
+	// ha is what [ha] of all members has besides, a line for each key.
+	ha string
 	// secure has etcd and members speak TLS and know each other; nil for neither.
 	secure *etcdtest.Secure
 	// maximum is how many replicas jobs may have; 0 is 20. Watched, if not nil, sees the
@@ -78,6 +80,22 @@ func open(t *testing.T, members, servers int) *shop {
 // begin runs so many members, and returns once each fleet has an owner.
 func (s *shop) begin(members int) {
 	s.t.Helper()
+	s.platforms()
+	for i := range members {
+		s.members = append(s.members, s.prepare(fmt.Sprint("hpad-", i)))
+	}
+	for _, m := range s.members {
+		m.Launch()
+	}
+	s.await("an owner of each fleet", func() (string, bool) {
+		owners := s.owners(s.members[0])
+		return fmt.Sprint(owners), len(owners) == len(fleets)
+	})
+}
+
+// platforms runs what is scaled, and writes the part of the configuration that is of it.
+func (s *shop) platforms() {
+	s.t.Helper()
 	t := s.t
 	s.worlds = map[string]*sim.World{}
 	var text strings.Builder
@@ -104,16 +122,6 @@ behavior = { scale_down = { stabilization_window = "1h" } }
 		}
 	}
 	s.shared = text.String()
-	for i := range members {
-		s.members = append(s.members, s.prepare(fmt.Sprint("hpad-", i)))
-	}
-	for _, m := range s.members {
-		m.Launch()
-	}
-	s.await("an owner of each fleet", func() (string, bool) {
-		owners := s.owners(s.members[0])
-		return fmt.Sprint(owners), len(owners) == len(fleets)
-	})
 }
 
 func serve(t *testing.T, handler http.Handler) string {
@@ -174,7 +182,7 @@ address = "%s%s"
 ttl = %q
 etcd = { endpoints = [%s]%s }
 members = { username = "members", password_file = %q%s }
-`, name, scheme, strings.TrimPrefix(m.front.URL, "http"), ttl, strings.Join(endpoints, ", "), store, password, trust) + s.shared,
+%s`, name, scheme, strings.TrimPrefix(m.front.URL, "http"), ttl, strings.Join(endpoints, ", "), store, password, trust, s.ha) + s.shared,
 	})
 	return m
 }

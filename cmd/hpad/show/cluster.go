@@ -10,7 +10,7 @@ import (
 	"github.com/hpad/hpad/daemon/api"
 )
 
-// Cluster writes the members of a cluster and who owns which fleet.
+// Cluster writes the members of a cluster and who owns which fleet, or which part of one.
 func Cluster(w io.Writer, c *api.Cluster) error {
 	members := newTable(w)
 	_, _ = fmt.Fprintln(members, "MEMBER\tADDRESS\tFLEETS\tVERSION\tCLOCK\tPROBLEM")
@@ -39,7 +39,11 @@ func Cluster(w io.Writer, c *api.Cluster) error {
 		} else if f.Next == "" && f.Owner == "" {
 			next = "nobody may"
 		}
-		_, _ = fmt.Fprintf(fleets, "%s\t%s\t%d\t%s\t%s\n", f.Name, cmp.Or(f.Owner, none), f.Term, next, strings.Join(f.Otherwise, ", "))
+		name := f.Name
+		if f.Part != "" {
+			name += " " + f.Part
+		}
+		_, _ = fmt.Fprintf(fleets, "%s\t%s\t%d\t%s\t%s\n", name, cmp.Or(f.Owner, none), f.Term, next, strings.Join(f.Otherwise, ", "))
 	}
 	if err := fleets.Flush(); err != nil {
 		return err

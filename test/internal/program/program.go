@@ -128,6 +128,9 @@ func (p *Program) Configure(text string) {
 // Socket is where it listens.
 func (p *Program) Socket() string { return p.path("sock") }
 
+// File is its configuration.
+func (p *Program) File() string { return p.path("hpad.toml") }
+
 func (p *Program) path(name string) string { return filepath.Join(p.dir, name) }
 
 // Start runs hpad again after Kill, with the state it had, until all its autoscalers

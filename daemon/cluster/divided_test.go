@@ -1,0 +1,166 @@
+package cluster_test
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets/targettest"
+	"github.com/hpad/hpad/test/soak"
+)
+
+// newDividedModel has one fleet, of eight targets in four parts as long as members have
+// autoscalers of all of them.
+func newDividedModel(t *testing.T, run uint64, dir string) *partsModel {
+	m := newPartsModel(t, run, dir)
+	m.targets, m.size = nil, 2
+	clear(m.load)
+	fleet := targettest.NewMemory("alpha")
+	m.fleets = map[string]*targettest.Memory{"alpha": fleet}
+	m.load["alpha"] = 3
+	for i := range 8 {
+		name := fmt.Sprint("t", i)
+		m.targets = append(m.targets, name)
+		fleet.Add(name, targettest.MemoryTarget{Replicas: 3, Age: time.Hour})
+	}
+	return m
+}
+
+// TestDividedModel is TestModel with a fleet that is divided, which reloads divide anew: into
+// one, two and four parts. A window that is lost while parts move lets a count go down, and
+// two members that run an autoscaler in two layouts are found by who owns its shards.
+func TestDividedModel(t *testing.T) {
+	schedules := soak.Rounds(20, 3_000)
+	for i := range schedules {
+		run := uint64(i + 1)
+		if *seed != 0 {
+			run = *seed
+		}
+		t.Run(fmt.Sprint("seed=", run), func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			synctest.Test(t, func(t *testing.T) { newDividedModel(t, run, dir).schedule() })
+		})
+		if *seed != 0 {
+			return
+		}
+	}
+}
+
+// begun starts members and waits until they run all.
+func (m *partsModel) begun(members int) {
+	for i := range members {
+		n := &partsNode{partsModel: m, name: fmt.Sprint("hpad-", i), tolerance: 0.02}
+		m.nodes = append(m.nodes, n)
+		n.start(true)
+	}
+	time.Sleep(patience)
+}
+
+func (m *partsModel) reload(t *testing.T, without int) {
+	t.Helper()
+	for _, n := range m.nodes {
+		m.mu.Lock()
+		n.without = without
+		m.mu.Unlock()
+		if _, err := n.cluster.Reload(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	time.Sleep(patience)
+}
+
+// parts returns the parts that there are, of the layout in force.
+func (m *partsModel) parts() string { return strings.Join(m.nodes[0].cluster.Shards(), " ") }
+
+// TestDivision follows windows and pauses while a fleet is divided, and put together again.
+func TestDivision(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		m := newDividedModel(t, 1, dir)
+		m.nodes = nil
+		m.mu.Lock()
+		m.load["alpha"] = 9
+		m.mu.Unlock()
+		m.begun(2)
+		if got := m.parts(); got != "alpha~1-4 alpha~2-4 alpha~3-4 alpha~4-4" {
+			t.Fatalf("the shards are %q", got)
+		}
+		for _, n := range m.nodes {
+			count := 0
+			for range n.cluster.Daemon("alpha").AutoscalersAfter("") {
+				count++
+			}
+			if count == 0 || count == 8 {
+				t.Errorf("%s runs %d of 8 autoscalers in 2 of 4 parts", n.name, count)
+			}
+		}
+		everyone := policy.Scope{Fleet: "alpha"}
+		for _, n := range m.nodes { // as the other one's face would have it
+			if err := n.cluster.Alone().Pause(t.Context(), policy.Pause{Scope: everyone, Direction: policy.Up, Reason: "sale"}, 0); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := m.nodes[0].cluster.Alone().Pause(t.Context(), policy.Pause{Scope: policy.Scope{Autoscaler: m.ownAutoscaler()}, Reason: "mine"}, 0); err != nil {
+			t.Fatal(err)
+		}
+		m.mu.Lock()
+		m.load["alpha"] = 1
+		m.mu.Unlock()
+		for _, without := range []int{6, 0, 4, 0} { // one part, four, two, four
+			m.reload(t, without)
+			if got, want := len(m.nodes[0].cluster.Shards()), max(1, (8-without)/2); got != want {
+				t.Errorf("with %d autoscalers there are %d parts, want %d", 8-without, got, want)
+			}
+		}
+		m.check()
+		pauses := map[policy.Scope]int{}
+		for _, n := range m.nodes {
+			for _, pause := range n.cluster.Alone().Pauses() {
+				pauses[pause.Scope]++
+			}
+		}
+		if pauses[everyone] != 2 || len(pauses) != 2 {
+			t.Errorf("the pauses are %v, want that of the fleet on both members and that of one autoscaler", pauses)
+		}
+		fleets := m.nodes[0].cluster.Whole().(api.Clustered).Cluster(t.Context()).Fleets
+		if len(fleets) != 4 || fleets[1].Name != "alpha" || fleets[1].Part != "2-4" || fleets[1].Owner == "" {
+			t.Errorf("the cluster shows %+v", fleets)
+		}
+		for _, n := range m.nodes {
+			n.end(false)
+		}
+		if left := slices.Sorted(maps.Keys(m.store.Records("alpha"))); len(left) > 0 {
+			t.Errorf("the records of the fleet as a whole are left: %q", left)
+		}
+	})
+}
+
+// ownAutoscaler returns one that the first member runs.
+func (m *partsModel) ownAutoscaler() string {
+	for a := range m.nodes[0].cluster.Daemon("alpha").AutoscalersAfter("") {
+		return a.Name
+	}
+	return ""
+}
+
+// TestOneReading holds that who owns all parts of a fleet reads it once a round.
+func TestOneReading(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		m := newDividedModel(t, 1, dir)
+		m.begun(1)
+		before := m.fleets["alpha"].Calls().Snapshots
+		time.Sleep(10 * period)
+		if read := m.fleets["alpha"].Calls().Snapshots - before; read != 10 || len(m.nodes[0].cluster.Shards()) != 4 {
+			t.Errorf("%d readings in 10 rounds of %d parts", read, len(m.nodes[0].cluster.Shards()))
+		}
+		m.nodes[0].end(false)
+	})
+}

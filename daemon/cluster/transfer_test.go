@@ -1,0 +1,232 @@
+package cluster_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/hpad/hpad/daemon/cluster"
+	"github.com/hpad/hpad/daemon/config"
+	"github.com/hpad/hpad/daemon/state"
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/clock"
+)
+
+// single is the state of a hpad that ran alone: of the eight autoscalers of fleet alpha,
+// and of one of a fleet of the machine itself.
+func single(t *testing.T, dir string) (export []byte, snapshot state.Snapshot) {
+	t.Helper()
+	s, err := state.Open(dir, state.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	noon := time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
+	changes := state.Changes{
+		Records: map[string]state.Record{"here": {Created: noon, Target: targets.Ref{Fleet: "local", Name: "here"}}},
+		Pauses: map[policy.Scope]*policy.Pause{
+			{}:                          {Since: noon, Reason: "all"},
+			{Fleet: "alpha"}:            {Scope: policy.Scope{Fleet: "alpha"}, Since: noon},
+			{Autoscaler: "alpha-t3"}:    {Scope: policy.Scope{Autoscaler: "alpha-t3"}, Since: noon},
+			{Autoscaler: "here"}:        {Scope: policy.Scope{Autoscaler: "here"}, Since: noon},
+			{Fleet: "a", Breaker: true}: {Scope: policy.Scope{Fleet: "a", Breaker: true}, Since: noon},
+		},
+		Removals:  map[string]state.Removals{"alpha": {Rounds: []state.Removal{{Time: noon, Instances: 2}}}},
+		LastRound: noon.Add(time.Minute), Clock: clock.State{Time: noon.Add(time.Minute)},
+		Entries: []state.Entry{{Autoscaler: "alpha-t1", Time: noon}, {Autoscaler: "here", Time: noon}},
+	}
+	for i := range 8 {
+		changes.Records[fmt.Sprint("alpha-t", i)] = state.Record{
+			Created: noon, Through: noon, Target: targets.Ref{Fleet: "alpha", Name: fmt.Sprint("t", i)},
+			Memory: policy.Memory{Recommendations: []policy.Recommendation{{Replicas: int32(i), Time: noon}}},
+			Replay: &state.Replay{Replicas: int32(i), Period: time.Minute},
+		}
+	}
+	if err := s.Commit(t.Context(), changes); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Fleet("alpha").Save(t.Context(), "readiness/3f", []byte("known\n")); err != nil {
+		t.Fatal(err)
+	}
+	var text bytes.Buffer
+	if err := s.Export(t.Context(), &text, true); err != nil {
+		t.Fatal(err)
+	}
+	if snapshot, err = s.Load(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return text.Bytes(), snapshot
+}
+
+// filled imports an export into a store and a directory, as a configuration has it.
+func filled(t *testing.T, into cluster.Coordinator, c *config.Config, size int, dir string, export []byte) error {
+	t.Helper()
+	_, err := state.Import(t.Context(), dir, bytes.NewReader(export), func(values map[string][]byte) (map[string][]byte, error) {
+		return cluster.Fill(t.Context(), into, c, size, values)
+	})
+	return err
+}
+
+// TestTransfer moves the state of a single hpad into a cluster, whose fleet is one shard or
+// four, and back.
+func TestTransfer(t *testing.T) {
+	for _, size := range []int{0, 2} {
+		t.Run(fmt.Sprint("size=", size), func(t *testing.T) {
+			dir := t.TempDir()
+			synctest.Test(t, func(t *testing.T) {
+				export, before := single(t, filepath.Join(dir, "single"))
+				m := newDividedModel(t, 1, dir)
+				n := &partsNode{partsModel: m, name: "hpad-0"}
+				c, err := n.configuration()
+				if err != nil {
+					t.Fatal(err)
+				}
+				into := m.store.Connect()
+				if err := filled(t, into, c, size, filepath.Join(dir, "member"), export); err != nil {
+					t.Fatal(err)
+				}
+				again := filled(t, into, c, size, filepath.Join(dir, "again"), export)
+				if again == nil || !strings.Contains(again.Error(), "has a state in the cluster's store already") {
+					t.Errorf("a second import: %v", again)
+				}
+				own, err := state.Open(filepath.Join(dir, "member"), state.Options{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				left, err := own.Load(t.Context())
+				if err != nil || len(left.Autoscalers) != 1 || len(left.Pauses) != 3 {
+					t.Errorf("the machine's own state is %+v, %v", left, err)
+				}
+				shards, err := cluster.ReadAll(t.Context(), into)
+				if want := max(1, 2*size); err != nil || len(shards) != want {
+					t.Fatalf("%d shards, %v, want %d", len(shards), err, want)
+				}
+				var back bytes.Buffer
+				if err := state.ExportWith(t.Context(), &back, own, shards, []state.Store{own}); err != nil {
+					t.Fatal(err)
+				}
+				if err := own.Close(); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := state.Import(t.Context(), filepath.Join(dir, "back"), &back, nil); err != nil {
+					t.Fatal(err)
+				}
+				s, err := state.Open(filepath.Join(dir, "back"), state.Options{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				after, err := s.Load(t.Context())
+				if diff := cmp.Diff(before, after); diff != "" || err != nil {
+					t.Errorf("back again it is (-before +after), %v:\n%s", err, diff)
+				}
+				if known, err := s.Fleet("alpha").Load(t.Context(), "readiness/3f"); string(known) != "known\n" {
+					t.Errorf("the fleet's own store has %q, %v", known, err)
+				}
+				if entries, err := s.History(t.Context(), "", time.Time{}, time.Time{}, 0); len(entries) != 2 {
+					t.Errorf("the history is %+v, %v", entries, err)
+				}
+				if err := s.Close(); err != nil {
+					t.Fatal(err)
+				}
+			})
+		})
+	}
+}
+
+// failing is a store that takes some writes and no more.
+type failing struct {
+	cluster.Coordinator
+	left int
+}
+
+var errFull = errors.New("quota exceeded")
+
+func (f *failing) Join(ctx context.Context, member cluster.Member, ttl time.Duration) (cluster.Session, error) {
+	s, err := f.Coordinator.Join(ctx, member, ttl)
+	return failingSession{s, f}, err
+}
+
+type failingSession struct {
+	cluster.Session
+	of *failing
+}
+
+func (s failingSession) Acquire(ctx context.Context, shard, configuration string) (cluster.Term, error) {
+	term, err := s.Session.Acquire(ctx, shard, configuration)
+	return failingTerm{term, s.of}, err
+}
+
+type failingTerm struct {
+	cluster.Term
+	of *failing
+}
+
+func (t failingTerm) Write(ctx context.Context, values map[string][]byte) error {
+	puts := slices.ContainsFunc(slices.Collect(maps.Values(values)), func(value []byte) bool { return value != nil })
+	if puts && t.of.left == 0 {
+		return errFull
+	}
+	if puts {
+		t.of.left--
+	}
+	return t.Term.Write(ctx, values)
+}
+
+// TestImportFails leaves nothing of an import that fails in the middle, and refuses one while
+// members run.
+func TestImportFails(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		export, _ := single(t, filepath.Join(dir, "single"))
+		m := newDividedModel(t, 1, dir)
+		n := &partsNode{partsModel: m, name: "hpad-0", tolerance: 0.02}
+		c, err := n.configuration()
+		if err != nil {
+			t.Fatal(err)
+		}
+		into := m.store.Connect()
+		full := &failing{into, 2}
+		if err := filled(t, full, c, 2, filepath.Join(dir, "full"), export); !errors.Is(err, errFull) {
+			t.Errorf("into a store that gets full: %v", err)
+		}
+		if err := filled(t, into, c, 2, filepath.Join(dir, "member"), export); err != nil {
+			t.Errorf("after an import that failed: %v", err)
+		}
+		m.nodes = append(m.nodes, n)
+		n.start(true)
+		time.Sleep(patience)
+		if err := filled(t, into, c, 2, filepath.Join(dir, "late"), export); err == nil || !strings.Contains(err.Error(), "members of the cluster are running (hpad-0)") {
+			t.Errorf("an import beside a member: %v", err)
+		}
+		var out bytes.Buffer
+		if err := n.cluster.Whole().ExportState(t.Context(), &out, true); err != nil {
+			t.Fatal(err)
+		}
+		values := map[string][]byte{}
+		if _, err := state.Import(t.Context(), filepath.Join(dir, "out"), &out, func(found map[string][]byte) (map[string][]byte, error) {
+			maps.Copy(values, found)
+			return found, nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		for _, key := range []string{"autoscalers/alpha-t0", "autoscalers/alpha-t7", "meta/pause/f/alpha", "meta/pause/a/alpha-t3"} {
+			if values[key] == nil {
+				t.Errorf("the export of a member lacks %q", key)
+			}
+		}
+		n.end(false)
+	})
+}
