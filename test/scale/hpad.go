@@ -14,6 +14,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/BurntSushi/toml"
+
 	"github.com/hpad/hpad/test/internal/gobuild"
 )
 
@@ -110,13 +112,30 @@ func (h *hpad) ask(ctx context.Context, m *result) error {
 	}
 	m.scrape, m.scraped = time.Since(begun), size
 	begun = betweenTicks(ctx, m.row.period)
-	if _, err := h.run(ctx, "get", "--socket", filepath.Join(h.dir, "sock")); err != nil {
+	if _, err := runOnce(ctx, h.program, "get", "--socket", filepath.Join(h.dir, "sock")); err != nil {
 		return err
 	}
 	m.get = time.Since(begun)
+	file := filepath.Join(h.dir, "hpad.toml")
 	begun = time.Now()
-	m.checkCPU, err = h.run(ctx, "check", filepath.Join(h.dir, "hpad.toml"))
+	if m.checkCPU, err = runOnce(ctx, h.program, "check", file); err != nil {
+		return err
+	}
 	m.check = time.Since(begun)
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	begun = time.Now()
+	m.parseCPU, err = runOnce(ctx, self, "-parse", file)
+	m.parse = time.Since(begun)
+	return err
+}
+
+// parse reads a file with the parser of TOML that hpad uses, and nothing else.
+func parse(file string) error {
+	var root map[string]any
+	_, err := toml.DecodeFile(file, &root)
 	return err
 }
 
@@ -127,12 +146,12 @@ func betweenTicks(ctx context.Context, period time.Duration) time.Time {
 	return time.Now()
 }
 
-// run runs a command of the program and returns the cpu time that it used.
-func (h *hpad) run(ctx context.Context, args ...string) (time.Duration, error) {
-	command := exec.CommandContext(ctx, h.program, args...)
+// runOnce runs a program to its end and returns the cpu time that it used.
+func runOnce(ctx context.Context, program string, args ...string) (time.Duration, error) {
+	command := exec.CommandContext(ctx, program, args...)
 	said, err := command.CombinedOutput()
 	if err != nil {
-		return 0, fmt.Errorf("hpad %s: %w\n%s", args[0], err, said[max(0, len(said)-2000):])
+		return 0, fmt.Errorf("%s %s: %w\n%s", program, args[0], err, said[max(0, len(said)-2000):])
 	}
 	return command.ProcessState.UserTime() + command.ProcessState.SystemTime(), nil
 }

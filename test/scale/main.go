@@ -55,7 +55,7 @@ func run() error {
 	var query, programs string
 	var serve, all bool
 	var times int
-	var page string
+	var page, file string
 	flag.IntVar(&r.n, "n", 1000, "jobs, each with an autoscaler")
 	flag.DurationVar(&r.period, "period", 15*time.Second, "how often an autoscaler is evaluated")
 	flag.BoolVar(&r.single, "single", false, "one allocation a job, not 1 to 20")
@@ -72,7 +72,11 @@ func run() error {
 	flag.BoolVar(&serve, "serve", false, "run the simulator alone, until it is interrupted")
 	flag.BoolVar(&all, "all", false, "measure all rows of docs/performance.md")
 	flag.StringVar(&page, "write", "", "a page of Markdown in which the tables take the place of those that were written before")
+	flag.StringVar(&file, "parse", "", "read a file with the parser of TOML alone, as -extra does beside check")
 	flag.Parse()
+	if file != "" {
+		return parse(file)
+	}
 	if query != "shared" && query != "each" {
 		return fmt.Errorf("-query %s: must be shared or each", query)
 	}

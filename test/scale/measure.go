@@ -41,7 +41,9 @@ type result struct {
 	// What people ask for.
 	scrape, get, check, checkCPU time.Duration
 	scraped                      int64
-	restartFirst, restartAll     time.Duration
+	// parse is what the parser of TOML takes alone for the configuration that is checked.
+	parse, parseCPU          time.Duration
+	restartFirst, restartAll time.Duration
 }
 
 // measure lets a program begin and run for some periods, and measures some more.
@@ -170,11 +172,13 @@ var costs = table[*result]{
 var extras = table[*result]{
 	head: []string{
 		"program", "autoscalers", "restart: first decision s", "all s", "get s", "scrape s", "of MiB", "check s", "cpu s",
+		"TOML parser alone s", "cpu s",
 	},
 	cells: func(m *result) []string {
 		return []string{
 			m.program, strconv.Itoa(m.row.n), seconds(m.restartFirst), seconds(m.restartAll), seconds(m.get),
 			seconds(m.scrape), strconv.FormatInt(m.scraped/mebibyte, 10), seconds(m.check), seconds(m.checkCPU),
+			seconds(m.parse), seconds(m.parseCPU),
 		}
 	},
 }
