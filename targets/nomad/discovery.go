@@ -9,7 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/hashicorp/nomad/api"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/hpad/hpad/targets"
@@ -19,7 +18,7 @@ import (
 const everyNamespace = "*"
 
 // labels returns hpad's entries in a group's meta; nil for none.
-func labels(tg *api.TaskGroup) map[string]string {
+func labels(tg *taskGroup) map[string]string {
 	var found map[string]string
 	for key, text := range tg.Meta {
 		if !strings.HasPrefix(key, targets.LabelPrefix) {
@@ -35,15 +34,15 @@ func labels(tg *api.TaskGroup) map[string]string {
 
 // misplaced returns where else than in a group's own meta its job enables an
 // autoscaler; "" for nowhere.
-func misplaced(job *api.Job, tg *api.TaskGroup) string {
+func misplaced(job *jobText, tg *taskGroup) string {
 	if len(labels(tg)) > 0 {
 		return ""
 	}
 	if job.Meta[targets.EnableLabel] == "true" {
 		return "the job"
 	}
-	for _, task := range tg.Tasks {
-		if task.Meta[targets.EnableLabel] == "true" {
+	for i := range tg.Tasks {
+		if task := &tg.Tasks[i]; task.Meta[targets.EnableLabel] == "true" {
 			return fmt.Sprintf("task %q", task.Name)
 		}
 	}

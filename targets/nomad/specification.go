@@ -3,11 +3,13 @@ package nomad
 import (
 	"context"
 	"fmt"
+	"io"
 	"math"
 	"net/url"
 	"sync"
 	"time"
 
+	"github.com/go-json-experiment/json"
 	"github.com/hashicorp/nomad/api"
 
 	"github.com/hpad/hpad/targets"
@@ -50,30 +52,55 @@ type group struct {
 	checked bool
 }
 
+// jobText is what is needed of a job as Nomad writes it.
+type jobText struct {
+	Type, Region                         string
+	JobModifyIndex, CreateIndex, Version uint64
+	SubmitTime                           int64
+	Stop                                 bool
+	Periodic, ParameterizedJob           *struct{}
+	Meta                                 map[string]string
+	TaskGroups                           []taskGroup
+}
+
+// taskGroup is a group of it.
+type taskGroup struct {
+	Name     string
+	Count    int64
+	Meta     map[string]string
+	Update   struct{ MaxParallel int }
+	Scaling  struct{ Min, Max *int64 }
+	Services []service
+	Tasks    []task
+}
+
+// task is a task of a group.
+type task struct {
+	Name     string
+	Meta     map[string]string
+	Services []service
+}
+
+// service is a service of a group or a task.
+type service struct {
+	Provider string
+	Checks   []struct{}
+}
+
 // newSpecification takes from a job what is needed.
-func newSpecification(job *api.Job) *specification {
+func newSpecification(job *jobText) *specification {
 	s := &specification{
-		jobType: value(job.Type), region: value(job.Region), index: value(job.JobModifyIndex), createIndex: value(job.CreateIndex), submitted: value(job.SubmitTime), version: value(job.Version), stopped: value(job.Stop),
+		jobType: job.Type, region: job.Region, index: job.JobModifyIndex, createIndex: job.CreateIndex, submitted: job.SubmitTime, version: job.Version, stopped: job.Stop,
 		periodic: job.Periodic != nil, parameterized: job.ParameterizedJob != nil, groups: make(byName[group], 0, len(job.TaskGroups)),
 	}
-	for _, tg := range job.TaskGroups {
-		g := s.groups.at(value(tg.Name))
-		*g = group{count: clamp(int64(value(tg.Count))), checked: checked(tg), labels: labels(tg), misplaced: misplaced(job, tg)}
-		g.deployed = s.jobType == api.JobTypeService && tg.Update != nil && value(tg.Update.MaxParallel) > 0
-		if tg.Scaling != nil {
-			g.min, g.max = bound(tg.Scaling.Min), bound(tg.Scaling.Max)
+	for i := range job.TaskGroups {
+		tg := &job.TaskGroups[i]
+		*s.groups.at(tg.Name) = group{
+			count: clamp(tg.Count), checked: checked(tg), labels: labels(tg), misplaced: misplaced(job, tg), min: bound(tg.Scaling.Min), max: bound(tg.Scaling.Max),
+			deployed: s.jobType == api.JobTypeService && tg.Update.MaxParallel > 0,
 		}
 	}
 	return s
-}
-
-// value returns what a pointer points to, and the zero value for nil.
-func value[T any](p *T) T {
-	if p == nil {
-		var zero T
-		return zero
-	}
-	return *p
 }
 
 // clamp makes a count one of hpad's.
@@ -88,10 +115,10 @@ func bound(n *int64) *int32 {
 }
 
 // checked reports whether a group has services that Nomad itself checks.
-func checked(tg *api.TaskGroup) bool {
+func checked(tg *taskGroup) bool {
 	services := tg.Services
-	for _, task := range tg.Tasks {
-		services = append(services[:len(services):len(services)], task.Services...)
+	for i := range tg.Tasks {
+		services = append(services[:len(services):len(services)], tg.Tasks[i].Services...)
 	}
 	for _, service := range services {
 		if service.Provider == "nomad" && len(service.Checks) > 0 {
@@ -127,11 +154,14 @@ func (s *specification) find(t Target) (*group, error) {
 
 // read reads the specification of a job.
 func (s *session) read(ctx context.Context, key jobKey) (*specification, error) {
-	job := new(api.Job)
-	if err := s.get(ctx, key.scope, "/v1/job/"+url.PathEscape(key.id), nil, "", job); err != nil {
+	var job jobText
+	_, err := s.fetch(ctx, key.scope, "/v1/job/"+url.PathEscape(key.id), nil, "", func(body io.Reader) error {
+		return json.UnmarshalRead(body, &job, lenientJSON)
+	})
+	if err != nil {
 		return nil, err
 	}
-	return newSpecification(job), nil
+	return newSpecification(&job), nil
 }
 
 // specifications remembers those that were read, also across restarts. It is safe for

@@ -3,25 +3,23 @@ package nomad
 import (
 	"testing"
 	"time"
-
-	"github.com/hashicorp/nomad/api"
 )
 
 // TestChecked: services whose checks Nomad itself makes are looked for in the group
 // and in its tasks.
 func TestChecked(t *testing.T) {
-	service := func(provider string, checks int) []*api.Service {
-		return []*api.Service{{Provider: provider, Checks: make([]api.ServiceCheck, checks)}}
+	of := func(provider string, checks int) []service {
+		return []service{{Provider: provider, Checks: make([]struct{}, checks)}}
 	}
 	for name, c := range map[string]struct {
-		group *api.TaskGroup
+		group *taskGroup
 		want  bool
 	}{
-		"none":           {&api.TaskGroup{}, false},
-		"of the group":   {&api.TaskGroup{Services: service("nomad", 1)}, true},
-		"of a task":      {&api.TaskGroup{Tasks: []*api.Task{{}, {Services: service("nomad", 2)}}}, true},
-		"of Consul":      {&api.TaskGroup{Services: service("consul", 1), Tasks: []*api.Task{{Services: service("", 1)}}}, false},
-		"without checks": {&api.TaskGroup{Services: service("nomad", 0)}, false},
+		"none":           {&taskGroup{}, false},
+		"of the group":   {&taskGroup{Services: of("nomad", 1)}, true},
+		"of a task":      {&taskGroup{Tasks: []task{{}, {Services: of("nomad", 2)}}}, true},
+		"of Consul":      {&taskGroup{Services: of("consul", 1), Tasks: []task{{Services: of("", 1)}}}, false},
+		"without checks": {&taskGroup{Services: of("nomad", 0)}, false},
 	} {
 		if got := checked(c.group); got != c.want {
 			t.Errorf("checked() of services %s = %v", name, got)

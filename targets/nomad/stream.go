@@ -59,6 +59,11 @@ var decoders = sync.Pool{New: func() any { return new(jsontext.Decoder) }}
 // called until the first error. Params may be nil. What was read before an error is
 // good.
 func (s *session) stream(ctx context.Context, at scope, path string, params map[string]string, filter string, element func(*jsontext.Decoder) error) (reply, error) {
+	return s.fetch(ctx, at, path, params, filter, func(body io.Reader) error { return readList(body, element) })
+}
+
+// fetch reads a path of the API by a function that reads the body. Params may be nil.
+func (s *session) fetch(ctx context.Context, at scope, path string, params map[string]string, filter string, read func(body io.Reader) error) (reply, error) {
 	var headers reply
 	ctx, cancel := targets.Bounded(context.WithValue(ctx, replyKey{}, &headers), s.config.Timeout)
 	defer cancel()
@@ -74,7 +79,7 @@ func (s *session) stream(ctx context.Context, at scope, path string, params map[
 	if s.config.Stale && !headers.leader {
 		return headers, errLeaderless
 	}
-	return headers, explain(ctx, readList(body, element))
+	return headers, explain(ctx, read(body))
 }
 
 // readList reads a JSON array, or null for none, each element by a function.
