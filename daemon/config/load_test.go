@@ -30,7 +30,7 @@ func TestConfigs(t *testing.T) {
 	for _, file := range files {
 		t.Run(filepath.Base(file), func(t *testing.T) {
 			skipOmitted(t, file)
-			c, err := LoadFiles(file)
+			c, err := LoadFiles(withWebConfig(t, file))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -43,6 +43,30 @@ func TestConfigs(t *testing.T) {
 			checkRedactedLoads(t, c)
 		})
 	}
+}
+
+var webConfigLine = regexp.MustCompile(`(?m)^web_config *= *"[^"]*"`)
+
+// withWebConfig returns an example, or a copy of one that names a web config, which names
+// one that is there.
+func withWebConfig(t *testing.T, file string) string {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !webConfigLine.Match(text) {
+		return file
+	}
+	dir := t.TempDir()
+	web, adapted := filepath.Join(dir, "web.yml"), filepath.Join(dir, filepath.Base(file))
+	users := "basic_auth_users:\n  members: $2a$10$8aNGuMKHOtsoMLusVlAiRemGxZnEJJYeRTeLiIwrC1XvHkrNyOXa.\n"
+	for path, content := range map[string][]byte{web: []byte(users), adapted: webConfigLine.ReplaceAll(text, fmt.Appendf(nil, "web_config = %q", web))} {
+		if err := os.WriteFile(path, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return adapted
 }
 
 // omittedIn returns the kind of fleet that a configuration uses and this build leaves

@@ -92,7 +92,7 @@ func TestMisfitIsOneMistake(t *testing.T) {
 	for _, file := range files {
 		t.Run(filepath.Base(file), func(t *testing.T) {
 			skipOmitted(t, file)
-			text, err := os.ReadFile(file)
+			text, err := os.ReadFile(withWebConfig(t, file))
 			if err != nil {
 				t.Fatal(err)
 			}

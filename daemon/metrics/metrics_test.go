@@ -83,7 +83,7 @@ func exercised(t *testing.T) (*Metrics, *Exposition) {
 			{Reference: "shop/web/c", State: api.DiscoveredActive},
 		}
 	})
-	m.ShowCluster(func() Cluster { return Cluster{} })
+	m.ShowCluster(func() Cluster { return Cluster{Offsets: map[string]float64{"hpad-2": -1.5}} })
 	m.ShowBudgets(func() Budgets {
 		return Budgets{Answers: sources.Usage{Total: 256, Used: 3, Waits: 2, Refusals: 1}, Samples: sources.Usage{Total: 10}}
 	})
