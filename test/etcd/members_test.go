@@ -1,7 +1,6 @@
 package etcd
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -53,9 +52,7 @@ type shop struct {
 	ha string
 	// secure has etcd and members speak TLS and know each other; nil for neither.
 	secure *etcdtest.Secure
-	// maximum is how many replicas jobs may have; 0 is 20. Watched, if not nil, sees the
-	// calls to a fleet.
-	maximum int
+	// watched, if not nil, sees the calls to a fleet.
 	watched func(fleet string, next http.Handler) http.Handler
 }
 
@@ -112,13 +109,17 @@ func (s *shop) platforms() {
 		t.Cleanup(cancel)
 		fmt.Fprintf(&text, "[fleets.%[1]s]\nkind = \"nomad\"\naddress = %[2]q\ntoken_file = \"/proc/self/cwd/token\"\n[sources.%[1]s]\nkind = \"prometheus\"\nurl = %[3]q\n", fleet, nomad, prometheus)
 		for i := range jobs {
+			window := "1h"
+			if i == growing && s.watched != nil {
+				window = "0s"
+			}
 			fmt.Fprintf(&text, `[autoscalers.%[1]s-%[3]d]
 target = { fleet = %[1]q, job = %[2]q, group = "app" }
 min_replicas = 1
-max_replicas = %[6]d
+max_replicas = 20
 metrics = [{ type = "External", name = "load", source = %[1]q, query = '%[4]s', average_value = "%[5]d" }]
-behavior = { scale_down = { stabilization_window = "1h" } }
-`, fleet, sim.JobID(i), i, sim.Load(i), sim.PerInstance, cmp.Or(s.maximum, 20))
+behavior = { scale_down = { stabilization_window = %[6]q } }
+`, fleet, sim.JobID(i), i, sim.Load(i), sim.PerInstance, window)
 		}
 	}
 	s.shared = text.String()

@@ -46,7 +46,7 @@ type rounds struct {
 	wrong []string
 }
 
-// The jobs of a fleet in rounds: one that grows, one whose window keeps it large, and one
+// The jobs of a fleet in rounds: one that grows and shrinks, one whose window keeps it large, and one
 // that somebody paused.
 const (
 	growing, kept, paused = 1, 2, 3
@@ -130,7 +130,7 @@ func TestRounds(t *testing.T) {
 
 func openRounds(t *testing.T, f fault) *rounds {
 	t.Helper()
-	r := &rounds{shop: &shop{t: t, dir: t.TempDir(), maximum: 1000}, counts: map[string]int64{}}
+	r := &rounds{shop: &shop{t: t, dir: t.TempDir()}, counts: map[string]int64{}}
 	if f.secure {
 		r.secure = &etcdtest.Secure{Authority: webtest.NewAuthority(t, t.TempDir(), "ca"), Username: "hpad", Password: "secret"}
 		r.store = etcdtest.StartSecure(t, *r.secure)
@@ -145,7 +145,7 @@ func openRounds(t *testing.T, f fault) *rounds {
 	r.begin(2)
 	r.settled(2)
 	w := r.worlds["alpha"]
-	owner := r.member(r.owners(r.members[0])["alpha"])
+	owner := r.owner()
 	if _, err := owner.Client.Pause(t.Context(), policy.Scope{Autoscaler: autoscaler(paused)}, api.PauseRequest{Reason: "moving house"}); err != nil {
 		t.Fatal(err)
 	}
@@ -232,10 +232,21 @@ func (r *rounds) settled(members int) {
 	})
 }
 
+// owner returns the member that owns the fleet.
+func (r *rounds) owner() *member {
+	r.t.Helper()
+	name := ""
+	r.await("an owner", func() (string, bool) {
+		name = r.owners(r.members[0])["alpha"]
+		return "", name != ""
+	})
+	return r.member(name)
+}
+
 // round has the fault happen once.
 func (r *rounds) round(n int, f fault) {
 	t := r.t
-	owner := r.member(r.owners(r.members[0])["alpha"])
+	owner := r.owner()
 	other := r.members[0]
 	if other == owner {
 		other = r.members[1]
@@ -245,6 +256,7 @@ func (r *rounds) round(n int, f fault) {
 		t.Fatal(err)
 	}
 	count := r.worlds["alpha"].Truth(growing).Count
+	next := 6 + 3*(n%2)
 
 	began := time.Now()
 	f.begin(r, owner, other, n)
@@ -260,7 +272,7 @@ func (r *rounds) round(n int, f fault) {
 		r.evaluatedAfter(by, autoscaler(job), began)
 	}
 	if f.still {
-		r.worlds["alpha"].Ask(growing, count+1)
+		r.worlds["alpha"].Ask(growing, next)
 		r.await("why nothing is scaled", func() (string, bool) {
 			view, err := by.Client.Autoscaler(t.Context(), autoscaler(growing))
 			return fmt.Sprintf("%+v, %v", view.Evaluation, err), err == nil && strings.Contains(view.Evaluation.Error, "quota")
@@ -269,10 +281,10 @@ func (r *rounds) round(n int, f fault) {
 			t.Errorf("round %d: %d replicas while nothing can be written, want %d", n, got, count)
 		}
 	} else {
-		r.follows("alpha", growing, count+1)
+		r.follows("alpha", growing, next)
 	}
 	f.end(r, owner, other, n)
-	r.follows("alpha", growing, count+1)
+	r.follows("alpha", growing, next)
 	r.settled(2)
 	r.check(n, other, before)
 }
@@ -326,12 +338,16 @@ func (r *rounds) fill() {
 	r.t.Helper()
 	value := strings.Repeat("x", 1<<20)
 	for i := range 10 * quota >> 20 {
-		_, err := r.etcd.Put(r.t.Context(), fmt.Sprint("/junk/", i), value)
-		if errors.Is(err, rpctypes.ErrNoSpace) {
+		full := false
+		etcdtest.Do(r.t, "fill etcd", func() error {
+			_, err := r.etcd.Put(r.t.Context(), fmt.Sprint("/junk/", i), value)
+			if full = errors.Is(err, rpctypes.ErrNoSpace); full {
+				return nil
+			}
+			return err
+		})
+		if full {
 			return
-		}
-		if err != nil {
-			r.t.Fatal(err)
 		}
 	}
 	r.t.Fatal("etcd is never full")
@@ -340,22 +356,25 @@ func (r *rounds) fill() {
 // empty does what a person does then.
 func (r *rounds) empty() {
 	r.t.Helper()
-	ctx, client := r.t.Context(), r.etcd
-	deleted, err := client.Delete(ctx, "/junk/", clientv3.WithPrefix())
-	if err == nil {
-		_, err = client.Compact(ctx, deleted.Header.Revision, clientv3.WithCompactPhysical())
-	}
-	for _, endpoint := range r.store.Endpoints {
+	ctx, client, revision := r.t.Context(), r.etcd, int64(0)
+	etcdtest.Do(r.t, "delete", func() error {
+		deleted, err := client.Delete(ctx, "/junk/", clientv3.WithPrefix())
 		if err == nil {
-			_, err = client.Defragment(ctx, endpoint)
+			revision = deleted.Header.Revision
 		}
+		return err
+	})
+	etcdtest.Do(r.t, "compact", func() error {
+		_, err := client.Compact(ctx, revision, clientv3.WithCompactPhysical())
+		if errors.Is(err, rpctypes.ErrCompacted) {
+			return nil
+		}
+		return err
+	})
+	for _, endpoint := range r.store.Endpoints {
+		etcdtest.Do(r.t, "defragment", func() error { _, err := client.Defragment(ctx, endpoint); return err })
 	}
-	if err == nil {
-		_, err = client.AlarmDisarm(ctx, new(clientv3.AlarmMember))
-	}
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	etcdtest.Do(r.t, "disarm", func() error { _, err := client.AlarmDisarm(ctx, new(clientv3.AlarmMember)); return err })
 }
 
 // token writes a file by which a fleet knows the member, and returns the directory.

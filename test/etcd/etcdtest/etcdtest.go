@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 
@@ -70,25 +71,35 @@ func StartSecure(t testing.TB, secure Secure) *Cluster {
 		"--cert-file", cert, "--key-file", key, "--trusted-ca-file", secure.Authority.File, "--client-cert-auth",
 	})
 	client := c.Client(0)
-	do := func(what string, err error) {
-		t.Helper()
-		if err != nil {
+	ctx := t.Context()
+	Do(t, "add a role", func() error { _, err := client.RoleAdd(ctx, "hpad"); return err })
+	Do(t, "grant the role", func() error {
+		_, err := client.RoleGrantPermission(ctx, "hpad", "/hpad/", clientv3.GetPrefixRangeEnd("/hpad/"), clientv3.PermissionType(clientv3.PermReadWrite))
+		return err
+	})
+	for user, role := range map[string]string{"root": "root", secure.Username: "hpad"} {
+		Do(t, "add a user", func() error { _, err := client.UserAdd(ctx, user, secure.Password); return err })
+		Do(t, "grant a user a role", func() error { _, err := client.UserGrantRole(ctx, user, role); return err })
+	}
+	Do(t, "enable users", func() error { _, err := client.AuthEnable(ctx); return err })
+	return c
+}
+
+// Do does something with etcd, again where no leader took it in time. What an attempt
+// without an answer did after all is there then.
+func Do(t testing.TB, what string, do func() error) {
+	t.Helper()
+	for attempt := 1; ; attempt++ {
+		err := do()
+		lost := errors.Is(err, rpctypes.ErrTimeout) || errors.Is(err, rpctypes.ErrTimeoutDueToLeaderFail) || errors.Is(err, rpctypes.ErrNoLeader)
+		done := attempt > 1 && (errors.Is(err, rpctypes.ErrRoleAlreadyExist) || errors.Is(err, rpctypes.ErrUserAlreadyExist))
+		switch {
+		case err == nil, done:
+			return
+		case !lost || attempt == 10:
 			t.Fatalf("%s: %v", what, err)
 		}
 	}
-	_, err := client.RoleAdd(t.Context(), "hpad")
-	do("add a role", err)
-	_, err = client.RoleGrantPermission(t.Context(), "hpad", "/hpad/", clientv3.GetPrefixRangeEnd("/hpad/"), clientv3.PermissionType(clientv3.PermReadWrite))
-	do("grant the role", err)
-	for user, role := range map[string]string{"root": "root", secure.Username: "hpad"} {
-		_, err = client.UserAdd(t.Context(), user, secure.Password)
-		do("add a user", err)
-		_, err = client.UserGrantRole(t.Context(), user, role)
-		do("grant a user a role", err)
-	}
-	_, err = client.AuthEnable(t.Context())
-	do("enable users", err)
-	return c
 }
 
 func start(t testing.TB, secure *Secure, servers int, args []string) *Cluster {
@@ -141,7 +152,7 @@ func (c *Cluster) launch(i int) {
 		"--name", c.name(i), "--data-dir", filepath.Join(c.dir, c.name(i)),
 		"--listen-client-urls", c.Endpoints[i], "--advertise-client-urls", c.Endpoints[i],
 		"--listen-peer-urls", c.peers[i], "--initial-advertise-peer-urls", c.peers[i], "--initial-cluster", strings.Join(initial, ","),
-		"--heartbeat-interval", "50", "--election-timeout", "500",
+		"--heartbeat-interval", "100", "--election-timeout", "1500", // for a machine that is busy with other tests
 	}, c.args...)...)
 	output, err := os.OpenFile(c.log(i), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
