@@ -65,7 +65,7 @@ func New(reg prometheus.Registerer) *Metrics {
 			descs: []*prometheus.Desc{budgetLimitDesc, budgetUsedDesc, budgetWaitsDesc, budgetRefusalsDesc}, send: sendBudgets,
 		},
 		cluster: scraped[Cluster]{
-			descs: []*prometheus.Desc{clusterMemberDesc, clusterMembersDesc, clusterOwnedDesc, clusterUnownedDesc, clusterTermsDesc, clusterFencedDesc}, send: sendCluster,
+			descs: []*prometheus.Desc{clusterMemberDesc, clusterMembersDesc, clusterOwnedDesc, clusterUnownedDesc, clusterTermsDesc, clusterFencedDesc, clusterOffsetDesc}, send: sendCluster,
 		},
 		handles: &handles{autoscalers: map[string]*Autoscaler{}},
 		dryRun: factory.NewGauge(prometheus.GaugeOpts{
