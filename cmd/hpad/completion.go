@@ -26,6 +26,7 @@ func newCompletionCommand(stream streams) *cobra.Command {
 	return &cobra.Command{
 		Use:       "completion " + strings.Join(shells, "|"),
 		Short:     "Write a completion script for a shell",
+		Long:      "Write a completion script for a shell. That of bash needs the package bash-completion.",
 		Example:   "  hpad completion bash > /etc/bash_completion.d/hpad",
 		ValidArgs: shells,
 		Args: func(_ *cobra.Command, args []string) error {

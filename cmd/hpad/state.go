@@ -239,7 +239,7 @@ and is told of: stop it first, or check a copy.`,
 			return err
 		}
 		if damaged := report.Problems(); damaged > 0 {
-			return fmt.Errorf("%s of the state cannot be used as it is", explain.Plural(damaged, "file"))
+			return fmt.Errorf("%s of the state cannot be used", explain.Plural(damaged, "file"))
 		}
 		return nil
 	}
