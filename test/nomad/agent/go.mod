@@ -360,3 +360,6 @@ replace (
 
 // Nomad replaces this one by a directory of its own repository.
 replace github.com/hashicorp/nomad/api => github.com/hashicorp/nomad/api v0.0.0-20260907080526-08ef8f3d26da
+
+// Nomad finds servers through the libraries of a dozen clouds, which the tests do not.
+replace github.com/hashicorp/go-discover => ./discover
