@@ -1,11 +1,13 @@
-// Command report reads the events of runs of "go test -json" and prints what a person
-// wants of them: go test's own line for each package as it ends, the output of what failed
-// as it happens, and last what failed and was skipped, and why, and how many tests were.
+// Command report reads the events of "go test -json" from its standard input, or those of
+// several runs from as many named pipes, and prints what a person wants of them: go test's
+// own line for each package as it ends, the output of what failed as it happens, and last
+// what failed and was skipped, and why, and how many tests were.
 package main
 
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -14,7 +16,16 @@ import (
 )
 
 func main() {
-	failed, err := report(os.Stdin, os.Stdout)
+	runs := []io.Reader{os.Stdin}
+	for i, name := range os.Args[1:] {
+		run, err := os.Open(name)
+		if err != nil {
+			fmt.Fprintf(os.Stderr, "report: %v\n", err)
+			os.Exit(1)
+		}
+		runs = append(runs[:i], run)
+	}
+	failed, err := report(os.Stdout, runs...)
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "report: %v\n", err)
 	}
@@ -50,30 +61,46 @@ type results struct {
 	full bool
 }
 
-// report copies what matters of the events to out and says whether a test or a
-// package failed.
-func report(events io.Reader, out io.Writer) (failed bool, err error) {
+// report copies what matters of the events of several runs to out and says whether a test
+// or a package failed.
+func report(out io.Writer, runs ...io.Reader) (failed bool, err error) {
 	r := results{out: out, running: map[[2]string][]string{}, tails: map[string][]string{}, counts: map[string]int{}}
-	lines := bufio.NewReader(events)
-	for {
-		line, err := lines.ReadString('\n')
-		if line != "" {
+	lines, errs := make(chan string), make(chan error)
+	for _, run := range runs {
+		go func() { errs <- read(run, lines) }()
+	}
+	for open := len(runs); open > 0; {
+		select {
+		case line := <-lines:
 			var e event
 			if json.Unmarshal([]byte(line), &e) != nil {
 				r.say(line)
 			} else {
 				r.add(e)
 			}
-		}
-		if err == io.EOF {
-			break
-		}
-		if err != nil {
-			return true, fmt.Errorf("read events: %w", err)
+		case ended := <-errs:
+			err = errors.Join(err, ended)
+			open--
 		}
 	}
 	r.finish()
-	return r.failed, nil
+	return r.failed || err != nil, err
+}
+
+// read sends all lines of a run.
+func read(run io.Reader, lines chan<- string) error {
+	for from := bufio.NewReader(run); ; {
+		line, err := from.ReadString('\n')
+		if line != "" {
+			lines <- line
+		}
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("read events: %w", err)
+		}
+	}
 }
 
 func (r *results) add(e event) {

@@ -9,7 +9,7 @@ import (
 
 // testdata/events.jsonl is what "go test -json" said about five packages: one
 // that passes and skips, one that fails, one that does not build, one without
-// tests and one that panics.
+// tests and one that panics. A sixth was tested beside them.
 func TestReport(t *testing.T) {
 	events, err := os.Open("testdata/events.jsonl")
 	if err != nil {
@@ -18,8 +18,12 @@ func TestReport(t *testing.T) {
 	defer func() { _ = events.Close() }()
 
 	const note = `{"Action":"note","Output":"tests that need nomad: not there"}` + "\n"
+	const beside = `{"Action":"pass","Package":"example.org/beside","Test":"TestA"}
+{"Action":"output","Package":"example.org/beside","Output":"ok  \texample.org/beside\t0.1s\n"}
+{"Action":"pass","Package":"example.org/beside"}
+`
 	var out strings.Builder
-	failed, err := report(io.MultiReader(strings.NewReader(note), events), &out)
+	failed, err := report(&out, io.MultiReader(strings.NewReader(note), events), strings.NewReader(beside))
 	if err != nil || !failed {
 		t.Fatalf("report = %v, %v, want true, nil", failed, err)
 	}
@@ -28,14 +32,14 @@ func TestReport(t *testing.T) {
 skipped:
   tests that need nomad: not there
   example.org/rec/good TestSkips/sub: a_test.go:7: no engine found
-3 tests passed, 3 failed, 1 were skipped
+4 tests passed, 3 failed, 1 were skipped
 FAIL
 `
 	if !strings.HasSuffix(out.String(), end) {
 		t.Errorf("report printed\n%s\nwant it to end with\n%s", &out, end)
 	}
 	for _, want := range []string{
-		"\nFAIL	example.org/rec/broken [build failed]\n", "\nFAIL	example.org/rec/bad	0.004s\n", "\nok  	example.org/rec/good	0.002s\n",
+		"\nFAIL	example.org/rec/broken [build failed]\n", "\nFAIL	example.org/rec/bad	0.004s\n", "\nok  	example.org/rec/good	0.002s\n", "ok  	example.org/beside	0.1s\n",
 		"\n?   	example.org/rec/none	[no test files]\n", "\nFAIL	example.org/rec/panics	0.005s\n",
 		"broken/a_test.go:3:12: undefined: undefined",
 		"a_test.go:5: got 1, want 2",
@@ -62,7 +66,7 @@ func TestReportOfSuccess(t *testing.T) {
 {"Action":"pass","Package":"p"}
 `
 	var out strings.Builder
-	failed, err := report(strings.NewReader(events), &out)
+	failed, err := report(&out, strings.NewReader(events))
 	if err != nil || failed || out.String() != "ok  \tp\t0.1s\n1 tests passed, 0 failed, 0 were skipped\n" {
 		t.Errorf("report = %v, %v, printed %q, want false, nil, only the verdict and the counts", failed, err, &out)
 	}
@@ -81,7 +85,7 @@ func TestReportOfFullMachine(t *testing.T) {
 			"shell":   line,
 		} {
 			var out strings.Builder
-			if _, err := report(strings.NewReader(events+"\n"), &out); err != nil || !strings.Contains(out.String(), "no room for another process") {
+			if _, err := report(&out, strings.NewReader(events+"\n")); err != nil || !strings.Contains(out.String(), "no room for another process") {
 				t.Errorf("%s, %q: report = %v, printed %q, want it to say that there is no room", name, line, err, &out)
 			}
 		}
@@ -90,7 +94,7 @@ func TestReportOfFullMachine(t *testing.T) {
 {"Action":"pass","Package":"p","Test":"TestA"}
 `
 	var out strings.Builder
-	if _, err := report(strings.NewReader(passed), &out); err != nil || strings.Contains(out.String(), "no room") {
+	if _, err := report(&out, strings.NewReader(passed)); err != nil || strings.Contains(out.String(), "no room") {
 		t.Errorf("report = %v, printed %q, want nothing of what passed", err, &out)
 	}
 }
