@@ -20,12 +20,12 @@
 // before its member knows that it may be, and none that is over comes back. No clocks are
 // compared. A member that has just started has seen nothing for a ttl, and waits as long.
 //
-// Nomad's own locks of variables would not do: their ttl is 10 s at least, and the lock is
-// kept for twice that and its delay (seen: 21 s for 10 s and 1 s); whether a lock is held
-// is shown to management tokens alone; a lock is acquired without a comparison, and the
-// value of before is lost; a write of who holds it sets the ttl to 15 s; and once a lock's
-// delay is over whichever lock there is by then is removed, also another member's that
-// acquired it after a release.
+// Nomad's own locks of variables would not do, as of version 1.11. Their ttl is 10 s at
+// least, and the lock is kept for twice that and its delay; whether one is held is shown to
+// management tokens alone; one is acquired without a comparison, and the value of before is
+// lost; a write of who holds it sets the ttl to 15 s; and once a lock's delay is over
+// whichever lock there is by then is removed, also another member's that acquired it after
+// a release.
 //
 // # Shards
 //

@@ -74,9 +74,11 @@ func (c *Coordinator) everybody() string { return c.prefix + "who/" }
 func (c *Coordinator) member(name string) string {
 	return c.prefix + "who/members/" + segment(name, maxName)
 }
+
 func (c *Coordinator) shard(name string) string {
 	return c.prefix + "who/shards/" + segment(name, maxName)
 }
+
 func (c *Coordinator) page(shard, bits string) string {
 	return c.prefix + "records/" + segment(shard, maxName) + "/p" + bits
 }
