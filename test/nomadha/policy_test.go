@@ -34,7 +34,7 @@ func TestPolicy(t *testing.T) {
 	if err := takePart(t, agent, "all", all); err != nil {
 		t.Errorf("with the policy of docs/ha.md: %v", err)
 	}
-	for _, capability := range []string{`"list"`, `"read"`, `"write"`} {
+	for _, capability := range []string{`"read"`, `"write"`} {
 		lacking := strings.Replace(all, capability+", ", "", 1)
 		err := takePart(t, agent, "without-"+strings.Trim(capability, `"`), lacking)
 		if err == nil || !strings.Contains(err.Error(), "ha.nomad.token_file needs a token that may") {
