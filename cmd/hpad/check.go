@@ -10,6 +10,7 @@ import (
 
 	"github.com/hpad/hpad/cmd/hpad/live"
 	"github.com/hpad/hpad/cmd/hpad/show"
+	"github.com/hpad/hpad/daemon/cluster/nomad"
 	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/daemon/explain"
 	"github.com/hpad/hpad/daemon/redact"
@@ -109,6 +110,11 @@ func writeOffline(stream streams, c *config.Config) (problems []error, err error
 	text := fmt.Sprintf("%s: fine: %s, %s, %s\n", strings.Join(c.Files, ", "),
 		explain.Plural(len(c.Autoscalers), "autoscaler"), explain.Plural(len(c.Fleets), "fleet"), explain.Plural(len(c.Sources), "source"))
 	if c.HA != nil {
+		if c.HA.Store == "nomad" {
+			if err := nomad.Check(c); err != nil {
+				return []error{err}, nil
+			}
+		}
 		shared, own := c.Movable()
 		text += fmt.Sprintf("ha: members share %s; of this machine alone: %s\n",
 			cmp.Or(strings.Join(shared, ", "), "no fleet"), cmp.Or(strings.Join(own, ", "), "no fleet"))

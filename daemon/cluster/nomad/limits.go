@@ -1,0 +1,42 @@
+package nomad
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/hpad/hpad/daemon/config"
+)
+
+// What was measured, as docs/ha.md has it: how many bytes an autoscaler takes in a
+// variable, how many bytes a page has that keys were spread over, and how many pages a
+// Nomad of one or three servers takes a second, on two cores that had other work.
+const (
+	bytesEach      = 260
+	bytesPage      = 32 << 10
+	pagesPerSecond = 20
+)
+
+// writeShare is the part of a lease that a write may take.
+const writeShare = 3
+
+// Check returns an error where Nomad's variables are too small a store for a
+// configuration: where all its autoscalers change at once, writing them would take longer
+// than a write may.
+func Check(c *config.Config) error {
+	shared, _ := c.Movable()
+	autoscalers := map[string]int{}
+	for _, a := range c.Autoscalers {
+		autoscalers[a.Target.Fleet]++
+	}
+	count, pages := 0, 0
+	for _, fleet := range shared {
+		count += autoscalers[fleet]
+		pages += 1 + autoscalers[fleet]*bytesEach/bytesPage
+	}
+	takes, may := time.Duration(pages)*time.Second/pagesPerSecond, c.HA.TTL/writeShare
+	if takes <= may {
+		return nil
+	}
+	return fmt.Errorf("ha.store: Nomad's variables are too small a store for %d autoscalers: once all of them change, writing %d variables takes some %s, and may take a third of ha.ttl, %s; use etcd, or a longer ttl",
+		count, pages, takes.Round(time.Second), may)
+}
