@@ -171,8 +171,8 @@ func TestNextHolds(t *testing.T) {
 }
 
 // valued returns the world with one metric of another value; false where instances
-// cannot have it. A utilization is that of the least usage that comes to it, or of the
-// most.
+// cannot have it. A utilization, or an average, is that of the least usage that comes to it,
+// or of the most.
 func (w *world) valued(metric int, result policy.MetricResult, value int64, least bool) (*world, bool) {
 	valued := *w
 	valued.Observation.Metrics = slices.Clone(w.Observation.Metrics)
@@ -185,27 +185,32 @@ func (w *world) valued(metric int, result policy.MetricResult, value int64, leas
 	case result.Type == policy.ExternalMetric:
 		reading.ValuesMilli = []int64{value}
 		return &valued, true
-	case result.Goal == policy.AverageValueTarget:
-		for i := range reading.Samples {
-			reading.Samples[i].Milli = value
-		}
-		return &valued, true
 	}
-	var requested int64 // of ready instances, each of which is found by what it adds
-	var ready []int
+	var ready []int // each of which is found by what it adds
 	for i := range reading.Samples {
 		for j := range reading.Samples {
 			reading.Samples[j].Milli = 0
 		}
-		if i >= len(w.Observation.Instances) {
-			break
-		}
 		reading.Samples[i].Milli = 1_000_000_000
 		if found := valued.decide().Metrics[metric].Current.AverageValueMilli; found != nil && *found > 0 {
 			ready = append(ready, i)
-			requested += w.Observation.Instances[i].Tasks[0].Requests[0].Milli
 		}
 		reading.Samples[i].Milli = 0
+	}
+	if result.Goal == policy.AverageValueTarget {
+		for i := range reading.Samples {
+			reading.Samples[i].Milli = value
+		}
+		if !least && len(ready) > 0 {
+			reading.Samples[ready[0]].Milli += int64(len(ready)) - 1
+		}
+		return &valued, len(ready) > 0
+	}
+	var requested int64
+	for _, i := range ready {
+		if i < len(w.Observation.Instances) {
+			requested += w.Observation.Instances[i].Tasks[0].Requests[0].Milli
+		}
 	}
 	if len(ready) == 0 || requested == 0 {
 		return nil, false

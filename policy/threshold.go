@@ -91,7 +91,7 @@ func (a *ahead) scale(i int, sign int32) (scale, bool) {
 	case result.Goal == UtilizationTarget:
 		return a.utilizationScale(metric, result, sign)
 	}
-	return a.amountScale(metric, result)
+	return a.amountScale(metric, result, sign)
 }
 
 // pass is one over which a metric's value may be another one.
@@ -153,8 +153,9 @@ func (a *ahead) usage(metric *MetricSpec, result *MetricResult) usageMetric {
 	return u
 }
 
-// amountScale is that of a goal per instance: of the average, which all samples have.
-func (a *ahead) amountScale(metric *MetricSpec, result *MetricResult) (scale, bool) {
+// amountScale is that of a goal per instance: of the average. Of the amounts that come to
+// one average it takes the one that is farthest from being past.
+func (a *ahead) amountScale(metric *MetricSpec, result *MetricResult, sign int32) (scale, bool) {
 	if result.Current.AverageValueMilli == nil {
 		return scale{}, false
 	}
@@ -164,6 +165,9 @@ func (a *ahead) amountScale(metric *MetricSpec, result *MetricResult) (scale, bo
 		var r MetricResult
 		given := u
 		given.tally.usage = average * int64(u.tally.samples())
+		if sign < 0 {
+			given.tally.usage = (average+1)*int64(u.tally.samples()) - 1
+		}
 		failure := given.byAmount(&r, new(metricNumbers))
 		return r.Proposal, failure == ""
 	}
