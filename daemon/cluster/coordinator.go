@@ -52,7 +52,8 @@ type Session interface {
 }
 
 // Term is the time for which a member owns a shard, and the shard's state meanwhile.
-// Writes fail with state.ErrFenced once it is over, also where nobody else owns the shard.
+// Writes fail with state.ErrFenced once it is over, also where nobody else owns the shard;
+// one that was under way then may still be carried out before the next owner loads.
 type Term interface {
 	state.Records
 	// Number counts the terms of a shard, from 1.

@@ -23,7 +23,8 @@ type Records interface {
 	Load(ctx context.Context, keep func(key string, value []byte) error) error
 	// Write replaces values, and removes those that are nil. Once it returns nil all are
 	// written; after an error each key has its value of before or the new one. It is an
-	// ErrFenced, and nothing is written, once the member does not own the shard any more.
+	// ErrFenced once the member does not own the shard any more: then nothing is written
+	// that the next owner does not load.
 	Write(ctx context.Context, values map[string][]byte) error
 }
 
