@@ -43,7 +43,7 @@ func TestReclaim(t *testing.T) {
 
 // TestReadOnly holds which mappings are read-only ones of files.
 func TestReadOnly(t *testing.T) {
-	smaps := ""
+	var smaps strings.Builder
 	for _, m := range []struct {
 		at, mode, name string
 		anonymous      int
@@ -56,10 +56,10 @@ func TestReadOnly(t *testing.T) {
 		{"7f0000002000-7f0000003000", "r--s", "/var/lib/hpad/a file.db", 0},
 		{"7f0000004000-7f0000005000", "r-xp", "[vdso]", 0},
 	} {
-		smaps += fmt.Sprintf("%s %s 00000000 fe:00 1 %s\nSize: 4 kB\nRss: 4 kB\nAnonymous: %d kB\nVmFlags: rd mr\n", m.at, m.mode, m.name, m.anonymous)
+		fmt.Fprintf(&smaps, "%s %s 00000000 fe:00 1 %s\nSize: 4 kB\nRss: 4 kB\nAnonymous: %d kB\nVmFlags: rd mr\n", m.at, m.mode, m.name, m.anonymous)
 	}
 	want := []mapping{{0x400000, 0x100000}, {0x500000, 0x100000}, {0x7f0000002000, 0x1000}}
-	if got := readOnly(smaps); !reflect.DeepEqual(got, want) {
+	if got := readOnly(smaps.String()); !reflect.DeepEqual(got, want) {
 		t.Errorf("found %x, want %x", got, want)
 	}
 }

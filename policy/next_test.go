@@ -178,11 +178,11 @@ func (w *world) valued(metric int, result policy.MetricResult, value int64, leas
 	valued.Observation.Metrics = slices.Clone(w.Observation.Metrics)
 	reading := &valued.Observation.Metrics[metric]
 	reading.Samples = slices.Clone(reading.Samples)
-	switch {
-	case result.Type == policy.ObjectMetric:
+	switch result.Type {
+	case policy.ObjectMetric:
 		reading.ValueMilli = &value
 		return &valued, true
-	case result.Type == policy.ExternalMetric:
+	case policy.ExternalMetric:
 		reading.ValuesMilli = []int64{value}
 		return &valued, true
 	}

@@ -107,7 +107,8 @@ func writeOffline(stream streams, c *config.Config) (problems []error, err error
 	if len(problems) > 0 {
 		return problems, nil
 	}
-	text := fmt.Sprintf("%s: fine: %s, %s, %s\n", strings.Join(c.Files, ", "),
+	var text strings.Builder
+	fmt.Fprintf(&text, "%s: fine: %s, %s, %s\n", strings.Join(c.Files, ", "),
 		explain.Plural(len(c.Autoscalers), "autoscaler"), explain.Plural(len(c.Fleets), "fleet"), explain.Plural(len(c.Sources), "source"))
 	if c.HA != nil {
 		if c.HA.Store == "nomad" {
@@ -116,15 +117,15 @@ func writeOffline(stream streams, c *config.Config) (problems []error, err error
 			}
 		}
 		shared, own := c.Movable()
-		text += fmt.Sprintf("ha: members share %s; of this machine alone: %s\n",
+		fmt.Fprintf(&text, "ha: members share %s; of this machine alone: %s\n",
 			cmp.Or(strings.Join(shared, ", "), "no fleet"), cmp.Or(strings.Join(own, ", "), "no fleet"))
 		for _, fleet := range shared {
 			if parts := c.Parts(fleet, c.HA.ShardSize); parts > 1 {
-				text += fmt.Sprintf("ha: fleet %s is divided into %d parts (ha.shard_size = %d)\n", fleet, parts, c.HA.ShardSize)
+				fmt.Fprintf(&text, "ha: fleet %s is divided into %d parts (ha.shard_size = %d)\n", fleet, parts, c.HA.ShardSize)
 			}
 		}
 	}
-	return nil, say(stream.out, text)
+	return nil, say(stream.out, text.String())
 }
 
 // writeFindings writes what a live check found, and returns the problems.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strconv"
 	"time"
 
@@ -133,8 +134,6 @@ func replace(ctx context.Context, records state.Records, values map[string][]byt
 	for key := range changes {
 		changes[key] = nil
 	}
-	for key, value := range values {
-		changes[key] = value
-	}
+	maps.Copy(changes, values)
 	return records.Write(ctx, changes)
 }

@@ -62,13 +62,14 @@ kind = "systemd"
 
 // TestParts divides fleets of many autoscalers, of kinds that can be divided.
 func TestParts(t *testing.T) {
-	text := "[fleets.prod]\nkind = \"nomad\"\n[fleets.far]\nkind = \"compose\"\nhost = \"tcp://10.0.0.9:2375\"\n[sources.prom]\nkind = \"prometheus\"\nurl = \"http://127.0.0.1:9090\"\n"
+	var text strings.Builder
+	text.WriteString("[fleets.prod]\nkind = \"nomad\"\n[fleets.far]\nkind = \"compose\"\nhost = \"tcp://10.0.0.9:2375\"\n[sources.prom]\nkind = \"prometheus\"\nurl = \"http://127.0.0.1:9090\"\n")
 	for i := range 9 {
 		metrics := `metrics = [{ type = "External", name = "queue", source = "prom", query = "queue", value = "1" }]`
-		text += fmt.Sprintf("[autoscalers.a%[1]d]\ntarget = { fleet = \"prod\", job = \"j%[1]d\", group = \"g\" }\nmax_replicas = 3\n%[2]s\n", i, metrics)
-		text += fmt.Sprintf("[autoscalers.b%[1]d]\ntarget = { fleet = \"far\", project = \"p\", service = \"s%[1]d\" }\nmax_replicas = 3\n%[2]s\n", i, metrics)
+		fmt.Fprintf(&text, "[autoscalers.a%[1]d]\ntarget = { fleet = \"prod\", job = \"j%[1]d\", group = \"g\" }\nmax_replicas = 3\n%[2]s\n", i, metrics)
+		fmt.Fprintf(&text, "[autoscalers.b%[1]d]\ntarget = { fleet = \"far\", project = \"p\", service = \"s%[1]d\" }\nmax_replicas = 3\n%[2]s\n", i, metrics)
 	}
-	c, err := Parse("hpad.toml", []byte(text))
+	c, err := Parse("hpad.toml", []byte(text.String()))
 	if err != nil {
 		t.Fatal(err)
 	}
