@@ -11,11 +11,11 @@ import (
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/test/etcd/etcdtest"
-	"github.com/hpad/hpad/test/internal/program"
+	"github.com/hpad/hpad/test/internal/members"
 )
 
 // parts returns who owns each part of fleets that is owned, as a member says.
-func (s *shop) parts(m *member) map[string]string {
+func (s *shop) parts(m *members.Member) map[string]string {
 	owners := map[string]string{}
 	if found, err := m.Client.Cluster(s.t.Context()); err == nil {
 		for _, fleet := range found.Fleets {
@@ -30,49 +30,49 @@ func (s *shop) parts(m *member) map[string]string {
 // TestDivided has members share the parts of fleets, pauses all parts of one at once, and
 // has a member end whose parts others take over.
 func TestDivided(t *testing.T) {
-	s := &shop{t: t, store: etcdtest.Start(t, 1), dir: t.TempDir(), ha: "shard_size = 2\n"}
-	s.begin(3)
-	s.await("two parts for each member", func() (string, bool) {
-		owners, count := s.parts(s.members[0]), map[string]int{}
+	s := open(t, etcdtest.Start(t, 1), members.Options{HA: "shard_size = 2\n"})
+	s.Start(3)
+	s.Await("two parts for each member", func() (string, bool) {
+		owners, count := s.parts(s.Members[0]), map[string]int{}
 		for _, owner := range owners {
 			count[owner]++
 		}
 		return fmt.Sprint(owners), len(owners) == 6 && count["hpad-0"] == 2 && count["hpad-1"] == 2 && count["hpad-2"] == 2
 	})
-	for _, m := range s.members {
-		s.await("all autoscalers at "+m.name, func() (string, bool) {
+	for _, m := range s.Members {
+		s.Await("all autoscalers at "+m.Name, func() (string, bool) {
 			views, err := m.Client.Autoscalers(t.Context())
-			return fmt.Sprintf("%d, %v", len(views), err), len(views) == len(fleets)*jobs
+			return fmt.Sprintf("%d, %v", len(views), err), len(views) == len(members.Fleets)*members.Jobs
 		})
 	}
-	s.follows("alpha", 0, 7)
-	s.follows("alpha", 1, 7)
-	counts := [jobs]int32{}
-	for job := range jobs {
-		counts[job] = int32(s.worlds["alpha"].Truth(job).Count)
+	s.Follows("alpha", 0, 7)
+	s.Follows("alpha", 1, 7)
+	counts := [members.Jobs]int32{}
+	for job := range members.Jobs {
+		counts[job] = int32(s.Worlds["alpha"].Truth(job).Count)
 	}
 	pause := policy.Scope{Fleet: "alpha"}
-	if _, err := s.members[0].Client.Pause(t.Context(), pause, api.PauseRequest{Reason: "moving house", Direction: policy.Up}); err != nil {
+	if _, err := s.Members[0].Client.Pause(t.Context(), pause, api.PauseRequest{Reason: "moving house", Direction: policy.Up}); err != nil {
 		t.Fatal(err)
 	}
-	held := func(m *member) {
+	held := func(m *members.Member) {
 		t.Helper()
-		for job := range jobs {
-			view := s.evaluated(m, fmt.Sprint("alpha-", job))
+		for job := range members.Jobs {
+			view := s.Evaluated(m, fmt.Sprint("alpha-", job))
 			if len(view.Pauses) != 1 || view.Pauses[0].Reason != "moving house" || view.Status.DesiredReplicas != counts[job] {
 				t.Errorf("alpha-%d has the pauses %+v and wants %d", job, view.Pauses, view.Status.DesiredReplicas)
 			}
 		}
 	}
-	held(s.members[1])
+	held(s.Members[1])
 	before := map[string]time.Time{}
-	for job := range jobs {
+	for job := range members.Jobs {
 		name := fmt.Sprint("alpha-", job)
-		before[name] = s.evaluated(s.members[0], name).Status.LastScaleTime
+		before[name] = s.Evaluated(s.Members[0], name).Status.LastScaleTime
 	}
-	s.members[2].Kill()
-	s.await("other owners", func() (string, bool) {
-		owners := s.parts(s.members[0])
+	s.Members[2].Kill()
+	s.Await("other owners", func() (string, bool) {
+		owners := s.parts(s.Members[0])
 		for _, owner := range owners {
 			if owner == "hpad-2" {
 				return fmt.Sprint(owners), false
@@ -80,45 +80,42 @@ func TestDivided(t *testing.T) {
 		}
 		return fmt.Sprint(owners), len(owners) == 6
 	})
-	for job := range jobs {
-		s.worlds["alpha"].Ask(job, 2) // which the windows hold
+	for job := range members.Jobs {
+		s.Worlds["alpha"].Ask(job, 2) // which the windows hold
 	}
-	held(s.members[0])
+	held(s.Members[0])
 	for name, scaled := range before {
-		if got := s.evaluated(s.members[1], name).Status.LastScaleTime; !got.Equal(scaled) {
+		if got := s.Evaluated(s.Members[1], name).Status.LastScaleTime; !got.Equal(scaled) {
 			t.Errorf("%s was scaled at %s, before %s", name, got, scaled)
 		}
 	}
-	if _, err := s.members[0].Client.Resume(t.Context(), pause); err != nil {
+	if _, err := s.Members[0].Client.Resume(t.Context(), pause); err != nil {
 		t.Fatal(err)
 	}
-	for job := range jobs {
-		s.follows("alpha", job, 20)
+	for job := range members.Jobs {
+		s.Follows("alpha", job, 20)
 	}
 }
 
 // TestStateMoves moves a single hpad into a cluster whose fleets are divided, and back.
 func TestStateMoves(t *testing.T) {
-	s := &shop{t: t, store: etcdtest.Start(t, 1), dir: t.TempDir(), ha: "shard_size = 2\n"}
-	s.platforms()
-	single := program.Prepare(t, program.Options{Directory: s.token("alone"), Config: s.shared})
+	s := open(t, etcdtest.Start(t, 1), members.Options{HA: "shard_size = 2\n"})
+	single := s.Alone()
 	single.Start()
-	s.follows("alpha", 0, 7)
-	if _, err := single.Client.Pause(t.Context(), policy.Scope{Autoscaler: "alpha-1"}, api.PauseRequest{Reason: "moving house"}); err != nil {
-		t.Fatal(err)
-	}
-	remembered := s.evaluated(&member{Program: single}, "alpha-0")
-	moved := func(to *member) {
+	s.Follows("alpha", 0, 7)
+	s.Paused(single, "alpha-1")
+	remembered := s.Evaluated(single, "alpha-0")
+	moved := func(to *members.Member) {
 		t.Helper()
-		after := s.evaluated(to, "alpha-0")
+		after := s.Evaluated(to, "alpha-0")
 		if !after.Created.Equal(remembered.Created) || !after.Status.LastScaleTime.Equal(remembered.Status.LastScaleTime) {
 			t.Errorf("created %s and scaled %s, before %s and %s", after.Created, after.Status.LastScaleTime, remembered.Created, remembered.Status.LastScaleTime)
 		}
-		if paused := s.evaluated(to, "alpha-1"); len(paused.Pauses) != 1 || paused.Pauses[0].Reason != "moving house" {
+		if paused := s.Evaluated(to, "alpha-1"); len(paused.Pauses) != 1 || paused.Pauses[0].Reason != "moving house" {
 			t.Errorf("the pauses are %+v", paused.Pauses)
 		}
-		s.worlds["alpha"].Ask(0, 2) // which the window holds
-		if held := s.evaluated(to, "alpha-0"); held.Status.DesiredReplicas != 7 {
+		s.Worlds["alpha"].Ask(0, 2) // which the window holds
+		if held := s.Evaluated(to, "alpha-0"); held.Status.DesiredReplicas != 7 {
 			t.Errorf("the window is forgotten: %+v", held.Status)
 		}
 		entries, err := to.Client.History(t.Context(), "alpha-0", time.Time{}, time.Time{}, 0)
@@ -128,37 +125,35 @@ func TestStateMoves(t *testing.T) {
 		}
 	}
 	single.Stop()
-	file := filepath.Join(s.dir, "single.jsonl")
+	file := filepath.Join(t.TempDir(), "single.jsonl")
 	single.Says("state", "export", "--config", single.File(), "--file", file)
 
-	for i := range 2 {
-		s.members = append(s.members, s.prepare(fmt.Sprint("hpad-", i)))
-	}
-	here, there := s.members[0], s.members[1]
+	s.Add(2)
+	here, there := s.Members[0], s.Members[1]
 	here.Says("state", "import", "--config", here.File(), file)
 	here.Launch()
 	there.Launch()
-	s.await("an owner of each part", func() (string, bool) {
+	s.Await("an owner of each part", func() (string, bool) {
 		owners, busy := s.parts(here), map[string]bool{}
 		for _, owner := range owners {
 			busy[owner] = true
 		}
-		return fmt.Sprint(owners), len(owners) == 2*len(fleets) && len(busy) == 2
+		return fmt.Sprint(owners), len(owners) == 2*len(members.Fleets) && len(busy) == 2
 	})
 	moved(here)
-	for _, m := range s.members {
-		if text := m.Says("state", "export", "--no-history"); strings.Count(text, `"bucket":["autoscalers"]`) != len(fleets)*jobs {
-			t.Errorf("the export of %s has other autoscalers:\n%.2000s", m.name, text)
+	for _, m := range s.Members {
+		if text := m.Says("state", "export", "--no-history"); strings.Count(text, `"bucket":["autoscalers"]`) != len(members.Fleets)*members.Jobs {
+			t.Errorf("the export of %s has other autoscalers:\n%.2000s", m.Name, text)
 		}
 	}
-	for _, m := range s.members {
+	for _, m := range s.Members {
 		m.Stop()
 	}
-	file = filepath.Join(s.dir, "cluster.jsonl")
+	file = filepath.Join(t.TempDir(), "cluster.jsonl")
 	here.Says("state", "export", "--config", here.File(), "--file", file)
 
-	again := program.Prepare(t, program.Options{Directory: s.token("alone"), Config: s.shared})
+	again := s.Alone()
 	again.Says("state", "import", "--config", again.File(), file)
 	again.Start()
-	moved(&member{Program: again})
+	moved(again)
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/test/internal/child"
 	"github.com/hpad/hpad/test/internal/installed"
+	"github.com/hpad/hpad/test/internal/members"
 	"github.com/hpad/hpad/test/internal/program"
 	"github.com/hpad/hpad/test/internal/wait"
 	"github.com/hpad/hpad/test/internal/world"
@@ -47,7 +48,7 @@ func TestExample(t *testing.T) {
 	w := sim.New(sim.Options{Jobs: 2})
 	go w.Run(t.Context())
 	e := &example{
-		t: t, dir: t.TempDir(), nomad: serve(t, w.Nomad()), prometheus: serve(t, w.Prometheus()),
+		t: t, dir: t.TempDir(), nomad: members.Serve(t, w.Nomad()), prometheus: members.Serve(t, w.Prometheus()),
 		network: fmt.Sprintf("127.%d.%d.", 1+rand.IntN(254), rand.IntN(255)),
 	}
 	certs := exec.CommandContext(t.Context(), "sh", configs+"ha-certs.sh", filepath.Join(e.dir, "certs"),
@@ -63,9 +64,9 @@ func TestExample(t *testing.T) {
 		t.Helper()
 		wait.For(t, world.Patience, what, is)
 	}
-	owner := func(of *vm, members int) string {
+	owner := func(of *vm, count int) string {
 		found, err := of.Cluster(t.Context())
-		if err != nil || len(found.Members) != members || found.Problem != "" {
+		if err != nil || len(found.Members) != count || found.Problem != "" {
 			return ""
 		}
 		for _, member := range found.Members {

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"strings"
 	"sync"
 	"syscall"
@@ -20,8 +19,8 @@ import (
 
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/web/webtest"
-	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/test/etcd/etcdtest"
+	"github.com/hpad/hpad/test/internal/members"
 	"github.com/hpad/hpad/test/scale/sim"
 	"github.com/hpad/hpad/test/soak"
 )
@@ -29,7 +28,7 @@ import (
 // inTime is how long after a fault all autoscalers are evaluated again: a lease, a
 // period, and what looks, calls and a machine take that is busy with other tests. The model
 // of daemon/cluster, whose time is its own, holds them to less.
-const inTime = ttl + 40*time.Second
+const inTime = members.TTL + 40*time.Second
 
 // rounds is a cluster whose fleets go through a fault again and again.
 type rounds struct {
@@ -55,7 +54,7 @@ const (
 
 // fault is what happens to the owner of a fleet in each round.
 type fault struct {
-	begin, end func(r *rounds, owner, other *member, n int)
+	begin, end func(r *rounds, owner, other *members.Member, n int)
 	// moves says that another member takes over, still that nothing may be scaled.
 	moves, still bool
 	// servers are started with args.
@@ -66,50 +65,43 @@ type fault struct {
 var faults = map[string]fault{
 	"stopped": {
 		moves: true,
-		begin: func(_ *rounds, owner, _ *member, _ int) { owner.Signal(syscall.SIGSTOP) },
-		end:   func(_ *rounds, owner, _ *member, _ int) { owner.Signal(syscall.SIGCONT) },
+		begin: func(_ *rounds, owner, _ *members.Member, _ int) { owner.Signal(syscall.SIGSTOP) },
+		end:   func(_ *rounds, owner, _ *members.Member, _ int) { owner.Signal(syscall.SIGCONT) },
 	},
 	"killed": {
 		moves: true,
-		begin: func(_ *rounds, owner, _ *member, _ int) { owner.Kill() },
-		end:   func(_ *rounds, owner, _ *member, _ int) { owner.Launch() },
+		begin: func(_ *rounds, owner, _ *members.Member, _ int) { owner.Kill() },
+		end:   func(_ *rounds, owner, _ *members.Member, _ int) { owner.Launch() },
 	},
 	"etcd's answers lost": {
 		moves: true,
-		begin: func(_ *rounds, owner, _ *member, _ int) { owner.cut(false, true) },
-		end:   func(_ *rounds, owner, _ *member, _ int) { owner.cut(false, false) },
+		begin: func(r *rounds, owner, _ *members.Member, _ int) { r.cut(owner, false, true) },
+		end:   func(r *rounds, owner, _ *members.Member, _ int) { r.cut(owner, false, false) },
 	},
 	"calls to etcd lost": {
 		moves: true,
-		begin: func(_ *rounds, owner, _ *member, _ int) { owner.cut(true, false) },
-		end:   func(_ *rounds, owner, _ *member, _ int) { owner.cut(false, false) },
+		begin: func(r *rounds, owner, _ *members.Member, _ int) { r.cut(owner, true, false) },
+		end:   func(r *rounds, owner, _ *members.Member, _ int) { r.cut(owner, false, false) },
 	},
 	"between members": {
-		begin: func(_ *rounds, owner, _ *member, n int) { owner.front.Drop(n%2 == 0, n%2 != 0) },
-		end:   func(_ *rounds, owner, _ *member, _ int) { owner.front.Drop(false, false) },
+		begin: func(r *rounds, owner, _ *members.Member, n int) { r.fronts[owner.Name].Drop(n%2 == 0, n%2 != 0) },
+		end:   func(r *rounds, owner, _ *members.Member, _ int) { r.fronts[owner.Name].Drop(false, false) },
 	},
 	"etcd is full": {
 		still: true, args: []string{"--quota-backend-bytes", fmt.Sprint(quota)},
-		begin: func(r *rounds, _, _ *member, _ int) { r.fill() },
-		end:   func(r *rounds, _, _ *member, _ int) { r.empty() },
+		begin: func(r *rounds, _, _ *members.Member, _ int) { r.fill() },
+		end:   func(r *rounds, _, _ *members.Member, _ int) { r.empty() },
 	},
 	"certificate expired": {
 		moves: true, secure: true,
-		begin: func(r *rounds, owner, _ *member, _ int) {
-			r.secure.Authority.IssueExpired(r.t, owner.name)
-			for _, relay := range owner.relays {
+		begin: func(r *rounds, owner, _ *members.Member, _ int) {
+			r.store.Secure.Authority.IssueExpired(r.t, owner.Name)
+			for _, relay := range r.relays[owner.Name] {
 				relay.Reset()
 			}
 		},
-		end: func(r *rounds, owner, _ *member, _ int) { r.secure.Authority.Issue(r.t, owner.name) },
+		end: func(r *rounds, owner, _ *members.Member, _ int) { r.store.Secure.Authority.Issue(r.t, owner.Name) },
 	},
-}
-
-// cut has calls to etcd not arrive, or its answers.
-func (m *member) cut(calls, answers bool) {
-	for _, relay := range m.relays {
-		relay.Drop(calls, answers)
-	}
 }
 
 // TestRounds has each of the faults happen to the owner of a fleet many times. After each
@@ -130,27 +122,24 @@ func TestRounds(t *testing.T) {
 
 func openRounds(t *testing.T, f fault) *rounds {
 	t.Helper()
-	r := &rounds{shop: &shop{t: t, dir: t.TempDir()}, counts: map[string]int64{}}
+	r := &rounds{counts: map[string]int64{}}
+	var store *etcdtest.Cluster
 	if f.secure {
-		r.secure = &etcdtest.Secure{Authority: webtest.NewAuthority(t, t.TempDir(), "ca"), Username: "hpad", Password: "secret"}
-		r.store = etcdtest.StartSecure(t, *r.secure)
+		secure := etcdtest.Secure{Authority: webtest.NewAuthority(t, t.TempDir(), "ca"), Username: "hpad", Password: "secret"}
+		store = etcdtest.StartSecure(t, secure)
+		r.etcd = store.ClientOf(0, "root", secure.Password)
 	} else {
-		r.store = etcdtest.Start(t, 3, f.args...)
+		store = etcdtest.Start(t, 3, f.args...)
+		r.etcd = store.Client(0)
 	}
-	r.etcd = r.store.Client(0)
-	if f.secure {
-		r.etcd = r.store.ClientOf(0, "root", r.secure.Password)
-	}
-	r.watched = r.watch
-	r.begin(2)
+	r.shop = open(t, store, members.Options{Watch: r.watch, Windows: map[int]string{growing: "0s"}})
+	r.Start(2)
 	r.settled(2)
-	w := r.worlds["alpha"]
-	owner := r.owner()
-	if _, err := owner.Client.Pause(t.Context(), policy.Scope{Autoscaler: autoscaler(paused)}, api.PauseRequest{Reason: "moving house"}); err != nil {
-		t.Fatal(err)
-	}
-	r.follows("alpha", kept, keptCount)
-	r.evaluated(owner, autoscaler(kept))
+	w := r.Worlds["alpha"]
+	owner, _ := r.OwnerOf("alpha")
+	r.Paused(owner, autoscaler(paused))
+	r.Follows("alpha", kept, keptCount)
+	r.Evaluated(owner, autoscaler(kept))
 	w.Ask(kept, 1)
 	w.Ask(paused, 9)
 	return r
@@ -214,17 +203,17 @@ func (r *rounds) wantOwner(member, fleet string) {
 
 // settled waits until there are so many members, and each fleet has the owner that it is
 // to have.
-func (r *rounds) settled(members int) {
+func (r *rounds) settled(count int) {
 	r.t.Helper()
-	r.await("all members, and fleets that stay", func() (string, bool) {
-		for _, m := range r.members {
+	r.Await("all members, and fleets that stay", func() (string, bool) {
+		for _, m := range r.Members {
 			found, err := m.Client.Cluster(r.t.Context())
-			if err != nil || len(found.Members) != members || found.Problem != "" || len(found.Fleets) != len(fleets) {
-				return fmt.Sprintf("%s has %+v, %v", m.name, found, err), false
+			if err != nil || len(found.Members) != count || found.Problem != "" || len(found.Fleets) != len(members.Fleets) {
+				return fmt.Sprintf("%s has %+v, %v", m.Name, found, err), false
 			}
 			for _, fleet := range found.Fleets {
 				if fleet.Owner == "" || fleet.Owner != fleet.Next {
-					return fmt.Sprintf("%s has %+v", m.name, fleet), false
+					return fmt.Sprintf("%s has %+v", m.Name, fleet), false
 				}
 			}
 		}
@@ -232,30 +221,15 @@ func (r *rounds) settled(members int) {
 	})
 }
 
-// owner returns the member that owns the fleet.
-func (r *rounds) owner() *member {
-	r.t.Helper()
-	name := ""
-	r.await("an owner", func() (string, bool) {
-		name = r.owners(r.members[0])["alpha"]
-		return "", name != ""
-	})
-	return r.member(name)
-}
-
 // round has the fault happen once.
 func (r *rounds) round(n int, f fault) {
 	t := r.t
-	owner := r.owner()
-	other := r.members[0]
-	if other == owner {
-		other = r.members[1]
-	}
+	owner, other := r.OwnerOf("alpha")
 	before, err := owner.Client.Autoscaler(t.Context(), autoscaler(growing))
 	if err != nil {
 		t.Fatal(err)
 	}
-	count := r.worlds["alpha"].Truth(growing).Count
+	count := r.Worlds["alpha"].Truth(growing).Count
 	next := 6 + 3*(n%2)
 
 	began := time.Now()
@@ -263,39 +237,33 @@ func (r *rounds) round(n int, f fault) {
 	by := owner
 	if f.moves {
 		by = other
-		r.await("another owner", func() (string, bool) {
-			now := r.owners(other)["alpha"]
-			return now, now == other.name
-		})
+		r.TakenOver("alpha", owner, other)
 	}
-	for job := range jobs {
+	for job := range members.Jobs {
 		r.evaluatedAfter(by, autoscaler(job), began)
 	}
 	if f.still {
-		r.worlds["alpha"].Ask(growing, next)
-		r.await("why nothing is scaled", func() (string, bool) {
+		r.Worlds["alpha"].Ask(growing, next)
+		r.Await("why nothing is scaled", func() (string, bool) {
 			view, err := by.Client.Autoscaler(t.Context(), autoscaler(growing))
 			return fmt.Sprintf("%+v, %v", view.Evaluation, err), err == nil && strings.Contains(view.Evaluation.Error, "quota")
 		})
-		if got := r.worlds["alpha"].Truth(growing).Count; got != count {
+		if got := r.Worlds["alpha"].Truth(growing).Count; got != count {
 			t.Errorf("round %d: %d replicas while nothing can be written, want %d", n, got, count)
 		}
 	} else {
-		r.follows("alpha", growing, next)
+		r.Follows("alpha", growing, next)
 	}
 	f.end(r, owner, other, n)
-	r.follows("alpha", growing, next)
+	r.Follows("alpha", growing, next)
 	r.settled(2)
 	r.check(n, other, before)
 }
 
 // evaluatedAfter waits for a pass after a fault, which has to be in time.
-func (r *rounds) evaluatedAfter(m *member, name string, began time.Time) {
+func (r *rounds) evaluatedAfter(m *members.Member, name string, began time.Time) {
 	r.t.Helper()
-	r.await("a pass of "+name, func() (string, bool) {
-		view, err := m.Client.Autoscaler(r.t.Context(), name)
-		return fmt.Sprintf("%+v, %v", view.Evaluation, err), err == nil && view.Evaluation.Last.After(began)
-	})
+	r.EvaluatedAfter(m, name, began)
 	took := time.Since(began)
 	if r.longest = max(r.longest, took); took > inTime {
 		r.t.Errorf("%s is evaluated %s after the fault, want within %s", name, took, inTime)
@@ -303,17 +271,17 @@ func (r *rounds) evaluatedAfter(m *member, name string, began time.Time) {
 }
 
 // check holds what is there after a round to what was before.
-func (r *rounds) check(n int, by *member, before api.Autoscaler) {
+func (r *rounds) check(n int, by *members.Member, before api.Autoscaler) {
 	t := r.t
 	t.Helper()
-	after := r.evaluated(by, autoscaler(growing))
+	after := r.Evaluated(by, autoscaler(growing))
 	if !after.Created.Equal(before.Created) || after.Status.LastScaleTime.Before(before.Status.LastScaleTime) {
 		t.Errorf("round %d: created %s and scaled %s, before %s and %s", n, after.Created, after.Status.LastScaleTime, before.Created, before.Status.LastScaleTime)
 	}
-	if held := r.evaluated(by, autoscaler(paused)); len(held.Pauses) != 1 || held.Pauses[0].Reason != "moving house" {
+	if held := r.Evaluated(by, autoscaler(paused)); len(held.Pauses) != 1 || held.Pauses[0].Reason != "moving house" {
 		t.Errorf("round %d: the pauses are %+v", n, held.Pauses)
 	}
-	w := r.worlds["alpha"]
+	w := r.Worlds["alpha"]
 	if got := w.Truth(kept).Count; got != keptCount {
 		t.Errorf("round %d: %d replicas, which the window keeps at %d", n, got, keptCount)
 	}
@@ -375,13 +343,4 @@ func (r *rounds) empty() {
 		etcdtest.Do(r.t, "defragment", func() error { _, err := client.Defragment(ctx, endpoint); return err })
 	}
 	etcdtest.Do(r.t, "disarm", func() error { _, err := client.AlarmDisarm(ctx, new(clientv3.AlarmMember)); return err })
-}
-
-// token writes a file by which a fleet knows the member, and returns the directory.
-func (s *shop) token(name string) string {
-	dir := s.t.TempDir()
-	if err := os.WriteFile(dir+"/token", []byte(name), 0o600); err != nil {
-		s.t.Fatal(err)
-	}
-	return dir
 }

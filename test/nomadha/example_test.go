@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"net"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,6 +14,7 @@ import (
 	"golang.org/x/crypto/bcrypt"
 
 	"github.com/hpad/hpad/daemon/web/webtest"
+	"github.com/hpad/hpad/test/internal/members"
 	"github.com/hpad/hpad/test/internal/program"
 	"github.com/hpad/hpad/test/internal/wait"
 	"github.com/hpad/hpad/test/internal/world"
@@ -30,16 +30,14 @@ func TestExample(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	t.Cleanup(cancel)
 	go w.Run(ctx)
-	nomad, prometheus := httptest.NewServer(w.Nomad()), httptest.NewServer(w.Prometheus())
-	t.Cleanup(nomad.Close)
-	t.Cleanup(prometheus.Close)
+	nomad, prometheus := members.Serve(t, w.Nomad()), members.Serve(t, w.Prometheus())
 	authority := webtest.NewAuthority(t, t.TempDir(), "ca")
 	var all []*program.Program
 	for i := range urls {
 		p := example(t, i, authority, map[string]string{
 			`address    = "http://127.0.0.1:4646"  # the agent`: fmt.Sprintf(`address = %q  # the agent`, urls[i]),
-			`address    = "http://127.0.0.1:4646"`:              fmt.Sprintf(`address = %q`, nomad.URL),
-			`"http://10.0.0.9:9090"`:                            fmt.Sprintf("%q", prometheus.URL),
+			`address    = "http://127.0.0.1:4646"`:              fmt.Sprintf(`address = %q`, nomad),
+			`"http://10.0.0.9:9090"`:                            fmt.Sprintf("%q", prometheus),
 			`job = "checkout", group = "api"`:                   fmt.Sprintf(`job = %q, group = "app"`, sim.JobID(0)),
 			`'sum(queue_length{queue="checkout"})'`:             "'" + sim.Load(0) + "'",
 			`"30"`:                                              fmt.Sprintf("%q", fmt.Sprint(sim.PerInstance)),

@@ -9,16 +9,16 @@ import (
 	"github.com/hpad/hpad/test/internal/members"
 )
 
-// ttl is the lease of the members.
-const ttl = 5 * time.Second
-
 // start runs a cluster of members over servers of Nomad, each over one of its own.
 func start(t *testing.T, name string, urls []string, count int) *members.Cluster {
+	t.Helper()
 	next := 0
-	return members.Start(t, count, members.Options{TTL: ttl, Store: func(string) string {
+	c := members.New(t, members.Options{Store: func(string) string {
 		next++
 		return fmt.Sprintf("store = \"nomad\"\ncluster = %q\nnomad = { address = %q }", name, urls[next%len(urls)])
 	}})
+	c.Start(count)
+	return c
 }
 
 // TestMembers has members share fleets over three servers of Nomad, each case in a
@@ -49,7 +49,7 @@ func killed(t *testing.T, urls []string) {
 	began := time.Now()
 	c.TakenOver("alpha", owner, other)
 	after := c.Evaluated(other, "alpha-0")
-	if took := time.Since(began); took < ttl/2 || took > ttl+8*time.Second {
+	if took := time.Since(began); took < members.TTL/2 || took > members.TTL+8*time.Second {
 		t.Errorf("taken over after %s", took)
 	}
 	if !after.Created.Equal(remembered.Created) || !after.Status.LastScaleTime.Equal(remembered.Status.LastScaleTime) {
@@ -74,8 +74,8 @@ func stopped(t *testing.T, urls []string) {
 	began := time.Now()
 	c.TakenOver("beta", owner, other)
 	c.Evaluated(other, "beta-0")
-	if took := time.Since(began); took > ttl {
-		t.Errorf("a planned stop is taken over after %s, want sooner than a lease of %s", took, ttl)
+	if took := time.Since(began); took > members.TTL {
+		t.Errorf("a planned stop is taken over after %s, want sooner than a lease of %s", took, members.TTL)
 	}
 	c.Follows("beta", 0, 19)
 }
@@ -94,7 +94,7 @@ func standsStill(t *testing.T, urls []string) {
 	c.Worlds["alpha"].Ask(1, 9) // which the owner of before knows of no reason to refuse
 	c.Follows("alpha", 0, 5)
 	owner.Signal(syscall.SIGCONT)
-	for end := time.Now().Add(2 * ttl); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+	for end := time.Now().Add(2 * members.TTL); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
 		if got := c.Worlds["alpha"].Truth(1).Count; got != 5 {
 			t.Fatalf("%d replicas of what is paused, want 5", got)
 		}

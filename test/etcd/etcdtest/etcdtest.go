@@ -35,9 +35,9 @@ const (
 type Cluster struct {
 	// Endpoints are the servers' addresses, as "http://127.0.0.1:41234".
 	Endpoints []string
+	// Secure is how clients have to show themselves; nil where anybody may do anything.
+	Secure *Secure
 
-	// secure is how clients have to show themselves; nil where anybody may do anything.
-	secure  *Secure
 	t       testing.TB
 	binary  string
 	dir     string
@@ -112,7 +112,7 @@ func start(t testing.TB, secure *Secure, servers int, args []string) *Cluster {
 	if err != nil {
 		installed.Absent(t, "there is no etcd; test/install/etcd.sh installs it")
 	}
-	c := &Cluster{t: t, binary: binary, dir: t.TempDir(), args: args, secure: secure, servers: make([]*child.Process, servers)}
+	c := &Cluster{t: t, binary: binary, dir: t.TempDir(), args: args, Secure: secure, servers: make([]*child.Process, servers)}
 	t.Cleanup(c.stop)
 	for range servers {
 		c.Endpoints = append(c.Endpoints, scheme+freeAddress(t))
@@ -197,9 +197,9 @@ func (c *Cluster) ClientOf(i int, username, password string) *clientv3.Client {
 	config := clientv3.Config{
 		Endpoints: []string{c.Endpoints[i]}, Logger: zap.NewNop(), DialTimeout: startTimeout, Username: username, Password: password,
 	}
-	if c.secure != nil {
-		cert, key := c.secure.Authority.Issue(c.t, "test")
-		config.TLS = c.secure.Authority.ClientConfig(c.t, cert, key)
+	if c.Secure != nil {
+		cert, key := c.Secure.Authority.Issue(c.t, "test")
+		config.TLS = c.Secure.Authority.ClientConfig(c.t, cert, key)
 	}
 	client, err := clientv3.New(config)
 	if err != nil {

@@ -3,18 +3,16 @@
 package members
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
-
-	"golang.org/x/crypto/bcrypt"
 
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/web/webtest"
@@ -24,6 +22,9 @@ import (
 	"github.com/hpad/hpad/test/internal/world"
 	"github.com/hpad/hpad/test/scale/sim"
 )
+
+// TTL is the lease of the members.
+const TTL = 5 * time.Second
 
 // Jobs is how many each fleet has.
 const Jobs = 4
@@ -36,10 +37,18 @@ type Options struct {
 	// Store returns what [ha] says of the store for a member of that name, as
 	// `etcd = { … }`.
 	Store func(name string) string
-	// TTL is the lease of the members.
-	TTL time.Duration
+	// HA is what [ha] of all members has besides, a line for each key.
+	HA string
 	// Authority vouches for members, which speak TLS with each other; nil has them not.
 	Authority *webtest.Authority
+	// Front returns the URL by which the others reach the member of a name that listens
+	// at a URL; nil is the same one.
+	Front func(name, url string) string
+	// Watch, if not nil, returns what is called instead of a fleet's platform. The token
+	// of a call is the name of the member.
+	Watch func(fleet string, next http.Handler) http.Handler
+	// Windows are those that stabilize scale-downs, by job; another job's is "1h".
+	Windows map[int]string
 }
 
 // Cluster is some members with what they scale. Its methods are for the test's own
@@ -48,6 +57,8 @@ type Cluster struct {
 	// Worlds are what is scaled, by fleet.
 	Worlds  map[string]*sim.World
 	Members []*Member
+	// Password is a file with the password of members, "secret".
+	Password string
 
 	t       *testing.T
 	options Options
@@ -62,34 +73,49 @@ type Member struct {
 	Name string
 }
 
-// Start runs so many members, and returns once each fleet has an owner.
-func Start(t *testing.T, members int, options Options) *Cluster {
+// New runs what is scaled, and returns a cluster that has no members yet.
+func New(t *testing.T, options Options) *Cluster {
 	t.Helper()
 	c := &Cluster{Worlds: map[string]*sim.World{}, t: t, options: options, dir: t.TempDir()}
+	c.Password = webtest.Write(t, c.dir, "password", "secret\n")
 	var text strings.Builder
 	for _, fleet := range Fleets {
 		w := sim.New(sim.Options{Jobs: Jobs})
 		c.Worlds[fleet] = w
 		ctx, cancel := context.WithCancel(context.Background())
 		go w.Run(ctx)
-		nomad, prometheus := serve(t, w.Nomad()), serve(t, w.Prometheus())
+		calls := w.Nomad()
+		if options.Watch != nil {
+			calls = options.Watch(fleet, calls)
+		}
+		nomad, prometheus := Serve(t, calls), Serve(t, w.Prometheus())
 		t.Cleanup(cancel)
-		fmt.Fprintf(&text, "[fleets.%[1]s]\nkind = \"nomad\"\naddress = %[2]q\n[sources.%[1]s]\nkind = \"prometheus\"\nurl = %[3]q\n", fleet, nomad, prometheus)
+		fmt.Fprintf(&text, "[fleets.%[1]s]\nkind = \"nomad\"\naddress = %[2]q\ntoken_file = \"/proc/self/cwd/token\"\n[sources.%[1]s]\nkind = \"prometheus\"\nurl = %[3]q\n", fleet, nomad, prometheus)
 		for i := range Jobs {
 			fmt.Fprintf(&text, `[autoscalers.%[1]s-%[3]d]
 target = { fleet = %[1]q, job = %[2]q, group = "app" }
 min_replicas = 1
 max_replicas = 20
 metrics = [{ type = "External", name = "load", source = %[1]q, query = '%[4]s', average_value = "%[5]d" }]
-behavior = { scale_down = { stabilization_window = "10m" } }
-`, fleet, sim.JobID(i), i, sim.Load(i), sim.PerInstance)
+behavior = { scale_down = { stabilization_window = %[6]q } }
+`, fleet, sim.JobID(i), i, sim.Load(i), sim.PerInstance, cmp.Or(options.Windows[i], "1h"))
 		}
 	}
 	c.shared = text.String()
-	for i := range members {
-		name := fmt.Sprint("hpad-", i)
-		c.Members = append(c.Members, c.Prepare(name, options.Store(name)))
-	}
+	return c
+}
+
+// Serve serves as long as the test, and returns the URL.
+func Serve(t *testing.T, handler http.Handler) string {
+	server := httptest.NewServer(handler)
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+// Start runs so many members, and returns once each fleet has an owner.
+func (c *Cluster) Start(count int) {
+	c.t.Helper()
+	c.Add(count)
 	for _, m := range c.Members {
 		m.Launch()
 	}
@@ -97,16 +123,19 @@ behavior = { scale_down = { stabilization_window = "10m" } }
 		owners := c.Owners(c.Members[0])
 		return fmt.Sprint(owners), len(owners) == len(Fleets)
 	})
-	return c
 }
 
-func serve(t *testing.T, handler http.Handler) string {
-	server := httptest.NewServer(handler)
-	t.Cleanup(server.Close)
-	return server.URL
+// Add adds so many members that do not run yet, "hpad-0" and so on.
+func (c *Cluster) Add(count int) {
+	c.t.Helper()
+	for i := range count {
+		name := fmt.Sprint("hpad-", i)
+		c.Members = append(c.Members, c.Prepare(name, c.options.Store(name)))
+	}
 }
 
-// Prepare returns a member that does not run yet, with what [ha] says of its store.
+// Prepare returns a member that does not run yet, with what [ha] says of its store. It is
+// none of Members.
 func (c *Cluster) Prepare(name, store string) *Member {
 	c.t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -115,32 +144,39 @@ func (c *Cluster) Prepare(name, store string) *Member {
 	}
 	address := listener.Addr().String()
 	_ = listener.Close()
-	hash, err := bcrypt.GenerateFromPassword([]byte("secret"), bcrypt.MinCost)
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	web, password := filepath.Join(c.dir, name+"-web.yml"), filepath.Join(c.dir, "password")
-	scheme, serving, trust := "http", "", ""
+	url, serving, trust := "http://"+address, "", ""
 	if authority := c.options.Authority; authority != nil {
 		cert, key := authority.Issue(c.t, name+"-web")
-		scheme, serving = "https", fmt.Sprintf("tls_server_config:\n  cert_file: %q\n  key_file: %q\n", cert, key)
+		url, serving = "https://"+address, fmt.Sprintf("tls_server_config:\n  cert_file: %q\n  key_file: %q\n", cert, key)
 		trust = fmt.Sprintf(", ca_file = %q", authority.File)
 	}
-	for path, text := range map[string]string{web: serving + "basic_auth_users:\n  members: " + string(hash) + "\n", password: "secret\n"} {
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			c.t.Fatal(err)
-		}
+	if c.options.Front != nil {
+		url = c.options.Front(name, url)
 	}
+	web := webtest.Write(c.t, c.dir, name+"-web.yml", serving+"basic_auth_users:\n  members: "+webtest.Hash(c.t, "secret")+"\n")
 	return &Member{Name: name, Program: program.Prepare(c.t, program.Options{
-		Daemon: fmt.Sprintf("listen = %q\nweb_config = %q\nsync_period = \"1s\"\n", address, web),
+		Directory: c.directory(name),
+		Daemon:    fmt.Sprintf("listen = %q\nweb_config = %q\nsync_period = \"1s\"\ntolerance = 0.001\n", address, web),
 		Config: fmt.Sprintf(`[ha]
 member = %q
-address = "%s://%s"
+address = %q
 ttl = %q
 %s
 members = { username = "members", password_file = %q%s }
-`, name, scheme, address, c.options.TTL, store, password, trust) + c.shared,
+%s`, name, url, TTL, store, c.Password, trust, c.options.HA) + c.shared,
 	})}
+}
+
+// Alone returns an hpad that is no member and does not run yet, with the same fleets.
+func (c *Cluster) Alone() *Member {
+	c.t.Helper()
+	return &Member{Name: "alone", Program: program.Prepare(c.t, program.Options{Directory: c.directory("alone"), Config: c.shared})}
+}
+
+// directory returns one to run in, with the token by which fleets know a member.
+func (c *Cluster) directory(name string) string {
+	c.t.Helper()
+	return filepath.Dir(webtest.Write(c.t, c.t.TempDir(), "token", name))
 }
 
 // Await waits until something is so.
@@ -176,20 +212,20 @@ func (c *Cluster) Spread() {
 	})
 }
 
-// OwnerOf returns the owner of a fleet, and some other member.
+// OwnerOf returns the owner of a fleet once it has one, and some other member.
 func (c *Cluster) OwnerOf(fleet string) (owner, other *Member) {
 	c.t.Helper()
-	name := c.Owners(c.Members[0])[fleet]
-	for _, m := range c.Members {
-		if m.Name == name {
-			owner = m
-		} else {
-			other = m
+	c.Await("an owner of fleet "+fleet, func() (string, bool) {
+		name := c.Owners(c.Members[0])[fleet]
+		for _, m := range c.Members {
+			if m.Name == name {
+				owner = m
+			} else {
+				other = m
+			}
 		}
-	}
-	if owner == nil {
-		c.t.Fatalf("fleet %s is %q's", fleet, name)
-	}
+		return name, owner != nil
+	})
 	return owner, other
 }
 
@@ -216,12 +252,17 @@ func (c *Cluster) Follows(fleet string, job, count int) {
 // Evaluated waits until an autoscaler is evaluated after now, as a member shows it.
 func (c *Cluster) Evaluated(m *Member, name string) api.Autoscaler {
 	c.t.Helper()
-	asked := time.Now()
+	return c.EvaluatedAfter(m, name, time.Now())
+}
+
+// EvaluatedAfter is Evaluated after another time.
+func (c *Cluster) EvaluatedAfter(m *Member, name string, began time.Time) api.Autoscaler {
+	c.t.Helper()
 	var view api.Autoscaler
 	c.Await("a pass of "+name, func() (string, bool) {
 		var err error
 		view, err = m.Client.Autoscaler(c.t.Context(), name)
-		return fmt.Sprintf("%+v, %v", view.Evaluation, err), err == nil && view.Evaluation.Last.After(asked)
+		return fmt.Sprintf("%+v, %v", view.Evaluation, err), err == nil && view.Evaluation.Last.After(began)
 	})
 	return view
 }
