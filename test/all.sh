@@ -30,7 +30,7 @@ clean() {
 			sleep 0.1
 		done
 	fi
-	test/tools/leftovers.sh "$TMPDIR"
+	test/tools/leftovers.sh "$TMPDIR" || true # it says what stays
 	if [ "$reporter" ]; then
 		exec 3>&- 4>&-
 		wait "$reporter" || true
@@ -72,7 +72,7 @@ go build -o "$TMPDIR/report" ./test/report
 # Its TMPDIR says that it is none of the tests, which end before it.
 TMPDIR=$parent "$TMPDIR/report" "$TMPDIR/events" "$TMPDIR/beside" &
 reporter=$!
-exec 3>"$TMPDIR/events" 4>"$TMPDIR/beside"
+exec 3<>"$TMPDIR/events" 4<>"$TMPDIR/beside" # which waits for no reader
 skip() {
 	if [ "${CI:-}" = true ]; then
 		echo "all.sh: $1, which CI=true does not allow" >&2

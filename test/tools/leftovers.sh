@@ -18,6 +18,7 @@ tests() {
 groups() {
 	local name
 	for name in "$directory"/hpad-*/; do
+		[ -d "$name" ] || continue # there is none, and the pattern itself would be every group of hpad
 		name=$(basename "$name")
 		find /sys/fs/cgroup -depth -type d \( -name "$name" -o -path "*/$name/*" \) 2>/dev/null || true
 	done
@@ -27,7 +28,8 @@ mounts() {
 }
 
 for _ in {1..50}; do
-	mapfile -t processes < <(tests && groups | sed 's|$|/cgroup.procs|' | xargs -r cat 2>/dev/null)
+	# 0 is a process of elsewhere, and for kill the processes of this script.
+	mapfile -t processes < <({ tests && groups | sed 's|$|/cgroup.procs|' | xargs -r cat 2>/dev/null; } | grep -vx 0)
 	[ ${#processes[@]} -gt 0 ] || break
 	kill -KILL "${processes[@]}" 2>/dev/null || true
 	sleep 0.1
