@@ -38,13 +38,14 @@ const socketProbeTimeout = 2 * time.Second
 func ListenSocket(path, group string) (*Socket, error) {
 	s := &Socket{path: path, group: group}
 	var err error
-	if s.listener, s.info, err = listenSocket(path, group); err != nil {
+	if s.listener, s.info, err = listenSocket(path, group, removeStaleSocket); err != nil {
 		return nil, fmt.Errorf("listen on socket %q: %w", path, err)
 	}
 	return s, nil
 }
 
-func listenSocket(path, group string) (*net.UnixListener, fs.FileInfo, error) {
+// listenSocket listens at a path, from which clear removes what may be there.
+func listenSocket(path, group string, clear func(path string) error) (*net.UnixListener, fs.FileInfo, error) {
 	if len(path) > maxSocketPath {
 		return nil, nil, fmt.Errorf("the path has %d bytes, and a socket's may have %d at most", len(path), maxSocketPath)
 	}
@@ -55,7 +56,7 @@ func listenSocket(path, group string) (*net.UnixListener, fs.FileInfo, error) {
 	if err := makeSocketDir(filepath.Dir(path), gid); err != nil {
 		return nil, nil, err
 	}
-	if err := removeStaleSocket(path); err != nil {
+	if err := clear(path); err != nil {
 		return nil, nil, err
 	}
 	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
@@ -212,13 +213,14 @@ func (s *Socket) Renew() (bool, error) {
 	if _, err := os.Lstat(s.path); s.closed || !errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
-	listener, info, err := listenSocket(s.path, s.group)
+	nothing := func(string) error { return nil } // what is there by now is another one's
+	listener, info, err := listenSocket(s.path, s.group, nothing)
 	if err != nil {
 		return true, err
 	}
-	old := s.listener
+	_ = s.listener.Close() // nobody reaches it
 	s.listener, s.info = listener, info
-	return true, old.Close()
+	return true, nil
 }
 
 // Close stops listening and removes the socket.
