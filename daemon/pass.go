@@ -482,11 +482,14 @@ func (p *pass) isBlind(decision *policy.Decision, outcome policy.Outcome) bool {
 // that is no news. A fleet or a source that cannot be read has its own line, which is
 // not repeated for each autoscaler.
 func (p *pass) failureNews(after *result) []zap.Field {
+	a := p.autoscaler
 	if after.blind {
+		if !a.published.Load().decided() || !a.unmeasured.IsZero() {
+			a.unmeasured = p.now // nothing was sampled meanwhile
+		}
 		return nil
 	}
-	a := p.autoscaler
-	unmeasured := early(&after.Decision)
+	unmeasured := early(&after.Decision) && after.Outcome.Error == ""
 	if unmeasured && !a.published.Load().decided() {
 		a.unmeasured = p.now
 		p.log.Info("not measured yet", zap.String("autoscaler", a.name), zap.Stringer("target", p.definition.Target), zap.String("err", after.failed))

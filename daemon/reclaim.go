@@ -41,19 +41,27 @@ func (r *reclaimer) reclaim() {
 		r.due, r.last = false, time.Now()
 		r.mu.Unlock()
 		debug.FreeOSMemory()
-		unmapFiles()
+		letGo()
 	})
 }
 
-// unmapFiles lets go of the pages of files that are mapped to be read, which are the
-// program's own and those of databases: the start touches many that are not of use again.
-// They stay in the system's cache, and come back as they are touched.
-func unmapFiles() {
+// letGo lets go of the pages of the program's own file, of which the start touches many
+// that are not of use again. They stay in the system's cache, and come back as they are
+// touched. No other file's are touched: it might be unmapped meanwhile, and its place be
+// something else's.
+func letGo() {
+	if program, err := os.Readlink("/proc/self/exe"); err == nil { // else there is no such thing here
+		letGoOf(program)
+	}
+}
+
+// letGoOf lets go of the pages of a file, which stays mapped meanwhile.
+func letGoOf(file string) {
 	maps, err := os.ReadFile("/proc/self/smaps")
 	if err != nil {
-		return // there is no such thing here
+		return
 	}
-	for _, m := range readOnly(string(maps)) {
+	for _, m := range readOnly(string(maps), file) {
 		_, _, _ = unix.Syscall(unix.SYS_MADVISE, m.from, m.size, unix.MADV_DONTNEED) // as well as it can be done
 	}
 }
@@ -61,16 +69,17 @@ func unmapFiles() {
 // mapping is a part of the address space.
 type mapping struct{ from, size uintptr }
 
-// readOnly returns the mappings of files, by the text of /proc/self/smaps, whose pages
+// readOnly returns the mappings of a file, by the text of /proc/self/smaps, whose pages
 // all are as in the file: they cannot be written, and were not before that, as those are
 // that the linker has filled in.
-func readOnly(smaps string) []mapping {
+func readOnly(smaps, file string) []mapping {
 	var found []mapping
 	var last mapping
+	same := false
 	for line := range strings.Lines(smaps) {
 		fields := strings.Fields(line)
 		switch {
-		case len(fields) >= 6 && strings.HasPrefix(fields[5], "/") && !strings.Contains(fields[1], "w"):
+		case len(fields) == 6 && fields[5] == file && !strings.Contains(fields[1], "w"):
 			first, end, _ := strings.Cut(fields[0], "-")
 			from, fromErr := strconv.ParseUint(first, 16, 64)
 			to, toErr := strconv.ParseUint(end, 16, 64)
@@ -79,7 +88,9 @@ func readOnly(smaps string) []mapping {
 			}
 		case len(fields) >= 5 && !strings.HasSuffix(fields[0], ":"):
 			last = mapping{}
-		case len(fields) == 3 && fields[0] == "Anonymous:" && fields[1] == "0" && last.size > 0:
+		case len(fields) == 3 && fields[0] == "Anonymous:":
+			same = fields[1] == "0"
+		case len(fields) == 3 && fields[0] == "Swap:" && fields[1] == "0" && same && last.size > 0:
 			found = append(found, last)
 		}
 	}

@@ -41,32 +41,34 @@ func TestReclaim(t *testing.T) {
 	})
 }
 
-// TestReadOnly holds which mappings are read-only ones of files.
+// TestReadOnly holds which mappings are of a file, and as it is.
 func TestReadOnly(t *testing.T) {
 	var smaps strings.Builder
 	for _, m := range []struct {
 		at, mode, name string
 		anonymous      int
+		swapped        int
 	}{
-		{"00400000-00500000", "r-xp", "/usr/bin/hpad", 0},
-		{"00500000-00600000", "r--p", "/usr/bin/hpad", 0},
-		{"00600000-00700000", "rw-p", "/usr/bin/hpad", 0},
-		{"c000000000-c004000000", "rw-p", "", 0},
-		{"7f0000000000-7f0000001000", "r--p", "/lib/libc.so.6", 4}, // filled in by the linker
-		{"7f0000002000-7f0000003000", "r--s", "/var/lib/hpad/a file.db", 0},
-		{"7f0000004000-7f0000005000", "r-xp", "[vdso]", 0},
+		{"00400000-00500000", "r-xp", "/usr/bin/hpad", 0, 0},
+		{"00500000-00600000", "r--p", "/usr/bin/hpad", 0, 0},
+		{"00600000-00700000", "rw-p", "/usr/bin/hpad", 0, 0},
+		{"00700000-00800000", "r--p", "/usr/bin/hpad", 4, 0}, // filled in by the linker
+		{"00800000-00900000", "r--p", "/usr/bin/hpad", 0, 4}, // and then swapped out
+		{"c000000000-c004000000", "rw-p", "", 0, 0},
+		{"7f0000002000-7f0000003000", "r--s", "/var/lib/hpad/state.db", 0, 0},
+		{"7f0000004000-7f0000005000", "r-xp", "[vdso]", 0, 0},
 	} {
-		fmt.Fprintf(&smaps, "%s %s 00000000 fe:00 1 %s\nSize: 4 kB\nRss: 4 kB\nAnonymous: %d kB\nVmFlags: rd mr\n", m.at, m.mode, m.name, m.anonymous)
+		fmt.Fprintf(&smaps, "%s %s 00000000 fe:00 1 %s\nSize: 4 kB\nRss: 4 kB\nAnonymous: %d kB\nSwap: %d kB\nVmFlags: rd mr\n", m.at, m.mode, m.name, m.anonymous, m.swapped)
 	}
-	want := []mapping{{0x400000, 0x100000}, {0x500000, 0x100000}, {0x7f0000002000, 0x1000}}
-	if got := readOnly(smaps.String()); !reflect.DeepEqual(got, want) {
+	want := []mapping{{0x400000, 0x100000}, {0x500000, 0x100000}}
+	if got := readOnly(smaps.String(), "/usr/bin/hpad"); !reflect.DeepEqual(got, want) {
 		t.Errorf("found %x, want %x", got, want)
 	}
 }
 
-// TestUnmapFiles holds that pages of a file are let go of, and are there again as they
+// TestLetGo holds that pages of a file are let go of, and are there again as they
 // are touched.
-func TestUnmapFiles(t *testing.T) {
+func TestLetGo(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(path, []byte(strings.Repeat("x", 1<<20)), 0o600); err != nil {
 		t.Fatal(err)
@@ -98,7 +100,7 @@ func TestUnmapFiles(t *testing.T) {
 	if strings.Count(string(text), "x") != 1<<20 || resident() != "1024 kB" {
 		t.Fatalf("%s of the file are resident after reading it, want 1024 kB", resident())
 	}
-	unmapFiles()
+	letGoOf(path)
 	if got := resident(); got != "0 kB" {
 		t.Errorf("%s of the file are resident, want none", got)
 	}

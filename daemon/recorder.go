@@ -151,25 +151,27 @@ func (r *recorder) commit() {
 // several times what it writes.
 const writtenAtOnce = 2000
 
-// write writes changes, large ones in parts, and returns what is left after an error.
-// What the last completed round was comes with the last part, since it speaks of all
-// records.
+// write writes changes, large ones in parts, and returns what is left after an error. As
+// in one transaction no record is there whose entry of the history is not. What the last
+// completed round was comes with the last part, since it speaks of all records.
 func (r *recorder) write(left state.Changes) (state.Changes, error) {
 	var names []string
 	if len(left.Records) > writtenAtOnce {
 		names = slices.Sorted(maps.Keys(left.Records)) // those of neighbors are beside each other in the store
 	}
 	for {
-		part, last := left, len(left.Records) <= writtenAtOnce && len(left.Entries) <= writtenAtOnce
-		named := names[:min(writtenAtOnce, len(names))]
-		if !last {
-			part.LastRound, part.Entries = time.Time{}, left.Entries[:min(writtenAtOnce, len(left.Entries))]
-		}
-		if len(named) < len(left.Records) && len(named) > 0 {
-			part.Records = make(map[string]state.Record, len(named))
-			for _, name := range named {
+		part, last := left, false
+		switch {
+		case len(left.Entries) > writtenAtOnce:
+			part.Entries, part.Records, part.LastRound = left.Entries[:writtenAtOnce], nil, time.Time{}
+		case len(left.Records) > writtenAtOnce:
+			part.Records, part.LastRound = make(map[string]state.Record, writtenAtOnce), time.Time{}
+			for _, name := range names[:writtenAtOnce] {
 				part.Records[name] = left.Records[name]
 			}
+			names = names[writtenAtOnce:]
+		default:
+			last = true
 		}
 		if err := trouble.Guard(func() error { return r.store.Commit(context.Background(), part) }); err != nil {
 			return left, err
@@ -181,7 +183,7 @@ func (r *recorder) write(left state.Changes) (state.Changes, error) {
 			delete(left.Records, name)
 		}
 		clear(part.Entries) // which hold much
-		names, left.Entries = names[len(named):], left.Entries[len(part.Entries):]
+		left.Entries = left.Entries[len(part.Entries):]
 		left.Deleted, left.Pauses, left.Removals = nil, nil, nil
 	}
 }

@@ -125,11 +125,15 @@ type recording struct {
 	before     *publication
 	settlement policy.Settlement
 	commit     *commit
+	told       sync.Once
 }
 
-// wait returns once the record is committed. That the store failed is told as R74
-// says; what was decided stays, and is written with the next commit.
-func (r *recording) wait() {
+// wait returns once the record is committed. That the store failed is told as R74 says,
+// once for all who wait; what was decided stays, and is written with the next commit.
+func (r *recording) wait() { r.told.Do(r.settle) }
+
+// settle is wait for the first.
+func (r *recording) settle() {
 	err := r.commit.wait()
 	if err == nil {
 		return

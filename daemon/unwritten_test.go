@@ -111,27 +111,32 @@ func TestEntriesDropped(t *testing.T) {
 	}
 }
 
-// Many changes are written in parts, what is left of them after an error later, and what
-// the last round was with the last part.
+// Many changes are written in parts, the history first, what is left of them after an
+// error later, and what the last round was with the last part.
 func TestWrittenInParts(t *testing.T) {
 	store := newMemoryStore()
-	store.most = 2
+	store.most = 3
 	r := newRecorder(store, clock.New(clock.System{Wall: time.Now}), zap.NewNop(), func(time.Duration, int, error) {})
 	const records = 2*writtenAtOnce + 1
-	name := func(i int) string { return fmt.Sprintf("a%05d", i) }
+	name := func(i int) string { return fmt.Sprintf("a%05d", records-i) } // the last one is written first
 	for i := range records {
 		r.record(name(i), &state.Record{Created: time.Unix(int64(i), 0)}, state.Entry{Autoscaler: name(i)})
 	}
 	round := time.Unix(100, 0)
 	r.completed(round)
 	r.commit()
-	if store.commits != 2 || store.written != 2*writtenAtOnce || !store.snapshot.LastRound.IsZero() {
-		t.Errorf("%d records in %d commits and the round %v are written before the error, want %d in 2, and none", store.written, store.commits, store.snapshot.LastRound, 2*writtenAtOnce)
+	if store.commits != 3 || store.written != writtenAtOnce || !store.snapshot.LastRound.IsZero() {
+		t.Errorf("%d records in %d commits and the round %v are written before the error, want %d in 3, and none", store.written, store.commits, store.snapshot.LastRound, writtenAtOnce)
+	}
+	for name := range store.snapshot.Autoscalers {
+		if entries, _ := store.History(t.Context(), name, time.Time{}, time.Time{}, 0); len(entries) != 1 {
+			t.Fatalf("the record of %s is there before the history, which is %+v", name, entries)
+		}
 	}
 	store.most = 0
 	r.commit()
-	if store.commits != 3 || store.written != records || !store.snapshot.LastRound.Equal(round) {
-		t.Errorf("%d records in %d commits and the round %v are written, want %d in 3, and %v", store.written, store.commits, store.snapshot.LastRound, records, round)
+	if store.commits != 5 || store.written != records || !store.snapshot.LastRound.Equal(round) {
+		t.Errorf("%d records in %d commits and the round %v are written, want %d in 5, and %v", store.written, store.commits, store.snapshot.LastRound, records, round)
 	}
 	for i := range records {
 		if record := store.snapshot.Autoscalers[name(i)]; !record.Created.Equal(time.Unix(int64(i), 0)) {
