@@ -50,7 +50,8 @@ tar --directory "$directory" --numeric-owner --extract --file "$base"
 printf '#!/bin/sh\nexit 101\n' >"$directory/usr/sbin/policy-rc.d"
 chmod 755 "$directory/usr/sbin/policy-rc.d"
 cp /etc/resolv.conf "$directory/etc/resolv.conf"
-DEBIAN_FRONTEND=noninteractive chroot "$directory" sh -euc '
+# A TMPDIR of this machine is none there.
+env -u TMPDIR DEBIAN_FRONTEND=noninteractive chroot "$directory" sh -euc '
 	apt-get -qq update || apt-get -qq update
 	apt-get -qq install --yes --no-install-recommends "$@"
 	apt-get clean' sh "$@" >"$directory/install.log" 2>&1 || {
