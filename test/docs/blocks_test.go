@@ -245,7 +245,7 @@ var rights = map[string]struct{ words, sources string }{
 // at, and rights without which only less is told of changes that fail.
 var unchecked = []string{
 	"Microsoft.Compute/locations/operations/read", "compute.zoneOperations.get", "compute.regionOperations.get",
-	"Microsoft.Network/virtualNetworks/subnets/join/action", "autoscaling:ResourceTag",
+	"Microsoft.Network/virtualNetworks/subnets/join/action", "autoscaling:ResourceTag", `"list"`,
 }
 
 // claimWords wants the sources of a kind to know the rights of an example, and its meta
