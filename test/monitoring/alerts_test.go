@@ -152,33 +152,6 @@ func TestAlertsAreExplained(t *testing.T) {
 	}
 }
 
-// TestAlertsOfAutoscalersAreNamed wants docs/metrics.md to name the alerts that need the
-// series of autoscalers, and no other, where it says what is silent without those.
-func TestAlertsOfAutoscalersAreNamed(t *testing.T) {
-	page, err := os.ReadFile("../../docs/metrics.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, section, found := strings.Cut(string(page), "\n## Without the series of autoscalers\n")
-	section, _, ended := strings.Cut(section, "\n## ")
-	if !found || !ended {
-		t.Fatal("docs/metrics.md does not say what is without the series of autoscalers")
-	}
-	named := regexp.MustCompile("`(Hpad\\w+)`").FindAllStringSubmatch(section, -1)
-	var got, want []string
-	for _, name := range named {
-		got = append(got, name[1])
-	}
-	for _, rule := range rules(t) {
-		if strings.Contains(rule.Expr, "hpad_autoscaler_") {
-			want = append(want, rule.Alert)
-		}
-	}
-	if slices.Sort(got); !slices.Equal(got, slices.Sorted(slices.Values(want))) {
-		t.Errorf("docs/metrics.md names %q, and these need the series: %q", got, want)
-	}
-}
-
 // labelOfAlert matches what an annotation asks for.
 var labelOfAlert = regexp.MustCompile(`\$labels\.(\w+)`)
 
