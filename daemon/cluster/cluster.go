@@ -653,6 +653,9 @@ func (c *Cluster) reload(ctx context.Context, trial bool) ([]config.Change, erro
 	runs := slices.Collect(maps.Values(c.runs))
 	c.mu.RUnlock()
 	for _, r := range runs {
+		if d := r.daemon.Load(); d != nil && !slices.Contains(daemons, d) { // it began meanwhile
+			r.reload(ctx, d)
+		}
 		if err := r.configure(ctx, now.identities); err != nil {
 			c.log.Warn("the cluster does not know of a new configuration yet", zap.String("fleet", r.fleet), zap.NamedError("err", err))
 		}

@@ -164,3 +164,24 @@ func TestOneReading(t *testing.T) {
 		m.nodes[0].end(false)
 	})
 }
+
+// TestBeginsDuringTrial has a member take over all of a fleet while a reload tries a
+// configuration without most of it, in another layout: it runs what is in force.
+func TestBeginsDuringTrial(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		m := newDividedModel(t, 1, dir)
+		m.begun(2)
+		other := &partsNode{partsModel: m, without: 7}
+		tried, err := other.configuration()
+		if err != nil {
+			t.Fatal(err)
+		}
+		end := m.nodes[0].cluster.Try(tried)
+		m.nodes[1].end(false)
+		time.Sleep(patience)
+		end()
+		m.check()
+		m.nodes[0].end(false)
+	})
+}

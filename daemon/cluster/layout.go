@@ -51,7 +51,7 @@ func (r *run) divideAnew() {
 }
 
 func (r *run) moveAll(ctx context.Context) error {
-	p := r.loaded()
+	p := r.parts.Load()
 	n, lock := r.n, r.fleet+partMark
 	before, after := shardNames(r.fleet, n), shardNames(r.fleet, r.into)
 	view, err := r.viewNow(ctx)

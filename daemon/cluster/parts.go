@@ -93,14 +93,14 @@ func (p *parts) shardOf(fleet, autoscaler string) string {
 	return shardName(fleet, partNumber(autoscaler, n), n)
 }
 
-// shardOfTarget returns the shard of a target: that of its autoscaler, which may be one that
-// it asks for by its labels.
-func (p *parts) shardOfTarget(ref targets.Ref, aliases []string) string {
+// shardOfTarget returns the shard of a target, of a fleet in n parts: that of its autoscaler,
+// which may be one that it asks for by its labels.
+func (p *parts) shardOfTarget(ref targets.Ref, aliases []string, n int) string {
 	name := p.targets.Of(ref, aliases)
 	if name == "" {
 		name = config.LabelsName(ref)
 	}
-	return p.shardOf(ref.Fleet, name)
+	return shardName(ref.Fleet, partNumber(name, n), n)
 }
 
 // names returns the names of a fleet's shards.
@@ -161,9 +161,10 @@ func divide(whole *config.Config, size int, l layout) parts {
 	return p
 }
 
-// of returns what concerns some shards of a fleet; nil where it is not shared.
-func (p *parts) of(fleet string, shards []string) *config.Config {
-	whole, n := p.fleets[fleet], p.layout.of(fleet)
+// of returns what concerns some shards of a fleet that is in n parts; nil where it is not
+// shared.
+func (p *parts) of(fleet string, shards []string, n int) *config.Config {
+	whole := p.fleets[fleet]
 	if whole == nil || n == 1 {
 		return whole
 	}
@@ -175,7 +176,7 @@ func (p *parts) of(fleet string, shards []string) *config.Config {
 		}
 	}
 	c.Heeds = func(target targets.Ref, aliases []string) bool {
-		return slices.Contains(shards, p.shardOfTarget(target, aliases))
+		return slices.Contains(shards, p.shardOfTarget(target, aliases, n))
 	}
 	return &c
 }

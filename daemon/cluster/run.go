@@ -69,9 +69,9 @@ func (r *run) run() error {
 		r.divideAnew()
 		return nil
 	}
-	identities := r.parts.Load().identities
+	p := r.parts.Load()
 	for _, shard := range r.shards {
-		if err := r.acquire(shard, identities[shard]); err != nil && !errors.Is(err, ErrTaken) && !errors.Is(err, ErrOtherwise) {
+		if err := r.acquire(shard, p.identities[shard]); err != nil && !errors.Is(err, ErrTaken) && !errors.Is(err, ErrOtherwise) {
 			if r.ctx.Err() == nil {
 				r.log.Warn("a fleet cannot be taken over", zap.NamedError("err", err))
 			}
@@ -81,6 +81,11 @@ func (r *run) run() error {
 	held := r.terms()
 	if len(held) == 0 || !r.isLaidOut() {
 		return nil
+	}
+	if now := r.parts.Load(); now != p { // a reload that did not see these terms
+		if err := r.configure(r.ctx, now.identities); err != nil {
+			r.log.Warn("the cluster does not know of a new configuration yet", zap.NamedError("err", err))
+		}
 	}
 	for shard, term := range held {
 		r.log.Info("owner of a fleet", zap.String("shard", shard), zap.Uint64("term", term.Number()))
@@ -168,7 +173,7 @@ func (r *run) longest(shard string) time.Duration {
 // parted is the state of a divided fleet.
 type parted struct {
 	state.Store
-	in *Cluster
+	in *run
 }
 
 // Fleet is as [state.Store] has it.
@@ -177,13 +182,13 @@ func (p parted) Fleet(name string) targets.Store { return partedStore{p.Store.Fl
 // partedStore is a [targets.PartedStore].
 type partedStore struct {
 	targets.Store
-	in    *Cluster
+	in    *run
 	fleet string
 }
 
 // Part is as [targets.PartedStore] has it.
 func (p partedStore) Part(target string) string {
-	shard := p.in.loaded().shardOfTarget(targets.Ref{Fleet: p.fleet, Name: target}, nil)
+	shard := p.in.parts.Load().shardOfTarget(targets.Ref{Fleet: p.fleet, Name: target}, nil, p.in.n)
 	return strings.TrimPrefix(shard, p.fleet)
 }
 
@@ -203,12 +208,14 @@ func (r *run) serve(held map[string]Term) (err error) {
 	options := r.options.Daemon
 	options.Store, options.Log = store, r.log
 	if held[r.fleet] == nil {
-		options.Store = parted{store, r.Cluster}
+		options.Store = parted{store, r}
 	}
 	shards := slices.Sorted(maps.Keys(held))
+	loaded := r.parts.Load // at first: what a reload tries meanwhile is not for those that begin
 	options.Load = func() (*config.Config, error) {
-		p := r.loaded()
-		if c := p.of(r.fleet, shards); c != nil {
+		p := loaded()
+		loaded = r.loaded
+		if c := p.of(r.fleet, shards, r.n); c != nil {
 			return c, nil
 		}
 		return part(p.whole), nil // until the loop ends it
@@ -269,6 +276,18 @@ func (r *run) end(reason string) {
 		r.ending = reason
 	}
 	r.cancel()
+}
+
+// reload has a daemon that began while others were reloaded load the configuration that is in
+// force by now.
+func (r *run) reload(ctx context.Context, d *daemon.Daemon) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(r.ctx, cancel)()
+	if _, err := d.Reload(ctx); err != nil {
+		r.log.Warn("a fleet that was just taken over begins anew with the new configuration", zap.NamedError("err", err))
+		r.end("the configuration is another one now")
+	}
 }
 
 // configure tells under which configurations the shards are owned from now on.
