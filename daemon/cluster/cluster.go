@@ -34,6 +34,8 @@ const (
 	marginShare, callShare = 5, 3
 	// unfitFor is how long a member leaves a shard to others that it could not run.
 	unfitFor = time.Minute
+	// divideSoon is after what time a division that is due and not done is told.
+	divideSoon = 30 * time.Second
 	// loadWait bounds how long it takes to read the state of a shard.
 	loadWait = time.Minute
 	// leaveWait bounds how long handing over takes at a stop.
@@ -110,6 +112,9 @@ type Cluster struct {
 	viewed    time.Time
 	// owned is when a shard was last seen to have an owner.
 	owned map[string]time.Time
+
+	// due is since when fleets are to be divided anew; it is the loop's.
+	due map[string]time.Time
 
 	// begun is how many terms this member had, fenced how many writes were refused after one.
 	begun, fenced atomic.Int64
@@ -340,9 +345,15 @@ func (c *Cluster) settle(ctx context.Context, session Session, view View) {
 	c.mu.RLock()
 	runs := maps.Clone(c.runs)
 	c.mu.RUnlock()
-	var orphans []string
+	var orphans, undivided []string
+	due := map[string]time.Time{}
 	for _, fleet := range slices.Sorted(maps.Keys(p.fleets)) {
-		if into, leader, due := division(view, fleet, p.layout); due {
+		if into, leader, is := division(view, fleet, p.layout); is {
+			if due[fleet] = c.due[fleet]; due[fleet].IsZero() {
+				due[fleet] = time.Now()
+			} else if time.Since(due[fleet]) > divideSoon {
+				undivided = append(undivided, fmt.Sprintf("%s into %d parts by %s", fleet, into, leader))
+			}
 			c.settleDivision(ctx, session, view, runs[fleet], fleet, into, leader)
 			continue
 		}
@@ -353,18 +364,51 @@ func (c *Cluster) settle(ctx context.Context, session Session, view View) {
 			}
 		}
 	}
+	c.due = due
 	for fleet, r := range runs {
 		if p.fleets[fleet] == nil {
 			r.end("it is not configured any more")
 		}
 	}
-	var err error
+	c.letGo(ctx, session, view, runs)
+	var texts []string
 	if len(orphans) > 0 {
-		err = fmt.Errorf("no member has the configuration under which these fleets were owned: %s; reload that one on some member, or let one go on with its own by \"hpad cluster adopt FLEET\"",
-			strings.Join(orphans, ", "))
+		texts = append(texts, fmt.Sprintf("no member has the configuration under which these fleets were owned: %s; reload that one on some member, or let one go on with its own by \"hpad cluster adopt FLEET\"",
+			strings.Join(orphans, ", ")))
+	}
+	if len(undivided) > 0 {
+		texts = append(texts, fmt.Sprintf("these fleets are to be divided anew, and not run meanwhile, for more than %s: %s; the log of that member says why, or \"hpad cluster\" which member still owns a part",
+			divideSoon, strings.Join(undivided, ", ")))
+	}
+	var err error
+	if len(texts) > 0 {
+		err = errors.New(strings.Join(texts, "; "))
 	}
 	if news, fields := c.orphaned.Set(err); news && err != nil {
 		c.log.Error("fleets have no owner", append(fields, zap.NamedError("err", err))...)
+	}
+}
+
+// letGo lets others have what this member owns and neither runs nor is about to run, as after a
+// release whose answer was lost: its lease would keep that for ever.
+func (c *Cluster) letGo(ctx context.Context, session Session, view View, runs map[string]*run) {
+	p := c.parts.Load()
+	for shard, now := range view.Shards {
+		fleet, _, _ := strings.Cut(shard, partMark)
+		_, divided := c.due[fleet]
+		settled := !divided && p.fleets[fleet] != nil && slices.Contains(p.names(fleet), shard) // by settleFleet
+		if now.Owner != c.options.Member.Name || runs[fleet] != nil || c.runOf(fleet) != nil || settled {
+			continue
+		}
+		call, cancel := c.call(ctx)
+		term, err := session.Acquire(call, shard, now.Configuration)
+		if err == nil {
+			err = term.Release(call)
+		}
+		cancel()
+		if err != nil && !errors.Is(err, ErrTaken) && !errors.Is(err, ErrOtherwise) {
+			return // at the next look
+		}
 	}
 }
 
@@ -431,8 +475,9 @@ func (c *Cluster) settleDivision(ctx context.Context, session Session, view View
 		return
 	}
 	shards := append(c.parts.Load().names(fleet), fleet+partMark)
-	owned := slices.ContainsFunc(shards, func(shard string) bool { return view.Shards[shard].Owner != "" })
-	if owned || leader != c.options.Member.Name {
+	me := c.options.Member.Name
+	owned := slices.ContainsFunc(shards, func(shard string) bool { return view.Shards[shard].Owner != "" && view.Shards[shard].Owner != me })
+	if owned || leader != me {
 		return
 	}
 	r = newRun(ctx, c, session, fleet, nil)

@@ -1,6 +1,8 @@
 package cluster_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -10,6 +12,7 @@ import (
 	"time"
 
 	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/daemon/cluster"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets/targettest"
 	"github.com/hpad/hpad/test/soak"
@@ -183,5 +186,85 @@ func TestBeginsDuringTrial(t *testing.T) {
 		end()
 		m.check()
 		m.nodes[0].end(false)
+	})
+}
+
+// leaking is a store in which some releases of shards fail.
+type leaking struct {
+	cluster.Coordinator
+	of *partsModel
+}
+
+func (l leaking) Join(ctx context.Context, member cluster.Member, ttl time.Duration) (cluster.Session, error) {
+	s, err := l.Coordinator.Join(ctx, member, ttl)
+	if err != nil {
+		return nil, err
+	}
+	return leakingSession{s, l.of}, nil
+}
+
+type leakingSession struct {
+	cluster.Session
+	of *partsModel
+}
+
+func (s leakingSession) Acquire(ctx context.Context, shard, configuration string) (cluster.Term, error) {
+	term, err := s.Session.Acquire(ctx, shard, configuration)
+	if err != nil {
+		return nil, err
+	}
+	return leakingTerm{term, s.of}, nil
+}
+
+type leakingTerm struct {
+	cluster.Term
+	of *partsModel
+}
+
+func (t leakingTerm) Release(ctx context.Context) error {
+	t.of.mu.Lock()
+	leaks := t.of.leaks > 0
+	if leaks {
+		t.of.leaks--
+	}
+	t.of.mu.Unlock()
+	if leaks {
+		return errors.New("no quorum")
+	}
+	return t.Term.Release(ctx)
+}
+
+// TestDivisionAfterLeaks divides a fleet of which the members could not let go: of the parts
+// that they ran, and then of all that the one had that divided it.
+func TestDivisionAfterLeaks(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		m := newDividedModel(t, 1, dir)
+		m.begun(2)
+		for _, leaks := range []int{4, 10} {
+			m.mu.Lock()
+			m.leaks = leaks
+			m.mu.Unlock()
+			m.reload(t, 6)
+			if got := m.parts(); got != "alpha" {
+				t.Errorf("after %d leaks the shards are %q", leaks, got)
+			}
+			m.reload(t, 0)
+			if got := m.parts(); got != "alpha~1-4 alpha~2-4 alpha~3-4 alpha~4-4" {
+				t.Errorf("after %d leaks the shards are %q again", leaks, got)
+			}
+			if m.mu.Lock(); m.leaks > 0 {
+				t.Errorf("%d releases are left to fail", m.leaks)
+			}
+			m.mu.Unlock()
+		}
+		time.Sleep(patience)
+		m.check()
+		for _, n := range m.nodes {
+			if _, _, err := n.cluster.View(); err != nil {
+				t.Error(err)
+			}
+			n.end(false)
+		}
 	})
 }

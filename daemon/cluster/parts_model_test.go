@@ -44,6 +44,8 @@ type partsModel struct {
 	// asked are the calls of members for counts.
 	asked []partsAsk
 	nodes []*partsNode
+	// leaks is how many releases of shards fail from now on.
+	leaks int
 }
 
 // partsAsk is a call for a count, when it was made.
@@ -189,7 +191,7 @@ func (n *partsNode) start(fresh bool) {
 	}
 	n.connection = n.store.Connect()
 	n.cluster = cluster.New(cluster.Options{
-		Load: n.configuration, Coordinator: n.connection, Member: cluster.Member{Name: n.name, Address: n.address}, TTL: ttl, ShardSize: n.size,
+		Load: n.configuration, Coordinator: leaking{n.connection, n.partsModel}, Member: cluster.Member{Name: n.name, Address: n.address}, TTL: ttl, ShardSize: n.size,
 		Peer:   func(address string) *api.Client { return api.NewServerClient(api.Server{URL: address}) },
 		Daemon: daemon.Options{Store: own, Log: zap.NewNop()}, Dir: filepath.Join(dir, "fleets"),
 	})

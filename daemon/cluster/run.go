@@ -312,6 +312,6 @@ func (r *run) release() {
 		cancel()
 	}
 	if err := errors.Join(errs...); err != nil {
-		r.log.Warn("let go of a fleet; others take it over once the lease is over", zap.NamedError("err", err))
+		r.log.Warn("let go of a fleet; that is tried again, and others take it over then", zap.NamedError("err", err))
 	}
 }
