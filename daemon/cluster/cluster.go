@@ -488,9 +488,7 @@ func (c *Cluster) settleDivision(ctx context.Context, session Session, view View
 // begin sets out to own a fleet or parts of it, and to run them.
 func (c *Cluster) begin(r *run) {
 	c.mu.Lock()
-	for _, shard := range c.parts.Load().names(r.fleet) {
-		r.owned[shard] = c.owned[shard]
-	}
+	r.owned = c.ownedOf(r.fleet)
 	c.runs[r.fleet] = r
 	c.mu.Unlock()
 	go func() {
@@ -504,6 +502,25 @@ func (c *Cluster) begin(r *run) {
 		close(r.done)
 		c.soon()
 	}()
+}
+
+// ownedOf returns when the shards of a fleet were last seen to have an owner. Those that never
+// were, as after a division, count as the last of the fleet that was, or the lock. It is called
+// under mu.
+func (c *Cluster) ownedOf(fleet string) map[string]time.Time {
+	var last time.Time
+	for shard, at := range c.owned {
+		if of, _, _ := strings.Cut(shard, partMark); of == fleet && at.After(last) {
+			last = at
+		}
+	}
+	owned := map[string]time.Time{}
+	for _, shard := range c.parts.Load().names(fleet) {
+		if owned[shard] = c.owned[shard]; owned[shard].IsZero() {
+			owned[shard] = last
+		}
+	}
+	return owned
 }
 
 // regain goes on with shards whose lease ended and that nobody owned since.

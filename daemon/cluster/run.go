@@ -49,12 +49,12 @@ type run struct {
 	store state.Shared
 	// ending is why it ends; empty while it does not.
 	ending string
-	// owned is when shards were last seen to have an owner; those are missing that never were.
+	// owned is when shards were last seen to have an owner; zero where none of the fleet ever was.
 	owned map[string]time.Time
 }
 
 func newRun(ctx context.Context, c *Cluster, session Session, fleet string, shards []string) *run {
-	r := &run{Cluster: c, fleet: fleet, shards: shards, owned: map[string]time.Time{}, n: c.parts.Load().layout.of(fleet), session: session, log: c.log.With(zap.String("fleet", fleet)), done: make(chan struct{})}
+	r := &run{Cluster: c, fleet: fleet, shards: shards, n: c.parts.Load().layout.of(fleet), session: session, log: c.log.With(zap.String("fleet", fleet)), done: make(chan struct{})}
 	r.metrics, r.gatherer = c.options.Daemon.Metrics.Shard(fleet)
 	r.ctx, r.cancel = context.WithCancel(ctx)
 	return r
