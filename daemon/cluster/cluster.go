@@ -107,7 +107,7 @@ type Cluster struct {
 	unfit map[string]time.Time
 	// undivided are fleets that this member could not divide anew, and until when it leaves
 	// them as they are.
-	undivided map[string]time.Time
+	undivided map[string]delay
 	view      View
 	viewed    time.Time
 	// owned is when a shard was last seen to have an owner.
@@ -130,7 +130,7 @@ func New(options Options) *Cluster {
 	}
 	c := &Cluster{
 		options: options, log: options.Daemon.Log.Named("cluster"), kick: make(chan struct{}, 1),
-		runs: map[string]*run{}, unfit: map[string]time.Time{}, undivided: map[string]time.Time{}, known: map[string]*peer{},
+		runs: map[string]*run{}, unfit: map[string]time.Time{}, undivided: map[string]delay{}, known: map[string]*peer{},
 		archives: map[string]state.Store{}, owned: map[string]time.Time{},
 	}
 	own := options.Daemon
@@ -283,13 +283,11 @@ func (c *Cluster) join(ctx context.Context) {
 			delete(c.unfit, fleet)
 		}
 	}
-	for fleet, until := range c.undivided {
-		if time.Now().Before(until) {
+	for fleet, left := range c.undivided {
+		if time.Now().Before(left.until) {
 			if delete(member.Parts, fleet); p.layout.of(fleet) > 1 {
 				member.Parts[fleet] = p.layout.of(fleet)
 			}
-		} else {
-			delete(c.undivided, fleet)
 		}
 	}
 	session := c.session
@@ -711,9 +709,10 @@ func (c *Cluster) reload(ctx context.Context, trial bool) ([]config.Change, erro
 		}
 	}
 	now := c.configure(&next)
-	c.mu.RLock()
+	c.mu.Lock()
+	clear(c.undivided) // it may fit by now
 	runs := slices.Collect(maps.Values(c.runs))
-	c.mu.RUnlock()
+	c.mu.Unlock()
 	for _, r := range runs {
 		if d := r.daemon.Load(); d != nil && !slices.Contains(daemons, d) { // it began meanwhile
 			r.reload(ctx, d)

@@ -189,7 +189,7 @@ func TestBeginsDuringTrial(t *testing.T) {
 	})
 }
 
-// leaking is a store in which some releases of shards fail.
+// leaking is a store in which some releases of shards, and some writes, fail.
 type leaking struct {
 	cluster.Coordinator
 	of *partsModel
@@ -213,12 +213,26 @@ func (s leakingSession) Acquire(ctx context.Context, shard, configuration string
 	if err != nil {
 		return nil, err
 	}
-	return leakingTerm{term, s.of}, nil
+	return leakingTerm{term, s.of, shard}, nil
 }
 
 type leakingTerm struct {
 	cluster.Term
-	of *partsModel
+	of    *partsModel
+	shard string
+}
+
+func (t leakingTerm) Write(ctx context.Context, values map[string][]byte) error {
+	t.of.mu.Lock()
+	full := t.shard == t.of.full && slices.ContainsFunc(slices.Collect(maps.Values(values)), func(value []byte) bool { return value != nil })
+	if full {
+		t.of.refused++
+	}
+	t.of.mu.Unlock()
+	if full {
+		return errFull
+	}
+	return t.Term.Write(ctx, values)
 }
 
 func (t leakingTerm) Release(ctx context.Context) error {
@@ -264,6 +278,47 @@ func TestDivisionAfterLeaks(t *testing.T) {
 			if _, _, err := n.cluster.View(); err != nil {
 				t.Error(err)
 			}
+			n.end(false)
+		}
+	})
+}
+
+// TestDivisionFails has no room for one of four parts: what was copied is removed, the fleet is
+// run as it was, and that is tried less and less often, and at the next reload.
+func TestDivisionFails(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		m := newDividedModel(t, 1, dir)
+		full := func(shard string) {
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			m.full = shard
+		}
+		m.begun(2)
+		m.reload(t, 6)
+		full("alpha~3-4")
+		m.reload(t, 0)
+		time.Sleep(time.Hour)
+		m.check()
+		if got := m.parts(); got != "alpha" {
+			t.Errorf("the shards are %q", got)
+		}
+		if m.refused < 4 || m.refused > 6 {
+			t.Errorf("it was tried %d times in an hour, want after 1, 2, 4, 8, 16 and 32 minutes", m.refused)
+		}
+		for part := range 4 {
+			shard := fmt.Sprintf("alpha~%d-4", part+1)
+			if left := len(m.store.Records(shard)); left > 0 {
+				t.Errorf("%d records of %s are left", left, shard)
+			}
+		}
+		full("")
+		m.reload(t, 0)
+		if got := m.parts(); got != "alpha~1-4 alpha~2-4 alpha~3-4 alpha~4-4" {
+			t.Errorf("after a reload the shards are %q", got)
+		}
+		m.check()
+		for _, n := range m.nodes {
 			n.end(false)
 		}
 	})

@@ -27,8 +27,19 @@ import (
 // lock's write the one there was, after it the next. What it left of the other is removed
 // by whoever copies state there again.
 
-// divideWait bounds how long it takes to divide a fleet anew.
-const divideWait = 5 * time.Minute
+const (
+	// divideWait bounds how long it takes to divide a fleet anew.
+	divideWait = 5 * time.Minute
+	// undividedFor is how long a fleet is left as it is where that cannot be done: twice as
+	// long each time, up to undividedMost.
+	undividedFor, undividedMost = time.Minute, 8 * time.Hour
+)
+
+// delay is how long a member does without something that failed.
+type delay struct {
+	until time.Time
+	lasts time.Duration
+}
 
 // divideAnew divides the fleet into as many parts as the run is to. Where it cannot, as when
 // the coordinator has no room for a copy, the fleet is left as it is for a while: all
@@ -40,13 +51,17 @@ func (r *run) divideAnew() {
 	err := r.moveAll(ctx)
 	switch {
 	case err == nil:
+		r.Cluster.mu.Lock()
+		delete(r.undivided, r.fleet)
+		r.Cluster.mu.Unlock()
 		r.log.Info("a fleet is divided anew", zap.Int("parts", r.into), zap.Duration("took", time.Since(started)))
 	case errors.Is(err, ErrTaken), errors.Is(err, ErrOtherwise), r.ctx.Err() != nil: // at the next look
 	default:
 		r.Cluster.mu.Lock()
-		r.undivided[r.fleet] = time.Now().Add(unfitFor)
+		lasts := min(max(2*r.undivided[r.fleet].lasts, undividedFor), undividedMost)
+		r.undivided[r.fleet] = delay{time.Now().Add(lasts), lasts}
 		r.Cluster.mu.Unlock()
-		r.log.Warn("a fleet cannot be divided anew", zap.Int("parts", r.into), zap.NamedError("err", err))
+		r.log.Warn("a fleet cannot be divided anew", zap.Int("parts", r.into), zap.Duration("again_after", lasts), zap.NamedError("err", err))
 	}
 }
 
@@ -63,8 +78,10 @@ func (r *run) moveAll(ctx context.Context) error {
 			return err
 		}
 	}
-	if !r.isLaidOut() {
-		return nil // somebody else was first
+	if is, err := r.isLaidOut(); err != nil {
+		return err
+	} else if !is {
+		return fmt.Errorf("somebody else was first: %w", ErrOtherwise)
 	}
 	next := divide(p.whole, r.options.ShardSize, layout{r.fleet: r.into})
 	held, loaded, longest := r.terms(), make([]map[string][]byte, n), make([]time.Duration, n)
@@ -75,15 +92,12 @@ func (r *run) moveAll(ctx context.Context) error {
 		}
 	}
 	for number, shard := range after {
-		values, err := stateOf(number, r.into, loaded, longest)
+		err := r.fill(ctx, held[shard], number, loaded, longest)
+		if err == nil {
+			err = held[shard].Configure(ctx, next.identities[shard])
+		}
 		if err != nil {
-			return fmt.Errorf("the state of %q: %w", shard, err)
-		}
-		if err := replace(ctx, held[shard], values); err != nil {
-			return fmt.Errorf("write the state of %q: %w", shard, err)
-		}
-		if err := held[shard].Configure(ctx, next.identities[shard]); err != nil {
-			return err
+			return errors.Join(fmt.Errorf("write the state of %q: %w", shard, err), r.unfill(ctx, after[:number+1]))
 		}
 	}
 	if err := held[lock].Configure(ctx, strconv.Itoa(r.into)); err != nil {
@@ -91,10 +105,36 @@ func (r *run) moveAll(ctx context.Context) error {
 	}
 	for _, shard := range before { // or whoever copies state there
 		if err := replace(ctx, held[shard], nil); err != nil {
-			return fmt.Errorf("remove what %q had before: %w", shard, err)
+			r.log.Warn("remove what a fleet had before it was divided anew", zap.String("shard", shard), zap.NamedError("err", err))
 		}
 	}
 	return nil
+}
+
+// fill writes what a part, from 0, is to have of what those before have.
+func (r *run) fill(ctx context.Context, to state.Records, part int, before []map[string][]byte, longest []time.Duration) error {
+	values, err := stateOf(part, r.into, before, longest)
+	if err != nil {
+		return err
+	}
+	return replace(ctx, to, values)
+}
+
+// unfill removes what was copied for a layout that is not put in force: in a store that is
+// full, it keeps others from writing. When hpad stops it is left to who copies next.
+func (r *run) unfill(ctx context.Context, shards []string) error {
+	if r.ctx.Err() != nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveWait)
+	defer cancel()
+	var errs []error
+	for held, i := r.terms(), 0; i < len(shards); i++ {
+		if err := replace(ctx, held[shards[i]], nil); err != nil {
+			errs = append(errs, fmt.Errorf("remove what was copied to %q: %w", shards[i], err))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // stateOf returns the state that one of n parts is to have: what those before have of it

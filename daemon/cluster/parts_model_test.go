@@ -46,6 +46,9 @@ type partsModel struct {
 	nodes []*partsNode
 	// leaks is how many releases of shards fail from now on.
 	leaks int
+	// full is a shard of which no state is written, refused how many writes of it were not.
+	full    string
+	refused int
 }
 
 // partsAsk is a call for a count, when it was made.

@@ -79,7 +79,13 @@ func (r *run) run() error {
 		}
 	}
 	held := r.terms()
-	if len(held) == 0 || !r.isLaidOut() {
+	if len(held) == 0 {
+		return nil
+	}
+	if is, err := r.isLaidOut(); err != nil || !is {
+		if err != nil && r.ctx.Err() == nil {
+			r.log.Warn("a fleet cannot be taken over", zap.NamedError("err", err))
+		}
 		return nil
 	}
 	if now := r.parts.Load(); now != p { // a reload that did not see these terms
@@ -120,9 +126,9 @@ func (r *run) acquire(shard, identity string) error {
 
 // isLaidOut reports whether the fleet is divided as this member has it. It is asked once
 // shards are owned: while they are, nobody can divide the fleet otherwise.
-func (r *run) isLaidOut() bool {
+func (r *run) isLaidOut() (bool, error) {
 	view, err := r.viewNow(r.ctx)
-	return err == nil && layoutOf(view).of(r.fleet) == r.n
+	return err == nil && layoutOf(view).of(r.fleet) == r.n, err
 }
 
 // terms returns those of the shards that are owned.
