@@ -91,6 +91,11 @@ func Fill(ctx context.Context, into Coordinator, whole *config.Config, size int,
 		}
 	}()
 	for _, fleet := range slices.Sorted(maps.Keys(p.fleets)) {
+		if err := f.mark(ctx, fleet); err != nil {
+			return nil, err
+		}
+	}
+	for _, fleet := range slices.Sorted(maps.Keys(p.fleets)) {
 		if err := f.fill(ctx, fleet, fleets, values); err != nil {
 			return nil, err
 		}
@@ -144,37 +149,49 @@ func (f *filling) acquire(ctx context.Context, shard string) (Term, error) {
 	return term, nil
 }
 
-// fill fills the shards of a fleet.
-func (f *filling) fill(ctx context.Context, fleet string, fleets map[string]string, values map[string][]byte) error {
-	n := f.layout.of(fleet)
+// mark keeps others from the shards of a fleet, also once this process was killed: those that
+// are filled, and those of the layout in force, which is so until all are.
+func (f *filling) mark(ctx context.Context, fleet string) error {
 	if _, err := f.acquire(ctx, fleet+partMark); err != nil {
 		return err
 	}
-	for part, shard := range shardNames(fleet, n) {
+	for _, shard := range append(shardNames(fleet, layoutOf(f.view).of(fleet)), shardNames(fleet, f.layout.of(fleet))...) {
 		term, err := f.acquire(ctx, shard)
-		if err == nil {
-			err = term.Configure(ctx, importing)
-		}
-		if err == nil {
-			err = replace(ctx, term, state.Select(values,
-				func(name string) bool { return fleets[name] == fleet && partNumber(name, n) == part },
-				func(name string) bool { return name == fleet }))
-		}
 		if err != nil {
+			return err
+		}
+		if err := term.Configure(ctx, importing); err != nil {
+			return fmt.Errorf("%s: %w", shardText(shard), err)
+		}
+	}
+	return nil
+}
+
+// fill fills the shards of a fleet.
+func (f *filling) fill(ctx context.Context, fleet string, fleets map[string]string, values map[string][]byte) error {
+	n := f.layout.of(fleet)
+	for part, shard := range shardNames(fleet, n) {
+		if err := replace(ctx, f.terms[shard], state.Select(values,
+			func(name string) bool { return fleets[name] == fleet && partNumber(name, n) == part },
+			func(name string) bool { return name == fleet })); err != nil {
 			return fmt.Errorf("write the state of %s: %w", shardText(shard), err)
 		}
 	}
 	return nil
 }
 
-// finish lets members have the shards.
+// finish lets members have the shards, once all fleets are laid out as they were filled.
 func (f *filling) finish(ctx context.Context) error {
-	for _, shard := range slices.Sorted(maps.Keys(f.terms)) {
-		configuration := "" // anybody's
-		if fleet, lock := strings.CutSuffix(shard, partMark); lock {
-			configuration = strconv.Itoa(f.layout.of(fleet))
+	for fleet := range f.fleets {
+		if err := f.terms[fleet+partMark].Configure(ctx, strconv.Itoa(f.layout.of(fleet))); err != nil {
+			return err
 		}
-		if err := f.terms[shard].Configure(ctx, configuration); err != nil {
+	}
+	for shard, term := range f.terms {
+		if strings.HasSuffix(shard, partMark) {
+			continue
+		}
+		if err := term.Configure(ctx, ""); err != nil { // anybody's
 			return err
 		}
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/clock"
+	"github.com/hpad/hpad/targets/targettest"
 )
 
 // single is the state of a hpad that ran alone: of the eight autoscalers of fleet alpha,
@@ -150,6 +151,8 @@ func TestTransfer(t *testing.T) {
 type failing struct {
 	cluster.Coordinator
 	left int
+	// first is called before the first write that puts something.
+	first func()
 }
 
 var errFull = errors.New("quota exceeded")
@@ -176,6 +179,10 @@ type failingTerm struct {
 
 func (t failingTerm) Write(ctx context.Context, values map[string][]byte) error {
 	puts := slices.ContainsFunc(slices.Collect(maps.Values(values)), func(value []byte) bool { return value != nil })
+	if puts && t.of.first != nil {
+		t.of.first()
+		t.of.first = nil
+	}
 	if puts && t.of.left == 0 {
 		return errFull
 	}
@@ -198,7 +205,7 @@ func TestImportFails(t *testing.T) {
 			t.Fatal(err)
 		}
 		into := m.store.Connect()
-		full := &failing{into, 2}
+		full := &failing{Coordinator: into, left: 2}
 		if err := filled(t, full, c, 2, filepath.Join(dir, "full"), export); !errors.Is(err, errFull) {
 			t.Errorf("into a store that gets full: %v", err)
 		}
@@ -228,5 +235,42 @@ func TestImportFails(t *testing.T) {
 			}
 		}
 		n.end(false)
+	})
+}
+
+// TestImportIsKilled holds that nobody can own any shard, in force or to be, of any fleet from
+// before something is written until all is: an import that is killed leaves it so.
+func TestImportIsKilled(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		export, _ := single(t, filepath.Join(dir, "single"))
+		m := newDividedModel(t, 1, dir)
+		m.fleets["beta"] = targettest.NewMemory("beta")
+		c, err := (&partsNode{partsModel: m, name: "hpad-0"}).configuration()
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := []string{"alpha", "alpha~1-4", "alpha~2-4", "alpha~3-4", "alpha~4-4", "beta", "beta~1-4", "beta~2-4", "beta~3-4", "beta~4-4"}
+		looked := false
+		into := &failing{Coordinator: m.store.Connect(), left: 1000, first: func() {
+			looked = true
+			found := m.store.Configurations()
+			for _, shard := range want {
+				if found[shard] != "an import that is not complete" {
+					t.Errorf("%q is under %q while something is written", shard, found[shard])
+				}
+			}
+			if found["alpha~"] != "" || found["beta~"] != "" {
+				t.Errorf("fleets are laid out otherwise before that is done: %q", found)
+			}
+		}}
+		if err := filled(t, into, c, 2, filepath.Join(dir, "member"), export); err != nil || !looked {
+			t.Fatalf("%v, %v", looked, err)
+		}
+		for shard, under := range m.store.Configurations() {
+			if lock := strings.HasSuffix(shard, "~"); lock != (under == "4") || !lock && under != "" {
+				t.Errorf("%q is under %q in the end", shard, under)
+			}
+		}
 	})
 }
