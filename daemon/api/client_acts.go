@@ -23,8 +23,8 @@ func (c *Client) Pause(ctx context.Context, scope policy.Scope, asked PauseReque
 	return pause, err
 }
 
-// Resume ends the pause of a scope and returns it. An [Error] of the type ErrorRefused
-// means that there is none.
+// Resume ends the pause of a scope and returns it. An [Error] of the type
+// ErrorNotPaused means that there is none.
 func (c *Client) Resume(ctx context.Context, scope policy.Scope) (policy.Pause, error) {
 	var pause policy.Pause
 	err := c.send(ctx, pathOf(scope)+"/resume", nil, &pause)

@@ -32,6 +32,8 @@ const (
 	ErrorTooMany ErrorType = "too_many_requests"
 	// ErrorRefused: it cannot be done as things are, and nothing was changed (409).
 	ErrorRefused ErrorType = "refused"
+	// ErrorNotPaused: there is no pause to end (409).
+	ErrorNotPaused ErrorType = "not_paused"
 	// ErrorReload: the configuration could not be reloaded; the old one is in
 	// force (500).
 	ErrorReload ErrorType = "reload"

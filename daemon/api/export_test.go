@@ -20,7 +20,7 @@ func Routes() map[string][]string {
 
 // ErrorTypes are the types of errors that the server writes.
 var ErrorTypes = []ErrorType{
-	ErrorBadData, ErrorForbidden, ErrorNotFound, ErrorMethod, ErrorTooLarge, ErrorMediaType, ErrorTooMany, ErrorRefused, ErrorReload, ErrorInternal,
+	ErrorBadData, ErrorForbidden, ErrorNotFound, ErrorMethod, ErrorTooLarge, ErrorMediaType, ErrorTooMany, ErrorRefused, ErrorNotPaused, ErrorReload, ErrorInternal,
 }
 
 // ShownDecision is what is written of a decision.

@@ -137,7 +137,9 @@ func writeActError(w http.ResponseWriter, err error) {
 	switch {
 	case errors.Is(err, ErrUnknown):
 		writeError(w, http.StatusNotFound, ErrorNotFound, err.Error())
-	case errors.Is(err, ErrNotPaused), errors.Is(err, ErrRefused):
+	case errors.Is(err, ErrNotPaused) && !errors.Is(err, ErrRefused): // both where members differ
+		writeError(w, http.StatusConflict, ErrorNotPaused, err.Error())
+	case errors.Is(err, ErrRefused):
 		writeError(w, http.StatusConflict, ErrorRefused, err.Error())
 	default:
 		writeError(w, http.StatusInternalServerError, ErrorInternal, err.Error())

@@ -92,7 +92,7 @@ func TestClientActs(t *testing.T) {
 		t.Errorf("resumed %+v, %v", got, err)
 	}
 	var answered *api.Error
-	if _, err := client.Resume(ctx, scope); !errors.As(err, &answered) || answered.Type != api.ErrorRefused {
+	if _, err := client.Resume(ctx, scope); !errors.As(err, &answered) || answered.Type != api.ErrorNotPaused {
 		t.Errorf("a second resume ends with %v", err)
 	}
 	if _, err := client.Pause(ctx, policy.Scope{Autoscaler: "nobody"}, api.PauseRequest{}); !errors.Is(err, api.ErrNotFound) {

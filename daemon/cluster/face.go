@@ -407,6 +407,8 @@ func remote(err error) error {
 		return err
 	case answered.Type == api.ErrorNotFound:
 		return &remoteError{answered.Message, api.ErrUnknown}
+	case answered.Type == api.ErrorNotPaused:
+		return &remoteError{answered.Message, api.ErrNotPaused}
 	case answered.Type == api.ErrorRefused:
 		return &remoteError{answered.Message, api.ErrRefused}
 	case answered.Type == api.ErrorForbidden, answered.Type == api.ErrorUnauthorized:
@@ -743,7 +745,7 @@ func (f *face) answering(ctx context.Context, scope policy.Scope) (*daemon.Daemo
 
 // everywhere does something in each daemon of each member, of all at once, or with a name
 // in those of a fleet that is divided. The error says where it could not be done: of fleets
-// that are just being taken over as well.
+// that are just being taken over, or were meanwhile, as well.
 func (f *face) everywhere(ctx context.Context, fleet string, here func(*daemon.Daemon) error, there func(context.Context, *api.Client) error) error {
 	ctx, cancel := context.WithTimeout(ctx, actWait)
 	defer cancel()
@@ -751,8 +753,8 @@ func (f *face) everywhere(ctx context.Context, fleet string, here func(*daemon.D
 		_, _ = f.viewNow(ctx) // else the last one is what there is
 	}
 	peers, daemons, shards := f.peers(), f.daemons(), f.Shards()
+	view, _, _ := f.View()
 	if fleet != "" {
-		view, _, _ := f.View()
 		shards = f.ShardsOf(fleet)
 		peers = slices.DeleteFunc(peers, func(p *peer) bool {
 			return !slices.ContainsFunc(shards, func(shard string) bool { return view.Shards[shard].Owner == p.name })
@@ -778,7 +780,16 @@ func (f *face) everywhere(ctx context.Context, fleet string, here func(*daemon.D
 		errs = append(errs, here(d))
 	}
 	asked.Wait()
+	after := view
+	if f.whole {
+		_, _ = f.viewNow(ctx)
+		after, _, _ = f.View()
+	}
 	for _, shard := range shards {
+		if after.Shards[shard].Term != view.Shards[shard].Term {
+			errs = append(errs, fmt.Errorf("%w: %s was taken over meanwhile; ask again", api.ErrRefused, shardText(shard)))
+			continue
+		}
 		_, owner := f.ownerOf(shard)
 		if d, taking := f.running(shard); d == nil && (taking || f.whole && owner == nil) {
 			errs = append(errs, fmt.Errorf("%w: %s has no owner now, or is just being taken over; ask again", api.ErrRefused, shardText(shard)))
@@ -806,11 +817,10 @@ func (f *face) Resume(ctx context.Context, scope policy.Scope, author string) (p
 	took := func(pause policy.Pause, err error) error {
 		taking.Lock()
 		defer taking.Unlock()
-		refused, _ := errors.AsType[*api.Error](err)
 		switch {
 		case err == nil:
 			ended = &pause
-		case errors.Is(err, api.ErrNotPaused), refused != nil && refused.Type == api.ErrorRefused:
+		case errors.Is(remote(err), api.ErrNotPaused):
 			return nil // as on a member that came later
 		}
 		return err
