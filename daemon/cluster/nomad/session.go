@@ -286,30 +286,32 @@ func (t *term) check() error {
 	return nil
 }
 
-// ours is changeShard as long as the term is not over.
-func (t *term) ours(ctx context.Context, change func(r *shardRecord)) error {
+// ours is changeShard as long as nobody else has the shard.
+func (t *term) ours(ctx context.Context, change func(r *shardRecord) error) error {
 	_, _, err := t.changeShard(ctx, t.name, func(r shardRecord, _ *api.Variable) (shardRecord, error) {
 		if r.Session != t.id() || r.Term != t.number {
 			return r, t.fenced()
 		}
-		change(&r)
-		return r, nil
+		return r, change(&r)
 	})
 	return err
 }
 
 // Configure is as [cluster.Term] has it.
 func (t *term) Configure(ctx context.Context, configuration string) error {
-	if err := t.check(); err != nil {
-		return err
-	}
-	return t.ours(ctx, func(r *shardRecord) { r.Configuration = configuration })
+	return t.ours(ctx, func(r *shardRecord) error {
+		r.Configuration = configuration
+		return t.check() // each time that it is sent
+	})
 }
 
 // Release is as [cluster.Term] has it.
 func (t *term) Release(ctx context.Context) error {
 	t.finish()
-	err := t.ours(ctx, func(r *shardRecord) { r.Owner, r.Session = "", 0 })
+	err := t.ours(ctx, func(r *shardRecord) error {
+		r.Owner, r.Session = "", 0
+		return nil
+	})
 	if errors.Is(err, state.ErrFenced) {
 		return nil
 	}

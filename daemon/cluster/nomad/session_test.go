@@ -1,0 +1,50 @@
+package nomad
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hpad/hpad/daemon/cluster"
+	"github.com/hpad/hpad/daemon/state"
+)
+
+// TestConfigureAfterLease loses a write of a shard's configuration until the lease is over:
+// it is not sent again, though nobody else has owned the shard.
+func TestConfigureAfterLease(t *testing.T) {
+	f := newFake(t)
+	joined, err := f.connect(t).Join(t.Context(), cluster.Member{Name: "a"}, time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := joined.(*session)
+	held, err := s.Acquire(t.Context(), "prod~", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	writes := 0
+	f.meet(func(r *http.Request) fate {
+		if r.Method != http.MethodPut || !strings.Contains(r.URL.Path, "prod") {
+			return arrives
+		}
+		if writes++; writes > 1 {
+			return arrives
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.expires = time.Now()
+		return lost
+	})
+	if err := held.Configure(t.Context(), "4"); !errors.Is(err, state.ErrFenced) {
+		t.Errorf("the error is %v, want one of a term that is over", err)
+	}
+	f.meet(nil)
+	if view, err := s.View(t.Context()); err != nil || view.Shards["prod~"].Configuration != "" || writes != 1 {
+		t.Errorf("after %d writes it is %+v, %v", writes, view.Shards["prod~"], err)
+	}
+	if err := s.Leave(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
