@@ -276,6 +276,7 @@ func (c *Connection) Join(ctx context.Context, member cluster.Member, ttl time.D
 	if err != nil {
 		return nil, err
 	}
+	s.renewing, s.quit = context.WithCancel(context.Background())
 	go s.renew()
 	return s, nil
 }
@@ -290,6 +291,9 @@ type session struct {
 	expires time.Time
 	over    bool
 	ended   chan struct{}
+	// renewing is what renewals are under way in; quit ends it with the session.
+	renewing context.Context
+	quit     context.CancelFunc
 }
 
 func (s *session) renew() {
@@ -300,7 +304,7 @@ func (s *session) renew() {
 			return
 		case <-time.After(s.ttl / 3):
 		}
-		ctx, cancel := context.WithTimeout(context.Background(), s.ttl/3)
+		ctx, cancel := context.WithTimeout(s.renewing, s.ttl/3)
 		renewal := func(renew bool) error {
 			return s.call(ctx, func(m *Memory) error {
 				l := m.leases[s.lease]
@@ -341,6 +345,7 @@ func (s *session) end() {
 	if !s.over {
 		s.over = true
 		close(s.ended)
+		s.quit()
 	}
 }
 
