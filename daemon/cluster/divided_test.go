@@ -323,3 +323,29 @@ func TestDivisionFails(t *testing.T) {
 		}
 	})
 }
+
+// TestLockIsPassed holds that who takes parts over owns the lock after that, and lets go of it:
+// a write of the layout that is on its way is over then.
+func TestLockIsPassed(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		m := newDividedModel(t, 1, dir)
+		m.begun(2)
+		lock := func() cluster.Ownership {
+			t.Helper()
+			view, err := m.nodes[0].connection.View(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			return view.Shards["alpha~"]
+		}
+		before := lock()
+		m.nodes[1].end(true)
+		time.Sleep(patience)
+		if after := lock(); after.Term <= before.Term || after.Owner != "" || after.Configuration != before.Configuration {
+			t.Errorf("after a take-over the lock is %+v, and was %+v", after, before)
+		}
+		m.check()
+		m.nodes[0].end(false)
+	})
+}

@@ -20,8 +20,9 @@ import (
 // terms of a member end together, with its lease, so that while this write is accepted
 // nobody else owns, runs or writes any part of either layout.
 //
-// Who owns a part looks at the layout after that, and lets go of it where it is not one in
-// force. While it owns one nobody can change the layout, since that takes all parts.
+// Who owns a part has the lock for a moment after that, so that no write of it is on its way
+// any more, looks at the layout, and lets go of the part where it is not one in force. While it
+// owns one nobody can change the layout, since that takes all parts.
 //
 // A member that ends in the middle leaves a layout in force whose state is whole: before the
 // lock's write the one there was, after it the next. What it left of the other is removed
@@ -33,6 +34,8 @@ const (
 	// undividedFor is how long a fleet is left as it is where that cannot be done: twice as
 	// long each time, up to undividedMost.
 	undividedFor, undividedMost = time.Minute, 8 * time.Hour
+	// passEvery is how often a lock is tried that is another member's.
+	passEvery = 100 * time.Millisecond
 )
 
 // delay is how long a member does without something that failed.

@@ -82,7 +82,11 @@ func (r *run) run() error {
 	if len(held) == 0 {
 		return nil
 	}
-	if is, err := r.isLaidOut(); err != nil || !is {
+	is, err := false, r.passLock()
+	if err == nil {
+		is, err = r.isLaidOut()
+	}
+	if err != nil || !is {
 		if err != nil && r.ctx.Err() == nil {
 			r.log.Warn("a fleet cannot be taken over", zap.NamedError("err", err))
 		}
@@ -122,6 +126,32 @@ func (r *run) acquire(shard, identity string) error {
 	}
 	r.held[shard] = counted{term, r.Cluster}
 	return nil
+}
+
+// passLock owns the lock of the fleet for a moment, where there is one: what was written of it
+// in an earlier term, and is on its way, is refused from then on.
+func (r *run) passLock() error {
+	view, err := r.viewNow(r.ctx)
+	lock := r.fleet + partMark
+	if err != nil || view.Shards[lock].Term == 0 {
+		return err
+	}
+	call, cancel := r.call(r.ctx)
+	defer cancel()
+	for {
+		term, err := r.session.Acquire(call, lock, view.Shards[lock].Configuration)
+		if err == nil {
+			return term.Release(call)
+		}
+		if !errors.Is(err, ErrTaken) { // by who runs other parts, for a moment as well
+			return err
+		}
+		select {
+		case <-time.After(passEvery):
+		case <-call.Done():
+			return err
+		}
+	}
 }
 
 // isLaidOut reports whether the fleet is divided as this member has it. It is asked once
