@@ -79,8 +79,8 @@ func (j *joined) Load(ctx context.Context, keep func(key string, value []byte) e
 			}
 		}
 	}
-	// The times come last: without them what was changed already is read as it was.
-	if err := errors.Join(j.write(ctx, changed), j.write(ctx, times)); err != nil {
+	// A part's times come last: without them what was changed already is read as it was.
+	if err := j.write(ctx, changed, times); err != nil {
 		return err
 	}
 	for key, value := range whole {
@@ -100,13 +100,22 @@ func (j *joined) Write(ctx context.Context, values map[string][]byte) error {
 	return j.write(ctx, parts)
 }
 
-// write writes to each part what is its own, to all at once.
-func (j *joined) write(ctx context.Context, values []map[string][]byte) error {
+// write writes to each part what is its own, to all at once: the values of one step once
+// those of the steps before are written.
+func (j *joined) write(ctx context.Context, steps ...[]map[string][]byte) error {
 	var writing errgroup.Group
 	for i, name := range j.names {
-		if len(values[i]) > 0 {
-			writing.Go(func() error { return j.parts[name].Write(ctx, values[i]) })
-		}
+		writing.Go(func() error {
+			for _, values := range steps {
+				if len(values[i]) == 0 {
+					continue
+				}
+				if err := j.parts[name].Write(ctx, values[i]); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
 	}
 	return writing.Wait()
 }

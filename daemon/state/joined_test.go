@@ -122,6 +122,11 @@ func TestJoinedOfTwoOwners(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	parts["1-2"].err, parts["1-2"].once = errors.New("no answer"), true
+	if err := Joined(map[string]PartRecords{"1-2": {Records: parts["1-2"], Longest: 3 * time.Minute}, "2-2": {Records: parts["2-2"], Longest: 3 * time.Minute}}, partOf).
+		Load(t.Context(), func(string, []byte) error { return nil }); err == nil {
+		t.Fatal("nothing says that it was not written back")
+	}
 	for range 2 { // the second time all of it was written back
 		s := openParts(t, parts)
 		snapshot, err := s.Load(t.Context())

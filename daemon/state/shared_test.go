@@ -20,8 +20,9 @@ import (
 type memoryRecords struct {
 	mu     sync.Mutex
 	values map[string][]byte
-	// err is what Write fails with.
-	err error
+	// err is what Write fails with, once where that is so.
+	err  error
+	once bool
 }
 
 func (r *memoryRecords) Load(_ context.Context, keep func(string, []byte) error) error {
@@ -38,8 +39,11 @@ func (r *memoryRecords) Load(_ context.Context, keep func(string, []byte) error)
 func (r *memoryRecords) Write(_ context.Context, values map[string][]byte) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.err != nil {
-		return r.err
+	if err := r.err; err != nil {
+		if r.once {
+			r.err = nil
+		}
+		return err
 	}
 	for key, value := range values {
 		if value == nil {
