@@ -57,3 +57,29 @@ func TestParts(t *testing.T) {
 		}
 	}
 }
+
+// TestPartsOfTwoOwners has an instance stored with its part, and as it was before in a part
+// of another owner.
+func TestPartsOfTwoOwners(t *testing.T) {
+	for range 20 { // in whatever order they are read
+		store := &targettest.Store{}
+		for key, text := range map[string]string{"known/a": `{"a1":1,"a2":2}`, "known/a~1": `{"a1":7}`} {
+			if err := store.Save(t.Context(), key, []byte(text)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		now := time.Now()
+		records := memory.New[seen](parted{store}, "known/", func(id string) string { return id[:1] })
+		if err := records.Load(t.Context(), now); err != nil {
+			t.Fatal(err)
+		}
+		if got, _ := records.Recall("a1"); got != 7 {
+			t.Fatalf("a1 is known as %d, want what is stored with its part", got)
+		}
+		records.Save(t.Context(), now)
+		entries, err := store.List(t.Context(), "")
+		if err != nil || string(entries["known/a"]) != `{"a2":2}` || string(entries["known/a~1"]) != `{"a1":7}` {
+			t.Fatalf("stored is %q, %v", entries, err)
+		}
+	}
+}

@@ -84,27 +84,41 @@ func (r *Records[R]) Load(ctx context.Context, now time.Time) error {
 	if err != nil {
 		return fmt.Errorf("%w: load what is known of instances: %w", targets.ErrTransient, err)
 	}
-	for key, text := range shards {
+	for _, key := range slices.Sorted(maps.Keys(shards)) {
+		text := shards[key]
 		var stored map[string]R
 		if err := json.Unmarshal(text, &stored); err != nil {
 			return fmt.Errorf("%w: load what is known of instances: entry %q of the fleet's store: %w", targets.ErrTransient, key, err)
 		}
 		for id, record := range stored {
-			here, shard := strings.TrimPrefix(key, r.prefix), r.shard(id)
-			if r.part != nil { // See knows where it belongs
-				shard = here
-			}
-			if _, known := r.known[id]; !known || here == shard {
-				r.known[id] = entry[R]{record, r.sinceEpoch(now), shard}
-			}
-			if here != shard {
-				r.dirty[here], r.dirty[shard] = true, true
-			}
+			r.keepLocked(id, record, strings.TrimPrefix(key, r.prefix), now)
 		}
 	}
 	r.loaded = true
 	r.swept = now
 	return nil
+}
+
+// keepLocked keeps a record that was stored in a shard. Of several of one instance it is
+// the one with its part, which was stored later than the one without.
+func (r *Records[R]) keepLocked(id string, record R, here string, now time.Time) {
+	known, again := r.known[id]
+	whole := r.shard(id)
+	if r.part == nil {
+		if !again || here == whole {
+			r.known[id] = entry[R]{record, r.sinceEpoch(now), whole}
+		}
+		if here != whole {
+			r.dirty[here], r.dirty[whole] = true, true
+		}
+		return
+	}
+	if again {
+		r.dirty[here], r.dirty[known.at] = true, true // the one that is not kept is removed
+	}
+	if !again || here != whole {
+		r.known[id] = entry[R]{record, r.sinceEpoch(now), here} // SeeOf knows where it belongs
+	}
 }
 
 // sinceEpoch returns how long ago the records were used first.
