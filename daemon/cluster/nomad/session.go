@@ -38,7 +38,8 @@ func (c *Coordinator) Join(ctx context.Context, member cluster.Member, ttl time.
 		return nil, err
 	}
 	s := &session{
-		Coordinator: c, record: record, variable: created, expires: sent.Add(ttl),
+		Coordinator: c, created: created.CreateIndex, name: member.Name, ttl: ttl,
+		record: record, variable: created, expires: sent.Add(ttl),
 		ended: make(chan struct{}), left: make(chan struct{}),
 	}
 	go s.renew()
@@ -48,6 +49,11 @@ func (c *Coordinator) Join(ctx context.Context, member cluster.Member, ttl time.
 // session is a [cluster.Session].
 type session struct {
 	*Coordinator
+	// What the session began with: when its variable was created, the member's name, and
+	// after how long without a renewal it ends.
+	created uint64
+	name    string
+	ttl     time.Duration
 	// left is closed by Leave.
 	left chan struct{}
 
@@ -90,7 +96,7 @@ func (s *session) isOver() bool {
 }
 
 // id is that of the session; it never changes.
-func (s *session) id() uint64 { return s.variable.CreateIndex }
+func (s *session) id() uint64 { return s.created }
 
 // The session is renewed each third of its time, and where that fails each tenth.
 const (
@@ -100,8 +106,7 @@ const (
 
 // renew keeps the session alive until it has ended.
 func (s *session) renew() {
-	ttl := s.record.TTL
-	next := time.NewTimer(ttl / renewShare)
+	next := time.NewTimer(s.ttl / renewShare)
 	defer next.Stop()
 	for {
 		select {
@@ -111,13 +116,13 @@ func (s *session) renew() {
 			return
 		case <-next.C:
 		}
-		ctx, cancel := context.WithTimeout(context.Background(), ttl/renewShare)
+		ctx, cancel := context.WithTimeout(context.Background(), s.ttl/renewShare)
 		err := s.write(ctx, nil)
 		cancel()
 		if err != nil {
-			next.Reset(ttl / retryShare)
+			next.Reset(s.ttl / retryShare)
 		} else {
-			next.Reset(ttl / renewShare)
+			next.Reset(s.ttl / renewShare)
 		}
 	}
 }
@@ -149,7 +154,7 @@ func (s *session) write(ctx context.Context, member *cluster.Member) error {
 	s.record, s.variable = record, written
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.expires = sent.Add(record.TTL)
+	s.expires = sent.Add(s.ttl)
 	return nil
 }
 
@@ -211,7 +216,7 @@ func (s *session) Acquire(ctx context.Context, shard, configuration string) (clu
 				return r, err
 			}
 		}
-		r.Owner, r.Session, r.Last = s.record.Name, s.id(), s.record.Name
+		r.Owner, r.Session, r.Last = s.name, s.id(), s.name
 		r.Term, r.Configuration = r.Term+1, configuration
 		return r, nil
 	})

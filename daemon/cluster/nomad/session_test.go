@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -47,4 +48,36 @@ func TestConfigureAfterLease(t *testing.T) {
 	if err := s.Leave(t.Context()); err != nil {
 		t.Error(err)
 	}
+}
+
+// TestSessionOfSeveral has a session used while it is renewed, for the race detector.
+func TestSessionOfSeveral(t *testing.T) {
+	s, err := newFake(t).connect(t).Join(t.Context(), cluster.Member{Name: "x"}, time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var both sync.WaitGroup
+	both.Go(func() {
+		for range 20 {
+			if err := s.Update(t.Context(), cluster.Member{Name: "x", Address: "a"}); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	both.Go(func() {
+		for range 20 {
+			owned, err := s.Acquire(t.Context(), shard, "1")
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if err := owned.Configure(t.Context(), "1"); err != nil {
+				t.Error(err)
+			}
+			if err := owned.Release(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	both.Wait()
 }
