@@ -111,22 +111,22 @@ const storeWait = 5 * time.Minute
 
 // sharer returns what puts the state of the fleets that a configuration shares into the
 // cluster's store; nil where it shares none.
-func sharer(ctx context.Context, c *config.Config) func(map[string][]byte) (map[string][]byte, error) {
+func sharer(ctx context.Context, c *config.Config) func(map[string][]byte, func(map[string][]byte) error) error {
 	if c == nil || c.HA == nil {
 		return nil
 	}
-	return func(values map[string][]byte) (own map[string][]byte, err error) {
+	return func(values map[string][]byte, keep func(own map[string][]byte) error) error {
 		coordinator, err := newCoordinator(c.HA)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		defer func() { err = errors.Join(err, coordinator.Close()) }()
+		defer func() { _ = coordinator.Close() }()
 		ctx, cancel := context.WithTimeout(ctx, storeWait)
 		defer cancel()
-		if own, err = cluster.Fill(ctx, coordinator, c, c.HA.ShardSize, values); err != nil {
-			return nil, fmt.Errorf("the state of the fleets that members share: %w", err)
+		if err := cluster.Fill(ctx, coordinator, c, c.HA.ShardSize, values, keep); err != nil {
+			return fmt.Errorf("the state of the fleets that members share: %w", err)
 		}
-		return own, nil
+		return nil
 	}
 }
 

@@ -52,10 +52,10 @@ const (
 )
 
 // Fill puts the state of a hpad that ran alone into a coordinator, which has no state yet of
-// the fleets that a configuration shares, divided by a size as [Options] have it, and
-// returns what is left for the machine itself. On an error nothing of it is kept, as far
-// as the coordinator can be reached.
-func Fill(ctx context.Context, into Coordinator, whole *config.Config, size int, values map[string][]byte) (own map[string][]byte, err error) {
+// the fleets that a configuration shares, divided by a size as [Options] have it. Before,
+// it calls keep with what is left for the machine itself. On an error nothing of it is kept,
+// as far as the coordinator can be reached.
+func Fill(ctx context.Context, into Coordinator, whole *config.Config, size int, values map[string][]byte, keep func(own map[string][]byte) error) (err error) {
 	l := layout{}
 	for fleet := range whole.Fleets {
 		if n := whole.Parts(fleet, size); n > 1 {
@@ -65,25 +65,30 @@ func Fill(ctx context.Context, into Coordinator, whole *config.Config, size int,
 	p := divide(whole, size, l)
 	view, err := into.View(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if err := p.isEmpty(ctx, into, view); err != nil {
-		return nil, err
+		return err
 	}
 	fleets, err := state.FleetsOf(values)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	for name, a := range whole.Autoscalers { // also those that have a pause alone
 		if fleets[name] == "" {
 			fleets[name] = a.Target.Fleet
 		}
 	}
+	shared := func(fleet string) bool { return p.fleets[fleet] != nil }
+	own := state.Select(values, func(name string) bool { return !shared(fleets[name]) }, func(fleet string) bool { return !shared(fleet) })
+	if err := keep(own); err != nil {
+		return err
+	}
 	session, err := into.Join(ctx, Member{Name: importer}, fillTTL)
 	if err != nil {
-		return nil, fmt.Errorf("join as %q: %w", importer, err)
+		return fmt.Errorf("join as %q: %w", importer, err)
 	}
-	defer func() { err = errors.Join(err, session.Leave(context.WithoutCancel(ctx))) }()
+	defer leave(ctx, session)
 	f := &filling{parts: &p, session: session, view: view, terms: map[string]Term{}}
 	defer func() {
 		if err != nil {
@@ -92,19 +97,22 @@ func Fill(ctx context.Context, into Coordinator, whole *config.Config, size int,
 	}()
 	for _, fleet := range slices.Sorted(maps.Keys(p.fleets)) {
 		if err := f.mark(ctx, fleet); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	for _, fleet := range slices.Sorted(maps.Keys(p.fleets)) {
 		if err := f.fill(ctx, fleet, fleets, values); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	if err := f.finish(ctx); err != nil {
-		return nil, err
-	}
-	shared := func(fleet string) bool { return p.fleets[fleet] != nil }
-	return state.Select(values, func(name string) bool { return !shared(fleets[name]) }, func(fleet string) bool { return !shared(fleet) }), nil
+	return f.finish(ctx)
+}
+
+// leave ends a session. Where that fails it ends once its time is over.
+func leave(ctx context.Context, session Session) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveWait)
+	defer cancel()
+	_ = session.Leave(ctx)
 }
 
 // isEmpty returns why nothing can be put into a coordinator.

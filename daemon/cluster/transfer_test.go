@@ -75,8 +75,8 @@ func single(t *testing.T, dir string) (export []byte, snapshot state.Snapshot) {
 // filled imports an export into a store and a directory, as a configuration has it.
 func filled(t *testing.T, into cluster.Coordinator, c *config.Config, size int, dir string, export []byte) error {
 	t.Helper()
-	_, err := state.Import(t.Context(), dir, bytes.NewReader(export), func(values map[string][]byte) (map[string][]byte, error) {
-		return cluster.Fill(t.Context(), into, c, size, values)
+	_, err := state.Import(t.Context(), dir, bytes.NewReader(export), func(values map[string][]byte, keep func(map[string][]byte) error) error {
+		return cluster.Fill(t.Context(), into, c, size, values, keep)
 	})
 	return err
 }
@@ -192,6 +192,51 @@ func (t failingTerm) Write(ctx context.Context, values map[string][]byte) error 
 	return t.Term.Write(ctx, values)
 }
 
+// staying is a store that says of nobody that it left.
+type staying struct{ cluster.Coordinator }
+
+func (s staying) Join(ctx context.Context, member cluster.Member, ttl time.Duration) (cluster.Session, error) {
+	session, err := s.Coordinator.Join(ctx, member, ttl)
+	return stayingSession{session}, err
+}
+
+type stayingSession struct{ cluster.Session }
+
+func (s stayingSession) Leave(ctx context.Context) error {
+	return errors.Join(errFull, s.Session.Leave(ctx))
+}
+
+// TestImportEnds holds that nothing is put into a store before the machine's own state is
+// written, and that an import is done that cannot leave the store.
+func TestImportEnds(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		export, _ := single(t, filepath.Join(dir, "single"))
+		m := newDividedModel(t, 1, dir)
+		c, err := (&partsNode{partsModel: m, name: "hpad-0"}).configuration()
+		if err != nil {
+			t.Fatal(err)
+		}
+		into := m.store.Connect()
+		if _, err := state.Import(t.Context(), filepath.Join(dir, "full"), bytes.NewReader(export), func(values map[string][]byte, _ func(map[string][]byte) error) error {
+			return cluster.Fill(t.Context(), into, c, 2, values, func(map[string][]byte) error { return errFull })
+		}); !errors.Is(err, errFull) {
+			t.Errorf("onto a full disk: %v", err)
+		}
+		if shards, err := cluster.ReadAll(t.Context(), into); err != nil || len(shards) > 0 {
+			t.Errorf("after an import onto a full disk the store has %d shards, %v", len(shards), err)
+		}
+		if err := filled(t, staying{into}, c, 2, filepath.Join(dir, "member"), export); err != nil {
+			t.Errorf("into a store that is not left: %v", err)
+		}
+		if own, err := state.Open(filepath.Join(dir, "member"), state.Options{}); err != nil {
+			t.Error(err)
+		} else if err := own.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // TestImportFails leaves nothing of an import that fails in the middle, and refuses one while
 // members run.
 func TestImportFails(t *testing.T) {
@@ -223,9 +268,9 @@ func TestImportFails(t *testing.T) {
 			t.Fatal(err)
 		}
 		values := map[string][]byte{}
-		if _, err := state.Import(t.Context(), filepath.Join(dir, "out"), &out, func(found map[string][]byte) (map[string][]byte, error) {
+		if _, err := state.Import(t.Context(), filepath.Join(dir, "out"), &out, func(found map[string][]byte, keep func(map[string][]byte) error) error {
 			maps.Copy(values, found)
-			return found, nil
+			return keep(found)
 		}); err != nil {
 			t.Fatal(err)
 		}

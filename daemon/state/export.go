@@ -318,9 +318,10 @@ const importBatch = 10_000
 
 // Import makes the state of a directory, which has none, of an export. It returns how
 // many values that had. On an error nothing is left. Share, if it is not nil, is called
-// with the values of the state, as records have them, once all of the export is found sound
-// but for its history, and returns those that are for the directory.
-func Import(ctx context.Context, dir string, from io.Reader, share func(values map[string][]byte) (own map[string][]byte, err error)) (values int, err error) {
+// with the values of the state, as records have them. It calls keep with those that are for
+// the directory before it puts others elsewhere: once that returns nil all of the export is
+// found sound and written, and files only get their names.
+func Import(ctx context.Context, dir string, from io.Reader, share func(values map[string][]byte, keep func(own map[string][]byte) error) error) (values int, err error) {
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return 0, fmt.Errorf("make state directory %q: %w", dir, err)
 	}
@@ -342,14 +343,15 @@ func Import(ctx context.Context, dir string, from io.Reader, share func(values m
 	if err := i.read(ctx, from); err != nil {
 		return 0, fmt.Errorf("line %d: %w", i.line, err)
 	}
-	if share != nil {
-		own, err := share(i.values)
-		if err != nil {
-			return 0, err
-		}
-		if err := i.putOwn(own); err != nil {
-			return 0, err
-		}
+	if share == nil {
+		err = i.complete()
+	} else {
+		err = share(i.values, func(own map[string][]byte) error {
+			return errors.Join(i.putOwn(own), i.complete())
+		})
+	}
+	if err != nil {
+		return 0, err
 	}
 	return i.count, i.finish(held)
 }
@@ -527,8 +529,8 @@ func (d *draft) complete(buckets ...[]byte) error {
 	return errors.Join(db.Sync(), db.Close())
 }
 
-// finish gives the files their names once all are complete and found sound.
-func (i *importer) finish(held *claim) error {
+// complete completes the files, and returns why they cannot be used.
+func (i *importer) complete() error {
 	for _, name := range []string{stateName, historyName} {
 		d := i.draft(name)
 		buckets := [][]byte{autoscalersBucket, fleetsBucket}
@@ -547,6 +549,11 @@ func (i *importer) finish(held *claim) error {
 			return fmt.Errorf("the export cannot be used: %w", err)
 		}
 	}
+	return nil
+}
+
+// finish gives the files their names.
+func (i *importer) finish(held *claim) error {
 	for _, name := range []string{historyName, stateName} { // a daemon begins anew without the last
 		path := filepath.Join(i.dir, name)
 		if err := os.Rename(path+draftSuffix, path); err != nil {
