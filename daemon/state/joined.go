@@ -60,6 +60,9 @@ func (j *joined) Load(ctx context.Context, keep func(key string, value []byte) e
 	if err != nil {
 		return err
 	}
+	if whole, err = removalsBy(whole, byOne); err != nil {
+		return err
+	}
 	whole = Select(whole, func(name string) bool { return slices.Contains(j.names, j.of(name)) }, func(string) bool { return true })
 	parts, err := j.split(whole)
 	if err != nil {
@@ -93,6 +96,10 @@ func (j *joined) Load(ctx context.Context, keep func(key string, value []byte) e
 
 // Write is as [Records] has it.
 func (j *joined) Write(ctx context.Context, values map[string][]byte) error {
+	values, err := removalsBy(values, j.names[0])
+	if err != nil {
+		return err
+	}
 	parts, err := j.split(values)
 	if err != nil {
 		return err

@@ -90,6 +90,51 @@ func TestJoined(t *testing.T) {
 	}
 }
 
+// TestJoinedRemovals counts what two owners of parts took away at the same times, and what
+// was taken away before there were parts, once each.
+func TestJoinedRemovals(t *testing.T) {
+	for _, instances := range [][2]int64{{5, 7}, {5, 5}} {
+		parts := newParts()
+		before := Removal{Time: noon.Add(-time.Minute), Instances: 2}
+		for name, part := range parts { // as a division leaves them
+			s := openShared(t, t.TempDir(), part)
+			if err := s.Commit(t.Context(), Changes{Removals: map[string]Removals{"prod": {Rounds: []Removal{before}}}, LastRound: noon, Clock: clock.State{Time: noon}}); err != nil {
+				t.Fatal(name, err)
+			}
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for i, name := range []string{"1-2", "2-2"} {
+			s := openParts(t, map[string]*memoryRecords{name: parts[name]})
+			snapshot, err := s.Load(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			removals := snapshot.Removals["prod"]
+			for range 2 { // another change writes it again
+				counted := Removals{Rounds: append(slices.Clone(removals.Rounds), Removal{Time: noon, Instances: instances[i]})}
+				if err := s.Commit(t.Context(), Changes{Removals: map[string]Removals{"prod": counted}, LastRound: noon, Clock: clock.State{Time: noon}}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range 2 { // the second time each part has what both had
+			s := openParts(t, parts)
+			snapshot, err := s.Load(t.Context())
+			if got, want := snapshot.Removals["prod"].Sum(), 2+instances[0]+instances[1]; got != want || err != nil {
+				t.Errorf("%d are counted, %v, want %d", got, err, want)
+			}
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
 // TestJoinedOfTwoOwners joins parts that two owners left: with other last rounds, other
 // clocks and pauses that one of them has alone.
 func TestJoinedOfTwoOwners(t *testing.T) {
