@@ -253,8 +253,9 @@ func timesOf(values map[string][]byte) (t times, err error) {
 
 // Combine returns the state of several shards as one: by the clock that was written last,
 // with the windows of each as they are up to its own last completed round. What several
-// have of one autoscaler or fleet is that of the last of them, but for pauses, of which the
-// latest counts, and for what breakers count.
+// have of one fleet is that of the last of them, but for pauses, of which the latest counts,
+// and for what breakers count. Of records of one autoscaler it is the one that was written
+// last: one that has another fleet now is in the shard of the earlier one for a day.
 //
 // Longest is how long ago each was written last at most, 0 or a nil slice where that is not
 // known: of clocks of which one was set wrongly no more is believed than that.
@@ -285,7 +286,7 @@ func Combine(shards []map[string][]byte, longest []time.Duration) (map[string][]
 			latest.lastRound = round
 		}
 	}
-	c := &combiner{latest: latest, whole: map[string][]byte{}}
+	c := &combiner{latest: latest, whole: map[string][]byte{}, written: map[string]func() (time.Time, error){}}
 	for i, values := range shards {
 		c.lastRound, c.shifted, c.move = from[i].lastRound, shifts[i] != 0, moves[i]
 		if err := c.add(values); err != nil {
@@ -299,6 +300,8 @@ func Combine(shards []map[string][]byte, longest []time.Duration) (map[string][]
 type combiner struct {
 	latest times
 	whole  map[string][]byte
+	// written returns of each autoscaler when the record in whole was written.
+	written map[string]func() (time.Time, error)
 	// What follows is of the shard that is added.
 	lastRound time.Time
 	shifted   bool
@@ -331,6 +334,12 @@ func (c *combiner) add(values map[string][]byte) error {
 			guard.Unlock()
 			continue
 		}
+		if earlier, err := c.isEarlier(at.key, sealed); earlier || err != nil {
+			if err != nil {
+				return errors.Join(fmt.Errorf("autoscaler %q: %w", at.key, err), adding.Wait())
+			}
+			continue
+		}
 		adding.Go(func() error {
 			value, err := c.record(at.key, sealed)
 			if err != nil {
@@ -343,6 +352,26 @@ func (c *combiner) add(values map[string][]byte) error {
 		})
 	}
 	return adding.Wait()
+}
+
+// isEarlier reports whether a record was written before the one of an earlier shard.
+func (c *combiner) isEarlier(name string, sealed []byte) (bool, error) {
+	move := c.move
+	written := func() (time.Time, error) {
+		record, err := unsealRecord(name, sealed)
+		return move(record.Through), err
+	}
+	if before := c.written[name]; before != nil {
+		first, err := before()
+		if err != nil {
+			return false, err
+		}
+		if second, err := written(); err != nil || first.After(second) {
+			return err == nil, err
+		}
+	}
+	c.written[name] = written
+	return false, nil
 }
 
 // record returns a record as it is by the common clock and the common last round.

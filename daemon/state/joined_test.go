@@ -197,3 +197,34 @@ func TestJoinedOfTwoOwners(t *testing.T) {
 		}
 	}
 }
+
+// TestCombineOfTwoFleets has an autoscaler in the shard of the fleet that it had before, too.
+func TestCombineOfTwoFleets(t *testing.T) {
+	shard := func(fleet string, through time.Time) map[string][]byte {
+		records := &memoryRecords{values: map[string][]byte{}}
+		s := openShared(t, t.TempDir(), records)
+		if err := s.Commit(t.Context(), Changes{
+			Records: map[string]Record{"a": {
+				Created: noon, Through: through, Target: targets.Ref{Fleet: fleet, Name: "x"},
+				Replay: &Replay{Replicas: 4, Period: time.Minute},
+			}},
+			LastRound: noon.Add(time.Hour), Clock: clock.State{Time: noon.Add(time.Hour)},
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		return records.values
+	}
+	alpha, prod := shard("alpha", noon.Add(time.Minute)), shard("prod", noon)
+	for _, shards := range [][]map[string][]byte{{alpha, prod}, {prod, alpha}} {
+		whole, err := Combine(shards, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if fleets, err := FleetsOf(whole); err != nil || fleets["a"] != "alpha" {
+			t.Errorf("the record is of fleet %q, %v, want that of the later one", fleets["a"], err)
+		}
+	}
+}
