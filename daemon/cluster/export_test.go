@@ -2,6 +2,15 @@ package cluster
 
 import "github.com/hpad/hpad/daemon/config"
 
+// IsArchiving reports whether runs that begin wait for somebody who reads histories.
+func (c *Cluster) IsArchiving() bool {
+	if c.archiving.TryLock() {
+		c.archiving.Unlock()
+		return false
+	}
+	return true
+}
+
 // Identities returns those of a configuration's shards, by name.
 func Identities(whole *config.Config) map[string]string { return divide(whole, 0, nil).identities }
 

@@ -659,15 +659,26 @@ func (f *face) ExportState(ctx context.Context, to io.Writer, history bool) erro
 	if err != nil {
 		return err
 	}
-	var histories []state.Store
-	if history {
-		f.archiving.Lock() // so that none of them is closed
-		defer f.archiving.Unlock()
-		if histories, err = f.histories(); err != nil {
-			return err
-		}
+	copies, err := f.copies(history)
+	if err != nil {
+		return err
 	}
-	return state.ExportWith(ctx, to, f.options.Daemon.Store, shards, histories)
+	defer copies.Close()
+	return copies.Export(ctx, to, shards)
+}
+
+// copies returns copies of what this member has. Runs that begin wait for no more than that.
+func (f *face) copies(history bool) (*state.Copies, error) {
+	if !history {
+		return state.Copy(f.options.Daemon.Store, nil)
+	}
+	f.archiving.Lock() // so that none of them is closed
+	defer f.archiving.Unlock()
+	histories, err := f.histories()
+	if err != nil {
+		return nil, err
+	}
+	return state.Copy(f.options.Daemon.Store, histories)
 }
 
 // ReloadChanges is as [api.Daemon] has it, of this member.

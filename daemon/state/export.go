@@ -91,20 +91,46 @@ func (s *store) Export(ctx context.Context, to io.Writer, withHistory bool) erro
 // counts where both have something, and with the histories of several stores. Stores are
 // those that [Open] and [OpenShared] return.
 func ExportWith(ctx context.Context, to io.Writer, own Store, shards []map[string][]byte, histories []Store) error {
+	copies, err := Copy(own, histories)
+	if err != nil {
+		return err
+	}
+	defer copies.Close()
+	return copies.Export(ctx, to, shards)
+}
+
+// Copies are what an export is written from. They do not need the stores that they are of.
+type Copies struct{ all []*database }
+
+// Copy returns copies of the state of a store, and of the histories of several, as [Open]
+// and [OpenShared] return them. The caller closes them.
+func Copy(own Store, histories []Store) (*Copies, error) {
+	copies := &Copies{}
 	from := []*database{filesOf(own).state}
 	for _, s := range histories {
 		from = append(from, filesOf(s).history)
 	}
-	var copies []*database
 	for _, d := range from {
 		taken, err := d.copied()
 		if err != nil {
-			return fmt.Errorf("copy %q for an export: %w", d.path, unwritten(filepath.Dir(d.path), err))
+			copies.Close()
+			return nil, fmt.Errorf("copy %q for an export: %w", d.path, unwritten(filepath.Dir(d.path), err))
 		}
-		defer func() { _ = taken.close() }()
-		copies = append(copies, taken)
+		copies.all = append(copies.all, taken)
 	}
-	return export(ctx, to, copies[0], shards, copies[1:])
+	return copies, nil
+}
+
+// Export is as [ExportWith].
+func (c *Copies) Export(ctx context.Context, to io.Writer, shards []map[string][]byte) error {
+	return export(ctx, to, c.all[0], shards, c.all[1:])
+}
+
+// Close removes the copies.
+func (c *Copies) Close() {
+	for _, taken := range c.all {
+		_ = taken.close()
+	}
 }
 
 // filesOf returns the files of a store that this package opened.
