@@ -202,7 +202,7 @@ func (d *Daemon) start(ctx context.Context) (*change, error) {
 		return nil, fmt.Errorf("load the state: %w", err)
 	}
 	d.adapters = adapters.NewKeeper(d.runContext, d.actContext, adapters.Env{
-		Log: d.log, Clock: d.clock, Store: d.store.Fleet, Earlier: d.earlierCount,
+		Log: d.log, Clock: d.clock, Store: d.store.Fleet, Earlier: d.earlierCount, Until: d.until,
 		Meter: func(fleet string) targets.Meter { return d.metrics.Platform(fleet) },
 		// What fleets share outlives them, so that a reload is no way around the limits of
 		// an account.

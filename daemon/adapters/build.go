@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -90,6 +91,8 @@ type Env struct {
 	Store   func(fleet string) targets.Store
 	Meter   func(fleet string) targets.Meter
 	Earlier func(target targets.Ref) (int32, bool)
+	// Until returns until when a platform may be asked for a removal; nil is always.
+	Until func() time.Time
 	// Fleet and Source have what all fleets, and all sources, are lent alike.
 	Fleet  targets.Env
 	Source sources.Env
@@ -162,6 +165,7 @@ func (k *Keeper) buildFleet(c config.Fleet, writes int) (*Fleet, error) {
 	var scaleIn *drain.Fleet
 	if inner, ok := fleet.(drain.Inner); ok { // without options it leaves everything to the platform
 		scaleIn = drain.Wrap(inner, env.Store, k.env.Clock, k.env.Log.With(zap.String("fleet", c.Name)))
+		scaleIn.Lease(k.env.Until)
 	}
 	return newFleet(c, fleet, scaleIn, writes), nil
 }

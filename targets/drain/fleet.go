@@ -42,6 +42,8 @@ type Fleet struct {
 	work, writes       context.Context
 	endWork, endWrites context.CancelFunc
 	running            sync.WaitGroup
+	// until returns until when the platform may be asked for a removal; nil is always.
+	until func() time.Time
 
 	mu   sync.Mutex
 	book book
@@ -60,6 +62,10 @@ func Wrap(inner Inner, store targets.Store, steady *clock.Clock, log *zap.Logger
 	f.writes, f.endWrites = context.WithCancel(context.Background())
 	return f
 }
+
+// Lease has removals asked for until a time alone, by Go's monotonic clock: where another
+// process may work on the drains from then on. It is called before Start; nil is no bound.
+func (f *Fleet) Lease(until func() time.Time) { f.until = until }
 
 // Unwrap returns the inner fleet, for what else it may be: a sampler, a checker.
 func (f *Fleet) Unwrap() Inner { return f.inner }

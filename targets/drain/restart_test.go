@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -121,6 +122,31 @@ func TestUnconfigured(t *testing.T) {
 			t.Errorf("operation %+v a day later, want it given up", op)
 		}
 		w.expect("given up", 3, 3, 3)
+	})
+}
+
+// TestLease: nothing is removed once another process may work on the drains.
+func TestLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDrainer("web-0")
+		w := newWorld(t, 3, d)
+		w.scale(2)
+		w.close()
+		var until atomic.Pointer[time.Time]
+		lease := func(over time.Time) { until.Store(&over) }
+		lease(time.Now())
+		w.fleet = drain.Wrap(w.platform, w.store, clock.New(clock.System{}), zap.NewNop())
+		w.fleet.Lease(func() time.Time { return *until.Load() })
+		w.fleet.Configure(map[targets.Ref]drain.Options{w.ref: w.options})
+		if err := w.fleet.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		d.done("web-0")
+		w.wait(time.Minute)
+		w.expectTaken()
+		lease(time.Now().Add(time.Hour))
+		w.wait(time.Minute)
+		w.expectTaken("web-0")
 	})
 }
 

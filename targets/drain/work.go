@@ -2,6 +2,7 @@ package drain
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime/debug"
 	"time"
@@ -165,6 +166,13 @@ func (f *Fleet) remove(r *removal) {
 	ctx, cancel := context.WithTimeout(f.writes, platformTimeout)
 	defer cancel()
 	err := f.save(ctx, r.target)
+	if f.until != nil && err == nil {
+		ctx, cancel = context.WithDeadline(ctx, f.until())
+		defer cancel()
+		if ctx.Err() != nil {
+			err = errors.New("another process may work on the drains by now")
+		}
+	}
 	if err != nil {
 		f.locked(func(b *book) { b.some(r.target, r.operations, withdrawn{err}, f.clock.Now()) })
 	} else {
