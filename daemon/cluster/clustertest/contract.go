@@ -17,7 +17,7 @@ import (
 )
 
 // TTL is the lease of the contract's sessions.
-const TTL = 2 * time.Second
+const TTL = 4 * time.Second
 
 // Run tests a Coordinator. Connect returns one more connection to the same store, which
 // holds nothing when the first one is made, and cut, if it is not nil, keeps all that

@@ -62,7 +62,7 @@ func noise(random *rand.Rand, size int) []byte {
 }
 
 func soon(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), 400*time.Millisecond)
 	t.Cleanup(cancel)
 	return ctx
 }
