@@ -345,7 +345,8 @@ func (n *node) isWell() bool {
 // fault has something happen to some member.
 func (m *model) fault() {
 	n := m.nodes[m.random.IntN(len(m.nodes))]
-	all := !slices.ContainsFunc(m.nodes, func(n *node) bool { return n.stop != nil && !n.isWell() })
+	all := time.Since(m.disturbed) >= patience && // what went before is over, too
+		!slices.ContainsFunc(m.nodes, func(n *node) bool { return n.stop != nil && !n.isWell() })
 	m.disturbed, m.planned = time.Now(), false
 	lasts := time.Second + time.Duration(m.random.Int64N(int64(119*time.Second)))
 	what := m.random.IntN(12)
