@@ -32,7 +32,7 @@ clean() {
 	fi
 	test/tools/leftovers.sh "$TMPDIR" || true # it says what stays
 	if [ "$reporter" ]; then
-		exec 3>&- 4>&-
+		exec 3>&-
 		wait "$reporter" || true
 	fi
 }
@@ -66,13 +66,12 @@ if [ ! "$unit" ]; then
 	set +m
 fi
 
-# Two runs of go test may be under way, each with a pipe of its own.
-mkfifo "$TMPDIR/events" "$TMPDIR/beside"
+mkfifo "$TMPDIR/events"
 go build -o "$TMPDIR/report" ./test/report
 # Its TMPDIR says that it is none of the tests, which end before it.
-TMPDIR=$parent "$TMPDIR/report" "$TMPDIR/events" "$TMPDIR/beside" &
+TMPDIR=$parent "$TMPDIR/report" "$TMPDIR/events" &
 reporter=$!
-exec 3<>"$TMPDIR/events" 4<>"$TMPDIR/beside" # which waits for no reader
+exec 3<>"$TMPDIR/events" # which waits for no reader
 skip() {
 	if [ "${CI:-}" = true ]; then
 		echo "all.sh: $1, which CI=true does not allow" >&2
@@ -89,7 +88,7 @@ fi
 # run tests packages, which vet has seen before. No program that a test leaves keeps the
 # pipes open. It is waited for in the background, where Ctrl-C ends the waiting at once.
 run() {
-	go test "${race[@]}" -vet=off -timeout 45m -json "$@" 3>&- 4>&-
+	go test "${race[@]}" -vet=off -timeout 45m -json "$@" 3>&-
 }
 
 CGO_ENABLED=0 go vet ./...
@@ -105,18 +104,17 @@ if [ ! "$unit" ]; then
 		done <"$TMPDIR/failed"
 	fi
 	# Engines that run programs of others are heavy, and what is tested on them is
-	# timed: those packages run one at a time, and beside them, also one at a time, those
-	# that wait for imitations and for lighter engines.
-	heavy='/test/(clouds|crash|docker|nomad|packages|page|scale|systemd)$'
+	# timed: those packages run one at a time, after those that wait for imitations and for
+	# lighter engines.
+	heavy='/test/(clouds|crash|docker|etcd|nomad|nomadha|packages|page|scale|systemd)$'
 	mapfile -t packages < <(go list ./test/... | grep -vE "$heavy")
-	run -p 1 "${packages[@]}" >&4 &
-	beside=$!
+	run "${packages[@]}" >&3 &
+	wait $! || status=$?
 	mapfile -t packages < <(go list ./test/... | grep -E "$heavy")
 	run -p 1 "${packages[@]}" >&3 &
 	wait $! || status=$?
-	wait "$beside" || status=$?
 fi
-exec 3>&- 4>&-
+exec 3>&-
 wait "$reporter" || status=$?
 reporter=
 exit "$status"

@@ -28,7 +28,7 @@ import (
 // inTime is how long after a fault all autoscalers are evaluated again: a lease, a
 // period, and what looks, calls and a machine take that is busy with other tests. The model
 // of daemon/cluster, whose time is its own, holds them to less.
-const inTime = members.TTL + 40*time.Second
+const inTime = members.TTL + 85*time.Second
 
 // rounds is a cluster whose fleets go through a fault again and again.
 type rounds struct {

@@ -36,7 +36,7 @@ func TestFollows(t *testing.T) {
 		agent.Run(t, job(n, 1+n%3))
 		refs = append(refs, targets.Ref{Fleet: "prod", Name: job(n, 0).ID + "/app"})
 	}
-	c := &nomad.Config{Address: agent.URL}
+	c := &nomad.Config{Address: agent.URL, Timeout: patience}
 	c.SetDefaults()
 	open := func() *nomad.Fleet {
 		f, err := nomad.New("prod", c, targets.Env{})
