@@ -139,6 +139,8 @@ func (d *Daemon) Run(ctx context.Context) error {
 	act, stopActing := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer stopActing(nil)
 	d.runContext, d.actContext = ctx, act
+	d.memory.begin()
+	defer d.memory.end()
 	first, err := d.start(ctx)
 	if err != nil {
 		return err

@@ -26,6 +26,55 @@ type reclaimer struct {
 	mu   sync.Mutex
 	due  bool
 	last time.Time
+	// begun ends what the start has begun; nil before that.
+	begun func()
+}
+
+// startingPercent is Go's garbage collection percentage while a daemon starts.
+const startingPercent = 40
+
+// starting counts what starts. Usual is the percentage of all other times.
+var starting struct {
+	sync.Mutex
+	underWay, usual int
+}
+
+// Starting has garbage collected more often until what starts is over: what stays of a
+// configuration and of a first round is made among several times as much that goes, and
+// holds the pages that both are in. Over may be called again. Who sets GOGC has it as it
+// is set.
+func Starting() (over func()) {
+	if os.Getenv("GOGC") != "" {
+		return func() {}
+	}
+	change := func(by int) {
+		starting.Lock()
+		defer starting.Unlock()
+		if starting.underWay == 0 {
+			starting.usual = debug.SetGCPercent(startingPercent)
+		}
+		if starting.underWay += by; starting.underWay == 0 {
+			debug.SetGCPercent(starting.usual)
+		}
+	}
+	change(1)
+	return sync.OnceFunc(func() { change(-1) })
+}
+
+// begin says that a daemon starts, which is over when memory is given back first; end
+// that it ends.
+func (r *reclaimer) begin() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.begun = Starting()
+}
+
+func (r *reclaimer) end() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.begun != nil {
+		r.begun()
+	}
 }
 
 // reclaim has it done after a while, once for all that ask meanwhile.
@@ -40,6 +89,7 @@ func (r *reclaimer) reclaim() {
 		r.mu.Lock()
 		r.due, r.last = false, time.Now()
 		r.mu.Unlock()
+		r.end()
 		debug.FreeOSMemory()
 		letGo()
 	})

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"runtime/debug"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -39,6 +40,35 @@ func TestReclaim(t *testing.T) {
 			t.Errorf("it was given back after %v without being asked for", got)
 		}
 	})
+}
+
+// TestStarting holds that garbage is collected more often until everything has started,
+// and as it was after that.
+func TestStarting(t *testing.T) {
+	t.Setenv("GOGC", "")
+	const usual = 77
+	defer debug.SetGCPercent(debug.SetGCPercent(usual))
+	percent := func() int {
+		now := debug.SetGCPercent(usual)
+		debug.SetGCPercent(now)
+		return now
+	}
+	first, second := Starting(), Starting()
+	first()
+	first()
+	if got := percent(); got != startingPercent {
+		t.Errorf("while one starts it is %d %%, want %d %%", got, startingPercent)
+	}
+	second()
+	if got := percent(); got != usual {
+		t.Errorf("after all have started it is %d %%, want %d %%", got, usual)
+	}
+	t.Setenv("GOGC", "60")
+	over := Starting()
+	if got := percent(); got != usual {
+		t.Errorf("where a person has set it, it is %d %%, want %d %%", got, usual)
+	}
+	over()
 }
 
 // TestReadOnly holds which mappings are of a file, and as it is.

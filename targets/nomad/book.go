@@ -34,6 +34,15 @@ func (k *knownGroup) add(alloc *allocStub) {
 	k.marks = append(k.marks, mark{id: alloc.ID, index: alloc.ModifyIndex})
 }
 
+// marksOf returns the marks of allocations.
+func marksOf(allocs []*allocStub) []mark {
+	marks := make([]mark, len(allocs))
+	for i, alloc := range allocs {
+		marks[i] = mark{id: alloc.ID, index: alloc.ModifyIndex}
+	}
+	return marks
+}
+
 // mark is an allocation and the index of its last change.
 type mark struct {
 	id    string

@@ -33,7 +33,7 @@ func (s *snapshot) members(v *survey, state *groupState, t Target, g *group, che
 	}
 	made := *known
 	made.members = s.gather(t, state.job, known.allocs, g, checks, now)
-	made.allocs, made.marks = nil, slices.Clip(slices.Clone(known.marks))
+	made.allocs, made.marks = nil, marksOf(known.allocs)
 	v.book.enter(t.groupKey(), &made, now)
 	if !made.members.settled && known.read.Before(v.began) {
 		return nil, fmt.Errorf("list jobs of %v: %w: the allocations of job %q were read in parts since %v ago, and may have changed", v.at, targets.ErrTransient, t.Job, v.began.Sub(known.read).Round(time.Second))
@@ -58,13 +58,13 @@ func (s *snapshot) gather(t Target, job *jobState, allocs []*allocStub, g *group
 	beyond := surplus(living, count)
 	m.settled = m.settled && len(beyond) == 0
 	at, target := t.scope(), t.Name()
+	s.fleet.names.gather(allocs)
 	m.instances, m.locations = make([]policy.Instance, 0, len(allocs)), make([]targets.Location, 0, len(allocs))
 	m.sampled = make([]sampledAlloc, 0, len(allocs))
 	for _, alloc := range allocs {
 		if alloc.canary() {
 			continue
 		}
-		alloc.NodeID, alloc.NodeName = s.fleet.names.share(alloc.NodeID), s.fleet.names.share(alloc.NodeName)
 		instance := s.instance(alloc, target, g, checks, now)
 		instance.Deleting = alloc.stopping() || beyond[alloc.ID]
 		if last := len(m.instances) - 1; last >= 0 && sameTasks(instance.Tasks, m.instances[last].Tasks) {
@@ -75,15 +75,13 @@ func (s *snapshot) gather(t Target, job *jobState, allocs []*allocStub, g *group
 		}
 		m.settled = m.settled && instance.Readiness == policy.ReadinessTrue
 		m.instances = append(m.instances, instance)
-		location := alloc.location()
-		for i, address := range location.Addresses {
-			location.Addresses[i] = s.fleet.names.share(address)
-		}
-		m.locations = append(m.locations, location)
+		m.locations = append(m.locations, alloc.location())
 		if instance.Phase == policy.PhaseRunning && !instance.Deleting {
 			m.sampled = append(m.sampled, sampledAlloc{Instance: &m.instances[len(m.instances)-1], node: alloc.NodeID, at: &at, mhz: s.fleet.speeds.of(alloc.NodeID)})
 		}
 	}
+	gatherSlices(m.locations, func(l *targets.Location) *[]string { return &l.Addresses })
+	gatherSlices(m.locations, func(l *targets.Location) *targets.Ports { return &l.Ports })
 	return m
 }
 
