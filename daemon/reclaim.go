@@ -99,19 +99,30 @@ func (r *reclaimer) reclaim() {
 // that are not of use again. They stay in the system's cache, and come back as they are
 // touched. No other file's are touched: it might be unmapped meanwhile, and its place be
 // something else's.
-func letGo() {
-	if program, err := os.Readlink("/proc/self/exe"); err == nil { // else there is no such thing here
-		letGoOf(program)
+func letGo() { letGoOf(ownMappings()) }
+
+// ownMappings returns those of the program's own file, which stay as they are; none where
+// there is no such thing.
+var ownMappings = sync.OnceValue(func() []mapping {
+	program, err := os.Readlink("/proc/self/exe")
+	if err != nil {
+		return nil
 	}
+	return mappingsOf(program)
+})
+
+// mappingsOf returns the mappings of a file that letGoOf may be called with.
+func mappingsOf(file string) []mapping {
+	smaps, err := os.ReadFile("/proc/self/smaps")
+	if err != nil {
+		return nil
+	}
+	return readOnly(string(smaps), file)
 }
 
-// letGoOf lets go of the pages of a file, which stays mapped meanwhile.
-func letGoOf(file string) {
-	maps, err := os.ReadFile("/proc/self/smaps")
-	if err != nil {
-		return
-	}
-	for _, m := range readOnly(string(maps), file) {
+// letGoOf lets go of the pages of mappings, which stay mapped meanwhile.
+func letGoOf(mappings []mapping) {
+	for _, m := range mappings {
 		_, _, _ = unix.Syscall(unix.SYS_MADVISE, m.from, m.size, unix.MADV_DONTNEED) // as well as it can be done
 	}
 }

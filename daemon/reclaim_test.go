@@ -130,7 +130,7 @@ func TestLetGo(t *testing.T) {
 	if strings.Count(string(text), "x") != 1<<20 || resident() != "1024 kB" {
 		t.Fatalf("%s of the file are resident after reading it, want 1024 kB", resident())
 	}
-	letGoOf(path)
+	letGoOf(mappingsOf(path))
 	if got := resident(); got != "0 kB" {
 		t.Errorf("%s of the file are resident, want none", got)
 	}

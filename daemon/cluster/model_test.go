@@ -59,6 +59,9 @@ type model struct {
 	// late are the calls that platforms have yet to carry out.
 	late sync.WaitGroup
 
+	// identities are those of fleets, by what members have loaded.
+	identities map[config.Tolerance]map[string]string
+
 	// disturbed is when the last fault began or ended, and planned says that it was a
 	// member's planned stop, or a start, among members that are well.
 	disturbed time.Time
@@ -498,7 +501,12 @@ func (m *model) isSlow(name string) bool {
 
 // identity is that of the configuration of a fleet which the member has in force.
 func (n *node) identity(fleet string) string {
-	return cluster.Identities(n.configurationBy(n.loaded))[fleet]
+	of := n.identities[n.loaded]
+	if of == nil {
+		of = cluster.Identities(n.configurationBy(n.loaded))
+		n.identities[n.loaded] = of
+	}
+	return of[fleet]
 }
 
 // heal ends all faults, and lets all members have the same configuration.
@@ -684,6 +692,7 @@ func newModel(t *testing.T, run uint64, dir string) *model {
 		t: t, dir: dir, random: rand.New(rand.NewPCG(run, 0)), chance: rand.New(rand.NewPCG(run, 2)), store: clustertest.NewMemory(run),
 		begun: time.Now(), fleets: map[string]*targettest.Memory{}, load: map[string]float64{},
 		evaluated: map[string]time.Time{}, paused: map[string]time.Time{}, unsure: map[string]bool{},
+		identities: map[config.Tolerance]map[string]string{},
 	}
 	for _, fleet := range []string{"alpha", "beta", "gamma", "delta"} {
 		m.fleets[fleet] = targettest.NewMemory(fleet)
