@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/hpad/hpad/daemon/state"
@@ -99,8 +100,32 @@ type Ownership struct {
 	Owner string
 	// Last is who owned it last, Owner where that is not empty.
 	Last string
+	// Past are those who owned it before Last, the latest one last, at most keptOwners; nil
+	// for none.
+	Past []PastOwner
 	// Term is the number of the owner's term, or of the last one.
 	Term uint64
 	// Configuration is the one that it is owned under; empty is any.
 	Configuration string
+}
+
+// PastOwner is a member that owned a shard, until the term of another one began by the clock
+// of that one.
+type PastOwner struct {
+	Name  string    `json:"name"`
+	Until time.Time `json:"until"`
+}
+
+// keptOwners is how many past owners of a shard are known.
+const keptOwners = 16
+
+// Next returns the ownership of the next term, which is a member's from now on.
+func (o Ownership) Next(owner, configuration string, now time.Time) Ownership {
+	past := slices.Clone(o.Past)
+	if o.Last != owner && o.Last != "" {
+		past = append(slices.DeleteFunc(past, func(p PastOwner) bool { return p.Name == o.Last }), PastOwner{o.Last, now.UTC()})
+	}
+	return Ownership{
+		Owner: owner, Last: owner, Past: past[max(0, len(past)-keptOwners):], Term: o.Term + 1, Configuration: configuration,
+	}
 }

@@ -125,6 +125,37 @@ func (f *face) gone(view View) []*peer {
 	return gone
 }
 
+// departed returns the members that decided for an autoscaler since an instant, and are none
+// any more, in the order of names, as far as the history is kept for so long. Of one on a
+// machine of its own they are those that this member has seen.
+func (f *face) departed(view View, autoscaler string, since time.Time) []string {
+	if !f.whole {
+		return nil
+	}
+	names := map[string]bool{}
+	if f.ShardOf(autoscaler) == Own {
+		for _, p := range f.gone(view) {
+			names[p.name] = true
+		}
+	}
+	kept := time.Now().Add(-state.DefaultRetention)
+	fleet := f.FleetOf(autoscaler)
+	names[view.Shards[f.ShardOf(autoscaler)].Last] = true
+	for n := 1; n <= config.MaxParts; n *= 2 { // of each layout that the fleet may have had
+		o := view.Shards[shardName(fleet, partNumber(autoscaler, n), n)]
+		for _, past := range o.Past {
+			if past.Until.After(since) && past.Until.After(kept) {
+				names[past.Name] = true
+			}
+		}
+	}
+	maps.DeleteFunc(names, func(name string, _ bool) bool {
+		_, is := view.Members[name]
+		return is || name == ""
+	})
+	return slices.Sorted(maps.Keys(names))
+}
+
 // orphans returns the members that are gone and whose fleets nobody has taken over, as
 // they were last.
 func (f *face) orphans(view View) []*peer {
@@ -507,9 +538,10 @@ func (f *face) AutoscalerConfig(name string) string {
 	return ""
 }
 
-// askEach asks all other members at once, each for at most a time (0 is without bound),
-// and returns what they answered. The answer that ctx is of names those that did not.
-func askEach[T any](ctx context.Context, f *face, within time.Duration, ask func(context.Context, *api.Client) (T, error)) []T {
+// askEach asks all other members at once about an autoscaler since an instant, each for at
+// most a time (0 is without bound), and returns what they answered. The answer that ctx is
+// of names those that did not.
+func askEach[T any](ctx context.Context, f *face, autoscaler string, since time.Time, within time.Duration, ask func(context.Context, *api.Client) (T, error)) []T {
 	var answers []T
 	var taking sync.Mutex
 	var asked sync.WaitGroup
@@ -537,8 +569,8 @@ func askEach[T any](ctx context.Context, f *face, within time.Duration, ask func
 	}
 	asked.Wait()
 	view, _, _ := f.View()
-	for _, p := range f.gone(view) {
-		api.Warn(ctx, fmt.Sprintf("member %s could not be asked: it is gone, with what it decided", p.name))
+	for _, name := range f.departed(view, autoscaler, since) {
+		api.Warn(ctx, fmt.Sprintf("member %s could not be asked: it is gone, with what it decided", name))
 	}
 	return answers
 }
@@ -559,7 +591,7 @@ func (f *face) History(ctx context.Context, name string, from, to time.Time, lim
 		return nil, err
 	}
 	all = append(all, daemon.Recorded(past, new(clock.Scale))...)
-	for _, found := range askEach(ctx, f, askWait, func(ctx context.Context, member *api.Client) ([]api.Recorded, error) {
+	for _, found := range askEach(ctx, f, name, from, askWait, func(ctx context.Context, member *api.Client) ([]api.Recorded, error) {
 		return member.History(ctx, name, from, to, limit)
 	}) {
 		all = append(all, found...)
@@ -589,7 +621,7 @@ func (f *face) VerifyHistory(ctx context.Context, name string, from, to time.Tim
 		sum.NotVerifiable += found.NotVerifiable
 		sum.Differences = append(sum.Differences, found.Differences...)
 	}
-	for _, found := range askEach(ctx, f, 0, func(ctx context.Context, member *api.Client) (api.Verification, error) {
+	for _, found := range askEach(ctx, f, name, from, 0, func(ctx context.Context, member *api.Client) (api.Verification, error) {
 		return member.VerifyHistory(ctx, name, from, to)
 	}) {
 		add(found)

@@ -243,8 +243,8 @@ func (c *Config) Movable() (shared, own []string) {
 	return shared, own
 }
 
-// maxParts is into how many parts a fleet is divided at most.
-const maxParts = 256
+// MaxParts is into how many parts a fleet is divided at most.
+const MaxParts = 256
 
 // Parts returns into how many parts members divide a fleet, of which each has so many
 // autoscalers at most: 1 where they share it as one, as for a size of 0.
@@ -259,7 +259,7 @@ func (c *Config) Parts(fleet string, size int) int {
 		}
 	}
 	parts := 1
-	for parts*size < count && parts < maxParts {
+	for parts*size < count && parts < MaxParts {
 		parts *= 2
 	}
 	return parts

@@ -140,12 +140,19 @@ func terms(t *testing.T, connect func() (cluster.Coordinator, func())) {
 	member, shard := names(t)
 	c, _ := connect()
 	a, b := join(t, c, member("a")), join(t, c, member("b"))
+	var past []cluster.PastOwner
+	var last string
+	alike := cmp.Comparer(func(a, b cluster.PastOwner) bool { return a.Name == b.Name && a.Until.Sub(b.Until).Abs() < time.Minute })
 	for number := uint64(1); number <= 4; number++ {
 		owner, other, name := a, b, member("a").Name
 		if number%2 == 0 {
 			owner, other, name = b, a, member("b").Name
 		}
 		term := acquire(t, owner, shard)
+		if number > 1 { // the other one's last term is over
+			past = append(past[max(0, len(past)-1):], cluster.PastOwner{Name: last, Until: time.Now()})
+		}
+		last = name
 		if _, err := other.Acquire(t.Context(), shard, "1"); !errors.Is(err, cluster.ErrTaken) {
 			t.Errorf("somebody else's acquire: %v, want %v", err, cluster.ErrTaken)
 		}
@@ -153,8 +160,8 @@ func terms(t *testing.T, connect func() (cluster.Coordinator, func())) {
 		if term.Number() != number || again.Number() != number {
 			t.Errorf("the term has number %d, and acquired again %d, want %d", term.Number(), again.Number(), number)
 		}
-		want := cluster.Ownership{Owner: name, Last: name, Term: number, Configuration: "1"}
-		if diff := cmp.Diff(want, view(t, c).Shards[shard]); diff != "" {
+		want := cluster.Ownership{Owner: name, Last: name, Past: past, Term: number, Configuration: "1"}
+		if diff := cmp.Diff(want, view(t, c).Shards[shard], alike); diff != "" {
 			t.Errorf("the shard (-want +got):\n%s", diff)
 		}
 		write(t, again, map[string][]byte{"a": {byte(number)}})
@@ -164,7 +171,7 @@ func terms(t *testing.T, connect func() (cluster.Coordinator, func())) {
 			}
 		}
 		want.Owner = ""
-		if diff := cmp.Diff(want, view(t, c).Shards[shard]); diff != "" {
+		if diff := cmp.Diff(want, view(t, c).Shards[shard], alike); diff != "" {
 			t.Errorf("the shard after its release (-want +got):\n%s", diff)
 		}
 	}

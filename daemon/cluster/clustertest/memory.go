@@ -394,7 +394,7 @@ func (s *session) Acquire(ctx context.Context, shard, configuration string) (clu
 		}
 		t.created, t.number = m.revision, o.Term+1
 		m.owners[shard] = ownerKey{s.name, s.lease, m.revision}
-		m.shards[shard] = cluster.Ownership{Owner: s.name, Last: s.name, Term: o.Term + 1, Configuration: configuration}
+		m.shards[shard] = o.Next(s.name, configuration, time.Now())
 		return nil
 	})
 	if err != nil {

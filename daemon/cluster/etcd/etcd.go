@@ -207,11 +207,20 @@ func (c *Coordinator) recordsKey(shard string) string {
 	return c.prefix + "records/" + shard + "/"
 }
 
-// shardRecord is the value of shards/SHARD.
+// shardRecord is the value of shards/SHARD: an ownership without its owner.
 type shardRecord struct {
-	Last          string `json:"last"`
-	Term          uint64 `json:"term"`
-	Configuration string `json:"configuration"`
+	Last          string              `json:"last"`
+	Past          []cluster.PastOwner `json:"past,omitempty"`
+	Term          uint64              `json:"term"`
+	Configuration string              `json:"configuration"`
+}
+
+func recordOf(o cluster.Ownership) shardRecord {
+	return shardRecord{Last: o.Last, Past: o.Past, Term: o.Term, Configuration: o.Configuration}
+}
+
+func (r shardRecord) ownership() cluster.Ownership {
+	return cluster.Ownership{Last: r.Last, Past: r.Past, Term: r.Term, Configuration: r.Configuration}
 }
 
 // encoded returns a value as JSON; those of this package always can be.
@@ -254,9 +263,7 @@ func (c *Coordinator) View(ctx context.Context) (cluster.View, error) {
 		if err := decode(kv, &record); err != nil {
 			return view, err
 		}
-		view.Shards[strings.TrimPrefix(string(kv.Key), c.shardKey(""))] = cluster.Ownership{
-			Last: record.Last, Term: record.Term, Configuration: record.Configuration,
-		}
+		view.Shards[strings.TrimPrefix(string(kv.Key), c.shardKey(""))] = record.ownership()
 	}
 	for _, kv := range answer.Responses[2].GetResponseRange().Kvs {
 		shard := strings.TrimPrefix(string(kv.Key), c.ownerKey(""))
@@ -464,13 +471,13 @@ func (s *session) Acquire(ctx context.Context, shard, configuration string) (clu
 	case err != nil:
 		return nil, err
 	case owner != nil && clientv3.LeaseID(owner.Lease) == s.lease:
-		return &term{session: s, shard: shard, number: record.Term, created: owner.CreateRevision}, nil
+		return &term{session: s, shard: shard, record: record, created: owner.CreateRevision}, nil
 	case owner != nil:
 		return nil, fmt.Errorf("fleet %q is %s's: %w", shard, owner.Value, cluster.ErrTaken)
 	case record.Configuration != "" && record.Configuration != configuration:
 		return nil, fmt.Errorf("fleet %q: %w", shard, cluster.ErrOtherwise)
 	}
-	next := shardRecord{Last: s.name, Term: record.Term + 1, Configuration: configuration}
+	next := recordOf(record.ownership().Next(s.name, configuration, time.Now()))
 	answer, err := s.txn(ctx, []clientv3.Cmp{
 		s.isMember(),
 		clientv3.Compare(clientv3.CreateRevision(s.ownerKey(shard)), "=", 0),
@@ -485,7 +492,7 @@ func (s *session) Acquire(ctx context.Context, shard, configuration string) (clu
 	case !answer.Succeeded:
 		return nil, fmt.Errorf("fleet %q changed meanwhile: %w", shard, cluster.ErrTaken)
 	}
-	return &term{session: s, shard: shard, number: next.Term, created: answer.Header.Revision}, nil
+	return &term{session: s, shard: shard, record: next, created: answer.Header.Revision}, nil
 }
 
 // Leave is as [cluster.Session] has it.
@@ -508,20 +515,21 @@ func (s *session) Leave(ctx context.Context) error {
 // term is a [cluster.Term].
 type term struct {
 	*session
-	shard  string
-	number uint64
+	shard string
+	// record is the shard's as it was acquired.
+	record shardRecord
 	// created is the revision at which the owner's key was.
 	created int64
 }
 
 // Number is as [cluster.Term] has it.
-func (t *term) Number() uint64 { return t.number }
+func (t *term) Number() uint64 { return t.record.Term }
 
 // fenced commits changes as long as the term is not over.
 func (t *term) fenced(ctx context.Context, changes ...clientv3.Op) error {
 	answer, err := t.txn(ctx, []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(t.ownerKey(t.shard)), "=", t.created)}, changes...)
 	if err == nil && !answer.Succeeded {
-		return fmt.Errorf("term %d of fleet %q is over: %w", t.number, t.shard, state.ErrFenced)
+		return fmt.Errorf("term %d of fleet %q is over: %w", t.record.Term, t.shard, state.ErrFenced)
 	}
 	return err
 }
@@ -590,7 +598,9 @@ func (t *term) Write(ctx context.Context, values map[string][]byte) error {
 
 // Configure is as [cluster.Term] has it.
 func (t *term) Configure(ctx context.Context, configuration string) error {
-	return t.fenced(ctx, clientv3.OpPut(t.shardKey(t.shard), encoded(shardRecord{Last: t.name, Term: t.number, Configuration: configuration})))
+	record := t.record
+	record.Configuration = configuration
+	return t.fenced(ctx, clientv3.OpPut(t.shardKey(t.shard), encoded(record)))
 }
 
 // Release is as [cluster.Term] has it.

@@ -216,9 +216,10 @@ func (s *session) Acquire(ctx context.Context, shard, configuration string) (clu
 				return r, err
 			}
 		}
-		r.Owner, r.Session, r.Last = s.name, s.id(), s.name
-		r.Term, r.Configuration = r.Term+1, configuration
-		return r, nil
+		next := r.ownership().Next(s.name, configuration, time.Now())
+		return shardRecord{
+			Name: r.Name, Owner: s.name, Session: s.id(), Last: next.Last, Past: next.Past, Term: next.Term, Configuration: configuration,
+		}, nil
 	})
 	if err != nil {
 		return nil, err

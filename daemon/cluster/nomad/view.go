@@ -3,6 +3,7 @@ package nomad
 import (
 	"context"
 	"errors"
+	"reflect"
 	"strings"
 	"time"
 
@@ -29,6 +30,13 @@ type shardRecord struct {
 	Last          string `json:"last,omitempty"`
 	Term          uint64 `json:"term"`
 	Configuration string `json:"configuration"`
+	// Past are those who owned it before.
+	Past []cluster.PastOwner `json:"past,omitempty"`
+}
+
+// ownership is the record's, without its owner.
+func (r shardRecord) ownership() cluster.Ownership {
+	return cluster.Ownership{Last: r.Last, Past: r.Past, Term: r.Term, Configuration: r.Configuration}
 }
 
 // sighting is what was last seen of a variable.
@@ -138,7 +146,7 @@ func (c *Coordinator) View(ctx context.Context) (cluster.View, error) {
 		view.Members[member.Name] = member.Member
 	}
 	for _, record := range shards {
-		owned := cluster.Ownership{Last: record.Last, Term: record.Term, Configuration: record.Configuration}
+		owned := record.ownership()
 		if _, is := there.members[record.Session]; is {
 			owned.Owner = record.Owner
 		}
@@ -167,7 +175,7 @@ func (c *Coordinator) changeShard(ctx context.Context, name string, change func(
 			}
 		}
 		was := record
-		if record, err = change(record, found); err != nil || found != nil && record == was {
+		if record, err = change(record, found); err != nil || found != nil && reflect.DeepEqual(record, was) {
 			return nil, err
 		}
 		return itemsOf(record), nil
