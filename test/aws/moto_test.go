@@ -21,6 +21,7 @@ import (
 	"github.com/hpad/hpad/targets/awsasg"
 	"github.com/hpad/hpad/test/aws/awstest"
 	"github.com/hpad/hpad/test/internal/child"
+	"github.com/hpad/hpad/test/internal/ports"
 	"github.com/hpad/hpad/test/internal/wait"
 )
 
@@ -30,12 +31,7 @@ func startMoto(t *testing.T) string {
 	if _, err := exec.LookPath("moto_server"); err != nil {
 		t.Skip("there is no moto_server to compare with: it comes with moto[server] for Python")
 	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, port, _ := net.SplitHostPort(listener.Addr().String())
-	_ = listener.Close()
+	_, port, _ := net.SplitHostPort(ports.Free(t))
 	process, err := child.Start(exec.Command("moto_server", "-H", "127.0.0.1", "-p", port))
 	if err != nil {
 		t.Fatal(err)

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -25,6 +24,7 @@ import (
 
 	"github.com/hpad/hpad/sources"
 	"github.com/hpad/hpad/test/internal/installed"
+	"github.com/hpad/hpad/test/internal/ports"
 )
 
 // server is a running Prometheus.
@@ -81,7 +81,7 @@ func startServer(t *testing.T, binary, configuration string) *server {
 	if err := os.WriteFile(config, []byte(configuration), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	address := freeAddress(t)
+	address := ports.Free(t)
 	var output bytes.Buffer
 	command := exec.Command(binary,
 		"--config.file="+config,
@@ -117,19 +117,6 @@ func startServer(t *testing.T, binary, configuration string) *server {
 	}
 	waitReady(t, url, exited, &output)
 	return &server{url: url, api: apiv1.NewAPI(client)}
-}
-
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := listener.Addr().String()
-	if err := listener.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return address
 }
 
 func waitReady(t *testing.T, url string, exited chan error, output *bytes.Buffer) {

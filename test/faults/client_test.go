@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hpad/hpad/test/internal/ports"
 	"github.com/hpad/hpad/test/internal/program"
 	"github.com/hpad/hpad/test/soak"
 )
@@ -82,12 +83,7 @@ var clientFaults = []struct {
 // at once: the command line is answered all the time, and nobody loses a period.
 func TestClients(t *testing.T) {
 	w := newWorld(t, 40, 5)
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := free.Addr().String()
-	_ = free.Close()
+	address := ports.Free(t)
 	p := program.Prepare(t, program.Options{Config: w.config.String(), Daemon: fmt.Sprintf("listen = %q\nsync_period = \"%ds\"\n", address, period)})
 	p.Start()
 	p.Passes(w.steady[0], 2)

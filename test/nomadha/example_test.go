@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/hpad/hpad/daemon/web/webtest"
 	"github.com/hpad/hpad/test/internal/members"
+	"github.com/hpad/hpad/test/internal/ports"
 	"github.com/hpad/hpad/test/internal/program"
 	"github.com/hpad/hpad/test/internal/wait"
 	"github.com/hpad/hpad/test/internal/world"
@@ -56,12 +56,7 @@ func TestExample(t *testing.T) {
 // others.
 func example(t *testing.T, i int, authority *webtest.Authority, others map[string]string) *program.Program {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address, dir := listener.Addr().String(), t.TempDir()
-	_ = listener.Close()
+	address, dir := ports.Free(t), t.TempDir()
 	hash, err := bcrypt.GenerateFromPassword([]byte("secret"), bcrypt.MinCost)
 	if err != nil {
 		t.Fatal(err)

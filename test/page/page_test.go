@@ -5,7 +5,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -23,6 +22,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 	"golang.org/x/crypto/bcrypt"
 
+	"github.com/hpad/hpad/test/internal/ports"
 	"github.com/hpad/hpad/test/internal/program"
 	"github.com/hpad/hpad/test/internal/wait"
 	"github.com/hpad/hpad/test/scale/sim"
@@ -38,17 +38,6 @@ type cluster struct {
 }
 
 const password = "a long password" //nolint:gosec // of a user of this test alone
-
-// freeAddress is one that nobody listens at.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = listener.Close() }()
-	return listener.Addr().String()
-}
 
 // newCluster starts an hpad over jobs, which evaluates each every period; more is further
 // configuration.
@@ -87,7 +76,7 @@ stabilization_window = "5s"
 	if err := os.WriteFile(web, fmt.Appendf(nil, "basic_auth_users:\n  alice: %s\n  guest: %s\n", hash, hash), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	address := freeAddress(t)
+	address := ports.Free(t)
 	c.url = "http://" + address + "/"
 	c.Program = program.Prepare(t, program.Options{
 		Config: text.String() + more, Daemon: fmt.Sprintf("listen = %q\nsync_period = %q\nweb_config = %q\nwriters = [\"alice\"]\n", address, period, web),
@@ -456,7 +445,7 @@ func (b *tab) picture(t *testing.T, name string) {
 
 // TestOff holds that page = false serves the plain index.
 func TestOff(t *testing.T) {
-	address := freeAddress(t)
+	address := ports.Free(t)
 	p := program.Prepare(t, program.Options{Daemon: fmt.Sprintf("listen = %q\nsync_period = \"1s\"\npage = false\n", address)})
 	p.Launch()
 	var text string

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -22,6 +21,7 @@ import (
 	"github.com/hpad/hpad/daemon/web/webtest"
 	"github.com/hpad/hpad/test/internal/child"
 	"github.com/hpad/hpad/test/internal/installed"
+	"github.com/hpad/hpad/test/internal/ports"
 )
 
 const (
@@ -115,8 +115,8 @@ func start(t testing.TB, secure *Secure, servers int, args []string) *Cluster {
 	c := &Cluster{t: t, binary: binary, dir: t.TempDir(), args: args, Secure: secure, servers: make([]*child.Process, servers)}
 	t.Cleanup(c.stop)
 	for range servers {
-		c.Endpoints = append(c.Endpoints, scheme+freeAddress(t))
-		c.peers = append(c.peers, "http://"+freeAddress(t))
+		c.Endpoints = append(c.Endpoints, scheme+ports.Free(t))
+		c.peers = append(c.peers, "http://"+ports.Free(t))
 	}
 	for i := range servers {
 		c.launch(i)
@@ -125,16 +125,6 @@ func start(t testing.TB, secure *Secure, servers int, args []string) *Cluster {
 		c.await(i)
 	}
 	return c
-}
-
-func freeAddress(t testing.TB) string {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = listener.Close() }()
-	return listener.Addr().String()
 }
 
 func (c *Cluster) name(i int) string { return fmt.Sprint("etcd", i) }

@@ -4,7 +4,6 @@ package guide
 
 import (
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/hpad/hpad/test/internal/ports"
 )
 
 // Page is what is run.
@@ -202,16 +203,11 @@ func Breathes(t *testing.T, history string) {
 // directory of hpad's files and the address of its page.
 func Own(t *testing.T) map[string]string {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = listener.Close() }()
 	// The paths of sockets have to be short.
 	dir, err := os.MkdirTemp("", "hpad-try")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	return map[string]string{"/tmp/hpad-try": dir, "127.0.0.1:4720": listener.Addr().String()}
+	return map[string]string{"/tmp/hpad-try": dir, "127.0.0.1:4720": ports.Free(t)}
 }

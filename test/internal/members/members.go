@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -17,6 +16,7 @@ import (
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/web/webtest"
 	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/test/internal/ports"
 	"github.com/hpad/hpad/test/internal/program"
 	"github.com/hpad/hpad/test/internal/wait"
 	"github.com/hpad/hpad/test/internal/world"
@@ -138,12 +138,7 @@ func (c *Cluster) Add(count int) {
 // none of Members.
 func (c *Cluster) Prepare(name, store string) *Member {
 	c.t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	address := listener.Addr().String()
-	_ = listener.Close()
+	address := ports.Free(c.t)
 	url, serving, trust := "http://"+address, "", ""
 	if authority := c.options.Authority; authority != nil {
 		cert, key := authority.Issue(c.t, name+"-web")

@@ -4,7 +4,6 @@ package promtest
 import (
 	"bytes"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/hpad/hpad/test/internal/child"
 	"github.com/hpad/hpad/test/internal/installed"
+	"github.com/hpad/hpad/test/internal/ports"
 )
 
 const (
@@ -57,7 +57,7 @@ func StartBinary(t testing.TB, binary, config string, args ...string) *Server {
 	}
 	t.Cleanup(s.Stop)
 	for attempt := 1; ; attempt++ {
-		s.address = freeAddress(t)
+		s.address = ports.Free(t)
 		s.URL = "http://" + s.address
 		err := s.start()
 		if err == nil {
@@ -201,15 +201,4 @@ func (s *Server) log() []byte {
 		return []byte(err.Error())
 	}
 	return bytes.TrimSpace(text[max(0, len(text)-most):])
-}
-
-// freeAddress returns a loopback address nobody listens on at the moment.
-func freeAddress(t testing.TB) string {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatalf("find a free port: %v", err)
-	}
-	defer func() { _ = listener.Close() }()
-	return listener.Addr().String()
 }
