@@ -30,6 +30,8 @@ const (
 	// listWait bounds how long the list of another member may take once it has answered:
 	// one of 100,000 autoscalers takes some seconds.
 	listWait = 20 * time.Second
+	// begunEvery is how often is looked whether a daemon has begun.
+	begunEvery = 50 * time.Millisecond
 	// actWait bounds how long all members are waited for that are asked to do something.
 	actWait = 20 * time.Second
 	// clockEvery is how often the other members are asked for their time.
@@ -382,10 +384,21 @@ func (f *face) AutoscalersAfter(name string) iter.Seq[api.Autoscaler] {
 }
 
 // of returns who answers for a shard: the daemon of this member or another member, or why
-// neither does. Where the last view does not tell, it asks for one of now.
+// neither does. It waits for a daemon that begins, and where the last view does not tell,
+// it asks for one of now.
 func (f *face) of(ctx context.Context, shard string) (*daemon.Daemon, *peer, error) {
-	if d, _ := f.running(shard); d != nil {
+	d, begins := f.running(shard)
+	for until := time.Now().Add(askWait); begins && ctx.Err() == nil && time.Now().Before(until); d, begins = f.running(shard) {
+		select {
+		case <-time.After(begunEvery):
+		case <-ctx.Done():
+		}
+	}
+	switch {
+	case d != nil:
 		return d, nil, nil
+	case begins:
+		return nil, nil, fmt.Errorf("%w: this member has yet to begin to run %s, which it owns; ask again in some seconds", api.ErrRefused, shardText(shard))
 	}
 	owner, p := f.ownerOf(shard)
 	if p == nil && f.whole {

@@ -4,9 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/hpad/hpad/daemon"
+	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/daemon/state"
 )
@@ -53,4 +57,30 @@ func TestOwnedOfNewParts(t *testing.T) {
 	if c.owned = nil; c.ownedOf("prod")["prod~1-2"] != (time.Time{}) {
 		t.Error("a fleet that was never seen has a bound")
 	}
+}
+
+// TestWaitsForDaemon holds that who asks for a fleet that this member has begun to own waits
+// for its daemon, and is told where that takes too long.
+func TestWaitsForDaemon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := New(Options{})
+		p := divide(&config.Config{Daemon: config.DefaultDaemon()}, 0, layout{})
+		c.parts.Store(&p)
+		r := newRun(t.Context(), c, nil, "prod", []string{"prod"})
+		c.runs = map[string]*run{"prod": r}
+		f := &face{c, true}
+		asked := time.Now()
+		if _, _, err := f.of(t.Context(), "prod"); !errors.Is(err, api.ErrRefused) || !strings.Contains(err.Error(), `yet to begin to run fleet "prod"`) {
+			t.Errorf("the error is %v, want %v", err, api.ErrRefused)
+		}
+		if waited := time.Since(asked); waited != askWait {
+			t.Errorf("it was waited for %v, want %v", waited, askWait)
+		}
+		began := new(daemon.Daemon)
+		r.held = map[string]Term{"prod": answering{}}
+		time.AfterFunc(time.Second, func() { r.daemon.Store(began) })
+		if d, _, err := f.of(t.Context(), "prod"); d != began || err != nil {
+			t.Errorf("the daemon is %p, %v, want %p", d, err, began)
+		}
+	})
 }
