@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # all.sh is "make test": it sets up the engines that the tests talk to, beside go vet and
-# the unit tests, and then runs all other tests: command-line scripts and integration
-# tests, under the race detector like the former. An engine that cannot be had is skipped
-# with a reason; with CI=true that is a failure.
+# the unit tests, and then runs all other tests, under the race detector but for those of
+# "plain" below. An engine that cannot be had is skipped with a reason; with CI=true that
+# is a failure.
 # "all.sh unit" is "make test-unit": only what needs no engine.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -19,7 +19,16 @@ parent=${TMPDIR:-/tmp}
 TMPDIR=$parent/h.$(pwd | cksum | cut -c 1-6)
 mkdir "$TMPDIR" 2>/dev/null || TMPDIR=$(mktemp -d "$parent/h.XXXX")
 chmod 1777 "$TMPDIR"
-export TMPDIR
+# Unit tests write in memory where that has room, since much of their time were waits for
+# the disk; what go test builds stays on it.
+memory=$TMPDIR
+read -r _ _ _ room _ < <(df --output=source,fstype,size,avail,target -k /dev/shm 2>/dev/null | tail -n 1) || true
+if [ "${room:-0}" -gt $((4 << 20)) ]; then # in KiB
+	memory=/dev/shm/${TMPDIR##*/}
+	mkdir "$memory" 2>/dev/null || memory=$(mktemp -d /dev/shm/h.XXXX)
+	chmod 1777 "$memory"
+fi
+export TMPDIR GOTMPDIR=$TMPDIR
 installer= reporter= status=0
 clean() {
 	trap '' INT TERM
@@ -30,7 +39,8 @@ clean() {
 			sleep 0.1
 		done
 	fi
-	test/tools/leftovers.sh "$TMPDIR" || true # it says what stays
+	test/tools/leftovers.sh "$memory" || true # it says what stays
+	test/tools/leftovers.sh "$TMPDIR" || true
 	if [ "$reporter" ]; then
 		exec 3>&-
 		wait "$reporter" || true
@@ -85,16 +95,21 @@ if [ "$(go env CGO_ENABLED)" != 1 ] || ! command -v "$(go env CC)" >/dev/null; t
 	skip "race detector: it needs a C compiler (apt-get install gcc)"
 	race=()
 fi
-# run tests packages, which vet has seen before. No program that a test leaves keeps the
-# pipes open. It is waited for in the background, where Ctrl-C ends the waiting at once.
+# run tests packages, which vet has seen before, and reports. No program that a test leaves
+# keeps the pipes open. It is waited for in the background, where Ctrl-C ends the waiting
+# at once.
 run() {
-	go test "${race[@]}" -vet=off -timeout 45m -json "$@" 3>&-
+	go test -vet=off -timeout 45m -json "$@" 3>&- >&3 &
+	wait $! || status=$?
 }
 
 CGO_ENABLED=0 go vet ./...
-mapfile -t packages < <(go list ./... | grep -v '/hpad/test/')
-run "${packages[@]}" >&3 &
-wait $! || status=$?
+mapfile -t packages < <(go list ./... | grep -v '/hpad/test/\|/hpad/policy$')
+TMPDIR=$memory run "${race[@]}" -p 3 -skip '^TestScript$' "${packages[@]}"
+# The race detector makes code some five times as slow, and has nothing to say of policy,
+# which starts nothing, nor of scripts, which run one command after the other.
+CGO_ENABLED=0 TMPDIR=$memory run ./policy
+CGO_ENABLED=0 TMPDIR=$memory run -run '^TestScript$' ./cmd/hpad
 if [ ! "$unit" ]; then
 	wait "$installer"
 	installer=
@@ -104,15 +119,13 @@ if [ ! "$unit" ]; then
 		done <"$TMPDIR/failed"
 	fi
 	# Engines that run programs of others are heavy, and what is tested on them is
-	# timed: those packages run one at a time, after those that wait for imitations and for
-	# lighter engines.
+	# timed: of those packages two run at a time, after those that wait for imitations and
+	# for lighter engines.
 	heavy='/test/(clouds|crash|docker|etcd|nomad|nomadha|packages|page|scale|systemd)$'
 	mapfile -t packages < <(go list ./test/... | grep -vE "$heavy")
-	run "${packages[@]}" >&3 &
-	wait $! || status=$?
+	run "${race[@]}" -p 4 "${packages[@]}"
 	mapfile -t packages < <(go list ./test/... | grep -E "$heavy")
-	run -p 1 "${packages[@]}" >&3 &
-	wait $! || status=$?
+	run "${race[@]}" -p 2 "${packages[@]}"
 fi
 exec 3>&-
 wait "$reporter" || status=$?

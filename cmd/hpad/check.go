@@ -113,7 +113,7 @@ func writeOffline(stream streams, c *config.Config) (problems []error, err error
 	if c.HA != nil {
 		if c.HA.Store == "nomad" {
 			if err := nomad.Check(c); err != nil {
-				return []error{err}, nil
+				return []error{config.Placed(c.Files[0], err)}, nil
 			}
 		}
 		shared, own := c.Movable()

@@ -51,7 +51,7 @@ func LoadFiles(paths ...string) (*Config, error) {
 	return l.finish()
 }
 
-// Placed returns the error of a start with the file and line of each key that it is an
+// Placed returns an error of what [daemon] or [ha] say with the file and line of each key that it is an
 // [Error] of, where the configuration at path still has them.
 func Placed(path string, err error) error {
 	found, ok := errors.AsType[Error](err)
@@ -59,8 +59,13 @@ func Placed(path string, err error) error {
 		return err
 	}
 	found.File = path
-	if l, failed := readAll(path, nil); failed == nil && l.daemon != nil {
-		if doc := l.daemon.docOf(strings.TrimPrefix(found.Key, daemonKey+".")); doc.has(found.Key) {
+	l, failed := readAll(path, nil)
+	if failed != nil {
+		return found
+	}
+	section, key, _ := strings.Cut(found.Key, ".")
+	if t := map[string]*table{daemonKey: l.daemon, haKey: l.ha}[section]; t != nil {
+		if doc := t.docOf(key); doc.has(found.Key) {
 			found.File, found.Line = doc.name, doc.lineOf(found.Key)
 		}
 	}

@@ -2,6 +2,7 @@ package nomad
 
 import (
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/hpad/hpad/daemon/config"
@@ -19,7 +20,7 @@ const (
 // writeShare is the part of a lease that a write may take.
 const writeShare = 3
 
-// Check returns an error where Nomad's variables are too small a store for a
+// Check returns a [config.Error] where Nomad's variables are too small a store for a
 // configuration: where all its autoscalers change at once, writing them would take longer
 // than a write may.
 func Check(c *config.Config) error {
@@ -37,6 +38,7 @@ func Check(c *config.Config) error {
 	if takes <= may {
 		return nil
 	}
-	return fmt.Errorf("ha.store: Nomad's variables are too small a store for %d autoscalers: once all of them change, writing %d variables takes some %s, and may take a third of ha.ttl, %s; use etcd, or a longer ttl",
-		count, pages, takes.Round(time.Second), may)
+	return config.Error{Key: "ha.store", Value: strconv.Quote("nomad"), Detail: fmt.Sprintf(
+		"Nomad's variables are too small a store for %d autoscalers: once all of them change, writing %d variables takes some %s, and may take a third of ha.ttl, %s; use etcd, or a longer ttl",
+		count, pages, takes.Round(time.Second), may.Round(time.Millisecond))}
 }
