@@ -118,6 +118,9 @@ if [ ! "$unit" ]; then
 			skip "tests that need the engine of $script, which failed, see above"
 		done <"$TMPDIR/failed"
 	fi
+	# The hpad of all packages, built as test/internal/gobuild does.
+	export HPAD_TEST_PROGRAM=$TMPDIR/program/hpad
+	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o "$HPAD_TEST_PROGRAM" ./cmd/hpad
 	# Engines that run programs of others are heavy, and what is tested on them is
 	# timed: of those packages two run at a time, after those that wait for imitations and
 	# for lighter engines.

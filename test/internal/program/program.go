@@ -38,8 +38,13 @@ type Program struct {
 	directory string
 }
 
-// build makes the hpad that all programs of the test's process run, once.
+// build makes the hpad that all programs of the test's process run, once, unless "make
+// test" has made it for all packages.
 var build = sync.OnceValues(func() (string, error) {
+	if made := os.Getenv("HPAD_TEST_PROGRAM"); made != "" {
+		_, err := os.Stat(made) // which has go test know when it changed
+		return made, err
+	}
 	dir, err := os.MkdirTemp("", "hpad-program-")
 	if err != nil {
 		return "", err
