@@ -1,12 +1,12 @@
 package cluster_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,84 +14,49 @@ import (
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/cluster"
 	"github.com/hpad/hpad/policy"
-	"github.com/hpad/hpad/targets/targettest"
 	"github.com/hpad/hpad/test/soak"
 )
 
 // newDividedModel has one fleet, of eight targets in four parts as long as members have
 // autoscalers of all of them.
-func newDividedModel(t *testing.T, run uint64, dir string) *partsModel {
-	m := newPartsModel(t, run, dir)
-	m.targets, m.size = nil, 2
-	clear(m.load)
-	fleet := targettest.NewMemory("alpha")
-	m.fleets = map[string]*targettest.Memory{"alpha": fleet}
-	m.load["alpha"] = 3
-	for i := range 8 {
-		name := fmt.Sprint("t", i)
-		m.targets = append(m.targets, name)
-		fleet.Add(name, targettest.MemoryTarget{Replicas: 3, Age: time.Hour})
-	}
+func newDividedModel(t *testing.T, run uint64, dir string) *model {
+	return modelOf(t, run, dir, 2, []string{"alpha"}, []string{"t0", "t1", "t2", "t3", "t4", "t5", "t6", "t7"})
+}
+
+// newCalmModel is a divided one whose platforms do all at once.
+func newCalmModel(t *testing.T, dir string) *model {
+	m := newDividedModel(t, 1, dir)
+	m.calm = true
 	return m
 }
 
 // TestDividedModel is TestModel with a fleet that is divided, which reloads divide anew: into
 // one, two and four parts. A window that is lost while parts move lets a count go down, and
 // two members that run an autoscaler in two layouts are found by who owns its shards.
-func TestDividedModel(t *testing.T) {
-	schedules := soak.Rounds(20, 3_000)
-	for i := range schedules {
-		run := uint64(i + 1)
-		if *seed != 0 {
-			run = *seed
-		}
-		t.Run(fmt.Sprint("seed=", run), func(t *testing.T) {
-			t.Parallel()
-			dir := t.TempDir()
-			synctest.Test(t, func(t *testing.T) { newDividedModel(t, run, dir).schedule() })
-		})
-		if *seed != 0 {
-			return
-		}
-	}
-}
+func TestDividedModel(t *testing.T) { runSchedules(t, soak.Rounds(20, 3_000), newDividedModel) }
 
-// begun starts members and waits until they run all.
-func (m *partsModel) begun(members int) {
-	for i := range members {
-		n := &partsNode{partsModel: m, name: fmt.Sprint("hpad-", i), tolerance: 0.02}
-		m.nodes = append(m.nodes, n)
-		n.start(true)
-	}
-	time.Sleep(patience)
-}
-
-func (m *partsModel) reload(t *testing.T, without int) {
-	t.Helper()
+// reload has all members load another variant of the configuration.
+func (m *model) reload(without int) {
 	for _, n := range m.nodes {
-		m.mu.Lock()
-		n.without = without
-		m.mu.Unlock()
-		if _, err := n.cluster.Reload(t.Context()); err != nil {
-			t.Fatal(err)
+		n.ail(func() { n.variant.without = without })
+		n.reload()
+		if n.loaded != n.variant {
+			m.t.Errorf("%s does not load its configuration", n.name)
 		}
 	}
-	time.Sleep(patience)
+	m.rest(patience)
 }
 
 // parts returns the parts that there are, of the layout in force.
-func (m *partsModel) parts() string { return strings.Join(m.nodes[0].cluster.Shards(), " ") }
+func (m *model) parts() string { return strings.Join(m.nodes[0].cluster.Shards(), " ") }
 
 // TestDivision follows windows and pauses while a fleet is divided, and put together again.
 func TestDivision(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
-		m := newDividedModel(t, 1, dir)
-		m.nodes = nil
-		m.mu.Lock()
-		m.load["alpha"] = 9
-		m.mu.Unlock()
-		m.begun(2)
+		m := newCalmModel(t, dir)
+		m.setLoad("alpha", 9)
+		m.begin(2)
 		if got := m.parts(); got != "alpha~1-4 alpha~2-4 alpha~3-4 alpha~4-4" {
 			t.Fatalf("the shards are %q", got)
 		}
@@ -110,14 +75,10 @@ func TestDivision(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if err := m.nodes[0].cluster.Alone().Pause(t.Context(), policy.Pause{Scope: policy.Scope{Autoscaler: m.ownAutoscaler()}, Reason: "mine"}, 0); err != nil {
-			t.Fatal(err)
-		}
-		m.mu.Lock()
-		m.load["alpha"] = 1
-		m.mu.Unlock()
+		m.person(m.fleets["alpha"].Ref("t0"))
+		m.setLoad("alpha", 1)
 		for _, without := range []int{6, 0, 4, 0} { // one part, four, two, four
-			m.reload(t, without)
+			m.reload(without)
 			if got, want := len(m.nodes[0].cluster.Shards()), max(1, (8-without)/2); got != want {
 				t.Errorf("with %d autoscalers there are %d parts, want %d", 8-without, got, want)
 			}
@@ -145,20 +106,12 @@ func TestDivision(t *testing.T) {
 	})
 }
 
-// ownAutoscaler returns one that the first member runs.
-func (m *partsModel) ownAutoscaler() string {
-	for a := range m.nodes[0].cluster.Daemon("alpha").AutoscalersAfter("") {
-		return a.Name
-	}
-	return ""
-}
-
 // TestOneReading holds that who owns all parts of a fleet reads it once a round.
 func TestOneReading(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
-		m := newDividedModel(t, 1, dir)
-		m.begun(1)
+		m := newCalmModel(t, dir)
+		m.begin(1)
 		before := m.fleets["alpha"].Calls().Snapshots
 		time.Sleep(10 * period)
 		if read := m.fleets["alpha"].Calls().Snapshots - before; read != 10 || len(m.nodes[0].cluster.Shards()) != 4 {
@@ -173,14 +126,9 @@ func TestOneReading(t *testing.T) {
 func TestBeginsDuringTrial(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
-		m := newDividedModel(t, 1, dir)
-		m.begun(2)
-		other := &partsNode{partsModel: m, without: 7}
-		tried, err := other.configuration()
-		if err != nil {
-			t.Fatal(err)
-		}
-		end := m.nodes[0].cluster.Try(tried)
+		m := newCalmModel(t, dir)
+		m.begin(2)
+		end := m.nodes[0].cluster.Try(m.nodes[0].configurationOf(variant{without: 7}))
 		m.nodes[1].end(false)
 		time.Sleep(patience)
 		end()
@@ -189,88 +137,33 @@ func TestBeginsDuringTrial(t *testing.T) {
 	})
 }
 
-// leaking is a store in which some releases of shards, and some writes, fail.
-type leaking struct {
-	cluster.Coordinator
-	of *partsModel
-}
-
-func (l leaking) Join(ctx context.Context, member cluster.Member, ttl time.Duration) (cluster.Session, error) {
-	s, err := l.Coordinator.Join(ctx, member, ttl)
-	if err != nil {
-		return nil, err
-	}
-	return leakingSession{s, l.of}, nil
-}
-
-type leakingSession struct {
-	cluster.Session
-	of *partsModel
-}
-
-func (s leakingSession) Acquire(ctx context.Context, shard, configuration string) (cluster.Term, error) {
-	term, err := s.Session.Acquire(ctx, shard, configuration)
-	if err != nil {
-		return nil, err
-	}
-	return leakingTerm{term, s.of, shard}, nil
-}
-
-type leakingTerm struct {
-	cluster.Term
-	of    *partsModel
-	shard string
-}
-
-func (t leakingTerm) Write(ctx context.Context, values map[string][]byte) error {
-	t.of.mu.Lock()
-	full := t.shard == t.of.full && slices.ContainsFunc(slices.Collect(maps.Values(values)), func(value []byte) bool { return value != nil })
-	if full {
-		t.of.refused++
-	}
-	t.of.mu.Unlock()
-	if full {
-		return errFull
-	}
-	return t.Term.Write(ctx, values)
-}
-
-func (t leakingTerm) Release(ctx context.Context) error {
-	t.of.mu.Lock()
-	leaks := t.of.leaks > 0
-	if leaks {
-		t.of.leaks--
-	}
-	t.of.mu.Unlock()
-	if leaks {
-		return errors.New("no quorum")
-	}
-	return t.Term.Release(ctx)
-}
-
 // TestDivisionAfterLeaks divides a fleet of which the members could not let go: of the parts
 // that they ran, and then of all that the one had that divided it.
 func TestDivisionAfterLeaks(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
-		m := newDividedModel(t, 1, dir)
-		m.begun(2)
-		for _, leaks := range []int{4, 10} {
-			m.mu.Lock()
-			m.leaks = leaks
-			m.mu.Unlock()
-			m.reload(t, 6)
+		m := newCalmModel(t, dir)
+		var left atomic.Int64
+		m.hooks.release = func() error {
+			if left.Add(-1) >= 0 {
+				return errors.New("no quorum")
+			}
+			return nil
+		}
+		m.begin(2)
+		for _, leaks := range []int64{4, 10} {
+			left.Store(leaks)
+			m.reload(6)
 			if got := m.parts(); got != "alpha" {
 				t.Errorf("after %d leaks the shards are %q", leaks, got)
 			}
-			m.reload(t, 0)
+			m.reload(0)
 			if got := m.parts(); got != "alpha~1-4 alpha~2-4 alpha~3-4 alpha~4-4" {
 				t.Errorf("after %d leaks the shards are %q again", leaks, got)
 			}
-			if m.mu.Lock(); m.leaks > 0 {
-				t.Errorf("%d releases are left to fail", m.leaks)
+			if left := left.Load(); left > 0 {
+				t.Errorf("%d releases are left to fail", left)
 			}
-			m.mu.Unlock()
 		}
 		time.Sleep(patience)
 		m.check()
@@ -288,23 +181,27 @@ func TestDivisionAfterLeaks(t *testing.T) {
 func TestDivisionFails(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
-		m := newDividedModel(t, 1, dir)
-		full := func(shard string) {
-			m.mu.Lock()
-			defer m.mu.Unlock()
-			m.full = shard
+		m := newCalmModel(t, dir)
+		var full atomic.Bool
+		var refused atomic.Int64
+		m.hooks.write = func(shard string) error {
+			if shard != "alpha~3-4" || !full.Load() {
+				return nil
+			}
+			refused.Add(1)
+			return errFull
 		}
-		m.begun(2)
-		m.reload(t, 6)
-		full("alpha~3-4")
-		m.reload(t, 0)
+		m.begin(2)
+		m.reload(6)
+		full.Store(true)
+		m.reload(0)
 		time.Sleep(time.Hour)
 		m.check()
 		if got := m.parts(); got != "alpha" {
 			t.Errorf("the shards are %q", got)
 		}
-		if m.refused < 4 || m.refused > 6 {
-			t.Errorf("it was tried %d times in an hour, want after 1, 2, 4, 8, 16 and 32 minutes", m.refused)
+		if got := refused.Load(); got < 4 || got > 6 {
+			t.Errorf("it was tried %d times in an hour, want after 1, 2, 4, 8, 16 and 32 minutes", got)
 		}
 		for part := range 4 {
 			shard := fmt.Sprintf("alpha~%d-4", part+1)
@@ -312,8 +209,8 @@ func TestDivisionFails(t *testing.T) {
 				t.Errorf("%d records of %s are left", left, shard)
 			}
 		}
-		full("")
-		m.reload(t, 0)
+		full.Store(false)
+		m.reload(0)
 		if got := m.parts(); got != "alpha~1-4 alpha~2-4 alpha~3-4 alpha~4-4" {
 			t.Errorf("after a reload the shards are %q", got)
 		}
@@ -329,8 +226,8 @@ func TestDivisionFails(t *testing.T) {
 func TestLockIsPassed(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
-		m := newDividedModel(t, 1, dir)
-		m.begun(2)
+		m := newCalmModel(t, dir)
+		m.begin(2)
 		lock := func() cluster.Ownership {
 			t.Helper()
 			view, err := m.nodes[0].connection.View(t.Context())

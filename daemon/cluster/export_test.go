@@ -11,8 +11,15 @@ func (c *Cluster) IsArchiving() bool {
 	return true
 }
 
-// Identities returns those of a configuration's shards, by name.
-func Identities(whole *config.Config) map[string]string { return divide(whole, 0, nil).identities }
+// Identities returns those of a configuration's shards, by name, where all fleets are divided
+// into n parts.
+func Identities(whole *config.Config, n int) map[string]string {
+	l := layout{}
+	for fleet := range whole.Fleets {
+		l[fleet] = n
+	}
+	return divide(whole, 0, l).identities
+}
 
 // Offsets returns by how many seconds the clocks of the other members are ahead at least.
 func (c *Cluster) Offsets() map[string]float64 { return c.offsets() }
@@ -25,12 +32,13 @@ func (c *Cluster) Try(whole *config.Config) (end func()) {
 	return func() { c.loading.Store(nil) }
 }
 
-// ShardsOf returns the names of the shards that an autoscaler is in, of a fleet that is
-// divided into 1, 2 and so on parts, up to most.
-func ShardsOf(fleet, autoscaler string, most int) []string {
-	var names []string
-	for n := 1; n <= most; n *= 2 {
-		names = append(names, shardName(fleet, partNumber(autoscaler, n), n))
-	}
-	return names
+// ShardOf returns the name of the shard that an autoscaler is in, of a fleet in n parts.
+func ShardOf(fleet, autoscaler string, n int) string {
+	return shardName(fleet, partNumber(autoscaler, n), n)
+}
+
+// Runs reports whether this member runs a shard.
+func (c *Cluster) Runs(shard string) bool {
+	d, _ := c.running(shard)
+	return d != nil
 }

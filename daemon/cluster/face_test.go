@@ -21,8 +21,8 @@ func TestFace(t *testing.T) {
 	m := newModel(t, 1, t.TempDir())
 	m.calm = true
 	servers := map[string]*httptest.Server{}
-	for i := range 2 {
-		n := &node{model: m, name: fmt.Sprint("hpad-", i), tolerance: 0.02}
+	for range 2 {
+		n := m.add()
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			alice := func(*http.Request) (string, error) { return "members", nil }
 			access := api.Members(alice, []string{"members"})
@@ -30,7 +30,6 @@ func TestFace(t *testing.T) {
 		}))
 		t.Cleanup(server.Close)
 		n.address, servers[n.name] = server.URL, server
-		m.nodes = append(m.nodes, n)
 		n.start(true)
 		t.Cleanup(func() { n.end(false) })
 	}

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -55,12 +56,19 @@ type model struct {
 	dir    string
 	begun  time.Time
 	fleets map[string]*targettest.Memory
-	nodes  []*node
+	// targets are those of each fleet, and size is how many autoscalers a shard has at most;
+	// 0 divides no fleet.
+	targets []string
+	size    int
+	nodes   []*node
+	// hooks are what the store does besides.
+	hooks hooks
 	// late are the calls that platforms have yet to carry out.
 	late sync.WaitGroup
 
-	// identities are those of fleets, by what members have loaded.
-	identities map[config.Tolerance]map[string]string
+	// identities are those of shards, by what members have loaded and into how many parts
+	// fleets are divided.
+	identities map[divided]map[string]string
 
 	// disturbed is when the last fault began or ended, and planned says that it was a
 	// member's planned stop, or a start, among members that are well.
@@ -72,39 +80,80 @@ type model struct {
 	chance *rand.Rand
 	// calm has them do all at once.
 	calm bool
-	// load is what each fleet's target has to do.
+	// load is what each target of a fleet has to do.
 	load map[string]float64
 	// asked are the calls of members for counts that arrived.
 	asked []ask
-	// evaluated is when a fleet was last read by its owner.
-	evaluated map[string]time.Time
-	// paused are the autoscalers that a person paused, and said to be so, since when; unsure
-	// are those of which nobody knows.
-	paused map[string]time.Time
-	unsure map[string]bool
+	// evaluated is when a target was last read by its owner.
+	evaluated map[targets.Ref]time.Time
+	// paused are the targets whose autoscalers a person paused, and said to be so, since
+	// when; unsure are those of which nobody knows.
+	paused map[targets.Ref]time.Time
+	unsure map[targets.Ref]bool
 	spans  []span
+}
+
+// refs returns all targets, in order.
+func (m *model) refs() (all []targets.Ref) {
+	for _, fleet := range slices.Sorted(maps.Keys(m.fleets)) {
+		for _, target := range m.targets {
+			all = append(all, m.fleets[fleet].Ref(target))
+		}
+	}
+	return all
+}
+
+// nameOf returns the name of a target's autoscaler.
+func nameOf(ref targets.Ref) string { return ref.Fleet + "-" + ref.Name }
+
+// shardOf returns the shard of a target as fleets are divided now, and into how many parts.
+func (m *model) shardOf(ref targets.Ref) (shard string, n int) {
+	n, err := strconv.Atoi(m.store.Configuration(ref.Fleet + "~"))
+	if err != nil {
+		n = 1
+	}
+	return cluster.ShardOf(ref.Fleet, nameOf(ref), n), n
+}
+
+// ownerOf returns who owns a target's shard as its fleet is divided now.
+func (m *model) ownerOf(ref targets.Ref) string {
+	shard, _ := m.shardOf(ref)
+	return m.store.Owner(shard)
 }
 
 // ask is a call for a count, when it arrived.
 type ask struct {
 	at            time.Time
-	member, fleet string
-	owner         string
+	member, owner string
+	ref           targets.Ref
 	to            int32
 }
 
-// span is a time for which a fleet's autoscaler was paused.
+// span is a time for which a target's autoscaler was paused.
 type span struct {
-	fleet    string
+	ref      targets.Ref
 	from, to time.Time
+}
+
+// variant is what makes a member's configuration another one.
+type variant struct {
+	tolerance config.Tolerance
+	// without is of how many of the last targets it has no autoscalers.
+	without int
+}
+
+// divided is a configuration whose fleets are divided into parts.
+type divided struct {
+	variant
+	parts int
 }
 
 // node is a member, which may run or not.
 type node struct {
 	*model
 	name string
-	// tolerance is what makes its configuration another one, loaded the one in force.
-	tolerance, loaded config.Tolerance
+	// variant is the configuration to load, loaded the one in force.
+	variant, loaded variant
 	// hung has its calls to fleets hang, cut says that those to the store do in some way,
 	// and frozen that the process stands still.
 	hung, cut, frozen bool
@@ -128,6 +177,7 @@ type fleetOf struct{ *node }
 
 func (fleetOf) SetDefaults()                    {}
 func (fleetOf) Validate() []settings.FieldError { return nil }
+func (fleetOf) Divides() bool                   { return true }
 
 func (f fleetOf) Build(name string, _ targets.Env) (targets.Fleet, error) {
 	return view{f.node, f.connection, name}, nil
@@ -162,12 +212,14 @@ func (v view) arrive(ctx context.Context) error {
 
 func (v view) Snapshot(ctx context.Context, refs []targets.Ref) (map[targets.Ref]targets.Reading, error) {
 	v.process.Stand()
-	owner := v.store.Owner(v.fleet)
-	v.mu.Lock()
-	if owner == v.name && !v.cut { // who is cut off may not act
-		v.evaluated[v.fleet] = time.Now()
+	for _, ref := range refs {
+		owner := v.ownerOf(ref)
+		v.mu.Lock()
+		if owner == v.name && !v.cut { // who is cut off may not act
+			v.evaluated[ref] = time.Now()
+		}
+		v.mu.Unlock()
 	}
-	v.mu.Unlock()
 	if err := v.arrive(ctx); err != nil {
 		return nil, err
 	}
@@ -181,9 +233,9 @@ func (v view) SetReplicas(ctx context.Context, ref targets.Ref, n int32, version
 	if err := v.arrive(ctx); err != nil {
 		return errors.Join(targets.ErrUnknownOutcome, err)
 	}
-	owner, fleet := v.store.Owner(v.fleet), v.fleets[v.fleet]
+	owner, fleet := v.ownerOf(ref), v.fleets[v.fleet]
 	v.mu.Lock()
-	v.asked = append(v.asked, ask{at: time.Now(), member: v.name, fleet: v.fleet, owner: owner, to: n})
+	v.asked = append(v.asked, ask{at: time.Now(), member: v.name, owner: owner, ref: ref, to: n})
 	fate, later := v.chance.IntN(20), time.Duration(v.chance.Int64N(int64(time.Minute)))
 	if v.calm {
 		fate = -1
@@ -221,22 +273,25 @@ func (s sourceOf) Query(_ context.Context, query sources.Query, at time.Time) (s
 func (n *node) configuration() (*config.Config, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.configurationBy(n.tolerance), nil
+	return n.configurationOf(n.variant), nil
 }
 
-// configurationBy returns the configuration with a tolerance.
-func (n *node) configurationBy(tolerance config.Tolerance) *config.Config {
+// configurationOf returns the configuration in a variant.
+func (n *node) configurationOf(v variant) *config.Config {
 	c := &config.Config{
 		Daemon: config.DefaultDaemon(), Fleets: map[string]config.Fleet{}, Autoscalers: map[string]*config.Autoscaler{},
 		Sources: map[string]config.Source{"source": {Name: "source", Kind: "memory", Config: sourceOf{n.model}}},
 	}
 	c.Daemon.SyncPeriod = period
-	c.Daemon.Tolerance = tolerance
+	c.Daemon.Tolerance = v.tolerance
 	low, each, window, none := int32(1), int64(1000), window, int32(0)
-	for fleet, memory := range n.fleets {
-		c.Fleets[fleet] = config.Fleet{Name: fleet, Kind: "memory", Config: fleetOf{n}}
-		c.Autoscalers[fleet+"-web"] = &config.Autoscaler{
-			Name: fleet + "-web", Target: memory.Ref("web"), SyncPeriod: period,
+	for _, ref := range n.refs() {
+		c.Fleets[ref.Fleet] = config.Fleet{Name: ref.Fleet, Kind: "memory", Config: fleetOf{n}}
+		if !n.has(v, ref) {
+			continue
+		}
+		c.Autoscalers[nameOf(ref)] = &config.Autoscaler{
+			Name: nameOf(ref), Target: ref, SyncPeriod: period,
 			Spec: policy.Default(policy.Spec{
 				MinReplicas: &low, MaxReplicas: 1000,
 				Metrics: []policy.MetricSpec{{
@@ -251,10 +306,19 @@ func (n *node) configurationBy(tolerance config.Tolerance) *config.Config {
 					ScaleDown: &policy.ScalingRules{StabilizationWindowSeconds: &window},
 				},
 			}),
-			Inputs: []config.Input{{Source: "source", Query: fleet}},
+			Inputs: []config.Input{{Source: "source", Query: ref.Fleet}},
 		}
 	}
 	return c
+}
+
+// kept is how many of a fleet's targets have autoscalers in all configurations: those of
+// the others are forgotten where a configuration without them is loaded.
+func (m *model) kept() int { return max(1, m.size) }
+
+// has reports whether a variant has an autoscaler of a target.
+func (m *model) has(v variant, ref targets.Ref) bool {
+	return slices.Contains(m.targets[:len(m.targets)-v.without], ref.Name)
 }
 
 // start runs the member, with a directory as empty as on another machine, or its own.
@@ -269,10 +333,10 @@ func (n *node) start(fresh bool) {
 	}
 	n.connection = n.store.Connect()
 	n.mu.Lock()
-	n.hung, n.cut, n.frozen, n.disk, n.lag, n.ahead, n.heals, n.loaded = false, false, false, 0, 0, 0, time.Time{}, n.tolerance
+	n.hung, n.cut, n.frozen, n.disk, n.lag, n.ahead, n.heals, n.loaded = false, false, false, 0, 0, 0, time.Time{}, n.variant
 	n.mu.Unlock()
 	options := cluster.Options{
-		Load: n.configuration, Coordinator: n.connection, Member: cluster.Member{Name: n.name, Address: n.address}, TTL: ttl,
+		Load: n.configuration, Coordinator: hooked{n.connection, &n.hooks}, Member: cluster.Member{Name: n.name, Address: n.address}, TTL: ttl, ShardSize: n.size,
 		Daemon: daemon.Options{Store: own, Log: zap.NewNop(), Clock: clock.System{
 			Wall: n.wall,
 			Boot: func() (string, time.Duration) { return n.name, time.Since(n.begun) },
@@ -345,21 +409,28 @@ func (n *node) isWell() bool {
 	return n.stop != nil && !n.hung && !n.cut && !n.frozen && n.disk == 0 && n.lag == 0
 }
 
-// fault has something happen to some member.
-func (m *model) fault() {
+// dividing is the fault that all members that run load a configuration with which fleets are
+// to be divided anew.
+const dividing = 12
+
+// fault has something happen to some member, and returns what.
+func (m *model) fault() (what int) {
 	n := m.nodes[m.random.IntN(len(m.nodes))]
 	all := time.Since(m.disturbed) >= patience && // what went before is over, too
 		!slices.ContainsFunc(m.nodes, func(n *node) bool { return n.stop != nil && !n.isWell() })
 	m.disturbed, m.planned = time.Now(), false
 	lasts := time.Second + time.Duration(m.random.Int64N(int64(119*time.Second)))
-	what := m.random.IntN(12)
+	what = m.random.IntN(12)
+	if m.size > 0 && m.random.IntN(4) == 0 {
+		what = dividing
+	}
 	m.t.Logf("at %s fault %d of %s, which runs: %t, at most for %s", time.Since(m.begun), what, n.name, n.stop != nil, lasts)
 	switch {
 	case n.stop == nil:
 		n.start(m.random.IntN(2) == 0)
-		m.planned = all && m.allOwned()
+		m.planned = all && m.isSettled()
 	case what == 0 && !n.frozen:
-		m.planned = all && m.allOwned()
+		m.planned = all && m.isSettled()
 		n.end(false)
 	case what == 1:
 		n.end(true)
@@ -376,8 +447,17 @@ func (m *model) fault() {
 	case what == 6: // from its fleets
 		n.ail(func() { n.hung = true })
 	case what == 7 && !n.frozen:
-		n.ail(func() { n.tolerance = config.Tolerance(0.01 * float64(1+m.random.IntN(2))) })
+		v := variant{config.Tolerance(0.01 * float64(1+m.random.IntN(2))), m.random.IntN(len(m.targets) - m.kept() + 1)}
+		n.ail(func() { n.variant = v })
 		n.reload()
+	case what == dividing && !n.frozen:
+		v := variant{standard.tolerance, m.random.IntN(len(m.targets) - m.kept() + 1)}
+		for _, n := range m.nodes {
+			n.ail(func() { n.variant = v })
+			if n.stop != nil && !n.frozen {
+				n.reload()
+			}
+		}
 	case what == 8:
 		n.ail(func() { n.ahead += time.Duration(m.random.Int64N(int64(4*time.Hour))) - 2*time.Hour })
 	case what == 9:
@@ -388,6 +468,7 @@ func (m *model) fault() {
 	default:
 		n.well()
 	}
+	return what
 }
 
 // reload has a member load its configuration again; it may refuse.
@@ -395,47 +476,46 @@ func (n *node) reload() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	if _, err := n.cluster.Reload(ctx); err == nil {
-		n.ail(func() { n.loaded = n.tolerance })
+		n.ail(func() { n.loaded = n.variant })
 	}
 	n.disturbed = time.Now()
 }
 
-// allOwned reports whether every fleet has an owner.
-func (m *model) allOwned() bool {
-	for fleet := range m.fleets {
-		if m.store.Owner(fleet) == "" {
-			return false
-		}
-	}
-	return true
+// isSettled reports whether every autoscaler has an owner, and no fleet is to be divided anew,
+// whoever of the members runs.
+func (m *model) isSettled() bool {
+	return !slices.ContainsFunc(m.refs(), func(ref targets.Ref) bool { return m.ownerOf(ref) == "" }) &&
+		!slices.ContainsFunc(m.nodes, func(n *node) bool {
+			return n.variant.without != m.nodes[0].variant.without || n.loaded.without != n.variant.without
+		})
 }
 
 // person has somebody pause or resume an autoscaler where it is owned.
-func (m *model) person(fleet string) {
-	name := m.store.Owner(fleet)
-	i := slices.IndexFunc(m.nodes, func(n *node) bool { return n.name == name && n.stop != nil && !n.frozen })
-	if i < 0 || m.unsure[fleet] {
+func (m *model) person(ref targets.Ref) {
+	name := m.ownerOf(ref)
+	i := slices.IndexFunc(m.nodes, func(n *node) bool { return n.name == name && n.stop != nil && !n.frozen && n.has(n.loaded, ref) })
+	if i < 0 || m.unsure[ref] {
 		return
 	}
-	d := m.nodes[i].cluster.Daemon(fleet)
+	d := m.nodes[i].cluster.Daemon(ref.Fleet)
 	if d == nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	scope, err := policy.Scope{Autoscaler: fleet + "-web"}, error(nil)
-	since, paused := m.paused[fleet]
+	scope, err := policy.Scope{Autoscaler: nameOf(ref)}, error(nil)
+	since, paused := m.paused[ref]
 	if began := time.Now(); paused {
 		if _, err = d.Resume(ctx, scope, "somebody"); err == nil {
-			m.spans = append(m.spans, span{fleet, since, began})
-			delete(m.paused, fleet)
+			m.spans = append(m.spans, span{ref, since, began})
+			delete(m.paused, ref)
 		}
 	} else if err = d.Pause(ctx, policy.Pause{Scope: scope, Direction: policy.BothDirections, Reason: "a test"}, 0); err == nil {
-		m.paused[fleet] = time.Now()
+		m.paused[ref] = time.Now()
 	}
 	if err != nil {
-		m.unsure[fleet] = true
-		delete(m.paused, fleet)
+		m.unsure[ref] = true
+		delete(m.paused, ref)
 	}
 }
 
@@ -463,56 +543,59 @@ func (m *model) watch() {
 	if time.Since(m.disturbed) < within {
 		return
 	}
-	configurations := m.store.Configurations()
-	for fleet := range m.fleets {
+	for _, ref := range m.refs() {
+		shard, parts := m.shardOf(ref)
+		under, owner := m.store.Configuration(shard), m.store.Owner(shard)
 		var able, running []string
 		for _, n := range m.nodes {
-			if n.isWell() && n.identity(fleet) == configurations[fleet] {
+			if n.isWell() && n.has(n.loaded, ref) && n.identity(shard, parts) == under {
 				able = append(able, n.name)
 			}
-			if n.stop != nil && !n.cut && !n.frozen && n.cluster.Daemon(fleet) != nil {
+			if n.stop != nil && !n.cut && !n.frozen && n.cluster.Runs(shard) {
 				running = append(running, n.name)
 			}
 		}
-		if len(able) == 0 || m.isSlow(m.store.Owner(fleet)) {
+		if len(able) == 0 || m.isSlow(owner) {
 			continue
 		}
 		m.mu.Lock()
-		last := m.evaluated[fleet]
+		last := m.evaluated[ref]
 		m.mu.Unlock()
 		// A pass may take longer than a period, which is the next one's then.
 		if last.Before(m.disturbed) || time.Since(last) > 2*period+slack {
-			m.t.Errorf("at %s, %s after a fault (planned: %t), %s is not evaluated since %s, though %q could; owner %q",
-				time.Since(m.begun), time.Since(m.disturbed), m.planned, fleet, time.Since(last), able, m.store.Owner(fleet))
+			m.t.Errorf("at %s, %s after a fault (planned: %t), %s is not evaluated since %s, though %q could; owner of %s %q",
+				time.Since(m.begun), time.Since(m.disturbed), m.planned, ref, time.Since(last), able, shard, owner)
 			m.disturbed, m.planned = time.Now(), false // told once
 			return
 		}
 		if len(running) > 1 {
-			m.t.Errorf("at %s %s is run by %q", time.Since(m.begun), fleet, running)
+			m.t.Errorf("at %s %s is run by %q", time.Since(m.begun), shard, running)
 		}
 	}
 }
 
 // isSlow reports whether a member's disk or its way to the store is slow: it keeps what it
-// owns, and is late.
+// owns, and is late, also in letting go of that before a fleet is divided anew.
 func (m *model) isSlow(name string) bool {
-	return slices.ContainsFunc(m.nodes, func(n *node) bool { return n.name == name && (n.disk > 0 || n.lag > 0) })
+	return slices.ContainsFunc(m.nodes, func(n *node) bool { return (n.name == name || m.size > 0) && (n.disk > 0 || n.lag > 0) })
 }
 
-// identity is that of the configuration of a fleet which the member has in force.
-func (n *node) identity(fleet string) string {
-	of := n.identities[n.loaded]
+// identity is that of the configuration of a shard, one of so many parts, which the member has
+// in force.
+func (n *node) identity(shard string, parts int) string {
+	key := divided{n.loaded, parts}
+	of := n.identities[key]
 	if of == nil {
-		of = cluster.Identities(n.configurationBy(n.loaded))
-		n.identities[n.loaded] = of
+		of = cluster.Identities(n.configurationOf(n.loaded), parts)
+		n.identities[key] = of
 	}
-	return of[fleet]
+	return of[shard]
 }
 
 // heal ends all faults, and lets all members have the same configuration.
 func (m *model) heal() {
 	for _, n := range m.nodes {
-		n.ail(func() { n.tolerance = 0.02 })
+		n.ail(func() { n.variant = standard })
 		if n.stop == nil {
 			n.start(false)
 		}
@@ -521,7 +604,7 @@ func (m *model) heal() {
 	time.Sleep(ttl + 2*time.Second) // those that were cut off are members again
 	for _, n := range m.nodes {
 		n.reload()
-		if n.loaded != 0.02 {
+		if n.loaded != standard {
 			m.t.Errorf("%s does not load its configuration", n.name)
 		}
 	}
@@ -545,42 +628,55 @@ func (m *model) check() {
 	}
 	for _, a := range m.asked {
 		if a.owner != a.member {
-			m.t.Errorf("at %s %s asked for %d of %s, whose owner is %q", a.at, a.member, a.to, a.fleet, a.owner)
+			m.t.Errorf("at %s %s asked for %d of %s, whose owner is %q", a.at, a.member, a.to, a.ref, a.owner)
 		}
 	}
-	for fleet, memory := range m.fleets {
-		m.checkWrites(fleet, memory)
-		var owners []string
-		for _, n := range m.nodes {
-			d := n.cluster.Daemon(fleet)
-			if d == nil {
-				continue
-			}
-			owners = append(owners, n.name)
-			view, _ := d.Autoscaler(fleet + "-web")
-			if view.Evaluation.Error != "" {
-				m.t.Errorf("%s is evaluated by %s with %q", fleet, n.name, view.Evaluation.Error)
-			}
-			if _, paused := m.paused[fleet]; !m.unsure[fleet] && paused != (len(d.Pauses()) > 0) {
-				m.t.Errorf("the pauses of %s are %+v, want paused %t", fleet, d.Pauses(), paused)
-			}
-		}
-		if len(owners) != 1 {
-			m.t.Errorf("%s is run by %q, want one member", fleet, owners)
-		}
+	kept := map[string]bool{}
+	for _, ref := range m.refs() {
+		is := slices.Contains(m.targets[:m.kept()], ref.Name)
+		kept[nameOf(ref)] = is
+		m.checkWrites(ref, is)
+		m.checkOwner(ref)
 	}
-	m.checkRecords()
+	m.checkRecords(kept)
 }
 
-// checkWrites holds what was done with a fleet's count to what is promised.
-func (m *model) checkWrites(fleet string, memory *targettest.Memory) {
+// checkOwner holds that one member evaluates an autoscaler, and knows whether it is paused.
+func (m *model) checkOwner(ref targets.Ref) {
+	var owners []string
+	for _, n := range m.nodes {
+		d := n.cluster.Daemon(ref.Fleet)
+		if d == nil {
+			continue
+		}
+		view, has := d.Autoscaler(nameOf(ref))
+		if !has {
+			continue
+		}
+		owners = append(owners, n.name)
+		if late := n.wall().Sub(view.Evaluation.Last); late > 2*period || view.Evaluation.Error != "" {
+			m.t.Errorf("%s is evaluated by %s %s ago, with %q", ref, n.name, late, view.Evaluation.Error)
+		}
+		_, want := m.paused[ref]
+		if is := slices.ContainsFunc(d.Pauses(), func(p policy.Pause) bool { return p.Scope.Autoscaler == nameOf(ref) }); is != want && !m.unsure[ref] {
+			m.t.Errorf("the pauses of %s are %+v, want paused %t", ref, d.Pauses(), want)
+		}
+	}
+	if len(owners) != 1 {
+		m.t.Errorf("%s is run by %q, want one member", ref, owners)
+	}
+}
+
+// checkWrites holds what was done with a target's count to what is promised. Where the
+// autoscaler was not kept in all configurations its rate began anew.
+func (m *model) checkWrites(ref targets.Ref, kept bool) {
 	grown, grownLate := int32(0), int32(0)
-	for _, w := range memory.Writes() {
-		if w.Err != nil {
+	for _, w := range m.fleets[ref.Fleet].Writes() {
+		if w.Err != nil || w.Ref != ref {
 			continue
 		}
 		if w.To <= w.From {
-			m.t.Errorf("%s went from %d to %d within the window, or twice", fleet, w.From, w.To)
+			m.t.Errorf("%s went from %d to %d within the window, or twice", ref, w.From, w.To)
 		}
 		if strings.HasPrefix(w.Reason, late) {
 			grownLate += w.To - w.From
@@ -588,36 +684,40 @@ func (m *model) checkWrites(fleet string, memory *targettest.Memory) {
 		}
 		grown += w.To - w.From
 		for _, s := range m.spans {
-			if s.fleet == fleet && w.At.After(s.from.Add(period)) && w.At.Before(s.to) {
-				m.t.Errorf("%s went from %d to %d at %s, while it was paused", fleet, w.From, w.To, w.At)
+			if s.ref == ref && w.At.After(s.from.Add(period)) && w.At.Before(s.to) {
+				m.t.Errorf("%s went from %d to %d at %s, while it was paused", ref, w.From, w.To, w.At)
 			}
 		}
 	}
-	if grown > growth {
-		m.t.Errorf("%s grew by %d, of which its rate allows %d", fleet, grown, growth)
+	if kept && grown > growth {
+		m.t.Errorf("%s grew by %d, of which its rate allows %d", ref, grown, growth)
 	}
 	events := int32(0)
-	for key, value := range m.store.Records(fleet) {
-		_, record, err := state.RecordIn(key, value)
+	shard, _ := m.shardOf(ref)
+	for key, value := range m.store.Records(shard) {
+		name, record, err := state.RecordIn(key, value)
 		if err != nil {
 			m.t.Error(err)
 		}
+		if name != nameOf(ref) {
+			continue
+		}
 		if record.Intention != nil {
-			m.t.Errorf("%s has an intention in the end: %+v", fleet, record.Intention)
+			m.t.Errorf("%s has an intention in the end: %+v", ref, record.Intention)
 		}
 		events += grownBy(record)
 	}
-	if events < grown || events > grown+grownLate {
-		m.t.Errorf("%s grew by %d, and %d late, and its events are of %d", fleet, grown, grownLate, events)
+	if kept && events < grown || events > grown+grownLate {
+		m.t.Errorf("%s grew by %d, and %d late, and its events are of %d", ref, grown, grownLate, events)
 	}
 	m.mu.Lock()
-	wanted := min(int32(m.load[fleet]), 3+growth)
+	wanted := min(int32(m.load[ref.Fleet]), 3+growth)
 	m.mu.Unlock()
-	if _, paused := m.paused[fleet]; paused || m.unsure[fleet] {
+	if _, paused := m.paused[ref]; paused || m.unsure[ref] {
 		return
 	}
-	if got := memory.Replicas("web"); got < wanted {
-		m.t.Errorf("%s has %d replicas in the end, want %d at least", fleet, got, wanted)
+	if got := m.fleets[ref.Fleet].Replicas(ref.Name); got < wanted {
+		m.t.Errorf("%s has %d replicas in the end, want %d at least", ref, got, wanted)
 	}
 }
 
@@ -629,8 +729,9 @@ func grownBy(r state.Record) (sum int32) {
 }
 
 // checkRecords holds each record to the one before, under whichever owner: nothing is
-// gone that its window and its rate still need.
-func (m *model) checkRecords() {
+// gone that its window and its rate still need. Where parts come together that last wrote at
+// different times, all times of one may move forward.
+func (m *model) checkRecords(kept map[string]bool) {
 	before := map[string]state.Record{}
 	most := func(r state.Record) (n int32) {
 		for _, recommendation := range r.Memory.Recommendations {
@@ -644,11 +745,11 @@ func (m *model) checkRecords() {
 			if err != nil {
 				m.t.Error(err)
 			}
-			if name == "" {
+			if !kept[name] {
 				continue
 			}
 			was, known := before[name]
-			if known && (most(now) < most(was) || grownBy(now) < grownBy(was) || !now.Created.Equal(was.Created)) {
+			if known && (most(now) < most(was) || grownBy(now) < grownBy(was) || now.Created.Before(was.Created) || m.size == 0 && now.Created.After(was.Created)) {
 				m.t.Errorf("at %s %s forgot of %s: it has %d as the highest recommendation, events of %d, made at %s; before %d, %d, %s",
 					w.Time, w.Member, name, most(now), grownBy(now), now.Created, most(was), grownBy(was), was.Created)
 			}
@@ -669,63 +770,89 @@ func (m *model) checkRecords() {
 // the wall clock, and 1 where platforms do not compare versions. Of 35 none does where a
 // platform may be asked past the lease: that takes a disk or a call that is slow just
 // between the intention and the lease's end.
-func TestModel(t *testing.T) {
-	schedules := soak.Rounds(40, 10_000)
-	for i := range schedules {
-		run := uint64(i + 1)
-		if *seed != 0 {
-			run = *seed
-		}
+func TestModel(t *testing.T) { runSchedules(t, soak.Rounds(40, 10_000), newModel) }
+
+// runSchedules runs models through schedules by seeds, from 1, or by the one of -seed alone.
+func runSchedules(t *testing.T, count int, of func(t *testing.T, run uint64, dir string) *model) {
+	first := uint64(1)
+	if *seed != 0 {
+		first, count = *seed, 1
+	}
+	for run := first; run < first+uint64(count); run++ {
 		t.Run(fmt.Sprint("seed=", run), func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
-			synctest.Test(t, func(t *testing.T) { schedule(t, run, dir) })
+			synctest.Test(t, func(t *testing.T) { of(t, run, dir).schedule() })
 		})
-		if *seed != 0 {
-			return
-		}
 	}
 }
 
+// standard is the configuration that members have in the beginning and in the end.
+var standard = variant{tolerance: 0.02}
+
+// newModel has four fleets of one target each.
 func newModel(t *testing.T, run uint64, dir string) *model {
+	return modelOf(t, run, dir, 0, []string{"alpha", "beta", "gamma", "delta"}, []string{"web"})
+}
+
+func modelOf(t *testing.T, run uint64, dir string, size int, fleets, names []string) *model {
 	m := &model{
 		t: t, dir: dir, random: rand.New(rand.NewPCG(run, 0)), chance: rand.New(rand.NewPCG(run, 2)), store: clustertest.NewMemory(run),
-		begun: time.Now(), fleets: map[string]*targettest.Memory{}, load: map[string]float64{},
-		evaluated: map[string]time.Time{}, paused: map[string]time.Time{}, unsure: map[string]bool{},
-		identities: map[config.Tolerance]map[string]string{},
+		begun: time.Now(), fleets: map[string]*targettest.Memory{}, targets: names, size: size, load: map[string]float64{},
+		evaluated: map[targets.Ref]time.Time{}, paused: map[targets.Ref]time.Time{}, unsure: map[targets.Ref]bool{},
+		identities: map[divided]map[string]string{},
 	}
-	for _, fleet := range []string{"alpha", "beta", "gamma", "delta"} {
+	for _, fleet := range fleets {
 		m.fleets[fleet] = targettest.NewMemory(fleet)
-		m.fleets[fleet].Add("web", targettest.MemoryTarget{Replicas: 3, Age: time.Hour})
 		m.load[fleet] = 3
+		for _, name := range names {
+			m.fleets[fleet].Add(name, targettest.MemoryTarget{Replicas: 3, Age: time.Hour})
+		}
 	}
 	return m
 }
 
-func schedule(t *testing.T, run uint64, dir string) {
-	m := newModel(t, run, dir)
-	for i := range 2 + m.random.IntN(2) {
-		n := &node{model: m, name: fmt.Sprint("hpad-", i), tolerance: 0.02}
-		m.nodes = append(m.nodes, n)
-		n.start(true)
+// add adds a member, which does not run yet.
+func (m *model) add() *node {
+	n := &node{model: m, name: fmt.Sprint("hpad-", len(m.nodes)), variant: standard}
+	m.nodes = append(m.nodes, n)
+	return n
+}
+
+// begin starts members and waits until they run all.
+func (m *model) begin(members int) {
+	for range members {
+		m.add().start(true)
 	}
 	m.disturbed = time.Now()
 	m.rest(patience)
-	names := slices.Sorted(maps.Keys(m.fleets))
+}
+
+// setLoad sets what each target of a fleet has to do.
+func (m *model) setLoad(fleet string, load float64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.load[fleet] = load
+}
+
+func (m *model) schedule() {
+	m.begin(2 + m.random.IntN(2))
+	fleets, refs := slices.Sorted(maps.Keys(m.fleets)), m.refs()
+	divides := false
 	for range 12 {
 		pause := time.Second + time.Duration(m.random.Int64N(int64(20*time.Second)))
 		if m.random.IntN(4) == 0 {
 			pause += time.Minute / 2
 		}
-		m.rest(pause)
-		m.fault()
-		if m.random.IntN(3) == 0 {
-			m.person(names[m.random.IntN(len(names))])
+		if divides && m.random.IntN(2) == 0 { // while it is under way
+			pause = time.Duration(m.random.Int64N(int64(3 * time.Second)))
 		}
-		fleet := names[m.random.IntN(len(names))]
-		m.mu.Lock()
-		m.load[fleet] = float64(1 + m.random.IntN(40))
-		m.mu.Unlock()
+		m.rest(pause)
+		divides = m.fault() == dividing
+		if m.random.IntN(3) == 0 {
+			m.person(refs[m.random.IntN(len(refs))])
+		}
+		m.setLoad(fleets[m.random.IntN(len(fleets))], float64(1+m.random.IntN(40)))
 	}
 	m.heal()
 	m.mu.Lock()

@@ -90,12 +90,8 @@ func TestTransfer(t *testing.T) {
 			dir := t.TempDir()
 			synctest.Test(t, func(t *testing.T) {
 				export, before := single(t, filepath.Join(dir, "single"))
-				m := newDividedModel(t, 1, dir)
-				n := &partsNode{partsModel: m, name: "hpad-0"}
-				c, err := n.configuration()
-				if err != nil {
-					t.Fatal(err)
-				}
+				m := newCalmModel(t, dir)
+				c := m.add().configurationOf(standard)
 				into := m.store.Connect()
 				if err := filled(t, into, c, size, filepath.Join(dir, "member"), export); err != nil {
 					t.Fatal(err)
@@ -148,50 +144,67 @@ func TestTransfer(t *testing.T) {
 	}
 }
 
-// failing is a store that takes some writes and no more.
-type failing struct {
+// hooks are called before some calls for a term, which return their errors instead; nil ones
+// are not.
+type hooks struct {
+	// write is called before a write that puts something.
+	write   func(shard string) error
+	release func() error
+}
+
+// hooked is a store with hooks.
+type hooked struct {
 	cluster.Coordinator
-	left int
-	// first is called before the first write that puts something.
-	first func()
+	*hooks
 }
 
-var errFull = errors.New("quota exceeded")
-
-func (f *failing) Join(ctx context.Context, member cluster.Member, ttl time.Duration) (cluster.Session, error) {
-	s, err := f.Coordinator.Join(ctx, member, ttl)
-	return failingSession{s, f}, err
+func (h hooked) Join(ctx context.Context, member cluster.Member, ttl time.Duration) (cluster.Session, error) {
+	s, err := h.Coordinator.Join(ctx, member, ttl)
+	if err != nil {
+		return nil, err
+	}
+	return hookedSession{s, h.hooks}, nil
 }
 
-type failingSession struct {
+type hookedSession struct {
 	cluster.Session
-	of *failing
+	*hooks
 }
 
-func (s failingSession) Acquire(ctx context.Context, shard, configuration string) (cluster.Term, error) {
+func (s hookedSession) Acquire(ctx context.Context, shard, configuration string) (cluster.Term, error) {
 	term, err := s.Session.Acquire(ctx, shard, configuration)
-	return failingTerm{term, s.of}, err
+	if err != nil {
+		return nil, err
+	}
+	return hookedTerm{term, s.hooks, shard}, nil
 }
 
-type failingTerm struct {
+type hookedTerm struct {
 	cluster.Term
-	of *failing
+	hooks *hooks
+	shard string
 }
 
-func (t failingTerm) Write(ctx context.Context, values map[string][]byte) error {
+func (t hookedTerm) Write(ctx context.Context, values map[string][]byte) error {
 	puts := slices.ContainsFunc(slices.Collect(maps.Values(values)), func(value []byte) bool { return value != nil })
-	if puts && t.of.first != nil {
-		t.of.first()
-		t.of.first = nil
-	}
-	if puts && t.of.left == 0 {
-		return errFull
-	}
-	if puts {
-		t.of.left--
+	if t.hooks.write != nil && puts {
+		if err := t.hooks.write(t.shard); err != nil {
+			return err
+		}
 	}
 	return t.Term.Write(ctx, values)
 }
+
+func (t hookedTerm) Release(ctx context.Context) error {
+	if t.hooks.release != nil {
+		if err := t.hooks.release(); err != nil {
+			return err
+		}
+	}
+	return t.Term.Release(ctx)
+}
+
+var errFull = errors.New("quota exceeded")
 
 // staying is a store that says of nobody that it left.
 type staying struct{ cluster.Coordinator }
@@ -213,11 +226,8 @@ func TestImportEnds(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
 		export, _ := single(t, filepath.Join(dir, "single"))
-		m := newDividedModel(t, 1, dir)
-		c, err := (&partsNode{partsModel: m, name: "hpad-0"}).configuration()
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := newCalmModel(t, dir)
+		c := m.add().configurationOf(standard)
 		into := m.store.Connect()
 		if _, err := state.Import(t.Context(), filepath.Join(dir, "full"), bytes.NewReader(export), func(values map[string][]byte, _ func(map[string][]byte) error) error {
 			return cluster.Fill(t.Context(), into, c, 2, values, func(map[string][]byte) error { return errFull })
@@ -255,21 +265,24 @@ func TestImportFails(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
 		export, _ := single(t, filepath.Join(dir, "single"))
-		m := newDividedModel(t, 1, dir)
-		n := &partsNode{partsModel: m, name: "hpad-0", tolerance: 0.02}
-		c, err := n.configuration()
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := newCalmModel(t, dir)
+		n := m.add()
+		c := n.configurationOf(standard)
 		into := m.store.Connect()
-		full := &failing{Coordinator: into, left: 2}
-		if err := filled(t, full, c, 2, filepath.Join(dir, "full"), export); !errors.Is(err, errFull) {
+		left := 2
+		full := hooks{write: func(string) error {
+			if left == 0 {
+				return errFull
+			}
+			left--
+			return nil
+		}}
+		if err := filled(t, hooked{into, &full}, c, 2, filepath.Join(dir, "full"), export); !errors.Is(err, errFull) {
 			t.Errorf("into a store that gets full: %v", err)
 		}
 		if err := filled(t, into, c, 2, filepath.Join(dir, "member"), export); err != nil {
 			t.Errorf("after an import that failed: %v", err)
 		}
-		m.nodes = append(m.nodes, n)
 		n.start(true)
 		time.Sleep(patience)
 		if err := filled(t, into, c, 2, filepath.Join(dir, "late"), export); err == nil || !strings.Contains(err.Error(), "members of the cluster are running (hpad-0)") {
@@ -305,15 +318,15 @@ func TestImportIsKilled(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
 		export, _ := single(t, filepath.Join(dir, "single"))
-		m := newDividedModel(t, 1, dir)
+		m := newCalmModel(t, dir)
 		m.fleets["beta"] = targettest.NewMemory("beta")
-		c, err := (&partsNode{partsModel: m, name: "hpad-0"}).configuration()
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := m.add().configurationOf(standard)
 		want := []string{"alpha", "alpha~1-4", "alpha~2-4", "alpha~3-4", "alpha~4-4", "beta", "beta~1-4", "beta~2-4", "beta~3-4", "beta~4-4"}
 		looked := false
-		into := &failing{Coordinator: m.store.Connect(), left: 1000, first: func() {
+		look := hooks{write: func(string) error {
+			if looked {
+				return nil
+			}
 			looked = true
 			found := m.store.Configurations()
 			for _, shard := range want {
@@ -324,8 +337,9 @@ func TestImportIsKilled(t *testing.T) {
 			if found["alpha~"] != "" || found["beta~"] != "" {
 				t.Errorf("fleets are laid out otherwise before that is done: %q", found)
 			}
+			return nil
 		}}
-		if err := filled(t, into, c, 2, filepath.Join(dir, "member"), export); err != nil || !looked {
+		if err := filled(t, hooked{m.store.Connect(), &look}, c, 2, filepath.Join(dir, "member"), export); err != nil || !looked {
 			t.Fatalf("%v, %v", looked, err)
 		}
 		for shard, under := range m.store.Configurations() {

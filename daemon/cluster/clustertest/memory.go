@@ -89,6 +89,13 @@ func (m *Memory) Configurations() map[string]string {
 	return all
 }
 
+// Configuration returns under which one a shard is owned.
+func (m *Memory) Configuration(shard string) string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.shards[shard].Configuration
+}
+
 // Records returns the state of a shard.
 func (m *Memory) Records(shard string) map[string][]byte {
 	m.mu.Lock()
