@@ -57,6 +57,9 @@ type Options struct {
 	WatchdogInterval time.Duration
 	// Clock is what the daemon takes the time from; the zero value is the machine.
 	Clock clock.System
+	// KeepMemory has memory that is of no use any more not be given back to the system, which
+	// takes a collection of all garbage: for many daemons in one process, as in tests.
+	KeepMemory bool
 	// Decided, if not nil, is called with the autoscaler of every decision as it is
 	// published. It must not block.
 	Decided func(name string)
@@ -97,6 +100,7 @@ func New(options Options) *Daemon {
 			until:       options.Until,
 			graph:       options.Graph,
 			decided:     options.Decided,
+			memory:      reclaimer{keeps: options.KeepMemory},
 			evaluations: make(chan string),
 		},
 		store:  options.Store,

@@ -23,6 +23,9 @@ const (
 // everything, and after large answers. Without it the collector keeps as much again for
 // the next one, and gives it back over minutes. The zero value is ready to use.
 type reclaimer struct {
+	// keeps has it give back nothing.
+	keeps bool
+
 	mu   sync.Mutex
 	due  bool
 	last time.Time
@@ -66,7 +69,9 @@ func Starting() (over func()) {
 func (r *reclaimer) begin() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.begun = Starting()
+	if !r.keeps {
+		r.begun = Starting()
+	}
 }
 
 func (r *reclaimer) end() {
@@ -81,7 +86,7 @@ func (r *reclaimer) end() {
 func (r *reclaimer) reclaim() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.due {
+	if r.due || r.keeps {
 		return
 	}
 	r.due = true

@@ -33,7 +33,10 @@ import (
 	"github.com/hpad/hpad/test/soak"
 )
 
-var seed = flag.Uint64("seed", 0, "the schedule to run alone; 0 runs all")
+var (
+	seed      = flag.Uint64("seed", 0, "the schedule of a model to run alone, or the first of -schedules; 0 runs all")
+	schedules = flag.Int("schedules", 0, "how many schedules to run of each model; 0 is some")
+)
 
 const (
 	ttl    = 15 * time.Second
@@ -337,7 +340,7 @@ func (n *node) start(fresh bool) {
 	n.mu.Unlock()
 	options := cluster.Options{
 		Load: n.configuration, Coordinator: hooked{n.connection, &n.hooks}, Member: cluster.Member{Name: n.name, Address: n.address}, TTL: ttl, ShardSize: n.size,
-		Daemon: daemon.Options{Store: own, Log: zap.NewNop(), Clock: clock.System{
+		Daemon: daemon.Options{Store: own, Log: zap.NewNop(), KeepMemory: true, Clock: clock.System{
 			Wall: n.wall,
 			Boot: func() (string, time.Duration) { return n.name, time.Since(n.begun) },
 		}},
@@ -574,10 +577,13 @@ func (m *model) watch() {
 	}
 }
 
-// isSlow reports whether a member's disk or its way to the store is slow: it keeps what it
-// owns, and is late, also in letting go of that before a fleet is divided anew.
-func (m *model) isSlow(name string) bool {
-	return slices.ContainsFunc(m.nodes, func(n *node) bool { return (n.name == name || m.size > 0) && (n.disk > 0 || n.lag > 0) })
+// isSlow reports whether a member's disk or its way to the store is slow that owns a shard,
+// or that may be about to, of what has no owner: it keeps what it owns, and is late, also in
+// letting go of that before a fleet is divided anew.
+func (m *model) isSlow(owner string) bool {
+	return slices.ContainsFunc(m.nodes, func(n *node) bool {
+		return n.stop != nil && (n.disk > 0 || n.lag > 0) && (n.name == owner || owner == "" || m.size > 0)
+	})
 }
 
 // identity is that of the configuration of a shard, one of so many parts, which the member has
@@ -772,12 +778,15 @@ func (m *model) checkRecords(kept map[string]bool) {
 // between the intention and the lease's end.
 func TestModel(t *testing.T) { runSchedules(t, soak.Rounds(40, 10_000), newModel) }
 
-// runSchedules runs models through schedules by seeds, from 1, or by the one of -seed alone.
+// runSchedules runs models through so many schedules, or as many as flags say.
 func runSchedules(t *testing.T, count int, of func(t *testing.T, run uint64, dir string) *model) {
-	first := uint64(1)
 	if *seed != 0 {
-		first, count = *seed, 1
+		count = 1
 	}
+	if *schedules != 0 {
+		count = *schedules
+	}
+	first := max(1, *seed)
 	for run := first; run < first+uint64(count); run++ {
 		t.Run(fmt.Sprint("seed=", run), func(t *testing.T) {
 			t.Parallel()
