@@ -105,9 +105,13 @@ func (e *environment) evaluate(name string) {
 func (e *environment) reportState(took time.Duration, records int, err error) {
 	e.metrics.StateWrite(took, records, err)
 	news, fields := e.unwritten.Set(err)
+	effect := "scaling goes on"
+	if e.until != nil { // no intention, no action
+		effect = "no count is changed until it can be"
+	}
 	switch {
 	case news && err != nil:
-		e.log.Error("state cannot be written; scaling goes on", append(fields, zap.NamedError("err", err))...)
+		e.log.Error("state cannot be written; "+effect, append(fields, zap.NamedError("err", err))...)
 	case news:
 		e.log.Info("state can be written again", fields...)
 	}

@@ -7,6 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
 	"github.com/hpad/hpad/daemon/reason"
 	"github.com/hpad/hpad/targets/targettest"
 )
@@ -50,6 +53,8 @@ func TestActsUntil(t *testing.T) {
 // A member whose intention cannot be written does not act: another member would not know.
 func TestIntentionBeforeAction(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
+		core, logs := observer.New(zap.ErrorLevel)
+		w.log = zap.New(core)
 		w.until = func() time.Time { return time.Now().Add(time.Hour) }
 		w.fed("web", 3, 3)
 		w.start()
@@ -62,6 +67,9 @@ func TestIntentionBeforeAction(t *testing.T) {
 		}
 		if got := w.view("web").Evaluation.Error; !strings.Contains(got, "the store cannot be reached") {
 			t.Errorf("the error is %q", got)
+		}
+		if told := logs.FilterMessage("state cannot be written; no count is changed until it can be").Len(); told != 1 {
+			t.Errorf("the log tells %d times that nothing is scaled, want once: %v", told, logs.All())
 		}
 		w.store.fail(nil)
 		w.advance(15 * time.Second)
