@@ -34,7 +34,8 @@ type Coordinator interface {
 
 // Session is the time for which a member is one. It keeps itself alive. After a renewal
 // whose answer was lost it sends no other one before the coordinator has answered
-// something: else a member that does not hear it would own its shards for ever.
+// something: else a member that does not hear it would own its shards for ever. Package
+// lease has what goes by time of it.
 type Session interface {
 	// Expires is when it ends at the earliest: at its ttl after the last renewal that
 	// succeeded was sent, by Go's monotonic clock. It moves on with each renewal.

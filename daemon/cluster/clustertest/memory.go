@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/hpad/hpad/daemon/cluster"
+	"github.com/hpad/hpad/daemon/cluster/lease"
 	"github.com/hpad/hpad/daemon/state"
 )
 
@@ -21,7 +22,7 @@ type Memory struct {
 	mu       sync.Mutex
 	random   *rand.Rand
 	revision uint64
-	leases   map[uint64]*lease
+	leases   map[uint64]*granted
 	members  map[string]memberKey
 	owners   map[string]ownerKey
 	shards   map[string]cluster.Ownership
@@ -39,7 +40,7 @@ type Write struct {
 	Owner bool
 }
 
-type lease struct {
+type granted struct {
 	ttl     time.Duration
 	expires time.Time
 }
@@ -58,7 +59,7 @@ type ownerKey struct {
 // seed.
 func NewMemory(seed uint64) *Memory {
 	return &Memory{
-		random: rand.New(rand.NewPCG(seed, 1)), leases: map[uint64]*lease{}, members: map[string]memberKey{},
+		random: rand.New(rand.NewPCG(seed, 1)), leases: map[uint64]*granted{}, members: map[string]memberKey{},
 		owners: map[string]ownerKey{}, shards: map[string]cluster.Ownership{}, records: map[string]map[string][]byte{},
 	}
 }
@@ -270,107 +271,62 @@ func (c *Connection) Configure(ctx context.Context, shard, configuration string)
 
 // Join is as [cluster.Coordinator] has it.
 func (c *Connection) Join(ctx context.Context, member cluster.Member, ttl time.Duration) (cluster.Session, error) {
-	s := &session{Connection: c, name: member.Name, ttl: ttl, ended: make(chan struct{}), expires: time.Now().Add(ttl)}
+	s := &session{Connection: c, Lease: lease.New(time.Now().Add(ttl)), name: member.Name, ttl: ttl}
 	err := c.call(ctx, func(m *Memory) error {
 		if _, taken := m.members[member.Name]; taken {
 			return cluster.ErrTaken
 		}
 		s.lease = m.revision
-		m.leases[s.lease] = &lease{ttl: ttl, expires: time.Now().Add(ttl)}
+		m.leases[s.lease] = &granted{ttl: ttl, expires: time.Now().Add(ttl)}
 		m.members[member.Name] = memberKey{member, s.lease}
 		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
-	s.renewing, s.quit = context.WithCancel(context.Background())
-	go s.renew()
+	go s.Keep(ttl, s.renew)
 	return s, nil
 }
 
 type session struct {
 	*Connection
+	*lease.Lease
 	name  string
 	lease uint64
 	ttl   time.Duration
-
-	mu      sync.Mutex
-	expires time.Time
-	over    bool
-	ended   chan struct{}
-	// renewing is what renewals are under way in; quit ends it with the session.
-	renewing context.Context
-	quit     context.CancelFunc
 }
 
-func (s *session) renew() {
-	lost := false
-	for {
-		select {
-		case <-s.ended:
-			return
-		case <-time.After(s.ttl / 3):
-		}
-		ctx, cancel := context.WithTimeout(s.renewing, s.ttl/3)
-		renewal := func(renew bool) error {
-			return s.call(ctx, func(m *Memory) error {
-				l := m.leases[s.lease]
-				if l == nil {
-					return state.ErrFenced
-				}
-				if renew {
-					l.expires = time.Now().Add(l.ttl)
-				}
-				return nil
-			})
-		}
-		var err error
-		if lost {
-			err = renewal(false)
-		}
-		sent := time.Now()
-		if err == nil {
-			err = renewal(true)
-		}
-		cancel()
-		lost = err != nil
-		if errors.Is(err, state.ErrFenced) {
-			s.end()
-			return
-		}
-		if err == nil {
-			s.mu.Lock()
-			s.expires = sent.Add(s.ttl)
-			s.mu.Unlock()
+func (s *session) renew(ctx context.Context, lost bool) error {
+	renewal := func(renew bool) error {
+		return s.call(ctx, func(m *Memory) error {
+			l := m.leases[s.lease]
+			if l == nil {
+				return lease.ErrOver
+			}
+			if renew {
+				l.expires = time.Now().Add(l.ttl)
+			}
+			return nil
+		})
+	}
+	if lost {
+		if err := renewal(false); err != nil {
+			return err
 		}
 	}
-}
-
-func (s *session) end() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.over {
-		s.over = true
-		close(s.ended)
-		s.quit()
+	sent := time.Now()
+	if err := renewal(true); err != nil {
+		return err
 	}
+	s.Renewed(sent.Add(s.ttl))
+	return nil
 }
-
-// Expires is as [cluster.Session] has it.
-func (s *session) Expires() time.Time {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.expires
-}
-
-// Ended is as [cluster.Session] has it.
-func (s *session) Ended() <-chan struct{} { return s.ended }
 
 // member does something as long as the session is not over.
 func (s *session) member(ctx context.Context, do func(*Memory) error) error {
 	return s.call(ctx, func(m *Memory) error {
 		if m.leases[s.lease] == nil {
-			return errors.New("the member's lease is over")
+			return lease.ErrOver
 		}
 		return do(m)
 	})
@@ -412,7 +368,10 @@ func (s *session) Acquire(ctx context.Context, shard, configuration string) (clu
 
 // Leave is as [cluster.Session] has it.
 func (s *session) Leave(ctx context.Context) error {
-	defer s.end()
+	if !s.Lease.Leave() {
+		return nil
+	}
+	defer s.End()
 	return s.call(ctx, func(m *Memory) error {
 		if l := m.leases[s.lease]; l != nil {
 			l.expires = time.Now()

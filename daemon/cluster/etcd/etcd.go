@@ -31,6 +31,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/hpad/hpad/daemon/cluster"
+	"github.com/hpad/hpad/daemon/cluster/lease"
 	"github.com/hpad/hpad/daemon/state"
 )
 
@@ -316,133 +317,72 @@ func (c *Coordinator) Join(ctx context.Context, member cluster.Member, ttl time.
 		return nil, err
 	}
 	sent := time.Now()
-	lease, err := client.Grant(ctx, int64(ttl/time.Second))
+	granted, err := client.Grant(ctx, int64(ttl/time.Second))
 	if err != nil {
 		return nil, c.explained(err)
 	}
 	key := c.memberKey(member.Name)
 	answer, err := c.txn(ctx, []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(key), "=", 0)},
-		clientv3.OpPut(key, encoded(member), clientv3.WithLease(lease.ID)))
+		clientv3.OpPut(key, encoded(member), clientv3.WithLease(granted.ID)))
 	if err == nil && !answer.Succeeded {
 		err = cluster.ErrTaken
 	}
 	if err != nil {
 		revoke, cancel := context.WithTimeout(context.WithoutCancel(ctx), dialTimeout)
 		defer cancel()
-		_, _ = client.Revoke(revoke, lease.ID) // or it ends by itself
+		_, _ = client.Revoke(revoke, granted.ID) // or it ends by itself
 		return nil, err
 	}
+	ttl = time.Duration(granted.TTL) * time.Second
 	s := &session{
-		Coordinator: c, client: client, name: member.Name, lease: lease.ID, created: answer.Header.Revision,
-		ttl: time.Duration(lease.TTL) * time.Second, ended: make(chan struct{}), left: make(chan struct{}),
+		Coordinator: c, Lease: lease.New(sent.Add(ttl)),
+		client: client, name: member.Name, id: granted.ID, created: answer.Header.Revision,
 	}
-	s.expires = sent.Add(s.ttl)
-	go s.renew()
+	go s.Keep(ttl, s.renew)
 	return s, nil
 }
 
 // session is a [cluster.Session].
 type session struct {
 	*Coordinator
+	*lease.Lease
 	client *clientv3.Client
 	name   string
-	lease  clientv3.LeaseID
+	id     clientv3.LeaseID
 	// created is the revision at which the member's key was.
 	created int64
-	ttl     time.Duration
-	// left is closed by Leave.
-	left chan struct{}
-
-	mu      sync.Mutex
-	expires time.Time
-	over    bool
-	ended   chan struct{}
 }
 
-// Expires is as [cluster.Session] has it.
-func (s *session) Expires() time.Time {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.expires
-}
-
-// Ended is as [cluster.Session] has it.
-func (s *session) Ended() <-chan struct{} { return s.ended }
-
-// end says that the session is over.
-func (s *session) end() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.over {
-		s.over = true
-		close(s.ended)
-	}
-}
-
-// The lease is renewed each third of its time, and where that fails each tenth.
-const (
-	renewShare = 3
-	retryShare = 10
-)
-
-// renew keeps the lease alive until it has ended.
-func (s *session) renew() {
-	next := time.NewTimer(s.ttl / renewShare)
-	defer next.Stop()
-	lost := false
-	for {
-		select {
-		case <-s.ended:
-			return
-		case <-s.left:
-			return
-		case <-next.C:
-		}
-		ctx, cancel := context.WithTimeout(context.Background(), s.ttl/renewShare)
-		sent := time.Now()
-		ttl, err := s.keepAlive(ctx, lost)
-		cancel()
-		lost = err != nil
-		switch {
-		case errors.Is(err, errSessionOver):
-			s.end()
-			return
-		case err != nil:
-			next.Reset(s.ttl / retryShare)
-		default:
-			s.mu.Lock()
-			s.expires = sent.Add(ttl)
-			s.mu.Unlock()
-			next.Reset(s.ttl / renewShare)
-		}
-	}
-}
-
-// keepAlive renews the lease and returns for how long. That the member's key is there is
-// asked after it, of most servers: a leader that was replaced may renew, too. Where the last
-// answer was lost it is asked first: renewals that arrive while answers do not would keep a
-// lease that the member may not act by.
-func (s *session) keepAlive(ctx context.Context, lost bool) (time.Duration, error) {
+// renew renews the lease. That the member's key is there is asked after it, of most
+// servers: a leader that was replaced may renew, too. Where the last answer was lost it is
+// asked first: renewals that arrive while answers do not would keep a lease that the member
+// may not act by.
+func (s *session) renew(ctx context.Context, lost bool) error {
 	if lost {
 		if err := s.isThere(ctx); err != nil {
-			return 0, err
+			return err
 		}
 	}
-	answer, err := s.client.KeepAliveOnce(ctx, s.lease)
+	sent := time.Now()
+	answer, err := s.client.KeepAliveOnce(ctx, s.id)
 	if errors.Is(err, rpctypes.ErrLeaseNotFound) || err == nil && answer.TTL <= 0 {
-		return 0, errSessionOver
+		return lease.ErrOver
 	}
 	if err != nil {
-		return 0, err
+		return err
 	}
-	return time.Duration(answer.TTL) * time.Second, s.isThere(ctx)
+	if err := s.isThere(ctx); err != nil {
+		return err
+	}
+	s.Renewed(sent.Add(time.Duration(answer.TTL) * time.Second))
+	return nil
 }
 
 // isThere returns nil while the member's key is the session's.
 func (s *session) isThere(ctx context.Context) error {
 	found, err := s.client.Get(ctx, s.memberKey(s.name))
 	if err == nil && (len(found.Kvs) == 0 || found.Kvs[0].CreateRevision != s.created) {
-		err = errSessionOver
+		err = lease.ErrOver
 	}
 	return err
 }
@@ -452,14 +392,12 @@ func (s *session) isMember() clientv3.Cmp {
 	return clientv3.Compare(clientv3.CreateRevision(s.memberKey(s.name)), "=", s.created)
 }
 
-var errSessionOver = errors.New("the member's lease is over")
-
 // Update is as [cluster.Session] has it.
 func (s *session) Update(ctx context.Context, member cluster.Member) error {
-	answer, err := s.txn(ctx, []clientv3.Cmp{s.isMember()}, clientv3.OpPut(s.memberKey(s.name), encoded(member), clientv3.WithLease(s.lease)))
+	answer, err := s.txn(ctx, []clientv3.Cmp{s.isMember()}, clientv3.OpPut(s.memberKey(s.name), encoded(member), clientv3.WithLease(s.id)))
 	if err == nil && !answer.Succeeded {
-		s.end()
-		err = errSessionOver
+		s.End()
+		err = lease.ErrOver
 	}
 	return err
 }
@@ -470,7 +408,7 @@ func (s *session) Acquire(ctx context.Context, shard, configuration string) (clu
 	switch {
 	case err != nil:
 		return nil, err
-	case owner != nil && clientv3.LeaseID(owner.Lease) == s.lease:
+	case owner != nil && clientv3.LeaseID(owner.Lease) == s.id:
 		return &term{session: s, shard: shard, record: record, created: owner.CreateRevision}, nil
 	case owner != nil:
 		return nil, fmt.Errorf("fleet %q is %s's: %w", shard, owner.Value, cluster.ErrTaken)
@@ -483,7 +421,7 @@ func (s *session) Acquire(ctx context.Context, shard, configuration string) (clu
 		clientv3.Compare(clientv3.CreateRevision(s.ownerKey(shard)), "=", 0),
 		clientv3.Compare(clientv3.ModRevision(s.shardKey(shard)), "=", changed),
 	},
-		clientv3.OpPut(s.ownerKey(shard), s.name, clientv3.WithLease(s.lease)),
+		clientv3.OpPut(s.ownerKey(shard), s.name, clientv3.WithLease(s.id)),
 		clientv3.OpPut(s.shardKey(shard), encoded(next)),
 	)
 	switch {
@@ -497,15 +435,11 @@ func (s *session) Acquire(ctx context.Context, shard, configuration string) (clu
 
 // Leave is as [cluster.Session] has it.
 func (s *session) Leave(ctx context.Context) error {
-	s.mu.Lock()
-	left := s.over
-	s.mu.Unlock()
-	if left {
+	if !s.Lease.Leave() {
 		return nil
 	}
-	close(s.left)
-	_, err := s.client.Revoke(ctx, s.lease)
-	s.end()
+	_, err := s.client.Revoke(ctx, s.id)
+	s.End()
 	if err != nil && !errors.Is(err, rpctypes.ErrLeaseNotFound) {
 		return s.explained(err)
 	}

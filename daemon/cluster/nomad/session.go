@@ -11,6 +11,7 @@ import (
 	"github.com/hashicorp/nomad/api"
 
 	"github.com/hpad/hpad/daemon/cluster"
+	"github.com/hpad/hpad/daemon/cluster/lease"
 	"github.com/hpad/hpad/daemon/state"
 )
 
@@ -38,96 +39,30 @@ func (c *Coordinator) Join(ctx context.Context, member cluster.Member, ttl time.
 		return nil, err
 	}
 	s := &session{
-		Coordinator: c, created: created.CreateIndex, name: member.Name, ttl: ttl,
-		record: record, variable: created, expires: sent.Add(ttl),
-		ended: make(chan struct{}), left: make(chan struct{}),
+		Coordinator: c, Lease: lease.New(sent.Add(ttl)), created: created.CreateIndex, name: member.Name,
+		record: record, variable: created,
 	}
-	go s.renew()
+	// After an answer that was lost the index is an old one, which renews nothing more.
+	go s.Keep(ttl, func(ctx context.Context, _ bool) error { return s.write(ctx, nil) })
 	return s, nil
 }
 
 // session is a [cluster.Session].
 type session struct {
 	*Coordinator
-	// What the session began with: when its variable was created, the member's name, and
-	// after how long without a renewal it ends.
+	*lease.Lease
+	// What the session began with: when its variable was created, and the member's name.
 	created uint64
 	name    string
-	ttl     time.Duration
-	// left is closed by Leave.
-	left chan struct{}
 
 	// writing is held by who writes the variable, and guards record and variable.
 	writing  sync.Mutex
 	record   memberRecord
 	variable *api.Variable
-
-	mu      sync.Mutex
-	expires time.Time
-	over    bool
-	ended   chan struct{}
-}
-
-// Expires is as [cluster.Session] has it.
-func (s *session) Expires() time.Time {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.expires
-}
-
-// Ended is as [cluster.Session] has it.
-func (s *session) Ended() <-chan struct{} { return s.ended }
-
-// end says that the session is over.
-func (s *session) end() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.over {
-		s.over = true
-		close(s.ended)
-	}
-}
-
-// isOver reports whether the session is over, or may be.
-func (s *session) isOver() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.over || !time.Now().Before(s.expires)
 }
 
 // id is that of the session; it never changes.
 func (s *session) id() uint64 { return s.created }
-
-// The session is renewed each third of its time, and where that fails each tenth.
-const (
-	renewShare = 3
-	retryShare = 10
-)
-
-// renew keeps the session alive until it has ended.
-func (s *session) renew() {
-	next := time.NewTimer(s.ttl / renewShare)
-	defer next.Stop()
-	for {
-		select {
-		case <-s.ended:
-			return
-		case <-s.left:
-			return
-		case <-next.C:
-		}
-		ctx, cancel := context.WithTimeout(context.Background(), s.ttl/renewShare)
-		err := s.write(ctx, nil)
-		cancel()
-		if err != nil {
-			next.Reset(s.ttl / retryShare)
-		} else {
-			next.Reset(s.ttl / renewShare)
-		}
-	}
-}
-
-var errSessionOver = errors.New("the member's lease is over")
 
 // write writes the member's variable, with another member where that is not nil, and so
 // renews the session.
@@ -141,20 +76,18 @@ func (s *session) write(ctx context.Context, member *cluster.Member) error {
 	sent := time.Now()
 	written, err := s.change(ctx, s.variable.Path, s.variable, func(found *api.Variable) (api.VariableItems, error) {
 		if found == nil || found.CreateIndex != s.id() {
-			return nil, errSessionOver
+			return nil, lease.ErrOver
 		}
 		return itemsOf(record), nil
 	})
-	if errors.Is(err, errSessionOver) {
-		s.end()
+	if errors.Is(err, lease.ErrOver) {
+		s.End()
 	}
 	if err != nil {
 		return err
 	}
 	s.record, s.variable = record, written
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.expires = sent.Add(s.ttl)
+	s.Renewed(sent.Add(record.TTL))
 	return nil
 }
 
@@ -165,16 +98,12 @@ func (s *session) Update(ctx context.Context, member cluster.Member) error {
 
 // Leave is as [cluster.Session] has it.
 func (s *session) Leave(ctx context.Context) error {
-	s.mu.Lock()
-	left := s.over
-	s.mu.Unlock()
-	if left {
+	if !s.Lease.Leave() {
 		return nil
 	}
-	close(s.left)
 	s.writing.Lock()
 	defer s.writing.Unlock()
-	defer s.end()
+	defer s.End()
 	for again, index := begin(), s.variable.ModifyIndex; ; {
 		err := s.remove(ctx, s.variable.Path, index)
 		if err == nil {
@@ -194,8 +123,8 @@ func (s *session) Leave(ctx context.Context) error {
 
 // Acquire is as [cluster.Session] has it.
 func (s *session) Acquire(ctx context.Context, shard, configuration string) (cluster.Term, error) {
-	if s.isOver() {
-		return nil, errSessionOver
+	if s.IsOver() {
+		return nil, lease.ErrOver
 	}
 	record, from, err := s.changeShard(ctx, shard, func(r shardRecord, from *api.Variable) (shardRecord, error) {
 		if r.Session == s.id() {
@@ -286,7 +215,7 @@ func (t *term) check() error {
 		return t.fenced()
 	default:
 	}
-	if t.isOver() {
+	if t.IsOver() {
 		return t.fenced()
 	}
 	return nil

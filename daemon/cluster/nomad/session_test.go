@@ -33,9 +33,7 @@ func TestConfigureAfterLease(t *testing.T) {
 		if writes++; writes > 1 {
 			return arrives
 		}
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.expires = time.Now()
+		s.Renewed(time.Now())
 		return lost
 	})
 	if err := held.Configure(t.Context(), "4"); !errors.Is(err, state.ErrFenced) {

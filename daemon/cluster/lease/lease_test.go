@@ -1,0 +1,99 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+const ttl = 30 * time.Second
+
+// TestKeep has renewals succeed, fail, and find the lease over.
+func TestKeep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		l := New(began.Add(ttl))
+		lost := errors.New("no answer")
+		answers := []error{nil, lost, lost, nil, fmt.Errorf("renew: %w", ErrOver)}
+		var told []string
+		l.Keep(ttl, func(ctx context.Context, lost bool) error {
+			deadline, _ := ctx.Deadline()
+			told = append(told, fmt.Sprint(time.Since(began), time.Until(deadline), lost))
+			answer := answers[0]
+			if answers = answers[1:]; answer == nil {
+				l.Renewed(time.Now().Add(ttl))
+			}
+			return answer
+		})
+		want := []string{"10s 10s false", "20s 10s false", "23s 10s true", "26s 10s true", "36s 10s false"}
+		if fmt.Sprint(told) != fmt.Sprint(want) {
+			t.Errorf("renewed at, for and after a loss:\n%q, want\n%q", told, want)
+		}
+		if got := l.Expires().Sub(began); got != 26*time.Second+ttl {
+			t.Errorf("it expires after %s", got)
+		}
+		if !l.IsOver() || l.Leave() {
+			t.Error("it is not over after an ErrOver")
+		}
+	})
+}
+
+// TestExpiry has a lease expire that may still be renewed.
+func TestExpiry(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := New(time.Now().Add(ttl))
+		time.Sleep(ttl - 1)
+		if l.IsOver() {
+			t.Error("it is over too soon")
+		}
+		time.Sleep(time.Nanosecond)
+		if !l.IsOver() {
+			t.Error("it is not over in time")
+		}
+		select {
+		case <-l.Ended():
+			t.Error("it has ended without a word of the store")
+		default:
+		}
+		if l.Renewed(time.Now().Add(ttl)); l.IsOver() {
+			t.Error("it is over after a renewal")
+		}
+	})
+}
+
+// TestLeave leaves while a renewal is under way, which would keep who leaves waiting.
+func TestLeave(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := New(time.Now().Add(ttl))
+		kept := make(chan struct{})
+		go func() {
+			defer close(kept)
+			l.Keep(ttl, func(ctx context.Context, _ bool) error {
+				<-ctx.Done()
+				return ctx.Err()
+			})
+		}()
+		time.Sleep(ttl/3 + 1)
+		for range 2 { // as after an error
+			if !l.Leave() {
+				t.Error("it has ended before")
+			}
+		}
+		began := time.Now()
+		<-kept
+		if took := time.Since(began); took > 0 {
+			t.Errorf("the renewal goes on for %s", took)
+		}
+		select {
+		case <-l.Ended():
+			t.Error("it has ended before the store said so")
+		default:
+		}
+		l.End()
+		l.End()
+		<-l.Ended()
+	})
+}
