@@ -127,7 +127,7 @@ func TestDrain(t *testing.T) {
 func drains(t *testing.T, l *world.Load, name string, p pool) {
 	_, ids := p.look()
 	kept, victim := ids[0], ids[1] // by age alone it would be the first
-	cluster := nomadtest.StartServers(t, 1)
+	cluster := nomadtest.StartServers(t, 1, nomadtest.Options{})
 	agents := map[string]*nomadtest.Agent{}
 	for _, id := range ids {
 		agents[id] = cluster.AddClient(t, map[string]string{"machine": id})

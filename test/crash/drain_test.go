@@ -61,7 +61,7 @@ func newMachines(t *testing.T, l *world.Load, name string, size int) *machines {
 	// Instances that were terminated stay until their agent is gone: see bury.
 	m.cloud, m.aws = newAWS(t, size, time.Hour)
 	_, m.ids = m.look(t)
-	m.cluster = nomadtest.StartServers(t, 1)
+	m.cluster = nomadtest.StartServers(t, 1, nomadtest.Options{})
 	for _, id := range m.ids {
 		m.agents[id] = m.cluster.AddClient(t, map[string]string{"instance": id})
 	}

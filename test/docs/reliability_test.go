@@ -15,6 +15,9 @@ import (
 // of the test before it, or of the one in the table's head.
 var named = regexp.MustCompile("`(?:((?:test|daemon|policy|sources|targets)[\\w/]*) (Test\\w+))?(?:/([^`]+))?`")
 
+// rounds has the cases that tests of several directories have in common.
+const rounds = "../../test/internal/members/rounds.go"
+
 // tests are what a directory has of tests.
 type tests struct {
 	functions, texts map[string]bool
@@ -40,9 +43,7 @@ func readTests(t *testing.T, dir string) tests {
 			case *ast.FuncDecl:
 				found.functions[n.Name.Name] = strings.HasPrefix(n.Name.Name, "Test") && n.Name.Name != "TestMain"
 			case *ast.BasicLit:
-				if text, err := strconv.Unquote(n.Value); err == nil {
-					found.texts[text] = true
-				}
+				found.add(n)
 			case *ast.ValueSpec:
 				if strings.HasSuffix(n.Names[0].Name, "Faults") {
 					found.cases = append(found.cases, firstTexts(n.Values[0].(*ast.CompositeLit))...)
@@ -51,7 +52,24 @@ func readTests(t *testing.T, dir string) tests {
 			return true
 		})
 	}
+	file, err := parser.ParseFile(token.NewFileSet(), rounds, nil, parser.SkipObjectResolution)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ast.Inspect(file, func(n ast.Node) bool {
+		if text, ok := n.(*ast.BasicLit); ok {
+			found.add(text)
+		}
+		return true
+	})
 	return found
+}
+
+// add adds a text.
+func (t *tests) add(literal *ast.BasicLit) {
+	if text, err := strconv.Unquote(literal.Value); err == nil {
+		t.texts[text] = true
+	}
 }
 
 func firstTexts(table *ast.CompositeLit) (texts []string) {

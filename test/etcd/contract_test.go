@@ -8,6 +8,7 @@ import (
 	"github.com/hpad/hpad/daemon/cluster/clustertest"
 	"github.com/hpad/hpad/daemon/cluster/etcd"
 	"github.com/hpad/hpad/test/etcd/etcdtest"
+	"github.com/hpad/hpad/test/internal/relay"
 )
 
 // TestContract is what every store of a cluster does. It is timed, and shares the process
@@ -18,11 +19,11 @@ func TestContract(t *testing.T) {
 			t.Parallel()
 			store := etcdtest.Start(t, servers)
 			clustertest.Run(t, func(t *testing.T) (cluster.Coordinator, func()) {
-				var relays []*etcdtest.Relay
+				var relays []*relay.Relay
 				var endpoints []string
 				for _, endpoint := range store.Endpoints {
-					relay := etcdtest.NewRelay(t, endpoint)
-					relays, endpoints = append(relays, relay), append(endpoints, relay.URL)
+					r := relay.New(t, endpoint)
+					relays, endpoints = append(relays, r), append(endpoints, r.URL)
 				}
 				c := etcd.New(etcd.Options{Cluster: "test", Endpoints: endpoints})
 				t.Cleanup(func() {
@@ -31,8 +32,8 @@ func TestContract(t *testing.T) {
 					}
 				})
 				return c, func() {
-					for _, relay := range relays {
-						relay.Drop(true, true)
+					for _, r := range relays {
+						r.Drop(true, true)
 					}
 				}
 			})

@@ -15,9 +15,9 @@ import (
 )
 
 // parts returns who owns each part of fleets that is owned, as a member says.
-func (s *shop) parts(m *members.Member) map[string]string {
+func parts(t *testing.T, m *members.Member) map[string]string {
 	owners := map[string]string{}
-	if found, err := m.Client.Cluster(s.t.Context()); err == nil {
+	if found, err := m.Client.Cluster(t.Context()); err == nil {
 		for _, fleet := range found.Fleets {
 			if fleet.Owner != "" && fleet.Part != "" {
 				owners[fleet.Name+" "+fleet.Part] = fleet.Owner
@@ -33,7 +33,7 @@ func TestDivided(t *testing.T) {
 	s := open(t, etcdtest.Start(t, 1), members.Options{HA: "shard_size = 2\n"})
 	s.Start(3)
 	s.Await("two parts for each member", func() (string, bool) {
-		owners, count := s.parts(s.Members[0]), map[string]int{}
+		owners, count := parts(t, s.Members[0]), map[string]int{}
 		for _, owner := range owners {
 			count[owner]++
 		}
@@ -72,7 +72,7 @@ func TestDivided(t *testing.T) {
 	}
 	s.Members[2].Kill()
 	s.Await("other owners", func() (string, bool) {
-		owners := s.parts(s.Members[0])
+		owners := parts(t, s.Members[0])
 		for _, owner := range owners {
 			if owner == "hpad-2" {
 				return fmt.Sprint(owners), false
@@ -134,7 +134,7 @@ func TestStateMoves(t *testing.T) {
 	here.Launch()
 	there.Launch()
 	s.Await("an owner of each part", func() (string, bool) {
-		owners, busy := s.parts(here), map[string]bool{}
+		owners, busy := parts(t, here), map[string]bool{}
 		for _, owner := range owners {
 			busy[owner] = true
 		}

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hpad/hpad/test/etcd/etcdtest"
 	"github.com/hpad/hpad/test/internal/members"
 )
 
@@ -13,14 +14,16 @@ import (
 // its lease. When it comes back it does nothing that the next owner was told not to do.
 func TestOwnerComesBack(t *testing.T) {
 	t.Parallel()
-	for name, fault := range map[string]struct{ begin, end func(*shop, *members.Member) }{
+	for name, fault := range map[string]struct {
+		begin, end func(*members.Cluster, *members.Member)
+	}{
 		"stopped": {
-			begin: func(_ *shop, m *members.Member) { m.Signal(syscall.SIGSTOP) },
-			end:   func(_ *shop, m *members.Member) { m.Signal(syscall.SIGCONT) },
+			begin: func(_ *members.Cluster, m *members.Member) { m.Signal(syscall.SIGSTOP) },
+			end:   func(_ *members.Cluster, m *members.Member) { m.Signal(syscall.SIGCONT) },
 		},
 		"answers lost": {
-			begin: func(s *shop, m *members.Member) { s.cut(m, false, true) },
-			end:   func(s *shop, m *members.Member) { s.cut(m, false, false) },
+			begin: func(s *members.Cluster, m *members.Member) { s.Cut(m, false, true) },
+			end:   func(s *members.Cluster, m *members.Member) { s.Cut(m, false, false) },
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -53,11 +56,13 @@ func TestOwnerComesBack(t *testing.T) {
 // their load.
 func TestLeaderEnds(t *testing.T) {
 	t.Parallel()
-	s := start(t, 2, 3)
+	store := etcdtest.Start(t, 3)
+	s := open(t, store, members.Options{})
+	s.Start(2)
 	s.Spread()
 	before := s.Owners(s.Members[0])
-	leader := s.store.Leader()
-	s.store.Kill(leader)
+	leader := store.Leader()
+	store.Kill(leader)
 	for _, fleet := range members.Fleets {
 		s.Follows(fleet, 0, 5)
 	}
@@ -66,5 +71,5 @@ func TestLeaderEnds(t *testing.T) {
 			t.Errorf("fleet %s is %s's, before the leader's end %s's", fleet, owner, before[fleet])
 		}
 	}
-	s.store.Restart(leader)
+	store.Restart(leader)
 }

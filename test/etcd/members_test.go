@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hpad/hpad/daemon/web/webtest"
 	"github.com/hpad/hpad/test/etcd/etcdtest"
 	"github.com/hpad/hpad/test/internal/members"
 	"github.com/hpad/hpad/test/internal/parallel"
@@ -14,77 +15,44 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	code := parallel.Run(m, len(faults)) // which wait most of the time
+	code := parallel.Run(m, 2*(len(members.Faults)+2)) // which wait most of the time
 	program.Clean()
 	os.Exit(code)
 }
 
-// shop is a cluster of hpads over etcd.
-type shop struct {
-	*members.Cluster
-	t     *testing.T
-	store *etcdtest.Cluster
-	// relays lead a member to the servers of etcd, and fronts the other members to it, by
-	// its name.
-	relays map[string][]*etcdtest.Relay
-	fronts map[string]*etcdtest.Relay
+// over returns options of a cluster over etcd: what the store decides of them, and others.
+func over(t *testing.T, store *etcdtest.Cluster, options members.Options) members.Options {
+	t.Helper()
+	options.Servers = store.Endpoints
+	login := func(string) string { return "" }
+	if secure := store.Secure; secure != nil {
+		options.Authority = secure.Authority
+		password := webtest.Write(t, t.TempDir(), "password", secure.Password)
+		login = func(name string) string {
+			cert, key := secure.Authority.Issue(t, name)
+			return fmt.Sprintf(", username = %q, password_file = %q, tls = { ca_file = %q, cert_file = %q, key_file = %q }",
+				secure.Username, password, secure.Authority.File, cert, key)
+		}
+	}
+	options.Store = func(name string, servers []string) string {
+		return fmt.Sprintf("etcd = { endpoints = [%s]%s }", `"`+strings.Join(servers, `", "`)+`"`, login(name))
+	}
+	return options
 }
 
-// open returns a cluster over etcd that has no members yet, with options but for those
-// that the store decides.
-func open(t *testing.T, store *etcdtest.Cluster, options members.Options) *shop {
+// open returns a cluster over etcd that has no members yet.
+func open(t *testing.T, store *etcdtest.Cluster, options members.Options) *members.Cluster {
 	t.Helper()
-	s := &shop{t: t, store: store, relays: map[string][]*etcdtest.Relay{}, fronts: map[string]*etcdtest.Relay{}}
-	options.Store = func(name string) string {
-		if store.Secure == nil {
-			return s.etcd(name, "")
-		}
-		return s.etcd(name, s.login(store.Secure.Authority.Issue(t, name)))
-	}
-	options.Front = func(name, url string) string {
-		s.fronts[name] = etcdtest.NewRelay(t, url)
-		return s.fronts[name].URL
-	}
-	if store.Secure != nil {
-		options.Authority = store.Secure.Authority
-	}
-	s.Cluster = members.New(t, options)
-	return s
+	return members.New(t, over(t, store, options))
 }
 
 // start runs so many members over so many servers of etcd, and returns once each fleet
 // has an owner.
-func start(t *testing.T, count, servers int) *shop {
+func start(t *testing.T, count, servers int) *members.Cluster {
 	t.Helper()
-	s := open(t, etcdtest.Start(t, servers), members.Options{})
-	s.Start(count)
-	return s
-}
-
-// etcd returns what [ha] of a member says of etcd, which is reached by relays of the
-// member's own. Login is empty, or as login returns it.
-func (s *shop) etcd(name, login string) string {
-	s.t.Helper()
-	var endpoints []string
-	for _, endpoint := range s.store.Endpoints {
-		relay := etcdtest.NewRelay(s.t, endpoint)
-		s.relays[name], endpoints = append(s.relays[name], relay), append(endpoints, fmt.Sprintf("%q", relay.URL))
-	}
-	return fmt.Sprintf("etcd = { endpoints = [%s]%s }", strings.Join(endpoints, ", "), login)
-}
-
-// login returns what [ha] says besides of an etcd that wants a user and a certificate.
-func (s *shop) login(cert, key string) string {
-	return fmt.Sprintf(", username = %q, password_file = %q, tls = { ca_file = %q, cert_file = %q, key_file = %q }",
-		s.store.Secure.Username, s.Password, s.store.Secure.Authority.File, cert, key)
-}
-
-// cut has calls of a member to etcd not arrive, or etcd's answers, until it is called
-// with neither.
-func (s *shop) cut(m *members.Member, calls, answers bool) {
-	for _, relay := range s.relays[m.Name] {
-		relay.Drop(calls, answers)
-	}
+	c := open(t, etcdtest.Start(t, servers), members.Options{})
+	c.Start(count)
+	return c
 }
 
 // TestMembers shows and steers fleets by any member, and moves them as members come and

@@ -17,7 +17,7 @@ import (
 func BenchmarkWrite(b *testing.B) {
 	for _, count := range []int{1, 3} {
 		b.Run(fmt.Sprintf("servers=%d", count), func(b *testing.B) {
-			servers := nomadtest.StartServers(b, count)
+			servers := nomadtest.StartServers(b, count, nomadtest.Options{})
 			c, err := nomad.New(nomad.Options{Cluster: "bench", Path: "hpad", Agent: nomadfleet.Config{Address: servers.URL}})
 			if err != nil {
 				b.Fatal(err)

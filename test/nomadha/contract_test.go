@@ -8,14 +8,15 @@ import (
 	"github.com/hpad/hpad/daemon/cluster/clustertest"
 	"github.com/hpad/hpad/daemon/cluster/nomad"
 	nomadfleet "github.com/hpad/hpad/targets/nomad"
-	"github.com/hpad/hpad/test/etcd/etcdtest"
+	"github.com/hpad/hpad/test/internal/members"
 	"github.com/hpad/hpad/test/internal/parallel"
 	"github.com/hpad/hpad/test/internal/program"
+	"github.com/hpad/hpad/test/internal/relay"
 	"github.com/hpad/hpad/test/nomad/nomadtest"
 )
 
 func TestMain(m *testing.M) {
-	code := parallel.Run(m, 12)
+	code := parallel.Run(m, 2*(len(members.Faults)+3)) // which wait most of the time
 	program.Clean()
 	os.Exit(code)
 }
@@ -23,17 +24,21 @@ func TestMain(m *testing.M) {
 // servers are the agents of a test, three servers.
 func servers(t *testing.T) []string {
 	t.Helper()
-	var urls []string
-	for _, server := range nomadtest.StartServers(t, 3).Servers {
-		urls = append(urls, server.URL)
+	return urls(nomadtest.StartServers(t, 3, nomadtest.Options{}))
+}
+
+func urls(c *nomadtest.Cluster) []string {
+	var all []string
+	for _, server := range c.Servers {
+		all = append(all, server.URL)
 	}
-	return urls
+	return all
 }
 
 // TestContract is what every store of a cluster does.
 func TestContract(t *testing.T) {
 	for name, start := range map[string]func(t *testing.T) []string{
-		"one server":    func(t *testing.T) []string { return []string{nomadtest.StartServers(t, 1).URL} },
+		"one server":    func(t *testing.T) []string { return []string{nomadtest.StartServers(t, 1, nomadtest.Options{}).URL} },
 		"three servers": servers,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -41,8 +46,8 @@ func TestContract(t *testing.T) {
 			urls, next := start(t), 0
 			clustertest.Run(t, func(t *testing.T) (cluster.Coordinator, func()) {
 				next++
-				relay := etcdtest.NewRelay(t, urls[next%len(urls)])
-				c, err := nomad.New(nomad.Options{Cluster: "test", Path: "hpad", Agent: nomadfleet.Config{Address: relay.URL}})
+				way := relay.New(t, urls[next%len(urls)])
+				c, err := nomad.New(nomad.Options{Cluster: "test", Path: "hpad", Agent: nomadfleet.Config{Address: way.URL}})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -51,7 +56,7 @@ func TestContract(t *testing.T) {
 						t.Error(err)
 					}
 				})
-				return c, func() { relay.Drop(true, true) }
+				return c, func() { way.Drop(true, true) }
 			})
 		})
 	}

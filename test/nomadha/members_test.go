@@ -7,16 +7,13 @@ import (
 	"time"
 
 	"github.com/hpad/hpad/test/internal/members"
+	"github.com/hpad/hpad/test/nomad/nomadtest"
 )
 
 // start runs a cluster of members over servers of Nomad, each over one of its own.
-func start(t *testing.T, name string, urls []string, count int) *members.Cluster {
+func start(t *testing.T, name string, servers *nomadtest.Cluster, count int) *members.Cluster {
 	t.Helper()
-	next := 0
-	c := members.New(t, members.Options{Store: func(string) string {
-		next++
-		return fmt.Sprintf("store = \"nomad\"\ncluster = %q\nnomad = { address = %q }", name, urls[next%len(urls)])
-	}})
+	c := members.New(t, over(t, servers, name, nil))
 	c.Start(count)
 	return c
 }
@@ -25,21 +22,21 @@ func start(t *testing.T, name string, urls []string, count int) *members.Cluster
 // cluster of its own.
 func TestMembers(t *testing.T) {
 	t.Parallel()
-	urls := servers(t)
-	for name, test := range map[string]func(*testing.T, []string){
+	servers := nomadtest.StartServers(t, 3, nomadtest.Options{})
+	for name, test := range map[string]func(*testing.T, *nomadtest.Cluster){
 		"killed": killed, "stopped": stopped, "stands-still": standsStill,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			test(t, urls)
+			test(t, servers)
 		})
 	}
 }
 
 // killed has an owner end without a word: another member goes on once its lease is over,
 // with what was remembered.
-func killed(t *testing.T, urls []string) {
-	c := start(t, "killed", urls, 3)
+func killed(t *testing.T, servers *nomadtest.Cluster) {
+	c := start(t, "killed", servers, 3)
 	c.Spread()
 	owner, other := c.OwnerOf("alpha")
 	c.Follows("alpha", 0, 7)
@@ -66,8 +63,8 @@ func killed(t *testing.T, urls []string) {
 }
 
 // stopped has an owner be stopped as planned: another one goes on at once.
-func stopped(t *testing.T, urls []string) {
-	c := start(t, "stopped", urls, 2)
+func stopped(t *testing.T, servers *nomadtest.Cluster) {
+	c := start(t, "stopped", servers, 2)
 	c.Spread()
 	owner, other := c.OwnerOf("beta")
 	owner.Stop()
@@ -82,8 +79,8 @@ func stopped(t *testing.T, urls []string) {
 
 // standsStill has an owner stand still for longer than its lease. When it comes back it
 // does nothing that the next owner was told not to do, and is a member again.
-func standsStill(t *testing.T, urls []string) {
-	c := start(t, "stands-still", urls, 2)
+func standsStill(t *testing.T, servers *nomadtest.Cluster) {
+	c := start(t, "stands-still", servers, 2)
 	c.Spread()
 	c.Follows("alpha", 1, 5)
 	owner, other := c.OwnerOf("alpha")

@@ -3,7 +3,6 @@ package nomadha
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/hpad/hpad/daemon/cluster"
 	"github.com/hpad/hpad/daemon/cluster/nomad"
+	"github.com/hpad/hpad/daemon/web/webtest"
 	nomadfleet "github.com/hpad/hpad/targets/nomad"
 	"github.com/hpad/hpad/test/nomad/nomadtest"
 )
@@ -21,16 +21,8 @@ import (
 // takes, and one that lacks a capability of it.
 func TestPolicy(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile("../../docs/ha.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	found := regexp.MustCompile("(?s)```hcl\n(.*?)```").FindSubmatch(page)
-	if found == nil {
-		t.Fatal("docs/ha.md has no policy")
-	}
 	agent := nomadtest.Start(t, nomadtest.Options{ACL: true})
-	all := string(found[1])
+	all := documented(t)
 	if err := takePart(t, agent, "all", all); err != nil {
 		t.Errorf("with the policy of docs/ha.md: %v", err)
 	}
@@ -46,8 +38,22 @@ func TestPolicy(t *testing.T) {
 	}
 }
 
-// takePart has a member with a token of a policy own a fleet, write its state and leave.
-func takePart(t *testing.T, agent *nomadtest.Agent, name, policy string) error {
+// documented returns the policy of docs/ha.md.
+func documented(t *testing.T) string {
+	t.Helper()
+	page, err := os.ReadFile("../../docs/ha.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := regexp.MustCompile("(?s)```hcl\n(.*?)```").FindSubmatch(page)
+	if found == nil {
+		t.Fatal("docs/ha.md has no policy")
+	}
+	return string(found[1])
+}
+
+// tokenOf returns a new token with a policy.
+func tokenOf(t *testing.T, agent *nomadtest.Agent, name, policy string) *api.ACLToken {
 	t.Helper()
 	if _, err := agent.Client.ACLPolicies().Upsert(&api.ACLPolicy{Name: name, Rules: policy}, nil); err != nil {
 		t.Fatal(err)
@@ -56,10 +62,13 @@ func takePart(t *testing.T, agent *nomadtest.Agent, name, policy string) error {
 	if err != nil {
 		t.Fatal(err)
 	}
-	file := filepath.Join(t.TempDir(), "token")
-	if err := os.WriteFile(file, []byte(token.SecretID+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	return token
+}
+
+// takePart has a member with a token of a policy own a fleet, write its state and leave.
+func takePart(t *testing.T, agent *nomadtest.Agent, name, policy string) error {
+	t.Helper()
+	file := webtest.Write(t, t.TempDir(), "token", tokenOf(t, agent, name, policy).SecretID+"\n")
 	c, err := nomad.New(nomad.Options{Cluster: name, Path: "hpad", Agent: nomadfleet.Config{Address: agent.URL, TokenFile: file}})
 	if err != nil {
 		t.Fatal(err)

@@ -14,10 +14,12 @@ import (
 	"time"
 
 	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/daemon/cluster"
 	"github.com/hpad/hpad/daemon/web/webtest"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/test/internal/ports"
 	"github.com/hpad/hpad/test/internal/program"
+	"github.com/hpad/hpad/test/internal/relay"
 	"github.com/hpad/hpad/test/internal/wait"
 	"github.com/hpad/hpad/test/internal/world"
 	"github.com/hpad/hpad/test/scale/sim"
@@ -34,16 +36,20 @@ var Fleets = []string{"alpha", "beta", "gamma"}
 
 // Options are what clusters differ in.
 type Options struct {
-	// Store returns what [ha] says of the store for a member of that name, as
-	// `etcd = { … }`.
-	Store func(name string) string
+	// Cluster is the name that the members have in common; empty means "hpad".
+	Cluster string
+	// Servers are the URLs of the store's servers. Each member reaches them by relays of its
+	// own.
+	Servers []string
+	// Store returns what [ha] says of the store for a member of that name, which reaches the
+	// servers at these URLs, as `etcd = { … }`.
+	Store func(name string, servers []string) string
 	// HA is what [ha] of all members has besides, a line for each key.
 	HA string
+	// View returns who owns what, as the store has it, for Rounds alone.
+	View func(ctx context.Context) (cluster.View, error)
 	// Authority vouches for members, which speak TLS with each other; nil has them not.
 	Authority *webtest.Authority
-	// Front returns the URL by which the others reach the member of a name that listens
-	// at a URL; nil is the same one.
-	Front func(name, url string) string
 	// Watch, if not nil, returns what is called instead of a fleet's platform. The token
 	// of a call is the name of the member.
 	Watch func(fleet string, next http.Handler) http.Handler
@@ -57,12 +63,16 @@ type Cluster struct {
 	// Worlds are what is scaled, by fleet.
 	Worlds  map[string]*sim.World
 	Members []*Member
-	// Password is a file with the password of members, "secret".
-	Password string
 
 	t       *testing.T
 	options Options
 	dir     string
+	// password is a file with the password of members, "secret".
+	password string
+	// relays lead a member to the servers of the store, and fronts the other members to it,
+	// by its name.
+	relays map[string][]*relay.Relay
+	fronts map[string]*relay.Relay
 	// shared is what all members' configurations have.
 	shared string
 }
@@ -76,8 +86,11 @@ type Member struct {
 // New runs what is scaled, and returns a cluster that has no members yet.
 func New(t *testing.T, options Options) *Cluster {
 	t.Helper()
-	c := &Cluster{Worlds: map[string]*sim.World{}, t: t, options: options, dir: t.TempDir()}
-	c.Password = webtest.Write(t, c.dir, "password", "secret\n")
+	c := &Cluster{
+		Worlds: map[string]*sim.World{}, t: t, options: options, dir: t.TempDir(),
+		relays: map[string][]*relay.Relay{}, fronts: map[string]*relay.Relay{},
+	}
+	c.password = webtest.Write(t, c.dir, "password", "secret\n")
 	var text strings.Builder
 	for _, fleet := range Fleets {
 		w := sim.New(sim.Options{Jobs: Jobs})
@@ -129,14 +142,12 @@ func (c *Cluster) Start(count int) {
 func (c *Cluster) Add(count int) {
 	c.t.Helper()
 	for i := range count {
-		name := fmt.Sprint("hpad-", i)
-		c.Members = append(c.Members, c.Prepare(name, c.options.Store(name)))
+		c.Members = append(c.Members, c.Prepare(fmt.Sprint("hpad-", i)))
 	}
 }
 
-// Prepare returns a member that does not run yet, with what [ha] says of its store. It is
-// none of Members.
-func (c *Cluster) Prepare(name, store string) *Member {
+// Prepare returns a member that does not run yet. It is none of Members.
+func (c *Cluster) Prepare(name string) *Member {
 	c.t.Helper()
 	address := ports.Free(c.t)
 	url, serving, trust := "http://"+address, "", ""
@@ -145,21 +156,40 @@ func (c *Cluster) Prepare(name, store string) *Member {
 		url, serving = "https://"+address, fmt.Sprintf("tls_server_config:\n  cert_file: %q\n  key_file: %q\n", cert, key)
 		trust = fmt.Sprintf(", ca_file = %q", authority.File)
 	}
-	if c.options.Front != nil {
-		url = c.options.Front(name, url)
+	c.fronts[name] = relay.New(c.t, url)
+	var servers []string
+	for _, server := range c.options.Servers {
+		r := relay.New(c.t, server)
+		c.relays[name], servers = append(c.relays[name], r), append(servers, r.URL)
 	}
 	web := webtest.Write(c.t, c.dir, name+"-web.yml", serving+"basic_auth_users:\n  members: "+webtest.Hash(c.t, "secret")+"\n")
 	return &Member{Name: name, Program: program.Prepare(c.t, program.Options{
 		Directory: c.directory(name),
 		Daemon:    fmt.Sprintf("listen = %q\nweb_config = %q\nsync_period = \"1s\"\ntolerance = 0.001\n", address, web),
 		Config: fmt.Sprintf(`[ha]
+cluster = %q
 member = %q
 address = %q
 ttl = %q
 %s
 members = { username = "members", password_file = %q%s }
-%s`, name, url, TTL, store, c.Password, trust, c.options.HA) + c.shared,
+%s`, cmp.Or(c.options.Cluster, "hpad"), name, c.fronts[name].URL, TTL, c.options.Store(name, servers), c.password, trust, c.options.HA) + c.shared,
 	})}
+}
+
+// Cut has calls of a member to the store not arrive, or the store's answers, until it is
+// called with neither.
+func (c *Cluster) Cut(m *Member, calls, answers bool) {
+	for _, r := range c.relays[m.Name] {
+		r.Drop(calls, answers)
+	}
+}
+
+// Reset closes all connections of a member to the store; it may make new ones.
+func (c *Cluster) Reset(m *Member) {
+	for _, r := range c.relays[m.Name] {
+		r.Reset()
+	}
 }
 
 // Alone returns an hpad that is no member and does not run yet, with the same fleets.

@@ -49,6 +49,9 @@ type Options struct {
 	TLS *Certificate
 	// Meta is the metadata of the agent's node.
 	Meta map[string]string
+	// Disk is how many MiB the file system of its state has, which Fill fills; 0 means the
+	// machine's. It takes privilege: without, the test is skipped as without a binary.
+	Disk int
 	// Extra is more of the agent's configuration, in HCL.
 	Extra string
 
@@ -111,7 +114,42 @@ func prepare(t testing.TB, options Options) *Agent {
 	a.configure()
 	a.connect()
 	t.Cleanup(a.end)
+	if options.Disk > 0 {
+		a.mount()
+	}
 	return a
+}
+
+// mount makes the file system of the agent's state, until unmount.
+func (a *Agent) mount() {
+	a.t.Helper()
+	if err := os.Mkdir(a.path("data"), 0o700); err != nil {
+		a.t.Fatal(err)
+	}
+	err := unix.Mount("hpad-nomadtest", a.path("data"), "tmpfs", 0, fmt.Sprintf("size=%dm,mode=0700", a.options.Disk))
+	if errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES) {
+		installed.Absent(a.t, "mounting a file system needs privilege: "+err.Error())
+	}
+	if err != nil {
+		a.t.Fatal(err)
+	}
+}
+
+// Fill leaves no room where the agent has its state, until Empty.
+func (a *Agent) Fill() {
+	a.t.Helper()
+	ballast := make([]byte, a.options.Disk<<20)
+	if err := os.WriteFile(a.path("data/ballast"), ballast, 0o600); !errors.Is(err, unix.ENOSPC) {
+		a.t.Fatalf("the disk of %s is not full: %v", a.Name, err)
+	}
+}
+
+// Empty makes room again.
+func (a *Agent) Empty() {
+	a.t.Helper()
+	if err := os.Remove(a.path("data/ballast")); err != nil {
+		a.t.Fatal(err)
+	}
 }
 
 // configure writes the agent's file.

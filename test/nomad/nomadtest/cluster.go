@@ -15,19 +15,20 @@ type Cluster struct {
 // its node takes work. What it needs is as for Start.
 func StartCluster(t testing.TB, servers int) *Cluster {
 	t.Helper()
-	c := StartServers(t, servers)
+	c := StartServers(t, servers, Options{})
 	c.Agent = c.AddClient(t, nil)
 	return c
 }
 
 // StartServers is StartCluster without an agent that takes work: the first server
-// passes the API on.
-func StartServers(t testing.TB, servers int) *Cluster {
+// passes the API on, and has the management token.
+func StartServers(t testing.TB, servers int, options Options) *Cluster {
 	t.Helper()
 	c := &Cluster{}
 	var join []string
+	options.servers = servers
 	for range servers {
-		server := prepare(t, Options{servers: servers})
+		server := prepare(t, options)
 		join, c.rpc = append(join, server.Serf), append(c.rpc, server.RPC)
 		c.Servers = append(c.Servers, server)
 	}
@@ -39,7 +40,9 @@ func StartServers(t testing.TB, servers int) *Cluster {
 	for _, server := range c.Servers {
 		server.awaitLeader()
 	}
-	c.Agent = c.Servers[0]
+	if c.Agent = c.Servers[0]; options.ACL {
+		c.bootstrap()
+	}
 	return c
 }
 

@@ -1,4 +1,5 @@
-package etcdtest
+// Package relay leads connections of tests to servers, and has a network fail between them.
+package relay
 
 import (
 	"net"
@@ -22,8 +23,8 @@ type Relay struct {
 	all      sync.WaitGroup
 }
 
-// NewRelay returns a relay to a server's URL, which lives as long as its test.
-func NewRelay(t testing.TB, url string) *Relay {
+// New returns a relay to a server's URL, which lives as long as its test.
+func New(t testing.TB, url string) *Relay {
 	t.Helper()
 	scheme, to, _ := strings.Cut(url, "://")
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

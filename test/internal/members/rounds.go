@@ -1,0 +1,290 @@
+package members
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/daemon/config"
+	"github.com/hpad/hpad/test/scale/sim"
+	"github.com/hpad/hpad/test/soak"
+)
+
+// inTime is how long after a fault all autoscalers are evaluated again: a lease, a
+// period, and what looks, calls and a machine take that is busy with other tests. The model
+// of daemon/cluster, whose time is its own, holds them to less.
+const inTime = TTL + 85*time.Second
+
+// Fault is what happens to the owner of a fleet in each round.
+type Fault struct {
+	// Begin has it happen in the round of a number, and End be over.
+	Begin, End func(c *Cluster, owner *Member, n int)
+	// Moves says that another member takes over.
+	Moves bool
+	// Refusal, if not empty, is part of what the owner says of why nothing is scaled until the
+	// end.
+	Refusal string
+}
+
+// Faults are those of members and of their network, whatever the store is.
+var Faults = map[string]Fault{
+	"stopped": {
+		Moves: true,
+		Begin: func(_ *Cluster, owner *Member, _ int) { owner.Signal(syscall.SIGSTOP) },
+		End:   func(_ *Cluster, owner *Member, _ int) { owner.Signal(syscall.SIGCONT) },
+	},
+	"killed": {
+		Moves: true,
+		Begin: func(_ *Cluster, owner *Member, _ int) { owner.Kill() },
+		End:   func(_ *Cluster, owner *Member, _ int) { owner.Launch() },
+	},
+	"planned stop": {
+		Moves: true,
+		Begin: func(_ *Cluster, owner *Member, _ int) { owner.Stop() },
+		End:   func(_ *Cluster, owner *Member, _ int) { owner.Launch() },
+	},
+	"store's answers lost": {
+		Moves: true,
+		Begin: func(c *Cluster, owner *Member, _ int) { c.Cut(owner, false, true) },
+		End:   func(c *Cluster, owner *Member, _ int) { c.Cut(owner, false, false) },
+	},
+	"calls to the store lost": {
+		Moves: true,
+		Begin: func(c *Cluster, owner *Member, _ int) { c.Cut(owner, true, false) },
+		End:   func(c *Cluster, owner *Member, _ int) { c.Cut(owner, false, false) },
+	},
+	"between members": {
+		Begin: func(c *Cluster, owner *Member, n int) { c.fronts[owner.Name].Drop(n%2 == 0, n%2 != 0) },
+		End:   func(c *Cluster, owner *Member, _ int) { c.fronts[owner.Name].Drop(false, false) },
+	},
+}
+
+// The jobs of a fleet in rounds: one that grows and shrinks, one whose window keeps it large, and one
+// that somebody paused.
+const (
+	growing, kept, paused = 1, 2, 3
+	keptCount             = 20
+)
+
+func autoscaler(job int) string { return fmt.Sprint("alpha-", job) }
+
+// rounds is a cluster whose fleets go through a fault again and again.
+type rounds struct {
+	*Cluster
+	fault Fault
+	// longest is how long it took at most until an autoscaler was evaluated again.
+	longest time.Duration
+
+	mu sync.Mutex
+	// counts are those that fleets' jobs have by the writes that were accepted.
+	counts map[string]int64
+	// wrong is what members did that none may.
+	wrong []string
+}
+
+// Rounds has a fault happen many times to the owner of a fleet, in two clusters side by
+// side, each with the fault and the options that prepare returns: of these Cluster is as
+// prepare is told, and Rounds decides Watch and Windows. After each time the fleet's
+// autoscalers are evaluated by one member and in time, no count was written but by the owner
+// that the store has, none twice, and window, pause and times are what they were.
+func Rounds(t *testing.T, prepare func(t *testing.T, cluster string) (Fault, Options)) {
+	t.Helper()
+	const clusters = 2
+	for n := range clusters {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			t.Parallel()
+			fault, options := prepare(t, config.AdaptName(t.Name()))
+			r := open(t, fault, options)
+			for n := range soak.Rounds(20, 200) / clusters {
+				r.round(n)
+			}
+			t.Logf("evaluated again after %s at most", r.longest)
+		})
+	}
+}
+
+func open(t *testing.T, fault Fault, options Options) *rounds {
+	t.Helper()
+	r := &rounds{fault: fault, counts: map[string]int64{}}
+	options.Watch, options.Windows = r.watch, map[int]string{growing: "0s"}
+	r.Cluster = New(t, options)
+	r.Start(2)
+	r.settled()
+	w := r.Worlds["alpha"]
+	owner, _ := r.OwnerOf("alpha")
+	r.Paused(owner, autoscaler(paused))
+	r.Follows("alpha", kept, keptCount)
+	r.Evaluated(owner, autoscaler(kept))
+	w.Ask(kept, 1)
+	w.Ask(paused, 9)
+	return r
+}
+
+// watch notes who writes counts of a fleet, and what was accepted.
+func (r *rounds) watch(fleet string, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
+		if request.Method == http.MethodGet || !strings.HasSuffix(request.URL.Path, "/scale") {
+			next.ServeHTTP(w, request)
+			return
+		}
+		body, _ := io.ReadAll(request.Body)
+		request.Body = io.NopCloser(bytes.NewReader(body))
+		var scale struct{ Count *int64 }
+		_ = json.Unmarshal(body, &scale) // without a count it is an event
+		if scale.Count != nil {
+			r.wantOwner(request.Header.Get("X-Nomad-Token"), fleet)
+		}
+		answer := &status{ResponseWriter: w, code: http.StatusOK}
+		next.ServeHTTP(answer, request)
+		if scale.Count == nil || answer.code != http.StatusOK {
+			return
+		}
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if r.counts[request.URL.Path+fleet] == *scale.Count {
+			r.wrong = append(r.wrong, fmt.Sprintf("%s of %s was set to %d twice", request.URL.Path, fleet, *scale.Count))
+		}
+		r.counts[request.URL.Path+fleet] = *scale.Count
+	})
+}
+
+type status struct {
+	http.ResponseWriter
+	code int
+}
+
+func (s *status) WriteHeader(code int) {
+	s.code = code
+	s.ResponseWriter.WriteHeader(code)
+}
+
+// wantOwner asks the store whether a member that is about to write owns the fleet.
+func (r *rounds) wantOwner(member, fleet string) {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	view, err := r.options.View(ctx)
+	if owner := view.Shards[fleet].Owner; err != nil || owner != member {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.wrong = append(r.wrong, fmt.Sprintf("%q wrote a count of %s, whose owner is %q, %v", member, fleet, owner, err))
+	}
+}
+
+// settled waits until all are members, and each fleet has the owner that it is to have.
+func (r *rounds) settled() {
+	r.t.Helper()
+	r.Await("all members, and fleets that stay", func() (string, bool) {
+		for _, m := range r.Members {
+			found, err := m.Client.Cluster(r.t.Context())
+			if err != nil || len(found.Members) != len(r.Members) || found.Problem != "" || len(found.Fleets) != len(Fleets) {
+				return fmt.Sprintf("%s has %+v, %v", m.Name, found, err), false
+			}
+			for _, fleet := range found.Fleets {
+				if fleet.Owner == "" || fleet.Owner != fleet.Next {
+					return fmt.Sprintf("%s has %+v", m.Name, fleet), false
+				}
+			}
+		}
+		return "", true
+	})
+}
+
+// round has the fault happen once.
+func (r *rounds) round(n int) {
+	t := r.t
+	owner, other := r.OwnerOf("alpha")
+	before, err := owner.Client.Autoscaler(t.Context(), autoscaler(growing))
+	if err != nil {
+		t.Fatal(err)
+	}
+	next := 6 + 3*(n%2)
+
+	began := time.Now()
+	r.fault.Begin(r.Cluster, owner, n)
+	by := owner
+	if r.fault.Moves {
+		by = other
+		r.TakenOver("alpha", owner, other)
+	}
+	for job := range Jobs {
+		r.evaluatedAfter(by, autoscaler(job), began)
+	}
+	if r.fault.Refusal != "" {
+		r.refused(n, owner, next)
+	} else {
+		r.Follows("alpha", growing, next)
+	}
+	r.fault.End(r.Cluster, owner, n)
+	r.Follows("alpha", growing, next)
+	r.settled()
+	r.check(n, other, before)
+}
+
+// refused waits until the owner of a fleet says why it does not follow a load that asks for
+// so many.
+func (r *rounds) refused(n int, owner *Member, count int) {
+	t, w := r.t, r.Worlds["alpha"]
+	t.Helper()
+	was := w.Truth(growing).Count
+	w.Ask(growing, count)
+	asked := time.Now()
+	r.Await("why nothing is scaled", func() (string, bool) {
+		view, err := owner.Client.Autoscaler(t.Context(), autoscaler(growing))
+		if err != nil {
+			return err.Error(), false
+		}
+		found, err := owner.Client.Cluster(t.Context())
+		said := fmt.Sprintf("%+v, %s, %v", view.Evaluation, found.Problem, err)
+		return said, view.Evaluation.Last.After(asked) && strings.Contains(said, r.fault.Refusal)
+	})
+	if got := w.Truth(growing).Count; got != was {
+		t.Errorf("round %d: %d replicas while nothing can be written, want %d", n, got, was)
+	}
+}
+
+// evaluatedAfter waits for a pass after a fault, which has to be in time.
+func (r *rounds) evaluatedAfter(m *Member, name string, began time.Time) {
+	r.t.Helper()
+	r.EvaluatedAfter(m, name, began)
+	took := time.Since(began)
+	if r.longest = max(r.longest, took); took > inTime {
+		r.t.Errorf("%s is evaluated %s after the fault, want within %s", name, took, inTime)
+	}
+}
+
+// check holds what is there after a round to what was before.
+func (r *rounds) check(n int, by *Member, before api.Autoscaler) {
+	t := r.t
+	t.Helper()
+	after := r.Evaluated(by, autoscaler(growing))
+	if !after.Created.Equal(before.Created) || after.Status.LastScaleTime.Before(before.Status.LastScaleTime) {
+		t.Errorf("round %d: created %s and scaled %s, before %s and %s", n, after.Created, after.Status.LastScaleTime, before.Created, before.Status.LastScaleTime)
+	}
+	if held := r.Evaluated(by, autoscaler(paused)); len(held.Pauses) != 1 || held.Pauses[0].Reason != "moving house" {
+		t.Errorf("round %d: the pauses are %+v", n, held.Pauses)
+	}
+	w := r.Worlds["alpha"]
+	if got := w.Truth(kept).Count; got != keptCount {
+		t.Errorf("round %d: %d replicas, which the window keeps at %d", n, got, keptCount)
+	}
+	if got, want := w.Truth(paused).Count, sim.Base(paused); got != want {
+		t.Errorf("round %d: %d replicas of what is paused, want %d", n, got, want)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, wrong := range r.wrong {
+		t.Errorf("round %d: %s", n, wrong)
+	}
+	if t.Failed() {
+		t.FailNow()
+	}
+}
