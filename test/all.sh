@@ -99,7 +99,7 @@ fi
 # keeps the pipes open. It is waited for in the background, where Ctrl-C ends the waiting
 # at once.
 run() {
-	go test -vet=off -timeout 45m -json "$@" 3>&- >&3 &
+	go test -vet=off -timeout 45m -json "$@" >&3 3>&- &
 	wait $! || status=$?
 }
 
@@ -107,9 +107,11 @@ CGO_ENABLED=0 go vet ./...
 mapfile -t packages < <(go list ./... | grep -v '/hpad/test/\|/hpad/policy$')
 TMPDIR=$memory run "${race[@]}" -p 3 -skip '^TestScript$' "${packages[@]}"
 # The race detector makes code some five times as slow, and has nothing to say of policy,
-# which starts nothing, nor of scripts, which run one command after the other.
+# which starts nothing, nor of scripts, which run one command after the other; of the
+# models of a cluster it has seen some schedules.
 CGO_ENABLED=0 TMPDIR=$memory run ./policy
 CGO_ENABLED=0 TMPDIR=$memory run -run '^TestScript$' ./cmd/hpad
+CGO_ENABLED=0 TMPDIR=$memory run -run 'Model$' ./daemon/cluster -args -schedules 150
 if [ ! "$unit" ]; then
 	wait "$installer"
 	installer=
