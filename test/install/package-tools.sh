@@ -2,9 +2,12 @@
 # package-tools.sh makes a Debian 12 with what judges packages and the unit:
 # lintian, rpm, mandoc, systemd-analyze and the shells that completions are for,
 # as ~/.cache/hpad-test/package-tools-RECIPE, and prints that directory. The tests
-# change their root into it, in a mount namespace of their own.
+# change their root into it, in a mount namespace of their own. gpg, which releases are
+# signed with, is the machine's.
 set -euo pipefail
 cd "$(dirname "$0")"
+
+command -v gpg >/dev/null || ../tools/packages.sh gpg gpg-agent
 
 # Change the recipe's number with what is in it.
 recipe=1
