@@ -33,7 +33,7 @@ func newCalmModel(t *testing.T, dir string) *model {
 // TestDividedModel is TestModel with a fleet that is divided, which reloads divide anew: into
 // one, two and four parts. A window that is lost while parts move lets a count go down, and
 // two members that run an autoscaler in two layouts are found by who owns its shards.
-func TestDividedModel(t *testing.T) { runSchedules(t, soak.Rounds(20, 3_000), newDividedModel) }
+func TestDividedModel(t *testing.T) { runSchedules(t, soak.Rounds(10, 3_000), newDividedModel) }
 
 // reload has all members load another variant of the configuration.
 func (m *model) reload(without int) {

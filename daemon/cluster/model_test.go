@@ -776,7 +776,7 @@ func (m *model) checkRecords(kept map[string]bool) {
 // the wall clock, and 1 where platforms do not compare versions. Of 35 none does where a
 // platform may be asked past the lease: that takes a disk or a call that is slow just
 // between the intention and the lease's end.
-func TestModel(t *testing.T) { runSchedules(t, soak.Rounds(40, 10_000), newModel) }
+func TestModel(t *testing.T) { runSchedules(t, soak.Rounds(15, 10_000), newModel) }
 
 // runSchedules runs models through so many schedules, or as many as flags say.
 func runSchedules(t *testing.T, count int, of func(t *testing.T, run uint64, dir string) *model) {
