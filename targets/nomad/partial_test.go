@@ -85,7 +85,7 @@ func newGate(t *testing.T, jobs int) (*gate, *Fleet, []targets.Ref) {
 // others say.
 func within(t *testing.T, f *Fleet, refs []targets.Ref) (read int, said string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
 	readings, err := f.Snapshot(ctx, refs)
 	if err != nil {
