@@ -570,7 +570,9 @@ func (c *Cluster) leave() {
 	if session == nil {
 		return
 	}
-	if err := session.Leave(ctx); err != nil {
+	call, cancel := c.call(context.Background()) // also where runs took all of the time
+	defer cancel()
+	if err := session.Leave(call); err != nil {
 		c.log.Warn("leave the cluster; others take over once the lease is over", zap.NamedError("err", err))
 	}
 }

@@ -164,6 +164,10 @@ type node struct {
 	disk, lag time.Duration
 	// ahead is how far its wall clock is from the true one.
 	ahead time.Duration
+	// stumbles is for how long the process stands still from where it acts next, at stumbled,
+	// once it has; zero where it does not, and has not.
+	stumbles time.Duration
+	stumbled time.Time
 	// heals is when what is wrong with it ends by itself; zero is never.
 	heals time.Time
 	// address is where others reach it; empty where nobody does.
@@ -233,6 +237,7 @@ func (v view) Snapshot(ctx context.Context, refs []targets.Ref) (map[targets.Ref
 const late = "late: "
 
 func (v view) SetReplicas(ctx context.Context, ref targets.Ref, n int32, version, reason string) error {
+	v.stumble()
 	if err := v.arrive(ctx); err != nil {
 		return errors.Join(targets.ErrUnknownOutcome, err)
 	}
@@ -335,11 +340,10 @@ func (n *node) start(fresh bool) {
 		n.t.Fatal(err)
 	}
 	n.connection = n.store.Connect()
-	n.mu.Lock()
-	n.hung, n.cut, n.frozen, n.disk, n.lag, n.ahead, n.heals, n.loaded = false, false, false, 0, 0, 0, time.Time{}, n.variant
-	n.mu.Unlock()
+	n.mend()
+	n.ail(func() { n.ahead, n.loaded = 0, n.variant })
 	options := cluster.Options{
-		Load: n.configuration, Coordinator: hooked{n.connection, &n.hooks}, Member: cluster.Member{Name: n.name, Address: n.address}, TTL: ttl, ShardSize: n.size,
+		Load: n.configuration, Coordinator: hooked{n.connection, &hooks{n.hooks.write, n.written, n.hooks.release}}, Member: cluster.Member{Name: n.name, Address: n.address}, TTL: ttl, ShardSize: n.size,
 		Daemon: daemon.Options{Store: own, Log: zap.NewNop(), KeepMemory: true, Clock: clock.System{
 			Wall: n.wall,
 			Boot: func() (string, time.Duration) { return n.name, time.Since(n.begun) },
@@ -382,6 +386,7 @@ func (n *node) end(killed bool) {
 	if n.stop == nil {
 		return
 	}
+	n.ail(func() { n.stumbles = 0 })
 	if killed {
 		n.ail(func() { n.hung, n.cut = true, true })
 		n.connection.Cut(true, true)
@@ -392,6 +397,28 @@ func (n *node) end(killed bool) {
 	n.stop = nil
 }
 
+// written is called after a write to the store.
+func (n *node) written(values map[string][]byte) {
+	for key, value := range values {
+		if _, record, err := state.RecordIn(key, value); err == nil && record.Intention != nil {
+			n.stumble()
+			return
+		}
+	}
+}
+
+// stumble has the process stand still from now on, if it is to.
+func (n *node) stumble() {
+	n.mu.Lock()
+	if n.stumbles > 0 && n.stumbled.IsZero() && n.chance.IntN(2) == 0 {
+		n.stumbled = time.Now()
+		n.connection.Freeze()
+		time.AfterFunc(n.stumbles, n.connection.Thaw) // also where somebody waits for the member
+	}
+	n.mu.Unlock()
+	n.connection.Stand()
+}
+
 // ail changes what is wrong with the member.
 func (n *node) ail(change func()) {
 	n.mu.Lock()
@@ -399,9 +426,17 @@ func (n *node) ail(change func()) {
 	change()
 }
 
+// mend ends what is wrong with a member, but for its clock, and its connection.
+func (n *node) mend() {
+	n.ail(func() {
+		n.hung, n.cut, n.frozen, n.disk, n.lag, n.heals = false, false, false, 0, 0, time.Time{}
+		n.stumbles, n.stumbled = 0, time.Time{}
+	})
+}
+
 // well ends what is wrong with a member that runs, but for its clock.
 func (n *node) well() {
-	n.ail(func() { n.hung, n.cut, n.frozen, n.disk, n.lag, n.heals = false, false, false, 0, 0, time.Time{} })
+	n.mend()
 	n.connection.Cut(false, false)
 	n.connection.Slow(0)
 	n.connection.Thaw()
@@ -434,7 +469,14 @@ func (m *model) fault() (what int) {
 		m.planned = all && m.isSettled()
 	case what == 0 && !n.frozen:
 		m.planned = all && m.isSettled()
+		reaches := !n.cut && n.lag == 0
 		n.end(false)
+		if owned := m.store.Owned(n.name); len(owned) > 0 && reaches {
+			m.t.Errorf("at %s %s has stopped, and owns %q", time.Since(m.begun), n.name, owned)
+		}
+		if !m.planned {
+			m.disturbed = time.Now()
+		}
 	case what == 1:
 		n.end(true)
 	case what <= 3: // from the store: either way, or both; for a while that may be just its lease
@@ -444,7 +486,9 @@ func (m *model) fault() (what int) {
 		}
 		n.ail(func() { n.cut, n.heals = true, time.Now().Add(lasts) })
 		n.connection.Cut(way != 0, way != 1)
-	case what <= 5:
+	case what == 4: // at once, or between two steps of what changes a count
+		n.ail(func() { n.stumbles = lasts })
+	case what == 5:
 		n.ail(func() { n.frozen, n.heals = true, time.Now().Add(lasts) })
 		n.connection.Freeze()
 	case what == 6: // from its fleets
@@ -527,6 +571,13 @@ func (m *model) rest(lasts time.Duration) {
 	for end := time.Now().Add(lasts); time.Now().Before(end); {
 		time.Sleep(min(time.Second, time.Until(end)))
 		for _, n := range m.nodes {
+			n.ail(func() {
+				if !n.stumbled.IsZero() && !n.frozen {
+					m.t.Logf("at %s %s stands still", time.Since(m.begun), n.name)
+					n.frozen, n.heals = true, n.stumbled.Add(n.stumbles)
+					m.disturbed, m.planned = time.Now(), false
+				}
+			})
 			if n.stop != nil && !n.heals.IsZero() && !time.Now().Before(n.heals) {
 				m.t.Logf("at %s %s is well again", time.Since(m.begun), n.name)
 				n.well()

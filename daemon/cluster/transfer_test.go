@@ -148,7 +148,9 @@ func TestTransfer(t *testing.T) {
 // are not.
 type hooks struct {
 	// write is called before a write that puts something.
-	write   func(shard string) error
+	write func(shard string) error
+	// written is called after a write.
+	written func(values map[string][]byte)
 	release func() error
 }
 
@@ -192,7 +194,11 @@ func (t hookedTerm) Write(ctx context.Context, values map[string][]byte) error {
 			return err
 		}
 	}
-	return t.Term.Write(ctx, values)
+	err := t.Term.Write(ctx, values)
+	if t.hooks.written != nil {
+		t.hooks.written(values)
+	}
+	return err
 }
 
 func (t hookedTerm) Release(ctx context.Context) error {

@@ -79,6 +79,20 @@ func (m *Memory) Owner(shard string) string {
 	return m.owners[shard].name
 }
 
+// Owned returns the shards that a member owns now, in order.
+func (m *Memory) Owned(member string) []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.expire()
+	var shards []string
+	for _, shard := range slices.Sorted(maps.Keys(m.owners)) {
+		if m.owners[shard].name == member {
+			shards = append(shards, shard)
+		}
+	}
+	return shards
+}
+
 // Configurations returns under which one each shard is owned.
 func (m *Memory) Configurations() map[string]string {
 	m.mu.Lock()
