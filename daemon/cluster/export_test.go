@@ -36,9 +36,3 @@ func (c *Cluster) Try(whole *config.Config) (end func()) {
 func ShardOf(fleet, autoscaler string, n int) string {
 	return shardName(fleet, partNumber(autoscaler, n), n)
 }
-
-// Runs reports whether this member runs a shard.
-func (c *Cluster) Runs(shard string) bool {
-	d, _ := c.running(shard)
-	return d != nil
-}

@@ -605,8 +605,10 @@ func (m *model) watch() {
 			if n.isWell() && n.has(n.loaded, ref) && n.identity(shard, parts) == under {
 				able = append(able, n.name)
 			}
-			if n.stop != nil && !n.cut && !n.frozen && n.cluster.Runs(shard) {
-				running = append(running, n.name)
+			if d := n.cluster.Daemon(ref.Fleet); d != nil && n.stop != nil && !n.cut && !n.frozen {
+				if _, has := d.Autoscaler(nameOf(ref)); has {
+					running = append(running, n.name)
+				}
 			}
 		}
 		if len(able) == 0 || m.isSlow(owner) {
@@ -623,7 +625,7 @@ func (m *model) watch() {
 			return
 		}
 		if len(running) > 1 {
-			m.t.Errorf("at %s %s is run by %q", time.Since(m.begun), shard, running)
+			m.t.Errorf("at %s %s is run by %q", time.Since(m.begun), ref, running)
 		}
 	}
 }

@@ -208,20 +208,22 @@ func (c *Connection) isCut() (requests, answers bool) {
 
 var errNoAnswer = errors.New("the store does not answer")
 
-// call does something in the store, at one moment between the call and its return.
+// call does something in the store, at one moment between the call and its return, or soon
+// after that where the caller did not wait for it.
 func (c *Connection) call(ctx context.Context, do func(*Memory) error) error {
 	if err := c.travel(ctx); err != nil {
+		go func() {
+			if cut, _ := c.isCut(); c.travel(context.Background()) == nil && !cut {
+				_ = c.memory.do(do)
+			}
+		}()
 		return err
 	}
 	if cut, _ := c.isCut(); cut {
 		<-ctx.Done()
 		return fmt.Errorf("%w: %w", errNoAnswer, context.Cause(ctx))
 	}
-	c.memory.mu.Lock()
-	c.memory.expire()
-	c.memory.revision++
-	err := do(c.memory)
-	c.memory.mu.Unlock()
+	err := c.memory.do(do)
 	if travel := c.travel(ctx); travel != nil {
 		return travel
 	}
@@ -230,6 +232,15 @@ func (c *Connection) call(ctx context.Context, do func(*Memory) error) error {
 		return fmt.Errorf("%w: %w", errNoAnswer, context.Cause(ctx))
 	}
 	return err
+}
+
+// do does something at one moment.
+func (m *Memory) do(what func(*Memory) error) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.expire()
+	m.revision++
+	return what(m)
 }
 
 // travel takes the time of a way there or back.
