@@ -343,6 +343,11 @@ func (c *Cluster) settle(ctx context.Context, session Session, view View) {
 	c.mu.RLock()
 	runs := maps.Clone(c.runs)
 	c.mu.RUnlock()
+	for _, r := range runs {
+		if r.isOver(session) {
+			r.end("the lease is over")
+		}
+	}
 	var orphans, undivided []string
 	due := map[string]time.Time{}
 	for _, fleet := range slices.Sorted(maps.Keys(p.fleets)) {

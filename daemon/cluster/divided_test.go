@@ -18,9 +18,19 @@ import (
 )
 
 // newDividedModel has one fleet, of eight targets in four parts as long as members have
-// autoscalers of all of them.
+// autoscalers of all of them. Half of what is to be removed alone is left, as what a fleet had
+// before it was divided.
 func newDividedModel(t *testing.T, run uint64, dir string) *model {
-	return modelOf(t, run, dir, 2, []string{"alpha"}, []string{"t0", "t1", "t2", "t3", "t4", "t5", "t6", "t7"})
+	m := modelOf(t, run, dir, 2, []string{"alpha"}, []string{"t0", "t1", "t2", "t3", "t4", "t5", "t6", "t7"})
+	m.hooks.write = func(_ string, puts bool) error {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		if !puts && !m.calm && m.chance.IntN(2) == 0 {
+			return errors.New("no quorum")
+		}
+		return nil
+	}
+	return m
 }
 
 // newCalmModel is a divided one whose platforms do all at once.
@@ -184,8 +194,8 @@ func TestDivisionFails(t *testing.T) {
 		m := newCalmModel(t, dir)
 		var full atomic.Bool
 		var refused atomic.Int64
-		m.hooks.write = func(shard string) error {
-			if shard != "alpha~3-4" || !full.Load() {
+		m.hooks.write = func(shard string, puts bool) error {
+			if shard != "alpha~3-4" || !full.Load() || !puts {
 				return nil
 			}
 			refused.Add(1)
@@ -214,6 +224,37 @@ func TestDivisionFails(t *testing.T) {
 		if got := m.parts(); got != "alpha~1-4 alpha~2-4 alpha~3-4 alpha~4-4" {
 			t.Errorf("after a reload the shards are %q", got)
 		}
+		m.check()
+		for _, n := range m.nodes {
+			n.end(false)
+		}
+	})
+}
+
+// TestDivisionEndsWithLease cuts members off in the middle of a division, for longer than their
+// leases and with a call that is never answered: the fleet is divided and run soon after that.
+func TestDivisionEndsWithLease(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		m := newCalmModel(t, dir)
+		var cuts atomic.Bool
+		m.hooks.write = func(shard string, _ bool) error {
+			if shard == "alpha~3-4" && cuts.CompareAndSwap(true, false) {
+				for _, n := range m.nodes {
+					n.connection.Cut(true, true)
+					time.AfterFunc(ttl+period, func() { n.connection.Cut(false, false) })
+				}
+			}
+			return nil
+		}
+		m.begin(2)
+		m.reload(6)
+		cuts.Store(true)
+		m.reload(0)
+		if cuts.Load() {
+			t.Error("nothing was written to the third part")
+		}
+		time.Sleep(ttl + period + patience)
 		m.check()
 		for _, n := range m.nodes {
 			n.end(false)

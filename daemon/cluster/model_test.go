@@ -605,7 +605,7 @@ func (m *model) watch() {
 			if n.isWell() && n.has(n.loaded, ref) && n.identity(shard, parts) == under {
 				able = append(able, n.name)
 			}
-			if d := n.cluster.Daemon(ref.Fleet); d != nil && n.stop != nil && !n.cut && !n.frozen {
+			if d := n.cluster.Daemon(ref.Fleet); d != nil && n.stop != nil && !n.cut && !n.frozen && !m.isSlow(n.name) {
 				if _, has := d.Autoscaler(nameOf(ref)); has {
 					running = append(running, n.name)
 				}
@@ -717,7 +717,7 @@ func (m *model) checkOwner(ref targets.Ref) {
 			m.t.Errorf("%s is evaluated by %s %s ago, with %q", ref, n.name, late, view.Evaluation.Error)
 		}
 		_, want := m.paused[ref]
-		if is := slices.ContainsFunc(d.Pauses(), func(p policy.Pause) bool { return p.Autoscaler == nameOf(ref) }); is != want && !m.unsure[ref] {
+		if is := slices.ContainsFunc(d.Pauses(), func(p policy.Pause) bool { return p.Scope.Autoscaler == nameOf(ref) }); is != want && !m.unsure[ref] {
 			m.t.Errorf("the pauses of %s are %+v, want paused %t", ref, d.Pauses(), want)
 		}
 	}
@@ -829,7 +829,7 @@ func (m *model) checkRecords(kept map[string]bool) {
 // the wall clock, and 1 where platforms do not compare versions. Of 35 none does where a
 // platform may be asked past the lease: that takes a disk or a call that is slow just
 // between the intention and the lease's end.
-func TestModel(t *testing.T) { runSchedules(t, soak.Rounds(15, 10_000), newModel) }
+func TestModel(t *testing.T) { runSchedules(t, soak.Rounds(20, 10_000), newModel) }
 
 // runSchedules runs models through so many schedules, or as many as flags say.
 func runSchedules(t *testing.T, count int, of func(t *testing.T, run uint64, dir string) *model) {

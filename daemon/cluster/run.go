@@ -293,6 +293,14 @@ func (r *run) isRunning() bool {
 	return r.store != nil && r.ending == ""
 }
 
+// isOver reports whether the run does not run yet, and cannot any more: what it owns, or sets
+// out to, ended with a session before the one that there is now, whatever it waits for.
+func (r *run) isOver(now Session) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.store == nil && r.session != now
+}
+
 // goOn goes on under later terms of the same member.
 func (r *run) goOn(session Session, held map[string]Term) {
 	r.mu.Lock()

@@ -147,8 +147,8 @@ func TestTransfer(t *testing.T) {
 // hooks are called before some calls for a term, which return their errors instead; nil ones
 // are not.
 type hooks struct {
-	// write is called before a write that puts something.
-	write func(shard string) error
+	// write is called before a write, which puts something, or removes alone.
+	write func(shard string, puts bool) error
 	// written is called after a write.
 	written func(values map[string][]byte)
 	release func() error
@@ -189,8 +189,8 @@ type hookedTerm struct {
 
 func (t hookedTerm) Write(ctx context.Context, values map[string][]byte) error {
 	puts := slices.ContainsFunc(slices.Collect(maps.Values(values)), func(value []byte) bool { return value != nil })
-	if t.hooks.write != nil && puts {
-		if err := t.hooks.write(t.shard); err != nil {
+	if t.hooks.write != nil {
+		if err := t.hooks.write(t.shard, puts); err != nil {
 			return err
 		}
 	}
@@ -276,11 +276,13 @@ func TestImportFails(t *testing.T) {
 		c := n.configurationOf(standard)
 		into := m.store.Connect()
 		left := 2
-		full := hooks{write: func(string) error {
-			if left == 0 {
+		full := hooks{write: func(_ string, puts bool) error {
+			if puts && left == 0 {
 				return errFull
 			}
-			left--
+			if puts {
+				left--
+			}
 			return nil
 		}}
 		if err := filled(t, hooked{into, &full}, c, 2, filepath.Join(dir, "full"), export); !errors.Is(err, errFull) {
@@ -329,8 +331,8 @@ func TestImportIsKilled(t *testing.T) {
 		c := m.add().configurationOf(standard)
 		want := []string{"alpha", "alpha~1-4", "alpha~2-4", "alpha~3-4", "alpha~4-4", "beta", "beta~1-4", "beta~2-4", "beta~3-4", "beta~4-4"}
 		looked := false
-		look := hooks{write: func(string) error {
-			if looked {
+		look := hooks{write: func(_ string, puts bool) error {
+			if looked || !puts {
 				return nil
 			}
 			looked = true

@@ -208,15 +208,18 @@ func (c *Connection) isCut() (requests, answers bool) {
 
 var errNoAnswer = errors.New("the store does not answer")
 
+// lateBy is after what time something is done that nobody waits for any more.
+const lateBy = 500 * time.Millisecond
+
 // call does something in the store, at one moment between the call and its return, or soon
 // after that where the caller did not wait for it.
 func (c *Connection) call(ctx context.Context, do func(*Memory) error) error {
 	if err := c.travel(ctx); err != nil {
-		go func() {
-			if cut, _ := c.isCut(); c.travel(context.Background()) == nil && !cut {
+		time.AfterFunc(lateBy, func() {
+			if cut, _ := c.isCut(); !cut {
 				_ = c.memory.do(do)
 			}
-		}()
+		})
 		return err
 	}
 	if cut, _ := c.isCut(); cut {
