@@ -42,7 +42,21 @@ func newCalmModel(t *testing.T, dir string) *model {
 
 // TestDividedModel is TestModel with a fleet that is divided, which reloads divide anew: into
 // one, two and four parts. A window that is lost while parts move lets a count go down, and
-// two members that run an autoscaler in two layouts are found by who owns its shards.
+// who runs an autoscaler in another layout than that in force does not own its shard.
+//
+// Of schedules 1 to 60 none fails as it is. Without one of the fences there fail
+//
+//   - 51 where the store's transactions do not compare the term,
+//   - 34 where the state is not copied, and 2 where the layout is written before that is,
+//   - 21 where the next parts are left under the configurations that they had,
+//   - 7 where parts come together whose times are not bounded by how long ago they were owned,
+//   - 4 where who runs a part goes on while the fleet is to be divided anew.
+//
+// None does without another one of those that follow, each of which has one more behind it or
+// before it: that who divides owns all parts before, all after, or the lock; that it looks first
+// whether anybody else owns one, and again at the layout once it owns them; that who takes a
+// part over passes the lock, and looks at the layout; that a run of another layout ends; that
+// all members are to want the same; that what was left of an earlier division is removed.
 func TestDividedModel(t *testing.T) { runSchedules(t, soak.Rounds(10, 3_000), newDividedModel) }
 
 // reload has all members load another variant of the configuration.
