@@ -136,6 +136,11 @@ func halted(t *testing.T, cluster string) (members.Fault, members.Options) {
 func full(t *testing.T, cluster string) (members.Fault, members.Options) {
 	const disk = 128
 	servers := nomadtest.StartServers(t, 3, nomadtest.Options{Disk: disk})
+	t.Cleanup(func() {
+		for _, server := range servers.Servers {
+			server.Kill() // one that found no room does not always stop when it is asked to
+		}
+	})
 	var end func()
 	return members.Fault{
 		Refusal: "NotOwner",

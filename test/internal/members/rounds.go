@@ -122,6 +122,7 @@ func open(t *testing.T, fault Fault, options Options) *rounds {
 	w := r.Worlds["alpha"]
 	owner, _ := r.OwnerOf("alpha")
 	r.Paused(owner, autoscaler(paused))
+	r.Follows("alpha", growing, 6) // so that the store has it
 	r.Follows("alpha", kept, keptCount)
 	r.Evaluated(owner, autoscaler(kept))
 	w.Ask(kept, 1)
@@ -206,7 +207,7 @@ func (r *rounds) round(n int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	next := 6 + 3*(n%2)
+	next := 9 - 3*(n%2)
 
 	began := time.Now()
 	r.fault.Begin(r.Cluster, owner, n)
