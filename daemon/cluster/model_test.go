@@ -717,7 +717,7 @@ func (m *model) checkOwner(ref targets.Ref) {
 			m.t.Errorf("%s is evaluated by %s %s ago, with %q", ref, n.name, late, view.Evaluation.Error)
 		}
 		_, want := m.paused[ref]
-		if is := slices.ContainsFunc(d.Pauses(), func(p policy.Pause) bool { return p.Scope.Autoscaler == nameOf(ref) }); is != want && !m.unsure[ref] {
+		if is := slices.ContainsFunc(d.Pauses(), func(p policy.Pause) bool { return p.Autoscaler == nameOf(ref) }); is != want && !m.unsure[ref] {
 			m.t.Errorf("the pauses of %s are %+v, want paused %t", ref, d.Pauses(), want)
 		}
 	}
