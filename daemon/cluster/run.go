@@ -101,6 +101,10 @@ func (r *run) run() error {
 		r.log.Info("owner of a fleet", zap.String("shard", shard), zap.Uint64("term", term.Number()))
 	}
 	if err := r.serve(held); err != nil && r.ctx.Err() == nil && !errors.Is(err, state.ErrFenced) {
+		if !time.Now().Before(r.until()) { // the store's trouble again
+			r.log.Warn("a fleet cannot be taken over", zap.NamedError("err", err))
+			return nil
+		}
 		r.log.Error("a fleet cannot be run, and is left to other members for a while", zap.NamedError("err", err))
 		return err
 	}
