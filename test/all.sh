@@ -111,7 +111,7 @@ TMPDIR=$memory run "${race[@]}" -p 3 -skip '^TestScript$' "${packages[@]}"
 # models of a cluster it has seen some schedules.
 CGO_ENABLED=0 TMPDIR=$memory run ./policy
 CGO_ENABLED=0 TMPDIR=$memory run -run '^TestScript$' ./cmd/hpad
-CGO_ENABLED=0 TMPDIR=$memory run -run 'Model$' ./daemon/cluster -args -schedules 150
+CGO_ENABLED=0 TMPDIR=$memory GOGC=400 run -run 'Model$' ./daemon/cluster -args -schedules 150
 if [ ! "$unit" ]; then
 	wait "$installer"
 	installer=
@@ -123,14 +123,16 @@ if [ ! "$unit" ]; then
 	# The hpad of all packages, built as test/internal/gobuild does.
 	export HPAD_TEST_PROGRAM=$TMPDIR/program/hpad
 	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o "$HPAD_TEST_PROGRAM" ./cmd/hpad
-	# Engines that run programs of others are heavy, and what is tested on them is
-	# timed: of those packages two run at a time, after those that wait for imitations and
-	# for lighter engines.
-	heavy='/test/(clouds|crash|docker|etcd|nomad|nomadha|packages|page|scale|systemd)$'
-	mapfile -t packages < <(go list ./test/... | grep -vE "$heavy")
-	run "${race[@]}" -p 4 "${packages[@]}"
-	mapfile -t packages < <(go list ./test/... | grep -E "$heavy")
+	# What is tested on engines that run programs of others is timed. Those packages run
+	# after the others: the lighter ones two at a time, and the heavy ones one by one.
+	heavy='/test/(docker|etcd|nomad|nomadha|page|scale)$'
+	lighter='/test/(clouds|crash|packages|systemd)$'
+	mapfile -t packages < <(go list ./test/... | grep -vE "$heavy|$lighter")
+	run "${race[@]}" -p 3 "${packages[@]}"
+	mapfile -t packages < <(go list ./test/... | grep -E "$lighter")
 	run "${race[@]}" -p 2 "${packages[@]}"
+	mapfile -t packages < <(go list ./test/... | grep -E "$heavy")
+	run "${race[@]}" -p 1 "${packages[@]}"
 fi
 exec 3>&-
 wait "$reporter" || status=$?

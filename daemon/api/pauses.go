@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -65,7 +66,12 @@ func (h handlers) pause(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	writeData(w, nil) // it has ended by now
+	// It has ended by now, or its fleet has gone to another member, which shows it.
+	pause.Direction, pause.Since = cmp.Or(pause.Direction, policy.BothDirections), time.Now().UTC()
+	if lasts > 0 {
+		pause.Until = pause.Since.Add(lasts)
+	}
+	writeData(w, pause)
 }
 
 // resume ends the pause of the scope that the path names, and writes what it was.

@@ -45,8 +45,16 @@ func TestDivided(t *testing.T) {
 			return fmt.Sprintf("%d, %v", len(views), err), len(views) == len(members.Fleets)*members.Jobs
 		})
 	}
-	s.Follows("alpha", 0, 7)
-	s.Follows("alpha", 1, 7)
+	followed := func(to int, jobs ...int) {
+		t.Helper()
+		for _, job := range jobs { // all at once, since a policy has each wait
+			s.Worlds["alpha"].Ask(job, to)
+		}
+		for _, job := range jobs {
+			s.Follows("alpha", job, to)
+		}
+	}
+	followed(7, 0, 1)
 	counts := [members.Jobs]int32{}
 	for job := range members.Jobs {
 		counts[job] = int32(s.Worlds["alpha"].Truth(job).Count)
@@ -92,9 +100,7 @@ func TestDivided(t *testing.T) {
 	if _, err := s.Members[0].Client.Resume(t.Context(), pause); err != nil {
 		t.Fatal(err)
 	}
-	for job := range members.Jobs {
-		s.Follows("alpha", job, 20)
-	}
+	followed(21, 0, 1, 2, 3)
 }
 
 // TestStateMoves moves a single hpad into a cluster whose fleets are divided, and back.
