@@ -100,7 +100,7 @@ func TestDivided(t *testing.T) {
 	if _, err := s.Members[0].Client.Resume(t.Context(), pause); err != nil {
 		t.Fatal(err)
 	}
-	followed(21, 0, 1, 2, 3)
+	followed(20, 0, 1, 2, 3)
 }
 
 // TestStateMoves moves a single hpad into a cluster whose fleets are divided, and back.
