@@ -19,11 +19,11 @@ parent=${TMPDIR:-/tmp}
 TMPDIR=$parent/h.$(pwd | cksum | cut -c 1-6)
 mkdir "$TMPDIR" 2>/dev/null || TMPDIR=$(mktemp -d "$parent/h.XXXX")
 chmod 1777 "$TMPDIR"
-# Unit tests write in memory where that has room, since much of their time were waits for
-# the disk; what go test builds stays on it.
+# Unit tests write in memory where that has room and lets programs run, since much of their
+# time were waits for the disk; what go test builds stays on it.
 memory=$TMPDIR
-read -r _ _ _ room _ < <(df --output=source,fstype,size,avail,target -k /dev/shm 2>/dev/null | tail -n 1) || true
-if [ "${room:-0}" -gt $((4 << 20)) ]; then # in KiB
+room=$(df --output=avail -k /dev/shm 2>/dev/null | tail -n 1) || true # in KiB
+if [ "${room:-0}" -gt $((4 << 20)) ] && ! findmnt -no OPTIONS /dev/shm | grep -qw noexec; then
 	memory=/dev/shm/${TMPDIR##*/}
 	mkdir "$memory" 2>/dev/null || memory=$(mktemp -d /dev/shm/h.XXXX)
 	chmod 1777 "$memory"
