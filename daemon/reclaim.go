@@ -64,8 +64,7 @@ func Starting() (over func()) {
 	return sync.OnceFunc(func() { change(-1) })
 }
 
-// begin says that a daemon starts, which is over when memory is given back first; end
-// that it ends.
+// begin has garbage collected more often until memory is given back first, or until end.
 func (r *reclaimer) begin() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

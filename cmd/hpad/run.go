@@ -151,8 +151,8 @@ func ended(ctx context.Context, err error) error {
 	return err
 }
 
-// loadOnce returns the configuration that is read already at first, which it tells, and
-// then reads it again.
+// loadOnce returns a function that returns the configuration that is read already, and calls
+// taken, the first time, and reads the file again after that.
 func loadOnce(first *config.Config, taken func(), file string) func() (*config.Config, error) {
 	return func() (*config.Config, error) {
 		if c := first; c != nil {

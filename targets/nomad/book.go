@@ -31,14 +31,17 @@ type knownGroup struct {
 // add adds an allocation.
 func (k *knownGroup) add(alloc *allocStub) {
 	k.allocs = append(k.allocs, alloc)
-	k.marks = append(k.marks, mark{id: alloc.ID, index: alloc.ModifyIndex})
+	k.marks = append(k.marks, alloc.mark())
 }
+
+// mark returns the allocation's mark.
+func (a *allocStub) mark() mark { return mark{id: a.ID, index: a.ModifyIndex} }
 
 // marksOf returns the marks of allocations.
 func marksOf(allocs []*allocStub) []mark {
 	marks := make([]mark, len(allocs))
 	for i, alloc := range allocs {
-		marks[i] = mark{id: alloc.ID, index: alloc.ModifyIndex}
+		marks[i] = alloc.mark()
 	}
 	return marks
 }

@@ -106,7 +106,7 @@ func (l *Lease) Leave() bool {
 	}
 }
 
-// End says that the lease is over, and stops renewals.
+// End ends the lease, and stops renewals. It may be called again.
 func (l *Lease) End() {
 	l.quit()
 	l.end.Do(func() { close(l.ended) })

@@ -177,8 +177,8 @@ members = { username = "members", password_file = %q%s }
 	})}
 }
 
-// Cut has calls of a member to the store not arrive, or the store's answers, until it is
-// called with neither.
+// Cut drops calls of a member to the store, or the store's answers, until it is called with
+// neither.
 func (c *Cluster) Cut(m *Member, calls, answers bool) {
 	for _, r := range c.relays[m.Name] {
 		r.Drop(calls, answers)

@@ -28,7 +28,7 @@ const inTime = TTL + 85*time.Second
 type Fault struct {
 	// Begin has it happen in the round of a number, and End be over.
 	Begin, End func(c *Cluster, owner *Member, n int)
-	// Moves says that another member takes over.
+	// Moves reports whether another member takes over.
 	Moves bool
 	// Refusal, if not empty, is part of what the owner says of why nothing is scaled until the
 	// end.
