@@ -100,7 +100,7 @@ func New(options Options) *Daemon {
 			until:       options.Until,
 			graph:       options.Graph,
 			decided:     options.Decided,
-			memory:      reclaimer{keeps: options.KeepMemory},
+			memory:      memory{keeps: options.KeepMemory},
 			evaluations: make(chan string),
 		},
 		store:  options.Store,

@@ -50,7 +50,7 @@ type environment struct {
 	// unwritten is why what the recorder has is not in the store.
 	unwritten trouble.Problem
 	// memory gives back what is of no use any more.
-	memory reclaimer
+	memory memory
 	// lastTick is when the scheduler last looked for rounds that are due.
 	lastTick atomic.Pointer[time.Time]
 

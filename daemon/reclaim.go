@@ -19,19 +19,29 @@ const (
 	reclaimEvery = 10 * time.Second
 )
 
+// memory is what a daemon does about its process's memory. The zero value is ready to use.
+type memory struct {
+	// keeps has it give back nothing.
+	keeps bool
+
+	mu sync.Mutex
+	// begun ends what the start has begun; nil before that.
+	begun func()
+}
+
 // reclaimer gives memory back to the system: after the first round, which reads
 // everything, and after large answers. Without it the collector keeps as much again for
 // the next one, and gives it back over minutes. The zero value is ready to use.
 type reclaimer struct {
-	// keeps has it give back nothing.
-	keeps bool
-
-	mu   sync.Mutex
-	due  bool
-	last time.Time
-	// begun ends what the start has begun; nil before that.
-	begun func()
+	mu sync.Mutex
+	// asked has what follows for each who asked; empty while it is not due.
+	asked []func()
+	last  time.Time
 }
+
+// processMemory gives back what all daemons of the process have no use for, of which there are
+// many where fleets are shared.
+var processMemory reclaimer
 
 // startingPercent is Go's garbage collection percentage while a daemon starts.
 const startingPercent = 40
@@ -65,35 +75,45 @@ func Starting() (over func()) {
 }
 
 // begin has garbage collected more often until memory is given back first, or until end.
-func (r *reclaimer) begin() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if !r.keeps {
-		r.begun = Starting()
+func (m *memory) begin() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !m.keeps {
+		m.begun = Starting()
 	}
 }
 
-func (r *reclaimer) end() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.begun != nil {
-		r.begun()
+func (m *memory) end() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.begun != nil {
+		m.begun()
 	}
 }
 
-// reclaim has it done after a while, once for all that ask meanwhile.
-func (r *reclaimer) reclaim() {
+// reclaim has memory given back after a while.
+func (m *memory) reclaim() {
+	if !m.keeps {
+		processMemory.reclaim(m.end)
+	}
+}
+
+// reclaim gives memory back after a while, once for all that ask meanwhile, after it has
+// called what each of them gave.
+func (r *reclaimer) reclaim(first func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.due || r.keeps {
+	if r.asked = append(r.asked, first); len(r.asked) > 1 {
 		return
 	}
-	r.due = true
 	time.AfterFunc(max(reclaimDelay, time.Until(r.last.Add(reclaimEvery))), func() {
 		r.mu.Lock()
-		r.due, r.last = false, time.Now()
+		asked := r.asked
+		r.asked, r.last = nil, time.Now()
 		r.mu.Unlock()
-		r.end()
+		for _, first := range asked {
+			first()
+		}
 		debug.FreeOSMemory()
 		letGo()
 	})

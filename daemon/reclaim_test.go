@@ -27,12 +27,16 @@ func TestReclaim(t *testing.T) {
 			defer r.mu.Unlock()
 			return r.last.Sub(began)
 		}
-		r.reclaim()
-		r.reclaim()
+		told := 0
+		r.reclaim(func() { told++ })
+		r.reclaim(func() { told++ })
 		if got := done(); got != reclaimDelay {
 			t.Errorf("it was given back after %v, want %v", got, reclaimDelay)
 		}
-		r.reclaim()
+		if told != 2 {
+			t.Errorf("%d of two who asked are told", told)
+		}
+		r.reclaim(func() {})
 		if got := done(); got != reclaimDelay+reclaimEvery {
 			t.Errorf("it was given back again after %v, want %v", got, reclaimDelay+reclaimEvery)
 		}
