@@ -141,8 +141,8 @@ func (r *rounds) watch(fleet string, next http.Handler) http.Handler {
 		request.Body = io.NopCloser(bytes.NewReader(body))
 		var scale struct{ Count *int64 }
 		_ = json.Unmarshal(body, &scale) // without a count it is an event
-		if scale.Count != nil {
-			r.wantOwner(request.Header.Get("X-Nomad-Token"), fleet)
+		if scale.Count != nil && !r.ownerWrites(request.Context(), request.Header.Get("X-Nomad-Token"), fleet) {
+			panic(http.ErrAbortHandler)
 		}
 		answer := &status{ResponseWriter: w, code: http.StatusOK}
 		next.ServeHTTP(answer, request)
@@ -168,15 +168,24 @@ func (s *status) WriteHeader(code int) {
 	s.ResponseWriter.WriteHeader(code)
 }
 
-// wantOwner asks the store whether a member that is about to write owns the fleet.
-func (r *rounds) wantOwner(member, fleet string) {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-	defer cancel()
-	view, err := r.options.View(ctx)
-	if owner := view.Shards[fleet].Owner; err != nil || owner != member {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		r.wrong = append(r.wrong, fmt.Sprintf("%q wrote a count of %s, whose owner is %q, %v", member, fleet, owner, err))
+// ownerWrites asks the store whether a member that is about to write owns the fleet, until the
+// store answers; it reports false where the member no longer waits for that.
+func (r *rounds) ownerWrites(ctx context.Context, member, fleet string) bool {
+	for {
+		view, err := r.options.View(ctx)
+		if err == nil {
+			if owner := view.Shards[fleet].Owner; owner != member {
+				r.mu.Lock()
+				defer r.mu.Unlock()
+				r.wrong = append(r.wrong, fmt.Sprintf("%q wrote a count of %s, whose owner is %q", member, fleet, owner))
+			}
+			return true
+		}
+		select {
+		case <-ctx.Done():
+			return false
+		case <-time.After(100 * time.Millisecond):
+		}
 	}
 }
 
