@@ -344,7 +344,7 @@ func TestBreakerResumed(t *testing.T) {
 		if _, err := w.daemon.Resume(t.Context(), policy.Scope{Autoscaler: names[0]}, "bob"); err == nil || !strings.Contains(err.Error(), "breaker") {
 			t.Errorf("one of the fleet alone is resumed: %v", err)
 		}
-		if err := w.daemon.Pause(t.Context(), policy.Pause{Scope: policy.Scope{Fleet: "fleet", Breaker: true}}, 0); err == nil {
+		if _, err := w.daemon.Pause(t.Context(), policy.Pause{Scope: policy.Scope{Fleet: "fleet", Breaker: true}}, 0); err == nil {
 			t.Error("a person may open the breaker")
 		}
 		w.stop()
@@ -391,7 +391,7 @@ func TestBreakerPasses(t *testing.T) {
 			w.store.slowDown(5 * time.Second) // the intentions are being committed
 			w.advance(time.Until(nextTick(time.Now(), 15*time.Second).Add(time.Second)))
 			w.wantBreaker(false, 20)
-			go func() { _ = w.daemon.Pause(t.Context(), policy.Pause{}, 0) }()
+			go func() { _, _ = w.daemon.Pause(t.Context(), policy.Pause{}, 0) }()
 			w.advance(time.Minute)
 			w.wantCounts(10, names...)
 			w.wantBreaker(false, 0)

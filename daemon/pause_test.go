@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -14,9 +15,12 @@ import (
 
 func (w *world) pause(scope policy.Scope, direction policy.Direction, lasts time.Duration) {
 	w.t.Helper()
-	err := w.daemon.Pause(w.t.Context(), policy.Pause{Scope: scope, Direction: direction, Author: "alice", Reason: "deploy"}, lasts)
+	inForce, err := w.daemon.Pause(w.t.Context(), policy.Pause{Scope: scope, Direction: direction, Author: "alice", Reason: "deploy"}, lasts)
 	if err != nil {
 		w.t.Fatalf("pause %s: %v", scope, err)
+	}
+	if all := w.daemon.Pauses(); !slices.Contains(all, inForce) {
+		w.t.Errorf("%+v is said to be in force, and there are %+v", inForce, all)
 	}
 	w.advance(time.Millisecond)
 }
@@ -274,7 +278,7 @@ func TestPauseMistakes(t *testing.T) {
 			{pause: policy.Pause{Reason: "two\nlines"}, want: api.ErrRefused},
 			{lasts: -time.Second, want: api.ErrRefused},
 		} {
-			if err := w.daemon.Pause(t.Context(), c.pause, c.lasts); !errors.Is(err, c.want) {
+			if _, err := w.daemon.Pause(t.Context(), c.pause, c.lasts); !errors.Is(err, c.want) {
 				t.Errorf("the error of %+v is %v, want %v", c.pause, err, c.want)
 			}
 		}
@@ -301,7 +305,7 @@ func TestPauseMistakes(t *testing.T) {
 			t.Errorf("resume what its fleet pauses: %v", err)
 		}
 		w.store.fail(errors.New("disk full"))
-		err := w.daemon.Pause(t.Context(), policy.Pause{Scope: web}, 0)
+		_, err := w.daemon.Pause(t.Context(), policy.Pause{Scope: web}, 0)
 		if err == nil || errors.Is(err, api.ErrRefused) || len(w.daemon.Pauses()) != 2 {
 			t.Errorf("a pause that could not be kept: %v, %+v", err, w.daemon.Pauses())
 		}
@@ -322,7 +326,7 @@ func TestPauseBeforeWrite(t *testing.T) {
 		w.source().value("web", 9)
 		w.store.slowDown(5 * time.Second) // the intention is being committed
 		w.advance(time.Until(nextTick(time.Now(), 15*time.Second).Add(time.Second)))
-		go func() { _ = w.daemon.Pause(t.Context(), policy.Pause{Scope: policy.Scope{Autoscaler: "web"}}, 0) }()
+		go func() { _, _ = w.daemon.Pause(t.Context(), policy.Pause{Scope: policy.Scope{Autoscaler: "web"}}, 0) }()
 		w.advance(time.Minute)
 		w.wantCount("web", 5)
 		if record, _ := w.store.record("web"); record.Intention != nil {

@@ -68,7 +68,7 @@ func TestReloadTellsOfPauses(t *testing.T) {
 		w.start()
 		w.advance(time.Minute)
 		for name, lasts := range map[string]time.Duration{"web": 0, "other": time.Second} {
-			if err := w.daemon.Pause(t.Context(), policy.Pause{Scope: policy.Scope{Autoscaler: name}, Author: "alice", Reason: "the sale"}, lasts); err != nil {
+			if _, err := w.daemon.Pause(t.Context(), policy.Pause{Scope: policy.Scope{Autoscaler: name}, Author: "alice", Reason: "the sale"}, lasts); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -20,22 +20,22 @@ import (
 const longestReason = 500
 
 // Pause puts a pause in force, in the place of an earlier one of its scope, for so long
-// or, if that is 0, until somebody resumes. An empty direction is both. The pause's
-// Since, Until and Message are not looked at.
+// or, if that is 0, until somebody resumes, and returns it. An empty direction is both. Of
+// the pause that is given Since, Until and Message are not looked at.
 //
 // Once it returns nil no pass that begins writes what the pause holds, also after a
 // crash; a write that is under way is not taken back. With an error that is an
 // api.ErrUnknown or an api.ErrRefused nothing was done; with another one the pause is in
 // force and could not be kept in the state yet.
-func (d *Daemon) Pause(ctx context.Context, pause policy.Pause, lasts time.Duration) error {
+func (d *Daemon) Pause(ctx context.Context, pause policy.Pause, lasts time.Duration) (policy.Pause, error) {
 	if err := d.awaitRunning(ctx); err != nil {
-		return err
+		return policy.Pause{}, err
 	}
 	if pause.Direction == "" {
 		pause.Direction = policy.BothDirections
 	}
 	if err := d.checkPause(&pause, lasts); err != nil {
-		return err
+		return policy.Pause{}, err
 	}
 	pause.Message, pause.Since, pause.Until = "", d.clock.Now(), time.Time{}
 	if lasts > 0 {
@@ -46,7 +46,9 @@ func (d *Daemon) Pause(ctx context.Context, pause policy.Pause, lasts time.Durat
 		zap.String("reason", pause.Reason), lastsField(lasts))...)
 	err := awaitKept(ctx, pause.Scope, commit)
 	d.evaluateScope(pause.Scope)
-	return err
+	scale := d.clock.Scale()
+	pause.Message = pauseText(&pause, scale)
+	return pauseShownBy(scale, pause), err
 }
 
 // lastsField is for how long a pause is, where it ends by itself.

@@ -1,7 +1,6 @@
 package api
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -56,22 +55,12 @@ func (h handlers) pause(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	pause := policy.Pause{Scope: scopeAsked(r), Direction: asked.Direction, Reason: asked.Reason, Author: Author(r.Context())}
-	if err := h.daemon.Pause(r.Context(), pause, lasts); err != nil {
+	inForce, err := h.daemon.Pause(r.Context(), pause, lasts)
+	if err != nil {
 		writeActError(w, err)
 		return
 	}
-	for _, inForce := range h.daemon.Pauses() {
-		if inForce.Scope == pause.Scope {
-			writeData(w, inForce)
-			return
-		}
-	}
-	// It has ended by now, or its fleet has gone to another member, which shows it.
-	pause.Direction, pause.Since = cmp.Or(pause.Direction, policy.BothDirections), time.Now().UTC()
-	if lasts > 0 {
-		pause.Until = pause.Since.Add(lasts)
-	}
-	writeData(w, pause)
+	writeData(w, inForce)
 }
 
 // resume ends the pause of the scope that the path names, and writes what it was.

@@ -1,7 +1,6 @@
 package api_test
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -14,7 +13,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/hpad/hpad/daemon/api"
-	"github.com/hpad/hpad/daemon/api/apitest"
 	"github.com/hpad/hpad/policy"
 )
 
@@ -26,24 +24,6 @@ func post(path, body string) *http.Request {
 	request := httptest.NewRequest(http.MethodPost, path, strings.NewReader(body))
 	request.Header.Set("Content-Type", "application/json")
 	return request
-}
-
-// handedOver is a daemon whose autoscalers are another's once they are paused.
-type handedOver struct{ *apitest.Daemon }
-
-func (handedOver) Pauses() []policy.Pause { return nil }
-
-// TestPauseOfAnother holds that who paused hears of the pause, also where it is shown
-// elsewhere by then.
-func TestPauseOfAnother(t *testing.T) {
-	response := ask(t, handedOver{twoAutoscalers()}, alice, post("/api/v1/autoscalers/checkout/pause", `{"for":"2h"}`))
-	var got struct{ Data policy.Pause }
-	if err := json.Unmarshal(response.Body.Bytes(), &got); err != nil || response.Code != http.StatusOK {
-		t.Fatalf("%d %s, %v", response.Code, response.Body, err)
-	}
-	if p := got.Data; p.Autoscaler != "checkout" || p.Direction != policy.BothDirections || p.Author != "alice" || p.Until.Sub(p.Since) != 2*time.Hour || time.Since(p.Since).Abs() > time.Minute {
-		t.Errorf("the pause is %+v", p)
-	}
 }
 
 // TestActs holds what becomes of requests to act, and who is said to have asked.

@@ -54,8 +54,8 @@ type Daemon interface {
 	// Pauses returns the pauses in force, the widest first.
 	Pauses() []policy.Pause
 	// Pause puts a pause in force, in the place of an earlier one of its scope, for so
-	// long, or with 0 until somebody resumes.
-	Pause(ctx context.Context, pause policy.Pause, lasts time.Duration) error
+	// long, or with 0 until somebody resumes, and returns it.
+	Pause(ctx context.Context, pause policy.Pause, lasts time.Duration) (policy.Pause, error)
 	// Resume ends the pause of a scope and returns it.
 	Resume(ctx context.Context, scope policy.Scope, author string) (policy.Pause, error)
 	// ScaleTo sets the count of an autoscaler's target, with force also outside of the

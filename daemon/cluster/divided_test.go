@@ -97,7 +97,7 @@ func TestDivision(t *testing.T) {
 		}
 		everyone := policy.Scope{Fleet: "alpha"}
 		for _, n := range m.nodes { // as the other one's face would have it
-			if err := n.cluster.Alone().Pause(t.Context(), policy.Pause{Scope: everyone, Direction: policy.Up, Reason: "sale"}, 0); err != nil {
+			if _, err := n.cluster.Alone().Pause(t.Context(), policy.Pause{Scope: everyone, Direction: policy.Up, Reason: "sale"}, 0); err != nil {
 				t.Fatal(err)
 			}
 		}

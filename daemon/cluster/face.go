@@ -763,7 +763,7 @@ func (f *face) isOnes(scope policy.Scope) bool {
 
 // Pause is as [api.Daemon] has it. One of all is put in force by each member, and the
 // error says where it could not be.
-func (f *face) Pause(ctx context.Context, pause policy.Pause, lasts time.Duration) error {
+func (f *face) Pause(ctx context.Context, pause policy.Pause, lasts time.Duration) (policy.Pause, error) {
 	request := api.PauseRequest{Direction: pause.Direction, Reason: pause.Reason}
 	if lasts > 0 {
 		request.For = lasts.String()
@@ -772,19 +772,29 @@ func (f *face) Pause(ctx context.Context, pause policy.Pause, lasts time.Duratio
 		d, owner, err := f.answering(ctx, pause.Scope)
 		switch {
 		case err != nil:
-			return err
+			return policy.Pause{}, err
 		case d != nil:
 			return d.Pause(ctx, pause, lasts)
 		}
 		defer owner.forget()
-		_, err = owner.client.Pause(ctx, pause.Scope, request)
-		return remote(err)
+		inForce, err := owner.client.Pause(ctx, pause.Scope, request)
+		return inForce, remote(err)
 	}
-	return f.everywhere(ctx, pause.Fleet, func(d *daemon.Daemon) error { return d.Pause(ctx, pause, lasts) },
+	var inForce policy.Pause
+	var taking sync.Mutex
+	took := func(pause policy.Pause, err error) error {
+		taking.Lock()
+		defer taking.Unlock()
+		if err == nil {
+			inForce = pause
+		}
+		return err
+	}
+	err := f.everywhere(ctx, pause.Fleet, func(d *daemon.Daemon) error { return took(d.Pause(ctx, pause, lasts)) },
 		func(ctx context.Context, client *api.Client) error {
-			_, err := client.Pause(ctx, pause.Scope, request)
-			return err
+			return took(client.Pause(ctx, pause.Scope, request))
 		})
+	return inForce, err
 }
 
 // answering returns who answers for the scope of one autoscaler, or of a fleet that is one

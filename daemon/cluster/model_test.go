@@ -557,7 +557,7 @@ func (m *model) person(ref targets.Ref) {
 			m.spans = append(m.spans, span{ref, since, began})
 			delete(m.paused, ref)
 		}
-	} else if err = d.Pause(ctx, policy.Pause{Scope: scope, Direction: policy.BothDirections, Reason: "a test"}, 0); err == nil {
+	} else if _, err = d.Pause(ctx, policy.Pause{Scope: scope, Direction: policy.BothDirections, Reason: "a test"}, 0); err == nil {
 		m.paused[ref] = time.Now()
 	}
 	if err != nil {

@@ -31,7 +31,7 @@ func TestMonitoring(t *testing.T) {
 		"module":    promtest.StartBinary(t, promtest.ModuleBinary(t), h.scraped(t)),
 	}
 	h.upAndDown(t)
-	if err := h.Pause(t.Context(), policy.Pause{Scope: policy.Scope{Autoscaler: "idler"}}, time.Hour); err != nil {
+	if _, err := h.Pause(t.Context(), policy.Pause{Scope: policy.Scope{Autoscaler: "idler"}}, time.Hour); err != nil {
 		t.Fatal(err)
 	}
 	h.exportsAll(t)

@@ -164,16 +164,16 @@ func (d *Daemon) ReloadChanges(context.Context) ([]config.Change, error) {
 // Pauses returns Paused.
 func (d *Daemon) Pauses() []policy.Pause { return d.Paused }
 
-// Pause adds to Paused what is not refused, in the place of an earlier one.
-func (d *Daemon) Pause(_ context.Context, pause policy.Pause, lasts time.Duration) error {
+// Pause adds to Paused what is not refused, in the place of an earlier one, and returns it.
+func (d *Daemon) Pause(_ context.Context, pause policy.Pause, lasts time.Duration) (policy.Pause, error) {
 	if _, known := d.Autoscaler(pause.Autoscaler); pause.Autoscaler != "" && !known {
-		return fmt.Errorf("%s: %w", pause.Scope, api.ErrUnknown)
+		return pause, fmt.Errorf("%s: %w", pause.Scope, api.ErrUnknown)
 	}
 	if pause.Fleet != "" && !slices.ContainsFunc(d.List, func(view api.Autoscaler) bool { return strings.HasPrefix(view.Reference, pause.Fleet+"/") }) {
-		return fmt.Errorf("%s: %w", pause.Scope, api.ErrUnknown)
+		return pause, fmt.Errorf("%s: %w", pause.Scope, api.ErrUnknown)
 	}
 	if d.ActErr != nil {
-		return d.ActErr
+		return pause, d.ActErr
 	}
 	if pause.Direction == "" {
 		pause.Direction = policy.BothDirections
@@ -184,7 +184,7 @@ func (d *Daemon) Pause(_ context.Context, pause policy.Pause, lasts time.Duratio
 	}
 	pause.Message = strings.TrimSpace("paused for " + pause.String() + ": " + pause.Reason)
 	d.Paused = append(slices.DeleteFunc(d.Paused, func(p policy.Pause) bool { return p.Scope == pause.Scope }), pause)
-	return nil
+	return pause, nil
 }
 
 // Resume takes a pause out of Paused.
