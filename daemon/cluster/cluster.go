@@ -32,6 +32,9 @@ const (
 	// marginShare is the part of a lease that is left when a member stops acting, and
 	// callShare the part that a call to the coordinator may take.
 	marginShare, callShare = 5, 3
+	// lapseShare is the part of a lease that is left when its end is told. A lease that is
+	// renewed in time has more.
+	lapseShare = 4
 	// unfitFor is how long a member leaves a shard to others that it could not run.
 	unfitFor = time.Minute
 	// divideSoon is after what time a division that is due and not done is told.
@@ -78,7 +81,8 @@ type Cluster struct {
 	loading atomic.Pointer[parts]
 	// kick asks for a look at once.
 	kick chan struct{}
-	// unreached is why the coordinator cannot be reached, unjoined why this is no member.
+	// unreached is why the coordinator cannot be reached, or does not renew the lease, and
+	// unjoined why this is no member.
 	unreached, unjoined trouble.Problem
 	// orphaned is which shards nobody may take over.
 	orphaned trouble.Problem
@@ -198,9 +202,13 @@ func (c *Cluster) look(ctx context.Context) {
 	if ctx.Err() != nil {
 		return
 	}
-	if news, fields := c.unreached.Set(err); news && err != nil {
+	problem := err
+	if err == nil {
+		problem = c.lapsing()
+	}
+	if news, fields := c.unreached.Set(problem); news && problem != nil {
 		c.log.Error("the cluster's store cannot be reached; fleets are observed, and left as they are once the lease is over",
-			append(fields, zap.NamedError("err", err))...)
+			append(fields, zap.NamedError("err", problem))...)
 	} else if news {
 		c.log.Info("the cluster's store can be reached again", fields...)
 	}
@@ -216,6 +224,16 @@ func (c *Cluster) look(ctx context.Context) {
 	if session != nil {
 		c.settle(ctx, session, view)
 	}
+}
+
+// lapsing returns that the lease is about to end, or over, although the coordinator answers.
+func (c *Cluster) lapsing() error {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	if c.session == nil || time.Until(c.session.Expires()) > c.options.TTL/lapseShare {
+		return nil
+	}
+	return fmt.Errorf("it answers, and has not renewed the lease of %s for most of its time; its own log may say why", c.options.TTL)
 }
 
 // layOut divides fleets as a layout has it, and reports whether that is news.

@@ -59,6 +59,49 @@ func TestOwnedOfNewParts(t *testing.T) {
 	}
 }
 
+// renewed is a membership of a lease that is never over.
+type renewed struct {
+	Session
+	expires time.Time
+}
+
+func (r *renewed) Expires() time.Time                   { return r.expires }
+func (r *renewed) Ended() <-chan struct{}               { return nil }
+func (r *renewed) Update(context.Context, Member) error { return nil }
+
+// viewing is a coordinator that answers.
+type viewing struct{ Coordinator }
+
+func (viewing) View(context.Context) (View, error) { return View{}, nil }
+
+// TestLapsing holds that a lease that is not renewed is told before it is over, also where
+// the store answers, and no longer than that.
+func TestLapsing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const ttl = 15 * time.Second
+		c := New(Options{Coordinator: viewing{}, TTL: ttl})
+		p := divide(&config.Config{Daemon: config.DefaultDaemon()}, 0, layout{})
+		c.parts.Store(&p)
+		session := &renewed{expires: time.Now().Add(ttl)}
+		c.session = session
+		for _, step := range []struct {
+			wait time.Duration
+			want string
+		}{{ttl * 2 / 3, ""}, {ttl / 6, "has not renewed the lease of 15s"}, {ttl, "has not renewed"}} {
+			time.Sleep(step.wait)
+			c.look(t.Context())
+			if _, _, err := c.View(); (err != nil) != (step.want != "") || err != nil && !strings.Contains(err.Error(), step.want) {
+				t.Errorf("with %s left the problem is %v, want %q", time.Until(session.expires), err, step.want)
+			}
+		}
+		session.expires = time.Now().Add(ttl)
+		c.look(t.Context())
+		if _, _, err := c.View(); err != nil {
+			t.Errorf("after a renewal the problem is %v", err)
+		}
+	})
+}
+
 // TestWaitsForDaemon holds that who asks for a fleet that this member has begun to own waits
 // for its daemon, and is told where that takes too long.
 func TestWaitsForDaemon(t *testing.T) {
