@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"runtime/debug"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -27,14 +28,14 @@ func TestReclaim(t *testing.T) {
 			defer r.mu.Unlock()
 			return r.last.Sub(began)
 		}
-		told := 0
-		r.reclaim(func() { told++ })
-		r.reclaim(func() { told++ })
+		var told atomic.Int32
+		r.reclaim(func() { told.Add(1) })
+		r.reclaim(func() { told.Add(1) })
 		if got := done(); got != reclaimDelay {
 			t.Errorf("it was given back after %v, want %v", got, reclaimDelay)
 		}
-		if told != 2 {
-			t.Errorf("%d of two who asked are told", told)
+		if got := told.Load(); got != 2 {
+			t.Errorf("%d of two who asked are told", got)
 		}
 		r.reclaim(func() {})
 		if got := done(); got != reclaimDelay+reclaimEvery {
