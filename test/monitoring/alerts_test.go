@@ -66,7 +66,7 @@ func TestPromtool(t *testing.T) {
 			for _, arguments := range [][]string{
 				{"check", "config", "scrape.yml"},
 				{"check", "rules", "alerts.yml"},
-				{"test", "rules", "alerts_test.yml"},
+				{"test", "rules", "alerts_test.yml", "alerts_days_test.yml"},
 			} {
 				command := exec.CommandContext(t.Context(), promtool, arguments...)
 				command.Dir = configs
@@ -95,10 +95,10 @@ func TestScrapeFile(t *testing.T) {
 	}
 }
 
-// TestAlertsAreTried wants alerts_test.yml to have each alert fire, and each not
-// fire.
+// TestAlertsAreTried wants alerts_test.yml, or alerts_days_test.yml, to have each alert
+// fire, and each not fire.
 func TestAlertsAreTried(t *testing.T) {
-	var file struct {
+	type file struct {
 		RuleFiles          []string `json:"rule_files"`
 		EvaluationInterval string   `json:"evaluation_interval"`
 		Tests              []struct {
@@ -112,9 +112,11 @@ func TestAlertsAreTried(t *testing.T) {
 			} `json:"alert_rule_test"`
 		} `json:"tests"`
 	}
-	read(t, "alerts_test.yml", &file)
+	var minutes, days file
+	read(t, "alerts_test.yml", &minutes)
+	read(t, "alerts_days_test.yml", &days)
 	fires, quiet := map[string]bool{}, map[string]bool{}
-	for _, test := range file.Tests {
+	for _, test := range append(minutes.Tests, days.Tests...) {
 		for _, c := range test.Cases {
 			fires[c.Alert] = fires[c.Alert] || len(c.Expected) > 0
 			quiet[c.Alert] = quiet[c.Alert] || len(c.Expected) == 0
