@@ -104,13 +104,16 @@ run() {
 }
 
 CGO_ENABLED=0 go vet ./...
+# The race detector makes code some five times as slow. It has nothing to say of policy,
+# which starts nothing, nor of tests that do very many times what others do as well, or one
+# thing after the other; of the models of a cluster it sees some schedules.
+long='^(TestScript|TestAnHourOfLoad|TestEightDays|TestFollows|TestLabelsAreAsAFile|TestLateWrites'
+long+='|TestMisfitIsOneMistake|TestNextComesTrue|TestRestartChangesNothing|TestVerifyFindsOneBit|TestWrittenInParts)$'
 mapfile -t packages < <(go list ./... | grep -v '/hpad/test/\|/hpad/policy$')
-TMPDIR=$memory run "${race[@]}" -p 3 -skip '^TestScript$' "${packages[@]}"
-# The race detector makes code some five times as slow, and has nothing to say of policy,
-# which starts nothing, nor of scripts, which run one command after the other; of the
-# models of a cluster it has seen some schedules.
+TMPDIR=$memory run "${race[@]}" -p 3 -skip "$long" "${packages[@]}"
+mapfile -t packages < <(grep -rlE --include='*_test.go' "^func ${long:1:-1}\(" ./cmd ./daemon ./targets | xargs dirname | sort -u)
+CGO_ENABLED=0 TMPDIR=$memory run -run "$long" "${packages[@]}"
 CGO_ENABLED=0 TMPDIR=$memory run ./policy
-CGO_ENABLED=0 TMPDIR=$memory run -run '^TestScript$' ./cmd/hpad
 CGO_ENABLED=0 TMPDIR=$memory GOGC=400 run -run 'Model$' ./daemon/cluster -args -schedules 150
 if [ ! "$unit" ]; then
 	wait "$installer"

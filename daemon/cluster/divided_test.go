@@ -59,7 +59,7 @@ func newCalmModel(t *testing.T, dir string) *model {
 // whether anybody else owns one, and again at the layout once it owns them; that who takes a
 // part over passes the lock, and looks at the layout; that a run of another layout ends; that
 // all members are to want the same.
-func TestDividedModel(t *testing.T) { runSchedules(t, soak.Rounds(10, 3_000), newDividedModel) }
+func TestDividedModel(t *testing.T) { runSchedules(t, soak.Rounds(4, 3_000), newDividedModel) }
 
 // reload has all members load another variant of the configuration.
 func (m *model) reload(without int) {
