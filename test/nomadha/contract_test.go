@@ -2,6 +2,7 @@ package nomadha
 
 import (
 	"os"
+	"sync/atomic"
 	"testing"
 
 	"github.com/hpad/hpad/daemon/cluster"
@@ -43,10 +44,9 @@ func TestContract(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			urls, next := start(t), 0
+			urls, next := start(t), atomic.Int64{}
 			clustertest.Run(t, func(t *testing.T) (cluster.Coordinator, func()) {
-				next++
-				way := relay.New(t, urls[next%len(urls)])
+				way := relay.New(t, urls[int(next.Add(1))%len(urls)])
 				c, err := nomad.New(nomad.Options{Cluster: "test", Path: "hpad", Agent: nomadfleet.Config{Address: way.URL}})
 				if err != nil {
 					t.Fatal(err)

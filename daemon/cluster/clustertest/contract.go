@@ -19,12 +19,13 @@ import (
 // TTL is the lease of the contract's sessions.
 const TTL = 4 * time.Second
 
-// Run tests a Coordinator. Connect returns one more connection to the same store, which
+// Run tests a Coordinator, in many ways at once, since they wait for leases. Connect returns one more connection to the same store, which
 // holds nothing when the first one is made, and cut, if it is not nil, keeps all that
 // connection's calls from arriving from then on.
 func Run(t *testing.T, connect func(t *testing.T) (c cluster.Coordinator, cut func())) {
 	for name, test := range contract {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			test(t, func() (cluster.Coordinator, func()) { return connect(t) })
 		})
 	}
