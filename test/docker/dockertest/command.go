@@ -8,8 +8,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/hpad/hpad/test/internal/installed"
+	"github.com/hpad/hpad/test/internal/wait"
 )
 
 // Printed is what a command printed.
@@ -84,8 +86,12 @@ func (e *Engine) Project(t testing.TB, name, yaml string) *Project {
 		if e.process.Ended() {
 			return
 		}
-		if _, err := p.Try("down", "--volumes", "--timeout", "0", "--remove-orphans"); err != nil {
-			t.Errorf("take the project down: %v", err)
+		// The network of containers that just went may have their endpoints for a moment.
+		if said, down := wait.Until(10*time.Second, func() (string, bool) {
+			_, err := p.Try("down", "--volumes", "--timeout", "0", "--remove-orphans")
+			return fmt.Sprint(err), err == nil
+		}); !down {
+			t.Errorf("take the project down: %s", said)
 		}
 	})
 	return p
