@@ -30,6 +30,7 @@ func parts(t *testing.T, m *members.Member) map[string]string {
 // TestDivided has members share the parts of fleets, pauses all parts of one at once, and
 // has a member end whose parts others take over.
 func TestDivided(t *testing.T) {
+	t.Parallel()
 	s := open(t, etcdtest.Start(t, 1), members.Options{HA: "shard_size = 2\n"})
 	s.Start(3)
 	s.Await("two parts for each member", func() (string, bool) {
@@ -105,6 +106,7 @@ func TestDivided(t *testing.T) {
 
 // TestStateMoves moves a single hpad into a cluster whose fleets are divided, and back.
 func TestStateMoves(t *testing.T) {
+	t.Parallel()
 	s := open(t, etcdtest.Start(t, 1), members.Options{HA: "shard_size = 2\n"})
 	single := s.Alone()
 	single.Start()

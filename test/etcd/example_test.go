@@ -42,6 +42,7 @@ type example struct {
 // password: etcd and hpad on each, with the certificates of its script. They share the
 // fleet, and another one takes it over.
 func TestExample(t *testing.T) {
+	t.Parallel()
 	if _, err := exec.LookPath("etcd"); err != nil {
 		installed.Absent(t, "there is no etcd; test/install/etcd.sh installs it")
 	}
