@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
 # all.sh is "make test": it sets up the engines that the tests talk to, beside go vet and
-# the unit tests, and then runs all other tests, under the race detector but for those of
-# "plain" below. An engine that cannot be had is skipped with a reason; with CI=true that
-# is a failure.
+# the unit tests, and then runs all other tests, most of them under the race detector. An
+# engine that cannot be had is skipped with a reason; with CI=true that is a failure.
 # "all.sh unit" is "make test-unit": only what needs no engine.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -29,7 +28,7 @@ if [ "${room:-0}" -gt $((4 << 20)) ] && ! findmnt -no OPTIONS /dev/shm | grep -q
 	chmod 1777 "$memory"
 fi
 export TMPDIR GOTMPDIR=$TMPDIR
-installer= reporter= status=0
+installer= reporter= lane= status=0
 clean() {
 	trap '' INT TERM
 	if [ "$installer" ]; then
@@ -39,10 +38,11 @@ clean() {
 			sleep 0.1
 		done
 	fi
+	[ ! "$lane" ] || kill "$lane" 2>/dev/null || true
 	test/tools/leftovers.sh "$memory" || true # it says what stays
 	test/tools/leftovers.sh "$TMPDIR" || true
 	if [ "$reporter" ]; then
-		exec 3>&-
+		exec 3>&- 4>&-
 		wait "$reporter" || true
 	fi
 }
@@ -76,12 +76,12 @@ if [ ! "$unit" ]; then
 	set +m
 fi
 
-mkfifo "$TMPDIR/events"
+mkfifo "$TMPDIR/events" "$TMPDIR/others"
 go build -o "$TMPDIR/report" ./test/report
 # Its TMPDIR says that it is none of the tests, which end before it.
-TMPDIR=$parent "$TMPDIR/report" "$TMPDIR/events" &
+TMPDIR=$parent "$TMPDIR/report" "$TMPDIR/events" "$TMPDIR/others" &
 reporter=$!
-exec 3<>"$TMPDIR/events" # which waits for no reader
+exec 3<>"$TMPDIR/events" 4<>"$TMPDIR/others" # which wait for no reader
 skip() {
 	if [ "${CI:-}" = true ]; then
 		echo "all.sh: $1, which CI=true does not allow" >&2
@@ -95,11 +95,11 @@ if [ "$(go env CGO_ENABLED)" != 1 ] || ! command -v "$(go env CC)" >/dev/null; t
 	skip "race detector: it needs a C compiler (apt-get install gcc)"
 	race=()
 fi
-# run tests packages, which vet has seen before, and reports. No program that a test leaves
-# keeps the pipes open. It is waited for in the background, where Ctrl-C ends the waiting
-# at once.
+# run tests packages, which vet has seen before, and reports. They are linked without what
+# only debuggers read. No program that a test leaves keeps the pipes open. It is waited for
+# in the background, where Ctrl-C ends the waiting at once.
 run() {
-	go test -vet=off -timeout 45m -json "$@" >&3 3>&- &
+	go test -vet=off -ldflags=-w -timeout 45m -json "$@" >&3 3>&- 4>&- &
 	wait $! || status=$?
 }
 
@@ -126,18 +126,28 @@ if [ ! "$unit" ]; then
 	# The hpad of all packages, built as test/internal/gobuild does.
 	export HPAD_TEST_PROGRAM=$TMPDIR/program/hpad
 	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o "$HPAD_TEST_PROGRAM" ./cmd/hpad
-	# What is tested on engines that run programs of others is timed. Those packages run
-	# after the others: the lighter ones two at a time, and the heavy ones one by one.
-	heavy='/test/(docker|etcd|nomad|nomadha|page|scale)$'
-	lighter='/test/(clouds|crash|packages|systemd)$'
-	mapfile -t packages < <(go list ./test/... | grep -vE "$heavy|$lighter")
-	run "${race[@]}" -p 3 "${packages[@]}"
-	mapfile -t packages < <(go list ./test/... | grep -E "$lighter")
+	# Two lanes side by side. In the one hpad is a program of its own, so that the race
+	# detector has little to see, and so do the stores of a cluster, whose servers write in
+	# memory: they are what waits most for the disk. In the other its parts meet engines.
+	programs='/test/(crash|e2e|faults|monitoring|packages)$'
+	clusters='/test/(etcd|nomadha|page|scale)$'
+	engines='/test/(docker|nomad)$'
+	(
+		mapfile -t packages < <(go list ./test/... | grep -E "$programs")
+		CGO_ENABLED=0 run -p 2 "${packages[@]}"
+		mapfile -t packages < <(go list ./test/... | grep -E "$clusters")
+		CGO_ENABLED=0 TMPDIR=$memory run -p 1 "${packages[@]}"
+		exit "$status"
+	) 3>&4 &
+	lane=$!
+	mapfile -t packages < <(go list ./test/... | grep -vE "$programs|$clusters|$engines")
 	run "${race[@]}" -p 2 "${packages[@]}"
-	mapfile -t packages < <(go list ./test/... | grep -E "$heavy")
+	mapfile -t packages < <(go list ./test/... | grep -E "$engines")
 	run "${race[@]}" -p 1 "${packages[@]}"
+	wait "$lane" || status=1
+	lane=
 fi
-exec 3>&-
+exec 3>&- 4>&-
 wait "$reporter" || status=$?
 reporter=
 exit "$status"
