@@ -25,6 +25,9 @@ type Kind struct {
 	Guarded bool
 	// Unique is set where no two instances anywhere have the same id.
 	Unique bool
+	// Hosted is set where instances are processes of hpad's own, of which only the hpad that
+	// runs knows.
+	Hosted bool
 	// InstanceLabel is the label by which series of a metrics system usually name an
 	// instance of the kind by its id; empty where there is no such custom.
 	InstanceLabel string

@@ -63,7 +63,7 @@ it is configured is wrong here, though "hpad run" runs the others.`,
 			problems, err := writeOffline(stream, c)
 			if err == nil && tryLive {
 				var found []error
-				found, err = writeFindings(stream, live.Check(cmd.Context(), c))
+				found, err = writeFindings(stream, live.Check(cmd.Context(), c, daemonHere()))
 				problems = append(problems, found...)
 			}
 			if err == nil && len(problems) > 0 {

@@ -13,6 +13,7 @@ var Kind = targets.Kind{
 	Reference: targets.Reference{Paths: []string{"{service}"}, Whole: true, Example: "worker", Workload: "{name}"},
 	Samples:   true,
 	Failing:   []policy.ConditionType{ProcessesFailing},
+	Hosted:    true,
 	Without: map[string]string{
 		"read, after somebody else's change":    "nobody else starts or stops its processes",
 		"a rival writes between read and write": "nobody else starts or stops its processes",

@@ -41,7 +41,7 @@ func TestTwins(t *testing.T) {
 		t.Fatal(err)
 	}
 	var problems []string
-	for _, finding := range live.Check(t.Context(), c) {
+	for _, finding := range live.Check(t.Context(), c, nil) {
 		if finding.Problem {
 			problems = append(problems, finding.Key+": "+finding.Text)
 		}

@@ -110,7 +110,7 @@ func TestCheckAgreesWithTheDaemon(t *testing.T) {
 			a.Spec = policy.Default(a.Spec)
 			w.source.answers["q"] = test.answer
 
-			findings := Check(t.Context(), w.config)
+			findings := Check(t.Context(), w.config, nil)
 			said := findings[len(findings)-1]
 			failure, milli := w.decided(t)
 			if said.Problem != test.fails || (failure != "") != test.fails {

@@ -1,12 +1,14 @@
 package live
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"time"
 
+	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/daemon/explain"
 	"github.com/hpad/hpad/daemon/kinds"
@@ -32,9 +34,9 @@ type answer struct {
 }
 
 // checkAutoscaler finds what an autoscaler would see.
-func (c *checker) checkAutoscaler(a *config.Autoscaler) {
+func (c *checker) checkAutoscaler(ctx context.Context, a *config.Autoscaler) {
 	key := "autoscalers." + a.Name
-	reading, read := c.checkTarget(key, a.Target)
+	reading, read := c.checkTarget(ctx, key, a)
 	target := &observe.Target{
 		Ref: a.Target, Reading: &reading, Strict: c.config.Daemon.Strict(), Scale: c.clock.Scale(), Observed: c.clock.Now(),
 	}
@@ -49,7 +51,8 @@ func (c *checker) checkAutoscaler(a *config.Autoscaler) {
 
 // checkTarget finds what came of reading the target; read reports whether it could
 // be read.
-func (c *checker) checkTarget(key string, ref targets.Ref) (reading targets.Reading, read bool) {
+func (c *checker) checkTarget(ctx context.Context, key string, a *config.Autoscaler) (reading targets.Reading, read bool) {
+	ref := a.Target
 	answered := c.readings[ref.Fleet]
 	if answered.err != nil {
 		return reading, false // told with the fleet
@@ -61,6 +64,8 @@ func (c *checker) checkTarget(key string, ref targets.Ref) (reading targets.Read
 	case reading.Err != nil:
 		c.problem(key+".target", fmt.Sprintf("%s: %v", ref, reading.Err))
 		return reading, false
+	case kinds.Fleets[c.config.Fleets[ref.Fleet].Kind].Hosted:
+		c.checkHosted(ctx, key+".target", a, &reading)
 	default:
 		text := fmt.Sprintf("%s wants %s and has %d", ref, explain.Replicas(reading.SpecReplicas), reading.StatusReplicas)
 		if reading.Hold != nil {
@@ -70,6 +75,31 @@ func (c *checker) checkTarget(key string, ref targets.Ref) (reading targets.Read
 		c.checkInstances(key+".target", ref, reading.Notices)
 	}
 	return reading, read
+}
+
+// checkHosted says what the hpad that runs has of a target whose instances are its own, or
+// with what it would begin.
+func (c *checker) checkHosted(ctx context.Context, key string, a *config.Autoscaler, first *targets.Reading) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	var view api.Autoscaler
+	err := errors.New("it was not asked")
+	if c.running != nil {
+		view, err = c.running.Autoscaler(ctx, a.Name)
+	}
+	if err != nil || view.Reference != a.Target.String() {
+		c.note(key, fmt.Sprintf("%s begins with %s; no hpad runs it, as far as could be found out", a.Target, explain.Replicas(first.SpecReplicas)))
+		c.checkInstances(key, a.Target, first.Notices)
+		return
+	}
+	c.note(key, fmt.Sprintf("%s has %s, as the hpad that runs it says", a.Target, explain.Replicas(view.Status.CurrentReplicas)))
+	var notices []policy.Notice
+	for _, condition := range view.Status.Conditions {
+		if condition.Status == policy.ConditionTrue {
+			notices = append(notices, policy.Notice{Condition: condition.Type, Reason: condition.Reason, Message: condition.Message})
+		}
+	}
+	c.checkInstances(key, a.Target, notices)
 }
 
 // checkInstances finds why instances of a target cannot start or end by themselves, in

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/hpad/hpad/daemon"
+	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/daemon/discovery"
 	"github.com/hpad/hpad/daemon/explain"
@@ -44,13 +45,20 @@ type Finding struct {
 	Problem bool
 }
 
+// Running is the hpad that runs on the machine.
+type Running interface {
+	// Autoscaler returns what it has of an autoscaler.
+	Autoscaler(ctx context.Context, name string) (api.Autoscaler, error)
+}
+
 // Check connects to every fleet and source of a configuration, reads every
 // target, asks every distinct query once and says what came back: fleets first,
 // then sources, then autoscalers, each in name order, then autoscalers whose targets
 // turned out to be one. It ends early, with what it
-// has, when ctx ends.
-func Check(ctx context.Context, c *config.Config) []Finding {
+// has, when ctx ends. Of what only the hpad that runs knows it asks that; nil is none.
+func Check(ctx context.Context, c *config.Config, running Running) []Finding {
 	checker := &checker{
+		running:  running,
 		file:     c,
 		config:   c,
 		labels:   discovery.New(zap.NewNop()),
@@ -63,7 +71,7 @@ func Check(ctx context.Context, c *config.Config) []Finding {
 	checker.checkFleets(ctx)
 	checker.checkSources(ctx)
 	for _, name := range slices.Sorted(maps.Keys(checker.config.Autoscalers)) {
-		checker.checkAutoscaler(checker.config.Autoscalers[name])
+		checker.checkAutoscaler(ctx, checker.config.Autoscalers[name])
 	}
 	checker.checkTwins()
 	return checker.findings
@@ -75,6 +83,7 @@ type checker struct {
 	// config both together.
 	file, config *config.Config
 	labels       *discovery.Labels
+	running      Running
 	// process is what all fleets of the check share.
 	process  targets.Process
 	fleets   map[string]targets.Fleet

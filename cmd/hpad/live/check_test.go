@@ -115,7 +115,7 @@ func (w *world) metric(name string, metricType policy.MetricType, in config.Inpu
 // check returns the findings, one in a line, problems with an exclamation mark.
 func (w *world) check() []string {
 	var lines []string
-	for _, finding := range Check(context.Background(), w.config) {
+	for _, finding := range Check(context.Background(), w.config, nil) {
 		mark := ""
 		if finding.Problem {
 			mark = "! "

@@ -55,7 +55,7 @@ func TestDiscovered(t *testing.T) {
 	w.config.Autoscalers["own"] = own
 	w.source.answers["mine"] = vector(labeled(1))
 
-	findings := Check(t.Context(), w.config)
+	findings := Check(t.Context(), w.config, nil)
 	var fleetFindings []Finding
 	var keys []string
 	for _, finding := range findings {
@@ -83,7 +83,7 @@ func TestDiscovered(t *testing.T) {
 	}
 
 	fleet.err = errors.New("connection refused")
-	findings = Check(t.Context(), w.config)
+	findings = Check(t.Context(), w.config, nil)
 	if !slices.Contains(findings, Finding{"fleets.shop", "discover targets by their labels: connection refused", true}) {
 		t.Errorf("findings are %v", findings)
 	}

@@ -62,13 +62,13 @@ average_value = "3"
 		{"fleets.local", false, "/nonexistent/worker: no such file or directory"},
 		{"fleets.local", false, "reads 1 target"},
 		{"sources.prom", false, "answers queries; its version is "},
-		{"autoscalers.worker.target", false, "local/worker wants 3 replicas and has 0"},
+		{"autoscalers.worker.target", false, "local/worker begins with 3 replicas; no hpad runs it"},
 		{"autoscalers.worker.target", true, "ProcessesFailing, ProcessNotStarted: service \"worker\" cannot be started"},
 		{"autoscalers.worker.metrics[0]", false, "External queue: 1 series, which add up to 7.5"},
 		{"autoscalers.worker.metrics[1]", true, "the query answers no series"},
 		{"autoscalers.worker.metrics[2]", true, "sum("},
 	}
-	got := Check(context.Background(), c)
+	got := Check(context.Background(), c, nil)
 	if len(got) != len(want) {
 		t.Fatalf("%d findings, want %d: %+v", len(got), len(want), got)
 	}
