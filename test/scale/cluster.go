@@ -44,10 +44,14 @@ var sharing = table[*shared]{
 		part := func(cpu time.Duration) string {
 			return fmt.Sprintf("%.1f", 100*cpu.Seconds()/(float64(m.row.periods)*m.row.period.Seconds()))
 		}
+		stopped, died := seconds(m.stopped), seconds(m.died)
+		if m.row.members == 1 {
+			stopped, died = "", ""
+		}
 		return []string{
 			strconv.Itoa(m.row.members), strconv.Itoa(m.row.fleets), strconv.Itoa(m.row.n), fmt.Sprintf("%.3f", m.cpu.Seconds()/max(1, m.passes)*1000),
 			part(m.busy), strconv.FormatInt(m.rss/mebibyte, 10), fmt.Sprintf("%.0f", m.idleOwns), part(m.idle), strconv.FormatInt(m.idleRSS/mebibyte, 10),
-			fmt.Sprintf("%.1f", m.writes), strconv.FormatInt(m.stored/mebibyte, 10), seconds(m.stopped), seconds(m.died), m.load,
+			fmt.Sprintf("%.1f", m.writes), strconv.FormatInt(m.stored/mebibyte, 10), stopped, died, m.load,
 		}
 	},
 }
@@ -62,7 +66,7 @@ type group struct {
 }
 
 // measureShared runs members of a program over new worlds, and has one of them stopped,
-// and one killed.
+// and one killed, unless it is alone.
 func measureShared(ctx context.Context, program string, r row) (*shared, error) {
 	dir, err := os.MkdirTemp("", "hpad-scale-")
 	if err != nil {
@@ -80,6 +84,9 @@ func measureShared(ctx context.Context, program string, r row) (*shared, error) 
 	}
 	if err := g.measure(ctx, m); err != nil {
 		return nil, err
+	}
+	if r.members == 1 { // which nobody follows
+		return m, nil
 	}
 	if m.stopped, err = g.without(ctx, (*hpad).end); err != nil {
 		return nil, err
