@@ -210,7 +210,8 @@ url = %q
 			t.Errorf("told %s", event)
 		}
 	}
-	if late := p.View("web").Evaluation.Late; late > 0 {
+	// A busy machine may delay one; a receiver that hangs would delay all.
+	if late := p.View("web").Evaluation.Late; late > 2 {
 		t.Errorf("%d passes were late", late)
 	}
 	if sent, waiting := p.Metric("hpad_notifications_sent_total", `receiver="slack"`), p.Metric("hpad_notifications_waiting", `receiver="hangs"`); sent < 2 || waiting < 1 {
