@@ -213,7 +213,7 @@ func newScaleCommand(stream streams) *cobra.Command {
 		Short: "Set a count once",
 		Long: `Set the count of an autoscaler's target once, within its bounds unless forced. The
 passes after it go on from there; "hpad pause" first keeps them from that. 0 switches
-the autoscaler off until somebody sets another count.
+autoscaling off until somebody sets 1 or more.
 
 It makes no scale event, so that rates do not count it, and it is the count that
 on_foreign_change = "restore" puts back from then on.`,
@@ -252,7 +252,11 @@ on_foreign_change = "restore" puts back from then on.`,
 			return suggestName(cmd.Context(), client(), args[0], err)
 		}
 		return write(stream.out, *format, view, func(w io.Writer) error {
-			return say(w, fmt.Sprintf("autoscaler %q: set to %s\n", view.Name, explain.Replicas(int32(count))))
+			off := ""
+			if count == 0 {
+				off = "; autoscaling is off until somebody sets 1 or more"
+			}
+			return say(w, fmt.Sprintf("autoscaler %q: set to %s%s\n", view.Name, explain.Replicas(int32(count)), off))
 		})
 	}
 	return cmd
