@@ -287,7 +287,9 @@ it. The pass is one as any other.`,
 			if view.Decision == nil {
 				return hint.With(fmt.Errorf("autoscaler %q: %s", view.Name, cmp.Or(view.Evaluation.Error, "nothing was decided")), "\"hpad describe\" tells more")
 			}
-			return say(w, explain.Sentence(*view.Decision, view.Evaluation)+"\n")
+			decision := *view.Decision
+			decision.Time = decision.Time.Local()
+			return say(w, explain.Sentence(decision, view.Evaluation)+"\n")
 		})
 	}
 	return cmd

@@ -23,7 +23,7 @@ the order of the algorithm, and say it in one sentence. The rules in parentheses
 are those of docs/algorithm.md.
 
 With --at it is the newest decision that was recorded up to that time; "hpad
-history" lists those that are.`,
+history" lists those that are. Times are local, as TZ says.`,
 		Example: "  hpad explain checkout\n  hpad explain checkout --at 11:45",
 		Args:    oneName,
 	}
@@ -43,7 +43,7 @@ history" lists those that are.`,
 			return suggestName(cmd.Context(), client(), names[0], err)
 		}
 		return writePage(stream.out, *format, explanation, func(w io.Writer) error {
-			return explain.Write(w, explanation)
+			return explain.Write(w, explanation, time.Local)
 		})
 	}
 	return cmd

@@ -8,7 +8,7 @@ import (
 )
 
 // instantForms says how parseInstant wants times.
-const instantForms = `"15:04", "2006-01-02 15:04:05" (local), RFC 3339, "today", "yesterday", or how long ago, as "90m" or "10d"`
+const instantForms = `"15:04", "2006-01-02 15:04:05" (local, or with a zone, as -0700), RFC 3339, "today", "yesterday", or how long ago, as "90m" or "10d"`
 
 // parseDays reads a number of days, as "10d".
 func parseDays(text string) (int, bool) {
@@ -28,8 +28,11 @@ func parseSpan(text string) (time.Duration, bool) {
 
 // parseInstant reads a time as a person writes it. A time of day is the last one
 // that has been, today and yesterday are their midnights, and zones that are not written
-// are that of now.
+// are that of now. Of names of zones only UTC means one.
 func parseInstant(text string, now time.Time) (time.Time, error) {
+	if local, utc := strings.CutSuffix(text, " UTC"); utc {
+		return parseInstant(local, now.UTC())
+	}
 	if days, ok := parseDays(text); ok {
 		return now.AddDate(0, 0, -days), nil
 	}
@@ -43,7 +46,10 @@ func parseInstant(text string, now time.Time) (time.Time, error) {
 	case "yesterday":
 		return time.Date(year, month, day-1, 0, 0, 0, 0, now.Location()), nil
 	}
-	for _, layout := range []string{time.RFC3339Nano, time.DateTime, "2006-01-02 15:04:05 MST", "2006-01-02 15:04", time.DateOnly} {
+	for _, layout := range []string{
+		time.RFC3339Nano, time.DateTime, "2006-01-02 15:04:05 -0700", time.RFC1123Z, // as commands print them
+		"2006-01-02 15:04", time.DateOnly,
+	} {
 		if at, err := time.ParseInLocation(layout, text, now.Location()); err == nil {
 			return at, nil
 		}

@@ -16,6 +16,7 @@ func TestParseInstant(t *testing.T) {
 		"2026-11-20 08:00":          "2026-11-20T08:00:00Z",
 		"2026-11-20 08:00:01":       "2026-11-20T08:00:01Z",
 		"2026-11-20 08:00:01 UTC":   "2026-11-20T08:00:01Z",
+		"2026-11-20 08:00:01 -0500": "2026-11-20T13:00:01Z",
 		"10d":                       "2026-11-11T12:00:20Z",
 		"today":                     "2026-11-21T00:00:00Z",
 		"yesterday":                 "2026-11-20T00:00:00Z",
@@ -25,7 +26,7 @@ func TestParseInstant(t *testing.T) {
 			t.Errorf("parseInstant(%q) = %v, %v, want %s", text, got, err, want)
 		}
 	}
-	for _, text := range []string{"", "tomorrow", "-5m", "-1d", "1.5d", "d", "99999d", "25:00", "2026-13-01"} {
+	for _, text := range []string{"", "tomorrow", "-5m", "-1d", "1.5d", "d", "99999d", "25:00", "2026-13-01", "2026-11-20 08:00:01 EST"} {
 		if got, err := parseInstant(text, now); err == nil {
 			t.Errorf("parseInstant(%q) = %v, want an error", text, got)
 		}
@@ -48,6 +49,11 @@ func TestParseInstantOfTheZone(t *testing.T) {
 		"yesterday":            "2026-03-27T23:00:00Z",
 		"2026-03-29 08:00":     "2026-03-29T06:00:00Z",
 		"2026-03-29T08:00:00Z": "2026-03-29T08:00:00Z",
+		// As explain and describe print it.
+		"2026-03-29 08:00:00 +0200":       "2026-03-29T06:00:00Z",
+		"Sun, 29 Mar 2026 08:00:00 +0200": "2026-03-29T06:00:00Z",
+		"2026-03-29 08:00:00 UTC":         "2026-03-29T08:00:00Z",
+		"10:59 UTC":                       "2026-03-28T10:59:00Z",
 	} {
 		if got, err := parseInstant(text, at); err != nil || got.UTC().Format(time.RFC3339) != want {
 			t.Errorf("parseInstant(%q) = %v, %v, want %s", text, got, err, want)

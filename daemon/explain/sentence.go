@@ -30,7 +30,7 @@ func Count(d policy.Decision, became api.Evaluation) string {
 }
 
 // Sentence says in one plain sentence what was decided and why, and what became of
-// it.
+// it, with times in the zone of the decision's own.
 func Sentence(d policy.Decision, became api.Evaluation) string {
 	switch d.Case {
 	case "": // of a pass that panicked

@@ -13,9 +13,9 @@ import (
 )
 
 // Write writes the last decision of an autoscaler, every step with its numbers
-// in the order of the algorithm, and ends with one plain sentence. Times are in
-// the zone of the decision's own time. The error is that of w.
-func Write(w io.Writer, view api.Explanation) error {
+// in the order of the algorithm, and ends with one plain sentence. Times are in a
+// zone. The error is that of w.
+func Write(w io.Writer, view api.Explanation, zone *time.Location) error {
 	p := &steps{}
 	p.field("Autoscaler", "%s", view.Name)
 	p.field("Target", "%s (%s)", view.Reference, view.Kind)
@@ -23,9 +23,9 @@ func Write(w io.Writer, view api.Explanation) error {
 		p.field("Its labels", "%s", text)
 	}
 	if view.Decision == nil {
-		p.undecided(view)
+		p.undecided(view, zone)
 	} else {
-		p.decided(view, *view.Decision)
+		p.decided(view, in(zone, *view.Decision))
 	}
 	_, err := w.Write(p.text.Bytes())
 	return err
@@ -51,8 +51,8 @@ func (p *steps) line(depth int, format string, args ...any) {
 	fmt.Fprintf(&p.text, "%s%s\n", strings.Repeat("  ", depth+1), text)
 }
 
-func (p *steps) undecided(view api.Explanation) {
-	p.evaluation(view, time.UTC, false)
+func (p *steps) undecided(view api.Explanation, zone *time.Location) {
+	p.evaluation(view, zone, false)
 	sentence := "There is no decision yet: the first pass has not ended."
 	if view.Evaluation.Error != "" {
 		sentence = "There is no decision yet: " + OneLine(view.Evaluation.Error) + "."
@@ -71,7 +71,7 @@ func (p *steps) decided(view api.Explanation, d policy.Decision) {
 	p.limit(d)
 	p.afterLimit(d)
 	p.result(view, d)
-	p.drains(view)
+	p.drains(view, d.Time.Location())
 	p.next(view, d)
 	fmt.Fprintf(&p.text, "\n%s\n", Sentence(d, view.Evaluation))
 }
@@ -305,7 +305,7 @@ func (p *steps) victims(view api.Explanation) {
 
 // drains adds a step for what is under way with instances that earlier decisions
 // took.
-func (p *steps) drains(view api.Explanation) {
+func (p *steps) drains(view api.Explanation, zone *time.Location) {
 	begun := false
 	for _, operation := range view.Drains {
 		if operation.State == drain.Ended {
@@ -315,6 +315,6 @@ func (p *steps) drains(view api.Explanation) {
 			p.step("Under way")
 			begun = true
 		}
-		p.line(1, "%s", DrainText(operation))
+		p.line(1, "%s", DrainText(operation, zone))
 	}
 }

@@ -46,7 +46,7 @@ func TestExplanationTellsWhatBecameOfTheWrite(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			var page bytes.Buffer
 			decision := decided(6, 6)
-			err := Write(&page, api.Explanation{Name: "checkout", Status: test.status, Evaluation: test.became, Decision: &decision})
+			err := Write(&page, api.Explanation{Name: "checkout", Status: test.status, Evaluation: test.became, Decision: &decision}, time.UTC)
 			if err != nil || !strings.Contains(page.String(), "4 → 6\n"+test.want) {
 				t.Errorf("page %s, error %v; want %q", &page, err, test.want)
 			}
@@ -62,8 +62,8 @@ func TestExplanationTellsHowLongTheWindowHolds(t *testing.T) {
 		Binding: &policy.Recommendation{Replicas: 4, Time: made}, BindingLeaves: made.Add(5 * time.Minute),
 	}
 	var page bytes.Buffer
-	const want = "    which counts up to 2026-11-21 12:04:49 UTC, 4m50s after this decision\n"
-	if err := Write(&page, api.Explanation{Name: "checkout", Decision: &decision}); err != nil || !strings.Contains(page.String(), want) {
+	const want = "    which counts up to 2026-11-21 12:04:49 +0000, 4m50s after this decision\n"
+	if err := Write(&page, api.Explanation{Name: "checkout", Decision: &decision}, time.UTC); err != nil || !strings.Contains(page.String(), want) {
 		t.Errorf("page %s, error %v; want %q", &page, err, want)
 	}
 }
@@ -76,7 +76,7 @@ var errFull = errors.New("no space left on device")
 func (fullDisk) Write([]byte) (int, error) { return 0, errFull }
 
 func TestExplanationTellsThatItCannotWrite(t *testing.T) {
-	if err := Write(fullDisk{}, api.Explanation{}); !errors.Is(err, errFull) {
+	if err := Write(fullDisk{}, api.Explanation{}, time.UTC); !errors.Is(err, errFull) {
 		t.Errorf("error %v, want %v", err, errFull)
 	}
 }

@@ -8,8 +8,9 @@ import (
 	"github.com/hpad/hpad/daemon/api"
 )
 
-// Stamp writes an instant with its zone.
-func Stamp(t time.Time) string { return t.Format("2006-01-02 15:04:05 MST") }
+// Stamp writes an instant with what its zone is off UTC, so that nobody takes it for
+// another one: names of zones mean several.
+func Stamp(t time.Time) string { return t.Format("2006-01-02 15:04:05 -0700") }
 
 // Replicas writes a count with its noun.
 func Replicas(count int32) string { return Plural(int(count), "replica") }

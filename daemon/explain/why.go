@@ -8,12 +8,14 @@ import (
 	"unicode/utf8"
 
 	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/policy"
 )
 
-// Why says why, what the configuration or a pause changed, and since when the cause was
-// there where that is longer than the entry.
+// Why says why, what the configuration or a pause changed, how often causes took turns
+// before, and since when the cause was there where that is longer than the entry. Times are
+// in a zone.
 func Why(entry api.Recorded, zone *time.Location) string {
-	said := []string{Sentence(entry.Decision, entry.Evaluation())}
+	said := []string{Sentence(in(zone, entry.Decision), entry.Evaluation())}
 	for _, event := range entry.Events {
 		if event.Reason == api.BoundsChanged || event.TellsOfPause() && !strings.Contains(said[0], event.Message) {
 			said = append(said, sentence(event.Message))
@@ -22,18 +24,21 @@ func Why(entry api.Recorded, zone *time.Location) string {
 	for _, notice := range entry.Decision.Notices {
 		said = append(said, fmt.Sprintf("%s: %s.", notice.Condition, notice.Message))
 	}
-	if untold := entry.Untold; untold != nil {
-		from := untold.From.In(zone).Format(time.TimeOnly)
-		if untold.Changes == 1 {
-			said = append(said, "Before that the cause was another one from "+from+" on.")
-		} else {
-			said = append(said, fmt.Sprintf("Before that causes took turns, %d times from %s on.", untold.Changes, from))
-		}
+	// A single change went back to a cause that an entry before tells.
+	if untold := entry.Untold; untold != nil && untold.Changes > 1 {
+		said = append(said, fmt.Sprintf("From %s until then causes recorded before took turns, %d times.",
+			clockText(untold.From, entry.Time.In(zone)), untold.Changes))
 	}
 	if !entry.Since.IsZero() && entry.Since.Before(entry.Time) {
 		said = append(said, "The cause began at "+entry.Since.In(zone).Format(time.DateTime)+".")
 	}
 	return strings.Join(said, " ")
+}
+
+// in returns a decision with its time in a zone.
+func in(zone *time.Location, d policy.Decision) policy.Decision {
+	d.Time = d.Time.In(zone)
+	return d
 }
 
 // sentence makes a text a sentence.

@@ -6,18 +6,39 @@ import (
 	"time"
 
 	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/policy"
 )
 
 // TestWhyCountsTurns holds how an entry tells of causes that have none of their own.
 func TestWhyCountsTurns(t *testing.T) {
 	from := time.Date(2026, 11, 21, 11, 5, 0, 0, time.UTC)
+	const turns = " took turns, "
 	for changes, want := range map[int]string{
-		1:  "Before that the cause was another one from 11:05:00 on.",
-		57: "Before that causes took turns, 57 times from 11:05:00 on.",
+		1:  "", // back to the cause before, which has an entry
+		57: " From 11:05:00 until then causes recorded before took turns, 57 times.",
 	} {
-		got := Why(api.Recorded{Untold: &api.Untold{Changes: changes, From: from}}, time.UTC)
-		if !strings.HasSuffix(got, want) {
+		got := Why(api.Recorded{Time: from.Add(time.Hour), Untold: &api.Untold{Changes: changes, From: from}}, time.UTC)
+		if !strings.HasSuffix(got, want) || strings.Contains(got, turns) != strings.Contains(want, turns) {
 			t.Errorf("%d changes: %q, want it to end with %q", changes, got, want)
+		}
+	}
+}
+
+// TestTimesOfOneZone holds that all times of a text are in the zone that it is for.
+func TestTimesOfOneZone(t *testing.T) {
+	york := time.FixedZone("EST", -5*60*60)
+	decision := decided(2, 4)
+	decision.Stabilization = &policy.Stabilization{Replicas: 4, Binding: &policy.Recommendation{Replicas: 4, Time: tick.Add(-time.Minute)}}
+	if got := Why(api.Recorded{Time: tick, Decision: decision}, york); !strings.Contains(got, "from 06:59:00 still") {
+		t.Errorf("history says %q", got)
+	}
+	var page strings.Builder
+	if err := Write(&page, api.Explanation{Decision: &decision}, york); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"Decided:     2026-11-21 07:00:00 -0500", "made at 2026-11-21 06:59:00 -0500", "from 06:59:00 still"} {
+		if !strings.Contains(page.String(), want) {
+			t.Errorf("explain says %s, without %q", &page, want)
 		}
 	}
 }

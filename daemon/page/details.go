@@ -118,7 +118,7 @@ func (p *Page) fill(r *http.Request, v *details) {
 	}
 	v.Metrics = metricsOf(view, v.Now)
 	for _, operation := range view.Drains {
-		v.Drains = append(v.Drains, explain.DrainText(localDrain(operation, v.Zone)))
+		v.Drains = append(v.Drains, explain.DrainText(operation, v.Zone))
 	}
 	r = api.MayWarn(r)
 	v.History, v.HistoryError = p.history(r, v.Name, v.Zone)
@@ -172,7 +172,7 @@ func (p *Page) why(r *http.Request, view *api.Autoscaler, at string, zone *time.
 		}
 	}
 	var steps bytes.Buffer
-	if err := explain.Write(&steps, explanation); err != nil {
+	if err := explain.Write(&steps, explanation, zone); err != nil {
 		y.Error = err.Error()
 	}
 	y.Steps = redact.Text(steps.String())
@@ -216,12 +216,6 @@ func metricsOf(view *api.Autoscaler, now time.Time) []metricView {
 	return metrics
 }
 
-// localDrain returns an operation with its times in a zone.
-func localDrain(operation drain.Operation, zone *time.Location) drain.Operation {
-	operation.Ended, operation.Changed, operation.Deadline = operation.Ended.In(zone), operation.Changed.In(zone), operation.Deadline.In(zone)
-	return operation
-}
-
 // history returns the newest entries, the newest first.
 func (p *Page) history(r *http.Request, name string, zone *time.Location) ([]entry, string) {
 	recorded, err := p.daemon.History(r.Context(), name, time.Time{}, time.Time{}, historyRows)
@@ -230,7 +224,6 @@ func (p *Page) history(r *http.Request, name string, zone *time.Location) ([]ent
 	}
 	var entries []entry
 	for _, one := range slices.Backward(recorded) {
-		one.Decision.Time = one.Decision.Time.In(zone)
 		entries = append(entries, entry{
 			Time: one.Time, Count: explain.Count(one.Decision, one.Evaluation()), Why: redact.Text(explain.Why(one, zone)),
 			Reason: one.Reason, Changed: one.Changed(),

@@ -232,7 +232,7 @@ func (d description) drains(operations []drain.Operation) {
 	}
 	d.line(0, "Drains:")
 	for _, operation := range operations {
-		d.line(1, "%s", explain.DrainText(operation))
+		d.line(1, "%s", explain.DrainText(operation, d.now.Location()))
 	}
 }
 

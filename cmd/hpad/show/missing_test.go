@@ -29,7 +29,7 @@ func TestOnMissingIsShown(t *testing.T) {
 	if err := show.Autoscaler(&described, view, api.InstanceList{}, 0, now); err != nil {
 		t.Fatal(err)
 	}
-	if err := explain.Write(&explained, view.Explanation()); err != nil {
+	if err := explain.Write(&explained, view.Explanation(), time.UTC); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct{ text, want string }{

@@ -181,7 +181,7 @@ func Missing(sample []string, printed string) (missing []string) {
 var (
 	instant = regexp.MustCompile(`\d{4}-\d\d-\d\d \d\d:\d\d:\d\d|\d\d:\d\d:\d\d`)
 	number  = regexp.MustCompile(`\d+(\.\d+)?`)
-	earlier = regexp.MustCompile(` (Before that causes|The cause began) .*`)
+	earlier = regexp.MustCompile(` (From [-:\d ]+ until then causes|The cause began) .*`)
 	elapsed = regexp.MustCompile(`(N[smhd])+`)
 )
 
