@@ -184,7 +184,7 @@ func (p *steps) recommendation(d policy.Decision) {
 	}
 	p.step("Merge the proposals (R46)")
 	if d.Winner != nil && *d.Winner >= 0 && *d.Winner < len(d.Metrics) {
-		p.line(1, "[%d] %s has the highest: %d", *d.Winner+1, MetricName(d.Metrics[*d.Winner]), *d.Raw)
+		p.line(1, "[%d] %s has the highest: %d", *d.Winner, MetricName(d.Metrics[*d.Winner]), *d.Raw)
 	} else {
 		p.line(1, "merged proposal: %d", *d.Raw)
 	}

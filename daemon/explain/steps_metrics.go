@@ -15,7 +15,7 @@ func (p *steps) metrics(view api.Explanation, d policy.Decision) {
 	}
 	p.step("Compute the metrics")
 	for i, result := range d.Metrics {
-		p.line(1, "[%d] %s", i+1, MetricText(result))
+		p.line(1, "[%d] %s", i, MetricText(result))
 		if i < len(view.Inputs) {
 			p.line(3, "read from %s", InputText(view.Inputs[i]))
 		}
