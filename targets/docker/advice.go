@@ -8,16 +8,34 @@ import (
 	"net/http"
 	"strings"
 	"time"
+
+	"github.com/docker/docker/client"
 )
 
 // sayingTLS is in the response of a server that speaks TLS to a client that does not.
 const sayingTLS = "HTTP request to an HTTPS server"
+
+// unreached is the client's error of an engine that nothing reaches, without its host,
+// which is said before it.
+type unreached struct {
+	error
+	host string
+}
+
+// Error returns the client's words.
+func (e unreached) Error() string { return strings.Replace(e.error.Error(), " at "+e.host, "", 1) }
+
+// Unwrap returns the client's error.
+func (e unreached) Unwrap() error { return e.error }
 
 // advise adds to an error of the connection what is to be done about it. Of an ssh that
 // has ended only its own words are kept.
 func (e *Engine) advise(err error) error {
 	if ended := (*sshError)(nil); errors.As(err, &ended) {
 		return fmt.Errorf("%s; %s", ended.words(), ended.advice(e.config.Host))
+	}
+	if client.IsErrConnectionFailed(err) {
+		err = unreached{err, e.config.Host}
 	}
 	if advice := e.adviceTLS(err); advice != "" {
 		err = fmt.Errorf("%w; %s", err, advice)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/pem"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -86,6 +87,17 @@ func TestAdvice(t *testing.T) {
 				t.Errorf("Read() = %v, want ErrTransient that ends with %q", err, test.want)
 			}
 		})
+	}
+}
+
+// TestUnreached: where the engine is not there its host is said once.
+func TestUnreached(t *testing.T) {
+	clearEnvironment(t)
+	host := "unix://" + t.TempDir() + "/none.sock"
+	err := inspect(connect(t, host))
+	if want := "docker at " + host + ": Cannot connect to the Docker daemon. Is"; !strings.Contains(fmt.Sprint(err), want) ||
+		!errors.Is(err, targets.ErrTransient) || !client.IsErrConnectionFailed(err) {
+		t.Errorf("Read() = %v, want ErrTransient of a failed connection with %q", err, want)
 	}
 }
 

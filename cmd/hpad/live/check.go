@@ -141,7 +141,7 @@ func (c *checker) checkFleets(ctx context.Context) {
 		// Read first: a fleet may then find more, in what it has read.
 		c.readings[name] = c.read(ctx, fleet, refs)
 		c.setReach(name, fleet)
-		c.selfCheck(ctx, key, fleet)
+		c.selfCheck(ctx, key, fleet, c.readings[name].err)
 		if err := c.readings[name].err; err != nil {
 			c.problem(key, err.Error())
 			continue
@@ -192,8 +192,9 @@ func (c *checker) read(ctx context.Context, fleet targets.Fleet, refs []targets.
 	return snapshot{readings: readings, err: err}
 }
 
-// selfCheck finds what a fleet or source makes of itself, where it can.
-func (c *checker) selfCheck(ctx context.Context, key string, built any) {
+// selfCheck finds what a fleet or source makes of itself, where it can. Read is why it
+// could not be read: that it cannot be reached is told once.
+func (c *checker) selfCheck(ctx context.Context, key string, built any, read error) {
 	able, ok := built.(targets.Checker)
 	if !ok {
 		return
@@ -206,7 +207,8 @@ func (c *checker) selfCheck(ctx context.Context, key string, built any) {
 			c.note(key, sentence)
 		}
 	}
-	if err != nil {
+	unreached := len(sentences) == 0 && errors.Is(err, targets.ErrTransient) && errors.Is(read, targets.ErrTransient)
+	if err != nil && !unreached {
 		c.problem(key, err.Error())
 	}
 }
@@ -233,7 +235,7 @@ func (c *checker) checkSources(ctx context.Context) {
 				}
 			}
 		}
-		c.selfCheck(ctx, key, source)
+		c.selfCheck(ctx, key, source, nil)
 		c.ask(ctx, name, source, queries[name])
 	}
 }

@@ -286,6 +286,24 @@ func TestUnreadableFleet(t *testing.T) {
 	)
 }
 
+// unreachableFleet is a fleet whose platform cannot be reached.
+type unreachableFleet struct{ targets.Fleet }
+
+func (unreachableFleet) Snapshot(context.Context, []targets.Ref) (map[targets.Ref]targets.Reading, error) {
+	return nil, fmt.Errorf("list jobs: %w: connection refused", targets.ErrTransient)
+}
+
+func (unreachableFleet) Check(context.Context) ([]string, error) {
+	return nil, fmt.Errorf("ask for the leader: %w: connection refused", targets.ErrTransient)
+}
+
+// TestUnreachableFleet holds that one line tells that a fleet cannot be reached.
+func TestUnreachableFleet(t *testing.T) {
+	w := newWorld()
+	w.buildFleet = func(string) (targets.Fleet, error) { return unreachableFleet{w.fleet}, nil }
+	w.wantFindings(t, "! fleets.shop: list jobs: temporary failure: connection refused")
+}
+
 // TestTwins has two fleets of different addresses that turn out to be one engine.
 func TestTwins(t *testing.T) {
 	for kind, problem := range map[string]string{
