@@ -109,21 +109,29 @@ func completeNames(client func() *api.Client, limit int) cobra.CompletionFunc {
 	}
 }
 
-// suggestName adds a near name to the error of one that does not exist.
+// suggestName adds to the error of a name that does not exist a near one, or that of the
+// autoscaler whose target it is.
 func suggestName(ctx context.Context, client *api.Client, name string, err error) error {
 	if !errors.Is(err, api.ErrNotFound) {
 		return err
 	}
 	var names []string
+	scaler := ""
 	for view, listErr := range client.EachBriefly(ctx) {
 		if listErr != nil {
 			// The name is wrong all the same; only the hint is lost.
 			return err
 		}
+		if view.Reference == name {
+			scaler = view.Name
+		}
 		names = append(names, view.Name)
 	}
 	if text := labelsText(ctx, client, name); text != "" {
 		return hint.With(err, text)
+	}
+	if scaler != "" {
+		return hint.With(err, fmt.Sprintf("%s is the target of autoscaler %q", name, scaler))
 	}
 	if near := config.Nearest(name, names); near != "" {
 		return hint.With(err, "did you mean \""+near+"\"?")

@@ -16,7 +16,8 @@ func newDescribeCommand(stream streams) *cobra.Command {
 		Short:      "Show everything about one autoscaler",
 		Long: `Show one autoscaler as "kubectl describe hpa" does: metrics, behavior, conditions
 and events; and where its readings come from, how its passes went, and its instances,
-as they are now, with what its metrics measure of each.`,
+as they are now, with what its metrics measure of each. What is no name is taken for a
+target, as "hpad get" does.`,
 		Example: "  hpad describe checkout",
 		Args:    oneName,
 	}
@@ -25,11 +26,11 @@ as they are now, with what its metrics measure of each.`,
 	client := addConnectFlags(cmd)
 	cmd.ValidArgsFunction = completeNames(client, 1)
 	cmd.RunE = func(cmd *cobra.Command, names []string) error {
-		view, err := client().Autoscaler(cmd.Context(), names[0])
+		view, err := find(cmd.Context(), client(), names[0])
 		if err != nil {
 			return suggestName(cmd.Context(), client(), names[0], err)
 		}
-		list, err := client().Instances(cmd.Context(), names[0])
+		list, err := client().Instances(cmd.Context(), view.Name)
 		if err != nil {
 			list.Error = err.Error() // of a target that hangs, for one
 		}

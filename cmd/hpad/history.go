@@ -51,7 +51,7 @@ is damaged; those of other versions of hpad cannot be verified and are no failur
 		case asked.verify:
 			return verifyHistory(cmd, stream, client(), *format, name, query)
 		case asked.following:
-			return followHistory(cmd, stream, client(), *format, name, query)
+			return followHistory(cmd, stream, client(), *format, name, query, &asked.table)
 		}
 		entries, err := client().HistoryOf(cmd.Context(), name, query)
 		if err != nil {
@@ -62,7 +62,7 @@ is damaged; those of other versions of hpad cannot be verified and are no failur
 				_, err := io.WriteString(stream.err, "Nothing is recorded.\n")
 				return err
 			}
-			return show.History(w, entries, name == "", time.Local)
+			return asked.table.History(w, entries, name == "", time.Local)
 		})
 	}
 	return cmd
@@ -72,6 +72,7 @@ is damaged; those of other versions of hpad cannot be verified and are no failur
 type historyFlags struct {
 	since, until               string
 	changes, following, verify bool
+	table                      show.Pieces
 	limit                      int
 }
 
@@ -82,6 +83,7 @@ func (f *historyFlags) add(cmd *cobra.Command) {
 	flags.BoolVar(&f.changes, "changes", false, "only what changed the count, its bounds or a pause")
 	flags.BoolVarP(&f.following, "follow", "f", false, "go on with what is recorded from now on")
 	flags.BoolVar(&f.verify, "verify", false, "make every decision again, and compare")
+	flags.BoolVar(&f.table.Headless, "no-headers", false, "leave out the line above the table")
 	flags.IntVarP(&f.limit, "limit", "n", 20, fmt.Sprintf("the newest so many, at most %d", api.MaxHistoryLimit))
 }
 
@@ -118,7 +120,7 @@ func (f *historyFlags) query(cmd *cobra.Command) (api.HistoryQuery, error) {
 }
 
 // followHistory writes the entries that a query asks for, and then those that come.
-func followHistory(cmd *cobra.Command, stream streams, client *api.Client, format outputFormat, name string, query api.HistoryQuery) error {
+func followHistory(cmd *cobra.Command, stream streams, client *api.Client, format outputFormat, name string, query api.HistoryQuery, table *show.Pieces) error {
 	err := format.refuseWhole("--follow")
 	if !query.To.IsZero() {
 		err = errors.New("--follow goes on, and --until ends it")
@@ -127,7 +129,6 @@ func followHistory(cmd *cobra.Command, stream streams, client *api.Client, forma
 		return wrongUse(err, helpHint(cmd))
 	}
 	var shown recordedAfter
-	var table show.Pieces
 	begun := false
 	return follow(cmd.Context(), stream.err, func() error {
 		entries, err := client.HistoryOf(cmd.Context(), name, query)

@@ -1,12 +1,16 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/hpad/hpad/daemon/explain"
 )
 
 type streams struct {
@@ -96,7 +100,8 @@ func knownCommand(cmd *cobra.Command, args []string) error {
 	return wrongUse(fmt.Errorf("there is no command %q", args[0]), text)
 }
 
-// checkUse makes every mistake in a command's arguments wrong use, with a hint.
+// checkUse makes every mistake in a command's arguments wrong use, with a hint, in the
+// words of hpad.
 func checkUse(command *cobra.Command) {
 	check := command.Args
 	if check == nil {
@@ -107,7 +112,11 @@ func checkUse(command *cobra.Command) {
 		if _, used := errors.AsType[usageError](err); err == nil || used {
 			return err
 		}
-		return wrongUse(err, helpHint(cmd))
+		if cmd.HasSubCommands() {
+			return wrongUse(fmt.Errorf("there is no command \"%s %s\"", cmd.CommandPath(), args[0]), helpHint(cmd))
+		}
+		_, wanted, _ := strings.Cut(cmd.Use, " ")
+		return wrongUse(fmt.Errorf("%s wants %s, and got %s", cmd.Name(), cmp.Or(wanted, "no words"), explain.Plural(len(args), "word")), helpHint(cmd))
 	}
 	for _, child := range command.Commands() {
 		checkUse(child)

@@ -85,7 +85,7 @@ func isSocket(path string) bool {
 func permissionHint(socket string) string {
 	name, group := socketGroup(socket)
 	if group == "" || group == "root" {
-		return "run the command as root or as the user that hpad runs as"
+		return "run the command as root or as the user that hpad runs as, or name a group that may use the socket in daemon.socket_group"
 	}
 	return fmt.Sprintf("%s belongs to the group %s: become a member of it (usermod -a -G %s USER, then log in again), or run the command as root",
 		name, group, group)

@@ -8,13 +8,8 @@ import (
 	"github.com/hpad/hpad/daemon/explain"
 )
 
-// History writes entries as a table, with a column for their autoscalers
-// where they are of several.
-func History(w io.Writer, entries []api.Recorded, several bool, zone *time.Location) error {
-	return new(Pieces).History(w, entries, several, zone)
-}
-
-// History writes entries as a piece.
+// History writes entries as a piece, with a column for their autoscalers where they are of
+// several, and times of a zone.
 func (p *Pieces) History(w io.Writer, entries []api.Recorded, several bool, zone *time.Location) error {
 	row := func(when, name, replicas, why string) []string {
 		if several {
