@@ -110,7 +110,11 @@ func (t *table) decodeKeys(key string, raw map[string]any, to reflect.Value, all
 func (t *table) decodeArray(key string, to reflect.Value, value any) bool {
 	raw := reflect.ValueOf(value)
 	if raw.Kind() != reflect.Slice {
-		t.misfit(key, "must be an array, not "+settings.KindOf(value))
+		form := "an array"
+		if _, isText := value.(string); isText && to.Type().Elem().Kind() == reflect.String {
+			form += `, as ["one", "two"]`
+		}
+		t.misfit(key, "must be "+form+", not "+settings.KindOf(value))
 		return standIn(to, value)
 	}
 	all := reflect.MakeSlice(to.Type(), raw.Len(), raw.Len())

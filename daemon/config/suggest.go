@@ -7,13 +7,13 @@ import (
 
 // Nearest returns the allowed key or name that an unknown one was probably meant to
 // be, and "" when none is near. Kubernetes' own spelling ("maxReplicas") counts as the
-// snake case of it.
+// snake case of it, and one that is a word of it ("scaleTargetRef") is near.
 func Nearest(key string, allowed []string) string {
 	spelled := snakeCase(key)
 	best, least := "", len(spelled)/3+2
 	for _, candidate := range allowed {
 		d := min(distance(spelled, candidate), distance(key, candidate))
-		if strings.HasPrefix(spelled, candidate+"_") || strings.HasPrefix(candidate, spelled+"_") {
+		if strings.Contains("_"+spelled+"_", "_"+candidate+"_") || strings.HasPrefix(candidate, spelled+"_") {
 			d = min(d, 1)
 		}
 		if d < least && d < len(candidate) {

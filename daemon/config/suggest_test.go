@@ -3,7 +3,7 @@ package config
 import "testing"
 
 func TestNearest(t *testing.T) {
-	names := []string{"checkout", "search", "käse", "a-b-c-d"}
+	names := []string{"checkout", "search", "käse", "a-b-c-d", "target"}
 	for word, want := range map[string]string{
 		"chekout":  "checkout",
 		"Checkout": "checkout",
@@ -11,7 +11,10 @@ func TestNearest(t *testing.T) {
 		"kase":     "käse",
 		"a-b-c-e":  "a-b-c-d",
 		"payments": "",
-		"":         "",
+		// A name of Kubernetes that has it as a word.
+		"scaleTargetRef": "target",
+		"scaleTargets":   "",
+		"":               "",
 	} {
 		if got := Nearest(word, names); got != want {
 			t.Errorf("nearest to %q is %q, want %q", word, got, want)
