@@ -60,7 +60,7 @@ func unreachableSocket(socket string, err error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		err = errors.New("there is no such socket")
-		hint = `is hpad running? start it with "hpad run", or name its socket with --socket or HPAD_SOCKET`
+		hint = `is hpad running? start it with "hpad run"; if it ended, "journalctl -u hpad" or what it printed says why; or name its socket with --socket or HPAD_SOCKET`
 	case errors.Is(err, syscall.ECONNREFUSED) && !isSocket(socket):
 		err = errors.New("it is no socket")
 		hint = `name the socket of hpad with --socket or HPAD_SOCKET: it is daemon.socket of the configuration`

@@ -256,7 +256,7 @@ func TestClientCannotReachTheDaemon(t *testing.T) {
 	}
 	for _, test := range []struct{ name, socket, wantError, wantHint string }{
 		{"a file", file, "it is no socket", "daemon.socket of the configuration"},
-		{"no socket", "/nonexistent/hpad.sock", "there is no such socket", `start it with "hpad run"`},
+		{"no socket", "/nonexistent/hpad.sock", "there is no such socket", `"journalctl -u hpad" or what it printed says why`},
 		{"stale socket", stale, "nobody answers", "ended without removing it"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -209,5 +209,5 @@ func Own(t *testing.T) map[string]string {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	return map[string]string{"/tmp/hpad-try": dir, "127.0.0.1:4720": ports.Free(t)}
+	return map[string]string{"/tmp/hpad-try": dir, "127.0.0.1:4721": ports.Free(t)}
 }
