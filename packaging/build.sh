@@ -28,12 +28,17 @@ done
 
 # hpad OUTPUT [FLAG]... builds the program.
 hpad() {
+	doing "building hpad for $(go env GOARCH)"
 	CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X github.com/hpad/hpad/daemon/api.version=$VERSION" -o "$@" ./cmd/hpad
 }
+
+# doing WHAT says what takes a while now.
+doing() { echo "$1 ..." >&2; }
 
 # compressed FILE writes FILE.gz without a time of its own.
 compressed() { gzip -9n -c "$1" >"$1.gz"; }
 
+doing "building the tools that make packages"
 (cd packaging/nfpm && go build -mod=readonly -o "$work/nfpm" github.com/goreleaser/nfpm/v2/cmd/nfpm)
 (cd packaging/image && go build -mod=readonly -o "$work/image" .)
 
@@ -90,6 +95,7 @@ for GOARCH in ${ARCHITECTURES:-amd64 arm64}; do
 	sed -e "s|\${BINARY}|$work/$GOARCH/hpad|; s|\${TREE}|$tree|; s|\${VERSION}|$VERSION|; s|\${GOARCH}|$GOARCH|" \
 		packaging/nfpm.yaml >"$work/nfpm.yaml"
 	for format in $FORMATS; do
+		doing "making the $format for $GOARCH"
 		case $format in
 		image.tar)
 			"$work/image" -architecture "$GOARCH" -version "$VERSION" -revision "$(git rev-parse HEAD)" -created "$SOURCE_DATE_EPOCH" \

@@ -24,8 +24,8 @@ no privilege and nothing installed: hpad starts workers on this machine, puts jo
 into a queue that they take them from, and scales the workers by the length of the
 queue and by how busy they are. Each change of the count is told with its reason.
 
-The exit code is 0 only if the fleet grew and shrank. Ctrl-C ends the demo early;
-whatever way it ends, no process is left.`,
+The exit code is 1 if the fleet did not grow and shrink, unless Ctrl-C ended the
+demo early. Whatever way it ends, no process is left.`,
 		Example: `  hpad demo
   hpad demo --for 5m
   hpad demo --print-config`,
@@ -41,7 +41,7 @@ whatever way it ends, no process is left.`,
 			return demo.Run(cmd.Context(), stream.out, duration)
 		},
 	}
-	cmd.Flags().DurationVar(&duration, "for", 2*time.Minute, "how long the load takes to rise and fall, at least 30s; above 3m it does so several times")
+	cmd.Flags().DurationVar(&duration, "for", 2*time.Minute, "how long the demo takes at most, at least 30s; above 3m the load rises and falls several times")
 	cmd.Flags().BoolVar(&printConfig, "print-config", false, "print the configuration that the demo runs, with addresses as examples, and exit")
 	cmd.AddCommand(newDemoWorkerCommand())
 	return cmd

@@ -126,14 +126,13 @@ func TestDemoLeavesNothingBehind(t *testing.T) {
 				waitUntil(t, "no process is left", func() bool { return len(demoProcesses(t)) == 0 })
 				return
 			}
-			var exit *exec.ExitError
-			if !errors.As(err, &exit) || exit.ExitCode() != exitFailure {
-				t.Errorf("the demo ended with %v, want exit code 1: the fleet did not grow", err)
+			if err != nil {
+				t.Errorf("the demo ended with %v, want exit code 0: it was asked to end", err)
 			}
 			if left := demoProcesses(t); len(left) > 0 {
 				t.Errorf("still there: %q", left)
 			}
-			if text := said.String(); !strings.Contains(text, "The demo ran for ") || !strings.Contains(text, "hpad: error: the fleet did not grow") {
+			if text := said.String(); !strings.Contains(text, "The demo ran for ") || !strings.Contains(text, "The demo was ended before") || strings.Contains(text, "hpad: error") {
 				t.Error("the demo does not say what happened")
 			}
 			dir := strings.TrimPrefix(cmd.Env[len(cmd.Env)-1], "TMPDIR=")
@@ -175,9 +174,8 @@ func TestDemoOnTerminal(t *testing.T) {
 	}
 	err := cmd.Wait()
 	<-read
-	var exit *exec.ExitError
-	if !errors.As(err, &exit) || exit.ExitCode() != exitFailure {
-		t.Errorf("the demo ended with %v, want exit code 1", err)
+	if err != nil {
+		t.Errorf("the demo ended with %v, want exit code 0", err)
 	}
 	text := shown.String()
 	if end := text[strings.LastIndex(text, "\x1b[J"):]; !strings.Contains(end, "The demo ran for ") || strings.Contains(end, "Ctrl-C ends it") {

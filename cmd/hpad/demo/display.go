@@ -14,7 +14,6 @@ import (
 	"go.uber.org/zap/zapcore"
 	"k8s.io/apimachinery/pkg/util/duration"
 
-	"github.com/hpad/hpad/cmd/hpad/hint"
 	"github.com/hpad/hpad/cmd/hpad/show"
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/explain"
@@ -45,10 +44,11 @@ type display struct {
 	gist   gist
 	steps  steps
 	before Stats
-	// settled is whether the demo is over because nothing more would happen.
-	settled bool
-	// sampled is when the queue was looked at, rowed when a line of the plain
-	// table was printed.
+	// settled is whether the demo is over because nothing more would happen,
+	// interrupted whether somebody ended it before.
+	settled, interrupted bool
+	// sampled is when the queue was looked at, rowed the time of the last line of
+	// the plain table.
 	sampled, rowed time.Time
 }
 
@@ -132,23 +132,11 @@ func (s *display) add(view api.Autoscaler) error {
 	view.Decision = &decision
 	s.story.Tell(view)
 	s.panel.view = view
-	changed := Changed(view)
-	if !changed && s.steps.open(decision) {
-		return nil // what is said between two steps of one way is no news
-	}
-	var lines []string
-	if changed && s.steps.add(decision) {
-		s.gist.news(decision, time.Since(s.begun))
-		return nil
-	}
-	if line := s.steps.rest(); line != "" {
-		lines = append(lines, line)
-	}
-	if changed {
-		s.steps.last = &decision
-	}
-	if s.gist.news(decision, time.Since(s.begun)) || changed {
-		lines = append(lines, explain.Line(decision, view.Evaluation))
+	lines := s.news(view)
+	if s.screen == nil && len(s.panel.samples) > 0 && decision.Time.Sub(s.rowed) >= plainInterval(s.panel.total) {
+		// Steps that are not printed yet are older than the table's next line.
+		lines = append(append(lines, s.steps.rest()...), s.panel.row(decision.Time))
+		s.rowed = decision.Time
 	}
 	if len(lines) == 0 {
 		return nil
@@ -156,11 +144,33 @@ func (s *display) add(view api.Autoscaler) error {
 	return s.print(lines...)
 }
 
+// news returns the lines that tell of a decision, none where it says nothing new.
+func (s *display) news(view api.Autoscaler) []string {
+	decision := *view.Decision
+	changed := Changed(view)
+	if !changed && s.steps.open(decision) {
+		return nil // what is said between two steps of one way is no news
+	}
+	if changed && s.steps.add(decision) {
+		s.gist.news(decision, time.Since(s.begun))
+		return nil
+	}
+	lines := s.steps.rest()
+	s.steps.last = nil
+	if changed {
+		s.steps.last = &decision
+	}
+	if s.gist.news(decision, time.Since(s.begun)) || changed {
+		lines = append(lines, explain.Line(decision, view.Evaluation))
+	}
+	return lines
+}
+
 // steps are changes in one direction that follow each other closely. The first is
 // printed as it happens, the others as one.
 type steps struct {
-	// first is the count before the second change, more how many there were after
-	// the first.
+	// first is the count before the first change that is not printed yet, more how
+	// many such changes there are.
 	first int32
 	more  int
 	last  *policy.Decision
@@ -188,19 +198,20 @@ func (s *steps) add(d policy.Decision) bool {
 	return true
 }
 
-// rest returns the line of all steps after the first, empty where there are none,
-// and begins anew.
-func (s *steps) rest() string {
-	text := ""
-	switch last := s.last; {
-	case s.more == 1:
-		text = explain.Line(*last, api.Evaluation{Written: &last.DesiredReplicas})
-	case s.more > 1:
-		text = fmt.Sprintf("%s %d → %d in %d steps, the last: %s", last.Time.Format(time.TimeOnly), s.first, last.DesiredReplicas, s.more,
-			explain.Sentence(*last, api.Evaluation{Written: &last.DesiredReplicas}))
+// rest returns the line of all steps that are not printed yet, none where there are
+// none, and takes them for printed.
+func (s *steps) rest() []string {
+	more, last := s.more, s.last
+	s.more = 0
+	switch more {
+	case 0:
+		return nil
+	case 1:
+		return []string{explain.Line(*last, api.Evaluation{Written: &last.DesiredReplicas})}
+	default:
+		return []string{fmt.Sprintf("%s %d → %d in %d steps, the last: %s", last.Time.Format(time.TimeOnly), s.first, last.DesiredReplicas, more,
+			explain.Sentence(*last, api.Evaluation{Written: &last.DesiredReplicas}))}
 	}
-	*s = steps{}
-	return text
 }
 
 func (s *display) frame(now time.Time) error {
@@ -210,14 +221,10 @@ func (s *display) frame(now time.Time) error {
 		s.panel.sample(float64(stats.Arrived-s.before.Arrived)/span.Seconds(), stats.Waiting)
 		s.sampled, s.before = now, stats
 	}
-	if s.screen != nil {
-		return s.screen.draw(nil, s.drawPanel)
-	}
-	if len(s.panel.samples) == 0 || now.Sub(s.rowed) < plainInterval(s.panel.total) {
+	if s.screen == nil {
 		return nil
 	}
-	s.rowed = now
-	return s.print(s.panel.row(now))
+	return s.screen.draw(nil, s.drawPanel)
 }
 
 func (s *display) print(lines ...string) error {
@@ -255,24 +262,22 @@ func (s *display) lastWarnings() {
 }
 
 // conclude prints what happened. The error is that the fleet did not grow and
-// shrink.
+// shrink, in a demo that nobody interrupted.
 func (s *display) conclude() error {
 	elapsed := s.ended.Sub(s.begun)
-	total := s.setup.Duration
+	lines := s.steps.rest()
 	if s.settled {
-		total = elapsed
+		lines = append(lines, "", "The load is done and the fleet is back, so nothing more would happen.")
 	}
-	var lines []string
-	if rest := s.steps.rest(); rest != "" {
-		lines = append(lines, rest)
-	}
-	lines = append(lines, summary(&s.story, s.queue.Stats(), elapsed, total)...)
+	lines = append(lines, summary(&s.story, s.queue.Stats(), elapsed, s.setup.Duration)...)
 	lines = append(lines, worth(&s.story, s.queue.Stats(), elapsed, s.setup.Duration)...)
 	verdict := s.story.Verdict()
-	if verdict == nil {
+	switch {
+	case verdict == nil:
 		lines = append(lines, "", "The fleet grew and shrank with its load.")
-	} else if elapsed < s.setup.Duration-time.Second {
-		verdict = hint.With(verdict, "the demo was ended early; let it run to its end")
+	case s.interrupted:
+		lines = append(lines, "", "The demo was ended before the fleet had grown and shrunk.")
+		verdict = nil
 	}
 	return errors.Join(s.print(lines...), verdict)
 }
@@ -320,7 +325,7 @@ func (g *gist) news(d policy.Decision, elapsed time.Duration) bool {
 func introduction(setup Setup, plain bool) []string {
 	program := program()
 	lines := []string{
-		fmt.Sprintf("A load rises and falls for %s: jobs arrive in a queue, and worker processes", duration.HumanDuration(setup.Duration)),
+		fmt.Sprintf("A load rises and falls within %s: jobs arrive in a queue, and worker processes", duration.HumanDuration(setup.Duration)),
 		"do them, 20 a second each. Every second hpad decides how many workers there",
 		"are, from 1 to 10, so that at most 10 jobs wait for each worker and workers are",
 		"busy for 70% of their time. \"hpad demo --print-config\" shows how it was told so.",

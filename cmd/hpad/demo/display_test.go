@@ -4,14 +4,13 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
-
-	"github.com/hpad/hpad/cmd/hpad/hint"
 )
 
 // testDisplay returns a display on plain lines.
@@ -85,8 +84,47 @@ func TestShowConcludes(t *testing.T) {
 	shown, _ = testDisplay(time.Minute)
 	shown.begun = time.Now().Add(-time.Minute)
 	shown.ended = time.Now()
-	if err := shown.conclude(); err == nil || hint.Of(err) != "" {
-		t.Errorf("error = %v with hint %q, want one without a hint: the demo was not ended early", err, hint.Of(err))
+	if err := shown.conclude(); err == nil {
+		t.Error("no error, though the fleet neither grew nor shrank")
+	}
+
+	shown, said = testDisplay(time.Minute)
+	shown.begun = time.Now().Add(-20 * time.Second)
+	shown.ended, shown.interrupted = time.Now(), true
+	if err := shown.conclude(); err != nil {
+		t.Errorf("error = %v, want none: somebody ended the demo", err)
+	}
+	for _, line := range []string{"The demo ran for 20s of at most 60s.", "The demo was ended before the fleet had grown and shrunk."} {
+		if !strings.Contains(said.String(), line) {
+			t.Errorf("%q is not in what was said:\n%s", line, said)
+		}
+	}
+
+	shown, said = testDisplay(time.Minute)
+	shown.begun = time.Now().Add(-40 * time.Second)
+	shown.ended, shown.settled = time.Now(), true
+	_ = shown.conclude() // that no fleet grew is said above
+	if !strings.Contains(said.String(), "The load is done and the fleet is back, so nothing more would happen.\n\nThe demo ran for 40s of at most 60s.") {
+		t.Errorf("it does not say why it is over:\n%s", said)
+	}
+}
+
+// TestShowPrintsInOrder: without a terminal all lines are in the order of their times,
+// also where the table goes on between two steps.
+func TestShowPrintsInOrder(t *testing.T) {
+	shown, said := testDisplay(time.Minute)
+	shown.panel.sample(50, 3)
+	for second, counts := range [][2]int32{{1, 1}, {1, 2}, {2, 3}, {3, 4}, {4, 5}, {5, 5}, {5, 6}, {6, 5}, {5, 4}, {4, 4}} {
+		if err := shown.add(viewAt(second, counts[0], counts[1], 0, 700)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var times []string
+	for line := range strings.Lines(said.String()) {
+		times = append(times, line[:len(time.TimeOnly)])
+	}
+	if !slices.IsSorted(times) || !strings.Contains(said.String(), " 2 → 3: ") || len(times) < 8 {
+		t.Errorf("want every change and line of the table in order:\n%s", said)
 	}
 }
 

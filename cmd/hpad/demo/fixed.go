@@ -3,6 +3,7 @@ package demo
 import (
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -54,7 +55,7 @@ func worth(story *Story, stats Stats, elapsed, total time.Duration) []string {
 	}
 	row("hpad", stats, story.WorkerTime.Seconds()/story.Measured.Seconds())
 	job := stats.Worked / time.Duration(stats.Done)
-	for _, workers := range []int{int(story.Least), int(story.Peak)} {
+	for _, workers := range slices.Compact([]int{int(story.Least), int(story.Peak)}) {
 		row(fmt.Sprintf("always %d", workers), Load{Duration: total}.fixed(workers, elapsed, job), float64(workers))
 	}
 	return lines

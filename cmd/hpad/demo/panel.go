@@ -108,7 +108,7 @@ func (p *panel) lines(width int) []string {
 		}
 		lines = append(lines, line(label, text, ""))
 	}
-	return append(lines, line("time", fmt.Sprintf("%s of %s; Ctrl-C ends it", clock(p.elapsed), clock(p.total)), ""))
+	return append(lines, line("time", fmt.Sprintf("%s of at most %s; Ctrl-C ends it", clock(p.elapsed), clock(p.total)), ""))
 }
 
 func (p *panel) goals() string {
@@ -206,7 +206,7 @@ func wrap(text string, width, indent int) []string {
 func summary(story *Story, stats Stats, elapsed, total time.Duration) []string {
 	ran := "The demo ran for " + duration.HumanDuration(elapsed.Round(time.Second))
 	if elapsed < total-time.Second {
-		ran += " of " + duration.HumanDuration(total)
+		ran += " of at most " + duration.HumanDuration(total)
 	}
 	waited := "none was taken"
 	if stats.Taken > 0 {

@@ -32,8 +32,9 @@ import (
 // errNoShell is why there is no demo in an image of hpad alone.
 var errNoShell = errors.New("the demo starts processes, and there is no shell (sh) to watch over them here, as in hpad's container image; run it on a machine that has one")
 
-// Run runs the demo for a time, or until ctx ends, shows it on out, and says at
-// the end what happened. Its error may be that the fleet did not grow and shrink.
+// Run runs the demo for at most a time, or until ctx ends, shows it on out, and says
+// at the end what happened. Its error may be that the fleet did not grow and shrink;
+// that is none once ctx ends.
 func Run(ctx context.Context, out io.Writer, duration time.Duration) (err error) {
 	// A terminal that is closed ends the demo as Ctrl-C does, and so does output
 	// that nobody reads: writing it is an error then, and not the end at once.
@@ -62,6 +63,7 @@ func Run(ctx context.Context, out io.Writer, duration time.Duration) (err error)
 		shown.lastWarnings()
 		return err
 	}
+	shown.interrupted = ctx.Err() != nil
 	return shown.conclude()
 }
 
