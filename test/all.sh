@@ -126,26 +126,31 @@ if [ ! "$unit" ]; then
 	# The hpad of all packages, built as test/internal/gobuild does.
 	export HPAD_TEST_PROGRAM=$TMPDIR/program/hpad
 	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o "$HPAD_TEST_PROGRAM" ./cmd/hpad
-	# Two lanes side by side. In the one hpad is a program of its own, so that the race
-	# detector has little to see, and so do the stores of a cluster, whose servers write in
-	# memory: they are what waits most for the disk. In the other its parts meet engines.
-	programs='/test/(crash|e2e|faults|monitoring|packages)$'
-	clusters='/test/(etcd|nomadha|page|scale)$'
+	# Where hpad is a program of its own the race detector has little to see. What is tested
+	# on engines that run programs of others is timed, and has few beside it; members of
+	# clusters have none, and the servers of their stores write in memory, since they are
+	# what waits most for the disk.
+	programs='/test/(crash|e2e|faults|monitoring)$'
+	others='/test/(packages|page|scale)$'
 	engines='/test/(docker|nomad)$'
-	(
-		mapfile -t packages < <(go list ./test/... | grep -E "$programs")
-		CGO_ENABLED=0 run -p 2 "${packages[@]}"
-		mapfile -t packages < <(go list ./test/... | grep -E "$clusters")
-		CGO_ENABLED=0 TMPDIR=$memory run -p 1 "${packages[@]}"
+	clusters='/test/(etcd|nomadha)$'
+	of() { go list ./test/... | grep -E "$1"; }
+	mapfile -t packages < <(go list ./test/... | grep -vE "$programs|$others|$engines|$clusters")
+	run "${race[@]}" -p 3 "${packages[@]}"
+	mapfile -t packages < <(of "$programs")
+	CGO_ENABLED=0 run -p 3 "${packages[@]}"
+	mapfile -t packages < <(of "$others")
+	{
+		CGO_ENABLED=0 run -p 1 "${packages[@]}"
 		exit "$status"
-	) 3>&4 &
+	} 3>&4 &
 	lane=$!
-	mapfile -t packages < <(go list ./test/... | grep -vE "$programs|$clusters|$engines")
-	run "${race[@]}" -p 2 "${packages[@]}"
-	mapfile -t packages < <(go list ./test/... | grep -E "$engines")
+	mapfile -t packages < <(of "$engines")
 	run "${race[@]}" -p 1 "${packages[@]}"
 	wait "$lane" || status=1
 	lane=
+	mapfile -t packages < <(of "$clusters")
+	CGO_ENABLED=0 TMPDIR=$memory run -p 1 "${packages[@]}"
 fi
 exec 3>&- 4>&-
 wait "$reporter" || status=$?
