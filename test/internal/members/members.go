@@ -292,10 +292,12 @@ func (c *Cluster) EvaluatedAfter(m *Member, name string, began time.Time) api.Au
 	return view
 }
 
-// Paused has an autoscaler paused, as a member is asked to.
+// Paused has an autoscaler paused, as a member is asked to; again where its fleet is just
+// being taken over, as on a busy machine.
 func (c *Cluster) Paused(m *Member, name string) {
 	c.t.Helper()
-	if _, err := m.Client.Pause(c.t.Context(), policy.Scope{Autoscaler: name}, api.PauseRequest{Reason: "moving house"}); err != nil {
-		c.t.Fatal(err)
-	}
+	c.Await("a pause of "+name, func() (string, bool) {
+		_, err := m.Client.Pause(c.t.Context(), policy.Scope{Autoscaler: name}, api.PauseRequest{Reason: "moving house"})
+		return fmt.Sprint(err), err == nil
+	})
 }
