@@ -127,13 +127,13 @@ if [ ! "$unit" ]; then
 	export HPAD_TEST_PROGRAM=$TMPDIR/program/hpad
 	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o "$HPAD_TEST_PROGRAM" ./cmd/hpad
 	# Where hpad is a program of its own the race detector has little to see. What is tested
-	# on engines that run programs of others is timed, and has few beside it; members of
-	# clusters have none, and the servers of their stores write in memory, since they are
-	# what waits most for the disk.
+	# on engines that run programs of others is timed, and has little beside it. Members of
+	# clusters, and the rounds of scale, have nothing; the servers of stores write in memory,
+	# since they are what waits most for the disk.
 	programs='/test/(crash|e2e|faults|monitoring)$'
-	others='/test/(packages|page|scale)$'
+	others='/test/(packages|page)$'
 	engines='/test/(docker|nomad)$'
-	clusters='/test/(etcd|nomadha)$'
+	clusters='/test/(etcd|nomadha|scale)$'
 	of() { go list ./test/... | grep -E "$1"; }
 	mapfile -t packages < <(go list ./test/... | grep -vE "$programs|$others|$engines|$clusters")
 	run "${race[@]}" -p 3 "${packages[@]}"
