@@ -1,14 +1,12 @@
 package live
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"time"
 
-	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/daemon/explain"
 	"github.com/hpad/hpad/daemon/kinds"
@@ -34,9 +32,9 @@ type answer struct {
 }
 
 // checkAutoscaler finds what an autoscaler would see.
-func (c *checker) checkAutoscaler(ctx context.Context, a *config.Autoscaler) {
+func (c *checker) checkAutoscaler(a *config.Autoscaler) {
 	key := "autoscalers." + a.Name
-	reading, read := c.checkTarget(ctx, key, a)
+	reading, read := c.checkTarget(key, a)
 	target := &observe.Target{
 		Ref: a.Target, Reading: &reading, Strict: c.config.Daemon.Strict(), Scale: c.clock.Scale(), Observed: c.clock.Now(),
 	}
@@ -51,7 +49,7 @@ func (c *checker) checkAutoscaler(ctx context.Context, a *config.Autoscaler) {
 
 // checkTarget finds what came of reading the target; read reports whether it could
 // be read.
-func (c *checker) checkTarget(ctx context.Context, key string, a *config.Autoscaler) (reading targets.Reading, read bool) {
+func (c *checker) checkTarget(key string, a *config.Autoscaler) (reading targets.Reading, read bool) {
 	ref := a.Target
 	answered := c.readings[ref.Fleet]
 	if answered.err != nil {
@@ -65,7 +63,7 @@ func (c *checker) checkTarget(ctx context.Context, key string, a *config.Autosca
 		c.problem(key+".target", fmt.Sprintf("%s: %v", ref, reading.Err))
 		return reading, false
 	case kinds.Fleets[c.config.Fleets[ref.Fleet].Kind].Hosted:
-		c.checkHosted(ctx, key+".target", a, &reading)
+		c.checkHosted(key+".target", a, &reading)
 	default:
 		text := fmt.Sprintf("%s wants %s and has %d", ref, explain.Replicas(reading.SpecReplicas), reading.StatusReplicas)
 		if reading.Hold != nil {
@@ -79,15 +77,9 @@ func (c *checker) checkTarget(ctx context.Context, key string, a *config.Autosca
 
 // checkHosted says what the hpad that runs has of a target whose instances are its own, or
 // with what it would begin.
-func (c *checker) checkHosted(ctx context.Context, key string, a *config.Autoscaler, first *targets.Reading) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	var view api.Autoscaler
-	err := errors.New("it was not asked")
-	if c.running != nil {
-		view, err = c.running.Autoscaler(ctx, a.Name)
-	}
-	if err != nil || view.Reference != a.Target.String() {
+func (c *checker) checkHosted(key string, a *config.Autoscaler, first *targets.Reading) {
+	view := c.run[a.Name]
+	if view.Reference != a.Target.String() {
 		c.note(key, fmt.Sprintf("%s begins with %s; no hpad runs it, as far as could be found out", a.Target, explain.Replicas(first.SpecReplicas)))
 		c.checkInstances(key, a.Target, first.Notices)
 		return

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -19,6 +20,7 @@ import (
 	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/daemon/discovery"
 	"github.com/hpad/hpad/daemon/explain"
+	"github.com/hpad/hpad/daemon/kinds"
 	"github.com/hpad/hpad/daemon/metrics"
 	"github.com/hpad/hpad/daemon/observe"
 	"github.com/hpad/hpad/daemon/redact"
@@ -47,8 +49,8 @@ type Finding struct {
 
 // Running is the hpad that runs on the machine.
 type Running interface {
-	// Autoscaler returns what it has of an autoscaler.
-	Autoscaler(ctx context.Context, name string) (api.Autoscaler, error)
+	// EachBriefly returns what it has of its autoscalers. An error is the last to come.
+	EachBriefly(ctx context.Context) iter.Seq2[api.Autoscaler, error]
 }
 
 // Check connects to every fleet and source of a configuration, reads every
@@ -59,6 +61,7 @@ type Running interface {
 func Check(ctx context.Context, c *config.Config, running Running) []Finding {
 	checker := &checker{
 		running:  running,
+		run:      map[string]api.Autoscaler{},
 		file:     c,
 		config:   c,
 		labels:   discovery.New(zap.NewNop()),
@@ -68,10 +71,11 @@ func Check(ctx context.Context, c *config.Config, running Running) []Finding {
 		clock:    clock.New(clock.System{}),
 	}
 	defer checker.close()
+	checker.askRunning(ctx)
 	checker.checkFleets(ctx)
 	checker.checkSources(ctx)
 	for _, name := range slices.Sorted(maps.Keys(checker.config.Autoscalers)) {
-		checker.checkAutoscaler(ctx, checker.config.Autoscalers[name])
+		checker.checkAutoscaler(checker.config.Autoscalers[name])
 	}
 	checker.checkTwins()
 	return checker.findings
@@ -84,6 +88,8 @@ type checker struct {
 	file, config *config.Config
 	labels       *discovery.Labels
 	running      Running
+	// run are the autoscalers that the hpad that runs has, by name, where one is asked.
+	run map[string]api.Autoscaler
 	// process is what all fleets of the check share.
 	process  targets.Process
 	fleets   map[string]targets.Fleet
@@ -120,6 +126,22 @@ func (c *checker) opened(built any) {
 func (c *checker) close() {
 	for _, closer := range c.closers {
 		_ = closer.Close()
+	}
+}
+
+// askRunning asks the hpad that runs, once, where a fleet's instances are its own. Without an
+// answer it runs none of them, as far as is known.
+func (c *checker) askRunning(ctx context.Context) {
+	hosted := slices.ContainsFunc(slices.Collect(maps.Values(c.config.Fleets)), func(fleet config.Fleet) bool { return kinds.Fleets[fleet.Kind].Hosted })
+	if c.running == nil || !hosted {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	for view, err := range c.running.EachBriefly(ctx) {
+		if err == nil {
+			c.run[view.Name] = view
+		}
 	}
 }
 

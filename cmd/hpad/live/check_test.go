@@ -297,7 +297,7 @@ func (unreachableFleet) Check(context.Context) ([]string, error) {
 	return nil, fmt.Errorf("ask for the leader: %w: connection refused", targets.ErrTransient)
 }
 
-// TestUnreachableFleet holds that one line tells that a fleet cannot be reached.
+// TestUnreachableFleet holds that a fleet that cannot be reached is one finding.
 func TestUnreachableFleet(t *testing.T) {
 	w := newWorld()
 	w.buildFleet = func(string) (targets.Fleet, error) { return unreachableFleet{w.fleet}, nil }

@@ -3,6 +3,7 @@ package live
 import (
 	"context"
 	"errors"
+	"iter"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -13,14 +14,17 @@ import (
 	"github.com/hpad/hpad/targets/process"
 )
 
-// running is an hpad that knows one autoscaler.
+// running is an hpad that has one autoscaler, or that cannot be reached.
 type running api.Autoscaler
 
-func (r running) Autoscaler(_ context.Context, name string) (api.Autoscaler, error) {
-	if name != r.Name {
-		return api.Autoscaler{}, errors.New("there is no such socket")
+func (r running) EachBriefly(context.Context) iter.Seq2[api.Autoscaler, error] {
+	return func(yield func(api.Autoscaler, error) bool) {
+		if r.Name == "" {
+			yield(api.Autoscaler{}, errors.New("there is no such socket"))
+			return
+		}
+		yield(api.Autoscaler(r), nil)
 	}
-	return api.Autoscaler(r), nil
 }
 
 // TestHosted holds that processes of hpad's own are as the hpad that runs says, with what
