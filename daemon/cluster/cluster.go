@@ -226,7 +226,8 @@ func (c *Cluster) look(ctx context.Context) {
 	}
 }
 
-// lapsing returns that the lease is about to end, or over, although the coordinator answers.
+// lapsing returns an error where the lease is about to end, or over, although the coordinator
+// answers; nil where it is not.
 func (c *Cluster) lapsing() error {
 	c.mu.RLock()
 	defer c.mu.RUnlock()

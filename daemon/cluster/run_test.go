@@ -69,13 +69,13 @@ func (r *renewed) Expires() time.Time                   { return r.expires }
 func (r *renewed) Ended() <-chan struct{}               { return nil }
 func (r *renewed) Update(context.Context, Member) error { return nil }
 
-// viewing is a coordinator that answers.
+// viewing is a coordinator whose View succeeds.
 type viewing struct{ Coordinator }
 
 func (viewing) View(context.Context) (View, error) { return View{}, nil }
 
-// TestLapsing holds that a lease that is not renewed is told before it is over, also where
-// the store answers, and no longer than that.
+// TestLapsing holds that a lease that is not renewed is a problem before it is over, also
+// where View succeeds, and until it is renewed.
 func TestLapsing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const ttl = 15 * time.Second

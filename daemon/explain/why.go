@@ -24,7 +24,7 @@ func Why(entry api.Recorded, zone *time.Location) string {
 	for _, notice := range entry.Decision.Notices {
 		said = append(said, fmt.Sprintf("%s: %s.", notice.Condition, notice.Message))
 	}
-	// A single change went back to a cause that an entry before tells.
+	// A single change went back to a cause that an earlier entry has.
 	if untold := entry.Untold; untold != nil && untold.Changes > 1 {
 		said = append(said, fmt.Sprintf("From %s until then causes recorded before took turns, %d times.",
 			clockText(untold.From, entry.Time.In(zone)), untold.Changes))

@@ -168,8 +168,8 @@ func (s *status) WriteHeader(code int) {
 	s.ResponseWriter.WriteHeader(code)
 }
 
-// ownerWrites asks the store whether a member that is about to write owns the fleet, until the
-// store answers; it reports false where the member no longer waits for that.
+// ownerWrites asks the store whether a member that is about to write owns the fleet, until
+// View succeeds. It returns false where ctx ends first: the member no longer waits.
 func (r *rounds) ownerWrites(ctx context.Context, member, fleet string) bool {
 	for {
 		view, err := r.options.View(ctx)
