@@ -39,7 +39,8 @@ const (
 	unfitFor = time.Minute
 	// divideSoon is after what time a division that is due and not done is told.
 	divideSoon = 30 * time.Second
-	// loadWait bounds how long it takes to read the state of a shard.
+	// loadWait bounds how long it takes to read the state of a shard, and to write a copy of
+	// it: an answer that is lost is not waited for while nobody runs the fleet.
 	loadWait = time.Minute
 	// leaveWait bounds how long handing over takes at a stop.
 	leaveWait = 30 * time.Second

@@ -160,6 +160,8 @@ func stateOf(part, n int, before []map[string][]byte, longest []time.Duration) (
 
 // loadAll returns all of some records.
 func loadAll(ctx context.Context, records state.Records) (map[string][]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, loadWait)
+	defer cancel()
 	values := map[string][]byte{}
 	err := records.Load(ctx, func(key string, value []byte) error {
 		values[key] = value
@@ -178,5 +180,7 @@ func replace(ctx context.Context, records state.Records, values map[string][]byt
 		changes[key] = nil
 	}
 	maps.Copy(changes, values)
+	ctx, cancel := context.WithTimeout(ctx, loadWait)
+	defer cancel()
 	return records.Write(ctx, changes)
 }

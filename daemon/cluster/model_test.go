@@ -843,6 +843,7 @@ func (m *model) checkRecords(kept map[string]bool) {
 // None of 1 to 100 does without the margin before the lease's end, since here no call arrives
 // at a platform once its context has ended. And none does where a member that regains a shard
 // does not look at the number of its term: who had it meanwhile is mostly seen in a view before.
+// TestActsBeforeTheLeaseEnds and TestRegain hold these.
 func TestModel(t *testing.T) { runSchedules(t, soak.Rounds(8, 10_000), newModel) }
 
 // runSchedules runs models through so many schedules, or as many as flags say.

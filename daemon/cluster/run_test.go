@@ -59,14 +59,23 @@ func TestOwnedOfNewParts(t *testing.T) {
 	}
 }
 
-// renewed is a membership of a lease that is never over.
+// cleared is a cluster of one fleet that nobody owns.
+func cleared(ttl time.Duration) *Cluster {
+	c := New(Options{Coordinator: viewing{}, TTL: ttl})
+	p := divide(&config.Config{Daemon: config.DefaultDaemon()}, 0, layout{})
+	c.parts.Store(&p)
+	return c
+}
+
+// renewed is a membership whose lease ends when a test says; a nil ended is never over.
 type renewed struct {
 	Session
 	expires time.Time
+	ended   chan struct{}
 }
 
 func (r *renewed) Expires() time.Time                   { return r.expires }
-func (r *renewed) Ended() <-chan struct{}               { return nil }
+func (r *renewed) Ended() <-chan struct{}               { return r.ended }
 func (r *renewed) Update(context.Context, Member) error { return nil }
 
 // viewing is a coordinator whose View succeeds.
@@ -79,9 +88,7 @@ func (viewing) View(context.Context) (View, error) { return View{}, nil }
 func TestLapsing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const ttl = 15 * time.Second
-		c := New(Options{Coordinator: viewing{}, TTL: ttl})
-		p := divide(&config.Config{Daemon: config.DefaultDaemon()}, 0, layout{})
-		c.parts.Store(&p)
+		c := cleared(ttl)
 		session := &renewed{expires: time.Now().Add(ttl)}
 		c.session = session
 		for _, step := range []struct {
@@ -102,13 +109,87 @@ func TestLapsing(t *testing.T) {
 	})
 }
 
+// TestActsBeforeTheLeaseEnds holds that a platform is not asked in the last fifth of a lease, in
+// which a call that is on its way may arrive, nor after a membership.
+func TestActsBeforeTheLeaseEnds(t *testing.T) {
+	const ttl = 15 * time.Second
+	ended := make(chan struct{})
+	session := &renewed{expires: time.Now().Add(ttl), ended: ended}
+	r := newRun(t.Context(), cleared(ttl), session, "prod", nil)
+	if got := session.expires.Sub(r.until()); got != ttl/5 {
+		t.Errorf("platforms are asked until %v before the lease ends, want %v", got, ttl/5)
+	}
+	close(ended)
+	if until := r.until(); time.Now().Before(until) {
+		t.Errorf("platforms are asked for %v after the membership", time.Until(until))
+	}
+}
+
+// numbered is a term that remembers that it was released.
+type numbered struct {
+	Term
+	number   uint64
+	released *bool
+}
+
+func (n numbered) Number() uint64                { return n.number }
+func (n numbered) Release(context.Context) error { *n.released = true; return nil }
+
+// rejoined is a membership in which a shard is acquired in a term.
+type rejoined struct {
+	renewed
+	term Term
+}
+
+func (r *rejoined) Acquire(context.Context, string, string) (Term, error) { return r.term, nil }
+
+// continued is a state that goes on.
+type continued struct {
+	state.Shared
+	times int
+}
+
+func (c *continued) Continue(state.Records) { c.times++ }
+
+// TestRegain holds that a member whose lease ended goes on with a shard where its next term
+// follows its last one, and not where another one's was between them, whatever views showed.
+func TestRegain(t *testing.T) {
+	for next, goesOn := range map[uint64]bool{4: true, 5: false} {
+		c, released, store := cleared(time.Second), false, &continued{}
+		r := newRun(t.Context(), c, nil, "prod", []string{"prod"})
+		r.held, r.store = map[string]Term{"prod": numbered{number: 3, released: new(bool)}}, store
+		c.regain(t.Context(), &rejoined{term: numbered{number: next, released: &released}}, r, r.shards)
+		if goesOn != (r.ending == "") || goesOn != (store.times == 1) || goesOn == released {
+			t.Errorf("term %d after 3: the run ends with %q, its state went on %d times, the term was released: %t; want that it goes on: %t",
+				next, r.ending, store.times, released, goesOn)
+		}
+	}
+}
+
+// hanging are records whose answers are lost.
+type hanging struct{ state.Records }
+
+func (hanging) Load(ctx context.Context, _ func(string, []byte) error) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// TestCopyEnds holds that a copy of a shard's state whose answer is lost is given up while the
+// fleet waits for it.
+func TestCopyEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		if err := replace(t.Context(), hanging{}, nil); !errors.Is(err, context.DeadlineExceeded) || time.Since(began) != loadWait {
+			t.Errorf("the error is %v after %v, want %v after %v", err, time.Since(began), context.DeadlineExceeded, loadWait)
+		}
+	})
+}
+
 // TestWaitsForDaemon holds that who asks for a fleet that this member has begun to own waits
 // for its daemon, and is told where that takes too long.
 func TestWaitsForDaemon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := New(Options{})
-		p := divide(&config.Config{Daemon: config.DefaultDaemon()}, 0, layout{})
-		c.parts.Store(&p)
+		c := cleared(time.Second)
 		r := newRun(t.Context(), c, nil, "prod", []string{"prod"})
 		c.runs = map[string]*run{"prod": r}
 		f := &face{c, true}
