@@ -2,9 +2,9 @@
 package ports
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"net"
-	"strconv"
 	"sync"
 	"testing"
 )
@@ -13,31 +13,40 @@ import (
 // which might take a port before its server does, and below those that Nomad gives to jobs.
 const first, last = 10_000, 19_999
 
+// claims are sockets without a file that keep ports from other tests while this process
+// runs, of which each has the name of one.
 var (
-	mu    sync.Mutex
-	given = map[int]bool{}
+	mu     sync.Mutex
+	claims []net.Listener
 )
 
 // Free returns a loopback address that nobody listens at, for one server, which is to
-// listen soon. This process gets each once.
+// listen soon.
 func Free(t testing.TB) string {
+	t.Helper()
+	return fmt.Sprintf("127.0.0.1:%d", Port(t))
+}
+
+// Port returns the port of such an address. No test, also of another process, gets it again
+// while this process runs.
+func Port(t testing.TB) int {
 	t.Helper()
 	mu.Lock()
 	defer mu.Unlock()
 	var err error
 	for range 100 {
 		port := first + rand.IntN(last-first+1)
-		if given[port] {
+		var claim, listener net.Listener
+		if claim, err = net.Listen("unix", fmt.Sprintf("@hpad-test-port-%d", port)); err != nil {
 			continue
 		}
-		address := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
-		var listener net.Listener
-		if listener, err = net.Listen("tcp", address); err == nil {
+		if listener, err = net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port)); err == nil {
 			_ = listener.Close()
-			given[port] = true
-			return address
+			claims = append(claims, claim)
+			return port
 		}
+		_ = claim.Close()
 	}
 	t.Fatalf("find a free port from %d to %d: %v", first, last, err)
-	return ""
+	return 0
 }

@@ -9,8 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math/rand/v2"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -27,6 +25,7 @@ import (
 
 	"github.com/hpad/hpad/test/internal/child"
 	"github.com/hpad/hpad/test/internal/installed"
+	"github.com/hpad/hpad/test/internal/ports"
 	"github.com/hpad/hpad/test/internal/wait"
 )
 
@@ -103,13 +102,12 @@ func Start(t testing.TB, options Options) *Agent {
 func prepare(t testing.TB, options Options) *Agent {
 	t.Helper()
 	a := &Agent{t: t, options: options, binary: installed.Path(t, filepath.Join("nomad-v*", "nomad"), "test/install/nomad.sh"), dir: t.TempDir()}
-	a.ports = freePorts(t, 3)
-	ports := a.ports
-	a.URL = fmt.Sprintf("http://127.0.0.1:%d", ports[0])
-	a.RPC, a.Serf = fmt.Sprintf("127.0.0.1:%d", ports[1]), fmt.Sprintf("127.0.0.1:%d", ports[2])
-	a.Name = nameOf(ports)
+	a.ports = []int{ports.Port(t), ports.Port(t), ports.Port(t)}
+	a.URL = fmt.Sprintf("http://127.0.0.1:%d", a.ports[0])
+	a.RPC, a.Serf = fmt.Sprintf("127.0.0.1:%d", a.ports[1]), fmt.Sprintf("127.0.0.1:%d", a.ports[2])
+	a.Name = nameOf(a.ports)
 	if options.TLS != nil {
-		a.URL = fmt.Sprintf("https://127.0.0.1:%d", ports[0])
+		a.URL = fmt.Sprintf("https://127.0.0.1:%d", a.ports[0])
 	}
 	a.configure()
 	a.connect()
@@ -512,33 +510,4 @@ func (a *Agent) eventually(limit time.Duration, what string, condition func() (s
 	if seen, ok := wait.Until(limit, condition); !ok {
 		a.t.Fatalf("no %s of nomad within %v, but %s\n%s", what, limit, seen, a.log())
 	}
-}
-
-// freePorts returns loopback ports that nobody listens on, below those that the
-// kernel hands out by itself: an agent that is started again finds its own. A socket
-// without a file keeps each from other tests until this one ends.
-func freePorts(t testing.TB, n int) []int {
-	t.Helper()
-	const lowest, count = 12_000, 8_000
-	var ports []int
-	for _, offset := range rand.Perm(count) {
-		if len(ports) == n {
-			return ports
-		}
-		port := lowest + offset
-		claim, err := net.Listen("unix", fmt.Sprintf("@hpad-nomadtest-%d", port))
-		if err != nil {
-			continue
-		}
-		listener, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
-		if err != nil {
-			_ = claim.Close()
-			continue
-		}
-		_ = listener.Close()
-		t.Cleanup(func() { _ = claim.Close() })
-		ports = append(ports, port)
-	}
-	t.Fatalf("there are no %d free ports from %d on", n, lowest)
-	return nil
 }
