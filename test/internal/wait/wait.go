@@ -6,8 +6,15 @@ import (
 	"time"
 )
 
-// interval is how often a condition is looked at.
-const interval = 50 * time.Millisecond
+// A condition is looked at again after the shortest pause, after a longer one where looks
+// take long, so that they are not what keeps an engine busy, and after the longest at
+// most.
+const (
+	shortest = 50 * time.Millisecond
+	longest  = time.Second
+	// ofLook is how many times as long as a look a pause is.
+	ofLook = 4
+)
 
 // For waits until a condition holds, and ends the test with what was seen last
 // when it does not within the limit. The condition is called from the test's own
@@ -24,15 +31,14 @@ func For(t testing.TB, limit time.Duration, what string, condition func() (seen 
 func Until(limit time.Duration, condition func() (seen string, ok bool)) (string, bool) {
 	deadline := time.NewTimer(limit)
 	defer deadline.Stop()
-	tick := time.NewTicker(interval)
-	defer tick.Stop()
 	for {
+		begin := time.Now()
 		seen, ok := condition()
 		if ok {
 			return seen, true
 		}
 		select {
-		case <-tick.C:
+		case <-time.After(min(max(shortest, ofLook*time.Since(begin)), longest)):
 		case <-deadline.C:
 			return seen, false
 		}

@@ -21,8 +21,18 @@ func TestUntil(t *testing.T) {
 		if seen, ok := Until(time.Second, look(3)); seen != "3" || !ok {
 			t.Errorf("Until() = %q, %t, want the third look", seen, ok)
 		}
-		if took := time.Since(begin); took != 2*interval {
-			t.Errorf("three looks took %v, want %v", took, 2*interval)
+		if took := time.Since(begin); took != 2*shortest {
+			t.Errorf("three looks took %v, want %v", took, 2*shortest)
+		}
+		for took, want := range map[time.Duration]time.Duration{time.Millisecond: 2*shortest + 3*time.Millisecond, 100 * time.Millisecond: 1100 * time.Millisecond, time.Minute: 3*time.Minute + 2*longest} {
+			begin = time.Now()
+			slow := look(3)
+			if seen, ok := Until(time.Hour, func() (string, bool) { time.Sleep(took); return slow() }); !ok {
+				t.Errorf("Until() = %q, %t, want the third look", seen, ok)
+			}
+			if got := time.Since(begin); got != want {
+				t.Errorf("three looks of %v took %v, want %v", took, got, want)
+			}
 		}
 		begin = time.Now()
 		if seen, ok := Until(time.Second, look(1000)); ok || seen == "" {
