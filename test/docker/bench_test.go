@@ -39,7 +39,7 @@ const (
 // engine: a round (one list and what else a reading needs) and the stats of all of
 // them, in time, in calls, and in processor time of hpad and of dockerd.
 func BenchmarkCompose(b *testing.B) {
-	for _, version := range versions {
+	for _, version := range both {
 		b.Run(version.String(), func(b *testing.B) {
 			e := dockertest.Start(b, dockertest.Options{Version: version})
 			e.ImportWorker(b, dockertest.Worker, "1")
@@ -191,7 +191,7 @@ func benchStats(b *testing.B, e *dockertest.Engine, version dockertest.Version) 
 
 // BenchmarkSwarm measures a round over as many tasks of a swarm of one node.
 func BenchmarkSwarm(b *testing.B) {
-	for _, version := range versions {
+	for _, version := range both {
 		b.Run(version.String(), func(b *testing.B) {
 			c := newCluster(b, dockertest.Options{Version: version})
 			var refs []targets.Ref

@@ -98,46 +98,32 @@ func (s *site) stays(t testing.TB, w *world.World, project string, n, passes int
 	}
 }
 
-// TestCompose runs the cases that can share an engine, on each version.
+// TestCompose runs the cases that can share an engine.
 func TestCompose(t *testing.T) {
 	t.Parallel()
-	for _, version := range versions {
-		t.Run(version.String(), func(t *testing.T) {
-			t.Parallel()
-			s := newSite(t, dockertest.Options{Version: version})
-			// The group ends before the engine does.
-			t.Run("cases", func(t *testing.T) {
-				for name, run := range map[string]func(t *testing.T, s *site){
-					"alike":         comparison,
-					"burn":          burn,
-					"everything":    everythingScales,
-					"halted":        halted,
-					"failing":       failing,
-					"exhausted":     exhausted,
-					"late":          late,
-					"crash":         crash,
-					"killed":        killed,
-					"count reset":   countReset,
-					"put back":      countPutBack,
-					"new version":   newVersion,
-					"moved tag":     movedTag,
-					"labels":        labels,
-					"refused":       refused,
-					"no image":      noImage,
-					"taken name":    takenName,
-					"compatibility": compatibility,
-					"range of port": rangeOfPorts,
-					"renewed":       renewedBeside,
-					"taken down":    takenDownBeside,
-				} {
-					t.Run(name, func(t *testing.T) {
-						t.Parallel()
-						run(t, s)
-					})
-				}
-			})
-		})
-	}
+	onVersions(t, []scenario[site]{
+		{"alike", both, comparison},
+		{"burn", both, burn},
+		{"everything", both, everythingScales},
+		{"halted", packaged, halted},
+		{"failing", newest, failing},
+		{"exhausted", packaged, exhausted},
+		{"late", both, late},
+		{"crash", packaged, crash},
+		{"killed", newest, killed},
+		{"count reset", packaged, countReset},
+		{"put back", newest, countPutBack},
+		{"new version", newest, newVersion},
+		{"moved tag", packaged, movedTag},
+		{"labels", newest, labels},
+		{"refused", both, refused},
+		{"no image", both, noImage},
+		{"taken name", both, takenName},
+		{"compatibility", packaged, compatibility},
+		{"range of port", packaged, rangeOfPorts},
+		{"renewed", packaged, renewedBeside},
+		{"taken down", newest, takenDownBeside},
+	}, newSite)
 }
 
 // comparison: replicas that Compose made are alike, and one that differs is shown.

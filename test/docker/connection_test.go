@@ -89,7 +89,7 @@ func copyFile(t *testing.T, from, to string) {
 // wrong with others is shown, and disturbs nobody.
 func TestTLS(t *testing.T) {
 	t.Parallel()
-	for _, version := range versions {
+	for _, version := range both {
 		t.Run(version.String(), func(t *testing.T) {
 			t.Parallel()
 			sealed(t, version)

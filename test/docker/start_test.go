@@ -14,6 +14,7 @@ import (
 // TestStart runs docs/start-compose.md and docs/start-swarm.md, each on an engine of its
 // own, with the tests' image in place of one from a registry.
 func TestStart(t *testing.T) {
+	t.Parallel()
 	for page, image := range map[string]map[string]string{
 		"compose": {"image: busybox\n    command: sleep infinity": "image: " + dockertest.Worker},
 		"swarm":   {"busybox sleep infinity": dockertest.Worker},

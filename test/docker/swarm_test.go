@@ -156,8 +156,6 @@ func awaitReading(t testing.TB, f *swarmfleet.Fleet, name, what string, wanted f
 	return last
 }
 
-var versions = []dockertest.Version{dockertest.Packaged, dockertest.Newest}
-
 // TestSwarmContract runs the contract suite over the services of a real swarm. It
 // shares the process with nothing, so that goroutines which outlive a fleet are
 // seen.
@@ -205,36 +203,22 @@ func TestSwarmContract(t *testing.T) {
 	}})
 }
 
-// TestSwarm runs the cases that can share a swarm, on each version.
+// TestSwarm runs the cases that can share a swarm.
 func TestSwarm(t *testing.T) {
-	for _, version := range versions {
-		t.Run(version.String(), func(t *testing.T) {
-			t.Parallel()
-			c := newCluster(t, dockertest.Options{Version: version})
-			// The group ends before the engine does.
-			t.Run("cases", func(t *testing.T) {
-				for name, run := range map[string]func(t *testing.T, c *cluster){
-					"grows and shrinks": swarmFollowsLoad,
-					"lost update":       swarmLosesNoUpdate,
-					"update":            swarmWaitsForUpdate,
-					"at once":           swarmHoldsAtOnce,
-					"put back":          swarmPutsBack,
-					"paused":            swarmWaitsWhilePaused,
-					"no place":          swarmTellsOfNoPlace,
-					"failing":           swarmTellsOfFailures,
-					"late":              swarmWaitsForHealth,
-					"cpu":               swarmSamplesCPU,
-					"modes":             swarmModes,
-					"labels":            swarmLabels,
-				} {
-					t.Run(name, func(t *testing.T) {
-						t.Parallel()
-						run(t, c)
-					})
-				}
-			})
-		})
-	}
+	onVersions(t, []scenario[cluster]{
+		{"grows and shrinks", both, swarmFollowsLoad},
+		{"lost update", both, swarmLosesNoUpdate},
+		{"update", packaged, swarmWaitsForUpdate},
+		{"at once", newest, swarmHoldsAtOnce},
+		{"put back", packaged, swarmPutsBack},
+		{"paused", newest, swarmWaitsWhilePaused},
+		{"no place", both, swarmTellsOfNoPlace},
+		{"failing", both, swarmTellsOfFailures},
+		{"late", both, swarmWaitsForHealth},
+		{"cpu", both, swarmSamplesCPU},
+		{"modes", packaged, swarmModes},
+		{"labels", newest, swarmLabels},
+	}, func(t *testing.T, options dockertest.Options) *cluster { return newCluster(t, options) })
 }
 
 // swarmFollowsLoad: the daemon grows and shrinks a service with its queue, to none

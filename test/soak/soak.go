@@ -3,9 +3,9 @@ package soak
 
 import "os"
 
-// Rounds returns how often a test does what it repeats: long times where HPAD_SOAK is
-// set, as "make soak" does, else short times.
-func Rounds(short, long int) int {
+// Rounds returns how often a test does what it repeats, or on what: long where HPAD_SOAK is
+// set, as "make soak" does, else short.
+func Rounds[T any](short, long T) T {
 	if os.Getenv("HPAD_SOAK") != "" {
 		return long
 	}

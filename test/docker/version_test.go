@@ -1,0 +1,47 @@
+package docker
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/hpad/hpad/test/docker/dockertest"
+	"github.com/hpad/hpad/test/soak"
+)
+
+// Versions are the engines that tests run on: both, where what an engine says of what it
+// does differs from version to version, else one of them, and both in soak.
+var (
+	packaged = []dockertest.Version{dockertest.Packaged}
+	newest   = []dockertest.Version{dockertest.Newest}
+	both     = []dockertest.Version{dockertest.Packaged, dockertest.Newest}
+)
+
+// scenario is a test that shares an engine with others.
+type scenario[Shared any] struct {
+	name string
+	on   []dockertest.Version
+	run  func(t *testing.T, shared *Shared)
+}
+
+// onVersions runs tests beside each other on an engine of each version that they are
+// for.
+func onVersions[Shared any](t *testing.T, all []scenario[Shared], start func(*testing.T, dockertest.Options) *Shared) {
+	for _, version := range both {
+		t.Run(version.String(), func(t *testing.T) {
+			t.Parallel()
+			shared := start(t, dockertest.Options{Version: version})
+			// The group ends before the engine does.
+			t.Run("cases", func(t *testing.T) {
+				for _, s := range all {
+					if !slices.Contains(soak.Rounds(s.on, both), version) {
+						continue
+					}
+					t.Run(s.name, func(t *testing.T) {
+						t.Parallel()
+						s.run(t, shared)
+					})
+				}
+			})
+		})
+	}
+}
