@@ -15,7 +15,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	code := parallel.Run(m, 2*(len(members.Faults)+2)) // which wait most of the time
+	code := parallel.Run(m, 2*(len(members.Faults)+4)) // which wait most of the time
 	program.Clean()
 	os.Exit(code)
 }

@@ -20,6 +20,7 @@ import (
 // TestRounds has each fault happen to the owner of a fleet many times: those that every
 // store has, and those of etcd.
 func TestRounds(t *testing.T) {
+	t.Parallel()
 	shared := etcdtest.Start(t, 3)
 	prepare := map[string]func(t *testing.T, cluster string) (members.Fault, members.Options){
 		"etcd is full": full, "certificate expired": expired,

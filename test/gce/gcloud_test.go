@@ -47,6 +47,7 @@ func gcloud(t *testing.T, server *gcetest.Server, answer any, arguments ...strin
 // TestSecondClient: Google's own command line, which takes many seconds for every
 // call, reads and changes what the imitation has as hpad does.
 func TestSecondClient(t *testing.T) {
+	t.Parallel()
 	t.Run("zonal", func(t *testing.T) {
 		t.Parallel()
 		server := gcetest.Start(t)

@@ -23,6 +23,7 @@ const stopDelay = 10 * time.Second
 
 // TestGCE runs the cases that can share one Prometheus.
 func TestGCE(t *testing.T) {
+	t.Parallel()
 	l := world.NewLoad(t)
 	// The group ends before Prometheus does.
 	t.Run("cases", func(t *testing.T) {

@@ -19,6 +19,7 @@ import (
 
 // TestNomad runs the cases that can share one agent and one Prometheus.
 func TestNomad(t *testing.T) {
+	t.Parallel()
 	agent := nomadtest.Start(t, nomadtest.Options{})
 	l := world.NewLoad(t)
 	// The group ends before the agent does.

@@ -21,6 +21,7 @@ import (
 // TestRounds has each fault happen to the owner of a fleet many times: those that every
 // store has, and those of Nomad.
 func TestRounds(t *testing.T) {
+	t.Parallel()
 	shared := nomadtest.StartServers(t, 3, nomadtest.Options{ACL: true})
 	prepare := map[string]func(t *testing.T, cluster string) (members.Fault, members.Options){
 		"most servers stand still": halted, "disks of servers full": full,

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/hpad/hpad/test/internal/parallel"
 	"github.com/hpad/hpad/test/internal/program"
 )
 
@@ -26,7 +27,7 @@ func TestMain(m *testing.M) {
 	if control := os.Getenv(controlVariable); control != "" {
 		work(control, os.Getenv(indexVariable))
 	}
-	code := m.Run()
+	code := parallel.Run(m, 6)
 	program.Clean()
 	os.Exit(code)
 }

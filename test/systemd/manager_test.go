@@ -74,6 +74,7 @@ func awaitActive(t testing.TB, m *systemdtest.Manager, name string, indexes ...i
 
 // TestManager runs the cases that can share one manager and one Prometheus.
 func TestManager(t *testing.T) {
+	t.Parallel()
 	m := systemdtest.Start(t)
 	l := world.NewLoad(t)
 	// The group ends before the manager does.
@@ -277,6 +278,7 @@ func masked(t *testing.T, m *systemdtest.Manager, l *world.Load) {
 // TestRefused: instances that the manager cannot load, or whose dependency there is not,
 // give their places to the next indexes until they can be started.
 func TestRefused(t *testing.T) {
+	t.Parallel()
 	m := systemdtest.Start(t)
 	l := world.NewLoad(t)
 	worker(t, m, "spoiled", "notify", "")
@@ -322,6 +324,7 @@ func hpadRestarts(t *testing.T, m *systemdtest.Manager, l *world.Load) {
 // begins, as at boot, hpad brings all instances back, those that it had only found
 // included.
 func TestManagerEnds(t *testing.T) {
+	t.Parallel()
 	m := systemdtest.Start(t)
 	l := world.NewLoad(t)
 	worker(t, m, "boot", "notify", "")
