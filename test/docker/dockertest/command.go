@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -115,12 +116,20 @@ func (p *Project) Try(args ...string) (Printed, error) {
 	return p.e.Run(p.t, p.Dir, append([]string{"compose", "--project-name", p.Name}, args...)...)
 }
 
-// Compose runs "docker compose" on the project, which is to succeed.
+// Compose runs "docker compose" on the project, which is to succeed. Like a person, it tries
+// again where hpad removed a container that Compose was about to touch.
 func (p *Project) Compose(args ...string) Printed {
 	p.t.Helper()
-	printed, err := p.Try(args...)
-	if err != nil {
+	var printed Printed
+	var err error
+	if _, done := wait.Until(time.Minute, func() (string, bool) {
+		printed, err = p.Try(args...)
+		return "", err == nil || !removed.MatchString(err.Error())
+	}); !done || err != nil {
 		p.t.Fatal(err)
 	}
 	return printed
 }
+
+// removed is what an engine says of a container that another client removes.
+var removed = regexp.MustCompile("is already in progress|marked for removal|No such container")
