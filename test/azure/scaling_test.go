@@ -218,7 +218,9 @@ func edited(t *testing.T, s *azuretest.Server, l *world.Load) {
 	s.Add(azuretest.Set{Group: "Shop", Name: "shared", Capacity: 1})
 	s.Fail(azuretest.Failure{Operation: "VirtualMachineScaleSets_Update", Times: 2, Status: 412, Code: "ConditionNotMet", Message: "If-Match"})
 	l.Queue("shared", 30)
-	w := world.New(t, s.TOML("cloud", quick)+l.Source()+queued("shared", 1, 8))
+	// Of which a write may take two thirds, with all that it tries again.
+	slow := strings.Replace(queued("shared", 1, 8), "min_replicas", "sync_period = \"3s\"\nmin_replicas", 1)
+	w := world.New(t, s.TOML("cloud", quick)+l.Source()+slow)
 	awaitCapacity(t, s, "shared", 3)
 	w.Passes("shared", 2)
 	if told := world.Told(w.View("shared").Events, "FailedRescale"); told != 0 {
