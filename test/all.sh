@@ -111,21 +111,26 @@ mapfile -t packages < <(go list ./... | grep -v '/hpad/test/')
 if [ "$unit" ]; then
 	CGO_ENABLED=0 TMPDIR=$memory run -p 3 "${packages[@]}"
 else
-	# The race detector makes code some five times as slow. It has nothing to say of policy,
-	# which starts nothing, nor of tests that do very many times what others do as well, or
-	# one thing after the other; of the models of a cluster it sees some schedules. Those
-	# wait for nothing outside, and run in what others leave of the processors.
+	# The race detector makes code some five times as slow, and takes a while to link. It has
+	# nothing to say of packages that start nothing, nor of tests that do very many times what
+	# others do as well, or one thing after the other; of the models of a cluster it sees some
+	# schedules. Those wait for nothing outside, and run in what others leave of the
+	# processors.
+	starts='\bgo (func|[A-Za-z.]+\()|\.Go\(|AfterFunc|errgroup|httptest\.|synctest|t\.Parallel|net\.Listen|exec\.'
+	raced=() still=(./policy)
+	while read -r package; do
+		if grep -qE "$starts" "$package"/*.go; then raced+=("$package"); else still+=("$package"); fi
+	done < <(go list -f '{{.Dir}}' "${packages[@]}" | grep -v '/policy$')
 	long='^(TestScript|TestAnHourOfLoad|TestEightDays|TestEveryReasonIsTold|TestFollows|TestLabelsAreAsAFile|TestLateWrites'
 	long+='|TestMisfitIsOneMistake|TestNextComesTrue|TestRandomDamage|TestRestartChangesNothing|TestShortage|TestThousand'
 	long+='|TestThousandSets|TestVerifyFindsOneBit|TestWatchedCalls|TestWrittenInParts)$'
-	mapfile -t raced < <(printf '%s\n' "${packages[@]}" | grep -v '/hpad/policy$')
 	TMPDIR=$memory run "${race[@]}" -p 3 -skip "$long" "${raced[@]}"
-	mapfile -t packages < <(grep -rlE --include='*_test.go' "^func ${long:1:-1}\(" ./cmd ./daemon ./targets | xargs dirname | sort -u)
+	mapfile -t packages < <(grep -slE "^func ${long:1:-1}\(" $(printf '%s/*_test.go ' "${raced[@]}") /dev/null | xargs dirname | sort -u)
 	{
 		renice -n 19 $BASHPID >/dev/null
 		export CGO_ENABLED=0 TMPDIR=$memory
 		run -run "$long" "${packages[@]}"
-		run ./policy
+		run -p 1 "${still[@]}"
 		GOGC=400 run -run 'Model$' ./daemon/cluster -args -schedules 150
 		exit "$status"
 	} 3>&5 &
@@ -142,19 +147,21 @@ else
 	export HPAD_TEST_PROGRAM=$TMPDIR/program/hpad
 	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o "$HPAD_TEST_PROGRAM" ./cmd/hpad
 	# The race detector has little to see where hpad is a program of its own, and takes too
-	# much where engines do. Two lanes wait for different things, but for what is timed on
-	# engines and in clusters, and the rounds of scale, which have nothing beside them but
-	# what runs in the background. The servers of stores write in memory, since they are what
-	# waits most for the disk.
+	# much where engines do. What is timed on engines, in clusters and by scale has nothing
+	# beside it but what runs in the background. The servers of stores write in memory, since
+	# they are what waits most for the disk.
 	programs='/test/(crash|e2e|faults|monitoring)$'
 	others='/test/(packages|page)$'
 	docker='/test/docker$'
 	nomad='/test/nomad$'
-	clusters='/test/(etcd|nomadha|scale)$'
-	# lane has the packages of a pattern tested without the race detector beside what follows.
+	clusters='/test/(etcd|nomadha)$'
+	scale='/test/scale$'
+	of() { mapfile -t packages < <(go list ./test/... | grep -E "$1"); }
+	# lane tests the packages of a pattern, so many at once, beside what follows, at a niceness.
 	lane() {
 		of "$1"
 		{
+			renice -n "$3" $BASHPID >/dev/null
 			CGO_ENABLED=0 run -p "$2" "${packages[@]}"
 			exit "$status"
 		} 3>&4 &
@@ -165,21 +172,22 @@ else
 		wait "${lanes[-1]}" || status=1
 		unset 'lanes[-1]'
 	}
-	of() { mapfile -t packages < <(go list ./test/... | grep -E "$1"); }
 
-	lane "$programs" 2
-	mapfile -t packages < <(go list ./test/... | grep -vE "$programs|$others|$docker|$nomad|$clusters")
-	run "${race[@]}" -p 3 "${packages[@]}"
+	lane "$programs" 2 0
+	mapfile -t packages < <(go list ./test/... | grep -vE "$programs|$others|$docker|$nomad|$clusters|$scale")
+	run "${race[@]}" -p 2 "${packages[@]}"
 	join
-	lane "$others" 1
 	of "$docker"
 	CGO_ENABLED=0 run "${packages[@]}"
-	join
+	lane "$others" 1 19
 	of "$nomad"
 	run "${race[@]}" "${packages[@]}"
 	of "$clusters"
 	CGO_ENABLED=0 TMPDIR=$memory run -p 1 "${packages[@]}"
 	join
+	join
+	of "$scale"
+	CGO_ENABLED=0 run "${packages[@]}"
 fi
 exec 3>&- 4>&- 5>&-
 wait "$reporter" || status=$?
