@@ -18,6 +18,7 @@ parent=${TMPDIR:-/tmp}
 TMPDIR=$parent/h.$(pwd | cksum | cut -c 1-6)
 mkdir "$TMPDIR" 2>/dev/null || TMPDIR=$(mktemp -d "$parent/h.XXXX")
 chmod 1777 "$TMPDIR"
+disk=$TMPDIR # also where TMPDIR is another for a while
 # Unit tests write in memory where that has room and lets programs run, since much of their
 # time were waits for the disk; what go test builds stays on it.
 memory=$TMPDIR
@@ -41,7 +42,7 @@ clean() {
 	fi
 	kill "${lanes[@]}" 2>/dev/null || true
 	test/tools/leftovers.sh "$memory" || true # it says what stays
-	test/tools/leftovers.sh "$TMPDIR" || true
+	test/tools/leftovers.sh "$disk" || true
 	if [ "$reporter" ]; then
 		exec 3>&- 4>&- 5>&-
 		wait "$reporter" || true
@@ -161,7 +162,7 @@ else
 	lane() {
 		of "$1"
 		{
-			renice -n "$3" $BASHPID >/dev/null
+			renice -n "$3" $BASHPID >/dev/null || true # or as it is
 			CGO_ENABLED=0 run -p "$2" "${packages[@]}"
 			exit "$status"
 		} 3>&4 &
