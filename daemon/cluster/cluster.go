@@ -227,8 +227,8 @@ func (c *Cluster) look(ctx context.Context) {
 	}
 }
 
-// lapsing returns an error where the lease is about to end, or over, although the coordinator
-// answers; nil where it is not.
+// lapsing returns an error if the lease is about to end, or has ended, although calls to the
+// coordinator succeed, and nil otherwise.
 func (c *Cluster) lapsing() error {
 	c.mu.RLock()
 	defer c.mu.RUnlock()

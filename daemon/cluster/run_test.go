@@ -59,15 +59,16 @@ func TestOwnedOfNewParts(t *testing.T) {
 	}
 }
 
-// cleared is a cluster of one fleet that nobody owns.
-func cleared(ttl time.Duration) *Cluster {
+// newIdle returns a cluster without a fleet, and with nothing in its coordinator.
+func newIdle(ttl time.Duration) *Cluster {
 	c := New(Options{Coordinator: viewing{}, TTL: ttl})
 	p := divide(&config.Config{Daemon: config.DefaultDaemon()}, 0, layout{})
 	c.parts.Store(&p)
 	return c
 }
 
-// renewed is a membership whose lease ends when a test says; a nil ended is never over.
+// renewed is a membership whose lease expires at a time that a test sets. A nil ended is never
+// closed.
 type renewed struct {
 	Session
 	expires time.Time
@@ -88,7 +89,7 @@ func (viewing) View(context.Context) (View, error) { return View{}, nil }
 func TestLapsing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const ttl = 15 * time.Second
-		c := cleared(ttl)
+		c := newIdle(ttl)
 		session := &renewed{expires: time.Now().Add(ttl)}
 		c.session = session
 		for _, step := range []struct {
@@ -115,7 +116,7 @@ func TestActsBeforeTheLeaseEnds(t *testing.T) {
 	const ttl = 15 * time.Second
 	ended := make(chan struct{})
 	session := &renewed{expires: time.Now().Add(ttl), ended: ended}
-	r := newRun(t.Context(), cleared(ttl), session, "prod", nil)
+	r := newRun(t.Context(), newIdle(ttl), session, "prod", nil)
 	if got := session.expires.Sub(r.until()); got != ttl/5 {
 		t.Errorf("platforms are asked until %v before the lease ends, want %v", got, ttl/5)
 	}
@@ -125,7 +126,7 @@ func TestActsBeforeTheLeaseEnds(t *testing.T) {
 	}
 }
 
-// numbered is a term that remembers that it was released.
+// numbered is a term of a number, which notes that it was released.
 type numbered struct {
 	Term
 	number   uint64
@@ -143,7 +144,7 @@ type rejoined struct {
 
 func (r *rejoined) Acquire(context.Context, string, string) (Term, error) { return r.term, nil }
 
-// continued is a state that goes on.
+// continued counts how often a state goes on under later terms.
 type continued struct {
 	state.Shared
 	times int
@@ -155,7 +156,7 @@ func (c *continued) Continue(state.Records) { c.times++ }
 // follows its last one, and not where another one's was between them, whatever views showed.
 func TestRegain(t *testing.T) {
 	for next, goesOn := range map[uint64]bool{4: true, 5: false} {
-		c, released, store := cleared(time.Second), false, &continued{}
+		c, released, store := newIdle(time.Second), false, &continued{}
 		r := newRun(t.Context(), c, nil, "prod", []string{"prod"})
 		r.held, r.store = map[string]Term{"prod": numbered{number: 3, released: new(bool)}}, store
 		c.regain(t.Context(), &rejoined{term: numbered{number: next, released: &released}}, r, r.shards)
@@ -166,7 +167,7 @@ func TestRegain(t *testing.T) {
 	}
 }
 
-// hanging are records whose answers are lost.
+// hanging is records whose Load returns once its context has ended.
 type hanging struct{ state.Records }
 
 func (hanging) Load(ctx context.Context, _ func(string, []byte) error) error {
@@ -189,7 +190,7 @@ func TestCopyEnds(t *testing.T) {
 // for its daemon, and is told where that takes too long.
 func TestWaitsForDaemon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := cleared(time.Second)
+		c := newIdle(time.Second)
 		r := newRun(t.Context(), c, nil, "prod", []string{"prod"})
 		c.runs = map[string]*run{"prod": r}
 		f := &face{c, true}

@@ -8,8 +8,8 @@ import (
 	"github.com/hpad/hpad/test/soak"
 )
 
-// Versions are the engines that tests run on: both, where what an engine says of what it
-// does differs from version to version, else one of them, and both in soak.
+// The versions of the engine that tests run on: both where the engine's own words differ
+// between them, else one of them; in soak both.
 var (
 	packaged = []dockertest.Version{dockertest.Packaged}
 	newest   = []dockertest.Version{dockertest.Newest}

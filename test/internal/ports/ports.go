@@ -13,8 +13,8 @@ import (
 // which might take a port before its server does, and below those that Nomad gives to jobs.
 const first, last = 10_000, 19_999
 
-// claims are sockets without a file that keep ports from other tests while this process
-// runs, of which each has the name of one.
+// claims are abstract Unix sockets, each named after a port that this process has. Another
+// process cannot listen at the same name while this one runs.
 var (
 	mu     sync.Mutex
 	claims []net.Listener

@@ -24,7 +24,11 @@ func TestUntil(t *testing.T) {
 		if took := time.Since(begin); took != 2*shortest {
 			t.Errorf("three looks took %v, want %v", took, 2*shortest)
 		}
-		for took, want := range map[time.Duration]time.Duration{time.Millisecond: 2*shortest + 3*time.Millisecond, 100 * time.Millisecond: 1100 * time.Millisecond, time.Minute: 3*time.Minute + 2*longest} {
+		for took, want := range map[time.Duration]time.Duration{
+			time.Millisecond:       2*shortest + 3*time.Millisecond,
+			100 * time.Millisecond: 2*ofLook*100*time.Millisecond + 300*time.Millisecond,
+			time.Minute:            2*longest + 3*time.Minute,
+		} {
 			begin = time.Now()
 			slow := look(3)
 			if seen, ok := Until(time.Hour, func() (string, bool) { time.Sleep(took); return slow() }); !ok {
