@@ -93,9 +93,7 @@ skip() {
 }
 
 race=(-race)
-if [ "$unit" ]; then
-	race=()
-elif [ "$(go env CGO_ENABLED)" != 1 ] || ! command -v "$(go env CC)" >/dev/null; then
+if [ ! "$unit" ] && { [ "$(go env CGO_ENABLED)" != 1 ] || ! command -v "$(go env CC)" >/dev/null; }; then
 	skip "race detector: it needs a C compiler (apt-get install gcc)"
 	race=()
 fi
