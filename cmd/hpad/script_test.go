@@ -20,9 +20,14 @@ func TestMain(m *testing.M) {
 }
 
 // TestScript runs the real command line against daemons in memory.
-func TestScript(t *testing.T) {
+func TestScript(t *testing.T) { runScripts(t, "testdata/script") }
+
+// TestDemo runs the demo, which needs its share of the processors to grow and to shrink.
+func TestDemo(t *testing.T) { runScripts(t, "testdata/demo") }
+
+func runScripts(t *testing.T, dir string) {
 	testscript.Run(t, testscript.Params{
-		Dir: "testdata/script",
+		Dir: dir,
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("TZ", "UTC")
 			return nil
