@@ -11,8 +11,9 @@ import (
 
 // Coordinator is what the members of a cluster share: who is a member, who owns which
 // shard, and the state of each shard. It is linearizable: what a call returned nil for is
-// seen by every later call of any member. It is safe for concurrent use. A new one is a
-// directory below this one.
+// seen by every later call of any member. A call that takes several requests, as reading all
+// of a state, gives each of them some seconds: an answer that is lost is not waited for until
+// ctx ends. It is safe for concurrent use. A new one is a directory below this one.
 //
 // Time is the coordinator's own to measure a lease by; members go by [Session.Expires].
 type Coordinator interface {

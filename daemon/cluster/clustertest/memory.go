@@ -211,9 +211,14 @@ var errNoAnswer = errors.New("the store does not answer")
 // lateBy is after what time something is done that nobody waits for any more.
 const lateBy = 500 * time.Millisecond
 
+// silence is how long an answer is waited for.
+const silence = 10 * time.Second
+
 // call does something in the store, at one moment between the call and its return, or soon
 // after that where the caller did not wait for it.
 func (c *Connection) call(ctx context.Context, do func(*Memory) error) error {
+	ctx, cancel := context.WithTimeout(ctx, silence)
+	defer cancel()
 	if err := c.travel(ctx); err != nil {
 		time.AfterFunc(lateBy, func() {
 			if cut, _ := c.isCut(); !cut {

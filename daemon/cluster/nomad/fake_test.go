@@ -26,6 +26,8 @@ const (
 	lost
 	unanswered
 	late
+	// silent ones are carried out, and the connection stays as it is.
+	silent
 	// outdated calls read what there was before the last write.
 	outdated
 )
@@ -98,7 +100,12 @@ func (f *fake) serve(w http.ResponseWriter, r *http.Request) {
 		panic(http.ErrAbortHandler)
 	}
 	status, index, answer := call()
-	if fated == unanswered {
+	if fated == silent {
+		f.mu.Unlock()
+		<-r.Context().Done()
+		f.mu.Lock()
+	}
+	if fated == silent || fated == unanswered {
 		panic(http.ErrAbortHandler)
 	}
 	w.Header().Set("X-Nomad-Index", strconv.FormatUint(index, 10))

@@ -103,6 +103,11 @@ func segment(name string, most int) string {
 	return text.String()[:most-digest-2] + "~~" + hex.EncodeToString(sum[:digest/2])
 }
 
+// bounded returns a context for one call, whose answer may be lost.
+func (c *Coordinator) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, c.config.Timeout)
+}
+
 // asking returns a client and the options of a read.
 func (c *Coordinator) asking(ctx context.Context) (*api.Variables, *api.QueryOptions, error) {
 	client, token, err := c.agent.Client()
@@ -125,6 +130,8 @@ func (c *Coordinator) writing(ctx context.Context) (*api.Variables, *api.WriteOp
 
 // read returns a variable, nil where there is none as of an index.
 func (c *Coordinator) read(ctx context.Context, path string) (found *api.Variable, index uint64, err error) {
+	ctx, cancel := c.bounded(ctx)
+	defer cancel()
 	variables, options, err := c.asking(ctx)
 	if err != nil {
 		return nil, 0, err
@@ -162,6 +169,8 @@ func (e *conflictError) Error() string {
 // swap writes a variable that has an index, or that is not there for index 0. The error is
 // a *conflictError with what there is otherwise.
 func (c *Coordinator) swap(ctx context.Context, path string, index uint64, items api.VariableItems) (*api.Variable, error) {
+	ctx, cancel := c.bounded(ctx)
+	defer cancel()
 	variables, options, err := c.writing(ctx)
 	if err != nil {
 		return nil, err
@@ -180,6 +189,8 @@ func (c *Coordinator) swap(ctx context.Context, path string, index uint64, items
 // remove removes a variable that has an index. The error is a *conflictError with what
 // there is otherwise.
 func (c *Coordinator) remove(ctx context.Context, path string, index uint64) error {
+	ctx, cancel := c.bounded(ctx)
+	defer cancel()
 	variables, options, err := c.writing(ctx)
 	if err != nil {
 		return err

@@ -67,6 +67,37 @@ func soon(t *testing.T) context.Context {
 	return ctx
 }
 
+// TestSilence holds that no call waits for an answer that does not come for as long as its
+// caller would: a write is sent again, and a read fails.
+func TestSilence(t *testing.T) {
+	f := newFake(t)
+	now := f.own(t, "m")
+	load(t, now)
+	now.config.Timeout = 100 * time.Millisecond
+	once := func(method string) {
+		done := false
+		f.meet(func(r *http.Request) fate {
+			if done || r.Method != method {
+				return arrives
+			}
+			done = true
+			return silent
+		})
+	}
+	once(http.MethodPut)
+	if err := now.Write(t.Context(), map[string][]byte{"a": []byte("1")}); err != nil {
+		t.Fatalf("a write whose first answer does not come: %v", err)
+	}
+	once(http.MethodGet)
+	err := now.Coordinator.Load(t.Context(), shard, func(string, []byte) error { return nil })
+	if !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatalf("a read whose answer does not come: %v, want %v", err, context.DeadlineExceeded)
+	}
+	if found := load(t, now); found["a"] != "1" {
+		t.Errorf("the state is %v", found)
+	}
+}
+
 // TestLateWrites has owners end at random moments, with writes on their way that arrive
 // when others own the shard, or whose answers are lost. What was written is there, what
 // was not is not, and nothing comes back.
