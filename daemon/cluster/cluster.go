@@ -711,38 +711,45 @@ func (c *Cluster) reload(ctx context.Context, trial bool) ([]config.Change, erro
 		return nil, err
 	}
 	next := divide(whole, c.options.ShardSize, c.parts.Load().layout)
-	daemons := []*daemon.Daemon{c.own}
+	var runs []*run
 	for fleet := range next.fleets { // the loop ends those that are not configured any more
-		if d := c.Daemon(fleet); d != nil {
-			daemons = append(daemons, d)
+		if r := c.runOf(fleet); r != nil && r.daemon.Load() != nil {
+			runs = append(runs, r)
 		}
+	}
+	// all has all daemons do something, until one cannot.
+	all := func(do func(*daemon.Daemon, context.Context) ([]config.Change, error)) ([]config.Change, error) {
+		changes, err := do(c.own, ctx)
+		for _, r := range runs {
+			if err != nil {
+				return nil, err
+			}
+			var some []config.Change
+			some, err = r.reload(ctx, do)
+			changes = append(changes, some...)
+		}
+		return changes, err
 	}
 	c.loading.Store(&next)
 	defer c.loading.Store(nil)
-	var changes []config.Change
-	for _, d := range daemons { // what one would refuse is in force in none
-		some, err := d.ReloadChanges(ctx)
-		if err != nil {
-			return nil, err
-		}
-		changes = append(changes, some...)
+	changes, err := all((*daemon.Daemon).ReloadChanges) // what one would refuse is in force in none
+	if err != nil || trial {
+		return unique(changes), err
 	}
-	if trial {
-		return unique(changes), nil
-	}
-	for _, d := range daemons {
-		if _, err := d.Reload(ctx); err != nil {
-			return nil, err
-		}
+	if _, err := all((*daemon.Daemon).Reload); err != nil {
+		return nil, err
 	}
 	now := c.configure(&next)
 	c.mu.Lock()
 	clear(c.undivided) // it may fit by now
-	runs := slices.Collect(maps.Values(c.runs))
+	inForce := slices.Collect(maps.Values(c.runs))
 	c.mu.Unlock()
-	for _, r := range runs {
-		if d := r.daemon.Load(); d != nil && !slices.Contains(daemons, d) { // it began meanwhile
-			r.reload(ctx, d)
+	for _, r := range inForce {
+		if !slices.Contains(runs, r) && r.daemon.Load() != nil { // it began meanwhile
+			if _, err := r.reload(ctx, (*daemon.Daemon).Reload); err != nil {
+				r.log.Warn("a fleet that was just taken over begins anew with the new configuration", zap.NamedError("err", err))
+				r.end("the configuration is another one now")
+			}
 		}
 		if err := r.configure(ctx, now.identities); err != nil {
 			c.log.Warn("the cluster does not know of a new configuration yet", zap.String("fleet", r.fleet), zap.NamedError("err", err))

@@ -101,7 +101,7 @@ func (r *run) run() error {
 		r.log.Info("owner of a fleet", zap.String("shard", shard), zap.Uint64("term", term.Number()))
 	}
 	if err := r.serve(held); err != nil && r.ctx.Err() == nil && !errors.Is(err, state.ErrFenced) {
-		if !time.Now().Before(r.until()) { // the store's trouble again
+		if errors.Is(err, context.DeadlineExceeded) || !time.Now().Before(r.until()) { // the store's trouble again
 			r.log.Warn("a fleet cannot be taken over", zap.NamedError("err", err))
 			return nil
 		}
@@ -326,16 +326,21 @@ func (r *run) end(reason string) {
 	r.cancel()
 }
 
-// reload has a daemon that began while others were reloaded load the configuration that is in
-// force by now.
-func (r *run) reload(ctx context.Context, d *daemon.Daemon) {
+// reload has the daemon do what a reload needs of it. One that ends meanwhile refuses nothing:
+// who runs the fleet next begins with the configuration that is in force then.
+func (r *run) reload(ctx context.Context, do func(*daemon.Daemon, context.Context) ([]config.Change, error)) ([]config.Change, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(r.ctx, cancel)()
-	if _, err := d.Reload(ctx); err != nil {
-		r.log.Warn("a fleet that was just taken over begins anew with the new configuration", zap.NamedError("err", err))
-		r.end("the configuration is another one now")
+	d := r.daemon.Load()
+	if d == nil {
+		return nil, nil
 	}
+	changes, err := do(d, ctx)
+	if err != nil && r.ctx.Err() != nil {
+		return nil, nil
+	}
+	return changes, err
 }
 
 // configure tells under which configurations the shards are owned from now on.

@@ -186,6 +186,63 @@ func TestCopyEnds(t *testing.T) {
 	})
 }
 
+// silent is a term whose state cannot be read, for lack of an answer or by a mistake in it.
+type silent struct {
+	answering
+	mistake error
+}
+
+func (silent) Number() uint64                { return 1 }
+func (silent) Release(context.Context) error { return nil }
+func (s silent) Load(ctx context.Context, keep func(string, []byte) error) error {
+	if s.mistake != nil {
+		return s.mistake
+	}
+	return hanging{}.Load(ctx, keep)
+}
+
+// TestLostStateIsNoMistake holds that a member leaves a fleet to others for a while whose state
+// it cannot use, and not one of which the store's answer was lost, which it tries again.
+func TestLostStateIsNoMistake(t *testing.T) {
+	for _, mistake := range []error{nil, errors.New("a page is missing")} {
+		dir := t.TempDir()
+		synctest.Test(t, func(t *testing.T) {
+			c := newIdle(time.Second)
+			c.options.Dir = dir
+			session := &rejoined{renewed{expires: time.Now().Add(time.Hour), ended: make(chan struct{})}, silent{mistake: mistake}}
+			if err := newRun(t.Context(), c, session, "prod", []string{"prod"}).run(); !errors.Is(err, mistake) {
+				t.Errorf("the run ends with %v, want %v", err, mistake)
+			}
+		})
+	}
+}
+
+// TestReloadOfEndingRun holds that a fleet whose run ends while it is to reload refuses nothing,
+// and that any other one is told of.
+func TestReloadOfEndingRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		refusal := errors.New("hpad is stopping")
+		refuse := func(_ *daemon.Daemon, ctx context.Context) ([]config.Change, error) {
+			select {
+			case <-ctx.Done():
+			case <-time.After(time.Minute):
+			}
+			return nil, refusal
+		}
+		for end, want := range map[string]error{"": refusal, "handed over": nil} {
+			r := newRun(t.Context(), newIdle(time.Second), nil, "prod", nil)
+			r.daemon.Store(new(daemon.Daemon))
+			if end != "" {
+				time.AfterFunc(time.Second, func() { r.end(end) })
+			}
+			if _, err := r.reload(t.Context(), refuse); !errors.Is(err, want) {
+				t.Errorf("a run that ends with %q: %v, want %v", end, err, want)
+			}
+			r.cancel()
+		}
+	})
+}
+
 // TestWaitsForDaemon holds that who asks for a fleet that this member has begun to own waits
 // for its daemon, and is told where that takes too long.
 func TestWaitsForDaemon(t *testing.T) {
