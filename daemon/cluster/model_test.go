@@ -77,6 +77,8 @@ type model struct {
 	// member's planned stop, or a start, among members that are well.
 	disturbed time.Time
 	planned   bool
+	// delayed is when a slow member last had the autoscaler of a target, or was about to.
+	delayed map[targets.Ref]time.Time
 
 	mu sync.Mutex
 	// chance is what platforms do by.
@@ -164,6 +166,9 @@ type node struct {
 	disk, lag time.Duration
 	// ahead is how far its wall clock is from the true one.
 	ahead time.Duration
+	// seen are the fleets that had an owner while it ran: of the others its wall clock is all
+	// that it goes by.
+	seen map[string]bool
 	// stumbles is for how long the process stands still from where it acts next, at stumbled,
 	// once it has; zero where it does not, and has not.
 	stumbles time.Duration
@@ -342,6 +347,7 @@ func (n *node) start(fresh bool) {
 	n.connection = n.store.Connect()
 	n.mend()
 	n.ail(func() { n.ahead, n.loaded = 0, n.variant })
+	n.seen = map[string]bool{}
 	options := cluster.Options{
 		Load: n.configuration, Coordinator: hooked{n.connection, &hooks{n.hooks.write, n.written, n.hooks.release}}, Member: cluster.Member{Name: n.name, Address: n.address}, TTL: ttl, ShardSize: n.size,
 		Daemon: daemon.Options{Store: own, Log: zap.NewNop(), KeepMemory: true, Clock: clock.System{
@@ -505,7 +511,7 @@ func (m *model) fault() (what int) {
 				n.reload()
 			}
 		}
-	case what == 8:
+	case what == 8 && len(n.seen) == len(m.fleets):
 		n.ail(func() { n.ahead += time.Duration(m.random.Int64N(int64(4*time.Hour))) - 2*time.Hour })
 	case what == 9:
 		n.ail(func() { n.disk = time.Duration(1 + m.random.Int64N(int64(20*time.Second))) })
@@ -590,6 +596,17 @@ func (m *model) rest(lasts time.Duration) {
 
 // watch holds what goes on to what is promised of the time after the last fault.
 func (m *model) watch() {
+	for _, ref := range m.refs() {
+		owner := m.ownerOf(ref)
+		if m.isSlow(owner) {
+			m.delayed[ref] = time.Now()
+		}
+		for _, n := range m.nodes {
+			if owner != "" && n.isWell() {
+				n.seen[ref.Fleet] = true
+			}
+		}
+	}
 	within := patience
 	if m.planned {
 		within = period + slack
@@ -598,6 +615,9 @@ func (m *model) watch() {
 		return
 	}
 	for _, ref := range m.refs() {
+		if time.Since(m.delayed[ref]) < within {
+			continue
+		}
 		shard, parts := m.shardOf(ref)
 		under, owner := m.store.Configuration(shard), m.store.Owner(shard)
 		var able, running []string
@@ -611,7 +631,7 @@ func (m *model) watch() {
 				}
 			}
 		}
-		if len(able) == 0 || m.isSlow(owner) {
+		if len(able) == 0 {
 			continue
 		}
 		m.mu.Lock()
@@ -730,6 +750,7 @@ func (m *model) checkOwner(ref targets.Ref) {
 // autoscaler was not kept in all configurations its rate began anew.
 func (m *model) checkWrites(ref targets.Ref, kept bool) {
 	grown, grownLate, refusedLate := int32(0), int32(0), false
+	unmade := m.leftOpen(nameOf(ref))
 	for _, w := range m.fleets[ref.Fleet].Writes() {
 		if w.Ref != ref {
 			continue
@@ -738,6 +759,7 @@ func (m *model) checkWrites(ref targets.Ref, kept bool) {
 			refusedLate = refusedLate || strings.HasPrefix(w.Reason, late)
 			continue
 		}
+		delete(unmade, w.To)
 		if w.To <= w.From {
 			m.t.Errorf("%s went from %d to %d within the window, or twice", ref, w.From, w.To)
 		}
@@ -770,9 +792,10 @@ func (m *model) checkWrites(ref targets.Ref, kept bool) {
 		}
 		events += grownBy(record)
 	}
-	// Of two late ones the second finds the first's count, and is refused: whoever waits for it
-	// sees neither its own count nor the one before, and takes it for done and changed since.
-	doubted := refusedLate && grownLate > 0
+	// A write that was not made, since it found the count of an earlier one that was late, or since
+	// its member ended before: whoever does not hear of that sees neither its count nor the one
+	// before, and takes it for done and changed since.
+	doubted := grownLate > 0 && (refusedLate || len(unmade) > 0)
 	if kept && events < grown || events > grown+grownLate && (!doubted || events > growth) {
 		m.t.Errorf("%s grew by %d, and %d late, and its events are of %d", ref, grown, grownLate, events)
 	}
@@ -787,6 +810,30 @@ func (m *model) checkWrites(ref targets.Ref, kept bool) {
 	}
 }
 
+// leftOpen returns the counts of those intentions for an autoscaler with which a term ended.
+func (m *model) leftOpen(autoscaler string) map[int32]bool {
+	left := map[int32]bool{}
+	var open *state.Intention
+	term := ""
+	for _, w := range m.store.Writes() {
+		for key, value := range w.Values {
+			name, record, err := state.RecordIn(key, value)
+			if err != nil {
+				m.t.Error(err)
+			}
+			if name != autoscaler {
+				continue
+			}
+			now := fmt.Sprint(w.Shard, " ", w.Term)
+			if open != nil && now != term {
+				left[open.To] = true
+			}
+			open, term = record.Intention, now
+		}
+	}
+	return left
+}
+
 func grownBy(r state.Record) (sum int32) {
 	for _, event := range r.Memory.ScaleUpEvents {
 		sum += event.Change
@@ -798,7 +845,11 @@ func grownBy(r state.Record) (sum int32) {
 // gone that its window and its rate still need. Where parts come together that last wrote at
 // different times, all times of one may move forward.
 func (m *model) checkRecords(kept map[string]bool) {
-	before := map[string]state.Record{}
+	type written struct {
+		state.Record
+		at time.Time
+	}
+	before := map[string]written{}
 	most := func(r state.Record) (n int32) {
 		for _, recommendation := range r.Memory.Recommendations {
 			n = max(n, recommendation.Replicas)
@@ -815,16 +866,27 @@ func (m *model) checkRecords(kept map[string]bool) {
 				continue
 			}
 			was, known := before[name]
-			if known && (most(now) < most(was) || grownBy(now) < grownBy(was) || now.Created.Before(was.Created) || m.size == 0 && now.Created.After(was.Created)) {
+			if known && (most(now) < most(was.Record) || grownBy(now) < grownBy(was.Record) || now.Created.Before(was.Created) || m.size == 0 && now.Created.After(was.Created)) {
 				m.t.Errorf("at %s %s forgot of %s: it has %d as the highest recommendation, events of %d, made at %s; before %d, %d, %s",
-					w.Time, w.Member, name, most(now), grownBy(now), now.Created, most(was), grownBy(was), was.Created)
+					w.Time, w.Member, name, most(now), grownBy(now), now.Created, most(was.Record), grownBy(was.Record), was.Created)
 			}
-			if was.Intention != nil && now.Intention == nil && grownBy(now) == grownBy(was) && now.Left != nil && *now.Left == was.Intention.To {
+			if was.Intention != nil && now.Intention == nil && grownBy(now) == grownBy(was.Record) && now.Left != nil && *now.Left == was.Intention.To &&
+				!m.cameLate(name, *now.Left, was.at, w.Time) { // else it was found not to be carried out before
 				m.t.Errorf("at %s %s forgot the intention %+v of %s", w.Time, w.Member, was.Intention, name)
 			}
-			before[name] = now
+			before[name] = written{now, w.Time}
 		}
 	}
+}
+
+// cameLate reports whether a platform carried out a late call for a count of an autoscaler's
+// target between two times.
+func (m *model) cameLate(autoscaler string, count int32, from, to time.Time) bool {
+	return slices.ContainsFunc(m.refs(), func(ref targets.Ref) bool {
+		return nameOf(ref) == autoscaler && slices.ContainsFunc(m.fleets[ref.Fleet].Writes(), func(w targettest.MemoryWrite) bool {
+			return w.Ref == ref && w.To == count && w.Err == nil && strings.HasPrefix(w.Reason, late) && w.At.After(from) && w.At.Before(to)
+		})
+	})
 }
 
 // TestModel runs members through faults by a seed, and holds what they did to what is
@@ -877,7 +939,7 @@ func modelOf(t *testing.T, run uint64, dir string, size int, fleets, names []str
 		t: t, dir: dir, random: rand.New(rand.NewPCG(run, 0)), chance: rand.New(rand.NewPCG(run, 2)), store: clustertest.NewMemory(run),
 		begun: time.Now(), fleets: map[string]*targettest.Memory{}, targets: names, size: size, load: map[string]float64{},
 		evaluated: map[targets.Ref]time.Time{}, paused: map[targets.Ref]time.Time{}, unsure: map[targets.Ref]bool{},
-		identities: map[divided]map[string]string{},
+		identities: map[divided]map[string]string{}, delayed: map[targets.Ref]time.Time{},
 	}
 	for _, fleet := range fleets {
 		m.fleets[fleet] = targettest.NewMemory(fleet)
