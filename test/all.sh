@@ -145,23 +145,23 @@ else
 	# The hpad of all packages, built as test/internal/gobuild does.
 	export HPAD_TEST_PROGRAM=$TMPDIR/program/hpad
 	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o "$HPAD_TEST_PROGRAM" ./cmd/hpad
-	# The race detector has little to see where hpad is a program of its own, and takes too
-	# much where engines do. What is timed on engines, in clusters and by scale has nothing
-	# beside it but what runs in the background. The servers of stores write in memory, since
-	# they are what waits most for the disk.
-	programs='/test/(crash|e2e|faults|monitoring)$'
+	# The race detector has little to see where hpad is a program of its own, or what the unit
+	# tests do is done with an engine, and takes too much where engines do. What is timed on
+	# engines, in clusters and by scale has nothing beside it but what runs in the background.
+	# The servers of stores write in memory, since they are what waits most for the disk.
+	first='/test/(crash|e2e|faults|gce|monitoring|systemd)$' # the longest ones
 	others='/test/(packages|page)$'
 	docker='/test/docker$'
 	nomad='/test/nomad$'
 	clusters='/test/(etcd|nomadha)$'
 	scale='/test/scale$'
 	of() { mapfile -t packages < <(go list ./test/... | grep -E "$1"); }
-	# lane tests the packages of a pattern, so many at once, beside what follows, at a niceness.
+	# lane tests the packages of a pattern in the background, one after the other.
 	lane() {
 		of "$1"
 		{
-			renice -n "$3" $BASHPID >/dev/null || true # or as it is
-			CGO_ENABLED=0 run -p "$2" "${packages[@]}"
+			renice -n 19 $BASHPID >/dev/null
+			CGO_ENABLED=0 run -p 1 "${packages[@]}"
 			exit "$status"
 		} 3>&4 &
 		lanes+=($!)
@@ -172,13 +172,12 @@ else
 		unset 'lanes[-1]'
 	}
 
-	lane "$programs" 2 0
-	mapfile -t packages < <(go list ./test/... | grep -vE "$programs|$others|$docker|$nomad|$clusters|$scale")
-	run "${race[@]}" -p 2 "${packages[@]}"
-	join
+	of "$first"
+	mapfile -t -O "${#packages[@]}" packages < <(go list ./test/... | grep -vE "$first|$others|$docker|$nomad|$clusters|$scale")
+	CGO_ENABLED=0 run -p 4 "${packages[@]}"
 	of "$docker"
 	CGO_ENABLED=0 run "${packages[@]}"
-	lane "$others" 1 19
+	lane "$others"
 	of "$nomad"
 	run "${race[@]}" "${packages[@]}"
 	of "$clusters"
