@@ -37,7 +37,7 @@ type shared struct {
 // sharing is the table of what clusters cost, and how fast they fail over.
 var sharing = table[*shared]{
 	head: []string{
-		"members", "fleets", "autoscalers", "cpu s per 1,000 evaluations, all members", "who owns most: % of a core", "RSS MiB",
+		"members", "fleets", "autoscalers", "period", "cpu s per 1,000 evaluations, all members", "who owns most: % of a core", "RSS MiB",
 		"who owns least: fleets", "% of a core", "RSS MiB", "commits of etcd a second", "MiB", "stopped: all evaluated again s", "killed: s", "load",
 	},
 	cells: func(m *shared) []string {
@@ -49,7 +49,7 @@ var sharing = table[*shared]{
 			stopped, died = "", ""
 		}
 		return []string{
-			strconv.Itoa(m.row.members), strconv.Itoa(m.row.fleets), strconv.Itoa(m.row.n), fmt.Sprintf("%.3f", m.cpu.Seconds()/max(1, m.passes)*1000),
+			strconv.Itoa(m.row.members), strconv.Itoa(m.row.fleets), strconv.Itoa(m.row.n), m.row.period.String(), fmt.Sprintf("%.3f", m.cpu.Seconds()/max(1, m.passes)*1000),
 			part(m.busy), strconv.FormatInt(m.rss/mebibyte, 10), fmt.Sprintf("%.0f", m.idleOwns), part(m.idle), strconv.FormatInt(m.idleRSS/mebibyte, 10),
 			fmt.Sprintf("%.1f", m.writes), strconv.FormatInt(m.stored/mebibyte, 10), stopped, died, m.load,
 		}

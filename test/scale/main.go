@@ -147,7 +147,7 @@ func allRows(r row) []measurement {
 		{row{n: 100_000, single: true, extra: true}, both[1:]},
 		{row{n: 10_000, single: true, members: 1, fleets: 1}, both[1:]},
 		{row{n: 30_000, single: true, members: 3, fleets: 6}, both[1:]},
-		{row{n: 100_000, single: true, members: 3, fleets: 1}, both[1:]},
+		{row{n: 100_000, single: true, members: 3, fleets: 1, period: 30 * time.Second, periods: 4}, both[1:]},
 	}
 	for n := range rows {
 		one := &rows[n].row
