@@ -305,7 +305,7 @@ const evaluatedLook = 20 * time.Millisecond
 // once that pass has ended, whatever it came to. The error is an api.ErrUnknown, an
 // api.ErrRefused while the autoscaler is quarantined, or that of ctx.
 func (d *Daemon) EvaluateNow(ctx context.Context, name string) error {
-	if err := d.awaitRunning(ctx); err != nil {
+	if err := d.AwaitRunning(ctx); err != nil {
 		return err
 	}
 	asked := d.clock.Now()
@@ -350,9 +350,9 @@ func (d *Daemon) writers() ([]string, bool) {
 	}
 }
 
-// awaitRunning returns once the configuration and the state are in force that a person's
-// act is about.
-func (d *Daemon) awaitRunning(ctx context.Context) error {
+// AwaitRunning returns once the configuration and the state are in force that a person asks
+// about. The error is that hpad stops, or why ctx ended before.
+func (d *Daemon) AwaitRunning(ctx context.Context) error {
 	select {
 	case <-d.running:
 	case <-ctx.Done():

@@ -17,7 +17,7 @@ import (
 // has many, and few are ever looked at. The error is an api.ErrUnknown where there is no
 // such autoscaler; a target that cannot be read is none.
 func (d *Daemon) InstancesOf(ctx context.Context, name string) (api.InstanceList, error) {
-	if err := d.awaitRunning(ctx); err != nil {
+	if err := d.AwaitRunning(ctx); err != nil {
 		return api.InstanceList{}, err
 	}
 	known := d.current.Load().autoscalers[name]

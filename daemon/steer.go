@@ -28,7 +28,7 @@ const longestReason = 500
 // api.ErrUnknown or an api.ErrRefused nothing was done; with another one the pause is in
 // force and could not be kept in the state yet.
 func (d *Daemon) Pause(ctx context.Context, pause policy.Pause, lasts time.Duration) (policy.Pause, error) {
-	if err := d.awaitRunning(ctx); err != nil {
+	if err := d.AwaitRunning(ctx); err != nil {
 		return policy.Pause{}, err
 	}
 	if pause.Direction == "" {
@@ -86,7 +86,7 @@ func (d *Daemon) checkPause(pause *policy.Pause, lasts time.Duration) error {
 // there is none, and an api.ErrUnknown where there is no such scope either; with another
 // one the pause is over and that could not be kept in the state yet.
 func (d *Daemon) Resume(ctx context.Context, scope policy.Scope, author string) (policy.Pause, error) {
-	if err := d.awaitRunning(ctx); err != nil {
+	if err := d.AwaitRunning(ctx); err != nil {
 		return policy.Pause{}, err
 	}
 	message := "resumed"
@@ -197,7 +197,7 @@ func (d *Daemon) waiveBreaker(fleet string) time.Time {
 // api.ErrRefused where nothing was done: in a dry run, under a hold, while the target
 // cannot be read. After ctx has ended it is not known what becomes of it.
 func (d *Daemon) ScaleTo(ctx context.Context, name string, replicas int32, force bool, author string) error {
-	if err := d.awaitRunning(ctx); err != nil {
+	if err := d.AwaitRunning(ctx); err != nil {
 		return err
 	}
 	a := d.current.Load().autoscalers[name]

@@ -470,9 +470,15 @@ func (f *face) Autoscaler(name string) (api.Autoscaler, bool) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), askWait)
 	defer cancel()
+	var d *daemon.Daemon
 	var owner *peer
 	if shard := f.ShardOf(name); shard != Own {
-		_, owner, _ = f.of(ctx, shard) // without one it is as it was last
+		d, owner, _ = f.of(ctx, shard) // without one it is as it was last
+	}
+	if d != nil && d.AwaitRunning(ctx) == nil { // which has begun meanwhile
+		if view, ok := d.Autoscaler(name); ok {
+			return view, true
+		}
 	}
 	if owner != nil {
 		if view, err := owner.client.Autoscaler(ctx, name); err == nil {

@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -171,4 +172,26 @@ func TestFace(t *testing.T) {
 	}
 	there.end(false)
 	eventually("that it is gone", func() bool { return strings.Contains(lacks(), there.name+" could not be asked: it is gone") })
+}
+
+// TestOwnedIsKnown holds that an autoscaler is there for who asks its owner while that is about
+// to run it, on a slow disk.
+func TestOwnedIsKnown(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		m := newModel(t, 1, dir)
+		m.calm = true
+		n := m.add()
+		n.start(true)
+		n.ail(func() { n.disk = time.Second / 4 })
+		for end := time.Now().Add(time.Minute); m.store.Owner("alpha") != n.name; time.Sleep(time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatal("nobody owns the fleet")
+			}
+		}
+		if _, known := n.cluster.Alone().Autoscaler("alpha-web"); !known {
+			t.Error("the owner does not know its autoscaler")
+		}
+		n.end(false)
+	})
 }
