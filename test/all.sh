@@ -132,7 +132,7 @@ else
 		export CGO_ENABLED=0 TMPDIR=$memory
 		run -run "$long" "${packages[@]}"
 		run -p 1 "${still[@]}"
-		GOGC=400 run -run 'Model$' ./daemon/cluster -args -schedules 150
+		GOGC=400 run -run 'Model$' ./daemon/cluster -args -schedules 100
 		exit "$status"
 	} 3>&5 &
 	lanes+=($!)
@@ -181,7 +181,7 @@ else
 	CGO_ENABLED=0 run "${packages[@]}"
 	lane "$others"
 	of "$nomad"
-	run "${race[@]}" "${packages[@]}"
+	CGO_ENABLED=0 run "${packages[@]}"
 	of "$clusters"
 	CGO_ENABLED=0 TMPDIR=$memory run -p 1 "${packages[@]}"
 	join

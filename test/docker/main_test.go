@@ -9,7 +9,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	code := parallel.Run(m, 8)
+	code := parallel.Run(m, 6)
 	program.Clean()
 	os.Exit(code)
 }
