@@ -35,8 +35,9 @@ const (
 	// lapseShare is the part of a lease that is left when its end is told. A lease that is
 	// renewed in time has more.
 	lapseShare = 4
-	// unfitFor is how long a member leaves a shard to others that it could not run.
-	unfitFor = time.Minute
+	// unfitFor is how long a member leaves a shard to others that it could not run, and
+	// unreadFor one of which it could not read the state.
+	unfitFor, unreadFor = time.Minute, 5 * time.Second
 	// divideSoon is after what time a division that is due and not done is told.
 	divideSoon = 30 * time.Second
 	// loadWait bounds how long it takes to read the state of a shard, and to write a copy of
@@ -515,11 +516,11 @@ func (c *Cluster) begin(r *run) {
 	c.runs[r.fleet] = r
 	c.mu.Unlock()
 	go func() {
-		err := r.run()
+		leaves := r.run()
 		c.mu.Lock()
 		delete(c.runs, r.fleet)
-		if err != nil {
-			c.unfit[r.fleet] = time.Now().Add(unfitFor)
+		if leaves > 0 {
+			c.unfit[r.fleet] = time.Now().Add(leaves)
 		}
 		c.mu.Unlock()
 		close(r.done)

@@ -60,14 +60,14 @@ func newRun(ctx context.Context, c *Cluster, session Session, fleet string, shar
 	return r
 }
 
-// run owns the shards and runs their daemon until it is ended. An error is why this member
-// cannot run it; that somebody else has them is none.
-func (r *run) run() error {
+// run owns the shards and runs their daemon until it is ended. It returns for how long this
+// member is to leave the fleet to others, since it cannot run it, or cannot read its state.
+func (r *run) run() time.Duration {
 	defer r.cancel()
 	defer r.release()
 	if r.into > 0 {
 		r.divideAnew()
-		return nil
+		return 0
 	}
 	p := r.parts.Load()
 	for _, shard := range r.shards {
@@ -75,12 +75,12 @@ func (r *run) run() error {
 			if r.ctx.Err() == nil {
 				r.log.Warn("a fleet cannot be taken over", zap.NamedError("err", err))
 			}
-			return nil // the store's trouble is not the shard's
+			return 0 // at the next look
 		}
 	}
 	held := r.terms()
 	if len(held) == 0 {
-		return nil
+		return 0
 	}
 	is, err := false, r.passLock()
 	if err == nil {
@@ -90,7 +90,7 @@ func (r *run) run() error {
 		if err != nil && r.ctx.Err() == nil {
 			r.log.Warn("a fleet cannot be taken over", zap.NamedError("err", err))
 		}
-		return nil
+		return 0
 	}
 	if now := r.parts.Load(); now != p { // a reload that did not see these terms
 		if err := r.configure(r.ctx, now.identities); err != nil {
@@ -101,17 +101,17 @@ func (r *run) run() error {
 		r.log.Info("owner of a fleet", zap.String("shard", shard), zap.Uint64("term", term.Number()))
 	}
 	if err := r.serve(held); err != nil && r.ctx.Err() == nil && !errors.Is(err, state.ErrFenced) {
-		if errors.Is(err, context.DeadlineExceeded) || !time.Now().Before(r.until()) { // the store's trouble again
+		if _, is := errors.AsType[storeError](err); is || !time.Now().Before(r.until()) { // which is not the fleet's trouble
 			r.log.Warn("a fleet cannot be taken over", zap.NamedError("err", err))
-			return nil
+			return unreadFor
 		}
 		r.log.Error("a fleet cannot be run, and is left to other members for a while", zap.NamedError("err", err))
-		return err
+		return unfitFor
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.log.Info("no owner of the fleet any more", zap.String("reason", r.ending))
-	return nil
+	return 0
 }
 
 // acquire makes this member the owner of a shard.
@@ -172,17 +172,39 @@ func (r *run) terms() map[string]Term {
 	return maps.Clone(r.held)
 }
 
-// counted is a term of which the writes are counted that come after it.
+// counted is a term of which the writes are counted that come after it, and whose errors are
+// storeErrors.
 type counted struct {
 	Term
 	in *Cluster
 }
+
+// storeError is an error of the store, which says nothing of what is in it.
+type storeError struct{ error }
+
+func (e storeError) Unwrap() error { return e.error }
 
 // Write is as [state.Records] has it.
 func (c counted) Write(ctx context.Context, values map[string][]byte) error {
 	err := c.Term.Write(ctx, values)
 	if errors.Is(err, state.ErrFenced) {
 		c.in.fenced.Add(1)
+	}
+	if err != nil {
+		err = storeError{err}
+	}
+	return err
+}
+
+// Load is as [state.Records] has it.
+func (c counted) Load(ctx context.Context, keep func(key string, value []byte) error) error {
+	var refusal error
+	err := c.Term.Load(ctx, func(key string, value []byte) error {
+		refusal = keep(key, value)
+		return refusal
+	})
+	if err != nil && refusal == nil {
+		err = storeError{err}
 	}
 	return err
 }

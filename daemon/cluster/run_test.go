@@ -186,32 +186,32 @@ func TestCopyEnds(t *testing.T) {
 	})
 }
 
-// silent is a term whose state cannot be read, for lack of an answer or by a mistake in it.
-type silent struct {
+// unread is a term whose state cannot be read, for a reason of the store or for what is in it.
+type unread struct {
 	answering
-	mistake error
+	key string
 }
 
-func (silent) Number() uint64                { return 1 }
-func (silent) Release(context.Context) error { return nil }
-func (s silent) Load(ctx context.Context, keep func(string, []byte) error) error {
-	if s.mistake != nil {
-		return s.mistake
+func (unread) Number() uint64                { return 1 }
+func (unread) Release(context.Context) error { return nil }
+func (u unread) Load(ctx context.Context, keep func(string, []byte) error) error {
+	if u.key != "" {
+		return keep(u.key, nil)
 	}
 	return hanging{}.Load(ctx, keep)
 }
 
-// TestLostStateIsNoMistake holds that a member leaves a fleet to others for a while whose state
-// it cannot use, and not one of which the store's answer was lost, which it tries again.
-func TestLostStateIsNoMistake(t *testing.T) {
-	for _, mistake := range []error{nil, errors.New("a page is missing")} {
+// TestUnreadState holds that a member leaves a fleet to others for a while with whose state it
+// can do nothing, and tries one again soon of which the store's answer was lost.
+func TestUnreadState(t *testing.T) {
+	for key, want := range map[string]time.Duration{"": unreadFor, "of another hpad": unfitFor} {
 		dir := t.TempDir()
 		synctest.Test(t, func(t *testing.T) {
 			c := newIdle(time.Second)
 			c.options.Dir = dir
-			session := &rejoined{renewed{expires: time.Now().Add(time.Hour), ended: make(chan struct{})}, silent{mistake: mistake}}
-			if err := newRun(t.Context(), c, session, "prod", []string{"prod"}).run(); !errors.Is(err, mistake) {
-				t.Errorf("the run ends with %v, want %v", err, mistake)
+			session := &rejoined{renewed{expires: time.Now().Add(time.Hour), ended: make(chan struct{})}, unread{key: key}}
+			if leaves := newRun(t.Context(), c, session, "prod", []string{"prod"}).run(); leaves != want {
+				t.Errorf("with the key %q it leaves the fleet to others for %v, want %v", key, leaves, want)
 			}
 		})
 	}
