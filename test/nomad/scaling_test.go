@@ -10,6 +10,7 @@ import (
 
 	nomadapi "github.com/hashicorp/nomad/api"
 
+	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets/nomad"
 	"github.com/hpad/hpad/test/internal/wait"
@@ -457,10 +458,12 @@ func failing(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 	run(0, 4, "1s")
 	w.Await("crashing", nomad.AllocationsFailing, nomad.AllocationsFailed, `2 allocations of group "app" failed and have no successor: crashing.app[0] (`)
 	w.Passes("crashing", 3)
-	view := w.View("crashing")
-	if view.Instances.Failed != 2 || view.Status.CurrentReplicas != 2 || agent.Count(t, "crashing") != 2 {
-		t.Errorf("instances %+v, current replicas %d, count %d, want two that failed and no other", view.Instances, view.Status.CurrentReplicas, agent.Count(t, "crashing"))
-	}
+	wait.For(t, patience, "two instances that failed and no other", func() (string, bool) {
+		view := w.View("crashing")
+		count := agent.Count(t, "crashing")
+		return fmt.Sprintf("they are %+v, current replicas %d, the count %d", view.Instances, view.Status.CurrentReplicas, count),
+			view.Instances == api.Instances{Failed: 2} && view.Status.CurrentReplicas == 2 && count == 2
+	})
 	run(0, 0, "600s")
 	agent.AwaitRunning(t, "crashing", 2, patience)
 	w.Await("crashing", nomad.AllocationsFailing, "Resolved", "")
