@@ -380,7 +380,75 @@ func (f *face) AutoscalersAfter(name string) iter.Seq[api.Autoscaler] {
 			}
 		})
 	}
-	return merge(sequences)
+	return merge(append(sequences, f.configured(name)))
+}
+
+// configured returns the autoscalers after a name that no member shows, since nobody runs their
+// shards or their owner does not answer, as the configuration has them. Lists have them last,
+// where nothing else is known, so that none is missing without a word.
+func (f *face) configured(name string) iter.Seq[api.Autoscaler] {
+	return func(yield func(api.Autoscaler) bool) {
+		why := map[string]error{}
+		for _, shard := range f.Shards() {
+			if err := f.silent(shard); err != nil {
+				why[shard] = err
+			}
+		}
+		if len(why) == 0 {
+			return
+		}
+		whole := f.parts.Load().whole
+		for _, each := range slices.Sorted(maps.Keys(whole.Autoscalers)) {
+			if err := why[f.ShardOf(each)]; each > name && err != nil && !yield(asConfigured(whole, each, err)) {
+				return
+			}
+		}
+	}
+}
+
+// asConfigured returns an autoscaler that a configuration has, of which nothing else is known,
+// with why.
+func asConfigured(whole *config.Config, name string, why error) api.Autoscaler {
+	a := whole.Autoscalers[name]
+	view := api.Autoscaler{
+		Name: name, Reference: a.Target.String(), Kind: whole.Fleets[a.Target.Fleet].Kind, Spec: a.Spec,
+		SyncPeriodSeconds: a.SyncPeriod.Seconds(), Mode: a.Mode,
+		Evaluation: api.Evaluation{Unevaluated: true, Error: why.Error()},
+	}
+	for i := range a.Inputs {
+		view.Inputs = append(view.Inputs, api.Input{Source: a.Inputs[i].Source, Query: a.Inputs[i].Query, Select: a.Inputs[i].Select.Values()})
+	}
+	return view
+}
+
+// silent returns why neither this member nor another shows the autoscalers of a shard; nil
+// where one does, and where the face is of one member alone.
+func (f *face) silent(shard string) error {
+	if d, _ := f.running(shard); d != nil || !f.whole || shard == Own {
+		return nil
+	}
+	owner, p := f.ownerOf(shard)
+	if p == nil {
+		return f.unrun(shard, owner)
+	}
+	if _, _, err := p.autoscalers(); err != nil {
+		return fmt.Errorf("its owner %s does not answer: %w", p.name, err)
+	}
+	return nil
+}
+
+// unrun returns why this member cannot say who answers for a shard of an owner, "" for none.
+func (f *face) unrun(shard, owner string) error {
+	unreached := f.unreached.Text()
+	switch {
+	case owner == f.options.Member.Name:
+		return fmt.Errorf("this member has yet to begin to run %s, which it owns; ask again in some seconds", shardText(shard))
+	case owner != "" && f.whole:
+		return fmt.Errorf("the owner of %s, %s, is not known yet", shardText(shard), owner)
+	case unreached != "":
+		return fmt.Errorf("who owns %s is not known: %s", shardText(shard), unreached)
+	}
+	return fmt.Errorf("%s has no owner now; \"hpad cluster\" says who may take it over", shardText(shard))
 }
 
 // of returns who answers for a shard: the daemon of this member or another member, or why
@@ -398,7 +466,7 @@ func (f *face) of(ctx context.Context, shard string) (*daemon.Daemon, *peer, err
 	case d != nil:
 		return d, nil, nil
 	case begins:
-		return nil, nil, fmt.Errorf("%w: this member has yet to begin to run %s, which it owns; ask again in some seconds", api.ErrRefused, shardText(shard))
+		return nil, nil, fmt.Errorf("%w: %w", api.ErrRefused, f.unrun(shard, f.options.Member.Name))
 	}
 	owner, p := f.ownerOf(shard)
 	if p == nil && f.whole {
@@ -408,10 +476,7 @@ func (f *face) of(ctx context.Context, shard string) (*daemon.Daemon, *peer, err
 	if p != nil {
 		return nil, p, nil
 	}
-	if owner == "" || !f.whole {
-		return nil, nil, fmt.Errorf("%w: %s has no owner now; \"hpad cluster\" says who may take it over", api.ErrRefused, shardText(shard))
-	}
-	return nil, nil, fmt.Errorf("%w: the owner of %s, %s, is not known yet", api.ErrRefused, shardText(shard), owner)
+	return nil, nil, fmt.Errorf("%w: %w", api.ErrRefused, f.unrun(shard, owner))
 }
 
 // shardText names a shard in a sentence.
@@ -494,6 +559,11 @@ func (f *face) Autoscaler(name string) (api.Autoscaler, bool) {
 				return view, true
 			}
 			return list[i], true
+		}
+	}
+	if err := f.silent(f.ShardOf(name)); err != nil {
+		if whole := f.parts.Load().whole; whole.Autoscalers[name] != nil {
+			return asConfigured(whole, name, err), true
 		}
 	}
 	return api.Autoscaler{}, false

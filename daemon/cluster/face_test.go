@@ -6,6 +6,8 @@ import (
 	"math"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -192,6 +194,49 @@ func TestOwnedIsKnown(t *testing.T) {
 		if _, known := n.cluster.Alone().Autoscaler("alpha-web"); !known {
 			t.Error("the owner does not know its autoscaler")
 		}
+		n.end(false)
+	})
+}
+
+// TestUnownedIsShown has who asks a member see the autoscalers that nobody runs, with why: those
+// whose owner is gone with its configuration, and all while the store cannot be reached.
+func TestUnownedIsShown(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		m := newModel(t, 1, dir)
+		m.calm = true
+		m.begin(1)
+		m.nodes[0].end(false)
+		n := m.add()
+		n.variant.tolerance = 0.01
+		shown := func(want string) {
+			t.Helper()
+			time.Sleep(patience)
+			all := n.cluster.Whole()
+			listed := slices.Collect(all.AutoscalersAfter(""))
+			if len(listed) != len(m.fleets) {
+				t.Errorf("%d autoscalers are listed, want those of %d fleets", len(listed), len(m.fleets))
+			}
+			for _, each := range listed {
+				view, known := all.Autoscaler(each.Name)
+				if !known || !reflect.DeepEqual(view, each) || view.Kind != "memory" || view.Spec.MaxReplicas != 1000 ||
+					!view.Evaluation.Unevaluated || !strings.Contains(view.Evaluation.Error, want) {
+					t.Errorf("%s is %+v, %t, and listed as %+v, want %q", each.Name, view, known, each, want)
+				}
+			}
+			if _, known := all.Autoscaler("alpha-nobody"); known {
+				t.Error("there is an autoscaler that nobody has")
+			}
+			if alone := slices.Collect(n.cluster.Alone().AutoscalersAfter("")); len(alone) > 0 {
+				t.Errorf("the member says that it runs %+v", alone)
+			}
+		}
+		n.start(true)
+		shown("has no owner now")
+		n.end(false)
+		n.start(true)
+		n.connection.Cut(true, true)
+		shown("is not known: ")
 		n.end(false)
 	})
 }

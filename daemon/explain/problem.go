@@ -53,7 +53,7 @@ func troubleOf(view api.Autoscaler, now time.Time) string {
 	case evaluation.QuarantinedUntil.After(now):
 		return "quarantined for " + duration.HumanDuration(evaluation.QuarantinedUntil.Sub(now)) + Because(evaluation.Error)
 	case evaluation.Unevaluated && evaluation.Last.IsZero():
-		return "never evaluated" + Because(evaluation.Error)
+		return "not evaluated" + Because(evaluation.Error)
 	case evaluation.Unevaluated:
 		return "not evaluated for " + duration.HumanDuration(now.Sub(evaluation.Last)) + Because(evaluation.Error)
 	}
