@@ -79,8 +79,9 @@ func expired(t *testing.T, cluster string) (members.Fault, members.Options) {
 	}, viewed(t, etcdtest.StartSecure(t, secure), cluster)
 }
 
-// quota is how many bytes a store may have that is to be full.
-const quota = 16 << 20
+// quota is how many bytes a store may have that is to be full: few, since etcd keeps in memory
+// what was written last.
+const quota = 4 << 20
 
 // fill writes until etcd's quota is used up.
 func fill(t *testing.T, client *clientv3.Client) {
