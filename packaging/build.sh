@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # build.sh is "make packages" and "make image": it builds hpad for each architecture
 # and makes dist/hpad*.deb, .rpm and .tar.gz of it, or container images *.image.tar,
-# *.modules.json, the modules and settings that it was built of, and their checksums. It needs Go, git and GNU tar. The same commit gives the same
-# bytes.
+# *.modules.json, the modules and settings that it was built of, and their checksums. It
+# needs Go, git and GNU tar. The same commit gives the same bytes.
 #
 #   DIST               where to put them (dist)
 #   ARCHITECTURES      which ones, as Go calls them (amd64 arm64)
@@ -84,7 +84,7 @@ archive() {
 	find "$root" -name '*.go' -delete
 	rmdir "$root/share"
 	tar --directory "$work" --sort=name --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner \
-		--mode=u=rwX,go=rX --format=gnu --create "$name" | gzip -9n >"$dist/$name.tar.gz"
+		--mode=u=rwX,go=rX --format=gnu --create "$name" | gzip -n >"$dist/$name.tar.gz"
 	rm -r "$root"
 }
 
