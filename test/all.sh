@@ -103,7 +103,7 @@ fi
 # only debuggers read. No program that a test leaves keeps the pipes open. It is waited for
 # in the background, where Ctrl-C ends the waiting at once.
 run() {
-	go test -vet=off -ldflags=-w -timeout 45m -json "$@" >&3 3>&- 4>&- 5>&- &
+	go test -vet=off '-ldflags=-s -w' -timeout 45m -json "$@" >&3 3>&- 4>&- 5>&- &
 	wait $! || status=$?
 }
 
@@ -177,17 +177,17 @@ else
 	of "$first"
 	mapfile -t -O "${#packages[@]}" packages < <(go list ./test/... | grep -vE "$first|$others|$docker|$nomad|$clusters|$scale")
 	CGO_ENABLED=0 run -p 4 "${packages[@]}"
+	lane "$others"
 	of "$docker"
 	CGO_ENABLED=0 run "${packages[@]}"
-	lane "$others"
 	of "$nomad"
 	CGO_ENABLED=0 run "${packages[@]}"
 	of "$clusters"
 	CGO_ENABLED=0 TMPDIR=$memory run -p 1 "${packages[@]}"
-	join
-	join
 	of "$scale"
 	CGO_ENABLED=0 run "${packages[@]}"
+	join
+	join
 fi
 exec 3>&- 4>&- 5>&-
 wait "$reporter" || status=$?
