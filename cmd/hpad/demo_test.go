@@ -13,9 +13,10 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/hpad/hpad/test/wait"
 )
 
 // demoMark is a variable by which the processes of a test's demo are known.
@@ -89,21 +90,6 @@ func demoProcesses(t *testing.T) []string {
 	return found
 }
 
-// waitUntil waits for a condition.
-func waitUntil(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	ticker := time.NewTicker(20 * time.Millisecond)
-	defer ticker.Stop()
-	deadline := time.After(time.Minute)
-	for !holds() {
-		select {
-		case <-ticker.C:
-		case <-deadline:
-			t.Fatalf("waited a minute in vain until %s", what)
-		}
-	}
-}
-
 // hasWorker reports whether a worker and the guard of it are there.
 func hasWorker(processes []string) bool {
 	all := strings.Join(processes, "\n")
@@ -116,14 +102,14 @@ func TestDemoLeavesNothingBehind(t *testing.T) {
 		t.Run(unix.SignalName(signal), func(t *testing.T) {
 			t.Parallel()
 			cmd, said := startDemo(t, nil)
-			waitUntil(t, "a worker runs", func() bool { return hasWorker(demoProcesses(t)) })
-			waitUntil(t, "something is decided", func() bool { return strings.Contains(said.String(), ": The count stays at 1") })
+			wait.Soon(t, "worker that runs", func() bool { return hasWorker(demoProcesses(t)) })
+			wait.Soon(t, "decision", func() bool { return strings.Contains(said.String(), ": The count stays at 1") })
 			if err := cmd.Process.Signal(signal); err != nil {
 				t.Fatal(err)
 			}
 			err := cmd.Wait()
 			if signal == syscall.SIGKILL {
-				waitUntil(t, "no process is left", func() bool { return len(demoProcesses(t)) == 0 })
+				wait.Soon(t, "end of all processes", func() bool { return len(demoProcesses(t)) == 0 })
 				return
 			}
 			if err != nil {
@@ -162,7 +148,7 @@ func TestDemoOnTerminal(t *testing.T) {
 		defer close(read)
 		_, _ = io.Copy(shown, keyboard) // until the last one closes the terminal
 	}()
-	waitUntil(t, "the panel is drawn", func() bool {
+	wait.Soon(t, "panel", func() bool {
 		text := shown.String()
 		return strings.Contains(text, "  workers  ▁") && strings.Contains(text, "A\x1b[C\x1b[J") && hasWorker(demoProcesses(t))
 	})

@@ -19,6 +19,7 @@ import (
 
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/api/apitest"
+	"github.com/hpad/hpad/test/wait"
 )
 
 // A body is small JSON or none.
@@ -300,7 +301,7 @@ func TestFloodOfConnections(t *testing.T) {
 		t.Errorf("another client: %v", err)
 	}
 	_ = conns[0].Close()
-	eventually(t, "the client has room again", func() bool {
+	wait.Soon(t, "room for the client again", func() bool {
 		_, err := connect(t, "127.0.0.2", address, patience)
 		return err == nil
 	})
@@ -336,17 +337,6 @@ func TestFloodOfConnections(t *testing.T) {
 func isTimeout(err error) bool {
 	var timeout net.Error
 	return errors.As(err, &timeout) && timeout.Timeout()
-}
-
-// eventually waits for something to become true.
-func eventually(t *testing.T, what string, is func() bool) {
-	t.Helper()
-	for end := time.Now().Add(patience); time.Now().Before(end); {
-		if is() {
-			return
-		}
-	}
-	t.Errorf("it never happens that %s", what)
 }
 
 // A header has its limit too.

@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/test/wait"
 )
 
 // isProfile reports whether a body is what Go's tools read.
@@ -82,10 +83,10 @@ func TestOneProfileAtATime(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	first := make(chan error, 1)
 	go func() { first <- client.Profile(ctx, "profile", 60, io.Discard) }()
-	waitFor(t, "the first profile begins", api.Profiling)
+	wait.Soon(t, "first profile that begins", api.Profiling)
 	response := ask(t, twoAutoscalers(), api.Full, httptest.NewRequest(http.MethodGet, "/debug/pprof/heap", nil))
-	wait, err := strconv.Atoi(response.Header().Get("Retry-After"))
-	if response.Code != http.StatusTooManyRequests || err != nil || wait < 1 || wait > 60 || open(t, response).ErrorType != "too_many_requests" {
+	pause, err := strconv.Atoi(response.Header().Get("Retry-After"))
+	if response.Code != http.StatusTooManyRequests || err != nil || pause < 1 || pause > 60 || open(t, response).ErrorType != "too_many_requests" {
 		t.Errorf("a second profile over TCP: status %d, Retry-After %q, %s", response.Code, response.Header().Get("Retry-After"), response.Body)
 	}
 	var second *api.Error
@@ -96,15 +97,5 @@ func TestOneProfileAtATime(t *testing.T) {
 	if err := <-first; !errors.Is(err, context.Canceled) {
 		t.Errorf("the first profile ended with %v", err)
 	}
-	waitFor(t, "the first profile is over", func() bool { return !api.Profiling() })
-}
-
-// waitFor waits until something is so.
-func waitFor(t *testing.T, what string, is func() bool) {
-	t.Helper()
-	for begun := time.Now(); !is(); time.Sleep(10 * time.Millisecond) {
-		if time.Since(begun) > 10*time.Second {
-			t.Fatalf("it does not come to it that %s", what)
-		}
-	}
+	wait.Soon(t, "end of the first profile", func() bool { return !api.Profiling() })
 }

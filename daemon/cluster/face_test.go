@@ -17,6 +17,7 @@ import (
 
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/test/wait"
 )
 
 // TestFace asks one of two members, over HTTP, of what the other one runs.
@@ -38,16 +39,9 @@ func TestFace(t *testing.T) {
 	}
 	here, there := m.nodes[0], m.nodes[1]
 	client := api.NewServerClient(api.Server{URL: here.address})
-	eventually := func(what string, is func() bool) {
-		t.Helper()
-		for end := time.Now().Add(30 * time.Second); !is(); time.Sleep(50 * time.Millisecond) {
-			if time.Now().After(end) {
-				t.Fatalf("%s: not within 30s", what)
-			}
-		}
-	}
+
 	var remote string
-	eventually("two fleets for each", func() bool {
+	wait.Soon(t, "two fleets for each", func() bool {
 		own := map[*node]int{}
 		for fleet := range m.fleets {
 			for _, n := range m.nodes {
@@ -76,7 +70,7 @@ func TestFace(t *testing.T) {
 		return all
 	}
 	name := remote + "-web"
-	eventually("all autoscalers", func() bool { return len(list()) == 4 })
+	wait.Soon(t, "list of all autoscalers", func() bool { return len(list()) == 4 })
 	offsets := here.cluster.Offsets()
 	if offset, known := offsets[there.name]; !known || math.Abs(offset) > 1 || len(offsets) != 1 {
 		t.Errorf("the clocks of others are ahead by %v, want that of %s by 0", offsets, there.name)
@@ -159,7 +153,7 @@ func TestFace(t *testing.T) {
 
 	// A member that does not answer is named, and what it runs is as it was.
 	servers[there.name].Close()
-	eventually("word of it", func() bool {
+	wait.Soon(t, "word of it", func() bool {
 		view, known := list()[name]
 		if !known || view.Status.DesiredReplicas != 7 {
 			t.Fatalf("%s is %+v, %v while its owner does not answer", name, view.Status, known)
@@ -173,7 +167,7 @@ func TestFace(t *testing.T) {
 		t.Errorf("its history is not missed: %q", text)
 	}
 	there.end(false)
-	eventually("that it is gone", func() bool { return strings.Contains(lacks(), there.name+" could not be asked: it is gone") })
+	wait.Soon(t, "word that it is gone", func() bool { return strings.Contains(lacks(), there.name+" could not be asked: it is gone") })
 }
 
 // TestOwnedIsKnown holds that an autoscaler is there for who asks its owner while that is about

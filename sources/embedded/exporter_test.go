@@ -2,7 +2,6 @@ package embedded
 
 import (
 	"compress/gzip"
-	"context"
 	"fmt"
 	"math"
 	"net/http"
@@ -15,6 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/hpad/hpad/sources"
+	"github.com/hpad/hpad/test/wait"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -124,16 +124,8 @@ func eventually(t testing.TB, source *Source, query, want string) {
 // poll waits for a condition, for ten seconds at most.
 func poll(t testing.TB, done func() bool, failure func() string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-	defer cancel()
-	ticker := time.NewTicker(10 * time.Millisecond)
-	defer ticker.Stop()
-	for !done() {
-		select {
-		case <-ctx.Done():
-			t.Fatal(failure())
-		case <-ticker.C:
-		}
+	if _, ok := wait.Until(10*time.Second, func() (string, bool) { return "", done() }); !ok {
+		t.Fatal(failure())
 	}
 }
 

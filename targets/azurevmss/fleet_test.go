@@ -16,6 +16,7 @@ import (
 	platform "github.com/hpad/hpad/targets/cloud"
 	"github.com/hpad/hpad/targets/targettest"
 	"github.com/hpad/hpad/test/azure/azuretest"
+	"github.com/hpad/hpad/test/wait"
 )
 
 // read reads one target, which must succeed.
@@ -99,11 +100,11 @@ func TestBoot(t *testing.T) {
 		if err := f.SetReplicas(t.Context(), ref("shop/web"), 4, r.Version, "test"); !errors.Is(err, targets.ErrHeld) {
 			t.Errorf("SetReplicas() while Azure works on the set = %v, want ErrHeld", err)
 		}
-		eventually(t, "running and not ready", func() (string, bool) {
+		wait.For(t, 10*time.Second, "instance that runs and is not ready", func() (string, bool) {
 			r := read(t, f, "shop/web")
 			return fmt.Sprintf("%+v", r.Instances), count(r, policy.PhaseRunning) == 3 && r.Instances[1].Readiness == policy.ReadinessFalse
 		})
-		eventually(t, "ready", func() (string, bool) {
+		wait.For(t, 10*time.Second, "ready instance", func() (string, bool) {
 			r := read(t, f, "shop/web")
 			return fmt.Sprintf("%+v", r.Instances), r.Hold == nil && !slices.ContainsFunc(r.Instances, func(i policy.Instance) bool { return i.Readiness != policy.ReadinessTrue })
 		})
@@ -118,26 +119,6 @@ func count(r targets.Reading, phase policy.Phase) int {
 		}
 	}
 	return n
-}
-
-// eventually waits until a condition holds.
-func eventually(t *testing.T, what string, condition func() (string, bool)) {
-	t.Helper()
-	deadline := time.NewTimer(10 * time.Second)
-	defer deadline.Stop()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		seen, ok := condition()
-		if ok {
-			return
-		}
-		select {
-		case <-tick.C:
-		case <-deadline.C:
-			t.Fatalf("not %s, but %s", what, seen)
-		}
-	}
 }
 
 // TestHolds holds back writes, each for a reason of its own.
@@ -887,7 +868,7 @@ func TestThrottled(t *testing.T) {
 	if s.Calls("") != before {
 		t.Error("azure was called although it wants to be left alone")
 	}
-	eventually(t, "answered", func() (string, bool) {
+	wait.For(t, 10*time.Second, "answer", func() (string, bool) {
 		_, err := f.Snapshot(t.Context(), refs)
 		return fmt.Sprint(err), err == nil
 	})

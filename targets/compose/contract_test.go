@@ -1,7 +1,6 @@
 package compose
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -13,6 +12,7 @@ import (
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/docker"
 	"github.com/hpad/hpad/targets/targettest"
+	"github.com/hpad/hpad/test/wait"
 )
 
 // testConfig returns a valid configuration of a fleet on an engine.
@@ -68,7 +68,7 @@ func contractPlatform(t *testing.T, i *imitation, counts []int32) *targettest.Pl
 		i.up(*s, max(1, int(count)))
 		if count == 0 {
 			scaleOnce(t, openFleet(t, testConfig(t, i.host()), store), r, 0)
-			waitFor(t, "end of the last container", func() bool { return len(i.of("shop", s.name)) == 0 })
+			wait.Soon(t, "end of the last container", func() bool { return len(i.of("shop", s.name)) == 0 })
 		}
 	}
 	each := func(r targets.Ref, change func(c *imitated)) {
@@ -144,26 +144,10 @@ func scaleOnce(t *testing.T, f *Fleet, r targets.Ref, n int32) {
 	if err := f.SetReplicas(t.Context(), r, n, "", "to begin with"); err != nil {
 		t.Fatal(err)
 	}
-	waitFor(t, "end of the removals", func() bool {
+	wait.Soon(t, "end of the removals", func() bool {
 		return len(f.removals.doomed.services()) == 0
 	})
 	if err := f.Close(); err != nil {
 		t.Fatal(err)
-	}
-}
-
-// waitFor waits until a condition holds.
-func waitFor(t testing.TB, what string, condition func() bool) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-	defer cancel()
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for !condition() {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			t.Fatalf("no %s within 10s", what)
-		}
 	}
 }

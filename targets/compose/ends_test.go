@@ -14,6 +14,7 @@ import (
 
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/targettest"
+	"github.com/hpad/hpad/test/wait"
 )
 
 // TestEndOf holds what the engine's words for an end mean.
@@ -255,7 +256,7 @@ func TestOwnStops(t *testing.T) {
 	}
 	i.with(func() { i.refuse = refuse })
 	mustScale(t, f, 0)
-	waitFor(t, "stops", func() (stopped bool) {
+	wait.Soon(t, "stops", func() (stopped bool) {
 		i.with(func() {
 			stopped = !slices.ContainsFunc(i.replicas("shop", "web"), func(c *imitated) bool { return c.State.Status == container.StateRunning })
 		})

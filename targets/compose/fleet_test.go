@@ -23,6 +23,7 @@ import (
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/targettest"
+	"github.com/hpad/hpad/test/wait"
 )
 
 var errFull = errors.New("no space left on device")
@@ -75,7 +76,7 @@ func names(i *imitation) []string {
 
 func wantNames(t testing.TB, i *imitation, want ...string) {
 	t.Helper()
-	waitFor(t, fmt.Sprintf("containers %q (there are %q)", want, names(i)), func() bool { return slices.Equal(names(i), want) })
+	wait.Soon(t, fmt.Sprintf("containers %q (there are %q)", want, names(i)), func() bool { return slices.Equal(names(i), want) })
 }
 
 // full is a service with all that a replica has to share with the others.
@@ -497,7 +498,7 @@ func TestTakeOver(t *testing.T) {
 	i.with(func() { i.refuse = nil })
 	i.up(service{project: "shop", name: "web"}, 4)
 	mustScale(t, older, 3)
-	waitFor(t, "stop", func() bool {
+	wait.Soon(t, "stop", func() bool {
 		i.mu.Lock()
 		defer i.mu.Unlock()
 		return i.calls["POST containers/stop"] == 1
@@ -524,7 +525,7 @@ func TestVictimsOutliveTheDaemon(t *testing.T) {
 	store := &targettest.Store{}
 	f := started(t, i, store)
 	mustScale(t, f, 1)
-	waitFor(t, "stops", func() bool {
+	wait.Soon(t, "stops", func() bool {
 		i.mu.Lock()
 		defer i.mu.Unlock()
 		return i.calls["POST containers/stop"] == 2
@@ -545,7 +546,7 @@ func TestVictimsOutliveTheDaemon(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantNames(t, i, "shop-web-1")
-	waitFor(t, "end of what is stored", func() bool {
+	wait.Soon(t, "end of what is stored", func() bool {
 		left, err := store.List(t.Context(), removalPrefix)
 		return err == nil && len(left) == 0
 	})
@@ -586,7 +587,7 @@ func TestStubbornVictim(t *testing.T) {
 		}
 	})
 	mustScale(t, f, 1)
-	waitFor(t, "problem", func() bool {
+	wait.Soon(t, "problem", func() bool {
 		problems := f.Problems()
 		return len(problems) == 1 && strings.Contains(problems[0], "shop-web-2") && strings.Contains(problems[0], "device or resource busy")
 	})
@@ -595,7 +596,7 @@ func TestStubbornVictim(t *testing.T) {
 	}
 	i.with(func() { i.refuse = nil })
 	wantNames(t, i, "shop-web-1")
-	waitFor(t, "end of the problem", func() bool { return len(f.Problems()) == 0 })
+	wait.Soon(t, "end of the problem", func() bool { return len(f.Problems()) == 0 })
 }
 
 // TestFullDisk holds that nothing shrinks while hpad cannot store what it does,
@@ -727,7 +728,7 @@ func TestTakenDown(t *testing.T) {
 	if err := f.SetReplicas(t.Context(), ref("shop/db"), 0, "", "also this one"); err != nil {
 		t.Fatal(err)
 	}
-	waitFor(t, "end of the last container", func() bool { return len(i.of("shop", "db")) == 0 })
+	wait.Soon(t, "end of the last container", func() bool { return len(i.of("shop", "db")) == 0 })
 	if got := read(t, f); got.Err != nil {
 		t.Errorf("with all services at 0: %v", got.Err)
 	}
@@ -950,7 +951,7 @@ func TestNotReplicas(t *testing.T) {
 		t.Errorf("spec %d of %d instances, want 1", got.SpecReplicas, len(got.Instances))
 	}
 	mustScale(t, f, 2)
-	waitFor(t, "shop-web-2", func() bool { return slices.Contains(names(i), "shop-web-2") })
+	wait.Soon(t, "shop-web-2", func() bool { return slices.Contains(names(i), "shop-web-2") })
 }
 
 // TestRestartedContainer holds that a container which was started again between

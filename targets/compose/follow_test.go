@@ -6,6 +6,7 @@ import (
 	"github.com/docker/docker/api/types/events"
 
 	"github.com/hpad/hpad/targets/targettest"
+	"github.com/hpad/hpad/test/wait"
 )
 
 // TestEndsAreFollowed holds that an end is known for what it was when the engine has
@@ -42,7 +43,7 @@ func TestEndsAreFollowed(t *testing.T) {
 			}
 			if test.broken {
 				i.with(func() { close(i.brokenOff); i.brokenOff = make(chan struct{}) })
-				waitFor(t, "end of the connection", func() bool { return !following() })
+				wait.Soon(t, "end of the connection", func() bool { return !following() })
 				read(t, f)
 			}
 			c := i.replicas("shop", "web")[0]
@@ -54,7 +55,7 @@ func TestEndsAreFollowed(t *testing.T) {
 				c.end(test.code)
 				i.emit(c, events.ActionDie, "")
 			})
-			waitFor(t, "event of the end", func() bool {
+			wait.Soon(t, "event of the end", func() bool {
 				f.follower.mu.Lock()
 				defer f.follower.mu.Unlock()
 				return !f.follower.runs[c.ID].ended.IsZero()
@@ -64,7 +65,7 @@ func TestEndsAreFollowed(t *testing.T) {
 				t.Errorf("it ended %v, want %v", got, test.want)
 			}
 			i.with(func() { i.emit(c, events.ActionDestroy, "") })
-			waitFor(t, "end to be forgotten with its container", func() bool {
+			wait.Soon(t, "end to be forgotten with its container", func() bool {
 				f.follower.mu.Lock()
 				defer f.follower.mu.Unlock()
 				return len(f.follower.runs) == 0

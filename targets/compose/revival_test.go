@@ -16,6 +16,7 @@ import (
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/targettest"
+	"github.com/hpad/hpad/test/wait"
 )
 
 // TestRevivalWaits holds when a container that fails again and again is started, with
@@ -161,7 +162,7 @@ func condition(got targets.Reading, kind policy.ConditionType) string {
 func revivedBy(t *testing.T, i *imitation, f *Fleet, numbers ...int) targets.Reading {
 	t.Helper()
 	var got targets.Reading
-	waitFor(t, fmt.Sprintf("running %v (%v are)", numbers, running(i)), func() bool {
+	wait.Soon(t, fmt.Sprintf("running %v (%v are)", numbers, running(i)), func() bool {
 		got = read(t, f)
 		if got.Err != nil || int(got.SpecReplicas) != len(numbers) {
 			t.Fatalf("spec %d, %v while containers are revived, want %d", got.SpecReplicas, got.Err, len(numbers))
@@ -396,7 +397,7 @@ func TestStartAgainFails(t *testing.T) {
 		if n == mostStarts-1 {
 			want = "hpad makes a new one 5m0s after that (the last try failed: "
 		}
-		waitFor(t, want, func() bool {
+		wait.Soon(t, want, func() bool {
 			text := condition(read(t, f), ContainersFailing)
 			return strings.Contains(text, "shop-web-2 exited with 1, "+want) && strings.Contains(text, "network shop_default not found")
 		})
@@ -409,7 +410,7 @@ func TestStartAgainFails(t *testing.T) {
 		i.fail(1, 3)
 		read(t, f)
 		impatient(f)
-		waitFor(t, "message", func() bool { return strings.Contains(condition(read(t, f), ContainersFailing), "no such device") })
+		wait.Soon(t, "message", func() bool { return strings.Contains(condition(read(t, f), ContainersFailing), "no such device") })
 		f.background.Wait()
 	}
 	wantNames(t, i, "shop-web-1", "shop-web-3")
@@ -529,7 +530,7 @@ func TestKilledWhileReviving(t *testing.T) {
 					killed.background.Wait()
 					close(over)
 				}()
-				waitFor(t, "call, or the last of fewer than usual", func() bool {
+				wait.Soon(t, "call, or the last of fewer than usual", func() bool {
 					c.mu.Lock()
 					defer c.mu.Unlock()
 					select {
@@ -544,7 +545,7 @@ func TestKilledWhileReviving(t *testing.T) {
 				}
 				i.with(func() { i.broken, i.refuse = false, nil })
 				f := started(t, i, store)
-				waitFor(t, "3 that run", func() bool {
+				wait.Soon(t, "3 that run", func() bool {
 					got := read(t, f)
 					if got.Err != nil || got.SpecReplicas != 3 {
 						t.Fatalf("spec %d, %v, want 3: there are %q, %+v", got.SpecReplicas, got.Err, names(i), got.Notices)

@@ -17,6 +17,7 @@ import (
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/targettest"
+	"github.com/hpad/hpad/test/wait"
 )
 
 // The tests of this file change a service as Compose does, exactly between two calls
@@ -167,7 +168,7 @@ func quietly(f *Fleet) {
 // containers that are there have a configuration.
 func settled(t *testing.T, i *imitation, f *Fleet, n int32, hash string) {
 	t.Helper()
-	waitFor(t, fmt.Sprintf("%d containers of %s", n, hash), func() bool {
+	wait.Soon(t, fmt.Sprintf("%d containers of %s", n, hash), func() bool {
 		got := read(t, f)
 		if got.Err != nil {
 			t.Fatal(got.Err)
@@ -292,14 +293,14 @@ func TestRenewalUnderWay(t *testing.T) {
 		t.Error("replicas are replaced while Compose may be at work")
 	}
 	quietly(f)
-	waitFor(t, "replacement", func() bool {
+	wait.Soon(t, "replacement", func() bool {
 		got := read(t, f)
 		if got.SpecReplicas != 4 || got.StatusReplicas != 4 {
 			t.Fatalf("spec %d and status %d while replicas are replaced, want 4", got.SpecReplicas, got.StatusReplicas)
 		}
 		return slices.Equal(names(i), []string{"shop-web-1", "shop-web-2", "shop-web-5", "shop-web-6"})
 	})
-	waitFor(t, "end of the notice", func() bool { return len(read(t, f).Notices) == 0 })
+	wait.Soon(t, "end of the notice", func() bool { return len(read(t, f).Notices) == 0 })
 	// The second is Compose's own, and nobody asked hpad to renew it.
 	if got := hashes(i); !slices.Equal(got, []string{"hash-2", "hash-1", "hash-2", "hash-2"}) {
 		t.Errorf("configurations %q", got)
@@ -377,7 +378,7 @@ func TestReplacementFails(t *testing.T) {
 	i.with(func() { i.refuseStart = func(*imitated) string { return "no such device" } })
 	read(t, f)
 	quietly(f)
-	waitFor(t, "message", func() bool {
+	wait.Soon(t, "message", func() bool {
 		return slices.ContainsFunc(read(t, f).Notices, func(n policy.Notice) bool {
 			return n.Condition == ObsoleteReplicas && strings.Contains(n.Message, "no such device")
 		})
@@ -471,7 +472,7 @@ func TestKilledWhileReplacing(t *testing.T) {
 				defer c.mu.Unlock()
 				return c.taken >= last || slices.Equal(hashes(i), []string{"hash-2", "hash-2"})
 			}
-			waitFor(t, "call or the end", func() bool {
+			wait.Soon(t, "call or the end", func() bool {
 				_, _ = killed.Snapshot(t.Context(), []targets.Ref{web})
 				return over()
 			})

@@ -12,6 +12,7 @@ import (
 
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/targettest"
+	"github.com/hpad/hpad/test/wait"
 )
 
 // happens sends an event of one of the service's containers.
@@ -45,7 +46,7 @@ func TestStopping(t *testing.T) {
 		}
 		return ""
 	}
-	waitFor(t, "signal", func() bool {
+	wait.Soon(t, "signal", func() bool {
 		return strings.Contains(told(0), `of project "shop": shop-web-1; new replicas of service "db"`)
 	})
 	if got := told(stopAge); got != "" {
@@ -53,10 +54,10 @@ func TestStopping(t *testing.T) {
 	}
 
 	i.happens(1, events.ActionStart, "")
-	waitFor(t, "start", func() bool { return told(0) == "" })
+	wait.Soon(t, "start", func() bool { return told(0) == "" })
 	i.happens(2, events.ActionKill, "1")
 	i.happens(1, events.ActionKill, "28")
-	waitFor(t, "another signal", func() bool { return strings.Contains(told(0), "shop-web-1") })
+	wait.Soon(t, "another signal", func() bool { return strings.Contains(told(0), "shop-web-1") })
 	if got := told(0); strings.Contains(got, "shop-web-2") {
 		t.Errorf("SIGHUP stops nothing, but %q", got)
 	}
@@ -64,7 +65,7 @@ func TestStopping(t *testing.T) {
 	i.with(func() { i.replicas("shop", "web")[0].State.Status = container.StateExited })
 	i.happens(1, events.ActionDie, "")
 	i.happens(2, events.ActionKill, "9")
-	waitFor(t, "third signal", func() bool { return strings.Contains(told(0), "shop-web-1, shop-web-2") })
+	wait.Soon(t, "third signal", func() bool { return strings.Contains(told(0), "shop-web-1, shop-web-2") })
 	if got := told(endAge); !strings.Contains(got, "shop-web-2") || strings.Contains(got, "shop-web-1") {
 		t.Errorf("after %v %q, want the one that runs", endAge, got)
 	}
@@ -105,7 +106,7 @@ func TestStoppedMeanwhile(t *testing.T) {
 	if err := f.startInTurn(t.Context(), made, 4); err != nil {
 		t.Fatal(err)
 	}
-	waitFor(t, "signal", func() bool { held, _ := w.stopping(k, l, nil); return held != nil })
+	wait.Soon(t, "signal", func() bool { held, _ := w.stopping(k, l, nil); return held != nil })
 	err = f.finish(made, f.look(made))
 	var held *targets.HeldError
 	if !errors.As(err, &held) || held.Hold.Reason != ContainersStopping {
@@ -155,7 +156,7 @@ func TestHaltedBesideGrowth(t *testing.T) {
 				}
 				return
 			}
-			waitFor(t, "end of all", func() bool { return len(running(i)) == 0 })
+			wait.Soon(t, "end of all", func() bool { return len(running(i)) == 0 })
 			i.age()
 			isHeld(t, f, true)
 		})

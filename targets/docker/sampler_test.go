@@ -14,6 +14,7 @@ import (
 
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/test/wait"
 )
 
 // meter is an engine whose containers use one core each, from its start on.
@@ -83,22 +84,6 @@ func (m *meter) get() (asked, peak int) {
 	return m.asked, m.peak
 }
 
-// waitFor waits until a condition holds, and fails when it does not.
-func waitFor(t *testing.T, what string, condition func() bool) {
-	t.Helper()
-	deadline := time.NewTimer(10 * time.Second)
-	defer deadline.Stop()
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for !condition() {
-		select {
-		case <-tick.C:
-		case <-deadline.C:
-			t.Fatalf("no %s within 10s", what)
-		}
-	}
-}
-
 var web = targets.Ref{Fleet: "shop", Name: "shop/web"}
 
 // containersOn returns so many containers of an engine.
@@ -137,7 +122,7 @@ func TestSampler(t *testing.T) {
 	}
 	s.Publish(web, append(containersOn(e, 3), Container{Instance: "i-gone", Engine: e, ID: "gone"}))
 	var got targets.Samples
-	waitFor(t, "samples", func() bool {
+	wait.Soon(t, "samples", func() bool {
 		got = sampled(t, s, web)
 		return len(got.Instances) == 3
 	})
@@ -163,10 +148,10 @@ func TestSampler(t *testing.T) {
 	if answer, err := s.Samples([]targets.Ref{web}); err != nil || len(answer) != 0 {
 		t.Errorf("Samples() of a target that was withdrawn = %v, %v, want no entry", answer, err)
 	}
-	waitFor(t, "end of sampling", func() bool { return !s.Running() })
+	wait.Soon(t, "end of sampling", func() bool { return !s.Running() })
 	before, _ := m.get()
 	s.Publish(web, containersOn(e, 1))
-	waitFor(t, "sampling that begins again", func() bool { return len(sampled(t, s, web).Instances) == 1 })
+	wait.Soon(t, "sampling that begins again", func() bool { return len(sampled(t, s, web).Instances) == 1 })
 	if after, _ := m.get(); after <= before {
 		t.Errorf("the engine was asked %d times before and %d after", before, after)
 	}
@@ -190,7 +175,7 @@ func TestSamplerSaysWhy(t *testing.T) {
 
 	says := func(what string) {
 		t.Helper()
-		waitFor(t, "samples of the other engine, and an error that says "+what, func() bool {
+		wait.Soon(t, "samples of the other engine, and an error that says "+what, func() bool {
 			answer, err := s.Samples([]targets.Ref{web, db})
 			if err != nil {
 				t.Fatal(err)
@@ -208,7 +193,7 @@ func TestSamplerSaysWhy(t *testing.T) {
 
 	bad.set(func(m *meter) { m.silent, m.hangUp = false, false })
 	s.Publish(web, containersOn(badEngine, 3))
-	waitFor(t, "samples once the trouble is over", func() bool {
+	wait.Soon(t, "samples once the trouble is over", func() bool {
 		answer := sampled(t, s, web)
 		return len(answer.Instances) == 3 && answer.Err == nil
 	})
@@ -223,7 +208,7 @@ func TestSamplerStopsAskingASilentEngine(t *testing.T) {
 	s := NewSampler(time.Hour)
 	defer s.Close()
 	s.Publish(web, containersOn(connect(t, serve(t, m)), 200))
-	waitFor(t, "error", func() bool { return sampled(t, s, web).Err != nil })
+	wait.Soon(t, "error", func() bool { return sampled(t, s, web).Err != nil })
 	s.Close()
 	// A call that reads is tried again once by the client's transport.
 	if asked, _ := m.get(); asked > 2 {
@@ -250,7 +235,7 @@ func TestSamplerAsksSlowEnginesAtOnce(t *testing.T) {
 			defer s.Close()
 			s.Publish(web, containersOn(connect(t, serve(t, m)), 150))
 			sampled(t, s, web)
-			waitFor(t, "questions for all containers", func() bool {
+			wait.Soon(t, "questions for all containers", func() bool {
 				asked, _ := m.get()
 				return asked == 150
 			})

@@ -19,6 +19,7 @@ import (
 
 	"github.com/hpad/hpad/settings/httpclient"
 	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/test/wait"
 )
 
 // TestShortErrors: an error names the address without the path and query, which may
@@ -97,7 +98,7 @@ func TestStale(t *testing.T) {
 		t.Errorf("Snapshot() = %v of a server without a leader", err)
 	}
 	leader.Store("true")
-	waitFor(t, "reading once there is a leader", func() bool {
+	wait.Soon(t, "reading once there is a leader", func() bool {
 		readings, err := f.Snapshot(t.Context(), []targets.Ref{ref})
 		return err == nil && readings[ref].SpecReplicas == 2
 	})

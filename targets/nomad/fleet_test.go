@@ -18,6 +18,7 @@ import (
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/targettest"
+	"github.com/hpad/hpad/test/wait"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -495,7 +496,7 @@ func TestSilentNode(t *testing.T) {
 	readOne(t, f, "web/app")
 	i.counted()
 	var err error
-	waitFor(t, "the reason", func() bool {
+	wait.Soon(t, "the reason", func() bool {
 		_, err = f.Samples(t.Context(), []targets.Ref{ref("web/app")})
 		return err != nil
 	})
@@ -508,7 +509,7 @@ func TestSilentNode(t *testing.T) {
 	i.mu.Lock()
 	i.dark["node-1"] = false
 	i.mu.Unlock()
-	waitFor(t, "samples", func() bool {
+	wait.Soon(t, "samples", func() bool {
 		samples, err := f.Samples(t.Context(), []targets.Ref{ref("web/app")})
 		return err == nil && len(samples[ref("web/app")].Instances) == 5
 	})
@@ -634,7 +635,7 @@ func TestUnmeasured(t *testing.T) {
 	f := newFleet(t, i)
 	readOne(t, f, "web/app")
 	var err error
-	waitFor(t, "the reason", func() bool {
+	wait.Soon(t, "the reason", func() bool {
 		_, err = f.Samples(t.Context(), []targets.Ref{ref("web/app")})
 		return err != nil
 	})

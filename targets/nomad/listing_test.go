@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/test/wait"
 )
 
 // listedBy makes the scheduler of an imitation idle and gives its job "web" such
@@ -209,7 +210,7 @@ func TestSampled(t *testing.T) {
 	f := newFleet(t, i)
 	readOne(t, f, "web/app")
 	i.counted()
-	waitFor(t, "sample", func() bool {
+	wait.Soon(t, "sample", func() bool {
 		samples, err := f.Samples(t.Context(), []targets.Ref{ref("web/app")})
 		return err == nil && len(samples[ref("web/app")].Instances) == 1
 	})

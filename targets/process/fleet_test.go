@@ -18,6 +18,7 @@ import (
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/settings/quantity"
 	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/test/wait"
 )
 
 // patience is how long a test waits for what it expects.
@@ -26,18 +27,10 @@ const patience = 20 * time.Second
 // eventually waits until a condition returns "".
 func eventually(t *testing.T, condition func() string) {
 	t.Helper()
-	deadline := time.After(patience)
-	for {
+	wait.For(t, patience, "such state", func() (string, bool) {
 		missing := condition()
-		if missing == "" {
-			return
-		}
-		select {
-		case <-time.After(5 * time.Millisecond):
-		case <-deadline:
-			t.Fatalf("after %v: %s", patience, missing)
-		}
-	}
+		return missing, missing == ""
+	})
 }
 
 func start(t *testing.T, f *Fleet) *Fleet {

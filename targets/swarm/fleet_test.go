@@ -15,6 +15,7 @@ import (
 
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/test/wait"
 )
 
 // read reads one target of a fleet.
@@ -25,22 +26,6 @@ func read(t *testing.T, f *Fleet, name string) targets.Reading {
 		t.Fatalf("Snapshot() = %v", err)
 	}
 	return readings[ref(name)]
-}
-
-// waitFor waits until a condition holds, and fails when it does not.
-func waitFor(t *testing.T, what string, condition func() bool) {
-	t.Helper()
-	deadline := time.NewTimer(10 * time.Second)
-	defer deadline.Stop()
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for !condition() {
-		select {
-		case <-tick.C:
-		case <-deadline.C:
-			t.Fatalf("no %s within 10s", what)
-		}
-	}
 }
 
 // TestRoundTakesTwoCalls: a round is one list of services and one of tasks,
@@ -187,7 +172,7 @@ func TestCapacityIsTold(t *testing.T) {
 	})
 	f := openFleet(t, testConfig(t, i.host()))
 	var got targets.Reading
-	waitFor(t, "tasks", func() bool {
+	wait.Soon(t, "tasks", func() bool {
 		got = read(t, f, "web")
 		return got.StatusReplicas == 3
 	})
@@ -343,7 +328,7 @@ func TestScaleDuringUpdate(t *testing.T) {
 func samplesOf(t *testing.T, f *Fleet, name string, enough func(samples targets.Samples) bool) {
 	t.Helper()
 	var got targets.Samples
-	waitFor(t, "such samples", func() bool {
+	wait.Soon(t, "such samples", func() bool {
 		read(t, f, name)
 		answer, err := f.Samples(t.Context(), []targets.Ref{ref(name)})
 		if err != nil {
@@ -431,7 +416,7 @@ func TestNodesAreSlow(t *testing.T) {
 		}
 	}
 	close(released)
-	waitFor(t, "name of the node", func() bool { return read(t, f, "web").Locations[0].Node == "node-1" })
+	wait.Soon(t, "name of the node", func() bool { return read(t, f, "web").Locations[0].Node == "node-1" })
 }
 
 func TestNodeWithoutItsFiles(t *testing.T) {

@@ -22,7 +22,7 @@ import (
 	"github.com/hpad/hpad/test/aws/awstest"
 	"github.com/hpad/hpad/test/internal/child"
 	"github.com/hpad/hpad/test/internal/ports"
-	"github.com/hpad/hpad/test/internal/wait"
+	"github.com/hpad/hpad/test/wait"
 )
 
 // startMoto starts moto, an imitation of AWS by others, and returns its address.

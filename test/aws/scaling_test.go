@@ -12,8 +12,8 @@ import (
 	"github.com/hpad/hpad/targets/awsasg"
 	"github.com/hpad/hpad/targets/cloud"
 	"github.com/hpad/hpad/test/aws/awstest"
-	"github.com/hpad/hpad/test/internal/wait"
 	"github.com/hpad/hpad/test/internal/world"
+	"github.com/hpad/hpad/test/wait"
 )
 
 // patience is how long hpad may take to do what it does within seconds on an idle

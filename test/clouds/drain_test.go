@@ -15,9 +15,9 @@ import (
 	"github.com/hpad/hpad/test/aws/awstest"
 	"github.com/hpad/hpad/test/azure/azuretest"
 	"github.com/hpad/hpad/test/gce/gcetest"
-	"github.com/hpad/hpad/test/internal/wait"
 	"github.com/hpad/hpad/test/internal/world"
 	"github.com/hpad/hpad/test/nomad/nomadtest"
+	"github.com/hpad/hpad/test/wait"
 )
 
 // patience is how long hpad, a cloud and Nomad may take to do what they do within

@@ -15,9 +15,9 @@ import (
 	"github.com/hpad/hpad/targets/drain"
 	"github.com/hpad/hpad/test/aws/awstest"
 	"github.com/hpad/hpad/test/internal/program"
-	"github.com/hpad/hpad/test/internal/wait"
 	"github.com/hpad/hpad/test/internal/world"
 	"github.com/hpad/hpad/test/nomad/nomadtest"
+	"github.com/hpad/hpad/test/wait"
 )
 
 // TestDrain kills hpad while it drains the Nomad nodes of an Auto Scaling group.

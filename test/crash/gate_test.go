@@ -14,7 +14,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/hpad/hpad/test/internal/wait"
+	"github.com/hpad/hpad/test/wait"
 )
 
 // gate stands between hpad and a cloud. What has come through is done, whatever

@@ -14,8 +14,8 @@ import (
 
 	"github.com/hpad/hpad/targets/drain"
 	"github.com/hpad/hpad/test/internal/program"
-	"github.com/hpad/hpad/test/internal/wait"
 	"github.com/hpad/hpad/test/internal/world"
+	"github.com/hpad/hpad/test/wait"
 )
 
 // configuration is that of an autoscaler that gives the group an instance for each

@@ -19,7 +19,7 @@ import (
 	"github.com/hpad/hpad/targets/docker"
 	"github.com/hpad/hpad/targets/targettest"
 	"github.com/hpad/hpad/test/docker/dockertest"
-	"github.com/hpad/hpad/test/internal/wait"
+	"github.com/hpad/hpad/test/wait"
 )
 
 // The cases of this file run docker compose exactly between two calls of a fleet.

@@ -22,7 +22,7 @@ import (
 	"github.com/hpad/hpad/targets/docker"
 	"github.com/hpad/hpad/targets/targettest"
 	"github.com/hpad/hpad/test/docker/dockertest"
-	"github.com/hpad/hpad/test/internal/wait"
+	"github.com/hpad/hpad/test/wait"
 )
 
 // TestComposeContract runs the contract suite over services that Compose made on

@@ -14,8 +14,8 @@ import (
 	"github.com/docker/docker/api/types/filters"
 
 	"github.com/hpad/hpad/test/docker/dockertest"
-	"github.com/hpad/hpad/test/internal/wait"
 	"github.com/hpad/hpad/test/internal/world"
+	"github.com/hpad/hpad/test/wait"
 )
 
 // patience is how long hpad and an engine may take to do what they do within

@@ -12,8 +12,8 @@ import (
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets/compose"
 	"github.com/hpad/hpad/test/docker/dockertest"
-	"github.com/hpad/hpad/test/internal/wait"
 	"github.com/hpad/hpad/test/internal/world"
+	"github.com/hpad/hpad/test/wait"
 )
 
 // countReset: "docker compose up" puts the file's count back, which is noticed. The

@@ -11,8 +11,8 @@ import (
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/test/docker/dockertest"
 	"github.com/hpad/hpad/test/internal/program"
-	"github.com/hpad/hpad/test/internal/wait"
 	"github.com/hpad/hpad/test/internal/world"
+	"github.com/hpad/hpad/test/wait"
 )
 
 // misfit is a fleet that cannot reach its engine.

@@ -14,9 +14,9 @@ import (
 	"github.com/hpad/hpad/targets/compose"
 	"github.com/hpad/hpad/targets/docker"
 	"github.com/hpad/hpad/targets/targettest"
-	"github.com/hpad/hpad/test/internal/wait"
 	"github.com/hpad/hpad/test/internal/world"
 	"github.com/hpad/hpad/test/soak"
+	"github.com/hpad/hpad/test/wait"
 )
 
 // states returns the state of each container of a project's service web, by number.

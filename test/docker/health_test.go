@@ -10,8 +10,8 @@ import (
 
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets/compose"
-	"github.com/hpad/hpad/test/internal/wait"
 	"github.com/hpad/hpad/test/internal/world"
+	"github.com/hpad/hpad/test/wait"
 )
 
 // late: replicas that are not healthy yet count as idle, so that a service does not

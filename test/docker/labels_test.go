@@ -7,8 +7,8 @@ import (
 
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/policy"
-	"github.com/hpad/hpad/test/internal/wait"
 	"github.com/hpad/hpad/test/internal/world"
+	"github.com/hpad/hpad/test/wait"
 )
 
 // labeled is a Compose file whose service web asks for its autoscaler.

@@ -20,7 +20,7 @@ import (
 	"github.com/hpad/hpad/targets/docker"
 	swarmfleet "github.com/hpad/hpad/targets/swarm"
 	"github.com/hpad/hpad/test/docker/dockertest"
-	"github.com/hpad/hpad/test/internal/wait"
+	"github.com/hpad/hpad/test/wait"
 )
 
 // TestSwarmNodes: tasks on a node whose engine is configured are sampled there. When

@@ -23,8 +23,8 @@ import (
 	swarmfleet "github.com/hpad/hpad/targets/swarm"
 	"github.com/hpad/hpad/targets/targettest"
 	"github.com/hpad/hpad/test/docker/dockertest"
-	"github.com/hpad/hpad/test/internal/wait"
 	"github.com/hpad/hpad/test/internal/world"
+	"github.com/hpad/hpad/test/wait"
 )
 
 // checked is the image of a worker with a healthcheck: the command line of a

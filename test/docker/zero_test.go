@@ -13,7 +13,7 @@ import (
 	"github.com/hpad/hpad/targets/compose"
 	"github.com/hpad/hpad/test/docker/dockertest"
 	"github.com/hpad/hpad/test/internal/program"
-	"github.com/hpad/hpad/test/internal/wait"
+	"github.com/hpad/hpad/test/wait"
 )
 
 // awaitHealthy waits until so many containers of a project's service are there, all

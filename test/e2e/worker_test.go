@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/hpad/hpad/test/wait"
 )
 
 // workerVariable makes the test binary a worker; its value is the directory
@@ -103,17 +105,5 @@ func (w *world) noneLeft() {
 // eventually waits until something is so; ok also says how it is now.
 func eventually(t testing.TB, what string, limit time.Duration, ok func() (string, bool)) {
 	t.Helper()
-	deadline := time.Now().Add(limit)
-	poll := time.NewTicker(50 * time.Millisecond)
-	defer poll.Stop()
-	for {
-		state, done := ok()
-		if done {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("it is not so after %s that %s: %s", limit, what, state)
-		}
-		<-poll.C
-	}
+	wait.For(t, limit, "state in which "+what, ok)
 }

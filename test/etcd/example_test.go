@@ -16,9 +16,9 @@ import (
 	"github.com/hpad/hpad/test/internal/installed"
 	"github.com/hpad/hpad/test/internal/members"
 	"github.com/hpad/hpad/test/internal/program"
-	"github.com/hpad/hpad/test/internal/wait"
 	"github.com/hpad/hpad/test/internal/world"
 	"github.com/hpad/hpad/test/scale/sim"
+	"github.com/hpad/hpad/test/wait"
 )
 
 // configs are the examples that packages have.

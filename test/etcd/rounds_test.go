@@ -16,7 +16,7 @@ import (
 	"github.com/hpad/hpad/daemon/web/webtest"
 	"github.com/hpad/hpad/test/etcd/etcdtest"
 	"github.com/hpad/hpad/test/internal/members"
-	"github.com/hpad/hpad/test/internal/wait"
+	"github.com/hpad/hpad/test/wait"
 )
 
 // TestRounds has each fault happen to the owner of a fleet many times: those that every

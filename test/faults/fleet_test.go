@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/hpad/hpad/test/internal/program"
-	"github.com/hpad/hpad/test/internal/wait"
+	"github.com/hpad/hpad/test/wait"
 )
 
 // fleetFaults are what may be wrong with all that a fleet answers.

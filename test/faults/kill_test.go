@@ -11,9 +11,9 @@ import (
 
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/test/internal/program"
-	"github.com/hpad/hpad/test/internal/wait"
 	"github.com/hpad/hpad/test/scale/sim"
 	"github.com/hpad/hpad/test/soak"
+	"github.com/hpad/hpad/test/wait"
 )
 
 // rate is how far apart the model wants two writes that each may add, or take, one

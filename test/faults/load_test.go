@@ -5,9 +5,9 @@ import (
 	"testing"
 
 	"github.com/hpad/hpad/test/internal/program"
-	"github.com/hpad/hpad/test/internal/wait"
 	"github.com/hpad/hpad/test/scale/sim"
 	"github.com/hpad/hpad/test/soak"
+	"github.com/hpad/hpad/test/wait"
 )
 
 // TestLoad runs 2,000 autoscalers, a tenth of which have a source that fails: the others

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/hpad/hpad/test/internal/wait"
+	"github.com/hpad/hpad/test/wait"
 )
 
 // receiver is an honest receiver of notifications.

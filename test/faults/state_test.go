@@ -17,7 +17,7 @@ import (
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/test/internal/installed"
 	"github.com/hpad/hpad/test/internal/program"
-	"github.com/hpad/hpad/test/internal/wait"
+	"github.com/hpad/hpad/test/wait"
 )
 
 // page is the size of a database's pages.

@@ -16,8 +16,8 @@ import (
 
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/test/internal/program"
-	"github.com/hpad/hpad/test/internal/wait"
 	"github.com/hpad/hpad/test/scale/sim"
+	"github.com/hpad/hpad/test/wait"
 )
 
 // period is how often the worlds' autoscalers are evaluated, in seconds.

@@ -11,8 +11,8 @@ import (
 	"github.com/hpad/hpad/targets/cloud"
 	"github.com/hpad/hpad/targets/gcemig"
 	"github.com/hpad/hpad/test/gce/gcetest"
-	"github.com/hpad/hpad/test/internal/wait"
 	"github.com/hpad/hpad/test/internal/world"
+	"github.com/hpad/hpad/test/wait"
 )
 
 // patience is how long hpad and the imitation may take.

@@ -24,8 +24,8 @@ import (
 	"github.com/hpad/hpad/test/aws/awstest"
 	"github.com/hpad/hpad/test/azure/azuretest"
 	"github.com/hpad/hpad/test/gce/gcetest"
-	"github.com/hpad/hpad/test/internal/wait"
 	"github.com/hpad/hpad/test/internal/world"
+	"github.com/hpad/hpad/test/wait"
 )
 
 // patience is how long something may take that takes seconds on an idle machine.

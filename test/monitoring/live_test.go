@@ -14,8 +14,8 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/hpad/hpad/policy"
-	"github.com/hpad/hpad/test/internal/wait"
 	"github.com/hpad/hpad/test/prometheus/promtest"
+	"github.com/hpad/hpad/test/wait"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -14,9 +14,9 @@ import (
 	"github.com/hpad/hpad/settings/httpclient"
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/nomad"
-	"github.com/hpad/hpad/test/internal/wait"
 	"github.com/hpad/hpad/test/internal/world"
 	"github.com/hpad/hpad/test/nomad/nomadtest"
+	"github.com/hpad/hpad/test/wait"
 )
 
 // TestTLS: an agent that asks for certificates, which are all replaced while hpad

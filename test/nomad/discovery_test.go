@@ -10,9 +10,9 @@ import (
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets/nomad"
-	"github.com/hpad/hpad/test/internal/wait"
 	"github.com/hpad/hpad/test/internal/world"
 	"github.com/hpad/hpad/test/nomad/nomadtest"
+	"github.com/hpad/hpad/test/wait"
 )
 
 // labeledJob is the job file of a group that asks for its autoscaler.

@@ -16,8 +16,8 @@ import (
 	"github.com/hpad/hpad/targets/nomad"
 	"github.com/hpad/hpad/targets/nomad/drainer"
 	"github.com/hpad/hpad/targets/targettest"
-	"github.com/hpad/hpad/test/internal/wait"
 	"github.com/hpad/hpad/test/nomad/nomadtest"
+	"github.com/hpad/hpad/test/wait"
 )
 
 // machines is a target of two instances, each of which is a Nomad client, and a

@@ -13,8 +13,8 @@ import (
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/nomad"
-	"github.com/hpad/hpad/test/internal/wait"
 	"github.com/hpad/hpad/test/nomad/nomadtest"
+	"github.com/hpad/hpad/test/wait"
 )
 
 // TestFollows: a fleet that reads what moved has what one has that has just begun, and

@@ -7,9 +7,9 @@ import (
 
 	nomadapi "github.com/hashicorp/nomad/api"
 
-	"github.com/hpad/hpad/test/internal/wait"
 	"github.com/hpad/hpad/test/internal/world"
 	"github.com/hpad/hpad/test/nomad/nomadtest"
+	"github.com/hpad/hpad/test/wait"
 )
 
 // TestNodeIsLost: a client that does not respond makes the samples of its allocations

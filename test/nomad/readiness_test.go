@@ -16,9 +16,9 @@ import (
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/nomad"
 	"github.com/hpad/hpad/targets/targettest"
-	"github.com/hpad/hpad/test/internal/wait"
 	"github.com/hpad/hpad/test/internal/world"
 	"github.com/hpad/hpad/test/nomad/nomadtest"
+	"github.com/hpad/hpad/test/wait"
 )
 
 // healthVariable makes the test's own program a task that serves its health. It

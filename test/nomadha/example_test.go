@@ -16,9 +16,9 @@ import (
 	"github.com/hpad/hpad/test/internal/members"
 	"github.com/hpad/hpad/test/internal/ports"
 	"github.com/hpad/hpad/test/internal/program"
-	"github.com/hpad/hpad/test/internal/wait"
 	"github.com/hpad/hpad/test/internal/world"
 	"github.com/hpad/hpad/test/scale/sim"
+	"github.com/hpad/hpad/test/wait"
 )
 
 // TestExample runs configs/ha-nomad.toml as three members over three servers of Nomad,

@@ -22,7 +22,7 @@ import (
 	"github.com/hpad/hpad/test/internal/child"
 	"github.com/hpad/hpad/test/internal/installed"
 	"github.com/hpad/hpad/test/internal/program"
-	"github.com/hpad/hpad/test/internal/wait"
+	"github.com/hpad/hpad/test/wait"
 )
 
 func TestMain(m *testing.M) {

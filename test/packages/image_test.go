@@ -13,7 +13,7 @@ import (
 	"testing"
 
 	"github.com/hpad/hpad/test/docker/dockertest"
-	"github.com/hpad/hpad/test/internal/wait"
+	"github.com/hpad/hpad/test/wait"
 )
 
 // TestImage runs the image as it is meant to run: not as root, with nothing to

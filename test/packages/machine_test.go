@@ -11,7 +11,7 @@ import (
 	"github.com/hpad/hpad/test/docker/dockertest"
 	"github.com/hpad/hpad/test/internal/gobuild"
 	"github.com/hpad/hpad/test/internal/installed"
-	"github.com/hpad/hpad/test/internal/wait"
+	"github.com/hpad/hpad/test/wait"
 )
 
 // machine is a small Debian in a container, whose first process is systemd.

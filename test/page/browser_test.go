@@ -20,7 +20,7 @@ import (
 	"github.com/hpad/hpad/test/internal/installed"
 	"github.com/hpad/hpad/test/internal/parallel"
 	"github.com/hpad/hpad/test/internal/program"
-	"github.com/hpad/hpad/test/internal/wait"
+	"github.com/hpad/hpad/test/wait"
 )
 
 // patience is how long a page may take for what takes it a moment on an idle machine.

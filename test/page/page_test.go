@@ -24,8 +24,8 @@ import (
 
 	"github.com/hpad/hpad/test/internal/ports"
 	"github.com/hpad/hpad/test/internal/program"
-	"github.com/hpad/hpad/test/internal/wait"
 	"github.com/hpad/hpad/test/scale/sim"
+	"github.com/hpad/hpad/test/wait"
 )
 
 var update = flag.Bool("update", false, "make the pictures of the docs anew")

@@ -17,10 +17,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/hpad/hpad/test/internal/wait"
 	"github.com/hpad/hpad/test/nomad/nomadtest"
 	"github.com/hpad/hpad/test/prometheus/promtest"
 	"github.com/hpad/hpad/test/scale/sim"
+	"github.com/hpad/hpad/test/wait"
 )
 
 // realJobs is how many jobs a real agent runs to compare the simulator's with: of 1,

@@ -8,8 +8,8 @@ import (
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/systemd"
 	"github.com/hpad/hpad/targets/targettest"
-	"github.com/hpad/hpad/test/internal/wait"
 	"github.com/hpad/hpad/test/systemd/systemdtest"
+	"github.com/hpad/hpad/test/wait"
 )
 
 // BenchmarkSnapshot reads 50 templates of 10 instances each, none of which changes.

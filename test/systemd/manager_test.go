@@ -17,9 +17,9 @@ import (
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/systemd"
 	"github.com/hpad/hpad/targets/targettest"
-	"github.com/hpad/hpad/test/internal/wait"
 	"github.com/hpad/hpad/test/internal/world"
 	"github.com/hpad/hpad/test/systemd/systemdtest"
+	"github.com/hpad/hpad/test/wait"
 )
 
 // fleet is the configuration of a fleet called vm.

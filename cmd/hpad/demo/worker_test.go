@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/hpad/hpad/test/wait"
 )
 
 // startWorker runs a worker on a queue of its own. It returns the queue, the
@@ -67,7 +69,7 @@ func TestWorkerDoesJobs(t *testing.T) {
 	}
 	queue.Put(4)
 	begun, used := time.Now(), cpuTime(t)
-	eventually(t, "the jobs are done", func() bool { return queue.Stats().Done == 4 })
+	wait.Soon(t, "end of the jobs", func() bool { return queue.Stats().Done == 4 })
 	if took := time.Since(begun); took < 4*jobTime {
 		t.Errorf("4 jobs took %v, want at least %v", took, 4*jobTime)
 	}
@@ -100,7 +102,7 @@ func cpuTime(t *testing.T) time.Duration {
 func TestWorkerEndsItsJobFirst(t *testing.T) {
 	queue, _, end := startWorker(t)
 	queue.Put(2)
-	eventually(t, "a job is taken", func() bool { return queue.Stats().Running == 1 })
+	wait.Soon(t, "job that is taken", func() bool { return queue.Stats().Running == 1 })
 	if err := end(); err != nil {
 		t.Error(err)
 	}

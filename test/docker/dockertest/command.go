@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/hpad/hpad/test/internal/installed"
-	"github.com/hpad/hpad/test/internal/wait"
+	"github.com/hpad/hpad/test/wait"
 )
 
 // Printed is what a command printed.

@@ -15,7 +15,7 @@ import (
 	"github.com/docker/docker/api/types/container"
 
 	"github.com/hpad/hpad/test/internal/installed"
-	"github.com/hpad/hpad/test/internal/wait"
+	"github.com/hpad/hpad/test/wait"
 )
 
 const project = `

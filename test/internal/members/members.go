@@ -20,9 +20,9 @@ import (
 	"github.com/hpad/hpad/test/internal/ports"
 	"github.com/hpad/hpad/test/internal/program"
 	"github.com/hpad/hpad/test/internal/relay"
-	"github.com/hpad/hpad/test/internal/wait"
 	"github.com/hpad/hpad/test/internal/world"
 	"github.com/hpad/hpad/test/scale/sim"
+	"github.com/hpad/hpad/test/wait"
 )
 
 // TTL is the lease of the members.

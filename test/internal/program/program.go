@@ -17,8 +17,8 @@ import (
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/test/internal/child"
 	"github.com/hpad/hpad/test/internal/gobuild"
-	"github.com/hpad/hpad/test/internal/wait"
 	"github.com/hpad/hpad/test/internal/world"
+	"github.com/hpad/hpad/test/wait"
 )
 
 // Program is an hpad with its files. Its methods are for the test's own goroutine.

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/hpad/hpad/targets/drain"
-	"github.com/hpad/hpad/test/internal/wait"
+	"github.com/hpad/hpad/test/wait"
 )
 
 // Chosen are targets of a cloud that have five instances each and shrink to three, whose

@@ -10,8 +10,8 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/hpad/hpad/test/internal/wait"
 	"github.com/hpad/hpad/test/prometheus/promtest"
+	"github.com/hpad/hpad/test/wait"
 )
 
 // Load is an exporter whose values the test sets, and a Prometheus that scrapes

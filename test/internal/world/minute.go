@@ -9,7 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/hpad/hpad/policy"
-	"github.com/hpad/hpad/test/internal/wait"
+	"github.com/hpad/hpad/test/wait"
 )
 
 // The targets of a Minute that lie in the account which refuses calls, and how many

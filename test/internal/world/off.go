@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/hpad/hpad/daemon/api"
-	"github.com/hpad/hpad/test/internal/wait"
+	"github.com/hpad/hpad/test/wait"
 )
 
 // AwaitOff waits until an autoscaler is told to be off, or not to be, by a daemon

@@ -17,7 +17,7 @@ import (
 
 	"github.com/hpad/hpad/test/internal/child"
 	"github.com/hpad/hpad/test/internal/installed"
-	"github.com/hpad/hpad/test/internal/wait"
+	"github.com/hpad/hpad/test/wait"
 )
 
 const (

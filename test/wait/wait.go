@@ -10,7 +10,7 @@ import (
 // take long, so that they are not what keeps an engine busy, and after the longest at
 // most.
 const (
-	shortest = 50 * time.Millisecond
+	shortest = 20 * time.Millisecond
 	longest  = time.Second
 	// ofLook is how many times as long as a look a pause is.
 	ofLook = 4
@@ -24,6 +24,13 @@ func For(t testing.TB, limit time.Duration, what string, condition func() (seen 
 	if seen, ok := Until(limit, condition); !ok {
 		t.Fatalf("no %s within %v, but %s", what, limit, seen)
 	}
+}
+
+// Soon waits until something holds that takes no minute on the slowest machine, and ends the
+// test when it does not.
+func Soon(t testing.TB, what string, holds func() bool) {
+	t.Helper()
+	For(t, time.Minute, what, func() (string, bool) { return "it is not there", holds() })
 }
 
 // Until waits until a condition holds, at most so long, and returns what was seen
