@@ -32,20 +32,30 @@ type reloader struct {
 	reloads sync.Mutex
 }
 
-// Reload reads the configuration again, builds what it asks for, and swaps it
-// in. It returns what is different now, or will be from the next start. An error leaves
-// everything as it was. It waits for a daemon that is only starting, until ctx ends.
-func (r *reloader) Reload(ctx context.Context) ([]config.Change, error) {
+// begin keeps other reloads out until r.reloads is unlocked. It waits for a daemon that is only
+// starting, until ctx ends, and refuses where one stops.
+func (r *reloader) begin(ctx context.Context) error {
 	select {
 	case <-r.running:
 	case <-ctx.Done():
-		return nil, context.Cause(ctx)
+		return context.Cause(ctx)
 	}
 	r.reloads.Lock()
-	defer r.reloads.Unlock()
 	if r.runContext.Err() != nil {
-		return nil, errStopping
+		r.reloads.Unlock()
+		return errStopping
 	}
+	return nil
+}
+
+// Reload reads the configuration again, builds what it asks for, and swaps it
+// in. It returns what is different now, or will be from the next start. An error leaves
+// everything as it was.
+func (r *reloader) Reload(ctx context.Context) ([]config.Change, error) {
+	if err := r.begin(ctx); err != nil {
+		return nil, err
+	}
+	defer r.reloads.Unlock()
 	r.notifier.reloading()
 	defer func() { r.notifier.ready() }()
 	changes, err := r.reload()
@@ -112,16 +122,10 @@ func (r *reloader) changesTo(c *config.Config) []config.Change {
 // ReloadChanges returns what a reload would change, with the error that would refuse it.
 // It does all that a reload does but for putting it in force.
 func (r *reloader) ReloadChanges(ctx context.Context) ([]config.Change, error) {
-	select {
-	case <-r.running:
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
+	if err := r.begin(ctx); err != nil {
+		return nil, err
 	}
-	r.reloads.Lock()
 	defer r.reloads.Unlock()
-	if r.runContext.Err() != nil {
-		return nil, errStopping
-	}
 	c, err := r.load()
 	if err != nil {
 		return nil, err
