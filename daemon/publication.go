@@ -61,6 +61,9 @@ type finding struct {
 	Untold trouble.Flapping
 }
 
+// findings is how they are kept between passes.
+var findings = pack.InMemory[finding]()
+
 // result is what a pass comes to, as long as it is under way.
 type result struct {
 	publication
@@ -104,7 +107,7 @@ func (r *result) keep(scratch *[]byte) *publication {
 	}
 	*scratch = state.PackMemory((*scratch)[:0], r.record.Memory)
 	size := len(*scratch)
-	*scratch = pack.Append(*scratch, &r.finding)
+	*scratch = findings.Append(*scratch, &r.finding)
 	packed := append(make([]byte, 0, len(*scratch)), *scratch...)
 	kept.memory, kept.found = packed[:size:size], packed[size:]
 	kept.record.Memory, kept.record.Status.Metrics = policy.Memory{Missing: r.record.Memory.Missing}, nil
@@ -144,9 +147,9 @@ func publicationOf(record *state.Record) *publication {
 
 // look returns what the pass found.
 func (p *publication) look() *finding {
-	found := new(finding)
+	var found finding
 	if len(p.found) > 0 {
-		pack.Into(found, p.found)
+		found, _ = findings.Read(p.found) // which keep has packed
 	}
 	if found.Current && len(found.Decision.Metrics) > 0 {
 		found.Metrics = make([]policy.MetricStatus, len(found.Decision.Metrics))
@@ -154,7 +157,7 @@ func (p *publication) look() *finding {
 			found.Metrics[i] = found.Decision.Metrics[i].Current
 		}
 	}
-	return found
+	return &found
 }
 
 // status returns the status with its metrics, of what the pass found.

@@ -10,8 +10,9 @@ import (
 	"reflect"
 	"strings"
 	"sync"
-	"unsafe"
+	"time"
 
+	"github.com/hpad/hpad/daemon/pack"
 	"github.com/hpad/hpad/policy"
 )
 
@@ -19,37 +20,33 @@ import (
 // other ones.
 var ErrOther = errors.New("inputs of another version")
 
-var errDamaged = errors.New("inputs are damaged")
-
 // layoutSize is that of what identifies the layout, in front of packed inputs.
 const layoutSize = 4
 
 // inputs is how the inputs of a decision are packed, and layout identifies that and the
 // rules.
-var inputs = sync.OnceValues(func() (s *shape, layout uint32) {
-	t := reflect.TypeFor[policy.Inputs]()
-	return newShape(t), crc32.ChecksumIEEE(fmt.Appendf(nil, "%d %s", policy.Engine, describe(t)))
+var inputs = sync.OnceValues(func() (form *pack.Form[policy.Inputs], layout uint32) {
+	described := describe(reflect.TypeFor[policy.Inputs]())
+	return pack.Stored[policy.Inputs](), crc32.ChecksumIEEE(fmt.Appendf(nil, "%d %s", policy.Engine, described))
 })
 
 // Pack adds to packed what is essential of the inputs of a decision.
 func Pack(packed []byte, in *policy.Inputs) []byte {
-	essential, none := in.Essential(), policy.Inputs{}
-	s, layout := inputs()
-	packed = binary.BigEndian.AppendUint32(packed, layout)
-	return s.append(packed, unsafe.Pointer(&essential), unsafe.Pointer(&none))
+	essential := in.Essential()
+	form, layout := inputs()
+	return form.Append(binary.BigEndian.AppendUint32(packed, layout), &essential)
 }
 
 // Unpack returns the inputs of which Pack made packed. The error is ErrOther where
 // another version did.
-func Unpack(packed []byte) (in policy.Inputs, err error) {
-	s, layout := inputs()
+func Unpack(packed []byte) (policy.Inputs, error) {
+	form, layout := inputs()
 	if len(packed) < layoutSize || binary.BigEndian.Uint32(packed) != layout {
-		return in, ErrOther
+		return policy.Inputs{}, ErrOther
 	}
-	r := &reader{packed: packed[layoutSize:]}
-	s.read(r, unsafe.Pointer(&in))
-	if r.damaged || len(r.packed) > 0 {
-		return policy.Inputs{}, errDamaged
+	in, err := form.Read(packed[layoutSize:])
+	if err != nil {
+		return in, fmt.Errorf("inputs: %w", err)
 	}
 	return in, nil
 }
@@ -68,7 +65,7 @@ func HeldBy(packed []byte, pauses []policy.Pause) []byte {
 // describe returns all that the packed form of a type depends on.
 func describe(t reflect.Type) string {
 	switch {
-	case t == timeType:
+	case t == reflect.TypeFor[time.Time]():
 		return "time"
 	case t.Kind() == reflect.Struct:
 		var fields []string

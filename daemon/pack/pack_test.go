@@ -1,12 +1,16 @@
 package pack
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"reflect"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/hpad/hpad/policy"
 )
@@ -67,29 +71,37 @@ func fill(random *rand.Rand, v reflect.Value) {
 	}
 }
 
-func testPacking[T any](t *testing.T) {
+func testForm[T any](t *testing.T, form *Form[T]) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 3000 {
-		var before, after T
+		var before T
 		fill(random, reflect.ValueOf(&before).Elem())
-		packed := Append(nil, &before)
-		Into(&after, packed)
-		if !reflect.DeepEqual(before, after) {
-			t.Fatalf("%d bytes of\n%+v\nare\n%+v", len(packed), before, after)
+		packed := form.Append(nil, &before)
+		after, err := form.Read(packed)
+		if diff := cmp.Diff(before, after, cmpopts.IgnoreUnexported(all{}, policy.Decision{})); err != nil || diff != "" {
+			t.Fatalf("%v: %d bytes, (-before +after):\n%s", err, len(packed), diff)
 		}
 	}
 }
 
-func TestPacking(t *testing.T) {
-	t.Run("all kinds", testPacking[all])
-	t.Run("decision", testPacking[policy.Decision])
+func TestForms(t *testing.T) {
+	t.Run("all kinds", func(t *testing.T) { testForm(t, Stored[all]()) })
+	t.Run("all kinds in memory", func(t *testing.T) { testForm(t, InMemory[all]()) })
+	t.Run("decision in memory", func(t *testing.T) { testForm(t, InMemory[policy.Decision]()) })
 }
 
 func TestHiddenFieldsAreLeftOut(t *testing.T) {
-	var after all
-	Into(&after, Append(nil, &all{Text: "a", Hidden: 1, not: 1}))
-	if after.Text != "a" || after.Hidden != 0 || after.not != 0 {
-		t.Errorf("got %+v, want the text alone", after)
+	form := Stored[all]()
+	after, err := form.Read(form.Append(nil, &all{Text: "a", Hidden: 1, not: 1}))
+	if err != nil || after.Text != "a" || after.Hidden != 0 || after.not != 0 {
+		t.Errorf("got %+v, %v, want the text alone", after, err)
+	}
+}
+
+func TestUnknownWord(t *testing.T) {
+	form := InMemory[string]()
+	if text, err := form.Read([]byte{0xfe, 0x7f}); !errors.Is(err, ErrDamaged) {
+		t.Errorf("a number of no word is %q, %v", text, err)
 	}
 }
 
@@ -106,11 +118,12 @@ func BenchmarkAppend(b *testing.B) {
 		Stabilization: &policy.Stabilization{DownWindow: 5 * time.Minute, Replicas: 3, Reason: "ReadyForNewScale"},
 		Limit:         &policy.Limit{Allowed: 3, Replicas: 3, Reason: "DesiredWithinRange"}, DesiredReplicas: 3, Message: "no change",
 	}
-	packed := Append(nil, &decision)
+	form := InMemory[policy.Decision]()
+	packed := form.Append(nil, &decision)
 	b.ReportAllocs()
 	b.ReportMetric(float64(len(packed)), "bytes")
 	for b.Loop() {
-		packed = Append(packed[:0], &decision)
+		packed = form.Append(packed[:0], &decision)
 	}
 	b.ReportMetric(float64(len(packed)), "bytes")
 }

@@ -41,10 +41,15 @@ func (d *dictionary) append(packed []byte, text string) []byte {
 
 func (d *dictionary) read(r *reader) string {
 	n := r.uint()
-	if n%2 == 0 {
-		return d.known.Load().texts[n/2]
+	if n%2 != 0 {
+		return string(r.bytes(n / 2))
 	}
-	return string(r.bytes(int(n / 2)))
+	known := d.known.Load()
+	if known == nil || n/2 >= uint64(len(known.texts)) {
+		r.damaged = true
+		return ""
+	}
+	return known.texts[n/2]
 }
 
 func (d *dictionary) number(text string) (uint64, bool) {

@@ -1,4 +1,4 @@
-package evidence
+package pack
 
 import (
 	"encoding/binary"
@@ -63,7 +63,9 @@ func appendInt(packed []byte, n int64) []byte {
 
 var timeType = reflect.TypeFor[time.Time]()
 
-func newShape(t reflect.Type) *shape {
+// newShape returns the shape of a type, whose strings stand as words has them, or as they are
+// where that is nil.
+func newShape(t reflect.Type, words *dictionary) *shape {
 	switch t.Kind() {
 	case reflect.Bool, reflect.Uint8:
 		return byteShape()
@@ -74,18 +76,18 @@ func newShape(t reflect.Type) *shape {
 	case reflect.Float64:
 		return floatShape()
 	case reflect.String:
-		return stringShape()
+		return stringShape(words)
 	case reflect.Pointer:
-		return pointerShape(t)
+		return pointerShape(t, words)
 	case reflect.Slice:
-		return sliceShape(t)
+		return sliceShape(t, words)
 	case reflect.Struct:
 		if t == timeType {
 			return timeShape()
 		}
-		return structShape(t)
+		return structShape(t, words)
 	}
-	panic(fmt.Sprintf("evidence: %s cannot be packed", t))
+	panic(fmt.Sprintf("pack: %s cannot be packed", t))
 }
 
 func byteShape() *shape {
@@ -120,8 +122,8 @@ func floatShape() *shape {
 	}
 }
 
-func stringShape() *shape {
-	return &shape{
+func stringShape(words *dictionary) *shape {
+	s := &shape{
 		same: func(p, before unsafe.Pointer) bool { return *(*string)(p) == *(*string)(before) },
 		append: func(packed []byte, p, _ unsafe.Pointer) []byte {
 			text := *(*string)(p)
@@ -129,6 +131,11 @@ func stringShape() *shape {
 		},
 		read: func(r *reader, p unsafe.Pointer) { *(*string)(p) = string(r.bytes(r.uint())) },
 	}
+	if words != nil {
+		s.append = func(packed []byte, p, _ unsafe.Pointer) []byte { return words.append(packed, *(*string)(p)) }
+		s.read = func(r *reader, p unsafe.Pointer) { *(*string)(p) = words.read(r) }
+	}
+	return s
 }
 
 // What of a time is packed besides its seconds.
@@ -191,8 +198,8 @@ func zoneOf(t time.Time) int {
 	return offset
 }
 
-func pointerShape(t reflect.Type) *shape {
-	elem := newShape(t.Elem())
+func pointerShape(t reflect.Type, words *dictionary) *shape {
+	elem := newShape(t.Elem(), words)
 	none := reflect.New(t.Elem()).UnsafePointer()
 	return &shape{
 		same: func(p, before unsafe.Pointer) bool {
@@ -217,8 +224,8 @@ func pointerShape(t reflect.Type) *shape {
 	}
 }
 
-func sliceShape(t reflect.Type) *shape {
-	elem, size := newShape(t.Elem()), t.Elem().Size()
+func sliceShape(t reflect.Type, words *dictionary) *shape {
+	elem, size := newShape(t.Elem(), words), t.Elem().Size()
 	none := reflect.New(t.Elem()).UnsafePointer()
 	return &shape{
 		same: func(p, before unsafe.Pointer) bool {
@@ -273,14 +280,16 @@ func sliceShape(t reflect.Type) *shape {
 
 // structShape packs a struct as a bit for each field, set where that is another one than
 // before, and those fields.
-func structShape(t reflect.Type) *shape {
+func structShape(t reflect.Type, words *dictionary) *shape {
 	type field struct {
 		offset uintptr
 		*shape
 	}
-	fields := make([]field, t.NumField())
-	for i := range fields {
-		fields[i] = field{t.Field(i).Offset, newShape(t.Field(i).Type)}
+	var fields []field
+	for f := range t.Fields() {
+		if f.IsExported() && f.Tag.Get("json") != "-" {
+			fields = append(fields, field{f.Offset, newShape(f.Type, words)})
+		}
 	}
 	bits := (len(fields) + 7) / 8
 	return &shape{
