@@ -112,9 +112,22 @@ func revoked(t *testing.T, servers *nomadtest.Cluster, cluster string) (members.
 	}, over(t, servers, cluster, k)
 }
 
+// ailing starts servers that are killed in the end: one that stood still often, or found no
+// room, does not always stop when it is asked to.
+func ailing(t *testing.T, options nomadtest.Options) *nomadtest.Cluster {
+	t.Helper()
+	servers := nomadtest.StartServers(t, 3, options)
+	t.Cleanup(func() {
+		for _, server := range servers.Servers {
+			server.Kill()
+		}
+	})
+	return servers
+}
+
 // halted is a cluster of Nomad most of whose servers stand still.
 func halted(t *testing.T, cluster string) (members.Fault, members.Options) {
-	servers := nomadtest.StartServers(t, 3, nomadtest.Options{})
+	servers := ailing(t, nomadtest.Options{})
 	return members.Fault{
 		Refusal: "NotOwner",
 		Begin: func(_ *members.Cluster, _ *members.Member, n int) {
@@ -136,12 +149,7 @@ func halted(t *testing.T, cluster string) (members.Fault, members.Options) {
 // somebody else writes.
 func full(t *testing.T, cluster string) (members.Fault, members.Options) {
 	const disk = 128
-	servers := nomadtest.StartServers(t, 3, nomadtest.Options{Disk: disk})
-	t.Cleanup(func() {
-		for _, server := range servers.Servers {
-			server.Kill() // one that found no room does not always stop when it is asked to
-		}
-	})
+	servers := ailing(t, nomadtest.Options{Disk: disk})
 	var end func()
 	return members.Fault{
 		Refusal: "NotOwner",
