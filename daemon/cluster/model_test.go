@@ -169,6 +169,8 @@ type node struct {
 	// seen are the fleets that had an owner while it ran: of the others its wall clock is all
 	// that it goes by.
 	seen map[string]bool
+	// killed is when it was last: until that lease is over, a next run is no member.
+	killed time.Time
 	// stumbles is for how long the process stands still from where it acts next, at stumbled,
 	// once it has; zero where it does not, and has not.
 	stumbles time.Duration
@@ -397,6 +399,7 @@ func (n *node) end(killed bool) {
 	}
 	n.ail(func() { n.stumbles, n.lingers = 0, n.disk > 0 })
 	if killed {
+		n.killed = time.Now()
 		n.ail(func() { n.hung, n.cut = true, true })
 		n.connection.Cut(true, true)
 		n.connection.Thaw()
@@ -478,7 +481,7 @@ func (m *model) fault() (what int) {
 		m.planned = all && m.isSettled()
 	case what == 0 && !n.frozen:
 		m.planned = all && m.isSettled()
-		reaches := !n.cut && n.lag == 0
+		reaches := !n.cut && n.lag == 0 && time.Since(n.killed) > ttl
 		n.end(false)
 		if owned := m.store.Owned(n.name); len(owned) > 0 && reaches {
 			m.t.Errorf("at %s %s has stopped, and owns %q", time.Since(m.begun), n.name, owned)
@@ -752,17 +755,16 @@ func (m *model) checkOwner(ref targets.Ref) {
 // checkWrites holds what was done with a target's count to what is promised. Where the
 // autoscaler was not kept in all configurations its rate and its window began anew.
 func (m *model) checkWrites(ref targets.Ref, kept bool) {
-	grown, grownLate, refusedLate := int32(0), int32(0), false
+	grown, grownLate := int32(0), int32(0)
 	unmade := m.intended(nameOf(ref))
 	for _, w := range m.fleets[ref.Fleet].Writes() {
 		if w.Ref != ref {
 			continue
 		}
 		if w.Err != nil {
-			refusedLate = refusedLate || strings.HasPrefix(w.Reason, late)
 			continue
 		}
-		delete(unmade, w.To)
+		delete(unmade, change{w.From, w.To})
 		if w.To == w.From || kept && w.To < w.From {
 			m.t.Errorf("%s went from %d to %d within the window, or twice", ref, w.From, w.To)
 		}
@@ -798,7 +800,7 @@ func (m *model) checkWrites(ref targets.Ref, kept bool) {
 	// A write that was not made, since it found the count of an earlier one that was late, or since
 	// its call did not arrive: whoever does not hear of that sees neither its count nor the one
 	// before, and takes it for done and changed since.
-	doubted := grownLate > 0 && (refusedLate || len(unmade) > 0)
+	doubted := grownLate > 0 && len(unmade) > 0
 	if kept && events < grown || events > grown+grownLate && (!doubted || events > growth) {
 		m.t.Errorf("%s grew by %d, and %d late, and its events are of %d", ref, grown, grownLate, events)
 	}
@@ -813,9 +815,12 @@ func (m *model) checkWrites(ref targets.Ref, kept bool) {
 	}
 }
 
-// intended returns the counts that were intended for an autoscaler's target.
-func (m *model) intended(autoscaler string) map[int32]bool {
-	counts := map[int32]bool{}
+// change is one of a target's count.
+type change struct{ from, to int32 }
+
+// intended returns the changes that were intended for an autoscaler's target.
+func (m *model) intended(autoscaler string) map[change]bool {
+	changes := map[change]bool{}
 	for _, w := range m.store.Writes() {
 		for key, value := range w.Values {
 			name, record, err := state.RecordIn(key, value)
@@ -823,11 +828,11 @@ func (m *model) intended(autoscaler string) map[int32]bool {
 				m.t.Error(err)
 			}
 			if name == autoscaler && record.Intention != nil {
-				counts[record.Intention.To] = true
+				changes[change{record.Intention.From, record.Intention.To}] = true
 			}
 		}
 	}
-	return counts
+	return changes
 }
 
 func grownBy(r state.Record) (sum int32) {
