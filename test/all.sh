@@ -79,6 +79,7 @@ if [ ! "$unit" ]; then
 fi
 
 mkfifo "$TMPDIR"/{events,others,background}
+again go list -deps -test ./... >/dev/null # which fetches what is missing
 go build -o "$TMPDIR/report" ./test/report
 # Its TMPDIR says that it is none of the tests, which end before it.
 TMPDIR=$parent "$TMPDIR/report" "$TMPDIR"/{events,others,background} &

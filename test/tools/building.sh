@@ -9,10 +9,21 @@ case " ${GOFLAGS:-} " in
 *) export GOFLAGS="${GOFLAGS:-} -trimpath '-toolexec=env GOGC=off GOMEMLIMIT=2GiB'" ;;
 esac
 
+# again COMMAND... runs a command up to three times, until it succeeds: downloads fail now and
+# then, and what arrived before is kept.
+again() {
+	local pause
+	for pause in 2 5; do
+		"$@" && return
+		sleep "$pause"
+	done
+	"$@"
+}
+
 # engine ARGUMENTS... is "go build" of an engine: one at a time, whoever else builds one,
 # since each takes all processors and some gigabytes, and after what has less to wait for.
 engine() {
 	local cache=${HPAD_TEST_CACHE:-$HOME/.cache/hpad-test}
 	mkdir -p "$cache"
-	flock --close "$cache/building.lock" nice -n 19 go build -mod=readonly "$@"
+	again flock --close "$cache/building.lock" nice -n 19 go build -mod=readonly "$@"
 }
