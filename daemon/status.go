@@ -116,14 +116,29 @@ const unevaluatedAfter = 3
 // overdue returns for how long the autoscaler has not been evaluated, if that is
 // for more than three periods, else 0.
 func (a *autoscaler) overdue(now time.Time) time.Duration {
-	last := a.published.Load().evaluated
-	if last.IsZero() { // the first pass has its time from the start, or from a reload that added it
-		last = a.added
-	}
-	if since := now.Sub(last); since > unevaluatedAfter*a.definition.Load().SyncPeriod {
+	if since := a.waits(now); since > unevaluatedAfter*a.definition.Load().SyncPeriod {
 		return since
 	}
 	return 0
+}
+
+// waits returns for how long the autoscaler has not been evaluated: the first pass has its time
+// from the start, or from a reload that added it.
+func (a *autoscaler) waits(now time.Time) time.Duration {
+	if last := a.published.Load().evaluated; !last.IsZero() {
+		return now.Sub(last)
+	}
+	return now.Sub(a.added)
+}
+
+// Lateness returns for how long the autoscaler that waits longest should have been evaluated,
+// by the second; 0 where none should.
+func (s *status) Lateness() time.Duration {
+	now, late := time.Now(), time.Duration(0)
+	for _, a := range s.current.Load().autoscalers {
+		late = max(late, a.waits(now)-a.definition.Load().SyncPeriod)
+	}
+	return late.Truncate(time.Second)
 }
 
 // schedulerSilence is how long the scheduler, which wakes every second, may be

@@ -53,9 +53,15 @@ type ClusterFleet struct {
 	Next  string `json:"next,omitempty"`
 	// Term counts its owners.
 	Term uint64 `json:"term"`
-	// Otherwise are the members that have it configured in another way than its owner
-	// has, and may not take it over.
-	Otherwise []string `json:"otherwise,omitempty"`
+	// LateSeconds is for how long the autoscaler of it that waits longest should have been
+	// evaluated, whole seconds; nil where its owner, if there is one, does not say.
+	LateSeconds *float64 `json:"late_seconds,omitempty"`
+	// Configuration identifies the configuration under which it is owned, or was last;
+	// empty where it never was.
+	Configuration string `json:"configuration,omitempty"`
+	// Otherwise are the members that have it configured in another way, and may not take
+	// it over, with what identifies theirs; empty for one that does not have it.
+	Otherwise map[string]string `json:"otherwise,omitempty"`
 }
 
 // AdoptRequest is the body of a request to have a fleet owned under the asked member's

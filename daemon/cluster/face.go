@@ -74,6 +74,8 @@ type peer struct {
 	forgotten int
 	list      []api.Autoscaler
 	pauses    []policy.Pause
+	// late is by how much what it runs is late, by shard, in seconds.
+	late map[string]float64
 	// ahead is how far its clock is ahead of this machine's; nil where it did not say.
 	// unsure is by how much that may be wrong.
 	ahead  *time.Duration
@@ -223,7 +225,7 @@ func (p *peer) refresh() {
 	p.list, p.pauses = list, pauses
 }
 
-// measure asks the member for its time.
+// measure asks the member for its time, and for how late it is.
 func (p *peer) measure(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, askWait)
 	defer cancel()
@@ -232,9 +234,14 @@ func (p *peer) measure(ctx context.Context) error {
 	half := time.Since(sent) / 2
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.ahead = nil; err == nil {
+	if p.ahead, p.late = nil, nil; err == nil {
 		ahead := said.Time.Sub(sent.Add(half)).Round(time.Millisecond)
-		p.ahead, p.unsure = &ahead, half
+		p.ahead, p.unsure, p.late = &ahead, half, map[string]float64{}
+		for _, fleet := range said.Fleets {
+			if fleet.LateSeconds != nil {
+				p.late[joined(fleet.Name, fleet.Part)] = *fleet.LateSeconds
+			}
+		}
 	}
 	return err
 }
@@ -323,19 +330,47 @@ func (f *face) Cluster(context.Context) api.Cluster {
 		}
 		c.Members = append(c.Members, m)
 	}
-	next := assign(view)
+	next, late := assign(view), f.lateness()
 	for _, shard := range f.Shards() {
 		o := view.Shards[shard]
 		name, part, _ := strings.Cut(shard, partMark)
-		fleet := api.ClusterFleet{Name: name, Part: part, Owner: o.Owner, Last: o.Last, Next: next[shard], Term: o.Term}
-		for _, name := range slices.Sorted(maps.Keys(view.Members)) {
-			if has, ok := view.Members[name].Shards[shard]; !ok || o.Configuration != "" && has != o.Configuration {
-				fleet.Otherwise = append(fleet.Otherwise, name)
+		fleet := api.ClusterFleet{
+			Name: name, Part: part, Owner: o.Owner, Last: o.Last, Next: next[shard], Term: o.Term,
+			Configuration: o.Configuration, Otherwise: map[string]string{},
+		}
+		if p := peers[o.Owner]; p != nil {
+			p.mu.Lock()
+			if seconds, known := p.late[shard]; known {
+				fleet.LateSeconds = &seconds
+			}
+			p.mu.Unlock()
+		} else if seconds, runs := late[shard]; runs {
+			fleet.LateSeconds = &seconds
+		}
+		for name, member := range view.Members {
+			if has, ok := member.Shards[shard]; !ok || o.Configuration != "" && has != o.Configuration {
+				fleet.Otherwise[name] = has
 			}
 		}
 		c.Fleets = append(c.Fleets, fleet)
 	}
 	return c
+}
+
+// lateness returns by how much what this member runs is late, by shard, in seconds.
+func (f *face) lateness() map[string]float64 {
+	late, known := map[string]float64{}, map[*daemon.Daemon]float64{}
+	for _, shard := range f.Shards() {
+		d, _ := f.running(shard)
+		if d == nil {
+			continue
+		}
+		if _, is := known[d]; !is {
+			known[d] = d.Lateness().Seconds()
+		}
+		late[shard] = known[d]
+	}
+	return late
 }
 
 // asked returns the other members after they were asked, at once.

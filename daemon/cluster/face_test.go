@@ -71,6 +71,12 @@ func TestFace(t *testing.T) {
 	}
 	name := remote + "-web"
 	wait.Soon(t, "list of all autoscalers", func() bool { return len(list()) == 4 })
+	wait.Soon(t, "word of all fleets that they are in time, and as configured", func() bool {
+		c, err := client.Cluster(t.Context())
+		return err == nil && len(c.Fleets) == 4 && !slices.ContainsFunc(c.Fleets, func(f api.ClusterFleet) bool {
+			return f.LateSeconds == nil || *f.LateSeconds > 0 || f.Configuration == "" || len(f.Otherwise) > 0
+		})
+	})
 	offsets := here.cluster.Offsets()
 	if offset, known := offsets[there.name]; !known || math.Abs(offset) > 1 || len(offsets) != 1 {
 		t.Errorf("the clocks of others are ahead by %v, want that of %s by 0", offsets, there.name)
@@ -227,6 +233,11 @@ func TestUnownedIsShown(t *testing.T) {
 		}
 		n.start(true)
 		shown("has no owner now")
+		for _, f := range n.cluster.Whole().(api.Clustered).Cluster(t.Context()).Fleets {
+			if has := f.Otherwise[n.name]; f.LateSeconds != nil || f.Configuration == "" || has == "" || has == f.Configuration {
+				t.Errorf("the fleet is shown as %+v", f)
+			}
+		}
 		n.end(false)
 		n.start(true)
 		n.connection.Cut(true, true)

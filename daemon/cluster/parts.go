@@ -68,6 +68,14 @@ func shardName(fleet string, part, n int) string {
 	return fmt.Sprintf("%s%s%d-%d", fleet, partMark, part+1, n)
 }
 
+// joined returns the name of a shard, of a fleet and its part, "" for all of it.
+func joined(fleet, part string) string {
+	if part == "" {
+		return fleet
+	}
+	return fleet + partMark + part
+}
+
 // shardNames returns the names of all parts of a fleet.
 func shardNames(fleet string, n int) []string {
 	names := make([]string, n)

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -31,19 +33,29 @@ func Cluster(w io.Writer, c *api.Cluster) error {
 	}
 	_, _ = fmt.Fprintln(w)
 	fleets := newTable(w)
-	_, _ = fmt.Fprintln(fleets, "FLEET\tOWNER\tTERM\tNEXT\tCONFIGURED OTHERWISE")
+	_, _ = fmt.Fprintln(fleets, "FLEET\tOWNER\tTERM\tLATE\tNEXT\tCONFIGURATION\tOTHERWISE")
 	for _, f := range c.Fleets {
 		next := f.Next
-		if f.Next == f.Owner {
-			next = ""
-		} else if f.Next == "" && f.Owner == "" {
+		switch {
+		case f.Owner == "" && f.Next == "":
 			next = "nobody may"
+		case f.Next == f.Owner:
+			next = ""
 		}
 		name := f.Name
 		if f.Part != "" {
 			name += " " + f.Part
 		}
-		_, _ = fmt.Fprintf(fleets, "%s\t%s\t%d\t%s\t%s\n", name, cmp.Or(f.Owner, none), f.Term, next, strings.Join(f.Otherwise, ", "))
+		late := unknown
+		if f.LateSeconds != nil {
+			late = seconds(*f.LateSeconds).String()
+		}
+		var otherwise []string
+		for _, member := range slices.Sorted(maps.Keys(f.Otherwise)) {
+			otherwise = append(otherwise, member+" "+cmp.Or(f.Otherwise[member], none))
+		}
+		_, _ = fmt.Fprintf(fleets, "%s\t%s\t%d\t%s\t%s\t%s\t%s\n",
+			name, cmp.Or(f.Owner, none), f.Term, late, next, cmp.Or(f.Configuration, none), strings.Join(otherwise, ", "))
 	}
 	if err := fleets.Flush(); err != nil {
 		return err

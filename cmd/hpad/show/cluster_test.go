@@ -1,0 +1,36 @@
+package show
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/hpad/hpad/daemon/api"
+)
+
+func TestCluster(t *testing.T) {
+	var out strings.Builder
+	err := Cluster(&out, &api.Cluster{
+		Member: "a", Problem: "etcd does not answer",
+		Members: []api.ClusterMember{{Name: "a", Address: "https://a:4721", Version: "v1", Fleets: 1}, {Name: "b", ClockOffsetSeconds: new(-1.5)}},
+		Fleets: []api.ClusterFleet{
+			{Name: "prod", Part: "2-4", Owner: "a", Next: "b", Term: 3, LateSeconds: new(12.0), Configuration: "one", Otherwise: map[string]string{"c": "", "b": "two"}},
+			{Name: "test"},
+		},
+	})
+	var got []string
+	for line := range strings.Lines(out.String()) {
+		got = append(got, strings.Join(strings.Fields(line), " "))
+	}
+	want := `MEMBER ADDRESS FLEETS VERSION CLOCK PROBLEM
+a (asked) https://a:4721 1 v1 here
+b 0 -1.5s
+
+FLEET OWNER TERM LATE NEXT CONFIGURATION OTHERWISE
+prod 2-4 a 3 12s b one b two, c <none>
+test <none> 0 <unknown> nobody may <none>
+
+Warning: etcd does not answer`
+	if text := strings.Join(got, "\n"); err != nil || text != want {
+		t.Errorf("it prints, %v:\n%s\nwant:\n%s", err, text, want)
+	}
+}
