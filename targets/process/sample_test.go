@@ -94,12 +94,9 @@ func TestSamplesOfBusyWorker(t *testing.T) {
 			}
 			cpu := task.Usage[0].Milli
 			memory = task.Usage[1].Milli / 1000
-			if cpu > 650 {
-				t.Fatalf("a worker that wants 500 thousandths of a core used %d", cpu)
-			}
 			// On a machine with too few cores for what runs on it a worker gets less
-			// than it wants for a while.
-			if cpu < 100 {
+			// than it wants for a while, or its time is read late.
+			if cpu < 100 || cpu > 650 {
 				return fmt.Sprintf("a worker that wants 500 thousandths of a core used %d", cpu)
 			}
 			return ""

@@ -37,7 +37,7 @@ func shell(t *testing.T, script string, timeout time.Duration) *command.Drainer 
 func TestEnvironment(t *testing.T) {
 	t.Setenv("NOTIFY_SOCKET", "/run/private")
 	file := filepath.Join(t.TempDir(), "said")
-	d := shell(t, `env | grep -E '^(HPAD_|NOTIFY_SOCKET)' | sort >> "`+file+`"; echo >> "`+file+`"`, 0)
+	d := shell(t, `env | grep -E '^(HPAD_|NOTIFY_SOCKET)' | grep -v ^HPAD_TEST_ | sort >> "`+file+`"; echo >> "`+file+`"`, 0)
 	instance := drain.Instance{
 		Target: targets.Ref{Fleet: "cloud", Name: "web"}, ID: "i-1", Name: "web-1", Node: "host", Addresses: []string{"10.0.0.1", "fe80::1"},
 		Labels: map[string]string{"team": "shop"}, Deadline: time.Date(2026, 1, 31, 15, 4, 5, 0, time.UTC),
