@@ -475,6 +475,7 @@ func (f *face) silent(shard string) error {
 // unrun returns why this member cannot say who answers for a shard of an owner, "" for none.
 func (f *face) unrun(shard, owner string) error {
 	unreached := f.unreached.Text()
+	_, viewed, _ := f.View()
 	switch {
 	case owner == f.options.Member.Name:
 		return fmt.Errorf("this member has yet to begin to run %s, which it owns; ask again in some seconds", shardText(shard))
@@ -482,6 +483,8 @@ func (f *face) unrun(shard, owner string) error {
 		return fmt.Errorf("the owner of %s, %s, is not known yet", shardText(shard), owner)
 	case unreached != "":
 		return fmt.Errorf("who owns %s is not known: %s", shardText(shard), unreached)
+	case viewed.IsZero():
+		return fmt.Errorf("who owns %s is not known yet", shardText(shard))
 	}
 	return fmt.Errorf("%s has no owner now; \"hpad cluster\" says who may take it over", shardText(shard))
 }

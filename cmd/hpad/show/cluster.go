@@ -37,7 +37,7 @@ func Cluster(w io.Writer, c *api.Cluster) error {
 	for _, f := range c.Fleets {
 		next := f.Next
 		switch {
-		case f.Owner == "" && f.Next == "":
+		case f.Owner == "" && f.Next == "" && len(c.Members) > 0:
 			next = "nobody may"
 		case f.Next == f.Owner:
 			next = ""
