@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/daemon/metrics"
 	"github.com/hpad/hpad/daemon/state"
 	"github.com/hpad/hpad/daemon/trouble"
@@ -52,44 +53,45 @@ func (s *status) Autoscaler(name string) (api.Autoscaler, bool) {
 // view shows an autoscaler as lists do; lost says what of the state was lost.
 func (s *status) view(a *autoscaler, lost string) api.Autoscaler { return s.viewWith(a, lost, nil) }
 
+// AsConfigured returns what is shown of an autoscaler of a fleet of a kind by its configuration
+// alone.
+func AsConfigured(c *config.Autoscaler, kind string) api.Autoscaler {
+	view := api.Autoscaler{
+		Name: c.Name, Reference: c.Target.String(), Kind: kind, Spec: c.Spec,
+		SyncPeriodSeconds: c.SyncPeriod.Seconds(), Mode: c.Mode, Labels: c.Labels,
+		Inputs: make([]api.Input, len(c.Inputs)),
+	}
+	for i := range c.Inputs {
+		in := &c.Inputs[i]
+		view.Inputs[i] = api.Input{Source: in.Source, Query: in.Query, Select: in.Select.Values()}
+	}
+	return view
+}
+
 // viewWith shows an autoscaler, with what is next.
 func (s *status) viewWith(a *autoscaler, lost string, next *policy.Next) api.Autoscaler {
 	def, published := a.definition.Load(), a.published.Load()
 	found := published.look()
 	scale := s.clock.Scale()
-	view := api.Autoscaler{
-		Name:              a.name,
-		Reference:         def.Target.String(),
-		Kind:              def.kind,
-		Created:           published.record.Created,
-		Spec:              def.Spec,
-		Status:            published.status(found),
-		SyncPeriodSeconds: def.SyncPeriod.Seconds(),
-		Mode:              def.settings.Mode,
-		Evaluation: api.Evaluation{
-			Last:             published.record.Through,
-			Next:             published.next(s.clock.Now(), def.SyncPeriod),
-			DurationSeconds:  published.duration.Seconds(),
-			Late:             a.late.Load(),
-			Error:            published.err,
-			Reason:           published.reason.String(),
-			QuarantinedUntil: published.quarantine,
-			Unevaluated:      a.overdue(time.Now()) > 0,
-			DryRun:           s.dryRun,
-			StateLost:        lost,
-			Hold:             found.Outcome.Hold,
-			Since:            found.Since,
-		},
-		Next:      next,
-		Restore:   shownRestoration(published.record.Restore),
-		Instances: found.Instances,
-		Events:    published.events,
-		Labels:    def.Labels,
-		Discovery: s.labels.Of(a.name),
-		Victims:   found.Victims,
-
-		VictimsError: found.Unchosen,
+	view := AsConfigured(def.Autoscaler, def.kind)
+	view.Name, view.Created, view.Status = a.name, published.record.Created, published.status(found)
+	view.Evaluation = api.Evaluation{
+		Last:             published.record.Through,
+		Next:             published.next(s.clock.Now(), def.SyncPeriod),
+		DurationSeconds:  published.duration.Seconds(),
+		Late:             a.late.Load(),
+		Error:            published.err,
+		Reason:           published.reason.String(),
+		QuarantinedUntil: published.quarantine,
+		Unevaluated:      a.overdue(time.Now()) > 0,
+		DryRun:           s.dryRun,
+		StateLost:        lost,
+		Hold:             found.Outcome.Hold,
+		Since:            found.Since,
 	}
+	view.Next, view.Restore, view.Discovery = next, shownRestoration(published.record.Restore), s.labels.Of(a.name)
+	view.Instances, view.Events = found.Instances, published.events
+	view.Victims, view.VictimsError = found.Victims, found.Unchosen
 	view.Pauses, _ = s.pauses.of(a.name, def.Target.Fleet, s.clock.Now(), scale)
 	if found.Outcome.Kind == policy.Written {
 		view.Evaluation.Written = &found.Outcome.Reached
@@ -102,10 +104,6 @@ func (s *status) viewWith(a *autoscaler, lost string, next *policy.Next) api.Aut
 	}
 	if published.decided() {
 		view.Decision = &found.Decision
-	}
-	view.Inputs = slices.Grow(view.Inputs, len(def.inputs))
-	for _, in := range def.inputs {
-		view.Inputs = append(view.Inputs, api.Input{Source: in.Source, Query: in.Query, Select: in.Select.Values()})
 	}
 	return shownBy(scale, view)
 }

@@ -425,7 +425,7 @@ func (f *face) configured(name string) iter.Seq[api.Autoscaler] {
 	return func(yield func(api.Autoscaler) bool) {
 		why := map[string]error{}
 		for _, shard := range f.Shards() {
-			if err := f.silent(shard); err != nil {
+			if err := f.unavailable(shard); err != nil {
 				why[shard] = err
 			}
 		}
@@ -445,26 +445,20 @@ func (f *face) configured(name string) iter.Seq[api.Autoscaler] {
 // with why.
 func asConfigured(whole *config.Config, name string, why error) api.Autoscaler {
 	a := whole.Autoscalers[name]
-	view := api.Autoscaler{
-		Name: name, Reference: a.Target.String(), Kind: whole.Fleets[a.Target.Fleet].Kind, Spec: a.Spec,
-		SyncPeriodSeconds: a.SyncPeriod.Seconds(), Mode: a.Mode,
-		Evaluation: api.Evaluation{Unevaluated: true, Error: why.Error()},
-	}
-	for i := range a.Inputs {
-		view.Inputs = append(view.Inputs, api.Input{Source: a.Inputs[i].Source, Query: a.Inputs[i].Query, Select: a.Inputs[i].Select.Values()})
-	}
+	view := daemon.AsConfigured(a, whole.Fleets[a.Target.Fleet].Kind)
+	view.Evaluation = api.Evaluation{Unevaluated: true, Error: why.Error()}
 	return view
 }
 
-// silent returns why neither this member nor another shows the autoscalers of a shard; nil
+// unavailable returns why neither this member nor another shows the autoscalers of a shard; nil
 // where one does, and where the face is of one member alone.
-func (f *face) silent(shard string) error {
+func (f *face) unavailable(shard string) error {
 	if d, _ := f.running(shard); d != nil || !f.whole || shard == Own {
 		return nil
 	}
 	owner, p := f.ownerOf(shard)
 	if p == nil {
-		return f.unrun(shard, owner)
+		return f.ownerError(shard, owner)
 	}
 	if _, _, err := p.autoscalers(); err != nil {
 		return fmt.Errorf("its owner %s does not answer: %w", p.name, err)
@@ -472,8 +466,9 @@ func (f *face) silent(shard string) error {
 	return nil
 }
 
-// unrun returns why this member cannot say who answers for a shard of an owner, "" for none.
-func (f *face) unrun(shard, owner string) error {
+// ownerError returns why this member cannot ask who runs a shard; owner is "" where the last
+// view has none.
+func (f *face) ownerError(shard, owner string) error {
 	unreached := f.unreached.Text()
 	_, viewed, _ := f.View()
 	switch {
@@ -504,7 +499,7 @@ func (f *face) of(ctx context.Context, shard string) (*daemon.Daemon, *peer, err
 	case d != nil:
 		return d, nil, nil
 	case begins:
-		return nil, nil, fmt.Errorf("%w: %w", api.ErrRefused, f.unrun(shard, f.options.Member.Name))
+		return nil, nil, fmt.Errorf("%w: %w", api.ErrRefused, f.ownerError(shard, f.options.Member.Name))
 	}
 	owner, p := f.ownerOf(shard)
 	if p == nil && f.whole {
@@ -514,7 +509,7 @@ func (f *face) of(ctx context.Context, shard string) (*daemon.Daemon, *peer, err
 	if p != nil {
 		return nil, p, nil
 	}
-	return nil, nil, fmt.Errorf("%w: %w", api.ErrRefused, f.unrun(shard, owner))
+	return nil, nil, fmt.Errorf("%w: %w", api.ErrRefused, f.ownerError(shard, owner))
 }
 
 // shardText names a shard in a sentence.
@@ -599,7 +594,7 @@ func (f *face) Autoscaler(name string) (api.Autoscaler, bool) {
 			return list[i], true
 		}
 	}
-	if err := f.silent(f.ShardOf(name)); err != nil {
+	if err := f.unavailable(f.ShardOf(name)); err != nil {
 		if whole := f.parts.Load().whole; whole.Autoscalers[name] != nil {
 			return asConfigured(whole, name, err), true
 		}
