@@ -78,8 +78,8 @@ type autoscaler struct {
 	dates dates
 	// stepsTold is how many steps of the wall clock are among the events.
 	stepsTold uint64
-	// following follows what is wrong; nil as long as nothing was.
-	following *following
+	// following follows what is wrong.
+	following following
 	// drawn is when a pass was drawn last, in seconds since 1970.
 	drawn int64
 }
@@ -103,7 +103,7 @@ func newAutoscaler(def *definition, record *state.Record, m *metrics.Autoscaler,
 	if record != nil {
 		published = publicationOf(record)
 		if record.Hindrance != nil {
-			a.following = &following{hindrance: trouble.Known(record.Hindrance.Cause, record.Hindrance.Since)}
+			a.following.hindrance = trouble.Known(record.Hindrance.Cause, record.Hindrance.Since)
 		}
 	}
 	a.published.Store(published)

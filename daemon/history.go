@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unique"
 
 	"github.com/hpad/hpad/daemon/state"
 	"github.com/hpad/hpad/daemon/trouble"
@@ -18,16 +19,16 @@ func historyOf(name string, following *following, before *publication, after *re
 	// What people did is told each time, however often.
 	settled = settled || slices.ContainsFunc(events, policy.Event.TellsOfPause)
 	decision, hindered := &after.Decision, &following.hindrance
-	known := hindered.Cause
+	known := hindered.Cause()
 	hindrance := hindranceOf(decision, after.Outcome, failureOf(decision, after.Outcome, after.failed))
 	news, flapped := hindered.Follow(hindrance, decision.Time, settled)
 	reasons, turns := followReasons(&following.reasons, &before.record.Status, &after.record.Status, decision.Time, settled || news)
 	if flapped.Changes == 0 {
 		flapped = turns
 	}
-	after.Since, after.Untold = hindered.Since, hindered.Untold
+	after.Since, after.Untold = hindered.Since(), hindered.Untold()
 	if hindrance == "" && after.Untold.Changes == 0 {
-		after.Untold = following.reasons.Untold
+		after.Untold = following.reasons.Untold()
 	}
 	if hindrance == "" {
 		after.Since = time.Time{}
@@ -56,7 +57,10 @@ func followReasons(f *trouble.Follower, before, after *policy.Status, now time.T
 	same := sameReasons(before, after)
 	switch {
 	case f.Follows() && same:
-		return f.Follow(f.Cause, now, always)
+		if news, flapped = f.Follow(f.Cause(), now, always); f.Rests(now) {
+			*f = trouble.Follower{}
+		}
+		return news, flapped
 	case same:
 		return false, flapped
 	case len(before.Conditions) == 0:
@@ -74,7 +78,7 @@ func reasonsOf(status *policy.Status) string {
 		condition := &status.Conditions[i]
 		said = append(said, string(condition.Type), string(condition.Status), condition.Reason)
 	}
-	return strings.Join(said, " ")
+	return unique.Make(strings.Join(said, " ")).Value() // which many autoscalers have
 }
 
 // boundsChange says what the configuration, or the target's labels, changed of min and

@@ -40,7 +40,7 @@ func instancesFailing(kind string, decision *policy.Decision) (text, cause strin
 // tells the receivers that they do, and that it is over: once, as its event and the
 // history do. Which of them fail, and how often, is no news.
 func (p *pass) tellInstances(before *publication) {
-	decision, follower := &p.after.Decision, &p.after.following.instances
+	decision, follower := &p.after.Decision, &p.autoscaler.following.instances
 	if decision.Case == policy.CaseUnreadable || p.after.doubted {
 		return
 	}

@@ -335,9 +335,6 @@ func (p *pass) conclude(outcome policy.Outcome, scratch *[]byte) *recording {
 	a.panics = 0
 	p.remember(before, &settlement, outcome)
 	*decision = decision.Explained()
-	if after.following = a.following; after.following == nil {
-		after.following = &after.first
-	}
 	events := append(p.after.besides, p.boundsChanged(decision)...)
 	p.tellInstances(before)
 	after.newlyHeld = isNewlyHeld(before, decision)
@@ -345,17 +342,13 @@ func (p *pass) conclude(outcome policy.Outcome, scratch *[]byte) *recording {
 	events = append(events, settlement.Events...)
 
 	p.judge(outcome, settlement)
-	entries := p.withInputs(historyOf(a.name, after.following, before, after, settled, p.dryRun, events, settlement.Error))
-	if now := hindranceRecord(&after.following.hindrance); !sameHindrance(record.Hindrance, now) {
+	entries := p.withInputs(historyOf(a.name, &a.following, before, after, settled, p.dryRun, events, settlement.Error))
+	if now := hindranceRecord(a.following.hindrance); !sameHindrance(record.Hindrance, now) {
 		record.Hindrance = now
 	}
 	after.events, after.recalled = addEvents(before.events, events, p.now), before.recalled
 	after.evaluated, after.duration = p.started, time.Since(p.started)
 	news := p.failureNews(after)
-	if after.first.follows() {
-		first := after.first
-		a.following = &first
-	}
 	commit, ok := a.publish(p.recorder, after, def.SyncPeriod, scratch, entries)
 	if !ok {
 		p.metrics.Reason(reason.Abandoned)
@@ -499,7 +492,7 @@ func (p *pass) failureNews(after *result) []zap.Field {
 	}
 	a.unmeasured = time.Time{}
 	cause := failureOf(&after.Decision, after.Outcome, after.failed)
-	news, flapped := after.following.failing.Follow(cause, after.record.Through, false)
+	news, flapped := a.following.failing.Follow(cause, after.record.Through, false)
 	if a.panicked && cause == "" { // which has its own line
 		news, a.panicked = true, false
 	}
@@ -507,7 +500,7 @@ func (p *pass) failureNews(after *result) []zap.Field {
 		return nil
 	}
 	return append([]zap.Field{zap.String("autoscaler", a.name), zap.Stringer("target", p.definition.Target)},
-		after.following.failing.Fields(flapped, p.clock.Scale().Wall)...)
+		a.following.failing.Fields(flapped, p.clock.Scale().Wall)...)
 }
 
 // measuredWithin is how long after the first pass every fleet has read its instances

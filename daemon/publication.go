@@ -83,20 +83,12 @@ type result struct {
 	newlyHeld bool
 	// besides are events that came up beside the decision's own.
 	besides []policy.Event
-	// following is the autoscaler's, or first, which is empty where that has none.
-	following *following
-	first     following
 }
 
 // following follows what is wrong with an autoscaler: hindrance for the history, failing
 // is why passes fail, for the log. Reasons are those of the conditions since they first
 // changed, for the history.
 type following struct{ hindrance, failing, reasons, instances trouble.Follower }
-
-// follows reports whether something was wrong, or other than before.
-func (f *following) follows() bool {
-	return f.hindrance.Follows() || f.failing.Follows() || f.reasons.Follows() || f.instances.Follows()
-}
 
 // keep returns the result as it is kept. It packs in scratch.
 func (r *result) keep(scratch *[]byte) *publication {

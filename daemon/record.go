@@ -58,11 +58,11 @@ func sameHindrance(a, b *state.Hindrance) bool {
 }
 
 // hindranceRecord returns what the store keeps of what is wrong; nil while nothing is.
-func hindranceRecord(f *trouble.Follower) *state.Hindrance {
-	if f.Cause == "" {
+func hindranceRecord(f trouble.Follower) *state.Hindrance {
+	if f.Cause() == "" {
 		return nil
 	}
-	return &state.Hindrance{Cause: f.Cause, Since: f.Since}
+	return &state.Hindrance{Cause: f.Cause(), Since: f.Since()}
 }
 
 // leave keeps the count that a pass leaves, as far as it is known.

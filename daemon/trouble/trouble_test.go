@@ -1,6 +1,7 @@
 package trouble
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"testing"
@@ -51,17 +52,26 @@ func TestFollower(t *testing.T) {
 		{"an early return is not news for long", "a-----------a", "0a 1- "},
 		{"a late one is", "a" + strings.Repeat("-", 39) + "a", "0a 1- 40a"},
 		{"more causes than are known", "abcdefghij", "0a 1b 2c 3d 4e 5f 6g 7h"},
+		{"rests", strings.Repeat("a", 50) + "bbb" + strings.Repeat("-", 50) + "b", "0a 50b 53- 103b"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			var f Follower
+			var f, forgetful Follower
 			var got []string
 			start := time.Unix(0, 0)
 			for i, cause := range strings.Split(test.causes, "") {
-				news, flapped := f.Follow(strings.Trim(cause, "-"), start.Add(time.Duration(i)*15*time.Second), false)
+				cause, now := strings.Trim(cause, "-"), start.Add(time.Duration(i)*15*time.Second)
+				news, flapped := f.Follow(cause, now, false)
+				again, too := forgetful.Follow(cause, now, false)
+				if again != news || too != flapped {
+					t.Errorf("after a rest %d%s is news: %v, %v, want %v, %v", i, cause, again, too, news, flapped)
+				}
+				if forgetful.Rests(now) {
+					forgetful = Known(cause, time.Time{})
+				}
 				if !news {
 					continue
 				}
-				said := fmt.Sprintf("%d%s", i, cause)
+				said := fmt.Sprintf("%d%s", i, cmp.Or(cause, "-"))
 				if flapped.Changes > 0 {
 					said += fmt.Sprintf("+%d", flapped.Changes)
 				}
@@ -71,5 +81,20 @@ func TestFollower(t *testing.T) {
 				t.Errorf("news %q, want %q", strings.Join(got, " "), want)
 			}
 		})
+	}
+}
+
+// TestFollowerForgets has a follower hold nothing once what was wrong is over and does not
+// count any more.
+func TestFollowerForgets(t *testing.T) {
+	var f Follower
+	now := time.Unix(0, 0)
+	f.Follow("a", now, false)
+	f.Follow("", now.Add(time.Minute), false)
+	if f.Follow("", now.Add(10*time.Minute), false); !f.Follows() {
+		t.Error("forgotten while its causes are known")
+	}
+	if f.Follow("", now.Add(12*time.Minute), false); f.Follows() {
+		t.Error("nothing is wrong, and that is followed")
 	}
 }
