@@ -21,9 +21,10 @@ type notifier struct {
 // statusEvery is how often the STATUS line may change.
 const statusEvery = 5 * time.Second
 
+// newNotifier returns a notifier that calls notify; nil where nobody is to be informed.
 func newNotifier(notify func(string), watchdog time.Duration, line func() string) *notifier {
 	if notify == nil {
-		notify = func(string) {}
+		notify, line = func(string) {}, func() string { return "" }
 	}
 	return &notifier{notify: notify, interval: watchdog, line: line}
 }
@@ -39,7 +40,8 @@ func (n *notifier) alive(now time.Time) {
 	n.notify(daemon.SdNotifyWatchdog)
 }
 
-// status sends the STATUS line where it changed.
+// status sends the STATUS line where it changed. The scheduler calls it whenever a round
+// has completed, since the line takes a look at every autoscaler.
 func (n *notifier) status(now time.Time) {
 	if since := now.Sub(n.toldAt); since >= 0 && since < statusEvery {
 		return
