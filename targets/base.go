@@ -3,7 +3,6 @@ package targets
 import (
 	"context"
 	"fmt"
-	"maps"
 	"sync"
 	"time"
 )
@@ -23,7 +22,14 @@ type Base[N any] struct {
 	Parse func(name string) (N, error)
 
 	mu      sync.Mutex
-	largest []Ref
+	largest named[N]
+}
+
+// named are the refs of a snapshot by what their names mean.
+type named[N any] struct {
+	refs []Ref
+	good map[Ref]N
+	bad  map[Ref]error
 }
 
 // Target returns what ref means to the kind, or an [ErrTargetNotFound].
@@ -42,34 +48,46 @@ func (b *Base[N]) Target(ref Ref) (N, error) {
 	return none, fmt.Errorf("%w: %w", ErrTargetNotFound, err)
 }
 
-// Snapshot reads the targets whose names are good with read, which returns a reading
-// of each, in a map that it leaves to Snapshot, and leaves its own as it is, and gives the others a reading with the error. A
-// reading without a time was observed now. The refs are kept. Without any good name nothing is read.
-func (b *Base[N]) Snapshot(ctx context.Context, refs []Ref, read func(context.Context, map[Ref]N) (map[Ref]Reading, error)) (map[Ref]Reading, error) {
-	nameless := map[Ref]Reading{}
-	wanted := make(map[Ref]N, len(refs))
-	for _, ref := range refs {
-		target, err := b.Target(ref)
-		if err != nil {
-			nameless[ref] = Reading{Err: err}
-			continue
-		}
-		wanted[ref] = target
+// name returns what refs mean. Those of the largest snapshot are known, which most are.
+func (b *Base[N]) name(refs []Ref) named[N] {
+	b.mu.Lock()
+	known := b.largest
+	b.mu.Unlock()
+	if len(refs) > 0 && len(refs) == len(known.refs) && &refs[0] == &known.refs[0] {
+		return known
 	}
-	readings := nameless
+	n := named[N]{refs: refs, good: make(map[Ref]N, len(refs)), bad: map[Ref]error{}}
+	for _, ref := range refs {
+		if target, err := b.Target(ref); err == nil {
+			n.good[ref] = target
+		} else {
+			n.bad[ref] = err
+		}
+	}
+	return n
+}
+
+// Snapshot reads the targets whose names are good with read, which returns a reading
+// of each, in a map that it leaves to Snapshot, and does not modify its own. The others
+// have a reading with the error, and one without a time was observed now. The refs are
+// kept, and must not be modified. Without any good name nothing is read.
+func (b *Base[N]) Snapshot(ctx context.Context, refs []Ref, read func(context.Context, map[Ref]N) (map[Ref]Reading, error)) (map[Ref]Reading, error) {
+	wanted := b.name(refs)
+	readings := map[Ref]Reading{}
 	err := b.Usable(ctx)
-	if err == nil && len(wanted) > 0 {
+	if err == nil && len(wanted.good) > 0 {
 		b.mu.Lock()
-		if len(refs) >= len(b.largest) {
-			b.largest = refs
+		if len(refs) >= len(b.largest.refs) {
+			b.largest = wanted
 		}
 		b.mu.Unlock()
-		if readings, err = read(ctx, wanted); err == nil {
-			maps.Copy(readings, nameless)
-		}
+		readings, err = read(ctx, wanted.good)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read fleet %q%s: %w", b.Name, b.Place, err)
+	}
+	for ref, err := range wanted.bad {
+		readings[ref] = Reading{Err: err}
 	}
 	now := time.Now()
 	for ref, reading := range readings {
@@ -87,9 +105,9 @@ func (b *Base[N]) Known() []N {
 	b.mu.Lock()
 	largest := b.largest
 	b.mu.Unlock()
-	known := make([]N, 0, len(largest))
-	for _, ref := range largest {
-		if target, err := b.Target(ref); err == nil {
+	known := make([]N, 0, len(largest.good))
+	for _, ref := range largest.refs {
+		if target, good := largest.good[ref]; good {
 			known = append(known, target)
 		}
 	}

@@ -33,7 +33,12 @@ func TestBaseSnapshot(t *testing.T) {
 		}
 		return found, nil
 	}
-	readings, err := b.Snapshot(t.Context(), []Ref{good, odd, foreign}, read)
+	refs := []Ref{good, odd, foreign}
+	readings, err := b.Snapshot(t.Context(), refs, read)
+	again, errAgain := b.Snapshot(t.Context(), refs, read)
+	if errAgain != nil || len(again) != len(readings) || again[good].SpecReplicas != 3 || again[odd].Err == nil || again[foreign].Err == nil {
+		t.Errorf("Snapshot() of the same again = %+v, %v, want %+v", again, errAgain, readings)
+	}
 	if err != nil || len(readings) != 3 || readings[good].SpecReplicas != 3 || !readings[good].Observed.Equal(observed) {
 		t.Fatalf("Snapshot() = %+v, %v, want three readings, one of them of %s", readings, err, good)
 	}
@@ -42,7 +47,7 @@ func TestBaseSnapshot(t *testing.T) {
 			t.Errorf("%s: %+v, want an ErrTargetNotFound that says %q", ref, r, says)
 		}
 	}
-	if _, err := b.Snapshot(t.Context(), []Ref{odd}, read); err != nil || calls != 1 {
+	if _, err := b.Snapshot(t.Context(), []Ref{odd}, read); err != nil || calls != 2 {
 		t.Errorf("Snapshot() of no good name = %v after %d calls, want no further call", err, calls)
 	}
 	if known := b.Known(); len(known) != 1 || known[0] != "WEB" {
@@ -53,7 +58,7 @@ func TestBaseSnapshot(t *testing.T) {
 		t.Errorf("Snapshot() that fails = %v", err)
 	}
 	b.End()
-	if _, err := b.Snapshot(t.Context(), []Ref{good}, read); !errors.Is(err, ErrTransient) || calls != 1 {
+	if _, err := b.Snapshot(t.Context(), []Ref{good}, read); !errors.Is(err, ErrTransient) || calls != 2 {
 		t.Errorf("Snapshot() of a closed fleet = %v after %d calls", err, calls)
 	}
 }

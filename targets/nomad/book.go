@@ -69,6 +69,7 @@ type members struct {
 // book is what is known of the groups of a scope between readings. It is safe for
 // concurrent use.
 type book struct {
+	at     scope
 	mu     sync.Mutex
 	groups map[groupKey]*entry
 	// index is that of the last list of jobs, listed when that was through.
@@ -89,8 +90,8 @@ type entry struct {
 	used time.Time
 }
 
-// newBook returns an empty book.
-func newBook() *book { return &book{groups: map[groupKey]*entry{}} }
+// newBook returns an empty book of a scope.
+func newBook(at scope) *book { return &book{at: at, groups: map[groupKey]*entry{}} }
 
 // heed forgets everything where the index of a list of jobs, which began at some time,
 // went back: the cluster was restored from a backup, or is another one. Present is about
@@ -184,7 +185,7 @@ func (b *books) of(at scope) *book {
 		b.scopes = map[scope]*book{}
 	}
 	if b.scopes[at] == nil {
-		b.scopes[at] = newBook()
+		b.scopes[at] = newBook(at)
 	}
 	return b.scopes[at]
 }

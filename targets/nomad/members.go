@@ -32,7 +32,7 @@ func (s *snapshot) members(v *survey, state *groupState, t Target, g *group, che
 		return nil, v.unmeasured
 	}
 	made := *known
-	made.members = s.gather(t, state.job, known.allocs, g, checks, now)
+	made.members = s.gather(v.book, t, state.job, known.allocs, g, checks, now)
 	made.allocs, made.marks = nil, marksOf(known.allocs)
 	v.book.enter(t.groupKey(), &made, now)
 	if !made.members.settled && known.read.Before(v.began) {
@@ -42,7 +42,7 @@ func (s *snapshot) members(v *survey, state *groupState, t Target, g *group, che
 }
 
 // gather makes members of allocations.
-func (s *snapshot) gather(t Target, job *jobState, allocs []*allocStub, g *group, checks map[string]policy.Readiness, now time.Time) *members {
+func (s *snapshot) gather(b *book, t Target, job *jobState, allocs []*allocStub, g *group, checks map[string]policy.Readiness, now time.Time) *members {
 	m := &members{settled: !g.checked || s.fleet.config.Readiness != ReadinessChecks, failing: failing(allocs, t, now)}
 	var living []*allocStub
 	for _, alloc := range allocs {
@@ -57,7 +57,7 @@ func (s *snapshot) gather(t Target, job *jobState, allocs []*allocStub, g *group
 	}
 	beyond := surplus(living, count)
 	m.settled = m.settled && len(beyond) == 0
-	at, target := t.scope(), t.Name()
+	target := t.Name()
 	s.fleet.names.gather(allocs)
 	m.instances, m.locations = make([]policy.Instance, 0, len(allocs)), make([]targets.Location, 0, len(allocs))
 	m.sampled = make([]sampledAlloc, 0, len(allocs))
@@ -68,7 +68,9 @@ func (s *snapshot) gather(t Target, job *jobState, allocs []*allocStub, g *group
 		instance := s.instance(alloc, target, g, checks, now)
 		instance.Deleting = alloc.stopping() || beyond[alloc.ID]
 		if last := len(m.instances) - 1; last >= 0 && sameTasks(instance.Tasks, m.instances[last].Tasks) {
-			instance.Tasks = m.instances[last].Tasks // most have the same, and share the memory
+			instance.Tasks = m.instances[last].Tasks
+		} else {
+			instance.Tasks = s.fleet.names.shareTasks(instance.Tasks) // most have the same as others
 		}
 		if !instance.Deleting && !alloc.failed() {
 			m.status++
@@ -77,7 +79,7 @@ func (s *snapshot) gather(t Target, job *jobState, allocs []*allocStub, g *group
 		m.instances = append(m.instances, instance)
 		m.locations = append(m.locations, alloc.location())
 		if instance.Phase == policy.PhaseRunning && !instance.Deleting {
-			m.sampled = append(m.sampled, sampledAlloc{Instance: &m.instances[len(m.instances)-1], node: alloc.NodeID, at: &at, mhz: s.fleet.speeds.of(alloc.NodeID)})
+			m.sampled = append(m.sampled, sampledAlloc{Instance: &m.instances[len(m.instances)-1], node: alloc.NodeID, at: &b.at, mhz: s.fleet.speeds.of(alloc.NodeID)})
 		}
 	}
 	gatherSlices(m.locations, func(l *targets.Location) *[]string { return &l.Addresses })

@@ -1,15 +1,20 @@
 package nomad
 
 import (
+	"fmt"
 	"strings"
 	"sync"
+
+	"github.com/hpad/hpad/policy"
 )
 
-// names are texts that many allocations have in common, as of their nodes, each of which
-// is held once. They are safe for concurrent use.
+// names are texts that many allocations have in common, as of their nodes, and what their
+// tasks reserve, each of which is held once. They are safe for concurrent use.
 type names struct {
 	mu    sync.Mutex
 	known map[string]string
+	// tasks are by what they say.
+	tasks map[string][]policy.Task
 }
 
 // mostNames is how many names are known before they are forgotten: those of nodes that
@@ -29,6 +34,21 @@ func (n *names) share(text string) string {
 	text = strings.Clone(text)
 	n.known[text] = text
 	return text
+}
+
+// shareTasks returns tasks that are the same, which nobody modifies.
+func (n *names) shareTasks(tasks []policy.Task) []policy.Task {
+	said := fmt.Sprintf("%#v", tasks)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if shared, known := n.tasks[said]; known {
+		return shared
+	}
+	if n.tasks == nil || len(n.tasks) >= mostNames {
+		n.tasks = map[string][]policy.Task{}
+	}
+	n.tasks[said] = tasks
+	return tasks
 }
 
 // What stays of allocations is gathered in few pieces of memory. Small ones would be among

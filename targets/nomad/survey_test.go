@@ -32,7 +32,7 @@ func TestGood(t *testing.T) {
 		{"stale, by a server farther behind", true, false, func(known *knownGroup) { known.read, known.contact = moved.Add(contact+staleness), contact+1 }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			v := &survey{session: &session{config: &Config{Stale: c.stale}}, book: newBook(), began: now}
+			v := &survey{session: &session{config: &Config{Stale: c.stale}}, book: newBook(scope{}), began: now}
 			known := &knownGroup{stamp: then, read: now.Add(-time.Second), since: moved, contact: contact}
 			c.change(known)
 			if got := v.good(known, then); got != c.want {
@@ -48,7 +48,7 @@ func TestGood(t *testing.T) {
 // TestSince: how long a job has not moved is kept over readings of its allocations.
 func TestSince(t *testing.T) {
 	now := time.Now()
-	b, key := newBook(), groupKey{job: "web", group: "app"}
+	b, key := newBook(scope{}), groupKey{job: "web", group: "app"}
 	enter := func(at stamp, read time.Time) time.Time {
 		b.enter(key, &knownGroup{stamp: at, read: read, since: read}, read)
 		known, _ := b.lookUp(key, read)

@@ -26,7 +26,7 @@ func TestForget(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			b, key := newBook(), groupKey{job: "shop", group: "app"}
+			b, key := newBook(scope{}), groupKey{job: "shop", group: "app"}
 			known := &knownGroup{read: tt.read, marks: []mark{{id: "0a11"}, {id: "0b22"}}}
 			b.enter(key, known, began)
 			l := &look{book: b, began: began, parts: map[string]bool{}, same: map[*knownGroup]int{known: tt.found}}
