@@ -12,6 +12,7 @@ import (
 
 	"github.com/hpad/hpad/daemon/adapters"
 	"github.com/hpad/hpad/daemon/config"
+	"github.com/hpad/hpad/daemon/graph"
 	"github.com/hpad/hpad/daemon/observe"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
@@ -33,8 +34,8 @@ type definition struct {
 	drainsBy targets.Fleet
 	// inputs has one entry per metric of the spec, in order.
 	inputs []input
-	// drawn are the names that drawings have for the metrics.
-	drawn []string
+	// drawn is it as drawings have it.
+	drawn *graph.Subject
 	// fingerprint is another one once the configuration changed, also across restarts.
 	fingerprint string
 }
@@ -59,7 +60,7 @@ func define(c *config.Autoscaler, daemon config.Daemon, fleet *adapters.Fleet, s
 	for i := range c.Inputs {
 		d.inputs[i] = input{Input: observe.NewInput(&c.Inputs[i]), source: sources[c.Inputs[i].Source]}
 	}
-	d.drawn = drawnNames(c.Spec.Metrics)
+	d.drawn = &graph.Subject{Name: c.Name, Metrics: drawnNames(c.Spec.Metrics)}
 	text, err := json.Marshal(c)
 	if err == nil { // Config is plain data: it always marshals.
 		sum := sha256.Sum256(text)

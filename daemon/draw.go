@@ -17,14 +17,14 @@ func (p *pass) draw(decision *policy.Decision) {
 	a.drawn = p.now.Unix()
 	point := graph.Point{
 		Time: p.now, Replicas: decision.CurrentReplicas, Desired: decision.DesiredReplicas,
-		Min: decision.MinReplicas, Max: decision.MaxReplicas, Metrics: p.definition.drawn,
+		Min: decision.MinReplicas, Max: decision.MaxReplicas,
 	}
 	if decision.Case == policy.CaseUnreadable {
 		point.Replicas, point.Desired = graph.Unknown, graph.Unknown
 	}
 	var few [8]float64
 	point.Values = few[:0]
-	for i := range point.Metrics {
+	for i := range p.definition.drawn.Metrics {
 		proposal, value := math.NaN(), math.NaN()
 		if i < len(decision.Metrics) {
 			metric := &decision.Metrics[i]
@@ -37,7 +37,7 @@ func (p *pass) draw(decision *policy.Decision) {
 		}
 		point.Values = append(point.Values, proposal, value)
 	}
-	p.graph.Add(a.name, &point)
+	p.graph.Add(p.definition.drawn, &point)
 }
 
 // measured returns what a metric measures, in the unit of its goal; NaN where that is not

@@ -49,8 +49,8 @@ func appendPoints(to []byte, points []pending, values []float64) []byte {
 	begin := len(to)
 	to = append(to, make([]byte, checksumSize)...)
 	for len(points) > 0 {
-		metrics, n := points[0].metrics, 1
-		for n < len(points) && slices.Equal(points[n].metrics, metrics) {
+		metrics, n := points[0].Metrics, 1
+		for n < len(points) && slices.Equal(points[n].Metrics, metrics) {
 			n++
 		}
 		to = appendMetrics(append(to, runOfRows), metrics)

@@ -17,6 +17,12 @@ const (
 // Unknown is a count that is not known.
 const Unknown int32 = -1
 
+// Subject is an autoscaler that is drawn: its name, and those of its metrics, none twice.
+type Subject struct {
+	Name    string
+	Metrics []string
+}
+
 // Point is what a drawing shows of one pass.
 type Point struct {
 	Time time.Time
@@ -24,9 +30,7 @@ type Point struct {
 	// the target could not be read.
 	Replicas, Desired int32
 	Min, Max          int32
-	// Metrics are the names of the metrics, and the same slice as long as they are the same.
-	Metrics []string
-	// Values has two numbers for each metric: what it proposes, and what it measures; NaN
+	// Values has two numbers for each metric of the subject: what it proposes, and what it measures; NaN
 	// for what it does not.
 	Values []float64
 }

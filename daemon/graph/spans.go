@@ -240,7 +240,7 @@ func (s *Store) Read(name string, from, until time.Time) (Series, error) {
 	}
 	s.mu.Lock()
 	for i := range s.pending {
-		if p := &s.pending[i]; p.name == name {
+		if p := &s.pending[i]; p.Name == name {
 			rows = append(rows, s.row(p))
 		}
 	}
@@ -251,11 +251,11 @@ func (s *Store) Read(name string, from, until time.Time) (Series, error) {
 
 // row returns a point that waits to be written.
 func (s *Store) row(p *pending) row {
-	r := row{time: p.time, metrics: p.metrics}
+	r := row{time: p.time, metrics: p.Metrics}
 	for _, count := range p.counts {
 		r.values = append(r.values, countOf(count))
 	}
-	r.values = append(r.values, s.values[p.values:p.values+2*len(p.metrics)]...)
+	r.values = append(r.values, s.values[p.values:p.values+2*len(p.Metrics)]...)
 	return r
 }
 

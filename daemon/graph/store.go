@@ -28,7 +28,9 @@ const (
 	// pageSize has several blocks of an hour in one page.
 	pageSize    = 8 << 10
 	fillPercent = 0.95
-	lockWait    = time.Second
+	// mostBlocks is how many blocks are written at once.
+	mostBlocks = 10_000
+	lockWait   = time.Second
 )
 
 // Store keeps points in a file. It is safe for concurrent use.
@@ -58,11 +60,10 @@ type Store struct {
 
 // pending is a point that waits to be written.
 type pending struct {
-	name    string
-	time    int64 // in seconds since 1970
-	counts  [counts]int32
-	metrics []string
-	values  int
+	*Subject
+	time   int64 // in seconds since 1970
+	counts [counts]int32
+	values int
 }
 
 // New returns a store of a file, which is made and opened when it is first used. Lost
@@ -75,8 +76,9 @@ func New(path string, log *zap.Logger, lost func(points int)) *Store {
 }
 
 // Add adds a point of an autoscaler, which is later than those before it, to be written
-// within a minute. It keeps nothing of the point but its names.
-func (s *Store) Add(name string, p *Point) {
+// within a minute. It keeps nothing of the point, but for a minute the autoscaler's names,
+// which are one value for many points.
+func (s *Store) Add(of *Subject, p *Point) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.pending) >= maxPending {
@@ -84,7 +86,7 @@ func (s *Store) Add(name string, p *Point) {
 		return
 	}
 	s.pending = append(s.pending, pending{
-		name: name, time: p.Time.Unix(), counts: [counts]int32{p.Replicas, p.Desired, p.Min, p.Max}, metrics: p.Metrics, values: len(s.values),
+		Subject: of, time: p.Time.Unix(), counts: [counts]int32{p.Replicas, p.Desired, p.Min, p.Max}, values: len(s.values),
 	})
 	for i, v := range p.Values {
 		if i%2 == 1 { // what is measured
@@ -127,21 +129,16 @@ func (s *Store) Flush(now time.Time) {
 	if damage := s.damage.Swap(nil); damage != nil {
 		s.replace(*damage)
 	}
-	written := false
 	err := s.guarded(func() error {
 		if err := s.open(); err != nil {
 			return err
 		}
-		if err := s.write(points, values); err != nil {
+		if err := s.write(&points, values); err != nil {
 			return err
 		}
-		written = true
 		return errors.Join(s.joinHours(now), s.joinHalves(now), s.drop(now))
 	})
-	if !written {
-		lost += len(points)
-	}
-	if lost > 0 {
+	if lost += len(points); lost > 0 {
 		s.lost(lost)
 	}
 	s.report(err, lost)
@@ -226,45 +223,56 @@ func (s *Store) open() error {
 	})
 }
 
-// write writes points as blocks of one minute each.
-func (s *Store) write(points []pending, values []float64) error {
-	if len(points) == 0 {
-		return nil
-	}
-	slices.SortFunc(points, func(a, b pending) int {
-		if order := cmp.Compare(a.name, b.name); order != 0 {
+// write writes points as blocks of one minute each, and leaves those that were not written.
+func (s *Store) write(points *[]pending, values []float64) error {
+	slices.SortFunc(*points, func(a, b pending) int {
+		if order := cmp.Compare(a.Name, b.Name); order != 0 {
 			return order
 		}
 		return cmp.Compare(a.time, b.time)
 	})
 	numbers := map[uint32][]byte{}
-	return s.db.Update(func(tx *bolt.Tx) error {
-		var block []byte
-		for len(points) > 0 {
-			first := points[0]
-			span := spanOf(time.Unix(first.time, 0), hour)
-			into, err := spanBucket(tx.Bucket(recentBucket), span)
-			if err != nil {
-				return err
-			}
-			if numbers[span] == nil {
-				number, err := into.NextSequence()
-				if err != nil {
-					return err
-				}
-				numbers[span] = spanKey(uint32(number))
-			}
-			n := 1
-			for n < len(points) && points[n].name == first.name && spanOf(time.Unix(points[n].time, 0), hour) == span {
-				n++
-			}
-			begin := len(block)
-			block = appendPoints(block, points[:n], values)
-			if err := into.Put(append(slices.Clone(numbers[span]), first.name...), block[begin:]); err != nil {
-				return err
-			}
-			points = points[n:]
+	for len(*points) > 0 {
+		var left []pending
+		if err := s.db.Update(func(tx *bolt.Tx) (err error) {
+			left, err = writeSome(tx, *points, values, numbers)
+			return err
+		}); err != nil {
+			return err
 		}
-		return nil
-	})
+		*points = left
+	}
+	return nil
+}
+
+// writeSome writes some of the points, which are in order, and returns the others: what is
+// written at once is in memory several times. Numbers are those of the flush in each span.
+func writeSome(tx *bolt.Tx, points []pending, values []float64, numbers map[uint32][]byte) ([]pending, error) {
+	var block []byte
+	for blocks := 0; blocks < mostBlocks && len(points) > 0; blocks++ {
+		first := points[0]
+		span := spanOf(time.Unix(first.time, 0), hour)
+		into, err := spanBucket(tx.Bucket(recentBucket), span)
+		if err != nil {
+			return nil, err
+		}
+		if numbers[span] == nil {
+			number, err := into.NextSequence()
+			if err != nil {
+				return nil, err
+			}
+			numbers[span] = spanKey(uint32(number))
+		}
+		n := 1
+		for n < len(points) && points[n].Name == first.Name && spanOf(time.Unix(points[n].time, 0), hour) == span {
+			n++
+		}
+		begin := len(block)
+		block = appendPoints(block, points[:n], values)
+		if err := into.Put(append(slices.Clone(numbers[span]), first.Name...), block[begin:]); err != nil {
+			return nil, err
+		}
+		points = points[n:]
+	}
+	return points, nil
 }

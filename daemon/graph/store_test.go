@@ -41,7 +41,7 @@ var names = []string{"cpu", "queue"}
 func pointAt(at time.Time, random *rand.Rand) *Point {
 	count := int32(20 + 10*math.Sin(float64(at.Unix())/7000))
 	return &Point{
-		Time: at, Replicas: count, Desired: count + int32(random.IntN(2)), Min: 2, Max: 50, Metrics: names,
+		Time: at, Replicas: count, Desired: count + int32(random.IntN(2)), Min: 2, Max: 50,
 		Values: []float64{float64(count), 70 + 10*random.NormFloat64(), float64(count + 1), 1e6 * random.Float64()},
 	}
 }
@@ -52,7 +52,7 @@ func fill(s *Store, from, until time.Time, period time.Duration, autoscalers int
 	flushed := from
 	for at := from; at.Before(until); at = at.Add(period) {
 		for i := range autoscalers {
-			s.Add(fmt.Sprintf("autoscaler-%05d", i), pointAt(at, random))
+			s.Add(&Subject{fmt.Sprintf("autoscaler-%05d", i), names}, pointAt(at, random))
 		}
 		if at.Sub(flushed) >= 4*flushEvery { // more rarely, for the sake of time
 			s.Flush(at)
@@ -119,19 +119,19 @@ func TestValues(t *testing.T) {
 	at := begin.Add(50 * time.Minute)
 	for i := range 300 {
 		at = at.Add(time.Duration(90+random.IntN(10)) * time.Second)
-		p := Point{Time: at, Replicas: random.Int32N(200000), Desired: random.Int32N(5), Min: 1, Max: random.Int32(), Metrics: sets[i/9%len(sets)]}
+		p := Point{Time: at, Replicas: random.Int32N(200000), Desired: random.Int32N(5), Min: 1, Max: random.Int32()}
 		if random.IntN(5) == 0 {
 			p.Replicas, p.Desired = Unknown, Unknown
 		}
-		for range p.Metrics {
+		for range sets[i/9%len(sets)] {
 			p.Values = append(p.Values, float64(random.Int32()), math.Exp(200*random.NormFloat64()))
 		}
 		if n := len(p.Values); n > 0 && random.IntN(4) == 0 {
 			p.Values[random.IntN(n)] = []float64{math.NaN(), 0, -1, math.MaxFloat64, math.SmallestNonzeroFloat64}[random.IntN(5)]
 		}
 		added = append(added, p)
-		s.Add("web", &p)
-		s.Add("web2", &Point{Time: at, Replicas: 7}) // whose name begins with the other's
+		s.Add(&Subject{"web", sets[i/9%len(sets)]}, &p)
+		s.Add(&Subject{Name: "web2"}, &Point{Time: at, Replicas: 7}) // whose name begins with the other's
 		if i%7 == 0 {
 			s.Flush(at)
 		}
@@ -147,6 +147,7 @@ func TestValues(t *testing.T) {
 		t.Fatalf("%d points, %v, want 281", len(got.Time), err)
 	}
 	for i, p := range added[10:291] {
+		metrics := sets[(i+10)/9%len(sets)]
 		count := func(column []float64, want int32) {
 			t.Helper()
 			if want == Unknown && !math.IsNaN(column[i]) || want != Unknown && column[i] != float64(want) {
@@ -158,7 +159,7 @@ func TestValues(t *testing.T) {
 		count(got.Min, p.Min)
 		count(got.Max, p.Max)
 		for _, m := range got.Metrics {
-			at := slices.Index(p.Metrics, m.Name)
+			at := slices.Index(metrics, m.Name)
 			if at < 0 {
 				if !math.IsNaN(m.Values[i]) || !math.IsNaN(m.Proposals[i]) {
 					t.Fatalf("point %d has %q, which it has not", i, m.Name)
@@ -330,16 +331,16 @@ func BenchmarkStore(b *testing.B) {
 	s := newStore(b)
 	const autoscalers = 1000
 	random := rand.New(rand.NewPCG(1, 2))
-	names := make([]string, autoscalers)
-	for i := range names {
-		names[i] = fmt.Sprintf("autoscaler-%05d", i)
+	subjects := make([]Subject, autoscalers)
+	for i := range subjects {
+		subjects[i] = Subject{fmt.Sprintf("autoscaler-%05d", i), names}
 	}
 	p := pointAt(begin, random)
 	b.ReportAllocs()
 	at, n := begin, 0
 	for b.Loop() {
 		p.Time, p.Values[1] = at, random.NormFloat64()
-		s.Add(names[n], p)
+		s.Add(&subjects[n], p)
 		if n++; n == autoscalers {
 			n, at = 0, at.Add(15*time.Second)
 			if at.Unix()%60 == 0 {
