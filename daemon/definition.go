@@ -35,7 +35,7 @@ type definition struct {
 	// inputs has one entry per metric of the spec, in order.
 	inputs []input
 	// drawn is it as drawings have it.
-	drawn *graph.Subject
+	drawn graph.Subject
 	// fingerprint is another one once the configuration changed, also across restarts.
 	fingerprint string
 }
@@ -60,7 +60,7 @@ func define(c *config.Autoscaler, daemon config.Daemon, fleet *adapters.Fleet, s
 	for i := range c.Inputs {
 		d.inputs[i] = input{Input: observe.NewInput(&c.Inputs[i]), source: sources[c.Inputs[i].Source]}
 	}
-	d.drawn = &graph.Subject{Name: c.Name, Metrics: drawnNames(c.Spec.Metrics)}
+	d.drawn = graph.Subject{Name: c.Name, Metrics: drawnNames(c.Spec.Metrics)}
 	text, err := json.Marshal(c)
 	if err == nil { // Config is plain data: it always marshals.
 		sum := sha256.Sum256(text)

@@ -37,7 +37,7 @@ func (p *pass) draw(decision *policy.Decision) {
 		}
 		point.Values = append(point.Values, proposal, value)
 	}
-	p.graph.Add(p.definition.drawn, &point)
+	p.graph.Add(&p.definition.drawn, &point)
 }
 
 // measured returns what a metric measures, in the unit of its goal; NaN where that is not
