@@ -3,9 +3,11 @@
 # into ~/.cache/hpad-test, once for each version.
 #
 # What golangci-lint keeps of a package names files by the checkout that was linted
-# and is found again by the package's content alone, so that a second checkout is
-# told of files in the first, even of deleted ones, past every exclusion. So each
-# checkout has a cache of its own.
+# and is found again by the package's files, below the checkout, and what is in them.
+# So it sees each checkout at one place, where a mount of its own puts it: what was found
+# in one is found for another with the same files, by the names that they have there.
+# Where nothing can be mounted, as without root, each checkout has a cache of its own, since a second one
+# would be told of files in the first, even of deleted ones, past every exclusion.
 set -euo pipefail
 
 version=v2.12.2
@@ -18,6 +20,16 @@ if [ ! -x "$directory/golangci-lint" ]; then
 	(cd "$directory" && GOBIN=$directory GOFLAGS= GOGC=off GOMEMLIMIT=2GiB go install "github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$version") >&2
 fi
 root=$(cd "$(dirname "$0")/../.." && pwd)
-GOLANGCI_LINT_CACHE=$cache/golangci-lint-$version-findings/$(sha256sum <<<"$root" | cut -c1-16)
-export GOLANGCI_LINT_CACHE
-exec "$directory/golangci-lint" "$@"
+findings=$cache/golangci-lint-$version-findings
+place=$findings/checkout
+mkdir -p "$place"
+enter=(unshare --mount --propagation private bash -euc
+	'mount --bind "$1" "$2"; cd "$2/$3"; shift 3; exec "$@"' enter "$root" "$place" "$(realpath --relative-base "$root" .)")
+if "${enter[@]}" true 2>/dev/null; then
+	export GOLANGCI_LINT_CACHE=$findings/shared
+else
+	enter=()
+	GOLANGCI_LINT_CACHE=$findings/$(sha256sum <<<"$root" | cut -c1-16)
+	export GOLANGCI_LINT_CACHE
+fi
+exec "${enter[@]}" "$directory/golangci-lint" "$@"
