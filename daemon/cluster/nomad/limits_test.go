@@ -72,6 +72,8 @@ func TestSizes(t *testing.T) {
 	if err := store.Close(); err != nil {
 		t.Fatal(err)
 	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	bytes, pages := 0, 0
 	for path, page := range f.variables {
 		if strings.Contains(path, "/records/") && !isDivided(page) {
