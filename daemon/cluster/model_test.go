@@ -632,7 +632,7 @@ func (m *model) watch() {
 				able = append(able, n.name)
 			}
 			if d := n.cluster.Daemon(ref.Fleet); d != nil && n.stop != nil && !n.cut && !n.frozen && !m.isSlow(n.name) {
-				if _, has := d.Autoscaler(nameOf(ref)); has {
+				if slices.ContainsFunc(d.Autoscalers(), func(a api.Autoscaler) bool { return a.Name == nameOf(ref) }) {
 					running = append(running, n.name)
 				}
 			}
@@ -823,6 +823,9 @@ func (m *model) intended(autoscaler string) map[change]bool {
 	changes := map[change]bool{}
 	for _, w := range m.store.Writes() {
 		for key, value := range w.Values {
+			if !strings.Contains(key, autoscaler) {
+				continue // and need not be read
+			}
 			name, record, err := state.RecordIn(key, value)
 			if err != nil {
 				m.t.Error(err)
