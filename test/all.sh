@@ -117,23 +117,24 @@ else
 	# nothing to say of packages that start nothing, nor of tests that do very many times what
 	# others do as well, or one thing after the other; of the models of a cluster it sees some
 	# schedules. Those, and two that need the clouds, wait for nothing outside, and run in what
-	# others leave of the processors.
+	# others leave of the processors; those of daemon/cluster together.
 	starts='\bgo (func|[A-Za-z.]+\()|\.Go\(|AfterFunc|errgroup|httptest\.|synctest|t\.Parallel|net\.Listen|exec\.'
 	raced=() still=(./policy)
 	while read -r package; do
 		if grep -qE "$starts" "$package"/*.go; then raced+=("$package"); else still+=("$package"); fi
 	done < <(go list -f '{{.Dir}}' "${packages[@]}" | grep -v '/policy$')
-	long='^(TestScript|TestAnHourOfLoad|TestEightDays|TestEveryReasonIsTold|TestFollows|TestLabelsAreAsAFile|TestLateWrites'
-	long+='|TestMisfitIsOneMistake|TestNextComesTrue|TestNoSecretIsTold|TestRandomDamage|TestRestartChangesNothing|TestShortage|TestThousand'
-	long+='|TestThousandSets|TestUnworkable|TestVerifyFindsOneBit|TestWatchedCalls|TestWrittenInParts)$'
+	long='^(TestScript|TestAnHourOfLoad|TestAnyInterleaving|TestDivisionFails|TestEightDays|TestEveryReasonIsTold|TestFollows'
+	long+='|TestLabelsAreAsAFile|TestLateWrites|TestMisfitIsOneMistake|TestNextComesTrue|TestNoSecretIsTold|TestRandomDamage'
+	long+='|TestRenewedMeanwhile|TestRestartChangesNothing|TestRevivedBesideCompose|TestShortage|TestSizes|TestThousand|TestThousandSets'
+	long+='|TestUnconfigured|TestUnworkable|TestVerify|TestVerifyFindsOneBit|TestWatchedCalls|TestWrittenInParts)$'
 	TMPDIR=$memory run "${race[@]}" -p 3 -skip "$long" "${raced[@]}"
-	mapfile -t packages < <(grep -slE "^func ${long:1:-1}\(" $(printf '%s/*_test.go ' "${raced[@]}") /dev/null | xargs dirname | sort -u)
+	mapfile -t packages < <(grep -slE "^func ${long:1:-1}\(" $(printf '%s/*_test.go ' "${raced[@]}") /dev/null | xargs dirname | sort -u | grep -v '/daemon/cluster$')
 	{
 		renice -n 19 $BASHPID >/dev/null
 		export CGO_ENABLED=0 TMPDIR=$memory
 		run -run "$long" "${packages[@]}"
 		run -p 1 "${still[@]}"
-		GOGC=400 run -run 'Model$' ./daemon/cluster -args -schedules 100
+		GOGC=400 run -run "Model\$|$long" ./daemon/cluster -args -schedules 100
 		exit "$status"
 	} 3>&5 &
 	lanes+=($!)
