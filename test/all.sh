@@ -176,6 +176,9 @@ else
 		unset 'lanes[-1]'
 	}
 
+	# Engines and hpads hold little here: that their garbage is collected when there is four
+	# times as much saves a tenth of what they take of the processors.
+	export GOGC=400
 	of "$first"
 	mapfile -t -O "${#packages[@]}" packages < <(go list ./test/... | grep -vE "$first|$others|$docker|$nomad|$clusters|$scale")
 	CGO_ENABLED=0 run -p 4 "${packages[@]}"
