@@ -45,7 +45,7 @@ func buildAndRun(m *testing.M) int {
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	binary = filepath.Join(dir, "hpad")
-	if err := gobuild.Build(context.Background(), binary, "../../cmd/hpad"); err != nil {
+	if err := gobuild.Hpad(context.Background(), binary); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}

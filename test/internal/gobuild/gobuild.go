@@ -20,3 +20,16 @@ func Build(ctx context.Context, file, of string, more ...string) error {
 	}
 	return nil
 }
+
+// Hpad makes a file the hpad that tests run: a link to the one that "make test" built for all
+// packages, or, without that, one that it builds.
+func Hpad(ctx context.Context, file string) error {
+	made := os.Getenv("HPAD_TEST_PROGRAM")
+	if made == "" {
+		return Build(ctx, file, "github.com/hpad/hpad/cmd/hpad")
+	}
+	if _, err := os.Stat(made); err != nil { // which has go test know when it changed
+		return err
+	}
+	return os.Symlink(made, file)
+}

@@ -38,20 +38,15 @@ type Program struct {
 	directory string
 }
 
-// build makes the hpad that all programs of the test's process run, once, unless "make
-// test" has made it for all packages.
+// build makes the hpad that all programs of the test's process run, once.
 var build = sync.OnceValues(func() (string, error) {
-	if made := os.Getenv("HPAD_TEST_PROGRAM"); made != "" {
-		_, err := os.Stat(made) // which has go test know when it changed
-		return made, err
-	}
 	dir, err := os.MkdirTemp("", "hpad-program-")
 	if err != nil {
 		return "", err
 	}
 	built = dir
 	binary := filepath.Join(dir, "hpad")
-	return binary, gobuild.Build(context.Background(), binary, "github.com/hpad/hpad/cmd/hpad")
+	return binary, gobuild.Hpad(context.Background(), binary)
 })
 
 // Binary is the hpad that programs run, in a directory of its own.
