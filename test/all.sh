@@ -116,8 +116,8 @@ else
 	# The race detector makes code some five times as slow, and takes a while to link. It has
 	# nothing to say of packages that start nothing, nor of tests that do very many times what
 	# others do as well, or one thing after the other; of the models of a cluster it sees some
-	# schedules. Those, and two that need the clouds, wait for nothing outside, and run in the
-	# background; those of daemon/cluster together.
+	# schedules. Those, and two that need the clouds, wait for nothing outside, and run in what
+	# others leave of the processors; those of daemon/cluster together.
 	starts='\bgo (func|[A-Za-z.]+\()|\.Go\(|AfterFunc|errgroup|httptest\.|synctest|t\.Parallel|net\.Listen|exec\.'
 	raced=() still=(./policy)
 	while read -r package; do
@@ -128,6 +128,17 @@ else
 	long+='|TestRenewedMeanwhile|TestRestartChangesNothing|TestRevivedBesideCompose|TestShortage|TestSizes|TestThousand|TestThousandSets'
 	long+='|TestUnconfigured|TestUnworkable|TestVerify|TestVerifyFindsOneBit|TestWatchedCalls|TestWrittenInParts)$'
 	TMPDIR=$memory run "${race[@]}" -p 3 -skip "$long" "${raced[@]}"
+	mapfile -t packages < <(grep -slE "^func ${long:1:-1}\(" $(printf '%s/*_test.go ' "${raced[@]}") /dev/null | xargs dirname | sort -u | grep -v '/daemon/cluster$')
+	{
+		renice -n 19 $BASHPID >/dev/null
+		export CGO_ENABLED=0 TMPDIR=$memory
+		run -run "$long" "${packages[@]}"
+		run -p 1 "${still[@]}"
+		GOGC=400 run -run "Model\$|$long" ./daemon/cluster -args -schedules 100
+		exit "$status"
+	} 3>&5 &
+	lanes+=($!)
+
 	wait "$installer"
 	installer=
 	if [ -e "$TMPDIR/failed" ]; then
@@ -148,20 +159,6 @@ else
 	nomad='/test/nomad$'
 	clusters='/test/(etcd|nomadha)$'
 	scale='/test/scale$'
-	# background runs what was left out above, in what the tests leave that wait for most.
-	background() {
-		{
-			renice -n 19 $BASHPID >/dev/null
-			export CGO_ENABLED=0 TMPDIR=$memory
-			unset GOGC
-			mapfile -t packages < <(grep -slE "^func ${long:1:-1}\(" $(printf '%s/*_test.go ' "${raced[@]}") /dev/null | xargs dirname | sort -u | grep -v '/daemon/cluster$')
-			run -run "$long" "${packages[@]}"
-			run -p 1 "${still[@]}"
-			GOGC=400 run -run "Model\$|$long" ./daemon/cluster -args -schedules 100
-			exit "$status"
-		} 3>&5 &
-		lanes+=($!)
-	}
 	of() { mapfile -t packages < <(go list ./test/... | grep -E "$1"); }
 	# lane tests the packages of a pattern in the background, one after the other.
 	lane() {
@@ -188,7 +185,6 @@ else
 	lane "$others"
 	of "$docker"
 	CGO_ENABLED=0 run "${packages[@]}"
-	background
 	of "$nomad"
 	CGO_ENABLED=0 run "${packages[@]}"
 	of "$clusters"
