@@ -6,8 +6,9 @@
 # and is found again by the package's files, below the checkout, and what is in them.
 # So it sees each checkout at one place, where a mount of its own puts it: what was found
 # in one is found for another with the same files, by the names that they have there.
-# Where nothing can be mounted, as without root, each checkout has a cache of its own, since a second one
-# would be told of files in the first, even of deleted ones, past every exclusion.
+# Where nothing can be mounted, as without root, each checkout has a cache of its own,
+# since a second one would be told of files in the first, even of deleted ones, past every
+# exclusion.
 set -euo pipefail
 
 version=v2.12.2
