@@ -18,8 +18,12 @@ type notifier struct {
 	toldAt time.Time
 }
 
-// statusEvery is how often the STATUS line may change.
-const statusEvery = 5 * time.Second
+// statusEvery is how often the STATUS line may change as rounds complete, statusIdle how often
+// where none does.
+const (
+	statusEvery = 5 * time.Second
+	statusIdle  = time.Minute
+)
 
 // newNotifier returns a notifier that calls notify; nil where nobody is to be informed.
 func newNotifier(notify func(string), watchdog time.Duration, line func() string) *notifier {
@@ -40,10 +44,10 @@ func (n *notifier) alive(now time.Time) {
 	n.notify(daemon.SdNotifyWatchdog)
 }
 
-// status sends the STATUS line where it changed. The scheduler calls it whenever a round
-// has completed, since the line takes a look at every autoscaler.
-func (n *notifier) status(now time.Time) {
-	if since := now.Sub(n.toldAt); since >= 0 && since < statusEvery {
+// status sends the STATUS line where it changed and the last look is as long ago: it is one
+// at every autoscaler.
+func (n *notifier) status(now time.Time, every time.Duration) {
+	if since := now.Sub(n.toldAt); since >= 0 && since < every {
 		return
 	}
 	n.toldAt = now

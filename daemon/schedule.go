@@ -156,6 +156,7 @@ func (s *scheduler) tick(now time.Time) {
 	}
 	woken := time.Now()
 	s.lastTick.Store(&woken)
+	s.notifier.status(woken, statusIdle)
 }
 
 // begin starts a round of a roster. An autoscaler whose last pass is still under
@@ -224,7 +225,7 @@ func (s *scheduler) withdraw(tick time.Time) {
 // that are still under way are missing from it, and so the store is to replay nothing
 // for them.
 func (s *scheduler) complete(r *round) {
-	s.notifier.status(time.Now())
+	s.notifier.status(time.Now(), statusEvery)
 	if !s.begun {
 		s.begun = true
 		s.memory.reclaim()
