@@ -65,7 +65,7 @@ func shardName(fleet string, part, n int) string {
 	if n == 1 {
 		return fleet
 	}
-	return fmt.Sprintf("%s%s%d-%d", fleet, partMark, part+1, n)
+	return joined(fleet, fmt.Sprintf("%d-%d", part+1, n))
 }
 
 // joined returns the name of a shard, of a fleet and its part, "" for all of it.
