@@ -98,7 +98,7 @@ func newClient(c *Config, environment *api.Config) (*client, error) {
 		MaxConnsPerHost:     c.MaxConnections,
 		MaxIdleConnsPerHost: c.MaxConnections,
 		IdleConnTimeout:     90 * time.Second,
-		DisableCompression:  true,     // a transporter sees to it
+		DisableCompression:  true,     // the transporter asks for it
 		ReadBufferSize:      32 << 10, // of lists of megabytes each read is a call of the system
 	}
 	address, err := url.Parse(c.Address)
