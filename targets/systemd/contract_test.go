@@ -11,6 +11,7 @@ import (
 
 	godbus "github.com/godbus/dbus/v5"
 
+	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/probe"
 	"github.com/hpad/hpad/targets/targettest"
@@ -139,3 +140,45 @@ func setCount(t *testing.T, m *imitation, ref targets.Ref, n int) {
 }
 
 func ref(name string) targets.Ref { return targets.Ref{Fleet: "vm", Name: name} }
+
+// TestVerdictOutlivesClose: since when an instance is ready is saved also when the fleet
+// is closed while the probe of another one takes its time.
+func TestVerdictOutlivesClose(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/2" {
+			<-r.Context().Done()
+		}
+	}))
+	defer server.Close()
+	m := newImitation("worker@.service")
+	m.byHand(t, "start", workers(1, 2)...)
+	config := &Config{Templates: map[string]Template{"worker@.service": {ReadyProbe: ReadyProbe{
+		HTTP: server.URL + "/%i", Interval: 10 * time.Millisecond, Patience: probe.Patience{Timeout: time.Minute},
+	}}}}
+	config.SetDefaults()
+	var store targettest.Store
+	first := func(until func(policy.Instance) bool) policy.Instance {
+		fleet := newFleet("vm", config, targets.Env{Store: &store}, m)
+		defer func() { _ = fleet.Close() }()
+		if err := fleet.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for range 1000 {
+			readings, err := fleet.Snapshot(t.Context(), []targets.Ref{workerRef})
+			if err != nil || readings[workerRef].Err != nil || len(readings[workerRef].Instances) != 2 {
+				t.Fatalf("%+v, %v", readings, err)
+			}
+			if instance := readings[workerRef].Instances[0]; until(instance) {
+				return instance
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		t.Fatal("the first instance is not ready after 10s")
+		return policy.Instance{}
+	}
+	before := first(func(i policy.Instance) bool { return i.Readiness == policy.ReadinessTrue })
+	after := first(func(policy.Instance) bool { return true })
+	if after.Readiness != policy.ReadinessTrue || !after.ReadinessChanged.Equal(before.ReadinessChanged) {
+		t.Errorf("%v since %v became %v since %v by a restart", before.Readiness, before.ReadinessChanged, after.Readiness, after.ReadinessChanged)
+	}
+}

@@ -15,8 +15,12 @@ import (
 	"github.com/hpad/hpad/targets/probe"
 )
 
-// probesAtOnce bounds the probes of one target that are under way.
-const probesAtOnce = 16
+const (
+	// probesAtOnce bounds the probes of one target that are under way.
+	probesAtOnce = 16
+	// lastSave is how long the verdicts may take to be saved when the fleet is closed.
+	lastSave = 5 * time.Second
+)
 
 // prober probes the instances of one target for readiness at an interval.
 type prober struct {
@@ -119,10 +123,13 @@ func (p *prober) run() {
 	defer ticker.Stop()
 	for {
 		p.pass()
-		p.save()
+		p.save(p.ctx)
 		select {
 		case <-ticker.C:
 		case <-p.ctx.Done():
+			ctx, cancel := context.WithTimeout(context.Background(), lastSave)
+			defer cancel()
+			p.save(ctx) // what the last pass entered before it was ended
 			return
 		}
 	}
@@ -190,12 +197,12 @@ func (p *prober) load(ctx context.Context) {
 }
 
 // save saves the verdicts where they changed; what cannot be saved is by the next pass.
-func (p *prober) save() {
+func (p *prober) save(ctx context.Context) {
 	p.mu.Lock()
 	loaded := p.loaded
 	p.mu.Unlock()
 	if loaded {
-		_ = p.verdicts.Save(p.ctx, p.template.file())
+		_ = p.verdicts.Save(ctx, p.template.file())
 	}
 }
 
