@@ -93,20 +93,26 @@ skip() {
 	printf '{"Action":"note","Output":"%s"}\n' "$1" >&3
 }
 
-# With the race detector the SDKs of the clouds, which most tests do not use, take half of the
-# time to compile and to link.
-race=(-race -tags noaws,noazure,nogce)
+# The SDKs of the clouds, which most tests do not use, take much of the time to link, with the
+# race detector half of it.
+few=(-tags noaws,noazure,nogce)
+race=(-race "${few[@]}")
 if [ ! "$unit" ] && { [ "$(go env CGO_ENABLED)" != 1 ] || ! command -v "$(go env CC)" >/dev/null; }; then
 	skip "race detector: it needs a C compiler (apt-get install gcc)"
 	race=()
 fi
 # run tests packages, which vet has seen before, and reports. They are linked without what
 # only debuggers read. No program that a test leaves keeps the pipes open. It is waited for
-# in the background, where Ctrl-C ends the waiting at once.
+# in the background, where Ctrl-C ends the waiting at once. Prefix is what runs it.
+prefix=()
 run() {
-	go test -vet=off '-ldflags=-s -w' -timeout 45m -json "$@" >&3 3>&- 4>&- 5>&- &
+	"${prefix[@]}" go test -vet=off '-ldflags=-s -w' -timeout 45m -json "$@" >&3 3>&- 4>&- 5>&- &
 	wait $! || status=$?
 }
+
+# Tests, engines and hpads hold little: that their garbage is collected when there is four
+# times as much saves a tenth of what they take of the processors.
+export GOGC=400
 
 CGO_ENABLED=0 go vet ./...
 mapfile -t packages < <(go list ./... | grep -v '/hpad/test/')
@@ -130,11 +136,11 @@ else
 	TMPDIR=$memory run "${race[@]}" -p 3 -skip "$long" "${raced[@]}"
 	mapfile -t packages < <(grep -slE "^func ${long:1:-1}\(" $(printf '%s/*_test.go ' "${raced[@]}") /dev/null | xargs dirname | sort -u | grep -v '/daemon/cluster$')
 	{
-		renice -n 19 $BASHPID >/dev/null
+		prefix=(test/tools/idle.sh)
 		export CGO_ENABLED=0 TMPDIR=$memory
 		run -run "$long" "${packages[@]}"
 		run -p 1 "${still[@]}"
-		GOGC=400 run -run "Model\$|$long" ./daemon/cluster -args -schedules 100
+		run -run "Model\$|$long" ./daemon/cluster -args -schedules 100
 		exit "$status"
 	} 3>&5 &
 	lanes+=($!)
@@ -164,8 +170,8 @@ else
 	lane() {
 		of "$1"
 		{
-			renice -n 19 $BASHPID >/dev/null
-			CGO_ENABLED=0 run -p 1 "${packages[@]}"
+			prefix=(test/tools/idle.sh)
+			CGO_ENABLED=0 run "${few[@]}" -p 1 "${packages[@]}"
 			exit "$status"
 		} 3>&4 &
 		lanes+=($!)
@@ -176,22 +182,19 @@ else
 		unset 'lanes[-1]'
 	}
 
-	# Engines and hpads hold little here: that their garbage is collected when there is four
-	# times as much saves a tenth of what they take of the processors.
-	export GOGC=400
 	of "$first"
 	mapfile -t -O "${#packages[@]}" packages < <(go list ./test/... | grep -vE "$first|$others|$docker|$nomad|$clusters|$scale")
 	CGO_ENABLED=0 run -p 4 "${packages[@]}"
 	lane "$others"
 	of "$docker"
-	CGO_ENABLED=0 run "${packages[@]}"
+	CGO_ENABLED=0 run "${few[@]}" "${packages[@]}"
 	of "$nomad"
-	CGO_ENABLED=0 run "${packages[@]}"
+	CGO_ENABLED=0 run "${few[@]}" "${packages[@]}"
 	of "$clusters"
-	CGO_ENABLED=0 TMPDIR=$memory run -p 1 "${packages[@]}"
+	CGO_ENABLED=0 TMPDIR=$memory run "${few[@]}" -p 1 "${packages[@]}"
 	of "$scale"
-	unset GOGC
-	CGO_ENABLED=0 run "${packages[@]}"
+	unset GOGC # what is measured is as users have it
+	CGO_ENABLED=0 run "${few[@]}" "${packages[@]}"
 	join
 	join
 fi
