@@ -98,7 +98,7 @@ func TestContract(t *testing.T) {
 		}
 		p.Hang = func(_ *testing.T, on bool) { c.Hang(on) }
 		p.SlowStop = func(_ *testing.T, ref targets.Ref) {
-			with(ref, func(g *awstest.Group) { g.Stop = 300 * time.Millisecond })
+			with(ref, func(g *awstest.Group) { g.Stop = 1500 * time.Millisecond })
 		}
 		return p
 	}})

@@ -110,7 +110,7 @@ func contractPlatform(t *testing.T, s *azuretest.Server, flexible, slow bool, ex
 	p.Hang = func(_ *testing.T, on bool) { s.Hang(on) }
 	if slow {
 		p.SlowStop = func(_ *testing.T, ref targets.Ref) {
-			with(ref, func(set *azuretest.Set) { set.DeleteDelay = 300 * time.Millisecond })
+			with(ref, func(set *azuretest.Set) { set.DeleteDelay = 1500 * time.Millisecond })
 		}
 	}
 	p.Writes = func() int { return s.Calls("VirtualMachineScaleSets_Update") }

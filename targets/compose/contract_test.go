@@ -119,7 +119,7 @@ func contractPlatform(t *testing.T, i *imitation, counts []int32) *targettest.Pl
 		})
 	}
 	p.SlowStop = func(_ *testing.T, r targets.Ref) {
-		i.with(func() { i.slow[serviceOf(r)] = 300 * time.Millisecond })
+		i.with(func() { i.slow[serviceOf(r)] = 1500 * time.Millisecond })
 	}
 	p.Writes = func() int {
 		i.mu.Lock()

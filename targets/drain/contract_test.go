@@ -80,7 +80,7 @@ func newPlatform(options drain.Options, counts ...int32) *targettest.Platform {
 		// A drainer's victims are taken back where more are wanted, which is not what
 		// the case of slow stops wants to see.
 		p.SlowStop = func(_ *testing.T, ref targets.Ref) {
-			m.Change(ref.Name, func(target *targettest.MemoryTarget) { target.StopDelay = 300 * time.Millisecond })
+			m.Change(ref.Name, func(target *targettest.MemoryTarget) { target.StopDelay = 1500 * time.Millisecond })
 		}
 		p.Writes = func() int {
 			changes := len(m.Removals())

@@ -98,7 +98,7 @@ func contractKind(place gcetest.Group) targettest.Kind {
 			}
 			release()
 		}
-		p.SlowStop = func(t *testing.T, ref targets.Ref) { server.SetTimes(t, ref.Name, 0, time.Second) }
+		p.SlowStop = func(t *testing.T, ref targets.Ref) { server.SetTimes(t, ref.Name, 0, 2*time.Second) }
 		p.Writes = server.Writes
 		return p
 	}}
