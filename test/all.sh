@@ -157,46 +157,44 @@ else
 	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o "$HPAD_TEST_PROGRAM" ./cmd/hpad
 	# The race detector has little to see where hpad is a program of its own, or what the unit
 	# tests do is done with an engine, and takes too much where engines do. What is timed on
-	# engines, in clusters and by scale has nothing beside it but what runs in the background.
-	# The servers of stores write in memory, since they are what waits most for the disk.
-	first='/test/(crash|e2e|faults|gce|monitoring|systemd)$' # the longest ones
+	# engines, in clusters and by scale has nothing beside it but what runs in the background:
+	# what is done with clouds, whose imitations share the machine well, and then what waits
+	# for nobody. The servers of stores write in memory, since they are what waits most for
+	# the disk.
+	clouds='/test/(aws|azure|clouds|crash|docs|gce|monitoring)$'
 	others='/test/(packages|page)$'
+	first='/test/(e2e|faults|systemd)$' # the longest ones
 	docker='/test/docker$'
 	nomad='/test/nomad$'
 	clusters='/test/(etcd|nomadha)$'
 	scale='/test/scale$'
 	of() { mapfile -t packages < <(go list ./test/... | grep -E "$1"); }
-	# lane tests the packages of a pattern in the background, one after the other.
-	lane() {
-		of "$1"
-		{
-			prefix=(test/tools/idle.sh)
-			CGO_ENABLED=0 run "${few[@]}" -p 1 "${packages[@]}"
-			exit "$status"
-		} 3>&4 &
-		lanes+=($!)
-	}
-	# join waits for the lane that began last.
-	join() {
-		wait "${lanes[-1]}" || status=1
-		unset 'lanes[-1]'
-	}
-
+	export CGO_ENABLED=0
+	{
+		of "$clouds"
+		run -p 2 "${packages[@]}"
+		prefix=(test/tools/idle.sh)
+		of "$others"
+		run "${few[@]}" -p 1 "${packages[@]}"
+		exit "$status"
+	} 3>&4 &
+	lanes+=($!)
 	of "$first"
-	mapfile -t -O "${#packages[@]}" packages < <(go list ./test/... | grep -vE "$first|$others|$docker|$nomad|$clusters|$scale")
-	CGO_ENABLED=0 run -p 4 "${packages[@]}"
-	lane "$others"
+	mapfile -t -O "${#packages[@]}" packages < <(go list ./test/... | grep -vE "$clouds|$others|$first|$docker|$nomad|$clusters|$scale")
+	run "${few[@]}" -p 2 "${packages[@]}"
 	of "$docker"
-	CGO_ENABLED=0 run "${few[@]}" "${packages[@]}"
+	run "${few[@]}" "${packages[@]}"
 	of "$nomad"
-	CGO_ENABLED=0 run "${few[@]}" "${packages[@]}"
+	run "${few[@]}" "${packages[@]}"
 	of "$clusters"
-	CGO_ENABLED=0 TMPDIR=$memory run "${few[@]}" -p 1 "${packages[@]}"
-	of "$scale"
+	TMPDIR=$memory run "${few[@]}" -p 1 "${packages[@]}"
 	unset GOGC # what is measured is as users have it
-	CGO_ENABLED=0 run "${few[@]}" "${packages[@]}"
-	join
-	join
+	of "$scale"
+	run "${few[@]}" "${packages[@]}"
+	for lane in "${lanes[@]}"; do
+		wait "$lane" || status=1
+	done
+	lanes=()
 fi
 exec 3>&- 4>&- 5>&-
 wait "$reporter" || status=$?

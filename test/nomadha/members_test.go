@@ -45,10 +45,10 @@ func killed(t *testing.T, servers *nomadtest.Cluster) {
 	owner.Kill()
 	began := time.Now()
 	c.TakenOver("alpha", owner, other)
-	after := c.Evaluated(other, "alpha-0")
 	if took := time.Since(began); took < members.TTL/2 || took > members.TTL+8*time.Second {
 		t.Errorf("taken over after %s", took)
 	}
+	after := c.Evaluated(other, "alpha-0")
 	if !after.Created.Equal(remembered.Created) || !after.Status.LastScaleTime.Equal(remembered.Status.LastScaleTime) {
 		t.Errorf("what was remembered is not: created %s and scaled %s, before %s and %s",
 			after.Created, after.Status.LastScaleTime, remembered.Created, remembered.Status.LastScaleTime)
@@ -70,10 +70,10 @@ func stopped(t *testing.T, servers *nomadtest.Cluster) {
 	owner.Stop()
 	began := time.Now()
 	c.TakenOver("beta", owner, other)
-	c.Evaluated(other, "beta-0")
 	if took := time.Since(began); took > members.TTL {
 		t.Errorf("a planned stop is taken over after %s, want sooner than a lease of %s", took, members.TTL)
 	}
+	c.Evaluated(other, "beta-0")
 	c.Follows("beta", 0, 19)
 }
 
