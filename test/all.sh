@@ -158,9 +158,8 @@ else
 	# The race detector has little to see where hpad is a program of its own, or what the unit
 	# tests do is done with an engine, and takes too much where engines do. What is timed on
 	# engines, in clusters and by scale has nothing beside it but what runs in the background:
-	# what is done with clouds, whose imitations share the machine well, and then what waits
-	# for nobody. The servers of stores write in memory, since they are what waits most for
-	# the disk.
+	# the tests above, what is done with imitated clouds, and what takes one after the other.
+	# The servers of stores write in memory, since they are what waits most for the disk.
 	clouds='/test/(aws|azure|clouds|crash|docs|gce|monitoring)$'
 	others='/test/(packages|page)$'
 	first='/test/(e2e|faults|systemd)$' # the longest ones
@@ -173,7 +172,6 @@ else
 	{
 		of "$clouds"
 		run -p 2 "${packages[@]}"
-		prefix=(test/tools/idle.sh)
 		of "$others"
 		run "${few[@]}" -p 1 "${packages[@]}"
 		exit "$status"
