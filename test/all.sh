@@ -136,7 +136,7 @@ else
 	TMPDIR=$memory run "${race[@]}" -p 4 -skip "$long" "${raced[@]}"
 	mapfile -t packages < <(grep -slE "^func ${long:1:-1}\(" $(printf '%s/*_test.go ' "${raced[@]}") /dev/null | xargs dirname | sort -u | grep -v '/daemon/cluster$')
 	{
-		prefix=(test/tools/idle.sh)
+		prefix=(test/tools/background.sh 15)
 		export CGO_ENABLED=0 TMPDIR=$memory
 		run -run "$long" "${packages[@]}"
 		run -p 1 "${still[@]}"
@@ -172,8 +172,6 @@ else
 	{
 		of "$clouds"
 		run -p 2 "${packages[@]}"
-		of "$others"
-		run "${few[@]}" -p 1 "${packages[@]}"
 		exit "$status"
 	} 3>&4 &
 	lanes+=($!)
@@ -182,6 +180,13 @@ else
 	run "${few[@]}" -p 2 "${packages[@]}"
 	of "$docker"
 	run "${few[@]}" "${packages[@]}"
+	{ # what follows waits a lot
+		prefix=(test/tools/background.sh 5)
+		of "$others"
+		run "${few[@]}" -p 1 "${packages[@]}"
+		exit "$status"
+	} 3>&4 &
+	lanes+=($!)
 	of "$nomad"
 	run "${few[@]}" "${packages[@]}"
 	of "$clusters"
