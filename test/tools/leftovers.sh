@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # leftovers.sh DIRECTORY removes what a run of tests left that had the directory as its
 # TMPDIR, also one that was killed: processes with that in their environment, control
-# groups named after a directory in it with all their processes, what is mounted below it,
-# and the directory itself.
+# groups named after a directory in it, or after an allocation of a Nomad agent in it, with
+# all their processes, what is mounted below it, and the directory itself.
 set -euo pipefail
 
 directory=$1
@@ -16,12 +16,10 @@ tests() {
 }
 # groups prints its control groups, the innermost first.
 groups() {
-	local name
-	for name in "$directory"/hpad-*/; do
-		[ -d "$name" ] || continue # there is none, and the pattern itself would be every group of hpad
-		name=$(basename "$name")
-		find /sys/fs/cgroup -depth -type d \( -name "$name" -o -path "*/$name/*" \) 2>/dev/null || true
-	done
+	local names
+	names=$(find "$directory" -mindepth 1 -maxdepth 6 -type d \( -path "$directory/hpad-*" -o -path '*/alloc/*-*-*-*-*' \) -prune -printf '/%f/\n/%f.\n' 2>/dev/null) || true
+	[ "$names" ] || return 0 # or it were every group
+	find /sys/fs/cgroup -depth -type d -printf '%p/\n' 2>/dev/null | grep -F "$names" || true
 }
 mounts() {
 	awk -v below="$directory/" 'index($2, below) == 1 { print $2 }' /proc/self/mounts | tac
