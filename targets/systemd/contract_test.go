@@ -15,6 +15,7 @@ import (
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/probe"
 	"github.com/hpad/hpad/targets/targettest"
+	"github.com/hpad/hpad/test/wait"
 )
 
 // readyServer responds to probes of instances: whether they are ready, by their
@@ -157,27 +158,29 @@ func TestVerdictOutlivesClose(t *testing.T) {
 	}}}}
 	config.SetDefaults()
 	var store targettest.Store
-	first := func(until func(policy.Instance) bool) policy.Instance {
+	// first returns the first instance, as a new fleet has it once it is as wanted.
+	first := func(what string, wanted func(policy.Instance) bool) (instance policy.Instance) {
 		fleet := newFleet("vm", config, targets.Env{Store: &store}, m)
-		defer func() { _ = fleet.Close() }()
+		defer func() {
+			if err := fleet.Close(); err != nil {
+				t.Error(err)
+			}
+		}()
 		if err := fleet.Start(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		for range 1000 {
+		wait.Soon(t, what, func() bool {
 			readings, err := fleet.Snapshot(t.Context(), []targets.Ref{workerRef})
 			if err != nil || readings[workerRef].Err != nil || len(readings[workerRef].Instances) != 2 {
 				t.Fatalf("%+v, %v", readings, err)
 			}
-			if instance := readings[workerRef].Instances[0]; until(instance) {
-				return instance
-			}
-			time.Sleep(10 * time.Millisecond)
-		}
-		t.Fatal("the first instance is not ready after 10s")
-		return policy.Instance{}
+			instance = readings[workerRef].Instances[0]
+			return wanted(instance)
+		})
+		return instance
 	}
-	before := first(func(i policy.Instance) bool { return i.Readiness == policy.ReadinessTrue })
-	after := first(func(policy.Instance) bool { return true })
+	before := first("a ready instance", func(i policy.Instance) bool { return i.Readiness == policy.ReadinessTrue })
+	after := first("an instance", func(policy.Instance) bool { return true })
 	if after.Readiness != policy.ReadinessTrue || !after.ReadinessChanged.Equal(before.ReadinessChanged) {
 		t.Errorf("%v since %v became %v since %v by a restart", before.Readiness, before.ReadinessChanged, after.Readiness, after.ReadinessChanged)
 	}
