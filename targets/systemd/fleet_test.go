@@ -2,6 +2,7 @@ package systemd
 
 import (
 	"context"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -836,7 +837,20 @@ func TestStoredBefore(t *testing.T) {
 	run(t, []int{1, 2, 3, 4}, func(r *rig) {
 		r.config = &Config{Enable: true, Templates: map[string]Template{"worker@.service": {ReadyProbe: ReadyProbe{TCP: "127.0.0.1:%i"}}}}
 		stored := r.store.Fill(t, "testdata/store-1.json")
-		r.m.set(func() { r.m.enabled["worker@3.service"] = true })
+		var verdicts map[string]verdict
+		if err := json.Unmarshal(stored["ready/worker@.service"], &verdicts); err != nil {
+			r.Fatal(err)
+		}
+		r.m.set(func() {
+			r.m.enabled["worker@3.service"] = true
+			for name, v := range verdicts { // the instances of the stored ones, else they are probed as others
+				activation, err := hex.DecodeString(v.Activation)
+				if err != nil {
+					r.Fatal(err)
+				}
+				r.m.units[name].activation = activation
+			}
+		})
 		r.open()
 		reading := r.wantSpec(2)
 		if reading.Version != "3" {

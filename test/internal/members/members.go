@@ -225,15 +225,16 @@ func (c *Cluster) Owners(m *Member) map[string]string {
 	return owners
 }
 
-// Spread waits until every member has its share.
+// Spread waits until every member is known, and every fleet has the owner that it is to keep.
 func (c *Cluster) Spread() {
 	c.t.Helper()
 	c.Await("a share for each member", func() (string, bool) {
-		owners, busy := c.Owners(c.Members[0]), map[string]bool{}
-		for _, owner := range owners {
-			busy[owner] = true
+		found, err := c.Members[0].Client.Cluster(c.t.Context())
+		settled := err == nil && len(found.Members) == len(c.Members) && len(found.Fleets) == len(Fleets)
+		for _, fleet := range found.Fleets {
+			settled = settled && fleet.Owner != "" && fleet.Owner == fleet.Next
 		}
-		return fmt.Sprint(owners), len(owners) == len(Fleets) && len(busy) == min(len(Fleets), len(c.Members))
+		return fmt.Sprintf("%+v, %v", found.Fleets, err), settled
 	})
 }
 
