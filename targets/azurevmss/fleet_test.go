@@ -88,7 +88,7 @@ func TestReading(t *testing.T) {
 
 // TestBoot watches machines come: pending, running without being ready, ready.
 func TestBoot(t *testing.T) {
-	both(t, azuretest.Set{Capacity: 1, Monitored: true, BootDelay: 300 * time.Millisecond, HealthDelay: 300 * time.Millisecond}, func(t *testing.T, s *azuretest.Server, f *Fleet) {
+	both(t, azuretest.Set{Capacity: 1, Monitored: true, BootDelay: time.Second, HealthDelay: 3 * time.Second}, func(t *testing.T, s *azuretest.Server, f *Fleet) {
 		before := read(t, f, "shop/web")
 		if err := f.SetReplicas(t.Context(), ref("shop/web"), 3, before.Version, "test"); err != nil {
 			t.Fatal(err)

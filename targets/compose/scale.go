@@ -55,8 +55,9 @@ func (f *Fleet) setReplicas(ctx context.Context, k key, n int32, version string)
 		grown := make(chan error, 1)
 		ended = true // by the goroutine, which may outlive this call
 		if err := f.inBackground(func() {
-			defer end()
-			grown <- f.grow(ctx, o)
+			err := f.grow(ctx, o)
+			end() // first: a reading looks at what was made only in a turn that is free
+			grown <- err
 		}); err != nil {
 			end()
 			return err

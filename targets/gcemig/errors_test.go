@@ -166,7 +166,7 @@ func TestUnknownOutcome(t *testing.T) {
 	server, f := startWeb(t, 2)
 	version := read(t, f, web).Version
 	remove := server.Inject(gcetest.Fault{Method: resizeMethod, Hang: true})
-	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
 	if err := f.SetReplicas(ctx, ref(web), 5, version, "test"); !errors.Is(err, targets.ErrUnknownOutcome) || !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("SetReplicas() without an answer = %v, want ErrUnknownOutcome and the deadline", err)
@@ -196,7 +196,8 @@ func TestUnknownOutcome(t *testing.T) {
 // TestTimeout: a call that takes too long is no deadline of the caller.
 func TestTimeout(t *testing.T) {
 	server, f := startWeb(t, 1)
-	f.config.Timeout = 50 * time.Millisecond
+	read(t, f, web) // which needs a token first
+	f.config.Timeout = 500 * time.Millisecond
 	server.Inject(gcetest.Fault{Method: "compute.instanceGroupManagers.aggregatedList", Hang: true})
 	_, err := f.Snapshot(t.Context(), []targets.Ref{ref(web)})
 	if !errors.Is(err, targets.ErrTransient) || errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "no answer within") {
