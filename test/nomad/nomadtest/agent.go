@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -418,20 +419,18 @@ func (a *Agent) Thaw() { _ = a.process.Command.Process.Signal(syscall.SIGCONT) }
 
 // end stops all jobs, so that no task outlives the test, and the agent.
 func (a *Agent) end() {
-	if a.process == nil || a.process.Ended() {
-		a.killStragglers()
-		a.unmount()
-		return
-	}
-	a.Thaw()
-	if a.options.servers == 0 {
-		a.purge()
-	}
-	if err := a.process.Stop(syscall.SIGINT, stopTimeout); err != nil {
-		a.t.Errorf("stop nomad: %v", err)
+	if a.process != nil && !a.process.Ended() {
+		a.Thaw()
+		if a.options.servers == 0 {
+			a.purge()
+		}
+		if err := a.process.Stop(syscall.SIGINT, stopTimeout); err != nil {
+			a.t.Errorf("stop nomad: %v", err)
+		}
 	}
 	a.killStragglers()
 	a.unmount()
+	a.removeGroups()
 	if a.t.Failed() {
 		a.t.Logf("what nomad said:\n%s", a.log())
 	}
@@ -491,6 +490,33 @@ func (a *Agent) unmount() {
 	for line := range strings.Lines(string(text)) {
 		if fields := strings.Fields(line); len(fields) > 1 && strings.HasPrefix(fields[1], a.dir+"/") {
 			_ = unix.Unmount(fields[1], unix.MNT_DETACH)
+		}
+	}
+}
+
+// allocation is how the agent names an allocation that it runs.
+var allocation = regexp.MustCompile(`alloc_id=([0-9a-f-]{36})`)
+
+// removeGroups removes the control groups of the agent's allocations, which Nomad leaves
+// where it uses version 1 of them. They are those that the agent has told of: of
+// allocations that are gone its API does not know any more.
+func (a *Agent) removeGroups() {
+	log, err := os.ReadFile(a.path("log"))
+	if err != nil {
+		a.t.Errorf("look for what nomad left: %v", err)
+	}
+	own := map[string]bool{}
+	for _, match := range allocation.FindAllSubmatch(log, -1) {
+		own[string(match[1])] = true
+	}
+	groups, err := filepath.Glob("/sys/fs/cgroup/*/nomad/*.*")
+	if err != nil {
+		a.t.Errorf("look for what nomad left: %v", err)
+	}
+	for _, group := range groups {
+		if id, _, _ := strings.Cut(filepath.Base(group), "."); own[id] {
+			// What was killed just now ends in a moment.
+			wait.Until(stopTimeout, func() (string, bool) { return "", !errors.Is(os.Remove(group), unix.EBUSY) })
 		}
 	}
 }
