@@ -321,7 +321,9 @@ func TestSucceed(t *testing.T) {
 
 func TestCheckWithoutStart(t *testing.T) {
 	good, bad := newExporter(t, "load 1\n"), newExporter(t, "load\n")
-	source, err := New("local", config(good.address(), bad.address()), Options{Dir: filepath.Join(t.TempDir(), "absent")})
+	cfg := config(good.address(), bad.address())
+	cfg.Scrape[0].Interval, cfg.Scrape[0].Timeout = time.Minute, time.Minute
+	source, err := New("local", cfg, Options{Dir: filepath.Join(t.TempDir(), "absent")})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -85,7 +85,13 @@ func newGate(t *testing.T, jobs int) (*gate, *Fleet, []targets.Ref) {
 // others say.
 func within(t *testing.T, f *Fleet, refs []targets.Ref) (read int, said string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	return inTime(t, f, refs, 2*time.Second)
+}
+
+// inTime reads targets in so much time.
+func inTime(t *testing.T, f *Fleet, refs []targets.Ref, limit time.Duration) (read int, said string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
 	readings, err := f.Snapshot(ctx, refs)
 	if err != nil {
@@ -266,7 +272,7 @@ func TestSpecificationsKept(t *testing.T) {
 		t.Errorf("%d targets were read, want 90: %s", read, said)
 	}
 	g.set(nil, nil)
-	if read, said := within(t, f, refs); read != jobs || len(g.passed) != 10+3 {
+	if read, said := inTime(t, f, refs, time.Minute); read != jobs || len(g.passed) != 10+3 {
 		t.Errorf("%d targets were read, by the calls %v, want 10 jobs, two lists and a sweep: %s", read, g.passed, said)
 	}
 	_ = f.Close()
@@ -284,7 +290,7 @@ func TestSpecificationsKept(t *testing.T) {
 		g.set(nil, nil)
 		again := openFleet(t, c, store)
 		defer func() { _ = again.Close() }()
-		if read, said := within(t, again, refs); read != jobs {
+		if read, said := inTime(t, again, refs, time.Minute); read != jobs {
 			t.Errorf("%d targets were read after a restart, want all: %s", read, said)
 		}
 		specs := 0
