@@ -53,15 +53,14 @@ func (f *Fleet) setReplicas(ctx context.Context, k key, n int32, version string)
 		return f.shrink(ctx, o)
 	case o.to > len(o.living):
 		grown := make(chan error, 1)
-		ended = true // by the goroutine, which may outlive this call
 		if err := f.inBackground(func() {
 			err := f.grow(ctx, o)
 			end() // first: a reading looks at what was made only in a turn that is free
 			grown <- err
 		}); err != nil {
-			end()
 			return err
 		}
+		ended = true // by what may outlive this call
 		select {
 		case err := <-grown:
 			return err
