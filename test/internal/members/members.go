@@ -225,16 +225,28 @@ func (c *Cluster) Owners(m *Member) map[string]string {
 	return owners
 }
 
-// Spread waits until every member is known, and every fleet has the owner that it is to keep.
+// Spread waits until every member knows all members, and each has its share of the fleets,
+// which it is to keep.
 func (c *Cluster) Spread() {
 	c.t.Helper()
-	c.Await("a share for each member", func() (string, bool) {
-		found, err := c.Members[0].Client.Cluster(c.t.Context())
-		settled := err == nil && len(found.Members) == len(c.Members) && len(found.Fleets) == len(Fleets)
-		for _, fleet := range found.Fleets {
-			settled = settled && fleet.Owner != "" && fleet.Owner == fleet.Next
+	c.Await("all members, and fleets that stay", func() (string, bool) {
+		for _, m := range c.Members {
+			found, err := m.Client.Cluster(c.t.Context())
+			if err != nil || len(found.Members) != len(c.Members) || found.Problem != "" || len(found.Fleets) != len(Fleets) {
+				return fmt.Sprintf("%s has %+v, %v", m.Name, found, err), false
+			}
+			busy := map[string]bool{}
+			for _, fleet := range found.Fleets {
+				if fleet.Owner == "" || fleet.Owner != fleet.Next {
+					return fmt.Sprintf("%s has %+v", m.Name, fleet), false
+				}
+				busy[fleet.Owner] = true
+			}
+			if len(busy) != min(len(Fleets), len(c.Members)) {
+				return fmt.Sprintf("%s has %+v", m.Name, found.Fleets), false
+			}
 		}
-		return fmt.Sprintf("%+v, %v", found.Fleets, err), settled
+		return "", true
 	})
 }
 

@@ -118,7 +118,7 @@ func open(t *testing.T, fault Fault, options Options) *rounds {
 	options.Watch, options.Windows = r.watch, map[int]string{growing: "0s"}
 	r.Cluster = New(t, options)
 	r.Start(2)
-	r.settled()
+	r.Spread()
 	w := r.Worlds["alpha"]
 	owner, _ := r.OwnerOf("alpha")
 	r.Paused(owner, autoscaler(paused))
@@ -189,25 +189,6 @@ func (r *rounds) ownerWrites(ctx context.Context, member, fleet string) bool {
 	}
 }
 
-// settled waits until all are members, and each fleet has the owner that it is to have.
-func (r *rounds) settled() {
-	r.t.Helper()
-	r.Await("all members, and fleets that stay", func() (string, bool) {
-		for _, m := range r.Members {
-			found, err := m.Client.Cluster(r.t.Context())
-			if err != nil || len(found.Members) != len(r.Members) || found.Problem != "" || len(found.Fleets) != len(Fleets) {
-				return fmt.Sprintf("%s has %+v, %v", m.Name, found, err), false
-			}
-			for _, fleet := range found.Fleets {
-				if fleet.Owner == "" || fleet.Owner != fleet.Next {
-					return fmt.Sprintf("%s has %+v", m.Name, fleet), false
-				}
-			}
-		}
-		return "", true
-	})
-}
-
 // round has the fault happen once.
 func (r *rounds) round(n int) {
 	t := r.t
@@ -235,7 +216,7 @@ func (r *rounds) round(n int) {
 	}
 	r.fault.End(r.Cluster, owner, n)
 	r.Follows("alpha", growing, next)
-	r.settled()
+	r.Spread()
 	r.check(n, other, before)
 }
 
