@@ -81,15 +81,12 @@ func newGate(t *testing.T, jobs int) (*gate, *Fleet, []targets.Ref) {
 	return g, openFleet(t, c, &targettest.Store{}), refs
 }
 
-// within reads targets in a short time, and returns how many were read, and what the
-// others say.
-func within(t *testing.T, f *Fleet, refs []targets.Ref) (read int, said string) {
-	t.Helper()
-	return inTime(t, f, refs, 2*time.Second)
-}
+// short is what a reading has that is cut off, where a call hangs.
+const short = 2 * time.Second
 
-// inTime reads targets in so much time.
-func inTime(t *testing.T, f *Fleet, refs []targets.Ref, limit time.Duration) (read int, said string) {
+// within reads targets in so much time, and returns how many were read, and what the others
+// say.
+func within(t *testing.T, limit time.Duration, f *Fleet, refs []targets.Ref) (read int, said string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
@@ -119,7 +116,7 @@ func TestPartsKept(t *testing.T) {
 	const jobs = 1000 // of 5,000 allocations
 	g, f, refs := newGate(t, jobs)
 	g.set(func(r *http.Request) bool { return r.URL.Query().Get("prefix") >= "40" }, nil)
-	if read, said := within(t, f, refs); read != 0 || !strings.Contains(said, "deadline exceeded") {
+	if read, said := within(t, short, f, refs); read != 0 || !strings.Contains(said, "deadline exceeded") {
 		t.Errorf("%d targets were read of a quarter of all allocations, %s", read, said)
 	}
 	before := maps.Clone(g.passed)
@@ -146,7 +143,7 @@ func TestPartsKept(t *testing.T) {
 func TestPartsMoved(t *testing.T) {
 	g, f, refs := newGate(t, 1000)
 	g.set(func(r *http.Request) bool { return r.URL.Query().Get("prefix") >= "f0" }, nil)
-	within(t, f, refs)
+	within(t, short, f, refs)
 	g.set(nil, nil)
 	g.prepared.fail(5)
 	readings, err := f.Snapshot(t.Context(), refs)
@@ -186,7 +183,7 @@ func TestSettledServed(t *testing.T) {
 	g.prepared.fail(3)
 	g.prepared.fail(9)
 	g.set(isList("/v1/allocations"), nil)
-	if read, said := within(t, f, refs); read != 98 || !strings.Contains(said, `list jobs of namespace "default": temporary failure`) {
+	if read, said := within(t, short, f, refs); read != 98 || !strings.Contains(said, `list jobs of namespace "default": temporary failure`) {
 		t.Errorf("%d targets were read, want 98; the others say: %s", read, said)
 	}
 	g.set(nil, nil)
@@ -222,7 +219,7 @@ func TestJobByJob(t *testing.T) {
 		g.prepared.fail(15)
 		g.prepared.fail(9)
 		g.set(c.kept, nil)
-		if read, said := within(t, f, refs); read != 99 || !strings.Contains(said, `list jobs of namespace "default": temporary failure`) {
+		if read, said := within(t, short, f, refs); read != 99 || !strings.Contains(said, `list jobs of namespace "default": temporary failure`) {
 			t.Errorf("%s: %d targets were read, want 99; the other says: %s", c.name, read, said)
 		}
 	}
@@ -249,7 +246,7 @@ func TestListCutOff(t *testing.T) {
 		t.Fatal(err)
 	}
 	g.set(nil, isList("/v1/jobs"))
-	if read, said := within(t, f, refs); read < 80 || read > 120 || !strings.Contains(said, "deadline exceeded") {
+	if read, said := within(t, short, f, refs); read < 80 || read > 120 || !strings.Contains(said, "deadline exceeded") {
 		t.Errorf("%d targets were read by half a list, %s", read, said)
 	}
 }
@@ -268,11 +265,11 @@ func TestSpecificationsKept(t *testing.T) {
 	c.Timeout = time.Minute
 	store := &targettest.Store{}
 	f := openFleet(t, c, store)
-	if read, said := within(t, f, refs); read != jobs-10 || !strings.Contains(said, `read job "job-00005`) {
+	if read, said := within(t, short, f, refs); read != jobs-10 || !strings.Contains(said, `read job "job-00005`) {
 		t.Errorf("%d targets were read, want 90: %s", read, said)
 	}
 	g.set(nil, nil)
-	if read, said := inTime(t, f, refs, time.Minute); read != jobs || len(g.passed) != 10+3 {
+	if read, said := within(t, time.Minute, f, refs); read != jobs || len(g.passed) != 10+3 {
 		t.Errorf("%d targets were read, by the calls %v, want 10 jobs, two lists and a sweep: %s", read, g.passed, said)
 	}
 	_ = f.Close()
@@ -290,7 +287,7 @@ func TestSpecificationsKept(t *testing.T) {
 		g.set(nil, nil)
 		again := openFleet(t, c, store)
 		defer func() { _ = again.Close() }()
-		if read, said := inTime(t, again, refs, time.Minute); read != jobs {
+		if read, said := within(t, time.Minute, again, refs); read != jobs {
 			t.Errorf("%d targets were read after a restart, want all: %s", read, said)
 		}
 		specs := 0
