@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"net/http"
 	"slices"
 	"strings"
@@ -191,13 +192,17 @@ func settled(t *testing.T, i *imitation, f *Fleet, n int32, hash string) {
 // disturbs.
 func wholeWrite(t *testing.T) int {
 	t.Helper()
-	i := newImitation(t)
-	i.up(service{project: "shop", name: "web"}, 2)
-	f := started(t, i, &targettest.Store{})
-	read(t, f)
-	c := i.count(nil)
-	mustScale(t, f, 4)
-	return c.end()
+	fewest := math.MaxInt // others have calls of the reading before among them
+	for range 3 {
+		i := newImitation(t)
+		i.up(service{project: "shop", name: "web"}, 2)
+		f := started(t, i, &targettest.Store{})
+		read(t, f)
+		c := i.count(nil)
+		mustScale(t, f, 4)
+		fewest = min(fewest, c.end())
+	}
+	return fewest
 }
 
 // TestRenewedMeanwhile holds that no replica of an old configuration stays, however
