@@ -70,7 +70,7 @@ func (p *pass) list() api.InstanceList {
 
 // shown returns the instances of an observation by the wall clock, without what was
 // measured of them.
-func (p *pass) shown(observation *policy.Observation, locations []targets.Location) []api.Instance {
+func (p *pass) shown(observation *policy.Observation, locations targets.Locations) []api.Instance {
 	scale := p.clock.Scale()
 	shown := make([]api.Instance, len(observation.Instances))
 	for i := range shown {
@@ -79,8 +79,9 @@ func (p *pass) shown(observation *policy.Observation, locations []targets.Locati
 			ID: instance.ID, Phase: instance.Phase.String(), Readiness: instance.Readiness.String(), Deleting: instance.Deleting,
 			ReadinessChanged: scale.Wall(instance.ReadinessChanged), Started: scale.Wall(instance.StartedAt),
 		}
-		if i < len(locations) {
-			shown[i].Name, shown[i].Node, shown[i].Protected = locations[i].Name, locations[i].Node, locations[i].Protected
+		if locations != nil {
+			at := locations.At(i)
+			shown[i].Name, shown[i].Node, shown[i].Protected = at.Name, at.Node, at.Protected
 		}
 	}
 	return shown

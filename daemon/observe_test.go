@@ -254,12 +254,13 @@ func TestSeriesFindTheirInstances(t *testing.T) {
 		return s
 	}
 	locations := func(reading *targets.Reading) {
-		reading.Locations = make([]targets.Location, len(reading.Instances))
-		for i := range reading.Locations {
-			reading.Locations[i] = targets.Location{
+		list := make(targets.LocationList, len(reading.Instances))
+		for i := range list {
+			list[i] = targets.Location{
 				Name: fmt.Sprintf("name-%d", i), Addresses: []string{fmt.Sprintf("10.0.0.%d", i)}, Ports: targets.Ports{{Number: 80}},
 			}
 		}
+		reading.Locations = list
 	}
 	for _, test := range []struct {
 		name   string

@@ -37,9 +37,8 @@ type Reading struct {
 	// instance: where the platform gives none, it is when the fleet first saw
 	// the instance.
 	Instances []policy.Instance
-	// Locations are where Instances[i] are to be found, in the same order; nil when the
-	// kind does not know.
-	Locations []Location
+	// Locations are where Instances are to be found; nil when the kind does not know.
+	Locations Locations
 	// Version is handed back to SetReplicas for compare-and-set; empty where the
 	// platform has none. It has no meaning outside the fleet.
 	Version string
@@ -51,6 +50,19 @@ type Reading struct {
 	// Observed is when the platform was read.
 	Observed time.Time
 }
+
+// Locations are where the instances of a reading are to be found. Few ask for those of a
+// target: a kind that has many keeps what they are made of.
+type Locations interface {
+	// At returns the location of Instances[i], which is not to be modified.
+	At(i int) Location
+}
+
+// LocationList is locations in the order of Instances.
+type LocationList []Location
+
+// At returns the location of Instances[i].
+func (l LocationList) At(i int) Location { return l[i] }
 
 // Location is where an instance is to be found: for scraping it, and for
 // joining query results by name or address.

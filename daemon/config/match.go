@@ -22,10 +22,10 @@ const (
 // instance whose fleet knows no name or place is known by its id.
 func (m Match) Names(reading *targets.Reading, i int) []string {
 	id := reading.Instances[i].ID
-	if m == MatchID || i >= len(reading.Locations) {
+	if m == MatchID || reading.Locations == nil {
 		return []string{id}
 	}
-	location := &reading.Locations[i]
+	location := reading.Locations.At(i)
 	if m == MatchName {
 		if location.Name == "" {
 			return []string{id}

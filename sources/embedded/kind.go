@@ -31,12 +31,15 @@ func (c *Config) Build(name string, env sources.Env) (sources.Source, error) {
 
 // endpointsOf returns the instances of a target that can be scraped.
 func endpointsOf(reading targets.Reading) []Endpoint {
+	if reading.Locations == nil {
+		return nil
+	}
 	endpoints := make([]Endpoint, 0, len(reading.Instances))
 	for i, instance := range reading.Instances {
-		if instance.Deleting || i >= len(reading.Locations) {
+		if instance.Deleting {
 			continue
 		}
-		location := reading.Locations[i]
+		location := reading.Locations.At(i)
 		endpoints = append(endpoints, Endpoint{
 			ID: instance.ID, Addresses: location.Addresses, Ports: location.Ports, Labels: location.Labels,
 		})

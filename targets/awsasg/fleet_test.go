@@ -119,7 +119,7 @@ func TestReading(t *testing.T) {
 		}
 		got = append(got, seen{
 			i.ID, i.Phase, i.Readiness, i.Deleting, i.StartedAt.Equal(launched),
-			r.Locations[n].Protected, r.Locations[n].Labels["availability_zone"],
+			r.Locations.At(n).Protected, r.Locations.At(n).Labels["availability_zone"],
 		})
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -134,7 +134,7 @@ func TestReading(t *testing.T) {
 		Labels:    map[string]string{"Name": "web", "role": "front", "availability_zone": "eu-central-1a", "instance_type": "m5.large"},
 		Protected: true,
 	}
-	if diff := cmp.Diff(location, r.Locations[0]); diff != "" {
+	if diff := cmp.Diff(location, r.Locations.At(0)); diff != "" {
 		t.Errorf("location (-want +got):\n%s", diff)
 	}
 }
@@ -220,8 +220,8 @@ func TestEC2Lags(t *testing.T) {
 		t.Error("an instance without start time")
 	}
 	c.Edit("web", func(g *awstest.Group) { g.Lag = 0 })
-	if r := readOne(t, f, "web"); len(r.Locations[0].Addresses) == 0 || !r.Instances[0].StartedAt.Equal(c.Look("web").Instances[0].Launched) {
-		t.Errorf("once EC2 knows of it: started %v at %v", r.Instances[0].StartedAt, r.Locations[0].Addresses)
+	if r := readOne(t, f, "web"); len(r.Locations.At(0).Addresses) == 0 || !r.Instances[0].StartedAt.Equal(c.Look("web").Instances[0].Launched) {
+		t.Errorf("once EC2 knows of it: started %v at %v", r.Instances[0].StartedAt, r.Locations.At(0).Addresses)
 	}
 }
 

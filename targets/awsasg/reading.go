@@ -36,14 +36,16 @@ func (f *Fleet) reading(name string, described found, learned map[string]*detail
 		Version: g.version(), Observed: now, Hold: f.hold(g),
 		Notices: append(g.notices(), f.shortages.Notices(g.name())...),
 	}
+	var locations targets.LocationList
 	for _, instance := range g.ordered() {
 		s := stageOf(instance.LifecycleState)
 		if s.outside {
 			continue
 		}
 		r.Instances = append(r.Instances, f.instance(&instance, s, learned[aws.ToString(instance.InstanceId)], now))
-		r.Locations = append(r.Locations, f.location(&instance))
+		locations = append(locations, f.location(&instance))
 	}
+	r.Locations = locations
 	return r
 }
 

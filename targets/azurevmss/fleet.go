@@ -171,6 +171,7 @@ func (s *snapshot) reading(k key) (targets.Reading, error) {
 		SpecReplicas: set.capacity, Min: new(int32), Max: set.highest(), Version: set.version(),
 		Hold: s.fleet.hold(set, members.upgrade), Observed: s.now,
 	}
+	var locations targets.LocationList
 	for _, m := range members.machines {
 		if !m.member() {
 			continue
@@ -184,8 +185,9 @@ func (s *snapshot) reading(k key) (targets.Reading, error) {
 			reading.StatusReplicas++
 		}
 		reading.Instances = append(reading.Instances, instance)
-		reading.Locations = append(reading.Locations, location)
+		locations = append(locations, location)
 	}
+	reading.Locations = locations
 	reading.Notices = s.notices(set, members, reading.StatusReplicas)
 	return reading, nil
 }

@@ -64,7 +64,7 @@ func TestReading(t *testing.T) {
 		if r.SpecReplicas != 3 || r.StatusReplicas != 2 || len(r.Instances) != 2 || *r.Max != 1000 || *r.Min != 0 || r.Hold != nil || r.Version == "" {
 			t.Fatalf("reading %+v", r)
 		}
-		first, location := r.Instances[0], r.Locations[0]
+		first, location := r.Instances[0], r.Locations.At(0)
 		want := azuretest.Look(s, "shop/web", func(set *azuretest.Set) string {
 			return fmt.Sprintln(set.ID(set.Machines[0]), set.Host(set.Machines[0]), set.Machines[0].Address())
 		})
@@ -594,7 +594,7 @@ func TestWithoutExtras(t *testing.T) {
 	f := openFleet(t, testConfig(t, s, hasty), Options{})
 	for range 3 {
 		r := read(t, f, "shop/web")
-		if r.StatusReplicas != 2 || r.Locations[0].Addresses != nil {
+		if r.StatusReplicas != 2 || r.Locations.At(0).Addresses != nil {
 			t.Fatalf("reading %+v", r)
 		}
 	}

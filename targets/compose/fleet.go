@@ -215,6 +215,7 @@ func (f *Fleet) reading(ctx context.Context, ref targets.Ref, k key, l *listing,
 	before := f.memories.recall(k)
 	next := make(map[string]record, len(members))
 	var sampled []docker.Container
+	var locations targets.LocationList
 	for _, m := range members {
 		d := known[m.ID]
 		if d == nil || m.spare {
@@ -224,7 +225,7 @@ func (f *Fleet) reading(ctx context.Context, ref targets.Ref, k key, l *listing,
 		next[m.ID] = remembered
 		instance := m.instance(remembered, d.requests)
 		reading.Instances = append(reading.Instances, instance)
-		reading.Locations = append(reading.Locations, m.location())
+		locations = append(locations, m.location())
 		if !instance.Deleting && instance.Phase != policy.PhaseFailed && instance.Phase != policy.PhaseSucceeded {
 			reading.StatusReplicas++
 		}
@@ -232,6 +233,7 @@ func (f *Fleet) reading(ctx context.Context, ref targets.Ref, k key, l *listing,
 			sampled = append(sampled, docker.Container{Instance: m.ID, Task: k.service, Engine: f.engine, ID: m.ID, Started: remembered.Started})
 		}
 	}
+	reading.Locations = locations
 	f.memories.keep(ctx, k, next, l.observed)
 	if len(living) == 0 {
 		if err := f.readZero(ctx, k, l, &reading); err != nil {

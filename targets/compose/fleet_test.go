@@ -925,7 +925,7 @@ func TestStates(t *testing.T) {
 			t.Errorf("%s: spec %d and status %d, want %d and %d", test.state, got.SpecReplicas, got.StatusReplicas, 1+test.spec, 1+test.live)
 		}
 		for n, instance := range got.Instances {
-			if got.Locations[n].Name == "shop-web-2" && (instance.Phase != test.phase || instance.Deleting != test.deleting) {
+			if got.Locations.At(n).Name == "shop-web-2" && (instance.Phase != test.phase || instance.Deleting != test.deleting) {
 				t.Errorf("%s: phase %v, deleting %v, want %v, %v", test.state, instance.Phase, instance.Deleting, test.phase, test.deleting)
 			}
 		}

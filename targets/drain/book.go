@@ -283,7 +283,7 @@ func (b *book) see(t *target, reading targets.Reading, observed, now time.Time) 
 	instances := map[string]seen{}
 	for i, instance := range reading.Instances {
 		instances[instance.ID] = seen{
-			there: true, staying: !instance.Deleting, protected: reading.Locations != nil && reading.Locations[i].Protected,
+			there: true, staying: !instance.Deleting, protected: reading.Locations != nil && reading.Locations.At(i).Protected,
 		}
 	}
 	for i := range t.operations {

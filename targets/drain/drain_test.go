@@ -418,10 +418,12 @@ func TestOldReading(t *testing.T) {
 		w.platform.Change("web", func(target *targettest.MemoryTarget) {
 			target.Edit = func(reading *targets.Reading) { // as it was before it was drained
 				reading.Observed = old
-				reading.Locations = slices.Clone(reading.Locations)
-				for i := range reading.Locations {
-					reading.Locations[i].Protected = true
+				locations := make(targets.LocationList, len(reading.Instances))
+				for i := range locations {
+					locations[i] = reading.Locations.At(i)
+					locations[i].Protected = true
 				}
+				reading.Locations = locations
 			}
 		})
 		d.done("web-0")

@@ -93,7 +93,7 @@ func (o Order) Pick(reading targets.Reading, n int, facts Facts) ([]Victim, erro
 		instance := &reading.Instances[i]
 		var location targets.Location
 		if reading.Locations != nil {
-			location = reading.Locations[i]
+			location = reading.Locations.At(i)
 		}
 		if !instance.Deleting && !location.Protected && instance.Phase != policy.PhaseSucceeded {
 			rank, reason := o.rank(instance, facts)

@@ -28,13 +28,11 @@ func TestPick(t *testing.T) {
 			{ID: "done", Phase: policy.PhaseSucceeded, StartedAt: at(1)},
 			running("kept", 1, policy.ReadinessFalse),
 		},
-		Locations: make([]targets.Location, 9),
+		Locations: targets.LocationList{3: {Name: "web-c"}, 8: {Protected: true}},
 	}
-	reading.Locations[8].Protected = true
-	reading.Locations[3].Name = "web-c"
 	failed := reading
 	failed.Instances = append([]policy.Instance{{ID: "failed", Phase: policy.PhaseFailed, StartedAt: at(35)}}, reading.Instances...)
-	failed.Locations = append([]targets.Location{{}}, reading.Locations...)
+	failed.Locations = append(targets.LocationList{{}}, reading.Locations.(targets.LocationList)...)
 	facts := drain.Facts{
 		CPUMilli:    map[string]int64{"a": 300, "b": 100, "c": 100, "d": 0, "kept": 0},
 		Allocations: map[string]int{"a": 2, "b": 1, "d": 0, "young": 0},

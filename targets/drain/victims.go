@@ -78,7 +78,7 @@ func cpuOf(samples targets.Samples) map[string]int64 {
 func instanceOf(ref targets.Ref, reading targets.Reading, i int) Instance {
 	instance := Instance{Target: ref, ID: reading.Instances[i].ID}
 	if reading.Locations != nil {
-		at := reading.Locations[i]
+		at := reading.Locations.At(i)
 		instance.Name, instance.Node, instance.Addresses, instance.Labels = at.Name, at.Node, at.Addresses, at.Labels
 	}
 	return instance

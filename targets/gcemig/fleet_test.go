@@ -36,7 +36,7 @@ func TestReading(t *testing.T) {
 	}
 	names := server.Running(t, web)
 	for i, instance := range first.Instances {
-		location := first.Locations[i]
+		location := first.Locations.At(i)
 		age := time.Since(instance.StartedAt)
 		if instance.Phase != policy.PhaseRunning || instance.Readiness != policy.ReadinessTrue || age < 59*time.Minute || age > 61*time.Minute {
 			t.Errorf("instance %+v, want one that runs since an hour", instance)
@@ -69,8 +69,8 @@ func TestUncounted(t *testing.T) {
 		t.Fatalf("%d replicas of %d instances, want 1 and another one that goes", reading.StatusReplicas, len(reading.Instances))
 	}
 	for i, instance := range reading.Instances {
-		if want := reading.Locations[i].Name == names[1]; instance.Deleting != want {
-			t.Errorf("instance %q: deleting is %v, want %v", reading.Locations[i].Name, instance.Deleting, want)
+		if want := reading.Locations.At(i).Name == names[1]; instance.Deleting != want {
+			t.Errorf("instance %q: deleting is %v, want %v", reading.Locations.At(i).Name, instance.Deleting, want)
 		}
 	}
 }

@@ -35,6 +35,7 @@ func (s *snapshot) reading(a *wanted, now time.Time) targets.Reading {
 		SpecReplicas: replicas(a.group.TargetSize), Version: versionOf(a.group), Observed: s.listing.observed,
 		Hold: s.hold(a), Notices: s.fleet.notices(a, now),
 	}
+	var locations targets.LocationList
 	for _, m := range a.members {
 		standing := standingOf(m)
 		if !standing.counted {
@@ -45,8 +46,9 @@ func (s *snapshot) reading(a *wanted, now time.Time) targets.Reading {
 		}
 		instance, location := s.instance(a.group, m, standing, now)
 		reading.Instances = append(reading.Instances, instance)
-		reading.Locations = append(reading.Locations, location)
+		locations = append(locations, location)
 	}
+	reading.Locations = locations
 	return reading
 }
 

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/hpad/hpad/policy"
-	"github.com/hpad/hpad/targets"
 )
 
 // knownGroup is what is known of the allocations of a task group, as they were read
@@ -54,9 +53,11 @@ type mark struct {
 
 // members are the allocations of a group as its readings have them.
 type members struct {
-	instances []policy.Instance
-	locations []targets.Location
-	sampled   []sampledAlloc
+	each []member
+	// tasks are those that any of them has.
+	tasks [][]policy.Task
+	// sampled lists those whose use can be read.
+	sampled func() []sampledAlloc
 	// status counts those that stay.
 	status int32
 	// failing is a notice of those that fail; nil for none.

@@ -243,9 +243,9 @@ func (s *snapshot) reading(ref targets.Ref, t Target, checks map[string]policy.R
 	if err != nil {
 		return targets.Reading{}, err
 	}
-	s.fleet.sampler.Publish(ref, m.sampled)
+	s.fleet.sampler.PublishFunc(ref, m.sampled)
 	return targets.Reading{
 		SpecReplicas: g.count, StatusReplicas: m.status, Min: g.min, Max: g.max, Version: versionOf(job.spec.index), Observed: v.observed,
-		Instances: m.instances, Locations: m.locations, Hold: hold(job, v.deployments[t.Job], t), Notices: s.notices(t, m.failing),
+		Instances: m.instances(), Locations: m, Hold: hold(job, v.deployments[t.Job], t), Notices: s.notices(t, m.failing),
 	}, nil
 }

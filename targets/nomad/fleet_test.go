@@ -74,7 +74,7 @@ func TestRecorded(t *testing.T) {
 		if diff := cmp.Diff(wantTasks, instance.Tasks); diff != "" {
 			t.Errorf("tasks (-want +got):\n%s", diff)
 		}
-		location := reading.Locations[n]
+		location := reading.Locations.At(n)
 		if !strings.HasPrefix(location.Name, "web.app[") || location.Node != "vm" || len(location.Addresses) != 1 || location.Addresses[0] != "127.0.0.1" || len(location.Ports) == 0 || location.Ports[0].Label != "http" {
 			t.Errorf("location %+v, want the name, the node, 127.0.0.1 and the port http", location)
 		}
@@ -241,8 +241,8 @@ func TestLazyScheduler(t *testing.T) {
 		t.Errorf("spec %d and status %d, want 1 of each", reading.SpecReplicas, reading.StatusReplicas)
 	}
 	for n, instance := range reading.Instances {
-		if first := reading.Locations[n].Name == "web.app[0]"; instance.Deleting == first {
-			t.Errorf("%s: deleting is %v, want that of all but the lowest number", reading.Locations[n].Name, instance.Deleting)
+		if first := reading.Locations.At(n).Name == "web.app[0]"; instance.Deleting == first {
+			t.Errorf("%s: deleting is %v, want that of all but the lowest number", reading.Locations.At(n).Name, instance.Deleting)
 		}
 	}
 }

@@ -394,7 +394,7 @@ func ordered(readings map[targets.Ref]targets.Reading, apart bool) map[targets.R
 		}
 		all := make([]both, len(reading.Instances))
 		for n := range all {
-			all[n] = both{reading.Instances[n], reading.Locations[n]}
+			all[n] = both{reading.Instances[n], reading.Locations.At(n)}
 			if apart {
 				all[n].ReadinessChanged, all[n].Readiness = time.Time{}, policy.ReadinessTrue
 				if all[n].Phase != policy.PhaseRunning {
@@ -403,10 +403,12 @@ func ordered(readings map[targets.Ref]targets.Reading, apart bool) map[targets.R
 			}
 		}
 		slices.SortFunc(all, func(a, b both) int { return strings.Compare(a.ID, b.ID) })
-		reading.Instances, reading.Locations = nil, nil
+		reading.Instances = nil
+		var locations targets.LocationList
 		for _, one := range all {
-			reading.Instances, reading.Locations = append(reading.Instances, one.Instance), append(reading.Locations, one.Location)
+			reading.Instances, locations = append(reading.Instances, one.Instance), append(locations, one.Location)
 		}
+		reading.Locations = locations
 		readings[ref] = reading
 	}
 	return readings

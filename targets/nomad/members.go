@@ -2,7 +2,6 @@ package nomad
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/hashicorp/nomad/api"
@@ -22,8 +21,8 @@ func (s *snapshot) members(v *survey, state *groupState, t Target, g *group, che
 	case known == nil:
 		return nil, fmt.Errorf("list jobs of %v: %w: the allocations of job %q were not read", v.at, targets.ErrTransient, t.Job)
 	case known.members != nil && state.remember:
-		for _, instance := range known.members.instances {
-			s.fleet.records.Keep(instance.ID, now)
+		for i := range known.members.each {
+			s.fleet.records.Keep(known.members.each[i].id(), now)
 		}
 		return known.members, nil
 	case known.members != nil:
@@ -57,33 +56,33 @@ func (s *snapshot) gather(b *book, t Target, job *jobState, allocs []*allocStub,
 	}
 	beyond := surplus(living, count)
 	m.settled = m.settled && len(beyond) == 0
-	target := t.Name()
-	s.fleet.names.gather(allocs)
-	m.instances, m.locations = make([]policy.Instance, 0, len(allocs)), make([]targets.Location, 0, len(allocs))
-	m.sampled = make([]sampledAlloc, 0, len(allocs))
-	for _, alloc := range allocs {
+	m.each = make([]member, 0, len(allocs))
+	target, texts := t.Name(), pack(allocs)
+	for i, alloc := range allocs {
+		alloc.ID = texts[i].id() // what stays of an allocation holds nothing of the answer
 		if alloc.canary() {
 			continue
 		}
-		instance := s.instance(alloc, target, g, checks, now)
-		instance.Deleting = alloc.stopping() || beyond[alloc.ID]
-		if last := len(m.instances) - 1; last >= 0 && sameTasks(instance.Tasks, m.instances[last].Tasks) {
-			instance.Tasks = m.instances[last].Tasks
-		} else {
-			instance.Tasks = s.fleet.names.shareTasks(instance.Tasks) // most have the same as others
+		known := s.fleet.records.SeeOf(target, alloc.ID, now, func(before record, _ bool) record {
+			checked, ok := checks[alloc.ID]
+			if !ok {
+				checked = policy.ReadinessTrue
+			}
+			return judge(alloc, g, before, checked, now)
+		})
+		next := member{
+			packed: texts[i], node: s.fleet.names.node(alloc.NodeID, alloc.NodeName), tasks: m.taskList(&s.fleet.names, alloc.tasks(s.fleet.speeds.of(alloc.NodeID))),
+			phase: alloc.phase(), readiness: known.Readiness, deleting: alloc.stopping() || beyond[alloc.ID],
+			started: momentOf(known.Started), changed: momentOf(known.Changed),
 		}
-		if !instance.Deleting && !alloc.failed() {
+		if !next.deleting && !alloc.failed() {
 			m.status++
 		}
-		m.settled = m.settled && instance.Readiness == policy.ReadinessTrue
-		m.instances = append(m.instances, instance)
-		m.locations = append(m.locations, alloc.location())
-		if instance.Phase == policy.PhaseRunning && !instance.Deleting {
-			m.sampled = append(m.sampled, sampledAlloc{Instance: &m.instances[len(m.instances)-1], node: alloc.NodeID, at: &b.at, mhz: s.fleet.speeds.of(alloc.NodeID)})
-		}
+		m.settled = m.settled && next.readiness == policy.ReadinessTrue
+		m.each = append(m.each, next)
 	}
-	gatherSlices(m.locations, func(l *targets.Location) *[]string { return &l.Addresses })
-	gatherSlices(m.locations, func(l *targets.Location) *targets.Ports { return &l.Ports })
+	speeds := s.fleet.speeds // for what stays of the group is not to hold the snapshot
+	m.sampled = func() []sampledAlloc { return m.sample(&b.at, speeds) }
 	return m
 }
 
@@ -100,25 +99,4 @@ func (a *allocStub) settled(version uint64, now time.Time) bool {
 	}
 	changed := clock.Later(a.started(), time.Unix(0, a.ModifyTime))
 	return a.JobType != api.JobTypeService || a.healthy() != nil || now.Sub(changed) > watched
-}
-
-// sameTasks reports whether tasks are the same.
-func sameTasks(a, b []policy.Task) bool {
-	return slices.EqualFunc(a, b, func(a, b policy.Task) bool {
-		return a.Name == b.Name && slices.Equal(a.Requests, b.Requests) && a.RequestHint == b.RequestHint
-	})
-}
-
-// instance returns an allocation of a target as an instance.
-func (s *snapshot) instance(alloc *allocStub, target string, g *group, checks map[string]policy.Readiness, now time.Time) policy.Instance {
-	checked, ok := checks[alloc.ID]
-	if !ok {
-		checked = policy.ReadinessTrue
-	}
-	known := s.fleet.records.SeeOf(target, alloc.ID, now, func(before record, _ bool) record { return judge(alloc, g, before, checked, now) })
-	return policy.Instance{
-		ID: alloc.ID, Phase: alloc.phase(), Readiness: known.Readiness,
-		StartedAt: known.Started, ReadinessChanged: known.Changed,
-		Tasks: alloc.tasks(s.fleet.speeds.of(alloc.NodeID)),
-	}
 }

@@ -249,7 +249,7 @@ func TestPrepared(t *testing.T) {
 	}
 	for n, ref := range refs {
 		reading := readings[ref]
-		if reading.Err != nil || reading.StatusReplicas != int32(realCounts[n]) || len(reading.Locations) != realCounts[n] || reading.Instances[0].Tasks == nil || !reading.Instances[0].StartedAt.Equal(p.jobs[n].allocs[0].started) {
+		if reading.Err != nil || reading.StatusReplicas != int32(realCounts[n]) || reading.Locations.At(realCounts[n]-1).Name == "" || reading.Instances[0].Tasks == nil || !reading.Instances[0].StartedAt.Equal(p.jobs[n].allocs[0].started) {
 			t.Errorf("reading of %s: %+v", ref, reading)
 		}
 	}

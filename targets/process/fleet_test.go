@@ -95,8 +95,8 @@ func ids(reading targets.Reading) []string {
 
 func ports(reading targets.Reading) []int {
 	var all []int
-	for _, location := range reading.Locations {
-		all = append(all, location.Ports[0].Number)
+	for i := range reading.Instances {
+		all = append(all, reading.Locations.At(i).Ports[0].Number)
 	}
 	slices.Sort(all)
 	return all
@@ -763,7 +763,7 @@ func TestEnvironment(t *testing.T) {
 	f := start(t, w.open(t))
 	reading := settled(t, f, "e", 2)
 	for i, instance := range reading.Instances {
-		want := fmt.Sprintf("e %d %s %d hello none %s last\n", i, instance.ID, reading.Locations[i].Ports[0].Number, w.dir)
+		want := fmt.Sprintf("e %d %s %d hello none %s last\n", i, instance.ID, reading.Locations.At(i).Ports[0].Number, w.dir)
 		eventually(t, func() string {
 			if got := w.output.String(); !strings.Contains(got, want) {
 				return fmt.Sprintf("output %q lacks %q", got, want)

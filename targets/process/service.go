@@ -336,11 +336,12 @@ func (s *service) read(ctx context.Context) targets.Reading {
 		}
 	}
 	reading.Instances = make([]policy.Instance, len(all))
-	reading.Locations = make([]targets.Location, len(all))
+	locations := make(targets.LocationList, len(all))
 	for i, each := range all {
-		reading.Instances[i], reading.Locations[i] = each.read()
+		reading.Instances[i], locations[i] = each.read()
 		reading.Instances[i].Tasks = s.tasks
 	}
+	reading.Locations = locations
 	if notice := s.notice(reading.Observed); notice != nil {
 		reading.Notices = []policy.Notice{*notice}
 	}

@@ -19,8 +19,8 @@ type Members[K comparable, M, V any] struct {
 	kind Kind[K, M, V]
 
 	mu sync.Mutex
-	// published are the members of the last reading of each target.
-	published map[targets.Ref][]M
+	// published list the members of the last reading of each target.
+	published map[targets.Ref]func() []M
 	known     map[K]V
 	// err is the last pass's.
 	err error
@@ -47,16 +47,22 @@ type Kind[K comparable, M, V any] struct {
 // NewMembers returns Members that are sampled every interval, which is more than 0,
 // once Samples is called.
 func NewMembers[K comparable, M, V any](interval time.Duration, kind Kind[K, M, V]) *Members[K, M, V] {
-	m := &Members[K, M, V]{kind: kind, published: map[targets.Ref][]M{}, known: map[K]V{}}
+	m := &Members[K, M, V]{kind: kind, published: map[targets.Ref]func() []M{}, known: map[K]V{}}
 	m.Clock = NewClock(interval, m.pass, m.rest)
 	return m
 }
 
 // Publish sets the members of a target, at every reading.
 func (m *Members[K, M, V]) Publish(ref targets.Ref, members []M) {
+	m.PublishFunc(ref, func() []M { return members })
+}
+
+// PublishFunc is Publish of members that are listed when they are of use. The function
+// always returns the same ones, and must not call the Members.
+func (m *Members[K, M, V]) PublishFunc(ref targets.Ref, list func() []M) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.published[ref] = members
+	m.published[ref] = list
 }
 
 // Withdraw forgets the members of a target that cannot be read.
@@ -89,12 +95,12 @@ func (m *Members[K, M, V]) Samples(refs []targets.Ref) (map[targets.Ref]targets.
 	}
 	all := make(map[targets.Ref]targets.Samples, len(refs))
 	for _, ref := range refs {
-		members, published := m.published[ref]
+		list, published := m.published[ref]
 		if !published {
 			continue
 		}
 		var samples targets.Samples
-		for _, member := range members {
+		for _, member := range list() {
 			sample, err := m.kind.Sample(member, m.known[m.kind.Key(member)])
 			if samples.Err == nil {
 				samples.Err = err
@@ -123,7 +129,11 @@ func (m *Members[K, M, V]) due(wanted []targets.Ref) []M {
 	var due []M
 	keep := map[K]bool{}
 	for _, ref := range wanted {
-		for _, member := range m.published[ref] {
+		list, published := m.published[ref]
+		if !published {
+			continue
+		}
+		for _, member := range list() {
 			due = append(due, member)
 			keep[m.kind.Key(member)] = true
 		}

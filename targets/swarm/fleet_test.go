@@ -72,8 +72,8 @@ func TestReading(t *testing.T) {
 		t.Fatalf("reading %+v, want one instance and nothing unusual", got)
 	}
 	id := got.Instances[0].ID
-	want := []targets.Location{{Name: "shop_web.1." + id, Node: "node-1", Addresses: []string{"10.0.1.7"}, Ports: targets.Ports{{Number: 8080}}}}
-	if difference := cmp.Diff(want, got.Locations); difference != "" {
+	want := targets.LocationList{{Name: "shop_web.1." + id, Node: "node-1", Addresses: []string{"10.0.1.7"}, Ports: targets.Ports{{Number: 8080}}}}
+	if difference := cmp.Diff(targets.Locations(want), got.Locations); difference != "" {
 		t.Errorf("locations (-want +got):\n%s", difference)
 	}
 }
@@ -354,7 +354,7 @@ func TestNodes(t *testing.T) {
 					c.Nodes = map[string]string{key: other.host()}
 				}
 			}))
-			if got := read(t, f, "web").Locations[0].Node; got != "node-2" {
+			if got := read(t, f, "web").Locations.At(0).Node; got != "node-2" {
 				t.Errorf("the task is on node %q, want node-2", got)
 			}
 			if key == "" {
@@ -380,7 +380,7 @@ func TestNodes(t *testing.T) {
 		})
 		f := openFleet(t, testConfig(t, i.host()))
 		for range 3 {
-			if got := read(t, f, "web"); got.Err != nil || got.StatusReplicas != 1 || got.Locations[0].Node != "node1id" {
+			if got := read(t, f, "web"); got.Err != nil || got.StatusReplicas != 1 || got.Locations.At(0).Node != "node1id" {
 				t.Fatalf("reading %+v, want one replica on a node known by its id", got)
 			}
 		}
@@ -408,7 +408,7 @@ func TestNodesAreSlow(t *testing.T) {
 	f := openFleet(t, testConfig(t, i.host()))
 	for round := range 3 {
 		begun := time.Now()
-		if got := read(t, f, "web"); got.Err != nil || got.Locations[0].Node != "node1id" {
+		if got := read(t, f, "web"); got.Err != nil || got.Locations.At(0).Node != "node1id" {
 			t.Fatalf("round %d: reading %+v, want a node known by its id", round, got)
 		}
 		if took := time.Since(begun); took > learningWait+20*time.Second || round > 0 && took >= learningWait {
@@ -416,7 +416,7 @@ func TestNodesAreSlow(t *testing.T) {
 		}
 	}
 	close(released)
-	wait.Soon(t, "name of the node", func() bool { return read(t, f, "web").Locations[0].Node == "node-1" })
+	wait.Soon(t, "name of the node", func() bool { return read(t, f, "web").Locations.At(0).Node == "node-1" })
 }
 
 func TestNodeWithoutItsFiles(t *testing.T) {

@@ -169,10 +169,11 @@ func (s *snapshot) reading(ref targets.Ref, name string) (targets.Reading, error
 	}
 	members := membersOf(s.tasks[service.ID], int(count))
 	var containers []docker.Container
+	var locations targets.LocationList
 	for _, m := range members {
 		instance := m.instance(service)
 		reading.Instances = append(reading.Instances, instance)
-		reading.Locations = append(reading.Locations, s.fleet.nodes.location(service, m.Task))
+		locations = append(locations, s.fleet.nodes.location(service, m.Task))
 		if m.living() {
 			reading.StatusReplicas++
 		}
@@ -180,6 +181,7 @@ func (s *snapshot) reading(ref targets.Ref, name string) (targets.Reading, error
 			containers = append(containers, s.fleet.nodes.container(service, m.Task))
 		}
 	}
+	reading.Locations = locations
 	for _, notice := range []*policy.Notice{waiting(service, members), failing(service, s.ended[service.ID], s.observed)} {
 		if notice != nil {
 			reading.Notices = append(reading.Notices, *notice)

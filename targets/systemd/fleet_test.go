@@ -346,9 +346,11 @@ func TestReplicas(t *testing.T) {
 				r.open()
 				r.read()
 				r.wantActive(c.want...)
-				for i, location := range r.read().Locations {
+				reading := r.read()
+				for i := range reading.Instances {
+					location := reading.Locations.At(i)
 					port, _ := location.Ports.Find("")
-					if want := c.want[len(c.want)-len(r.read().Locations)+i]; port != want {
+					if want := c.want[len(c.want)-len(reading.Instances)+i]; port != want {
 						r.Errorf("port %d of %q, want %d", port, location.Name, want)
 					}
 				}

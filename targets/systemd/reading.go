@@ -23,6 +23,7 @@ func (t *target) read(units map[int32]unit, known *particulars, at time.Time) ta
 		reading.Hold, reading.Notices = b.hold(units, at), b.notices(units, known, at)
 	})
 	reading.SpecReplicas, reading.Version = m.count(), m.versionText()
+	var locations targets.LocationList
 	for _, index := range slices.Sorted(maps.Keys(units)) {
 		u := units[index]
 		leaving := m.Leaving.has(index) || !m.has(index) && u.state != failed
@@ -33,11 +34,12 @@ func (t *target) read(units map[int32]unit, known *particulars, at time.Time) ta
 		instance := t.instance(u, d, at)
 		instance.Deleting = leaving || u.state == stopping
 		reading.Instances = append(reading.Instances, instance)
-		reading.Locations = append(reading.Locations, t.location(index, u))
+		locations = append(locations, t.location(index, u))
 		if !instance.Deleting && instance.Phase != policy.PhaseFailed {
 			reading.StatusReplicas++
 		}
 	}
+	reading.Locations = locations
 	return reading
 }
 

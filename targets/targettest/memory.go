@@ -360,15 +360,16 @@ func (t *memoryTarget) observe(now time.Time) {
 	})
 	t.reading.StatusReplicas = 0
 	t.reading.Instances = make([]policy.Instance, len(t.instances))
-	t.reading.Locations = make([]targets.Location, len(t.instances))
+	locations := make(targets.LocationList, len(t.instances))
 	for i := range t.instances {
 		instance := t.instance(&t.instances[i], now)
 		if !instance.Deleting {
 			t.reading.StatusReplicas++
 		}
 		t.reading.Instances[i] = instance
-		t.reading.Locations[i] = targets.Location{Name: instance.ID, Node: "memory", Protected: t.instances[i].protected}
+		locations[i] = targets.Location{Name: instance.ID, Node: "memory", Protected: t.instances[i].protected}
 	}
+	t.reading.Locations = locations
 }
 
 // instance returns what an instance is at now, and records when that changes.

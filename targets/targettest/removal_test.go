@@ -41,7 +41,7 @@ func TestRemovable(t *testing.T) {
 				t.Errorf("Remove() = %v, count %d", err, m.Replicas("web"))
 			}
 		}
-		if got := read(); got.SpecReplicas != 2 || got.StatusReplicas != 2 || deleting(got) != 2 || !got.Locations[3].Protected {
+		if got := read(); got.SpecReplicas != 2 || got.StatusReplicas != 2 || deleting(got) != 2 || !got.Locations.At(3).Protected {
 			t.Errorf("reading %+v", got)
 		}
 		m.Protect("web", "web-3", false)

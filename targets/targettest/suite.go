@@ -180,8 +180,8 @@ func (t *trial) checkReading(ref targets.Ref, reading targets.Reading) {
 	if reading.Observed.IsZero() {
 		t.Errorf("%s: Observed is zero", ref)
 	}
-	if reading.Locations != nil && len(reading.Locations) != len(reading.Instances) {
-		t.Errorf("%s: %d locations for %d instances, want one each or none at all", ref, len(reading.Locations), len(reading.Instances))
+	if list, ok := reading.Locations.(targets.LocationList); ok && len(list) != len(reading.Instances) {
+		t.Errorf("%s: %d locations for %d instances, want one each or none at all", ref, len(list), len(reading.Instances))
 	}
 	seen := map[string]bool{}
 	living := int32(0)

@@ -69,7 +69,7 @@ func see(r targets.Reading, begun time.Time) seen {
 	}
 	s.Min, s.Max = *r.Min, *r.Max
 	for n, i := range r.Instances {
-		l := r.Locations[n]
+		l := r.Locations.At(n)
 		s.Ready = append(s.Ready, i.Phase == policy.PhaseRunning && i.Readiness == policy.ReadinessTrue && !i.Deleting)
 		s.Located = append(s.Located, l.Name != "" && len(l.Addresses) > 1 && l.Labels["availability_zone"] != "" && l.Labels["instance_type"] != "")
 		s.Launched = append(s.Launched, i.StartedAt.After(begun.Add(-time.Minute)) && i.StartedAt.Before(time.Now().Add(time.Minute)))

@@ -85,7 +85,7 @@ func TestSwarmNodes(t *testing.T) {
 		}
 		running := 0
 		for i, instance := range r.Instances {
-			if !instance.Deleting && instance.Phase == policy.PhaseRunning && r.Locations[i].Node != node {
+			if !instance.Deleting && instance.Phase == policy.PhaseRunning && r.Locations.At(i).Node != node {
 				running++
 			}
 		}

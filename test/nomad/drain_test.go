@@ -40,10 +40,11 @@ func newMachines(t *testing.T) *machines {
 	m.agents = map[string]*nomadtest.Agent{"pool-0": m.cluster.Agent, "pool-1": m.cluster.AddClient(t, nil)}
 	m.ref = m.platform.Add("pool", targettest.MemoryTarget{Replicas: 2, StopDelay: time.Hour, Edit: func(reading *targets.Reading) {
 		// The machines have the names of their clients; they share host and address.
-		reading.Locations = slices.Clone(reading.Locations)
-		for i, instance := range reading.Instances {
-			reading.Locations[i] = targets.Location{Name: m.agents[instance.ID].Name}
+		var locations targets.LocationList
+		for _, instance := range reading.Instances {
+			locations = append(locations, targets.Location{Name: m.agents[instance.ID].Name})
 		}
+		reading.Locations = locations
 	}})
 	c := &nomad.Config{Address: m.cluster.Servers[0].URL}
 	c.SetDefaults()

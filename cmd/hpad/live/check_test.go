@@ -182,7 +182,7 @@ func TestMetrics(t *testing.T) {
 func TestNames(t *testing.T) {
 	reading := targets.Reading{
 		Instances: []policy.Instance{{ID: "1"}},
-		Locations: []targets.Location{{Name: "web-1", Addresses: []string{"10.0.0.1"}, Ports: targets.Ports{{Number: 80}}}},
+		Locations: targets.LocationList{{Name: "web-1", Addresses: []string{"10.0.0.1"}, Ports: targets.Ports{{Number: 80}}}},
 	}
 	for match, want := range map[config.Match][]string{
 		config.MatchID:      {"1"},
