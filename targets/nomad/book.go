@@ -37,8 +37,8 @@ func (k *knownGroup) add(alloc *allocStub) {
 func (a *allocStub) mark() mark { return mark{id: a.ID, index: a.ModifyIndex} }
 
 // marksOf returns the marks of allocations.
-func marksOf(allocs []*allocStub) []mark {
-	marks := make([]mark, len(allocs))
+func (s *slabs) marksOf(allocs []*allocStub) []mark {
+	marks := s.marks.take(len(allocs), s)
 	for i, alloc := range allocs {
 		marks[i] = alloc.mark()
 	}

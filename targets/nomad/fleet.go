@@ -107,6 +107,7 @@ type snapshot struct {
 	session *session
 	wanted  map[targets.Ref]Target
 	surveys map[scope]*survey
+	slabs   slabs
 }
 
 // survey reads the lists of all namespaces in use, a few at a time.
@@ -216,6 +217,9 @@ func (s *snapshot) readings(ctx context.Context) map[targets.Ref]targets.Reading
 	answer := make(map[targets.Ref]targets.Reading, len(s.wanted))
 	now := time.Now()
 	checks := s.checks(ctx)
+	for _, v := range s.surveys {
+		s.slabs.left += v.unmade()
+	}
 	for ref, t := range s.wanted {
 		reading, err := s.reading(ref, t, checks, now)
 		if err != nil {

@@ -91,10 +91,8 @@ func (m moment) time() time.Time { return time.Unix(m.seconds, int64(m.nanosecon
 // length, and each list after the number of its elements.
 type packed string
 
-// pack packs allocations, in one piece of memory: small ones would be among the much that
-// goes with the answer that they were read from, each in a page of its own, which no
-// collection gives back.
-func pack(allocs []*allocStub) []packed {
+// pack packs allocations.
+func (s *slabs) pack(allocs []*allocStub) []packed {
 	var all []byte
 	ends := make([]int, len(allocs))
 	number := func(n int) { all = binary.AppendUvarint(all, uint64(n)) }
@@ -117,7 +115,7 @@ func pack(allocs []*allocStub) []packed {
 		}
 		ends[i] = len(all)
 	}
-	whole, from := packed(all), 0
+	whole, from := packed(s.text(all)), 0
 	each := make([]packed, len(allocs))
 	for i, end := range ends {
 		each[i], from = whole[from:end], end

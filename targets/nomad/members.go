@@ -30,10 +30,12 @@ func (s *snapshot) members(v *survey, state *groupState, t Target, g *group, che
 	case v.unmeasured != nil:
 		return nil, v.unmeasured
 	}
-	made := *known
+	made := &s.slabs.groups.take(1, &s.slabs)[0]
+	*made = *known
 	made.members = s.gather(v.book, t, state.job, known.allocs, g, checks, now)
-	made.allocs, made.marks = nil, marksOf(known.allocs)
-	v.book.enter(t.groupKey(), &made, now)
+	made.allocs, made.marks = nil, s.slabs.marksOf(known.allocs)
+	s.slabs.left--
+	v.book.enter(t.groupKey(), made, now)
 	if !made.members.settled && known.read.Before(v.began) {
 		return nil, fmt.Errorf("list jobs of %v: %w: the allocations of job %q were read in parts since %v ago, and may have changed", v.at, targets.ErrTransient, t.Job, v.began.Sub(known.read).Round(time.Second))
 	}
@@ -42,7 +44,8 @@ func (s *snapshot) members(v *survey, state *groupState, t Target, g *group, che
 
 // gather makes members of allocations.
 func (s *snapshot) gather(b *book, t Target, job *jobState, allocs []*allocStub, g *group, checks map[string]policy.Readiness, now time.Time) *members {
-	m := &members{settled: !g.checked || s.fleet.config.Readiness != ReadinessChecks, failing: failing(allocs, t, now)}
+	m := &s.slabs.members.take(1, &s.slabs)[0]
+	*m = members{settled: !g.checked || s.fleet.config.Readiness != ReadinessChecks, failing: failing(allocs, t, now)}
 	var living []*allocStub
 	for _, alloc := range allocs {
 		if !alloc.stopping() && !alloc.canary() && !alloc.failed() {
@@ -56,8 +59,8 @@ func (s *snapshot) gather(b *book, t Target, job *jobState, allocs []*allocStub,
 	}
 	beyond := surplus(living, count)
 	m.settled = m.settled && len(beyond) == 0
-	m.each = make([]member, 0, len(allocs))
-	target, texts := t.Name(), pack(allocs)
+	m.each = s.slabs.each.take(len(allocs), &s.slabs)[:0]
+	target, texts := t.Name(), s.slabs.pack(allocs)
 	for i, alloc := range allocs {
 		alloc.ID = texts[i].id() // what stays of an allocation holds nothing of the answer
 		if alloc.canary() {

@@ -346,6 +346,17 @@ func (v *survey) nodes() map[string]bool {
 	return nodes
 }
 
+// unmade returns how many groups are to be made into members.
+func (v *survey) unmade() int {
+	n := 0
+	for _, state := range v.groups {
+		if state.known != nil && state.known.members == nil {
+			n++
+		}
+	}
+	return n
+}
+
 // group returns what is known of a group of a job that is there, or why nothing is.
 func (v *survey) group(t Target) (*groupState, error) {
 	if v.err != nil {

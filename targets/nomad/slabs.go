@@ -1,0 +1,51 @@
+package nomad
+
+import (
+	"reflect"
+	"strings"
+)
+
+// slabs is the memory for what stays of groups that are read together. In pieces of its
+// own each of that would be among the much that goes with the answer it was read from, in
+// a page that no collection gives back: half as much again. A slab goes with the last of
+// the groups that are in it; what others of them held is of no use until then.
+type slabs struct {
+	// left is how many groups there are still to be made.
+	left    int
+	groups  slab[knownGroup]
+	members slab[members]
+	each    slab[member]
+	marks   slab[mark]
+	texts   strings.Builder
+}
+
+// slabSize is how many bytes a slab has at most, unless one group needs more: a page of
+// Go's allocator without what it writes in front of pointers.
+const slabSize = 8<<10 - 8
+
+// sizeOf returns how large a slab is to be for groups that are left, of which one needs n.
+func (s *slabs) sizeOf(n, most int) int { return max(n, min(n*max(s.left, 1), most)) }
+
+// text returns a text in a slab.
+func (s *slabs) text(text []byte) string {
+	if s.texts.Cap()-s.texts.Len() < len(text) {
+		s.texts.Reset()
+		s.texts.Grow(s.sizeOf(len(text), slabSize))
+	}
+	from := s.texts.Len()
+	s.texts.Write(text)
+	return s.texts.String()[from:]
+}
+
+// slab is memory for values of a type, of which the rest is free.
+type slab[T any] struct{ free []T }
+
+// take returns n zero values in a slab.
+func (s *slab[T]) take(n int, of *slabs) []T {
+	if len(s.free) < n {
+		s.free = make([]T, of.sizeOf(n, slabSize/int(reflect.TypeFor[T]().Size())))
+	}
+	taken := s.free[:n:n]
+	s.free = s.free[n:]
+	return taken
+}
