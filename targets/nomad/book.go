@@ -85,10 +85,12 @@ type book struct {
 	forgotten time.Time
 }
 
-// entry is a group in a book, and when it was used last.
+// entry is a group in a book, and when it was used last. Its knownGroup is nil where nothing
+// is known of it, and dropped means that it is no longer in the book.
 type entry struct {
 	*knownGroup
-	used time.Time
+	used    time.Time
+	dropped bool
 }
 
 // newBook returns an empty book of a scope.
@@ -106,50 +108,76 @@ func (b *book) heed(index uint64, present int, began, now time.Time) {
 		return
 	}
 	if index < b.index {
-		clear(b.groups)
+		for _, known := range b.groups {
+			known.knownGroup = nil
+		}
 		b.gathering = nil
 	}
 	b.index, b.listed = index, now
 }
 
-// lookUp returns what is known of a group; nil for nothing. Remember means that the
-// memory of its allocations is to be kept up.
-func (b *book) lookUp(key groupKey, now time.Time) (known *knownGroup, remember bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+// entryLocked returns the entry of a group.
+func (b *book) entryLocked(key groupKey) *entry {
 	found := b.groups[key]
 	if found == nil {
-		return nil, false
+		found = new(entry)
+		b.groups[key] = found
 	}
-	if now.Sub(found.used) > forgetAfter/2 {
-		remember = true
-		found.used = now
+	return found
+}
+
+// lookUp fills in what is known of the groups of a roster, and of which the memory of their
+// allocations is to be kept up.
+func (b *book) lookUp(r *roster, groups []groupState, now time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for i := range r.groups {
+		found := r.groups[i].entry
+		if found.dropped {
+			found = b.entryLocked(r.key(i))
+			r.groups[i].entry = found
+		}
+		if now.Sub(found.used) > forgetAfter/2 {
+			groups[i].remember = true
+			found.used = now
+		}
+		groups[i].known = found.knownGroup
 	}
-	return found.knownGroup, remember
+}
+
+// known returns what is known of a group; nil for nothing.
+func (b *book) known(key groupKey) *knownGroup {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if found := b.groups[key]; found != nil {
+		return found.knownGroup
+	}
+	return nil
 }
 
 // enter keeps what is known of a group, unless something newer is.
 func (b *book) enter(key groupKey, known *knownGroup, now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	found := b.groups[key]
-	if found != nil && found.read.After(known.read) {
-		return
-	}
-	if found != nil && found.stamp == known.stamp {
-		known.since = found.since
-	}
-	if found == nil {
-		b.groups[key] = &entry{knownGroup: known, used: now}
+	found := b.entryLocked(key)
+	if before := found.knownGroup; before != nil {
+		if before.read.After(known.read) {
+			return
+		}
+		if before.stamp == known.stamp {
+			known.since = before.since
+		}
 	} else {
-		found.knownGroup = known
+		found.used = now
 	}
+	found.knownGroup = known
 	if now.Sub(b.forgotten) < forgetAfter {
 		return
 	}
 	b.forgotten = now
 	for key, known := range b.groups {
 		if now.Sub(known.used) > forgetAfter {
+			known.dropped = true
 			delete(b.groups, key)
 		}
 	}

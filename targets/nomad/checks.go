@@ -22,25 +22,27 @@ func (s *snapshot) checks(ctx context.Context) map[string]policy.Readiness {
 	var mu sync.Mutex
 	var group errgroup.Group
 	group.SetLimit(s.fleet.config.fetching())
-	for _, t := range s.wanted {
-		state, err := s.surveys[t.scope()].group(t)
-		if err != nil || state.known == nil {
-			continue
-		}
-		if g := state.job.spec.groups.find(t.Group); g == nil || !g.checked {
-			continue
-		}
-		for _, alloc := range state.known.allocs {
-			if alloc.phase() != policy.PhaseRunning || alloc.stopping() || alloc.canary() {
+	for _, v := range s.surveys {
+		for i, known := range v.unmade() {
+			job := v.job(i)
+			if v.err != nil || job.spec == nil {
 				continue
 			}
-			group.Go(func() error {
-				readiness := s.session.checked(ctx, t.scope(), alloc.ID)
-				mu.Lock()
-				defer mu.Unlock()
-				answer[alloc.ID] = readiness
-				return nil
-			})
+			if g := job.spec.groups.find(v.roster.groups[i].name); g == nil || !g.checked {
+				continue
+			}
+			for _, alloc := range known.allocs {
+				if alloc.phase() != policy.PhaseRunning || alloc.stopping() || alloc.canary() {
+					continue
+				}
+				group.Go(func() error {
+					readiness := s.session.checked(ctx, v.at, alloc.ID)
+					mu.Lock()
+					defer mu.Unlock()
+					answer[alloc.ID] = readiness
+					return nil
+				})
+			}
 		}
 	}
 	_ = group.Wait() // each allocation has its own result

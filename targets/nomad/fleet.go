@@ -27,6 +27,7 @@ type Fleet struct {
 	backoff        backoff
 	specifications specifications
 	books          books
+	rosters        rosters
 	reach          reach
 	records        *memory.Records[record]
 	names          names
@@ -87,7 +88,10 @@ func (f *Fleet) Snapshot(ctx context.Context, refs []targets.Ref) (map[targets.R
 			return nil, err
 		}
 		f.specifications.load(ctx, time.Now())
-		s := &snapshot{fleet: f, session: session, wanted: wanted}
+		s := &snapshot{fleet: f, session: session}
+		for _, r := range f.rosters.of(refs, wanted, &f.books) {
+			s.surveys = append(s.surveys, newSurvey(r, session, f.reach))
+		}
 		s.survey(ctx)
 		if err := s.failure(); err != nil {
 			return nil, err
@@ -105,25 +109,12 @@ func (f *Fleet) Snapshot(ctx context.Context, refs []targets.Ref) (map[targets.R
 type snapshot struct {
 	fleet   *Fleet
 	session *session
-	wanted  map[targets.Ref]Target
-	surveys map[scope]*survey
+	surveys []*survey
 	slabs   slabs
 }
 
 // survey reads the lists of all namespaces in use, a few at a time.
 func (s *snapshot) survey(ctx context.Context) {
-	s.surveys = map[scope]*survey{}
-	groups := map[scope]int{}
-	for _, t := range s.wanted {
-		groups[t.scope()]++
-	}
-	for _, t := range s.wanted {
-		at := t.scope()
-		if s.surveys[at] == nil {
-			s.surveys[at] = newSurvey(at, s.session, s.fleet.books.of(at), s.fleet.reach, groups[at])
-		}
-		s.surveys[at].add(t)
-	}
 	var group errgroup.Group
 	group.SetLimit(max(1, s.fleet.config.MaxConnections/6)) // of two lists each, and more
 	for _, v := range s.surveys {
@@ -184,9 +175,9 @@ func (s *snapshot) specify(ctx context.Context) {
 	var group errgroup.Group
 	group.SetLimit(s.fleet.config.fetching())
 	now := time.Now()
-	for at, v := range s.surveys {
-		for id, job := range v.jobs {
-			key := jobKey{scope: at, id: id}
+	for _, v := range s.surveys {
+		for i := range v.jobs {
+			job, key := &v.jobs[i], jobKey{scope: v.at, id: v.roster.jobs[i].id}
 			if v.err != nil || !job.listed {
 				continue
 			}
@@ -214,42 +205,47 @@ func (s *snapshot) specify(ctx context.Context) {
 
 // readings returns the readings of all targets.
 func (s *snapshot) readings(ctx context.Context) map[targets.Ref]targets.Reading {
-	answer := make(map[targets.Ref]targets.Reading, len(s.wanted))
+	n := 0
+	for _, v := range s.surveys {
+		n += len(v.roster.targets)
+		for range v.unmade() {
+			s.slabs.left++
+		}
+	}
+	answer := make(map[targets.Ref]targets.Reading, n)
 	now := time.Now()
 	checks := s.checks(ctx)
 	for _, v := range s.surveys {
-		s.slabs.left += v.unmade()
-	}
-	for ref, t := range s.wanted {
-		reading, err := s.reading(ref, t, checks, now)
-		if err != nil {
-			s.fleet.sampler.Withdraw(ref)
-			reading = targets.Reading{Err: err, Observed: now}
+		for i := range v.roster.targets {
+			t := &v.roster.targets[i]
+			reading, err := s.reading(v, t, checks, now)
+			if err != nil {
+				s.fleet.sampler.Withdraw(t.ref)
+				reading = targets.Reading{Err: err, Observed: now}
+			}
+			answer[t.ref] = reading
 		}
-		answer[ref] = reading
 	}
 	return answer
 }
 
 // reading returns the reading of one target.
-func (s *snapshot) reading(ref targets.Ref, t Target, checks map[string]policy.Readiness, now time.Time) (targets.Reading, error) {
-	v := s.surveys[t.scope()]
-	state, err := v.group(t)
+func (s *snapshot) reading(v *survey, t *rosterTarget, checks map[string]policy.Readiness, now time.Time) (targets.Reading, error) {
+	job, state, err := v.found(t)
 	if err != nil {
 		return targets.Reading{}, err
 	}
-	job := state.job
-	g, err := job.spec.find(t)
+	g, err := job.spec.find(&t.Target)
 	if err != nil {
 		return targets.Reading{}, err
 	}
-	m, err := s.members(v, state, t, g, checks, now)
+	m, err := s.members(v, job, state, t.Target, g, checks, now)
 	if err != nil {
 		return targets.Reading{}, err
 	}
-	s.fleet.sampler.PublishFunc(ref, m.sampled)
+	s.fleet.sampler.PublishFunc(t.ref, m.sampled)
 	return targets.Reading{
 		SpecReplicas: g.count, StatusReplicas: m.status, Min: g.min, Max: g.max, Version: versionOf(job.spec.index), Observed: v.observed,
-		Instances: m.instances(), Locations: m, Hold: hold(job, v.deployments[t.Job], t), Notices: s.notices(t, m.failing),
+		Instances: m.instances(), Locations: m, Hold: hold(job, &t.Target), Notices: v.notices(&t.Target, job, m.failing),
 	}, nil
 }

@@ -1,7 +1,9 @@
 package nomad
 
 import (
+	"bytes"
 	"context"
+	"hash/maphash"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -118,4 +120,92 @@ func (s *session) readJobs(ctx context.Context, at scope, filter string, take fu
 		}
 		return err
 	})
+}
+
+// listedJob is a job in a list as it was read last.
+type listedJob struct {
+	// hash is that of its text: as long as it stays, so does all that is read from it.
+	hash uint64
+	// number is its place in the roster; negative where it is not in use.
+	number int32
+	// present is how many allocations it has.
+	present int32
+	jobStub
+}
+
+// textSeed makes the hashes of jobs' texts such that nobody can have two be the same.
+var textSeed = maphash.MakeSeed()
+
+// ahead is how many jobs a relisting looks over that are gone or are not as they were. With
+// more of them in a row the rest of the list is decoded.
+const ahead = 64
+
+// relisting reads a list of jobs of a roster once more, and decodes those that changed. All
+// lists have them in the same order.
+type relisting struct {
+	roster *roster
+	before []listedJob
+	// jobs are those that were read.
+	jobs   []listedJob
+	reader jobReader
+	buffer bytes.Buffer
+}
+
+func (r *roster) relist() *relisting {
+	l := &relisting{roster: r}
+	if before := r.listed.Load(); before != nil {
+		l.before = *before
+	}
+	l.jobs = make([]listedJob, 0, len(l.before)+ahead)
+	l.reader.Decoder = new(jsontext.Decoder)
+	return l
+}
+
+// next reads one job. The result is valid until the next one.
+func (l *relisting) next(d *jsontext.Decoder) (*listedJob, error) {
+	text, err := d.ReadValue()
+	if err != nil {
+		return nil, err
+	}
+	hash := maphash.Bytes(textSeed, text)
+	if l.skip(func(job *listedJob) bool { return job.hash == hash }) {
+		l.jobs = append(l.jobs, l.before[0])
+		l.before = l.before[1:]
+		return &l.jobs[len(l.jobs)-1], nil
+	}
+	reader := &l.reader
+	l.buffer = *bytes.NewBuffer(text)
+	reader.Reset(&l.buffer, lenient...)
+	reader.present = 0
+	if err := reader.next(); err != nil {
+		return nil, err
+	}
+	job := listedJob{hash: hash, number: -1, present: int32(reader.present), jobStub: reader.stub}
+	if number, inUse := l.roster.numbers[string(reader.id)]; inUse {
+		job.number = int32(number)
+		if l.skip(func(before *listedJob) bool { return before.number == job.number }) {
+			l.before = l.before[1:]
+		}
+	}
+	l.jobs = append(l.jobs, job)
+	return &l.jobs[len(l.jobs)-1], nil
+}
+
+// skip goes on to the next job for which is is true; false where that is too far.
+func (l *relisting) skip(is func(*listedJob) bool) bool {
+	for i := range l.before[:min(ahead, len(l.before))] {
+		if is(&l.before[i]) {
+			l.before = l.before[i:]
+			return true
+		}
+	}
+	return false
+}
+
+// end keeps what was read for the next list, and what was not where that was cut off.
+func (l *relisting) end(err error) {
+	if err != nil {
+		l.jobs = append(l.jobs, l.before...)
+	}
+	l.roster.listed.Store(&l.jobs)
 }

@@ -13,7 +13,7 @@ import (
 
 // members returns the members of a group as they are known, and makes them of its
 // allocations where these were just read.
-func (s *snapshot) members(v *survey, state *groupState, t Target, g *group, checks map[string]policy.Readiness, now time.Time) (*members, error) {
+func (s *snapshot) members(v *survey, job *jobState, state *groupState, t Target, g *group, checks map[string]policy.Readiness, now time.Time) (*members, error) {
 	known := state.known
 	switch {
 	case known == nil && v.unread != nil:
@@ -32,7 +32,7 @@ func (s *snapshot) members(v *survey, state *groupState, t Target, g *group, che
 	}
 	made := &s.slabs.groups.take(1, &s.slabs)[0]
 	*made = *known
-	made.members = s.gather(v.book, t, state.job, known.allocs, g, checks, now)
+	made.members = s.gather(v.book, t, job, known.allocs, g, checks, now)
 	made.allocs, made.marks = nil, s.slabs.marksOf(known.allocs)
 	s.slabs.left--
 	v.book.enter(t.groupKey(), made, now)

@@ -52,13 +52,12 @@ type placement struct {
 	QuotaExhausted     []string
 }
 
-// waiting returns how many allocations of a target wait for a place.
-func (s *snapshot) waiting(t Target) int {
-	job := s.surveys[t.scope()].jobs[t.Job]
-	if job.stopped {
+// waiting returns how many allocations of a group of the job wait for a place.
+func (j *jobState) waiting(group string) int {
+	if j.stopped || j.queued == nil {
 		return 0
 	}
-	return job.queued[t.Group]
+	return j.queued[group]
 }
 
 // The reasons why allocations wait are worth at most this much time, and this part of
@@ -72,10 +71,12 @@ const (
 // explainWaiting reads why allocations wait, in one call for each namespace where
 // some of the targets' do. Without a response in time the reasons are unknown.
 func (s *snapshot) explainWaiting(ctx context.Context) {
-	jobs := map[scope][]string{}
-	for _, t := range s.wanted {
-		if s.waiting(t) > 0 {
-			jobs[t.scope()] = append(jobs[t.scope()], t.Job)
+	jobs := map[*survey][]string{}
+	for _, v := range s.surveys {
+		for i := range v.groups {
+			if v.job(i).waiting(v.roster.groups[i].name) > 0 {
+				jobs[v] = append(jobs[v], v.roster.key(i).job)
+			}
 		}
 	}
 	if len(jobs) == 0 {
@@ -89,9 +90,9 @@ func (s *snapshot) explainWaiting(ctx context.Context) {
 	defer cancel()
 	var group errgroup.Group
 	group.SetLimit(s.fleet.config.fetching())
-	for at, ids := range jobs {
+	for v, ids := range jobs {
 		group.Go(func() error {
-			s.surveys[at].failures = s.failures(ctx, at, ids)
+			v.failures = s.failures(ctx, v.at, ids)
 			return nil
 		})
 	}
@@ -114,10 +115,10 @@ func (s *snapshot) failures(ctx context.Context, at scope, jobs []string) map[gr
 	return failures
 }
 
-// notices returns the notices of a target, of which failing may be one.
-func (s *snapshot) notices(t Target, failing *policy.Notice) []policy.Notice {
+// notices returns the notices of a target of a job, of which failing may be one.
+func (v *survey) notices(t *Target, job *jobState, failing *policy.Notice) []policy.Notice {
 	var notices []policy.Notice
-	for _, notice := range []*policy.Notice{s.unplaced(t), failing} {
+	for _, notice := range []*policy.Notice{v.unplaced(t, job), failing} {
 		if notice != nil {
 			notices = append(notices, *notice)
 		}
@@ -126,8 +127,8 @@ func (s *snapshot) notices(t Target, failing *policy.Notice) []policy.Notice {
 }
 
 // unplaced returns a notice of allocations that find no place; nil for none.
-func (s *snapshot) unplaced(t Target) *policy.Notice {
-	waiting := s.waiting(t)
+func (v *survey) unplaced(t *Target, job *jobState) *policy.Notice {
+	waiting := job.waiting(t.Group)
 	if waiting == 0 {
 		return nil
 	}
@@ -135,7 +136,7 @@ func (s *snapshot) unplaced(t Target) *policy.Notice {
 		Condition: InsufficientCapacity, Reason: AllocationsQueued,
 		Message: fmt.Sprintf("%d allocations of group %q wait for a place", waiting, t.Group),
 	}
-	if failed := s.surveys[t.scope()].failures[t.groupKey()]; failed != nil {
+	if failed := v.failures[t.groupKey()]; failed != nil {
 		reason, words := failed.why()
 		notice.Reason = reason
 		notice.Message += ": " + words

@@ -159,11 +159,11 @@ func surplus(living []*allocStub, count int32) map[string]bool {
 }
 
 // hold returns why a job must not be scaled now; nil when it may be.
-func hold(job *jobState, deployments []*deploymentStub, t Target) *policy.Hold {
+func hold(job *jobState, t *Target) *policy.Hold {
 	if job.stopped || job.spec.stopped {
 		return &policy.Hold{Reason: JobStopped, Message: fmt.Sprintf("job %q is stopped; run it again, or purge it, for its count to mean something", t.Job)}
 	}
-	for _, d := range deployments {
+	for _, d := range job.deployments {
 		if d.JobCreateIndex != job.spec.createIndex {
 			continue
 		}

@@ -38,7 +38,7 @@ func (f *Fleet) setReplicas(ctx context.Context, ref targets.Ref, t Target, n in
 	if err != nil {
 		return fmt.Errorf("read job %q of %v: %w", t.Job, t.scope(), jobError(err))
 	}
-	g, err := spec.find(t)
+	g, err := spec.find(&t)
 	if err != nil {
 		return err
 	}

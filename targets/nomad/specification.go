@@ -129,7 +129,7 @@ func checked(tg *taskGroup) bool {
 }
 
 // find returns a group that can be scaled, or why it cannot.
-func (s *specification) find(t Target) (*group, error) {
+func (s *specification) find(t *Target) (*group, error) {
 	unscalable := func(reason, format string, args ...any) error {
 		return reasoned(reason, fmt.Errorf("%w: %s", targets.ErrUnscalable, fmt.Sprintf(format, args...)))
 	}

@@ -67,7 +67,7 @@ func TestSpecifications(t *testing.T) {
 func TestFindTypes(t *testing.T) {
 	for kind, want := range map[string]bool{"service": true, "batch": true, "system": false, "sysbatch": false, "": false} {
 		spec := &specification{jobType: kind, groups: byName[group]{{name: "app"}}}
-		if _, err := spec.find(Target{Job: "web", Group: "app"}); (err == nil) != want {
+		if _, err := spec.find(&Target{Job: "web", Group: "app"}); (err == nil) != want {
 			t.Errorf("a job of type %q: %v", kind, err)
 		}
 	}

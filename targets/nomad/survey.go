@@ -3,11 +3,13 @@ package nomad
 import (
 	"context"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/hpad/hpad/targets"
@@ -20,12 +22,13 @@ type survey struct {
 	session *session
 	at      scope
 	book    *book
+	roster  *roster
 	reach
 
-	began       time.Time
-	jobs        map[string]*jobState
-	groups      map[groupKey]*groupState
-	deployments map[string][]*deploymentStub
+	began time.Time
+	// jobs and groups are those of the roster.
+	jobs   []jobState
+	groups []groupState
 	// present is about how many allocations there are in the scope.
 	present int
 	// failures are why allocations found no place, where that was read.
@@ -54,6 +57,8 @@ var usual = reach{always: maxFiltered, filtered: 5 * maxFiltered}
 type jobState struct {
 	jobStub
 	listed bool
+	// deployments are those that are active.
+	deployments []*deploymentStub
 	// spec is its specification; nil where it could not be read, for the reason of err.
 	spec *specification
 	err  error
@@ -61,27 +66,19 @@ type jobState struct {
 
 // groupState is a group in use.
 type groupState struct {
-	job *jobState
 	// known is what is known of its allocations; nil where they are to be read.
 	known *knownGroup
 	// remember means that the memory of its allocations is to be kept up.
 	remember bool
 }
 
-// newSurvey returns a survey of no group, for so many.
-func newSurvey(at scope, session *session, book *book, reach reach, groups int) *survey {
-	return &survey{at: at, session: session, book: book, reach: reach, jobs: make(map[string]*jobState, groups), groups: make(map[groupKey]*groupState, groups), deployments: map[string][]*deploymentStub{}}
+// newSurvey returns a survey of the groups of a roster.
+func newSurvey(r *roster, session *session, reach reach) *survey {
+	return &survey{at: r.at, session: session, book: r.book, roster: r, reach: reach, jobs: make([]jobState, len(r.jobs)), groups: make([]groupState, len(r.groups))}
 }
 
-// add adds a group.
-func (v *survey) add(t Target) {
-	job := v.jobs[t.Job]
-	if job == nil {
-		job = new(jobState)
-		v.jobs[t.Job] = job
-	}
-	v.groups[t.groupKey()] = &groupState{job: job}
-}
+// job returns the job of a group.
+func (v *survey) job(group int) *jobState { return &v.jobs[v.roster.groups[group].job] }
 
 // few reports whether the jobs are so few that lists are filtered by them.
 func (v *survey) few() bool { return len(v.jobs) <= maxFiltered }
@@ -92,11 +89,10 @@ func (v *survey) filter(field string) string {
 	if !v.few() {
 		return ""
 	}
-	ids := make([]string, 0, len(v.jobs))
-	for id := range v.jobs {
-		ids = append(ids, id)
+	ids := make([]string, len(v.jobs))
+	for i := range ids {
+		ids[i] = v.roster.jobs[i].id
 	}
-	slices.Sort(ids)
 	return jobFilter(field, ids)
 }
 
@@ -108,19 +104,28 @@ func (v *survey) list(ctx context.Context) {
 	var listed int
 	var group errgroup.Group
 	group.Go(func() (err error) {
-		headers, err = v.session.readJobs(ctx, v.at, v.filter("ID"), func(job *jobReader) {
-			if state := v.jobs[string(job.id)]; state != nil {
-				state.jobStub, state.listed = job.stub, true
+		list := v.roster.relist()
+		headers, err = v.session.stream(ctx, v.at, "/v1/jobs", nil, v.filter("ID"), func(d *jsontext.Decoder) error {
+			job, err := list.next(d)
+			if err != nil {
+				return err
+			}
+			if job.number >= 0 {
+				v.jobs[job.number].jobStub, v.jobs[job.number].listed = job.jobStub, true
 				listed++
 			}
-			v.present = job.present
+			v.present += int(job.present)
+			return nil
 		})
+		list.end(err)
 		v.unlisted = err
 		return nil
 	})
 	group.Go(func() error {
 		_, err := each(ctx, v.session, v.at, "/v1/deployments", nil, both(activeDeployments, v.filter("JobID")), func(deployment *deploymentStub) {
-			v.deployments[deployment.JobID] = append(v.deployments[deployment.JobID], deployment)
+			if i, inUse := v.roster.numbers[deployment.JobID]; inUse {
+				v.jobs[i].deployments = append(v.jobs[i].deployments, deployment)
+			}
 		})
 		return err
 	})
@@ -148,24 +153,27 @@ func (v *survey) moved(ctx context.Context) map[groupKey]*knownGroup {
 }
 
 // unknown returns a group of which only its job is known.
-func (v *survey) unknown(key groupKey, state *groupState) *knownGroup {
-	return &knownGroup{stamp: state.job.stamp, read: v.began, since: v.began, deployed: len(v.deployments[key.job]) > 0}
+func (v *survey) unknown(group int) *knownGroup {
+	job := v.job(group)
+	return &knownGroup{stamp: job.stamp, read: v.began, since: v.began, deployed: len(job.deployments) > 0}
 }
 
 // due returns the groups whose allocations are to be read by what is known of
 // them and was listed.
 func (v *survey) due() map[groupKey]*knownGroup {
 	due := map[groupKey]*knownGroup{}
-	for key, state := range v.groups {
-		if !state.job.listed {
+	v.book.lookUp(v.roster, v.groups, v.began)
+	for i := range v.groups {
+		state, job := &v.groups[i], v.job(i)
+		if !job.listed {
+			state.known = nil
 			continue
 		}
-		state.known, state.remember = v.book.lookUp(key, v.began)
-		if len(v.jobs) > v.always && len(v.deployments[key.job]) == 0 && v.good(state.known, state.job.stamp) {
+		if len(v.jobs) > v.always && len(job.deployments) == 0 && v.good(state.known, job.stamp) {
 			continue
 		}
 		state.known = nil
-		due[key] = v.unknown(key, state)
+		due[v.roster.key(i)] = v.unknown(i)
 	}
 	return due
 }
@@ -246,11 +254,12 @@ func jobsOf(groups map[groupKey]*knownGroup) []string {
 // since the reading began.
 func (v *survey) take(due, groups map[groupKey]*knownGroup) {
 	for key, known := range groups {
-		state := v.groups[key]
-		if due[key] == nil || state == nil || known.stamp != state.job.stamp || known.deployed != (len(v.deployments[key.job]) > 0) {
+		i, inUse := v.roster.find(key)
+		if due[key] == nil || !inUse || known.stamp != v.job(i).stamp || known.deployed != (len(v.job(i).deployments) > 0) {
 			continue
 		}
 		delete(due, key)
+		state := &v.groups[i]
 		if state.known == nil || state.known.read.Before(known.read) {
 			state.known = known
 			v.book.enter(key, known, v.began)
@@ -324,52 +333,44 @@ func (v *survey) readChunks(ctx context.Context, due map[groupKey]*knownGroup, j
 
 // nothing reports whether nothing is known of any group.
 func (v *survey) nothing() bool {
-	for _, state := range v.groups {
-		if state.known != nil {
-			return false
+	return !slices.ContainsFunc(v.groups, func(state groupState) bool { return state.known != nil })
+}
+
+// unmade yields what is known of groups that are to be made into members.
+func (v *survey) unmade() iter.Seq2[int, *knownGroup] {
+	return func(yield func(int, *knownGroup) bool) {
+		for i := range v.groups {
+			if known := v.groups[i].known; known != nil && known.members == nil && !yield(i, known) {
+				return
+			}
 		}
 	}
-	return true
 }
 
 // nodes returns the nodes of allocations that are to be made into members.
 func (v *survey) nodes() map[string]bool {
 	nodes := map[string]bool{}
-	for _, state := range v.groups {
-		if state.known == nil {
-			continue
-		}
-		for _, alloc := range state.known.allocs {
+	for _, known := range v.unmade() {
+		for _, alloc := range known.allocs {
 			nodes[alloc.NodeID] = true
 		}
 	}
 	return nodes
 }
 
-// unmade returns how many groups are to be made into members.
-func (v *survey) unmade() int {
-	n := 0
-	for _, state := range v.groups {
-		if state.known != nil && state.known.members == nil {
-			n++
-		}
-	}
-	return n
-}
-
-// group returns what is known of a group of a job that is there, or why nothing is.
-func (v *survey) group(t Target) (*groupState, error) {
+// found returns the job of a target and what is known of its group, or why nothing is.
+func (v *survey) found(t *rosterTarget) (*jobState, *groupState, error) {
 	if v.err != nil {
-		return nil, v.err
+		return nil, nil, v.err
 	}
-	state := v.groups[t.groupKey()]
+	job := v.job(t.group)
 	switch {
-	case !state.job.listed && v.unlisted != nil:
-		return nil, v.unlisted
-	case !state.job.listed:
-		return nil, reasoned(JobNotFound, fmt.Errorf("%w: there is no job %q in %v", targets.ErrTargetNotFound, t.Job, t.scope()))
-	case state.job.err != nil:
-		return nil, state.job.err
+	case !job.listed && v.unlisted != nil:
+		return nil, nil, v.unlisted
+	case !job.listed:
+		return nil, nil, reasoned(JobNotFound, fmt.Errorf("%w: there is no job %q in %v", targets.ErrTargetNotFound, t.Job, t.scope()))
+	case job.err != nil:
+		return nil, nil, job.err
 	}
-	return state, nil
+	return job, &v.groups[t.group], nil
 }

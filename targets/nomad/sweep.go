@@ -59,7 +59,6 @@ func (b *book) look(ctx context.Context, s *session, at scope) bool {
 		b.mu.Unlock()
 		return false
 	}
-	known := len(b.groups)
 	parts := slices.Clone(b.sweep.due(b.present, time.Now()))
 	b.sweep.busy = true
 	b.mu.Unlock()
@@ -80,7 +79,7 @@ func (b *book) look(ctx context.Context, s *session, at scope) bool {
 	if len(parts) > 0 && b.sweep.done == len(b.sweep.parts) {
 		b.sweep.through = b.sweep.began
 	}
-	return len(b.groups) < known
+	return l.forgot
 }
 
 // swept returns when the last sweep began that is through.
@@ -124,6 +123,8 @@ type look struct {
 	// them as the book has them.
 	parts map[string]bool
 	same  map[*knownGroup]int
+	// forgot means that some group was forgotten.
+	forgot bool
 }
 
 // read reads one part, and forgets the groups of which it has what the book has not.
@@ -142,10 +143,12 @@ func (l *look) read(ctx context.Context, s *session, at scope, part string) erro
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		key := groupKey{job: string(g.job), group: string(g.group)}
-		if known := b.groups[key]; known != nil && known.has(&g) {
+		switch known := b.groups[key]; {
+		case known == nil || known.knownGroup == nil:
+		case known.has(&g):
 			same[known.knownGroup]++
-		} else if known != nil && known.read.Before(l.began) {
-			delete(b.groups, key)
+		case known.read.Before(l.began):
+			known.knownGroup, l.forgot = nil, true
 		}
 		return nil
 	})
@@ -166,9 +169,9 @@ func (l *look) forget() {
 	if len(l.parts) == 0 {
 		return
 	}
-	for key, known := range l.book.groups {
-		if known.read.Before(l.began) && known.within(l.parts) != l.same[known.knownGroup] {
-			delete(l.book.groups, key)
+	for _, known := range l.book.groups {
+		if known.knownGroup != nil && known.read.Before(l.began) && known.within(l.parts) != l.same[known.knownGroup] {
+			known.knownGroup, l.forgot = nil, true
 		}
 	}
 }
