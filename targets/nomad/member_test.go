@@ -44,8 +44,11 @@ func TestSlabs(t *testing.T) {
 	together := slabs{left: 1000}
 	first, second := together.marks.take(3, &together), together.marks.take(2, &together)
 	first[2].id, second[0].id = "c", "d"
-	if first = append(first, mark{}); second[0].id != "d" || together.text([]byte("ab"))+together.text([]byte("cd")) != "abcd" {
-		t.Errorf("second is %v and the texts are not as they were, after one was added to the first", second)
+	if longer := append(first, mark{id: "e"}); longer[2].id != "c" || second[0].id != "d" {
+		t.Errorf("the second group has %v after one was added to the first", second)
+	}
+	if ab, cd := together.text([]byte("ab")), together.text([]byte("cd")); ab != "ab" || cd != "cd" {
+		t.Errorf("the texts are %q and %q", ab, cd)
 	}
 	if n := len(together.marks.free); n < 100 || n*24 > slabSize {
 		t.Errorf("%d marks are left in the slab, want more than 100 and less than a page of them", n)
