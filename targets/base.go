@@ -3,7 +3,6 @@ package targets
 import (
 	"context"
 	"fmt"
-	"sync"
 	"time"
 )
 
@@ -21,8 +20,7 @@ type Base[N any] struct {
 	// Parse parses a target's name. An error without a class is an ErrTargetNotFound.
 	Parse func(name string) (N, error)
 
-	mu      sync.Mutex
-	largest named[N]
+	usual Usual[named[N]]
 }
 
 // named are the refs of a snapshot by what their names mean.
@@ -48,14 +46,8 @@ func (b *Base[N]) Target(ref Ref) (N, error) {
 	return none, fmt.Errorf("%w: %w", ErrTargetNotFound, err)
 }
 
-// name returns what refs mean. Those of the largest snapshot are known, which most are.
+// name returns what refs mean.
 func (b *Base[N]) name(refs []Ref) named[N] {
-	b.mu.Lock()
-	known := b.largest
-	b.mu.Unlock()
-	if len(refs) > 0 && len(refs) == len(known.refs) && &refs[0] == &known.refs[0] {
-		return known
-	}
 	n := named[N]{refs: refs, good: make(map[Ref]N, len(refs)), bad: map[Ref]error{}}
 	for _, ref := range refs {
 		if target, err := b.Target(ref); err == nil {
@@ -72,15 +64,10 @@ func (b *Base[N]) name(refs []Ref) named[N] {
 // have a reading with the error, and one without a time was observed now. The refs are
 // kept, and must not be modified. Without any good name nothing is read.
 func (b *Base[N]) Snapshot(ctx context.Context, refs []Ref, read func(context.Context, map[Ref]N) (map[Ref]Reading, error)) (map[Ref]Reading, error) {
-	wanted := b.name(refs)
+	wanted := b.usual.Of(refs, func() named[N] { return b.name(refs) })
 	readings := map[Ref]Reading{}
 	err := b.Usable(ctx)
 	if err == nil && len(wanted.good) > 0 {
-		b.mu.Lock()
-		if len(refs) >= len(b.largest.refs) {
-			b.largest = wanted
-		}
-		b.mu.Unlock()
 		readings, err = read(ctx, wanted.good)
 	}
 	if err != nil {
@@ -99,15 +86,13 @@ func (b *Base[N]) Snapshot(ctx context.Context, refs []Ref, read func(context.Co
 	return readings, nil
 }
 
-// Known returns the targets of the largest snapshot: one that reads a single target
-// again does not count.
+// Known returns the targets of the usual snapshots: one that reads a single target again
+// does not count.
 func (b *Base[N]) Known() []N {
-	b.mu.Lock()
-	largest := b.largest
-	b.mu.Unlock()
-	known := make([]N, 0, len(largest.good))
-	for _, ref := range largest.refs {
-		if target, good := largest.good[ref]; good {
+	usual := b.usual.Kept()
+	known := make([]N, 0, len(usual.good))
+	for _, ref := range usual.refs {
+		if target, good := usual.good[ref]; good {
 			known = append(known, target)
 		}
 	}

@@ -63,6 +63,20 @@ func TestBaseSnapshot(t *testing.T) {
 	}
 }
 
+// TestUsual has three targets read over and over, one of them in between, and then two.
+func TestUsual(t *testing.T) {
+	var u Usual[int]
+	n := 0
+	three, one, two := []Ref{{Name: "a"}, {Name: "b"}, {Name: "c"}}, []Ref{{Name: "b"}}, []Ref{{Name: "a"}, {Name: "b"}}
+	var got []int
+	for _, refs := range [][]Ref{three, three, one, three, slices.Clone(one), two, two, two, nil, two} {
+		got = append(got, u.Of(refs, func() int { n++; return n }))
+	}
+	if want := []int{1, 1, 2, 1, 3, 4, 5, 5, 6, 5}; !slices.Equal(got, want) || u.Kept() != 5 {
+		t.Errorf("made are %v, and %d is kept, want %v and 5", got, u.Kept(), want)
+	}
+}
+
 func TestBaseScale(t *testing.T) {
 	b := newBase()
 	web := Ref{"shop", "WEB"}

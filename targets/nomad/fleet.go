@@ -27,7 +27,7 @@ type Fleet struct {
 	backoff        backoff
 	specifications specifications
 	books          books
-	rosters        rosters
+	rosters        targets.Usual[[]*roster]
 	reach          reach
 	records        *memory.Records[record]
 	names          names
@@ -89,7 +89,7 @@ func (f *Fleet) Snapshot(ctx context.Context, refs []targets.Ref) (map[targets.R
 		}
 		f.specifications.load(ctx, time.Now())
 		s := &snapshot{fleet: f, session: session}
-		for _, r := range f.rosters.of(refs, wanted, &f.books) {
+		for _, r := range f.rosters.Of(refs, func() []*roster { return newRosters(wanted, &f.books) }) {
 			s.surveys = append(s.surveys, newSurvey(r, session, f.reach))
 		}
 		s.survey(ctx)

@@ -3,7 +3,6 @@ package nomad
 import (
 	"cmp"
 	"slices"
-	"sync"
 	"sync/atomic"
 
 	"github.com/hpad/hpad/targets"
@@ -109,27 +108,4 @@ func (r *roster) find(key groupKey) (group int, found bool) {
 		}
 	}
 	return 0, false
-}
-
-// rosters are those of the largest reading, which most are. They are safe for concurrent
-// use.
-type rosters struct {
-	mu   sync.Mutex
-	refs []targets.Ref
-	all  []*roster
-}
-
-// of returns the rosters of a reading of refs, which nobody modifies. Wanted are what those
-// mean that are good.
-func (r *rosters) of(refs []targets.Ref, wanted map[targets.Ref]Target, books *books) []*roster {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if len(refs) > 0 && len(refs) == len(r.refs) && &refs[0] == &r.refs[0] {
-		return r.all
-	}
-	made := newRosters(wanted, books)
-	if len(refs) >= len(r.refs) {
-		r.refs, r.all = refs, made
-	}
-	return made
 }
