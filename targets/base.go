@@ -86,7 +86,7 @@ func (b *Base[N]) Snapshot(ctx context.Context, refs []Ref, read func(context.Co
 	return readings, nil
 }
 
-// Known returns the targets of the usual snapshots: one that reads a single target again
+// Known returns the targets of the usual list: a snapshot that reads a single target again
 // does not count.
 func (b *Base[N]) Known() []N {
 	usual := b.usual.Kept()

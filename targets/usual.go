@@ -7,24 +7,28 @@ import "sync"
 // value is ready to use.
 type Usual[T any] struct {
 	mu sync.Mutex
-	// refs are those of made, and last those of the last call.
-	refs, last []Ref
-	made       T
+	// refs are those of made, and other is the longest list that came since.
+	refs, other []Ref
+	made        T
 }
 
 // Of returns what make makes of refs, which are kept and must not be modified. The list
-// that was there before gives way to one that is longer, or that comes twice in a row.
+// that was there before gives way to one that is as long, and to a shorter one, as there is
+// after a reload, that comes for the second time while it does not come itself.
 func (u *Usual[T]) Of(refs []Ref, make func() T) T {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if sameRefs(refs, u.refs) {
+		u.other = nil
 		return u.made
 	}
 	made := make()
-	if len(refs) >= len(u.refs) || sameRefs(refs, u.last) {
-		u.refs, u.made = refs, made
+	switch {
+	case len(refs) >= len(u.refs) || sameRefs(refs, u.other):
+		u.refs, u.other, u.made = refs, nil, made
+	case len(refs) > len(u.other):
+		u.other = refs
 	}
-	u.last = refs
 	return made
 }
 
