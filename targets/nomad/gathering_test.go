@@ -2,6 +2,7 @@ package nomad
 
 import (
 	"testing"
+	"time"
 
 	"github.com/go-json-experiment/json"
 )
@@ -30,5 +31,21 @@ func TestGroupReader(t *testing.T) {
 		if err := of.read([]byte(text)); err == nil {
 			t.Errorf("%s is of %q, %q, want an error", text, of.job, of.group)
 		}
+	}
+}
+
+// TestContact: what was gathered may be as old as the oldest of its parts.
+func TestContact(t *testing.T) {
+	b, key := newBook(scope{}), groupKey{job: "web", group: "app"}
+	r := newRoster(scope{}, b, []rosterTarget{{Target: Target{Job: "web", Group: "app"}}})
+	v := newSurvey(r, &session{config: &Config{MaxConnections: 3}}, usual)
+	v.jobs[0].listed = true
+	known := v.unknown(0)
+	b.keepGathering(&gathering{contact: 2 * time.Second, groups: map[groupKey]*knownGroup{key: known}})
+	if err := v.read(t.Context(), map[groupKey]*knownGroup{key: v.unknown(0)}); err != nil {
+		t.Fatal(err)
+	}
+	if got := b.entryLocked(key).knownGroup; got != known || got.contact != 2*time.Second {
+		t.Errorf("known is %+v, want what was gathered, two seconds old", got)
 	}
 }

@@ -33,13 +33,13 @@ type jobReader struct {
 	// id and namespace are valid until the next job, group until the next group.
 	id, namespace, group []byte
 	stub                 jobStub
-	// present counts the allocations of all jobs that were read.
+	// present is how many allocations the job has.
 	present int
 }
 
 // next reads one job.
 func (r *jobReader) next() error {
-	r.id, r.namespace, r.stub = r.id[:0], r.namespace[:0], jobStub{}
+	r.id, r.namespace, r.stub, r.present = r.id[:0], r.namespace[:0], jobStub{}, 0
 	return eachMember(r.Decoder, func(name []byte) (err error) {
 		switch string(name) {
 		case "ID":
@@ -122,19 +122,26 @@ func (s *session) readJobs(ctx context.Context, at scope, filter string, take fu
 	})
 }
 
-// listedJob is a job in a list as it was read last.
+// listing is a list of jobs as it was read last. It is not modified.
+type listing struct {
+	jobs []listedJob
+	// stubs are those of the roster's jobs.
+	stubs []jobStub
+}
+
+// listedJob is a job in a list.
 type listedJob struct {
-	// hash is that of its text: as long as it stays, so does all that is read from it.
-	hash uint64
+	// id and text are hashes of its id, and of all that the list says of it: as long as
+	// that stays, so does what was read from it.
+	id, text uint64
 	// number is its place in the roster; negative where it is not in use.
 	number int32
 	// present is how many allocations it has.
 	present int32
-	jobStub
 }
 
-// textSeed makes the hashes of jobs' texts such that nobody can have two be the same.
-var textSeed = maphash.MakeSeed()
+// hashSeed is such that nobody can have two texts have the same hash.
+var hashSeed = maphash.MakeSeed()
 
 // ahead is how many jobs a relisting looks over that are gone or are not as they were. With
 // more of them in a row the rest of the list is decoded.
@@ -144,68 +151,78 @@ const ahead = 64
 // lists have them in the same order.
 type relisting struct {
 	roster *roster
-	before []listedJob
-	// jobs are those that were read.
-	jobs   []listedJob
-	reader jobReader
-	buffer bytes.Buffer
+	// before is what was read last, and left are those of its jobs that are still to come.
+	before, now listing
+	left        []listedJob
+	reader      jobReader
+	buffer      bytes.Buffer
 }
 
 func (r *roster) relist() *relisting {
 	l := &relisting{roster: r}
 	if before := r.listed.Load(); before != nil {
-		l.before = *before
+		l.before, l.left = *before, before.jobs
 	}
-	l.jobs = make([]listedJob, 0, len(l.before)+ahead)
+	l.now = listing{jobs: make([]listedJob, 0, len(l.left)+ahead), stubs: make([]jobStub, len(r.jobs))}
 	l.reader.Decoder = new(jsontext.Decoder)
 	return l
 }
 
-// next reads one job. The result is valid until the next one.
-func (l *relisting) next(d *jsontext.Decoder) (*listedJob, error) {
+// next reads one job. The stub is of a job that is in use.
+func (l *relisting) next(d *jsontext.Decoder) (listedJob, *jobStub, error) {
 	text, err := d.ReadValue()
 	if err != nil {
-		return nil, err
+		return listedJob{}, nil, err
 	}
-	hash := maphash.Bytes(textSeed, text)
-	if l.skip(func(job *listedJob) bool { return job.hash == hash }) {
-		l.jobs = append(l.jobs, l.before[0])
-		l.before = l.before[1:]
-		return &l.jobs[len(l.jobs)-1], nil
+	hash := maphash.Bytes(hashSeed, text)
+	if l.skip(func(job *listedJob) bool { return job.text == hash }) {
+		job := l.left[0]
+		if job.number >= 0 {
+			l.now.stubs[job.number] = l.before.stubs[job.number]
+		}
+		return l.put(job, true)
 	}
 	reader := &l.reader
 	l.buffer = *bytes.NewBuffer(text)
 	reader.Reset(&l.buffer, lenient...)
-	reader.present = 0
 	if err := reader.next(); err != nil {
-		return nil, err
+		return listedJob{}, nil, err
 	}
-	job := listedJob{hash: hash, number: -1, present: int32(reader.present), jobStub: reader.stub}
+	job := listedJob{id: maphash.Bytes(hashSeed, reader.id), text: hash, number: -1, present: int32(reader.present)}
 	if number, inUse := l.roster.numbers[string(reader.id)]; inUse {
 		job.number = int32(number)
-		if l.skip(func(before *listedJob) bool { return before.number == job.number }) {
-			l.before = l.before[1:]
-		}
+		l.now.stubs[number] = reader.stub
 	}
-	l.jobs = append(l.jobs, job)
-	return &l.jobs[len(l.jobs)-1], nil
+	return l.put(job, l.skip(func(before *listedJob) bool { return before.id == job.id }))
+}
+
+// put adds a job. Known means that it is the next of those that are left.
+func (l *relisting) put(job listedJob, known bool) (listedJob, *jobStub, error) {
+	if known {
+		l.left = l.left[1:]
+	}
+	l.now.jobs = append(l.now.jobs, job)
+	if job.number < 0 {
+		return job, nil, nil
+	}
+	return job, &l.now.stubs[job.number], nil
 }
 
 // skip goes on to the next job for which is is true; false where that is too far.
 func (l *relisting) skip(is func(*listedJob) bool) bool {
-	for i := range l.before[:min(ahead, len(l.before))] {
-		if is(&l.before[i]) {
-			l.before = l.before[i:]
+	for i := range l.left[:min(ahead, len(l.left))] {
+		if is(&l.left[i]) {
+			l.left = l.left[i:]
 			return true
 		}
 	}
 	return false
 }
 
-// end keeps what was read for the next list, and what was not where that was cut off.
+// end keeps what was read for the next list; of one that was cut off, only where there was
+// none before it.
 func (l *relisting) end(err error) {
-	if err != nil {
-		l.jobs = append(l.jobs, l.before...)
+	if err == nil || len(l.before.jobs) == 0 {
+		l.roster.listed.Store(&l.now)
 	}
-	l.roster.listed.Store(&l.jobs)
 }

@@ -21,7 +21,7 @@ type roster struct {
 	// numbers are those of jobs by their ids.
 	numbers map[string]int
 	// listed is the list of jobs as it was read last; nil before the first.
-	listed atomic.Pointer[[]listedJob]
+	listed atomic.Pointer[listing]
 }
 
 // rosterJob is a job, and which groups it has: those from first to before end.

@@ -106,12 +106,12 @@ func (v *survey) list(ctx context.Context) {
 	group.Go(func() (err error) {
 		list := v.roster.relist()
 		headers, err = v.session.stream(ctx, v.at, "/v1/jobs", nil, v.filter("ID"), func(d *jsontext.Decoder) error {
-			job, err := list.next(d)
+			job, stub, err := list.next(d)
 			if err != nil {
 				return err
 			}
-			if job.number >= 0 {
-				v.jobs[job.number].jobStub, v.jobs[job.number].listed = job.jobStub, true
+			if stub != nil {
+				v.jobs[job.number].jobStub, v.jobs[job.number].listed = *stub, true
 				listed++
 			}
 			v.present += int(job.present)
@@ -204,6 +204,9 @@ func (v *survey) read(ctx context.Context, due map[groupKey]*knownGroup) error {
 			if len(begun.parts) > 0 {
 				v.book.keepGathering(begun)
 				return err
+			}
+			for _, known := range begun.groups {
+				known.contact = begun.contact
 			}
 			v.take(due, begun.groups)
 			begun = nil
