@@ -54,7 +54,7 @@ type Reading struct {
 // Locations are where the instances of a reading are to be found. Few ask for those of a
 // target: a kind that has many keeps what they are made of.
 type Locations interface {
-	// At returns the location of Instances[i], which is not to be modified.
+	// At returns the location of Instances[i], of any of them. It is not to be modified.
 	At(i int) Location
 }
 

@@ -36,11 +36,11 @@ func (k *knownGroup) add(alloc *allocStub) {
 // mark returns the allocation's mark.
 func (a *allocStub) mark() mark { return mark{id: a.ID, index: a.ModifyIndex} }
 
-// marksOf returns the marks of allocations.
-func (s *slabs) marksOf(allocs []*allocStub) []mark {
+// marksOf returns the marks of allocations, of which texts is what stays.
+func (s *slabs) marksOf(allocs []*allocStub, texts []packed) []mark {
 	marks := s.marks.take(len(allocs), s)
 	for i, alloc := range allocs {
-		marks[i] = alloc.mark()
+		marks[i] = mark{id: texts[i].id(), index: alloc.ModifyIndex}
 	}
 	return marks
 }
@@ -56,8 +56,8 @@ type members struct {
 	each []member
 	// tasks are those that any of them has.
 	tasks [][]policy.Task
-	// sampled lists those whose use can be read.
-	sampled func() []sampledAlloc
+	// listSampled lists those whose use can be read.
+	listSampled func() []sampledAlloc
 	// status counts those that stay.
 	status int32
 	// failing is a notice of those that fail; nil for none.
@@ -108,8 +108,8 @@ func (b *book) heed(index uint64, present int, began, now time.Time) {
 		return
 	}
 	if index < b.index {
-		for _, known := range b.groups {
-			known.knownGroup = nil
+		for _, entry := range b.groups {
+			entry.knownGroup = nil
 		}
 		b.gathering = nil
 	}
@@ -145,16 +145,6 @@ func (b *book) lookUp(r *roster, groups []groupState, now time.Time) {
 	}
 }
 
-// known returns what is known of a group; nil for nothing.
-func (b *book) known(key groupKey) *knownGroup {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if found := b.groups[key]; found != nil {
-		return found.knownGroup
-	}
-	return nil
-}
-
 // enter keeps what is known of a group, unless something newer is.
 func (b *book) enter(key groupKey, known *knownGroup, now time.Time) {
 	b.mu.Lock()
@@ -175,9 +165,9 @@ func (b *book) enter(key groupKey, known *knownGroup, now time.Time) {
 		return
 	}
 	b.forgotten = now
-	for key, known := range b.groups {
-		if now.Sub(known.used) > forgetAfter {
-			known.dropped = true
+	for key, entry := range b.groups {
+		if now.Sub(entry.used) > forgetAfter {
+			entry.knownGroup, entry.dropped = nil, true
 			delete(b.groups, key)
 		}
 	}

@@ -25,7 +25,7 @@ func (s *snapshot) checks(ctx context.Context) map[string]policy.Readiness {
 	for _, v := range s.surveys {
 		for i, known := range v.unmade() {
 			job := v.job(i)
-			if v.err != nil || job.spec == nil {
+			if job.spec == nil {
 				continue
 			}
 			if g := job.spec.groups.find(v.roster.groups[i].name); g == nil || !g.checked {

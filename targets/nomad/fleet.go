@@ -164,7 +164,9 @@ func (s *snapshot) failure() error {
 		if v.err == nil {
 			return nil
 		}
-		first = v.err
+		if first == nil {
+			first = v.err
+		}
 	}
 	return first
 }
@@ -205,13 +207,14 @@ func (s *snapshot) specify(ctx context.Context) {
 
 // readings returns the readings of all targets.
 func (s *snapshot) readings(ctx context.Context) map[targets.Ref]targets.Reading {
-	n := 0
+	n, unmade := 0, 0
 	for _, v := range s.surveys {
 		n += len(v.roster.targets)
 		for range v.unmade() {
-			s.slabs.left++
+			unmade++
 		}
 	}
+	s.slabs = newSlabs(unmade)
 	answer := make(map[targets.Ref]targets.Reading, n)
 	now := time.Now()
 	checks := s.checks(ctx)
@@ -243,7 +246,7 @@ func (s *snapshot) reading(v *survey, t *rosterTarget, checks map[string]policy.
 	if err != nil {
 		return targets.Reading{}, err
 	}
-	s.fleet.sampler.PublishFunc(t.ref, m.sampled)
+	s.fleet.sampler.PublishFunc(t.ref, m.listSampled)
 	return targets.Reading{
 		SpecReplicas: g.count, StatusReplicas: m.status, Min: g.min, Max: g.max, Version: versionOf(job.spec.index), Observed: v.observed,
 		Instances: m.instances(), Locations: m, Hold: hold(job, &t.Target), Notices: v.notices(&t.Target, job, m.failing),

@@ -64,14 +64,13 @@ func sameTasks(a, b []policy.Task) bool {
 	})
 }
 
-// sample returns the allocations whose use can be read.
-func (m *members) sample(at *scope, speeds *speeds) []sampledAlloc {
-	instances := m.instances()
-	all := make([]sampledAlloc, 0, len(instances))
-	for i := range instances {
-		if instances[i].Phase == policy.PhaseRunning && !instances[i].Deleting {
-			node := m.each[i].node.id
-			all = append(all, sampledAlloc{Instance: &instances[i], node: node, at: at, mhz: speeds.of(node)})
+// sampled returns the allocations whose use can be read.
+func (m *members) sampled(at *scope, speeds *speeds) []sampledAlloc {
+	var all []sampledAlloc
+	for i := range m.each {
+		if alloc := &m.each[i]; alloc.phase == policy.PhaseRunning && !alloc.deleting {
+			instance := alloc.instance(m.tasks[alloc.tasks])
+			all = append(all, sampledAlloc{Instance: &instance, node: alloc.node.id, at: at, mhz: speeds.of(alloc.node.id)})
 		}
 	}
 	return all

@@ -32,8 +32,9 @@ func (s *snapshot) members(v *survey, job *jobState, state *groupState, t Target
 	}
 	made := &s.slabs.groups.take(1, &s.slabs)[0]
 	*made = *known
-	made.members = s.gather(v.book, t, job, known.allocs, g, checks, now)
-	made.allocs, made.marks = nil, s.slabs.marksOf(known.allocs)
+	texts := s.slabs.pack(known.allocs)
+	made.members = s.gather(v.book, t, job, known.allocs, texts, g, checks, now)
+	made.allocs, made.marks = nil, s.slabs.marksOf(known.allocs, texts)
 	s.slabs.left--
 	v.book.enter(t.groupKey(), made, now)
 	if !made.members.settled && known.read.Before(v.began) {
@@ -42,8 +43,8 @@ func (s *snapshot) members(v *survey, job *jobState, state *groupState, t Target
 	return made.members, nil
 }
 
-// gather makes members of allocations.
-func (s *snapshot) gather(b *book, t Target, job *jobState, allocs []*allocStub, g *group, checks map[string]policy.Readiness, now time.Time) *members {
+// gather makes members of allocations, of which texts is what stays.
+func (s *snapshot) gather(b *book, t Target, job *jobState, allocs []*allocStub, texts []packed, g *group, checks map[string]policy.Readiness, now time.Time) *members {
 	m := &s.slabs.members.take(1, &s.slabs)[0]
 	*m = members{settled: !g.checked || s.fleet.config.Readiness != ReadinessChecks, failing: failing(allocs, t, now)}
 	var living []*allocStub
@@ -60,13 +61,12 @@ func (s *snapshot) gather(b *book, t Target, job *jobState, allocs []*allocStub,
 	beyond := surplus(living, count)
 	m.settled = m.settled && len(beyond) == 0
 	m.each = s.slabs.each.take(len(allocs), &s.slabs)[:0]
-	target, texts := t.Name(), s.slabs.pack(allocs)
+	target := t.Name()
 	for i, alloc := range allocs {
-		alloc.ID = texts[i].id() // what stays of an allocation holds nothing of the answer
 		if alloc.canary() {
 			continue
 		}
-		known := s.fleet.records.SeeOf(target, alloc.ID, now, func(before record, _ bool) record {
+		known := s.fleet.records.SeeOf(target, texts[i].id(), now, func(before record, _ bool) record {
 			checked, ok := checks[alloc.ID]
 			if !ok {
 				checked = policy.ReadinessTrue
@@ -85,7 +85,7 @@ func (s *snapshot) gather(b *book, t Target, job *jobState, allocs []*allocStub,
 		m.each = append(m.each, next)
 	}
 	speeds := s.fleet.speeds // for what stays of the group is not to hold the snapshot
-	m.sampled = func() []sampledAlloc { return m.sample(&b.at, speeds) }
+	m.listSampled = func() []sampledAlloc { return m.sampled(&b.at, speeds) }
 	return m
 }
 

@@ -54,7 +54,7 @@ type placement struct {
 
 // waiting returns how many allocations of a group of the job wait for a place.
 func (j *jobState) waiting(group string) int {
-	if j.stopped || j.queued == nil {
+	if j.stopped {
 		return 0
 	}
 	return j.queued[group]

@@ -171,7 +171,7 @@ func hold(job *jobState, t *Target) *policy.Hold {
 		if d.StatusDescription != "" {
 			message += ": " + d.StatusDescription
 		}
-		if waiting := job.queued[t.Group]; waiting > 0 {
+		if waiting := job.waiting(t.Group); waiting > 0 {
 			message += fmt.Sprintf("; %d allocations of group %q wait for a place", waiting, t.Group)
 		}
 		return &policy.Hold{Reason: DeploymentActive, Message: message}

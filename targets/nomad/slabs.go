@@ -5,13 +5,17 @@ import (
 	"strings"
 )
 
-// slabs is the memory for what stays of groups that are read together. In pieces of its
-// own each of that would be among the much that goes with the answer it was read from, in
-// a page that no collection gives back: half as much again. A slab goes with the last of
-// the groups that are in it; what others of them held is of no use until then.
+// slabs is the memory for what stays of many groups that are read at once, as at the start.
+// In pieces of its own each of that would be among the much that goes with the answer it
+// was read from, in a page that no collection gives back: half as much again. A slab goes
+// with the last of the groups that are in it, and what others of them held is of no use
+// until then. So what is read of a few groups is no part of any: these are the ones that
+// change again and again.
 type slabs struct {
-	// left is how many groups there are still to be made.
+	// left is how many groups there are still to be made, and shared means that they
+	// are many.
 	left    int
+	shared  bool
 	groups  slab[knownGroup]
 	members slab[members]
 	each    slab[member]
@@ -19,12 +23,24 @@ type slabs struct {
 	texts   strings.Builder
 }
 
-// slabSize is how many bytes a slab has at most, unless one group needs more: a page of
-// Go's allocator without what it writes in front of pointers.
-const slabSize = 8<<10 - 8
+const (
+	// manyGroups is how many groups share slabs.
+	manyGroups = 500
+	// slabSize is how many bytes a slab has at most, unless one group needs more: a page of
+	// Go's allocator without what it writes in front of pointers.
+	slabSize = 8<<10 - 8
+)
 
-// sizeOf returns how large a slab is to be for groups that are left, of which one needs n.
-func (s *slabs) sizeOf(n, most int) int { return max(n, min(n*max(s.left, 1), most)) }
+// newSlabs returns slabs for so many groups.
+func newSlabs(groups int) slabs { return slabs{left: groups, shared: groups >= manyGroups} }
+
+// sizeOf returns how large a slab is to be where a group needs n, at most.
+func (s *slabs) sizeOf(n, most int) int {
+	if !s.shared {
+		return n
+	}
+	return max(n, min(n*max(s.left, 1), most))
+}
 
 // text returns a text in a slab.
 func (s *slabs) text(text []byte) string {

@@ -51,7 +51,7 @@ func TestSince(t *testing.T) {
 	b, key := newBook(scope{}), groupKey{job: "web", group: "app"}
 	enter := func(at stamp, read time.Time) time.Time {
 		b.enter(key, &knownGroup{stamp: at, read: read, since: read}, read)
-		return b.known(key).since
+		return b.entryLocked(key).since
 	}
 	enter(stamp{modified: 1}, now)
 	if since := enter(stamp{modified: 1}, now.Add(time.Second)); !since.Equal(now) {

@@ -34,7 +34,7 @@ func TestForget(t *testing.T) {
 				l.parts[part] = true
 			}
 			l.forget()
-			if got := b.known(key) != nil; got != tt.want {
+			if got := b.entryLocked(key).knownGroup != nil; got != tt.want {
 				t.Errorf("the group is known: %t, want %t", got, tt.want)
 			}
 		})

@@ -58,7 +58,7 @@ func (m *Members[K, M, V]) Publish(ref targets.Ref, members []M) {
 }
 
 // PublishFunc is Publish of members that are listed when they are of use. The function
-// always returns the same ones, and must not call the Members.
+// always returns equal ones, and must not call the Members.
 func (m *Members[K, M, V]) PublishFunc(ref targets.Ref, list func() []M) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

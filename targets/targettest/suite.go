@@ -183,6 +183,11 @@ func (t *trial) checkReading(ref targets.Ref, reading targets.Reading) {
 	if list, ok := reading.Locations.(targets.LocationList); ok && len(list) != len(reading.Instances) {
 		t.Errorf("%s: %d locations for %d instances, want one each or none at all", ref, len(list), len(reading.Instances))
 	}
+	for i := range reading.Instances {
+		if reading.Locations != nil {
+			reading.Locations.At(i) // there is one, or this panics
+		}
+	}
 	seen := map[string]bool{}
 	living := int32(0)
 	for _, instance := range reading.Instances {
