@@ -207,15 +207,15 @@ func (s *snapshot) specify(ctx context.Context) {
 
 // readings returns the readings of all targets.
 func (s *snapshot) readings(ctx context.Context) map[targets.Ref]targets.Reading {
-	n, unmade := 0, 0
+	all, unmade := 0, 0
 	for _, v := range s.surveys {
-		n += len(v.roster.targets)
+		all += len(v.roster.targets)
 		for range v.unmade() {
 			unmade++
 		}
 	}
-	s.slabs = newSlabs(unmade)
-	answer := make(map[targets.Ref]targets.Reading, n)
+	s.slabs = newSlabs(unmade, all)
+	answer := make(map[targets.Ref]targets.Reading, all)
 	now := time.Now()
 	checks := s.checks(ctx)
 	for _, v := range s.surveys {

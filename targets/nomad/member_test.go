@@ -41,7 +41,7 @@ func TestPacked(t *testing.T) {
 
 // TestSlabs takes memory for groups that are read together, and for one alone.
 func TestSlabs(t *testing.T) {
-	together := newSlabs(1000)
+	together := newSlabs(1000, 1500)
 	first, second := together.marks.take(3, &together), together.marks.take(2, &together)
 	first[2].id, second[0].id = "c", "d"
 	if longer := append(first, mark{id: "e"}); longer[2].id != "c" || second[0].id != "d" {
@@ -53,8 +53,9 @@ func TestSlabs(t *testing.T) {
 	if n := len(together.marks.free); n < 100 || n*24 > slabSize {
 		t.Errorf("%d marks are left in the slab, want more than 100 and less than a page of them", n)
 	}
-	alone := newSlabs(20)
-	if marks := alone.marks.take(3, &alone); len(marks) != 3 || len(alone.marks.free) != 0 {
-		t.Errorf("%d marks for a group of three, and %d besides", len(marks), len(alone.marks.free))
+	for _, alone := range []slabs{newSlabs(20, 20), newSlabs(1000, 3000)} {
+		if marks := alone.marks.take(3, &alone); len(marks) != 3 || len(alone.marks.free) != 0 {
+			t.Errorf("%d marks for a group of three, and %d besides", len(marks), len(alone.marks.free))
+		}
 	}
 }

@@ -5,15 +5,15 @@ import (
 	"strings"
 )
 
-// slabs is the memory for what stays of many groups that are read at once, as at the start.
+// slabs is the memory for what stays of groups where most are read at once, as at the start.
 // In pieces of its own each of that would be among the much that goes with the answer it
 // was read from, in a page that no collection gives back: half as much again. A slab goes
 // with the last of the groups that are in it, and what others of them held is of no use
-// until then. So what is read of a few groups is no part of any: these are the ones that
+// until then. So what is read of fewer groups is no part of any: these are the ones that
 // change again and again.
 type slabs struct {
-	// left is how many groups there are still to be made, and shared means that they
-	// are many.
+	// left is how many groups there are still to be made, and shared means that they share
+	// slabs.
 	left    int
 	shared  bool
 	groups  slab[knownGroup]
@@ -24,15 +24,17 @@ type slabs struct {
 }
 
 const (
-	// manyGroups is how many groups share slabs.
+	// manyGroups is how many groups share slabs, at least.
 	manyGroups = 500
 	// slabSize is how many bytes a slab has at most, unless one group needs more: a page of
 	// Go's allocator without what it writes in front of pointers.
 	slabSize = 8<<10 - 8
 )
 
-// newSlabs returns slabs for so many groups.
-func newSlabs(groups int) slabs { return slabs{left: groups, shared: groups >= manyGroups} }
+// newSlabs returns slabs for so many groups, of all.
+func newSlabs(groups, all int) slabs {
+	return slabs{left: groups, shared: groups >= manyGroups && 2*groups > all}
+}
 
 // sizeOf returns how large a slab is to be where a group needs n, at most.
 func (s *slabs) sizeOf(n, most int) int {
