@@ -339,6 +339,9 @@ func (i *imitation) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if len(parts) == 2 && r.Method == http.MethodDelete {
 		kind = "DELETE " + parts[0]
 	}
+	if kind == "GET events" && r.URL.Query().Get("until") == "" {
+		kind = "GET events to come" // by who follows them, which no reading waits for
+	}
 	i.rival.Meet(kind)
 	i.mu.Lock()
 	i.calls[kind]++
