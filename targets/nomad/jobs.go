@@ -155,7 +155,6 @@ type relisting struct {
 	before, now listing
 	left        []listedJob
 	reader      jobReader
-	buffer      bytes.Buffer
 }
 
 func (r *roster) relist() *relisting {
@@ -183,8 +182,7 @@ func (l *relisting) next(d *jsontext.Decoder) (listedJob, *jobStub, error) {
 		return l.put(job, true)
 	}
 	reader := &l.reader
-	l.buffer = *bytes.NewBuffer(text)
-	reader.Reset(&l.buffer, lenient...)
+	reader.Reset(bytes.NewBuffer(text), lenient...)
 	if err := reader.next(); err != nil {
 		return listedJob{}, nil, err
 	}
@@ -223,6 +221,7 @@ func (l *relisting) skip(is func(*listedJob) bool) bool {
 // none before it.
 func (l *relisting) end(err error) {
 	if err == nil || len(l.before.jobs) == 0 {
-		l.roster.listed.Store(&l.now)
+		now := l.now // by itself, for the list before to go
+		l.roster.listed.Store(&now)
 	}
 }
