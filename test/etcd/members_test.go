@@ -76,9 +76,7 @@ func TestMembers(t *testing.T) {
 	if len(before.Pauses) != 1 || before.Pauses[0].Reason != "moving house" || before.Pauses[0].Author == "members" {
 		t.Errorf("the owner has the pauses %+v", before.Pauses)
 	}
-	if _, err := other.Client.Scale(t.Context(), "alpha-2", 9, false); err != nil {
-		t.Fatal(err)
-	}
+	s.Scaled(other, "alpha-2", 9)
 	if got := s.Worlds["alpha"].Truth(2).Count; got != 9 {
 		t.Errorf("%d replicas after a person asked for 9", got)
 	}

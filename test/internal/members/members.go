@@ -305,6 +305,16 @@ func (c *Cluster) EvaluatedAfter(m *Member, name string, began time.Time) api.Au
 	return view
 }
 
+// Scaled has the target of an autoscaler scaled, as a member is asked to; again where it
+// could not be read in time, as on a busy machine.
+func (c *Cluster) Scaled(m *Member, name string, count int32) {
+	c.t.Helper()
+	c.Await(fmt.Sprintf("%d replicas of %s", count, name), func() (string, bool) {
+		_, err := m.Client.Scale(c.t.Context(), name, count, false)
+		return fmt.Sprint(err), err == nil
+	})
+}
+
 // Paused has an autoscaler paused, as a member is asked to; again where its fleet is just
 // being taken over, as on a busy machine.
 func (c *Cluster) Paused(m *Member, name string) {
