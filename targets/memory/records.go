@@ -35,7 +35,8 @@ type Record[R any] interface {
 type Records[R Record[R]] struct {
 	store  targets.Store
 	prefix string
-	shard  func(id string) string
+	// belongs returns the name of the shard of a record, by its id.
+	belongs func(id string) string
 	// saving is held while records are stored, so that none is by an older one.
 	saving chan struct{}
 	// part returns where what is known of a target is stored in a [targets.PartedStore].
@@ -44,8 +45,10 @@ type Records[R Record[R]] struct {
 	mu     sync.Mutex
 	loaded bool
 	known  map[string]entry[R]
-	dirty  map[string]bool
-	swept  time.Time
+	shards map[string]*shard
+	// dirty are the shards whose records changed since they were saved.
+	dirty []*shard
+	swept time.Time
 	// epoch is when they were used first.
 	epoch time.Time
 	// saveErr is why the last save failed; nil when it did not.
@@ -57,15 +60,22 @@ type Records[R Record[R]] struct {
 type entry[R any] struct {
 	record R
 	seen   time.Duration
-	at     string
+	at     *shard
+}
+
+// shard is records that are stored under one key. It is one value for all of them, since
+// each save looks at every record's.
+type shard struct {
+	name  string
+	dirty bool
 }
 
 // New returns the records that a store keeps below a prefix of its keys; a store of nil
-// keeps none across restarts. Shard returns where a record is stored, by its id, so that
-// a change of one rewrites a small part of all. It must return the same in every version
-// of hpad.
-func New[R Record[R]](store targets.Store, prefix string, shard func(id string) string) *Records[R] {
-	r := &Records[R]{store: store, prefix: prefix, shard: shard, saving: make(chan struct{}, 1), known: map[string]entry[R]{}, dirty: map[string]bool{}}
+// keeps none across restarts. Belongs returns the name of the shard in which a record is
+// stored, by its id, so that a change of one rewrites a small part of all. It must return
+// the same in every version of hpad.
+func New[R Record[R]](store targets.Store, prefix string, belongs func(id string) string) *Records[R] {
+	r := &Records[R]{store: store, prefix: prefix, belongs: belongs, saving: make(chan struct{}, 1), known: map[string]entry[R]{}, shards: map[string]*shard{}}
 	if parted, is := store.(targets.PartedStore); is {
 		r.part = parted.Part
 	}
@@ -91,7 +101,7 @@ func (r *Records[R]) Load(ctx context.Context, now time.Time) error {
 			return fmt.Errorf("%w: load what is known of instances: entry %q of the fleet's store: %w", targets.ErrTransient, key, err)
 		}
 		for id, record := range stored {
-			r.keepLocked(id, record, strings.TrimPrefix(key, r.prefix), now)
+			r.keepLocked(id, record, r.shardLocked(strings.TrimPrefix(key, r.prefix)), now)
 		}
 	}
 	r.loaded = true
@@ -101,23 +111,43 @@ func (r *Records[R]) Load(ctx context.Context, now time.Time) error {
 
 // keepLocked keeps a record that was stored in a shard. Of several of one instance it is
 // the one with its part, which was stored later than the one without.
-func (r *Records[R]) keepLocked(id string, record R, here string, now time.Time) {
+func (r *Records[R]) keepLocked(id string, record R, here *shard, now time.Time) {
 	known, again := r.known[id]
-	whole := r.shard(id)
+	whole := r.shardLocked(r.belongs(id))
 	if r.part == nil {
 		if !again || here == whole {
 			r.known[id] = entry[R]{record, r.sinceEpoch(now), whole}
 		}
 		if here != whole {
-			r.dirty[here], r.dirty[whole] = true, true
+			r.touchLocked(here, whole)
 		}
 		return
 	}
 	if again {
-		r.dirty[here], r.dirty[known.at] = true, true // the one that is not kept is removed
+		r.touchLocked(here, known.at) // the one that is not kept is removed
 	}
 	if !again || here != whole {
 		r.known[id] = entry[R]{record, r.sinceEpoch(now), here} // SeeOf knows where it belongs
+	}
+}
+
+// shardLocked returns the shard with a name.
+func (r *Records[R]) shardLocked(name string) *shard {
+	at, ok := r.shards[name]
+	if !ok {
+		at = &shard{name: strings.Clone(name)} // which may be a part of a long text
+		r.shards[at.name] = at
+	}
+	return at
+}
+
+// touchLocked has shards saved, where there is a store.
+func (r *Records[R]) touchLocked(shards ...*shard) {
+	for _, s := range shards {
+		if !s.dirty && r.store != nil {
+			s.dirty = true
+			r.dirty = append(r.dirty, s)
+		}
 	}
 }
 
@@ -149,16 +179,17 @@ func (r *Records[R]) SeeOf(target, id string, now time.Time, next func(before R,
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	before, ok := r.known[id]
-	record, at := next(before.record, ok), r.shard(id)
+	record, name := next(before.record, ok), r.belongs(id)
 	if r.part != nil && target != "" {
-		at += r.part(target)
+		name += r.part(target)
 	}
+	at := r.shardLocked(name)
 	r.known[id] = entry[R]{record, r.sinceEpoch(now), at}
 	if !ok || !record.Equal(before.record) || before.at != at {
-		r.dirty[at] = true
+		r.touchLocked(at)
 	}
 	if ok && before.at != at {
-		r.dirty[before.at] = true
+		r.touchLocked(before.at)
 	}
 	return record
 }
@@ -171,7 +202,7 @@ func (r *Records[R]) Change(id string, change func(record *R)) {
 	if known, ok := r.known[id]; ok {
 		change(&known.record)
 		r.known[id] = known
-		r.dirty[known.at] = true
+		r.touchLocked(known.at)
 	}
 }
 
@@ -196,7 +227,7 @@ func (r *Records[R]) Forget(id string) {
 func (r *Records[R]) forgetLocked(id string) {
 	if known, ok := r.known[id]; ok {
 		delete(r.known, id)
-		r.dirty[known.at] = true
+		r.touchLocked(known.at)
 	}
 }
 
@@ -216,12 +247,12 @@ func (r *Records[R]) Save(ctx context.Context, now time.Time) {
 	}
 	var group errgroup.Group
 	group.SetLimit(savedAtOnce)
-	for _, shard := range slices.Sorted(maps.Keys(changed)) {
+	for _, name := range slices.Sorted(maps.Keys(changed)) {
 		group.Go(func() error {
-			err := r.saveShard(ctx, shard, changed[shard])
+			err := r.saveShard(ctx, name, changed[name])
 			if err != nil {
 				r.mu.Lock()
-				r.dirty[shard] = true
+				r.touchLocked(r.shardLocked(name))
 				r.mu.Unlock()
 			}
 			return err
@@ -239,31 +270,36 @@ func (r *Records[R]) changed(now time.Time) map[string]map[string]R {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.sweepLocked(now)
-	defer clear(r.dirty)
-	if r.store == nil || len(r.dirty) == 0 {
+	if len(r.dirty) == 0 {
 		return nil
 	}
 	changed := make(map[string]map[string]R, len(r.dirty))
-	for shard := range r.dirty {
-		changed[shard] = map[string]R{}
+	for _, s := range r.dirty {
+		changed[s.name] = map[string]R{}
 	}
 	for id, known := range r.known {
-		if records, ok := changed[known.at]; ok {
-			records[id] = known.record
+		if known.at.dirty {
+			changed[known.at.name][id] = known.record
 		}
 	}
+	for _, s := range r.dirty {
+		if s.dirty = false; len(changed[s.name]) == 0 {
+			delete(r.shards, s.name)
+		}
+	}
+	r.dirty = nil
 	return changed
 }
 
-func (r *Records[R]) saveShard(ctx context.Context, shard string, records map[string]R) error {
+func (r *Records[R]) saveShard(ctx context.Context, name string, records map[string]R) error {
 	if len(records) == 0 {
-		return r.store.Delete(ctx, r.prefix+shard)
+		return r.store.Delete(ctx, r.prefix+name)
 	}
 	text, err := json.Marshal(records)
 	if err != nil {
 		return err
 	}
-	return r.store.Save(ctx, r.prefix+shard, text)
+	return r.store.Save(ctx, r.prefix+name, text)
 }
 
 // sweepLocked forgets instances that vanished long ago.
