@@ -31,7 +31,7 @@ bench:
 	go test -run '^$$' -bench . -benchmem ./...
 
 # scale measures hpad over simulated clusters, and nomad-autoscaler beside it, which
-# takes some 50 minutes; SCALE chooses a part, as make scale SCALE="-n 1000".
+# takes some 70 minutes; SCALE chooses a part, as make scale SCALE="-n 1000".
 scale:
 	go run ./test/scale $(or $(SCALE),-all)
 
