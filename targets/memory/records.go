@@ -113,8 +113,9 @@ func (r *Records[R]) Load(ctx context.Context, now time.Time) error {
 // the one with its part, which was stored later than the one without.
 func (r *Records[R]) keepLocked(id string, record R, here *shard, now time.Time) {
 	known, again := r.known[id]
-	whole := r.shardLocked(r.belongs(id))
+	name := r.belongs(id)
 	if r.part == nil {
+		whole := r.shardLocked(name)
 		if !again || here == whole {
 			r.known[id] = entry[R]{record, r.sinceEpoch(now), whole}
 		}
@@ -126,7 +127,7 @@ func (r *Records[R]) keepLocked(id string, record R, here *shard, now time.Time)
 	if again {
 		r.touchLocked(here, known.at) // the one that is not kept is removed
 	}
-	if !again || here != whole {
+	if !again || here.name != name {
 		r.known[id] = entry[R]{record, r.sinceEpoch(now), here} // SeeOf knows where it belongs
 	}
 }
@@ -283,7 +284,8 @@ func (r *Records[R]) changed(now time.Time) map[string]map[string]R {
 		}
 	}
 	for _, s := range r.dirty {
-		if s.dirty = false; len(changed[s.name]) == 0 {
+		s.dirty = false
+		if len(changed[s.name]) == 0 {
 			delete(r.shards, s.name)
 		}
 	}
