@@ -311,6 +311,9 @@ func (c *Cluster) Scaled(m *Member, name string, count int32) {
 	c.t.Helper()
 	c.Await(fmt.Sprintf("%d replicas of %s", count, name), func() (string, bool) {
 		_, err := m.Client.Scale(c.t.Context(), name, count, false)
+		if err != nil && !strings.Contains(err.Error(), "could not be read") {
+			c.t.Fatal(err)
+		}
 		return fmt.Sprint(err), err == nil
 	})
 }
