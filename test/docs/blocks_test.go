@@ -65,7 +65,7 @@ var listed = map[string]string{
 	"hpad completion bash > /etc/bash_completion.d/hpad":                                                          "test/packages has each shell read its script",
 	"gcloud iam roles create hpad --project=shop-prod-123 --title=hpad --permissions=\\":                          "takes a project; its permissions are compared",
 	"kubectl get hpa -A -o yaml | hpad convert - > hpa.toml   # decide what is marked DECIDE, put it into conf.d": "takes a cluster; convert.txtar of cmd/hpad",
-	"make scale                                                   # all rows, some 70 minutes":                    "takes some 50 minutes",
+	"make scale                                                   # all rows, some 70 minutes":                    "takes some 70 minutes",
 	"make test                                                                             # fetches the engines": "takes half an hour",
 	"# /etc/systemd/system/worker@.service":                                                                       "test/systemd has units of its own",
 	"$ hpad demo":                                                                                                 "of one run; TestIntroduction of cmd/hpad/demo has its first lines",
