@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"hash/crc32"
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -50,6 +52,8 @@ type imitation struct {
 	// filters are those of the last lists, listed how much these answered, by path.
 	filters map[string]string
 	listed  map[string]int
+	// longest is the length in the URL of the longest filter, by path.
+	longest map[string]int
 	scaled  []map[string]any
 }
 
@@ -132,7 +136,7 @@ func newImitation(t testing.TB) *imitation {
 func unserved(t testing.TB) *imitation {
 	return &imitation{
 		t: t, build: "1.11.2", index: 10, jobs: map[string]*imitatedJob{}, dark: map[string]bool{}, slow: map[string]bool{}, forbidden: map[string]bool{},
-		calls: map[string]int{}, filters: map[string]string{}, listed: map[string]int{},
+		calls: map[string]int{}, filters: map[string]string{}, listed: map[string]int{}, longest: map[string]int{},
 	}
 }
 
@@ -194,7 +198,7 @@ func (i *imitation) schedule(job *imitatedJob) {
 			now := time.Now()
 			job.made++
 			alloc := &imitatedAlloc{
-				id: fmt.Sprintf("%08x-%s-%d", (job.made*2654435761)&0xffffffff, job.id, job.made), desired: "run", client: "running",
+				id: fmt.Sprintf("%08x-%08x-%04d", (job.made*2654435761)&0xffffffff, crc32.ChecksumIEEE([]byte(job.id)), job.made), desired: "run", client: "running",
 				number: number, created: now, started: now, version: job.version,
 			}
 			if job.deployed {
@@ -256,7 +260,10 @@ func (i *imitation) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		i.answerList(w, r, all)
 		return
 	}
-	path := strings.Split(strings.TrimPrefix(r.URL.Path, "/v1/"), "/")
+	path := strings.Split(strings.TrimPrefix(r.URL.EscapedPath(), "/v1/"), "/")
+	for n := range path {
+		path[n], _ = url.PathUnescape(path[n])
+	}
 	switch {
 	case path[0] == "job" && len(path) == 3 && path[2] == "allocations":
 		i.settle()
@@ -333,6 +340,7 @@ func (i *imitation) answerList(w http.ResponseWriter, r *http.Request, all []map
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
+	i.longest[r.URL.Path] = max(i.longest[r.URL.Path], len(url.QueryEscape(expression)))
 	query := r.URL.Query()
 	prefix := query.Get("prefix")
 	if len(strings.ReplaceAll(prefix, "-", ""))%2 != 0 {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -84,25 +83,34 @@ type clue struct {
 	values []string
 }
 
-// terms returns Nomad's filters for the clue.
-func (c clue) terms() []string {
-	var terms []string
+// terms returns Nomad's filters for the clue. It reports false if no filter can name it.
+func (c clue) terms() (terms []string, ok bool) {
+	var fields []string
+	ok = true
+	entry := func(of, key string) {
+		written, named := literal(key)
+		fields, ok = append(fields, of+"["+written+"]"), ok && named
+	}
+	for _, attribute := range c.attributes {
+		entry("Attributes", attribute)
+	}
+	switch {
+	case c.meta != "":
+		entry("Meta", c.meta)
+	case c.name:
+		fields = append(fields, "Name")
+	}
 	for _, value := range c.values {
 		if value == "" {
 			continue
 		}
-		quoted := strconv.Quote(value)
-		for _, attribute := range c.attributes {
-			terms = append(terms, fmt.Sprintf("Attributes[%q] == %s", attribute, quoted))
-		}
-		switch {
-		case c.meta != "":
-			terms = append(terms, fmt.Sprintf("Meta[%q] == %s", c.meta, quoted))
-		case c.name:
-			terms = append(terms, "Name == "+quoted)
+		written, named := literal(value)
+		ok = ok && named
+		for _, field := range fields {
+			terms = append(terms, field+" == "+written)
 		}
 	}
-	return terms
+	return terms, ok
 }
 
 // fits reports whether a machine is known by the clue.
@@ -114,12 +122,16 @@ func (c clue) fits(m machine) bool {
 	return c.meta != "" && is(m.meta[c.meta]) || c.name && is(m.name)
 }
 
-// longestFilter is about how long the filter of one call gets. It is part of the
-// URL.
-const longestFilter = 2000
+// A filter is part of the URL. It has more than longestFilter bytes only by the terms of its
+// last machine, which have at most longestTerms.
+const (
+	longestFilter = 2000
+	longestTerms  = 3000
+)
 
 // FindNodes returns the nodes of machines, in the order of the queries: in a few
-// calls, and one for each node that may be one of them.
+// calls, and one for each node that may be one of them. If no filter can name a machine,
+// these are all nodes.
 func (f *Fleet) FindNodes(ctx context.Context, queries []NodeQuery) ([]NodeMatch, error) {
 	session, err := f.openNodes(ctx)
 	if err != nil {
@@ -128,19 +140,27 @@ func (f *Fleet) FindNodes(ctx context.Context, queries []NodeQuery) ([]NodeMatch
 	matches := make([]NodeMatch, len(queries))
 	var filter []string
 	var asked []int
-	length := 0
+	length, all := 0, false
 	ask := func() error {
-		err := f.matchNodes(ctx, session, strings.Join(filter, " or "), queries, asked, matches)
-		filter, asked, length = nil, nil, 0
+		expression := strings.Join(filter, " or ")
+		if all {
+			expression = ""
+		}
+		err := f.matchNodes(ctx, session, expression, queries, asked, matches)
+		filter, asked, length, all = nil, nil, 0, false
 		return err
 	}
 	for i, query := range queries {
+		before := length
 		for _, c := range query.ranks() {
-			for _, term := range c.terms() {
+			terms, ok := c.terms()
+			all = all || !ok
+			for _, term := range terms {
 				filter = append(filter, term)
 				length += len(term)
 			}
 		}
+		all = all || length-before > longestTerms
 		asked = append(asked, i)
 		if length >= longestFilter || i == len(queries)-1 && length > 0 {
 			if err := ask(); err != nil {

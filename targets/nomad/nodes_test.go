@@ -444,3 +444,17 @@ func TestNodeAllocations(t *testing.T) {
 		t.Errorf("%d allocations were listed, want the 5 that may run", p.listed)
 	}
 }
+
+// TestFindNodesOdd finds nodes by values and attributes that are special in filters, or
+// too long for them.
+func TestFindNodesOdd(t *testing.T) {
+	for _, odd := range oddIDs {
+		_, f := newPool(t, node("n-1", odd, "meta."+odd, odd), node("n-2", "other", "meta.rack", "other"))
+		matches, err := f.FindNodes(t.Context(), []NodeQuery{
+			{Names: []string{odd}}, {IDs: []string{odd}, Attribute: "meta." + odd}, {IDs: []string{"other"}, Attribute: "meta.rack"},
+		})
+		if err != nil || matches[0].ID != "n-1" || matches[1].ID != "n-1" || matches[2].ID != "n-2" {
+			t.Errorf("nodes of machine %.20q: %+v, %v", odd, matches, err)
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package nomad
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"iter"
@@ -270,11 +271,17 @@ func (v *survey) take(due, groups map[groupKey]*knownGroup) {
 	}
 }
 
-// readNamed reads the allocations of groups that are due by filters of their jobs.
+// readNamed reads the allocations of groups that are due by filters of their jobs. Jobs that
+// no filter can name are read one by one.
 func (v *survey) readNamed(ctx context.Context, due map[groupKey]*knownGroup, jobs []string) error {
-	return v.readChunks(ctx, due, jobs, maxFiltered, func(ctx context.Context, named []string, take func(*allocStub)) (reply, error) {
+	named := slices.DeleteFunc(slices.Clone(jobs), unnamed)
+	err := v.readChunks(ctx, due, named, maxFiltered, func(ctx context.Context, named []string, take func(*allocStub)) (reply, error) {
 		return v.session.readAllocs(ctx, v.at, "", both(presentAllocs, jobFilter("JobID", named)), nil, take)
 	})
+	others := slices.DeleteFunc(slices.Clone(jobs), func(job string) bool { return !unnamed(job) })
+	return cmp.Or(err, v.readChunks(ctx, due, others, 1, func(ctx context.Context, one []string, take func(*allocStub)) (reply, error) {
+		return v.session.readJobAllocs(ctx, v.at, one[0], take)
+	}))
 }
 
 // readEach reads the allocations of groups that are due job by job, which costs the

@@ -45,6 +45,7 @@ func TestNomad(t *testing.T) {
 			"compare and set": compareAndSet,
 			"resubmitted":     resubmitted,
 			"put back":        putBack,
+			"odd ids":         oddIDs,
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
@@ -52,6 +53,23 @@ func TestNomad(t *testing.T) {
 			})
 		}
 	})
+}
+
+// oddIDs: jobs whose IDs are special in Nomad's filters are scaled, and so is a job beside
+// them.
+func oddIDs(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
+	jobs := []string{"plain", `"`, `a\"b`, "/a/b", "a`\"b", "a\nb", strings.Repeat("x", 2000)}
+	text := fleet(agent.URL, "") + l.Source()
+	for n, id := range jobs {
+		name := fmt.Sprintf("odd-%d", n)
+		l.Queue(name, 20)
+		agent.Run(t, nomadtest.Job{ID: id, Count: 1})
+		text += world.Queued(name, fmt.Sprintf(`{ fleet = "prod", job = %q, group = "app" }`, id), 1, 5)
+	}
+	world.New(t, text)
+	for _, id := range jobs {
+		agent.AwaitRunning(t, id, 2, patience)
+	}
 }
 
 // cpu: a burning group grows to its maximum, an idle one shrinks to its minimum.
