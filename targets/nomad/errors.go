@@ -18,6 +18,10 @@ const (
 	DeploymentActive = "DeploymentActive"
 	// JobStopped: a stopped job's count has no effect.
 	JobStopped = "JobStopped"
+	// JobDead: all allocations of a job ended, and Nomad starts no others.
+	JobDead = "JobDead"
+	// AllocationsComplete: a batch job has finished work, which Nomad would run again.
+	AllocationsComplete = "AllocationsComplete"
 	// RegistrationDisabled: the scheduler's configuration lets only management
 	// tokens change jobs.
 	RegistrationDisabled = "JobRegistrationDisabled"

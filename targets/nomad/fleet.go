@@ -97,6 +97,7 @@ func (f *Fleet) Snapshot(ctx context.Context, refs []targets.Ref) (map[targets.R
 			return nil, err
 		}
 		s.specify(ctx)
+		s.countFinished(ctx)
 		s.explainWaiting(ctx)
 		readings := s.readings(ctx)
 		f.records.Save(ctx, time.Now())
@@ -249,6 +250,6 @@ func (s *snapshot) reading(v *survey, t *rosterTarget, checks map[string]policy.
 	s.fleet.sampler.PublishFunc(t.ref, m.listSampled)
 	return targets.Reading{
 		SpecReplicas: g.count, StatusReplicas: m.status, Min: g.min, Max: g.max, Version: versionOf(job.spec.index), Observed: v.observed,
-		Instances: m.instances(), Locations: m, Hold: hold(job, &t.Target), Notices: v.notices(&t.Target, job, m.failing),
+		Instances: m.instances(), Locations: m, Hold: hold(job, &t.Target, g), Notices: v.notices(&t.Target, job, m.failing),
 	}, nil
 }

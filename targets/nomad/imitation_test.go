@@ -74,6 +74,8 @@ type imitatedJob struct {
 	// meta is the group's, parent the job that launched this one.
 	meta   map[string]string
 	parent string
+	// status is the job's; empty means running.
+	status string
 	// queued allocations find no place, full is the dimension that lacks.
 	queued int
 	full   string
@@ -368,9 +370,9 @@ func (i *imitation) listJobs() []map[string]any {
 			states[alloc.client]++
 		}
 		list = append(list, map[string]any{
-			"ID": job.id, "ParentID": job.parent, "Name": job.id, "Namespace": "default", "Type": job.kind, "Stop": job.stopped, "Status": "running",
+			"ID": job.id, "ParentID": job.parent, "Name": job.id, "Namespace": "default", "Type": job.kind, "Stop": job.stopped, "Status": cmp.Or(job.status, "running"),
 			"CreateIndex": job.createIndex, "JobModifyIndex": job.index, "ModifyIndex": max(job.index+6, job.stable),
-			"JobSummary": map[string]any{"ModifyIndex": job.summary, "Summary": map[string]any{"app": map[string]any{"Queued": job.queued, "Starting": states["pending"], "Running": states["running"], "Unknown": states["unknown"]}}},
+			"JobSummary": map[string]any{"ModifyIndex": job.summary, "Summary": map[string]any{"app": map[string]any{"Queued": job.queued, "Starting": states["pending"], "Running": states["running"], "Unknown": states["unknown"], "Complete": states["complete"]}}},
 		})
 	}
 	return list

@@ -22,6 +22,9 @@ type jobStub struct {
 	// submitted is when it was submitted, in nanoseconds.
 	submitted int64
 	stopped   bool
+	// dead means that nothing of it runs or is about to; complete that it has complete
+	// allocations, which may be of an older version.
+	dead, complete bool
 	// queued is how many allocations wait for a place, by group; nil for none.
 	queued map[string]int
 }
@@ -48,6 +51,10 @@ func (r *jobReader) next() error {
 			r.namespace, err = appendText(r.namespace, r.Decoder)
 		case "Stop":
 			r.stub.stopped, err = r.isTrue()
+		case "Status":
+			var status []byte
+			status, err = appendText(nil, r.Decoder)
+			r.stub.dead = string(status) == "dead"
 		case "CreateIndex":
 			r.stub.created, err = number(r.Decoder)
 		case "ModifyIndex":
@@ -99,6 +106,10 @@ func (r *jobReader) count(state []byte) error {
 			}
 			r.stub.queued[string(r.group)] = int(n)
 		}
+		return err
+	case "Complete":
+		n, err := number(r.Decoder)
+		r.stub.complete = r.stub.complete || n > 0
 		return err
 	case "Starting", "Running", "Unknown":
 		n, err := number(r.Decoder)

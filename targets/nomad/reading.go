@@ -159,9 +159,16 @@ func surplus(living []*allocStub, count int32) map[string]bool {
 }
 
 // hold returns why a job must not be scaled now; nil when it may be.
-func hold(job *jobState, t *Target) *policy.Hold {
+func hold(job *jobState, t *Target, g *group) *policy.Hold {
 	if job.stopped || job.spec.stopped {
 		return &policy.Hold{Reason: JobStopped, Message: fmt.Sprintf("job %q is stopped; run it again, or purge it, for its count to mean something", t.Job)}
+	}
+	if finished := finishedHold(t.Job, job.finished); finished != nil {
+		return finished
+	}
+	wanted := func(of nameAndValue[group]) bool { return of.value.count > 0 }
+	if job.dead && (g.count > 0 || job.spec.jobType == api.JobTypeBatch && slices.ContainsFunc(job.spec.groups, wanted)) {
+		return &policy.Hold{Reason: JobDead, Message: fmt.Sprintf("job %q is dead: all its allocations ended, and Nomad starts no others; run it again", t.Job)}
 	}
 	for _, d := range job.deployments {
 		if d.JobCreateIndex != job.spec.createIndex {

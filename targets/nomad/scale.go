@@ -51,6 +51,15 @@ func (f *Fleet) setReplicas(ctx context.Context, ref targets.Ref, t Target, n in
 	if spec.stopped {
 		return &targets.HeldError{Hold: policy.Hold{Reason: JobStopped, Message: fmt.Sprintf("job %q is stopped", t.Job)}}
 	}
+	if spec.jobType == api.JobTypeBatch { // work may have finished since the reading
+		finished, err := session.finished(ctx, t.jobKey())
+		if err != nil {
+			return err
+		}
+		if hold := finishedHold(t.Job, finished); hold != nil {
+			return &targets.HeldError{Hold: *hold}
+		}
+	}
 	if g.min != nil && n < *g.min || g.max != nil && n > *g.max {
 		return &targets.OutOfRangeError{Min: g.min, Max: g.max, Err: fmt.Errorf("the scaling block of group %q forbids %d replicas", t.Group, n)}
 	}

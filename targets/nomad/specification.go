@@ -180,6 +180,9 @@ type specifications struct {
 type remembered struct {
 	*specification
 	used time.Time
+	// finished is the number of finished allocations at a stamp of the job.
+	finished int
+	counted  stamp
 }
 
 // forgetAfter is how long a specification is kept that is not used.
@@ -208,6 +211,25 @@ func (s *specifications) last(key jobKey) *specification {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.known[key].specification
+}
+
+// finished returns the number of finished allocations of a job at a stamp. It counts them
+// once for each stamp.
+func (s *specifications) finished(key jobKey, at stamp, count func() (int, error)) (int, error) {
+	s.mu.Lock()
+	known := s.known[key]
+	s.mu.Unlock()
+	if known.counted == at {
+		return known.finished, nil
+	}
+	n, err := count()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if known, ok := s.known[key]; ok && err == nil {
+		known.finished, known.counted = n, at
+		s.known[key] = known
+	}
+	return n, err
 }
 
 // remember keeps a specification.

@@ -63,6 +63,8 @@ type jobState struct {
 	// spec is its specification; nil where it could not be read, for the reason of err.
 	spec *specification
 	err  error
+	// finished is the number of finished allocations of a batch job.
+	finished int
 }
 
 // groupState is a group in use.

@@ -46,6 +46,7 @@ func TestNomad(t *testing.T) {
 			"resubmitted":     resubmitted,
 			"put back":        putBack,
 			"odd ids":         oddIDs,
+			"finished work":   finishedWork,
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
@@ -69,6 +70,71 @@ func oddIDs(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 	world.New(t, text)
 	for _, id := range jobs {
 		agent.AwaitRunning(t, id, 2, patience)
+	}
+}
+
+// finishedWork: work of batch jobs that has finished is not run again: of a group that is
+// complete, of a group beside the target, and of the launch of a periodic job. Batch jobs
+// without finished work are scaled.
+func finishedWork(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
+	batch := func(id string, count int, alter func(job *nomadapi.Job)) {
+		agent.Run(t, nomadtest.Job{ID: id, Count: count, Alter: func(job *nomadapi.Job) {
+			job.Type, job.TaskGroups[0].Update = new(nomadapi.JobTypeBatch), nil
+			alter(job)
+		}})
+	}
+	brief := func(job *nomadapi.Job) { job.TaskGroups[0].Tasks[0].SetConfig("run_for", "10ms") }
+	batch("done", 3, brief)
+	batch("beside", 2, func(job *nomadapi.Job) {
+		task := nomadapi.NewTask("main", "mock_driver").SetConfig("run_for", "10ms")
+		job.AddTaskGroup(nomadapi.NewTaskGroup("setup", 1).AddTask(task))
+	})
+	batch("hourly", 1, func(job *nomadapi.Job) {
+		brief(job)
+		job.AddPeriodicConfig(&nomadapi.PeriodicConfig{Spec: new("0 0 1 1 *"), SpecType: new(nomadapi.PeriodicSpecCron)})
+	})
+	batch("working", 1, func(*nomadapi.Job) {})
+	if _, _, err := agent.Client.Jobs().PeriodicForce("hourly", nil); err != nil {
+		t.Fatal(err)
+	}
+	launches, _, err := agent.Client.Jobs().PrefixList("hourly/")
+	if err != nil || len(launches) != 1 {
+		t.Fatalf("launches %v, %v", launches, err)
+	}
+	finished := map[string]struct {
+		id                   string
+		count, complete, all int
+	}{"done": {"done", 3, 3, 3}, "beside": {"beside", 2, 1, 3}, "launched": {launches[0].ID, 1, 1, 1}}
+	states := func(id string) (complete, all int) {
+		allocs, _, err := agent.Client.Jobs().Allocations(id, true, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, alloc := range allocs {
+			if alloc.ClientStatus == nomadapi.AllocClientStatusComplete {
+				complete++
+			}
+		}
+		return complete, len(allocs)
+	}
+	text := fleet(agent.URL, "") + l.Source() + queued("working", 1, 5)
+	l.Queue("working", 50)
+	for name, job := range finished {
+		wait.For(t, patience, "complete allocations of "+name, func() (string, bool) {
+			complete, all := states(job.id)
+			return fmt.Sprintf("%d of %d", complete, all), complete == job.complete && all == job.all
+		})
+		l.Queue(name, 50)
+		text += world.Queued(name, fmt.Sprintf(`{ fleet = "prod", job = %q, group = "app" }`, job.id), 1, 5)
+	}
+	w := world.New(t, text)
+	agent.AwaitRunning(t, "working", 5, patience)
+	for name, job := range finished {
+		w.Await(name, policy.AbleToScale, nomad.AllocationsComplete, job.id)
+		w.Passes(name, 3)
+		if _, all := states(job.id); agent.Count(t, job.id) != job.count || all != job.all {
+			t.Errorf("%s: count %d with %d allocations, want %d and %d", name, agent.Count(t, job.id), all, job.count, job.all)
+		}
 	}
 }
 
