@@ -101,8 +101,7 @@ func writeOffline(stream streams, c *config.Config) (problems []error, err error
 			problems = append(problems, warning)
 			continue
 		}
-		// The exit code is what counts; nobody is left to read it where this fails.
-		_, _ = fmt.Fprintf(stream.err, "hpad: warning: %s\n", strings.Map(show.Printable, redact.Text(warning.Error())))
+		notice(stream.err, "warning", "%s", redact.Text(warning.Error()))
 	}
 	if len(problems) > 0 {
 		return problems, nil
@@ -136,7 +135,7 @@ func writeFindings(stream streams, findings []live.Finding) (problems []error, e
 			problems = append(problems, fmt.Errorf("%s: %s", finding.Key, finding.Text))
 			continue
 		}
-		fmt.Fprintf(&page, "%s: %s\n", finding.Key, finding.Text)
+		page.WriteString(show.Clean(finding.Key+": "+finding.Text) + "\n")
 	}
-	return problems, say(stream.out, strings.Map(show.Printable, page.String()))
+	return problems, say(stream.out, page.String())
 }

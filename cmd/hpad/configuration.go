@@ -13,9 +13,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hpad/hpad/cmd/hpad/hint"
+	"github.com/hpad/hpad/cmd/hpad/show"
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/config"
-	"github.com/hpad/hpad/daemon/explain"
 	"github.com/hpad/hpad/targets"
 )
 
@@ -129,7 +129,7 @@ func (c *configuration) apply(cmd *cobra.Command, stream streams, loaded *config
 		return hint.With(fmt.Errorf("the daemon refuses its configuration: %w", err),
 			"the change is written, and the old configuration still in force; \"hpad check\" tells all mistakes")
 	case err != nil:
-		return say(stream.out, fmt.Sprintf("No daemon was told (%s).\nIt is in force when hpad starts; while it runs, %s", explain.OneLine(err.Error()), later))
+		return say(stream.out, fmt.Sprintf("No daemon was told (%s).\nIt is in force when hpad starts; while it runs, %s", show.Clean(err.Error()), later))
 	}
 	_, err = client.Autoscaler(cmd.Context(), name)
 	switch found := err == nil; {

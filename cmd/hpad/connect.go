@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hpad/hpad/cmd/hpad/hint"
+	"github.com/hpad/hpad/cmd/hpad/show"
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/daemon/explain"
@@ -61,7 +62,7 @@ func addConnectFlags(cmd *cobra.Command) func() *api.Client {
 		lacking = func(text string) {
 			if !told[text] { // once, also by what asks again and again
 				told[text] = true
-				_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "hpad: warning: %s\n", explain.OneLine(text))
+				notice(cmd.ErrOrStderr(), "warning", "%s", text)
 			}
 		}
 		if flags.Changed("socket") && flags.Changed("server") {
@@ -70,11 +71,15 @@ func addConnectFlags(cmd *cobra.Command) func() *api.Client {
 		return nil
 	}
 	return func() *api.Client {
-		if server.URL == "" || flags.Changed("socket") {
-			return api.NewClient(socket).Warning(lacking)
+		client := api.NewClient(socket)
+		if server.URL != "" && !flags.Changed("socket") {
+			warn()
+			client = api.NewServerClient(server)
 		}
-		warn()
-		return api.NewServerClient(server).Warning(lacking)
+		if output := flags.Lookup("output"); output == nil || !slices.Contains(encodings, outputFormat(output.Value.String())) {
+			client = client.Cleaning(show.Clean)
+		}
+		return client.Warning(lacking)
 	}
 }
 
@@ -87,7 +92,7 @@ func daemonHere() *api.Client {
 // warnOfPassword warns that a password is about to be sent for everybody to read.
 func warnOfPassword(to io.Writer, server api.Server) {
 	if host := server.ExposedTo(); host != "" {
-		_, _ = fmt.Fprintf(to, "hpad: warning: the password goes to %q without TLS, and anybody on the way can read it: https:// needs TLS in the server's web config\n", host)
+		notice(to, "warning", "the password goes to %q without TLS, and anybody on the way can read it: https:// needs TLS in the server's web config", host)
 	}
 }
 

@@ -15,7 +15,6 @@ import (
 	"github.com/hpad/hpad/cmd/hpad/draft"
 	"github.com/hpad/hpad/cmd/hpad/hint"
 	"github.com/hpad/hpad/cmd/hpad/manifest"
-	"github.com/hpad/hpad/cmd/hpad/show"
 	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/daemon/explain"
 	"github.com/hpad/hpad/daemon/kinds"
@@ -167,5 +166,5 @@ func (o *convertOptions) conclude(stream streams, conversions []manifest.Convers
 // note writes something beside the output. When it cannot be written nobody is
 // left to read it.
 func note(w io.Writer, format string, args ...any) {
-	_, _ = fmt.Fprintf(w, "hpad: note: %s\n", strings.Map(show.Printable, fmt.Sprintf(format, args...)))
+	notice(w, "note", format, args...)
 }

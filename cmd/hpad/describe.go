@@ -26,11 +26,11 @@ target, as "hpad get" does.`,
 	client := addConnectFlags(cmd)
 	cmd.ValidArgsFunction = completeNames(client, 1)
 	cmd.RunE = func(cmd *cobra.Command, names []string) error {
-		view, err := find(cmd.Context(), client(), names[0])
+		view, name, err := find(cmd.Context(), client(), names[0])
 		if err != nil {
 			return suggestName(cmd.Context(), client(), names[0], err)
 		}
-		list, err := client().Instances(cmd.Context(), view.Name)
+		list, err := client().Instances(cmd.Context(), name)
 		if err != nil {
 			list.Error = err.Error() // of a target that hangs, for one
 		}

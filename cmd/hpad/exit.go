@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 
 	"github.com/hpad/hpad/cmd/hpad/hint"
 	"github.com/hpad/hpad/cmd/hpad/show"
@@ -57,12 +56,18 @@ func report(w io.Writer, err error) {
 		if coloured(w) {
 			label = show.Problem(label)
 		}
-		_, _ = fmt.Fprintf(w, "%s %s\n", label, strings.Map(show.Printable, redact.Text(err.Error())))
+		_, _ = fmt.Fprintf(w, "%s %s\n", label, show.Clean(redact.Text(err.Error())))
 		advice = cmp.Or(advice, hintOf(err))
 	}
 	if advice != "" {
-		_, _ = fmt.Fprintf(w, "hpad: hint: %s\n", advice)
+		notice(w, "hint", "%s", advice)
 	}
+}
+
+// notice writes a line beside the output of a command.
+func notice(w io.Writer, kind, format string, args ...any) {
+	// The exit code of the command does not depend on it, so a write error is ignored.
+	_, _ = fmt.Fprintf(w, "hpad: %s: %s\n", kind, show.Clean(fmt.Sprintf(format, args...)))
 }
 
 func hintOf(err error) string {

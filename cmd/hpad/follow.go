@@ -32,7 +32,7 @@ func follow(ctx context.Context, to io.Writer, look func() error) error {
 			return err
 		case !lost:
 			lost = true
-			_, _ = fmt.Fprintf(to, "hpad: warning: %v; waiting for it\n", err)
+			notice(to, "warning", "%v; waiting for it", err)
 		}
 		select {
 		case <-tick.C:

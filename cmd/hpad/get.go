@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"iter"
 	"maps"
@@ -16,7 +15,6 @@ import (
 
 	"github.com/hpad/hpad/cmd/hpad/show"
 	"github.com/hpad/hpad/daemon/api"
-	"github.com/hpad/hpad/daemon/explain"
 )
 
 // listing is how autoscalers are listed.
@@ -140,7 +138,7 @@ func watched(ctx context.Context, client *api.Client, names []string) iter.Seq2[
 	}
 	return func(yield func(api.Autoscaler, error) bool) {
 		for _, name := range names {
-			view, err := find(ctx, client, name)
+			view, _, err := find(ctx, client, name)
 			if !yield(view, suggestName(ctx, client, name, err)) {
 				return
 			}
@@ -207,7 +205,7 @@ func (l *listing) allRaw(ctx context.Context, client *api.Client, stream streams
 func warnOfReload(ctx context.Context, client *api.Client, to io.Writer) error {
 	health, err := client.Health(ctx)
 	if err == nil && health.RefusedReload != "" {
-		_, err = fmt.Fprintf(to, "hpad: warning: the last reload was refused, and the configuration of before is in force: %s\n", explain.OneLine(health.RefusedReload))
+		notice(to, "warning", "the last reload was refused, and the configuration of before is in force: %s", health.RefusedReload)
 	}
 	return err
 }
@@ -221,7 +219,7 @@ func warnOfLabels(ctx context.Context, client *api.Client, to io.Writer) error {
 	}
 	for _, target := range discovered {
 		if target.State == api.DiscoveredMistaken && target.Autoscaler == "" {
-			_, _ = fmt.Fprintf(to, "hpad: warning: %s is not scaled, its labels have a mistake: %s\n", target.Reference, explain.OneLine(target.Problem))
+			notice(to, "warning", "%s is not scaled, its labels have a mistake: %s", target.Reference, target.Problem)
 		}
 	}
 	return nil
@@ -232,7 +230,7 @@ func fetch(ctx context.Context, client *api.Client, names []string) ([]api.Autos
 	var views []api.Autoscaler
 	var missing []error
 	for _, name := range names {
-		view, err := find(ctx, client, name)
+		view, _, err := find(ctx, client, name)
 		switch {
 		case err == nil:
 			views = append(views, view)
@@ -245,19 +243,21 @@ func fetch(ctx context.Context, client *api.Client, names []string) ([]api.Autos
 	return views, errors.Join(missing...)
 }
 
-// find returns the autoscaler of a name, or else the one whose target that is.
-func find(ctx context.Context, client *api.Client, name string) (api.Autoscaler, error) {
+// find returns the autoscaler of a name, or else the one whose target that is, and the name
+// by which the daemon has it.
+func find(ctx context.Context, client *api.Client, name string) (api.Autoscaler, string, error) {
 	view, err := client.Autoscaler(ctx, name)
 	if !errors.Is(err, api.ErrNotFound) || !strings.Contains(name, "/") {
-		return view, err
+		return view, name, err
 	}
-	for listed, failed := range client.EachBriefly(ctx) {
+	for listed, failed := range client.Cleaning(nil).EachBriefly(ctx) {
 		if failed != nil {
-			return api.Autoscaler{}, failed
+			return api.Autoscaler{}, name, failed
 		}
-		if listed.Reference == name {
-			return client.Autoscaler(ctx, listed.Name)
+		if listed.Reference == name || show.Clean(listed.Reference) == name {
+			view, err := client.Autoscaler(ctx, listed.Name)
+			return view, listed.Name, err
 		}
 	}
-	return view, err
+	return view, name, err
 }

@@ -136,7 +136,7 @@ func followHistory(cmd *cobra.Command, stream streams, client *api.Client, forma
 			return suggestName(cmd.Context(), client, name, err)
 		}
 		if begun && len(entries) == api.MaxHistoryLimit {
-			_, _ = fmt.Fprintf(stream.err, "hpad: warning: more than %d decisions at once: earlier ones may be left out\n", api.MaxHistoryLimit)
+			notice(stream.err, "warning", "more than %d decisions at once: earlier ones may be left out", api.MaxHistoryLimit)
 		}
 		if !begun && len(entries) == query.Limit {
 			shown.oldest = entries[0].Time // those before it were not asked for

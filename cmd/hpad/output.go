@@ -36,6 +36,9 @@ const (
 // outputFormats are those of every command, as help and errors list them.
 var outputFormats = []string{string(outputTable), string(outputWide), string(outputJSON), string(outputYAML), string(outputJSONL)}
 
+// encodings are the formats for programs: they have texts as they are.
+var encodings = []outputFormat{outputJSON, outputYAML, outputJSONL}
+
 // choice is the value of a flag that is one of a few words.
 type choice struct {
 	to    *string

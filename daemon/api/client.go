@@ -13,6 +13,9 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // maxAnswer bounds a response, in bytes: a hundred thousand autoscalers take less.
@@ -45,6 +48,8 @@ type Client struct {
 	member string
 	// warn is called with each warning of an answer; nil for nothing.
 	warn func(text string)
+	// clean is applied to each string of a response; nil for no change.
+	clean func(string) string
 	// err is what is wrong with what the client was made of; nil when nothing is.
 	err error
 }
@@ -254,7 +259,7 @@ func (c *Client) open(status int, method, path string, body []byte, data any) er
 		return err
 	}
 	var answer envelope
-	if err := json.Unmarshal(body, &answer); err != nil {
+	if err := json.Unmarshal(c.cleaned(body), &answer); err != nil {
 		return c.garbled(status, method, path, err)
 	}
 	switch answer.Status {
@@ -279,6 +284,38 @@ func (c *Client) open(status int, method, path string, body []byte, data any) er
 		return c.garbled(status, method, path, err)
 	}
 	return nil
+}
+
+// cleaned applies clean to the strings of a JSON text. Names of members may be equal then. It
+// decodes only strings with escapes, or letters beyond ASCII: most have no others.
+func (c *Client) cleaned(text []byte) []byte {
+	if c.clean == nil {
+		return text
+	}
+	cleaned := make([]byte, 0, len(text))
+	for {
+		begin := bytes.IndexByte(text, '"')
+		if begin < 0 {
+			return append(cleaned, text...)
+		}
+		end, special := begin+1, false
+		for ; end < len(text) && text[end] != '"'; end++ {
+			special = special || text[end] == '\\' || text[end] >= unicode.MaxASCII
+			if text[end] == '\\' {
+				end++
+			}
+		}
+		end = min(end+1, len(text))
+		cleaned = append(cleaned, text[:begin]...)
+		if special {
+			// If the text is no JSON, decoding it fails.
+			decoded, _ := jsontext.AppendUnquote(nil, text[begin:end])
+			cleaned, _ = jsontext.AppendQuote(cleaned, c.clean(string(decoded)))
+		} else {
+			cleaned = append(cleaned, text[begin:end]...)
+		}
+		text = text[end:]
+	}
 }
 
 // maxShownStart bounds what is looked at of a body that is strange, in bytes.

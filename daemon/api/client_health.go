@@ -37,7 +37,7 @@ func (c *Client) Health(ctx context.Context) (Health, error) {
 	if response.StatusCode != http.StatusOK && response.StatusCode != http.StatusServiceUnavailable {
 		return health, c.garbled(response.StatusCode, http.MethodGet, path, errors.New("its status is neither 200 nor 503"))
 	}
-	if err := json.Unmarshal(body, &health); err != nil {
+	if err := json.Unmarshal(c.cleaned(body), &health); err != nil {
 		return health, c.garbled(response.StatusCode, http.MethodGet, path, err)
 	}
 	return health, nil

@@ -2,6 +2,7 @@ package api
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -99,6 +100,13 @@ func askPage[T any](ctx context.Context, c *Client, after string, brief bool) (g
 		if err := c.strange(response.StatusCode, start); err != nil {
 			return err
 		}
+		if c.clean != nil {
+			whole, err := io.ReadAll(body)
+			if err != nil {
+				return err
+			}
+			body.Reset(bytes.NewReader(c.cleaned(whole)))
+		}
 		if err := got.decode(body); err != nil {
 			return c.garbled(response.StatusCode, http.MethodGet, path, err)
 		}
@@ -110,7 +118,7 @@ func askPage[T any](ctx context.Context, c *Client, after string, brief bool) (g
 // decode decodes a page as it comes in. The package's own words for what does not fit
 // differ from one build to the next.
 func (p *page[T]) decode(body io.Reader) error {
-	err := json.UnmarshalRead(body, p, jsonv1.FormatDurationAsNano(true))
+	err := json.UnmarshalRead(body, p, jsonv1.FormatDurationAsNano(true), jsontext.AllowDuplicateNames(true))
 	misfit, isMisfit := errors.AsType[*json.SemanticError](err)
 	switch {
 	case errors.Is(err, io.ErrUnexpectedEOF):

@@ -28,6 +28,14 @@ func (c *Client) Warning(tell func(text string)) *Client {
 	return &warning
 }
 
+// Cleaning returns a client like c that applies clean to every string of a response, for
+// output that people read.
+func (c *Client) Cleaning(clean func(string) string) *Client {
+	cleaning := *c
+	cleaning.clean = clean
+	return &cleaning
+}
+
 // Members returns an access under which those of the names may say for whom they ask.
 func Members(access Access, names []string) Access {
 	return func(r *http.Request) (string, error) {

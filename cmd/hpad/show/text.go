@@ -2,6 +2,7 @@ package show
 
 import (
 	"io"
+	"strings"
 	"text/tabwriter"
 	"time"
 	"unicode"
@@ -42,6 +43,22 @@ func ago(at, now time.Time) string {
 }
 
 func seconds(count float64) time.Duration { return time.Duration(count * float64(time.Second)) }
+
+// Clean returns a text from outside as part of one line that people read: without control
+// characters, which could begin lines, or control a terminal.
+func Clean(text string) string {
+	last := rune(0)
+	return strings.Map(func(letter rune) rune {
+		if strings.ContainsRune("\t\n\v\f\r", letter) {
+			if last == ' ' {
+				return -1
+			}
+			letter = ' '
+		}
+		last = Printable(letter)
+		return last
+	}, text)
+}
 
 // Printable keeps what may go to a terminal: words of platforms and sources are
 // shown, and must not be able to steer it.
