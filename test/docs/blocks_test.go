@@ -65,6 +65,8 @@ var listed = map[string]string{
 	"hpad completion bash > /etc/bash_completion.d/hpad":                                                          "test/packages has each shell read its script",
 	"gcloud iam roles create hpad --project=shop-prod-123 --title=hpad --permissions=\\":                          "takes a project; its permissions are compared",
 	"kubectl get hpa -A -o yaml | hpad convert - > hpa.toml   # decide what is marked DECIDE, put it into conf.d": "takes a cluster; convert.txtar of cmd/hpad",
+	"test/install/conformance.sh":                                                                                 "make test runs the script and the tests",
+	"go test ./test/conformance -v -run TestConformance -args -file FILE -lines":                                  "takes a scenario that differs",
 	"make scale                                                   # all rows, some 70 minutes":                    "takes some 70 minutes",
 	"make test                                                                             # fetches the engines": "takes half an hour",
 	"# /etc/systemd/system/worker@.service":                                                                       "test/systemd has units of its own",

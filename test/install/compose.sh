@@ -15,7 +15,7 @@ if [ ! -x "$directory/docker-compose" ]; then
 	mkdir -p "$directory"
 	built=$(mktemp "$directory/building.XXXXXX")
 	trap 'rm -f "$built"' EXIT
-	CGO_ENABLED=0 engine -ldflags "-s -w -X $module/internal.Version=$version" -o "$built" "$module/cmd"
+	CGO_ENABLED=0 engine go build -mod=readonly -ldflags "-s -w -X $module/internal.Version=$version" -o "$built" "$module/cmd"
 	chmod 755 "$built"
 	mv "$built" "$directory/docker-compose"
 fi

@@ -20,7 +20,7 @@ if [ ! -x "$directory/dockerd" ]; then
 	mkdir -p "$(dirname "$directory")"
 	work=$(mktemp -d "$directory.XXXXXX")
 	trap 'rm -rf "$work"' EXIT
-	CGO_ENABLED=0 engine -tags "netgo osusergo no_btrfs exclude_graphdriver_btrfs" \
+	CGO_ENABLED=0 engine go build -mod=readonly -tags "netgo osusergo no_btrfs exclude_graphdriver_btrfs" \
 		-ldflags "-s -w -X $module/dockerversion.Version=${version#v}" -o "$work/" "$module/cmd/dockerd" "$module/cmd/docker-proxy"
 	chmod 755 "$work"
 	rm -rf "$directory"

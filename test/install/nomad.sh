@@ -16,7 +16,7 @@ if [ ! -x "$directory/nomad" ]; then
 	built=$(mktemp "$directory/building.XXXXXX")
 	trap 'rm -f "$built"' EXIT
 	# Without the tag "release" the agent has mock_driver, which runs nothing.
-	engine -ldflags '-s -w' -o "$built" "$module"
+	engine go build -mod=readonly -ldflags '-s -w' -o "$built" "$module"
 	chmod 755 "$built"
 	mv "$built" "$directory/nomad"
 fi

@@ -21,7 +21,7 @@ if [ ! -x "$directory/prometheus" ] || [ ! -x "$directory/promtool" ]; then
 	built=$(mktemp -d "$directory/building.XXXXXX")
 	trap 'rm -rf "$built"' EXIT
 	# No service discovery but files: the rest is most of the server's size.
-	CGO_ENABLED=0 engine -tags remove_all_sd -ldflags '-s -w' -o "$built/" "$module/cmd/prometheus" "$module/cmd/promtool"
+	CGO_ENABLED=0 engine go build -mod=readonly -tags remove_all_sd -ldflags '-s -w' -o "$built/" "$module/cmd/prometheus" "$module/cmd/promtool"
 	mv "$built"/* "$directory/"
 fi
 echo "$directory/prometheus"

@@ -20,10 +20,10 @@ again() {
 	"$@"
 }
 
-# engine ARGUMENTS... is "go build" of an engine: one at a time, whoever else builds one,
-# since each takes all processors and some gigabytes, and after what has less to wait for.
+# engine COMMAND... runs a command of Go that builds an engine. Only one runs at a time, since
+# each takes all processors and some gigabytes, and at low priority.
 engine() {
 	local cache=${HPAD_TEST_CACHE:-$HOME/.cache/hpad-test}
 	mkdir -p "$cache"
-	again flock --close "$cache/building.lock" nice -n 19 go build -mod=readonly "$@"
+	again flock --close "$cache/building.lock" nice -n 19 "$@"
 }

@@ -1,0 +1,32 @@
+package daemon
+
+import (
+	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/daemon/state"
+	"github.com/hpad/hpad/policy"
+)
+
+// Pass is the last evaluation of an autoscaler with everything that it stored. The
+// conformance tests compare it with the state of the upstream controller.
+type Pass struct {
+	// Record is the record after the evaluation. Its Through is the instant of the
+	// evaluation, and zero before the first one.
+	Record state.Record
+	// Decision is empty before the first evaluation.
+	Decision policy.Decision
+	Outcome  policy.Outcome
+	// Events are all current events of the autoscaler, also older ones.
+	Events []api.Event
+}
+
+// LastPass returns the last evaluation of an autoscaler, and false if the configuration has
+// no autoscaler of this name. It may be called from Options.Decided.
+func (d *Daemon) LastPass(name string) (Pass, bool) {
+	autoscaler, ok := d.current.Load().autoscalers[name]
+	if !ok {
+		return Pass{}, false
+	}
+	published := autoscaler.published.Load()
+	found := published.look()
+	return Pass{Record: *published.whole(), Decision: found.Decision, Outcome: found.Outcome, Events: published.events}, true
+}

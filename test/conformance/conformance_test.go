@@ -1,0 +1,241 @@
+package conformance
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/hpad/hpad/test/conformance/sim"
+	"github.com/hpad/hpad/test/internal/installed"
+	"github.com/hpad/hpad/test/soak"
+)
+
+var (
+	seed      = flag.Uint64("seed", 0, "seed of the random scenarios; 0 chooses one")
+	scenarios = flag.Int("scenarios", 0, "number of random scenarios; 0 is the number for CI")
+	family    = flag.String("family", "", "run only scenarios of this family, see sim.Generate")
+	file      = flag.String("file", "", "run the scenarios of this file instead")
+	shrinkTo  = flag.String("shrink", "", "write the smallest scenario with the first difference of -file to this file")
+	showLog   = flag.Bool("log", false, "print the log of hpad")
+	showLines = flag.Bool("lines", false, "print all evaluations of both controllers")
+)
+
+// fixedSeed is the seed of the scenarios that every run repeats.
+const fixedSeed = 1
+
+// batch is the number of scenarios in one run of the upstream program.
+const batch = 100
+
+// TestConformance runs random scenarios. To repeat a failure, use the seed and the number that
+// it prints, or the file with the scenarios that differ.
+func TestConformance(t *testing.T) {
+	r := newRunner(t)
+	if *file != "" {
+		all := read(t, *file)
+		if *shrinkTo != "" {
+			r.shrink(all)
+			return
+		}
+		r.mustAgree(all)
+		return
+	}
+	if *seed == 0 {
+		t.Run("fixed", func(t *testing.T) { r.with(t).random(fixedSeed, 300) })
+		*seed = rand.Uint64()>>40 + 2
+	}
+	n := *scenarios
+	if n == 0 {
+		n = soak.Rounds(100, 10_000)
+	}
+	t.Run("random", func(t *testing.T) { r.with(t).random(*seed, n) })
+}
+
+// TestKnown runs a minimal scenario for each known difference. docs/algorithm.md lists them.
+// A scenario that no longer differs belongs into testdata/fixed.jsonl.
+func TestKnown(t *testing.T) {
+	if *file != "" {
+		t.Skip("-file is set")
+	}
+	r := newRunner(t)
+	for _, s := range read(t, "testdata/known.jsonl") {
+		differences, _ := r.compare([]*sim.Scenario{s})
+		if len(differences) == 0 {
+			t.Errorf("%s: both controllers agree", s.Name)
+		}
+	}
+	if fixed := read(t, "testdata/fixed.jsonl"); len(fixed) > 0 {
+		r.mustAgree(fixed)
+	}
+}
+
+// runner runs scenarios on both sides.
+type runner struct {
+	*testing.T
+	// upstream is the path of the test program of upstream.
+	upstream string
+	// url is the address of servePrometheus.
+	url string
+	dir string
+}
+
+func newRunner(t *testing.T) *runner {
+	const script = "../install/conformance.sh"
+	path, err := exec.Command(script, "path").Output()
+	if err != nil {
+		t.Fatalf("%s path: %v", script, err)
+	}
+	upstream := strings.TrimSpace(string(path))
+	if _, err := os.Stat(upstream); err != nil {
+		installed.Absent(t, fmt.Sprintf("%v: run test/install/conformance.sh", err))
+	}
+	addKinds()
+	server := httptest.NewServer(http.HandlerFunc(servePrometheus))
+	t.Cleanup(server.Close)
+	return &runner{T: t, upstream: upstream, url: server.URL, dir: t.TempDir()}
+}
+
+// with returns a runner for a subtest.
+func (r *runner) with(t *testing.T) *runner {
+	next := *r
+	next.T = t
+	return &next
+}
+
+// random runs n random scenarios, and fails if one differs.
+func (r *runner) random(seed uint64, n int) {
+	r.Logf("%d scenarios of seed %d", n, seed)
+	for from := 0; from < n; from += batch {
+		var all []*sim.Scenario
+		for i := from; i < min(n, from+batch); i++ {
+			all = append(all, sim.Generate(seed, i, *family))
+		}
+		r.mustAgree(all)
+	}
+}
+
+// maxDifferences is the number of differences that a failure prints.
+const maxDifferences = 10
+
+// mustAgree runs scenarios, and reports the differences as errors.
+func (r *runner) mustAgree(all []*sim.Scenario) {
+	r.Helper()
+	differences, same := r.compare(all)
+	if len(differences) == 0 {
+		r.Logf("%d evaluations of %d scenarios agree", same, len(all))
+		return
+	}
+	kept := filepath.Join(os.TempDir(), fmt.Sprintf("conformance-%d.jsonl", os.Getpid()))
+	if err := write(kept, different(all, differences)); err != nil {
+		r.Error(err)
+	}
+	for i, d := range differences {
+		if i == maxDifferences {
+			r.Errorf("and %d more", len(differences)-i)
+			break
+		}
+		r.Errorf("%s", d.String())
+	}
+	r.Errorf("%d evaluations agree, %d autoscalers differ. Repeat with: go test ./test/conformance -run TestConformance -args -file %s",
+		same, len(differences), kept)
+}
+
+// different returns the scenarios that have a difference.
+func different(all []*sim.Scenario, differences []sim.Difference) (found []*sim.Scenario) {
+	names := map[string]bool{}
+	for i := range differences {
+		names[differences[i].Scenario] = true
+	}
+	for _, s := range all {
+		if names[s.Name] {
+			found = append(found, s)
+		}
+	}
+	return found
+}
+
+// compare runs scenarios on both sides. It returns the first difference of each autoscaler, and
+// the number of evaluations that agree.
+func (r *runner) compare(all []*sim.Scenario) (differences []sim.Difference, same int) {
+	r.Helper()
+	var ours []sim.Played
+	var led []*sim.Scenario // with the instants at which upstream evaluates
+	for _, s := range all {
+		played, upstreams := play(r.T, clone(s), r.url), clone(s)
+		if s.Led {
+			sim.Lead(upstreams, &played)
+		}
+		ours, led = append(ours, played), append(led, upstreams)
+	}
+	theirs := r.playUpstream(led)
+	if len(theirs) != len(all) {
+		r.Fatalf("upstream ran %d of %d scenarios", len(theirs), len(all))
+	}
+	for i, s := range all {
+		d, n := sim.Compare(s, theirs[i], &ours[i])
+		differences, same = append(differences, d...), same+n
+		if len(d) > 0 && theirs[i].Error+ours[i].Error != "" {
+			r.Logf("%s: upstream: %s, hpad: %s", s.Name, theirs[i].Error, ours[i].Error)
+		}
+		if *showLines {
+			r.Logf("%s, upstream:\n%shpad:\n%s", s.Name, lines(theirs[i]), lines(&ours[i]))
+		}
+	}
+	return differences, same
+}
+
+func lines(played *sim.Played) string {
+	var b strings.Builder
+	for i := range played.Lines {
+		text, _ := json.Marshal(&played.Lines[i])
+		fmt.Fprintf(&b, "  %s\n", text)
+	}
+	return b.String()
+}
+
+// playUpstream runs scenarios in the program of upstream.
+func (r *runner) playUpstream(all []*sim.Scenario) (played []*sim.Played) {
+	r.Helper()
+	in, out := filepath.Join(r.dir, "in.jsonl"), filepath.Join(r.dir, "out.jsonl")
+	if err := write(in, all); err != nil {
+		r.Fatal(err)
+	}
+	command := exec.Command(r.upstream, "-test.run=^TestPlay$", "-test.timeout=0", "-in="+in, "-out="+out)
+	if text, err := command.CombinedOutput(); err != nil {
+		r.Fatalf("run upstream: %v\n%s", err, text[max(0, len(text)-4000):])
+	}
+	err := sim.Each(out, func(p *sim.Played) error { played = append(played, p); return nil })
+	if err != nil {
+		r.Fatal(err)
+	}
+	return played
+}
+
+func read(t *testing.T, path string) (all []*sim.Scenario) {
+	t.Helper()
+	err := sim.Each(path, func(s *sim.Scenario) error { all = append(all, s); return nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+func write(path string, all []*sim.Scenario) error {
+	w, err := sim.Create(path)
+	if err != nil {
+		return err
+	}
+	for _, s := range all {
+		if err := w.Write(s); err != nil {
+			return err
+		}
+	}
+	return w.Close()
+}

@@ -1,0 +1,190 @@
+package conformance
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/test/conformance/sim"
+)
+
+// side is hpad's side of one scenario: the simulated fleet and the results.
+type side struct {
+	t        *testing.T
+	scenario *sim.Scenario
+	world    *sim.World
+	dir      string
+	// url is the address of servePrometheus for this side.
+	url string
+	// nonce makes fleets and sources differ between two reloads.
+	nonce int
+	// step is the sum of all steps of the wall clock so far.
+	step    time.Duration
+	config  sim.Config
+	process *process
+
+	mu       sync.Mutex
+	lines    []sim.Line
+	problems []string
+	ghosts   []sim.Ghost
+}
+
+// process is one process of hpad, as the fleet knows it. side.mu guards it.
+type process struct {
+	// dead is set if the process counts as killed: it writes no counts any longer.
+	dead bool
+	// open has the times of the open intentions in the store, and written the times of the
+	// intentions that led to a write, both by autoscaler.
+	open, written map[string]time.Time
+}
+
+// play runs a scenario in a bubble of synctest.
+func play(t *testing.T, s *sim.Scenario, url string) (played sim.Played) {
+	played.Name = s.Name
+	dir, err := os.MkdirTemp(memory(), "conformance-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	defer func() {
+		if r := recover(); r != nil {
+			played.Error = fmt.Sprint("panic: ", r)
+		}
+	}()
+	synctest.Test(t, func(t *testing.T) {
+		sim.Begin()
+		own := &side{
+			t: t, scenario: s, world: sim.NewWorld(s, time.Now()), dir: dir, url: url + "/" + filepath.Base(dir), config: s.Config,
+			process: &process{open: map[string]time.Time{}, written: map[string]time.Time{}},
+		}
+		sides.Store(filepath.Base(dir), own)
+		defer sides.Delete(filepath.Base(dir))
+		if s.Members > 0 {
+			playCluster(own)
+		} else {
+			playDaemon(own)
+		}
+		played.Lines, played.Ghosts = own.lines, own.ghosts
+		played.Error = strings.Join(own.problems, "\n")
+	})
+	return played
+}
+
+// memory returns a directory for the state: in memory if the host has one, since every
+// evaluation is committed.
+func memory() string {
+	if info, err := os.Stat("/dev/shm"); err == nil && info.IsDir() {
+		return "/dev/shm"
+	}
+	return ""
+}
+
+// logger returns hpad's logger.
+func logger() *zap.Logger {
+	if *showLog {
+		log, _ := zap.NewDevelopment()
+		return log
+	}
+	return zap.NewNop()
+}
+
+// now returns the time since the start of the scenario.
+func (s *side) now() sim.Dur { return s.world.Since(time.Now()) }
+
+// wall returns the time of the wall clock.
+func (s *side) wall() time.Time { return time.Now().Add(s.step) }
+
+// file returns the path of the configuration.
+func (s *side) file() string { return filepath.Join(s.dir, "hpad.toml") }
+
+// problem records an error of hpad that no scenario causes.
+func (s *side) problem(format string, args ...any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.problems = append(s.problems, fmt.Sprintf("%s: ", s.now())+fmt.Sprintf(format, args...))
+}
+
+// perform waits for each action and then executes it, and returns at the end of the scenario.
+func (s *side) perform(actions []action) {
+	sortActions(actions)
+	for _, action := range actions {
+		time.Sleep(time.Until(s.world.At(action.at)))
+		synctest.Wait()
+		action.do()
+		synctest.Wait()
+	}
+	time.Sleep(time.Until(s.world.At(s.world.End())))
+	synctest.Wait()
+}
+
+// line returns the part of a line that daemons and cluster members have in common: the target
+// and the status after an evaluation at an instant.
+func (s *side) line(autoscaler, target string, at sim.Dur, status *policy.Status, events []api.Event, evaluated time.Time) sim.Line {
+	l := sim.Line{A: autoscaler, T: at, Want: status.DesiredReplicas, Cur: status.CurrentReplicas}
+	l.Read, l.Wrote, l.Ready = s.world.Targets[target].Taken(at)
+	if !status.LastScaleTime.IsZero() {
+		l.Last = s.world.Since(status.LastScaleTime).String()
+	}
+	for _, c := range status.Conditions {
+		if sim.Conditions[string(c.Type)] {
+			l.Conditions = append(l.Conditions, fmt.Sprintf("%s=%s/%s@%s", c.Type, c.Status, c.Reason, s.world.Since(c.Since)))
+		}
+	}
+	for i := range status.Metrics {
+		l.Metrics = append(l.Metrics, statusText(&status.Metrics[i]))
+	}
+	for _, e := range events {
+		if e.Last.Equal(evaluated) && sim.Events[e.Reason] {
+			l.Events = append(l.Events, e.Reason)
+			l.Said = append(l.Said, e.Reason+": "+e.Message)
+		}
+	}
+	l.Events = sim.Set(l.Events)
+	return l
+}
+
+// add records the result of an evaluation.
+func (s *side) add(l sim.Line) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lines = append(s.lines, l)
+}
+
+// statusText returns a current metric in the notation of sim.Line.
+func statusText(m *policy.MetricStatus) string {
+	if m.Type == "" {
+		return "-"
+	}
+	text := string(m.Type)
+	if m.Type == policy.InstancesMetric {
+		text = "Pods"
+	}
+	if m.AverageUtilization != nil {
+		text += fmt.Sprintf(" %d%%", *m.AverageUtilization)
+	}
+	if m.AverageValueMilli != nil {
+		text += fmt.Sprintf(" average %d", *m.AverageValueMilli)
+	}
+	if m.ValueMilli != nil {
+		text += fmt.Sprintf(" value %d", *m.ValueMilli)
+	}
+	if text == string(m.Type) && (m.Type == policy.ObjectMetric || m.Type == policy.ExternalMetric) {
+		text += " ?" // R45
+	}
+	return text
+}
+
+// action is one action of a scenario.
+type action struct {
+	at sim.Dur
+	do func()
+}
