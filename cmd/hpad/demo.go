@@ -20,12 +20,12 @@ func newDemoCommand(stream streams) *cobra.Command {
 		Use:   "demo",
 		Short: "Watch a fleet of processes grow and shrink with a load",
 		Long: `Watch a fleet of processes grow and shrink with a load. It needs no configuration,
-no privilege and nothing installed: hpad starts workers on this machine, puts jobs
-into a queue that they take them from, and scales the workers by the length of the
-queue and by how busy they are. Each change of the count is told with its reason.
+no privilege and no installation: hpad starts worker processes on this host, puts
+jobs into a queue for them, and scales the workers by the length of the queue and by
+their utilization. It prints each change of the count with its reason.
 
-The exit code is 1 if the fleet did not grow and shrink, unless Ctrl-C ended the
-demo early. Whatever way it ends, no process is left.`,
+The exit code is 1 if the fleet did not grow and shrink, unless Ctrl-C interrupted
+the demo. No process remains in any case.`,
 		Example: `  hpad demo
   hpad demo --for 5m
   hpad demo --print-config`,

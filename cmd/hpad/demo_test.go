@@ -2,9 +2,6 @@ package main
 
 import (
 	"bytes"
-	"errors"
-	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -103,7 +100,7 @@ func TestDemoLeavesNothingBehind(t *testing.T) {
 			t.Parallel()
 			cmd, said := startDemo(t, nil)
 			wait.Soon(t, "worker that runs", func() bool { return hasWorker(demoProcesses(t)) })
-			wait.Soon(t, "decision", func() bool { return strings.Contains(said.String(), ": The count stays at 1") })
+			wait.Soon(t, "row of the table", func() bool { return strings.Contains(said.String(), "/s  ") })
 			if err := cmd.Process.Signal(signal); err != nil {
 				t.Fatal(err)
 			}
@@ -118,7 +115,7 @@ func TestDemoLeavesNothingBehind(t *testing.T) {
 			if left := demoProcesses(t); len(left) > 0 {
 				t.Errorf("still there: %q", left)
 			}
-			if text := said.String(); !strings.Contains(text, "The demo ran for ") || !strings.Contains(text, "The demo was ended before") || strings.Contains(text, "hpad: error") {
+			if text := said.String(); !strings.Contains(text, "The demo ran for ") || !strings.Contains(text, "The demo was interrupted before") || strings.Contains(text, "hpad: error") {
 				t.Error("the demo does not say what happened")
 			}
 			dir := strings.TrimPrefix(cmd.Env[len(cmd.Env)-1], "TMPDIR=")
@@ -127,85 +124,6 @@ func TestDemoLeavesNothingBehind(t *testing.T) {
 			}
 		})
 	}
-}
-
-// TestDemoOnTerminal looks at the demo on a real terminal, and ends it with
-// Ctrl-C.
-func TestDemoOnTerminal(t *testing.T) {
-	t.Parallel()
-	keyboard, tty := openTerminal(t)
-	cmd, _ := startDemo(t, func(cmd *exec.Cmd) {
-		cmd.Env = append(cmd.Env, "TERM=xterm")
-		cmd.Stdin, cmd.Stdout, cmd.Stderr = tty, tty, tty
-		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
-	})
-	if err := tty.Close(); err != nil { // the demo's copy stays
-		t.Fatal(err)
-	}
-	shown := new(transcript)
-	read := make(chan struct{})
-	go func() {
-		defer close(read)
-		_, _ = io.Copy(shown, keyboard) // until the last one closes the terminal
-	}()
-	wait.Soon(t, "panel", func() bool {
-		text := shown.String()
-		return strings.Contains(text, "  workers  ▁") && strings.Contains(text, "A\x1b[C\x1b[J") && hasWorker(demoProcesses(t))
-	})
-	if strings.Contains(shown.String(), "WAITING   WORKERS") {
-		t.Error("the plain table is shown on a terminal")
-	}
-	if _, err := keyboard.WriteString("\x03"); err != nil {
-		t.Fatal(err)
-	}
-	err := cmd.Wait()
-	<-read
-	if err != nil {
-		t.Errorf("the demo ended with %v, want exit code 0", err)
-	}
-	text := shown.String()
-	if end := text[strings.LastIndex(text, "\x1b[J"):]; !strings.Contains(end, "The demo ran for ") || strings.Contains(end, "Ctrl-C ends it") {
-		t.Errorf("the end shows %q, want what happened in place of the panel", end)
-	}
-	if left := demoProcesses(t); len(left) > 0 {
-		t.Errorf("still there: %q", left)
-	}
-}
-
-// openTerminal opens a pseudo terminal: what a person types goes into keyboard,
-// and what they see comes out of it.
-func openTerminal(t *testing.T) (keyboard, tty *os.File) {
-	t.Helper()
-	keyboard, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = keyboard.Close() })
-	control := func(ask func(fd int) error) {
-		t.Helper()
-		raw, err := keyboard.SyscallConn()
-		if err != nil {
-			t.Fatal(err)
-		}
-		var asked error
-		if err := errors.Join(raw.Control(func(fd uintptr) { asked = ask(int(fd)) }), asked); err != nil {
-			t.Fatal(err)
-		}
-	}
-	var number uint32
-	control(func(fd int) error { return unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0) })
-	control(func(fd int) (err error) {
-		number, err = unix.IoctlGetUint32(fd, unix.TIOCGPTN)
-		return err
-	})
-	control(func(fd int) error {
-		return unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Row: 40, Col: 100})
-	})
-	tty, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return keyboard, tty
 }
 
 // TestDemoFlags holds docs/cli.md to the flags of the demo.

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 	"time"
 
@@ -20,49 +21,50 @@ import (
 	"github.com/hpad/hpad/policy"
 )
 
-// How often the display looks at the queue, and draws its panel.
-const (
-	sampleInterval = time.Second
-	frameInterval  = 250 * time.Millisecond
-)
+// rowInterval is the time between two rows of the table.
+const rowInterval = 2 * time.Second
 
-// display shows the demo while it runs and its story at the end. Warnings
-// and decisions may come from anywhere, all else is for one goroutine.
+// settleTime is the minimum time without a change after which the demo ends early.
+const settleTime = 3 * time.Second
+
+// display prints the demo while it runs, and a summary at the end. Its methods are for one
+// goroutine, except decided and warn, which never block.
 type display struct {
-	out    io.Writer
-	screen *screen // nil where lines are printed instead
-	setup  Setup
-	queue  *Queue
+	out   io.Writer
+	setup Setup
+	queue *Queue
 
 	decisions chan api.Autoscaler
 	warnings  chan string
 
-	begun  time.Time
-	ended  time.Time
-	story  Story
-	panel  panel
-	gist   gist
-	steps  steps
-	before Stats
-	// settled is whether the demo is over because nothing more would happen,
-	// interrupted whether somebody ended it before.
+	started, ended time.Time
+	// settled is set if the demo ended because the load was over and the fleet was back at
+	// its initial count, interrupted if the user ended it earlier.
 	settled, interrupted bool
-	// sampled is when the queue was looked at, rowed the time of the last line of
-	// the plain table.
-	sampled, rowed time.Time
+	fleet                fleet
+	// view is the latest decision.
+	view api.Autoscaler
+	// row and rowArrived are the time of the last row of the table and the number of jobs
+	// that had arrived by then.
+	row        time.Time
+	rowArrived int
 }
 
-// newDisplay returns a display on a terminal, or in plain lines where out is none.
+// fleet is the number of workers over time.
+type fleet struct {
+	known            bool
+	start, now, most int32
+	// shrunk is set if the count was below its maximum after it had reached it.
+	shrunk     bool
+	ups, downs int
+	lastChange time.Time
+}
+
 func newDisplay(out io.Writer, setup Setup, queue *Queue) *display {
-	return &display{
-		out: out, screen: newScreen(out), setup: setup, queue: queue,
-		// What nobody reads for so long is left out.
-		decisions: make(chan api.Autoscaler, 64),
-		warnings:  make(chan string, 64),
-		panel:     panel{total: setup.Duration},
-	}
+	return &display{out: out, setup: setup, queue: queue, decisions: make(chan api.Autoscaler, 64), warnings: make(chan string, 64)}
 }
 
+// decided adds a decision. It is lost if the terminal is too slow.
 func (s *display) decided(view api.Autoscaler) {
 	select {
 	case s.decisions <- view:
@@ -70,6 +72,7 @@ func (s *display) decided(view api.Autoscaler) {
 	}
 }
 
+// warn adds a warning. It is lost if the terminal is too slow.
 func (s *display) warn(line string) {
 	select {
 	case s.warnings <- line:
@@ -77,17 +80,14 @@ func (s *display) warn(line string) {
 	}
 }
 
+// run prints decisions and warnings until ctx ends or the demo is over.
 func (s *display) run(ctx context.Context) error {
-	s.begun = time.Now()
-	s.sampled = s.begun
+	s.started = time.Now()
+	s.row = s.started
 	defer func() { s.ended = time.Now() }()
-	if intro := introduction(s.setup, s.screen == nil); s.screen != nil {
-		s.screen.head = intro
-	} else if err := s.print(intro...); err != nil {
+	if err := s.print(introduction(s.setup)...); err != nil {
 		return err
 	}
-	ticker := time.NewTicker(frameInterval)
-	defer ticker.Stop()
 	for {
 		var err error
 		select {
@@ -97,14 +97,12 @@ func (s *display) run(ctx context.Context) error {
 			err = s.add(view)
 		case line := <-s.warnings:
 			if ctx.Err() != nil {
-				// Calls that are broken off at the end are no trouble; where it is
-				// the daemon that failed, lastWarnings prints them.
+				// Calls that are canceled at the end cause warnings. If the daemon
+				// failed, lastWarnings prints them.
 				s.warn(line)
 				return nil
 			}
 			err = s.print("! " + line)
-		case now := <-ticker.C:
-			err = s.frame(now)
 		}
 		if s.settled = s.isSettled(time.Now()); err != nil || s.settled {
 			return err
@@ -112,240 +110,185 @@ func (s *display) run(ctx context.Context) error {
 	}
 }
 
-// quiet is how long nothing may happen at the end until the demo is over.
-const quiet = 3 * time.Second
-
-// isSettled reports whether the load is over, its jobs are done, and the fleet is
-// back at what it was.
+// isSettled reports whether the load is over, no job waits, and the fleet is back at its
+// initial count.
 func (s *display) isSettled(now time.Time) bool {
-	return s.story.Verdict() == nil && s.story.Now <= s.story.Start && s.panel.waiting == 0 &&
-		Load{Duration: s.setup.Duration}.Over(now.Sub(s.begun)) && now.Sub(s.story.Last.Time) >= quiet
+	return s.fleet.verdict() == nil && s.fleet.now <= s.fleet.start && s.queue.Stats().Waiting == 0 &&
+		Load{Duration: s.setup.Duration}.Over(now.Sub(s.started)) && now.Sub(s.fleet.lastChange) >= settleTime
 }
 
-// add adds a decision to the story, and prints it where it says something new.
+// add prints a decision if it changed the count, and a row of the table if the last one is
+// old enough.
 func (s *display) add(view api.Autoscaler) error {
-	if view.Decision == nil {
+	if view.Decision == nil || view.Decision.Case == policy.CaseUnreadable {
 		return nil
 	}
 	decision := *view.Decision
 	decision.Time = decision.Time.Local()
-	view.Decision = &decision
-	s.story.Tell(view)
-	s.panel.view = view
-	lines := s.news(view)
-	if s.screen == nil && len(s.panel.samples) > 0 && decision.Time.Sub(s.rowed) >= plainInterval(s.panel.total) {
-		// Steps that are not printed yet are older than the table's next line.
-		lines = append(append(lines, s.steps.rest()...), s.panel.row(decision.Time))
-		s.rowed = decision.Time
+	view.Decision, s.view = &decision, view
+	changed := decision.Write && view.Status.LastScaleTime.Equal(decision.Time)
+	s.fleet.add(&decision, changed)
+	var lines []string
+	if changed {
+		lines = append(lines, explain.Line(decision, view.Evaluation))
 	}
-	if len(lines) == 0 {
-		return nil
+	if now := time.Now(); now.Sub(s.row) >= rowInterval {
+		lines = append(lines, s.tableRow(now))
 	}
 	return s.print(lines...)
 }
 
-// news returns the lines that tell of a decision, none where it says nothing new.
-func (s *display) news(view api.Autoscaler) []string {
-	decision := *view.Decision
-	changed := Changed(view)
-	if !changed && s.steps.open(decision) {
-		return nil // what is said between two steps of one way is no news
-	}
-	if changed && s.steps.add(decision) {
-		s.gist.news(decision, time.Since(s.begun))
-		return nil
-	}
-	lines := s.steps.rest()
-	s.steps.last = nil
-	if changed {
-		s.steps.last = &decision
-	}
-	if s.gist.news(decision, time.Since(s.begun)) || changed {
-		lines = append(lines, explain.Line(decision, view.Evaluation))
-	}
-	return lines
-}
+// header is the header of the table.
+const header = "TIME         LOAD   WAITING   WORKERS   METRICS"
 
-// steps are changes in one direction that follow each other closely. The first is
-// printed as it happens, the others as one.
-type steps struct {
-	// first is the count before the first change that is not printed yet, more how
-	// many such changes there are.
-	first int32
-	more  int
-	last  *policy.Decision
-}
-
-// stepPause is how long the steps of one way may be apart.
-const stepPause = 5 * time.Second
-
-// open reports whether a decision, which changes nothing and did not fail, may be
-// followed by the next step.
-func (s *steps) open(d policy.Decision) bool {
-	return s.last != nil && d.Error == "" && d.Time.Sub(s.last.Time) < stepPause
-}
-
-// add adds a change, and reports whether it goes on with the steps before it.
-func (s *steps) add(d policy.Decision) bool {
-	if !s.open(d) || (d.DesiredReplicas > d.CurrentReplicas) != (s.last.DesiredReplicas > s.last.CurrentReplicas) {
-		return false
-	}
-	if s.more == 0 {
-		s.first = d.CurrentReplicas
-	}
-	s.more++
-	s.last = &d
-	return true
-}
-
-// rest returns the line of all steps that are not printed yet, none where there are
-// none, and takes them for printed.
-func (s *steps) rest() []string {
-	more, last := s.more, s.last
-	s.more = 0
-	switch more {
-	case 0:
-		return nil
-	case 1:
-		return []string{explain.Line(*last, api.Evaluation{Written: &last.DesiredReplicas})}
-	default:
-		return []string{fmt.Sprintf("%s %d → %d in %d steps, the last: %s", last.Time.Format(time.TimeOnly), s.first, last.DesiredReplicas, more,
-			explain.Sentence(*last, api.Evaluation{Written: &last.DesiredReplicas}))}
-	}
-}
-
-func (s *display) frame(now time.Time) error {
+func (s *display) tableRow(now time.Time) string {
 	stats := s.queue.Stats()
-	s.panel.elapsed, s.panel.waiting = now.Sub(s.begun), stats.Waiting
-	if span := now.Sub(s.sampled); span >= sampleInterval {
-		s.panel.sample(float64(stats.Arrived-s.before.Arrived)/span.Seconds(), stats.Waiting)
-		s.sampled, s.before = now, stats
+	load := float64(stats.Arrived-s.rowArrived) / now.Sub(s.row).Seconds()
+	s.row, s.rowArrived = now, stats.Arrived
+	return fmt.Sprintf("%s  %3.0f/s  %8d  %8d   %s", now.Format(time.TimeOnly), load, stats.Waiting, s.view.Decision.DesiredReplicas, metricsText(s.view.Decision.Metrics))
+}
+
+// metricsText returns the current values of metrics with their target values.
+func metricsText(results []policy.MetricResult) string {
+	texts := make([]string, 0, len(results))
+	for i := range results {
+		r := &results[i]
+		if r.Error != "" || r.Current.AverageValueMilli == nil {
+			texts = append(texts, r.Name+" unknown")
+			continue
+		}
+		texts = append(texts, fmt.Sprintf("%s %s of %s", r.Name, decimal(*r.Current.AverageValueMilli), decimal(r.GoalValue)))
 	}
-	if s.screen == nil {
-		return nil
-	}
-	return s.screen.draw(nil, s.drawPanel)
+	return strings.Join(texts, ", ")
+}
+
+func decimal(milli int64) string {
+	text := strconv.FormatFloat(float64(milli)/1000, 'f', 2, 64)
+	return strings.TrimSuffix(strings.TrimRight(text, "0"), ".")
 }
 
 func (s *display) print(lines ...string) error {
-	for i, line := range lines {
-		lines[i] = strings.Map(show.Printable, line)
-	}
-	if s.screen != nil {
-		return s.screen.draw(lines, s.drawPanel)
-	}
-	if _, err := io.WriteString(s.out, strings.Join(lines, "\n")+"\n"); err != nil {
-		return fmt.Errorf("write what the demo does: %w", err)
+	for _, line := range lines {
+		if _, err := fmt.Fprintln(s.out, strings.Map(show.Printable, line)); err != nil {
+			return fmt.Errorf("print the demo: %w", err)
+		}
 	}
 	return nil
 }
 
-// drawPanel returns the panel while the demo runs.
-func (s *display) drawPanel(width int) []string {
-	if !s.ended.IsZero() {
-		return nil
-	}
-	return s.panel.lines(width)
-}
-
-// lastWarnings prints what was noted when the daemon failed.
+// lastWarnings prints the warnings from before a failure of the daemon.
 func (s *display) lastWarnings() {
 	for {
 		select {
 		case line := <-s.warnings:
-			// When this cannot be printed, the failure itself is still reported.
-			_ = s.print("! " + line)
+			_ = s.print("! " + line) // the caller reports the failure
 		default:
 			return
 		}
 	}
 }
 
-// conclude prints what happened. The error is that the fleet did not grow and
-// shrink, in a demo that nobody interrupted.
+// conclude prints a summary. It returns an error if the fleet did not grow and shrink, unless
+// the user interrupted the demo.
 func (s *display) conclude() error {
-	elapsed := s.ended.Sub(s.begun)
-	lines := s.steps.rest()
+	var lines []string
 	if s.settled {
-		lines = append(lines, "", "The load is done and the fleet is back, so nothing more would happen.")
+		lines = append(lines, "", "The load is over and the fleet is back at its initial size.")
 	}
-	lines = append(lines, summary(&s.story, s.queue.Stats(), elapsed, s.setup.Duration)...)
-	lines = append(lines, worth(&s.story, s.queue.Stats(), elapsed, s.setup.Duration)...)
-	verdict := s.story.Verdict()
+	lines = append(lines, s.summary()...)
+	verdict := s.fleet.verdict()
 	switch {
 	case verdict == nil:
 		lines = append(lines, "", "The fleet grew and shrank with its load.")
 	case s.interrupted:
-		lines = append(lines, "", "The demo was ended before the fleet had grown and shrunk.")
+		lines = append(lines, "", "The demo was interrupted before the fleet had grown and shrunk.")
 		verdict = nil
 	}
 	return errors.Join(s.print(lines...), verdict)
 }
 
-// gist is what the last printed decision came down to.
-type gist struct {
-	measured bool
-	last     gistKey
+func (s *display) summary() []string {
+	elapsed, total, stats := s.ended.Sub(s.started), s.setup.Duration, s.queue.Stats()
+	ran := "The demo ran for " + duration.HumanDuration(elapsed.Round(time.Second))
+	if elapsed < total-time.Second {
+		ran += " of at most " + duration.HumanDuration(total)
+	}
+	jobs := fmt.Sprintf("  jobs      %d taken", stats.Taken)
+	if stats.Taken > 0 {
+		jobs += fmt.Sprintf(", after %v on average and %v at most",
+			(stats.Waited / time.Duration(stats.Taken)).Round(10*time.Millisecond), stats.LongestWait.Round(10*time.Millisecond))
+	}
+	f := &s.fleet
+	return []string{
+		"", ran + ".", "", jobs,
+		fmt.Sprintf("  workers   %d at the start, %d at most, %d at the end", f.start, f.most, f.now),
+		fmt.Sprintf("  changes   %d up, %d down", f.ups, f.downs),
+	}
 }
 
-// gistKey is equal for decisions that say the same in other numbers.
-type gistKey struct {
-	desired                    int32
-	stabilized, limited, fails bool
-	limit                      string
+// add adds a decision.
+func (f *fleet) add(d *policy.Decision, changed bool) {
+	if !f.known {
+		f.known, f.start, f.most = true, d.CurrentReplicas, d.CurrentReplicas
+	}
+	f.count(d.CurrentReplicas)
+	if !changed {
+		return
+	}
+	f.count(d.DesiredReplicas)
+	f.lastChange = d.Time
+	if d.DesiredReplicas > d.CurrentReplicas {
+		f.ups++
+	} else {
+		f.downs++
+	}
 }
 
-// firstSamples is how long the first samples may take: that there are none
-// before is no news.
-const firstSamples = 10 * time.Second
-
-// news reports whether a decision comes down to something else than the last one.
-func (g *gist) news(d policy.Decision, elapsed time.Duration) bool {
-	key := gistKey{desired: d.DesiredReplicas, fails: d.Error != ""}
-	for _, result := range d.Metrics {
-		key.fails = key.fails || result.Error != ""
+func (f *fleet) count(replicas int32) {
+	f.now = replicas
+	switch {
+	case replicas > f.most:
+		f.most, f.shrunk = replicas, false
+	case replicas < f.most:
+		f.shrunk = true
 	}
-	if key.fails && !g.measured && elapsed < firstSamples {
-		return false
-	}
-	g.measured = g.measured || !key.fails
-	key.stabilized = d.Stabilization != nil && d.Stabilization.Binding != nil
-	if d.Limit != nil && d.Limit.Limited {
-		key.limited, key.limit = true, d.Limit.Reason
-	}
-	if d.Write {
-		// The change says why; that the count then stays is no news.
-		key = gistKey{desired: d.DesiredReplicas}
-	}
-	news := key != g.last
-	g.last = key
-	return news
 }
 
-func introduction(setup Setup, plain bool) []string {
+// verdict returns nil if the fleet grew and then shrank.
+func (f *fleet) verdict() error {
+	switch {
+	case !f.known:
+		return errors.New("no decision was made, so the fleet did not grow")
+	case f.most == f.start:
+		return fmt.Errorf("the fleet did not grow: it never had more workers than the %d at the start", f.start)
+	case !f.shrunk:
+		return fmt.Errorf("the fleet did not shrink: it grew from %d to %d workers and stayed there", f.start, f.most)
+	default:
+		return nil
+	}
+}
+
+func introduction(setup Setup) []string {
 	program := program()
-	lines := []string{
-		fmt.Sprintf("A load rises and falls within %s: jobs arrive in a queue, and worker processes", duration.HumanDuration(setup.Duration)),
-		"do them, 20 a second each. Every second hpad decides how many workers there",
-		"are, from 1 to 10, so that at most 10 jobs wait for each worker and workers are",
-		"busy for 70% of their time. \"hpad demo --print-config\" shows how it was told so.",
+	return []string{
+		fmt.Sprintf("A load rises and falls within %s. Jobs arrive in a queue, and worker processes", duration.HumanDuration(setup.Duration)),
+		"execute 20 of them per second each. Every second hpad decides on the number of",
+		"workers, from 1 to 10, so that at most 10 jobs wait for each worker and workers",
+		"are busy for 70% of their time. \"hpad demo --print-config\" prints its configuration.",
 		"",
-		"From another terminal, while this runs:",
+		"From another terminal, while the demo runs:",
 		"",
 		fmt.Sprintf("  %s get --socket %s", program, setup.Socket),
 		fmt.Sprintf("  %s explain --socket %s %s", program, setup.Socket, Autoscaler),
 		"",
-		fmt.Sprintf("In a browser: http://%s/", setup.Listen),
+		fmt.Sprintf("In a browser, with graphs: http://%s/", setup.Listen),
 		"",
+		header,
 	}
-	if plain {
-		lines = append(lines, header)
-	}
-	return lines
 }
 
-// program is how this program is called from another terminal: by its name
-// where that finds it, else by its path.
+// program returns the command that starts this program from another terminal: its name if
+// the PATH leads to it, and its path if not.
 func program() string {
 	own, err := os.Executable()
 	if err != nil {
@@ -366,29 +309,31 @@ func sameFile(a, b string) bool {
 	return err == nil && os.SameFile(first, second)
 }
 
-// newLog returns a logger whose warnings and errors the show warnings. Passes that
-// fail are left out: their decisions say it.
+// newLog returns a logger that sends warnings and errors to the display, except failed
+// evaluations, which the table shows.
 func newLog(d *display) *zap.Logger {
 	encoding := zap.NewProductionEncoderConfig()
 	encoding.TimeKey, encoding.LevelKey, encoding.CallerKey, encoding.StacktraceKey = "", "", "", ""
 	encoder := zapcore.NewConsoleEncoder(encoding)
-	return zap.New(quietCore{zapcore.NewCore(encoder, zapcore.AddSync(lineWriter(d.warn)), zap.WarnLevel)})
+	return zap.New(filterCore{zapcore.NewCore(encoder, zapcore.AddSync(lineWriter(d.warn)), zap.WarnLevel)})
 }
 
-// quietCore leaves out what decisions say.
-type quietCore struct{ zapcore.Core }
+// filterCore drops the log lines of failed evaluations.
+type filterCore struct{ zapcore.Core }
 
-// Check leaves failed passes out.
-func (c quietCore) Check(entry zapcore.Entry, checked *zapcore.CheckedEntry) *zapcore.CheckedEntry {
+// Check drops failed evaluations.
+func (c filterCore) Check(entry zapcore.Entry, checked *zapcore.CheckedEntry) *zapcore.CheckedEntry {
 	if entry.Message == "evaluation failed" {
 		return checked
 	}
 	return c.Core.Check(entry, checked)
 }
 
-func (c quietCore) With(fields []zapcore.Field) zapcore.Core { return quietCore{c.Core.With(fields)} }
+func (c filterCore) With(fields []zapcore.Field) zapcore.Core {
+	return filterCore{c.Core.With(fields)}
+}
 
-// lineWriter hands on what is written, each time as one line.
+// lineWriter passes each write on as one line.
 type lineWriter func(line string)
 
 func (w lineWriter) Write(line []byte) (int, error) {

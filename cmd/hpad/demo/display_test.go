@@ -4,157 +4,130 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"slices"
+	"os"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
+
+	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/policy"
 )
 
-// testDisplay returns a display on plain lines.
-func testDisplay(duration time.Duration) (*display, *bytes.Buffer) {
-	said := new(bytes.Buffer)
-	return newDisplay(said, Example(duration), NewQueue(prometheus.NewRegistry())), said
+func testDisplay() (*display, *bytes.Buffer) {
+	out := new(bytes.Buffer)
+	return newDisplay(out, Example(time.Minute), NewQueue(prometheus.NewRegistry())), out
 }
 
-func TestShowTellsOfTrouble(t *testing.T) {
-	shown, said := testDisplay(time.Minute)
-	log := newLog(shown)
-	log.Info("started")
-	log.Warn("evaluation failed", zap.String("err", "no sample"))
-	log.With(zap.String("source", "own")).Warn("evaluation failed")
-	log.With(zap.String("source", "own")).Warn("source does not answer", zap.Error(errors.New("disk\nfull \x1b[2J")))
-	shown.lastWarnings()
-	text := said.String()
-	if !strings.HasPrefix(text, "! source does not answer") || !strings.Contains(text, `"source": "own"`) || strings.Count(text, "\n") != 1 {
-		t.Errorf("printed %q, want one line about the source", text)
+var start = time.Date(2026, 11, 21, 12, 0, 20, 0, time.UTC)
+
+// decision returns a decision some seconds after start.
+func decision(second int, from, to int32) api.Autoscaler {
+	at := start.Add(time.Duration(second) * time.Second)
+	busy := int64(820)
+	view := api.Autoscaler{Decision: &policy.Decision{
+		Time: at, Case: policy.CaseMetrics, CurrentReplicas: from, DesiredReplicas: to, Write: from != to,
+		Metrics: []policy.MetricResult{
+			{Type: policy.ExternalMetric, Name: "queue", Error: "no sample"},
+			{
+				Type: policy.InstancesMetric, Name: "busy", Goal: policy.AverageValueTarget, GoalValue: 700, Proposal: to,
+				Current: policy.MetricStatus{AverageValueMilli: &busy}, Ratio: new(1.17),
+			},
+		},
+	}}
+	if from != to {
+		view.Status.LastScaleTime, view.Evaluation.Written = at, &to
 	}
-	if strings.Contains(text, "\x1b") {
-		t.Errorf("printed %q, which steers the terminal", text)
+	return view
+}
+
+// counts returns the fleet after a sequence of counts.
+func counts(all ...int32) *fleet {
+	f := new(fleet)
+	for i := range all {
+		to := all[min(i+1, len(all)-1)]
+		f.add(decision(i, all[i], to).Decision, to != all[i])
+	}
+	return f
+}
+
+func TestVerdict(t *testing.T) {
+	const (
+		notGrown  = "the fleet did not grow: it never had more workers than the 2 at the start"
+		notShrunk = "the fleet did not shrink: it grew from 2 to 5 workers and stayed there"
+	)
+	for _, test := range []struct {
+		name  string
+		fleet *fleet
+		want  string
+	}{
+		{"no decision", counts(), "no decision was made, so the fleet did not grow"},
+		{"steady", counts(2, 2, 2), notGrown},
+		{"only down", counts(2, 1, 1), notGrown},
+		{"only up", counts(2, 3, 5, 5), notShrunk},
+		{"down before the maximum", counts(2, 4, 3, 5), notShrunk},
+		{"up and down", counts(2, 5, 4), ""},
+		{"up, down and up again", counts(2, 5, 4, 5), ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			got := ""
+			if err := test.fleet.verdict(); err != nil {
+				got = err.Error()
+			}
+			if got != test.want {
+				t.Errorf("verdict = %q, want %q", got, test.want)
+			}
+		})
 	}
 }
 
-// TestShowIsSilentAboutItsEnd: that reads are broken off at the end is no
-// trouble, unless the daemon failed.
-func TestShowIsSilentAboutItsEnd(t *testing.T) {
-	shown, said := testDisplay(time.Minute)
-	ended, cancel := context.WithCancel(t.Context())
-	cancel()
-	shown.warn("fleet cannot be read")
-	if err := shown.run(ended); err != nil {
-		t.Fatal(err)
-	}
-	if strings.Contains(said.String(), "! ") {
-		t.Errorf("said at the end:\n%s", said)
-	}
-	shown.lastWarnings()
-	if !strings.HasSuffix(said.String(), "! fleet cannot be read\n") {
-		t.Errorf("not said after a failure:\n%s", said)
-	}
-}
-
-func TestShowDoesNotBlockTheDaemon(t *testing.T) {
-	shown, _ := testDisplay(time.Minute)
-	for range 1000 { // nobody reads
-		shown.decided(viewAt(0, 1, 1, 0, 0))
-		shown.warn("trouble")
-	}
-}
-
-func TestShowConcludes(t *testing.T) {
-	shown, said := testDisplay(time.Minute)
-	shown.begun = time.Now().Add(-time.Minute)
-	shown.ended = time.Now()
-	for second, counts := range [][2]int32{{1, 1}, {1, 3}, {3, 2}} {
-		if err := shown.add(viewAt(second, counts[0], counts[1], 0, 700)); err != nil {
+func TestPrintsChangesAndRows(t *testing.T) {
+	shown, out := testDisplay()
+	for second, count := range [][2]int32{{1, 1}, {1, 3}, {3, 2}} {
+		shown.row = time.Now().Add(-rowInterval)
+		if err := shown.add(decision(second, count[0], count[1])); err != nil {
 			t.Fatal(err)
 		}
 	}
+	shown.started, shown.ended = time.Now().Add(-time.Minute), time.Now()
 	if err := shown.conclude(); err != nil {
-		t.Errorf("error = %v, want none", err)
+		t.Error(err)
 	}
-	for _, line := range []string{" 1 → 3: ", " 3 → 2: ", "1 at the start, 3 at most", "1 up, 1 down", "The fleet grew and shrank"} {
-		if !strings.Contains(said.String(), line) {
-			t.Errorf("%q is not in what was said:\n%s", line, said)
+	for _, want := range []string{
+		" 1 → 3: ", " 3 → 2: ", "  0/s         0         3   queue unknown, busy 0.82 of 0.7\n",
+		"1 at the start, 3 at most, 2 at the end", "1 up, 1 down", "The fleet grew and shrank",
+	} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("the output lacks %q:\n%s", want, out)
 		}
 	}
+}
 
-	shown, _ = testDisplay(time.Minute)
-	shown.begun = time.Now().Add(-time.Minute)
-	shown.ended = time.Now()
+func TestConclude(t *testing.T) {
+	shown, _ := testDisplay()
 	if err := shown.conclude(); err == nil {
-		t.Error("no error, though the fleet neither grew nor shrank")
+		t.Error("no error, although the fleet did not grow")
 	}
-
-	shown, said = testDisplay(time.Minute)
-	shown.begun = time.Now().Add(-20 * time.Second)
-	shown.ended, shown.interrupted = time.Now(), true
+	shown, out := testDisplay()
+	shown.started = time.Now()
+	shown.ended, shown.interrupted = shown.started.Add(20*time.Second), true
 	if err := shown.conclude(); err != nil {
-		t.Errorf("error = %v, want none: somebody ended the demo", err)
+		t.Errorf("error = %v after an interruption", err)
 	}
-	for _, line := range []string{"The demo ran for 20s of at most 60s.", "The demo was ended before the fleet had grown and shrunk."} {
-		if !strings.Contains(said.String(), line) {
-			t.Errorf("%q is not in what was said:\n%s", line, said)
+	for _, want := range []string{"The demo ran for 20s of at most 60s.", "The demo was interrupted before the fleet had grown and shrunk."} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("the output lacks %q:\n%s", want, out)
 		}
-	}
-
-	shown, said = testDisplay(time.Minute)
-	shown.begun = time.Now().Add(-40 * time.Second)
-	shown.ended, shown.settled = time.Now(), true
-	_ = shown.conclude() // that no fleet grew is said above
-	if !strings.Contains(said.String(), "The load is done and the fleet is back, so nothing more would happen.\n\nThe demo ran for 40s of at most 60s.") {
-		t.Errorf("it does not say why it is over:\n%s", said)
 	}
 }
 
-// TestShowPrintsInOrder: without a terminal all lines are in the order of their times,
-// also where the table goes on between two steps.
-func TestShowPrintsInOrder(t *testing.T) {
-	shown, said := testDisplay(time.Minute)
-	shown.panel.sample(50, 3)
-	for second, counts := range [][2]int32{{1, 1}, {1, 2}, {2, 3}, {3, 4}, {4, 5}, {5, 5}, {5, 6}, {6, 5}, {5, 4}, {4, 4}} {
-		if err := shown.add(viewAt(second, counts[0], counts[1], 0, 700)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	var times []string
-	for line := range strings.Lines(said.String()) {
-		times = append(times, line[:len(time.TimeOnly)])
-	}
-	if !slices.IsSorted(times) || !strings.Contains(said.String(), " 2 → 3: ") || len(times) < 8 {
-		t.Errorf("want every change and line of the table in order:\n%s", said)
-	}
-}
-
-// TestShowCollapsesSteps: of a way down in many steps the first is printed, and one
-// line for all others.
-func TestShowCollapsesSteps(t *testing.T) {
-	shown, said := testDisplay(time.Minute)
-	for second, counts := range [][2]int32{{1, 1}, {1, 5}, {5, 5}, {5, 4}, {4, 3}, {3, 3}, {3, 2}} {
-		if err := shown.add(viewAt(second, counts[0], counts[1], 0, 700)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if got := strings.Count(said.String(), " → "); got != 2 || strings.Contains(said.String(), " in 2 steps") {
-		t.Errorf("%d changes are printed while the way down goes on, want 1 up and 1 down:\n%s", got, said)
-	}
-	if err := shown.add(viewAt(30, 2, 2, 0, 700)); err != nil {
-		t.Fatal(err)
-	}
-	if !strings.Contains(said.String(), "12:00:26 4 → 2 in 2 steps, the last: The count goes down from 3 to 2") {
-		t.Errorf("the steps after the first are not printed as one:\n%s", said)
-	}
-}
-
-// TestShowSettles: the demo is over once the load has fallen for the last time and
-// the fleet is back.
-func TestShowSettles(t *testing.T) {
-	shown, _ := testDisplay(time.Minute)
-	shown.begun = start.Local()
-	for second, counts := range [][2]int32{{1, 1}, {1, 5}, {5, 1}} {
-		if err := shown.add(viewAt(second, counts[0], counts[1], 0, 700)); err != nil {
+func TestSettles(t *testing.T) {
+	shown, _ := testDisplay()
+	shown.started = start.Local()
+	for second, count := range [][2]int32{{1, 1}, {1, 5}, {5, 1}} {
+		if err := shown.add(decision(second, count[0], count[1])); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -163,8 +136,60 @@ func TestShowSettles(t *testing.T) {
 			t.Errorf("settled after %d s: %v, want %v", second, got, want)
 		}
 	}
-	shown.panel.waiting = 1
+	shown.queue.Put(1)
 	if shown.isSettled(start.Add(50 * time.Second)) {
 		t.Error("settled while a job waits")
+	}
+}
+
+func TestPrintsWarnings(t *testing.T) {
+	shown, out := testDisplay()
+	log := newLog(shown)
+	log.Info("started")
+	log.With(zap.String("source", "own")).Warn("evaluation failed")
+	log.With(zap.String("source", "own")).Warn("source does not respond", zap.Error(errors.New("disk\nfull \x1b[2J")))
+	shown.lastWarnings()
+	text := out.String()
+	if !strings.HasPrefix(text, "! source does not respond") || strings.Count(text, "\n") != 1 || strings.Contains(text, "\x1b") {
+		t.Errorf("printed %q, want one line without control characters", text)
+	}
+}
+
+// TestKeepsLastWarnings verifies that the warnings of canceled calls at the end are printed
+// only if the daemon failed.
+func TestKeepsLastWarnings(t *testing.T) {
+	shown, out := testDisplay()
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	shown.warn("fleet cannot be read")
+	if err := shown.run(ended); err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(out.String(), "! ") {
+		t.Errorf("printed at the end:\n%s", out)
+	}
+	shown.lastWarnings()
+	if !strings.HasSuffix(out.String(), "! fleet cannot be read\n") {
+		t.Errorf("not printed after a failure:\n%s", out)
+	}
+}
+
+func TestNeverBlocksTheDaemon(t *testing.T) {
+	shown, _ := testDisplay()
+	for range 1000 {
+		shown.decided(decision(0, 1, 1))
+		shown.warn("warning")
+	}
+}
+
+// TestIntroduction compares the introduction with docs/cli.md.
+func TestIntroduction(t *testing.T) {
+	page, err := os.ReadFile("../../../docs/cli.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	intro := introduction(Example(2 * time.Minute))
+	if text := strings.Join(intro[:4], "\n"); !strings.Contains(string(page), "\n"+text+"\n") {
+		t.Errorf("docs/cli.md lacks the introduction:\n%s", text)
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 )
 
 func TestLoadRisesAndFalls(t *testing.T) {
@@ -63,7 +65,7 @@ func TestLoadIsSmooth(t *testing.T) {
 func TestDrivePutsJobsAtTheRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		load := Load{Duration: MinDuration}
-		queue, _ := testQueue()
+		queue := NewQueue(prometheus.NewRegistry())
 		ctx, cancel := context.WithTimeout(t.Context(), MinDuration)
 		defer cancel()
 		load.Drive(ctx, queue)
