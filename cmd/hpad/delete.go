@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hpad/hpad/cmd/hpad/confd"
-	"github.com/hpad/hpad/cmd/hpad/draft"
 	"github.com/hpad/hpad/cmd/hpad/hint"
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/config"
@@ -27,10 +26,9 @@ func newDeleteCommand(stream streams) *cobra.Command {
 		Long: `Remove an autoscaler from the configuration, and have the daemon read it again.
 The target keeps the count it has.
 
-A file of conf.d that holds nothing else is removed. Of any other file only the
-tables of the autoscaler go; everything else stays as it is, byte for byte, also
-comments. Where that cannot be done safely, the lines are named and nothing is
-changed.`,
+The command removes the file in conf.d that defines the autoscaler, with its comments.
+If the file has other content, or is the main file, the command prints file and line
+and changes nothing.`,
 		Example: "  hpad delete checkout\n  hpad delete checkout --dry-run",
 		Args:    oneName,
 	}
@@ -54,7 +52,7 @@ func deleteAutoscaler(cmd *cobra.Command, stream streams, c *configuration, name
 	if _, err := os.Stat(c.file); errors.Is(err, fs.ErrNotExist) && mistakes != nil {
 		return hint.With(mistakes, namingHint)
 	}
-	plan, err := confd.PlanDeletion(c.file, name, draft.WishNotes(name)...)
+	file, err := confd.PlanDeletion(c.file, name)
 	if errors.Is(err, confd.ErrNotConfigured) {
 		return c.notConfigured(cmd, loaded, name)
 	}
@@ -62,13 +60,13 @@ func deleteAutoscaler(cmd *cobra.Command, stream streams, c *configuration, name
 		return err
 	}
 	if c.dryRun {
-		return say(stream.out, fmt.Sprintf("autoscaler %q would be deleted (dry run): %s\n", name, plan))
+		return say(stream.out, fmt.Sprintf("autoscaler %q would be deleted (dry run): %s would be removed\n", name, file))
 	}
 	consequence := c.consequence(cmd, loaded, name)
-	if err := plan.Do(); err != nil {
+	if err := confd.Remove(file); err != nil {
 		return err
 	}
-	if err := say(stream.out, fmt.Sprintf("autoscaler %q deleted: %s\n%s", name, plan, consequence)); err != nil {
+	if err := say(stream.out, fmt.Sprintf("autoscaler %q deleted: %s is removed\n%s", name, file, consequence)); err != nil {
 		return err
 	}
 	return c.apply(cmd, stream, loaded, name, false)

@@ -71,6 +71,12 @@ func shorten(text string) string {
 // byteOrderMark is what some editors begin a file with.
 var byteOrderMark = []byte("\xef\xbb\xbf")
 
+// AutoscalerLine returns the first line of the tables of an autoscaler in a text that is valid
+// TOML, from 1; 0 if the text does not define it.
+func AutoscalerLine(text []byte, name string) int {
+	return places(text)[join("autoscalers", name)].line
+}
+
 // places finds every key of a document that is known to be valid TOML. The
 // decoder has no positions of values, so the text is walked again.
 func places(text []byte) map[string]place {

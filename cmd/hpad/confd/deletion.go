@@ -4,125 +4,101 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
-	"strings"
+
+	"github.com/BurntSushi/toml"
 
 	"github.com/hpad/hpad/cmd/hpad/hint"
 	"github.com/hpad/hpad/daemon/config"
 )
 
-// ErrNotConfigured is that no file has an autoscaler.
-var ErrNotConfigured = errors.New("no file has it")
+// ErrNotConfigured is returned if no file defines an autoscaler.
+var ErrNotConfigured = errors.New("no file defines it")
 
-// Deletion is what deletes an autoscaler from a configuration.
-type Deletion struct {
+// place is the definition of an autoscaler in a file.
+type place struct {
 	file string
-	// whole reports whether the file goes, or else cutting is what is left of it.
-	whole   bool
-	cutting *Cutting
+	// line is the first line of its tables, from 1; 0 if it is unknown.
+	line int
+	// alone is set if the file defines no other table.
+	alone bool
 }
 
-// PlanDeletion returns what deletes the autoscaler of a name from the configuration
-// whose main file is main, once that is known to be safe. Notes are as for [Cut]. The
-// error may be ErrNotConfigured; others have hints.
-func PlanDeletion(main, name string, notes ...string) (*Deletion, error) {
-	files, texts, unread := holders(main, name)
+func (p place) String() string {
+	if p.line == 0 {
+		return p.file
+	}
+	return fmt.Sprintf("%s:%d", p.file, p.line)
+}
+
+// PlanDeletion returns the path of the file that defines an autoscaler and nothing else, in the
+// configuration with the given main file. The remaining configuration is valid. The error may
+// be ErrNotConfigured; other errors have hints.
+func PlanDeletion(main, name string) (string, error) {
+	places, unread := find(main, name)
 	switch {
-	case len(files) == 0 && unread != nil:
-		return nil, unread
-	case len(files) == 0:
-		return nil, ErrNotConfigured
-	case len(files) > 1:
-		return nil, hint.With(fmt.Errorf("autoscaler %q is defined in %s", name, strings.Join(files, " and in ")), "remove one of them with an editor")
+	case len(places) == 0 && unread != nil:
+		return "", unread
+	case len(places) == 0:
+		return "", ErrNotConfigured
+	case len(places) > 1:
+		return "", hint.With(fmt.Errorf("autoscaler %q is defined in %s and in %s", name, places[0], places[1]), "remove one of them with an editor")
+	case places[0].file == main || !places[0].alone:
+		return "", hint.With(fmt.Errorf("autoscaler %q is defined in %s, a file with other content", name, places[0]),
+			"remove its tables with an editor, then run \"hpad reload\"")
 	}
-	plan := &Deletion{file: files[0]}
-	cutting, err := Cut(texts[plan.file], name, notes...)
-	if err != nil {
-		return nil, hint.With(fmt.Errorf("autoscaler %q cannot be cut out of %s: %w", name, placeOf(plan.file, Find(texts[plan.file], name)), err),
-			"remove it with an editor, then \"hpad reload\"")
+	file := places[0].file
+	if _, err := config.LoadWith(main, map[string][]byte{file: nil}); err != nil {
+		return "", hint.With(err, fmt.Sprintf("no file was changed: the configuration without %q has these errors", name))
 	}
-	plan.cutting = cutting
-	plan.whole = cutting.Empty && plan.file != main
-	change := map[string][]byte{plan.file: cutting.Rest}
-	if plan.whole {
-		change[plan.file] = nil
-	}
-	if _, err := config.LoadWith(main, change); err != nil {
-		return nil, hint.With(err, fmt.Sprintf("nothing was changed: the configuration would have these mistakes without %q", name))
-	}
-	return plan, nil
+	return file, nil
 }
 
-// Do deletes the autoscaler.
-func (d *Deletion) Do() error {
-	if d.whole {
-		return Remove(d.file)
-	}
-	return Replace(d.file, d.cutting.Rest)
-}
-
-// String returns what Do does, in a few words.
-func (d *Deletion) String() string {
-	if d.whole {
-		return d.file + " is removed"
-	}
-	text := placeOf(d.file, d.cutting.Gone) + " is cut out"
-	if len(d.cutting.Kept) > 0 {
-		text += "; the comment above it stays, see " + placeOf(filepath.Base(d.file), d.cutting.Kept[:1])
-	}
-	if d.cutting.Bare && !d.cutting.Empty {
-		text += "; nothing but comments is left in the file"
-	}
-	return text
-}
-
-// Place returns in which file of a configuration an autoscaler is, and on which lines,
-// as far as that is known.
+// Place returns the file and line that define an autoscaler, or "the configuration" if they
+// are unknown.
 func Place(main, name string) string {
-	files, texts, _ := holders(main, name)
-	if len(files) == 0 {
+	places, _ := find(main, name)
+	if len(places) == 0 {
 		return "the configuration"
 	}
-	return placeOf(files[0], Find(texts[files[0]], name))
+	return places[0].String()
 }
 
-// holders returns the files that have the tables of an autoscaler, with their texts;
-// files that are no TOML are in the error.
-func holders(main, name string) (files []string, texts map[string][]byte, err error) {
-	all, err := config.Files(main)
+// find returns all definitions of an autoscaler, and errors for the files that are not TOML.
+func find(main, name string) (places []place, err error) {
+	files, err := config.Files(main)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	texts = map[string][]byte{}
 	var unread []error
-	for _, file := range all {
+	for _, file := range files {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			unread = append(unread, fmt.Errorf("read the configuration: %w", err))
 			continue
 		}
-		holds, err := Holds(text, name)
-		if err != nil {
+		var tree map[string]any
+		if _, err := toml.Decode(string(text), &tree); err != nil {
 			unread = append(unread, fmt.Errorf("%s: %w", file, err))
+			continue
 		}
-		if holds {
-			files, texts[file] = append(files, file), text
+		autoscalers, _ := tree["autoscalers"].(map[string]any)
+		if _, ok := autoscalers[name]; ok {
+			places = append(places, place{
+				file: file, line: config.AutoscalerLine(text, name), alone: len(tree) == 1 && len(autoscalers) == 1,
+			})
 		}
 	}
-	return files, texts, errors.Join(unread...)
+	return places, errors.Join(unread...)
 }
 
-// placeOf returns a file and lines of it, as "web.toml:3-7,12".
-func placeOf(file string, lines []Lines) string {
-	if len(lines) == 0 {
-		return file
+// HoldsService reports whether the file at a path defines a service of a fleet. It returns
+// false for a file that cannot be read.
+func HoldsService(path, fleet string) bool {
+	var file struct {
+		Fleets map[string]struct {
+			Services map[string]any `toml:"services"`
+		} `toml:"fleets"`
 	}
-	spans := make([]string, len(lines))
-	for i, span := range lines {
-		spans[i] = fmt.Sprintf("%d-%d", span.First, span.Last)
-		if span.First == span.Last {
-			spans[i] = fmt.Sprint(span.First)
-		}
-	}
-	return file + ":" + strings.Join(spans, ",")
+	_, err := toml.DecodeFile(path, &file)
+	return err == nil && len(file.Fleets[fleet].Services) > 0
 }

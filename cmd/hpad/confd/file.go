@@ -33,24 +33,6 @@ func Create(path, like string, text []byte) error {
 	return nil
 }
 
-// Replace gives a file another text and leaves mode, owner and group as they are.
-// Of a symbolic link the file that it leads to is replaced. Errors have hints.
-func Replace(path string, text []byte) error {
-	target, err := filepath.EvalSymlinks(path)
-	if err != nil {
-		return failed("replace", path, err)
-	}
-	staged, err := stage(target, target, text)
-	if err != nil {
-		return failed("replace", path, err)
-	}
-	if err := os.Rename(staged, target); err != nil {
-		_ = os.Remove(staged)
-		return failed("replace", path, err)
-	}
-	return failed("replace", path, syncDir(target))
-}
-
 // Remove removes a file. Errors have hints.
 func Remove(path string) error {
 	if err := os.Remove(path); err != nil {

@@ -121,31 +121,6 @@ func TestCreateFails(t *testing.T) {
 	}
 }
 
-func TestReplace(t *testing.T) {
-	dir := t.TempDir()
-	path, link := filepath.Join(dir, "real.toml"), filepath.Join(dir, "link.toml")
-	write(t, path, "one", 0o600)
-	if err := os.Symlink("real.toml", link); err != nil {
-		t.Fatal(err)
-	}
-	if err := confd.Replace(link, []byte("two")); err != nil {
-		t.Fatal(err)
-	}
-	info, err := os.Lstat(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if read(t, path) != "two" || info.Mode() != 0o600 || names(t, dir) != "link.toml real.toml" {
-		t.Errorf("%q with mode %v in %s", read(t, path), info.Mode(), names(t, dir))
-	}
-	if info, err := os.Lstat(link); err != nil || info.Mode().Type() != os.ModeSymlink {
-		t.Errorf("the link is %v, %v", info, err)
-	}
-	if err := confd.Replace(filepath.Join(dir, "none.toml"), nil); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("Replace of nothing: %v", err)
-	}
-}
-
 func TestRemove(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "web.toml")

@@ -61,8 +61,7 @@ func TestFull(t *testing.T) {
 			a, b := filepath.Join(dir, "a.toml"), filepath.Join(dir, "b.toml")
 			text := []byte(strings.Repeat("# long\n", 4000))
 			for attempt, err := range map[string]error{
-				"create":  confd.Create(b, a, text),
-				"replace": confd.Replace(a, text),
+				"create": confd.Create(b, a, text),
 			} {
 				if !errors.Is(err, test.want) || !strings.Contains(hint.Of(err), test.hint) || !strings.Contains(err.Error(), dir) {
 					t.Errorf("%s: %v", attempt, err)
@@ -98,9 +97,8 @@ func TestForbidden(t *testing.T) {
 		t.Fatal(err)
 	}
 	for attempt, err := range map[string]error{
-		"create":  confd.Create(b, a, []byte("two")),
-		"replace": confd.Replace(a, []byte("two")),
-		"remove":  confd.Remove(a),
+		"create": confd.Create(b, a, []byte("two")),
+		"remove": confd.Remove(a),
 	} {
 		if !errors.Is(err, fs.ErrPermission) || !strings.Contains(hint.Of(err), "run the command as root") {
 			t.Errorf("%s: %v", attempt, err)

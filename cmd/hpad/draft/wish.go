@@ -24,9 +24,9 @@ func NameOf(target config.Reference) string {
 	return strings.ReplaceAll(config.AdaptName(short), ".", "-")
 }
 
-// WishNotes returns what may be written above a wished autoscaler: where it is from,
+// wishNotes returns what may be written above a wished autoscaler: where it is from,
 // and then what it means that it has no metrics.
-func WishNotes(name string) []string {
+func wishNotes(name string) []string {
 	return []string{
 		fmt.Sprintf("Written by \"hpad autoscale\"; \"hpad delete %s\" removes it.", name),
 		"No metrics are named: cpu at 80 % of what instances request.",
@@ -38,7 +38,7 @@ func WishNotes(name string) []string {
 func (w *Wish) Draft(target config.Reference) *Autoscaler {
 	a := &Autoscaler{
 		Name:        w.Name,
-		Notes:       WishNotes(w.Name)[:1],
+		Notes:       wishNotes(w.Name)[:1],
 		Target:      Target{Fleet: target.Ref.Fleet},
 		MinReplicas: &w.Min,
 		MaxReplicas: w.Max,
@@ -49,7 +49,7 @@ func (w *Wish) Draft(target config.Reference) *Autoscaler {
 	cpu := w.CPU
 	switch none := w.CPU == 0 && w.Memory == 0; {
 	case none && target.Samples:
-		a.Notes = WishNotes(w.Name)
+		a.Notes = wishNotes(w.Name)
 	case none:
 		cpu = 80
 	}
