@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -24,57 +25,53 @@ func newDebugCommand(stream streams) *cobra.Command {
 	return cmd
 }
 
-// cpuProfile is what the command line calls the profile that Go's tools call profile.
+// cpuProfile is the name of the CPU profile on the command line; net/http/pprof calls it
+// profile.
 const cpuProfile = "cpu"
 
-// profileKinds are the kinds of profiles by what the command line calls them.
-func profileKinds() map[string]api.ProfileKind {
-	kinds := map[string]api.ProfileKind{}
-	for _, kind := range api.ProfileKinds {
-		name := kind.Name
-		if name == "profile" {
-			name = cpuProfile
-		}
-		kinds[name] = kind
-	}
+// profileSeconds returns the default durations of api.ProfileSeconds by the names on the command
+// line.
+func profileSeconds() map[string]int {
+	kinds := maps.Clone(api.ProfileSeconds)
+	kinds[cpuProfile] = kinds["profile"]
+	delete(kinds, "profile")
 	return kinds
 }
 
 func newProfileCommand(stream streams) *cobra.Command {
-	kinds := profileKinds()
-	names := make([]string, 0, len(kinds))
-	for name := range kinds {
-		names = append(names, name)
-	}
-	slices.Sort(names)
+	kinds := profileSeconds()
+	names := slices.Sorted(maps.Keys(kinds))
 	var file string
 	var seconds int
 	cmd := &cobra.Command{
 		Use:   "profile [" + strings.Join(names, "|") + "]",
 		Short: "Fetch a profile of the daemon: where its time or its memory goes",
-		Long: `Fetch a profile of the daemon into a file, for Go's own tools; without a word,
-that of the processor.
+		Long: `Fetch a profile of the daemon into a file for the tools of Go. The default is cpu.
 
-cpu, trace, block and mutex look at what happens for some seconds; allocs, heap
-and goroutine at what there is. The daemon takes one at a time.`,
+cpu and trace record for some seconds; allocs, heap and goroutine are snapshots. The
+daemon takes one profile at a time.`,
 		Example:   "  hpad debug profile --seconds 60\n  hpad debug profile heap --file hpad.heap",
 		ValidArgs: names,
 		Args:      cobra.MatchAll(cobra.MaximumNArgs(1), knownProfile(names)),
 	}
 	client := addConnectFlags(cmd)
 	cmd.Flags().StringVar(&file, "file", "", "the `file` to write; hpad-KIND-TIME in the current directory when left out")
-	cmd.Flags().IntVar(&seconds, "seconds", 0, fmt.Sprintf("for how long it is taken, at most %d; 30 of cpu, 10 of block and mutex, and 5 of trace when left out", api.MaxProfileSeconds))
+	cmd.Flags().IntVar(&seconds, "seconds", 0, fmt.Sprintf("duration of cpu (default 30) or trace (default 5), at most %d", api.MaxProfileSeconds))
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		name := strings.Join(append(args, cpuProfile)[:1], "")
-		kind := kinds[name]
+		fallback := kinds[name]
 		given := cmd.Flags().Changed("seconds")
 		switch {
-		case given && kind.Seconds == 0:
-			return wrongUse(fmt.Errorf("--seconds: %s is of an instant", name), helpHint(cmd))
+		case given && fallback == 0:
+			return wrongUse(fmt.Errorf("--seconds: %s is a snapshot", name), helpHint(cmd))
 		case given && (seconds < 1 || seconds > api.MaxProfileSeconds):
 			return wrongUse(fmt.Errorf("--seconds %d: must be from 1 to %d", seconds, api.MaxProfileSeconds), helpHint(cmd))
 		case !given:
-			seconds = kind.Seconds
+			seconds = fallback
+		}
+		kind := name
+		if name == cpuProfile {
+			kind = "profile"
 		}
 		tool, ending := "go tool pprof -http=:", ".pprof"
 		if name == "trace" {
@@ -86,7 +83,7 @@ and goroutine at what there is. The daemon takes one at a time.`,
 		if seconds > 0 {
 			_, _ = fmt.Fprintf(stream.err, "taking a profile for %d s\n", seconds)
 		}
-		size, err := writeWhole(file, "profile", func(to io.Writer) error { return client().Profile(cmd.Context(), kind.Name, seconds, to) })
+		size, err := writeWhole(file, "profile", func(to io.Writer) error { return client().Profile(cmd.Context(), kind, seconds, to) })
 		if err != nil {
 			return err
 		}

@@ -29,9 +29,11 @@ type ShownDecision = shownDecision
 // PageSize is how many autoscalers a client asks for at once.
 const PageSize = pageSize
 
-// Profiling reports whether a profile is being taken.
+// Profiling reports whether a profile is in progress.
 func Profiling() bool {
-	profiling.mu.Lock()
-	defer profiling.mu.Unlock()
-	return !profiling.until.IsZero()
+	if profiling.TryLock() {
+		profiling.Unlock()
+		return false
+	}
+	return true
 }

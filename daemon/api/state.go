@@ -39,3 +39,15 @@ func (h handlers) exportState(w http.ResponseWriter, r *http.Request) {
 func (c *Client) ExportState(ctx context.Context, to io.Writer, history bool) error {
 	return c.fetch(ctx, "/api/v1/state?history="+strconv.FormatBool(history), exportTimeout, to)
 }
+
+// countingWriter counts the bytes that were written.
+type countingWriter struct {
+	io.Writer
+	size int
+}
+
+func (c *countingWriter) Write(part []byte) (int, error) {
+	n, err := c.Writer.Write(part)
+	c.size += n
+	return n, err
+}
