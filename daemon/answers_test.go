@@ -38,7 +38,7 @@ func collected(ctx context.Context, budget *sources.Budget, series int, at time.
 // writes of the round, not when nobody waits any more, and not when it comes late.
 func TestAnswersAreGivenBack(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		budget := sources.NewBudget(16<<20, "", nil)
+		budget := sources.NewBudget(16<<20, "")
 		var delay atomic.Int64
 		w.source().set("shared", func(ctx context.Context, at time.Time) (sources.Vector, error) {
 			vector, err := collected(ctx, budget, 10, at)
@@ -113,7 +113,7 @@ func TestQueriesNameTheirLabels(t *testing.T) {
 // reading of those who find none, and of nobody else.
 func TestLookupsAreOfTheBudget(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		budget := sources.NewBudget(16<<20, "", nil)
+		budget := sources.NewBudget(16<<20, "")
 		w.source().set("shared", func(ctx context.Context, at time.Time) (sources.Vector, error) {
 			return collected(ctx, budget, 12_000, at)
 		})

@@ -17,20 +17,17 @@ type budgets struct {
 }
 
 // AnswerBudget returns a budget of answers as a configuration has it.
-func AnswerBudget(c config.Daemon) *sources.Budget { return answerBudget(c, nil) }
-
-func answerBudget(c config.Daemon, released func()) *sources.Budget {
+func AnswerBudget(c config.Daemon) *sources.Budget {
 	bytes := int64(cmp.Or(c.AnswerMemory, config.DefaultDaemon().AnswerMemory))
-	return sources.NewBudget(bytes, fmt.Sprintf("daemon.answer_memory = %q", quantity.FormatBytes(bytes*1000)), released)
+	return sources.NewBudget(bytes, fmt.Sprintf("daemon.answer_memory = %q", quantity.FormatBytes(bytes*1000)))
 }
 
-// newBudgets returns those of a configuration. Released is called whenever a query that
-// took much has given it back.
-func newBudgets(c config.Daemon, released func()) budgets {
+// newBudgets returns the budgets of a configuration.
+func newBudgets(c config.Daemon) budgets {
 	samples := cmp.Or(c.QuerySamples, config.DefaultDaemon().QuerySamples)
 	return budgets{
-		answers: answerBudget(c, released),
-		samples: sources.NewBudget(samples, fmt.Sprintf("daemon.query_samples = %d", samples), released),
+		answers: AnswerBudget(c),
+		samples: sources.NewBudget(samples, fmt.Sprintf("daemon.query_samples = %d", samples)),
 	}
 }
 

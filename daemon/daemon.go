@@ -57,9 +57,6 @@ type Options struct {
 	WatchdogInterval time.Duration
 	// Clock is what the daemon takes the time from; the zero value is the machine.
 	Clock clock.System
-	// KeepMemory has memory that is of no use any more not be given back to the system, which
-	// takes a collection of all garbage: for many daemons in one process, as in tests.
-	KeepMemory bool
 	// Decided, if not nil, is called with the autoscaler of every decision as it is
 	// published. It must not block.
 	Decided func(name string)
@@ -100,7 +97,6 @@ func New(options Options) *Daemon {
 			until:       options.Until,
 			graph:       options.Graph,
 			decided:     options.Decided,
-			memory:      memory{keeps: options.KeepMemory},
 			evaluations: make(chan string),
 		},
 		store:  options.Store,
@@ -143,8 +139,6 @@ func (d *Daemon) Run(ctx context.Context) error {
 	act, stopActing := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer stopActing(nil)
 	d.runContext, d.actContext = ctx, act
-	d.memory.begin()
-	defer d.memory.end()
 	first, err := d.start(ctx)
 	if err != nil {
 		return err
@@ -202,7 +196,7 @@ func (d *Daemon) start(ctx context.Context) (*change, error) {
 		return nil, err
 	}
 	d.fixed = c.Daemon
-	d.budgets = newBudgets(c.Daemon, d.memory.reclaim)
+	d.budgets = newBudgets(c.Daemon)
 	d.metrics.ShowBudgets(d.budgets.usage)
 	if d.restored, err = d.store.Load(ctx); err != nil {
 		return nil, fmt.Errorf("load the state: %w", err)

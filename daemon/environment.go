@@ -49,8 +49,6 @@ type environment struct {
 	conditions conditionLists
 	// unwritten is why what the recorder has is not in the store.
 	unwritten trouble.Problem
-	// memory gives back what is of no use any more.
-	memory memory
 	// lastTick is when the scheduler last looked for rounds that are due.
 	lastTick atomic.Pointer[time.Time]
 

@@ -25,8 +25,6 @@ type scheduler struct {
 	rounds []*round
 	// newest is the newest completed round.
 	newest time.Time
-	// begun is set once a round has completed.
-	begun bool
 }
 
 // run begins rounds at their ticks until ctx ends. Whatever wakes it, it looks
@@ -226,10 +224,6 @@ func (s *scheduler) withdraw(tick time.Time) {
 // for them.
 func (s *scheduler) complete(r *round) {
 	s.notifier.status(time.Now(), statusEvery)
-	if !s.begun {
-		s.begun = true
-		s.memory.reclaim()
-	}
 	s.rounds = slices.DeleteFunc(s.rounds, func(other *round) bool { return other == r })
 	if !r.tick || s.runContext.Err() != nil {
 		return

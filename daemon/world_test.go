@@ -247,11 +247,10 @@ func (w *world) start() {
 	ctx, cancel := context.WithCancel(w.t.Context())
 	w.cancel, w.ended = cancel, make(chan error, 1)
 	w.daemon = New(Options{
-		Load:       w.load,
-		Store:      w.store,
-		Log:        w.log,
-		KeepMemory: true,
-		DryRun:     w.dryRun, Until: w.until, Metrics: w.metrics, Graph: w.graph,
+		Load:   w.load,
+		Store:  w.store,
+		Log:    w.log,
+		DryRun: w.dryRun, Until: w.until, Metrics: w.metrics, Graph: w.graph,
 		Clock: clock.System{Wall: w.wall, Boot: w.monotonic},
 		Notify: func(state string) {
 			w.telling.Lock()

@@ -29,18 +29,15 @@ type Budget struct {
 	setting      string
 	total        int64
 	small, large *semaphore.Weighted
-	// released is called when a claim that was enlarged ends.
-	released func()
 
 	used, waits, refusals atomic.Int64
 }
 
 // NewBudget makes a budget of a total, at least sharesOfBudget. Setting is the key
-// that sets it with its value, for errors. Released is called whenever a query that
-// took much has given it back; nil for nobody.
-func NewBudget(total int64, setting string, released func()) *Budget {
+// that sets it with its value, for errors.
+func NewBudget(total int64, setting string) *Budget {
 	return &Budget{
-		setting: setting, total: total, released: released,
+		setting: setting, total: total,
 		small: semaphore.NewWeighted(total / 2), large: semaphore.NewWeighted(total / 2),
 	}
 }
@@ -145,9 +142,6 @@ func (c *Claim) Release() {
 	c.budget.small.Release(small)
 	c.budget.large.Release(large)
 	c.budget.used.Add(-small - large)
-	if large > 0 && c.budget.released != nil {
-		c.budget.released()
-	}
 }
 
 // acquire takes n of one half.

@@ -72,8 +72,6 @@ func runDaemon(ctx context.Context, options runOptions) (err error) {
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
 	defer signal.Stop(hangups)
-	read := daemon.Starting()
-	defer read()
 	first, err := config.Load(options.file)
 	if err != nil {
 		return hint.With(err, fmt.Sprintf("\"hpad check %s\" says the same without starting anything", options.file))
@@ -99,7 +97,7 @@ func runDaemon(ctx context.Context, options runOptions) (err error) {
 		graphs = graph.New(filepath.Join(first.Daemon.StateDir, "graph.db"), options.log, measured.LostPoints)
 	}
 	made := daemon.Options{
-		Load:             loadOnce(first, read, options.file),
+		Load:             loadOnce(first, options.file),
 		Store:            store,
 		Graph:            graphs,
 		Log:              options.log,
@@ -151,13 +149,12 @@ func ended(ctx context.Context, err error) error {
 	return err
 }
 
-// loadOnce returns a function that returns the configuration that is read already, and calls
-// taken, the first time, and reads the file again after that.
-func loadOnce(first *config.Config, taken func(), file string) func() (*config.Config, error) {
+// loadOnce returns a function that returns first at its first call, and loads the file at later
+// calls.
+func loadOnce(first *config.Config, file string) func() (*config.Config, error) {
 	return func() (*config.Config, error) {
 		if c := first; c != nil {
 			first = nil
-			taken()
 			return c, nil
 		}
 		return config.Load(file)

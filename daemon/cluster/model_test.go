@@ -355,7 +355,7 @@ func (n *node) start(fresh bool) {
 	n.seen = map[string]bool{}
 	options := cluster.Options{
 		Load: n.configuration, Coordinator: hooked{n.connection, &hooks{n.hooks.write, n.written, n.hooks.release}}, Member: cluster.Member{Name: n.name, Address: n.address}, TTL: ttl, ShardSize: n.size,
-		Daemon: daemon.Options{Store: own, Log: zap.NewNop(), KeepMemory: true, Clock: clock.System{
+		Daemon: daemon.Options{Store: own, Log: zap.NewNop(), Clock: clock.System{
 			Wall: n.wall,
 			Boot: func() (string, time.Duration) { return n.name, time.Since(n.begun) },
 		}},

@@ -14,7 +14,7 @@ import (
 // Queries that hold much wait for each other, and those that hold little do not
 // wait for them.
 func TestQueriesShareSamples(t *testing.T) {
-	samples := sources.NewBudget(400_000, "daemon.query_samples = 400000", nil)
+	samples := sources.NewBudget(400_000, "daemon.query_samples = 400000")
 	cfg := config()
 	cfg.MaxSamples = 150_000
 	source := started(t, cfg, Options{Samples: samples})
@@ -78,7 +78,7 @@ func TestQueryMaxSamples(t *testing.T) {
 	for _, total := range []int64{400_000, 200_000_000} {
 		cfg := config()
 		cfg.MaxSamples = 300_000
-		source := started(t, cfg, Options{Samples: sources.NewBudget(total, "", nil)})
+		source := started(t, cfg, Options{Samples: sources.NewBudget(total, "")})
 		if _, err := source.Query(t.Context(), sources.Query{Text: "count_over_time(vector(1)[140s:1ms])"}, time.Now()); err != nil {
 			t.Errorf("with %d for all: %v", total, err)
 		}
@@ -90,7 +90,7 @@ func TestQueryMaxSamples(t *testing.T) {
 
 // A selector of many series is a large query even before it has samples.
 func TestManySeriesAreALargeQuery(t *testing.T) {
-	samples := sources.NewBudget(256_000, "", nil)
+	samples := sources.NewBudget(256_000, "")
 	var page strings.Builder
 	for i := range 40 {
 		fmt.Fprintf(&page, "load{id=\"%d\"} 1\n", i)
@@ -125,7 +125,7 @@ func TestAnswersAreBounded(t *testing.T) {
 		fmt.Fprintf(&page, "load{id=\"%d\",queue=\"%d\"} 1\n", i, i%2)
 	}
 	e := newExporter(t, page.String())
-	answers := sources.NewBudget(16<<20, `daemon.answer_memory = "16Mi"`, nil)
+	answers := sources.NewBudget(16<<20, `daemon.answer_memory = "16Mi"`)
 	source := started(t, config(e.address()), Options{Answers: answers})
 	eventually(t, source, "count(load)", "{} 300")
 	at := time.Now().Truncate(time.Millisecond)

@@ -33,7 +33,7 @@ func TestCost(t *testing.T) {
 
 // A query whose cost the engine does not count does not get to it.
 func TestQueriesOfHiddenCost(t *testing.T) {
-	source := started(t, config(), Options{Samples: sources.NewBudget(10_000_000, "", nil)})
+	source := started(t, config(), Options{Samples: sources.NewBudget(10_000_000, "")})
 	doubled := "vector(1)"
 	for range 40 {
 		doubled = fmt.Sprintf(`label_replace(%s, "a", "x$1$1", "a", "(.*)")`, doubled)

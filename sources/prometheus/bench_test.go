@@ -40,7 +40,7 @@ func BenchmarkQuery(b *testing.B) {
 			_, _ = w.Write(body)
 		})
 		b.Run(fmt.Sprintf("reader=hpad/series=%d", series), func(b *testing.B) {
-			budget := sources.NewBudget(256<<20, "budget", nil)
+			budget := sources.NewBudget(256<<20, "budget")
 			source := newSource(b, server.URL, nil)
 			source.budget = budget
 			query := sources.Query{Text: "rate(http_requests_total[1m])", Labels: []string{"alloc_id"}}
