@@ -70,7 +70,7 @@ func (m *member) start() {
 		Load:        func() (*config.Config, error) { return config.Load(m.file()) },
 		Coordinator: m.connection, Member: cluster.Member{Name: m.name}, TTL: 15 * time.Second,
 		Daemon: daemon.Options{
-			Store: own, Log: log, KeepMemory: true,
+			Store: own, Log: log,
 			Clock:   clock.System{Wall: m.wall, Boot: func() (string, time.Duration) { return m.name, time.Since(booted) }},
 			Decided: m.evaluated,
 		},

@@ -181,13 +181,12 @@ func (d *single) start() {
 		stored: map[string]time.Time{}, reported: map[string]time.Time{},
 	}
 	r.daemon = daemon.New(daemon.Options{
-		Load:       func() (*config.Config, error) { return config.Load(d.file()) },
-		Store:      killStore{store, d, r},
-		Graph:      graph.New(filepath.Join(dir, "graph.db"), log, nil),
-		Log:        log,
-		KeepMemory: true,
-		Clock:      clock.System{Wall: d.wall, Boot: d.monotonic},
-		Decided:    func(name string) { d.evaluated(r, name) },
+		Load:    func() (*config.Config, error) { return config.Load(d.file()) },
+		Store:   killStore{store, d, r},
+		Graph:   graph.New(filepath.Join(dir, "graph.db"), log, nil),
+		Log:     log,
+		Clock:   clock.System{Wall: d.wall, Boot: d.monotonic},
+		Decided: func(name string) { d.evaluated(r, name) },
 	})
 	d.current, d.process = r, r.process
 	go func() { r.ended <- r.daemon.Run(ctx) }()
