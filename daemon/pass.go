@@ -337,6 +337,7 @@ func (p *pass) conclude(outcome policy.Outcome, scratch *[]byte) *recording {
 	*decision = decision.Explained()
 	events := append(p.after.besides, p.boundsChanged(decision)...)
 	p.tellInstances(before)
+	events = append(events, p.followShortage(before)...)
 	after.newlyHeld = isNewlyHeld(before, decision)
 	settled := after.newlyHeld || len(events) > 0 || decision.Foreign != nil || decision.Command != nil || outcome.Kind == policy.Written
 	events = append(events, settlement.Events...)

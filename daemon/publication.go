@@ -34,6 +34,8 @@ type publication struct {
 	// empty when it was.
 	unevaluated string
 	quarantine  time.Time
+	// shortage is the shortage of the last pass, or nil.
+	shortage *policy.Shortage
 	// recalled reports whether the events have those of before the start.
 	recalled bool
 	// reason is what the last pass ended with, or why there was none at the last tick.
@@ -87,8 +89,8 @@ type result struct {
 
 // following follows what is wrong with an autoscaler: hindrance for the history, failing
 // is why passes fail, for the log. Reasons are those of the conditions since they first
-// changed, for the history.
-type following struct{ hindrance, failing, reasons, instances trouble.Follower }
+// changed, for the history. Shortage is whether the maximum limits the count.
+type following struct{ hindrance, failing, reasons, instances, shortage trouble.Follower }
 
 // keep returns the result as it is kept. It packs in scratch.
 func (r *result) keep(scratch *[]byte) *publication {

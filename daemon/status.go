@@ -88,6 +88,7 @@ func (s *status) viewWith(a *autoscaler, lost string, next *policy.Next) api.Aut
 		StateLost:        lost,
 		Hold:             found.Outcome.Hold,
 		Since:            found.Since,
+		Shortage:         published.shortage,
 	}
 	view.Next, view.Restore, view.Discovery = next, shownRestoration(published.record.Restore), s.labels.Of(a.name)
 	view.Instances, view.Events = found.Instances, published.events
@@ -147,7 +148,10 @@ const schedulerSilence = 15 * time.Second
 // for three periods, and what people hold back.
 func (s *status) Health() api.Health {
 	now := time.Now()
-	health := api.Health{Unevaluated: s.unevaluated(now), HeldBack: s.heldBack(s.current.Load()), RefusedReload: s.refused.Text()}
+	g := s.current.Load()
+	health := api.Health{
+		Unevaluated: s.unevaluated(now), HeldBack: s.heldBack(g), Shortages: s.shortages(g), AllFailing: s.allFailing(g), RefusedReload: s.refused.Text(),
+	}
 	if last := s.lastTick.Load(); last != nil {
 		health.LastTick = *last
 		health.Healthy = now.Sub(*last) < schedulerSilence
@@ -218,6 +222,7 @@ func (s *status) Readiness() api.Readiness {
 		}
 		readiness.Problems = append(readiness.Problems, failingInstances(g.autoscalers[name], published)...)
 	}
+	readiness.Problems = append(readiness.Problems, s.shortages(g)...)
 	return readiness
 }
 

@@ -2,6 +2,9 @@ package policy
 
 import "cmp"
 
+// platformMax is the reason of a step that the platform's own maximum shortened.
+const platformMax = "PlatformMax"
+
 // clampToPlatform shortens a step so that it ends inside the bounds that the
 // platform itself enforces. It is the last step of a pass, after R53, and no
 // rule of upstream's. It only ever shortens: it never turns a direction, never
@@ -14,7 +17,7 @@ func (p *pass) clampToPlatform(desired int32) int32 {
 	allowed := p.platformAllows(desired)
 	switch {
 	case allowed < desired:
-		p.boundByPlatform("PlatformMax", desired, allowed,
+		p.boundByPlatform(platformMax, desired, allowed,
 			"the desired count is more than the platform's own maximum of "+itoa(*o.PlatformMax))
 	case allowed > desired:
 		p.boundByPlatform("PlatformMin", desired, allowed,

@@ -13,6 +13,8 @@ import (
 
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/kinds"
+	"github.com/hpad/hpad/daemon/reason"
+	"github.com/hpad/hpad/policy"
 )
 
 func TestMain(m *testing.M) {
@@ -49,7 +51,8 @@ func runScripts(t *testing.T, dir string) {
 // HPAD_SOCKET. "serve empty" has no autoscaler; with "serve bad MESSAGE" reloading
 // is refused, with "serve refused MESSAGE" the last one was; with "serve lacking MESSAGE"
 // the history is not whole; with "serve hung" the scheduler does not tick, with "serve
-// late NAME" one autoscaler is not evaluated.
+// late NAME" one autoscaler is not evaluated, with "serve failing MESSAGE" every pass fails,
+// and with "serve short NAME" an autoscaler wants more replicas than its maximum.
 func serve(ts *testscript.TestScript, neg bool, args []string) {
 	daemon := scenarios()
 	daemon.File = ts.MkAbs("hpad.toml")
@@ -69,8 +72,18 @@ func serve(ts *testscript.TestScript, neg bool, args []string) {
 		daemon.Alive.Healthy = false
 	case len(args) == 2 && args[0] == "late":
 		daemon.Alive.Unevaluated = []api.Problem{{Subject: "autoscaler " + args[1], Message: "read the target: timeout"}}
+	case len(args) == 2 && args[0] == "failing":
+		daemon.Alive.AllFailing = args[1]
+	case len(args) == 2 && args[0] == "short":
+		shortage := policy.Shortage{Wanted: 61, Max: 2, Reason: reason.TooManyReplicas.String()}
+		daemon.Alive.Shortages = []api.Problem{{Subject: "autoscaler " + args[1], Message: shortage.String()}}
+		for i := range daemon.List {
+			if daemon.List[i].Name == args[1] {
+				daemon.List[i].Evaluation.Shortage = &shortage
+			}
+		}
 	default:
-		ts.Fatalf("usage: serve [empty | bad MESSAGE | refused MESSAGE | lacking MESSAGE | hung | late NAME]")
+		ts.Fatalf("usage: serve [empty | bad MESSAGE | refused MESSAGE | lacking MESSAGE | hung | late NAME | failing MESSAGE | short NAME]")
 	}
 	// A path below the script's own directory may be too long for a socket.
 	dir, err := os.MkdirTemp("", "hpad")

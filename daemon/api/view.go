@@ -156,6 +156,24 @@ type Instances struct {
 	Deleting int `json:"deleting,omitempty"`
 }
 
+// Add counts an instance of a phase and readiness, in upstream's words.
+func (n *Instances) Add(phase, readiness string, deleting bool) {
+	switch {
+	case deleting:
+		n.Deleting++
+	case phase == policy.PhasePending.String():
+		n.Pending++
+	case phase == policy.PhaseFailed.String():
+		n.Failed++
+	case phase == policy.PhaseSucceeded.String():
+		n.Succeeded++
+	case phase == policy.PhaseRunning.String() && readiness != policy.ReadinessFalse.String() && readiness != policy.ReadinessUnknown.String():
+		n.Ready++
+	default:
+		n.Unready++
+	}
+}
+
 // Input is where one metric's readings come from.
 type Input struct {
 	// Source is empty where the fleet itself measures.
@@ -201,6 +219,9 @@ type Evaluation struct {
 	// Untold are changes of that which the history has no entry for; nil when there
 	// are none.
 	Untold *Untold `json:"untold,omitempty"`
+	// Shortage is set if the last pass found the target at the maximum and its metrics want
+	// more replicas; else nil.
+	Shortage *policy.Shortage `json:"shortage,omitempty"`
 }
 
 // Untold counts changes from one cause to another that have no entry in the history
@@ -251,6 +272,18 @@ type Explanation struct {
 	Decision *policy.Decision `json:"decision"`
 }
 
+// DesiredKnown reports whether a pass has computed Status.DesiredReplicas: before the first,
+// and while the metrics fail from the start, it is 0.
+func (a *Autoscaler) DesiredKnown() bool {
+	if a.Status.DesiredReplicas != 0 {
+		return true
+	}
+	if d := a.Decision; d != nil {
+		return d.Case != policy.CaseUnreadable && d.Case != policy.CaseMetricsFailed
+	}
+	return !a.Evaluation.Last.IsZero()
+}
+
 // Explanation returns what explains the autoscaler's last decision.
 func (a Autoscaler) Explanation() Explanation {
 	return Explanation{
@@ -284,14 +317,19 @@ type Health struct {
 	// HeldBack are the pauses in force, and the autoscalers whose mode is not "on". They are
 	// evaluated all the same.
 	HeldBack []Problem `json:"held_back,omitempty"`
+	// Shortages are the autoscalers at their maximum that want more replicas.
+	Shortages []Problem `json:"shortages,omitempty"`
+	// AllFailing is an error if the last pass of every autoscaler failed; else empty.
+	// Autoscalers with mode "off" are not counted.
+	AllFailing string `json:"all_failing,omitempty"`
 	// RefusedReload is why the last reload was refused; empty when it was not.
 	RefusedReload string `json:"refused_reload,omitempty"`
 }
 
 // Strictly reports whether nothing needs a person: the scheduler ticks, all autoscalers
-// are evaluated, and the configuration in force is that of the files.
+// are evaluated, at least one pass succeeds, and the last reload was not refused.
 func (h *Health) Strictly() bool {
-	return h.Healthy && len(h.Unevaluated) == 0 && h.RefusedReload == ""
+	return h.Healthy && len(h.Unevaluated) == 0 && h.AllFailing == "" && h.RefusedReload == ""
 }
 
 // Readiness is the body of /-/ready.
@@ -300,7 +338,8 @@ type Readiness struct {
 	// first pass.
 	Ready bool `json:"ready"`
 	// Problems names fleets, sources and autoscalers that fail now, autoscalers that
-	// are off or held back by a pause or their mode, a dry run, and the state when it cannot be written; they do not make
+	// are off or held back by a pause or their mode or that want more replicas than the maximum,
+	// a dry run, and the state when it cannot be written; they do not make
 	// the daemon unready.
 	Problems []Problem `json:"problems,omitempty"`
 }

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -767,6 +768,8 @@ func (f *face) Health() api.Health {
 		h := d.Health()
 		health.Unevaluated = append(health.Unevaluated, h.Unevaluated...)
 		health.HeldBack = append(health.HeldBack, h.HeldBack...)
+		health.Shortages = append(health.Shortages, h.Shortages...)
+		health.AllFailing = cmp.Or(health.AllFailing, h.AllFailing)
 		if !h.LastTick.IsZero() { // else it has yet to begin
 			health.Healthy = health.Healthy && h.Healthy
 		}

@@ -31,7 +31,10 @@ func Problem(view api.Autoscaler, now time.Time) string {
 	if trouble := troubleOf(view, now); trouble != "" {
 		all = append(all, trouble)
 	} else if len(all) == 0 && view.Mode != policy.ModeOn {
-		return api.ModeText(view.Mode)
+		all = append(all, api.ModeText(view.Mode))
+	}
+	if isShort(&view.Evaluation, now) {
+		all = append(all, view.Evaluation.Shortage.String())
 	}
 	return strings.Join(all, "; ")
 }
@@ -41,9 +44,15 @@ func Problem(view api.Autoscaler, now time.Time) string {
 func Fails(view api.Autoscaler, now time.Time) bool {
 	switch troubleOf(view, now) {
 	case "", api.Off, api.Disabled, api.DryRun:
-		return false
+		return isShort(&view.Evaluation, now)
 	}
 	return true
+}
+
+// isShort reports whether the metrics want more replicas than the maximum, as of a pass that
+// is not outdated.
+func isShort(e *api.Evaluation, now time.Time) bool {
+	return e.Shortage != nil && !e.Unevaluated && !e.QuarantinedUntil.After(now)
 }
 
 // troubleOf is Problem without what people decided of the autoscaler while it works.

@@ -31,6 +31,16 @@ func TestProblem(t *testing.T) {
 			t.Errorf("Problem() with %s %s = %q, want %q", test.condition.Type, test.condition.Status, got, test.want)
 		}
 	}
+	short := api.Autoscaler{
+		Pauses: []policy.Pause{{Message: "paused by alice"}}, Evaluation: api.Evaluation{Shortage: &policy.Shortage{Wanted: 61, Max: 2, Reason: "TooManyReplicas"}},
+	}
+	if got, want := Problem(short, now), "paused by alice; wants 61, max 2"; got != want || !Fails(short, now) {
+		t.Errorf("Problem() with a shortage = %q, want %q", got, want)
+	}
+	short.Evaluation.Unevaluated = true
+	if got, want := Problem(short, now), "paused by alice; not evaluated"; got != want {
+		t.Errorf("Problem() with an outdated shortage = %q, want %q", got, want)
+	}
 	view := api.Autoscaler{Evaluation: api.Evaluation{StateLost: "at noon: it was lost"}}
 	if got, want := Problem(view, now), "state at noon: it was lost"; got != want {
 		t.Errorf("Problem() with a state that was lost = %q, want %q", got, want)

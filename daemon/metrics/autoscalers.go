@@ -51,8 +51,10 @@ var families = sortedFamilies(
 	newFamily("current_replicas", "Replicas before the write of the last pass.", prometheus.GaugeValue, func(s *sink, a *shown) {
 		s.add(float64(a.current))
 	}),
-	newFamily("desired_replicas", "Replicas that the last pass wanted.", prometheus.GaugeValue, func(s *sink, a *shown) {
-		s.add(float64(a.desired))
+	newFamily("desired_replicas", "Replicas that the last pass wanted; absent before the first pass that could compute them.", prometheus.GaugeValue, func(s *sink, a *shown) {
+		if a.computed {
+			s.add(float64(a.desired))
+		}
 	}),
 	newFamily("min_replicas", "Lower bound on replicas.", prometheus.GaugeValue, func(s *sink, a *shown) {
 		if a.min != nil {
@@ -61,6 +63,11 @@ var families = sortedFamilies(
 	}),
 	newFamily("max_replicas", "Upper bound on replicas.", prometheus.GaugeValue, func(s *sink, a *shown) {
 		s.add(float64(a.max))
+	}),
+	newFamily("platform_max_replicas", "The platform's own upper bound on replicas; absent without a bound, or with compat = \"strict\".", prometheus.GaugeValue, func(s *sink, a *shown) {
+		if a.platformMax != nil {
+			s.add(float64(*a.platformMax))
+		}
 	}),
 	newFamily("instances", "Instances of the target that the last pass saw, by state.", prometheus.GaugeValue, func(s *sink, a *shown) {
 		n := &a.instances
@@ -183,15 +190,16 @@ type shown struct {
 	specs      []policy.MetricSpec
 	// results are those of the last pass; nil before the first.
 	results                                           []policy.MetricResult
-	min, recommended                                  *int32
+	min, recommended, platformMax                     *int32
 	current, desired, max                             int32
 	draining, overdue                                 int32
 	instances                                         api.Instances
 	scaled, evaluated, pausedUntil                    instant
 	duration, period                                  float64
 	failing, held, disabled, unevaluated, quarantined bool
-	paused                                            bool
-	mode                                              string
+	// computed reports whether a pass has computed desired.
+	paused, computed bool
+	mode             string
 }
 
 // instant is a time in milliseconds since the epoch.
@@ -252,7 +260,7 @@ func shownOf(view *api.Autoscaler, counts *Autoscaler, now time.Time) shown {
 		name: name, escaped: labelEscapes.Replace(name), reference: view.Reference, kind: view.Kind,
 		counts: counts, conditions: view.Status.Conditions, specs: view.Spec.Metrics,
 		min: view.Spec.MinReplicas, max: view.Spec.MaxReplicas,
-		current: view.Status.CurrentReplicas, desired: view.Status.DesiredReplicas,
+		current: view.Status.CurrentReplicas, desired: view.Status.DesiredReplicas, computed: view.DesiredKnown(),
 		instances: view.Instances, scaled: instantOf(view.Status.LastScaleTime), evaluated: instantOf(view.Evaluation.Last),
 		reason: view.Evaluation.Reason, duration: view.Evaluation.DurationSeconds, period: view.SyncPeriodSeconds,
 		failing: view.Evaluation.Error != "", disabled: view.Status.Disabled(),
@@ -260,7 +268,7 @@ func shownOf(view *api.Autoscaler, counts *Autoscaler, now time.Time) shown {
 		unevaluated: view.Evaluation.Unevaluated, quarantined: now.Before(view.Evaluation.QuarantinedUntil),
 	}
 	if decision := view.Decision; decision != nil {
-		a.results, a.recommended, a.held = decision.Metrics, decision.Recommendation, decision.Hold != nil
+		a.results, a.recommended, a.platformMax, a.held = decision.Metrics, decision.Recommendation, decision.PlatformMax, decision.Hold != nil
 	}
 	for i := range view.Drains {
 		if view.Drains[i].Removes() {

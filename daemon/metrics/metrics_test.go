@@ -59,7 +59,7 @@ func checkout() api.Autoscaler {
 		},
 		Pauses: []policy.Pause{{Until: now.Add(time.Hour)}, {Until: now.Add(3 * time.Hour)}, {Until: now.Add(2 * time.Hour)}},
 		Decision: &policy.Decision{
-			CurrentReplicas: 4, DesiredReplicas: 6, Recommendation: new(int32(9)), Hold: &policy.Hold{},
+			CurrentReplicas: 4, DesiredReplicas: 6, Recommendation: new(int32(9)), PlatformMax: new(int32(50)), Hold: &policy.Hold{},
 			Metrics: []policy.MetricResult{
 				{Type: policy.ResourceMetric, Name: "cpu", Goal: policy.UtilizationTarget, Current: policy.MetricStatus{AverageUtilization: new(int32(90))}, Proposal: 6},
 				{Type: policy.ExternalMetric, Name: "queue", Error: "source does not answer"},
@@ -155,6 +155,7 @@ func TestMetrics(t *testing.T) {
 		"hpad_autoscaler_min_replicas{autoscaler=checkout}":                       2,
 		"hpad_autoscaler_max_replicas{autoscaler=checkout}":                       40,
 		"hpad_autoscaler_recommended_replicas{autoscaler=checkout}":               9,
+		"hpad_autoscaler_platform_max_replicas{autoscaler=checkout}":              50,
 		"hpad_autoscaler_condition{autoscaler=checkout,condition=AbleToScale}":    1,
 		"hpad_autoscaler_condition{autoscaler=checkout,condition=ScalingActive}":  0,
 		"hpad_autoscaler_condition{autoscaler=checkout,condition=ScalingLimited}": -1,
@@ -364,7 +365,7 @@ func TestNewAutoscalerShowsLittle(t *testing.T) {
 		return slices.Values([]api.Autoscaler{{Name: "new", Spec: policy.Spec{MaxReplicas: 3, Metrics: []policy.MetricSpec{{Type: policy.ExternalMetric, Name: "q"}}}}})
 	})
 	got := series(t, m.Exposition(reg))
-	for _, absent := range []string{"min_replicas", "recommended_replicas", "last_scale_timestamp_seconds", "last_evaluation_timestamp_seconds"} {
+	for _, absent := range []string{"min_replicas", "desired_replicas", "recommended_replicas", "platform_max_replicas", "last_scale_timestamp_seconds", "last_evaluation_timestamp_seconds"} {
 		if _, there := got["hpad_autoscaler_"+absent+"{autoscaler=new}"]; there {
 			t.Errorf("%s is there", absent)
 		}

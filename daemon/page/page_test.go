@@ -160,6 +160,18 @@ func TestList(t *testing.T) {
 	}
 }
 
+// TestShortageNeedsAttention lists an autoscaler at its maximum whose metrics want more.
+func TestShortageNeedsAttention(t *testing.T) {
+	view := named("web")
+	view.Evaluation.Shortage = &policy.Shortage{Wanted: 61, Max: 2, Reason: "TooManyReplicas"}
+	server := serve(t, &world{&apitest.Daemon{List: []api.Autoscaler{view, named("api")}, Alive: api.Health{Healthy: true}}}, api.ReadOnly)
+	for _, path := range []string{"/?state=attention", "/autoscalers/web"} {
+		if _, _, text := get(t, server.URL+path); !strings.Contains(text, "wants 61, max 2") || !strings.Contains(text, "attention") {
+			t.Errorf("%s does not show the shortage:\n%s", path, text)
+		}
+	}
+}
+
 // TestDetails holds what is told of one autoscaler without a script.
 func TestDetails(t *testing.T) {
 	view := named("web")

@@ -177,6 +177,9 @@ func rangeOfPorts(t *testing.T, s *site) {
 	w := world.New(t, s.queued("range", 1, 5))
 	s.awaitReplicas(t, "range", 3)
 	w.Await("range", policy.ScalingLimited, "PlatformMax", "")
+	if shortage := w.View("range").Evaluation.Shortage; shortage == nil || shortage.String() != "wants 5, max 3 (PlatformMax)" {
+		t.Errorf("shortage %v, want 5 wanted of 3", shortage)
+	}
 	var ports []int
 	for _, c := range s.replicas(t, "range", "web") {
 		ports = append(ports, int(c.Ports[0].PublicPort))

@@ -195,12 +195,14 @@ url = %q
 		return fmt.Sprint(fire), len(fire) == 0
 	})
 	p.Passes("web", 3) // whatever hangs
+	load.Store(50)
 	wait.For(t, patience, "events", func() (string, bool) {
 		mu.Lock()
 		defer mu.Unlock()
 		told := strings.Join(events, "\n")
 		return told + strings.Join(chat, "\n"), strings.Contains(told, `"type":"io.hpad.changed","subject":"autoscaler/web"`) &&
 			strings.Contains(told, `"type":"io.hpad.recovered","subject":"source/prom"`) &&
+			strings.Contains(told, `"type":"io.hpad.refused","subject":"autoscaler/web"`) && strings.Contains(told, `"from":5,"to":50,"reason":"TooManyReplicas","message":"wants 50, max 5"`) &&
 			strings.Contains(strings.Join(chat, "\n"), `{"text": "*source/prom* recovered: the source answers again"}`)
 	})
 	mu.Lock()

@@ -1,0 +1,112 @@
+package daemon
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/daemon/config"
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets/targettest"
+)
+
+// eventsThat returns how often the events with a reason and message occurred.
+func eventsThat(view api.Autoscaler, reason, message string) (count int64) {
+	for _, event := range view.Events {
+		if event.Reason == reason && event.Message == message {
+			count += event.Count
+		}
+	}
+	return count
+}
+
+// TestShortage runs autoscalers whose metrics want far more than max_replicas or the
+// platform allows: every view shows that, one event and one entry of the history mark when
+// it began, and neither a restart nor other numbers repeat them.
+func TestShortage(t *testing.T) {
+	for _, test := range []struct {
+		name, reason, want string
+		change             func(*world)
+	}{
+		{"max_replicas", "TooManyReplicas", "wants 61, max 2", func(w *world) {
+			w.fed("web", 1, 61, func(a *config.Autoscaler) { a.Spec.MaxReplicas = 2 })
+		}},
+		{"platform", "PlatformMax", "wants 61, max 5 (PlatformMax)", func(w *world) {
+			w.fed("web", 1, 61)
+			w.fleet().Change("web", func(target *targettest.MemoryTarget) { target.Max = new(int32(5)) })
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				test.change(w)
+				w.start()
+				w.advance(2 * time.Minute)
+				problem := api.Problem{Subject: "autoscaler web", Message: test.want}
+				check := func(want bool) {
+					t.Helper()
+					shortage := w.view("web").Evaluation.Shortage
+					if got := shortage != nil && shortage.String() == test.want; got != want {
+						t.Errorf("shortage %v, want %v", shortage, want)
+					}
+					if got := slices.Contains(w.daemon.Health().Shortages, problem); got != want {
+						t.Errorf("health %+v has the shortage: %v, want %v", w.daemon.Health(), got, want)
+					}
+					if got := slices.Contains(w.daemon.Readiness().Problems, problem); got != want {
+						t.Errorf("readiness %+v has the shortage: %v, want %v", w.daemon.Readiness(), got, want)
+					}
+				}
+				check(true)
+				w.source().value("web", 70) // other numbers
+				w.advance(2 * time.Minute)
+				if view := w.view("web"); eventsThat(view, test.reason, test.want) != 1 || eventsThat(view, test.reason, strings.Replace(test.want, "61", "70", 1)) != 0 {
+					t.Errorf("events %+v, want one %s: %s", view.Events, test.reason, test.want)
+				}
+				entries := 0
+				for _, entry := range w.historyOf("web") {
+					if slices.Contains(entry.Events, policy.Event{Kind: policy.WarningEvent, Reason: test.reason, Message: test.want}) {
+						entries++
+					}
+				}
+				if entries != 1 {
+					t.Errorf("%d entries of the history have the event, want 1", entries)
+				}
+				w.source().value("web", 61)
+				w.stop()
+				w.start()
+				w.advance(2 * time.Minute)
+				check(true)
+				if view := w.view("web"); eventsThat(view, test.reason, test.want) > 1 {
+					t.Errorf("events after a restart: %+v, want one %s", view.Events, test.reason)
+				}
+				w.source().value("web", 1) // and only the window holds the count
+				w.advance(time.Minute)
+				check(false)
+				if view := w.view("web"); eventsThat(view, "DesiredWithinRange", "the recommendation is within the maximum again") != 1 {
+					t.Errorf("events %+v, want one of the end", view.Events)
+				}
+			})
+		})
+	}
+}
+
+// TestAllFailing has no pass succeed, then one of two autoscalers, and last leaves out
+// an autoscaler whose mode is off.
+func TestAllFailing(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.queue("api", 1)
+		w.queue("web", 1)
+		w.fed("off", 1, 1, func(a *config.Autoscaler) { a.Mode = policy.ModeOff })
+		w.start()
+		w.advance(time.Minute)
+		if health := w.daemon.Health(); !strings.HasPrefix(health.AllFailing, "autoscaler api: 1 of 1 metrics failed") || health.Strictly() {
+			t.Errorf("health %+v, want that every pass fails", health)
+		}
+		w.source().value("web", 1)
+		w.advance(time.Minute)
+		if health := w.daemon.Health(); health.AllFailing != "" || !health.Strictly() {
+			t.Errorf("health %+v, want that some passes succeed", health)
+		}
+	})
+}
