@@ -5,7 +5,6 @@ import (
 
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/policy"
-	"github.com/hpad/hpad/settings/quantity"
 )
 
 // StateText is what an instance is, as "Running, not ready".
@@ -25,13 +24,13 @@ func StateText(one *api.Instance) string {
 	return text
 }
 
-// MeasuredText is what was measured of an instance, and how it counts where that is not as
-// it would be otherwise.
-func MeasuredText(m *policy.Measured) string {
+// MeasuredText returns the value that a metric measured for an instance, and the group that
+// it counts in if that is unusual.
+func MeasuredText(m *api.InstanceMetric) string {
 	if m.ValueMilli == nil {
 		return unknown + countsAs(m.Group, "missing")
 	}
-	text := quantity.FormatDecimal(*m.ValueMilli)
+	text := valueText(m.Type, m.Name, *m.ValueMilli)
 	if m.Utilization != nil {
 		text += fmt.Sprintf(" (%d%%)", *m.Utilization)
 	}

@@ -21,7 +21,7 @@ func MetricText(result policy.MetricResult) string {
 	}
 	current := "<unknown>"
 	if result.Error == "" {
-		current = CurrentText(result.Current, result.Goal)
+		current = currentText(result.Type, result.Name, result.Goal, result.Current)
 	}
 	return fmt.Sprintf("%s: %s / %s%s", title, current, goalText(result.Type, result.Name, result.Goal, result.GoalValue), averageMark(result))
 }
@@ -81,14 +81,14 @@ func MetricName(result policy.MetricResult) string {
 	}
 }
 
-// CurrentText writes the current value of a metric in the terms of its goal:
-// "45%" for Utilization, a decimal otherwise, "<unknown>" when there is none.
-func CurrentText(status policy.MetricStatus, goal policy.TargetType) string {
+// currentText writes the current value of the metric of a type and name in the terms of its
+// goal: "45%" for Utilization, a decimal otherwise, "<unknown>" without a value.
+func currentText(metric policy.MetricType, name string, goal policy.TargetType, status policy.MetricStatus) string {
 	switch {
 	case goal == policy.UtilizationTarget && status.AverageUtilization != nil:
 		return strconv.Itoa(int(*status.AverageUtilization)) + "%"
 	case goal == policy.AverageValueTarget && status.AverageValueMilli != nil:
-		return quantity.FormatDecimal(*status.AverageValueMilli)
+		return valueText(metric, name, *status.AverageValueMilli)
 	case goal == policy.ValueTarget && status.ValueMilli != nil:
 		return quantity.FormatDecimal(*status.ValueMilli)
 	default:
@@ -96,12 +96,24 @@ func CurrentText(status policy.MetricStatus, goal policy.TargetType) string {
 	}
 }
 
+// valueText writes a value that was measured: of memory as "50Mi", else as a decimal.
+func valueText(metric policy.MetricType, name string, milli int64) string {
+	if isMemory(metric, name) {
+		return quantity.FormatMemory(milli)
+	}
+	return quantity.FormatDecimal(milli)
+}
+
+func isMemory(metric policy.MetricType, name string) bool {
+	return name == "memory" && (metric == policy.ResourceMetric || metric == policy.ContainerResourceMetric)
+}
+
 // goalText writes the value of a goal of the metric of a type and name.
 func goalText(metric policy.MetricType, name string, goal policy.TargetType, value int64) string {
 	switch {
 	case goal == policy.UtilizationTarget:
 		return strconv.FormatInt(value, 10) + "%"
-	case name == "memory" && (metric == policy.ResourceMetric || metric == policy.ContainerResourceMetric):
+	case isMemory(metric, name):
 		return quantity.FormatBytes(value)
 	default:
 		return quantity.FormatDecimal(value)

@@ -123,10 +123,24 @@ func because(d policy.Decision) string {
 	case wanted == d.CurrentReplicas && d.DesiredReplicas == d.CurrentReplicas:
 		return ", because " + asks + " for no other" + filledText(d)
 	case cmp.Compare(wanted, d.CurrentReplicas) == cmp.Compare(d.DesiredReplicas, d.CurrentReplicas):
-		return fmt.Sprintf(", because %s for %d", asks, wanted)
+		return fmt.Sprintf(", because %s for %d", asks, wanted) + unreadyText(d)
 	default:
-		return fmt.Sprintf(", although %s for %d", asks, wanted)
+		return fmt.Sprintf(", although %s for %d", asks, wanted) + unreadyText(d)
 	}
+}
+
+// unreadyText explains that a metric above its goal proposes 0: a goal of the metric as a
+// whole multiplies the number of ready instances (R41).
+func unreadyText(d policy.Decision) string {
+	if d.Winner == nil || *d.Winner < 0 || *d.Winner >= len(d.Metrics) || !proposesUnready(&d.Metrics[*d.Winner]) {
+		return ""
+	}
+	return fmt.Sprintf(" (0 instances are ready, and the ratio %s times 0 is 0)", number(*d.Metrics[*d.Winner].Ratio))
+}
+
+// proposesUnready reports whether a metric proposes 0 only because no instance is ready.
+func proposesUnready(result *policy.MetricResult) bool {
+	return result.Rule == "R41" && result.Error == "" && !result.Within && result.Proposal == 0 && result.BaseCount == 0 && result.Ratio != nil && *result.Ratio > 0
 }
 
 // filledText returns that the instances which were not measured made the difference: by
@@ -150,7 +164,7 @@ func winnerText(d policy.Decision, result policy.MetricResult) string {
 	if result.FallsBack() {
 		return fmt.Sprintf("on_missing (%s) of %s, which has failed since %s,", useText(result.Fallback), MetricName(result), clockText(result.Fallback.FirstFailureTime, d.Time))
 	}
-	current := CurrentText(result.Current, result.Goal)
+	current := currentText(result.Type, result.Name, result.Goal, result.Current)
 	if result.Goal == "" || current == "<unknown>" {
 		return MetricName(result)
 	}

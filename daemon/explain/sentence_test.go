@@ -78,6 +78,13 @@ func TestSentenceAndLine(t *testing.T) {
 		{"min", with(byMetrics(4, 0, 1), func(d *policy.Decision) {
 			d.Limit = &policy.Limit{Replicas: 1, Limited: true, Reason: "TooFewReplicas"}
 		}), "The count goes down from 4 to 1, because cpu (90% of a goal of 60%) asks for 0; min allows no fewer than 1.", ""},
+		{"no instance is ready (R41)", with(byMetrics(2, 0, 2), func(d *policy.Decision) {
+			d.Metrics[0] = policy.MetricResult{
+				Type: policy.ExternalMetric, Name: "latency", Goal: policy.ValueTarget, GoalValue: 1000,
+				Current: policy.MetricStatus{ValueMilli: new(int64(10_000))}, Ratio: new(10.0), Rule: "R41",
+			}
+			d.Stabilization = &policy.Stabilization{Replicas: 2, Binding: &policy.Recommendation{Replicas: 2, Time: noon.Add(-time.Minute)}}
+		}), "The count stays at 2, although latency (10 of a goal of 1) asks for 0 (0 instances are ready, and the ratio 10 times 0 is 0); the recommendation of 2 from 11:59:00 still holds it at 2.", ""},
 		{"direction disabled", with(byMetrics(4, 2, 4), func(d *policy.Decision) {
 			d.Limit = &policy.Limit{Replicas: 4, Limited: true, Reason: "ScaleDownLimit"}
 		}), "The count stays at 4, although cpu (90% of a goal of 60%) asks for 2; this direction is not allowed (ScaleDownLimit).", ""},
@@ -121,7 +128,7 @@ func TestSentenceAndLine(t *testing.T) {
 				Type: policy.ContainerResourceMetric, Name: "memory", Task: "app", Goal: policy.AverageValueTarget, GoalValue: 400 << 20 * 1000,
 				Current: policy.MetricStatus{AverageValueMilli: new(int64(629_145_601_000))},
 			}}
-		}), "The count goes up from 4 to 6, because memory of task app (629145601 of a goal of 400Mi per instance) asks for 6.", ""},
+		}), "The count goes up from 4 to 6, because memory of task app (600Mi of a goal of 400Mi per instance) asks for 6.", ""},
 		{
 			"all failed",
 			policy.Decision{Time: noon, Case: policy.CaseMetricsFailed, CurrentReplicas: 4, DesiredReplicas: 4, Metrics: []policy.MetricResult{queue}},

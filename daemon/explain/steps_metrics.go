@@ -44,8 +44,11 @@ func (p *steps) metric(result policy.MetricResult, now time.Time) {
 		return
 	}
 	p.ratio(result)
-	if result.BaseCount > 0 {
+	switch {
+	case result.BaseCount > 0:
 		p.line(3, "multiplied by %d", result.BaseCount)
+	case proposesUnready(&result):
+		p.line(3, "multiplied by 0, because no instance is ready")
 	}
 	p.line(3, "proposal: %d%s", result.Proposal, ruleText(result.Rule))
 }

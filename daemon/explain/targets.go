@@ -51,7 +51,7 @@ func TargetsText(specs []policy.MetricSpec, statuses []policy.MetricStatus) stri
 // named, and only the others mark an average.
 func targetText(spec policy.MetricSpec, status policy.MetricStatus) string {
 	goal := goalType(spec)
-	text := CurrentText(status, goal) + "/" + GoalText(spec, goal)
+	text := currentText(spec.Type, spec.Name, goal, status) + "/" + GoalText(spec, goal)
 	switch {
 	case spec.Type == policy.ResourceMetric || spec.Type == policy.ContainerResourceMetric:
 		return spec.Name + ": " + text
@@ -112,9 +112,9 @@ func goalTitle(goal policy.TargetType) string {
 // beside it, as with kubectl.
 func MetricValues(spec policy.MetricSpec, status policy.MetricStatus) string {
 	goal := goalType(spec)
-	current := CurrentText(status, goal)
+	current := currentText(spec.Type, spec.Name, goal, status)
 	if goal == policy.UtilizationTarget && status.AverageUtilization != nil && status.AverageValueMilli != nil {
-		current += " (" + CurrentText(status, policy.AverageValueTarget) + ")"
+		current += " (" + currentText(spec.Type, spec.Name, policy.AverageValueTarget, status) + ")"
 	}
 	return current + " / " + GoalText(spec, goal)
 }

@@ -270,7 +270,7 @@ func (v *details) Nodes() bool {
 func (v *details) InstanceState(one api.Instance) string { return explain.StateText(&one) }
 
 // Measured is what a metric measured of an instance.
-func (v *details) Measured(one api.InstanceMetric) string { return explain.MeasuredText(&one.Measured) }
+func (v *details) Measured(one api.InstanceMetric) string { return explain.MeasuredText(&one) }
 
 // Taken is why the last decision takes an instance; empty where it does not.
 func (v *details) Taken(one api.Instance) string {

@@ -106,3 +106,16 @@ func FormatBytes(milli int64) string {
 	}
 	return decimal
 }
+
+// FormatMemory writes thousandths of bytes as "kubectl top" does, in whole mebibytes, as
+// "50Mi" or "1Gi"; less than 1Mi in whole kibibytes or bytes.
+func FormatMemory(milli int64) string {
+	bytes := milli / 1000
+	for _, unit := range []int64{1 << 20, 1 << 10} {
+		if bytes >= unit {
+			bytes -= bytes % unit
+			break
+		}
+	}
+	return resource.NewQuantity(bytes, resource.BinarySI).String()
+}

@@ -79,3 +79,14 @@ func TestFormatBytes(t *testing.T) {
 		}
 	}
 }
+
+func TestFormatMemory(t *testing.T) {
+	for milli, want := range map[int64]string{
+		0: "0", 50 << 20 * 1000: "50Mi", 1 << 30 * 1000: "1Gi", 1536 << 20 * 1000: "1536Mi", 1_500_000_000_000: "1430Mi",
+		66_150_400_000: "63Mi", 66_150_400_001: "63Mi", 100_000_000: "97Ki", 1_000_000: "1k", 1500: "1",
+	} {
+		if got := FormatMemory(milli); got != want {
+			t.Errorf("FormatMemory(%d) = %q, want %q", milli, got, want)
+		}
+	}
+}

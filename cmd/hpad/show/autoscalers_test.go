@@ -27,7 +27,7 @@ func TestTargetsText(t *testing.T) {
 		{"no reading yet", []policy.MetricSpec{cpu}, nil, "cpu: <unknown>/60%"},
 		{"failed", []policy.MetricSpec{cpu}, []policy.MetricStatus{{}}, "cpu: <unknown>/60%"},
 		{"utilization", []policy.MetricSpec{cpu}, []policy.MetricStatus{{AverageUtilization: new(int32(45)), AverageValueMilli: new(int64(225))}}, "cpu: 45%/60%"},
-		{"average amount", []policy.MetricSpec{memory}, []policy.MetricStatus{{AverageValueMilli: new(int64(100 << 20 * 1000))}}, "memory: 104857600/512Mi"},
+		{"average amount", []policy.MetricSpec{memory}, []policy.MetricStatus{{AverageValueMilli: new(int64(100 << 20 * 1000))}}, "memory: 100Mi/512Mi"},
 		{"external average", []policy.MetricSpec{queue}, []policy.MetricStatus{{AverageValueMilli: new(int64(12_000))}}, "12/30 (avg)"},
 		{"external value", []policy.MetricSpec{depth}, []policy.MetricStatus{{ValueMilli: new(int64(700))}}, "0.7/1.5"},
 		{"per instance", []policy.MetricSpec{rate}, []policy.MetricStatus{{AverageValueMilli: new(int64(90_000))}}, "90/100"},

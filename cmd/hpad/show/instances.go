@@ -83,7 +83,7 @@ func (d description) instance(one *api.Instance, node bool) []string {
 	}
 	columns = append(columns, explain.StateText(one), age(one.Started, d.now))
 	for i := range one.Metrics {
-		columns = append(columns, explain.MeasuredText(&one.Metrics[i].Measured))
+		columns = append(columns, explain.MeasuredText(&one.Metrics[i]))
 	}
 	return columns
 }
