@@ -10,20 +10,8 @@ import (
 // countInstances counts instances by their state.
 func countInstances(instances []policy.Instance) (n api.Instances) {
 	for i := range instances {
-		switch instance := &instances[i]; {
-		case instance.Deleting:
-			n.Deleting++
-		case instance.Phase == policy.PhasePending:
-			n.Pending++
-		case instance.Phase == policy.PhaseFailed:
-			n.Failed++
-		case instance.Phase == policy.PhaseSucceeded:
-			n.Succeeded++
-		case instance.Phase == policy.PhaseRunning && instance.Readiness != policy.ReadinessFalse && instance.Readiness != policy.ReadinessUnknown:
-			n.Ready++
-		default:
-			n.Unready++
-		}
+		instance := &instances[i]
+		n.Add(instance.Phase.String(), instance.Readiness.String(), instance.Deleting)
 	}
 	return n
 }

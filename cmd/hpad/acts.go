@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -212,8 +213,8 @@ func newScaleCommand(stream streams) *cobra.Command {
 		Use:   "scale NAME COUNT",
 		Short: "Set a count once",
 		Long: `Set the count of an autoscaler's target once, within its bounds unless forced. The
-passes after it go on from there; "hpad pause" first keeps them from that. 0 switches
-autoscaling off until somebody sets 1 or more.
+passes after it go on from there: the command prints the next change that they will
+make, and "hpad pause" prevents it. 0 switches autoscaling off until somebody sets 1 or more.
 
 It makes no scale event, so that rates do not count it, and it is the count that
 on_foreign_change = "restore" puts back from then on.`,
@@ -252,14 +253,29 @@ on_foreign_change = "restore" puts back from then on.`,
 			return suggestName(cmd.Context(), client(), args[0], err)
 		}
 		return write(stream.out, *format, view, func(w io.Writer) error {
-			off := ""
-			if count == 0 {
-				off = "; autoscaling is off until somebody sets 1 or more"
+			next := "; autoscaling is off until somebody sets 1 or more\n"
+			if count != 0 {
+				next = "\n" + scaledNext(&view)
 			}
-			return say(w, fmt.Sprintf("autoscaler %q: set to %s%s\n", view.Name, explain.Replicas(int32(count)), off))
+			return say(w, fmt.Sprintf("autoscaler %q: set to %s%s", view.Name, explain.Replicas(int32(count)), next))
 		})
 	}
 	return cmd
+}
+
+// scaledNext returns the next change after a count was set, and the command that prevents it.
+func scaledNext(view *api.Autoscaler) string {
+	text := ""
+	for _, line := range explain.Next(view.Next, view.Explanation(), time.Local) {
+		text += "next change: " + line + "\n"
+	}
+	if text == "" {
+		text = fmt.Sprintf("next pass: at %s, the metrics decide again\n", view.Evaluation.Next.Local().Format(time.TimeOnly))
+	}
+	if view.Mode == policy.ModeOff || view.Mode == policy.ModeRecommend || len(view.Pauses) > 0 && (view.Next == nil || view.Next.At.IsZero()) {
+		return text // the count is already kept
+	}
+	return text + fmt.Sprintf("\"hpad pause %s\" keeps the count\n", view.Name)
 }
 
 func countError(count string) error {

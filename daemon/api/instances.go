@@ -19,6 +19,15 @@ type InstanceList struct {
 	Failed []FailedMetric `json:"failed,omitempty"`
 }
 
+// Counts counts the instances by their state.
+func (l *InstanceList) Counts() (n Instances) {
+	for i := range l.Instances {
+		one := &l.Instances[i]
+		n.Add(one.Phase, one.Readiness, one.Deleting)
+	}
+	return n
+}
+
 // FailedMetric is a metric that could not be measured.
 type FailedMetric struct {
 	Type policy.MetricType `json:"type"`

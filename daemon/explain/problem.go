@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"k8s.io/apimachinery/pkg/util/duration"
 
@@ -18,8 +17,8 @@ import (
 // says.
 var ownConditions = []policy.ConditionType{policy.AbleToScale, policy.ScalingActive, policy.ScalingLimited, policy.ScaledToZero, policy.ForeignWriter, policy.Paused}
 
-// maxProblem is how many letters of a problem fit in a table.
-const maxProblem = 140
+// maxEnd is the number of characters that remain at either end of a problem that is too long.
+const maxEnd = 500
 
 // Problem says in a few words what keeps an autoscaler from doing its work, what people
 // decided first; empty when nothing does.
@@ -39,8 +38,8 @@ func Problem(view api.Autoscaler, now time.Time) string {
 	return strings.Join(all, "; ")
 }
 
-// Fails reports whether an autoscaler cannot do all of its work, or something of its target
-// fails; what people decided is no failure.
+// Fails reports whether an autoscaler cannot do all of its work, as at its maximum, or something
+// of its target fails; what people decided is no failure.
 func Fails(view api.Autoscaler, now time.Time) bool {
 	switch troubleOf(view, now) {
 	case "", api.Off, api.Disabled, api.DryRun:
@@ -128,53 +127,16 @@ func Because(cause string) string {
 	return ": " + Short(cause)
 }
 
-// Short cuts a text to one line that fits in a table. An error begins with what
-// failed and ends with why, as links of a chain: what is left out is whole links in
-// between, and only of a last link that is too long by itself the end.
+// Short returns a text on one line. An error begins with the operation and its source, and
+// ends with the cause, so a text that is too long loses its middle.
 func Short(text string) string {
 	text = OneLine(text)
-	if fits(text) {
+	runes := []rune(text)
+	if len(runes) <= 2*maxEnd {
 		return text
 	}
-	const joint, left = ": ", ": …: "
-	links := linksOf(text, joint)
-	why := links[len(links)-1]
-	for i := len(links) - 2; i > 0 && fits(links[0]+left+links[i]+joint+why); i-- {
-		why = links[i] + joint + why
-	}
-	if len(links) > 2 && utf8.RuneCountInString(links[0]+left) <= maxProblem/2 {
-		text = links[0] + left + why
-	}
-	if fits(text) {
-		return text
-	}
-	letters := []rune(text)[:maxProblem-1]
-	if space := strings.LastIndexByte(string(letters), ' '); space > 0 {
-		return string(letters)[:space] + "…"
-	}
-	return string(letters) + "…"
+	return strings.TrimSpace(string(runes[:maxEnd])) + " … " + strings.TrimSpace(string(runes[len(runes)-maxEnd:]))
 }
-
-// linksOf splits an error into its links. What is quoted is no link, and belongs to
-// the one before.
-func linksOf(text, joint string) []string {
-	var links []string
-	begin, quoted := 0, false
-	for i := 0; i < len(text); i++ {
-		switch {
-		case quoted && text[i] == '\\':
-			i++
-		case text[i] == '"':
-			quoted = !quoted
-		case !quoted && strings.HasPrefix(text[i:], joint) && !strings.HasPrefix(text[i+len(joint):], `"`):
-			links = append(links, text[begin:i])
-			begin = i + len(joint)
-		}
-	}
-	return append(links, text[begin:])
-}
-
-func fits(text string) bool { return utf8.RuneCountInString(text) <= maxProblem }
 
 // InstancesText counts instances by their state; states that none is in are left
 // out, but for ready.

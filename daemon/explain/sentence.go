@@ -191,6 +191,9 @@ func restraints(d policy.Decision, became api.Evaluation) string {
 	if l := d.Limit; l != nil && l.Limited {
 		said = append(said, limitText(d, *l))
 	}
+	if text := boundText(d); text != "" {
+		said = append(said, text)
+	}
 	if d.RaisedToMin {
 		said = append(said, fmt.Sprintf("coming back from zero means at least min (%d)", d.MinReplicas))
 	}
@@ -296,6 +299,19 @@ func limitText(d policy.Decision, l policy.Limit) string {
 	default:
 		return fmt.Sprintf("the rate limit allows %d for now (%s)", l.Replicas, l.Reason)
 	}
+}
+
+// boundText names min or max if the count stays at it because of another step.
+func boundText(d policy.Decision) string {
+	switch l := d.Limit; {
+	case d.Case != policy.CaseMetrics || d.Recommendation == nil || d.DesiredReplicas != d.CurrentReplicas:
+	case l != nil && (l.Reason == "TooManyReplicas" || l.Reason == "TooFewReplicas"):
+	case d.DesiredReplicas == d.MinReplicas && *d.Recommendation <= d.MinReplicas:
+		return fmt.Sprintf("min is %d", d.MinReplicas)
+	case d.DesiredReplicas == d.MaxReplicas && *d.Recommendation > d.MaxReplicas:
+		return fmt.Sprintf("max is %d", d.MaxReplicas)
+	}
+	return ""
 }
 
 // failures names the metrics that failed, each with its error; the decision's

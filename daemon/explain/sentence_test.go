@@ -78,6 +78,14 @@ func TestSentenceAndLine(t *testing.T) {
 		{"min", with(byMetrics(4, 0, 1), func(d *policy.Decision) {
 			d.Limit = &policy.Limit{Replicas: 1, Limited: true, Reason: "TooFewReplicas"}
 		}), "The count goes down from 4 to 1, because cpu (90% of a goal of 60%) asks for 0; min allows no fewer than 1.", ""},
+		{"at min, held by the window", with(byMetrics(2, 0, 2), func(d *policy.Decision) {
+			d.MinReplicas = 2
+			d.Stabilization = &policy.Stabilization{Replicas: 2, Binding: &policy.Recommendation{Replicas: 2, Time: noon.Add(-time.Minute)}}
+		}), "The count stays at 2, although cpu (90% of a goal of 60%) asks for 0; the recommendation of 2 from 11:59:00 still holds it at 2; min is 2.", ""},
+		{"at min, which the metrics ask for", byMetrics(1, 1, 1), "The count stays at 1, because cpu (90% of a goal of 60%) asks for no other; min is 1.", ""},
+		{"at max, held by the window", with(byMetrics(10, 20, 10), func(d *policy.Decision) {
+			d.Stabilization = &policy.Stabilization{Replicas: 10, Binding: &policy.Recommendation{Replicas: 4, Time: noon.Add(-time.Minute)}}
+		}), "The count stays at 10, although cpu (90% of a goal of 60%) asks for 20; the recommendation of 4 from 11:59:00 still holds it at 10; max is 10.", ""},
 		{"no instance is ready (R41)", with(byMetrics(2, 0, 2), func(d *policy.Decision) {
 			d.Metrics[0] = policy.MetricResult{
 				Type: policy.ExternalMetric, Name: "latency", Goal: policy.ValueTarget, GoalValue: 1000,

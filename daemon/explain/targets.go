@@ -24,6 +24,15 @@ func ReplicasText(view api.Autoscaler) string {
 	return strconv.Itoa(int(view.Status.CurrentReplicas))
 }
 
+// DesiredText writes the count that the last pass wanted. A 0 that no pass has computed is no
+// count.
+func DesiredText(view api.Autoscaler) string {
+	if !view.DesiredKnown() {
+		return unknown
+	}
+	return strconv.Itoa(int(view.Status.DesiredReplicas))
+}
+
 // maxTargets is how many metrics the column TARGETS shows.
 const maxTargets = 2
 

@@ -25,12 +25,16 @@ func Autoscaler(w io.Writer, view api.Autoscaler, list api.InstanceList, most in
 	d.metrics(view)
 	d.bounds(view)
 	d.behavior(view.Spec.Behavior)
-	d.line(0, "%s replicas:\t%d current / %d desired", view.Kind, view.Status.CurrentReplicas, view.Status.DesiredReplicas)
+	d.line(0, "%s replicas:\t%s current / %s desired", view.Kind, explain.ReplicasText(view), explain.DesiredText(view))
 	if restore := view.Restore; restore != nil {
 		d.line(0, "To be restored:\t%d replicas, which somebody else changed to %d; noticed %s", restore.Replicas, restore.Foreign, d.sinceOrNever(restore.Since))
 	}
-	if view.Instances != (api.Instances{}) {
-		d.line(0, "Instances:\t%s", explain.InstancesText(view.Instances))
+	counts := view.Instances
+	if len(list.Instances) > 0 { // which were read later than the last pass
+		counts = list.Counts()
+	}
+	if counts != (api.Instances{}) {
+		d.line(0, "Instances:\t%s", explain.InstancesText(counts))
 	}
 	if err := d.instances(list, most); err != nil {
 		return err

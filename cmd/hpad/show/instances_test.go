@@ -34,12 +34,13 @@ func TestInstancesAreListed(t *testing.T) {
 	text := func(list api.InstanceList, most int) string {
 		t.Helper()
 		var text strings.Builder
-		if err := show.Autoscaler(&text, api.Autoscaler{Name: "web"}, list, most, now); err != nil {
+		if err := show.Autoscaler(&text, api.Autoscaler{Name: "web", Instances: api.Instances{Pending: 5}}, list, most, now); err != nil {
 			t.Fatal(err)
 		}
 		return text.String()
 	}
-	const want = `  memory of app:     no samples yet
+	const want = `Instances:           2 ready, 1 unready, 1 pending, 1 stopping
+  memory of app:     no samples yet
   NAME    NODE     STATE                           AGE         CPU                  JOBS
   web-1   n1       Running, ready                  60m         0.12 (60%)           0.12
   web-2   <none>   Running, not ready, protected   60s         0.12 unready         0.12
