@@ -22,7 +22,8 @@ func (p *pass) followShortage(before *publication) []policy.Event {
 	decision, follower := &p.after.Decision, &p.autoscaler.following.shortage
 	shortage := decision.Shortage()
 	p.after.shortage = shortage
-	if decision.Case != policy.CaseMetrics || p.after.doubted {
+	growing := shortage != nil && decision.CurrentReplicas < shortage.Max // the maximum may be enough
+	if decision.Case != policy.CaseMetrics || p.after.doubted || growing {
 		return nil
 	}
 	cause := ""

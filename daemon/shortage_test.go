@@ -33,15 +33,19 @@ func TestShortage(t *testing.T) {
 		{"max_replicas", "TooManyReplicas", "wants 61, max 2", func(w *world) {
 			w.fed("web", 1, 61, func(a *config.Autoscaler) { a.Spec.MaxReplicas = 2 })
 		}},
-		{"platform", "PlatformMax", "wants 61, max 5 (PlatformMax)", func(w *world) {
+		{"platform", "PlatformMax", "wants 61, max 3 (PlatformMax)", func(w *world) {
 			w.fed("web", 1, 61)
-			w.fleet().Change("web", func(target *targettest.MemoryTarget) { target.Max = new(int32(5)) })
+			w.fleet().Change("web", func(target *targettest.MemoryTarget) { target.Max = new(int32(3)) })
 		}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
 				test.change(w)
 				w.start()
+				w.advance(time.Second)
+				if view := w.view("web"); view.Evaluation.Shortage == nil || eventsThat(view, test.reason, test.want) != 0 {
+					t.Errorf("the pass that reaches the maximum has the shortage %v and the events %+v, want a shortage and no event", view.Evaluation.Shortage, view.Events)
+				}
 				w.advance(2 * time.Minute)
 				problem := api.Problem{Subject: "autoscaler web", Message: test.want}
 				check := func(want bool) {

@@ -10,8 +10,8 @@ type Shortage struct {
 	Reason string `json:"reason"`
 }
 
-// Shortage returns the shortage of a pass that found the highest count that is allowed; nil
-// if the recommendation is no higher, or while the count can still grow.
+// Shortage returns the shortage of a pass that wants the highest count that is allowed; nil
+// if the recommendation is no higher, or while a rate limit or a window keeps the count lower.
 func (d *Decision) Shortage() *Shortage {
 	if d.Recommendation == nil {
 		return nil
@@ -20,7 +20,7 @@ func (d *Decision) Shortage() *Shortage {
 	if d.PlatformMax != nil && *d.PlatformMax < s.Max {
 		s.Max, s.Reason = *d.PlatformMax, platformMax
 	}
-	if s.Wanted <= s.Max || d.CurrentReplicas < s.Max {
+	if s.Wanted <= s.Max || d.DesiredReplicas < s.Max {
 		return nil
 	}
 	return &s

@@ -219,8 +219,8 @@ type Evaluation struct {
 	// Untold are changes of that which the history has no entry for; nil when there
 	// are none.
 	Untold *Untold `json:"untold,omitempty"`
-	// Shortage is set if the last pass found the target at the maximum and its metrics want
-	// more replicas; else nil.
+	// Shortage is set if the last pass wanted the maximum and its metrics want more replicas;
+	// else nil.
 	Shortage *policy.Shortage `json:"shortage,omitempty"`
 }
 

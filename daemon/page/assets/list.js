@@ -98,6 +98,7 @@ function fill(tr, row) {
 	targets.hidden = false;
 	put(why.children[0], row.state);
 	put(why.children[1], row.problem ?? "");
+	why.title = row.problem ?? ""; // the row has room for one line of it
 	put(why.children[2], row.why);
 	drawLine(tr);
 }
