@@ -139,6 +139,9 @@ func (t *Target) externalValues(in *Input, answer *Answer, scratch *Scratch) ([]
 	if len(scratch.values) == start && in.CountsAsZero(answer) {
 		scratch.values = append(scratch.values, 0)
 	}
+	if len(scratch.values) == start && len(answer.Vector.Series) > 0 {
+		return nil, in.NoneSelected(answer)
+	}
 	if err := in.enough(len(scratch.values)-start, "series are selected"); err != nil {
 		return nil, err
 	}
@@ -159,6 +162,9 @@ func (t *Target) objectValue(in *Input, answer *Answer) (*int64, error) {
 	}
 	if len(found) == 0 && in.CountsAsZero(answer) {
 		return new(int64), nil
+	}
+	if len(found) == 0 && len(answer.Vector.Series) > 0 {
+		return nil, in.NoneSelected(answer)
 	}
 	if len(found) == 0 && in.MaxAge > 0 {
 		return nil, in.tooOld()
@@ -230,6 +236,12 @@ func (t *Target) noneJoined(in *Input, answer *Answer) error {
 	if len(series) == 0 {
 		return &UnjoinedError{"the query answers no series at all"}
 	}
+	selects := func(s sources.Series) bool {
+		return !slices.ContainsFunc(in.Select, func(p config.LabelValue) bool { return s.Labels.Get(p.Label) != p.Value })
+	}
+	if !slices.ContainsFunc(series, selects) {
+		return &UnjoinedError{in.NoneSelected(answer).Error()}
+	}
 	label := in.InstanceLabel
 	bearer := slices.IndexFunc(series, func(s sources.Series) bool { return s.Labels.Get(label) != "" })
 	if bearer < 0 {
@@ -271,11 +283,52 @@ func (t *Target) value(in *Input, series *sources.Series) (int64, error) {
 	return milli, nil
 }
 
-// CountsAsZero reports whether an answer that has no series of the input counts as zero. One
-// with warnings may be without them for another reason, as the part of a server that did
-// not answer.
+// CountsAsZero reports whether an answer counts as zero because it has no series at all. An
+// answer with other series more likely means that Select is mistyped, and one with warnings
+// that a part of the server did not respond.
 func (in *Input) CountsAsZero(answer *Answer) bool {
-	return in.EmptyZero && len(answer.Vector.Warnings) == 0
+	return in.EmptyZero && len(answer.Vector.Series) == 0 && len(answer.Vector.Warnings) == 0
+}
+
+// shownSeries bounds how many series the error of a Select lists.
+const shownSeries = 5
+
+// NoneSelected returns the error of a Select that matches no series of an answer which has some.
+// It lists the values that the selected labels have, or all labels of a series without them.
+func (in *Input) NoneSelected(answer *Answer) error {
+	var found []string
+	for i := range answer.Vector.Series {
+		series := &answer.Vector.Series[i]
+		var labels sources.Labels
+		for _, picked := range in.Select {
+			if value := series.Labels.Get(picked.Label); value != "" {
+				labels = append(labels, sources.Label{Name: picked.Label, Value: value})
+			}
+		}
+		if len(labels) == 0 {
+			labels = series.Labels
+		}
+		if text := shorten(labels.String()); !slices.Contains(found, text) {
+			found = append(found, text)
+		}
+		if len(found) > shownSeries {
+			found[shownSeries] = "…"
+			break
+		}
+	}
+	return fmt.Errorf("the query answers %d series, none of which has the labels of select, %s; they have %s",
+		len(answer.Vector.Series), shorten(sources.LabelsOf(in.Select.Values()).String()), strings.Join(found, ", "))
+}
+
+// maxShownLabels bounds the labels of a series in an error, in characters.
+const maxShownLabels = 200
+
+// shorten cuts a text that comes from a source for an error.
+func shorten(text string) string {
+	if letters := []rune(text); len(letters) > maxShownLabels {
+		return string(letters[:maxShownLabels-1]) + "…"
+	}
+	return text
 }
 
 // tooOld is the error of an answer without series that are young enough.

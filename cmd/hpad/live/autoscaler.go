@@ -124,11 +124,12 @@ func (c *checker) checkMetric(key string, metric *policy.MetricSpec, in config.I
 	}
 	series, err := selected(in, answered.found)
 	if err == nil && len(series) == 0 {
+		input := observe.NewInput(&in)
 		err = errors.New("the query answers no series")
-		if all := len(answered.found.Vector.Series); all > 0 {
-			err = fmt.Errorf("the query answers %d series, none of which has the labels of select", all)
+		if len(answered.found.Vector.Series) > 0 {
+			err = input.NoneSelected(answered.found)
 		}
-		if input := observe.NewInput(&in); input.CountsAsZero(answered.found) {
+		if input.CountsAsZero(answered.found) {
 			c.note(key, fmt.Sprintf("%s %s: %s, which counts as 0", metric.Type, metric.Name, err))
 			return
 		}

@@ -148,20 +148,21 @@ func TestMetrics(t *testing.T) {
 		err        error
 		want       string
 	}{
-		"sum":             {policy.ExternalMetric, config.Input{}, vector(labeled(1.5), labeled(2)), nil, "a.metrics[0]: External m: 2 series, which add up to 3.5"},
-		"select":          {policy.ExternalMetric, config.Input{Select: config.SelectionOf(map[string]string{"q": "a"})}, vector(labeled(1, "q", "a"), labeled(2, "q", "b")), nil, "a.metrics[0]: External m: 1 series, which add up to 1"},
-		"none":            {policy.ExternalMetric, config.Input{}, vector(), nil, "! a.metrics[0]: the query answers no series"},
-		"none is zero":    {policy.ExternalMetric, config.Input{EmptyZero: true}, vector(), nil, "a.metrics[0]: External m: the query answers no series, which counts as 0"},
-		"none selected":   {policy.ExternalMetric, config.Input{Select: config.SelectionOf(map[string]string{"q": "c"})}, vector(labeled(1, "q", "a")), nil, "! a.metrics[0]: the query answers 1 series, none of which has the labels of select"},
-		"not a number":    {policy.ExternalMetric, config.Input{}, vector(labeled(math.NaN(), "q", "a")), nil, "! a.metrics[0]: series {q=\"a\"}: value is not a number (NaN)"},
-		"refused":         {policy.ExternalMetric, config.Input{}, vector(), errors.New("query prometheus: refused"), "! a.metrics[0]: query prometheus: refused"},
-		"object":          {policy.ObjectMetric, config.Input{}, vector(labeled(7)), nil, "a.metrics[0]: Object m: 1 series of value 7"},
-		"several objects": {policy.ObjectMetric, config.Input{}, vector(labeled(7), labeled(8)), nil, "! a.metrics[0]: the query answers 2 series for one object; aggregate them or select one"},
-		"instances":       {policy.InstancesMetric, config.Input{InstanceLabel: "id", Match: config.MatchID}, vector(labeled(1, "id", first), labeled(1, "id", second), labeled(1, "id", "other")), nil, "a.metrics[0]: Instances m: 3 series, for 2 of 2 instances"},
-		"one missing":     {policy.InstancesMetric, config.Input{InstanceLabel: "id", Match: config.MatchID}, vector(labeled(1, "id", first)), nil, "a.metrics[0]: Instances m: 1 series, for 1 of 2 instances"},
-		"no label":        {policy.InstancesMetric, config.Input{InstanceLabel: "pod", Match: config.MatchID}, vector(labeled(1, "id", first)), nil, `! a.metrics[0]: none of 1 series has the label "pod" of instance_label`},
-		"no instance's":   {policy.InstancesMetric, config.Input{InstanceLabel: "id", Match: config.MatchID}, vector(labeled(1, "id", "x")), nil, fmt.Sprintf(`! a.metrics[0]: no series is of an instance of the target: the label "id" holds "x" and the like, and the instances' ids are [%q] and the like`, first)},
-		"twice":           {policy.InstancesMetric, config.Input{InstanceLabel: "id", Match: config.MatchID}, vector(labeled(1, "id", first, "cpu", "0"), labeled(1, "id", first, "cpu", "1")), nil, fmt.Sprintf("! a.metrics[0]: the query answers 2 series for instance %s; aggregate them by the instance label", first)},
+		"sum":                       {policy.ExternalMetric, config.Input{}, vector(labeled(1.5), labeled(2)), nil, "a.metrics[0]: External m: 2 series, which add up to 3.5"},
+		"select":                    {policy.ExternalMetric, config.Input{Select: config.SelectionOf(map[string]string{"q": "a"})}, vector(labeled(1, "q", "a"), labeled(2, "q", "b")), nil, "a.metrics[0]: External m: 1 series, which add up to 1"},
+		"none":                      {policy.ExternalMetric, config.Input{}, vector(), nil, "! a.metrics[0]: the query answers no series"},
+		"none is zero":              {policy.ExternalMetric, config.Input{EmptyZero: true}, vector(), nil, "a.metrics[0]: External m: the query answers no series, which counts as 0"},
+		"none selected":             {policy.ExternalMetric, config.Input{Select: config.SelectionOf(map[string]string{"q": "c"})}, vector(labeled(1, "q", "a")), nil, "! a.metrics[0]: the query answers 1 series, none of which has the labels of select, {q=\"c\"}; they have {q=\"a\"}"},
+		"none selected is not zero": {policy.ExternalMetric, config.Input{EmptyZero: true, Select: config.SelectionOf(map[string]string{"q": "c"})}, vector(labeled(1, "q", "a")), nil, "! a.metrics[0]: the query answers 1 series, none of which has the labels of select, {q=\"c\"}; they have {q=\"a\"}"},
+		"not a number":              {policy.ExternalMetric, config.Input{}, vector(labeled(math.NaN(), "q", "a")), nil, "! a.metrics[0]: series {q=\"a\"}: value is not a number (NaN)"},
+		"refused":                   {policy.ExternalMetric, config.Input{}, vector(), errors.New("query prometheus: refused"), "! a.metrics[0]: query prometheus: refused"},
+		"object":                    {policy.ObjectMetric, config.Input{}, vector(labeled(7)), nil, "a.metrics[0]: Object m: 1 series of value 7"},
+		"several objects":           {policy.ObjectMetric, config.Input{}, vector(labeled(7), labeled(8)), nil, "! a.metrics[0]: the query answers 2 series for one object; aggregate them or select one"},
+		"instances":                 {policy.InstancesMetric, config.Input{InstanceLabel: "id", Match: config.MatchID}, vector(labeled(1, "id", first), labeled(1, "id", second), labeled(1, "id", "other")), nil, "a.metrics[0]: Instances m: 3 series, for 2 of 2 instances"},
+		"one missing":               {policy.InstancesMetric, config.Input{InstanceLabel: "id", Match: config.MatchID}, vector(labeled(1, "id", first)), nil, "a.metrics[0]: Instances m: 1 series, for 1 of 2 instances"},
+		"no label":                  {policy.InstancesMetric, config.Input{InstanceLabel: "pod", Match: config.MatchID}, vector(labeled(1, "id", first)), nil, `! a.metrics[0]: none of 1 series has the label "pod" of instance_label`},
+		"no instance's":             {policy.InstancesMetric, config.Input{InstanceLabel: "id", Match: config.MatchID}, vector(labeled(1, "id", "x")), nil, fmt.Sprintf(`! a.metrics[0]: no series is of an instance of the target: the label "id" holds "x" and the like, and the instances' ids are [%q] and the like`, first)},
+		"twice":                     {policy.InstancesMetric, config.Input{InstanceLabel: "id", Match: config.MatchID}, vector(labeled(1, "id", first, "cpu", "0"), labeled(1, "id", first, "cpu", "1")), nil, fmt.Sprintf("! a.metrics[0]: the query answers 2 series for instance %s; aggregate them by the instance label", first)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld()
