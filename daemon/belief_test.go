@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/config"
+	"github.com/hpad/hpad/daemon/explain"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/sources"
 )
@@ -143,4 +146,67 @@ func TestMaxAgeOfAMetric(t *testing.T) {
 		}
 		w.stop()
 	})
+}
+
+// TestPartialResults holds that a result that its server marks as partial scales up and holds
+// the count, but does not scale down unless compat is strict, and that all views show the
+// warning.
+func TestPartialResults(t *testing.T) {
+	const warning = "No StoreAPIs matched: store unavailable"
+	for name, c := range map[string]struct {
+		value   float64
+		vector  sources.Vector
+		strict  bool
+		want    int32
+		problem string
+	}{
+		"up":          {120, sources.Vector{Warnings: []string{warning}}, false, 120, "the result of queue is partial (" + warning + ")"},
+		"the same":    {6, sources.Vector{Warnings: []string{warning}}, false, 6, "the result of queue is partial (" + warning + ")"},
+		"down":        {3, sources.Vector{Warnings: []string{warning}}, false, 6, "FailedGetExternalMetric: 1 of 1 metrics failed, first external metric queue: a partial result does not scale down: " + warning},
+		"strict":      {3, sources.Vector{Warnings: []string{warning}}, true, 3, ""},
+		"annotated":   {3, sources.Vector{Warnings: []string{"PromQL warning: quantile value should be between 0 and 1"}}, false, 3, ""},
+		"informed":    {3, sources.Vector{Infos: []string{"PromQL info: metric might not be a counter"}}, false, 3, ""},
+		"in two ways": {3, sources.Vector{Warnings: []string{"PromQL warning: bucket", warning}, Infos: []string{"i"}}, false, 6, warning},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				if c.strict {
+					w.config.Daemon.Compat = config.CompatStrict
+				}
+				w.fed("web", 6, 6, func(a *config.Autoscaler) { a.Spec.MaxReplicas = 200 })
+				w.start()
+				w.advance(time.Minute)
+				w.source().set("web", func(_ context.Context, at time.Time) (sources.Vector, error) {
+					vector := one(c.value, at)
+					vector.Warnings, vector.Infos = c.vector.Warnings, c.vector.Infos
+					return vector, nil
+				})
+				w.advance(20 * time.Minute)
+				if got := w.fleet().Replicas("web"); got != c.want {
+					t.Errorf("the count is %d, want %d", got, c.want)
+				}
+				view := w.view("web")
+				if problem := explain.Problem(view, time.Now()); !strings.Contains(problem, c.problem) || (problem == "") != (c.problem == "") {
+					t.Errorf("PROBLEM is %q, want %q", problem, c.problem)
+				}
+				var explained strings.Builder
+				if err := explain.Write(&explained, view.Explanation(), time.UTC); err != nil {
+					t.Fatal(err)
+				}
+				for _, remark := range append(c.vector.Warnings, c.vector.Infos...) {
+					if !strings.Contains(explained.String(), "warning: "+remark) {
+						t.Errorf("%q is not in\n%s", remark, explained.String())
+					}
+				}
+				recorded, err := w.daemon.History(t.Context(), "web", time.Time{}, time.Time{}, 0)
+				if err != nil {
+					t.Fatal(err)
+				}
+				warned := func(e api.Recorded) bool { return strings.Contains(explain.Why(e, time.UTC), warning) }
+				if got := slices.ContainsFunc(recorded, warned); got != (c.problem != "") {
+					t.Errorf("an entry of the history has the warning: %t, want %t", got, c.problem != "")
+				}
+			})
+		})
+	}
 }

@@ -118,8 +118,8 @@ func failureOf(decision *policy.Decision, outcome policy.Outcome, failed string)
 }
 
 // hindranceOf identifies all that is wrong with an autoscaler: why its pass failed,
-// what holds its target, and what else the platform says. It is empty where
-// nothing is.
+// what holds its target, what else the platform says, and which results are partial. It is
+// empty where nothing is.
 func hindranceOf(decision *policy.Decision, outcome policy.Outcome, failure string) string {
 	var said []string
 	for _, hold := range []*policy.Hold{decision.Hold, outcome.Hold} {
@@ -130,6 +130,11 @@ func hindranceOf(decision *policy.Decision, outcome policy.Outcome, failure stri
 	for i := range decision.Notices {
 		notice := &decision.Notices[i]
 		said = append(said, string(notice.Condition), notice.Reason, notice.Message)
+	}
+	for i := range decision.Metrics {
+		if metric := &decision.Metrics[i]; metric.Partial != "" && metric.Error == "" {
+			said = append(said, string(metric.Type), metric.Name, metric.Task, metric.Object, metric.Partial)
+		}
 	}
 	if cause := trouble.Cause(said...); cause != "" {
 		return cause + failure

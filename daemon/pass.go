@@ -3,6 +3,7 @@ package daemon
 import (
 	"crypto/rand"
 	"errors"
+	"slices"
 	"time"
 
 	"go.uber.org/zap"
@@ -179,10 +180,17 @@ func (p *pass) metric(i int, target *observe.Target, scratch *observe.Scratch) p
 			reading, err = target.Queried(metric, &in.Input, answer, scratch)
 		}
 	}
+	if len(reading.Warnings) > 0 {
+		reading.Partial = redact.Text(reading.Partial)
+		reading.Warnings = slices.Clone(reading.Warnings) // which others read too
+		for i, warning := range reading.Warnings {
+			reading.Warnings[i] = redact.Text(warning)
+		}
+	}
 	if err != nil {
 		// A reading that failed in part is a failed reading: what was found
 		// before the error is not decided on.
-		return policy.Reading{Error: redact.Text(err.Error()), Warnings: reading.Warnings}
+		return policy.Reading{Error: redact.Text(err.Error()), Warnings: reading.Warnings, Partial: reading.Partial}
 	}
 	return reading
 }

@@ -429,6 +429,7 @@ func (r *reads) runQueries(ctx context.Context, i int) {
 		})
 		r.metrics.Query(batch.source.Name, time.Since(started), err)
 		r.reportWarnings(batch.source, r.plan.queries[batch.queries[i]].query.Text, vector.Warnings)
+		r.reportWarnings(batch.source, r.plan.queries[batch.queries[i]].query.Text, vector.Infos)
 		tell(i, vector, err)
 	}, func(i int, err error) {
 		tell(i, sources.Vector{}, fmt.Errorf("query source %q: %w", batch.source.Name, err))

@@ -220,7 +220,11 @@ func (p *pass) whyChange() string {
 	d := &p.decision
 	switch d.Reason {
 	case MetricAboveTarget:
-		return describeMetric(&p.spec.Metrics[*d.Winner]) + " above target"
+		why := describeMetric(&p.spec.Metrics[*d.Winner]) + " above target"
+		if partial := d.Metrics[*d.Winner].Partial; partial != "" {
+			why += ", although its result is partial: " + partial
+		}
+		return why
 	case AllBelowTarget:
 		return "all metrics below target"
 	case MetricMissing:

@@ -517,3 +517,67 @@ func TestWriteReason(t *testing.T) {
 		t.Errorf("events %+v", s.Events)
 	}
 }
+
+// TestPartialResult: a partial result scales up and holds, and is a failed metric where it
+// would scale down (R47).
+func TestPartialResult(t *testing.T) {
+	const warning = "store unavailable"
+	total := func(milli int64, partial string) policy.Reading {
+		return policy.Reading{ValuesMilli: []int64{milli}, Warnings: []string{warning}, Partial: partial}
+	}
+	for _, test := range []struct {
+		name     string
+		readings []policy.Reading
+		want     int32
+		failed   bool // the first metric
+	}{
+		{"down", []policy.Reading{total(1000, warning)}, 4, true},
+		{"to zero", []policy.Reading{total(0, warning)}, 4, true},
+		{"the same", []policy.Reading{total(4000, warning)}, 4, false},
+		{"up", []policy.Reading{total(6000, warning)}, 6, false},
+		{"down, only annotated", []policy.Reading{total(1000, "")}, 1, false},
+		{"down beside one that scales up", []policy.Reading{total(1000, warning), total(6000, "")}, 6, true},
+		{"down beside one that scales down", []policy.Reading{total(1000, warning), total(2000, "")}, 4, true},
+		{"up beside one that scales down", []policy.Reading{total(6000, warning), total(2000, "")}, 6, false},
+		{"down beside a failed one", []policy.Reading{total(1000, warning), {Error: "timeout"}}, 4, true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			spec := queueSpec(0, 50)
+			for range test.readings[1:] {
+				spec.Metrics = append(spec.Metrics, queueMetric(1000))
+			}
+			o := queueOf(4, 4, 0)
+			o.Metrics = test.readings
+			d := policy.Decide(benchSettings, spec, policy.Memory{}, policy.Status{}, o, start)
+			if d.DesiredReplicas != test.want || d.Write != (test.want != 4) {
+				t.Errorf("%d, write %v, want %d: %s", d.DesiredReplicas, d.Write, test.want, d.Message)
+			}
+			result := d.Metrics[0]
+			if failed := strings.Contains(result.Error, "a partial result does not scale down: "+warning); failed != test.failed || (result.Error != "") != test.failed {
+				t.Errorf("error %q, want any: %v", result.Error, test.failed)
+			}
+			if result.Partial != test.readings[0].Partial || len(result.Warnings) != 1 {
+				t.Errorf("partial %q and warnings %q are not of the reading", result.Partial, result.Warnings)
+			}
+			if test.readings[0].Partial != "" && test.name != "the same" && !strings.Contains(d.Message, warning) && d.Case == policy.CaseMetricsFailed {
+				t.Errorf("message %q lacks the warning", d.Message)
+			}
+		})
+	}
+}
+
+// TestPartialInstances: the same holds for metrics of instances, and a partial result of too
+// few samples never scales down.
+func TestPartialInstances(t *testing.T) {
+	instances, samples := instancesWith(start, policy.ReadinessTrue, 10, 10, 10, 10)
+	o := policy.Observation{SpecReplicas: 4, StatusReplicas: 4, Instances: instances, Metrics: []policy.Reading{{Samples: samples, Partial: "one shard is down"}}}
+	spec := policy.Default(policy.Spec{MaxReplicas: 9, Metrics: []policy.MetricSpec{cpuUtilization(50)}})
+	d := policy.Decide(benchSettings, spec, policy.Memory{}, policy.Status{}, o, start)
+	if d.DesiredReplicas != 4 || d.Case != policy.CaseMetricsFailed || d.Metrics[0].Proposal != 0 || d.Recommendation != nil {
+		t.Errorf("%s: %d, proposal %d", d.Case, d.DesiredReplicas, d.Metrics[0].Proposal)
+	}
+	o.Metrics[0].Partial = ""
+	if d := policy.Decide(benchSettings, spec, policy.Memory{}, policy.Status{}, o, start); d.Recommendation == nil || *d.Recommendation >= 4 {
+		t.Errorf("the whole result recommends %v", d.Recommendation)
+	}
+}

@@ -56,7 +56,7 @@ func (p *pass) evaluateMetric(i int, result *MetricResult, numbers *metricNumber
 		return
 	}
 	reading := &p.observation.Metrics[i]
-	result.Warnings = reading.Warnings
+	result.Warnings, result.Partial = reading.Warnings, reading.Partial
 	if result.Error = reading.Error; result.Error != "" { // R26
 		return
 	}
@@ -67,6 +67,10 @@ func (p *pass) evaluateMetric(i int, result *MetricResult, numbers *metricNumber
 		result.Error = p.evaluateWhole(metric, reading, result, numbers)
 	default:
 		result.Error = "there is no such type of metric"
+	}
+	if result.Error == "" && result.Partial != "" && result.Proposal < p.observation.SpecReplicas {
+		result.Error = "a partial result does not scale down: " + result.Partial
+		result.Proposal, result.Within, result.BaseCount, result.Rule = 0, false, 0, ""
 	}
 	if result.Error != "" { // R76: a failed metric leaves an empty entry
 		result.Current = MetricStatus{}

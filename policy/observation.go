@@ -191,6 +191,9 @@ type Reading struct {
 	// Warnings are what the source added to its result; they change nothing and
 	// are kept for explanations.
 	Warnings []string
+	// Partial is the warning by which the source marks its result as partial; empty if it
+	// does not. A partial result does not scale down (deviation: upstream believes it).
+	Partial string
 	// Samples belongs to Resource, ContainerResource and Instances metrics:
 	// Samples[i] is of Observation.Instances[i], and any after the last instance
 	// are of instances that are not (or no longer) there (R34). Empty or nil

@@ -226,6 +226,9 @@ func drawInstance(t *rapid.T, now time.Time) policy.Instance {
 
 func drawReading(t *rapid.T, metric *policy.MetricSpec, instances int, now time.Time) policy.Reading {
 	var reading policy.Reading
+	if rapid.IntRange(0, 4).Draw(t, "partial") == 0 {
+		reading.Partial = "store unavailable"
+	}
 	if chance(t, 5, "failed") {
 		reading.Error = "source down"
 		return reading
@@ -324,8 +327,8 @@ func checkDecision(t *rapid.T, w *world, d policy.Decision) {
 		t.Fatalf("%d -> %d is outside of %d to %d", current, desired, least, most)
 	}
 	for i, reading := range w.Observation.Metrics { // R47
-		if desired < current && d.Case != policy.CaseAboveMax && d.Case != policy.CaseRestored && (reading.Error != "" || d.Metrics[i].Error != "") {
-			t.Fatalf("%d -> %d although metric %d failed", current, desired, i)
+		if desired < current && d.Case != policy.CaseAboveMax && d.Case != policy.CaseRestored && (reading.Error != "" || reading.Partial != "" || d.Metrics[i].Error != "") {
+			t.Fatalf("%d -> %d although metric %d failed or its result is partial", current, desired, i)
 		}
 	}
 	if bound := w.Observation.PlatformMax; desired > current && bound != nil && desired > *bound {

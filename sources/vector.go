@@ -26,12 +26,40 @@ type Query struct {
 // Series without labels. It is shared between readers and not to be modified.
 type Vector struct {
 	Series []Series
-	// Warnings are the server's own.
-	Warnings []string
+	// Warnings are the server's own, Infos its remarks that cast no doubt on the result.
+	Warnings, Infos []string
 
 	// claim is what the Vector holds of its Budget; nil for none.
 	claim *Claim
 }
+
+// Partial returns the first warning which means that the result lacks data, as that of a
+// store which did not respond; "" if there is none.
+func (v *Vector) Partial() string {
+	for _, warning := range v.Warnings {
+		if MarksPartial(warning) {
+			return warning
+		}
+	}
+	return ""
+}
+
+// MarksPartial reports whether a warning means that the result lacks data. The PromQL engine
+// annotates results too, which mostly concerns the query; but it leaves series out that mix
+// floats and histograms, or several kinds of histograms.
+func MarksPartial(warning string) bool {
+	switch {
+	case IsInfo(warning):
+		return false
+	case strings.HasPrefix(warning, "PromQL warning"):
+		return strings.Contains(warning, " a mix of ")
+	}
+	return true
+}
+
+// IsInfo reports whether a warning is a PromQL info, which servers before Prometheus 3 return
+// among the warnings.
+func IsInfo(warning string) bool { return strings.HasPrefix(warning, "PromQL info") }
 
 // Series is one element of a Vector.
 type Series struct {

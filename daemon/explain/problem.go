@@ -85,6 +85,10 @@ func troubleOf(view api.Autoscaler, now time.Time) string {
 	if told != "" {
 		return told
 	}
+	partial := ""
+	if view.Decision != nil {
+		partial = PartialText(view.Decision)
+	}
 	switch instances := view.Instances; {
 	case instances.Ready == 0 && instances.Unready+instances.Pending+instances.Failed > 0:
 		return "no instance is ready: " + InstancesText(instances) + Because(evaluation.Error)
@@ -92,6 +96,8 @@ func troubleOf(view api.Autoscaler, now time.Time) string {
 		return Short(evaluation.Error)
 	case view.Discovery != nil && view.Discovery.State == api.DiscoveredMistaken:
 		return "labels: " + Short(view.Discovery.Problem)
+	case partial != "":
+		return Short(partial)
 	case evaluation.DryRun:
 		return api.DryRun
 	case evaluation.StateLost != "":

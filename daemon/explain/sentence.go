@@ -212,10 +212,25 @@ func restraints(d policy.Decision, became api.Evaluation) string {
 	if text := failures(d); text != "" {
 		said = append(said, failedText(d)+" ("+text+")")
 	}
+	if text := PartialText(&d); text != "" {
+		said = append(said, text)
+	}
 	if len(said) == 0 {
 		return changedBefore(d)
 	}
 	return "; " + strings.Join(said, "; ") + changedBefore(d)
+}
+
+// PartialText names the metrics whose result is partial and did not fail, each with the warning
+// of its source; empty if there are none.
+func PartialText(d *policy.Decision) string {
+	var partial []string
+	for _, result := range d.Metrics {
+		if result.Partial != "" && result.Error == "" {
+			partial = append(partial, fmt.Sprintf("the result of %s is partial (%s)", MetricName(result), clause(result.Partial)))
+		}
+	}
+	return strings.Join(partial, "; ")
 }
 
 // failedText says how many metrics failed, of which a decision has at least one or an

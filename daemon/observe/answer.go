@@ -19,6 +19,14 @@ type Answer struct {
 	byKey map[string]seriesIndex
 }
 
+// remarks returns the warnings and infos.
+func (a *Answer) remarks() []string {
+	if len(a.Vector.Infos) == 0 {
+		return a.Vector.Warnings
+	}
+	return slices.Concat(a.Vector.Warnings, a.Vector.Infos)
+}
+
 // Release gives the memory of the answer back; nobody may read it any more.
 func (a *Answer) Release() {
 	a.Vector.Release()

@@ -110,7 +110,10 @@ func (t *Target) Queried(metric *policy.MetricSpec, in *Input, answer *Answer, s
 	if scratch == nil {
 		scratch = &Scratch{}
 	}
-	reading := policy.Reading{Warnings: answer.Vector.Warnings}
+	reading := policy.Reading{Warnings: answer.remarks()}
+	if !t.Strict {
+		reading.Partial = answer.Vector.Partial()
+	}
 	var err error
 	switch metric.Type {
 	case policy.ExternalMetric:

@@ -62,6 +62,7 @@ type why struct {
 
 type metricView struct {
 	Title, Values, Input, Error, Proposal, Missing string
+	Warnings                                       []string
 	Wins                                           bool
 }
 
@@ -205,6 +206,9 @@ func metricsOf(view *api.Autoscaler, now time.Time) []metricView {
 			result := &d.Metrics[i]
 			if m.Error = redact.Text(explain.OneLine(result.Error)); result.Fallback != nil {
 				m.Missing = explain.FallbackText(result.Fallback, now)
+			}
+			for _, warning := range result.Warnings {
+				m.Warnings = append(m.Warnings, redact.Text(explain.OneLine(warning)))
 			}
 			if result.Proposes() {
 				m.Proposal = fmt.Sprint(result.Proposal)

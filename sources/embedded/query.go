@@ -12,7 +12,6 @@ import (
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/storage"
-	"github.com/prometheus/prometheus/util/annotations"
 
 	"github.com/hpad/hpad/sources"
 )
@@ -96,7 +95,15 @@ func (s *Source) evaluate(ctx context.Context, engine *promql.Engine, store stor
 		collector.Release()
 		return sources.Vector{}, err
 	}
-	return collector.Vector(remarks(result.Warnings, query.Text)), nil
+	if len(result.Warnings) == 0 {
+		return collector.Vector(nil), nil
+	}
+	warnings, infos := result.Warnings.AsStrings(query.Text, maxAnnotations, maxAnnotations)
+	slices.Sort(warnings)
+	slices.Sort(infos)
+	vector := collector.Vector(warnings)
+	vector.Infos = infos
+	return vector, nil
 }
 
 // hold returns the store, which stays open until the query is Done.
@@ -137,14 +144,4 @@ func collect(collector *sources.Collector, result parser.Value, by time.Duration
 	default:
 		return &sources.QueryError{Err: fmt.Errorf("answer is a %s, want a vector or a scalar", value.Type())}
 	}
-}
-
-func remarks(notes annotations.Annotations, text string) []string {
-	if len(notes) == 0 {
-		return nil
-	}
-	warnings, infos := notes.AsStrings(text, maxAnnotations, maxAnnotations)
-	slices.Sort(warnings)
-	slices.Sort(infos)
-	return append(warnings, infos...)
 }

@@ -58,6 +58,9 @@ func (b *buffers) release() {
 	spare.Put(b)
 }
 
+// partialHeaders are those by which M3 marks a result as partial.
+var partialHeaders = []string{"M3-Results-Limited", "M3-Returned-Data-Limited"}
+
 // readVector reads the response to a query.
 func readVector(response *http.Response, limit int64, collector *sources.Collector, m moment) (sources.Vector, error) {
 	b, _ := spare.Get().(*buffers)
@@ -67,6 +70,11 @@ func readVector(response *http.Response, limit int64, collector *sources.Collect
 		return sources.Vector{}, err
 	}
 	d := newDecoder(&b.json, b.ahead, limit, collector, m)
+	for _, header := range partialHeaders {
+		if value := response.Header.Get(header); value != "" {
+			d.warn(header + ": " + value)
+		}
+	}
 	vector, err := d.decode()
 	if err == nil {
 		return vector, nil

@@ -7,6 +7,9 @@ import (
 	"github.com/hpad/hpad/settings/httpclient"
 )
 
+// acceptWarnings is the OnWarnings by which results with warnings count as any others.
+const acceptWarnings = "accept"
+
 // Config is one [sources.NAME] table of kind "prometheus".
 type Config struct {
 	// URL is where the server is, http or https, with the path prefix it is
@@ -24,6 +27,10 @@ type Config struct {
 	// that was asked for; 0 means not at all, to the millisecond. It is for servers
 	// that state the time of a sample, or whole seconds: what is older still counts.
 	TimeTolerance time.Duration `toml:"time_tolerance" min:"0s"`
+	// OnWarnings says what follows if the server marks a result as partial, as by a warning:
+	// with "hold", or empty, the result scales nothing down; with "accept" the warning is
+	// only shown.
+	OnWarnings string `toml:"on_warnings" values:"hold accept"`
 	// MaxConcurrent bounds the queries that are sent and not answered yet; at least 1.
 	MaxConcurrent int `toml:"max_concurrent" default:"20" min:"1"`
 	// Access is how the server is reached. Its Headers are the only place where a

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"time"
 
@@ -21,8 +22,8 @@ const (
 	maxAnswerBytes = 256 << 20
 	// maxTokenBytes bounds one name, text or number in it.
 	maxTokenBytes = 1 << 20
-	// maxWarningBytes bounds the warnings that are kept of it.
-	maxWarningBytes = 16 << 10
+	// maxRemarks bounds the warnings, and the infos, that are kept of it.
+	maxRemarks = 10
 )
 
 // The types of results that the API knows.
@@ -50,8 +51,7 @@ type decoder struct {
 
 	status, errorType, message string
 	resultType                 string
-	warnings                   []string
-	warningBytes               int
+	warnings, infos            []string
 	// shape is what kind of result was read; "" while none was.
 	shape string
 	// series counts the series of the result, missing is the first of them without a
@@ -96,7 +96,9 @@ func (d *decoder) decode() (sources.Vector, error) {
 	case d.missing > 0:
 		return sources.Vector{}, fmt.Errorf("answer has a series without a value (number %d of %d)", d.missing, d.series)
 	}
-	return d.collector.Vector(d.warnings), nil
+	vector := d.collector.Vector(d.warnings)
+	vector.Infos = d.infos
+	return vector, nil
 }
 
 // checkType returns an error for a type of result that states no numbers at one
@@ -122,7 +124,22 @@ func (d *decoder) member(name []byte) (err error) {
 	case "error":
 		d.message, err = d.string()
 	case "warnings":
-		err = d.array(d.warning)
+		err = d.array(func() error { return d.remark(d.warn) })
+	case "infos":
+		if d.json.PeekKind() != '[' {
+			return d.json.SkipValue()
+		}
+		err = d.array(func() error {
+			if d.json.PeekKind() != '"' {
+				return d.json.SkipValue()
+			}
+			return d.remark(d.inform)
+		})
+	case "isPartial", "partial": // of VictoriaMetrics, and of FiloDB
+		if d.json.PeekKind() == 't' {
+			d.warn("the server marks the result as partial (" + string(name) + ")")
+		}
+		err = d.json.SkipValue()
 	case "data":
 		err = d.optional(func() error { return d.object(d.dataMember) })
 	default:
@@ -131,12 +148,32 @@ func (d *decoder) member(name []byte) (err error) {
 	return err
 }
 
-func (d *decoder) warning() error {
-	warning, err := d.string()
-	if d.warningBytes += len(warning); err == nil && d.warningBytes <= maxWarningBytes {
-		d.warnings = append(d.warnings, warning)
+func (d *decoder) remark(add func(text string)) error {
+	text, err := d.string()
+	if err == nil {
+		add(text)
 	}
 	return err
+}
+
+// warn adds a warning. One that marks the result as partial takes the place of another one
+// that does not.
+func (d *decoder) warn(text string) {
+	text = shorten(text, maxShownAnswer)
+	switch {
+	case sources.IsInfo(text):
+		d.inform(text)
+	case len(d.warnings) < maxRemarks:
+		d.warnings = append(d.warnings, text)
+	case sources.MarksPartial(text) && !slices.ContainsFunc(d.warnings, sources.MarksPartial):
+		d.warnings[maxRemarks-1] = text
+	}
+}
+
+func (d *decoder) inform(text string) {
+	if len(d.infos) < maxRemarks {
+		d.infos = append(d.infos, shorten(text, maxShownAnswer))
+	}
 }
 
 func (d *decoder) dataMember(name []byte) (err error) {

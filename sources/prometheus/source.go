@@ -119,6 +119,9 @@ func (s *Source) query(ctx context.Context, query sources.Query, at time.Time) (
 		}
 		return err
 	})
+	if s.config.OnWarnings == acceptWarnings {
+		vector.Warnings, vector.Infos = nil, append(vector.Warnings, vector.Infos...)
+	}
 	return vector, err
 }
 

@@ -119,7 +119,7 @@ func (c *checker) checkMetric(key string, metric *policy.MetricSpec, in config.I
 		c.problem(key, answered.err.Error())
 		return
 	}
-	for _, warning := range answered.found.Vector.Warnings {
+	for _, warning := range slices.Concat(answered.found.Vector.Warnings, answered.found.Vector.Infos) {
 		c.note(key, "the source warns: "+warning)
 	}
 	series, err := selected(in, answered.found)

@@ -343,7 +343,7 @@ func (c *checker) ask(ctx context.Context, name string, source sources.Source, q
 			var vector sources.Vector
 			vector, answers[i].err = source.Query(ctx, query, now)
 			vector.Release() // it is kept, and yet leaves the budget to the next one
-			answers[i].found = &observe.Answer{Vector: sources.Vector{Series: vector.Series, Warnings: vector.Warnings}}
+			answers[i].found = &observe.Answer{Vector: sources.Vector{Series: vector.Series, Warnings: vector.Warnings, Infos: vector.Infos}}
 			return nil
 		})
 	}

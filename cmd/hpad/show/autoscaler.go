@@ -90,6 +90,11 @@ func (d description) metrics(view api.Autoscaler) {
 		if i < len(view.Inputs) {
 			d.line(2, "from:\t%s", explain.InputText(view.Inputs[i]))
 		}
+		if view.Decision != nil && i < len(view.Decision.Metrics) {
+			for _, warning := range view.Decision.Metrics[i].Warnings {
+				d.line(2, "warning:\t%s", explain.OneLine(warning))
+			}
+		}
 		d.missing(spec, view.Decision, i)
 	}
 }
