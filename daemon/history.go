@@ -118,8 +118,8 @@ func failureOf(decision *policy.Decision, outcome policy.Outcome, failed string)
 }
 
 // hindranceOf identifies all that is wrong with an autoscaler: why its pass failed,
-// what holds its target, what else the platform says, and which results are partial. It is
-// empty where nothing is.
+// what holds its target, what else the platform says, and partial results. It is empty if
+// there is no problem.
 func hindranceOf(decision *policy.Decision, outcome policy.Outcome, failure string) string {
 	var said []string
 	for _, hold := range []*policy.Hold{decision.Hold, outcome.Hold} {

@@ -113,6 +113,8 @@ type samplesAnswer struct {
 type queryAnswer struct {
 	found observe.Answer
 	err   error
+	// empty reports whether the result has no series.
+	empty bool
 }
 
 // queryRound is a query in a round: its answer, and how many metrics have not read
@@ -411,6 +413,12 @@ func (r *reads) runQueries(ctx context.Context, i int) {
 		q.set(func(told *queryAnswer) {
 			late = false
 			told.found.Vector, told.err = vector, err
+			query := &r.plan.queries[batch.queries[i]].query
+			if told.empty = err == nil && len(vector.Series) == 0; told.empty {
+				told.found.Absence = batch.source.Cause(query)
+			} else if err == nil {
+				batch.source.Answered(query)
+			}
 		}, func() {
 			q.drop() // whoever waited for it may have given up
 			state.ended(err)
@@ -439,6 +447,18 @@ func (r *reads) runQueries(ctx context.Context, i int) {
 		err = r.queries[batch.queries[0]].get().err
 	}
 	r.reportSource(batch.source, batch.autoscalers, err)
+	r.diagnose(batch)
+}
+
+// diagnose finds the causes of missing results for later rounds. No pass waits for it.
+func (r *reads) diagnose(batch *queryBatch) {
+	var empty []*sources.Query
+	for _, q := range batch.queries {
+		if answer := r.queries[q].get(); answer != nil && answer.empty {
+			empty = append(empty, &r.plan.queries[q].query)
+		}
+	}
+	batch.source.Diagnose(r.runContext, empty, r.scale.Wall(r.now))
 }
 
 // readyChunk is how many passes become ready together at most.

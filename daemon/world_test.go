@@ -339,6 +339,8 @@ type memorySource struct {
 	calls   map[string]int
 	// labels are those that queries named last.
 	labels map[string][]string
+	// diagnose returns the results of diagnoses; nil returns empty ones.
+	diagnose func(ctx context.Context, text string, at time.Time) (sources.Vector, error)
 }
 
 func newMemorySource() *memorySource {
@@ -353,8 +355,11 @@ func (s *memorySource) Query(ctx context.Context, query sources.Query, at time.T
 	s.mu.Lock()
 	s.calls[text]++
 	s.labels[text] = query.Labels
-	answer := s.answers[text]
+	answer, diagnose := s.answers[text], s.diagnose
 	s.mu.Unlock()
+	if query.Diagnosis && diagnose != nil {
+		return diagnose(ctx, query.Text, at)
+	}
 	if answer == nil {
 		return sources.Vector{}, nil
 	}

@@ -18,3 +18,9 @@ type Source interface {
 type Ager interface {
 	Ages(maxAge time.Duration)
 }
+
+// Lookbacker is a Source with a lookback of its own. Lookback returns the maximum age
+// of a sample for queries without a MaxAge; 0 if it is unknown.
+type Lookbacker interface {
+	Lookback() time.Duration
+}

@@ -20,6 +20,9 @@ type Query struct {
 	// MaxAge is how old the newest sample of a series may be: whole seconds, 0 leaves it
 	// to the source. It has no bearing on ranges.
 	MaxAge time.Duration
+	// Diagnosis marks a query that explains the absence of a result. It must not delay other
+	// queries: it fails rather than waits, and does not count in a source's limit of them.
+	Diagnosis bool
 }
 
 // Vector is the result of an instant query. A scalar is a Vector of one
@@ -33,8 +36,8 @@ type Vector struct {
 	claim *Claim
 }
 
-// Partial returns the first warning which means that the result lacks data, as that of a
-// store which did not respond; "" if there is none.
+// Partial returns the first warning which means that the result lacks data, for example because
+// a store did not respond; "" without such a warning.
 func (v *Vector) Partial() string {
 	for _, warning := range v.Warnings {
 		if MarksPartial(warning) {

@@ -151,10 +151,15 @@ type Source struct {
 	mu sync.Mutex
 	// warned are the warnings that were logged, with their queries.
 	warned map[string]bool
+
+	absences absences
 }
 
 func newSource(c config.Source, source sources.Source) *Source {
-	return &Source{Adapter: newAdapter("source", c.Name, c.Kind, c.Config, source), Source: source, Queries: newGate(QueriesAtOnce)}
+	return &Source{
+		Adapter: newAdapter("source", c.Name, c.Kind, c.Config, source), Source: source, Queries: newGate(QueriesAtOnce),
+		absences: absences{gate: newGate(1), known: map[string]absence{}},
+	}
 }
 
 // keptWarnings bounds how many warnings of a source are told apart.

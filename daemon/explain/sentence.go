@@ -221,8 +221,8 @@ func restraints(d policy.Decision, became api.Evaluation) string {
 	return "; " + strings.Join(said, "; ") + changedBefore(d)
 }
 
-// PartialText names the metrics whose result is partial and did not fail, each with the warning
-// of its source; empty if there are none.
+// PartialText names the metrics with a partial result that did not fail, each with the warning
+// of its source; empty without any.
 func PartialText(d *policy.Decision) string {
 	var partial []string
 	for _, result := range d.Metrics {

@@ -14,9 +14,19 @@ import (
 // builds. The zero value is an answer without series.
 type Answer struct {
 	Vector sources.Vector
+	// Absence is the cause if the result has no series; empty if the cause is unknown.
+	Absence string
 
 	mu    sync.Mutex
 	byKey map[string]seriesIndex
+}
+
+// because returns the cause of an absence, as the end of an error.
+func (a *Answer) because() string {
+	if a.Absence == "" {
+		return ""
+	}
+	return ": " + a.Absence
 }
 
 // remarks returns the warnings and infos.

@@ -146,10 +146,10 @@ func (t *Target) externalValues(in *Input, answer *Answer, scratch *Scratch) ([]
 		return nil, in.NoneSelected(answer)
 	}
 	if err := in.enough(len(scratch.values)-start, "series are selected"); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w%s", err, answer.because())
 	}
-	if len(scratch.values) == start && in.MaxAge > 0 {
-		return nil, in.tooOld()
+	if len(scratch.values) == start && (in.MaxAge > 0 || answer.Absence != "") {
+		return nil, in.noValue(answer)
 	}
 	return scratch.values[start:len(scratch.values):len(scratch.values)], nil
 }
@@ -169,8 +169,8 @@ func (t *Target) objectValue(in *Input, answer *Answer) (*int64, error) {
 	if len(found) == 0 && len(answer.Vector.Series) > 0 {
 		return nil, in.NoneSelected(answer)
 	}
-	if len(found) == 0 && in.MaxAge > 0 {
-		return nil, in.tooOld()
+	if len(found) == 0 && (in.MaxAge > 0 || answer.Absence != "") {
+		return nil, in.noValue(answer)
 	}
 	if len(found) == 0 {
 		return nil, nil // an empty answer, which is R26's to judge
@@ -234,10 +234,10 @@ func (e *UnjoinedError) Error() string { return e.why }
 func (t *Target) noneJoined(in *Input, answer *Answer) error {
 	series := answer.Vector.Series
 	if len(series) == 0 && in.MaxAge > 0 {
-		return &UnjoinedError{in.tooOld().Error()}
+		return &UnjoinedError{in.noValue(answer).Error()}
 	}
 	if len(series) == 0 {
-		return &UnjoinedError{"the query answers no series at all"}
+		return &UnjoinedError{"the query answers no series at all" + answer.because()}
 	}
 	selects := func(s sources.Series) bool {
 		return !slices.ContainsFunc(in.Select, func(p config.LabelValue) bool { return s.Labels.Get(p.Label) != p.Value })
@@ -286,9 +286,9 @@ func (t *Target) value(in *Input, series *sources.Series) (int64, error) {
 	return milli, nil
 }
 
-// CountsAsZero reports whether an answer counts as zero because it has no series at all. An
-// answer with other series more likely means that Select is mistyped, and one with warnings
-// that a part of the server did not respond.
+// CountsAsZero reports whether a result counts as zero because it has no series at all. A
+// result with other series more likely means that Select is mistyped, and a result with
+// warnings that a part of the server did not respond.
 func (in *Input) CountsAsZero(answer *Answer) bool {
 	return in.EmptyZero && len(answer.Vector.Series) == 0 && len(answer.Vector.Warnings) == 0
 }
@@ -296,7 +296,7 @@ func (in *Input) CountsAsZero(answer *Answer) bool {
 // shownSeries bounds how many series the error of a Select lists.
 const shownSeries = 5
 
-// NoneSelected returns the error of a Select that matches no series of an answer which has some.
+// NoneSelected returns the error of a Select that matches no series of a non-empty result.
 // It lists the values that the selected labels have, or all labels of a series without them.
 func (in *Input) NoneSelected(answer *Answer) error {
 	var found []string
@@ -334,9 +334,13 @@ func shorten(text string) string {
 	return text
 }
 
-// tooOld is the error of an answer without series that are young enough.
-func (in *Input) tooOld() error {
-	return fmt.Errorf("the source answered with no value that is within max_age = %s", in.MaxAge)
+// noValue is the error of a result without series, or without recent ones.
+func (in *Input) noValue(answer *Answer) error {
+	young := ""
+	if in.MaxAge > 0 {
+		young = fmt.Sprintf(" that is within max_age = %s", in.MaxAge)
+	}
+	return fmt.Errorf("the source answered with no value%s%s", young, answer.because())
 }
 
 // enough returns an error where fewer series than the input wants were found.

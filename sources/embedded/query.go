@@ -50,9 +50,9 @@ func (s *Source) query(ctx context.Context, query sources.Query, at time.Time) (
 	defer claim.Release()
 	switch {
 	case s.few == nil:
-	case cost.steps <= s.options.Samples.Share():
+	case query.Diagnosis || cost.steps <= s.options.Samples.Share():
 		vector, err := s.evaluate(ctx, s.few, limited{held.db, s.options.Samples.Share() / samplesPerSeries}, query, held.clock.Steady(at), at)
-		if !errors.As(err, new(promql.ErrTooManySamples)) {
+		if query.Diagnosis || !errors.As(err, new(promql.ErrTooManySamples)) {
 			return vector, err
 		}
 		fallthrough
@@ -105,6 +105,9 @@ func (s *Source) evaluate(ctx context.Context, engine *promql.Engine, store stor
 	vector.Infos = infos
 	return vector, nil
 }
+
+// Lookback returns the configured lookback_delta.
+func (s *Source) Lookback() time.Duration { return s.cfg.LookbackDelta }
 
 // hold returns the store, which stays open until the query is Done.
 func (s *Source) hold() (*store, error) {

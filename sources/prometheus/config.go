@@ -27,9 +27,9 @@ type Config struct {
 	// that was asked for; 0 means not at all, to the millisecond. It is for servers
 	// that state the time of a sample, or whole seconds: what is older still counts.
 	TimeTolerance time.Duration `toml:"time_tolerance" min:"0s"`
-	// OnWarnings says what follows if the server marks a result as partial, as by a warning:
-	// with "hold", or empty, the result scales nothing down; with "accept" the warning is
-	// only shown.
+	// OnWarnings is the use of a result that the server marks as partial, as by a warning:
+	// with "hold", or empty, it does not scale down; with "accept" it counts as any other,
+	// and the warning is only shown.
 	OnWarnings string `toml:"on_warnings" values:"hold accept"`
 	// MaxConcurrent bounds the queries that are sent and not answered yet; at least 1.
 	MaxConcurrent int `toml:"max_concurrent" default:"20" min:"1"`

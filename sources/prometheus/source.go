@@ -80,6 +80,9 @@ func (s *Source) Query(ctx context.Context, query sources.Query, at time.Time) (
 	return vector, nil
 }
 
+// Lookback returns the configured max_age.
+func (s *Source) Lookback() time.Duration { return s.config.MaxAge }
+
 // Close ends the connections that are idle; those in use end with their query.
 func (s *Source) Close() error {
 	s.http.CloseIdleConnections()
@@ -87,12 +90,15 @@ func (s *Source) Close() error {
 }
 
 func (s *Source) query(ctx context.Context, query sources.Query, at time.Time) (vector sources.Vector, err error) {
-	if err := s.slots.Acquire(ctx, 1); err != nil {
-		return sources.Vector{}, fmt.Errorf("wait for %d other queries (max_concurrent): %w", s.config.MaxConcurrent, err)
+	leave := func() {}
+	if !query.Diagnosis {
+		if err := s.slots.Acquire(ctx, 1); err != nil {
+			return sources.Vector{}, fmt.Errorf("wait for %d other queries (max_concurrent): %w", s.config.MaxConcurrent, err)
+		}
+		// The server is through with a query when its response begins: a large one that
+		// waits for memory keeps no other query from being evaluated.
+		leave = sync.OnceFunc(func() { s.slots.Release(1) })
 	}
-	// The server is through with a query when its response begins: a large one that
-	// waits for memory keeps no other query from being evaluated.
-	leave := sync.OnceFunc(func() { s.slots.Release(1) })
 	defer leave()
 
 	form := url.Values{"query": {query.Text}}

@@ -126,6 +126,9 @@ func (c *checker) checkMetric(key string, metric *policy.MetricSpec, in config.I
 	if err == nil && len(series) == 0 {
 		input := observe.NewInput(&in)
 		err = errors.New("the query answers no series")
+		if answered.found.Absence != "" {
+			err = fmt.Errorf("%w: %s", err, answered.found.Absence)
+		}
 		if len(answered.found.Vector.Series) > 0 {
 			err = input.NoneSelected(answered.found)
 		}

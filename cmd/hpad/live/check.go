@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/hpad/hpad/daemon"
+	"github.com/hpad/hpad/daemon/adapters"
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/daemon/discovery"
@@ -344,6 +345,9 @@ func (c *checker) ask(ctx context.Context, name string, source sources.Source, q
 			vector, answers[i].err = source.Query(ctx, query, now)
 			vector.Release() // it is kept, and yet leaves the budget to the next one
 			answers[i].found = &observe.Answer{Vector: sources.Vector{Series: vector.Series, Warnings: vector.Warnings, Infos: vector.Infos}}
+			if answers[i].err == nil && len(vector.Series) == 0 {
+				answers[i].found.Absence = adapters.CauseOf(ctx, source, &query, now)
+			}
 			return nil
 		})
 	}

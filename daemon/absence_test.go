@@ -1,0 +1,97 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/hpad/hpad/daemon/config"
+	"github.com/hpad/hpad/sources"
+)
+
+// part returns one series of a diagnosis.
+func part(name string, labels ...sources.Label) sources.Series {
+	return sources.Series{Labels: append(sources.Labels{{Name: "hpad_part", Value: name}}, labels...), Value: 1}
+}
+
+// TestAbsence holds that the error of a metric without a value names the cause from the next pass
+// on, and that one query more per minute finds it out.
+func TestAbsence(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.fed("web", 6, 6, func(a *config.Autoscaler) { a.Inputs[0].Query = `queue{name="chekout"}` })
+		var diagnoses atomic.Int64
+		w.source().diagnose = func(_ context.Context, text string, _ time.Time) (sources.Vector, error) {
+			if !strings.Contains(text, `count(queue{name="chekout"})`) {
+				t.Errorf("a diagnosis asks %s", text)
+			}
+			diagnoses.Add(1)
+			return sources.Vector{Series: []sources.Series{part("whole"), part("like0", sources.Label{Name: "name", Value: "checkout"})}}, nil
+		}
+		w.start()
+		w.advance(16 * time.Second)
+		const want = `the source answered with no value: there are series named "queue", but none with {name="chekout"}; there are {name="checkout"}`
+		if told := w.view("web").Evaluation.Error; !strings.Contains(told, want) {
+			t.Errorf("the error is %q, want %q", told, want)
+		}
+		w.advance(10 * time.Minute)
+		if n := diagnoses.Load(); n < 9 || n > 11 {
+			t.Errorf("%d diagnoses within 10 minutes, want one in each", n)
+		}
+		w.wantCount("web", 6)
+		w.source().value(`queue{name="chekout"}`, 4)
+		w.advance(10 * time.Minute)
+		if n := diagnoses.Load(); n > 11 {
+			t.Errorf("%d diagnoses, want no more once there is a result", n)
+		}
+		w.wantCount("web", 4)
+		w.source().set(`queue{name="chekout"}`, func(context.Context, time.Time) (sources.Vector, error) { return sources.Vector{}, nil })
+		w.source().diagnose = func(context.Context, string, time.Time) (sources.Vector, error) {
+			return sources.Vector{}, errors.New("refused")
+		}
+		w.advance(time.Minute)
+		if told := w.view("web").Evaluation.Error; !strings.HasSuffix(told, "the source answered with no value") {
+			t.Errorf("the error is %q, want no cause", told)
+		}
+	})
+}
+
+// TestAbsenceDelaysNoPass holds that diagnoses which hang, also in spite of their context, delay no
+// pass, and that a source of many queries is asked few of them at once.
+func TestAbsenceDelaysNoPass(t *testing.T) {
+	for name, heeds := range map[string]bool{"heeds its context": true, "hangs": false} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				for i := range 100 {
+					w.fed(fmt.Sprintf("web-%d", i), 6, 6, func(a *config.Autoscaler) { a.Inputs[0].Query = fmt.Sprintf("queue_%d", i) })
+				}
+				w.fed("other", 6, 6)
+				var diagnoses atomic.Int64
+				stuck := make(chan struct{})
+				w.source().diagnose = func(ctx context.Context, _ string, _ time.Time) (sources.Vector, error) {
+					diagnoses.Add(1)
+					if !heeds {
+						<-stuck
+					}
+					<-ctx.Done()
+					return sources.Vector{}, ctx.Err()
+				}
+				w.start()
+				w.advance(5 * time.Minute)
+				for _, name := range []string{"web-0", "web-99", "other"} {
+					view := w.view(name)
+					if late := view.Evaluation.Late; late > 0 || time.Since(view.Evaluation.Last) > 15*time.Second || view.Evaluation.DurationSeconds > 0.1 {
+						t.Errorf("%s: %d late ticks, the last pass %s ago, it took %g s", name, late, time.Since(view.Evaluation.Last), view.Evaluation.DurationSeconds)
+					}
+				}
+				if n := diagnoses.Load(); n == 0 || n > 30 {
+					t.Errorf("%d diagnoses, want no more than one for each round", n)
+				}
+				close(stuck)
+			})
+		})
+	}
+}

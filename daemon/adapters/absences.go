@@ -1,0 +1,114 @@
+package adapters
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/hpad/hpad/daemon/config/query"
+	"github.com/hpad/hpad/daemon/trouble"
+	"github.com/hpad/hpad/sources"
+)
+
+const (
+	// A query without a result is diagnosed at most once per diagnoseEvery. Its cause is
+	// forgotten after causeLasts without another diagnosis.
+	diagnoseEvery = time.Minute
+	causeLasts    = 3 * diagnoseEvery
+	// A round diagnoses at most diagnosesAtOnce queries of a source, one after the other,
+	// within diagnoseTimeout.
+	diagnosesAtOnce = 20
+	diagnoseTimeout = 5 * time.Second
+)
+
+// absences has the causes of missing results, by query.
+type absences struct {
+	gate  Gate
+	mu    sync.Mutex
+	known map[string]absence
+}
+
+type absence struct {
+	// since is when the diagnosis began.
+	since time.Time
+	cause string
+}
+
+// absenceKey identifies a query.
+func absenceKey(q *sources.Query) string { return q.Text + "\xff" + q.MaxAge.String() }
+
+// Cause returns the cause of a missing result that the last Diagnose found.
+func (s *Source) Cause(q *sources.Query) string {
+	s.absences.mu.Lock()
+	defer s.absences.mu.Unlock()
+	return s.absences.known[absenceKey(q)].cause
+}
+
+// Answered forgets the cause of a query that has a result again.
+func (s *Source) Answered(q *sources.Query) {
+	s.absences.mu.Lock()
+	defer s.absences.mu.Unlock()
+	if len(s.absences.known) == 0 {
+		return
+	}
+	if known, ok := s.absences.known[absenceKey(q)]; ok {
+		s.absences.known[absenceKey(q)] = absence{since: known.since}
+	}
+}
+
+// Diagnose finds the causes of missing results at an instant. It takes at most diagnoseTimeout.
+func (s *Source) Diagnose(ctx context.Context, queries []*sources.Query, at time.Time) {
+	due := s.absences.due(queries, time.Now())
+	if len(due) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, diagnoseTimeout)
+	defer cancel()
+	s.absences.gate.Run(ctx, len(due), func(ctx context.Context, i int) {
+		cause := CauseOf(ctx, s.Source, due[i], at)
+		s.absences.mu.Lock()
+		defer s.absences.mu.Unlock()
+		s.absences.known[absenceKey(due[i])] = absence{time.Now(), cause}
+	}, func(int, error) {})
+}
+
+// due returns the queries to be diagnosed now, and forgets old causes.
+func (a *absences) due(queries []*sources.Query, now time.Time) (due []*sources.Query) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for key, known := range a.known {
+		if now.Sub(known.since) >= causeLasts {
+			delete(a.known, key)
+		}
+	}
+	for _, q := range queries {
+		known, ok := a.known[absenceKey(q)]
+		if len(due) == diagnosesAtOnce || ok && now.Sub(known.since) < diagnoseEvery {
+			continue
+		}
+		due = append(due, q)
+		a.known[absenceKey(q)] = absence{now, known.cause}
+	}
+	return due
+}
+
+// CauseOf queries a source for the cause of a missing result at an instant; "" if it is unknown.
+func CauseOf(ctx context.Context, source sources.Source, q *sources.Query, at time.Time) (cause string) {
+	lookback := q.MaxAge
+	if own, ok := source.(sources.Lookbacker); ok && lookback == 0 {
+		lookback = own.Lookback()
+	}
+	diagnosis, ok := query.NewAbsence(q.Text, lookback)
+	if !ok {
+		return ""
+	}
+	_ = trouble.Guard(func() error {
+		facts, err := source.Query(ctx, diagnosis.Query, at)
+		if err == nil {
+			cause = diagnosis.Cause(facts, at)
+			facts.Release()
+		}
+		return err
+	})
+	return cause
+}

@@ -1,0 +1,235 @@
+package query
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/promql/parser"
+
+	"github.com/hpad/hpad/sources"
+)
+
+const (
+	// maxDiagnosed bounds the selectors of a query that a diagnosis covers, and maxExamples the
+	// series that it returns of each part.
+	maxDiagnosed = 3
+	maxExamples  = 5
+	// maxShownSeries and maxCause bound a series and the whole cause, in characters.
+	maxShownSeries = 200
+	maxCause       = 600
+	// defaultLookback is the default of Prometheus. Every diagnosis is evaluated with it.
+	defaultLookback = 5 * time.Minute
+	// partLabel tells the parts of a diagnosis apart, and wholePart is in each of them.
+	partLabel = "hpad_part"
+	wholePart = "whole"
+)
+
+// Absence explains the missing result of a query.
+type Absence struct {
+	// Query returns the facts that Cause needs. It is a single query, with few series.
+	Query     sources.Query
+	lookback  time.Duration
+	selectors []selector
+}
+
+// selector is a selector of that query.
+type selector struct {
+	// text is the whole selector, ranged the same with a range of an hour. name is the metric's
+	// name, "" if it is not fixed.
+	text, ranged, name string
+	// others are the matchers besides the name.
+	others []*labels.Matcher
+	// span is the range in square brackets, 0 for an instant selector.
+	span, offset time.Duration
+}
+
+// NewAbsence returns the diagnosis of a query without a result; false for a query without a
+// selector, or in another language than PromQL. Lookback is the maximum age of a sample; 0 means
+// the default of Prometheus.
+func NewAbsence(text string, lookback time.Duration) (*Absence, bool) {
+	parsed, err := ParseFlagged(text)
+	if err != nil {
+		return nil, false
+	}
+	a := &Absence{lookback: cmp.Or(lookback, defaultLookback)}
+	parts := []string{part(wholePart, "vector(1)")}
+	parser.Inspect(parsed.expr, func(node parser.Node, path []parser.Node) error {
+		found, ok := node.(*parser.VectorSelector)
+		if !ok || len(a.selectors) == maxDiagnosed {
+			return nil
+		}
+		s := newSelector(found, path)
+		if !slices.ContainsFunc(a.selectors, func(other selector) bool { return other.text == s.text && other.span == s.span }) {
+			parts = append(parts, s.parts(len(a.selectors))...)
+			a.selectors = append(a.selectors, s)
+		}
+		return nil
+	})
+	a.Query = sources.Query{Text: strings.Join(parts, " or "), MaxAge: defaultLookback, Diagnosis: true}
+	return a, len(a.selectors) > 0
+}
+
+func newSelector(found *parser.VectorSelector, path []parser.Node) selector {
+	ranged := &parser.MatrixSelector{VectorSelector: found, Range: time.Hour}
+	s := selector{text: found.String(), ranged: ranged.String(), offset: found.OriginalOffset}
+	if len(path) > 0 {
+		if matrix, ok := path[len(path)-1].(*parser.MatrixSelector); ok {
+			s.span = matrix.Range
+		}
+	}
+	for _, matcher := range found.LabelMatchers {
+		switch {
+		case matcher.Name != model.MetricNameLabel:
+			s.others = append(s.others, matcher)
+		case matcher.Type == labels.MatchEqual:
+			s.name = matcher.Value
+		}
+	}
+	return s
+}
+
+// parts returns the expressions for the facts about the selector: samples now, samples within an
+// hour, the age of the last sample, series of the same name, and failing scrapes.
+func (s *selector) parts(number int) []string {
+	parts := []string{part(partName("alive", number), "count("+s.text+")")}
+	if s.name == "" {
+		return parts
+	}
+	var by, scraped []string
+	for _, matcher := range s.others {
+		if by = append(by, matcher.Name); !model.LegacyValidation.IsValidLabelName(matcher.Name) {
+			by[len(by)-1] = strconv.Quote(matcher.Name)
+		}
+		if matcher.Name == model.JobLabel || matcher.Name == model.InstanceLabel {
+			scraped = append(scraped, matcher.String())
+		}
+	}
+	var last []string
+	for _, steps := range []string{"[2m:1s]", "[1h:15s]", "[1d:5m]"} { // accurate to the step for a series that ended
+		last = append(last, "max_over_time(timestamp("+s.text+")"+steps+")")
+	}
+	named := fmt.Sprintf("last_over_time({%s=%s}[1h])", model.MetricNameLabel, strconv.Quote(s.name))
+	down := "up{" + strings.Join(scraped, ",") + "} == 0"
+	return append(parts,
+		part(partName("lately", number), "count(last_over_time("+s.ranged+"))"),
+		part(partName("age", number), fmt.Sprintf("bottomk(%d, time() - max by (job, instance) (%s))", maxExamples, strings.Join(last, " or "))),
+		part(partName("down", number), fmt.Sprintf("topk(%d, (%s) and on (job, instance) %s)", maxExamples, down, named)),
+		part(partName("anydown", number), fmt.Sprintf("topk(%d, %s)", maxExamples, down)),
+		part(partName("like", number), fmt.Sprintf("topk(%d, topk by (%s) (1, %s))", maxExamples, strings.Join(by, ", "), named)))
+}
+
+// partName is the name of a part of a selector.
+func partName(kind string, number int) string { return kind + strconv.Itoa(number) }
+
+// part returns an expression with a label that identifies its series.
+func part(name, expression string) string {
+	return fmt.Sprintf("label_replace(%s, %q, %q, \"\", \"\")", expression, partLabel, name)
+}
+
+// Cause returns the cause of the missing result, given the result of the diagnosis at an instant;
+// "" if the diagnosis is incomplete.
+func (a *Absence) Cause(facts sources.Vector, at time.Time) string {
+	found := map[string][]sources.Series{}
+	for _, series := range facts.Series {
+		name := series.Labels.Get(partLabel)
+		found[name] = append(found[name], series)
+	}
+	if len(found[wholePart]) == 0 || facts.Partial() != "" {
+		return ""
+	}
+	var causes []string
+	for i := range a.selectors {
+		facts := func(kind string) []sources.Series { return found[partName(kind, i)] }
+		if cause := a.cause(&a.selectors[i], facts, at); cause != "" {
+			causes = append(causes, cause)
+		}
+	}
+	if len(causes) == 0 {
+		return "its series exist, and its functions, comparisons or joins remove them all"
+	}
+	return cut(strings.Join(causes, "; "), maxCause)
+}
+
+// cause returns the cause for one selector, given the series of each part; "" if it has samples.
+func (a *Absence) cause(s *selector, found func(part string) []sources.Series, at time.Time) string {
+	text, last, age, down := cut(s.text, maxShownSeries), "", time.Duration(-1), scrapes(found("down"))
+	for _, series := range found("age") {
+		old := time.Duration(series.Value * float64(time.Second))
+		if age < 0 || old-s.offset < age {
+			age = max(0, old-s.offset)
+			last = fmt.Sprintf("the last sample of %s is from %s", text, at.Add(-old).UTC().Format(time.RFC3339))
+		}
+	}
+	if last == "" && len(found("lately")) > 0 {
+		last = text + " had samples within the last hour"
+	}
+	limit, kind := a.lookback, "lookback"
+	if s.span > 0 {
+		limit, kind = s.span, "range"
+	}
+	named := fmt.Sprintf("there are series named %q, but ", s.name)
+	switch alive := len(found("alive")) > 0; {
+	case alive && age <= limit:
+		return ""
+	case last != "" && !alive && down != "":
+		return down + "; " + last
+	case last != "" && age > limit:
+		return fmt.Sprintf("%s, older than the %s of %s", last, kind, model.Duration(limit))
+	case last != "":
+		return last + ", and then the series ended"
+	case len(found("like")) > 0 && len(s.others) == 0:
+		return named + text + " has no samples"
+	case len(found("like")) > 0:
+		var matchers []string
+		for _, matcher := range s.others {
+			matchers = append(matchers, matcher.String())
+		}
+		return join(named+"none with "+cut("{"+strings.Join(matchers, ", ")+"}", maxShownSeries)+"; there are "+shown(found("like"), nil), down)
+	case s.name == "":
+		return "no series matches " + text
+	}
+	return join(fmt.Sprintf("there is no series named %q", s.name), scrapes(found("anydown")))
+}
+
+// join appends another text, if there is one.
+func join(text, other string) string {
+	if other == "" {
+		return text
+	}
+	return text + "; " + other
+}
+
+// scrapes reports failing scrapes; "" without any.
+func scrapes(failing []sources.Series) string {
+	if len(failing) == 0 {
+		return ""
+	}
+	return "the scrape of " + shown(failing, []string{model.JobLabel, model.InstanceLabel}) + " fails"
+}
+
+// shown returns the labels of series, or of those only some.
+func shown(series []sources.Series, only []string) string {
+	var texts []string
+	for i := range series {
+		kept := slices.DeleteFunc(slices.Clone(series[i].Labels), func(label sources.Label) bool {
+			return label.Name == partLabel || label.Name == model.MetricNameLabel || only != nil && !slices.Contains(only, label.Name)
+		})
+		texts = append(texts, cut(kept.String(), maxShownSeries))
+	}
+	slices.Sort(texts)
+	return strings.Join(texts, ", ")
+}
+
+// cut cuts a text to so many characters.
+func cut(text string, most int) string {
+	if letters := []rune(text); len(letters) > most {
+		return string(letters[:most-1]) + "…"
+	}
+	return text
+}
