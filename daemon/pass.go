@@ -168,6 +168,7 @@ func (p *pass) observe(scratch *observe.Scratch, reading *targets.Reading) polic
 func (p *pass) metric(i int, target *observe.Target, scratch *observe.Scratch) policy.Reading {
 	metric, in := &p.definition.Spec.Metrics[i], &p.definition.inputs[i]
 	var reading policy.Reading
+	var answer *observe.Answer
 	var err error
 	if in.source == nil {
 		var samples targets.Samples
@@ -175,7 +176,6 @@ func (p *pass) metric(i int, target *observe.Target, scratch *observe.Scratch) p
 			reading, err = target.Sampled(metric, &in.Input, samples)
 		}
 	} else {
-		var answer *observe.Answer
 		if answer, err = p.queried(p.index, i); err == nil {
 			reading, err = target.Queried(metric, &in.Input, answer, scratch)
 		}
@@ -191,6 +191,12 @@ func (p *pass) metric(i int, target *observe.Target, scratch *observe.Scratch) p
 		// A reading that failed in part is a failed reading: what was found
 		// before the error is not decided on.
 		return policy.Reading{Error: redact.Text(err.Error()), Warnings: reading.Warnings, Partial: reading.Partial}
+	}
+	if age := target.Age(&reading, answer); age > p.definition.SyncPeriod {
+		if p.after.Ages == nil {
+			p.after.Ages = make([]time.Duration, len(p.definition.inputs))
+		}
+		p.after.Ages[i] = age
 	}
 	return reading
 }

@@ -57,6 +57,9 @@ type finding struct {
 	// why they are not known.
 	Victims  []drain.Victim
 	Unchosen string
+	// Ages are those of the oldest samples of each metric that exceed the sync period, others
+	// are 0; nil if there are none.
+	Ages []time.Duration
 	// Since is when what hinders the autoscaler began, zero when nothing does, and
 	// Untold are changes of it that the history does not have.
 	Since  time.Time

@@ -78,6 +78,10 @@ func (e Explanation) At(r Recorded, next *Recorded) Explanation {
 	if len(e.Inputs) != len(r.Decision.Metrics) {
 		e.Inputs = nil // of other metrics
 	}
+	e.Inputs = slices.Clone(e.Inputs)
+	for i := range e.Inputs {
+		e.Inputs[i].SampleAgeSeconds = 0 // of the present
+	}
 	return e
 }
 

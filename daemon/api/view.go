@@ -180,6 +180,9 @@ type Input struct {
 	Source string            `json:"source,omitempty"`
 	Query  string            `json:"query,omitempty"`
 	Select map[string]string `json:"select,omitempty"`
+	// SampleAgeSeconds is the age of the oldest sample of the last reading if it exceeds the
+	// sync period; 0 if it does not, if it is unknown, and in lists.
+	SampleAgeSeconds float64 `json:"sample_age_seconds,omitempty"`
 }
 
 // Evaluation is how an autoscaler's passes went.

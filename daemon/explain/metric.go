@@ -136,6 +136,14 @@ func InputText(input api.Input) string {
 	return text + " where " + strings.Join(labels, ", ")
 }
 
+// AgeText returns the age of an input's oldest sample if it exceeds the sync period; else "".
+func AgeText(input api.Input) string {
+	if input.SampleAgeSeconds == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s old, more than the sync period", time.Duration(input.SampleAgeSeconds*float64(time.Second)))
+}
+
 // GoalText writes one field of a metric's goal: "60%" or a decimal, "<auto>"
 // when the field is absent.
 func GoalText(spec policy.MetricSpec, goal policy.TargetType) string {

@@ -18,6 +18,9 @@ func (p *steps) metrics(view api.Explanation, d policy.Decision) {
 		p.line(1, "[%d] %s", i, MetricText(result))
 		if i < len(view.Inputs) {
 			p.line(3, "read from %s", InputText(view.Inputs[i]))
+			if text := AgeText(view.Inputs[i]); text != "" {
+				p.line(3, "its oldest sample is %s", text)
+			}
 		}
 		p.metric(result, d.Time)
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/hpad/hpad/sources"
 )
@@ -19,6 +20,22 @@ type Answer struct {
 
 	mu    sync.Mutex
 	byKey map[string]seriesIndex
+	// oldest is the oldest time that the source states for a value; zero while it is unknown.
+	oldest time.Time
+}
+
+// statedAt returns the oldest time that the source states for a value.
+func (a *Answer) statedAt() time.Time {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.oldest.IsZero() {
+		for i := range a.Vector.Series {
+			if at := a.Vector.Series[i].At; i == 0 || at.Before(a.oldest) {
+				a.oldest = at
+			}
+		}
+	}
+	return a.oldest
 }
 
 // because returns the cause of an absence, as the end of an error.

@@ -47,6 +47,20 @@ type Target struct {
 // happened returns the steady time of what a platform or a source dates.
 func (t *Target) happened(wall time.Time) time.Time { return t.Scale.Happened(wall, t.Observed) }
 
+// Age returns the age of the oldest sample of a reading, by the times that the source's answer states,
+// or those of the fleet's own samples if answer is nil. It is 0 for a reading without samples.
+func (t *Target) Age(reading *policy.Reading, answer *Answer) (oldest time.Duration) {
+	if answer != nil && len(answer.Vector.Series) > 0 {
+		return t.Observed.Sub(t.happened(answer.statedAt()))
+	}
+	for i := range reading.Samples {
+		if sample := &reading.Samples[i]; sample.OK {
+			oldest = max(oldest, t.Observed.Sub(sample.At))
+		}
+	}
+	return oldest
+}
+
 var (
 	errNoneRuns  = errors.New("no instance of the target runs, so that there is nothing to measure")
 	errNoSamples = errors.New("the fleet has no samples of the target yet; it takes two readings of an instance to have one")

@@ -89,10 +89,16 @@ func (d description) metrics(view api.Autoscaler) {
 		d.line(1, "%s:\t%s", explain.MetricTitle(spec), explain.MetricValues(spec, status))
 		if i < len(view.Inputs) {
 			d.line(2, "from:\t%s", explain.InputText(view.Inputs[i]))
+			if text := explain.AgeText(view.Inputs[i]); text != "" {
+				d.line(2, "oldest sample:\t%s", text)
+			}
 		}
 		if view.Decision != nil && i < len(view.Decision.Metrics) {
 			for _, warning := range view.Decision.Metrics[i].Warnings {
 				d.line(2, "warning:\t%s", explain.OneLine(warning))
+			}
+			if result := &view.Decision.Metrics[i]; result.Error != "" && result.Fallback == nil {
+				d.line(2, "failed:\t%s", explain.OneLine(result.Error))
 			}
 		}
 		d.missing(spec, view.Decision, i)
