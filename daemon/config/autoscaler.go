@@ -22,9 +22,10 @@ import (
 type autoscalerTable struct {
 	// Target is what is scaled: a fleet, and what names a target there.
 	Target map[string]any `toml:"target"`
-	// Victims says which instances are taken when the count goes down, for fleets that
-	// can take chosen ones; left out, "platform", which lets it choose, or "oldest"
-	// with a drain, which has to know them. Never a protected one.
+	// Victims says which of the instances that are equally ready are taken when the
+	// count goes down, for fleets that can take chosen ones; left out, "platform", which
+	// lets it choose, or "oldest" with a drain, which has to know them. Never a protected
+	// one.
 	Victims drain.Order `toml:"victims,omitempty"`
 	// Drain takes the work of instances away before they are removed; left out,
 	// nothing does.

@@ -15,8 +15,9 @@ var Kind = targets.Kind{
 	Guarded:   true,
 	Unique:    true,
 	Without: map[string]string{
-		"partly done":  "AWS takes a count or refuses it",
-		"resource use": "what machines use comes from node_exporter by way of Prometheus",
+		"down, unready instances": "AWS chooses, unless hpad takes instances by name",
+		"partly done":             "AWS takes a count or refuses it",
+		"resource use":            "what machines use comes from node_exporter by way of Prometheus",
 	},
 }
 

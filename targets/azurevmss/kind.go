@@ -17,8 +17,9 @@ var Kind = targets.Kind{
 	Removes: true,
 	Guarded: true,
 	Without: map[string]string{
-		"partly done":  "Azure takes a capacity or refuses it",
-		"resource use": "what machines use comes from node_exporter by way of Prometheus",
+		"down, unready instances": "Azure chooses, unless hpad takes instances by name",
+		"partly done":             "Azure takes a capacity or refuses it",
+		"resource use":            "what machines use comes from node_exporter by way of Prometheus",
 	},
 }
 

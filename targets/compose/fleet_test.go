@@ -220,6 +220,59 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+// TestVictimsByReadiness holds that containers go in the order of the ReplicaSet
+// controller, and that an older configuration counts only between containers that are
+// equally ready.
+func TestVictimsByReadiness(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		change func(all []*imitated)
+		want   []string // that stay
+	}{
+		{"unhealthy", func(all []*imitated) { all[0].health = container.Unhealthy }, []string{"shop-web-2", "shop-web-3", "shop-web-4"}},
+		{"healthy, of the old configuration", func(all []*imitated) {
+			all[0].Config.Labels[labelHash], all[1].Config.Labels[labelHash] = "old", "old"
+			all[2].health, all[3].health = container.Starting, container.Starting
+		}, []string{"shop-web-1", "shop-web-2"}},
+		{"all unready, one of the old configuration", func(all []*imitated) {
+			for _, c := range all {
+				c.health = container.Starting
+			}
+			all[1].Config.Labels[labelHash] = "old"
+		}, []string{"shop-web-1", "shop-web-3", "shop-web-4"}},
+		{"created, paused and exited", func(all []*imitated) {
+			all[0].State.Status, all[2].State.Status = container.StatePaused, container.StateCreated
+			all[1].State.Status, all[1].State.ExitCode = container.StateExited, 1
+		}, []string{"shop-web-4"}},
+		{"exited before created before unhealthy", func(all []*imitated) {
+			all[0].State.Status, all[1].health = container.StateCreated, container.Unhealthy
+			all[3].State.Status = container.StateExited
+		}, []string{"shop-web-2", "shop-web-3"}},
+		{"restarted lately", func(all []*imitated) {
+			for _, c := range all[1:] {
+				c.started = c.started.Add(-time.Hour)
+				c.State.StartedAt = c.started.UTC().Format(time.RFC3339Nano)
+			}
+		}, []string{"shop-web-2", "shop-web-3", "shop-web-4"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			i := newImitation(t)
+			i.up(service{project: "shop", name: "web", healthcheck: true}, 4)
+			i.with(func() {
+				all := i.replicas("shop", "web")
+				for n, c := range all {
+					c.created = c.created.Add(time.Duration(n-3) * time.Minute)
+				}
+				test.change(all)
+			})
+			f := started(t, i, &targettest.Store{}, func(c *Config) { c.ReplaceFailed = new(bool) })
+			read(t, f)
+			mustScale(t, f, int32(len(test.want)))
+			wantNames(t, i, test.want...)
+		})
+	}
+}
+
 // TestVictims holds the order in which containers go: Compose's, after those that
 // do not run.
 func TestVictims(t *testing.T) {

@@ -17,6 +17,7 @@ import (
 	"github.com/docker/docker/client"
 
 	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets"
 )
 
 // member is one container of a service.
@@ -225,14 +226,16 @@ func compareBools(a, b bool) int {
 	return -1
 }
 
-// victims returns which n containers go first, as Compose chooses them: what does not
-// run, then what an older configuration made, then the highest number.
-func victims(members []*member, n int) []*member {
+// victims returns the n containers that go first. Of containers that are equally ready,
+// those of an older configuration go first, as Compose chooses, and of those that became
+// ready at the same time the highest number.
+func victims(members []*member, instances map[string]policy.Instance, n int) []*member {
 	current := newest(members)
 	ordered := slices.SortedStableFunc(slices.Values(members), func(a, b *member) int {
+		first, second := instances[a.ID], instances[b.ID]
+		obsolete := compareBools(a.configuration() == current, b.configuration() == current)
 		return cmp.Or(
-			compareBools(a.runs(), b.runs()),
-			compareBools(a.configuration() == current, b.configuration() == current),
+			targets.CompareForRemoval(&first, &second, obsolete),
 			cmp.Compare(b.number, a.number),
 			cmp.Compare(b.Created, a.Created),
 		)

@@ -200,7 +200,17 @@ func (f *Fleet) shrink(ctx context.Context, o *order) error {
 			return &targets.ReasonError{Reason: NoTemplate, Err: fmt.Errorf("what a new replica needs cannot be kept, so the last one stays: %w", err)}
 		}
 	}
-	chosen := victims(o.living, len(o.living)-o.to)
+	known, failed := f.detailsOf(ctx, o.living, o.listing.observed)
+	for _, err := range failed {
+		return err
+	}
+	instances, before := map[string]policy.Instance{}, f.memories.recall(o.key)
+	for _, m := range o.living {
+		if d := known[m.ID]; d != nil { // the state of a container that is gone is unknown
+			instances[m.ID] = m.instance(judge(m, d, before[m.ID], o.listing.observed), nil)
+		}
+	}
+	chosen := victims(o.living, instances, len(o.living)-o.to)
 	if err := f.removals.doom(ctx, o.key, chosen); err != nil {
 		return err
 	}

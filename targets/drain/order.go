@@ -17,8 +17,8 @@ import (
 // zero Order is Platform.
 type Order string
 
-// The orders. In each of them instances that failed go first, and what is equal
-// goes by age, the oldest first, and then by id.
+// The orders. Each of them compares instances of one removal class: instances that are
+// not ready go before ready ones (targets.CompareForRemoval).
 const (
 	// Platform lets the platform choose.
 	Platform Order = "platform"
@@ -26,8 +26,8 @@ const (
 	Oldest Order = "oldest"
 	// Newest takes those that started last.
 	Newest Order = "newest"
-	// UnhealthyFirst takes those whose phase is not known, then those that are not
-	// ready, then those that are still starting, then the ready ones.
+	// UnhealthyFirst takes the ready ones in the order in which they became ready, the
+	// last one first.
 	UnhealthyFirst Order = "unhealthy-first"
 	// LeastCPU takes those that use the least cpu; an unknown use counts as most.
 	LeastCPU Order = "least-cpu"
@@ -97,11 +97,11 @@ func (o Order) Pick(reading targets.Reading, n int, facts Facts) ([]Victim, erro
 		}
 		if !instance.Deleting && !location.Protected && instance.Phase != policy.PhaseSucceeded {
 			rank, reason := o.rank(instance, facts)
-			candidates = append(candidates, candidate{Victim{instance.ID, location.Name, reason}, rank, age(instance)})
+			candidates = append(candidates, candidate{Victim{instance.ID, location.Name, reason}, rank, instance})
 		}
 	}
 	slices.SortFunc(candidates, func(a, b candidate) int {
-		return cmp.Or(cmp.Compare(a.rank, b.rank), cmp.Compare(a.age, b.age), cmp.Compare(a.ID, b.ID))
+		return cmp.Or(targets.CompareForRemoval(a.instance, b.instance, cmp.Compare(a.rank, b.rank)), cmp.Compare(a.ID, b.ID))
 	})
 	victims := make([]Victim, max(0, min(n, len(candidates))))
 	for i := range victims {
@@ -113,14 +113,12 @@ func (o Order) Pick(reading targets.Reading, n int, facts Facts) ([]Victim, erro
 // candidate is an instance that may be taken, the lowest rank first.
 type candidate struct {
 	Victim
-	rank, age int64
+	rank     int64
+	instance *policy.Instance
 }
 
-// The ranks of instances that failed, and of those of which nothing is known.
-const (
-	failedRank  = math.MinInt64
-	unknownRank = math.MaxInt64
-)
+// unknownRank is the rank of instances of which nothing is known.
+const unknownRank = math.MaxInt64
 
 // age puts the older instance first. One whose start is not known has not started
 // yet, which makes it the newest.
@@ -131,26 +129,40 @@ func age(instance *policy.Instance) int64 {
 	return instance.StartedAt.UnixNano()
 }
 
-// rank returns an instance's place in the order, before age, and why it has it.
-func (o Order) rank(instance *policy.Instance, facts Facts) (int64, string) {
-	if instance.Phase == policy.PhaseFailed {
-		return failedRank, "it failed"
-	}
+// rank returns an instance's place among those of its removal class, before the time of
+// its readiness, and the reason for taking it.
+func (o Order) rank(instance *policy.Instance, facts Facts) (rank int64, reason string) {
 	switch o {
 	case UnhealthyFirst:
-		return healthRank(instance)
+		reason = "it became ready last"
 	case LeastCPU:
+		rank, reason = unknownRank, "its use of cpu is not known"
 		if milli, ok := facts.CPUMilli[instance.ID]; ok {
-			return milli, fmt.Sprintf("it uses the least cpu: %dm", milli)
+			rank, reason = milli, fmt.Sprintf("it uses the least cpu: %dm", milli)
 		}
-		return unknownRank, "its use of cpu is not known"
 	case EmptyNomadNodes:
-		return allocationRank(instance.ID, facts)
+		rank, reason = allocationRank(instance.ID, facts)
 	case Newest:
-		return -age(instance), "it is the newest" + startedAt(instance)
+		rank, reason = -age(instance), "it is the newest"+startedAt(instance)
 	default:
-		return 0, "it is the oldest" + startedAt(instance)
+		rank, reason = age(instance), "it is the oldest"+startedAt(instance)
 	}
+	return rank, cmp.Or(classReason(instance), reason)
+}
+
+// classReason returns why an instance goes before ready ones; "" if it is ready.
+func classReason(instance *policy.Instance) string {
+	switch targets.RemovalClassOf(instance) {
+	case targets.RemoveFailed:
+		return "it failed"
+	case targets.RemoveUnknown:
+		return "its state is not known"
+	case targets.RemovePending:
+		return "it is still starting"
+	case targets.RemoveUnready:
+		return "it is not ready"
+	}
+	return ""
 }
 
 func startedAt(instance *policy.Instance) string {
@@ -158,19 +170,6 @@ func startedAt(instance *policy.Instance) string {
 		return ""
 	}
 	return ", started " + instance.StartedAt.UTC().Format(time.RFC3339)
-}
-
-func healthRank(instance *policy.Instance) (int64, string) {
-	switch {
-	case instance.Phase == policy.PhaseUnknown:
-		return 0, "its state is not known"
-	case instance.Phase == policy.PhaseRunning && instance.Readiness != policy.ReadinessTrue:
-		return 1, "it is not ready"
-	case instance.Phase == policy.PhasePending:
-		return 2, "it is still starting"
-	default:
-		return 3, "it is healthy, and the oldest" + startedAt(instance)
-	}
 }
 
 func allocationRank(id string, facts Facts) (int64, string) {

@@ -17,8 +17,9 @@ var Kind = targets.Kind{
 	Removes: true,
 	Guarded: true,
 	Without: map[string]string{
-		"partly done":  "Compute Engine takes a size or refuses it",
-		"resource use": "what machines use comes from node_exporter by way of Prometheus",
+		"down, unready instances": "Compute Engine chooses, unless hpad takes instances by name",
+		"partly done":             "Compute Engine takes a size or refuses it",
+		"resource use":            "what machines use comes from node_exporter by way of Prometheus",
 	},
 }
 

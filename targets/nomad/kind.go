@@ -21,7 +21,8 @@ var Kind = targets.Kind{
 	InstanceLabel: "alloc_id",
 	LabelPlace:    "the meta of the task group, in the job's file",
 	Without: map[string]string{
-		"partly done": "Nomad takes a count or refuses it",
+		"down, unready instances": "Nomad's scheduler chooses",
+		"partly done":             "Nomad takes a count or refuses it",
 	},
 }
 

@@ -111,19 +111,51 @@ func (w *world) lines(name string) []string {
 	return strings.Fields(string(text))
 }
 
-func TestStopsHighestIndexFirst(t *testing.T) {
+// TestStopsInOrder holds that of instances that are equally ready the last ones go, by
+// the time of their readiness and then by index.
+func TestStopsInOrder(t *testing.T) {
 	w := newWorld(t, 5)
 	f := start(t, w.open(t))
 	before := settled(t, f, "a", 5)
+	slices.Reverse(before.Instances)
+	slices.SortStableFunc(before.Instances, func(a, b policy.Instance) int { return targets.CompareForRemoval(&a, &b, 0) })
+	want := ids(before)[3:]
 	scale(t, f, "a", 2)
-	after := settled(t, f, "a", 2)
-	if want := ids(before)[:2]; !slices.Equal(ids(after), want) {
-		t.Errorf("instances %v are left of %v, want %v", ids(after), ids(before), want)
+	after := ids(settled(t, f, "a", 2))
+	slices.Sort(want)
+	slices.Sort(after)
+	if !slices.Equal(after, want) {
+		t.Errorf("instances %v are left of %v, want %v", after, ids(before), want)
 	}
-	got := w.lines("terminated")
-	slices.Sort(got)
-	if !slices.Equal(got, []string{"2", "3", "4"}) {
-		t.Errorf("indexes %v got a SIGTERM, want 2, 3 and 4, once each", got)
+	if got := w.lines("terminated"); len(got) != 3 {
+		t.Errorf("indexes %v got a SIGTERM, want three, once each", got)
+	}
+}
+
+// TestStopsUnreadyFirst holds that a ready instance outlives an unready one with a lower
+// index, whose index is the next one to be used.
+func TestStopsUnreadyFirst(t *testing.T) {
+	w := newWorld(t, 3)
+	w.alter("a", func(s *Service) {
+		s.Ports = fmt.Sprintf("%d-%d", basePort, basePort+9)
+		s.Readiness.HTTP, s.Readiness.Interval = "/", 20*time.Millisecond
+	})
+	f := start(t, w.open(t))
+	before := ids(settled(t, f, "a", 3))
+	w.touch(t, "unready-"+before[0], true)
+	eventually(t, func() string {
+		if got := read(t, f, "a").Instances[0]; got.Readiness == policy.ReadinessTrue {
+			return "the first instance is still ready"
+		}
+		return ""
+	})
+	scale(t, f, "a", 2)
+	if got := ids(settled(t, f, "a", 2)); !slices.Equal(got, before[1:]) {
+		t.Errorf("instances %v are left of %v, want the ready ones", got, before)
+	}
+	scale(t, f, "a", 3)
+	if got := ids(settled(t, f, "a", 3)); !slices.Equal(got[1:], before[1:]) || !strings.HasPrefix(got[0], "a-0-") || got[0] == before[0] {
+		t.Errorf("instances %v after %v, want a new one with index 0 first", got, before)
 	}
 }
 

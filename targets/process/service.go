@@ -1,6 +1,7 @@
 package process
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -34,8 +35,8 @@ type service struct {
 	tasks   []policy.Task
 	counts  *ledger.Ledger[count]
 	nursery *nursery
-	// living are the wanted instances: living[i] has index i. leaving are those
-	// being stopped.
+	// living are the wanted instances in the order of their indexes, leaving those being
+	// stopped.
 	living, leaving []*instance
 	// ended reports that the service is stopped for good.
 	ended bool
@@ -253,7 +254,7 @@ func (s *service) highest() *int32 {
 }
 
 // scale brings the instances to the wanted count, at once for those that stop
-// and in the background for those that start. The highest index stops first.
+// and in the background for those that start, each with the lowest free index.
 func (s *service) scale() {
 	want, _ := s.count()
 	s.mu.Lock()
@@ -261,9 +262,12 @@ func (s *service) scale() {
 	if s.ended {
 		return
 	}
-	for len(s.living) < int(want.Replicas) {
-		i := newInstance(s.name, len(s.living), s.config, s.nursery, s.output)
-		s.living = append(s.living, i)
+	for index := 0; len(s.living) < int(want.Replicas); index++ {
+		if index < len(s.living) && s.living[index].index == index {
+			continue
+		}
+		i := newInstance(s.name, index, s.config, s.nursery, s.output)
+		s.living = slices.Insert(s.living, index, i)
 		go func() {
 			defer close(i.gone)
 			i.run()
@@ -273,10 +277,21 @@ func (s *service) scale() {
 	s.stopLocked(int(want.Replicas))
 }
 
+// stopLocked stops instances until n are left, of equal ones the highest index first.
 func (s *service) stopLocked(n int) {
-	for index := len(s.living) - 1; index >= n; index-- {
-		victim := s.living[index]
-		s.living = s.living[:index]
+	if len(s.living) <= n {
+		return
+	}
+	read := make(map[*instance]policy.Instance, len(s.living))
+	for _, i := range s.living {
+		read[i], _ = i.read()
+	}
+	victims := slices.SortedFunc(slices.Values(s.living), func(a, b *instance) int {
+		first, second := read[a], read[b]
+		return cmp.Or(targets.CompareForRemoval(&first, &second, 0), cmp.Compare(b.index, a.index))
+	})[:len(s.living)-n]
+	for _, victim := range victims {
+		s.living = slices.DeleteFunc(s.living, func(i *instance) bool { return i == victim })
 		s.leaving = append(s.leaving, victim)
 		victim.stop()
 	}

@@ -16,9 +16,10 @@ var Kind = targets.Kind{
 	Unique:     true,
 	LabelPlace: "the labels of the service: docker service update --label-rm hpad.enable SERVICE",
 	Without: map[string]string{
-		"read, readiness": "a swarm calls a task running once it is healthy, and replaces it when it no longer is",
-		"out of range":    "a service of a swarm may have any number of tasks",
-		"partly done":     "a swarm takes a count or refuses it",
+		"down, unready instances": "the swarm chooses",
+		"read, readiness":         "a swarm calls a task running once it is healthy, and replaces it when it no longer is",
+		"out of range":            "a service of a swarm may have any number of tasks",
+		"partly done":             "a swarm takes a count or refuses it",
 	},
 }
 

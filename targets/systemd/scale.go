@@ -1,6 +1,7 @@
 package systemd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,10 +12,9 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// SetReplicas starts the lowest free indexes, or stops instances: those that failed
-// first, then those that do not run, then the highest indexes. The count is saved
-// before; what is cut short is finished in the background. Systemd has no place for the
-// reason.
+// SetReplicas starts the lowest free indexes, or stops instances in the order of
+// targets.CompareForRemoval. The count is saved before; what is cut short is finished in
+// the background. Systemd has no place for the reason.
 func (f *Fleet) SetReplicas(ctx context.Context, ref targets.Ref, n int32, version, _ string) error {
 	what := fmt.Sprintf("scale %s of fleet %q to %d replicas", ref.Name, f.base.Name, n)
 	return f.base.Write(ctx, ref, what, func(ctx context.Context, t *target) error {
@@ -187,24 +187,20 @@ func (c *change) stay(ctx context.Context, reached, before members, err error) e
 	return err
 }
 
-// victims returns whom to stop: instances that failed, then those that do not run or are
-// ending, and of others the highest indexes.
+// victims returns the instances to stop, and of equal ones the highest indexes.
 func (c *change) victims(n int) indexes {
-	rank := func(index int32) int {
-		switch c.units[index].state {
-		case failed:
-			return 0
-		case absent, stopping:
-			return 1
-		}
-		return 2
+	now, all := time.Now(), c.current().all()
+	instances := make(map[int32]policy.Instance, len(all))
+	for _, index := range all {
+		u := c.units[index]
+		d, _ := c.fleet.known.of(u.Name)
+		instance := c.instance(u, d, now)
+		instance.Deleting = u.state == stopping || u.state == absent
+		instances[index] = instance
 	}
-	all := c.current().all()
 	slices.SortFunc(all, func(a, b int32) int {
-		if byRank := rank(a) - rank(b); byRank != 0 {
-			return byRank
-		}
-		return int(b - a)
+		first, second := instances[a], instances[b]
+		return cmp.Or(targets.CompareForRemoval(&first, &second, 0), cmp.Compare(b, a))
 	})
 	return all[:n]
 }

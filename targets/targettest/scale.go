@@ -1,8 +1,10 @@
 package targettest
 
 import (
+	"fmt"
 	"maps"
 
+	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
 )
 
@@ -47,6 +49,25 @@ func (t *trial) checkVictims(f *fleet, before map[string]bool, n int32) {
 		if !before[instance.ID] {
 			t.Errorf("instance %q is new after a scale-down", instance.ID)
 		}
+	}
+}
+
+func takesUnreadyFirst(t *trial) {
+	f := t.open()
+	before := f.settle(t.Refs[0], 3)
+	unready := before.Instances[0].ID
+	t.SetReady(t.T, t.Refs[0], unready, false)
+	t.poll(fmt.Sprintf("an unready instance %q", unready), func() (string, bool) {
+		for _, instance := range f.read(t.Refs[0]).Instances {
+			if instance.ID == unready {
+				return fmt.Sprintf("it is %v", instance.Readiness), instance.Readiness != policy.ReadinessTrue
+			}
+		}
+		return "it is gone", false
+	})
+	f.scale(t.Refs[0], 2)
+	if after := ids(f.settle(t.Refs[0], 2)); after[unready] {
+		t.Errorf("instances %v are left of %v, want the ready ones", after, ids(before))
 	}
 }
 

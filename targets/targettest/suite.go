@@ -57,6 +57,9 @@ var cases = []contractCase{
 	{"follows readiness", []int32{2}, func(_ Kind, p *Platform) bool { return p.SetReady != nil }, followsReadiness},
 	{"scales up", []int32{1, 1}, nil, scalesUp},
 	{"scales down", []int32{3, 1}, nil, scalesDown},
+	{"takes unready instances first", []int32{3}, func(k Kind, p *Platform) bool {
+		return p.SetReady != nil && k.Of != nil && k.Of.Without[unreadyInstances] == ""
+	}, takesUnreadyFirst},
 	{"scales to zero and back", []int32{2}, nil, scalesToZero},
 	{"takes counts as absolute", []int32{1}, nil, takesAbsolute},
 	{"leaves an equal count alone", []int32{2}, nil, leavesEqual},

@@ -14,6 +14,10 @@ type Row struct {
 	Cases []string
 }
 
+// unreadyInstances is the situation of kinds whose fleets choose the instances that a
+// scale-down removes.
+const unreadyInstances = "down, unready instances"
+
 // Table is the contract.
 var Table = []Row{
 	{"read", []string{"reads all targets", "keeps instances between reads"}},
@@ -21,6 +25,7 @@ var Table = []Row{
 	{"read, readiness", []string{"follows readiness"}},
 	{"up", []string{"scales up", "takes counts as absolute"}},
 	{"down", []string{"scales down"}},
+	{unreadyInstances, []string{"takes unready instances first"}},
 	{"down, victims that take a moment", []string{"stops victims"}},
 	{"no-op", []string{"leaves an equal count alone"}},
 	{"zero", []string{"scales to zero and back"}},

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 
@@ -25,6 +26,7 @@ var Kind = targets.Kind{
 	Target:    func() targets.Target { return new(Target) },
 	Reference: targets.Reference{Paths: []string{"{directory}"}, Whole: true, Example: "mails", Workload: "{name}"},
 	Without: map[string]string{
+		"down, unready instances":               "a worker whose file is there is ready",
 		"read, readiness":                       "a worker whose file is there is ready",
 		"a rival writes between read and write": "there is no time between them",
 		"held":                                  "nobody can forbid a change of a directory for a while",
@@ -154,6 +156,7 @@ func (f *Fleet) SetReplicas(ctx context.Context, ref targets.Ref, n int32, versi
 			}
 			_ = file.Close()
 		}
+		slices.SortFunc(r.Instances, func(a, b policy.Instance) int { return targets.CompareForRemoval(&a, &b, 0) })
 		for _, instance := range r.Instances {
 			if instance.Deleting || count <= n {
 				continue
