@@ -42,7 +42,7 @@ var anonymous = regexp.MustCompile(`^[0-9a-f]{64}$`)
 // newBlueprint returns the blueprint of a container, without files.
 func newBlueprint(m *member, inspected *container.InspectResponse) (*blueprint, error) {
 	b := &blueprint{
-		Prefix: prefixOf(m.key, m.name, m.number), ImageID: inspected.Image,
+		Prefix: namePrefix(m, inspected), ImageID: inspected.Image,
 		Config: inspected.Config, HostConfig: inspected.HostConfig,
 	}
 	// The copy shares nothing with what was inspected.
@@ -52,7 +52,7 @@ func newBlueprint(m *member, inspected *container.InspectResponse) (*blueprint, 
 	}
 	b.dropIdentity(inspected.ID)
 	b.freshVolumes()
-	b.endpoints(m.name, inspected)
+	b.endpoints(m, inspected)
 	return b, nil
 }
 
@@ -107,7 +107,7 @@ func (b *blueprint) freshVolumes() {
 }
 
 // endpoints keeps what was asked for of each network.
-func (b *blueprint) endpoints(name string, inspected *container.InspectResponse) {
+func (b *blueprint) endpoints(m *member, inspected *container.InspectResponse) {
 	mode := b.HostConfig.NetworkMode
 	if mode.IsHost() || mode.IsNone() || mode.IsContainer() {
 		return
@@ -122,9 +122,9 @@ func (b *blueprint) endpoints(name string, inspected *container.InspectResponse)
 			endpoint.IPAMConfig = &network.EndpointIPAMConfig{LinkLocalIPs: slices.Clone(found.IPAMConfig.LinkLocalIPs)}
 		}
 		for _, alias := range found.Aliases {
-			switch alias {
-			case shortID(inspected.ID): // the engine adds it by itself
-			case name:
+			switch {
+			case alias == shortID(inspected.ID): // the engine adds it by itself
+			case alias == m.name || prefixOf(m.key, alias) != "":
 				endpoint.Aliases = append(endpoint.Aliases, ownName)
 			default:
 				endpoint.Aliases = append(endpoint.Aliases, alias)

@@ -46,15 +46,15 @@ type detail struct {
 	limits       limits
 
 	// The list as it was when the container was inspected.
-	state, health string
-	up            uptime
-	asked         time.Time
+	name, state, health string
+	up                  uptime
+	asked               time.Time
 }
 
 // current reports whether nothing in a list contradicts what is known.
 func (d *detail) current(m *member, now time.Time) bool {
 	switch {
-	case m.State != d.state || m.health != d.health || now.Sub(d.asked) > detailsAge:
+	case m.name != d.name || m.State != d.state || m.health != d.health || now.Sub(d.asked) > detailsAge:
 		return false
 	case m.State == container.StateRestarting:
 		return false // each restart looks like the one before
@@ -177,7 +177,7 @@ func newDetail(m *member, inspected *container.InspectResponse, observed time.Ti
 		healthySince: healthySince(inspected.State.Health),
 		requests:     docker.Requests(inspected.HostConfig),
 		limits:       limitsOf(m, inspected),
-		state:        m.State, health: m.health, asked: observed,
+		name:         m.name, state: m.State, health: m.health, asked: observed,
 	}
 	d.up, _ = parseUptime(m.Status)
 	return d

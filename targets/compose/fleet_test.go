@@ -273,6 +273,78 @@ func TestVictimsByReadiness(t *testing.T) {
 	}
 }
 
+// TestNamesOfContainers holds that labels identify the containers of a service: a renamed
+// container is scaled like any other, and a number whose name is taken is skipped.
+func TestNamesOfContainers(t *testing.T) {
+	rename := func(from, to string) func(i *imitation) {
+		return func(i *imitation) { i.find(from).Name = "/" + to }
+	}
+	foreign := func(state string, names ...string) func(i *imitation) {
+		return func(i *imitation) {
+			for _, name := range names {
+				c := service{project: "other", name: "db", container: name}.replica(1)
+				clear(c.Config.Labels)
+				i.add(c)
+				c.State.Status = state
+			}
+		}
+	}
+	web := service{project: "shop", name: "web"}
+	for _, test := range []struct {
+		name   string
+		of     service
+		count  int
+		change func(i *imitation)
+		to     int32
+		want   []string
+	}{
+		{"renamed to a lower number", web, 2, func(i *imitation) {
+			i.drop(i.find("shop-web-1"))
+			rename("shop-web-2", "shop-web-1")(i)
+		}, 2, []string{"shop-web-1", "shop-web-3"}},
+		{"renamed to a higher number", web, 1, rename("shop-web-1", "shop-web-2"), 3, []string{"shop-web-2", "shop-web-3", "shop-web-4"}},
+		{"renamed to something else", web, 1, rename("shop-web-1", "front"), 2, []string{"front", "shop-web-2"}},
+		{"renamed, in the network of the host", service{project: "shop", name: "web", mode: "host"}, 2, func(i *imitation) {
+			i.drop(i.find("shop-web-1"))
+			rename("shop-web-2", "front")(i)
+		}, 2, []string{"front", "shop-web-3"}},
+		{"of an older Compose", web, 1, func(i *imitation) {
+			rename("shop-web-1", "shop_web_1")(i)
+			foreign(container.StateRunning, "shop_web_2", "shop-web-3")(i)
+		}, 3, []string{"shop_web_1", "shop_web_3", "shop_web_4"}},
+		{"the next name is taken", web, 1, foreign(container.StateRunning, "shop-web-2"), 2, []string{"shop-web-1", "shop-web-3"}},
+		{"several names are taken", web, 1, foreign(container.StateExited, "shop-web-2", "shop-web-4"), 3, []string{"shop-web-1", "shop-web-3", "shop-web-5"}},
+		{"by one that was created", web, 1, foreign(container.StateCreated, "shop-web-2"), 2, []string{"shop-web-1", "shop-web-3"}},
+		{"by a one-off container of the service", web, 1, func(i *imitation) {
+			c := service{project: "shop", name: "web", container: "shop-web-2", labels: map[string]string{labelOneoff: "True", labelNumber: "1", labelService: "other"}}.replica(1)
+			i.add(c)
+		}, 2, []string{"shop-web-1", "shop-web-3"}},
+		{"names that only look alike", web, 1, foreign(container.StateRunning, "shop-web-02", "shop-web-2b", "other-shop-web-2"), 2, []string{"shop-web-1", "shop-web-2"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			i := newImitation(t)
+			i.networks["host"] = true
+			i.up(test.of, test.count)
+			f := started(t, i, &targettest.Store{})
+			read(t, f)
+			i.with(func() { test.change(i) })
+			if got := read(t, f); got.Err != nil || got.Hold != nil {
+				t.Fatalf("reading %v, %v, want one without error and hold", got.Err, got.Hold)
+			}
+			mustScale(t, f, test.to)
+			wantNames(t, i, test.want...)
+			made := i.of("shop", "web")[len(test.want)-1]
+			for _, endpoint := range made.NetworkSettings.Networks {
+				if want := []string{strings.TrimPrefix(made.Name, "/"), "web"}; !slices.Equal(endpoint.Aliases[:2], want) {
+					t.Errorf("aliases %q, want %q", endpoint.Aliases, want)
+				}
+			}
+			mustScale(t, f, 0)
+			wantNames(t, i)
+		})
+	}
+}
+
 // TestVictims holds the order in which containers go: Compose's, after those that
 // do not run.
 func TestVictims(t *testing.T) {
@@ -346,8 +418,8 @@ func TestFailedStart(t *testing.T) {
 	}
 }
 
-// TestTakenName holds that a rival's container is a conflict, and that one which
-// is met later does not make the change look like nobody's.
+// TestTakenName holds that a name which is taken while replicas are made is a conflict,
+// and a partial change if some are made already; the next write skips it.
 func TestTakenName(t *testing.T) {
 	i := newImitation(t)
 	i.up(service{project: "shop", name: "web"}, 1)
@@ -359,15 +431,18 @@ func TestTakenName(t *testing.T) {
 		})
 	}
 	f := started(t, i, &targettest.Store{})
-	take("shop-web-3")
+	i.rival.Before(func() { take("shop-web-3") }, "POST containers/create")
 	err := scale(t, f, 4)
 	var partial *targets.PartialError
 	if !errors.As(err, &partial) || partial.Reached != 2 || errors.Is(err, targets.ErrConflict) || !strings.Contains(err.Error(), "is already in use by container") {
 		t.Errorf("SetReplicas() = %v, want a PartialError with 2 that is no ErrConflict", err)
 	}
+	i.rival.Before(func() { take("shop-web-4") }, "POST containers/create")
 	if err := scale(t, f, 4); !errors.Is(err, targets.ErrConflict) {
 		t.Errorf("SetReplicas() = %v, want ErrConflict", err)
 	}
+	mustScale(t, f, 4)
+	wantNames(t, i, "shop-web-1", "shop-web-2", "shop-web-5", "shop-web-6")
 }
 
 // TestForeignCount holds that a count which Compose changes between read and write

@@ -6,12 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/filters"
 	"github.com/docker/docker/api/types/network"
 	"github.com/docker/docker/api/types/versions"
 	"github.com/docker/docker/client"
@@ -41,17 +43,19 @@ func (f *Fleet) grow(ctx context.Context, o *order) error {
 		f.restartExited(o.living)
 	}
 	made := newBatch(o, b, w)
-	first := highest(o.members) + 1
 	from := len(o.living)
-	names := b.names(first, o.to-from)
+	numbers, names, err := f.freeNumbers(ctx, o, b, o.to-from)
+	if err != nil {
+		return err
+	}
 	f.removals.begin(f.ctx, o.key, names)
 	slowest := time.Duration(0)
-	for n := range names {
+	for n, number := range numbers {
 		begun := time.Now()
 		if deadline, ok := ctx.Deadline(); n > 0 && ok && deadline.Sub(begun) < 2*slowest {
 			err = fmt.Errorf("%w: %w after %d new containers; the next pass goes on", targets.ErrTransient, targets.ErrWriteTime, n)
 		} else {
-			err = f.add(ctx, made, first+n)
+			err = f.add(ctx, made, number)
 		}
 		if err != nil {
 			break
@@ -66,6 +70,31 @@ func (f *Fleet) grow(ctx context.Context, o *order) error {
 		err = fmt.Errorf("%w: %s", targets.ErrTransient, err.Error())
 	}
 	return &targets.PartialError{Reached: int32(from + len(made.replicas)), Err: err}
+}
+
+// freeNumbers returns the next n numbers of a service, with the names of their
+// containers. It skips a number whose name another container has: one that is not of the
+// service, or one that was renamed.
+func (f *Fleet) freeNumbers(ctx context.Context, o *order, b *blueprint, n int) (numbers []int, names []string, err error) {
+	var summaries []container.Summary
+	err = f.engine.Read(ctx, func(ctx context.Context, c *client.Client) (err error) {
+		like := filters.Arg("name", "^/?"+regexp.QuoteMeta(b.Prefix))
+		summaries, err = c.ContainerList(ctx, container.ListOptions{All: true, Filters: filters.NewArgs(like)})
+		return err
+	})
+	if err != nil {
+		return nil, nil, fmt.Errorf("list the containers named %s*: %w", b.Prefix, err)
+	}
+	taken := map[string]bool{}
+	for _, summary := range summaries {
+		taken[nameOf(summary.Names)] = true
+	}
+	for number := highest(o.members) + 1; len(numbers) < n; number++ {
+		if next := b.names(number, 1); !taken[next[0]] {
+			numbers, names = append(numbers, number), append(names, next...)
+		}
+	}
+	return numbers, names, nil
 }
 
 // plan returns what to make new containers by: the newest replica, or where there is

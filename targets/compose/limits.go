@@ -29,7 +29,7 @@ func limitsOf(m *member, inspected *container.InspectResponse) limits {
 		return limits{refusal: &targets.ReasonError{Reason: reason, Err: fmt.Errorf("%w: service %q of project %q has %s, which only one container can have: %s, and run \"docker compose up -d %s\"",
 			targets.ErrUnscalable, m.key.service, m.key.project, setting, wayOut, m.key.service)}}
 	}
-	if !replaced.MatchString(m.name) && prefixOf(m.key, m.name, m.number) == "" {
+	if !replaced.MatchString(m.name) && namePrefix(m, inspected) == "" {
 		return refuse(FixedContainerName, fmt.Sprintf("container_name %q", m.name), "remove container_name from the service")
 	}
 	if mode := inspected.HostConfig.NetworkMode; mode.IsContainer() {
@@ -83,19 +83,42 @@ func portCount(text string) (int32, bool) {
 	return int32(max(1, atoi(last)-atoi(first)+1)), true
 }
 
-// atoi reads a port that the engine has accepted.
+// atoi returns a decimal number; 0 for other text.
 func atoi(text string) int {
 	n, _ := strconv.Atoi(text)
 	return n
 }
 
-// prefixOf returns the part of a container's name before its number, as Compose makes
-// names: "shop-web-" of "shop-web-3", with underscores in older projects; "" when the
-// name is another one.
-func prefixOf(k key, name string, number int) string {
+// namePrefix returns the prefix that Compose gives the names of the service's containers;
+// "" if the service has a container_name. A container that was renamed keeps its first
+// name as an alias in its networks. Without one, as in the host's network, a number above
+// 1 shows that Compose has numbered the containers.
+func namePrefix(m *member, inspected *container.InspectResponse) string {
+	names := []string{m.name}
+	for _, endpoint := range inspected.NetworkSettings.Networks {
+		if endpoint != nil {
+			names = append(names, endpoint.Aliases...)
+		}
+	}
+	for _, name := range names {
+		if prefix := prefixOf(m.key, name); prefix != "" {
+			return prefix
+		}
+	}
+	if m.number > 1 && !slices.Contains(names[1:], m.name) {
+		return m.key.project + "-" + m.key.service + "-"
+	}
+	return ""
+}
+
+// prefixOf returns the part of a name before its number, as Compose makes the names of a
+// service's containers: "shop-web-" of "shop-web-3", with underscores in older projects;
+// "" for other names.
+func prefixOf(k key, name string) string {
 	for _, separator := range []string{"-", "_"} {
 		prefix := k.project + separator + k.service + separator
-		if number > 0 && name == prefix+strconv.Itoa(number) {
+		text, ok := strings.CutPrefix(name, prefix)
+		if number := atoi(text); ok && number > 0 && strconv.Itoa(number) == text {
 			return prefix
 		}
 	}

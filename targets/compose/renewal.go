@@ -113,8 +113,10 @@ func (f *Fleet) replace(o *order, old []*member, replaced func(m *member, id str
 		return &targets.HeldError{Hold: *held}
 	}
 	made := newBatch(o, b, w)
-	first := highest(o.members) + 1
-	names := b.names(first, len(old))
+	numbers, names, err := f.freeNumbers(f.ctx, o, b, len(old))
+	if err != nil {
+		return err
+	}
 	instead := map[string]string{}
 	for n, m := range old {
 		instead[names[n]] = m.ID
@@ -124,7 +126,7 @@ func (f *Fleet) replace(o *order, old []*member, replaced func(m *member, id str
 	f.removals.begin(f.ctx, k, names)
 	for n, m := range old {
 		made.instead = m
-		if err = f.add(f.ctx, made, first+n); err != nil {
+		if err = f.add(f.ctx, made, numbers[n]); err != nil {
 			break
 		}
 		for id := range made.replicas {

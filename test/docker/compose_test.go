@@ -119,6 +119,8 @@ func TestCompose(t *testing.T) {
 		{"refused", both, refused},
 		{"no image", both, noImage},
 		{"taken name", both, takenName},
+		{"renamed", both, renamed},
+		{"unready first", both, unreadyFirst},
 		{"compatibility", packaged, compatibility},
 		{"range of port", packaged, rangeOfPorts},
 		{"renewed", packaged, renewedBeside},

@@ -268,22 +268,46 @@ func noImage(t *testing.T, s *site) {
 	s.awaitReplicas(t, "lost", 2)
 }
 
-// takenName: a container of somebody else's that has the name of the next replica
-// is shown, again and again, and nothing else happens until it is gone.
+// takenName: numbers whose names other containers have are skipped, whatever the state of
+// those containers.
 func takenName(t *testing.T, s *site) {
 	p := s.Project(t, "occupied", "services: { web: { image: \"worker:1\", stop_grace_period: 1s } }\n")
 	p.Compose("up", "--detach")
-	s.CLI(t, "create", "--name", "occupied-web-3", dockertest.Worker)
+	s.CLI(t, "create", "--name", "occupied-web-2", dockertest.Worker)
+	s.CLI(t, "run", "--detach", "--name", "occupied-web-4", dockertest.Worker)
 	s.load.Queue("occupied", 40)
-	w := world.New(t, s.queued("occupied", 1, 5))
-	wait.For(t, patience, "message about the name", func() (string, bool) {
-		view := w.View("occupied")
-		return fmt.Sprintf("%+v %s", view.Status.Conditions, view.Evaluation.Error),
-			strings.Contains(fmt.Sprint(view.Status.Conditions), `"/occupied-web-3" is already in use`) || strings.Contains(view.Evaluation.Error, `"/occupied-web-3" is already in use`)
-	})
-	s.stays(t, w, "occupied", 2, 3)
-	s.CLI(t, "rm", "occupied-web-3")
-	s.awaitReplicas(t, "occupied", 4)
+	world.New(t, s.queued("occupied", 1, 5))
+	var names []string
+	for _, c := range s.awaitReplicas(t, "occupied", 4) {
+		names = append(names, c.Names[0])
+	}
+	if want := []string{"/occupied-web-1", "/occupied-web-3", "/occupied-web-5", "/occupied-web-6"}; !slices.Equal(names, want) {
+		t.Errorf("replicas %q, want %q", names, want)
+	}
+	s.CLI(t, "rm", "--force", "occupied-web-2", "occupied-web-4")
+}
+
+// renamed: a container that was renamed is a replica like any other, and its number, not
+// its name, decides about the next one.
+func renamed(t *testing.T, s *site) {
+	for project, name := range map[string]string{"lower": "lower-web-1", "other": "anything"} {
+		p := s.Project(t, project, "services: { web: { image: \"worker:1\", stop_grace_period: 1s } }\n")
+		p.Compose("up", "--detach", "--scale", "web=2")
+		s.CLI(t, "rm", "--force", project+"-web-1")
+		s.CLI(t, "rename", project+"-web-2", name)
+		s.load.Queue(project, 20)
+		world.New(t, s.queued(project, 1, 5))
+		found := s.awaitReplicas(t, project, 2)
+		if want := "/" + project + "-web-3"; found[0].Names[0] != "/"+name || number(found[0]) != 2 || found[1].Names[0] != want || number(found[1]) != 3 {
+			t.Errorf("%s, want %s with number 2, and %s", describe(found), name, want)
+		}
+		p.Compose("up", "--detach", "--scale", "web=2")
+		for i, c := range s.replicas(t, project, "web") {
+			if i >= len(found) || c.ID != found[i].ID {
+				t.Errorf("docker compose up made %s anew", c.Names)
+			}
+		}
+	}
 }
 
 // compatibility: replicas of a project with the names of the first Compose get
