@@ -40,9 +40,9 @@ func RemovalClassOf(i *policy.Instance) RemovalClass {
 // CompareForRemoval compares two instances of a target in the order in which a
 // scale-down removes them, as the ReplicaSet controller does: negative if a goes before
 // b. Preference, the result of a comparison by a fleet's own order, decides between
-// instances of one class. After it, the instance goes first that became ready last, or
-// that started last if both are not ready. Times are compared in whole seconds, as
-// Kubernetes stores them, so that instances that started together are equal.
+// instances of the same class. After it, the instance that became ready last goes first,
+// or, of unready instances, the instance that started last. Times are compared in whole
+// seconds, as Kubernetes stores them, so that instances that started together are equal.
 func CompareForRemoval(a, b *policy.Instance, preference int) int {
 	class := RemovalClassOf(a)
 	latest := b.StartedAt.Truncate(time.Second).Compare(a.StartedAt.Truncate(time.Second))

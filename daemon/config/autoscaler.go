@@ -22,10 +22,10 @@ import (
 type autoscalerTable struct {
 	// Target is what is scaled: a fleet, and what names a target there.
 	Target map[string]any `toml:"target"`
-	// Victims says which of the instances that are equally ready are taken when the
-	// count goes down, for fleets that can take chosen ones; left out, "platform", which
-	// lets it choose, or "oldest" with a drain, which has to know them. Never a protected
-	// one.
+	// Victims is the order in which instances that are equally ready are removed by a
+	// scale-down, for fleets that remove instances by name; left out, "platform", which
+	// lets the platform choose, or "oldest" with a drain. Protected instances are never
+	// removed.
 	Victims drain.Order `toml:"victims,omitempty"`
 	// Drain takes the work of instances away before they are removed; left out,
 	// nothing does.

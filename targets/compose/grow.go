@@ -73,8 +73,8 @@ func (f *Fleet) grow(ctx context.Context, o *order) error {
 }
 
 // freeNumbers returns the next n numbers of a service, with the names of their
-// containers. It skips a number whose name another container has: one that is not of the
-// service, or one that was renamed.
+// containers. It skips a number if another container has the name: a foreign container,
+// or a renamed one.
 func (f *Fleet) freeNumbers(ctx context.Context, o *order, b *blueprint, n int) (numbers []int, names []string, err error) {
 	var summaries []container.Summary
 	err = f.engine.Read(ctx, func(ctx context.Context, c *client.Client) (err error) {

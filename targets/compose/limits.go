@@ -91,8 +91,8 @@ func atoi(text string) int {
 
 // namePrefix returns the prefix that Compose gives the names of the service's containers;
 // "" if the service has a container_name. A container that was renamed keeps its first
-// name as an alias in its networks. Without one, as in the host's network, a number above
-// 1 shows that Compose has numbered the containers.
+// name as an alias in its networks. If it has no alias, as in the host's network, a number
+// above 1 shows that Compose has numbered the containers.
 func namePrefix(m *member, inspected *container.InspectResponse) string {
 	names := []string{m.name}
 	for _, endpoint := range inspected.NetworkSettings.Networks {

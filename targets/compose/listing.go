@@ -226,9 +226,9 @@ func compareBools(a, b bool) int {
 	return -1
 }
 
-// victims returns the n containers that go first. Of containers that are equally ready,
-// those of an older configuration go first, as Compose chooses, and of those that became
-// ready at the same time the highest number.
+// victims returns the n containers to remove. If containers are equally ready, an older
+// configuration goes first, as in Compose. If they became ready at the same time, the
+// highest number goes first.
 func victims(members []*member, instances map[string]policy.Instance, n int) []*member {
 	current := newest(members)
 	ordered := slices.SortedStableFunc(slices.Values(members), func(a, b *member) int {

@@ -17,8 +17,8 @@ import (
 // zero Order is Platform.
 type Order string
 
-// The orders. Each of them compares instances of one removal class: instances that are
-// not ready go before ready ones (targets.CompareForRemoval).
+// The orders. An order decides only between instances of the same removal class, so
+// unready instances go before ready instances (targets.CompareForRemoval).
 const (
 	// Platform lets the platform choose.
 	Platform Order = "platform"
@@ -26,8 +26,7 @@ const (
 	Oldest Order = "oldest"
 	// Newest takes those that started last.
 	Newest Order = "newest"
-	// UnhealthyFirst takes the ready ones in the order in which they became ready, the
-	// last one first.
+	// UnhealthyFirst takes the ready instance that became ready last.
 	UnhealthyFirst Order = "unhealthy-first"
 	// LeastCPU takes those that use the least cpu; an unknown use counts as most.
 	LeastCPU Order = "least-cpu"
@@ -129,8 +128,8 @@ func age(instance *policy.Instance) int64 {
 	return instance.StartedAt.UnixNano()
 }
 
-// rank returns an instance's place among those of its removal class, before the time of
-// its readiness, and the reason for taking it.
+// rank returns an instance's place in its removal class, before the time of its
+// readiness, and the reason for taking it.
 func (o Order) rank(instance *policy.Instance, facts Facts) (rank int64, reason string) {
 	switch o {
 	case UnhealthyFirst:
@@ -150,7 +149,7 @@ func (o Order) rank(instance *policy.Instance, facts Facts) (rank int64, reason 
 	return rank, cmp.Or(classReason(instance), reason)
 }
 
-// classReason returns why an instance goes before ready ones; "" if it is ready.
+// classReason returns why an instance goes before ready instances; "" if it is ready.
 func classReason(instance *policy.Instance) string {
 	switch targets.RemovalClassOf(instance) {
 	case targets.RemoveFailed:

@@ -11,8 +11,8 @@ import (
 	"github.com/hpad/hpad/targets/drain"
 )
 
-// TestPick holds that instances that are not ready go before ready ones in every order,
-// that the order decides between instances of one removal class, and what the reasons are.
+// TestPick checks that unready instances go before ready instances in every order, that
+// the order decides between instances of the same removal class, and the reasons.
 func TestPick(t *testing.T) {
 	at := func(second int) time.Time { return time.Date(2026, 1, 1, 0, 0, second, 0, time.UTC) }
 	running := func(id string, second int, ready policy.Readiness) policy.Instance {

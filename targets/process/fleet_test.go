@@ -111,8 +111,8 @@ func (w *world) lines(name string) []string {
 	return strings.Fields(string(text))
 }
 
-// TestStopsInOrder holds that of instances that are equally ready the last ones go, by
-// the time of their readiness and then by index.
+// TestStopsInOrder checks that equally ready instances stop by the time of their
+// readiness and then by index, the last first.
 func TestStopsInOrder(t *testing.T) {
 	w := newWorld(t, 5)
 	f := start(t, w.open(t))
@@ -132,8 +132,8 @@ func TestStopsInOrder(t *testing.T) {
 	}
 }
 
-// TestStopsUnreadyFirst holds that a ready instance outlives an unready one with a lower
-// index, whose index is the next one to be used.
+// TestStopsUnreadyFirst checks that a ready instance outlives an unready instance with a
+// lower index, and that the next instance gets that index.
 func TestStopsUnreadyFirst(t *testing.T) {
 	w := newWorld(t, 3)
 	w.alter("a", func(s *Service) {
@@ -151,11 +151,11 @@ func TestStopsUnreadyFirst(t *testing.T) {
 	})
 	scale(t, f, "a", 2)
 	if got := ids(settled(t, f, "a", 2)); !slices.Equal(got, before[1:]) {
-		t.Errorf("instances %v are left of %v, want the ready ones", got, before)
+		t.Errorf("instances %v are left of %v, want the ready instances", got, before)
 	}
 	scale(t, f, "a", 3)
 	if got := ids(settled(t, f, "a", 3)); !slices.Equal(got[1:], before[1:]) || !strings.HasPrefix(got[0], "a-0-") || got[0] == before[0] {
-		t.Errorf("instances %v after %v, want a new one with index 0 first", got, before)
+		t.Errorf("instances %v after %v, want a new instance with index 0 first", got, before)
 	}
 }
 

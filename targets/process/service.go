@@ -253,8 +253,8 @@ func (s *service) highest() *int32 {
 	return nil
 }
 
-// scale brings the instances to the wanted count, at once for those that stop
-// and in the background for those that start, each with the lowest free index.
+// scale brings the instances to the wanted count. It stops instances at once and starts
+// instances, each with the lowest free index, in the background.
 func (s *service) scale() {
 	want, _ := s.count()
 	s.mu.Lock()
@@ -277,7 +277,7 @@ func (s *service) scale() {
 	s.stopLocked(int(want.Replicas))
 }
 
-// stopLocked stops instances until n are left, of equal ones the highest index first.
+// stopLocked stops instances until n are left. Of equal instances the highest index stops first.
 func (s *service) stopLocked(n int) {
 	if len(s.living) <= n {
 		return

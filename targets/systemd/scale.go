@@ -187,7 +187,7 @@ func (c *change) stay(ctx context.Context, reached, before members, err error) e
 	return err
 }
 
-// victims returns the instances to stop, and of equal ones the highest indexes.
+// victims returns the instances to stop. Of equal instances the highest index goes first.
 func (c *change) victims(n int) indexes {
 	now, all := time.Now(), c.current().all()
 	instances := make(map[int32]policy.Instance, len(all))

@@ -67,7 +67,7 @@ func takesUnreadyFirst(t *trial) {
 	})
 	f.scale(t.Refs[0], 2)
 	if after := ids(f.settle(t.Refs[0], 2)); after[unready] {
-		t.Errorf("instances %v are left of %v, want the ready ones", after, ids(before))
+		t.Errorf("instances %v are left of %v, want the ready instances", after, ids(before))
 	}
 }
 

@@ -14,8 +14,8 @@ type Row struct {
 	Cases []string
 }
 
-// unreadyInstances is the situation of kinds whose fleets choose the instances that a
-// scale-down removes.
+// unreadyInstances is a situation of the kinds that choose the instances of a scale-down
+// themselves.
 const unreadyInstances = "down, unready instances"
 
 // Table is the contract.

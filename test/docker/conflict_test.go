@@ -268,8 +268,7 @@ func noImage(t *testing.T, s *site) {
 	s.awaitReplicas(t, "lost", 2)
 }
 
-// takenName: numbers whose names other containers have are skipped, whatever the state of
-// those containers.
+// takenName: a number is skipped if another container, in any state, has its name.
 func takenName(t *testing.T, s *site) {
 	p := s.Project(t, "occupied", "services: { web: { image: \"worker:1\", stop_grace_period: 1s } }\n")
 	p.Compose("up", "--detach")

@@ -79,8 +79,8 @@ func (s *site) post(t testing.TB, c container.Summary, request string) {
 	t.Fatalf("container %s has no network", c.Names)
 }
 
-// unreadyFirst: a scale-down removes unready replicas before ready ones, also where the
-// ready ones have an older configuration, as during a rollout beside the old version.
+// unreadyFirst: a scale-down removes unready replicas before ready replicas, also if the
+// ready replicas have an older configuration, as during a rollout beside the old version.
 func unreadyFirst(t *testing.T, s *site) {
 	const file = `
 services:

@@ -100,8 +100,8 @@ func TestManager(t *testing.T) {
 	})
 }
 
-// byQueue: instances follow a metric, up by the lowest indexes and down by the
-// highest. One that has not said yet that it is ready is pending.
+// byQueue: instances follow a metric, up by the lowest indexes and down to the instance
+// that has been ready for the longest time. One that has not said yet that it is ready is pending.
 func byQueue(t *testing.T, m *systemdtest.Manager, l *world.Load) {
 	control := worker(t, m, "queue", "notify", "")
 	m.Control(t, "start", "queue@2")
@@ -123,7 +123,7 @@ func byQueue(t *testing.T, m *systemdtest.Manager, l *world.Load) {
 	awaitActive(t, m, "queue", 1, 2, 3, 4, 5)
 
 	l.Queue("queue", 5)
-	awaitActive(t, m, "queue", 1)
+	awaitActive(t, m, "queue", 2)
 }
 
 // byCPU: instances that burn grow to the maximum by what the manager, or their
@@ -293,7 +293,7 @@ func TestRefused(t *testing.T) {
 	m.RemoveUnit(t, "spoiled@3.service")
 	m.Control(t, "start", "spoiled@3")
 	w.Await("spoiled", systemd.UnitsRefused, systemd.UnitRefused, "spoiled@2.service cannot be started")
-	awaitActive(t, m, "spoiled", 1, 3, 4) // too many for the queue, the highest goes
+	awaitActive(t, m, "spoiled", 1, 4, 5) // too many for the queue, the newest goes
 }
 
 // templateGone: a template without a file is shown, and is read again every round.
