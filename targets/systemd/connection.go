@@ -261,7 +261,7 @@ func (c *connection) properties(ctx context.Context, unit string) (map[string]an
 func (c *connection) property(ctx context.Context, unit, name string) (any, error) {
 	return read(ctx, c, "read "+name+" of unit "+unit, func(ctx context.Context, s *session) (any, error) {
 		get := s.GetServicePropertyContext
-		if name == invocationID || name == loadState {
+		if name == invocationID || name == loadState || name == unitID {
 			get = s.GetUnitPropertyContext
 		}
 		found, err := get(ctx, unit, name)

@@ -20,6 +20,7 @@ import (
 const (
 	invocationID  = "InvocationID"
 	loadState     = "LoadState"
+	unitID        = "Id"
 	cpuUsage      = "CPUUsageNSec"
 	memoryCurrent = "MemoryCurrent"
 )

@@ -16,6 +16,8 @@ import (
 const (
 	// TemplateNotFound: there is no unit file of that name.
 	TemplateNotFound = "TemplateNotFound"
+	// TemplateAlias: the template is an alias of another template.
+	TemplateAlias = "TemplateAlias"
 	// TemplateMasked: somebody forbade all instances.
 	TemplateMasked = "TemplateMasked"
 	// TemplateInvalid: the manager cannot make units of the file.

@@ -91,6 +91,9 @@ func (f *Fleet) Close() error {
 
 func (f *Fleet) targetOf(name string) (*target, error) {
 	t, wrong := parseTemplate(name)
+	if wrong == "" {
+		t, wrong = parseTemplate(f.config.canonical(name))
+	}
 	if wrong != "" {
 		return nil, &targets.ReasonError{Reason: TemplateNotFound, Err: fmt.Errorf("%w: %q: %s", targets.ErrTargetNotFound, name, wrong)}
 	}
@@ -198,7 +201,7 @@ func (f *Fleet) look(ctx context.Context, wanted map[targets.Ref]*target) (look,
 		return s, err
 	}
 	for _, t := range unseen {
-		if err := t.unusable(states); err != nil {
+		if err := f.unusable(ctx, t, states); err != nil {
 			s.unusable[t] = err
 		}
 	}

@@ -144,6 +144,9 @@ func (c *change) candidates(n int) (chosen indexes) {
 	c.with(func(b *book) {
 		for index := b.first; len(chosen) < n; index++ {
 			_, refused := b.refused[index]
+			if name := c.template.unit(index); c.fleet.config.canonical(name) != name {
+				continue // the manager would start an instance of another template
+			}
 			if !refused && (free(c.units, index) || c.allowedAgain(index)) && !b.members.has(index) && !b.members.Leaving.has(index) {
 				chosen = append(chosen, index)
 			}

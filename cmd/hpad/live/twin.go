@@ -28,10 +28,13 @@ func (c *checker) checkTwins() {
 				owners[key] = name
 				continue
 			}
-			other := c.config.Autoscalers[owner].Target
+			other, engine := c.config.Autoscalers[owner].Target, ""
+			if other.Fleet != a.Target.Fleet {
+				engine = fmt.Sprintf(", so that fleets %q and %q are the same engine", other.Fleet, a.Target.Fleet)
+			}
 			c.problem("autoscalers."+name+".target", fmt.Sprintf(
-				"%s is the target of autoscaler %q too, there %s: both have the instance %s, so that fleets %q and %q are the same engine; two autoscalers cannot scale the same target",
-				a.Target, owner, other, key.id, other.Fleet, a.Target.Fleet))
+				"%s is the target of autoscaler %q too, there %s: both have the instance %s%s; two autoscalers cannot scale the same target",
+				a.Target, owner, other, key.id, engine))
 			break
 		}
 	}

@@ -192,6 +192,15 @@ func (m *Manager) Unit(t testing.TB, name, text string) {
 	m.Control(t, "daemon-reload")
 }
 
+// Alias links a name to a unit file and has the manager read it.
+func (m *Manager) Alias(t testing.TB, name, unit string) {
+	t.Helper()
+	if err := os.Symlink(m.unitFile(unit), m.unitFile(name)); err != nil {
+		t.Fatal(err)
+	}
+	m.Control(t, "daemon-reload")
+}
+
 // RemoveUnit takes a unit file away.
 func (m *Manager) RemoveUnit(t testing.TB, name string) {
 	t.Helper()
