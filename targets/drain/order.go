@@ -26,7 +26,8 @@ const (
 	Oldest Order = "oldest"
 	// Newest takes those that started last.
 	Newest Order = "newest"
-	// UnhealthyFirst takes the ready instance that became ready last.
+	// UnhealthyFirst takes the oldest unready instance, or if all are ready, the instance
+	// that became ready last.
 	UnhealthyFirst Order = "unhealthy-first"
 	// LeastCPU takes those that use the least cpu; an unknown use counts as most.
 	LeastCPU Order = "least-cpu"
@@ -134,6 +135,9 @@ func (o Order) rank(instance *policy.Instance, facts Facts) (rank int64, reason 
 	switch o {
 	case UnhealthyFirst:
 		reason = "it became ready last"
+		if targets.RemovalClassOf(instance) != targets.RemoveReady {
+			rank = age(instance)
+		}
 	case LeastCPU:
 		rank, reason = unknownRank, "its use of cpu is not known"
 		if milli, ok := facts.CPUMilli[instance.ID]; ok {

@@ -36,6 +36,7 @@ func TestPick(t *testing.T) {
 	ready := targets.Reading{Instances: slices.DeleteFunc(slices.Clone(reading.Instances), func(i policy.Instance) bool {
 		return i.Readiness != policy.ReadinessTrue || i.ID == "going"
 	})}
+	unready := targets.Reading{Instances: []policy.Instance{running("d", 40, policy.ReadinessFalse), running("b", 20, policy.ReadinessFalse), running("c", 10, policy.ReadinessTrue)}}
 	failed := reading
 	failed.Instances = append([]policy.Instance{{ID: "failed", Phase: policy.PhaseFailed, StartedAt: at(35)}}, reading.Instances...)
 	failed.Locations = append(targets.LocationList{{}}, reading.Locations.(targets.LocationList)...)
@@ -61,6 +62,7 @@ func TestPick(t *testing.T) {
 		{drain.Oldest, ready, 9, "c b d", "it is the oldest, started 2026-01-01T00:00:10Z"},
 		{drain.Newest, ready, 9, "d b c", "it is the newest, started 2026-01-01T00:00:40Z"},
 		{drain.UnhealthyFirst, ready, 9, "c d b", "it became ready last"},
+		{drain.UnhealthyFirst, unready, 2, "b d", "it is not ready"},
 		{drain.LeastCPU, ready, 9, "d c b", "it uses the least cpu: 0m"},
 		{drain.EmptyNomadNodes, ready, 9, "d b c", "its Nomad node is empty"},
 		{drain.Oldest, failed, 2, "failed lost", "it failed"},
