@@ -29,6 +29,8 @@ const (
 	JobNotFound = "JobNotFound"
 	// GroupNotFound: the job has no group of that name.
 	GroupNotFound = "GroupNotFound"
+	// DuplicateTarget: the group is a target without the name of its region too.
+	DuplicateTarget = "DuplicateTarget"
 	// SystemJob and SysBatchJob: the job runs on every node, and has no count.
 	SystemJob   = "SystemJob"
 	SysBatchJob = "SysBatchJob"

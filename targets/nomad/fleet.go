@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -100,10 +101,35 @@ func (f *Fleet) Snapshot(ctx context.Context, refs []targets.Ref) (map[targets.R
 		s.countFinished(ctx)
 		s.explainWaiting(ctx)
 		readings := s.readings(ctx)
+		rejectTwins(wanted, readings)
 		f.records.Save(ctx, time.Now())
 		f.specifications.records.Save(ctx, time.Now())
 		return readings, nil
 	})
+}
+
+// rejectTwins gives an error to a target that names the agent's own region if the same
+// group is a target without a region too: both have the same allocations.
+func rejectTwins(wanted map[targets.Ref]Target, readings map[targets.Ref]targets.Reading) {
+	var named []targets.Ref
+	for ref, t := range wanted {
+		if t.Region != "" {
+			named = append(named, ref)
+		}
+	}
+	if len(named) == len(wanted) {
+		return // as in a fleet with a region
+	}
+	for _, ref := range named {
+		reading, t := readings[ref], wanted[ref]
+		t.Region = ""
+		twin := targets.Ref{Fleet: ref.Fleet, Name: t.Name()}
+		same := func(i policy.Instance) bool { return i.ID == reading.Instances[0].ID }
+		if len(reading.Instances) > 0 && slices.ContainsFunc(readings[twin].Instances, same) {
+			readings[ref] = targets.Reading{Observed: reading.Observed, Err: reasoned(DuplicateTarget,
+				fmt.Errorf("%w: it is target %s too, which names no region", targets.ErrUnscalable, twin))}
+		}
+	}
 }
 
 // snapshot is one reading of targets under way.

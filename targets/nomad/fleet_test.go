@@ -351,6 +351,30 @@ func TestCalls(t *testing.T) {
 	}
 }
 
+// TestTwins checks that a group is one target, with or without the agent's own region.
+func TestTwins(t *testing.T) {
+	i := newImitation(t)
+	i.add("web", 2)
+	i.add("other", 1)
+	f := newFleet(t, i)
+	named := ref("global/default/web/app")
+	if got := readAny(t, f, named.Name); got.Err != nil || got.SpecReplicas != 2 {
+		t.Errorf("reading of the only target %+v, want no error", got)
+	}
+	readings, err := f.Snapshot(t.Context(), []targets.Ref{ref("web/app"), named, ref("global/default/other/app")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := readings[named].Err; !errors.Is(err, targets.ErrUnscalable) || targets.Reason(err) != DuplicateTarget {
+		t.Errorf("the second name of a group has the error %v, want %s", err, DuplicateTarget)
+	}
+	for _, name := range []string{"web/app", "global/default/other/app"} {
+		if got := readings[ref(name)]; got.Err != nil {
+			t.Errorf("%s: %v", name, got.Err)
+		}
+	}
+}
+
 func TestNamespaces(t *testing.T) {
 	var seen []string
 	server := newHandler(t, func(w http.ResponseWriter, r *http.Request) {
