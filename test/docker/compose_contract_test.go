@@ -83,9 +83,17 @@ func (c *contract) platform(t *testing.T, counts []int32) *targettest.Platform {
 	p.Throttle = func(_ *testing.T, on bool) { c.gate.set(func() { c.gate.throttle = on }) }
 	p.Hang = func(_ *testing.T, on bool) { c.gate.hold(on) }
 	p.Reach = func(t *testing.T, ref targets.Ref, count int32) {
-		// Somebody else has the name of the first replica that is not to be.
+		// Another container takes the name of the first replica that is not to be, when the
+		// fleet is about to create it.
 		name := fmt.Sprintf("%s-%s-%d", c.project.Name, c.services[ref].name, count+1)
-		c.e.CLI(t, "create", "--name", name, dockertest.Worker)
+		var once sync.Once
+		c.gate.set(func() {
+			c.gate.before = func(r *http.Request) {
+				if path.Base(r.URL.Path) == "create" && r.URL.Query().Get("name") == name {
+					once.Do(func() { c.e.CLI(t, "create", "--name", name, dockertest.Worker) })
+				}
+			}
+		})
 		t.Cleanup(func() { c.e.CLI(t, "rm", name) })
 	}
 	p.SlowStop = func(*testing.T, targets.Ref) {} // all of them stop slowly
