@@ -142,6 +142,9 @@ func explainStatus(response *http.Response, body []byte) error {
 		return fmt.Errorf("server answered %s to %q; set url to where the API itself is", status, withoutCredentials(response.Header.Get("Location")))
 	case response.StatusCode == http.StatusUnauthorized || response.StatusCode == http.StatusForbidden:
 		return fmt.Errorf("server answered %s: %s; check basic_auth, token_file, headers and tls", status, errorText(body))
+	case response.StatusCode == http.StatusNotFound && response.Request != nil:
+		return fmt.Errorf("server returned %s for %s %q: %s", status,
+			response.Request.Method, withoutCredentials(response.Request.URL.String()), errorText(body))
 	case class == 2:
 		return fmt.Errorf("server answered %s, and only 200 OK is an answer: %s", status, errorText(body))
 	}

@@ -1,6 +1,9 @@
 package prometheus
 
 import (
+	"fmt"
+	"net/url"
+	"regexp"
 	"time"
 
 	"github.com/hpad/hpad/settings"
@@ -13,7 +16,8 @@ const acceptWarnings = "accept"
 // Config is one [sources.NAME] table of kind "prometheus".
 type Config struct {
 	// URL is where the server is, http or https, with the path prefix it is
-	// served under if it has one. It holds no credentials.
+	// served under if it has one, and without a path such as "/graph" or
+	// "/api/v1/query". It holds no credentials.
 	URL string `toml:"url"`
 	// Timeout bounds one query, from sending it to the end of the answer; more
 	// than 0. The wait for one of MaxConcurrent comes on top.
@@ -45,7 +49,11 @@ func (c *Config) SetDefaults() { settings.SetDefaults(c) }
 // the table, as "tls.key_file".
 func (c *Config) Validate() []settings.FieldError {
 	var mistakes []settings.FieldError
-	if detail := server.Check(c.URL); detail != "" {
+	detail := server.Check(c.URL)
+	if base := withoutOwnPath(c.URL); base != "" && (detail == "" || detail == server.End) {
+		detail = fmt.Sprintf("must be the address of the server, without the path of a page or of the API: %q", base)
+	}
+	if detail != "" {
 		mistake := settings.FieldError{Field: "url", Detail: detail}
 		if c.URL != "" {
 			mistake.Value = httpclient.QuoteAddress(c.URL)
@@ -60,4 +68,24 @@ var server = httpclient.Address{
 	Form:        `must be the address of a Prometheus server, as "http://127.0.0.1:9090"`,
 	Credentials: "basic_auth or token_file",
 	End:         `must end with the path: no "?" and no "#"`,
+}
+
+// ownPath matches a path that ends with a page or an API path of Prometheus or a
+// compatible server. A prefix such as that of the API server of Kubernetes, which
+// continues after /api/v1, does not match.
+var ownPath = regexp.MustCompile(`^(.*?)/+(api/v1(/+(query(_range|_exemplars)?|(format|parse)_query|series|labels|label/[^/]+/values|metadata|targets(/metadata)?|rules|alerts|status/\w+|write|read|remote_write|push))?|` +
+	`((classic|new)/+)?(graph|query|alerts|targets|rules)|classic|vmui|federate|-/+(healthy|ready|reload))/*$`)
+
+// withoutOwnPath returns the address of the server that an address of one of its pages
+// or of its API belongs to; "" for any other address.
+func withoutOwnPath(text string) string {
+	address, err := url.Parse(text)
+	if err != nil {
+		return ""
+	}
+	found := ownPath.FindStringSubmatch(address.EscapedPath())
+	if found == nil {
+		return ""
+	}
+	return address.Scheme + "://" + address.Host + found[1]
 }

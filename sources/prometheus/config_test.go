@@ -1,6 +1,7 @@
 package prometheus
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -65,6 +66,52 @@ func TestConfigSetDefaults(t *testing.T) {
 	want := Config{URL: "http://127.0.0.1:9090", Timeout: 10 * time.Second, MaxConcurrent: 20}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("SetDefaults (-want +got):\n%s", diff)
+	}
+}
+
+// A URL of a page or of the API is an error that names the URL to use.
+func TestURLOfPageOrAPI(t *testing.T) {
+	const detail = "must be the address of the server, without the path of a page or of the API: "
+	for given, want := range map[string]string{
+		"http://p:9090/api/v1/query":                       "http://p:9090",
+		"http://p:9090/api/v1/query/":                      "http://p:9090",
+		"http://p:9090/api/v1/query_range":                 "http://p:9090",
+		"http://p:9090/api/v1/label/job/values":            "http://p:9090",
+		"http://p:9090/api/v1/status/buildinfo":            "http://p:9090",
+		"http://p:9090/api/v1":                             "http://p:9090",
+		"http://p:9090/api/v1//":                           "http://p:9090",
+		"http://p:9090/graph":                              "http://p:9090",
+		"http://p:9090/graph?g0.expr=up&g0.tab=1":          "http://p:9090",
+		"http://p:9090/classic/graph#x":                    "http://p:9090",
+		"http://p:9090/query":                              "http://p:9090",
+		"http://p:9090//alerts/":                           "http://p:9090",
+		"https://[::1]:9090/-/healthy":                     "https://[::1]:9090",
+		"https://m.example/prefix/graph":                   "https://m.example/prefix",
+		"https://m.example/prometheus/api/v1/query":        "https://m.example/prometheus",
+		"https://m.example/a/b/api/v1/":                    "https://m.example/a/b",
+		"https://m.example/api/v1/x/api/v1/query":          "https://m.example/api/v1/x",
+		"https://vm.example/select/0/prometheus/vmui/":     "https://vm.example/select/0/prometheus",
+		"https://aps.example/workspaces/ws-1/api/v1/query": "https://aps.example/workspaces/ws-1",
+
+		"http://p:9090/":                     "",
+		"http://p:9090/graphs":               "",
+		"http://p:9090/my-graph":             "",
+		"https://m.example/api/v1/prom":      "",
+		"https://m.example/query/prometheus": "",
+		"https://k.example/api/v1/namespaces/monitoring/services/prometheus:9090/proxy": "",
+	} {
+		cfg := Config{URL: given}
+		cfg.SetDefaults()
+		var got string
+		for _, invalid := range cfg.Validate() {
+			got = invalid.Detail
+		}
+		if want != "" {
+			want = fmt.Sprintf("%s%q", detail, want)
+		}
+		if got != want {
+			t.Errorf("url %q:\n got %s\nwant %s", given, got, want)
+		}
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/common/config"
@@ -33,6 +34,8 @@ type Source struct {
 	http    *http.Client
 	slots   *semaphore.Weighted
 	budget  *sources.Budget
+	// getOnly is true while the server, or a proxy before it, rejects POST and serves GET.
+	getOnly atomic.Bool
 	// ages are those that Check is to judge, besides the configuration's.
 	ages map[time.Duration]bool
 	// maxAnswer is maxAnswerBytes, or less for tests.
@@ -109,7 +112,7 @@ func (s *Source) query(ctx context.Context, query sources.Query, at time.Time) (
 		form.Set("lookback_delta", age.String())
 	}
 	err = s.ask(ctx, func(ctx context.Context) error {
-		response, err := s.post(ctx, form)
+		response, err := s.send(ctx, form)
 		if err != nil {
 			return err
 		}
@@ -152,26 +155,32 @@ func (s *Source) ask(ctx context.Context, request func(context.Context) error) e
 	return fmt.Errorf("no answer within the timeout of %s (sources.%s.timeout): %w", s.config.Timeout, s.name, limited.Err())
 }
 
-// post sends the form of a query; as a GET where the server, or a proxy before it,
-// takes no POST.
-func (s *Source) post(ctx context.Context, form url.Values) (*http.Response, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.config.at(queryPath), strings.NewReader(form.Encode()))
-	if err != nil {
-		return nil, err
+// send sends a query as a POST, or as a GET if the server, or a proxy before it, rejects
+// POST. The source keeps using GET until a GET fails.
+func (s *Source) send(ctx context.Context, form url.Values) (*http.Response, error) {
+	address := s.config.at(queryPath)
+	if !s.getOnly.Load() {
+		request, err := http.NewRequestWithContext(ctx, http.MethodPost, address, strings.NewReader(form.Encode()))
+		if err != nil {
+			return nil, err
+		}
+		request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		request.Header["Idempotency-Key"] = nil // lets the transport try again on another connection; it is not sent
+		response, err := s.http.Do(request)
+		if err != nil {
+			return nil, err
+		}
+		switch response.StatusCode {
+		case http.StatusForbidden, http.StatusMethodNotAllowed, http.StatusNotImplemented:
+			_, _ = io.CopyN(io.Discard, response.Body, maxErrorBytes)
+			_ = response.Body.Close()
+		default:
+			return response, nil
+		}
 	}
-	request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	request.Header["Idempotency-Key"] = nil // lets the transport try again on another connection; it is not sent
-	response, err := s.http.Do(request)
-	if err != nil {
-		return nil, err
-	}
-	switch response.StatusCode {
-	case http.StatusForbidden, http.StatusMethodNotAllowed, http.StatusNotImplemented:
-		_, _ = io.CopyN(io.Discard, response.Body, maxErrorBytes)
-		_ = response.Body.Close()
-		return s.get(ctx, s.config.at(queryPath)+"?"+form.Encode())
-	}
-	return response, nil
+	response, err := s.get(ctx, address+"?"+form.Encode())
+	s.getOnly.Store(err == nil && response.StatusCode == http.StatusOK)
+	return response, err
 }
 
 func (s *Source) get(ctx context.Context, address string) (*http.Response, error) {

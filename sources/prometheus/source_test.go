@@ -260,7 +260,7 @@ func TestQueryErrors(t *testing.T) {
 		},
 		{"error page of a proxy", answering(502, "text/html", html), `server answered 502 Bad Gateway: "<html> <head><title>Sign in</title></head> </html>"`},
 		{"long error page", answering(500, "text/plain", long), `server answered 500 Internal Server Error: "` + long[:maxShownAnswer-1] + `…"`},
-		{"not found", answering(404, "text/plain", "404 page not found"), `server answered 404 Not Found: "404 page not found"`},
+		{"not found", answering(404, "text/plain", "404 page not found"), `server returned 404 Not Found for POST "http://127.0.0.1:`},
 		{
 			"redirect",
 			func(w http.ResponseWriter, r *http.Request) {
@@ -516,22 +516,57 @@ func TestQueryRequest(t *testing.T) {
 	}
 }
 
-// Some proxies let only GET through.
+// If a proxy rejects POST, each query is a GET from then on, until a GET fails.
 func TestQueryFallsBackToGet(t *testing.T) {
-	for _, status := range []int{http.StatusForbidden, http.StatusMethodNotAllowed} {
+	for _, status := range []int{http.StatusForbidden, http.StatusMethodNotAllowed, http.StatusNotImplemented} {
 		reply := recorded(t, "200-sum")
+		var methods []string
+		rejected := http.MethodPost
 		server := serve(t, func(w http.ResponseWriter, r *http.Request) {
-			if r.Method == http.MethodPost {
+			methods = append(methods, r.Method)
+			if r.Method == rejected {
 				w.WriteHeader(status)
 				return
 			}
-			if got := r.URL.Query().Get("query"); got != "up" {
-				t.Errorf("query of the GET was %q, want %q", got, "up")
+			if got := r.FormValue("query"); got != "up" {
+				t.Errorf("query of the %s was %q, want %q", r.Method, got, "up")
 			}
 			reply(w, r)
 		})
-		if _, err := newSource(t, server.URL, nil).Query(t.Context(), sources.Query{Text: "up"}, at); err != nil {
-			t.Errorf("after %d to POST: %v", status, err)
+		source := newSource(t, server.URL, nil)
+		for _, step := range []struct {
+			rejected, want string
+			fails          bool
+		}{
+			{http.MethodPost, "POST GET", false},
+			{http.MethodPost, "GET", false},
+			{http.MethodGet, "GET", true},
+			{http.MethodGet, "POST", false},
+			{http.MethodPost, "POST GET", false},
+		} {
+			methods, rejected = nil, step.rejected
+			_, err := source.Query(t.Context(), sources.Query{Text: "up"}, at)
+			if got := strings.Join(methods, " "); got != step.want || (err != nil) != step.fails {
+				t.Errorf("with %d for %s: requests %s, want %s; error %v", status, rejected, got, step.want, err)
+			}
+		}
+	}
+}
+
+// A 404 names the URL that was requested, which has more than the configured one.
+func TestNotFoundNamesURL(t *testing.T) {
+	for _, method := range []string{http.MethodPost, http.MethodGet} {
+		server := serve(t, func(w http.ResponseWriter, r *http.Request) {
+			if r.Method != method {
+				w.WriteHeader(http.StatusMethodNotAllowed)
+				return
+			}
+			http.NotFound(w, r)
+		})
+		_, err := newSource(t, server.URL+"/elsewhere/", nil).Query(t.Context(), sources.Query{Text: "up"}, at)
+		want := fmt.Sprintf(`server returned 404 Not Found for %s "%s/elsewhere/api/v1/query": "404 page not found"`, method, server.URL)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want %s", err, want)
 		}
 	}
 }
