@@ -32,7 +32,8 @@ func newConvertCommand(stream streams) *cobra.Command {
 		Use:   "convert FILE...",
 		Short: "Turn HorizontalPodAutoscalers of Kubernetes into autoscalers",
 		Long: `Turn HorizontalPodAutoscaler manifests of Kubernetes (autoscaling/v1, v2beta1,
-v2beta2 and v2; YAML or JSON, several documents, lists) into autoscalers in TOML.
+v2beta2 and v2; YAML or JSON, several documents, lists) and ScaledObjects of KEDA
+(triggers of the types prometheus, cpu and memory) into autoscalers in TOML.
 "-" is standard input: kubectl get hpa -A -o yaml | hpad convert -
 
 What a manifest cannot say stands in comments that begin with "DECIDE:", and
@@ -98,10 +99,10 @@ func (o *convertOptions) check() error {
 func convert(stream streams, o *convertOptions, files []string) error {
 	objects, skipped, mistakes := manifest.ReadFiles(files, stream.in)
 	for _, each := range skipped {
-		note(stream.err, "%s:%d: %s is no HorizontalPodAutoscaler: skipped", each.File, each.Line, each.What)
+		note(stream.err, "%s:%d: %s is no HorizontalPodAutoscaler and no ScaledObject: skipped", each.File, each.Line, each.What)
 	}
 	if len(objects) == 0 && len(mistakes) == 0 {
-		return hint.With(fmt.Errorf("no HorizontalPodAutoscaler in %s", strings.Join(files, ", ")), "kubectl get hpa -A -o yaml writes those of a cluster")
+		return hint.With(fmt.Errorf("no HorizontalPodAutoscaler and no ScaledObject in %s", strings.Join(files, ", ")), "kubectl get hpa -A -o yaml writes the HorizontalPodAutoscalers of a cluster")
 	}
 	conversions := manifest.Convert(objects, o.choices)
 	if len(conversions) > 0 {
@@ -154,6 +155,15 @@ func (o *convertOptions) conclude(stream streams, conversions []manifest.Convers
 		text += "; \"hpad check\" says whether the configuration takes them"
 	}
 	note(stream.err, "%s", text)
+	for c := range conversions {
+		o := conversions[c].Object
+		for _, i := range slices.Sorted(maps.Keys(o.Triggers)) {
+			if t := o.Triggers[i]; t.Query == "" {
+				note(stream.err, "%s:%d: %s %s: %s = %q: KEDA reads this metric, and the manifest does not have its query: %s",
+					o.File, t.Line, o.Kind, o.Name, t.Path, conversions[c].Draft.Metrics[i].Name, t.Remedy)
+			}
+		}
+	}
 	namespaces := map[string]bool{}
 	for i := range conversions {
 		namespaces[conversions[i].Object.Namespace] = true

@@ -67,6 +67,7 @@ var listed = map[string]string{
 	"kubectl get hpa -A -o yaml | hpad convert - > hpa.toml   # decide what is marked DECIDE, put it into conf.d": "takes a cluster; convert.txtar of cmd/hpad",
 	"test/install/conformance.sh":                                                                                 "make test runs the script and the tests",
 	"go test ./test/conformance -v -run TestConformance -args -file FILE -lines":                                  "takes a scenario that differs",
+	"kubectl get scaledobject -A -o yaml | hpad convert - > keda.toml":                                            "takes a cluster; convert.txtar of cmd/hpad",
 	"make scale                                                   # all rows, some 70 minutes":                    "takes some 70 minutes",
 	"make test                                                                             # fetches the engines": "takes half an hour",
 	"# /etc/systemd/system/worker@.service":                                                                       "test/systemd has units of its own",

@@ -14,8 +14,10 @@ type Autoscaler struct {
 	Target      Target
 	MinReplicas *int32
 	MaxReplicas int32
-	Metrics     []Metric
-	Behavior    *Behavior
+	// SyncPeriod is left out if it is 0.
+	SyncPeriod time.Duration
+	Metrics    []Metric
+	Behavior   *Behavior
 }
 
 // Target is what is scaled.
@@ -46,6 +48,10 @@ type Metric struct {
 	AverageValue       string
 	AverageUtilization *int32
 	Source             string
+	Query              string
+	Empty              string
+	// OnMissing is an inline table.
+	OnMissing string
 	// Suggested are keys that are written as comments, for somebody to decide on.
 	Suggested []Key
 }
@@ -86,7 +92,11 @@ func (a *Autoscaler) TOML() string {
 	if a.MinReplicas != nil {
 		lines = append(lines, line{name: "min_replicas", value: number(*a.MinReplicas)})
 	}
-	p.lines(append(lines, line{name: "max_replicas", value: number(a.MaxReplicas)}))
+	lines = append(lines, line{name: "max_replicas", value: number(a.MaxReplicas)})
+	if a.SyncPeriod > 0 {
+		lines = append(lines, line{name: "sync_period", value: duration(a.SyncPeriod)})
+	}
+	p.lines(lines)
 	for i := range a.Metrics {
 		a.Metrics[i].write(&p, path)
 	}
@@ -114,9 +124,11 @@ func (m *Metric) write(p *page, path string) {
 		{"task", m.Task},
 		{"object", m.Object},
 		{"source", m.Source},
+		{"query", m.Query},
 		{"target_type", m.TargetType},
 		{"value", m.Value},
 		{"average_value", m.AverageValue},
+		{"empty", m.Empty},
 	} {
 		if k.Value != "" {
 			lines = append(lines, line{name: k.Name, value: text(k.Value)})
@@ -124,6 +136,9 @@ func (m *Metric) write(p *page, path string) {
 	}
 	if m.AverageUtilization != nil {
 		lines = append(lines, line{name: "average_utilization", value: number(*m.AverageUtilization)})
+	}
+	if m.OnMissing != "" {
+		lines = append(lines, line{name: "on_missing", value: m.OnMissing})
 	}
 	p.lines(lines)
 	for _, k := range m.Suggested {

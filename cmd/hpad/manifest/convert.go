@@ -67,8 +67,8 @@ func Convert(objects []Object, choices Choices) []Conversion {
 			MaxReplicas: o.Spec.MaxReplicas,
 			Behavior:    behaviorDraft(o.Spec.Behavior),
 		}
-		a.Notes = []string{fmt.Sprintf("From HorizontalPodAutoscaler %s (%s) of %s:%d, which scales %s %q.",
-			o.reference(), o.APIVersion, o.File, o.Line, o.Spec.ScaleTargetRef.Kind, o.Spec.ScaleTargetRef.Name)}
+		a.Notes = []string{fmt.Sprintf("From %s %s (%s) of %s:%d, which scales %s %q.",
+			o.Kind, o.reference(), o.APIVersion, o.File, o.Line, o.Spec.ScaleTargetRef.Kind, o.Spec.ScaleTargetRef.Name)}
 		name, note := o.autoscalerName(taken)
 		a.Name = name
 		taken[name] = true
@@ -79,7 +79,17 @@ func Convert(objects []Object, choices Choices) []Conversion {
 			a.Notes = append(a.Notes, "It names no metrics: cpu at 80 % of what instances request.")
 		}
 		for j := range o.Spec.Metrics {
-			a.Metrics = append(a.Metrics, choices.metric(&o.Spec.Metrics[j]))
+			metric := choices.metric(&o.Spec.Metrics[j])
+			if trigger, ok := o.Triggers[j]; ok {
+				choices.fromTrigger(&metric, trigger)
+			}
+			a.Metrics = append(a.Metrics, metric)
+		}
+		if o.SyncPeriodSeconds != nil {
+			a.SyncPeriod = time.Duration(*o.SyncPeriodSeconds) * time.Second
+		}
+		if len(o.NotConverted) > 0 {
+			a.Notes = append(a.Notes, fmt.Sprintf("Not converted: %s. The section \"KEDA\" of docs/kubernetes.md has the keys to use instead.", strings.Join(o.NotConverted, ", ")))
 		}
 		conversions[i] = Conversion{Object: o, Draft: a}
 	}
@@ -190,6 +200,24 @@ func (c *Choices) metric(given *autoscalingv2.MetricSpec) draft.Metric {
 		m.AskSource(c.Source, c.Kind, "")
 	}
 	return m
+}
+
+// fromTrigger replaces the suggestions for a metric of the external metrics API with the
+// query of the trigger of KEDA that returns it.
+func (c *Choices) fromTrigger(m *draft.Metric, t Trigger) {
+	note, server := "KEDA reads "+t.Path, ""
+	if t.Server != "" {
+		note += fmt.Sprintf(" from %q", t.Server)
+		server = fmt.Sprintf(" and url = %q", t.Server)
+	}
+	m.Notes, m.Suggested = []string{note + "."}, nil
+	m.Query, m.Empty, m.OnMissing = t.Query, t.Empty, t.OnMissing
+	if c.Source == "" {
+		m.Notes = append(m.Notes, draft.Decide+"the source: a table [sources.NAME] with kind = \"prometheus\""+server+".")
+	}
+	if t.Query == "" {
+		m.Notes = append(m.Notes, draft.Decide+"the query: "+t.Remedy+".")
+	}
 }
 
 // namesGoal reports whether the type word of an Object metric's goal is that of a

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -298,36 +299,36 @@ func TestMistakes(t *testing.T) {
 		want       []string
 	}{
 		{"unknown fields", header + "  maxReplicas: 3\n  minReplica: 2\n  metrics:\n    - type: Resource\n      resource:\n        name: cpu\n        target:\n          type: Utilization\n          averageUtilisation: 3\n", []string{
-			`f:7: unknown field "spec.minReplica"`,
-			`f:14: unknown field "spec.metrics[0].resource.target.averageUtilisation"`,
+			`f:7: HorizontalPodAutoscaler web: unknown field "spec.minReplica"`,
+			`f:14: HorizontalPodAutoscaler web: unknown field "spec.metrics[0].resource.target.averageUtilisation"`,
 		}},
-		{"unknown field beside spec", header + "  maxReplicas: 3\nspecs: {}\n", []string{`f:7: unknown field "specs"`}},
-		{"another type", header + "  maxReplicas: many\n", []string{`f:6: spec.maxReplicas must be a whole number, not string`}},
-		{"a bad quantity", header + "  maxReplicas: 3\n  metrics: [{ type: External, external: { metric: { name: q }, target: { type: Value, value: 3 apples } } }]\n", []string{`f:4: spec: quantities must match`}},
-		{"no max", header, []string{`f:4: spec.maxReplicas: is required and must be at least 1`}},
-		{"max below min", header + "  minReplicas: 4\n  maxReplicas: 3\n", []string{`f:7: spec.maxReplicas = 3: must be at least minReplicas, which is 4`}},
-		{"no goal", header + "  maxReplicas: 3\n  metrics:\n    - type: Pods\n      pods:\n        metric: { name: q }\n        target: { type: AverageValue }\n", []string{`f:11: spec.metrics[0].pods.target.averageValue: is required`}},
-		{"no name", header + "  maxReplicas: 3\n  metrics:\n    - type: Pods\n      pods:\n        metric: { }\n        target: { type: AverageValue, averageValue: 1 }\n", []string{`f:10: spec.metrics[0].pods.metric.name: is required`}},
-		{"no part", header + "  maxReplicas: 3\n  metrics:\n    - type: Resource\n", []string{`f:8: spec.metrics[0].resource is required for a metric of type Resource`}},
-		{"another part", header + "  maxReplicas: 3\n  metrics:\n    - type: Resource\n      resource: { name: cpu, target: { type: Utilization, averageUtilization: 3 } }\n      containerResource: { name: cpu, container: a, target: { type: Utilization, averageUtilization: 3 } }\n", []string{`f:10: spec.metrics[0].containerResource must not be given for a metric of type Resource`}},
-		{"no type", header + "  maxReplicas: 3\n  metrics:\n    - resource: { name: cpu }\n", []string{`f:8: spec.metrics[0].resource must not be given`, `f:8: spec.metrics[0].type: must be Resource, ContainerResource, Pods, Object or External`}},
-		{"bad window", header + "  maxReplicas: 3\n  behavior:\n    scaleDown:\n      stabilizationWindowSeconds: 4000\n", []string{`f:9: spec.behavior.scaleDown.stabilizationWindowSeconds = 4000: must be 0 to 3600`}},
-		{"no policies", header + "  maxReplicas: 3\n  behavior:\n    scaleDown:\n      policies: []\n", []string{`f:9: spec.behavior.scaleDown.policies: must have at least one policy`}},
-		{"no target", "apiVersion: autoscaling/v1\nkind: HorizontalPodAutoscaler\nspec:\n  maxReplicas: 2\n", []string{`f:3: spec.scaleTargetRef needs a kind and a name`}},
-		{"no spec", "apiVersion: autoscaling/v1\nkind: HorizontalPodAutoscaler\n", []string{`f:1: has no spec`}},
-		{"another version", strings.Replace(header, "/v2", "/v3", 1), []string{`f:1: apiVersion "autoscaling/v3" is not known: it is autoscaling/v1, v2beta1, v2beta2 or v2`}},
-		{"another group", strings.Replace(header, "autoscaling/v2", "extensions/v1beta1", 1), []string{`apiVersion "extensions/v1beta1" is not known`}},
-		{"a field of another version", strings.Replace(header, "/v2", "/v1", 1) + "  maxReplicas: 2\n  behavior: {}\n", []string{`f:7: unknown field "spec.behavior"`}},
-		{"tolerance in v2beta2", strings.Replace(header, "/v2", "/v2beta2", 1) + "  maxReplicas: 2\n  behavior:\n    scaleUp: { tolerance: 0.1 }\n", []string{`f:8: unknown field "spec.behavior.scaleUp.tolerance": autoscaling/v2 has it`}},
+		{"unknown field beside spec", header + "  maxReplicas: 3\nspecs: {}\n", []string{`f:7: HorizontalPodAutoscaler web: unknown field "specs"`}},
+		{"another type", header + "  maxReplicas: many\n", []string{`f:6: HorizontalPodAutoscaler web: spec.maxReplicas = "many": must be a whole number up to 2147483647`}},
+		{"a bad quantity", header + "  maxReplicas: 3\n  metrics: [{ type: External, external: { metric: { name: q }, target: { type: Value, value: 3 apples } } }]\n", []string{`f:7: HorizontalPodAutoscaler web: spec.metrics[0].external.target.value: "3 apples" is not a quantity: want a number`}},
+		{"no max", header, []string{`f:4: HorizontalPodAutoscaler web: spec.maxReplicas: is required and must be at least 1`}},
+		{"max below min", header + "  minReplicas: 4\n  maxReplicas: 3\n", []string{`f:7: HorizontalPodAutoscaler web: spec.maxReplicas = 3: must be at least minReplicas, which is 4`}},
+		{"no goal", header + "  maxReplicas: 3\n  metrics:\n    - type: Pods\n      pods:\n        metric: { name: q }\n        target: { type: AverageValue }\n", []string{`f:11: HorizontalPodAutoscaler web: spec.metrics[0].pods.target.averageValue: is required`}},
+		{"no name", header + "  maxReplicas: 3\n  metrics:\n    - type: Pods\n      pods:\n        metric: { }\n        target: { type: AverageValue, averageValue: 1 }\n", []string{`f:10: HorizontalPodAutoscaler web: spec.metrics[0].pods.metric.name: is required`}},
+		{"no part", header + "  maxReplicas: 3\n  metrics:\n    - type: Resource\n", []string{`f:8: HorizontalPodAutoscaler web: spec.metrics[0].resource is required for a metric of type Resource`}},
+		{"another part", header + "  maxReplicas: 3\n  metrics:\n    - type: Resource\n      resource: { name: cpu, target: { type: Utilization, averageUtilization: 3 } }\n      containerResource: { name: cpu, container: a, target: { type: Utilization, averageUtilization: 3 } }\n", []string{`f:10: HorizontalPodAutoscaler web: spec.metrics[0].containerResource must not be given for a metric of type Resource`}},
+		{"no type", header + "  maxReplicas: 3\n  metrics:\n    - resource: { name: cpu }\n", []string{`f:8: HorizontalPodAutoscaler web: spec.metrics[0].type: must be Resource, ContainerResource, Pods, Object or External`}},
+		{"bad window", header + "  maxReplicas: 3\n  behavior:\n    scaleDown:\n      stabilizationWindowSeconds: 4000\n", []string{`f:9: HorizontalPodAutoscaler web: spec.behavior.scaleDown.stabilizationWindowSeconds = 4000: must be 0 to 3600`}},
+		{"no policies", header + "  maxReplicas: 3\n  behavior:\n    scaleDown:\n      policies: []\n", []string{`f:9: HorizontalPodAutoscaler web: spec.behavior.scaleDown.policies: must have at least one policy`}},
+		{"no target", "apiVersion: autoscaling/v1\nkind: HorizontalPodAutoscaler\nspec:\n  maxReplicas: 2\n", []string{`f:3: HorizontalPodAutoscaler: spec.scaleTargetRef needs a kind and a name`}},
+		{"no spec", "apiVersion: autoscaling/v1\nkind: HorizontalPodAutoscaler\n", []string{`f:1: HorizontalPodAutoscaler: has no spec`}},
+		{"another version", strings.Replace(header, "/v2", "/v3", 1), []string{`f:1: HorizontalPodAutoscaler web: apiVersion "autoscaling/v3" is not known: it is autoscaling/v1, v2beta1, v2beta2 or v2`}},
+		{"another group", strings.Replace(header, "autoscaling/v2", "extensions/v1beta1", 1), []string{`HorizontalPodAutoscaler web: apiVersion "extensions/v1beta1" is not known`}},
+		{"a field of another version", strings.Replace(header, "/v2", "/v1", 1) + "  maxReplicas: 2\n  behavior: {}\n", []string{`f:7: HorizontalPodAutoscaler web: unknown field "spec.behavior"`}},
+		{"tolerance in v2beta2", strings.Replace(header, "/v2", "/v2beta2", 1) + "  maxReplicas: 2\n  behavior:\n    scaleUp: { tolerance: 0.1 }\n", []string{`f:8: HorizontalPodAutoscaler web: unknown field "spec.behavior.scaleUp.tolerance": autoscaling/v2 has it`}},
 		{"bad annotation", "apiVersion: autoscaling/v1\nkind: HorizontalPodAutoscaler\nmetadata:\n  annotations:\n    autoscaling.alpha.kubernetes.io/metrics: '[{'\n    autoscaling.alpha.kubernetes.io/behavior: '{\"ScaleUpp\":{}}'\nspec: { maxReplicas: 2, scaleTargetRef: { kind: Deployment, name: web } }\n", []string{
-			`f:5: annotation autoscaling.alpha.kubernetes.io/metrics: unexpected EOF`,
-			`f:6: annotation autoscaling.alpha.kubernetes.io/behavior: unknown field "ScaleUpp"`,
+			`f:5: HorizontalPodAutoscaler: annotation autoscaling.alpha.kubernetes.io/metrics: unexpected EOF`,
+			`f:6: HorizontalPodAutoscaler: annotation autoscaling.alpha.kubernetes.io/behavior: ScaleUpp: unknown field`,
 		}},
 		{"no YAML", "a: b\n  c: [\n", []string{`f:2: not valid YAML: mapping values are not allowed in this context`}},
 		{"a template", "a: {{ .Values.x }}\n", []string{"as by helm template"}},
 		{"twice the same key", header + "  maxReplicas: 3\n  maxReplicas: 4\n", []string{`f:7: not valid YAML: mapping key "maxReplicas" already defined at line 6`}},
-		{"no manifest", "- a\n- b\n---\nkind: 3\n---\njust: this\n", []string{"f:1: is no manifest", "f:4: is no manifest", "f:6: is no manifest: it has no kind"}},
-		{"a list without items", "apiVersion: v1\nkind: List\n", []string{"f:1: the list has no items"}},
+		{"no manifest", "- a\n- b\n---\nkind: 3\n---\njust: this\n", []string{"f:1: is no manifest", "f:4: kind = 3: must be a string", "f:6: is no manifest: it has no kind"}},
+		{"a list without items", "apiVersion: v1\nkind: List\n", []string{"f:1: List: the list has no items"}},
 		{"not a number", header + "  maxReplicas: .nan\n", []string{"f:1: cannot be JSON"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -348,6 +349,68 @@ func TestMistakes(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Each invalid field is an error with the object, the path, the value and the line, for
+// every version and for the annotations.
+func TestInvalidFields(t *testing.T) {
+	const notQuantity = "is not a quantity: want a number with an optional suffix"
+	const annotated = "apiVersion: autoscaling/%s\nkind: HorizontalPodAutoscaler\nmetadata:\n  name: web\n  namespace: shop\n  annotations:\n    autoscaling.alpha.kubernetes.io/%s: '%s'\nspec: { maxReplicas: 2, scaleTargetRef: { kind: Deployment, name: web } }\n"
+	older := strings.Replace(header, "/v2", "/v2beta1", 1) + "  maxReplicas: 3\n"
+	for _, test := range []struct{ name, text, want string }{
+		{"all at once", header + "  minReplicas: 1.5\n  maxReplicas: 99999999999\n  metrics:\n" +
+			"    - type: Resource\n      resource:\n        name: memory\n        target: { averageValue: 400Mib }\n" +
+			"    - type: Resource\n      resource: { name: cpu, target: { averageUtilization: \"60%\" } }\n" +
+			"    - pods: { metric: [a], target: { averageValue: { a: 1 } } }\n" +
+			"  behavior:\n    scaleUp: { tolerance: 5%, stabilizationWindowSeconds: 1m }\n    scaleDown: { policies: { a: 1 }, selectPolicy: 3 }\n", `
+f:6: HorizontalPodAutoscaler web: spec.minReplicas = 1.5: must be a whole number up to 2147483647
+f:7: HorizontalPodAutoscaler web: spec.maxReplicas = 99999999999: must be a whole number up to 2147483647
+f:12: HorizontalPodAutoscaler web: spec.metrics[0].resource.target.averageValue: "400Mib" ` + notQuantity + `
+f:14: HorizontalPodAutoscaler web: spec.metrics[1].resource.target.averageUtilization = "60%": must be a whole number up to 2147483647
+f:15: HorizontalPodAutoscaler web: spec.metrics[2].pods.metric: must be a mapping, not a list
+f:15: HorizontalPodAutoscaler web: spec.metrics[2].pods.target.averageValue: must be a quantity, not a mapping
+f:17: HorizontalPodAutoscaler web: spec.behavior.scaleUp.tolerance: "5%" ` + notQuantity + `
+f:17: HorizontalPodAutoscaler web: spec.behavior.scaleUp.stabilizationWindowSeconds = "1m": must be a whole number up to 2147483647
+f:18: HorizontalPodAutoscaler web: spec.behavior.scaleDown.policies: must be a list, not a mapping
+f:18: HorizontalPodAutoscaler web: spec.behavior.scaleDown.selectPolicy = 3: must be a string`},
+		{"too large", header + "  maxReplicas: 3\n  metrics:\n    - type: External\n      external: { metric: { name: q }, target: { type: Value, value: 100E } }\n", `
+f:9: HorizontalPodAutoscaler web: spec.metrics[0].external.target.value: "100E" is too large`},
+		{"tolerance too large", header + "  maxReplicas: 3\n  behavior:\n    scaleDown: { tolerance: 100E }\n", `
+f:8: HorizontalPodAutoscaler web: spec.behavior.scaleDown.tolerance: "100E" is too large`},
+		{"not positive", header + "  maxReplicas: 3\n  metrics:\n    - type: External\n      external: { metric: { name: q }, target: { type: Value, value: -5 } }\n", `
+f:9: HorizontalPodAutoscaler web: spec.metrics[0].external.target.value = -5: must be greater than 0`},
+		{"v2beta1", older + "  metrics:\n    - type: External\n      external: { metricName: q, targetValue: 10x }\n", `
+f:9: HorizontalPodAutoscaler web: spec.metrics[0].external.targetValue: "10x" ` + notQuantity},
+		{"v1", strings.Replace(header, "/v2", "/v1", 1) + "  maxReplicas: 3\n  targetCPUUtilizationPercentage: 60%\n", `
+f:7: HorizontalPodAutoscaler web: spec.targetCPUUtilizationPercentage = "60%": must be a whole number up to 2147483647`},
+		{"metrics of v1", fmt.Sprintf(annotated, "v1", "metrics", `[{"type":"Resource","resource":{"name":"memory","targetAverageValue":"200Mb"}}]`), `
+f:7: HorizontalPodAutoscaler shop/web: annotation autoscaling.alpha.kubernetes.io/metrics: [0].resource.targetAverageValue: "200Mb" ` + notQuantity},
+		{"behavior of v1", fmt.Sprintf(annotated, "v1", "behavior", `{"ScaleUp":{"StabilizationWindowSeconds":"x","Foo":{"a":1}}}`), `
+f:7: HorizontalPodAutoscaler shop/web: annotation autoscaling.alpha.kubernetes.io/behavior: ScaleUp.Foo: unknown field
+f:7: HorizontalPodAutoscaler shop/web: annotation autoscaling.alpha.kubernetes.io/behavior: ScaleUp.StabilizationWindowSeconds = "x": must be a whole number up to 2147483647`},
+		{"tolerance of v2beta2", fmt.Sprintf(annotated, "v2beta2", "scale-up-tolerance", "5%"), `
+f:7: HorizontalPodAutoscaler shop/web: annotation autoscaling.alpha.kubernetes.io/scale-up-tolerance: "5%" ` + notQuantity},
+		{"metadata", "apiVersion: autoscaling/v2\nkind: HorizontalPodAutoscaler\nmetadata:\n  name: web\n  labels:\n    a: 1\nspec: {}\n", `
+f:6: HorizontalPodAutoscaler web: metadata.labels.a = 1: must be a string`},
+		{"no mapping", strings.Split(header, "spec:")[0] + "spec: [1]\n", `
+f:4: HorizontalPodAutoscaler web: spec: must be a mapping, not a list`},
+	} {
+		objects, _, err := manifest.Read("f", []byte(test.text))
+		if len(objects) > 0 || err == nil {
+			t.Errorf("%s: %d objects, error %v", test.name, len(objects), err)
+			continue
+		}
+		want := strings.Split(strings.TrimPrefix(test.want, "\n"), "\n")
+		got := strings.Split(err.Error(), "\n")
+		slices.Sort(want)
+		slices.Sort(got)
+		for i := range max(len(want), len(got)) {
+			if i >= len(want) || i >= len(got) || !strings.HasPrefix(got[i], want[i]) {
+				t.Errorf("%s: errors\n%s\nwant\n%s", test.name, strings.Join(got, "\n"), strings.Join(want, "\n"))
+				break
+			}
+		}
 	}
 }
 
@@ -408,7 +471,7 @@ func TestUnknownOperator(t *testing.T) {
 // FuzzRead holds that no text makes Read panic, that every mistake says where it
 // is, and that what is read can be drafted and means something.
 func FuzzRead(f *testing.F) {
-	for _, file := range []string{"all-fields.yaml", "several.yaml", "list.json"} {
+	for _, file := range []string{"all-fields.yaml", "several.yaml", "list.json", "keda/scaledobjects.yaml"} {
 		text, err := os.ReadFile(filepath.Join("testdata", file))
 		if err != nil {
 			f.Fatal(err)

@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	"errors"
 	"strconv"
 	"strings"
 
@@ -9,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/settings"
 	"github.com/hpad/hpad/settings/quantity"
 )
 
@@ -18,7 +20,7 @@ func (o *Object) Meaning() (policy.Spec, error) {
 	for i := range o.Spec.Metrics {
 		metric, err := meaningOf(&o.Spec.Metrics[i])
 		if err != nil {
-			return policy.Spec{}, err
+			return policy.Spec{}, within("metrics["+strconv.Itoa(i)+"].target", err)
 		}
 		spec.Metrics = append(spec.Metrics, metric)
 	}
@@ -26,10 +28,10 @@ func (o *Object) Meaning() (policy.Spec, error) {
 		spec.Behavior = &policy.Behavior{}
 		var err error
 		if spec.Behavior.ScaleUp, err = rulesOf(given.ScaleUp); err != nil {
-			return policy.Spec{}, err
+			return policy.Spec{}, within("behavior.scale_up", err)
 		}
 		if spec.Behavior.ScaleDown, err = rulesOf(given.ScaleDown); err != nil {
-			return policy.Spec{}, err
+			return policy.Spec{}, within("behavior.scale_down", err)
 		}
 	}
 	return policy.Default(spec), nil
@@ -66,10 +68,21 @@ func meaningOf(given *autoscalingv2.MetricSpec) (policy.MetricSpec, error) {
 	metric.Target = policy.MetricTarget{Type: policy.TargetType(target.Type), AverageUtilization: target.AverageUtilization}
 	var err error
 	if metric.Target.ValueMilli, err = milli(target.Value); err != nil {
-		return metric, err
+		return metric, within("value", err)
 	}
-	metric.Target.AverageValueMilli, err = milli(target.AverageValue)
-	return metric, err
+	if metric.Target.AverageValueMilli, err = milli(target.AverageValue); err != nil {
+		return metric, within("average_value", err)
+	}
+	return metric, nil
+}
+
+// within returns an error of a field as a settings.FieldError, or adds the path of the
+// table that has the field.
+func within(path string, err error) error {
+	if inner, ok := errors.AsType[settings.FieldError](err); ok {
+		return settings.FieldError{Field: path + "." + inner.Field, Detail: inner.Detail}
+	}
+	return settings.FieldError{Field: path, Detail: err.Error()}
 }
 
 // objectOf returns what an Object metric describes, as "kind/name".
@@ -109,7 +122,7 @@ func rulesOf(given *autoscalingv2.HPAScalingRules) (*policy.ScalingRules, error)
 	if given.Tolerance != nil {
 		parsed, err := quantity.Parse(given.Tolerance.String())
 		if err != nil {
-			return nil, err
+			return nil, within("tolerance", err)
 		}
 		rules.Tolerance = new(parsed.Float())
 	}
@@ -133,17 +146,21 @@ func (r *reader) validate(node *yaml.Node, object *Object) {
 		}
 	}
 	spec, err := object.Meaning()
-	if err != nil {
-		r.add(lineOf(node, "spec"), "spec: %v", err)
-		return
+	invalid := policy.Validate(spec, true)
+	if field, ok := errors.AsType[settings.FieldError](err); ok {
+		invalid = []settings.FieldError{field}
 	}
-	for _, mistake := range policy.Validate(spec, true) {
+	for _, mistake := range invalid {
 		path := upstreamPath(object, mistake.Field)
 		text := path
 		if mistake.Value != "" {
 			text += " = " + mistake.Value
 		}
-		r.add(lineOf(node, path), "%s: %s", text, upstreamWords.Replace(mistake.Detail))
+		text += ": " + upstreamWords.Replace(mistake.Detail)
+		if object.Kind == kindScaledObject {
+			path, text = kedaFields.Replace(path), kedaFields.Replace(text)
+		}
+		r.add(lineOf(node, path), "%s", text)
 	}
 }
 
@@ -153,8 +170,9 @@ var upstreamWords = strings.NewReplacer(
 )
 
 // sources returns the part of a metric that its type wants and that is missing,
-// and those that are other types' (R17).
+// and those that are other types' (R17); nothing for an unknown type.
 func sources(metric *autoscalingv2.MetricSpec) (missing string, others []string) {
+	known := false
 	for _, source := range []struct {
 		metricType autoscalingv2.MetricSourceType
 		given      bool
@@ -166,12 +184,17 @@ func sources(metric *autoscalingv2.MetricSpec) (missing string, others []string)
 		{autoscalingv2.ExternalMetricSourceType, metric.External != nil},
 	} {
 		name, _, _ := strings.Cut(metricField(source.metricType, ""), ".")
-		switch own := source.metricType == metric.Type; {
+		own := source.metricType == metric.Type
+		known = known || own
+		switch {
 		case own && !source.given:
 			missing = name
 		case !own && source.given:
 			others = append(others, name)
 		}
+	}
+	if !known {
+		return "", nil
 	}
 	return missing, others
 }

@@ -26,11 +26,12 @@ const (
 	groupPrefix = "autoscaling/"
 )
 
-// Object is a HorizontalPodAutoscaler of a manifest.
+// Object is a HorizontalPodAutoscaler of a manifest, or a ScaledObject of KEDA.
 type Object struct {
 	File string
 	// Line is where it begins, from 1.
 	Line int
+	Kind string
 	// APIVersion is the one it is written in.
 	APIVersion string
 	// Namespace is empty where the manifest has none.
@@ -40,9 +41,17 @@ type Object struct {
 	// Spec is as autoscaling/v2 has it, whatever the manifest is written in, and not
 	// defaulted.
 	Spec autoscalingv2.HorizontalPodAutoscalerSpec
+
+	// Triggers are the triggers of KEDA that metrics of Spec are made of, by the index
+	// of the metric.
+	Triggers map[int]Trigger
+	// SyncPeriodSeconds is the pollingInterval of a ScaledObject; nil if it is not set.
+	SyncPeriodSeconds *int32
+	// NotConverted are the fields of a ScaledObject without a counterpart in Spec.
+	NotConverted []string
 }
 
-// Skipped is a document that is no HorizontalPodAutoscaler.
+// Skipped is a document that is neither a HorizontalPodAutoscaler nor a ScaledObject.
 type Skipped struct {
 	File string
 	Line int
@@ -129,13 +138,26 @@ func Read(file string, text []byte) ([]Object, []Skipped, error) {
 			r.document(node.Content[0], "")
 		}
 	}
+	if found := nomadBlock.FindIndex(text); found != nil && len(r.errs) > 0 && !bytes.Contains(text, []byte("apiVersion")) {
+		r.errs = nil
+		r.add(1+bytes.Count(text[:found[0]], []byte("\n")), "%s", nomadRemedy)
+	}
 	return r.objects, r.skipped, errors.Join(r.errs...)
 }
+
+// nomadBlock matches a block of a Nomad job or of a policy of nomad-autoscaler, in HCL or JSON.
+var nomadBlock = regexp.MustCompile(`(?im)^[ \t]*(job|group|scaling|policy|check|strategy)([ \t]+"[^"\n]*")*[ \t]*\{|"(job|task_?groups|scaling|policy|check|strategy)"\s*:\s*[\[{]`)
+
+const nomadRemedy = `is a file of Nomad, which convert does not read. Write the autoscaler by hand: [autoscalers.NAME] with target = { fleet, job, group }, ` +
+	`min_replicas (min) and max_replicas (max), and for each check [[autoscalers.NAME.metrics]] with type = "External", name, source, query and value ` +
+	`(target of the strategy). The section "Coming from nomad-autoscaler" of docs/nomad.md has the key for each key of a policy`
 
 type reader struct {
 	file string
 	// template reports whether there is something in the file that templates have.
 	template bool
+	// object names the object that is read, as "HorizontalPodAutoscaler shop/web".
+	object string
 
 	objects []Object
 	skipped []Skipped
@@ -143,7 +165,11 @@ type reader struct {
 }
 
 func (r *reader) add(line int, format string, args ...any) {
-	r.errs = append(r.errs, &Error{File: r.file, Line: line, Detail: fmt.Sprintf(format, args...)})
+	detail := fmt.Sprintf(format, args...)
+	if r.object != "" {
+		detail = r.object + ": " + detail
+	}
+	r.errs = append(r.errs, &Error{File: r.file, Line: line, Detail: detail})
 }
 
 // yamlLine is how the YAML library begins its messages.
@@ -185,8 +211,16 @@ func (r *reader) document(node *yaml.Node, version string) {
 		Kind       string
 		Metadata   metadata
 	}
-	if json.Unmarshal(text, &fields) != nil || json.Unmarshal(text, &object) != nil {
+	if json.Unmarshal(text, &fields) != nil {
 		r.add(node.Line, "is no manifest: it has no apiVersion, kind and metadata")
+		return
+	}
+	err = json.Unmarshal(text, &object)
+	meta := object.Metadata
+	r.object = strings.TrimSpace(object.Kind + " " + strings.TrimPrefix(meta.Namespace+"/"+meta.Name, "/"))
+	defer func() { r.object = "" }()
+	if err != nil {
+		invalidFields(text, "", &object, json.Unmarshal, func(path, detail string) { r.add(lineOf(node, path), "%s%s", path, detail) })
 		return
 	}
 	if object.APIVersion == "" {
@@ -209,22 +243,23 @@ func (r *reader) document(node *yaml.Node, version string) {
 		for _, item := range items.Content {
 			r.document(item, version)
 		}
-	case kindHPA:
-		r.hpa(node, object.APIVersion, object.Metadata, fields)
+	case kindHPA, kindScaledObject:
+		r.autoscaler(node, object.Kind, object.APIVersion, meta, fields)
 	case "":
 		r.add(node.Line, "is no manifest: it has no kind")
 	default:
-		r.skipped = append(r.skipped, Skipped{File: r.file, Line: node.Line, What: strings.TrimSpace(object.Kind + " " + object.Metadata.Name)})
+		r.skipped = append(r.skipped, Skipped{File: r.file, Line: node.Line, What: strings.TrimSpace(object.Kind + " " + meta.Name)})
 	}
 }
 
 type metadata struct {
 	Name        string            `json:"name"`
 	Namespace   string            `json:"namespace"`
+	Labels      map[string]string `json:"labels"`
 	Annotations map[string]string `json:"annotations"`
 }
 
-func (r *reader) hpa(node *yaml.Node, version string, meta metadata, fields map[string]json.RawMessage) {
+func (r *reader) autoscaler(node *yaml.Node, kind, version string, meta metadata, fields map[string]json.RawMessage) {
 	before := len(r.errs)
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
 		switch name {
@@ -233,56 +268,57 @@ func (r *reader) hpa(node *yaml.Node, version string, meta metadata, fields map[
 			r.add(lineOf(node, name), "unknown field %q", name)
 		}
 	}
-	object := Object{File: r.file, Line: node.Line, APIVersion: version, Namespace: meta.Namespace, Name: meta.Name}
+	object := Object{File: r.file, Line: node.Line, Kind: kind, APIVersion: version, Namespace: meta.Namespace, Name: meta.Name}
 	raw, ok := fields["spec"]
 	if !ok {
 		r.add(node.Line, "has no spec")
 		return
 	}
-	read, ok := versions[strings.TrimPrefix(version, groupPrefix)]
-	if !ok || !strings.HasPrefix(version, groupPrefix) {
+	read, known := versions[strings.TrimPrefix(version, groupPrefix)]
+	switch {
+	case kind == kindScaledObject && version == versionScaledObject:
+		object.Spec = r.scaledObject(node, raw, &object)
+	case kind == kindScaledObject:
+		r.add(lineOf(node, "apiVersion"), "apiVersion %q is not known: it is %s", version, versionScaledObject)
+	case !known || !strings.HasPrefix(version, groupPrefix):
 		r.add(lineOf(node, "apiVersion"), "apiVersion %q is not known: it is autoscaling/v1, v2beta1, v2beta2 or v2", version)
-		return
+	default:
+		object.Spec = read(r, node, raw, meta.Annotations)
 	}
-	spec := read(r, node, raw, meta.Annotations)
 	if len(r.errs) > before {
 		return
 	}
-	object.Spec = spec
 	r.validate(node, &object)
+	if kind == kindHPA {
+		object.Triggers = kedaTriggers(node, &object, meta)
+	}
 	if len(r.errs) == before {
 		r.objects = append(r.objects, object)
 	}
 }
 
 // decode decodes the spec of an object, recording fields that its version does not
-// have and values of another type.
+// have and values that are not allowed.
 func (r *reader) decode(node *yaml.Node, raw json.RawMessage, to any) {
-	unknown, err := kjson.UnmarshalStrict(raw, to)
-	var wrong *json.UnmarshalTypeError
-	switch {
-	case errors.As(err, &wrong):
-		r.add(lineOf(node, "spec."+wrong.Field), "spec.%s must be %s, not %s", wrong.Field, kindOf(wrong), wrong.Value)
-	case err != nil:
-		r.add(lineOf(node, "spec"), "spec: %v", err)
-	}
-	for _, err := range unknown {
-		what, path, _ := strings.Cut(strings.TrimSuffix(err.Error(), `"`), ` "`)
-		r.add(lineOf(node, "spec."+path), "%s \"spec.%s\"", what, path)
+	for _, path := range r.decodeKnown(node, raw, to) {
+		r.add(lineOf(node, path), "unknown field %q", path)
 	}
 }
 
-func kindOf(wrong *json.UnmarshalTypeError) string {
-	switch name := wrong.Type.Kind().String(); {
-	case strings.HasPrefix(name, "int"):
-		return "a whole number"
-	case name == "struct", name == "map":
-		return "a mapping"
-	case name == "slice":
-		return "a list"
-	default:
-		return "a " + name
+// decodeKnown decodes the spec of an object and returns the paths of the fields that the
+// type of to does not have.
+func (r *reader) decodeKnown(node *yaml.Node, raw json.RawMessage, to any) (unknown []string) {
+	errs, err := kjson.UnmarshalStrict(raw, to)
+	if err != nil {
+		invalidFields(raw, "spec", to, kjson.UnmarshalCaseSensitivePreserveInts, func(path, detail string) {
+			r.add(lineOf(node, path), "%s%s", path, detail)
+		})
 	}
+	for _, err := range errs {
+		_, path, _ := strings.Cut(strings.TrimSuffix(err.Error(), `"`), ` "`)
+		unknown = append(unknown, "spec."+path)
+	}
+	return unknown
 }
 
 // child returns what a mapping has under a key; nil when it has nothing.

@@ -4,13 +4,14 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"strings"
 
 	"go.yaml.in/yaml/v3"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/hpad/hpad/settings/quantity"
 )
 
 // The annotations in which older versions carry what they have no fields for.
@@ -59,11 +60,11 @@ func (r *reader) v2beta2(node *yaml.Node, raw json.RawMessage, annotations map[s
 		if !ok {
 			continue
 		}
-		tolerance, err := resource.ParseQuantity(text)
-		if err != nil {
-			r.badAnnotation(node, rules.annotation, err)
+		if _, err := quantity.Parse(text); err != nil {
+			r.badAnnotation(node, rules.annotation, ": "+err.Error())
 			continue
 		}
+		tolerance := resource.MustParse(text)
 		if spec.Behavior == nil {
 			spec.Behavior = &autoscalingv2.HorizontalPodAutoscalerBehavior{}
 		}
@@ -107,9 +108,7 @@ func (r *reader) v1(node *yaml.Node, raw json.RawMessage, annotations map[string
 	spec := r.older(node, annotations, given.ScaleTargetRef, given.MinReplicas, given.MaxReplicas)
 	if text, ok := annotations[metricsAnnotation]; ok {
 		var metrics []autoscalingv1.MetricSpec
-		if err := decodeAnnotation(text, &metrics); err != nil {
-			r.badAnnotation(node, metricsAnnotation, err)
-		}
+		r.decodeAnnotation(node, metricsAnnotation, text, &metrics)
 		spec.Metrics = modern(metrics)
 	}
 	if percent := given.TargetCPUUtilizationPercentage; percent != nil {
@@ -133,18 +132,31 @@ func (r *reader) behavior(node *yaml.Node, annotations map[string]string) *autos
 		return nil
 	}
 	var behavior autoscalingv2.HorizontalPodAutoscalerBehavior
-	if err := decodeAnnotation(text, &behavior); err != nil {
-		r.badAnnotation(node, behaviorAnnotation, err)
-	}
+	r.decodeAnnotation(node, behaviorAnnotation, text, &behavior)
 	if behavior.ScaleUp == nil && behavior.ScaleDown == nil {
 		return nil
 	}
 	return &behavior
 }
 
-// decodeAnnotation decodes JSON whatever the case of its keys.
-func decodeAnnotation(text string, to any) error {
-	decoder := json.NewDecoder(bytes.NewReader([]byte(text)))
+// decodeAnnotation decodes the JSON of an annotation, whatever the case of its keys.
+func (r *reader) decodeAnnotation(node *yaml.Node, annotation, text string, to any) {
+	err := decodeJSON([]byte(text), to)
+	if err == nil {
+		return
+	}
+	found := false
+	invalidFields([]byte(text), "", to, decodeJSON, func(path, detail string) {
+		found = true
+		r.badAnnotation(node, annotation, ": "+path+detail)
+	})
+	if !found {
+		r.badAnnotation(node, annotation, ": "+err.Error())
+	}
+}
+
+func decodeJSON(text []byte, to any) error {
+	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(to); err != nil {
 		return err
@@ -155,7 +167,7 @@ func decodeAnnotation(text string, to any) error {
 	return nil
 }
 
-func (r *reader) badAnnotation(node *yaml.Node, annotation string, err error) {
+func (r *reader) badAnnotation(node *yaml.Node, annotation, detail string) {
 	line := node.Line
 	if meta := child(node, "metadata"); meta != nil {
 		if annotations := child(meta, "annotations"); annotations != nil {
@@ -164,7 +176,7 @@ func (r *reader) badAnnotation(node *yaml.Node, annotation string, err error) {
 			}
 		}
 	}
-	r.add(line, "annotation %s: %s", annotation, strings.TrimPrefix(err.Error(), "json: "))
+	r.add(line, "annotation %s%s", annotation, detail)
 }
 
 // modern returns metrics of v1 as v2 has them.

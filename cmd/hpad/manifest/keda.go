@@ -1,0 +1,209 @@
+package manifest
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/hpad/hpad/settings/quantity"
+)
+
+const (
+	kindScaledObject    = "ScaledObject"
+	versionScaledObject = "keda.sh/v1alpha1"
+	// kedaLabel is a label of an HPA made by KEDA, and of its External metrics, with
+	// the name of the ScaledObject.
+	kedaLabel = "scaledobject.keda.sh/name"
+)
+
+// The defaults of KEDA.
+const (
+	kedaMaxReplicas     = 100
+	kedaPollingInterval = 30 // seconds
+)
+
+// Trigger is a trigger of KEDA that an External metric is made of.
+type Trigger struct {
+	// Path and Line are those of the field of the manifest that identifies the trigger.
+	Path string
+	Line int
+	// Query and Server are the query in PromQL and the address of the server. Query is
+	// empty if the manifest is an HPA, which does not have it.
+	Query, Server string
+	// Remedy describes the next step if Query is empty.
+	Remedy string
+	// Empty and OnMissing are the keys empty and, as TOML, on_missing; "" if left out.
+	Empty, OnMissing string
+}
+
+// kedaMetric matches the name of an External metric made by KEDA: the index of the
+// trigger, then its type.
+var kedaMetric = regexp.MustCompile(`^s(\d+)-(.+)$`)
+
+// kedaTriggers returns the triggers of the External metrics of an HPA that were made by
+// KEDA, by the index of the metric.
+func kedaTriggers(node *yaml.Node, object *Object, meta metadata) map[int]Trigger {
+	triggers := map[int]Trigger{}
+	for i, metric := range object.Spec.Metrics {
+		if metric.External == nil {
+			continue
+		}
+		identifier := metric.External.Metric
+		scaledObject := meta.Labels[kedaLabel]
+		if identifier.Selector != nil {
+			scaledObject = cmp.Or(identifier.Selector.MatchLabels[kedaLabel], scaledObject)
+		}
+		name := kedaMetric.FindStringSubmatch(identifier.Name)
+		if scaledObject == "" && name == nil {
+			continue
+		}
+		from := "the ScaledObject"
+		if scaledObject != "" {
+			from = fmt.Sprintf("ScaledObject %q", scaledObject)
+		}
+		remedy := "write a query in PromQL for the value of the triggers of " + from
+		switch {
+		case name != nil && strings.HasPrefix(name[2], "prometheus"):
+			remedy = fmt.Sprintf("copy spec.triggers[%s].metadata.query of %s, or convert that object instead (kubectl get scaledobject -A -o yaml | hpad convert -)", name[1], from)
+		case name != nil:
+			remedy = fmt.Sprintf("write a query in PromQL for the value of spec.triggers[%s] of %s, for example of an exporter", name[1], from)
+		}
+		path := fmt.Sprintf("spec.metrics[%d].external.metric.name", i)
+		triggers[i] = Trigger{Path: path, Line: lineOf(node, path), Remedy: remedy}
+	}
+	return triggers
+}
+
+// scaledObject is the specification of a ScaledObject, as far as it is converted.
+type scaledObject struct {
+	ScaleTargetRef  autoscalingv2.CrossVersionObjectReference `json:"scaleTargetRef"`
+	PollingInterval *int32                                    `json:"pollingInterval"`
+	MinReplicaCount *int32                                    `json:"minReplicaCount"`
+	MaxReplicaCount *int32                                    `json:"maxReplicaCount"`
+	Fallback        *struct {
+		FailureThreshold int32  `json:"failureThreshold"`
+		Replicas         int32  `json:"replicas"`
+		Behavior         string `json:"behavior"`
+	} `json:"fallback"`
+	Advanced struct {
+		HorizontalPodAutoscalerConfig struct {
+			Behavior *autoscalingv2.HorizontalPodAutoscalerBehavior `json:"behavior"`
+		} `json:"horizontalPodAutoscalerConfig"`
+	} `json:"advanced"`
+	Triggers []struct {
+		Type       string            `json:"type"`
+		MetricType string            `json:"metricType"`
+		Metadata   map[string]string `json:"metadata"`
+	} `json:"triggers"`
+}
+
+// scaledObject reads a ScaledObject as the HPA that KEDA makes of it.
+func (r *reader) scaledObject(node *yaml.Node, raw json.RawMessage, object *Object) autoscalingv2.HorizontalPodAutoscalerSpec {
+	var given scaledObject
+	before := len(r.errs)
+	for _, path := range r.decodeKnown(node, raw, &given) {
+		if strings.HasPrefix(path, "spec.advanced.scalingModifiers") {
+			r.add(lineOf(node, path), "%s cannot be converted: write the formula as one query in PromQL by hand", path)
+		}
+		object.NotConverted = append(object.NotConverted, path)
+	}
+	if len(given.Triggers) == 0 {
+		r.add(lineOf(node, "spec.triggers"), "spec.triggers: is required")
+	}
+	if len(r.errs) > before {
+		return autoscalingv2.HorizontalPodAutoscalerSpec{}
+	}
+	object.SyncPeriodSeconds = given.PollingInterval
+	target := given.ScaleTargetRef
+	target.Kind = cmp.Or(target.Kind, "Deployment")
+	spec := autoscalingv2.HorizontalPodAutoscalerSpec{
+		ScaleTargetRef: target,
+		MinReplicas:    cmp.Or(given.MinReplicaCount, new(int32(0))),
+		MaxReplicas:    *cmp.Or(given.MaxReplicaCount, new(int32(kedaMaxReplicas))),
+		Behavior:       given.Advanced.HorizontalPodAutoscalerConfig.Behavior,
+	}
+	onMissing := ""
+	if f := given.Fallback; f != nil {
+		use := map[string]string{"": fmt.Sprintf("replicas:%d", f.Replicas), "static": fmt.Sprintf("replicas:%d", f.Replicas), "currentReplicas": "hold"}[f.Behavior]
+		if use == "" {
+			object.NotConverted = append(object.NotConverted, "spec.fallback")
+		} else {
+			onMissing = fmt.Sprintf("{ after = \"%ds\", use = %q }", f.FailureThreshold**cmp.Or(given.PollingInterval, new(int32(kedaPollingInterval))), use)
+		}
+	}
+	object.Triggers = map[int]Trigger{}
+	for i, trigger := range given.Triggers {
+		path := fmt.Sprintf("spec.triggers[%d]", i)
+		goal := func(key string) autoscalingv2.MetricTarget {
+			text := trigger.Metadata[key]
+			parsed, err := quantity.Parse(text)
+			if err == nil && parsed.Milli() <= 0 {
+				err = fmt.Errorf("%q must be greater than 0", text)
+			}
+			if err != nil {
+				r.add(lineOf(node, path+".metadata."+key), "%s.metadata.%s: %v", path, key, err)
+				return autoscalingv2.MetricTarget{}
+			}
+			value := resource.MustParse(text)
+			switch metricType := autoscalingv2.MetricTargetType(cmp.Or(trigger.MetricType, trigger.Metadata["type"])); metricType {
+			case autoscalingv2.ValueMetricType:
+				return autoscalingv2.MetricTarget{Type: metricType, Value: &value}
+			case autoscalingv2.UtilizationMetricType:
+				return autoscalingv2.MetricTarget{Type: metricType, AverageUtilization: new(int32(value.Value()))}
+			}
+			return autoscalingv2.MetricTarget{Type: autoscalingv2.AverageValueMetricType, AverageValue: &value}
+		}
+		converted := []string{"value", "type", "containerName"}
+		metric := autoscalingv2.MetricSpec{Type: autoscalingv2.ResourceMetricSourceType}
+		switch trigger.Type {
+		case "prometheus":
+			metric.Type = autoscalingv2.ExternalMetricSourceType
+			metric.External = &autoscalingv2.ExternalMetricSource{Metric: autoscalingv2.MetricIdentifier{Name: fmt.Sprintf("s%d-prometheus", i)}, Target: goal("threshold")}
+			empty := "zero"
+			if trigger.Metadata["ignoreNullValues"] == "false" {
+				empty = ""
+			}
+			query := strings.TrimSpace(trigger.Metadata["query"])
+			if query == "" {
+				r.add(lineOf(node, path+".metadata"), "%s.metadata.query: is required", path)
+			}
+			object.Triggers[len(spec.Metrics)] = Trigger{Path: path, Query: query, Server: trigger.Metadata["serverAddress"], Empty: empty, OnMissing: onMissing}
+			converted = []string{"serverAddress", "query", "threshold", "ignoreNullValues", "metricName"}
+		case "cpu", "memory":
+			if container := trigger.Metadata["containerName"]; container != "" {
+				metric.Type = autoscalingv2.ContainerResourceMetricSourceType
+				metric.ContainerResource = &autoscalingv2.ContainerResourceMetricSource{Name: corev1.ResourceName(trigger.Type), Container: container, Target: goal("value")}
+			} else {
+				metric.Resource = &autoscalingv2.ResourceMetricSource{Name: corev1.ResourceName(trigger.Type), Target: goal("value")}
+			}
+		default:
+			r.add(lineOf(node, path), "%s.type = %q: only triggers of the types prometheus, cpu and memory can be converted: "+
+				"convert the HPA that KEDA made (kubectl get hpa -n %s keda-hpa-%s -o yaml), and write a query in PromQL for this trigger, for example of an exporter",
+				path, trigger.Type, cmp.Or(object.Namespace, "default"), object.Name)
+			continue
+		}
+		for _, key := range slices.Sorted(maps.Keys(trigger.Metadata)) {
+			if !slices.Contains(converted, key) {
+				object.NotConverted = append(object.NotConverted, path+".metadata."+key)
+			}
+		}
+		spec.Metrics = append(spec.Metrics, metric)
+	}
+	if len(object.Triggers) == 0 { // KEDA does not scale to 0 by cpu and memory alone
+		spec.MinReplicas = new(max(*spec.MinReplicas, 1))
+	}
+	return spec
+}
+
+// kedaFields turns the fields of an HPA into the fields of a ScaledObject.
+var kedaFields = strings.NewReplacer("minReplicas", "minReplicaCount", "maxReplicas", "maxReplicaCount",
+	"spec.metrics", "spec.triggers", "spec.behavior", "spec.advanced.horizontalPodAutoscalerConfig.behavior")

@@ -1,0 +1,131 @@
+package manifest_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"gotest.tools/v3/golden"
+
+	"github.com/hpad/hpad/cmd/hpad/manifest"
+	"github.com/hpad/hpad/daemon/config"
+)
+
+// A ScaledObject becomes an autoscaler with the queries of its triggers, which the
+// configuration accepts.
+func TestScaledObjects(t *testing.T) {
+	objects, skipped := readAll(t, "keda/scaledobjects.yaml")
+	if len(skipped) > 0 {
+		t.Errorf("skipped %v", skipped)
+	}
+	conversions := manifest.Convert(objects, manifest.Choices{})
+	var got []string
+	for i := range conversions {
+		got = append(got, conversions[i].Draft.TOML())
+	}
+	golden.Assert(t, strings.Join(got, "\n"), "golden/keda.toml")
+	text := fillIn(conversions)
+	if _, err := config.Parse("keda.toml", []byte(text)); err != nil {
+		t.Errorf("%v in\n%s", err, text)
+	}
+	for _, conversion := range manifest.Convert(objects, manifest.Choices{Fleet: "f", Kind: "nomad", Source: "prom"}) {
+		if n := conversion.Decisions(); n != 0 {
+			t.Errorf("%s: %d decisions although the fleet and the source are given", conversion.Draft.Name, n)
+		}
+	}
+}
+
+func TestInvalidScaledObjects(t *testing.T) {
+	const form = "apiVersion: keda.sh/v1alpha1\nkind: ScaledObject\nmetadata: { name: web, namespace: shop }\nspec:\n  scaleTargetRef: { name: web }\n"
+	const trigger = "  triggers:\n    - { type: prometheus, metadata: { query: %s, threshold: %s } }\n"
+	good := fmt.Sprintf(trigger, "up", `"3"`)
+	for _, test := range []struct{ name, text, want string }{
+		{"threshold", fmt.Sprintf(trigger, "up", "3x"), `f:7: ScaledObject shop/web: spec.triggers[0].metadata.threshold: "3x" is not a quantity`},
+		{"threshold of 0", fmt.Sprintf(trigger, "up", `"0"`), `f:7: ScaledObject shop/web: spec.triggers[0].metadata.threshold: "0" must be greater than 0`},
+		{"threshold as a number", fmt.Sprintf(trigger, "up", "3"), `f:7: ScaledObject shop/web: spec.triggers[0].metadata.threshold = 3: must be a string`},
+		{"no query", fmt.Sprintf(trigger, `""`, `"3"`), `f:7: ScaledObject shop/web: spec.triggers[0].metadata.query: is required`},
+		{"bounds", "  minReplicaCount: 5\n  maxReplicaCount: 3\n" + good, `f:7: ScaledObject shop/web: spec.maxReplicaCount = 3: must be at least minReplicaCount, which is 5`},
+		{"window", "  advanced: { horizontalPodAutoscalerConfig: { behavior: { scaleUp: { stabilizationWindowSeconds: 9999 } } } }\n" + good, `f:6: ScaledObject shop/web: spec.advanced.horizontalPodAutoscalerConfig.behavior.scaleUp.stabilizationWindowSeconds = 9999: must be 0 to 3600`},
+		{"formula", "  advanced: { scalingModifiers: { formula: a + b } }\n" + good, `f:6: ScaledObject shop/web: spec.advanced.scalingModifiers cannot be converted: write the formula as one query in PromQL`},
+		{"another trigger", "  triggers:\n    - { type: kafka, metadata: { lagThreshold: \"3\" } }\n", `f:7: ScaledObject shop/web: spec.triggers[0].type = "kafka": only triggers of the types prometheus, cpu and memory can be converted: convert the HPA that KEDA made (kubectl get hpa -n shop keda-hpa-web -o yaml)`},
+		{"no trigger", "  triggers: []\n", `f:6: ScaledObject shop/web: spec.triggers: is required`},
+		{"version", "", `f:1: ScaledObject shop/web: apiVersion "keda.sh/v2" is not known: it is keda.sh/v1alpha1`},
+	} {
+		text := form + test.text
+		if test.text == "" {
+			text = strings.Replace(form+good, "v1alpha1", "v2", 1)
+		}
+		objects, _, err := manifest.Read("f", []byte(text))
+		if len(objects) > 0 || err == nil || !strings.HasPrefix(err.Error(), test.want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: %d objects, error\n%v\nwant\n%s", test.name, len(objects), err, test.want)
+		}
+	}
+}
+
+// A metric that KEDA made has no query in the HPA: none is suggested, and the decision
+// and the trigger name its place.
+func TestMadeByKEDA(t *testing.T) {
+	const labeled, selected = `, labels: { scaledobject.keda.sh/name: web }`, `, selector: { matchLabels: { scaledobject.keda.sh/name: web } }`
+	for _, test := range []struct{ metric, labels, selector, remedy string }{
+		{"s0-prometheus", labeled, selected, `copy spec.triggers[0].metadata.query of ScaledObject "web"`},
+		{"s1-prometheus", "", selected, `copy spec.triggers[1].metadata.query of ScaledObject "web"`},
+		{"s12-prometheus-http_requests", labeled, "", `copy spec.triggers[12].metadata.query of ScaledObject "web"`},
+		{"s0-prometheus", "", "", `copy spec.triggers[0].metadata.query of the ScaledObject`},
+		{"s2-rabbitmq-orders", labeled, selected, `write a query in PromQL for the value of spec.triggers[2] of ScaledObject "web"`},
+		{"composite-metric", labeled, selected, `write a query in PromQL for the value of the triggers of ScaledObject "web"`},
+		{"queue_length", "", "", ""},
+	} {
+		text := fmt.Sprintf("apiVersion: autoscaling/v2\nkind: HorizontalPodAutoscaler\nmetadata: { name: keda-hpa-web%s }\nspec:\n"+
+			"  scaleTargetRef: { kind: Deployment, name: web }\n  maxReplicas: 3\n  metrics:\n"+
+			"    - type: Resource\n      resource: { name: cpu, target: { type: Utilization, averageUtilization: 60 } }\n"+
+			"    - type: External\n      external:\n        metric: { name: %s%s }\n        target: { type: AverageValue, averageValue: \"100\" }\n", test.labels, test.metric, test.selector)
+		objects, _, err := manifest.Read("f", []byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		conversion := manifest.Convert(objects, manifest.Choices{Fleet: "f", Kind: "nomad", Source: "prom"})[0]
+		metric := conversion.Draft.Metrics[1]
+		trigger, ok := objects[0].Triggers[1]
+		if ok != (test.remedy != "") || !strings.HasPrefix(trigger.Remedy, test.remedy) || ok && trigger.Line != 12 {
+			t.Errorf("%s: trigger %+v, want the remedy %s", test.metric, trigger, test.remedy)
+		}
+		decides := slices.ContainsFunc(metric.Notes, func(note string) bool { return note == "DECIDE: the query: "+trigger.Remedy+"." })
+		if decides != ok || ok == (len(metric.Suggested) > 0) || metric.AverageValue != "100" || conversion.Decisions() != 1 {
+			t.Errorf("%s: %+v", test.metric, metric)
+		}
+	}
+}
+
+// A file of Nomad is one error that names the keys to write and the page.
+func TestNomadFiles(t *testing.T) {
+	for _, test := range []struct {
+		name, text string
+		line       int
+	}{
+		{"job", "# web\njob \"web\" {\n  group \"api\" {\n    scaling {\n      min = 1\n    }\n  }\n}\n", 2},
+		{"policy", "scaling \"cluster\" {\n  enabled = true\n  policy {\n    check \"cpu\" { source = \"nomad-apm\" }\n  }\n}\n", 1},
+		{"policy in a block", "min = 1\nmax = 2\n\npolicy {\n  cooldown = \"2m\"\n}\n", 4},
+		{"job in JSON", "{\n  \"Job\": {\"ID\": \"web\", \"TaskGroups\": [{\"Name\": \"api\", \"Scaling\": {\"Min\": 1}}]}\n}\n", 2},
+		{"policy in JSON", "{\"scaling\": {\"x\": {\"min\": 1, \"policy\": {\"check\": {}}}}}", 1},
+		{"scaling policy of the API", "{\n  \"ID\": \"x\",\n  \"Min\": 1,\n  \"Policy\": {}\n}\n", 4},
+	} {
+		objects, _, err := manifest.Read("f", []byte(test.text))
+		var found *manifest.Error
+		if len(objects) > 0 || !errors.As(err, &found) || found.Line != test.line || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: %d objects, error %v", test.name, len(objects), err)
+			continue
+		}
+		for _, want := range []string{"min_replicas", "[[autoscalers.NAME.metrics]]", "query", `"Coming from nomad-autoscaler" of docs/nomad.md`} {
+			if !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: error %v does not contain %s", test.name, err, want)
+			}
+		}
+	}
+	// A manifest that contains HCL as a text is not a file of Nomad.
+	text := "apiVersion: v1\nkind: ConfigMap\nmetadata: { name: x }\ndata:\n  a: |\n    job \"web\" {\n    }\n"
+	if _, skipped, err := manifest.Read("f", []byte(text)); err != nil || len(skipped) != 1 {
+		t.Errorf("ConfigMap: skipped %v, error %v", skipped, err)
+	}
+}
