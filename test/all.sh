@@ -51,29 +51,10 @@ clean() {
 trap clean EXIT
 trap 'exit 130' INT TERM
 
-# install runs the scripts of test/install beside each other, since one compiles while
-# another waits for the network, and prints what each said as it ends.
-install() {
-	local -A scripts=()
-	local script pid verdict
-	for script in test/install/*.sh; do
-		"$script" </dev/null >"$TMPDIR/${script##*/}.log" 2>&1 &
-		scripts[$!]=$script
-	done
-	while [ ${#scripts[@]} -gt 0 ]; do
-		verdict='ok  '
-		wait -n -p pid "${!scripts[@]}" || verdict=FAIL
-		script=${scripts[$pid]}
-		unset "scripts[$pid]"
-		[ "$verdict" != FAIL ] || echo "$script" >>"$TMPDIR/failed"
-		grep -v '^go: downloading' "$TMPDIR/${script##*/}.log" || true
-		printf '%s\t%s\t%ds\n' "$verdict" "$script" "$SECONDS"
-	done
-}
 if [ ! "$unit" ]; then
 	# A group of its own can be ended as a whole.
 	set -m
-	install &
+	test/tools/engines.sh test/install/*.sh &
 	installer=$!
 	set +m
 fi
@@ -148,8 +129,8 @@ else
 	wait "$installer"
 	installer=
 	if [ -e "$TMPDIR/failed" ]; then
-		while read -r script; do
-			skip "tests that need the engine of $script, which failed, see above"
+		while IFS=$'\t' read -r script reason; do
+			skip "tests that need the engine of $script: ${reason//[\"\\]/\'}"
 		done <"$TMPDIR/failed"
 	fi
 	# The hpad of all packages, built as test/internal/gobuild does.

@@ -34,6 +34,7 @@ type vm struct {
 // example is what the files of configs/ha-* lead to on loopback.
 type example struct {
 	t                 *testing.T
+	etcd              string
 	dir, network      string
 	nomad, prometheus string
 }
@@ -43,13 +44,14 @@ type example struct {
 // fleet, and another one takes it over.
 func TestExample(t *testing.T) {
 	t.Parallel()
-	if _, err := exec.LookPath("etcd"); err != nil {
-		installed.Absent(t, "there is no etcd; test/install/etcd.sh installs it")
+	etcd, err := installed.Program("etcd")
+	if err != nil {
+		installed.Absent(t, "there is no etcd; run test/install/etcd.sh")
 	}
 	w := sim.New(sim.Options{Jobs: 2})
 	go w.Run(t.Context())
 	e := &example{
-		t: t, dir: t.TempDir(), nomad: members.Serve(t, w.Nomad()), prometheus: members.Serve(t, w.Prometheus()),
+		t: t, etcd: etcd, dir: t.TempDir(), nomad: members.Serve(t, w.Nomad()), prometheus: members.Serve(t, w.Prometheus()),
 		network: fmt.Sprintf("127.%d.%d.", 1+rand.IntN(254), rand.IntN(255)),
 	}
 	certs := exec.CommandContext(t.Context(), "sh", configs+"ha-certs.sh", filepath.Join(e.dir, "certs"),
@@ -134,7 +136,7 @@ func (e *example) start(n int) *vm {
 			e.t.Fatal(err)
 		}
 	}
-	e.run(name, "etcd", "--config-file", filepath.Join(etc, "ha-etcd.yml"))
+	e.run(name, e.etcd, "--config-file", filepath.Join(etc, "ha-etcd.yml"))
 	hpad := e.run(name, program.Binary(e.t), "run", "--config", filepath.Join(etc, "ha-etcd.toml"))
 	return &vm{name, hpad, api.NewClient(filepath.Join(root, "run/hpad/hpad.sock"))}
 }

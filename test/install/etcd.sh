@@ -1,8 +1,14 @@
 #!/usr/bin/env bash
-# etcd.sh makes etcd available to the tests of clusters: that of the PATH or Debian's. The
-# tests start servers of their own; Debian's unit is left alone.
+# etcd.sh makes etcd available to the tests of clusters: etcd on the PATH, or Debian's in
+# ~/.cache/hpad-test/bin. The tests start servers of their own.
 set -euo pipefail
 cd "$(dirname "$0")"
 
-command -v etcd >/dev/null || ../tools/packages.sh etcd-server
+bin=${HPAD_TEST_CACHE:-$HOME/.cache/hpad-test}/bin
+PATH=$PATH:$bin
+if ! command -v etcd >/dev/null; then
+	directory=$(../tools/debian.sh etcd-server)
+	mkdir -p "$bin"
+	ln -sf "$directory/usr/bin/etcd" "$bin/"
+fi
 etcd --version

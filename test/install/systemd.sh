@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # systemd.sh sees to systemd and a bus for the tests, which run service managers of
 # their own beside whatever the machine has for PID 1, and prints the manager's
-# path. With CI=true it installs Debian's packages where they are missing: they do
-# not become the machine's init. Anywhere else it says what to install.
+# path. As root it installs Debian's packages if they are missing; they do not become
+# the machine's init.
 set -euo pipefail
 cd "$(dirname "$0")"
 

@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -16,6 +15,7 @@ import (
 	"time"
 
 	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/test/internal/installed"
 )
 
 // shared is what was measured of a cluster: members that share fleets through etcd.
@@ -100,9 +100,9 @@ func measureShared(ctx context.Context, program string, r row) (*shared, error) 
 
 // begin starts etcd, the worlds and the members.
 func (g *group) begin(ctx context.Context, program, dir string) error {
-	binary, err := exec.LookPath("etcd")
+	binary, err := installed.Program("etcd")
 	if err != nil {
-		return fmt.Errorf("%w; test/install/etcd.sh installs it", err)
+		return fmt.Errorf("%w; run test/install/etcd.sh", err)
 	}
 	addresses, err := free(2 + g.row.members)
 	if err != nil {

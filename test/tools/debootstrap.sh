@@ -12,7 +12,7 @@ fail() {
 	exit 1
 }
 [ "$(id -u)" = 0 ] || fail "it needs root"
-command -v wget >/dev/null || fail "it needs wget (apt-get install wget)"
+command -v wget >/dev/null || "$(dirname "$0")/packages.sh" wget
 
 mirrors() {
 	# shellcheck disable=SC2016 # apt-get puts the names' values in

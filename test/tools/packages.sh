@@ -1,16 +1,17 @@
 #!/usr/bin/env bash
-# packages.sh PACKAGE... installs Debian's packages with CI=true, as root. Anywhere else
-# it says what to install, and fails.
+# packages.sh PACKAGE... installs Debian's packages as root. Without root, or on another
+# system, it prints the packages to install, and fails.
 set -euo pipefail
 
-if [ "${CI:-}" != true ] || [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
-	echo "missing: $* (apt-get install --no-install-recommends $*)" >&2
+if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
+	echo "missing: $*; run as root: apt-get install --no-install-recommends $*" >&2
 	exit 1
 fi
 export DEBIAN_FRONTEND=noninteractive
-# Others who install meanwhile are waited for.
+# apt-get waits for other installations. It is in a session of its own and has another
+# TMPDIR, so that Ctrl-C in "make test" does not leave a package half installed.
 install() {
-	apt-get -qq -o DPkg::Lock::Timeout=1800 install -y --no-install-recommends "$@" >&2
+	env -u TMPDIR setsid --wait apt-get -qq -o DPkg::Lock::Timeout=1800 install -y --no-install-recommends "$@" >&2
 }
 install "$@" || {
 	"$(dirname "$0")/update.sh"

@@ -108,9 +108,9 @@ func start(t testing.TB, secure *Secure, servers int, args []string) *Cluster {
 	if secure != nil {
 		scheme = "https://"
 	}
-	binary, err := exec.LookPath("etcd")
+	binary, err := installed.Program("etcd")
 	if err != nil {
-		installed.Absent(t, "there is no etcd; test/install/etcd.sh installs it")
+		installed.Absent(t, "there is no etcd; run test/install/etcd.sh")
 	}
 	c := &Cluster{t: t, binary: binary, dir: t.TempDir(), args: args, Secure: secure, servers: make([]*child.Process, servers)}
 	t.Cleanup(c.stop)

@@ -4,6 +4,7 @@ package installed
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"testing"
 )
@@ -30,6 +31,16 @@ func Path(t testing.TB, pattern, script string) string {
 		Absent(t, fmt.Sprintf("there is no %s in %s: run %s", pattern, Cache(), script))
 	}
 	return paths[len(paths)-1]
+}
+
+// Program returns the path of a program on the PATH, or else below Cache, where some
+// scripts link programs.
+func Program(name string) (string, error) {
+	path, err := exec.LookPath(name)
+	if err != nil {
+		path, err = exec.LookPath(filepath.Join(Cache(), "bin", name))
+	}
+	return path, err
 }
 
 // Absent skips a test that lacks something, which is a failure where CI=true. The
