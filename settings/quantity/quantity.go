@@ -5,6 +5,7 @@ package quantity
 import (
 	"fmt"
 	"math"
+	"regexp"
 	"strings"
 
 	"gopkg.in/inf.v0"
@@ -23,9 +24,16 @@ type Quantity struct {
 	float     float64
 }
 
+// hugeExponent matches a decimal exponent of 1000 or more, or -1000 or less. Such an amount
+// is never in range, and arithmetic with all its digits would take minutes and gigabytes.
+var hugeExponent = regexp.MustCompile(`[eE][+-]?0*[1-9][0-9]{3,}$`)
+
 // Parse reads a quantity by R1. A text that is none, or an amount whose
 // milli-units do not fit 64 bits (R3), is an error that says what is allowed.
 func Parse(text string) (Quantity, error) {
+	if hugeExponent.MatchString(text) {
+		return Quantity{}, fmt.Errorf("%q is out of range: the exponent of a quantity has at most 3 digits", text)
+	}
 	parsed, err := resource.ParseQuantity(text)
 	if err != nil {
 		return Quantity{}, fmt.Errorf("%q is not a quantity: want a number with an optional suffix n, u, m, k, M, G, T, P, E, Ki, Mi, Gi, Ti, Pi or Ei, as \"500m\" or \"1.5Gi\"", text)

@@ -2,6 +2,7 @@ package quantity
 
 import (
 	"math"
+	"strings"
 	"testing"
 
 	"github.com/hpad/hpad/policy"
@@ -46,6 +47,20 @@ func TestFloat(t *testing.T) { // R6
 		got, err := Parse(text)
 		if err != nil || got.Float() != three*1e-3 {
 			t.Errorf("Parse(%q).Float() = %v, %v, want %v", text, got.Float(), err, three*1e-3)
+		}
+	}
+}
+
+// An exponent beyond any amount is an error at once: its digits are not computed.
+func TestHugeExponent(t *testing.T) {
+	for _, text := range []string{"1e999999999", "1E+2147483647", "-1e999999999", "1e-999999999", "123456789012345678901234567890e999999999", "0.1e0001000"} {
+		if got, err := Parse(text); err == nil || !strings.Contains(err.Error(), "is out of range: the exponent") {
+			t.Errorf("Parse(%q) = %v, %v", text, got, err)
+		}
+	}
+	for _, text := range []string{"1e0003", "1e-999", "1E", "1Ei"} {
+		if _, err := Parse(text); err != nil && strings.Contains(err.Error(), "exponent") {
+			t.Errorf("Parse(%q) = %v", text, err)
 		}
 	}
 }
