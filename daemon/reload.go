@@ -25,6 +25,8 @@ type reloader struct {
 	// fixed is the [daemon] table as it was at start, for what only a start puts in
 	// force.
 	fixed config.Daemon
+	// snapshot is the file with the last configuration; "" if there is none.
+	snapshot string
 	// reloaded has a value once the sync period may be another one, for discoverLabels.
 	reloaded chan struct{}
 	// running is closed when the first generation is in force.
@@ -58,7 +60,7 @@ func (r *reloader) Reload(ctx context.Context) ([]config.Change, error) {
 	defer r.reloads.Unlock()
 	r.notifier.reloading()
 	defer func() { r.notifier.ready() }()
-	changes, err := r.reload()
+	changes, err := r.reload(authorOf(ctx))
 	r.metrics.Reload(err)
 	r.refused.Set(err)
 	if err != nil {
@@ -78,15 +80,18 @@ func author(ctx context.Context) zap.Field {
 }
 
 // reload reads the configuration and puts it in force.
-func (r *reloader) reload() ([]config.Change, error) {
+func (r *reloader) reload(author string) ([]config.Change, error) {
 	c, err := r.load()
 	if err != nil {
 		return nil, err
 	}
 	c.Adopt(r.labels.File())
 	changes := r.changesTo(c)
-	if err := r.putInForce(c); err != nil {
+	if err := r.putInForce(c, author); err != nil {
 		return nil, err
+	}
+	if len(changes) > 0 {
+		r.keepSnapshot(c)
 	}
 	select {
 	case r.reloaded <- struct{}{}:
@@ -177,7 +182,7 @@ func (r *reloader) keepDiscovered(asked *generation, found map[string]discovery.
 	if !changed || r.runContext.Err() != nil {
 		return
 	}
-	if err := r.putInForce(r.labels.File()); err != nil {
+	if err := r.putInForce(r.labels.File(), api.AuthorLabels); err != nil {
 		r.log.Error("put discovered autoscalers in force; those before stay", zap.NamedError("err", err))
 	}
 }
@@ -185,18 +190,27 @@ func (r *reloader) keepDiscovered(asked *generation, found map[string]discovery.
 // putInForce makes a configuration of files, together with the autoscalers that
 // targets ask for, the one in force. It builds beside what runs, so that the
 // scheduler has only to swap; once the swap is asked for it is not given up. An
-// error leaves everything as it was. One goroutine at a time may call it.
-func (r *reloader) putInForce(file *config.Config) error {
+// error leaves everything as it was. One goroutine at a time may call it. The changes are
+// in the history once it returns.
+func (r *reloader) putInForce(file *config.Config, author string) error {
 	merged := r.labels.Merge(file)
-	ch, err := r.build(merged.Config, r.current.Load())
+	before, at := r.current.Load(), r.reloadTime()
+	ch, err := r.build(merged.Config, before)
 	if err != nil {
 		return err
 	}
+	changes := before.config.Changes(merged.Config)
 	request := swapRequest{change: ch, swapped: make(chan struct{})}
 	select {
 	case r.swaps <- request:
 		<-request.swapped
 		r.labels.Settle(merged)
+		if recorded := r.recordChanges(changes, author, at); recorded != nil {
+			select {
+			case <-recorded.done:
+			case <-r.runContext.Done():
+			}
+		}
 		return nil
 	case <-r.runContext.Done():
 		return errors.Join(errStopping, ch.adapters.Discard())

@@ -354,7 +354,7 @@ func Recorded(entries []state.Entry, scale *clock.Scale) []api.Recorded {
 		recorded[i] = api.Recorded{
 			Autoscaler: entry.Autoscaler, Time: scale.Wall(entry.Time), Written: entry.Written, Events: entry.Events,
 			Victims: entry.Victims, Error: entry.Error, Decision: decisionShownBy(scale, entry.Decision),
-			Hold: entry.Hold, DryRun: entry.DryRun, Reason: entry.Reason, Since: scale.Wall(entry.Since),
+			Hold: entry.Hold, DryRun: entry.DryRun, Reason: entry.Reason, Since: scale.Wall(entry.Since), Reload: entry.Reload,
 		}
 		if entry.Untold != nil {
 			recorded[i].Untold = &api.Untold{Changes: entry.Untold.Changes, From: scale.Wall(entry.Untold.From)}

@@ -22,10 +22,11 @@ func newHistoryCommand(stream streams) *cobra.Command {
 		Long: `List the decisions of an autoscaler, or of all, that changed something or the
 reason of a condition, oldest first, each with the count before and after and why.
 They are kept for 7 days, also across restarts and once the autoscaler is deleted.
+Changes of its configuration, by a reload or a restart, are among them.
 
 Times are local, as TZ says. With --changes only those decisions are listed that
 wrote a count, or follow a change by somebody else: of the count, of the bounds,
-or a pause that began or ended.
+or a pause that began or ended; and changes of the configuration.
 
 With --follow what is recorded from then on follows, until it is interrupted.
 
@@ -80,7 +81,7 @@ func (f *historyFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.since, "since", "", "only what came after this `time`: "+instantForms)
 	flags.StringVar(&f.until, "until", "", "only what came before this `time`")
-	flags.BoolVar(&f.changes, "changes", false, "only what changed the count, its bounds or a pause")
+	flags.BoolVar(&f.changes, "changes", false, "only what changed the count, its bounds, a pause or the configuration")
 	flags.BoolVarP(&f.following, "follow", "f", false, "go on with what is recorded from now on")
 	flags.BoolVar(&f.verify, "verify", false, "make every decision again, and compare")
 	flags.BoolVar(&f.table.Headless, "no-headers", false, "leave out the line above the table")

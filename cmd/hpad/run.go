@@ -19,6 +19,7 @@ import (
 
 	"github.com/hpad/hpad/cmd/hpad/hint"
 	"github.com/hpad/hpad/daemon"
+	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/daemon/graph"
 	"github.com/hpad/hpad/daemon/metrics"
@@ -100,6 +101,7 @@ func runDaemon(ctx context.Context, options runOptions) (err error) {
 		Load:             loadOnce(first, options.file),
 		Store:            store,
 		Graph:            graphs,
+		Snapshot:         filepath.Join(first.Daemon.StateDir, "configuration.json"),
 		Log:              options.log,
 		Metrics:          measured,
 		DryRun:           options.dryRun,
@@ -175,7 +177,7 @@ func reloadOnHangup(ctx context.Context, d runner, hangups <-chan os.Signal) err
 	for {
 		select {
 		case <-hangups:
-			_, _ = d.Reload(ctx) // logged there, and the old configuration stays in force
+			_, _ = d.Reload(api.WithAuthor(ctx, api.AuthorSignal)) // logged there, and the old configuration stays in force
 		case <-ctx.Done():
 			return nil
 		}

@@ -40,6 +40,18 @@ func Writers(writers func() []string, identify Access) Access {
 	}
 }
 
+// Authors of changes of the configuration that no user requested.
+const (
+	AuthorRestart = "restart"
+	AuthorLabels  = "labels"
+	AuthorSignal  = "SIGHUP"
+)
+
+// WithAuthor returns a context of a write that author requests.
+func WithAuthor(ctx context.Context, author string) context.Context {
+	return context.WithValue(ctx, authorKey{}, author)
+}
+
 // authorKey is the context key of who asked for a write.
 type authorKey struct{}
 

@@ -2,7 +2,6 @@ package api
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -115,7 +114,7 @@ func writing(access Access, handler http.HandlerFunc) http.HandlerFunc {
 			return
 		}
 		r.Body = io.NopCloser(bytes.NewReader(body))
-		handler(w, r.WithContext(context.WithValue(r.Context(), authorKey{}, author)))
+		handler(w, r.WithContext(WithAuthor(r.Context(), author)))
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/settings"
 	"github.com/hpad/hpad/targets/drain"
 )
 
@@ -39,7 +40,10 @@ type Recorded struct {
 	DryRun   bool            `json:"dry_run,omitempty"`
 	Since    time.Time       `json:"since,omitzero"`
 	Untold   *Untold         `json:"untold,omitempty"`
-	Decision policy.Decision `json:"decision"`
+	Decision policy.Decision `json:"decision,omitzero"`
+	// Reload is a change of the configuration, in the place of a decision; nil for a
+	// decision.
+	Reload *settings.Reload `json:"reload,omitempty"`
 }
 
 // failedRescale is the reason of the event of a write that failed.
@@ -191,9 +195,10 @@ func (h handlers) changes(ctx context.Context, name string, from, to time.Time, 
 }
 
 // Changed reports whether the pass wrote a count or was asked for one by a person, or
-// followed a change by somebody else: of the count, of the bounds, or of a pause.
+// followed a change by somebody else: of the count, of the bounds, or of a pause, or
+// whether it is a change of the configuration.
 func (r Recorded) Changed() bool {
-	return r.Written != nil || r.Decision.Foreign != nil || r.Decision.Command != nil ||
+	return r.Reload != nil || r.Written != nil || r.Decision.Foreign != nil || r.Decision.Command != nil ||
 		slices.ContainsFunc(r.Events, func(e policy.Event) bool { return e.Reason == BoundsChanged || e.TellsOfPause() })
 }
 
@@ -240,6 +245,9 @@ func (e *unrecordedError) Unwrap() error { return ErrUnknown }
 // recorded up to an instant; an ErrUnknown where none was.
 func ExplainAt(ctx context.Context, d Daemon, view Autoscaler, at time.Time) (Explanation, error) {
 	entries, err := d.History(ctx, view.Name, time.Time{}, at.Add(time.Nanosecond), 1)
+	for err == nil && len(entries) > 0 && entries[0].Reload != nil {
+		entries, err = d.History(ctx, view.Name, time.Time{}, entries[0].Time, 1)
+	}
 	if err != nil {
 		return Explanation{}, err
 	}
@@ -265,6 +273,7 @@ func recordedAfter(ctx context.Context, d Daemon, name string, after time.Time) 
 			to = time.Time{}
 		}
 		entries, err := d.History(ctx, name, from, to, 0)
+		entries = slices.DeleteFunc(entries, func(r Recorded) bool { return r.Reload != nil })
 		if err != nil || len(entries) == 0 && whole {
 			return nil, err
 		}

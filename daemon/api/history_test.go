@@ -15,6 +15,7 @@ import (
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/api/apitest"
 	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/settings"
 	"github.com/hpad/hpad/targets/drain"
 )
 
@@ -86,6 +87,9 @@ func TestHistory(t *testing.T) {
 
 func TestExplainAt(t *testing.T) {
 	d := remembering()
+	for _, second := range []int{30, 45} { // which are no decisions
+		d.Recorded = append(d.Recorded, api.Recorded{Autoscaler: "checkout", Time: noon.Add(time.Duration(second) * time.Second), Reload: &settings.Reload{}})
+	}
 	d.List[0].Victims = []drain.Victim{{ID: "i-9"}}
 	d.List[0].Evaluation.Error = "of now"
 	for _, test := range []struct {
@@ -238,6 +242,8 @@ func TestHistoryOfChanges(t *testing.T) {
 			entry.Decision.Command = new(policy.Command)
 		case 3000:
 			entry.Events = []policy.Event{{Reason: "PausedUp"}, {Reason: "Other"}}
+		case 4000:
+			entry.Reload = new(settings.Reload)
 		case 4999:
 			entry.Written = &written
 		default:

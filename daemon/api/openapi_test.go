@@ -23,6 +23,7 @@ import (
 
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/api/apitest"
+	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets/drain"
 )
@@ -112,9 +113,11 @@ func TestWholeAndEmptyAnswers(t *testing.T) {
 	var recorded api.Recorded
 	fill(reflect.ValueOf(&recorded).Elem())
 	recorded.Autoscaler = whole.Name
+	reload := api.Recorded{Autoscaler: whole.Name, Time: recorded.Time, Reload: recorded.Reload}
+	reload.Reload.Changes[0].Kind, recorded.Reload = config.Changed, nil
 	full := &apitest.Daemon{
 		List: []api.Autoscaler{whole}, Targets: []api.Discovered{discovered}, TOML: "[daemon]\n",
-		Recorded: []api.Recorded{recorded},
+		Recorded: []api.Recorded{recorded, reload},
 	}
 	fill(reflect.ValueOf(&full.Verified).Elem())
 	fill(reflect.ValueOf(&full.Alive).Elem())

@@ -48,8 +48,12 @@ func (e Explanation) MarshalJSON() ([]byte, error) {
 // MarshalJSON leaves out counts that could not be read.
 func (r Recorded) MarshalJSON() ([]byte, error) {
 	type plain Recorded
+	decision := &r.Decision
+	if r.Reload != nil {
+		decision = nil
+	}
 	return json.Marshal(struct {
 		plain
-		Decision *shownDecision `json:"decision"`
-	}{plain(r), show(&r.Decision)})
+		Decision *shownDecision `json:"decision,omitempty"`
+	}{plain(r), show(decision)})
 }

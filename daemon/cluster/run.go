@@ -268,7 +268,7 @@ func (r *run) serve(held map[string]Term) (err error) {
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
 	options := r.options.Daemon
-	options.Store, options.Log = store, r.log
+	options.Store, options.Log, options.Snapshot = store, r.log, filepath.Join(dir, "configuration.json")
 	if held[r.fleet] == nil {
 		options.Store = parted{store, r}
 	}

@@ -1,64 +1,27 @@
 package config
 
 import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"maps"
 	"reflect"
 	"slices"
 	"strings"
 
-	"github.com/hpad/hpad/daemon/notify"
 	"github.com/hpad/hpad/settings"
 )
 
 // Change is something that two configurations do not have alike.
-type Change struct {
-	// Key is that of a table that only one of them has, as "autoscalers.web", or of a
-	// value, as "autoscalers.web.max_replicas".
-	Key string `json:"key"`
-	// Before and After are the values as they would be written, without what may be
-	// secret; empty where there is none, and for whole tables.
-	Before string `json:"before,omitempty"`
-	After  string `json:"after,omitempty"`
-	// Kind is "added", "removed" or "changed".
-	Kind ChangeKind `json:"kind"`
-	// NextStart reports whether it takes effect at the next start only.
-	NextStart bool `json:"next_start,omitempty"`
-	// Note is what else that means, as a clause; empty for nothing.
-	Note string `json:"note,omitempty"`
-}
-
-// ChangeKind is what became of a key.
-type ChangeKind string
+type Change = settings.Change
 
 // The kinds of changes.
 const (
-	Added   ChangeKind = "added"
-	Removed ChangeKind = "removed"
-	Changed ChangeKind = "changed"
+	Added   = settings.Added
+	Removed = settings.Removed
+	Changed = settings.Changed
 )
-
-// String returns the change in one line, as "~ autoscalers.web.max_replicas: 5 -> 8".
-func (c Change) String() string {
-	text := map[ChangeKind]string{Added: "+ ", Removed: "- ", Changed: "~ "}[c.Kind] + c.Key
-	switch {
-	case c.Before != "" && c.After != "" && c.Before != c.After:
-		text += ": " + c.Before + " -> " + c.After
-	case c.Before != "" && c.After != "":
-		text += ": another value"
-	case c.Before+c.After != "":
-		text += ": " + c.Before + c.After
-	case c.Kind == Changed:
-		text += ": a value that is not shown"
-	}
-	if c.NextStart {
-		text += " (at the next start)"
-	}
-	if c.Note != "" {
-		text += ": " + c.Note
-	}
-	return text
-}
 
 // TableKey returns the key of the table of a fleet, or of an autoscaler where that is not
 // empty.
@@ -73,43 +36,72 @@ func TableKey(fleet, autoscaler string) string {
 // of fleets, sources, receivers and autoscalers that are added or removed as one each,
 // and the keys of those that both have.
 func (c *Config) Changes(next *Config) []Change {
-	fields := settings.FieldsOf(reflect.TypeFor[Daemon]())
-	changes := diffTables(daemonKey, tableOf(c.Daemon), tableOf(next.Daemon))
+	changes := compare(c.tables(), next.tables())
 	for i := range changes {
-		key, _, _ := strings.Cut(strings.TrimPrefix(changes[i].Key, daemonKey+"."), ".")
-		changes[i].NextStart = fields.ByKey[key].Tag.Get("next_start") == "true"
+		section, key, _ := strings.Cut(changes[i].Key, ".")
+		key, _, _ = strings.Cut(key, ".")
+		changes[i].NextStart = section == haKey || section == daemonKey && daemonFields.ByKey[key].Tag.Get("next_start") == "true"
 	}
-	for _, change := range diffTables(haKey, haTable(c.HA), haTable(next.HA)) {
-		change.NextStart = true
-		changes = append(changes, change)
-	}
-	changes = append(changes, diffSection(fleetsKey, c.Fleets, next.Fleets, Fleet.table)...)
-	changes = append(changes, diffSection(sourcesKey, c.Sources, next.Sources, func(s Source) map[string]any { return writtenKind(s.Kind, s.Config) })...)
-	changes = append(changes, diffSection(notifyKey, c.Notifications, next.Notifications, func(c notify.Config) map[string]any { return tableOf(c) })...)
-	return append(changes, diffSection(autoscalersKey, c.Autoscalers, next.Autoscalers, func(a *Autoscaler) map[string]any { return tableOf(a.table()) })...)
+	return changes
 }
 
-// diffSection compares the tables of a section by their names. Only those that are not
-// the same are written out.
-func diffSection[T any](section string, before, after map[string]T, table func(T) map[string]any) []Change {
-	names := maps.Clone(after)
-	if names == nil {
-		names = map[string]T{}
+// comparedTable is one table of a configuration.
+type comparedTable struct {
+	// value is equal to that of another table if and only if the tables are alike.
+	value any
+	tree  func() any
+}
+
+// sections are in the order of changes.
+var sections = []string{daemonKey, haKey, fleetsKey, sourcesKey, notifyKey, autoscalersKey}
+
+// tables returns the tables of the configuration by key.
+func (c *Config) tables() map[string]comparedTable {
+	all := make(map[string]comparedTable, len(c.Autoscalers)+len(c.Fleets)+len(c.Sources))
+	add := func(key string, value any, written func() map[string]any) {
+		all[key] = comparedTable{value, func() any { return treeOf("", written()) }}
 	}
-	maps.Copy(names, before)
+	add(daemonKey, c.Daemon, func() map[string]any { return tableOf(c.Daemon) })
+	add(haKey, c.HA, func() map[string]any { return haTable(c.HA) })
+	for name, fleet := range c.Fleets {
+		add(join(fleetsKey, name), fleet, fleet.table)
+	}
+	for name, source := range c.Sources {
+		add(join(sourcesKey, name), source, func() map[string]any { return writtenKind(source.Kind, source.Config) })
+	}
+	for name, receiver := range c.Notifications {
+		add(join(notifyKey, name), receiver, func() map[string]any { return tableOf(receiver) })
+	}
+	for name, a := range c.Autoscalers {
+		add(join(autoscalersKey, name), a, func() map[string]any { return tableOf(a.table()) })
+	}
+	return all
+}
+
+// compare compares tables. Only tables that are not alike are written out.
+func compare(before, after map[string]comparedTable) []Change {
+	keys := slices.Collect(maps.Keys(after))
+	for key := range before {
+		if _, stays := after[key]; !stays {
+			keys = append(keys, key)
+		}
+	}
+	slices.SortFunc(keys, func(a, b string) int {
+		return cmp.Or(slices.Index(sections, sectionOf(a))-slices.Index(sections, sectionOf(b)), strings.Compare(a, b))
+	})
 	var changes []Change
-	for _, name := range slices.Sorted(maps.Keys(names)) {
-		was, had := before[name]
-		is, has := after[name]
+	for _, key := range keys {
+		was, had := before[key]
+		is, has := after[key]
 		switch {
 		case !had:
-			changes = append(changes, Change{Key: join(section, name), Kind: Added})
+			changes = append(changes, Change{Key: key, Kind: Added})
 		case !has:
-			changes = append(changes, Change{Key: join(section, name), Kind: Removed})
-		case !reflect.DeepEqual(was, is):
-			found := diffTables(join(section, name), table(was), table(is))
-			if len(found) == 0 { // it is in what is never shown
-				found = []Change{{Key: join(section, name), Kind: Changed}}
+			changes = append(changes, Change{Key: key, Kind: Removed})
+		case !reflect.DeepEqual(was.value, is.value):
+			found := diff(key, was.tree(), is.tree())
+			if len(found) == 0 && was.value != nil { // it is in what is never shown
+				found = []Change{{Key: key, Kind: Changed}}
 			}
 			changes = append(changes, found...)
 		}
@@ -117,35 +109,86 @@ func diffSection[T any](section string, before, after map[string]T, table func(T
 	return changes
 }
 
-// diffTables compares tables key by key.
-func diffTables(path string, before, after map[string]any) []Change {
-	names := maps.Clone(after)
-	if names == nil {
-		names = map[string]any{}
+func sectionOf(key string) string {
+	section, _, _ := strings.Cut(key, ".")
+	return section
+}
+
+// diff compares two trees. A table or an array that only one of them has is one change.
+func diff(path string, before, after any) []Change {
+	if reflect.DeepEqual(before, after) {
+		return nil
 	}
-	maps.Copy(names, before)
+	were, are := branches(path, before), branches(path, after)
+	if were == nil || are == nil {
+		kind := Changed
+		switch {
+		case before == nil:
+			kind = Added
+		case after == nil:
+			kind = Removed
+		}
+		return []Change{{Key: path, Kind: kind, Before: shownLeaf(before), After: shownLeaf(after)}}
+	}
+	names := maps.Clone(are)
+	maps.Copy(names, were)
 	var changes []Change
 	for _, name := range slices.Sorted(maps.Keys(names)) {
-		was, is := before[name], after[name]
-		if reflect.DeepEqual(was, is) {
-			continue
-		}
-		wasTable, isTable := tableIn(was), tableIn(is)
-		if wasTable != nil && isTable != nil {
-			changes = append(changes, diffTables(join(path, name), wasTable, isTable)...)
-			continue
-		}
-		change := Change{Key: join(path, name), Kind: Changed, Before: shownValue(name, was), After: shownValue(name, is)}
-		switch {
-		case was == nil:
-			change.Kind = Added
-		case is == nil:
-			change.Kind = Removed
-		}
-		changes = append(changes, change)
+		changes = append(changes, diff(name, were[name], are[name])...)
 	}
 	return changes
 }
+
+// branches returns the values of a table or an array by their paths; nil for a leaf.
+func branches(path string, tree any) map[string]any {
+	var found map[string]any
+	switch tree := tree.(type) {
+	case map[string]any:
+		found = make(map[string]any, len(tree))
+		for name := range tree {
+			found[join(path, name)] = tree[name]
+		}
+	case []any:
+		found = make(map[string]any, len(tree))
+		for i := range tree {
+			found[element(path, i)] = tree[i]
+		}
+	}
+	return found
+}
+
+// treeOf returns a written value as tables and arrays of tables. Its leaves are texts
+// without secrets.
+func treeOf(key string, value any) any {
+	switch value := value.(type) {
+	case nil:
+		return nil
+	case map[string]any:
+		tree := make(map[string]any, len(value))
+		for name := range value {
+			tree[name] = treeOf(name, value[name])
+		}
+		return tree
+	case []any:
+		if len(value) > 0 && tableIn(value[0]) != nil {
+			tree := make([]any, len(value))
+			for i := range value {
+				tree[i] = treeOf(key, value[i])
+			}
+			return tree
+		}
+	}
+	shown, whole := textOf(withoutSecrets(key, value)), textOf(value)
+	if shown == whole {
+		return shown
+	}
+	// The sum reveals that a secret changed. It is too short to find the secret by trial.
+	sum := sha256.Sum256([]byte(whole))
+	return shown + sumMark + hex.EncodeToString(sum[:2])
+}
+
+// sumMark separates the text of a leaf from the sum of its secrets.
+const sumMark = "\x00"
 
 func tableIn(value any) map[string]any {
 	table, _ := value.(map[string]any)
@@ -155,12 +198,15 @@ func tableIn(value any) map[string]any {
 // longestShown bounds a value that is shown, in bytes.
 const longestShown = 200
 
-// shownValue returns a value as it would be written, without what may be secret.
-func shownValue(key string, value any) string {
-	if value == nil || tableIn(value) != nil {
-		return ""
-	}
-	text := textOf(withoutSecrets(key, value))
+// shownLeaf returns the text of a leaf, shortened; empty for a table.
+func shownLeaf(tree any) string {
+	text, _ := tree.(string)
+	text, _, _ = strings.Cut(text, sumMark)
+	return Shortened(text)
+}
+
+// Shortened returns at most longestShown bytes of a text.
+func Shortened(text string) string {
 	if len(text) > longestShown {
 		return strings.ToValidUTF8(text[:longestShown], "") + "…"
 	}
@@ -172,6 +218,8 @@ func textOf(value any) string {
 	switch value := value.(type) {
 	case string:
 		return fmt.Sprintf("%q", value)
+	case secretText:
+		return fmt.Sprintf("%q", string(value))
 	case []any:
 		parts := make([]string, len(value))
 		for i := range value {

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"bytes"
 	"strings"
 	"testing"
 
@@ -69,7 +70,9 @@ metrics = [{ type = "External", name = "q", source = "prom", query = "q", averag
 		`+ fleets.local.breaker`,
 		`+ fleets.local.services.fresh`,
 		`- fleets.local.services.gone`,
-		`~ fleets.local.services.web.command: another value`,
+		`~ fleets.local.services.web.command (another value)`,
+		`~ fleets.local.services.web.env.MODE (another value)`,
+		`~ fleets.local.services.web.env.PASSWORD (another value)`,
 		`~ sources.prom.timeout: "10s" -> "3s"`,
 		`+ notifications.chat`,
 		`+ autoscalers.fresh`,
@@ -82,10 +85,100 @@ metrics = [{ type = "External", name = "q", source = "prom", query = "q", averag
 		t.Errorf("changes (-want +got):\n%s", diff)
 	}
 	secret := strings.Replace(one, `PASSWORD = "hunter2"`, `PASSWORD = "hunter3"`, 1)
-	if hidden := parse(one).Changes(parse(secret)); len(hidden) != 1 || hidden[0].String() != "~ fleets.local: a value that is not shown" {
+	if hidden := parse(one).Changes(parse(secret)); len(hidden) != 1 || hidden[0].String() != "~ fleets.local.services.web.env.PASSWORD (another value)" {
 		t.Errorf("a secret that changed is %v", hidden)
 	}
 	if same := parse(one).Changes(parse(one)); len(same) > 0 {
 		t.Errorf("with itself it differs in %v", same)
+	}
+}
+
+// TestChangesOfEachAutoscaler compares the changes of each autoscaler, between two
+// configurations and since a snapshot. A snapshot has no secrets.
+func TestChangesOfEachAutoscaler(t *testing.T) {
+	const one = `
+[daemon]
+tolerance = 0.1
+[fleets.vm]
+kind = "process"
+services = { web = { command = ["web", "--token=hunter2"], env = { DB_HOST = "hunter2" } }, "a.b" = { command = ["b"] } }
+[fleets.other]
+kind = "process"
+services = { web = { command = ["web"] } }
+[sources.prom]
+kind = "prometheus"
+url = "http://127.0.0.1:9090"
+[autoscalers.web]
+target = { fleet = "vm", service = "web" }
+max_replicas = 5
+metrics = [{ type = "External", name = "q", source = "prom", query = "old", average_value = "1" }]
+[autoscalers."a.b"]
+target = { fleet = "vm", service = "a.b" }
+sync_period = "20s"
+max_replicas = 5
+metrics = [{ type = "Resource", resource = "cpu", average_value = "1" }]
+[autoscalers.far]
+target = { fleet = "other", service = "web" }
+max_replicas = 5
+metrics = [{ type = "Resource", resource = "cpu", average_value = "1" }]
+`
+	parse := func(text string) *Config {
+		t.Helper()
+		c, err := Parse("hpad.toml", []byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	second := `{ type = "External", name = "r", source = "prom", query = "r", average_value = "1" }`
+	for _, test := range []struct {
+		old, new string
+		want     map[string]string
+	}{
+		{"", "", map[string]string{}},
+		{`query = "old"`, `query = "new"`, map[string]string{"web": `~ metrics[0].query: "old" -> "new"`}},
+		{`average_value = "1" }]`, `average_value = "1" }, ` + second + `]`, map[string]string{"web": "+ metrics[1]"}},
+		{`DB_HOST = "hunter2"`, `DB_HOST = "hunter3"`, map[string]string{"web": "~ fleets.vm.services.web.env.DB_HOST (another value)"}},
+		{`--token=hunter2`, `--token=hunter3`, map[string]string{"web": "~ fleets.vm.services.web.command (another value)"}},
+		{`["b"]`, `["c"]`, map[string]string{"a.b": `~ fleets.vm.services."a.b".command: ["b"] -> ["c"]`}},
+		{"[fleets.vm]", "[fleets.vm]\nresource_interval = \"20s\"", map[string]string{
+			"web": `~ fleets.vm.resource_interval: "15s" -> "20s"`, "a.b": `~ fleets.vm.resource_interval: "15s" -> "20s"`,
+		}},
+		{"[sources.prom]", "[sources.prom]\ntimeout = \"3s\"", map[string]string{"web": `~ sources.prom.timeout: "10s" -> "3s"`}},
+		{"tolerance = 0.1", "sync_period = \"30s\"", map[string]string{
+			"web": `~ sync_period: "15s" -> "30s"; ~ daemon.sync_period: "15s" -> "30s"`,
+			"far": `~ sync_period: "15s" -> "30s"; ~ daemon.sync_period: "15s" -> "30s"`,
+		}},
+		{"tolerance = 0.1", "compat = \"strict\"", map[string]string{
+			"web": `~ daemon.compat: "" -> "strict"`, "far": `~ daemon.compat: "" -> "strict"`, "a.b": `~ daemon.compat: "" -> "strict"`,
+		}},
+		{"[autoscalers.far]", "[autoscalers.near]", map[string]string{"far": "- autoscalers.far", "near": "+ autoscalers.near"}},
+	} {
+		before := parse(one)
+		snapshot, err := before.Snapshot()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if bytes.Contains(snapshot, []byte("hunter")) {
+			t.Errorf("a snapshot has secrets:\n%s", snapshot)
+		}
+		after := parse(strings.Replace(one, test.old, test.new, 1))
+		since, err := after.ChangesSince(snapshot)
+		if err != nil {
+			t.Error(err)
+		}
+		for how, changes := range map[string][]Change{"reload": before.Changes(after), "restart": since} {
+			got := map[string]string{}
+			for name, own := range Affected(changes, after.Autoscalers) {
+				var texts []string
+				for _, change := range own {
+					texts = append(texts, change.String())
+				}
+				got[name] = strings.Join(texts, "; ")
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("%s with %s in the place of %s (-want +got):\n%s", how, test.new, test.old, diff)
+			}
+		}
 	}
 }

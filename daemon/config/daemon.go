@@ -23,7 +23,7 @@ const maxSocketPathLen = 107
 const CompatStrict = "strict"
 
 // Daemon is the [daemon] table; its defaults are R7's and R8's where they are of the
-// algorithm.
+// algorithm. Keys with the tag decides can change decisions.
 type Daemon struct {
 	// Listen is HOST:PORT of the HTTP server, as "127.0.0.1:4720"; empty means none.
 	Listen string `toml:"listen" default:"127.0.0.1:4720" next_start:"true"`
@@ -47,21 +47,21 @@ type Daemon struct {
 	// StateDir is the directory of what survives a restart; not empty.
 	StateDir string `toml:"state_dir" default:"/var/lib/hpad" next_start:"true"`
 	// SyncPeriod is how often an autoscaler is evaluated: whole seconds, 1s to 1h.
-	SyncPeriod time.Duration `toml:"sync_period" default:"15s" min:"1s" max:"1h" whole:"1s" must:"whole seconds from \"1s\" to \"1h\""`
+	SyncPeriod time.Duration `toml:"sync_period" default:"15s" min:"1s" max:"1h" whole:"1s" must:"whole seconds from \"1s\" to \"1h\"" decides:"true"`
 	// Tolerance is how far the usage ratio may be from 1 before anything changes, at
 	// least 0.
-	Tolerance Tolerance `toml:"tolerance" default:"0.1" min:"0"`
+	Tolerance Tolerance `toml:"tolerance" default:"0.1" min:"0" decides:"true"`
 	// DownscaleStabilization is the scale-down window where an autoscaler names none:
 	// whole seconds, at least 0.
-	DownscaleStabilization time.Duration `toml:"downscale_stabilization" default:"5m" min:"0s" whole:"1s"`
+	DownscaleStabilization time.Duration `toml:"downscale_stabilization" default:"5m" min:"0s" whole:"1s" decides:"true"`
 	// CPUInitializationPeriod is how long after its start an instance's cpu counts
 	// only from samples newer than its readiness; at least 0.
-	CPUInitializationPeriod time.Duration `toml:"cpu_initialization_period" default:"5m" min:"0s"`
+	CPUInitializationPeriod time.Duration `toml:"cpu_initialization_period" default:"5m" min:"0s" decides:"true"`
 	// InitialReadinessDelay is how long after its start an instance that became
 	// unready counts as never ready; at least 0.
-	InitialReadinessDelay time.Duration `toml:"initial_readiness_delay" default:"30s" min:"0s"`
+	InitialReadinessDelay time.Duration `toml:"initial_readiness_delay" default:"30s" min:"0s" decides:"true"`
 	// ScaleToZero lets min_replicas be 0.
-	ScaleToZero bool `toml:"scale_to_zero" default:"true"`
+	ScaleToZero bool `toml:"scale_to_zero" default:"true" decides:"true"`
 	// ConcurrentSyncs is how many evaluations are under way at once; at least 1.
 	ConcurrentSyncs int `toml:"concurrent_syncs" default:"5" min:"1" next_start:"true"` // R24
 	// AnswerMemory is how much memory the answers of all queries under way may take
@@ -81,7 +81,7 @@ type Daemon struct {
 	Page bool `toml:"page" default:"true" next_start:"true"`
 	// Compat turns off every deviation from the HPA that concerns decisions when it is
 	// "strict"; empty leaves them on.
-	Compat string `toml:"compat" values:"strict" must:"\"strict\", or empty"`
+	Compat string `toml:"compat" values:"strict" must:"\"strict\", or empty" decides:"true"`
 }
 
 // DefaultDaemon returns the table with everything at its default.

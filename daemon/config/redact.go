@@ -94,6 +94,8 @@ func written(value reflect.Value) any {
 	switch {
 	case !value.IsValid():
 		return nil
+	case value.Type() == reflect.TypeFor[secretText](): // of a table that was written before
+		return value.Interface()
 	case settings.IsValue(value.Type()):
 		return settings.Written(value)
 	}
@@ -125,7 +127,7 @@ func written(value reflect.Value) any {
 			shown := written(inner)
 			if texts, ok := shown.(map[string]any); ok && field.Tag.Get("secret") == "true" {
 				for name, text := range texts {
-					texts[name] = redact.Value("secret", fmt.Sprint(text))
+					texts[name] = secretText(fmt.Sprint(text))
 				}
 			}
 			put(table, key, shown)
@@ -136,6 +138,9 @@ func written(value reflect.Value) any {
 	}
 	return table
 }
+
+// secretText is a text of a key that is tagged as secret. withoutSecrets replaces it.
+type secretText string
 
 // put adds a key unless its value can be left out.
 func put(table map[string]any, key string, value any) {
@@ -192,6 +197,8 @@ func withoutSecrets(key string, value any) any {
 		return withoutSecretElements(key, value)
 	case string:
 		return redact.Value(key, value)
+	case secretText:
+		return redact.Value("secret", string(value))
 	}
 	return value
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/settings"
 )
 
 // TestWhyCountsTurns holds how an entry tells of causes that have none of their own.
@@ -39,6 +40,25 @@ func TestTimesOfOneZone(t *testing.T) {
 	for _, want := range []string{"Decided:     2026-11-21 07:00:00 -0500", "made at 2026-11-21 06:59:00 -0500", "from 06:59:00 still"} {
 		if !strings.Contains(page.String(), want) {
 			t.Errorf("explain says %s, without %q", &page, want)
+		}
+	}
+}
+
+// TestWhyOfReloads holds the sentence of a change of the configuration.
+func TestWhyOfReloads(t *testing.T) {
+	changes := []settings.Change{
+		{Key: "metrics[0].query", Kind: settings.Changed, Before: `"a"`, After: `"b"`},
+		{Key: "fleets.vm.services.web.env.DB_HOST", Kind: settings.Changed, Before: "<redacted>", After: "<redacted>"},
+		{Key: "metrics[1]", Kind: settings.Added},
+	}
+	for author, want := range map[string]string{
+		"alice": `The configuration changed (reload by alice): metrics[0].query: "a" -> "b"; fleets.vm.services.web.env.DB_HOST (another value); + metrics[1]; and 2 more.`,
+		// No user requested it.
+		api.AuthorRestart: `The configuration changed (restart): metrics[0].query: "a" -> "b"; fleets.vm.services.web.env.DB_HOST (another value); + metrics[1]; and 2 more.`,
+	} {
+		entry := api.Recorded{Time: tick, Reload: &settings.Reload{Author: author, Changes: changes, More: 2}}
+		if got := Why(entry, time.UTC); got != want {
+			t.Errorf("got %s, want %s", got, want)
 		}
 	}
 }

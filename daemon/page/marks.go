@@ -22,6 +22,7 @@ const (
 	boundsChanged markKind = "bounds"
 	pauseChanged  markKind = "pause"
 	passFailed    markKind = "failed"
+	configChanged markKind = "config"
 )
 
 // mark is something that happened to an autoscaler.
@@ -66,6 +67,10 @@ func appendMarks(marks []mark, entry *api.Recorded) []mark {
 	d, at := &entry.Decision, seconds(entry.Time)
 	add := func(kind markKind, count *int32, text string) {
 		marks = append(marks, mark{at, kind, redact.Text(explain.OneLine(text)), count})
+	}
+	if entry.Reload != nil {
+		cause, changes := explain.Reload(entry.Reload)
+		add(configChanged, nil, cause+": "+changes)
 	}
 	if d.Foreign != nil {
 		add(changedByElse, &d.CurrentReplicas, fmt.Sprintf("somebody else changed the count from %d to %d", d.Foreign.From, d.CurrentReplicas))

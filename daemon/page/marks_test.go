@@ -12,6 +12,7 @@ import (
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/api/apitest"
 	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/settings"
 )
 
 // TestMarks holds which entries of the history are marks of the drawing.
@@ -29,6 +30,7 @@ func TestMarks(t *testing.T) {
 		at(5, api.Recorded{Written: count(7), Decision: policy.Decision{CurrentReplicas: 9, Command: &policy.Command{Replicas: 7, Author: "alice"}}}),
 		at(6, api.Recorded{Events: []policy.Event{{Reason: "Paused", Message: "paused by bob"}, {Reason: api.BoundsChanged, Message: "max 10 to 20"}}}),
 		at(7, api.Recorded{Error: "the agent\ndoes not answer"}),
+		at(8, api.Recorded{Reload: &settings.Reload{Author: "carol", Changes: []settings.Change{{Key: "max_replicas", Kind: settings.Changed, Before: "5", After: "8"}}}}),
 	}}}
 	server := serve(t, d, api.ReadOnly)
 	type mark struct {
@@ -45,6 +47,7 @@ func TestMarks(t *testing.T) {
 		{begin + 6, "pause", "paused by bob", nil},
 		{begin + 6, "bounds", "max 10 to 20", nil},
 		{begin + 7, "failed", "the agent does not answer", nil},
+		{begin + 8, "config", "reload by carol: max_replicas: 5 -> 8", nil},
 	}
 	status, _, text := get(t, server.URL+"/marks?name=web&from="+url.QueryEscape(noon.Add(2*time.Second).Format(time.RFC3339)))
 	var got []mark

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/settings"
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/clock"
 	"github.com/hpad/hpad/targets/drain"
@@ -162,11 +163,14 @@ type Intention struct {
 	Version string `json:"version,omitempty"`
 }
 
-// Entry is one line of history: a decision worth keeping and what became of it.
+// Entry is one line of history: a decision worth keeping and what became of it, or a
+// change of the configuration.
 type Entry struct {
 	Autoscaler string          `json:"autoscaler"`
 	Time       time.Time       `json:"time"`
-	Decision   policy.Decision `json:"decision"`
+	Decision   policy.Decision `json:"decision,omitzero"`
+	// Reload is a change of the configuration; nil for a decision.
+	Reload *settings.Reload `json:"reload,omitempty"`
 	// Written is the count that was written; nil when nothing was.
 	Written *int32         `json:"written,omitempty"`
 	Events  []policy.Event `json:"events,omitempty"`

@@ -17,6 +17,7 @@ import (
 
 	"github.com/hpad/hpad/daemon/evidence"
 	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/settings"
 )
 
 // someInputs are those of a decision about instances with times as a platform has them,
@@ -92,6 +93,9 @@ func TestVerify(t *testing.T) {
 	entries[4].Inputs = slices.Clone(entries[4].Inputs)
 	entries[4].Inputs[0]++ // another version's
 	entries[5].Inputs = nil
+	for minute := range 3 { // which are no decisions, and not counted
+		entries = append(entries, Entry{Autoscaler: "a", Time: at(minute).Add(time.Second), Reload: &settings.Reload{Author: "alice"}})
+	}
 	commit(t, s, Changes{Entries: entries})
 	rule, desired := entries[1].Decision.Metrics[0].Rule, strconv.Itoa(int(otherwise.Decision.DesiredReplicas))
 	different := []Difference{{Autoscaler: "ab", Time: at(3), Fields: []DifferentField{

@@ -23,12 +23,13 @@ const colours = () => {
 const shapes = {
 	up: "M-5 4.5H5L0-5Z", down: "M-5-4.5H5L0 5Z", person: "M-4.5 0a4.5 4.5 0 1 0 9 0a4.5 4.5 0 1 0-9 0Z", foreign: "M0-6L6 0L0 6L-6 0Z",
 	bounds: "M-4-4H4V4H-4Z", pause: "M-4.5-5h3V5h-3ZM1.5-5h3V5h-3Z", failed: "M-5-3L-3-5L0-2L3-5L5-3L2 0L5 3L3 5L0 2L-3 5L-5 3L-2 0Z",
+	config: "M-4-5H2L5-2V5H-4Z",
 };
 const meanings = {
 	up: "scaled up", down: "scaled down", person: "set by a person", foreign: "changed by somebody else", bounds: "min or max changed", pause: "pause",
-	failed: "failed",
+	failed: "failed", config: "configuration changed",
 };
-const colourOf = (kind, c) => ({ up: c.count, down: c.count, person: c.held, pause: c.held, bounds: c.text })[kind] ?? c.bad;
+const colourOf = (kind, c) => ({ up: c.count, down: c.count, person: c.held, pause: c.held, bounds: c.text, config: c.text })[kind] ?? c.bad;
 
 const columnsOf = (graph) => [graph.replicas, graph.desired_replicas, graph.min_replicas, graph.max_replicas];
 

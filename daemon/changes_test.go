@@ -1,0 +1,117 @@
+package daemon
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/daemon/config"
+)
+
+// reloadsOf returns the changes of the configuration in the history of an autoscaler as
+// "author: change".
+func (w *world) reloadsOf(name string) []string {
+	w.t.Helper()
+	entries, err := w.daemon.History(w.t.Context(), name, time.Time{}, time.Time{}, 0)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	var all []string
+	for _, entry := range entries {
+		if entry.Reload == nil {
+			continue
+		}
+		for _, change := range entry.Reload.Changes {
+			all = append(all, entry.Reload.Author+": "+change.String())
+		}
+		if entry.Reload.More > 0 {
+			all = append(all, fmt.Sprintf("%s: %d more", entry.Reload.Author, entry.Reload.More))
+		}
+	}
+	return all
+}
+
+// TestReloadInHistory checks that the history of each autoscaler has the changes of the
+// configuration that affect it, and no others.
+func TestReloadInHistory(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.snapshot = filepath.Join(t.TempDir(), "configuration.json")
+		w.fed("web", 3, 3)
+		w.fed("api", 3, 3)
+		w.start()
+		w.advance(time.Minute)
+		check := func(step, author string, change func(), web, other []string) {
+			t.Helper()
+			beforeWeb, beforeOther := len(w.reloadsOf("web")), len(w.reloadsOf("api"))
+			change()
+			if _, err := w.daemon.Reload(api.WithAuthor(t.Context(), author)); err != nil {
+				t.Fatal(err)
+			}
+			// The history has it at once, also while no pass ends.
+			for _, one := range []struct {
+				name   string
+				before int
+				want   []string
+			}{{"web", beforeWeb, web}, {"api", beforeOther, other}} {
+				if diff := cmp.Diff(one.want, slices.Clone(w.reloadsOf(one.name)[one.before:]), cmp.Transformer("empty", func(s []string) []string { return append([]string{}, s...) })); diff != "" {
+					t.Errorf("%s: history of %s (-want +got):\n%s", step, one.name, diff)
+				}
+			}
+			w.advance(time.Minute)
+		}
+		edit := func(name string, f func(a *config.Autoscaler)) func() {
+			return func() {
+				a := *w.config.Autoscalers[name]
+				a.Inputs = slices.Clone(a.Inputs)
+				f(&a)
+				w.config.Autoscalers[name] = &a
+			}
+		}
+		check("own table", "alice", edit("web", func(a *config.Autoscaler) { a.Inputs[0].Query, a.Spec.MaxReplicas = "other", 50 }),
+			[]string{`alice: ~ max_replicas: 100 -> 50`, `alice: ~ metrics[0].query: "web" -> "other"`}, nil)
+		check("nothing", "alice", func() {}, nil, nil)
+		check("no author", "", func() { w.config.Daemon.Tolerance = 0.2 },
+			[]string{"an unknown user: ~ daemon.tolerance: 0.1 -> 0.2"}, []string{"an unknown user: ~ daemon.tolerance: 0.1 -> 0.2"})
+		check("key without decisions", "alice", func() { w.config.Daemon.Writers = []string{"bob"} }, nil, nil)
+		check("removed", api.AuthorSignal, func() { delete(w.config.Autoscalers, "api") }, nil, []string{"SIGHUP: - autoscalers.api"})
+		w.stop()
+
+		w.start() // with nothing changed
+		w.advance(time.Minute)
+		before := len(w.reloadsOf("web"))
+		w.stop()
+		w.config.Daemon.Tolerance = 0.3
+		edit("web", func(a *config.Autoscaler) { a.Spec.MaxReplicas = 7 })()
+		w.start()
+		w.advance(time.Minute)
+		want := []string{"restart: ~ max_replicas: 50 -> 7", "restart: ~ daemon.tolerance: 0.2 -> 0.3"}
+		if diff := cmp.Diff(want, w.reloadsOf("web")[before:]); diff != "" {
+			t.Errorf("after a restart (-want +got):\n%s", diff)
+		}
+		w.stop()
+	})
+}
+
+// TestLabelsInHistory checks that changed labels of a target are in its history.
+func TestLabelsInHistory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, labels := newDiscoveringWorld(t, 3, 3)
+		w.start()
+		w.advance(time.Minute)
+		labels.set("web", "hpad.max", "20")
+		w.advance(time.Minute)
+		labels.remove("web")
+		w.advance(5 * time.Minute)
+		want := []string{`labels: + autoscalers."fleet/web"`, "labels: ~ max_replicas: 100 -> 20", `labels: - autoscalers."fleet/web"`}
+		if diff := cmp.Diff(want, w.reloadsOf("fleet/web")); diff != "" {
+			t.Errorf("history (-want +got):\n%s", diff)
+		}
+		w.stop()
+	})
+}

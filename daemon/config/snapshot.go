@@ -1,0 +1,97 @@
+package config
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/hpad/hpad/settings"
+)
+
+// Snapshot returns the tables of the configuration as JSON, without secrets, for
+// ChangesSince.
+func (c *Config) Snapshot() ([]byte, error) {
+	trees := map[string]json.RawMessage{}
+	var errs []error
+	for key, table := range c.tables() {
+		text, err := json.Marshal(table.tree())
+		trees[key], errs = text, append(errs, err)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	return json.Marshal(trees)
+}
+
+// ChangesSince returns the changes since the configuration of a snapshot.
+func (c *Config) ChangesSince(snapshot []byte) ([]Change, error) {
+	var trees map[string]json.RawMessage
+	if err := json.Unmarshal(snapshot, &trees); err != nil {
+		return nil, fmt.Errorf("read the snapshot of the configuration: %w", err)
+	}
+	before := make(map[string]comparedTable, len(trees))
+	for key, text := range trees {
+		before[key] = comparedTable{tree: func() (tree any) {
+			_ = json.Unmarshal(text, &tree) // which was read above
+			return tree
+		}}
+	}
+	return compare(before, c.tables()), nil
+}
+
+// daemonFields are the keys of [daemon].
+var daemonFields = settings.FieldsOf(reflect.TypeFor[Daemon]())
+
+// Affected returns by the names of autoscalers the changes that can change their decisions.
+// Keys of an autoscaler's own table are relative to it.
+func Affected(changes []Change, autoscalers map[string]*Autoscaler) map[string][]Change {
+	affected := map[string][]Change{}
+	var shared []Change
+	for _, change := range changes {
+		table := change.Key
+		for parentOf(parentOf(table)) != "" {
+			table = parentOf(table)
+		}
+		section, name := cutLast(table)
+		if section != autoscalersKey {
+			shared = append(shared, change)
+			continue
+		}
+		change.Key = Shortened(strings.TrimPrefix(change.Key, table+"."))
+		affected[name] = append(affected[name], change)
+	}
+	for name, a := range autoscalers {
+		for _, change := range shared {
+			inherited := slices.ContainsFunc(affected[name], func(own Change) bool { return own.Key == periodKey })
+			if change.Key == join(daemonKey, periodKey) && !inherited { // the autoscaler has its own
+				continue
+			}
+			if a.dependsOn(change.Key) {
+				change.Key = Shortened(change.Key)
+				affected[name] = append(affected[name], change)
+			}
+		}
+	}
+	return affected
+}
+
+// dependsOn reports whether a key outside of the autoscaler's table can change its
+// decisions.
+func (a *Autoscaler) dependsOn(key string) bool {
+	fleet := join(fleetsKey, a.Target.Fleet)
+	switch name, ofDaemon := strings.CutPrefix(key, daemonKey+"."); {
+	case ofDaemon:
+		return daemonFields.ByKey[name].Tag.Get("decides") == "true"
+	case isWithin(key, fleet):
+		for _, tables := range []string{join(fleet, "services"), join(fleet, "templates")} { // a table for each target
+			if key != tables && isWithin(key, tables) {
+				return isWithin(key, join(tables, a.Target.Name))
+			}
+		}
+		return true
+	}
+	return slices.ContainsFunc(a.Inputs, func(in Input) bool { return in.Source != "" && isWithin(key, join(sourcesKey, in.Source)) })
+}
