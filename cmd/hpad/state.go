@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"github.com/docker/go-units"
@@ -160,7 +161,7 @@ func newImportCommand(stream streams) *cobra.Command {
 		Short: "Make a state of an export",
 		Long: `Make the state of a directory, which has none, of an export: of a file, or of the
 input. It is imported whole or not at all. The directory is daemon.state_dir of
-the configuration, or --state-dir.
+the configuration, or --state-dir. As root, the files belong to its owner.
 
 With [ha] in the configuration, what concerns fleets that members share goes into the
 cluster's store, and only the rest, with the history, into the directory: do it on one
@@ -191,7 +192,11 @@ hpad refuses what a newer one wrote.`,
 		if err != nil {
 			return fmt.Errorf("import into %q: %w", into, err)
 		}
-		return say(stream.out, fmt.Sprintf("%s: %s imported; let the user that hpad runs as own it (chown -R) before you start hpad\n", into, explain.Plural(values, "value")))
+		text := fmt.Sprintf("%s: %s imported", into, explain.Plural(values, "value"))
+		if file, err := os.Stat(filepath.Join(into, "state.db")); err == nil && file.Sys().(*syscall.Stat_t).Uid == 0 {
+			text += "; if hpad does not run as root, let its user own it (chown -R) before you start hpad"
+		}
+		return say(stream.out, text+"\n")
 	}
 	return cmd
 }

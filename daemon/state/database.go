@@ -159,7 +159,7 @@ func createDatabase(path string, buckets [][]byte, fill func(*bolt.Tx) error) er
 	if err := os.Remove(draft); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	db, err := bolt.Open(draft, 0o600, &bolt.Options{Timeout: lockWait, NoStatistics: true})
+	db, err := bolt.Open(draft, 0o600, &bolt.Options{Timeout: lockWait, NoStatistics: true, OpenFile: createFile})
 	if err != nil {
 		return err
 	}

@@ -348,7 +348,7 @@ const importBatch = 10_000
 // the directory before it puts others elsewhere: once that returns nil all of the export is
 // found sound and written, and files only get their names.
 func Import(ctx context.Context, dir string, from io.Reader, share func(values map[string][]byte, keep func(own map[string][]byte) error) error) (values int, err error) {
-	if err := os.MkdirAll(dir, 0o750); err != nil {
+	if err := makeDir(dir); err != nil {
 		return 0, fmt.Errorf("make state directory %q: %w", dir, err)
 	}
 	held, err := take(dir, &claim{}, time.Now().Add(lockWait))
@@ -511,7 +511,7 @@ func (d *draft) begin() error {
 		if err := os.Remove(d.path + draftSuffix); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return err
 		}
-		db, err := bolt.Open(d.path+draftSuffix, 0o600, &bolt.Options{Timeout: lockWait, NoStatistics: true, NoSync: true, FreelistType: bolt.FreelistMapType})
+		db, err := bolt.Open(d.path+draftSuffix, 0o600, &bolt.Options{Timeout: lockWait, NoStatistics: true, NoSync: true, FreelistType: bolt.FreelistMapType, OpenFile: createFile})
 		if err != nil {
 			return err
 		}

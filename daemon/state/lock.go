@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
@@ -95,7 +96,10 @@ func take(dir string, before *claim, deadline time.Time) (_ *claim, err error) {
 		return nil, c.wrap(err)
 	} // where directories cannot be locked, as on NFS, the file is
 	path := filepath.Join(dir, lockName)
-	if c.file, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600); err != nil {
+	if c.file, err = createFile(path, os.O_RDWR, 0o600); errors.Is(err, fs.ErrExist) {
+		c.file, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	}
+	if err != nil {
 		return nil, c.wrap(err)
 	}
 	if c.file, err = lockFile(c.file, before.file, deadline); err != nil {

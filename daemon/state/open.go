@@ -72,7 +72,7 @@ func openStore(dir string, options Options) (*store, error) {
 	if options.Log == nil {
 		options.Log = zap.NewNop()
 	}
-	if err := os.MkdirAll(dir, 0o750); err != nil {
+	if err := makeDir(dir); err != nil {
 		return nil, fmt.Errorf("make state directory %q: %w", dir, err)
 	}
 	held, err := take(dir, &claim{}, time.Now().Add(lockWait))

@@ -54,7 +54,7 @@ func (s *store) renew() error {
 
 func (s *store) renewAll() error {
 	dir := s.claim.dir
-	if err := os.MkdirAll(dir, 0o750); err != nil {
+	if err := makeDir(dir); err != nil {
 		return err
 	}
 	next, err := take(dir, s.claim, time.Time{})
@@ -128,7 +128,7 @@ func copyFile(from *os.File, path string) error {
 	if err := remove(path); err != nil {
 		return err
 	}
-	to, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	to, err := createFile(path, os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,63 @@
+package state
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+)
+
+// createFile creates a file. A file that root creates gets the owner and group of its
+// directory, because the daemon runs as that user.
+func createFile(path string, flag int, mode os.FileMode) (*os.File, error) {
+	// O_EXCL follows no symbolic link: root must not give away another file.
+	file, err := os.OpenFile(path, flag|os.O_CREATE|os.O_EXCL, mode)
+	if err != nil {
+		return nil, err
+	}
+	if err := giveToOwner(file); err != nil {
+		return nil, errors.Join(err, file.Close(), os.Remove(path))
+	}
+	return file, nil
+}
+
+// makeDir creates a state directory unless it exists. A directory that root creates gets
+// the owner and group of the directory that it is in.
+func makeDir(dir string) error {
+	err := os.MkdirAll(filepath.Dir(dir), 0o750)
+	if err == nil {
+		err = os.Mkdir(dir, 0o750)
+	}
+	if errors.Is(err, fs.ErrExist) {
+		return os.MkdirAll(dir, 0o750) // an error if it is a file
+	}
+	if err != nil {
+		return err
+	}
+	made, err := os.OpenFile(dir, syscall.O_DIRECTORY|syscall.O_NOFOLLOW, 0)
+	if err != nil {
+		return err
+	}
+	return errors.Join(giveToOwner(made), made.Close())
+}
+
+// giveToOwner gives a file or directory that root created the owner and group of the
+// directory that it is in. A file system that does not permit it leaves it to root.
+func giveToOwner(file *os.File) error {
+	if os.Geteuid() != 0 {
+		return nil
+	}
+	dir, err := os.Stat(filepath.Dir(filepath.Clean(file.Name())))
+	if err != nil {
+		return err
+	}
+	owner, ok := dir.Sys().(*syscall.Stat_t)
+	if !ok {
+		return nil
+	}
+	if err := file.Chown(int(owner.Uid), int(owner.Gid)); !errors.Is(err, fs.ErrPermission) {
+		return err
+	}
+	return nil
+}
