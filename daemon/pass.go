@@ -11,6 +11,7 @@ import (
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/daemon/evidence"
+	"github.com/hpad/hpad/daemon/explain"
 	"github.com/hpad/hpad/daemon/notify"
 	"github.com/hpad/hpad/daemon/observe"
 	"github.com/hpad/hpad/daemon/reason"
@@ -564,17 +565,18 @@ func (p *pass) panicked(err error) {
 // quarantine after several.
 func (p *pass) tellPanic(after *publication) {
 	a, current := p.autoscaler, after.record.Status.CurrentReplicas
+	decision := policy.Decision{
+		Time: p.now, CurrentReplicas: current, DesiredReplicas: current,
+		Message: "the pass panicked, which is a bug of hpad", Error: after.unevaluated,
+	}
 	p.recorder.record(a.name, nil, state.Entry{
-		Autoscaler: a.name, Time: p.now, Reason: reason.Panicked.String(), Error: after.unevaluated, DryRun: p.dryRun,
-		Decision: policy.Decision{
-			Time: p.now, CurrentReplicas: current, DesiredReplicas: current,
-			Message: "the pass panicked, which is a bug of hpad", Error: after.unevaluated,
-		},
+		Autoscaler: a.name, Time: p.now, Reason: reason.Panicked.String(), Error: after.unevaluated, DryRun: p.dryRun, Decision: decision,
 	})
 	target := p.definition.Target
 	p.receivers.Tell(&notify.Event{
 		Kind: notify.Failed, Time: p.clock.Scale().Wall(p.now), Autoscaler: a.name, Fleet: target.Fleet, Target: target.String(),
-		From: current, To: current, Reason: reason.Panicked.String(), Message: after.unevaluated,
+		From: current, To: current, Reason: reason.Panicked.String(),
+		Message: explain.Sentence(decision, api.Evaluation{}),
 	})
 }
 

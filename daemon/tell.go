@@ -1,6 +1,8 @@
 package daemon
 
 import (
+	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/daemon/explain"
 	"github.com/hpad/hpad/daemon/metrics"
 	"github.com/hpad/hpad/daemon/notify"
 	"github.com/hpad/hpad/policy"
@@ -14,22 +16,23 @@ func (e *environment) tellPass(name string, target targets.Ref, after *result, r
 	if !e.receivers.Any() {
 		return
 	}
-	decision := &after.Decision
+	decision, scale := &after.Decision, e.clock.Scale()
+	became := api.Evaluation{Error: after.err, Hold: after.Outcome.Hold, DryRun: e.dryRun}
 	event := notify.Event{
-		Time: e.clock.Scale().Wall(decision.Time), Autoscaler: name, Fleet: target.Fleet, Target: target.String(),
-		From: decision.CurrentReplicas, To: decision.DesiredReplicas, Reason: after.reason.String(), Message: decision.Message,
+		Time: scale.Wall(decision.Time), Autoscaler: name, Fleet: target.Fleet, Target: target.String(),
+		From: decision.CurrentReplicas, To: decision.DesiredReplicas, Reason: after.reason.String(),
 	}
 	switch {
 	case after.Outcome.Kind == policy.Written:
-		event.Kind, event.To = notify.Changed, after.Outcome.Reached
+		event.Kind, event.To, became.Written = notify.Changed, after.Outcome.Reached, &after.Outcome.Reached
 	case news && after.failed != "":
-		event.Kind, event.Message = notify.Failed, after.failed
+		event.Kind = notify.Failed
 	case recorded && after.failed == "" && decision.DesiredReplicas != decision.CurrentReplicas:
 		event.Kind = notify.Refused
-		if hold := after.Outcome.Hold; hold != nil {
-			event.Message = "no change: the target is held: " + hold.Message
-		}
+	case !news:
+		return
 	}
+	event.Message = explain.Sentence(decisionShownBy(scale, *decision), became)
 	if event.Kind != "" {
 		e.receivers.Tell(&event)
 	}

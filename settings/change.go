@@ -1,6 +1,6 @@
 package settings
 
-// Change is something that two configurations do not have alike.
+// Change is a difference between two configurations.
 type Change struct {
 	// Key is that of a table that only one of them has, as "autoscalers.web", or of a
 	// value, as "autoscalers.web.max_replicas".

@@ -13,7 +13,7 @@ import (
 	"github.com/hpad/hpad/settings"
 )
 
-// Change is something that two configurations do not have alike.
+// Change is a difference between two configurations.
 type Change = settings.Change
 
 // The kinds of changes.
