@@ -75,14 +75,14 @@ func TestReloadInHistory(t *testing.T) {
 		}
 		check("own table", "alice", edit("web", func(a *config.Autoscaler) { a.Inputs[0].Query, a.Spec.MaxReplicas = "other", 50 }),
 			[]string{`alice: ~ max_replicas: 100 -> 50`, `alice: ~ metrics[0].query: "web" -> "other"`}, nil)
-		check("nothing", "alice", func() {}, nil, nil)
+		check("no change", "alice", func() {}, nil, nil)
 		check("no author", "", func() { w.config.Daemon.Tolerance = 0.2 },
 			[]string{"an unknown user: ~ daemon.tolerance: 0.1 -> 0.2"}, []string{"an unknown user: ~ daemon.tolerance: 0.1 -> 0.2"})
 		check("key without decisions", "alice", func() { w.config.Daemon.Writers = []string{"bob"} }, nil, nil)
 		check("removed", api.AuthorSignal, func() { delete(w.config.Autoscalers, "api") }, nil, []string{"SIGHUP: - autoscalers.api"})
 		w.stop()
 
-		w.start() // with nothing changed
+		w.start() // without a change
 		w.advance(time.Minute)
 		before := len(w.reloadsOf("web"))
 		w.stop()

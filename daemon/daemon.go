@@ -37,7 +37,7 @@ type Options struct {
 	// nothing of it.
 	Graph *graph.Store
 	// Snapshot is the file in which a daemon finds the configuration of the run before it;
-	// "" keeps none.
+	// "" stores no snapshot.
 	Snapshot string
 	// Log is where the daemon logs to; nil discards.
 	Log *zap.Logger

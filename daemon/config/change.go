@@ -47,7 +47,7 @@ func (c *Config) Changes(next *Config) []Change {
 
 // comparedTable is one table of a configuration.
 type comparedTable struct {
-	// value is equal to that of another table if and only if the tables are alike.
+	// value equals the value of an equal table.
 	value any
 	tree  func() any
 }
@@ -80,7 +80,12 @@ func (c *Config) tables() map[string]comparedTable {
 
 // compare compares tables. Only tables that are not alike are written out.
 func compare(before, after map[string]comparedTable) []Change {
-	keys := slices.Collect(maps.Keys(after))
+	var keys []string
+	for key, is := range after {
+		if was, had := before[key]; !had || !reflect.DeepEqual(was.value, is.value) {
+			keys = append(keys, key)
+		}
+	}
 	for key := range before {
 		if _, stays := after[key]; !stays {
 			keys = append(keys, key)
@@ -98,9 +103,9 @@ func compare(before, after map[string]comparedTable) []Change {
 			changes = append(changes, Change{Key: key, Kind: Added})
 		case !has:
 			changes = append(changes, Change{Key: key, Kind: Removed})
-		case !reflect.DeepEqual(was.value, is.value):
+		default:
 			found := diff(key, was.tree(), is.tree())
-			if len(found) == 0 && was.value != nil { // it is in what is never shown
+			if len(found) == 0 && was.value != nil { // in values that are not shown
 				found = []Change{{Key: key, Kind: Changed}}
 			}
 			changes = append(changes, found...)

@@ -34,7 +34,7 @@ func TestFilesBelongToTheOwner(t *testing.T) {
 		},
 		"failed import": func(dir string) error {
 			if _, err := Import(t.Context(), dir, strings.NewReader("{}\n"), nil); err == nil {
-				t.Error("imported what is no export")
+				t.Error("imported an invalid export")
 			}
 			return nil
 		},
