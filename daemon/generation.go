@@ -169,11 +169,11 @@ func (f *inForce) buildAutoscalers(ch *change, previous *generation) error {
 // dueAtOnce reports whether an autoscaler that was not running is evaluated without
 // waiting for its tick: a new or changed one is (R23), and one that missed a
 // tick; one that a restart interrupted between two ticks goes on as if it had
-// not been.
+// not been. An open intention was committed with the Through of a pass that never ended.
 func (f *inForce) dueAtOnce(a *autoscaler, now time.Time) bool {
 	def := a.definition.Load()
 	record := &a.published.Load().record
-	if record.Fingerprint != def.fingerprint {
+	if record.Fingerprint != def.fingerprint || record.Intention != nil {
 		return true
 	}
 	last := f.restored.LastRound

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -346,4 +347,44 @@ func TestIntentionHasTheMemoryOfItsDecision(t *testing.T) {
 		w.advance(time.Minute)
 		w.stop()
 	})
+}
+
+// A kill between the intention and the write delays the write by no sync period: the pass
+// after the start is made at once, whatever period the autoscaler has.
+func TestOpenIntentionIsDueAtOnce(t *testing.T) {
+	for _, written := range []bool{false, true} {
+		t.Run(fmt.Sprintf("written %t", written), func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				w.fed("q", 3, 3, func(a *config.Autoscaler) { a.SyncPeriod = 30 * time.Minute })
+				w.fed("idle", 3, 3, func(a *config.Autoscaler) { a.SyncPeriod = 30 * time.Minute })
+				w.start()
+				w.advance(time.Minute)
+				w.source().value("q", 6)
+				w.fleet().Inject(targettest.Fault{Call: targettest.WriteCall, Times: 1, Hang: true})
+				w.advance(30 * time.Minute)
+				left := w.store.copied()
+				if record, _ := left.record("q"); record.Intention == nil {
+					t.Fatal("the kill leaves no intention")
+				}
+				w.stop()
+				w.store = left
+				if written {
+					w.fleet().Change("q", func(target *targettest.MemoryTarget) { target.Replicas = 6 })
+				}
+				evaluated := w.source().count("idle")
+				w.start()
+				w.advance(5 * time.Second)
+				if got := w.fleet().Replicas("q"); got != 6 {
+					t.Errorf("the count is %d five seconds after the start, want 6", got)
+				}
+				if record, _ := w.store.record("q"); record.Intention != nil || len(record.Memory.ScaleUpEvents) > 1 {
+					t.Errorf("the store has %+v and the events %+v, want the intention settled once", record.Intention, record.Memory.ScaleUpEvents)
+				}
+				if got := w.source().count("idle"); got != evaluated {
+					t.Error("an autoscaler without an intention was evaluated before its tick")
+				}
+				w.stop()
+			})
+		})
+	}
 }
