@@ -28,6 +28,8 @@ type autoscaler struct {
 	// cpuUse is what each instance used at the last reading, in thousandths of a
 	// core by id, where victims are chosen by it; nil before the first.
 	cpuUse atomic.Pointer[map[string]int64]
+	// dates are those of the instances at the last reading; nil before the first.
+	dates atomic.Pointer[dates]
 	// leaves is the count that the pass under way is about to leave, where that takes
 	// something away which a breaker counts; nil for any other.
 	leaves atomic.Pointer[int32]
@@ -74,8 +76,6 @@ type autoscaler struct {
 	panicked bool
 	// panics counts panics in a row.
 	panics int
-	// dates are those of the instances at the last reading, where they are kept.
-	dates dates
 	// stepsTold is how many steps of the wall clock are among the events.
 	stepsTold uint64
 	// following follows what is wrong.

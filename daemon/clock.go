@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/hpad/hpad/daemon/api"
@@ -10,53 +11,92 @@ import (
 	"github.com/hpad/hpad/targets/drain"
 )
 
-// dates are the times of instances, by id, as they were understood first: after a
-// step back the wall clock shows a time twice. Without a step they hold what was
-// of the future alone.
-type dates map[string]date
+// dates are the times of a target's instances as hpad understood them when it first read
+// them, in the order of the ids. After a step back the wall clock shows a time twice, and
+// only the first reading tells which one a date is.
+type dates []date
 
-// of returns instances with the steady times of what platforms say by the wall clock,
-// and the dates to go on with. What has yet to come by it happened at now.
+// date has when an instance started and when its readiness changed.
+type date struct {
+	id               string
+	started, changed stamp
+}
+
+// stamp is a time by the wall clock, and how far that was ahead of steady time then.
+type stamp struct {
+	wall  time.Time
+	ahead time.Duration
+}
+
+func (s stamp) steady() time.Time { return s.wall.Add(-s.ahead) }
+
+// dated returns instances with the steady times of dates that platforms state by the wall
+// clock, as they were understood first.
+func (a *autoscaler) dated(instances []policy.Instance, scale *clock.Scale, now time.Time) []policy.Instance {
+	var known dates
+	if before := a.dates.Load(); before != nil {
+		known = *before
+	}
+	instances, known = known.of(instances, scale, now)
+	a.dates.Store(&known)
+	return instances
+}
+
+// of returns instances with their steady times, and the dates for the next reading. A date
+// in the future is now.
 func (d dates) of(instances []policy.Instance, scale *clock.Scale, now time.Time) (dated []policy.Instance, known dates) {
-	dated = instances
+	known, dated = d.with(instances, scale, now), instances
 	for i := range instances {
-		instance := &instances[i]
-		before := d[instance.ID]
-		next := date{
-			started: before.started.of(instance.StartedAt, scale, now),
-			changed: before.changed.of(instance.ReadinessChanged, scale, now),
-		}
-		moved := !next.started.steady.Equal(instance.StartedAt) || !next.changed.steady.Equal(instance.ReadinessChanged)
-		if moved || scale.Stepped() {
-			if known == nil {
-				known = make(dates, len(instances))
-			}
-			known[instance.ID] = next
-		}
-		if !moved {
+		date, _ := known.find(instances[i].ID)
+		if date.started.ahead == 0 && date.changed.ahead == 0 {
 			continue
 		}
 		if &dated[0] == &instances[0] { // the reading is not ours to change
 			dated = slices.Clone(instances)
 		}
-		dated[i].StartedAt, dated[i].ReadinessChanged = next.started.steady, next.changed.steady
+		dated[i].StartedAt, dated[i].ReadinessChanged = date.started.steady(), date.changed.steady()
 	}
 	return dated, known
 }
 
-// date has when an instance started and when its readiness changed.
-type date struct{ started, changed stamp }
+// with returns the dates of instances: d itself if it has them and no others, as in most
+// readings.
+func (d dates) with(instances []policy.Instance, scale *clock.Scale, now time.Time) dates {
+	changed := len(d) != len(instances)
+	for i := 0; i < len(instances) && !changed; i++ {
+		before, found := d.find(instances[i].ID)
+		changed = !found || !before.started.wall.Equal(instances[i].StartedAt) || !before.changed.wall.Equal(instances[i].ReadinessChanged)
+	}
+	if !changed {
+		return d
+	}
+	next := make(dates, len(instances))
+	for i := range instances {
+		before, _ := d.find(instances[i].ID)
+		next[i] = date{
+			id:      instances[i].ID,
+			started: before.started.of(instances[i].StartedAt, scale, now),
+			changed: before.changed.of(instances[i].ReadinessChanged, scale, now),
+		}
+	}
+	slices.SortFunc(next, func(a, b date) int { return strings.Compare(a.id, b.id) })
+	return next
+}
 
-// stamp is a time by the wall clock, and the steady one.
-type stamp struct{ wall, steady time.Time }
+func (d dates) find(id string) (date, bool) {
+	i, found := slices.BinarySearchFunc(d, id, func(d date, id string) int { return strings.Compare(d.id, id) })
+	if !found {
+		return date{}, false
+	}
+	return d[i], true
+}
 
-// of returns the stamp of a time that was read at now: itself, where it is of that
-// time already.
+// of returns the stamp of a time that was read at now: s if it is of that time already.
 func (s stamp) of(wall time.Time, scale *clock.Scale, now time.Time) stamp {
 	if s.wall.Equal(wall) {
 		return s
 	}
-	return stamp{wall: wall, steady: scale.Happened(wall, now)}
+	return stamp{wall: wall, ahead: wall.Sub(scale.Happened(wall, now))}
 }
 
 // shownBy returns a view with its times as the wall clock has them.

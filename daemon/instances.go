@@ -27,6 +27,7 @@ func (d *Daemon) InstancesOf(ctx context.Context, name string) (api.InstanceList
 	// Another autoscaler of the same definition: what a pass under way owns is not touched.
 	other := &autoscaler{name: name}
 	other.definition.Store(known.definition.Load())
+	other.dates.Store(known.dates.Load())
 	ready, completed := make(chan chunk, 1), make(chan *round, 1)
 	r := newRound(&d.environment, newRoster([]*autoscaler{other}), d.clock.Now(), false, ready, completed)
 	r.look = true

@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -107,6 +108,34 @@ func TestInstancesOf(t *testing.T) {
 			t.Errorf("of one that is not there: %v", err)
 		}
 		w.advance(time.Minute)
+		w.stop()
+	})
+}
+
+// TestInstancesAfterAStepBack lists instances that started before the wall clock was stepped
+// back for the first time, once it shows those times again.
+func TestInstancesAfterAStepBack(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.fed("q", 1, 1)
+		w.start()
+		w.advance(time.Minute)
+		started := w.wall().Add(-time.Minute)
+		w.fleet().Change("q", func(target *targettest.MemoryTarget) {
+			target.Edit = func(reading *targets.Reading) {
+				reading.Instances = slices.Clone(reading.Instances)
+				reading.Instances[0].StartedAt = started
+			}
+		})
+		w.advance(20 * time.Second)
+		w.stepClock(-2 * time.Minute)
+		w.advance(3 * time.Minute)
+		list, err := w.daemon.InstancesOf(t.Context(), "q")
+		if err != nil || len(list.Instances) != 1 {
+			t.Fatalf("found %+v, %v", list, err)
+		}
+		if age := w.wall().Sub(list.Instances[0].Started); age < 4*time.Minute || age > 5*time.Minute {
+			t.Errorf("an instance of 4 minutes and 20 seconds is %s old", age)
+		}
 		w.stop()
 	})
 }

@@ -141,8 +141,7 @@ func (p *pass) observe(scratch *observe.Scratch, reading *targets.Reading) polic
 		}
 	}
 	a.known = since
-	var instances []policy.Instance
-	instances, a.dates = a.dates.of(reading.Instances, p.reads.scale, observed)
+	instances := a.dated(reading.Instances, p.reads.scale, observed)
 	observation := policy.Observation{
 		SpecReplicas:   reading.SpecReplicas,
 		StatusReplicas: reading.StatusReplicas,
