@@ -12,6 +12,7 @@ import (
 	"github.com/hpad/hpad/daemon/adapters"
 	"github.com/hpad/hpad/daemon/evidence"
 	"github.com/hpad/hpad/daemon/metrics"
+	"github.com/hpad/hpad/daemon/state"
 	"github.com/hpad/hpad/daemon/trouble"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
@@ -54,10 +55,15 @@ var errNotOwner = errors.New("this member may not own the fleet any more")
 // mayAct returns until when a pass may ask its fleet, zero without a bound, or why it may
 // not, once its intention was written with an error or nil. Without a cluster a store
 // that cannot be written does not keep a fleet from being scaled.
+//
+// A write whose intention the store rejects is not made: a restart would not know it.
 func (p *pass) mayAct(intended error) (until time.Time, err error) {
+	_, rejected := errors.AsType[state.RejectedError](intended)
 	switch {
 	case p.autoscaler.removed.Load():
 		return time.Time{}, errRemoved
+	case rejected:
+		return time.Time{}, intended
 	case p.until == nil && intended != nil:
 		p.log.Error("intention to scale could not be written; scaling all the same",
 			zap.String("autoscaler", p.autoscaler.name), zap.NamedError("err", intended))
@@ -175,13 +181,13 @@ func outcomeOf(decision *policy.Decision, err error) policy.Outcome {
 	case err == nil:
 		return policy.Outcome{Kind: policy.Written, Reached: decision.DesiredReplicas}
 	case errors.As(err, &held):
-		return policy.Outcome{Kind: policy.WriteHeld, Hold: &held.Hold}
+		return policy.Outcome{Kind: policy.WriteHeld, Hold: shortHold(&held.Hold)}
 	case errors.Is(err, targets.ErrHeld): // without saying how
-		return policy.Outcome{Kind: policy.WriteHeld, Hold: &policy.Hold{Message: err.Error()}}
+		return policy.Outcome{Kind: policy.WriteHeld, Hold: &policy.Hold{Message: trouble.Shorten(err.Error())}}
 	case errors.As(err, &partial) && partial.Reached != decision.CurrentReplicas:
-		return policy.Outcome{Kind: policy.Written, Reached: partial.Reached, Error: err.Error()}
+		return policy.Outcome{Kind: policy.Written, Reached: partial.Reached, Error: trouble.Shorten(err.Error())}
 	default:
-		return policy.Outcome{Kind: policy.WriteFailed, Error: err.Error(), Reason: targets.Reason(err)}
+		return policy.Outcome{Kind: policy.WriteFailed, Error: trouble.Shorten(err.Error()), Reason: targets.Reason(err)}
 	}
 }
 

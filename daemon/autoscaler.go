@@ -28,7 +28,7 @@ type autoscaler struct {
 	// cpuUse is what each instance used at the last reading, in thousandths of a
 	// core by id, where victims are chosen by it; nil before the first.
 	cpuUse atomic.Pointer[map[string]int64]
-	// dates are those of the instances at the last reading; nil before the first.
+	// dates are the dates of the instances at the last reading; nil before the first.
 	dates atomic.Pointer[dates]
 	// leaves is the count that the pass under way is about to leave, where that takes
 	// something away which a breaker counts; nil for any other.
@@ -217,15 +217,21 @@ func (a *autoscaler) publishPanic(to *recorder, after *publication) {
 }
 
 // unwritten shows readers that what a pass at now left could not be written, unless there
-// was another one since.
-func (a *autoscaler) unwritten(err string, events []policy.Event, now time.Time) {
+// was another one since. An autoscaler whose record the store rejects is quarantined:
+// a restart would not know its decisions.
+func (a *autoscaler) unwritten(err error, events []policy.Event, now time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	after := *a.published.Load()
-	if !after.record.Through.Equal(now) {
+	_, rejected := errors.AsType[state.RejectedError](err)
+	if !rejected && !after.record.Through.Equal(now) {
 		return
 	}
-	after.err, after.events = err, addEvents(after.events, events, now)
+	after.err, after.events = err.Error(), addEvents(after.events, events, now)
+	if rejected {
+		after.unevaluated, after.quarantine = "quarantined: "+after.err, now.Add(quarantine)
+		a.recorded = false // a pass under way is recorded, whatever it finds
+	}
 	a.published.Store(&after)
 }
 

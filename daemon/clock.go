@@ -22,7 +22,7 @@ type date struct {
 	started, changed stamp
 }
 
-// stamp is a time by the wall clock, and how far that was ahead of steady time then.
+// stamp is a time by the wall clock, and the lead of the wall clock over steady time then.
 type stamp struct {
 	wall  time.Time
 	ahead time.Duration

@@ -653,3 +653,34 @@ func TestDiscoveryLimit(t *testing.T) {
 		w.stop()
 	})
 }
+
+// TestLongTargetName discovers targets with names of 33,000 bytes. They get no autoscaler,
+// and no output repeats the names.
+func TestLongTargetName(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, l := newDiscoveringWorld(t, 3, 7)
+		long := strings.Repeat("job", 11_000)
+		l.set(long + "1")
+		l.set(long + "2")
+		l.set(long+"3", "hpad.enable", "false")
+		w.start()
+		defer w.stop()
+		w.advance(time.Minute)
+		if got := w.names(); !slices.Equal(got, []string{webName}) {
+			t.Errorf("the autoscalers are %.500v, want %s", got, webName)
+		}
+		if got := w.fleet().Replicas("web"); got != 7 {
+			t.Errorf("the other target has %d replicas, want 7", got)
+		}
+		problems := w.problems()
+		if len(problems) != 2 || !strings.Contains(problems[0], "its name has 33001 bytes; the name of a target with labels may have 512") || len(problems[0]) > 300 || problems[0] == problems[1] {
+			t.Errorf("the problems are %.1000q", problems)
+		}
+		l.remove(long + "1")
+		l.remove(long + "2")
+		w.advance(time.Minute)
+		if got := w.problems(); len(got) > 0 {
+			t.Errorf("without these targets the problems are %.1000q", got)
+		}
+	})
+}

@@ -112,8 +112,8 @@ func TestInstancesOf(t *testing.T) {
 	})
 }
 
-// TestInstancesAfterAStepBack lists instances that started before the wall clock was stepped
-// back for the first time, once it shows those times again.
+// TestInstancesAfterAStepBack steps the wall clock back for the first time, and lists an
+// instance that started before the step when the clock shows its start time again.
 func TestInstancesAfterAStepBack(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.fed("q", 1, 1)

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/daemon/trouble"
 	"github.com/hpad/hpad/policy"
 )
 
@@ -27,6 +28,26 @@ func withRequests(instances []policy.Instance, requests []policy.Amount) []polic
 		stated[i].Requests = requests
 	}
 	return stated
+}
+
+// shortHold returns a hold with a text of bounded length. Platforms quote texts of jobs and
+// images.
+func shortHold(hold *policy.Hold) *policy.Hold {
+	if hold == nil {
+		return nil
+	}
+	short := *hold
+	short.Message = trouble.Shorten(short.Message)
+	return &short
+}
+
+// shortNotices returns notices with texts of bounded length.
+func shortNotices(notices []policy.Notice) []policy.Notice {
+	short := slices.Clone(notices)
+	for i := range short {
+		short[i].Message = trouble.Shorten(short[i].Message)
+	}
+	return short
 }
 
 // sleeps reports whether all that failed in a pass is that instances could not be

@@ -137,7 +137,7 @@ func (p *pass) observe(scratch *observe.Scratch, reading *targets.Reading) polic
 	if err != nil {
 		p.after.cause = err
 		return policy.Observation{
-			ReadError: redact.Text(err.Error()), ReadReason: targets.Reason(err), Unscalable: errors.Is(err, targets.ErrUnscalable),
+			ReadError: trouble.Shorten(redact.Text(err.Error())), ReadReason: targets.Reason(err), Unscalable: errors.Is(err, targets.ErrUnscalable),
 		}
 	}
 	a.known = since
@@ -145,8 +145,8 @@ func (p *pass) observe(scratch *observe.Scratch, reading *targets.Reading) polic
 	observation := policy.Observation{
 		SpecReplicas:   reading.SpecReplicas,
 		StatusReplicas: reading.StatusReplicas,
-		Hold:           reading.Hold,
-		Notices:        reading.Notices,
+		Hold:           shortHold(reading.Hold),
+		Notices:        shortNotices(reading.Notices),
 		Instances:      withRequests(instances, def.Requests),
 		Metrics:        scratch.Readings[:0],
 	}
@@ -190,7 +190,7 @@ func (p *pass) metric(i int, target *observe.Target, scratch *observe.Scratch) p
 	if err != nil {
 		// A reading that failed in part is a failed reading: what was found
 		// before the error is not decided on.
-		return policy.Reading{Error: redact.Text(err.Error()), Warnings: reading.Warnings, Partial: reading.Partial}
+		return policy.Reading{Error: trouble.Shorten(redact.Text(err.Error())), Warnings: reading.Warnings, Partial: reading.Partial}
 	}
 	if age := target.Age(&reading, answer); age > p.definition.SyncPeriod {
 		if p.after.Ages == nil {
@@ -279,7 +279,7 @@ func (p *pass) scale() {
 	if intended == nil { // the autoscaler was removed
 		return
 	}
-	unwritten := intended.wait()
+	unwritten := intended.wait(a.name)
 	if decision.Command == nil && p.pausedMeanwhile(decision) {
 		p.after.record.Intention = nil
 		p.returnRemoval(policy.Outcome{})

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"sync"
@@ -36,11 +37,17 @@ type recorder struct {
 type commit struct {
 	done chan struct{}
 	err  error
+	// rejected has the records that the store does not accept.
+	rejected state.RejectedError
 }
 
-// wait returns once the commit has been tried, with the store's error.
-func (c *commit) wait() error {
+// wait returns once the commit has been tried, with the store's error: a RejectedError if
+// it does not accept the record of an autoscaler.
+func (c *commit) wait(name string) error {
 	<-c.done
+	if err := c.rejected[name]; err != nil {
+		return state.RejectedError{name: err}
+	}
 	return c.err
 }
 
@@ -135,7 +142,11 @@ func (r *recorder) commit() {
 	changes.Clock = r.clock.State()
 	started := time.Now()
 	records := len(changes.Records)
-	changes, now.err = r.write(changes)
+	now.rejected = state.RejectedError{}
+	changes, now.err = r.write(changes, now.rejected)
+	for name, err := range now.rejected {
+		r.log.Error("record rejected by the state store", zap.String("autoscaler", name), zap.NamedError("err", err))
+	}
 	r.observe(time.Since(started), records, now.err)
 	if now.err != nil {
 		r.keep(changes)
@@ -153,8 +164,10 @@ const writtenAtOnce = 2000
 
 // write writes changes, large ones in parts, and returns what is left after an error. As
 // in one transaction no record is there whose entry of the history is not. What the last
-// completed round was comes with the last part, since it speaks of all records.
-func (r *recorder) write(left state.Changes) (state.Changes, error) {
+// completed round was comes with the last part, since it speaks of all records. Records
+// that the store does not accept are added to rejected, and not written again: they affect
+// only their own autoscalers.
+func (r *recorder) write(left state.Changes, rejected state.RejectedError) (state.Changes, error) {
 	var names []string
 	if len(left.Records) > writtenAtOnce {
 		names = slices.Sorted(maps.Keys(left.Records)) // those of neighbors are beside each other in the store
@@ -173,7 +186,10 @@ func (r *recorder) write(left state.Changes) (state.Changes, error) {
 		default:
 			last = true
 		}
-		if err := trouble.Guard(func() error { return r.store.Commit(context.Background(), part) }); err != nil {
+		err := trouble.Guard(func() error { return r.store.Commit(context.Background(), part) })
+		if some, is := errors.AsType[state.RejectedError](err); is {
+			maps.Copy(rejected, some)
+		} else if err != nil {
 			return left, err
 		}
 		if last {

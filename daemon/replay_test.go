@@ -349,8 +349,8 @@ func TestIntentionHasTheMemoryOfItsDecision(t *testing.T) {
 	})
 }
 
-// A kill between the intention and the write delays the write by no sync period: the pass
-// after the start is made at once, whatever period the autoscaler has.
+// TestOpenIntentionIsDueAtOnce kills the daemon between the intention and the write. The
+// first pass after the start does not wait for the next tick.
 func TestOpenIntentionIsDueAtOnce(t *testing.T) {
 	for _, written := range []bool{false, true} {
 		t.Run(fmt.Sprintf("written %t", written), func(t *testing.T) {

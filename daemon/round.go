@@ -134,7 +134,7 @@ func (r *recording) wait() { r.told.Do(r.settle) }
 
 // settle is wait for the first.
 func (r *recording) settle() {
-	err := r.commit.wait()
+	err := r.commit.wait(r.autoscaler.name)
 	if err == nil {
 		return
 	}
@@ -145,5 +145,5 @@ func (r *recording) settle() {
 			events = append(events, event)
 		}
 	}
-	r.autoscaler.unwritten(err.Error(), events, r.now)
+	r.autoscaler.unwritten(err, events, r.now)
 }

@@ -105,7 +105,7 @@ func (s *status) viewWith(a *autoscaler, lost string, next *policy.Next) api.Aut
 		Error:            published.err,
 		Reason:           published.reason.String(),
 		QuarantinedUntil: published.quarantine,
-		Unevaluated:      a.overdue(time.Now()) > 0,
+		Unevaluated:      a.overdue(time.Now()) > 0 || published.quarantined(s.clock.Now()),
 		DryRun:           s.dryRun,
 		StateLost:        lost,
 		Hold:             found.Outcome.Hold,
@@ -166,8 +166,8 @@ func (s *status) Lateness() time.Duration {
 // silent before the daemon is not healthy.
 const schedulerSilence = 15 * time.Second
 
-// Health reports whether the scheduler ticks, which autoscalers have not been evaluated
-// for three periods, and what people hold back.
+// Health reports whether the scheduler ticks, the autoscalers that are quarantined or were
+// not evaluated for three periods, and pauses and modes that hold counts.
 func (s *status) Health() api.Health {
 	now := time.Now()
 	g := s.current.Load()
@@ -186,12 +186,14 @@ func (s *status) unevaluated(now time.Time) []api.Problem {
 	g := s.current.Load()
 	for _, name := range g.names {
 		a := g.autoscalers[name]
-		since := a.overdue(now)
-		if since <= 0 {
+		published := a.published.Load()
+		if a.overdue(now) <= 0 && !published.quarantined(s.clock.Now()) {
 			continue
 		}
-		published := a.published.Load()
-		message := fmt.Sprintf("not evaluated for %s", since.Round(time.Second))
+		message := "not evaluated"
+		if since := a.waits(now).Round(time.Second); since > 0 {
+			message += " for " + since.String()
+		}
 		switch late := a.late.Load(); {
 		case published.unevaluated != "":
 			message += ": " + published.unevaluated
@@ -203,12 +205,13 @@ func (s *status) unevaluated(now time.Time) []api.Problem {
 	return problems
 }
 
-// Readiness returns whether every autoscaler had its first pass, and what is
-// failing or switched off now.
+// Readiness returns whether the state can be written and every autoscaler had its first
+// pass, and the present problems.
 func (s *status) Readiness() api.Readiness {
 	g := s.current.Load()
 	readiness := api.Readiness{Ready: s.lastTick.Load() != nil}
 	if text := s.unwritten.Text(); text != "" {
+		readiness.Ready, readiness.Unwritten = false, true
 		readiness.Problems = append(readiness.Problems, api.Problem{Subject: "state", Message: text})
 	}
 	if text := lossText(s.losses(s.current.Load())); text != "" {

@@ -37,14 +37,17 @@ func TestUnwrittenState(t *testing.T) {
 		if len(problems) != 1 || problems[0].Subject != "state" || !strings.Contains(problems[0].Message, full.Error()) {
 			t.Errorf("problems %v, want that of the state", problems)
 		}
+		if w.daemon.Readiness().Ready {
+			t.Error("a daemon that cannot write its state is ready")
+		}
 		if told := logs.FilterMessage("state cannot be written; scaling goes on").Len(); told != 1 {
 			t.Errorf("the log tells %d times that the state cannot be written, want once", told)
 		}
 
 		w.store.fail(nil)
 		w.advance(time.Minute)
-		if problems := w.daemon.Readiness().Problems; len(problems) != 0 {
-			t.Errorf("problems %v with room again, want none", problems)
+		if readiness := w.daemon.Readiness(); !readiness.Ready || len(readiness.Problems) != 0 {
+			t.Errorf("with room again the readiness is %+v, want no problem", readiness)
 		}
 		if logs.FilterMessage("state can be written again").Len() != 1 {
 			t.Error("the log does not tell that the state can be written again")

@@ -415,7 +415,9 @@ type memoryStore struct {
 	// most is after how many commits it fails, 0 for never.
 	most int
 	// slow is how long a commit takes.
-	slow      time.Duration
+	slow time.Duration
+	// largest is the limit of a record in bytes of JSON; 0 for no limit.
+	largest   int
 	fleetKeep map[string]targets.Store
 	losses    []state.Loss
 }
@@ -457,6 +459,14 @@ func (s *memoryStore) Commit(_ context.Context, changes state.Changes) error {
 		return errors.New("no more commits")
 	}
 	s.commits++
+	rejected := state.RejectedError{}
+	for name, record := range changes.Records {
+		if text, _ := json.Marshal(record); s.largest > 0 && len(text) > s.largest {
+			rejected[name] = fmt.Errorf("it has %d bytes and may have %d", len(text), s.largest)
+		}
+	}
+	changes.Records = maps.Clone(changes.Records)
+	maps.DeleteFunc(changes.Records, func(name string, _ state.Record) bool { return rejected[name] != nil })
 	s.written += len(changes.Records)
 	for _, name := range changes.Deleted {
 		delete(s.snapshot.Autoscalers, name)
@@ -479,6 +489,9 @@ func (s *memoryStore) Commit(_ context.Context, changes state.Changes) error {
 		s.snapshot.Clock = changes.Clock
 	}
 	s.entries = append(s.entries, changes.Entries...)
+	if len(rejected) > 0 {
+		return rejected
+	}
 	return nil
 }
 

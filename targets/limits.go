@@ -38,5 +38,20 @@ type LabelLimits struct {
 	Query int `toml:"query" default:"4096" min:"1"`
 }
 
+// Limits of the text of a target with labels, in bytes. The text becomes part of state
+// records, metrics, logs and notifications, which have limits of their own.
+const (
+	MaxTargetName = 512
+	MaxLabelName  = 256
+	// MaxLabelValue does not apply to queries.
+	MaxLabelValue = 1024
+	// maxLabels applies to the names and values of all labels, in addition to the queries
+	// that LabelLimits allow.
+	maxLabels = 16 << 10
+)
+
+// Total returns the limit of all labels of a target in bytes.
+func (l *LabelLimits) Total() int { return maxLabels + l.Metrics*l.Query }
+
 // SetDefaults fills in what was not given.
 func (l *LabelLimits) SetDefaults() { settings.SetDefaults(l) }

@@ -23,7 +23,8 @@ func (h handlers) healthy(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, statusOf(health.Healthy && (!strict || health.Strictly())), health)
 }
 
-// ready writes 200 once the configuration is live and 503 before.
+// ready writes 200 once the configuration is live, and 503 before and while the state cannot
+// be written.
 func (h handlers) ready(w http.ResponseWriter, _ *http.Request) {
 	readiness := h.daemon.Readiness()
 	writeJSON(w, statusOf(readiness.Ready), readiness)

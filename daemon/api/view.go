@@ -200,10 +200,11 @@ type Evaluation struct {
 	Reason string `json:"reason,omitempty"`
 	// Error is the last pass's; empty when it had none.
 	Error string `json:"error,omitempty"`
-	// QuarantinedUntil is set after repeated panics.
+	// QuarantinedUntil is set after repeated panics, and after the state store rejected the
+	// record.
 	QuarantinedUntil time.Time `json:"quarantined_until,omitzero"`
-	// Unevaluated reports whether three periods went by without a pass that ended, as of
-	// when the view was asked for. Health names the autoscaler then.
+	// Unevaluated reports whether three periods went by without a pass that ended, or the
+	// autoscaler is quarantined, as of when the view was asked for. Health names the autoscaler then.
 	Unevaluated bool `json:"unevaluated,omitempty"`
 	// DryRun reports whether hpad writes no counts.
 	DryRun bool `json:"dry_run,omitempty"`
@@ -314,7 +315,8 @@ type Health struct {
 	Healthy bool `json:"healthy"`
 	// LastTick is the last tick of the scheduler.
 	LastTick time.Time `json:"last_tick,omitzero"`
-	// Unevaluated names the autoscalers that were not evaluated for three periods,
+	// Unevaluated names the autoscalers that were not evaluated for three periods or are
+	// quarantined,
 	// and why where that is known.
 	Unevaluated []Problem `json:"unevaluated,omitempty"`
 	// HeldBack are the pauses in force, and the autoscalers whose mode is not "on". They are
@@ -337,13 +339,14 @@ func (h *Health) Strictly() bool {
 
 // Readiness is the body of /-/ready.
 type Readiness struct {
-	// Ready reports whether the configuration is live and every autoscaler had its
-	// first pass.
+	// Ready reports whether the configuration is live, every autoscaler had its first
+	// pass, and the state can be written.
 	Ready bool `json:"ready"`
+	// Unwritten reports whether the state cannot be written.
+	Unwritten bool `json:"-"`
 	// Problems names fleets, sources and autoscalers that fail now, autoscalers that
 	// are off or held back by a pause or their mode or that want more replicas than the maximum,
-	// a dry run, and the state when it cannot be written; they do not make
-	// the daemon unready.
+	// a dry run, and why the state cannot be written.
 	Problems []Problem `json:"problems,omitempty"`
 }
 

@@ -781,7 +781,9 @@ func (f *face) Health() api.Health {
 func (f *face) Readiness() api.Readiness {
 	ready := f.own.Readiness()
 	for _, d := range f.daemons()[1:] {
-		ready.Problems = append(ready.Problems, d.Readiness().Problems...)
+		of := d.Readiness()
+		ready.Ready = ready.Ready && !of.Unwritten
+		ready.Problems = append(ready.Problems, of.Problems...)
 	}
 	if _, _, err := f.View(); err != nil {
 		ready.Problems = append(ready.Problems, api.Problem{Subject: "cluster", Message: err.Error()})

@@ -53,6 +53,9 @@ func (c *Config) Labeled(ref targets.Ref, labels map[string]string) (a *Autoscal
 	if enabled = r.enabled(labels); !enabled {
 		return nil, false, r.failure()
 	}
+	if r.isOversized(c.LabelLimits(ref.Fleet), labels) {
+		return nil, true, r.failure()
+	}
 	for _, short := range []string{cpuResource, memResource} {
 		if value, ok := labels[targets.LabelPrefix+short]; ok && utf8.ValidString(value) {
 			r.readResource(short, value)
@@ -128,11 +131,33 @@ func (r *labelReader) enabled(labels map[string]string) bool {
 	allowed := vocabulary(fields, true)
 	for _, label := range slices.Sorted(maps.Keys(labels)) {
 		key, ok := strings.CutPrefix(label, targets.LabelPrefix)
-		if ok && !fields.Has(key) && utf8.ValidString(key) && Nearest(key, allowed) == enableLabel {
+		if ok && len(label) <= targets.MaxLabelName && !fields.Has(key) && utf8.ValidString(key) && Nearest(key, allowed) == enableLabel {
 			r.unknown(key, key, allowed)
 		}
 	}
 	return false
+}
+
+// isOversized reports whether labels have more text than they may have, which is then
+// an error and not read.
+func (r *labelReader) isOversized(limits targets.LabelLimits, labels map[string]string) bool {
+	total := 0
+	for label, value := range labels {
+		key, ok := strings.CutPrefix(label, targets.LabelPrefix)
+		if !ok {
+			continue
+		}
+		total += len(label) + len(value)
+		if len(label) > targets.MaxLabelName {
+			r.add(strings.ToValidUTF8(shorten(key), "�"), "", fmt.Sprintf("names of labels may have %d bytes, and this has %d", targets.MaxLabelName, len(label)))
+		} else if len(value) > targets.MaxLabelValue && !strings.HasSuffix(key, ".query") {
+			r.add(key, "", fmt.Sprintf("values of labels may have %d bytes, unless they are queries, and this has %d", targets.MaxLabelValue, len(value)))
+		}
+	}
+	if most := limits.Total(); total > most && len(r.errs) == 0 {
+		r.add("*", "", fmt.Sprintf("all labels together may have %d bytes, and these have %d", most, total))
+	}
+	return len(r.errs) > 0
 }
 
 // readResource reads the utilization of a resource that a label of its name gives.

@@ -306,6 +306,50 @@ func FuzzLabeled(f *testing.F) {
 	})
 }
 
+// TestLabelText holds that everything a target contributes is bounded, and that errors
+// about too much text are short.
+func TestLabelText(t *testing.T) {
+	long := strings.Repeat("x", 80_000)
+	many := map[string]string{}
+	for i := range 5000 {
+		many[fmt.Sprintf("hpad.requests.r%d", i)] = "1"
+	}
+	for name, test := range map[string]struct {
+		labels map[string]string
+		want   string
+	}{
+		"the name of a metric": {map[string]string{"hpad.metrics.0.name": long}, "values of labels may have 1024 bytes"},
+		"a selected value":     {map[string]string{"hpad.metrics.0.select.queue": long[:2000]}, "values of labels may have 1024 bytes"},
+		"a resource":           {map[string]string{"hpad.requests." + long: "1"}, "names of labels may have 256 bytes"},
+		"a selected label":     {map[string]string{"hpad.metrics.0.select." + long[:300]: "1"}, "names of labels may have 256 bytes"},
+		"an unknown label":     {map[string]string{"hpad." + long: ""}, "names of labels may have 256 bytes"},
+		"a query":              {map[string]string{"hpad.metrics.0.query": long[:5000]}, "queries of at most 4096 bytes"},
+		"a very long query":    {map[string]string{"hpad.metrics.0.query": long}, "all labels together may have 57344 bytes"},
+		"many labels":          {many, "all labels together may have 57344 bytes, and these have 99029"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			labels := map[string]string{
+				"hpad.enable": "true", "hpad.max": "10", "hpad.metrics.0.type": "External", "hpad.metrics.0.name": "q", "hpad.metrics.0.source": "prom",
+				"hpad.metrics.0.query": "x", "hpad.metrics.0.value": "1", "com.example.other": long,
+			}
+			ref := targets.Ref{Fleet: "local", Name: "worker"}
+			c := parseLabeledFile(t)
+			if _, _, err := c.Labeled(ref, labels); err != nil {
+				t.Fatal(err)
+			}
+			maps.Copy(labels, test.labels)
+			_, _, err := c.Labeled(ref, labels)
+			if err == nil || !strings.Contains(err.Error(), test.want) || len(err.Error()) > 1000 {
+				t.Errorf("the error is %.1000v, want %q", err, test.want)
+			}
+			delete(labels, "hpad.enable")
+			if _, enabled, err := c.Labeled(ref, labels); enabled || err != nil {
+				t.Errorf("labels that ask for no autoscaler: %v, %.1000v", enabled, err)
+			}
+		})
+	}
+}
+
 // TestLabelLimits holds that labels may ask for no more than their fleet allows,
 // and that each refusal names the label, the bound and its key.
 func TestLabelLimits(t *testing.T) {

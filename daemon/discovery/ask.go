@@ -4,8 +4,10 @@ package discovery
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 
 	"go.uber.org/zap"
@@ -52,6 +54,7 @@ func Ask(ctx context.Context, log *zap.Logger, fleets []Fleet) map[string]Found 
 			if err == nil {
 				mu.Lock()
 				defer mu.Unlock()
+				found.Targets = Bounded(found.Targets)
 				answers[fleet.Name] = found
 			}
 		})
@@ -61,6 +64,28 @@ func Ask(ctx context.Context, log *zap.Logger, fleets []Fleet) map[string]Found 
 		return nil
 	}
 	return answers
+}
+
+// Bounded limits the names and problems of targets, because they are stored and shown in many
+// places. A target with a name that is too long gets a short name, and a problem instead of
+// labels. It is left out if its labels do not enable an autoscaler.
+func Bounded(found []targets.Discovered) []targets.Discovered {
+	bounded := make([]targets.Discovered, 0, len(found))
+	for _, target := range found {
+		if size := len(target.Name); size > targets.MaxTargetName {
+			if target.Labels[targets.EnableLabel] != "true" {
+				continue
+			}
+			sum := sha256.Sum256([]byte(target.Name))
+			target = targets.Discovered{
+				Name:    fmt.Sprintf("%s…%x", strings.ToValidUTF8(target.Name[:64], ""), sum[:4]),
+				Problem: fmt.Sprintf("its name has %d bytes; the name of a target with labels may have %d", size, targets.MaxTargetName),
+			}
+		}
+		target.Problem = trouble.Shorten(target.Problem)
+		bounded = append(bounded, target)
+	}
+	return bounded
 }
 
 // report keeps whether a fleet can discover, and logs when that changes.

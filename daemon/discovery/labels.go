@@ -221,6 +221,9 @@ func (l *labeled) mistakes() config.Errors {
 	return mistakes
 }
 
+// shownMistakes limits the mistakes of one target that are shown.
+const shownMistakes = 10
+
 // trouble says what is wrong with the labels as they are now; empty when nothing
 // is.
 func (l *labeled) trouble() string {
@@ -228,8 +231,12 @@ func (l *labeled) trouble() string {
 	if l.problem != "" {
 		sentences = append(sentences, l.problem)
 	}
-	for _, mistake := range l.mistakes() {
+	mistakes := l.mistakes()
+	for _, mistake := range mistakes[:min(len(mistakes), shownMistakes)] {
 		sentences = append(sentences, mistake.Text())
+	}
+	if more := len(mistakes) - shownMistakes; more > 0 {
+		sentences = append(sentences, fmt.Sprintf("and %d more", more))
 	}
 	if len(sentences) > 0 && l.enabled {
 		sentences = append(sentences, "the labels before stay in force")

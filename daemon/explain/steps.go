@@ -105,7 +105,7 @@ func (p *steps) agreed(view api.Explanation, d policy.Decision) {
 // that the decision that follows has, and is not old, is shown there.
 func (p *steps) evaluation(view api.Explanation, zone *time.Location, shown bool) {
 	evaluation := view.Evaluation
-	if evaluation.Unevaluated {
+	if evaluation.Unevaluated && evaluation.QuarantinedUntil.IsZero() {
 		last := "never"
 		if !evaluation.Last.IsZero() {
 			last = "last at " + Stamp(evaluation.Last.In(zone))
@@ -113,7 +113,7 @@ func (p *steps) evaluation(view api.Explanation, zone *time.Location, shown bool
 		p.field("Warning", "not evaluated for three periods (%s); what follows is old", last)
 	}
 	if !evaluation.QuarantinedUntil.IsZero() {
-		p.field("Warning", "quarantined after repeated panics until %s", Stamp(evaluation.QuarantinedUntil.In(zone)))
+		p.field("Warning", "quarantined until %s", Stamp(evaluation.QuarantinedUntil.In(zone)))
 	}
 	if !evaluation.Since.IsZero() {
 		p.field("Cause", "the same since %s%s", Stamp(evaluation.Since.In(zone)), turns(evaluation.Untold, zone))

@@ -119,10 +119,10 @@ var families = sortedFamilies(
 	newFamily("mode", "How much the autoscaler does by itself, by its configuration; always 1.", prometheus.GaugeValue, func(s *sink, a *shown) {
 		s.add(1, a.mode)
 	}, "mode"),
-	newFamily("unevaluated", "Whether three periods went by without a pass that ended: 1 or 0.", prometheus.GaugeValue, func(s *sink, a *shown) {
+	newFamily("unevaluated", "Whether three periods went by without a pass that ended, or the autoscaler is quarantined: 1 or 0.", prometheus.GaugeValue, func(s *sink, a *shown) {
 		s.add(truth(a.unevaluated))
 	}),
-	newFamily("quarantined", "Whether the autoscaler is left alone after repeated panics: 1 or 0.", prometheus.GaugeValue, func(s *sink, a *shown) {
+	newFamily("quarantined", "Whether the autoscaler is left alone after repeated panics, or because the state store rejects its record: 1 or 0.", prometheus.GaugeValue, func(s *sink, a *shown) {
 		s.add(truth(a.quarantined))
 	}),
 	newFamily("late_passes_total", "Ticks at which a pass was still under way.", prometheus.CounterValue, func(s *sink, a *shown) {

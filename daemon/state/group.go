@@ -18,9 +18,19 @@ type write struct {
 	// entries are for history.db, gone are the autoscalers that it keeps no count of.
 	entries []sealedEntry
 	gone    []string
+	// rejected has the errors of records that are left out, by autoscaler.
+	rejected RejectedError
 
 	done bool
 	err  error
+}
+
+// reject leaves the record of an autoscaler out.
+func (w *write) reject(name string, err error) {
+	if w.rejected == nil {
+		w.rejected = RejectedError{}
+	}
+	w.rejected[name] = err
 }
 
 // group gathers the writes that come while a transaction is under way into the
@@ -120,7 +130,7 @@ func (s *store) writeValues(batch []*write) error {
 		}
 	}
 	if s.shared != nil {
-		if err := s.shared.write(values); err != nil {
+		if err := s.share(batch, values); err != nil {
 			return err
 		}
 		s.before()
@@ -137,6 +147,33 @@ func (s *store) writeValues(batch []*write) error {
 		return unwritten(s.state.path, err)
 	}
 	return nil
+}
+
+// share writes the values of a batch to the records of all members. It removes rejected
+// values, which fail alone.
+func (s *store) share(batch []*write, values map[slot][]byte) error {
+	for {
+		err := s.shared.write(values)
+		rejected, is := errors.AsType[RejectedError](err)
+		before := len(values)
+		for key, cause := range rejected {
+			at, _ := slotOf(key)
+			for _, w := range batch {
+				if _, wants := w.values[at]; !wants {
+					continue
+				}
+				if at.bucket == string(autoscalersBucket) {
+					w.reject(at.key, cause)
+				} else {
+					w.err = errors.Join(w.err, fmt.Errorf("%.100q: %w", key, cause))
+				}
+			}
+			delete(values, at)
+		}
+		if !is || len(values) == before {
+			return err
+		}
+	}
 }
 
 // slot is where state.db has a value: the key in a bucket, or in fleetsBucket in the

@@ -20,14 +20,11 @@ func TestGroupOfWrites(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			s := open(t, t.TempDir()).(*store)
 			defer closeStore(t, s)
-			entries, err := sealEntries([]Entry{sampleEntry("a", 1)})
-			if err != nil {
-				t.Fatal(err)
-			}
 			if test.history != nil {
 				s.history.broken.Store(&panicError{test.history})
 			}
-			with := &write{values: put("with"), entries: entries}
+			with := &write{values: put("with")}
+			with.sealEntries([]Entry{sampleEntry("a", 1)})
 			without := &write{values: put("without")}
 			s.writeAll([]*write{with, without})
 			if without.err != nil {

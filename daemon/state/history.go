@@ -43,8 +43,9 @@ type sealedEntry struct {
 
 var errNoTime = errors.New("entry has no time")
 
-func sealEntries(entries []Entry) ([]sealedEntry, error) {
-	sealed := make([]sealedEntry, len(entries))
+// sealEntries prepares entries of the history, and leaves out invalid ones.
+func (w *write) sealEntries(entries []Entry) {
+	w.entries = make([]sealedEntry, 0, len(entries))
 	for i := range entries {
 		e := &entries[i]
 		at := timeKey(e.Time)
@@ -57,11 +58,11 @@ func sealEntries(entries []Entry) ([]sealedEntry, error) {
 			err = checkKey(e.Autoscaler)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("write history of autoscaler %q: %w", e.Autoscaler, err)
+			w.reject(e.Autoscaler, fmt.Errorf("write its history: %w", err))
+			continue
 		}
-		sealed[i] = sealedEntry{time: e.Time, at: at, key: key, name: e.Autoscaler, value: value}
+		w.entries = append(w.entries, sealedEntry{time: e.Time, at: at, key: key, name: e.Autoscaler, value: value})
 	}
-	return sealed, nil
 }
 
 // timeKey orders as times do. Times beyond those that nanoseconds can count are

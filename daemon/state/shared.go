@@ -24,7 +24,7 @@ type Records interface {
 	// Write replaces values, and removes those that are nil. Once it returns nil all are
 	// written; after an error each key has its value of before or the new one. It is an
 	// ErrFenced once the member does not own the shard any more: then nothing is written
-	// that the next owner does not load.
+	// that the next owner does not load. It is a RejectedError if values are too large.
 	Write(ctx context.Context, values map[string][]byte) error
 }
 

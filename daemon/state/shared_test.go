@@ -7,6 +7,7 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -23,6 +24,8 @@ type memoryRecords struct {
 	// err is what Write fails with, once where that is so.
 	err  error
 	once bool
+	// largest is the limit of a value in bytes; 0 for no limit.
+	largest int
 }
 
 func (r *memoryRecords) Load(_ context.Context, keep func(string, []byte) error) error {
@@ -44,6 +47,15 @@ func (r *memoryRecords) Write(_ context.Context, values map[string][]byte) error
 			r.err = nil
 		}
 		return err
+	}
+	rejected := RejectedError{}
+	for key, value := range values {
+		if r.largest > 0 && len(value) > r.largest {
+			rejected[key] = errors.New("too large")
+		}
+	}
+	if len(rejected) > 0 {
+		return rejected
 	}
 	for key, value := range values {
 		if value == nil {
@@ -165,5 +177,46 @@ func TestSharedDamaged(t *testing.T) {
 		if err == nil {
 			t.Errorf("%q is believed", key)
 		}
+	}
+}
+
+// TestSharedRejects writes values that are too large for the records of a cluster, together
+// with other values of autoscalers and fleets.
+func TestSharedRejects(t *testing.T) {
+	records := &memoryRecords{values: map[string][]byte{}, largest: 10_000}
+	s := openShared(t, t.TempDir(), records)
+	defer closeStore(t, s)
+	large := sampleRecord(1)
+	large.Labels = map[string]string{"hpad.metrics.0.name": strings.Repeat("x", 80_000)}
+	fleet := s.Fleet("shop")
+	for round := range 3 {
+		var writing sync.WaitGroup
+		for i := range 8 {
+			writing.Go(func() {
+				if err := fleet.Save(t.Context(), fmt.Sprint("large", i), make([]byte, 20_000)); err == nil || !strings.Contains(err.Error(), "too large") {
+					t.Errorf("a fleet saved a large value with the error %v", err)
+				}
+			})
+			writing.Go(func() {
+				if err := fleet.Save(t.Context(), fmt.Sprint("small", i), []byte{byte(round)}); err != nil {
+					t.Error(err)
+				}
+			})
+			writing.Go(func() {
+				small, big := fmt.Sprint("small", i), fmt.Sprint("large", i)
+				changes := Changes{Records: map[string]Record{small: sampleRecord(round), big: large}, Entries: []Entry{sampleEntry(small, round)}}
+				err := s.Commit(t.Context(), changes)
+				if rejected, is := errors.AsType[RejectedError](err); !is || len(rejected) != 1 || rejected[big] == nil {
+					t.Errorf("committed with %.200v, want %s rejected", err, big)
+				}
+			})
+		}
+		writing.Wait()
+	}
+	if got := load(t, s).Autoscalers; len(got) != 8 || len(records.values) != 16 {
+		t.Errorf("the store has %d autoscalers, the cluster %d values, want 8 and 16", len(got), len(records.values))
+	}
+	if got, err := s.History(t.Context(), "", time.Time{}, time.Time{}, 0); err != nil || len(got) != 24 {
+		t.Errorf("the history has %d entries, %v, want 24", len(got), err)
 	}
 }

@@ -2,7 +2,10 @@ package state
 
 import (
 	"context"
+	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/hpad/hpad/policy"
@@ -20,7 +23,9 @@ type Store interface {
 	// completed round. A value that cannot be used is a *DamagedError.
 	Load(ctx context.Context) (Snapshot, error)
 	// Commit writes all changes or none; once it returns nil a crash loses none
-	// of them. Commits that are under way together share one transaction.
+	// of them. Commits that are under way together share one transaction. A record
+	// that the store does not accept is left out: the error is then a RejectedError,
+	// and all other changes are written.
 	Commit(ctx context.Context, changes Changes) error
 	// Fleet returns the small store of the fleet of that name.
 	Fleet(name string) targets.Store
@@ -75,6 +80,18 @@ type Changes struct {
 	Clock clock.State
 	// Entries are added to the history.
 	Entries []Entry
+}
+
+// RejectedError has the errors of records that a store rejects, mostly because of their size,
+// by autoscaler. Records.Write returns it by key, before it writes any value.
+type RejectedError map[string]error
+
+// Error names the first record and the cause.
+func (e RejectedError) Error() string {
+	for _, name := range slices.Sorted(maps.Keys(e)) {
+		return fmt.Sprintf("the state store does not accept the record of %.100q: %v", name, e[name])
+	}
+	return "the state store does not accept a record"
 }
 
 // Record is what is kept of one autoscaler.

@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"runtime"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -130,40 +128,49 @@ func (s *store) Commit(ctx context.Context, changes Changes) error {
 		return fmt.Errorf("write the state of %d autoscalers and %d history entries, without which a restart would go on: %w",
 			len(changes.Records), len(changes.Entries), err)
 	}
+	if len(w.rejected) > 0 {
+		return w.rejected
+	}
 	return nil
 }
+
+// maxRecord is the limit of the record of an autoscaler in bytes. The largest ordinary
+// records have 60 KiB: ten long queries, and an hour of recommendations.
+const maxRecord = 1 << 20
 
 // sealChanges prepares changes for the transaction, so that what cannot be
 // written fails alone.
 func sealChanges(changes Changes) (*write, error) {
 	w := &write{gone: changes.Deleted}
-	names := slices.Sorted(maps.Keys(changes.Records))
-	records := make([][]byte, len(names))
-	for i, name := range names {
-		if err := checkKey(name); err != nil {
-			return nil, fmt.Errorf("write autoscaler %q: %w", name, err)
-		}
-		var err error
-		if records[i], err = sealRecord(name, changes.Records[name]); err != nil {
-			return nil, fmt.Errorf("write autoscaler %q: %w", name, err)
-		}
-	}
 	meta, err := sealMeta(changes)
 	if err != nil {
 		return nil, err
 	}
-	w.values = make(map[slot][]byte, len(changes.Deleted)+len(names)+len(meta))
+	w.values = make(map[slot][]byte, len(changes.Deleted)+len(changes.Records)+len(meta))
 	for _, name := range changes.Deleted {
 		w.values[slot{bucket: string(autoscalersBucket), key: name}] = nil
 	}
-	for i, name := range names {
-		w.values[slot{bucket: string(autoscalersBucket), key: name}] = records[i]
+	for name, record := range changes.Records {
+		err := checkKey(name)
+		if err == nil {
+			at := slot{bucket: string(autoscalersBucket), key: name}
+			w.values[at], err = sealRecord(name, record)
+			if size := len(w.values[at]); err == nil && size > maxRecord {
+				err = fmt.Errorf("it has %d bytes and may have %d", size, maxRecord)
+			}
+			if err != nil {
+				delete(w.values, at)
+			}
+		}
+		if err != nil {
+			w.reject(name, err)
+		}
 	}
 	for key, sealed := range meta {
 		w.values[slot{bucket: string(metaBucket), key: key}] = sealed
 	}
-	w.entries, err = sealEntries(changes.Entries)
-	return w, err
+	w.sealEntries(changes.Entries)
+	return w, nil
 }
 
 // sealMeta prepares what changes say of all autoscalers together, and pauses, by the

@@ -2,6 +2,9 @@ package state
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -164,9 +167,11 @@ func TestClockSetBack(t *testing.T) {
 	}
 }
 
-func TestCommitWritesAllOrNothing(t *testing.T) {
-	s := open(t, t.TempDir())
-	defer closeStore(t, s)
+// TestRejectedRecords commits records and entries that the store cannot hold, each of which
+// fails alone.
+func TestRejectedRecords(t *testing.T) {
+	random := make([]byte, 2*maxRecord)
+	_, _ = rand.Read(random)
 	bad := []struct {
 		name    string
 		changes Changes
@@ -174,6 +179,8 @@ func TestCommitWritesAllOrNothing(t *testing.T) {
 	}{
 		{"record without a name", Changes{Records: map[string]Record{"": {}}}, "name is empty"},
 		{"name too long", Changes{Records: map[string]Record{strings.Repeat("n", 40_000): {}}}, "40000 bytes"},
+		{"record too large", Changes{Records: map[string]Record{"a": {Labels: map[string]string{"hpad.x": hex.EncodeToString(random)}}}}, "may have 1048576"},
+		{"record that is no JSON", Changes{Records: map[string]Record{"a": {Created: time.Date(10_001, 1, 1, 0, 0, 0, 0, time.UTC)}}}, "year outside of range"},
 		{"entry without a time", Changes{Entries: []Entry{{Autoscaler: "a"}}}, "no time"},
 		{"entry without a name", Changes{Entries: []Entry{{Time: epoch}}}, "name is empty"},
 		{"entry that is no JSON", Changes{Entries: []Entry{{
@@ -182,6 +189,8 @@ func TestCommitWritesAllOrNothing(t *testing.T) {
 	}
 	for _, test := range bad {
 		t.Run(test.name, func(t *testing.T) {
+			s := open(t, t.TempDir())
+			defer closeStore(t, s)
 			changes := test.changes
 			if changes.Records == nil {
 				changes.Records = map[string]Record{}
@@ -190,13 +199,14 @@ func TestCommitWritesAllOrNothing(t *testing.T) {
 			changes.Entries = append(changes.Entries, Entry{Autoscaler: "fine", Time: epoch})
 			changes.LastRound = epoch
 			err := s.Commit(t.Context(), changes)
-			if err == nil || !strings.Contains(err.Error(), test.want) {
-				t.Errorf("error %v, want it to mention %q", err, test.want)
+			rejected, is := errors.AsType[RejectedError](err)
+			if !is || len(rejected) != 1 || !strings.Contains(err.Error(), test.want) || len(err.Error()) > 500 {
+				t.Errorf("error %v, want one record rejected and %q", err, test.want)
 			}
-			if got := load(t, s); len(got.Autoscalers) != 0 || !got.LastRound.IsZero() {
-				t.Errorf("a part was written: %+v", got)
+			if got := load(t, s); len(got.Autoscalers) != 1 || !got.LastRound.Equal(epoch) {
+				t.Errorf("the other changes are not written: %+v", got)
 			}
-			if got, err := s.History(t.Context(), "fine", time.Time{}, time.Time{}, 0); err != nil || len(got) != 0 {
+			if got, err := s.History(t.Context(), "fine", time.Time{}, time.Time{}, 0); err != nil || len(got) != 1 {
 				t.Errorf("history %v, %v", got, err)
 			}
 		})

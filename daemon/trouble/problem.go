@@ -24,7 +24,7 @@ func (p *Problem) Set(err error) (news bool, fields []zap.Field) {
 	if err == nil {
 		p.text.Store(nil)
 	} else {
-		text := err.Error()
+		text := Shorten(err.Error())
 		p.text.Store(&text)
 		cause = Cause(text)
 	}

@@ -24,6 +24,7 @@ func (c *checker) discoverTargets(ctx context.Context, key string, fleet config.
 	if err != nil {
 		c.problem(key, fmt.Sprintf("discover targets by their labels: %v", err))
 	}
+	found = discovery.Bounded(found)
 	c.labels.Keep(fleet.Name, discovery.Found{Targets: found})
 	merged := c.labels.Merge(c.file)
 	c.config = merged.Config

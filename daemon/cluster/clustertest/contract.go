@@ -3,9 +3,11 @@ package clustertest
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -34,7 +36,7 @@ func Run(t *testing.T, connect func(t *testing.T) (c cluster.Coordinator, cut fu
 // contract is what a Coordinator must do.
 var contract = map[string]func(t *testing.T, connect func() (cluster.Coordinator, func())){
 	"members": members, "terms": terms, "records": records, "fence": fence, "expiry": expiry,
-	"configurations": configurations, "one owner": oneOwner, "many": many, "leave": leave,
+	"configurations": configurations, "one owner": oneOwner, "many": many, "leave": leave, "too large": tooLarge,
 }
 
 // names are those of a test, which share a store with those of others.
@@ -243,6 +245,26 @@ func fence(t *testing.T, connect func() (cluster.Coordinator, func())) {
 	if got := view(t, c).Shards[shard]; got.Term != 3 || got.Configuration != "1" {
 		t.Errorf("the shard is %+v", got)
 	}
+}
+
+// tooLarge writes values that no store has room for among others.
+func tooLarge(t *testing.T, connect func() (cluster.Coordinator, func())) {
+	member, shard := names(t)
+	c, _ := connect()
+	term := acquire(t, join(t, c, member("a")), shard)
+	write(t, term, map[string][]byte{"a": []byte("1")})
+	random := make([]byte, 3<<20)
+	_, _ = rand.Read(random)
+	err := term.Write(t.Context(), map[string][]byte{"a": []byte("2"), "x": random, "b": []byte("1"), "y": random[1<<20:]})
+	rejected, is := errors.AsType[state.RejectedError](err)
+	if keys := slices.Sorted(maps.Keys(rejected)); !is || !slices.Equal(keys, []string{"x", "y"}) {
+		t.Errorf("rejected are %q by the error %.200v, want x and y", keys, err)
+	}
+	want := map[string]string{"a": "1"}
+	if got := load(t, term); !maps.Equal(got, want) {
+		t.Errorf("a write that is rejected leaves %q, want %q", slices.Collect(maps.Keys(got)), want)
+	}
+	write(t, term, map[string][]byte{"a": []byte("2"), "b": []byte("1")})
 }
 
 func expiry(t *testing.T, connect func() (cluster.Coordinator, func())) {

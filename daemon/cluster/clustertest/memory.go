@@ -455,8 +455,20 @@ func (c *Connection) Load(ctx context.Context, shard string, keep func(string, [
 	return nil
 }
 
+// largest is the limit of a value in bytes.
+const largest = 1 << 20
+
 // Write is as [state.Records] has it.
 func (t *term) Write(ctx context.Context, values map[string][]byte) error {
+	rejected := state.RejectedError{}
+	for key, value := range values {
+		if len(value) > largest {
+			rejected[key] = fmt.Errorf("it has %d bytes and may have %d", len(value), largest)
+		}
+	}
+	if len(rejected) > 0 {
+		return rejected
+	}
 	return t.fenced(ctx, func(m *Memory) error {
 		if m.records[t.shard] == nil {
 			m.records[t.shard] = map[string][]byte{}

@@ -503,31 +503,54 @@ func (c *Coordinator) Load(ctx context.Context, shard string, keep func(key stri
 
 // Write is as [state.Records] has it.
 func (t *term) Write(ctx context.Context, values map[string][]byte) error {
-	prefix := t.recordsKey(t.shard)
-	var changes []clientv3.Op
-	size := 0
-	flush := func() error {
-		if len(changes) == 0 {
-			return nil
-		}
-		err := t.fenced(ctx, changes...)
-		changes, size = nil, 0
-		return err
-	}
+	rejected := state.RejectedError{}
 	for key, value := range values {
-		if length := len(prefix) + len(key) + len(value); len(changes) == maxOps || size+length > maxBytes {
-			if err := flush(); err != nil {
+		if size := len(value); size > maxBytes {
+			rejected[key] = fmt.Errorf("it has %d bytes, and etcd takes %d", size, maxBytes)
+		}
+	}
+	if len(rejected) > 0 {
+		return rejected
+	}
+	var keys []string
+	size := 0
+	for key, value := range values {
+		length := len(t.recordsKey(t.shard)) + len(key) + len(value)
+		if len(keys) == maxOps || size+length > maxBytes {
+			if err := t.put(ctx, keys, values); err != nil {
 				return err
 			}
+			keys, size = nil, 0
 		}
-		size += len(prefix) + len(key) + len(value)
-		if value == nil {
-			changes = append(changes, clientv3.OpDelete(prefix+key))
+		keys, size = append(keys, key), size+length
+	}
+	return t.put(ctx, keys, values)
+}
+
+// put writes the values of some keys: in one transaction, or in smaller ones if a server
+// has a lower limit than usual.
+func (t *term) put(ctx context.Context, keys []string, values map[string][]byte) error {
+	if len(keys) == 0 {
+		return nil
+	}
+	var changes []clientv3.Op
+	for _, key := range keys {
+		at := t.recordsKey(t.shard) + key
+		if values[key] == nil {
+			changes = append(changes, clientv3.OpDelete(at))
 		} else {
-			changes = append(changes, clientv3.OpPut(prefix+key, string(value)))
+			changes = append(changes, clientv3.OpPut(at, string(values[key])))
 		}
 	}
-	return flush()
+	err := t.fenced(ctx, changes...)
+	switch half := len(keys) / 2; {
+	case !errors.Is(err, rpctypes.ErrRequestTooLarge):
+		return err
+	case half == 0:
+		return state.RejectedError{keys[0]: err}
+	default:
+		return errors.Join(t.put(ctx, keys[:half], values), t.put(ctx, keys[half:], values))
+	}
 }
 
 // Configure is as [cluster.Term] has it.

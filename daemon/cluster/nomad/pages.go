@@ -6,12 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/hashicorp/nomad/api"
 	"golang.org/x/sync/errgroup"
+
+	"github.com/hpad/hpad/daemon/state"
 )
 
 // The items of a page: who claimed it, and its records or that it is divided.
@@ -242,6 +243,9 @@ func (t *term) Write(ctx context.Context, values map[string][]byte) error {
 	if err := t.claim(ctx); err != nil {
 		return err
 	}
+	if rejected := tooLarge(values); len(rejected) > 0 {
+		return rejected
+	}
 	work := map[*node]map[string][]byte{}
 	t.root.leaves(work, values)
 	for len(work) > 0 {
@@ -264,6 +268,20 @@ func (t *term) Write(ctx context.Context, values map[string][]byte) error {
 	return nil
 }
 
+// tooLarge returns the values that no variable holds.
+func tooLarge(values map[string][]byte) state.RejectedError {
+	rejected := state.RejectedError{}
+	for key, value := range values {
+		if len(key)+len(value) <= largestRecord/2 {
+			continue // base64 adds a third, and zstd at most a few bytes
+		}
+		if text, _ := textOf(map[string][]byte{key: value}); len(text) > largestRecord {
+			rejected[key] = fmt.Errorf("it takes %d bytes in a variable of Nomad and may take %d", len(text), largestRecord)
+		}
+	}
+	return rejected
+}
+
 // put changes records of a page, or divides the page where it would be too large.
 func (t *term) put(ctx context.Context, n *node, changes map[string][]byte) error {
 	if err := t.fetch(ctx, n); err != nil {
@@ -284,7 +302,11 @@ func (t *term) put(ctx context.Context, n *node, changes map[string][]byte) erro
 			return nil, nil
 		}
 		if len(text) > largestRecord {
-			return nil, fmt.Errorf("the state of fleet %q has a record that takes %d bytes, more than a variable of Nomad holds: %q", t.name, len(text), slices.Collect(maps.Keys(records)))
+			rejected := state.RejectedError{} // their hashes begin alike
+			for key := range changes {
+				rejected[key] = fmt.Errorf("its variable of Nomad would take %d bytes and may take %d", len(text), largestRecord)
+			}
+			return nil, rejected
 		}
 		return api.VariableItems{claimItem: t.token, recordsItem: text}, nil
 	})
