@@ -1,11 +1,14 @@
 package redact
 
 import (
+	"math/rand/v2"
 	"os"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 )
@@ -127,4 +130,54 @@ func TestNoSecretIsShown(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Tokens are hidden by their shapes wherever they are.
+func TestTokens(t *testing.T) {
+	kinds := map[string]string{"alnum": letters, "word": letters + "_-", "hex": "0123456789abcdef", "upper": "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"}
+	random := rand.New(rand.NewPCG(1, 2))
+	for _, line := range readLines(t, "testdata/tokens.txt") {
+		fields := strings.Fields(line)
+		length, err := strconv.Atoi(fields[1])
+		if err != nil || kinds[fields[2]] == "" {
+			t.Fatalf("%q: %v", line, err)
+		}
+		secret := "0a"
+		if fields[2] == "upper" {
+			secret = "2A"
+		}
+		for len(secret) < length {
+			secret += string(kinds[fields[2]][random.IntN(len(kinds[fields[2]]))])
+		}
+		for _, around := range []string{"%s", "it refused %s: expired", `{"x":"%s"}`, `\"%s\"`, "(%s)", "x=%s,", "x=%s;y", "/a/%s/b", "a:%s"} {
+			text := strings.Replace(around, "%s", fields[0]+secret, 1)
+			if shown := Text(text); strings.Contains(shown, secret[:8]) || strings.Contains(shown, secret[len(secret)-8:]) {
+				t.Errorf("of %s shows %s", text, shown)
+			}
+		}
+	}
+}
+
+// The time is in proportion to the length of the text, whatever it says.
+func TestTimeIsLinear(t *testing.T) {
+	parts := []string{
+		"a:b@c", "://", "http://a", "@", "token", "token ", "token: ", `token="`, `token=\"`, `\"token=`, "token:\n", "  token: |\n", "rate_token:", "name=token ",
+		`"name":"token",`, `value=a"name="token"`, `-u "`, `-u \"`, "-u a:", "-p '", "Bearer ", "sk-a", "eyJ", "s.", "a1Q~", "1:AA", "/webhook/", "/bot1:",
+		"-----BEGIN PRIVATE KEY-----", "Authorization: \n", "token:[", `token:{"`, "token=<<A\n", "<token>", "identified by '", "api key ", `fleet "token: `,
+		"password (", `\`, `"`, "{", " ", "k",
+	}
+	for _, part := range parts {
+		for _, after := range []string{"", `"`} {
+			text := strings.Repeat(part, (128<<10)/len(part)) + after
+			begun := time.Now()
+			Text(text)
+			JSON([]byte(`{"a":"` + text + `"}`))
+			if took := time.Since(begun); took > 10*time.Second { // one that is quadratic takes minutes
+				t.Errorf("128 KiB of %q take %s", part, took)
+			}
+		}
+	}
+	if got := Text(strings.Repeat("ab ", 1<<20)); len(got) > 1<<20+8 {
+		t.Errorf("a text of 3 MiB becomes %d bytes, want at most 1 MiB", len(got))
+	}
 }

@@ -2,6 +2,7 @@
 // configuration, the responses of its API, its log and its errors. There is one rule
 // for all of them, and it errs on hiding. It goes by names ("DB_PASSWORD=…",
 // "--token …", {api_key="…"}), by places (credentials of a URL, what follows "-p"
-// or "Bearer") and by the shapes of well-known tokens. A secret that stands by
-// itself, as "echo hunter2", looks like any other word.
+// or "Bearer") and by the shapes of well-known tokens. Numbers, and the names of metrics
+// and labels, are no secrets. A secret that stands by itself, as "echo hunter2", looks like
+// any other word.
 package redact

@@ -6,10 +6,6 @@ import (
 	"strings"
 )
 
-// shortFlag matches "-p", which many programs take a password by, and the flags
-// that are followed by "user:password".
-var shortFlag = regexp.MustCompile(`(^|[\s"'\x60(\[,])(-p|-u|-U|--user|--proxy-user)`)
-
 // openFlags are the words that single-dash flags beginning with "-p" have: those
 // of programs that write whole words so.
 var openFlags = strings.Fields(`
@@ -18,51 +14,38 @@ var openFlags = strings.Fields(`
 	processes procs profile progress project prometheus protocol provider proxy publish purge
 `)
 
-// hideFlags replaces what follows the short flags of passwords.
-func hideFlags(text string) string {
-	var shown strings.Builder
-	done := 0
-	for done < len(text) {
-		found := shortFlag.FindStringSubmatchIndex(text[done:])
-		if found == nil {
-			break
-		}
-		flag := text[done+found[4] : done+found[5]]
-		begin, end := done+found[4], done+found[5]
-		value, ok := flagValue(text, flag, begin, end)
-		if !ok {
-			shown.WriteString(text[done:end])
-			done = end
-			continue
-		}
-		shown.WriteString(text[done:value.begin])
-		shown.WriteString(Mark)
-		done = value.end
-	}
-	shown.WriteString(text[done:])
-	return shown.String()
-}
+// port matches what follows "-p" and is no password.
+var port = regexp.MustCompile(`^\d{1,5}(?::\d{1,5})?$`)
 
-// flagValue returns what to hide of the value of the short flag at text[begin:end];
-// false when there is nothing.
-func flagValue(text, flag string, begin, end int) (value span, ok bool) {
+// maxUser bounds the name of the user before a password, in bytes.
+const maxUser = 128
+
+// shortFlag hides the value of the flag at text[begin:end]: "-p", which many programs take
+// a password by, or a flag that is followed by "user:password".
+func (s *scanner) shortFlag(begin, end int) bool {
+	flag := s.text[begin:end]
+	if flag[1] == 'P' || begin > 0 && !isBlank(s.text[begin-1]) && strings.IndexByte("\"'`([,", s.text[begin-1]) < 0 {
+		return false
+	}
 	at := end
-	if parted := nextWord.FindStringIndex(text[end:]); parted != nil {
-		at = end + parted[1]
-	} else if strings.HasPrefix(text[end:], "=") {
+	if parted := nextWord.FindString(s.after(end, maxOperator)); parted != "" {
+		at += len(parted)
+	} else if strings.HasPrefix(s.text[end:], "=") {
 		at++
-	} else if flag == "-p" && isOpenFlag(text[end-1:]) || strings.HasPrefix(flag, "--") {
-		return span{}, false
+	} else if flag == "-p" && isOpenFlag(s.after(end-1, 16)) || strings.HasPrefix(flag, "--") {
+		return false
 	}
-	value = wordAt(text, begin, at, false)
-	if flag != "-p" {
-		user, _, found := strings.Cut(text[value.begin:value.end], ":")
-		if !found {
-			return span{}, false
-		}
-		value.begin += len(user) + 1
+	if flag == "-p" {
+		value := s.word(begin, at, false)
+		return !port.MatchString(s.after(value.begin, min(16, value.end-value.begin))) && s.hide(value, Mark)
 	}
-	return value, value.end > value.begin
+	colon := strings.IndexAny(s.after(at, maxUser), ": \t\n")
+	if colon < 0 || s.text[at+colon] != ':' {
+		return false
+	}
+	value := s.word(begin, at, false)
+	value.begin = at + colon + 1
+	return s.hide(value, Mark)
 }
 
 // isOpenFlag reports whether a text begins with a word of openFlags.

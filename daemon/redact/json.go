@@ -2,39 +2,116 @@ package redact
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
+	"slices"
+	"strings"
 )
 
 // JSON returns encoded JSON, without blanks as [json.Marshal] writes it, with what
-// may be secret replaced in its texts: all of the value of a key with a secret name.
-// Keys stay as they are.
+// may be secret replaced in its texts: all texts below a key with a secret name, and the
+// value of an object that has a secret name. Keys and numbers stay as they are.
 func JSON(encoded []byte) []byte {
-	var shown, key []byte
-	done := 0
-	for at := 0; at < len(encoded); {
-		if encoded[at] != '"' {
-			if encoded[at] == ',' || encoded[at] == '}' || encoded[at] == ']' {
-				key = nil
+	var hidden []literal
+	levels := []level{{}}
+	for at := 0; at < len(encoded); at++ {
+		in := &levels[len(levels)-1]
+		switch encoded[at] {
+		case '{', '[':
+			levels = append(levels, level{secret: in.isSecret(), list: encoded[at] == '['})
+		case '}', ']':
+			if len(levels) > 1 {
+				levels = levels[:len(levels)-1]
 			}
-			at++
-			continue
-		}
-		end := stringEnd(encoded, at)
-		literal := encoded[at:end]
-		if end < len(encoded) && encoded[end] == ':' {
-			key = literal
-		} else if inDoubt(key) || inDoubt(literal) { // few are, and only those cost memory
-			if hidden, changed := literalWithout(textOf(key), literal); changed {
-				shown = append(append(shown, encoded[done:at]...), hidden...)
-				done = end
+		case ',':
+			in.key = nil
+		case '"':
+			one := literal{at, stringEnd(encoded, at), nil}
+			at = one.end - 1
+			if one.end < len(encoded) && encoded[one.end] == ':' && !in.list {
+				in.key = encoded[one.begin:one.end]
+				continue
 			}
+			hidden = in.hide(hidden, encoded, one)
 		}
-		at = end
 	}
-	if done == 0 {
+	if hidden == nil {
 		return encoded
 	}
+	slices.SortStableFunc(hidden, func(a, b literal) int { return cmp.Compare(a.begin, b.begin) })
+	shown := make([]byte, 0, len(encoded))
+	done := 0
+	for i, h := range hidden {
+		if i+1 < len(hidden) && hidden[i+1].begin == h.begin {
+			continue // all of the value is hidden, because of the name after it
+		}
+		shown = append(append(shown, encoded[done:h.begin]...), h.shown...)
+		done = h.end
+	}
 	return append(shown, encoded[done:]...)
+}
+
+// literal is a string in encoded JSON, and what is shown of it.
+type literal struct {
+	begin, end int
+	shown      []byte
+}
+
+// level is an object or a list of JSON.
+type level struct {
+	// secret reports whether all of its texts may be secret.
+	secret, list bool
+	// key is the last one of the object, flag whether the last text of the list is a flag
+	// that is followed by a secret.
+	key  []byte
+	flag bool
+	// named reports whether the object names a secret, as {"name": "DB_PASSWORD"} does;
+	// value is its value if it came before the name.
+	named bool
+	value literal
+}
+
+func (l *level) isSecret() bool { return l.secret || inDoubt(l.key) && Named(textOf(l.key)) }
+
+// hide appends what is hidden because of a text of the level.
+func (l *level) hide(hidden []literal, encoded []byte, one literal) []literal {
+	given := encoded[one.begin:one.end]
+	secret := l.isSecret() || l.flag || l.named && isValueKey(l.key)
+	l.flag = false
+	if !secret && !inDoubt(given) { // few are, and only those cost memory
+		if isValueKey(l.key) {
+			l.value = one
+		}
+		return hidden
+	}
+	text := textOf(given)
+	shown := Text(text)
+	switch {
+	case secret && text != "" && !isNumber(text, textOf(l.key)):
+		shown = Mark
+	case l.list:
+		l.flag = text == "-p" || isSecretFlag(text)
+	case isValueKey(l.key):
+		l.value = one
+	case isNameKey(l.key) && !strings.ContainsAny(text, " \t\n") && Named(text):
+		l.named = true
+		if value := l.value; value.end > 0 && !isNumber(textOf(encoded[value.begin:value.end]), text) {
+			hidden = append(hidden, literal{value.begin, value.end, []byte(`"` + Mark + `"`)})
+		}
+	}
+	if shown == text {
+		return hidden
+	}
+	if one.shown, _ = json.Marshal(shown); one.shown != nil {
+		hidden = append(hidden, one)
+	}
+	return hidden
+}
+
+func isValueKey(key []byte) bool { return bytes.EqualFold(key, []byte(`"value"`)) }
+
+func isNameKey(key []byte) bool {
+	return len(key) > 2 && slices.Contains([]string{"name", "key", "variable", "var", "field", "header", "param", "parameter", "env", "label"}, strings.ToLower(string(key[1:len(key)-1])))
 }
 
 // stringEnd returns where the string that begins at a quote ends.
@@ -60,22 +137,16 @@ func textOf(literal []byte) string {
 	return text
 }
 
-// literalWithout returns the string of a key without what may be secret, and
-// whether that is another one.
-func literalWithout(key string, literal []byte) (shown []byte, changed bool) {
-	text := textOf(literal)
-	hidden := Value(key, text)
-	if hidden == text {
-		return literal, false
-	}
-	shown, err := json.Marshal(hidden)
-	return shown, err == nil
+// inDoubt reports whether a string of JSON may have anything to hide. Behind an escape
+// there may be a letter of a trigger.
+func inDoubt(literal []byte) bool {
+	return bytes.IndexByte(literal, '@') >= 0 || bytes.Contains(literal, []byte(`\u`)) || bytes.Contains(literal, []byte(`\/`)) || isIn(triggers, literal)
 }
 
 // Value returns the text of a key, a header or a label without what may be secret:
-// nothing of it where the name is a secret's.
+// nothing of it where the name is a secret's, unless it is a number.
 func Value(name, text string) string {
-	if text != "" && Named(name) {
+	if text != "" && Named(name) && !isNumber(text, name) {
 		return Mark
 	}
 	return Text(text)

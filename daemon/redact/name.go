@@ -1,22 +1,29 @@
 package redact
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 )
 
 // Named reports whether what has this name may be secret: a key, a variable, a
-// flag, a header or a label. Names of files are not, whose contents are.
+// flag, a header or a label. Names of files are not, whose contents are, and neither are
+// names of counts, times and kinds of secrets, as those of metrics.
 func Named(name string) bool {
-	if !inDoubt(name) || isOpen(name) {
+	if !isIn(names, name) {
 		return false
 	}
+	name = strings.TrimRight(name, "[].")
 	lower := strings.ToLower(name)
-	if secretPart.MatchString(lower) {
-		return true
+	if slices.ContainsFunc(openEnds, func(end string) bool { return strings.HasSuffix(lower, end) }) {
+		return false
 	}
 	words := wordsOf(name)
+	if len(words) == 0 || slices.Contains(openWords, words[len(words)-1]) || strings.HasSuffix(lower, "key_id") || strings.HasSuffix(lower, "keyid") {
+		return false
+	}
+	if slices.ContainsFunc(secretParts, func(part string) bool { return strings.Contains(lower, part) }) {
+		return true
+	}
 	for i, word := range words {
 		switch {
 		case slices.Contains(secretWords, word):
@@ -25,37 +32,58 @@ func Named(name string) bool {
 			return true
 		case i > 0 && (word == "key" || word == "keys") && !slices.Contains(openKeys, words[i-1]):
 			return true
+		case slices.Contains(keyKinds, strings.TrimSuffix(word, "key")) && strings.HasSuffix(word, "key"):
+			return true
+		case word == "session" && (i == len(words)-1 || words[i+1] == "id"), word == "pin" && len(words) == 1:
+			return true
 		}
 	}
 	return name == "KEY"
 }
 
-// secretPart matches what makes a name secret wherever it is in it, in lower case.
-var secretPart = regexp.MustCompile(`passw|passphrase|passcode|passin|passout|secret|token|credential|authorization|(api|access|private)[_.-]?key|signature|pwd`)
+// secretParts make a name secret wherever they are in it, in lower case.
+var secretParts = []string{
+	"passw", "passphrase", "passcode", "passin", "passout", "secret", "token", "credential", "authorization", "signature", "pwd", "sessid", "sessionid",
+}
 
 // secretWords make a name secret that they are a word of.
-var secretWords = []string{"pw", "auth", "creds", "cred", "sig", "sas", "jwt", "cookie", "cookies", "bearer", "otp", "psk", "sid", "dsn"}
+var secretWords = []string{
+	"pw", "auth", "creds", "cred", "sig", "sas", "jwt", "cookie", "cookies", "bearer", "otp", "totp", "psk", "sid", "dsn", "requirepass", "masterauth",
+}
+
+// keyKinds are the kinds of secret keys, of which two words may be written as one, and
+// three as "API key: …" in a sentence.
+var keyKinds = []string{
+	"access", "account", "api", "app", "application", "auth", "client", "consumer", "deploy", "encryption", "license", "master", "private", "secret", "service",
+	"shared", "sharedaccess", "signing", "ssh", "storage", "subscription",
+}
 
 // openKeys are what is before "key" in names that are not secret.
 var openKeys = []string{"cache", "foreign", "group", "label", "map", "object", "partition", "primary", "public", "routing", "sort"}
 
-// isOpen reports whether a name is that of a file with something, of where it comes
-// from or of whom it belongs to.
-func isOpen(name string) bool {
-	lower := strings.ToLower(name)
-	for _, end := range []string{"file", "files", "dir", "path", "stdin", "user", "users", "username"} {
-		if strings.HasSuffix(lower, end) {
-			return true
-		}
-	}
-	return false
-}
+// openEnds end the names of files with something, of where it comes from or of whom it
+// belongs to.
+var openEnds = []string{"file", "files", "dir", "path", "stdin", "user", "users", "username"}
 
-// boundary is between a lower-case letter and an upper-case one, as in "accountKey".
-var boundary = regexp.MustCompile(`([a-z0-9])([A-Z])`)
+// openWords are the last words of the names of what is known of a secret, and of metrics.
+var openWords = strings.Fields(`
+	age algorithm arn attempts audience avg bucket buckets bytes class count counter counts created depth domain duration enabled endpoint engine errors
+	evictions expiration expired expires expiry failures field fields format hits info interval issued issuer kind lag latency len length lifetime limit
+	limits lookups manager max method min misses mode name names namespace operations policies policy provider quota rate ratio reader ref
+	refresh remaining renewals renewed replicas requests required revoked rotation rotations samples scope scopes seconds seen size state status store
+	sum time timeout total ttl type types uri url usage used version versions
+`)
 
-// wordsOf returns the words of a name, in lower case.
+// wordsOf returns the words of a name, in lower case: "accountKey" has two.
 func wordsOf(name string) []string {
-	apart := strings.ToLower(boundary.ReplaceAllString(name, "$1 $2"))
-	return strings.FieldsFunc(apart, func(r rune) bool { return r == ' ' || r == '_' || r == '-' || r == '.' })
+	var apart strings.Builder
+	for i := range len(name) {
+		if i > 0 && name[i] >= 'A' && name[i] <= 'Z' && (name[i-1] >= 'a' && name[i-1] <= 'z' || name[i-1] >= '0' && name[i-1] <= '9') {
+			apart.WriteByte(' ')
+		}
+		apart.WriteByte(lower(name[i]))
+	}
+	return strings.FieldsFunc(apart.String(), func(r rune) bool {
+		return r == ' ' || r == '_' || r == '-' || r == '.' || r == '[' || r == ']' || r == '/'
+	})
 }

@@ -19,6 +19,7 @@ func TestNamed(t *testing.T) {
 	for _, name := range []string{
 		"password", "DB_PASSWORD", "PGPASSWORD", "MYSQL_PWD", "dbPass", "pgpass", "API_KEY", "apikey", "X-Api-Key", "accountKey", "GITHUB_TOKEN",
 		"secret_key_base", "AWS_SECRET_ACCESS_KEY", "ssh-key", "Authorization", "basic_auth", "sig", "credentials", "hpad.metrics.0.select.token", "KEY",
+		"session_id", "JSESSIONID", "accesskey", "Proxy-Authorization", "password[]", "vault_secret_id",
 	} {
 		if !Named(name) {
 			t.Errorf("%s is not taken for a secret", name)
@@ -27,6 +28,7 @@ func TestNamed(t *testing.T) {
 	for _, name := range []string{
 		"", "key", "queue", "token_file", "password-file", "key_file", "client_certificate_file", "secrets_dir", "credentials_path", "password-stdin",
 		"routing_key", "cache_key", "author", "authority_host", "bypass", "monkey", "keyspace", "design", "user", "basic_auth_users", "subscription", "sigma",
+		"redis_key_size", "auth_tokens_total", "token_count", "secret_name", "token_type", "kms_key_id", "password_length", "secretKeyRef", "session_timeout",
 	} {
 		if Named(name) {
 			t.Errorf("%s is taken for a secret", name)
@@ -105,6 +107,22 @@ func TestJSON(t *testing.T) {
 	}
 	if fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("shows\n%v\nwant\n%v", got, want)
+	}
+	for given, want := range map[string]string{
+		`{"name":"DB_PASSWORD","value":"hunter2"}`:                                 `{"name":"DB_PASSWORD","value":"<redacted>"}`,
+		`[{"Value":"hunter2","Name":"DB_PASSWORD"},{"Value":"info","Name":"LOG"}]`: `[{"Value":"<redacted>","Name":"DB_PASSWORD"},{"Value":"info","Name":"LOG"}]`,
+		`{"value":"postgres://a:b@c","name":"DB_PASSWORD"}`:                        `{"value":"<redacted>","name":"DB_PASSWORD"}`,
+		`{"token":{"value":"hunter2","ttl":5}}`:                                    `{"token":{"value":"<redacted>","ttl":5}}`,
+		`{"tokens":["hunter2",{"a":["hunter2"]}],"a":"b"}`:                         `{"tokens":["<redacted>",{"a":["<redacted>"]}],"a":"b"}`,
+		`{"command":["worker","--token","hunter2","-v"]}`:                          `{"command":["worker","--token","<redacted>","-v"]}`,
+		`{"log":"password: |\n  hunter2\nuser: shop"}`:                             `{"log":"password: |\n  <redacted>\nuser: shop"}`,
+		`{"log":"{\"password\":[\"hunter2\"]}"}`:                                   `{"log":"{\"password\":<redacted>}"}`,
+		`{"name":"redis_key_size","value":"5","token_count":"5"}`:                  `{"name":"redis_key_size","value":"5","token_count":"5"}`,
+	} {
+		shown := string(JSON([]byte(given)))
+		if shown = strings.NewReplacer(`\u003c`, "<", `\u003e`, ">").Replace(shown); shown != want {
+			t.Errorf("of %s shows %s, want %s", given, shown, want)
+		}
 	}
 	plain := []byte(`{"a":"b","c":["d\"e"],"f":{}}`)
 	if got := JSON(plain); string(got) != string(plain) {

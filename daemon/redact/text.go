@@ -1,6 +1,7 @@
 package redact
 
 import (
+	"cmp"
 	"regexp"
 	"slices"
 	"strings"
@@ -10,306 +11,215 @@ import (
 // Mark stands for what is not shown.
 const Mark = "<redacted>"
 
+// maxText bounds the texts that are shown, in bytes. A longer text is cut.
+const maxText = 1 << 20
+
 // Text returns a text with what may be secret replaced: a sentence, a line of a
-// shell, a query or a URL. A text with nothing to hide is returned as it is.
+// shell, a query or a URL. A text with nothing to hide is returned as it is. Text takes
+// time in proportion to the length of the text.
 func Text(text string) string { return hide(text, false) }
 
 // hide replaces what may be secret. Of a text that is a word of its own, as one
 // argument of a command, everything after a secret name is hidden: it has no
 // further words.
 func hide(text string, oneWord bool) string {
-	if !inDoubt(text) {
-		return text
+	cut := ""
+	if len(text) > maxText {
+		text, cut = strings.ToValidUTF8(text[:maxText], ""), "…"
 	}
-	text = hideShapes(text)
-	text = hideNamed(text, oneWord)
-	text = hideURLs(text)
-	text = hideFlags(text)
-	return hideSchemes(text)
-}
-
-// shapes are those of well-known tokens and of private keys, whose end may be cut
-// off.
-const shapes = `eyJ[\w-]{8,}\.[\w-]+(?:\.[\w-]*)*` +
-	`|\b(?:gh[opsur]_\w{16,}|github_pat_\w{16,}|glpat-[\w-]{16,}|xox[a-z]-[\w-]{10,}|A[KS]IA[0-9A-Z]{16}|AIza[\w-]{30,}|sk[-_][\w-]{16,}|hvs\.[\w-]{16,})` +
-	`|hooks\.slack\.com/[^\s"']+|/api/webhooks/[^\s"']+|/bot\d+:[\w-]+` +
-	`|-----BEGIN [A-Z ]*PRIVATE KEY-----(?:[\s\S]*?-----END [A-Z ]*PRIVATE KEY-----|[\s\S]*)`
-
-var shape = regexp.MustCompile(shapes)
-
-func hideShapes(text string) string { return shape.ReplaceAllLiteralString(text, Mark) }
-
-// What stands before an "@" may be credentials, in which people do not always
-// escape what a URL must have escaped.
-var (
-	urlCredentials = regexp.MustCompile(`([A-Za-z][A-Za-z0-9+.-]*://)[^\s"']*@(sha\d+:)?`)
-	// sshUser matches what has no credentials: ssh takes none but the user's name there.
-	sshUser = regexp.MustCompile(`^ssh://[\w.-]+@$`)
-	// dsnCredentials are those of an address without a scheme: "user:password@host".
-	dsnCredentials = regexp.MustCompile(`([^\s"'/:@(\[{,=]+:)([^\s"']+)@([\w(\[.-]+)`)
-	// subquery matches what such an address is not: "[5m:1m]@1609746000".
-	subquery = regexp.MustCompile(`^\d\w*\]@(?:\d+|start\(|end\()$`)
-)
-
-// hideURLs replaces the credentials in URLs.
-func hideURLs(text string) string {
-	if !strings.Contains(text, "@") {
-		return text
-	}
-	text = urlCredentials.ReplaceAllStringFunc(text, func(found string) string {
-		parts := urlCredentials.FindStringSubmatch(found)
-		if parts[2] != "" || sshUser.MatchString(found) {
-			return found
-		}
-		return parts[1] + "redacted@"
-	})
-	return dsnCredentials.ReplaceAllStringFunc(text, func(found string) string {
-		parts := dsnCredentials.FindStringSubmatch(found)
-		if digest.MatchString(parts[3]) || strings.HasPrefix(parts[2], "//") || subquery.MatchString(parts[2]+"@"+parts[3]) {
-			return found
-		}
-		return parts[1] + Mark + "@" + parts[3]
-	})
-}
-
-// digest matches what follows the "@" in the name of an image.
-var digest = regexp.MustCompile(`^sha\d+$`)
-
-// nameInDoubt matches a part of every name that is secret.
-var nameInDoubt = regexp.MustCompile(`(?i)pass|pwd|pw|secret|token|cred|auth|key|sig|sas|jwt|cookie|bearer|otp|psk|sid|dsn`)
-
-// hideNamed replaces the values of what has a secret name.
-func hideNamed(text string, oneWord bool) string {
-	var shown strings.Builder
-	done := 0
-	for at := 0; at < len(text); {
-		found := nameInDoubt.FindStringIndex(text[at:])
-		if found == nil {
-			break
-		}
-		begin, end := at+found[0], at+found[1]
-		for begin > done && isNamePart(text[begin-1]) {
-			begin--
-		}
-		for end < len(text) && isNamePart(text[end]) {
-			end++
-		}
-		at = end
-		value, ok := valueAfter(text, begin, end)
-		if !ok {
-			continue
-		}
-		if oneWord {
-			value.end = len(text)
-		}
-		shown.WriteString(text[done:value.begin])
-		shown.WriteString(Mark)
-		done, at = value.end, value.end
-	}
-	shown.WriteString(text[done:])
-	return shown.String()
-}
-
-// isNamePart reports whether a character may be part of a name.
-func isNamePart(c byte) bool {
-	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_' || c == '-' || c == '.' || c >= utf8.RuneSelf
+	s := scanner{text: text, oneWord: oneWord}
+	s.scan()
+	return s.shown() + cut
 }
 
 // span is a part of a text.
 type span struct{ begin, end int }
 
-// operator matches what parts a name from its value. The comparisons of PromQL are
-// followed by a quoted value.
-var operator = regexp.MustCompile("^(\\\\*[\"'`])?\\]?[ \\t]*(?::=|=>|(==|=~|!=|!~)|=|:)[ \\t]*")
-
-// nextWord matches what parts a flag from its value: blanks, or what is between
-// the quoted elements of a list.
-var nextWord = regexp.MustCompile("^(?:[ \\t]+|\\\\*[\"'][ \\t]*,?[ \\t]*\\\\*[\"'])")
-
-// valueAfter returns where the value of the name at text[begin:end] is, without its
-// quotes; false when the name is not secret or has no value.
-func valueAfter(text string, begin, end int) (value span, ok bool) {
-	name := strings.TrimRight(text[begin:end], ".")
-	flag := strings.HasPrefix(name, "-")
-	parameter := begin > 0 && (text[begin-1] == '?' || text[begin-1] == '&')
-	bare := strings.TrimLeft(name, "-")
-	key := bare == "key" && (flag || parameter)
-	if !key && !Named(bare) {
-		return span{}, false
-	}
-	rest := text[end:]
-	if found := operator.FindStringSubmatchIndex(rest); found != nil {
-		compared := found[4] >= 0
-		at := end + found[1]
-		if begin > 0 && strings.HasSuffix(text[:at], ": ") && (text[begin-1] == '/' || text[begin-1] == '@' || isThing(text[:begin])) { // what is wrong with it
-			return span{}, false
-		}
-		if strings.HasPrefix(text[at:], ":") || strings.HasPrefix(text[at:], "//") { // "Secret::new", "token://"
-			return span{}, false
-		}
-		quoted := openingQuote(text, at) > 0
-		if compared && !quoted {
-			return span{}, false
-		}
-		value = wordAt(text, begin, at, parameter)
-		if !quoted && strings.HasSuffix(text[:at], ": ") && slices.Contains(prose, strings.ToLower(text[value.begin:value.end])) {
-			return span{}, false
-		}
-		value.end = furtherWords(text, name, value)
-		return value, value.end > value.begin
-	}
-	if !flag {
-		return span{}, false
-	}
-	found := nextWord.FindStringIndex(rest)
-	if found == nil {
-		return span{}, false
-	}
-	value = wordAt(text, begin, end+found[1], false)
-	return value, value.end > value.begin
+// hidden is a part of a text with what is shown of it.
+type hidden struct {
+	span
+	mark string
 }
 
-// thing matches what is before the name of something in an error, as `fleet "`.
-var thing = regexp.MustCompile("(?:^|[^\\w-])(?:autoscaler|container|directory|fleet|group|instance|job|namespace|network|node|project|service|source|target|task|unit|volume) \\\\*\"$")
-
-// isThing reports whether a name that follows is that of a thing which is named to
-// say something of it, and not of a value.
-func isThing(before string) bool { return thing.MatchString(before) }
-
-// prose are words that begin what is said of a thing, as "no access token: dial tcp":
-// what is hidden after a secret name and a colon otherwise.
-var prose = []string{
-	"a", "an", "cannot", "connect", "connection", "context", "dial", "eof", "exit", "expected", "failed", "find", "forbidden", "get", "invalid", "is", "it",
-	"must", "no", "not", "open", "parse", "permission", "post", "put", "query", "read", "refused", "server", "stat", "the", "there", "unexpected", "unknown",
-	"unauthorized", "use", "wait", "write", "x509",
+// scanner goes through a text once, from left to right. A rule is tried where one of its
+// triggers is. To keep the time linear, a rule hides what it reads, or reads no more than
+// a bounded part, or remembers how far it has read.
+type scanner struct {
+	text    string
+	oneWord bool
+	hidden  []hidden
+	// done is the end of the last part that is hidden.
+	done int
+	// named is the end of the last name that was judged, searched that of the last word in
+	// which credentials before "@" were looked for, and wordy that of the last word that
+	// begins as a token and is a name.
+	named, searched, wordy int
 }
 
-// openingQuote returns how long the quote at a place is, with the backslashes that
-// escape it; 0 when there is none.
-func openingQuote(text string, at int) int {
-	i := at
-	for i < len(text) && text[i] == '\\' {
-		i++
+func (s *scanner) scan() {
+	hash := uint16(0)
+	for i := 0; i < len(s.text); i++ {
+		hash = shift(hash, s.text[i])
+		found := s.text[i] == '@' && s.credentials(i)
+		if !found && triggers.has(hash) && i-2 >= s.done {
+			found = slices.ContainsFunc(triggers.words[hash], func(t trigger) bool {
+				return startsWith(s.text[i-2:], t.word) && t.rule(s, i-2)
+			})
+		}
+		if found && s.done > i {
+			i = s.done - 1
+		}
 	}
-	if i < len(text) && isQuote(text[i]) {
-		return i - at + 1
-	}
-	return 0
 }
+
+// hide has a part of the text hidden, and reports whether there is any of it.
+func (s *scanner) hide(part span, mark string) bool {
+	if part.end <= part.begin {
+		return false
+	}
+	s.hidden = append(s.hidden, hidden{part, mark})
+	s.done = max(s.done, part.end)
+	return true
+}
+
+func (s *scanner) shown() string {
+	if len(s.hidden) == 0 {
+		return s.text
+	}
+	slices.SortFunc(s.hidden, func(a, b hidden) int { return cmp.Compare(a.begin, b.begin) })
+	var shown strings.Builder
+	done := 0
+	for _, h := range s.hidden {
+		if h.begin >= done {
+			shown.WriteString(s.text[done:h.begin])
+			shown.WriteString(h.mark)
+		}
+		done = max(done, h.end)
+	}
+	shown.WriteString(s.text[done:])
+	return shown.String()
+}
+
+// after returns at most n bytes of the text from a place on, and before those up to it.
+// Expressions are matched against nothing longer: their time depends on all of it.
+func (s *scanner) after(at, n int) string { return s.text[at:min(len(s.text), at+n)] }
+
+func (s *scanner) before(at, n int) string { return s.text[max(0, at-n):at] }
+
+// isNamePart reports whether a character may be part of a name.
+func isNamePart(c byte) bool { return isTokenPart(c) || c == '.' || c >= utf8.RuneSelf }
+
+func isTokenPart(c byte) bool { return isAlphanumeric(c) || c == '_' || c == '-' }
+
+func isAlphanumeric(c byte) bool {
+	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
+}
+
+func isBlank(c byte) bool { return c == ' ' || c == '\t' || c == '\n' || c == '\r' }
 
 func isQuote(c byte) bool { return c == '"' || c == '\'' || c == '`' }
 
-// wordAt returns where the word that begins at a place is, without its quotes.
-// Named is where what it belongs to begins: a quote before that ends the word too.
-func wordAt(text string, named, at int, parameter bool) span {
-	if quote := openingQuote(text, at); quote > 0 {
-		begin := at + quote
-		return span{begin, closingQuote(text, begin, text[begin-1], quote-1)}
+// wordEnd returns the end of what has no blanks and no quotes.
+func (s *scanner) wordEnd(at int) int {
+	for at < len(s.text) && !isBlank(s.text[at]) && s.text[at] != '"' && s.text[at] != '\'' {
+		at++
 	}
-	var around byte // the quote that the whole is in
-	if named > 0 && isQuote(text[named-1]) {
-		around = text[named-1]
-	} else if at > 0 && isQuote(text[at-1]) {
-		around = text[at-1]
+	return at
+}
+
+// address hides the credentials of a URL at its "://". People do not always escape what a
+// URL must have escaped, so the credentials are everything up to the last "@" of the word.
+func (s *scanner) address(at int) bool {
+	begin := at + len("://")
+	if begin <= s.searched {
+		return false
 	}
-	if around != 0 {
-		return span{at, closingQuote(text, at, around, backslashesBefore(text, max(named-1, 0)))}
+	s.searched = s.wordEnd(begin)
+	last := lastAt(s.text[begin:s.searched])
+	if last < 0 || strings.HasSuffix(s.before(at, 4), "ssh") && isName(s.text[begin:begin+last]) {
+		return false // ssh takes only the name of a user there
 	}
+	end := begin + last
+	word := strings.ToLower(s.text[begin:end])
+	if strings.ContainsAny(word, "?;") && strings.Contains(word, "=") || strings.Contains(word, "hook") || strings.Contains(word, "/bot") {
+		end = s.searched // the "@" may be in a parameter, or in the secret part of a webhook
+	}
+	return s.hide(span{begin, end}, "redacted")
+}
+
+// digest matches what follows the "@" in the name of an image.
+var digest = regexp.MustCompile(`^sha\d+(?:\W|$)`)
+
+// lastAt returns the last "@" of a word that is not before a digest; -1 for none.
+func lastAt(word string) int {
+	last := strings.LastIndexByte(word, '@')
+	if last >= 0 && digest.MatchString(word[last+1:min(len(word), last+16)]) {
+		last = strings.LastIndexByte(word[:last], '@')
+	}
+	return last
+}
+
+func isName(text string) bool {
+	return !strings.ContainsFunc(text, func(r rune) bool { return r >= utf8.RuneSelf || !isNamePart(byte(r)) })
+}
+
+// instant matches what follows a subquery of PromQL: "[5m:1m]@1609746000".
+var instant = regexp.MustCompile(`^(?:\d+|start\(|end\()`)
+
+// credentials hides the password of an address without a scheme at its "@", as in
+// "user:password@host".
+func (s *scanner) credentials(at int) bool {
+	if at < s.searched {
+		return false
+	}
+	begin := at
+	for begin > s.done && !isBlank(s.text[begin-1]) && s.text[begin-1] != '"' && s.text[begin-1] != '\'' {
+		begin--
+	}
+	s.searched = s.wordEnd(at)
+	last := at + lastAt(s.text[at:s.searched])
+	if last < at || last+1 == s.searched || !isTokenPart(s.text[last+1]) && !strings.ContainsRune("([.", rune(s.text[last+1])) {
+		return false
+	}
+	if last > 0 && s.text[last-1] == ']' && instant.MatchString(s.after(last+1, 16)) {
+		return false
+	}
+	for colon := begin + 1; colon < last-1; colon++ {
+		if s.text[colon] == ':' && !strings.ContainsRune("/:@([{,=", rune(s.text[colon-1])) {
+			return !strings.HasPrefix(s.text[colon:], "://") && s.hide(span{colon + 1, last}, Mark)
+		}
+	}
+	return false
+}
+
+// scheme hides the credential that follows its scheme without the name of a header.
+func (s *scanner) scheme(at int) bool {
 	end := at
-	for end < len(text) {
-		c := text[end]
-		switch {
-		case c == ' ' || c == '\t' || c == '\n' || c == '\r', parameter && (c == '&' || c == '#'):
-			return span{at, withoutEnd(text, at, end)}
-		case isQuote(c):
-			if end+1 >= len(text) || !isNamePart(text[end+1]) { // it ends what the word is in
-				return span{at, withoutEnd(text, at, end)}
-			}
-			end = closingQuote(text, end+1, c, backslashesBefore(text, end))
-		}
-		if end < len(text) {
-			end++
-		}
+	for end < len(s.text) && isAlphanumeric(s.text[end]) {
+		end++
 	}
-	return span{at, withoutEnd(text, at, end)}
-}
-
-// withoutEnd returns the end of a word without the punctuation that the text around
-// it may have put there, and the backslashes of a quote.
-func withoutEnd(text string, begin, end int) int {
-	trimmed := begin + len(strings.TrimRight(text[begin:end], `\,;:)]}`))
-	if trimmed == begin {
-		return end
+	begin := end
+	for begin < len(s.text) && (s.text[begin] == ' ' || s.text[begin] == '\t') {
+		begin++
 	}
-	return trimmed
-}
-
-// closingQuote returns where a quoted value ends: at its quote with as many
-// backslashes as the opening one has, or at a quote with fewer of them, which is of
-// the text around; at the end of the text where there is none.
-func closingQuote(text string, begin int, quote byte, backslashes int) int {
-	for i := begin; i < len(text); i++ {
-		if text[i] == quote {
-			if found := backslashesBefore(text[begin:], i-begin); found <= backslashes {
-				return i - found
-			}
+	if begin == end || at > 0 && isAlphanumeric(s.text[at-1]) {
+		return false
+	}
+	value := span{begin, begin}
+	for value.end < len(s.text) && isCredentialPart(s.text[value.end]) {
+		value.end++
+	}
+	given := s.after(begin, value.end-begin)
+	word := strings.ToLower(strings.TrimRight(given, "."))
+	switch {
+	case isProse(word), strings.HasPrefix(word, "auth"), strings.HasPrefix(word, "token"), strings.HasPrefix(word, "credential"):
+		return false
+	case lower(s.text[at]) != 'b' || lower(s.text[at+1]) == 'a': // "basic" is also a word of prose
+		if len(given) < 8 || word == given && !strings.ContainsAny(given, "0123456789+/=") {
+			return false
 		}
 	}
-	return len(text)
+	return s.hide(value, Mark)
 }
 
-// backslashesBefore counts the backslashes just before a place.
-func backslashesBefore(text string, at int) int {
-	n := 0
-	for n < at && text[at-1-n] == '\\' {
-		n++
-	}
-	return n
-}
-
-// furtherWords returns where a value ends that may have more than one word: a
-// credential after its scheme, and cookies.
-func furtherWords(text, name string, value span) int {
-	end := value.end
-	if end < len(text) && isQuote(text[end]) {
-		return end
-	}
-	first := strings.ToLower(text[value.begin:end])
-	further := scheme.MatchString(first)
-	cookie := strings.Contains(strings.ToLower(name), "cookie")
-	for further || cookie && end < len(text) && text[end] == ';' {
-		further = false
-		next := end
-		for next < len(text) && (text[next] == ' ' || text[next] == '\t' || text[next] == ';') {
-			next++
-		}
-		if next == end || next == len(text) {
-			break
-		}
-		end = wordAt(text, next, next, false).end
-	}
-	return end
-}
-
-// scheme matches a word that says of what kind the credential after it is.
-var scheme = regexp.MustCompile(`^(?:basic|bearer|token|digest|negotiate|apikey|key)$`)
-
-// credential matches the schemes of credentials that stand without the name of a
-// header. "basic" is also a word of prose.
-var credential = regexp.MustCompile(`(?i)(\b(?:bearer[ \t]+|basic[ \t]+))([A-Za-z0-9+/=._~-]+)`)
-
-func hideSchemes(text string) string {
-	return credential.ReplaceAllStringFunc(text, func(found string) string {
-		parts := credential.FindStringSubmatch(found)
-		prose := strings.ToLower(strings.TrimRight(parts[2], "."))
-		switch {
-		case strings.HasPrefix(prose, "auth"), strings.HasPrefix(prose, "token"), strings.HasPrefix(prose, "credential"):
-			return found
-		case parts[1][1] == 'a' || parts[1][1] == 'A': // basic
-			if len(parts[2]) < 8 || prose == parts[2] && !strings.ContainsAny(parts[2], "0123456789+/=") {
-				return found
-			}
-		}
-		return parts[1] + Mark
-	})
-}
+func isCredentialPart(c byte) bool { return isTokenPart(c) || strings.IndexByte("+/=.~", c) >= 0 }
