@@ -12,6 +12,7 @@ import (
 	"github.com/hpad/hpad/daemon/adapters"
 	"github.com/hpad/hpad/daemon/evidence"
 	"github.com/hpad/hpad/daemon/metrics"
+	"github.com/hpad/hpad/daemon/redact"
 	"github.com/hpad/hpad/daemon/state"
 	"github.com/hpad/hpad/daemon/trouble"
 	"github.com/hpad/hpad/policy"
@@ -150,7 +151,7 @@ func (o order) judge(ctx context.Context, err error) error {
 func (o order) retryConflicts(ctx context.Context) error {
 	for attempt := 1; ; attempt++ {
 		started := time.Now()
-		err := o.fleet.SetReplicas(ctx, o.target, o.to, o.version, o.reason)
+		err := o.fleet.SetReplicas(ctx, o.target, o.to, o.version, redact.Text(o.reason))
 		o.metrics.FleetCall(o.fleet.Name, callSetReplicas, time.Since(started), err)
 		if !errors.Is(err, targets.ErrConflict) || attempt == conflictAttempts {
 			return err

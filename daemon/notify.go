@@ -4,6 +4,8 @@ import (
 	"time"
 
 	"github.com/coreos/go-systemd/v22/daemon"
+
+	"github.com/hpad/hpad/daemon/redact"
 )
 
 // notifier keeps the service manager informed, in the words of sd_notify(3).
@@ -30,7 +32,7 @@ func newNotifier(notify func(string), watchdog time.Duration, line func() string
 	if notify == nil {
 		notify, line = func(string) {}, func() string { return "" }
 	}
-	return &notifier{notify: notify, interval: watchdog, line: line}
+	return &notifier{notify: notify, interval: watchdog, line: func() string { return redact.Text(line()) }}
 }
 
 // alive feeds the watchdog, at least twice as often as it asks for where that is

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -29,5 +30,16 @@ func TestWatchdogIsFed(t *testing.T) {
 		if least := int(5 * time.Minute / interval); len(fed) < least || len(fed) > 4*least {
 			t.Errorf("a watchdog of %s was fed %d times in 5 minutes", interval, len(fed))
 		}
+	}
+}
+
+// TestStatusLineIsRedacted holds that the service manager gets no secret.
+func TestStatusLineIsRedacted(t *testing.T) {
+	var sent []string
+	n := newNotifier(func(state string) { sent = append(sent, state) }, 0, func() string { return "fails: password=hunter2" })
+	n.ready()
+	n.status(time.Now(), 0)
+	if got := strings.Join(sent, "\n"); strings.Contains(got, "hunter2") || strings.Count(got, "<redacted>") != 2 {
+		t.Errorf("it sends %q", got)
 	}
 }

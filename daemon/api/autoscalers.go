@@ -8,7 +8,6 @@ import (
 	"net/url"
 	"strconv"
 
-	"github.com/hpad/hpad/daemon/redact"
 	"github.com/hpad/hpad/policy"
 )
 
@@ -65,18 +64,17 @@ func pageAsked(query url.Values) (limit int, after string, err error) {
 func continueAfter(name string) string { return base64.RawURLEncoding.EncodeToString([]byte(name)) }
 
 // encodeListed returns an autoscaler of a list, without its decision and its events,
-// which would be most of the response, and without what may be secret. Members of a
-// cluster show the decision, too.
+// which would be most of the response. Members of a cluster show the decision, too.
 func encodeListed(view *Autoscaler, decided bool) ([]byte, error) {
 	view.Events = nil
 	if decided {
 		encoded, err := json.Marshal(view)
-		return redact.JSON(encoded), err
+		return encoded, err
 	}
 	type plain Autoscaler // whose decision needs no care: it has none
 	view.Decision = nil
 	encoded, err := json.Marshal((*plain)(view))
-	return redact.JSON(encoded), err
+	return encoded, err
 }
 
 // abridge leaves out what a table of autoscalers does not show, which is most.

@@ -57,17 +57,11 @@ type envelope struct {
 	Warnings []string `json:"warnings,omitempty"`
 }
 
-// writeData writes 200 with data in the envelope, without what may be secret in it:
-// in a query, a label or an error. Nil data leaves it out.
-func writeData(w http.ResponseWriter, data any) { writeDataAs(w, data, redact.JSON, nil) }
+// writeData writes 200 with data in the envelope. Nil data leaves it out.
+func writeData(w http.ResponseWriter, data any) { writeWarned(w, data, nil) }
 
 // writeWarned writes as writeData does, with what the data lack.
 func writeWarned(w http.ResponseWriter, data any, warnings []string) {
-	writeDataAs(w, data, redact.JSON, warnings)
-}
-
-// writeDataAs writes 200 with data in the envelope, as redacted returns it.
-func writeDataAs(w http.ResponseWriter, data any, redacted func(encoded []byte) []byte, warnings []string) {
 	answer := envelope{Status: statusSuccess, Warnings: warnings}
 	if data != nil {
 		encoded, err := json.Marshal(data)
@@ -75,29 +69,26 @@ func writeDataAs(w http.ResponseWriter, data any, redacted func(encoded []byte) 
 			writeError(w, http.StatusInternalServerError, ErrorInternal, "encode the answer: "+err.Error())
 			return
 		}
-		answer.Data = redacted(encoded)
+		answer.Data = encoded
 	}
-	writeEncoded(w, http.StatusOK, answer)
+	writeJSON(w, http.StatusOK, answer)
 }
 
-// writeError writes an error in the envelope, without what may be secret in it.
+// writeError writes an error in the envelope.
 func writeError(w http.ResponseWriter, status int, kind ErrorType, message string) {
-	writeEncoded(w, status, envelope{Status: statusError, ErrorType: kind, Error: redact.Text(message)})
+	writeJSON(w, status, envelope{Status: statusError, ErrorType: kind, Error: message})
 }
 
-// writeJSON writes body as it is, but for what may be secret in it. What cannot be
-// encoded is an error by itself, before anything was written.
+// writeJSON writes body without what may be secret in it: in a query, a label or an error.
+// Every response in JSON goes through it, but for lists, which have listWriter, and the
+// configuration.
 func writeJSON(w http.ResponseWriter, status int, body any) {
-	encoded, err := json.Marshal(body)
-	if err != nil {
-		http.Error(w, "encode the answer: "+redact.Text(err.Error()), http.StatusInternalServerError)
-		return
-	}
-	writeEncoded(w, status, json.RawMessage(redact.JSON(encoded)))
+	writeEncoded(w, status, body, redact.JSON)
 }
 
-// writeEncoded writes body as it is, whose texts are known to hold no secret.
-func writeEncoded(w http.ResponseWriter, status int, body any) {
+// writeEncoded writes body as redacted returns it. A body that cannot be encoded is an
+// error by itself, before anything was written.
+func writeEncoded(w http.ResponseWriter, status int, body any, redacted func(encoded []byte) []byte) {
 	encoded, err := json.Marshal(body)
 	if err != nil {
 		http.Error(w, "encode the answer: "+redact.Text(err.Error()), http.StatusInternalServerError)
@@ -105,5 +96,5 @@ func writeEncoded(w http.ResponseWriter, status int, body any) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_, _ = w.Write(append(encoded, '\n'))
+	_, _ = w.Write(append(redacted(encoded), '\n'))
 }

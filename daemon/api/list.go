@@ -3,6 +3,8 @@ package api
 import (
 	"bufio"
 	"net/http"
+
+	"github.com/hpad/hpad/daemon/redact"
 )
 
 // listBuffer is how many bytes of a list are written at once.
@@ -24,7 +26,7 @@ func newListWriter(w http.ResponseWriter) *listWriter {
 	return l
 }
 
-// add writes an encoded item, and reports whether to go on. One that could not be
+// add writes an encoded item without what may be secret in it, and reports whether to go on. One that could not be
 // encoded is an error by itself as long as nothing was written, and then breaks the
 // response off, so that nobody takes it for the whole.
 func (l *listWriter) add(item []byte, err error) bool {
@@ -39,7 +41,7 @@ func (l *listWriter) add(item []byte, err error) bool {
 		l.write(",")
 	}
 	l.items++
-	return l.write(string(item))
+	return l.write(string(redact.JSON(item)))
 }
 
 // end ends the list; more asks for what comes after it, and is empty where nothing

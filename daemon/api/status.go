@@ -2,8 +2,11 @@ package api
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
 	"strconv"
+
+	"github.com/hpad/hpad/daemon/redact"
 )
 
 // ConfigText is the configuration in force.
@@ -30,7 +33,9 @@ func (h handlers) config(w http.ResponseWriter, r *http.Request) {
 	if whole {
 		answer.TOML = h.daemon.Config()
 	}
-	writeDataAs(w, answer, func(encoded []byte) []byte { return encoded }, nil)
+	answer.File = redact.Text(answer.File)
+	encoded, _ := json.Marshal(answer) // which has only texts
+	writeEncoded(w, http.StatusOK, envelope{Status: statusSuccess, Data: encoded}, func(text []byte) []byte { return text })
 }
 
 // ConfigFile returns the absolute path of the daemon's main file, on its machine; empty

@@ -5,8 +5,6 @@ import (
 	"net/http"
 	"slices"
 	"sync"
-
-	"github.com/hpad/hpad/daemon/redact"
 )
 
 // warnings are what the answer to a request says beside its data.
@@ -37,8 +35,7 @@ func MayWarn(r *http.Request) *http.Request {
 	return r.WithContext(context.WithValue(r.Context(), warningsKey{}, new(warnings)))
 }
 
-// Warnings returns what was warned of under a context of [MayWarn], without secrets; nil
-// for nothing.
+// Warnings returns what was warned of under a context of [MayWarn]; nil for nothing.
 func Warnings(ctx context.Context) []string {
 	w, _ := ctx.Value(warningsKey{}).(*warnings)
 	if w == nil {
@@ -46,9 +43,5 @@ func Warnings(ctx context.Context) []string {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	var texts []string
-	for _, text := range w.texts {
-		texts = append(texts, redact.Text(text))
-	}
-	return texts
+	return slices.Clone(w.texts)
 }

@@ -14,6 +14,8 @@ import (
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 	"google.golang.org/protobuf/encoding/protodelim"
+
+	"github.com/hpad/hpad/daemon/redact"
 )
 
 // Exposition is what a scrape is answered from: what a daemon counts, its
@@ -277,5 +279,6 @@ func appendLabel(line []byte, name, value string) []byte {
 	return append(line, '"')
 }
 
-// validText returns a value that a label may have.
-func validText(value string) string { return strings.ToValidUTF8(value, "\uFFFD") }
+// validText returns a value that a label may have, without what may be secret in it. All
+// labels of autoscalers pass through it.
+func validText(value string) string { return redact.Text(strings.ToValidUTF8(value, "\uFFFD")) }

@@ -78,6 +78,15 @@ func (e *Event) Subject() string {
 	return "fleet/" + e.Fleet
 }
 
+// redacted returns the event as receivers get it.
+func (e *Event) redacted() *Event {
+	shown := *e
+	for _, text := range []*string{&shown.Autoscaler, &shown.Fleet, &shown.Source, &shown.Target, &shown.Reason, &shown.Message} {
+		*text = redact.Text(*text)
+	}
+	return &shown
+}
+
 // cloudEvent is an event in the structured form of CloudEvents 1.0.
 type cloudEvent struct {
 	SpecVersion     string    `json:"specversion"`
@@ -312,8 +321,9 @@ func (n *Notifier) deliver(ctx context.Context, event *Event) error {
 // maxBody bounds what a template makes of one event, in bytes.
 const maxBody = 256 << 10
 
-// encode returns the body of an event.
+// encode returns the body of an event, without what may be secret in it.
 func (n *Notifier) encode(event *Event) ([]byte, error) {
+	event = event.redacted()
 	if n.body == nil {
 		return json.Marshal(cloudEvent{
 			SpecVersion: "1.0", ID: event.ID, Source: "/hpad", Type: "io.hpad." + string(event.Kind),

@@ -20,6 +20,8 @@ import (
 	"go.uber.org/goleak"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/hpad/hpad/daemon/redact/redacttest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -90,6 +92,26 @@ func ended(n *Notifier) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	n.Close(ctx)
+}
+
+// No field of an event shows its secret, in a CloudEvent and in a template.
+func TestNoFieldShowsItsSecret(t *testing.T) {
+	for _, secret := range redacttest.Texts {
+		for _, template := range []string{"", `{"message": {{json .Message}}, "all": {{json (printf "%+v %s" . .Subject)}}}`} {
+			synctest.Test(t, func(t *testing.T) {
+				f := &fake{}
+				n, _ := made(t, f, Config{Template: template})
+				var event Event
+				redacttest.Plant(t, &event, secret)
+				event.Kind = Failed
+				n.Tell(&event)
+				ended(n)
+				if body := strings.Join(f.bodies, "\n"); strings.Contains(body, redacttest.Secret) || !strings.Contains(body, "redacted") {
+					t.Errorf("of %q it posts %s", secret, body)
+				}
+			})
+		}
+	}
 }
 
 // TestCloudEvent holds the body and what of it is the same each time.

@@ -19,7 +19,7 @@ func asset(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("file")
 	content, err := assetFiles.ReadFile("assets/" + path.Base(name))
 	if err != nil {
-		http.Error(w, "no such file: "+name, http.StatusNotFound)
+		writeError(w, http.StatusNotFound, "no such file: "+name)
 		return
 	}
 	sum := sha256.Sum256(content)

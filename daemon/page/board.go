@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/hpad/hpad/daemon/api"
-	"github.com/hpad/hpad/daemon/redact"
 )
 
 // boards has one board for each zone of those who look, at most maxBoards at once.
@@ -207,7 +206,7 @@ func (b *board) strip() []notice {
 		notices = append(notices, notice{attention, "hpad", "the scheduler does not tick", ""})
 	}
 	if health.RefusedReload != "" {
-		notices = append(notices, notice{attention, "the last reload was refused", redact.Text(health.RefusedReload), ""})
+		notices = append(notices, notice{attention, "the last reload was refused", health.RefusedReload, ""})
 	}
 	counts := map[state]int{}
 	for _, r := range b.sorted {
@@ -249,7 +248,7 @@ func (b *board) named(problems, heldBack []api.Problem) []notice {
 		if isHeld[problem] || problem.Message == api.DryRun {
 			as = held
 		}
-		notices = append(notices, notice{as, problem.Subject, redact.Text(problem.Message), ""})
+		notices = append(notices, notice{as, problem.Subject, problem.Message, ""})
 	}
 	if more > 0 {
 		notices = append(notices, notice{attention, fmt.Sprintf("and %d more", more), `"hpad health" names all`, ""})

@@ -11,7 +11,6 @@ import (
 
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/explain"
-	"github.com/hpad/hpad/daemon/redact"
 	hpa "github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets/drain"
 )
@@ -114,9 +113,7 @@ func (p *Page) autoscaler(w http.ResponseWriter, r *http.Request) {
 
 func (p *Page) fill(r *http.Request, v *details) {
 	view := &v.View
-	for _, line := range explain.Next(view.Next, view.Explanation(), v.Zone) {
-		v.Next = append(v.Next, redact.Text(line))
-	}
+	v.Next = explain.Next(view.Next, view.Explanation(), v.Zone)
 	v.Metrics = metricsOf(view, v.Now)
 	for _, operation := range view.Drains {
 		v.Drains = append(v.Drains, explain.DrainText(operation, v.Zone))
@@ -138,7 +135,6 @@ func (p *Page) instances(r *http.Request, name string) *api.InstanceList {
 	if err != nil {
 		list.Error = err.Error()
 	}
-	list.Error = redact.Text(list.Error)
 	return &list
 }
 
@@ -163,7 +159,7 @@ func (p *Page) why(r *http.Request, view *api.Autoscaler, at string, zone *time.
 		local := *d
 		local.Time = d.Time.In(zone)
 		explanation.Decision = &local
-		y.Time, y.Sentence, y.Count = local.Time, redact.Text(explain.Sentence(local, explanation.Evaluation)), explain.Count(local, explanation.Evaluation)
+		y.Time, y.Sentence, y.Count = local.Time, explain.Sentence(local, explanation.Evaluation), explain.Count(local, explanation.Evaluation)
 		if s := d.Stabilization; s != nil {
 			y.Window = max(s.UpWindow, s.DownWindow).Seconds()
 			if s.Binding != nil {
@@ -176,7 +172,7 @@ func (p *Page) why(r *http.Request, view *api.Autoscaler, at string, zone *time.
 	if err := explain.Write(&steps, explanation, zone); err != nil {
 		y.Error = err.Error()
 	}
-	y.Steps = redact.Text(steps.String())
+	y.Steps = steps.String()
 	return y
 }
 
@@ -197,18 +193,18 @@ func metricsOf(view *api.Autoscaler, now time.Time) []metricView {
 		}
 		m := metricView{Title: explain.MetricTitle(spec), Values: explain.MetricValues(spec, status)}
 		if i < len(view.Inputs) {
-			m.Input = redact.Text(explain.InputText(view.Inputs[i]))
+			m.Input = explain.InputText(view.Inputs[i])
 		}
 		if spec.OnMissing != nil {
 			m.Missing = explain.OnMissingText(*spec.OnMissing)
 		}
 		if d := view.Decision; d != nil && i < len(d.Metrics) {
 			result := &d.Metrics[i]
-			if m.Error = redact.Text(explain.OneLine(result.Error)); result.Fallback != nil {
+			if m.Error = explain.OneLine(result.Error); result.Fallback != nil {
 				m.Missing = explain.FallbackText(result.Fallback, now)
 			}
 			for _, warning := range result.Warnings {
-				m.Warnings = append(m.Warnings, redact.Text(explain.OneLine(warning)))
+				m.Warnings = append(m.Warnings, explain.OneLine(warning))
 			}
 			if result.Proposes() {
 				m.Proposal = fmt.Sprint(result.Proposal)
@@ -229,7 +225,7 @@ func (p *Page) history(r *http.Request, name string, zone *time.Location) ([]ent
 	var entries []entry
 	for _, one := range slices.Backward(recorded) {
 		entries = append(entries, entry{
-			Time: one.Time, Count: explain.Count(one.Decision, one.Evaluation()), Why: redact.Text(explain.Why(one, zone)),
+			Time: one.Time, Count: explain.Count(one.Decision, one.Evaluation()), Why: explain.Why(one, zone),
 			Reason: one.Reason, Changed: one.Changed(),
 		})
 	}
@@ -280,7 +276,7 @@ func (v *details) Measured(one api.InstanceMetric) string { return explain.Measu
 func (v *details) Taken(one api.Instance) string {
 	for _, victim := range v.View.Victims {
 		if victim.ID == one.ID {
-			return redact.Text(victim.Reason)
+			return victim.Reason
 		}
 	}
 	return ""
@@ -291,5 +287,5 @@ func (v *details) Victim(one drain.Victim) string {
 	return explain.InstanceText(one.ID, one.Name) + ": " + one.Reason
 }
 
-// OneLine is a text in one line, without what may be secret.
-func (v *details) OneLine(text string) string { return redact.Text(explain.OneLine(text)) }
+// OneLine is a text in one line.
+func (v *details) OneLine(text string) string { return explain.OneLine(text) }

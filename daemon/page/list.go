@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/daemon/redact"
 )
 
 // pageRows is how many rows a page of the list has where no script shows all.
@@ -89,14 +90,15 @@ func (p *Page) rows(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, p.boards.at(zoneOf(r)).look(r.URL.Query().Get("since")))
 }
 
+// writeJSON writes data without what may be secret in it.
 func writeJSON(w http.ResponseWriter, data any) {
 	encoded, err := json.Marshal(data)
 	if err != nil {
-		http.Error(w, "encode the answer: "+err.Error(), http.StatusInternalServerError)
+		writeError(w, http.StatusInternalServerError, "encode the answer: "+err.Error())
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_, _ = w.Write(encoded)
+	_, _ = w.Write(redact.JSON(encoded))
 }
 
 // The small lines: of how many autoscalers one request gets them, over what time, and with

@@ -7,7 +7,6 @@ import (
 
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/explain"
-	"github.com/hpad/hpad/daemon/redact"
 )
 
 // markKind is what happened at a mark of the drawing.
@@ -42,17 +41,17 @@ const maxMarks = 2000
 func (p *Page) marks(w http.ResponseWriter, r *http.Request) {
 	from, err := api.Instant("from", r.URL.Query().Get("from"))
 	if err != nil {
-		http.Error(w, err.Error(), http.StatusBadRequest)
+		writeError(w, http.StatusBadRequest, err.Error())
 		return
 	}
 	to, err := api.Instant("to", r.URL.Query().Get("to"))
 	if err != nil {
-		http.Error(w, err.Error(), http.StatusBadRequest)
+		writeError(w, http.StatusBadRequest, err.Error())
 		return
 	}
 	entries, err := p.daemon.History(r.Context(), r.URL.Query().Get("name"), from, to, maxMarks)
 	if err != nil {
-		http.Error(w, redact.Text(err.Error()), http.StatusInternalServerError)
+		writeError(w, http.StatusInternalServerError, err.Error())
 		return
 	}
 	marks := []mark{}
@@ -66,7 +65,7 @@ func (p *Page) marks(w http.ResponseWriter, r *http.Request) {
 func appendMarks(marks []mark, entry *api.Recorded) []mark {
 	d, at := &entry.Decision, seconds(entry.Time)
 	add := func(kind markKind, count *int32, text string) {
-		marks = append(marks, mark{at, kind, redact.Text(explain.OneLine(text)), count})
+		marks = append(marks, mark{at, kind, explain.OneLine(text), count})
 	}
 	if entry.Reload != nil {
 		cause, changes := explain.Reload(entry.Reload)

@@ -20,6 +20,7 @@ import (
 	"github.com/klauspost/compress/gzhttp"
 
 	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/daemon/redact"
 )
 
 // Daemon is what the page asks of the daemon. What it returns are copies that the caller
@@ -86,15 +87,17 @@ func withPolicy(next http.Handler) http.Handler {
 //go:embed templates/*.html
 var templateFiles embed.FS
 
-var templates = template.Must(template.New("").Funcs(template.FuncMap{
-	"path": url.PathEscape,
+var templates = redacted(template.Must(template.New("").Funcs(template.FuncMap{
+	"redact": redactValue,
+	// What is escaped is no text any more that redactValue could look through.
+	"path": func(name string) string { return url.PathEscape(redact.Text(name)) },
 	"rfc3339": func(t time.Time) string {
 		return t.UTC().Format(time.RFC3339)
 	},
 	"utc":   func(t time.Time) string { return t.UTC().Format(time.DateTime) + " UTC" },
 	"clock": clock,
 	"day":   day,
-}).ParseFS(templateFiles, "templates/*.html"))
+}).ParseFS(templateFiles, "templates/*.html")))
 
 // frame is what all views have.
 type frame struct {
@@ -166,10 +169,15 @@ func day(t, now time.Time) string { return t.In(now.Location()).Format(time.Date
 func write(w http.ResponseWriter, status int, name string, data any) {
 	var text bytes.Buffer
 	if err := templates.ExecuteTemplate(&text, name, data); err != nil {
-		http.Error(w, "the page cannot be made: "+err.Error(), http.StatusInternalServerError)
+		writeError(w, http.StatusInternalServerError, "the page cannot be made: "+err.Error())
 		return
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(status)
 	_, _ = w.Write(text.Bytes()) // a client that is gone is told nothing more
+}
+
+// writeError writes an error as text, without what may be secret in it.
+func writeError(w http.ResponseWriter, status int, text string) {
+	http.Error(w, redact.Text(text), status)
 }

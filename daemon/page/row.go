@@ -51,11 +51,12 @@ type row struct {
 	Late uint64 `json:"late,omitempty"`
 }
 
-// rowOf shows an autoscaler as of now, whose zone times are in.
+// rowOf shows an autoscaler as of now, whose zone times are in. It has no secrets: the rows
+// are searched for what a client sends.
 func rowOf(view *api.Autoscaler, now time.Time) row {
 	fleet, _, _ := strings.Cut(view.Reference, "/")
 	r := row{
-		Name: view.Name, Reference: view.Reference, Fleet: fleet, Replicas: explain.ReplicasText(*view),
+		Name: view.Name, Reference: redact.Text(view.Reference), Fleet: redact.Text(fleet), Replicas: explain.ReplicasText(*view),
 		Count: view.Status.CurrentReplicas, Desired: view.Status.DesiredReplicas, Min: least(view.Spec), Max: view.Spec.MaxReplicas,
 		Targets: explain.TargetsText(view.Spec.Metrics, view.Status.Metrics),
 		Problem: redact.Text(explain.Problem(*view, now)), Why: "There is no decision yet: the first pass has not ended.", Late: view.Evaluation.Late,

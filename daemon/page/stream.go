@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"sync/atomic"
 	"time"
+
+	"github.com/hpad/hpad/daemon/redact"
 )
 
 // The bounds of streams. A page holds one while it is seen; browsers that get none ask again
@@ -44,7 +46,7 @@ func (p *Page) changes(w http.ResponseWriter, r *http.Request) {
 	defer p.streams.open.Add(-1)
 	if p.streams.open.Add(1) > maxStreams {
 		w.Header().Set("Retry-After", "60")
-		http.Error(w, "too many pages listen already: this one has to ask", http.StatusServiceUnavailable)
+		writeError(w, http.StatusServiceUnavailable, "too many pages listen already: this one has to ask")
 		return
 	}
 	since := r.Header.Get("Last-Event-ID")
@@ -110,7 +112,7 @@ func (t *telling) look(l *look) error {
 	if err != nil {
 		return err
 	}
-	return t.write(fmt.Sprintf("id: %s\ndata: %s\n\n", l.Version, data))
+	return t.write(fmt.Sprintf("id: %s\ndata: %s\n\n", l.Version, redact.JSON(data)))
 }
 
 func (t *telling) write(text string) error {

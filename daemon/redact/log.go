@@ -76,11 +76,15 @@ func redactAny(name string, value any) any {
 	case map[string]any:
 		shown := make(map[string]any, len(value))
 		for key := range value {
-			shown[key] = redactAny(key, value[key])
+			inner := key
+			if Named(name) {
+				inner = name // and so all below it
+			}
+			shown[key] = redactAny(inner, value[key])
 		}
 		return shown
 	case bool, int, int8, int16, int32, int64, uint, uint8, uint16, uint32, uint64, float32, float64, nil:
 		return value
 	}
-	return Text(fmt.Sprint(value))
+	return Text(fmt.Sprintf("%+v", value)) // with the names of fields
 }

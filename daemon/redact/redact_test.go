@@ -172,7 +172,8 @@ func TestCore(t *testing.T) {
 	log.Warn("started with --token hunter2",
 		zap.NamedError("err", fmt.Errorf("query: %w", &url.Error{Op: "Get", URL: "http://u:hunter2@h", Err: errors.New("refused")})),
 		zap.String("token", "hunter2"), zap.Stringer("target", stringer{"API_KEY=hunter2"}), zap.Strings("arguments", []string{"PASSWORD=hunter2", "-v"}),
-		zap.ByteString("stack", []byte("main.go: token=hunter2")), zap.Any("labels", map[string]any{"api_key": "hunter2", "queue": "jobs"}), zap.Int("replicas", 3))
+		zap.ByteString("stack", []byte("main.go: token=hunter2")), zap.Any("labels", map[string]any{"api_key": "hunter2", "queue": "jobs", "token": map[string]any{"value": "hunter2"}}),
+		zap.Any("config", struct{ Password, User string }{"hunter2", "shop"}), zap.Int("replicas", 3))
 	entries := logs.All()
 	if len(entries) != 1 {
 		t.Fatalf("%d entries, want 1", len(entries))

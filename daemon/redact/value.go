@@ -117,7 +117,7 @@ func (s *scanner) value(begin, end int, name string, parameter bool) (value span
 	before := text[end:at]
 	sentence := strings.HasSuffix(before, ": ")
 	colon := strings.HasSuffix(strings.TrimRight(before, " \t"), ":")
-	if begin > 0 && sentence && (text[begin-1] == '/' || text[begin-1] == '@' || s.isThing(begin)) { // what is wrong with it
+	if begin > 0 && sentence && !isHeader(name) && (text[begin-1] == '/' || text[begin-1] == '@' || s.isThing(begin)) { // what is wrong with it
 		return span{}, false
 	}
 	if rest := s.after(at, 2); strings.HasPrefix(rest, ":") || rest == "//" { // "Secret::new", "token://"

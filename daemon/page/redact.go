@@ -1,0 +1,52 @@
+package page
+
+import (
+	"html/template"
+	"reflect"
+	"text/template/parse"
+
+	"github.com/hpad/hpad/daemon/redact"
+)
+
+// redacted returns templates in which all that is printed passes through redactValue, so
+// that no view can show a secret. It precedes the escapes that html/template adds.
+func redacted(t *template.Template) *template.Template {
+	for _, one := range t.Templates() {
+		if one.Tree != nil {
+			redactNodes(one.Tree.Root)
+		}
+	}
+	return t
+}
+
+func redactNodes(list *parse.ListNode) {
+	if list == nil {
+		return
+	}
+	for _, node := range list.Nodes {
+		switch node := node.(type) {
+		case *parse.ActionNode:
+			if len(node.Pipe.Decl) == 0 {
+				command := &parse.CommandNode{NodeType: parse.NodeCommand, Args: []parse.Node{parse.NewIdentifier("redact")}}
+				node.Pipe.Cmds = append(node.Pipe.Cmds, command)
+			}
+		case *parse.IfNode:
+			redactNodes(node.List)
+			redactNodes(node.ElseList)
+		case *parse.RangeNode:
+			redactNodes(node.List)
+			redactNodes(node.ElseList)
+		case *parse.WithNode:
+			redactNodes(node.List)
+			redactNodes(node.ElseList)
+		}
+	}
+}
+
+// redactValue returns a text without what may be secret, and any other value as it is.
+func redactValue(value any) any {
+	if text := reflect.ValueOf(value); text.Kind() == reflect.String {
+		return redact.Text(text.String())
+	}
+	return value
+}

@@ -1,0 +1,71 @@
+package page_test
+
+import (
+	"iter"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/daemon/api/apitest"
+	"github.com/hpad/hpad/daemon/metrics"
+	"github.com/hpad/hpad/daemon/page"
+	"github.com/hpad/hpad/daemon/redact/redacttest"
+)
+
+// Whatever field of what the daemon has a secret in it, neither the page nor the API shows
+// it: every string of every view is planted.
+func TestNoFieldShowsItsSecret(t *testing.T) {
+	for _, text := range redacttest.Texts {
+		view := named("web")
+		redacttest.Plant(t, &view, text)
+		d := &world{&apitest.Daemon{List: []api.Autoscaler{view}}}
+		list := d.List
+		redacttest.Plant(t, d.Daemon, text)
+		d.List, d.Drawn = list, map[string]api.Graph{text: d.Drawn["queue"]}
+		d.TOML, d.Exported = "", "" // which have boundaries of their own
+		failing := *d.Daemon
+		d.ListErr, d.HistoryErr, d.ReloadErr, d.ActErr = nil, nil, nil, nil
+
+		name := "/autoscalers/" + url.PathEscape(text)
+		paths := []string{
+			"/", "/rows", "/marks?name=" + url.QueryEscape(text), "/changes", name, name + "?instances", name + "?at=2026-11-21T12:00:00Z",
+			name + "?part=why", name + "?part=instances", "/autoscalers/x" + url.PathEscape(text), "/marks?from=" + url.QueryEscape(text), "/assets/" + url.PathEscape(text),
+			"/metrics", "/-/healthy", "/-/ready", "/api/v1/autoscalers", "/api/v1" + name, "/api/v1" + name + "/explain", "/api/v1" + name + "/explain?at=2026-11-21T12:00:00Z",
+			"/api/v1" + name + "/history", "/api/v1" + name + "/history?changes=true", "/api/v1" + name + "/history/verify", "/api/v1" + name + "/instances",
+			"/api/v1" + name + "/graph", "/api/v1/pauses", "/api/v1/history", "/api/v1/history/verify", "/api/v1/cluster", "/api/v1/discovery",
+			"/api/v1/status/reload", "/api/v1/status/config", "/api/v1/status/buildinfo", "/api/v1/autoscalers/x" + url.PathEscape(text), "/x" + url.PathEscape(text),
+			"/api/v1/history?from=" + url.QueryEscape(text), "/api/v1/autoscalers?limit=" + url.QueryEscape(text),
+		}
+		shown := 0
+		for _, daemon := range []*apitest.Daemon{d.Daemon, &failing} {
+			registry := prometheus.NewRegistry()
+			m := metrics.New(registry)
+			m.Show(func() iter.Seq[api.Autoscaler] { return slices.Values(daemon.List) })
+			p := page.New(&world{daemon}, api.Full, api.NewHandler(daemon, m.Exposition(registry), api.Full))
+			time.AfterFunc(100*time.Millisecond, p.Close) // ends the stream
+			for _, path := range paths {
+				request := httptest.NewRequest(http.MethodGet, path, nil)
+				response := httptest.NewRecorder()
+				p.ServeHTTP(response, request)
+				body := response.Body.String()
+				if strings.Contains(body, redacttest.Secret) {
+					at := strings.Index(body, redacttest.Secret)
+					t.Errorf("of %q %s shows …%s…", text, path, body[max(0, at-200):min(len(body), at+100)])
+				}
+				if strings.Contains(body, "redacted") {
+					shown++
+				}
+			}
+		}
+		if shown < len(paths) { // of those of both daemons
+			t.Errorf("of %q only %d responses have anything to redact", text, shown)
+		}
+	}
+}
