@@ -280,6 +280,9 @@ func (c *Client) open(status int, method, path string, body []byte, data any) er
 	if len(answer.Data) == 0 {
 		return c.garbled(status, method, path, errors.New("it has no data"))
 	}
+	if part, ok := data.(*partOf); ok {
+		part.more, data = answer.Continue, part.data
+	}
 	if err := json.Unmarshal(answer.Data, data); err != nil {
 		return c.garbled(status, method, path, err)
 	}

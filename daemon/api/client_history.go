@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"net/url"
@@ -52,9 +53,26 @@ func (c *Client) HistoryOf(ctx context.Context, name string, q HistoryQuery) ([]
 	if name != "" {
 		path = "/api/v1/autoscalers/" + url.PathEscape(name) + "/history"
 	}
+	limit := cmp.Or(q.Limit, DefaultHistoryLimit)
 	var entries []Recorded
-	err := c.call(ctx, http.MethodGet, path+"?"+query.Encode(), &entries)
-	return entries, err
+	for {
+		var read []Recorded
+		part := partOf{data: &read}
+		if err := c.call(ctx, http.MethodGet, path+"?"+query.Encode(), &part); err != nil {
+			return nil, err
+		}
+		if entries = append(read, entries...); part.more == "" || len(entries) >= limit {
+			return entries[max(0, len(entries)-limit):], nil
+		}
+		query.Set("continue", part.more)
+	}
+}
+
+// partOf is where the data of a response go that may be a part of them, with what asks for
+// the rest.
+type partOf struct {
+	data any
+	more string
 }
 
 // ExplainAt returns the newest decision of an autoscaler that was recorded up to a

@@ -86,14 +86,14 @@ func (c *Clients) Limit(next http.Handler) http.Handler {
 		client := clientOf(r.RemoteAddr)
 		end, ok := c.begin(use{client, requests}, maxClientRequests)
 		if !ok {
-			writeTooMany(w, "too many requests at once")
+			writeTooMany(w, "too many requests at once from this address")
 			return
 		}
 		defer end()
 		if r.Header.Get("Authorization") != "" {
 			checked, ok := c.begin(use{client, checks}, maxClientChecks)
 			if !ok {
-				writeTooMany(w, "too many passwords to check at once")
+				writeTooMany(w, "too many passwords to check at once from this address")
 				return
 			}
 			defer checked()
@@ -119,7 +119,7 @@ func Checked(next http.Handler) http.Handler {
 
 func writeTooMany(w http.ResponseWriter, what string) {
 	w.Header().Set("Retry-After", strconv.Itoa(retrySeconds))
-	writeError(w, http.StatusTooManyRequests, ErrorTooMany, fmt.Sprintf("%s from this address: try again in %d s", what, retrySeconds))
+	writeError(w, http.StatusTooManyRequests, ErrorTooMany, fmt.Sprintf("%s: try again in %d s", what, retrySeconds))
 }
 
 // clientOf returns the client of a remote address. All that are not of IP are one.

@@ -53,6 +53,8 @@ type envelope struct {
 	Data      json.RawMessage `json:"data,omitempty"`
 	ErrorType ErrorType       `json:"errorType,omitempty"`
 	Error     string          `json:"error,omitempty"`
+	// Continue asks for the rest of the data; empty if there is no more.
+	Continue string `json:"continue,omitempty"`
 	// Warnings say what the data lack.
 	Warnings []string `json:"warnings,omitempty"`
 }
@@ -62,7 +64,12 @@ func writeData(w http.ResponseWriter, data any) { writeWarned(w, data, nil) }
 
 // writeWarned writes as writeData does, with what the data lack.
 func writeWarned(w http.ResponseWriter, data any, warnings []string) {
-	answer := envelope{Status: statusSuccess, Warnings: warnings}
+	writePage(w, data, "", warnings)
+}
+
+// writePage writes as writeWarned does, with what asks for the rest of the data.
+func writePage(w http.ResponseWriter, data any, more string, warnings []string) {
+	answer := envelope{Status: statusSuccess, Continue: more, Warnings: warnings}
 	if data != nil {
 		encoded, err := json.Marshal(data)
 		if err != nil {

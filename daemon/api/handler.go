@@ -36,7 +36,7 @@ func NewHandler(d Daemon, gatherer prometheus.Gatherer, access Access) http.Hand
 
 // routes returns every path with its methods. The description of the API has the same.
 func routes(d Daemon, gatherer prometheus.Gatherer, access Access) map[string]methods {
-	h := handlers{daemon: d}
+	h := handlers{daemon: d, reading: make(chan struct{}, maxHistoryReads)}
 	return map[string]methods{
 		"/{$}":                               {http.MethodGet: index},
 		"/metrics":                           {http.MethodGet: metricsHandler(gatherer).ServeHTTP},
@@ -47,7 +47,7 @@ func routes(d Daemon, gatherer prometheus.Gatherer, access Access) map[string]me
 		"/api/v1/autoscalers/{name}":         {http.MethodGet: h.autoscaler},
 		"/api/v1/autoscalers/{name}/explain": {http.MethodGet: h.explain},
 		"/api/v1/autoscalers/{name}/history": {http.MethodGet: h.history},
-		"/api/v1/autoscalers/{name}/history/verify": {http.MethodGet: h.verify},
+		"/api/v1/autoscalers/{name}/history/verify": {http.MethodGet: identified(access, "a verification of the history", h.verify)},
 		"/api/v1/autoscalers/{name}/instances":      {http.MethodGet: h.instances},
 		"/api/v1/autoscalers/{name}/graph":          {http.MethodGet: h.graph},
 		"/api/v1/autoscalers/{name}/pause":          {http.MethodPost: writing(access, h.pause)},
@@ -60,7 +60,7 @@ func routes(d Daemon, gatherer prometheus.Gatherer, access Access) map[string]me
 		"/api/v1/resume":                            {http.MethodPost: writing(access, h.resume)},
 		"/api/v1/pauses":                            {http.MethodGet: h.pauses},
 		"/api/v1/history":                           {http.MethodGet: h.wholeHistory},
-		"/api/v1/history/verify":                    {http.MethodGet: h.verify},
+		"/api/v1/history/verify":                    {http.MethodGet: identified(access, "a verification of the history", h.verify)},
 		"/api/v1/cluster":                           {http.MethodGet: h.cluster},
 		"/api/v1/cluster/adopt":                     {http.MethodPost: writing(access, h.adopt)},
 		"/api/v1/discovery":                         {http.MethodGet: h.discovery},
@@ -75,6 +75,8 @@ func routes(d Daemon, gatherer prometheus.Gatherer, access Access) map[string]me
 
 type handlers struct {
 	daemon Daemon
+	// reading has an element for each request that reads the history.
+	reading chan struct{}
 }
 
 // methods serve one path by method. HEAD is served where GET is.

@@ -110,74 +110,115 @@ func (e *Explanation) agree(r Recorded, next *Recorded) {
 // configuration does not have any more has a history too.
 func (h handlers) history(w http.ResponseWriter, r *http.Request) {
 	r = MayWarn(r)
-	entries, ok := h.recorded(w, r)
+	entries, more, ok := h.recorded(w, r)
 	if !ok {
 		return
 	}
-	if len(entries) == 0 {
+	if len(entries) == 0 && more == "" {
 		if _, ok := h.named(w, r); !ok {
 			return
 		}
 	}
-	writeWarned(w, entries, Warnings(r.Context()))
+	writePage(w, entries, more, Warnings(r.Context()))
 }
 
 func (h handlers) wholeHistory(w http.ResponseWriter, r *http.Request) {
 	r = MayWarn(r)
-	if entries, ok := h.recorded(w, r); ok {
-		writeWarned(w, entries, Warnings(r.Context()))
+	if entries, more, ok := h.recorded(w, r); ok {
+		writePage(w, entries, more, Warnings(r.Context()))
 	}
 }
 
+// The limits of reading the history, which anybody may do: how many requests do it at once,
+// and how long the others wait for their turn.
+const (
+	maxHistoryReads = 2
+	maxHistoryWait  = 10 * time.Second
+)
+
+// enter waits until the request may read the history, and returns what ends that, or writes
+// 429.
+func (h handlers) enter(w http.ResponseWriter, r *http.Request) (leave func(), ok bool) {
+	waited := time.NewTimer(maxHistoryWait)
+	defer waited.Stop()
+	select {
+	case h.reading <- struct{}{}:
+		return func() { <-h.reading }, true
+	case <-r.Context().Done():
+	case <-waited.C:
+	}
+	writeTooMany(w, "too many requests read the history at once")
+	return nil, false
+}
+
 // recorded reads what a request asks for of the history of the autoscaler that the
-// path names, or of all, or writes what is wrong with it.
-func (h handlers) recorded(w http.ResponseWriter, r *http.Request) ([]Recorded, bool) {
+// path names, or of all, and returns what asks for the rest, or writes what is wrong with it.
+func (h handlers) recorded(w http.ResponseWriter, r *http.Request) (entries []Recorded, more string, ok bool) {
 	query := r.URL.Query()
 	from, err1 := Instant("from", query.Get("from"))
 	to, err2 := Instant("to", query.Get("to"))
 	limit, err3 := historyLimit(query.Get("limit"))
 	changes, err4 := onlyChanges(query.Get("changes"))
-	for _, err := range []error{err1, err2, err3, err4} {
+	rest, err5 := Instant("continue", query.Get("continue"))
+	for _, err := range []error{err1, err2, err3, err4, err5} {
 		if err != nil {
 			writeError(w, http.StatusBadRequest, ErrorBadData, err.Error())
-			return nil, false
+			return nil, "", false
 		}
 	}
-	read := h.daemon.History
-	if changes {
-		read = h.changes
+	if !rest.IsZero() {
+		to = rest
 	}
-	entries, err := read(r.Context(), r.PathValue("name"), from, to, limit)
+	leave, ok := h.enter(w, r)
+	if !ok {
+		return nil, "", false
+	}
+	defer leave()
+	var err error
+	if name := r.PathValue("name"); changes {
+		entries, more, err = h.changes(r.Context(), name, from, to, limit)
+	} else {
+		entries, err = h.daemon.History(r.Context(), name, from, to, limit)
+	}
 	if err != nil {
 		writeError(w, http.StatusInternalServerError, ErrorInternal, err.Error())
-		return nil, false
+		return nil, "", false
 	}
 	if entries == nil {
 		entries = []Recorded{} // no null in the response
 	}
-	return entries, true
+	return entries, more, true
 }
 
 // changesPage is how many entries are looked through at once for those that changed
-// something.
-const changesPage = 1000
+// something, maxChangesRead from how many on a request leaves the rest to the next one.
+const (
+	changesPage    = 1000
+	maxChangesRead = 10_000
+)
 
-// changes reads as Daemon.History does, but only what changed something. The entries
-// of the earliest instant of a page are left to the next one, which has all of them.
-func (h handlers) changes(ctx context.Context, name string, from, to time.Time, limit int) ([]Recorded, error) {
-	var found []Recorded // newest first
-	for page := changesPage; len(found) < limit; {
+// changes reads as Daemon.History does, but only what changed something, and returns what
+// asks for the rest if there is too much to read at once. The entries of the earliest instant
+// of a page are left to the next one, which has all of them.
+func (h handlers) changes(ctx context.Context, name string, from, to time.Time, limit int) (found []Recorded, more string, err error) {
+	read := 0
+	for page := changesPage; len(found) < limit; { // newest first
+		if read >= maxChangesRead && page == changesPage {
+			more = to.UTC().Format(time.RFC3339Nano)
+			break
+		}
 		entries, err := h.daemon.History(ctx, name, from, to, page)
 		if err != nil {
-			return nil, err
+			return nil, "", err
 		}
+		read += len(entries)
 		whole := len(entries) < page
 		if !whole {
 			earliest := entries[0].Time
 			entries = slices.DeleteFunc(entries, func(r Recorded) bool { return r.Time.Equal(earliest) })
 			to = earliest.Add(time.Nanosecond)
-			if len(entries) == 0 {
-				page *= 2
+			if page *= 2; len(entries) > 0 {
+				page = changesPage
 			}
 		}
 		for _, entry := range slices.Backward(entries) {
@@ -191,7 +232,7 @@ func (h handlers) changes(ctx context.Context, name string, from, to time.Time, 
 	}
 	found = found[:min(limit, len(found))]
 	slices.Reverse(found)
-	return found, nil
+	return found, more, nil
 }
 
 // Changed reports whether the pass wrote a count or was asked for one by a person, or
@@ -220,7 +261,12 @@ func (h handlers) explainAt(w http.ResponseWriter, r *http.Request, view Autosca
 		writeError(w, http.StatusBadRequest, ErrorBadData, err.Error())
 		return
 	}
+	leave, ok := h.enter(w, r)
+	if !ok {
+		return
+	}
 	explanation, err := ExplainAt(r.Context(), h.daemon, view, at)
+	leave()
 	if err != nil {
 		writeActError(w, err)
 		return

@@ -1,12 +1,17 @@
 package api_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -268,4 +273,105 @@ func TestHistoryOfChanges(t *testing.T) {
 			t.Errorf("changes, at most %d (-want +got):\n%s", limit, diff)
 		}
 	}
+}
+
+// scanned counts what requests read of the history.
+type scanned struct {
+	*apitest.Daemon
+	entries, atOnce, most atomic.Int64
+	wait                  chan struct{}
+}
+
+func (s *scanned) History(ctx context.Context, name string, from, to time.Time, limit int) ([]api.Recorded, error) {
+	s.most.Store(max(s.most.Load(), s.atOnce.Add(1)))
+	defer s.atOnce.Add(-1)
+	if s.wait != nil {
+		<-s.wait
+	}
+	entries, err := s.Daemon.History(ctx, name, from, to, limit)
+	s.entries.Add(int64(len(entries)))
+	return entries, err
+}
+
+// One request for changes reads a bounded part of the history, and says how to go on. A
+// client goes on by itself.
+func TestHistoryOfChangesIsReadInParts(t *testing.T) {
+	d := &scanned{Daemon: twoAutoscalers()}
+	for i := range 35_000 {
+		entry := api.Recorded{Autoscaler: "checkout", Time: noon.Add(time.Duration(i/100) * time.Second)}
+		if i == 7 || i == 34_000 {
+			entry = recordedAt("checkout", entry.Time, int32(i%10+1))
+		}
+		d.Recorded = append(d.Recorded, entry)
+	}
+	handler := api.NewHandler(d, prometheus.NewRegistry(), api.Full)
+	var found []api.Recorded
+	requests, more := 0, ""
+	for ; requests == 0 || more != ""; requests++ {
+		before := d.entries.Load()
+		request := httptest.NewRequest(http.MethodGet, "/api/v1/history?changes=true&continue="+url.QueryEscape(more), nil)
+		response := httptest.NewRecorder()
+		handler.ServeHTTP(response, request)
+		checkAnswer(t, request, response)
+		var got struct {
+			Data     []api.Recorded
+			Continue string
+		}
+		if err := json.Unmarshal(response.Body.Bytes(), &got); err != nil || response.Code != http.StatusOK {
+			t.Fatal(response.Code, err)
+		}
+		if read := d.entries.Load() - before; read > 12_000 {
+			t.Errorf("one request reads %d entries", read)
+		}
+		found, more = append(got.Data, found...), got.Continue
+	}
+	if requests < 3 || len(found) != 2 || *found[0].Written != 8 || *found[1].Written != 1 {
+		t.Errorf("%d requests find %d changes", requests, len(found))
+	}
+	socket := socketPath(t)
+	serve(t, socket, handler)
+	query := api.HistoryQuery{Changes: true}
+	if whole, err := api.NewClient(socket).HistoryOf(t.Context(), "", query); err != nil || len(whole) != 2 {
+		t.Errorf("the client finds %d changes: %v", len(whole), err)
+	}
+	query.Limit = 1
+	if newest, err := api.NewClient(socket).HistoryOf(t.Context(), "", query); err != nil || len(newest) != 1 || *newest[0].Written != 1 {
+		t.Errorf("the client finds %d changes of at most one: %v", len(newest), err)
+	}
+	if response := ask(t, d.Daemon, api.ReadOnly, httptest.NewRequest(http.MethodGet, "/api/v1/history?changes=true&continue=never", nil)); response.Code != http.StatusBadRequest {
+		t.Errorf("a wrong continuation answers %d, want 400", response.Code)
+	}
+}
+
+// Few requests read the history at once; the others wait for a while.
+func TestHistoryIsReadByFew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &scanned{Daemon: remembering(), wait: make(chan struct{})}
+		handler := api.NewHandler(d, prometheus.NewRegistry(), api.ReadOnly)
+		var answers [500 + 1]atomic.Int64
+		var group sync.WaitGroup
+		request := func(path string) {
+			group.Go(func() {
+				response := httptest.NewRecorder()
+				handler.ServeHTTP(response, httptest.NewRequest(http.MethodGet, "/api/v1/"+path, nil))
+				answers[response.Code].Add(1)
+			})
+		}
+		for range 10 {
+			request("history?changes=true")
+			request("autoscalers/checkout/history")
+			request("autoscalers/checkout/explain?at=1795262460")
+		}
+		time.Sleep(time.Minute) // longer than a request waits for its turn
+		close(d.wait)
+		group.Wait()
+		if d.most.Load() != 2 || answers[http.StatusTooManyRequests].Load() != 28 || answers[http.StatusOK].Load() != 2 {
+			t.Errorf("%d requests read at once, %d get 429 and %d 200; want 2, 28 and 2", d.most.Load(), answers[http.StatusTooManyRequests].Load(), answers[http.StatusOK].Load())
+		}
+		request("history")
+		group.Wait()
+		if answers[http.StatusOK].Load() != 3 {
+			t.Errorf("a request after them is not answered")
+		}
+	})
 }

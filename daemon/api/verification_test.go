@@ -39,10 +39,13 @@ func TestVerifyHistory(t *testing.T) {
 		t.Errorf("verification of no autoscaler: %v", err)
 	}
 	for _, query := range []string{"history/verify", "history/verify?from=never", "autoscalers/checkout/history/verify?to=1"} {
-		ask(t, d, api.ReadOnly, httptest.NewRequest(http.MethodGet, "/api/v1/"+query, nil)) // and is as described
+		ask(t, d, api.Full, httptest.NewRequest(http.MethodGet, "/api/v1/"+query, nil)) // and is as described
+		if response := ask(t, d, api.ReadOnly, httptest.NewRequest(http.MethodGet, "/api/v1/"+query, nil)); response.Code != http.StatusForbidden {
+			t.Errorf("who may not write gets %d for %s, want 403: it takes all processors", response.Code, query)
+		}
 	}
 	d.HistoryErr = errors.New("no")
-	if response := ask(t, d, api.ReadOnly, httptest.NewRequest(http.MethodGet, "/api/v1/history/verify", nil)); response.Code != http.StatusInternalServerError {
+	if response := ask(t, d, api.Full, httptest.NewRequest(http.MethodGet, "/api/v1/history/verify", nil)); response.Code != http.StatusInternalServerError {
 		t.Errorf("a store that cannot be read answers %d", response.Code)
 	}
 }
