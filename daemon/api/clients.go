@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"strconv"
 	"sync"
+	"time"
 
 	"golang.org/x/net/netutil"
 )
@@ -27,6 +28,11 @@ const (
 	// maxClientChecks bounds a client's passwords that are being checked: each takes
 	// tens of milliseconds of a processor.
 	maxClientChecks = 4
+	// maxClientStreams bounds a client's streams of events.
+	maxClientStreams = 8
+	// idleAfter is how long a connection has no request before it counts as idle: its last
+	// response may be on its way.
+	idleAfter = time.Second
 	// retrySeconds is how long a client with too much under way is to wait.
 	retrySeconds = 1
 )
@@ -38,6 +44,10 @@ type Clients struct {
 	// underWay counts what clients have under way. What is 0 is not in it, so there
 	// are not many more entries than connections.
 	underWay map[use]int
+	// conns are the open connections by their remote addresses, and delayed reports whether
+	// makeRoom runs again later.
+	conns   map[string]*clientConn
+	delayed bool
 }
 
 // use is what a client has under way one or more of.
@@ -53,6 +63,7 @@ const (
 	connections resource = iota
 	requests
 	checks
+	streams
 )
 
 // begin counts one more of a client's use until end is called, which may be called
@@ -83,6 +94,8 @@ func (c *Clients) end(u use) {
 // who they are, and [Checked] after that.
 func (c *Clients) Limit(next http.Handler) http.Handler {
 	return withCommonHeaders(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c.addRequests(r.RemoteAddr, 1)
+		defer c.addRequests(r.RemoteAddr, -1)
 		client := clientOf(r.RemoteAddr)
 		end, ok := c.begin(use{client, requests}, maxClientRequests)
 		if !ok {
@@ -101,6 +114,12 @@ func (c *Clients) Limit(next http.Handler) http.Handler {
 		}
 		next.ServeHTTP(w, r)
 	}))
+}
+
+// Stream counts one more stream of events of the client of a request until end is called. It
+// reports false if the client has too many already.
+func (c *Clients) Stream(r *http.Request) (end func(), ok bool) {
+	return c.begin(use{clientOf(r.RemoteAddr), streams}, maxClientStreams)
 }
 
 // checkedKey is the context key of the function that ends the check of a request's
@@ -137,8 +156,8 @@ func clientOf(remote string) netip.Prefix {
 }
 
 // Listener returns listener with limits on connections: those of a client that has
-// too many are closed at once, and new ones wait while all clients together have too
-// many.
+// too many are closed at once. While all clients together have too many, an idle connection of
+// the client with the most is closed for each new one, which waits until there is any.
 func (c *Clients) Listener(listener net.Listener) net.Listener {
 	return &clientListener{Listener: netutil.LimitListener(listener, maxConnections), clients: c}
 }
@@ -155,9 +174,10 @@ func (l *clientListener) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		end, ok := l.clients.begin(use{clientOf(conn.RemoteAddr().String()), connections}, maxClientConnections)
+		remote := conn.RemoteAddr().String()
+		end, ok := l.clients.begin(use{clientOf(remote), connections}, maxClientConnections)
 		if ok {
-			return &clientConn{Conn: conn, end: end}, nil
+			return l.clients.open(conn, remote, end), nil
 		}
 		_ = conn.Close() // the client learns nothing more
 	}
@@ -165,10 +185,83 @@ func (l *clientListener) Accept() (net.Conn, error) {
 
 type clientConn struct {
 	net.Conn
-	end func()
+	remote  string
+	clients *Clients
+	end     func()
+	// requests are in progress, and changed is when their number changed.
+	requests int
+	changed  time.Time
+}
+
+func (c *Clients) open(conn net.Conn, remote string, end func()) net.Conn {
+	opened := &clientConn{Conn: conn, remote: remote, clients: c, end: end, changed: time.Now()}
+	c.mu.Lock()
+	if c.conns == nil {
+		c.conns = map[string]*clientConn{}
+	}
+	c.conns[remote] = opened
+	c.mu.Unlock()
+	c.makeRoom()
+	return opened
 }
 
 func (c *clientConn) Close() error {
+	c.clients.mu.Lock()
+	if c.clients.conns[c.remote] == c {
+		delete(c.clients.conns, c.remote)
+	}
+	c.clients.mu.Unlock()
 	defer c.end()
 	return c.Conn.Close()
+}
+
+// addRequests counts the requests in progress of a connection.
+func (c *Clients) addRequests(remote string, n int) {
+	c.mu.Lock()
+	if conn := c.conns[remote]; conn != nil {
+		conn.requests += n
+		conn.changed = time.Now()
+	}
+	c.mu.Unlock()
+	if n < 0 {
+		c.makeRoom()
+	}
+}
+
+// makeRoom closes an idle connection if there are as many connections as there may be.
+func (c *Clients) makeRoom() {
+	if conn := c.surplus(); conn != nil {
+		_ = conn.Close()
+	}
+}
+
+// surplus returns the connection to close, which is the one that is idle for the longest time of
+// the clients with the most connections; nil if there is room, or no connection is idle.
+func (c *Clients) surplus() (found *clientConn) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.conns) < maxConnections {
+		return nil
+	}
+	most, later := 0, false
+	for _, conn := range c.conns {
+		count := c.underWay[use{clientOf(conn.remote), connections}]
+		switch {
+		case conn.requests > 0:
+		case time.Since(conn.changed) < idleAfter:
+			later = true
+		case count > most, count == most && conn.changed.Before(found.changed):
+			found, most = conn, count
+		}
+	}
+	if found == nil && later && !c.delayed {
+		c.delayed = true
+		time.AfterFunc(idleAfter, func() {
+			c.mu.Lock()
+			c.delayed = false
+			c.mu.Unlock()
+			c.makeRoom()
+		})
+	}
+	return found
 }

@@ -321,16 +321,65 @@ func TestFloodOfConnections(t *testing.T) {
 			last = conn
 		}
 	}
-	waiting, err := connect(t, "127.0.0.10", address, impatience)
-	if !isTimeout(err) {
-		t.Errorf("the connection too many: %v, want it to wait", err)
+	for i := range 20 { // idle connections make room for them
+		if _, err := connect(t, "127.0.0.10", address, patience); err != nil {
+			t.Errorf("connection %d of another client: %v", i, err)
+		}
 	}
 	if _, err := api.NewClient(socket).Autoscalers(t.Context()); err != nil {
 		t.Errorf("the socket: %v", err)
 	}
-	_ = last.Close()
+	if _, err := io.WriteString(last, "GET /-/ready HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil || readAnswer(last, patience) != nil {
+		t.Errorf("the newest connection of a client with fewer than others is closed")
+	}
+}
+
+// Connections with a request in progress are not closed for others, which wait.
+func TestActiveConnectionsStay(t *testing.T) {
+	tcp, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	active, letGo := make(chan struct{}, 1000), make(chan struct{})
+	clients := new(api.Clients)
+	server := api.NewServer(clients.Limit(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		active <- struct{}{}
+		<-letGo
+	})), nil)
+	go func() { _ = server.Serve(clients.Listener(tcp)) }()
+	t.Cleanup(func() { _ = server.Close() })
+	address := tcp.Addr().String()
+	var conns []net.Conn
+	for client := range 16 {
+		for range 32 {
+			conn, err := connect(t, "127.0.0."+strconv.Itoa(client+2), address, time.Millisecond)
+			if !isTimeout(err) {
+				t.Fatalf("a request that is held: %v", err)
+			}
+			conns = append(conns, conn)
+		}
+	}
+	for range conns {
+		<-active
+	}
+	waiting, err := connect(t, "127.0.0.100", address, impatience)
+	if !isTimeout(err) {
+		t.Errorf("the connection too many: %v, want it to wait", err)
+	}
+	letGo <- struct{}{} // its connection is idle then, and makes room
+	<-active
+	close(letGo)
 	if err := readAnswer(waiting, patience); err != nil {
 		t.Errorf("the connection that waited: %v", err)
+	}
+	closed := 0
+	for _, conn := range conns {
+		if readAnswer(conn, patience) != nil {
+			closed++
+		}
+	}
+	if closed != 0 {
+		t.Errorf("%d requests in progress are cut off", closed)
 	}
 }
 

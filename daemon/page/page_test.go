@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -379,4 +380,47 @@ func TestChanges(t *testing.T) {
 	if err := lines.Err(); err != nil {
 		t.Errorf("the stream ends with %v", err)
 	}
+}
+
+// TestStreamsOfOneClient holds that one client cannot take the streams of the others.
+func TestStreamsOfOneClient(t *testing.T) {
+	p := page.New(&world{&apitest.Daemon{Alive: api.Health{Healthy: true}}}, api.ReadOnly, http.NotFoundHandler())
+	defer p.Close()
+	open := func(from string) int {
+		begun := make(chan int, 2)
+		request := httptest.NewRequest(http.MethodGet, "/changes", nil)
+		request.RemoteAddr = from
+		go func() {
+			w := &begins{ResponseRecorder: httptest.NewRecorder(), begun: begun}
+			p.ServeHTTP(w, request)
+			begun <- w.Code // of a stream that is refused
+		}()
+		return <-begun
+	}
+	refused := 0
+	for range 100 {
+		if open("192.0.2.1:1000") != http.StatusOK {
+			refused++
+		}
+	}
+	if refused < 90 {
+		t.Errorf("one client gets %d streams", 100-refused)
+	}
+	for i := range 3 {
+		if status := open(fmt.Sprintf("192.0.2.%d:1000", i+2)); status != http.StatusOK {
+			t.Errorf("another client gets %d", status)
+		}
+	}
+}
+
+// begins tells that a response begins.
+type begins struct {
+	*httptest.ResponseRecorder
+	begun chan int
+	once  sync.Once
+}
+
+func (b *begins) Write(text []byte) (int, error) {
+	b.once.Do(func() { b.begun <- b.Code })
+	return len(text), nil
 }

@@ -8,15 +8,15 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/redact"
 )
 
 // The bounds of streams. A page holds one while it is seen; browsers that get none ask again
 // and again for what changed, which is what the stream would have told.
 const (
-	// maxStreams is half of the requests that one client may have under way, which all are
-	// behind a proxy.
-	maxStreams = 16
+	// maxStreams bounds those of all clients together. Each client may have fewer.
+	maxStreams = 64
 	// streamEvery is how often a stream tells what changed; streamBeats how often it tells
 	// that nothing did, so that proxies keep it and the page knows that hpad runs.
 	streamEvery = time.Second
@@ -29,7 +29,8 @@ const (
 
 // streams are those open now.
 type streams struct {
-	open *atomic.Int64
+	open    *atomic.Int64
+	clients *api.Clients
 	// done ends all of them.
 	done  context.Context //nolint:containedctx // it is the life of the page
 	close context.CancelFunc
@@ -37,14 +38,18 @@ type streams struct {
 
 func newStreams() streams {
 	done, end := context.WithCancel(context.Background())
-	return streams{new(atomic.Int64), done, end}
+	return streams{new(atomic.Int64), new(api.Clients), done, end}
 }
 
 // changes tells what changes, as long as the client listens: of all rows, or with "name" of
 // one. The first event is what changed since the version that the request names.
 func (p *Page) changes(w http.ResponseWriter, r *http.Request) {
 	defer p.streams.open.Add(-1)
-	if p.streams.open.Add(1) > maxStreams {
+	end, ok := p.streams.clients.Stream(r)
+	if ok {
+		defer end()
+	}
+	if p.streams.open.Add(1) > maxStreams || !ok {
 		w.Header().Set("Retry-After", "60")
 		writeError(w, http.StatusServiceUnavailable, "too many pages listen already: this one has to ask")
 		return
@@ -58,7 +63,7 @@ func (p *Page) changes(w http.ResponseWriter, r *http.Request) {
 	tell := &telling{to: w, control: http.NewResponseController(w), name: r.URL.Query().Get("name")}
 	ticker := time.NewTicker(streamEvery)
 	defer ticker.Stop()
-	for end := time.Now().Add(streamLasts); time.Now().Before(end); {
+	for begun := time.Now(); time.Since(begun) < streamLasts; {
 		l := p.boards.at(zoneOf(r)).look(since)
 		if err := tell.look(&l); err != nil {
 			return // the client is gone, or does not read
