@@ -68,8 +68,8 @@ func (c *Client) HistoryOf(ctx context.Context, name string, q HistoryQuery) ([]
 	}
 }
 
-// partOf is where the data of a response go that may be a part of them, with what asks for
-// the rest.
+// partOf receives the data of a response that may be incomplete. more is the continuation,
+// or empty.
 type partOf struct {
 	data any
 	more string

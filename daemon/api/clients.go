@@ -30,8 +30,8 @@ const (
 	maxClientChecks = 4
 	// maxClientStreams bounds a client's streams of events.
 	maxClientStreams = 8
-	// idleAfter is how long a connection has no request before it counts as idle: its last
-	// response may be on its way.
+	// A connection counts as idle idleAfter its last request. Before, the server may still
+	// send the response.
 	idleAfter = time.Second
 	// retrySeconds is how long a client with too much under way is to wait.
 	retrySeconds = 1
@@ -155,9 +155,9 @@ func clientOf(remote string) netip.Prefix {
 	return netip.PrefixFrom(ip, bits).Masked()
 }
 
-// Listener returns listener with limits on connections: those of a client that has
-// too many are closed at once. While all clients together have too many, an idle connection of
-// the client with the most is closed for each new one, which waits until there is any.
+// Listener returns listener with limits on connections. It closes a new connection if its
+// client has maxClientConnections. At maxConnections it closes an idle connection of the
+// client with the most connections; if no connection is idle, new connections wait.
 func (c *Clients) Listener(listener net.Listener) net.Listener {
 	return &clientListener{Listener: netutil.LimitListener(listener, maxConnections), clients: c}
 }
@@ -228,15 +228,15 @@ func (c *Clients) addRequests(remote string, n int) {
 	}
 }
 
-// makeRoom closes an idle connection if there are as many connections as there may be.
+// makeRoom closes an idle connection if maxConnections are open.
 func (c *Clients) makeRoom() {
 	if conn := c.surplus(); conn != nil {
 		_ = conn.Close()
 	}
 }
 
-// surplus returns the connection to close, which is the one that is idle for the longest time of
-// the clients with the most connections; nil if there is room, or no connection is idle.
+// surplus returns the connection to close: the longest idle connection of the client with the
+// most connections. It returns nil below maxConnections, and if no connection is idle.
 func (c *Clients) surplus() (found *clientConn) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

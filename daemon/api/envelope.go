@@ -53,7 +53,7 @@ type envelope struct {
 	Data      json.RawMessage `json:"data,omitempty"`
 	ErrorType ErrorType       `json:"errorType,omitempty"`
 	Error     string          `json:"error,omitempty"`
-	// Continue asks for the rest of the data; empty if there is no more.
+	// Continue is the continuation of an incomplete response; empty otherwise.
 	Continue string `json:"continue,omitempty"`
 	// Warnings say what the data lack.
 	Warnings []string `json:"warnings,omitempty"`
@@ -67,7 +67,7 @@ func writeWarned(w http.ResponseWriter, data any, warnings []string) {
 	writePage(w, data, "", warnings)
 }
 
-// writePage writes as writeWarned does, with what asks for the rest of the data.
+// writePage writes as writeWarned does, with a continuation.
 func writePage(w http.ResponseWriter, data any, more string, warnings []string) {
 	answer := envelope{Status: statusSuccess, Continue: more, Warnings: warnings}
 	if data != nil {
@@ -86,9 +86,8 @@ func writeError(w http.ResponseWriter, status int, kind ErrorType, message strin
 	writeJSON(w, status, envelope{Status: statusError, ErrorType: kind, Error: message})
 }
 
-// writeJSON writes body without what may be secret in it: in a query, a label or an error.
-// Every response in JSON goes through it, but for lists, which have listWriter, and the
-// configuration.
+// writeJSON writes body without secrets. All JSON responses use it, except lists, which have
+// listWriter, and the configuration.
 func writeJSON(w http.ResponseWriter, status int, body any) {
 	writeEncoded(w, status, body, redact.JSON)
 }

@@ -129,15 +129,15 @@ func (h handlers) wholeHistory(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// The limits of reading the history, which anybody may do: how many requests do it at once,
-// and how long the others wait for their turn.
+// At most maxHistoryReads requests read the history concurrently. Other requests wait up to
+// maxHistoryWait. Anonymous clients may read the history.
 const (
 	maxHistoryReads = 2
 	maxHistoryWait  = 10 * time.Second
 )
 
-// enter waits until the request may read the history, and returns what ends that, or writes
-// 429.
+// enter waits until the request may read the history. It returns a function that the caller
+// calls after the read, or writes 429.
 func (h handlers) enter(w http.ResponseWriter, r *http.Request) (leave func(), ok bool) {
 	waited := time.NewTimer(maxHistoryWait)
 	defer waited.Stop()
@@ -151,8 +151,8 @@ func (h handlers) enter(w http.ResponseWriter, r *http.Request) (leave func(), o
 	return nil, false
 }
 
-// recorded reads what a request asks for of the history of the autoscaler that the
-// path names, or of all, and returns what asks for the rest, or writes what is wrong with it.
+// recorded returns the requested history of the autoscaler in the path, or of all, with the
+// continuation, or writes an error.
 func (h handlers) recorded(w http.ResponseWriter, r *http.Request) (entries []Recorded, more string, ok bool) {
 	query := r.URL.Query()
 	from, err1 := Instant("from", query.Get("from"))
@@ -190,16 +190,16 @@ func (h handlers) recorded(w http.ResponseWriter, r *http.Request) (entries []Re
 	return entries, more, true
 }
 
-// changesPage is how many entries are looked through at once for those that changed
-// something, maxChangesRead from how many on a request leaves the rest to the next one.
+// changes reads changesPage entries per call. A request that has read maxChangesRead entries
+// returns a continuation.
 const (
 	changesPage    = 1000
 	maxChangesRead = 10_000
 )
 
-// changes reads as Daemon.History does, but only what changed something, and returns what
-// asks for the rest if there is too much to read at once. The entries of the earliest instant
-// of a page are left to the next one, which has all of them.
+// changes returns the newest entries of Daemon.History that have a change, with a continuation
+// if it stopped at maxChangesRead. Each page drops the entries of its earliest instant: the
+// next page has all entries of that instant.
 func (h handlers) changes(ctx context.Context, name string, from, to time.Time, limit int) (found []Recorded, more string, err error) {
 	read := 0
 	for page := changesPage; len(found) < limit; { // newest first

@@ -275,7 +275,7 @@ func TestHistoryOfChanges(t *testing.T) {
 	}
 }
 
-// scanned counts what requests read of the history.
+// scanned counts the entries that requests read.
 type scanned struct {
 	*apitest.Daemon
 	entries, atOnce, most atomic.Int64
@@ -293,8 +293,8 @@ func (s *scanned) History(ctx context.Context, name string, from, to time.Time, 
 	return entries, err
 }
 
-// One request for changes reads a bounded part of the history, and says how to go on. A
-// client goes on by itself.
+// One request for changes reads a bounded part of the history and returns a continuation.
+// The client follows it.
 func TestHistoryOfChangesIsReadInParts(t *testing.T) {
 	d := &scanned{Daemon: twoAutoscalers()}
 	for i := range 35_000 {
@@ -343,7 +343,7 @@ func TestHistoryOfChangesIsReadInParts(t *testing.T) {
 	}
 }
 
-// Few requests read the history at once; the others wait for a while.
+// At most 2 requests read the history concurrently. The others wait up to 10 seconds.
 func TestHistoryIsReadByFew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &scanned{Daemon: remembering(), wait: make(chan struct{})}
@@ -371,7 +371,7 @@ func TestHistoryIsReadByFew(t *testing.T) {
 		request("history")
 		group.Wait()
 		if answers[http.StatusOK].Load() != 3 {
-			t.Errorf("a request after them is not answered")
+			t.Errorf("a later request fails")
 		}
 	})
 }

@@ -26,7 +26,7 @@ func newListWriter(w http.ResponseWriter) *listWriter {
 	return l
 }
 
-// add writes an encoded item without what may be secret in it, and reports whether to go on. One that could not be
+// add writes an encoded item without secrets, and reports whether to go on. One that could not be
 // encoded is an error by itself as long as nothing was written, and then breaks the
 // response off, so that nobody takes it for the whole.
 func (l *listWriter) add(item []byte, err error) bool {

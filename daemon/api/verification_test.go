@@ -39,9 +39,9 @@ func TestVerifyHistory(t *testing.T) {
 		t.Errorf("verification of no autoscaler: %v", err)
 	}
 	for _, query := range []string{"history/verify", "history/verify?from=never", "autoscalers/checkout/history/verify?to=1"} {
-		ask(t, d, api.Full, httptest.NewRequest(http.MethodGet, "/api/v1/"+query, nil)) // and is as described
+		ask(t, d, api.Full, httptest.NewRequest(http.MethodGet, "/api/v1/"+query, nil)) // checks the response against the OpenAPI description
 		if response := ask(t, d, api.ReadOnly, httptest.NewRequest(http.MethodGet, "/api/v1/"+query, nil)); response.Code != http.StatusForbidden {
-			t.Errorf("who may not write gets %d for %s, want 403: it takes all processors", response.Code, query)
+			t.Errorf("a client without write access gets %d for %s, want 403", response.Code, query)
 		}
 	}
 	d.HistoryErr = errors.New("no")

@@ -35,7 +35,7 @@ func MayWarn(r *http.Request) *http.Request {
 	return r.WithContext(context.WithValue(r.Context(), warningsKey{}, new(warnings)))
 }
 
-// Warnings returns what was warned of under a context of [MayWarn]; nil for nothing.
+// Warnings returns the warnings of a context of [MayWarn].
 func Warnings(ctx context.Context) []string {
 	w, _ := ctx.Value(warningsKey{}).(*warnings)
 	if w == nil {

@@ -279,6 +279,6 @@ func appendLabel(line []byte, name, value string) []byte {
 	return append(line, '"')
 }
 
-// validText returns a value that a label may have, without what may be secret in it. All
-// labels of autoscalers pass through it.
+// validText returns a valid label value without secrets. All labels of autoscalers pass
+// through it.
 func validText(value string) string { return redact.Text(strings.ToValidUTF8(value, "\uFFFD")) }

@@ -321,7 +321,7 @@ func (n *Notifier) deliver(ctx context.Context, event *Event) error {
 // maxBody bounds what a template makes of one event, in bytes.
 const maxBody = 256 << 10
 
-// encode returns the body of an event, without what may be secret in it.
+// encode returns the body of an event without secrets.
 func (n *Notifier) encode(event *Event) ([]byte, error) {
 	event = event.redacted()
 	if n.body == nil {

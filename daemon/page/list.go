@@ -90,7 +90,7 @@ func (p *Page) rows(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, p.boards.at(zoneOf(r)).look(r.URL.Query().Get("since")))
 }
 
-// writeJSON writes data without what may be secret in it.
+// writeJSON writes data without secrets.
 func writeJSON(w http.ResponseWriter, data any) {
 	encoded, err := json.Marshal(data)
 	if err != nil {

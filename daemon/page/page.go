@@ -89,7 +89,7 @@ var templateFiles embed.FS
 
 var templates = redacted(template.Must(template.New("").Funcs(template.FuncMap{
 	"redact": redactValue,
-	// What is escaped is no text any more that redactValue could look through.
+	// redactValue does not find secrets in an escaped text.
 	"path": func(name string) string { return url.PathEscape(redact.Text(name)) },
 	"rfc3339": func(t time.Time) string {
 		return t.UTC().Format(time.RFC3339)
@@ -177,7 +177,7 @@ func write(w http.ResponseWriter, status int, name string, data any) {
 	_, _ = w.Write(text.Bytes()) // a client that is gone is told nothing more
 }
 
-// writeError writes an error as text, without what may be secret in it.
+// writeError writes an error as text without secrets.
 func writeError(w http.ResponseWriter, status int, text string) {
 	http.Error(w, redact.Text(text), status)
 }

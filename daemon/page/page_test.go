@@ -382,7 +382,7 @@ func TestChanges(t *testing.T) {
 	}
 }
 
-// TestStreamsOfOneClient holds that one client cannot take the streams of the others.
+// TestStreamsOfOneClient checks that one client cannot hold all streams.
 func TestStreamsOfOneClient(t *testing.T) {
 	p := page.New(&world{&apitest.Daemon{Alive: api.Health{Healthy: true}}}, api.ReadOnly, http.NotFoundHandler())
 	defer p.Close()
@@ -393,7 +393,7 @@ func TestStreamsOfOneClient(t *testing.T) {
 		go func() {
 			w := &begins{ResponseRecorder: httptest.NewRecorder(), begun: begun}
 			p.ServeHTTP(w, request)
-			begun <- w.Code // of a stream that is refused
+			begun <- w.Code // the rejected streams
 		}()
 		return <-begun
 	}
@@ -413,7 +413,7 @@ func TestStreamsOfOneClient(t *testing.T) {
 	}
 }
 
-// begins tells that a response begins.
+// begins reports the first write of a response.
 type begins struct {
 	*httptest.ResponseRecorder
 	begun chan int

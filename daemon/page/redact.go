@@ -8,8 +8,8 @@ import (
 	"github.com/hpad/hpad/daemon/redact"
 )
 
-// redacted returns templates in which all that is printed passes through redactValue, so
-// that no view can show a secret. It precedes the escapes that html/template adds.
+// redacted appends redactValue to every pipeline that prints, so that no view can show a
+// secret. html/template adds its escapes after it.
 func redacted(t *template.Template) *template.Template {
 	for _, one := range t.Templates() {
 		if one.Tree != nil {
@@ -43,7 +43,7 @@ func redactNodes(list *parse.ListNode) {
 	}
 }
 
-// redactValue returns a text without what may be secret, and any other value as it is.
+// redactValue removes secrets from a text. It returns other values unchanged.
 func redactValue(value any) any {
 	if text := reflect.ValueOf(value); text.Kind() == reflect.String {
 		return redact.Text(text.String())

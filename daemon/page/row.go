@@ -51,8 +51,8 @@ type row struct {
 	Late uint64 `json:"late,omitempty"`
 }
 
-// rowOf shows an autoscaler as of now, whose zone times are in. It has no secrets: the rows
-// are searched for what a client sends.
+// rowOf shows an autoscaler as of now, whose zone times are in. It has no secrets,
+// because clients can search rows for any text.
 func rowOf(view *api.Autoscaler, now time.Time) row {
 	fleet, _, _ := strings.Cut(view.Reference, "/")
 	r := row{

@@ -19,8 +19,7 @@ import (
 	"github.com/hpad/hpad/daemon/redact/redacttest"
 )
 
-// Whatever field of what the daemon has a secret in it, neither the page nor the API shows
-// it: every string of every view is planted.
+// The page, the API and the metrics show no secret from any string field of any view.
 func TestNoFieldShowsItsSecret(t *testing.T) {
 	for _, text := range redacttest.Texts {
 		view := named("web")
@@ -64,7 +63,7 @@ func TestNoFieldShowsItsSecret(t *testing.T) {
 				}
 			}
 		}
-		if shown < len(paths) { // of those of both daemons
+		if shown < len(paths) {
 			t.Errorf("of %q only %d responses have anything to redact", text, shown)
 		}
 	}

@@ -15,7 +15,7 @@ import (
 // The bounds of streams. A page holds one while it is seen; browsers that get none ask again
 // and again for what changed, which is what the stream would have told.
 const (
-	// maxStreams bounds those of all clients together. Each client may have fewer.
+	// maxStreams bounds the streams of all clients together; api.Clients bounds those of each.
 	maxStreams = 64
 	// streamEvery is how often a stream tells what changed; streamBeats how often it tells
 	// that nothing did, so that proxies keep it and the page knows that hpad runs.

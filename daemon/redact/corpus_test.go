@@ -132,7 +132,7 @@ func TestNoSecretIsShown(t *testing.T) {
 	})
 }
 
-// Tokens are hidden by their shapes wherever they are.
+// Tokens are hidden by their shapes in any context.
 func TestTokens(t *testing.T) {
 	kinds := map[string]string{"alnum": letters, "word": letters + "_-", "hex": "0123456789abcdef", "upper": "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"}
 	random := rand.New(rand.NewPCG(1, 2))
@@ -158,7 +158,7 @@ func TestTokens(t *testing.T) {
 	}
 }
 
-// The time is in proportion to the length of the text, whatever it says.
+// The time is linear in the length of the text.
 func TestTimeIsLinear(t *testing.T) {
 	parts := []string{
 		"a:b@c", "://", "http://a", "@", "token", "token ", "token: ", `token="`, `token=\"`, `\"token=`, "token:\n", "  token: |\n", "rate_token:", "name=token ",
@@ -172,7 +172,7 @@ func TestTimeIsLinear(t *testing.T) {
 			begun := time.Now()
 			Text(text)
 			JSON([]byte(`{"a":"` + text + `"}`))
-			if took := time.Since(begun); took > 10*time.Second { // one that is quadratic takes minutes
+			if took := time.Since(begun); took > 10*time.Second { // quadratic rules take minutes
 				t.Errorf("128 KiB of %q take %s", part, took)
 			}
 		}

@@ -14,7 +14,7 @@ var openFlags = strings.Fields(`
 	processes procs profile progress project prometheus protocol provider proxy publish purge
 `)
 
-// port matches what follows "-p" and is no password.
+// port matches a port mapping after "-p", which is not a password.
 var port = regexp.MustCompile(`^\d{1,5}(?::\d{1,5})?$`)
 
 // maxUser bounds the name of the user before a password, in bytes.

@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// JSON returns encoded JSON, without blanks as [json.Marshal] writes it, with what
-// may be secret replaced in its texts: all texts below a key with a secret name, and the
-// value of an object that has a secret name. Keys and numbers stay as they are.
+// JSON returns encoded JSON without secrets. It expects the form of [json.Marshal]. It
+// replaces all texts below a key with a secret name, the value of an object that has a secret
+// name, and secrets inside of other texts. Keys and numbers stay unchanged.
 func JSON(encoded []byte) []byte {
 	var hidden []literal
 	levels := []level{{}}
@@ -43,7 +43,7 @@ func JSON(encoded []byte) []byte {
 	done := 0
 	for i, h := range hidden {
 		if i+1 < len(hidden) && hidden[i+1].begin == h.begin {
-			continue // all of the value is hidden, because of the name after it
+			continue // the name after the value hides all of it
 		}
 		shown = append(append(shown, encoded[done:h.begin]...), h.shown...)
 		done = h.end
@@ -51,7 +51,7 @@ func JSON(encoded []byte) []byte {
 	return append(shown, encoded[done:]...)
 }
 
-// literal is a string in encoded JSON, and what is shown of it.
+// literal is a string in encoded JSON with its replacement.
 type literal struct {
 	begin, end int
 	shown      []byte
@@ -73,12 +73,12 @@ type level struct {
 
 func (l *level) isSecret() bool { return l.secret || inDoubt(l.key) && Named(textOf(l.key)) }
 
-// hide appends what is hidden because of a text of the level.
+// hide appends the literals to replace after a further text of the level.
 func (l *level) hide(hidden []literal, encoded []byte, one literal) []literal {
 	given := encoded[one.begin:one.end]
 	secret := l.isSecret() || l.flag || l.named && isValueKey(l.key)
 	l.flag = false
-	if !secret && !inDoubt(given) { // few are, and only those cost memory
+	if !secret && !inDoubt(given) { // most texts: no allocation
 		if isValueKey(l.key) {
 			l.value = one
 		}
@@ -137,14 +137,14 @@ func textOf(literal []byte) string {
 	return text
 }
 
-// inDoubt reports whether a string of JSON may have anything to hide. Behind an escape
-// there may be a letter of a trigger.
+// inDoubt reports whether a string of JSON may have a secret. An escape may stand for a
+// letter of a trigger.
 func inDoubt(literal []byte) bool {
 	return bytes.IndexByte(literal, '@') >= 0 || bytes.Contains(literal, []byte(`\u`)) || bytes.Contains(literal, []byte(`\/`)) || isIn(triggers, literal)
 }
 
-// Value returns the text of a key, a header or a label without what may be secret:
-// nothing of it where the name is a secret's, unless it is a number.
+// Value returns the text of a key, a header or a label without secrets. If the name is secret
+// it returns Mark, unless the text is a number.
 func Value(name, text string) string {
 	if text != "" && Named(name) && !isNumber(text, name) {
 		return Mark

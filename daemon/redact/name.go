@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// Named reports whether what has this name may be secret: a key, a variable, a
-// flag, a header or a label. Names of files are not, whose contents are, and neither are
-// names of counts, times and kinds of secrets, as those of metrics.
+// Named reports whether the value of a key, a variable, a flag, a header or a label with this
+// name may be secret. The names of files, counts, times and kinds are not secret, although
+// they contain a word such as "token".
 func Named(name string) bool {
 	if !isIn(names, name) {
 		return false
@@ -41,7 +41,7 @@ func Named(name string) bool {
 	return name == "KEY"
 }
 
-// secretParts make a name secret wherever they are in it, in lower case.
+// secretParts make a name secret that contains them, in lower case.
 var secretParts = []string{
 	"passw", "passphrase", "passcode", "passin", "passout", "secret", "token", "credential", "authorization", "signature", "pwd", "sessid", "sessionid",
 }
@@ -51,8 +51,7 @@ var secretWords = []string{
 	"pw", "auth", "creds", "cred", "sig", "sas", "jwt", "cookie", "cookies", "bearer", "otp", "totp", "psk", "sid", "dsn", "requirepass", "masterauth",
 }
 
-// keyKinds are the kinds of secret keys, of which two words may be written as one, and
-// three as "API key: …" in a sentence.
+// keyKinds are the kinds of secret keys: "apikey", and "API key: …" in a sentence.
 var keyKinds = []string{
 	"access", "account", "api", "app", "application", "auth", "client", "consumer", "deploy", "encryption", "license", "master", "private", "secret", "service",
 	"shared", "sharedaccess", "signing", "ssh", "storage", "subscription",
@@ -61,11 +60,10 @@ var keyKinds = []string{
 // openKeys are what is before "key" in names that are not secret.
 var openKeys = []string{"cache", "foreign", "group", "label", "map", "object", "partition", "primary", "public", "routing", "sort"}
 
-// openEnds end the names of files with something, of where it comes from or of whom it
-// belongs to.
+// openEnds are the ends of the names of files, directories and users.
 var openEnds = []string{"file", "files", "dir", "path", "stdin", "user", "users", "username"}
 
-// openWords are the last words of the names of what is known of a secret, and of metrics.
+// openWords are the last words of the names of metrics and of properties of secrets.
 var openWords = strings.Fields(`
 	age algorithm arn attempts audience avg bucket buckets bytes class count counter counts created depth domain duration enabled endpoint engine errors
 	evictions expiration expired expires expiry failures field fields format hits info interval issued issuer kind lag latency len length lifetime limit

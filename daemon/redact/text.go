@@ -8,15 +8,14 @@ import (
 	"unicode/utf8"
 )
 
-// Mark stands for what is not shown.
+// Mark replaces a secret.
 const Mark = "<redacted>"
 
-// maxText bounds the texts that are shown, in bytes. A longer text is cut.
+// maxText bounds the length of a shown text, in bytes. A longer text is cut.
 const maxText = 1 << 20
 
-// Text returns a text with what may be secret replaced: a sentence, a line of a
-// shell, a query or a URL. A text with nothing to hide is returned as it is. Text takes
-// time in proportion to the length of the text.
+// Text returns a sentence, a line of a shell, a query, a URL or any other text without
+// secrets. Its time is linear in the length of the text.
 func Text(text string) string { return hide(text, false) }
 
 // hide replaces what may be secret. Of a text that is a word of its own, as one
@@ -35,24 +34,24 @@ func hide(text string, oneWord bool) string {
 // span is a part of a text.
 type span struct{ begin, end int }
 
-// hidden is a part of a text with what is shown of it.
+// hidden is a part of a text with its replacement.
 type hidden struct {
 	span
 	mark string
 }
 
-// scanner goes through a text once, from left to right. A rule is tried where one of its
-// triggers is. To keep the time linear, a rule hides what it reads, or reads no more than
-// a bounded part, or remembers how far it has read.
+// scanner reads a text once, from left to right, and tries the rules of each trigger that it
+// finds. To keep the time linear, a rule hides all that it reads, or reads a bounded part, or
+// stores the end of the part that it has read.
 type scanner struct {
 	text    string
 	oneWord bool
 	hidden  []hidden
 	// done is the end of the last part that is hidden.
 	done int
-	// named is the end of the last name that was judged, searched that of the last word in
-	// which credentials before "@" were looked for, and wordy that of the last word that
-	// begins as a token and is a name.
+	// named is the end of the last name that was checked, searched the end of the last word
+	// that was searched for credentials before "@", and wordy the end of the last word that
+	// begins like a token and is a name.
 	named, searched, wordy int
 }
 
@@ -100,8 +99,8 @@ func (s *scanner) shown() string {
 	return shown.String()
 }
 
-// after returns at most n bytes of the text from a place on, and before those up to it.
-// Expressions are matched against nothing longer: their time depends on all of it.
+// after returns at most n bytes of the text after a position, and before at most n bytes
+// before it. Expressions match only such parts, because their time depends on the whole input.
 func (s *scanner) after(at, n int) string { return s.text[at:min(len(s.text), at+n)] }
 
 func (s *scanner) before(at, n int) string { return s.text[max(0, at-n):at] }
@@ -119,7 +118,7 @@ func isBlank(c byte) bool { return c == ' ' || c == '\t' || c == '\n' || c == '\
 
 func isQuote(c byte) bool { return c == '"' || c == '\'' || c == '`' }
 
-// wordEnd returns the end of what has no blanks and no quotes.
+// wordEnd returns the position of the next blank or quote.
 func (s *scanner) wordEnd(at int) int {
 	for at < len(s.text) && !isBlank(s.text[at]) && s.text[at] != '"' && s.text[at] != '\'' {
 		at++
@@ -127,8 +126,8 @@ func (s *scanner) wordEnd(at int) int {
 	return at
 }
 
-// address hides the credentials of a URL at its "://". People do not always escape what a
-// URL must have escaped, so the credentials are everything up to the last "@" of the word.
+// address hides the credentials of a URL at its "://". Passwords are often not escaped, so the
+// credentials are everything up to the last "@" of the word.
 func (s *scanner) address(at int) bool {
 	begin := at + len("://")
 	if begin <= s.searched {
@@ -137,7 +136,7 @@ func (s *scanner) address(at int) bool {
 	s.searched = s.wordEnd(begin)
 	last := lastAt(s.text[begin:s.searched])
 	if last < 0 || strings.HasSuffix(s.before(at, 4), "ssh") && isName(s.text[begin:begin+last]) {
-		return false // ssh takes only the name of a user there
+		return false // ssh accepts only a user name
 	}
 	end := begin + last
 	word := strings.ToLower(s.text[begin:end])
@@ -147,10 +146,10 @@ func (s *scanner) address(at int) bool {
 	return s.hide(span{begin, end}, "redacted")
 }
 
-// digest matches what follows the "@" in the name of an image.
+// digest matches the digest after the "@" in the name of an image.
 var digest = regexp.MustCompile(`^sha\d+(?:\W|$)`)
 
-// lastAt returns the last "@" of a word that is not before a digest; -1 for none.
+// lastAt returns the position of the last "@" of a word that does not precede a digest, or -1.
 func lastAt(word string) int {
 	last := strings.LastIndexByte(word, '@')
 	if last >= 0 && digest.MatchString(word[last+1:min(len(word), last+16)]) {
@@ -163,7 +162,7 @@ func isName(text string) bool {
 	return !strings.ContainsFunc(text, func(r rune) bool { return r >= utf8.RuneSelf || !isNamePart(byte(r)) })
 }
 
-// instant matches what follows a subquery of PromQL: "[5m:1m]@1609746000".
+// instant matches the time after a subquery of PromQL: "[5m:1m]@1609746000".
 var instant = regexp.MustCompile(`^(?:\d+|start\(|end\()`)
 
 // credentials hides the password of an address without a scheme at its "@", as in

@@ -5,14 +5,14 @@ import (
 	"strings"
 )
 
-// nameWords are the words of which each secret name has one, in lower case.
+// nameWords are the triggers of names, in lower case: each secret name contains one.
 var nameWords = strings.Fields(`
 	pass pwd pw secret token cred auth key sig sas jwt cookie bearer otp psk sid dsn sess pin
 `)
 
-// tokenPrefixes begin tokens of at least minToken further characters, longPrefixes those
-// of at least minLong letters and digits: their prefixes are also words. They are those of
-// the rules of gitleaks and of the documentation of the issuers.
+// tokenPrefixes precede at least minToken characters of a token. longPrefixes are also words,
+// and precede at least minLong letters and digits. The facts are from the rules of gitleaks
+// and the documentation of the issuers.
 var (
 	tokenPrefixes = strings.Fields(`
 		gho_ ghp_ ghs_ ghu_ ghr_ github_pat_ glpat- gldt- glft- glsoat- glrt- glcbt- glptt- glagent- glimt- glffct- gloas- GR1348941
@@ -27,8 +27,8 @@ var (
 	longPrefixes = strings.Fields(`pul- ico- hf_ api_org_ dapi secret_ sgp_ AKCp cmVmd EZAK EZTK EAAC EAAM pnu_ p8e- pat sl. oy2 waka_`)
 )
 
-// shapes are those of tokens that need more than a prefix: with a trigger of each, how many
-// characters before it belong to the token, of which the last is a digit, and the whole.
+// shapes describe tokens that a prefix alone does not identify. before is the number of
+// characters of the token before its trigger; the last of them is a digit.
 var shapes = []struct {
 	trigger string
 	before  int
@@ -48,23 +48,24 @@ var shapes = []struct {
 
 var awsKey = regexp.MustCompile(`^A(?:3T[A-Z0-9]|KIA|SIA|BIA|CCA)[A-Z0-9]{16}`)
 
-// maxShape bounds the length of what shapes match after the trigger, in bytes.
+// maxShape bounds the length of a token of shapes after its trigger, in bytes.
 const maxShape = 128
 
 // webhooks precede the secret part of the URLs of webhooks.
 var webhooks = []string{"/webhooks/", "/webhook/", "/webhookb2/", "/incomingwebhook/", "hooks.slack.com/", "hooks.zapier.com/", "/hooks/", "/hook/", "/integration/", "/bot"}
 
-// rule hides what begins at the place of a trigger, and reports whether there is anything.
+// rule hides a secret at the position of a trigger. It returns false if there is no secret.
 type rule func(s *scanner, at int) bool
 
-// trigger is a word, in lower case, where a rule is tried.
+// trigger is a word, in lower case, with the rule to try at its position.
 type trigger struct {
 	word string
 	rule rule
 }
 
-// wordTable has words by a hash of their first three letters, of which begun has a bit each:
-// it fits into the cache of a processor. A word of two letters has all third letters.
+// wordTable maps a hash of three letters to the words that begin with them. begun has a bit
+// for each hash and fits into the processor's cache. A word of two letters has an entry for
+// each third letter.
 type wordTable struct {
 	begun [1 << 15 / 64]uint64
 	words map[uint16][]trigger
@@ -92,7 +93,7 @@ func tableOf(list []trigger) *wordTable {
 
 func (t *wordTable) has(hash uint16) bool { return t.begun[hash/64]&(1<<(hash%64)) != 0 }
 
-// isIn reports whether a text has one of the words.
+// isIn reports whether a text contains one of the words.
 func isIn[T string | []byte](t *wordTable, text T) bool {
 	hash := uint16(0)
 	for i := range len(text) + 1 {
@@ -155,7 +156,7 @@ func allTriggers() []trigger {
 	return list
 }
 
-// minToken and minLong are how many characters follow the prefix of a token at least.
+// minToken and minLong are the minimum numbers of characters after the prefix of a token.
 const minToken, minLong = 16, 32
 
 // token returns the rule that hides tokens with a prefix.
@@ -173,7 +174,7 @@ func token(prefix string, least int, isPart func(byte) bool) rule {
 			return false
 		}
 		if given := s.text[begin:end]; !hasDigit(given) && !isMixed(given) {
-			s.wordy = end // a name, as sk-the-whole-system
+			s.wordy = end // a name such as sk-checkout-service
 			return false
 		}
 		for end < len(s.text) && isCredentialPart(s.text[end]) {
@@ -189,7 +190,7 @@ func isMixed(text string) bool {
 	return text != strings.ToLower(text) && text != strings.ToUpper(text)
 }
 
-// shape hides what matches an expression from so many bytes before a place on.
+// shape hides a match of an expression that begins at most before bytes before a position.
 func (s *scanner) shape(at, before int, shape *regexp.Regexp) bool {
 	if before == 0 && s.text[at] != '.' && at > 0 && isAlphanumeric(s.text[at-1]) || before > 0 && (at == 0 || !hasDigit(s.text[at-1:at])) {
 		return false
@@ -202,7 +203,7 @@ func (s *scanner) shape(at, before int, shape *regexp.Regexp) bool {
 // isBot matches the token of a bot in a URL of Telegram.
 var isBot = regexp.MustCompile(`^\d+:`)
 
-// webhook hides the rest of a URL, which is all that a sender has to know.
+// webhook hides the rest of the URL of a webhook. Anybody who knows it can post.
 func (s *scanner) webhook(at int, word string) bool {
 	begin := at + len(word)
 	value := span{begin, s.wordEnd(begin)}

@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// maxOperator bounds how far what follows a name is matched, in bytes.
+// maxOperator bounds the text after a name that expressions match, in bytes.
 const maxOperator = 64
 
-// operators part a name from its value. The comparisons of PromQL are followed by a quoted
+// operators separate a name from its value. The comparisons of PromQL are followed by a quoted
 // value.
 var (
 	operators   = []string{":=", "=>", "->", "?=", "+=", "%3a", "%3d", `\u003d`, "=", ":"}
@@ -18,8 +18,8 @@ var (
 	fillers     = []string{" provided", " given", " supplied", " value", " header"}
 )
 
-// operator returns the end of the operator after the name that ends at a place, with the
-// blanks around it, and whether it is a comparison; 0 if there is none.
+// operator returns the end of the operator after a name, including blanks, and reports
+// whether it is a comparison. at is the end of the name. It returns 0 without an operator.
 func (s *scanner) operator(at int) (end int, compared bool) {
 	at += openingQuote(s.text, at) // which closes the name
 	if at < len(s.text) && s.text[at] == ']' {
@@ -48,8 +48,8 @@ func (s *scanner) afterBlanks(at int) int {
 	return at
 }
 
-// nextWord matches what parts a flag from its value: blanks, or what is between
-// the quoted elements of a list.
+// nextWord matches the separator between a flag and its value: blanks, or the quotes and the
+// comma between elements of a list.
 var nextWord = regexp.MustCompile("^(?:[ \\t]+|\\\\*[\"'][ \\t]*,?[ \\t]*\\\\*[\"'])")
 
 // name hides the value of a secret name. Each name is judged once.
@@ -100,14 +100,14 @@ func (s *scanner) name(at int) bool {
 	return s.pair(begin, end) || s.bare(begin, end, bare)
 }
 
-// isKeyKind reports whether the word before a place says that a key is secret, as "API".
+// isKeyKind reports whether the word before a position is one of keyKinds, as in "API key".
 func (s *scanner) isKeyKind(at int) bool {
 	words := strings.Fields(strings.ToLower(s.before(at, 16)))
 	return len(words) > 0 && s.text[at-1] == ' ' && slices.Contains(keyKinds, words[len(words)-1])
 }
 
-// value returns where the value of the name at text[begin:end] is, without its
-// quotes; false when it has no value that may be secret.
+// value returns the value of the name at text[begin:end] without its quotes; false if it has
+// no value that may be secret.
 func (s *scanner) value(begin, end int, name string, parameter bool) (value span, ok bool) {
 	text := s.text
 	at, compared := s.operator(end)
@@ -117,7 +117,7 @@ func (s *scanner) value(begin, end int, name string, parameter bool) (value span
 	before := text[end:at]
 	sentence := strings.HasSuffix(before, ": ")
 	colon := strings.HasSuffix(strings.TrimRight(before, " \t"), ":")
-	if begin > 0 && sentence && !isHeader(name) && (text[begin-1] == '/' || text[begin-1] == '@' || s.isThing(begin)) { // what is wrong with it
+	if begin > 0 && sentence && !isHeader(name) && (text[begin-1] == '/' || text[begin-1] == '@' || s.isThing(begin)) { // a problem of the thing
 		return span{}, false
 	}
 	if rest := s.after(at, 2); strings.HasPrefix(rest, ":") || rest == "//" { // "Secret::new", "token://"
@@ -157,8 +157,8 @@ func (s *scanner) value(begin, end int, name string, parameter bool) (value span
 	return value, value.end > value.begin
 }
 
-// isThing reports whether a name that begins at a place is that of a thing which is named
-// to say something of it, as `fleet "auth": …`, and not of a value.
+// isThing reports whether a name at a position is the name of a thing in an error, as in
+// `fleet "auth": …`.
 func (s *scanner) isThing(begin int) bool {
 	const longest = 24
 	given := s.before(begin, longest)
@@ -174,8 +174,8 @@ var (
 	ownThings = []string{"autoscaler", "fleet", "source"}
 )
 
-// prose are words that begin what is said of a thing, as "no access token: dial tcp":
-// what is hidden after a secret name and a colon otherwise.
+// prose are first words of errors after a secret name and a colon: "no access token: dial
+// tcp". Any other word there is a secret.
 var prose = strings.Fields(`
 	a all an and any are bad but cannot connect connection context could denied dial did does empty eof error exit expected expired failed find forbidden get
 	got has have he invalid is it line malformed missing must no not of only open optional or parse permission post put query read refused rejected required
@@ -186,13 +186,12 @@ func isProse(word string) bool {
 	return len(word) <= len("unauthorized") && slices.Contains(prose, strings.ToLower(word))
 }
 
-// isNothing reports whether a value stands for none.
+// isNothing reports whether a value is a truth value or null.
 func isNothing(value string) bool {
 	return len(value) <= len("undefined") && slices.Contains([]string{"true", "false", "null", "nil", "none", "<nil>", "<none>", "undefined"}, strings.ToLower(value))
 }
 
-// numeral matches a number with its unit, a pair of them as in "3/10", and a number that
-// is not known.
+// numeral matches a number with its unit, a pair such as "3/10", and "<unknown>".
 var numeral = regexp.MustCompile(`^(?:<unknown>|[-+]?\d+(?:[.,]\d+)*(?:e[-+]?\d+)?(?:[mkKMGT]i?|[nuµm]?s|[hd%]|B)?)(?:/(?:<unknown>|[-+]?\d+(?:[.,]\d+)*(?:[mkKMGT]i?|[nuµm]?s|[hd%]|B)?))?$`)
 
 // maxNumber bounds the length of a number, in bytes.
@@ -212,14 +211,13 @@ func isNumber(value, name string) bool {
 // ownWords end the names of secrets that may consist of digits.
 var ownWords = strings.Fields("requirepass password passwd passphrase passcode pass pwd pw pin secret otp totp token")
 
-// aggregated matches what follows the colon in the name of a recording rule, as in
-// "job:auth_tokens:rate5m".
+// aggregated matches the last part of the name of a recording rule: "auth_tokens:rate5m".
 var aggregated = regexp.MustCompile(`^(?:rate|irate|increase|sum|avg|count|min|max|ratio|delta|deriv|histogram|p\d\d)(?:[_:\d]|\b)`)
 
-// composite matches the begin of an object or a list of JSON, YAML and Go.
+// composite matches the start of an object or a list of JSON, YAML and Go.
 var composite = regexp.MustCompile(`^(?:&?(?:map\[[\w.]+\]|\[\d*\])+[\w.]*\{|&[\w.]*\{|\{|(?:map)?\[)`)
 
-// closingBracket returns the end of the object or the list that begins at a place.
+// closingBracket returns the end of the object or the list at a position.
 func (s *scanner) closingBracket(at int) int {
 	depth := 0
 	for i := at; i < len(s.text); i++ {
@@ -241,11 +239,10 @@ func (s *scanner) closingBracket(at int) int {
 	return len(s.text)
 }
 
-// elementType matches what is between the brackets and the braces of a list of Go, as in
-// "[]string{".
+// elementType matches the element type of a list of Go and its brace, as in "[]string{".
 var elementType = regexp.MustCompile(`^[\w.\[\]]*\{`)
 
-// isHeader reports whether a name is that of a header whose value is the whole line.
+// isHeader reports whether a name is a header whose value is the rest of the line.
 func isHeader(name string) bool {
 	lower := strings.ToLower(name)
 	return strings.HasSuffix(lower, "authorization") || strings.HasSuffix(lower, "cookie")
@@ -263,8 +260,7 @@ func (s *scanner) line(begin, at int) span {
 	return span{at, end}
 }
 
-// lineEnd returns the length of the end of a line at a place, which may be escaped; 0 if
-// there is none.
+// lineEnd returns the length of the line end, plain or escaped, at a position, or 0.
 func (s *scanner) lineEnd(at int) int {
 	n := 0
 	for at+n < len(s.text) && (s.text[at+n] == '\n' || s.text[at+n] == '\r') {
@@ -282,15 +278,15 @@ func (s *scanner) lineEnd(at int) int {
 	return 0
 }
 
-// blockMark matches what begins a block of YAML.
+// blockMark matches the indicator of a block of YAML.
 var blockMark = regexp.MustCompile(`^[|>][-+0-9]*[ \t]*`)
 
 func (s *scanner) isLineEnd(at int) bool {
 	return s.lineEnd(at+len(blockMark.FindString(s.after(at, 16)))) > 0
 }
 
-// block returns the lines that belong to a key of YAML: those that are indented further,
-// and the elements of a list.
+// block returns the lines below a key of YAML: lines with more indentation, and elements of a
+// list.
 func (s *scanner) block(begin, end, at int) (value span, ok bool) {
 	first := begin
 	for first > 0 && strings.IndexByte(" \t-\"'", s.text[first-1]) >= 0 {
@@ -343,13 +339,13 @@ func (s *scanner) heredoc(at int) span {
 	return span{at, len(s.text)}
 }
 
-// pairWindow is how far a value is from its name in an object, in bytes at most.
+// pairWindow bounds the distance of a value from its name in an object, in bytes.
 const pairWindow = 128
 
 // nameKeys are the keys of the name of a value that has a key of its own.
 var nameKeys = strings.Fields("name key variable var field header param parameter env label")
 
-// isNameValue reports whether what begins at a place is the value of one of nameKeys.
+// isNameValue reports whether the text at a position is the value of one of nameKeys.
 func (s *scanner) isNameValue(begin int) bool {
 	const skipped = " \t\\\"'"
 	before := strings.TrimRight(s.before(begin, maxOperator/2), skipped)
@@ -384,8 +380,8 @@ func (s *scanner) pair(begin, end int) bool {
 	return false
 }
 
-// valueKey returns where the first or the last key "value" is in a part of the text that
-// begins at a place; 0 if it is not there.
+// valueKey returns the position of the first or the last key "value" in a part of the text,
+// which begins at begin. It returns 0 without such a key.
 func (s *scanner) valueKey(begin int, part string, first bool) (found int) {
 	for at := range len(part) {
 		if !startsWith(part[at:], "value") || at > 0 && isAlphanumeric(part[at-1]) {
@@ -400,8 +396,8 @@ func (s *scanner) valueKey(begin int, part string, first bool) (found int) {
 	return found
 }
 
-// bare hides what follows a name without an operator if it is quoted, or looks made by
-// chance, as in `wrong password "…"`. Names of keys and secrets are quoted so, too, and stay.
+// bare hides the word after a name without an operator if it is quoted or looks random, as in
+// `wrong password "…"`. It ignores the word "secret", which often precedes a quoted name.
 func (s *scanner) bare(begin, end int, name string) bool {
 	words := wordsOf(name)
 	last := ""
@@ -431,11 +427,11 @@ func (s *scanner) bare(begin, end int, name string) bool {
 	return value.end-value.begin > len("<eof") && s.hide(value, Mark) // and not an unexpected token
 }
 
-// maxRandom bounds the text that has to look made by chance, in bytes.
+// maxRandom bounds the text that isRandom checks, in bytes.
 const maxRandom = 32
 
-// isRandom reports whether the word that a text begins with has at least eight characters, of
-// which some are letters and some are digits.
+// isRandom reports whether the first word of a text has at least eight characters, with
+// letters and digits.
 func isRandom(text string) bool {
 	word, _, _ := strings.Cut(text, " ")
 	return len(word) >= 8 && hasDigit(word) && strings.Trim(word, "0123456789.,:/-") != "" && !strings.ContainsAny(word, "([{=")
@@ -447,8 +443,7 @@ func (s *scanner) identified(at int) bool {
 	return openingQuote(s.text, at) > 0 && s.hide(s.word(at, at, false), Mark)
 }
 
-// openingQuote returns how long the quote at a place is, with the backslashes that
-// escape it; 0 when there is none.
+// openingQuote returns the length of the quote at a position with its backslashes, or 0.
 func openingQuote(text string, at int) int {
 	i := at
 	for i < len(text) && text[i] == '\\' {
@@ -460,8 +455,8 @@ func openingQuote(text string, at int) int {
 	return 0
 }
 
-// word returns where the word that begins at a place is, without its quotes. Named is
-// where what it belongs to begins: a quote before that ends the word too.
+// word returns the word at a position without its quotes. named is the position of its name:
+// a quote before the name ends the word, too.
 func (s *scanner) word(named, at int, parameter bool) span {
 	text := s.text
 	if quote := openingQuote(text, at); quote > 0 {
@@ -491,7 +486,7 @@ func (s *scanner) word(named, at int, parameter bool) span {
 		case isBlank(c), parameter && (c == '&' || c == '#'):
 			return span{at, withoutEnd(text, at, end)}
 		case isQuote(c):
-			if end+1 >= len(text) || !isNamePart(text[end+1]) { // it ends what the word is in
+			if end+1 >= len(text) || !isNamePart(text[end+1]) { // it closes a quote around the word
 				return span{at, withoutEnd(text, at, end)}
 			}
 			end = closingQuote(text, end+1, c, backslashesBefore(text, end))
@@ -503,8 +498,8 @@ func (s *scanner) word(named, at int, parameter bool) span {
 	return span{at, withoutEnd(text, at, end)}
 }
 
-// withoutEnd returns the end of a word without the punctuation that the text around
-// it may have put there, and the backslashes of a quote.
+// withoutEnd returns the end of a word without the punctuation of the sentence and the
+// backslashes of a quote.
 func withoutEnd(text string, begin, end int) int {
 	trimmed := begin + len(strings.TrimRight(text[begin:end], `\,;:)]}`))
 	if trimmed == begin {
@@ -513,9 +508,8 @@ func withoutEnd(text string, begin, end int) int {
 	return trimmed
 }
 
-// closingQuote returns where a quoted value ends: at its quote with as many
-// backslashes as the opening one has, or at a quote with fewer of them, which is of
-// the text around; at the end of the text where there is none.
+// closingQuote returns the end of a quoted value: the next quote with the same number of
+// backslashes or fewer, or else the end of the text.
 func closingQuote(text string, begin int, quote byte, backslashes int) int {
 	for i := begin; i < len(text); i++ {
 		if text[i] == quote {
@@ -527,7 +521,7 @@ func closingQuote(text string, begin int, quote byte, backslashes int) int {
 	return len(text)
 }
 
-// backslashesBefore counts the backslashes just before a place.
+// backslashesBefore counts the backslashes directly before a position.
 func backslashesBefore(text string, at int) int {
 	n := 0
 	for n < at && text[at-1-n] == '\\' {
@@ -536,7 +530,7 @@ func backslashesBefore(text string, at int) int {
 	return n
 }
 
-// furtherWords returns where a value ends that may have two words: a credential after its
+// furtherWords returns the end of a value that may have a second word: a credential after its
 // scheme.
 func (s *scanner) furtherWords(value span) int {
 	end := value.end
@@ -553,5 +547,5 @@ func (s *scanner) furtherWords(value span) int {
 	return s.word(next, next, false).end
 }
 
-// schemes say of what kind the credential after them is.
+// schemes are the schemes of credentials.
 var schemes = []string{"basic", "bearer", "token", "digest", "negotiate", "apikey", "key"}

@@ -1,4 +1,4 @@
-// Package redacttest plants secrets in values of outputs, to be looked for in what is shown.
+// Package redacttest plants secrets in values, so that tests can search for them in outputs.
 package redacttest
 
 import (
@@ -20,11 +20,11 @@ var Texts = []string{
 	"https://hooks.slack.com/services/T0/B0/" + Secret,
 }
 
-// maxDepth bounds how deep a value is filled: types may refer to themselves.
+// maxDepth bounds the recursion: types may refer to themselves.
 const maxDepth = 12
 
-// Plant sets all strings and errors of what a pointer points to, and makes an element of
-// every list and map, and a value of every pointer. It keeps the lists that have elements.
+// Plant sets all strings and errors of the value of a pointer to text. It allocates nil
+// pointers, and adds an element to empty lists and maps.
 func Plant(t *testing.T, pointer any, text string) {
 	t.Helper()
 	plant(reflect.ValueOf(pointer).Elem(), text, maxDepth)
