@@ -358,8 +358,9 @@ func (s killStore) Commit(ctx context.Context, changes state.Changes) error {
 	return errors.New("killed")
 }
 
-// markKilled declares the process dead, and records the evaluations that it stored and did not
-// report.
+// markKilled declares the process dead, and records the evaluations that it stored, at least
+// with their intention, and that are not among the lines of the side. A reported evaluation that
+// wrote nothing and has an open intention is repeated after the start, so its line is dropped.
 func (s killStore) markKilled() {
 	d := s.daemon
 	d.mu.Lock()
@@ -367,12 +368,18 @@ func (s killStore) markKilled() {
 	s.run.dead = true
 	for _, name := range sortedKeys(s.run.stored) {
 		at := s.run.stored[name]
-		if s.run.reported[name].Equal(at) || d.world.Since(at) != d.now() {
+		_, open := s.run.open[name]
+		listed := s.run.reported[name].Equal(at) && !(open && !d.wrote(name, d.now()))
+		if listed || d.world.Since(at) != d.now() {
 			continue
 		}
-		_, open := s.run.open[name]
 		d.ghosts = append(d.ghosts, sim.Ghost{A: name, T: d.world.Since(at), Unmade: open && !s.run.written[name].Equal(at)})
 	}
+}
+
+// wrote reports whether an evaluation at an instant wrote a count. The caller holds d.mu.
+func (d *single) wrote(name string, at sim.Dur) bool {
+	return slices.ContainsFunc(d.lines, func(l sim.Line) bool { return l.A == name && l.T == at && len(l.Wrote) > 0 })
 }
 
 // commit commits, and notes the evaluations and intentions in the changes.

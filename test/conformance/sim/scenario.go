@@ -149,6 +149,7 @@ type Point struct {
 //	remove     the N-th instance is deleted and disappears at Until
 //	unread     reads of the target fail until Until; with How "fleet" reads of its whole fleet
 //	unwritten  writes of the target fail until Until
+//	refuse     the first write at this instant fails
 //	interfere  an external writer sets N just before the next write
 //	lost       writes of hpad time out until Until, and take effect if How is "made"
 type Event struct {
@@ -158,7 +159,7 @@ type Event struct {
 	N     int32  `json:"n,omitempty"`
 	How   string `json:"how,omitempty"`
 	Spec  *Spec  `json:"spec,omitempty"`
-	// done is set if an interfering write has happened.
+	// done is set if an event of kind interfere or refuse has happened.
 	done bool
 }
 

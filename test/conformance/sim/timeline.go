@@ -132,7 +132,7 @@ func Lead(s *Scenario, hpad *Played) {
 		}
 		for i := range s.Autoscalers {
 			if a := &s.Autoscalers[i]; a.Name == g.A {
-				a.Events = append(a.Events, Event{At: g.T, Kind: "unwritten", Until: g.T + 1})
+				a.Events = append(a.Events, Event{At: g.T, Kind: "refuse"})
 			}
 		}
 	}

@@ -398,6 +398,12 @@ func (t *Target) Scale(at Dur, n int32, version int, later Dur) error {
 		return ErrUnwritten
 	}
 	for i := range t.a.Events {
+		if e := &t.a.Events[i]; e.Kind == "refuse" && e.At == t.now && !e.done {
+			e.done = true
+			return ErrUnwritten
+		}
+	}
+	for i := range t.a.Events {
 		if e := &t.a.Events[i]; e.Kind == "interfere" && e.At <= t.now && !e.done {
 			e.done = true
 			t.replicas = e.N
