@@ -33,8 +33,8 @@ func poison(v reflect.Value) {
 	case reflect.Pointer, reflect.Interface:
 		poison(v.Elem())
 	case reflect.Struct:
-		for i := range v.NumField() {
-			poison(v.Field(i))
+		for _, field := range v.Fields() {
+			poison(field)
 		}
 	case reflect.Slice:
 		for i := range v.Len() {
@@ -120,8 +120,19 @@ func TestHostileText(t *testing.T) {
 		}
 	}
 	commands := [][]string{
-		{"get"}, {"get", "-o", "wide"}, {"get", "-o", "name"}, {"history"}, {"history", "-o", "wide"}, {"history", "--verify"},
-		{"cluster"}, {"health"}, {"health", "--strict"}, {"reload"}, {"reload", "--dry-run"}, {"pause", "--all"}, {"resume", "--all"},
+		{"get"},
+		{"get", "-o", "wide"},
+		{"get", "-o", "name"},
+		{"history"},
+		{"history", "-o", "wide"},
+		{"history", "--verify"},
+		{"cluster"},
+		{"health"},
+		{"health", "--strict"},
+		{"reload"},
+		{"reload", "--dry-run"},
+		{"pause", "--all"},
+		{"resume", "--all"},
 	}
 	for _, args := range commands {
 		without, withoutErr := run(0, args...)

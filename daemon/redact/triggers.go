@@ -34,7 +34,11 @@ var shapes = []struct {
 	before  int
 	shape   *regexp.Regexp
 }{
-	{"akia", 0, awsKey}, {"asia", 0, awsKey}, {"abia", 0, awsKey}, {"acca", 0, awsKey}, {"a3t", 0, awsKey},
+	{"akia", 0, awsKey},
+	{"asia", 0, awsKey},
+	{"abia", 0, awsKey},
+	{"acca", 0, awsKey},
+	{"a3t", 0, awsKey},
 	{"ltai", 0, regexp.MustCompile(`^LTAI[A-Za-z0-9]{20}\b`)},
 	{"api-", 0, regexp.MustCompile(`^API-[A-Z0-9]{26}\b`)},
 	{"a3-", 0, regexp.MustCompile(`^A3-[A-Z0-9]{6}-[A-Z0-9-]{20,}`)},

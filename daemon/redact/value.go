@@ -317,7 +317,7 @@ func (s *scanner) block(begin, end, at int) (value span, ok bool) {
 			break
 		}
 		isEscaped := s.text[start-1] != '\n' && s.text[start-1] != '\r'
-		for at = text; at < len(s.text) && s.lineEnd(at) == 0 && !(isEscaped && s.text[at] == '"'); at++ {
+		for at = text; at < len(s.text) && s.lineEnd(at) == 0 && (!isEscaped || s.text[at] != '"'); at++ {
 		}
 		if at > text {
 			value = span{cmp.Or(value.begin, text), at}

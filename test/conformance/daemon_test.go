@@ -369,7 +369,7 @@ func (s killStore) markKilled() {
 	for _, name := range sortedKeys(s.run.stored) {
 		at := s.run.stored[name]
 		_, open := s.run.open[name]
-		listed := s.run.reported[name].Equal(at) && !(open && !d.wrote(name, d.now()))
+		listed := s.run.reported[name].Equal(at) && (!open || d.wrote(name, d.now()))
 		if listed || d.world.Since(at) != d.now() {
 			continue
 		}

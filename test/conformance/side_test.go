@@ -54,7 +54,7 @@ func play(t *testing.T, s *sim.Scenario, url string) (played sim.Played) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer os.RemoveAll(dir)
+	defer func() { _ = os.RemoveAll(dir) }()
 	defer func() {
 		if r := recover(); r != nil {
 			played.Error = fmt.Sprint("panic: ", r)

@@ -44,7 +44,7 @@ func TestAbsence(t *testing.T) {
 	}
 	scraped := fmt.Sprintf(`instance=%q, job="static"`, address)
 	last := "the last sample of pushed is from " + old.UTC().Format(time.RFC3339) + ", older than the "
-	check("queue_lenght", 0, `there is no series named "queue_lenght"`)
+	check("queue_sizes", 0, `there is no series named "queue_sizes"`)
 	check(`queue_length{queue="chekout"}`, 0,
 		`none with {queue="chekout"}; there are {`+scraped+`, queue="checkout"}, {`+scraped+`, queue="mails"}`)
 	check("pushed", 0, last+"lookback of 5m")

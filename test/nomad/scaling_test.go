@@ -60,14 +60,15 @@ func TestNomad(t *testing.T) {
 // them.
 func oddIDs(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 	jobs := []string{"plain", `"`, `a\"b`, "/a/b", "a`\"b", "a\nb", strings.Repeat("x", 2000)}
-	text := fleet(agent.URL, "") + l.Source()
+	var text strings.Builder
+	text.WriteString(fleet(agent.URL, "") + l.Source())
 	for n, id := range jobs {
 		name := fmt.Sprintf("odd-%d", n)
 		l.Queue(name, 20)
 		agent.Run(t, nomadtest.Job{ID: id, Count: 1})
-		text += world.Queued(name, fmt.Sprintf(`{ fleet = "prod", job = %q, group = "app" }`, id), 1, 5)
+		text.WriteString(world.Queued(name, fmt.Sprintf(`{ fleet = "prod", job = %q, group = "app" }`, id), 1, 5))
 	}
-	world.New(t, text)
+	world.New(t, text.String())
 	for _, id := range jobs {
 		agent.AwaitRunning(t, id, 2, patience)
 	}
@@ -117,7 +118,8 @@ func finishedWork(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 		}
 		return complete, len(allocs)
 	}
-	text := fleet(agent.URL, "") + l.Source() + queued("working", 1, 5)
+	var text strings.Builder
+	text.WriteString(fleet(agent.URL, "") + l.Source() + queued("working", 1, 5))
 	l.Queue("working", 50)
 	for name, job := range finished {
 		wait.For(t, patience, "complete allocations of "+name, func() (string, bool) {
@@ -125,9 +127,9 @@ func finishedWork(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 			return fmt.Sprintf("%d of %d", complete, all), complete == job.complete && all == job.all
 		})
 		l.Queue(name, 50)
-		text += world.Queued(name, fmt.Sprintf(`{ fleet = "prod", job = %q, group = "app" }`, job.id), 1, 5)
+		text.WriteString(world.Queued(name, fmt.Sprintf(`{ fleet = "prod", job = %q, group = "app" }`, job.id), 1, 5))
 	}
-	w := world.New(t, text)
+	w := world.New(t, text.String())
 	agent.AwaitRunning(t, "working", 5, patience)
 	for name, job := range finished {
 		w.Await(name, policy.AbleToScale, nomad.AllocationsComplete, job.id)

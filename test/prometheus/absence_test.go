@@ -76,7 +76,7 @@ scrape_configs:
 		}
 	}
 	scraped := fmt.Sprintf(`instance=%q, job="queue"`, exporter.Listener.Addr())
-	check("queue_lenght", 0, `there is no series named "queue_lenght"`)
+	check("queue_sizes", 0, `there is no series named "queue_sizes"`)
 	check(`sum(rate(jobs_total{job="broken"}[1m]))`, 0, `there is no series named "jobs_total"; the scrape of {instance="`+down+`", job="broken"} fails`)
 	check(`queue_length{queue="chekout"} / queue_length`, 0,
 		`there are series named "queue_length", but none with {queue="chekout"}; there are {`+scraped+`, queue="checkout"}, {`+scraped+`, queue="mails"}`)

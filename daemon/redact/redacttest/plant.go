@@ -66,8 +66,8 @@ func plant(value reflect.Value, text string, depth int) {
 			value.Set(reflect.ValueOf(time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)))
 			return
 		}
-		for i := range value.NumField() {
-			plant(value.Field(i), text, depth-1)
+		for _, field := range value.Fields() {
+			plant(field, text, depth-1)
 		}
 	}
 }

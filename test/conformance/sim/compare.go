@@ -159,7 +159,7 @@ func differs(u, h *Line, relax []string) string {
 		return "an evaluation of hpad alone"
 	case h == nil:
 		return "an evaluation of upstream alone"
-	case u.T != h.T && !(slices.Contains(relax, "times") && (u.T-h.T).D().Abs() < 100*time.Millisecond):
+	case u.T != h.T && (!slices.Contains(relax, "times") || (u.T-h.T).D().Abs() >= 100*time.Millisecond):
 		return "instant"
 	}
 	if slices.Contains(relax, "doubles") {
@@ -181,9 +181,19 @@ func differs(u, h *Line, relax []string) string {
 		name string
 		u, h any
 	}{
-		{"read", u.Read, h.Read}, {"wrote", u.Wrote, h.Wrote}, {"want", u.Want, h.Want}, {"current", u.Cur, h.Cur}, {"last scale", u.Last, h.Last},
-		{"ready", u.Ready, h.Ready}, {"conditions", u.Conditions, h.Conditions}, {"metrics", u.Metrics, h.Metrics},
-		{"recommendations", u.Recs, h.Recs}, {"ups", u.Ups, h.Ups}, {"downs", u.Downs, h.Downs}, {"events", u.Events, h.Events}, {"error", u.Err, h.Err},
+		{"read", u.Read, h.Read},
+		{"wrote", u.Wrote, h.Wrote},
+		{"want", u.Want, h.Want},
+		{"current", u.Cur, h.Cur},
+		{"last scale", u.Last, h.Last},
+		{"ready", u.Ready, h.Ready},
+		{"conditions", u.Conditions, h.Conditions},
+		{"metrics", u.Metrics, h.Metrics},
+		{"recommendations", u.Recs, h.Recs},
+		{"ups", u.Ups, h.Ups},
+		{"downs", u.Downs, h.Downs},
+		{"events", u.Events, h.Events},
+		{"error", u.Err, h.Err},
 	} {
 		if slices.Contains(relax, f.name) && f.name != "conditions" {
 			continue

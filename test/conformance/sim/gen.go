@@ -256,7 +256,7 @@ func (g *gen) late() Dur {
 // between returns an instant between two ticks.
 func (g *gen) between() Dur {
 	c := &g.s.Config
-	return c.Period*Dur(g.n(0, g.s.Ticks-1)) + Dur(g.n(300, int(c.Period.D().Milliseconds())-300))*Dur(Sec(0.001))
+	return c.Period*Dur(g.n(0, g.s.Ticks-1)) + Dur(g.n(300, int(c.Period.D().Milliseconds())-300))*Sec(0.001)
 }
 
 // off returns an instant near at that is not a tick.
@@ -371,9 +371,20 @@ func (g *gen) fleet() Fleet {
 }
 
 var amounts = []Metric{
-	{Amount: "10", Unit: 10}, {Amount: "500m", Unit: 0.5}, {Amount: "1.5", Unit: 1.5}, {Amount: "0.3", Unit: 0.3}, {Amount: "1k", Unit: 1000},
-	{Amount: "2Ki", Unit: 2048}, {Amount: "1e2", Unit: 100}, {Amount: "333m", Unit: 0.333}, {Amount: "7", Unit: 7}, {Amount: "1", Unit: 1},
-	{Amount: "25.125", Unit: 25.125}, {Amount: "1Mi", Unit: 1 << 20}, {Amount: "15000u", Unit: 0.015}, {Amount: "12345678", Unit: 12345678},
+	{Amount: "10", Unit: 10},
+	{Amount: "500m", Unit: 0.5},
+	{Amount: "1.5", Unit: 1.5},
+	{Amount: "0.3", Unit: 0.3},
+	{Amount: "1k", Unit: 1000},
+	{Amount: "2Ki", Unit: 2048},
+	{Amount: "1e2", Unit: 100},
+	{Amount: "333m", Unit: 0.333},
+	{Amount: "7", Unit: 7},
+	{Amount: "1", Unit: 1},
+	{Amount: "25.125", Unit: 25.125},
+	{Amount: "1Mi", Unit: 1 << 20},
+	{Amount: "15000u", Unit: 0.015},
+	{Amount: "12345678", Unit: 12345678},
 }
 
 func (g *gen) metric(f *Fleet, kind string, i int) Metric {

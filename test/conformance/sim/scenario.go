@@ -308,7 +308,7 @@ func Each[T any](path string, f func(*T) error) error {
 	if err != nil {
 		return err
 	}
-	defer file.Close()
+	defer func() { _ = file.Close() }()
 	in := json.NewDecoder(bufio.NewReaderSize(file, 1<<20))
 	for {
 		v := new(T)

@@ -646,7 +646,8 @@ func uRules(r *sim.Rules) *autoscalingv2.HPAScalingRules {
 	}
 	for _, p := range r.Policies {
 		out.Policies = append(out.Policies, autoscalingv2.HPAScalingPolicy{
-			Type: autoscalingv2.HPAScalingPolicyType(p.Type), Value: p.Value, PeriodSeconds: p.Period})
+			Type: autoscalingv2.HPAScalingPolicyType(p.Type), Value: p.Value, PeriodSeconds: p.Period,
+		})
 	}
 	if r.Tolerance != "" {
 		out.Tolerance = new(uQuantity(r.Tolerance))
@@ -675,7 +676,8 @@ func uMetric(owner string, m sim.Metric) autoscalingv2.MetricSpec {
 	case "Object":
 		out.Object = &autoscalingv2.ObjectMetricSource{
 			DescribedObject: autoscalingv2.CrossVersionObjectReference{APIVersion: "apps/v1", Kind: "Deployment", Name: owner},
-			Metric:          autoscalingv2.MetricIdentifier{Name: m.Name}, Target: t}
+			Metric:          autoscalingv2.MetricIdentifier{Name: m.Name}, Target: t,
+		}
 	case "External": // the name has to identify the owner
 		out.External = &autoscalingv2.ExternalMetricSource{Metric: autoscalingv2.MetricIdentifier{Name: owner + "." + m.Name}, Target: t}
 	default:
