@@ -4,7 +4,6 @@ import (
 	"context"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -73,19 +72,4 @@ func TestContract(t *testing.T) {
 		p.SlowStop = func(*testing.T, targets.Ref) { workers.slow.Store(true) }
 		return p
 	}})
-}
-
-// TestInContributing: CONTRIBUTING.md shows this kind as it is.
-func TestInContributing(t *testing.T) {
-	code, err := os.ReadFile("spool.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	guide, err := os.ReadFile(filepath.Join("..", "..", "CONTRIBUTING.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !strings.Contains(string(guide), "```go\n"+string(code)+"```\n") {
-		t.Error("CONTRIBUTING.md does not show test/spool/spool.go as it is: copy it there")
-	}
 }
