@@ -25,13 +25,13 @@ func TestAbsence(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.fed("web", 6, 6, func(a *config.Autoscaler) { a.Inputs[0].Query = `queue{name="chekout"}` })
 		var diagnoses atomic.Int64
-		w.source().diagnose = func(_ context.Context, text string, _ time.Time) (sources.Vector, error) {
+		w.source().setDiagnose(func(_ context.Context, text string, _ time.Time) (sources.Vector, error) {
 			if !strings.Contains(text, `count(queue{name="chekout"})`) {
 				t.Errorf("a diagnosis asks %s", text)
 			}
 			diagnoses.Add(1)
 			return sources.Vector{Series: []sources.Series{part("whole"), part("like0", sources.Label{Name: "name", Value: "checkout"})}}, nil
-		}
+		})
 		w.start()
 		w.advance(16 * time.Second)
 		const want = `the source answered with no value: there are series named "queue", but none with {name="chekout"}; there are {name="checkout"}`
@@ -50,9 +50,9 @@ func TestAbsence(t *testing.T) {
 		}
 		w.wantCount("web", 4)
 		w.source().set(`queue{name="chekout"}`, func(context.Context, time.Time) (sources.Vector, error) { return sources.Vector{}, nil })
-		w.source().diagnose = func(context.Context, string, time.Time) (sources.Vector, error) {
+		w.source().setDiagnose(func(context.Context, string, time.Time) (sources.Vector, error) {
 			return sources.Vector{}, errors.New("refused")
-		}
+		})
 		w.advance(time.Minute)
 		if told := w.view("web").Evaluation.Error; !strings.HasSuffix(told, "the source answered with no value") {
 			t.Errorf("the error is %q, want no cause", told)
@@ -72,14 +72,14 @@ func TestAbsenceDelaysNoPass(t *testing.T) {
 				w.fed("other", 6, 6)
 				var diagnoses atomic.Int64
 				stuck := make(chan struct{})
-				w.source().diagnose = func(ctx context.Context, _ string, _ time.Time) (sources.Vector, error) {
+				w.source().setDiagnose(func(ctx context.Context, _ string, _ time.Time) (sources.Vector, error) {
 					diagnoses.Add(1)
 					if !heeds {
 						<-stuck
 					}
 					<-ctx.Done()
 					return sources.Vector{}, ctx.Err()
-				}
+				})
 				w.start()
 				w.advance(5 * time.Minute)
 				for _, name := range []string{"web-0", "web-99", "other"} {
@@ -116,7 +116,7 @@ func TestSampleAge(t *testing.T) {
 				w.fed("web", 6, 6)
 				w.source().set("web", func(_ context.Context, at time.Time) (sources.Vector, error) { return one(6, at.Add(-c.stated)), nil })
 				queries := 0
-				w.source().diagnose = func(_ context.Context, text string, _ time.Time) (sources.Vector, error) {
+				w.source().setDiagnose(func(_ context.Context, text string, _ time.Time) (sources.Vector, error) {
 					if queries++; !strings.Contains(text, "time() - timestamp(web)") {
 						t.Errorf("the age is measured by %s", text)
 					}
@@ -126,7 +126,7 @@ func TestSampleAge(t *testing.T) {
 					age := part("whole")
 					age.Value = c.measured.Seconds()
 					return sources.Vector{Series: []sources.Series{age}}, nil
-				}
+				})
 				w.start()
 				w.advance(time.Minute)
 				if queries > 0 {

@@ -368,6 +368,12 @@ func (s *memorySource) Query(ctx context.Context, query sources.Query, at time.T
 	return answer(ctx, at)
 }
 
+func (s *memorySource) setDiagnose(diagnose func(ctx context.Context, text string, at time.Time) (sources.Vector, error)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.diagnose = diagnose
+}
+
 func (s *memorySource) set(text string, answer func(ctx context.Context, at time.Time) (sources.Vector, error)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
