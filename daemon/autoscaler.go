@@ -216,6 +216,13 @@ func (a *autoscaler) publishPanic(to *recorder, after *publication) {
 	a.missedLocked(to)
 }
 
+// After panicsAllowed panics in a row an autoscaler is not evaluated for the
+// time of quarantine.
+const (
+	panicsAllowed = 3
+	quarantine    = 5 * time.Minute
+)
+
 // unwritten shows readers that what a pass at now left could not be written, unless there
 // was another one since. An autoscaler whose record the store rejects is quarantined:
 // a restart would not know its decisions.

@@ -30,18 +30,6 @@ type stamp struct {
 
 func (s stamp) steady() time.Time { return s.wall.Add(-s.ahead) }
 
-// dated returns instances with the steady times of dates that platforms state by the wall
-// clock, as they were understood first.
-func (a *autoscaler) dated(instances []policy.Instance, scale *clock.Scale, now time.Time) []policy.Instance {
-	var known dates
-	if before := a.dates.Load(); before != nil {
-		known = *before
-	}
-	instances, known = known.of(instances, scale, now)
-	a.dates.Store(&known)
-	return instances
-}
-
 // of returns instances with their steady times, and the dates for the next reading. A date
 // in the future is now.
 func (d dates) of(instances []policy.Instance, scale *clock.Scale, now time.Time) (dated []policy.Instance, known dates) {

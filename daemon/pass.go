@@ -20,6 +20,7 @@ import (
 	"github.com/hpad/hpad/daemon/trouble"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/clock"
 )
 
 // evaluate observes and decides once the reads of the pass are there. A decision
@@ -579,13 +580,6 @@ func (p *pass) tellPanic(after *publication) {
 	})
 }
 
-// After panicsAllowed panics in a row an autoscaler is not evaluated for the
-// time of quarantine.
-const (
-	panicsAllowed = 3
-	quarantine    = 5 * time.Minute
-)
-
 // end gives the autoscaler back and counts the pass out.
 func (p *pass) end() {
 	p.vote(nil)
@@ -598,4 +592,16 @@ func (p *pass) end() {
 		p.environment.evaluate(p.autoscaler.name)
 	}
 	p.round.end(1)
+}
+
+// dated returns instances with the steady times of dates that platforms state by the wall
+// clock, as they were understood first.
+func (a *autoscaler) dated(instances []policy.Instance, scale *clock.Scale, now time.Time) []policy.Instance {
+	var known dates
+	if before := a.dates.Load(); before != nil {
+		known = *before
+	}
+	instances, known = known.of(instances, scale, now)
+	a.dates.Store(&known)
+	return instances
 }

@@ -3,6 +3,8 @@ package daemon
 import (
 	"context"
 	"errors"
+	"io/fs"
+	"os"
 	"slices"
 	"sync"
 	"time"
@@ -234,5 +236,40 @@ func (r *reloader) prune() {
 			r.restored.Autoscalers[name] = record
 			r.recorder.record(name, &record)
 		}
+	}
+}
+
+// recordRestart adds the changes since the last run to the history. The caller holds
+// r.reloads.
+func (r *reloader) recordRestart(at time.Time) {
+	file := r.labels.File()
+	before, err := os.ReadFile(r.snapshot)
+	var changes []config.Change
+	if err == nil {
+		changes, err = file.ChangesSince(before)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		r.log.Warn("changes since the last run unknown", zap.NamedError("err", err))
+	}
+	r.recordChanges(changes, api.AuthorRestart, at)
+	if err != nil || len(changes) > 0 {
+		r.keepSnapshot(file)
+	}
+}
+
+// keepSnapshot stores a configuration for the next start.
+func (r *reloader) keepSnapshot(file *config.Config) {
+	if r.snapshot == "" {
+		return
+	}
+	text, err := file.Snapshot()
+	if err == nil {
+		err = os.WriteFile(r.snapshot+".draft", text, 0o600)
+	}
+	if err == nil {
+		err = os.Rename(r.snapshot+".draft", r.snapshot)
+	}
+	if err != nil {
+		r.log.Warn("configuration not stored for the next start", zap.NamedError("err", err))
 	}
 }

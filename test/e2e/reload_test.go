@@ -83,7 +83,7 @@ func TestReadOnly(t *testing.T) {
 		{http.MethodPost, tcp + "/api/v1/autoscalers", "not POST", http.StatusMethodNotAllowed},
 		{http.MethodGet, tcp + "/api/v1/autoscalers", `"name":"worker"`, http.StatusOK},
 		{http.MethodGet, tcp + "/api/v1/autoscalers/wrker", "no autoscaler named", http.StatusNotFound},
-		{http.MethodGet, tcp + "/-/healthy?strict", `"healthy":true`, http.StatusOK},
+		{http.MethodGet, tcp + "/-/healthy", `"healthy":true`, http.StatusOK},
 		{http.MethodGet, tcp + "/api/v1/status/config", "max(worker_queue_length)", http.StatusOK},
 		{http.MethodPost, "/-/reload", "success", http.StatusOK},
 	} {
