@@ -15,7 +15,7 @@ type Pass struct {
 	// Decision is empty before the first evaluation.
 	Decision policy.Decision
 	Outcome  policy.Outcome
-	// Events are all current events of the autoscaler, also older ones.
+	// Events are all current events of the autoscaler, including older events.
 	Events []api.Event
 }
 

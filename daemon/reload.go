@@ -27,7 +27,7 @@ type reloader struct {
 	// fixed is the [daemon] table as it was at start, for what only a start puts in
 	// force.
 	fixed config.Daemon
-	// snapshot is the file with the last configuration; "" if there is none.
+	// snapshot is the file with the last configuration; empty if it is not stored.
 	snapshot string
 	// reloaded has a value once the sync period may be another one, for discoverLabels.
 	reloaded chan struct{}

@@ -135,7 +135,7 @@ type MetricResult struct {
 	// Fallback is what the metric proposes, or will, because it failed; nil when it did
 	// not, or has no OnMissing.
 	Fallback *Fallback `json:"fallback,omitempty"`
-	// Warnings are the source's own. Partial is the one that marks the result as partial.
+	// Warnings are the warnings of the source. Partial is the warning that marks a partial result.
 	Warnings []string `json:"warnings,omitempty"`
 	Partial  string   `json:"partial,omitempty"`
 	// Goal is the target field that was used (R31, R39, R40), GoalValue its

@@ -2,22 +2,22 @@ package settings
 
 // Change is a difference between two configurations.
 type Change struct {
-	// Key is that of a table that only one of them has, as "autoscalers.web", or of a
-	// value, as "autoscalers.web.max_replicas".
+	// Key is the path of a table that only one configuration has, such as "autoscalers.web",
+	// or of a value, such as "autoscalers.web.max_replicas".
 	Key string `json:"key"`
-	// Before and After are the values as they would be written, without what may be
-	// secret; empty where there is none, and for whole tables.
+	// Before and After are the values in TOML without secrets; empty if the value is absent
+	// or a secret, and for whole tables.
 	Before string `json:"before,omitempty"`
 	After  string `json:"after,omitempty"`
 	// Kind is "added", "removed" or "changed".
 	Kind ChangeKind `json:"kind"`
 	// NextStart reports whether it takes effect at the next start only.
 	NextStart bool `json:"next_start,omitempty"`
-	// Note is what else that means, as a clause; empty for nothing.
+	// Note is a further effect of the change, as a clause; it may be empty.
 	Note string `json:"note,omitempty"`
 }
 
-// ChangeKind is what became of a key.
+// ChangeKind is the kind of a Change.
 type ChangeKind string
 
 // The kinds of changes.
@@ -51,7 +51,7 @@ func (c Change) String() string {
 
 // Reload is a change of the configuration that affects an autoscaler.
 type Reload struct {
-	// Author is the user who requested the reload, or else its cause.
+	// Author is the user who requested the reload, or its cause, such as "SIGHUP".
 	Author string `json:"author"`
 	// Changes are the first 10. Keys in the autoscaler's own table are relative to it.
 	Changes []Change `json:"changes"`

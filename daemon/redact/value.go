@@ -326,7 +326,7 @@ func (s *scanner) block(begin, end, at int) (value span, ok bool) {
 	return value, value.end > value.begin
 }
 
-// heredoc returns the lines up to the one with the word that begins them.
+// heredoc returns the lines up to the line with the delimiter.
 func (s *scanner) heredoc(at int) span {
 	end := at
 	for end < len(s.text) && s.lineEnd(end) == 0 {
@@ -456,7 +456,7 @@ func openingQuote(text string, at int) int {
 }
 
 // word returns the word at a position without its quotes. named is the position of its name:
-// a quote before the name ends the word, too.
+// a quote before the name also ends the word.
 func (s *scanner) word(named, at int, parameter bool) span {
 	text := s.text
 	if quote := openingQuote(text, at); quote > 0 {

@@ -58,7 +58,7 @@ func (b *buffers) release() {
 	spare.Put(b)
 }
 
-// partialHeaders are those by which M3 marks a result as partial.
+// partialHeaders are the headers of M3 that mark a partial result.
 var partialHeaders = []string{"M3-Results-Limited", "M3-Returned-Data-Limited"}
 
 // readVector reads the response to a query.

@@ -117,7 +117,7 @@ type candidate struct {
 	instance *policy.Instance
 }
 
-// unknownRank is the rank of instances of which nothing is known.
+// unknownRank is the rank of instances in an unknown state.
 const unknownRank = math.MaxInt64
 
 // age puts the older instance first. One whose start is not known has not started

@@ -25,7 +25,7 @@ const (
 	maxCause       = 600
 	// defaultLookback is the default of Prometheus. Every diagnosis is evaluated with it.
 	defaultLookback = 5 * time.Minute
-	// partLabel tells the parts of a diagnosis apart, and wholePart is in each of them.
+	// partLabel distinguishes the parts of a diagnosis, and wholePart is in each of them.
 	partLabel = "hpad_part"
 	wholePart = "whole"
 )
@@ -76,7 +76,7 @@ func NewAbsence(text string, lookback time.Duration) (*Absence, bool) {
 }
 
 // Age returns a query for the age in seconds of the newest samples that another query selects, the
-// oldest of all its series; false if it selects none.
+// oldest of all its series; false if it has no selector.
 func Age(q *sources.Query) (sources.Query, bool) {
 	parsed, err := ParseFlagged(q.Text)
 	if err != nil {
@@ -93,7 +93,7 @@ func Age(q *sources.Query) (sources.Query, bool) {
 	return sources.Query{Text: text, MaxAge: q.MaxAge, Diagnosis: true}, len(ages) > 0
 }
 
-// AgeIn returns the age in the result of such a query; 0 if there is none.
+// AgeIn returns the age in the result of such a query; 0 if the result is empty.
 func AgeIn(result sources.Vector) time.Duration {
 	if len(result.Series) != 1 || result.Series[0].Labels.Get(partLabel) != wholePart {
 		return 0
@@ -252,7 +252,7 @@ func shown(series []sources.Series, only []string) string {
 	return strings.Join(texts, ", ")
 }
 
-// cut cuts a text to so many characters.
+// cut shortens a text to a number of characters.
 func cut(text string, most int) string {
 	if letters := []rune(text); len(letters) > most {
 		return string(letters[:most-1]) + "…"
