@@ -1,8 +1,7 @@
-// Command house measures the shape of the source tree: lines per room, long
-// functions, floors and arrows that run back up inside the daemon, the places
-// that name a kind of fleet, and a few words in comments. Run it from anywhere in
-// the repository as "go run ./test/tools/house [DIR]"; DIR is another checkout to
-// compare with.
+// Command house measures the shape of the source tree: lines per directory, long functions,
+// levels and upward references inside of the daemon, uses of unsafe, mutexes, the depth of
+// embedded structs, and the places that name a kind of fleet. Run it in the root of the
+// repository as "go run ./test/tools/house [DIR]"; DIR is another checkout to compare with.
 package main
 
 import (
@@ -18,7 +17,6 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -51,11 +49,13 @@ type house struct {
 	files    *token.FileSet
 	rooms    map[string]int
 	packages map[string][]*file
-	// production and test are lines of Go; those below test/ count as tests.
+	// production and test are lines of Go. Test files, directories below test/ and packages
+	// whose name ends in "test" count as tests.
 	production, test int
 	long             []string
-	callerHolds      int
-	answers          int
+	// unsafe and mutexes count uses of package unsafe, and fields and variables of the types
+	// sync.Mutex and sync.RWMutex.
+	unsafe, mutexes int
 }
 
 // file is one production file. Its path is slash-separated, from the root.
@@ -96,11 +96,11 @@ func (h *house) readFile(name, relative string) error {
 		return err
 	}
 	lines := strings.Count(string(text), "\n")
-	h.readComments(syntax)
-	if strings.HasSuffix(name, "_test.go") || strings.HasPrefix(relative, "test/") {
+	if isTest(relative) {
 		h.test += lines
 		return nil
 	}
+	h.readSelectors(syntax)
 	h.production += lines
 	h.rooms[path.Dir(relative)] += lines
 	h.packages[path.Dir(relative)] = append(h.packages[path.Dir(relative)], &file{path: relative, syntax: syntax})
@@ -116,23 +116,87 @@ func (h *house) readFile(name, relative string) error {
 	return nil
 }
 
-var (
-	callerHolds = regexp.MustCompile(`(?i)\bcallers? holds?\b`)
-	answers     = regexp.MustCompile(`(?i)\banswers?\b`)
-)
+// isTest reports whether a file counts as a test.
+func isTest(relative string) bool {
+	return strings.HasSuffix(relative, "_test.go") || strings.HasPrefix(relative, "test/") || strings.HasSuffix(path.Dir(relative), "test")
+}
 
-// readComments counts lines of comments with words that Go's idiom avoids.
-func (h *house) readComments(syntax *ast.File) {
-	for _, group := range syntax.Comments {
-		if callerHolds.MatchString(strings.Join(strings.Fields(group.Text()), " ")) {
-			h.callerHolds++
+// readSelectors counts uses of unsafe and of mutexes.
+func (h *house) readSelectors(syntax *ast.File) {
+	ast.Inspect(syntax, func(n ast.Node) bool {
+		selector, ok := n.(*ast.SelectorExpr)
+		if !ok {
+			return true
 		}
-		for line := range strings.Lines(group.Text()) {
-			if answers.MatchString(line) {
-				h.answers++
+		if pkg, ok := selector.X.(*ast.Ident); ok {
+			switch name := pkg.Name + "." + selector.Sel.Name; {
+			case pkg.Name == "unsafe":
+				h.unsafe++
+			case name == "sync.Mutex", name == "sync.RWMutex":
+				h.mutexes++
+			}
+		}
+		return true
+	})
+}
+
+// embedding returns the number of structs of the same package that a struct embeds in a chain,
+// and the longest such chain of each package with more than one.
+func (h *house) embedding() (depth int, chains []string) {
+	for _, dir := range slices.Sorted(maps.Keys(h.packages)) {
+		embedded := map[string][]string{}
+		for _, f := range h.packages[dir] {
+			ast.Inspect(f.syntax, func(n ast.Node) bool {
+				spec, ok := n.(*ast.TypeSpec)
+				if !ok {
+					return true
+				}
+				if s, ok := spec.Type.(*ast.StructType); ok {
+					embedded[spec.Name.Name] = embeddedIn(s)
+				}
+				return true
+			})
+		}
+		var longest []string
+		for _, name := range slices.Sorted(maps.Keys(embedded)) {
+			if chain := longestChain(embedded, name); len(chain) > len(longest) {
+				longest = chain
+			}
+		}
+		depth = max(depth, len(longest)-1)
+		if len(longest) > 2 {
+			chains = append(chains, dir+": "+strings.Join(longest, " > "))
+		}
+	}
+	return depth, chains
+}
+
+// embeddedIn returns the names of the types of the same package that a struct embeds.
+func embeddedIn(s *ast.StructType) (names []string) {
+	for _, field := range s.Fields.List {
+		expr := field.Type
+		if star, ok := expr.(*ast.StarExpr); ok {
+			expr = star.X
+		}
+		if name, ok := expr.(*ast.Ident); ok && len(field.Names) == 0 {
+			names = append(names, name.Name)
+		}
+	}
+	return names
+}
+
+// longestChain returns the longest chain of structs that begins with name. Structs cannot
+// embed themselves except through a pointer, which this code base does not do.
+func longestChain(embedded map[string][]string, name string) []string {
+	var longest []string
+	for _, next := range embedded[name] {
+		if _, isStruct := embedded[next]; isStruct && next != name {
+			if chain := longestChain(embedded, next); len(chain) > len(longest) {
+				longest = chain
 			}
 		}
 	}
+	return append([]string{name}, longest...)
 }
 
 func (h *house) report() {
@@ -141,15 +205,20 @@ func (h *house) report() {
 	for _, one := range h.long {
 		fmt.Println("  " + one)
 	}
-	fmt.Printf("comments with \"caller holds\": %d\n", h.callerHolds)
-	fmt.Printf("lines of comments with \"answer(s)\": %d\n", h.answers)
+	fmt.Printf("uses of unsafe: %d\n", h.unsafe)
+	fmt.Printf("mutexes per 1,000 lines: %.2f\n", 1000*float64(h.mutexes)/float64(max(h.production, 1)))
+	depth, chains := h.embedding()
+	fmt.Printf("depth of embedded structs: %d\n", depth)
+	for _, chain := range chains {
+		fmt.Println("  " + chain)
+	}
 	floors, up := arrange(h.daemon())
 	fmt.Printf("daemon: %d floors, %d arrows back up\n", floors, len(up))
 	for _, arrow := range up {
 		fmt.Println("  " + arrow)
 	}
 	h.reportKinds()
-	fmt.Println("lines per room:")
+	fmt.Println("lines per directory:")
 	for _, room := range slices.Sorted(maps.Keys(h.rooms)) {
 		fmt.Printf("  %6d %s\n", h.rooms[room], room)
 	}
