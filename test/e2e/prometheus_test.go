@@ -190,56 +190,6 @@ func testOutage(t *testing.T, h *hpad, server *promtest.Server) {
 	h.awaitSaid("source does not answer", "source answers again")
 }
 
-// TestKill kills hpad in the middle of the scale-down window, and again in the
-// middle of a policy's period.
-func TestKill(t *testing.T) {
-	t.Parallel()
-	const window, period = 10 * time.Second, 8 * time.Second
-	w := newWorld(t)
-	server := promtest.Start(t, w.scrape())
-	w.configure(setup{Prometheus: server.URL, Behavior: `[autoscalers.worker.behavior.scale_down]
-stabilization_window = "10s"
-policies = [{ type = "Instances", value = 1, period = "8s" }]
-`})
-	h := w.start()
-	w.awaitWorkers(1)
-	w.load("queue_length", 40)
-	h.awaitCount(4, 20*time.Second)
-	w.awaitWorkers(4)
-
-	lowered := time.Now()
-	w.load("queue_length", 10)
-	held := h.awaitView("the window holds the count", 10*time.Second, stabilized)
-	h.kill()
-	w.noneLeft()
-
-	h = w.start()
-	w.awaitWorkers(4)
-	again := h.awaitView("the window holds the count of the hpad that was killed", 10*time.Second, stabilized)
-	if !again.Decision.Stabilization.Binding.Time.Before(held.Decision.Time) {
-		t.Errorf("after the restart the window begins anew: it is held by %+v, before by %+v", again.Decision.Stabilization.Binding, held.Decision.Stabilization.Binding)
-	}
-	if !again.Created.Equal(held.Created) || !again.Status.LastScaleTime.Equal(held.Status.LastScaleTime) {
-		t.Errorf("after the restart it was created %s and last scaled %s, before %s and %s", again.Created, again.Status.LastScaleTime, held.Created, held.Status.LastScaleTime)
-	}
-	first := h.changes(3, 20*time.Second)
-	wantSteps(t, first, 0, 3)
-	wantNoSooner(t, first[0], lowered, window)
-	h.kill()
-
-	h = w.start()
-	limited := h.awaitView("the policy limits the step", 10*time.Second, func(view api.Autoscaler) bool {
-		limit := view.Decision.Limit
-		return limit != nil && limit.Limited && limit.Policy != nil
-	})
-	if limited.Status.DesiredReplicas != 3 {
-		t.Errorf("within the period of the policy it wants %d, want 3", limited.Status.DesiredReplicas)
-	}
-	wantSteps(t, append(first, h.changes(2, 20*time.Second)...), period, 3, 2)
-	h.end()
-	w.noneLeft()
-}
-
 // stabilized says that the window holds four replicas.
 func stabilized(view api.Autoscaler) bool {
 	s := view.Decision.Stabilization

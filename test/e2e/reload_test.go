@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"maps"
-	"net/http"
 	"strings"
 	"syscall"
 	"testing"
@@ -63,35 +62,6 @@ func TestReload(t *testing.T) {
 	}
 	h.awaitCount(2, 10*time.Second)
 	w.awaitWorkers(2)
-	h.end()
-	w.noneLeft()
-}
-
-// TestReadOnly writes over TCP, which only the socket accepts.
-func TestReadOnly(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.configure(setup{})
-	h := w.start()
-	tcp := "http://" + w.listen
-	for _, test := range []struct {
-		method, path, want string
-		status             int
-	}{
-		{http.MethodPost, tcp + "/-/reload", "unix socket", http.StatusForbidden},
-		{http.MethodGet, tcp + "/-/reload", "POST", http.StatusMethodNotAllowed},
-		{http.MethodPost, tcp + "/api/v1/autoscalers", "not POST", http.StatusMethodNotAllowed},
-		{http.MethodGet, tcp + "/api/v1/autoscalers", `"name":"worker"`, http.StatusOK},
-		{http.MethodGet, tcp + "/api/v1/autoscalers/wrker", "no autoscaler named", http.StatusNotFound},
-		{http.MethodGet, tcp + "/-/healthy", `"healthy":true`, http.StatusOK},
-		{http.MethodGet, tcp + "/api/v1/status/config", "max(worker_queue_length)", http.StatusOK},
-		{http.MethodPost, "/-/reload", "success", http.StatusOK},
-	} {
-		status, body, err := h.request(test.method, test.path)
-		if err != nil || status != test.status || !strings.Contains(body, test.want) {
-			t.Errorf("%s %s answers %d %q (%v), want %d and %q", test.method, test.path, status, body, err, test.status, test.want)
-		}
-	}
 	h.end()
 	w.noneLeft()
 }

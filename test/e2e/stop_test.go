@@ -96,29 +96,3 @@ func (h *hpad) hasOpen(path string) bool {
 		return err == nil && file == path
 	})
 }
-
-// TestDryRun decides and does nothing.
-func TestDryRun(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.configure(setup{})
-	h := w.start("--dry-run")
-	w.awaitWorkers(1)
-	w.load("queue_length", 40)
-	would := h.awaitView("it would grow", 20*time.Second, func(view api.Autoscaler) bool {
-		return view.Decision.Write && view.Decision.DesiredReplicas == 4
-	})
-	h.awaitView("more passes have ended", 10*time.Second, func(view api.Autoscaler) bool {
-		if view.Decision.CurrentReplicas != 1 || !view.Status.LastScaleTime.IsZero() {
-			t.Fatalf("in a dry run it was scaled: %+v", view.Status)
-		}
-		return view.Evaluation.Last.Sub(would.Evaluation.Last) >= 4*time.Second
-	})
-	w.awaitWorkers(1)
-	h.awaitSaid("would rescale", `"dry_run":true`)
-	if strings.Contains(h.said(), `"msg":"rescaled"`) {
-		t.Error("in a dry run it says that it rescaled")
-	}
-	h.end()
-	w.noneLeft()
-}

@@ -13,7 +13,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -61,12 +60,6 @@ type world struct {
 	first, last int
 	// listen is hpad's TCP address.
 	listen string
-	// binary is the hpad that runs, where that is another one, and environment has
-	// further variables for it.
-	binary      string
-	environment []string
-	// wrap is a command that runs hpad; empty runs it as it is.
-	wrap []string
 }
 
 // instances is the number of ports of a world, and so the most workers.
@@ -215,9 +208,9 @@ type hpad struct {
 }
 
 // start runs hpad over the world's configuration until it responds.
-func (w *world) start(args ...string) *hpad {
+func (w *world) start() *hpad {
 	w.t.Helper()
-	h := w.launch(w.environment, args...)
+	h := w.launch(nil)
 	eventually(w.t, "hpad is ready", 20*time.Second, func() (string, bool) {
 		select {
 		case <-h.done:
@@ -232,7 +225,7 @@ func (w *world) start(args ...string) *hpad {
 
 // launch starts hpad with further variables in its environment. It is ended
 // with the test, and by the kernel should the test's process end first.
-func (w *world) launch(environment []string, args ...string) *hpad {
+func (w *world) launch(environment []string) *hpad {
 	w.t.Helper()
 	log, err := os.OpenFile(w.path("log"), os.O_CREATE|os.O_APPEND|os.O_RDWR, 0o600)
 	if err != nil {
@@ -243,8 +236,7 @@ func (w *world) launch(environment []string, args ...string) *hpad {
 		DisableKeepAlives: true,
 		Dial:              func(string, string) (net.Conn, error) { return net.Dial("unix", w.path("sock")) },
 	}}
-	line := slices.Concat(w.wrap, []string{cmp.Or(w.binary, binary), "run", "--log-format", "json", "--config", w.path("hpad.toml")}, args)
-	h.command = exec.Command(line[0], line[1:]...)
+	h.command = exec.Command(binary, "run", "--log-format", "json", "--config", w.path("hpad.toml"))
 	h.command.Env = append(os.Environ(), worldVariable+"="+w.control)
 	h.command.Env = append(h.command.Env, environment...)
 	h.command.Stdout, h.command.Stderr = log, log
@@ -361,13 +353,7 @@ func get(client *http.Client, address string) (string, error) {
 // view returns the autoscaler of the world.
 func (h *hpad) view() api.Autoscaler {
 	h.w.t.Helper()
-	return h.viewOf("worker")
-}
-
-// viewOf returns an autoscaler.
-func (h *hpad) viewOf(name string) api.Autoscaler {
-	h.w.t.Helper()
-	view, err := h.client.Autoscaler(h.w.t.Context(), name)
+	view, err := h.client.Autoscaler(h.w.t.Context(), "worker")
 	if err != nil {
 		h.w.t.Fatal(err)
 	}

@@ -63,7 +63,7 @@ func TestFleet(t *testing.T) {
 		fleet := fmt.Sprintf("f%d", len(victims))
 		w.fleet(fleet, f, more...)
 		v := &victim{world: w, front: f}
-		v.name, v.number = w.autoscaler(fleet, "steady", "")
+		v.name, v.number = w.autoscaler(fleet, "steady")
 		victims[name] = v
 		return v
 	}

@@ -30,8 +30,8 @@ type front struct {
 	server  *httptest.Server
 	faulty  misbehavior
 	expired bool
-	// asked counts the requests, broken those that misbehavior answered.
-	asked, broken int
+	// broken counts the requests that misbehavior answered.
+	broken int
 }
 
 func newFront(t testing.TB, honest http.Handler) *front {
@@ -105,7 +105,6 @@ func (f *front) url() string {
 // ServeHTTP passes a request on, or misbehaves.
 func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f.mu.Lock()
-	f.asked++
 	how := f.faulty
 	if how != nil {
 		f.broken++

@@ -63,7 +63,7 @@ func killed(t testing.TB) (w *world, numbers []int) {
 	}))
 	w.fleet("slow", slow)
 	for n := range 20 {
-		name, number := w.autoscaler("slow", "steady", "")
+		name, number := w.autoscaler("slow", "steady")
 		text := w.config.String()
 		text = text[:len(text)-len("[autoscalers."+name+".behavior.scale_down]\nstabilization_window = \"0s\"\n\n")]
 		w.config.Reset()
@@ -204,7 +204,7 @@ func TestTerm(t *testing.T) {
 func TestReloads(t *testing.T) {
 	w, numbers := killed(t)
 	for range 3 {
-		name, _ := w.autoscaler("steady", "steady", "")
+		name, _ := w.autoscaler("steady", "steady")
 		w.steady = append(w.steady, name)
 	}
 	good := w.config.String()
@@ -247,7 +247,7 @@ func TestReloads(t *testing.T) {
 func TestTwo(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 20, 1)
-	name, number := w.autoscaler("steady", "steady", "")
+	name, number := w.autoscaler("steady", "steady")
 	first, second := w.start(), w.start()
 	before := w.Truth(number).Count
 	for _, count := range []int{before / 2, before + 1, before} {

@@ -56,11 +56,11 @@ func TestLarge(t *testing.T) {
 	for name, how := range map[string]misbehavior{"gigabytes": endless, "a gzip bomb": bomb} {
 		source := &victim{world: w, front: newFront(t, w.prometheus)}
 		w.source(fmt.Sprintf("s%d", len(all)), source.front)
-		source.name, source.number = w.autoscaler("steady", fmt.Sprintf("s%d", len(all)), "")
+		source.name, source.number = w.autoscaler("steady", fmt.Sprintf("s%d", len(all)))
 		all = append(all, large{"source answers " + name, how, "timeout of 1s|more than|room|budget", source})
 		fleet := &victim{world: w, front: newFront(t, w.nomad)}
 		w.fleet(fmt.Sprintf("f%d", len(all)), fleet.front)
-		fleet.name, fleet.number = w.autoscaler(fmt.Sprintf("f%d", len(all)), "steady", "")
+		fleet.name, fleet.number = w.autoscaler(fmt.Sprintf("f%d", len(all)), "steady")
 		all = append(all, large{"fleet answers " + name, how, "timeout|deadline|more than|large|cut off", fleet})
 	}
 	p := w.start()

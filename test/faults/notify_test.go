@@ -47,7 +47,7 @@ func (r *receiver) told(name string) (n int) {
 func TestReceiver(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 60, 2)
-	name, number := w.autoscaler("steady", "steady", "")
+	name, number := w.autoscaler("steady", "steady")
 	faults := map[string]misbehavior{
 		"hangs": hang, "resets": func(_ *front, w http.ResponseWriter, _ *http.Request) { cut(w) }, "answers 500": say(500, "text/plain", "boom"),
 		"answers 429": say(429, "text/plain", "slow down", "Retry-After", "1"),

@@ -60,7 +60,7 @@ func TestSource(t *testing.T) {
 		source := fmt.Sprintf("s%d", len(victims))
 		w.source(source, f, more...)
 		v := &victim{world: w, front: f}
-		v.name, v.number = w.autoscaler("steady", source, "")
+		v.name, v.number = w.autoscaler("steady", source)
 		victims[name] = v
 	}
 	for _, fault := range sourceFaults {

@@ -77,7 +77,7 @@ func TestState(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, 20, 1)
 			v := &victim{world: w}
-			v.name, v.number = w.autoscaler("steady", "steady", "")
+			v.name, v.number = w.autoscaler("steady", "steady")
 			p := w.start()
 			half := w.Truth(v.number).Count / 2
 			w.Ask(v.number, half)
@@ -173,7 +173,7 @@ func TestReadOnlyState(t *testing.T) {
 	})
 	w := newWorld(t, 20, 1)
 	v := &victim{world: w}
-	v.name, v.number = w.autoscaler("steady", "steady", "")
+	v.name, v.number = w.autoscaler("steady", "steady")
 	p := program.Prepare(t, program.Options{Config: w.config.String(), Daemon: daemonTable, State: filepath.Join(disk, "state")})
 	p.Start()
 	half := w.Truth(v.number).Count / 2

@@ -61,7 +61,7 @@ func newWorld(t testing.TB, jobs, steady int) *world {
 	fmt.Fprintf(&w.config, "[fleets.steady]\nkind = \"nomad\"\naddress = %q\n", newFront(t, w.nomad).url())
 	fmt.Fprintf(&w.config, "[sources.steady]\nkind = \"prometheus\"\nurl = %q\n", newFront(t, w.prometheus).url())
 	for range steady {
-		name, _ := w.autoscaler("steady", "steady", "")
+		name, _ := w.autoscaler("steady", "steady")
 		w.steady = append(w.steady, name)
 	}
 	return w
@@ -115,8 +115,8 @@ func (w *world) source(name string, f *front, more ...string) {
 }
 
 // autoscaler configures one of the next job that has several instances, and returns its
-// name. More are further keys of its table, metric those of its metric's.
-func (w *world) autoscaler(fleet, source, more string, metric ...string) (name string, number int) {
+// name.
+func (w *world) autoscaler(fleet, source string) (name string, number int) {
 	for w.Truth(w.next).Count < 4 {
 		w.next++
 	}
@@ -127,18 +127,17 @@ func (w *world) autoscaler(fleet, source, more string, metric ...string) (name s
 target       = { fleet = %[2]q, job = %[1]q, group = "app" }
 min_replicas = 1
 max_replicas = 20
-%[5]s
 [[autoscalers.%[1]s.metrics]]
 type          = "External"
 name          = "load"
 source        = %[3]q
 query         = '%[4]s'
-average_value = "%[6]d"
-%[7]s
+average_value = "%[5]d"
+
 [autoscalers.%[1]s.behavior.scale_down]
 stabilization_window = "0s"
 
-`, name, fleet, source, sim.Load(number), more, sim.PerInstance, strings.Join(metric, "\n"))
+`, name, fleet, source, sim.Load(number), sim.PerInstance)
 	return name, number
 }
 
