@@ -99,35 +99,3 @@ func benchmarkDecide(b *testing.B, spec policy.Spec, o policy.Observation, now t
 		}
 	}
 }
-
-func BenchmarkSettle(b *testing.B) {
-	now := start.Add(24 * time.Hour)
-	spec := policy.Default(policy.Spec{MaxReplicas: 20000, Metrics: []policy.MetricSpec{cpuUtilization(55)}, Behavior: &policy.Behavior{}})
-	o := fleetOf(100, now)
-	memory, status := settledFor(benchSettings, spec, o, now)
-	decision := policy.Decide(benchSettings, spec, memory, status, o, now)
-	b.ReportAllocs()
-	for b.Loop() {
-		if s := policy.Settle(decision, policy.Outcome{}, now); s.Error != "" {
-			b.Fatal(s.Error)
-		}
-	}
-}
-
-// TestAllocationsDoNotGrow: however many instances there are, a quiet pass
-// allocates the same few values, and settling it none.
-func TestAllocationsDoNotGrow(t *testing.T) {
-	now := start.Add(24 * time.Hour)
-	spec := policy.Default(policy.Spec{MaxReplicas: 20000, Metrics: []policy.MetricSpec{cpuUtilization(55)}, Behavior: &policy.Behavior{}})
-	const most = 5
-	for _, n := range []int{1, 100, 5000} {
-		o := fleetOf(n, now)
-		memory, status := settledFor(benchSettings, spec, o, now)
-		allocations := testing.AllocsPerRun(20, func() {
-			policy.Settle(policy.Decide(benchSettings, spec, memory, status, o, now), policy.Outcome{}, now)
-		})
-		if allocations > most {
-			t.Errorf("%d instances: %v allocations, want at most %d", n, allocations, most)
-		}
-	}
-}

@@ -190,39 +190,6 @@ func TestSettleLate(t *testing.T) {
 	}
 }
 
-func TestSamples(t *testing.T) { // R26
-	usage := func(task string, amounts ...policy.Amount) policy.TaskUsage {
-		return policy.TaskUsage{Task: task, Usage: amounts}
-	}
-	cpu := func(milli int64) policy.Amount { return policy.Amount{Resource: "cpu", Milli: milli} }
-	both := []policy.TaskUsage{usage("app", cpu(200)), usage("side", cpu(50))}
-	half := []policy.TaskUsage{usage("app", cpu(200)), usage("side")}
-	for _, test := range []struct {
-		name  string
-		tasks []policy.TaskUsage
-		task  string // empty for a Resource metric
-		want  int64
-		ok    bool
-	}{
-		{"sum", both, "", 250, true},
-		{"no task", nil, "", 0, false},
-		{"a task without the resource", half, "", 0, false},
-		{"the named task", half, "app", 200, true},
-		{"the named task lacks it", half, "side", 0, false},
-		{"no such task", both, "db", 0, false},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			got, ok := policy.ResourceSample(test.tasks, "cpu")
-			if test.task != "" {
-				got, ok = policy.TaskSample(test.tasks, test.task, "cpu")
-			}
-			if got != test.want || ok != test.ok {
-				t.Errorf("%d, %v, want %d, %v", got, ok, test.want, test.ok)
-			}
-		})
-	}
-}
-
 // TestWholeInstanceRequests: where the whole instance states requests for
 // another resource, those of the tasks are added exactly and rounded once (R29).
 func TestWholeInstanceRequests(t *testing.T) {
@@ -392,31 +359,6 @@ func TestRestore(t *testing.T) {
 	}
 }
 
-// TestRestoreRemembers: while a count waits to be put back, windows go on filling
-// with what the metrics ask for, as in any pass under a hold.
-func TestRestoreRemembers(t *testing.T) {
-	spec := queueSpec(1, 50)
-	spec.Behavior = nil
-	memory, status := policy.Memory{}, policy.Status{}
-	for i := range 40 { // ten minutes, twice the window
-		o := queueOf(1, 1, 14_000)
-		o.Restore = &policy.Restoration{Replicas: 20, Foreign: 1, Since: start}
-		o.Hold = &policy.Hold{Reason: "Deploying"}
-		now := start.Add(time.Duration(i) * 15 * time.Second)
-		d := policy.Decide(benchSettings, spec, memory, status, o, now)
-		if d.Recommendation == nil || *d.Recommendation != 14 {
-			t.Fatalf("round %d: recommendation %v, want 14", i, d.Recommendation)
-		}
-		s := policy.Settle(d, policy.Outcome{}, now)
-		memory, status = s.Memory, s.Status
-	}
-	// The load is gone, the count is back: the window holds the 14 it was worth.
-	d := policy.Decide(benchSettings, spec, memory, status, queueOf(20, 20, 2000), start.Add(10*time.Minute))
-	if d.DesiredReplicas != 14 {
-		t.Errorf("count %d after the hold, want the 14 of the window", d.DesiredReplicas)
-	}
-}
-
 // TestNotices: what the platform says besides is a condition for as long as it is
 // said, once.
 func TestNotices(t *testing.T) {
@@ -506,18 +448,6 @@ func TestReadReason(t *testing.T) {
 	}
 }
 
-// TestWriteReason: so is that of a write that was refused.
-func TestWriteReason(t *testing.T) {
-	d := policy.Decide(benchSettings, queueSpec(2, 50), policy.Memory{}, policy.Status{}, queueOf(4, 4, 8000), start)
-	s := policy.Settle(d, policy.Outcome{Kind: policy.WriteFailed, Error: "refused", Reason: "StaticHostPort"}, start)
-	if able := condition(t, s.Status, policy.AbleToScale); able.Status != policy.ConditionFalse || able.Reason != "StaticHostPort" {
-		t.Errorf("%+v", able)
-	}
-	if last := s.Events[len(s.Events)-1]; last.Reason != "FailedRescale" {
-		t.Errorf("events %+v", s.Events)
-	}
-}
-
 // TestPartialResult: a partial result scales up and holds, and is a failed metric where it
 // would scale down (R47).
 func TestPartialResult(t *testing.T) {
@@ -563,21 +493,5 @@ func TestPartialResult(t *testing.T) {
 				t.Errorf("message %q lacks the warning", d.Message)
 			}
 		})
-	}
-}
-
-// TestPartialInstances: the same holds for metrics of instances, and a partial result of too
-// few samples never scales down.
-func TestPartialInstances(t *testing.T) {
-	instances, samples := instancesWith(start, policy.ReadinessTrue, 10, 10, 10, 10)
-	o := policy.Observation{SpecReplicas: 4, StatusReplicas: 4, Instances: instances, Metrics: []policy.Reading{{Samples: samples, Partial: "one shard is down"}}}
-	spec := policy.Default(policy.Spec{MaxReplicas: 9, Metrics: []policy.MetricSpec{cpuUtilization(50)}})
-	d := policy.Decide(benchSettings, spec, policy.Memory{}, policy.Status{}, o, start)
-	if d.DesiredReplicas != 4 || d.Case != policy.CaseMetricsFailed || d.Metrics[0].Proposal != 0 || d.Recommendation != nil {
-		t.Errorf("%s: %d, proposal %d", d.Case, d.DesiredReplicas, d.Metrics[0].Proposal)
-	}
-	o.Metrics[0].Partial = ""
-	if d := policy.Decide(benchSettings, spec, policy.Memory{}, policy.Status{}, o, start); d.Recommendation == nil || *d.Recommendation >= 4 {
-		t.Errorf("the whole result recommends %v", d.Recommendation)
 	}
 }

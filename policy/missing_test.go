@@ -150,23 +150,6 @@ func TestLastProposal(t *testing.T) {
 	}
 }
 
-// TestMissingAlike: of metrics of the same name each has its own time.
-func TestMissingAlike(t *testing.T) {
-	spec := queueSpec(1, 50)
-	spec.Metrics = []policy.MetricSpec{missingQueue("queue", onMissing(policy.UseReplicas, 5)), queueMetric(1000), missingQueue("queue", onMissing(policy.UseReplicas, 7))}
-	p := &passes{spec: spec, now: start, current: 2}
-	p.pass(items(2), items(2), failed)
-	p.pass(failed, items(2), failed)
-	p.pass(failed, items(2), items(2))
-	p.pass(failed, items(2), failed)
-	if d := p.pass(failed, items(2), failed); !d.Metrics[0].Fallback.FirstFailureTime.Equal(start.Add(15*time.Second)) || !d.Metrics[2].Fallback.FirstFailureTime.Equal(start.Add(45*time.Second)) {
-		t.Errorf("%+v, %+v", d.Metrics[0].Fallback, d.Metrics[2].Fallback)
-	}
-	if d := p.pass(failed, items(2), failed); d.DesiredReplicas != 5 {
-		t.Errorf("%d, want 5", d.DesiredReplicas)
-	}
-}
-
 // TestOnMissingFromZero: a fleet that the autoscaler scaled to zero comes back, and not
 // because no instance is there to be measured. One that a person scaled to zero stays,
 // and its metric begins anew.
@@ -202,45 +185,6 @@ func TestOnMissingFromZero(t *testing.T) {
 	p.current = 1
 	if d := p.pass(failed, none); d.Metrics[0].Fallback.Active {
 		t.Errorf("at once after a person's zero: %+v", d.Metrics[0].Fallback)
-	}
-}
-
-// TestMissingForgotten: without the key nothing is left of it.
-func TestMissingForgotten(t *testing.T) {
-	spec := queueSpec(2, 50)
-	spec.Metrics = []policy.MetricSpec{missingQueue("queue", onMissing(policy.UseMax, 0))}
-	p := &passes{spec: spec, now: start, current: 6}
-	for range 4 {
-		p.pass(failed)
-	}
-	p.spec.Metrics = []policy.MetricSpec{queueMetric(1000)}
-	d := p.pass(failed)
-	if d.Case != policy.CaseMetricsFailed || len(d.Memory.Missing) != 0 || condition(t, d.Status, policy.ExternalMetricFallbackActive).Status != policy.ConditionFalse {
-		t.Errorf("%s, %+v, %+v", d.Case, d.Memory.Missing, d.Status)
-	}
-}
-
-// TestMissingOutOfBounds: passes that only move the count within its bounds do not look at
-// metrics, so that nothing goes on for them.
-func TestMissingOutOfBounds(t *testing.T) {
-	for name, current := range map[string]int32{"above": 60, "below": 1} {
-		spec := queueSpec(2, 50)
-		spec.Metrics = []policy.MetricSpec{missingQueue("queue", onMissing(policy.UseMax, 0))}
-		p := &passes{spec: spec, now: start, current: 6}
-		for range 5 {
-			p.pass(failed)
-		}
-		if condition(t, p.status, policy.ExternalMetricFallbackActive).Status != policy.ConditionTrue {
-			t.Fatal("it does not fall back")
-		}
-		p.current = current
-		d := p.pass(items(6))
-		if d.Case == policy.CaseMetrics || len(d.Memory.Missing) != 0 || condition(t, d.Status, policy.ExternalMetricFallbackActive).Status != policy.ConditionFalse {
-			t.Errorf("%s the bounds: %s, %+v, %+v", name, d.Case, d.Memory.Missing, d.Status.Conditions)
-		}
-		if d := p.pass(failed); d.Metrics[0].FallsBack() {
-			t.Errorf("%s the bounds: it falls back at once with the next failure", name)
-		}
 	}
 }
 

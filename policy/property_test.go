@@ -519,39 +519,6 @@ func TestWildProperties(t *testing.T) { rapid.Check(t, wildProperty) }
 
 func FuzzWildDecision(f *testing.F) { f.Fuzz(rapid.MakeFuzz(wildProperty)) }
 
-// TestRememberProperties holds the list's upkeep against the plain words of R55
-// and R63.
-func TestRememberProperties(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		now := start.Add(48 * time.Hour)
-		list := drawMemory(t, now).Recommendations
-		before := append([]policy.Recommendation(nil), list...)
-		rules := policy.WindowRules{
-			Behavior: rapid.Bool().Draw(t, "behavior"),
-			Up:       time.Duration(rapid.IntRange(0, 4000).Draw(t, "up")) * time.Second,
-			Down:     time.Duration(rapid.IntRange(0, 4000).Draw(t, "down")) * time.Second,
-		}
-		got := policy.Remember(rules, list, 7, now)
-		want, slot := append([]policy.Recommendation(nil), list...), -1
-		for i, entry := range list {
-			age := now.Sub(entry.Time)
-			if age > rules.Down && (!rules.Behavior || age > rules.Up) {
-				slot = i
-			}
-		}
-		if slot < 0 {
-			want, slot = append(want, policy.Recommendation{}), len(want)
-		}
-		want[slot] = policy.Recommendation{Replicas: 7, Time: now}
-		if !reflect.DeepEqual(got, want) {
-			t.Fatalf("Remember(%+v, %v) = %v, want %v", rules, list, got, want)
-		}
-		if !reflect.DeepEqual(before, append([]policy.Recommendation(nil), list...)) {
-			t.Fatal("Remember() modified its argument")
-		}
-	})
-}
-
 // TestScratch: a decision made where others were made before is the one that is made by
 // itself, and so are the ones made there after it.
 func TestScratch(t *testing.T) {
