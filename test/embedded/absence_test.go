@@ -5,21 +5,30 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/hpad/hpad/daemon/adapters"
 	"github.com/hpad/hpad/sources"
 	source "github.com/hpad/hpad/sources/embedded"
+	"github.com/hpad/hpad/test/wait"
 )
 
 // TestAbsence holds that one more query to an embedded source finds the cause of a missing
 // result, within the samples that every query may hold.
 func TestAbsence(t *testing.T) {
 	old := time.Now().Add(-20 * time.Minute).Truncate(time.Second)
-	p := &page{status: http.StatusOK, contentType: "text/plain; version=0.0.4"}
-	p.text = fmt.Sprintf("pushed 7 %d\nqueue_length{queue=\"checkout\"} 5\nqueue_length{queue=\"mails\"} 6\n", old.UnixMilli())
-	endpoint := httptest.NewServer(p)
+	var down atomic.Bool
+	text := fmt.Sprintf("pushed 7 %d\nqueue_length{queue=\"checkout\"} 5\nqueue_length{queue=\"mails\"} 6\n", old.UnixMilli())
+	endpoint := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if down.Load() {
+			http.Error(w, "down", http.StatusInternalServerError)
+			return
+		}
+		w.Header().Set("Content-Type", "text/plain; version=0.0.4")
+		_, _ = fmt.Fprint(w, text)
+	}))
 	t.Cleanup(endpoint.Close)
 	address := strings.TrimPrefix(endpoint.URL, "http://")
 	cfg := &source.Config{Scrape: []source.Scrape{{Addresses: []string{address}, Interval: 200 * time.Millisecond}}}
@@ -32,10 +41,14 @@ func TestAbsence(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = s.Close() })
-	query := func(text string) (sources.Vector, error) {
-		return s.Query(t.Context(), sources.Query{Text: text}, time.Now())
+	await := func(query string) {
+		t.Helper()
+		wait.For(t, time.Minute, "series of "+query, func() (string, bool) {
+			vector, err := s.Query(t.Context(), sources.Query{Text: query}, time.Now())
+			return fmt.Sprint(vector.Series, err), len(vector.Series) > 0
+		})
 	}
-	seriesAfter(t, query, "max_over_time(timestamp(queue_length)[2m:1s])")
+	await("max_over_time(timestamp(queue_length)[2m:1s])")
 	check := func(text string, maxAge time.Duration, want string) {
 		t.Helper()
 		if got := adapters.CauseOf(t.Context(), s, &sources.Query{Text: text, MaxAge: maxAge}, time.Now()); !strings.Contains(got, want) {
@@ -51,7 +64,7 @@ func TestAbsence(t *testing.T) {
 	check("pushed", 30*time.Second, last+"lookback of 30s")
 	check("rate(pushed[1m])", 0, last+"range of 1m")
 	check("queue_length > 100", 0, "its series exist")
-	p.set(http.StatusInternalServerError, p.contentType, "")
-	seriesAfter(t, query, "absent(queue_length)")
+	down.Store(true)
+	await("absent(queue_length)")
 	check("sum(queue_length)", 0, "the scrape of {"+scraped+"} fails; the last sample of queue_length is from "+time.Now().UTC().Format("2006-01-02T15:"))
 }

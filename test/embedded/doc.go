@@ -1,2 +1,2 @@
-// Package embedded compares the embedded source with real Prometheus servers.
+// Package embedded tests the embedded source together with the queries that explain a missing result.
 package embedded
