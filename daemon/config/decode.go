@@ -25,14 +25,10 @@ func (t *table) decode(key string, to reflect.Value, value any) bool {
 		to.Set(reflect.ValueOf(value))
 		return true
 	case settings.IsValue(to.Type()):
-		if text, ok := value.(string); ok {
-			value = t.loader.texts.kept(text)
-		}
-		err := settings.SetValue(to, value)
-		if err != nil {
-			t.misfit(key, err.Error())
-		}
-		return err == nil || standIn(to, value)
+		return t.decodeValue(key, to, value)
+	case t.labels && reflect.TypeOf(value) == reflect.TypeFor[labelText]():
+		t.misfit(key, fmt.Sprintf("is not a value: give a label for each part, such as %q", partOf(to.Type())))
+		return false
 	case kind == reflect.Slice:
 		return t.decodeArray(key, to, value)
 	}
@@ -46,6 +42,9 @@ func (t *table) decode(key string, to reflect.Value, value any) bool {
 		return true
 	}
 	if to.Kind() == reflect.Map {
+		if t.labels {
+			raw = flat("", raw, map[string]any{})
+		}
 		to.Set(reflect.MakeMapWithSize(to.Type(), len(raw)))
 		for name, inner := range raw {
 			element := reflect.New(to.Type().Elem()).Elem()
@@ -57,6 +56,25 @@ func (t *table) decode(key string, to reflect.Value, value any) bool {
 	}
 	settings.SetDefaults(to.Addr().Interface())
 	t.decodeKeys(key, raw, to, settings.FieldsOf(to.Type()).Keys, nil)
+	return true
+}
+
+// decodeValue decodes a value that is no table and no array.
+func (t *table) decodeValue(key string, to reflect.Value, value any) bool {
+	var err error
+	switch given := value.(type) {
+	case labelText:
+		t.doc.index[key] = place{text: strconv.Quote(string(given))}
+		err = settings.SetText(to, string(given))
+	case string:
+		err = settings.SetValue(to, t.loader.texts.kept(given))
+	default:
+		err = settings.SetValue(to, value)
+	}
+	if err != nil {
+		t.misfit(key, err.Error())
+		return standIn(to, value)
+	}
 	return true
 }
 
@@ -108,6 +126,14 @@ func (t *table) decodeKeys(key string, raw map[string]any, to reflect.Value, all
 
 // decodeArray decodes an array, of tables or of values.
 func (t *table) decodeArray(key string, to reflect.Value, value any) bool {
+	if elements, ok := value.(map[string]any); ok && t.labels {
+		array, complete := elementsOf(elements)
+		if !complete {
+			t.misfit(key, "elements are numbered from 0 without gaps")
+			return false
+		}
+		value = array
+	}
 	raw := reflect.ValueOf(value)
 	if raw.Kind() != reflect.Slice {
 		form := "an array"

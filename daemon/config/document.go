@@ -42,6 +42,8 @@ type table struct {
 	// path is the table's, as "fleets.prod"; name its last part.
 	path, name string
 	raw        map[string]any
+	// labels reports whether the table comes from labels, whose values are texts.
+	labels bool
 	// parts are the keys of services that other documents have; nil for all but fleets
 	// whose services are spread over files.
 	parts map[string]*document

@@ -189,8 +189,8 @@ func (k *keys) labels() {
 	for _, short := range []struct{ label, key string }{
 		{minLabel, minKey},
 		{maxLabel, maxKey},
-		{cpuResource, "a Resource metric with `resource = \"cpu\"` and this `average_utilization`"},
-		{memResource, "a Resource metric with `resource = \"memory\"` and this `average_utilization`"},
+		{"cpu", "a Resource metric with `resource = \"cpu\"` and this `average_utilization`"},
+		{"memory", "a Resource metric with `resource = \"memory\"` and this `average_utilization`"},
 	} {
 		key := short.key
 		if !strings.Contains(key, " ") {

@@ -207,7 +207,7 @@ func TestLabeledNearlyEnabled(t *testing.T) {
 	ref := targets.Ref{Fleet: "local", Name: "worker"}
 	for _, label := range []string{"hpad.enabled", "hpad.Enable", "hpad.enbale"} {
 		_, enabled, err := c.Labeled(ref, map[string]string{label: "true", "hpad.max": "3"})
-		want := "labels of local/worker: " + label + `: unknown label; did you mean "enable"?`
+		want := "labels of local/worker: " + label + `: unknown key; did you mean "enable"?`
 		if enabled || err == nil || err.Error() != want {
 			t.Errorf("Labeled() = %v, %v; want %q", enabled, err, want)
 		}
@@ -227,26 +227,26 @@ func TestLabeledMistakes(t *testing.T) {
 	}{
 		"enable":             {map[string]string{"hpad.enable": "yes"}, `hpad.enable = "yes": must be "true" or "false"`},
 		"enabled by nothing": {map[string]string{"hpad.enable": ""}, `hpad.enable: must be "true" or "false"`},
-		"unknown":            {map[string]string{"hpad.maxx": "3"}, `hpad.maxx: unknown label; did you mean "max"?`},
-		"unknown part":       {map[string]string{"hpad.metrics.0.qery": "3"}, `hpad.metrics.0.qery: unknown label; did you mean "query"?`},
-		"the target":         {map[string]string{"hpad.target": "x"}, `hpad.target: unknown label; allowed are behavior, cpu, enable, guard, initialization, max, memory, metrics, min, mode, on_foreign_change, requests, sync_period`},
-		"no prefix left":     {map[string]string{"hpad.": "x"}, `hpad.: unknown label; allowed are behavior, cpu, enable, guard, initialization, max, memory, metrics, min, mode, on_foreign_change, requests, sync_period`},
+		"unknown":            {map[string]string{"hpad.maxx": "3"}, `hpad.maxx: unknown key; did you mean "max"?`},
+		"unknown part":       {map[string]string{"hpad.guard.dropp": "3"}, `hpad.guard.dropp: unknown key; did you mean "drop"?`},
+		"the target":         {map[string]string{"hpad.target": "x"}, `hpad.target: unknown key; allowed are behavior, cpu, enable, guard, initialization, max, memory, metrics, min, mode, on_foreign_change, requests, sync_period`},
+		"no prefix left":     {map[string]string{"hpad.": "x"}, `hpad.: unknown key; allowed are behavior, cpu, enable, guard, initialization, max, memory, metrics, min, mode, on_foreign_change, requests, sync_period`},
 		"not a number":       {map[string]string{"hpad.min": "two"}, `hpad.min = "two": must be a whole number`},
 		"too large":          {map[string]string{"hpad.max": "3000000000"}, `hpad.max = "3000000000": must be a whole number from -2147483648 to 2147483647`},
-		"given twice":        {map[string]string{"hpad.max": "3", "hpad.max_replicas": "4"}, `hpad.max_replicas = "4": is given already by hpad.max`},
+		"given twice":        {map[string]string{"hpad.max": "3", "hpad.max_replicas": "4"}, `hpad.max_replicas = "4": is given already by another label`},
 		"cpu":                {map[string]string{"hpad.cpu": "500m"}, `hpad.cpu = "500m": must be a percentage of what is requested, as "60" or "60%"; for other goals use hpad.metrics.0.resource and so on`},
-		"cpu of nothing":     {map[string]string{"hpad.cpu": "0"}, `hpad.cpu = 0: must be at least 1`},
-		"memory of nothing":  {map[string]string{"hpad.cpu": "60", "hpad.memory": "0%"}, `hpad.memory = 0: must be at least 1`},
-		"a table":            {map[string]string{"hpad.behavior": "fast"}, `hpad.behavior = "fast": is not a value: give its parts, as hpad.behavior.scale_up`},
-		"an array":           {map[string]string{"hpad.metrics": "cpu"}, `hpad.metrics = "cpu": is not a value: give its parts, as hpad.metrics.0.type`},
-		"an element":         {map[string]string{"hpad.metrics.0": "cpu"}, `hpad.metrics.0 = "cpu": is not a value: give its parts, as hpad.metrics.0.type`},
-		"no number":          {map[string]string{"hpad.metrics.first.type": "External"}, `hpad.metrics.first.type: "first" must be the element's number, from 0 to 99`},
-		"a gap":              {map[string]string{"hpad.metrics.1.type": "External"}, `hpad.metrics.1: elements are numbered from 0 without gaps: there is no number 0`},
-		"parts of a value":   {map[string]string{"hpad.max": "3", "hpad.sync_period.x": "4"}, `hpad.sync_period.x = "4": has no parts: give hpad.sync_period`},
+		"cpu of nothing":     {map[string]string{"hpad.cpu": "0"}, `hpad.cpu = "0": must be at least 1`},
+		"memory of nothing":  {map[string]string{"hpad.cpu": "60", "hpad.memory": "0%"}, `hpad.memory = "0": must be at least 1`},
+		"a table":            {map[string]string{"hpad.behavior": "fast"}, `hpad.behavior: is not a value: give a label for each part, such as "scale_up"`},
+		"an array":           {map[string]string{"hpad.metrics": "cpu"}, `hpad.metrics: is not a value: give a label for each part, such as "0.type"`},
+		"an element":         {map[string]string{"hpad.metrics.0": "cpu"}, `hpad.metrics.0: is not a value: give a label for each part, such as "type"`},
+		"no number":          {map[string]string{"hpad.metrics.first.type": "External"}, `hpad.metrics: elements are numbered from 0 without gaps`},
+		"a gap":              {map[string]string{"hpad.metrics.1.type": "External"}, `hpad.metrics: elements are numbered from 0 without gaps`},
+		"parts of a value":   {map[string]string{"hpad.max": "3", "hpad.sync_period.x": "4"}, `hpad.sync_period: must be a duration, as "15s", not a table`},
 		"a duration":         {map[string]string{"hpad.sync_period": "15"}, `hpad.sync_period = "15": must be a duration, as "15s", "5m" or "1h30m"`},
 		"a quantity":         {map[string]string{"hpad.requests.cpu": "much"}, `hpad.requests.cpu = "much": `},
 		"a request of 0":     {map[string]string{"hpad.requests.cpu": "0"}, `hpad.requests.cpu = "0": must be greater than 0: utilization is a part of it`},
-		"min above max":      {map[string]string{"hpad.min": "9", "hpad.max": "3"}, `hpad.max = 3: must be at least min_replicas, which is 9`},
+		"min above max":      {map[string]string{"hpad.min": "9", "hpad.max": "3"}, `hpad.max = "3": must be at least min_replicas, which is 9`},
 		"max missing":        {map[string]string{"hpad.max": "-"}, `hpad.max = "-": must be a whole number`},
 		"a source":           {map[string]string{"hpad.metrics.0.type": "External", "hpad.metrics.0.name": "q", "hpad.metrics.0.source": "prometheus", "hpad.metrics.0.query": "x", "hpad.metrics.0.value": "1"}, `hpad.metrics.0.source = "prometheus": there is no such source; there is prom`},
 		"behind cpu":         {map[string]string{"hpad.cpu": "50", "hpad.metrics.0.type": "External", "hpad.metrics.0.name": "q", "hpad.metrics.0.source": "prom", "hpad.metrics.0.value": "1"}, `hpad.metrics.0.query: is required with a source: what to ask it`},

@@ -67,7 +67,7 @@ func TestDiscovered(t *testing.T) {
 	want := []Finding{
 		{"fleets.shop", `the labels of shop/mine are ignored: autoscaler "own" of the configuration wins`, false},
 		{"fleets.shop", `the labels of shop/bad have a mistake: hpad.max = "many": must be a whole number`, true},
-		{"fleets.shop", `the labels of shop/bad have a mistake: hpad.mim: unknown label; did you mean "min"?`, true},
+		{"fleets.shop", `the labels of shop/bad have a mistake: hpad.mim: unknown key; did you mean "min"?`, true},
 		{"fleets.shop", `the labels of shop/split cannot be used: containers carry different labels`, true},
 		{"fleets.shop", "discovers 1 target", false},
 		{"fleets.shop", "reads 2 targets", false},
@@ -137,7 +137,7 @@ func TestDiscoveredUnworkable(t *testing.T) {
 	}
 	w.config.Fleets["shop"] = config.Fleet{Name: "shop", Kind: "memory", Discover: true, Config: bounded{fleetTable{w}}}
 	w.wantFindings(t,
-		"! fleets.shop: the labels of shop/web cannot work: hpad.max = 5: cannot be reached: must be at most 4, the number of seats",
+		"! fleets.shop: the labels of shop/web cannot work: hpad.max = "5": cannot be reached: must be at most 4, the number of seats",
 		"fleets.shop: discovers 1 target",
 		"fleets.shop: reads 1 target",
 		"autoscalers.shop/web.target: shop/web wants 2 replicas and has 2",
