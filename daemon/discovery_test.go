@@ -318,7 +318,7 @@ func TestDiscoveryMistakes(t *testing.T) {
 				t.Errorf("%d replicas while the labels before a mistake are in force, want 6", got)
 			}
 			view := w.view("fleet/api")
-			if view.Discovery == nil || view.Discovery.Problem != "hpad.max = 3: must be at least min_replicas, which is 4; the labels before stay in force" {
+			if view.Discovery == nil || view.Discovery.Problem != "hpad.max = \"3\": must be at least min_replicas, which is 4; the labels before stay in force" {
 				t.Errorf("the view tells %+v", view.Discovery)
 			}
 			w.stop()

@@ -3,20 +3,17 @@ package prometheus
 import (
 	"bufio"
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"mime"
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
 	"sync"
 	"unicode"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
-	"github.com/klauspost/compress/gzip"
 
 	"github.com/hpad/hpad/sources"
 )
@@ -42,16 +39,15 @@ func explainTransport(err error) error {
 	return err
 }
 
-// buffers are what reading a response takes; the next one uses them again.
+// buffers are the buffers of one response, which the next response reuses.
 type buffers struct {
 	ahead *bufio.Reader
-	unzip gzip.Reader
 	json  jsontext.Decoder
 }
 
 var spare = sync.Pool{New: func() any { return &buffers{ahead: bufio.NewReaderSize(nil, readAhead)} }}
 
-// release leaves the buffers to the next response, without what they hold of this one.
+// release returns the buffers to the pool, without references to the response.
 func (b *buffers) release() {
 	b.ahead.Reset(nil)
 	b.json.Reset(http.NoBody)
@@ -62,57 +58,70 @@ func (b *buffers) release() {
 var partialHeaders = []string{"M3-Results-Limited", "M3-Returned-Data-Limited"}
 
 // readVector reads the response to a query.
-func readVector(response *http.Response, limit int64, collector *sources.Collector, m moment) (sources.Vector, error) {
+func readVector(answer *http.Response, limit int64, collector *sources.Collector, m moment) (sources.Vector, error) {
 	b, _ := spare.Get().(*buffers)
 	defer b.release()
-	start, err := b.open(response)
+	start, err := b.open(answer)
 	if err != nil {
 		return sources.Vector{}, err
 	}
-	d := newDecoder(&b.json, b.ahead, limit, collector, m)
-	for _, header := range partialHeaders {
-		if value := response.Header.Get(header); value != "" {
-			d.warn(header + ": " + value)
-		}
-	}
-	vector, err := d.decode()
-	if err == nil {
-		return vector, nil
-	}
+	input := &limitedReader{next: b.ahead, limit: limit}
+	decoded, err := decode(input, collector, m, &b.json)
 	var syntax *jsontext.SyntacticError
+	var semantic *json.SemanticError
 	switch {
-	case d.input.err != nil && !errors.Is(d.input.err, io.EOF):
-		return sources.Vector{}, d.input.err
-	case errors.Is(err, errForeign):
-		return sources.Vector{}, fmt.Errorf("answer is not what the Prometheus API answers: %s", errorText(start))
-	case errors.As(err, &syntax), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF), errors.Is(err, errTrailing):
+	case err == nil:
+		return decoded.vector(answer.Header), nil
+	case input.err != nil && !errors.Is(input.err, io.EOF):
+		return sources.Vector{}, input.err
+	case errors.As(err, &syntax), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
 		return sources.Vector{}, fmt.Errorf("answer is cut short or garbled: %s", errorText(start))
+	case errors.Is(err, errForeign), errors.As(err, &semantic):
+		return sources.Vector{}, fmt.Errorf("answer is not what the Prometheus API answers: %s", errorText(start))
 	}
 	return sources.Vector{}, err
 }
 
-// open begins to read the body of a response that can be a success of the Prometheus
-// API, uncompressed, and returns its beginning. Any other response is an error.
-func (b *buffers) open(response *http.Response) (start []byte, err error) {
-	var body io.Reader = response.Body
-	switch encoding := response.Header.Get("Content-Encoding"); encoding {
-	case "", "identity":
-	case "gzip":
-		if err := b.unzip.Reset(body); err != nil {
-			return nil, fmt.Errorf("answer is compressed, and cut short or garbled: %w", err)
+// vector returns the result with its warnings and infos.
+func (r *response) vector(header http.Header) sources.Vector {
+	for _, name := range partialHeaders {
+		if value := header.Get(name); value != "" {
+			r.Warnings.add(name + ": " + value)
 		}
-		body = &b.unzip
-	default:
+	}
+	if r.IsPartial.Kind() == 't' {
+		r.Warnings.add("the server marks the result as partial (isPartial)")
+	}
+	if r.Partial.Kind() == 't' {
+		r.Warnings.add("the server marks the result as partial (partial)")
+	}
+	var warnings []string
+	for _, text := range r.Warnings {
+		if sources.IsInfo(text) {
+			r.Infos.add(text)
+		} else {
+			warnings = append(warnings, text)
+		}
+	}
+	vector := r.Data.Result.collector.Vector(warnings)
+	vector.Infos = r.Infos
+	return vector
+}
+
+// open returns the start of the body of a response that can be a success of the Prometheus
+// API. Any other response is an error.
+func (b *buffers) open(response *http.Response) (start []byte, err error) {
+	if encoding := response.Header.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
 		return nil, fmt.Errorf("server answered with Content-Encoding %q, which it was not asked for", shorten(encoding, maxShownAnswer))
 	}
 	if response.StatusCode != http.StatusOK {
-		text, err := io.ReadAll(io.LimitReader(body, maxErrorBytes))
+		text, err := io.ReadAll(io.LimitReader(response.Body, maxErrorBytes))
 		if err != nil {
 			return nil, err
 		}
 		return nil, explainStatus(response, bytes.TrimSpace(text))
 	}
-	b.ahead.Reset(body)
+	b.ahead.Reset(response.Body)
 	start, err = b.ahead.Peek(maxShownBytes)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, err
@@ -122,13 +131,8 @@ func (b *buffers) open(response *http.Response) (start []byte, err error) {
 	case len(start) == 0:
 		return nil, errors.New("server answered 200 OK with nothing in it; is there a Prometheus API at url?")
 	case start[0] != '{':
-		kind := response.Header.Get("Content-Type")
-		if said, _, err := mime.ParseMediaType(kind); err == nil && said == "application/json" {
-			kind = "what is called JSON and is not that of the API"
-		} else {
-			kind = strconv.Quote(kind) + " instead of JSON"
-		}
-		return nil, fmt.Errorf("server answered 200 OK with %s; is there a Prometheus API at url? %s", kind, errorText(start))
+		return nil, fmt.Errorf("server answered 200 OK with %q instead of JSON of the API; is there a Prometheus API at url? %s",
+			response.Header.Get("Content-Type"), errorText(start))
 	}
 	return start, nil
 }

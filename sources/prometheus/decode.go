@@ -1,15 +1,16 @@
 package prometheus
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/prometheus/common/model"
 
@@ -17,253 +18,249 @@ import (
 )
 
 const (
-	// maxAnswerBytes bounds a response as it is read, after decompression: enough for
-	// a million series.
+	// maxAnswerBytes is the limit of a response in bytes: enough for a million series.
 	maxAnswerBytes = 256 << 20
-	// maxTokenBytes bounds one name, text or number in it.
+	// maxTokenBytes is the limit of one name, text or number of a response in bytes.
 	maxTokenBytes = 1 << 20
-	// maxRemarks bounds the warnings, and the infos, that are kept of it.
+	// maxRemarks is the limit of the warnings, and of the infos, of a response.
 	maxRemarks = 10
 )
 
-// The types of results that the API knows.
-const (
-	vectorResult = "vector"
-	scalarResult = "scalar"
-	matrixResult = "matrix"
-	stringResult = "string"
-)
+// errForeign is the error of JSON that is not a response of the API.
+var errForeign = errors.New("not what the Prometheus API answers")
 
-// errForeign is the error of JSON that is not the API's, errTrailing of something
-// after its end.
-var (
-	errForeign  = errors.New("not what the Prometheus API answers")
-	errTrailing = errors.New("something after the end")
-)
-
-// decoder reads the response to a query as it comes in, and hands each series to a
-// collector at once.
-type decoder struct {
-	json      *jsontext.Decoder
-	input     *boundedReader
-	collector *sources.Collector
-	moment    moment
-
-	status, errorType, message string
-	resultType                 string
-	warnings, infos            []string
-	// shape is what kind of result was read; "" while none was.
-	shape string
-	// series counts the series of the result, missing is the first of them without a
-	// value; 0 while each has one.
-	series, missing int
-	// scalarMissing means that the result is a scalar without a value.
-	scalarMissing bool
-	// name and text are where names and label values are unquoted.
-	name, text []byte
+// response is the body of a response to a query.
+type response struct {
+	Status    string  `json:"status"`
+	ErrorType string  `json:"errorType"`
+	Error     string  `json:"error"`
+	Warnings  remarks `json:"warnings"`
+	Infos     remarks `json:"infos"`
+	// VictoriaMetrics sets isPartial, and FiloDB partial.
+	IsPartial jsontext.Value `json:"isPartial"`
+	Partial   jsontext.Value `json:"partial"`
+	Data      struct {
+		ResultType string `json:"resultType"`
+		Result     result `json:"result"`
+	} `json:"data"`
 }
 
-func newDecoder(json *jsontext.Decoder, body io.Reader, limit int64, collector *sources.Collector, m moment) *decoder {
-	d := &decoder{json: json, input: &boundedReader{next: body, limit: limit}, collector: collector, moment: m}
-	// That a name comes twice is of no consequence, and costs a lot to notice.
-	d.json.Reset(d.input, jsontext.AllowDuplicateNames(true))
-	d.input.consumed = d.json.InputOffset
-	return d
+// decode reads a response to its end.
+func decode(input *limitedReader, collector *sources.Collector, m moment, decoder *jsontext.Decoder) (*response, error) {
+	// To detect duplicate names is expensive, and they do no harm.
+	decoder.Reset(input, jsontext.AllowDuplicateNames(true))
+	input.consumed = decoder.InputOffset
+	var r response
+	r.Data.Result = result{resultType: &r.Data.ResultType, collector: collector, moment: m}
+	switch err := json.UnmarshalDecode(decoder, &r); {
+	case r.Data.Result.err != nil:
+		return nil, r.Data.Result.err
+	case err != nil:
+		return nil, err
+	}
+	if _, err := decoder.ReadToken(); !errors.Is(err, io.EOF) {
+		return nil, io.ErrUnexpectedEOF
+	}
+	if r.Status == "error" {
+		return nil, fmt.Errorf("server answered %s", shorten(r.ErrorType+": "+r.Error, maxShownAnswer))
+	}
+	if err := checkType(r.Data.ResultType); err != nil {
+		return nil, err
+	}
+	if shape := r.Data.Result.shape; r.Status != "success" || shape == "" || shape != r.Data.ResultType {
+		return nil, errForeign
+	}
+	return &r, nil
 }
 
-// decode reads the response to its end.
-func (d *decoder) decode() (sources.Vector, error) {
-	if err := d.object(d.member); err != nil {
-		return sources.Vector{}, err
-	}
-	if _, err := d.json.ReadToken(); !errors.Is(err, io.EOF) {
-		return sources.Vector{}, errTrailing
-	}
-	switch {
-	case d.status == "error":
-		return sources.Vector{}, fmt.Errorf("server answered %s", shorten(d.errorType+": "+d.message, maxShownAnswer))
-	case d.status != "success" || d.shape == "":
-		return sources.Vector{}, errForeign
-	}
-	if err := d.checkType(); err != nil {
-		return sources.Vector{}, err
-	}
-	switch {
-	case d.resultType != d.shape:
-		return sources.Vector{}, errForeign
-	case d.scalarMissing:
-		return sources.Vector{}, errors.New("answer is a scalar without a value")
-	case d.missing > 0:
-		return sources.Vector{}, fmt.Errorf("answer has a series without a value (number %d of %d)", d.missing, d.series)
-	}
-	vector := d.collector.Vector(d.warnings)
-	vector.Infos = d.infos
-	return vector, nil
-}
-
-// checkType returns an error for a type of result that states no numbers at one
-// instant.
-func (d *decoder) checkType() error {
-	switch d.resultType {
-	case matrixResult:
+// checkType returns an error for a type of result that is not numbers at one instant.
+func checkType(resultType string) error {
+	switch resultType {
+	case "matrix":
 		return &sources.QueryError{Err: errors.New("result is a range (matrix), want one value for each series; " +
 			"take the brackets off, or put a function such as rate() or max_over_time() around them")}
-	case stringResult:
+	case "string":
 		return &sources.QueryError{Err: errors.New("result is a string, want a vector or a scalar")}
 	}
 	return nil
 }
 
-// member reads a member of the outermost object.
-func (d *decoder) member(name []byte) (err error) {
-	switch string(name) {
-	case "status":
-		d.status, err = d.string()
-	case "errorType":
-		d.errorType, err = d.string()
-	case "error":
-		d.message, err = d.string()
-	case "warnings":
-		err = d.array(func() error { return d.remark(d.warn) })
-	case "infos":
-		if d.json.PeekKind() != '[' {
-			return d.json.SkipValue()
-		}
-		err = d.array(func() error {
-			if d.json.PeekKind() != '"' {
-				return d.json.SkipValue()
-			}
-			return d.remark(d.inform)
-		})
-	case "isPartial", "partial": // of VictoriaMetrics, and of FiloDB
-		if d.json.PeekKind() == 't' {
-			d.warn("the server marks the result as partial (" + string(name) + ")")
-		}
-		err = d.json.SkipValue()
-	case "data":
-		err = d.optional(func() error { return d.object(d.dataMember) })
-	default:
-		err = d.json.SkipValue()
+// remarks are the first warnings or infos of a response. A later warning that marks the
+// result as partial replaces the last one.
+type remarks []string
+
+// UnmarshalJSONFrom reads an array and skips elements that are not texts.
+func (r *remarks) UnmarshalJSONFrom(decoder *jsontext.Decoder) error {
+	if decoder.PeekKind() != '[' {
+		return decoder.SkipValue()
 	}
-	return err
+	return eachElement(decoder, func() error {
+		if decoder.PeekKind() != '"' {
+			return decoder.SkipValue()
+		}
+		token, err := decoder.ReadToken()
+		if err == nil {
+			r.add(token.String())
+		}
+		return err
+	})
 }
 
-func (d *decoder) remark(add func(text string)) error {
-	text, err := d.string()
-	if err == nil {
-		add(text)
-	}
-	return err
-}
-
-// warn adds a warning. One that marks the result as partial takes the place of another one
-// that does not.
-func (d *decoder) warn(text string) {
+func (r *remarks) add(text string) {
 	text = shorten(text, maxShownAnswer)
 	switch {
-	case sources.IsInfo(text):
-		d.inform(text)
-	case len(d.warnings) < maxRemarks:
-		d.warnings = append(d.warnings, text)
-	case sources.MarksPartial(text) && !slices.ContainsFunc(d.warnings, sources.MarksPartial):
-		d.warnings[maxRemarks-1] = text
+	case len(*r) < maxRemarks:
+		*r = append(*r, text)
+	case sources.MarksPartial(text) && !slices.ContainsFunc(*r, sources.MarksPartial):
+		(*r)[maxRemarks-1] = text
 	}
 }
 
-func (d *decoder) inform(text string) {
-	if len(d.infos) < maxRemarks {
-		d.infos = append(d.infos, shorten(text, maxShownAnswer))
+// eachElement reads an array, each element by a function.
+func eachElement(decoder *jsontext.Decoder, read func() error) error {
+	if _, err := decoder.ReadToken(); err != nil {
+		return err
 	}
-}
-
-func (d *decoder) dataMember(name []byte) (err error) {
-	switch {
-	case string(name) == "resultType":
-		if d.resultType, err = d.string(); err == nil {
-			err = d.checkType()
+	for decoder.PeekKind() != ']' {
+		if err := read(); err != nil {
+			return err
 		}
-	case string(name) != "result":
-		err = d.json.SkipValue()
-	case d.shape != "":
-		err = errForeign
-	default:
-		err = d.result()
 	}
+	_, err := decoder.ReadToken()
 	return err
 }
 
-// result reads a vector or a scalar, which differ by their form: the type may come
-// after them.
-func (d *decoder) result() error {
-	if d.json.PeekKind() == 'n' {
-		return errForeign
-	}
-	if err := d.expect('['); err != nil {
-		return err
-	}
-	switch kind := d.json.PeekKind(); {
-	case d.resultType == scalarResult, d.resultType == "" && kind != '{' && kind != ']' && kind != 'n':
-		d.shape = scalarResult
-		value, at, ok, err := d.rest()
-		switch {
-		case err != nil:
-			return err
-		case !ok:
-			d.scalarMissing = true
-			return nil
-		}
-		return d.add(value, at)
-	}
-	d.shape = vectorResult
-	for d.json.PeekKind() != ']' {
-		d.series++
-		if err := d.element(); err != nil {
-			return err
-		}
-	}
-	return d.expect(']')
+// result passes each series of a result to the collector while it is read.
+type result struct {
+	// resultType is the type of the result if it precedes the result.
+	resultType *string
+	collector  *sources.Collector
+	moment     moment
+	// shape is "vector" or "scalar" once a result was read.
+	shape string
+	// err is the error of a series.
+	err error
 }
 
-// element reads one series of a vector.
-func (d *decoder) element() error {
-	var value float64
-	var at time.Time
-	var valued, histogram bool
-	err := d.optional(func() error {
-		return d.object(func(name []byte) (err error) {
-			switch string(name) {
-			case "metric":
-				err = d.optional(func() error { return d.object(d.label) })
-			case "value":
-				err = d.optional(func() error {
-					if err := d.expect('['); err != nil {
-						return err
-					}
-					value, at, valued, err = d.rest()
-					return err
-				})
-			case "histogram":
-				histogram = d.json.PeekKind() != 'n'
-				err = d.json.SkipValue()
-			default:
-				err = d.json.SkipValue()
-			}
+// UnmarshalJSONFrom reads a vector or a scalar.
+func (r *result) UnmarshalJSONFrom(decoder *jsontext.Decoder) error {
+	if r.err = checkType(*r.resultType); r.err == nil {
+		r.err = r.read(decoder)
+	}
+	return r.err
+}
+
+func (r *result) read(decoder *jsontext.Decoder) error {
+	if decoder.PeekKind() != '[' || r.shape != "" {
+		return errForeign
+	}
+	if *r.resultType == "scalar" {
+		return r.readScalar(decoder)
+	}
+	r.shape = "vector"
+	next := series{Metric: labels{collector: r.collector}}
+	return eachElement(decoder, func() error {
+		if kind := decoder.PeekKind(); kind != '{' && kind != 'n' {
+			return errForeign
+		}
+		next.Value, next.Histogram = next.Value[:0], next.Histogram[:0]
+		switch err := json.UnmarshalDecode(decoder, &next); {
+		case next.Metric.err != nil:
+			return next.Metric.err
+		case err != nil:
 			return err
-		})
+		case len(next.Histogram) > 0 && next.Histogram.Kind() != 'n':
+			return &sources.QueryError{Err: fmt.Errorf("series %s is a native histogram, want a number; use histogram_quantile(), histogram_sum() or histogram_count()",
+				shorten(metric(r.collector.Named()).String(), maxShownQuery))}
+		}
+		return r.add(next.Value)
 	})
-	switch {
-	case err != nil:
+}
+
+func (r *result) readScalar(decoder *jsontext.Decoder) error {
+	r.shape = "scalar"
+	value, err := decoder.ReadValue()
+	if err != nil {
 		return err
-	case histogram:
-		return &sources.QueryError{Err: fmt.Errorf("series %s is a native histogram, want a number; use histogram_quantile(), histogram_sum() or histogram_count()",
-			shorten(metric(d.collector.Named()).String(), maxShownQuery))}
-	case !valued && d.missing == 0:
-		d.missing = d.series
 	}
-	if d.missing > 0 {
-		return nil // it is an error, and is read on to count the series
+	return r.add(value)
+}
+
+// add adds a series with a time and a value, as [1767225600, "1"].
+func (r *result) add(pair jsontext.Value) error {
+	stated, text, ok := strings.Cut(strings.Trim(string(pair), "[] \t\r\n"), ",")
+	if !ok {
+		return errors.New("answer has a series or a scalar without a value")
 	}
-	return d.add(value, at)
+	text = strings.TrimSpace(text)
+	seconds, err := strconv.ParseFloat(strings.TrimSpace(stated), 64)
+	if err != nil || math.Abs(seconds) > maxSeconds || len(text) < 2 || text[0] != '"' {
+		return errForeign
+	}
+	value, err := strconv.ParseFloat(text[1:len(text)-1], 64)
+	if err != nil {
+		return errForeign
+	}
+	at := time.UnixMilli(int64(math.Round(seconds * 1000))).UTC()
+	if err := r.moment.check(at); err != nil {
+		return err
+	}
+	return r.collector.Add(value, at)
+}
+
+// maxSeconds is a time that time.Time can represent in milliseconds.
+const maxSeconds = 1e12
+
+// series is one series of a vector.
+type series struct {
+	Metric    labels         `json:"metric"`
+	Value     jsontext.Value `json:"value"`
+	Histogram jsontext.Value `json:"histogram"`
+}
+
+// labels passes the labels of a series to the collector.
+type labels struct {
+	collector  *sources.Collector
+	name, text []byte
+	err        error
+}
+
+// UnmarshalJSONFrom reads an object of texts, or null.
+func (l *labels) UnmarshalJSONFrom(decoder *jsontext.Decoder) error {
+	if decoder.PeekKind() == 'n' {
+		return decoder.SkipValue()
+	}
+	l.err = l.read(decoder)
+	return l.err
+}
+
+func (l *labels) read(decoder *jsontext.Decoder) error {
+	if decoder.PeekKind() != '{' {
+		return errForeign
+	}
+	if _, err := decoder.ReadToken(); err != nil {
+		return err
+	}
+	for decoder.PeekKind() != '}' {
+		name, err := decoder.ReadValue()
+		if err != nil {
+			return err
+		}
+		l.name, _ = jsontext.AppendUnquote(l.name[:0], name) // valid, because it was read
+		value, err := decoder.ReadValue()
+		if err != nil {
+			return err
+		}
+		if value.Kind() != '"' {
+			return errForeign
+		}
+		l.text, _ = jsontext.AppendUnquote(l.text[:0], value)
+		if err := l.collector.Label(l.name, l.text); err != nil {
+			return err
+		}
+	}
+	_, err := decoder.ReadToken()
+	return err
 }
 
 // metric returns labels as Prometheus writes a metric.
@@ -275,137 +272,8 @@ func metric(labels map[string]string) model.Metric {
 	return m
 }
 
-// add hands a series to the collector.
-func (d *decoder) add(value float64, at time.Time) error {
-	if err := d.moment.check(at); err != nil {
-		return err
-	}
-	return d.collector.Add(value, at)
-}
-
-// label reads a label of a metric.
-func (d *decoder) label(name []byte) error {
-	raw, err := d.json.ReadValue()
-	if err != nil {
-		return err
-	}
-	if raw.Kind() != '"' {
-		return errForeign
-	}
-	if d.text, err = unquote(d.text[:0], raw); err != nil {
-		return err
-	}
-	return d.collector.Label(name, d.text)
-}
-
-// rest reads what follows the opening bracket of a time and a value. They are there
-// or not: anything else, such as a value that is no number, is an error.
-func (d *decoder) rest() (value float64, at time.Time, ok bool, err error) {
-	if d.json.PeekKind() == ']' {
-		return 0, at, false, d.expect(']')
-	}
-	raw, err := d.json.ReadValue()
-	if err != nil {
-		return 0, at, false, err
-	}
-	seconds, err := strconv.ParseFloat(string(raw), 64)
-	if err != nil || math.Abs(seconds) > maxSeconds {
-		return 0, at, false, errForeign
-	}
-	at = time.UnixMilli(int64(math.Round(seconds * 1000))).UTC()
-	if d.json.PeekKind() == ']' {
-		return 0, at, false, d.expect(']')
-	}
-	if raw, err = d.json.ReadValue(); err != nil {
-		return 0, at, false, err
-	}
-	if raw.Kind() != '"' {
-		return 0, at, false, errForeign
-	}
-	if value, err = strconv.ParseFloat(string(raw[1:len(raw)-1]), 64); err != nil {
-		return 0, at, false, errForeign
-	}
-	return value, at, true, d.expect(']')
-}
-
-// maxSeconds is a time that time.Time can hold in milliseconds.
-const maxSeconds = 1e12
-
-// object reads an object, each member by a function that reads its value. It may
-// use the name until it reads an object itself.
-func (d *decoder) object(member func(name []byte) error) error {
-	if err := d.expect('{'); err != nil {
-		return err
-	}
-	for d.json.PeekKind() != '}' {
-		raw, err := d.json.ReadValue()
-		if err != nil {
-			return err
-		}
-		if d.name, err = unquote(d.name[:0], raw); err != nil {
-			return err
-		}
-		if err := member(d.name); err != nil {
-			return err
-		}
-	}
-	return d.expect('}')
-}
-
-// array reads an array, each element by a function; null is one without elements.
-func (d *decoder) array(element func() error) error {
-	return d.optional(func() error {
-		if err := d.expect('['); err != nil {
-			return err
-		}
-		for d.json.PeekKind() != ']' {
-			if err := element(); err != nil {
-				return err
-			}
-		}
-		return d.expect(']')
-	})
-}
-
-// optional reads a value by a function, unless it is null.
-func (d *decoder) optional(read func() error) error {
-	if d.json.PeekKind() == 'n' {
-		return d.json.SkipValue()
-	}
-	return read()
-}
-
-// string reads a text.
-func (d *decoder) string() (string, error) {
-	token, err := d.json.ReadToken()
-	if err != nil {
-		return "", err
-	}
-	if token.Kind() != '"' {
-		return "", errForeign
-	}
-	return token.String(), nil
-}
-
-// expect reads a bracket.
-func (d *decoder) expect(kind jsontext.Kind) error {
-	token, err := d.json.ReadToken()
-	if err == nil && token.Kind() != kind {
-		return errForeign
-	}
-	return err
-}
-
-// unquote appends the text of a JSON string.
-func unquote(dst []byte, raw jsontext.Value) ([]byte, error) {
-	if bytes.IndexByte(raw, '\\') < 0 && len(raw) >= 2 {
-		return append(dst, raw[1:len(raw)-1]...), nil
-	}
-	return jsontext.AppendUnquote(dst, raw)
-}
-
-// moment is the instant that a result has to state, in milliseconds; the zero value
-// is any.
+// moment is the time that a result must state, in milliseconds. The zero value accepts any
+// time.
 type moment struct {
 	at        time.Time
 	tolerance time.Duration
@@ -419,8 +287,7 @@ func (m moment) check(at time.Time) error {
 	if m.at.IsZero() {
 		return nil
 	}
-	asked := m.at.Truncate(time.Millisecond)
-	late := at.Sub(asked)
+	late := at.Sub(m.at.Truncate(time.Millisecond))
 	if late.Abs() <= m.tolerance {
 		return nil
 	}
@@ -432,18 +299,18 @@ func (m moment) check(at time.Time) error {
 		at.Format(time.RFC3339Nano), late.Abs(), what)
 }
 
-// boundedReader bounds a response, and what the decoder has to hold of it at once.
-type boundedReader struct {
+// limitedReader limits a response, and the part of it that the decoder buffers.
+type limitedReader struct {
 	next        io.Reader
 	read, limit int64
-	// consumed returns how much of what was read the decoder is through with.
+	// consumed returns the offset up to which the decoder has read.
 	consumed func() int64
-	// err is what ended the reading.
+	// err is the error that ended the reading.
 	err error
 }
 
-// Read reads on.
-func (r *boundedReader) Read(p []byte) (n int, err error) {
+// Read reads from the response.
+func (r *limitedReader) Read(p []byte) (n int, err error) {
 	switch {
 	case r.err != nil:
 		return 0, r.err

@@ -137,7 +137,7 @@ func TestDiscoveredUnworkable(t *testing.T) {
 	}
 	w.config.Fleets["shop"] = config.Fleet{Name: "shop", Kind: "memory", Discover: true, Config: bounded{fleetTable{w}}}
 	w.wantFindings(t,
-		"! fleets.shop: the labels of shop/web cannot work: hpad.max = "5": cannot be reached: must be at most 4, the number of seats",
+		"! fleets.shop: the labels of shop/web cannot work: hpad.max = \"5\": cannot be reached: must be at most 4, the number of seats",
 		"fleets.shop: discovers 1 target",
 		"fleets.shop: reads 1 target",
 		"autoscalers.shop/web.target: shop/web wants 2 replicas and has 2",
