@@ -8,7 +8,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
 	"path/filepath"
 	"slices"
@@ -87,11 +86,8 @@ type Source struct {
 	// older is the source whose scraping Start takes over.
 	older *Source
 	pools []*pool
-	// left is what the older source left behind; nil before Start.
-	left *legacy
-	// known is what the loops knew when they were stopped.
-	known  map[string]ended
-	closed bool
+	// started and closed are set by Start and Close.
+	started, closed bool
 	// queries are those under way.
 	queries sync.WaitGroup
 }
@@ -184,7 +180,7 @@ func (s *Source) Start(ctx context.Context) error {
 	switch {
 	case s.closed:
 		return fmt.Errorf("source %q: start: it is closed already", s.name)
-	case s.left != nil:
+	case s.started:
 		return fmt.Errorf("source %q: start: it is started already", s.name)
 	}
 	if err := ctx.Err(); err != nil {
@@ -197,37 +193,36 @@ func (s *Source) Start(ctx context.Context) error {
 		}
 		s.store = opened
 	}
-	left := map[string]ended{}
+	s.started = true
+	s.pools = make([]*pool, len(s.cfg.Scrape))
 	if s.older != nil {
-		left = s.older.stopScraping()
+		s.older.handOver(s.cfg.Scrape, s.pools)
 		s.older = nil
 	}
-	s.left = newLegacy(s.store, left, len(s.cfg.Scrape))
-	s.pools = make([]*pool, len(s.cfg.Scrape))
-	for i := range s.cfg.Scrape {
-		s.pools[i] = newPool(&s.cfg.Scrape[i], s.options.Discover, s.client, s.store)
-		s.pools[i].start(s.left)
+	for i, taken := range s.pools {
+		if taken == nil {
+			s.pools[i] = newPool(&s.cfg.Scrape[i], s.options.Discover, s.client, s.store)
+			s.pools[i].start()
+		}
 	}
-	s.left.settle()
 	return nil
 }
 
-// stopScraping ends every scrape, but no query, and returns what the loops know, by
-// endpoint, for a successor.
-func (s *Source) stopScraping() map[string]ended {
+// handOver moves the pools that can continue to a successor, at the position of their scrapes.
+// Others end with their series.
+func (s *Source) handOver(scrapes []Scrape, to []*pool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.known == nil {
-		s.known = map[string]ended{}
-	}
 	for _, p := range s.pools {
-		maps.Copy(s.known, p.stop())
-	}
-	if s.left != nil {
-		maps.Copy(s.known, s.left.unclaimed())
+		i := slices.IndexFunc(scrapes, func(next Scrape) bool { return p.canBecome(&next) })
+		if i < 0 || to[i] != nil {
+			p.stop(true)
+			continue
+		}
+		p.become(&scrapes[i])
+		to[i] = p
 	}
 	s.pools = nil
-	return s.known
 }
 
 // Close ends every scrape, waits for the queries under way and closes the directory,
@@ -240,8 +235,11 @@ func (s *Source) Close() error {
 		return nil
 	}
 	s.closed = true
+	for _, p := range s.pools {
+		p.stop(false)
+	}
+	s.pools = nil
 	s.mu.Unlock()
-	s.stopScraping()
 	s.client.CloseIdleConnections()
 
 	s.mu.Lock()
@@ -279,7 +277,7 @@ func (s *Source) Problems() []string {
 // is an error when nothing could be scraped at all.
 func (s *Source) Check(ctx context.Context) ([]string, error) {
 	s.mu.Lock()
-	started := s.left != nil && !s.closed
+	started := s.started && !s.closed
 	s.mu.Unlock()
 	if started {
 		return s.Problems(), nil

@@ -54,16 +54,13 @@ func newReports(own labels.Labels) *reports {
 	return &reports{up: series(seriesUp), duration: series(seriesDuration), samples: series(seriesSamples)}
 }
 
-func newLoop(e endpoint, scrape *Scrape, client *http.Client, held *store, cache *seriesCache) *loop {
-	if cache == nil {
-		cache = newSeriesCache()
-	}
+func newLoop(e endpoint, scrape *Scrape, client *http.Client, held *store) *loop {
 	return &loop{
 		endpoint: e,
 		scrape:   scrape,
 		client:   client,
 		store:    held,
-		cache:    cache,
+		cache:    newSeriesCache(),
 		reports:  newReports(e.labels),
 		symbols:  labels.NewSymbolTable(),
 		done:     make(chan struct{}),

@@ -75,7 +75,7 @@ func BenchmarkScrape(b *testing.B) {
 			b.Error(err)
 		}
 	}()
-	l := newLoop(endpoint{key: "k", labels: labels.FromStrings("job", "static", "instance", "127.0.0.1:1")}, &Scrape{}, nil, held, nil)
+	l := newLoop(endpoint{key: "k", labels: labels.FromStrings("job", "static", "instance", "127.0.0.1:1")}, &Scrape{}, nil, held)
 	page := []byte(pageOf(1000, 5))
 	at := time.Now()
 	scrape := func() {
@@ -102,7 +102,7 @@ func BenchmarkQuery(b *testing.B) {
 	for _, n := range []int{10, 1000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			source := started(b, config(), Options{})
-			l := newLoop(endpoint{key: "k", labels: labels.FromStrings("job", "static")}, &Scrape{}, nil, source.store, nil)
+			l := newLoop(endpoint{key: "k", labels: labels.FromStrings("job", "static")}, &Scrape{}, nil, source.store)
 			start := time.Now().Add(-5 * time.Minute)
 			for second := range 60 {
 				l.cache.pass++

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"reflect"
 	"sync"
 	"time"
 
@@ -59,22 +60,39 @@ func newPool(scrape *Scrape, discover discoverFunc, client *http.Client, held *s
 	}
 }
 
-// start begins to scrape, and goes on with what is left of loops of the same
-// endpoints.
-func (p *pool) start(left *legacy) {
+// start begins to scrape.
+func (p *pool) start() {
 	ctx, cancel := context.WithCancel(context.Background())
 	p.cancel = cancel
 	if len(p.scrape.Addresses) > 0 {
-		p.sync(staticEndpoints(p.scrape), left)
-		left.settle()
+		p.sync(staticEndpoints(p.scrape))
 		close(p.done)
 		return
 	}
-	go p.follow(ctx, left)
+	go p.follow(ctx)
 }
 
-// stop ends every scrape and returns what the loops know, by endpoint.
-func (p *pool) stop() map[string]ended {
+// canBecome reports whether the pool can continue for another scrape: only the addresses
+// may differ.
+func (p *pool) canBecome(next *Scrape) bool {
+	before, after := *p.scrape, *next
+	before.Addresses, after.Addresses = nil, nil
+	return (p.scrape.Fleet == "") == (next.Fleet == "") && reflect.DeepEqual(before, after)
+}
+
+// become continues for another scrape, without a gap in the series of addresses that stay.
+func (p *pool) become(next *Scrape) {
+	if next.Fleet != "" {
+		return // it is the same
+	}
+	p.mu.Lock()
+	p.scrape = next
+	p.mu.Unlock()
+	p.sync(staticEndpoints(next))
+}
+
+// stop ends every scrape. If the pool has no successor, its series end now.
+func (p *pool) stop(endSeriesToo bool) {
 	p.cancel()
 	<-p.done
 	p.mu.Lock()
@@ -82,22 +100,23 @@ func (p *pool) stop() map[string]ended {
 	for _, l := range p.loops {
 		l.cancel()
 	}
-	known := make(map[string]ended, len(p.loops))
-	for key, l := range p.loops {
+	for _, l := range p.loops {
 		l.stop()
-		known[key] = ended{labels: l.endpoint.labels, cache: l.cache}
+		if endSeriesToo {
+			// A failure is the store's, which reports it itself.
+			_ = endSeries(p.store, l.endpoint.labels, l.cache)
+		}
 	}
 	p.loops = map[string]*loop{}
-	return known
 }
 
 // follow looks up the instances again and again. While that fails, the known ones are
 // scraped on.
-func (p *pool) follow(ctx context.Context, left *legacy) {
+func (p *pool) follow(ctx context.Context) {
 	defer close(p.done)
 	ticker := time.NewTicker(min(max(p.scrape.Interval, minLookup), maxLookup))
 	defer ticker.Stop()
-	for settled := false; ; {
+	for {
 		endpoints, unusable, err := p.lookUp(ctx)
 		if ctx.Err() != nil {
 			return
@@ -109,11 +128,7 @@ func (p *pool) follow(ctx context.Context, left *legacy) {
 		}
 		p.mu.Unlock()
 		if err == nil {
-			p.sync(endpoints, left)
-			if !settled {
-				left.settle()
-				settled = true
-			}
+			p.sync(endpoints)
 		}
 		select {
 		case <-ctx.Done():
@@ -147,7 +162,7 @@ func (p *pool) lookUp(ctx context.Context) ([]endpoint, []error, error) {
 }
 
 // sync starts the loops of new endpoints and ends those of vanished ones.
-func (p *pool) sync(endpoints []endpoint, left *legacy) {
+func (p *pool) sync(endpoints []endpoint) {
 	wanted := make(map[string]bool, len(endpoints))
 	for _, e := range endpoints {
 		wanted[e.key] = true
@@ -172,7 +187,7 @@ func (p *pool) sync(endpoints []endpoint, left *legacy) {
 		if _, running := p.loops[e.key]; running {
 			continue
 		}
-		l := newLoop(e, p.scrape, p.client, p.store, left.claim(e.key))
+		l := newLoop(e, p.scrape, p.client, p.store)
 		p.loops[e.key] = l
 		l.start()
 	}

@@ -108,7 +108,7 @@ func FuzzExposition(f *testing.F) {
 		if plain {
 			contentType = textFormat
 		}
-		l := newLoop(endpoint{key: "k", labels: own}, &Scrape{}, nil, held, nil)
+		l := newLoop(endpoint{key: "k", labels: own}, &Scrape{}, nil, held)
 		for i, page := range []string{first, second} {
 			l.cache.pass++
 			a := l.appendage(time.Now().Add(time.Duration(i) * time.Second))
