@@ -31,9 +31,9 @@ func newConvertCommand(stream streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "convert FILE...",
 		Short: "Turn HorizontalPodAutoscalers of Kubernetes into autoscalers",
-		Long: `Turn HorizontalPodAutoscaler manifests of Kubernetes (autoscaling/v1, v2beta1,
-v2beta2 and v2; YAML or JSON, several documents, lists) and ScaledObjects of KEDA
-(triggers of the types prometheus, cpu and memory) into autoscalers in TOML.
+		Long: `Turn HorizontalPodAutoscaler manifests of Kubernetes (autoscaling/v2 and v1; YAML
+or JSON, several documents, lists) and ScaledObjects of KEDA (triggers of the types
+prometheus, cpu and memory) into autoscalers in TOML.
 "-" is standard input: kubectl get hpa -A -o yaml | hpad convert -
 
 What a manifest cannot say stands in comments that begin with "DECIDE:", and
@@ -155,15 +155,6 @@ func (o *convertOptions) conclude(stream streams, conversions []manifest.Convers
 		text += "; \"hpad check\" says whether the configuration takes them"
 	}
 	note(stream.err, "%s", text)
-	for c := range conversions {
-		o := conversions[c].Object
-		for _, i := range slices.Sorted(maps.Keys(o.Triggers)) {
-			if t := o.Triggers[i]; t.Query == "" {
-				note(stream.err, "%s:%d: %s %s: %s = %q: KEDA reads this metric, and the manifest does not have its query: %s",
-					o.File, t.Line, o.Kind, o.Name, t.Path, conversions[c].Draft.Metrics[i].Name, t.Remedy)
-			}
-		}
-	}
 	namespaces := map[string]bool{}
 	for i := range conversions {
 		namespaces[conversions[i].Object.Namespace] = true

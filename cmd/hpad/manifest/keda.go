@@ -33,9 +33,8 @@ const (
 
 // Trigger is a trigger of KEDA that an External metric is made of.
 type Trigger struct {
-	// Path and Line are those of the field of the manifest that identifies the trigger.
+	// Path is the field of the manifest that identifies the trigger.
 	Path string
-	Line int
 	// Query and Server are the query in PromQL and the address of the server. Query is
 	// empty if the manifest is an HPA, which does not have it.
 	Query, Server string
@@ -51,7 +50,7 @@ var kedaMetric = regexp.MustCompile(`^s(\d+)-(.+)$`)
 
 // kedaTriggers returns the triggers of the External metrics of an HPA that were made by
 // KEDA, by the index of the metric.
-func kedaTriggers(node *yaml.Node, object *Object, meta metadata) map[int]Trigger {
+func kedaTriggers(object *Object, meta metadata) map[int]Trigger {
 	triggers := map[int]Trigger{}
 	for i, metric := range object.Spec.Metrics {
 		if metric.External == nil {
@@ -63,22 +62,18 @@ func kedaTriggers(node *yaml.Node, object *Object, meta metadata) map[int]Trigge
 			scaledObject = cmp.Or(identifier.Selector.MatchLabels[kedaLabel], scaledObject)
 		}
 		name := kedaMetric.FindStringSubmatch(identifier.Name)
-		if scaledObject == "" && name == nil {
+		if name == nil && scaledObject == "" {
 			continue
 		}
-		from := "the ScaledObject"
-		if scaledObject != "" {
-			from = fmt.Sprintf("ScaledObject %q", scaledObject)
+		trigger := "the trigger"
+		if name != nil {
+			trigger = "spec.triggers[" + name[1] + "]"
 		}
-		remedy := "write a query in PromQL for the value of the triggers of " + from
-		switch {
-		case name != nil && strings.HasPrefix(name[2], "prometheus"):
-			remedy = fmt.Sprintf("copy spec.triggers[%s].metadata.query of %s, or convert that object instead (kubectl get scaledobject -A -o yaml | hpad convert -)", name[1], from)
-		case name != nil:
-			remedy = fmt.Sprintf("write a query in PromQL for the value of spec.triggers[%s] of %s, for example of an exporter", name[1], from)
+		triggers[i] = Trigger{
+			Path: fmt.Sprintf("spec.metrics[%d].external.metric.name", i),
+			Remedy: fmt.Sprintf("convert ScaledObject %q instead (kubectl get scaledobject -A -o yaml | hpad convert -), or write a query for the value of its %s",
+				scaledObject, trigger),
 		}
-		path := fmt.Sprintf("spec.metrics[%d].external.metric.name", i)
-		triggers[i] = Trigger{Path: path, Line: lineOf(node, path), Remedy: remedy}
 	}
 	return triggers
 }
@@ -99,11 +94,14 @@ type scaledObject struct {
 			Behavior *autoscalingv2.HorizontalPodAutoscalerBehavior `json:"behavior"`
 		} `json:"horizontalPodAutoscalerConfig"`
 	} `json:"advanced"`
-	Triggers []struct {
-		Type       string            `json:"type"`
-		MetricType string            `json:"metricType"`
-		Metadata   map[string]string `json:"metadata"`
-	} `json:"triggers"`
+	Triggers []trigger `json:"triggers"`
+}
+
+// trigger is a trigger of a ScaledObject.
+type trigger struct {
+	Type       string            `json:"type"`
+	MetricType string            `json:"metricType"`
+	Metadata   map[string]string `json:"metadata"`
 }
 
 // scaledObject reads a ScaledObject as the HPA that KEDA makes of it.
@@ -131,77 +129,100 @@ func (r *reader) scaledObject(node *yaml.Node, raw json.RawMessage, object *Obje
 		MaxReplicas:    *cmp.Or(given.MaxReplicaCount, new(int32(kedaMaxReplicas))),
 		Behavior:       given.Advanced.HorizontalPodAutoscalerConfig.Behavior,
 	}
-	onMissing := ""
-	if f := given.Fallback; f != nil {
-		use := map[string]string{"": fmt.Sprintf("replicas:%d", f.Replicas), "static": fmt.Sprintf("replicas:%d", f.Replicas), "currentReplicas": "hold"}[f.Behavior]
-		if use == "" {
-			object.NotConverted = append(object.NotConverted, "spec.fallback")
-		} else {
-			onMissing = fmt.Sprintf("{ after = \"%ds\", use = %q }", f.FailureThreshold**cmp.Or(given.PollingInterval, new(int32(kedaPollingInterval))), use)
-		}
+	onMissing, converted := given.onMissing()
+	if !converted {
+		object.NotConverted = append(object.NotConverted, "spec.fallback")
 	}
 	object.Triggers = map[int]Trigger{}
 	for i, trigger := range given.Triggers {
 		path := fmt.Sprintf("spec.triggers[%d]", i)
-		goal := func(key string) autoscalingv2.MetricTarget {
-			text := trigger.Metadata[key]
-			parsed, err := quantity.Parse(text)
-			if err == nil && parsed.Milli() <= 0 {
-				err = fmt.Errorf("%q must be greater than 0", text)
-			}
-			if err != nil {
-				r.add(lineOf(node, path+".metadata."+key), "%s.metadata.%s: %v", path, key, err)
-				return autoscalingv2.MetricTarget{}
-			}
-			value := resource.MustParse(text)
-			switch metricType := autoscalingv2.MetricTargetType(cmp.Or(trigger.MetricType, trigger.Metadata["type"])); metricType {
-			case autoscalingv2.ValueMetricType:
-				return autoscalingv2.MetricTarget{Type: metricType, Value: &value}
-			case autoscalingv2.UtilizationMetricType:
-				return autoscalingv2.MetricTarget{Type: metricType, AverageUtilization: new(int32(value.Value()))}
-			}
-			return autoscalingv2.MetricTarget{Type: autoscalingv2.AverageValueMetricType, AverageValue: &value}
+		metric, known := r.triggerMetric(node, path, i, trigger, object)
+		if trigger.Type == "prometheus" {
+			object.Triggers[len(spec.Metrics)] = r.prometheusTrigger(node, path, trigger.Metadata, onMissing)
 		}
-		converted := []string{"value", "type", "containerName"}
-		metric := autoscalingv2.MetricSpec{Type: autoscalingv2.ResourceMetricSourceType}
-		switch trigger.Type {
-		case "prometheus":
-			metric.Type = autoscalingv2.ExternalMetricSourceType
-			metric.External = &autoscalingv2.ExternalMetricSource{Metric: autoscalingv2.MetricIdentifier{Name: fmt.Sprintf("s%d-prometheus", i)}, Target: goal("threshold")}
-			empty := "zero"
-			if trigger.Metadata["ignoreNullValues"] == "false" {
-				empty = ""
-			}
-			query := strings.TrimSpace(trigger.Metadata["query"])
-			if query == "" {
-				r.add(lineOf(node, path+".metadata"), "%s.metadata.query: is required", path)
-			}
-			object.Triggers[len(spec.Metrics)] = Trigger{Path: path, Query: query, Server: trigger.Metadata["serverAddress"], Empty: empty, OnMissing: onMissing}
-			converted = []string{"serverAddress", "query", "threshold", "ignoreNullValues", "metricName"}
-		case "cpu", "memory":
-			if container := trigger.Metadata["containerName"]; container != "" {
-				metric.Type = autoscalingv2.ContainerResourceMetricSourceType
-				metric.ContainerResource = &autoscalingv2.ContainerResourceMetricSource{Name: corev1.ResourceName(trigger.Type), Container: container, Target: goal("value")}
-			} else {
-				metric.Resource = &autoscalingv2.ResourceMetricSource{Name: corev1.ResourceName(trigger.Type), Target: goal("value")}
-			}
-		default:
-			r.add(lineOf(node, path), "%s.type = %q: only triggers of the types prometheus, cpu and memory can be converted: "+
-				"convert the HPA that KEDA made (kubectl get hpa -n %s keda-hpa-%s -o yaml), and write a query in PromQL for this trigger, for example of an exporter",
-				path, trigger.Type, cmp.Or(object.Namespace, "default"), object.Name)
-			continue
-		}
+		spec.Metrics = append(spec.Metrics, metric)
 		for _, key := range slices.Sorted(maps.Keys(trigger.Metadata)) {
-			if !slices.Contains(converted, key) {
+			if !slices.Contains(known, key) {
 				object.NotConverted = append(object.NotConverted, path+".metadata."+key)
 			}
 		}
-		spec.Metrics = append(spec.Metrics, metric)
 	}
 	if len(object.Triggers) == 0 { // KEDA does not scale to 0 by cpu and memory alone
 		spec.MinReplicas = new(max(*spec.MinReplicas, 1))
 	}
 	return spec
+}
+
+// onMissing returns the fallback as the key on_missing in TOML, and false if its behavior has no
+// counterpart.
+func (s *scaledObject) onMissing() (text string, converted bool) {
+	if s.Fallback == nil {
+		return "", true
+	}
+	static := fmt.Sprintf("replicas:%d", s.Fallback.Replicas)
+	use, ok := map[string]string{"": static, "static": static, "currentReplicas": "hold"}[s.Fallback.Behavior]
+	if !ok {
+		return "", false
+	}
+	after := s.Fallback.FailureThreshold * *cmp.Or(s.PollingInterval, new(int32(kedaPollingInterval)))
+	return fmt.Sprintf("{ after = \"%ds\", use = %q }", after, use), true
+}
+
+// triggerMetric returns the metric of a trigger, and the keys of its metadata that are converted.
+func (r *reader) triggerMetric(node *yaml.Node, path string, i int, given trigger, object *Object) (autoscalingv2.MetricSpec, []string) {
+	metric, known := autoscalingv2.MetricSpec{Type: autoscalingv2.ResourceMetricSourceType}, []string{"value", "type", "containerName"}
+	name, container := corev1.ResourceName(given.Type), given.Metadata["containerName"]
+	switch {
+	case given.Type == "prometheus":
+		metric.Type, known = autoscalingv2.ExternalMetricSourceType, []string{"serverAddress", "query", "threshold", "ignoreNullValues", "metricName"}
+		metric.External = &autoscalingv2.ExternalMetricSource{
+			Metric: autoscalingv2.MetricIdentifier{Name: fmt.Sprintf("s%d-prometheus", i)},
+			Target: r.triggerTarget(node, path, given, "threshold"),
+		}
+	case given.Type != "cpu" && given.Type != "memory":
+		r.add(lineOf(node, path), "%s.type = %q: only triggers of the types prometheus, cpu and memory can be converted: "+
+			"convert the HPA that KEDA made (kubectl get hpa -n %s keda-hpa-%s -o yaml), and write a query in PromQL for this trigger, for example of an exporter",
+			path, given.Type, cmp.Or(object.Namespace, "default"), object.Name)
+	case container != "":
+		metric.Type = autoscalingv2.ContainerResourceMetricSourceType
+		metric.ContainerResource = &autoscalingv2.ContainerResourceMetricSource{Name: name, Container: container, Target: r.triggerTarget(node, path, given, "value")}
+	default:
+		metric.Resource = &autoscalingv2.ResourceMetricSource{Name: name, Target: r.triggerTarget(node, path, given, "value")}
+	}
+	return metric, known
+}
+
+// triggerTarget returns the target value of a trigger, which is under a key of its metadata.
+func (r *reader) triggerTarget(node *yaml.Node, path string, given trigger, key string) autoscalingv2.MetricTarget {
+	text := given.Metadata[key]
+	parsed, err := quantity.Parse(text)
+	if err == nil && parsed.Milli() <= 0 {
+		err = fmt.Errorf("%q must be greater than 0", text)
+	}
+	if err != nil {
+		r.add(lineOf(node, path+".metadata."+key), "%s.metadata.%s: %v", path, key, err)
+		return autoscalingv2.MetricTarget{}
+	}
+	value := resource.MustParse(text)
+	switch metricType := autoscalingv2.MetricTargetType(cmp.Or(given.MetricType, given.Metadata["type"])); metricType {
+	case autoscalingv2.ValueMetricType:
+		return autoscalingv2.MetricTarget{Type: metricType, Value: &value}
+	case autoscalingv2.UtilizationMetricType:
+		return autoscalingv2.MetricTarget{Type: metricType, AverageUtilization: new(int32(value.Value()))}
+	}
+	return autoscalingv2.MetricTarget{Type: autoscalingv2.AverageValueMetricType, AverageValue: &value}
+}
+
+// prometheusTrigger returns the query of a trigger of the type prometheus.
+func (r *reader) prometheusTrigger(node *yaml.Node, path string, metadata map[string]string, onMissing string) Trigger {
+	t := Trigger{Path: path, Query: strings.TrimSpace(metadata["query"]), Server: metadata["serverAddress"], Empty: "zero", OnMissing: onMissing}
+	if t.Query == "" {
+		r.add(lineOf(node, path+".metadata"), "%s.metadata.query: is required", path)
+	}
+	if metadata["ignoreNullValues"] == "false" {
+		t.Empty = ""
+	}
+	return t
 }
 
 // kedaFields turns the fields of an HPA into the fields of a ScaledObject.

@@ -23,7 +23,6 @@ const (
 	kindHPA     = "HorizontalPodAutoscaler"
 	kindHPAList = "HorizontalPodAutoscalerList"
 	kindList    = "List"
-	groupPrefix = "autoscaling/"
 )
 
 // Object is a HorizontalPodAutoscaler of a manifest, or a ScaledObject of KEDA.
@@ -274,23 +273,24 @@ func (r *reader) autoscaler(node *yaml.Node, kind, version string, meta metadata
 		r.add(node.Line, "has no spec")
 		return
 	}
-	read, known := versions[strings.TrimPrefix(version, groupPrefix)]
+	read, known := versions[version]
 	switch {
 	case kind == kindScaledObject && version == versionScaledObject:
 		object.Spec = r.scaledObject(node, raw, &object)
 	case kind == kindScaledObject:
 		r.add(lineOf(node, "apiVersion"), "apiVersion %q is not known: it is %s", version, versionScaledObject)
-	case !known || !strings.HasPrefix(version, groupPrefix):
-		r.add(lineOf(node, "apiVersion"), "apiVersion %q is not known: it is autoscaling/v1, v2beta1, v2beta2 or v2", version)
+	case !known:
+		r.add(lineOf(node, "apiVersion"), "apiVersion %q cannot be converted, only autoscaling/v2 and v1: %s", version, useV2)
 	default:
-		object.Spec = read(r, node, raw, meta.Annotations)
+		r.checkAnnotations(node, meta.Annotations)
+		object.Spec = read(r, node, raw)
 	}
 	if len(r.errs) > before {
 		return
 	}
 	r.validate(node, &object)
 	if kind == kindHPA {
-		object.Triggers = kedaTriggers(node, &object, meta)
+		object.Triggers = kedaTriggers(&object, meta)
 	}
 	if len(r.errs) == before {
 		r.objects = append(r.objects, object)
@@ -321,8 +321,11 @@ func (r *reader) decodeKnown(node *yaml.Node, raw json.RawMessage, to any) (unkn
 	return unknown
 }
 
-// child returns what a mapping has under a key; nil when it has nothing.
+// child returns the value of a key of a mapping; nil without a mapping or a value.
 func child(node *yaml.Node, key string) *yaml.Node {
+	if node == nil {
+		return nil
+	}
 	if node.Kind == yaml.AliasNode {
 		node = node.Alias
 	}
