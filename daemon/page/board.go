@@ -2,6 +2,7 @@ package page
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -10,66 +11,36 @@ import (
 	"github.com/hpad/hpad/daemon/api"
 )
 
-// boards has one board for each zone of those who look, at most maxBoards at once.
-type boards struct {
-	daemon Daemon
-	mu     sync.Mutex
-	byZone map[string]*board
-}
-
+// A look is at most lookLasts old, or lookFactor times the time that it took, so that looks
+// take at most a tenth of a processor however many autoscalers there are.
 const (
-	maxBoards = 4
-	// boardLasts is how long a board is kept that nobody looks at.
-	boardLasts = time.Minute
-	// A look is no older than lookLasts, or than as many times what it takes, so that looks
-	// take no more than a tenth of a processor however many autoscalers there are.
 	lookLasts  = time.Second
 	lookFactor = 10
-	// maxGone is how many names are remembered that are gone.
-	maxGone = 1000
 )
 
-// board is all rows as of the last look, and which look changed them.
+// board caches the last look for all clients.
 type board struct {
 	daemon Daemon
-	zone   *time.Location
-	// epoch tells this board from others, whose versions say nothing of it.
-	epoch string
 
-	mu      sync.Mutex
-	used    time.Time
-	at      time.Time
-	took    time.Duration
-	version int64
-	rows    map[string]*kept
-	sorted  []*row
-	fleets  []string
-	notices []notice
-	// gone has the version in which a name went; what happened before since is forgotten.
-	gone  map[string]int64
-	since int64
+	mu   sync.Mutex
+	last *look
+	zone *time.Location
+	took time.Duration
 }
 
-// kept is a row and the version that made it.
-type kept struct {
-	row
-	version int64
-}
-
-// notice is a line of the strip: what needs a person now.
+// notice is a line above the list that needs the attention of an operator.
 type notice struct {
 	State   state  `json:"state"`
 	Subject string `json:"subject"`
 	Message string `json:"message,omitempty"`
-	// Query is the choice of the list that shows it; empty for none.
+	// Query is the filter of the list that shows it; empty for none.
 	Query string `json:"query,omitempty"`
 }
 
-// look is a board at one time.
+// look is all rows, or the changed rows, at one time. It is not modified.
 type look struct {
-	Version string    `json:"version"`
-	Time    time.Time `json:"time"`
-	// All reports whether rows are all, and not only what changed since a version.
+	Time time.Time `json:"time"`
+	// All reports whether rows are all, and not only those that changed.
 	All     bool     `json:"all"`
 	Total   int      `json:"total"`
 	Rows    []*row   `json:"rows"`
@@ -78,120 +49,63 @@ type look struct {
 	Notices []notice `json:"notices"`
 }
 
-// at returns the board of a zone.
-func (b *boards) at(zone *time.Location) *board {
+// look returns all rows with times in a zone.
+func (b *board) look(zone *time.Location) *look {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	now := time.Now()
-	for name, other := range b.byZone {
-		if name != zone.String() && other.unused(now) {
-			delete(b.byZone, name)
-		}
+	if b.last == nil || b.zone.String() != zone.String() || time.Since(b.last.Time) > max(lookLasts, lookFactor*b.took) {
+		begun := time.Now()
+		b.last, b.zone = b.read(begun.In(zone)), zone
+		b.took = time.Since(begun)
 	}
-	one := b.byZone[zone.String()]
-	switch {
-	case one != nil:
-		return one
-	case len(b.byZone) >= maxBoards && zone != time.UTC:
-		zone = time.UTC // for whom there is always room
-		if one = b.byZone[zone.String()]; one != nil {
-			return one
-		}
-	}
-	one = &board{daemon: b.daemon, zone: zone, epoch: fmt.Sprintf("%x", now.UnixNano()), rows: map[string]*kept{}, gone: map[string]int64{}, used: now}
-	if b.byZone == nil {
-		b.byZone = map[string]*board{}
-	}
-	b.byZone[zone.String()] = one
-	time.AfterFunc(boardLasts, func() { b.sweep(zone.String(), one) })
-	return one
+	return b.last
 }
 
-// sweep drops a board that nobody uses any more, so that it takes no memory.
-func (b *boards) sweep(name string, one *board) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.byZone[name] != one {
-		return
+// read reads all autoscalers.
+func (b *board) read(now time.Time) *look {
+	l := &look{Time: now, All: true, Rows: []*row{}, Fleets: []string{}}
+	for view := range b.daemon.AutoscalersAfter("") {
+		one := rowOf(&view, now)
+		l.Rows = append(l.Rows, &one)
+		l.Fleets = append(l.Fleets, one.Fleet)
 	}
-	if one.unused(time.Now()) {
-		delete(b.byZone, name)
-		return
-	}
-	time.AfterFunc(boardLasts, func() { b.sweep(name, one) })
-}
-
-func (b *board) unused(now time.Time) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return now.Sub(b.used) > boardLasts
-}
-
-// look returns all rows, or with the version of an earlier look what changed since.
-func (b *board) look(since string) look {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.used = time.Now()
-	if b.used.Sub(b.at) > max(lookLasts, lookFactor*b.took) {
-		b.refresh()
-	}
-	l := look{Version: fmt.Sprintf("%s-%d", b.epoch, b.version), Time: b.at, Total: len(b.sorted), Fleets: b.fleets, Notices: b.notices}
-	epoch, number, _ := strings.Cut(since, "-")
-	var from int64
-	if _, err := fmt.Sscan(number, &from); err != nil || epoch != b.epoch || from < b.since {
-		l.All, l.Rows = true, b.sorted
-		return l
-	}
-	l.Rows = []*row{}
-	for _, r := range b.sorted {
-		if b.rows[r.Name].version > from {
-			l.Rows = append(l.Rows, r)
-		}
-	}
-	for name, version := range b.gone {
-		if version > from {
-			l.Gone = append(l.Gone, name)
-		}
-	}
-	slices.Sort(l.Gone)
+	slices.Sort(l.Fleets)
+	l.Fleets = slices.Compact(l.Fleets)
+	l.Total = len(l.Rows)
+	l.Notices = b.strip(l.Rows)
 	return l
 }
 
-// refresh looks at all autoscalers.
-func (b *board) refresh() {
-	begun := time.Now()
-	b.version++
-	now := begun.In(b.zone)
-	rows := make(map[string]*kept, len(b.rows))
-	b.sorted = make([]*row, 0, len(b.rows))
-	fleets := map[string]bool{}
-	for view := range b.daemon.AutoscalersAfter("") {
-		one := &kept{row: rowOf(&view, now), version: b.version}
-		if before := b.rows[one.Name]; before != nil && before.row == one.row {
-			one = before
+// since returns the rows that changed since an earlier look; nil is before the first.
+func (l *look) since(earlier *look) *look {
+	if earlier == nil {
+		return l
+	}
+	changed := *l
+	changed.All, changed.Rows = false, []*row{}
+	before := make(map[string]*row, len(earlier.Rows))
+	for _, r := range earlier.Rows {
+		before[r.Name] = r
+	}
+	for _, r := range l.Rows {
+		if other := before[r.Name]; other == nil || *other != *r {
+			changed.Rows = append(changed.Rows, r)
 		}
-		rows[one.Name] = one
-		b.sorted = append(b.sorted, &one.row)
-		fleets[one.Fleet] = true
-		delete(b.gone, one.Name)
+		delete(before, r.Name)
 	}
-	for name := range b.rows {
-		if rows[name] == nil {
-			b.gone[name] = b.version
+	changed.Gone = slices.Sorted(maps.Keys(before))
+	return &changed
+}
+
+// of returns the look at one autoscaler alone.
+func (l *look) of(name string) *look {
+	one := look{Time: l.Time, All: l.All, Rows: []*row{}}
+	for _, r := range l.Rows {
+		if r.Name == name {
+			one.Rows = append(one.Rows, r)
 		}
 	}
-	if len(b.gone) > maxGone {
-		clear(b.gone)
-		b.since = b.version
-	}
-	b.rows = rows
-	b.fleets = b.fleets[:0:0]
-	for fleet := range fleets {
-		b.fleets = append(b.fleets, fleet)
-	}
-	slices.Sort(b.fleets)
-	b.notices = b.strip()
-	b.at, b.took = time.Now(), time.Since(begun)
+	return &one
 }
 
 // maxNotices is how many lines the strip has for things by name.
@@ -199,7 +113,7 @@ const maxNotices = 12
 
 // strip is what needs a person now: what is wrong with hpad itself, fleets and sources
 // that fail, what is held back; autoscalers are counted.
-func (b *board) strip() []notice {
+func (b *board) strip(rows []*row) []notice {
 	health, ready := b.daemon.Health(), b.daemon.Readiness()
 	notices := []notice{}
 	if !health.Healthy {
@@ -209,7 +123,7 @@ func (b *board) strip() []notice {
 		notices = append(notices, notice{attention, "the last reload was refused", health.RefusedReload, ""})
 	}
 	counts := map[state]int{}
-	for _, r := range b.sorted {
+	for _, r := range rows {
 		counts[r.State]++
 	}
 	for _, s := range []struct {
@@ -225,11 +139,11 @@ func (b *board) strip() []notice {
 			notices = append(notices, notice{s.state, fmt.Sprintf("%d %s", n, what), "", "?state=" + string(s.state)})
 		}
 	}
-	return append(notices, b.named(ready.Problems, health.HeldBack)...)
+	return append(notices, named(ready.Problems, health.HeldBack)...)
 }
 
 // named are the problems of what is no autoscaler.
-func (b *board) named(problems, heldBack []api.Problem) []notice {
+func named(problems, heldBack []api.Problem) []notice {
 	isHeld := map[api.Problem]bool{}
 	for _, problem := range heldBack {
 		isHeld[problem] = true

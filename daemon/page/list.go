@@ -30,7 +30,6 @@ type listView struct {
 	// Total counts all, Chosen those of the choice; First and Last are the rows of this
 	// page, from 1.
 	Total, Chosen, First, Last int
-	Version                    string
 	// Blank is a row of nothing, which the script fills.
 	Blank row
 	// Whole is whether the script is to hold all rows.
@@ -63,10 +62,10 @@ func (c choice) query(page int) string {
 }
 
 func (p *Page) list(w http.ResponseWriter, r *http.Request) {
-	l := p.boards.at(zoneOf(r)).look("")
+	l := p.board.look(zoneOf(r))
 	v := listView{
 		frame: p.frame(r, "./", "Autoscalers"), choice: choiceOf(r.URL.Query()), Notices: l.Notices, Fleets: l.Fleets, States: states,
-		Sorts: []string{"name", "state", "replicas", "late"}, Total: l.Total, Version: l.Version, Whole: l.Total <= maxBrowserRows,
+		Sorts: []string{"name", "state", "replicas", "late"}, Total: l.Total, Whole: l.Total <= maxBrowserRows,
 	}
 	chosen := v.of(l.Rows)
 	v.Chosen = len(chosen)
@@ -85,9 +84,13 @@ func (p *Page) list(w http.ResponseWriter, r *http.Request) {
 	write(w, http.StatusOK, "list.html", v)
 }
 
-// rows writes all rows as JSON, or with "since" what changed.
+// rows writes all rows as JSON, or with "name" the row of one autoscaler.
 func (p *Page) rows(w http.ResponseWriter, r *http.Request) {
-	writeJSON(w, p.boards.at(zoneOf(r)).look(r.URL.Query().Get("since")))
+	l := p.board.look(zoneOf(r))
+	if name := r.URL.Query().Get("name"); name != "" {
+		l = l.of(name)
+	}
+	writeJSON(w, l)
 }
 
 // writeJSON writes data without secrets.

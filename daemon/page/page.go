@@ -37,7 +37,7 @@ type Page struct {
 	daemon Daemon
 	// access says who may write, which is who gets buttons.
 	access  api.Access
-	boards  boards
+	board   board
 	streams streams
 	handler http.Handler
 }
@@ -45,7 +45,7 @@ type Page struct {
 // New returns the page of a daemon. What is no part of it is for next to answer, which is
 // the API that the page itself asks, and whose writes access allows.
 func New(d Daemon, access api.Access, next http.Handler) *Page {
-	p := &Page{daemon: d, access: access, boards: boards{daemon: d}, streams: newStreams()}
+	p := &Page{daemon: d, access: access, board: board{daemon: d}, streams: newStreams()}
 	compress, err := gzhttp.NewWrapper(gzhttp.ExceptContentTypes([]string{"text/event-stream"}))
 	if err != nil {
 		panic(err) // its options are constant

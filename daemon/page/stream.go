@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -42,7 +43,7 @@ func newStreams() streams {
 }
 
 // changes tells what changes, as long as the client listens: of all rows, or with "name" of
-// one. The first event is what changed since the version that the request names.
+// one. The first event has all rows.
 func (p *Page) changes(w http.ResponseWriter, r *http.Request) {
 	defer p.streams.open.Add(-1)
 	end, ok := p.streams.clients.Stream(r)
@@ -54,21 +55,15 @@ func (p *Page) changes(w http.ResponseWriter, r *http.Request) {
 		writeError(w, http.StatusServiceUnavailable, "too many pages listen already: this one has to ask")
 		return
 	}
-	since := r.Header.Get("Last-Event-ID")
-	if since == "" {
-		since = r.URL.Query().Get("since")
-	}
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("X-Accel-Buffering", "no")
 	tell := &telling{to: w, control: http.NewResponseController(w), name: r.URL.Query().Get("name")}
 	ticker := time.NewTicker(streamEvery)
 	defer ticker.Stop()
 	for begun := time.Now(); time.Since(begun) < streamLasts; {
-		l := p.boards.at(zoneOf(r)).look(since)
-		if err := tell.look(&l); err != nil {
+		if err := tell.look(p.board.look(zoneOf(r))); err != nil {
 			return // the client is gone, or does not read
 		}
-		since = l.Version
 		select {
 		case <-ticker.C:
 		case <-r.Context().Done():
@@ -84,40 +79,36 @@ type telling struct {
 	to      http.ResponseWriter
 	control *http.ResponseController
 	// name is the autoscaler that it is about; empty for all.
-	name    string
-	notices string
-	silent  int
-	begun   bool
+	name   string
+	last   *look
+	silent int
 }
 
-// look tells what a look has that is new.
+// look sends the changes since the last look.
 func (t *telling) look(l *look) error {
-	if t.name != "" {
-		var rows []*row
-		for _, r := range l.Rows {
-			if r.Name == t.name {
-				rows = append(rows, r)
-			}
-		}
-		l.Rows, l.Gone, l.Fleets, l.Notices = rows, nil, nil, nil
-	}
-	notices, err := json.Marshal(l.Notices)
-	if err != nil {
-		return err
-	}
 	t.silent++
-	if len(l.Rows)+len(l.Gone) == 0 && t.notices == string(notices) && t.begun {
+	send := t.last == nil
+	changes := l
+	if t.last != l {
+		changes = l.since(t.last)
+		send = send || len(changes.Rows)+len(changes.Gone) > 0 || !slices.Equal(l.Notices, t.last.Notices)
+	}
+	if t.name != "" {
+		changes = changes.of(t.name)
+		send = send && (t.last == nil || len(changes.Rows) > 0)
+	}
+	t.last = l
+	if !send {
 		if t.silent < streamBeats {
 			return nil
 		}
 		return t.write("event: beat\ndata:\n\n")
 	}
-	t.notices, t.begun = string(notices), true
-	data, err := json.Marshal(l)
+	data, err := json.Marshal(changes)
 	if err != nil {
 		return err
 	}
-	return t.write(fmt.Sprintf("id: %s\ndata: %s\n\n", l.Version, redact.JSON(data)))
+	return t.write(fmt.Sprintf("data: %s\n\n", redact.JSON(data)))
 }
 
 func (t *telling) write(text string) error {

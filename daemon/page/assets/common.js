@@ -70,15 +70,14 @@ export async function data(path, body) {
 }
 
 /**
- * follow calls take with each look at what changed since a version, of all autoscalers or of
+ * follow calls take with all rows and then with each change, of all autoscalers or of
  * the one of a name. Where a stream does not get through, it asks instead. A page that
  * nobody sees does neither: a browser has few connections for all its pages.
  */
-export function follow(version, name, take) {
-	const query = () => `?since=${encodeURIComponent(version)}${name ? `&name=${encodeURIComponent(name)}` : ""}`;
+export function follow(name, take) {
+	const query = name ? `?name=${encodeURIComponent(name)}` : "";
 	let failures = 0, stream, timer;
 	const taken = (look) => {
-		version = look.version;
 		say("live");
 		take(look);
 	};
@@ -94,7 +93,7 @@ export function follow(version, name, take) {
 	// The server says something every 10 seconds at least.
 	const open = () => {
 		close();
-		const mine = stream = new EventSource(base + "changes" + query());
+		const mine = stream = new EventSource(base + "changes" + query);
 		const silent = () => {
 			close();
 			poll();
@@ -115,7 +114,7 @@ export function follow(version, name, take) {
 	};
 	const poll = async () => {
 		try {
-			const response = await fetch(base + "rows" + query(), { cache: "no-store", signal: AbortSignal.timeout(answerWithin) });
+			const response = await fetch(base + "rows" + query, { cache: "no-store", signal: AbortSignal.timeout(answerWithin) });
 			if (!response.ok) throw new Error(response.status);
 			const look = await response.json();
 			if (document.hidden) return;

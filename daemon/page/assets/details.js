@@ -91,7 +91,7 @@ document.addEventListener("click", (event) => {
 
 const drawing = draw(name, here, explainAt);
 drawing.windowIs(document.getElementById("why").dataset);
-follow("", name, (look) => {
+follow(name, (look) => {
 	if (look.all || look.rows.length) refresh();
 });
 if (zoneIsNew) refresh(0);

@@ -256,9 +256,9 @@ addEventListener("resize", () => (whole && all.length ? render() : drawLines()))
 
 if (whole) {
 	for (const link of document.querySelectorAll("#pages a")) link.remove();
-	follow("", "", take);
+	follow("", take);
 } else {
-	follow(document.body.dataset.version, "\u0000", () => {}); // says only that hpad runs
+	follow("\u0000", () => {}); // says only that hpad runs
 	drawLines();
 	load();
 	if (zoneIsNew) load();
