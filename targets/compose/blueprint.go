@@ -81,7 +81,9 @@ func (b *blueprint) dropIdentity(id string) {
 		b.Config.Labels = map[string]string{}
 	}
 	delete(b.Config.Labels, labelNumber)
-	delete(b.Config.Labels, labelReplace)
+	for _, name := range []string{labelReplace, labelSource, labelBeside, labelReplaces} {
+		delete(b.Config.Labels, name)
+	}
 }
 
 // freshVolumes makes anonymous volumes new ones: a container that Compose has
@@ -134,13 +136,15 @@ func (b *blueprint) endpoints(m *member, inspected *container.InspectResponse) {
 	}
 }
 
-// replica returns the name of a replica and a blueprint with its number.
-func (b *blueprint) replica(number int) (string, *blueprint, error) {
+// replica returns the name of a replica and a blueprint with its number and with labels of
+// hpad.
+func (b *blueprint) replica(number int, labels map[string]string) (string, *blueprint, error) {
 	r, err := b.clone()
 	if err != nil {
 		return "", nil, err
 	}
 	name := r.Prefix + strconv.Itoa(number)
+	maps.Copy(r.Config.Labels, labels)
 	r.Config.Labels[labelNumber] = strconv.Itoa(number)
 	for _, endpoint := range r.Networks {
 		for i, alias := range endpoint.Aliases {
@@ -150,15 +154,6 @@ func (b *blueprint) replica(number int) (string, *blueprint, error) {
 		}
 	}
 	return name, r, nil
-}
-
-// names returns the names of so many replicas, from a number on.
-func (b *blueprint) names(first, n int) []string {
-	names := make([]string, 0, n)
-	for number := first; number < first+n; number++ {
-		names = append(names, b.Prefix+strconv.Itoa(number))
-	}
-	return names
 }
 
 func (b *blueprint) digest() (string, error) {

@@ -95,11 +95,8 @@ func (f *Fleet) lacks(ctx context.Context) []string {
 
 // checkService returns what of a service hpad can copy only as far as it knows.
 func (f *Fleet) checkService(k key) []string {
-	f.templates.mu.Lock()
-	failure, failed := f.templates.failed[k]
-	f.templates.mu.Unlock()
-	if failed {
-		return []string{fmt.Sprintf("service %q cannot be scaled to 0: %v", k, failure.err)}
+	if err := f.templates.failed.of(k); err != nil {
+		return []string{fmt.Sprintf("service %q cannot be scaled to 0: %v", k, err)}
 	}
 	t := f.templates.of(k)
 	if t == nil || len(t.Blueprint.Files) == 0 {

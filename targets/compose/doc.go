@@ -6,8 +6,8 @@
 // hpad adds replicas that Compose takes for its own: copies of one that it made,
 // with the next number ([blueprint]). It removes those that Compose would.
 //
-// What the engine does not keep is in the fleet's store: victims that are being
-// stopped, starts under way, which replicas hpad made lately ([copied]), when
-// containers became ready, and what it takes to start again after the last container
-// is gone ([template]).
+// Labels of the replicas have what it takes to repair a service after Compose has changed it
+// while hpad created them ([Fleet.repair]). The fleet's store has the rest that the engine
+// does not keep: victims that are being stopped, when containers became ready, which ones
+// failed, and what it takes to start again after the last container is gone ([template]).
 package compose

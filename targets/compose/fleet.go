@@ -37,10 +37,13 @@ type Fleet struct {
 	memories  *memories
 	templates *templates
 	removals  *removals
-	copies    *copies
 	revivals  *revivals
-	follower  follower
-	dryRun    bool
+	// unreplaced are the errors of replacing obsolete replicas.
+	unreplaced failures
+	// quiet is composeQuiet, or less in tests.
+	quiet    time.Duration
+	follower follower
+	dryRun   bool
 
 	// ctx ends with Close, and with it all work in the background.
 	ctx        context.Context
@@ -78,9 +81,9 @@ func New(name string, config *Config, options targets.Env) (*Fleet, error) {
 		config: config, engine: engine, waiting: waiting, sampler: docker.NewSampler(config.ResourceInterval),
 		details:  details{known: map[string]*detail{}},
 		memories: newMemories(options.Store), templates: newTemplates(options.Store), removals: newRemovals(options.Store),
-		copies: newCopies(options.Store), revivals: newRevivals(options.Store, options.Now), dryRun: options.DryRun,
-		follower: follower{runs: map[string]run{}},
-		starts:   semaphore.NewWeighted(1), turns: map[key]*semaphore.Weighted{},
+		revivals: newRevivals(options.Store, options.Now), dryRun: options.DryRun,
+		follower: follower{runs: map[string]run{}}, quiet: composeQuiet,
+		starts: semaphore.NewWeighted(1), turns: map[key]*semaphore.Weighted{},
 	}
 	f.base.Name, f.base.Parse = name, parseName
 	f.ctx, f.cancel = context.WithCancel(context.Background())
@@ -131,7 +134,7 @@ func (f *Fleet) load(ctx context.Context) error {
 	if f.loaded {
 		return nil
 	}
-	for _, load := range []func(context.Context) error{f.memories.Load, f.templates.load, f.removals.load, f.copies.Load, f.revivals.load} {
+	for _, load := range []func(context.Context) error{f.memories.Load, f.templates.load, f.removals.load, f.revivals.load} {
 		if err := load(ctx); err != nil {
 			return err
 		}
@@ -169,8 +172,7 @@ func (f *Fleet) snapshot(ctx context.Context, keys map[targets.Ref]key) (map[tar
 		return nil, err
 	}
 	f.details.forget(l)
-	f.clear(ctx, l)
-	f.review(ctx, l)
+	f.repair(ctx, l)
 	var members []*member
 	for _, k := range keys {
 		members = append(members, l.services[k]...)
@@ -252,7 +254,7 @@ func (f *Fleet) reading(ctx context.Context, ref targets.Ref, k key, l *listing,
 		reading.Max = d.limits.most
 		f.refresh(ctx, k, from, l.observed)
 	}
-	f.revive(ctx, k, members, known, reading.Hold != nil)
+	f.revive(ctx, k, members, known, l, reading.Hold != nil)
 	all := f.revivals.of(k)
 	if notice := failing(living, known, all); notice != nil && (reading.Hold == nil || reading.Hold.Reason != ServiceStopped) {
 		reading.Notices = append(reading.Notices, *notice)

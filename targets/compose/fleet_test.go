@@ -36,6 +36,7 @@ func started(t testing.TB, i *imitation, store targets.Store, change ...func(c *
 		ch(c)
 	}
 	f := openFleet(t, c, store)
+	f.quiet = 0
 	if err := f.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -133,6 +134,11 @@ func TestReplicaIsAsComposeMakesIt(t *testing.T) {
 			want.HostConfig.Mounts[1].Source = ""
 			want.Config.Volumes = map[string]struct{}{"/bound": {}}
 			want.Config.Labels[labelNumber] = "3"
+			if got.Config.Labels[labelBeside] != besideService || got.Config.Labels[labelSource] == "" {
+				t.Errorf("labels %v, want those of hpad", got.Config.Labels)
+			}
+			delete(got.Config.Labels, labelBeside)
+			delete(got.Config.Labels, labelSource)
 			own := func(c *imitated) (map[string]*network.EndpointSettings, *container.Config) {
 				config := *c.Config
 				if config.Hostname == c.ID[:12] {
@@ -413,9 +419,6 @@ func TestFailedStart(t *testing.T) {
 		t.Errorf("SetReplicas() = %v, want a PartialError with 2", err)
 	}
 	wantNames(t, i, "shop-web-1", "shop-web-2")
-	if left, err := store.List(t.Context(), startPrefix); err != nil || len(left) > 0 {
-		t.Errorf("starts under way: %v, %v, want none", left, err)
-	}
 }
 
 // TestTakenName holds that a name which is taken while replicas are made is a conflict,
@@ -513,83 +516,36 @@ func TestDependencies(t *testing.T) {
 	}
 }
 
-// TestLeftOver holds that a container which hpad created and did not start before
-// it was killed is no replica and goes, and that those which it started, and
-// Compose's own, stay.
+// TestLeftOver holds that a container which hpad created and did not start before it was
+// killed is removed, whenever the engine creates it, and that those which hpad started, and
+// those of Compose, stay.
 func TestLeftOver(t *testing.T) {
 	i := newImitation(t)
 	s := service{project: "shop", name: "web"}
 	i.up(s, 1)
-	store := &targettest.Store{}
-	killed := newRemovals(store)
-	killed.begin(t.Context(), key{"shop", "web"}, []string{"shop-web-2", "shop-web-4"})
-	i.with(func() {
-		for _, number := range []int{2, 3, 4} {
+	f := started(t, i, &targettest.Store{})
+	create := func(number int, copied bool) {
+		i.with(func() {
 			c := s.replica(number)
 			c.Config.Labels[labelImage] = i.images["bb:1"]
+			if copied {
+				c.Config.Labels[labelSource] = "1"
+			}
 			i.add(c)
 			if number == 4 {
 				c.start()
 			}
+		})
+	}
+	create(2, true)
+	create(3, false)
+	create(4, true)
+	for range 2 {
+		if got := read(t, f); got.SpecReplicas != 3 {
+			t.Errorf("spec %d, want 3: those that run and the one that Compose created", got.SpecReplicas)
 		}
-	})
-	f := started(t, i, store)
-	if got := read(t, f); got.SpecReplicas != 3 {
-		t.Errorf("spec %d, want 3: those that run and the one that Compose created", got.SpecReplicas)
-	}
-	wantNames(t, i, "shop-web-1", "shop-web-3", "shop-web-4")
-	// The next one of that name is somebody else's.
-	i.with(func() {
-		c := s.replica(2)
-		c.Config.Labels[labelImage] = i.images["bb:1"]
-		i.add(c)
-	})
-	if got := read(t, f); got.SpecReplicas != 4 {
-		t.Errorf("spec %d, want 4", got.SpecReplicas)
-	}
-}
-
-// TestLateCreation holds that a container whose creation nobody waited for any more
-// is removed when the engine makes it in the end, although its name was taken for
-// another try meanwhile; and that nothing is of which the clock says that it is
-// somebody else's.
-func TestLateCreation(t *testing.T) {
-	i := newImitation(t)
-	s := service{project: "shop", name: "web"}
-	i.up(s, 1)
-	store := &targettest.Store{}
-	cut := newRemovals(store)
-	cut.begin(t.Context(), key{"shop", "web"}, []string{"shop-web-2", "shop-web-3"})
-	f := started(t, i, store)
-	i.with(func() {
-		i.refuse = func(r *http.Request) (int, string) {
-			if strings.HasSuffix(r.URL.Path, "/create") {
-				return http.StatusConflict, `Conflict. The container name "/shop-web-2" is already in use by container "b1".`
-			}
-			return 0, ""
-		}
-	})
-	if err := scale(t, f, 2); !errors.Is(err, targets.ErrConflict) {
-		t.Fatalf("SetReplicas() = %v, want ErrConflict", err)
-	}
-	i.with(func() {
-		i.refuse = nil
-		for number, age := range map[int]time.Duration{2: 0, 3: -time.Hour} {
-			c := s.replica(number)
-			c.Config.Labels[labelImage] = i.images["bb:1"]
-			c.created = time.Now().Add(-age)
-			i.add(c)
-		}
-	})
-	if got := read(t, f); got.SpecReplicas != 2 {
-		t.Errorf("spec %d, want 2: the one that runs and the one that Compose created much later", got.SpecReplicas)
-	}
-	wantNames(t, i, "shop-web-1", "shop-web-3")
-	mustScale(t, f, 3)
-	wantNames(t, i, "shop-web-1", "shop-web-3", "shop-web-4")
-	f.removals.settle(t.Context(), time.Now().Add(unfinishedAfter+time.Second))
-	if entries, err := store.List(t.Context(), startPrefix); err != nil || len(entries) > 0 {
-		t.Errorf("stored %q, %v, want no starts", entries, err)
+		wantNames(t, i, "shop-web-1", "shop-web-3", "shop-web-4")
+		create(5, true)
 	}
 }
 
@@ -675,8 +631,7 @@ func TestVictimsOutliveTheDaemon(t *testing.T) {
 	}
 	wantNames(t, i, "shop-web-1")
 	wait.Soon(t, "end of what is stored", func() bool {
-		left, err := store.List(t.Context(), removalPrefix)
-		return err == nil && len(left) == 0
+		return len(next.removals.ids()) == 0
 	})
 }
 
@@ -686,7 +641,7 @@ func TestStoreComesLate(t *testing.T) {
 	i := newImitation(t)
 	i.up(service{project: "shop", name: "web"}, 2)
 	store := &targettest.Store{}
-	if err := newRemovals(store).doom(t.Context(), key{"shop", "web"}, []*member{{Summary: i.of("shop", "web")[1].summary(), name: "shop-web-2"}}); err != nil {
+	if err := newRemovals(store).doom(t.Context(), key{"shop", "web"}, []*member{{Summary: i.of("shop", "web")[1].summary(), name: "shop-web-2"}}, nil); err != nil {
 		t.Fatal(err)
 	}
 	store.Fail(errFull)
@@ -1203,7 +1158,7 @@ func TestOneBadContainer(t *testing.T) {
 func TestGarbledStore(t *testing.T) {
 	i := newImitation(t)
 	i.up(service{project: "shop", name: "web"}, 2)
-	for _, prefix := range []string{memoryPrefix, templatePrefix, removalPrefix, startPrefix} {
+	for _, prefix := range []string{memoryPrefix, templatePrefix, removalPrefix} {
 		store := &targettest.Store{}
 		if err := store.Save(t.Context(), prefix+"shop/web", []byte("{")); err != nil {
 			t.Fatal(err)
@@ -1265,41 +1220,14 @@ func TestVictimGoneWhileListed(t *testing.T) {
 	r := newRemovals(&targettest.Store{})
 	k := key{"shop", "web"}
 	victim := &member{Summary: container.Summary{ID: "a"}, key: k}
-	if err := r.doom(t.Context(), k, []*member{victim}); err != nil {
+	if err := r.doom(t.Context(), k, []*member{victim}, nil); err != nil {
 		t.Fatal(err)
 	}
 	before := r.ids()
 	r.gone(t.Context(), k, "a")
-	r.mark(&listing{services: map[key][]*member{k: {victim}}}, before, true)
+	r.mark(&listing{services: map[key][]*member{k: {victim}}}, before)
 	if !victim.doomed {
 		t.Error("it counts again")
-	}
-}
-
-// TestStartedWhileListed holds that a replica which a list shows before its start, and
-// which has started by the time of the list's end, is not taken for what an earlier hpad
-// was about to create by its name.
-func TestStartedWhileListed(t *testing.T) {
-	k, store := key{"shop", "web"}, &targettest.Store{}
-	newRemovals(store).begin(t.Context(), k, []string{"shop-web-2"}) // and was killed
-	i := newImitation(t)
-	i.up(service{project: "shop", name: "web"}, 1)
-	f := started(t, i, store)
-	mustScale(t, f, 2)
-	l, err := f.list(t.Context(), "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, m := range l.services[k] {
-		if m.name == "shop-web-2" {
-			m.State = container.StateCreated // when the list was begun
-		}
-	}
-	f.removals.mark(l, nil, true)
-	for _, m := range l.services[k] {
-		if m.doomed {
-			t.Errorf("%s is to go", m.name)
-		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package compose
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -11,6 +12,9 @@ import (
 // An engine keeps its last 256 events, of which a health check makes three: on a busy
 // machine those are the last few seconds. The fleet follows the ends of containers
 // for as long as it is read, so that none is lost before it looks for it.
+
+// stopAge is how long before its end a container may have got the signal to end.
+const stopAge = time.Minute
 
 // run is what is known of a container's last run; zero times where it was not seen.
 type run struct {
@@ -106,3 +110,12 @@ func (w *follower) traces(id string, since, finished time.Time) (asked, ended bo
 	}
 	return known.asked.After(since), true
 }
+
+// asksToEnd reports whether a signal is to end its container.
+func asksToEnd(kill events.Message) bool {
+	return !slices.Contains(asksForMore, kill.Actor.Attributes["signal"])
+}
+
+// asksForMore are the signals by which programs go on in another way, and do not end:
+// SIGHUP, SIGUSR1 and SIGUSR2.
+var asksForMore = []string{"1", "10", "12"}

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -25,57 +26,49 @@ import (
 // all of its networks at once; before, in one.
 const manyNetworks = "1.44"
 
-// grow starts containers one after the other, until there are enough, one fails,
-// somebody else changes the service, or there is no time left for another before ctx
-// ends. Its calls have the fleet's own context: none is cut off with a container half
-// made.
+// grow starts containers one after the other, until there are enough, one fails, or there
+// is no time left for another before ctx ends. Its calls have the fleet's own context: none
+// is cut off with a container half made.
 func (f *Fleet) grow(ctx context.Context, o *order) error {
-	w := f.follow(o.key.project)
-	defer w.close()
 	b, err := f.plan(ctx, o)
 	if err != nil {
 		return err
 	}
-	if held, _ := w.stopping(o.key, o.listing, nil); held != nil {
-		return &targets.HeldError{Hold: *held}
-	}
 	if f.config.RestartExited {
 		f.restartExited(o.living)
 	}
-	made := newBatch(o, b, w)
 	from := len(o.living)
-	numbers, names, err := f.freeNumbers(ctx, o, b, o.to-from)
+	numbers, err := f.freeNumbers(ctx, o, b, o.to-from)
 	if err != nil {
 		return err
 	}
-	f.removals.begin(f.ctx, o.key, names)
-	slowest := time.Duration(0)
-	for n, number := range numbers {
+	made, slowest := 0, time.Duration(0)
+	for _, number := range numbers {
 		begun := time.Now()
-		if deadline, ok := ctx.Deadline(); n > 0 && ok && deadline.Sub(begun) < 2*slowest {
-			err = fmt.Errorf("%w: %w after %d new containers; the next pass goes on", targets.ErrTransient, targets.ErrWriteTime, n)
+		if deadline, ok := ctx.Deadline(); made > 0 && ok && deadline.Sub(begun) < 2*slowest {
+			err = fmt.Errorf("%w: %w after %d new containers; the next pass goes on", targets.ErrTransient, targets.ErrWriteTime, made)
 		} else {
-			err = f.add(ctx, made, number)
+			_, err = f.startInTurn(ctx, o.key, b, number, o.labels())
 		}
 		if err != nil {
 			break
 		}
+		made++
 		slowest = max(slowest, time.Since(begun))
 	}
-	if err = f.finish(made, err); err == nil || len(made.replicas) == 0 {
+	if err == nil || made == 0 {
 		return err
 	}
-	if errors.Is(err, targets.ErrConflict) || errors.Is(err, targets.ErrHeld) {
+	if errors.Is(err, targets.ErrConflict) {
 		// What was read is not to blame any more: there are other containers now.
 		err = fmt.Errorf("%w: %s", targets.ErrTransient, err.Error())
 	}
-	return &targets.PartialError{Reached: int32(from + len(made.replicas)), Err: err}
+	return &targets.PartialError{Reached: int32(from + made), Err: err}
 }
 
-// freeNumbers returns the next n numbers of a service, with the names of their
-// containers. It skips a number if another container has the name: a foreign container,
-// or a renamed one.
-func (f *Fleet) freeNumbers(ctx context.Context, o *order, b *blueprint, n int) (numbers []int, names []string, err error) {
+// freeNumbers returns the next n numbers of a service. It skips a number if another
+// container has the name: a foreign container, or a renamed one.
+func (f *Fleet) freeNumbers(ctx context.Context, o *order, b *blueprint, n int) (numbers []int, err error) {
 	var summaries []container.Summary
 	err = f.engine.Read(ctx, func(ctx context.Context, c *client.Client) (err error) {
 		like := filters.Arg("name", "^/?"+regexp.QuoteMeta(b.Prefix))
@@ -83,18 +76,18 @@ func (f *Fleet) freeNumbers(ctx context.Context, o *order, b *blueprint, n int) 
 		return err
 	})
 	if err != nil {
-		return nil, nil, fmt.Errorf("list the containers named %s*: %w", b.Prefix, err)
+		return nil, fmt.Errorf("list the containers named %s*: %w", b.Prefix, err)
 	}
 	taken := map[string]bool{}
 	for _, summary := range summaries {
 		taken[nameOf(summary.Names)] = true
 	}
 	for number := highest(o.members) + 1; len(numbers) < n; number++ {
-		if next := b.names(number, 1); !taken[next[0]] {
-			numbers, names = append(numbers, number), append(names, next...)
+		if !taken[b.Prefix+strconv.Itoa(number)] {
+			numbers = append(numbers, number)
 		}
 	}
-	return numbers, names, nil
+	return numbers, nil
 }
 
 // plan returns what to make new containers by: the newest replica, or where there is
@@ -180,34 +173,32 @@ func (f *Fleet) restartExited(members []*member) {
 }
 
 // startInTurn starts one container when no other is being started, as Compose does,
-// because ports of a range are given out on a first come basis.
-func (f *Fleet) startInTurn(ctx context.Context, made *batch, number int) error {
+// because ports of a range are given out on a first come basis. It returns the container's
+// ID.
+func (f *Fleet) startInTurn(ctx context.Context, k key, b *blueprint, number int, labels map[string]string) (id string, err error) {
 	if f.starts.Acquire(ctx, 1) != nil {
-		return fmt.Errorf("%w: containers of other services are still being started: %w", targets.ErrTransient, context.Cause(ctx))
+		return "", fmt.Errorf("%w: containers of other services are still being started: %w", targets.ErrTransient, context.Cause(ctx))
 	}
 	defer f.starts.Release(1)
 	if ctx.Err() != nil {
-		return fmt.Errorf("%w: %w", targets.ErrTransient, context.Cause(ctx))
+		return "", fmt.Errorf("%w: %w", targets.ErrTransient, context.Cause(ctx))
 	}
-	return f.startReplica(made, number)
+	return f.startReplica(k, b, number, labels)
 }
 
-// startReplica creates and starts one container of a batch, and removes one that cannot
-// be started.
-func (f *Fleet) startReplica(made *batch, number int) error {
-	name, r, err := made.blueprint.replica(number)
+// startReplica creates and starts one container, and removes one that cannot be started.
+func (f *Fleet) startReplica(k key, b *blueprint, number int, labels map[string]string) (id string, err error) {
+	name, r, err := b.replica(number, labels)
 	if err != nil {
-		return err
+		return "", err
 	}
-	id := ""
 	err = f.call(func(ctx context.Context, c *client.Client) (err error) {
 		id, err = create(ctx, c, name, r)
 		return err
 	})
 	if err != nil && id == "" {
-		return explainStart("create", name, r, err)
+		return "", explainStart("create", name, r, err)
 	}
-	f.keep(made, id, name)
 	if err == nil && len(r.Files) > 0 {
 		var files *bytes.Buffer
 		if files, err = archived(r.Files); err == nil {
@@ -222,19 +213,17 @@ func (f *Fleet) startReplica(made *batch, number int) error {
 		})
 	}
 	if err == nil {
-		err = f.afterStart(made.key, id)
+		err = f.afterStart(k, id)
 	}
 	if err == nil {
-		made.watch.await(id, time.Time{})
-		return nil
+		return id, nil
 	}
 	err = explainStart("start", name, r, err)
-	f.drop(made, id)
 	if left := f.discard(id); left != nil {
-		// The next hpad, or the next reading, removes what was not started.
-		return fmt.Errorf("%w: %w; container %s is left over: %w", targets.ErrUnknownOutcome, err, name, left)
+		// A later reading removes a container that was not started.
+		return "", fmt.Errorf("%w: %w; container %s is left over: %w", targets.ErrUnknownOutcome, err, name, left)
 	}
-	return err
+	return "", err
 }
 
 // call makes a call that takes longer than the fleet's timeout.

@@ -14,3 +14,20 @@ const (
 	labelConfigFiles  = "com.docker.compose.project.config_files"
 	labelWorkingDir   = "com.docker.compose.project.working_dir"
 )
+
+// The labels that hpad adds to the containers it creates. Compose ignores them.
+const (
+	// labelSource is the creation time, in Unix seconds, of the container that Compose made
+	// with this configuration; 0 if the configuration is from the template.
+	labelSource = "io.hpad.source-created"
+	// labelBeside is what existed when hpad created the container: besideService,
+	// besideProject, or "" if the project had no container.
+	labelBeside = "io.hpad.beside"
+	// labelReplaces is the ID of the container that this one replaces.
+	labelReplaces = "io.hpad.replaces"
+)
+
+const (
+	besideService = "service"
+	besideProject = "project"
+)

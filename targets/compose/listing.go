@@ -29,24 +29,17 @@ type member struct {
 	// number is the replica's index, from 1; 0 where Compose gave none.
 	number int
 	health string
-	// doomed reports that hpad is removing it, leftOver that it is to because it was
-	// created and not started.
-	doomed, leftOver bool
-	// copied reports that hpad made it lately, of the configuration of a container that
-	// was created at as. One that is spare is to take the place of another that is still
-	// there.
-	copied bool
-	as     int64
-	spare  bool
-}
-
-// since returns when Compose made the first container of the member's configuration that
-// is known of, in seconds.
-func (m *member) since() int64 {
-	if m.copied {
-		return m.as
-	}
-	return m.Created
+	// doomed reports that hpad is removing it.
+	doomed bool
+	// copied reports that hpad created it. sourceCreated is the creation time, in Unix
+	// seconds, of the container that Compose made with this configuration.
+	copied        bool
+	sourceCreated int64
+	// fresh reports that hpad created it so recently that a "docker compose down" or "up"
+	// may have started before it existed.
+	fresh bool
+	// spare reports that it replaces a container that still exists. The two count as one.
+	spare bool
 }
 
 // configuration is the same of containers of a service that Compose made alike.
@@ -56,10 +49,13 @@ func (m *member) configuration() configuration {
 	return configuration{hash: m.Labels[labelHash], image: m.Labels[labelImage]}
 }
 
-// counts reports whether a container is a replica to Compose, and stays one.
-func (m *member) counts() bool {
-	return !m.doomed && !m.spare && m.State != container.StateRemoving && m.State != container.StateDead
+// remains reports whether nothing is removing a container.
+func (m *member) remains() bool {
+	return !m.doomed && m.State != container.StateRemoving && m.State != container.StateDead
 }
+
+// counts reports whether a container is part of the service's count.
+func (m *member) counts() bool { return m.remains() && !m.spare }
 
 // runs reports whether a container does what it is there for, or would if it were not
 // paused.
@@ -94,7 +90,11 @@ func newMember(s container.Summary) *member {
 	if k.project == "" || k.service == "" || hook || s.Labels[labelHash] == "" || strings.EqualFold(s.Labels[labelOneoff], "true") {
 		return nil
 	}
-	m := &member{Summary: s, key: k, name: nameOf(s.Names), health: healthOf(s.State, s.Status)}
+	m := &member{Summary: s, key: k, name: nameOf(s.Names), health: healthOf(s.State, s.Status), sourceCreated: s.Created}
+	if source, copied := s.Labels[labelSource]; copied {
+		m.copied = true
+		m.sourceCreated, _ = strconv.ParseInt(source, 10, 64)
+	}
 	if n, err := strconv.Atoi(s.Labels[labelNumber]); err == nil && n > 0 {
 		m.number = n
 	}
@@ -129,8 +129,8 @@ func healthOf(state, status string) string {
 
 type listing struct {
 	services map[key][]*member
-	// projects are how many containers each has, one-off ones included and those left
-	// out that hpad removes.
+	// projects is the number of containers of each project, including one-off containers
+	// and those that hpad is removing.
 	projects map[string]int
 	observed time.Time
 }
@@ -141,7 +141,7 @@ func (f *Fleet) list(ctx context.Context, project string) (*listing, error) {
 	if project != "" {
 		label += "=" + project
 	}
-	doomed, running := f.removals.ids(), f.running() == nil
+	before := f.removals.ids()
 	var summaries []container.Summary
 	err := f.engine.Read(ctx, func(ctx context.Context, c *client.Client) (err error) {
 		summaries, err = c.ContainerList(ctx, container.ListOptions{All: true, Filters: filters.NewArgs(filters.Arg("label", label))})
@@ -157,16 +157,24 @@ func (f *Fleet) list(ctx context.Context, project string) (*listing, error) {
 			l.services[m.key] = append(l.services[m.key], m)
 		}
 	}
-	f.removals.mark(l, doomed, running)
-	f.copies.mark(l, doomed)
+	f.removals.mark(l, before)
+	return l, nil
+}
+
+// remaining returns the number of containers of a project that hpad is not removing.
+func (l *listing) remaining(project string) int {
+	n := l.projects[project]
 	for k, members := range l.services {
+		if k.project != project {
+			continue
+		}
 		for _, m := range members {
 			if m.doomed {
-				l.projects[k.project]--
+				n--
 			}
 		}
 	}
-	return l, nil
+	return n
 }
 
 // counted returns the containers that make up a service's count.
@@ -180,12 +188,12 @@ func counted(members []*member) []*member {
 	return kept
 }
 
-// latest returns the container that was created last, where a copy is as old as what it
-// was made of; nil when there is none at all. The engine lists the newest first.
+// latest returns the container with the configuration that Compose used last; nil if there
+// is no container. A copy is as old as its source. The engine lists the newest first.
 func latest(members []*member) *member {
 	var found *member
 	for _, m := range members {
-		if found == nil || m.since() > found.since() || m.since() == found.since() && found.copied && !m.copied {
+		if found == nil || m.sourceCreated > found.sourceCreated || m.sourceCreated == found.sourceCreated && found.copied && !m.copied {
 			found = m
 		}
 	}

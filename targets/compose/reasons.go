@@ -7,8 +7,6 @@ import "github.com/hpad/hpad/policy"
 const (
 	// ComposeUpdateInProgress: Compose is replacing containers of the service.
 	ComposeUpdateInProgress = "ComposeUpdateInProgress"
-	// ContainersStopping: somebody else is stopping containers of the project.
-	ContainersStopping = "ContainersStopping"
 	// ServiceStopped: somebody else has stopped all containers of the service.
 	ServiceStopped = "ServiceStopped"
 	// DependencyNotReady: a service that the service depends on is not running, or

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -20,242 +19,155 @@ import (
 )
 
 // A scale-down is accepted once its victims are stored: from then on they are
-// terminating, whatever becomes of hpad, and are stopped and removed in the
-// background. Starts under way are stored too, by name: a container that was
-// created and not started when hpad ended is removed by the next one.
+// terminating, even if hpad ends. hpad stops and removes them in the background.
 
 const (
 	removalPrefix = "removing/"
-	startPrefix   = "starting/"
-	// removing is how many containers are being stopped at once.
+	// removing is the maximum number of containers that are stopped at once.
 	removing = 64
 	// A removal that failed is tried again after a wait that doubles.
 	removalRetryMin = 500 * time.Millisecond
 	removalRetryMax = 30 * time.Second
 )
 
-// removals are the containers that hpad is getting rid of. They are safe for concurrent
-// use.
+// removals are the containers that hpad is removing. They are safe for concurrent use.
 type removals struct {
-	// places is how many may be stopped at once.
+	// places limits the number of containers that are stopped at once.
 	places *semaphore.Weighted
-	// doomed are the victims' names, begun the starts that are stored.
-	doomed byContainer[string]
-	begun  *ledger.Ledger[starting]
+	stored *ledger.Ledger[victimList]
 
 	mu sync.Mutex
-	// underWay are the services whose last starts go on. Those of all others are
-	// unfinished, as those of an earlier hpad.
-	underWay map[key]bool
-	// working are the containers that are being removed, troubles why they are still
-	// there, or what else went wrong with a service's.
+	// working are the containers that are being removed, troubles why they still exist, or
+	// other problems of a service's containers.
 	working  map[string]bool
 	troubles map[string]string
 }
 
-// starting is what is stored while containers are being started.
-type starting struct {
-	Names []string  `json:"names"`
-	Since time.Time `json:"since"`
-	// Earlier are unfinished starts before these.
-	Earlier []starting `json:"earlier,omitempty"`
+// victimList is what is stored of a service's removals.
+type victimList struct {
+	// Victims are the names of the containers to remove, by ID.
+	Victims ledger.Map[string] `json:"victims"`
+	// Known is the creation time, in Unix seconds, of the newest container that existed when
+	// hpad last chose victims. If older containers are missing later, hpad has removed them.
+	Known int64 `json:"known"`
 }
 
-// Equal reports whether other need not be stored in place of the starts.
-func (s starting) Equal(other starting) bool { return reflect.DeepEqual(s, other) }
-
-func (s starting) Empty() bool { return len(s.Names) == 0 && len(s.Earlier) == 0 }
-
-// made reports whether a container may be one that was created for these starts, and was
-// not started.
-func (s starting) made(m *member) bool {
-	since := time.Unix(m.Created, 0).Sub(s.Since)
-	return slices.Contains(s.Names, m.name) && since >= -createdSlack && since <= unfinishedAfter+createdSlack
+// Equal reports whether other need not be stored in place of the list.
+func (v victimList) Equal(other victimList) bool {
+	return v.Known == other.Known && v.Victims.Equal(other.Victims)
 }
+
+// Empty reports whether there is nothing to store.
+func (v victimList) Empty() bool { return len(v.Victims) == 0 && v.Known == 0 }
 
 func newRemovals(store targets.Store) *removals {
 	return &removals{
-		places: semaphore.NewWeighted(removing), doomed: newByContainer[string](store, removalPrefix), begun: ledger.New[starting](store, startPrefix),
-		underWay: map[key]bool{}, working: map[string]bool{}, troubles: map[string]string{},
+		places: semaphore.NewWeighted(removing), stored: ledger.New[victimList](store, removalPrefix),
+		working: map[string]bool{}, troubles: map[string]string{},
 	}
 }
 
 // load reads what was stored, in place of what is known.
 func (r *removals) load(ctx context.Context) error {
-	if err := r.doomed.Load(ctx); err != nil {
+	if err := r.stored.Load(ctx); err != nil {
 		return err
 	}
-	if err := r.begun.Load(ctx); err != nil {
-		return err
+	for _, k := range keysOf(r.stored.Names()) {
+		r.forget(ctx, k, "")
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	clear(r.underWay)
 	return nil
 }
 
-// doom stores that containers are to go. Once it returns nil they are.
-func (r *removals) doom(ctx context.Context, k key, victims []*member) error {
+func (r *removals) of(k key) victimList {
+	v, _ := r.stored.Of(k.String())
+	return v
+}
+
+// doom stores that containers are to be removed. Once it returns nil they are terminating.
+// If hpad removes containers in favor of others, known are all containers of the service.
+func (r *removals) doom(ctx context.Context, k key, victims, known []*member) error {
+	if len(victims) == 0 {
+		return nil
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	before, _ := r.doomed.Of(k.String())
-	next := before.With(func(all ledger.Map[string]) {
+	next := r.of(k)
+	next.Victims = next.Victims.With(func(all ledger.Map[string]) {
 		for _, m := range victims {
 			all[m.ID] = m.name
 		}
 	})
-	if len(next) == len(before) {
-		return nil
+	for _, m := range known {
+		next.Known = max(next.Known, m.Created)
 	}
-	if err := r.doomed.Commit(ctx, k.String(), next); err != nil {
+	if err := r.stored.Commit(ctx, k.String(), next); err != nil {
 		return fmt.Errorf("%w: store which containers of service %q are to go: %w", targets.ErrTransient, k, err)
 	}
 	return nil
 }
 
-// gone forgets a container that is no more. What cannot be stored costs the next
-// hpad one question.
+// gone forgets a container that no longer exists. If that cannot be stored, the next hpad
+// looks for it once.
 func (r *removals) gone(ctx context.Context, k key, id string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.troubles, id)
-	r.doomed.change(ctx, k, func(all map[string]string) { delete(all, id) })
+	r.forget(ctx, k, id)
 }
 
-// begin stores the names of containers that are about to be created. A store that
-// fails does not keep a service from growing.
-func (r *removals) begin(ctx context.Context, k key, names []string) {
-	r.start(ctx, k, true, func(before starting, unfinished []starting) starting {
-		return starting{Names: names, Since: time.Now().UTC(), Earlier: unfinished}
+// forget forgets a container, and the newest known one once no container is fresh that is
+// as old.
+func (r *removals) forget(ctx context.Context, k key, id string) {
+	r.stored.Change(k.String(), func(v victimList) victimList {
+		v.Victims = v.Victims.With(func(all ledger.Map[string]) { delete(all, id) })
+		if time.Since(time.Unix(v.Known, 0)) > 2*freshFor {
+			v.Known = 0
+		}
+		return v
 	})
-}
-
-// end forgets them, since all are started, or gone. What is unfinished of earlier ones
-// stays: the engine may still be about to create it.
-func (r *removals) end(ctx context.Context, k key) {
-	r.start(ctx, k, false, func(before starting, _ []starting) starting { return starting{Earlier: before.Earlier} })
-}
-
-// start changes the starts of a service, of which some are unfinished, and stores them.
-func (r *removals) start(ctx context.Context, k key, underWay bool, change func(before starting, unfinished []starting) starting) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	before, _ := r.begun.Of(k.String())
-	next := change(before, before.unfinished(r.underWay[k]))
-	r.underWay[k] = underWay
-	r.begun.Change(k.String(), func(starting) starting { return next })
-	_ = r.begun.Save(ctx, k.String())
-}
-
-// unfinished returns the starts that nobody waits for, where the last ones may be under
-// way.
-func (s starting) unfinished(underWay bool) []starting {
-	earlier := slices.Clone(s.Earlier)
-	if !underWay && len(s.Names) > 0 {
-		earlier = append(earlier, starting{Names: s.Names, Since: s.Since})
-	}
-	return earlier
-}
-
-// abandon leaves starts stored that nobody knows the end of.
-func (r *removals) abandon(k key) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.underWay[k] = false
+	_ = r.stored.Save(ctx, k.String())
 }
 
 func (r *removals) ids() map[string]bool {
 	all := map[string]bool{}
-	for _, k := range r.doomed.services() {
-		for id := range r.doomed.of(k) {
+	for _, k := range keysOf(r.stored.Names()) {
+		for id := range r.of(k).Victims {
 			all[id] = true
 		}
 	}
 	return all
 }
 
-// mark marks the containers of a list that are to go, or were when the list was begun
-// and may be gone by now, and once the fleet runs those that an earlier hpad created and
-// did not start: until then an older fleet may be starting them.
-func (r *removals) mark(l *listing, before map[string]bool, running bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+// mark sets doomed, fresh and spare of the containers in a list. Containers in before were
+// doomed when the engine was called, and may be forgotten by now.
+func (r *removals) mark(l *listing, before map[string]bool) {
+	known := map[string]int64{}
+	for _, k := range keysOf(r.stored.Names()) {
+		known[k.project] = max(known[k.project], r.of(k).Known)
+	}
 	for k, members := range l.services {
-		doomed := r.doomed.of(k)
-		begun, _ := r.begun.Of(k.String())
-		unfinished := begun.unfinished(r.underWay[k])
+		v := r.of(k)
+		there := map[string]*member{}
 		for _, m := range members {
-			_, victim := doomed[m.ID]
-			beingStarted := r.underWay[k] && slices.Contains(begun.Names, m.name)
-			m.leftOver = running && m.State == container.StateCreated && !beingStarted &&
-				slices.ContainsFunc(unfinished, func(one starting) bool { return one.made(m) })
-			m.doomed = victim || before[m.ID] || m.leftOver
+			_, victim := v.Victims[m.ID]
+			m.doomed = victim || before[m.ID]
+			seen := v.Known
+			if m.Labels[labelBeside] == besideProject {
+				seen = known[k.project]
+			}
+			m.fresh = m.copied && m.Created > seen && l.observed.Sub(time.Unix(m.Created, 0)) <= freshFor
+			there[m.ID] = m
 		}
-	}
-}
-
-// createdSlack is by how much the engine's clock may differ from hpad's.
-const createdSlack = time.Minute
-
-// unfinishedAfter is how long a creation may take that nobody waits for.
-const unfinishedAfter = 2 * time.Minute
-
-// clear removes what an earlier hpad created and did not start.
-func (f *Fleet) clear(ctx context.Context, l *listing) {
-	for k, members := range l.services {
 		for _, m := range members {
-			if m.leftOver && f.removals.doom(ctx, k, []*member{m}) == nil {
-				f.removals.found(ctx, k, m.name)
-				f.remove(k, m.ID, m.name)
-			}
+			old := there[m.Labels[labelReplaces]]
+			m.spare = old != nil && old.remains()
 		}
-	}
-	if f.running() == nil {
-		f.removals.settle(ctx, l.observed)
-	}
-}
-
-// found forgets unfinished starts by a name whose container is known, a victim or one
-// that was just made: they leave nothing more.
-func (r *removals) found(ctx context.Context, k key, name string) {
-	without := func(names []string) []string {
-		return slices.DeleteFunc(slices.Clone(names), func(other string) bool { return other == name })
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.begun.Change(k.String(), func(entry starting) starting {
-		if !r.underWay[k] {
-			entry.Names = without(entry.Names)
-		}
-		entry.Earlier = slices.Clone(entry.Earlier)
-		for i := range entry.Earlier {
-			entry.Earlier[i].Names = without(entry.Earlier[i].Names)
-		}
-		return entry
-	})
-	_ = r.begun.Save(ctx, k.String())
-}
-
-// settle forgets unfinished starts that are too old to leave anything.
-func (r *removals) settle(ctx context.Context, now time.Time) {
-	over := func(s starting) bool { return now.Sub(s.Since) > unfinishedAfter }
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, k := range keysOf(r.begun.Names()) {
-		r.begun.Change(k.String(), func(entry starting) starting {
-			if !r.underWay[k] && over(entry) {
-				entry.Names = nil
-			}
-			entry.Earlier = slices.DeleteFunc(slices.Clone(entry.Earlier), over)
-			return entry
-		})
-		_ = r.begun.Save(ctx, k.String())
 	}
 }
 
 func (f *Fleet) resume() {
-	for _, k := range f.removals.doomed.services() {
-		for id, name := range f.removals.doomed.of(k) {
+	for _, k := range keysOf(f.removals.stored.Names()) {
+		for id, name := range f.removals.of(k).Victims {
 			f.remove(k, id, name)
 		}
 	}

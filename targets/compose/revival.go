@@ -163,33 +163,28 @@ func (r *revivals) fail(ctx context.Context, k key, id string, err error) {
 	})
 }
 
-// revive enters which containers of a service have failed, and begins to start those
-// again, or to replace them, whose wait is over; none while the service is held.
-func (f *Fleet) revive(ctx context.Context, k key, members []*member, known map[string]*detail, held bool) {
+// revive starts in the background what there is to do for a service's containers: it starts
+// or replaces those that have failed and whose wait is over, and replaces obsolete replicas.
+// It does nothing while the service is held.
+func (f *Fleet) revive(ctx context.Context, k key, members []*member, known map[string]*detail, l *listing, held bool) {
 	now := f.revivals.now()
-	switch {
-	case f.dryRun:
-		return
-	case !*cmp.Or(f.config.Services[k.String()].ReplaceFailed, f.config.ReplaceFailed):
-		f.revivals.change(ctx, k, func(all map[string]revival) { clear(all) })
+	if f.dryRun {
 		return
 	}
-	f.revivals.enter(ctx, k, members, known, now)
-	copies := f.copies.of(k)
-	replaced := map[string]bool{} // by a hpad that ended before it removed them
-	for _, m := range members {
-		if m.spare && m.runs() {
-			replaced[copies[m.ID].Instead] = true
-		}
+	if *cmp.Or(f.config.Services[k.String()].ReplaceFailed, f.config.ReplaceFailed) {
+		f.revivals.enter(ctx, k, members, known, now)
+	} else {
+		f.revivals.change(ctx, k, func(all map[string]revival) { clear(all) })
 	}
 	due := map[string]bool{}
 	all := f.revivals.of(k)
 	for _, m := range counted(members) {
-		if d := known[m.ID]; d != nil && d.end == endFailed && (replaced[m.ID] || all[m.ID].due(now)) {
+		if d := known[m.ID]; d != nil && d.end == endFailed && all[m.ID].due(now) {
 			due[m.ID] = true
 		}
 	}
-	if len(due) == 0 || held || f.running() != nil {
+	renew := len(obsolete(members)) > 0 && f.isQuiet(members, l.observed) && f.unreplaced.over(k, l.observed)
+	if len(due) == 0 && !renew || held || f.running() != nil {
 		return
 	}
 	end, ok := f.turnNow(k)
@@ -198,34 +193,36 @@ func (f *Fleet) revive(ctx context.Context, k key, members []*member, known map[
 	}
 	if f.inBackground(func() {
 		defer end()
-		f.reviveDue(k, due)
+		f.reviveInTurn(k, due, renew)
 	}) != nil {
 		end()
 	}
 }
 
-// reviveDue starts containers of a service again, or replaces them, in its turn.
-func (f *Fleet) reviveDue(k key, due map[string]bool) {
+// reviveInTurn does it in the service's turn. What fails is tried again with a later
+// reading.
+func (f *Fleet) reviveInTurn(k key, due map[string]bool, renew bool) {
 	l, err := f.list(f.ctx, k.project)
 	if err != nil {
-		return // it is tried again with the next reading
-	}
-	o := newOrder(k, l, len(counted(l.services[k]))) // those that have failed need no ports
-	w := f.follow(k.project)
-	defer w.close()
-	if held, _ := w.stopping(k, l, nil); held != nil || hold(k, o.members) != nil {
 		return
+	}
+	o := newOrder(k, l, len(counted(l.services[k])))
+	if hold(k, o.members) != nil {
+		return
+	}
+	if renew {
+		f.unreplaced.set(k, f.replaceObsolete(o), l.observed)
 	}
 	failed := slices.DeleteFunc(slices.Clone(o.living), func(m *member) bool { return !due[m.ID] || !f.hasFailed(m) })
 	var old []*member
-	for _, m := range f.withoutReplacement(o, failed) {
+	for _, m := range withoutSpare(o, failed) {
 		before, due := f.revivals.try(f.ctx, k, m.ID, f.revivals.now())
 		switch {
 		case !due: // it failed again since it was started
 		case before.exhausted():
 			old = append(old, m)
 		default:
-			if err := f.startAgain(w, m, before.Ended); err != nil {
+			if err := f.startAgain(m); err != nil {
 				f.revivals.fail(f.ctx, k, m.ID, err)
 			}
 		}
@@ -245,10 +242,8 @@ func (f *Fleet) hasFailed(m *member) bool {
 	return how == endFailed
 }
 
-// startAgain starts a container that has failed at the given time of the engine, when no
-// other is being started. Where somebody stops the others meanwhile, who could not stop
-// this one, it is stopped too.
-func (f *Fleet) startAgain(w *watch, m *member, ended time.Time) error {
+// startAgain starts a container that has failed, when no other is being started.
+func (f *Fleet) startAgain(m *member) error {
 	if err := f.starts.Acquire(f.ctx, 1); err != nil {
 		return err
 	}
@@ -258,35 +253,24 @@ func (f *Fleet) startAgain(w *watch, m *member, ended time.Time) error {
 	})
 	f.details.drop(m.ID)
 	if isNotFound(err) {
-		return nil // somebody has removed it
+		return nil // it was removed meanwhile
 	}
-	if err != nil {
-		return err
-	}
-	w.await(m.ID, ended)
-	l, err := f.list(f.ctx, m.key.project)
-	if err != nil || !w.halted(l.services[m.key], map[string]string{m.ID: m.name}, l.observed) {
-		return nil
-	}
-	return f.halt(m.ID)
+	return err
 }
 
-// replaceFailed makes a new container for each that has failed too often, and removes
-// that one then. What the new one had to wait for goes on with the next.
+// replaceFailed creates a new container for each that has failed too often. The back-off of
+// the new one goes on where that of the old one was.
 func (f *Fleet) replaceFailed(o *order, old []*member) {
+	made := map[string]bool{}
 	err := f.replace(o, old, func(m *member, id string) {
+		made[m.ID] = true
 		f.revivals.change(f.ctx, o.key, func(all map[string]revival) {
 			before := all[m.ID]
 			all[id] = revival{Cause: before.Cause, Since: before.Since, Wait: before.Wait, Instead: m.name}
-			delete(all, m.ID)
 		})
 	})
-	if err == nil {
-		return
-	}
-	left := f.revivals.of(o.key)
 	for _, m := range old {
-		if _, ok := left[m.ID]; ok {
+		if err != nil && !made[m.ID] {
 			f.revivals.fail(f.ctx, o.key, m.ID, err)
 		}
 	}

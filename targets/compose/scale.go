@@ -34,12 +34,24 @@ func (f *Fleet) setReplicas(ctx context.Context, k key, n int32, version string)
 	if err != nil {
 		return err
 	}
-	ended := false
-	defer func() {
-		if !ended {
-			end()
-		}
-	}()
+	done := make(chan error, 1)
+	if err := f.inBackground(func() {
+		err := f.scaleInTurn(ctx, k, n, version)
+		end() // before the call returns, so that the next reading can repair the service
+		done <- err
+	}); err != nil {
+		end()
+		return err
+	}
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return fmt.Errorf("%w: containers are still being started: %w", targets.ErrUnknownOutcome, context.Cause(ctx))
+	}
+}
+
+func (f *Fleet) scaleInTurn(ctx context.Context, k key, n int32, version string) error {
 	l, err := f.list(ctx, k.project)
 	if err != nil {
 		return err
@@ -52,21 +64,7 @@ func (f *Fleet) setReplicas(ctx context.Context, k key, n int32, version string)
 	case o.to < len(o.living):
 		return f.shrink(ctx, o)
 	case o.to > len(o.living):
-		grown := make(chan error, 1)
-		if err := f.inBackground(func() {
-			err := f.grow(ctx, o)
-			end() // first: a reading looks at what was made only in a turn that is free
-			grown <- err
-		}); err != nil {
-			return err
-		}
-		ended = true // by what may outlive this call
-		select {
-		case err := <-grown:
-			return err
-		case <-ctx.Done():
-			return fmt.Errorf("%w: containers are still being started: %w", targets.ErrUnknownOutcome, context.Cause(ctx))
-		}
+		return f.grow(ctx, o)
 	}
 	return nil
 }
@@ -211,7 +209,7 @@ func (f *Fleet) shrink(ctx context.Context, o *order) error {
 		}
 	}
 	chosen := victims(o.living, instances, len(o.living)-o.to)
-	if err := f.removals.doom(ctx, o.key, chosen); err != nil {
+	if err := f.removals.doom(ctx, o.key, chosen, o.members); err != nil {
 		return err
 	}
 	for _, m := range chosen {

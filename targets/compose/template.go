@@ -76,22 +76,49 @@ type templates struct {
 	failed  failures
 }
 
-// failures are why something could not be done for a service, and when that was.
-type failures map[key]failure
+// failures are the last errors of an operation by service. They are safe for concurrent
+// use.
+type failures struct {
+	mu   sync.Mutex
+	last map[key]failure
+}
 
 type failure struct {
 	err error
 	at  time.Time
 }
 
-// over reports whether it may be tried again.
-func (f failures) over(k key, now time.Time) bool {
-	last, failed := f[k]
+// of returns the last error; nil if there is none.
+func (f *failures) of(k key) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.last[k].err
+}
+
+// over reports whether the operation may be tried again.
+func (f *failures) over(k key, now time.Time) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	last, failed := f.last[k]
 	return !failed || now.Sub(last.at) >= templateRetry
 }
 
+// set stores an error; nil forgets the last one.
+func (f *failures) set(k key, err error, now time.Time) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err == nil {
+		delete(f.last, k)
+		return
+	}
+	if f.last == nil {
+		f.last = map[key]failure{}
+	}
+	f.last[k] = failure{err: err, at: now}
+}
+
 func newTemplates(store targets.Store) *templates {
-	return &templates{Ledger: ledger.New[*template](store, templatePrefix), used: newUses(), sources: map[key]string{}, failed: failures{}}
+	return &templates{Ledger: ledger.New[*template](store, templatePrefix), used: newUses(), sources: map[key]string{}}
 }
 
 // load reads what was stored, in place of what is known.
@@ -121,9 +148,7 @@ func (t *templates) of(k key) *template {
 func (t *templates) sweep(ctx context.Context, now time.Time) {
 	for _, k := range t.used.over(func() []key { return slices.Collect(maps.Keys(t.all())) }, now) {
 		t.drop(ctx, k)
-		t.mu.Lock()
-		delete(t.failed, k)
-		t.mu.Unlock()
+		t.failed.set(k, nil, now)
 	}
 }
 
@@ -131,7 +156,7 @@ func (t *templates) sweep(ctx context.Context, now time.Time) {
 // "docker compose down": somebody else than hpad took the last container of the service,
 // or of another one that ran when hpad scaled this one to 0.
 func (f *Fleet) removed(k key, t *template, l *listing) bool {
-	if l.projects[k.project] > 0 {
+	if l.remaining(k.project) > 0 {
 		return false
 	}
 	return !t.Zeroed || slices.ContainsFunc(t.Peers, func(peer string) bool {
@@ -159,12 +184,6 @@ func (t *templates) due(k key, source string, now time.Time) bool {
 	return (t.sources[k] != source || known != nil && known.Zeroed) && t.failed.over(k, now)
 }
 
-func (t *templates) fail(k key, err error, now time.Time) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.failed[k] = failure{err: err, at: now}
-}
-
 func (t *templates) put(ctx context.Context, k key, source string, next *template) error {
 	if err := t.Commit(ctx, k.String(), next); err != nil {
 		return fmt.Errorf("%w: store the template of service %q: %w", targets.ErrTransient, k, err)
@@ -188,7 +207,7 @@ func (t *templates) same(k key, source string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.sources[k] = source
-	delete(t.failed, k)
+	t.failed.set(k, nil, time.Time{})
 }
 
 // refresh takes the template of a service anew where it is not known to be that of the
@@ -198,7 +217,7 @@ func (f *Fleet) refresh(ctx context.Context, k key, from *member, now time.Time)
 		return
 	}
 	if err := f.takeTemplate(ctx, k, from, false, nil); err != nil {
-		f.templates.fail(k, err, now)
+		f.templates.failed.set(k, err, now)
 	}
 }
 

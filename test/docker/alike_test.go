@@ -26,6 +26,7 @@ var own = regexp.MustCompile(`^(` + strings.Join([]string{
 	`NetworkSettings\.Networks\.[^.]+\.(EndpointID|IPAddress|GlobalIPv6Address|MacAddress)`,
 	`NetworkSettings\.Ports\..*\.HostPort`,
 	`Config\.Labels\.com\.docker\.compose\.container-number`,
+	`Config\.Labels\.io\.hpad\..*`,
 	// Only a replica that Compose recreated has this one.
 	`Config\.Labels\.com\.docker\.compose\.replace`,
 }, "|") + `)$`)

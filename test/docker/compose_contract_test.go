@@ -1,7 +1,6 @@
 package docker
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"net"
@@ -205,8 +204,6 @@ type gate struct {
 	sampled          time.Time
 	// before is run before each call; nil is nothing.
 	before func(r *http.Request)
-	// signals are how many events of signals have passed to those who follow one project.
-	signals int
 }
 
 func newGate(t testing.TB, e *dockertest.Engine) *gate {
@@ -274,32 +271,8 @@ func (g *gate) pass(w http.ResponseWriter, r *http.Request, engine http.Handler)
 		http.Error(w, `{"message":"too many requests"}`, http.StatusTooManyRequests)
 		return
 	}
-	if path.Base(r.URL.Path) == "events" {
-		w = &eventGate{ResponseWriter: w, gate: g, counts: strings.Contains(r.URL.Query().Get("filters"), "com.docker.compose.project=")}
-	}
 	engine.ServeHTTP(w, r)
 }
-
-// eventGate counts the events of signals that pass.
-type eventGate struct {
-	http.ResponseWriter
-	gate   *gate
-	counts bool
-}
-
-func (e *eventGate) Write(text []byte) (int, error) {
-	n, err := e.ResponseWriter.Write(text)
-	if err == nil {
-		err = http.NewResponseController(e.ResponseWriter).Flush()
-	}
-	if e.counts {
-		e.gate.set(func() { e.gate.signals += bytes.Count(text, []byte(`"Action":"kill"`)) })
-	}
-	return n, err
-}
-
-// Unwrap is for http.ResponseController.
-func (e *eventGate) Unwrap() http.ResponseWriter { return e.ResponseWriter }
 
 // TestComposeHooks holds that a fleet runs in its replicas and victims what it is
 // given for a service.

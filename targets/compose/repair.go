@@ -1,0 +1,245 @@
+package compose
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/docker/docker/api/types/container"
+
+	"github.com/hpad/hpad/policy"
+)
+
+// Compose works on the containers that existed when it started: "docker compose up"
+// recreates those, "docker compose down" removes those. A replica that hpad creates
+// meanwhile is left behind, with an old configuration or without a project. hpad does not
+// prevent that. Each reading looks for such replicas and repairs the service.
+
+const (
+	// freshFor is how long a replica may be one that Compose has missed: longer than
+	// Compose works on the containers that it found.
+	freshFor = 5 * time.Minute
+	// composeQuiet is how long Compose must have created no container of a service before
+	// hpad replaces its obsolete replicas. Until then Compose may do so.
+	composeQuiet = 10 * time.Second
+)
+
+// leftOver reports whether hpad created a container and ended before it started it.
+func (m *member) leftOver() bool {
+	return m.copied && m.State == container.StateCreated
+}
+
+// unwanted returns the containers of a service that hpad has to remove: those that were
+// left behind, and those that a started replica has replaced.
+func (l *listing) unwanted(k key) (leftBehind, replaced []*member) {
+	there := map[string]*member{}
+	for _, m := range l.services[k] {
+		there[m.ID] = m
+	}
+	leftBehind = l.orphans(k)
+	for _, m := range l.services[k] {
+		replaces := m.Labels[labelReplaces]
+		switch old := there[replaces]; {
+		case !m.remains() || slices.Contains(leftBehind, m):
+		case m.leftOver():
+			leftBehind = append(leftBehind, m)
+		case old == nil && m.fresh && replaces != "": // Compose has renewed the other one
+			leftBehind = append(leftBehind, m)
+		case m.spare && m.State != container.StateCreated:
+			replaced = append(replaced, old)
+		}
+	}
+	return leftBehind, replaced
+}
+
+// orphans returns the fresh replicas of a service if everything that existed beside them
+// was removed, and not by hpad: "docker compose down" or "docker compose rm" has missed
+// them.
+func (l *listing) orphans(k key) []*member {
+	var made []*member
+	fromZero := false
+	for _, m := range l.services[k] {
+		beside := m.Labels[labelBeside]
+		switch {
+		case !m.remains():
+		case !m.fresh || beside == "":
+			return nil
+		default:
+			made = append(made, m)
+			fromZero = fromZero || beside == besideProject
+		}
+	}
+	if fromZero && l.remaining(k.project) > l.fresh(k.project) {
+		return nil
+	}
+	return made
+}
+
+// fresh returns the number of fresh replicas in a project that had other containers.
+func (l *listing) fresh(project string) int {
+	n := 0
+	for k, members := range l.services {
+		for _, m := range members {
+			if k.project == project && m.fresh && !m.doomed && m.Labels[labelBeside] != "" {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// repair removes containers that were left behind or replaced, and corrects the list. It
+// skips a service while hpad creates containers of it.
+func (f *Fleet) repair(ctx context.Context, l *listing) {
+	if f.running() != nil {
+		return
+	}
+	for k := range l.services {
+		if leftBehind, replaced := l.unwanted(k); len(leftBehind)+len(replaced) == 0 {
+			continue
+		}
+		end, ok := f.turnNow(k)
+		if !ok {
+			continue
+		}
+		f.repairInTurn(ctx, l, k)
+		end()
+	}
+}
+
+// repairInTurn lists the project again, since only a list of this turn shows which
+// containers nobody is about to start.
+func (f *Fleet) repairInTurn(ctx context.Context, l *listing, k key) {
+	now, err := f.list(ctx, k.project)
+	if err != nil {
+		return // the next reading repeats it
+	}
+	leftBehind, replaced := now.unwanted(k)
+	if f.removals.doom(ctx, k, leftBehind, nil) != nil || f.removals.doom(ctx, k, replaced, now.services[k]) != nil {
+		return
+	}
+	for _, m := range slices.Concat(leftBehind, replaced) {
+		f.remove(k, m.ID, m.name)
+	}
+	f.removals.mark(now, nil)
+	for of, members := range now.services {
+		l.services[of] = members
+	}
+	l.projects[k.project] = now.projects[k.project]
+}
+
+// obsolete returns the replicas that hpad created while Compose renewed the service, with
+// the configuration of before, in order.
+func obsolete(members []*member) []*member {
+	living := counted(members)
+	last := latest(living)
+	var found []*member
+	for _, m := range living {
+		missed := time.Unix(last.sourceCreated, 0).Sub(time.Unix(m.Created, 0)) <= freshFor
+		if m.copied && missed && m.configuration() != last.configuration() {
+			found = append(found, m)
+		}
+	}
+	slices.SortFunc(found, func(a, b *member) int { return a.number - b.number })
+	return found
+}
+
+// isQuiet reports whether Compose has created no container of a service for composeQuiet.
+func (f *Fleet) isQuiet(members []*member, now time.Time) bool {
+	return !slices.ContainsFunc(members, func(m *member) bool {
+		return !m.copied && now.Sub(time.Unix(m.Created, 0)) < f.quiet
+	})
+}
+
+// besideOf returns what exists when replicas of an order are created.
+func (o *order) besideOf() string {
+	switch {
+	case len(o.living) > 0:
+		return besideService
+	case o.listing.remaining(o.key.project) > 0:
+		return besideProject
+	}
+	return ""
+}
+
+// labels returns hpad's labels for the replicas of an order.
+func (o *order) labels() map[string]string {
+	source := int64(0)
+	if from := latest(o.living); from != nil {
+		source = from.sourceCreated
+	}
+	return map[string]string{labelSource: strconv.FormatInt(source, 10), labelBeside: o.besideOf()}
+}
+
+// replace creates a replica of the newest configuration for each of some containers, in the
+// service's turn. A later reading removes the container that was replaced. replaced, if
+// not nil, is called with each container and the ID of its replacement.
+func (f *Fleet) replace(o *order, old []*member, replaced func(m *member, id string)) error {
+	if err := o.waits(f.templates); err != nil {
+		return err
+	}
+	b, err := f.plan(f.ctx, o)
+	if err != nil {
+		return err
+	}
+	numbers, err := f.freeNumbers(f.ctx, o, b, len(old))
+	if err != nil {
+		return err
+	}
+	for n, m := range old {
+		labels := o.labels()
+		labels[labelReplaces] = m.ID
+		id, err := f.startInTurn(f.ctx, o.key, b, numbers[n], labels)
+		if err != nil {
+			return err
+		}
+		if replaced != nil {
+			replaced(m, id)
+		}
+	}
+	return nil
+}
+
+// replaceObsolete replaces the obsolete replicas of a service, in its turn.
+func (f *Fleet) replaceObsolete(o *order) error {
+	old := withoutSpare(o, obsolete(o.members))
+	if len(old) == 0 {
+		return nil
+	}
+	return f.replace(o, old, nil)
+}
+
+// withoutSpare returns the containers that have no replacement yet.
+func withoutSpare(o *order, old []*member) []*member {
+	return slices.DeleteFunc(old, func(m *member) bool {
+		return slices.ContainsFunc(o.members, func(other *member) bool { return other.spare && other.Labels[labelReplaces] == m.ID })
+	})
+}
+
+// overtaken returns the notice that hpad created replicas while Compose renewed the
+// service; nil if it has none.
+func (f *Fleet) overtaken(k key, members []*member) *policy.Notice {
+	old := obsolete(members)
+	if len(old) == 0 {
+		return nil
+	}
+	names := make([]string, 0, len(old))
+	for _, m := range old {
+		names = append(names, m.name)
+	}
+	message := fmt.Sprintf("Compose has renewed service %q while hpad created %s, with the configuration of before; hpad replaces them", k.service, strings.Join(names, ", "))
+	if err := f.unreplaced.of(k); err != nil {
+		message += ", which failed: " + err.Error()
+	}
+	return &policy.Notice{Condition: ObsoleteReplicas, Reason: "RenewedMeanwhile", Message: message}
+}
+
+func emptied(k key) *policy.Notice {
+	return &policy.Notice{
+		Condition: ContainersRemoved, Reason: ServiceRemoved,
+		Message: fmt.Sprintf("all containers of service %q of project %q were removed, and not by hpad; \"docker compose up -d %s\" brings it back", k.service, k.project, k.service),
+	}
+}
