@@ -36,9 +36,9 @@ type detail struct {
 	restarts    int
 	outOfMemory bool
 	// end is how it ended. Signalled reports that it would look like a failure, but for
-	// a signal among the engine's events.
-	end       end
-	signalled bool
+	// a signal among the engine's events, pending that these may still have to come.
+	end                end
+	signalled, pending bool
 	// healthySince is when it became healthy, as far as the engine remembers; zero
 	// when it is not.
 	healthySince time.Time
@@ -47,21 +47,18 @@ type detail struct {
 
 	// The list as it was when the container was inspected.
 	name, state, health string
-	up                  uptime
 	asked               time.Time
 }
 
 // current reports whether nothing in a list contradicts what is known.
-func (d *detail) current(m *member, now time.Time) bool {
+func (d *detail) current(m *member, now time.Time, w *follower) bool {
 	switch {
 	case m.name != d.name || m.State != d.state || m.health != d.health || now.Sub(d.asked) > detailsAge:
 		return false
-	case m.State == container.StateRestarting:
-		return false // each restart looks like the one before
-	case m.State == container.StateRunning:
-		return !d.up.restartedSince(now.Sub(d.asked), m.Status)
+	case d.pending || m.State == container.StateRestarting: // each restart looks like the one before
+		return false
 	}
-	return true
+	return m.State != container.StateRunning || !w.startedSince(m.ID, d.asked)
 }
 
 // details are those of all containers that were read. They are safe for concurrent use.
@@ -77,7 +74,7 @@ func (f *Fleet) detailsOf(ctx context.Context, members []*member, observed time.
 	var ask []*member
 	f.details.mu.Lock()
 	for _, m := range members {
-		if known := f.details.known[m.ID]; known != nil && known.current(m, observed) {
+		if known := f.details.known[m.ID]; known != nil && known.current(m, observed, &f.follower) {
 			answer[m.ID] = known
 			continue
 		}
@@ -93,7 +90,7 @@ func (f *Fleet) detailsOf(ctx context.Context, members []*member, observed time.
 			var d *detail
 			if inspected != nil {
 				d = newDetail(m, inspected, observed)
-				d.end, d.signalled = f.endOf(ctx, m, inspected)
+				d.end, d.signalled, d.pending = f.endOf(m, inspected)
 			}
 			mu.Lock()
 			defer mu.Unlock()
@@ -179,7 +176,6 @@ func newDetail(m *member, inspected *container.InspectResponse, observed time.Ti
 		limits:       limitsOf(m, inspected),
 		name:         m.name, state: m.State, health: m.health, asked: observed,
 	}
-	d.up, _ = parseUptime(m.Status)
 	return d
 }
 

@@ -2,19 +2,13 @@ package compose
 
 import (
 	"cmp"
-	"context"
-	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strconv"
 	"syscall"
 	"time"
 
 	"github.com/docker/docker/api/types/container"
-	"github.com/docker/docker/api/types/events"
-	"github.com/docker/docker/api/types/filters"
-	"github.com/docker/docker/client"
 	"golang.org/x/sys/unix"
 
 	"github.com/hpad/hpad/policy"
@@ -76,46 +70,18 @@ func stopCodes(signal string) []int {
 	return codes
 }
 
-// endOf returns how a container ended, as above, and whether it was by a signal among
-// the engine's events. An end that was looked into before is remembered.
-func (f *Fleet) endOf(ctx context.Context, m *member, c *container.InspectResponse) (how end, signalled bool) {
+// endOf returns how a container ended, as above, and whether the engine's events contain a
+// signal. pending reports that they may still have to come: until then it counts as stopped.
+func (f *Fleet) endOf(m *member, c *container.InspectResponse) (how end, signalled, pending bool) {
 	how = endOf(c)
 	killed := how == endStopped && c.State.ExitCode == killedCode && !restarts(c.HostConfig.RestartPolicy, c.State.ExitCode, c.RestartCount)
 	finished := parseTime(c.State.FinishedAt)
 	switch {
 	case how != endFailed && !killed, c.State.Error != "", finished.IsZero():
-		return how, false
+		return how, false, false
 	case how == endFailed && f.memories.recall(m.key)[m.ID].Asked.Equal(finished):
-		return endStopped, true
+		return endStopped, true, false
 	}
-	asked, ended := f.traces(ctx, c, finished)
-	switch {
-	case how == endFailed && asked:
-		return endStopped, true
-	case killed && ended && !asked:
-		// Nobody asked the engine for it: the kernel killed it, for memory in most cases.
-		// Engine 20.10 loses one such notice in thirty when its machine is busy.
-		return endFailed, false
-	}
-	return how, false
-}
-
-// killedCode is the exit code of a program that got SIGKILL.
-const killedCode = 128 + int(syscall.SIGKILL)
-
-// An engine has the event of a container's end once it has seen to it, and that of a
-// signal before that: up to half a second after the end on an idle machine, and several
-// seconds on a busy one. Where clocks differ, the engine is waited for no longer than
-// that.
-const (
-	endSlack    = time.Second
-	maxEndSlack = 10 * time.Second
-)
-
-// traces reports whether the engine's events, those that were followed or those it still
-// has, have a signal by which somebody ended the last run of a container, and, where they
-// have none, whether they have the end itself. An engine that has no events has neither.
-func (f *Fleet) traces(ctx context.Context, c *container.InspectResponse, finished time.Time) (asked, ended bool) {
 	grace := stopAge
 	if seconds := c.Config.StopTimeout; seconds != nil {
 		grace = max(grace, time.Duration(*seconds)*time.Second)
@@ -124,47 +90,22 @@ func (f *Fleet) traces(ctx context.Context, c *container.InspectResponse, finish
 	if started := parseTime(c.State.StartedAt); started.After(since) && !started.After(finished) {
 		since = started
 	}
-	if asked, ended = f.follower.traces(c.ID, since, finished); ended {
-		return asked, ended
+	asked, ended, pending := f.follower.end(c.ID, since, finished)
+	switch {
+	case pending:
+		return endStopped, false, true
+	case how == endFailed && asked:
+		return endStopped, true, false
+	case killed && ended && !asked:
+		// Nobody asked the engine for it: the kernel killed it, for memory in most cases.
+		// Engine 20.10 loses one such notice in thirty when its machine is busy.
+		return endFailed, false, false
 	}
-	until := time.Now() // what the engine shows of the container, it has the event of
-	if earliest, latest := finished.Add(endSlack), finished.Add(maxEndSlack); until.Before(earliest) {
-		until = earliest
-	} else if until.After(latest) {
-		until = latest
-	}
-	_ = f.engine.Read(ctx, func(ctx context.Context, engine *client.Client) error {
-		ctx, cancel := context.WithCancel(ctx)
-		defer cancel()
-		told, failed := engine.Events(ctx, events.ListOptions{
-			Since: eventTime(since), Until: eventTime(until),
-			Filters: filters.NewArgs(filters.Arg("type", string(events.ContainerEventType)), filters.Arg("container", c.ID),
-				filters.Arg("event", string(events.ActionKill)), filters.Arg("event", string(events.ActionDie))),
-		})
-		asked, ended = false, false
-		for !asked && !ended {
-			select {
-			case event := <-told:
-				switch event.Action {
-				case events.ActionDie:
-					ended = true
-				case events.ActionKill:
-					asked = asksToEnd(event)
-				}
-			case err := <-failed:
-				if errors.Is(err, io.EOF) {
-					return nil
-				}
-				return err
-			}
-		}
-		return nil
-	})
-	return asked, ended
+	return how, false, false
 }
 
-// eventTime is a time as the engine's events take it.
-func eventTime(t time.Time) string { return fmt.Sprintf("%d.%09d", t.Unix(), t.Nanosecond()) }
+// killedCode is the exit code of a program that got SIGKILL.
+const killedCode = 128 + int(syscall.SIGKILL)
 
 // stoppedHold returns the hold of a service that somebody else has stopped: no
 // container of its count runs or is about to, and the one that ended last was stopped.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -43,6 +44,7 @@ type Fleet struct {
 	// quiet is composeQuiet, or less in tests.
 	quiet    time.Duration
 	follower follower
+	used     uses
 	dryRun   bool
 
 	// ctx ends with Close, and with it all work in the background.
@@ -82,7 +84,7 @@ func New(name string, config *Config, options targets.Env) (*Fleet, error) {
 		details:  details{known: map[string]*detail{}},
 		memories: newMemories(options.Store), templates: newTemplates(options.Store), removals: newRemovals(options.Store),
 		revivals: newRevivals(options.Store, options.Now), dryRun: options.DryRun,
-		follower: follower{runs: map[string]run{}}, quiet: composeQuiet,
+		follower: follower{runs: map[string]run{}, started: map[string]time.Time{}}, quiet: composeQuiet,
 		starts: semaphore.NewWeighted(1), turns: map[key]*semaphore.Weighted{},
 	}
 	f.base.Name, f.base.Parse = name, parseName
@@ -139,6 +141,9 @@ func (f *Fleet) load(ctx context.Context) error {
 			return err
 		}
 	}
+	for _, k := range keysOf(slices.Concat(f.memories.Names(), f.templates.Names())) {
+		f.used.use(k, time.Now())
+	}
 	f.loaded = true
 	f.resume()
 	return nil
@@ -166,7 +171,7 @@ func (f *Fleet) snapshot(ctx context.Context, keys map[targets.Ref]key) (map[tar
 	if err := f.load(ctx); err != nil {
 		return nil, err
 	}
-	f.followEnds()
+	f.follow()
 	l, err := f.list(ctx, "")
 	if err != nil {
 		return nil, err
@@ -199,9 +204,17 @@ func (f *Fleet) snapshot(ctx context.Context, keys map[targets.Ref]key) (map[tar
 		})
 	}
 	_ = group.Wait() // each target has its own error
-	f.memories.sweep(ctx, l.observed)
-	f.templates.sweep(ctx, l.observed)
+	f.sweep(ctx, l.observed)
 	return readings, nil
+}
+
+// sweep forgets services that were not read, or were gone, for a day.
+func (f *Fleet) sweep(ctx context.Context, now time.Time) {
+	for _, k := range f.used.over(now) {
+		f.templates.drop(ctx, k)
+		f.templates.failed.set(k, nil, now)
+		f.memories.drop(ctx, k)
+	}
 }
 
 // reading returns what a list shows of one service.
@@ -244,7 +257,7 @@ func (f *Fleet) reading(ctx context.Context, ref targets.Ref, k key, l *listing,
 		f.sampler.Publish(ref, nil)
 		return reading, nil
 	}
-	f.templates.used.use(k, l.observed)
+	f.used.use(k, l.observed)
 	reading.Hold = cmp.Or(hold(k, members), f.holdStopped(k, living, known))
 	from := source(living)
 	if d := known[from.ID]; d != nil && reading.Hold == nil {
@@ -277,7 +290,7 @@ func (f *Fleet) readZero(ctx context.Context, k key, l *listing, reading *target
 	if f.removed(k, t, l) {
 		return &targets.ReasonError{Reason: ProjectRemoved, Err: fmt.Errorf("%w: project %q of service %q has no containers any more, and it was not hpad that scaled it to 0; \"docker compose up -d\" brings it back", targets.ErrTargetNotFound, k.project, k.service)}
 	}
-	f.templates.used.use(k, l.observed)
+	f.used.use(k, l.observed)
 	reading.Max = t.Most
 	if notice := t.stale(k); notice != nil {
 		reading.Notices = append(reading.Notices, *notice)

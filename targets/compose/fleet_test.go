@@ -10,10 +10,12 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/events"
 	"github.com/docker/docker/api/types/mount"
 	"github.com/docker/docker/api/types/network"
 	"github.com/docker/go-connections/nat"
@@ -37,6 +39,7 @@ func started(t testing.TB, i *imitation, store targets.Store, change ...func(c *
 	}
 	f := openFleet(t, c, store)
 	f.quiet = 0
+	engines.Store(f, i)
 	if err := f.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -45,8 +48,31 @@ func started(t testing.TB, i *imitation, store targets.Store, change ...func(c *
 
 var web = ref("shop/web")
 
+// engines are the imitations of fleets.
+var engines sync.Map
+
+// caughtUp waits until a fleet has all events of its imitation.
+func caughtUp(t testing.TB, f *Fleet) {
+	t.Helper()
+	i, ok := engines.Load(f)
+	if !ok {
+		return
+	}
+	f.follow()
+	wait.Soon(t, "last event", func() (all bool) {
+		f.follower.mu.Lock()
+		defer f.follower.mu.Unlock()
+		i := i.(*imitation)
+		i.with(func() {
+			all = len(i.happened) == 0 || !f.follower.following || f.follower.seen.UnixNano() >= i.happened[len(i.happened)-1].TimeNano
+		})
+		return all
+	})
+}
+
 func read(t testing.TB, f *Fleet) targets.Reading {
 	t.Helper()
+	caughtUp(t, f)
 	readings, err := f.Snapshot(t.Context(), []targets.Ref{web})
 	if err != nil {
 		t.Fatal(err)
@@ -849,13 +875,16 @@ func TestTemplatesForget(t *testing.T) {
 		return len(entries)
 	}
 	now := time.Now()
-	f.templates.sweep(t.Context(), now.Add(23*time.Hour))
+	f.sweep(t.Context(), now.Add(23*time.Hour))
 	if stored() != 1 {
 		t.Fatal("a template went within a day")
 	}
-	f.templates.sweep(t.Context(), now.Add(25*time.Hour))
+	f.sweep(t.Context(), now.Add(25*time.Hour))
 	if stored() != 0 || f.templates.of(key{"shop", "web"}) != nil {
 		t.Error("a template stayed for more than a day")
+	}
+	if left := f.memories.recall(key{"shop", "web"}); len(left) > 0 {
+		t.Errorf("records %v stayed for more than a day", left)
 	}
 	read(t, f)
 	if stored() != 1 {
@@ -1051,7 +1080,10 @@ func TestRestartedContainer(t *testing.T) {
 	if got := read(t, f).Instances[0]; !got.StartedAt.Equal(old) {
 		t.Fatalf("started at %v, want %v", got.StartedAt, old)
 	}
-	i.with(func() { i.replicas("shop", "web")[0].start() })
+	i.with(func() {
+		i.replicas("shop", "web")[0].start()
+		i.emit(i.replicas("shop", "web")[0], events.ActionStart, "")
+	})
 	got := read(t, f).Instances[0]
 	if !got.StartedAt.After(old) || !got.ReadinessChanged.After(old) || got.Readiness != policy.ReadinessTrue {
 		t.Errorf("after a restart it is %+v", got)

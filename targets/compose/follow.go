@@ -1,6 +1,7 @@
 package compose
 
 import (
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -9,33 +10,43 @@ import (
 	"github.com/docker/docker/api/types/filters"
 )
 
-// An engine keeps its last 256 events, of which a health check makes three: on a busy
-// machine those are the last few seconds. The fleet follows the ends of containers
-// for as long as it is read, so that none is lost before it looks for it.
+// An engine stores its last 256 events, and a health check makes three: on a busy host
+// those are the last few seconds. The fleet follows the starts and ends of containers while
+// it is read.
 
-// stopAge is how long before its end a container may have got the signal to end.
-const stopAge = time.Minute
+const (
+	// stopAge is how long before its end a container may have got the signal to end.
+	stopAge = time.Minute
+	// endSlack is how long after an end its event may come. It takes half a second on an idle
+	// host, and several seconds on a busy one.
+	endSlack = 10 * time.Second
+)
 
-// run is what is known of a container's last run; zero times where it was not seen.
+// run is what the events contain of a container's last run; zero times if unknown.
 type run struct {
 	// asked is when it got the last signal to end, ended when it ended.
 	asked, ended time.Time
 }
 
-// follower keeps the signals and ends of all containers that Compose made, by id, until
-// they are started or removed. It is safe for concurrent use.
+// follower stores the signals, ends and starts of all containers that Compose made, by ID,
+// until they are removed. It is safe for concurrent use.
 type follower struct {
 	mu        sync.Mutex
 	following bool
 	work      sync.WaitGroup
+	// first is when the fleet first tried to follow, since when it has followed without
+	// interruption.
+	first, since time.Time
 	// seen is the time of the last event, by the engine's clock.
 	seen time.Time
 	runs map[string]run
+	// started is when the event of a container's last start came.
+	started map[string]time.Time
 }
 
-// followEnds begins to follow, from the last event on, unless it does already. An engine
-// that breaks off, or may not be followed, is asked again by the next reading.
-func (f *Fleet) followEnds() {
+// follow starts to follow, from the last event on, unless it does already. If the engine
+// closes the connection or rejects the call, the next reading tries again.
+func (f *Fleet) follow() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	w := &f.follower
@@ -44,10 +55,13 @@ func (f *Fleet) followEnds() {
 	if w.following || f.ctx.Err() != nil {
 		return
 	}
-	w.following = true
-	since := w.seen
-	if since.IsZero() {
-		since = time.Now().Add(-stopAge)
+	w.following, w.since = true, time.Now()
+	if w.first.IsZero() {
+		w.first = w.since
+	}
+	from := time.Unix(1, 0) // all that the engine stores
+	if !w.seen.IsZero() {
+		from = w.seen
 	}
 	w.work.Go(func() {
 		defer func() {
@@ -60,7 +74,7 @@ func (f *Fleet) followEnds() {
 			return
 		}
 		found, failed := c.Events(f.ctx, events.ListOptions{
-			Since: eventTime(since),
+			Since: fmt.Sprintf("%d.%09d", from.Unix(), from.Nanosecond()),
 			Filters: filters.NewArgs(
 				filters.Arg("type", string(events.ContainerEventType)), filters.Arg("label", labelProject),
 				filters.Arg("event", string(events.ActionKill)), filters.Arg("event", string(events.ActionDie)),
@@ -85,11 +99,16 @@ func (w *follower) enter(event events.Message) {
 	w.seen = at
 	known := w.runs[id]
 	switch event.Action {
-	case events.ActionStart, events.ActionDestroy:
+	case events.ActionStart:
 		delete(w.runs, id)
+		w.started[id] = time.Now()
+		return
+	case events.ActionDestroy:
+		delete(w.runs, id)
+		delete(w.started, id)
 		return
 	case events.ActionKill:
-		if !asksToEnd(event) {
+		if slices.Contains(asksForMore, event.Actor.Attributes["signal"]) {
 			return
 		}
 		known.asked = at
@@ -99,23 +118,26 @@ func (w *follower) enter(event events.Message) {
 	w.runs[id] = known
 }
 
-// traces returns what it saw of a container's run that lasted from since until
-// finished, as the fleet's traces do.
-func (w *follower) traces(id string, since, finished time.Time) (asked, ended bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	known := w.runs[id]
-	if known.ended.Before(finished) {
-		return false, false
-	}
-	return known.asked.After(since), true
-}
-
-// asksToEnd reports whether a signal is to end its container.
-func asksToEnd(kill events.Message) bool {
-	return !slices.Contains(asksForMore, kill.Actor.Attributes["signal"])
-}
-
-// asksForMore are the signals by which programs go on in another way, and do not end:
+// asksForMore are the signals at which programs go on in another way, and do not end:
 // SIGHUP, SIGUSR1 and SIGUSR2.
 var asksForMore = []string{"1", "10", "12"}
+
+// startedSince reports whether a container may have started after a time.
+func (w *follower) startedSince(id string, at time.Time) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return !w.following || w.since.After(at) || w.started[id].After(at)
+}
+
+// end returns whether a container that ran from since until finished got a signal to end,
+// and whether the events contain its end at all. pending reports that the event of the end
+// may still come.
+func (w *follower) end(id string, since, finished time.Time) (asked, ended, pending bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if known := w.runs[id]; !known.ended.Before(finished) {
+		return known.asked.After(since), true, false
+	}
+	now := time.Now()
+	return false, false, now.Sub(finished) < endSlack || now.Sub(w.first) < endSlack
+}

@@ -48,7 +48,6 @@ func TestEndsAreFollowed(t *testing.T) {
 			}
 			c := i.replicas("shop", "web")[0]
 			i.with(func() {
-				i.forgetful = true
 				if test.before != nil {
 					test.before(i, c)
 				}

@@ -59,8 +59,6 @@ type imitation struct {
 	execs map[string]*imitatedExec
 	// happened are the events, and more is closed when there is another one.
 	happened []events.Message
-	// forgetful has the engine keep no event that was sent to those who follow.
-	forgetful bool
 	// brokenOff is closed, and another one, when the connections of those who follow break.
 	brokenOff chan struct{}
 	more      chan struct{}
@@ -440,10 +438,9 @@ func (i *imitation) emit(c *imitated, action events.Action, signal string) {
 // serveEvents sends the events that there were and follow, as far as their labels
 // and their kind match.
 func (i *imitation) serveEvents(w http.ResponseWriter, r *http.Request) {
-	var filters struct{ Label, Container, Event map[string]bool }
+	var filters struct{ Label, Event map[string]bool }
 	_ = json.Unmarshal([]byte(r.URL.Query().Get("filters")), &filters)
-	until, bounded := eventStamp(r.URL.Query().Get("until"))
-	since, _ := eventStamp(r.URL.Query().Get("since"))
+	since := eventStamp(r.URL.Query().Get("since"))
 	_ = http.NewResponseController(w).Flush()
 	i.mu.Lock()
 	broken := i.brokenOff
@@ -451,22 +448,16 @@ func (i *imitation) serveEvents(w http.ResponseWriter, r *http.Request) {
 	for told := 0; ; {
 		i.mu.Lock()
 		found, more := slices.Clone(i.happened[told:]), i.more
-		if bounded && i.forgetful {
-			found = nil
-		}
 		i.mu.Unlock()
 		for _, event := range found {
 			label := labelProject + "=" + event.Actor.Attributes[labelProject]
 			at := time.Unix(0, event.TimeNano)
-			if (filters.Label[label] || filters.Label[labelProject] || filters.Container[event.Actor.ID]) && filters.Event[string(event.Action)] && !at.Before(since) && (!bounded || !at.After(until)) {
+			if (filters.Label[label] || filters.Label[labelProject]) && filters.Event[string(event.Action)] && !at.Before(since) {
 				_ = json.NewEncoder(w).Encode(event)
 			}
 		}
 		told += len(found)
 		_ = http.NewResponseController(w).Flush()
-		if bounded { // this engine has sent all that happened until now
-			return
-		}
 		select {
 		case <-more:
 		case <-broken:
@@ -477,12 +468,12 @@ func (i *imitation) serveEvents(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// eventStamp reads a time in seconds; false where there is none.
-func eventStamp(text string) (time.Time, bool) {
+// eventStamp reads a time in seconds.
+func eventStamp(text string) time.Time {
 	whole, rest, _ := strings.Cut(text, ".")
-	seconds, err := strconv.ParseInt(whole, 10, 64)
+	seconds, _ := strconv.ParseInt(whole, 10, 64)
 	nanoseconds, _ := strconv.ParseInt(rest, 10, 64)
-	return time.Unix(seconds, nanoseconds), err == nil
+	return time.Unix(seconds, nanoseconds)
 }
 
 // serveExec starts a command, or sends how it goes: it runs for two looks.
@@ -635,7 +626,6 @@ func (i *imitation) create(w http.ResponseWriter, r *http.Request) {
 		c.NetworkSettings.Networks = body.NetworkingConfig.EndpointsConfig
 	}
 	i.add(c)
-	i.emit(c, events.ActionCreate, "")
 	answer(w, http.StatusCreated, container.CreateResponse{ID: c.ID})
 }
 

@@ -50,13 +50,11 @@ const memoryPrefix = "instances/"
 // memories are the records of all services. They are safe for concurrent use.
 type memories struct {
 	*ledger.Ledger[records]
-	// read is when each service was last read.
-	read    *uses
 	saveErr atomic.Pointer[error]
 }
 
 func newMemories(store targets.Store) *memories {
-	return &memories{Ledger: ledger.New[records](store, memoryPrefix), read: newUses()}
+	return &memories{Ledger: ledger.New[records](store, memoryPrefix)}
 }
 
 func (m *memories) recall(k key) map[string]record {
@@ -81,17 +79,14 @@ func (m *memories) keep(ctx context.Context, k key, next map[string]record, now 
 		}
 		return next
 	})
-	m.read.use(k, now)
 	err := m.Save(ctx, k.String())
 	m.saveErr.Store(&err)
 }
 
-// sweep forgets services that nobody has read for long.
-func (m *memories) sweep(ctx context.Context, now time.Time) {
-	for _, k := range m.read.over(func() []key { return keysOf(m.Names()) }, now) {
-		m.Change(k.String(), func(records) records { return nil })
-		_ = m.Save(ctx, k.String()) // the next hpad's sweep finds what stays
-	}
+// drop forgets a service.
+func (m *memories) drop(ctx context.Context, k key) {
+	m.Change(k.String(), func(records) records { return nil })
+	_ = m.Save(ctx, k.String()) // the next hpad drops an entry that stays
 }
 
 // failure returns why the last save failed; nil when it did not.

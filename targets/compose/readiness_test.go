@@ -146,12 +146,6 @@ func TestMemoriesForget(t *testing.T) {
 	if got := stored(); got != "" || len(m.recall(k)) > 0 {
 		t.Errorf("after a day %q is stored and %v known, want nothing", got, m.recall(k))
 	}
-
-	m.keep(t.Context(), k, known(), now)
-	m.sweep(t.Context(), now.Add(25*time.Hour))
-	if got := stored(); got != "" {
-		t.Errorf("%q is stored of a service that nobody reads", got)
-	}
 }
 
 // TestMemoriesUnsaved holds that what could not be stored is stored later.

@@ -238,7 +238,7 @@ func (f *Fleet) hasFailed(m *member) bool {
 	if err != nil || inspected == nil {
 		return false
 	}
-	how, _ := f.endOf(f.ctx, m, inspected)
+	how, _, _ := f.endOf(m, inspected)
 	return how == endFailed
 }
 

@@ -93,6 +93,7 @@ func TestRevivalSteady(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer func() { _ = f.Close() }()
+		engines.Store(f, i)
 		if err := f.Start(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -117,6 +118,7 @@ func (i *imitation) fail(code int, numbers ...int) {
 		for _, c := range i.replicas("shop", "web") {
 			if slices.Contains(numbers, c.number()) {
 				c.end(code)
+				i.emit(c, events.ActionDie, "")
 			}
 		}
 	})
@@ -275,6 +277,7 @@ func TestOutOfMemory(t *testing.T) {
 		for _, c := range i.replicas("shop", "web") {
 			c.end(137)
 			c.State.OOMKilled = true
+			i.emit(c, events.ActionDie, "")
 		}
 	})
 	if text := condition(read(t, f), ContainersFailing); !strings.Contains(text, "shop-web-2 was killed out of memory, hpad starts it again 10s after that") {
@@ -286,11 +289,16 @@ func TestOutOfMemory(t *testing.T) {
 
 // TestLeftAlone holds which containers that do not run hpad does not start.
 func TestLeftAlone(t *testing.T) {
-	end := func(code int) func(i *imitation, c *imitated) { return func(_ *imitation, c *imitated) { c.end(code) } }
+	end := func(code int) func(i *imitation, c *imitated) {
+		return func(i *imitation, c *imitated) {
+			c.end(code)
+			i.emit(c, events.ActionDie, "")
+		}
+	}
 	policy := func(name container.RestartPolicyMode) func(i *imitation, c *imitated) {
-		return func(_ *imitation, c *imitated) {
+		return func(i *imitation, c *imitated) {
 			c.HostConfig.RestartPolicy.Name = name
-			c.end(1)
+			end(1)(i, c)
 		}
 	}
 	for name, test := range map[string]struct {
@@ -308,7 +316,7 @@ func TestLeftAlone(t *testing.T) {
 			c.end(137)
 			i.emit(c, events.ActionDie, "")
 		}},
-		"killed long ago":  {end: end(137)},
+		"killed long ago":  {end: func(_ *imitation, c *imitated) { c.end(137) }},
 		"killed by nobody": {end: func(i *imitation, c *imitated) { c.end(137); i.emit(c, events.ActionDie, "") }, want: true},
 		"seen to late": {end: func(i *imitation, c *imitated) {
 			c.end(137)
@@ -321,7 +329,7 @@ func TestLeftAlone(t *testing.T) {
 			c.start()
 			c.end(137)
 		}},
-		"stopped with 1":      {end: func(i *imitation, c *imitated) { i.emit(c, events.ActionKill, "15"); c.end(1) }},
+		"stopped with 1":      {end: func(i *imitation, c *imitated) { i.emit(c, events.ActionKill, "15"); end(1)(i, c) }},
 		"always":              {end: policy(container.RestartPolicyAlways)},
 		"unless stopped":      {end: policy(container.RestartPolicyUnlessStopped)},
 		"on failure":          {end: policy(container.RestartPolicyOnFailure)},

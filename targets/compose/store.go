@@ -45,41 +45,32 @@ func keysOf(names []string) []key {
 	return keys
 }
 
-const (
-	// forgottenAfter is how long what is of no use any more is remembered.
-	forgottenAfter = 24 * time.Hour
-	sweepInterval  = time.Hour
-)
+// forgottenAfter is how long the stored data of a service is kept after its last use.
+const forgottenAfter = 24 * time.Hour
 
-// uses are when something was last of use, by service. It is safe for concurrent use.
+// uses are the times at which the stored data of services was last of use: when a service
+// was read and not gone. It is safe for concurrent use.
 type uses struct {
-	mu    sync.Mutex
-	last  map[key]time.Time
-	swept time.Time
+	mu   sync.Mutex
+	last map[key]time.Time
 }
-
-func newUses() *uses { return &uses{last: map[key]time.Time{}, swept: time.Now()} }
 
 func (u *uses) use(k key, now time.Time) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
+	if u.last == nil {
+		u.last = map[key]time.Time{}
+	}
 	u.last[k] = now
 }
 
-// over returns which of some services have not been of use for so long that they are
-// to be forgotten, once every sweepInterval. One that was never is as of now.
-func (u *uses) over(all func() []key, now time.Time) []key {
+// over returns the services whose data is no longer of use.
+func (u *uses) over(now time.Time) []key {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if now.Sub(u.swept) < sweepInterval {
-		return nil
-	}
-	u.swept = now
 	var over []key
-	for _, k := range all() {
-		if last, used := u.last[k]; !used {
-			u.last[k] = now
-		} else if now.Sub(last) > forgottenAfter {
+	for k, last := range u.last {
+		if now.Sub(last) > forgottenAfter {
 			over = append(over, k)
 			delete(u.last, k)
 		}

@@ -66,9 +66,6 @@ func (t *template) usable() bool {
 // concurrent use.
 type templates struct {
 	*ledger.Ledger[*template]
-	// used is when each was last of use: when its service was read and not gone.
-	used *uses
-
 	mu sync.Mutex
 	// sources are the containers whose blueprint the template has, failed is why
 	// there is none.
@@ -118,17 +115,13 @@ func (f *failures) set(k key, err error, now time.Time) {
 }
 
 func newTemplates(store targets.Store) *templates {
-	return &templates{Ledger: ledger.New[*template](store, templatePrefix), used: newUses(), sources: map[key]string{}}
+	return &templates{Ledger: ledger.New[*template](store, templatePrefix), sources: map[key]string{}}
 }
 
 // load reads what was stored, in place of what is known.
 func (t *templates) load(ctx context.Context) error {
 	if err := t.Load(ctx); err != nil {
 		return err
-	}
-	now := time.Now()
-	for k := range t.all() {
-		t.used.use(k, now)
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -141,15 +134,6 @@ func (t *templates) of(k key) *template {
 		return known
 	}
 	return nil
-}
-
-// sweep forgets templates that have been of no use for a day: those of services
-// that nobody reads, and of projects that are gone.
-func (t *templates) sweep(ctx context.Context, now time.Time) {
-	for _, k := range t.used.over(func() []key { return slices.Collect(maps.Keys(t.all())) }, now) {
-		t.drop(ctx, k)
-		t.failed.set(k, nil, now)
-	}
 }
 
 // removed reports whether a project without containers is not there any more, as after
@@ -188,7 +172,6 @@ func (t *templates) put(ctx context.Context, k key, source string, next *templat
 	if err := t.Commit(ctx, k.String(), next); err != nil {
 		return fmt.Errorf("%w: store the template of service %q: %w", targets.ErrTransient, k, err)
 	}
-	t.used.use(k, time.Now())
 	t.same(k, source)
 	return nil
 }
