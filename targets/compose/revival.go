@@ -14,6 +14,7 @@ import (
 
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/restart"
 )
 
 // Compose leaves a container that has failed as it is, and so does the engine once its
@@ -23,36 +24,25 @@ import (
 
 const (
 	revivalPrefix = "failed/"
-	// firstWait is how long a container that has failed is left as it is. The wait
-	// doubles with each start, up to longestWait.
-	firstWait   = 10 * time.Second
-	longestWait = 5 * time.Minute
-	// calmAfter is how long a container has to run so that its failures are forgotten.
-	calmAfter = 10 * time.Minute
-	// mostStarts is how often hpad starts a container again before it makes a new one.
+	// mostStarts is how often hpad starts a container again before it creates a new one.
 	mostStarts = 5
 )
 
-// revival is what is remembered of a container that has failed.
+var backoff = restart.Backoff{First: 10 * time.Second, Longest: 5 * time.Minute, Reset: 10 * time.Minute}
+
+// revival is what is stored of a container that has failed.
 type revival struct {
+	restart.State
 	// Ended is its last end, by the engine's clock, and Cause how it ended, in words.
 	Ended time.Time `json:"ended"`
 	Cause string    `json:"cause"`
-	// Since is when hpad saw that end, or started it after that, by Env.Now; Wait is
-	// how long after it hpad starts it the next time.
-	Since time.Time     `json:"since"`
-	Wait  time.Duration `json:"wait"`
-	// Starts is how often hpad has tried to start it, or to replace it, since it had run
-	// for calmAfter.
-	Starts int `json:"starts,omitzero"`
-	// Failure is why the last try failed; "" where it did not.
+	// Failure is why the last start failed; "" if it did not.
 	Failure string `json:"failure,omitempty"`
-	// Instead is the name of the container that had failed before in its place; "" for
-	// none.
+	// Instead is the name of the container that it replaces; "" for none.
 	Instead string `json:"instead,omitempty"`
 }
 
-// failed returns what is to be remembered of a container that has failed.
+// failed returns what is to be stored of a container that has failed.
 func (r revival) failed(d *detail, now time.Time) revival {
 	if r.Since.After(now) { // made by a clock that was ahead: it counts as made now
 		r.Since = now
@@ -60,22 +50,12 @@ func (r revival) failed(d *detail, now time.Time) revival {
 	if r.Wait > 0 && r.Ended.Equal(d.finished) {
 		return r
 	}
-	if r.Wait == 0 || d.finished.Sub(d.started) >= calmAfter {
-		r = revival{Wait: firstWait}
+	next := revival{State: backoff.Failed(r.State, d.finished.Sub(d.started), now), Ended: d.finished, Cause: d.ended()}
+	if next.Wait > backoff.First {
+		next.Instead = r.Instead
 	}
-	r.Ended, r.Since, r.Cause, r.Failure = d.finished, now, d.ended(), ""
-	return r
+	return next
 }
-
-// tried returns what is to be remembered once hpad sets out to start it again.
-func (r revival) tried(now time.Time) revival {
-	r.Since, r.Wait, r.Failure = now, min(2*r.Wait, longestWait), ""
-	r.Starts++
-	return r
-}
-
-// due reports whether its wait is over.
-func (r revival) due(now time.Time) bool { return r.Wait > 0 && now.Sub(r.Since) >= r.Wait }
 
 // exhausted reports whether the next try makes a new container.
 func (r revival) exhausted() bool { return r.Starts >= mostStarts }
@@ -135,7 +115,7 @@ func (r *revivals) enter(ctx context.Context, k key, members []*member, known ma
 			switch {
 			case d.end == endFailed:
 				all[m.ID] = one.failed(d, now)
-			case d.end == endStopped || ok && m.runs() && now.Sub(one.Since) >= calmAfter:
+			case d.end == endStopped || ok && m.runs() && backoff.Recovered(one.State, now):
 				delete(all, m.ID)
 			}
 		}
@@ -143,13 +123,15 @@ func (r *revivals) enter(ctx context.Context, k key, members []*member, known ma
 	})
 }
 
-// try enters that hpad sets out to start or to replace a container, and returns what was
-// remembered of it before; false where its wait is not over.
+// try stores that hpad starts or replaces a container, and returns the state before; false
+// if its wait is not over.
 func (r *revivals) try(ctx context.Context, k key, id string, now time.Time) (before revival, due bool) {
 	r.change(ctx, k, func(all map[string]revival) {
-		before = all[id]
-		if due = before.due(now); due {
-			all[id] = before.tried(now)
+		one, ok := all[id]
+		before = one
+		if due = ok && one.Due(now); due {
+			one.State, one.Failure = backoff.Started(one.State, now), ""
+			all[id] = one
 		}
 	})
 	return before, due
@@ -179,7 +161,8 @@ func (f *Fleet) revive(ctx context.Context, k key, members []*member, known map[
 	due := map[string]bool{}
 	all := f.revivals.of(k)
 	for _, m := range counted(members) {
-		if d := known[m.ID]; d != nil && d.end == endFailed && all[m.ID].due(now) {
+		one, failed := all[m.ID]
+		if d := known[m.ID]; d != nil && d.end == endFailed && failed && one.Due(now) {
 			due[m.ID] = true
 		}
 	}
@@ -266,7 +249,7 @@ func (f *Fleet) replaceFailed(o *order, old []*member) {
 		made[m.ID] = true
 		f.revivals.change(f.ctx, o.key, func(all map[string]revival) {
 			before := all[m.ID]
-			all[id] = revival{Cause: before.Cause, Since: before.Since, Wait: before.Wait, Instead: m.name}
+			all[id] = revival{State: restart.State{Since: before.Since, Wait: before.Wait}, Cause: before.Cause, Instead: m.name}
 		})
 	})
 	for _, m := range old {

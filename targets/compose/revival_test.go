@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/docker/docker/api/types/container"
@@ -19,61 +18,12 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// TestRevivalWaits holds when a container that fails again and again is started, with
-// an hpad that is replaced every few rounds, and that ten minutes of running make it a
-// new one.
-func TestRevivalWaits(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store := &targettest.Store{}
-		k := key{"shop", "web"}
-		m := &member{key: k, name: "shop-web-1"}
-		m.ID, m.State = "one", container.StateExited
-		d := &detail{end: endFailed, exitCode: 1, started: time.Now(), finished: time.Now()}
-		known := map[string]*detail{m.ID: d}
-		begun := time.Now()
-		var starts []time.Duration
-		exhausted := 0
-		for round := range 700 { // of 5 s
-			r := newRevivals(store, nil)
-			if err := r.load(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			r.enter(t.Context(), k, []*member{m}, known, time.Now())
-			if d.end == endFailed {
-				before, due := r.try(t.Context(), k, m.ID, time.Now())
-				if due {
-					starts = append(starts, time.Since(begun))
-					m.State, d.end, d.started = container.StateRunning, endNone, time.Now()
-				}
-				if due && before.exhausted() {
-					exhausted++
-				}
-			}
-			time.Sleep(5 * time.Second)
-			// It fails at once, later on after ten minutes.
-			if d.end == endNone && (round < 400 || time.Since(d.started) > calmAfter) {
-				m.State, d.end, d.finished = container.StateExited, endFailed, time.Now()
-			}
-		}
-		want := []time.Duration{
-			10 * time.Second, 35 * time.Second, 80 * time.Second, 165 * time.Second, 330 * time.Second, // twice the wait, and the 5 s that it ran
-			635 * time.Second, 940 * time.Second, 1245 * time.Second, 1550 * time.Second, 1855 * time.Second, // never longer than 5 minutes
-		}
-		if len(starts) < 13 || !slices.Equal(starts[:10], want) || exhausted != 11-mostStarts {
-			t.Errorf("it was started after %v, %d times as one that has failed too often, want %v at first", starts, exhausted, want)
-		}
-		if last := len(starts) - 1; starts[last]-starts[last-1] != 10*time.Second+calmAfter+5*time.Second {
-			t.Errorf("after %v of running it was started within %v, want the first wait again", calmAfter, starts[last]-starts[last-1]-calmAfter)
-		}
-	})
-}
-
 // TestRevivalClock holds that a clock that was set back makes no wait longer than it is.
 func TestRevivalClock(t *testing.T) {
 	now := time.Now()
 	d := &detail{finished: now}
 	r := revival{}.failed(d, now.Add(time.Hour)).failed(d, now)
-	if r.due(now.Add(firstWait-1)) || !r.due(now.Add(firstWait)) {
+	if r.Due(now.Add(backoff.First-1)) || !r.Due(now.Add(backoff.First)) {
 		t.Errorf("an hour back it waits from %v on, at %v", r.Since, now)
 	}
 }
@@ -102,7 +52,7 @@ func TestRevivalSteady(t *testing.T) {
 		return running(i)
 	}
 	i.fail(1, 2)
-	for _, d := range []time.Duration{0, firstWait - 1} {
+	for _, d := range []time.Duration{0, backoff.First - 1} {
 		if got := passes(d); slices.Contains(got, 2) {
 			t.Errorf("%v run, before the wait was over", got)
 		}
@@ -129,7 +79,7 @@ func impatient(f *Fleet) {
 	for _, k := range f.revivals.services() {
 		f.revivals.change(context.Background(), k, func(all map[string]revival) {
 			for id, one := range all {
-				one.Since = one.Since.Add(-longestWait)
+				one.Since = one.Since.Add(-backoff.Longest)
 				all[id] = one
 			}
 		})
@@ -192,7 +142,7 @@ func TestReplaceFailed(t *testing.T) {
 	for n := range mostStarts {
 		i.fail(3, 2)
 		got := read(t, f)
-		wait := min(firstWait<<n, longestWait)
+		wait := min(backoff.First<<n, backoff.Longest)
 		if text := condition(got, ContainersFailing); got.StatusReplicas != 2 || !strings.Contains(text, fmt.Sprintf("shop-web-2 exited with 3, hpad starts it again %v after that", wait)) {
 			t.Errorf("status %d with %+v, want 2 and a start after %v", got.StatusReplicas, got.Notices, wait)
 		}
@@ -229,12 +179,12 @@ func TestReplaceFailed(t *testing.T) {
 	revivedBy(t, i, f, 1, 3, 4)
 	f.revivals.change(t.Context(), key{"shop", "web"}, func(all map[string]revival) {
 		for id, one := range all {
-			one.Since = one.Since.Add(-calmAfter)
+			one.Since = one.Since.Add(-backoff.Reset)
 			all[id] = one
 		}
 	})
 	if got := read(t, f); len(got.Notices) > 0 {
-		t.Errorf("after %v of running notices %+v", calmAfter, got.Notices)
+		t.Errorf("after %v of running notices %+v", backoff.Reset, got.Notices)
 	}
 	if left, err := store.List(t.Context(), revivalPrefix); err != nil || len(left) > 0 {
 		t.Errorf("stored %q, %v, want nothing", left, err)
@@ -401,7 +351,7 @@ func TestStartAgainFails(t *testing.T) {
 	for n := range mostStarts {
 		read(t, f)
 		impatient(f)
-		want := fmt.Sprintf("hpad starts it again %v after that (the last try failed: ", firstWait<<(n+1))
+		want := fmt.Sprintf("hpad starts it again %v after that (the last try failed: ", backoff.First<<(n+1))
 		if n == mostStarts-1 {
 			want = "hpad makes a new one 5m0s after that (the last try failed: "
 		}
@@ -439,7 +389,7 @@ func failingService(t *testing.T, replace bool, store targets.Store) (*imitation
 	read(t, f)
 	f.revivals.change(t.Context(), key{"shop", "web"}, func(all map[string]revival) {
 		for id, one := range all {
-			one.Since = one.Since.Add(-longestWait)
+			one.Since = one.Since.Add(-backoff.Longest)
 			if replace {
 				one.Starts = mostStarts
 			}

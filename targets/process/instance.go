@@ -15,6 +15,7 @@ import (
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/proc"
+	"github.com/hpad/hpad/targets/restart"
 )
 
 // instance is one member of a service: a process that is started again whenever
@@ -98,24 +99,22 @@ func (i *instance) run() {
 		i.port, i.location = port, i.locate(port)
 		i.mu.Unlock()
 	}
-	wait := i.config.RestartBackoffMin
+	backoff := restart.Backoff{First: i.config.RestartBackoffMin, Longest: i.config.RestartBackoffMax, Reset: i.config.RestartBackoffMax}
+	var state restart.State
 	for i.ctx.Err() == nil {
 		begun := time.Now()
 		err := i.live()
 		if i.ctx.Err() != nil {
 			return
 		}
-		long := time.Since(begun) > i.config.RestartBackoffMax
-		if long {
-			wait = i.config.RestartBackoffMin
-		}
-		i.ended(err, long)
-		i.out.say("%s: %s; the next start is in %v", i.name, describe(err), wait)
+		state = backoff.Failed(state, time.Since(begun), time.Now())
+		i.ended(err, state.Starts+1)
+		i.out.say("%s: %s; the next start is in %v", i.name, describe(err), state.Wait)
 		select {
-		case <-time.After(wait):
+		case <-time.After(state.Wait):
 		case <-i.ctx.Done():
 		}
-		wait = min(2*wait, i.config.RestartBackoffMax)
+		state = backoff.Started(state, time.Now())
 	}
 }
 
@@ -189,16 +188,11 @@ func (i *instance) setReady(ready bool) {
 	i.ready, i.changed = ready, time.Now()
 }
 
-// ended enters that there is no process, and why; long is whether the last one ran so long
-// that what was before does not count.
-func (i *instance) ended(err error, long bool) {
+// ended stores that there is no process, and why; times is the number of failures in a row.
+func (i *instance) ended(err error, times int) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	words := describe(err)
-	times := 1
-	if !long {
-		times += i.last.times
-	}
 	i.last = fault{words: words, started: i.child != nil, times: times}
 	i.child, i.trouble = nil, words
 	if i.ready {

@@ -1,0 +1,45 @@
+// Package restart decides when a fleet starts a failed instance again, as the kubelet does
+// with containers: at increasing intervals, until the instance has run for a while. It is a
+// pure state machine: it reads no clock, and starts nothing.
+package restart
+
+import "time"
+
+// Backoff are the waits of a fleet.
+type Backoff struct {
+	// First is the first wait. It doubles with each start, up to Longest.
+	First, Longest time.Duration
+	// Reset is how long an instance has to run so that its failures are forgotten.
+	Reset time.Duration
+}
+
+// State is the back-off of one instance. The zero State is that of one that has not failed.
+type State struct {
+	// Since is when the instance failed, or was started after that; Wait is how long after
+	// Since it may be started again.
+	Since time.Time     `json:"since"`
+	Wait  time.Duration `json:"wait"`
+	// Starts is the number of starts since it had run for Backoff.Reset.
+	Starts int `json:"starts,omitzero"`
+}
+
+// Failed returns the state of an instance that failed at now, after it had run for a time.
+func (b Backoff) Failed(s State, ran time.Duration, now time.Time) State {
+	if s.Wait == 0 || ran >= b.Reset {
+		s = State{Wait: b.First}
+	}
+	s.Since = now
+	return s
+}
+
+// Started returns the state of an instance that is started again at now.
+func (b Backoff) Started(s State, now time.Time) State {
+	return State{Since: now, Wait: min(max(2*s.Wait, b.First), b.Longest), Starts: s.Starts + 1}
+}
+
+// Recovered reports whether an instance that has run since its last start does not count as
+// failing any more.
+func (b Backoff) Recovered(s State, now time.Time) bool { return now.Sub(s.Since) >= b.Reset }
+
+// Due reports whether the wait is over. It is at once for the zero State.
+func (s State) Due(now time.Time) bool { return now.Sub(s.Since) >= s.Wait }

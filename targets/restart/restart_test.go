@@ -1,0 +1,46 @@
+package restart
+
+import (
+	"slices"
+	"testing"
+	"time"
+)
+
+// TestBackoff simulates an instance that fails at once, and later on after it has run for
+// Reset, and compares the times of its starts.
+func TestBackoff(t *testing.T) {
+	b := Backoff{First: 10 * time.Second, Longest: 5 * time.Minute, Reset: 10 * time.Minute}
+	begun := time.Now()
+	now := begun
+	s := b.Failed(State{}, 0, now)
+	var starts []time.Duration
+	for len(starts) < 9 {
+		now = now.Add(time.Second)
+		if !s.Due(now) {
+			continue
+		}
+		starts = append(starts, now.Sub(begun))
+		s = b.Started(s, now)
+		ran := time.Duration(0)
+		if len(starts) == 8 {
+			if ran = b.Reset; b.Recovered(s, now.Add(ran-1)) || !b.Recovered(s, now.Add(ran)) {
+				t.Errorf("it is not recovered after exactly %v", ran)
+			}
+		}
+		now = now.Add(ran)
+		s = b.Failed(s, ran, now)
+		if want := len(starts) % 8; s.Starts != want {
+			t.Errorf("after %d starts the state has %d, want %d", len(starts), s.Starts, want)
+		}
+	}
+	want := []time.Duration{10, 30, 70, 150, 310, 610, 910, 1210, 1820} // s; the wait doubles, and begins again after Reset
+	for i := range want {
+		want[i] *= time.Second
+	}
+	if !slices.Equal(starts, want) {
+		t.Errorf("it is started after %v, want %v", starts, want)
+	}
+	if !(State{}).Due(begun) {
+		t.Error("an instance that has not failed is not due")
+	}
+}
