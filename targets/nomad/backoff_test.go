@@ -11,50 +11,6 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// TestThrottledWaits: without a wait in the response hpad is back after a second, then
-// two, and so on, never after more than 20 s.
-func TestThrottledWaits(t *testing.T) {
-	refused := &targets.ThrottledError{Err: errors.New("too many")}
-	var b backoff
-	now := time.Now()
-	for n, longest := range []time.Duration{1, 2, 4, 8, 16, 20, 20} {
-		longest *= time.Second
-		b.record(scope{}, refused, now)
-		b.record(scope{}, refused, now.Add(longest/10)) // of a call of the same time
-		b.record(scope{}, nil, now.Add(longest/10))     // of one that began before
-		err := b.waiting(scope{}, "", now)
-		throttled, ok := errors.AsType[*targets.ThrottledError](err)
-		if !ok || throttled.RetryAfter < longest/2 || throttled.RetryAfter > longest {
-			t.Fatalf("wait %d: %v, want from %v to %v", n+1, err, longest/2, longest)
-		}
-		now = now.Add(longest)
-		if err := b.waiting(scope{}, "", now); err != nil {
-			t.Fatalf("after wait %d: %v", n+1, err)
-		}
-	}
-	b.record(scope{}, nil, now)
-	b.record(scope{}, refused, now)
-	if err := b.waiting(scope{}, "", now.Add(time.Second)); err != nil {
-		t.Errorf("after an answer the first wait is longer than %v: %v", time.Second, err)
-	}
-}
-
-// TestWaitsDiffer: fleets that are refused at the same time do not come back at the
-// same time.
-func TestWaitsDiffer(t *testing.T) {
-	now := time.Now()
-	waits := map[time.Duration]bool{}
-	for range 20 {
-		var b backoff
-		b.record(scope{}, &targets.ThrottledError{Err: errors.New("too many")}, now)
-		throttled, _ := errors.AsType[*targets.ThrottledError](b.waiting(scope{}, "", now))
-		waits[throttled.RetryAfter] = true
-	}
-	if len(waits) < 2 {
-		t.Errorf("20 fleets wait for %v, all of them", waits)
-	}
-}
-
 // TestForbiddenWaits: a namespace that the token may not read is left alone for 5 s,
 // then 10, and so on up to a minute, until it may be read; other namespaces, and
 // another token, are not.

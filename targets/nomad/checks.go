@@ -22,16 +22,16 @@ func (s *snapshot) checks(ctx context.Context) map[string]policy.Readiness {
 	var mu sync.Mutex
 	var group errgroup.Group
 	group.SetLimit(s.fleet.config.fetching())
-	for _, v := range s.surveys {
-		for i, known := range v.unmade() {
-			job := v.job(i)
-			if job.spec == nil {
+	for _, v := range s.scopes {
+		for _, unbuilt := range v.unbuilt() {
+			spec := unbuilt.job.spec
+			if spec == nil {
 				continue
 			}
-			if g := job.spec.groups.find(v.roster.groups[i].name); g == nil || !g.checked {
+			if g := spec.group(unbuilt.key.group); g == nil || !g.checked {
 				continue
 			}
-			for _, alloc := range known.allocs {
+			for _, alloc := range unbuilt.set.allocs {
 				if alloc.phase() != policy.PhaseRunning || alloc.stopping() || alloc.canary() {
 					continue
 				}

@@ -88,28 +88,6 @@ func TestCheckAddress(t *testing.T) {
 	}
 }
 
-// TestLimits: the ends of what is allowed are allowed.
-func TestLimits(t *testing.T) {
-	for name, c := range map[string]struct {
-		change func(c *Config)
-		right  bool
-	}{
-		"one connection":     {func(c *Config) { c.MaxConnections = 1 }, true},
-		"all connections":    {func(c *Config) { c.MaxConnections = 100 }, true},
-		"no connections":     {func(c *Config) { c.MaxConnections = -1 }, false},
-		"none left":          {func(c *Config) { c.MaxConnections = 0 }, false},
-		"every namespace":    {func(c *Config) { c.DiscoverNamespaces = []string{"*"} }, true},
-		"the least interval": {func(c *Config) { c.ResourceInterval = time.Second }, true},
-		"no timeout":         {func(c *Config) { c.Timeout = 0 }, false},
-	} {
-		config := testConfig(t, "http://127.0.0.1:4646")
-		c.change(config)
-		if mistakes := config.Validate(); (mistakes == nil) != c.right {
-			t.Errorf("%s: Validate() = %v, want it right: %t", name, mistakes, c.right)
-		}
-	}
-}
-
 func TestUnusableFiles(t *testing.T) {
 	for name, change := range map[string]func(c *Config){
 		"/no/ca.pem":   func(c *Config) { c.TLS.CAFile = "/no/ca.pem" },

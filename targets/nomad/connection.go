@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/url"
@@ -203,22 +205,9 @@ func (c *connection) session() (*session, error) {
 
 // get reads one path of the API into out. Params may be nil.
 func (s *session) get(ctx context.Context, at scope, path string, params map[string]string, filter string, out any) error {
-	ctx, cancel := targets.Bounded(ctx, s.config.Timeout)
-	defer cancel()
-	options := (&api.QueryOptions{
-		Region: at.region, Namespace: at.namespace, AllowStale: s.config.Stale,
-		AuthToken: s.token, Params: params, Filter: filter,
-	}).WithContext(ctx)
-	meta, err := s.client.Raw().Query(path, out, options)
-	if err == nil && s.config.Stale && !meta.KnownLeader {
-		return errLeaderless
-	}
-	return explain(ctx, err)
+	_, err := s.fetch(ctx, at, list{path: path, params: params, filter: filter}, func(body io.Reader) error { return json.NewDecoder(body).Decode(out) })
+	return err
 }
-
-// errLeaderless rejects a stale response: the server may have restarted and know
-// nothing yet.
-var errLeaderless = errors.New("the server that answered knows no leader, so that its answer may be older than any bound")
 
 // scale requests a new count.
 func (s *session) scale(ctx context.Context, at scope, job string, request *api.ScalingRequest) error {

@@ -14,8 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-	"github.com/hashicorp/nomad/api"
 
 	"github.com/hpad/hpad/settings/httpclient"
 	"github.com/hpad/hpad/targets"
@@ -121,31 +119,6 @@ func TestSocket(t *testing.T) {
 	}
 }
 
-// TestTLSSettings: what is configured goes before what the environment has.
-func TestTLSSettings(t *testing.T) {
-	environment := &api.Config{TLSConfig: &api.TLSConfig{CACert: "env-ca", CAPath: "env-path", ClientCert: "env-cert", ClientKey: "env-key", TLSServerName: "env-name"}}
-	for _, c := range []struct {
-		name  string
-		given httpclient.TLS
-		want  api.TLSConfig
-	}{
-		{"environment", httpclient.TLS{}, *environment.TLSConfig},
-		{
-			"configured",
-			httpclient.TLS{CAFile: "ca", CertFile: "cert", KeyFile: "key", ServerName: "name", InsecureSkipVerify: true},
-			api.TLSConfig{CACert: "ca", CAPath: "env-path", ClientCert: "cert", ClientKey: "key", TLSServerName: "name", Insecure: true},
-		},
-	} {
-		if diff := cmp.Diff(&c.want, tlsSettings(c.given, environment)); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", c.name, diff)
-		}
-	}
-	environment.TLSConfig.Insecure = true
-	if !tlsSettings(httpclient.TLS{}, environment).Insecure {
-		t.Error("NOMAD_SKIP_VERIFY is not heeded")
-	}
-}
-
 // TestExplains: a response that does not come within the fleet's own timeout is an error
 // of that, one that does not come before the caller's deadline is the caller's, and a
 // refusal keeps its words.
@@ -164,21 +137,5 @@ func TestExplains(t *testing.T) {
 	defer cancel()
 	if _, err := patient.Snapshot(ctx, refs); errors.Is(err, targets.ErrTimeout) || !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("Snapshot() without an answer before the deadline = %v, want the deadline", err)
-	}
-}
-
-// TestAnswerError: a response makes a line that is not long.
-func TestAnswerError(t *testing.T) {
-	long := strings.Repeat("é", 150)
-	for body, want := range map[string]string{
-		"":                "nomad answers 502: Bad Gateway",
-		" two\n  lines ":  "nomad answers 502: two lines",
-		long:              "nomad answers 502: " + long,
-		long + "c":        "nomad answers 502: " + long + " …",
-		"a" + long + "bc": "nomad answers 502: a" + strings.Repeat("é", 149) + " …",
-	} {
-		if got := (&answerError{status: http.StatusBadGateway, body: body}).Error(); got != want {
-			t.Errorf("%d bytes are told as %q, want %q", len(body), got, want)
-		}
 	}
 }

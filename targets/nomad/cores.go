@@ -40,8 +40,8 @@ func (s *speeds) learn(ctx context.Context, session *session, region string, nod
 	if s.knows(nodes) {
 		return nil
 	}
-	var stubs []*nodeStub
-	_, err := each(ctx, session, scope{region: region}, "/v1/nodes", map[string]string{"resources": "true"}, "", func(node *nodeStub) { stubs = append(stubs, node) })
+	var stubs []nodeStub
+	_, err := readPages(ctx, session, scope{region: region}, list{path: "/v1/nodes", params: map[string]string{"resources": "true"}, size: jobsPage}, func(node *nodeStub) { stubs = append(stubs, *node) })
 	err = readError(err)
 	if err != nil && !errors.Is(err, targets.ErrForbidden) {
 		return fmt.Errorf("read the speed of nodes: %w", err)

@@ -64,7 +64,6 @@ func (f *Fleet) Discover(ctx context.Context) ([]targets.Discovered, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", f.config.Address, err)
 	}
-	f.specifications.load(ctx, time.Now())
 	d := &discovering{fleet: f, session: session, found: map[string]targets.Discovered{}}
 	for _, namespace := range f.config.DiscoverNamespaces {
 		at := scope{region: f.config.Region, namespace: namespace}
@@ -81,7 +80,7 @@ func (f *Fleet) Discover(ctx context.Context) ([]targets.Discovered, error) {
 		answer = append(answer, found)
 	}
 	slices.SortFunc(answer, func(a, b targets.Discovered) int { return strings.Compare(a.Name, b.Name) })
-	f.specifications.records.Save(ctx, time.Now())
+	f.cache.clean(time.Now())
 	return answer, d.partial()
 }
 
@@ -132,13 +131,14 @@ func (d *discovering) namespace(ctx context.Context, at scope) error {
 	if err := d.fleet.backoff.waiting(at, d.session.token, time.Now()); err != nil {
 		return fmt.Errorf("list jobs of %v: %w", at, err)
 	}
-	type listed struct {
-		key jobKey
-		jobStub
-	}
-	var jobs []listed
-	_, err := d.session.readJobs(ctx, at, `ParentID == ""`, func(job *jobReader) {
-		jobs = append(jobs, listed{jobKey{scope: scope{region: at.region, namespace: string(job.namespace)}, id: string(job.id)}, job.stub})
+	var changed []jobKey
+	_, err := readPages(ctx, d.session, at, list{path: "/v1/jobs", filter: `ParentID == ""`, size: jobsPage}, func(job *jobStub) {
+		key := jobKey{scope: scope{region: at.region, namespace: job.Namespace}, id: job.ID}
+		if spec := d.fleet.cache.spec(key, job.JobModifyIndex, time.Now()); spec != nil {
+			d.take(key, spec, "")
+		} else {
+			changed = append(changed, key)
+		}
 	})
 	err = readError(err)
 	d.fleet.backoff.record(at, err, time.Now())
@@ -147,12 +147,8 @@ func (d *discovering) namespace(ctx context.Context, at scope) error {
 	}
 	var group errgroup.Group
 	group.SetLimit(d.fleet.config.fetching())
-	for _, job := range jobs {
-		if spec := d.fleet.specifications.find(job.key, &job.jobStub, time.Now()); spec != nil {
-			d.take(job.key, spec, "")
-			continue
-		}
-		group.Go(func() error { return d.job(ctx, job.key) })
+	for _, key := range changed {
+		group.Go(func() error { return d.job(ctx, key) })
 	}
 	if err := group.Wait(); err != nil { // too many calls
 		d.fleet.backoff.record(at, err, time.Now())
@@ -165,7 +161,7 @@ func (d *discovering) namespace(ctx context.Context, at scope) error {
 func (d *discovering) job(ctx context.Context, key jobKey) error {
 	spec, err := d.session.read(ctx, key)
 	if err == nil {
-		d.fleet.specifications.remember(key, spec, time.Now())
+		d.fleet.cache.putSpec(key, spec, time.Now())
 		d.take(key, spec, "")
 		return nil
 	}
@@ -173,7 +169,7 @@ func (d *discovering) job(ctx context.Context, key jobKey) error {
 	if errors.Is(err, targets.ErrTargetNotFound) { // purged since the list
 		return nil
 	}
-	if known := d.fleet.specifications.last(key); known != nil {
+	if known := d.fleet.cache.lastSpec(key); known != nil {
 		d.take(key, known, err.Error())
 		return nil
 	}
@@ -192,11 +188,11 @@ func (d *discovering) take(key jobKey, spec *specification, problem string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for i := range spec.groups {
-		name, g := spec.groups[i].name, &spec.groups[i].value
+		g := &spec.groups[i]
 		if len(g.labels) == 0 && g.misplaced == "" {
 			continue
 		}
-		t := Target{Region: key.region, Namespace: key.namespace, Job: key.id, Group: name}
+		t := Target{Region: key.region, Namespace: key.namespace, Job: key.id, Group: g.name}
 		found := targets.Discovered{Name: t.Name(), Labels: g.labels, Problem: problem}
 		if found.Problem == "" && g.misplaced != "" {
 			found.Problem = fmt.Sprintf("%s is in the meta of %s, where it has no effect: write it, and all that goes with it, into the meta of the group", targets.EnableLabel, g.misplaced)

@@ -3,7 +3,6 @@ package nomad
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -180,57 +179,6 @@ func TestDiscoverUnreadable(t *testing.T) {
 	i.counted()
 	if _, err := f.Discover(t.Context()); err == nil || len(i.counted()) != 0 {
 		t.Errorf("Discover() while the fleet backs off = %v, with a call", err)
-	}
-}
-
-// TestDiscoverBroken: where a job that is not known cannot be read for a passing
-// reason, the rest is returned, and that nothing is known of it.
-func TestDiscoverBroken(t *testing.T) {
-	i := newImitation(t)
-	i.add("web", 1).meta = meta("hpad.enable", "true")
-	broken := true
-	server := newHandler(t, func(w http.ResponseWriter, r *http.Request) {
-		if broken && r.URL.Path == "/v1/job/web" {
-			http.Error(w, "No cluster leader", http.StatusInternalServerError)
-			return
-		}
-		i.ServeHTTP(w, r)
-	})
-	f := discoveringFleet(t, server)
-	i.add("shop", 1).meta = meta("hpad.enable", "true")
-	list, err := f.Discover(t.Context())
-	var partial *targets.PartialDiscoveryError
-	if !errors.As(err, &partial) || !errors.Is(err, targets.ErrTransient) || !partial.Unread("web/app") || len(list) != 1 {
-		t.Errorf("Discover() = %v, %v, want a temporary failure of one job", list, err)
-	}
-	broken = false
-	if found := discover(t, f); len(found) != 2 {
-		t.Errorf("found %+v", found)
-	}
-}
-
-// TestDiscoverManyUnreadable: of many jobs that cannot be read the first are named.
-func TestDiscoverManyUnreadable(t *testing.T) {
-	for count, want := range map[int]string{5: `read job "job-4"`, 7: "and 2 more"} {
-		i := newImitation(t)
-		for n := range count {
-			id := fmt.Sprintf("job-%d", n)
-			i.add(id, 1)
-			i.forbidden["/v1/job/"+id] = true
-		}
-		_, err := discoveringFleet(t, i.server.URL).Discover(t.Context())
-		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "more") != (count > 5) {
-			t.Errorf("Discover() of %d jobs = %v, want %q", count, err, want)
-			continue
-		}
-		last := -1
-		for n := range 5 {
-			at := strings.Index(err.Error(), fmt.Sprintf("job-%d", n))
-			if at <= last && count > 5 || at < 0 {
-				t.Errorf("Discover() of %d jobs = %v, want the first five in order", count, err)
-			}
-			last = at
-		}
 	}
 }
 

@@ -77,43 +77,11 @@ func (f *fault) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// failed reports whether an allocation failed and has no successor.
-func (a *allocStub) failed() bool {
-	return a.ClientStatus == api.AllocClientStatusFailed && a.DesiredStatus == api.AllocDesiredStatusRun && a.NextAllocation == ""
-}
-
-// restarting reports whether tasks of an allocation failed and are started again, or
-// were a moment ago.
-func (a *allocStub) restarting(now time.Time) bool {
-	for _, task := range a.TaskStates {
-		restarted := task.value.Events.restarted
-		if !restarted.IsZero() && (a.phase() == policy.PhasePending || now.Sub(restarted) < restartingWindow) {
-			return true
-		}
-	}
-	return false
-}
-
-// faults returns how the tasks of an allocation failed.
-func (a *allocStub) faults() string {
-	var told []string
-	for _, task := range a.TaskStates {
-		if task.value.Events.words != "" {
-			told = append(told, fmt.Sprintf("task %q: %s", task.name, task.value.Events.words))
-		}
-	}
-	said := fmt.Sprintf("%s (%s)", a.Name, shortID(a.ID))
-	if len(told) > 0 {
-		said += " " + strings.Join(told, ", ")
-	}
-	return said
-}
-
 // failing returns a notice of the allocations of a group that fail; nil for none.
-func failing(allocs []*allocStub, t Target, now time.Time) *policy.Notice {
+func failing(allocs []*alloc, group string, now time.Time) *policy.Notice {
 	const most = 3
 	failed, restarting := 0, 0
-	var troubled []*allocStub
+	var troubled []*alloc
 	for _, alloc := range allocs {
 		switch {
 		case alloc.stopping() || alloc.canary():
@@ -130,10 +98,10 @@ func failing(allocs []*allocStub, t Target, now time.Time) *policy.Notice {
 	if len(troubled) == 0 {
 		return nil
 	}
-	slices.SortFunc(troubled, func(a, b *allocStub) int { return cmp.Or(cmp.Compare(a.index(), b.index()), cmp.Compare(a.ID, b.ID)) })
+	slices.SortFunc(troubled, func(a, b *alloc) int { return cmp.Or(cmp.Compare(a.index(), b.index()), cmp.Compare(a.ID, b.ID)) })
 	told := make([]string, 0, len(troubled))
 	for _, alloc := range troubled {
-		told = append(told, alloc.faults())
+		told = append(told, strings.TrimSpace(fmt.Sprintf("%s (%s) %s", alloc.Name, shortID(alloc.ID), alloc.faults)))
 	}
 	if len(told) > most {
 		told = append(told[:most:most], "and more")
@@ -141,12 +109,12 @@ func failing(allocs []*allocStub, t Target, now time.Time) *policy.Notice {
 	notice := &policy.Notice{Condition: AllocationsFailing, Reason: AllocationsFailed}
 	switch {
 	case failed > 0 && restarting > 0:
-		notice.Message = fmt.Sprintf("%d allocations of group %q failed and have no successor, tasks of %d others are started again", failed, t.Group, restarting)
+		notice.Message = fmt.Sprintf("%d allocations of group %q failed and have no successor, tasks of %d others are started again", failed, group, restarting)
 	case failed > 0:
-		notice.Message = fmt.Sprintf("%d allocations of group %q failed and have no successor", failed, t.Group)
+		notice.Message = fmt.Sprintf("%d allocations of group %q failed and have no successor", failed, group)
 	default:
 		notice.Reason = TasksRestarting
-		notice.Message = fmt.Sprintf("tasks of %d allocations of group %q failed and are started again", restarting, t.Group)
+		notice.Message = fmt.Sprintf("tasks of %d allocations of group %q failed and are started again", restarting, group)
 	}
 	notice.Message += ": " + strings.Join(told, "; ")
 	return notice

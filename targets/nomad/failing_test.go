@@ -115,66 +115,6 @@ func TestFailing(t *testing.T) {
 	}
 }
 
-// TestFailingWhich: allocations that go, and canaries, are left out; the others are in
-// the order of their numbers, with the words of the tasks that failed.
-func TestFailingWhich(t *testing.T) {
-	now := time.Unix(1_790_000_000, 0)
-	fails := func(name string, ago time.Duration) *allocStub {
-		return &allocStub{ID: name, Name: "web.app[" + name + "]", ClientStatus: "running", DesiredStatus: "run", TaskStates: byName[taskState]{
-			{"main", taskState{Events: fault{words: "Exit Code: 3", restarted: now.Add(-ago)}}}, {"side", taskState{}},
-		}}
-	}
-	target := Target{Job: "web", Group: "app"}
-	told := func(allocs ...*allocStub) string {
-		notice := failing(allocs, target, now)
-		if notice == nil {
-			return ""
-		}
-		return notice.Message
-	}
-	goes, canary, waits := fails("2", 0), fails("2", 0), fails("2", time.Hour)
-	goes.DesiredStatus, waits.ClientStatus = "stop", "pending"
-	yes := true
-	canary.DeploymentStatus = &struct {
-		Healthy   *bool
-		Timestamp time.Time
-		Canary    bool
-	}{Healthy: &yes, Canary: true}
-	const one = `tasks of 1 allocations of group "app" failed and are started again: web.app[2] (2) task "main": Exit Code: 3`
-	for name, c := range map[string]struct {
-		allocs []*allocStub
-		want   string
-	}{
-		"goes":             {[]*allocStub{goes}, ""},
-		"canary":           {[]*allocStub{canary}, ""},
-		"started long ago": {[]*allocStub{fails("2", restartingWindow)}, ""},
-		"a moment ago":     {[]*allocStub{fails("2", restartingWindow-1)}, one},
-		"waits":            {[]*allocStub{waits}, one},
-		"never failed":     {[]*allocStub{{ID: "2", ClientStatus: "pending", DesiredStatus: "run", TaskStates: byName[taskState]{{"main", taskState{}}}}}, ""},
-		"in order": {
-			[]*allocStub{fails("10", 0), goes, fails("2", 0), fails("1", 0)},
-			`tasks of 3 allocations of group "app" failed and are started again: web.app[1] (1) task "main": Exit Code: 3; ` +
-				`web.app[2] (2) task "main": Exit Code: 3; web.app[10] (10) task "main": Exit Code: 3`,
-		},
-	} {
-		if got := told(c.allocs...); got != c.want {
-			t.Errorf("%s: told %q, want %q", name, got, c.want)
-		}
-	}
-}
-
-// TestFaultAnew: events are read in place of those before.
-func TestFaultAnew(t *testing.T) {
-	f := fault{words: "Exit Code: 3", restarted: time.Now()}
-	if err := f.UnmarshalJSON([]byte(`[]`)); err != nil || f != (fault{}) {
-		t.Errorf("%+v, %v of no events, want no fault", f, err)
-	}
-	given := []byte(`[{"Type": "Not Restarting", "DisplayMessage": "Policy allows no restarts", "FailsTask": true}]`)
-	if err := f.UnmarshalJSON(given); err != nil || f.words != "Policy allows no restarts" {
-		t.Errorf("%+v, %v, want why it is not started again where nothing else is known", f, err)
-	}
-}
-
 // TestGarbledEvents: events that cannot be read fail the reading, as anything else
 // that Nomad says and nobody understands.
 func TestGarbledEvents(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/hashicorp/nomad/api"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/hpad/hpad/policy"
@@ -15,25 +16,22 @@ import (
 	"github.com/hpad/hpad/targets/memory"
 )
 
-// fetching is how many specifications are read at once: a part of the
-// connections, so that lists and writes find one too.
+// fetching is the number of single jobs, nodes or allocations that are read at once: a part
+// of the connections, so that lists and writes get one, too.
 func (c *Config) fetching() int { return max(1, c.MaxConnections/3) }
 
 // Fleet reads and scales the task groups of one Nomad cluster. It is safe for
 // concurrent use.
 type Fleet struct {
-	base           targets.Base[Target]
-	config         *Config
-	connection     *connection
-	backoff        backoff
-	specifications specifications
-	books          books
-	rosters        targets.Usual[[]*roster]
-	reach          reach
-	records        *memory.Records[record]
-	names          names
-	speeds         *speeds
-	sampler        *sampler
+	base       targets.Base[Target]
+	config     *Config
+	connection *connection
+	backoff    backoff
+	cache      cache
+	reach      reach
+	records    *memory.Records[record]
+	speeds     *speeds
+	sampler    *sampler
 }
 
 // New returns a fleet, which connects when it is first read. The configuration is
@@ -44,14 +42,11 @@ func New(name string, config *Config, options targets.Env) (*Fleet, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect fleet %q: %w", name, err)
 	}
-	f := &Fleet{
+	return &Fleet{
 		base:   targets.Base[Target]{Name: name, Place: " at " + config.Address, Parse: parseName},
 		config: config, connection: connection,
-		reach: usual, records: newRecords(options.Store), speeds: newSpeeds(),
-	}
-	f.specifications.records = storedSpecifications(options.Store)
-	f.sampler = newSampler(config, connection)
-	return f, nil
+		reach: usual, records: newRecords(options.Store), speeds: newSpeeds(), sampler: newSampler(config, connection),
+	}, nil
 }
 
 // Close ends the sampling and closes idle connections.
@@ -76,9 +71,8 @@ func (f *Fleet) open(ctx context.Context) (*session, error) {
 }
 
 // Snapshot reads the given groups: two lists for each of their namespaces, and the
-// allocations and the specification of each job that changed since they were read last.
-// What was read before ctx ends is there; the rest have errors, and less is to be read
-// next time.
+// allocations and the specification of each job that changed since they were last read.
+// What is read before ctx ends is returned and cached; the other targets have errors.
 func (f *Fleet) Snapshot(ctx context.Context, refs []targets.Ref) (map[targets.Ref]targets.Reading, error) {
 	return f.base.Snapshot(ctx, refs, func(ctx context.Context, wanted map[targets.Ref]Target) (map[targets.Ref]targets.Reading, error) {
 		session, err := f.open(ctx)
@@ -88,12 +82,15 @@ func (f *Fleet) Snapshot(ctx context.Context, refs []targets.Ref) (map[targets.R
 		if err != nil {
 			return nil, err
 		}
-		f.specifications.load(ctx, time.Now())
-		s := &snapshot{fleet: f, session: session}
-		for _, r := range f.rosters.Of(refs, func() []*roster { return newRosters(wanted, &f.books) }) {
-			s.surveys = append(s.surveys, newSurvey(r, session, f.reach))
+		s := &snapshot{fleet: f, session: session, scopes: map[scope]*scopeReading{}}
+		for ref, t := range wanted {
+			at := t.scope()
+			if s.scopes[at] == nil {
+				s.scopes[at] = &scopeReading{reach: f.reach, at: at, session: session, cache: &f.cache, jobs: map[string]*jobState{}}
+			}
+			s.scopes[at].add(ref, t)
 		}
-		s.survey(ctx)
+		s.read(ctx)
 		if err := s.failure(); err != nil {
 			return nil, err
 		}
@@ -103,7 +100,7 @@ func (f *Fleet) Snapshot(ctx context.Context, refs []targets.Ref) (map[targets.R
 		readings := s.readings(ctx)
 		rejectTwins(wanted, readings)
 		f.records.Save(ctx, time.Now())
-		f.specifications.records.Save(ctx, time.Now())
+		f.cache.clean(time.Now())
 		return readings, nil
 	})
 }
@@ -132,38 +129,39 @@ func rejectTwins(wanted map[targets.Ref]Target, readings map[targets.Ref]targets
 	}
 }
 
-// snapshot is one reading of targets under way.
+// snapshot is one reading of targets.
 type snapshot struct {
 	fleet   *Fleet
 	session *session
-	surveys []*survey
-	slabs   slabs
+	scopes  map[scope]*scopeReading
 }
 
-// survey reads the lists of all namespaces in use, a few at a time.
-func (s *snapshot) survey(ctx context.Context) {
+// read reads the lists and the allocations of all namespaces in use, a few at a time.
+func (s *snapshot) read(ctx context.Context) {
 	var group errgroup.Group
-	group.SetLimit(max(1, s.fleet.config.MaxConnections/6)) // of two lists each, and more
-	for _, v := range s.surveys {
+	group.SetLimit(max(1, s.fleet.config.MaxConnections/6)) // each sends several requests at once
+	for _, v := range s.scopes {
 		group.Go(func() error {
-			s.surveyScope(ctx, v)
+			s.readScope(ctx, v)
 			return nil
 		})
 	}
-	_ = group.Wait() // each survey has its own errors
+	_ = group.Wait() // each scope has its own errors
 }
 
-// surveyScope reads the lists of one namespace, unless Nomad wants to be left alone.
-func (s *snapshot) surveyScope(ctx context.Context, v *survey) {
+// readScope reads one namespace, unless requests to it have to wait.
+func (s *snapshot) readScope(ctx context.Context, v *scopeReading) {
 	backoff := &s.fleet.backoff
 	if err := backoff.waiting(v.at, s.session.token, time.Now()); err != nil {
 		v.err = fmt.Errorf("list jobs of %v: %w", v.at, err)
 		return
 	}
 	v.list(ctx)
+	var unverified error
 	if v.err == nil {
-		v.unread = v.read(ctx, v.moved(ctx))
-		if v.unread != nil && v.nothing() {
+		if v.unread = v.read(ctx, v.due()); v.unread == nil {
+			unverified = v.verify(ctx)
+		} else if v.nothing() {
 			v.err = v.unread
 		}
 	}
@@ -174,6 +172,9 @@ func (s *snapshot) surveyScope(ctx context.Context, v *survey) {
 		}
 	}
 	backoff.record(v.at, cmp.Or(v.err, v.unread), time.Now())
+	if unverified = readError(unverified); errors.Is(unverified, targets.ErrThrottled) {
+		backoff.record(v.at, unverified, time.Now())
+	}
 	if v.err == nil {
 		v.unmeasured = s.fleet.speeds.learn(ctx, s.session, v.at.region, v.nodes())
 	}
@@ -184,33 +185,41 @@ func (s *snapshot) surveyScope(ctx context.Context, v *survey) {
 	}
 }
 
-// failure returns an error unless some namespace could be read.
+// nodes returns the nodes of allocations whose instances are not built yet.
+func (v *scopeReading) nodes() map[string]bool {
+	nodes := map[string]bool{}
+	for _, group := range v.unbuilt() {
+		for _, alloc := range group.set.allocs {
+			nodes[alloc.NodeID] = true
+		}
+	}
+	return nodes
+}
+
+// failure returns an error unless a namespace could be read.
 func (s *snapshot) failure() error {
-	var first error
-	for _, v := range s.surveys {
+	var failed error
+	for _, v := range s.scopes {
 		if v.err == nil {
 			return nil
 		}
-		if first == nil {
-			first = v.err
-		}
+		failed = v.err
 	}
-	return first
+	return failed
 }
 
-// specify reads the specifications of all wanted jobs that are not known as they are
-// now.
+// specify reads the specifications of all jobs that changed.
 func (s *snapshot) specify(ctx context.Context) {
 	var group errgroup.Group
 	group.SetLimit(s.fleet.config.fetching())
 	now := time.Now()
-	for _, v := range s.surveys {
-		for i := range v.jobs {
-			job, key := &v.jobs[i], jobKey{scope: v.at, id: v.roster.jobs[i].id}
+	for _, v := range s.scopes {
+		for id, job := range v.jobs {
+			key := jobKey{scope: v.at, id: id}
 			if v.err != nil || !job.listed {
 				continue
 			}
-			if job.spec = s.fleet.specifications.find(key, &job.jobStub, now); job.spec != nil {
+			if job.spec = s.fleet.cache.spec(key, job.JobModifyIndex, now); job.spec != nil {
 				continue
 			}
 			if ctx.Err() != nil {
@@ -224,7 +233,26 @@ func (s *snapshot) specify(ctx context.Context) {
 					return nil
 				}
 				job.spec = spec
-				s.fleet.specifications.remember(key, spec, now)
+				s.fleet.cache.putSpec(key, spec, now)
+				return nil
+			})
+		}
+	}
+	_ = group.Wait() // each job has its own error
+}
+
+// countFinished counts the finished allocations of batch jobs.
+func (s *snapshot) countFinished(ctx context.Context) {
+	var group errgroup.Group
+	group.SetLimit(s.fleet.config.fetching())
+	for _, v := range s.scopes {
+		for id, job := range v.jobs {
+			if job.spec == nil || job.spec.jobType != api.JobTypeBatch || !job.complete() {
+				continue
+			}
+			group.Go(func() error {
+				key := jobKey{scope: v.at, id: id}
+				job.finished, job.err = s.fleet.cache.finished(key, job.stamp(), v.began, func() (int, error) { return s.session.finished(ctx, key) })
 				return nil
 			})
 		}
@@ -234,20 +262,11 @@ func (s *snapshot) specify(ctx context.Context) {
 
 // readings returns the readings of all targets.
 func (s *snapshot) readings(ctx context.Context) map[targets.Ref]targets.Reading {
-	all, unmade := 0, 0
-	for _, v := range s.surveys {
-		all += len(v.roster.targets)
-		for range v.unmade() {
-			unmade++
-		}
-	}
-	s.slabs = newSlabs(unmade, all)
-	answer := make(map[targets.Ref]targets.Reading, all)
+	answer := map[targets.Ref]targets.Reading{}
 	now := time.Now()
 	checks := s.checks(ctx)
-	for _, v := range s.surveys {
-		for i := range v.roster.targets {
-			t := &v.roster.targets[i]
+	for _, v := range s.scopes {
+		for _, t := range v.targets {
 			reading, err := s.reading(v, t, checks, now)
 			if err != nil {
 				s.fleet.sampler.Withdraw(t.ref)
@@ -260,22 +279,30 @@ func (s *snapshot) readings(ctx context.Context) map[targets.Ref]targets.Reading
 }
 
 // reading returns the reading of one target.
-func (s *snapshot) reading(v *survey, t *rosterTarget, checks map[string]policy.Readiness, now time.Time) (targets.Reading, error) {
-	job, state, err := v.found(t)
+func (s *snapshot) reading(v *scopeReading, t *targetState, checks map[string]policy.Readiness, now time.Time) (targets.Reading, error) {
+	job, g, err := v.found(t)
 	if err != nil {
 		return targets.Reading{}, err
 	}
-	g, err := job.spec.find(&t.Target)
-	if err != nil {
-		return targets.Reading{}, err
+	set := t.group.set
+	switch {
+	case set == nil && v.unread != nil:
+		return targets.Reading{}, v.unread
+	case set == nil:
+		return targets.Reading{}, fmt.Errorf("list jobs of %v: %w: the allocations of job %q were not read", v.at, targets.ErrTransient, t.Job)
+	case !set.built && v.unmeasured != nil:
+		return targets.Reading{}, v.unmeasured
+	case !set.built:
+		set = s.fleet.build(set, job, g, checks, now)
+		t.group.set = set
+		s.fleet.cache.putSet(set, now)
 	}
-	m, err := s.members(v, job, state, t.Target, g, checks, now)
-	if err != nil {
-		return targets.Reading{}, err
+	if !set.settled && set.read.Before(v.began) {
+		return targets.Reading{}, fmt.Errorf("list jobs of %v: %w: the allocations of job %q were read %v ago, and may have changed", v.at, targets.ErrTransient, t.Job, v.began.Sub(set.read).Round(time.Second))
 	}
-	s.fleet.sampler.PublishFunc(t.ref, m.listSampled)
+	s.fleet.sampler.PublishFunc(t.ref, set.sampled)
 	return targets.Reading{
-		SpecReplicas: g.count, StatusReplicas: m.status, Min: g.min, Max: g.max, Version: versionOf(job.spec.index), Observed: v.observed,
-		Instances: m.instances(), Locations: m, Hold: hold(job, &t.Target, g), Notices: v.notices(&t.Target, job, m.failing),
+		SpecReplicas: g.count, StatusReplicas: set.status, Min: g.min, Max: g.max, Version: versionOf(job.spec.index), Observed: v.observed,
+		Instances: set.instances, Locations: set, Hold: hold(job, &t.Target, g), Notices: v.notices(&t.Target, job, set.failing),
 	}, nil
 }

@@ -668,14 +668,6 @@ func TestUnmeasured(t *testing.T) {
 	}
 }
 
-func TestOlder(t *testing.T) {
-	for version, want := range map[string]bool{"1.8": false, "1.7": true, "1.8.1": true, "1.7.9+ent": true, "1.8.2": false, "1.8.2-rc.1": false, "1.11.2": false, "2.0.0": false, "0.12.1": true, "main": false} {
-		if got := older(version, comparingSince); got != want {
-			t.Errorf("older(%q) = %v, want %v", version, got, want)
-		}
-	}
-}
-
 // TestStoreFails holds that a store that cannot be read stops the readings, and
 // one that cannot be written does not.
 func TestStoreFails(t *testing.T) {

@@ -350,6 +350,7 @@ func (i *imitation) answerList(w http.ResponseWriter, r *http.Request, all []map
 		return
 	}
 	passed = slices.DeleteFunc(passed, func(element map[string]any) bool { return !strings.HasPrefix(fmt.Sprint(element["ID"]), prefix) })
+	passed = page(w, query, passed)
 	for _, element := range passed {
 		if query.Get("resources") != "true" || r.URL.Path != "/v1/allocations" {
 			delete(element, "AllocatedResources")
@@ -360,6 +361,22 @@ func (i *imitation) answerList(w http.ResponseWriter, r *http.Request, all []map
 	}
 	i.filters[r.URL.Path], i.listed[r.URL.Path] = expression, len(passed)
 	i.answer(w, passed)
+}
+
+// page returns a page of a list, which it sorts by ID, and sets the token of the next one.
+func page(w http.ResponseWriter, query url.Values, all []map[string]any) []map[string]any {
+	size, _ := strconv.Atoi(query.Get("per_page"))
+	if size == 0 {
+		return all
+	}
+	id := func(element map[string]any) string { return fmt.Sprint(element["ID"]) }
+	slices.SortStableFunc(all, func(a, b map[string]any) int { return strings.Compare(id(a), id(b)) })
+	all = slices.DeleteFunc(all, func(element map[string]any) bool { return id(element) < query.Get("next_token") })
+	if len(all) > size {
+		w.Header().Set("X-Nomad-NextToken", id(all[size]))
+		all = all[:size]
+	}
+	return all
 }
 
 func (i *imitation) listJobs() []map[string]any {

@@ -128,33 +128,6 @@ func TestStopped(t *testing.T) {
 	}
 }
 
-// TestLivingAlone: allocations that go, canaries and those that failed take nobody's
-// place: with as many others as the count says, none of these is about to stop.
-func TestLivingAlone(t *testing.T) {
-	for name, beside := range map[string]*imitatedAlloc{
-		"goes":   {desired: "stop", client: "running", gone: far()},
-		"canary": {desired: "run", client: "running", canary: true, version: 99},
-		"failed": {desired: "run", client: "failed"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			i := newImitation(t)
-			i.add("web", 0)
-			beside.id = "beside"
-			listedBy(i, beside, &imitatedAlloc{id: "one", desired: "run", client: "running"}, &imitatedAlloc{id: "two", desired: "run", client: "running"})
-			i.change("web", func(job *imitatedJob) { job.count = 2 })
-			reading := readOne(t, newFleet(t, i), "web/app")
-			for _, instance := range reading.Instances {
-				if instance.ID != "beside" && instance.Deleting {
-					t.Errorf("allocation %q is leaving", instance.ID)
-				}
-			}
-			if reading.StatusReplicas != 2 {
-				t.Errorf("status %d, want 2", reading.StatusReplicas)
-			}
-		})
-	}
-}
-
 // TestJobUnread: a job that cannot be read, or is gone since the list, says so, and
 // touches no other; one job is read once for all of its groups.
 func TestJobUnread(t *testing.T) {
@@ -217,16 +190,6 @@ func TestSampled(t *testing.T) {
 	for path := range i.counted() {
 		if path != "/v1/client/allocation/runs/stats" {
 			t.Errorf("%s was asked for, want what runs alone", path)
-		}
-	}
-}
-
-func TestIndex(t *testing.T) {
-	for name, want := range map[string]int{
-		"web.app[0]": 0, "a[1].b[23]": 23, "web.app": -1, "web.app[": -1, "web.app]": -1, "7]": -1, "web.app[3": -1, "web.app[3]x": -1, "web.app[x]": -1, "": -1,
-	} {
-		if got := (&allocStub{Name: name}).index(); got != want {
-			t.Errorf("index of %q is %d, want %d", name, got, want)
 		}
 	}
 }

@@ -380,9 +380,9 @@ func (f *Fleet) NodeAllocations(ctx context.Context) (map[string]int, error) {
 	counts := map[string]int{}
 	if err == nil {
 		at := scope{region: f.config.Region, namespace: "*"}
-		params := map[string]string{"task_states": "false"}
-		_, err = each(ctx, session, at, "/v1/allocations", params, livingAllocs, func(alloc *allocStub) {
-			if !alloc.terminal() && alloc.JobType != api.JobTypeSystem && alloc.JobType != api.JobTypeSysbatch {
+		living := list{path: "/v1/allocations", filter: livingAllocs, params: map[string]string{"task_states": "false"}, size: usual.page}
+		_, err = readPages(ctx, session, at, living, func(alloc *allocStub) {
+			if alloc.JobType != api.JobTypeSystem && alloc.JobType != api.JobTypeSysbatch {
 				counts[alloc.NodeID]++
 			}
 		})

@@ -339,65 +339,6 @@ func TestNodeVanishes(t *testing.T) {
 	}
 }
 
-// TestRestoreLeaves: a node is given work again as it was found, and only after a
-// drain of hpad's own that nobody canceled.
-func TestRestoreLeaves(t *testing.T) {
-	const eligible, ineligible = api.NodeSchedulingEligible, api.NodeSchedulingIneligible
-	own := func(status api.DrainStatus, more ...string) *api.DrainMetadata {
-		meta := map[string]string{drainedBy: ownDrain}
-		for _, key := range more {
-			meta[key] = "true"
-		}
-		return &api.DrainMetadata{Status: status, Meta: meta}
-	}
-	for _, c := range []struct {
-		name        string
-		last        *api.DrainMetadata
-		eligibility string
-		// drained drains the node before it is restored.
-		drained bool
-		want    string
-		writes  int
-	}{
-		{"never drained", nil, ineligible, false, ineligible, 0},
-		{"drained by somebody", &api.DrainMetadata{Status: api.DrainStatusComplete}, ineligible, false, ineligible, 0},
-		{"drained", own(api.DrainStatusComplete), ineligible, false, eligible, 1},
-		{"drained, and eligible already", own(api.DrainStatusComplete), eligible, false, eligible, 0},
-		{"canceled by somebody", own(api.DrainStatusCanceled), ineligible, false, ineligible, 0},
-		{"ineligible before", own(api.DrainStatusComplete, drainedIneligible), ineligible, false, ineligible, 1},
-		{"ineligible before, drained twice", own(api.DrainStatusComplete, drainedIneligible), ineligible, true, ineligible, 2},
-		{"ineligible before, eligible since", own(api.DrainStatusComplete, drainedIneligible), eligible, true, eligible, 2},
-		{"canceled, ineligible since", own(api.DrainStatusCanceled), ineligible, true, ineligible, 2},
-		{"drained twice", own(api.DrainStatusComplete), ineligible, true, eligible, 2},
-		{"drained by somebody, then drained", &api.DrainMetadata{Status: api.DrainStatusComplete}, ineligible, true, ineligible, 2},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			n := node("n-1", "vm-1")
-			n.LastDrain, n.SchedulingEligibility = c.last, c.eligibility
-			p, f := newPool(t, n)
-			if c.drained {
-				if err := f.DrainNode(t.Context(), "n-1", time.Minute, false); err != nil {
-					t.Fatal(err)
-				}
-				p.done("n-1")
-			}
-			if err := f.RestoreNode(t.Context(), "n-1"); err != nil {
-				t.Fatal(err)
-			}
-			if n.SchedulingEligibility != c.want || p.made("PUT") != c.writes {
-				t.Errorf("the node is %s, want %s after %d writes", n.SchedulingEligibility, c.want, c.writes)
-			}
-		})
-	}
-	n := node("n-1", "vm-1")
-	n.LastDrain, n.SchedulingEligibility = own(api.DrainStatusComplete), ineligible
-	p, f := newPool(t, n)
-	p.refuse, p.status = "PUT", http.StatusInternalServerError
-	if err := f.RestoreNode(t.Context(), "n-1"); !errors.Is(err, targets.ErrTransient) || errors.Is(err, targets.ErrTargetNotFound) {
-		t.Errorf("RestoreNode() that Nomad does not take = %v, want why", err)
-	}
-}
-
 func TestNodesRefused(t *testing.T) {
 	p, f := newPool(t, node("n-1", "vm-1"))
 	p.refuse, p.status = "PUT", http.StatusForbidden

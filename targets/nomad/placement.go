@@ -52,59 +52,36 @@ type placement struct {
 	QuotaExhausted     []string
 }
 
-// waiting returns how many allocations of a group of the job wait for a place.
-func (j *jobState) waiting(group string) int {
-	if j.stopped {
-		return 0
-	}
-	return j.queued[group]
-}
-
-// The reasons why allocations wait are worth at most this much time, and this part of
-// what a reading has left: no decision needs them, and Nomad searches all its
-// evaluations for them.
-const (
-	longestExplanation = 2 * time.Second
-	explanationShare   = 4
-)
-
-// explainWaiting reads why allocations wait, in one call for each namespace where
-// some of the targets' do. Without a response in time the reasons are unknown.
+// explainWaiting reads why allocations wait, in one list for each namespace in which
+// allocations of the targets wait. Without a response in time the reasons are unknown: no
+// decision needs them, and Nomad searches all its evaluations for them.
 func (s *snapshot) explainWaiting(ctx context.Context) {
-	jobs := map[*survey][]string{}
-	for _, v := range s.surveys {
-		for i := range v.groups {
-			if v.job(i).waiting(v.roster.groups[i].name) > 0 {
-				jobs[v] = append(jobs[v], v.roster.key(i).job)
-			}
-		}
-	}
-	if len(jobs) == 0 {
-		return
-	}
-	timeout := longestExplanation
-	if deadline, ok := ctx.Deadline(); ok {
-		timeout = min(timeout, time.Until(deadline)/explanationShare)
-	}
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+	ctx, cancel := spare(ctx)
 	defer cancel()
 	var group errgroup.Group
 	group.SetLimit(s.fleet.config.fetching())
-	for v, ids := range jobs {
-		group.Go(func() error {
-			v.failures = s.failures(ctx, v.at, ids)
-			return nil
-		})
+	for _, v := range s.scopes {
+		var waiting []string
+		for id, job := range v.jobs {
+			if slices.ContainsFunc(job.groups, func(g *groupState) bool { return job.waiting(g.key.group) > 0 }) {
+				waiting = append(waiting, id)
+			}
+		}
+		if len(waiting) > 0 {
+			group.Go(func() error {
+				v.failures = s.failures(ctx, v.at, waiting)
+				return nil
+			})
+		}
 	}
-	_ = group.Wait() // nothing is an error
+	_ = group.Wait() // a missing reason is no error
 }
 
 // failures reads why allocations of some jobs of a namespace found no place.
 func (s *snapshot) failures(ctx context.Context, at scope, jobs []string) map[groupKey]*placement {
-	slices.Sort(jobs)
 	failures := map[groupKey]*placement{}
-	filter := both(`Status == "blocked"`, jobFilter("JobID", slices.Compact(jobs)))
-	_, err := each(ctx, s.session, at, "/v1/evaluations", nil, filter, func(evaluation *blockedStub) {
+	blocked := list{path: "/v1/evaluations", filter: both(`Status == "blocked"`, jobFilter("JobID", jobs)), size: jobsPage}
+	_, err := readPages(ctx, s.session, at, blocked, func(evaluation *blockedStub) {
 		for name, failed := range evaluation.FailedTGAllocs {
 			failures[groupKey{job: evaluation.JobID, group: name}] = failed
 		}
@@ -116,7 +93,7 @@ func (s *snapshot) failures(ctx context.Context, at scope, jobs []string) map[gr
 }
 
 // notices returns the notices of a target of a job, of which failing may be one.
-func (v *survey) notices(t *Target, job *jobState, failing *policy.Notice) []policy.Notice {
+func (v *scopeReading) notices(t *Target, job *jobState, failing *policy.Notice) []policy.Notice {
 	var notices []policy.Notice
 	for _, notice := range []*policy.Notice{v.unplaced(t, job), failing} {
 		if notice != nil {
@@ -127,7 +104,7 @@ func (v *survey) notices(t *Target, job *jobState, failing *policy.Notice) []pol
 }
 
 // unplaced returns a notice of allocations that find no place; nil for none.
-func (v *survey) unplaced(t *Target, job *jobState) *policy.Notice {
+func (v *scopeReading) unplaced(t *Target, job *jobState) *policy.Notice {
 	waiting := job.waiting(t.Group)
 	if waiting == 0 {
 		return nil

@@ -42,9 +42,9 @@ func newRecords(store targets.Store) *memory.Records[record] {
 
 // judge returns the record of an allocation as Nomad has it now, after the one
 // before. Checks is the readiness by the group's checks, where they are read.
-func judge(a *allocStub, g *group, before record, checks policy.Readiness, now time.Time) record {
+func judge(a *alloc, g *group, before record, checks policy.Readiness, now time.Time) record {
 	phase := a.phase()
-	started, restarted := memory.Begun(a.started(), before.Started, phase == policy.PhaseRunning, now)
+	started, restarted := memory.Begun(a.started, before.Started, phase == policy.PhaseRunning, now)
 	next := record{Started: started}
 	ready := before.Readiness == policy.ReadinessTrue && !restarted
 	var since time.Time

@@ -11,14 +11,10 @@ import (
 
 // judged is an allocation as judge looks at it: started is when its main task did,
 // zero when Nomad does not say.
-func judged(client string, created, started time.Time, health *bool, turned time.Time) *allocStub {
-	a := &allocStub{ClientStatus: client, CreateTime: created.UnixNano(), TaskStates: byName[taskState]{{"main", taskState{StartedAt: started}}}}
+func judged(client string, created, started time.Time, health *bool, turned time.Time) *alloc {
+	a := &alloc{started: started, allocStub: allocStub{ClientStatus: client, CreateTime: created.UnixNano()}}
 	if health != nil {
-		a.DeploymentStatus = &struct {
-			Healthy   *bool
-			Timestamp time.Time
-			Canary    bool
-		}{Healthy: health, Timestamp: turned}
+		a.DeploymentStatus = &deploymentStatus{Healthy: health, Timestamp: turned}
 	}
 	return a
 }
@@ -37,7 +33,7 @@ func TestJudge(t *testing.T) {
 	plain, deployed := &group{}, &group{deployed: true}
 	for _, c := range []struct {
 		name   string
-		alloc  *allocStub
+		alloc  *alloc
 		group  *group
 		before record
 		checks policy.Readiness
@@ -79,48 +75,30 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// TestRecordEqual: a record that differs in anything is to be stored.
-func TestRecordEqual(t *testing.T) {
-	now := time.Unix(1_790_000_000, 0)
-	one := record{Readiness: policy.ReadinessTrue, Changed: now, Started: now}
-	if other := (record{Readiness: one.Readiness, Changed: now.UTC(), Started: now.UTC()}); !one.Equal(other) {
-		t.Error("the same instants elsewhere make another record")
-	}
-	for what, other := range map[string]record{
-		"readiness": {Readiness: policy.ReadinessFalse, Changed: now, Started: now},
-		"change":    {Readiness: one.Readiness, Changed: now.Add(1), Started: now},
-		"start":     {Readiness: one.Readiness, Changed: now, Started: now.Add(1)},
-	} {
-		if one.Equal(other) {
-			t.Errorf("a record of another %s is equal", what)
-		}
-	}
-}
-
 // TestSurplus: those beyond the count go whose number another one has taken over, then
 // the highest numbers.
 func TestSurplus(t *testing.T) {
-	alloc := func(id, name, client string, version uint64) *allocStub {
-		return &allocStub{ID: id, Name: name, ClientStatus: client, JobVersion: version}
+	of := func(id, name, client string, version uint64) *alloc {
+		return &alloc{allocStub: allocStub{ID: id, Name: name, ClientStatus: client, JobVersion: version}}
 	}
-	runs := func(id, name string) *allocStub { return alloc(id, name, "running", 1) }
+	runs := func(id, name string) *alloc { return of(id, name, "running", 1) }
 	for _, c := range []struct {
 		name   string
-		living []*allocStub
+		living []*alloc
 		count  int32
 		want   []string
 	}{
-		{"enough", []*allocStub{runs("a", "g[0]"), runs("b", "g[1]")}, 2, nil},
-		{"too few", []*allocStub{runs("a", "g[0]")}, 2, nil},
-		{"highest numbers", []*allocStub{runs("a", "g[2]"), runs("b", "g[0]"), runs("c", "g[1]")}, 1, []string{"a", "c"}},
-		{"an older version of a number", []*allocStub{alloc("old", "g[0]", "running", 1), alloc("new", "g[0]", "running", 2), runs("b", "g[1]")}, 2, []string{"old"}},
-		{"whichever comes first", []*allocStub{alloc("new", "g[0]", "running", 2), alloc("old", "g[0]", "running", 1), runs("b", "g[1]")}, 2, []string{"old"}},
-		{"older versions of other numbers", []*allocStub{alloc("a", "g[0]", "running", 1), alloc("b", "g[1]", "running", 2)}, 1, []string{"b"}},
-		{"does not answer, with another in its place", []*allocStub{alloc("dark", "g[0]", "unknown", 1), runs("new", "g[0]"), runs("b", "g[1]")}, 2, []string{"dark"}},
-		{"does not answer, alone", []*allocStub{alloc("dark", "g[0]", "unknown", 1), runs("b", "g[1]")}, 1, []string{"b"}},
-		{"neither answers", []*allocStub{alloc("x", "g[0]", "unknown", 1), alloc("y", "g[0]", "unknown", 1), runs("b", "g[1]")}, 2, []string{"b"}},
-		{"without numbers", []*allocStub{alloc("x", "g", "running", 1), alloc("y", "g", "running", 2), runs("a", "g[0]")}, 2, []string{"a"}},
-		{"the same number", []*allocStub{runs("y", "g[0]"), runs("x", "g[0]")}, 1, []string{"y"}},
+		{"enough", []*alloc{runs("a", "g[0]"), runs("b", "g[1]")}, 2, nil},
+		{"too few", []*alloc{runs("a", "g[0]")}, 2, nil},
+		{"highest numbers", []*alloc{runs("a", "g[2]"), runs("b", "g[0]"), runs("c", "g[1]")}, 1, []string{"a", "c"}},
+		{"an older version of a number", []*alloc{of("old", "g[0]", "running", 1), of("new", "g[0]", "running", 2), runs("b", "g[1]")}, 2, []string{"old"}},
+		{"whichever comes first", []*alloc{of("new", "g[0]", "running", 2), of("old", "g[0]", "running", 1), runs("b", "g[1]")}, 2, []string{"old"}},
+		{"older versions of other numbers", []*alloc{of("a", "g[0]", "running", 1), of("b", "g[1]", "running", 2)}, 1, []string{"b"}},
+		{"does not answer, with another in its place", []*alloc{of("dark", "g[0]", "unknown", 1), runs("new", "g[0]"), runs("b", "g[1]")}, 2, []string{"dark"}},
+		{"does not answer, alone", []*alloc{of("dark", "g[0]", "unknown", 1), runs("b", "g[1]")}, 1, []string{"b"}},
+		{"neither answers", []*alloc{of("x", "g[0]", "unknown", 1), of("y", "g[0]", "unknown", 1), runs("b", "g[1]")}, 2, []string{"b"}},
+		{"without numbers", []*alloc{of("x", "g", "running", 1), of("y", "g", "running", 2), runs("a", "g[0]")}, 2, []string{"a"}},
+		{"the same number", []*alloc{runs("y", "g[0]"), runs("x", "g[0]")}, 1, []string{"y"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			want := map[string]bool{}

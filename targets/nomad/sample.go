@@ -30,7 +30,7 @@ type sampledAlloc struct {
 	// all. It is not modified.
 	*policy.Instance
 	node string
-	at   *scope
+	at   scope
 	// mhz is the speed of a core of its node.
 	mhz float64
 }
@@ -139,7 +139,7 @@ func (p *samplePass) sample(ctx context.Context, session *session, alloc sampled
 	ctx, cancel := context.WithTimeout(ctx, p.sampler.config.ResourceInterval)
 	defer cancel()
 	usage := new(api.AllocResourceUsage)
-	err := readError(session.get(ctx, *alloc.at, "/v1/client/allocation/"+url.PathEscape(alloc.ID)+"/stats", nil, "", usage))
+	err := readError(session.get(ctx, alloc.at, "/v1/client/allocation/"+url.PathEscape(alloc.ID)+"/stats", nil, "", usage))
 	now := time.Now()
 	if err == nil {
 		p.take(alloc, usage, now)

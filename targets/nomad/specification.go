@@ -1,19 +1,20 @@
 package nomad
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
 	"math"
 	"net/url"
-	"sync"
-	"time"
+	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/hashicorp/nomad/api"
 
 	"github.com/hpad/hpad/targets"
-	"github.com/hpad/hpad/targets/memory"
 )
 
 // specification is what is needed of a job's specification. It is not modified.
@@ -25,18 +26,18 @@ type specification struct {
 	// /v1/job/:id/scale is another one.
 	index       uint64
 	createIndex uint64
-	// submitted is when it was submitted, in nanoseconds.
-	submitted int64
 	// version is the job's; allocations have the one that they were last changed for.
 	version       uint64
 	stopped       bool
 	periodic      bool
 	parameterized bool
-	groups        byName[group]
+	// groups are in the order of their names.
+	groups []group
 }
 
 // group is what is needed of a task group's specification.
 type group struct {
+	name  string
 	count int32
 	// min and max are the bounds of the scaling block, which Nomad enforces even
 	// where it is not enabled; nil where there is none.
@@ -56,7 +57,6 @@ type group struct {
 type jobText struct {
 	Type, Region                         string
 	JobModifyIndex, CreateIndex, Version uint64
-	SubmitTime                           int64
 	Stop                                 bool
 	Periodic, ParameterizedJob           *struct{}
 	Meta                                 map[string]string
@@ -90,16 +90,17 @@ type service struct {
 // newSpecification takes from a job what is needed.
 func newSpecification(job *jobText) *specification {
 	s := &specification{
-		jobType: job.Type, region: job.Region, index: job.JobModifyIndex, createIndex: job.CreateIndex, submitted: job.SubmitTime, version: job.Version, stopped: job.Stop,
-		periodic: job.Periodic != nil, parameterized: job.ParameterizedJob != nil, groups: make(byName[group], 0, len(job.TaskGroups)),
+		jobType: job.Type, region: job.Region, index: job.JobModifyIndex, createIndex: job.CreateIndex, version: job.Version, stopped: job.Stop,
+		periodic: job.Periodic != nil, parameterized: job.ParameterizedJob != nil, groups: make([]group, 0, len(job.TaskGroups)),
 	}
 	for i := range job.TaskGroups {
 		tg := &job.TaskGroups[i]
-		*s.groups.at(tg.Name) = group{
-			count: clamp(tg.Count), checked: checked(tg), labels: labels(tg), misplaced: misplaced(job, tg), min: bound(tg.Scaling.Min), max: bound(tg.Scaling.Max),
+		s.groups = append(s.groups, group{
+			name: tg.Name, count: clamp(tg.Count), checked: checked(tg), labels: labels(tg), misplaced: misplaced(job, tg), min: bound(tg.Scaling.Min), max: bound(tg.Scaling.Max),
 			deployed: s.jobType == api.JobTypeService && tg.Update.MaxParallel > 0,
-		}
+		})
 	}
+	slices.SortFunc(s.groups, func(a, b group) int { return strings.Compare(a.name, b.name) })
 	return s
 }
 
@@ -145,113 +146,33 @@ func (s *specification) find(t *Target) (*group, error) {
 		}
 		return nil, unscalable(reason, "job %q is of type %q; only jobs of type service and batch have counts", t.Job, s.jobType)
 	}
-	g := s.groups.find(t.Group)
-	if g == nil {
-		return nil, unscalable(GroupNotFound, "job %q has no task group %q; it has %s", t.Job, t.Group, s.groups.quoted())
+	if g := s.group(t.Group); g != nil {
+		return g, nil
 	}
-	return g, nil
+	names := make([]string, len(s.groups))
+	for i := range s.groups {
+		names[i] = strconv.Quote(s.groups[i].name)
+	}
+	return nil, unscalable(GroupNotFound, "job %q has no task group %q; it has %s", t.Job, t.Group, cmp.Or(strings.Join(names, ", "), "none"))
+}
+
+// group returns a group by its name; nil for none.
+func (s *specification) group(name string) *group {
+	i := slices.IndexFunc(s.groups, func(g group) bool { return g.name == name })
+	if i < 0 {
+		return nil
+	}
+	return &s.groups[i]
 }
 
 // read reads the specification of a job.
 func (s *session) read(ctx context.Context, key jobKey) (*specification, error) {
 	var job jobText
-	_, err := s.fetch(ctx, key.scope, "/v1/job/"+url.PathEscape(key.id), nil, "", func(body io.Reader) error {
+	_, err := s.fetch(ctx, key.scope, list{path: "/v1/job/" + url.PathEscape(key.id)}, func(body io.Reader) error {
 		return json.UnmarshalRead(body, &job, lenientJSON)
 	})
 	if err != nil {
 		return nil, err
 	}
 	return newSpecification(&job), nil
-}
-
-// specifications remembers those that were read, also across restarts. It is safe for
-// concurrent use.
-type specifications struct {
-	// records are what is kept of them in the fleet's store; nil for nothing.
-	records *memory.Records[storedSpecification]
-
-	mu    sync.Mutex
-	known map[jobKey]remembered
-	swept time.Time
-	// loaded is set once the store was read, or cannot be.
-	loaded bool
-}
-
-type remembered struct {
-	*specification
-	used time.Time
-	// finished is the number of finished allocations at a stamp of the job.
-	finished int
-	counted  stamp
-}
-
-// forgetAfter is how long a specification is kept that is not used.
-const forgetAfter = time.Hour
-
-// at returns the specification of a job if it is known at an index.
-func (s *specifications) at(key jobKey, index uint64, now time.Time) *specification {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	found, ok := s.known[key]
-	if !ok || found.index != index {
-		return nil
-	}
-	if s.records != nil && now.Sub(found.used) > forgetAfter/4 {
-		s.records.Keep(key.stored(), now)
-	}
-	if now.Sub(found.used) > forgetAfter/4 {
-		found.used = now
-		s.known[key] = found
-	}
-	return found.specification
-}
-
-// last returns the specification of a job as it was last read; nil for none.
-func (s *specifications) last(key jobKey) *specification {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.known[key].specification
-}
-
-// finished returns the number of finished allocations of a job at a stamp. It counts them
-// once for each stamp.
-func (s *specifications) finished(key jobKey, at stamp, count func() (int, error)) (int, error) {
-	s.mu.Lock()
-	known := s.known[key]
-	s.mu.Unlock()
-	if known.counted == at {
-		return known.finished, nil
-	}
-	n, err := count()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if known, ok := s.known[key]; ok && err == nil {
-		known.finished, known.counted = n, at
-		s.known[key] = known
-	}
-	return n, err
-}
-
-// remember keeps a specification.
-func (s *specifications) remember(key jobKey, spec *specification, now time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.known == nil {
-		s.known = map[jobKey]remembered{}
-	}
-	if known, ok := s.known[key]; !ok || known.index <= spec.index || known.createIndex != spec.createIndex {
-		s.known[key] = remembered{specification: spec, used: now}
-		if s.records != nil {
-			s.records.See(key.stored(), now, func(storedSpecification, bool) storedSpecification { return storedSpecification{spec} })
-		}
-	}
-	if now.Sub(s.swept) < forgetAfter {
-		return
-	}
-	s.swept = now
-	for key, known := range s.known {
-		if now.Sub(known.used) > forgetAfter {
-			delete(s.known, key)
-		}
-	}
 }

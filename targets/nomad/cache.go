@@ -1,0 +1,223 @@
+package nomad
+
+import (
+	"sync"
+	"time"
+)
+
+// forgetAfter is how long a job stays in the cache that nobody uses.
+const forgetAfter = time.Hour
+
+// cache is what is known of jobs and their allocations between readings. The zero value is
+// empty. It is safe for concurrent use.
+type cache struct {
+	mu     sync.Mutex
+	jobs   map[jobKey]*cachedJob
+	scopes map[scope]*cachedScope
+	// cleaned is when unused jobs were last removed.
+	cleaned time.Time
+}
+
+// cachedJob is what is known of a job.
+type cachedJob struct {
+	used time.Time
+	// spec is the specification; nil before it is read.
+	spec *specification
+	// finished is the number of finished allocations at the stamp counted.
+	finished int
+	counted  stamp
+	sets     []*allocSet
+}
+
+// cachedScope is what is known of a scope.
+type cachedScope struct {
+	// index is that of the last list of jobs, which ended at listed.
+	index  uint64
+	listed time.Time
+	// verified is when unchanged jobs were last read again.
+	verified time.Time
+	// pages is a reading of all allocations that was interrupted; nil for none.
+	pages *pages
+}
+
+// jobLocked returns the entry of a job, which is empty if the job is unknown.
+func (c *cache) jobLocked(key jobKey, now time.Time) *cachedJob {
+	job := c.jobs[key]
+	if job == nil {
+		if c.jobs == nil {
+			c.jobs = map[jobKey]*cachedJob{}
+		}
+		job = new(cachedJob)
+		c.jobs[key] = job
+	}
+	job.used = now
+	return job
+}
+
+func (c *cache) scopeLocked(at scope) *cachedScope {
+	known := c.scopes[at]
+	if known == nil {
+		if c.scopes == nil {
+			c.scopes = map[scope]*cachedScope{}
+		}
+		known = new(cachedScope)
+		c.scopes[at] = known
+	}
+	return known
+}
+
+// set returns the job's set of a group; nil for none.
+func (j *cachedJob) set(key groupKey) *allocSet {
+	for _, set := range j.sets {
+		if set.key == key {
+			return set
+		}
+	}
+	return nil
+}
+
+// clean removes jobs that nobody has used for forgetAfter.
+func (c *cache) clean(now time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if now.Sub(c.cleaned) < forgetAfter {
+		return
+	}
+	c.cleaned = now
+	for key, job := range c.jobs {
+		if now.Sub(job.used) > forgetAfter {
+			delete(c.jobs, key)
+		}
+	}
+}
+
+// spec returns the specification of a job if it is known at an index; nil if it is not.
+func (c *cache) spec(key jobKey, index uint64, now time.Time) *specification {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	job := c.jobs[key]
+	if job == nil || job.spec == nil || job.spec.index != index {
+		return nil
+	}
+	job.used = now
+	return job.spec
+}
+
+// lastSpec returns the specification of a job as it was last read; nil for none.
+func (c *cache) lastSpec(key jobKey) *specification {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if job := c.jobs[key]; job != nil {
+		return job.spec
+	}
+	return nil
+}
+
+// putSpec stores a specification, unless a newer one of the same job is known.
+func (c *cache) putSpec(key jobKey, spec *specification, now time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if job := c.jobLocked(key, now); job.spec == nil || job.spec.index <= spec.index || job.spec.createIndex != spec.createIndex {
+		job.spec = spec
+	}
+}
+
+// finished returns the number of finished allocations of a job at a stamp, which is counted
+// once for each stamp.
+func (c *cache) finished(key jobKey, at stamp, now time.Time, count func() (int, error)) (int, error) {
+	c.mu.Lock()
+	job := c.jobLocked(key, now)
+	known, counted := job.finished, job.counted == at
+	c.mu.Unlock()
+	if counted {
+		return known, nil
+	}
+	n, err := count()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err == nil {
+		job.finished, job.counted = n, at
+	}
+	return n, err
+}
+
+// fill sets the known allocations of the groups in use.
+func (c *cache) fill(v *scopeReading) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for id, job := range v.jobs {
+		known := c.jobLocked(jobKey{scope: v.at, id: id}, v.began)
+		for _, group := range job.groups {
+			group.set = known.set(group.key)
+			group.last = group.set
+		}
+	}
+}
+
+// putSet stores the allocations of a group, unless newer ones are known.
+func (c *cache) putSet(set *allocSet, now time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	job := c.jobLocked(jobKey{scope: set.at, id: set.key.job}, now)
+	for i, before := range job.sets {
+		if before.key != set.key {
+			continue
+		}
+		if !before.read.After(set.read) {
+			job.sets[i] = set
+		}
+		return
+	}
+	job.sets = append(job.sets, set)
+}
+
+// observe compares the index of a list of jobs, which began at some time, with that of the
+// list before. If it went back, the cluster was restored from a backup or is another one,
+// and all allocations of the scope are forgotten.
+func (c *cache) observe(at scope, index uint64, began, now time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	known := c.scopeLocked(at)
+	if began.Before(known.listed) {
+		known.index = max(known.index, index) // of concurrent calls, the first may end last
+		return
+	}
+	if index < known.index {
+		known.pages = nil
+		for key, job := range c.jobs {
+			if key.scope == at {
+				job.sets = nil
+			}
+		}
+	}
+	known.index, known.listed = index, now
+}
+
+// sinceVerified returns the time since unchanged jobs of a scope were last read again, and
+// sets it to 0.
+func (c *cache) sinceVerified(at scope, now time.Time) time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	known := c.scopeLocked(at)
+	since := now.Sub(known.verified)
+	known.verified = now
+	return since
+}
+
+// takePages returns an interrupted reading of all allocations for the caller to continue;
+// nil for none.
+func (c *cache) takePages(at scope) *pages {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	known := c.scopeLocked(at)
+	taken := known.pages
+	known.pages = nil
+	return taken
+}
+
+// putPages stores an interrupted reading of all allocations.
+func (c *cache) putPages(at scope, p *pages) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.scopeLocked(at).pages = p
+}

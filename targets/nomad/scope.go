@@ -1,0 +1,495 @@
+package nomad
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/url"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/hpad/hpad/targets"
+)
+
+// scopeReading reads the groups in use in one scope. It lists all jobs and active
+// deployments, and reads allocations of jobs whose stamp changed or does not reveal all
+// changes; the others are taken from the cache.
+type scopeReading struct {
+	reach
+	at      scope
+	session *session
+	cache   *cache
+	began   time.Time
+	// jobs are the jobs in use by their IDs, targets the targets that are read.
+	jobs    map[string]*jobState
+	targets []*targetState
+	// present is about the number of allocations of the listed jobs.
+	present int
+	// failures are the reasons why allocations have no place, as far as they were read.
+	failures map[groupKey]*placement
+	observed time.Time
+	// err concerns all jobs, unlisted the jobs that were not listed, unread the allocations
+	// that had to be read, and unmeasured those on nodes of unknown speed.
+	err, unlisted, unread, unmeasured error
+}
+
+// reach is the numbers of jobs that are read in different ways.
+type reach struct {
+	// always is the number of jobs in use up to which all are read in each round.
+	always int
+	// filtered is the number of jobs up to which they are read in lists that name them: the
+	// server examines all allocations of the namespace for each such list.
+	filtered int
+	// again is the number of unchanged groups that a round reads again at most.
+	again int
+	// page is the number of allocations of a page.
+	page int
+}
+
+// usual is the reach of all fleets, except in tests.
+var usual = reach{always: maxFiltered, filtered: 5 * maxFiltered, again: 500, page: 5000}
+
+// jobState is a job in use.
+type jobState struct {
+	jobStub
+	listed      bool
+	deployments []deploymentStub
+	// spec is the specification; nil if it could not be read, because of err.
+	spec *specification
+	err  error
+	// finished is the number of finished allocations of a batch job.
+	finished int
+	groups   []*groupState
+}
+
+// groupState is a task group in use.
+type groupState struct {
+	key groupKey
+	job *jobState
+	// set is the allocations of this reading; nil if they could not be read. Last is those
+	// of the reading before; nil for none.
+	set, last *allocSet
+}
+
+// targetState is a target that is read.
+type targetState struct {
+	ref targets.Ref
+	Target
+	group *groupState
+}
+
+// add adds a target.
+func (v *scopeReading) add(ref targets.Ref, t Target) {
+	job := v.jobs[t.Job]
+	if job == nil {
+		job = new(jobState)
+		v.jobs[t.Job] = job
+	}
+	i := slices.IndexFunc(job.groups, func(g *groupState) bool { return g.key.group == t.Group })
+	if i < 0 {
+		i = len(job.groups)
+		job.groups = append(job.groups, &groupState{key: t.groupKey(), job: job})
+	}
+	v.targets = append(v.targets, &targetState{ref: ref, Target: t, group: job.groups[i]})
+}
+
+// filter returns the filter of lists of the jobs in use, by the name of the field with the
+// ID of the job; empty if there are too many.
+func (v *scopeReading) filter(field string) string {
+	if len(v.jobs) > maxFiltered {
+		return ""
+	}
+	ids := make([]string, 0, len(v.jobs))
+	for id := range v.jobs {
+		ids = append(ids, id)
+	}
+	return jobFilter(field, ids)
+}
+
+// list lists jobs and deployments. If the list of jobs is interrupted, the jobs before are
+// valid.
+func (v *scopeReading) list(ctx context.Context) {
+	v.began = time.Now()
+	var h headers
+	listed := 0
+	var group errgroup.Group
+	group.Go(func() error {
+		h, v.unlisted = readPages(ctx, v.session, v.at, list{path: "/v1/jobs", filter: v.filter("ID"), size: jobsPage}, func(stub *jobStub) {
+			v.present += stub.present()
+			if job := v.jobs[stub.ID]; job != nil {
+				job.jobStub, job.listed = *stub, true
+				listed++
+			}
+		})
+		return nil
+	})
+	group.Go(func() error {
+		_, err := readPages(ctx, v.session, v.at, list{path: "/v1/deployments", filter: both(activeDeployments, v.filter("JobID")), size: jobsPage}, func(stub *deploymentStub) {
+			if job := v.jobs[stub.JobID]; job != nil {
+				job.deployments = append(job.deployments, *stub)
+			}
+		})
+		return err
+	})
+	v.err = group.Wait()
+	v.observed = time.Now()
+	if v.err == nil && listed == 0 {
+		v.err = v.unlisted
+	}
+	if v.err == nil {
+		v.cache.observe(v.at, h.index, v.began, v.observed)
+	}
+}
+
+// allocSets are sets by their groups.
+type allocSets map[groupKey]*allocSet
+
+// jobs returns the IDs of the jobs of the sets, in no order.
+func (s allocSets) jobs() []string {
+	seen := map[string]bool{}
+	var ids []string
+	for key := range s {
+		if !seen[key.job] {
+			seen[key.job] = true
+			ids = append(ids, key.job)
+		}
+	}
+	return ids
+}
+
+// empty returns the set of a group before its allocations are read.
+func (v *scopeReading) empty(g *groupState) *allocSet {
+	set := &allocSet{at: v.at, key: g.key, stamp: g.job.stamp(), read: v.began, since: v.began, deployed: len(g.job.deployments) > 0}
+	if g.last != nil && g.last.stamp == set.stamp {
+		set.since = g.last.since
+	}
+	return set
+}
+
+// due returns the empty sets of the groups whose allocations have to be read.
+func (v *scopeReading) due() allocSets {
+	due := allocSets{}
+	v.cache.fill(v)
+	for _, job := range v.jobs {
+		for _, group := range job.groups {
+			switch {
+			case !job.listed:
+				group.set = nil
+			case len(v.jobs) <= v.always || len(job.deployments) > 0 || !v.current(group.set, job.stamp()):
+				group.set = nil
+				due[group.key] = v.empty(group)
+			}
+		}
+	}
+	return due
+}
+
+// staleness is how much older than its last contact with the leader a server may be.
+const staleness = time.Second
+
+// current reports whether a known set is how the allocations are now.
+func (v *scopeReading) current(set *allocSet, now stamp) bool {
+	switch {
+	case set == nil || set.stamp != now || set.deployed || set.built && !set.settled:
+		return false
+	case v.session.config.Stale && set.read.Sub(set.since) < set.contact+staleness:
+		return false // read from a server that may not have had the change
+	}
+	return true
+}
+
+// accept takes sets that were read, unless their job changed since the reading began. It
+// removes them from the sets that are due.
+func (v *scopeReading) accept(due, read allocSets, contact time.Duration) {
+	for key, set := range read {
+		if due[key] == nil {
+			continue
+		}
+		job := v.jobs[key.job]
+		if set.stamp != job.stamp() || set.deployed != (len(job.deployments) > 0) {
+			continue
+		}
+		delete(due, key)
+		set.contact = contact
+		for _, group := range job.groups {
+			if group.key == key {
+				group.set = set
+			}
+		}
+		v.cache.putSet(set, v.began)
+	}
+}
+
+// read reads the allocations of the groups that are due. The sets that were read before an
+// error are accepted.
+func (v *scopeReading) read(ctx context.Context, due allocSets) error {
+	if v.worthAll(len(due.jobs())) {
+		if err := v.readAll(ctx, due); err != nil {
+			return err
+		}
+	}
+	jobs := due.jobs()
+	if len(jobs) > v.filtered {
+		return v.readJobs(ctx, due, jobs, 1, v.readJob)
+	}
+	named := slices.DeleteFunc(slices.Clone(jobs), unnamed)
+	others := slices.DeleteFunc(jobs, func(job string) bool { return !unnamed(job) })
+	err := v.readJobs(ctx, due, named, maxFiltered, v.readNamed)
+	return cmp.Or(err, v.readJobs(ctx, due, others, 1, v.readJob))
+}
+
+// A list of all allocations is read for more than half of the jobs, if there are at most
+// fewAllocs allocations, and if it has fewer than perCall allocations for each call that
+// it replaces.
+const (
+	fewAllocs = 1000
+	perCall   = 10
+)
+
+// worthAll reports whether all allocations are to be read for so many jobs.
+func (v *scopeReading) worthAll(jobs int) bool {
+	if len(v.jobs) <= maxFiltered || jobs <= maxFiltered {
+		return false
+	}
+	calls := jobs + jobs*v.present/len(v.jobs)
+	return 2*jobs > len(v.jobs) || v.present <= fewAllocs || jobs > v.filtered && perCall*calls > v.present
+}
+
+// pages is a reading of all allocations of a scope, page by page. If it is interrupted, the
+// next round continues it.
+type pages struct {
+	sets    allocSets
+	contact time.Duration
+	// token is that of the next page, which is read after last.
+	token string
+	last  time.Time
+}
+
+// pagesExpire is how long an interrupted reading of all allocations can be continued.
+const pagesExpire = 10 * time.Minute
+
+// readAll reads all allocations of the scope, and accepts those of the sets that were due
+// when the reading began.
+func (v *scopeReading) readAll(ctx context.Context, due allocSets) error {
+	p := v.cache.takePages(v.at)
+	if p == nil || v.began.Sub(p.last) > pagesExpire {
+		p = &pages{sets: allocSets{}, last: v.began}
+		for key, set := range due {
+			p.sets[key] = set
+		}
+	}
+	for {
+		var page []*alloc
+		h, err := readPage(ctx, v.session, v.at, v.allocations(presentAllocs), p.token, func(stub *allocStub) {
+			if p.sets[stub.key()] != nil {
+				page = append(page, newAlloc(stub, reservedBy(stub.AllocatedResources)))
+			}
+		})
+		if err != nil {
+			v.cache.putPages(v.at, p)
+			return err
+		}
+		for _, alloc := range page {
+			set := p.sets[alloc.key()]
+			set.allocs = append(set.allocs, alloc)
+		}
+		p.contact = max(p.contact, h.contact)
+		p.token, p.last = h.next, time.Now()
+		if p.token == "" {
+			v.accept(due, p.sets, p.contact)
+			return nil
+		}
+	}
+}
+
+// allocations is the list of allocations of a filter, with what they reserve.
+func (v *scopeReading) allocations(filter string) list {
+	return list{path: "/v1/allocations", filter: filter, params: map[string]string{"resources": "true"}, size: v.page}
+}
+
+// readJobs reads the allocations of jobs, so many in one call of read, and several calls at
+// once. After an error it begins no further call.
+func (v *scopeReading) readJobs(ctx context.Context, due allocSets, jobs []string, size int, read func(ctx context.Context, jobs []string, take func(*alloc)) (headers, error)) error {
+	byJob := map[string]allocSets{}
+	for key, set := range due {
+		if byJob[key.job] == nil {
+			byJob[key.job] = allocSets{}
+		}
+		byJob[key.job][key] = set
+	}
+	var mu sync.Mutex
+	group, failed := errgroup.WithContext(ctx)
+	group.SetLimit(v.session.config.fetching())
+	for chunk := range slices.Chunk(jobs, size) {
+		group.Go(func() error {
+			if failed.Err() != nil {
+				return ctx.Err()
+			}
+			h, err := read(ctx, chunk, func(alloc *alloc) {
+				if set := byJob[alloc.JobID][alloc.key()]; set != nil {
+					set.allocs = append(set.allocs, alloc)
+				}
+			})
+			if err != nil {
+				return err
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			for _, job := range chunk {
+				v.accept(due, byJob[job], h.contact)
+			}
+			return nil
+		})
+	}
+	return group.Wait()
+}
+
+// readNamed reads the allocations of up to maxFiltered jobs in one list.
+func (v *scopeReading) readNamed(ctx context.Context, jobs []string, take func(*alloc)) (headers, error) {
+	return readPages(ctx, v.session, v.at, v.allocations(both(presentAllocs, jobFilter("JobID", jobs))), func(stub *allocStub) {
+		take(newAlloc(stub, reservedBy(stub.AllocatedResources)))
+	})
+}
+
+// readJob reads the allocations of one job. Its list does not contain what they reserve,
+// which is read by the ID of each allocation that is not in the cache.
+func (v *scopeReading) readJob(ctx context.Context, jobs []string, take func(*alloc)) (headers, error) {
+	known := map[string]*detail{}
+	for _, group := range v.jobs[jobs[0]].groups {
+		if group.last != nil {
+			for i := range group.last.details {
+				known[group.last.instances[i].ID] = &group.last.details[i]
+			}
+		}
+	}
+	var stubs []allocStub
+	h, err := readPages(ctx, v.session, v.at, list{path: "/v1/job/" + url.PathEscape(jobs[0]) + "/allocations", params: map[string]string{"all": "true"}}, func(stub *allocStub) {
+		if stub.present() {
+			stubs = append(stubs, *stub)
+		}
+	})
+	if err != nil {
+		return h, err
+	}
+	for i := range stubs {
+		stub := &stubs[i]
+		if d := known[stub.ID]; d != nil && d.version == stub.JobVersion {
+			take(newAlloc(stub, d.reserved))
+			continue
+		}
+		reserved, contact, err := v.readReserved(ctx, stub)
+		if err != nil {
+			return h, err
+		}
+		h.contact = max(h.contact, contact)
+		take(newAlloc(stub, reserved))
+	}
+	return h, nil
+}
+
+// readReserved reads what an allocation reserves.
+func (v *scopeReading) readReserved(ctx context.Context, stub *allocStub) (*reserved, time.Duration, error) {
+	var found *reserved
+	one := list{path: "/v1/allocations", params: map[string]string{"resources": "true", "prefix": stub.ID}}
+	h, err := readPages(ctx, v.session, v.at, one, func(whole *allocStub) { found = reservedBy(whole.AllocatedResources) })
+	if err == nil && found == nil {
+		err = fmt.Errorf("%w: allocation %s of job %q is gone since it was listed", targets.ErrTransient, shortID(stub.ID), stub.JobID)
+	}
+	return found, h.contact, err
+}
+
+// Unchanged jobs are read again in turn, since the stamp of a job does not reveal a task
+// that restarted before its client reported that it had ended: all of them within
+// verifyAllIn, but at least leastVerified in each round, and at most reach.again.
+const (
+	verifyAllIn   = 5 * time.Minute
+	leastVerified = 100
+)
+
+// verify reads unchanged jobs again. Without a response in time the known allocations are
+// used. The error is that of a call.
+func (v *scopeReading) verify(ctx context.Context) error {
+	var known []*groupState
+	for _, job := range v.jobs {
+		for _, group := range job.groups {
+			if group.set != nil && group.set.read.Before(v.began) {
+				known = append(known, group)
+			}
+		}
+	}
+	if len(known) == 0 || v.again == 0 {
+		return nil
+	}
+	share := min(float64(v.cache.sinceVerified(v.at, v.began))/float64(verifyAllIn), 1)
+	n := min(max(int(share*float64(len(known))), leastVerified), v.again, len(known))
+	slices.SortFunc(known, func(a, b *groupState) int { return a.set.read.Compare(b.set.read) })
+	due := allocSets{}
+	for _, group := range known[:n] {
+		due[group.key] = v.empty(group)
+	}
+	ctx, cancel := spare(ctx)
+	defer cancel()
+	return v.readJobs(ctx, due, due.jobs(), 1, v.readJob)
+}
+
+// Reading that no decision needs takes at most longestSpare, and this part of the time that
+// is left.
+const (
+	longestSpare = 2 * time.Second
+	spareShare   = 4
+)
+
+// spare returns a context for reading that no decision needs.
+func spare(ctx context.Context) (context.Context, context.CancelFunc) {
+	timeout := longestSpare
+	if deadline, ok := ctx.Deadline(); ok {
+		timeout = min(timeout, time.Until(deadline)/spareShare)
+	}
+	return context.WithTimeout(ctx, timeout)
+}
+
+// nothing reports whether no allocations are known.
+func (v *scopeReading) nothing() bool {
+	for _, job := range v.jobs {
+		for _, group := range job.groups {
+			if group.set != nil {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// unbuilt returns the groups whose instances are not built yet.
+func (v *scopeReading) unbuilt() []*groupState {
+	var groups []*groupState
+	for _, job := range v.jobs {
+		for _, group := range job.groups {
+			if group.set != nil && !group.set.built {
+				groups = append(groups, group)
+			}
+		}
+	}
+	return groups
+}
+
+// found returns the job of a target and the specification of its group, or why they are
+// unknown.
+func (v *scopeReading) found(t *targetState) (*jobState, *group, error) {
+	job := t.group.job
+	switch {
+	case v.err != nil:
+		return nil, nil, v.err
+	case !job.listed && v.unlisted != nil:
+		return nil, nil, v.unlisted
+	case !job.listed:
+		return nil, nil, reasoned(JobNotFound, fmt.Errorf("%w: there is no job %q in %v", targets.ErrTargetNotFound, t.Job, t.scope()))
+	case job.err != nil:
+		return nil, nil, job.err
+	}
+	g, err := job.spec.find(&t.Target)
+	return job, g, err
+}
