@@ -16,8 +16,6 @@ type allocSet struct {
 	stamp stamp
 	// read is when their reading began; since is when the stamp was first seen.
 	read, since time.Time
-	// contact is how long before the server had heard of its leader.
-	contact time.Duration
 	// deployed means that a deployment of the job was active.
 	deployed bool
 	// allocs are the allocations until built is set, which needs the specification of the

@@ -14,7 +14,6 @@ import (
 	"testing"
 	"time"
 
-
 	"github.com/hpad/hpad/settings/httpclient"
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/test/wait"

@@ -42,8 +42,7 @@ func (s *speeds) learn(ctx context.Context, session *session, region string, nod
 	}
 	var stubs []nodeStub
 	_, err := readPages(ctx, session, scope{region: region}, list{path: "/v1/nodes", params: map[string]string{"resources": "true"}, size: jobsPage}, func(node *nodeStub) { stubs = append(stubs, *node) })
-	err = readError(err)
-	if err != nil && !errors.Is(err, targets.ErrForbidden) {
+	if err != nil && !errors.Is(readError(err), targets.ErrForbidden) {
 		return fmt.Errorf("read the speed of nodes: %w", err)
 	}
 	s.mu.Lock()

@@ -157,11 +157,14 @@ func (s *snapshot) readScope(ctx context.Context, v *scopeReading) {
 		return
 	}
 	v.list(ctx)
-	var unverified error
 	if v.err == nil {
 		if v.unread = v.read(ctx, v.due()); v.unread == nil {
-			unverified = v.verify(ctx)
-		} else if v.nothing() {
+			if err := readError(v.verify(ctx)); errors.Is(err, targets.ErrThrottled) {
+				backoff.record(v.at, err, time.Now())
+			}
+		}
+		v.measure(ctx, s.fleet.speeds)
+		if v.unread != nil && v.nothing() {
 			v.err = v.unread
 		}
 	}
@@ -172,28 +175,28 @@ func (s *snapshot) readScope(ctx context.Context, v *scopeReading) {
 		}
 	}
 	backoff.record(v.at, cmp.Or(v.err, v.unread), time.Now())
-	if unverified = readError(unverified); errors.Is(unverified, targets.ErrThrottled) {
-		backoff.record(v.at, unverified, time.Now())
-	}
-	if v.err == nil {
-		v.unmeasured = s.fleet.speeds.learn(ctx, s.session, v.at.region, v.nodes())
-	}
-	for _, err := range []*error{&v.err, &v.unlisted, &v.unread, &v.unmeasured} {
+	for _, err := range []*error{&v.err, &v.unlisted, &v.unread} {
 		if *err != nil {
 			*err = fmt.Errorf("list jobs of %v: %w", v.at, *err)
 		}
 	}
 }
 
-// nodes returns the nodes of allocations whose instances are not built yet.
-func (v *scopeReading) nodes() map[string]bool {
+// measure reads the speed of the nodes of allocations whose instances are not built yet.
+func (v *scopeReading) measure(ctx context.Context, speeds *speeds) {
 	nodes := map[string]bool{}
-	for _, group := range v.unbuilt() {
+	unbuilt := v.unbuilt()
+	for _, group := range unbuilt {
 		for _, alloc := range group.set.allocs {
 			nodes[alloc.NodeID] = true
 		}
 	}
-	return nodes
+	if err := speeds.learn(ctx, v.session, v.at.region, nodes); err != nil {
+		v.unread = cmp.Or(v.unread, err)
+		for _, group := range unbuilt {
+			group.set = nil
+		}
+	}
 }
 
 // failure returns an error unless a namespace could be read.
@@ -290,8 +293,6 @@ func (s *snapshot) reading(v *scopeReading, t *targetState, checks map[string]po
 		return targets.Reading{}, v.unread
 	case set == nil:
 		return targets.Reading{}, fmt.Errorf("list jobs of %v: %w: the allocations of job %q were not read", v.at, targets.ErrTransient, t.Job)
-	case !set.built && v.unmeasured != nil:
-		return targets.Reading{}, v.unmeasured
 	case !set.built:
 		set = s.fleet.build(set, job, g, checks, now)
 		t.group.set = set

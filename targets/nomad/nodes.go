@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -83,34 +84,28 @@ type clue struct {
 	values []string
 }
 
-// terms returns Nomad's filters for the clue. It reports false if no filter can name it.
-func (c clue) terms() (terms []string, ok bool) {
+// terms returns the terms of a filter for the clue. It leaves out values that no filter can
+// express; ids, names and addresses of machines are none of these.
+func (c clue) terms() []string {
 	var fields []string
-	ok = true
-	entry := func(of, key string) {
-		written, named := literal(key)
-		fields, ok = append(fields, of+"["+written+"]"), ok && named
-	}
 	for _, attribute := range c.attributes {
-		entry("Attributes", attribute)
+		fields = append(fields, "Attributes["+strconv.Quote(attribute)+"]")
 	}
 	switch {
 	case c.meta != "":
-		entry("Meta", c.meta)
+		fields = append(fields, "Meta["+strconv.Quote(c.meta)+"]")
 	case c.name:
 		fields = append(fields, "Name")
 	}
+	var terms []string
 	for _, value := range c.values {
-		if value == "" {
-			continue
-		}
-		written, named := literal(value)
-		ok = ok && named
-		for _, field := range fields {
-			terms = append(terms, field+" == "+written)
+		if written, ok := literal(value); ok && value != "" {
+			for _, field := range fields {
+				terms = append(terms, field+" == "+written)
+			}
 		}
 	}
-	return terms, ok
+	return terms
 }
 
 // fits reports whether a machine is known by the clue.
@@ -122,51 +117,24 @@ func (c clue) fits(m machine) bool {
 	return c.meta != "" && is(m.meta[c.meta]) || c.name && is(m.name)
 }
 
-// A filter is part of the URL. It has more than longestFilter bytes only by the terms of its
-// last machine, which have at most longestTerms.
-const (
-	longestFilter = 2000
-	longestTerms  = 3000
-)
-
-// FindNodes returns the nodes of machines, in the order of the queries: in a few
-// calls, and one for each node that may be one of them. If no filter can name a machine,
-// these are all nodes.
+// FindNodes returns the nodes of machines, in the order of the queries. Each query takes one
+// list, and one call for each node in it.
 func (f *Fleet) FindNodes(ctx context.Context, queries []NodeQuery) ([]NodeMatch, error) {
 	session, err := f.openNodes(ctx)
+	matches := make([]NodeMatch, len(queries))
+	if err == nil {
+		group, ctx := errgroup.WithContext(ctx)
+		group.SetLimit(f.config.fetching())
+		for i, query := range queries {
+			group.Go(func() (err error) {
+				matches[i], err = f.findNode(ctx, session, query)
+				return err
+			})
+		}
+		err = group.Wait()
+	}
 	if err != nil {
 		return nil, fmt.Errorf("find the Nomad nodes of %d machines: %w", len(queries), err)
-	}
-	matches := make([]NodeMatch, len(queries))
-	var filter []string
-	var asked []int
-	length, all := 0, false
-	ask := func() error {
-		expression := strings.Join(filter, " or ")
-		if all {
-			expression = ""
-		}
-		err := f.matchNodes(ctx, session, expression, queries, asked, matches)
-		filter, asked, length, all = nil, nil, 0, false
-		return err
-	}
-	for i, query := range queries {
-		before := length
-		for _, c := range query.ranks() {
-			terms, ok := c.terms()
-			all = all || !ok
-			for _, term := range terms {
-				filter = append(filter, term)
-				length += len(term)
-			}
-		}
-		all = all || length-before > longestTerms
-		asked = append(asked, i)
-		if length >= longestFilter || i == len(queries)-1 && length > 0 {
-			if err := ask(); err != nil {
-				return nil, fmt.Errorf("find the Nomad nodes of %d machines: %w", len(queries), err)
-			}
-		}
 	}
 	return matches, nil
 }
@@ -184,28 +152,25 @@ func (f *Fleet) openNodes(ctx context.Context) (*session, error) {
 // nodeScope is that of the fleet's own region; nodes have no namespace.
 func (f *Fleet) nodeScope() scope { return scope{region: f.config.Region} }
 
-// matchNodes matches some of the queries with the nodes of a filter.
-func (f *Fleet) matchNodes(ctx context.Context, session *session, filter string, queries []NodeQuery, asked []int, matches []NodeMatch) error {
+// findNode returns the node of one machine.
+func (f *Fleet) findNode(ctx context.Context, session *session, query NodeQuery) (NodeMatch, error) {
+	var terms []string
+	for _, c := range query.ranks() {
+		terms = append(terms, c.terms()...)
+	}
+	if len(terms) == 0 {
+		return NodeMatch{}, nil
+	}
 	var stubs []*api.NodeListStub
-	if err := session.get(ctx, f.nodeScope(), "/v1/nodes", nil, filter, &stubs); err != nil {
-		return f.nodeError(err, "read")
-	}
+	err := session.get(ctx, f.nodeScope(), "/v1/nodes", nil, strings.Join(terms, " or "), &stubs)
 	found := make([]machine, len(stubs))
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(f.config.fetching())
-	for i, stub := range stubs {
-		group.Go(func() (err error) {
-			found[i], err = f.machine(ctx, session, stub.ID)
-			return err
-		})
+	for i := 0; i < len(stubs) && err == nil; i++ {
+		found[i], err = f.machine(ctx, session, stubs[i].ID)
 	}
-	if err := group.Wait(); err != nil {
-		return f.nodeError(err, "read")
+	if err != nil {
+		return NodeMatch{}, f.nodeError(err, "read")
 	}
-	for _, i := range asked {
-		matches[i] = queries[i].match(stubs, found)
-	}
-	return nil
+	return query.match(stubs, found), nil
 }
 
 // machine reads what a node is known by: nothing when it is gone by now.

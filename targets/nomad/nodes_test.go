@@ -3,7 +3,6 @@ package nomad
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
 	"strings"
 	"sync"
@@ -220,25 +219,6 @@ func TestFindNodes(t *testing.T) {
 	if err != nil || !errors.Is(matches[0].Err, targets.ErrUnscalable) || matches[1].ID != "n-aws" {
 		t.Errorf("by a name of two: %+v, %v, want an error of that one alone", matches, err)
 	}
-	var many []NodeQuery
-	for i := range 100 {
-		many = append(many, NodeQuery{IDs: []string{fmt.Sprintf("i-%d", i)}})
-	}
-	p.mu.Lock()
-	p.filters = nil
-	p.mu.Unlock()
-	matches, err = f.FindNodes(t.Context(), many)
-	if err != nil || matches[1].ID != "n-aws" || matches[6].ID != "n-new" || matches[99].ID != "" {
-		t.Errorf("100 machines: %+v, %v", matches, err)
-	}
-	if len(p.filters) > 15 {
-		t.Errorf("100 machines took %d lists, want few", len(p.filters))
-	}
-	for _, filter := range p.filters {
-		if filter == "" || len(filter) > longestFilter+500 {
-			t.Errorf("a filter of %d characters", len(filter))
-		}
-	}
 }
 
 func TestDrainNode(t *testing.T) {
@@ -383,19 +363,5 @@ func TestNodeAllocations(t *testing.T) {
 	}
 	if p.listed != 5 {
 		t.Errorf("%d allocations were listed, want the 5 that may run", p.listed)
-	}
-}
-
-// TestFindNodesOdd finds nodes by values and attributes that are special in filters, or
-// too long for them.
-func TestFindNodesOdd(t *testing.T) {
-	for _, odd := range oddIDs {
-		_, f := newPool(t, node("n-1", odd, "meta."+odd, odd), node("n-2", "other", "meta.rack", "other"))
-		matches, err := f.FindNodes(t.Context(), []NodeQuery{
-			{Names: []string{odd}}, {IDs: []string{odd}, Attribute: "meta." + odd}, {IDs: []string{"other"}, Attribute: "meta.rack"},
-		})
-		if err != nil || matches[0].ID != "n-1" || matches[1].ID != "n-1" || matches[2].ID != "n-2" {
-			t.Errorf("nodes of machine %.20q: %+v, %v", odd, matches, err)
-		}
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"maps"
 	"net/http"
 	"strconv"
-	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -24,10 +23,8 @@ const jobsPage = 10_000
 type headers struct {
 	// index is the index of the last change of the list.
 	index uint64
-	// leader means that the server that responded has a leader, and contact is the time
-	// since it last heard of it.
-	leader  bool
-	contact time.Duration
+	// leader means that the server that responded knows the leader.
+	leader bool
 	// next is the token of the next page; empty on the last page.
 	next string
 }
@@ -37,11 +34,7 @@ type headersKey struct{}
 
 func headersOf(header http.Header) headers {
 	index, _ := strconv.ParseUint(header.Get("X-Nomad-Index"), 10, 64) // 0 if it is missing
-	contact, _ := strconv.ParseInt(header.Get("X-Nomad-LastContact"), 10, 64)
-	return headers{
-		index: index, leader: header.Get("X-Nomad-KnownLeader") == "true",
-		contact: time.Duration(contact) * time.Millisecond, next: header.Get("X-Nomad-NextToken"),
-	}
+	return headers{index: index, leader: header.Get("X-Nomad-KnownLeader") == "true", next: header.Get("X-Nomad-NextToken")}
 }
 
 // list is a list of the API.

@@ -31,9 +31,9 @@ type scopeReading struct {
 	// failures are the reasons why allocations have no place, as far as they were read.
 	failures map[groupKey]*placement
 	observed time.Time
-	// err concerns all jobs, unlisted the jobs that were not listed, unread the allocations
-	// that had to be read, and unmeasured those on nodes of unknown speed.
-	err, unlisted, unread, unmeasured error
+	// err concerns all jobs, unlisted the jobs that were not listed, and unread the
+	// allocations that had to be read.
+	err, unlisted, unread error
 }
 
 // reach is the numbers of jobs that are read in different ways.
@@ -187,15 +187,15 @@ func (v *scopeReading) due() allocSets {
 	return due
 }
 
-// staleness is how much older than its last contact with the leader a server may be.
-const staleness = time.Second
+// staleness is how far behind the leader a server can be that knows one.
+const staleness = time.Minute
 
 // current reports whether a known set is how the allocations are now.
 func (v *scopeReading) current(set *allocSet, now stamp) bool {
 	switch {
 	case set == nil || set.stamp != now || set.deployed || set.built && !set.settled:
 		return false
-	case v.session.config.Stale && set.read.Sub(set.since) < set.contact+staleness:
+	case v.session.config.Stale && set.read.Sub(set.since) < staleness:
 		return false // read from a server that may not have had the change
 	}
 	return true
@@ -203,7 +203,7 @@ func (v *scopeReading) current(set *allocSet, now stamp) bool {
 
 // accept takes sets that were read, unless their job changed since the reading began. It
 // removes them from the sets that are due.
-func (v *scopeReading) accept(due, read allocSets, contact time.Duration) {
+func (v *scopeReading) accept(due, read allocSets) {
 	for key, set := range read {
 		if due[key] == nil {
 			continue
@@ -213,7 +213,6 @@ func (v *scopeReading) accept(due, read allocSets, contact time.Duration) {
 			continue
 		}
 		delete(due, key)
-		set.contact = contact
 		for _, group := range job.groups {
 			if group.key == key {
 				group.set = set
@@ -261,8 +260,7 @@ func (v *scopeReading) worthAll(jobs int) bool {
 // pages is a reading of all allocations of a scope, page by page. If it is interrupted, the
 // next round continues it.
 type pages struct {
-	sets    allocSets
-	contact time.Duration
+	sets allocSets
 	// token is that of the next page, which is read after last.
 	token string
 	last  time.Time
@@ -296,10 +294,9 @@ func (v *scopeReading) readAll(ctx context.Context, due allocSets) error {
 			set := p.sets[alloc.key()]
 			set.allocs = append(set.allocs, alloc)
 		}
-		p.contact = max(p.contact, h.contact)
 		p.token, p.last = h.next, time.Now()
 		if p.token == "" {
-			v.accept(due, p.sets, p.contact)
+			v.accept(due, p.sets)
 			return nil
 		}
 	}
@@ -312,7 +309,7 @@ func (v *scopeReading) allocations(filter string) list {
 
 // readJobs reads the allocations of jobs, so many in one call of read, and several calls at
 // once. After an error it begins no further call.
-func (v *scopeReading) readJobs(ctx context.Context, due allocSets, jobs []string, size int, read func(ctx context.Context, jobs []string, take func(*alloc)) (headers, error)) error {
+func (v *scopeReading) readJobs(ctx context.Context, due allocSets, jobs []string, size int, read func(ctx context.Context, jobs []string, take func(*alloc)) error) error {
 	byJob := map[string]allocSets{}
 	for key, set := range due {
 		if byJob[key.job] == nil {
@@ -328,7 +325,7 @@ func (v *scopeReading) readJobs(ctx context.Context, due allocSets, jobs []strin
 			if failed.Err() != nil {
 				return ctx.Err()
 			}
-			h, err := read(ctx, chunk, func(alloc *alloc) {
+			err := read(ctx, chunk, func(alloc *alloc) {
 				if set := byJob[alloc.JobID][alloc.key()]; set != nil {
 					set.allocs = append(set.allocs, alloc)
 				}
@@ -339,7 +336,7 @@ func (v *scopeReading) readJobs(ctx context.Context, due allocSets, jobs []strin
 			mu.Lock()
 			defer mu.Unlock()
 			for _, job := range chunk {
-				v.accept(due, byJob[job], h.contact)
+				v.accept(due, byJob[job])
 			}
 			return nil
 		})
@@ -348,15 +345,16 @@ func (v *scopeReading) readJobs(ctx context.Context, due allocSets, jobs []strin
 }
 
 // readNamed reads the allocations of up to maxFiltered jobs in one list.
-func (v *scopeReading) readNamed(ctx context.Context, jobs []string, take func(*alloc)) (headers, error) {
-	return readPages(ctx, v.session, v.at, v.allocations(both(presentAllocs, jobFilter("JobID", jobs))), func(stub *allocStub) {
+func (v *scopeReading) readNamed(ctx context.Context, jobs []string, take func(*alloc)) error {
+	_, err := readPages(ctx, v.session, v.at, v.allocations(both(presentAllocs, jobFilter("JobID", jobs))), func(stub *allocStub) {
 		take(newAlloc(stub, reservedBy(stub.AllocatedResources)))
 	})
+	return err
 }
 
 // readJob reads the allocations of one job. Its list does not contain what they reserve,
 // which is read by the ID of each allocation that is not in the cache.
-func (v *scopeReading) readJob(ctx context.Context, jobs []string, take func(*alloc)) (headers, error) {
+func (v *scopeReading) readJob(ctx context.Context, jobs []string, take func(*alloc)) error {
 	known := map[string]*detail{}
 	for _, group := range v.jobs[jobs[0]].groups {
 		if group.last != nil {
@@ -366,39 +364,28 @@ func (v *scopeReading) readJob(ctx context.Context, jobs []string, take func(*al
 		}
 	}
 	var stubs []allocStub
-	h, err := readPages(ctx, v.session, v.at, list{path: "/v1/job/" + url.PathEscape(jobs[0]) + "/allocations", params: map[string]string{"all": "true"}}, func(stub *allocStub) {
+	_, err := readPages(ctx, v.session, v.at, list{path: "/v1/job/" + url.PathEscape(jobs[0]) + "/allocations", params: map[string]string{"all": "true"}}, func(stub *allocStub) {
 		if stub.present() {
 			stubs = append(stubs, *stub)
 		}
 	})
-	if err != nil {
-		return h, err
-	}
-	for i := range stubs {
-		stub := &stubs[i]
-		if d := known[stub.ID]; d != nil && d.version == stub.JobVersion {
+	for i := 0; i < len(stubs) && err == nil; i++ {
+		stub, d := &stubs[i], known[stubs[i].ID]
+		if d != nil && d.version == stub.JobVersion {
 			take(newAlloc(stub, d.reserved))
 			continue
 		}
-		reserved, contact, err := v.readReserved(ctx, stub)
-		if err != nil {
-			return h, err
+		var r *reserved
+		one := list{path: "/v1/allocations", params: map[string]string{"resources": "true", "prefix": stub.ID}}
+		_, err = readPages(ctx, v.session, v.at, one, func(whole *allocStub) { r = reservedBy(whole.AllocatedResources) })
+		switch {
+		case r != nil:
+			take(newAlloc(stub, r))
+		case err == nil:
+			err = fmt.Errorf("%w: allocation %s of job %q is gone since it was listed", targets.ErrTransient, shortID(stub.ID), stub.JobID)
 		}
-		h.contact = max(h.contact, contact)
-		take(newAlloc(stub, reserved))
 	}
-	return h, nil
-}
-
-// readReserved reads what an allocation reserves.
-func (v *scopeReading) readReserved(ctx context.Context, stub *allocStub) (*reserved, time.Duration, error) {
-	var found *reserved
-	one := list{path: "/v1/allocations", params: map[string]string{"resources": "true", "prefix": stub.ID}}
-	h, err := readPages(ctx, v.session, v.at, one, func(whole *allocStub) { found = reservedBy(whole.AllocatedResources) })
-	if err == nil && found == nil {
-		err = fmt.Errorf("%w: allocation %s of job %q is gone since it was listed", targets.ErrTransient, shortID(stub.ID), stub.JobID)
-	}
-	return found, h.contact, err
+	return err
 }
 
 // Unchanged jobs are read again in turn, since the stamp of a job does not reveal a task
