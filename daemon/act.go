@@ -10,7 +10,6 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/hpad/hpad/daemon/adapters"
-	"github.com/hpad/hpad/daemon/evidence"
 	"github.com/hpad/hpad/daemon/metrics"
 	"github.com/hpad/hpad/daemon/redact"
 	"github.com/hpad/hpad/daemon/state"
@@ -199,6 +198,6 @@ func (p *pass) pausedMeanwhile(decision *policy.Decision) bool {
 	if !decision.HoldBy(inForce, p.now) {
 		return false
 	}
-	p.packed = evidence.HeldBy(p.packed, inForce)
+	p.inputs.Meanwhile = inForce
 	return true
 }

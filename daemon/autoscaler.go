@@ -101,7 +101,7 @@ func newAutoscaler(def *definition, record *state.Record, m *metrics.Autoscaler,
 	a.definition.Store(def)
 	published := &publication{record: state.Record{Created: now}}
 	if record != nil {
-		published = publicationOf(record)
+		published.record = *record
 		if record.Hindrance != nil {
 			a.following.hindrance = trouble.Known(record.Hindrance.Cause, record.Hindrance.Since)
 		}
@@ -161,7 +161,7 @@ func (a *autoscaler) intend(to *recorder, record *state.Record) *commit {
 // know, which may be nothing, and then there is no commit. Both are one step: a tick
 // that goes by meanwhile has the pass before recorded, as readers saw it. It is false
 // when the autoscaler was removed.
-func (a *autoscaler) publish(to *recorder, after *result, period time.Duration, scratch *[]byte, entries []state.Entry) (*commit, bool) {
+func (a *autoscaler) publish(to *recorder, after *result, period time.Duration, entries []state.Entry) (*commit, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.removed.Load() {
@@ -174,12 +174,11 @@ func (a *autoscaler) publish(to *recorder, after *result, period time.Duration, 
 	known := a.recorded && !a.gap && after.Outcome.Kind != policy.Written && follows(record, &a.published.Load().record, period)
 	a.gap, a.recorded = false, true
 	a.keepRecalled(&after.publication)
-	a.published.Store(after.keep(scratch))
+	published := after.publication // without the other fields of the result
+	a.published.Store(&published)
 	switch {
 	case !known:
-		given := *record
-		given.Memory = cloned(record.Memory) // the pass's own is used again
-		return to.record(a.name, &given, entries...), true
+		return to.record(a.name, record, entries...), true
 	case entries != nil:
 		return to.record(a.name, nil, entries...), true
 	}
@@ -274,7 +273,7 @@ func (a *autoscaler) missedLocked(to *recorder) {
 	after := *before
 	after.record.Replay = nil
 	a.published.Store(&after)
-	to.record(a.name, after.whole())
+	to.record(a.name, &after.record)
 }
 
 // keepUnfinished has the last pass recorded where the store was to replay it once its
@@ -284,7 +283,7 @@ func (a *autoscaler) keepUnfinished(to *recorder, completed time.Time) {
 	defer a.mu.Unlock()
 	published := a.published.Load()
 	if record := &published.record; a.recorded && record.Replay != nil && record.Through.After(completed) {
-		to.record(a.name, published.whole())
+		to.record(a.name, record)
 	}
 }
 
@@ -299,14 +298,14 @@ func (a *autoscaler) remove(to *recorder) (orphan *state.Record) {
 		a.command.done <- commandOutcome{err: errRemoved}
 		a.command = nil
 	}
-	record := a.published.Load().whole()
+	record := a.published.Load().record
 	if a.definition.Load().Labels == nil || record.Through.IsZero() {
 		to.remove(a.name)
 		return nil
 	}
 	record.Replay, record.Labels = nil, nil
-	to.record(a.name, record)
-	return record
+	to.record(a.name, &record)
+	return &record
 }
 
 // roster is the autoscalers that are due together, with what defined them when it was

@@ -45,8 +45,6 @@ type environment struct {
 	graph *graph.Store
 	// breakers are those of fleets.
 	breakers breakers
-	// conditions are lists that autoscalers share.
-	conditions conditionLists
 	// unwritten is why what the recorder has is not in the store.
 	unwritten trouble.Problem
 	// lastTick is when the scheduler last looked for rounds that are due.

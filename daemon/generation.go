@@ -295,7 +295,6 @@ func (f *inForce) restore(name string) *state.Record {
 	if !ok {
 		return nil
 	}
-	record.Status.Conditions = f.conditions.share(record.Status.Conditions)
 	return &record
 }
 

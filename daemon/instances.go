@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/hpad/hpad/daemon/api"
-	"github.com/hpad/hpad/daemon/observe"
 	"github.com/hpad/hpad/daemon/trouble"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
@@ -54,7 +53,7 @@ func (p *pass) list() api.InstanceList {
 	err := trouble.Guard(func() error {
 		p.after = &result{}
 		var reading targets.Reading
-		observation := p.observe(&observe.Scratch{}, &reading)
+		observation := p.observe(&reading)
 		if observation.ReadError != "" {
 			list.Error = observation.ReadError
 			return nil

@@ -27,6 +27,5 @@ func (d *Daemon) LastPass(name string) (Pass, bool) {
 		return Pass{}, false
 	}
 	published := autoscaler.published.Load()
-	found := published.look()
-	return Pass{Record: *published.whole(), Decision: found.Decision, Outcome: found.Outcome, Events: published.events}, true
+	return Pass{Record: published.record, Decision: published.Decision, Outcome: published.Outcome, Events: published.events}, true
 }

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/hpad/hpad/daemon/reason"
-	"github.com/hpad/hpad/daemon/state"
 	"github.com/hpad/hpad/daemon/trouble"
 	"github.com/hpad/hpad/policy"
 )
@@ -18,14 +17,13 @@ func (s *status) next(a *autoscaler) *policy.Next {
 	if !published.decided() || published.record.Fingerprint != def.fingerprint {
 		return nil
 	}
-	found := published.look()
-	decision, count := found.Decision, found.Decision.CurrentReplicas
-	if found.Outcome.Kind == policy.Written {
-		count = found.Outcome.Reached
+	decision, count := published.Decision, published.Decision.CurrentReplicas
+	if published.Outcome.Kind == policy.Written {
+		count = published.Outcome.Reached
 	}
 	hold := decision.Hold
 	if hold == nil {
-		hold = found.Outcome.Hold
+		hold = published.Outcome.Hold
 	}
 	if hold != nil {
 		steady := *hold // which platforms state by the wall clock
@@ -34,9 +32,8 @@ func (s *status) next(a *autoscaler) *policy.Next {
 	}
 	var next policy.Next
 	err := trouble.Guard(func() error {
-		var memory policy.Memory
-		state.UnpackMemory(published.memory, &memory)
-		next = policy.LookAhead(def.settings, def.Spec, memory, published.status(found), decision, count)
+		record := &published.record
+		next = policy.LookAhead(def.settings, def.Spec, record.Memory, record.Status, decision, count)
 		return nil
 	})
 	if err != nil {

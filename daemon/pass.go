@@ -10,7 +10,6 @@ import (
 
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/config"
-	"github.com/hpad/hpad/daemon/evidence"
 	"github.com/hpad/hpad/daemon/explain"
 	"github.com/hpad/hpad/daemon/notify"
 	"github.com/hpad/hpad/daemon/observe"
@@ -26,21 +25,17 @@ import (
 // evaluate observes and decides once the reads of the pass are there. A decision
 // that changes the count is carried out by scale, in a goroutine of its own; any
 // other pass ends here, and is recorded once the recording that it returns is, if any.
-func (p *pass) evaluate(scratch *scratch) *recording {
+func (p *pass) evaluate() *recording {
 	if p.runContext.Err() != nil || p.autoscaler.removed.Load() { // what was read may have been cut off
 		p.metrics.Reason(reason.Abandoned)
 		p.end()
 		return nil
 	}
 	before := p.autoscaler.published.Load()
-	after := &scratch.result
-	*after = result{publication: publication{record: recordUnder(&before.record, p.definition, p.now)}}
-	state.UnpackMemory(before.memory, &scratch.memory)
-	after.record.Memory = scratch.memory
-	after.record.Memory.Missing = before.record.Memory.Missing
+	after := &result{publication: publication{record: recordUnder(&before.record, p.definition, p.now)}}
 	p.after = after
 	err := trouble.Guard(func() error {
-		p.decide(scratch)
+		p.decide()
 		return nil
 	})
 	switch {
@@ -48,19 +43,11 @@ func (p *pass) evaluate(scratch *scratch) *recording {
 		p.panicked(err)
 		p.end()
 	case after.Decision.Write && !p.dryRun:
-		p.packed = evidence.Pack(nil, p.inputs)
-		own := *after // which the next pass does not use
-		own.record.Memory, own.Decision.Memory = cloned(own.record.Memory), cloned(own.Decision.Memory)
-		p.after = &own
-		scratch.decision = new(policy.Scratch)
-		p.vote(&own.Decision)
+		p.vote(&after.Decision)
 		p.actors.Go(p.scale)
 	default:
 		p.vote(&after.Decision)
-		recording := p.conclude(policy.Outcome{}, &scratch.packed)
-		if recording != nil { // what is being recorded is in there
-			scratch.decision = new(policy.Scratch)
-		}
+		recording := p.conclude(policy.Outcome{})
 		p.end()
 		return recording
 	}
@@ -79,30 +66,16 @@ func recordUnder(before *state.Record, def *definition, now time.Time) state.Rec
 	return record
 }
 
-// scratch is what a worker evaluates passes in, one after the other.
-type scratch struct {
-	observe.Scratch
-	reading targets.Reading
-	result  result
-	memory  policy.Memory
-	inputs  policy.Inputs
-	// decision is what the decision of the result is made in; another one takes its place
-	// where that is kept.
-	decision *policy.Scratch
-	packed   []byte
-}
-
 // decide fills in what the pass saw and decided.
-func (p *pass) decide(scratch *scratch) {
+func (p *pass) decide() {
 	a, def, after := p.autoscaler, p.definition, p.after
 	record := &after.record
-	scratch.Clear()
 	if steps := p.steps.Load(); a.stepsTold != steps.count {
 		a.stepsTold = steps.count
 		p.after.besides = []policy.Event{steps.event}
 	}
-	reading := &scratch.reading
-	observation := p.observe(&scratch.Scratch, reading)
+	reading := new(targets.Reading)
+	observation := p.observe(reading)
 	p.leave(p.index)
 	after.Instances = countInstances(observation.Instances)
 	record.Restore = restorationUnder(record.Restore, def.Autoscaler)
@@ -113,24 +86,20 @@ func (p *pass) decide(scratch *scratch) {
 	observation.Restore = shownRestoration(record.Restore)
 	p.takeCommand(&observation)
 	observation.Pauses, observation.Resumed = p.pauses.of(a.name, def.Target.Fleet, p.now, p.clock.Scale())
-	if observation.ReadError != "" { // the status of before stays
-		record.Status.Metrics = a.published.Load().look().Metrics
-	}
 	if use := def.cpuUse(&observation); use != nil {
 		a.cpuUse.Store(use)
 	}
-	p.inputs = &scratch.inputs
-	*p.inputs = policy.Inputs{
+	p.inputs = &policy.Inputs{
 		Settings: def.settings, Spec: def.Spec, Memory: record.Memory, Status: record.Status, Observation: observation, Now: p.now,
 	}
-	after.Decision = p.inputs.DecideIn(scratch.decision)
+	after.Decision = p.inputs.Decide()
 	after.Victims, after.Unchosen = def.chooseVictims(p.actContext, &after.Decision, reading)
 	after.version = reading.Version
 }
 
 // observe fills in the reading of the target, and gathers what the reads of the pass say
 // into what policy decides on. A failed read is part of the observation, never an abort.
-func (p *pass) observe(scratch *observe.Scratch, reading *targets.Reading) policy.Observation {
+func (p *pass) observe(reading *targets.Reading) policy.Observation {
 	a, def := p.autoscaler, p.definition
 	observed := p.clock.Now()
 	found, since, err := p.reading(p.index)
@@ -149,7 +118,6 @@ func (p *pass) observe(scratch *observe.Scratch, reading *targets.Reading) polic
 		Hold:           shortHold(reading.Hold),
 		Notices:        shortNotices(reading.Notices),
 		Instances:      withRequests(instances, def.Requests),
-		Metrics:        scratch.Readings[:0],
 	}
 	if !def.strict { // upstream's targets have no bounds of their own
 		observation.PlatformMin, observation.PlatformMax = reading.Min, reading.Max
@@ -158,15 +126,15 @@ func (p *pass) observe(scratch *observe.Scratch, reading *targets.Reading) polic
 		return observation
 	}
 	target := observe.Target{Ref: def.Target, Reading: reading, Strict: def.strict, Scale: p.reads.scale, Observed: observed}
-	for i := range def.Spec.Metrics {
-		observation.Metrics = append(observation.Metrics, p.metric(i, &target, scratch))
+	observation.Metrics = make([]policy.Reading, len(def.Spec.Metrics))
+	for i := range observation.Metrics {
+		observation.Metrics[i] = p.metric(i, &target)
 	}
-	scratch.Readings = observation.Metrics
 	return observation
 }
 
 // metric returns the reading of one metric of the spec.
-func (p *pass) metric(i int, target *observe.Target, scratch *observe.Scratch) policy.Reading {
+func (p *pass) metric(i int, target *observe.Target) policy.Reading {
 	metric, in := &p.definition.Spec.Metrics[i], &p.definition.inputs[i]
 	var reading policy.Reading
 	var answer *observe.Answer
@@ -178,7 +146,7 @@ func (p *pass) metric(i int, target *observe.Target, scratch *observe.Scratch) p
 		}
 	} else {
 		if answer, err = p.queried(p.index, i); err == nil {
-			reading, err = target.Queried(metric, &in.Input, answer, scratch)
+			reading, err = target.Queried(metric, &in.Input, answer)
 		}
 	}
 	if len(reading.Warnings) > 0 {
@@ -275,7 +243,7 @@ func (p *pass) scale() {
 	p.awaitBallot()
 	p.after.record.Intention = p.intention(decision, p.after.version)
 	intent := p.after.record
-	intent.Memory, intent.Status.Metrics = decision.Memory, a.published.Load().look().Metrics
+	intent.Memory = decision.Memory
 	intended := a.intend(p.recorder, &intent)
 	if intended == nil { // the autoscaler was removed
 		return
@@ -284,7 +252,7 @@ func (p *pass) scale() {
 	if decision.Command == nil && p.pausedMeanwhile(decision) {
 		p.after.record.Intention = nil
 		p.returnRemoval(policy.Outcome{})
-		if recording := p.conclude(policy.Outcome{}, new([]byte)); recording != nil {
+		if recording := p.conclude(policy.Outcome{}); recording != nil {
 			recording.wait()
 		}
 		return
@@ -314,7 +282,7 @@ func (p *pass) scale() {
 	if a.retried = foreign && !a.retried; a.retried {
 		a.askAgain()
 	}
-	if recording := p.conclude(outcome, new([]byte)); recording != nil {
+	if recording := p.conclude(outcome); recording != nil {
 		recording.wait()
 	}
 }
@@ -333,7 +301,7 @@ func (p *pass) intention(decision *policy.Decision, version string) *state.Inten
 
 // conclude settles the pass, publishes what it found, and has recorded what the
 // store does not know; nil when there is nothing to record.
-func (p *pass) conclude(outcome policy.Outcome, scratch *[]byte) *recording {
+func (p *pass) conclude(outcome policy.Outcome) *recording {
 	a, def, after := p.autoscaler, p.definition, p.after
 	record := &after.record
 	decision := &after.Decision
@@ -365,7 +333,7 @@ func (p *pass) conclude(outcome policy.Outcome, scratch *[]byte) *recording {
 	after.events, after.recalled = addEvents(before.events, events, p.now), before.recalled
 	after.evaluated, after.duration = p.started, time.Since(p.started)
 	news := p.failureNews(after)
-	commit, ok := a.publish(p.recorder, after, def.SyncPeriod, scratch, entries)
+	commit, ok := a.publish(p.recorder, after, def.SyncPeriod, entries)
 	if !ok {
 		p.metrics.Reason(reason.Abandoned)
 		return nil
@@ -385,9 +353,6 @@ func (p *pass) conclude(outcome policy.Outcome, scratch *[]byte) *recording {
 func (p *pass) remember(before *publication, settlement *policy.Settlement, outcome policy.Outcome) {
 	record, decision := &p.after.record, &p.after.Decision
 	record.Status = settlement.Status
-	if !sameList(record.Status.Conditions, before.record.Status.Conditions) {
-		record.Status.Conditions = p.conditions.share(record.Status.Conditions)
-	}
 	if p.after.doubted { // nothing that the reading led to is remembered
 		return
 	}
@@ -399,13 +364,11 @@ func (p *pass) remember(before *publication, settlement *policy.Settlement, outc
 	}
 }
 
-// withInputs returns entries of the pass with what its decision was made of.
+// withInputs returns entries of the pass with the inputs of its decision.
 func (p *pass) withInputs(entries []state.Entry) []state.Entry {
-	if len(entries) > 0 && p.packed == nil {
-		p.packed = evidence.Pack(nil, p.inputs)
-	}
 	for i := range entries {
-		entries[i].Engine, entries[i].Inputs = policy.Engine, p.packed
+		essential := p.inputs.Essential()
+		entries[i].Engine, entries[i].Inputs = policy.Engine, &essential
 	}
 	return entries
 }
@@ -422,11 +385,6 @@ func (p *pass) judge(outcome policy.Outcome, settlement policy.Settlement) {
 		Decision: &after.Decision, Outcome: outcome, Err: after.cause,
 		Doubted: after.doubted, Lost: lost, Fenced: errors.Is(after.cause, errNotOwner), Failed: after.err != "",
 	})
-}
-
-// sameList reports whether two lists are one and the same.
-func sameList(a, b []policy.Condition) bool {
-	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
 }
 
 // report logs and counts the pass.
@@ -588,6 +546,7 @@ func (p *pass) end() {
 	}
 	p.leave(p.index)
 	p.unanswered()
+	p.after, p.inputs = nil, nil // the round may last longer
 	if p.autoscaler.release() {
 		p.environment.evaluate(p.autoscaler.name)
 	}

@@ -88,11 +88,3 @@ func wanted(record *state.Record, before int32) int32 {
 	}
 	return before
 }
-
-// cloned returns a memory that shares nothing.
-func cloned(m policy.Memory) policy.Memory {
-	return policy.Memory{
-		Recommendations: slices.Clone(m.Recommendations), ScaleUpEvents: slices.Clone(m.ScaleUpEvents), ScaleDownEvents: slices.Clone(m.ScaleDownEvents),
-		Missing: m.Missing, // which nobody changes
-	}
-}

@@ -459,7 +459,7 @@ func TestRemovedBeforeItsWrite(t *testing.T) {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		r.passes[0].after = &result{finding: finding{Decision: policy.Decision{Time: r.now, CurrentReplicas: 3, DesiredReplicas: 6, Write: true}}}
+		r.passes[0].after = &result{publication: publication{Decision: policy.Decision{Time: r.now, CurrentReplicas: 3, DesiredReplicas: 6, Write: true}}}
 		r.passes[0].scale()
 		w.advance(time.Minute)
 		if _, ok := w.store.record("goes"); ok {

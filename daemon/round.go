@@ -69,10 +69,8 @@ type pass struct {
 	definition *definition
 	// after is what it comes to.
 	after *result
-	// inputs are those of its decision, in the scratch of the worker, and packed the same
-	// where that is needed for longer.
+	// inputs are those of its decision.
 	inputs *policy.Inputs
-	packed []byte
 	// asked is what a person asked for, which it obeys and has yet to answer; nil when
 	// nothing.
 	asked *askedCommand
@@ -139,7 +137,7 @@ func (r *recording) settle() {
 		return
 	}
 	var events []policy.Event
-	r.settlement.StatusChanged = !r.before.status(r.before.look()).Same(r.settlement.Status)
+	r.settlement.StatusChanged = !r.before.record.Status.Same(r.settlement.Status)
 	for _, event := range r.settlement.StatusWriteFailed(err.Error()) {
 		if !slices.Contains(r.settlement.Events, event) { // the others are published already
 			events = append(events, event)

@@ -610,7 +610,7 @@ func TestLostAnswer(t *testing.T) {
 				test.after(w)
 				w.source().value("q", float64(w.fleet().Replicas("q")))
 				w.advance(30 * time.Second)
-				a := w.daemon.current.Load().autoscalers["q"].published.Load().whole()
+				a := w.daemon.current.Load().autoscalers["q"].published.Load().record
 				if got := len(a.Memory.ScaleUpEvents); got != test.events {
 					t.Errorf("scale-up events = %+v, want %d", a.Memory.ScaleUpEvents, test.events)
 				}
@@ -637,7 +637,7 @@ func TestPartialWrite(t *testing.T) {
 		w.fleet().Inject(targettest.Fault{Call: targettest.WriteCall, Times: 1, Reach: &reach})
 		w.start()
 		w.advance(time.Second)
-		a := w.daemon.current.Load().autoscalers["q"].published.Load().whole()
+		a := w.daemon.current.Load().autoscalers["q"].published.Load().record
 		if len(a.Memory.ScaleUpEvents) != 1 || a.Memory.ScaleUpEvents[0].Change != 1 {
 			t.Errorf("scale-up events = %+v, want a change of 1 (R73)", a.Memory.ScaleUpEvents)
 		}

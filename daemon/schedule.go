@@ -70,11 +70,10 @@ func newScheduler(f *inForce, n *notifier) *scheduler {
 
 // work runs passes as they become ready.
 func (s *scheduler) work() {
-	scratch := scratch{decision: new(policy.Scratch)}
 	for ready := range s.ready {
 		var recordings []*recording // of one commit, for the most part
 		for _, i := range ready.passes {
-			if recording := ready.round.passes[i].evaluate(&scratch); recording != nil {
+			if recording := ready.round.passes[i].evaluate(); recording != nil {
 				recordings = append(recordings, recording)
 			}
 		}

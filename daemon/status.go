@@ -56,7 +56,7 @@ func (s *status) Autoscaler(name string) (api.Autoscaler, bool) {
 // measureAges adds the ages of samples that exceed the sync period to the inputs of a view. Most
 // sources state the time of the query in their results, so that only another query has them.
 func (s *status) measureAges(a *autoscaler, view *api.Autoscaler) {
-	def, ages := a.definition.Load(), a.published.Load().look().Ages
+	def, ages := a.definition.Load(), a.published.Load().Ages
 	for i := range min(len(view.Inputs), len(def.inputs)) { // a reload may come in between
 		var age time.Duration
 		if i < len(ages) {
@@ -93,10 +93,9 @@ func AsConfigured(c *config.Autoscaler, kind string) api.Autoscaler {
 // viewWith shows an autoscaler, with what is next.
 func (s *status) viewWith(a *autoscaler, lost string, next *policy.Next) api.Autoscaler {
 	def, published := a.definition.Load(), a.published.Load()
-	found := published.look()
 	scale := s.clock.Scale()
 	view := AsConfigured(def.Autoscaler, def.kind)
-	view.Name, view.Created, view.Status = a.name, published.record.Created, published.status(found)
+	view.Name, view.Created, view.Status = a.name, published.record.Created, published.record.Status
 	view.Evaluation = api.Evaluation{
 		Last:             published.record.Through,
 		Next:             published.next(s.clock.Now(), def.SyncPeriod),
@@ -108,25 +107,27 @@ func (s *status) viewWith(a *autoscaler, lost string, next *policy.Next) api.Aut
 		Unevaluated:      a.overdue(time.Now()) > 0 || published.quarantined(s.clock.Now()),
 		DryRun:           s.dryRun,
 		StateLost:        lost,
-		Hold:             found.Outcome.Hold,
-		Since:            found.Since,
+		Hold:             published.Outcome.Hold,
+		Since:            published.Since,
 		Shortage:         published.shortage,
 	}
 	view.Next, view.Restore, view.Discovery = next, shownRestoration(published.record.Restore), s.labels.Of(a.name)
-	view.Instances, view.Events = found.Instances, published.events
-	view.Victims, view.VictimsError = found.Victims, found.Unchosen
+	view.Instances, view.Events = published.Instances, published.events
+	view.Victims, view.VictimsError = published.Victims, published.Unchosen
 	view.Pauses, _ = s.pauses.of(a.name, def.Target.Fleet, s.clock.Now(), scale)
-	if found.Outcome.Kind == policy.Written {
-		view.Evaluation.Written = &found.Outcome.Reached
+	if published.Outcome.Kind == policy.Written {
+		reached := published.Outcome.Reached
+		view.Evaluation.Written = &reached
 	}
-	if found.Untold.Changes > 0 {
-		view.Evaluation.Untold = &api.Untold{Changes: found.Untold.Changes, From: found.Untold.From}
+	if published.Untold.Changes > 0 {
+		view.Evaluation.Untold = &api.Untold{Changes: published.Untold.Changes, From: published.Untold.From}
 	}
 	if scaleIn := def.fleet.ScaleIn; scaleIn != nil {
 		view.Drains = scaleIn.Draining(def.Target)
 	}
 	if published.decided() {
-		view.Decision = &found.Decision
+		decision := published.Decision // which shownBy changes
+		view.Decision = &decision
 	}
 	return shownBy(scale, view)
 }

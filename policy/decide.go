@@ -24,11 +24,18 @@ type pass struct {
 	observation Observation
 	now         time.Time
 	band        tolerance
-	// scratch is what the decision is made in, numbers those of its scratch that it points
-	// to; nil where no metric is looked at.
-	scratch  *Scratch
+	// numbers is nil if the pass evaluates no metric.
 	numbers  *decisionNumbers
 	decision Decision
+}
+
+// decisionNumbers are the optional numbers and steps that a decision points to: one
+// allocation for all of them.
+type decisionNumbers struct {
+	raw, recommendation, rate int32
+	winner                    int
+	stabilization             Stabilization
+	limit                     Limit
 }
 
 // settling is what [Settle] needs of a pass besides its decision.
@@ -43,12 +50,7 @@ type settling struct {
 // result may share with them what did not change, so that neither is to be
 // modified afterwards.
 func Decide(settings Settings, spec Spec, memory Memory, status Status, observation Observation, now time.Time) Decision {
-	return decide(new(Scratch), settings, spec, memory, status, observation, now)
-}
-
-// decide is Decide in a scratch.
-func decide(scratch *Scratch, settings Settings, spec Spec, memory Memory, status Status, observation Observation, now time.Time) Decision {
-	p := pass{settings: settings, spec: spec, status: status, observation: observation, now: now, scratch: scratch}
+	p := pass{settings: settings, spec: spec, status: status, observation: observation, now: now}
 	p.begin(memory)
 	if observation.ReadError != "" { // R25.1
 		p.unreadable()
@@ -153,7 +155,7 @@ func (p *pass) force(which Case, reason RescaleReason, bound int32) {
 func (p *pass) followMetrics() {
 	d := &p.decision
 	d.Case = CaseMetrics
-	p.useNumbers()
+	p.numbers = new(decisionNumbers)
 	p.evaluateMetrics()
 	if !p.combineMetrics() {
 		return

@@ -39,12 +39,12 @@ func (p *pass) restore() {
 // have no say.
 func (p *pass) remember() {
 	d := &p.decision
-	p.useNumbers()
+	p.numbers = new(decisionNumbers)
 	p.evaluateMetrics()
 	if p.combineMetrics() {
 		p.numbers.recommendation = max(0, *d.Raw)
 		d.Recommendation = &p.numbers.recommendation
-		p.recommend(rulesFor(&p.settings, &p.spec), *d.Recommendation)
+		d.Memory.Recommendations = Remember(rulesFor(&p.settings, &p.spec), d.Memory.Recommendations, *d.Recommendation, p.now)
 	}
 }
 

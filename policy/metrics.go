@@ -34,9 +34,9 @@ func finitePointer(f *float64) *float64 {
 // (R46), and the status entries (R76), and what is proposed in the place of failures.
 func (p *pass) evaluateMetrics() {
 	metrics := p.spec.Metrics
-	results := zeroed(&p.scratch.results, len(metrics))
-	numbers := zeroed(&p.scratch.metrics, len(metrics))
-	statuses := zeroed(&p.scratch.statuses, len(metrics))
+	results := make([]MetricResult, len(metrics))
+	numbers := make([]metricNumbers, len(metrics))
+	statuses := make([]MetricStatus, len(metrics))
 	for i := range metrics {
 		p.evaluateMetric(i, &results[i], &numbers[i])
 		statuses[i] = results[i].Current

@@ -6,44 +6,45 @@ import "time"
 type Observation struct {
 	// ReadError says why the target could not be read; empty when it was (R25.1).
 	// With an error nothing else in the observation counts.
-	ReadError string
+	ReadError string `json:"read_error,omitempty"`
 	// ReadReason is the platform's own reason of a ReadError, one CamelCase word, as
 	// JobNotFound; empty means R25.1's (deviation: upstream has one for all).
-	ReadReason string
+	ReadReason string `json:"read_reason,omitempty"`
 	// Unscalable says of a ReadError that the target is there and cannot be scaled
 	// until its own configuration changes.
-	Unscalable bool
+	Unscalable bool `json:"unscalable,omitempty"`
 	// SpecReplicas is the wanted count as read: "current" in the rules.
-	SpecReplicas int32
+	SpecReplicas int32 `json:"spec_replicas"`
 	// StatusReplicas is the observed count (R44).
-	StatusReplicas int32
+	StatusReplicas int32 `json:"status_replicas"`
 	// PlatformMin and PlatformMax are bounds the platform itself enforces; nil
 	// means none. They clamp the result last, after R53 (deviation: upstream's
 	// targets have no bounds of their own).
-	PlatformMin, PlatformMax *int32
+	PlatformMin *int32 `json:"platform_min,omitempty"`
+	PlatformMax *int32 `json:"platform_max,omitempty"`
 	// Hold is set while writing must not be attempted (deviation: upstream has
 	// no such state).
-	Hold *Hold
+	Hold *Hold `json:"hold,omitempty"`
 	// Foreign is set when somebody else changed the count since the last pass
 	// (deviation: upstream does not look).
-	Foreign *ForeignChange
+	Foreign *ForeignChange `json:"foreign,omitempty"`
 	// Restore is a count to put back, in whichever pass the platform lets it be
 	// written; nil when there is none (deviation as Foreign).
-	Restore *Restoration
+	Restore *Restoration `json:"restore,omitempty"`
 	// Command is a count that a person sets in this pass; nil when none does. It has no
 	// refusal (deviation: upstream's count is set behind its back).
-	Command *Command
+	Command *Command `json:"command,omitempty"`
 	// Pauses are those of persons that bear on the autoscaler now (deviation: upstream
 	// cannot be paused). Resumed says how the last one ended; empty when that is not known.
-	Pauses  []Pause
-	Resumed string
+	Pauses  []Pause `json:"pauses,omitempty"`
+	Resumed string  `json:"resumed,omitempty"`
 	// Notices are what else the platform says of the target; they change no
 	// decision (deviation: upstream's targets say nothing else).
-	Notices []Notice
+	Notices []Notice `json:"notices,omitempty"`
 	// Instances are all members of the target, in whatever phase.
-	Instances []Instance
+	Instances []Instance `json:"instances,omitempty"`
 	// Metrics has one reading per metric of the defaulted spec, same order.
-	Metrics []Reading
+	Metrics []Reading `json:"metrics,omitempty"`
 }
 
 // Hold is why a platform does not want to be written to for now. The pass
@@ -145,76 +146,76 @@ func (r Readiness) String() string {
 // Instance is one member of a target (upstream: pod).
 type Instance struct {
 	// ID is the instance's alone: no later instance of the target has it.
-	ID        string
-	Phase     Phase
-	Readiness Readiness
+	ID        string    `json:"id,omitempty"`
+	Phase     Phase     `json:"phase,omitempty"`
+	Readiness Readiness `json:"readiness,omitempty"`
 	// Deleting is set while the instance is being stopped or drained.
-	Deleting bool
+	Deleting bool `json:"deleting,omitempty"`
 	// StartedAt is when the instance's machine accepted it; zero when not known,
 	// which for cpu makes the instance unready.
-	StartedAt time.Time
+	StartedAt time.Time `json:"started_at,omitzero"`
 	// ReadinessChanged is when Readiness last changed, also to False.
-	ReadinessChanged time.Time
+	ReadinessChanged time.Time `json:"readiness_changed,omitzero"`
 	// Requests are stated for the instance as a whole (R29); usually empty.
-	Requests []Amount
+	Requests []Amount `json:"requests,omitempty"`
 	// Tasks are its long-running tasks; one-shot start-up tasks are left out.
-	Tasks []Task
+	Tasks []Task `json:"tasks,omitempty"`
 }
 
 // Task is one long-running task of an instance (upstream: container).
 type Task struct {
-	Name string
+	Name string `json:"name"`
 	// Requests are the reserved amounts. A resource that is not listed is not
 	// stated, which R28 distinguishes from 0.
-	Requests []Amount
+	Requests []Amount `json:"requests,omitempty"`
 	// RequestHint says how to state a request that is missing, as "set
 	// its cpus"; empty where the platform has no word on it.
-	RequestHint string
+	RequestHint string `json:"request_hint,omitempty"`
 }
 
 // Amount is how much of one resource.
 type Amount struct {
 	// Resource is "cpu" in cores, "memory" in bytes, or another resource's name.
-	Resource string
+	Resource string `json:"resource"`
 	// Milli is the amount in milli-units, rounded away from zero (R2).
-	Milli int64
+	Milli int64 `json:"milli"`
 	// RoundedUpNano is how much that rounding added: Milli·10⁶ less the exact
 	// amount in nano-units, 0 to 999999. R29 adds exact amounts.
-	RoundedUpNano int32
+	RoundedUpNano int32 `json:"rounded_up_nano,omitempty"`
 }
 
 // Reading is what a metric's source answered.
 type Reading struct {
 	// Error says why the source failed; empty when it did not. An empty result
 	// is an error of the metric too, which policy says by itself (R26).
-	Error string
+	Error string `json:"error,omitempty"`
 	// Warnings are what the source added to its result; they change nothing and
 	// are kept for explanations.
-	Warnings []string
+	Warnings []string `json:"warnings,omitempty"`
 	// Partial is the warning by which the source marks its result as partial; empty if it
 	// does not. A partial result does not scale down (deviation: upstream believes it).
-	Partial string
+	Partial string `json:"partial,omitempty"`
 	// Samples belongs to Resource, ContainerResource and Instances metrics:
 	// Samples[i] is of Observation.Instances[i], and any after the last instance
 	// are of instances that are not (or no longer) there (R34). Empty or nil
 	// means the source's result was empty.
-	Samples []Sample
+	Samples []Sample `json:"samples,omitempty"`
 	// ValueMilli belongs to Object metrics; nil means no value.
-	ValueMilli *int64
+	ValueMilli *int64 `json:"value_milli,omitempty"`
 	// ValuesMilli belongs to External metrics, to be summed by R42 or R43.
-	ValuesMilli []int64
+	ValuesMilli []int64 `json:"values_milli,omitempty"`
 }
 
 // Sample is one instance's value of a metric.
 type Sample struct {
 	// Milli is the value in milli-units; it counts only when OK.
-	Milli int64
+	Milli int64 `json:"milli,omitempty"`
 	// OK is false when there is no usable value for the instance.
-	OK bool
+	OK bool `json:"ok,omitempty"`
 	// At is when the sample was taken and Window the span it covers; they
 	// matter for cpu only (R27).
-	At     time.Time
-	Window time.Duration
+	At     time.Time     `json:"at,omitzero"`
+	Window time.Duration `json:"window,omitempty"`
 }
 
 // TaskUsage is the use of resources by one task of an instance.

@@ -518,23 +518,3 @@ func wildProperty(t *rapid.T) {
 func TestWildProperties(t *testing.T) { rapid.Check(t, wildProperty) }
 
 func FuzzWildDecision(f *testing.F) { f.Fuzz(rapid.MakeFuzz(wildProperty)) }
-
-// TestScratch: a decision made where others were made before is the one that is made by
-// itself, and so are the ones made there after it.
-func TestScratch(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		var scratch policy.Scratch
-		for range rapid.IntRange(1, 4).Draw(t, "decisions") {
-			w := drawWorld(t)
-			in := policy.Inputs{Settings: w.Settings, Spec: w.Spec, Memory: w.Memory, Status: w.Status, Observation: w.Observation, Now: w.Now}
-			got, want := in.DecideIn(&scratch), w.decide()
-			if !reflect.DeepEqual(got, want) {
-				t.Fatalf("in a scratch: %+v\nby itself: %+v", got, want)
-			}
-			outcome := policy.Outcome{Kind: policy.Written, Reached: want.DesiredReplicas}
-			if got, want := policy.Settle(got, outcome, w.Now), policy.Settle(want, outcome, w.Now); !reflect.DeepEqual(got, want) {
-				t.Fatalf("settled of a scratch: %+v\nby itself: %+v", got, want)
-			}
-		}
-	})
-}

@@ -26,7 +26,7 @@ func (p *pass) stabilize(recommended int32) int32 {
 		p.stabilizeDown(step, rules, list, recommended)
 	}
 	d.Stabilization = step
-	p.recommend(rules, recommended)
+	d.Memory.Recommendations = Remember(rules, list, recommended, p.now)
 	switch step.Reason {
 	case scaleDownStabilized:
 		p.ableToScale(scaleDownStabilized, "recent recommendations were higher than the present one, the highest of the window holds")

@@ -10,7 +10,6 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/hpad/hpad/daemon/evidence"
 	"github.com/hpad/hpad/daemon/state"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/test/soak"
@@ -44,8 +43,9 @@ const recordedAtOnce = 5000
 
 func (r *recordedDecisions) add(in *policy.Inputs, decision policy.Decision) {
 	r.count++
+	essential := in.Essential()
 	r.entries = append(r.entries, state.Entry{
-		Autoscaler: strconv.Itoa(r.count), Time: in.Now, Decision: decision.Explained(), Engine: policy.Engine, Inputs: evidence.Pack(nil, in),
+		Autoscaler: strconv.Itoa(r.count), Time: in.Now, Decision: decision.Explained(), Engine: policy.Engine, Inputs: &essential,
 	})
 	if len(r.entries) == recordedAtOnce {
 		r.commit()

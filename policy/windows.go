@@ -41,11 +41,6 @@ func rulesFor(settings *Settings, spec *Spec) WindowRules {
 // without behavior, R63 with it). It never modifies list and never returns a
 // part of it.
 func Remember(rules WindowRules, list []Recommendation, replicas int32, now time.Time) []Recommendation {
-	return remember(new([]Recommendation), rules, list, replicas, now)
-}
-
-// remember is Remember in room of the caller's.
-func remember(room *[]Recommendation, rules WindowRules, list []Recommendation, replicas int32, now time.Time) []Recommendation {
 	cutoff := now.Add(-rules.longest())
 	slot := len(list)
 	for i := range slices.Backward(list) {
@@ -54,7 +49,7 @@ func remember(room *[]Recommendation, rules WindowRules, list []Recommendation, 
 			break
 		}
 	}
-	next := zeroed(room, max(len(list), slot+1))
+	next := make([]Recommendation, max(len(list), slot+1))
 	copy(next, list)
 	next[slot] = Recommendation{Replicas: replicas, Time: now}
 	return next

@@ -18,20 +18,6 @@ import (
 	"github.com/hpad/hpad/targets/clock"
 )
 
-// Scratch is what one reader builds readings in, one target after the other: policy
-// keeps nothing of them.
-type Scratch struct {
-	// Readings is for the caller.
-	Readings []policy.Reading
-	values   []int64
-}
-
-// Clear makes way for the next target.
-func (s *Scratch) Clear() {
-	clear(s.Readings)
-	s.Readings, s.values = s.Readings[:0], s.values[:0]
-}
-
 // Target is a target as it was read.
 type Target struct {
 	Ref     targets.Ref
@@ -117,13 +103,9 @@ func (t *Target) Sampled(metric *policy.MetricSpec, in *Input, found targets.Sam
 	return policy.Reading{Samples: joined}, nil
 }
 
-// Queried returns the reading of a metric from the answer to its query. It builds
-// what it can in scratch, for which nil will do. An error comes with the source's
-// warnings.
-func (t *Target) Queried(metric *policy.MetricSpec, in *Input, answer *Answer, scratch *Scratch) (policy.Reading, error) {
-	if scratch == nil {
-		scratch = &Scratch{}
-	}
+// Queried returns the reading of a metric from the result of its query. An error comes
+// with the source's warnings.
+func (t *Target) Queried(metric *policy.MetricSpec, in *Input, answer *Answer) (policy.Reading, error) {
 	reading := policy.Reading{Warnings: answer.remarks()}
 	if !t.Strict {
 		reading.Partial = answer.Vector.Partial()
@@ -131,7 +113,7 @@ func (t *Target) Queried(metric *policy.MetricSpec, in *Input, answer *Answer, s
 	var err error
 	switch metric.Type {
 	case policy.ExternalMetric:
-		reading.ValuesMilli, err = t.externalValues(in, answer, scratch)
+		reading.ValuesMilli, err = t.externalValues(in, answer)
 	case policy.ObjectMetric:
 		reading.ValueMilli, err = t.objectValue(in, answer)
 	default:
@@ -141,8 +123,7 @@ func (t *Target) Queried(metric *policy.MetricSpec, in *Input, answer *Answer, s
 }
 
 // externalValues hands over every selected series; policy sums them (R42, R43).
-func (t *Target) externalValues(in *Input, answer *Answer, scratch *Scratch) ([]int64, error) {
-	start := len(scratch.values)
+func (t *Target) externalValues(in *Input, answer *Answer) (values []int64, err error) {
 	for series, err := range in.Selected(answer) {
 		if err != nil {
 			return nil, err
@@ -151,21 +132,21 @@ func (t *Target) externalValues(in *Input, answer *Answer, scratch *Scratch) ([]
 		if err != nil {
 			return nil, err
 		}
-		scratch.values = append(scratch.values, milli)
+		values = append(values, milli)
 	}
-	if len(scratch.values) == start && in.CountsAsZero(answer) {
-		scratch.values = append(scratch.values, 0)
+	if len(values) == 0 && in.CountsAsZero(answer) {
+		values = []int64{0}
 	}
-	if len(scratch.values) == start && len(answer.Vector.Series) > 0 {
+	if len(values) == 0 && len(answer.Vector.Series) > 0 {
 		return nil, in.NoneSelected(answer)
 	}
-	if err := in.enough(len(scratch.values)-start, "series are selected"); err != nil {
+	if err := in.enough(len(values), "series are selected"); err != nil {
 		return nil, fmt.Errorf("%w%s", err, answer.because())
 	}
-	if len(scratch.values) == start && (in.MaxAge > 0 || answer.Absence != "") {
+	if len(values) == 0 && (in.MaxAge > 0 || answer.Absence != "") {
 		return nil, in.noValue(answer)
 	}
-	return scratch.values[start:len(scratch.values):len(scratch.values)], nil
+	return values, nil
 }
 
 // objectValue wants exactly one series.

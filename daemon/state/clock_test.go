@@ -1,8 +1,6 @@
 package state
 
 import (
-	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -29,60 +27,6 @@ func TestClockIsKept(t *testing.T) {
 	defer closeStore(t, s)
 	if diff := cmp.Diff(want, load(t, s).Clock); diff != "" {
 		t.Errorf("the clock after a restart (-want +got):\n%s", diff)
-	}
-}
-
-// TestStateWithoutClock opens a file of an hpad that kept no clock: of an
-// autoscaler with a window of 30 seconds, a scale-up two seconds before it was
-// killed, and two before that.
-func TestStateWithoutClock(t *testing.T) {
-	file, err := os.ReadFile(filepath.Join("testdata", "without-clock.db"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "state.db"), file, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	s := open(t, dir)
-	defer closeStore(t, s)
-	snapshot := load(t, s)
-	last := time.Date(2026, 11, 22, 18, 37, 13, 0, time.UTC)
-	record := snapshot.Autoscalers["worker"]
-	if !snapshot.LastRound.Equal(last) || !snapshot.Clock.Time.IsZero() || !record.Through.Equal(last) {
-		t.Errorf("the last round is %s, the record through %s, the clock %+v", snapshot.LastRound, record.Through, snapshot.Clock)
-	}
-	up := record.Memory.ScaleUpEvents
-	if len(up) == 0 || up[len(up)-1] != (policy.ScaleEvent{Change: 1, Time: last.Add(-3 * time.Second)}) {
-		t.Errorf("the scale-up events are %+v", up)
-	}
-	if diff := cmp.Diff(snapshot, snapshot.WithoutFuture(last)); diff != "" {
-		t.Errorf("with the clock where it was (-want +got):\n%s", diff)
-	}
-
-	// An hour earlier by the clock all of it happened now, and in order.
-	now := last.Add(-time.Hour)
-	early := snapshot.WithoutFuture(now)
-	record = early.Autoscalers["worker"]
-	times := []time.Time{early.LastRound, record.Through, record.Created, record.Status.LastScaleTime}
-	for _, list := range [][]policy.ScaleEvent{record.Memory.ScaleUpEvents, record.Memory.ScaleDownEvents} {
-		for _, event := range list {
-			times = append(times, event.Time)
-		}
-	}
-	for _, entry := range record.Memory.Recommendations {
-		times = append(times, entry.Time)
-	}
-	for _, condition := range record.Status.Conditions {
-		times = append(times, condition.Since)
-	}
-	for _, at := range times {
-		if !at.Equal(now) {
-			t.Errorf("a time of the future became %s, want %s: %v", at, now, times)
-		}
-	}
-	if diff := cmp.Diff(snapshot, load(t, s)); diff != "" {
-		t.Errorf("what was loaded has changed (-want +got):\n%s", diff)
 	}
 }
 

@@ -285,10 +285,10 @@ func verifyFormat(tx *bolt.Tx) error {
 	switch {
 	case err != nil:
 		return fmt.Errorf("format: %w", err)
-	case version > formatVersion:
-		return &FormatError{Version: version}
 	case version < 1:
 		return fmt.Errorf("format %d has never been one", version)
+	case version < plainFormat || version > formatVersion:
+		return &FormatError{Version: version}
 	}
 	return meta.ForEach(func(key, value []byte) error {
 		if bytes.Equal(key, formatKey) {

@@ -2,78 +2,71 @@ package state
 
 import (
 	"bytes"
-	"encoding/binary"
 	"encoding/json"
-	"io"
-	"sync"
 
-	"github.com/klauspost/compress/flate"
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/hpad/hpad/policy"
 )
 
-// An entry of the history is the length of its JSON as a varint, the JSON, and the inputs
-// of the decision, compressed together. One without inputs is plain JSON, as all were in
-// earlier versions.
+// An entry of the history is one line of JSON. If it has the inputs of its decision, they
+// are a second line, and both lines are compressed. Readers of the history do not decode
+// the second line.
 
-// sealEntry seals an entry.
-func sealEntry(key string, e *Entry) ([]byte, error) {
-	if len(e.Inputs) == 0 {
-		return sealJSON(key, e)
-	}
-	text, err := json.Marshal(e)
-	if err != nil {
-		return nil, err
-	}
-	whole := binary.AppendUvarint(make([]byte, 0, binary.MaxVarintLen32+len(text)+len(e.Inputs)), uint64(len(text)))
-	whole = append(append(whole, text...), e.Inputs...)
-	var sealed bytes.Buffer
-	sealed.Write(make([]byte, sealSize))
-	if err := flate.StatelessDeflate(&sealed, whole, true, nil); err != nil {
-		return nil, err
-	}
-	return sealInPlace(entryFormat, key, sealed.Bytes()), nil
+// recordedInputs are the inputs of a decision and the version of the rules that made it.
+type recordedInputs struct {
+	Engine int `json:"engine"`
+	policy.Inputs
 }
 
-// unsealEntry reads an entry.
+var (
+	entryEncoder = must(zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithWindowSize(256<<10), zstd.WithEncoderCRC(false)))
+	entryDecoder = must(zstd.NewReader(nil, zstd.WithDecoderConcurrency(0), zstd.WithDecoderMaxMemory(64<<20)))
+)
+
+func must[T any](value T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return value
+}
+
+func sealEntry(key string, e *Entry) ([]byte, error) {
+	if e.Inputs == nil {
+		return sealJSON(key, e)
+	}
+	var lines bytes.Buffer
+	encoder := json.NewEncoder(&lines)
+	if err := encoder.Encode(e); err != nil {
+		return nil, err
+	}
+	if err := encoder.Encode(recordedInputs{e.Engine, *e.Inputs}); err != nil {
+		return nil, err
+	}
+	sealed := make([]byte, sealSize, sealSize+lines.Len()/2)
+	return sealInPlace(compressedFormat, key, entryEncoder.EncodeAll(lines.Bytes(), sealed)), nil
+}
+
+// unsealEntry reads an entry without its inputs.
 func unsealEntry(key string, sealed []byte, e *Entry) error {
-	payload, err := unseal(key, sealed)
+	text, _, err := entryLines(key, sealed)
 	if err != nil {
 		return err
 	}
-	text, inputs, err := new(inflater).entry(sealed[0], payload)
-	if err != nil {
-		return err
-	}
-	e.Inputs = bytes.Clone(inputs)
 	return json.Unmarshal(text, e)
 }
 
-// inflater reads compressed values, one after the other.
-type inflater struct {
-	compressed bytes.Reader
-	whole      bytes.Buffer
-}
-
-var flateReaders = sync.Pool{New: func() any { return flate.NewReader(nil) }}
-
-// entry returns the JSON and the inputs of an entry, until the next one.
-func (f *inflater) entry(format byte, payload []byte) (text, inputs []byte, err error) {
-	if format < entryFormat {
-		return payload, nil, nil
-	}
-	f.compressed.Reset(payload)
-	f.whole.Reset()
-	reader := flateReaders.Get().(io.Reader)
-	defer flateReaders.Put(reader)
-	if err := reader.(flate.Resetter).Reset(&f.compressed, nil); err != nil {
+// entryLines returns the JSON of an entry, and of its inputs, which is empty if it has none.
+func entryLines(key string, sealed []byte) (text, inputs []byte, err error) {
+	lines, err := unseal(key, sealed)
+	if err != nil {
 		return nil, nil, err
 	}
-	if _, err := f.whole.ReadFrom(reader); err != nil {
-		return nil, nil, err
+	if sealed[0] == compressedFormat {
+		if lines, err = entryDecoder.DecodeAll(lines, nil); err != nil {
+			return nil, nil, err
+		}
 	}
-	whole := f.whole.Bytes()
-	length, size := binary.Uvarint(whole)
-	if size <= 0 || length > uint64(len(whole)-size) {
-		return nil, nil, errTruncated
-	}
-	return whole[size:][:length], whole[size:][length:], nil
+	text, inputs, _ = bytes.Cut(lines, []byte("\n"))
+	return text, inputs, nil
 }

@@ -476,7 +476,7 @@ func (i *importer) put(line *exportLine) error {
 		payload, format = append(line.Value, '\n'), plainFormat
 	}
 	if format < plainFormat || format > formatVersion {
-		return fmt.Errorf("the value of key %q has format %d, and this hpad knows 1 to %d", line.key(), format, formatVersion)
+		return fmt.Errorf("the value of key %q has format %d, and this hpad reads %d to %d", line.key(), format, plainFormat, formatVersion)
 	}
 	sealed := sealInPlace(format, sealKey(line.Bucket, line.key()), append(make([]byte, sealSize), payload...))
 	if err := checkValue(line.Bucket, line.key(), sealed); err != nil {

@@ -60,7 +60,7 @@ func exported(t *testing.T) (dir string, text []byte) {
 	filled(t, dir)
 	s := open(t, dir)
 	entry := sampleEntry("with-inputs", 5)
-	entry.Inputs = []byte("\x01\xffinputs")
+	entry.Inputs = &policy.Inputs{Now: epoch}
 	commit(t, s, Changes{
 		Entries: []Entry{entry}, Removals: map[string]Removals{"prod": {Rounds: []Removal{{Time: epoch, Instances: 3}}}},
 		Pauses: map[policy.Scope]*policy.Pause{{Fleet: "prod"}: {Scope: policy.Scope{Fleet: "prod"}, Direction: policy.Down, Since: epoch}},

@@ -9,15 +9,16 @@ import (
 	"hash/crc32"
 )
 
-// The versions of the layout of both databases and of the values in them. Another one is
-// given to what an older hpad could misread.
+// The versions of the layout of both databases and of the values in them. A value gets
+// another version if an older hpad could misread it. Versions 1 and 2 were written before
+// the first release, and are not read.
 const (
-	// plainFormat is that of the databases, and of all values but those below.
-	plainFormat = 1
-	// entryFormat is that of entries of the history, which were plain before.
-	entryFormat = 2
-	// formatVersion is the newest that this hpad reads.
-	formatVersion = entryFormat
+	// plainFormat is the version of the databases, and of values in JSON.
+	plainFormat = 3
+	// compressedFormat is the version of entries of the history with inputs.
+	compressedFormat = 4
+	// formatVersion is the newest version that this hpad reads.
+	formatVersion = compressedFormat
 )
 
 // A sealed value is a format byte, a CRC-32C, and the payload. The checksum
@@ -60,7 +61,7 @@ func unseal(key string, sealed []byte) ([]byte, error) {
 	if checksum(version, key, payload) != binary.BigEndian.Uint32(sealed[1:]) {
 		return nil, errChecksum
 	}
-	if version > formatVersion {
+	if version < plainFormat || version > formatVersion {
 		return nil, &FormatError{Version: int(version)}
 	}
 	return payload, nil
@@ -83,17 +84,21 @@ func unsealJSON(key string, sealed []byte, value any) error {
 	return json.Unmarshal(payload, value)
 }
 
-// FormatError is that a newer hpad wrote a file or a part of it. The file is
-// fine and stays where it is.
+// FormatError is the error of a file, or of a part of it, that another version of hpad
+// wrote. The file is valid and stays in its place.
 type FormatError struct {
 	// Path is the file.
 	Path string
-	// Version is the format found; this hpad reads formats up to its own.
+	// Version is the format found.
 	Version int
 }
 
-// Error names the file, both formats, and what to do.
+// Error names the file, the formats, and what to do.
 func (e *FormatError) Error() string {
+	if e.Version < plainFormat {
+		return fmt.Sprintf("%q has format %d of a version before the first release, which this hpad does not read: remove it, or set another state_dir",
+			e.Path, e.Version)
+	}
 	return fmt.Sprintf("%q has format %d and this hpad reads formats up to %d: run the newer hpad that wrote it, or give this one another state_dir",
 		e.Path, e.Version, formatVersion)
 }

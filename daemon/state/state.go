@@ -207,11 +207,11 @@ type Entry struct {
 	// Untold are changes of that which have no entry of their own, between the entry
 	// before and this one; nil when there were none.
 	Untold *Untold `json:"untold,omitempty"`
-	// Engine is the policy.Engine that decided; 0 in entries of earlier versions.
+	// Engine is the policy.Engine that decided.
 	Engine int `json:"engine,omitempty"`
-	// Inputs are those of the decision, as evidence.Pack packs them; nil in entries of
-	// earlier versions.
-	Inputs []byte `json:"-"`
+	// Inputs are the essential inputs of the decision, for Verify. They are nil in entries
+	// of Store.History.
+	Inputs *policy.Inputs `json:"-"`
 }
 
 // Untold counts changes that have one entry together, because causes took turns.

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"reflect"
@@ -16,7 +15,6 @@ import (
 	bolt "go.etcd.io/bbolt"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/hpad/hpad/daemon/evidence"
 	"github.com/hpad/hpad/policy"
 )
 
@@ -127,12 +125,11 @@ func (v *Verification) verifyAll(ctx context.Context, entries []foundEntry) erro
 	workers, ctx := errgroup.WithContext(ctx)
 	for share := range shares {
 		workers.Go(func() error {
-			var again verifier
 			for i := share; i < len(entries); i += shares {
 				if err := ctx.Err(); err != nil {
 					return err
 				}
-				results[i] = again.verify(entries[i])
+				results[i] = entries[i].verify()
 			}
 			return nil
 		})
@@ -163,39 +160,30 @@ func (v *Verification) verifyAll(ctx context.Context, entries []foundEntry) erro
 // notVerifiable stands for an entry of another version, noDecision for a reload.
 var notVerifiable, noDecision = &Difference{}, &Difference{}
 
-// verifier makes decisions again, one after the other.
-type verifier struct {
-	inflater inflater
-	again    bytes.Buffer
-}
-
-// verify returns what is different about an entry; nil when nothing is.
-func (v *verifier) verify(e foundEntry) (difference *Difference) {
+// verify makes the decision of an entry again and returns the difference; nil if there is
+// none.
+func (e foundEntry) verify() (difference *Difference) {
 	err := guard(func() error {
-		payload, err := unseal(string(e.key), e.sealed)
-		if err != nil {
-			return err
-		}
-		text, packed, err := v.inflater.entry(e.sealed[0], payload)
+		text, recorded, err := entryLines(string(e.key), e.sealed)
 		switch {
 		case err != nil:
 			return err
-		case len(packed) == 0:
+		case len(recorded) == 0:
 			difference = notVerifiable
 			if bytes.Contains(text, []byte(`"reload":`)) {
 				difference = noDecision
 			}
 			return nil
 		}
-		inputs, err := evidence.Unpack(packed)
-		if errors.Is(err, evidence.ErrOther) {
+		var inputs recordedInputs
+		if err := json.Unmarshal(recorded, &inputs); err != nil {
+			return fmt.Errorf("inputs: %w", err)
+		}
+		if inputs.Engine != policy.Engine {
 			difference = notVerifiable
 			return nil
 		}
-		if err != nil {
-			return err
-		}
-		difference, err = v.compare(e, text, inputs.Decide().Explained())
+		difference, err = e.compare(text, inputs.Decide().Explained())
 		return err
 	})
 	if err != nil {
@@ -207,17 +195,17 @@ func (v *verifier) verify(e foundEntry) (difference *Difference) {
 // compare compares an entry's JSON with what begins that of one with another decision. The
 // text is the same where nothing is different, and what is different is looked for only
 // where it is not.
-func (v *verifier) compare(e foundEntry, text []byte, again policy.Decision) (*Difference, error) {
-	v.again.Reset()
+func (e foundEntry) compare(text []byte, again policy.Decision) (*Difference, error) {
 	head := struct {
 		Autoscaler string          `json:"autoscaler"`
 		Time       time.Time       `json:"time"`
 		Decision   policy.Decision `json:"decision"`
 	}{e.name(), again.Time, again}
-	if err := json.NewEncoder(&v.again).Encode(&head); err != nil {
+	decided, err := json.Marshal(&head)
+	if err != nil {
 		return nil, err
 	}
-	same := bytes.TrimSuffix(v.again.Bytes(), []byte("}\n"))
+	same := bytes.TrimSuffix(decided, []byte("}"))
 	if rest, ok := bytes.CutPrefix(text, same); ok && len(rest) > 0 && (rest[0] == ',' || rest[0] == '}') {
 		return nil, nil
 	}
@@ -228,7 +216,7 @@ func (v *verifier) compare(e foundEntry, text []byte, again policy.Decision) (*D
 	if err := decodeNumbers(text, &recorded); err != nil {
 		return nil, err
 	}
-	if err := decodeNumbers(v.again.Bytes(), &now); err != nil {
+	if err := decodeNumbers(decided, &now); err != nil {
 		return nil, err
 	}
 	fields := differentFields("", recorded.Decision, now.Decision)

@@ -174,7 +174,7 @@ func whole(metric *policy.MetricSpec, in config.Input, target *observe.Target, a
 		return "", fmt.Errorf("the query answers %d series for one object; aggregate them or select one", series)
 	}
 	input := observe.NewInput(&in)
-	reading, err := target.Queried(metric, &input, answer, nil)
+	reading, err := target.Queried(metric, &input, answer)
 	switch {
 	case err != nil:
 		return "", err
@@ -202,7 +202,7 @@ func (c *checker) checkJoin(key, found string, metric *policy.MetricSpec, in con
 		return
 	}
 	input := observe.NewInput(&in)
-	reading, err := target.Queried(metric, &input, c.answers[question{in.Source, in.Query, in.MaxAge}].found, nil)
+	reading, err := target.Queried(metric, &input, c.answers[question{in.Source, in.Query, in.MaxAge}].found)
 	if _, none := errors.AsType[*observe.UnjoinedError](err); none {
 		err = fmt.Errorf("no series is of an instance of the target: the label %q holds %q and the like, and the instances' %s are %q and the like",
 			in.InstanceLabel, slices.Min(slices.Collect(maps.Keys(bearers))), plural(in.Match), in.Match.Names(target.Reading, 0))
