@@ -174,8 +174,7 @@ func (a *autoscaler) publish(to *recorder, after *result, period time.Duration, 
 	known := a.recorded && !a.gap && after.Outcome.Kind != policy.Written && follows(record, &a.published.Load().record, period)
 	a.gap, a.recorded = false, true
 	a.keepRecalled(&after.publication)
-	published := after.publication // without the other fields of the result
-	a.published.Store(&published)
+	a.published.Store(&after.publication)
 	switch {
 	case !known:
 		return to.record(a.name, record, entries...), true

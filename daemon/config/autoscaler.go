@@ -149,7 +149,6 @@ func (t *table) readScaling(c *Config, given scalingTable, a *Autoscaler) {
 	t.addSpec(given, policy.Validate(a.Spec, c.Daemon.ScaleToZero))
 	a.Inputs = t.readInputs(c, given.Metrics, *a)
 	t.checkReach(c.Fleets[a.Target.Fleet], *a)
-	t.loader.shared.share(a)
 }
 
 // checkReach warns of an upper bound that the target cannot come up to.

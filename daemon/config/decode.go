@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/hpad/hpad/settings"
 )
@@ -49,7 +50,7 @@ func (t *table) decode(key string, to reflect.Value, value any) bool {
 		for name, inner := range raw {
 			element := reflect.New(to.Type().Elem()).Elem()
 			if t.decode(join(key, name), element, inner) {
-				to.SetMapIndex(reflect.ValueOf(t.loader.texts.kept(name)), element)
+				to.SetMapIndex(reflect.ValueOf(strings.Clone(name)), element)
 			}
 		}
 		return true
@@ -67,7 +68,7 @@ func (t *table) decodeValue(key string, to reflect.Value, value any) bool {
 		t.doc.index[key] = place{text: strconv.Quote(string(given))}
 		err = settings.SetText(to, string(given))
 	case string:
-		err = settings.SetValue(to, t.loader.texts.kept(given))
+		err = settings.SetValue(to, strings.Clone(given)) // the parser's text is a part of the whole file
 	default:
 		err = settings.SetValue(to, value)
 	}

@@ -123,7 +123,7 @@ func (t *table) collect(section map[string]*table) {
 			}
 			one.add("", "", "is already defined in "+other.where("")+"; "+rule)
 		default:
-			one.name, _ = t.loader.texts.kept(name).(string) // not the text of the whole file with it
+			one.name = strings.Clone(name) // the parser's text is a part of the whole file
 			section[one.name] = one
 		}
 	}

@@ -167,8 +167,6 @@ type loader struct {
 	daemon, ha *table
 	// tables are the named ones, by their top-level table and name.
 	tables map[string]map[string]*table
-	texts  texts
-	shared shared
 	// plain are the queries of which nothing is to be said.
 	plain map[asked]bool
 }
@@ -176,7 +174,7 @@ type loader struct {
 func newLoader(kinds kindSet) *loader {
 	return &loader{
 		kinds: kinds, tables: map[string]map[string]*table{fleetsKey: {}, sourcesKey: {}, autoscalersKey: {}, notifyKey: {}},
-		texts: texts{}, plain: map[asked]bool{},
+		plain: map[asked]bool{},
 	}
 }
 
