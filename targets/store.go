@@ -16,23 +16,3 @@ type Store interface {
 	// List returns all entries whose keys start with prefix.
 	List(ctx context.Context, prefix string) (map[string][]byte, error)
 }
-
-// PartedStore is the Store of a fleet whose targets are divided among the members of a
-// cluster. What a key has of one target ends with the target's part, so that it goes with
-// it; what ends with none may be missing after a while.
-type PartedStore interface {
-	Store
-	// Part returns the end of the keys that have what is known of a target.
-	Part(target string) string
-}
-
-// Divider is a Config of a kind whose fleets can be divided among the members of a cluster:
-// what they keep is in keys that end as [PartedStore] says, and any number of members may
-// read all of the platform.
-type Divider interface{ Divides() bool }
-
-// Divides reports whether the fleet of a configuration can be divided.
-func Divides(c Config) bool {
-	divider, may := c.(Divider)
-	return may && divider.Divides()
-}

@@ -118,11 +118,6 @@ func writeOffline(stream streams, c *config.Config) (problems []error, err error
 		shared, own := c.Movable()
 		fmt.Fprintf(&text, "ha: members share %s; of this machine alone: %s\n",
 			cmp.Or(strings.Join(shared, ", "), "no fleet"), cmp.Or(strings.Join(own, ", "), "no fleet"))
-		for _, fleet := range shared {
-			if parts := c.Parts(fleet, c.HA.ShardSize); parts > 1 {
-				fmt.Fprintf(&text, "ha: fleet %s is divided into %d parts (ha.shard_size = %d)\n", fleet, parts, c.HA.ShardSize)
-			}
-		}
 	}
 	return nil, say(stream.out, text.String())
 }

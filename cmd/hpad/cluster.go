@@ -14,8 +14,8 @@ func newClusterCommand(stream streams) *cobra.Command {
 		Use:   "cluster",
 		Short: "Show the members of a cluster, and who owns which fleet",
 		Long: `Show the members of a cluster that [ha] makes of several hpads, and which of them owns
-which of the fleets that they share, or which part of one that is divided. LATE is for how
-long the autoscaler of it that waits longest should have been evaluated. NEXT is who is to
+which of the fleets that they share. LATE is for how long the autoscaler of a fleet that
+waits longest should have been evaluated. NEXT is who is to
 own a fleet where that is not its owner. CONFIGURATION identifies what a fleet is owned
 under: OTHERWISE are members that have it configured in another way, with what identifies
 theirs, and that do not take it over.`,

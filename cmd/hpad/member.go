@@ -41,7 +41,6 @@ func newMember(c *config.Config, made daemon.Options) (*member, error) {
 		Coordinator: m.coordinator,
 		Member:      cluster.Member{Name: ha.Name(), Address: ha.Address, Version: api.Build().Version},
 		TTL:         ha.TTL,
-		ShardSize:   ha.ShardSize,
 		Daemon:      made,
 		Dir:         fleetsDir(c),
 		Peer: func(address string) *api.Client {

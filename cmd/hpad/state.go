@@ -96,7 +96,7 @@ func exportConfigured(ctx context.Context, file string, to io.Writer, history bo
 	defer func() { _ = coordinator.Close() }()
 	ctx, cancel := context.WithTimeout(ctx, storeWait)
 	defer cancel()
-	shards, err := cluster.ReadAll(ctx, coordinator)
+	fleets, err := cluster.ReadAll(ctx, coordinator)
 	if err != nil {
 		return err
 	}
@@ -104,7 +104,7 @@ func exportConfigured(ctx context.Context, file string, to io.Writer, history bo
 	if err != nil {
 		return err
 	}
-	return state.ExportDir(ctx, c.Daemon.StateDir, to, history, shards, histories...)
+	return state.ExportDir(ctx, c.Daemon.StateDir, to, history, fleets, histories...)
 }
 
 // storeWait bounds how long a cluster's store is waited for.
@@ -124,7 +124,7 @@ func sharer(ctx context.Context, c *config.Config) func(map[string][]byte, func(
 		defer func() { _ = coordinator.Close() }()
 		ctx, cancel := context.WithTimeout(ctx, storeWait)
 		defer cancel()
-		if err := cluster.Fill(ctx, coordinator, c, c.HA.ShardSize, values, keep); err != nil {
+		if err := cluster.Fill(ctx, coordinator, c, values, keep); err != nil {
 			return fmt.Errorf("the state of the fleets that members share: %w", err)
 		}
 		return nil

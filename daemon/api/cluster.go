@@ -32,7 +32,7 @@ type ClusterMember struct {
 	Name    string `json:"name"`
 	Address string `json:"address"`
 	Version string `json:"version"`
-	// Fleets is how many it owns; a part of a divided one is one.
+	// Fleets is how many it owns.
 	Fleets int `json:"fleets"`
 	// ClockOffsetSeconds is how far its clock is ahead of that of the member that was
 	// asked; nil where it did not say.
@@ -44,8 +44,6 @@ type ClusterMember struct {
 // ClusterFleet is a fleet that members share.
 type ClusterFleet struct {
 	Name string `json:"name"`
-	// Part is which of its parts it is, as "2-4", where it is divided; empty for all of it.
-	Part string `json:"part,omitempty"`
 	// Owner is the member that runs it, empty while none does, Last who did last, and Next
 	// who is to; empty where nobody may.
 	Owner string `json:"owner,omitempty"`

@@ -11,33 +11,29 @@ import (
 )
 
 // TestDeparted holds who is named as missing where an autoscaler's history is asked for:
-// whoever decided for it, in any layout of its fleet, and is no member any more, also where
-// nobody who is there has seen that one.
+// whoever decided for it and is no member any more.
 func TestDeparted(t *testing.T) {
 	now := time.Now()
 	hour := func(n int) time.Time { return now.Add(time.Duration(n) * time.Hour) }
 	c := &Cluster{}
-	c.parts.Store(&parts{
+	c.active.Store(&configuration{
 		whole:  &config.Config{Autoscalers: map[string]*config.Autoscaler{"web": {Name: "web", Target: targets.Ref{Fleet: "prod", Name: "web"}}}},
-		fleets: map[string]*config.Config{"prod": {}}, layout: layout{"prod": 2},
+		fleets: map[string]*config.Config{"prod": {}},
 	})
-	mine := shardName("prod", partNumber("web", 2), 2)
-	other := shardName("prod", 1-partNumber("web", 2), 2)
 	view := View{
 		Members: map[string]Member{"here": {}, "back": {}},
-		Shards: map[string]Ownership{
-			"prod": {Last: "divider", Past: []PastOwner{{"before", hour(-30)}}},
-			mine: {Last: "last", Past: []PastOwner{
+		Fleets: map[string]Ownership{
+			"prod": {Last: "last", Past: []PastOwner{
 				{"forgotten", now.Add(-state.DefaultRetention - time.Hour)}, {"old", hour(-20)}, {"back", hour(-2)}, {"late", hour(-1)},
 			}},
-			other: {Last: "elsewhere", Past: []PastOwner{{"another", hour(-1)}}},
+			"test": {Last: "elsewhere", Past: []PastOwner{{"another", hour(-1)}}},
 		},
 	}
 	for _, tt := range []struct {
 		since time.Time
 		want  []string
 	}{
-		{time.Time{}, []string{"before", "last", "late", "old"}},
+		{time.Time{}, []string{"last", "late", "old"}},
 		{hour(-10), []string{"last", "late"}},
 	} {
 		if got := (&face{c, true}).departed(view, "web", tt.since); !slices.Equal(got, tt.want) {

@@ -75,7 +75,7 @@ type peer struct {
 	forgotten int
 	list      []api.Autoscaler
 	pauses    []policy.Pause
-	// late is by how much what it runs is late, by shard, in seconds.
+	// late is by how much what it runs is late, by fleet, in seconds.
 	late map[string]float64
 	// ahead is how far its clock is ahead of this machine's; nil where it did not say.
 	// unsure is by how much that may be wrong.
@@ -138,20 +138,17 @@ func (f *face) departed(view View, autoscaler string, since time.Time) []string 
 		return nil
 	}
 	names := map[string]bool{}
-	if f.ShardOf(autoscaler) == Own {
+	if f.FleetOf(autoscaler) == Own {
 		for _, p := range f.gone(view) {
 			names[p.name] = true
 		}
 	}
 	kept := time.Now().Add(-state.DefaultRetention)
-	fleet := f.FleetOf(autoscaler)
-	names[view.Shards[f.ShardOf(autoscaler)].Last] = true
-	for n := 1; n <= config.MaxParts; n *= 2 { // of each layout that the fleet may have had
-		o := view.Shards[shardName(fleet, partNumber(autoscaler, n), n)]
-		for _, past := range o.Past {
-			if past.Until.After(since) && past.Until.After(kept) {
-				names[past.Name] = true
-			}
+	owner := view.Fleets[f.FleetOf(autoscaler)]
+	names[owner.Last] = true
+	for _, past := range owner.Past {
+		if past.Until.After(since) && past.Until.After(kept) {
+			names[past.Name] = true
 		}
 	}
 	maps.DeleteFunc(names, func(name string, _ bool) bool {
@@ -165,8 +162,8 @@ func (f *face) departed(view View, autoscaler string, since time.Time) []string 
 // they were last.
 func (f *face) orphans(view View) []*peer {
 	return slices.DeleteFunc(f.gone(view), func(p *peer) bool {
-		for _, shard := range f.Shards() {
-			if o := view.Shards[shard]; o.Owner == "" && o.Last == p.name {
+		for _, fleet := range f.Fleets() {
+			if o := view.Fleets[fleet]; o.Owner == "" && o.Last == p.name {
 				p.outdate("its owner is gone")
 				return false
 			}
@@ -240,7 +237,7 @@ func (p *peer) measure(ctx context.Context) error {
 		p.ahead, p.unsure, p.late = &ahead, half, map[string]float64{}
 		for _, fleet := range said.Fleets {
 			if fleet.LateSeconds != nil {
-				p.late[joined(fleet.Name, fleet.Part)] = *fleet.LateSeconds
+				p.late[fleet.Name] = *fleet.LateSeconds
 			}
 		}
 	}
@@ -308,8 +305,8 @@ func (f *face) Cluster(context.Context) api.Cluster {
 		c.Problem = err.Error()
 	}
 	owned := map[string]int{}
-	for _, shard := range f.Shards() {
-		owned[view.Shards[shard].Owner]++
+	for _, fleet := range f.Fleets() {
+		owned[view.Fleets[fleet].Owner]++
 	}
 	peers := map[string]*peer{}
 	for _, p := range f.asked() {
@@ -332,25 +329,24 @@ func (f *face) Cluster(context.Context) api.Cluster {
 		c.Members = append(c.Members, m)
 	}
 	next, late := assign(view), f.lateness()
-	for _, shard := range f.Shards() {
-		o := view.Shards[shard]
-		name, part, _ := strings.Cut(shard, partMark)
+	for _, name := range f.Fleets() {
+		o := view.Fleets[name]
 		fleet := api.ClusterFleet{
-			Name: name, Part: part, Owner: o.Owner, Last: o.Last, Next: next[shard], Term: o.Term,
+			Name: name, Owner: o.Owner, Last: o.Last, Next: next[name], Term: o.Term,
 			Configuration: o.Configuration, Otherwise: map[string]string{},
 		}
 		if p := peers[o.Owner]; p != nil {
 			p.mu.Lock()
-			if seconds, known := p.late[shard]; known {
+			if seconds, known := p.late[name]; known {
 				fleet.LateSeconds = &seconds
 			}
 			p.mu.Unlock()
-		} else if seconds, runs := late[shard]; runs {
+		} else if seconds, runs := late[name]; runs {
 			fleet.LateSeconds = &seconds
 		}
-		for name, member := range view.Members {
-			if has, ok := member.Shards[shard]; !ok || o.Configuration != "" && has != o.Configuration {
-				fleet.Otherwise[name] = has
+		for member, of := range view.Members {
+			if has, ok := of.Fleets[name]; !ok || o.Configuration != "" && has != o.Configuration {
+				fleet.Otherwise[member] = has
 			}
 		}
 		c.Fleets = append(c.Fleets, fleet)
@@ -358,18 +354,18 @@ func (f *face) Cluster(context.Context) api.Cluster {
 	return c
 }
 
-// lateness returns by how much what this member runs is late, by shard, in seconds.
+// lateness returns by how much what this member runs is late, by fleet, in seconds.
 func (f *face) lateness() map[string]float64 {
 	late, known := map[string]float64{}, map[*daemon.Daemon]float64{}
-	for _, shard := range f.Shards() {
-		d, _ := f.running(shard)
+	for _, fleet := range f.Fleets() {
+		d, _ := f.running(fleet)
 		if d == nil {
 			continue
 		}
 		if _, is := known[d]; !is {
 			known[d] = d.Lateness().Seconds()
 		}
-		late[shard] = known[d]
+		late[fleet] = known[d]
 	}
 	return late
 }
@@ -400,16 +396,16 @@ func (f *face) AutoscalersAfter(name string) iter.Seq[api.Autoscaler] {
 		sequences = append(sequences, d.AutoscalersAfter(name))
 	}
 	view, _, _ := f.View()
-	for _, shard := range f.Shards() {
-		d, _ := f.running(shard)
-		owned[shard] = d != nil
+	for _, fleet := range f.Fleets() {
+		d, _ := f.running(fleet)
+		owned[fleet] = d != nil
 	}
 	for _, p := range append(f.asked(), f.orphans(view)...) {
 		list, _, _ := p.autoscalers()
 		sequences = append(sequences, func(yield func(api.Autoscaler) bool) {
 			for _, a := range list {
-				shard := f.ShardOf(a.Name)
-				moved := shard != Own && (owned[shard] || view.Shards[shard].Owner != "" && view.Shards[shard].Owner != p.name)
+				fleet := f.FleetOf(a.Name)
+				moved := fleet != Own && (owned[fleet] || view.Fleets[fleet].Owner != "" && view.Fleets[fleet].Owner != p.name)
 				if a.Name > name && !moved && !yield(a) {
 					return
 				}
@@ -420,22 +416,22 @@ func (f *face) AutoscalersAfter(name string) iter.Seq[api.Autoscaler] {
 }
 
 // configured returns the autoscalers after a name that no member shows, since nobody runs their
-// shards or their owner does not answer, as the configuration has them. Lists have them last,
+// fleets or their owner does not answer, as the configuration has them. Lists have them last,
 // where nothing else is known, so that none is missing without a word.
 func (f *face) configured(name string) iter.Seq[api.Autoscaler] {
 	return func(yield func(api.Autoscaler) bool) {
 		why := map[string]error{}
-		for _, shard := range f.Shards() {
-			if err := f.unavailable(shard); err != nil {
-				why[shard] = err
+		for _, fleet := range f.Fleets() {
+			if err := f.unavailable(fleet); err != nil {
+				why[fleet] = err
 			}
 		}
 		if len(why) == 0 {
 			return
 		}
-		whole := f.parts.Load().whole
+		whole := f.active.Load().whole
 		for _, each := range slices.Sorted(maps.Keys(whole.Autoscalers)) {
-			if err := why[f.ShardOf(each)]; each > name && err != nil && !yield(asConfigured(whole, each, err)) {
+			if err := why[f.FleetOf(each)]; each > name && err != nil && !yield(asConfigured(whole, each, err)) {
 				return
 			}
 		}
@@ -451,15 +447,15 @@ func asConfigured(whole *config.Config, name string, why error) api.Autoscaler {
 	return view
 }
 
-// unavailable returns why neither this member nor another shows the autoscalers of a shard; nil
+// unavailable returns why neither this member nor another shows the autoscalers of a fleet; nil
 // where one does, and where the face is of one member alone.
-func (f *face) unavailable(shard string) error {
-	if d, _ := f.running(shard); d != nil || !f.whole || shard == Own {
+func (f *face) unavailable(fleet string) error {
+	if d, _ := f.running(fleet); d != nil || !f.whole || fleet == Own {
 		return nil
 	}
-	owner, p := f.ownerOf(shard)
+	owner, p := f.ownerOf(fleet)
 	if p == nil {
-		return f.ownerError(shard, owner)
+		return f.ownerError(fleet, owner)
 	}
 	if _, _, err := p.autoscalers(); err != nil {
 		return fmt.Errorf("its owner %s does not answer: %w", p.name, err)
@@ -467,30 +463,30 @@ func (f *face) unavailable(shard string) error {
 	return nil
 }
 
-// ownerError returns why this member cannot ask who runs a shard; owner is "" where the last
+// ownerError returns why this member cannot ask who runs a fleet; owner is "" where the last
 // view has none.
-func (f *face) ownerError(shard, owner string) error {
+func (f *face) ownerError(fleet, owner string) error {
 	unreached := f.unreached.Text()
 	_, viewed, _ := f.View()
 	switch {
 	case owner == f.options.Member.Name:
-		return fmt.Errorf("this member has yet to begin to run %s, which it owns; ask again in some seconds", shardText(shard))
+		return fmt.Errorf("this member has yet to begin to run fleet %q, which it owns; ask again in some seconds", fleet)
 	case owner != "" && f.whole:
-		return fmt.Errorf("the owner of %s, %s, is not known yet", shardText(shard), owner)
+		return fmt.Errorf("the owner of fleet %q, %s, is not known yet", fleet, owner)
 	case unreached != "":
-		return fmt.Errorf("who owns %s is not known: %s", shardText(shard), unreached)
+		return fmt.Errorf("who owns fleet %q is not known: %s", fleet, unreached)
 	case viewed.IsZero():
-		return fmt.Errorf("who owns %s is not known yet", shardText(shard))
+		return fmt.Errorf("who owns fleet %q is not known yet", fleet)
 	}
-	return fmt.Errorf("%s has no owner now; \"hpad cluster\" says who may take it over", shardText(shard))
+	return fmt.Errorf("fleet %q has no owner now; \"hpad cluster\" says who may take it over", fleet)
 }
 
-// of returns who answers for a shard: the daemon of this member or another member, or why
+// of returns who answers for a fleet: the daemon of this member or another member, or why
 // neither does. It waits for a daemon that begins, and where the last view does not tell,
 // it asks for one of now.
-func (f *face) of(ctx context.Context, shard string) (*daemon.Daemon, *peer, error) {
-	d, begins := f.running(shard)
-	for until := time.Now().Add(askWait); begins && ctx.Err() == nil && time.Now().Before(until); d, begins = f.running(shard) {
+func (f *face) of(ctx context.Context, fleet string) (*daemon.Daemon, *peer, error) {
+	d, begins := f.running(fleet)
+	for until := time.Now().Add(askWait); begins && ctx.Err() == nil && time.Now().Before(until); d, begins = f.running(fleet) {
 		select {
 		case <-time.After(begunEvery):
 		case <-ctx.Done():
@@ -500,33 +496,24 @@ func (f *face) of(ctx context.Context, shard string) (*daemon.Daemon, *peer, err
 	case d != nil:
 		return d, nil, nil
 	case begins:
-		return nil, nil, fmt.Errorf("%w: %w", api.ErrRefused, f.ownerError(shard, f.options.Member.Name))
+		return nil, nil, fmt.Errorf("%w: %w", api.ErrRefused, f.ownerError(fleet, f.options.Member.Name))
 	}
-	owner, p := f.ownerOf(shard)
+	owner, p := f.ownerOf(fleet)
 	if p == nil && f.whole {
 		_, _ = f.viewNow(ctx) // else the last one is what there is
-		owner, p = f.ownerOf(shard)
+		owner, p = f.ownerOf(fleet)
 	}
 	if p != nil {
 		return nil, p, nil
 	}
-	return nil, nil, fmt.Errorf("%w: %w", api.ErrRefused, f.ownerError(shard, owner))
+	return nil, nil, fmt.Errorf("%w: %w", api.ErrRefused, f.ownerError(fleet, owner))
 }
 
-// shardText names a shard in a sentence.
-func shardText(shard string) string {
-	fleet, part, divided := strings.Cut(shard, partMark)
-	if !divided {
-		return fmt.Sprintf("fleet %q", fleet)
-	}
-	return fmt.Sprintf("part %s of fleet %q", part, fleet)
-}
-
-// ownerOf returns the owner of a shard by the last view, and nil where that is no other
+// ownerOf returns the owner of a fleet by the last view, and nil where that is no other
 // member.
-func (f *face) ownerOf(shard string) (string, *peer) {
+func (f *face) ownerOf(fleet string) (string, *peer) {
 	view, _, _ := f.View()
-	owner, peers := view.Shards[shard].Owner, f.peers()
+	owner, peers := view.Fleets[fleet].Owner, f.peers()
 	if i := slices.IndexFunc(peers, func(p *peer) bool { return p.name == owner }); i >= 0 {
 		return owner, peers[i]
 	}
@@ -571,8 +558,8 @@ func (f *face) Autoscaler(name string) (api.Autoscaler, bool) {
 	defer cancel()
 	var d *daemon.Daemon
 	var owner *peer
-	if shard := f.ShardOf(name); shard != Own {
-		d, owner, _ = f.of(ctx, shard) // without one it is as it was last
+	if fleet := f.FleetOf(name); fleet != Own {
+		d, owner, _ = f.of(ctx, fleet) // without one it is as it was last
 	}
 	if d != nil && d.AwaitRunning(ctx) == nil { // which has begun meanwhile
 		if view, ok := d.Autoscaler(name); ok {
@@ -595,8 +582,8 @@ func (f *face) Autoscaler(name string) (api.Autoscaler, bool) {
 			return list[i], true
 		}
 	}
-	if err := f.unavailable(f.ShardOf(name)); err != nil {
-		if whole := f.parts.Load().whole; whole.Autoscalers[name] != nil {
+	if err := f.unavailable(f.FleetOf(name)); err != nil {
+		if whole := f.active.Load().whole; whole.Autoscalers[name] != nil {
 			return asConfigured(whole, name, err), true
 		}
 	}
@@ -610,8 +597,8 @@ func (f *face) about(ctx context.Context, name string) (*daemon.Daemon, *peer, e
 			return d, nil, nil
 		}
 	}
-	if shard := f.ShardOf(name); shard != Own {
-		return f.of(ctx, shard)
+	if fleet := f.FleetOf(name); fleet != Own {
+		return f.of(ctx, fleet)
 	}
 	for _, p := range f.asked() { // on a machine of its own
 		list, _, _ := p.autoscalers()
@@ -655,7 +642,7 @@ func (f *face) AutoscalerConfig(name string) string {
 			return text
 		}
 	}
-	if p := f.parts.Load(); p != nil && p.whole.Autoscalers[name] != nil {
+	if p := f.active.Load(); p != nil && p.whole.Autoscalers[name] != nil {
 		return p.whole.Autoscalers[name].Redacted(name)
 	}
 	return ""
@@ -814,7 +801,7 @@ func (f *face) ExportState(ctx context.Context, to io.Writer, history bool) erro
 	if !f.whole {
 		return f.own.ExportState(ctx, to, history)
 	}
-	shards, err := ReadAll(ctx, f.options.Coordinator)
+	fleets, err := ReadAll(ctx, f.options.Coordinator)
 	if err != nil {
 		return err
 	}
@@ -823,7 +810,7 @@ func (f *face) ExportState(ctx context.Context, to io.Writer, history bool) erro
 		return err
 	}
 	defer copies.Close()
-	return copies.Export(ctx, to, shards)
+	return copies.Export(ctx, to, fleets)
 }
 
 // copies returns copies of what this member has. Runs that begin wait for no more than that.
@@ -847,7 +834,7 @@ func (f *face) ReloadChanges(ctx context.Context) ([]config.Change, error) {
 
 // Config is as [api.Daemon] has it.
 func (f *face) Config() string {
-	if p := f.parts.Load(); p != nil {
+	if p := f.active.Load(); p != nil {
 		return p.whole.Redacted()
 	}
 	return ""
@@ -870,11 +857,6 @@ func (f *face) Pauses() []policy.Pause {
 	return slices.CompactFunc(all, func(a, b policy.Pause) bool { return a.Scope == b.Scope })
 }
 
-// isOnes reports whether what a scope is about is run by one member.
-func (f *face) isOnes(scope policy.Scope) bool {
-	return scope.Autoscaler != "" || scope.Fleet != "" && len(f.ShardsOf(scope.Fleet)) < 2
-}
-
 // Pause is as [api.Daemon] has it. One of all is put in force by each member, and the
 // error says where it could not be.
 func (f *face) Pause(ctx context.Context, pause policy.Pause, lasts time.Duration) (policy.Pause, error) {
@@ -882,7 +864,7 @@ func (f *face) Pause(ctx context.Context, pause policy.Pause, lasts time.Duratio
 	if lasts > 0 {
 		request.For = lasts.String()
 	}
-	if f.isOnes(pause.Scope) {
+	if pause.Scope.Autoscaler != "" || pause.Scope.Fleet != "" {
 		d, owner, err := f.answering(ctx, pause.Scope)
 		switch {
 		case err != nil:
@@ -904,48 +886,34 @@ func (f *face) Pause(ctx context.Context, pause policy.Pause, lasts time.Duratio
 		}
 		return err
 	}
-	err := f.everywhere(ctx, pause.Fleet, func(d *daemon.Daemon) error { return took(d.Pause(ctx, pause, lasts)) },
+	err := f.everywhere(ctx, func(d *daemon.Daemon) error { return took(d.Pause(ctx, pause, lasts)) },
 		func(ctx context.Context, client *api.Client) error {
 			return took(client.Pause(ctx, pause.Scope, request))
 		})
 	return inForce, err
 }
 
-// answering returns who answers for the scope of one autoscaler, or of a fleet that is one
-// shard or the machine's own.
+// answering returns who answers for the scope of one autoscaler or of one fleet.
 func (f *face) answering(ctx context.Context, scope policy.Scope) (*daemon.Daemon, *peer, error) {
 	if scope.Autoscaler != "" {
 		return f.about(ctx, scope.Autoscaler)
 	}
-	for _, shard := range f.ShardsOf(scope.Fleet) {
-		return f.of(ctx, shard)
+	if slices.Contains(f.Fleets(), scope.Fleet) {
+		return f.of(ctx, scope.Fleet)
 	}
 	return f.own, nil, nil
 }
 
-// everywhere does something in each daemon of each member, of all at once, or with a name
-// in those of a fleet that is divided. The error says where it could not be done: of fleets
-// that are just being taken over, or were meanwhile, as well.
-func (f *face) everywhere(ctx context.Context, fleet string, here func(*daemon.Daemon) error, there func(context.Context, *api.Client) error) error {
+// everywhere does something in each daemon of each member. The error names the places where
+// it could not be done, including fleets that are just being taken over, or were meanwhile.
+func (f *face) everywhere(ctx context.Context, here func(*daemon.Daemon) error, there func(context.Context, *api.Client) error) error {
 	ctx, cancel := context.WithTimeout(ctx, actWait)
 	defer cancel()
 	if f.whole {
 		_, _ = f.viewNow(ctx) // else the last one is what there is
 	}
-	peers, daemons, shards := f.peers(), f.daemons(), f.Shards()
+	peers, daemons, fleets := f.peers(), f.daemons(), f.Fleets()
 	view, _, _ := f.View()
-	if fleet != "" {
-		shards = f.ShardsOf(fleet)
-		peers = slices.DeleteFunc(peers, func(p *peer) bool {
-			return !slices.ContainsFunc(shards, func(shard string) bool { return view.Shards[shard].Owner == p.name })
-		})
-		daemons = nil
-		if d := f.Daemon(fleet); d != nil {
-			daemons = append(daemons, d)
-		} else if !f.whole {
-			return fmt.Errorf("%w: no part of fleet %q is run here now; ask again", api.ErrRefused, fleet)
-		}
-	}
 	errs := make([]error, len(peers))
 	var asked sync.WaitGroup
 	for i, p := range peers {
@@ -965,14 +933,14 @@ func (f *face) everywhere(ctx context.Context, fleet string, here func(*daemon.D
 		_, _ = f.viewNow(ctx)
 		after, _, _ = f.View()
 	}
-	for _, shard := range shards {
-		if after.Shards[shard].Term != view.Shards[shard].Term {
-			errs = append(errs, fmt.Errorf("%w: %s was taken over meanwhile; ask again", api.ErrRefused, shardText(shard)))
+	for _, fleet := range fleets {
+		if after.Fleets[fleet].Term != view.Fleets[fleet].Term {
+			errs = append(errs, fmt.Errorf("%w: fleet %q was taken over meanwhile; ask again", api.ErrRefused, fleet))
 			continue
 		}
-		_, owner := f.ownerOf(shard)
-		if d, taking := f.running(shard); d == nil && (taking || f.whole && owner == nil) {
-			errs = append(errs, fmt.Errorf("%w: %s has no owner now, or is just being taken over; ask again", api.ErrRefused, shardText(shard)))
+		_, owner := f.ownerOf(fleet)
+		if d, taking := f.running(fleet); d == nil && (taking || f.whole && owner == nil) {
+			errs = append(errs, fmt.Errorf("%w: fleet %q has no owner now, or is just being taken over; ask again", api.ErrRefused, fleet))
 		}
 	}
 	return errors.Join(errs...)
@@ -980,7 +948,7 @@ func (f *face) everywhere(ctx context.Context, fleet string, here func(*daemon.D
 
 // Resume is as [api.Daemon] has it.
 func (f *face) Resume(ctx context.Context, scope policy.Scope, author string) (policy.Pause, error) {
-	if f.isOnes(scope) {
+	if scope.Autoscaler != "" || scope.Fleet != "" {
 		d, owner, err := f.answering(ctx, scope)
 		switch {
 		case err != nil:
@@ -1005,7 +973,7 @@ func (f *face) Resume(ctx context.Context, scope policy.Scope, author string) (p
 		}
 		return err
 	}
-	err := f.everywhere(ctx, scope.Fleet, func(d *daemon.Daemon) error { return took(d.Resume(ctx, scope, author)) },
+	err := f.everywhere(ctx, func(d *daemon.Daemon) error { return took(d.Resume(ctx, scope, author)) },
 		func(ctx context.Context, client *api.Client) error { return took(client.Resume(ctx, scope)) })
 	if ended == nil {
 		return policy.Pause{}, errors.Join(err, fmt.Errorf("%s: %w", scope, api.ErrNotPaused))

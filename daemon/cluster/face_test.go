@@ -208,7 +208,7 @@ func TestUnownedIsShown(t *testing.T) {
 		m.begin(1)
 		m.nodes[0].end(false)
 		n := m.add()
-		n.variant.tolerance = 0.01
+		n.tolerance = 0.01
 		shown := func(want string) {
 			t.Helper()
 			time.Sleep(patience)

@@ -37,33 +37,10 @@ func TestFencedWritesAreCounted(t *testing.T) {
 	}
 }
 
-// TestOwnedOfNewParts holds that parts that were never seen owned bound the time that may have
-// passed by the fleet's other shards.
-func TestOwnedOfNewParts(t *testing.T) {
-	c := New(Options{})
-	p := divide(&config.Config{Daemon: config.DefaultDaemon()}, 0, layout{"prod": 2})
-	c.parts.Store(&p)
-	now := time.Now()
-	c.owned = map[string]time.Time{"prod": now.Add(-time.Hour), "prod~": now.Add(-time.Minute), "prod~2-2": now.Add(-2 * time.Hour), "prod2": now}
-	r := newRun(t.Context(), c, nil, "prod", nil)
-	r.owned = c.ownedOf("prod")
-	period := p.whole.Daemon.SyncPeriod
-	if got := r.longest("prod~1-2") - period; got < time.Minute || got > 2*time.Minute {
-		t.Errorf("a new part was written %s ago at most, want the lock's minute", got)
-	}
-	if got := r.longest("prod~2-2") - period; got < 2*time.Hour {
-		t.Errorf("a part that was seen was written %s ago at most, want its own two hours", got)
-	}
-	if c.owned = nil; c.ownedOf("prod")["prod~1-2"] != (time.Time{}) {
-		t.Error("a fleet that was never seen has a bound")
-	}
-}
-
 // newIdle returns a cluster without a fleet, and with nothing in its coordinator.
 func newIdle(ttl time.Duration) *Cluster {
 	c := New(Options{Coordinator: viewing{}, TTL: ttl})
-	p := divide(&config.Config{Daemon: config.DefaultDaemon()}, 0, layout{})
-	c.parts.Store(&p)
+	c.active.Store(separate(&config.Config{Daemon: config.DefaultDaemon()}))
 	return c
 }
 
@@ -97,13 +74,13 @@ func TestLapsing(t *testing.T) {
 			want string
 		}{{ttl * 2 / 3, ""}, {ttl / 6, "has not renewed the lease of 15s"}, {ttl, "has not renewed"}} {
 			time.Sleep(step.wait)
-			c.look(t.Context())
+			c.update(t.Context())
 			if _, _, err := c.View(); (err != nil) != (step.want != "") || err != nil && !strings.Contains(err.Error(), step.want) {
 				t.Errorf("with %s left the problem is %v, want %q", time.Until(session.expires), err, step.want)
 			}
 		}
 		session.expires = time.Now().Add(ttl)
-		c.look(t.Context())
+		c.update(t.Context())
 		if _, _, err := c.View(); err != nil {
 			t.Errorf("after a renewal the problem is %v", err)
 		}
@@ -116,7 +93,7 @@ func TestActsBeforeTheLeaseEnds(t *testing.T) {
 	const ttl = 15 * time.Second
 	ended := make(chan struct{})
 	session := &renewed{expires: time.Now().Add(ttl), ended: ended}
-	r := newRun(t.Context(), newIdle(ttl), session, "prod", nil)
+	r := newRun(t.Context(), newIdle(ttl), session, "prod")
 	if got := session.expires.Sub(r.until()); got != ttl/5 {
 		t.Errorf("platforms are asked until %v before the lease ends, want %v", got, ttl/5)
 	}
@@ -136,7 +113,7 @@ type numbered struct {
 func (n numbered) Number() uint64                { return n.number }
 func (n numbered) Release(context.Context) error { *n.released = true; return nil }
 
-// rejoined is a membership in which a shard is acquired in a term.
+// rejoined is a membership in which a fleet is acquired in a term.
 type rejoined struct {
 	renewed
 	term Term
@@ -152,14 +129,14 @@ type continued struct {
 
 func (c *continued) Continue(state.Records) { c.times++ }
 
-// TestRegain holds that a member whose lease ended goes on with a shard where its next term
+// TestRegain holds that a member whose lease ended goes on with a fleet where its next term
 // follows its last one, and not where another one's was between them, whatever views showed.
 func TestRegain(t *testing.T) {
 	for next, goesOn := range map[uint64]bool{4: true, 5: false} {
 		c, released, store := newIdle(time.Second), false, &continued{}
-		r := newRun(t.Context(), c, nil, "prod", []string{"prod"})
-		r.held, r.store = map[string]Term{"prod": numbered{number: 3, released: new(bool)}}, store
-		c.regain(t.Context(), &rejoined{term: numbered{number: next, released: &released}}, r, r.shards)
+		r := newRun(t.Context(), c, nil, "prod")
+		r.term, r.store = numbered{number: 3, released: new(bool)}, store
+		c.regain(t.Context(), &rejoined{term: numbered{number: next, released: &released}}, r)
 		if goesOn != (r.ending == "") || goesOn != (store.times == 1) || goesOn == released {
 			t.Errorf("term %d after 3: the run ends with %q, its state went on %d times, the term was released: %t; want that it goes on: %t",
 				next, r.ending, store.times, released, goesOn)
@@ -175,8 +152,7 @@ func (hanging) Load(ctx context.Context, _ func(string, []byte) error) error {
 	return ctx.Err()
 }
 
-// TestCopyEnds holds that a copy of a shard's state whose answer is lost is given up while the
-// fleet waits for it.
+// TestCopyEnds holds that a copy of a fleet's state whose answer is lost is given up.
 func TestCopyEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
@@ -210,7 +186,7 @@ func TestUnreadState(t *testing.T) {
 			c := newIdle(time.Second)
 			c.options.Dir = dir
 			session := &rejoined{renewed{expires: time.Now().Add(time.Hour), ended: make(chan struct{})}, unread{key: key}}
-			if leaves := newRun(t.Context(), c, session, "prod", []string{"prod"}).run(); leaves != want {
+			if leaves := newRun(t.Context(), c, session, "prod").run(); leaves != want {
 				t.Errorf("with the key %q it leaves the fleet to others for %v, want %v", key, leaves, want)
 			}
 		})
@@ -230,7 +206,7 @@ func TestReloadOfEndingRun(t *testing.T) {
 			return nil, refusal
 		}
 		for end, want := range map[string]error{"": refusal, "handed over": nil} {
-			r := newRun(t.Context(), newIdle(time.Second), nil, "prod", nil)
+			r := newRun(t.Context(), newIdle(time.Second), nil, "prod")
 			r.daemon.Store(new(daemon.Daemon))
 			if end != "" {
 				time.AfterFunc(time.Second, func() { r.end(end) })
@@ -248,7 +224,7 @@ func TestReloadOfEndingRun(t *testing.T) {
 func TestWaitsForDaemon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newIdle(time.Second)
-		r := newRun(t.Context(), c, nil, "prod", []string{"prod"})
+		r := newRun(t.Context(), c, nil, "prod")
 		c.runs = map[string]*run{"prod": r}
 		f := &face{c, true}
 		asked := time.Now()
@@ -259,7 +235,6 @@ func TestWaitsForDaemon(t *testing.T) {
 			t.Errorf("it was waited for %v, want %v", waited, askWait)
 		}
 		began := new(daemon.Daemon)
-		r.held = map[string]Term{"prod": answering{}}
 		time.AfterFunc(time.Second, func() { r.daemon.Store(began) })
 		if d, _, err := f.of(t.Context(), "prod"); d != began || err != nil {
 			t.Errorf("the daemon is %p, %v, want %p", d, err, began)

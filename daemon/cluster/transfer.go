@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -14,124 +13,108 @@ import (
 	"github.com/hpad/hpad/daemon/state"
 )
 
-// ReadAll returns the state of all shards.
+// ReadAll returns the state of each fleet.
 func ReadAll(ctx context.Context, from Coordinator) ([]map[string][]byte, error) {
 	view, err := from.View(ctx)
 	if err != nil {
 		return nil, err
 	}
-	l := layoutOf(view)
 	var all []map[string][]byte
-	for _, shard := range slices.Sorted(maps.Keys(view.Shards)) {
-		fleet, _, _ := strings.Cut(shard, partMark)
-		if !slices.Contains(shardNames(fleet, l.of(fleet)), shard) {
-			continue // of a layout that is not in force
-		}
+	for _, fleet := range slices.Sorted(maps.Keys(view.Fleets)) {
 		values := map[string][]byte{}
-		if err := from.Load(ctx, shard, func(key string, value []byte) error {
+		if err := from.Load(ctx, fleet, func(key string, value []byte) error {
 			values[key] = value
 			return nil
 		}); err != nil {
-			return nil, fmt.Errorf("read the state of %s: %w", shardText(shard), err)
+			return nil, fmt.Errorf("read the state of fleet %q: %w", fleet, err)
 		}
 		all = append(all, values)
 	}
-	if view, err = from.View(ctx); err == nil && !maps.Equal(layoutOf(view), l) {
-		err = errors.New("a fleet was divided anew meanwhile; ask again")
-	}
-	return all, err
+	return all, nil
 }
 
 const (
-	// importer is the member that fills a store, and importing the configuration of shards
-	// while it does, which keeps others from owning them.
+	// importer is the member that fills a store. The configuration importing keeps members from
+	// owning a fleet meanwhile.
 	importer  = "hpad-state-import"
 	importing = "an import that is not complete"
-	// fillTTL is for how long a store believes in an import that was killed.
-	fillTTL = 15 * time.Second
+	// importTTL is the lease of an import.
+	importTTL = 15 * time.Second
 )
 
-// Fill puts the state of a hpad that ran alone into a coordinator, which has no state yet of
-// the fleets that a configuration shares, divided by a size as [Options] have it. Before,
-// it calls keep with what is left for the machine itself. On an error nothing of it is kept,
-// as far as the coordinator can be reached.
-func Fill(ctx context.Context, into Coordinator, whole *config.Config, size int, values map[string][]byte, keep func(own map[string][]byte) error) (err error) {
-	l := layout{}
-	for fleet := range whole.Fleets {
-		if n := whole.Parts(fleet, size); n > 1 {
-			l[fleet] = n
-		}
-	}
-	p := divide(whole, size, l)
+// Fill writes the state of an hpad that ran alone into a coordinator that has no state yet of
+// the shared fleets of a configuration. It calls keep first, with the values that stay on this
+// host. After an error it removes what it wrote, if the coordinator can be reached.
+func Fill(ctx context.Context, into Coordinator, whole *config.Config, values map[string][]byte, keep func(own map[string][]byte) error) (err error) {
+	shared := separate(whole)
 	view, err := into.View(ctx)
 	if err != nil {
 		return err
 	}
-	if err := p.isEmpty(ctx, into, view); err != nil {
+	if err := shared.checkEmpty(ctx, into, view); err != nil {
 		return err
 	}
 	fleets, err := state.FleetsOf(values)
 	if err != nil {
 		return err
 	}
-	for name, a := range whole.Autoscalers { // also those that have a pause alone
+	for name, a := range whole.Autoscalers { // some have only a pause
 		if fleets[name] == "" {
 			fleets[name] = a.Target.Fleet
 		}
 	}
-	shared := func(fleet string) bool { return p.fleets[fleet] != nil }
-	own := state.Select(values, func(name string) bool { return !shared(fleets[name]) }, func(fleet string) bool { return !shared(fleet) })
-	if err := keep(own); err != nil {
+	if err := keep(state.Select(values, fleets, func(fleet string) bool { return shared.fleets[fleet] == nil })); err != nil {
 		return err
 	}
-	session, err := into.Join(ctx, Member{Name: importer}, fillTTL)
+	session, err := into.Join(ctx, Member{Name: importer}, importTTL)
 	if err != nil {
 		return fmt.Errorf("join as %q: %w", importer, err)
 	}
-	defer leave(ctx, session)
-	f := &filling{parts: &p, session: session, view: view, terms: map[string]Term{}}
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveWait)
+		defer cancel()
+		_ = session.Leave(ctx) // otherwise the session ends with its lease
+	}()
+	f := &filling{session: session, view: view, terms: map[string]Term{}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, f.undo(context.WithoutCancel(ctx)))
 		}
 	}()
-	for _, fleet := range slices.Sorted(maps.Keys(p.fleets)) {
+	for _, fleet := range shared.names() {
 		if err := f.mark(ctx, fleet); err != nil {
 			return err
 		}
 	}
-	for _, fleet := range slices.Sorted(maps.Keys(p.fleets)) {
-		if err := f.fill(ctx, fleet, fleets, values); err != nil {
+	for _, fleet := range shared.names() {
+		if err := replace(ctx, f.terms[fleet], state.Select(values, fleets, func(of string) bool { return of == fleet })); err != nil {
+			return fmt.Errorf("write the state of fleet %q: %w", fleet, err)
+		}
+	}
+	for _, term := range f.terms {
+		if err := term.Configure(ctx, ""); err != nil { // free for all members
 			return err
 		}
 	}
-	return f.finish(ctx)
+	return nil
 }
 
-// leave ends a session. Where that fails it ends once its time is over.
-func leave(ctx context.Context, session Session) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveWait)
-	defer cancel()
-	_ = session.Leave(ctx)
-}
-
-// isEmpty returns why nothing can be put into a coordinator.
-func (p *parts) isEmpty(ctx context.Context, into Coordinator, view View) error {
+// checkEmpty returns an error if nothing can be imported into a coordinator.
+func (c *configuration) checkEmpty(ctx context.Context, into Coordinator, view View) error {
 	if len(view.Members) > 0 {
 		return fmt.Errorf("members of the cluster are running (%s): stop all of them first, and wait until their leases are over where they were killed",
 			strings.Join(slices.Sorted(maps.Keys(view.Members)), ", "))
 	}
 	found := errors.New("found")
-	for shard := range view.Shards {
-		fleet, _, _ := strings.Cut(shard, partMark)
-		if p.fleets[fleet] == nil {
+	for fleet := range view.Fleets {
+		if c.fleets[fleet] == nil {
 			continue
 		}
-		err := into.Load(ctx, shard, func(string, []byte) error { return found })
+		err := into.Load(ctx, fleet, func(string, []byte) error { return found })
 		switch {
 		case errors.Is(err, found):
-			return fmt.Errorf("%s has a state in the cluster's store already: keep that by \"hpad state export\", and remove all of the cluster from the store, or name another one in ha.cluster",
-				shardText(shard))
+			return fmt.Errorf("fleet %q has a state in the cluster's store already: keep that by \"hpad state export\", and remove all of the cluster from the store, or name another one in ha.cluster",
+				fleet)
 		case err != nil:
 			return err
 		}
@@ -139,83 +122,52 @@ func (p *parts) isEmpty(ctx context.Context, into Coordinator, view View) error 
 	return nil
 }
 
-// filling is a state on its way into a coordinator.
+// filling is an import into a coordinator.
 type filling struct {
-	*parts
 	session Session
 	view    View
 	terms   map[string]Term
 }
 
-// acquire owns a shard, and keeps others from it.
-func (f *filling) acquire(ctx context.Context, shard string) (Term, error) {
-	term, err := f.session.Acquire(ctx, shard, f.view.Shards[shard].Configuration)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", shardText(shard), err)
-	}
-	f.terms[shard] = term
-	return term, nil
-}
-
-// mark keeps others from the shards of a fleet, also once this process was killed: those that
-// are filled, and those of the layout in force, which is so until all are.
+// mark acquires a fleet, and keeps members from owning it even if this process is killed.
 func (f *filling) mark(ctx context.Context, fleet string) error {
-	if _, err := f.acquire(ctx, fleet+partMark); err != nil {
-		return err
+	term, err := f.session.Acquire(ctx, fleet, f.view.Fleets[fleet].Configuration)
+	if err == nil {
+		f.terms[fleet] = term
+		err = term.Configure(ctx, importing)
 	}
-	for _, shard := range append(shardNames(fleet, layoutOf(f.view).of(fleet)), shardNames(fleet, f.layout.of(fleet))...) {
-		term, err := f.acquire(ctx, shard)
-		if err != nil {
-			return err
-		}
-		if err := term.Configure(ctx, importing); err != nil {
-			return fmt.Errorf("%s: %w", shardText(shard), err)
-		}
+	if err != nil {
+		return fmt.Errorf("fleet %q: %w", fleet, err)
 	}
 	return nil
 }
 
-// fill fills the shards of a fleet.
-func (f *filling) fill(ctx context.Context, fleet string, fleets map[string]string, values map[string][]byte) error {
-	n := f.layout.of(fleet)
-	for part, shard := range shardNames(fleet, n) {
-		if err := replace(ctx, f.terms[shard], state.Select(values,
-			func(name string) bool { return fleets[name] == fleet && partNumber(name, n) == part },
-			func(name string) bool { return name == fleet })); err != nil {
-			return fmt.Errorf("write the state of %s: %w", shardText(shard), err)
-		}
-	}
-	return nil
-}
-
-// finish lets members have the shards, once all fleets are laid out as they were filled.
-func (f *filling) finish(ctx context.Context) error {
-	for fleet := range f.fleets {
-		if err := f.terms[fleet+partMark].Configure(ctx, strconv.Itoa(f.layout.of(fleet))); err != nil {
-			return err
-		}
-	}
-	for shard, term := range f.terms {
-		if strings.HasSuffix(shard, partMark) {
-			continue
-		}
-		if err := term.Configure(ctx, ""); err != nil { // anybody's
-			return err
-		}
-	}
-	return nil
-}
-
-// undo removes what was written.
+// undo removes everything that was written.
 func (f *filling) undo(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, leaveWait)
 	defer cancel()
 	var errs []error
-	for shard, term := range f.terms {
-		errs = append(errs, replace(ctx, term, nil), term.Configure(ctx, f.view.Shards[shard].Configuration))
+	for fleet, term := range f.terms {
+		errs = append(errs, replace(ctx, term, nil), term.Configure(ctx, f.view.Fleets[fleet].Configuration))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("what was imported is left in part; remove all of the cluster from the store, and import again: %w", err)
 	}
 	return nil
+}
+
+// replace replaces all records by values.
+func replace(ctx context.Context, records state.Records, values map[string][]byte) error {
+	ctx, cancel := context.WithTimeout(ctx, loadWait)
+	defer cancel()
+	changes := map[string][]byte{}
+	err := records.Load(ctx, func(key string, _ []byte) error {
+		changes[key] = nil
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	maps.Copy(changes, values)
+	return records.Write(ctx, changes)
 }

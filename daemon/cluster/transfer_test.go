@@ -22,7 +22,6 @@ import (
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/clock"
-	"github.com/hpad/hpad/targets/targettest"
 )
 
 // single is the state of a hpad that ran alone: of the eight autoscalers of fleet alpha,
@@ -74,84 +73,78 @@ func single(t *testing.T, dir string) (export []byte, snapshot state.Snapshot) {
 }
 
 // filled imports an export into a store and a directory, as a configuration has it.
-func filled(t *testing.T, into cluster.Coordinator, c *config.Config, size int, dir string, export []byte) error {
+func filled(t *testing.T, into cluster.Coordinator, c *config.Config, dir string, export []byte) error {
 	t.Helper()
 	_, err := state.Import(t.Context(), dir, bytes.NewReader(export), func(values map[string][]byte, keep func(map[string][]byte) error) error {
-		return cluster.Fill(t.Context(), into, c, size, values, keep)
+		return cluster.Fill(t.Context(), into, c, values, keep)
 	})
 	return err
 }
 
-// TestTransfer moves the state of a single hpad into a cluster, whose fleet is one shard or
-// four, and back.
+// TestTransfer moves the state of a single hpad into a cluster, and back.
 func TestTransfer(t *testing.T) {
-	for _, size := range []int{0, 2} {
-		t.Run(fmt.Sprint("size=", size), func(t *testing.T) {
-			dir := t.TempDir()
-			synctest.Test(t, func(t *testing.T) {
-				export, before := single(t, filepath.Join(dir, "single"))
-				m := newCalmModel(t, dir)
-				c := m.add().configurationOf(standard)
-				into := m.store.Connect()
-				if err := filled(t, into, c, size, filepath.Join(dir, "member"), export); err != nil {
-					t.Fatal(err)
-				}
-				again := filled(t, into, c, size, filepath.Join(dir, "again"), export)
-				if again == nil || !strings.Contains(again.Error(), "has a state in the cluster's store already") {
-					t.Errorf("a second import: %v", again)
-				}
-				own, err := state.Open(filepath.Join(dir, "member"), state.Options{})
-				if err != nil {
-					t.Fatal(err)
-				}
-				left, err := own.Load(t.Context())
-				if err != nil || len(left.Autoscalers) != 1 || len(left.Pauses) != 3 {
-					t.Errorf("the machine's own state is %+v, %v", left, err)
-				}
-				shards, err := cluster.ReadAll(t.Context(), into)
-				if want := max(1, 2*size); err != nil || len(shards) != want {
-					t.Fatalf("%d shards, %v, want %d", len(shards), err, want)
-				}
-				var back bytes.Buffer
-				if err := state.ExportWith(t.Context(), &back, own, shards, []state.Store{own}); err != nil {
-					t.Fatal(err)
-				}
-				if err := own.Close(); err != nil {
-					t.Fatal(err)
-				}
-				if _, err := state.Import(t.Context(), filepath.Join(dir, "back"), &back, nil); err != nil {
-					t.Fatal(err)
-				}
-				s, err := state.Open(filepath.Join(dir, "back"), state.Options{})
-				if err != nil {
-					t.Fatal(err)
-				}
-				after, err := s.Load(t.Context())
-				if diff := cmp.Diff(before, after); diff != "" || err != nil {
-					t.Errorf("back again it is (-before +after), %v:\n%s", err, diff)
-				}
-				if known, err := s.Fleet("alpha").Load(t.Context(), "readiness/3f"); string(known) != "known\n" {
-					t.Errorf("the fleet's own store has %q, %v", known, err)
-				}
-				if entries, err := s.History(t.Context(), "", time.Time{}, time.Time{}, 0); len(entries) != 2 {
-					t.Errorf("the history is %+v, %v", entries, err)
-				}
-				if err := s.Close(); err != nil {
-					t.Fatal(err)
-				}
-			})
-		})
-	}
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		export, before := single(t, filepath.Join(dir, "single"))
+		m := newModel(t, 1, dir)
+		c := m.add().configurationOf(standard)
+		into := m.store.Connect()
+		if err := filled(t, into, c, filepath.Join(dir, "member"), export); err != nil {
+			t.Fatal(err)
+		}
+		again := filled(t, into, c, filepath.Join(dir, "again"), export)
+		if again == nil || !strings.Contains(again.Error(), "has a state in the cluster's store already") {
+			t.Errorf("a second import: %v", again)
+		}
+		own, err := state.Open(filepath.Join(dir, "member"), state.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		left, err := own.Load(t.Context())
+		if err != nil || len(left.Autoscalers) != 1 || len(left.Pauses) != 3 {
+			t.Errorf("the machine's own state is %+v, %v", left, err)
+		}
+		fleets, err := cluster.ReadAll(t.Context(), into)
+		if err != nil || len(fleets) != len(m.fleets) {
+			t.Fatalf("%d fleets, %v, want %d", len(fleets), err, len(m.fleets))
+		}
+		var back bytes.Buffer
+		if err := state.ExportWith(t.Context(), &back, own, fleets, []state.Store{own}); err != nil {
+			t.Fatal(err)
+		}
+		if err := own.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := state.Import(t.Context(), filepath.Join(dir, "back"), &back, nil); err != nil {
+			t.Fatal(err)
+		}
+		s, err := state.Open(filepath.Join(dir, "back"), state.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		after, err := s.Load(t.Context())
+		if diff := cmp.Diff(before, after); diff != "" || err != nil {
+			t.Errorf("back again it is (-before +after), %v:\n%s", err, diff)
+		}
+		if known, err := s.Fleet("alpha").Load(t.Context(), "readiness/3f"); string(known) != "known\n" {
+			t.Errorf("the fleet's own store has %q, %v", known, err)
+		}
+		if entries, err := s.History(t.Context(), "", time.Time{}, time.Time{}, 0); len(entries) != 2 {
+			t.Errorf("the history is %+v, %v", entries, err)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	})
 }
 
 // hooks are called before some calls for a term, which return their errors instead; nil ones
 // are not.
 type hooks struct {
 	// write is called before a write, which puts something, or removes alone.
-	write func(shard string, puts bool) error
+	write func(puts bool) error
 	// written is called after a write.
 	written func(values map[string][]byte)
-	release func() error
 }
 
 // hooked is a store with hooks.
@@ -173,24 +166,23 @@ type hookedSession struct {
 	*hooks
 }
 
-func (s hookedSession) Acquire(ctx context.Context, shard, configuration string) (cluster.Term, error) {
-	term, err := s.Session.Acquire(ctx, shard, configuration)
+func (s hookedSession) Acquire(ctx context.Context, fleet, configuration string) (cluster.Term, error) {
+	term, err := s.Session.Acquire(ctx, fleet, configuration)
 	if err != nil {
 		return nil, err
 	}
-	return hookedTerm{term, s.hooks, shard}, nil
+	return hookedTerm{term, s.hooks}, nil
 }
 
 type hookedTerm struct {
 	cluster.Term
 	hooks *hooks
-	shard string
 }
 
 func (t hookedTerm) Write(ctx context.Context, values map[string][]byte) error {
 	puts := slices.ContainsFunc(slices.Collect(maps.Values(values)), func(value []byte) bool { return value != nil })
 	if t.hooks.write != nil {
-		if err := t.hooks.write(t.shard, puts); err != nil {
+		if err := t.hooks.write(puts); err != nil {
 			return err
 		}
 	}
@@ -199,15 +191,6 @@ func (t hookedTerm) Write(ctx context.Context, values map[string][]byte) error {
 		t.hooks.written(values)
 	}
 	return err
-}
-
-func (t hookedTerm) Release(ctx context.Context) error {
-	if t.hooks.release != nil {
-		if err := t.hooks.release(); err != nil {
-			return err
-		}
-	}
-	return t.Term.Release(ctx)
 }
 
 var errFull = errors.New("quota exceeded")
@@ -232,18 +215,18 @@ func TestImportEnds(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
 		export, _ := single(t, filepath.Join(dir, "single"))
-		m := newCalmModel(t, dir)
+		m := newModel(t, 1, dir)
 		c := m.add().configurationOf(standard)
 		into := m.store.Connect()
 		if _, err := state.Import(t.Context(), filepath.Join(dir, "full"), bytes.NewReader(export), func(values map[string][]byte, _ func(map[string][]byte) error) error {
-			return cluster.Fill(t.Context(), into, c, 2, values, func(map[string][]byte) error { return errFull })
+			return cluster.Fill(t.Context(), into, c, values, func(map[string][]byte) error { return errFull })
 		}); !errors.Is(err, errFull) {
 			t.Errorf("onto a full disk: %v", err)
 		}
-		if shards, err := cluster.ReadAll(t.Context(), into); err != nil || len(shards) > 0 {
-			t.Errorf("after an import onto a full disk the store has %d shards, %v", len(shards), err)
+		if fleets, err := cluster.ReadAll(t.Context(), into); err != nil || len(fleets) > 0 {
+			t.Errorf("after an import onto a full disk the store has %d fleets, %v", len(fleets), err)
 		}
-		if err := filled(t, staying{into}, c, 2, filepath.Join(dir, "member"), export); err != nil {
+		if err := filled(t, staying{into}, c, filepath.Join(dir, "member"), export); err != nil {
 			t.Errorf("into a store that is not left: %v", err)
 		}
 		if own, err := state.Open(filepath.Join(dir, "member"), state.Options{}); err != nil {
@@ -271,12 +254,12 @@ func TestImportFails(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
 		export, _ := single(t, filepath.Join(dir, "single"))
-		m := newCalmModel(t, dir)
+		m := newModel(t, 1, dir)
 		n := m.add()
 		c := n.configurationOf(standard)
 		into := m.store.Connect()
 		left := 2
-		full := hooks{write: func(_ string, puts bool) error {
+		full := hooks{write: func(puts bool) error {
 			if puts && left == 0 {
 				return errFull
 			}
@@ -285,15 +268,15 @@ func TestImportFails(t *testing.T) {
 			}
 			return nil
 		}}
-		if err := filled(t, hooked{into, &full}, c, 2, filepath.Join(dir, "full"), export); !errors.Is(err, errFull) {
+		if err := filled(t, hooked{into, &full}, c, filepath.Join(dir, "full"), export); !errors.Is(err, errFull) {
 			t.Errorf("into a store that gets full: %v", err)
 		}
-		if err := filled(t, into, c, 2, filepath.Join(dir, "member"), export); err != nil {
+		if err := filled(t, into, c, filepath.Join(dir, "member"), export); err != nil {
 			t.Errorf("after an import that failed: %v", err)
 		}
 		n.start(true)
 		time.Sleep(patience)
-		if err := filled(t, into, c, 2, filepath.Join(dir, "late"), export); err == nil || !strings.Contains(err.Error(), "members of the cluster are running (hpad-0)") {
+		if err := filled(t, into, c, filepath.Join(dir, "late"), export); err == nil || !strings.Contains(err.Error(), "members of the cluster are running (hpad-0)") {
 			t.Errorf("an import beside a member: %v", err)
 		}
 		var out bytes.Buffer
@@ -320,39 +303,33 @@ func TestImportFails(t *testing.T) {
 	})
 }
 
-// TestImportIsKilled holds that nobody can own any shard, in force or to be, of any fleet from
-// before something is written until all is: an import that is killed leaves it so.
+// TestImportIsKilled holds that nobody can own any fleet from before something is written until
+// all is: an import that is killed leaves it so.
 func TestImportIsKilled(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
 		export, _ := single(t, filepath.Join(dir, "single"))
-		m := newCalmModel(t, dir)
-		m.fleets["beta"] = targettest.NewMemory("beta")
+		m := newModel(t, 1, dir)
 		c := m.add().configurationOf(standard)
-		want := []string{"alpha", "alpha~1-4", "alpha~2-4", "alpha~3-4", "alpha~4-4", "beta", "beta~1-4", "beta~2-4", "beta~3-4", "beta~4-4"}
 		looked := false
-		look := hooks{write: func(_ string, puts bool) error {
+		look := hooks{write: func(puts bool) error {
 			if looked || !puts {
 				return nil
 			}
 			looked = true
-			found := m.store.Configurations()
-			for _, shard := range want {
-				if found[shard] != "an import that is not complete" {
-					t.Errorf("%q is under %q while something is written", shard, found[shard])
+			for fleet := range m.fleets {
+				if under := m.store.Configuration(fleet); under != "an import that is not complete" {
+					t.Errorf("%q is under %q while something is written", fleet, under)
 				}
-			}
-			if found["alpha~"] != "" || found["beta~"] != "" {
-				t.Errorf("fleets are laid out otherwise before that is done: %q", found)
 			}
 			return nil
 		}}
-		if err := filled(t, hooked{m.store.Connect(), &look}, c, 2, filepath.Join(dir, "member"), export); err != nil || !looked {
+		if err := filled(t, hooked{m.store.Connect(), &look}, c, filepath.Join(dir, "member"), export); err != nil || !looked {
 			t.Fatalf("%v, %v", looked, err)
 		}
-		for shard, under := range m.store.Configurations() {
-			if lock := strings.HasSuffix(shard, "~"); lock != (under == "4") || !lock && under != "" {
-				t.Errorf("%q is under %q in the end", shard, under)
+		for fleet := range m.fleets {
+			if under := m.store.Configuration(fleet); under != "" {
+				t.Errorf("%q is under %q in the end", fleet, under)
 			}
 		}
 	})

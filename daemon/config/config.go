@@ -25,9 +25,6 @@ type Config struct {
 	Notifications map[string]notify.Config
 	// Files are the files it was read from, in order.
 	Files []string
-	// Heeds reports whether the labels of a target, with other names of it, are to be
-	// heeded; nil heeds all. It is for who runs a part of a fleet.
-	Heeds func(target targets.Ref, aliases []string) bool
 	// warnings are those of the [daemon] table.
 	warnings []Error
 }

@@ -33,10 +33,6 @@ type HA struct {
 	// TTL is how long after its last word a member counts as gone, and others take over
 	// what it owned: 5s to 5m.
 	TTL time.Duration `toml:"ttl" default:"15s" min:"5s" max:"5m" must:"from \"5s\" to \"5m\""`
-	// ShardSize is how many autoscalers members share as one at most: a fleet of kind "nomad"
-	// with more is divided, by the autoscalers' names, into 2, 4, 8 … parts; 0 divides
-	// none. Those that targets ask for by labels are not counted, and divided as well.
-	ShardSize int `toml:"shard_size" default:"10000" min:"0" must:"a number of autoscalers, 0 for no limit"`
 	// Etcd is how etcd is reached.
 	Etcd *Etcd `toml:"etcd"`
 	// Nomad is how Nomad is reached, with store = "nomad".
@@ -114,6 +110,10 @@ func (l *loader) readHA(d *Daemon) *HA {
 	}
 	var ha HA
 	settings.SetDefaults(&ha)
+	if _, divided := t.raw["shard_size"]; divided {
+		t.addWritten("shard_size", "is not supported any more: a member owns whole fleets; to spread the autoscalers of a Nomad cluster over members, make one fleet of each namespace")
+		delete(t.raw, "shard_size")
+	}
 	if !t.decode("", reflect.ValueOf(&ha).Elem(), t.raw) {
 		return nil
 	}
@@ -241,26 +241,4 @@ func (c *Config) Movable() (shared, own []string) {
 		}
 	}
 	return shared, own
-}
-
-// MaxParts is into how many parts a fleet is divided at most.
-const MaxParts = 256
-
-// Parts returns into how many parts members divide a fleet, of which each has so many
-// autoscalers at most: 1 where they share it as one, as for a size of 0.
-func (c *Config) Parts(fleet string, size int) int {
-	if size <= 0 || !targets.Divides(c.Fleets[fleet].Config) {
-		return 1
-	}
-	count := 0
-	for _, a := range c.Autoscalers {
-		if a.Target.Fleet == fleet {
-			count++
-		}
-	}
-	parts := 1
-	for parts*size < count && parts < MaxParts {
-		parts *= 2
-	}
-	return parts
 }

@@ -1,7 +1,6 @@
 package config
 
 import (
-	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -31,7 +30,7 @@ kind = "systemd"
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := &HA{Store: "etcd", Cluster: "hpad", Address: "https://10.0.0.1:4720", TTL: 15 * time.Second, ShardSize: 10_000, Etcd: &Etcd{Endpoints: []string{"https://10.0.0.1:2379"}}}
+	want := &HA{Store: "etcd", Cluster: "hpad", Address: "https://10.0.0.1:4720", TTL: 15 * time.Second, Etcd: &Etcd{Endpoints: []string{"https://10.0.0.1:2379"}}}
 	if diff := cmp.Diff(want, c.HA); diff != "" {
 		t.Errorf("[ha] (-want +got):\n%s", diff)
 	}
@@ -57,25 +56,5 @@ kind = "systemd"
 	}
 	if !strings.Contains(c.Redacted(), "[ha.etcd]") {
 		t.Error("[ha] is not among what is in force")
-	}
-}
-
-// TestParts divides fleets of many autoscalers, of kinds that can be divided.
-func TestParts(t *testing.T) {
-	var text strings.Builder
-	text.WriteString("[fleets.prod]\nkind = \"nomad\"\n[fleets.far]\nkind = \"compose\"\nhost = \"tcp://10.0.0.9:2375\"\n[sources.prom]\nkind = \"prometheus\"\nurl = \"http://127.0.0.1:9090\"\n")
-	for i := range 9 {
-		metrics := `metrics = [{ type = "External", name = "queue", source = "prom", query = "queue", value = "1" }]`
-		fmt.Fprintf(&text, "[autoscalers.a%[1]d]\ntarget = { fleet = \"prod\", job = \"j%[1]d\", group = \"g\" }\nmax_replicas = 3\n%[2]s\n", i, metrics)
-		fmt.Fprintf(&text, "[autoscalers.b%[1]d]\ntarget = { fleet = \"far\", project = \"p\", service = \"s%[1]d\" }\nmax_replicas = 3\n%[2]s\n", i, metrics)
-	}
-	c, err := Parse("hpad.toml", []byte(text.String()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for size, want := range map[int]int{0: 1, 9: 1, 8: 2, 5: 2, 4: 4, 3: 4, 2: 8, 1: 16} {
-		if got, far := c.Parts("prod", size), c.Parts("far", size); got != want || far != 1 {
-			t.Errorf("%d autoscalers a shard: %d parts and %d of a fleet that cannot be divided, want %d and 1", size, got, far, want)
-		}
 	}
 }

@@ -139,7 +139,7 @@ func (l *Labels) Merge(file *config.Config) *Merged {
 	for _, ref := range l.inOrder() {
 		target := l.labeled[ref]
 		limit, discovers := limits[ref.Fleet]
-		if !discovers || file.Heeds != nil && !file.Heeds(ref, target.aliases) {
+		if !discovers {
 			continue
 		}
 		a, ok := target.autoscaler(file, ref)

@@ -87,8 +87,8 @@ func New(reg prometheus.Registerer) *Metrics {
 	return m
 }
 
-// Shard returns the metrics of one shard of a cluster, and what gathers them: each has the
-// label shard, but for those of autoscalers, which are among m's own.
+// Shard returns the metrics of one fleet of a cluster, and their gatherer. Each has the label
+// shard with the name, except for those of autoscalers, which belong to m.
 func (m *Metrics) Shard(name string) (*Metrics, prometheus.Gatherer) {
 	registry := prometheus.NewRegistry()
 	shard := New(prometheus.WrapRegistererWith(prometheus.Labels{"shard": name}, registry))

@@ -87,16 +87,16 @@ func (s *store) Export(ctx context.Context, to io.Writer, withHistory bool) erro
 	return ExportWith(ctx, to, s, nil, histories)
 }
 
-// ExportWith is as [Store.Export] of a member of a cluster: with the state of shards, which
-// counts where both have something, and with the histories of several stores. Stores are
+// ExportWith is as [Store.Export] of a member of a cluster: with the state of fleets, which
+// replaces what both have, and with the histories of several stores. Stores are
 // those that [Open] and [OpenShared] return.
-func ExportWith(ctx context.Context, to io.Writer, own Store, shards []map[string][]byte, histories []Store) error {
+func ExportWith(ctx context.Context, to io.Writer, own Store, fleets []map[string][]byte, histories []Store) error {
 	copies, err := Copy(own, histories)
 	if err != nil {
 		return err
 	}
 	defer copies.Close()
-	return copies.Export(ctx, to, shards)
+	return copies.Export(ctx, to, fleets)
 }
 
 // Copies are what an export is written from. They do not need the stores that they are of.
@@ -122,8 +122,8 @@ func Copy(own Store, histories []Store) (*Copies, error) {
 }
 
 // Export is as [ExportWith].
-func (c *Copies) Export(ctx context.Context, to io.Writer, shards []map[string][]byte) error {
-	return export(ctx, to, c.all[0], shards, c.all[1:])
+func (c *Copies) Export(ctx context.Context, to io.Writer, fleets []map[string][]byte) error {
+	return export(ctx, to, c.all[0], fleets, c.all[1:])
 }
 
 // Close removes the copies.
@@ -161,16 +161,16 @@ func (d *database) copied() (*database, error) {
 	return openReadOnlyBy(d.path, func(string, int, os.FileMode) (*os.File, error) { return file, nil })
 }
 
-func export(ctx context.Context, to io.Writer, own *database, shards []map[string][]byte, histories []*database) error {
+func export(ctx context.Context, to io.Writer, own *database, fleets []map[string][]byte, histories []*database) error {
 	e := &exporter{ctx: ctx, to: bufio.NewWriterSize(to, 64<<10)}
 	if err := e.line(exportHeader{Export: exportVersion, Format: formatVersion, Time: time.Now().UTC()}); err != nil {
 		return err
 	}
 	err := own.view(func(tx *bolt.Tx) error {
-		if len(shards) == 0 {
+		if len(fleets) == 0 {
 			return e.database(stateName, tx)
 		}
-		return e.combined(tx, shards)
+		return e.merged(tx, fleets)
 	})
 	if err != nil {
 		return fmt.Errorf("export %q: %w", own.path, err)
@@ -195,9 +195,9 @@ func export(ctx context.Context, to io.Writer, own *database, shards []map[strin
 	return e.to.Flush()
 }
 
-// combined writes the state of a file together with that of shards.
-func (e *exporter) combined(tx *bolt.Tx, shards []map[string][]byte) error {
-	whole, err := Combine(append([]map[string][]byte{valuesOf(tx)}, shards...), nil)
+// merged writes the state of a file together with that of fleets.
+func (e *exporter) merged(tx *bolt.Tx, fleets []map[string][]byte) error {
+	whole, err := merge(append([]map[string][]byte{valuesOf(tx)}, fleets...))
 	if err != nil {
 		return err
 	}
@@ -295,7 +295,7 @@ func (e *exporter) value(file string, path []string, key, value []byte) error {
 
 // ExportDir is as [ExportWith] of a directory that no daemon holds, with the histories of
 // more such directories. Nothing in them is changed.
-func ExportDir(ctx context.Context, dir string, to io.Writer, withHistory bool, shards []map[string][]byte, more ...string) error {
+func ExportDir(ctx context.Context, dir string, to io.Writer, withHistory bool, fleets []map[string][]byte, more ...string) error {
 	paths := []string{filepath.Join(dir, stateName)}
 	if withHistory {
 		for _, dir := range append([]string{dir}, more...) {
@@ -311,7 +311,7 @@ func ExportDir(ctx context.Context, dir string, to io.Writer, withHistory bool, 
 		defer func() { _ = d.close() }()
 		databases = append(databases, d)
 	}
-	return export(ctx, to, databases[0], shards, databases[1:])
+	return export(ctx, to, databases[0], fleets, databases[1:])
 }
 
 // openReadOnly opens a database as it is: nothing of it is looked at.

@@ -3,7 +3,6 @@ package state
 import (
 	"bytes"
 	"fmt"
-	"time"
 
 	bolt "go.etcd.io/bbolt"
 
@@ -57,26 +56,4 @@ func sealPauses(pauses map[policy.Scope]*policy.Pause, meta map[string][]byte) e
 		}
 	}
 	return nil
-}
-
-// joinPauses returns the pause of a scope that two shards have, or one: the one that began
-// last, by a clock that the second shard's times are moved to.
-func joinPauses(key string, first, second []byte, move func(time.Time) time.Time) ([]byte, error) {
-	var before, pause policy.Pause
-	if err := unsealJSON(key, second, &pause); err != nil {
-		return nil, err
-	}
-	if moved := move(pause.Since); !moved.Equal(pause.Since) {
-		pause.Since, pause.Until = moved, move(pause.Until)
-	}
-	if first == nil {
-		return sealJSON(key, pause)
-	}
-	if err := unsealJSON(key, first, &before); err != nil {
-		return nil, err
-	}
-	if before.Since.After(pause.Since) {
-		return first, nil
-	}
-	return sealJSON(key, pause)
 }

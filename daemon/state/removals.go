@@ -2,16 +2,11 @@ package state
 
 import (
 	"bytes"
-	"cmp"
 	"fmt"
-	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	bolt "go.etcd.io/bbolt"
-
-	"github.com/hpad/hpad/targets/clock"
 )
 
 // Removals are the instances that the autoscalers of a fleet with a breaker took away,
@@ -27,13 +22,7 @@ type Removals struct {
 type Removal struct {
 	Time      time.Time `json:"time"`
 	Instances int64     `json:"instances"`
-	// By is who did, in a fleet that is divided: the first of the parts that it owned, which
-	// nobody else owned then, or byOne. It is set when it is written first, or loaded.
-	By string `json:"by,omitempty"`
 }
-
-// byOne is by whom the rounds are that a fleet had before it was divided.
-const byOne = "-"
 
 // Empty reports whether there is nothing to know.
 func (r Removals) Empty() bool { return len(r.Rounds) == 0 && r.Waived.IsZero() }
@@ -107,66 +96,4 @@ func sealRemovals(all map[string]Removals, meta map[string][]byte) error {
 		}
 	}
 	return nil
-}
-
-// joinRemovals returns what two shards count of a fleet, or one, each round of each owner
-// once, by a clock that the second shard's times are moved to.
-func joinRemovals(key string, first, second []byte, move func(time.Time) time.Time) ([]byte, error) {
-	var all, removals Removals
-	if err := unsealJSON(key, second, &removals); err != nil {
-		return nil, err
-	}
-	if first != nil {
-		if err := unsealJSON(key, first, &all); err != nil {
-			return nil, err
-		}
-	}
-	all.Waived = clock.Later(all.Waived, move(removals.Waived))
-	find := func(rounds []Removal, round Removal) int {
-		return slices.IndexFunc(rounds, func(r Removal) bool {
-			return r.Time.Equal(round.Time) && cmp.Or(r.By, byOne) == cmp.Or(round.By, byOne)
-		})
-	}
-	var rounds []Removal
-	for _, removal := range removals.Rounds {
-		removal.Time = move(removal.Time)
-		if i := find(rounds, removal); i >= 0 { // times that were in the future are one
-			rounds[i].Instances += removal.Instances
-		} else {
-			rounds = append(rounds, removal)
-		}
-	}
-	for _, removal := range rounds {
-		if i := find(all.Rounds, removal); i >= 0 {
-			all.Rounds[i].Instances = max(all.Rounds[i].Instances, removal.Instances)
-		} else {
-			all.Rounds = append(all.Rounds, removal)
-		}
-	}
-	slices.SortFunc(all.Rounds, func(a, b Removal) int { return cmp.Or(a.Time.Compare(b.Time), strings.Compare(a.By, b.By)) })
-	return sealJSON(key, all)
-}
-
-// removalsBy returns records in which all rounds of removals are by somebody: those that
-// are by nobody yet are by the owner.
-func removalsBy(values map[string][]byte, owner string) (map[string][]byte, error) {
-	values = maps.Clone(values)
-	for key, sealed := range values {
-		at, _ := slotOf(key)
-		if sealed == nil || at.bucket != string(metaBucket) || !strings.HasPrefix(at.key, removalsPrefix) {
-			continue
-		}
-		var removals Removals
-		if err := unsealJSON(at.key, sealed, &removals); err != nil {
-			return nil, fmt.Errorf("%q: %w", key, err)
-		}
-		for i := range removals.Rounds {
-			removals.Rounds[i].By = cmp.Or(removals.Rounds[i].By, owner)
-		}
-		var err error
-		if values[key], err = sealJSON(at.key, removals); err != nil {
-			return nil, err
-		}
-	}
-	return values, nil
 }

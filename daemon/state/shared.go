@@ -15,7 +15,7 @@ import (
 // written any more.
 var ErrFenced = errors.New("another member may own it by now")
 
-// Records is where the members of a cluster keep the state of one shard, for the time
+// Records is where the members of a cluster keep the state of one fleet, for the time
 // that one of them owns it. Keys are text of at most some 300 bytes, values are sealed by
 // this package and have some kilobytes. It is safe for concurrent use.
 type Records interface {
@@ -23,7 +23,7 @@ type Records interface {
 	Load(ctx context.Context, keep func(key string, value []byte) error) error
 	// Write replaces values, and removes those that are nil. Once it returns nil all are
 	// written; after an error each key has its value of before or the new one. It is an
-	// ErrFenced once the member does not own the shard any more: then nothing is written
+	// ErrFenced once the member does not own the fleet any more: then nothing is written
 	// that the next owner does not load. It is a RejectedError if values are too large.
 	Write(ctx context.Context, values map[string][]byte) error
 }
@@ -39,7 +39,7 @@ type shared struct {
 type Shared interface {
 	Store
 	// Continue goes on with the records of a later term, which must have what the earlier
-	// ones had: nobody else owned the shard in between.
+	// ones had: nobody else owned the fleet in between.
 	Continue(records Records)
 }
 

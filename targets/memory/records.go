@@ -39,8 +39,6 @@ type Records[R Record[R]] struct {
 	belongs func(id string) string
 	// saving is held while records are stored, so that none is by an older one.
 	saving chan struct{}
-	// part returns where what is known of a target is stored in a [targets.PartedStore].
-	part func(target string) string
 
 	mu     sync.Mutex
 	loaded bool
@@ -75,11 +73,7 @@ type shard struct {
 // stored, by its id, so that a change of one rewrites a small part of all. It must return
 // the same in every version of hpad.
 func New[R Record[R]](store targets.Store, prefix string, belongs func(id string) string) *Records[R] {
-	r := &Records[R]{store: store, prefix: prefix, belongs: belongs, saving: make(chan struct{}, 1), known: map[string]entry[R]{}, shards: map[string]*shard{}}
-	if parted, is := store.(targets.PartedStore); is {
-		r.part = parted.Part
-	}
-	return r
+	return &Records[R]{store: store, prefix: prefix, belongs: belongs, saving: make(chan struct{}, 1), known: map[string]entry[R]{}, shards: map[string]*shard{}}
 }
 
 // Load reads what was stored, once; it is called before anything else and tried
@@ -109,26 +103,16 @@ func (r *Records[R]) Load(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// keepLocked keeps a record that was stored in a shard. Of several of one instance it is
-// the one with its part, which was stored later than the one without.
+// keepLocked keeps a record that was stored in a shard, and moves it to the shard where it
+// belongs.
 func (r *Records[R]) keepLocked(id string, record R, here *shard, now time.Time) {
-	known, again := r.known[id]
-	name := r.belongs(id)
-	if r.part == nil {
-		whole := r.shardLocked(name)
-		if !again || here == whole {
-			r.known[id] = entry[R]{record, r.sinceEpoch(now), whole}
-		}
-		if here != whole {
-			r.touchLocked(here, whole)
-		}
-		return
+	_, again := r.known[id]
+	at := r.shardLocked(r.belongs(id))
+	if !again || here == at {
+		r.known[id] = entry[R]{record, r.sinceEpoch(now), at}
 	}
-	if again {
-		r.touchLocked(here, known.at) // the one that is not kept is removed
-	}
-	if !again || here.name != name {
-		r.known[id] = entry[R]{record, r.sinceEpoch(now), here} // SeeOf knows where it belongs
+	if here != at {
+		r.touchLocked(here, at)
 	}
 }
 
@@ -171,26 +155,13 @@ func (r *Records[R]) Recall(id string) (R, bool) {
 // See remembers an instance that is there now, and returns its record. Next makes it of
 // the one before, which is zero where none is known. It must not use the Records.
 func (r *Records[R]) See(id string, now time.Time, next func(before R, known bool) R) R {
-	return r.SeeOf("", id, now, next)
-}
-
-// SeeOf is See of an instance of a target, with which its record goes where the fleet is
-// divided.
-func (r *Records[R]) SeeOf(target, id string, now time.Time, next func(before R, known bool) R) R {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	before, ok := r.known[id]
-	record, name := next(before.record, ok), r.belongs(id)
-	if r.part != nil && target != "" {
-		name += r.part(target)
-	}
-	at := r.shardLocked(name)
+	record, at := next(before.record, ok), r.shardLocked(r.belongs(id))
 	r.known[id] = entry[R]{record, r.sinceEpoch(now), at}
-	if !ok || !record.Equal(before.record) || before.at != at {
+	if !ok || !record.Equal(before.record) {
 		r.touchLocked(at)
-	}
-	if ok && before.at != at {
-		r.touchLocked(before.at)
 	}
 	return record
 }

@@ -95,10 +95,6 @@ func (c *Config) SetDefaults() {
 // CallTimeout returns how long a call may take.
 func (c *Config) CallTimeout() time.Duration { return c.Timeout }
 
-// Divides reports that the members of a cluster can divide a fleet: Nomad compares versions,
-// and what is kept of allocations goes with their group.
-func (c *Config) Divides() bool { return true }
-
 // Validate returns every mistake of a defaulted configuration, with paths below
 // the fleet's table.
 func (c *Config) Validate() []settings.FieldError {

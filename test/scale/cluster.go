@@ -128,18 +128,14 @@ func (g *group) begin(ctx context.Context, program, dir string) error {
 		fleet := fmt.Sprint("fleet", i)
 		autoscalers.WriteString(world.autoscalers(one, fleet, fleet+"-"))
 	}
-	size := ""
-	if g.row.shard > 0 {
-		size = fmt.Sprintf("shard_size = %d\n", g.row.shard)
-	}
 	for i := range g.row.members {
 		own := filepath.Join(dir, fmt.Sprint("member", i))
 		if err := os.Mkdir(own, 0o700); err != nil {
 			return err
 		}
 		address := addresses[2+i]
-		text := fmt.Sprintf("[daemon]\nlisten = %q\nsocket = %q\nstate_dir = %q\nsync_period = %q\n[ha]\nmember = \"hpad-%d\"\naddress = \"http://%s\"\netcd = { endpoints = [%q] }\n%s%s",
-			address, filepath.Join(own, "sock"), filepath.Join(own, "state"), g.row.period, i, address, g.store, size, &autoscalers)
+		text := fmt.Sprintf("[daemon]\nlisten = %q\nsocket = %q\nstate_dir = %q\nsync_period = %q\n[ha]\nmember = \"hpad-%d\"\naddress = \"http://%s\"\netcd = { endpoints = [%q] }\n%s",
+			address, filepath.Join(own, "sock"), filepath.Join(own, "state"), g.row.period, i, address, g.store, &autoscalers)
 		if err := os.WriteFile(filepath.Join(own, "hpad.toml"), []byte(text), 0o600); err != nil {
 			return err
 		}

@@ -37,8 +37,6 @@ type row struct {
 	extra         bool
 	// members share so many fleets, where there are any; n is of all fleets.
 	members, fleets int
-	// shard is how many autoscalers a shard has at most; 0 is the default.
-	shard int
 }
 
 func main() {
@@ -66,7 +64,6 @@ func run() error {
 	flag.BoolVar(&r.extra, "extra", false, "measure check, get, a scrape and a restart of hpad, too")
 	flag.IntVar(&r.members, "members", 0, "hpads that share the fleets through etcd; 0 is one by itself")
 	flag.IntVar(&r.fleets, "fleets", 1, "fleets that members share, each with its part of the jobs")
-	flag.IntVar(&r.shard, "shard", 0, "autoscalers of a fleet above which members divide it; 0 is the default")
 	flag.StringVar(&programs, "programs", "hpad", `what to measure in turn, separated by commas: "hpad" is this tree's, "nomad-autoscaler", or the path of an hpad`)
 	flag.IntVar(&times, "times", 1, "how often each is measured")
 	flag.BoolVar(&serve, "serve", false, "run the simulator alone, until it is interrupted")
@@ -147,7 +144,6 @@ func allRows(r row) []measurement {
 		{row{n: 100_000, single: true, extra: true}, both[1:]},
 		{row{n: 10_000, single: true, members: 1, fleets: 1}, both[1:]},
 		{row{n: 30_000, single: true, members: 3, fleets: 6}, both[1:]},
-		{row{n: 100_000, single: true, members: 3, fleets: 1, period: 30 * time.Second, periods: 4}, both[1:]},
 	}
 	for n := range rows {
 		one := &rows[n].row

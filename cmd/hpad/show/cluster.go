@@ -12,7 +12,7 @@ import (
 	"github.com/hpad/hpad/daemon/api"
 )
 
-// Cluster writes the members of a cluster and who owns which fleet, or which part of one.
+// Cluster writes the members of a cluster and who owns which fleet.
 func Cluster(w io.Writer, c *api.Cluster) error {
 	members := newTable(w)
 	_, _ = fmt.Fprintln(members, "MEMBER\tADDRESS\tFLEETS\tVERSION\tCLOCK\tPROBLEM")
@@ -42,10 +42,6 @@ func Cluster(w io.Writer, c *api.Cluster) error {
 		case f.Next == f.Owner:
 			next = ""
 		}
-		name := f.Name
-		if f.Part != "" {
-			name += " " + f.Part
-		}
 		late := unknown
 		if f.LateSeconds != nil {
 			late = seconds(*f.LateSeconds).String()
@@ -55,7 +51,7 @@ func Cluster(w io.Writer, c *api.Cluster) error {
 			otherwise = append(otherwise, member+" "+cmp.Or(f.Otherwise[member], none))
 		}
 		_, _ = fmt.Fprintf(fleets, "%s\t%s\t%d\t%s\t%s\t%s\t%s\n",
-			name, cmp.Or(f.Owner, none), f.Term, late, next, cmp.Or(f.Configuration, none), strings.Join(otherwise, ", "))
+			f.Name, cmp.Or(f.Owner, none), f.Term, late, next, cmp.Or(f.Configuration, none), strings.Join(otherwise, ", "))
 	}
 	if err := fleets.Flush(); err != nil {
 		return err

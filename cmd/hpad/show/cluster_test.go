@@ -13,7 +13,7 @@ func TestCluster(t *testing.T) {
 		Member: "a", Problem: "etcd does not answer",
 		Members: []api.ClusterMember{{Name: "a", Address: "https://a:4721", Version: "v1", Fleets: 1}, {Name: "b", ClockOffsetSeconds: new(-1.5)}},
 		Fleets: []api.ClusterFleet{
-			{Name: "prod", Part: "2-4", Owner: "a", Next: "b", Term: 3, LateSeconds: new(12.0), Configuration: "one", Otherwise: map[string]string{"c": "", "b": "two"}},
+			{Name: "prod", Owner: "a", Next: "b", Term: 3, LateSeconds: new(12.0), Configuration: "one", Otherwise: map[string]string{"c": "", "b": "two"}},
 			{Name: "test"},
 		},
 	})
@@ -26,7 +26,7 @@ a (asked) https://a:4721 1 v1 here
 b 0 -1.5s
 
 FLEET OWNER TERM LATE NEXT CONFIGURATION OTHERWISE
-prod 2-4 a 3 12s b one b two, c <none>
+prod a 3 12s b one b two, c <none>
 test <none> 0 <unknown> nobody may <none>
 
 Warning: etcd does not answer`

@@ -40,9 +40,9 @@ var contract = map[string]func(t *testing.T, connect func() (cluster.Coordinator
 }
 
 // names are those of a test, which share a store with those of others.
-func names(t *testing.T) (member func(string) cluster.Member, shard string) {
+func names(t *testing.T) (member func(string) cluster.Member, fleet string) {
 	return func(name string) cluster.Member {
-		return cluster.Member{Name: name + "." + t.Name(), Address: "https://127.0.0.1:4720", Shards: map[string]string{t.Name(): "1"}}
+		return cluster.Member{Name: name + "." + t.Name(), Address: "https://127.0.0.1:4720", Fleets: map[string]string{t.Name(): "1"}}
 	}, t.Name()
 }
 
@@ -60,9 +60,9 @@ func join(t *testing.T, c cluster.Coordinator, member cluster.Member) cluster.Se
 	return s
 }
 
-func acquire(t *testing.T, s cluster.Session, shard string) cluster.Term {
+func acquire(t *testing.T, s cluster.Session, fleet string) cluster.Term {
 	t.Helper()
-	term, err := s.Acquire(t.Context(), shard, "1")
+	term, err := s.Acquire(t.Context(), fleet, "1")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,7 +123,7 @@ func members(t *testing.T, connect func() (cluster.Coordinator, func())) {
 		t.Errorf("the other member sees:\n%s", diff)
 	}
 	changed := member("a")
-	changed.Shards = map[string]string{"x": "2"}
+	changed.Fleets = map[string]string{"x": "2"}
 	if err := s.Update(t.Context(), changed); err != nil {
 		t.Fatal(err)
 	}
@@ -140,7 +140,7 @@ func members(t *testing.T, connect func() (cluster.Coordinator, func())) {
 }
 
 func terms(t *testing.T, connect func() (cluster.Coordinator, func())) {
-	member, shard := names(t)
+	member, fleet := names(t)
 	c, _ := connect()
 	a, b := join(t, c, member("a")), join(t, c, member("b"))
 	var past []cluster.PastOwner
@@ -151,21 +151,21 @@ func terms(t *testing.T, connect func() (cluster.Coordinator, func())) {
 		if number%2 == 0 {
 			owner, other, name = b, a, member("b").Name
 		}
-		term := acquire(t, owner, shard)
+		term := acquire(t, owner, fleet)
 		if number > 1 { // the other one's last term is over
 			past = append(past[max(0, len(past)-1):], cluster.PastOwner{Name: last, Until: time.Now()})
 		}
 		last = name
-		if _, err := other.Acquire(t.Context(), shard, "1"); !errors.Is(err, cluster.ErrTaken) {
+		if _, err := other.Acquire(t.Context(), fleet, "1"); !errors.Is(err, cluster.ErrTaken) {
 			t.Errorf("somebody else's acquire: %v, want %v", err, cluster.ErrTaken)
 		}
-		again := acquire(t, owner, shard)
+		again := acquire(t, owner, fleet)
 		if term.Number() != number || again.Number() != number {
 			t.Errorf("the term has number %d, and acquired again %d, want %d", term.Number(), again.Number(), number)
 		}
 		want := cluster.Ownership{Owner: name, Last: name, Past: past, Term: number, Configuration: "1"}
-		if diff := cmp.Diff(want, view(t, c).Shards[shard], alike); diff != "" {
-			t.Errorf("the shard (-want +got):\n%s", diff)
+		if diff := cmp.Diff(want, view(t, c).Fleets[fleet], alike); diff != "" {
+			t.Errorf("the fleet (-want +got):\n%s", diff)
 		}
 		write(t, again, map[string][]byte{"a": {byte(number)}})
 		for range 2 { // a second time is no error
@@ -174,18 +174,18 @@ func terms(t *testing.T, connect func() (cluster.Coordinator, func())) {
 			}
 		}
 		want.Owner = ""
-		if diff := cmp.Diff(want, view(t, c).Shards[shard], alike); diff != "" {
-			t.Errorf("the shard after its release (-want +got):\n%s", diff)
+		if diff := cmp.Diff(want, view(t, c).Fleets[fleet], alike); diff != "" {
+			t.Errorf("the fleet after its release (-want +got):\n%s", diff)
 		}
 	}
 }
 
 func records(t *testing.T, connect func() (cluster.Coordinator, func())) {
-	member, shard := names(t)
+	member, fleet := names(t)
 	c, _ := connect()
 	s := join(t, c, member("a"))
-	term := acquire(t, s, shard)
-	neighbour := acquire(t, s, shard+"2") // whose name begins alike
+	term := acquire(t, s, fleet)
+	neighbour := acquire(t, s, fleet+"2") // whose name begins alike
 	write(t, neighbour, map[string][]byte{"autoscalers/a": []byte("neighbour")})
 	write(t, term, map[string][]byte{"autoscalers/a": []byte("1"), "fleets/x/a/b c\n": {0, 0xff}, "gone": []byte("1")})
 	write(t, term, map[string][]byte{"autoscalers/a": []byte("2"), "gone": nil, "never there": nil})
@@ -200,7 +200,7 @@ func records(t *testing.T, connect func() (cluster.Coordinator, func())) {
 	}
 	reader, _ := connect() // which owns nothing
 	read := map[string]string{}
-	if err := reader.Load(t.Context(), shard, func(key string, value []byte) error {
+	if err := reader.Load(t.Context(), fleet, func(key string, value []byte) error {
 		read[key] = string(value)
 		return nil
 	}); err != nil || !maps.Equal(read, want) {
@@ -209,10 +209,10 @@ func records(t *testing.T, connect func() (cluster.Coordinator, func())) {
 }
 
 func fence(t *testing.T, connect func() (cluster.Coordinator, func())) {
-	member, shard := names(t)
+	member, fleet := names(t)
 	c, _ := connect()
 	a, b := join(t, c, member("a")), join(t, c, member("b"))
-	before := acquire(t, a, shard)
+	before := acquire(t, a, fleet)
 	write(t, before, map[string][]byte{"a": []byte("1"), "b": []byte("1")})
 	if err := before.Release(t.Context()); err != nil {
 		t.Fatal(err)
@@ -227,7 +227,7 @@ func fence(t *testing.T, connect func() (cluster.Coordinator, func())) {
 		}
 	}
 	refused("after the release")
-	term := acquire(t, b, shard)
+	term := acquire(t, b, fleet)
 	refused("in another member's term")
 	if err := before.Release(t.Context()); err != nil {
 		t.Error(err)
@@ -236,22 +236,22 @@ func fence(t *testing.T, connect func() (cluster.Coordinator, func())) {
 	if err := term.Release(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	own := acquire(t, a, shard)
+	own := acquire(t, a, fleet)
 	refused("in a later term of the same member")
 	want := map[string]string{"a": "1", "b": "1", "c": "1"}
 	if got := load(t, own); !maps.Equal(got, want) {
 		t.Errorf("records %q, want %q", got, want)
 	}
-	if got := view(t, c).Shards[shard]; got.Term != 3 || got.Configuration != "1" {
-		t.Errorf("the shard is %+v", got)
+	if got := view(t, c).Fleets[fleet]; got.Term != 3 || got.Configuration != "1" {
+		t.Errorf("the fleet is %+v", got)
 	}
 }
 
 // tooLarge writes values that no store has room for among others.
 func tooLarge(t *testing.T, connect func() (cluster.Coordinator, func())) {
-	member, shard := names(t)
+	member, fleet := names(t)
 	c, _ := connect()
-	term := acquire(t, join(t, c, member("a")), shard)
+	term := acquire(t, join(t, c, member("a")), fleet)
 	write(t, term, map[string][]byte{"a": []byte("1")})
 	random := make([]byte, 3<<20)
 	_, _ = rand.Read(random)
@@ -268,14 +268,14 @@ func tooLarge(t *testing.T, connect func() (cluster.Coordinator, func())) {
 }
 
 func expiry(t *testing.T, connect func() (cluster.Coordinator, func())) {
-	member, shard := names(t)
+	member, fleet := names(t)
 	c, cut := connect()
 	if cut == nil {
 		t.Fatal("the connection cannot be cut")
 	}
 	other, _ := connect()
 	a := join(t, c, member("a"))
-	term := acquire(t, a, shard)
+	term := acquire(t, a, fleet)
 	write(t, term, map[string][]byte{"a": []byte("1")})
 	b := join(t, other, member("b"))
 	cut()
@@ -285,14 +285,14 @@ func expiry(t *testing.T, connect func() (cluster.Coordinator, func())) {
 	}
 	var next cluster.Term
 	eventually(t, "take over", func() bool {
-		taken, err := b.Acquire(t.Context(), shard, "1")
+		taken, err := b.Acquire(t.Context(), fleet, "1")
 		if err == nil {
 			next = taken
 		}
 		return err == nil
 	})
 	if early := time.Until(a.Expires()); early > 0 {
-		t.Errorf("another member owns the shard %s before the lease expires", early)
+		t.Errorf("another member owns the fleet %s before the lease expires", early)
 	}
 	if a.Expires().After(expires) {
 		t.Error("a lease that cannot be renewed moved on")
@@ -315,37 +315,37 @@ func within(t *testing.T, d time.Duration) context.Context {
 }
 
 func configurations(t *testing.T, connect func() (cluster.Coordinator, func())) {
-	member, shard := names(t)
+	member, fleet := names(t)
 	c, _ := connect()
 	a, b := join(t, c, member("a")), join(t, c, member("b"))
-	term := acquire(t, a, shard)
+	term := acquire(t, a, fleet)
 	if err := term.Configure(t.Context(), "2"); err != nil {
 		t.Fatal(err)
 	}
-	if got := view(t, c).Shards[shard]; got.Configuration != "2" || got.Owner != member("a").Name || got.Term != 1 {
-		t.Errorf("the shard is %+v after a reload", got)
+	if got := view(t, c).Fleets[fleet]; got.Configuration != "2" || got.Owner != member("a").Name || got.Term != 1 {
+		t.Errorf("the fleet is %+v after a reload", got)
 	}
 	if err := term.Release(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.Acquire(t.Context(), shard, "1"); !errors.Is(err, cluster.ErrOtherwise) {
+	if _, err := b.Acquire(t.Context(), fleet, "1"); !errors.Is(err, cluster.ErrOtherwise) {
 		t.Errorf("under another configuration: %v, want %v", err, cluster.ErrOtherwise)
 	}
-	if err := c.Configure(t.Context(), shard, "1"); err != nil {
+	if err := c.Configure(t.Context(), fleet, "1"); err != nil {
 		t.Fatal(err)
 	}
-	term = acquire(t, b, shard)
-	if err := c.Configure(t.Context(), shard, "3"); err != nil { // while it is owned
+	term = acquire(t, b, fleet)
+	if err := c.Configure(t.Context(), fleet, "3"); err != nil { // while it is owned
 		t.Fatal(err)
 	}
 	write(t, term, map[string][]byte{"a": []byte("1")})
-	if got := view(t, c).Shards[shard]; got.Configuration != "3" || got.Owner != member("b").Name || got.Term != 2 {
-		t.Errorf("the shard is %+v after it was adopted", got)
+	if got := view(t, c).Fleets[fleet]; got.Configuration != "3" || got.Owner != member("b").Name || got.Term != 2 {
+		t.Errorf("the fleet is %+v after it was adopted", got)
 	}
 }
 
 func oneOwner(t *testing.T, connect func() (cluster.Coordinator, func())) {
-	member, shard := names(t)
+	member, fleet := names(t)
 	const count = 5
 	var all sync.WaitGroup
 	won := make(chan cluster.Term, count)
@@ -353,7 +353,7 @@ func oneOwner(t *testing.T, connect func() (cluster.Coordinator, func())) {
 		c, _ := connect()
 		s := join(t, c, member(fmt.Sprint("m", i)))
 		all.Go(func() {
-			switch term, err := s.Acquire(t.Context(), shard, "1"); {
+			switch term, err := s.Acquire(t.Context(), fleet, "1"); {
 			case err == nil:
 				won <- term
 			case !errors.Is(err, cluster.ErrTaken):
@@ -363,15 +363,15 @@ func oneOwner(t *testing.T, connect func() (cluster.Coordinator, func())) {
 	}
 	all.Wait()
 	if len(won) != 1 {
-		t.Errorf("%d members own the shard, want 1", len(won))
+		t.Errorf("%d members own the fleet, want 1", len(won))
 	}
 }
 
 func many(t *testing.T, connect func() (cluster.Coordinator, func())) {
-	member, shard := names(t)
+	member, fleet := names(t)
 	c, _ := connect()
 	s := join(t, c, member("a"))
-	term := acquire(t, s, shard)
+	term := acquire(t, s, fleet)
 	const count, size = 5000, 1300 // as large as a record of an autoscaler
 	values, want := map[string][]byte{}, map[string]string{}
 	for i := range count {
@@ -393,10 +393,10 @@ func many(t *testing.T, connect func() (cluster.Coordinator, func())) {
 }
 
 func leave(t *testing.T, connect func() (cluster.Coordinator, func())) {
-	member, shard := names(t)
+	member, fleet := names(t)
 	c, _ := connect()
 	a := join(t, c, member("a"))
-	term := acquire(t, a, shard)
+	term := acquire(t, a, fleet)
 	for range 2 {
 		if err := a.Leave(t.Context()); err != nil {
 			t.Fatal(err)
@@ -410,11 +410,11 @@ func leave(t *testing.T, connect func() (cluster.Coordinator, func())) {
 	if err := term.Write(t.Context(), map[string][]byte{"a": []byte("1")}); !errors.Is(err, state.ErrFenced) {
 		t.Errorf("a write after leaving: %v, want %v", err, state.ErrFenced)
 	}
-	if _, err := a.Acquire(t.Context(), shard, "1"); err == nil {
-		t.Error("a member that left acquires a shard")
+	if _, err := a.Acquire(t.Context(), fleet, "1"); err == nil {
+		t.Error("a member that left acquires a fleet")
 	}
 	again := join(t, c, member("a"))
-	if got := acquire(t, again, shard); got.Number() != 2 {
+	if got := acquire(t, again, fleet); got.Number() != 2 {
 		t.Errorf("the next term has number %d, want 2", got.Number())
 	}
 }

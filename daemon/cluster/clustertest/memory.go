@@ -25,18 +25,18 @@ type Memory struct {
 	leases   map[uint64]*granted
 	members  map[string]memberKey
 	owners   map[string]ownerKey
-	shards   map[string]cluster.Ownership
+	fleets   map[string]cluster.Ownership
 	records  map[string]map[string][]byte
 	writes   []Write
 }
 
-// Write is one write of a shard's state that was accepted.
+// Write is one write of a fleet's state that was accepted.
 type Write struct {
 	Time          time.Time
-	Member, Shard string
+	Member, Fleet string
 	Term          uint64
 	Values        map[string][]byte
-	// Owner says whether the member owned the shard at that time, by its lease.
+	// Owner says whether the member owned the fleet at that time, by its lease.
 	Owner bool
 }
 
@@ -60,7 +60,7 @@ type ownerKey struct {
 func NewMemory(seed uint64) *Memory {
 	return &Memory{
 		random: rand.New(rand.NewPCG(seed, 1)), leases: map[uint64]*granted{}, members: map[string]memberKey{},
-		owners: map[string]ownerKey{}, shards: map[string]cluster.Ownership{}, records: map[string]map[string][]byte{},
+		owners: map[string]ownerKey{}, fleets: map[string]cluster.Ownership{}, records: map[string]map[string][]byte{},
 	}
 }
 
@@ -71,51 +71,51 @@ func (m *Memory) Writes() []Write {
 	return slices.Clone(m.writes)
 }
 
-// Owner returns who owns a shard now; empty where nobody does.
-func (m *Memory) Owner(shard string) string {
+// Owner returns who owns a fleet now; empty where nobody does.
+func (m *Memory) Owner(fleet string) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.expire()
-	return m.owners[shard].name
+	return m.owners[fleet].name
 }
 
-// Owned returns the shards that a member owns now, in order.
+// Owned returns the fleets that a member owns now, in order.
 func (m *Memory) Owned(member string) []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.expire()
-	var shards []string
-	for _, shard := range slices.Sorted(maps.Keys(m.owners)) {
-		if m.owners[shard].name == member {
-			shards = append(shards, shard)
+	var fleets []string
+	for _, fleet := range slices.Sorted(maps.Keys(m.owners)) {
+		if m.owners[fleet].name == member {
+			fleets = append(fleets, fleet)
 		}
 	}
-	return shards
+	return fleets
 }
 
-// Configurations returns under which one each shard is owned.
+// Configurations returns under which one each fleet is owned.
 func (m *Memory) Configurations() map[string]string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	all := map[string]string{}
-	for shard, o := range m.shards {
-		all[shard] = o.Configuration
+	for fleet, o := range m.fleets {
+		all[fleet] = o.Configuration
 	}
 	return all
 }
 
-// Configuration returns under which one a shard is owned.
-func (m *Memory) Configuration(shard string) string {
+// Configuration returns under which one a fleet is owned.
+func (m *Memory) Configuration(fleet string) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.shards[shard].Configuration
+	return m.fleets[fleet].Configuration
 }
 
-// Records returns the state of a shard.
-func (m *Memory) Records(shard string) map[string][]byte {
+// Records returns the state of a fleet.
+func (m *Memory) Records(fleet string) map[string][]byte {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return maps.Clone(m.records[shard])
+	return maps.Clone(m.records[fleet])
 }
 
 // expire lets go of what leases held that are over.
@@ -127,12 +127,12 @@ func (m *Memory) expire() {
 		}
 		delete(m.leases, id)
 		maps.DeleteFunc(m.members, func(_ string, k memberKey) bool { return k.lease == id })
-		for shard, k := range m.owners {
+		for fleet, k := range m.owners {
 			if k.lease == id {
-				delete(m.owners, shard)
-				o := m.shards[shard]
+				delete(m.owners, fleet)
+				o := m.fleets[fleet]
 				o.Owner = ""
-				m.shards[shard] = o
+				m.fleets[fleet] = o
 			}
 		}
 	}
@@ -286,18 +286,18 @@ func (c *Connection) View(ctx context.Context) (cluster.View, error) {
 		for name, k := range m.members {
 			view.Members[name] = k.Member
 		}
-		view.Shards = maps.Clone(m.shards)
+		view.Fleets = maps.Clone(m.fleets)
 		return nil
 	})
 	return view, err
 }
 
 // Configure is as [cluster.Coordinator] has it.
-func (c *Connection) Configure(ctx context.Context, shard, configuration string) error {
+func (c *Connection) Configure(ctx context.Context, fleet, configuration string) error {
 	return c.call(ctx, func(m *Memory) error {
-		o := m.shards[shard]
+		o := m.fleets[fleet]
 		o.Configuration = configuration
-		m.shards[shard] = o
+		m.fleets[fleet] = o
 		return nil
 	})
 }
@@ -374,11 +374,11 @@ func (s *session) Update(ctx context.Context, member cluster.Member) error {
 }
 
 // Acquire is as [cluster.Session] has it.
-func (s *session) Acquire(ctx context.Context, shard, configuration string) (cluster.Term, error) {
-	t := &term{session: s, shard: shard}
+func (s *session) Acquire(ctx context.Context, fleet, configuration string) (cluster.Term, error) {
+	t := &term{session: s, fleet: fleet}
 	err := s.member(ctx, func(m *Memory) error {
-		o := m.shards[shard]
-		owner, owned := m.owners[shard]
+		o := m.fleets[fleet]
+		owner, owned := m.owners[fleet]
 		switch {
 		case owned && owner.lease == s.lease:
 			t.created, t.number = owner.created, o.Term
@@ -389,8 +389,8 @@ func (s *session) Acquire(ctx context.Context, shard, configuration string) (clu
 			return cluster.ErrOtherwise
 		}
 		t.created, t.number = m.revision, o.Term+1
-		m.owners[shard] = ownerKey{s.name, s.lease, m.revision}
-		m.shards[shard] = o.Next(s.name, configuration, time.Now())
+		m.owners[fleet] = ownerKey{s.name, s.lease, m.revision}
+		m.fleets[fleet] = o.Next(s.name, configuration, time.Now())
 		return nil
 	})
 	if err != nil {
@@ -416,14 +416,14 @@ func (s *session) Leave(ctx context.Context) error {
 
 type term struct {
 	*session
-	shard           string
+	fleet           string
 	created, number uint64
 }
 
 // fenced does something as long as the term is not over.
 func (t *term) fenced(ctx context.Context, do func(*Memory) error) error {
 	return t.call(ctx, func(m *Memory) error {
-		if m.owners[t.shard].created != t.created {
+		if m.owners[t.fleet].created != t.created {
 			return fmt.Errorf("term %d: %w", t.number, state.ErrFenced)
 		}
 		return do(m)
@@ -435,14 +435,14 @@ func (t *term) Number() uint64 { return t.number }
 
 // Load is as [state.Records] has it.
 func (t *term) Load(ctx context.Context, keep func(string, []byte) error) error {
-	return t.Connection.Load(ctx, t.shard, keep)
+	return t.Connection.Load(ctx, t.fleet, keep)
 }
 
 // Load is as [cluster.Coordinator] has it.
-func (c *Connection) Load(ctx context.Context, shard string, keep func(string, []byte) error) error {
+func (c *Connection) Load(ctx context.Context, fleet string, keep func(string, []byte) error) error {
 	var records map[string][]byte
 	if err := c.call(ctx, func(m *Memory) error {
-		records = maps.Clone(m.records[shard])
+		records = maps.Clone(m.records[fleet])
 		return nil
 	}); err != nil {
 		return err
@@ -470,19 +470,19 @@ func (t *term) Write(ctx context.Context, values map[string][]byte) error {
 		return rejected
 	}
 	return t.fenced(ctx, func(m *Memory) error {
-		if m.records[t.shard] == nil {
-			m.records[t.shard] = map[string][]byte{}
+		if m.records[t.fleet] == nil {
+			m.records[t.fleet] = map[string][]byte{}
 		}
 		for key, value := range values {
 			if value == nil {
-				delete(m.records[t.shard], key)
+				delete(m.records[t.fleet], key)
 			} else {
-				m.records[t.shard][strings.Clone(key)] = slices.Clone(value)
+				m.records[t.fleet][strings.Clone(key)] = slices.Clone(value)
 			}
 		}
 		m.writes = append(m.writes, Write{
-			Time: time.Now(), Member: t.name, Shard: t.shard, Term: t.number, Values: maps.Clone(values),
-			Owner: m.owners[t.shard].name == t.name && m.leases[t.lease] != nil,
+			Time: time.Now(), Member: t.name, Fleet: t.fleet, Term: t.number, Values: maps.Clone(values),
+			Owner: m.owners[t.fleet].name == t.name && m.leases[t.lease] != nil,
 		})
 		return nil
 	})
@@ -491,9 +491,9 @@ func (t *term) Write(ctx context.Context, values map[string][]byte) error {
 // Configure is as [cluster.Term] has it.
 func (t *term) Configure(ctx context.Context, configuration string) error {
 	return t.fenced(ctx, func(m *Memory) error {
-		o := m.shards[t.shard]
+		o := m.fleets[t.fleet]
 		o.Configuration = configuration
-		m.shards[t.shard] = o
+		m.fleets[t.fleet] = o
 		return nil
 	})
 }
@@ -501,10 +501,10 @@ func (t *term) Configure(ctx context.Context, configuration string) error {
 // Release is as [cluster.Term] has it.
 func (t *term) Release(ctx context.Context) error {
 	err := t.fenced(ctx, func(m *Memory) error {
-		delete(m.owners, t.shard)
-		o := m.shards[t.shard]
+		delete(m.owners, t.fleet)
+		o := m.fleets[t.fleet]
 		o.Owner = ""
-		m.shards[t.shard] = o
+		m.fleets[t.fleet] = o
 		return nil
 	})
 	if errors.Is(err, state.ErrFenced) {

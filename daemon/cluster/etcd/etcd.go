@@ -3,11 +3,11 @@
 // Below /hpad/CLUSTER/ are:
 //
 //	members/NAME          who is a member, under the member's lease
-//	owners/SHARD          who owns a shard, under the owner's lease
-//	shards/SHARD          the last owner, the number of its term, and the configuration
-//	records/SHARD/KEY     the shard's state
+//	owners/FLEET          who owns a fleet, under the owner's lease
+//	fleets/FLEET          the last owner, the number of its term, and the configuration
+//	records/FLEET/KEY     the fleet's state
 //
-// The revision at which owners/SHARD was created is the term's: every write of the shard
+// The revision at which owners/FLEET was created is the term's: every write of the fleet
 // is a transaction that compares it.
 package etcd
 
@@ -202,25 +202,25 @@ func (c *Coordinator) txn(ctx context.Context, conditions []clientv3.Cmp, change
 }
 
 func (c *Coordinator) memberKey(name string) string { return c.prefix + "members/" + name }
-func (c *Coordinator) ownerKey(shard string) string { return c.prefix + "owners/" + shard }
-func (c *Coordinator) shardKey(shard string) string { return c.prefix + "shards/" + shard }
-func (c *Coordinator) recordsKey(shard string) string {
-	return c.prefix + "records/" + shard + "/"
+func (c *Coordinator) ownerKey(fleet string) string { return c.prefix + "owners/" + fleet }
+func (c *Coordinator) fleetKey(fleet string) string { return c.prefix + "fleets/" + fleet }
+func (c *Coordinator) recordsKey(fleet string) string {
+	return c.prefix + "records/" + fleet + "/"
 }
 
-// shardRecord is the value of shards/SHARD: an ownership without its owner.
-type shardRecord struct {
+// fleetRecord is the value of fleets/FLEET: an ownership without its owner.
+type fleetRecord struct {
 	Last          string              `json:"last"`
 	Past          []cluster.PastOwner `json:"past,omitempty"`
 	Term          uint64              `json:"term"`
 	Configuration string              `json:"configuration"`
 }
 
-func recordOf(o cluster.Ownership) shardRecord {
-	return shardRecord{Last: o.Last, Past: o.Past, Term: o.Term, Configuration: o.Configuration}
+func recordOf(o cluster.Ownership) fleetRecord {
+	return fleetRecord{Last: o.Last, Past: o.Past, Term: o.Term, Configuration: o.Configuration}
 }
 
-func (r shardRecord) ownership() cluster.Ownership {
+func (r fleetRecord) ownership() cluster.Ownership {
 	return cluster.Ownership{Last: r.Last, Past: r.Past, Term: r.Term, Configuration: r.Configuration}
 }
 
@@ -243,10 +243,10 @@ func decode(kv *mvccpb.KeyValue, value any) error {
 
 // View is as [cluster.Coordinator] has it.
 func (c *Coordinator) View(ctx context.Context) (cluster.View, error) {
-	view := cluster.View{Members: map[string]cluster.Member{}, Shards: map[string]cluster.Ownership{}}
+	view := cluster.View{Members: map[string]cluster.Member{}, Fleets: map[string]cluster.Ownership{}}
 	answer, err := c.txn(ctx, nil,
 		clientv3.OpGet(c.memberKey(""), clientv3.WithPrefix()),
-		clientv3.OpGet(c.shardKey(""), clientv3.WithPrefix()),
+		clientv3.OpGet(c.fleetKey(""), clientv3.WithPrefix()),
 		clientv3.OpGet(c.ownerKey(""), clientv3.WithPrefix()),
 	)
 	if err != nil {
@@ -260,25 +260,25 @@ func (c *Coordinator) View(ctx context.Context) (cluster.View, error) {
 		view.Members[member.Name] = member
 	}
 	for _, kv := range answer.Responses[1].GetResponseRange().Kvs {
-		var record shardRecord
+		var record fleetRecord
 		if err := decode(kv, &record); err != nil {
 			return view, err
 		}
-		view.Shards[strings.TrimPrefix(string(kv.Key), c.shardKey(""))] = record.ownership()
+		view.Fleets[strings.TrimPrefix(string(kv.Key), c.fleetKey(""))] = record.ownership()
 	}
 	for _, kv := range answer.Responses[2].GetResponseRange().Kvs {
-		shard := strings.TrimPrefix(string(kv.Key), c.ownerKey(""))
-		ownership := view.Shards[shard]
+		fleet := strings.TrimPrefix(string(kv.Key), c.ownerKey(""))
+		ownership := view.Fleets[fleet]
 		ownership.Owner = string(kv.Value)
-		view.Shards[shard] = ownership
+		view.Fleets[fleet] = ownership
 	}
 	return view, nil
 }
 
-// shard reads who owns a shard, nil where nobody does, and its record with the revision
+// fleet reads who owns a fleet, nil where nobody does, and its record with the revision
 // that this was changed at; 0 where there is none.
-func (c *Coordinator) shard(ctx context.Context, shard string) (owner *mvccpb.KeyValue, record shardRecord, changed int64, err error) {
-	answer, err := c.txn(ctx, nil, clientv3.OpGet(c.ownerKey(shard)), clientv3.OpGet(c.shardKey(shard)))
+func (c *Coordinator) fleet(ctx context.Context, fleet string) (owner *mvccpb.KeyValue, record fleetRecord, changed int64, err error) {
+	answer, err := c.txn(ctx, nil, clientv3.OpGet(c.ownerKey(fleet)), clientv3.OpGet(c.fleetKey(fleet)))
 	if err != nil {
 		return nil, record, 0, err
 	}
@@ -295,15 +295,15 @@ func (c *Coordinator) shard(ctx context.Context, shard string) (owner *mvccpb.Ke
 }
 
 // Configure is as [cluster.Coordinator] has it.
-func (c *Coordinator) Configure(ctx context.Context, shard, configuration string) error {
+func (c *Coordinator) Configure(ctx context.Context, fleet, configuration string) error {
 	for {
-		_, record, changed, err := c.shard(ctx, shard)
+		_, record, changed, err := c.fleet(ctx, fleet)
 		if err != nil {
 			return err
 		}
 		record.Configuration = configuration
-		answer, err := c.txn(ctx, []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(c.shardKey(shard)), "=", changed)},
-			clientv3.OpPut(c.shardKey(shard), encoded(record)))
+		answer, err := c.txn(ctx, []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(c.fleetKey(fleet)), "=", changed)},
+			clientv3.OpPut(c.fleetKey(fleet), encoded(record)))
 		if err != nil || answer.Succeeded {
 			return err
 		}
@@ -403,34 +403,34 @@ func (s *session) Update(ctx context.Context, member cluster.Member) error {
 }
 
 // Acquire is as [cluster.Session] has it.
-func (s *session) Acquire(ctx context.Context, shard, configuration string) (cluster.Term, error) {
-	owner, record, changed, err := s.shard(ctx, shard)
+func (s *session) Acquire(ctx context.Context, fleet, configuration string) (cluster.Term, error) {
+	owner, record, changed, err := s.fleet(ctx, fleet)
 	switch {
 	case err != nil:
 		return nil, err
 	case owner != nil && clientv3.LeaseID(owner.Lease) == s.id:
-		return &term{session: s, shard: shard, record: record, created: owner.CreateRevision}, nil
+		return &term{session: s, fleet: fleet, record: record, created: owner.CreateRevision}, nil
 	case owner != nil:
-		return nil, fmt.Errorf("fleet %q is %s's: %w", shard, owner.Value, cluster.ErrTaken)
+		return nil, fmt.Errorf("fleet %q is %s's: %w", fleet, owner.Value, cluster.ErrTaken)
 	case record.Configuration != "" && record.Configuration != configuration:
-		return nil, fmt.Errorf("fleet %q: %w", shard, cluster.ErrOtherwise)
+		return nil, fmt.Errorf("fleet %q: %w", fleet, cluster.ErrOtherwise)
 	}
 	next := recordOf(record.ownership().Next(s.name, configuration, time.Now()))
 	answer, err := s.txn(ctx, []clientv3.Cmp{
 		s.isMember(),
-		clientv3.Compare(clientv3.CreateRevision(s.ownerKey(shard)), "=", 0),
-		clientv3.Compare(clientv3.ModRevision(s.shardKey(shard)), "=", changed),
+		clientv3.Compare(clientv3.CreateRevision(s.ownerKey(fleet)), "=", 0),
+		clientv3.Compare(clientv3.ModRevision(s.fleetKey(fleet)), "=", changed),
 	},
-		clientv3.OpPut(s.ownerKey(shard), s.name, clientv3.WithLease(s.id)),
-		clientv3.OpPut(s.shardKey(shard), encoded(next)),
+		clientv3.OpPut(s.ownerKey(fleet), s.name, clientv3.WithLease(s.id)),
+		clientv3.OpPut(s.fleetKey(fleet), encoded(next)),
 	)
 	switch {
 	case err != nil:
 		return nil, err
 	case !answer.Succeeded:
-		return nil, fmt.Errorf("fleet %q changed meanwhile: %w", shard, cluster.ErrTaken)
+		return nil, fmt.Errorf("fleet %q changed meanwhile: %w", fleet, cluster.ErrTaken)
 	}
-	return &term{session: s, shard: shard, record: next, created: answer.Header.Revision}, nil
+	return &term{session: s, fleet: fleet, record: next, created: answer.Header.Revision}, nil
 }
 
 // Leave is as [cluster.Session] has it.
@@ -449,9 +449,9 @@ func (s *session) Leave(ctx context.Context) error {
 // term is a [cluster.Term].
 type term struct {
 	*session
-	shard string
-	// record is the shard's as it was acquired.
-	record shardRecord
+	fleet string
+	// record is the fleet's as it was acquired.
+	record fleetRecord
 	// created is the revision at which the owner's key was.
 	created int64
 }
@@ -461,25 +461,25 @@ func (t *term) Number() uint64 { return t.record.Term }
 
 // fenced commits changes as long as the term is not over.
 func (t *term) fenced(ctx context.Context, changes ...clientv3.Op) error {
-	answer, err := t.txn(ctx, []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(t.ownerKey(t.shard)), "=", t.created)}, changes...)
+	answer, err := t.txn(ctx, []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(t.ownerKey(t.fleet)), "=", t.created)}, changes...)
 	if err == nil && !answer.Succeeded {
-		return fmt.Errorf("term %d of fleet %q is over: %w", t.record.Term, t.shard, state.ErrFenced)
+		return fmt.Errorf("term %d of fleet %q is over: %w", t.record.Term, t.fleet, state.ErrFenced)
 	}
 	return err
 }
 
 // Load is as [state.Records] has it.
 func (t *term) Load(ctx context.Context, keep func(key string, value []byte) error) error {
-	return t.Coordinator.Load(ctx, t.shard, keep)
+	return t.Coordinator.Load(ctx, t.fleet, keep)
 }
 
 // Load is as [cluster.Coordinator] has it.
-func (c *Coordinator) Load(ctx context.Context, shard string, keep func(key string, value []byte) error) error {
+func (c *Coordinator) Load(ctx context.Context, fleet string, keep func(key string, value []byte) error) error {
 	client, err := c.connected()
 	if err != nil {
 		return err
 	}
-	prefix := c.recordsKey(shard)
+	prefix := c.recordsKey(fleet)
 	end, from, revision := clientv3.GetPrefixRangeEnd(prefix), prefix, int64(0)
 	for {
 		page, err := client.Get(ctx, from, clientv3.WithRange(end), clientv3.WithLimit(pageSize), clientv3.WithRev(revision))
@@ -515,7 +515,7 @@ func (t *term) Write(ctx context.Context, values map[string][]byte) error {
 	var keys []string
 	size := 0
 	for key, value := range values {
-		length := len(t.recordsKey(t.shard)) + len(key) + len(value)
+		length := len(t.recordsKey(t.fleet)) + len(key) + len(value)
 		if len(keys) == maxOps || size+length > maxBytes {
 			if err := t.put(ctx, keys, values); err != nil {
 				return err
@@ -535,7 +535,7 @@ func (t *term) put(ctx context.Context, keys []string, values map[string][]byte)
 	}
 	var changes []clientv3.Op
 	for _, key := range keys {
-		at := t.recordsKey(t.shard) + key
+		at := t.recordsKey(t.fleet) + key
 		if values[key] == nil {
 			changes = append(changes, clientv3.OpDelete(at))
 		} else {
@@ -557,12 +557,12 @@ func (t *term) put(ctx context.Context, keys []string, values map[string][]byte)
 func (t *term) Configure(ctx context.Context, configuration string) error {
 	record := t.record
 	record.Configuration = configuration
-	return t.fenced(ctx, clientv3.OpPut(t.shardKey(t.shard), encoded(record)))
+	return t.fenced(ctx, clientv3.OpPut(t.fleetKey(t.fleet), encoded(record)))
 }
 
 // Release is as [cluster.Term] has it.
 func (t *term) Release(ctx context.Context) error {
-	err := t.fenced(ctx, clientv3.OpDelete(t.ownerKey(t.shard)))
+	err := t.fenced(ctx, clientv3.OpDelete(t.ownerKey(t.fleet)))
 	if errors.Is(err, state.ErrFenced) {
 		return nil
 	}

@@ -4,9 +4,9 @@
 // Below PATH/CLUSTER/ are:
 //
 //	who/members/NAME       a member, and by each change of it that it is still there
-//	who/shards/SHARD       the last owner, its session and the number of its term, and the
+//	who/fleets/FLEET       the last owner, its session and the number of its term, and the
 //	                       configuration
-//	records/SHARD/pBITS    a page of the shard's state: the keys whose hash begins with BITS
+//	records/FLEET/pBITS    a page of the fleet's state: the keys whose hash begins with BITS
 //
 // Nomad changes one variable at a time, and compares its ModifyIndex. All that follows is
 // made of that; nothing is ever written that is not compared.
@@ -27,9 +27,9 @@
 // whichever lock there is by then is removed, also another member's that acquired it after
 // a release.
 //
-// # Shards
+// # Fleets
 //
-// An owner is a member's session in the shard's variable, for as long as that session is
+// An owner is a member's session in the fleet's variable, for as long as that session is
 // not over. Whether it is, is asked after the variable was read, of an answer that is no
 // older: a session that is not there then was there before, and is over for good.
 //

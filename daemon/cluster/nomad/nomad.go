@@ -34,7 +34,7 @@ type Coordinator struct {
 	config *nomad.Config
 	prefix string
 
-	// looking is held by who looks at all members and shards, and guards seen.
+	// looking is held by who looks at all members and fleets, and guards seen.
 	looking chan struct{}
 	seen    map[string]sighting
 }
@@ -75,12 +75,12 @@ func (c *Coordinator) member(name string) string {
 	return c.prefix + "who/members/" + segment(name, maxName)
 }
 
-func (c *Coordinator) shard(name string) string {
-	return c.prefix + "who/shards/" + segment(name, maxName)
+func (c *Coordinator) fleet(name string) string {
+	return c.prefix + "who/fleets/" + segment(name, maxName)
 }
 
-func (c *Coordinator) page(shard, bits string) string {
-	return c.prefix + "records/" + segment(shard, maxName) + "/p" + bits
+func (c *Coordinator) page(fleet, bits string) string {
+	return c.prefix + "records/" + segment(fleet, maxName) + "/p" + bits
 }
 
 // segment returns a name as Nomad takes it as a part of a path, of at most so many

@@ -72,9 +72,9 @@ func (n *node) leaves(all map[*node]map[string][]byte, changes map[string][]byte
 	}
 }
 
-// createRoot creates the first page of a shard, if it is not there.
-func (c *Coordinator) createRoot(ctx context.Context, shard string) error {
-	_, err := c.change(ctx, c.page(shard, ""), &api.Variable{}, func(found *api.Variable) (api.VariableItems, error) {
+// createRoot creates the first page of a fleet, if it is not there.
+func (c *Coordinator) createRoot(ctx context.Context, fleet string) error {
+	_, err := c.change(ctx, c.page(fleet, ""), &api.Variable{}, func(found *api.Variable) (api.VariableItems, error) {
 		if found != nil {
 			return nil, nil
 		}
@@ -101,7 +101,7 @@ func (t *term) path(n *node) string { return t.page(t.name, n.bits) }
 // missing is the error of a page that ought to be there.
 func (t *term) missing(n *node) error {
 	return fmt.Errorf("the variable %q of Nomad is missing, with state of fleet %q: restore it, or remove all below %q, and %q, to have the state forgotten",
-		t.path(n), t.name, strings.TrimSuffix(t.page(t.name, ""), "p"), t.shard(t.name))
+		t.path(n), t.name, strings.TrimSuffix(t.page(t.name, ""), "p"), t.fleet(t.name))
 }
 
 // claim claims all pages that have records, once. Writing is held.
@@ -189,13 +189,13 @@ func (t *term) Load(ctx context.Context, keep func(key string, value []byte) err
 }
 
 // Load is as [cluster.Coordinator] has it, of each page at a moment of its own.
-func (c *Coordinator) Load(ctx context.Context, shard string, keep func(key string, value []byte) error) error {
-	return c.loadPage(ctx, shard, "", 0, keep)
+func (c *Coordinator) Load(ctx context.Context, fleet string, keep func(key string, value []byte) error) error {
+	return c.loadPage(ctx, fleet, "", 0, keep)
 }
 
 // loadPage calls keep with what a page has that is there as of an index, and those below it.
-func (c *Coordinator) loadPage(ctx context.Context, shard, bits string, since uint64, keep func(key string, value []byte) error) error {
-	page, err := c.readSince(ctx, c.page(shard, bits), since)
+func (c *Coordinator) loadPage(ctx context.Context, fleet, bits string, since uint64, keep func(key string, value []byte) error) error {
+	page, err := c.readSince(ctx, c.page(fleet, bits), since)
 	if err != nil {
 		return err
 	}
@@ -203,9 +203,9 @@ func (c *Coordinator) loadPage(ctx context.Context, shard, bits string, since ui
 	case page == nil && bits == "": // nobody ever owned it
 		return nil
 	case page == nil:
-		return fmt.Errorf("the variable %q of Nomad is missing, with state of fleet %q", c.page(shard, bits), shard)
+		return fmt.Errorf("the variable %q of Nomad is missing, with state of fleet %q", c.page(fleet, bits), fleet)
 	case isDivided(page):
-		return errors.Join(c.loadPage(ctx, shard, bits+"0", page.ModifyIndex, keep), c.loadPage(ctx, shard, bits+"1", page.ModifyIndex, keep))
+		return errors.Join(c.loadPage(ctx, fleet, bits+"0", page.ModifyIndex, keep), c.loadPage(ctx, fleet, bits+"1", page.ModifyIndex, keep))
 	}
 	records, err := recordsOf(page)
 	if err != nil {

@@ -17,9 +17,9 @@ import (
 	"github.com/hpad/hpad/test/soak"
 )
 
-const shard = "prod"
+const fleet = "prod"
 
-// own makes a member the owner of the shard, whoever was it before.
+// own makes a member the owner of the fleet, whoever was it before.
 func (f *fake) own(t *testing.T, name string) *term {
 	t.Helper()
 	f.mu.Lock()
@@ -33,7 +33,7 @@ func (f *fake) own(t *testing.T, name string) *term {
 	if err != nil {
 		t.Fatal(err)
 	}
-	owned, err := s.Acquire(t.Context(), shard, "1")
+	owned, err := s.Acquire(t.Context(), fleet, "1")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +89,7 @@ func TestSilence(t *testing.T) {
 		t.Fatalf("a write whose first answer does not come: %v", err)
 	}
 	once(http.MethodGet)
-	err := now.Coordinator.Load(t.Context(), shard, func(string, []byte) error { return nil })
+	err := now.Coordinator.Load(t.Context(), fleet, func(string, []byte) error { return nil })
 	if !errors.Is(err, context.DeadlineExceeded) {
 		t.Fatalf("a read whose answer does not come: %v, want %v", err, context.DeadlineExceeded)
 	}
@@ -99,7 +99,7 @@ func TestSilence(t *testing.T) {
 }
 
 // TestLateWrites has owners end at random moments, with writes on their way that arrive
-// when others own the shard, or whose answers are lost. What was written is there, what
+// when others own the fleet, or whose answers are lost. What was written is there, what
 // was not is not, and nothing comes back.
 func TestLateWrites(t *testing.T) {
 	for seed := range uint64(soak.Rounds(12, 400)) {

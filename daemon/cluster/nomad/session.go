@@ -122,11 +122,11 @@ func (s *session) Leave(ctx context.Context) error {
 }
 
 // Acquire is as [cluster.Session] has it.
-func (s *session) Acquire(ctx context.Context, shard, configuration string) (cluster.Term, error) {
+func (s *session) Acquire(ctx context.Context, fleet, configuration string) (cluster.Term, error) {
 	if s.IsOver() {
 		return nil, lease.ErrOver
 	}
-	record, from, err := s.changeShard(ctx, shard, func(r shardRecord, from *api.Variable) (shardRecord, error) {
+	record, from, err := s.changeFleet(ctx, fleet, func(r fleetRecord, from *api.Variable) (fleetRecord, error) {
 		if r.Session == s.id() {
 			return r, nil
 		}
@@ -134,19 +134,19 @@ func (s *session) Acquire(ctx context.Context, shard, configuration string) (clu
 			if owned, err := s.isThere(ctx, r.Session, from.ModifyIndex); err != nil {
 				return r, err
 			} else if owned {
-				return r, fmt.Errorf("fleet %q is %s's: %w", shard, r.Owner, cluster.ErrTaken)
+				return r, fmt.Errorf("fleet %q is %s's: %w", fleet, r.Owner, cluster.ErrTaken)
 			}
 		}
 		if r.Configuration != "" && r.Configuration != configuration {
-			return r, fmt.Errorf("fleet %q: %w", shard, cluster.ErrOtherwise)
+			return r, fmt.Errorf("fleet %q: %w", fleet, cluster.ErrOtherwise)
 		}
 		if r.Term == 0 {
-			if err := s.createRoot(ctx, shard); err != nil {
+			if err := s.createRoot(ctx, fleet); err != nil {
 				return r, err
 			}
 		}
 		next := r.ownership().Next(s.name, configuration, time.Now())
-		return shardRecord{
+		return fleetRecord{
 			Name: r.Name, Owner: s.name, Session: s.id(), Last: next.Last, Past: next.Past, Term: next.Term, Configuration: configuration,
 		}, nil
 	})
@@ -154,7 +154,7 @@ func (s *session) Acquire(ctx context.Context, shard, configuration string) (clu
 		return nil, err
 	}
 	return &term{
-		session: s, name: shard, number: record.Term, token: claimOf(record.Term, rand.Text()), since: from.ModifyIndex, over: make(chan struct{}),
+		session: s, name: fleet, number: record.Term, token: claimOf(record.Term, rand.Text()), since: from.ModifyIndex, over: make(chan struct{}),
 	}, nil
 }
 
@@ -221,9 +221,9 @@ func (t *term) check() error {
 	return nil
 }
 
-// ours is changeShard as long as nobody else has the shard.
-func (t *term) ours(ctx context.Context, change func(r *shardRecord) error) error {
-	_, _, err := t.changeShard(ctx, t.name, func(r shardRecord, _ *api.Variable) (shardRecord, error) {
+// ours is changeFleet as long as nobody else has the fleet.
+func (t *term) ours(ctx context.Context, change func(r *fleetRecord) error) error {
+	_, _, err := t.changeFleet(ctx, t.name, func(r fleetRecord, _ *api.Variable) (fleetRecord, error) {
 		if r.Session != t.id() || r.Term != t.number {
 			return r, t.fenced()
 		}
@@ -234,7 +234,7 @@ func (t *term) ours(ctx context.Context, change func(r *shardRecord) error) erro
 
 // Configure is as [cluster.Term] has it.
 func (t *term) Configure(ctx context.Context, configuration string) error {
-	return t.ours(ctx, func(r *shardRecord) error {
+	return t.ours(ctx, func(r *fleetRecord) error {
 		r.Configuration = configuration
 		return t.check() // each time that it is sent
 	})
@@ -243,7 +243,7 @@ func (t *term) Configure(ctx context.Context, configuration string) error {
 // Release is as [cluster.Term] has it.
 func (t *term) Release(ctx context.Context) error {
 	t.finish()
-	err := t.ours(ctx, func(r *shardRecord) error {
+	err := t.ours(ctx, func(r *fleetRecord) error {
 		r.Owner, r.Session = "", 0
 		return nil
 	})

@@ -12,8 +12,8 @@ import (
 	"github.com/hpad/hpad/daemon/state"
 )
 
-// TestConfigureAfterLease loses a write of a shard's configuration until the lease is over:
-// it is not sent again, though nobody else has owned the shard.
+// TestConfigureAfterLease loses a write of a fleet's configuration until the lease is over:
+// it is not sent again, though nobody else has owned the fleet.
 func TestConfigureAfterLease(t *testing.T) {
 	f := newFake(t)
 	joined, err := f.connect(t).Join(t.Context(), cluster.Member{Name: "a"}, time.Minute)
@@ -21,7 +21,7 @@ func TestConfigureAfterLease(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := joined.(*session)
-	held, err := s.Acquire(t.Context(), "prod~", "")
+	held, err := s.Acquire(t.Context(), "prod", "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,8 +40,8 @@ func TestConfigureAfterLease(t *testing.T) {
 		t.Errorf("the error is %v, want one of a term that is over", err)
 	}
 	f.meet(nil)
-	if view, err := s.View(t.Context()); err != nil || view.Shards["prod~"].Configuration != "" || writes != 1 {
-		t.Errorf("after %d writes it is %+v, %v", writes, view.Shards["prod~"], err)
+	if view, err := s.View(t.Context()); err != nil || view.Fleets["prod"].Configuration != "" || writes != 1 {
+		t.Errorf("after %d writes it is %+v, %v", writes, view.Fleets["prod"], err)
 	}
 	if err := s.Leave(t.Context()); err != nil {
 		t.Error(err)
@@ -64,7 +64,7 @@ func TestSessionOfSeveral(t *testing.T) {
 	})
 	both.Go(func() {
 		for range 20 {
-			owned, err := s.Acquire(t.Context(), shard, "1")
+			owned, err := s.Acquire(t.Context(), fleet, "1")
 			if err != nil {
 				t.Error(err)
 				return

@@ -20,8 +20,8 @@ type memberRecord struct {
 	Nonce string `json:"nonce"`
 }
 
-// shardRecord is the value of who/shards/SHARD.
-type shardRecord struct {
+// fleetRecord is the value of who/fleets/FLEET.
+type fleetRecord struct {
 	Name string `json:"name"`
 	// Owner and Session are a member and its session; empty once the term was ended.
 	Owner   string `json:"owner,omitempty"`
@@ -35,7 +35,7 @@ type shardRecord struct {
 }
 
 // ownership is the record's, without its owner.
-func (r shardRecord) ownership() cluster.Ownership {
+func (r fleetRecord) ownership() cluster.Ownership {
 	return cluster.Ownership{Last: r.Last, Past: r.Past, Term: r.Term, Configuration: r.Configuration}
 }
 
@@ -45,7 +45,7 @@ type sighting struct {
 	// since is when the variable was first seen as it is.
 	since  time.Time
 	member memberRecord
-	shard  shardRecord
+	fleet  fleetRecord
 }
 
 // isNews reports whether a variable is not the one that was seen.
@@ -59,9 +59,9 @@ type sessions struct {
 	members map[uint64]memberRecord
 }
 
-// look lists all members and shards, reads what is news, and removes members that did not
-// say so for their ttl that they are there. The shards are as of the same moment.
-func (c *Coordinator) look(ctx context.Context) (there sessions, shards []shardRecord, err error) {
+// look lists all members and fleets, reads what is news, and removes members that did not
+// say so for their ttl that they are there. The fleets are as of the same moment.
+func (c *Coordinator) look(ctx context.Context) (there sessions, fleets []fleetRecord, err error) {
 	select {
 	case c.looking <- struct{}{}:
 		defer func() { <-c.looking }()
@@ -69,9 +69,9 @@ func (c *Coordinator) look(ctx context.Context) (there sessions, shards []shardR
 		return there, nil, c.explained(ctx, ctx.Err())
 	}
 	for again := begin(); ; {
-		there, shards, err = c.lookOnce(ctx)
+		there, fleets, err = c.lookOnce(ctx)
 		if !errors.Is(err, errMoved) || !again.wait(ctx) {
-			return there, shards, err
+			return there, fleets, err
 		}
 	}
 }
@@ -79,7 +79,7 @@ func (c *Coordinator) look(ctx context.Context) (there sessions, shards []shardR
 // errMoved is that a variable changed after it was listed.
 var errMoved = errors.New("variables change faster than they can be read")
 
-func (c *Coordinator) lookOnce(ctx context.Context) (there sessions, shards []shardRecord, err error) {
+func (c *Coordinator) lookOnce(ctx context.Context) (there sessions, fleets []fleetRecord, err error) {
 	variables, options, err := c.asking(ctx)
 	if err != nil {
 		return there, nil, err
@@ -100,7 +100,7 @@ func (c *Coordinator) lookOnce(ctx context.Context) (there sessions, shards []sh
 			c.seen[variable.Path] = s
 		}
 		if !isMember {
-			shards = append(shards, s.shard)
+			fleets = append(fleets, s.fleet)
 		} else if now.Sub(s.since) < s.member.TTL {
 			there.members[variable.CreateIndex] = s.member
 		} else if err := c.remove(ctx, variable.Path, variable.ModifyIndex); err != nil {
@@ -114,11 +114,11 @@ func (c *Coordinator) lookOnce(ctx context.Context) (there sessions, shards []sh
 		seen[variable.Path] = s
 	}
 	c.seen = seen
-	return there, shards, nil
+	return there, fleets, nil
 }
 
 // see reads a variable that was listed. Of a member it may be a later one of the same
-// session, of a shard it is the one that was listed, or the members that were may be too
+// session, of a fleet it is the one that was listed, or the members that were may be too
 // few.
 func (c *Coordinator) see(ctx context.Context, listed *api.VariableMetadata, isMember bool) (s sighting, err error) {
 	s.variable, _, err = c.read(ctx, listed.Path)
@@ -132,43 +132,43 @@ func (c *Coordinator) see(ctx context.Context, listed *api.VariableMetadata, isM
 	if isMember {
 		return s, valueOf(s.variable, &s.member)
 	}
-	return s, valueOf(s.variable, &s.shard)
+	return s, valueOf(s.variable, &s.fleet)
 }
 
 // View is as [cluster.Coordinator] has it.
 func (c *Coordinator) View(ctx context.Context) (cluster.View, error) {
-	view := cluster.View{Members: map[string]cluster.Member{}, Shards: map[string]cluster.Ownership{}}
-	there, shards, err := c.look(ctx)
+	view := cluster.View{Members: map[string]cluster.Member{}, Fleets: map[string]cluster.Ownership{}}
+	there, fleets, err := c.look(ctx)
 	if err != nil {
 		return view, err
 	}
 	for _, member := range there.members {
 		view.Members[member.Name] = member.Member
 	}
-	for _, record := range shards {
+	for _, record := range fleets {
 		owned := record.ownership()
 		if _, is := there.members[record.Session]; is {
 			owned.Owner = record.Owner
 		}
-		view.Shards[record.Name] = owned
+		view.Fleets[record.Name] = owned
 	}
 	return view, nil
 }
 
 // Configure is as [cluster.Coordinator] has it.
-func (c *Coordinator) Configure(ctx context.Context, shard, configuration string) error {
-	_, _, err := c.changeShard(ctx, shard, func(r shardRecord, _ *api.Variable) (shardRecord, error) {
+func (c *Coordinator) Configure(ctx context.Context, fleet, configuration string) error {
+	_, _, err := c.changeFleet(ctx, fleet, func(r fleetRecord, _ *api.Variable) (fleetRecord, error) {
 		r.Configuration = configuration
 		return r, nil
 	})
 	return err
 }
 
-// changeShard changes the record of a shard, until it is as change wants it. The variable
+// changeFleet changes the record of a fleet, until it is as change wants it. The variable
 // is that which the record was read of, nil where there is none yet.
-func (c *Coordinator) changeShard(ctx context.Context, name string, change func(r shardRecord, from *api.Variable) (shardRecord, error)) (record shardRecord, now *api.Variable, err error) {
-	now, err = c.change(ctx, c.shard(name), nil, func(found *api.Variable) (api.VariableItems, error) {
-		record = shardRecord{Name: name}
+func (c *Coordinator) changeFleet(ctx context.Context, name string, change func(r fleetRecord, from *api.Variable) (fleetRecord, error)) (record fleetRecord, now *api.Variable, err error) {
+	now, err = c.change(ctx, c.fleet(name), nil, func(found *api.Variable) (api.VariableItems, error) {
+		record = fleetRecord{Name: name}
 		if found != nil {
 			if err := valueOf(found, &record); err != nil {
 				return nil, err

@@ -174,7 +174,7 @@ func (r *rounds) ownerWrites(ctx context.Context, member, fleet string) bool {
 	for {
 		view, err := r.options.View(ctx)
 		if err == nil {
-			if owner := view.Shards[fleet].Owner; owner != member {
+			if owner := view.Fleets[fleet].Owner; owner != member {
 				r.mu.Lock()
 				defer r.mu.Unlock()
 				r.wrong = append(r.wrong, fmt.Sprintf("%q wrote a count of %s, whose owner is %q", member, fleet, owner))

@@ -1,0 +1,114 @@
+package cluster
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/hpad/hpad/daemon/config"
+)
+
+const shared = `
+[ha]
+address = "http://10.0.0.%d:4720"
+etcd = { endpoints = ["http://10.0.0.1:2379"] }
+[daemon]
+state_dir = "/var/lib/hpad%[1]d"
+[fleets.prod]
+kind = "nomad"
+[fleets.local]
+kind = "process"
+services = { worker = { command = ["worker"] } }
+[sources.prom]
+kind = "prometheus"
+url = "http://127.0.0.1:9090"
+[sources.here]
+kind = "embedded"
+[autoscalers.api]
+target = { fleet = "prod", job = "shop", group = "api" }
+max_replicas = %[2]d
+metrics = [{ type = "External", name = "queue", source = "prom", query = "queue", value = "1" }]
+[autoscalers.worker]
+target = { fleet = "local", service = "worker" }
+max_replicas = 3
+metrics = [{ type = "External", name = "queue", source = "here", query = "queue", value = "1" }]
+`
+
+func separated(t *testing.T, member, most int) *configuration {
+	t.Helper()
+	c, err := config.Parse("hpad.toml", fmt.Appendf(nil, shared, member, most))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return separate(c)
+}
+
+// TestSeparate leaves the machine's own to the machine, and shares the rest.
+func TestSeparate(t *testing.T) {
+	p := separated(t, 1, 9)
+	names := func(c *config.Config) string {
+		return strings.Join(slices.Concat(slices.Sorted(maps.Keys(c.Fleets)), slices.Sorted(maps.Keys(c.Sources)), slices.Sorted(maps.Keys(c.Autoscalers))), " ")
+	}
+	if got := names(p.own); got != "local here prom worker" || p.own.HA == nil {
+		t.Errorf("the machine's own are %q", got)
+	}
+	if got := names(p.fleets["prod"]); got != "prod prom api" || len(p.names()) != 1 {
+		t.Errorf("%d fleets, of which prod has %q", len(p.names()), got)
+	}
+	if p.identities["prod"] != separated(t, 2, 9).identities["prod"] {
+		t.Error("what is each member's own makes a fleet another one")
+	}
+	if p.identities["prod"] == separated(t, 1, 8).identities["prod"] {
+		t.Error("another maximum makes no other fleet")
+	}
+}
+
+// TestAssign spreads fleets evenly, moves few, and gives none to whom has it otherwise.
+func TestAssign(t *testing.T) {
+	view := View{Members: map[string]Member{}, Fleets: map[string]Ownership{}}
+	has := map[string]string{}
+	for i := range 12 {
+		has[fmt.Sprint("fleet-", i)] = "1"
+	}
+	for i := range 3 {
+		name := fmt.Sprint("member-", i)
+		view.Members[name] = Member{Name: name, Fleets: has}
+	}
+	before := assign(view)
+	loads := map[string]int{}
+	for _, owner := range before {
+		loads[owner]++
+	}
+	for name := range view.Members {
+		if loads[name] != 4 {
+			t.Errorf("%s gets %d of 12 fleets, want 4", name, loads[name])
+		}
+	}
+	delete(view.Members, "member-1")
+	moved := 0
+	for fleet, owner := range assign(view) {
+		if owner == "member-1" {
+			t.Errorf("%s is assigned to a member that is gone", fleet)
+		}
+		if before[fleet] != "member-1" && owner != before[fleet] {
+			moved++
+		}
+	}
+	if moved > 4 {
+		t.Errorf("%d fleets move besides those of the member that is gone", moved)
+	}
+	other := maps.Clone(has)
+	other["fleet-0"] = "2"
+	view.Members["member-0"] = Member{Name: "member-0", Fleets: other}
+	view.Fleets["fleet-0"] = Ownership{Configuration: "2"}
+	view.Fleets["fleet-1"] = Ownership{Configuration: "3"}
+	after := assign(view)
+	if after["fleet-0"] != "member-0" {
+		t.Errorf("a fleet is %q's, who has it otherwise", after["fleet-0"])
+	}
+	if owner, any := after["fleet-1"]; any {
+		t.Errorf("a fleet that nobody has so is %q's", owner)
+	}
+}

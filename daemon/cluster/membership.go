@@ -1,0 +1,144 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"time"
+
+	"go.uber.org/zap"
+)
+
+const (
+	// updateInterval is the interval at which a member updates its membership and its fleets.
+	updateInterval = time.Second
+	// callShare is the part of a lease that a call to the coordinator may take: a third.
+	callShare = 3
+	// lapseShare is the part of a lease that is left when its end is reported: a quarter. A
+	// lease that is renewed in time never has less.
+	lapseShare = 4
+)
+
+// update joins the cluster, reads who owns which fleet, and starts and stops runs. Whatever
+// fails is repeated at the next update.
+func (c *Cluster) update(ctx context.Context) {
+	c.join(ctx)
+	view, err := c.viewNow(ctx)
+	if ctx.Err() != nil {
+		return
+	}
+	problem := err
+	if err == nil {
+		problem = c.lapsing()
+	}
+	if news, fields := c.unreached.Set(problem); news && problem != nil {
+		c.log.Error("the cluster's store cannot be reached; fleets are observed, and left as they are once the lease is over",
+			append(fields, zap.NamedError("err", problem))...)
+	} else if news {
+		c.log.Info("the cluster's store can be reached again", fields...)
+	}
+	if err != nil {
+		return
+	}
+	c.mu.RLock()
+	session := c.session
+	c.mu.RUnlock()
+	if session != nil {
+		c.settle(ctx, session, view)
+	}
+}
+
+// lapsing returns an error if the lease is about to end, or has ended, although calls to the
+// coordinator succeed, and nil otherwise.
+func (c *Cluster) lapsing() error {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	if c.session == nil || time.Until(c.session.Expires()) > c.options.TTL/lapseShare {
+		return nil
+	}
+	return fmt.Errorf("it answers, and has not renewed the lease of %s for most of its time; its own log may say why", c.options.TTL)
+}
+
+// viewNow reads the members and owners from the coordinator.
+func (c *Cluster) viewNow(ctx context.Context) (View, error) {
+	call, cancel := c.call(ctx)
+	defer cancel()
+	started := time.Now()
+	view, err := c.options.Coordinator.View(call)
+	if err == nil {
+		c.mu.Lock()
+		c.view, c.viewed = view, time.Now()
+		for fleet, o := range view.Fleets {
+			if o.Owner != "" {
+				c.owned[fleet] = started
+			}
+		}
+		c.mu.Unlock()
+	}
+	return view, err
+}
+
+// call returns a context for one call to the coordinator.
+func (c *Cluster) call(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, c.options.TTL/callShare)
+}
+
+// join makes this a member, again if its session ended, and publishes its fleets.
+func (c *Cluster) join(ctx context.Context) {
+	member := c.options.Member
+	member.Fleets = maps.Clone(c.active.Load().identities)
+	c.mu.Lock()
+	for fleet, until := range c.unfit {
+		if time.Now().Before(until) {
+			delete(member.Fleets, fleet)
+		} else {
+			delete(c.unfit, fleet)
+		}
+	}
+	session := c.session
+	c.mu.Unlock()
+	if session != nil && isClosed(session.Ended()) {
+		c.log.Warn("the lease is over; what this member owned is others' to take")
+		session = nil
+	}
+	call, cancel := c.call(ctx)
+	defer cancel()
+	var err error
+	switch {
+	case session == nil:
+		session, err = c.options.Coordinator.Join(call, member, c.options.TTL)
+		if errors.Is(err, ErrTaken) {
+			err = fmt.Errorf("there is a member named %q already, another hpad or this one before its restart, whose lease of %s is not over yet: %w",
+				member.Name, c.options.TTL, err)
+		}
+	case !maps.Equal(member.Fleets, c.published.Fleets):
+		err = session.Update(call, member)
+	}
+	if ctx.Err() != nil && err != nil {
+		return
+	}
+	if news, fields := c.unjoined.Set(err); news && err != nil {
+		c.log.Warn("this is no member of the cluster yet", append(fields, zap.NamedError("err", err))...)
+	} else if news {
+		c.log.Info("a member of the cluster", append(fields, zap.String("member", member.Name))...)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.session = session; err != nil {
+		if session == nil || isClosed(session.Ended()) {
+			c.session = nil
+		}
+		return
+	}
+	c.published = member
+}
+
+func isClosed(ended <-chan struct{}) bool {
+	select {
+	case <-ended:
+		return true
+	default:
+		return false
+	}
+}

@@ -1,0 +1,205 @@
+package cluster
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"go.uber.org/zap"
+)
+
+// leaveWait is how long a member waits for its runs to end when it stops.
+const leaveWait = 30 * time.Second
+
+// assign returns the intended owner of each fleet. All members compute the same result from the
+// same view. Among the members that have the configuration that a fleet is owned under, it is
+// the member with the highest rank that has not reached its share yet (rendezvous hashing with
+// bounded loads). A fleet without such a member has no entry.
+func assign(view View) map[string]string {
+	members := slices.Sorted(maps.Keys(view.Members))
+	fleets := map[string]bool{}
+	for _, member := range view.Members {
+		for fleet := range member.Fleets {
+			fleets[fleet] = true
+		}
+	}
+	if len(fleets) == 0 {
+		return nil
+	}
+	share := (len(fleets) + len(members) - 1) / len(members)
+	owners, loads := make(map[string]string, len(fleets)), map[string]int{}
+	for _, fleet := range slices.Sorted(maps.Keys(fleets)) {
+		able := slices.DeleteFunc(slices.Clone(members), func(name string) bool {
+			has, ok := view.Members[name].Fleets[fleet]
+			under := view.Fleets[fleet].Configuration
+			return !ok || under != "" && under != has
+		})
+		if len(able) == 0 {
+			continue
+		}
+		slices.SortFunc(able, func(a, b string) int { return cmp.Compare(rank(b, fleet), rank(a, fleet)) })
+		i := slices.IndexFunc(able, func(name string) bool { return loads[name] < share })
+		owner := able[max(i, 0)]
+		owners[fleet] = owner
+		loads[owner]++
+	}
+	return owners
+}
+
+// rank returns the rank of a member for a fleet.
+func rank(member, fleet string) uint64 {
+	sum := sha256.Sum256([]byte(member + "\x00" + fleet))
+	return binary.BigEndian.Uint64(sum[:])
+}
+
+// settle starts and stops runs according to a view.
+func (c *Cluster) settle(ctx context.Context, session Session, view View) {
+	owners, active := assign(view), c.active.Load()
+	c.mu.RLock()
+	runs := maps.Clone(c.runs)
+	c.mu.RUnlock()
+	for fleet, r := range runs {
+		if r.isOver(session) {
+			r.end("the lease is over")
+		}
+		if active.fleets[fleet] == nil {
+			r.end("it is not configured any more")
+		}
+	}
+	var orphans []string
+	for _, fleet := range active.names() {
+		c.settleFleet(ctx, session, view.Fleets[fleet], owners[fleet], runs[fleet], fleet)
+		if owners[fleet] == "" && view.Fleets[fleet].Owner == "" && c.isPublished(view, fleet) {
+			orphans = append(orphans, fleet)
+		}
+	}
+	c.releaseForgotten(ctx, session, view)
+	var err error
+	if len(orphans) > 0 {
+		err = fmt.Errorf("no member has the configuration under which these fleets were owned: %s; reload that one on some member, or let one go on with its own by \"hpad cluster adopt FLEET\"",
+			strings.Join(orphans, ", "))
+	}
+	if news, fields := c.orphaned.Set(err); news && err != nil {
+		c.log.Error("fleets have no owner", append(fields, zap.NamedError("err", err))...)
+	}
+}
+
+// isPublished reports whether a view is recent enough to tell whether this member may own a
+// fleet.
+func (c *Cluster) isPublished(view View, fleet string) bool {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	_, published := view.Members[c.options.Member.Name].Fleets[fleet]
+	return published || !c.unfit[fleet].IsZero()
+}
+
+// settleFleet starts or ends the run of a fleet. next is its intended owner; "" if there is none.
+func (c *Cluster) settleFleet(ctx context.Context, session Session, now Ownership, next string, r *run, fleet string) {
+	me := c.options.Member.Name
+	switch {
+	case r == nil && (now.Owner == "" && next == me || now.Owner == me): // the latter after a lost response
+		c.start(newRun(ctx, c, session, fleet))
+	case r == nil || !r.isRunning():
+	case now.Term > r.currentTerm().Number():
+		r.end("another member owned it since")
+	case now.Term < r.currentTerm().Number(): // the view is older than the term
+	case now.Owner == "" && next == me:
+		c.regain(ctx, session, r)
+	case now.Owner == "":
+		r.end("its lease ended, and it is another member's to take")
+	case now.Owner == me && next != "" && next != me:
+		r.end("handed over to " + next)
+	}
+}
+
+// releaseForgotten releases fleets that this member owns although they are not configured, as
+// after a release whose response was lost. Otherwise its lease would keep them forever.
+func (c *Cluster) releaseForgotten(ctx context.Context, session Session, view View) {
+	active := c.active.Load()
+	for fleet, now := range view.Fleets {
+		if now.Owner != c.options.Member.Name || active.fleets[fleet] != nil || c.runOf(fleet) != nil {
+			continue
+		}
+		call, cancel := c.call(ctx)
+		term, err := session.Acquire(call, fleet, now.Configuration)
+		if err == nil {
+			err = term.Release(call)
+		}
+		cancel()
+		if err != nil && !errors.Is(err, ErrTaken) && !errors.Is(err, ErrOtherwise) {
+			return // until the next update
+		}
+	}
+}
+
+// start starts a run.
+func (c *Cluster) start(r *run) {
+	c.mu.Lock()
+	r.owned = c.owned[r.fleet]
+	c.runs[r.fleet] = r
+	c.mu.Unlock()
+	go func() {
+		leaves := r.run()
+		c.mu.Lock()
+		delete(c.runs, r.fleet)
+		if leaves > 0 {
+			c.unfit[r.fleet] = time.Now().Add(leaves)
+		}
+		c.mu.Unlock()
+		close(r.done)
+		c.updateSoon()
+	}()
+}
+
+// regain acquires a fleet again whose lease ended, if no other member owned it since.
+func (c *Cluster) regain(ctx context.Context, session Session, r *run) {
+	call, cancel := c.call(ctx)
+	defer cancel()
+	term, err := session.Acquire(call, r.fleet, c.active.Load().identities[r.fleet])
+	if err != nil {
+		return // until the next update
+	}
+	if term.Number() != r.currentTerm().Number()+1 {
+		_ = term.Release(call) // or the end of the lease ends it
+		r.end("another member owned it since")
+		return
+	}
+	r.resume(session, term)
+	c.log.Info("the fleet is owned again, and nobody else owned it meanwhile", zap.String("fleet", r.fleet))
+}
+
+// leave hands over all fleets and ends the membership.
+func (c *Cluster) leave() {
+	ctx, cancel := context.WithTimeout(context.Background(), leaveWait)
+	defer cancel()
+	c.mu.RLock()
+	runs, session := slices.Collect(maps.Values(c.runs)), c.session
+	c.mu.RUnlock()
+	for _, r := range runs {
+		r.end("hpad stops")
+	}
+	for _, fleet := range c.Fleets() {
+		c.closeArchive(fleet)
+	}
+	for _, r := range runs {
+		select {
+		case <-r.done:
+		case <-ctx.Done():
+		}
+	}
+	if session == nil {
+		return
+	}
+	call, cancel := c.call(context.Background()) // even if the runs took all of the time
+	defer cancel()
+	if err := session.Leave(call); err != nil {
+		c.log.Warn("leave the cluster; others take over once the lease is over", zap.NamedError("err", err))
+	}
+}

@@ -1,0 +1,182 @@
+package state
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets/clock"
+)
+
+// autoscaler returns the autoscaler that a value belongs to; empty if it belongs to none.
+func (at slot) autoscaler() string {
+	if at.bucket == string(autoscalersBucket) {
+		return at.key
+	}
+	if name, is := strings.CutPrefix(at.key, pausePrefix+"a/"); is && at.bucket == string(metaBucket) {
+		return name
+	}
+	return ""
+}
+
+// ofFleet returns the fleet that a value belongs to, apart from those of autoscalers; empty if
+// it belongs to none.
+func (at slot) ofFleet() string {
+	if at.fleet != "" || at.bucket != string(metaBucket) {
+		return at.fleet
+	}
+	for _, prefix := range []string{pausePrefix + "f/", pausePrefix + "b/", removalsPrefix} {
+		if name, is := strings.CutPrefix(at.key, prefix); is {
+			return name
+		}
+	}
+	return ""
+}
+
+// Select returns the values of records that belong to some fleets, and those that belong to no
+// fleet. fleets has the fleets of autoscalers, by the autoscalers' names.
+func Select(values map[string][]byte, fleets map[string]string, wanted func(fleet string) bool) map[string][]byte {
+	selected := make(map[string][]byte, len(values))
+	for key, value := range values {
+		at, _ := slotOf(key)
+		fleet := at.ofFleet()
+		name := at.autoscaler()
+		if name != "" {
+			fleet = fleets[name]
+		}
+		if fleet == "" && name == "" || wanted(fleet) {
+			selected[key] = value
+		}
+	}
+	return selected
+}
+
+// FleetsOf returns the fleets of the autoscalers in records, by the autoscalers' names.
+func FleetsOf(values map[string][]byte) (map[string]string, error) {
+	fleets := map[string]string{}
+	for key, value := range values {
+		at, _ := slotOf(key)
+		if at.bucket != string(autoscalersBucket) {
+			continue
+		}
+		record, err := unsealRecord(at.key, value)
+		if err != nil {
+			return nil, fmt.Errorf("autoscaler %q: %w", at.key, err)
+		}
+		fleets[at.key] = record.Target.Fleet
+	}
+	return fleets, nil
+}
+
+// The keys of the values that concern all autoscalers together.
+var (
+	lastRoundName = slot{bucket: string(metaBucket), key: string(lastRoundKey)}.String()
+	clockName     = slot{bucket: string(metaBucket), key: string(clockKey)}.String()
+)
+
+// times are the last round and the clock of some records.
+type times struct {
+	lastRound time.Time
+	clock     clock.State
+}
+
+func timesOf(values map[string][]byte) (t times, err error) {
+	if sealed := values[lastRoundName]; sealed != nil {
+		err = unsealJSON(string(lastRoundKey), sealed, &t.lastRound)
+	}
+	if sealed := values[clockName]; sealed != nil {
+		err = errors.Join(err, unsealJSON(string(clockKey), sealed, &t.clock))
+	}
+	return t, err
+}
+
+// merge returns the records of several fleets, and of the host itself, as the records of one
+// hpad. The latest clock and the latest round count for all, so the memory of each autoscaler
+// is brought up to its fleet's own last round first.
+func merge(all []map[string][]byte) (map[string][]byte, error) {
+	var latest times
+	from := make([]times, len(all))
+	for i, values := range all {
+		var err error
+		if from[i], err = timesOf(values); err != nil {
+			return nil, err
+		}
+		latest.lastRound = clock.Later(latest.lastRound, from[i].lastRound)
+		if from[i].clock.Time.After(latest.clock.Time) {
+			latest.clock = from[i].clock
+		}
+	}
+	m := merger{latest: latest, whole: map[string][]byte{}, through: map[string]time.Time{}}
+	for i, values := range all {
+		for key, sealed := range values {
+			if err := m.add(key, sealed, from[i].lastRound); err != nil {
+				return nil, fmt.Errorf("%q: %w", key, err)
+			}
+		}
+	}
+	meta, err := sealMeta(Changes{LastRound: latest.lastRound, Clock: latest.clock})
+	for key, sealed := range meta {
+		m.whole[slot{bucket: string(metaBucket), key: key}.String()] = sealed
+	}
+	return m.whole, err
+}
+
+// merger is the result of merge as far as it is complete.
+type merger struct {
+	latest times
+	whole  map[string][]byte
+	// through has the last written round of each autoscaler in whole.
+	through map[string]time.Time
+}
+
+// add adds a value of a fleet with a last round.
+func (m *merger) add(key string, sealed []byte, lastRound time.Time) (err error) {
+	at, known := slotOf(key)
+	switch {
+	case key == lastRoundName, key == clockName:
+		return nil
+	case !known:
+		return &FormatError{Path: key, Version: formatVersion + 1}
+	case at.bucket == string(autoscalersBucket):
+		sealed, err = m.record(at.key, sealed, lastRound)
+	case at.bucket == string(metaBucket) && at.key == pausePrefix:
+		sealed, err = laterPause(m.whole[key], sealed)
+	}
+	if sealed != nil {
+		m.whole[key] = sealed
+	}
+	return err
+}
+
+// record returns a record as of its fleet's last round; nil if a later record of the same
+// autoscaler is there, which got another fleet.
+func (m *merger) record(name string, sealed []byte, lastRound time.Time) ([]byte, error) {
+	record, err := unsealRecord(name, sealed)
+	if err != nil || m.through[name].After(record.Through) {
+		return nil, err
+	}
+	m.through[name] = record.Through
+	if lastRound.Equal(m.latest.lastRound) {
+		return sealed, nil
+	}
+	record = replayed(record, lastRound)
+	record.Replay = nil
+	return sealRecord(name, record)
+}
+
+// laterPause returns the later one of two pauses of all autoscalers; the first may be nil.
+func laterPause(first, second []byte) ([]byte, error) {
+	if first == nil {
+		return second, nil
+	}
+	var before, pause policy.Pause
+	if err := errors.Join(unsealJSON(pausePrefix, first, &before), unsealJSON(pausePrefix, second, &pause)); err != nil {
+		return nil, err
+	}
+	if before.Since.After(pause.Since) {
+		return first, nil
+	}
+	return second, nil
+}
