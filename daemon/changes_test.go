@@ -2,7 +2,6 @@ package daemon
 
 import (
 	"fmt"
-	"path/filepath"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -41,7 +40,6 @@ func (w *world) reloadsOf(name string) []string {
 // configuration that affect it, and no others.
 func TestReloadInHistory(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.snapshot = filepath.Join(t.TempDir(), "configuration.json")
 		w.fed("web", 3, 3)
 		w.fed("api", 3, 3)
 		w.start()
@@ -82,19 +80,6 @@ func TestReloadInHistory(t *testing.T) {
 		check("removed", api.AuthorSignal, func() { delete(w.config.Autoscalers, "api") }, nil, []string{"SIGHUP: - autoscalers.api"})
 		w.stop()
 
-		w.start() // without a change
-		w.advance(time.Minute)
-		before := len(w.reloadsOf("web"))
-		w.stop()
-		w.config.Daemon.Tolerance = 0.3
-		edit("web", func(a *config.Autoscaler) { a.Spec.MaxReplicas = 7 })()
-		w.start()
-		w.advance(time.Minute)
-		want := []string{"restart: ~ max_replicas: 50 -> 7", "restart: ~ daemon.tolerance: 0.2 -> 0.3"}
-		if diff := cmp.Diff(want, w.reloadsOf("web")[before:]); diff != "" {
-			t.Errorf("after a restart (-want +got):\n%s", diff)
-		}
-		w.stop()
 	})
 }
 

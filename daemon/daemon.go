@@ -36,9 +36,6 @@ type Options struct {
 	// Graph keeps what drawings show of each pass, as long as the daemon runs; nil keeps
 	// nothing of it.
 	Graph *graph.Store
-	// Snapshot is the file in which a daemon finds the configuration of the run before it;
-	// "" stores no snapshot.
-	Snapshot string
 	// Log is where the daemon logs to; nil discards.
 	Log *zap.Logger
 	// Metrics are the daemon's own; nil means metrics that nobody sees.
@@ -113,7 +110,7 @@ func New(options Options) *Daemon {
 	d.notifier = newNotifier(options.Notify, options.WatchdogInterval, d.statusLine)
 	d.scheduler = newScheduler(f, d.notifier)
 	d.reloader = reloader{
-		inForce: f, snapshot: options.Snapshot, load: options.Load, notifier: d.notifier, swaps: d.scheduler.swaps,
+		inForce: f, load: options.Load, notifier: d.notifier, swaps: d.scheduler.swaps,
 		reloaded: make(chan struct{}, 1), running: make(chan struct{}),
 	}
 	d.metrics.Show(func() iter.Seq[api.Autoscaler] { return d.AutoscalersAfter("") })
@@ -158,16 +155,11 @@ func (d *Daemon) Run(ctx context.Context) error {
 		workers.Go(d.scheduler.work)
 	}
 	recall := d.restoredOf(first.next)
-	started, restarted := d.clock.Now(), d.reloadTime()
+	started := d.clock.Now()
 	d.scheduler.force(first)
 	d.starting.Store(nil)
 	d.reportLosses()
 	d.prune()
-	d.reloads.Lock() // a reload waits until the changes since the last run are known
-	d.readers.Go(func() {
-		defer d.reloads.Unlock()
-		d.recordRestart(restarted)
-	})
 	d.notifier.ready()
 	close(d.running)
 	d.readers.Go(func() { d.discoverLabels(ctx) })

@@ -3,8 +3,6 @@ package daemon
 import (
 	"context"
 	"errors"
-	"io/fs"
-	"os"
 	"slices"
 	"sync"
 	"time"
@@ -27,8 +25,6 @@ type reloader struct {
 	// fixed is the [daemon] table as it was at start, for what only a start puts in
 	// force.
 	fixed config.Daemon
-	// snapshot is the file with the last configuration; empty if it is not stored.
-	snapshot string
 	// reloaded has a value once the sync period may be another one, for discoverLabels.
 	reloaded chan struct{}
 	// running is closed when the first generation is in force.
@@ -91,9 +87,6 @@ func (r *reloader) reload(author string) ([]config.Change, error) {
 	changes := r.changesTo(c)
 	if err := r.putInForce(c, author); err != nil {
 		return nil, err
-	}
-	if len(changes) > 0 {
-		r.keepSnapshot(c)
 	}
 	select {
 	case r.reloaded <- struct{}{}:
@@ -236,40 +229,5 @@ func (r *reloader) prune() {
 			r.restored.Autoscalers[name] = record
 			r.recorder.record(name, &record)
 		}
-	}
-}
-
-// recordRestart adds the changes since the last run to the history. The caller holds
-// r.reloads.
-func (r *reloader) recordRestart(at time.Time) {
-	file := r.labels.File()
-	before, err := os.ReadFile(r.snapshot)
-	var changes []config.Change
-	if err == nil {
-		changes, err = file.ChangesSince(before)
-	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		r.log.Warn("changes since the last run unknown", zap.NamedError("err", err))
-	}
-	r.recordChanges(changes, api.AuthorRestart, at)
-	if err != nil || len(changes) > 0 {
-		r.keepSnapshot(file)
-	}
-}
-
-// keepSnapshot stores a configuration for the next start.
-func (r *reloader) keepSnapshot(file *config.Config) {
-	if r.snapshot == "" {
-		return
-	}
-	text, err := file.Snapshot()
-	if err == nil {
-		err = os.WriteFile(r.snapshot+".draft", text, 0o600)
-	}
-	if err == nil {
-		err = os.Rename(r.snapshot+".draft", r.snapshot)
-	}
-	if err != nil {
-		r.log.Warn("configuration not stored for the next start", zap.NamedError("err", err))
 	}
 }

@@ -44,15 +44,13 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type world struct {
 	t testing.TB
 	// graph keeps what drawings show; nil for nothing.
-	graph *graph.Store
-	// snapshot is the file with the last configuration; "" if there is none.
-	snapshot string
-	fleets   map[string]*targettest.Memory
-	sources  map[string]*memorySource
-	store    *memoryStore
-	config   *config.Config
-	loadErr  error
-	dryRun   bool
+	graph   *graph.Store
+	fleets  map[string]*targettest.Memory
+	sources map[string]*memorySource
+	store   *memoryStore
+	config  *config.Config
+	loadErr error
+	dryRun  bool
 	// kind is the name of the fleets' kind; empty is one of the tests.
 	kind string
 	// until is as in Options.
@@ -251,7 +249,7 @@ func (w *world) start() {
 		Load:   w.load,
 		Store:  w.store,
 		Log:    w.log,
-		DryRun: w.dryRun, Until: w.until, Metrics: w.metrics, Graph: w.graph, Snapshot: w.snapshot,
+		DryRun: w.dryRun, Until: w.until, Metrics: w.metrics, Graph: w.graph,
 		Clock: clock.System{Wall: w.wall, Boot: w.monotonic},
 		Notify: func(state string) {
 			w.telling.Lock()

@@ -101,7 +101,6 @@ func runDaemon(ctx context.Context, options runOptions) (err error) {
 		Load:             loadOnce(first, options.file),
 		Store:            store,
 		Graph:            graphs,
-		Snapshot:         filepath.Join(first.Daemon.StateDir, "configuration.json"),
 		Log:              options.log,
 		Metrics:          measured,
 		DryRun:           options.dryRun,

@@ -42,9 +42,8 @@ func Writers(writers func() []string, identify Access) Access {
 
 // Authors of changes of the configuration that no user requested.
 const (
-	AuthorRestart = "restart"
-	AuthorLabels  = "labels"
-	AuthorSignal  = "SIGHUP"
+	AuthorLabels = "labels"
+	AuthorSignal = "SIGHUP"
 )
 
 // WithAuthor returns a context of a write that author requests.

@@ -173,7 +173,7 @@ func (r *run) serve() (err error) {
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
 	options := r.options.Daemon
-	options.Store, options.Log, options.Snapshot = store, r.log, filepath.Join(dir, "configuration.json")
+	options.Store, options.Log = store, r.log
 	loaded := r.active.Load // at first: a daemon that starts ignores what a reload tries meanwhile
 	options.Load = func() (*config.Config, error) {
 		c := loaded()

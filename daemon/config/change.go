@@ -2,8 +2,6 @@ package config
 
 import (
 	"cmp"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"maps"
 	"reflect"
@@ -49,7 +47,8 @@ func (c *Config) Changes(next *Config) []Change {
 type comparedTable struct {
 	// value equals the value of an equal table.
 	value any
-	tree  func() any
+	// written returns the table as it would be written.
+	written func() map[string]any
 }
 
 // sections are in the order of changes.
@@ -58,59 +57,43 @@ var sections = []string{daemonKey, haKey, fleetsKey, sourcesKey, notifyKey, auto
 // tables returns the tables of the configuration by key.
 func (c *Config) tables() map[string]comparedTable {
 	all := make(map[string]comparedTable, len(c.Autoscalers)+len(c.Fleets)+len(c.Sources))
-	add := func(key string, value any, written func() map[string]any) {
-		all[key] = comparedTable{value, func() any { return treeOf("", written()) }}
-	}
-	add(daemonKey, c.Daemon, func() map[string]any { return tableOf(c.Daemon) })
-	add(haKey, c.HA, func() map[string]any { return haTable(c.HA) })
+	all[daemonKey] = comparedTable{c.Daemon, func() map[string]any { return tableOf(c.Daemon) }}
+	all[haKey] = comparedTable{c.HA, func() map[string]any { return haTable(c.HA) }}
 	for name, fleet := range c.Fleets {
-		add(join(fleetsKey, name), fleet, fleet.table)
+		all[join(fleetsKey, name)] = comparedTable{fleet, fleet.table}
 	}
 	for name, source := range c.Sources {
-		add(join(sourcesKey, name), source, func() map[string]any { return writtenKind(source.Kind, source.Config) })
+		all[join(sourcesKey, name)] = comparedTable{source, func() map[string]any { return writtenKind(source.Kind, source.Config) }}
 	}
 	for name, receiver := range c.Notifications {
-		add(join(notifyKey, name), receiver, func() map[string]any { return tableOf(receiver) })
+		all[join(notifyKey, name)] = comparedTable{receiver, func() map[string]any { return tableOf(receiver) }}
 	}
 	for name, a := range c.Autoscalers {
-		add(join(autoscalersKey, name), a, func() map[string]any { return tableOf(a.table()) })
+		all[join(autoscalersKey, name)] = comparedTable{a, func() map[string]any { return tableOf(a.table()) }}
 	}
 	return all
 }
 
 // compare compares tables. Only tables that are not alike are written out.
 func compare(before, after map[string]comparedTable) []Change {
-	var keys []string
+	var changes []Change
 	for key, is := range after {
-		if was, had := before[key]; !had || !reflect.DeepEqual(was.value, is.value) {
-			keys = append(keys, key)
+		was, had := before[key]
+		switch {
+		case !had:
+			changes = append(changes, Change{Key: key, Kind: Added})
+		case !reflect.DeepEqual(was.value, is.value):
+			changes = append(changes, diff(key, "", was.written(), is.written())...)
 		}
 	}
 	for key := range before {
 		if _, stays := after[key]; !stays {
-			keys = append(keys, key)
-		}
-	}
-	slices.SortFunc(keys, func(a, b string) int {
-		return cmp.Or(slices.Index(sections, sectionOf(a))-slices.Index(sections, sectionOf(b)), strings.Compare(a, b))
-	})
-	var changes []Change
-	for _, key := range keys {
-		was, had := before[key]
-		is, has := after[key]
-		switch {
-		case !had:
-			changes = append(changes, Change{Key: key, Kind: Added})
-		case !has:
 			changes = append(changes, Change{Key: key, Kind: Removed})
-		default:
-			found := diff(key, was.tree(), is.tree())
-			if len(found) == 0 && was.value != nil { // in values that are not shown
-				found = []Change{{Key: key, Kind: Changed}}
-			}
-			changes = append(changes, found...)
 		}
 	}
+	slices.SortFunc(changes, func(a, b Change) int {
+		return cmp.Or(slices.Index(sections, sectionOf(a.Key))-slices.Index(sections, sectionOf(b.Key)), strings.Compare(a.Key, b.Key))
+	})
 	return changes
 }
 
@@ -119,8 +102,9 @@ func sectionOf(key string) string {
 	return section
 }
 
-// diff compares two trees. A table or an array that only one of them has is one change.
-func diff(path string, before, after any) []Change {
+// diff compares two written values of a key. A table or an array of tables that only one of
+// them has is one change.
+func diff(path, key string, before, after any) []Change {
 	if reflect.DeepEqual(before, after) {
 		return nil
 	}
@@ -133,82 +117,53 @@ func diff(path string, before, after any) []Change {
 		case after == nil:
 			kind = Removed
 		}
-		return []Change{{Key: path, Kind: kind, Before: shownLeaf(before), After: shownLeaf(after)}}
+		return []Change{{Key: path, Kind: kind, Before: shownValue(key, before), After: shownValue(key, after)}}
 	}
 	names := maps.Clone(are)
 	maps.Copy(names, were)
 	var changes []Change
 	for _, name := range slices.Sorted(maps.Keys(names)) {
-		changes = append(changes, diff(name, were[name], are[name])...)
+		_, last := cutLast(name)
+		if strings.HasPrefix(last, "[") {
+			last = key
+		}
+		changes = append(changes, diff(name, last, were[name], are[name])...)
 	}
 	return changes
 }
 
-// branches returns the values of a table or an array by their paths; nil for a leaf.
-func branches(path string, tree any) map[string]any {
+// branches returns the values of a table or an array of tables by their paths; nil for other
+// values.
+func branches(path string, value any) map[string]any {
 	var found map[string]any
-	switch tree := tree.(type) {
+	switch value := value.(type) {
 	case map[string]any:
-		found = make(map[string]any, len(tree))
-		for name := range tree {
-			found[join(path, name)] = tree[name]
+		found = make(map[string]any, len(value))
+		for name := range value {
+			found[join(path, name)] = value[name]
 		}
 	case []any:
-		found = make(map[string]any, len(tree))
-		for i := range tree {
-			found[element(path, i)] = tree[i]
+		if _, ofTables := value[0].(map[string]any); !ofTables {
+			return nil
+		}
+		found = make(map[string]any, len(value))
+		for i := range value {
+			found[element(path, i)] = value[i]
 		}
 	}
 	return found
 }
 
-// treeOf returns a written value as tables and arrays of tables. Its leaves are texts
-// without secrets.
-func treeOf(key string, value any) any {
-	switch value := value.(type) {
-	case nil:
-		return nil
-	case map[string]any:
-		tree := make(map[string]any, len(value))
-		for name := range value {
-			tree[name] = treeOf(name, value[name])
-		}
-		return tree
-	case []any:
-		if len(value) > 0 && tableIn(value[0]) != nil {
-			tree := make([]any, len(value))
-			for i := range value {
-				tree[i] = treeOf(key, value[i])
-			}
-			return tree
-		}
+// shownValue returns the written value of a key without secrets, shortened; empty for tables.
+func shownValue(key string, value any) string {
+	if value == nil || branches("", value) != nil {
+		return ""
 	}
-	shown, whole := textOf(withoutSecrets(key, value)), textOf(value)
-	if shown == whole {
-		return shown
-	}
-	// The sum reveals that a secret changed. It is too short to find the secret by trial.
-	sum := sha256.Sum256([]byte(whole))
-	return shown + sumMark + hex.EncodeToString(sum[:2])
-}
-
-// sumMark separates the text of a leaf from the sum of its secrets.
-const sumMark = "\x00"
-
-func tableIn(value any) map[string]any {
-	table, _ := value.(map[string]any)
-	return table
+	return Shortened(textOf(withoutSecrets(key, value)))
 }
 
 // longestShown bounds a value that is shown, in bytes.
 const longestShown = 200
-
-// shownLeaf returns the text of a leaf, shortened; empty for a table.
-func shownLeaf(tree any) string {
-	text, _ := tree.(string)
-	text, _, _ = strings.Cut(text, sumMark)
-	return Shortened(text)
-}
 
 // Shortened returns at most longestShown bytes of a text.
 func Shortened(text string) string {
@@ -223,8 +178,6 @@ func textOf(value any) string {
 	switch value := value.(type) {
 	case string:
 		return fmt.Sprintf("%q", value)
-	case secretText:
-		return fmt.Sprintf("%q", string(value))
 	case []any:
 		parts := make([]string, len(value))
 		for i := range value {

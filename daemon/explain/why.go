@@ -43,7 +43,7 @@ func Why(entry api.Recorded, zone *time.Location) string {
 // Reload returns the cause of a change of the configuration, and the changes.
 func Reload(reload *settings.Reload) (cause, changes string) {
 	cause = "reload by " + reload.Author
-	if reload.Author == api.AuthorRestart || reload.Author == api.AuthorLabels {
+	if reload.Author == api.AuthorLabels {
 		cause = reload.Author
 	}
 	var texts []string

@@ -1,46 +1,12 @@
 package config
 
 import (
-	"encoding/json"
-	"errors"
-	"fmt"
 	"reflect"
 	"slices"
 	"strings"
 
 	"github.com/hpad/hpad/settings"
 )
-
-// Snapshot returns the tables of the configuration as JSON, without secrets, for
-// ChangesSince.
-func (c *Config) Snapshot() ([]byte, error) {
-	trees := map[string]json.RawMessage{}
-	var errs []error
-	for key, table := range c.tables() {
-		text, err := json.Marshal(table.tree())
-		trees[key], errs = text, append(errs, err)
-	}
-	if err := errors.Join(errs...); err != nil {
-		return nil, err
-	}
-	return json.Marshal(trees)
-}
-
-// ChangesSince returns the changes since the configuration of a snapshot.
-func (c *Config) ChangesSince(snapshot []byte) ([]Change, error) {
-	var trees map[string]json.RawMessage
-	if err := json.Unmarshal(snapshot, &trees); err != nil {
-		return nil, fmt.Errorf("read the snapshot of the configuration: %w", err)
-	}
-	before := make(map[string]comparedTable, len(trees))
-	for key, text := range trees {
-		before[key] = comparedTable{tree: func() (tree any) {
-			_ = json.Unmarshal(text, &tree) // which was read above
-			return tree
-		}}
-	}
-	return compare(before, c.tables()), nil
-}
 
 // daemonFields are the keys of [daemon].
 var daemonFields = settings.FieldsOf(reflect.TypeFor[Daemon]())
