@@ -198,14 +198,6 @@ func TestPlainTCPIsReadOnly(t *testing.T) {
 	}
 }
 
-// Requests may be for the names that the configuration allows.
-func TestAllowedHosts(t *testing.T) {
-	r := runConfig(t, openDir(t), `allowed_hosts = ["hpad.example.com"]`)
-	for host, want := range map[string]int{"hpad.example.com": 200, "evil.example": 403} {
-		r.expectResponse(want, "", "GET /-/ready", as(host))
-	}
-}
-
 // A web config opens TCP to those who say who they are, and only to them.
 func TestProtectedTCP(t *testing.T) {
 	const cert = "tls_server_config:\n  cert_file: server.crt\n  key_file: server.key\n"
@@ -464,58 +456,5 @@ func TestMistakenWebConfig(t *testing.T) {
 		if !strings.Contains(r.log.String(), `"key":"daemon.`+key+`"`) {
 			t.Errorf("the log does not tell that %s is for the next start", key)
 		}
-	}
-}
-
-// TestWebConfigMistakenLater breaks a web config under a daemon that clients pester:
-// the mistake is logged all the same, and a client's error says that it is not its own.
-func TestWebConfigMistakenLater(t *testing.T) {
-	const config = "tls_server_config:\n  cert_file: server.crt\n  key_file: server.key\n"
-	dir := openDir(t)
-	authority := webtest.NewAuthority(t, dir, "authority")
-	authority.Issue(t, "server")
-	path := webtest.Write(t, dir, "web.yml", config)
-	r := runConfig(t, dir, fmt.Sprintf("web_config = %q\n", path))
-	get := []string{"get", "--server", "https://" + r.address, "--ca-file", authority.File}
-	r.expect(exitFine, "No autoscalers", get...)
-	for range 20 { // more than are logged in a minute
-		r.expect(exitFailure, "the server speaks TLS", "get", "--server", "http://"+r.address)
-	}
-	webtest.Write(t, dir, "web.yml", config+"nonsense: 1\n")
-	for end := time.Now().Add(time.Minute); !strings.Contains(r.log.String(), "the web config has a mistake"); {
-		r.expect(exitFailure, `"hpad check" on the server says what is wrong with its web config`, get...)
-		if time.Now().After(end) {
-			t.Fatalf("the mistake is not logged:\n%s", r.log)
-		}
-	}
-	webtest.Write(t, dir, "web.yml", config)
-	r.expect(exitFine, "No autoscalers", get...)
-}
-
-// While the web config has a mistake, the error of clients with the right password says
-// that it is not theirs. Once the file is mended they are let in at once.
-func TestWebConfigMistakenForUsers(t *testing.T) {
-	dir := openDir(t)
-	good := "basic_auth_users:\n  alice: " + webtest.Hash(t, "wonder") + "\n"
-	path := webtest.Write(t, dir, "web.yml", good)
-	r := runConfig(t, dir, fmt.Sprintf("web_config = %q\n", path))
-	get := []string{"get", "--server", "http://" + r.address, "--username", "alice", "--password-file", webtest.Write(t, dir, "password", "wonder\n")}
-	r.expect(exitFine, "No autoscalers", get...)
-	begun := time.Now()
-	for _, broken := range []string{"basic_auth_users: hunter2\n", "basic_auth_users:\n  alice: hunter2\n"} {
-		webtest.Write(t, dir, "web.yml", broken)
-		for range 2 {
-			r.expect(exitFailure, "its web config has a mistake or cannot be read", get...)
-		}
-		if status, body := r.ask(http.MethodGet, "/api/v1/autoscalers", signed); status != 500 || strings.Contains(body, "hunter2") {
-			t.Errorf("answered with %d %s, want 500 without what is in the file", status, body)
-		}
-	}
-	webtest.Write(t, dir, "web.yml", good)
-	r.expect(exitFine, "No autoscalers", get...)
-	// Each once, and again after a minute.
-	got, most := strings.Count(r.log.String(), "the web config has a mistake"), 2+int(time.Since(begun)/time.Minute)
-	if got < 2 || got > most || strings.Contains(r.log.String(), "hunter2") {
-		t.Errorf("logged %d times, want once for each mistake, without what is in the file:\n%s", got, r.log)
 	}
 }

@@ -10,9 +10,8 @@ import (
 	"github.com/hpad/hpad/settings"
 )
 
-// decode sets a Go value to one of the file, and records every key that its type
-// does not have and every value of another type: what comes after such a one is
-// decoded and validated nevertheless. It reports whether something was set.
+// decode decodes a value of the file into a Go value. It records each key that the type does not
+// have and each value of another type, and reports whether it set the Go value.
 func (t *table) decode(key string, to reflect.Value, value any) bool {
 	switch kind := to.Kind(); {
 	case kind == reflect.Pointer:
@@ -74,9 +73,8 @@ func (t *table) decodeValue(key string, to reflect.Value, value any) bool {
 	}
 	if err != nil {
 		t.misfit(key, err.Error())
-		return standIn(to, value)
 	}
-	return true
+	return err == nil
 }
 
 // readOwn decodes and validates what a kind has in a table that it shares: the keys
@@ -142,7 +140,7 @@ func (t *table) decodeArray(key string, to reflect.Value, value any) bool {
 			form += `, as ["one", "two"]`
 		}
 		t.misfit(key, "must be "+form+", not "+settings.KindOf(value))
-		return standIn(to, value)
+		return false
 	}
 	all := reflect.MakeSlice(to.Type(), raw.Len(), raw.Len())
 	fine := true
@@ -159,32 +157,4 @@ func (t *table) decodeArray(key string, to reflect.Value, value any) bool {
 func (t *table) misfit(key, detail string) {
 	t.addWritten(key, detail)
 	t.misfits = append(t.misfits, key)
-}
-
-// standIn sets something that fits in the place of a value of another type: what
-// was probably meant, or else a small number. That the key was given is then known
-// to whoever validates others that need it.
-func standIn(to reflect.Value, value any) bool {
-	if to.Kind() == reflect.Slice {
-		one := reflect.MakeSlice(to.Type(), 1, 1)
-		if !settings.IsValue(to.Type().Elem()) || !standIn(one.Index(0), value) {
-			return false
-		}
-		to.Set(one)
-		return true
-	}
-	text := fmt.Sprint(value)
-	candidates := []any{value, text, text + "s"}
-	if number, err := strconv.ParseInt(text, 10, 64); err == nil {
-		candidates = append(candidates, number)
-	}
-	if truth, err := strconv.ParseBool(text); err == nil {
-		candidates = append(candidates, truth)
-	}
-	for _, candidate := range append(candidates, int64(1), "1") {
-		if settings.SetValue(to, candidate) == nil {
-			return true
-		}
-	}
-	return false
 }

@@ -14,8 +14,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/hpad/hpad/policy"
-	"github.com/hpad/hpad/settings/httpclient"
-	"github.com/hpad/hpad/sources/embedded"
 	"github.com/hpad/hpad/sources/prometheus"
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/process"
@@ -425,44 +423,5 @@ func TestNoSamples(t *testing.T) {
 	want := `hpad.toml:8: autoscalers.a.metrics.source: is required: a fleet of kind "process" cannot tell the use of resources itself`
 	if err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
-	}
-}
-
-func TestRedacted(t *testing.T) {
-	c := &Config{
-		Fleets: map[string]Fleet{"local": {Name: "local", Kind: "process", Config: &process.Config{Services: map[string]process.Service{
-			"worker": {Command: []string{"/usr/bin/worker", "--broker", "amqp://admin:hunter2@127.0.0.1"}, Env: map[string]string{"KEY": "hunter2"}},
-		}}}},
-		Sources: map[string]Source{
-			"headers": {Name: "headers", Kind: "prometheus", Config: &prometheus.Config{
-				URL: "http://admin:hunter2@127.0.0.1:9090/?token=hunter2&a=b",
-				Access: httpclient.Access{
-					Headers:   map[string]string{"X-Scope-OrgID": "hunter2"},
-					BasicAuth: &httpclient.BasicAuth{Username: "hpad", PasswordFile: "/etc/hpad/password"},
-					TokenFile: "/run/credentials/token",
-				},
-			}},
-			"own": {Name: "own", Kind: "embedded", Config: &embedded.Config{Scrape: []embedded.Scrape{{Path: "/metrics?api_key=hunter2"}}}},
-		},
-		Autoscalers: map[string]*Autoscaler{"bare": {Name: "bare", Target: targets.Ref{Fleet: "local", Name: "worker"}}},
-	}
-	got := c.Redacted()
-	if strings.Contains(got, "hunter2") {
-		t.Errorf("a secret is shown:\n%s", got)
-	}
-	for _, want := range []string{
-		`url = "http://redacted@127.0.0.1:9090/?token=<redacted>&a=b"`,
-		`X-Scope-OrgID = "<redacted>"`,
-		`KEY = "<redacted>"`,
-		`password_file = "/etc/hpad/password"`,
-		`token_file = "/run/credentials/token"`,
-		`username = "hpad"`,
-		`path = "/metrics?api_key=<redacted>"`,
-		`[sources.headers]`,
-		`name = "worker"`,
-	} {
-		if !strings.Contains(got, want) {
-			t.Errorf("%s is missing in\n%s", want, got)
-		}
 	}
 }

@@ -66,16 +66,12 @@ func TestParseReference(t *testing.T) {
 	}{
 		{"process/worker", "process/worker", []targets.Key{key("service", "worker")}, "worker"},
 		{"nomad/checkout/api", "nomad/shop/checkout/api", []targets.Key{key("job", "checkout"), key("group", "api")}, "checkout-api"},
-		{"nomad/api/api", "nomad/shop/api/api", []targets.Key{key("job", "api"), key("group", "api")}, "api"},
 		{"nomad/default/checkout/api", "nomad/checkout/api", []targets.Key{key("namespace", "default"), key("job", "checkout"), key("group", "api")}, "checkout-api"},
 		{"nomad/west/shop/checkout/api", "nomad/west/shop/checkout/api", []targets.Key{key("region", "west"), key("namespace", "shop"), key("job", "checkout"), key("group", "api")}, "checkout-api"},
-		{"nomad/a%2Fb%25/api", "nomad/shop/a%2Fb%25/api", []targets.Key{key("job", "a/b%"), key("group", "api")}, "a/b%-api"},
-		{"east/checkout/api", "east/east/default/checkout/api", []targets.Key{key("job", "checkout"), key("group", "api")}, "checkout-api"},
 		{"compose/shop/web", "compose/shop/web", []targets.Key{key("project", "shop"), key("service", "web")}, "shop-web"},
 		{"swarm/shop_web", "swarm/shop_web", []targets.Key{key("service", "shop_web")}, "shop_web"},
 		{"awsasg/team/web", "awsasg/team/web", []targets.Key{key("group", "team/web")}, "team/web"},
 		{"gcemig/zones/us-east1-b/web", "gcemig/zones/us-east1-b/web", []targets.Key{key("zone", "us-east1-b"), key("group", "web")}, "web"},
-		{"gcemig/regions/us-east1/web", "gcemig/regions/us-east1/web", []targets.Key{key("region", "us-east1"), key("group", "web")}, "web"},
 		{"gcemig/web", "gcemig/zones/europe-west4-a/web", []targets.Key{key("group", "web")}, "web"},
 		{"azurevmss/Shop/Web", "azurevmss/shop/web", []targets.Key{key("resource_group", "Shop"), key("scale_set", "Web")}, "Web"},
 		{"systemd/worker@.service", "systemd/worker@.service", []targets.Key{key("template", "worker@.service")}, "worker"},
@@ -130,17 +126,12 @@ func TestParseReferenceTellsTheForm(t *testing.T) {
 	c := configForReferences(t)
 	for _, test := range []struct{ text, detail, hint string }{
 		{"worker", `"worker" does not name a fleet and a target in it, as FLEET/TARGET`, "nomad/checkout/api"},
-		{"/worker", `"/worker" does not name a fleet`, "compose/shop/web"},
-		{"nomad/", `"nomad/" does not name a fleet`, "swarm/shop_web"},
 		{"nomda/checkout/api", `there is no fleet "nomda"`, `did you mean "nomad/checkout/api"?`},
-		{"production/checkout/api", `there is no fleet "production"`, "process/worker"},
 		{
 			"nomad/checkout", `"nomad/checkout" is not how a target of fleet "nomad", of kind "nomad", is written`,
 			"write it as nomad/JOB/GROUP or nomad/NAMESPACE/JOB/GROUP or nomad/REGION/NAMESPACE/JOB/GROUP, for example nomad/checkout/api",
 		},
-		{"nomad/checkout//api", `is not how a target of fleet "nomad"`, "nomad/JOB/GROUP"},
 		{"compose/web", `is not how a target of fleet "compose"`, "write it as compose/PROJECT/SERVICE, for example compose/shop/web"},
-		{"compose/shop/web/1", `is not how a target of fleet "compose"`, "compose/PROJECT/SERVICE"},
 		{"compose/Shop/web", `"compose/Shop/web": project = "Shop": must be as Compose names projects`, "compose/PROJECT/SERVICE"},
 		{"process/wroker", `"process/wroker": target: `, "process/SERVICE"},
 	} {

@@ -1,8 +1,6 @@
 package prometheus
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -89,19 +87,5 @@ func TestCheckOfAServerThatCannotBeQueried(t *testing.T) {
 	sentences, err := source.Check(t.Context())
 	if err == nil || !strings.Contains(err.Error(), `server answered 401 Unauthorized: "who are you"`) || sentences != nil {
 		t.Errorf("Check = %q, %v, want nothing but the server's refusal", sentences, err)
-	}
-}
-
-func TestCheckCancelled(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	mux := http.NewServeMux()
-	mux.HandleFunc("/api/v1/query", recorded(t, "200-sum"))
-	mux.HandleFunc("/api/v1/status/buildinfo", func(_ http.ResponseWriter, r *http.Request) {
-		cancel()
-		<-r.Context().Done()
-	})
-	source := newSource(t, serve(t, mux.ServeHTTP).URL, nil)
-	if sentences, err := source.Check(ctx); !errors.Is(err, context.Canceled) || sentences != nil {
-		t.Errorf("Check = %q, %v after its context was canceled, want nothing but context.Canceled", sentences, err)
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -334,14 +333,6 @@ func TestQueryErrors(t *testing.T) {
 	}
 }
 
-func TestQueryShortensText(t *testing.T) {
-	source := newSource(t, serve(t, recorded(t, "400-parse")).URL, nil)
-	_, err := source.Query(t.Context(), sources.Query{Text: strings.Repeat("é", 1000)}, at)
-	if want := strings.Repeat("é", maxShownQuery-1) + "…"; err == nil || !strings.Contains(err.Error(), strconv.Quote(want)) {
-		t.Errorf("Query answered the error %v, want it to hold %q", err, want)
-	}
-}
-
 func TestQueryConnectionRefused(t *testing.T) {
 	server := httptest.NewServer(http.NotFoundHandler())
 	server.Close()
@@ -536,26 +527,5 @@ func TestNotFoundNamesURL(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want %s", err, want)
 		}
-	}
-}
-
-func TestQueryReusesConnections(t *testing.T) {
-	var connections atomic.Int32
-	server := httptest.NewUnstartedServer(recorded(t, "200-sum"))
-	server.Config.ConnState = func(_ net.Conn, state http.ConnState) {
-		if state == http.StateNew {
-			connections.Add(1)
-		}
-	}
-	server.Start()
-	defer server.Close()
-	source := newSource(t, server.URL, nil)
-	for range 5 {
-		if _, err := source.Query(t.Context(), sources.Query{Text: "up"}, at); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if connections.Load() != 1 {
-		t.Errorf("5 queries took %d connections, want 1", connections.Load())
 	}
 }

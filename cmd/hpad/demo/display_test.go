@@ -2,15 +2,11 @@ package demo
 
 import (
 	"bytes"
-	"context"
-	"errors"
-	"os"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"go.uber.org/zap"
 
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/policy"
@@ -139,57 +135,5 @@ func TestSettles(t *testing.T) {
 	shown.queue.Put(1)
 	if shown.isSettled(start.Add(50 * time.Second)) {
 		t.Error("settled while a job waits")
-	}
-}
-
-func TestPrintsWarnings(t *testing.T) {
-	shown, out := testDisplay()
-	log := newLog(shown)
-	log.Info("started")
-	log.With(zap.String("source", "own")).Warn("evaluation failed")
-	log.With(zap.String("source", "own")).Warn("source does not respond", zap.Error(errors.New("disk\nfull \x1b[2J")))
-	shown.lastWarnings()
-	text := out.String()
-	if !strings.HasPrefix(text, "! source does not respond") || strings.Count(text, "\n") != 1 || strings.Contains(text, "\x1b") {
-		t.Errorf("printed %q, want one line without control characters", text)
-	}
-}
-
-// TestKeepsLastWarnings verifies that the warnings of canceled calls at the end are printed
-// only if the daemon failed.
-func TestKeepsLastWarnings(t *testing.T) {
-	shown, out := testDisplay()
-	ended, cancel := context.WithCancel(t.Context())
-	cancel()
-	shown.warn("fleet cannot be read")
-	if err := shown.run(ended); err != nil {
-		t.Fatal(err)
-	}
-	if strings.Contains(out.String(), "! ") {
-		t.Errorf("printed at the end:\n%s", out)
-	}
-	shown.lastWarnings()
-	if !strings.HasSuffix(out.String(), "! fleet cannot be read\n") {
-		t.Errorf("not printed after a failure:\n%s", out)
-	}
-}
-
-func TestNeverBlocksTheDaemon(t *testing.T) {
-	shown, _ := testDisplay()
-	for range 1000 {
-		shown.decided(decision(0, 1, 1))
-		shown.warn("warning")
-	}
-}
-
-// TestIntroduction compares the introduction with docs/cli.md.
-func TestIntroduction(t *testing.T) {
-	page, err := os.ReadFile("../../../docs/cli.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	intro := introduction(Example(2 * time.Minute))
-	if text := strings.Join(intro[:4], "\n"); !strings.Contains(string(page), "\n"+text+"\n") {
-		t.Errorf("docs/cli.md lacks the introduction:\n%s", text)
 	}
 }

@@ -75,19 +75,6 @@ func TestWork(t *testing.T) {
 	}
 }
 
-func TestWorkReportsListenerErrors(t *testing.T) {
-	registry := prometheus.NewRegistry()
-	server := httptest.NewServer(NewHandler(NewQueue(registry), registry))
-	defer server.Close()
-	listener := listen(t)
-	if err := listener.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := Work(t.Context(), server.URL, listener); !errors.Is(err, net.ErrClosed) {
-		t.Errorf("error = %v, want %v", err, net.ErrClosed)
-	}
-}
-
 // responder is a transport that calls a function.
 type responder func(*http.Request) (*http.Response, error)
 
@@ -121,25 +108,4 @@ func TestWorkerGivesUp(t *testing.T) {
 			})
 		})
 	}
-}
-
-func TestWorkerRetries(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
-		calls := 0
-		worker := newTestWorker(func(*http.Request) (*http.Response, error) {
-			calls++
-			switch {
-			case calls%20 != 0: // never for as long as retryLimit
-				return nil, errors.New("no route to host")
-			case calls == 200:
-				cancel()
-			}
-			return &http.Response{StatusCode: http.StatusNoContent, Body: http.NoBody}, nil
-		})
-		if err := worker.run(ctx); err != nil || calls != 200 {
-			t.Errorf("error = %v after %d calls, want none after 200", err, calls)
-		}
-	})
 }

@@ -415,22 +415,6 @@ func TestTargets(t *testing.T) {
 	}
 }
 
-// TestUnknownOperator holds that an operator of a selector that the suggested query
-// has nothing for is left to be decided.
-func TestUnknownOperator(t *testing.T) {
-	text := header + "  maxReplicas: 3\n  metrics:\n    - type: External\n      external:\n        metric: { name: q, selector: { matchExpressions: [{ key: a, operator: %s, values: [b] }] } }\n        target: { type: AverageValue, averageValue: 1 }\n"
-	for operator, want := range map[string]int{"In": 1, "Within": 2} {
-		objects, _, err := manifest.Read("f", fmt.Appendf(nil, text, operator))
-		if err != nil {
-			t.Fatal(err)
-		}
-		got := manifest.Convert(objects, manifest.Choices{Fleet: "f", Kind: "nomad", Source: "prom"})[0]
-		if got.Decisions() != want || strings.Contains(got.Draft.TOML(), `operator "Within"`) != (want == 2) {
-			t.Errorf("operator %s: %d decisions, want %d in\n%s", operator, got.Decisions(), want, got.Draft.TOML())
-		}
-	}
-}
-
 // FuzzRead holds that no text makes Read panic, that every mistake says where it
 // is, and that what is read can be drafted and means something.
 func FuzzRead(f *testing.F) {
