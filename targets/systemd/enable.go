@@ -84,7 +84,7 @@ func (c *change) findMasked(ctx context.Context, among indexes) error {
 	c.with(func(b *book) {
 		for _, index := range among {
 			if isMasked(states[c.template.unit(index)]) {
-				b.refused[index] = refusedStart{masked: true, said: "the unit is masked", at: time.Now()}
+				b.refused[index] = refusedStart{masked: true, said: "the unit is masked"}
 			}
 		}
 	})

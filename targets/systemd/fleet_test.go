@@ -185,12 +185,12 @@ func TestStoppedByHand(t *testing.T) {
 			r.m.byHand(t, "stop", workers(3)...)
 			r.wantSpec(4)
 			r.wantActive(1, 2, 4)
-			pass(mendPause)
+			pass(backoff.First)
 			r.wantSpec(4)
 			r.wantActive(1, 2, 3, 4)
 		}
 		r.wantNotice(UnitsMissing, UnitStopped, "worker@3.service")
-		pass(mendStays + time.Second)
+		pass(backoff.Reset + time.Second)
 		r.read()
 		r.wantNotice(UnitsMissing, "", "")
 
@@ -266,7 +266,7 @@ func TestReboot(t *testing.T) {
 			if !restart && after.Version != before.Version {
 				r.Errorf("version %q became %q by a boot", before.Version, after.Version)
 			}
-			pass(mendPause)
+			pass(backoff.First)
 			r.m.byHand(t, "stop", workers(1)...)
 			r.wantSpec(3)
 			r.wantActive(1, 2, 3) // by now hpad's own
@@ -310,13 +310,14 @@ func TestOneSpoiled(t *testing.T) {
 		r.m.reboots()
 		r.m.refuses(spoiled)
 		r.wantSpec(3)
+		r.wantActive(2, 3)
+		r.wantNotice(UnitsMissing, StartRefused, "worker@1.service should run and cannot be started: ")
+		r.scale(4)
 		r.wantActive(2, 3, 4)
-		r.wantNotice(UnitsRefused, UnitRefused, "worker@1.service")
 
 		r.m.refuses(nil)
-		pass(refusalPause)
-		r.wantSpec(3)
-		r.scale(4)
+		pass(backoff.Longest)
+		r.wantSpec(4)
 		r.wantActive(1, 2, 3, 4)
 		r.m.refuses(func(call, _ string) error { return map[string]error{"stop": godbus.ErrClosed}[call] })
 		if err := r.set(0); !errors.Is(err, targets.ErrUnknownOutcome) {
@@ -396,141 +397,75 @@ func TestMasked(t *testing.T) {
 	})
 }
 
-// TestPassedOver: an instance that the manager cannot load gives its place to the next
-// one, at a scale-up and when hpad starts it again, until it can.
-func TestPassedOver(t *testing.T) {
+// TestNotLoaded: an instance that the manager cannot load keeps its place, and is started
+// once the manager can.
+func TestNotLoaded(t *testing.T) {
 	run(t, []int{1}, func(r *rig) {
-		r.m.set(func() { r.m.bad["worker@2.service"], r.m.bad["worker@4.service"] = true, true })
+		r.m.set(func() { r.m.bad["worker@2.service"] = true })
 		r.read()
 		r.scale(3)
 		r.wantSpec(3)
-		r.wantActive(1, 3, 5)
-		r.wantNotice(UnitsRefused, UnitRefused, "worker@2.service, worker@4.service cannot be started: Unit worker@2.service has a bad unit file setting.")
-		r.wantNotice(UnitsRefused, UnitRefused, "daemon-reload")
-		r.wantNotice(UnitsMissing, "", "")
-
+		r.wantActive(1, 3)
+		r.wantNotice(UnitsMissing, StartRefused, "worker@2.service should run and cannot be started: Unit worker@2.service has a bad unit file setting.")
 		r.m.called("")
-		r.scale(4)
-		if got, want := r.m.called("start"), []string{"start worker@6.service"}; !slices.Equal(got, want) {
-			r.Errorf("calls %q, want %q: the others were refused lately", got, want)
-		}
-		r.m.set(func() { delete(r.m.bad, "worker@2.service") })
-		pass(refusalPause)
-		r.wantSpec(4)
-		r.wantNotice(UnitsRefused, UnitRefused, "worker@4.service")
-		r.scale(5)
-		r.wantActive(1, 2, 3, 5, 6)
-
-		r.m.set(func() { r.m.bad["worker@3.service"] = true })
-		r.m.byHand(t, "stop", workers(3)...)
-		r.wantSpec(5)
-		r.wantActive(1, 2, 5, 6, 7)
-		r.m.set(func() { clear(r.m.bad) })
-		r.m.byHand(t, "start", workers(4)...)
-		r.wantSpec(6)
-		pass(refusalPause)
 		r.read()
-		r.wantNotice(UnitsRefused, "", "")
+		if got := r.m.called("start"); len(got) > 0 {
+			r.Errorf("calls %q at once again, want a pause", got)
+		}
+		r.m.set(func() { clear(r.m.bad) })
+		pass(backoff.First)
+		r.wantSpec(3)
+		r.wantActive(1, 2, 3)
+		r.wantNotice(UnitsMissing, "", "")
 	})
 }
 
-// TestNoneLoads: where a template is broken, few others are tried in the place of an
-// instance, and the wanted ones keep their places.
+// TestNoneLoads: if no instance runs and the manager refuses all, the write fails and the
+// count stays.
 func TestNoneLoads(t *testing.T) {
-	broken := func(call, unit string) error {
-		if call == "start" {
-			return godbus.Error{Name: "org.freedesktop.systemd1.NoSuchUnit", Body: []any{"Unit database.service not found."}}
-		}
-		return nil
-	}
 	run(t, []int{1}, func(r *rig) {
 		r.read()
-		r.scale(2)
+		r.scale(0)
+		r.wantActive()
 		before := r.read()
-		r.m.refuses(broken)
-		r.m.called("")
-		for _, most := range []int{refusedOver + 1, 1} {
-			err := r.set(5)
-			if !errors.Is(err, targets.ErrUnscalable) || targets.Reason(err) != TemplateInvalid || !strings.Contains(err.Error(), "database.service") {
-				r.Errorf("SetReplicas() = %v, want ErrUnscalable and what is missing", err)
+		r.m.refuses(func(call, unit string) error {
+			if call == "start" {
+				return godbus.Error{Name: "org.freedesktop.systemd1.NoSuchUnit", Body: []any{"Unit database.service not found."}}
 			}
-			if starts := r.m.called("start"); len(starts) > most {
-				r.Errorf("calls %q, want at most %d", starts, most)
-			}
+			return nil
+		})
+		err := r.set(5)
+		if !errors.Is(err, targets.ErrUnscalable) || targets.Reason(err) != TemplateInvalid || !strings.Contains(err.Error(), "database.service") {
+			r.Errorf("SetReplicas() = %v, want ErrUnscalable and what is missing", err)
 		}
-		if after := r.wantSpec(2); after.Version != before.Version {
+		if after := r.wantSpec(0); after.Version != before.Version {
 			r.Errorf("version %q became %q by refusals", before.Version, after.Version)
 		}
-		r.wantNotice(UnitsRefused, UnitRefused, "worker@5.service and 9 more cannot be started: Unit database.service not found.")
-
-		r.m.reboots()
-		r.open()
-		r.m.called("")
-		r.wantSpec(2)
-		if starts := r.m.called("start"); len(starts) > refusedOver+2 {
-			r.Errorf("calls %q, want at most %d", starts, refusedOver+2)
-		}
-		r.wantSpec(2)
-		if starts := r.m.called("start"); len(starts) != 0 {
-			r.Errorf("calls %q at once again, want a pause", starts)
-		}
-		r.wantNotice(UnitsMissing, StartRefused, "database.service")
-		r.m.refuses(nil)
-		pass(mendPause)
-		r.wantSpec(2)
-		r.wantActive(1, 2)
-		r.wantNotice(UnitsMissing, "", "")
 	})
 }
 
 // TestStartedTooOften: an instance whose start the manager does not begin because there
-// were too many gives its place to the next one, until the manager allows it again. One
-// that hpad itself starts again and again keeps its place.
+// were too many is started again once the manager allows it.
 func TestStartedTooOften(t *testing.T) {
 	run(t, []int{1}, func(r *rig) {
 		r.m.set(func() { r.m.limited["worker@2.service"], r.m.limited["worker@4.service"] = true, true })
 		r.read()
-		r.scale(3)
+		r.scale(4)
 		r.read()
-		r.read()
-		r.wantSpec(3)
-		r.wantActive(1, 3, 5)
+		r.wantSpec(4)
+		r.wantActive(1, 3)
 		r.wantNotice(UnitsFailing, StartLimitHit, "worker@2.service (result: start-limit-hit), worker@4.service")
 		r.wantNotice(UnitsFailing, StartLimitHit, "systemctl reset-failed")
 
 		r.m.set(func() { clear(r.m.limited) })
 		r.m.byHand(t, "reset-failed", workers(4)...)
-		r.scale(4)
-		r.wantActive(1, 3, 4, 5)
+		r.read()
+		r.wantActive(1, 3, 4)
 		pass(time.Hour + time.Second)
 		r.read()
-		r.scale(5)
-		r.wantActive(1, 2, 3, 4, 5)
+		r.wantActive(1, 2, 3, 4)
+		r.read()
 		r.wantNotice(UnitsFailing, "", "")
-
-		r.m.set(func() { r.m.limited["worker@3.service"] = true })
-		r.m.byHand(t, "stop", workers(3)...)
-		r.read()
-		r.read()
-		r.wantSpec(5)
-		r.wantActive(1, 2, 4, 5)
-		r.wantNotice(UnitsFailing, StartLimitHit, "worker@3.service")
-	})
-	run(t, []int{1}, func(r *rig) {
-		r.m.set(func() {
-			for index := range 100 {
-				r.m.limited[workers(index + 2)[0]] = true
-			}
-		})
-		r.read()
-		r.scale(3)
-		for range 30 {
-			r.read()
-		}
-		r.wantSpec(3)
-		if starts := r.m.count("start"); starts > refusedOver+2 {
-			r.Errorf("%d starts, want few", starts)
-		}
 	})
 }
 

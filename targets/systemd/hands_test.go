@@ -103,8 +103,6 @@ func manyHands(t *testing.T, rt *rapid.T) {
 		},
 		"mask":   func(*rapid.T) { u := unit(); m.set(func() { m.unitFiles[u] = "masked" }) },
 		"unmask": func(*rapid.T) { u := unit(); m.set(func() { delete(m.unitFiles, u) }) },
-		"spoil":  func(*rapid.T) { u := unit(); m.set(func() { m.bad[u] = true }) },
-		"repair": func(*rapid.T) { u := unit(); m.set(func() { delete(m.bad, u) }) },
 		"slow":   func(*rapid.T) { m.set(func() { m.slow = !m.slow }) },
 		"reboot": func(*rapid.T) { m.reboots() },
 		"reopen": func(*rapid.T) { open() },
@@ -113,7 +111,7 @@ func manyHands(t *testing.T, rt *rapid.T) {
 
 	var last targets.Reading
 	for range 4 {
-		pass(mendPause)
+		pass(backoff.First)
 		last = read()
 	}
 	var wanted, failing []string

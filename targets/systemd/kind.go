@@ -12,7 +12,7 @@ var Kind = targets.Kind{
 	Target:    func() targets.Target { return new(Target) },
 	Reference: targets.Reference{Paths: []string{"{template}"}, Whole: true, Example: "worker@.service", Workload: "{name}@.service", Suffix: "@.service"},
 	Samples:   true,
-	Failing:   []policy.ConditionType{UnitsFailing, UnitsMissing, UnitsRefused, UnitsStuck},
+	Failing:   []policy.ConditionType{UnitsFailing, UnitsMissing, UnitsStuck},
 	Without: map[string]string{
 		"out of range": "a template may have any number of instances",
 	},

@@ -5,25 +5,15 @@ import (
 	"context"
 	"errors"
 	"maps"
-	"slices"
 	"time"
 
 	"github.com/hpad/hpad/targets"
-	"github.com/hpad/hpad/targets/clock"
+	"github.com/hpad/hpad/targets/restart"
 )
 
-// mended is when a missing instance was last started again, and how often.
-type mended struct {
-	at    time.Time
-	times int
-}
-
-// How hpad starts instances again: each at most so often, and how often is forgotten
-// once it has stayed for a while.
-const (
-	mendPause = 10 * time.Second
-	mendStays = 3 * mendPause
-)
+// backoff is how hpad starts instances again that it had started before: at once, and then
+// each at most every 10 seconds.
+var backoff = restart.Backoff{First: 10 * time.Second, Longest: 10 * time.Second, Reset: 30 * time.Second}
 
 // mend starts the instances that should run and do not, and goes on to stop those that
 // should not, in the background, unless that is under way already.
@@ -50,27 +40,26 @@ func (f *Fleet) mend(t *target, units map[int32]unit) {
 // work is what there is to do for a target.
 type work struct {
 	// start are indexes to start, stop those to stop, reset those whose failure is to be
-	// cleared, ask refused ones to ask about again, replace those whose start the
-	// manager did not begin because there were too many.
-	start, stop, reset, ask, replace indexes
+	// cleared.
+	start, stop, reset indexes
 	// follow reports that instances are to be enabled or disabled.
 	follow bool
 }
 
-func (w work) none() bool {
-	return len(w.start)+len(w.stop)+len(w.reset)+len(w.ask)+len(w.replace) == 0 && !w.follow
-}
+func (w work) none() bool { return len(w.start)+len(w.stop)+len(w.reset) == 0 && !w.follow }
 
 func (b *book) work(units map[int32]unit, known *particulars, now time.Time) work {
-	w := work{ask: b.overdue(units, now), follow: b.behind(now), replace: b.limited(units, known)}
+	w := work{follow: b.behind(now)}
 	m := b.members
-	maps.DeleteFunc(b.mended, func(index int32, done mended) bool {
-		return !m.Started.has(index) || units[index].state.alive() && now.Sub(done.at) > mendStays
+	maps.DeleteFunc(b.restarts, func(index int32, s restart.State) bool {
+		return !m.Started.has(index) || units[index].state.alive() && backoff.Recovered(s, now)
 	})
 	held := b.hold(units, now) != nil
 	for _, index := range m.Started {
-		tried := clock.Later(b.mended[index].at, b.refused[index].at)
-		if u := units[index]; u.state == absent && !held && now.Sub(tried) >= mendPause {
+		u := units[index]
+		d, _ := known.of(u.Name)
+		missing := u.state == absent || u.state == failed && d.limited && now.After(d.allowed)
+		if missing && !held && b.restarts[index].Due(now) {
 			w.start = append(w.start, index)
 		}
 	}
@@ -92,21 +81,13 @@ func (f *Fleet) mendNow(t *target) error {
 	if err != nil {
 		return err
 	}
-	now := time.Now()
 	var w work
-	t.with(func(b *book) { w = b.work(c.units, f.known, now) })
+	t.with(func(b *book) { w = b.work(c.units, f.known, time.Now()) })
 	failed := c.finish(f.ctx, w)
 	if failed != nil && !goesOn(failed) {
 		return failed
 	}
-	if err := c.askAgain(f.ctx, w.ask); err != nil {
-		return cmp.Or(failed, err)
-	}
-	var others indexes
-	for _, index := range w.replace {
-		others = append(others, c.instead(index))
-	}
-	started, err := c.startAgain(f.ctx, w.start, others, now)
+	started, err := c.startAgain(f.ctx, w.start)
 	failed = cmp.Or(failed, err)
 	if c.fleet.config.Enable {
 		c.alter(func(m *members) { *m = m.enabling(started).settled() })
@@ -143,49 +124,25 @@ func (c *change) finish(ctx context.Context, w work) error {
 	return failed
 }
 
-// startAgain starts missing instances, and others for the first time, more of these in
-// the places of those that the manager refuses, and returns which. Where it refuses all
-// of a template, the missing ones keep their places.
-func (c *change) startAgain(ctx context.Context, missing, others indexes, now time.Time) (started indexes, failed error) {
-	before, works := c.current(), c.anyAlive()
-	for len(missing)+len(others) > 0 {
-		var refused indexes
-		for i, index := range slices.Concat(missing, others) {
-			again := 0
-			if i < len(missing) {
-				again = 1
-			}
-			switch err := c.startOne(ctx, index); {
-			case err == nil:
-				works = true
-				started = started.with(index)
-				c.with(func(b *book) { b.mended[index] = mended{at: now, times: b.mended[index].times + again} })
-			case c.passesOver(index):
-				refused = append(refused, index)
-			case goesOn(err):
-				failed = cmp.Or(failed, err)
-			default:
-				return started, err
-			}
+// startAgain starts missing instances, and others in the places of masked ones, and returns
+// the started ones.
+func (c *change) startAgain(ctx context.Context, missing indexes) (started indexes, failed error) {
+	for i := 0; i < len(missing); i++ {
+		index := missing[i]
+		err := c.startOne(ctx, index)
+		if err == nil {
+			started = started.with(index)
+		} else if c.passesOver(index) {
+			missing = append(missing, c.instead(index))
+			continue
 		}
-		missing, others = nil, nil
-		for _, index := range refused {
-			others = append(others, c.instead(index))
+		c.with(func(b *book) { b.restarts[index] = backoff.Started(b.restarts[index], time.Now()) })
+		if err != nil && !goesOn(err) {
+			return started, err
 		}
-	}
-	if !works {
-		c.alter(func(m *members) { m.Started = before.Started })
+		failed = cmp.Or(failed, err)
 	}
 	return started, failed
-}
-
-func (c *change) anyAlive() bool {
-	for _, u := range c.units {
-		if u.state.alive() {
-			return true
-		}
-	}
-	return false
 }
 
 // goesOn reports whether an error may be one unit's own, and others may not meet it.

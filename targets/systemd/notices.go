@@ -21,9 +21,6 @@ const (
 	// UnitsMasked: somebody forbade single instances, so that others take their
 	// places.
 	UnitsMasked policy.ConditionType = "UnitsMasked"
-	// UnitsRefused: the manager does not start single instances as they stand, so
-	// that others take their places.
-	UnitsRefused policy.ConditionType = "UnitsRefused"
 	// UnitFilesFailing: instances could not be enabled or disabled, so that another
 	// count than the target's would be started at boot.
 	UnitFilesFailing policy.ConditionType = "UnitFilesFailing"
@@ -49,9 +46,6 @@ const (
 	StartRefused = "StartRefused"
 	// UnitMasked: an instance is masked.
 	UnitMasked = "UnitMasked"
-	// UnitRefused: the manager cannot load an instance, or not start what it
-	// depends on.
-	UnitRefused = "UnitRefused"
 	// StartHangs: an instance was started long ago and is not active.
 	StartHangs = "StartHangs"
 	// StopHangs: an instance was stopped long ago and is not gone.
@@ -69,7 +63,7 @@ const tellRestarts = 3
 func (b *book) notices(units map[int32]unit, known *particulars, now time.Time) []policy.Notice {
 	var notices []policy.Notice
 	for _, notice := range []*policy.Notice{
-		b.failing(units, known), b.missing(units), b.forbidden(units), b.refusing(),
+		b.failing(units, known), b.missing(units), b.forbidden(units),
 		b.unsettled(), b.stuck(units, known, now), b.stale(units, known),
 	} {
 		if notice != nil {
@@ -138,7 +132,7 @@ func (b *book) missing(units map[int32]unit) *policy.Notice {
 		if gone && isRefused {
 			trouble = cmp.Or(trouble, refused.said)
 		}
-		if gone && (isRefused || b.trouble != nil || b.mended[index].times > 0) || b.mended[index].times >= tellRestarts {
+		if gone && (isRefused || b.trouble != nil || b.restarts[index].Starts > 0) || b.restarts[index].Starts >= tellRestarts {
 			names = append(names, b.template.unit(index))
 		}
 	}

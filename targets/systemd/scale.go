@@ -143,11 +143,10 @@ func (c *change) commit(ctx context.Context, before members) error {
 func (c *change) candidates(n int) (chosen indexes) {
 	c.with(func(b *book) {
 		for index := b.first; len(chosen) < n; index++ {
-			_, refused := b.refused[index]
 			if name := c.template.unit(index); c.fleet.config.canonical(name) != name {
 				continue // the manager would start an instance of another template
 			}
-			if !refused && (free(c.units, index) || c.allowedAgain(index)) && !b.members.has(index) && !b.members.Leaving.has(index) {
+			if !b.refused[index].masked && free(c.units, index) && !b.members.has(index) && !b.members.Leaving.has(index) {
 				chosen = append(chosen, index)
 			}
 		}
@@ -155,17 +154,22 @@ func (c *change) candidates(n int) (chosen indexes) {
 	return chosen
 }
 
-// startAll starts instances. One that the manager refuses gives its place to the next
-// free index. Where it refuses too many, or anything else than a unit, the rest is given
-// up: with a targets.PartialError where some were started.
+// startAll starts instances. One that is masked gives its place to the next free index. One
+// that the manager refuses while others run keeps its place, and is started again like one
+// that has ended. If the manager refuses all, or anything else than a unit, the rest is
+// given up: with a targets.PartialError if some were started.
 func (c *change) startAll(ctx context.Context, chosen indexes, before members) error {
 	started := before
 	for i := 0; i < len(chosen); i++ {
 		index := chosen[i]
 		err := c.startOne(ctx, index)
+		_, refused := errors.AsType[*refusedError](err)
 		switch {
-		case err == nil:
+		case err == nil || refused && c.anyAlive() && !c.knownMasked().has(index):
 			started.Started = started.Started.with(index)
+			if refused {
+				c.with(func(b *book) { b.restarts[index] = backoff.Started(b.restarts[index], time.Now()) })
+			}
 		case c.passesOver(index):
 			chosen = append(chosen, c.instead(index))
 		case errors.Is(err, errLost):
@@ -175,6 +179,15 @@ func (c *change) startAll(ctx context.Context, chosen indexes, before members) e
 		}
 	}
 	return nil
+}
+
+func (c *change) anyAlive() bool {
+	for _, u := range c.units {
+		if u.state.alive() {
+			return true
+		}
+	}
+	return false
 }
 
 // stay makes the members what was reached, and returns why it is not more.

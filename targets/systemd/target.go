@@ -13,6 +13,7 @@ import (
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/ledger"
+	"github.com/hpad/hpad/targets/restart"
 )
 
 // target is one template of a fleet.
@@ -46,8 +47,8 @@ type book struct {
 	// last mending did not succeed.
 	refused map[int32]refusedStart
 	trouble error
-	// mended are the missing instances that were started again.
-	mended map[int32]mended
+	// restarts are the back-offs of the instances that were started again.
+	restarts map[int32]restart.State
 	// jobs are those that somebody else asked for.
 	jobs map[int32]job
 	// unfollowed is why instances could not be enabled or disabled when that was last
@@ -63,7 +64,7 @@ func newTarget(t template, config *Config, options targets.Env) *target {
 		ledger: ledger.New[members](options.Store, membersPrefix), writing: semaphore.NewWeighted(1),
 		book: book{
 			template: t, first: *own.FirstIndex, enable: config.Enable,
-			refused: map[int32]refusedStart{}, mended: map[int32]mended{}, jobs: map[int32]job{},
+			refused: map[int32]refusedStart{}, restarts: map[int32]restart.State{}, jobs: map[int32]job{},
 		},
 	}
 }

@@ -24,7 +24,7 @@ import (
 var rareConditions = []string{
 	string(cloud.InsufficientCapacity), string(drain.ConditionDrainFailed),
 	string(nomad.AllocationsFailing), string(compose.ContainersFailing), string(process.ProcessesFailing), string(swarm.TasksFailing),
-	string(systemd.UnitsFailing), string(systemd.UnitsMissing), string(systemd.UnitsRefused), string(systemd.UnitsStuck),
+	string(systemd.UnitsFailing), string(systemd.UnitsMissing), string(systemd.UnitsStuck),
 }
 
 // reporter takes what is wrong: a test, or tally.

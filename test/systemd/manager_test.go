@@ -277,8 +277,8 @@ func masked(t *testing.T, m *systemdtest.Manager, l *world.Load) {
 	awaitActive(t, m, "hidden", 1, 2)
 }
 
-// TestRefused: instances that the manager cannot load, or whose dependency there is not,
-// give their places to the next indexes until they can be started.
+// TestRefused: instances that the manager cannot load, or whose dependency does not exist,
+// keep their places, and are started once they can be.
 func TestRefused(t *testing.T) {
 	t.Parallel()
 	m := systemdtest.Start(t)
@@ -287,15 +287,13 @@ func TestRefused(t *testing.T) {
 	m.Unit(t, "spoiled@2.service", "[Service]\nType=notify\n")
 	m.Unit(t, "spoiled@3.service", "[Unit]\nRequires=nobody.service\n[Service]\nExecStart=/bin/sleep infinity\n")
 	m.Control(t, "start", "spoiled@1")
-	l.Queue("spoiled", 30)
-	w := world.New(t, fleet(m, "")+l.Source()+queued("spoiled", 1, 5))
-	awaitActive(t, m, "spoiled", 1, 4, 5)
-	w.Await("spoiled", systemd.UnitsRefused, systemd.UnitRefused, "spoiled@2.service, spoiled@3.service cannot be started: Unit spoiled@2.service has a bad unit file setting")
+	l.Queue("spoiled", 40)
+	w := world.New(t, fleet(m, "")+l.Source()+queued("spoiled", 4, 4))
+	awaitActive(t, m, "spoiled", 1, 4)
+	w.Await("spoiled", systemd.UnitsMissing, systemd.StartRefused, "spoiled@2.service, spoiled@3.service should run and cannot be started: ")
 	m.RemoveUnit(t, "spoiled@2.service")
 	m.RemoveUnit(t, "spoiled@3.service")
-	m.Control(t, "start", "spoiled@3")
-	w.Await("spoiled", systemd.UnitsRefused, systemd.UnitRefused, "spoiled@2.service cannot be started")
-	awaitActive(t, m, "spoiled", 1, 4, 5) // too many for the queue, the newest goes
+	awaitActive(t, m, "spoiled", 1, 2, 3, 4)
 }
 
 // templateGone: a template without a file is shown, and is read again every round.
@@ -588,48 +586,6 @@ func TestFileChanged(t *testing.T) {
 	if found := notices(); len(found) != 0 {
 		t.Errorf("notices %+v after daemon-reload, want none", found)
 	}
-}
-
-// TestStartedTooOften: an instance that the manager does not start again because hpad
-// started and stopped it too often gives its place to the next one, and takes it back
-// once somebody resets it. The manager counts starts of units that others refer to, as
-// those that are enabled.
-func TestStartedTooOften(t *testing.T) {
-	m := systemdtest.Start(t)
-	worker(t, m, "often", "notify", "[Unit]\nStartLimitBurst=2\nStartLimitIntervalSec=1h")
-	m.Control(t, "start", "default.target", "often@1")
-	m.Control(t, "enable", "often@2")
-	m.Control(t, "daemon-reload")
-	f := open(m, &targettest.Store{}, nil)
-	defer func() { _ = f.Close() }()
-	if err := f.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	often := ref("often@.service")
-	await := func(indexes ...int) {
-		t.Helper()
-		want := units("often", indexes...)
-		if err := f.SetReplicas(t.Context(), often, int32(len(indexes)), "", "often"); err != nil {
-			t.Fatal(err)
-		}
-		wait.For(t, patience, fmt.Sprintf("%q active", want), func() (string, bool) {
-			readings, err := f.Snapshot(t.Context(), []targets.Ref{often})
-			active := m.Units(t, "often@*", "active")
-			return fmt.Sprintf("%q, %+v, %v", active, readings[often], err), err == nil && slices.Equal(active, want) && len(m.Units(t, "often@*", "deactivating")) == 0
-		})
-	}
-	for range 2 {
-		await(1, 2)
-		await(1)
-	}
-	await(1, 3)
-	readings, err := f.Snapshot(t.Context(), []targets.Ref{often})
-	if notices := readings[often].Notices; err != nil || len(notices) != 1 || notices[0].Reason != systemd.StartLimitHit || !strings.Contains(notices[0].Message, "often@2.service") {
-		t.Errorf("notices %+v, %v, want that the manager does not start often@2.service", notices, err)
-	}
-	await(1, 3, 4)
-	m.Control(t, "reset-failed", "often@2")
-	await(1, 2, 3, 4)
 }
 
 // TestRequests: what an instance reserves is what its unit file limits.
