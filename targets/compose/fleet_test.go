@@ -474,21 +474,6 @@ func TestTakenName(t *testing.T) {
 	wantNames(t, i, "shop-web-1", "shop-web-2", "shop-web-5", "shop-web-6")
 }
 
-// TestForeignCount holds that a count which Compose changes between read and write
-// is a conflict.
-func TestForeignCount(t *testing.T) {
-	i := newImitation(t)
-	s := service{project: "shop", name: "web"}
-	i.up(s, 3)
-	f := started(t, i, &targettest.Store{})
-	version := read(t, f).Version
-	i.up(s, 1)
-	i.up(s, 3) // as many, but others
-	if err := f.SetReplicas(t.Context(), web, 4, version, "late"); !errors.Is(err, targets.ErrConflict) {
-		t.Errorf("SetReplicas() = %v, want ErrConflict", err)
-	}
-}
-
 // TestImage holds that a replica has the image of the others, whatever its name
 // means by now.
 func TestImage(t *testing.T) {
@@ -573,57 +558,6 @@ func TestLeftOver(t *testing.T) {
 		wantNames(t, i, "shop-web-1", "shop-web-3", "shop-web-4")
 		create(5, true)
 	}
-}
-
-// TestTakeOver holds that a fleet which is read before an older one of the same
-// store is closed, as at a reload, takes no container for a leftover that the older
-// one is starting, and knows the victims that it chose until it closed.
-func TestTakeOver(t *testing.T) {
-	i := newImitation(t)
-	i.up(service{project: "shop", name: "web"}, 2)
-	i.slow["web"] = time.Hour
-	starting, goOn := make(chan struct{}), make(chan struct{})
-	i.with(func() {
-		i.refuse = func(r *http.Request) (int, string) {
-			if strings.HasSuffix(r.URL.Path, "/start") {
-				close(starting)
-				<-goOn
-			}
-			return 0, ""
-		}
-	})
-	store := &targettest.Store{}
-	older := started(t, i, store)
-	grown := make(chan error, 1)
-	go func() { grown <- older.SetReplicas(t.Context(), web, 3, "", "a test asks") }()
-	<-starting
-	next := openFleet(t, testConfig(t, i.host()), store)
-	if got := read(t, next); got.SpecReplicas != 3 {
-		t.Errorf("spec %d while a container is being started, want 3", got.SpecReplicas)
-	}
-	close(goOn)
-	if err := <-grown; err != nil {
-		t.Fatal(err)
-	}
-	i.with(func() { i.refuse = nil })
-	i.up(service{project: "shop", name: "web"}, 4)
-	mustScale(t, older, 3)
-	wait.Soon(t, "stop", func() bool {
-		i.mu.Lock()
-		defer i.mu.Unlock()
-		return i.calls["POST containers/stop"] == 1
-	})
-	if err := older.Close(); err != nil {
-		t.Fatal(err)
-	}
-	i.with(func() { clear(i.slow) })
-	if err := next.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if got := read(t, next); got.SpecReplicas != 3 {
-		t.Errorf("spec %d, want 3: the victim of the older fleet is none of them", got.SpecReplicas)
-	}
-	wantNames(t, i, "shop-web-1", "shop-web-2", "shop-web-3")
 }
 
 // TestVictimsOutliveTheDaemon holds that victims stay victims when hpad is killed
@@ -912,43 +846,6 @@ func TestSecretsNotStored(t *testing.T) {
 	}
 	if got, err := f.Check(t.Context()); err != nil || !strings.Contains(strings.Join(got, "\n"), "cannot be scaled to 0") {
 		t.Errorf("Check() = %q, %v, want it to tell of the service", got, err)
-	}
-}
-
-// TestSecretsNotStoredAnyMore holds that what was stored while it might be goes
-// once it may not, but for a service at 0 replicas, which could never start again.
-func TestSecretsNotStoredAnyMore(t *testing.T) {
-	i := newImitation(t)
-	i.networks["shop_front"], i.networks["shop_back"], i.volumes["named"], i.volumes["other"] = true, true, true, true
-	i.up(full(), 2)
-	store := &targettest.Store{}
-	stored := func() int {
-		t.Helper()
-		entries, err := store.List(t.Context(), templatePrefix)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return len(entries)
-	}
-	f := started(t, i, store)
-	read(t, f)
-	if got := stored(); got != 1 {
-		t.Fatalf("%d templates are stored, want 1", got)
-	}
-	mustScale(t, f, 0)
-	wantNames(t, i)
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
-	f = started(t, i, store, func(c *Config) { *c.StoreSecrets = false })
-	read(t, f)
-	if got := stored(); got != 1 {
-		t.Errorf("%d templates are stored of a service at 0, want 1", got)
-	}
-	mustScale(t, f, 1)
-	read(t, f)
-	if got := stored(); got != 0 {
-		t.Errorf("%d templates are stored, want none", got)
 	}
 }
 
@@ -1260,16 +1157,5 @@ func TestVictimGoneWhileListed(t *testing.T) {
 	r.mark(&listing{services: map[key][]*member{k: {victim}}}, before)
 	if !victim.doomed {
 		t.Error("it counts again")
-	}
-}
-
-// TestRequestHint holds that the hint for a service without requests names a key that
-// there is.
-func TestRequestHint(t *testing.T) {
-	i := newImitation(t)
-	i.up(service{project: "shop", name: "web"}, 1)
-	hint := read(t, started(t, i, &targettest.Store{})).Instances[0].Tasks[0].RequestHint
-	if !strings.HasSuffix(hint, `requests = { cpu = "500m", memory = "256Mi" } in the autoscaler's target`) {
-		t.Errorf("the hint is %q", hint)
 	}
 }

@@ -234,36 +234,6 @@ func TestRenewedMeanwhile(t *testing.T) {
 	}
 }
 
-// TestKilledWhileRenewed holds that the next hpad finishes what one had begun that
-// was killed before any of its calls.
-func TestKilledWhileRenewed(t *testing.T) {
-	whole := wholeWrite(t)
-	for last := 1; last <= whole; last++ {
-		t.Run(fmt.Sprintf("before call %d", last), func(t *testing.T) {
-			t.Parallel()
-			i := newImitation(t)
-			s := service{project: "shop", name: "web"}
-			i.up(s, 2)
-			seen := i.seen("shop")
-			store := &targettest.Store{}
-			killed := started(t, i, store)
-			read(t, killed)
-			i.count(map[int]func(){last: i.die})
-			if err := scale(t, killed, 4); err == nil {
-				t.Fatal("a write to a broken engine succeeds")
-			}
-			if err := killed.Close(); err != nil {
-				t.Fatal(err)
-			}
-			i.with(func() { i.broken, i.refuse = false, nil })
-			s.hash = "hash-2"
-			i.renew(s, seen)
-			f := started(t, i, store)
-			settled(t, i, f, 4, "hash-2")
-		})
-	}
-}
-
 // TestTakenDownMeanwhile holds that nothing is left of a project that "docker compose
 // down" removes while hpad makes replicas, however both follow each other, that
 // nothing is made any more, and that the next reading says so.

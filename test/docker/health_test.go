@@ -3,7 +3,6 @@ package docker
 import (
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 	"testing"
 
@@ -77,46 +76,6 @@ func (s *site) post(t testing.TB, c container.Summary, request string) {
 		return
 	}
 	t.Fatalf("container %s has no network", c.Names)
-}
-
-// unreadyFirst: a scale-down removes unready replicas before ready replicas, also if the
-// ready replicas have an older configuration, as during a rollout beside the old version.
-func unreadyFirst(t *testing.T, s *site) {
-	const file = `
-services:
-  web:
-    image: worker:1
-    stop_grace_period: 1s
-    environment: { WORKER_HEALTH_AFTER: %s }
-    healthcheck: { test: [CMD, /worker, check], interval: 1s, timeout: 10s, retries: 1, start_period: 300s }
-`
-	p := s.Project(t, "unready", fmt.Sprintf(file, "0s"))
-	p.Compose("up", "--detach", "--wait", "--scale", "web=3")
-	s.load.Queue("unready", 30)
-	w := world.New(t, s.queued("unready", 1, 5))
-	left := func(n int, want ...int) {
-		t.Helper()
-		var numbers []int
-		for _, c := range s.awaitReplicas(t, "unready", n) {
-			numbers = append(numbers, number(c))
-		}
-		if !slices.Equal(numbers, want) {
-			t.Errorf("replicas %v are left, want %v", numbers, want)
-		}
-	}
-	s.post(t, s.replicas(t, "unready", "web")[0], "set?health=bad")
-	wait.For(t, patience, "an unready instance", func() (string, bool) {
-		found := w.View("unready").Instances
-		return fmt.Sprintf("they are %+v", found), found.Ready == 2 && found.Unready == 1
-	})
-	s.load.Queue("unready", 20)
-	left(2, 2, 3)
-
-	w.Stop() // it would scale the service while Compose does
-	p.Write("compose.yaml", fmt.Sprintf(file, "1h"))
-	p.Compose("up", "--detach", "--no-recreate", "--scale", "web=4")
-	world.New(t, s.queued("unready", 1, 5))
-	left(2, 2, 3)
 }
 
 // crash: containers that end again and again are shown, and their number is not.
