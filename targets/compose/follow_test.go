@@ -42,6 +42,8 @@ func TestEndsAreFollowed(t *testing.T) {
 				return f.follower.following
 			}
 			if test.broken {
+				i.with(func() { i.emit(i.replicas("shop", "web")[1], events.ActionKill, "1") })
+				caughtUp(t, f)
 				i.with(func() { close(i.brokenOff); i.brokenOff = make(chan struct{}) })
 				wait.Soon(t, "end of the connection", func() bool { return !following() })
 				read(t, f)
