@@ -560,41 +560,6 @@ func TestLeftOver(t *testing.T) {
 	}
 }
 
-// TestVictimsOutliveTheDaemon holds that victims stay victims when hpad is killed
-// while they stop, and that the next hpad removes them.
-func TestVictimsOutliveTheDaemon(t *testing.T) {
-	i := newImitation(t)
-	i.up(service{project: "shop", name: "web"}, 3)
-	i.slow["web"] = time.Hour
-	store := &targettest.Store{}
-	f := started(t, i, store)
-	mustScale(t, f, 1)
-	wait.Soon(t, "stops", func() bool {
-		i.mu.Lock()
-		defer i.mu.Unlock()
-		return i.calls["POST containers/stop"] == 2
-	})
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
-	i.with(func() { clear(i.slow) })
-	next := openFleet(t, testConfig(t, i.host()), store)
-	got := read(t, next)
-	if got.SpecReplicas != 1 || got.StatusReplicas != 1 || len(got.Instances) != 3 {
-		t.Errorf("before Start: spec %d, status %d, %d instances, want 1, 1, 3", got.SpecReplicas, got.StatusReplicas, len(got.Instances))
-	}
-	if len(names(i)) != 3 {
-		t.Errorf("a fleet that was not started removed containers: %q", names(i))
-	}
-	if err := next.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	wantNames(t, i, "shop-web-1")
-	wait.Soon(t, "end of what is stored", func() bool {
-		return len(next.removals.ids()) == 0
-	})
-}
-
 // TestStoreComesLate holds that victims go also where the store could not be read
 // at the start.
 func TestStoreComesLate(t *testing.T) {

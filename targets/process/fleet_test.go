@@ -132,33 +132,6 @@ func TestStopsInOrder(t *testing.T) {
 	}
 }
 
-// TestStopsUnreadyFirst checks that a ready instance outlives an unready instance with a
-// lower index, and that the next instance gets that index.
-func TestStopsUnreadyFirst(t *testing.T) {
-	w := newWorld(t, 3)
-	w.alter("a", func(s *Service) {
-		s.Ports = fmt.Sprintf("%d-%d", basePort, basePort+9)
-		s.Readiness.HTTP, s.Readiness.Interval = "/", 20*time.Millisecond
-	})
-	f := start(t, w.open(t))
-	before := ids(settled(t, f, "a", 3))
-	w.touch(t, "unready-"+before[0], true)
-	eventually(t, func() string {
-		if got := read(t, f, "a").Instances[0]; got.Readiness == policy.ReadinessTrue {
-			return "the first instance is still ready"
-		}
-		return ""
-	})
-	scale(t, f, "a", 2)
-	if got := ids(settled(t, f, "a", 2)); !slices.Equal(got, before[1:]) {
-		t.Errorf("instances %v are left of %v, want the ready instances", got, before)
-	}
-	scale(t, f, "a", 3)
-	if got := ids(settled(t, f, "a", 3)); !slices.Equal(got[1:], before[1:]) || !strings.HasPrefix(got[0], "a-0-") || got[0] == before[0] {
-		t.Errorf("instances %v after %v, want a new instance with index 0 first", got, before)
-	}
-}
-
 func TestKillsAfterGracePeriod(t *testing.T) {
 	w := newWorld(t, 1)
 	w.alter("a", func(s *Service) { s.StopGracePeriod = 300 * time.Millisecond })
@@ -415,28 +388,6 @@ func TestRestartFromEarlierCount(t *testing.T) {
 	}
 	closeFleet(t, f)
 	settled(t, start(t, w.open(t)), "a", 3)
-}
-
-// TestStoredBefore: the count that an earlier version saved is taken, and kept as it
-// was.
-func TestStoredBefore(t *testing.T) {
-	w := newWorld(t, 1)
-	stored := w.store.Fill(t, "testdata/store-1.json")["replicas/a"]
-	f := start(t, w.open(t))
-	if got := settled(t, f, "a", 2); got.Version != "7" {
-		t.Errorf("version %q, want 7", got.Version)
-	}
-	for _, step := range []struct {
-		n    int32
-		want string
-	}{{2, string(stored)}, {3, `{"format":1,"replicas":3,"version":8}`}} {
-		if err := f.SetReplicas(t.Context(), ref("a"), step.n, "", "test"); err != nil {
-			t.Fatal(err)
-		}
-		if saved, err := w.store.Load(t.Context(), "replicas/a"); err != nil || string(saved) != step.want {
-			t.Errorf("after a scaling to %d the store has %q, %v, want %s", step.n, saved, err, step.want)
-		}
-	}
 }
 
 func TestStoreTrouble(t *testing.T) {

@@ -1,9 +1,6 @@
 package systemd
 
 import (
-	"context"
-	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -768,51 +765,6 @@ func TestUnsaved(t *testing.T) {
 	})
 }
 
-// TestStoredBefore: what an earlier version saved is taken: the count, whom it had begun
-// to stop, what was still to be enabled and disabled, and how probes were answered.
-func TestStoredBefore(t *testing.T) {
-	run(t, []int{1, 2, 3, 4}, func(r *rig) {
-		r.config = &Config{Enable: true, Templates: map[string]Template{"worker@.service": {ReadyProbe: ReadyProbe{TCP: "127.0.0.1:%i"}}}}
-		stored := r.store.Fill(t, "testdata/store-1.json")
-		var verdicts map[string]verdict
-		if err := json.Unmarshal(stored["ready/worker@.service"], &verdicts); err != nil {
-			r.Fatal(err)
-		}
-		r.m.set(func() {
-			r.m.enabled["worker@3.service"] = true
-			for name, v := range verdicts { // the instances of the stored ones, else they are probed as others
-				activation, err := hex.DecodeString(v.Activation)
-				if err != nil {
-					r.Fatal(err)
-				}
-				r.m.units[name].activation = activation
-			}
-		})
-		r.open()
-		reading := r.wantSpec(2)
-		if reading.Version != "3" {
-			r.Errorf("version %q, want 3", reading.Version)
-		}
-		r.read()
-		r.wantActive(1, 2)
-		if len(r.m.enabled) != 1 || !r.m.enabled["worker@1.service"] {
-			r.Errorf("enabled: %v, want worker@1.service", r.m.enabled)
-		}
-		saved, err := r.store.Load(t.Context(), "members/worker@.service")
-		if want := `{"format":1,"version":3,"run":"boot-1","started":[1],"found":[2],"leaving":[]}`; err != nil || string(saved) != want {
-			r.Errorf("the store has %s, %v, want %s", saved, err, want)
-		}
-		worker, err := r.fleet.base.Target(workerRef)
-		if err != nil {
-			r.Fatal(err)
-		}
-		known, err := json.Marshal(worker.prober.saved())
-		if err != nil || len(known) == 0 || !strings.Contains(string(stored["ready/worker@.service"]), string(known[1:len(known)-1])) {
-			r.Errorf("of %s is known %s", stored["ready/worker@.service"], known)
-		}
-	})
-}
-
 // TestUnreadable: a saved count that cannot be read is no count.
 func TestUnreadable(t *testing.T) {
 	for _, saved := range []string{"{", `{"format":7}`} {
@@ -1077,32 +1029,6 @@ func TestCheck(t *testing.T) {
 		r.m.refuses(refusal(true, godbus.ErrClosed))
 		if _, err := r.fleet.Check(t.Context()); !errors.Is(err, targets.ErrTransient) {
 			r.Errorf("Check() = %v, want ErrTransient", err)
-		}
-	})
-}
-
-// TestClosed: nothing works after Close, and a second Close is no error.
-func TestClosed(t *testing.T) {
-	run(t, []int{1}, func(r *rig) {
-		r.read()
-		for range 2 {
-			if err := r.fleet.Close(); err != nil {
-				r.Error(err)
-			}
-		}
-		calls := []func() error{
-			func() error { _, err := r.fleet.Snapshot(t.Context(), []targets.Ref{workerRef}); return err },
-			func() error { _, err := r.fleet.Samples(t.Context(), []targets.Ref{workerRef}); return err },
-			func() error { _, err := r.fleet.Check(t.Context()); return err },
-			func() error { return r.set(2) },
-		}
-		for i, call := range calls {
-			if err := call(); !errors.Is(err, targets.ErrTransient) {
-				r.Errorf("call %d after Close() = %v, want ErrTransient", i, err)
-			}
-		}
-		if err := r.fleet.Start(context.Background()); err == nil {
-			r.Error("Start() after Close() = nil")
 		}
 	})
 }

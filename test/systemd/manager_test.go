@@ -1,7 +1,6 @@
 package systemd
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -481,97 +480,6 @@ func TestEnable(t *testing.T) {
 	m.Stop()
 	m.Restart()
 	awaitActive(t, m, "stays", 1, 2)
-}
-
-// hangingStore is a store after whose next Save the manager hangs.
-type hangingStore struct {
-	targettest.Store
-	m    *systemdtest.Manager
-	next bool
-}
-
-func (s *hangingStore) Save(ctx context.Context, key string, value []byte) error {
-	err := s.Store.Save(ctx, key, value)
-	if s.next {
-		s.next = false
-		s.m.Signal(syscall.SIGSTOP)
-	}
-	return err
-}
-
-// TestEnableCutShort: instances that hpad stopped without a response are disabled once
-// the manager responds again, by the next hpad, so that a boot does not bring them back.
-func TestEnableCutShort(t *testing.T) {
-	m := systemdtest.Start(t)
-	worker(t, m, "short", "notify", "")
-	store := &hangingStore{m: m}
-	opened := func(timeout time.Duration) *systemd.Fleet {
-		return open(m, store, func(c *systemd.Config) { c.Enable, c.Timeout = true, timeout })
-	}
-	short := ref("short@.service")
-	f := opened(patience)
-	if err := f.SetReplicas(t.Context(), short, 4, "", "all"); err != nil {
-		t.Fatal(err)
-	}
-	awaitActive(t, m, "short", 1, 2, 3, 4)
-	_ = f.Close()
-
-	f = opened(time.Second)
-	store.next = true
-	if err := f.SetReplicas(t.Context(), short, 1, "", "cut short"); !errors.Is(err, targets.ErrUnknownOutcome) {
-		t.Errorf("SetReplicas() with a manager that hangs = %v, want ErrUnknownOutcome", err)
-	}
-	_ = f.Close()
-	m.Signal(syscall.SIGCONT)
-
-	f = opened(patience)
-	defer func() { _ = f.Close() }()
-	if err := f.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	wait.For(t, patience, "victims stopped and disabled", func() (string, bool) {
-		readings, err := f.Snapshot(t.Context(), []targets.Ref{short})
-		enabled, _ := m.Try(append([]string{"is-enabled"}, units("short", 1, 2, 3, 4)...)...) // it fails where one is not
-		active := m.Units(t, "short@*", "active")
-		return fmt.Sprintf("%+v, %v, active %q, enabled: %s", readings[short], err, active, enabled),
-			err == nil && slices.Equal(active, units("short", 1)) && enabled == "enabled\ndisabled\ndisabled\ndisabled"
-	})
-	m.Stop()
-	m.Restart()
-	awaitActive(t, m, "short", 1)
-}
-
-// TestFileChanged: a template that was written anew is shown until the manager reads it.
-func TestFileChanged(t *testing.T) {
-	m := systemdtest.Start(t)
-	worker(t, m, "edited", "notify", "")
-	m.Control(t, "start", "edited@1", "edited@2")
-	f := open(m, nil, nil)
-	defer func() { _ = f.Close() }()
-	edited := ref("edited@.service")
-	file, err := os.OpenFile(m.Property(t, "edited@1", "FragmentPath"), os.O_APPEND|os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := file.WriteString("# written anew\n"); err != nil {
-		t.Fatal(err)
-	}
-	_ = file.Close()
-	notices := func() []policy.Notice {
-		t.Helper()
-		readings, err := f.Snapshot(t.Context(), []targets.Ref{edited})
-		if err != nil || readings[edited].Err != nil {
-			t.Fatalf("Snapshot() = %v, %v", readings[edited].Err, err)
-		}
-		return readings[edited].Notices
-	}
-	if found := notices(); len(found) != 1 || found[0].Reason != systemd.UnitFileChanged || !strings.Contains(found[0].Message, "edited@1.service, edited@2.service") {
-		t.Errorf("notices %+v, want that the file changed", found)
-	}
-	m.Control(t, "daemon-reload")
-	if found := notices(); len(found) != 0 {
-		t.Errorf("notices %+v after daemon-reload, want none", found)
-	}
 }
 
 // TestRequests: what an instance reserves is what its unit file limits.
