@@ -1,8 +1,6 @@
 package compose
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -154,15 +152,6 @@ func (b *blueprint) replica(number int, labels map[string]string) (string, *blue
 		}
 	}
 	return name, r, nil
-}
-
-func (b *blueprint) digest() (string, error) {
-	text, err := json.Marshal(b)
-	if err != nil {
-		return "", err
-	}
-	sum := sha256.Sum256(text)
-	return hex.EncodeToString(sum[:]), nil
 }
 
 // primary returns the network that a container is created in; "" for none of its own.

@@ -36,10 +36,14 @@ func (f *Fleet) check(ctx context.Context) ([]string, error) {
 		return found, fmt.Errorf("%w: the engine, or a proxy in front of it, does not let hpad %s", targets.ErrForbidden, strings.Join(lack, ", "))
 	}
 	found = append(found, "may create, start, stop and remove containers")
+	l, err := f.list(ctx, "")
+	if err != nil {
+		return found, err
+	}
 	known := f.base.Known()
 	slices.SortFunc(known, func(a, b key) int { return strings.Compare(a.String(), b.String()) })
 	for _, k := range known {
-		found = append(found, f.checkService(k)...)
+		found = append(found, f.checkService(ctx, k, l)...)
 	}
 	if err := f.memories.failure(); err != nil {
 		found = append(found, "readiness cannot be stored: "+err.Error())
@@ -93,14 +97,21 @@ func (f *Fleet) lacks(ctx context.Context) []string {
 	return lack
 }
 
-// checkService returns what of a service hpad can copy only as far as it knows.
-func (f *Fleet) checkService(k key) []string {
-	if err := f.templates.failed.of(k); err != nil {
-		return []string{fmt.Sprintf("service %q cannot be scaled to 0: %v", k, err)}
-	}
-	t := f.templates.of(k)
-	if t == nil || len(t.Blueprint.Files) == 0 {
+// checkService returns what hpad can copy of a service only as far as it knows.
+func (f *Fleet) checkService(ctx context.Context, k key, l *listing) []string {
+	from := source(counted(l.services[k]))
+	if from == nil {
 		return nil
 	}
-	return []string{fmt.Sprintf("service %q: %d files that Compose copied into its containers are copied into new ones, the first is %s; configs with content or environment have to be named in copy_paths", k, len(t.Blueprint.Files), t.Blueprint.Files[0].Path)}
+	b, _, err := f.blueprintOf(ctx, from)
+	if err == nil {
+		err = f.storable(b)
+	}
+	switch {
+	case err != nil:
+		return []string{fmt.Sprintf("service %q cannot be scaled to 0: %v", k, err)}
+	case len(b.Files) == 0:
+		return nil
+	}
+	return []string{fmt.Sprintf("service %q: %d files that Compose copied into its containers are copied into new ones, the first is %s; configs with content or environment have to be named in copy_paths", k, len(b.Files), b.Files[0].Path)}
 }

@@ -34,7 +34,7 @@ func (f *Fleet) Discover(ctx context.Context) ([]targets.Discovered, error) {
 		}
 	}
 	for k, t := range f.templates.all() {
-		if t.Zeroed && len(counted(l.services[k])) == 0 && !f.removed(k, t, l) {
+		if len(counted(l.services[k])) == 0 && !f.removed(k, t, l) {
 			found = append(found, targets.Discovered{Name: k.String(), Labels: ownLabels(t.Blueprint.Config.Labels)})
 		}
 	}

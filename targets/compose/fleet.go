@@ -18,8 +18,8 @@ import (
 	"github.com/hpad/hpad/targets/docker"
 )
 
-// refreshing is how many templates are taken at once.
-const refreshing = 4
+// readingAtOnce is the number of services that are read at once.
+const readingAtOnce = 4
 
 // networkInspect leaves out a network's containers.
 var networkInspect = network.InspectOptions{}
@@ -36,7 +36,7 @@ type Fleet struct {
 	sampler   *docker.Sampler
 	details   details
 	memories  *memories
-	templates *templates
+	templates templates
 	removals  *removals
 	revivals  *revivals
 	// unreplaced are the errors of replacing obsolete replicas.
@@ -136,7 +136,7 @@ func (f *Fleet) load(ctx context.Context) error {
 	if f.loaded {
 		return nil
 	}
-	for _, load := range []func(context.Context) error{f.memories.Load, f.templates.load, f.removals.load, f.revivals.load} {
+	for _, load := range []func(context.Context) error{f.memories.Load, f.templates.Load, f.removals.load, f.revivals.load} {
 		if err := load(ctx); err != nil {
 			return err
 		}
@@ -189,7 +189,7 @@ func (f *Fleet) snapshot(ctx context.Context, keys map[targets.Ref]key) (map[tar
 	readings := make(map[targets.Ref]targets.Reading, len(keys))
 	var mu sync.Mutex
 	var group errgroup.Group
-	group.SetLimit(refreshing)
+	group.SetLimit(readingAtOnce)
 	for ref, k := range keys {
 		group.Go(func() error {
 			reading, err := f.reading(ctx, ref, k, l, known, failed)
@@ -212,7 +212,6 @@ func (f *Fleet) snapshot(ctx context.Context, keys map[targets.Ref]key) (map[tar
 func (f *Fleet) sweep(ctx context.Context, now time.Time) {
 	for _, k := range f.used.over(now) {
 		f.templates.drop(ctx, k)
-		f.templates.failed.set(k, nil, now)
 		f.memories.drop(ctx, k)
 	}
 }
@@ -265,7 +264,6 @@ func (f *Fleet) reading(ctx context.Context, ref targets.Ref, k key, l *listing,
 			return targets.Reading{}, d.limits.refusal
 		}
 		reading.Max = d.limits.most
-		f.refresh(ctx, k, from, l.observed)
 	}
 	f.revive(ctx, k, members, known, l, reading.Hold != nil)
 	all := f.revivals.of(k)
@@ -288,15 +286,12 @@ func (f *Fleet) readZero(ctx context.Context, k key, l *listing, reading *target
 		return &targets.ReasonError{Reason: ServiceNotFound, Err: fmt.Errorf("%w: there is no container of service %q of project %q; \"docker compose up -d %s\" makes the first one", targets.ErrTargetNotFound, k.service, k.project, k.service)}
 	}
 	if f.removed(k, t, l) {
-		return &targets.ReasonError{Reason: ProjectRemoved, Err: fmt.Errorf("%w: project %q of service %q has no containers any more, and it was not hpad that scaled it to 0; \"docker compose up -d\" brings it back", targets.ErrTargetNotFound, k.project, k.service)}
+		return &targets.ReasonError{Reason: ProjectRemoved, Err: fmt.Errorf("%w: project %q of service %q has no containers any more, and hpad has not scaled all of its services to 0; \"docker compose up -d\" brings it back", targets.ErrTargetNotFound, k.project, k.service)}
 	}
 	f.used.use(k, l.observed)
 	reading.Max = t.Most
 	if notice := t.stale(k); notice != nil {
 		reading.Notices = append(reading.Notices, *notice)
-	}
-	if !t.Zeroed {
-		reading.Notices = append(reading.Notices, *emptied(k))
 	}
 	missing, err := f.missing(ctx, t.Blueprint)
 	if err != nil {

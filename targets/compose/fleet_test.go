@@ -695,30 +695,6 @@ func TestFromZero(t *testing.T) {
 	}
 }
 
-// TestRemovedProject holds that a project which hpad did not scale to 0 is not
-// brought back by it.
-func TestRemovedProject(t *testing.T) {
-	i := newImitation(t)
-	s := service{project: "shop", name: "web"}
-	db := service{project: "shop", name: "db"}
-	i.up(s, 2)
-	i.up(db, 1)
-	f := started(t, i, &targettest.Store{})
-	read(t, f)
-	i.up(s, 0) // --scale web=0
-	if got := read(t, f); got.Err != nil || got.SpecReplicas != 0 {
-		t.Errorf("beside others the reading is %+v, want 0 replicas", got)
-	}
-	i.up(db, 0) // docker compose down
-	for what, err := range map[string]error{"Snapshot": read(t, f).Err, "SetReplicas": scale(t, f, 1)} {
-		if !errors.Is(err, targets.ErrTargetNotFound) || targets.Reason(err) != ProjectRemoved {
-			t.Errorf("%s() = %v with reason %q, want ErrTargetNotFound with %s", what, err, targets.Reason(err), ProjectRemoved)
-		}
-	}
-	i.up(s, 1)
-	mustScale(t, f, 2)
-}
-
 // TestTakenDown holds that "docker compose down" is not taken for services that hpad
 // itself has all scaled to 0.
 func TestTakenDown(t *testing.T) {
@@ -758,14 +734,14 @@ func TestTakenDown(t *testing.T) {
 	}
 }
 
-// TestTemplatesForget holds that a template goes a day after it was last of use.
-func TestTemplatesForget(t *testing.T) {
+// TestTemplates holds that hpad stores what it takes to start a service while it is at 0,
+// until it runs again or for a day after it was last read.
+func TestTemplates(t *testing.T) {
 	i := newImitation(t)
-	s := service{project: "shop", name: "web"}
-	i.up(s, 1)
+	i.networks["shop_default"] = true
+	i.up(service{project: "shop", name: "web"}, 1)
 	store := &targettest.Store{}
 	f := started(t, i, store)
-	read(t, f)
 	stored := func() int {
 		entries, err := store.List(t.Context(), templatePrefix)
 		if err != nil {
@@ -773,21 +749,34 @@ func TestTemplatesForget(t *testing.T) {
 		}
 		return len(entries)
 	}
+	if read(t, f); stored() != 0 {
+		t.Error("a template of a running service is stored")
+	}
+	mustScale(t, f, 0)
+	wantNames(t, i)
+	mustScale(t, f, 1)
+	if stored() != 0 {
+		t.Error("the template of a running service stayed")
+	}
+	mustScale(t, f, 0)
+	wantNames(t, i)
+	i.up(service{project: "shop", name: "web"}, 1)
+	if read(t, f); stored() != 0 {
+		t.Error("the template of a service that Compose has started stayed")
+	}
+	mustScale(t, f, 0)
+	read(t, f)
 	now := time.Now()
 	f.sweep(t.Context(), now.Add(23*time.Hour))
 	if stored() != 1 {
 		t.Fatal("a template went within a day")
 	}
 	f.sweep(t.Context(), now.Add(25*time.Hour))
-	if stored() != 0 || f.templates.of(key{"shop", "web"}) != nil {
-		t.Error("a template stayed for more than a day")
+	if left := f.memories.recall(key{"shop", "web"}); stored() != 0 || f.templates.of(key{"shop", "web"}) != nil || len(left) > 0 {
+		t.Errorf("a template or records %v stayed for more than a day", left)
 	}
-	if left := f.memories.recall(key{"shop", "web"}); len(left) > 0 {
-		t.Errorf("records %v stayed for more than a day", left)
-	}
-	read(t, f)
-	if stored() != 1 {
-		t.Error("the template of a service that is there was not taken again")
+	if got := read(t, f); targets.Reason(got.Err) != ServiceNotFound {
+		t.Errorf("without a template the error is %v, want %s", got.Err, ServiceNotFound)
 	}
 }
 

@@ -53,7 +53,9 @@ func (f *Fleet) grow(ctx context.Context, o *order) error {
 		if err != nil {
 			break
 		}
-		made++
+		if made++; from == 0 {
+			f.templates.drop(f.ctx, o.key)
+		}
 		slowest = max(slowest, time.Since(begun))
 	}
 	if err == nil || made == 0 {

@@ -28,9 +28,6 @@ const (
 	ServiceNotFound = "ServiceNotFound"
 	// ProjectRemoved: the whole project is gone.
 	ProjectRemoved = "ProjectRemoved"
-	// ServiceRemoved: somebody else removed all containers of the service, and not
-	// those of the rest of the project.
-	ServiceRemoved = "ServiceRemoved"
 	// ImageNotFound: the image of the service is gone.
 	ImageNotFound = "ImageNotFound"
 	// StartFailed: a new container could not be created or started.
@@ -48,10 +45,6 @@ const ContainersRestarted policy.ConditionType = "ContainersRestarted"
 // ContainersReplaced is the condition of a service with containers that hpad has made
 // in the place of others, which failed again and again.
 const ContainersReplaced policy.ConditionType = "ContainersReplaced"
-
-// ContainersRemoved is the condition of a service all of whose containers somebody
-// else than hpad removed.
-const ContainersRemoved policy.ConditionType = "ContainersRemoved"
 
 // TemplateStale is the condition of a service at 0 replicas whose Compose files
 // changed since a container of it was last seen.

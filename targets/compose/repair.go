@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/docker/docker/api/types/container"
@@ -25,6 +26,8 @@ const (
 	// composeQuiet is how long Compose must have created no container of a service before
 	// hpad replaces its obsolete replicas. Until then Compose may do so.
 	composeQuiet = 10 * time.Second
+	// replaceRetry is how long after a failure hpad tries again to replace a replica.
+	replaceRetry = time.Minute
 )
 
 // leftOver reports whether hpad created a container and ended before it started it.
@@ -98,7 +101,7 @@ func (f *Fleet) repair(ctx context.Context, l *listing) {
 		return
 	}
 	for k := range l.services {
-		if leftBehind, replaced := l.unwanted(k); len(leftBehind)+len(replaced) == 0 {
+		if leftBehind, replaced := l.unwanted(k); len(leftBehind)+len(replaced) == 0 && !f.isBack(k, l) {
 			continue
 		}
 		end, ok := f.turnNow(k)
@@ -121,6 +124,9 @@ func (f *Fleet) repairInTurn(ctx context.Context, l *listing, k key) {
 	if f.removals.doom(ctx, k, leftBehind, nil) != nil || f.removals.doom(ctx, k, replaced, now.services[k]) != nil {
 		return
 	}
+	if f.isBack(k, now) {
+		f.templates.drop(ctx, k)
+	}
 	for _, m := range slices.Concat(leftBehind, replaced) {
 		f.remove(k, m.ID, m.name)
 	}
@@ -129,6 +135,11 @@ func (f *Fleet) repairInTurn(ctx context.Context, l *listing, k key) {
 		l.services[of] = members
 	}
 	l.projects[k.project] = now.projects[k.project]
+}
+
+// isBack reports whether a service runs that hpad had scaled to 0.
+func (f *Fleet) isBack(k key, l *listing) bool {
+	return f.templates.of(k) != nil && slices.ContainsFunc(counted(l.services[k]), (*member).runs)
 }
 
 // obsolete returns the replicas that hpad created while Compose renewed the service, with
@@ -237,9 +248,43 @@ func (f *Fleet) overtaken(k key, members []*member) *policy.Notice {
 	return &policy.Notice{Condition: ObsoleteReplicas, Reason: "RenewedMeanwhile", Message: message}
 }
 
-func emptied(k key) *policy.Notice {
-	return &policy.Notice{
-		Condition: ContainersRemoved, Reason: ServiceRemoved,
-		Message: fmt.Sprintf("all containers of service %q of project %q were removed, and not by hpad; \"docker compose up -d %s\" brings it back", k.service, k.project, k.service),
+// failures are the last errors of an operation by service. They are safe for concurrent
+// use.
+type failures struct {
+	mu   sync.Mutex
+	last map[key]failure
+}
+
+type failure struct {
+	err error
+	at  time.Time
+}
+
+// of returns the last error; nil if there is none.
+func (f *failures) of(k key) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.last[k].err
+}
+
+// over reports whether the operation may be tried again.
+func (f *failures) over(k key, now time.Time) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	last, failed := f.last[k]
+	return !failed || now.Sub(last.at) >= replaceRetry
+}
+
+// set stores an error; nil forgets the last one.
+func (f *failures) set(k key, err error, now time.Time) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err == nil {
+		delete(f.last, k)
+		return
 	}
+	if f.last == nil {
+		f.last = map[key]failure{}
+	}
+	f.last[k] = failure{err: err, at: now}
 }

@@ -440,8 +440,8 @@ func TestRevivedBesideCompose(t *testing.T) {
 			}
 			run("down", func(t *testing.T, i *imitation, f *Fleet, at func(func())) {
 				at(func() { i.takeDown("shop", i.seen("shop")) })
-				if got := read(t, f); targets.Reason(got.Err) != ProjectRemoved {
-					t.Errorf("the reading says %v, want %s", got.Err, ProjectRemoved)
+				if got := read(t, f); targets.Reason(got.Err) != ServiceNotFound {
+					t.Errorf("the reading says %v, want %s", got.Err, ServiceNotFound)
 				}
 				wantNames(t, i)
 			})

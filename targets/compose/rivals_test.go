@@ -14,7 +14,6 @@ import (
 
 	"github.com/docker/docker/api/types/container"
 
-	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/targettest"
 	"github.com/hpad/hpad/test/wait"
@@ -257,12 +256,12 @@ func TestTakenDownMeanwhile(t *testing.T) {
 				_ = f.SetReplicas(t.Context(), web, 4, version, "a test asks")
 				c.end()
 				got := read(t, f)
-				if !errors.Is(got.Err, targets.ErrTargetNotFound) || targets.Reason(got.Err) != ProjectRemoved || !strings.Contains(got.Err.Error(), `"docker compose up -d" brings it back`) {
-					t.Errorf("the reading says %v with reason %q, want %s", got.Err, targets.Reason(got.Err), ProjectRemoved)
+				if !errors.Is(got.Err, targets.ErrTargetNotFound) || targets.Reason(got.Err) != ServiceNotFound || !strings.Contains(got.Err.Error(), `"docker compose up -d web"`) {
+					t.Errorf("the reading says %v with reason %q, want %s", got.Err, targets.Reason(got.Err), ServiceNotFound)
 				}
 				wantNames(t, i)
-				if err := scale(t, f, 4); targets.Reason(err) != ProjectRemoved {
-					t.Errorf("SetReplicas() = %v, want %s", err, ProjectRemoved)
+				if err := scale(t, f, 4); targets.Reason(err) != ServiceNotFound {
+					t.Errorf("SetReplicas() = %v, want %s", err, ServiceNotFound)
 				}
 				i.takeDown("shop", nil)
 				if i.networks["shop_default"] {
@@ -290,11 +289,8 @@ func TestServiceRemovedMeanwhile(t *testing.T) {
 			c.end()
 			got := read(t, f)
 			wantNames(t, i)
-			told := slices.ContainsFunc(got.Notices, func(n policy.Notice) bool {
-				return n.Condition == ContainersRemoved && strings.Contains(n.Message, `"docker compose up -d web"`)
-			})
-			if got.Err != nil || got.SpecReplicas != 0 || !told {
-				t.Errorf("spec %d, %v, with notices %+v, want 0 and that somebody removed all", got.SpecReplicas, got.Err, got.Notices)
+			if targets.Reason(got.Err) != ServiceNotFound {
+				t.Errorf("the reading has error %v, want %s", got.Err, ServiceNotFound)
 			}
 			if len(i.of("shop", "db")) != 1 {
 				t.Error("the other service is gone")
@@ -335,7 +331,7 @@ func TestKilledWhileTakenDown(t *testing.T) {
 					i.takeDown("shop", seen)
 				}
 				f := started(t, i, store)
-				if got := read(t, f); down && targets.Reason(got.Err) != ProjectRemoved || !down && int(got.SpecReplicas) != running {
+				if got := read(t, f); down && targets.Reason(got.Err) != ServiceNotFound || !down && int(got.SpecReplicas) != running {
 					t.Errorf("spec %d, %v, with %d that run", got.SpecReplicas, got.Err, running)
 				}
 				if down {

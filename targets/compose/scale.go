@@ -136,7 +136,7 @@ func (f *Fleet) refuse(ctx context.Context, o *order, version string) error {
 
 // waits returns whether a service that this one depends on keeps new containers from
 // being started, as depends_on asks.
-func (o *order) waits(templates *templates) error {
+func (o *order) waits(templates templates) error {
 	labels := map[string]string{}
 	if from := source(o.living); from != nil {
 		labels = from.Labels
@@ -151,7 +151,7 @@ func (o *order) waits(templates *templates) error {
 		}
 		k := key{project: o.key.project, service: service}
 		members := counted(o.listing.services[k])
-		if t := templates.of(k); len(members) == 0 && t != nil && t.Zeroed {
+		if t := templates.of(k); len(members) == 0 && t != nil {
 			continue // hpad itself has scaled it to 0
 		}
 		if lack := lacks(members, condition); lack != "" {
@@ -194,7 +194,7 @@ func lacks(members []*member, condition string) string {
 // shrink dooms victims. Before the last one goes it keeps what it takes to start again.
 func (f *Fleet) shrink(ctx context.Context, o *order) error {
 	if o.to == 0 {
-		if err := f.takeTemplate(ctx, o.key, source(o.living), true, o.peers()); err != nil {
+		if err := f.takeTemplate(ctx, o.key, source(o.living), o.peers()); err != nil {
 			return &targets.ReasonError{Reason: NoTemplate, Err: fmt.Errorf("what a new replica needs cannot be kept, so the last one stays: %w", err)}
 		}
 	}

@@ -12,9 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
-	"time"
 
 	"github.com/docker/docker/client"
 
@@ -23,29 +21,22 @@ import (
 	"github.com/hpad/hpad/targets/ledger"
 )
 
-// A service at 0 replicas has left no trace in the engine, so what it takes to
-// start one again is kept in the store.
+// A service at 0 replicas has left no trace in the engine, so the store has what it takes to
+// start one again: a template exists while a service is at 0 because hpad scaled it there.
 
 const (
 	templatePrefix = "template/"
 	templateFormat = 1
-	// templateRetry is how long after a failure a template is taken again.
-	templateRetry = time.Minute
 	// composeFileSize bounds the Compose files that are compared, in bytes.
 	composeFileSize = 16 << 20
 )
 
-// template is a blueprint of a service as it was last seen.
+// template is a blueprint of a service as it was before it was scaled to 0.
 type template struct {
 	Format    int        `json:"format"`
 	Blueprint *blueprint `json:"blueprint"`
-	// Digest is that of the blueprint, Taken when it was taken.
-	Digest string    `json:"digest"`
-	Taken  time.Time `json:"taken"`
 	// Most is the highest count; nil means that there is none.
 	Most *int32 `json:"most,omitempty"`
-	// Zeroed reports that hpad scaled the service to 0, and no replica was seen since.
-	Zeroed bool `json:"zeroed,omitempty"`
 	// Peers are the services of the project that ran when it was scaled to 0.
 	Peers []string `json:"peers,omitempty"`
 	// ComposeFiles are the digests of the project's files that could be compared.
@@ -55,6 +46,7 @@ type template struct {
 // Equal reports whether two templates are one.
 func (t *template) Equal(other *template) bool { return t == other }
 
+// Empty reports whether there is nothing to store.
 func (t *template) Empty() bool { return t == nil }
 
 // usable reports whether the template is of this format, and has what a replica needs.
@@ -64,92 +56,21 @@ func (t *template) usable() bool {
 
 // templates are those of all services, which may hold secrets. They are safe for
 // concurrent use.
-type templates struct {
-	*ledger.Ledger[*template]
-	mu sync.Mutex
-	// sources are the containers whose blueprint the template has, failed is why
-	// there is none.
-	sources map[key]string
-	failed  failures
+type templates struct{ *ledger.Ledger[*template] }
+
+func newTemplates(store targets.Store) templates {
+	return templates{ledger.New[*template](store, templatePrefix)}
 }
 
-// failures are the last errors of an operation by service. They are safe for concurrent
-// use.
-type failures struct {
-	mu   sync.Mutex
-	last map[key]failure
-}
-
-type failure struct {
-	err error
-	at  time.Time
-}
-
-// of returns the last error; nil if there is none.
-func (f *failures) of(k key) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.last[k].err
-}
-
-// over reports whether the operation may be tried again.
-func (f *failures) over(k key, now time.Time) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	last, failed := f.last[k]
-	return !failed || now.Sub(last.at) >= templateRetry
-}
-
-// set stores an error; nil forgets the last one.
-func (f *failures) set(k key, err error, now time.Time) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if err == nil {
-		delete(f.last, k)
-		return
-	}
-	if f.last == nil {
-		f.last = map[key]failure{}
-	}
-	f.last[k] = failure{err: err, at: now}
-}
-
-func newTemplates(store targets.Store) *templates {
-	return &templates{Ledger: ledger.New[*template](store, templatePrefix), sources: map[key]string{}}
-}
-
-// load reads what was stored, in place of what is known.
-func (t *templates) load(ctx context.Context) error {
-	if err := t.Load(ctx); err != nil {
-		return err
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	clear(t.sources)
-	return nil
-}
-
-func (t *templates) of(k key) *template {
+// of returns the template of a service; nil if it has none.
+func (t templates) of(k key) *template {
 	if known, _ := t.Of(k.String()); known.usable() {
 		return known
 	}
 	return nil
 }
 
-// removed reports whether a project without containers is not there any more, as after
-// "docker compose down": somebody else than hpad took the last container of the service,
-// or of another one that ran when hpad scaled this one to 0.
-func (f *Fleet) removed(k key, t *template, l *listing) bool {
-	if l.remaining(k.project) > 0 {
-		return false
-	}
-	return !t.Zeroed || slices.ContainsFunc(t.Peers, func(peer string) bool {
-		other := f.templates.of(key{project: k.project, service: peer})
-		return other == nil || !other.Zeroed
-	})
-}
-
-func (t *templates) all() map[key]*template {
+func (t templates) all() map[key]*template {
 	all := map[key]*template{}
 	for _, k := range keysOf(t.Names()) {
 		if known := t.of(k); known != nil {
@@ -159,75 +80,48 @@ func (t *templates) all() map[key]*template {
 	return all
 }
 
-// due reports whether the template of a service has to be looked at, since another
-// container is its source now.
-func (t *templates) due(k key, source string, now time.Time) bool {
-	known := t.of(k)
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return (t.sources[k] != source || known != nil && known.Zeroed) && t.failed.over(k, now)
+// drop deletes a template. If it cannot be deleted now, a later reading does so.
+func (t templates) drop(ctx context.Context, k key) {
+	if t.of(k) != nil {
+		_ = t.Commit(ctx, k.String(), nil)
+	}
 }
 
-func (t *templates) put(ctx context.Context, k key, source string, next *template) error {
-	if err := t.Commit(ctx, k.String(), next); err != nil {
+// removed reports whether the project of a service at 0 does not exist any more, as after
+// "docker compose down": it has no container, although another service ran that hpad has
+// not scaled to 0.
+func (f *Fleet) removed(k key, t *template, l *listing) bool {
+	return l.remaining(k.project) == 0 && slices.ContainsFunc(t.Peers, func(peer string) bool {
+		return f.templates.of(key{project: k.project, service: peer}) == nil
+	})
+}
+
+// takeTemplate stores the template of a service before a scale-down to 0, with the services
+// that run beside it.
+func (f *Fleet) takeTemplate(ctx context.Context, k key, from *member, peers []string) error {
+	b, inspected, err := f.blueprintOf(ctx, from)
+	if err == nil {
+		err = f.storable(b)
+	}
+	if err != nil {
+		return err
+	}
+	next := &template{
+		Format: templateFormat, Blueprint: b, Peers: peers,
+		Most: limitsOf(from, inspected).most, ComposeFiles: composeFiles(b.Config.Labels),
+	}
+	if err := f.templates.Commit(ctx, k.String(), next); err != nil {
 		return fmt.Errorf("%w: store the template of service %q: %w", targets.ErrTransient, k, err)
 	}
-	t.same(k, source)
 	return nil
 }
 
-// drop deletes a template; what cannot be is by the next refresh.
-func (t *templates) drop(ctx context.Context, k key) {
-	if t.of(k) != nil && t.Commit(ctx, k.String(), nil) == nil {
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		delete(t.sources, k)
-	}
-}
-
-// same enters that a container is as the template has it.
-func (t *templates) same(k key, source string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.sources[k] = source
-	t.failed.set(k, nil, time.Time{})
-}
-
-// refresh takes the template of a service anew where it is not known to be that of the
-// container which would be copied now. A failure is the error of a scale-down to 0.
-func (f *Fleet) refresh(ctx context.Context, k key, from *member, now time.Time) {
-	if from == nil || from.doomed || !f.templates.due(k, from.ID, now) {
-		return
-	}
-	if err := f.takeTemplate(ctx, k, from, false, nil); err != nil {
-		f.templates.failed.set(k, err, now)
-	}
-}
-
-// takeTemplate stores the template of a service, unless the stored one is the same.
-// Before a scale-down to 0 it is stored in any case, with the services that run beside
-// it.
-func (f *Fleet) takeTemplate(ctx context.Context, k key, from *member, zeroed bool, peers []string) error {
-	b, inspected, err := f.blueprintOf(ctx, from)
-	if err != nil {
-		return err
-	}
+// storable returns why a blueprint must not be stored; nil if it may be.
+func (f *Fleet) storable(b *blueprint) error {
 	if !*f.config.StoreSecrets && len(b.Files) > 0 {
-		f.templates.drop(ctx, k) // it is of a time when it might be stored
 		return fmt.Errorf("%w: %d secrets or configs were copied into the containers, %s among them, and store_secrets is false", targets.ErrUnscalable, len(b.Files), b.Files[0].Path)
 	}
-	digest, err := b.digest()
-	if err != nil {
-		return err
-	}
-	if old := f.templates.of(k); old != nil && !zeroed && !old.Zeroed && old.Digest == digest {
-		f.templates.same(k, from.ID)
-		return nil
-	}
-	return f.templates.put(ctx, k, from.ID, &template{
-		Format: templateFormat, Blueprint: b, Digest: digest, Taken: time.Now().UTC(), Zeroed: zeroed, Peers: peers,
-		Most: limitsOf(from, inspected).most, ComposeFiles: composeFiles(b.Config.Labels),
-	})
+	return nil
 }
 
 // composeFiles returns the digests of a project's files, which its labels name, as
