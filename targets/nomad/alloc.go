@@ -77,11 +77,11 @@ type groupKey struct{ job, group string }
 
 func (a *allocStub) key() groupKey { return groupKey{job: a.JobID, group: a.TaskGroup} }
 
-// reserved is what an allocation reserves on its node. It stays the same while the
+// reserved is the part of a node that an allocation reserves. It stays the same while the
 // allocation has the same version of the job.
 type reserved struct {
 	tasks []reservedTask
-	// helpers are the tasks with a lifecycle hook: those that prepare, accompany or clean
+	// helpers are the tasks with a lifecycle hook: they prepare, accompany or clean
 	// up.
 	helpers   []string
 	addresses []string
@@ -98,7 +98,7 @@ type reservedTask struct {
 // shared returns one copy of a text that many allocations have in common.
 func shared(text string) string { return unique.Make(text).Value() }
 
-// reservedBy returns what an allocation with such resources reserves; nil reserves nothing.
+// reservedBy converts the resources of an allocation; nil is valid.
 func reservedBy(resources *allocatedResources) *reserved {
 	r := new(reserved)
 	if resources == nil {
@@ -145,7 +145,7 @@ func reservedBy(resources *allocatedResources) *reserved {
 // main reports whether a task has no lifecycle hook.
 func (r *reserved) main(task string) bool { return !slices.Contains(r.helpers, task) }
 
-// requests returns the tasks with their requests, on a node whose cores have so many MHz.
+// requests returns the tasks with their requests, for a speed of the cores of its node.
 func (r *reserved) requests(mhz float64) []policy.Task {
 	if len(r.tasks) == 0 {
 		return nil
@@ -163,14 +163,14 @@ func (r *reserved) requests(mhz float64) []policy.Task {
 	return tasks
 }
 
-// alloc is an allocation as it was read: its stub without resources and task states, and
-// what follows from these.
+// alloc is an allocation: its stub without resources and task states, and values derived from
+// these.
 type alloc struct {
 	allocStub
 	reserved *reserved
 	// started is when the main tasks had all started; zero if that is unknown.
 	started time.Time
-	// restarted is the last time that a failed task was started again; zero for none.
+	// restarted is the last time that a failed task was started again; zero if it never was.
 	restarted time.Time
 	// faults describes how tasks failed; empty if none did.
 	faults string
@@ -198,7 +198,7 @@ func newAlloc(stub *allocStub, r *reserved) *alloc {
 	return a
 }
 
-// index returns the number in an allocation's name, "job.group[3]"; -1 if it has none.
+// index returns the number in an allocation's name, "job.group[3]"; -1 if the name has no number.
 func (a *allocStub) index() int {
 	open := strings.LastIndexByte(a.Name, '[')
 	if open < 0 || !strings.HasSuffix(a.Name, "]") {
@@ -247,7 +247,7 @@ func (a *allocStub) stopping() bool {
 // canary reports whether an allocation is a canary, which does not belong to the count.
 func (a *allocStub) canary() bool { return a.DeploymentStatus != nil && a.DeploymentStatus.Canary }
 
-// healthy returns an allocation's health by its deployment; nil if it has none yet.
+// healthy returns an allocation's health by its deployment; nil if it is unknown.
 func (a *allocStub) healthy() *bool {
 	if a.DeploymentStatus == nil {
 		return nil
@@ -276,10 +276,10 @@ func (a *alloc) settled(version uint64, now time.Time) bool {
 	return a.JobType != api.JobTypeService || a.healthy() != nil || now.Sub(changed) > watched
 }
 
-// surplus returns the IDs of the allocations beyond a count: those that Nomad is about to
-// stop because the count was lowered, and those on silent nodes that have a replacement. As
-// the scheduler does, it takes those with a replacement of the same number first, then the
-// highest numbers.
+// surplus returns the IDs of the allocations beyond a count: those that Nomad will stop
+// because the count was lowered, and of allocations on silent nodes that have a replacement. As
+// the scheduler does, it takes allocations with a replacement of the same number first, then
+// the highest numbers.
 func surplus(living []*alloc, count int32) map[string]bool {
 	if len(living) <= int(count) {
 		return nil

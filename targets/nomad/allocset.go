@@ -7,7 +7,7 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// allocSet is the allocations of a task group as they were read. It is not modified once it
+// allocSet is the allocations of a task group at the time of a reading. It is not modified once it
 // is in the cache.
 type allocSet struct {
 	at  scope
@@ -28,14 +28,14 @@ type allocSet struct {
 	details []detail
 	// status is the number of instances that stay.
 	status int32
-	// failing is a notice of instances that fail; nil for none.
+	// failing is a notice of instances that fail; nil if no instance fails.
 	failing *policy.Notice
 	// settled means that the job's stamp reveals all further changes: each instance runs,
 	// is ready, and its health is known or no longer awaited.
 	settled bool
 }
 
-// detail is what an instance of an allocSet does not contain.
+// detail is the data of an allocation that its instance does not contain.
 type detail struct {
 	name, node, nodeName string
 	version              uint64

@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// forgetAfter is how long a job stays in the cache that nobody uses.
+// forgetAfter is how long an unused job stays in the cache.
 const forgetAfter = time.Hour
 
-// cache is what is known of jobs and their allocations between readings. The zero value is
+// cache contains jobs and their allocations between readings. The zero value is
 // empty. It is safe for concurrent use.
 type cache struct {
 	mu     sync.Mutex
@@ -18,7 +18,7 @@ type cache struct {
 	cleaned time.Time
 }
 
-// cachedJob is what is known of a job.
+// cachedJob is a job in the cache.
 type cachedJob struct {
 	used time.Time
 	// spec is the specification; nil before it is read.
@@ -29,14 +29,14 @@ type cachedJob struct {
 	sets     []*allocSet
 }
 
-// cachedScope is what is known of a scope.
+// cachedScope is a scope in the cache.
 type cachedScope struct {
-	// index is that of the last list of jobs, which ended at listed.
+	// index is the index of the last list of jobs, which ended at listed.
 	index  uint64
 	listed time.Time
 	// verified is when unchanged jobs were last read again.
 	verified time.Time
-	// pages is a reading of all allocations that was interrupted; nil for none.
+	// pages is a reading of all allocations that was interrupted; nil if there is no such reading.
 	pages *pages
 }
 
@@ -66,7 +66,7 @@ func (c *cache) scopeLocked(at scope) *cachedScope {
 	return known
 }
 
-// set returns the job's set of a group; nil for none.
+// set returns the job's set of a group; nil if it is unknown.
 func (j *cachedJob) set(key groupKey) *allocSet {
 	for _, set := range j.sets {
 		if set.key == key {
@@ -76,7 +76,7 @@ func (j *cachedJob) set(key groupKey) *allocSet {
 	return nil
 }
 
-// clean removes jobs that nobody has used for forgetAfter.
+// clean removes jobs that were not used for forgetAfter.
 func (c *cache) clean(now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -103,7 +103,7 @@ func (c *cache) spec(key jobKey, index uint64, now time.Time) *specification {
 	return job.spec
 }
 
-// lastSpec returns the specification of a job as it was last read; nil for none.
+// lastSpec returns the specification of a job at its last reading; nil if it was never read.
 func (c *cache) lastSpec(key jobKey) *specification {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -171,8 +171,8 @@ func (c *cache) putSet(set *allocSet, now time.Time) {
 	job.sets = append(job.sets, set)
 }
 
-// observe compares the index of a list of jobs, which began at some time, with that of the
-// list before. If it went back, the cluster was restored from a backup or is another one,
+// observe compares the index of a list of jobs, which began at some time, with the index
+// of the list before. If it went back, the cluster was restored from a backup or is another one,
 // and all allocations of the scope are forgotten.
 func (c *cache) observe(at scope, index uint64, began, now time.Time) {
 	c.mu.Lock()
@@ -205,7 +205,7 @@ func (c *cache) sinceVerified(at scope, now time.Time) time.Duration {
 }
 
 // takePages returns an interrupted reading of all allocations for the caller to continue;
-// nil for none.
+// nil if there is no such reading.
 func (c *cache) takePages(at scope) *pages {
 	c.mu.Lock()
 	defer c.mu.Unlock()

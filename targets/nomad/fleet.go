@@ -16,8 +16,8 @@ import (
 	"github.com/hpad/hpad/targets/memory"
 )
 
-// fetching is the number of single jobs, nodes or allocations that are read at once: a part
-// of the connections, so that lists and writes get one, too.
+// fetching is the number of single jobs, nodes or allocations that are read in parallel: a
+// part of the connections, so that lists and writes get a connection.
 func (c *Config) fetching() int { return max(1, c.MaxConnections/3) }
 
 // Fleet reads and scales the task groups of one Nomad cluster. It is safe for
@@ -139,7 +139,7 @@ type snapshot struct {
 // read reads the lists and the allocations of all namespaces in use, a few at a time.
 func (s *snapshot) read(ctx context.Context) {
 	var group errgroup.Group
-	group.SetLimit(max(1, s.fleet.config.MaxConnections/6)) // each sends several requests at once
+	group.SetLimit(max(1, s.fleet.config.MaxConnections/6)) // each sends several requests in parallel
 	for _, v := range s.scopes {
 		group.Go(func() error {
 			s.readScope(ctx, v)
@@ -182,7 +182,7 @@ func (s *snapshot) readScope(ctx context.Context, v *scopeReading) {
 	}
 }
 
-// measure reads the speed of the nodes of allocations whose instances are not built yet.
+// measure reads the speed of the nodes of allocations without instances.
 func (v *scopeReading) measure(ctx context.Context, speeds *speeds) {
 	nodes := map[string]bool{}
 	unbuilt := v.unbuilt()

@@ -4,7 +4,8 @@ package nomad
 // compared for equality only: a cluster that was restored from a backup goes back.
 type stamp struct {
 	// created, modified and specified are the indexes of the job, the last one of its
-	// specification; summary is that of the numbers of its allocations by state.
+	// specification; summary is the index of the numbers of its allocations by
+	// state.
 	created, modified, specified, summary uint64
 }
 

@@ -15,8 +15,8 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// jobsPage is the number of elements of a page of all lists but that of allocations: some 6
-// MB of jobs. Each page has the timeout of a call.
+// jobsPage is the number of elements of a page of all lists except that of allocations: some
+// 6 MB of jobs. Each page has the timeout of a call.
 const jobsPage = 10_000
 
 // headers are the headers of a response. A missing header is zero.
@@ -40,7 +40,7 @@ func headersOf(header http.Header) headers {
 // list is a list of the API.
 type list struct {
 	path, filter string
-	// params are further parameters; nil for none.
+	// params are further parameters; it may be nil.
 	params map[string]string
 	// size is the number of elements of a page; 0 requests all in one response.
 	size int

@@ -15,8 +15,8 @@ import (
 )
 
 // scopeReading reads the groups in use in one scope. It lists all jobs and active
-// deployments, and reads allocations of jobs whose stamp changed or does not reveal all
-// changes; the others are taken from the cache.
+// deployments, and reads allocations of jobs with a new stamp, or with a stamp that does not
+// reveal all changes; the others are taken from the cache.
 type scopeReading struct {
 	reach
 	at      scope
@@ -28,7 +28,7 @@ type scopeReading struct {
 	targets []*targetState
 	// present is about the number of allocations of the listed jobs.
 	present int
-	// failures are the reasons why allocations have no place, as far as they were read.
+	// failures are the reasons why allocations have no place, if they were read.
 	failures map[groupKey]*placement
 	observed time.Time
 	// err concerns all jobs, unlisted the jobs that were not listed, and unread the
@@ -69,8 +69,8 @@ type jobState struct {
 type groupState struct {
 	key groupKey
 	job *jobState
-	// set is the allocations of this reading; nil if they could not be read. Last is those
-	// of the reading before; nil for none.
+	// set is the allocations of this reading; nil if they could not be read. Last is the
+	// set of the reading before; nil if there was no reading.
 	set, last *allocSet
 }
 
@@ -169,7 +169,7 @@ func (v *scopeReading) empty(g *groupState) *allocSet {
 	return set
 }
 
-// due returns the empty sets of the groups whose allocations have to be read.
+// due returns the empty sets of the groups that have to be read.
 func (v *scopeReading) due() allocSets {
 	due := allocSets{}
 	v.cache.fill(v)
@@ -187,10 +187,10 @@ func (v *scopeReading) due() allocSets {
 	return due
 }
 
-// staleness is how far behind the leader a server can be that knows one.
+// staleness is the time by which a server that knows the leader can be behind it.
 const staleness = time.Minute
 
-// current reports whether a known set is how the allocations are now.
+// current reports whether a known set contains the allocations of now.
 func (v *scopeReading) current(set *allocSet, now stamp) bool {
 	switch {
 	case set == nil || set.stamp != now || set.deployed || set.built && !set.settled:
@@ -248,7 +248,8 @@ const (
 	perCall   = 10
 )
 
-// worthAll reports whether all allocations are to be read for so many jobs.
+// worthAll reports whether a list of all allocations costs less than reading this number of
+// jobs.
 func (v *scopeReading) worthAll(jobs int) bool {
 	if len(v.jobs) <= maxFiltered || jobs <= maxFiltered {
 		return false
@@ -261,7 +262,7 @@ func (v *scopeReading) worthAll(jobs int) bool {
 // next round continues it.
 type pages struct {
 	sets allocSets
-	// token is that of the next page, which is read after last.
+	// token is the token of the next page; the page before was read at last.
 	token string
 	last  time.Time
 }
@@ -269,8 +270,8 @@ type pages struct {
 // pagesExpire is how long an interrupted reading of all allocations can be continued.
 const pagesExpire = 10 * time.Minute
 
-// readAll reads all allocations of the scope, and accepts those of the sets that were due
-// when the reading began.
+// readAll reads all allocations of the scope, and accepts the sets that were due when
+// the reading began.
 func (v *scopeReading) readAll(ctx context.Context, due allocSets) error {
 	p := v.cache.takePages(v.at)
 	if p == nil || v.began.Sub(p.last) > pagesExpire {
@@ -302,13 +303,13 @@ func (v *scopeReading) readAll(ctx context.Context, due allocSets) error {
 	}
 }
 
-// allocations is the list of allocations of a filter, with what they reserve.
+// allocations is the list of allocations of a filter, with resources.
 func (v *scopeReading) allocations(filter string) list {
 	return list{path: "/v1/allocations", filter: filter, params: map[string]string{"resources": "true"}, size: v.page}
 }
 
-// readJobs reads the allocations of jobs, so many in one call of read, and several calls at
-// once. After an error it begins no further call.
+// readJobs reads the allocations of jobs, size of them in one call of read, and several calls
+// in parallel. After an error it begins no further call.
 func (v *scopeReading) readJobs(ctx context.Context, due allocSets, jobs []string, size int, read func(ctx context.Context, jobs []string, take func(*alloc)) error) error {
 	byJob := map[string]allocSets{}
 	for key, set := range due {
@@ -352,8 +353,8 @@ func (v *scopeReading) readNamed(ctx context.Context, jobs []string, take func(*
 	return err
 }
 
-// readJob reads the allocations of one job. Its list does not contain what they reserve,
-// which is read by the ID of each allocation that is not in the cache.
+// readJob reads the allocations of one job. Its list contains no resources, which
+// are read by the ID of each allocation that is not in the cache.
 func (v *scopeReading) readJob(ctx context.Context, jobs []string, take func(*alloc)) error {
 	known := map[string]*detail{}
 	for _, group := range v.jobs[jobs[0]].groups {
@@ -397,7 +398,7 @@ const (
 )
 
 // verify reads unchanged jobs again. Without a response in time the known allocations are
-// used. The error is that of a call.
+// used. The error is the first one of a call.
 func (v *scopeReading) verify(ctx context.Context) error {
 	var known []*groupState
 	for _, job := range v.jobs {
@@ -450,7 +451,7 @@ func (v *scopeReading) nothing() bool {
 	return true
 }
 
-// unbuilt returns the groups whose instances are not built yet.
+// unbuilt returns the groups with allocations and without instances.
 func (v *scopeReading) unbuilt() []*groupState {
 	var groups []*groupState
 	for _, job := range v.jobs {

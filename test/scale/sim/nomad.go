@@ -1,7 +1,6 @@
 package sim
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -91,7 +90,7 @@ func (c call) get(name string) string {
 // check refuses what is not known.
 func (c call) check() error {
 	for name := range c.query {
-		if !slices.Contains([]string{"region", "namespace", "stale", "index", "wait", "filter", "prefix", "resources", "task_states", "meta", "type", "per_page", "all"}, name) {
+		if !slices.Contains([]string{"region", "namespace", "stale", "index", "wait", "filter", "prefix", "resources", "task_states", "meta", "type", "per_page", "next_token", "all"}, name) {
 			return fmt.Errorf("the simulator does not know the parameter %q", name)
 		}
 	}
@@ -211,9 +210,12 @@ func list[T any](c call, index uint64, all []T, known fields[T], stub func([]byt
 	if prefix != "" && id == nil {
 		return errors.New("the simulator does not know ids of these")
 	}
-	most, err := strconv.Atoi(cmp.Or(c.get("per_page"), "0"))
-	if err != nil || most == 0 {
-		most = len(all)
+	passes := func(one T) bool { return (prefix == "" || strings.HasPrefix(id(one), prefix)) && pass(one) }
+	if size, err := strconv.Atoi(c.get("per_page")); err == nil && size > 0 && id != nil {
+		page, next := pageOf(all, size, c.get("next_token"), id, passes)
+		if all = page; next != "" {
+			c.response.Header().Set("X-Nomad-Nexttoken", next)
+		}
 	}
 	return c.answer(index, func(yield func(func([]byte) []byte)) {
 		next := "["
@@ -221,10 +223,7 @@ func list[T any](c call, index uint64, all []T, known fields[T], stub func([]byt
 			if c.request.Context().Err() != nil {
 				return
 			}
-			if (prefix == "" || strings.HasPrefix(id(one), prefix)) && pass(one) {
-				if most--; most < 0 {
-					break
-				}
+			if passes(one) {
 				yield(func(dst []byte) []byte { return stub(append(dst, next...), one) })
 				next = ","
 			}
@@ -234,6 +233,22 @@ func list[T any](c call, index uint64, all []T, known fields[T], stub func([]byt
 		}
 		yield(func(dst []byte) []byte { return append(dst, ']') })
 	})
+}
+
+// pageOf returns the page of a list, which is in the order of the ids, that begins at a
+// token, and the token of the next page; empty for the last page.
+func pageOf[T any](all []T, size int, token string, id func(T) string, passes func(T) bool) (page []T, next string) {
+	first, _ := slices.BinarySearchFunc(all, token, func(one T, token string) int { return strings.Compare(id(one), token) })
+	for _, one := range all[first:] {
+		switch {
+		case !passes(one):
+		case len(page) == size:
+			return page, id(one)
+		default:
+			page = append(page, one)
+		}
+	}
+	return page, ""
 }
 
 func listJobs(c call) error {
