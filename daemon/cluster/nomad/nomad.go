@@ -79,8 +79,9 @@ func (c *Coordinator) fleet(name string) string {
 	return c.prefix + "who/fleets/" + segment(name, maxName)
 }
 
-func (c *Coordinator) page(fleet, bits string) string {
-	return c.prefix + "records/" + segment(fleet, maxName) + "/p" + bits
+// page is the path of a page of a fleet with n pages.
+func (c *Coordinator) page(fleet string, i, n int) string {
+	return fmt.Sprintf("%srecords/%s/%d/%d", c.prefix, segment(fleet, maxName), n, i)
 }
 
 // segment returns a name as Nomad takes it as a part of a path, of at most so many

@@ -1,80 +1,120 @@
 package nomad
 
 import (
+	"bytes"
+	"cmp"
 	"context"
-	"crypto/sha256"
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/gob"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"maps"
 	"strconv"
 	"strings"
 
 	"github.com/hashicorp/nomad/api"
+	"github.com/klauspost/compress/zstd"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/hpad/hpad/daemon/state"
 )
 
-// The items of a page: who claimed it, and its records or that it is divided.
+// The items of a page: the claim of the term that writes it, and its records.
 const (
 	claimItem   = "claim"
 	recordsItem = "records"
-	dividedItem = "divided"
 )
 
 const (
-	// largestPage is how many bytes the records of a page take at most in a variable, and
-	// largestPlain how many they are; pages with more are divided.
+	// largestPage is the size of the records of a page in a variable, and largestPlain their
+	// size before compression, above which the fleet gets more pages.
 	largestPage  = 48 << 10
 	largestPlain = 256 << 10
-	// largestRecord is how many bytes a page with one record takes at most in a variable,
-	// which Nomad lets have 64 KiB.
+	// largestRecord is the size of a page with one record, of the 64 KiB that Nomad allows.
 	largestRecord = 63 << 10
-	// deepest is how many bits of a hash tell pages apart.
-	deepest = 20
-	// together is how many calls for the pages of a term are under way at once.
+	// mostPages is the number of pages of a fleet.
+	mostPages = 4096
+	// together is the number of concurrent calls for the pages of a term.
 	together = 8
 )
 
-// node is a page, as its term last saw it.
-type node struct {
-	bits string
-	// since is an index as of which the page is there.
-	since    uint64
-	variable *api.Variable
-	// below are both pages of one that is divided; nil of one that has records.
-	below *[2]*node
+// Both are safe for concurrent use.
+var (
+	compressor   = must(zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedFastest)))
+	decompressor = must(zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(64<<20)))
+)
+
+func must[T any](value T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return value
 }
 
-// divided notes that a page was divided.
-func (n *node) divided(variable *api.Variable) {
-	n.variable = variable
-	n.below = &[2]*node{{bits: n.bits + "0", since: variable.ModifyIndex}, {bits: n.bits + "1", since: variable.ModifyIndex}}
+// textOf returns the records of a page as text, and their size before compression.
+func textOf(records map[string][]byte) (text string, size int) {
+	if len(records) == 0 {
+		return "", 0
+	}
+	var plain bytes.Buffer
+	if err := gob.NewEncoder(&plain).Encode(records); err != nil {
+		panic(err) // a buffer takes everything
+	}
+	return base64.RawStdEncoding.EncodeToString(compressor.EncodeAll(plain.Bytes(), nil)), plain.Len()
 }
 
-// side returns which page below a divided one has a key.
-func (n *node) side(key string) *node {
-	sum, depth := sha256.Sum256([]byte(key)), len(n.bits)
-	return n.below[sum[depth/8]>>(7-depth%8)&1]
+// recordsOf returns the records of a page.
+func recordsOf(page *api.Variable) (map[string][]byte, error) {
+	records := map[string][]byte{}
+	compressed, err := base64.RawStdEncoding.DecodeString(page.Items[recordsItem])
+	if err == nil && len(compressed) > 0 {
+		var plain []byte
+		if plain, err = decompressor.DecodeAll(compressed, nil); err == nil {
+			err = gob.NewDecoder(bytes.NewReader(plain)).Decode(&records)
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("the variable %q of Nomad has no state of hpad: %w", page.Path, err)
+	}
+	return records, nil
 }
 
-// leaves adds the pages that have keys, with the changes of those.
-func (n *node) leaves(all map[*node]map[string][]byte, changes map[string][]byte) {
+// apply changes records; nil removes one.
+func apply(records, changes map[string][]byte) {
 	for key, value := range changes {
-		leaf := n
-		for leaf.below != nil {
-			leaf = leaf.side(key)
+		if value == nil {
+			delete(records, key)
+		} else {
+			records[key] = value
 		}
-		if all[leaf] == nil {
-			all[leaf] = map[string][]byte{}
-		}
-		all[leaf][key] = value
 	}
 }
 
-// createRoot creates the first page of a fleet, if it is not there.
-func (c *Coordinator) createRoot(ctx context.Context, fleet string) error {
-	_, err := c.change(ctx, c.page(fleet, ""), &api.Variable{}, func(found *api.Variable) (api.VariableItems, error) {
+// split divides records among n pages by the hashes of their keys.
+func split(records map[string][]byte, n int) []map[string][]byte {
+	pages := make([]map[string][]byte, n)
+	for key, value := range records {
+		hash := fnv.New32a()
+		_, _ = hash.Write([]byte(key))
+		i := hash.Sum32() % uint32(n)
+		if pages[i] == nil {
+			pages[i] = map[string][]byte{}
+		}
+		pages[i][key] = value
+	}
+	return pages
+}
+
+// fits reports whether the text of a page is small enough for it not to be divided.
+func fits(text string, size, records int) bool {
+	return records <= 1 || len(text) <= largestPage && size <= largestPlain
+}
+
+// createFirst creates the first page of a fleet, if it does not exist.
+func (c *Coordinator) createFirst(ctx context.Context, fleet string) error {
+	_, err := c.change(ctx, c.page(fleet, 0, 1), &api.Variable{}, func(found *api.Variable) (api.VariableItems, error) {
 		if found != nil {
 			return nil, nil
 		}
@@ -83,7 +123,7 @@ func (c *Coordinator) createRoot(ctx context.Context, fleet string) error {
 	return err
 }
 
-// A claim is the number of a term, and a text that no other claim has.
+// claimOf returns the claim of a term: its number, and a text that no other claim contains.
 func claimOf(number uint64, nonce string) string {
 	return strconv.FormatUint(number, 10) + " " + nonce
 }
@@ -94,149 +134,123 @@ func numberOf(page *api.Variable) uint64 {
 	return number
 }
 
-func isDivided(page *api.Variable) bool { return page.Items[dividedItem] != "" }
-
-func (t *term) path(n *node) string { return t.page(t.name, n.bits) }
-
-// missing is the error of a page that ought to be there.
-func (t *term) missing(n *node) error {
-	return fmt.Errorf("the variable %q of Nomad is missing, with state of fleet %q: restore it, or remove all below %q, and %q, to have the state forgotten",
-		t.path(n), t.name, strings.TrimSuffix(t.page(t.name, ""), "p"), t.fleet(t.name))
-}
-
-// claim claims all pages that have records, once. Writing is held.
-func (t *term) claim(ctx context.Context) error {
-	if err := t.check(); err != nil || t.root != nil {
-		return err
-	}
-	root := &node{since: t.since}
-	for level := []*node{root}; len(level) > 0; {
-		var all errgroup.Group
-		all.SetLimit(together)
-		for _, n := range level {
-			all.Go(func() error { return t.claimPage(ctx, n) })
-		}
-		if err := all.Wait(); err != nil {
+// allPages calls do for n pages, some of them in parallel, and returns the results.
+func (c *Coordinator) allPages(n int, do func(i int) (*api.Variable, error)) ([]*api.Variable, error) {
+	pages := make([]*api.Variable, n)
+	var all errgroup.Group
+	all.SetLimit(together)
+	for i := range n {
+		all.Go(func() (err error) {
+			pages[i], err = do(i)
 			return err
-		}
-		var next []*node
-		for _, n := range level {
-			if n.below != nil {
-				next = append(next, n.below[:]...)
-			}
-		}
-		level = next
+		})
 	}
-	t.root = root
-	return nil
+	return pages, all.Wait()
 }
 
-// claimPage claims a page, or notes that it is divided.
-func (t *term) claimPage(ctx context.Context, n *node) error {
-	if err := t.fetch(ctx, n); err != nil {
+// missing is the error of a page that was removed.
+func (t *term) missing(path string) error {
+	return fmt.Errorf("the variable %q of Nomad is missing, with state of fleet %q: restore it, or remove all below %q, and %q, to have the state forgotten",
+		path, t.name, path[:strings.LastIndexByte(path, '/')+1], t.fleet(t.name))
+}
+
+// claim claims all pages, once. Writing is held.
+func (t *term) claim(ctx context.Context) error {
+	if err := t.check(); err != nil || t.pages != nil {
 		return err
 	}
-	page, err := t.change(ctx, t.path(n), n.variable, func(found *api.Variable) (api.VariableItems, error) {
+	n, nonce := 0, rand.Text()
+	record, err := t.ours(ctx, func(r *fleetRecord) error {
+		r.Claim = nonce // so that an earlier write of the record, which may still arrive, fails
+		n = max(r.Pages, 1)
+		return t.check()
+	})
+	if err != nil {
+		return err
+	}
+	pages, err := t.allPages(n, func(i int) (*api.Variable, error) { return t.claimPage(ctx, t.page(t.name, i, n), record.ModifyIndex) })
+	if err == nil {
+		t.pages = pages
+	}
+	return err
+}
+
+// claimPage claims a page that exists as of an index.
+func (t *term) claimPage(ctx context.Context, path string, since uint64) (*api.Variable, error) {
+	page, err := t.readSince(ctx, path, since)
+	if err == nil && page == nil {
+		err = t.missing(path)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return t.change(ctx, path, page, func(found *api.Variable) (api.VariableItems, error) {
 		switch {
 		case found == nil:
-			return nil, t.missing(n)
-		case isDivided(found), found.Items[claimItem] == t.token:
+			return nil, t.missing(path)
+		case found.Items[claimItem] == t.token:
 			return nil, nil
 		case numberOf(found) > t.number:
 			return nil, t.lost()
 		}
 		return api.VariableItems{claimItem: t.token, recordsItem: found.Items[recordsItem]}, nil
 	})
-	if err != nil {
-		return err
-	}
-	if n.variable = page; isDivided(page) {
-		n.divided(page)
+}
+
+// each calls keep with the records of pages.
+func each(pages []*api.Variable, keep func(key string, value []byte) error) error {
+	for _, page := range pages {
+		records, err := recordsOf(page)
+		if err != nil {
+			return err
+		}
+		for key, value := range records {
+			if err := keep(key, value); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }
 
-// fetch reads a page that was not read yet.
-func (t *term) fetch(ctx context.Context, n *node) (err error) {
-	if n.variable != nil {
-		return nil
-	}
-	if n.variable, err = t.readSince(ctx, t.path(n), n.since); err == nil && n.variable == nil {
-		err = t.missing(n)
-	}
-	return err
-}
-
-// claimed returns an error where a page is not this term's any more.
-func (t *term) claimed(n *node, found *api.Variable) error {
-	if found == nil {
-		return t.missing(n)
-	}
-	if found.Items[claimItem] != t.token {
-		return t.lost()
-	}
-	return nil
-}
-
-// Load is as [state.Records] has it.
+// Load implements [state.Records].
 func (t *term) Load(ctx context.Context, keep func(key string, value []byte) error) error {
 	t.writing.Lock()
 	defer t.writing.Unlock()
 	if err := t.claim(ctx); err != nil {
 		return err
 	}
-	return t.each(t.root, keep)
+	return each(t.pages, keep)
 }
 
-// Load is as [cluster.Coordinator] has it, of each page at a moment of its own.
+// Load implements [cluster.Coordinator]. It reads each page at a moment of its own.
 func (c *Coordinator) Load(ctx context.Context, fleet string, keep func(key string, value []byte) error) error {
-	return c.loadPage(ctx, fleet, "", 0, keep)
-}
-
-// loadPage calls keep with what a page has that is there as of an index, and those below it.
-func (c *Coordinator) loadPage(ctx context.Context, fleet, bits string, since uint64, keep func(key string, value []byte) error) error {
-	page, err := c.readSince(ctx, c.page(fleet, bits), since)
-	if err != nil {
+	found, _, err := c.read(ctx, c.fleet(fleet))
+	if err != nil || found == nil { // it never had an owner
 		return err
 	}
-	switch {
-	case page == nil && bits == "": // nobody ever owned it
-		return nil
-	case page == nil:
-		return fmt.Errorf("the variable %q of Nomad is missing, with state of fleet %q", c.page(fleet, bits), fleet)
-	case isDivided(page):
-		return errors.Join(c.loadPage(ctx, fleet, bits+"0", page.ModifyIndex, keep), c.loadPage(ctx, fleet, bits+"1", page.ModifyIndex, keep))
-	}
-	records, err := recordsOf(page)
-	if err != nil {
+	var record fleetRecord
+	if err := valueOf(found, &record); err != nil {
 		return err
 	}
-	for key, value := range records {
-		if err := keep(key, value); err != nil {
-			return err
+	n := max(record.Pages, 1)
+	pages, err := c.allPages(n, func(i int) (*api.Variable, error) {
+		page, err := c.readSince(ctx, c.page(fleet, i, n), found.ModifyIndex)
+		if err == nil && page == nil {
+			err = fmt.Errorf("the variable %q of Nomad is missing, with state of fleet %q", c.page(fleet, i, n), fleet)
 		}
-	}
-	return nil
-}
-
-// each calls keep with what a page has, and those below it.
-func (t *term) each(n *node, keep func(key string, value []byte) error) error {
-	if n.below != nil {
-		return errors.Join(t.each(n.below[0], keep), t.each(n.below[1], keep))
-	}
-	records, err := recordsOf(n.variable)
+		return page, err
+	})
 	if err != nil {
 		return err
 	}
-	for key, value := range records {
-		if err := keep(key, value); err != nil {
-			return err
-		}
-	}
-	return nil
+	return each(pages, keep)
 }
 
-// Write is as [state.Records] has it.
+// errFull means that a fleet needs more pages.
+var errFull = errors.New("the page is full")
+
+// Write implements [state.Records].
 func (t *term) Write(ctx context.Context, values map[string][]byte) error {
 	t.writing.Lock()
 	defer t.writing.Unlock()
@@ -246,29 +260,23 @@ func (t *term) Write(ctx context.Context, values map[string][]byte) error {
 	if rejected := tooLarge(values); len(rejected) > 0 {
 		return rejected
 	}
-	work := map[*node]map[string][]byte{}
-	t.root.leaves(work, values)
-	for len(work) > 0 {
-		var all errgroup.Group
-		all.SetLimit(together)
-		for n, changes := range work {
-			all.Go(func() error { return t.put(ctx, n, changes) })
+	changes := split(values, len(t.pages))
+	pages, err := t.allPages(len(changes), func(i int) (*api.Variable, error) {
+		if changes[i] == nil {
+			return nil, nil
 		}
-		if err := all.Wait(); err != nil {
-			return err
-		}
-		next := map[*node]map[string][]byte{}
-		for n, changes := range work {
-			if n.below != nil { // it was divided instead
-				n.leaves(next, changes)
-			}
-		}
-		work = next
+		return t.put(ctx, t.pages[i], changes[i])
+	})
+	for i, page := range pages {
+		t.pages[i] = cmp.Or(page, t.pages[i])
 	}
-	return nil
+	if errors.Is(err, errFull) {
+		return t.grow(ctx, values)
+	}
+	return err
 }
 
-// tooLarge returns the values that no variable holds.
+// tooLarge returns errors for the values that are too large for a variable.
 func tooLarge(values map[string][]byte) state.RejectedError {
 	rejected := state.RejectedError{}
 	for key, value := range values {
@@ -282,80 +290,79 @@ func tooLarge(values map[string][]byte) state.RejectedError {
 	return rejected
 }
 
-// put changes records of a page, or divides the page where it would be too large.
-func (t *term) put(ctx context.Context, n *node, changes map[string][]byte) error {
-	if err := t.fetch(ctx, n); err != nil {
-		return err
-	}
-	tooLarge := false
-	page, err := t.change(ctx, t.path(n), n.variable, func(found *api.Variable) (api.VariableItems, error) {
-		if err := t.claimed(n, found); err != nil || isDivided(found) {
-			return nil, err
+// put changes records of a page. The error is errFull if the page would be too large.
+func (t *term) put(ctx context.Context, page *api.Variable, changes map[string][]byte) (*api.Variable, error) {
+	return t.change(ctx, page.Path, page, func(found *api.Variable) (api.VariableItems, error) {
+		switch {
+		case found == nil:
+			return nil, t.missing(page.Path)
+		case found.Items[claimItem] != t.token:
+			return nil, t.lost()
 		}
 		records, err := recordsOf(found)
 		if err != nil {
 			return nil, err
 		}
 		apply(records, changes)
-		text, plain := textOf(records)
-		if tooLarge = (len(text) > largestPage || plain > largestPlain) && len(records) > 1 && len(n.bits) < deepest; tooLarge {
-			return nil, nil
-		}
-		if len(text) > largestRecord {
-			rejected := state.RejectedError{} // their hashes begin alike
-			for key := range changes {
-				rejected[key] = fmt.Errorf("its variable of Nomad would take %d bytes and may take %d", len(text), largestRecord)
-			}
-			return nil, rejected
+		text, size := textOf(records)
+		if !fits(text, size, len(records)) {
+			return nil, errFull
 		}
 		return api.VariableItems{claimItem: t.token, recordsItem: text}, nil
 	})
-	if err != nil {
-		return err
-	}
-	if n.variable = page; isDivided(page) {
-		n.divided(page)
-	} else if tooLarge {
-		return t.divide(ctx, n)
-	}
-	return nil
 }
 
-// divide divides a page that this term claimed, with the records it has.
-func (t *term) divide(ctx context.Context, n *node) error {
-	records, err := recordsOf(n.variable)
-	if err != nil {
-		return err
-	}
-	halves := &node{bits: n.bits, below: &[2]*node{{bits: n.bits + "0"}, {bits: n.bits + "1"}}}
-	for _, half := range halves.below {
-		mine := maps.Clone(records)
-		maps.DeleteFunc(mine, func(key string, _ []byte) bool { return halves.side(key) != half })
-		text, _ := textOf(mine)
-		items := api.VariableItems{claimItem: t.token, recordsItem: text}
-		half.variable, err = t.change(ctx, t.path(half), &api.Variable{}, func(*api.Variable) (api.VariableItems, error) {
-			return items, nil // also over what was left half divided
-		})
+// grow writes all records, with changes, into a larger number of pages, and then has the
+// record of the fleet name these. The pages before remain as they are.
+func (t *term) grow(ctx context.Context, changes map[string][]byte) error {
+	all := map[string][]byte{}
+	for _, page := range t.pages {
+		records, err := recordsOf(page)
 		if err != nil {
 			return err
 		}
+		maps.Copy(all, records)
 	}
-	changed := false
-	page, err := t.change(ctx, t.path(n), n.variable, func(found *api.Variable) (api.VariableItems, error) {
-		if err := t.claimed(n, found); err != nil || isDivided(found) {
-			return nil, err
-		}
-		if changed = found.ModifyIndex != n.variable.ModifyIndex; changed {
-			return nil, nil // by an earlier write that arrives late: it has other records
-		}
-		return api.VariableItems{claimItem: t.token, dividedItem: "yes"}, nil
+	apply(all, changes)
+	texts, err := t.textsOf(all)
+	if err != nil {
+		return err
+	}
+	n := len(texts)
+	pages, err := t.allPages(n, func(i int) (*api.Variable, error) {
+		return t.change(ctx, t.page(t.name, i, n), &api.Variable{}, func(*api.Variable) (api.VariableItems, error) {
+			// It may exist if an earlier attempt was interrupted.
+			return api.VariableItems{claimItem: t.token, recordsItem: texts[i]}, t.check()
+		})
 	})
 	if err != nil {
 		return err
 	}
-	if n.variable = page; changed {
-		return t.divide(ctx, n)
+	t.pages = nil // until it is known which pages the record names
+	if _, err := t.ours(ctx, func(r *fleetRecord) error {
+		r.Pages = n
+		return t.check()
+	}); err != nil {
+		return err
 	}
-	n.below = halves.below
+	t.pages = pages
 	return nil
+}
+
+// textsOf returns the texts of the smallest larger number of pages that all fit.
+func (t *term) textsOf(records map[string][]byte) ([]string, error) {
+	for n := 2 * len(t.pages); n <= mostPages; n *= 2 {
+		texts, all := make([]string, n), true
+		for i, page := range split(records, n) {
+			text, size := textOf(page)
+			texts[i], all = text, all && fits(text, size, len(page))
+			if !all {
+				break
+			}
+		}
+		if all {
+			return texts, nil
+		}
+	}
+	return nil, fmt.Errorf("the state of fleet %q takes more than %d variables of Nomad", t.name, mostPages)
 }

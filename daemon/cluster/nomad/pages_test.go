@@ -144,7 +144,7 @@ func TestLateWrites(t *testing.T) {
 			}
 			f.mu.Unlock()
 			if pages < 3 {
-				t.Errorf("%d pages: none was divided", pages)
+				t.Errorf("%d pages: the fleet never got more than one", pages)
 			}
 		})
 	}
@@ -197,9 +197,9 @@ func TestMissingPage(t *testing.T) {
 	}
 	f.mu.Lock()
 	f.index++
-	delete(f.variables, "hpad/test/records/prod/p")
+	delete(f.variables, "hpad/test/records/prod/1/0")
 	f.mu.Unlock()
-	const want = `the variable "hpad/test/records/prod/p" of Nomad is missing`
+	const want = `the variable "hpad/test/records/prod/1/0" of Nomad is missing`
 	if err := first.Write(t.Context(), map[string][]byte{"a": []byte("2")}); err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("a write says %v, want %s", err, want)
 	}

@@ -126,7 +126,7 @@ func (s *session) Acquire(ctx context.Context, fleet, configuration string) (clu
 	if s.IsOver() {
 		return nil, lease.ErrOver
 	}
-	record, from, err := s.changeFleet(ctx, fleet, func(r fleetRecord, from *api.Variable) (fleetRecord, error) {
+	record, _, err := s.changeFleet(ctx, fleet, func(r fleetRecord, from *api.Variable) (fleetRecord, error) {
 		if r.Session == s.id() {
 			return r, nil
 		}
@@ -141,20 +141,20 @@ func (s *session) Acquire(ctx context.Context, fleet, configuration string) (clu
 			return r, fmt.Errorf("fleet %q: %w", fleet, cluster.ErrOtherwise)
 		}
 		if r.Term == 0 {
-			if err := s.createRoot(ctx, fleet); err != nil {
+			if err := s.createFirst(ctx, fleet); err != nil {
 				return r, err
 			}
 		}
 		next := r.ownership().Next(s.name, configuration, time.Now())
 		return fleetRecord{
-			Name: r.Name, Owner: s.name, Session: s.id(), Last: next.Last, Past: next.Past, Term: next.Term, Configuration: configuration,
+			Name: r.Name, Owner: s.name, Session: s.id(), Last: next.Last, Past: next.Past, Term: next.Term, Configuration: configuration, Pages: r.Pages,
 		}, nil
 	})
 	if err != nil {
 		return nil, err
 	}
 	return &term{
-		session: s, name: fleet, number: record.Term, token: claimOf(record.Term, rand.Text()), since: from.ModifyIndex, over: make(chan struct{}),
+		session: s, name: fleet, number: record.Term, token: claimOf(record.Term, rand.Text()), over: make(chan struct{}),
 	}, nil
 }
 
@@ -179,13 +179,13 @@ type term struct {
 	*session
 	name   string
 	number uint64
-	// token is the claim of its pages, since an index as of which the first one is there.
+	// token is the claim of its pages.
 	token string
-	since uint64
 
-	// writing is held by who writes pages, and guards root: nil until all are claimed.
+	// writing is held while pages are written, and guards pages as they were last read or
+	// written: nil until all are claimed.
 	writing sync.Mutex
-	root    *node
+	pages   []*api.Variable
 	ending  sync.Once
 	// over is closed once another term has begun, or this one was released.
 	over chan struct{}
@@ -221,29 +221,31 @@ func (t *term) check() error {
 	return nil
 }
 
-// ours is changeFleet as long as nobody else has the fleet.
-func (t *term) ours(ctx context.Context, change func(r *fleetRecord) error) error {
-	_, _, err := t.changeFleet(ctx, t.name, func(r fleetRecord, _ *api.Variable) (fleetRecord, error) {
+// ours is changeFleet while the member owns the fleet. It returns the variable of the record.
+func (t *term) ours(ctx context.Context, change func(r *fleetRecord) error) (*api.Variable, error) {
+	_, now, err := t.changeFleet(ctx, t.name, func(r fleetRecord, _ *api.Variable) (fleetRecord, error) {
 		if r.Session != t.id() || r.Term != t.number {
 			return r, t.fenced()
 		}
-		return r, change(&r)
+		err := change(&r)
+		return r, err
 	})
-	return err
+	return now, err
 }
 
 // Configure is as [cluster.Term] has it.
 func (t *term) Configure(ctx context.Context, configuration string) error {
-	return t.ours(ctx, func(r *fleetRecord) error {
+	_, err := t.ours(ctx, func(r *fleetRecord) error {
 		r.Configuration = configuration
 		return t.check() // each time that it is sent
 	})
+	return err
 }
 
 // Release is as [cluster.Term] has it.
 func (t *term) Release(ctx context.Context) error {
 	t.finish()
-	err := t.ours(ctx, func(r *fleetRecord) error {
+	_, err := t.ours(ctx, func(r *fleetRecord) error {
 		r.Owner, r.Session = "", 0
 		return nil
 	})

@@ -30,6 +30,10 @@ type fleetRecord struct {
 	Last          string `json:"last,omitempty"`
 	Term          uint64 `json:"term"`
 	Configuration string `json:"configuration"`
+	// Pages is the number of pages of its state; 0 means 1.
+	Pages int `json:"pages,omitempty"`
+	// Claim is a text that changes when a term claims the pages.
+	Claim string `json:"claim,omitempty"`
 	// Past are those who owned it before.
 	Past []cluster.PastOwner `json:"past,omitempty"`
 }
