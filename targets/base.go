@@ -3,6 +3,8 @@ package targets
 import (
 	"context"
 	"fmt"
+	"slices"
+	"sync"
 	"time"
 )
 
@@ -20,14 +22,9 @@ type Base[N any] struct {
 	// Parse parses a target's name. An error without a class is an ErrTargetNotFound.
 	Parse func(name string) (N, error)
 
-	usual Usual[named[N]]
-}
-
-// named are the refs of a snapshot by what their names mean.
-type named[N any] struct {
-	refs []Ref
-	good map[Ref]N
-	bad  map[Ref]error
+	mu sync.Mutex
+	// known are the targets of the last snapshot, in its order.
+	known []N
 }
 
 // Target returns what ref means to the kind, or an [ErrTargetNotFound].
@@ -46,34 +43,33 @@ func (b *Base[N]) Target(ref Ref) (N, error) {
 	return none, fmt.Errorf("%w: %w", ErrTargetNotFound, err)
 }
 
-// name returns what refs mean.
-func (b *Base[N]) name(refs []Ref) named[N] {
-	n := named[N]{refs: refs, good: make(map[Ref]N, len(refs)), bad: map[Ref]error{}}
-	for _, ref := range refs {
-		if target, err := b.Target(ref); err == nil {
-			n.good[ref] = target
-		} else {
-			n.bad[ref] = err
-		}
-	}
-	return n
-}
-
 // Snapshot reads the targets whose names are good with read, which returns a reading
 // of each, in a map that it leaves to Snapshot, and does not modify its own. The others
-// have a reading with the error, and one without a time was observed now. The refs are
-// kept, and must not be modified. Without any good name nothing is read.
+// have a reading with the error, and one without a time was observed now. Without any
+// good name nothing is read.
 func (b *Base[N]) Snapshot(ctx context.Context, refs []Ref, read func(context.Context, map[Ref]N) (map[Ref]Reading, error)) (map[Ref]Reading, error) {
-	wanted := b.usual.Of(refs, func() named[N] { return b.name(refs) })
+	good, bad := make(map[Ref]N, len(refs)), map[Ref]error{}
+	known := make([]N, 0, len(refs))
+	for _, ref := range refs {
+		if target, err := b.Target(ref); err == nil {
+			good[ref] = target
+			known = append(known, target)
+		} else {
+			bad[ref] = err
+		}
+	}
+	b.mu.Lock()
+	b.known = known
+	b.mu.Unlock()
 	readings := map[Ref]Reading{}
 	err := b.Usable(ctx)
-	if err == nil && len(wanted.good) > 0 {
-		readings, err = read(ctx, wanted.good)
+	if err == nil && len(good) > 0 {
+		readings, err = read(ctx, good)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read fleet %q%s: %w", b.Name, b.Place, err)
 	}
-	for ref, err := range wanted.bad {
+	for ref, err := range bad {
 		readings[ref] = Reading{Err: err}
 	}
 	now := time.Now()
@@ -86,17 +82,11 @@ func (b *Base[N]) Snapshot(ctx context.Context, refs []Ref, read func(context.Co
 	return readings, nil
 }
 
-// Known returns the targets of the usual list: a snapshot that reads a single target again
-// does not count.
+// Known returns the targets of the last snapshot, in its order.
 func (b *Base[N]) Known() []N {
-	usual := b.usual.Kept()
-	known := make([]N, 0, len(usual.good))
-	for _, ref := range usual.refs {
-		if target, good := usual.good[ref]; good {
-			known = append(known, target)
-		}
-	}
-	return known
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Clone(b.known)
 }
 
 // Write changes a target with change. What says in an error what was tried. An error

@@ -36,6 +36,9 @@ func TestBaseSnapshot(t *testing.T) {
 	refs := []Ref{good, odd, foreign}
 	readings, err := b.Snapshot(t.Context(), refs, read)
 	again, errAgain := b.Snapshot(t.Context(), refs, read)
+	if known := b.Known(); !slices.Equal(known, []string{"WEB"}) {
+		t.Errorf("Known() = %q, want the target that was read", known)
+	}
 	if errAgain != nil || len(again) != len(readings) || again[good].SpecReplicas != 3 || again[odd].Err == nil || again[foreign].Err == nil {
 		t.Errorf("Snapshot() of the same again = %+v, %v, want %+v", again, errAgain, readings)
 	}
@@ -50,9 +53,6 @@ func TestBaseSnapshot(t *testing.T) {
 	if _, err := b.Snapshot(t.Context(), []Ref{odd}, read); err != nil || calls != 2 {
 		t.Errorf("Snapshot() of no good name = %v after %d calls, want no further call", err, calls)
 	}
-	if known := b.Known(); len(known) != 1 || known[0] != "WEB" {
-		t.Errorf("Known() = %q, want the target that was read", known)
-	}
 	_, err = b.Snapshot(t.Context(), []Ref{good}, func(context.Context, map[Ref]string) (map[Ref]Reading, error) { return nil, ErrForbidden })
 	if !errors.Is(err, ErrForbidden) || !strings.HasPrefix(err.Error(), `read fleet "shop" in town: `) {
 		t.Errorf("Snapshot() that fails = %v", err)
@@ -60,21 +60,6 @@ func TestBaseSnapshot(t *testing.T) {
 	b.End()
 	if _, err := b.Snapshot(t.Context(), []Ref{good}, read); !errors.Is(err, ErrTransient) || calls != 2 {
 		t.Errorf("Snapshot() of a closed fleet = %v after %d calls", err, calls)
-	}
-}
-
-// TestUsual has three targets read over and over, one of them in between, and then two.
-func TestUsual(t *testing.T) {
-	var u Usual[int]
-	n := 0
-	three, two := []Ref{{Name: "a"}, {Name: "b"}, {Name: "c"}}, []Ref{{Name: "a"}, {Name: "b"}}
-	one := func() []Ref { return []Ref{{Name: "b"}} }
-	var got []int
-	for _, refs := range [][]Ref{three, three, one(), three, one(), two, one(), two, one(), two, nil, two} {
-		got = append(got, u.Of(refs, func() int { n++; return n }))
-	}
-	if want := []int{1, 1, 2, 1, 3, 4, 5, 6, 7, 6, 8, 6}; !slices.Equal(got, want) || u.Kept() != 6 {
-		t.Errorf("made are %v, and %d is kept, want %v and 6", got, u.Kept(), want)
 	}
 }
 
