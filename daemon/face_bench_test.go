@@ -82,7 +82,7 @@ func BenchmarkFace(b *testing.B) {
 			return new(net.Dialer).DialContext(ctx, "unix", socket)
 		}}
 		for _, format := range []struct{ name, accept, encoding string }{
-			{"gzip", text, "gzip"}, {"identity", text, "identity"}, {"delimited", delimited, "gzip"},
+			{"gzip", text, "gzip"}, {"identity", text, "identity"},
 		} {
 			b.Run(fmt.Sprintf("scrape/%s/%d", format.name, n), func(b *testing.B) {
 				var held uint64
@@ -97,11 +97,7 @@ func BenchmarkFace(b *testing.B) {
 	}
 }
 
-// What a scrape asks for.
-const (
-	text      = "text/plain;version=0.0.4"
-	delimited = "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited"
-)
+const text = "text/plain;version=0.0.4"
 
 // scrape asks for the metrics and returns how many bytes came.
 func scrape(b *testing.B, transport http.RoundTripper, accept, encoding string) int64 {

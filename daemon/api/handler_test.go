@@ -3,7 +3,6 @@ package api_test
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"math"
 	"net/http"
 	"net/http/httptest"
@@ -261,30 +260,6 @@ func TestReload(t *testing.T) {
 			t.Errorf("%d reloads, context %v; want one with a live context", d.Reloads, d.ReloadCtx)
 		}
 	})
-}
-
-// brokenCollector collects nothing but an error.
-type brokenCollector struct{}
-
-var brokenDesc = prometheus.NewDesc("hpad_broken", "Broken.", nil, nil)
-
-func (brokenCollector) Describe(descs chan<- *prometheus.Desc) { descs <- brokenDesc }
-
-func (brokenCollector) Collect(metrics chan<- prometheus.Metric) {
-	metrics <- prometheus.NewInvalidMetric(brokenDesc, errors.New("the disk is on fire"))
-}
-
-func TestMetricsServesWhatCanBeGathered(t *testing.T) {
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(
-		prometheus.NewCounter(prometheus.CounterOpts{Name: "hpad_tests_total", Help: "Tests."}),
-		brokenCollector{},
-	)
-	recorder := httptest.NewRecorder()
-	api.NewHandler(&apitest.Daemon{}, registry, api.ReadOnly).ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, "/metrics", nil))
-	if recorder.Code != 200 || !strings.Contains(recorder.Body.String(), "hpad_tests_total 0") {
-		t.Errorf("status %d, body %q; want the counter in spite of the broken collector", recorder.Code, recorder.Body)
-	}
 }
 
 func TestIndexLinksAnswer(t *testing.T) {

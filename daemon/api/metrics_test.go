@@ -25,19 +25,15 @@ func (writer) WriteText(w io.Writer, names ...string) error {
 	return err
 }
 
-// TestMetricsFormats: text is written, and any other format gathered, as the client
-// asks.
+// TestMetricsFormats requests metrics with several formats and encodings: the response is
+// always text.
 func TestMetricsFormats(t *testing.T) {
 	const text, delimited = "text/plain; version=0.0.4", "application/vnd.google.protobuf; proto=io.prometheus.client.MetricFamily; encoding=delimited"
-	registry := prometheus.NewRegistry()
-	for _, name := range []string{"hpad_this", "hpad_that"} {
-		registry.MustRegister(prometheus.NewGauge(prometheus.GaugeOpts{Name: name, Help: "A test."}))
-	}
-	handler := api.NewHandler(&apitest.Daemon{}, writer{registry}, api.ReadOnly)
+	handler := api.NewHandler(&apitest.Daemon{}, writer{prometheus.NewRegistry()}, api.ReadOnly)
 	tests := []struct {
 		name, path, accept, encoding string
 		wantType, wantEncoding       string
-		want                         string // all of it; empty for what is gathered
+		want                         string
 	}{
 		{name: "anything", path: "/metrics", wantType: text, want: written},
 		{name: "compressed", path: "/metrics", encoding: "gzip", wantType: text, wantEncoding: "gzip", want: written},
@@ -48,9 +44,8 @@ func TestMetricsFormats(t *testing.T) {
 			accept:   "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.5,application/openmetrics-text;version=0.0.1;q=0.4,text/plain;version=1.0.0;escaping=allow-utf-8;q=0.3,text/plain;version=0.0.4;q=0.2,*/*;q=0.1",
 			wantType: text, wantEncoding: "gzip", want: written,
 		},
-		{name: "protocol buffers", path: "/metrics", accept: delimited, wantType: delimited},
+		{name: "protocol buffers", path: "/metrics", accept: delimited, wantType: text, want: written},
 		{name: "some names", path: "/metrics?name[]=hpad_this&name[]=hpad_that", wantType: text, want: written + "hpad_this\nhpad_that"},
-		{name: "one name in protocol buffers", path: "/metrics?name[]=hpad_this", accept: delimited, wantType: delimited},
 		{name: "another parameter", path: "/metrics?name=hpad_this", wantType: text, want: written},
 	}
 	for _, test := range tests {
@@ -77,14 +72,8 @@ func TestMetricsFormats(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if test.want != "" && string(got) != test.want {
+			if string(got) != test.want {
 				t.Errorf("body ends with %q, want %q", got[max(0, len(got)-50):], test.want[len(test.want)-50:])
-			}
-			if test.want == "" && !strings.Contains(string(got), "hpad_this") {
-				t.Errorf("body %.200q without hpad_this", got)
-			}
-			if test.want == "" && strings.Contains(string(got), "hpad_that") == strings.Contains(test.path, "hpad_this") {
-				t.Errorf("body %.200q of %s", got, test.path)
 			}
 		})
 	}

@@ -1,7 +1,6 @@
 package metrics
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -18,7 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
-	"google.golang.org/protobuf/encoding/protodelim"
+	"github.com/prometheus/common/model"
 	"pgregory.net/rapid"
 
 	"github.com/hpad/hpad/daemon/api"
@@ -75,19 +74,16 @@ type oneSeries struct {
 
 // seriesOf returns the series of an autoscaler in a family, read back.
 func seriesOf(f *family, of *shown) []oneSeries {
-	buffer := new(bytes.Buffer)
-	s := &sink{family: f, of: of, delimited: &delimited{to: buffer}}
+	var text strings.Builder
+	s := &sink{family: f, of: of, to: &text}
 	f.add(s, of)
-	if err := s.delimited.flush(); err != nil {
+	s.flush()
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	families, err := parser.TextToMetricFamilies(strings.NewReader(text.String()))
+	if err != nil {
 		panic(err)
 	}
-	if buffer.Len() == 0 {
-		return nil
-	}
-	read := new(dto.MetricFamily)
-	if err := protodelim.UnmarshalFrom(buffer, read); err != nil {
-		panic(err)
-	}
+	read := families[f.name]
 	var all []oneSeries
 	for _, metric := range read.GetMetric() {
 		one := oneSeries{value: metric.GetGauge().GetValue() + metric.GetCounter().GetValue()}
@@ -116,42 +112,6 @@ func TestText(t *testing.T) {
 	if diff := cmp.Diff(gathered(t, everything), written(t, exposition)); diff != "" {
 		t.Errorf("text (-registry +written):\n%s", diff)
 	}
-	if diff := cmp.Diff(gathered(t, exposition), written(t, exposition)); diff != "" {
-		t.Errorf("text (-gathered +written):\n%s", diff)
-	}
-}
-
-// TestDelimited: protocol buffers say what the text does, and of some names too.
-func TestDelimited(t *testing.T) {
-	_, one := exercised(t)
-	many := fleetOf(1_000) // of which a family is in more than one part
-	for _, test := range []struct {
-		exposition *Exposition
-		names      []string
-	}{
-		{one, nil},
-		{one, []string{"hpad_fleets", "hpad_autoscaler_failing"}},
-		{one, []string{"hpad_autoscaler_instances"}},
-		{one, []string{"hpad_unheard_of"}},
-		{many, nil},
-	} {
-		var text strings.Builder
-		delimited := new(bytes.Buffer)
-		if err := errors.Join(test.exposition.WriteText(&text, test.names...), test.exposition.WriteDelimited(delimited, test.names...)); err != nil {
-			t.Fatal(err)
-		}
-		got := gathered(t, prometheus.GathererFunc(func() (families []*dto.MetricFamily, err error) {
-			for delimited.Len() > 0 && err == nil {
-				family := new(dto.MetricFamily)
-				err = protodelim.UnmarshalFrom(delimited, family)
-				families = append(families, family)
-			}
-			return families, err
-		}))
-		if diff := cmp.Diff(text.String(), got); diff != "" {
-			t.Errorf("%v (-text +delimited):\n%s", test.names, diff)
-		}
-	}
 }
 
 // TestSeriesLeftOut: without them, the series of autoscalers are where they are named,
@@ -164,9 +124,6 @@ func TestSeriesLeftOut(t *testing.T) {
 	if diff := cmp.Diff(strings.Join(want, ""), written(t, exposition)); diff != "" || len(want) == len(whole) {
 		t.Errorf("left out (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(gathered(t, exposition), written(t, exposition)); diff != "" {
-		t.Errorf("text (-gathered +written):\n%s", diff)
-	}
 	var named strings.Builder
 	if err := exposition.WriteText(&named, "hpad_autoscaler_failing"); err != nil || !strings.Contains(named.String(), "hpad_autoscaler_failing{autoscaler=\"checkout\"} ") {
 		t.Errorf("asked for by its name: %q, %v", named.String(), err)
@@ -174,40 +131,6 @@ func TestSeriesLeftOut(t *testing.T) {
 	m.ShowSeries(true)
 	if diff := cmp.Diff(strings.Join(whole, ""), written(t, exposition)); diff != "" {
 		t.Errorf("shown again (-before +after):\n%s", diff)
-	}
-}
-
-// TestOnlyWhatIsAsked: names of autoscalers have nothing else gathered, and other
-// names no autoscaler looked at.
-func TestOnlyWhatIsAsked(t *testing.T) {
-	m := New(nil)
-	looked := 0
-	m.Show(func() iter.Seq[api.Autoscaler] {
-		looked++
-		return slices.Values([]api.Autoscaler{checkout()})
-	})
-	gathered := 0
-	exposition := m.Exposition(prometheus.GathererFunc(func() ([]*dto.MetricFamily, error) {
-		gathered++
-		return nil, nil
-	}))
-	for _, test := range []struct {
-		names                    []string
-		wantLooked, wantGathered int
-	}{
-		{[]string{"hpad_autoscaler_failing", "hpad_autoscalers"}, 1, 0},
-		{[]string{"hpad_fleets"}, 0, 1},
-		{[]string{"hpad_fleets", "hpad_autoscaler_failing"}, 1, 1},
-		{nil, 1, 1},
-	} {
-		looked, gathered = 0, 0
-		if err := exposition.WriteText(io.Discard, test.names...); err != nil {
-			t.Fatal(err)
-		}
-		if looked != test.wantLooked || gathered != test.wantGathered {
-			t.Errorf("%v: autoscalers looked at %d times and the rest gathered %d times, want %d and %d",
-				test.names, looked, gathered, test.wantLooked, test.wantGathered)
-		}
 	}
 }
 
@@ -289,9 +212,6 @@ func (f *failing) Write(text []byte) (int, error) {
 func TestClientGoesAway(t *testing.T) {
 	exposition := fleetOf(1_000)
 	for _, left := range []int{0, 100, 3 * maxPending} {
-		if err := exposition.WriteDelimited(&failing{left: left}); !errors.Is(err, io.ErrClosedPipe) {
-			t.Errorf("after %d bytes: %v", left, err)
-		}
 		client := &failing{left: left}
 		if err := exposition.WriteText(client); !errors.Is(err, io.ErrClosedPipe) {
 			t.Errorf("after %d bytes: %v", left, err)
@@ -361,18 +281,16 @@ func (s *scraper) Write(text []byte) (int, error) {
 }
 
 // BenchmarkScrape is a whole scrape through the handler that the daemon serves:
-// text, compressed and not, one metric of it, and protocol buffers.
+// text, compressed and not, and one metric of it.
 func BenchmarkScrape(b *testing.B) {
 	// As Prometheus asks.
 	const text = "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.6,application/openmetrics-text;version=0.0.1;q=0.5,text/plain;version=1.0.0;escaping=allow-utf-8;q=0.4,text/plain;version=0.0.4;q=0.3,*/*;q=0.2"
-	const delimited = "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited;q=0.7," + text
 	for _, count := range []int{1_000, 10_000, 100_000} {
 		handler := api.NewHandler(nil, fleetOf(count), nil)
 		for _, test := range []struct{ name, path, accept, encoding string }{
 			{"gzip", "/metrics", text, "gzip"},
 			{"identity", "/metrics", text, "identity"},
 			{"one", "/metrics?name[]=hpad_autoscaler_failing", text, "gzip"},
-			{"delimited", "/metrics", delimited, "gzip"},
 		} {
 			b.Run(fmt.Sprintf("%s/%d", test.name, count), func(b *testing.B) {
 				request := httptest.NewRequest(http.MethodGet, test.path, http.NoBody)
