@@ -367,8 +367,7 @@ func (p *pass) remember(before *publication, settlement *policy.Settlement, outc
 // withInputs returns entries of the pass with the inputs of its decision.
 func (p *pass) withInputs(entries []state.Entry) []state.Entry {
 	for i := range entries {
-		essential := p.inputs.Essential()
-		entries[i].Engine, entries[i].Inputs = policy.Engine, &essential
+		entries[i].Engine, entries[i].Inputs = policy.Engine, p.inputs
 	}
 	return entries
 }

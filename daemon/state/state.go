@@ -209,8 +209,8 @@ type Entry struct {
 	Untold *Untold `json:"untold,omitempty"`
 	// Engine is the policy.Engine that decided.
 	Engine int `json:"engine,omitempty"`
-	// Inputs are the essential inputs of the decision, for Verify. They are nil in entries
-	// of Store.History.
+	// Inputs are those of the decision, for Verify. They are not changed after the decision,
+	// and nil in entries of Store.History.
 	Inputs *policy.Inputs `json:"-"`
 }
 

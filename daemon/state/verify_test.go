@@ -58,11 +58,11 @@ func someInputs(instances int, now time.Time) policy.Inputs {
 
 // decidedEntry is the entry of a decision on inputs.
 func decidedEntry(name string, in *policy.Inputs) Entry {
-	decision, essential := in.Decide(), in.Essential()
+	decision := in.Decide()
 	settled := policy.Settle(decision, policy.Outcome{Kind: policy.Written, Reached: decision.DesiredReplicas}, in.Now)
 	return Entry{
 		Autoscaler: name, Time: in.Now, Decision: decision.Explained(), Written: &decision.DesiredReplicas, Events: settled.Events,
-		Reason: "ScaledUp", Engine: policy.Engine, Inputs: &essential,
+		Reason: "ScaledUp", Engine: policy.Engine, Inputs: in,
 	}
 }
 
