@@ -27,8 +27,7 @@ func (p *pass) combineMetrics() bool {
 		p.metricsFailed(failed, firstFailed, best)
 		return false
 	}
-	p.numbers.raw, p.numbers.winner = best, winner
-	d.Raw, d.Winner = &p.numbers.raw, &p.numbers.winner
+	d.Raw, d.Winner = &best, &winner
 	if d.Metrics[winner].FallsBack() {
 		p.set(ScalingActive, ConditionTrue, metricMissing, "the count is that of ", describeOnMissing(&p.spec.Metrics[winner]))
 		return true

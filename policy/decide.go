@@ -24,18 +24,7 @@ type pass struct {
 	observation Observation
 	now         time.Time
 	band        tolerance
-	// numbers is nil if the pass evaluates no metric.
-	numbers  *decisionNumbers
-	decision Decision
-}
-
-// decisionNumbers are the optional numbers and steps that a decision points to: one
-// allocation for all of them.
-type decisionNumbers struct {
-	raw, recommendation, rate int32
-	winner                    int
-	stabilization             Stabilization
-	limit                     Limit
+	decision    Decision
 }
 
 // settling is what [Settle] needs of a pass besides its decision.
@@ -155,14 +144,12 @@ func (p *pass) force(which Case, reason RescaleReason, bound int32) {
 func (p *pass) followMetrics() {
 	d := &p.decision
 	d.Case = CaseMetrics
-	p.numbers = new(decisionNumbers)
 	p.evaluateMetrics()
 	if !p.combineMetrics() {
 		return
 	}
 	recommended := max(0, *d.Raw)
-	p.numbers.recommendation = recommended
-	d.Recommendation = &p.numbers.recommendation
+	d.Recommendation = &recommended
 	switch { // the reason is not revised afterwards (R25.5)
 	case recommended != d.CurrentReplicas && d.Metrics[*d.Winner].FallsBack():
 		d.Reason = MetricMissing

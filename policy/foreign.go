@@ -39,12 +39,11 @@ func (p *pass) restore() {
 // have no say.
 func (p *pass) remember() {
 	d := &p.decision
-	p.numbers = new(decisionNumbers)
 	p.evaluateMetrics()
 	if p.combineMetrics() {
-		p.numbers.recommendation = max(0, *d.Raw)
-		d.Recommendation = &p.numbers.recommendation
-		d.Memory.Recommendations = Remember(rulesFor(&p.settings, &p.spec), d.Memory.Recommendations, *d.Recommendation, p.now)
+		recommended := max(0, *d.Raw)
+		d.Recommendation = &recommended
+		d.Memory.Recommendations = Remember(rulesFor(&p.settings, &p.spec), d.Memory.Recommendations, recommended, p.now)
 	}
 }
 

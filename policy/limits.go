@@ -31,8 +31,7 @@ func (p *pass) limitWithoutBehavior(step *Limit, stabilized int32) {
 		step.Allowed = upper
 	}
 	if stabilized > d.CurrentReplicas {
-		p.numbers.rate = rate
-		step.Rate = &p.numbers.rate
+		step.Rate = &rate
 	}
 	step.Limited = step.Replicas != stabilized
 }
@@ -45,7 +44,7 @@ func (p *pass) limitWithBehavior(step *Limit, stabilized int32) {
 	switch {
 	case stabilized > current:
 		rate := max(p.scaleUpRate(step), current)
-		p.allow(step, rate, min(d.MaxReplicas, rate))
+		step.Rate, step.Allowed = &rate, min(d.MaxReplicas, rate)
 		if stabilized > step.Allowed {
 			step.Replicas, step.Reason = step.Allowed, tooManyReplicas
 			if d.MaxReplicas > rate {
@@ -54,7 +53,7 @@ func (p *pass) limitWithBehavior(step *Limit, stabilized int32) {
 		}
 	case stabilized < current:
 		rate := min(p.scaleDownRate(step), current)
-		p.allow(step, rate, max(d.MinReplicas, rate))
+		step.Rate, step.Allowed = &rate, max(d.MinReplicas, rate)
 		if stabilized < step.Allowed {
 			step.Replicas, step.Reason = step.Allowed, tooFewReplicas
 			if d.MinReplicas < rate {
@@ -63,12 +62,6 @@ func (p *pass) limitWithBehavior(step *Limit, stabilized int32) {
 		}
 	}
 	step.Limited = step.Replicas != stabilized
-}
-
-// allow records a rate limit and the bound that follows from it.
-func (p *pass) allow(step *Limit, rate, allowed int32) {
-	p.numbers.rate = rate
-	step.Rate, step.Allowed = &p.numbers.rate, allowed
 }
 
 // scaleUpRate is the count that the scale-up policies allow (R67).

@@ -1,33 +1,11 @@
 package policy
 
-// metricNumbers are the numbers of one metric that its result and its status
-// point to: one allocation for all of them.
-type metricNumbers struct {
-	groups           Groups
-	requests         Requests
-	ratio, completed float64
-	average, value   int64
-	utilization      int32
-}
-
-// keepRatio keeps the first ratio and returns nil where it is not finite.
-func (n *metricNumbers) keepRatio(ratio float64) *float64 {
-	n.ratio = ratio
-	return finitePointer(&n.ratio)
-}
-
-// keepCompleted keeps the ratio after completion and returns nil where it is
-// not finite.
-func (n *metricNumbers) keepCompleted(ratio float64) *float64 {
-	n.completed = ratio
-	return finitePointer(&n.completed)
-}
-
-func finitePointer(f *float64) *float64 {
-	if !finite(*f) {
+// finitePointer returns a pointer to a number, and nil if it is not finite.
+func finitePointer(f float64) *float64 {
+	if !finite(f) {
 		return nil
 	}
-	return f
+	return &f
 }
 
 // evaluateMetrics computes every metric's proposal, in order, failures included
@@ -35,10 +13,9 @@ func finitePointer(f *float64) *float64 {
 func (p *pass) evaluateMetrics() {
 	metrics := p.spec.Metrics
 	results := make([]MetricResult, len(metrics))
-	numbers := make([]metricNumbers, len(metrics))
 	statuses := make([]MetricStatus, len(metrics))
 	for i := range metrics {
-		p.evaluateMetric(i, &results[i], &numbers[i])
+		p.evaluateMetric(i, &results[i])
 		statuses[i] = results[i].Current
 	}
 	p.decision.Metrics = results
@@ -47,7 +24,7 @@ func (p *pass) evaluateMetrics() {
 }
 
 // evaluateMetric computes one metric's proposal.
-func (p *pass) evaluateMetric(i int, result *MetricResult, numbers *metricNumbers) {
+func (p *pass) evaluateMetric(i int, result *MetricResult) {
 	metric := &p.spec.Metrics[i]
 	result.Type, result.Name, result.Task, result.Object = metric.Type, metric.Name, metric.Task, metric.Object
 	result.ToleranceDown, result.ToleranceUp = recorded(p.band.down), recorded(p.band.up)
@@ -62,9 +39,9 @@ func (p *pass) evaluateMetric(i int, result *MetricResult, numbers *metricNumber
 	}
 	switch metric.Type {
 	case ResourceMetric, ContainerResourceMetric, InstancesMetric:
-		result.Error = p.evaluateUsage(metric, reading, result, numbers)
+		result.Error = p.evaluateUsage(metric, reading, result)
 	case ObjectMetric, ExternalMetric:
-		result.Error = p.evaluateWhole(metric, reading, result, numbers)
+		result.Error = p.evaluateWhole(metric, reading, result)
 	default:
 		result.Error = "there is no such type of metric"
 	}

@@ -55,7 +55,7 @@ func (p *pass) limitByMode(step *Limit) {
 	if p.settings.Mode == ModeDownOnly {
 		step.Reason = modeDownOnlyReason
 	}
-	p.allow(step, current, current)
+	step.Rate, step.Allowed = &current, current
 	step.Limited = true
 	p.decision.HeldBy = HeldByMode
 }

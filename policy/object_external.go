@@ -4,7 +4,7 @@ import "math"
 
 // evaluateWhole computes the proposal of an Object or External metric (R39 to
 // R45). It returns the metric's error, empty when it has none.
-func (p *pass) evaluateWhole(metric *MetricSpec, reading *Reading, result *MetricResult, numbers *metricNumbers) string {
+func (p *pass) evaluateWhole(metric *MetricSpec, reading *Reading, result *MetricResult) string {
 	var goal int64
 	switch target := &metric.Target; {
 	case usesAverageValue(metric) && target.AverageValueMilli != nil:
@@ -23,16 +23,15 @@ func (p *pass) evaluateWhole(metric *MetricSpec, reading *Reading, result *Metri
 		result.Series = int32(min(len(reading.ValuesMilli), math.MaxInt32))
 	}
 	if result.Goal == ValueTarget {
-		numbers.value = usage
-		result.Current.ValueMilli = &numbers.value
+		result.Current.ValueMilli = &usage
 		if p.observation.SpecReplicas != 0 {
 			result.Ready = p.runningAndReady()
 		}
-		return p.byValue(usage, goal, result, numbers)
+		return p.byValue(usage, goal, result)
 	}
 	result.Total = usage
-	p.byAverageValue(usage, goal, result, numbers)
-	p.reportAverage(metric, usage, result, numbers)
+	p.byAverageValue(usage, goal, result)
+	p.reportAverage(metric, usage, result)
 	return ""
 }
 
@@ -95,9 +94,9 @@ func sumForAverage(values []int64) (sum int64) {
 }
 
 // byValue is the proposal for a goal of the metric as a whole (R41).
-func (p *pass) byValue(usage, goal int64, result *MetricResult, numbers *metricNumbers) string {
+func (p *pass) byValue(usage, goal int64, result *MetricResult) string {
 	ratio := float64(usage) / float64(goal)
-	result.Ratio = numbers.keepRatio(ratio)
+	result.Ratio = finitePointer(ratio)
 	result.Rule = "R41"
 	current := p.observation.SpecReplicas
 	if current == 0 {
@@ -134,10 +133,10 @@ func (p *pass) runningAndReady() (count int32) {
 
 // byAverageValue is the proposal for a goal per instance (R44): what decides
 // whether anything changes is the number of observed instances.
-func (p *pass) byAverageValue(usage, goal int64, result *MetricResult, numbers *metricNumbers) {
+func (p *pass) byAverageValue(usage, goal int64, result *MetricResult) {
 	replicas := p.observation.StatusReplicas
 	ratio := float64(usage) / (float64(goal) * float64(replicas))
-	result.Ratio = numbers.keepRatio(ratio)
+	result.Ratio = finitePointer(ratio)
 	result.Rule = "R44"
 	if result.Within = p.band.within(ratio); result.Within {
 		result.Proposal = replicas
@@ -148,15 +147,14 @@ func (p *pass) byAverageValue(usage, goal int64, result *MetricResult, numbers *
 
 // reportAverage sets the value that the status reports for a goal per instance:
 // none without instances, where upstream's is meaningless (R45).
-func (p *pass) reportAverage(metric *MetricSpec, usage int64, result *MetricResult, numbers *metricNumbers) {
+func (p *pass) reportAverage(metric *MetricSpec, usage int64, result *MetricResult) {
 	replicas := p.observation.StatusReplicas
-	switch {
-	case metric.Type == ExternalMetric && float64(usage) >= math.MaxInt64:
-		numbers.average = math.MaxInt64
-	case replicas == 0:
-		return
-	default:
-		numbers.average = ceilToInt64(float64(usage) / float64(replicas))
+	average := int64(math.MaxInt64)
+	if metric.Type != ExternalMetric || float64(usage) < math.MaxInt64 {
+		if replicas == 0 {
+			return
+		}
+		average = ceilToInt64(float64(usage) / float64(replicas))
 	}
-	result.Current.AverageValueMilli = &numbers.average
+	result.Current.AverageValueMilli = &average
 }

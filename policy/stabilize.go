@@ -18,8 +18,7 @@ func (p *pass) stabilize(recommended int32) int32 {
 	d := &p.decision
 	rules := rulesFor(&p.settings, &p.spec)
 	list := d.Memory.Recommendations
-	step := &p.numbers.stabilization
-	step.UpWindow, step.DownWindow = rules.Up, rules.Down
+	step := &Stabilization{UpWindow: rules.Up, DownWindow: rules.Down}
 	if rules.Behavior {
 		p.stabilizeWithBehavior(step, rules, list, recommended)
 	} else {
@@ -121,7 +120,7 @@ func bind(step *Stabilization, entry *Recommendation, window time.Duration) {
 // rates and bounds (R25.6).
 func (p *pass) normalize(recommended int32) int32 {
 	stabilized := p.stabilize(recommended)
-	step := &p.numbers.limit
+	step := new(Limit)
 	if p.settings.Mode.forbids(p.decision.CurrentReplicas, stabilized) {
 		p.limitByMode(step)
 	} else if p.spec.Behavior == nil {

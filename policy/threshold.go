@@ -127,7 +127,7 @@ func (a *ahead) wholeScale(metric *MetricSpec, result *MetricResult) (scale, boo
 		s.value = result.Total
 		s.proposal = func(total int64) (int32, bool) {
 			var r MetricResult
-			p.byAverageValue(total, goal, &r, new(metricNumbers))
+			p.byAverageValue(total, goal, &r)
 			return r.Proposal, true
 		}
 		s.breaks = append(a.bandBreaks(1/(float64(goal)*float64(a.decision.StatusReplicas)), 0, float64(a.decision.StatusReplicas)),
@@ -138,7 +138,7 @@ func (a *ahead) wholeScale(metric *MetricSpec, result *MetricResult) (scale, boo
 		s.value = *result.Current.ValueMilli
 		s.proposal = func(value int64) (int32, bool) {
 			r := MetricResult{Ready: result.Ready}
-			failure := p.byValue(value, goal, &r, new(metricNumbers))
+			failure := p.byValue(value, goal, &r)
 			return r.Proposal, failure == ""
 		}
 		s.breaks = a.bandBreaks(1/float64(goal), 0, max(1, float64(result.Ready)))
@@ -168,7 +168,7 @@ func (a *ahead) amountScale(metric *MetricSpec, result *MetricResult, sign int32
 		if sign < 0 {
 			given.tally.usage = (average+1)*int64(u.tally.samples()) - 1
 		}
-		failure := given.byAmount(&r, new(metricNumbers))
+		failure := given.byAmount(&r)
 		return r.Proposal, failure == ""
 	}
 	goal, samples := float64(result.GoalValue), float64(u.tally.samples())
@@ -205,7 +205,7 @@ func (a *ahead) utilizationScale(metric *MetricSpec, result *MetricResult, sign 
 		if sign < 0 {
 			given.tally.usage = least(percent+1) - 1
 		}
-		failure := given.byUtilization(&r, new(metricNumbers))
+		failure := given.byUtilization(&r)
 		return r.Proposal, failure == ""
 	}
 	goal, requested := float64(result.GoalValue), float64(t.requested)

@@ -33,7 +33,7 @@ type usageMetric struct {
 
 // evaluateUsage computes the proposal of a Resource, ContainerResource or
 // Instances metric. It returns the metric's error, empty when it has none.
-func (p *pass) evaluateUsage(metric *MetricSpec, reading *Reading, result *MetricResult, numbers *metricNumbers) string {
+func (p *pass) evaluateUsage(metric *MetricSpec, reading *Reading, result *MetricResult) string {
 	instances := p.observation.Instances
 	switch {
 	case len(reading.Samples) == 0: // R26
@@ -56,16 +56,16 @@ func (p *pass) evaluateUsage(metric *MetricSpec, reading *Reading, result *Metri
 	if lacking >= 0 { // R28
 		return missingRequest(&instances[lacking], metric)
 	}
-	numbers.groups = u.tally.groups
-	result.Groups = &numbers.groups
+	groups := u.tally.groups
+	result.Groups = &groups
 	if u.tally.samples() == 0 { // R34
 		return u.noSamples()
 	}
 	if utilization {
-		numbers.keepRequests(&u.tally, result)
-		return u.byUtilization(result, numbers)
+		result.Requests = requestsOf(&u.tally)
+		return u.byUtilization(result)
 	}
-	return u.byAmount(result, numbers)
+	return u.byAmount(result)
 }
 
 // walk groups the instances and adds up what the calculation needs. It returns
@@ -114,13 +114,13 @@ func (u *usageMetric) walk(grouping grouping, instances []Instance, samples []Sa
 	return -1
 }
 
-// keepRequests keeps what a utilization depends on besides its percent.
-func (n *metricNumbers) keepRequests(t *tally, result *MetricResult) {
+// requestsOf returns the requests that a utilization depends on besides its percent; nil
+// if it depends on none.
+func requestsOf(t *tally) *Requests {
 	if t.groups.Missing == 0 && t.groups.Unready == 0 {
-		return
+		return nil
 	}
-	n.requests = Requests{Ready: t.requested, Missing: t.missingRequested, Unready: t.unreadyRequested, MissingFill: t.missingFill}
-	result.Requests = &n.requests
+	return &Requests{Ready: t.requested, Missing: t.missingRequested, Unready: t.unreadyRequested, MissingFill: t.missingFill}
 }
 
 // noSamples says why no sample is left (R34).
@@ -137,7 +137,7 @@ func utilization(usage, requested int64, percent int32) (used int32, ratio float
 }
 
 // byUtilization is the ratio path (R36).
-func (u *usageMetric) byUtilization(result *MetricResult, numbers *metricNumbers) string {
+func (u *usageMetric) byUtilization(result *MetricResult) string {
 	t, target := &u.tally, *u.metric.Target.AverageUtilization
 	if t.groups.Ready == 0 { // R35: nothing that was measured is there any more
 		return u.noSamples() + "; " + strconv.Itoa(t.groups.Extraneous) + " samples are of instances that are gone"
@@ -160,19 +160,18 @@ func (u *usageMetric) byUtilization(result *MetricResult, numbers *metricNumbers
 	if requested == 0 { // R36.4
 		return "the instances together request no " + u.metric.Name + " at all"
 	}
-	numbers.utilization, numbers.average = used, t.usage/int64(t.groups.Ready)
-	result.Current.AverageUtilization = &numbers.utilization
-	result.Current.AverageValueMilli = &numbers.average
+	average := t.usage / int64(t.groups.Ready)
+	result.Current.AverageUtilization, result.Current.AverageValueMilli = &used, &average
 	ratio2 := ratio
 	if completed.missing || completed.unready {
 		_, ratio2 = utilization(usage, requested, target)
 	}
-	u.propose(result, numbers, completed, ratio, ratio2)
+	u.propose(result, completed, ratio, ratio2)
 	return ""
 }
 
 // byAmount is the amount path (R37).
-func (u *usageMetric) byAmount(result *MetricResult, numbers *metricNumbers) string {
+func (u *usageMetric) byAmount(result *MetricResult) string {
 	t, target := &u.tally, *u.metric.Target.AverageValueMilli
 	usage := t.usage + t.strayUsage
 	average := usage / int64(t.samples())
@@ -181,13 +180,12 @@ func (u *usageMetric) byAmount(result *MetricResult, numbers *metricNumbers) str
 	if completed.missing && ratio < 1 {
 		usage += int64(t.groups.Missing) * target
 	}
-	numbers.average = average
-	result.Current.AverageValueMilli = &numbers.average
+	result.Current.AverageValueMilli = &average
 	ratio2 := ratio
 	if completed.missing || completed.unready {
 		ratio2 = float64(usage/int64(completed.samples)) / float64(target)
 	}
-	u.propose(result, numbers, completed, ratio, ratio2)
+	u.propose(result, completed, ratio, ratio2)
 	return ""
 }
 
@@ -218,8 +216,8 @@ func (u *usageMetric) complete(ratio float64) completion {
 
 // propose is R36.2 and R36.5 to R36.8: the proposal from the first ratio and the
 // one after completion.
-func (u *usageMetric) propose(result *MetricResult, numbers *metricNumbers, c completion, ratio, completed float64) {
-	result.Ratio = numbers.keepRatio(ratio)
+func (u *usageMetric) propose(result *MetricResult, c completion, ratio, completed float64) {
+	result.Ratio = finitePointer(ratio)
 	if c.direct {
 		if result.Within = u.band.within(ratio); result.Within {
 			result.Proposal, result.Rule = u.current, u.rule(2)
@@ -229,7 +227,7 @@ func (u *usageMetric) propose(result *MetricResult, numbers *metricNumbers, c co
 		result.Proposal, result.Rule = ceilToInt32(ratio*float64(u.tally.groups.Ready)), u.rule(2)
 		return
 	}
-	result.CompletedRatio = numbers.keepCompleted(completed)
+	result.CompletedRatio = finitePointer(completed)
 	if result.Within = u.band.within(completed); result.Within || ratio < 1 && completed > 1 || ratio > 1 && completed < 1 {
 		result.Proposal, result.Rule = u.current, u.rule(5)
 		return
