@@ -77,48 +77,36 @@ func NewClient(socket string) *Client {
 // Autoscaler returns one; an error that is ErrNotFound means that there is none
 // of that name.
 func (c *Client) Autoscaler(ctx context.Context, name string) (Autoscaler, error) {
-	var view Autoscaler
-	err := c.call(ctx, http.MethodGet, "/api/v1/autoscalers/"+url.PathEscape(name), &view)
-	return view, err
+	return call[Autoscaler](ctx, c, http.MethodGet, "/api/v1/autoscalers/"+url.PathEscape(name), nil)
 }
 
 // Instances returns the instances of one autoscaler's target as they are now; an error
 // that is ErrNotFound means that there is no autoscaler of that name.
 func (c *Client) Instances(ctx context.Context, name string) (InstanceList, error) {
-	var list InstanceList
-	err := c.call(ctx, http.MethodGet, "/api/v1/autoscalers/"+url.PathEscape(name)+"/instances", &list)
-	return list, err
+	return call[InstanceList](ctx, c, http.MethodGet, "/api/v1/autoscalers/"+url.PathEscape(name)+"/instances", nil)
 }
 
 // Explain returns one autoscaler's last decision; an error that is ErrNotFound
 // means that there is none of that name.
 func (c *Client) Explain(ctx context.Context, name string) (Explanation, error) {
-	var explanation Explanation
-	err := c.call(ctx, http.MethodGet, "/api/v1/autoscalers/"+url.PathEscape(name)+"/explain", &explanation)
-	return explanation, err
+	return call[Explanation](ctx, c, http.MethodGet, "/api/v1/autoscalers/"+url.PathEscape(name)+"/explain", nil)
 }
 
 // Discovered returns the targets that fleets found by their labels, in order.
 func (c *Client) Discovered(ctx context.Context) ([]Discovered, error) {
-	var list []Discovered
-	err := c.call(ctx, http.MethodGet, "/api/v1/discovery", &list)
-	return list, err
+	return call[[]Discovered](ctx, c, http.MethodGet, "/api/v1/discovery", nil)
 }
 
 // Reload makes the daemon read its configuration again, and returns what is different. An
 // error leaves the old configuration in force.
 func (c *Client) Reload(ctx context.Context) (ReloadChanges, error) {
-	var changes ReloadChanges
-	err := c.call(ctx, http.MethodPost, "/-/reload", &changes)
-	return changes, err
+	return call[ReloadChanges](ctx, c, http.MethodPost, "/-/reload", nil)
 }
 
 // ReloadChanges returns what a reload would change, in the order of keys. An [Error] of
 // the type ErrorReload is what would refuse it.
 func (c *Client) ReloadChanges(ctx context.Context) (ReloadChanges, error) {
-	var changes ReloadChanges
-	err := c.call(ctx, http.MethodGet, "/api/v1/status/reload", &changes)
-	return changes, err
+	return call[ReloadChanges](ctx, c, http.MethodGet, "/api/v1/status/reload", nil)
 }
 
 // How often a call is made again that was one too many, and how long it waits for
@@ -128,24 +116,19 @@ const (
 	maxWait    = 10 * time.Second
 )
 
-// call asks for a path and decodes the data of the response into data, or drops it
-// when that is nil.
-func (c *Client) call(ctx context.Context, method, path string, data any) error {
-	return c.exchange(ctx, method, path, nil, data)
+// call calls a path, with a body in JSON unless body is nil, and returns the data of the response.
+func call[T any](ctx context.Context, c *Client, method, path string, body any) (data T, err error) {
+	var sent []byte
+	if body != nil {
+		if sent, err = json.Marshal(body); err != nil {
+			return data, fmt.Errorf("encode what is asked of hpad: %w", err)
+		}
+	}
+	err = c.exchange(ctx, method, path, sent, &data)
+	return data, err
 }
 
-// send posts a body in JSON, nil for none, and decodes the data of the response.
-func (c *Client) send(ctx context.Context, path string, body, data any) error {
-	if body == nil {
-		return c.exchange(ctx, http.MethodPost, path, nil, data)
-	}
-	encoded, err := json.Marshal(body)
-	if err != nil {
-		return fmt.Errorf("encode what is asked of hpad: %w", err)
-	}
-	return c.exchange(ctx, http.MethodPost, path, encoded, data)
-}
-
+// exchange is call with an encoded body; nil for none.
 func (c *Client) exchange(ctx context.Context, method, path string, sent []byte, data any) error {
 	return c.ask(ctx, method, path, sent, answerTimeout, func(response *http.Response) error {
 		body, err := io.ReadAll(response.Body)

@@ -58,7 +58,7 @@ func (c *Client) HistoryOf(ctx context.Context, name string, q HistoryQuery) ([]
 	for {
 		var read []Recorded
 		part := partOf{data: &read}
-		if err := c.call(ctx, http.MethodGet, path+"?"+query.Encode(), &part); err != nil {
+		if err := c.exchange(ctx, http.MethodGet, path+"?"+query.Encode(), nil, &part); err != nil {
 			return nil, err
 		}
 		if entries = append(read, entries...); part.more == "" || len(entries) >= limit {
@@ -78,8 +78,6 @@ type partOf struct {
 // ExplainAt returns the newest decision of an autoscaler that was recorded up to a
 // time; an error that is ErrNotFound means that there is none.
 func (c *Client) ExplainAt(ctx context.Context, name string, at time.Time) (Explanation, error) {
-	var explanation Explanation
 	query := url.Values{"at": {at.Format(time.RFC3339Nano)}}
-	err := c.call(ctx, http.MethodGet, "/api/v1/autoscalers/"+url.PathEscape(name)+"/explain?"+query.Encode(), &explanation)
-	return explanation, err
+	return call[Explanation](ctx, c, http.MethodGet, "/api/v1/autoscalers/"+url.PathEscape(name)+"/explain?"+query.Encode(), nil)
 }

@@ -105,14 +105,10 @@ func (h handlers) adopt(w http.ResponseWriter, r *http.Request) {
 // Cluster returns what the daemon knows of its cluster; an error that is ErrNotFound means
 // that it is a member of none.
 func (c *Client) Cluster(ctx context.Context) (Cluster, error) {
-	var found Cluster
-	err := c.call(ctx, http.MethodGet, "/api/v1/cluster", &found)
-	return found, err
+	return call[Cluster](ctx, c, http.MethodGet, "/api/v1/cluster", nil)
 }
 
 // Adopt has a fleet owned under the configuration of the member that is asked.
 func (c *Client) Adopt(ctx context.Context, fleet string) (Cluster, error) {
-	var found Cluster
-	err := c.send(ctx, "/api/v1/cluster/adopt", AdoptRequest{Fleet: fleet}, &found)
-	return found, err
+	return call[Cluster](ctx, c, http.MethodPost, "/api/v1/cluster/adopt", AdoptRequest{Fleet: fleet})
 }

@@ -102,8 +102,6 @@ func (h handlers) graph(w http.ResponseWriter, r *http.Request) {
 // Graph returns what drawings show of an autoscaler, from one time up to another. An
 // error that is ErrNotFound means that nothing is kept for them.
 func (c *Client) Graph(ctx context.Context, name string, from, to time.Time) (Graph, error) {
-	var graph Graph
 	query := HistoryQuery{From: from, To: to}.values()
-	err := c.call(ctx, http.MethodGet, "/api/v1/autoscalers/"+url.PathEscape(name)+"/graph?"+query.Encode(), &graph)
-	return graph, err
+	return call[Graph](ctx, c, http.MethodGet, "/api/v1/autoscalers/"+url.PathEscape(name)+"/graph?"+query.Encode(), nil)
 }

@@ -42,7 +42,7 @@ func (h handlers) config(w http.ResponseWriter, r *http.Request) {
 // when the daemon does not tell.
 func (c *Client) ConfigFile(ctx context.Context) (string, error) {
 	var answer ConfigText
-	err := c.call(ctx, http.MethodGet, "/api/v1/status/config?toml=false", &answer)
+	err := c.exchange(ctx, http.MethodGet, "/api/v1/status/config?toml=false", nil, &answer)
 	return answer.File, err
 }
 

@@ -84,7 +84,5 @@ func (c *Client) VerifyHistory(ctx context.Context, name string, from, to time.T
 	if name != "" {
 		path = "/api/v1/autoscalers/" + url.PathEscape(name) + "/history/verify"
 	}
-	var found Verification
-	err := c.call(ctx, http.MethodGet, path+"?"+query.Encode(), &found)
-	return found, err
+	return call[Verification](ctx, c, http.MethodGet, path+"?"+query.Encode(), nil)
 }
