@@ -27,8 +27,19 @@ type Error struct {
 // Error returns the daemon's words.
 func (e *Error) Error() string { return e.Message }
 
-// Is makes an Error of the type not_found an ErrNotFound.
-func (e *Error) Is(target error) bool { return target == ErrNotFound && e.Type == ErrorNotFound }
+// Is makes an Error of the type not_found an ErrNotFound and an ErrUnknown, of the type
+// not_paused an ErrNotPaused, and of the type refused an ErrRefused.
+func (e *Error) Is(target error) bool {
+	switch target {
+	case ErrNotFound, ErrUnknown:
+		return e.Type == ErrorNotFound
+	case ErrNotPaused:
+		return e.Type == ErrorNotPaused
+	case ErrRefused:
+		return e.Type == ErrorRefused
+	}
+	return false
+}
 
 // ReachError is that the daemon could not be reached where it was looked for.
 type ReachError struct {

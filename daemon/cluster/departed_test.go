@@ -36,11 +36,11 @@ func TestDeparted(t *testing.T) {
 		{time.Time{}, []string{"last", "late", "old"}},
 		{hour(-10), []string{"last", "late"}},
 	} {
-		if got := (&face{c, true}).departed(view, "web", tt.since); !slices.Equal(got, tt.want) {
+		if got := (&clusterView{c, true}).departed(view, "web", tt.since); !slices.Equal(got, tt.want) {
 			t.Errorf("since %v: %q, want %q", tt.since, got, tt.want)
 		}
 	}
-	if got := (&face{c, false}).departed(view, "web", time.Time{}); len(got) > 0 {
+	if got := (&clusterView{c, false}).departed(view, "web", time.Time{}); len(got) > 0 {
 		t.Errorf("of one member alone: %q", got)
 	}
 }

@@ -1,11 +1,19 @@
 package cluster
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"iter"
+	"maps"
 	"slices"
 	"strings"
+	"time"
 
+	"github.com/hpad/hpad/daemon"
 	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/daemon/config"
+	"github.com/hpad/hpad/policy"
 )
 
 // autoscalers returns the autoscalers of this member's daemons, sorted by name.
@@ -15,6 +23,161 @@ func (c *Cluster) autoscalers() iter.Seq[api.Autoscaler] {
 		sequences = append(sequences, d.AutoscalersAfter(""))
 	}
 	return merge(sequences)
+}
+
+// AutoscalersAfter implements [api.Daemon]. If a member does not respond, its last list counts.
+func (v *clusterView) AutoscalersAfter(name string) iter.Seq[api.Autoscaler] {
+	var sequences []iter.Seq[api.Autoscaler]
+	for _, d := range v.daemons() {
+		sequences = append(sequences, d.AutoscalersAfter(name))
+	}
+	view, _, _ := v.View()
+	here := map[string]bool{}
+	for _, fleet := range v.Fleets() {
+		here[fleet] = v.Daemon(fleet) != nil
+	}
+	for _, p := range append(v.refreshed(), v.orphans(view)...) {
+		list, _, _ := p.lists()
+		sequences = append(sequences, func(yield func(api.Autoscaler) bool) {
+			for _, a := range list {
+				fleet := v.FleetOf(a.Name)
+				owner := view.Fleets[fleet].Owner
+				moved := fleet != Own && (here[fleet] || owner != "" && owner != p.name)
+				if a.Name > name && !moved && !yield(a) {
+					return
+				}
+			}
+		})
+	}
+	return merge(append(sequences, v.configured(name)))
+}
+
+// configured returns the autoscalers after a name of fleets that no daemon runs, or whose owner
+// does not respond, as they are in the configuration. They come last in merge, so they count
+// only if nothing else is known.
+func (v *clusterView) configured(name string) iter.Seq[api.Autoscaler] {
+	return func(yield func(api.Autoscaler) bool) {
+		why := map[string]error{}
+		for _, fleet := range v.Fleets() {
+			if err := v.unavailable(fleet); err != nil {
+				why[fleet] = err
+			}
+		}
+		if len(why) == 0 {
+			return
+		}
+		whole := v.active.Load().whole
+		for _, each := range slices.Sorted(maps.Keys(whole.Autoscalers)) {
+			if err := why[v.FleetOf(each)]; each > name && err != nil && !yield(asConfigured(whole, each, err)) {
+				return
+			}
+		}
+	}
+}
+
+// asConfigured returns an autoscaler as it is in the configuration, with the reason why nothing
+// else is known.
+func asConfigured(whole *config.Config, name string, why error) api.Autoscaler {
+	a := whole.Autoscalers[name]
+	view := daemon.AsConfigured(a, whole.Fleets[a.Target.Fleet].Kind)
+	view.Evaluation = api.Evaluation{Unevaluated: true, Error: why.Error()}
+	return view
+}
+
+// unavailable returns why no member lists the autoscalers of a fleet; nil if one does, and in a
+// view of one member.
+func (v *clusterView) unavailable(fleet string) error {
+	if !v.whole || fleet == Own || v.Daemon(fleet) != nil {
+		return nil
+	}
+	owner, p := v.ownerOf(fleet)
+	if p == nil {
+		return v.ownerError(fleet, owner)
+	}
+	if _, _, err := p.lists(); err != nil {
+		return fmt.Errorf("its owner %s does not answer: %w", p.name, err)
+	}
+	return nil
+}
+
+// Autoscaler implements [api.Daemon].
+func (v *clusterView) Autoscaler(name string) (api.Autoscaler, bool) {
+	ctx, cancel := context.WithTimeout(context.Background(), peerTimeout)
+	defer cancel()
+	d, owner, _ := v.find(ctx, policy.Scope{Autoscaler: name}) // after an error the last list counts
+	if d != nil && (v.FleetOf(name) == Own || d.AwaitRunning(ctx) == nil) {
+		if view, ok := d.Autoscaler(name); ok {
+			return view, true
+		}
+	}
+	if owner != nil {
+		if view, err := owner.client.Autoscaler(ctx, name); err == nil {
+			return view, true
+		} else if errors.Is(err, api.ErrNotFound) {
+			return api.Autoscaler{}, false
+		}
+	}
+	for _, p := range v.refreshed() {
+		list, _, _ := p.lists()
+		if i := slices.IndexFunc(list, func(a api.Autoscaler) bool { return a.Name == name }); i >= 0 {
+			return list[i], true
+		}
+	}
+	if err := v.unavailable(v.FleetOf(name)); err != nil {
+		if whole := v.active.Load().whole; whole.Autoscalers[name] != nil {
+			return asConfigured(whole, name, err), true
+		}
+	}
+	return api.Autoscaler{}, false
+}
+
+// InstancesOf implements [api.Daemon].
+func (v *clusterView) InstancesOf(ctx context.Context, name string) (api.InstanceList, error) {
+	d, owner, err := v.find(ctx, policy.Scope{Autoscaler: name})
+	switch {
+	case err != nil:
+		return api.InstanceList{}, err
+	case d != nil:
+		return d.InstancesOf(ctx, name)
+	}
+	return owner.client.Instances(ctx, name)
+}
+
+// Graph implements [api.Daemon].
+func (v *clusterView) Graph(ctx context.Context, name string, from, to time.Time) (api.Graph, error) {
+	d, owner, err := v.find(ctx, policy.Scope{Autoscaler: name})
+	switch {
+	case err != nil:
+		return api.Graph{}, err
+	case d != nil:
+		return d.Graph(ctx, name, from, to)
+	}
+	return owner.client.Graph(ctx, name, from, to)
+}
+
+// Pauses implements [api.Daemon]. A pause of all autoscalers, which each daemon has, is listed
+// once.
+func (v *clusterView) Pauses() []policy.Pause {
+	var all []policy.Pause
+	for _, d := range v.daemons() {
+		all = append(all, d.Pauses()...)
+	}
+	for _, p := range v.refreshed() {
+		_, pauses, _ := p.lists()
+		all = append(all, pauses...)
+	}
+	slices.SortStableFunc(all, daemon.ComparePauses)
+	return slices.CompactFunc(all, func(a, b policy.Pause) bool { return a.Scope == b.Scope })
+}
+
+// Discovered implements [api.Daemon] for this member.
+func (v *clusterView) Discovered() []api.Discovered {
+	var all []api.Discovered
+	for _, d := range v.daemons() {
+		all = append(all, d.Discovered()...)
+	}
+	slices.SortFunc(all, func(a, b api.Discovered) int { return strings.Compare(a.Reference, b.Reference) })
+	return all
 }
 
 // merge merges sequences of autoscalers by name. Of several autoscalers with the same name, as

@@ -226,17 +226,17 @@ func TestWaitsForDaemon(t *testing.T) {
 		c := newIdle(time.Second)
 		r := newRun(t.Context(), c, nil, "prod")
 		c.runs = map[string]*run{"prod": r}
-		f := &face{c, true}
+		f := &clusterView{c, true}
 		asked := time.Now()
-		if _, _, err := f.of(t.Context(), "prod"); !errors.Is(err, api.ErrRefused) || !strings.Contains(err.Error(), `yet to begin to run fleet "prod"`) {
+		if _, _, err := f.findFleet(t.Context(), "prod"); !errors.Is(err, api.ErrRefused) || !strings.Contains(err.Error(), `yet to begin to run fleet "prod"`) {
 			t.Errorf("the error is %v, want %v", err, api.ErrRefused)
 		}
-		if waited := time.Since(asked); waited != askWait {
-			t.Errorf("it was waited for %v, want %v", waited, askWait)
+		if waited := time.Since(asked); waited != peerTimeout {
+			t.Errorf("it was waited for %v, want %v", waited, peerTimeout)
 		}
 		began := new(daemon.Daemon)
 		time.AfterFunc(time.Second, func() { r.daemon.Store(began) })
-		if d, _, err := f.of(t.Context(), "prod"); d != began || err != nil {
+		if d, _, err := f.findFleet(t.Context(), "prod"); d != began || err != nil {
 			t.Errorf("the daemon is %p, %v, want %p", d, err, began)
 		}
 	})

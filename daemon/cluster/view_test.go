@@ -20,8 +20,8 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// TestFace asks one of two members, over HTTP, of what the other one runs.
-func TestFace(t *testing.T) {
+// TestWhole sends requests to one of two members, over HTTP, about fleets of the other one.
+func TestWhole(t *testing.T) {
 	m := newModel(t, 1, t.TempDir())
 	m.calm = true
 	servers := map[string]*httptest.Server{}

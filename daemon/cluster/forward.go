@@ -1,0 +1,249 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/hpad/hpad/daemon"
+	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/policy"
+)
+
+const (
+	// startInterval is the interval at which a request checks whether a daemon has started.
+	startInterval = 50 * time.Millisecond
+	// writeTimeout is the time limit of a write to all members.
+	writeTimeout = 20 * time.Second
+)
+
+// Owner implements [api.Forwarder].
+func (v *clusterView) Owner(ctx context.Context, scope policy.Scope) (http.Handler, error) {
+	_, p, err := v.find(ctx, scope)
+	if err != nil || p == nil {
+		return nil, err
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer p.forget()
+		p.client.Forward(w, r)
+	}), nil
+}
+
+// find returns the daemon here, or the other member, that handles requests about one autoscaler
+// or one fleet.
+func (v *clusterView) find(ctx context.Context, scope policy.Scope) (*daemon.Daemon, *peer, error) {
+	fleet := scope.Fleet
+	if name := scope.Autoscaler; name != "" {
+		for _, d := range v.daemons() {
+			if _, ok := d.Autoscaler(name); ok {
+				return d, nil, nil
+			}
+		}
+		fleet = v.FleetOf(name)
+		if fleet == Own {
+			for _, p := range v.refreshed() { // of the host of another member
+				list, _, _ := p.lists()
+				if slices.ContainsFunc(list, func(a api.Autoscaler) bool { return a.Name == name }) {
+					return nil, p, nil
+				}
+			}
+		}
+	}
+	if !slices.Contains(v.Fleets(), fleet) {
+		return v.own, nil, nil
+	}
+	return v.findFleet(ctx, fleet)
+}
+
+// findFleet returns the daemon here, or the other member, that runs a shared fleet. It waits for
+// a daemon that starts, and reads the owners again if they are unknown.
+func (v *clusterView) findFleet(ctx context.Context, fleet string) (*daemon.Daemon, *peer, error) {
+	d, starting := v.running(fleet)
+	for until := time.Now().Add(peerTimeout); starting && ctx.Err() == nil && time.Now().Before(until); d, starting = v.running(fleet) {
+		select {
+		case <-time.After(startInterval):
+		case <-ctx.Done():
+		}
+	}
+	switch {
+	case d != nil:
+		return d, nil, nil
+	case starting:
+		return nil, nil, fmt.Errorf("%w: %w", api.ErrRefused, v.ownerError(fleet, v.options.Member.Name))
+	}
+	owner, p := v.ownerOf(fleet)
+	if p == nil && v.whole {
+		_, _ = v.viewNow(ctx) // after an error the last view counts
+		owner, p = v.ownerOf(fleet)
+	}
+	if p != nil {
+		return nil, p, nil
+	}
+	return nil, nil, fmt.Errorf("%w: %w", api.ErrRefused, v.ownerError(fleet, owner))
+}
+
+// here returns the daemon of this member for a request that was not forwarded.
+func (v *clusterView) here(ctx context.Context, scope policy.Scope) (*daemon.Daemon, error) {
+	d, p, err := v.find(ctx, scope)
+	if p != nil {
+		err = fmt.Errorf("%w: member %s has just taken it over; ask again", api.ErrRefused, p.name)
+	}
+	return d, err
+}
+
+// ownerOf returns the owner of a fleet in the last view; the peer is nil unless the owner is
+// another member.
+func (v *clusterView) ownerOf(fleet string) (string, *peer) {
+	view, _, _ := v.View()
+	owner, peers := view.Fleets[fleet].Owner, v.peers()
+	if i := slices.IndexFunc(peers, func(p *peer) bool { return p.name == owner }); i >= 0 {
+		return owner, peers[i]
+	}
+	return owner, nil
+}
+
+// ownerError returns why this member cannot find the daemon of a fleet; owner is "" if the last
+// view has none.
+func (v *clusterView) ownerError(fleet, owner string) error {
+	unreached := v.unreached.Text()
+	_, viewed, _ := v.View()
+	switch {
+	case owner == v.options.Member.Name:
+		return fmt.Errorf("this member has yet to begin to run fleet %q, which it owns; ask again in some seconds", fleet)
+	case owner != "" && v.whole:
+		return fmt.Errorf("the owner of fleet %q, %s, is not known yet", fleet, owner)
+	case unreached != "":
+		return fmt.Errorf("who owns fleet %q is not known: %s", fleet, unreached)
+	case viewed.IsZero():
+		return fmt.Errorf("who owns fleet %q is not known yet", fleet)
+	}
+	return fmt.Errorf("fleet %q has no owner now; \"hpad cluster\" says who may take it over", fleet)
+}
+
+// ScaleTo implements [api.Daemon].
+func (v *clusterView) ScaleTo(ctx context.Context, name string, replicas int32, force bool, author string) error {
+	d, err := v.here(ctx, policy.Scope{Autoscaler: name})
+	if err != nil {
+		return err
+	}
+	return d.ScaleTo(ctx, name, replicas, force, author)
+}
+
+// EvaluateNow implements [api.Daemon].
+func (v *clusterView) EvaluateNow(ctx context.Context, name string) error {
+	d, err := v.here(ctx, policy.Scope{Autoscaler: name})
+	if err != nil {
+		return err
+	}
+	return d.EvaluateNow(ctx, name)
+}
+
+// Pause implements [api.Daemon]. A pause of all autoscalers is written by each member; the error
+// names the members and fleets where that failed.
+func (v *clusterView) Pause(ctx context.Context, pause policy.Pause, lasts time.Duration) (policy.Pause, error) {
+	if pause.Scope != (policy.Scope{}) {
+		d, err := v.here(ctx, pause.Scope)
+		if err != nil {
+			return policy.Pause{}, err
+		}
+		return d.Pause(ctx, pause, lasts)
+	}
+	request := api.PauseRequest{Direction: pause.Direction, Reason: pause.Reason}
+	if lasts > 0 {
+		request.For = lasts.String()
+	}
+	written, err := v.everywhere(ctx, func(ctx context.Context, d *daemon.Daemon) (policy.Pause, error) {
+		return d.Pause(ctx, pause, lasts)
+	}, func(ctx context.Context, client *api.Client) (policy.Pause, error) {
+		return client.Pause(ctx, pause.Scope, request)
+	})
+	if len(written) == 0 {
+		return policy.Pause{}, err
+	}
+	return written[0], err
+}
+
+// Resume implements [api.Daemon]. A pause of all autoscalers ends on each member that has one.
+func (v *clusterView) Resume(ctx context.Context, scope policy.Scope, author string) (policy.Pause, error) {
+	if scope != (policy.Scope{}) {
+		d, err := v.here(ctx, scope)
+		if err != nil {
+			return policy.Pause{}, err
+		}
+		return d.Resume(ctx, scope, author)
+	}
+	ended, err := v.everywhere(ctx, func(ctx context.Context, d *daemon.Daemon) (policy.Pause, error) {
+		return d.Resume(ctx, scope, author)
+	}, func(ctx context.Context, client *api.Client) (policy.Pause, error) {
+		return client.Resume(ctx, scope)
+	})
+	if len(ended) == 0 {
+		return policy.Pause{}, errors.Join(err, fmt.Errorf("%s: %w", scope, api.ErrNotPaused))
+	}
+	return ended[0], err
+}
+
+// everywhere writes to each daemon here and to each other member, and returns the results. The
+// error names the members where that failed, and the fleets that nobody runs or that got another
+// owner meanwhile. A member without a pause to end is no error.
+func (v *clusterView) everywhere(ctx context.Context, here func(context.Context, *daemon.Daemon) (policy.Pause, error),
+	there func(context.Context, *api.Client) (policy.Pause, error),
+) (results []policy.Pause, err error) {
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
+	before := v.currentView(ctx)
+	var mu sync.Mutex
+	var errs []error
+	add := func(member string, result policy.Pause, err error) {
+		mu.Lock()
+		defer mu.Unlock()
+		switch {
+		case err == nil:
+			results = append(results, result)
+		case errors.Is(err, api.ErrNotPaused):
+		case member != "":
+			errs = append(errs, fmt.Errorf("member %s: %w", member, api.Denied(err)))
+		default:
+			errs = append(errs, err)
+		}
+	}
+	var others sync.WaitGroup
+	for _, p := range v.peers() {
+		others.Go(func() {
+			defer p.forget()
+			result, err := there(ctx, p.client)
+			add(p.name, result, err)
+		})
+	}
+	for _, d := range v.daemons() {
+		result, err := here(ctx, d)
+		add("", result, err)
+	}
+	others.Wait()
+	after := v.currentView(ctx)
+	for _, fleet := range v.Fleets() {
+		_, owner := v.ownerOf(fleet)
+		d, starting := v.running(fleet)
+		switch {
+		case after.Fleets[fleet].Term != before.Fleets[fleet].Term:
+			errs = append(errs, fmt.Errorf("%w: fleet %q was taken over meanwhile; ask again", api.ErrRefused, fleet))
+		case d == nil && (starting || v.whole && owner == nil):
+			errs = append(errs, fmt.Errorf("%w: fleet %q has no owner now, or is just being taken over; ask again", api.ErrRefused, fleet))
+		}
+	}
+	return results, errors.Join(errs...)
+}
+
+// currentView returns the owners as they are now, or as they were last if they cannot be read.
+// A view of one member reads nothing.
+func (v *clusterView) currentView(ctx context.Context) View {
+	if v.whole {
+		_, _ = v.viewNow(ctx)
+	}
+	view, _, _ := v.View()
+	return view
+}

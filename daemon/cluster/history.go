@@ -1,0 +1,170 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/hpad/hpad/daemon"
+	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/daemon/state"
+	"github.com/hpad/hpad/targets/clock"
+)
+
+// History implements [api.Daemon]: it merges the histories of all members that respond, since
+// each member stores its own decisions.
+func (v *clusterView) History(ctx context.Context, name string, from, to time.Time, limit int) ([]api.Recorded, error) {
+	var all []api.Recorded
+	for _, d := range v.daemons() {
+		some, err := d.History(ctx, name, from, to, limit)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, some...)
+	}
+	past, err := v.archived(ctx, name, from, to, limit)
+	if err != nil {
+		return nil, err
+	}
+	all = append(all, daemon.Recorded(past, new(clock.Scale))...)
+	for _, found := range fromEach(ctx, v, name, from, peerTimeout, func(ctx context.Context, member *api.Client) ([]api.Recorded, error) {
+		return member.History(ctx, name, from, to, limit)
+	}) {
+		all = append(all, found...)
+	}
+	slices.SortStableFunc(all, func(a, b api.Recorded) int { return a.Time.Compare(b.Time) })
+	if limit > 0 && len(all) > limit {
+		all = all[len(all)-limit:]
+	}
+	return all, nil
+}
+
+// VerifyHistory implements [api.Daemon] for all members that respond.
+func (v *clusterView) VerifyHistory(ctx context.Context, name string, from, to time.Time) (api.Verification, error) {
+	var sum api.Verification
+	add := func(found api.Verification) {
+		sum.Engine = found.Engine
+		sum.Checked += found.Checked
+		sum.Identical += found.Identical
+		sum.Different += found.Different
+		sum.NotVerifiable += found.NotVerifiable
+		sum.Differences = append(sum.Differences, found.Differences...)
+	}
+	for _, found := range fromEach(ctx, v, name, from, 0, func(ctx context.Context, member *api.Client) (api.Verification, error) {
+		return member.VerifyHistory(ctx, name, from, to)
+	}) {
+		add(found)
+	}
+	for _, d := range v.daemons() { // last, for the engine of this member
+		found, err := d.VerifyHistory(ctx, name, from, to)
+		if err != nil {
+			return sum, err
+		}
+		add(found)
+	}
+	slices.SortStableFunc(sum.Differences, func(a, b api.Difference) int { return a.Time.Compare(b.Time) })
+	sum.Differences = sum.Differences[:min(len(sum.Differences), state.MaxDifferences)]
+	return sum, nil
+}
+
+// fromEach reads something about an autoscaler since an instant from all other members
+// concurrently, within a time limit (0 for none), and returns their responses. Warnings of the
+// response to ctx name the members without a response, and the former members.
+func fromEach[T any](ctx context.Context, v *clusterView, autoscaler string, since time.Time, within time.Duration, read func(context.Context, *api.Client) (T, error)) []T {
+	var responses []T
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	for _, p := range v.peers() {
+		all.Go(func() {
+			ctx, cancel := ctx, context.CancelFunc(func() {})
+			if within > 0 {
+				ctx, cancel = context.WithTimeout(ctx, within)
+			}
+			defer cancel()
+			response, err := read(ctx, p.client)
+			unknown := errors.Is(err, api.ErrNotFound) // it has no autoscaler of that name
+			if err != nil && !unknown {
+				p.note(err)
+				api.Warn(ctx, fmt.Sprintf("member %s could not be asked: %v", p.name, err))
+				return
+			}
+			p.note(nil)
+			if !unknown {
+				mu.Lock()
+				defer mu.Unlock()
+				responses = append(responses, response)
+			}
+		})
+	}
+	all.Wait()
+	view, _, _ := v.View()
+	for _, name := range v.departed(view, autoscaler, since) {
+		api.Warn(ctx, fmt.Sprintf("member %s could not be asked: it is gone, with what it decided", name))
+	}
+	return responses
+}
+
+// departed returns the former members that decided about an autoscaler since an instant, sorted,
+// within the retention of the history. For an autoscaler on the host of a member it returns all
+// former members that this member has seen.
+func (v *clusterView) departed(view View, autoscaler string, since time.Time) []string {
+	if !v.whole {
+		return nil
+	}
+	names := map[string]bool{}
+	fleet := v.FleetOf(autoscaler)
+	if fleet == Own {
+		for _, p := range v.gone(view) {
+			names[p.name] = true
+		}
+	}
+	kept := time.Now().Add(-state.DefaultRetention)
+	names[view.Fleets[fleet].Last] = true
+	for _, past := range view.Fleets[fleet].Past {
+		if past.Until.After(since) && past.Until.After(kept) {
+			names[past.Name] = true
+		}
+	}
+	maps.DeleteFunc(names, func(name string, _ bool) bool {
+		_, is := view.Members[name]
+		return is || name == ""
+	})
+	return slices.Sorted(maps.Keys(names))
+}
+
+// ExportState implements [api.Daemon]: it exports the state of the host's own fleets and of all
+// shared fleets, with the history of this member.
+func (v *clusterView) ExportState(ctx context.Context, to io.Writer, history bool) error {
+	if !v.whole {
+		return v.own.ExportState(ctx, to, history)
+	}
+	fleets, err := ReadAll(ctx, v.options.Coordinator)
+	if err != nil {
+		return err
+	}
+	copies, err := v.copies(history)
+	if err != nil {
+		return err
+	}
+	defer copies.Close()
+	return copies.Export(ctx, to, fleets)
+}
+
+// copies returns copies of this member's files. Only the copying delays runs that start.
+func (v *clusterView) copies(history bool) (*state.Copies, error) {
+	if !history {
+		return state.Copy(v.options.Daemon.Store, nil)
+	}
+	v.archiving.Lock() // so that no history is closed
+	defer v.archiving.Unlock()
+	histories, err := v.histories()
+	if err != nil {
+		return nil, err
+	}
+	return state.Copy(v.options.Daemon.Store, histories)
+}

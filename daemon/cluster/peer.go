@@ -1,0 +1,279 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/policy"
+)
+
+const (
+	// peerTimeout is the time limit of a request to another member if the caller sets none.
+	peerTimeout = 3 * time.Second
+	// listTTL is how long the list of another member is shown before it is read again, and
+	// listTimeout the time limit for reading it: a list of 100,000 autoscalers takes seconds.
+	listTTL     = 5 * time.Second
+	listTimeout = 20 * time.Second
+	// clockInterval is the interval at which a member reads the clocks of the others.
+	clockInterval = 15 * time.Second
+	// allowedSkew is the difference between the clocks of two members that is not reported.
+	allowedSkew = time.Second
+)
+
+// peer is another member, with its last responses.
+type peer struct {
+	name   string
+	client *api.Client
+
+	// reading is locked while the member's lists are read.
+	reading sync.Mutex
+
+	mu sync.Mutex
+	// at is when the lists were read, and outdated counts the calls of forget.
+	at       time.Time
+	outdated int
+	list     []api.Autoscaler
+	pauses   []policy.Pause
+	// late has the lateness of its fleets, in seconds.
+	late map[string]float64
+	// ahead is how far its clock is ahead of this host's clock, with an error of at most
+	// unsure; nil if unknown.
+	ahead  *time.Duration
+	unsure time.Duration
+	err    error
+}
+
+// peers returns the other members, sorted by name; none for a view of one member.
+func (v *clusterView) peers() []*peer {
+	if !v.whole || v.options.Peer == nil {
+		return nil
+	}
+	view, _, _ := v.View()
+	v.peersMu.Lock()
+	defer v.peersMu.Unlock()
+	var all []*peer
+	for _, name := range slices.Sorted(maps.Keys(view.Members)) {
+		member := view.Members[name]
+		if name == v.options.Member.Name {
+			continue
+		}
+		key := name + " " + member.Address
+		p := v.known[key]
+		if p == nil {
+			p = &peer{name: name, client: v.options.Peer(member.Address).For(v.options.Member.Name)}
+			v.known[key] = p
+		}
+		all = append(all, p)
+	}
+	return all
+}
+
+// refreshed returns the other members after their lists were read again.
+func (v *clusterView) refreshed() []*peer {
+	peers := v.peers()
+	var all sync.WaitGroup
+	for _, p := range peers {
+		all.Go(p.refresh)
+	}
+	all.Wait()
+	return peers
+}
+
+// gone returns the former members, sorted by name.
+func (v *clusterView) gone(view View) []*peer {
+	if !v.whole {
+		return nil
+	}
+	v.peersMu.Lock()
+	defer v.peersMu.Unlock()
+	byName := map[string]*peer{}
+	for _, p := range v.known {
+		if _, is := view.Members[p.name]; !is {
+			byName[p.name] = p
+		}
+	}
+	var gone []*peer
+	for _, name := range slices.Sorted(maps.Keys(byName)) {
+		gone = append(gone, byName[name])
+	}
+	return gone
+}
+
+// orphans returns the former members whose fleets no member has taken over, with their last
+// lists.
+func (v *clusterView) orphans(view View) []*peer {
+	return slices.DeleteFunc(v.gone(view), func(p *peer) bool {
+		for _, fleet := range v.Fleets() {
+			if o := view.Fleets[fleet]; o.Owner == "" && o.Last == p.name {
+				p.mu.Lock()
+				defer p.mu.Unlock()
+				p.outdateLocked("its owner is gone")
+				return false
+			}
+		}
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.list = nil
+		return true
+	})
+}
+
+// outdateLocked marks the list as not up to date.
+func (p *peer) outdateLocked(why string) {
+	p.list = slices.Clone(p.list) // others may read it
+	for i := range p.list {
+		e := &p.list[i].Evaluation
+		e.Unevaluated, e.Error = true, "not up to date: "+why
+	}
+}
+
+// refresh reads the lists of the member again if they are older than listTTL.
+func (p *peer) refresh() {
+	p.reading.Lock()
+	defer p.reading.Unlock()
+	p.mu.Lock()
+	fresh, outdated := time.Since(p.at) < listTTL, p.outdated
+	p.mu.Unlock()
+	if fresh {
+		return
+	}
+	var list []api.Autoscaler
+	var pauses []policy.Pause
+	err := p.measure(context.Background())
+	if err == nil {
+		ctx, cancel := context.WithTimeout(context.Background(), listTimeout)
+		defer cancel()
+		if list, err = p.client.Autoscalers(ctx); err == nil {
+			pauses, err = p.client.Pauses(ctx)
+		}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.err = err
+	if p.outdated == outdated { // otherwise the response may lack a change
+		p.at = time.Now()
+	}
+	if err != nil {
+		p.outdateLocked(fmt.Sprintf("its owner %s does not answer: %v", p.name, err))
+		return
+	}
+	p.list, p.pauses = list, pauses
+}
+
+// measure reads the clock of the member and the lateness of its fleets.
+func (p *peer) measure(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, peerTimeout)
+	defer cancel()
+	sent := time.Now()
+	found, err := p.client.Cluster(ctx)
+	half := time.Since(sent) / 2
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.ahead, p.late = nil, nil; err == nil {
+		ahead := found.Time.Sub(sent.Add(half)).Round(time.Millisecond)
+		p.ahead, p.unsure, p.late = &ahead, half, map[string]float64{}
+		for _, fleet := range found.Fleets {
+			if fleet.LateSeconds != nil {
+				p.late[fleet.Name] = *fleet.LateSeconds
+			}
+		}
+	}
+	return err
+}
+
+// lists returns the last lists of the member, and the error of its last response.
+func (p *peer) lists() ([]api.Autoscaler, []policy.Pause, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.list, p.pauses, p.err
+}
+
+// lateness returns the lateness of a fleet of the member, in seconds; nil if unknown.
+func (p *peer) lateness(fleet string) *float64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if seconds, known := p.late[fleet]; known {
+		return &seconds
+	}
+	return nil
+}
+
+// note records the error of a response; nil for success.
+func (p *peer) note(err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.err = err
+}
+
+// forget has the lists read again for the next request, after a write.
+func (p *peer) forget() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.at, p.outdated = time.Time{}, p.outdated+1
+}
+
+// describe adds the clock and the problem of the member to its description.
+func (p *peer) describe(m *api.ClusterMember) {
+	m.Problem = p.skewed()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.ahead != nil {
+		seconds := p.ahead.Seconds()
+		m.ClockOffsetSeconds = &seconds
+	}
+	if p.err != nil {
+		m.Problem = p.err.Error()
+	}
+}
+
+// skewed describes how far the member's clock is off; "" for at most allowedSkew.
+func (p *peer) skewed() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case p.ahead == nil || p.ahead.Abs()-p.unsure <= allowedSkew:
+		return ""
+	case *p.ahead > 0:
+		return fmt.Sprintf("its clock is %s ahead of this machine's: set both by NTP", *p.ahead)
+	}
+	return fmt.Sprintf("its clock is %s behind this machine's: set both by NTP", p.ahead.Abs())
+}
+
+// compareClocks reads the clocks of the other members until ctx ends.
+func (c *Cluster) compareClocks(ctx context.Context) {
+	tick := time.NewTicker(clockInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+		var all sync.WaitGroup
+		for _, p := range (&clusterView{c, true}).peers() {
+			all.Go(func() { _ = p.measure(ctx) }) // after an error the offset is unknown
+		}
+		all.Wait()
+	}
+}
+
+// offsets returns how far the clocks of the other members are ahead of this host's clock at
+// least, in seconds; negative values are behind.
+func (c *Cluster) offsets() map[string]float64 {
+	all := map[string]float64{}
+	for _, p := range (&clusterView{c, true}).peers() {
+		p.mu.Lock()
+		if p.ahead != nil {
+			sure := max(p.ahead.Abs()-p.unsure, 0).Seconds()
+			all[p.name] = math.Copysign(sure, p.ahead.Seconds())
+		}
+		p.mu.Unlock()
+	}
+	return all
+}

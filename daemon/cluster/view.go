@@ -1,0 +1,145 @@
+package cluster
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/daemon/config"
+	"github.com/hpad/hpad/daemon/page"
+)
+
+// clusterView is the API of a member: of the whole cluster, or of its own daemons only.
+type clusterView struct {
+	*member
+	whole bool
+}
+
+// member is a Cluster. Its name differs from the method Cluster of a clusterView.
+type member = Cluster
+
+var (
+	_ page.Daemon   = (*clusterView)(nil)
+	_ api.Clustered = (*clusterView)(nil)
+	_ api.Forwarder = (*clusterView)(nil)
+)
+
+// Whole returns the API of the whole cluster, for users.
+func (c *Cluster) Whole() page.Daemon { return &clusterView{c, true} }
+
+// Alone returns the API of this member alone, for the other members.
+func (c *Cluster) Alone() page.Daemon { return &clusterView{c, false} }
+
+// Cluster implements [api.Clustered].
+func (v *clusterView) Cluster(context.Context) api.Cluster {
+	view, _, err := v.View()
+	c := api.Cluster{Member: v.options.Member.Name, Time: time.Now().UTC(), Members: []api.ClusterMember{}, Fleets: []api.ClusterFleet{}}
+	if err != nil {
+		c.Problem = err.Error()
+	}
+	owned := map[string]int{}
+	for _, fleet := range v.Fleets() {
+		owned[view.Fleets[fleet].Owner]++
+	}
+	peers := map[string]*peer{}
+	for _, p := range v.refreshed() {
+		peers[p.name] = p
+	}
+	for _, name := range slices.Sorted(maps.Keys(view.Members)) {
+		m := api.ClusterMember{Name: name, Address: view.Members[name].Address, Version: view.Members[name].Version, Fleets: owned[name]}
+		if p := peers[name]; p != nil {
+			p.describe(&m)
+		}
+		c.Members = append(c.Members, m)
+	}
+	next := assign(view)
+	for _, name := range v.Fleets() {
+		o := view.Fleets[name]
+		fleet := api.ClusterFleet{
+			Name: name, Owner: o.Owner, Last: o.Last, Next: next[name], Term: o.Term,
+			Configuration: o.Configuration, Otherwise: map[string]string{},
+		}
+		if p := peers[o.Owner]; p != nil {
+			fleet.LateSeconds = p.lateness(name)
+		} else if d := v.Daemon(name); d != nil {
+			seconds := d.Lateness().Seconds()
+			fleet.LateSeconds = &seconds
+		}
+		for member, of := range view.Members {
+			if has, ok := of.Fleets[name]; !ok || o.Configuration != "" && has != o.Configuration {
+				fleet.Otherwise[member] = has
+			}
+		}
+		c.Fleets = append(c.Fleets, fleet)
+	}
+	return c
+}
+
+// Health implements [api.Daemon] for this member: a probe decides about this process.
+func (v *clusterView) Health() api.Health {
+	health := v.own.Health()
+	for _, d := range v.daemons()[1:] {
+		h := d.Health()
+		health.Unevaluated = append(health.Unevaluated, h.Unevaluated...)
+		health.HeldBack = append(health.HeldBack, h.HeldBack...)
+		health.Shortages = append(health.Shortages, h.Shortages...)
+		health.AllFailing = cmp.Or(health.AllFailing, h.AllFailing)
+		if !h.LastTick.IsZero() { // zero before its first round
+			health.Healthy = health.Healthy && h.Healthy
+		}
+	}
+	return health
+}
+
+// Readiness implements [api.Daemon] for this member and its cluster.
+func (v *clusterView) Readiness() api.Readiness {
+	ready := v.own.Readiness()
+	for _, d := range v.daemons()[1:] {
+		of := d.Readiness()
+		ready.Ready = ready.Ready && !of.Unwritten
+		ready.Problems = append(ready.Problems, of.Problems...)
+	}
+	if _, _, err := v.View(); err != nil {
+		ready.Problems = append(ready.Problems, api.Problem{Subject: "cluster", Message: err.Error()})
+	}
+	for _, p := range v.peers() {
+		if _, _, err := p.lists(); err != nil {
+			ready.Problems = append(ready.Problems, api.Problem{Subject: "member " + p.name, Message: "does not answer: " + err.Error()})
+		} else if text := p.skewed(); text != "" {
+			ready.Problems = append(ready.Problems, api.Problem{Subject: "member " + p.name, Message: text})
+		}
+	}
+	return ready
+}
+
+// ReloadChanges implements [api.Daemon] for this member.
+func (v *clusterView) ReloadChanges(ctx context.Context) ([]config.Change, error) {
+	return v.reload(ctx, true)
+}
+
+// Config implements [api.Daemon].
+func (v *clusterView) Config() string {
+	if active := v.active.Load(); active != nil {
+		return active.whole.Redacted()
+	}
+	return ""
+}
+
+// ConfigFile implements [api.Daemon].
+func (v *clusterView) ConfigFile() string { return v.own.ConfigFile() }
+
+// AutoscalerConfig implements [page.Daemon].
+func (v *clusterView) AutoscalerConfig(name string) string {
+	for _, d := range v.daemons() {
+		if text := d.AutoscalerConfig(name); text != "" {
+			return text
+		}
+	}
+	if active := v.active.Load(); active != nil && active.whole.Autoscalers[name] != nil {
+		return active.whole.Autoscalers[name].Redacted(name)
+	}
+	return ""
+}
