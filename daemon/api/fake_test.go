@@ -41,10 +41,5 @@ func twoAutoscalers() *apitest.Daemon {
 
 var errBadConfig = errors.New("/etc/hpad/hpad.toml:3: autoscalers.checkout.max_replicas = 0: must be at least 1")
 
-// metricWithTolerance is a result whose upper tolerance is as given.
-func metricWithTolerance(up float64) policy.MetricResult {
-	return policy.MetricResult{Type: policy.ResourceMetric, Name: "cpu", ToleranceUp: up}
-}
-
 // asShown compares decisions by what the API shows of them.
 var asShown = cmpopts.IgnoreUnexported(policy.Decision{})

@@ -6,8 +6,6 @@ import (
 	"math"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -120,22 +118,6 @@ func TestPathsAndMethods(t *testing.T) {
 	}
 }
 
-func TestStatus(t *testing.T) {
-	d := twoAutoscalers()
-	for path, want := range map[string]any{
-		"/api/v1/status/config": api.ConfigText{TOML: d.TOML}, "/api/v1/status/buildinfo": api.Build(),
-	} {
-		wanted, err := json.Marshal(want)
-		if err != nil {
-			t.Fatal(err)
-		}
-		got := open(t, ask(t, d, api.ReadOnly, httptest.NewRequest(http.MethodGet, path, nil))).Data
-		if string(got) != string(wanted) {
-			t.Errorf("%s is %s, want %s", path, got, wanted)
-		}
-	}
-}
-
 func TestListLeavesOutDecisionsAndEvents(t *testing.T) {
 	d := twoAutoscalers()
 	a := open(t, ask(t, d, api.ReadOnly, httptest.NewRequest(http.MethodGet, "/api/v1/autoscalers", nil)))
@@ -150,22 +132,6 @@ func TestListLeavesOutDecisionsAndEvents(t *testing.T) {
 	}
 	if d.List[0].Decision == nil {
 		t.Error("the handler changed the daemon's own view")
-	}
-}
-
-func TestNoAutoscalersAreAnEmptyList(t *testing.T) {
-	a := open(t, ask(t, &apitest.Daemon{}, api.ReadOnly, httptest.NewRequest(http.MethodGet, "/api/v1/autoscalers", nil)))
-	if a.Status != "success" || string(a.Data) != "[]" {
-		t.Errorf("envelope %s with data %s, want success with []", a.Status, a.Data)
-	}
-}
-
-func TestUnencodableDecisionIsAnError(t *testing.T) {
-	d := twoAutoscalers()
-	d.List[0].Decision.Metrics = append(d.List[0].Decision.Metrics, metricWithTolerance(math.Inf(1)))
-	response := ask(t, d, api.ReadOnly, httptest.NewRequest(http.MethodGet, "/api/v1/autoscalers/checkout", nil))
-	if a := open(t, response); response.Code != 500 || a.ErrorType != "internal" || !strings.Contains(a.Error, "encode the answer") {
-		t.Errorf("status %d, envelope %+v, want a 500 that says what could not be encoded", response.Code, a)
 	}
 }
 
@@ -258,55 +224,6 @@ func TestReload(t *testing.T) {
 		ask(t, d, api.Full, httptest.NewRequestWithContext(ctx, http.MethodPost, "/-/reload", nil))
 		if d.Reloads != 1 || d.ReloadCtx != nil {
 			t.Errorf("%d reloads, context %v; want one with a live context", d.Reloads, d.ReloadCtx)
-		}
-	})
-}
-
-func TestIndexLinksAnswer(t *testing.T) {
-	d := twoAutoscalers()
-	page := ask(t, d, api.ReadOnly, httptest.NewRequest(http.MethodGet, "/", nil)).Body.String()
-	links := 0
-	for rest := page; ; links++ {
-		_, after, found := strings.Cut(rest, `href="`)
-		if !found {
-			break
-		}
-		var link string
-		link, rest, _ = strings.Cut(after, `"`)
-		if response := ask(t, d, api.ReadOnly, httptest.NewRequest(http.MethodGet, link, nil)); response.Code != 200 {
-			t.Errorf("%s answers %d", link, response.Code)
-		}
-	}
-	if links < 5 {
-		t.Errorf("index has %d links: %s", links, page)
-	}
-}
-
-func FuzzAutoscalerName(f *testing.F) {
-	for _, name := range []string{"checkout", "käse/1", "", ".", "..", "a b", "a%2Fb", "explain", "\x00", "//", "a?b#c"} {
-		f.Add(name)
-	}
-	f.Fuzz(func(t *testing.T, name string) {
-		d := twoAutoscalers()
-		request := httptest.NewRequest(http.MethodGet, "/", nil)
-		request.URL = &url.URL{Path: "/api/v1/autoscalers/" + name, RawPath: "/api/v1/autoscalers/" + url.PathEscape(name)}
-		response := ask(t, d, api.ReadOnly, request)
-		_, exists := d.Autoscaler(name)
-		switch {
-		case name == "." || name == "..":
-			// No way to write these as one segment: the path is cleaned.
-			if response.Code/100 != 3 {
-				t.Errorf("%q answers %d, want a redirect", name, response.Code)
-			}
-		case exists:
-			var view api.Autoscaler
-			if err := json.Unmarshal(open(t, response).Data, &view); err != nil || response.Code != 200 || view.Name != name {
-				t.Errorf("%q answers %d with %q: %v", name, response.Code, view.Name, err)
-			}
-		default:
-			if a := open(t, response); response.Code != 404 || a.ErrorType != "not_found" {
-				t.Errorf("%q answers %d, %+v; want 404", name, response.Code, a)
-			}
 		}
 	})
 }

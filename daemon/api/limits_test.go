@@ -162,19 +162,6 @@ func (h *held) end() {
 	h.group.Wait()
 }
 
-// However many requests there are one after the other, they are served.
-func TestRequestsInTurn(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := hold(t, unwrapped)
-		h.end()
-		for range 1000 {
-			if got := h.ask(one, "wrong"); got != http.StatusOK {
-				t.Fatalf("a request after the others: %d, want 200", got)
-			}
-		}
-	})
-}
-
 // Few requests of one client are under way at once. Addresses of one IPv6 network
 // are one client.
 func TestRequestsAtOnce(t *testing.T) {
@@ -386,55 +373,6 @@ func TestActiveConnectionsStay(t *testing.T) {
 func isTimeout(err error) bool {
 	var timeout net.Error
 	return errors.As(err, &timeout) && timeout.Timeout()
-}
-
-// A header has its limit too.
-func TestLargeHeader(t *testing.T) {
-	address := listen(t)
-	for size, want := range map[int]int{30 << 10: 200, 40 << 10: 431} {
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+address+"/-/ready", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		request.Header.Set("X-Large", strings.Repeat("x", size))
-		response, err := (&http.Transport{DisableKeepAlives: true}).RoundTrip(request)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_ = response.Body.Close()
-		if response.StatusCode != want {
-			t.Errorf("a header of %d bytes is answered with %d, want %d", size, response.StatusCode, want)
-		}
-	}
-}
-
-// A request for no path, "OPTIONS *", goes where all others do.
-func TestNoRequestGoesPastLimits(t *testing.T) {
-	recorded := make(chan string, 1)
-	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		recorded <- r.Method + " " + r.URL.Path
-		w.WriteHeader(http.StatusUnauthorized)
-	})
-	server := httptest.NewUnstartedServer(nil)
-	server.Config = api.NewServer(handler, nil)
-	server.Start()
-	defer server.Close()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodOptions, server.URL, http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
-	request.URL.Opaque = "*"
-	response, err := server.Client().Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_ = response.Body.Close()
-	if response.StatusCode != http.StatusUnauthorized {
-		t.Fatalf("status %d, want the handler's", response.StatusCode)
-	}
-	if got := <-recorded; got != "OPTIONS *" {
-		t.Errorf("the handler was asked %q", got)
-	}
 }
 
 // pipes is a listener in memory.

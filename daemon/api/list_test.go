@@ -93,27 +93,6 @@ func TestPagesOfAChangingList(t *testing.T) {
 	}
 }
 
-// A list of which no page is asked for has all, as clients that know none want it.
-func TestListWithoutPages(t *testing.T) {
-	d := fleetOf(100)
-	response := ask(t, d, api.ReadOnly, httptest.NewRequest(http.MethodGet, "/api/v1/autoscalers", nil))
-	want := slices.Clone(d.List)
-	for i := range want {
-		want[i].Decision, want[i].Events = nil, nil
-	}
-	encoded, err := json.Marshal(map[string]any{"status": "success", "data": want})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var a, b any
-	if json.Unmarshal(encoded, &a) != nil || json.Unmarshal(response.Body.Bytes(), &b) != nil {
-		t.Fatal(response.Body)
-	}
-	if diff := cmp.Diff(a, b); diff != "" {
-		t.Errorf("list (-want +got):\n%s", diff)
-	}
-}
-
 func TestBadPages(t *testing.T) {
 	for _, query := range []string{"limit=0", "limit=-1", "limit=many", "continue=%3F", "brief=perhaps"} {
 		response := ask(t, fleetOf(3), api.ReadOnly, httptest.NewRequest(http.MethodGet, "/api/v1/autoscalers?"+query, nil))

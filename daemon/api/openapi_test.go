@@ -216,34 +216,6 @@ func fill(value reflect.Value) {
 	}
 }
 
-// What is not described is found.
-func TestOtherAnswersAreFound(t *testing.T) {
-	for _, test := range []struct {
-		name, path, media, body string
-		status                  int
-	}{
-		{"a field more", "/-/ready", "application/json", `{"ready": true, "quick": true}`, 200},
-		{"a field less", "/-/ready", "application/json", `{}`, 200},
-		{"another type", "/-/ready", "application/json", `{"ready": "yes"}`, 200},
-		{"another word", "/api/v1/discovery", "application/json", `{"status": "success", "data": [{"reference": "a/b", "state": "odd"}]}`, 200},
-		{"a field more inside", "/api/v1/autoscalers/x/explain", "application/json", `{"status": "success", "data": {"odd": 1}}`, 200},
-		{"an error of another type", "/api/v1/autoscalers/x", "application/json", `{"status": "error", "errorType": "odd", "error": "x"}`, 404},
-		{"another status", "/-/ready", "application/json", `{"ready": true}`, 201},
-		{"another media type", "/-/ready", "text/html", `{"ready": true}`, 200},
-		{"another path", "/-/quick", "application/json", `{}`, 200},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			response := httptest.NewRecorder()
-			response.Header().Set("Content-Type", test.media)
-			response.WriteHeader(test.status)
-			_, _ = response.WriteString(test.body)
-			if err := describedAs(t, httptest.NewRequest(http.MethodGet, test.path, nil), response); err == nil {
-				t.Error("it is taken for described")
-			}
-		})
-	}
-}
-
 // The description has every path and method that there is, and no other.
 func TestDescriptionHasEveryRoute(t *testing.T) {
 	doc, err := description()
@@ -456,12 +428,5 @@ func TestPageHasEveryRoute(t *testing.T) {
 		if !bytes.Contains(page, []byte("| `"+string(kind)+"` |")) {
 			t.Errorf("docs/api.md does not tell of errors of the type %s", kind)
 		}
-	}
-}
-
-func TestDescriptionIsServed(t *testing.T) {
-	response := ask(t, twoAutoscalers(), api.ReadOnly, httptest.NewRequest(http.MethodGet, "/api/v1/openapi.yaml", nil))
-	if response.Code != http.StatusOK || response.Header().Get("Content-Type") != "application/yaml" || !bytes.Equal(response.Body.Bytes(), api.OpenAPI) {
-		t.Errorf("status %d, %s, %d bytes; want the description", response.Code, response.Header().Get("Content-Type"), response.Body.Len())
 	}
 }

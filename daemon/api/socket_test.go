@@ -1,7 +1,6 @@
 package api_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -130,13 +129,6 @@ func TestListenSocketRefusesWhatIsNoSocket(t *testing.T) {
 	}
 }
 
-func TestListenSocketNamesATooLongPath(t *testing.T) {
-	_, err := api.ListenSocket("/tmp/"+strings.Repeat("x", 200), "")
-	if err == nil || !strings.Contains(err.Error(), "205 bytes") {
-		t.Errorf("error %v, want one about 205 bytes", err)
-	}
-}
-
 // TestRenew holds that a socket that somebody removed is made again, with its directory,
 // and that what somebody put in its place stays.
 func TestRenew(t *testing.T) {
@@ -180,30 +172,6 @@ func TestRenew(t *testing.T) {
 	}
 	if data, err := os.ReadFile(socket); err != nil || string(data) != "data" {
 		t.Errorf("the file in its place is %q, %v; want it untouched", data, err)
-	}
-}
-
-func TestCloseLeavesAnothersSocket(t *testing.T) {
-	socket := socketPath(t)
-	listener, err := api.ListenSocket(socket, "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Remove(socket); err != nil {
-		t.Fatal(err)
-	}
-	other, err := api.ListenSocket(socket, "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := listener.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := os.Lstat(socket); err != nil {
-		t.Errorf("closing removed the socket of another: %v", err)
-	}
-	if err := other.Close(); err != nil {
-		t.Fatal(err)
 	}
 }
 
@@ -291,18 +259,6 @@ func TestClientReadsGarbage(t *testing.T) {
 				t.Errorf("error %v, want it to name the socket and say %q", err, test.want)
 			}
 		})
-	}
-}
-
-func TestClientGivesUpWithItsContext(t *testing.T) {
-	socket := socketPath(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	serve(t, socket, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		cancel()
-		<-r.Context().Done()
-	}))
-	if _, err := api.NewClient(socket).Autoscalers(ctx); !errors.Is(err, context.Canceled) {
-		t.Errorf("error %v, want context canceled", err)
 	}
 }
 

@@ -3,7 +3,6 @@ package cluster
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -22,20 +21,6 @@ type answering struct {
 }
 
 func (t answering) Write(context.Context, map[string][]byte) error { return t.err }
-
-// TestFencedWritesAreCounted holds that of the writes that fail those are counted that
-// came after the term.
-func TestFencedWritesAreCounted(t *testing.T) {
-	c := New(Options{})
-	for _, err := range []error{nil, errors.New("no quorum"), fmt.Errorf("term 3: %w", state.ErrFenced)} {
-		if got := (counted{answering{err: err}, c}).Write(t.Context(), nil); !errors.Is(got, err) {
-			t.Errorf("the error is %v, want %v", got, err)
-		}
-	}
-	if got := c.standing().Fenced; got != 1 {
-		t.Errorf("%d writes were fenced, want 1", got)
-	}
-}
 
 // newIdle returns a cluster without a fleet, and with nothing in its coordinator.
 func newIdle(ttl time.Duration) *Cluster {
@@ -150,16 +135,6 @@ type hanging struct{ state.Records }
 func (hanging) Load(ctx context.Context, _ func(string, []byte) error) error {
 	<-ctx.Done()
 	return ctx.Err()
-}
-
-// TestCopyEnds holds that a copy of a fleet's state whose answer is lost is given up.
-func TestCopyEnds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		began := time.Now()
-		if err := replace(t.Context(), hanging{}, nil); !errors.Is(err, context.DeadlineExceeded) || time.Since(began) != loadWait {
-			t.Errorf("the error is %v after %v, want %v after %v", err, time.Since(began), context.DeadlineExceeded, loadWait)
-		}
-	})
 }
 
 // unread is a term whose state cannot be read, for a reason of the store or for what is in it.

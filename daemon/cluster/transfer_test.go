@@ -195,48 +195,6 @@ func (t hookedTerm) Write(ctx context.Context, values map[string][]byte) error {
 
 var errFull = errors.New("quota exceeded")
 
-// staying is a store that says of nobody that it left.
-type staying struct{ cluster.Coordinator }
-
-func (s staying) Join(ctx context.Context, member cluster.Member, ttl time.Duration) (cluster.Session, error) {
-	session, err := s.Coordinator.Join(ctx, member, ttl)
-	return stayingSession{session}, err
-}
-
-type stayingSession struct{ cluster.Session }
-
-func (s stayingSession) Leave(ctx context.Context) error {
-	return errors.Join(errFull, s.Session.Leave(ctx))
-}
-
-// TestImportEnds holds that nothing is put into a store before the machine's own state is
-// written, and that an import is done that cannot leave the store.
-func TestImportEnds(t *testing.T) {
-	dir := t.TempDir()
-	synctest.Test(t, func(t *testing.T) {
-		export, _ := single(t, filepath.Join(dir, "single"))
-		m := newModel(t, 1, dir)
-		c := m.add().configurationOf(standard)
-		into := m.store.Connect()
-		if _, err := state.Import(t.Context(), filepath.Join(dir, "full"), bytes.NewReader(export), func(values map[string][]byte, _ func(map[string][]byte) error) error {
-			return cluster.Fill(t.Context(), into, c, values, func(map[string][]byte) error { return errFull })
-		}); !errors.Is(err, errFull) {
-			t.Errorf("onto a full disk: %v", err)
-		}
-		if fleets, err := cluster.ReadAll(t.Context(), into); err != nil || len(fleets) > 0 {
-			t.Errorf("after an import onto a full disk the store has %d fleets, %v", len(fleets), err)
-		}
-		if err := filled(t, staying{into}, c, filepath.Join(dir, "member"), export); err != nil {
-			t.Errorf("into a store that is not left: %v", err)
-		}
-		if own, err := state.Open(filepath.Join(dir, "member"), state.Options{}); err != nil {
-			t.Error(err)
-		} else if err := own.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-}
-
 // reader is who reads an export.
 type reader struct {
 	io.Writer
