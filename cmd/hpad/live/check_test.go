@@ -180,22 +180,6 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-func TestNames(t *testing.T) {
-	reading := targets.Reading{
-		Instances: []policy.Instance{{ID: "1"}},
-		Locations: targets.LocationList{{Name: "web-1", Addresses: []string{"10.0.0.1"}, Ports: targets.Ports{{Number: 80}}}},
-	}
-	for match, want := range map[config.Match][]string{
-		config.MatchID:      {"1"},
-		config.MatchName:    {"web-1"},
-		config.MatchAddress: {"10.0.0.1", "10.0.0.1:80"},
-	} {
-		if got := match.Names(&reading, 0); !slices.Equal(got, want) {
-			t.Errorf("by %s: %q, want %q", match, got, want)
-		}
-	}
-}
-
 func TestConnections(t *testing.T) {
 	w := newWorld()
 	w.metric("a", policy.ExternalMetric, config.Input{Query: "q"})
@@ -392,30 +376,4 @@ func TestUntried(t *testing.T) {
 		`sources.prom: 1 query not asked: the samples are hpad's own, and only "hpad run" gathers them`,
 		"autoscalers.a.target: shop/web wants 2 replicas and has 2",
 	)
-}
-
-func TestStore(t *testing.T) {
-	ctx := context.Background()
-	s := newStore()
-	for _, key := range []string{"a/1", "a/2", "b/1"} {
-		if err := s.Save(ctx, key, []byte(key)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := s.Delete(ctx, "a/2"); err != nil {
-		t.Fatal(err)
-	}
-	found, err := s.List(ctx, "a/")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(map[string][]byte{"a/1": []byte("a/1")}, found); diff != "" {
-		t.Errorf("List (-want +got):\n%s", diff)
-	}
-	if value, err := s.Load(ctx, "b/1"); err != nil || string(value) != "b/1" {
-		t.Errorf("Load answers %q, %v", value, err)
-	}
-	if value, err := s.Load(ctx, "none"); err != nil || value != nil {
-		t.Errorf("Load of nothing answers %q, %v", value, err)
-	}
 }
