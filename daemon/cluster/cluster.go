@@ -234,15 +234,6 @@ func (c *Cluster) FleetOf(autoscaler string) string {
 	return fleet
 }
 
-// Member returns the description of this member that the others see.
-func (c *Cluster) Member() Member {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	member := c.options.Member
-	member.Fleets = c.published.Fleets
-	return member
-}
-
 // View returns the last view of the coordinator and its time, by Go's monotonic clock. The
 // error is the reason why the coordinator cannot be read now, or why this is no member.
 func (c *Cluster) View() (View, time.Time, error) {

@@ -16,10 +16,3 @@ func Identities(whole *config.Config) map[string]string { return separate(whole)
 
 // Offsets returns by how many seconds the clocks of the other members are ahead at least.
 func (c *Cluster) Offsets() map[string]float64 { return c.offsets() }
-
-// Try has the cluster be as during a reload that tries a configuration, until the function
-// that it returns is called.
-func (c *Cluster) Try(whole *config.Config) (end func()) {
-	c.loading.Store(separate(whole))
-	return func() { c.loading.Store(nil) }
-}

@@ -93,17 +93,6 @@ func (m *Memory) Owned(member string) []string {
 	return fleets
 }
 
-// Configurations returns under which one each fleet is owned.
-func (m *Memory) Configurations() map[string]string {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	all := map[string]string{}
-	for fleet, o := range m.fleets {
-		all[fleet] = o.Configuration
-	}
-	return all
-}
-
 // Configuration returns under which one a fleet is owned.
 func (m *Memory) Configuration(fleet string) string {
 	m.mu.Lock()

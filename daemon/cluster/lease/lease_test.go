@@ -41,29 +41,6 @@ func TestKeep(t *testing.T) {
 	})
 }
 
-// TestExpiry has a lease expire that may still be renewed.
-func TestExpiry(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := New(time.Now().Add(ttl))
-		time.Sleep(ttl - 1)
-		if l.IsOver() {
-			t.Error("it is over too soon")
-		}
-		time.Sleep(time.Nanosecond)
-		if !l.IsOver() {
-			t.Error("it is not over in time")
-		}
-		select {
-		case <-l.Ended():
-			t.Error("it has ended without a word of the store")
-		default:
-		}
-		if l.Renewed(time.Now().Add(ttl)); l.IsOver() {
-			t.Error("it is over after a renewal")
-		}
-	})
-}
-
 // TestLeave leaves while a renewal is under way, which would keep who leaves waiting.
 func TestLeave(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

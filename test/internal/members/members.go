@@ -44,8 +44,6 @@ type Options struct {
 	// Store returns what [ha] says of the store for a member of that name, which reaches the
 	// servers at these URLs, as `etcd = { … }`.
 	Store func(name string, servers []string) string
-	// HA is what [ha] of all members has besides, a line for each key.
-	HA string
 	// View returns who owns what, as the store has it, for Rounds alone.
 	View func(ctx context.Context) (cluster.View, error)
 	// Authority vouches for members, which speak TLS with each other; nil has them not.
@@ -173,7 +171,7 @@ address = %q
 ttl = %q
 %s
 members = { username = "members", password_file = %q%s }
-%s`, cmp.Or(c.options.Cluster, "hpad"), name, c.fronts[name].URL, TTL, c.options.Store(name, servers), c.password, trust, c.options.HA) + c.shared,
+`, cmp.Or(c.options.Cluster, "hpad"), name, c.fronts[name].URL, TTL, c.options.Store(name, servers), c.password, trust) + c.shared,
 	})}
 }
 
