@@ -157,7 +157,6 @@ func (d *Daemon) Run(ctx context.Context) error {
 	recall := d.restoredOf(first.next)
 	started := d.clock.Now()
 	d.scheduler.force(first)
-	d.starting.Store(nil)
 	d.reportLosses()
 	d.prune()
 	d.notifier.ready()
@@ -202,7 +201,7 @@ func (d *Daemon) start(ctx context.Context) (*change, error) {
 		return nil, fmt.Errorf("load the state: %w", err)
 	}
 	d.adapters = adapters.NewKeeper(d.runContext, d.actContext, adapters.Env{
-		Log: d.log, Clock: d.clock, Store: d.store.Fleet, Earlier: d.earlierCount, Until: d.until,
+		Log: d.log, Clock: d.clock, Store: d.store.Fleet, Until: d.until,
 		Meter: func(fleet string) targets.Meter { return d.metrics.Platform(fleet) },
 		// What fleets share outlives them, so that a reload is no way around the limits of
 		// an account.
@@ -226,7 +225,6 @@ func (d *Daemon) start(ctx context.Context) (*change, error) {
 		return nil, err
 	}
 	d.labels.Settle(merged)
-	d.starting.Store(first.next)
 	first.adapters.Start(ctx)
 	return first, nil
 }

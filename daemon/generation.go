@@ -44,17 +44,6 @@ type generation struct {
 	indexed  sync.Once
 }
 
-// autoscalerOf returns the name of the autoscaler of a target; "" for none.
-func (g *generation) autoscalerOf(ref targets.Ref) string {
-	g.indexed.Do(func() {
-		g.byTarget = make(map[targets.Ref]string, len(g.config.Autoscalers))
-		for name, a := range g.config.Autoscalers {
-			g.byTarget[a.Target] = name
-		}
-	})
-	return g.byTarget[ref]
-}
-
 // change is what swapping in a generation does.
 type change struct {
 	next *generation
@@ -84,8 +73,6 @@ type inForce struct {
 	// adapters keeps the fleets and sources.
 	adapters *adapters.Keeper
 	current  atomic.Pointer[generation]
-	// starting is the first generation until it is in force, and then nil.
-	starting atomic.Pointer[generation]
 	// restored is what was loaded at start, or left by autoscalers whose target is gone,
 	// and has not been running since, and labels what targets ask for by them. Once the
 	// daemon runs, both are the reloader's, which waits for swaps; but for what labels
@@ -310,34 +297,6 @@ func (f *inForce) reportLosses() {
 		f.log.Warn("state was lost or removed lately", zap.String("part", string(loss.Part)), zap.Time("at", loss.At),
 			zap.Time("told_until", loss.until), zap.String("err", loss.Message))
 	}
-}
-
-// earlierCount returns the count that the history knows of a target whose count was in
-// state that was lost; false where none was, or nothing is known. It is at most the
-// highest count of the target's autoscaler.
-func (f *inForce) earlierCount(ref targets.Ref) (int32, bool) {
-	g := f.starting.Load()
-	if g == nil {
-		g = f.current.Load()
-	}
-	if !slices.ContainsFunc(f.losses(g), func(loss recentLoss) bool { return loss.Part == state.MemoryPart }) {
-		return 0, false
-	}
-	name := g.autoscalerOf(ref)
-	if name == "" {
-		return 0, false
-	}
-	count, told, err := f.store.LastCount(f.runContext, name)
-	if err != nil {
-		f.log.Warn("the count before the state was lost is not known", zap.String("autoscaler", name), zap.NamedError("err", err))
-	}
-	if err != nil || !told {
-		return 0, false
-	}
-	count = min(count, g.config.Autoscalers[name].Spec.MaxReplicas)
-	f.log.Info("the state of a target was lost; its count is that of the history",
-		zap.String("autoscaler", name), zap.Stringer("target", ref), zap.Int32("replicas", count))
-	return count, true
 }
 
 // readTarget returns the instances of a target, for a source that scrapes them.

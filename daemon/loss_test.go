@@ -136,39 +136,3 @@ func TestLossIsToldOverSteps(t *testing.T) {
 		})
 	}
 }
-
-// TestEarlierCount asks, as a fleet that keeps counts, for the count of a target.
-func TestEarlierCount(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		w.queue("a", 3)
-		w.queue("small", 3, func(a *config.Autoscaler) { a.Spec.MaxReplicas = 5 })
-		w.queue("fresh", 3)
-		w.store.entries = []state.Entry{
-			{Autoscaler: "a", Time: time.Now(), Written: new(int32(7))},
-			{Autoscaler: "small", Time: time.Now(), Written: new(int32(7))},
-			{Autoscaler: "gone", Time: time.Now(), Written: new(int32(7))},
-		}
-		want := func(target string, count int32, known bool) {
-			t.Helper()
-			if got, ok := w.env.Earlier(target); got != count || ok != known {
-				t.Errorf("the earlier count of %q is %d, %t; want %d, %t", target, got, ok, count, known)
-			}
-		}
-		w.start()
-		want("a", 0, false) // nothing was lost
-		w.stop()
-		w.store.losses = []state.Loss{{At: time.Now(), Part: state.HistoryPart}}
-		w.start()
-		want("a", 0, false)
-		w.stop()
-		w.store.losses = append(w.store.losses, memoryLoss())
-		w.start()
-		want("a", 7, true)
-		want("small", 5, true)
-		want("fresh", 0, false)
-		want("gone", 0, false)
-		w.advance(leastShown + time.Second)
-		want("a", 0, false) // by now every count is saved
-		w.stop()
-	})
-}

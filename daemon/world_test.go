@@ -567,16 +567,6 @@ func (s *memoryStore) History(_ context.Context, name string, from, to time.Time
 	return found, nil
 }
 
-func (s *memoryStore) LastCount(ctx context.Context, name string) (count int32, told bool, err error) {
-	entries, err := s.History(ctx, name, time.Time{}, time.Time{}, 0)
-	for _, entry := range entries {
-		if entry.Written != nil {
-			count, told = *entry.Written, true
-		}
-	}
-	return count, told, err
-}
-
 // Verify needs the form on disk, which the tests of state have.
 func (s *memoryStore) Verify(context.Context, string, time.Time, time.Time) (state.Verification, error) {
 	return state.Verification{}, errors.ErrUnsupported

@@ -12,10 +12,6 @@ import (
 type Env struct {
 	// Store is the fleet's own small store; nil keeps nothing across restarts.
 	Store Store
-	// Earlier returns the count that a target of that name had before the state was
-	// lost, for kinds that keep counts in Store; false where nothing was lost, or
-	// nothing else is known of the count.
-	Earlier func(target string) (int32, bool)
 	// Meter counts the fleet's calls to a platform that limits them.
 	Meter Meter
 	// Process is what all fleets of the process share.

@@ -94,10 +94,9 @@ func keeper(t *testing.T) (*Keeper, context.CancelFunc) {
 	running, stop := context.WithCancel(t.Context())
 	t.Cleanup(stop)
 	return NewKeeper(running, running, Env{
-		Log:     zap.NewNop(),
-		Store:   func(string) targets.Store { return nil },
-		Meter:   func(string) targets.Meter { return nil },
-		Earlier: func(targets.Ref) (int32, bool) { return 0, false },
+		Log:   zap.NewNop(),
+		Store: func(string) targets.Store { return nil },
+		Meter: func(string) targets.Meter { return nil },
 	}), stop
 }
 

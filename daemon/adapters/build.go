@@ -87,10 +87,9 @@ type Env struct {
 	Log *zap.Logger
 	// Clock is the daemon's.
 	Clock *clock.Clock
-	// Store, Meter and Earlier are those of a fleet's targets.Env.
-	Store   func(fleet string) targets.Store
-	Meter   func(fleet string) targets.Meter
-	Earlier func(target targets.Ref) (int32, bool)
+	// Store and Meter are those of a fleet's targets.Env.
+	Store func(fleet string) targets.Store
+	Meter func(fleet string) targets.Meter
 	// Until returns until when a platform may be asked for a removal; nil is always.
 	Until func() time.Time
 	// Fleet and Source have what all fleets, and all sources, are lent alike.
@@ -157,7 +156,6 @@ func build[T any, A interface{ own() *Adapter }](
 func (k *Keeper) buildFleet(c config.Fleet, writes int) (*Fleet, error) {
 	env := k.env.Fleet
 	env.Store, env.Meter = k.env.Store(c.Name), k.env.Meter(c.Name)
-	env.Earlier = func(target string) (int32, bool) { return k.env.Earlier(targets.Ref{Fleet: c.Name, Name: target}) }
 	fleet, err := c.Config.Build(c.Name, env)
 	if err != nil {
 		return nil, err

@@ -94,11 +94,7 @@ func checkFile(path string) (FileReport, error) {
 	if err != nil {
 		return report, err
 	}
-	if filepath.Base(path) == stateName {
-		d.buckets = [][]byte{autoscalersBucket, fleetsBucket}
-	} else {
-		d.buckets = [][]byte{entriesBucket, namesBucket}
-	}
+	d.buckets = buckets[filepath.Base(path)]
 	found := d.verify()
 	if cut := (*cutError)(nil); errors.As(found, &cut) {
 		return report, errors.Join(found, d.close()) // what is left of its values says nothing of them

@@ -68,10 +68,11 @@ type opened struct {
 	broken atomic.Pointer[panicError]
 }
 
-// openDatabase opens the bbolt file at path, and makes it with the buckets, and what
+// openDatabase opens the bbolt file at path, and makes it with its buckets, and what
 // fill puts into it, if there is none. Every page and value is looked at. A damaged
 // file is set aside and returned as a DamagedError, a newer one as a FormatError.
-func openDatabase(path string, fill func(*bolt.Tx) error, buckets ...[]byte) (*database, error) {
+func openDatabase(path string, fill func(*bolt.Tx) error) (*database, error) {
+	buckets := buckets[filepath.Base(path)]
 	if !exists(path) {
 		if err := createDatabase(path, buckets, fill); err != nil {
 			return nil, fmt.Errorf("create %q: %w", path, err)
@@ -87,7 +88,7 @@ func openDatabase(path string, fill func(*bolt.Tx) error, buckets ...[]byte) (*d
 		format.Path = path
 		return nil, format
 	case errors.Is(err, bolterrors.ErrTimeout):
-		return nil, heldBy(filepath.Dir(path))
+		return nil, &HeldError{Dir: filepath.Dir(path)}
 	case isTrouble(err):
 		return nil, fmt.Errorf("open %q: %w", path, err)
 	}
@@ -151,12 +152,22 @@ func (d *database) openFile(path string) error {
 // draftSuffix is the end of the name that a database has until it is complete.
 const draftSuffix = ".new"
 
-// createDatabase makes an empty database under another name and gives it its own
-// when it is complete, so that a file found under that name is never a part of
-// one.
+// createDatabase creates an empty database under another name and renames it when it is
+// complete, so that no file under its own name is incomplete.
 func createDatabase(path string, buckets [][]byte, fill func(*bolt.Tx) error) error {
 	draft := path + draftSuffix
-	if err := os.Remove(draft); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := createDraft(draft, buckets, fill); err != nil {
+		return err
+	}
+	if err := os.Rename(draft, path); err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(path))
+}
+
+// createDraft creates an empty database in place of an incomplete one. Fill may be nil.
+func createDraft(draft string, buckets [][]byte, fill func(*bolt.Tx) error) error {
+	if err := remove(draft); err != nil {
 		return err
 	}
 	db, err := bolt.Open(draft, 0o600, &bolt.Options{Timeout: lockWait, NoStatistics: true, OpenFile: createFile})
@@ -164,27 +175,20 @@ func createDatabase(path string, buckets [][]byte, fill func(*bolt.Tx) error) er
 		return err
 	}
 	err = db.Update(func(tx *bolt.Tx) error {
-		for _, name := range buckets {
+		for _, name := range append([][]byte{metaBucket}, buckets...) {
 			if _, err := tx.CreateBucket(name); err != nil {
 				return err
 			}
 		}
-		meta, err := tx.CreateBucketIfNotExists(metaBucket)
-		if err != nil {
-			return err
-		}
-		if err := meta.Put(formatKey, []byte(strconv.Itoa(plainFormat))); err != nil || fill == nil {
+		if err := tx.Bucket(metaBucket).Put(formatKey, []byte(strconv.Itoa(plainFormat))); err != nil || fill == nil {
 			return err
 		}
 		return fill(tx)
 	})
 	if err := errors.Join(err, db.Close()); err != nil {
-		return errors.Join(err, os.Remove(draft))
+		return errors.Join(err, remove(draft))
 	}
-	if err := os.Rename(draft, path); err != nil {
-		return err
-	}
-	return syncDir(filepath.Dir(path))
+	return nil
 }
 
 func syncDir(dir string) error {
@@ -242,7 +246,9 @@ type cutError struct{ has, of int64 }
 
 func (e *cutError) Error() string { return fmt.Sprintf("the file has %d bytes of %d", e.has, e.of) }
 
-// verify looks at the format, at every value, and at the structure of the file.
+// verify checks the format, every value, and the structure of the file. bbolt's own Check
+// runs in a goroutine where a pointer out of the file ends the process, and is therefore
+// called last: the checks before it follow the same pointers, and return an error.
 func (d *database) verify() error {
 	return d.view(func(tx *bolt.Tx) error {
 		if info, err := d.file.Stat(); err != nil {
@@ -250,24 +256,28 @@ func (d *database) verify() error {
 		} else if info.Size() < tx.Size() {
 			return &cutError{info.Size(), tx.Size()}
 		}
-		if err := verifyPages(tx, d.file); err != nil {
+		if err := verifyPages(tx); err != nil {
 			return err
 		}
 		if err := verifyFormat(tx); err != nil {
 			return err
 		}
 		for _, name := range d.buckets {
-			bucket := tx.Bucket(name)
-			if bucket == nil {
+			if tx.Bucket(name) == nil {
 				return fmt.Errorf("bucket %q is missing", name)
 			}
-			if err := verifyValues(bucket, ""); err != nil {
+		}
+		err := tx.ForEach(func(name []byte, bucket *bolt.Bucket) error {
+			if err := verifyValues(bucket, name); err != nil {
 				return fmt.Errorf("bucket %q: %w", name, err)
 			}
+			return nil
+		})
+		if err != nil {
+			return err
 		}
-		// What is left is the order of keys and the list of free pages.
 		var damage []error
-		for err := range tx.Check() {
+		for err := range tx.Check(bolt.WithKVStringer(unprinted{})) {
 			if len(damage) < 3 {
 				damage = append(damage, err)
 			}
@@ -275,6 +285,12 @@ func (d *database) verify() error {
 		return errors.Join(damage...)
 	})
 }
+
+// unprinted keeps bbolt's Check from reading a key or value whose size is damaged.
+type unprinted struct{}
+
+func (unprinted) KeyToString([]byte) string   { return "a key" }
+func (unprinted) ValueToString([]byte) string { return "a value" }
 
 func verifyFormat(tx *bolt.Tx) error {
 	meta := tx.Bucket(metaBucket)
@@ -301,15 +317,42 @@ func verifyFormat(tx *bolt.Tx) error {
 	})
 }
 
-// verifyValues looks at every value of a bucket and of those inside it, which
-// prefix seals.
-func verifyValues(bucket *bolt.Bucket, prefix string) error {
+// verifyPages checks that each page in use is inside of the file.
+func verifyPages(tx *bolt.Tx) error {
+	pages := int(tx.Size() / int64(tx.DB().Info().PageSize))
+	for id := 0; id < pages; {
+		page, err := tx.Page(id)
+		if err != nil {
+			return err
+		}
+		if page.Type == "free" { // with the content of an earlier use
+			id++
+			continue
+		}
+		if id += 1 + page.OverflowCount; id > pages {
+			return fmt.Errorf("page %d extends over %d pages, and the file has %d", page.ID, page.OverflowCount, pages)
+		}
+	}
+	return nil
+}
+
+// verifyValues checks the values of a bucket and of the buckets in it, and that each key
+// can be found.
+func verifyValues(bucket *bolt.Bucket, path ...[]byte) error {
+	cursor := bucket.Cursor()
 	return bucket.ForEach(func(key, value []byte) error {
 		var err error
-		if value == nil {
-			err = verifyValues(bucket.Bucket(key), nestedKey(string(key), ""))
-		} else {
-			_, err = unseal(prefix+string(key), value)
+		switch found, _ := cursor.Seek(key); {
+		case !bytes.Equal(found, key):
+			err = errors.New("the key is out of order")
+		case value == nil && len(path) > 1:
+			err = errors.New("the bucket is too deep")
+		case value == nil:
+			err = verifyValues(bucket.Bucket(key), append(path, key)...)
+		case len(path) > 1:
+			_, err = unseal(nestedKey(string(path[len(path)-1]), string(key)), value)
+		case !bytes.Equal(path[0], metaBucket) || !bytes.Equal(key, formatKey):
+			_, err = unseal(string(key), value)
 		}
 		if err != nil {
 			return fmt.Errorf("%q: %w", key, err)

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,7 +13,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"time"
 	"unicode/utf8"
 
@@ -141,24 +141,14 @@ func filesOf(s Store) *store {
 	return s.(*store)
 }
 
-// copied returns a copy of the database as it is, to be read and closed, in a file beside
-// it that has no name.
+// copied returns a copy of the database, to be read and closed. Its file has no name.
 func (d *database) copied() (*database, error) {
-	file, err := os.CreateTemp(filepath.Dir(d.path), filepath.Base(d.path)+".export-*")
-	if err != nil {
-		return nil, err
+	path := d.path + ".export-" + rand.Text()
+	if err := d.copyTo(path); err != nil {
+		return nil, errors.Join(err, remove(path))
 	}
-	if err := os.Remove(file.Name()); err != nil {
-		return nil, errors.Join(err, file.Close())
-	}
-	err = d.view(func(tx *bolt.Tx) error {
-		_, err := tx.WriteTo(file)
-		return err
-	})
-	if err != nil {
-		return nil, errors.Join(err, file.Close())
-	}
-	return openReadOnlyBy(d.path, func(string, int, os.FileMode) (*os.File, error) { return file, nil })
+	taken, err := openReadOnly(path)
+	return taken, errors.Join(err, remove(path))
 }
 
 func export(ctx context.Context, to io.Writer, own *database, fleets []map[string][]byte, histories []*database) error {
@@ -314,32 +304,29 @@ func ExportDir(ctx context.Context, dir string, to io.Writer, withHistory bool, 
 	return export(ctx, to, databases[0], fleets, databases[1:])
 }
 
-// openReadOnly opens a database as it is: nothing of it is looked at.
-func openReadOnly(path string) (*database, error) { return openReadOnlyBy(path, os.OpenFile) }
-
-// openReadOnlyBy is openReadOnly with a function in the place of [os.OpenFile].
-func openReadOnlyBy(path string, open func(string, int, os.FileMode) (*os.File, error)) (*database, error) {
+// openReadOnly opens a database and verifies nothing.
+func openReadOnly(path string) (*database, error) {
 	d := &database{path: path}
+	options := bolt.Options{Timeout: lockWait, ReadOnly: true, PreLoadFreelist: true, NoStatistics: true}
+	options.OpenFile = func(name string, flag int, mode os.FileMode) (file *os.File, err error) {
+		d.file, err = os.OpenFile(name, flag&^os.O_CREATE, mode)
+		return d.file, err
+	}
 	err := guard(func() (err error) {
-		d.db, err = bolt.Open(path, 0o600, &bolt.Options{Timeout: lockWait, ReadOnly: true, NoStatistics: true, OpenFile: func(name string, flag int, mode os.FileMode) (*os.File, error) {
-			if d.file, err = open(name, flag&^os.O_CREATE, mode); err != nil {
-				return nil, err
-			}
-			return d.file, nil
-		}})
+		d.db, err = bolt.Open(path, 0o600, &options)
 		return err
 	})
 	switch {
 	case err == nil:
 		return d, nil
 	case errors.Is(err, bolterrors.ErrTimeout):
-		return nil, heldBy(filepath.Dir(path))
+		return nil, &HeldError{Dir: filepath.Dir(path)}
 	}
 	d.db = nil
 	return nil, errors.Join(fmt.Errorf("open %q: %w", path, err), d.abandon())
 }
 
-// importBatch is how many values one transaction of an import has.
+// importBatch is the number of values that an import writes in one transaction.
 const importBatch = 10_000
 
 // Import makes the state of a directory, which has none, of an export. It returns how
@@ -351,80 +338,91 @@ func Import(ctx context.Context, dir string, from io.Reader, share func(values m
 	if err := makeDir(dir); err != nil {
 		return 0, fmt.Errorf("make state directory %q: %w", dir, err)
 	}
-	held, err := take(dir, &claim{}, time.Now().Add(lockWait))
-	if err != nil {
+	if err := checkNew(dir); err != nil {
 		return 0, err
 	}
-	defer func() { err = errors.Join(err, held.release(&claim{})) }()
-	for _, name := range []string{stateName, historyName} {
-		if path := filepath.Join(dir, name); exists(path) {
-			return 0, fmt.Errorf("%q is there already: an import goes into a state_dir without a state; move that away first", path)
+	i := &importer{drafts: map[string]*draft{}}
+	defer func() {
+		for _, d := range i.drafts {
+			err = errors.Join(err, d.discard())
+		}
+	}()
+	for name, buckets := range buckets {
+		d := &draft{database: database{path: filepath.Join(dir, name+draftSuffix), buckets: buckets}, values: map[slot][]byte{}}
+		i.drafts[name] = d
+		if err := d.create(); err != nil {
+			return 0, fmt.Errorf("create %q: %w", d.path, err)
 		}
 	}
-	i := &importer{dir: dir, drafts: map[string]*draft{}}
 	if share != nil {
 		i.values = map[string][]byte{}
 	}
-	defer func() { err = errors.Join(err, i.discard()) }()
 	if err := i.read(ctx, from); err != nil {
 		return 0, fmt.Errorf("line %d: %w", i.line, err)
 	}
 	if share == nil {
-		err = i.complete()
+		err = i.complete(nil)
 	} else {
-		err = share(i.values, func(own map[string][]byte) error {
-			return errors.Join(i.putOwn(own), i.complete())
-		})
+		err = share(i.values, i.complete)
 	}
 	if err != nil {
 		return 0, err
 	}
-	return i.count, i.finish(held)
+	return i.count, finish(dir)
 }
 
-// putOwn puts what is for the directory of values that were shared.
-func (i *importer) putOwn(values map[string][]byte) error {
-	d := i.draft(stateName)
-	for key, value := range values {
-		if err := d.begin(); err != nil {
-			return err
-		}
-		at, _ := slotOf(key)
-		if _, err := d.tx.CreateBucketIfNotExists([]byte(at.bucket)); err != nil {
-			return err
-		}
-		if err := at.put(d.tx, value); err != nil {
-			return err
+// checkNew returns an error if a directory has a state.
+func checkNew(dir string) error {
+	for name := range buckets {
+		if path := filepath.Join(dir, name); exists(path) {
+			return fmt.Errorf("%q is there already: an import goes into a state_dir without a state; move that away first", path)
 		}
 	}
 	return nil
 }
 
-// draft returns the draft of a file.
-func (i *importer) draft(file string) *draft {
-	d := i.drafts[file]
-	if d == nil {
-		d = &draft{path: filepath.Join(i.dir, file)}
-		i.drafts[file] = d
-	}
-	return d
-}
-
 type importer struct {
-	dir string
 	// count is how many values there were.
 	line, count int
-	drafts      map[string]*draft
+	// drafts are the files by their final names.
+	drafts map[string]*draft
 	// values are those of the state where they are to be shared; nil where not.
 	values map[string][]byte
 }
 
 // draft is a database until it is complete.
 type draft struct {
-	path string
-	db   *bolt.DB
-	tx   *bolt.Tx
-	puts int
+	database
+	// values are not written yet.
+	values map[slot][]byte
+}
+
+func (d *draft) create() error {
+	if err := createDraft(d.path, d.buckets, nil); err != nil {
+		return err
+	}
+	return d.openFile(d.path)
+}
+
+// put writes a value, or keeps it for the next transaction.
+func (d *draft) put(at slot, value []byte) error {
+	if d.values[at] = value; len(d.values) < importBatch {
+		return nil
+	}
+	return d.flush()
+}
+
+func (d *draft) flush() error {
+	err := d.update(func(tx *bolt.Tx) error { return putValues(tx, d.values) })
+	clear(d.values)
+	return err
+}
+
+func (d *draft) discard() error {
+	if d.db == nil {
+		return remove(d.path)
+	}
+	return errors.Join(d.close(), remove(d.path))
 }
 
 func (i *importer) read(ctx context.Context, from io.Reader) error {
@@ -468,7 +466,7 @@ func (i *importer) read(ctx context.Context, from io.Reader) error {
 }
 
 func (i *importer) put(line *exportLine) error {
-	if line.File != stateName && line.File != historyName || len(line.Bucket) == 0 || len(line.Bucket) > 2 || len(line.key()) == 0 {
+	if buckets[line.File] == nil || len(line.Bucket) == 0 || len(line.Bucket) > 2 || len(line.key()) == 0 {
 		return fmt.Errorf("there is no place for a value of file %q, bucket %q, key %q", line.File, line.Bucket, line.key())
 	}
 	payload, format := line.Packed, line.Format
@@ -483,95 +481,30 @@ func (i *importer) put(line *exportLine) error {
 		return fmt.Errorf("%s: %w", valueName(line.Bucket, line.key()), err)
 	}
 	i.count++
+	at := slot{bucket: line.Bucket[0], key: string(line.key())}
+	if len(line.Bucket) > 1 {
+		at.fleet = line.Bucket[1]
+	}
 	if i.values != nil && line.File == stateName {
-		at := slot{bucket: line.Bucket[0], key: string(line.key())}
-		if len(line.Bucket) > 1 {
-			at.fleet = line.Bucket[1]
-		}
 		i.values[at.String()] = sealed
 		return nil
 	}
-	d := i.draft(line.File)
-	if err := d.begin(); err != nil {
-		return err
-	}
-	bucket, err := d.tx.CreateBucketIfNotExists([]byte(line.Bucket[0]))
-	if err == nil && len(line.Bucket) > 1 {
-		bucket, err = bucket.CreateBucketIfNotExists([]byte(line.Bucket[1]))
-	}
-	if err != nil {
-		return err
-	}
-	return bucket.Put(line.key(), sealed)
+	return i.drafts[line.File].put(at, sealed)
 }
 
-// begin makes sure that there is a transaction with room.
-func (d *draft) begin() error {
-	if d.db == nil {
-		if err := os.Remove(d.path + draftSuffix); err != nil && !errors.Is(err, os.ErrNotExist) {
-			return err
-		}
-		db, err := bolt.Open(d.path+draftSuffix, 0o600, &bolt.Options{Timeout: lockWait, NoStatistics: true, NoSync: true, FreelistType: bolt.FreelistMapType, OpenFile: createFile})
-		if err != nil {
-			return err
-		}
-		d.db = db
-	}
-	if d.puts++; d.puts%importBatch == 0 && d.tx != nil {
-		tx := d.tx
-		d.tx = nil
-		if err := tx.Commit(); err != nil {
+// complete writes the values that are for the directory, and verifies the files.
+func (i *importer) complete(own map[string][]byte) error {
+	for key, value := range own {
+		at, _ := slotOf(key)
+		if err := i.drafts[stateName].put(at, value); err != nil {
 			return err
 		}
 	}
-	if d.tx != nil {
-		return nil
-	}
-	var err error
-	d.tx, err = d.db.Begin(true)
-	return err
-}
-
-// complete adds what each file has of its own, and closes it.
-func (d *draft) complete(buckets ...[]byte) error {
-	if err := d.begin(); err != nil {
-		return err
-	}
-	for _, name := range append(buckets, metaBucket) {
-		if _, err := d.tx.CreateBucketIfNotExists(name); err != nil {
-			return err
-		}
-	}
-	if err := d.tx.Bucket(metaBucket).Put(formatKey, []byte(strconv.Itoa(plainFormat))); err != nil {
-		return err
-	}
-	tx := d.tx
-	d.tx = nil
-	if err := tx.Commit(); err != nil {
-		return err
-	}
-	db := d.db
-	d.db = nil
-	return errors.Join(db.Sync(), db.Close())
-}
-
-// complete completes the files, and returns why they cannot be used.
-func (i *importer) complete() error {
-	for _, name := range []string{stateName, historyName} {
-		d := i.draft(name)
-		buckets := [][]byte{autoscalersBucket, fleetsBucket}
-		if name == historyName {
-			buckets = [][]byte{entriesBucket, namesBucket}
-		}
-		if err := d.complete(buckets...); err != nil {
+	for _, d := range i.drafts {
+		if err := d.flush(); err != nil {
 			return fmt.Errorf("write %q: %w", d.path, err)
 		}
-		opened, err := openReadOnly(d.path + draftSuffix)
-		if err != nil {
-			return err
-		}
-		opened.buckets = buckets
-		if err := errors.Join(opened.verify(), opened.close()); err != nil {
+		if err := d.verify(); err != nil {
 			return fmt.Errorf("the export cannot be used: %w", err)
 		}
 	}
@@ -579,30 +512,15 @@ func (i *importer) complete() error {
 }
 
 // finish gives the files their names.
-func (i *importer) finish(held *claim) error {
-	for _, name := range []string{historyName, stateName} { // a daemon begins anew without the last
-		path := filepath.Join(i.dir, name)
+func finish(dir string) error {
+	if err := checkNew(dir); err != nil {
+		return err
+	}
+	for _, name := range []string{historyName, stateName} { // without the second a daemon begins anew
+		path := filepath.Join(dir, name)
 		if err := os.Rename(path+draftSuffix, path); err != nil {
 			return err
 		}
 	}
-	held.opened = true
-	return errors.Join(held.sign(), syncDir(i.dir))
-}
-
-// discard removes what is not complete.
-func (i *importer) discard() error {
-	var errs []error
-	for _, d := range i.drafts {
-		if d.tx != nil {
-			errs = append(errs, d.tx.Rollback())
-		}
-		if d.db != nil {
-			errs = append(errs, d.db.Close())
-		}
-		if err := os.Remove(d.path + draftSuffix); err != nil && !errors.Is(err, os.ErrNotExist) {
-			errs = append(errs, err)
-		}
-	}
-	return errors.Join(errs...)
+	return syncDir(dir)
 }

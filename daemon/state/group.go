@@ -15,9 +15,8 @@ var errClosed = errors.New("the state store is closed")
 type write struct {
 	// values are what state.db has from now on, by where; nil ones are removed.
 	values map[slot][]byte
-	// entries are for history.db, gone are the autoscalers that it keeps no count of.
+	// entries are for history.db.
 	entries []sealedEntry
-	gone    []string
 	// rejected has the errors of records that are left out, by autoscaler.
 	rejected RejectedError
 
@@ -84,19 +83,18 @@ func (s *store) writeAll(batch []*write) {
 		return
 	}
 	var entries []sealedEntry
-	var gone []string
 	for _, w := range batch {
-		entries, gone = append(entries, w.entries...), append(gone, w.gone...)
+		entries = append(entries, w.entries...)
 	}
 	var err error
 	s.before()
-	if len(entries)+len(gone) > 0 {
-		err = s.history.update(func(tx *bolt.Tx) error { return s.addEntries(tx, entries, gone) })
+	if len(entries) > 0 {
+		err = s.history.update(func(tx *bolt.Tx) error { return s.addEntries(tx, entries) })
 	}
 	s.tellDamage()
 	var changing []*write
 	for _, w := range batch {
-		if len(w.entries)+len(w.gone) > 0 && err != nil {
+		if len(w.entries) > 0 && err != nil {
 			w.err = unwritten(s.history.path, err)
 		}
 		if len(w.values) > 0 {
@@ -135,14 +133,7 @@ func (s *store) writeValues(batch []*write) error {
 		}
 		s.before()
 	}
-	err := s.state.update(func(tx *bolt.Tx) error {
-		for at, value := range values {
-			if err := at.put(tx, value); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+	err := s.state.update(func(tx *bolt.Tx) error { return putValues(tx, values) })
 	if err != nil {
 		return unwritten(s.state.path, err)
 	}
@@ -180,9 +171,21 @@ func (s *store) share(batch []*write, values map[slot][]byte) error {
 // bucket of a fleet.
 type slot struct{ bucket, fleet, key string }
 
-// put writes a value; nil removes it.
+// putValues writes values; nil ones are removed.
+func putValues(tx *bolt.Tx, values map[slot][]byte) error {
+	for at, value := range values {
+		if err := at.put(tx, value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func (at slot) put(tx *bolt.Tx, value []byte) error {
 	bucket := tx.Bucket([]byte(at.bucket))
+	if bucket == nil {
+		return fmt.Errorf("there is no place for a value of bucket %q", at.bucket)
+	}
 	if at.fleet != "" {
 		var err error
 		if bucket, err = bucket.CreateBucketIfNotExists([]byte(at.fleet)); err != nil {

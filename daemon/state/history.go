@@ -12,18 +12,14 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 	"go.uber.org/zap"
-
-	"github.com/hpad/hpad/policy"
 )
 
 // The buckets of history.db. A key of "entries" is a time and a name; one of
 // "names" is the length of a name, the name, and a time, and its value is empty.
-// The sum of the entries' sizes is in metaBucket. "counts" has by name the count of
-// the last entry that was removed and had one; files of earlier versions lack it.
+// The sum of the entries' sizes is in metaBucket.
 var (
 	entriesBucket = []byte("entries")
 	namesBucket   = []byte("names")
-	countsBucket  = []byte("counts")
 	bytesKey      = []byte("bytes")
 )
 
@@ -94,15 +90,10 @@ func nameKey(name string, at []byte) []byte {
 // proportion, and what is too many goes all the same.
 const prunedAtLeast = 16
 
-// addEntries adds entries and removes old ones, and what else is kept of autoscalers
-// that are gone.
-func (s *store) addEntries(tx *bolt.Tx, entries []sealedEntry, gone []string) error {
+// addEntries adds entries and removes old ones.
+func (s *store) addEntries(tx *bolt.Tx, entries []sealedEntry) error {
 	h, err := openHistory(tx)
 	if err != nil {
-		return err
-	}
-	h.damaged = s.noteDamage
-	if err := h.forget(gone); err != nil {
 		return err
 	}
 	var newest time.Time
@@ -127,19 +118,13 @@ func (s *store) addEntries(tx *bolt.Tx, entries []sealedEntry, gone []string) er
 
 // history is history.db in one transaction.
 type history struct {
-	meta, entries, names, counts *bolt.Bucket
+	meta, entries, names *bolt.Bucket
 	// bytes is the sum of the entries' sizes.
 	bytes int64
-	// damaged is called with why an entry cannot be read.
-	damaged func(error)
 }
 
 func openHistory(tx *bolt.Tx) (*history, error) {
-	counts, err := tx.CreateBucketIfNotExists(countsBucket)
-	if err != nil {
-		return nil, err
-	}
-	h := &history{meta: tx.Bucket(metaBucket), entries: tx.Bucket(entriesBucket), names: tx.Bucket(namesBucket), counts: counts}
+	h := &history{meta: tx.Bucket(metaBucket), entries: tx.Bucket(entriesBucket), names: tx.Bucket(namesBucket)}
 	if sealed := h.meta.Get(bytesKey); sealed != nil {
 		if err := unsealJSON(string(bytesKey), sealed, &h.bytes); err != nil {
 			return nil, fmt.Errorf("size of the history: %w", err)
@@ -183,9 +168,6 @@ func (h *history) prune(cutoff time.Time, maxBytes int64, most int) (early int, 
 			early++
 		}
 		h.bytes -= int64(len(value))
-		if err := h.keepCount(key, value); err != nil {
-			return early, err
-		}
 		if err := h.names.Delete(nameKey(string(key[timeSize:]), key[:timeSize])); err != nil {
 			return early, err
 		}
@@ -194,47 +176,6 @@ func (h *history) prune(cutoff time.Time, maxBytes int64, most int) (early int, 
 		}
 	}
 	return early, nil
-}
-
-// keepCount keeps the count of an entry that is to be removed. Of one that is damaged
-// nothing is known.
-func (h *history) keepCount(key, sealed []byte) error {
-	var entry Entry
-	if err := unsealEntry(string(key), sealed, &entry); err != nil {
-		h.damaged(err)
-		return nil
-	}
-	count, known := entry.count()
-	if !known {
-		return nil
-	}
-	value, err := sealJSON(entry.Autoscaler, count)
-	if err != nil {
-		return err
-	}
-	return h.counts.Put([]byte(entry.Autoscaler), value)
-}
-
-// count returns the count that the pass left the target with; false where it is not
-// known.
-func (e *Entry) count() (int32, bool) {
-	switch {
-	case e.Written != nil:
-		return *e.Written, true
-	case e.Decision.Case == policy.CaseUnreadable || e.Decision.Case == "":
-		return 0, false
-	}
-	return e.Decision.CurrentReplicas, true
-}
-
-// forget removes what is kept of autoscalers that are gone beside their entries.
-func (h *history) forget(names []string) error {
-	for _, name := range names {
-		if err := h.counts.Delete([]byte(name)); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // noteDamage has it told that an entry cannot be read.
@@ -252,37 +193,6 @@ func (s *store) tellDamage() {
 	if err != nil {
 		s.options.Log.Warn("that entries of the history are damaged cannot be written", zap.NamedError("err", err))
 	}
-}
-
-// LastCount is as [Store] has it.
-func (s *store) LastCount(ctx context.Context, name string) (count int32, known bool, err error) {
-	if err := checkKey(name); err != nil {
-		return 0, false, err
-	}
-	err = s.history.view(func(tx *bolt.Tx) error {
-		damaged := false
-		err := eachEntry(ctx, tx, name, time.Time{}, time.Time{}, func(entry *Entry, err error) bool {
-			if damaged = err != nil; damaged { // what it was since nobody knows
-				s.noteDamage(err)
-				return false
-			}
-			count, known = entry.count()
-			return !known
-		})
-		counts := tx.Bucket(countsBucket)
-		if err != nil || known || damaged || counts == nil {
-			return err
-		}
-		if sealed := counts.Get([]byte(name)); sealed != nil {
-			known = true
-			return unsealJSON(name, sealed, &count)
-		}
-		return nil
-	})
-	if err != nil {
-		return 0, false, fmt.Errorf("read the last count of autoscaler %q in %q: %w", name, s.history.path, err)
-	}
-	return count, known, nil
 }
 
 // History is as [Store] has it.

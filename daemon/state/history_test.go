@@ -167,13 +167,6 @@ func TestDamagedEntry(t *testing.T) {
 	if found, err := st.History(t.Context(), "a", time.Time{}, time.Time{}, 0); err != nil || len(found) != 2 {
 		t.Errorf("read %d entries, %v, want the two that are whole", len(found), err)
 	}
-	if count, known, err := st.LastCount(t.Context(), "a"); err != nil || !known {
-		t.Errorf("the last count is %d, %t, %v, want that of the newest entry", count, known, err)
-	}
-	damage((*bolt.Cursor).Last)
-	if count, known, err := st.LastCount(t.Context(), "a"); err != nil || known {
-		t.Errorf("the last count is %d, %t, %v, want none: that of the newest entry is not known", count, known, err)
-	}
 	in := someInputs(2, epoch.Add(2*time.Hour))
 	commit(t, st, Changes{Records: map[string]Record{"a": sampleRecord(1)}, Entries: []Entry{decidedEntry("a", &in)}})
 	if found, err := st.History(t.Context(), "a", time.Time{}, time.Time{}, 0); err != nil || len(found) != 1 {

@@ -96,7 +96,7 @@ func putLosses(losses []Loss) func(*bolt.Tx) error {
 // earlierState returns what shows that there was an earlier state.db where there is none; empty
 // where there is one, and in a new directory.
 func (s *store) earlierState() string {
-	path := filepath.Join(s.claim.dir, stateName)
+	path := filepath.Join(s.dir, stateName)
 	if exists(path) {
 		return ""
 	}
@@ -104,7 +104,7 @@ func (s *store) earlierState() string {
 	switch {
 	case len(aside) > 0:
 		return fmt.Sprintf("%q was lost: what was set aside last is %q", path, aside[len(aside)-1])
-	case s.claim.opened || exists(filepath.Join(s.claim.dir, historyName)):
+	case exists(filepath.Join(s.dir, historyName)):
 		return fmt.Sprintf("%q was lost: it is gone", path)
 	}
 	return ""

@@ -7,8 +7,6 @@ import (
 	"slices"
 	"testing"
 	"time"
-
-	"github.com/hpad/hpad/policy"
 )
 
 // wantLosses wants losses of those parts, in that order.
@@ -37,10 +35,7 @@ func TestLossIsTold(t *testing.T) {
 		{"nothing", nil, nil},
 		{"the state", []string{"state.db"}, []Part{MemoryPart}},
 		{"the history", []string{"history.db"}, []Part{HistoryPart}},
-		{"both", []string{"state.db", "history.db"}, []Part{MemoryPart}},
-		{"the lock", []string{"lock"}, nil},
-		{"the state and the lock", []string{"state.db", "lock"}, []Part{MemoryPart}},
-		{"all, as of a new directory", []string{"state.db", "history.db", "lock"}, nil},
+		{"all, as of a new directory", []string{"state.db", "history.db"}, nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -81,7 +76,7 @@ func TestBothAreDamaged(t *testing.T) {
 	}
 }
 
-// TestNothingIsLostAtFirst ends the first starts of a directory too early.
+// TestNothingIsLostAtFirst ends the first start of a directory too early.
 func TestNothingIsLostAtFirst(t *testing.T) {
 	dir := t.TempDir()
 	closeStore(t, open(t, dir))
@@ -91,18 +86,6 @@ func TestNothingIsLostAtFirst(t *testing.T) {
 	s := open(t, dir)
 	wantLosses(t, s)
 	closeStore(t, s)
-
-	dir = t.TempDir()
-	held, err := take(dir, &claim{}, time.Time{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := held.release(&claim{}); err != nil {
-		t.Fatal(err)
-	}
-	s = open(t, dir)
-	defer closeStore(t, s)
-	wantLosses(t, s)
 }
 
 // TestLossesAreBounded damages the history again and again.
@@ -135,57 +118,4 @@ func TestLossFromTheFuture(t *testing.T) {
 	if got := s.Losses(); !slices.Equal(got, noticed) || !got[0].At.Equal(early.At) {
 		t.Errorf("after another start lost are %v, want %v", got, noticed)
 	}
-}
-
-// TestLastCount wants counts of entries that are there, that have none, and that were
-// removed for their age.
-func TestLastCount(t *testing.T) {
-	dir := t.TempDir()
-	s, err := Open(dir, Options{Retention: time.Hour})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { closeStore(t, s) }()
-	if _, known, err := s.LastCount(t.Context(), "grown"); err != nil || known { // as in a file of an earlier version
-		t.Errorf("an empty history knows a count: %t, %v", known, err)
-	}
-	told := func(name string, minute int, written *int32, current int32, c policy.Case) Entry {
-		entry := sampleEntry(name, minute)
-		entry.Written, entry.Decision.CurrentReplicas, entry.Decision.Case = written, current, c
-		return entry
-	}
-	commit(t, s, Changes{Entries: []Entry{
-		told("grown", 0, new(int32(5)), 4, policy.CaseMetrics),
-		told("grown", 1, new(int32(7)), 5, policy.CaseMetrics),
-		told("steady", 1, nil, 3, policy.CaseMetrics),
-		told("gone", 1, nil, 3, policy.CaseMetrics),
-		told("unreadable", 1, new(int32(2)), 1, policy.CaseMetrics),
-		told("unreadable", 2, nil, 0, policy.CaseUnreadable),
-		told("off", 2, nil, 0, policy.CaseDisabled),
-	}})
-	want := func(counts map[string]int32) {
-		t.Helper()
-		for _, name := range []string{"grown", "steady", "gone", "unreadable", "off", "never"} {
-			got, known, err := s.LastCount(t.Context(), name)
-			count, wanted := counts[name]
-			if err != nil || known != wanted || got != count {
-				t.Errorf("the last count of %q is %d, %t, %v; want %d, %t", name, got, known, err, count, wanted)
-			}
-		}
-	}
-	all := map[string]int32{"grown": 7, "steady": 3, "gone": 3, "unreadable": 2, "off": 0}
-	want(all)
-	for minute := range 5 { // which removes the others
-		commit(t, s, Changes{Entries: []Entry{told("another", 120+minute, nil, 1, policy.CaseMetrics)}})
-	}
-	if entries, err := s.History(t.Context(), "grown", time.Time{}, time.Time{}, 0); err != nil || len(entries) != 0 {
-		t.Fatalf("%d old entries are there, %v", len(entries), err)
-	}
-	want(all)
-	closeStore(t, s)
-	s = open(t, dir)
-	want(all)
-	commit(t, s, Changes{Deleted: []string{"gone"}})
-	delete(all, "gone")
-	want(all)
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"syscall"
 	"time"
@@ -43,6 +42,12 @@ const (
 	historyName = "history.db"
 )
 
+// buckets are the top-level buckets of each file, besides metaBucket.
+var buckets = map[string][][]byte{
+	stateName:   {autoscalersBucket, fleetsBucket},
+	historyName: {entriesBucket, namesBucket},
+}
+
 // Open opens the store in a directory, which it makes if it is not there.
 //
 // The directory belongs to one daemon at a time: a second one gets a *HeldError. A
@@ -75,26 +80,15 @@ func openStore(dir string, options Options) (*store, error) {
 	if err := makeDir(dir); err != nil {
 		return nil, fmt.Errorf("make state directory %q: %w", dir, err)
 	}
-	held, err := take(dir, &claim{}, time.Now().Add(lockWait))
-	if err != nil {
-		return nil, err
+	s := &store{dir: dir, options: options, verifying: make(chan struct{}, 1)}
+	err := s.openState()
+	if err == nil {
+		err = s.openHistory()
 	}
-	s := &store{claim: held, options: options, verifying: make(chan struct{}, 1)}
-	if err := s.openFiles(); err != nil {
+	if err != nil {
 		return nil, errors.Join(err, s.closeFiles())
 	}
 	return s, nil
-}
-
-func (s *store) openFiles() error {
-	if err := s.openState(); err != nil {
-		return err
-	}
-	if err := s.openHistory(); err != nil {
-		return err
-	}
-	s.claim.opened = true
-	return s.claim.wrap(s.claim.sign())
 }
 
 // openState opens state.db. That an earlier one is gone is recorded in the moment in
@@ -102,18 +96,22 @@ func (s *store) openFiles() error {
 func (s *store) openState() (err error) {
 	var fill func(*bolt.Tx) error
 	if s.options.refilled {
-		if err := os.Remove(filepath.Join(s.claim.dir, stateName)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("remove what an earlier term left: %w", err)
+		path := filepath.Join(s.dir, stateName)
+		if err := checkUnlocked(path, s.dir, lockWait); err != nil {
+			return err
+		}
+		if err := remove(path); err != nil {
+			return fmt.Errorf("remove the state of an earlier term: %w", err)
 		}
 	} else if lost := s.earlierState(); lost != "" {
 		fill = putLosses([]Loss{{
 			At: time.Now().UTC(), Part: MemoryPart,
-			Message: lost + "; pauses, windows, rate limits, counts to put back and what else hpad remembered are known from then on, and counts that no platform keeps by the history; pause anew what was paused",
+			Message: lost + "; pauses, windows, rate limits, counts to put back and what else hpad remembered are known from then on; pause anew what was paused",
 		}})
-	} else if path := filepath.Join(s.claim.dir, stateName); !exists(path) {
-		s.options.Log.Info("there is no earlier state; hpad begins without windows, rates and counts of before", zap.String("state_dir", s.claim.dir))
+	} else if path := filepath.Join(s.dir, stateName); !exists(path) {
+		s.options.Log.Info("there is no earlier state; hpad begins without windows, rates and counts of before", zap.String("state_dir", s.dir))
 	}
-	s.state, err = openDatabase(filepath.Join(s.claim.dir, stateName), fill, autoscalersBucket, fleetsBucket)
+	s.state, err = openDatabase(filepath.Join(s.dir, stateName), fill)
 	if err != nil {
 		return err
 	}
@@ -122,13 +120,13 @@ func (s *store) openState() (err error) {
 
 // openHistory opens history.db, without which hpad can do its work.
 func (s *store) openHistory() error {
-	path := filepath.Join(s.claim.dir, historyName)
+	path := filepath.Join(s.dir, historyName)
 	if !exists(path) && s.isUsed() {
 		if err := s.lose(HistoryPart, fmt.Sprintf("%q was lost: it is gone, and the history of decisions begins anew", path)); err != nil {
 			return err
 		}
 	}
-	d, err := openDatabase(path, nil, entriesBucket, namesBucket)
+	d, err := openDatabase(path, nil)
 	var damage *DamagedError
 	if errors.Is(err, syscall.EIO) {
 		damage = damaged(path, err)
@@ -138,7 +136,7 @@ func (s *store) openHistory() error {
 		if err := s.lose(HistoryPart, fmt.Sprintf("%q was damaged: %v: it is set aside as %q, and the history of decisions begins anew", path, damage.Err, damage.Aside)); err != nil {
 			return err
 		}
-		d, err = openDatabase(path, nil, entriesBucket, namesBucket)
+		d, err = openDatabase(path, nil)
 	}
 	s.history = d
 	return err

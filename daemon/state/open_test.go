@@ -20,32 +20,8 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-func TestHeldDirectory(t *testing.T) {
-	dir := t.TempDir()
-	s := open(t, dir)
-	_, err := Open(dir, Options{})
-	var held *HeldError
-	if !errors.As(err, &held) {
-		t.Fatalf("a second Open answers %v", err)
-	}
-	host, hostErr := os.Hostname()
-	if hostErr != nil {
-		t.Fatal(hostErr)
-	}
-	if held.Dir != dir || held.PID != os.Getpid() || held.Host != host {
-		t.Errorf("held by %+v", held)
-	}
-	for _, word := range []string{dir, fmt.Sprint(os.Getpid()), "state_dir"} {
-		if !strings.Contains(err.Error(), word) {
-			t.Errorf("error %q does not mention %q", err, word)
-		}
-	}
-	commit(t, s, Changes{LastRound: epoch}) // the first one is not disturbed
-	closeStore(t, s)
-	closeStore(t, open(t, dir))
-}
-
-// TestHeldByAnotherProcess kills the holder: its lock goes with it.
+// TestHeldByAnotherProcess opens a directory that another process uses, and kills that
+// process: the kernel releases its lock.
 func TestHeldByAnotherProcess(t *testing.T) {
 	dir := t.TempDir()
 	process := exec.CommandContext(t.Context(), os.Args[0])
@@ -61,9 +37,8 @@ func TestHeldByAnotherProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = Open(dir, Options{})
-	var held *HeldError
-	if !errors.As(err, &held) || held.PID != process.Process.Pid {
-		t.Errorf("error %v, want one that names process %d", err, process.Process.Pid)
+	if held := (*HeldError)(nil); !errors.As(err, &held) || held.Dir != dir || !strings.Contains(err.Error(), "another state_dir") {
+		t.Errorf("Open() = %v, want a HeldError", err)
 	}
 	if err := process.Process.Kill(); err != nil {
 		t.Fatal(err)
@@ -302,7 +277,7 @@ func TestRandomDamage(t *testing.T) {
 	want := load(t, s)
 	closeStore(t, s)
 	aside := 0
-	for seed := range uint64(300) {
+	for seed := range uint64(200) {
 		random := rand.New(rand.NewPCG(seed, 1))
 		dir := t.TempDir()
 		text := bytes.Clone(sound)

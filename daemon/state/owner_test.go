@@ -67,7 +67,7 @@ func TestFilesBelongToTheOwner(t *testing.T) {
 				}
 				return nil
 			})
-			if err != nil || files < 2 {
+			if err != nil || files < 1 {
 				t.Errorf("%d files, %v", files, err)
 			}
 		})

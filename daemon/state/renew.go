@@ -3,112 +3,85 @@ package state
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
-	"time"
 
-	"go.uber.org/zap"
+	bolt "go.etcd.io/bbolt"
 )
 
-// renewPause is for how many times as long as it took nothing is done after files could
-// not be written anew, so that what may be much work leaves time for others.
-const renewPause = 10
-
-// renewal says how writing files anew failed last, and until when it is not tried again.
-type renewal struct {
-	err   error
-	pause time.Time
-}
-
-// renew makes sure that what is written next can be found by the next start: where the
-// directory or a file in it was removed or replaced, which writes to open files do not
-// notice, it claims the directory again, and writes the files that are not in their
-// places anew, whole, from those that are open. It begins every write.
+// renew makes sure that the next start finds what is written next: writes to an open file
+// succeed even after its directory was removed or replaced. It writes each file that is
+// not at its path again from the open one. Every write starts with it.
 func (s *store) renew() error {
-	s.claim.place.notice()
-	if s.claim.inPlace() && s.state.inPlace() && s.history.inPlace() {
-		s.renewal = renewal{}
-		return nil
-	}
-	started := time.Now()
-	if s.renewal.err != nil && started.Before(s.renewal.pause) {
-		return s.renewal.err
-	}
-	s.renewal = renewal{}
-	if err := s.renewAll(); err != nil {
-		s.renewal.pause = time.Now().Add(renewPause * time.Since(started))
-		s.renewal.err = fmt.Errorf("state directory %q was removed or replaced while hpad runs, and cannot be written anew: %w", s.claim.dir, err)
-		switch {
-		case errors.Is(err, fs.ErrPermission):
-			s.renewal.err = fmt.Errorf("%w; make it, and let the user that hpad runs as own it (install -d -o)", s.renewal.err)
-		case errors.Is(err, syscall.EROFS): // as for a unit of systemd that may write to this directory alone
-			s.renewal.err = fmt.Errorf("%w; save the files from /proc/%d/fd before hpad ends, as docs/operations.md shows", s.renewal.err, os.Getpid())
-		}
-	}
-	return s.renewal.err
-}
-
-func (s *store) renewAll() error {
-	dir := s.claim.dir
-	if err := makeDir(dir); err != nil {
-		return err
-	}
-	next, err := take(dir, s.claim, time.Time{})
-	if err != nil {
-		return err
-	}
-	before := s.claim
-	s.claim = next
-	if err := before.release(next); err != nil {
-		s.options.Log.Warn("the lock of a state directory that was removed cannot be let go of", zap.NamedError("err", err))
-	}
 	var written []string
 	for _, d := range []*database{s.state, s.history} {
 		if d.inPlace() {
 			continue
 		}
-		aside, err := d.writeAnew()
+		aside, err := s.writeAgain(d)
 		if err != nil {
+			err = fmt.Errorf("state directory %q was removed or replaced while hpad runs, and cannot be written anew: %w", s.dir, err)
+			switch {
+			case errors.Is(err, fs.ErrPermission):
+				return fmt.Errorf("%w; create it, and let the user that hpad runs as own it (install -d -o)", err)
+			case errors.Is(err, syscall.EROFS): // as for a unit of systemd that may write only to this directory
+				return fmt.Errorf("%w; save the files from /proc/%d/fd before hpad ends, as docs/operations.md shows", err, os.Getpid())
+			}
 			return err
 		}
 		name := filepath.Base(d.path)
 		if aside != "" {
-			name += fmt.Sprintf(" (what was there in its place is %q now)", aside)
+			name += fmt.Sprintf(" (the file found in its place is %q now)", aside)
 		}
 		written = append(written, name)
 	}
-	if len(written) == 0 { // a lock file alone is nobody's loss
+	if len(written) == 0 {
 		return nil
 	}
 	return s.lose(DirectoryPart, fmt.Sprintf("removed or replaced while hpad ran, and written anew with all that hpad knows: %s in %q",
-		strings.Join(written, ", "), dir))
+		strings.Join(written, ", "), s.dir))
 }
 
 // inPlace reports whether the open file is the one at the database's path.
-func (d *database) inPlace() bool { return isAt(d.file, d.path) }
+func (d *database) inPlace() bool {
+	own, err := d.file.Stat()
+	found, statErr := os.Stat(d.path)
+	return err == nil && statErr == nil && os.SameFile(own, found)
+}
 
-// writeAnew writes what the open file holds to the database's path, and goes on with
-// that. What is there in its place is set aside, as aside.
-func (d *database) writeAnew() (aside string, err error) {
-	draft := d.path + draftSuffix
-	if err := copyFile(d.file, draft); err != nil {
-		return "", errors.Join(err, remove(draft))
+// writeAgain writes the content of the open file to the database's path and continues
+// with the new file. It renames a file that it finds there to aside, unless another
+// process uses it.
+func (s *store) writeAgain(d *database) (aside string, err error) {
+	if err := makeDir(s.dir); err != nil {
+		return "", err
 	}
-	next := &database{path: d.path, buckets: d.buckets}
-	if err := next.open(draft); err != nil {
-		return "", errors.Join(fmt.Errorf("what hpad wrote to %q is not what it holds: %w", draft, err), remove(draft))
+	if err := checkUnlocked(d.path, s.dir, 0); err != nil {
+		return "", err
+	}
+	draft := d.path + draftSuffix
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, remove(draft))
+		}
+	}()
+	if err := d.copyTo(draft); err != nil {
+		return "", err
+	}
+	next := &database{path: d.path}
+	if err := next.openFile(draft); err != nil {
+		return "", errors.Join(err, next.abandon())
 	}
 	if exists(d.path) {
 		if aside, err = setAside(d.path, "replaced"); err != nil {
-			return "", errors.Join(err, next.close(), remove(draft))
+			return "", errors.Join(err, next.close())
 		}
 	}
 	if err := os.Rename(draft, d.path); err != nil {
-		return "", errors.Join(err, next.close(), remove(draft))
+		return "", errors.Join(err, next.close())
 	}
 	d.replacing.Lock()
 	before := &opened{db: d.db, file: d.file}
@@ -116,15 +89,12 @@ func (d *database) writeAnew() (aside string, err error) {
 	d.db, d.file = next.db, next.file
 	d.broken.Store(nil)
 	d.replacing.Unlock()
-	_ = before.close() // nobody can find it any more
-	return aside, syncDir(filepath.Dir(d.path))
+	_ = before.close() // it has no name any more
+	return aside, syncDir(s.dir)
 }
 
-func copyFile(from *os.File, path string) error {
-	info, err := from.Stat()
-	if err != nil {
-		return err
-	}
+// copyTo writes the content of the database to a new file.
+func (d *database) copyTo(path string) error {
 	if err := remove(path); err != nil {
 		return err
 	}
@@ -132,7 +102,10 @@ func copyFile(from *os.File, path string) error {
 	if err != nil {
 		return err
 	}
-	_, err = io.Copy(to, io.NewSectionReader(from, 0, info.Size()))
+	err = d.view(func(tx *bolt.Tx) error {
+		_, err := tx.WriteTo(to)
+		return err
+	})
 	if err == nil {
 		err = to.Sync()
 	}

@@ -84,14 +84,7 @@ func (s *store) fill(ctx context.Context, records Records) error {
 	if err != nil {
 		return fmt.Errorf("load the shared state: %w", err)
 	}
-	return s.state.update(func(tx *bolt.Tx) error {
-		for at, value := range values {
-			if err := at.put(tx, value); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+	return s.state.update(func(tx *bolt.Tx) error { return putValues(tx, values) })
 }
 
 // write writes to the records what state.db is to have.

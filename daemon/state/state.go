@@ -40,9 +40,6 @@ type Store interface {
 	// Export writes everything as JSON Lines, and with history the history of decisions as
 	// well, for [Import]. What is committed meanwhile is not in it.
 	Export(ctx context.Context, to io.Writer, history bool) error
-	// LastCount returns the last count of an autoscaler's history, however long
-	// ago; false when it has none.
-	LastCount(ctx context.Context, name string) (count int32, known bool, err error)
 	// Losses returns what was lost of the state, now or at earlier starts, oldest
 	// first: the newest 10. The caller must not change it.
 	Losses() []Loss

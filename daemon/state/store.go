@@ -26,15 +26,13 @@ var (
 // store is a Store in two bbolt files.
 type store struct {
 	options        Options
-	claim          *claim
+	dir            string
 	state, history *database
 	losses         atomic.Pointer[[]Loss]
 	group          group
 	// shared is where the state is kept that other members may go on with; nil where
 	// this directory has it all.
 	shared *shared
-	// renewal is guarded by the group's writing, as are all writes.
-	renewal renewal
 	// damaged is why an entry of the history could not be read; nil while all could. It is
 	// told once, which the group's writing guards.
 	damaged    atomic.Pointer[error]
@@ -141,7 +139,7 @@ const maxRecord = 1 << 20
 // sealChanges prepares changes for the transaction, so that what cannot be
 // written fails alone.
 func sealChanges(changes Changes) (*write, error) {
-	w := &write{gone: changes.Deleted}
+	w := &write{}
 	meta, err := sealMeta(changes)
 	if err != nil {
 		return nil, err
@@ -235,5 +233,5 @@ func (s *store) closeFiles() error {
 			errs = append(errs, d.close())
 		}
 	}
-	return errors.Join(append(errs, s.claim.release(&claim{}))...)
+	return errors.Join(errs...)
 }

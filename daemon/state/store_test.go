@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -24,9 +23,6 @@ import (
 func TestMain(m *testing.M) {
 	if dir := killedDir(); dir != "" {
 		commitUntilKilled(dir)
-	}
-	if dir := os.Getenv(heldEnv); dir != "" {
-		holdUntilKilled(dir)
 	}
 	goleak.VerifyTestMain(m)
 }
@@ -274,30 +270,6 @@ func TestClosedStore(t *testing.T) {
 	}
 	if _, err := s.History(t.Context(), "a", time.Time{}, time.Time{}, 0); err == nil {
 		t.Error("history answers no error")
-	}
-}
-
-func TestEndedContext(t *testing.T) {
-	s := open(t, t.TempDir())
-	defer closeStore(t, s)
-	commit(t, s, Changes{Records: map[string]Record{"a": sampleRecord(1)}})
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	_, loadErr := s.Load(ctx)
-	_, historyErr := s.History(ctx, "a", time.Time{}, time.Time{}, 0)
-	_, getErr := s.Fleet("f").Load(ctx, "k")
-	_, listErr := s.Fleet("f").List(ctx, "")
-	for name, err := range map[string]error{
-		"load": loadErr, "history": historyErr, "fleet load": getErr, "fleet list": listErr,
-		"commit": s.Commit(ctx, Changes{Deleted: []string{"a"}}),
-		"save":   s.Fleet("f").Save(ctx, "k", nil), "delete": s.Fleet("f").Delete(ctx, "k"),
-	} {
-		if err == nil || !strings.Contains(err.Error(), context.Canceled.Error()) {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-	if len(load(t, s).Autoscalers) != 1 {
-		t.Error("the commit was made")
 	}
 }
 

@@ -86,8 +86,8 @@ func (f *Fleet) Succeed(older any) bool {
 	return true
 }
 
-// Start begins the saved count of every service that is not running yet, or else the
-// earlier, or else the configured one. A service whose saved count cannot be read has
+// Start starts the saved count of every service that is not running yet, or else the
+// configured one. A service whose saved count cannot be read has
 // the error in its readings, and holds up none of the others.
 func (f *Fleet) Start(ctx context.Context) error {
 	f.mu.Lock()

@@ -358,38 +358,6 @@ func TestRestartFromSavedCount(t *testing.T) {
 	}
 }
 
-// TestRestartFromEarlierCount loses the saved count, which somebody else knows: that is
-// saved then.
-func TestRestartFromEarlierCount(t *testing.T) {
-	w := newWorld(t, 1, 2)
-	open := func() *Fleet {
-		return New("local", w.config, targets.Env{Store: &w.store, Earlier: func(service string) (int32, bool) {
-			return 3, service == "a"
-		}})
-	}
-	if err := w.store.Save(t.Context(), "replicas/a", []byte(`{"format":1,"replicas":2,"version":7}`)); err != nil {
-		t.Fatal(err)
-	}
-	f := start(t, open())
-	settled(t, f, "a", 2) // what is saved goes before
-	settled(t, f, "b", 2) // of this nobody knows
-	closeFleet(t, f)
-	if err := w.store.Delete(t.Context(), "replicas/a"); err != nil {
-		t.Fatal(err)
-	}
-	f = open()
-	if got := read(t, f, "a"); got.Err != nil || got.SpecReplicas != 3 {
-		t.Errorf("before Start: %+v, want 3 replicas", got)
-	}
-	start(t, f)
-	settled(t, f, "a", 3)
-	if saved, err := w.store.Load(t.Context(), "replicas/a"); err != nil || !strings.Contains(string(saved), `"replicas":3`) {
-		t.Errorf("the store has %q, %v, want the count 3", saved, err)
-	}
-	closeFleet(t, f)
-	settled(t, start(t, w.open(t)), "a", 3)
-}
-
 func TestStoreTrouble(t *testing.T) {
 	w := newWorld(t, 2, 1)
 	if err := w.store.Save(t.Context(), "replicas/a", []byte("garbled")); err != nil {

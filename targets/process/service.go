@@ -23,10 +23,9 @@ import (
 // service is one target: a wanted count and its instances. It passes from fleet to
 // fleet at a reload.
 type service struct {
-	name    string
-	ports   portRange
-	output  Output
-	earlier func(service string) (int32, bool)
+	name   string
+	ports  portRange
+	output Output
 	// writing is held while the count is changed.
 	writing *semaphore.Weighted
 
@@ -66,7 +65,7 @@ func (c count) Empty() bool { return false }
 func (c count) version() string { return strconv.FormatUint(c.Version, 10) }
 
 func newService(name string, config Service, options targets.Env, counts *ledger.Ledger[count]) *service {
-	s := &service{name: name, output: options.Output, earlier: options.Earlier, writing: semaphore.NewWeighted(1)}
+	s := &service{name: name, output: options.Output, writing: semaphore.NewWeighted(1)}
 	s.ports, _ = parsePorts(config.Ports) // the configuration is valid
 	s.takeOver(config, counts)
 	return s
@@ -143,47 +142,36 @@ func (s *service) restore(ctx context.Context) error {
 	if _, known := s.count(); known {
 		return nil
 	}
-	first, saved, err := s.load(ctx)
+	first, err := s.load(ctx)
 	if err != nil {
 		return err
 	}
-	if counts := s.ledger(); saved {
-		counts.Keep(s.name, first)
-	} else {
-		counts.Change(s.name, func(count) count { return first }) // the next reading saves it
-	}
+	s.ledger().Keep(s.name, first)
 	s.scale()
 	return nil
 }
 
-// load returns the count to begin with, and whether it is saved, or need not be: the
-// saved count, else the one before the store was lost, else the configured one, which
-// may be another one at the next start.
-func (s *service) load(ctx context.Context) (first count, saved bool, err error) {
+// load returns the first count of a started service: the saved one, or the configured one,
+// which is not saved.
+func (s *service) load(ctx context.Context) (count, error) {
 	s.mu.Lock()
 	counts, configured := s.counts, s.config.Replicas
 	s.mu.Unlock()
-	first, saved, err = counts.Read(ctx, s.name)
+	first, saved, err := counts.Read(ctx, s.name)
 	garbled, isGarbled := errors.AsType[*ledger.GarbledError](err)
 	switch {
 	case isGarbled:
-		return count{}, false, fmt.Errorf("%w: saved count %q of service %q cannot be read: %w; give the service another name, or start with an empty state directory", targets.ErrUnscalable, garbled.Text, s.name, err)
+		return count{}, fmt.Errorf("%w: saved count %q of service %q cannot be read: %w; give the service another name, or start with an empty state directory", targets.ErrUnscalable, garbled.Text, s.name, err)
 	case err != nil:
-		return count{}, false, fmt.Errorf("load the saved count of service %q: %w", s.name, err)
+		return count{}, fmt.Errorf("load the saved count of service %q: %w", s.name, err)
 	case saved:
-		return first, true, nil
+		return first, nil
 	}
 	first = count{Format: countFormat, Replicas: 1, Version: 1}
 	if configured != nil {
 		first.Replicas = *configured
 	}
-	if s.earlier != nil {
-		if replicas, known := s.earlier(s.name); known {
-			first.Replicas = replicas
-			return first, false, nil
-		}
-	}
-	return first, true, nil
+	return first, nil
 }
 
 func (c *count) UnmarshalJSON(text []byte) error {
@@ -324,7 +312,7 @@ func (s *service) read(ctx context.Context) targets.Reading {
 	err := s.restore(ctx)
 	now, known := s.count()
 	if err == nil && !known {
-		now, _, err = s.load(ctx)
+		now, err = s.load(ctx)
 	}
 	if err != nil {
 		if !errors.Is(err, targets.ErrUnscalable) {

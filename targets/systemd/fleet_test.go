@@ -24,9 +24,7 @@ type rig struct {
 	m      *imitation
 	store  targettest.Store
 	config *Config
-	// earlier is the fleet's option.
-	earlier func(template string) (int32, bool)
-	fleet   *Fleet
+	fleet  *Fleet
 }
 
 var workerRef = ref("worker@.service")
@@ -54,7 +52,7 @@ func (r *rig) open() {
 	if errs := r.config.Validate(); errs != nil {
 		r.Fatalf("Validate() = %v", errs)
 	}
-	r.fleet = newFleet("vm", r.config, targets.Env{Store: &r.store, Earlier: r.earlier}, r.m)
+	r.fleet = newFleet("vm", r.config, targets.Env{Store: &r.store}, r.m)
 	if err := r.fleet.Start(r.Context()); err != nil {
 		r.Fatal(err)
 	}
@@ -212,38 +210,6 @@ func TestNotStarted(t *testing.T) {
 		}
 		r.wantActive(1, 2)
 	})
-}
-
-// TestEarlierCount loses what was saved: the instances that run are the count, and only
-// where there are none it is the one that somebody else knows.
-func TestEarlierCount(t *testing.T) {
-	for _, test := range []struct {
-		name    string
-		indexes []int
-		earlier int32
-		known   bool
-		want    []int
-	}{
-		{"some run", []int{2, 5}, 3, true, []int{2, 5}},
-		{"none runs", nil, 3, true, []int{1, 2, 3}},
-		{"none runs and none did", nil, 0, true, nil},
-		{"nothing is known", nil, 0, false, []int{1, 2}},
-	} {
-		run(t, test.indexes, func(r *rig) {
-			r.config.Templates = map[string]Template{"worker@.service": {Replicas: new(int32(2))}}
-			r.earlier = func(template string) (int32, bool) { return test.earlier, test.known && template == "worker@.service" }
-			r.open()
-			r.wantSpec(int32(len(test.want)))
-			r.wantActive(test.want...)
-			r.earlier = nil
-			r.open() // it is saved
-			r.wantSpec(int32(len(test.want)))
-			r.wantActive(test.want...)
-			if r.Failed() {
-				r.Log(test.name)
-			}
-		})
-	}
 }
 
 // TestReboot: in a new run of the manager all instances are started that were

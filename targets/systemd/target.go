@@ -21,7 +21,6 @@ type target struct {
 	template template
 	config   Template
 	ledger   *ledger.Ledger[members]
-	earlier  func(template string) (int32, bool)
 	prober   *prober
 	// writing is held while instances are started and stopped.
 	writing *semaphore.Weighted
@@ -60,7 +59,7 @@ type book struct {
 func newTarget(t template, config *Config, options targets.Env) *target {
 	own := config.template(t)
 	return &target{
-		template: t, config: own, earlier: options.Earlier,
+		template: t, config: own,
 		ledger: ledger.New[members](options.Store, membersPrefix), writing: semaphore.NewWeighted(1),
 		book: book{
 			template: t, first: *own.FirstIndex, enable: config.Enable,
@@ -176,13 +175,8 @@ func (t *target) load(ctx context.Context) (members, bool, error) {
 }
 
 // first returns the count of a target of which nothing was saved and no instance runs:
-// the one before the store was lost, else the configured one.
+// the configured one, or 0.
 func (t *target) first() int32 {
-	if t.earlier != nil {
-		if count, known := t.earlier(t.template.file()); known {
-			return count
-		}
-	}
 	if t.config.Replicas != nil {
 		return *t.config.Replicas
 	}
