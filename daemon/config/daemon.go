@@ -77,7 +77,7 @@ type Daemon struct {
 	AutoscalerSeries bool `toml:"autoscaler_series" default:"true"`
 	// Page serves the page at Listen, and keeps what its drawings show: of each pass the
 	// count, the bounds, and what each metric measures and proposes, for 7 days in
-	// StateDir, at most some 110 kB an autoscaler.
+	// StateDir, some 110 kB an autoscaler.
 	Page bool `toml:"page" default:"true" next_start:"true"`
 	// Compat turns off every deviation from the HPA that concerns decisions when it is
 	// "strict"; empty leaves them on.

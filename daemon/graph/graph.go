@@ -10,7 +10,7 @@ import (
 const (
 	Step      = 15 * time.Second
 	Thin      = 5 * time.Minute
-	Full      = 24 * time.Hour
+	Full      = 6 * time.Hour
 	Retention = 7 * 24 * time.Hour
 )
 

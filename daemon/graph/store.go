@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"runtime/debug"
 	"slices"
@@ -33,6 +34,8 @@ const (
 	lockWait   = time.Second
 )
 
+var errCut = errors.New("it is cut off")
+
 // Store keeps points in a file. It is safe for concurrent use.
 type Store struct {
 	path string
@@ -41,8 +44,6 @@ type Store struct {
 
 	mu      sync.Mutex
 	pending []pending
-	// values are those of the pending points, one after the other.
-	values  []float64
 	dropped int
 
 	// file is held by whoever reads, and for writing while db changes. Db is nil while the
@@ -58,12 +59,10 @@ type Store struct {
 	noSync bool
 }
 
-// pending is a point that waits to be written.
+// pending is a point that is not written yet.
 type pending struct {
-	*Subject
-	time   int64 // in seconds since 1970
-	counts [counts]int32
-	values int
+	name string
+	row
 }
 
 // New returns a store of a file, which is made and opened when it is first used. Lost
@@ -85,15 +84,16 @@ func (s *Store) Add(of *Subject, p *Point) {
 		s.dropped++
 		return
 	}
-	s.pending = append(s.pending, pending{
-		Subject: of, time: p.Time.Unix(), counts: [counts]int32{p.Replicas, p.Desired, p.Min, p.Max}, values: len(s.values),
-	})
-	for i, v := range p.Values {
-		if i%2 == 1 { // what is measured
-			v = round(v)
+	values := make([]float64, 0, counts+len(p.Values))
+	for _, count := range [counts]int32{p.Replicas, p.Desired, p.Min, p.Max} {
+		if count == Unknown {
+			values = append(values, math.NaN())
+		} else {
+			values = append(values, float64(count))
 		}
-		s.values = append(s.values, v)
 	}
+	values = append(values, p.Values...)
+	s.pending = append(s.pending, pending{name: of.Name, row: row{time: p.Time.Unix(), metrics: of.Metrics, values: values}})
 }
 
 // Run writes what was added, each minute and when ctx ends, and closes the file. Now is
@@ -117,12 +117,12 @@ func (s *Store) Run(ctx context.Context, now func() time.Time) {
 	}
 }
 
-// Flush writes what was added, joins the blocks of hours and half days that have passed,
-// and drops what is too old. What cannot be written is lost, counted and logged.
+// Flush writes what was added, joins the hours that have passed, and drops what is too old.
+// What cannot be written is lost, counted and logged.
 func (s *Store) Flush(now time.Time) {
 	s.mu.Lock()
-	points, values, lost := s.pending, s.values, s.dropped
-	s.pending, s.values, s.dropped = make([]pending, 0, len(points)), make([]float64, 0, len(values)), 0
+	points, lost := s.pending, s.dropped
+	s.pending, s.dropped = make([]pending, 0, len(points)), 0
 	s.mu.Unlock()
 	s.file.Lock()
 	defer s.file.Unlock()
@@ -133,10 +133,10 @@ func (s *Store) Flush(now time.Time) {
 		if err := s.open(); err != nil {
 			return err
 		}
-		if err := s.write(&points, values); err != nil {
+		if err := s.write(&points); err != nil {
 			return err
 		}
-		return errors.Join(s.joinHours(now), s.joinHalves(now), s.drop(now))
+		return errors.Join(s.joinHours(now), s.drop(now))
 	})
 	if lost += len(points); lost > 0 {
 		s.lost(lost)
@@ -170,8 +170,11 @@ func isDamage(err error) bool {
 	if _, panicked := errors.AsType[*trouble.Panic](err); panicked {
 		return true
 	}
+	if _, block := errors.AsType[*blockError](err); block {
+		return true
+	}
 	return slices.ContainsFunc([]error{
-		errChecksum, errCut, errUnknown, bolterrors.ErrInvalid, bolterrors.ErrChecksum, bolterrors.ErrVersionMismatch,
+		errCut, bolterrors.ErrInvalid, bolterrors.ErrChecksum, bolterrors.ErrVersionMismatch,
 	}, func(damage error) bool { return errors.Is(err, damage) })
 }
 
@@ -214,7 +217,7 @@ func (s *Store) open() error {
 	}
 	s.db = db
 	return db.Update(func(tx *bolt.Tx) error {
-		for _, name := range [][]byte{recentBucket, hoursBucket, halvesBucket} {
+		for _, name := range [][]byte{hoursBucket, quartersBucket} {
 			if _, err := tx.CreateBucketIfNotExists(name); err != nil {
 				return err
 			}
@@ -223,19 +226,16 @@ func (s *Store) open() error {
 	})
 }
 
-// write writes points as blocks of one minute each, and leaves those that were not written.
-func (s *Store) write(points *[]pending, values []float64) error {
+// write writes points as blocks of one minute each, and removes those that are written.
+func (s *Store) write(points *[]pending) error {
 	slices.SortFunc(*points, func(a, b pending) int {
-		if order := cmp.Compare(a.Name, b.Name); order != 0 {
-			return order
-		}
-		return cmp.Compare(a.time, b.time)
+		return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(a.time, b.time))
 	})
-	numbers := map[uint32][]byte{}
+	numbers := map[uint32]uint32{}
 	for len(*points) > 0 {
 		var left []pending
 		if err := s.db.Update(func(tx *bolt.Tx) (err error) {
-			left, err = writeSome(tx, *points, values, numbers)
+			left, err = writeSome(tx, *points, numbers)
 			return err
 		}); err != nil {
 			return err
@@ -245,34 +245,33 @@ func (s *Store) write(points *[]pending, values []float64) error {
 	return nil
 }
 
-// writeSome writes some of the points, which are in order, and returns the others: what is
-// written at once is in memory several times. Numbers are those of the flush in each span.
-func writeSome(tx *bolt.Tx, points []pending, values []float64, numbers map[uint32][]byte) ([]pending, error) {
-	var block []byte
+// writeSome writes some of the points, which are in order, and returns the others. Numbers
+// are those of the flush by hour; missing ones are added.
+func writeSome(tx *bolt.Tx, points []pending, numbers map[uint32]uint32) ([]pending, error) {
 	for blocks := 0; blocks < mostBlocks && len(points) > 0; blocks++ {
-		first := points[0]
-		span := spanOf(time.Unix(first.time, 0), hour)
-		into, err := spanBucket(tx.Bucket(recentBucket), span)
+		name, span := points[0].name, spanOf(time.Unix(points[0].time, 0), hour)
+		into, err := spanBucket(tx.Bucket(hoursBucket), span)
 		if err != nil {
 			return nil, err
 		}
-		if numbers[span] == nil {
+		if numbers[span] == 0 {
 			number, err := into.NextSequence()
 			if err != nil {
 				return nil, err
 			}
-			numbers[span] = spanKey(uint32(number))
+			numbers[span] = uint32(number)
 		}
-		n := 1
-		for n < len(points) && points[n].Name == first.Name && spanOf(time.Unix(points[n].time, 0), hour) == span {
-			n++
+		var rows []row
+		for len(points) > 0 && points[0].name == name && spanOf(time.Unix(points[0].time, 0), hour) == span {
+			rows, points = append(rows, points[0].row), points[1:]
 		}
-		begin := len(block)
-		block = appendPoints(block, points[:n], values)
-		if err := into.Put(append(slices.Clone(numbers[span]), first.Name...), block[begin:]); err != nil {
+		block, err := encode(rows)
+		if err != nil {
 			return nil, err
 		}
-		points = points[n:]
+		if err := into.Put(append(spanKey(numbers[span]), name...), block); err != nil {
+			return nil, err
+		}
 	}
 	return points, nil
 }
