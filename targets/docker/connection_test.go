@@ -1,19 +1,13 @@
 package docker
 
 import (
-	"context"
 	"encoding/pem"
 	"errors"
-	"fmt"
-	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
-
-	"github.com/docker/docker/client"
 
 	"github.com/hpad/hpad/settings/httpclient"
 	"github.com/hpad/hpad/targets"
@@ -87,62 +81,5 @@ func TestAdvice(t *testing.T) {
 				t.Errorf("Read() = %v, want ErrTransient that ends with %q", err, test.want)
 			}
 		})
-	}
-}
-
-// TestUnreached: where the engine is not there its host is said once.
-func TestUnreached(t *testing.T) {
-	clearEnvironment(t)
-	host := "unix://" + t.TempDir() + "/none.sock"
-	err := inspect(connect(t, host))
-	if want := "docker at " + host + ": Cannot connect to the Docker daemon. Is"; !strings.Contains(fmt.Sprint(err), want) ||
-		!errors.Is(err, targets.ErrTransient) || !client.IsErrConnectionFailed(err) {
-		t.Errorf("Read() = %v, want ErrTransient of a failed connection with %q", err, want)
-	}
-}
-
-// TestSlowToConnect: an engine that takes longer to connect than a caller has time is
-// connected once, and those who come later have the connection.
-func TestSlowToConnect(t *testing.T) {
-	clearEnvironment(t)
-	asked, answer := make(chan struct{}, 10), make(chan int)
-	i := &imitation{version: "1.41"}
-	e := connect(t, serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path != "/_ping" {
-			i.ServeHTTP(w, r)
-			return
-		}
-		asked <- struct{}{}
-		status := <-answer
-		w.Header().Set("Api-Version", "1.41")
-		w.WriteHeader(status)
-	})), func(c *Config) { c.Timeout = time.Minute })
-	hurried := func() error {
-		t.Helper()
-		ctx, cancel := context.WithCancel(t.Context())
-		cancel()
-		return e.Read(ctx, func(context.Context, *client.Client) error { return nil })
-	}
-	if err := hurried(); !errors.Is(err, targets.ErrTransient) || !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "not connected yet") {
-		t.Errorf("Read() without time = %v, want that it is not connected yet", err)
-	}
-	<-asked
-	if err := hurried(); err == nil {
-		t.Error("a second Read() without time works")
-	}
-	answer <- http.StatusForbidden // to HEAD
-	<-asked
-	answer <- http.StatusForbidden // to GET
-	e.background.Wait()
-	if err := hurried(); err == nil || !strings.Contains(err.Error(), "not connected yet: context canceled; the attempt before failed: ") {
-		t.Errorf("Read() without time after an attempt = %v, want why that failed", err)
-	}
-	<-asked
-	answer <- http.StatusOK
-	if err := inspect(e); err != nil {
-		t.Errorf("Read() = %v", err)
-	}
-	if len(asked) > 0 {
-		t.Error("the engine is asked again for each caller")
 	}
 }

@@ -19,7 +19,6 @@ import (
 	"time"
 
 	"github.com/docker/docker/api/types/container"
-	"github.com/docker/docker/api/types/swarm"
 	"github.com/docker/docker/client"
 
 	"github.com/hpad/hpad/settings/httpclient"
@@ -192,50 +191,6 @@ func TestVersions(t *testing.T) {
 	}
 }
 
-// TestEngineIsReplaced: an engine that comes back as another version is talked to
-// in that one.
-func TestEngineIsReplaced(t *testing.T) {
-	clearEnvironment(t)
-	i := &imitation{version: "1.51"}
-	e := connect(t, serve(t, i))
-	if err := inspect(e); err != nil {
-		t.Fatal(err)
-	}
-	i.mu.Lock()
-	i.version = "1.41"
-	i.answer = func(w http.ResponseWriter, r *http.Request) {
-		if !strings.HasPrefix(r.URL.Path, "/v1.41/") {
-			answering(http.StatusBadRequest, "client version 1.51 is too new. Maximum supported API version is 1.41")(w, r)
-			return
-		}
-		_, _ = io.WriteString(w, "{}")
-	}
-	i.mu.Unlock()
-	if err := inspect(e); !errors.Is(err, targets.ErrTransient) {
-		t.Fatalf("the first Read() of an older engine = %v, want ErrTransient", err)
-	}
-	if err := inspect(e); err != nil {
-		t.Errorf("the second Read() of an older engine = %v", err)
-	}
-
-	hangUp := func(w http.ResponseWriter, _ *http.Request) { panic(http.ErrAbortHandler) }
-	i.mu.Lock()
-	i.version, i.answer = "1.47", hangUp
-	i.mu.Unlock()
-	if err := inspect(e); !errors.Is(err, targets.ErrTransient) {
-		t.Fatalf("Read() of an engine that hangs up = %v, want ErrTransient", err)
-	}
-	i.mu.Lock()
-	i.answer = nil
-	i.mu.Unlock()
-	if err := inspect(e); err != nil {
-		t.Fatal(err)
-	}
-	if last := i.asked()[len(i.asked())-1]; last != "/v1.47/containers/c1/json" {
-		t.Errorf("after the connection was lost the engine is asked %q, want version 1.47", last)
-	}
-}
-
 // sshPath returns a directory in which the test binary is "ssh".
 func sshPath(t *testing.T) string {
 	t.Helper()
@@ -405,46 +360,5 @@ func TestPermission(t *testing.T) {
 	dial := &net.OpError{Op: "dial", Net: "unix", Err: os.NewSyscallError("connect", syscall.EACCES)}
 	if err := e.Error(dial); !errors.Is(err, targets.ErrForbidden) || !strings.Contains(err.Error(), "hpad's user must be in the group that owns the socket, which is usually docker") {
 		t.Errorf("Error() = %v, want ErrForbidden that names the group", err)
-	}
-}
-
-// TestClassesStay: what a call puts into a class itself keeps it, and its outcome.
-func TestClassesStay(t *testing.T) {
-	clearEnvironment(t)
-	e := connect(t, serve(t, &imitation{version: "1.41", answer: answering(http.StatusInternalServerError, "update out of sequence")}))
-	err := e.Write(t.Context(), func(ctx context.Context, c *client.Client) error {
-		if err := c.ContainerRemove(ctx, "c1", container.RemoveOptions{}); err != nil {
-			return fmt.Errorf("%w: %w", targets.ErrConflict, err)
-		}
-		return nil
-	})
-	if !errors.Is(err, targets.ErrConflict) || errors.Is(err, targets.ErrUnknownOutcome) || errors.Is(err, targets.ErrTransient) {
-		t.Errorf("Write() = %v, want ErrConflict alone", err)
-	}
-	if err := e.Error(nil); err != nil {
-		t.Errorf("Error(nil) = %v", err)
-	}
-}
-
-// TestWithBody: a document is sent as it is, unknown fields included.
-func TestWithBody(t *testing.T) {
-	clearEnvironment(t)
-	var got string
-	var length int64
-	e := connect(t, serve(t, &imitation{version: "1.41", answer: func(w http.ResponseWriter, r *http.Request) {
-		text, err := io.ReadAll(r.Body)
-		if err != nil {
-			t.Error(err)
-		}
-		got, length = string(text), r.ContentLength
-		_, _ = io.WriteString(w, "{}")
-	}}))
-	const document = `{"Name":"web","Newest":{"Field":1}}`
-	err := e.Write(WithBody(t.Context(), []byte(document)), func(ctx context.Context, c *client.Client) error {
-		_, err := c.ServiceUpdate(ctx, "web", swarm.Version{Index: 7}, swarm.ServiceSpec{}, swarm.ServiceUpdateOptions{})
-		return err
-	})
-	if err != nil || got != document || length != int64(len(document)) {
-		t.Errorf("Write() = %v and sent %q of length %d, want %q", err, got, length, document)
 	}
 }

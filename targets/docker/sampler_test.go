@@ -199,53 +199,6 @@ func TestSamplerSaysWhy(t *testing.T) {
 	})
 }
 
-// TestSamplerStopsAskingASilentEngine: one connection that fails is enough for a
-// pass.
-func TestSamplerStopsAskingASilentEngine(t *testing.T) {
-	clearEnvironment(t)
-	m := newMeter()
-	m.hangUp = true
-	s := NewSampler(time.Hour)
-	defer s.Close()
-	s.Publish(web, containersOn(connect(t, serve(t, m)), 200))
-	wait.Soon(t, "error", func() bool { return sampled(t, s, web).Err != nil })
-	s.Close()
-	// A call that reads is tried again once by the client's transport.
-	if asked, _ := m.get(); asked > 2 {
-		t.Errorf("an engine that hangs up was asked for %d containers", asked)
-	}
-}
-
-// TestSamplerAsksSlowEnginesAtOnce: engines that keep every question waiting are
-// asked for everything at once, others for a few.
-func TestSamplerAsksSlowEnginesAtOnce(t *testing.T) {
-	clearEnvironment(t)
-	for _, test := range []struct {
-		name      string
-		wait      time.Duration
-		low, high int
-	}{
-		{"fast", 20 * time.Millisecond, 2, samplingAtOnce},
-		{"slow", slowAnswer + 50*time.Millisecond, samplingAtOnce + 1, slowSamplingAtOnce},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			m := newMeter()
-			m.wait = test.wait
-			s := NewSampler(time.Hour)
-			defer s.Close()
-			s.Publish(web, containersOn(connect(t, serve(t, m)), 150))
-			sampled(t, s, web)
-			wait.Soon(t, "questions for all containers", func() bool {
-				asked, _ := m.get()
-				return asked == 150
-			})
-			if _, peak := m.get(); peak < test.low || peak > test.high {
-				t.Errorf("%d questions at once, want %d to %d", peak, test.low, test.high)
-			}
-		})
-	}
-}
-
 func TestPairs(t *testing.T) {
 	at := time.Date(2026, 11, 21, 13, 0, 0, 0, time.UTC)
 	const validity = 35 * time.Second

@@ -1,18 +1,9 @@
 package docker
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net"
-	"net/http"
-	"path/filepath"
-	"strings"
 	"testing"
-	"time"
-
-	"github.com/hpad/hpad/targets"
 )
 
 // TestSSHEnded wants an error with what ssh said, and what to do about it.
@@ -56,76 +47,5 @@ func TestSSHEnded(t *testing.T) {
 	}
 	if err := errors.New("use of closed network connection"); !errors.Is(explainSSH(err), err) || explainSSH(nil) != nil {
 		t.Errorf("explainSSH(%v) = %v, want it unchanged", err, explainSSH(err))
-	}
-}
-
-// TestSSHIsGone: what was to be sent over an ssh that cannot connect any more was
-// not sent, and nobody has to ask whether it was.
-func TestSSHIsGone(t *testing.T) {
-	clearEnvironment(t)
-	t.Setenv("PATH", sshPath(t))
-	t.Setenv(asSSH, serveUnix(t, &imitation{version: "1.41"}))
-	e := connect(t, "ssh://me@192.0.2.1")
-	if err := inspect(e); err != nil {
-		t.Fatal(err)
-	}
-	t.Setenv(asSSH, "/no/such.sock")
-	e.link.Load().transport.CloseIdleConnections()
-	if err := remove(e); !errors.Is(err, targets.ErrTransient) || errors.Is(err, targets.ErrUnknownOutcome) || !strings.Contains(err.Error(), "Permission denied (publickey)") {
-		t.Errorf("Write() = %v, want ErrTransient with what ssh says and a known outcome", err)
-	}
-}
-
-// TestSSHOneByOne: an engine, or what is in front of it, may close a connection
-// after each response.
-func TestSSHOneByOne(t *testing.T) {
-	clearEnvironment(t)
-	t.Setenv("PATH", sshPath(t))
-	i := &imitation{version: "1.41"}
-	t.Setenv(asSSH, serveUnix(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Connection", "close")
-		i.ServeHTTP(w, r)
-	})))
-	e := connect(t, "ssh://me@192.0.2.1")
-	for range 2 {
-		if err := inspect(e); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
-// TestSSHEndsWithItsEngine: an attempt to connect that is under way ends with the
-// engine, and the process with it.
-func TestSSHEndsWithItsEngine(t *testing.T) {
-	clearEnvironment(t)
-	t.Setenv("PATH", sshPath(t))
-	path := filepath.Join(t.TempDir(), "silent.sock")
-	listener, err := net.Listen("unix", path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = listener.Close() })
-	t.Setenv(asSSH, path)
-	e, err := Connect(&Config{Host: "ssh://me@192.0.2.1", Timeout: time.Hour, ResourceInterval: time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
-	failed := make(chan error)
-	go func() { failed <- inspect(e) }()
-	connection, err := listener.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = connection.Close() }()
-	request := make([]byte, len("HEAD /_ping "))
-	if _, err := io.ReadFull(connection, request); err != nil || string(request) != "HEAD /_ping " {
-		t.Errorf("the process sent %q, %v, want a question", request, err)
-	}
-	e.Close()
-	if err := <-failed; !errors.Is(err, targets.ErrTransient) || !errors.Is(err, context.Canceled) {
-		t.Errorf("Read() = %v, want ErrTransient of a call that was canceled", err)
-	}
-	if _, err := io.Copy(io.Discard, connection); err != nil {
-		t.Errorf("the process ended with %v", err)
 	}
 }

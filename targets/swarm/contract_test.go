@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hpad/hpad/settings/httpclient"
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/docker"
 	"github.com/hpad/hpad/targets/targettest"
@@ -27,9 +26,6 @@ func testConfig(t testing.TB, host string, changes ...func(c *Config)) *Config {
 	}
 	return c
 }
-
-// tlsOf returns settings with a file of authorities.
-func tlsOf(ca string) *httpclient.TLS { return &httpclient.TLS{CAFile: ca} }
 
 func openFleet(t testing.TB, c *Config) *Fleet {
 	t.Helper()

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -110,19 +109,6 @@ func TestUnscalable(t *testing.T) {
 	}
 }
 
-// TestServiceIsRemovedBetweenLists: the others are read all the same.
-func TestServiceIsRemovedBetweenLists(t *testing.T) {
-	i := newImitation(t)
-	i.add("going", 1)
-	i.add("staying", 2)
-	i.with("going", func(s *imitatedService) { s.hidden = true })
-	f := openFleet(t, testConfig(t, i.host()))
-	readings, err := f.Snapshot(t.Context(), []targets.Ref{ref("going"), ref("staying")})
-	if err != nil || readings[ref("staying")].StatusReplicas != 2 {
-		t.Errorf("Snapshot() = %+v, %v, want 2 replicas of the service that stays", readings, err)
-	}
-}
-
 // TestFailuresAreTold: tasks that failed and were replaced are read while those in
 // their places are young, and shown.
 func TestFailuresAreTold(t *testing.T) {
@@ -216,27 +202,6 @@ func TestNothingElseChanges(t *testing.T) {
 	}
 }
 
-func TestWithReplicas(t *testing.T) {
-	for _, test := range []struct{ document, want, says string }{
-		{`{"ID":"x","Spec":{"Name":"web","Mode":{"Replicated":{"Replicas":2,"Newer":1e400}}}}`, `{"Mode":{"Replicated":{"Newer":1e400,"Replicas":7}},"Name":"web"}`, ""},
-		{`{"Spec":{"Mode":{"Replicated":{}}}}`, `{"Mode":{"Replicated":{"Replicas":7}}}`, ""},
-		{`{"Spec":{"Mode":{}}}`, "", `the specification holds no "Replicated"`},
-		{`{"Spec":[]}`, "", `the specification holds no object with "Mode"`},
-		{`{`, "", "unexpected end of JSON input"},
-	} {
-		got, err := withReplicas([]byte(test.document), 7)
-		if test.says != "" {
-			if err == nil || !strings.Contains(err.Error(), test.says) {
-				t.Errorf("%s: %v, want %q", test.document, err, test.says)
-			}
-			continue
-		}
-		if err != nil || string(got) != test.want {
-			t.Errorf("%s became %s, %v, want %s", test.document, got, err, test.want)
-		}
-	}
-}
-
 // TestLostUpdate: a version that was lost after the service was read is a
 // conflict, although the engine says 500.
 func TestLostUpdate(t *testing.T) {
@@ -288,39 +253,6 @@ func TestNoManager(t *testing.T) {
 			!strings.Contains(err.Error(), "host must be a manager") || !strings.Contains(err.Error(), i.host()) {
 			t.Errorf("%s() of no manager = %v (%s), want %s with the host and the way out", call, err, targets.Reason(err), NotSwarmManager)
 		}
-	}
-}
-
-// TestUpdateThatBegins: a write right after somebody's update is held although the
-// swarm does not say yet that it updates.
-func TestUpdateThatBegins(t *testing.T) {
-	i := newImitation(t)
-	i.add("web", 2)
-	i.with("web", func(s *imitatedService) {
-		s.previous = map[string]any{"TaskTemplate": s.spec["TaskTemplate"]}
-		s.spec["TaskTemplate"] = map[string]any{"ContainerSpec": map[string]any{"Image": "worker:2"}}
-	})
-	f := openFleet(t, testConfig(t, i.host()))
-	reading := read(t, f, "web")
-	if err := f.SetReplicas(t.Context(), ref("web"), 3, reading.Version, ""); !errors.Is(err, targets.ErrHeld) || reading.Hold == nil {
-		t.Errorf("SetReplicas() right after an update = %v, hold %+v, want ErrHeld", err, reading.Hold)
-	}
-	i.mu.Lock()
-	i.findLocked("web").changed = time.Now().Add(-time.Minute)
-	i.mu.Unlock()
-	if err := f.SetReplicas(t.Context(), ref("web"), 3, "", ""); err != nil {
-		t.Errorf("SetReplicas() a minute later = %v", err)
-	}
-}
-
-func TestScaleDuringUpdate(t *testing.T) {
-	i := newImitation(t)
-	i.add("web", 2)
-	i.with("web", func(s *imitatedService) { s.updateStatus = map[string]any{"State": "updating"} })
-	f := openFleet(t, testConfig(t, i.host(), func(c *Config) { c.ScaleDuringUpdate = true }))
-	reading := read(t, f, "web")
-	if err := f.SetReplicas(t.Context(), ref("web"), 3, reading.Version, ""); err != nil || reading.Hold != nil {
-		t.Errorf("SetReplicas() during an update with scale_during_update = %v, hold %+v", err, reading.Hold)
 	}
 }
 
@@ -391,44 +323,6 @@ func TestNodes(t *testing.T) {
 			return s.Err != nil && strings.Contains(s.Err.Error(), "the proxy forbids it")
 		})
 	})
-}
-
-// TestNodesAreSlow: a manager that takes its time to list the nodes keeps no
-// round waiting for long, and is heard in the end.
-func TestNodesAreSlow(t *testing.T) {
-	i := newImitation(t)
-	i.add("web", 1)
-	released := make(chan struct{})
-	i.setRefusal(func(r *http.Request) (int, string) {
-		if strings.HasSuffix(r.URL.Path, "/info") {
-			<-released
-		}
-		return 0, ""
-	})
-	f := openFleet(t, testConfig(t, i.host()))
-	for round := range 3 {
-		begun := time.Now()
-		if got := read(t, f, "web"); got.Err != nil || got.Locations.At(0).Node != "node1id" {
-			t.Fatalf("round %d: reading %+v, want a node known by its id", round, got)
-		}
-		if took := time.Since(begun); took > learningWait+20*time.Second || round > 0 && took >= learningWait {
-			t.Errorf("round %d took %v", round, took)
-		}
-	}
-	close(released)
-	wait.Soon(t, "name of the node", func() bool { return read(t, f, "web").Locations.At(0).Node == "node-1" })
-}
-
-func TestNodeWithoutItsFiles(t *testing.T) {
-	_, err := New("shop", testConfig(t, "tcp://192.0.2.1:2375", func(c *Config) { c.Nodes = map[string]string{"node-2": "ssh://me@192.0.2.2"} }))
-	if err != nil {
-		t.Errorf("New() = %v", err)
-	}
-	c := testConfig(t, "unix:///var/run/docker.sock", func(c *Config) { c.Nodes = map[string]string{"node-2": "tcp://192.0.2.2:2376"} })
-	c.TLS = tlsOf(filepath.Join(t.TempDir(), "none.pem"))
-	if _, err := New("shop", c); err == nil || !strings.Contains(err.Error(), "nodes.node-2") || !strings.Contains(err.Error(), "none.pem") {
-		t.Errorf("New() = %v, want it to name the node and the file", err)
-	}
 }
 
 func TestDiscover(t *testing.T) {
@@ -504,29 +398,5 @@ func TestCheck(t *testing.T) {
 	}
 	if _, err := openFleet(t, testConfig(t, dead.host())).Check(t.Context()); !errors.Is(err, targets.ErrTransient) || !strings.Contains(err.Error(), dead.host()) {
 		t.Errorf("Check() of an engine that is gone = %v, want ErrTransient", err)
-	}
-}
-
-func TestCheckOfNoManager(t *testing.T) {
-	i := newImitation(t)
-	i.inactive = true
-	_, err := openFleet(t, testConfig(t, i.host())).Check(t.Context())
-	if targets.Reason(err) != NotSwarmManager || !strings.Contains(err.Error(), `its part in a swarm is: inactive`) {
-		t.Errorf("Check() of an engine without a swarm = %v, want %s", err, NotSwarmManager)
-	}
-}
-
-func TestClosed(t *testing.T) {
-	i := newImitation(t)
-	i.add("web", 1)
-	f := openFleet(t, testConfig(t, i.host()))
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := f.Close(); err != nil {
-		t.Errorf("a second Close() = %v", err)
-	}
-	if _, err := f.Snapshot(t.Context(), []targets.Ref{ref("web")}); !errors.Is(err, targets.ErrTransient) {
-		t.Errorf("Snapshot() of a closed fleet = %v, want ErrTransient", err)
 	}
 }

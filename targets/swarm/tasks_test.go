@@ -2,7 +2,6 @@ package swarm
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -73,23 +72,6 @@ func TestMembers(t *testing.T) {
 				t.Errorf("members %q, %d living, want %q and %d", text, living, test.want, test.living)
 			}
 		})
-	}
-}
-
-func TestPhases(t *testing.T) {
-	for state, want := range map[swarm.TaskState]policy.Phase{
-		swarm.TaskStateNew: policy.PhasePending, swarm.TaskStateAllocated: policy.PhasePending, swarm.TaskStatePending: policy.PhasePending,
-		swarm.TaskStateAssigned: policy.PhasePending, swarm.TaskStateAccepted: policy.PhasePending, swarm.TaskStatePreparing: policy.PhasePending,
-		swarm.TaskStateReady: policy.PhasePending, swarm.TaskStateStarting: policy.PhasePending,
-		swarm.TaskStateRunning:  policy.PhaseRunning,
-		swarm.TaskStateComplete: policy.PhaseSucceeded,
-		swarm.TaskStateFailed:   policy.PhaseFailed, swarm.TaskStateRejected: policy.PhaseFailed, swarm.TaskStateShutdown: policy.PhaseFailed,
-		swarm.TaskStateRemove: policy.PhaseFailed, swarm.TaskStateOrphaned: policy.PhaseFailed,
-		"of another age": policy.PhaseUnknown,
-	} {
-		if got := phaseOf(task("a", 1, 0, state, swarm.TaskStateRunning, "n")); got != want {
-			t.Errorf("%s: phase %v, want %v", state, got, want)
-		}
 	}
 }
 
@@ -186,27 +168,6 @@ func TestHold(t *testing.T) {
 	}
 	if hold := (&Fleet{config: &Config{}}).hold(&swarm.Service{}, nil, noon); hold != nil {
 		t.Errorf("hold %+v of a service that was never updated", hold)
-	}
-}
-
-// TestOrderIsStable: which task leaves does not depend on the order of the list.
-func TestOrderIsStable(t *testing.T) {
-	tasks := []*swarm.Task{
-		task("a", 1, 0, swarm.TaskStateRunning, swarm.TaskStateRunning, "n"), task("b", 2, 0, swarm.TaskStateRunning, swarm.TaskStateRunning, "m"),
-		task("c", 3, 0, swarm.TaskStateRunning, swarm.TaskStateRunning, "n"), task("d", 4, 0, swarm.TaskStateRunning, swarm.TaskStateRunning, "m"),
-	}
-	leaving := func(tasks []*swarm.Task) (ids []string) {
-		for _, m := range membersOf(tasks, 3) {
-			if m.leaving {
-				ids = append(ids, m.ID)
-			}
-		}
-		return ids
-	}
-	want := leaving(tasks)
-	slices.Reverse(tasks)
-	if got := leaving(tasks); !slices.Equal(got, want) || len(got) != 1 {
-		t.Errorf("%v leaves and in another order %v, want one and the same", want, got)
 	}
 }
 
