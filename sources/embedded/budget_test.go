@@ -88,35 +88,6 @@ func TestQueryMaxSamples(t *testing.T) {
 	}
 }
 
-// A selector of many series is a large query even before it has samples.
-func TestManySeriesAreALargeQuery(t *testing.T) {
-	samples := sources.NewBudget(256_000, "")
-	var page strings.Builder
-	for i := range 40 {
-		fmt.Fprintf(&page, "load{id=\"%d\"} 1\n", i)
-	}
-	e := newExporter(t, page.String())
-	source := started(t, config(e.address()), Options{Samples: samples})
-	eventually(t, source, "count(load)", "{} 40")
-
-	claim, err := samples.Claim(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer claim.Release()
-	if err := claim.Enlarge(t.Context(), 256_000); err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
-	defer cancel()
-	if _, err := source.Query(ctx, sources.Query{Text: "count(load)"}, time.Now()); !errors.Is(err, sources.ErrNoRoom) {
-		t.Errorf("40 series of a share for 31 were answered %v, want no room", err)
-	}
-	if _, err := source.Query(t.Context(), sources.Query{Text: `count(load{id=~"1."})`}, time.Now()); err != nil {
-		t.Errorf("10 series of a share for 31: %v", err)
-	}
-}
-
 // Results are of the budget of results, keep the labels that are named, and are
 // for the instant and with labels of their own.
 func TestAnswersAreBounded(t *testing.T) {

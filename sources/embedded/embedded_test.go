@@ -90,13 +90,6 @@ func TestFailedScrapes(t *testing.T) {
 	}
 }
 
-func TestUnknownContentTypeIsText(t *testing.T) {
-	e := newExporter(t, "good 1\n")
-	e.set(http.StatusOK, "application/json", "good 1\n")
-	source := started(t, config(e.address()), Options{})
-	eventually(t, source, "sum(good)", "{} 1")
-}
-
 func TestSlowAndMissingEndpoints(t *testing.T) {
 	release := make(chan struct{})
 	slow := newExporter(t, "")
@@ -236,46 +229,6 @@ func TestDirectoryInUse(t *testing.T) {
 	}
 	if err := other.Close(); err != nil {
 		t.Error(err)
-	}
-}
-
-func TestDamagedLogIsRepaired(t *testing.T) {
-	e := newExporter(t, "load 1\n")
-	dir := t.TempDir()
-	first := started(t, config(e.address()), Options{Dir: dir})
-	eventually(t, first, "sum(load)", "{} 1")
-	if err := first.Close(); err != nil {
-		t.Fatal(err)
-	}
-	segments, err := filepath.Glob(filepath.Join(dir, "wal", "0*"))
-	if err != nil || len(segments) == 0 {
-		t.Fatalf("segments of the log = %v, %v, want some", segments, err)
-	}
-	file, err := os.OpenFile(segments[len(segments)-1], os.O_APPEND|os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := file.WriteString("\x01\x00\x10garbage that is no record at all"); err != nil {
-		t.Fatal(err)
-	}
-	if err := file.Close(); err != nil {
-		t.Fatal(err)
-	}
-	second := started(t, config(), Options{Dir: dir})
-	eventually(t, second, "sum(load)", "{} 1")
-}
-
-func TestUnusableDirectory(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	source, err := New("local", config(), Options{Dir: file})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := source.Start(t.Context()); err == nil || !strings.Contains(err.Error(), file) {
-		t.Errorf("Start() = %v, want an error that names %s", err, file)
 	}
 }
 
