@@ -2,7 +2,6 @@ package explain
 
 import (
 	"bytes"
-	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -65,18 +64,5 @@ func TestExplanationTellsHowLongTheWindowHolds(t *testing.T) {
 	const want = "    which counts up to 2026-11-21 12:04:49 +0000, 4m50s after this decision\n"
 	if err := Write(&page, api.Explanation{Name: "checkout", Decision: &decision}, time.UTC); err != nil || !strings.Contains(page.String(), want) {
 		t.Errorf("page %s, error %v; want %q", &page, err, want)
-	}
-}
-
-// fullDisk is a writer that takes nothing.
-type fullDisk struct{}
-
-var errFull = errors.New("no space left on device")
-
-func (fullDisk) Write([]byte) (int, error) { return 0, errFull }
-
-func TestExplanationTellsThatItCannotWrite(t *testing.T) {
-	if err := Write(fullDisk{}, api.Explanation{}, time.UTC); !errors.Is(err, errFull) {
-		t.Errorf("error %v, want %v", err, errFull)
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/hpad/hpad/daemon/api"
-	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/settings"
 )
 
@@ -21,25 +20,6 @@ func TestWhyCountsTurns(t *testing.T) {
 		got := Why(api.Recorded{Time: from.Add(time.Hour), Untold: &api.Untold{Changes: changes, From: from}}, time.UTC)
 		if !strings.HasSuffix(got, want) || strings.Contains(got, turns) != strings.Contains(want, turns) {
 			t.Errorf("%d changes: %q, want it to end with %q", changes, got, want)
-		}
-	}
-}
-
-// TestTimesOfOneZone holds that all times of a text are in the zone that it is for.
-func TestTimesOfOneZone(t *testing.T) {
-	york := time.FixedZone("EST", -5*60*60)
-	decision := decided(2, 4)
-	decision.Stabilization = &policy.Stabilization{Replicas: 4, Binding: &policy.Recommendation{Replicas: 4, Time: tick.Add(-time.Minute)}}
-	if got := Why(api.Recorded{Time: tick, Decision: decision}, york); !strings.Contains(got, "from 06:59:00 still") {
-		t.Errorf("history says %q", got)
-	}
-	var page strings.Builder
-	if err := Write(&page, api.Explanation{Decision: &decision}, york); err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []string{"Decided:     2026-11-21 07:00:00 -0500", "made at 2026-11-21 06:59:00 -0500", "from 06:59:00 still"} {
-		if !strings.Contains(page.String(), want) {
-			t.Errorf("explain says %s, without %q", &page, want)
 		}
 	}
 }

@@ -221,29 +221,6 @@ func TestQueue(t *testing.T) {
 	})
 }
 
-// TestClose holds that what waits is posted at the end, for a while.
-func TestClose(t *testing.T) {
-	for name, c := range map[string]struct {
-		answer func(*http.Request) (*http.Response, error)
-		want   Counts
-		takes  time.Duration
-	}{"fine": {answers(200), Counts{Sent: 5}, 0}, "hangs": {hangs, Counts{Dropped: 5}, 5 * time.Second}} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				n, _ := made(t, &fake{answers: []func(*http.Request) (*http.Response, error){c.answer}}, Config{})
-				for range 5 {
-					n.Tell(&Event{Kind: Changed})
-				}
-				begun := time.Now()
-				ended(n)
-				if got := n.Counts(); got != c.want || time.Since(begun) != c.takes {
-					t.Errorf("counts %+v after %v, want %+v after %v", got, time.Since(begun), c.want, c.takes)
-				}
-			})
-		})
-	}
-}
-
 // TestFilters holds who is told of what.
 func TestFilters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -384,60 +361,6 @@ func TestQuickSuccessors(t *testing.T) {
 		if lost := logs.FilterMessageSnippet("notifications are lost").All(); len(lost) != 1 || lost[0].ContextMap()["count"] != int64(2) {
 			t.Errorf("the log has %v", logs.All())
 		}
-	})
-}
-
-// TestHandedOverIsBounded holds that reloads while a receiver hangs pile up no more than
-// its queue has room for beside what comes later, and that what is waiting or lost shows.
-func TestHandedOverIsBounded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var r Receivers
-		core, logs := observer.New(zap.ErrorLevel)
-		const room, reloads = 3, 5
-		post := &fake{answers: []func(*http.Request) (*http.Response, error){hangs}}
-		told := int32(0)
-		for i := range reloads {
-			c := Config{URL: fmt.Sprintf("http://%d.test", i), Queue: room}
-			c.SetDefaults()
-			set, err := r.Make(map[string]Config{"chat": c}, zap.New(core))
-			if err != nil {
-				t.Fatal(err)
-			}
-			set["chat"].http = &http.Client{Transport: post}
-			dropped := r.Counts()["chat"].Dropped
-			r.Swap(set)
-			if got := r.Counts()["chat"].Dropped; got < dropped {
-				t.Errorf("%d are dropped right after a reload, and were %d", got, dropped)
-			}
-			synctest.Wait()
-			for range room {
-				r.Tell(&Event{Kind: Changed, To: told})
-				told++
-			}
-			synctest.Wait()
-		}
-		const kept = 2 * room // half of them handed over, one of which is being posted
-		counts := r.Counts()["chat"]
-		if want := (Counts{Dropped: reloads*room - kept, Waiting: kept - 1}); counts != want {
-			t.Errorf("%+v, want %+v", counts, want)
-		}
-		var logged int64
-		for _, line := range logs.FilterMessageSnippet("notifications are lost").All() {
-			lost, _ := line.ContextMap()["count"].(int64)
-			logged += lost
-		}
-		if logged != int64(counts.Dropped) {
-			t.Errorf("the log has %d lost, of %d: %v", logged, counts.Dropped, logs.All())
-		}
-		post.mu.Lock()
-		post.answers, post.bodies = []func(*http.Request) (*http.Response, error){answers(http.StatusNoContent)}, nil
-		post.mu.Unlock()
-		time.Sleep(time.Minute)
-		synctest.Wait()
-		if got := r.Counts()["chat"]; got.Sent != kept || got.Waiting != 0 {
-			t.Errorf("%+v, want the rest sent", got)
-		}
-		r.Close()
 	})
 }
 
