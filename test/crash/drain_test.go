@@ -20,24 +20,6 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// TestDrain kills hpad while it drains the Nomad nodes of an Auto Scaling group.
-func TestDrain(t *testing.T) {
-	l := world.NewLoad(t)
-	// The group ends before Prometheus does.
-	t.Run("cases", func(t *testing.T) {
-		for name, run := range map[string]func(t *testing.T, l *world.Load){
-			"resumed":     resumed,
-			"taken back":  takenBack,
-			"terminating": terminating,
-		} {
-			t.Run(name, func(t *testing.T) {
-				t.Parallel()
-				run(t, l)
-			})
-		}
-	})
-}
-
 // machines is an Auto Scaling group whose instances are Nomad clients: each node
 // has its instance's id in its metadata.
 type machines struct {
@@ -71,10 +53,10 @@ func newMachines(t *testing.T, l *world.Load, name string, size int) *machines {
 }
 
 // start runs hpad over them.
-func (m *machines) start(victims string) *program.Program {
+func (m *machines) start() *program.Program {
 	m.Helper()
 	drains := "kind = \"nomad\"\nfleet = \"jobs\"\nnode_attribute = \"meta.instance\"\ndeadline = \"5m\"\n"
-	h := program.New(m.T, fmt.Sprintf("[fleets.jobs]\nkind = \"nomad\"\naddress = %q\n", m.cluster.URL)+m.configuration(m.load, m.name, victims, drains))
+	h := program.New(m.T, fmt.Sprintf("[fleets.jobs]\nkind = \"nomad\"\naddress = %q\n", m.cluster.URL)+m.configuration(m.load, m.name, "newest", drains))
 	h.Passes(m.name, 2)
 	return h
 }
@@ -205,12 +187,13 @@ func (m *machines) wantShown(h *program.Program, command string, operations map[
 	}
 }
 
-// resumed: of three machines two are to go, and hpad is killed while they drain. The
-// next hpad goes on with the same operations, and terminates both once.
-func resumed(t *testing.T, l *world.Load) {
+// TestDrain kills hpad while two of three Nomad nodes of an Auto Scaling group drain. The
+// next hpad continues the same operations, and terminates both instances once.
+func TestDrain(t *testing.T) {
+	l := world.NewLoad(t)
 	m := newMachines(t, l, "resumed", 3)
 	m.work()
-	h := m.start("newest")
+	h := m.start()
 	l.Queue(m.name, 10)
 	begun := m.awaitDraining(h, 2)
 	h.Kill()
@@ -246,75 +229,4 @@ func resumed(t *testing.T, l *world.Load) {
 	}
 	m.awaitEligible(left[0])
 	m.cluster.AwaitRunning(t, m.name, 3, patience) // all on the one that is left
-}
-
-// takenBack: hpad is killed while a machine drains, and more are wanted before there
-// is an hpad again: that machine is one of them.
-func takenBack(t *testing.T, l *world.Load) {
-	m := newMachines(t, l, "returned", 2)
-	m.work()
-	h := m.start("newest")
-	l.Queue(m.name, 10)
-	begun := m.awaitDraining(h, 1)
-	h.Kill()
-	l.Queue(m.name, 30)
-	l.AwaitQueue(t, m.name)
-	h.Start()
-	for id := range begun {
-		m.awaitEligible(id)
-	}
-	m.awaitOutcome(h, begun, drain.Undone)
-	m.wantShown(h, "describe", begun, "more instances are wanted again")
-	wait.For(t, patience, "three machines", func() (string, bool) {
-		wanted, staying := m.look(t)
-		return fmt.Sprintf("%v stay for a count of %d", staying, wanted), wanted == 3 && len(staying) == 3
-	})
-	h.Passes(m.name, 3)
-	if taken, _ := m.taken(); len(taken) > 0 {
-		t.Errorf("%v were to be terminated", taken)
-	}
-	group := m.aws.Look("pool")
-	if launched := len(group.Activities); group.Desired != 3 || launched != 1 {
-		t.Errorf("%d activities for a desired capacity of %d, want one launch: %+v", launched, group.Desired, group.Activities)
-	}
-	if _, staying := m.look(t); !slices.Contains(staying, m.ids[0]) || !slices.Contains(staying, m.ids[1]) {
-		t.Errorf("%v stay, want %v among them", staying, m.ids)
-	}
-}
-
-// terminating: the machine whose node is empty is the one to go, and hpad is killed
-// after the cloud has heard it and before it has answered.
-func terminating(t *testing.T, l *world.Load) {
-	m := newMachines(t, l, "terminating", 2)
-	// Without a look at the nodes it would be the first one, which is at work.
-	busy, empty := m.ids[0], m.ids[1]
-	m.cluster.Run(t, nomadtest.Job{ID: m.name, Count: 1, Alter: func(job *nomadapi.Job) {
-		job.Constrain(nomadapi.NewConstraint("${meta.instance}", "=", busy))
-	}})
-	m.cluster.AwaitRunning(t, m.name, 1, patience)
-	h := m.start("empty-nomad-nodes")
-	m.hold(unanswered)
-	l.Queue(m.name, 10)
-	m.await(t)
-	begun := map[string]drain.Operation{}
-	for _, op := range h.View(m.name).Drains {
-		begun[op.Instance.ID] = op
-	}
-	if op := begun[empty]; len(begun) != 1 || op.State != drain.Removing || op.Reason != "its Nomad node is empty" {
-		t.Errorf("operations %+v, want that %s is being removed", begun, empty)
-	}
-	h.Kill()
-	h.Start()
-	h.Passes(m.name, 3)
-	m.bury(empty)
-	m.awaitOutcome(h, begun, drain.Terminated)
-	h.Passes(m.name, 3)
-	if taken, most := m.taken(); !slices.Equal(taken, []string{empty}) || most != 1 {
-		t.Errorf("%v were to be terminated, one %d times, want %s once", taken, most, empty)
-	}
-	if wanted, staying := m.look(t); wanted != 1 || !slices.Equal(staying, []string{busy}) {
-		t.Errorf("%v stay for a count of %d, want %s", staying, wanted, busy)
-	}
-	m.awaitEligible(busy)
-	m.cluster.AwaitRunning(t, m.name, 1, patience)
 }

@@ -10,7 +10,6 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 
@@ -149,6 +148,3 @@ func (g *gate) take(victims []string) held {
 	g.next = passed
 	return how
 }
-
-// lastOf returns what follows the last slash of an address.
-func lastOf(address string) string { return address[strings.LastIndex(address, "/")+1:] }

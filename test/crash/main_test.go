@@ -14,9 +14,6 @@ import (
 const patience = world.Patience
 
 func TestMain(m *testing.M) {
-	if dir := os.Getenv(drainVariable); dir != "" {
-		os.Exit(drainCommand(dir))
-	}
 	code := parallel.Run(m, 9)
 	program.Clean()
 	os.Exit(code)
