@@ -1,10 +1,8 @@
 package monitoring
 
 import (
-	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -75,57 +73,6 @@ func TestPromtool(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-// TestScrapeFile includes scrape.yml as its comment says.
-func TestScrapeFile(t *testing.T) {
-	directory, err := filepath.Abs(configs)
-	if err != nil {
-		t.Fatal(err)
-	}
-	main := filepath.Join(t.TempDir(), "prometheus.yml")
-	text := fmt.Sprintf("scrape_config_files: [%s/scrape.yml]\nrule_files: [%s/alerts.yml]\n", directory, directory)
-	if err := os.WriteFile(main, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	command := exec.CommandContext(t.Context(), promtest.Promtools(t)["module"], "check", "config", main)
-	if output, err := command.CombinedOutput(); err != nil {
-		t.Errorf("promtool check config: %v\n%s", err, output)
-	}
-}
-
-// TestAlertsAreTried wants alerts_test.yml, or alerts_days_test.yml, to have each alert
-// fire, and each not fire.
-func TestAlertsAreTried(t *testing.T) {
-	type file struct {
-		RuleFiles          []string `json:"rule_files"`
-		EvaluationInterval string   `json:"evaluation_interval"`
-		Tests              []struct {
-			Name        string `json:"name"`
-			Interval    string `json:"interval"`
-			InputSeries []any  `json:"input_series"`
-			Cases       []struct {
-				EvalTime string `json:"eval_time"`
-				Alert    string `json:"alertname"`
-				Expected []any  `json:"exp_alerts"`
-			} `json:"alert_rule_test"`
-		} `json:"tests"`
-	}
-	var minutes, days file
-	read(t, "alerts_test.yml", &minutes)
-	read(t, "alerts_days_test.yml", &days)
-	fires, quiet := map[string]bool{}, map[string]bool{}
-	for _, test := range append(minutes.Tests, days.Tests...) {
-		for _, c := range test.Cases {
-			fires[c.Alert] = fires[c.Alert] || len(c.Expected) > 0
-			quiet[c.Alert] = quiet[c.Alert] || len(c.Expected) == 0
-		}
-	}
-	for _, rule := range rules(t) {
-		if !fires[rule.Alert] || !quiet[rule.Alert] {
-			t.Errorf("%s fires: %v, does not: %v; want both", rule.Alert, fires[rule.Alert], quiet[rule.Alert])
-		}
 	}
 }
 

@@ -12,7 +12,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -222,82 +221,5 @@ url = %q
 	}
 	if strings.Contains(p.Said(), "hunter2") || strings.Contains(p.Said(), "/secret") {
 		t.Errorf("the log tells a secret:\n%s", p.Said())
-	}
-}
-
-// TestTexts checks that the texts of a webhook and of the Slack example have the counts, and
-// the sentence of "hpad history".
-func TestTexts(t *testing.T) {
-	var mu sync.Mutex
-	var chat, messages []string
-	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		var body struct {
-			Text string
-			Data struct {
-				Message  string
-				From, To int
-			}
-		}
-		if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
-			t.Error(err)
-		}
-		mu.Lock()
-		defer mu.Unlock()
-		if r.URL.Path == "/slack" {
-			chat = append(chat, body.Text)
-			return
-		}
-		messages = append(messages, fmt.Sprintf("%d → %d: %s", body.Data.From, body.Data.To, body.Data.Message))
-	}))
-	defer receiver.Close()
-	var load atomic.Int64
-	load.Store(3)
-	source := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, _ = fmt.Fprintf(w, `{"status":"success","data":{"resultType":"vector","result":[{"metric":{},"value":[%s,"%d"]}]}}`, r.FormValue("time"), load.Load())
-	}))
-	defer source.Close()
-	address := filepath.Join(t.TempDir(), "address")
-	if err := os.WriteFile(address, []byte(receiver.URL+"/slack"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	slack := strings.NewReplacer("/etc/hpad/slack-url", address, "events = [", `events = ["changed", `).Replace(example(t, "slack"))
-	p := program.New(t, fmt.Sprintf(`
-[fleets.local]
-kind = "process"
-services = { web = { command = ["sleep", "1000"] } }
-[sources.prom]
-kind = "prometheus"
-url = %q
-[autoscalers.web]
-target = { fleet = "local", service = "web" }
-max_replicas = 5
-metrics = [{ type = "External", name = "queue", source = "prom", query = "queue", average_value = "1" }]
-[notifications.hook]
-url = %q
-%s`, source.URL, receiver.URL+"/hook", slack))
-	// The other one is wanted and not written.
-	for _, want := range []struct {
-		kind, counts, sentence string
-		load                   int64
-	}{
-		{"changed", "1 → 3", "The count goes up from 1 to 3, because queue (3 of a goal of 1 per instance) asks for 3.", 3},
-		{"refused", "3 → 5", "The count should go up from 3 to 5, because queue", 9},
-	} {
-		if want.kind == "refused" {
-			p.Says("pause", "web", "--reason", "the sale")
-		}
-		load.Store(want.load)
-		wait.For(t, patience, "texts of "+want.kind, func() (string, bool) {
-			mu.Lock()
-			defer mu.Unlock()
-			hook, text := want.counts+": "+want.sentence, fmt.Sprintf("*autoscaler/web* %s %s: %s", want.kind, want.counts, want.sentence)
-			has := func(all []string, text string) bool {
-				return slices.ContainsFunc(all, func(one string) bool { return strings.HasPrefix(one, text) })
-			}
-			return strings.Join(append(messages, chat...), "\n"), has(messages, hook) && has(chat, text)
-		})
-		if history := p.Says("history", "web"); !strings.Contains(history, want.sentence) {
-			t.Errorf("the history has no %q:\n%s", want.sentence, history)
-		}
 	}
 }

@@ -144,29 +144,6 @@ func TestRPM(t *testing.T) {
 	}
 }
 
-// TestInstallRPM installs and removes the .rpm on a machine that has not booted, as
-// who makes images does.
-func TestInstallRPM(t *testing.T) {
-	t.Parallel()
-	said := judged(t, all.in(t), `rpm --install --nodeps `+rpm(oldVersion, runtime.GOARCH)+` >/tmp/installed 2>&1
-getent passwd hpad | cut -d : -f 1,6,7
-readlink /etc/systemd/system/multi-user.target.wants/hpad.service
-hpad version | cut -d ' ' -f 1,2
-hpad check >/tmp/checked
-mkdir /var/lib/hpad; echo '# of this machine' >>/etc/hpad/hpad.toml
-rpm --erase --nodeps hpad >/tmp/erased 2>&1
-ls /etc/hpad /usr/bin/hpad /var/lib/hpad /etc/systemd/system/multi-user.target.wants/hpad.service 2>/dev/null || true`)
-	want := strings.Join([]string{
-		"hpad:/var/lib/hpad:/usr/sbin/nologin",
-		"/lib/systemd/system/hpad.service",
-		"hpad " + oldVersion,
-		"/etc/hpad:", "hpad.toml.rpmsave", "", "/var/lib/hpad:", "",
-	}, "\n")
-	if said != want {
-		t.Errorf("it prints:\n%s\nwant:\n%s", said, want)
-	}
-}
-
 // TestArchive runs what is in the .tar.gz, and looks at the other architecture's.
 func TestArchive(t *testing.T) {
 	t.Parallel()
@@ -282,17 +259,6 @@ func TestManual(t *testing.T) {
 			t.Errorf("%s says nothing of %s:\n%s", page, want, text)
 		}
 	}
-}
-
-// TestCompletions has each shell read its script.
-func TestCompletions(t *testing.T) {
-	t.Parallel()
-	root := t.TempDir()
-	output(t, "dpkg-deb", "--extract", filepath.Join(all.in(t), deb(oldVersion, runtime.GOARCH)), root)
-	judged(t, filepath.Join(root, "usr/share"), `
-bash -euc '. bash-completion/completions/hpad; complete -p hpad'
-zsh -n zsh/vendor-completions/_hpad
-fish --no-execute fish/vendor_completions.d/hpad.fish`)
 }
 
 // TestConfig wants the configurations of a new installation and of the image to be

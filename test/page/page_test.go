@@ -1,17 +1,14 @@
 package page
 
 import (
-	"context"
 	"flag"
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -25,7 +22,6 @@ import (
 	"github.com/hpad/hpad/test/internal/ports"
 	"github.com/hpad/hpad/test/internal/program"
 	"github.com/hpad/hpad/test/scale/sim"
-	"github.com/hpad/hpad/test/wait"
 )
 
 var update = flag.Bool("update", false, "make the pictures of the docs anew")
@@ -144,39 +140,6 @@ func TestStrangers(t *testing.T) {
 	if got := b.js("document.querySelectorAll('img').length + (window.broken ?? 0)"); got != 0.0 {
 		t.Errorf("the document has %v images or ran what strangers wrote", got)
 	}
-}
-
-// TestMany holds 10,000 rows: they are filtered at once, and few of them are in the document.
-func TestMany(t *testing.T) {
-	server := newFaked(t, 10_000)
-	b := newTab(t)
-	b.look(1400, "light")
-	b.open(server + "/")
-	b.await("all rows", "document.querySelector('#shown').innerText.includes('10000 shown')")
-	b.fill("#filter input", "shop-077")
-	b.await("the chosen rows", "document.querySelector('#shown').innerText === '100 of 10000 shown'")
-	b.await("the address of the choice", "location.search === '?q=shop-077'")
-	slowest, _ := b.js("Math.max(...performance.getEntriesByName('choose').map((e) => e.duration))").(float64)
-	t.Logf("10,000 rows are filtered in %.1f ms at most", slowest)
-	if slowest > 1500 {
-		t.Errorf("10,000 rows take %.0f ms to be filtered", slowest)
-	}
-	b.fill("#filter input", "")
-	b.await("all rows", "document.querySelector('#shown').innerText.includes('10000 shown')")
-	frames, _ := b.js(`new Promise((done) => {
-		const times = []; let last = performance.now(), at = 0;
-		const step = () => { const now = performance.now(); times.push(now - last); last = now;
-			at += 900; scrollTo(0, at); at < 90000 ? requestAnimationFrame(step) : done(times.sort((a, b) => a - b)[Math.floor(times.length * 0.95)]); };
-		requestAnimationFrame(step);
-	})`).(float64)
-	t.Logf("scrolling through 10,000 rows, 95%% of the frames take %.1f ms at most", frames)
-	rows, _ := b.js("document.querySelectorAll('#rows tr[data-name]').length").(float64)
-	if rows < 10 || rows > 200 {
-		t.Errorf("%v rows are in the document", rows)
-	}
-	b.js("scrollTo(0, document.body.scrollHeight)")
-	b.await("the last row", "document.querySelector('#rows tr[data-name]:last-of-type')?.dataset.name === 'shop-09999' || [...document.querySelectorAll('#rows tr[data-name]')].at(-1).dataset.name === 'shop-09999'")
-	b.accessible("10,000 rows")
 }
 
 // TestLive holds that a page follows a real scaling, tells that hpad is gone, and follows
@@ -391,22 +354,6 @@ func TestBehindProxy(t *testing.T) {
 	b.await("what was done", "document.querySelector('dialog h2').innerText === 'Done'")
 }
 
-// TestFirstPaint logs how long the first view takes; it fails only for what no machine
-// excuses.
-func TestFirstPaint(t *testing.T) {
-	server := newFaked(t, 1000)
-	b := newTab(t)
-	for _, path := range []string{"/", "/autoscalers/shop-0003"} {
-		b.open(server + path)
-		b.await("a live page", "document.querySelector('#live').innerText === 'live'")
-		paint, _ := b.js("performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? 0").(float64)
-		t.Logf("%s: first paint after %.0f ms", path, paint)
-		if paint > 3000 {
-			t.Errorf("%s: first paint after %.0f ms", path, paint)
-		}
-	}
-}
-
 // TestPictures makes the pictures of the docs with -update, and holds that they are there
 // and small.
 func TestPictures(t *testing.T) {
@@ -440,35 +387,5 @@ func (b *tab) picture(t *testing.T, name string) {
 	}
 	if err := os.WriteFile(filepath.Join("../../docs/img", name), png, 0o644); err != nil { //nolint:gosec // for everybody
 		t.Fatal(err)
-	}
-}
-
-// TestOff holds that page = false serves the plain index.
-func TestOff(t *testing.T) {
-	address := ports.Free(t)
-	p := program.Prepare(t, program.Options{Daemon: fmt.Sprintf("listen = %q\nsync_period = \"1s\"\npage = false\n", address)})
-	p.Launch()
-	var text string
-	wait.For(t, patience, "an answer", func() (string, bool) {
-		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-		defer cancel()
-		request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/", nil)
-		if err != nil {
-			return err.Error(), false
-		}
-		response, err := http.DefaultClient.Do(request)
-		if err != nil {
-			return err.Error(), false
-		}
-		defer func() { _ = response.Body.Close() }()
-		body, err := io.ReadAll(response.Body)
-		text = strconv.Itoa(response.StatusCode) + string(body)
-		return text, err == nil
-	})
-	if !strings.HasPrefix(text, "200") || strings.Contains(text, "data-page") {
-		t.Errorf("it serves %s", text)
-	}
-	if _, err := os.Stat(filepath.Join(p.State(), "graph.db")); err == nil {
-		t.Error("it keeps points for drawings")
 	}
 }
