@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"compress/gzip"
 	"encoding/json"
 	"fmt"
@@ -10,7 +9,6 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -227,11 +225,7 @@ func headers(a answer) map[string]string {
 func TestNomadAnswers(t *testing.T) {
 	p := startCluster(t)
 	t.Run("answers", p.testAnswers)
-	t.Run("subsets", p.testSubsets)
 	t.Run("filters", p.testFilters)
-	t.Run("refusals", p.testRefusals)
-	t.Run("blocking", p.testBlocking)
-	t.Run("scaling", p.testScaling)
 }
 
 // testAnswers compares fields, types, sizes and headers.
@@ -264,25 +258,6 @@ func (p pair) testAnswers(t *testing.T) {
 	}
 	if real, simulated := both(p, policy); !maps.Equal(real, simulated) {
 		t.Errorf("a scaling policy has other fields (-real +simulated):\n%s", cmp.Diff(real, simulated))
-	}
-}
-
-// testSubsets compares what the simulator tells of machines, which is less than an
-// agent tells, and the same.
-func (p pair) testSubsets(t *testing.T) {
-	node := func(address string) string {
-		return "/v1/node/" + list(t, address, "/v1/nodes")[0]["ID"].(string)
-	}
-	realNode, simulatedNode := both(p, node)
-	for realPath, simulatedPath := range map[string]string{
-		"/v1/nodes": "/v1/nodes", "/v1/nodes?resources=true": "/v1/nodes?resources=true", realNode: simulatedNode, "/v1/agent/self": "/v1/agent/self",
-	} {
-		real, simulated := shapeOf(t, get(t, p.real, realPath).body), shapeOf(t, get(t, p.simulated, simulatedPath).body)
-		for path, kind := range simulated {
-			if real[path] != kind && real[path] != "null" && kind != "null" {
-				t.Errorf("%s: %s is a %q, and in truth %q", simulatedPath, path, kind, real[path])
-			}
-		}
 	}
 }
 
@@ -346,177 +321,6 @@ func (p pair) testFilters(t *testing.T) {
 			t.Errorf("%s has %d, and in truth %d", path, simulated, real)
 		}
 	}
-	found := func(address string) string {
-		id := list(t, address, "/v1/allocations")[5]["ID"].(string)
-		digits := list(t, address, "/v1/allocations?resources=true&prefix="+id[:2])
-		here := slices.ContainsFunc(digits, func(a map[string]any) bool { return a["ID"] == id })
-		others := slices.ContainsFunc(digits, func(a map[string]any) bool { return !strings.HasPrefix(a["ID"].(string), id[:2]) })
-		whole := list(t, address, "/v1/allocations?prefix="+id)
-		return fmt.Sprintf("it: %t, others: %t, the whole id: %d", here, others, len(whole))
-	}
-	if real, simulated := both(p, found); real != simulated {
-		t.Errorf("by a prefix there is %s, and in truth %s", simulated, real)
-	}
-}
-
-// testRefusals compares what is refused, and how.
-func (p pair) testRefusals(t *testing.T) {
-	for _, one := range []struct{ method, path, body string }{
-		{http.MethodGet, "/v1/job/nothing", ""},
-		{http.MethodGet, "/v1/job/nothing/scale", ""},
-		{http.MethodGet, "/v1/job/nothing/allocations?all=true", ""},
-		{http.MethodGet, "/v1/jobs?filter=" + url.QueryEscape(`ID = "x"`), ""},
-		{http.MethodGet, "/v1/allocations?prefix=abc", ""},
-		{http.MethodPut, "/v1/job/nothing/scale", `{"Count":2,"Target":{"Group":"app"}}`},
-		{http.MethodPut, "/v1/job/shop-000001/scale", `{"Count":21,"Target":{"Group":"app"}}`},
-		{http.MethodPut, "/v1/job/shop-000001/scale", `{"Count":0,"Target":{"Group":"app"}}`},
-		{http.MethodPut, "/v1/job/shop-000001/scale", `{"Count":-1,"Target":{"Group":"app"}}`},
-		{http.MethodPut, "/v1/job/shop-000001/scale", `{"Count":2,"Target":{"Group":"other"}}`},
-		{http.MethodPut, "/v1/job/shop-000001/scale", `{"Count":3,"Target":{"Group":"app"},"JobModifyIndex":7}`},
-	} {
-		said := func(address string) string {
-			a := call(t, one.method, address+one.path, one.body)
-			// Indexes and positions differ.
-			text := strings.Map(func(r rune) rune {
-				if r >= '0' && r <= '9' {
-					return -1
-				}
-				return r
-			}, string(bytes.TrimSpace(a.body)))
-			if a.status == http.StatusBadRequest && strings.HasPrefix(one.path, "/v1/jobs") {
-				text, _, _ = strings.Cut(text, ":") // the parser's own words
-			}
-			return strconv.Itoa(a.status) + " " + text
-		}
-		if real, simulated := both(p, said); real != simulated {
-			t.Errorf("%s %s %s: %s, and in truth %s", one.method, one.path, one.body, simulated, real)
-		}
-	}
-}
-
-// testBlocking compares how long calls wait for something newer than an index.
-func (p pair) testBlocking(t *testing.T) {
-	for _, path := range []string{"/v1/jobs", "/v1/allocations", "/v1/deployments", "/v1/job/shop-000001/scale", "/v1/scaling/policies"} {
-		waits := func(address string) string {
-			index := get(t, address, path).header.Get("X-Nomad-Index")
-			begun := time.Now()
-			a := get(t, address, path+"?wait=1s&index="+index)
-			waited := time.Since(begun)
-			before := get(t, address, path+"?wait=30s&index=1")
-			return fmt.Sprintf("a second: %t, the same index: %t, at once: %t", waited > 900*time.Millisecond && waited < 5*time.Second,
-				a.header.Get("X-Nomad-Index") == index, before.header.Get("X-Nomad-Index") == index)
-		}
-		if real, simulated := both(p, waits); real != simulated {
-			t.Errorf("%s: %s, and in truth %s", path, simulated, real)
-		}
-	}
-}
-
-// testScaling compares what follows a change of a count: which indexes move, and what
-// is told of allocations and deployments meanwhile.
-func (p pair) testScaling(t *testing.T) {
-	for _, count := range []int{1, 4} {
-		follow := func(address string) map[string]bool { return followScaling(t, address, count) }
-		if real, simulated := both(p, follow); !maps.Equal(real, simulated) {
-			t.Errorf("to %d (-real +simulated):\n%s", count, cmp.Diff(real, simulated))
-		}
-	}
-	events := func(address string) map[string]string {
-		return shapeOf(t, get(t, address, "/v1/job/shop-000001/scale").body)
-	}
-	if real, simulated := both(p, events); !maps.Equal(real, simulated) {
-		t.Errorf("scaling events have other fields (-real +simulated):\n%s", cmp.Diff(real, simulated))
-	}
-	shapes := func(address string) map[string]string {
-		return shapeOf(t, get(t, address, "/v1/allocations?resources=true&filter="+url.QueryEscape(`JobID == "shop-000001"`)).body)
-	}
-	if real, simulated := both(p, shapes); !maps.Equal(real, simulated) {
-		t.Errorf("allocations that ended or are new have other fields (-real +simulated):\n%s", cmp.Diff(real, simulated))
-	}
-}
-
-// scaled is the job that is scaled.
-const scaled = "shop-000001"
-
-// followScaling scales a job and returns what was seen until its deployment is over.
-func followScaling(t *testing.T, address string, count int) map[string]bool {
-	t.Helper()
-	before := readJob(t, address)
-	woken := make(chan int, 1)
-	go func() { woken <- awaitJobs(t, address) }()
-	body := fmt.Sprintf(`{"Count":%d,"Target":{"Group":"app"},"Message":"why","Meta":{"a":1}}`, count)
-	written := call(t, http.MethodPut, address+"/v1/job/"+scaled+"/scale", body)
-	if written.status != http.StatusOK {
-		t.Fatalf("%s: scale to %d: %d %s", address, count, written.status, written.body)
-	}
-	seen := map[string]bool{}
-	for name := range shapeOf(t, written.body) {
-		seen["the answer has "+name] = true
-	}
-	followDeployment(t, address, before, seen)
-	seen[fmt.Sprintf("the list of jobs that was waited for: %d", <-woken)] = true
-	seen[fmt.Sprintf("the same count again: %d", call(t, http.MethodPut, address+"/v1/job/"+scaled+"/scale", body).status)] = true
-	followDeployment(t, address, before, seen)
-	return seen
-}
-
-// awaitJobs waits for a change of the list of jobs.
-func awaitJobs(t *testing.T, address string) (status int) {
-	index := get(t, address, "/v1/jobs").header.Get("X-Nomad-Index")
-	return call(t, http.MethodGet, address+"/v1/jobs?wait=20s&index="+index, "").status
-}
-
-func readJob(t *testing.T, address string) map[string]any {
-	t.Helper()
-	return list(t, address, "/v1/jobs?filter="+url.QueryEscape(`ID == "`+scaled+`"`))[0]
-}
-
-// indexOf is an index inside of a job.
-func indexOf(of map[string]any, path ...string) float64 {
-	for _, name := range path[:len(path)-1] {
-		of = of[name].(map[string]any)
-	}
-	return of[path[len(path)-1]].(float64)
-}
-
-// followDeployment notes what is seen of a job until its newest deployment is over:
-// but for what lasts so short that it may be missed.
-func followDeployment(t *testing.T, address string, before map[string]any, seen map[string]bool) {
-	t.Helper()
-	mine := "?filter=" + url.QueryEscape(`JobID == "`+scaled+`"`)
-	wait.For(t, time.Minute, "end of the deployment", func() (string, bool) {
-		now := readJob(t, address)
-		if index := indexOf(now, "JobModifyIndex"); index > indexOf(before, "JobModifyIndex") && index == indexOf(now, "ModifyIndex") {
-			seen["the job's indexes are one"] = true
-		}
-		if indexOf(now, "JobSummary", "ModifyIndex") > indexOf(before, "JobSummary", "ModifyIndex") {
-			seen["the summary's index moved"] = true
-		}
-		for _, a := range list(t, address, "/v1/allocations"+mine) {
-			healthy := "is not told"
-			if status, told := a["DeploymentStatus"].(map[string]any); told {
-				healthy = fmt.Sprint(status["Healthy"])
-			}
-			if a["ClientStatus"] == "complete" || a["ClientStatus"] == "running" && a["DesiredStatus"] == "run" {
-				seen[fmt.Sprintf("an allocation is to %s and %s, its health %s", a["DesiredStatus"], a["ClientStatus"], healthy)] = true
-			}
-			if indexOf(a, "ModifyIndex") > indexOf(now, "JobModifyIndex") {
-				seen["an allocation moved after the job"] = true
-			}
-		}
-		over := false
-		for _, d := range list(t, address, "/v1/deployments"+mine) {
-			seen[fmt.Sprintf("a deployment is %s: %s", d["Status"], d["StatusDescription"])] = true
-			if d["Status"] == "running" {
-				refused := call(t, http.MethodPut, address+"/v1/job/"+scaled+"/scale", `{"Count":3,"Target":{"Group":"app"}}`)
-				if refused.status != http.StatusOK { // it may be over by now
-					seen[fmt.Sprintf("meanwhile: %d %s", refused.status, bytes.TrimSpace(refused.body))] = true
-				}
-			}
-			over = over || d["Status"] == "successful" && indexOf(d, "JobSpecModifyIndex") == indexOf(now, "JobModifyIndex")
-		}
-		return fmt.Sprint(now), over
-	})
 }
 
 // TestPrometheusAnswers compares the simulator's answers with a real server's.
@@ -562,21 +366,6 @@ func TestPrometheusAnswers(t *testing.T) {
 				t.Errorf("%s has the headers %v, and in truth %v", one.path, simulated.header, real.header)
 			}
 		}
-	}
-	refused := func(address string) map[string]string {
-		a := call(t, http.MethodGet, address+"/api/v1/query?query=sum(", "")
-		fields := shapeOf(t, a.body)
-		fields["status"] = strconv.Itoa(a.status)
-		return fields
-	}
-	if real, simulated := both(p, refused); !maps.Equal(real, simulated) {
-		t.Errorf("a bad query (-real +simulated):\n%s", cmp.Diff(real, simulated))
-	}
-	build := func(address string) map[string]string {
-		return shapeOf(t, get(t, address, "/api/v1/status/buildinfo").body)
-	}
-	if real, simulated := both(p, build); !maps.Equal(real, simulated) {
-		t.Errorf("build information (-real +simulated):\n%s", cmp.Diff(real, simulated))
 	}
 }
 
