@@ -301,28 +301,6 @@ func TestNodes(t *testing.T) {
 			}
 		})
 	}
-	t.Run("not told", func(t *testing.T) {
-		i := newImitation(t)
-		i.add("web", 1)
-		i.setRefusal(func(r *http.Request) (int, string) {
-			if strings.HasSuffix(r.URL.Path, "/nodes") {
-				return http.StatusForbidden, "the proxy forbids it"
-			}
-			return 0, ""
-		})
-		f := openFleet(t, testConfig(t, i.host()))
-		for range 3 {
-			if got := read(t, f, "web"); got.Err != nil || got.StatusReplicas != 1 || got.Locations.At(0).Node != "node1id" {
-				t.Fatalf("reading %+v, want one replica on a node known by its id", got)
-			}
-		}
-		if asked := i.called("GET info"); asked != 1 {
-			t.Errorf("the nodes were asked for %d times, want once", asked)
-		}
-		samplesOf(t, f, "web", func(s targets.Samples) bool {
-			return s.Err != nil && strings.Contains(s.Err.Error(), "the proxy forbids it")
-		})
-	})
 }
 
 func TestDiscover(t *testing.T) {

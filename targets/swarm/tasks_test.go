@@ -206,18 +206,4 @@ func TestUpdateBegins(t *testing.T) {
 			t.Errorf("%s: hold %+v in spite of scale_during_update", test.name, hold)
 		}
 	}
-	old := of("worker:1", swarm.TaskStateRunning, swarm.TaskStateRunning)
-	service.PreviousSpec.TaskTemplate = service.Spec.TaskTemplate
-	if hold := (&Fleet{config: &Config{}}).hold(service, old, noon); hold != nil {
-		t.Errorf("hold %+v after a change of something else than the template", hold)
-	}
-	service.PreviousSpec = nil
-	if hold := (&Fleet{config: &Config{}}).hold(service, old, noon); hold != nil {
-		t.Errorf("hold %+v of a service that was never changed", hold)
-	}
-	service.PreviousSpec = &swarm.ServiceSpec{}
-	service.UpdateStatus = &swarm.UpdateStatus{State: swarm.UpdateStateCompleted}
-	if hold := (&Fleet{config: &Config{}}).hold(service, of("worker:1", swarm.TaskStateRunning, swarm.TaskStateRunning), noon); hold != nil {
-		t.Errorf("hold %+v after an update", hold)
-	}
 }

@@ -56,9 +56,6 @@ type results struct {
 	// skipped, by the action.
 	counts map[string]int
 	failed bool
-	// full is whether something that failed wanted a process or a thread that the machine
-	// did not give.
-	full bool
 }
 
 // report copies what matters of the events of several runs to out and says whether a test
@@ -172,32 +169,8 @@ func (r *results) print(output []string) {
 	}
 }
 
-// noRoom is what the kernel's refusal of a process or a thread looks like: Go's words,
-// those of its runtime, and a shell's.
-var noRoom = regexp.MustCompile(`fork/exec .*: resource temporarily unavailable|failed to create new OS thread|[Ff]ork: .*Resource temporarily unavailable`)
-
 // say prints what failed.
-func (r *results) say(text string) {
-	r.full = r.full || noRoom.MatchString(text)
-	fmt.Fprint(r.out, text)
-}
-
-// room is what the machine has and allows of processes and threads.
-func room() string {
-	read := func(file string) string {
-		content, err := os.ReadFile(file)
-		if err != nil {
-			return "unknown"
-		}
-		return strings.TrimSpace(string(content))
-	}
-	running := read("/proc/loadavg")
-	if fields := strings.Fields(running); len(fields) > 3 {
-		_, running, _ = strings.Cut(fields[3], "/")
-	}
-	return fmt.Sprintf("%s run now; kernel.threads-max is %s, kernel.pid_max %s", running,
-		read("/proc/sys/kernel/threads-max"), read("/proc/sys/kernel/pid_max"))
-}
+func (r *results) say(text string) { fmt.Fprint(r.out, text) }
 
 // finish prints why tests failed, what was skipped, and how many tests there were.
 func (r *results) finish() {
@@ -214,10 +187,6 @@ func (r *results) finish() {
 		fmt.Fprintln(r.out, "  "+skipped)
 	}
 	fmt.Fprintf(r.out, "%d tests passed, %d failed, %d were skipped\n", r.counts["pass"], r.counts["fail"], r.counts["skip"])
-	if r.full {
-		fmt.Fprintf(r.out, "This machine had no room for another process or thread (%s, and see ulimit -u and pids.max of cgroups): tests failed for that alone. "+
-			"End other programs, or raise the limit; tests of engines take some 3,000.\n", room())
-	}
 	if r.failed {
 		fmt.Fprintln(r.out, "FAIL")
 	}
