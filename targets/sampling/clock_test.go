@@ -137,28 +137,6 @@ func TestRests(t *testing.T) {
 	})
 }
 
-// TestWaitsTwiceTheGap: questions that are far apart keep the clock going in
-// between.
-func TestWaitsTwiceTheGap(t *testing.T) {
-	run(t, func(t *testing.T, c *Clock, r *record) {
-		const gap = 5 * time.Minute
-		c.Ask(nil, time.Now())
-		pass(gap)
-		for range 3 {
-			r.since(time.Now())
-			c.Ask(nil, time.Now())
-			pass(gap)
-			if passes := len(r.since(time.Now())); !c.Running() || passes < int(gap/interval) {
-				t.Errorf("running is %v, %d passes in %v", c.Running(), passes, gap)
-			}
-		}
-		pass(gap + interval)
-		if c.Running() {
-			t.Errorf("the clock goes on for more than %v", 2*gap)
-		}
-	})
-}
-
 // TestPeriodsBesideEachOther: a target that is asked for seldom is sampled all the
 // time, also beside others that are asked for often, or at other times.
 func TestPeriodsBesideEachOther(t *testing.T) {
@@ -217,21 +195,6 @@ func TestWanted(t *testing.T) {
 	})
 }
 
-// TestSlowPass: there are never two passes at once, and those that were missed
-// are left out.
-func TestSlowPass(t *testing.T) {
-	run(t, func(t *testing.T, c *Clock, r *record) {
-		r.takes = 25 * time.Second
-		begin := time.Now()
-		c.Ask(nil, begin)
-		pass(60 * time.Second)
-		// A tick that was missed is kept until the pass is over, others are not.
-		if got, want := r.since(begin), []time.Duration{0, 25 * time.Second, 50 * time.Second}; !slices.Equal(got, want) {
-			t.Errorf("passes after %v, want %v", got, want)
-		}
-	})
-}
-
 func TestClose(t *testing.T) {
 	run(t, func(t *testing.T, c *Clock, r *record) {
 		r.takes = time.Hour
@@ -251,35 +214,4 @@ func TestClose(t *testing.T) {
 		}
 		c.Close() // once more does nothing
 	})
-}
-
-// TestInherit: a clock that takes over is as patient with its first question as
-// the older one would be.
-func TestInherit(t *testing.T) {
-	run(t, func(t *testing.T, older *Clock, r *record) {
-		const gap = 5 * time.Minute
-		older.Ask(nil, time.Now())
-		pass(gap)
-		c := NewClock(interval, r.pass, nil)
-		defer c.Close()
-		c.Inherit(older)
-		if c.Running() {
-			t.Error("the clock begins before it is asked")
-		}
-		c.Ask(nil, time.Now())
-		pass(2 * gap)
-		if !c.Running() {
-			t.Error("the clock rests before twice the gap between the last two questions")
-		}
-		pass(2 * interval)
-		if c.Running() {
-			t.Error("the clock does not rest")
-		}
-	})
-}
-
-func TestValidity(t *testing.T) {
-	if got, want := NewClock(interval, nil, nil).Validity(), 25*time.Second; got != want {
-		t.Errorf("Validity() = %v, want %v", got, want)
-	}
 }

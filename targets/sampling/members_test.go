@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -149,21 +148,6 @@ func TestMembersThatGo(t *testing.T) {
 	})
 }
 
-// TestFirstErrorOfMembers: the first error of a target's members goes with the
-// samples of all, and is none of another target's.
-func TestFirstErrorOfMembers(t *testing.T) {
-	count(t, func(t *testing.T, c *counting) {
-		c.Publish(web, []member{{name: "w1"}, {name: "w2", wrong: errors.New("w2 is mute")}, {name: "w3", wrong: errors.New("w3 is")}})
-		c.Publish(db, []member{{name: "d1"}})
-		c.says(t, db)
-		c.says(t, web, "w2 is mute")
-		pass(interval)
-		c.says(t, db, "d1 2")
-		pass(interval)
-		c.says(t, web, "w1 2", "w2 2", "w3 2", "w2 is mute")
-	})
-}
-
 // TestPassThatFindsNothing: its error is returned until a pass has none, or
 // sampling begins again.
 func TestPassThatFindsNothing(t *testing.T) {
@@ -186,34 +170,5 @@ func TestPassThatFindsNothing(t *testing.T) {
 		pass(time.Minute)
 		c.fail(nil)
 		c.says(t, web)
-	})
-}
-
-// TestMembersRest: nothing is known when sampling begins again, but which members
-// targets have.
-func TestMembersRest(t *testing.T) {
-	count(t, func(t *testing.T, c *counting) {
-		c.Publish(web, []member{{name: "w1"}})
-		c.says(t, web)
-		pass(interval)
-		c.says(t, web, "w1 2")
-		pass(time.Minute)
-		if c.Running() || c.rests != 1 {
-			t.Errorf("running is %v, rested %d times, want once", c.Running(), c.rests)
-		}
-		c.says(t, web)
-		pass(interval)
-		c.says(t, web, "w1 2")
-	})
-}
-
-func TestMembersClose(t *testing.T) {
-	count(t, func(t *testing.T, c *counting) {
-		c.Publish(web, []member{{name: "w1"}})
-		c.Close()
-		answer, err := c.Samples([]targets.Ref{web})
-		if answer != nil || !errors.Is(err, targets.ErrTransient) || !strings.Contains(err.Error(), "the fleet is closed") {
-			t.Errorf("Samples() after Close() = %v, %v, want that the fleet is closed", answer, err)
-		}
 	})
 }

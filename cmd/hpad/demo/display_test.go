@@ -119,21 +119,14 @@ func TestConclude(t *testing.T) {
 	}
 }
 
-func TestSettles(t *testing.T) {
-	shown, _ := testDisplay()
-	shown.started = start.Local()
-	for second, count := range [][2]int32{{1, 1}, {1, 5}, {5, 1}} {
-		if err := shown.add(decision(second, count[0], count[1])); err != nil {
-			t.Fatal(err)
-		}
+// TestIntroduction compares the introduction with docs/cli.md.
+func TestIntroduction(t *testing.T) {
+	page, err := os.ReadFile("../../../docs/cli.md")
+	if err != nil {
+		t.Fatal(err)
 	}
-	for second, want := range map[int]bool{4: false, 36: false, 38: true, 59: true} {
-		if got := shown.isSettled(start.Add(time.Duration(second) * time.Second)); got != want {
-			t.Errorf("settled after %d s: %v, want %v", second, got, want)
-		}
-	}
-	shown.queue.Put(1)
-	if shown.isSettled(start.Add(50 * time.Second)) {
-		t.Error("settled while a job waits")
+	intro := introduction(Example(2 * time.Minute))
+	if text := strings.Join(intro[:4], "\n"); !strings.Contains(string(page), "\n"+text+"\n") {
+		t.Errorf("docs/cli.md lacks the introduction:\n%s", text)
 	}
 }

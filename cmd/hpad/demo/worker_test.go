@@ -2,14 +2,12 @@ package demo
 
 import (
 	"context"
-	"errors"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -72,40 +70,5 @@ func TestWork(t *testing.T) {
 	if response, err := http.Get(address + "/ready"); err == nil {
 		_ = response.Body.Close()
 		t.Error("the worker serves after its end")
-	}
-}
-
-// responder is a transport that calls a function.
-type responder func(*http.Request) (*http.Response, error)
-
-func (r responder) RoundTrip(request *http.Request) (*http.Response, error) { return r(request) }
-
-func newTestWorker(transport responder) *worker {
-	return &worker{
-		queue: "http://queue", client: &http.Client{Transport: transport},
-		busy: prometheus.NewCounter(prometheus.CounterOpts{Name: "x"}),
-	}
-}
-
-func TestWorkerGivesUp(t *testing.T) {
-	refused := errors.New("connection refused")
-	for name, transport := range map[string]responder{
-		"connection refused": func(*http.Request) (*http.Response, error) { return nil, refused },
-		"500 Internal Server Error": func(*http.Request) (*http.Response, error) {
-			return &http.Response{StatusCode: http.StatusInternalServerError, Status: "500 Internal Server Error", Body: http.NoBody}, nil
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				start := time.Now()
-				err := newTestWorker(transport).run(t.Context())
-				if err == nil || !strings.Contains(err.Error(), name) {
-					t.Errorf("error = %v, want %q in it", err, name)
-				}
-				if took := time.Since(start); took <= retryLimit || took > retryLimit+2*retryPause {
-					t.Errorf("gave up after %v, want slightly more than %v", took, retryLimit)
-				}
-			})
-		})
 	}
 }
