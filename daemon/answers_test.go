@@ -3,15 +3,11 @@ package daemon
 import (
 	"context"
 	"fmt"
-	"slices"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/hpad/hpad/daemon/adapters"
 	"github.com/hpad/hpad/daemon/config"
-	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/sources"
 	"github.com/hpad/hpad/targets/targettest"
 )
@@ -85,99 +81,4 @@ func TestAnswersAreGivenBack(t *testing.T) {
 		w.stop()
 		held("at the end", false)
 	})
-}
-
-// A source gets the labels that any reader of the answer looks at, whoever of them
-// is due.
-func TestQueriesNameTheirLabels(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		w.queue("a", 1, func(a *config.Autoscaler) {
-			a.Inputs[0].Query, a.Inputs[0].Select = "shared", config.SelectionOf(map[string]string{"queue": "a", "env": "x"})
-		})
-		w.queue("b", 1, instances(1, config.Input{InstanceLabel: "id", Match: config.MatchID, Select: config.SelectionOf(map[string]string{"env": "x"})}), func(a *config.Autoscaler) {
-			a.Inputs[0].Query = "shared"
-		})
-		w.queue("c", 1)
-		w.start()
-		w.advance(time.Minute)
-		for text, want := range map[string][]string{"shared": {"env", "id", "queue"}, "c": nil} {
-			if got := slices.Sorted(slices.Values(w.source().named(text))); !slices.Equal(got, want) {
-				t.Errorf("query %q named the labels %q, want %q", text, got, want)
-			}
-		}
-		w.stop()
-	})
-}
-
-// An answer that is looked up in more ways than there is room for is a failed
-// reading of those who find none, and of nobody else.
-func TestLookupsAreOfTheBudget(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		budget := sources.NewBudget(16<<20, "")
-		w.source().set("shared", func(ctx context.Context, at time.Time) (sources.Vector, error) {
-			return collected(ctx, budget, 12_000, at)
-		})
-		low := int32(1)
-		for i := range 40 {
-			w.queue(fmt.Sprintf("q%02d", i), 3, func(a *config.Autoscaler) {
-				a.Spec.MinReplicas = &low
-				a.Inputs[0].Query, a.Inputs[0].Select = "shared", config.SelectionOf(map[string]string{"id": "1", fmt.Sprintf("l%d", i): ""})
-			})
-		}
-		w.fed("other", 3, 4)
-		w.start()
-		w.advance(time.Minute)
-		failed := 0
-		for i := range 40 {
-			name := fmt.Sprintf("q%02d", i)
-			if text := w.view(name).Evaluation.Error; strings.Contains(text, sources.ErrNoRoom.Error()) {
-				failed++
-			} else if text != "" || w.condition(name, policy.ScalingActive) != "True/ValidMetricFound" {
-				t.Errorf("%s failed: %q", name, text)
-			}
-			if got := w.fleet().Replicas(name); got != 3 {
-				t.Errorf("replicas of %s = %d, want 3 as before", name, got)
-			}
-		}
-		if failed == 0 || failed == 40 {
-			t.Errorf("%d of 40 lookups found no room in 16 MiB, want some", failed)
-		}
-		if got := w.fleet().Replicas("other"); got != 4 || budget.Usage().Used != 0 {
-			t.Errorf("replicas of another autoscaler = %d, want 4, and %d bytes are held", got, budget.Usage().Used)
-		}
-		w.stop()
-	})
-}
-
-// Queries of the configuration go before those of labels, and the first ones of all
-// before the further ones of any: where many are slow, they are so for themselves.
-func TestQueriesOfManyWaitBehindOthers(t *testing.T) {
-	w := newWorld(t)
-	source := &adapters.Source{Adapter: adapters.Adapter{Name: "source"}}
-	fleet := &adapters.Fleet{Adapter: adapters.Adapter{Name: "fleet"}}
-	var all []*autoscaler
-	add := func(name string, labels map[string]string, queries ...string) {
-		w.queue(name, 1)
-		c := w.config.Autoscalers[name]
-		c.Labels, c.Inputs = labels, nil
-		for _, query := range queries {
-			c.Inputs = append(c.Inputs, config.Input{Source: "source", Query: query})
-		}
-		a := &autoscaler{name: name}
-		a.definition.Store(define(c, w.config.Daemon, fleet, map[string]*adapters.Source{"source": source}))
-		all = append(all, a)
-	}
-	label := map[string]string{"hpad.enable": "true"}
-	add("a", label, "a0", "a1", "shared")
-	add("b", nil, "b0", "b1", "b2")
-	add("c", label, "c0")
-	add("d", nil, "b2", "shared")
-	p := newRoster(all).plan
-	var order []string
-	for _, q := range p.batches[0].queries {
-		order = append(order, p.queries[q].query.Text)
-	}
-	if want := []string{"b0", "b2", "shared", "b1", "a0", "c0", "a1"}; len(p.batches) != 1 || !slices.Equal(order, want) {
-		t.Errorf("order = %q, want %q", order, want)
-	}
 }

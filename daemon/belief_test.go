@@ -122,32 +122,6 @@ func TestEmptyAsZero(t *testing.T) {
 	}
 }
 
-// TestMaxAgeOfAMetric holds that metrics of one query share its answer only where they
-// want it of the same age.
-func TestMaxAgeOfAMetric(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		for name, age := range map[string]time.Duration{"any": 0, "young": time.Minute, "younger": 30 * time.Second, "as young": 30 * time.Second} {
-			w.queue(name, 6, func(a *config.Autoscaler) { a.Inputs[0] = config.Input{Source: "source", Query: "q", MaxAge: age} })
-		}
-		w.source().value("q", 9)
-		w.source().value("q within 1m0s", 8)
-		w.start()
-		w.advance(time.Minute)
-		for name, want := range map[string]int32{"any": 9, "young": 8, "younger": 6, "as young": 6} {
-			if got := w.fleet().Replicas(name); got != want {
-				t.Errorf("%s has %d replicas, want %d", name, got, want)
-			}
-		}
-		if got := w.view("younger").Evaluation.Error; !strings.Contains(got, "no value that is within max_age = 30s") {
-			t.Errorf("error %q", got)
-		}
-		if shared, passes := w.source().count("q within 30s"), w.source().count("q"); shared != passes {
-			t.Errorf("two autoscalers asked %d times, one %d times", shared, passes)
-		}
-		w.stop()
-	})
-}
-
 // TestPartialResults holds that a result that its server marks as partial scales up and holds
 // the count, but does not scale down unless compat is strict, and that all views show the
 // warning.

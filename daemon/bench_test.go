@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/hpad/hpad/daemon/config"
-	"github.com/hpad/hpad/daemon/discovery"
 	"github.com/hpad/hpad/daemon/state"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/sources"
@@ -320,49 +319,4 @@ func openStore(b *testing.B, dir string) state.Store {
 		b.Fatal(err)
 	}
 	return store
-}
-
-// BenchmarkDiscovery measures what discoveries of 10,000 targets with labels
-// cost beside the fleet's own part: where nothing changed, and where the labels
-// of one did, which puts a whole new generation in force.
-func BenchmarkDiscovery(b *testing.B) {
-	const n = 10_000
-	w := newWorld(b)
-	w.discover = true
-	w.labelLimits.Autoscalers = n
-	d := New(Options{Load: w.load, Store: newMemoryStore()}) // the fleet discovers nothing of itself
-	ctx, cancel := context.WithCancel(b.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- d.Run(ctx) }()
-	defer func() {
-		cancel()
-		if err := <-ended; err != nil {
-			b.Error(err)
-		}
-	}()
-	<-d.running
-	labeled := make([]targets.Discovered, n)
-	for i := range labeled {
-		name := fmt.Sprintf("target-%06d", i)
-		w.fleet().Add(name, targettest.MemoryTarget{})
-		labeled[i] = targets.Discovered{Name: name, Labels: map[string]string{
-			"hpad.enable": "true", "hpad.min": "1", "hpad.max": "10", "hpad.sync_period": "1h", "hpad.cpu": "60",
-		}}
-	}
-	found := map[string]discovery.Found{"fleet": {Targets: labeled}}
-	d.keepDiscovered(d.current.Load(), found)
-	if got := len(d.Autoscalers()); got != n {
-		b.Fatalf("%d autoscalers, want %d", got, n)
-	}
-	b.Run("unchanged", func(b *testing.B) {
-		for b.Loop() {
-			d.keepDiscovered(d.current.Load(), found)
-		}
-	})
-	b.Run("one changed", func(b *testing.B) {
-		for i := 0; b.Loop(); i++ {
-			labeled[0].Labels = map[string]string{"hpad.enable": "true", "hpad.max": fmt.Sprint(10 + i%100)}
-			d.keepDiscovered(d.current.Load(), found)
-		}
-	})
 }

@@ -3,7 +3,6 @@ package daemon
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -158,55 +157,6 @@ func TestBreakerBase(t *testing.T) {
 	})
 }
 
-// TestBreakerTakenAway holds that a fleet which has no breaker any more is not held by the
-// one it had.
-func TestBreakerTakenAway(t *testing.T) {
-	for _, how := range []string{"reload", "restart"} {
-		t.Run(how, func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
-				names := w.guarded()
-				w.start()
-				w.values(5, names...)
-				w.advance(15 * time.Second)
-				w.wantBreaker(true, 0)
-				w.breaker = nil
-				if how == "restart" {
-					w.stop()
-					w.start()
-				} else if _, err := w.daemon.Reload(t.Context()); err != nil {
-					t.Fatal(err)
-				}
-				w.advance(15 * time.Second)
-				w.wantCounts(5, names...)
-				if pauses := w.daemon.Pauses(); len(pauses) > 0 {
-					t.Errorf("in force: %v", pauses)
-				}
-				w.stop()
-			})
-		})
-	}
-}
-
-// TestBreakerTold holds that the passes which open the breaker tell of it themselves: it
-// may be over before the next ones.
-func TestBreakerTold(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		names := w.guarded()
-		w.breaker.Window = time.Minute
-		w.start()
-		w.values(5, names...)
-		w.advance(15 * time.Second)
-		if got := w.condition(names[0], policy.Paused); got != "True/BreakerOpen" || !contains(w.reasons(names[0]), "BreakerOpen x1") {
-			t.Errorf("Paused is %s, and the events are %v", got, w.reasons(names[0]))
-		}
-		w.advance(15 * time.Second)
-		if !contains(w.reasons(names[0]), "BreakerOpen x1") {
-			t.Errorf("told again: %v", w.reasons(names[0]))
-		}
-		w.stop()
-	})
-}
-
 // TestBreakerWindow holds that rounds are counted together, that what was held is looked
 // at again once the window is over, and that neither a restart nor a kill forgets it.
 func TestBreakerWindow(t *testing.T) {
@@ -236,76 +186,6 @@ func TestBreakerWindow(t *testing.T) {
 		w.advance(9 * time.Minute) // and now 20 of 80
 		w.wantCounts(6, names...)
 		w.wantBreaker(false, 20)
-		w.stop()
-	})
-}
-
-// TestBreakerUnanswered: writes without an answer that turn out not to have been made took
-// nothing away, also over a restart.
-func TestBreakerUnanswered(t *testing.T) {
-	for name, restart := range map[string]bool{"the same run": false, "a restart between": true} {
-		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
-				names := w.guarded()
-				w.start()
-				answer := w.fleet().Inject(targettest.Fault{Call: targettest.WriteCall, Err: fmt.Errorf("%w: 500", targets.ErrUnknownOutcome)})
-				w.values(8, names...)
-				for range 6 {
-					w.advance(15 * time.Second)
-					if restart {
-						w.stop()
-						w.start()
-					}
-				}
-				if b := w.daemon.shownBreakers()["fleet"]; b.Open || b.Removed > 20 {
-					t.Errorf("the breaker is open: %t, and counts %d removed, want no more than what is under way", b.Open, b.Removed)
-				}
-				answer()
-				w.advance(30 * time.Second)
-				if got := w.fleet().Replicas(names[0]); got != 8 {
-					t.Errorf("%s has %d replicas once its fleet answers, want 8", names[0], got)
-				}
-				w.stop()
-			})
-		})
-	}
-}
-
-// TestBreakerRenews holds that a breaker which would hold the same for ever says so: since
-// when it holds, also over its windows, a restart and what others ask for, and no instant at
-// which the count would change.
-func TestBreakerRenews(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		names := w.guarded()
-		w.start()
-		w.values(5, names...)
-		w.advance(15 * time.Second)
-		since := w.daemon.Pauses()[0].Since
-		for range 5 {
-			w.advance(9 * time.Minute)
-			w.stop()
-			w.start()
-			w.advance(2 * time.Minute)
-			pauses := w.daemon.Pauses()
-			if len(pauses) != 1 || !pauses[0].Since.Equal(since) || !pauses[0].Renews {
-				t.Fatalf("in force: %+v, want the breaker since %s", pauses, since)
-			}
-			next := w.view(names[0]).Next
-			if next == nil || !next.At.IsZero() || !slices.ContainsFunc(next.Waits, func(wait policy.Wait) bool {
-				return wait.Reason == "BreakerOpen" && wait.Until.IsZero() && strings.Contains(wait.Message, "hpad resume --fleet fleet")
-			}) {
-				t.Errorf("next is %+v, want no instant, and what lets it go", next)
-			}
-		}
-		w.wantCounts(10, names...)
-		w.values(8, names...) // as much as is allowed, once the window is over
-		w.advance(10 * time.Minute)
-		w.wantCounts(8, names...)
-		w.values(4, names...) // 40 of 80, and 20 counted
-		w.advance(15 * time.Second)
-		if pauses := w.daemon.Pauses(); len(pauses) != 1 || pauses[0].Since.Before(since.Add(time.Hour)) {
-			t.Errorf("in force: %+v, want since now", pauses)
-		}
 		w.stop()
 	})
 }
@@ -449,29 +329,5 @@ func TestBreakerWaits(t *testing.T) {
 		w.advance(20 * time.Second)
 		w.wantCounts(6, names[:2]...)
 		w.stop()
-	})
-}
-
-// TestBreakerStop holds that a stop does not wait for what scale-downs wait for.
-func TestBreakerStop(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		names := w.guarded()
-		w.start()
-		w.values(8, names[:9]...)
-		w.source().hangs(names[9])
-		w.advance(time.Until(nextTick(time.Now(), 15*time.Second).Add(time.Second)))
-		w.wantCounts(10, names...)
-		stopped := time.Now()
-		w.stop()
-		if took := time.Since(stopped); took > time.Second {
-			t.Errorf("it took %s", took)
-		}
-		counts := map[int32]bool{}
-		for _, name := range names[:9] {
-			counts[w.fleet().Replicas(name)] = true
-		}
-		if len(counts) != 1 {
-			t.Errorf("some went, others not: %v", counts)
-		}
 	})
 }

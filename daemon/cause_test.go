@@ -14,7 +14,6 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/hpad/hpad/daemon/adapters"
-	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/daemon/state"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/sources"
@@ -121,53 +120,6 @@ func TestCausesAreFollowed(t *testing.T) {
 	})
 }
 
-// Causes that take turns do not fill the log and the history; they are counted.
-func TestFlappingCausesAreCounted(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		logs := w.observed()
-		w.queue("q", 3)
-		w.source().failing("q", &sources.QueryError{Err: errors.New("too many series")}, &sources.QueryError{Err: errors.New("bad query")}, nil)
-		w.start()
-		w.advance(2 * time.Hour)
-		passes := int(2 * time.Hour / (15 * time.Second))
-		changes := 0
-		for _, line := range failuresLogged(logs) {
-			var n int
-			if _, count, ok := strings.Cut(line, "bad query | "); ok {
-				_, _ = fmt.Sscanf(count, "%d changes", &n)
-			}
-			changes += n
-		}
-		entries := w.historyOf("q")
-		if len(entries) > 3*14 {
-			t.Errorf("%d entries of %d passes", len(entries), passes)
-		}
-		counted := len(entries)
-		for _, entry := range entries {
-			if entry.Untold != nil {
-				counted += entry.Untold.Changes
-			}
-		}
-		if untold := w.view("q").Evaluation.Untold; untold != nil {
-			counted += untold.Changes
-		}
-		if counted < passes-3 || counted > passes+3 {
-			t.Errorf("the history has %d changes of %d passes that each changed", counted, passes)
-		}
-		// What lasts in the end is logged.
-		w.source().value("q", 3)
-		w.advance(5 * time.Minute)
-		last := w.historyOf("q")
-		if newest := last[len(last)-1]; newest.Error != "" || newest.Untold == nil {
-			t.Errorf("the newest entry is %+v, want that it works again after changes", newest)
-		}
-		if got := failuresLogged(logs); len(got) == 0 || !strings.HasPrefix(got[len(got)-1], "evaluation works again | q") {
-			t.Errorf("the log ends with %q", got)
-		}
-		w.stop()
-	})
-}
-
 // A restart does not forget since when a cause is there, and does not write it into
 // the history again.
 func TestCauseSurvivesARestart(t *testing.T) {
@@ -236,99 +188,6 @@ func TestFailedFleetIsOneLine(t *testing.T) {
 	})
 }
 
-// So are samples of a fleet that cannot be read.
-func TestFailedSamplesAreOneLine(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		logs := w.observed()
-		goal := int64(1000)
-		measured := func(a *config.Autoscaler) {
-			a.Spec.Metrics = []policy.MetricSpec{{
-				Type: policy.ResourceMetric, Name: "cpu", Target: policy.MetricTarget{Type: policy.AverageValueTarget, AverageValueMilli: &goal},
-			}}
-			a.Inputs = []config.Input{{}}
-		}
-		for i := range 20 {
-			w.queue(fmt.Sprintf("q%d", i), 3, measured)
-		}
-		w.start()
-		w.advance(time.Minute)
-		logs.TakeAll()
-		remove := w.fleet().Inject(targettest.Fault{Call: targettest.SamplesCall, Err: errors.New("connection refused")})
-		w.advance(time.Minute)
-		if view := w.view("q7"); !strings.Contains(view.Evaluation.Error, "connection refused") {
-			t.Fatalf("error %q", view.Evaluation.Error)
-		}
-		remove()
-		w.advance(time.Minute)
-		for _, line := range logs.All() {
-			if got := line.ContextMap()["autoscalers"]; got != int64(20) {
-				t.Errorf("%s of %v autoscalers, want 20", line.Message, got)
-			}
-		}
-		if got := failuresLogged(logs); len(got) != 2 || !strings.HasPrefix(got[0], "samples of the fleet cannot be read") || got[1] != "samples of the fleet can be read again" {
-			t.Errorf("log %q, want that the samples cannot be read, and can be again", got)
-		}
-		w.stop()
-	})
-}
-
-// So is a source where every query fails; one query that fails while others succeed is
-// logged by itself, also where those take longer.
-func TestFailedSourceIsOneLine(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		logs := w.observed()
-		answer := func(err error) {
-			for i := range 200 {
-				if name := fmt.Sprintf("q%d", i); err == nil {
-					w.source().value(name, 3)
-				} else {
-					w.source().failing(name, err)
-				}
-			}
-		}
-		for i := range 200 {
-			w.queue(fmt.Sprintf("q%d", i), 3)
-		}
-		answer(nil)
-		w.start()
-		w.advance(time.Minute)
-		logs.TakeAll()
-		answer(errors.New("connection refused"))
-		w.advance(time.Minute)
-		if view := w.view("q7"); !strings.Contains(view.Evaluation.Error, "connection refused") {
-			t.Fatalf("error %q", view.Evaluation.Error)
-		}
-		answer(nil)
-		w.advance(time.Minute)
-		for _, line := range logs.All() {
-			if got := line.ContextMap()["autoscalers"]; got != int64(200) {
-				t.Errorf("%s of %v autoscalers, want 200", line.Message, got)
-			}
-		}
-		want := []string{"source does not answer | connection refused", "source answers again"}
-		if diff := cmp.Diff(want, failuresLogged(logs)); diff != "" {
-			t.Errorf("log (-want +got):\n%s", diff)
-		}
-		w.source().failing("q3", errors.New("connection reset"))
-		w.advance(time.Minute)
-		if got := failuresLogged(logs); len(got) != 1 || !strings.HasPrefix(got[0], "evaluation failed | q3 | ") {
-			t.Errorf("log %q, want one line of q3", got)
-		}
-		for i := range 200 {
-			w.source().set(fmt.Sprintf("q%d", i), func(_ context.Context, at time.Time) (sources.Vector, error) {
-				time.Sleep(2 * time.Second)
-				return one(3, at), nil
-			})
-		}
-		w.source().failing("q0", errors.New("connection reset")) // which is asked first
-		w.advance(time.Minute + 10*time.Second)                  // so that no query is under way
-		if got := failuresLogged(logs); len(got) != 2 || !strings.HasPrefix(got[0], "evaluation works again | q3") || !strings.HasPrefix(got[1], "evaluation failed | q0 | ") {
-			t.Errorf("log %q, want one line of q0, once others were answered", got)
-		}
-		w.stop()
-	})
-}
-
 // A query's mistake is the matter of those who ask it: the source is well.
 func TestMistakenQueryIsNoOutage(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
@@ -344,27 +203,6 @@ func TestMistakenQueryIsNoOutage(t *testing.T) {
 			if strings.HasPrefix(problem.Subject, "source") {
 				t.Errorf("problem %+v", problem)
 			}
-		}
-		w.stop()
-	})
-}
-
-// What holds a target and what its platform says has its cause in the history too.
-func TestHoldsAndNoticesAreFollowed(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		w.fed("q", 3, 6)
-		w.fleet().Change("q", func(target *targettest.MemoryTarget) {
-			target.Hold = &policy.Hold{Reason: "DependencyNotReady", Message: `waits for "db"`}
-		})
-		w.start()
-		w.advance(time.Minute)
-		w.fleet().Change("q", func(target *targettest.MemoryTarget) {
-			target.Hold = &policy.Hold{Reason: "DependencyNotReady", Message: `waits for "cache"`}
-		})
-		w.advance(time.Minute)
-		entries := w.historyOf("q")
-		if len(entries) != 2 || entries[0].Decision.Hold.Message != `waits for "db"` || entries[1].Decision.Hold.Message != `waits for "cache"` {
-			t.Errorf("history %+v, want one entry for each hold", entries)
 		}
 		w.stop()
 	})
@@ -498,46 +336,6 @@ func (w *world) boundsTold(message string) {
 	}
 }
 
-// A time-out says which limit it was, and how long.
-func TestTimeOutsNameTheirLimit(t *testing.T) {
-	for _, test := range []struct {
-		name   string
-		period time.Duration
-		want   string
-	}{
-		{"of the period", 15 * time.Second, "no answer within 10s, two thirds of sync_period (15s)"},
-		{"the longest", 2 * time.Minute, "no answer within 30s, the most that a read gets, whatever sync_period is"},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
-				w.config.Daemon.SyncPeriod = test.period
-				w.queue("hangs", 3)
-				w.queue("deaf", 3)
-				w.source().hangs("hangs")
-				block := make(chan struct{})
-				w.source().set("deaf", func(context.Context, time.Time) (sources.Vector, error) {
-					<-block
-					return sources.Vector{}, nil
-				})
-				w.start()
-				w.advance(time.Minute)
-				for _, name := range []string{"hangs", "deaf"} {
-					if got := w.view(name).Evaluation.Error; strings.Count(got, test.want) != 1 {
-						t.Errorf("%s: error %q, want %q in it once", name, got, test.want)
-					}
-				}
-				w.fleet().Inject(targettest.Fault{Call: targettest.SnapshotCall, Hang: true})
-				w.advance(3 * test.period)
-				if got := w.view("hangs").Evaluation.Error; strings.Count(got, test.want) != 1 {
-					t.Errorf("fleet: error %q, want %q in it once", got, test.want)
-				}
-				close(block)
-				w.stop()
-			})
-		})
-	}
-}
-
 func TestWriteTimeout(t *testing.T) {
 	for _, test := range []struct {
 		period, want time.Duration
@@ -552,46 +350,4 @@ func TestWriteTimeout(t *testing.T) {
 			t.Errorf("a write with a period of %s gets %s: %v", test.period, got, limit)
 		}
 	}
-}
-
-// Since when a cause is there, and causes take turns, is told by the wall clock.
-func TestCausesByTheWallClock(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		w.queue("q", 3)
-		w.source().failing("q", errors.New("connection refused"), errors.New("no such host"))
-		w.start()
-		w.advance(time.Minute)
-		before := w.view("q").Evaluation
-		w.stepClock(-time.Hour)
-		w.advance(2 * time.Second) // noticed, and before the next tick
-		after := w.view("q").Evaluation
-		if got := before.Since.Sub(after.Since); got != time.Hour {
-			t.Errorf("since moved back by %s, want as the clock did", got)
-		}
-		if before.Untold == nil || after.Untold == nil || before.Untold.From.Sub(after.Untold.From) != time.Hour {
-			t.Errorf("changes before the step %+v, after it %+v", before.Untold, after.Untold)
-		}
-		w.source().value("q", 3)
-		w.advance(5 * time.Minute)
-		entries, err := w.daemon.History(t.Context(), "q", time.Time{}, time.Time{}, 0)
-		if err != nil || len(entries) == 0 {
-			t.Fatalf("history %v, %v", entries, err)
-		}
-		found := false
-		for _, entry := range entries {
-			if entry.Since.After(entry.Time) || entry.Time.Sub(entry.Since) > 10*time.Minute && !entry.Since.IsZero() {
-				t.Errorf("an entry of %s says since %s", entry.Time, entry.Since)
-			}
-			if entry.Untold != nil {
-				found = true
-				if entry.Untold.From.After(entry.Time) || entry.Time.Sub(entry.Untold.From) > 10*time.Minute {
-					t.Errorf("an entry of %s tells of changes from %s on", entry.Time, entry.Untold.From)
-				}
-			}
-		}
-		if !found {
-			t.Errorf("no entry of %+v tells of changes", entries)
-		}
-		w.stop()
-	})
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -80,23 +79,5 @@ func TestReloadInHistory(t *testing.T) {
 		check("removed", api.AuthorSignal, func() { delete(w.config.Autoscalers, "api") }, nil, []string{"SIGHUP: - autoscalers.api"})
 		w.stop()
 
-	})
-}
-
-// TestLabelsInHistory checks that changed labels of a target are in its history.
-func TestLabelsInHistory(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w, labels := newDiscoveringWorld(t, 3, 3)
-		w.start()
-		w.advance(time.Minute)
-		labels.set("web", "hpad.max", "20")
-		w.advance(time.Minute)
-		labels.remove("web")
-		w.advance(5 * time.Minute)
-		want := []string{`labels: + autoscalers."fleet/web"`, "labels: ~ max_replicas: 100 -> 20", `labels: - autoscalers."fleet/web"`}
-		if diff := cmp.Diff(want, w.reloadsOf("fleet/web")); diff != "" {
-			t.Errorf("history (-want +got):\n%s", diff)
-		}
-		w.stop()
 	})
 }

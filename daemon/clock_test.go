@@ -20,7 +20,6 @@ import (
 	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/daemon/metrics"
 	"github.com/hpad/hpad/policy"
-	"github.com/hpad/hpad/sources"
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/clock"
 	"github.com/hpad/hpad/targets/targettest"
@@ -165,88 +164,6 @@ hpad_clock_steps_total{direction="forward"} 2
 		}
 		w.stop()
 	})
-}
-
-// TestScheduleOverSteps wants every tick evaluated, and its round recorded, as if
-// nobody had touched the clock; sources are queried at the instants that it shows.
-func TestScheduleOverSteps(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		w.queue("q", 3)
-		var asked []time.Time
-		w.source().set("q", func(_ context.Context, at time.Time) (sources.Vector, error) {
-			asked = append(asked, at)
-			if behind := w.wall().Sub(at); behind < 0 || behind > time.Second {
-				t.Errorf("asked for %s when the wall clock shows %s", at, w.wall())
-			}
-			return one(3, at), nil
-		})
-		w.start()
-		w.advance(67 * time.Second) // off the ticks
-		for _, by := range []time.Duration{-time.Hour, time.Hour, -24 * time.Hour, 400 * 24 * time.Hour, -3 * time.Second} {
-			before, completed := len(asked), w.store.lastRound()
-			w.stepClock(by)
-			w.advance(time.Minute)
-			if got := len(asked) - before; got != 4 {
-				t.Errorf("%d rounds in the minute after a step of %s, want 4", got, by)
-			}
-			if got := w.store.lastRound().Sub(completed); got != time.Minute {
-				t.Errorf("the last completed round moved by %s in the minute after a step of %s", got, by)
-			}
-			if health := w.daemon.Health(); !health.Healthy || len(health.Unevaluated) > 0 {
-				t.Errorf("after a step of %s: %+v", by, health)
-			}
-		}
-		w.stop()
-	})
-}
-
-// TestShownByTheWallClock wants all times that people see to be the wall clock's.
-func TestShownByTheWallClock(t *testing.T) {
-	for _, by := range []time.Duration{0, -time.Hour, 2 * time.Hour} {
-		t.Run(by.String(), func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
-				w.queue("q", 1, limited)
-				w.source().value("q", 6)
-				w.start()
-				w.advance(time.Minute)
-				w.source().value("q", 2)
-				w.advance(20 * time.Second)
-				earlier := w.wall()
-				w.stepClock(by)
-				w.advance(2 * time.Second) // noticed, and before the next tick
-				now := w.wall()
-				view := w.view("q")
-				ago := map[string]time.Duration{
-					"created": now.Sub(view.Created), "last pass": now.Sub(view.Evaluation.Last), "next pass": now.Sub(view.Evaluation.Next),
-					"last scaling": now.Sub(view.Status.LastScaleTime), "condition": now.Sub(view.Status.Conditions[0].Since),
-					"event": now.Sub(view.Events[0].First), "event again": now.Sub(view.Events[0].Last), "decision": now.Sub(view.Decision.Time),
-					"binding": now.Sub(view.Decision.Stabilization.Binding.Time), "binding leaves": now.Sub(view.Decision.Stabilization.BindingLeaves),
-				}
-				want := map[string]time.Duration{
-					"created": 82 * time.Second, "last pass": 2 * time.Second, "next pass": -3 * time.Second, "last scaling": 22 * time.Second,
-					"condition": 82 * time.Second, "event": 82 * time.Second, "event again": 82 * time.Second, "decision": 2 * time.Second,
-					"binding": 22 * time.Second, "binding leaves": -8 * time.Second,
-				}
-				if diff := cmp.Diff(want, ago); diff != "" {
-					t.Errorf("how long ago (-want +got):\n%s", diff)
-				}
-				entries, err := w.daemon.History(t.Context(), "q", now.Add(-30*time.Second), now, 0)
-				if err != nil || len(entries) == 0 {
-					t.Fatalf("history of the last half minute: %+v, %v", entries, err)
-				}
-				last := entries[len(entries)-1]
-				if got := now.Sub(last.Time); got != 17*time.Second || !last.Decision.Time.Equal(last.Time) {
-					t.Errorf("the last entry is %s old, its decision of %s", got, last.Decision.Time)
-				}
-				if by != 0 {
-					if entries, _ := w.daemon.History(t.Context(), "q", earlier.Add(-time.Minute), earlier.Add(time.Minute), 0); len(entries) != 0 {
-						t.Errorf("%d entries around %s, which the wall clock no longer has", len(entries), earlier)
-					}
-				}
-				w.stop()
-			})
-		})
-	}
 }
 
 // restored runs an autoscaler that grew a moment ago, and whose load fell, on what

@@ -1,7 +1,6 @@
 package daemon
 
 import (
-	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -85,34 +84,6 @@ func TestScaleToZero(t *testing.T) {
 	})
 }
 
-// TestScaleToRestored is what on_foreign_change = "restore" puts back from then on.
-func TestScaleToRestored(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		w.fed("web", 5, 5, func(a *config.Autoscaler) { a.OnForeignChange = config.RestoreForeignChange })
-		w.start()
-		w.pause(policy.Scope{}, policy.BothDirections, 0)
-		w.fleet().Change("web", func(target *targettest.MemoryTarget) { target.Replicas = 2 })
-		w.advance(time.Minute)
-		if w.view("web").Restore == nil {
-			t.Fatal("nothing is to be put back")
-		}
-		if err := w.scaleTo("web", 8, false); err != nil {
-			t.Fatal(err)
-		}
-		if restore := w.view("web").Restore; restore != nil {
-			t.Errorf("%+v is still to be put back", restore)
-		}
-		w.advance(time.Minute)
-		w.wantCount("web", 8)
-		w.source().set("web", nil) // the metric fails, so that nothing else moves the count
-		w.fleet().Change("web", func(target *targettest.MemoryTarget) { target.Replicas = 3 })
-		w.resume(policy.Scope{})
-		w.advance(time.Minute)
-		w.wantCount("web", 8)
-		w.stop()
-	})
-}
-
 // TestScaleToRefused leaves the count where it is, and says why.
 func TestScaleToRefused(t *testing.T) {
 	held := &policy.Hold{Reason: "Deploying", Message: "a deployment is under way"}
@@ -159,37 +130,6 @@ func TestScaleToRefused(t *testing.T) {
 			})
 		})
 	}
-}
-
-// TestScaleToElsewhere are commands that reach no pass.
-func TestScaleToElsewhere(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		w.fed("web", 5, 5)
-		w.dryRun = true
-		w.start()
-		if err := w.scaleTo("web", 7, false); !errors.Is(err, api.ErrRefused) || !strings.Contains(err.Error(), "dry run") {
-			t.Errorf("in a dry run: %v", err)
-		}
-		if err := w.scaleTo("wbe", 7, false); !errors.Is(err, api.ErrUnknown) {
-			t.Errorf("of another name: %v", err)
-		}
-		w.stop()
-		w.dryRun = false
-		w.start()
-		w.source().hangs("web") // so that no pass takes it up in time
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		if err := w.daemon.ScaleTo(ctx, "web", 7, false, ""); !errors.Is(err, api.ErrRefused) || !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("without a pass: %v", err)
-		}
-		w.source().value("web", 5)
-		w.advance(time.Minute)
-		w.wantCount("web", 5) // nobody waits for it any more
-		w.stop()
-		if err := w.daemon.ScaleTo(t.Context(), "web", 7, false, ""); !errors.Is(err, errStopping) {
-			t.Errorf("after the end: %v", err)
-		}
-	})
 }
 
 // TestScaleToKilled is killed between the commit of the intention and the end of the

@@ -202,88 +202,6 @@ func TestDiscoveryKeepsWindows(t *testing.T) {
 	})
 }
 
-// TestDiscoveryForgetsTheGone holds that a restart does not bring back the
-// autoscaler of a target that is gone, and that its record goes after a day.
-func TestDiscoveryForgetsTheGone(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w, l := newDiscoveringWorld(t, 3, 3)
-		w.start()
-		w.advance(time.Minute)
-		l.remove("web")
-		w.advance(time.Minute)
-		w.stop()
-		w.start()
-		defer w.stop()
-		w.advance(0)
-		if got := w.names(); len(got) != 0 {
-			t.Errorf("after the restart there are %v", got)
-		}
-		if _, kept := w.store.copied().snapshot.Autoscalers[webName]; !kept {
-			t.Error("the record is gone at once")
-		}
-		w.advance(25 * time.Hour)
-		if _, kept := w.store.copied().snapshot.Autoscalers[webName]; kept {
-			t.Error("the record is kept for more than a day")
-		}
-	})
-}
-
-// TestDiscoveryTellsWhatGoes holds that no autoscaler of a target's labels goes
-// without a word in the log.
-func TestDiscoveryTellsWhatGoes(t *testing.T) {
-	const inForce = "a target's labels are in force"
-	for name, test := range map[string]struct {
-		change func(t *testing.T, w *world, l *labels)
-		want   string
-	}{
-		"gone": {
-			func(_ *testing.T, _ *world, l *labels) { l.remove("web") },
-			"a target with labels is not found any more; its autoscaler is gone",
-		},
-		"disabled": {
-			func(_ *testing.T, _ *world, l *labels) { l.set("web", "hpad.enable", "false") },
-			"a target's labels ask for no autoscaler any more; it is gone",
-		},
-		"undiscovered": {
-			func(t *testing.T, w *world, _ *labels) {
-				w.discover, w.fleetConfig = false, func() targets.Config { return fleetTable{w, "another"} }
-				if _, err := w.daemon.Reload(t.Context()); err != nil {
-					t.Error(err)
-				}
-			},
-			"a target with labels is not found any more; its autoscaler is gone",
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				w, l := newDiscoveringWorld(t, 3, 3)
-				l.set("off", "hpad.enable", "false")
-				logs := w.observed()
-				w.start()
-				defer w.stop()
-				w.advance(time.Minute)
-				about := func() []string {
-					var said []string
-					for _, entry := range logs.TakeAll() {
-						if entry.ContextMap()["target"] == webName && entry.Message != "rescaled" {
-							said = append(said, entry.Message)
-						}
-					}
-					return said
-				}
-				if got := about(); !slices.Equal(got, []string{inForce}) {
-					t.Errorf("before, the log says %q", got)
-				}
-				test.change(t, w, l)
-				w.advance(2 * time.Minute)
-				if got := about(); len(w.names()) != 0 || !slices.Equal(got, []string{test.want}) {
-					t.Errorf("autoscalers %v, the log says %q, want %q", w.names(), got, test.want)
-				}
-			})
-		})
-	}
-}
-
 // TestDiscoveryMistakes holds that a mistake is shown of its target, touches no
 // other, and leaves the labels before it in force, also across a restart.
 func TestDiscoveryMistakes(t *testing.T) {
@@ -396,32 +314,6 @@ func TestDiscoveryUnderTheConfiguration(t *testing.T) {
 	})
 }
 
-// TestDiscoveryAliases holds that an autoscaler of the configuration wins by
-// whatever name it has the target.
-func TestDiscoveryAliases(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w, l := newDiscoveringWorld(t, 3, 3)
-		w.queue("file", 3, func(a *config.Autoscaler) { a.Target = w.fleet().Ref("region/web") })
-		w.source().value("file", 3)
-		w.start()
-		defer w.stop()
-		w.advance(time.Minute)
-		if got := w.names(); !slices.Equal(got, []string{"file", webName}) {
-			t.Fatalf("without aliases there are %v", got)
-		}
-		l.mu.Lock()
-		web := l.found["web"]
-		web.Aliases = []string{"other/web", "region/web"}
-		l.found["web"] = web
-		l.mu.Unlock()
-		w.advance(30 * time.Second)
-		want := []api.Discovered{{Reference: webName, State: api.DiscoveredOverridden, Autoscaler: "file"}}
-		if got := w.names(); !slices.Equal(got, []string{"file"}) || !slices.Equal(w.daemon.Discovered(), want) {
-			t.Errorf("with aliases there are %v, discovered %v", got, w.daemon.Discovered())
-		}
-	})
-}
-
 // TestDiscoveryFails holds that a fleet whose discovery hangs or panics loses no
 // autoscaler, delays no pass, and is named.
 func TestDiscoveryFails(t *testing.T) {
@@ -461,43 +353,6 @@ func TestDiscoveryFails(t *testing.T) {
 	}
 }
 
-// TestDiscoveryFollowsThePeriod holds that a reload with another sync period
-// counts for the next look already.
-func TestDiscoveryFollowsThePeriod(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w, l := newDiscoveringWorld(t, 3, 3)
-		w.config.Daemon.SyncPeriod = time.Hour
-		l.remove("web")
-		w.start()
-		defer w.stop()
-		w.advance(time.Minute)
-		l.set("web")
-		w.config.Daemon.SyncPeriod = 15 * time.Second
-		if _, err := w.daemon.Reload(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		w.advance(16 * time.Second)
-		if got := w.names(); !slices.Equal(got, []string{webName}) {
-			t.Errorf("one period after the reload there are %v", got)
-		}
-	})
-}
-
-// TestDiscoveryOff holds that nothing is discovered where the configuration does
-// not say so.
-func TestDiscoveryOff(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w, l := newDiscoveringWorld(t, 3, 3)
-		w.discover = false
-		w.start()
-		defer w.stop()
-		w.advance(time.Hour)
-		if l.calls != 0 || len(w.names()) != 0 {
-			t.Errorf("%d calls, autoscalers %v", l.calls, w.names())
-		}
-	})
-}
-
 // TestDiscoveredIsPolicy holds that a discovered autoscaler decides as one of the
 // configuration that says the same.
 func TestDiscoveredIsPolicy(t *testing.T) {
@@ -529,87 +384,10 @@ func TestDiscoveredIsPolicy(t *testing.T) {
 	})
 }
 
-// TestDiscoveryPartial holds that what could not be looked at is as it was, while
-// the rest comes and goes.
-func TestDiscoveryPartial(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w, l := newDiscoveringWorld(t, 3, 3)
-		for _, name := range []string{"api", "late"} {
-			w.fleet().Add(name, targettest.MemoryTarget{Replicas: 1, Age: time.Hour})
-			w.source().value(name, 1)
-		}
-		l.set("api")
-		w.start()
-		defer w.stop()
-		w.advance(time.Minute)
-		l.remove("api")
-		l.remove("web")
-		l.set("late")
-		late := slices.Collect(maps.Values(l.found))
-		l.answers(func(context.Context) ([]targets.Discovered, error) {
-			return late, &targets.PartialDiscoveryError{Err: errors.New("no access to web"), Unread: func(name string) bool { return name == "web" }}
-		})
-		w.advance(10 * time.Minute)
-		if got := w.names(); !slices.Equal(got, []string{"fleet/late", webName}) {
-			t.Errorf("there are %v, want what could not be looked at and what was found", got)
-		}
-		if got := w.problems(); !slices.Equal(got, []string{"fleet fleet: discover targets by their labels: no access to web"}) {
-			t.Errorf("problems are %q", got)
-		}
-		l.answers(nil)
-		w.advance(time.Minute)
-		if got := w.names(); !slices.Equal(got, []string{"fleet/late"}) || len(w.problems()) != 0 {
-			t.Errorf("there are %v, problems %q", got, w.problems())
-		}
-	})
-}
-
 // oneEngine is the configuration of fleets that are one engine.
 type oneEngine struct{ fleetTable }
 
 func (oneEngine) Engine() string { return "unix:///run/docker.sock" }
-
-// TestDiscoveredByTwoFleets has two fleets that are one engine and find the same
-// target by its labels: one autoscaler scales it, also where a file has it under the
-// other fleet.
-func TestDiscoveredByTwoFleets(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w, _ := newDiscoveringWorld(t, 3, 7)
-		w.fleetConfig = func() targets.Config { return oneEngine{fleetTable{w, nil}} }
-		w.fleets["other"] = targettest.NewMemory("other")
-		w.fleets["other"].Add("web", targettest.MemoryTarget{Replicas: 3, Age: time.Hour})
-		w.start()
-		defer w.stop()
-		w.advance(time.Minute)
-		if got := w.names(); !slices.Equal(got, []string{webName}) {
-			t.Fatalf("there are %v", got)
-		}
-		want := []api.Discovered{
-			{Reference: webName, State: api.DiscoveredActive, Autoscaler: webName},
-			{Reference: "other/web", State: api.DiscoveredOverridden, Autoscaler: webName},
-		}
-		if diff := cmp.Diff(want, w.daemon.Discovered()); diff != "" {
-			t.Errorf("discovered (-want +got):\n%s", diff)
-		}
-		if view := w.view(webName); view.Discovery != nil {
-			t.Errorf("the autoscaler's labels are said to be %+v", view.Discovery)
-		}
-		if got := w.fleet().Replicas("web"); got != 7 {
-			t.Errorf("%d replicas, want 7", got)
-		}
-		w.queue("file", 2)
-		file := w.config.Autoscalers["file"]
-		file.Target = w.fleets["other"].Ref("web")
-		w.config.Autoscalers["file"] = file
-		if _, err := w.daemon.Reload(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		w.advance(time.Minute)
-		if got := w.names(); !slices.Equal(got, []string{"file"}) {
-			t.Errorf("with a file there are %v", got)
-		}
-	})
-}
 
 // TestDiscoveryLimit holds that a fleet has so many autoscalers by labels and no
 // more, that none that is there goes for one that comes, also across a restart, and

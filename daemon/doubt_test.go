@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/hpad/hpad/daemon/config"
-	"github.com/hpad/hpad/daemon/state"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/targettest"
@@ -193,51 +192,6 @@ func TestGuardAcrossRestarts(t *testing.T) {
 	})
 }
 
-// TestGuardCountsAcrossRestarts holds that readings in a row are counted on after
-// a restart.
-func TestGuardCountsAcrossRestarts(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w, _ := newLyingWorld(t)
-		w.start()
-		w.advance(time.Minute)
-		w.fleet().Change("web", func(target *targettest.MemoryTarget) { target.Replicas = 3 })
-		w.advance(2 * aRound)
-		w.stop()
-		w.start()
-		defer w.stop()
-		w.advance(aRound)
-		if got := w.condition("web", policy.AbleToScale); got != "False/"+implausibleReason {
-			t.Errorf("AbleToScale is %s", got)
-		}
-		w.advance(aRound)
-		if got := w.condition("web", policy.AbleToScale); !strings.HasPrefix(got, "True/") {
-			t.Errorf("after the fourth reading AbleToScale is %s", got)
-		}
-	})
-}
-
-// TestGuardKnowsTheLatest holds that a restart remembers the counts that were
-// seen last, also where nothing else has changed since.
-func TestGuardKnowsTheLatest(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w, tell := newLyingWorld(t)
-		few := func(reading *targets.Reading) { reading.Instances = reading.Instances[:3] }
-		tell(few) // as while the others boot
-		w.start()
-		w.advance(time.Minute)
-		tell(nil)
-		w.advance(time.Minute)
-		w.stop()
-		tell(few)
-		w.start()
-		defer w.stop()
-		w.advance(aRound)
-		if got := w.condition("web", policy.AbleToScale); got != "False/"+implausibleReason {
-			t.Errorf("AbleToScale is %s", got)
-		}
-	})
-}
-
 // TestGuardOff holds that without a guard, and with compat = "strict", every
 // reading is believed.
 func TestGuardOff(t *testing.T) {
@@ -262,30 +216,6 @@ func TestGuardOff(t *testing.T) {
 	}
 }
 
-// TestGuardUnknownOutcome holds that a write whose outcome is not known is not
-// settled by a reading that is not believed.
-func TestGuardUnknownOutcome(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w, tell := newLyingWorld(t)
-		w.start()
-		defer w.stop()
-		w.advance(time.Minute)
-		w.fleet().Inject(targettest.Fault{Call: targettest.WriteCall, Lost: true, Times: 1})
-		w.source().value("web", 14)
-		w.advance(aRound)
-		tell(vanish)
-		w.advance(2 * aRound)
-		tell(nil)
-		w.advance(time.Minute)
-		if got := w.fleet().Replicas("web"); got != 14 {
-			t.Errorf("%d replicas, want 14", got)
-		}
-		if got := w.reasons("web"); slices.ContainsFunc(got, func(reason string) bool { return strings.HasPrefix(reason, foreignEvent) }) {
-			t.Errorf("events: %v", got)
-		}
-	})
-}
-
 // TestInitialization holds that an autoscaler's own initialization takes the
 // place of the daemon's, unless compat = "strict".
 func TestInitialization(t *testing.T) {
@@ -299,60 +229,6 @@ func TestInitialization(t *testing.T) {
 			defer w.stop()
 			if got := w.daemon.current.Load().autoscalers["web"].definition.Load().settings.CPUInitializationPeriod; got != want {
 				t.Errorf("the period is %s with strict %t, want %s", got, strict, want)
-			}
-		})
-	}
-}
-
-// TestLivingInstances counts those that are there to stay.
-func TestLivingInstances(t *testing.T) {
-	reading := targets.Reading{SpecReplicas: 7, StatusReplicas: 8, Instances: []policy.Instance{
-		{Phase: policy.PhaseRunning},
-		{Phase: policy.PhaseRunning},
-		{Phase: policy.PhasePending},
-		{Phase: policy.PhaseUnknown},
-		{Phase: policy.PhaseRunning, Deleting: true},
-		{Phase: policy.PhasePending, Deleting: true},
-		{Phase: policy.PhaseFailed},
-		{Phase: policy.PhaseSucceeded},
-	}}
-	if got, want := countsOf(&reading), (state.Counts{Spec: 7, Status: 8, Instances: 4}); got != want {
-		t.Errorf("counts = %+v, want %+v", got, want)
-	}
-}
-
-// TestGuardAfterOpenWrites believes, after a write whose outcome nobody knows, the
-// count of either: it may have been made or not.
-func TestGuardAfterOpenWrites(t *testing.T) {
-	def := &definition{Autoscaler: &config.Autoscaler{Target: targets.Ref{Fleet: "f", Name: "a"}, Guard: config.Guard{Drop: 50, Confirm: 3}}}
-	other := targets.Ref{Fleet: "f", Name: "b"}
-	for _, test := range []struct {
-		name          string
-		from, to      int32
-		about         targets.Ref
-		before, found int32
-		doubted       bool
-	}{
-		{"down, made", 20, 2, def.Target, 20, 2, false},
-		{"down, not made", 20, 2, def.Target, 20, 20, false},
-		{"down, and more is gone", 20, 10, def.Target, 20, 4, true},
-		{"up, made", 2, 20, def.Target, 2, 20, false},
-		{"up, not made", 2, 20, def.Target, 2, 2, false},
-		{"up from nothing, not made", 0, 20, def.Target, 20, 0, false},
-		{"up, and more is gone", 10, 20, def.Target, 10, 4, true},
-		{"of another target", 20, 2, other, 20, 2, false},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			record := recordUnder(&state.Record{
-				Intention: &state.Intention{Intention: policy.Intention{From: test.from, To: test.to}}, Target: test.about,
-				Seen: &state.Counts{Spec: test.before, Status: test.before, Instances: test.before},
-			}, def, time.Now())
-			what := ""
-			if record.Seen != nil {
-				what = collapsed(record.Seen, def.Guard, wanted(&record, test.before), state.Counts{Spec: test.found, Status: test.found, Instances: test.found})
-			}
-			if (what != "") != test.doubted {
-				t.Errorf("%d found after %d (%d>%d) is doubted with %q, want %t", test.found, test.before, test.from, test.to, what, test.doubted)
 			}
 		})
 	}

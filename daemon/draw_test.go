@@ -8,10 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/daemon/graph"
-	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets/targettest"
 )
 
@@ -80,28 +78,4 @@ func TestGraph(t *testing.T) {
 			t.Errorf("no proposal is above %v", got.Replicas[0])
 		}
 	})
-}
-
-// TestNoGraph holds that without a place to keep them no points are kept, and that this
-// is what is said.
-func TestNoGraph(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		w.fed("web", 2, 2)
-		w.start()
-		defer w.stop()
-		w.advance(time.Minute)
-		if _, err := w.daemon.Graph(t.Context(), "web", time.Time{}, time.Now()); !errors.Is(err, api.ErrUnknown) {
-			t.Errorf("Graph() = %v, want ErrUnknown", err)
-		}
-	})
-}
-
-func TestMeasured(t *testing.T) {
-	percent, average, value := int32(72), int64(16500), int64(250)
-	current := policy.MetricStatus{AverageUtilization: &percent, AverageValueMilli: &average, ValueMilli: &value}
-	for goal, want := range map[policy.TargetType]float64{policy.UtilizationTarget: 72, policy.AverageValueTarget: 16.5, policy.ValueTarget: 0.25, "": math.NaN()} {
-		if got := measured(&policy.MetricResult{Goal: goal, Current: current}); got != want && !math.IsNaN(want) || math.IsNaN(want) != math.IsNaN(got) {
-			t.Errorf("with a goal of %q it measures %v, want %v", goal, got, want)
-		}
-	}
 }

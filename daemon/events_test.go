@@ -38,40 +38,6 @@ func TestJoinEvents(t *testing.T) {
 	}
 }
 
-// TestRecallDuringPass has events of before the start come to be known before, during
-// and after a pass: they are there once.
-func TestRecallDuringPass(t *testing.T) {
-	events := addEvents(nil, []policy.Event{{Reason: "SuccessfulRescale"}}, time.Unix(1, 0))
-	for name, at := range map[string]int{"before": 0, "before it is read": 1, "during": 2, "after": 3} {
-		a := &autoscaler{}
-		a.published.Store(&publication{})
-		for step := range 4 {
-			if step == 1 {
-				a.begin(time.Unix(2, 0), false)
-			}
-			if step == at {
-				a.recall(events)
-			}
-			if step != 1 {
-				continue
-			}
-			after := *a.published.Load() // as the pass reads it
-			if at == 2 {
-				a.recall(events)
-			}
-			a.keepRecalled(&after)
-			a.published.Store(&after)
-			a.release()
-			if at == 2 {
-				break
-			}
-		}
-		if diff := cmp.Diff(events, a.published.Load().events); diff != "" {
-			t.Errorf("%s a pass (-want +got):\n%s", name, diff)
-		}
-	}
-}
-
 // TestEventsAgain holds that a warning whose numbers alone change is one event, and that
 // two rescales are two.
 func TestEventsAgain(t *testing.T) {

@@ -36,24 +36,6 @@ func messages(logs *observer.ObservedLogs) []string {
 	return all
 }
 
-// Reads that a stop cuts off are no failure of anybody.
-func TestStopIsNoFailure(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		logs := w.observed()
-		w.fed("q", 3, 3)
-		w.start()
-		w.advance(14 * time.Second)
-		w.fleet().Inject(targettest.Fault{Call: targettest.SnapshotCall, Hang: true})
-		w.source().hangs("q")
-		w.advance(2 * time.Second)
-		logs.TakeAll()
-		w.stop()
-		if got := messages(logs); !slices.Equal(got, []string{"stopping", "stopped"}) {
-			t.Errorf("a stop logged %q, want that it stops alone", got)
-		}
-	})
-}
-
 // A refused configuration and what adapters know of their own troubles are among
 // the problems, until they are over.
 func TestProblems(t *testing.T) {
@@ -91,24 +73,6 @@ type troubledSource struct {
 }
 
 func (s *troubledSource) Problems() []string { return s.problems }
-
-// A fleet that panics round after round is logged once.
-func TestPanicsOfAFleetAreToldOnce(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		w.fed("q", 3, 3)
-		logs := w.observed()
-		w.start()
-		w.advance(time.Second)
-		logs.TakeAll()
-		w.fleet().Inject(targettest.Fault{Call: targettest.SnapshotCall, Panic: "torn"})
-		w.advance(time.Hour)
-		got := messages(logs)
-		if len(got) != 2 || !contains(got, "panic in a fleet") {
-			t.Errorf("an hour of panics logged %q, want the fleet and its panic once each", got)
-		}
-		w.stop()
-	})
-}
 
 // An autoscaler in quarantine says when it is evaluated next; a changed one is
 // evaluated at once (R23), as the change may be the remedy.
@@ -154,25 +118,6 @@ func TestWarnings(t *testing.T) {
 		}
 		if got := w.view("q").Decision.Metrics[0].Warnings; len(got) != 1 {
 			t.Errorf("warnings of the decision = %q, want the one", got)
-		}
-		w.stop()
-	})
-}
-
-// An autoscaler whose last pass seems to lie ahead, because the clock was set
-// back, is still missed when it is not evaluated.
-func TestUnevaluatedAfterTheClockWasSetBack(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		w.fed("q", 3, 3)
-		w.start()
-		a := w.daemon.current.Load().autoscalers["q"]
-		ahead := *a.published.Load()
-		ahead.record.Through = ahead.record.Through.Add(time.Hour)
-		a.published.Store(&ahead)
-		a.begin(time.Now(), false) // a pass that does not end
-		w.advance(time.Minute)
-		if problems := w.daemon.Health().Unevaluated; len(problems) != 1 {
-			t.Errorf("unevaluated = %v, want q", problems)
 		}
 		w.stop()
 	})

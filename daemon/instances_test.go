@@ -3,13 +3,9 @@ package daemon
 import (
 	"context"
 	"errors"
-	"slices"
 	"strings"
 	"testing"
 	"time"
-
-	"go.uber.org/zap"
-	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/config"
@@ -18,31 +14,6 @@ import (
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/targettest"
 )
-
-// TestLooksAreNoNews holds that a look at instances says nothing of what fails, which the
-// rounds do.
-func TestLooksAreNoNews(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		core, logs := observer.New(zap.InfoLevel)
-		w.log = zap.New(core)
-		w.fed("web", 3, 3)
-		w.start()
-		w.advance(20 * time.Second)
-		logged := logs.Len()
-		remove := w.fleet().Inject(targettest.Fault{Call: targettest.SnapshotCall, Err: targets.ErrForbidden})
-		w.source().set("web", func(context.Context, time.Time) (sources.Vector, error) { return sources.Vector{}, errors.New("gone") })
-		if list, err := w.daemon.InstancesOf(t.Context(), "web"); err != nil || list.Error == "" {
-			t.Fatalf("%+v, %v", list, err)
-		}
-		if said := logs.All()[logged:]; len(said) > 0 {
-			t.Errorf("a look logged %v", said)
-		}
-		for _, problem := range w.daemon.Readiness().Problems {
-			t.Errorf("a look made a problem: %+v", problem)
-		}
-		remove()
-	})
-}
 
 // TestInstancesOf reads instances beside the passes, which go on, and changes nothing.
 func TestInstancesOf(t *testing.T) {
@@ -108,34 +79,6 @@ func TestInstancesOf(t *testing.T) {
 			t.Errorf("of one that is not there: %v", err)
 		}
 		w.advance(time.Minute)
-		w.stop()
-	})
-}
-
-// TestInstancesAfterAStepBack steps the wall clock back for the first time, and lists an
-// instance that started before the step when the clock shows its start time again.
-func TestInstancesAfterAStepBack(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		w.fed("q", 1, 1)
-		w.start()
-		w.advance(time.Minute)
-		started := w.wall().Add(-time.Minute)
-		w.fleet().Change("q", func(target *targettest.MemoryTarget) {
-			target.Edit = func(reading *targets.Reading) {
-				reading.Instances = slices.Clone(reading.Instances)
-				reading.Instances[0].StartedAt = started
-			}
-		})
-		w.advance(20 * time.Second)
-		w.stepClock(-2 * time.Minute)
-		w.advance(3 * time.Minute)
-		list, err := w.daemon.InstancesOf(t.Context(), "q")
-		if err != nil || len(list.Instances) != 1 {
-			t.Fatalf("found %+v, %v", list, err)
-		}
-		if age := w.wall().Sub(list.Instances[0].Started); age < 4*time.Minute || age > 5*time.Minute {
-			t.Errorf("an instance of 4 minutes and 20 seconds is %s old", age)
-		}
 		w.stop()
 	})
 }

@@ -6,11 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
-	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/config"
-	"github.com/hpad/hpad/daemon/metrics"
 	"github.com/hpad/hpad/daemon/state"
 	"github.com/hpad/hpad/policy"
 )
@@ -107,37 +103,4 @@ func TestModes(t *testing.T) {
 			})
 		}
 	}
-}
-
-// TestHeldBackIsTold looks where pauses and modes are to be seen.
-func TestHeldBackIsTold(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		registry := prometheus.NewRegistry()
-		w.metrics = metrics.New(registry)
-		w.fed("web", 5, 5)
-		w.fed("off", 5, 5, func(a *config.Autoscaler) { a.Mode = policy.ModeOff })
-		w.start()
-		w.pause(policy.Scope{Fleet: "fleet"}, policy.Down, 0)
-		w.advance(time.Minute)
-		want := []api.Problem{
-			{Subject: "fleet fleet", Message: `scale-downs are paused for fleet "fleet" by alice: deploy`},
-			{Subject: "autoscaler off", Message: api.Off},
-		}
-		if got := w.daemon.Health(); !got.Healthy || len(got.Unevaluated) > 0 || !slices.Equal(got.HeldBack, want) {
-			t.Errorf("health is %+v", got)
-		}
-		if got := w.daemon.Readiness(); !got.Ready || !slices.Equal(got.Problems, want) {
-			t.Errorf("readiness is %+v", got)
-		}
-		if got := w.daemon.statusLine(); got != "2 autoscalers, 0 failing, 1 off, 1 pause" {
-			t.Errorf("status line %q", got)
-		}
-		if got := w.condition("off", policy.ScalingActive); got != "False/ModeOff" {
-			t.Errorf("ScalingActive is %s", got)
-		}
-		if view := w.view("off"); view.Mode != policy.ModeOff || view.Evaluation.Error != "" || view.Decision.Case != policy.CaseOff {
-			t.Errorf("the view is %+v", view)
-		}
-		w.stop()
-	})
 }

@@ -10,36 +10,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/sources"
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/targettest"
 )
-
-// Requests of the configuration are not written into what the fleet keeps: once the
-// configuration has none, there are none.
-func TestRequestsAreNotTheFleets(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		w.queue("q", 4, resource(50), func(a *config.Autoscaler) { a.Requests = []policy.Amount{{Resource: "cpu", Milli: 500}} })
-		w.fleet().Change("q", func(target *targettest.MemoryTarget) {
-			target.Tasks = []policy.Task{{Name: "app"}}
-			target.Usage = busy(1000)
-		})
-		w.start()
-		w.advance(time.Minute)
-		if got := w.view("q").Evaluation.Error; got != "" {
-			t.Fatalf("error %q with requests", got)
-		}
-		w.edit("q", func(a *config.Autoscaler) { a.Requests = nil })
-		w.advance(time.Minute)
-		if got := w.view("q").Evaluation.Error; !strings.Contains(got, "request") {
-			t.Errorf("error %q without requests, want that they are missing", got)
-		}
-		w.stop()
-	})
-}
 
 // resource makes an autoscaler's metric one of cpu utilization, from the fleet's
 // own samples.
@@ -94,37 +70,6 @@ func TestFleetSamples(t *testing.T) {
 	}
 }
 
-func TestInstancesAreCounted(t *testing.T) {
-	running := func(r policy.Readiness) policy.Instance {
-		return policy.Instance{Phase: policy.PhaseRunning, Readiness: r}
-	}
-	got := countInstances([]policy.Instance{
-		running(policy.ReadinessTrue), running(policy.ReadinessNotKnown), running(policy.ReadinessFalse), running(policy.ReadinessUnknown),
-		{},
-		{Phase: policy.PhasePending},
-		{Phase: policy.PhaseFailed},
-		{Phase: policy.PhaseSucceeded},
-		{Phase: policy.PhaseRunning, Deleting: true},
-	})
-	want := api.Instances{Ready: 2, Unready: 3, Pending: 1, Failed: 1, Succeeded: 1, Deleting: 1}
-	if got != want {
-		t.Errorf("countInstances = %+v, want %+v", got, want)
-	}
-}
-
-func TestFleetWithoutSamples(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		w.blind = true
-		w.queue("q", 4, resource(50))
-		w.start()
-		w.advance(time.Minute)
-		if got := w.view("q").Evaluation.Error; !contains([]string{got}, "does not measure its instances") {
-			t.Errorf("error = %q", got)
-		}
-		w.stop()
-	})
-}
-
 // TestFleetSaysWhyThereAreNoSamples: what the fleet knows of one target's samples
 // is shown; where others have some it is none of the metric's business.
 func TestFleetSaysWhyThereAreNoSamples(t *testing.T) {
@@ -147,44 +92,6 @@ func TestFleetSaysWhyThereAreNoSamples(t *testing.T) {
 				w.advance(20 * time.Second)
 				if got := w.view("q").Evaluation.Error; test.says == "" && got != "" || !contains([]string{got}, test.says) {
 					t.Errorf("error = %q, want it to say %q", got, test.says)
-				}
-				w.stop()
-			})
-		})
-	}
-}
-
-// TestNotMeasuredYet holds that it is no warning that a fleet has not sampled its instances
-// twice, before it can have.
-func TestNotMeasuredYet(t *testing.T) {
-	for _, test := range []struct {
-		name   string
-		sample time.Duration
-		warns  int
-	}{{"in time", 40 * time.Second, 0}, {"late", 2 * time.Minute, 1}} {
-		t.Run(test.name, func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
-				logs := w.observed()
-				w.queue("q", 4, resource(50))
-				use := func(usage func(time.Time, policy.Instance, int) []policy.TaskUsage) {
-					w.fleet().Change("q", func(target *targettest.MemoryTarget) {
-						target.Tasks = []policy.Task{{Name: "app", Requests: []policy.Amount{{Resource: "cpu", Milli: 500}}}}
-						target.Usage = usage
-					})
-				}
-				use(func(time.Time, policy.Instance, int) []policy.TaskUsage { return nil })
-				w.start()
-				w.advance(test.sample)
-				use(busy(250))
-				w.advance(30 * time.Second)
-				if got := w.view("q").Evaluation.Error; got != "" {
-					t.Errorf("it still fails: %s", got)
-				}
-				if got := logs.FilterMessage("not measured yet").Len(); got != 1 {
-					t.Errorf("%d lines say that nothing is measured yet, want one", got)
-				}
-				if got := logs.FilterMessage("evaluation failed").Len(); got != test.warns {
-					t.Errorf("%d warnings, want %d: %v", got, test.warns, logs.All())
 				}
 				w.stop()
 			})
@@ -403,34 +310,4 @@ func TestStrictDecidesOnNegativeValues(t *testing.T) {
 		}
 		w.stop()
 	})
-}
-
-// The platform's bounds clamp the count, and play no part when compat is strict.
-func TestPlatformBounds(t *testing.T) {
-	for _, strict := range []bool{false, true} {
-		t.Run(fmt.Sprintf("strict=%t", strict), func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
-				if strict {
-					w.config.Daemon.Compat = config.CompatStrict
-				}
-				w.queue("q", 3)
-				five := int32(5)
-				w.fleet().Change("q", func(target *targettest.MemoryTarget) { target.Max = &five })
-				w.source().value("q", 6)
-				w.start()
-				w.advance(time.Second)
-				want, condition := int32(5), "True/PlatformMax"
-				if strict {
-					want, condition = 3, "False/DesiredWithinRange" // the platform refuses
-				}
-				if got := w.fleet().Replicas("q"); got != want {
-					t.Errorf("replicas = %d, want %d", got, want)
-				}
-				if got := w.condition("q", policy.ScalingLimited); got != condition {
-					t.Errorf("ScalingLimited = %s, want %s", got, condition)
-				}
-				w.stop()
-			})
-		})
-	}
 }

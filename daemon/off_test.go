@@ -63,23 +63,6 @@ func TestDisabledIsTold(t *testing.T) {
 	})
 }
 
-// So is a target that has no instances at all from the start on.
-func TestDisabledFromTheStartIsTold(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		w.fed("web", 0, 3)
-		logs := w.observed()
-		w.start()
-		w.advance(time.Minute)
-		if got := sorted(messages(logs)); !slices.Equal(got, []string{"autoscaling is off", "started"}) {
-			t.Errorf("logged %q", got)
-		}
-		if got, want := w.problems(), []string{"autoscaler web: " + api.Disabled}; !slices.Equal(got, want) {
-			t.Errorf("problems %q, want %q", got, want)
-		}
-		w.stop()
-	})
-}
-
 // A dry run is a problem of the daemon, in a metric, and logged at the start.
 func TestDryRunIsTold(t *testing.T) {
 	for _, dry := range []bool{true, false} {

@@ -5,11 +5,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/hpad/hpad/daemon/api"
-	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/policy"
 )
 
@@ -38,37 +36,6 @@ func (w *world) wantCount(name string, want int32) {
 	if got := w.fleet().Replicas(name); got != want {
 		w.t.Errorf("%s has %d replicas, want %d", name, got, want)
 	}
-}
-
-// TestEachPauseIsInTheHistory holds that pauses and their ends have entries of their own
-// however often they take turns.
-func TestEachPauseIsInTheHistory(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		w.fed("web", 5, 5)
-		w.start()
-		const times = 10
-		for range times {
-			w.pause(policy.Scope{Autoscaler: "web"}, policy.BothDirections, 0)
-			w.advance(5 * time.Second)
-			w.resume(policy.Scope{Autoscaler: "web"})
-			w.advance(5 * time.Second)
-		}
-		entries, err := w.daemon.History(t.Context(), "web", time.Time{}, time.Time{}, 100)
-		if err != nil {
-			t.Fatal(err)
-		}
-		told := map[string]int{}
-		for _, entry := range entries {
-			for _, event := range entry.Events {
-				if event.TellsOfPause() {
-					told[event.Reason]++
-				}
-			}
-		}
-		if told["Paused"] != times || told["Resumed"] != times {
-			t.Errorf("the history tells of %v, want %d of each", told, times)
-		}
-	})
 }
 
 // TestPauseHolds pauses one autoscaler: what it would have done stays recorded, and is
@@ -187,37 +154,6 @@ func TestPauseStays(t *testing.T) {
 	}
 }
 
-// TestPauseOfLabels has the labels that make an autoscaler go and come back.
-func TestPauseOfLabels(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w, l := newDiscoveringWorld(t, 3, 3)
-		w.start()
-		w.advance(time.Minute)
-		scope := policy.Scope{Autoscaler: webName}
-		w.pause(scope, policy.BothDirections, 0)
-		w.source().value("web", 7)
-		l.remove("web")
-		w.advance(time.Minute)
-		if len(w.names()) != 0 {
-			t.Fatalf("there are %v", w.names())
-		}
-		l.set("web")
-		w.advance(time.Minute)
-		w.wantCount("web", 3)
-		l.remove("web")
-		w.advance(time.Minute)
-		w.stop()
-		w.start()
-		l.set("web")
-		w.advance(time.Minute)
-		w.wantCount("web", 3)
-		w.resume(scope)
-		w.advance(time.Minute)
-		w.wantCount("web", 7)
-		w.stop()
-	})
-}
-
 // TestPauseEnds lets a pause of an hour end by itself, whatever the wall clock does
 // meanwhile, and also where hpad did not run all the time.
 func TestPauseEnds(t *testing.T) {
@@ -313,24 +249,6 @@ func TestPauseMistakes(t *testing.T) {
 		w.advance(time.Minute)
 		if snapshot, err := w.store.Load(t.Context()); err != nil || len(snapshot.Pauses) != 2 {
 			t.Errorf("once it can be, the state has %+v (%v)", snapshot.Pauses, err)
-		}
-		w.stop()
-	})
-}
-
-// TestPauseBeforeWrite has a pause begin between a decision and its write.
-func TestPauseBeforeWrite(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		w.fed("web", 5, 5, func(a *config.Autoscaler) { a.OnForeignChange = config.AcceptForeignChange })
-		w.start()
-		w.source().value("web", 9)
-		w.store.slowDown(5 * time.Second) // the intention is being committed
-		w.advance(time.Until(nextTick(time.Now(), 15*time.Second).Add(time.Second)))
-		go func() { _, _ = w.daemon.Pause(t.Context(), policy.Pause{Scope: policy.Scope{Autoscaler: "web"}}, 0) }()
-		w.advance(time.Minute)
-		w.wantCount("web", 5)
-		if record, _ := w.store.record("web"); record.Intention != nil {
-			t.Errorf("the intention is still open: %+v", record.Intention)
 		}
 		w.stop()
 	})

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"go.uber.org/zap"
@@ -87,36 +86,6 @@ func TestRejectedRecord(t *testing.T) {
 			})
 		})
 	}
-}
-
-// TestRejectedRecordIsRemoved removes an autoscaler with a record that the store rejects. No
-// record of it waits to be written.
-func TestRejectedRecordIsRemoved(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w, found := newDiscoveringWorld(t, 3, 6)
-		w.store.largest = 2500
-		w.fed("small", 3, 3)
-		found.set("web", "hpad.metrics.0.name", strings.Repeat("n", 1000))
-		w.start()
-		w.advance(2 * time.Minute)
-		if problems := w.daemon.Readiness().Problems; len(problems) != 1 {
-			t.Fatalf("the problems are %v, want that of the record", problems)
-		}
-		found.remove("web")
-		w.advance(2 * time.Minute)
-		w.source().value("small", 6)
-		w.advance(time.Minute)
-		if readiness := w.daemon.Readiness(); !readiness.Ready || len(readiness.Problems) > 0 {
-			t.Errorf("once it is gone the readiness is %+v", readiness)
-		}
-		if waits := w.daemon.recorder.changes.Records; len(waits) > 0 {
-			t.Errorf("%d records wait to be written", len(waits))
-		}
-		if record, _ := w.store.record("small"); record.Left == nil || *record.Left != 6 {
-			t.Errorf("the store has %+v of the other autoscaler", record)
-		}
-		w.stop()
-	})
 }
 
 // TestLongTexts runs a platform and a source that return texts of a megabyte. The stored

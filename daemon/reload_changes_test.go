@@ -1,13 +1,9 @@
 package daemon
 
 import (
-	"context"
 	"errors"
 	"testing"
 	"time"
-
-	"github.com/hpad/hpad/daemon/config"
-	"github.com/hpad/hpad/policy"
 )
 
 // TestReloadChanges holds that a trial of a reload tells what would change, or what would
@@ -54,34 +50,6 @@ func TestReloadChanges(t *testing.T) {
 		}
 		if w.daemon.refused.Exists() {
 			t.Error("it counts as a refused reload")
-		}
-		w.stop()
-	})
-}
-
-// TestReloadTellsOfPauses holds that a pause does not become void in silence where what it
-// holds has another name from now on.
-func TestReloadTellsOfPauses(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		w.fed("web", 3, 3)
-		w.fed("other", 3, 3)
-		w.start()
-		w.advance(time.Minute)
-		for name, lasts := range map[string]time.Duration{"web": 0, "other": time.Second} {
-			if _, err := w.daemon.Pause(t.Context(), policy.Pause{Scope: policy.Scope{Autoscaler: name}, Author: "alice", Reason: "the sale"}, lasts); err != nil {
-				t.Fatal(err)
-			}
-		}
-		w.advance(time.Minute)
-		w.config.Autoscalers["shop"] = w.config.Autoscalers["web"]
-		delete(w.config.Autoscalers, "web")
-		delete(w.config.Autoscalers, "other")
-		const want = "- autoscalers.web: it is paused by alice: the sale, which holds nothing under another name"
-		for _, reload := range []func(context.Context) ([]config.Change, error){w.daemon.ReloadChanges, w.daemon.Reload} {
-			changes, err := reload(t.Context())
-			if err != nil || len(changes) != 3 || changes[0].String() != "- autoscalers.other" || changes[2].String() != want {
-				t.Errorf("%v, %v, want %s", changes, err, want)
-			}
 		}
 		w.stop()
 	})

@@ -17,7 +17,6 @@ import (
 	"github.com/hpad/hpad/daemon/adapters"
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/config"
-	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/sources"
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/targettest"
@@ -230,54 +229,6 @@ func TestStartThatFails(t *testing.T) {
 	})
 }
 
-// Reloads that follow each other faster than adapters start and end still end
-// each before the next one starts.
-func TestReloadsInQuickSuccession(t *testing.T) {
-	for _, test := range []struct {
-		name  string
-		fails error
-		want  []string
-	}{
-		{"slow ones", nil, []string{"start a", "b succeeds a", "close a", "start b", "c succeeds b", "close b", "start c", "close c"}},
-		{"one that cannot be started", errors.New("directory is locked"), []string{
-			"start a", "b succeeds a", "close a", "start b", "start b", "c succeeds b", "close b", "start c", "close c",
-		}},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				var log []string
-				w := newWorld(t)
-				w.fed("q", 3, 3)
-				lives := map[string]*lifecycle{}
-				for _, name := range []string{"a", "b", "c"} {
-					lives[name] = &lifecycle{memorySource: w.source(), name: name, log: &log, takes: 2 * time.Second}
-				}
-				lives["b"].fails = test.fails
-				current := lives["a"]
-				w.sourceKind = func(string) sources.Source { return current }
-				w.sourceConfig = func() any { return current.name }
-				w.start()
-				w.advance(time.Minute)
-				for _, name := range []string{"b", "c"} {
-					current = lives[name]
-					if _, err := w.daemon.Reload(t.Context()); err != nil {
-						t.Fatal(err)
-					}
-					w.advance(time.Second)
-					if test.fails != nil && name == "b" {
-						w.advance(20 * time.Second) // it is tried again
-					}
-				}
-				w.advance(time.Minute)
-				w.stop()
-				if diff := cmp.Diff(test.want, log); diff != "" {
-					t.Errorf("lives (-want +got):\n%s", diff)
-				}
-			})
-		})
-	}
-}
-
 // closingFleet says when it is used after its end.
 type closingFleet struct {
 	*targettest.Memory
@@ -318,71 +269,6 @@ func TestReplacedFleetOutlivesItsPasses(t *testing.T) {
 			t.Errorf("replicas = %d, want 6", got)
 		}
 		w.stop()
-	})
-}
-
-// A stop does not wait for calls into a replaced fleet that never return.
-func TestStopDoesNotWaitForAReplacedFleet(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		w.fed("q", 3, 3)
-		w.fleetKind = func(m *targettest.Memory) targets.Fleet { return &closingFleet{Memory: m, t: t} }
-		generation := 1
-		w.fleetConfig = func() targets.Config { return fleetTable{w, generation} }
-		w.start()
-		w.advance(29 * time.Second)
-		release := make(chan struct{})
-		w.fleet().Inject(targettest.Fault{Call: targettest.WriteCall, Times: 1, Block: release})
-		w.source().value("q", 6)
-		w.advance(17 * time.Second) // the write is given up, and still there
-		generation = 2
-		if _, err := w.daemon.Reload(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		w.advance(time.Second)
-		stopping := time.Now()
-		w.stop()
-		if took := time.Since(stopping); took > time.Second {
-			t.Errorf("the stop took %s", took)
-		}
-		close(release)
-	})
-}
-
-// A reload that comes before the daemon runs waits until it does; one that comes
-// after its end is refused, and the service manager not notified of it.
-func TestReloadBeforeAndAfter(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		w.fed("q", 3, 3)
-		early := make(chan error, 1)
-		w.starting = func() {
-			go func() {
-				_, err := w.daemon.Reload(t.Context())
-				early <- err
-			}()
-		}
-		w.start()
-		w.advance(time.Second)
-		if err := <-early; err != nil {
-			t.Errorf("an early reload answered %v", err)
-		}
-		w.stop()
-		if _, err := w.daemon.Reload(t.Context()); err == nil {
-			t.Error("a reload after the end answered no error")
-		}
-		if last := w.notified[len(w.notified)-1]; last != "STOPPING=1" {
-			t.Errorf("the last word to the service manager was %q", last)
-		}
-	})
-}
-
-func TestUnknownFleetIsAnError(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		w.queue("q", 3, func(a *config.Autoscaler) { a.Target = targettest.NewMemory("nowhere").Ref("q") })
-		w.start()
-		if err := <-w.ended; err == nil || !strings.Contains(err.Error(), `no fleet "nowhere"`) {
-			t.Errorf("Run ended with %v", err)
-		}
-		w.cancel()
 	})
 }
 
@@ -434,44 +320,6 @@ func TestDoubtfulConfiguration(t *testing.T) {
 		if got := logs.FilterMessage("an autoscaler cannot work as it is configured").Len(); got != 1 {
 			t.Errorf("a reload by which an autoscaler cannot work logs %d warnings of it, want 1", got)
 		}
-	})
-}
-
-// An autoscaler that a reload removes after its pass has decided, and before it
-// writes, is not written: neither its count, nor a record of it.
-func TestRemovedBeforeItsWrite(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		w.queue("goes", 3)
-		w.queue("stays", 3)
-		w.source().value("goes", 3)
-		w.source().value("stays", 3)
-		w.start()
-		w.advance(time.Minute)
-		a := w.daemon.current.Load().autoscalers["goes"]
-		d := w.daemon
-		r := newRound(&d.environment, newRoster([]*autoscaler{a}), time.Now(), false, d.scheduler.ready, d.scheduler.completed)
-		r.unfinished.Store(2) // it is not to end
-		if !a.begin(r.now, false) {
-			t.Fatal("a pass is under way")
-		}
-		delete(w.config.Autoscalers, "goes")
-		if _, err := w.daemon.Reload(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		synctest.Wait()
-		r.passes[0].after = &result{publication: publication{Decision: policy.Decision{Time: r.now, CurrentReplicas: 3, DesiredReplicas: 6, Write: true}}}
-		r.passes[0].scale()
-		w.advance(time.Minute)
-		if _, ok := w.store.record("goes"); ok {
-			t.Error("the removed autoscaler has a record again")
-		}
-		if got := w.fleet().Replicas("goes"); got != 3 {
-			t.Errorf("%d replicas, want the 3 of before", got)
-		}
-		if a.busy || r.unfinished.Load() != 1 {
-			t.Errorf("busy %v, %d passes under way, want that the pass has ended", a.busy, r.unfinished.Load())
-		}
-		w.stop()
 	})
 }
 

@@ -2,7 +2,6 @@ package daemon
 
 import (
 	"errors"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -255,75 +254,4 @@ func TestRestoreEnds(t *testing.T) {
 			})
 		})
 	}
-}
-
-// A newer foreign count takes the place of the one before, and each has one event.
-func TestRestoreTellsOfEachChange(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w, start := newRestoringWorld(t)
-		w.deploy(1)
-		w.advance(time.Minute)
-		w.deploy(2)
-		w.advance(time.Minute)
-		want := &policy.Restoration{Replicas: 20, Foreign: 2, Since: start.Add(90 * time.Second)}
-		if diff := cmp.Diff(want, w.view("web").Restore); diff != "" {
-			t.Errorf("to be put back (-want +got):\n%s", diff)
-		}
-		if diff := cmp.Diff(want, w.view("web").Decision.Restore); diff != "" {
-			t.Errorf("the decision's (-want +got):\n%s", diff)
-		}
-		var told []string
-		for _, event := range w.view("web").Events {
-			if event.Reason == foreignEvent {
-				told = append(told, event.Message)
-			}
-		}
-		wantTold := []string{"somebody else changed the count from 20 to 1", "somebody else changed the count from 1 to 2"}
-		if diff := cmp.Diff(wantTold, told); diff != "" {
-			t.Errorf("events (-want +got):\n%s", diff)
-		}
-		w.stop()
-	})
-}
-
-// While a count waits to be put back nothing is written to the state for it in
-// every round.
-func TestRestoreIsWrittenOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w, _ := newRestoringWorld(t)
-		w.deploy(1)
-		w.advance(time.Minute)
-		before := w.store.records()
-		w.advance(5 * time.Minute)
-		if got := w.store.records() - before; got != 0 {
-			t.Errorf("%d records in 20 rounds that changed nothing, want none", got)
-		}
-		w.stop()
-	})
-}
-
-// A target that is gone for a while, as while its job is submitted again, comes
-// back with what is to be put back on it.
-func TestRestoreOutlivesItsTarget(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w, l := newDiscoveringWorld(t, 20, 20)
-		l.set("web", "hpad.on_foreign_change", "restore")
-		start := time.Now()
-		w.start()
-		w.advance(80 * time.Second)
-		w.deploy(1)
-		w.advance(time.Minute)
-		l.remove("web")
-		w.advance(2 * time.Minute)
-		if got := w.names(); len(got) != 0 {
-			t.Fatalf("there are %v, want none while the target is gone", got)
-		}
-		l.set("web", "hpad.on_foreign_change", "restore")
-		w.deployed()
-		w.advance(time.Minute)
-		if got := w.writes("web", start); len(got) != 1 || !strings.HasSuffix(got[0], " 1>20") {
-			t.Errorf("writes %v, want the one that puts 20 back", got)
-		}
-		w.stop()
-	})
 }

@@ -197,27 +197,6 @@ func TestHungSourceDelaysNobody(t *testing.T) {
 	})
 }
 
-// A short period makes its own autoscaler impatient, and nobody else.
-func TestShortPeriodShortensNoOtherDeadline(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		w.queue("patient", 3, func(a *config.Autoscaler) { a.Inputs[0].Query = "shared" })
-		w.queue("hasty", 3, func(a *config.Autoscaler) { a.SyncPeriod, a.Inputs[0].Query = time.Second, "shared" })
-		w.source().set("shared", func(ctx context.Context, at time.Time) (sources.Vector, error) {
-			return one(3, at), sleep(ctx, 5*time.Second)
-		})
-		w.start()
-		w.advance(time.Minute + 800*time.Millisecond) // past a tick of both
-		if got := w.view("patient").Evaluation; got.Error != "" || time.Since(got.Last) > 16*time.Second || got.Late != 0 {
-			t.Errorf("patient's evaluation = %+v, want none that failed", got)
-		}
-		hasty := w.view("hasty").Evaluation
-		if !contains([]string{hasty.Error}, "no answer within 667ms, two thirds of sync_period (1s)") || time.Since(hasty.Last) > time.Second {
-			t.Errorf("hasty's evaluation = %+v, want one in every period that failed in time", hasty)
-		}
-		w.stop()
-	})
-}
-
 // An adapter that ignores its context costs its own autoscalers their readings,
 // and no goroutine more than the bound.
 func TestAdapterThatIgnoresItsContext(t *testing.T) {
@@ -367,22 +346,6 @@ func TestPanickingReads(t *testing.T) {
 	})
 }
 
-// A fleet that panics while a source asks for its instances fails the query.
-func TestPanickingDiscovery(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		w.fed("q", 3, 3)
-		w.start()
-		w.fleet().Inject(targettest.Fault{Call: targettest.SnapshotCall, Times: 1, Panic: "torn"})
-		if _, err := w.daemon.readTarget(t.Context(), "fleet", "q"); err == nil || !contains([]string{err.Error()}, "torn") {
-			t.Errorf("discover answered %v, want the panic's words", err)
-		}
-		if reading, err := w.daemon.readTarget(t.Context(), "fleet", "q"); err != nil || len(reading.Instances) != 3 {
-			t.Errorf("discover answered %d instances and %v, want 3", len(reading.Instances), err)
-		}
-		w.stop()
-	})
-}
-
 // R71: a lost version is read again and tried again while the count is the same.
 func TestConflictIsRetried(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
@@ -419,52 +382,6 @@ type rivaled struct {
 func (r rivaled) Snapshot(ctx context.Context, refs []targets.Ref) (map[targets.Ref]targets.Reading, error) {
 	defer r.afterRead()
 	return r.Memory.Snapshot(ctx, refs)
-}
-
-// R71: each try has the version that was read last. Somebody who writes in between
-// and leaves the count alone costs a try; somebody who changes it is not
-// overwritten, however late.
-func TestRetriesHaveAVersion(t *testing.T) {
-	for _, test := range []struct {
-		name string
-		// rival are the counts that somebody else writes after each read.
-		rival [][]int32
-		want  []string
-	}{
-		{"another version", [][]int32{{4, 3}}, []string{"1m15s: 3>6"}},
-		{"other versions", [][]int32{{4, 3}, {4, 3}}, []string{"1m15s: 3>6"}},
-		{"another count at last", [][]int32{{4, 3}, {4, 3}, {5}}, []string{"1m15s: 5>6"}},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
-				w.fed("q", 3, 3)
-				rival := make(chan []int32, len(test.rival))
-				w.fleetKind = func(memory *targettest.Memory) targets.Fleet {
-					return rivaled{Memory: memory, afterRead: func() {
-						select {
-						case counts := <-rival:
-							for _, replicas := range counts {
-								memory.Change("q", func(target *targettest.MemoryTarget) { target.Replicas = replicas })
-							}
-						default:
-						}
-					}}
-				}
-				start := time.Now()
-				w.start()
-				w.advance(time.Minute)
-				for _, counts := range test.rival {
-					rival <- counts
-				}
-				w.source().value("q", 6)
-				w.advance(16 * time.Second)
-				if diff := cmp.Diff(test.want, trimFractions(w.writes("q", start))); diff != "" {
-					t.Errorf("writes (-want +got):\n%s", diff)
-				}
-				w.stop()
-			})
-		})
-	}
 }
 
 // A count that somebody else changed between read and write is not overwritten:
@@ -542,29 +459,6 @@ func TestForeignChange(t *testing.T) {
 	}
 }
 
-// A change made while hpad was away is somebody else's too; hpad's own is not.
-func TestForeignChangeWhileAway(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		w.queue("own", 3)
-		w.queue("foreign", 3)
-		w.source().value("own", 6)
-		w.source().value("foreign", 6)
-		w.start()
-		w.advance(time.Minute)
-		w.stop()
-		w.fleet().Change("foreign", func(target *targettest.MemoryTarget) { target.Replicas = 4 })
-		w.start()
-		w.advance(20 * time.Second)
-		if got := w.reasons("foreign"); !contains(got, foreignEvent) {
-			t.Errorf("events of foreign = %v, want %s", got, foreignEvent)
-		}
-		if got := w.reasons("own"); contains(got, foreignEvent) {
-			t.Errorf("events of own = %v, want no %s", got, foreignEvent)
-		}
-		w.stop()
-	})
-}
-
 func trimFractions(all []string) []string {
 	for i, s := range all {
 		var d time.Duration
@@ -627,26 +521,6 @@ func TestLostAnswer(t *testing.T) {
 			})
 		})
 	}
-}
-
-func TestPartialWrite(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		w.queue("q", 3, func(a *config.Autoscaler) { a.Spec.Behavior = &policy.Behavior{} })
-		w.source().value("q", 6)
-		reach := int32(4)
-		w.fleet().Inject(targettest.Fault{Call: targettest.WriteCall, Times: 1, Reach: &reach})
-		w.start()
-		w.advance(time.Second)
-		a := w.daemon.current.Load().autoscalers["q"].published.Load().record
-		if len(a.Memory.ScaleUpEvents) != 1 || a.Memory.ScaleUpEvents[0].Change != 1 {
-			t.Errorf("scale-up events = %+v, want a change of 1 (R73)", a.Memory.ScaleUpEvents)
-		}
-		w.advance(15 * time.Second)
-		if got := w.fleet().Replicas("q"); got != 6 {
-			t.Errorf("replicas = %d, want 6 in the end", got)
-		}
-		w.stop()
-	})
 }
 
 func TestHold(t *testing.T) {
@@ -737,58 +611,6 @@ func TestDryRun(t *testing.T) {
 	})
 }
 
-// A full disk keeps no fleet from being scaled, and nothing is lost once there
-// is room again.
-func TestStoreThatCannotBeWritten(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		w.queue("q", 3, func(a *config.Autoscaler) { a.Spec.Behavior = &policy.Behavior{} })
-		w.source().value("q", 3)
-		w.start()
-		w.advance(time.Minute)
-		w.store.fail(errors.New("no space left on device"))
-		w.source().value("q", 6)
-		w.advance(15 * time.Second)
-		if got := w.fleet().Replicas("q"); got != 6 {
-			t.Errorf("replicas = %d, want 6", got)
-		}
-		if !contains(w.reasons("q"), "FailedUpdateStatus") || !contains([]string{w.view("q").Evaluation.Error}, "no space left") {
-			t.Errorf("events = %v, error = %q", w.reasons("q"), w.view("q").Evaluation.Error)
-		}
-		w.store.fail(nil)
-		w.advance(15 * time.Second)
-		record, _ := w.store.record("q")
-		if len(record.Memory.ScaleUpEvents) != 1 || record.Intention != nil || record.Status.LastScaleTime.IsZero() {
-			t.Errorf("record = %+v, want the scale event", record)
-		}
-		if got := w.view("q").Evaluation.Error; got != "" {
-			t.Errorf("error = %q, want none", got)
-		}
-		w.stop()
-	})
-}
-
-// What happens at the very instant of a tick does not make the scheduler miss
-// it.
-func TestEventsAtTicks(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		w.queue("q", 3, func(a *config.Autoscaler) { a.SyncPeriod = time.Second })
-		w.queue("other", 3, func(a *config.Autoscaler) { a.SyncPeriod = time.Hour })
-		w.source().value("q", 3)
-		w.source().value("other", 3)
-		w.start()
-		before := w.source().count("q")
-		for range 100 {
-			time.Sleep(time.Second)
-			w.daemon.Evaluate("other")
-			synctest.Wait()
-		}
-		if got := w.source().count("q") - before; got != 100 {
-			t.Errorf("q was evaluated at %d of 100 ticks", got)
-		}
-		w.stop()
-	})
-}
-
 // A reload that gives an autoscaler another period starts with the next tick of
 // that period.
 func TestReloadOfThePeriodMissesNoTick(t *testing.T) {
@@ -806,51 +628,6 @@ func TestReloadOfThePeriodMissesNoTick(t *testing.T) {
 		w.advance(time.Second)
 		if got := w.source().count("q") - before; got != 2 {
 			t.Errorf("q was evaluated %d times in the second after the reload, want at once and at the tick", got)
-		}
-		w.stop()
-	})
-}
-
-// More queries than a source gets at once wait for each other, also those of
-// different deadlines; none fails for it.
-func TestManyQueriesWait(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		for i := range 3 * adapters.QueriesAtOnce {
-			name := fmt.Sprintf("a%d", i)
-			w.queue(name, 3, func(a *config.Autoscaler) { a.SyncPeriod = time.Duration(10+5*(i%2)) * time.Second })
-			w.source().set(name, slowly(3, time.Second))
-		}
-		w.start()
-		w.advance(35 * time.Second)
-		for _, view := range w.daemon.Autoscalers() {
-			if view.Evaluation.Error != "" {
-				t.Fatalf("%s: %s", view.Name, view.Evaluation.Error)
-			}
-		}
-		w.stop()
-	})
-}
-
-// Evaluations out of turn, of which there may be many at once, wait for each
-// other's reads.
-func TestManyEvaluationsOutOfTurn(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		for i := range 5 * adapters.ReadsAtOnce {
-			name := fmt.Sprintf("a%d", i)
-			w.queue(name, 3)
-			w.source().value(name, 3)
-		}
-		w.start()
-		w.advance(time.Second)
-		w.fleet().Inject(targettest.Fault{Call: targettest.SnapshotCall, Delay: time.Second})
-		for name := range w.config.Autoscalers {
-			w.daemon.Evaluate(name)
-		}
-		w.advance(8 * time.Second)
-		for _, view := range w.daemon.Autoscalers() {
-			if view.Evaluation.Error != "" {
-				t.Fatalf("%s: %s", view.Name, view.Evaluation.Error)
-			}
 		}
 		w.stop()
 	})

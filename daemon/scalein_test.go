@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -73,42 +72,6 @@ func TestVictims(t *testing.T) {
 		}
 		if len(entries) == 0 || victimIDs(entries[0].Victims) != removals[0] {
 			t.Errorf("the history keeps %+v, removed were %q", entries, removals[0])
-		}
-	})
-}
-
-// TestVictimsInDryRun holds that a dry run names the victims again and again and takes
-// none.
-func TestVictimsInDryRun(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newRemovingWorld(t, func(a *config.Autoscaler) { a.Victims = drain.Oldest })
-		w.dryRun = true
-		w.start()
-		defer w.stop()
-		w.advance(time.Minute)
-		view := w.view("web")
-		if len(view.Victims) != 2 || view.Victims[0].Reason == "" || len(view.Explanation().Victims) != 2 {
-			t.Errorf("victims are %+v", view.Victims)
-		}
-		if len(w.removals()) != 0 || w.fleet().Replicas("web") != 4 {
-			t.Errorf("a dry run took %q", w.removals())
-		}
-	})
-}
-
-// TestPlatformChooses holds that without an order nothing is taken by name.
-func TestPlatformChooses(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newRemovingWorld(t, func(*config.Autoscaler) {})
-		start := time.Now()
-		w.start()
-		defer w.stop()
-		w.advance(time.Minute)
-		if len(w.removals()) != 0 || !slices.Equal(w.writes("web", start), []string{"0s: 4>2"}) {
-			t.Errorf("removals %q, writes %v", w.removals(), w.writes("web", start))
-		}
-		if view := w.view("web"); len(view.Victims) != 0 || view.VictimsError != "" {
-			t.Errorf("victims are %+v, %s", view.Victims, view.VictimsError)
 		}
 	})
 }

@@ -5,8 +5,6 @@ import (
 	"slices"
 	"testing"
 	"time"
-
-	"github.com/hpad/hpad/sources"
 )
 
 // TestLastCompletedRound holds which rounds move the last completed one, up to
@@ -49,22 +47,4 @@ func TestLastCompletedRound(t *testing.T) {
 			}
 		})
 	}
-}
-
-// TestStopDoesNotCompleteARound ends the daemon while a pass waits for its source:
-// its tick is not replayed by the next run.
-func TestStopDoesNotCompleteARound(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		w.fed("q", 3, 3)
-		w.start()
-		w.advance(time.Minute)
-		before := w.store.lastRound()
-		w.source().hangs("q")
-		w.advance(16 * time.Second)
-		w.stop()
-		if got := w.store.lastRound(); !got.Equal(before) {
-			t.Errorf("the last completed round is %s after the stop, %s before the one that it cut off", got, before)
-		}
-		w.source().set("q", func(_ context.Context, at time.Time) (sources.Vector, error) { return one(3, at), nil })
-	})
 }

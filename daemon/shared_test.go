@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/hpad/hpad/daemon/config"
-	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/targettest"
 )
@@ -80,28 +79,6 @@ func TestReadOutlastsItsRound(t *testing.T) {
 	})
 }
 
-// A read that is cut off by the fleet's timeout serves the targets that it has.
-func TestReadInPart(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		fleet := w.slow(10*time.Second, func() time.Duration { return time.Hour })
-		fleet.missing = map[string]error{"gone": targets.ErrTransient}
-		w.fed("q", 3, 6)
-		w.fed("gone", 3, 6)
-		w.start()
-		w.advance(time.Minute)
-		if got := w.view("q").Evaluation.Error; got != "" {
-			t.Errorf("the error of a target that was read = %q", got)
-		}
-		if got := w.fleet().Replicas("q"); got != 6 {
-			t.Errorf("%d replicas of the target that was read, want 6", got)
-		}
-		if got := w.condition("gone", policy.AbleToScale); got != "False/FailedGetScale" {
-			t.Errorf("AbleToScale of the target that was not read = %s", got)
-		}
-		w.stop()
-	})
-}
-
 // What a read found before hpad wrote is not decided on, however late the read ends.
 func TestReadOlderThanAWrite(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
@@ -126,28 +103,6 @@ func TestReadOlderThanAWrite(t *testing.T) {
 		}
 		if got := w.view("q").Evaluation; time.Since(got.Last) > time.Second || got.Error != "" {
 			t.Errorf("evaluation = %+v, want q evaluated in the newest round", got)
-		}
-		w.stop()
-	})
-}
-
-// A first round whose reads take longer than it is to the next tick is no late one: the
-// tick's passes wait for the same reads.
-func TestSlowFirstRound(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		w.slow(20*time.Second, func() time.Duration { return 9 * time.Second })
-		w.fed("q", 3, 6)
-		w.advance(8 * time.Second)
-		w.start()
-		w.advance(10 * time.Second)
-		if got := w.fleet().Calls().Snapshots; got != 1 {
-			t.Errorf("%d reads, want the first one alone", got)
-		}
-		if got := w.view("q").Evaluation; got.Late != 0 || got.Error != "" || !got.Last.Equal(time.Now().Truncate(15*time.Second)) {
-			t.Errorf("evaluation = %+v, want the tick's", got)
-		}
-		if got := w.fleet().Replicas("q"); got != 6 {
-			t.Errorf("%d replicas, want 6", got)
 		}
 		w.stop()
 	})

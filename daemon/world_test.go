@@ -390,13 +390,6 @@ func (s *memorySource) hangs(text string) {
 	})
 }
 
-// named returns the labels that the query named last.
-func (s *memorySource) named(text string) []string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.labels[text]
-}
-
 func (s *memorySource) count(text string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
