@@ -9,32 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/hpad/hpad/policy"
-	"github.com/hpad/hpad/targets"
 )
-
-// TestLocation: addresses and ports of the allocation and of its tasks, each once.
-func TestLocation(t *testing.T) {
-	for text, want := range map[string]targets.Location{
-		`{}`:                         {Name: "a", Node: "vm"},
-		`{"AllocatedResources": {}}`: {Name: "a", Node: "vm"},
-		`{"AllocatedResources": {"Shared": {
-			"Ports": [{"Label": "http", "Value": 8080, "HostIP": "10.0.0.1"}, {"Label": "none", "Value": 0, "HostIP": ""}],
-			"Networks": [null, {"IP": "10.0.0.2", "ReservedPorts": [{"Label": "admin", "Value": 9}], "DynamicPorts": [{"Label": "rpc", "Value": 20001}]}]
-		}}}`: {Name: "a", Node: "vm", Addresses: []string{"10.0.0.1", "10.0.0.2"}, Ports: targets.Ports{{Label: "admin", Number: 9}, {Label: "http", Number: 8080}, {Label: "rpc", Number: 20001}}},
-		`{"AllocatedResources": {"Shared": {"Ports": [{"Label": "http", "Value": 8080, "HostIP": "10.0.0.1"}]}, "Tasks": {
-			"empty": null, "main": {"Networks": [{"IP": "10.0.0.1", "DynamicPorts": [{"Label": "db", "Value": 5432}]}]}
-		}}}`: {Name: "a", Node: "vm", Addresses: []string{"10.0.0.1"}, Ports: targets.Ports{{Label: "db", Number: 5432}, {Label: "http", Number: 8080}}},
-	} {
-		stub := &allocStub{Name: "a", NodeName: "vm"}
-		if err := json.Unmarshal([]byte(text), stub); err != nil {
-			t.Fatal(err)
-		}
-		set := &allocSet{details: []detail{{name: stub.Name, nodeName: stub.NodeName, reserved: reservedBy(stub.AllocatedResources)}}}
-		if diff := cmp.Diff(want, set.At(0)); diff != "" {
-			t.Errorf("location of %s (-want +got):\n%s", text, diff)
-		}
-	}
-}
 
 // TestTasks: tasks that prepare or clean up are no tasks of an instance; sidecars are, but
 // do not count for its start.

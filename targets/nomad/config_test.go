@@ -76,18 +76,6 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-func TestCheckAddress(t *testing.T) {
-	for address, right := range map[string]bool{
-		"http://127.0.0.1:4646": true, "https://nomad.example": true, "https://nomad.example:4646/": true, "unix:///run/nomad.sock": true,
-		"ftp://127.0.0.1:4646": false, "http://:4646": false, "http://": false, "unix://": false, "unix://host/run/nomad.sock": false,
-		"http://127.0.0.1:4646?region=eu": false, "http://127.0.0.1:4646#eu": false, "http://127.0.0.1:4646/v1": false, "http:///run/nomad.sock": false, "%": false,
-	} {
-		if detail := checkAddress(address); (detail == "") != right {
-			t.Errorf("checkAddress(%q) = %q, want it right: %t", address, detail, right)
-		}
-	}
-}
-
 func TestUnusableFiles(t *testing.T) {
 	for name, change := range map[string]func(c *Config){
 		"/no/ca.pem":   func(c *Config) { c.TLS.CAFile = "/no/ca.pem" },
@@ -116,14 +104,5 @@ func TestTargetName(t *testing.T) {
 		if back, err := parseName(want); err != nil || back != target {
 			t.Errorf("parseName(%q) = %+v, %v, want %+v", want, back, err, target)
 		}
-	}
-}
-
-func TestDefaultTarget(t *testing.T) {
-	c := &Config{Namespace: "team", Region: "eu"}
-	target := &Target{Job: "web", Group: "app"}
-	c.DefaultTarget(target)
-	if got := target.Name(); got != "eu/team/web/app" {
-		t.Errorf("Name() = %q, want the fleet's region and namespace", got)
 	}
 }

@@ -1,33 +1,18 @@
 package nomad
 
 import (
-	"context"
 	"errors"
-	"net"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
-	"syscall"
 	"testing"
-	"time"
 
 	"github.com/hpad/hpad/settings/httpclient"
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/test/wait"
 )
-
-// TestShortErrors: an error names the address without the path and query, which may
-// be long.
-func TestShortErrors(t *testing.T) {
-	f := openFleet(t, testConfig(t, "http://127.0.0.1:1"), nil)
-	_, err := f.Snapshot(t.Context(), []targets.Ref{ref("web/app")})
-	if !errors.Is(err, syscall.ECONNREFUSED) || !strings.Contains(err.Error(), "http://127.0.0.1:1/v1/") || strings.Contains(err.Error(), "filter") {
-		t.Errorf("Snapshot() = %v, want a refused connection to a path without its query", err)
-	}
-}
 
 // TestFilesChange: a password file that changes counts at the next round; where
 // what it stands for cannot be had, the old one goes on, and that is reported.
@@ -99,42 +84,4 @@ func TestStale(t *testing.T) {
 		readings, err := f.Snapshot(t.Context(), []targets.Ref{ref})
 		return err == nil && readings[ref].SpecReplicas == 2
 	})
-}
-
-// TestSocket: an agent can be reached by a socket of the machine.
-func TestSocket(t *testing.T) {
-	i := newImitation(t)
-	i.add("web", 2)
-	path := filepath.Join(t.TempDir(), "api.sock")
-	listener, err := net.Listen("unix", path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := &httptest.Server{Listener: listener, Config: &http.Server{Handler: i}}
-	server.Start()
-	t.Cleanup(server.Close)
-	if got := readOne(t, openFleet(t, testConfig(t, "unix://"+path), nil), "web/app").SpecReplicas; got != 2 {
-		t.Errorf("%d replicas by way of the socket, want 2", got)
-	}
-}
-
-// TestExplains: a response that does not come within the fleet's own timeout is an error
-// of that, one that does not come before the caller's deadline is the caller's, and a
-// refusal keeps its words.
-func TestExplains(t *testing.T) {
-	i := newImitation(t)
-	i.add("web", 1)
-	c := testConfig(t, i.server.URL)
-	c.Timeout = 20 * time.Millisecond
-	hasty, patient := openFleet(t, c, nil), newFleet(t, i)
-	i.setHang(true)
-	refs := []targets.Ref{ref("web/app")}
-	if _, err := hasty.Snapshot(t.Context(), refs); !errors.Is(err, targets.ErrTimeout) || errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "timeout of 20ms") {
-		t.Errorf("Snapshot() without an answer in time = %v, want the fleet's timeout", err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
-	defer cancel()
-	if _, err := patient.Snapshot(ctx, refs); errors.Is(err, targets.ErrTimeout) || !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("Snapshot() without an answer before the deadline = %v, want the deadline", err)
-	}
 }

@@ -2,7 +2,6 @@ package nomad
 
 import (
 	"net/http"
-	"strings"
 	"testing"
 	"time"
 )
@@ -10,21 +9,13 @@ import (
 // far is a time that the test does not live to see.
 func far() time.Time { return time.Now().Add(time.Hour) }
 
-// TestSpeeds: a core of a node counts what Nomad says of the node, as it was first
-// said, or 1000 MHz where it says nothing or may not be read.
+// TestSpeeds: the speed of a core of a node is Nomad's first value for the node, or 1000 MHz
+// if Nomad has none or rejects the token.
 func TestSpeeds(t *testing.T) {
-	nodes := `[
-		{"ID": "node-1", "NodeResources": {"Cpu": {"CpuShares": 8000, "TotalCpuCores": 4}}},
-		{"ID": "bare"},
-		{"ID": "no-cores", "NodeResources": {"Cpu": {"CpuShares": 8000}}},
-		{"ID": "no-shares", "NodeResources": {"Cpu": {"TotalCpuCores": 4}}}
-	]`
-	status, asked := http.StatusOK, 0
-	f := openFleet(t, testConfig(t, newHandler(t, func(w http.ResponseWriter, r *http.Request) {
-		asked++
-		if !r.URL.Query().Has("resources") {
-			t.Errorf("%s asks for no resources", r.URL)
-		}
+	const nodes = `[{"ID": "node-1", "NodeResources": {"Cpu": {"CpuShares": 8000, "TotalCpuCores": 4}}}, {"ID": "bare"}]`
+	status, requests := http.StatusInternalServerError, 0
+	f := openFleet(t, testConfig(t, newHandler(t, func(w http.ResponseWriter, _ *http.Request) {
+		requests++
 		w.WriteHeader(status)
 		_, _ = w.Write([]byte(nodes))
 	})), nil)
@@ -32,45 +23,24 @@ func TestSpeeds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := newSpeeds()
-	learn := func(ids ...string) error {
-		wanted := map[string]bool{}
-		for _, id := range ids {
-			wanted[id] = true
+	for _, c := range []struct {
+		status, requests int
+		node             string
+		mhz              float64
+	}{
+		{http.StatusInternalServerError, 1, "", 0},
+		{http.StatusForbidden, 2, "elsewhere", fallbackMHz},
+		{http.StatusOK, 3, "node-1", 2000},
+		{http.StatusOK, 4, "bare", fallbackMHz},
+		{http.StatusOK, 4, "node-1", 2000},
+	} {
+		status = c.status
+		err := f.speeds.learn(t.Context(), session, "", map[string]bool{c.node: true})
+		if (err != nil) != (status == http.StatusInternalServerError) || requests != c.requests {
+			t.Errorf("status %d: learn(%q) = %v after %d requests, want %d", status, c.node, err, requests, c.requests)
 		}
-		return s.learn(t.Context(), session, "", wanted)
-	}
-	expect := func(node string, want float64) {
-		t.Helper()
-		if got := s.of(node); got != want {
-			t.Errorf("a core of %s counts %v MHz, want %v", node, got, want)
+		if c.node != "" && f.speeds.of(c.node) != c.mhz {
+			t.Errorf("a core of %s has %v MHz, want %v", c.node, f.speeds.of(c.node), c.mhz)
 		}
 	}
-	status = http.StatusInternalServerError
-	if err := learn("node-1"); err == nil || !strings.Contains(err.Error(), "speed of nodes") {
-		t.Errorf("learn() while Nomad is broken = %v", err)
-	}
-	status = http.StatusForbidden
-	if err := learn("node-1"); err != nil {
-		t.Errorf("learn() without the right = %v", err)
-	}
-	expect("elsewhere", fallbackMHz)
-	status = http.StatusOK
-	if err := learn("node-1", "bare", "no-cores", "no-shares"); err != nil {
-		t.Fatal(err)
-	}
-	expect("node-1", 2000)
-	for _, node := range []string{"bare", "no-cores", "no-shares"} {
-		expect(node, fallbackMHz)
-	}
-	nodes = strings.ReplaceAll(nodes, "8000", "4000")
-	before := asked
-	if err := learn("node-1", "elsewhere", "bare"); err != nil || asked != before {
-		t.Errorf("learn() of nodes that are known = %v with %d calls", err, asked-before)
-	}
-	if err := learn("node-1", "new"); err != nil || asked != before+1 {
-		t.Errorf("learn() beside a new node = %v with %d calls, want one", err, asked-before)
-	}
-	expect("node-1", 2000)
-	expect("no-cores", fallbackMHz)
 }

@@ -1,7 +1,6 @@
 package nomad
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -10,7 +9,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/hpad/hpad/policy"
-	"github.com/hpad/hpad/targets"
 )
 
 // event is one of a task's, as Nomad lists it.
@@ -112,16 +110,5 @@ func TestFailing(t *testing.T) {
 				t.Errorf("notices (-want +got):\n%s", diff)
 			}
 		})
-	}
-}
-
-// TestGarbledEvents: events that cannot be read fail the reading, as anything else
-// that Nomad says and nobody understands.
-func TestGarbledEvents(t *testing.T) {
-	i := newImitation(t)
-	i.add("web", 1)
-	i.change("web", func(job *imitatedJob) { job.allocs[0].events = `{"Restarting":"Restarting"}` })
-	if _, err := newFleet(t, i).Snapshot(t.Context(), []targets.Ref{ref("web/app")}); !errors.Is(err, targets.ErrTransient) {
-		t.Errorf("Snapshot() = %v, want ErrTransient", err)
 	}
 }

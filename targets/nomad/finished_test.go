@@ -3,7 +3,6 @@ package nomad
 import (
 	"errors"
 	"testing"
-	"time"
 
 	"github.com/hpad/hpad/targets"
 )
@@ -51,21 +50,6 @@ func TestFinishedWork(t *testing.T) {
 				t.Errorf("SetReplicas() = %v", err)
 			}
 		})
-	}
-}
-
-// TestFinishedAgain scales a batch job whose finished work was submitted again and runs.
-func TestFinishedAgain(t *testing.T) {
-	i := newImitation(t)
-	i.add("web", 0).kind = "batch"
-	listedBy(i, &imitatedAlloc{id: "old0", desired: "run", client: "complete"})
-	i.change("web", func(job *imitatedJob) {
-		job.count = 1
-		job.allocs = append(job.allocs, &imitatedAlloc{id: "new0", desired: "run", client: "running", version: 1, created: time.Now(), started: time.Now()})
-	})
-	f := newFleet(t, i)
-	if reading := readOne(t, f, "web/app"); reading.Hold != nil || reading.StatusReplicas != 1 {
-		t.Errorf("%d replicas, hold %+v", reading.StatusReplicas, reading.Hold)
 	}
 }
 

@@ -202,28 +202,6 @@ func TestNoPlace(t *testing.T) {
 	}
 }
 
-// TestNoPlaceUnexplained holds that Nomad may take its time to say why there is no
-// place: the reading does not wait for it.
-func TestNoPlaceUnexplained(t *testing.T) {
-	i := newImitation(t)
-	i.add("web", 2)
-	i.change("web", func(job *imitatedJob) { job.queued, job.full = 3, "memory" })
-	i.mu.Lock()
-	i.silent = map[string]bool{"/v1/evaluations": true}
-	i.mu.Unlock()
-	f := newFleet(t, i)
-	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
-	defer cancel()
-	readings, err := f.Snapshot(ctx, []targets.Ref{ref("web/app")})
-	if err != nil || ctx.Err() != nil {
-		t.Fatalf("Snapshot() = %v, its context ended with %v; want a reading in time", err, ctx.Err())
-	}
-	want := []policy.Notice{{Condition: InsufficientCapacity, Reason: AllocationsQueued, Message: `3 allocations of group "app" wait for a place`}}
-	if diff := cmp.Diff(want, readings[ref("web/app")].Notices); diff != "" {
-		t.Errorf("notices (-want +got):\n%s", diff)
-	}
-}
-
 // TestLazyScheduler holds that a lowered count makes victims at once, whenever
 // Nomad's scheduler gets to it.
 func TestLazyScheduler(t *testing.T) {
@@ -243,35 +221,6 @@ func TestLazyScheduler(t *testing.T) {
 	for n, instance := range reading.Instances {
 		if first := reading.Locations.At(n).Name == "web.app[0]"; instance.Deleting == first {
 			t.Errorf("%s: deleting is %v, want that of all but the lowest number", reading.Locations.At(n).Name, instance.Deleting)
-		}
-	}
-}
-
-// TestDisconnected: an allocation whose node is silent is not counted beside
-// the one that Nomad put in its place, and nothing else is taken for a victim.
-func TestDisconnected(t *testing.T) {
-	i := newImitation(t)
-	i.add("web", 3)
-	i.mu.Lock()
-	i.lazy = true
-	i.mu.Unlock()
-	f := newFleet(t, i)
-	i.change("web", func(job *imitatedJob) { job.allocs[0].client = "unknown" })
-	alone := readOne(t, f, "web/app")
-	if alone.StatusReplicas != 3 {
-		t.Errorf("status %d while nothing replaces what does not answer, want 3", alone.StatusReplicas)
-	}
-	i.change("web", func(job *imitatedJob) {
-		now := time.Now()
-		job.allocs = append(job.allocs, &imitatedAlloc{id: "zz-replacement", desired: "run", client: "running", number: 0, created: now, started: now})
-	})
-	reading := readOne(t, f, "web/app")
-	if reading.StatusReplicas != 3 || len(reading.Instances) != 4 {
-		t.Errorf("status %d of %d instances, want 3 of 4", reading.StatusReplicas, len(reading.Instances))
-	}
-	for _, instance := range reading.Instances {
-		if instance.Deleting != (instance.Phase == policy.PhaseUnknown) {
-			t.Errorf("%+v, want only the one that does not answer to be leaving", instance)
 		}
 	}
 }
@@ -351,30 +300,6 @@ func TestCalls(t *testing.T) {
 	}
 }
 
-// TestTwins checks that a group is one target, with or without the agent's own region.
-func TestTwins(t *testing.T) {
-	i := newImitation(t)
-	i.add("web", 2)
-	i.add("other", 1)
-	f := newFleet(t, i)
-	named := ref("global/default/web/app")
-	if got := readAny(t, f, named.Name); got.Err != nil || got.SpecReplicas != 2 {
-		t.Errorf("reading of the only target %+v, want no error", got)
-	}
-	readings, err := f.Snapshot(t.Context(), []targets.Ref{ref("web/app"), named, ref("global/default/other/app")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := readings[named].Err; !errors.Is(err, targets.ErrUnscalable) || targets.Reason(err) != DuplicateTarget {
-		t.Errorf("the second name of a group has the error %v, want %s", err, DuplicateTarget)
-	}
-	for _, name := range []string{"web/app", "global/default/other/app"} {
-		if got := readings[ref(name)]; got.Err != nil {
-			t.Errorf("%s: %v", name, got.Err)
-		}
-	}
-}
-
 func TestNamespaces(t *testing.T) {
 	var seen []string
 	server := newHandler(t, func(w http.ResponseWriter, r *http.Request) {
@@ -447,26 +372,6 @@ func TestWriteErrors(t *testing.T) {
 				t.Errorf("answer %d %q gives %v: it is %q: %v, want %v", c.status, c.body, err, class, !wanted, wanted)
 			}
 		}
-	}
-}
-
-// TestTellsItsStory holds that Nomad's own record says who scaled and why.
-func TestTellsItsStory(t *testing.T) {
-	i := newImitation(t)
-	i.add("web", 1)
-	f := newFleet(t, i)
-	if err := f.SetReplicas(t.Context(), ref("web/app"), 2, readOne(t, f, "web/app").Version, "cpu resource utilization (percentage of request) above target"); err != nil {
-		t.Fatal(err)
-	}
-	want := []map[string]any{{
-		"message": "hpad: cpu resource utilization (percentage of request) above target",
-		"meta": map[string]any{
-			"scaled_by": "hpad", "hpad_target": "prod/web/app", "from": 1.0, "to": 2.0,
-			"reason": "cpu resource utilization (percentage of request) above target",
-		},
-	}}
-	if diff := cmp.Diff(want, i.scaled); diff != "" {
-		t.Errorf("scaling events (-want +got):\n%s", diff)
 	}
 }
 
@@ -578,60 +483,6 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestCheckLacks: what is missing is shown with the jobs that it is missing for, the
-// first of them where they are many; so is a Nomad that compares nothing.
-func TestCheckLacks(t *testing.T) {
-	i := newImitation(t)
-	i.build = "1.8.1"
-	refs := []targets.Ref{ref("web/app"), ref("web/api")}
-	for n := range 11 {
-		id := fmt.Sprintf("job-%02d", n)
-		i.add(id, 1)
-		refs = append(refs, ref(id+"/app"))
-	}
-	i.add("web", 1)
-	f := newFleet(t, i)
-	check := func() (string, error) {
-		t.Helper()
-		if _, err := f.Snapshot(t.Context(), refs); err != nil {
-			t.Fatal(err)
-		}
-		i.mu.Lock()
-		i.forbidden["/v1/job/hpad-check/scale"] = true
-		i.mu.Unlock()
-		found, err := f.Check(t.Context())
-		return strings.Join(found, "\n"), err
-	}
-	found, err := check()
-	if !errors.Is(err, targets.ErrForbidden) || !strings.Contains(err.Error(), `lacks scale-job in namespace "default", for ["job-00" `) || !strings.HasSuffix(err.Error(), `"job-09"] and 2 more`) {
-		t.Errorf("Check() = %v, want ten of the twelve jobs", err)
-	}
-	if !strings.Contains(found, "is Nomad 1.8.1, which scales without comparing") {
-		t.Errorf("Check() = %q, want what an old Nomad lacks", found)
-	}
-	refs = refs[2:12]
-	f = newFleet(t, i)
-	if _, err := check(); err == nil || !strings.HasSuffix(err.Error(), `"job-09"]`) {
-		t.Errorf("Check() = %v, want all of the ten jobs", err)
-	}
-	for status, c := range map[int]struct{ body, words string }{
-		http.StatusUnauthorized:        {"who are you?", "lacks list-jobs, read-job, scale-job"},
-		http.StatusForbidden:           {"Job registration, dispatch, and scale are disabled by the scheduler configuration", "disabled by the scheduler"},
-		http.StatusInternalServerError: {"No cluster leader", "No cluster leader"},
-	} {
-		f := openFleet(t, testConfig(t, newHandler(t, func(w http.ResponseWriter, r *http.Request) {
-			if strings.HasPrefix(r.URL.Path, "/v1/job") {
-				http.Error(w, c.body, status)
-				return
-			}
-			i.ServeHTTP(w, r)
-		})), nil)
-		if _, err := f.Check(t.Context()); err == nil || !strings.Contains(err.Error(), c.words) {
-			t.Errorf("Check() of a Nomad that answers %d = %v, want %q", status, err, c.words)
-		}
-	}
-}
-
 // TestBounds: the bounds of the group's scaling block are heeded, and their ends are
 // within them, without a call that Nomad would refuse.
 func TestBounds(t *testing.T) {
@@ -648,23 +499,6 @@ func TestBounds(t *testing.T) {
 	}
 	if err := f.SetReplicas(t.Context(), targets.Ref{Fleet: "other", Name: "web/app"}, 3, "", "r"); !errors.Is(err, targets.ErrTargetNotFound) {
 		t.Errorf("SetReplicas() of another fleet's target = %v", err)
-	}
-}
-
-// TestUnmeasured: where clients measure nothing, that is shown, and what helps.
-func TestUnmeasured(t *testing.T) {
-	i := newImitation(t)
-	i.add("web", 1)
-	i.unmeasured = true
-	f := newFleet(t, i)
-	readOne(t, f, "web/app")
-	var err error
-	wait.Soon(t, "the reason", func() bool {
-		_, err = f.Samples(t.Context(), []targets.Ref{ref("web/app")})
-		return err != nil
-	})
-	if !errors.Is(err, targets.ErrTransient) || !strings.Contains(err.Error(), "publish_allocation_metrics") {
-		t.Errorf("Samples() = %v, want what makes clients measure", err)
 	}
 }
 

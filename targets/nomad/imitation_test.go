@@ -40,14 +40,8 @@ type imitation struct {
 	slow map[string]bool
 	// lazy puts the scheduler off: counts change, allocations do not.
 	lazy bool
-	// build is the version that the agent has, unmeasured makes its clients measure no
-	// use of allocations.
-	build      string
-	unmeasured bool
-	// forbidden are paths that the token may not use, silent those that take calls
-	// and do not respond.
+	// forbidden are paths that the token may not use.
 	forbidden map[string]bool
-	silent    map[string]bool
 	calls     map[string]int
 	// filters are those of the last lists, listed how much these answered, by path.
 	filters map[string]string
@@ -137,7 +131,7 @@ func newImitation(t testing.TB) *imitation {
 // unserved returns an imitation that nobody can call.
 func unserved(t testing.TB) *imitation {
 	return &imitation{
-		t: t, build: "1.11.2", index: 10, jobs: map[string]*imitatedJob{}, dark: map[string]bool{}, slow: map[string]bool{}, forbidden: map[string]bool{},
+		t: t, index: 10, jobs: map[string]*imitatedJob{}, dark: map[string]bool{}, slow: map[string]bool{}, forbidden: map[string]bool{},
 		calls: map[string]int{}, filters: map[string]string{}, listed: map[string]int{}, longest: map[string]int{},
 	}
 }
@@ -244,10 +238,6 @@ func (i *imitation) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		i.mu.Unlock()
 		http.Error(w, "ACL token not found", http.StatusForbidden)
 		return
-	case i.silent[r.URL.Path]:
-		i.mu.Unlock()
-		<-r.Context().Done()
-		return
 	case i.forbidden[r.URL.Path]:
 		i.mu.Unlock()
 		http.Error(w, "Permission denied", http.StatusForbidden)
@@ -273,7 +263,7 @@ func (i *imitation) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.URL.Path == "/v1/status/leader":
 		i.answer(w, "127.0.0.1:4647")
 	case r.URL.Path == "/v1/agent/self":
-		i.answer(w, map[string]any{"member": map[string]any{"Tags": map[string]string{"build": i.build}}})
+		i.answer(w, map[string]any{"member": map[string]any{"Tags": map[string]string{"build": "1.11.2"}}})
 	case path[0] == "job" && len(path) == 3 && path[2] == "scale":
 		i.scale(w, r, path[1])
 	case path[0] == "job" && len(path) == 2:
@@ -533,9 +523,6 @@ func (i *imitation) stats(w http.ResponseWriter, id string) {
 		"MemoryStats": map[string]any{"RSS": 50 << 20, "Cache": 10 << 20, "Usage": 100 << 20, "Measured": []string{"RSS", "Cache", "Usage"}},
 	}
 	now := time.Now().UnixNano()
-	if i.unmeasured {
-		now = 0
-	}
 	task := map[string]any{"ResourceUsage": use, "Timestamp": now}
 	// A task that only prepares is listed, too.
 	i.answer(w, map[string]any{"ResourceUsage": use, "Timestamp": now, "Tasks": map[string]any{"main": task, "setup": task}})

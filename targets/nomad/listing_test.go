@@ -1,16 +1,12 @@
 package nomad
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/hpad/hpad/targets"
-	"github.com/hpad/hpad/test/wait"
 )
 
 // listedBy makes the scheduler of an imitation idle and gives its job "web" such
@@ -25,41 +21,6 @@ func listedBy(i *imitation, allocs ...*imitatedAlloc) {
 			job.allocs = append(job.allocs, alloc)
 		}
 	})
-}
-
-// TestListsPresent: the lists have the allocations that are there, or that failed and
-// have no successor, and the deployments that are under way, and no others of the many
-// that Nomad remembers.
-func TestListsPresent(t *testing.T) {
-	i := newImitation(t)
-	i.add("web", 0).ended = []string{"successful", "failed", "cancelled"}
-	listedBy(i,
-		&imitatedAlloc{id: "runs", desired: "run", client: "running"},
-		&imitatedAlloc{id: "begins", desired: "run", client: "pending"},
-		&imitatedAlloc{id: "silent", desired: "run", client: "unknown"},
-		&imitatedAlloc{id: "stops", desired: "stop", client: "running", gone: time.Now().Add(time.Hour)},
-		&imitatedAlloc{id: "failed", desired: "run", client: "failed"},
-		&imitatedAlloc{id: "failed-replaced", desired: "run", client: "failed", next: "runs"},
-		&imitatedAlloc{id: "failed-stopped", desired: "stop", client: "failed"},
-		&imitatedAlloc{id: "complete", desired: "run", client: "complete"},
-		&imitatedAlloc{id: "lost", desired: "stop", client: "lost"},
-	)
-	i.change("web", func(job *imitatedJob) { job.count = 3 })
-	reading := readOne(t, newFleet(t, i), "web/app")
-	seen := map[string]bool{}
-	for _, instance := range reading.Instances {
-		seen[instance.ID] = instance.Deleting
-	}
-	want := map[string]bool{"runs": false, "begins": false, "silent": false, "stops": true, "failed": false}
-	if diff := cmp.Diff(want, seen); diff != "" || reading.StatusReplicas != 3 {
-		t.Errorf("%d replicas, instances and whether they are leaving (-want +got):\n%s", reading.StatusReplicas, diff)
-	}
-	if reading.Hold != nil {
-		t.Errorf("hold %+v by deployments that are over", reading.Hold)
-	}
-	if diff := cmp.Diff(map[string]int{"/v1/jobs": 1, "/v1/allocations": 5, "/v1/deployments": 0, "/v1/nodes": 1}, i.listed); diff != "" {
-		t.Errorf("entries of the lists (-want +got):\n%s", diff)
-	}
 }
 
 // TestListsNamed: the lists are of the jobs in use while these are few enough for a
@@ -125,71 +86,5 @@ func TestStopped(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-// TestJobUnread: a job that cannot be read, or is gone since the list, says so, and
-// touches no other; one job is read once for all of its groups.
-func TestJobUnread(t *testing.T) {
-	i := newImitation(t)
-	for _, id := range []string{"web", "shut", "gone"} {
-		i.add(id, 1)
-	}
-	i.mu.Lock()
-	i.forbidden["/v1/job/shut"] = true
-	i.mu.Unlock()
-	i.rival.Before(func() {
-		i.mu.Lock()
-		defer i.mu.Unlock()
-		delete(i.jobs, "gone")
-	}, "GET /v1/job/gone")
-	f := newFleet(t, i)
-	readings, err := f.Snapshot(t.Context(), []targets.Ref{ref("web/app"), ref("web/api"), ref("shut/app"), ref("gone/app"), {Fleet: "other", Name: "web/app"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if r := readings[ref("web/app")]; r.Err != nil || r.SpecReplicas != 1 {
-		t.Errorf("a job beside others: %d replicas, %v", r.SpecReplicas, r.Err)
-	}
-	for name, want := range map[targets.Ref]struct {
-		class         error
-		reason, words string
-	}{
-		ref("web/api"):                    {targets.ErrUnscalable, GroupNotFound, "api"},
-		ref("shut/app"):                   {targets.ErrForbidden, "", `read job "shut"`},
-		ref("gone/app"):                   {targets.ErrTargetNotFound, JobNotFound, `read job "gone"`},
-		{Fleet: "other", Name: "web/app"}: {targets.ErrTargetNotFound, "", "another fleet"},
-	} {
-		got := readings[name].Err
-		if !errors.Is(got, want.class) || targets.Reason(got) != want.reason || !strings.Contains(got.Error(), want.words) {
-			t.Errorf("%s: Err = %v with reason %q, want %v, %q with %q", name, got, targets.Reason(got), want.class, want.reason, want.words)
-		}
-	}
-	if calls := i.counted(); calls["/v1/job/web"] != 1 {
-		t.Errorf("a job was read %d times for two groups, want once", calls["/v1/job/web"])
-	}
-}
-
-// TestSampled: the use of allocations that run, and stay, is read.
-func TestSampled(t *testing.T) {
-	i := newImitation(t)
-	i.add("web", 0)
-	listedBy(i,
-		&imitatedAlloc{id: "runs", desired: "run", client: "running"},
-		&imitatedAlloc{id: "begins", desired: "run", client: "pending"},
-		&imitatedAlloc{id: "goes", desired: "stop", client: "running", gone: far()},
-	)
-	i.change("web", func(job *imitatedJob) { job.count = 2 })
-	f := newFleet(t, i)
-	readOne(t, f, "web/app")
-	i.counted()
-	wait.Soon(t, "sample", func() bool {
-		samples, err := f.Samples(t.Context(), []targets.Ref{ref("web/app")})
-		return err == nil && len(samples[ref("web/app")].Instances) == 1
-	})
-	for path := range i.counted() {
-		if path != "/v1/client/allocation/runs/stats" {
-			t.Errorf("%s was asked for, want what runs alone", path)
-		}
 	}
 }

@@ -300,25 +300,6 @@ func TestDrainNode(t *testing.T) {
 	}
 }
 
-// TestNodeVanishes: a node that is gone between the list and its own reading is none
-// of those that are looked for.
-func TestNodeVanishes(t *testing.T) {
-	p, f := newPool(t, node("n-1", "vm-1"), node("n-2", "vm-2"))
-	p.rival.Before(func() {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		delete(p.nodes, "n-1")
-	}, "GET /v1/node/n-1")
-	matches, err := f.FindNodes(t.Context(), []NodeQuery{{Names: []string{"vm-1"}}, {Names: []string{"vm-2"}}})
-	if err != nil || matches[0] != (NodeMatch{}) || matches[1].ID != "n-2" {
-		t.Errorf("FindNodes() = %+v, %v, want the one that is left", matches, err)
-	}
-	p.refuse, p.status = "GET /v1/node/", http.StatusInternalServerError
-	if _, err := f.FindNodes(t.Context(), []NodeQuery{{Names: []string{"vm-2"}}}); !errors.Is(err, targets.ErrTransient) {
-		t.Errorf("FindNodes() of a node that cannot be read = %v", err)
-	}
-}
-
 func TestNodesRefused(t *testing.T) {
 	p, f := newPool(t, node("n-1", "vm-1"))
 	p.refuse, p.status = "PUT", http.StatusForbidden

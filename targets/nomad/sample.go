@@ -1,7 +1,6 @@
 package nomad
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -41,16 +40,12 @@ type sampler struct {
 	*sampling.Members[string, sampledAlloc, targets.InstanceSample]
 	config     *Config
 	connection *connection
-	// silent are the nodes without a response in the last pass; it belongs to the pass
-	// under way.
-	silent map[string]bool
 }
 
 func newSampler(config *Config, connection *connection) *sampler {
 	s := &sampler{config: config, connection: connection}
 	s.Members = sampling.NewMembers(config.ResourceInterval, sampling.Kind[string, sampledAlloc, targets.InstanceSample]{
 		Key: func(alloc sampledAlloc) string { return alloc.ID }, Pass: s.pass, Sample: s.sample,
-		Rest: func() { s.silent = nil },
 	})
 	return s
 }
@@ -71,16 +66,8 @@ func (s *sampler) sample(_ sampledAlloc, newest targets.InstanceSample) (*target
 	return &newest, nil
 }
 
-// pass samples allocations once, those of silent nodes last. An error means that
-// there is no sample at all.
+// pass samples allocations once. An error means that there is no sample at all.
 func (s *sampler) pass(ctx context.Context, due []sampledAlloc) error {
-	rank := func(alloc sampledAlloc) int {
-		if s.silent[alloc.node] {
-			return 1
-		}
-		return 0
-	}
-	slices.SortStableFunc(due, func(a, b sampledAlloc) int { return cmp.Compare(rank(a), rank(b)) })
 	p := &samplePass{sampler: s, silent: map[string]bool{}}
 	session, err := s.connection.session()
 	if err != nil {
@@ -96,7 +83,6 @@ func (s *sampler) pass(ctx context.Context, due []sampledAlloc) error {
 		}
 		_ = group.Wait() // what failed is noted
 	}
-	s.silent = p.silent
 	if p.taken == 0 && ctx.Err() == nil {
 		return p.err
 	}

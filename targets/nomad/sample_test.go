@@ -1,7 +1,6 @@
 package nomad
 
 import (
-	"math"
 	"strings"
 	"testing"
 	"time"
@@ -72,29 +71,6 @@ func TestSampleOf(t *testing.T) {
 		sample, ok := sampleOf(sampledAlloc{Instance: &policy.Instance{ID: "a"}, mhz: 1000}, &api.AllocResourceUsage{Timestamp: now.Add(by).UnixNano(), Tasks: map[string]*api.TaskResourceUsage{"main": measured(0)}}, MemoryRSS, now, validity)
 		if !ok || !strings.Contains(sample.At.String(), " m=") {
 			t.Errorf("a sample made %v from now is of %v, by the wall clock", by, sample.At)
-		}
-	}
-}
-
-// TestAmounts: what a task was not measured for, or what cannot be, is left out.
-func TestAmounts(t *testing.T) {
-	memory := &api.MemoryStats{RSS: 1 << 20, Measured: []string{"RSS"}}
-	for _, c := range []struct {
-		name string
-		used api.ResourceUsage
-		want []policy.Amount
-	}{
-		{"nothing", api.ResourceUsage{}, nil},
-		{"idle", api.ResourceUsage{CpuStats: &api.CpuStats{}}, []policy.Amount{{Resource: "cpu"}}},
-		{"negative", api.ResourceUsage{CpuStats: &api.CpuStats{TotalTicks: -1}}, nil},
-		{"no number", api.ResourceUsage{CpuStats: &api.CpuStats{TotalTicks: math.NaN()}}, nil},
-		{"endless", api.ResourceUsage{CpuStats: &api.CpuStats{TotalTicks: math.Inf(1)}}, nil},
-		{"memory", api.ResourceUsage{MemoryStats: memory}, []policy.Amount{{Resource: "memory", Milli: 1 << 20 * 1000}}},
-		{"memory not measured", api.ResourceUsage{MemoryStats: &api.MemoryStats{RSS: 1 << 20}}, nil},
-		{"garbage", api.ResourceUsage{MemoryStats: &api.MemoryStats{RSS: math.MaxUint64, Measured: []string{"RSS"}}}, nil},
-	} {
-		if diff := cmp.Diff(c.want, amounts(&c.used, MemoryRSS, 1000)); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", c.name, diff)
 		}
 	}
 }
