@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
-	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -83,31 +81,6 @@ func TestBudgetMakesLargeAnswersWait(t *testing.T) {
 	})
 }
 
-// However many results are read at once, none holds a part of the budget while it
-// waits for what the others hold: each ends in the end.
-func TestBudgetNeverStalls(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := NewBudget(16<<20, setting)
-		results := make(chan error)
-		for range 100 {
-			go func() {
-				vector, err := collectSeries(t.Context(), b, 500)
-				time.Sleep(time.Second) // for as long as it is used
-				vector.Release()
-				results <- err
-			}()
-		}
-		for range 100 {
-			if err := <-results; err != nil {
-				t.Fatal(err)
-			}
-		}
-		if used := b.Usage().Used; used != 0 {
-			t.Errorf("%d bytes are still held", used)
-		}
-	})
-}
-
 func TestBudgetBoundsOneAnswer(t *testing.T) {
 	b := NewBudget(16<<20, setting)
 	_, err := collectSeries(t.Context(), b, 100_000)
@@ -141,68 +114,6 @@ func TestVectorExtend(t *testing.T) {
 	}
 	if free := (Vector{}); !free.Extend(1 << 40) {
 		t.Error("an answer of no budget has no room")
-	}
-}
-
-// What a result counts is what it holds.
-func TestCollectorMeasures(t *testing.T) {
-	b := NewBudget(1<<30, setting)
-	before := heap()
-	vector, err := collectSeries(t.Context(), b, 100_000)
-	if err != nil {
-		t.Fatal(err)
-	}
-	grown, held := heap()-before, b.Usage().Used
-	if grown > held || grown < held/2 {
-		t.Errorf("the heap grew by %d bytes for an answer that is taken to hold %d", grown, held)
-	}
-	runtime.KeepAlive(vector)
-}
-
-func heap() int64 {
-	runtime.GC()
-	runtime.GC()
-	var stats runtime.MemStats
-	runtime.ReadMemStats(&stats)
-	return int64(stats.HeapAlloc)
-}
-
-// Labels that the query does not name are kept of the first series, and of those
-// whose value is no plain number, as long as they take little.
-func TestCollectorKeepsWholeLabels(t *testing.T) {
-	c, err := (*Budget)(nil).Collect(t.Context(), Query{Text: "up", Labels: []string{"id"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	values := map[int]float64{500: math.NaN(), 501: math.Inf(1), 502: -1, 503: 1e300, 504: 1e12}
-	for i := range 2000 {
-		value, odd := values[i]
-		if !odd {
-			value = 1
-		}
-		if i >= 600 {
-			value = math.NaN() // too many to be kept whole
-		}
-		err := errors.Join(c.Label([]byte("id"), fmt.Append(nil, i)), c.Label([]byte("job"), []byte(strings.Repeat("x", 100))))
-		if err = errors.Join(err, c.Add(value, time.Unix(1, 0))); err != nil {
-			t.Fatal(err)
-		}
-	}
-	vector := c.Vector(nil)
-	whole := 0
-	for i, series := range vector.Series {
-		if series.Labels.Get("id") != fmt.Sprint(i) {
-			t.Fatalf("series %d has the labels %s", i, series.Labels)
-		}
-		if len(series.Labels) == 2 {
-			whole++
-		}
-		if i < 600 && (len(series.Labels) == 2) != (i < 100 || i >= 500 && i <= 503) {
-			t.Errorf("series %d of value %v has the labels %s", i, series.Value, series.Labels)
-		}
-	}
-	if whole < 200 || whole > 400 {
-		t.Errorf("%d series have all of their labels, want those of 64 KiB", whole)
 	}
 }
 

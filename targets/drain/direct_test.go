@@ -55,20 +55,6 @@ func TestRemovalWithoutDrain(t *testing.T) {
 	})
 }
 
-// TestErrorsNameTheAttemptOnce: where the platform names it, it is not named again.
-func TestErrorsNameTheAttemptOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, 4, nil)
-		for _, n := range []int32{3, 5} {
-			w.platform.Inject(targettest.Fault{Call: targettest.WriteCall, Err: targets.ErrForbidden, Times: 1})
-			err := w.fleet.SetReplicas(t.Context(), w.ref, n, "", "the test asks")
-			if !errors.Is(err, targets.ErrForbidden) || strings.Count(err.Error(), "scale "+w.ref.String()) != 1 {
-				t.Errorf("SetReplicas(%d) = %v, want the attempt named once", n, err)
-			}
-		}
-	})
-}
-
 // TestRemovalWithoutAnswer: whatever became of a removal whose outcome is unknown, the
 // same instances go and no others, although the order has others by now,
 // and the process is another one.
@@ -128,31 +114,6 @@ func TestRemovalWithoutAnswer(t *testing.T) {
 			})
 		})
 	}
-}
-
-// TestSlowRemoval: while a write is under way nobody else removes the same instance.
-func TestSlowRemoval(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, 3, nil)
-		w.platform.Inject(targettest.Fault{Call: targettest.WriteCall, Delay: 5 * time.Minute, Times: 1})
-		answered := make(chan error, 1)
-		go func() { answered <- w.fleet.SetReplicas(t.Context(), w.ref, 2, "", "the test asks") }()
-		w.wait(4 * time.Minute)
-		w.expect("meanwhile", 2, 2, 3)
-		if n := len(w.platform.Removals()); n != 0 {
-			t.Errorf("%d removals while the first one is under way", n)
-		}
-		if err := <-answered; err != nil {
-			t.Errorf("SetReplicas() = %v", err)
-		}
-		w.wait(time.Minute)
-		w.expect("in the end", 2, 2, 2)
-		w.expectTaken("web-0")
-		w.forgotten()
-		if n := len(w.platform.Removals()); n != 1 {
-			t.Errorf("%d removals, want one", n)
-		}
-	})
 }
 
 // TestKilledWithoutDrain: a process that is killed at any step of a removal leaves it

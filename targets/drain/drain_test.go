@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"reflect"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -109,29 +108,6 @@ func TestTakeBack(t *testing.T) {
 	})
 }
 
-// TestGrowthDoesNotWait: a drainer that hangs keeps nobody from growing.
-func TestGrowthDoesNotWait(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := newDrainer()
-		d.hang = make(chan struct{})
-		w := newWorld(t, 3, d)
-		w.scale(1)
-		w.wait(time.Second)
-		before := time.Now()
-		w.scale(5)
-		if took := time.Since(before); took > 0 {
-			t.Errorf("growing took %v with a drainer that hangs", took)
-		}
-		w.expect("grown", 5, 5, 5)
-		close(d.hang)
-		w.wait(time.Minute)
-		if d.asked("undo web-0") == 0 {
-			t.Error("an instance did not get its work back from a drainer that hung")
-		}
-		w.expectTaken()
-	})
-}
-
 // TestDeadline: what is not drained in time is terminated or taken back.
 func TestDeadline(t *testing.T) {
 	for _, c := range []struct {
@@ -160,24 +136,6 @@ func TestDeadline(t *testing.T) {
 			})
 		})
 	}
-}
-
-// TestUnreachableDrainer: a drain that cannot begin is tried until its deadline.
-func TestUnreachableDrainer(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := newDrainer()
-		d.fail("begin", errSpoiled)
-		w := newWorld(t, 3, d)
-		w.scale(2)
-		w.wait(5 * time.Minute)
-		w.expect("while it cannot begin", 2, 2, 3)
-		if n := d.asked("begin web-0"); n < 5 || n > 12 {
-			t.Errorf("a drain that cannot begin was tried %d times in 5 minutes", n)
-		}
-		d.fail("begin", nil)
-		w.wait(2 * time.Minute)
-		w.expectTaken("web-0")
-	})
 }
 
 // TestRefusedRemoval: a removal that the platform refuses undoes the drain, and the
@@ -321,122 +279,6 @@ func TestLyingReading(t *testing.T) {
 	})
 }
 
-// slow is a platform whose readings take as long to arrive as their context says.
-type slow struct{ targettest.Removable }
-
-type slowKey struct{}
-
-func (s slow) Snapshot(ctx context.Context, refs []targets.Ref) (map[targets.Ref]targets.Reading, error) {
-	readings, err := s.Removable.Snapshot(ctx, refs)
-	if wait, ok := ctx.Value(slowKey{}).(time.Duration); ok {
-		time.Sleep(wait)
-	}
-	return readings, err
-}
-
-// TestLateReading: a reading from before the end of a removal does not bring back
-// who is gone.
-func TestLateReading(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, 3, newDrainer("web-0"))
-		w.close()
-		w.fleet = drain.Wrap(slow{w.platform}, w.store, clock.New(clock.System{}), zap.NewNop())
-		w.fleet.Configure(map[targets.Ref]drain.Options{w.ref: w.options})
-		if err := w.fleet.Start(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		w.scale(2)
-		w.drainer.done("web-0")
-		readings, err := w.fleet.Snapshot(context.WithValue(t.Context(), slowKey{}, time.Minute), []targets.Ref{w.ref})
-		if reading := readings[w.ref]; err != nil || reading.SpecReplicas != 2 || reading.StatusReplicas != 2 {
-			t.Errorf("spec %d and status %d replicas, %v, by a reading that is a minute old, want 2", reading.SpecReplicas, reading.StatusReplicas, err)
-		}
-		if op := w.operation("web-0"); op.State != drain.Ended || w.platform.Replicas("web") != 2 {
-			t.Errorf("operation %+v, want it to have ended meanwhile", op)
-		}
-	})
-}
-
-// TestEndedIsOver: what becomes of an instance later does not bear on an operation
-// that has ended.
-func TestEndedIsOver(t *testing.T) {
-	for _, c := range []struct {
-		name    string
-		outcome drain.Outcome
-		end     func(w *world, d *drainer)
-		cleared int
-	}{
-		{"taken back, and taken by somebody else later", drain.Undone, func(w *world, _ *drainer) {
-			w.scale(4)
-			w.wait(time.Minute)
-			if err := w.platform.Remove(w.Context(), w.ref, []string{"web-0"}, "", "somebody else"); err != nil {
-				w.Fatal(err)
-			}
-		}, 0},
-		{"gone", drain.Terminated, func(w *world, d *drainer) {
-			d.done("web-0")
-			w.wait(3 * time.Minute)
-		}, 1},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				d := newDrainer("web-0", "web-1")
-				w := newWorld(t, 4, d)
-				w.scale(3)
-				w.wait(time.Second)
-				c.end(w, d)
-				before := w.operation("web-0")
-				if before.State != drain.Ended || before.Outcome != c.outcome {
-					t.Fatalf("operation %+v, want it ended as %s", before, c.outcome)
-				}
-				w.scale(2) // so that the platform is read on and on, for web-1
-				w.wait(5 * time.Minute)
-				if op := w.operation("web-1"); op.State != drain.Draining {
-					t.Fatalf("operation %+v, want it under way", op)
-				}
-				if after := w.operation("web-0"); !reflect.DeepEqual(after, before) {
-					t.Errorf("operation %+v became %+v", before, after)
-				}
-				if n := d.asked("finish web-0"); n != c.cleared {
-					t.Errorf("cleared up after it %d times, want %d", n, c.cleared)
-				}
-			})
-		})
-	}
-}
-
-// TestOldReading: a reading that is older than what an operation has come to since
-// says nothing of it.
-func TestOldReading(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := newDrainer("web-0")
-		w := newWorld(t, 3, d)
-		w.scale(2)
-		w.wait(time.Second)
-		old := time.Now()
-		w.wait(time.Minute)
-		w.platform.Change("web", func(target *targettest.MemoryTarget) {
-			target.Edit = func(reading *targets.Reading) { // as it was before it was drained
-				reading.Observed = old
-				locations := make(targets.LocationList, len(reading.Instances))
-				for i := range locations {
-					locations[i] = reading.Locations.At(i)
-					locations[i].Protected = true
-				}
-				reading.Locations = locations
-			}
-		})
-		d.done("web-0")
-		w.wait(30 * time.Second)
-		if op := w.operation("web-0"); op.Why != "" || op.Outcome == drain.Failed {
-			t.Errorf("operation %+v was taken back for an old reading", op)
-		}
-		w.platform.Change("web", func(target *targettest.MemoryTarget) { target.Edit = nil })
-		w.wait(5 * time.Minute)
-		w.expectTaken("web-0")
-	})
-}
-
 // TestForeignCount: whoever else lowers the count meanwhile is not exceeded, nor is
 // the platform's own least count.
 func TestForeignCount(t *testing.T) {
@@ -527,166 +369,6 @@ func TestProtected(t *testing.T) {
 	})
 }
 
-// TestUnfilled: a count that the platform could not fill is lowered without anybody
-// being taken.
-func TestUnfilled(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, 5, newDrainer())
-		w.platform.Lose("web", "web-3", false)
-		w.platform.Lose("web", "web-4", false)
-		w.expect("two could not be made", 5, 3, 5)
-		reading := w.read()
-		if victims, err := w.fleet.Victims(t.Context(), w.ref, reading, 3); err != nil || len(victims) != 1 || victims[0].ID != "web-0" {
-			t.Errorf("Victims(3) = %v, %v, want one, since two are not there", victims, err)
-		}
-		w.scale(2)
-		w.wait(time.Minute)
-		w.expect("one was taken", 2, 2, 2)
-		w.expectTaken("web-0")
-	})
-}
-
-// TestStoreFails: nothing is begun that cannot be recorded, growth goes on, and
-// what could not be recorded is later.
-func TestStoreFails(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := newDrainer("web-0", "web-1")
-		w := newWorld(t, 3, d)
-		w.store.Fail(errSpoiled)
-		if err := w.fleet.SetReplicas(t.Context(), w.ref, 2, "", "the test asks"); !errors.Is(err, targets.ErrTransient) || !errors.Is(err, errSpoiled) {
-			t.Errorf("SetReplicas() with a broken store = %v", err)
-		}
-		w.wait(time.Minute)
-		w.expect("nothing was begun", 3, 3, 3)
-		if len(d.calls) != 0 {
-			t.Errorf("calls %v of what is not recorded", d.calls)
-		}
-		w.store.Fail(nil)
-		w.scale(1)
-		w.wait(time.Second)
-		w.store.Fail(errSpoiled)
-		err := w.fleet.SetReplicas(t.Context(), w.ref, 2, "", "the test asks")
-		var partial *targets.PartialError
-		if !errors.As(err, &partial) || partial.Reached != 2 {
-			t.Errorf("growing with a broken store = %v, want a PartialError with the whole count", err)
-		}
-		w.expect("grown", 2, 2, 3)
-		d.done("web-0")
-		w.wait(time.Minute)
-		w.expectTaken() // its removal cannot be recorded
-		w.store.Fail(nil)
-		w.wait(2 * time.Minute)
-		w.expect("with the store back", 2, 2, 2)
-		w.expectTaken("web-0")
-		w.restart()
-		if op := w.operation("web-1"); op.Outcome != drain.Undone {
-			t.Errorf("operation %+v after a restart, want it undone", op)
-		}
-	})
-}
-
-// TestLastSave: what could not be recorded is recorded when the fleet is closed, if
-// it can be then.
-func TestLastSave(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, 3, newDrainer("web-0"))
-		w.scale(2)
-		w.wait(time.Second)
-		w.store.Fail(errSpoiled)
-		if err := w.fleet.SetReplicas(t.Context(), w.ref, 3, "", "the test asks"); err == nil {
-			t.Error("SetReplicas() with a broken store is no error")
-		}
-		w.store.Fail(nil)
-		w.restart()
-		w.expect("after a restart", 3, 3, 3)
-	})
-}
-
-// living is a platform whose fleet is to be started and closed.
-type living struct {
-	targettest.Removable
-	starts, closes int
-}
-
-func (l *living) Start(context.Context) error {
-	if l.starts++; l.starts == 1 {
-		return errSpoiled
-	}
-	return nil
-}
-
-func (l *living) Close() error {
-	l.closes++
-	return errSpoiled
-}
-
-// TestLifecycle: the inner fleet is started, however often it takes, and closed
-// once.
-func TestLifecycle(t *testing.T) {
-	inner := &living{Removable: targettest.Removable{Memory: targettest.NewMemory("memory")}}
-	f := drain.Wrap(inner, nil, clock.New(clock.System{}), zap.NewNop())
-	if f.Unwrap() != drain.Inner(inner) {
-		t.Error("Unwrap() is another fleet")
-	}
-	if err := f.Start(t.Context()); !errors.Is(err, errSpoiled) {
-		t.Errorf("Start() that fails = %v", err)
-	}
-	if err := f.Start(t.Context()); err != nil {
-		t.Errorf("Start() again = %v", err)
-	}
-	if err := f.Start(t.Context()); err == nil {
-		t.Error("Start() of a fleet that works is no error")
-	}
-	if err := f.Close(); !errors.Is(err, errSpoiled) {
-		t.Errorf("Close() = %v, want the inner fleet's error", err)
-	}
-	if err := f.Close(); err != nil || inner.closes != 1 || inner.starts != 2 {
-		t.Errorf("Close() again = %v, after %d starts and %d closes", err, inner.starts, inner.closes)
-	}
-	if _, err := f.Snapshot(t.Context(), nil); !errors.Is(err, targets.ErrTransient) {
-		t.Errorf("Snapshot() of a closed fleet = %v", err)
-	}
-	if err := f.SetReplicas(t.Context(), targets.Ref{}, 1, "", "the test asks"); !errors.Is(err, targets.ErrTransient) {
-		t.Errorf("SetReplicas() of a closed fleet = %v", err)
-	}
-}
-
-// TestPanickingDrainer: a drainer that panics is one that fails.
-func TestPanickingDrainer(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, 2, nil)
-		w.configure(func(options *drain.Options) { options.Drainer, options.Deadline = panicking{newDrainer()}, time.Minute })
-		w.scale(1)
-		w.wait(5 * time.Minute)
-		w.expect("terminated at the deadline", 1, 1, 1)
-	})
-}
-
-type panicking struct{ *drainer }
-
-func (panicking) Begin(context.Context, drain.Instance) error { panic("spoiled by the test") }
-
-// TestOptionsChange: a target that loses its drainer keeps it for what is under
-// way, and leaves the rest to the platform.
-func TestOptionsChange(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := newDrainer("web-0")
-		w := newWorld(t, 4, d)
-		w.scale(3)
-		w.wait(time.Second)
-		w.configure(func(options *drain.Options) { *options = drain.Options{} })
-		w.scale(2)
-		w.expect("one drains, the platform took another", 2, 2, 3)
-		d.done("web-0")
-		w.wait(time.Minute)
-		w.expect("in the end", 2, 2, 2)
-		w.expectTaken("web-0")
-		if d.asked("finish web-0") != 1 {
-			t.Error("the drainer was forgotten in the middle of its work")
-		}
-	})
-}
-
 // crowded is a platform that counts how many removals it is asked for at once.
 type crowded struct {
 	targettest.Removable
@@ -732,23 +414,6 @@ func TestManyTargets(t *testing.T) {
 		}
 		if err := f.Close(); err != nil {
 			t.Error(err)
-		}
-	})
-}
-
-// TestOtherTargets: what is not asked to be drained is left to the platform.
-func TestOtherTargets(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, 3, newDrainer())
-		other := w.platform.Add("other", targettest.MemoryTarget{Replicas: 3})
-		if err := w.fleet.SetReplicas(t.Context(), other, 1, "", "the test asks"); err != nil {
-			t.Fatal(err)
-		}
-		if n := w.platform.Replicas("other"); n != 1 || len(w.platform.Removals()) != 0 {
-			t.Errorf("%d replicas after %d removals, want 1 by the platform's own choice", n, len(w.platform.Removals()))
-		}
-		if victims, err := w.fleet.Victims(t.Context(), other, targets.Reading{SpecReplicas: 3}, 2); err != nil || victims != nil {
-			t.Errorf("Victims() = %v, %v, want none where the platform chooses", victims, err)
 		}
 	})
 }

@@ -2,7 +2,6 @@ package drain_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -46,58 +45,6 @@ func TestRestart(t *testing.T) {
 		w.expect("in the end", 3, 3, 3)
 		if op := w.operation("web-0"); op.Outcome != drain.Terminated {
 			t.Errorf("operation %+v after a restart", op)
-		}
-	})
-}
-
-// TestTwins: an instance that was taken back and chosen again is drained, also
-// where the end of its taking back was not recorded any more.
-func TestTwins(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := newDrainer("web-0")
-		w := newWorld(t, 3, d)
-		d.fail("undo", errSpoiled)
-		w.scale(2)
-		w.wait(time.Second)
-		w.scale(3)
-		w.wait(time.Second)
-		before, err := w.store.Load(t.Context(), "drain/target/web")
-		if err != nil || !strings.Contains(string(before), `"undoing"`) {
-			t.Fatalf("the store has %s, %v", before, err)
-		}
-		w.scale(2)
-		w.wait(time.Second)
-		if got := deleting(w.read()); !slices.Equal(got, []string{"web-0"}) {
-			t.Fatalf("%v are on their way, want the same again", got)
-		}
-		if op := w.fleet.Draining(w.ref)[0]; op.State != drain.Ended || op.Outcome != drain.Undone || op.Error != "" {
-			t.Errorf("operation %+v, want it ended with the new choice", op)
-		}
-		after, err := w.store.Load(t.Context(), "drain/target/web")
-		if err != nil {
-			t.Fatal(err)
-		}
-		w.close()
-		var older, newer map[string]any
-		if err := errors.Join(json.Unmarshal(before, &older), json.Unmarshal(after, &newer)); err != nil {
-			t.Fatal(err)
-		}
-		both := []any{older["operations"].([]any)[0], newer["operations"].([]any)[1]}
-		newer["operations"] = both
-		text, err := json.Marshal(newer)
-		if err == nil {
-			err = w.store.Save(t.Context(), "drain/target/web", text)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		undone := d.asked("undo web-0")
-		w.open()
-		d.done("web-0")
-		w.wait(time.Minute)
-		w.expectTaken("web-0")
-		if d.asked("undo web-0") != undone {
-			t.Error("an instance that is drained got its work back")
 		}
 	})
 }
@@ -147,46 +94,6 @@ func TestLease(t *testing.T) {
 		lease(time.Now().Add(time.Hour))
 		w.wait(time.Minute)
 		w.expectTaken("web-0")
-	})
-}
-
-// TestDamagedRecord: what cannot be read is set aside, and holds nobody up.
-func TestDamagedRecord(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, 3, newDrainer("web-0"))
-		w.scale(2)
-		w.close()
-		if err := w.store.Save(t.Context(), "drain/target/web", []byte(`{"format": 7}`)); err != nil {
-			t.Fatal(err)
-		}
-		w.open()
-		w.expect("without the record", 3, 3, 3)
-		kept, err := w.store.List(t.Context(), "drain/damaged/")
-		if err != nil || len(kept) != 1 {
-			t.Errorf("%d entries were set aside, %v, want the damaged one", len(kept), err)
-		}
-		w.scale(2)
-		w.expect("drained anew", 2, 2, 3)
-	})
-}
-
-// TestStoreFailsAtStart: as long as nobody knows what is under way nothing is read
-// or written.
-func TestStoreFailsAtStart(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, 3, newDrainer("web-0"))
-		w.scale(2)
-		w.close()
-		w.store.Fail(errSpoiled)
-		w.open()
-		if readings, err := w.fleet.Snapshot(t.Context(), []targets.Ref{w.ref}); !errors.Is(err, targets.ErrTransient) {
-			t.Errorf("Snapshot() = %v, %v, want ErrTransient", readings, err)
-		}
-		if err := w.fleet.SetReplicas(t.Context(), w.ref, 1, "", "the test asks"); !errors.Is(err, errSpoiled) {
-			t.Errorf("SetReplicas() = %v", err)
-		}
-		w.store.Fail(nil)
-		w.expect("with the store back", 2, 2, 3)
 	})
 }
 

@@ -14,7 +14,6 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
 )
 
@@ -246,56 +245,5 @@ func check(t *rapid.T, o, next operation, e event, effects []effect) {
 	}
 	if err != nil || !reflect.DeepEqual(r.Operations[0].Operation, next.Operation) {
 		t.Fatalf("%s became %+v, %v", text, r.Operations, err)
-	}
-}
-
-// TestBook drains two instances of a target without a lock or a clock: together,
-// in one removal.
-func TestBook(t *testing.T) {
-	ref := targets.Ref{Fleet: "f", Name: "web"}
-	b := &book{targets: map[targets.Ref]*target{}}
-	b.configure(map[targets.Ref]Options{ref: draining})
-	tg := newTarget(ref)
-	b.add(tg, begun)
-	tg.decide(1)
-	first, second := at(Waiting), at(Waiting)
-	second.ID, second.Instance.ID, second.Decision = "op2", "web-1", "the newest"
-	b.begin(tg, []operation{first, second}, begun)
-	calls := func() (ids []string) {
-		for _, each := range b.tasks {
-			if each.effect.action == doCall {
-				ids = append(ids, each.operation.Instance.ID)
-			}
-		}
-		b.tasks = nil
-		return ids
-	}
-	for _, state := range []State{Waiting, Draining} {
-		readings, unsaved, busy := b.tick(begun)
-		if !busy || len(unsaved) != 1 && state == Draining {
-			t.Fatalf("tick in state %s: %v, %v, %t", state, readings, unsaved, busy)
-		}
-		if got := calls(); !slices.Equal(got, []string{"web-0", "web-1"}) || b.calling != 2 {
-			t.Fatalf("calls of %v, %d under way", got, b.calling)
-		}
-		for _, op := range slices.Clone(tg.operations) {
-			b.returned(tg, op, returned{state: state, drained: true}, begun)
-		}
-		b.reading = false
-	}
-	reading := targets.Reading{SpecReplicas: 3, Version: "v", Instances: []policy.Instance{{ID: "web-0"}, {ID: "web-1"}, {ID: "web-2"}}}
-	if readings, _, _ := b.tick(begun.Add(time.Second)); !slices.Equal(readings, []targets.Ref{ref}) {
-		t.Fatalf("%v are to be read", readings)
-	}
-	r := b.read(tg, reading, begun.Add(time.Second), begun.Add(time.Second))
-	if r == nil || !slices.Equal(r.ids, []string{"web-0", "web-1"}) || r.version != "v" || r.reason != "the newest" || b.removing != 1 {
-		t.Fatalf("removal %+v, %d under way", r, b.removing)
-	}
-	if c := tg.tally(reading, begun); c.spec != 1 || len(c.leaving) != 2 {
-		t.Errorf("tally %+v", c)
-	}
-	b.settle(r, nil, begun.Add(time.Second))
-	if states := []State{tg.operations[0].State, tg.operations[1].State}; states[0] != Terminating || states[1] != Terminating || b.removing != 0 {
-		t.Errorf("states %v, %d removals under way", states, b.removing)
 	}
 }
