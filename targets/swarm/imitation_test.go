@@ -42,8 +42,6 @@ type imitation struct {
 	throttle bool
 	refuse   func(r *http.Request) (status int, message string)
 	hang     chan struct{}
-	// inactive makes it an engine without a swarm.
-	inactive bool
 }
 
 type imitatedNode struct{ id, hostname string }
@@ -62,9 +60,6 @@ type imitatedService struct {
 	slow bool
 	// err keeps new tasks pending, with that reason.
 	err string
-	// hidden leaves the service out of filtered task lists, as if it were removed
-	// just before.
-	hidden bool
 }
 
 type imitatedTask struct {
@@ -273,10 +268,6 @@ func (i *imitation) answerLocked(w http.ResponseWriter, r *http.Request, path st
 	i.calls[r.Method+" "+parts[0]]++
 	switch {
 	case path == "/info":
-		if i.inactive {
-			answer(w, map[string]any{"Name": "alone", "ServerVersion": "20.10.24", "Swarm": map[string]any{"LocalNodeState": "inactive"}})
-			return
-		}
 		answer(w, map[string]any{"Name": i.nodes[0].hostname, "ServerVersion": "20.10.24", "Swarm": map[string]any{
 			"NodeID": i.nodes[0].id, "LocalNodeState": "active", "ControlAvailable": true, "Managers": 1, "Nodes": len(i.nodes),
 		}})
@@ -346,7 +337,7 @@ func (i *imitation) listServices(w io.Writer, wanted map[string]map[string]bool)
 
 func (i *imitation) listTasks(w http.ResponseWriter, wanted map[string]map[string]bool) {
 	for id := range wanted["service"] {
-		if s := i.findLocked(id); s == nil || s.hidden {
+		if s := i.findLocked(id); s == nil {
 			refused(w, http.StatusNotFound, "service "+id+" not found")
 			return
 		}
