@@ -209,14 +209,11 @@ func TestSwarm(t *testing.T) {
 		{"grows and shrinks", both, swarmFollowsLoad},
 		{"lost update", both, swarmLosesNoUpdate},
 		{"update", packaged, swarmWaitsForUpdate},
-		{"at once", newest, swarmHoldsAtOnce},
-		{"put back", packaged, swarmPutsBack},
 		{"paused", newest, swarmWaitsWhilePaused},
 		{"no place", both, swarmTellsOfNoPlace},
 		{"failing", both, swarmTellsOfFailures},
 		{"late", both, swarmWaitsForHealth},
 		{"cpu", both, swarmSamplesCPU},
-		{"modes", packaged, swarmModes},
 		{"labels", newest, swarmLabels},
 	}, func(t *testing.T, options dockertest.Options) *cluster { return newCluster(t, options) })
 }
@@ -325,57 +322,6 @@ func swarmWaitsForUpdate(t *testing.T, c *cluster) {
 	c.awaitRunning(t, "updated", 5)
 	if got := c.service(t, "updated").Spec.TaskTemplate.ContainerSpec.Env; !slices.Contains(got, "VERSION=1") {
 		t.Errorf("after the rollback the service has %v, want VERSION=1", got)
-	}
-}
-
-// swarmPutsBack: a count that came with an update is put back once the update is
-// over, across a restart of hpad and another change. The metric asks for less, and
-// hpad may not scale down for it.
-func swarmPutsBack(t *testing.T, c *cluster) {
-	load := world.NewLoad(t)
-	c.create(t, "kept", 5, "--env", "VERSION=1")
-	c.awaitRunning(t, "kept", 5)
-	load.Queue("kept", 20)
-	text := fmt.Sprintf("[fleets.shop]\nkind = \"swarm\"\nhost = %q\n", c.Host()) + load.Source() +
-		world.Restores("kept", world.Queued("kept", `{ fleet = "shop", service = "kept" }`, 1, 9))
-	w := world.New(t, text)
-	w.Passes("kept", 2)
-	c.update(t, "kept", "--env-add", "VERSION=2", "--update-delay", "1h", "--replicas", "2")
-	w.AwaitRestore("kept", 5, 2)
-	w.Restart(text)
-	w.Await("kept", policy.AbleToScale, swarmfleet.UpdateInProgress, "is being updated")
-	w.Passes("kept", 3)
-	w.AwaitRestore("kept", 5, 2)
-	if got := *c.service(t, "kept").Spec.Mode.Replicated.Replicas; got != 2 {
-		t.Errorf("%d replicas during the update, want the 2 that came with it", got)
-	}
-	c.update(t, "kept", "--update-delay", "0s", "--replicas", "3")
-	c.awaitRunning(t, "kept", 5)
-	w.Await("kept", policy.ForeignWriter, "Rescaled", "")
-	w.AwaitRestored("kept")
-}
-
-// swarmHoldsAtOnce: the count is held from the moment that somebody updates the
-// service, before the swarm says that it does.
-func swarmHoldsAtOnce(t *testing.T, c *cluster) {
-	c.create(t, "forced", 2)
-	c.awaitRunning(t, "forced", 2)
-	f := swarmFleet(t, c.Host())
-	for n := range 5 {
-		c.update(t, "forced", "--force")
-		if got := reading(t, f, "forced"); got.Hold == nil || got.Hold.Reason != swarmfleet.UpdateInProgress {
-			t.Errorf("hold %+v right after update %d, want one", got.Hold, n)
-		}
-		if err := f.SetReplicas(t.Context(), swarmRef("forced"), 5, "", ""); !errors.Is(err, targets.ErrHeld) {
-			t.Errorf("SetReplicas() right after update %d = %v, want ErrHeld", n, err)
-		}
-	}
-	free := awaitReading(t, f, "forced", "end of the update", func(r targets.Reading) bool { return r.Hold == nil })
-	if status := c.service(t, "forced").UpdateStatus; status == nil || status.State != swarm.UpdateStateCompleted {
-		t.Errorf("the hold ends while the update is %+v", status)
-	}
-	if err := f.SetReplicas(t.Context(), swarmRef("forced"), 3, free.Version, ""); err != nil {
-		t.Errorf("SetReplicas() after the update = %v", err)
 	}
 }
 
@@ -505,38 +451,6 @@ func (c *cluster) stats(t testing.TB, name string) (cpu, memory float64) {
 	return cpu, float64(bytes)
 }
 
-// swarmModes: only replicated services can be scaled, and labels are found of all.
-func swarmModes(t *testing.T, c *cluster) {
-	c.CLI(t, "service", "create", "--detach", "--no-resolve-image", "--name", "everywhere", "--mode", "global", "--label", "hpad.enable=true", dockertest.Worker)
-	c.CLI(t, "service", "create", "--detach", "--no-resolve-image", "--name", "once", "--mode", "replicated-job", "--restart-condition", "none", dockertest.Worker, "check")
-	c.create(t, "misplaced", 0, "--container-label", "hpad.enable=true")
-	f := swarmFleet(t, c.Host())
-	readings, err := f.Snapshot(t.Context(), []targets.Ref{swarmRef("everywhere"), swarmRef("once"), swarmRef("nobody")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, want := range map[string]string{"everywhere": swarmfleet.GlobalService, "once": swarmfleet.JobService, "nobody": swarmfleet.ServiceNotFound} {
-		if err := readings[swarmRef(name)].Err; targets.Reason(err) != want {
-			t.Errorf("%s: %v (%s), want %s", name, err, targets.Reason(err), want)
-		}
-	}
-	found, err := f.Discover(t.Context())
-	if err != nil || !slices.ContainsFunc(found, func(d targets.Discovered) bool {
-		return d.Name == "everywhere" && maps.Equal(d.Labels, map[string]string{"hpad.enable": "true"})
-	}) {
-		t.Errorf("Discover() = %+v, %v, want everywhere", found, err)
-	}
-	if !slices.ContainsFunc(found, func(d targets.Discovered) bool {
-		return d.Name == "misplaced" && len(d.Labels) == 0 && strings.Contains(d.Problem, "deploy.labels")
-	}) {
-		t.Errorf("Discover() = %+v, want that the labels of misplaced's containers have no effect", found)
-	}
-	told, err := f.Check(t.Context())
-	if err != nil || len(told) != 3 || told[2] != "may read and update services" {
-		t.Errorf("Check() = %q, %v", told, err)
-	}
-}
-
 // swarmLabels: a service's labels make its autoscaler, which follows them and goes
 // with the service.
 func swarmLabels(t *testing.T, c *cluster) {
@@ -561,42 +475,4 @@ func swarmLabels(t *testing.T, c *cluster) {
 	})
 	c.CLI(t, "service", "rm", "labeled")
 	awaitGone(t, w, name)
-}
-
-// TestSwarmManagerIsLost: without a manager, and without an engine, nothing is
-// known of any service, and all is as before once they are back.
-func TestSwarmManagerIsLost(t *testing.T) {
-	t.Parallel()
-	c := newCluster(t, dockertest.Options{})
-	load := world.NewLoad(t)
-	c.create(t, "lost", 3)
-	c.awaitRunning(t, "lost", 3)
-	load.Queue("lost", 30)
-	w := world.New(t, fmt.Sprintf("[fleets.shop]\nkind = \"swarm\"\nhost = %q\n", c.Host())+load.Source()+
-		world.Queued("lost", `{ fleet = "shop", service = "lost" }`, 1, 6))
-	w.Passes("lost", 2)
-
-	// A node that takes no tasks is as one that is down: the swarm makes others for
-	// its tasks, which find no place.
-	node := strings.TrimSpace(c.CLI(t, "node", "ls", "--quiet"))
-	c.CLI(t, "node", "update", "--availability", "drain", node)
-	w.Await("lost", swarmfleet.InsufficientCapacity, swarmfleet.NoSuitableNode, "3 tasks of service \"lost\" wait for a node")
-	c.CLI(t, "node", "update", "--availability", "active", node)
-	c.awaitRunning(t, "lost", 3)
-	if got := *c.service(t, "lost").Spec.Mode.Replicated.Replicas; got != 3 {
-		t.Errorf("%d replicas after the node was drained, want the 3 of before", got)
-	}
-
-	c.Stop()
-	load.Queue("lost", 10) // of which hpad decides once it can read again
-	w.Await("lost", policy.AbleToScale, "FailedGetScale", "docker at "+c.Host())
-	c.StartAgain()
-	c.awaitRunning(t, "lost", 1)
-
-	c.CLI(t, "swarm", "leave", "--force")
-	w.Await("lost", policy.AbleToScale, swarmfleet.NotSwarmManager, "host must be a manager")
-	c.begin(t)
-	w.Await("lost", policy.AbleToScale, swarmfleet.ServiceNotFound, "there is no service")
-	c.create(t, "lost", 2)
-	c.awaitRunning(t, "lost", 1)
 }

@@ -26,27 +26,21 @@ func TestNomad(t *testing.T) {
 	// The group ends before the agent does.
 	t.Run("cases", func(t *testing.T) {
 		for name, run := range map[string]func(t *testing.T, agent *nomadtest.Agent, l *world.Load){
-			"cpu":             cpu,
-			"memory":          memory,
-			"checks":          checks,
-			"readiness":       readiness,
-			"discovery":       discovery,
-			"instances":       instances,
-			"deployment":      deployment,
-			"canary":          canary,
-			"stopped":         stopped,
-			"purged":          purged,
-			"renamed group":   renamedGroup,
-			"zero":            zero,
-			"scaling bounds":  scalingBounds,
-			"unscalable":      unscalable,
-			"no place":        noPlace,
-			"failing":         failing,
-			"compare and set": compareAndSet,
-			"resubmitted":     resubmitted,
-			"put back":        putBack,
-			"odd ids":         oddIDs,
-			"finished work":   finishedWork,
+			"cpu":            cpu,
+			"checks":         checks,
+			"readiness":      readiness,
+			"discovery":      discovery,
+			"instances":      instances,
+			"deployment":     deployment,
+			"canary":         canary,
+			"zero":           zero,
+			"scaling bounds": scalingBounds,
+			"unscalable":     unscalable,
+			"no place":       noPlace,
+			"failing":        failing,
+			"resubmitted":    resubmitted,
+			"odd ids":        oddIDs,
+			"finished work":  finishedWork,
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
@@ -177,38 +171,6 @@ stabilization_window = "3s"
 	}
 }
 
-// memory: a group whose tasks fill what they reserve grows, and shrinks once they
-// gave it back.
-func memory(t *testing.T, agent *nomadtest.Agent, _ *world.Load) {
-	full := filepath.Join(t.TempDir(), "full")
-	if err := os.WriteFile(full, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	agent.Run(t, nomadtest.Job{ID: "hoarder", Count: 1, Memory: 100, Script: fmt.Sprintf(
-		`while :; do if [ -e %s ]; then { head -c 80000000 /dev/zero; sleep 5; } | tail -c 80000000 >/dev/null; else sleep 0.5; fi; done`, full)})
-	agent.AwaitRunning(t, "hoarder", 1, patience)
-	w := world.New(t, fleet(agent.URL, "")+`
-[autoscalers.hoarder]
-target       = { fleet = "prod", job = "hoarder", group = "app" }
-min_replicas = 1
-max_replicas = 2
-[[autoscalers.hoarder.metrics]]
-type                = "Resource"
-resource            = "memory"
-average_utilization = 50
-[autoscalers.hoarder.behavior.scale_down]
-stabilization_window = "3s"
-`)
-	agent.AwaitRunning(t, "hoarder", 2, patience)
-	if err := os.Remove(full); err != nil {
-		t.Fatal(err)
-	}
-	agent.AwaitRunning(t, "hoarder", 1, patience)
-	if used := w.View("hoarder").Status.Metrics; len(used) != 1 || used[0].AverageUtilization == nil || *used[0].AverageUtilization >= 50 {
-		t.Errorf("metrics %+v, want a utilization of memory below 50", used)
-	}
-}
-
 // instances: a metric by allocation finds its instances by their ids, and an
 // External metric is queried beside it; the larger result counts.
 func instances(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
@@ -289,60 +251,6 @@ func canary(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 	agent.AwaitRunning(t, "bird", 4, patience)
 }
 
-// stopped: a stopped job is held, and scaled again when it is run again.
-func stopped(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
-	l.Queue("halt", 20)
-	agent.Run(t, nomadtest.Job{ID: "halt", Count: 2})
-	agent.AwaitRunning(t, "halt", 2, patience)
-	w := world.New(t, fleet(agent.URL, "")+l.Source()+queued("halt", 1, 5))
-	w.Passes("halt", 1)
-	if _, _, err := agent.Client.Jobs().Deregister("halt", false, nil); err != nil {
-		t.Fatal(err)
-	}
-	w.Await("halt", policy.AbleToScale, nomad.JobStopped, `job "halt" is stopped`)
-	l.Queue("halt", 40)
-	w.Passes("halt", 3)
-	if count := agent.Count(t, "halt"); count != 2 {
-		t.Errorf("count %d of a stopped job, want 2", count)
-	}
-	agent.Run(t, nomadtest.Job{ID: "halt", Count: 2})
-	agent.AwaitRunning(t, "halt", 4, patience)
-}
-
-// purged: a job that is gone is said to be, and scaled again when it is back.
-func purged(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
-	l.Queue("gone", 30)
-	w := world.New(t, fleet(agent.URL, "")+l.Source()+queued("gone", 1, 5))
-	w.Await("gone", policy.AbleToScale, nomad.JobNotFound, `there is no job "gone"`)
-	agent.Run(t, nomadtest.Job{ID: "gone", Count: 1})
-	agent.AwaitRunning(t, "gone", 3, patience)
-	if _, _, err := agent.Client.Jobs().Deregister("gone", true, nil); err != nil {
-		t.Fatal(err)
-	}
-	w.Await("gone", policy.AbleToScale, nomad.JobNotFound, `there is no job "gone"`)
-}
-
-// renamedGroup: a group that the job lacks is named, with those it has, and scaled
-// again once it is back.
-func renamedGroup(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
-	l.Queue("renamed", 30)
-	run := func(group string) {
-		agent.Run(t, nomadtest.Job{ID: "renamed", Count: 1, Alter: func(job *nomadapi.Job) { job.TaskGroups[0].Name = &group }})
-	}
-	run("app")
-	w := world.New(t, fleet(agent.URL, "")+l.Source()+queued("renamed", 1, 5))
-	agent.AwaitRunning(t, "renamed", 3, patience)
-	run("api")
-	w.Await("renamed", policy.AbleToScale, nomad.GroupNotFound, `job "renamed" has no task group "app"; it has "api"`)
-	w.Await("renamed", policy.ScalingActive, nomad.GroupNotFound, "")
-	w.Passes("renamed", 2)
-	if count := agent.Count(t, "renamed"); count != 1 {
-		t.Errorf("count of the other group is %d, want the 1 of its file", count)
-	}
-	run("app")
-	agent.AwaitRunning(t, "renamed", 3, patience)
-}
-
 // zero: to zero and back on an External metric, and a count of 0 that a person set
 // turns the autoscaler off (R51).
 func zero(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
@@ -394,40 +302,6 @@ func resubmitted(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 		}
 		w.Stop()
 	}
-}
-
-// putBack: the count of a job with an update block, of which every change begins a
-// deployment, is put back once that is over, across a restart of hpad and another
-// change. The metric asks for less, and hpad may not scale down for it.
-func putBack(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
-	l.Queue("updating", 20)
-	agent.Run(t, nomadtest.Job{ID: "updating", Count: 5, Deployed: true})
-	agent.AwaitRunning(t, "updating", 5, patience)
-	text := fleet(agent.URL, "") + l.Source() + world.Restores("updating", queued("updating", 1, 9))
-	w := world.New(t, text)
-	w.Passes("updating", 2)
-	submit := func(count int, places bool) {
-		agent.Run(t, nomadtest.Job{ID: "updating", Count: count, Deployed: true, Alter: func(job *nomadapi.Job) {
-			if !places { // which keeps the deployment from ending
-				job.Constrain(nomadapi.NewConstraint("${meta.never}", "=", "there"))
-			}
-		}})
-	}
-	submit(5, false)
-	w.Await("updating", policy.AbleToScale, nomad.DeploymentActive, "")
-	submit(1, false)
-	w.AwaitRestore("updating", 5, 1)
-	w.Restart(text)
-	w.Await("updating", policy.AbleToScale, nomad.DeploymentActive, "")
-	w.Passes("updating", 3)
-	w.AwaitRestore("updating", 5, 1)
-	if count := agent.Count(t, "updating"); count != 1 {
-		t.Errorf("count %d during the deployment, want the 1 that was submitted", count)
-	}
-	submit(3, true)
-	agent.AwaitRunning(t, "updating", 5, patience)
-	w.Await("updating", policy.ForeignWriter, "Rescaled", "")
-	w.AwaitRestored("updating")
 }
 
 // scalingBounds: the bounds of the job's own scaling block hold.

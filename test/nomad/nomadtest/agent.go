@@ -4,7 +4,6 @@ package nomadtest
 
 import (
 	"bytes"
-	"cmp"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -44,8 +43,6 @@ const directoryVariable = "HPAD_NOMADTEST_DIRECTORY"
 type Options struct {
 	// ACL turns access control on; the agent's Client then has a management token.
 	ACL bool
-	// Region is the agent's; empty means "global".
-	Region string
 	// TLS, if not nil, is what the agent shows, and asks of its clients, in HTTP.
 	TLS *Certificate
 	// Meta is the metadata of the agent's node.
@@ -207,7 +204,7 @@ tls {
 	}
 	return fmt.Sprintf(`
 name      = %q
-region    = %q
+region    = "global"
 data_dir  = %q
 bind_addr = "127.0.0.1"
 log_level = "INFO"
@@ -259,7 +256,7 @@ acl {
 }
 %s
 %s
-`, nameOf(ports), cmp.Or(options.Region, "global"), data, ports[0], ports[1], ports[2],
+`, nameOf(ports), data, ports[0], ports[1], ports[2],
 		len(options.clientOf) == 0, servers, listOf(options.join), options.servers == 0, listOf(clientOf), pairsOf(options.Meta), options.ACL, encryption, options.Extra)
 }
 
