@@ -185,32 +185,6 @@ func TestRequestsAtOnce(t *testing.T) {
 	}
 }
 
-// Few passwords of one client are checked at once.
-func TestPasswordsCheckedAtOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := hold(t, unwrapped)
-		h.begin(4, one, "wrong")
-		h.begin(1, other, "wrong")
-		h.begin(1, one, "")
-		if got := h.ask(one, "wrong"); got != http.StatusTooManyRequests {
-			t.Errorf("the fifth: %d, want 429", got)
-		}
-		h.end()
-	})
-}
-
-// Requests whose passwords are checked do not count among those.
-func TestPasswordsChecked(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := hold(t, api.Checked)
-		h.begin(32, one, "right")
-		if got := h.ask(one, "right"); got != http.StatusTooManyRequests {
-			t.Errorf("one too many: %d, want 429", got)
-		}
-		h.end()
-	})
-}
-
 // listen serves a handler on TCP with the limits on connections until the test
 // ends, and returns its address.
 func listen(t *testing.T) string {
@@ -373,78 +347,4 @@ func TestActiveConnectionsStay(t *testing.T) {
 func isTimeout(err error) bool {
 	var timeout net.Error
 	return errors.As(err, &timeout) && timeout.Timeout()
-}
-
-// pipes is a listener in memory.
-type pipes struct {
-	conns chan net.Conn
-	once  sync.Once
-	done  chan struct{}
-}
-
-func newPipes() *pipes { return &pipes{conns: make(chan net.Conn), done: make(chan struct{})} }
-
-func (p *pipes) Accept() (net.Conn, error) {
-	select {
-	case conn := <-p.conns:
-		return conn, nil
-	case <-p.done:
-		return nil, net.ErrClosed
-	}
-}
-
-func (p *pipes) Close() error {
-	p.once.Do(func() { close(p.done) })
-	return nil
-}
-
-func (p *pipes) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 4720} }
-
-// Who sends a byte now and then is not waited for.
-func TestSlowClients(t *testing.T) {
-	for _, test := range []struct {
-		name, first, rest string
-		want              time.Duration
-	}{
-		{"header", "GET /-/ready HTTP/1.1\r\nHost: x\r\nX-Slow: ", strings.Repeat("x", 100), 10 * time.Second},
-		{"body", "POST /-/reload HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n", strings.Repeat(" ", 100), 30 * time.Second},
-		{"nothing at all", "", "", 10 * time.Second},
-		{"nothing after an answer", "GET /-/ready HTTP/1.1\r\nHost: x\r\n\r\n", "", 2 * time.Minute},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				listener := newPipes()
-				server := api.NewServer(api.NewHandler(twoAutoscalers(), prometheus.NewRegistry(), api.Full), nil)
-				done := make(chan error, 1)
-				go func() { done <- server.Serve(listener) }()
-				client, remote := net.Pipe()
-				listener.conns <- remote
-				began := time.Now()
-				var closed time.Duration
-				read := make(chan struct{})
-				go func() {
-					_, _ = io.Copy(io.Discard, client)
-					closed = time.Since(began)
-					close(read)
-				}()
-				if _, err := io.WriteString(client, test.first); err != nil {
-					t.Error(err)
-				}
-				for i := range test.rest {
-					time.Sleep(3 * time.Second)
-					if _, err := client.Write([]byte{test.rest[i]}); err != nil {
-						break
-					}
-				}
-				<-read
-				if closed < test.want || closed > test.want+time.Second {
-					t.Errorf("the connection is closed after %v, want %v", closed, test.want)
-				}
-				if err := server.Shutdown(context.Background()); err != nil {
-					t.Error(err)
-				}
-				<-done
-			})
-		})
-	}
 }

@@ -136,28 +136,6 @@ func TestWholeAndEmptyAnswers(t *testing.T) {
 	}
 }
 
-// TestExplanation holds that an explanation has all that it shares with the autoscaler.
-func TestExplanation(t *testing.T) {
-	var a api.Autoscaler
-	fill(reflect.ValueOf(&a).Elem())
-	explanation := a.Explanation()
-	got, from := reflect.ValueOf(explanation), reflect.ValueOf(a)
-	shared := 0
-	for _, field := range reflect.VisibleFields(got.Type()) {
-		want := from.FieldByName(field.Name)
-		if !want.IsValid() {
-			continue
-		}
-		shared++
-		if !reflect.DeepEqual(want.Interface(), got.FieldByIndex(field.Index).Interface()) {
-			t.Errorf("the explanation does not have the autoscaler's %s", field.Name)
-		}
-	}
-	if shared == 0 {
-		t.Error("nothing is shared")
-	}
-}
-
 // fill sets every field that is shown to something that it may be.
 func fill(value reflect.Value) {
 	word := map[reflect.Type]string{

@@ -116,19 +116,6 @@ func TestListenSocketRefusesOneInUse(t *testing.T) {
 	}
 }
 
-func TestListenSocketRefusesWhatIsNoSocket(t *testing.T) {
-	socket := filepath.Join(t.TempDir(), "precious")
-	if err := os.WriteFile(socket, []byte("data"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := api.ListenSocket(socket, ""); err == nil || !strings.Contains(err.Error(), "not a socket") {
-		t.Errorf("error %v, want one about something that is not a socket", err)
-	}
-	if data, err := os.ReadFile(socket); err != nil || string(data) != "data" {
-		t.Errorf("the file is %q, %v; want it untouched", data, err)
-	}
-}
-
 // TestRenew holds that a socket that somebody removed is made again, with its directory,
 // and that what somebody put in its place stays.
 func TestRenew(t *testing.T) {
@@ -212,53 +199,6 @@ func TestClient(t *testing.T) {
 	var answered *api.Error
 	if _, err := client.Reload(ctx); !errors.As(err, &answered) || answered.Type != api.ErrorReload || err.Error() != errBadConfig.Error() {
 		t.Errorf("reload error %v, want the daemon's words", err)
-	}
-}
-
-func TestClientCannotReachTheDaemon(t *testing.T) {
-	stale := socketPath(t)
-	leaveStale(t, stale)
-	file := filepath.Join(t.TempDir(), "hpad.toml")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for _, test := range []struct{ name, socket, wantError, wantHint string }{
-		{"a file", file, "it is no socket", "daemon.socket of the configuration"},
-		{"no socket", "/nonexistent/hpad.sock", "there is no such socket", `"journalctl -u hpad" or what it printed says why`},
-		{"stale socket", stale, "nobody answers", "ended without removing it"},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			_, err := api.NewClient(test.socket).Autoscalers(t.Context())
-			var reachErr *api.ReachError
-			if !errors.As(err, &reachErr) {
-				t.Fatalf("error %v, want a ReachError", err)
-			}
-			if reachErr.Address != test.socket || !strings.Contains(err.Error(), test.wantError) || !strings.Contains(reachErr.Hint, test.wantHint) {
-				t.Errorf("error %q with hint %q, want %q and %q", err, reachErr.Hint, test.wantError, test.wantHint)
-			}
-		})
-	}
-}
-
-func TestClientReadsGarbage(t *testing.T) {
-	for _, test := range []struct{ name, body, want string }{
-		{"no JSON", "<html>\n<title>It works!</title>", `is no hpad: it answers 200 OK with "<html> <title>It works!</title>"`},
-		{"nothing", "", "is no hpad: it answers 200 OK with nothing"},
-		{"another envelope", `{"status":"fine"}`, `its status is "fine"`},
-		{"no data", `{"status":"success"}`, "it has no data"},
-		{"other data", `{"status":"success","data":7}`, "cannot unmarshal"},
-		{"cut off", `{"status":"succ`, "unexpected end"},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			socket := socketPath(t)
-			serve(t, socket, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-				_, _ = w.Write([]byte(test.body))
-			}))
-			_, err := api.NewClient(socket).Autoscalers(t.Context())
-			if err == nil || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), socket) {
-				t.Errorf("error %v, want it to name the socket and say %q", err, test.want)
-			}
-		})
 	}
 }
 
