@@ -70,8 +70,9 @@ func stopCodes(signal string) []int {
 	return codes
 }
 
-// endOf returns how a container ended, as above, and whether the engine's events contain a
-// signal. pending reports that they may still have to come: until then it counts as stopped.
+// endOf classifies the end of a container, with the signals among the engine's events.
+// signalled reports that there was one; pending reports that events may be missing, so that
+// the container counts as stopped for now.
 func (f *Fleet) endOf(m *member, c *container.InspectResponse) (how end, signalled, pending bool) {
 	how = endOf(c)
 	killed := how == endStopped && c.State.ExitCode == killedCode && !restarts(c.HostConfig.RestartPolicy, c.State.ExitCode, c.RestartCount)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -177,7 +178,7 @@ func (f *Fleet) snapshot(ctx context.Context, keys map[targets.Ref]key) (map[tar
 		return nil, err
 	}
 	f.details.forget(l)
-	f.repair(ctx, l)
+	f.repair(ctx, l, maps.Values(keys))
 	var members []*member
 	for _, k := range keys {
 		members = append(members, l.services[k]...)

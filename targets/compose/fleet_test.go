@@ -529,11 +529,16 @@ func TestDependencies(t *testing.T) {
 
 // TestLeftOver holds that a container which hpad created and did not start before it was
 // killed is removed, whenever the engine creates it, and that those which hpad started, and
-// those of Compose, stay.
+// those of Compose and of services that this fleet does not read, stay.
 func TestLeftOver(t *testing.T) {
 	i := newImitation(t)
 	s := service{project: "shop", name: "web"}
 	i.up(s, 1)
+	i.with(func() {
+		c := service{project: "shop", name: "db"}.replica(1)
+		c.Config.Labels[labelSource] = "1"
+		i.add(c)
+	})
 	f := started(t, i, &targettest.Store{})
 	create := func(number int, copied bool) {
 		i.with(func() {
@@ -557,6 +562,9 @@ func TestLeftOver(t *testing.T) {
 		}
 		wantNames(t, i, "shop-web-1", "shop-web-3", "shop-web-4")
 		create(5, true)
+	}
+	if len(i.of("shop", "db")) != 1 {
+		t.Error("a container of another hpad is gone")
 	}
 }
 

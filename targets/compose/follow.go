@@ -15,16 +15,17 @@ import (
 // it is read.
 
 const (
-	// stopAge is how long before its end a container may have got the signal to end.
+	// stopAge is the longest time between the signal and the end of a container, unless its
+	// own stop_grace_period is longer.
 	stopAge = time.Minute
-	// endSlack is how long after an end its event may come. It takes half a second on an idle
-	// host, and several seconds on a busy one.
+	// endSlack is the longest time between an end and its event. It takes half a second on an
+	// idle host, and several seconds on a busy one.
 	endSlack = 10 * time.Second
 )
 
-// run is what the events contain of a container's last run; zero times if unknown.
+// run contains the times of a container's last run; zero if unknown.
 type run struct {
-	// asked is when it got the last signal to end, ended when it ended.
+	// asked is the time of the last signal to end, ended the time of the end.
 	asked, ended time.Time
 }
 

@@ -20,10 +20,10 @@ const (
 	// labelSource is the creation time, in Unix seconds, of the container that Compose made
 	// with this configuration; 0 if the configuration is from the template.
 	labelSource = "io.hpad.source-created"
-	// labelBeside is what existed when hpad created the container: besideService,
-	// besideProject, or "" if the project had no container.
+	// labelBeside records the other containers when hpad created this one: besideService if
+	// the service had any, besideProject if only the project had any, else "".
 	labelBeside = "io.hpad.beside"
-	// labelReplaces is the ID of the container that this one replaces.
+	// labelReplaces contains the ID of the container that this one replaces.
 	labelReplaces = "io.hpad.replaces"
 )
 

@@ -37,13 +37,13 @@ type removals struct {
 	stored *ledger.Ledger[victimList]
 
 	mu sync.Mutex
-	// working are the containers that are being removed, troubles why they still exist, or
-	// other problems of a service's containers.
+	// working are the containers that are being removed, troubles their errors and other
+	// problems of a service's containers.
 	working  map[string]bool
 	troubles map[string]string
 }
 
-// victimList is what is stored of a service's removals.
+// victimList is the stored record of a service's removals.
 type victimList struct {
 	// Victims are the names of the containers to remove, by ID.
 	Victims ledger.Map[string] `json:"victims"`
@@ -67,7 +67,7 @@ func newRemovals(store targets.Store) *removals {
 	}
 }
 
-// load reads what was stored, in place of what is known.
+// load replaces the lists by the stored ones.
 func (r *removals) load(ctx context.Context) error {
 	if err := r.stored.Load(ctx); err != nil {
 		return err
@@ -115,8 +115,7 @@ func (r *removals) gone(ctx context.Context, k key, id string) {
 	r.forget(ctx, k, id)
 }
 
-// forget forgets a container, and the newest known one once no container is fresh that is
-// as old.
+// forget forgets a container, and Known once it is too old to matter.
 func (r *removals) forget(ctx context.Context, k key, id string) {
 	r.stored.Change(k.String(), func(v victimList) victimList {
 		v.Victims = v.Victims.With(func(all ledger.Map[string]) { delete(all, id) })

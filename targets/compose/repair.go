@@ -3,6 +3,7 @@ package compose
 import (
 	"context"
 	"fmt"
+	"iter"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,13 +21,13 @@ import (
 // prevent that. Each reading looks for such replicas and repairs the service.
 
 const (
-	// freshFor is how long a replica may be one that Compose has missed: longer than
+	// freshFor is the age up to which Compose may have missed a replica. It is longer than
 	// Compose works on the containers that it found.
 	freshFor = 5 * time.Minute
 	// composeQuiet is how long Compose must have created no container of a service before
 	// hpad replaces its obsolete replicas. Until then Compose may do so.
 	composeQuiet = 10 * time.Second
-	// replaceRetry is how long after a failure hpad tries again to replace a replica.
+	// replaceRetry is the pause after a failure to replace a replica.
 	replaceRetry = time.Minute
 )
 
@@ -35,8 +36,9 @@ func (m *member) leftOver() bool {
 	return m.copied && m.State == container.StateCreated
 }
 
-// unwanted returns the containers of a service that hpad has to remove: those that were
-// left behind, and those that a started replica has replaced.
+// unwanted returns the containers of a service that hpad has to remove: leftBehind are
+// replicas that Compose has missed or that hpad has not started, replaced are containers
+// with a started replacement.
 func (l *listing) unwanted(k key) (leftBehind, replaced []*member) {
 	there := map[string]*member{}
 	for _, m := range l.services[k] {
@@ -94,13 +96,14 @@ func (l *listing) fresh(project string) int {
 	return n
 }
 
-// repair removes containers that were left behind or replaced, and corrects the list. It
-// skips a service while hpad creates containers of it.
-func (f *Fleet) repair(ctx context.Context, l *listing) {
+// repair removes containers of some services that were left behind or replaced, and corrects
+// the list. It skips a service while hpad creates containers of it. Other services may belong
+// to another hpad.
+func (f *Fleet) repair(ctx context.Context, l *listing, services iter.Seq[key]) {
 	if f.running() != nil {
 		return
 	}
-	for k := range l.services {
+	for k := range services {
 		if leftBehind, replaced := l.unwanted(k); len(leftBehind)+len(replaced) == 0 && !f.isBack(k, l) {
 			continue
 		}
@@ -113,8 +116,8 @@ func (f *Fleet) repair(ctx context.Context, l *listing) {
 	}
 }
 
-// repairInTurn lists the project again, since only a list of this turn shows which
-// containers nobody is about to start.
+// repairInTurn lists the project again: while the turn is held, hpad starts no container of
+// the service.
 func (f *Fleet) repairInTurn(ctx context.Context, l *listing, k key) {
 	now, err := f.list(ctx, k.project)
 	if err != nil {
@@ -143,7 +146,7 @@ func (f *Fleet) isBack(k key, l *listing) bool {
 }
 
 // obsolete returns the replicas that hpad created while Compose renewed the service, with
-// the configuration of before, in order.
+// the previous configuration, in the order of their numbers.
 func obsolete(members []*member) []*member {
 	living := counted(members)
 	last := latest(living)
@@ -165,7 +168,7 @@ func (f *Fleet) isQuiet(members []*member, now time.Time) bool {
 	})
 }
 
-// besideOf returns what exists when replicas of an order are created.
+// besideOf returns the value of labelBeside for new replicas.
 func (o *order) besideOf() string {
 	switch {
 	case len(o.living) > 0:
@@ -176,7 +179,7 @@ func (o *order) besideOf() string {
 	return ""
 }
 
-// labels returns hpad's labels for the replicas of an order.
+// labels returns hpad's labels for new replicas.
 func (o *order) labels() map[string]string {
 	source := int64(0)
 	if from := latest(o.living); from != nil {
@@ -231,7 +234,7 @@ func withoutSpare(o *order, old []*member) []*member {
 }
 
 // overtaken returns the notice that hpad created replicas while Compose renewed the
-// service; nil if it has none.
+// service; nil if no replica is obsolete.
 func (f *Fleet) overtaken(k key, members []*member) *policy.Notice {
 	old := obsolete(members)
 	if len(old) == 0 {
@@ -260,7 +263,7 @@ type failure struct {
 	at  time.Time
 }
 
-// of returns the last error; nil if there is none.
+// of returns the last error; nil if the last operation succeeded.
 func (f *failures) of(k key) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -24,25 +24,25 @@ import (
 
 const (
 	revivalPrefix = "failed/"
-	// mostStarts is how often hpad starts a container again before it creates a new one.
+	// mostStarts is the number of starts before hpad replaces a container.
 	mostStarts = 5
 )
 
 var backoff = restart.Backoff{First: 10 * time.Second, Longest: 5 * time.Minute, Reset: 10 * time.Minute}
 
-// revival is what is stored of a container that has failed.
+// revival is the stored record of a container that has failed.
 type revival struct {
 	restart.State
-	// Ended is its last end, by the engine's clock, and Cause how it ended, in words.
+	// Ended is the time of its last end, by the engine's clock, and Cause a description.
 	Ended time.Time `json:"ended"`
 	Cause string    `json:"cause"`
-	// Failure is why the last start failed; "" if it did not.
+	// Failure is the error of the last start; "" if it succeeded.
 	Failure string `json:"failure,omitempty"`
 	// Instead is the name of the container that it replaces; "" for none.
 	Instead string `json:"instead,omitempty"`
 }
 
-// failed returns what is to be stored of a container that has failed.
+// failed returns the record after a reading in which the container has failed.
 func (r revival) failed(d *detail, now time.Time) revival {
 	if r.Since.After(now) { // made by a clock that was ahead: it counts as made now
 		r.Since = now
@@ -145,9 +145,8 @@ func (r *revivals) fail(ctx context.Context, k key, id string, err error) {
 	})
 }
 
-// revive starts in the background what there is to do for a service's containers: it starts
-// or replaces those that have failed and whose wait is over, and replaces obsolete replicas.
-// It does nothing while the service is held.
+// revive starts or replaces, in the background, failed containers of a service after their
+// back-off, and replaces obsolete replicas. It changes nothing while the service is held.
 func (f *Fleet) revive(ctx context.Context, k key, members []*member, known map[string]*detail, l *listing, held bool) {
 	now := f.revivals.now()
 	if f.dryRun {
@@ -182,8 +181,7 @@ func (f *Fleet) revive(ctx context.Context, k key, members []*member, known map[
 	}
 }
 
-// reviveInTurn does it in the service's turn. What fails is tried again with a later
-// reading.
+// reviveInTurn does this in the service's turn. A later reading repeats it after an error.
 func (f *Fleet) reviveInTurn(k key, due map[string]bool, renew bool) {
 	l, err := f.list(f.ctx, k.project)
 	if err != nil {
@@ -241,8 +239,8 @@ func (f *Fleet) startAgain(m *member) error {
 	return err
 }
 
-// replaceFailed creates a new container for each that has failed too often. The back-off of
-// the new one goes on where that of the old one was.
+// replaceFailed creates a new container for each that has failed too often. The new one
+// inherits the back-off.
 func (f *Fleet) replaceFailed(o *order, old []*member) {
 	made := map[string]bool{}
 	err := f.replace(o, old, func(m *member, id string) {

@@ -45,11 +45,11 @@ func keysOf(names []string) []key {
 	return keys
 }
 
-// forgottenAfter is how long the stored data of a service is kept after its last use.
+// forgottenAfter is the time after which the unused data of a service is deleted.
 const forgottenAfter = 24 * time.Hour
 
-// uses are the times at which the stored data of services was last of use: when a service
-// was read and not gone. It is safe for concurrent use.
+// uses are the times at which services were last read and existed. It is safe for
+// concurrent use.
 type uses struct {
 	mu   sync.Mutex
 	last map[key]time.Time
@@ -64,7 +64,7 @@ func (u *uses) use(k key, now time.Time) {
 	u.last[k] = now
 }
 
-// over returns the services whose data is no longer of use.
+// over returns the services that were last used more than forgottenAfter ago.
 func (u *uses) over(now time.Time) []key {
 	u.mu.Lock()
 	defer u.mu.Unlock()

@@ -21,8 +21,8 @@ import (
 	"github.com/hpad/hpad/targets/ledger"
 )
 
-// A service at 0 replicas has left no trace in the engine, so the store has what it takes to
-// start one again: a template exists while a service is at 0 because hpad scaled it there.
+// The engine has no trace of a service at 0 replicas. So the store has a template of each
+// service that hpad has scaled to 0, until it runs again.
 
 const (
 	templatePrefix = "template/"
@@ -35,7 +35,7 @@ const (
 type template struct {
 	Format    int        `json:"format"`
 	Blueprint *blueprint `json:"blueprint"`
-	// Most is the highest count; nil means that there is none.
+	// Most is the highest count; nil means no limit.
 	Most *int32 `json:"most,omitempty"`
 	// Peers are the services of the project that ran when it was scaled to 0.
 	Peers []string `json:"peers,omitempty"`
@@ -49,7 +49,7 @@ func (t *template) Equal(other *template) bool { return t == other }
 // Empty reports whether there is nothing to store.
 func (t *template) Empty() bool { return t == nil }
 
-// usable reports whether the template is of this format, and has what a replica needs.
+// usable reports whether the template has this format and is complete.
 func (t *template) usable() bool {
 	return t != nil && t.Format == templateFormat && t.Blueprint != nil && t.Blueprint.Config != nil && t.Blueprint.HostConfig != nil && t.Blueprint.Prefix != "" && t.Blueprint.Config.Labels != nil
 }
@@ -116,7 +116,7 @@ func (f *Fleet) takeTemplate(ctx context.Context, k key, from *member, peers []s
 	return nil
 }
 
-// storable returns why a blueprint must not be stored; nil if it may be.
+// storable returns an error if a blueprint contains secrets that must not be stored.
 func (f *Fleet) storable(b *blueprint) error {
 	if !*f.config.StoreSecrets && len(b.Files) > 0 {
 		return fmt.Errorf("%w: %d secrets or configs were copied into the containers, %s among them, and store_secrets is false", targets.ErrUnscalable, len(b.Files), b.Files[0].Path)

@@ -5,18 +5,18 @@ package restart
 
 import "time"
 
-// Backoff are the waits of a fleet.
+// Backoff is the configuration of the waits.
 type Backoff struct {
 	// First is the first wait. It doubles with each start, up to Longest.
 	First, Longest time.Duration
-	// Reset is how long an instance has to run so that its failures are forgotten.
+	// Reset is the run time after which an instance does not count as failing any longer.
 	Reset time.Duration
 }
 
-// State is the back-off of one instance. The zero State is that of one that has not failed.
+// State is the back-off of one instance. The zero State belongs to an instance that has not
+// failed.
 type State struct {
-	// Since is when the instance failed, or was started after that; Wait is how long after
-	// Since it may be started again.
+	// Since is the time of the last failure or start. The next start is due at Since+Wait.
 	Since time.Time     `json:"since"`
 	Wait  time.Duration `json:"wait"`
 	// Starts is the number of starts since it had run for Backoff.Reset.
@@ -37,9 +37,8 @@ func (b Backoff) Started(s State, now time.Time) State {
 	return State{Since: now, Wait: min(max(2*s.Wait, b.First), b.Longest), Starts: s.Starts + 1}
 }
 
-// Recovered reports whether an instance that has run since its last start does not count as
-// failing any more.
+// Recovered reports whether an instance that has run since its last start counts as healthy.
 func (b Backoff) Recovered(s State, now time.Time) bool { return now.Sub(s.Since) >= b.Reset }
 
-// Due reports whether the wait is over. It is at once for the zero State.
+// Due reports whether the wait is over. The zero State is always due.
 func (s State) Due(now time.Time) bool { return now.Sub(s.Since) >= s.Wait }

@@ -11,8 +11,8 @@ import (
 	"github.com/hpad/hpad/targets/restart"
 )
 
-// backoff is how hpad starts instances again that it had started before: at once, and then
-// each at most every 10 seconds.
+// backoff limits restarts of an instance that hpad had started before: the first happens at
+// the next reading, the others at most every 10 seconds.
 var backoff = restart.Backoff{First: 10 * time.Second, Longest: 10 * time.Second, Reset: 30 * time.Second}
 
 // mend starts the instances that should run and do not, and goes on to stop those that
@@ -37,10 +37,10 @@ func (f *Fleet) mend(t *target, units map[int32]unit) {
 	})
 }
 
-// work is what there is to do for a target.
+// work lists the pending changes of a target.
 type work struct {
-	// start are indexes to start, stop those to stop, reset those whose failure is to be
-	// cleared.
+	// start are the indexes to start, stop the indexes to stop, reset the indexes of failed
+	// units to reset.
 	start, stop, reset indexes
 	// follow reports that instances are to be enabled or disabled.
 	follow bool

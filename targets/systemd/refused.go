@@ -9,7 +9,7 @@ import (
 	"github.com/hpad/hpad/policy"
 )
 
-// refusedStart is why the manager did not start an instance.
+// refusedStart is the manager's reason for not starting an instance.
 type refusedStart struct {
 	// masked reports that an operator masked the unit.
 	masked bool
