@@ -406,30 +406,6 @@ func copyProgram(t *testing.T, from, to string) {
 	}
 }
 
-// A group that cannot have the socket is an error before anything is served.
-func TestSocketGroupMistakes(t *testing.T) {
-	dir := openDir(t)
-	file := webtest.Write(t, dir, "hpad.toml", fmt.Sprintf("[daemon]\nlisten = \"\"\nsocket = %q\nstate_dir = %q\nsocket_group = \"no-such-group\"\n",
-		filepath.Join(dir, "hpad.sock"), filepath.Join(dir, "state")))
-	err := runDaemon(t.Context(), runOptions{file: file, log: zap.NewNop()})
-	if err == nil || !strings.Contains(err.Error(), `no group "no-such-group"`) || !strings.Contains(err.Error(), "groupadd") {
-		t.Errorf("error %v, want that there is no such group", err)
-	}
-	// A directory that is there already has to let the group in.
-	if os.Geteuid() != 0 {
-		return
-	}
-	if err := os.Mkdir(filepath.Join(dir, "shut"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	file = webtest.Write(t, dir, "hpad.toml", fmt.Sprintf("[daemon]\nlisten = \"\"\nsocket = %q\nstate_dir = %q\nsocket_group = \"54321\"\n",
-		filepath.Join(dir, "shut", "hpad.sock"), filepath.Join(dir, "state")))
-	err = runDaemon(t.Context(), runOptions{file: file, log: zap.NewNop()})
-	if err == nil || !strings.Contains(err.Error(), "does not let the group in") {
-		t.Errorf("error %v, want that the directory does not let the group in", err)
-	}
-}
-
 // A web config with a mistake is one for check, keeps a daemon from starting, and
 // a reload from changing anything.
 func TestMistakenWebConfig(t *testing.T) {

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -131,34 +130,6 @@ func TestRecordsStored(t *testing.T) {
 	}
 }
 
-// TestRecordsMove: what another version stored elsewhere is moved, and a record that was
-// stored where it belongs is the one that counts.
-func TestRecordsMove(t *testing.T) {
-	store := &targettest.Store{}
-	for shard, text := range map[string]string{
-		"i": `{"i-1":{"s":"2026-11-21T12:00:00Z","n":"old"},"i-2":{"s":"2026-11-21T12:00:00Z","n":"old"}}`,
-		"2": `{"i-2":{"s":"2026-11-21T12:00:00Z","n":"new"}}`,
-	} {
-		if err := store.Save(t.Context(), prefix+shard, []byte(text)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	r := loaded(t, store, noon)
-	r.Save(t.Context(), noon)
-	want := map[string]string{
-		prefix + "1": `{"i-1":{"s":"2026-11-21T12:00:00Z","n":"old"}}`,
-		prefix + "2": `{"i-2":{"s":"2026-11-21T12:00:00Z","n":"new"}}`,
-	}
-	entries, err := store.List(t.Context(), "")
-	got := map[string]string{}
-	for key, text := range entries {
-		got[key] = string(text)
-	}
-	if diff := cmp.Diff(want, got); err != nil || diff != "" {
-		t.Errorf("stored (-want +got), %v:\n%s", err, diff)
-	}
-}
-
 func TestRecordsForget(t *testing.T) {
 	store := &targettest.Store{}
 	r := loaded(t, store, noon)
@@ -266,30 +237,6 @@ func (s *slowStore) Save(ctx context.Context, key string, value []byte) error {
 	return s.Store.Save(ctx, key, value)
 }
 
-// TestSavesInTurn: a save that takes long does not undo a later one.
-func TestSavesInTurn(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store := &slowStore{first: make(chan struct{})}
-		r := loaded(t, store, noon)
-		for _, id := range []string{"i-1", "i-11"} {
-			see(r, id, noon)
-			go r.Save(t.Context(), noon)
-			synctest.Wait()
-		}
-		ended, end := context.WithCancel(t.Context())
-		end()
-		r.Save(ended, noon) // which does not wait
-		close(store.first)
-		synctest.Wait()
-		r = loaded(t, store, noon)
-		for _, id := range []string{"i-1", "i-11"} {
-			if _, known := r.Recall(id); !known {
-				t.Errorf("%s is not known after a restart", id)
-			}
-		}
-	})
-}
-
 func TestBegun(t *testing.T) {
 	now, never := noon, time.Time{}
 	for name, test := range map[string]struct {
@@ -309,25 +256,6 @@ func TestBegun(t *testing.T) {
 	} {
 		if got, again := Begun(test.said, test.before, test.running, now); !got.Equal(test.want) || again != test.again {
 			t.Errorf("%s: Begun() = %v, %t, want %v, %t", name, got, again, test.want, test.again)
-		}
-	}
-}
-
-// TestKeep: an instance that is kept is not forgotten, though nobody sees it, and one
-// that is not known is not made known.
-func TestKeep(t *testing.T) {
-	r := loaded(t, &targettest.Store{}, noon)
-	see(r, "i-1", noon)
-	see(r, "i-2", noon)
-	for hours := range 30 {
-		now := noon.Add(time.Duration(hours) * time.Hour)
-		r.Keep("i-1", now)
-		r.Keep("i-3", now)
-		r.Save(t.Context(), now)
-	}
-	for id, want := range map[string]bool{"i-1": true, "i-2": false, "i-3": false} {
-		if _, known := r.Recall(id); known != want {
-			t.Errorf("%s is known: %t, want %t", id, known, want)
 		}
 	}
 }
