@@ -18,9 +18,6 @@ import (
 // patience is how long hpad and the imitation may take.
 const patience = world.Patience
 
-// stopDelay is how long a program may take to end once it is to.
-const stopDelay = 10 * time.Second
-
 // TestGCE runs the cases that can share one Prometheus.
 func TestGCE(t *testing.T) {
 	t.Parallel()
