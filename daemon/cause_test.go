@@ -188,26 +188,6 @@ func TestFailedFleetIsOneLine(t *testing.T) {
 	})
 }
 
-// A query's mistake is the matter of those who ask it: the source is well.
-func TestMistakenQueryIsNoOutage(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		logs := w.observed()
-		w.queue("q", 3)
-		w.source().failing("q", fmt.Errorf("source: %w", &sources.QueryError{Err: errors.New("parse error")}))
-		w.start()
-		w.advance(time.Minute)
-		if got := failuresLogged(logs); contains(got, "source does not answer") || !contains(got, "evaluation failed | q") {
-			t.Errorf("log %q", got)
-		}
-		for _, problem := range w.daemon.Readiness().Problems {
-			if strings.HasPrefix(problem.Subject, "source") {
-				t.Errorf("problem %+v", problem)
-			}
-		}
-		w.stop()
-	})
-}
-
 // What became of a write is in its entry and in the view.
 func TestOutcomesAreKept(t *testing.T) {
 	hold := &policy.Hold{Reason: "DependencyNotReady", Message: "waits"}

@@ -189,48 +189,6 @@ func restored(t *testing.T, prepare func(w *world, left *memoryStore)) (writes [
 	return slices.DeleteFunc(writes, func(s string) bool { return strings.HasPrefix(s, "-") })
 }
 
-// TestStateOfAnotherBoot goes on where another boot of the machine ended, with the
-// clock as it was or wrong.
-func TestStateOfAnotherBoot(t *testing.T) {
-	for _, test := range []struct {
-		name    string
-		prepare func(w *world, left *memoryStore)
-		want    []string
-	}{
-		{
-			"at once", // the rate's 20 s are over at the 19th second
-			func(w *world, _ *memoryStore) { w.boot = "boot-2" },
-			[]string{"19s: 4>5", "59s: 5>1"},
-		},
-		{
-			"the clock is back", // it goes on at the last round, a second before
-			func(w *world, _ *memoryStore) { w.boot = "boot-2"; w.stepClock(-time.Hour) },
-			[]string{"20s: 4>5", "1m0s: 5>1"},
-		},
-		{
-			"long after",
-			func(w *world, _ *memoryStore) { w.boot = "boot-2"; w.stepClock(time.Hour) },
-			[]string{"0s: 4>5", "24s: 5>6", "59s: 6>1"},
-		},
-		{
-			"without a clock",
-			func(_ *world, left *memoryStore) { left.snapshot.Clock = clock.State{} },
-			[]string{"19s: 4>5", "59s: 5>1"},
-		},
-		{
-			"without a clock, which is back", // the last scaling happened now
-			func(w *world, left *memoryStore) { left.snapshot.Clock = clock.State{}; w.stepClock(-time.Hour) },
-			[]string{"24s: 4>5", "59s: 5>1"},
-		},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			if diff := cmp.Diff(test.want, restored(t, test.prepare)); diff != "" {
-				t.Errorf("the writes since (-want +got):\n%s", diff)
-			}
-		})
-	}
-}
-
 // dating is a fleet that dates its instances and samples by the wall clock, as
 // platforms do.
 type dating struct {
@@ -371,31 +329,6 @@ func TestDatesBeforeTheFirstStep(t *testing.T) {
 			})
 		})
 	}
-}
-
-// TestStartInTheFuture reads instances of a platform whose clock is ahead: they
-// started when they were first read.
-func TestStartInTheFuture(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		w.queue("q", 4, resource(50))
-		w.fleet().Change("q", func(target *targettest.MemoryTarget) {
-			target.Tasks, target.Usage = []policy.Task{{Name: "app", Requests: []policy.Amount{{Resource: "cpu", Milli: 500}}}}, busy(2000)
-			target.Edit = func(reading *targets.Reading) {
-				reading.Instances = slices.Clone(reading.Instances)
-				for i := range reading.Instances {
-					reading.Instances[i].StartedAt = time.Date(2000, 1, 1, 1, 0, 0, 0, time.UTC)
-					reading.Instances[i].ReadinessChanged = reading.Instances[i].StartedAt
-				}
-			}
-		})
-		start := time.Now()
-		w.start()
-		w.advance(time.Minute)
-		if got := w.writes("q", start); len(got) == 0 || !strings.HasPrefix(got[0], "15s: 4>8") {
-			t.Errorf("the writes are %v, want growth as soon as a sample is of the time after", got)
-		}
-		w.stop()
-	})
 }
 
 // TestEveryTimeIsTheWallClocks fills in every time that readers can see, so that none

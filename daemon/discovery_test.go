@@ -15,7 +15,6 @@ import (
 
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/config"
-	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/targettest"
 )
@@ -351,37 +350,6 @@ func TestDiscoveryFails(t *testing.T) {
 			})
 		})
 	}
-}
-
-// TestDiscoveredIsPolicy holds that a discovered autoscaler decides as one of the
-// configuration that says the same.
-func TestDiscoveredIsPolicy(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w, l := newDiscoveringWorld(t, 3, 3)
-		l.set("web", "hpad.min", "2", "hpad.behavior.scale_up.policies.0.type", "Instances",
-			"hpad.behavior.scale_up.policies.0.value", "1", "hpad.behavior.scale_up.policies.0.period", "1m")
-		w.queue("file", 3, func(a *config.Autoscaler) {
-			a.Spec.MinReplicas = new(int32(2))
-			a.Spec.Behavior = &policy.Behavior{ScaleUp: &policy.ScalingRules{
-				Policies: []policy.ScalingPolicy{{Type: policy.InstancesPolicy, Value: 1, PeriodSeconds: 60}},
-			}}
-		})
-		w.source().value("file", 3)
-		w.start()
-		defer w.stop()
-		w.advance(time.Minute)
-		start := time.Now()
-		for _, value := range []float64{9, 9, 1, 20, 0} {
-			w.source().value("file", value)
-			w.source().value("web", value)
-			w.advance(4 * time.Minute)
-		}
-		w.advance(20 * time.Minute)
-		want := w.writes("file", start)
-		if diff := cmp.Diff(want, w.writes("web", start)); diff != "" || len(want) < 10 {
-			t.Errorf("writes of %d (-file +labels):\n%s", len(want), diff)
-		}
-	})
 }
 
 // oneEngine is the configuration of fleets that are one engine.

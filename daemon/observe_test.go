@@ -70,35 +70,6 @@ func TestFleetSamples(t *testing.T) {
 	}
 }
 
-// TestFleetSaysWhyThereAreNoSamples: what the fleet knows of one target's samples
-// is shown; where others have some it is none of the metric's business.
-func TestFleetSaysWhyThereAreNoSamples(t *testing.T) {
-	for _, test := range []struct {
-		name  string
-		usage func(time.Time, policy.Instance, int) []policy.TaskUsage
-		says  string
-	}{
-		{"none", func(time.Time, policy.Instance, int) []policy.TaskUsage { return nil }, "no way to node n1"},
-		{"all", busy(400), ""},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
-				w.queue("q", 4, resource(50))
-				w.fleet().Change("q", func(target *targettest.MemoryTarget) {
-					target.Tasks = []policy.Task{{Name: "app", Requests: []policy.Amount{{Resource: "cpu", Milli: 500}}}}
-					target.Usage, target.SamplesErr = test.usage, errors.New("no way to node n1")
-				})
-				w.start()
-				w.advance(20 * time.Second)
-				if got := w.view("q").Evaluation.Error; test.says == "" && got != "" || !contains([]string{got}, test.says) {
-					t.Errorf("error = %q, want it to say %q", got, test.says)
-				}
-				w.stop()
-			})
-		})
-	}
-}
-
 // TestNoInstancesToMeasure: a target that was scaled to zero has no samples because
 // it has no instances, in every pass. That is no failure of the autoscaler as long
 // as another metric says when they are wanted again.

@@ -91,33 +91,6 @@ func TestReload(t *testing.T) {
 	})
 }
 
-// A reload while a pass waits for its reads neither loses nor doubles anything.
-func TestReloadInTheMiddleOfARound(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		w.queue("q", 3)
-		w.source().set("q", func(_ context.Context, at time.Time) (sources.Vector, error) {
-			time.Sleep(4 * time.Second)
-			return one(6, at), nil
-		})
-		start := time.Now()
-		w.start()
-		w.advance(2 * time.Second) // the first pass waits for its query
-		changed := w.config.Autoscalers["q"]
-		changed.Spec.MaxReplicas = 5
-		w.config.Autoscalers["q"] = changed
-		if _, err := w.daemon.Reload(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		w.advance(12 * time.Second)
-		// The pass under way ends by the old limits, the one asked for meanwhile
-		// by the new ones.
-		if diff := cmp.Diff([]string{"4s: 3>6", "8s: 6>5"}, w.writes("q", start)); diff != "" {
-			t.Errorf("writes (-want +got):\n%s", diff)
-		}
-		w.stop()
-	})
-}
-
 // lifecycle is a source that records its life.
 type lifecycle struct {
 	*memorySource

@@ -7,9 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
-
 	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets/targettest"
@@ -31,37 +28,6 @@ func (w *world) stored(name string) policy.Memory {
 		w.t.Fatal(err)
 	}
 	return snapshot.Autoscalers[name].Memory
-}
-
-// A round that ends after a later one, because of a write that took its time,
-// does not take back what the store knows of the later one.
-func TestRoundThatEndsAfterALaterOne(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		second := func(a *config.Autoscaler) { a.SyncPeriod = time.Second }
-		w.queue("slow", 3, second)
-		w.queue("quick", 3, second)
-		w.source().value("slow", 3)
-		w.source().value("quick", 3)
-		w.start()
-		w.advance(time.Minute)
-		w.fleet().Inject(targettest.Fault{Call: targettest.WriteCall, Target: "slow", Times: 1, Delay: 2500 * time.Millisecond})
-		w.source().value("slow", 6)
-		newest := w.store.lastRound()
-		for range 10 {
-			w.advance(500 * time.Millisecond)
-			if last := w.store.lastRound(); last.Before(newest) {
-				t.Errorf("the store's last completed round went from %s back to %s", newest, last)
-			}
-			newest = w.store.lastRound()
-		}
-		w.advance(time.Second)
-		for _, name := range []string{"slow", "quick"} {
-			if diff := cmp.Diff(w.remembered(name), w.stored(name), cmpopts.EquateEmpty()); diff != "" {
-				t.Errorf("a kill changes what is remembered of %s (-running +stored):\n%s", name, diff)
-			}
-		}
-		w.stop()
-	})
 }
 
 // A write that a stop gives up is settled by the next run.

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -521,75 +520,6 @@ func TestLostAnswer(t *testing.T) {
 			})
 		})
 	}
-}
-
-func TestHold(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		w.fed("q", 3, 6)
-		w.fleet().Change("q", func(target *targettest.MemoryTarget) {
-			target.Hold = &policy.Hold{Reason: "DeploymentActive", Message: "a deployment is running"}
-		})
-		w.start()
-		w.advance(time.Minute)
-		if got := w.condition("q", policy.AbleToScale); got != "False/DeploymentActive" {
-			t.Errorf("AbleToScale = %s", got)
-		}
-		if view := w.view("q"); view.Evaluation.Error != "" || len(w.fleet().Writes()) != 0 {
-			t.Errorf("error %q and %d writes, want neither", view.Evaluation.Error, len(w.fleet().Writes()))
-		}
-		w.fleet().Change("q", func(target *targettest.MemoryTarget) { target.Hold = nil })
-		w.advance(15 * time.Second)
-		if got := w.fleet().Replicas("q"); got != 6 {
-			t.Errorf("replicas = %d, want 6 after the hold", got)
-		}
-		w.stop()
-	})
-}
-
-// TestPlatformWords: what the platform says of a target besides its counts, and
-// its own reasons of refusals, are in the conditions.
-func TestPlatformWords(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const short = policy.ConditionType("InsufficientCapacity")
-		w := newWorld(t)
-		w.fed("q", 3, 6)
-		say := func(notices ...policy.Notice) {
-			w.fleet().Change("q", func(target *targettest.MemoryTarget) {
-				target.Edit = func(reading *targets.Reading) { reading.Notices = notices }
-			})
-		}
-		say(policy.Notice{Condition: short, Reason: "NoPlace", Message: "2 wait for a place"})
-		refused := &targets.ReasonError{Reason: "StaticHostPort", Err: fmt.Errorf("%w: one port, one instance", targets.ErrUnscalable)}
-		w.fleet().Inject(targettest.Fault{Call: targettest.WriteCall, Times: 2, Err: refused})
-		w.start()
-		w.advance(16 * time.Second)
-		if got := w.condition("q", short); got != "True/NoPlace" {
-			t.Errorf("%s = %s", short, got)
-		}
-		if got := w.condition("q", policy.AbleToScale); got != "False/StaticHostPort" {
-			t.Errorf("AbleToScale = %s after a write that was refused", got)
-		}
-		say()
-		w.advance(15 * time.Second)
-		if got := w.condition("q", short); got != "False/Resolved" || w.fleet().Replicas("q") != 6 {
-			t.Errorf("%s = %s with %d replicas", short, got, w.fleet().Replicas("q"))
-		}
-		w.fleet().Change("q", func(target *targettest.MemoryTarget) { target.Err = refused })
-		w.advance(time.Minute)
-		for _, kind := range []policy.ConditionType{policy.AbleToScale, policy.ScalingActive} {
-			if got := w.condition("q", kind); got != "False/StaticHostPort" {
-				t.Errorf("%s = %s of a target that cannot be scaled", kind, got)
-			}
-		}
-		told := map[string]int64{}
-		for _, event := range w.view("q").Events {
-			told[event.Reason] += event.Count
-		}
-		if told[string(short)] != 1 || told["StaticHostPort"] != 1 || told["FailedGetScale"] != 0 {
-			t.Errorf("events %v, want each once", told)
-		}
-		w.stop()
-	})
 }
 
 func TestDryRun(t *testing.T) {

@@ -517,12 +517,6 @@ func (s *memoryStore) records() int {
 	return s.written
 }
 
-func (s *memoryStore) lastRound() time.Time {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.snapshot.LastRound
-}
-
 func (s *memoryStore) slowDown(commit time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
