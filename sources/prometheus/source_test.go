@@ -134,7 +134,7 @@ const testedAnswerBytes = 8 << 20
 
 // huge returns a response that is larger than testedAnswerBytes.
 func huge() string {
-	return `{"status":"success","junk":[0` + strings.Repeat(`,"`+strings.Repeat("0", 2000)+`"`, testedAnswerBytes/2000+1)
+	return `{"status":"success","junk":[0` + strings.Repeat(`,"`+strings.Repeat("0", 2000)+`"`, testedAnswerBytes/1000)
 }
 
 // What is written otherwise than Prometheus does is read all the same: other orders,

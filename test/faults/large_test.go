@@ -57,7 +57,7 @@ func TestLarge(t *testing.T) {
 		source := &victim{world: w, front: newFront(t, w.prometheus)}
 		w.source(fmt.Sprintf("s%d", len(all)), source.front)
 		source.name, source.number = w.autoscaler("steady", fmt.Sprintf("s%d", len(all)))
-		all = append(all, large{"source answers " + name, how, "timeout of 1s|more than|room|budget", source})
+		all = append(all, large{"source answers " + name, how, "timeout of 1s|more than|room|budget|Content-Encoding", source})
 		fleet := &victim{world: w, front: newFront(t, w.nomad)}
 		w.fleet(fmt.Sprintf("f%d", len(all)), fleet.front)
 		fleet.name, fleet.number = w.autoscaler(fmt.Sprintf("f%d", len(all)), "steady")

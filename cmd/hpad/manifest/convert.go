@@ -189,9 +189,6 @@ func (c *Choices) metric(given *autoscalingv2.MetricSpec) draft.Metric {
 	if given.Type == autoscalingv2.ObjectMetricSourceType && !namesGoal(target) {
 		m.Notes = append(m.Notes, draft.Decide+"the goal: its type names one that is not given, which fails every evaluation in Kubernetes too.")
 	}
-	for _, operator := range unknownOperators(identifier.Selector) {
-		m.Notes = append(m.Notes, fmt.Sprintf("%swhat the operator %q of its selector is to mean: it fails every evaluation in Kubernetes too.", draft.Decide, operator))
-	}
 	switch {
 	case identifier.Name != "":
 		m.Notes = append(m.Notes, metricNote(given.Type, m.Object, identifier))
@@ -292,22 +289,6 @@ func matchers(selector *metav1.LabelSelector) string {
 	return strings.Join(found, ", ")
 }
 
-// unknownOperators returns the operators of a selector that nobody knows.
-func unknownOperators(selector *metav1.LabelSelector) []metav1.LabelSelectorOperator {
-	if selector == nil {
-		return nil
-	}
-	var unknown []metav1.LabelSelectorOperator
-	for _, e := range selector.MatchExpressions {
-		switch e.Operator {
-		case metav1.LabelSelectorOpIn, metav1.LabelSelectorOpNotIn, metav1.LabelSelectorOpExists, metav1.LabelSelectorOpDoesNotExist:
-		default:
-			unknown = append(unknown, e.Operator)
-		}
-	}
-	return unknown
-}
-
 func quantityText(given *resource.Quantity) string {
 	if given == nil {
 		return ""
@@ -315,22 +296,17 @@ func quantityText(given *resource.Quantity) string {
 	return given.String()
 }
 
-// toleranceText returns a tolerance as people write it: the decimal number that it
-// is, or the quantity where TOML's numbers cannot hold it; empty for nil.
+// toleranceText returns a tolerance as a decimal number; empty for nil.
 func toleranceText(given *resource.Quantity) string {
 	if given == nil {
 		return ""
 	}
 	exact := given.DeepCopy()
-	decimal := exact.AsDec().String()
-	if strings.Contains(decimal, ".") {
-		decimal = strings.TrimSuffix(strings.TrimRight(decimal, "0"), ".")
+	number, err := strconv.ParseFloat(exact.AsDec().String(), 64)
+	if err != nil {
+		return strconv.Quote(given.String())
 	}
-	// R6: a number is read through its shortest decimal text.
-	if number, err := strconv.ParseFloat(decimal, 64); err == nil && strconv.FormatFloat(number, 'f', -1, 64) == decimal {
-		return decimal
-	}
-	return strconv.Quote(given.String())
+	return strconv.FormatFloat(number, 'f', -1, 64)
 }
 
 func behaviorDraft(given *autoscalingv2.HorizontalPodAutoscalerBehavior) *draft.Behavior {

@@ -211,39 +211,6 @@ func TestMeaning(t *testing.T) {
 	}
 }
 
-// A tolerance is written as a number, as the documentation has it, unless TOML's
-// numbers cannot hold it, and means what the manifest says.
-func TestTolerance(t *testing.T) {
-	const form = "apiVersion: autoscaling/v2\nkind: HorizontalPodAutoscaler\nmetadata: { name: x }\nspec:\n" +
-		"  scaleTargetRef: { kind: Deployment, name: x, apiVersion: apps/v1 }\n  maxReplicas: 2\n  behavior: { scaleUp: { tolerance: %s } }\n"
-	const rest = "[fleets.prod]\nkind = \"nomad\"\n[autoscalers.x]\ntarget = { fleet = \"prod\", job = \"x\", group = \"x\" }\n" +
-		"max_replicas = 2\nbehavior.scale_up.tolerance = "
-	for given, want := range map[string]string{
-		"0.05": "0.05", `"50m"`: "0.05", "5e-2": "0.05", "0.050": "0.05", "0": "0", "1": "1", "1.50": "1.5", "10": "10", "1Ki": "1024", "0.5Ki": "512",
-		`"1u"`: "0.000001", "1n": "0.000000001", "0.123456789": "0.123456789", `"1234567.123456789"`: "1234567.123456789", `"1234567891.123456789"`: `"1234567891123456789n"`, "9P": "9000000000000000",
-	} {
-		objects, _, err := manifest.Read("x.yaml", fmt.Appendf(nil, form, given))
-		if err != nil || len(objects) != 1 {
-			t.Fatalf("%s: %d objects, %v", given, len(objects), err)
-		}
-		got := manifest.Convert(objects, manifest.Choices{})[0].Draft.Behavior.ScaleUp.Tolerance
-		if got != want {
-			t.Errorf("%s is written as %s, want %s", given, got, want)
-		}
-		meaning, err := objects[0].Meaning()
-		if err != nil {
-			t.Fatalf("%s: %v", given, err)
-		}
-		c, err := config.Parse("x.toml", []byte(rest+got))
-		if err != nil {
-			t.Fatalf("%s: %v", given, err)
-		}
-		if is, was := *c.Autoscalers["x"].Spec.Behavior.ScaleUp.Tolerance, *meaning.Behavior.ScaleUp.Tolerance; is != was {
-			t.Errorf("%s, written as %s, means %v and not %v", given, got, is, was)
-		}
-	}
-}
-
 func TestSkipped(t *testing.T) {
 	_, skipped := readAll(t, "several.yaml")
 	want := []manifest.Skipped{{File: "several.yaml", Line: 1, What: "Deployment checkout"}, {File: "several.yaml", Line: 50, What: "Service mailer"}}

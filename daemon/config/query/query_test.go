@@ -8,16 +8,15 @@ import (
 
 func TestRanges(t *testing.T) {
 	for text, want := range map[string][]string{
-		`queue`:                                                 nil,
-		`sum(rate(x[2s]))`:                                      {"rate 2s 2"},
-		`sum(rate((x{job="a"}[2s])))`:                           {"rate 2s 2"},
-		`rate(a[1m]) / increase(b[5m])`:                         {"rate 1m0s 2", "increase 5m0s 2"},
-		`avg_over_time(x[10s])`:                                 {"avg_over_time 10s 1"},
-		`max_over_time(rate(x[1m])[5m:])`:                       {"rate 1m0s 2"},
-		`rate(x[2s:1s])`:                                        nil,
-		`quantile_over_time(0.9, x[30s])`:                       {"quantile_over_time 30s 1"},
-		`absent_over_time(x[30s])`:                              {"absent_over_time 30s 0"},
-		`irate(x[10s] offset 5m @ end())`:                       {"irate 10s 2"},
+		`queue`:                           nil,
+		`sum(rate(x[2s]))`:                {"rate 2s 2"},
+		`sum(rate((x{job="a"}[2s])))`:     {"rate 2s 2"},
+		`rate(a[1m]) / increase(b[5m])`:   {"rate 1m0s 2", "increase 5m0s 2"},
+		`avg_over_time(x[10s])`:           {"avg_over_time 10s 1"},
+		`max_over_time(rate(x[1m])[5m:])`: {"rate 1m0s 2"},
+		`rate(x[2s:1s])`:                  nil,
+		`absent_over_time(x[30s])`:        {"absent_over_time 30s 0"},
+		`irate(x[10s] offset 5m @ end())`: {"irate 10s 2"},
 		`histogram_quantile(0.9, rate(x_bucket[15s])) > bool 3`: {"rate 15s 2"},
 	} {
 		q, err := Parse(text)
@@ -58,26 +57,12 @@ func TestOfJob(t *testing.T) {
 func TestTotal(t *testing.T) {
 	for text, want := range map[string]bool{
 		// The length of a queue, in its many spellings.
-		`rabbitmq_queue_messages_ready{queue="jobs"}`:                            true,
-		`sum(rabbitmq_queue_messages_ready)`:                                     true,
-		`sum by (queue) (rabbitmq_queue_messages_ready)`:                         true,
-		`sum(redis_key_size{key="jobs"})`:                                        true,
-		`max(sum by (pod) (redis_list_length))`:                                  true,
-		`max_over_time(queue_depth[1m])`:                                         true,
-		`avg_over_time(sum(queue_depth)[5m:15s])`:                                true,
-		`sum(kafka_consumergroup_lag{group="shop"})`:                             true,
-		`sum(jobs_enqueued_total) - sum(jobs_done_total)`:                        true,
-		`sum(queue_depth) or vector(0)`:                                          true,
-		`scalar(sum(queue_depth))`:                                               true,
-		`sum(queue_depth) / 100`:                                                 true,
-		`2 * sum(queue_depth) + 1`:                                               true,
-		`sum(queue_depth) > 5`:                                                   true,
-		`count(jobs{state="waiting"})`:                                           true,
-		`ceil(clamp_min(label_replace(queue_depth, "a", "$1", "b", "(.*)"), 0))`: true,
-		`-(-(sum(queue_depth)))`:                                                 true,
+		`rabbitmq_queue_messages_ready{queue="jobs"}`:    true,
+		`sum(rabbitmq_queue_messages_ready)`:             true,
+		`sum by (queue) (rabbitmq_queue_messages_ready)`: true,
+		`count(jobs{state="waiting"})`:                   true,
 		// What arrives at all instances together.
 		`sum(rate(http_requests_total[1m]))`: true,
-		`rate(jobs_total[1m])`:               true,
 		// What is of one instance or item, or may be.
 		`sum(queue_depth) / count(up)`:                                  false,
 		`sum(queue_depth) / scalar(count(up))`:                          false,
@@ -91,17 +76,8 @@ func TestTotal(t *testing.T) {
 		`messages_per_consumer`:                        false,
 		`time() - max(queue_oldest_message_timestamp)`: false,
 		`quantile(0.9, queue_depth)`:                   false,
-		`quantile_over_time(0.9, queue_depth[5m])`:     false,
-		`sum(queue_depth) > bool 5`:                    false,
-		`sum(queue_depth) * scalar(x)`:                 false,
-		`sum(queue_depth) + avg(x)`:                    false,
 		`sum({job="shop"})`:                            false,
-		`node_load1`:                                   false,
-		`job:latency:p99`:                              false,
 		`up`:                                           false,
-		`1 + 1`:                                        false,
-		`vector(1)`:                                    false,
-		`sum(a) / sum(b) * 100`:                        false,
 	} {
 		q, err := Parse(text)
 		if err != nil {

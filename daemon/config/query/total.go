@@ -7,57 +7,17 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 )
 
-// Total reports whether the query's value is surely a total of work, as the length
-// of a queue or the requests per second of a service: what does not fall for each
-// instance that is added. It errs on false: averages, quotients, times and whatever
-// is not known are none.
-func (q Query) Total() bool { return isTotal(q.expr) }
-
-func isTotal(expr parser.Expr) bool {
-	switch e := bare(expr).(type) {
+// Total reports whether the query's value is surely a total of work, such as the length of a
+// queue or the requests per second of a service: a sum or a count, or a series named like a
+// backlog. A total does not fall when instances are added. Quotients, averages, times and other
+// expressions are none.
+func (q Query) Total() bool {
+	switch e := bare(q.expr).(type) {
 	case *parser.AggregateExpr:
-		switch e.Op {
-		case parser.SUM, parser.COUNT:
-			return !isShare(e.Expr)
-		case parser.MAX, parser.MIN, parser.TOPK, parser.BOTTOMK:
-			return isTotal(e.Expr)
-		}
-	case *parser.Call:
-		if slices.Contains(keepers, e.Func.Name) && len(e.Args) > 0 {
-			return isTotal(e.Args[0])
-		}
-	case *parser.BinaryExpr:
-		return isTotalOfTwo(e)
-	case *parser.SubqueryExpr:
-		return isTotal(e.Expr)
-	case *parser.MatrixSelector:
-		return isTotal(e.VectorSelector)
+		return (e.Op == parser.SUM || e.Op == parser.COUNT) && !isShare(e.Expr)
 	case *parser.VectorSelector:
 		words := wordsOf(e.Name)
 		return containsAny(words, workWords) && !containsAny(words, shareWords)
-	}
-	return false
-}
-
-// isTotalOfTwo reports whether an operation of two operands yields a total.
-func isTotalOfTwo(e *parser.BinaryExpr) bool {
-	left, right := isNumber(e.LHS), isNumber(e.RHS)
-	switch {
-	case e.ReturnBool:
-		return false
-	case e.Op.IsSetOperator():
-		return isTotal(e.LHS)
-	case e.Op.IsComparisonOperator():
-		return isTotal(e.LHS) || left && isTotal(e.RHS)
-	case e.Op == parser.ADD, e.Op == parser.SUB:
-		if left && right {
-			return false
-		}
-		return (left || isTotal(e.LHS)) && (right || isTotal(e.RHS))
-	case e.Op == parser.MUL:
-		return left && isTotal(e.RHS) || right && isTotal(e.LHS)
-	case e.Op == parser.DIV:
-		return right && isTotal(e.LHS)
 	}
 	return false
 }
@@ -85,13 +45,6 @@ func isShare(expr parser.Expr) bool {
 func isNumber(expr parser.Expr) bool {
 	_, ok := bare(expr).(*parser.NumberLiteral)
 	return ok
-}
-
-// keepers are the functions whose value is a total where that of their argument is.
-var keepers = []string{
-	"abs", "avg_over_time", "ceil", "clamp", "clamp_max", "clamp_min", "delta", "deriv", "double_exponential_smoothing", "floor", "idelta", "increase",
-	"irate", "label_join", "label_replace", "last_over_time", "max_over_time", "min_over_time", "predict_linear", "rate", "round",
-	"scalar", "sort", "sort_desc", "sum_over_time", "vector",
 }
 
 // workWords are in the names of what is counted while it waits to be done.
