@@ -157,7 +157,7 @@ func TestUnworkable(t *testing.T) {
 	if err != nil || !enabled {
 		t.Fatal(enabled, err)
 	}
-	if got, want := fmt.Sprint(a.Warnings), "[labels of vms/api: hpad.metrics.0.average_utilization = 60: "+percentage+"cpu, and no request is stated: state it in the label hpad.requests.cpu]"; got != want {
+	if got, want := fmt.Sprint(a.Warnings), "[labels of vms/api: hpad.metrics.0.average_utilization = \"60\": "+percentage+"cpu, and no request is stated: state it in the label hpad.requests.cpu]"; got != want {
 		t.Errorf("warnings of labels\n%s\nwant\n%s", got, want)
 	}
 }
