@@ -101,27 +101,6 @@ func TestParseReference(t *testing.T) {
 	}
 }
 
-// TestEveryKindHasReferences holds that the targets of every kind can be
-// referred to, by keys that they have, and as its example shows.
-func TestEveryKindHasReferences(t *testing.T) {
-	c := configForReferences(t)
-	for name, kind := range builtIn.fleets {
-		form := kind.Reference
-		keys, ok := form.Parse(form.Example)
-		if !ok {
-			t.Errorf("the example %q of kind %q is not as %q", form.Example, name, form.Paths)
-			continue
-		}
-		target := kind.Target()
-		if mistakes := target.Validate(); len(mistakes) == 0 {
-			t.Errorf("an empty target of kind %q is valid", name)
-		}
-		if _, err := c.reference(Fleet{Name: name, Kind: name}, keys); err != nil {
-			t.Errorf("the example of kind %q: %v", name, err)
-		}
-	}
-}
-
 func TestParseReferenceTellsTheForm(t *testing.T) {
 	c := configForReferences(t)
 	for _, test := range []struct{ text, detail, hint string }{

@@ -81,11 +81,3 @@ func TestCheckOfAges(t *testing.T) {
 		t.Errorf("Check = %q, %v", got, err)
 	}
 }
-
-func TestCheckOfAServerThatCannotBeQueried(t *testing.T) {
-	source := newSource(t, serve(t, answering(401, "text/plain", "who are you")).URL, nil)
-	sentences, err := source.Check(t.Context())
-	if err == nil || !strings.Contains(err.Error(), `server answered 401 Unauthorized: "who are you"`) || sentences != nil {
-		t.Errorf("Check = %q, %v, want nothing but the server's refusal", sentences, err)
-	}
-}

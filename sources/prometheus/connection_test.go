@@ -138,25 +138,6 @@ func TestTLSFollowsFiles(t *testing.T) {
 	query(t, source, "")
 }
 
-func TestTLSClientCertificate(t *testing.T) {
-	certificate, certFile, keyFile := newClientCertificate(t)
-	clients := x509.NewCertPool()
-	clients.AddCert(certificate)
-	server, caFile := serveTLS(t, func(w http.ResponseWriter, r *http.Request) {
-		if got := r.TLS.PeerCertificates[0].Subject.CommonName; got != "hpad" {
-			t.Errorf("client called itself %q, want hpad", got)
-		}
-		recorded(t, "200-sum")(w, r)
-	}, func(c *tls.Config) {
-		c.ClientAuth, c.ClientCAs = tls.RequireAndVerifyClientCert, clients
-	})
-	query(t, newSource(t, server.URL, func(c *Config) {
-		c.TLS = httpclient.TLS{CAFile: caFile, CertFile: certFile, KeyFile: keyFile}
-	}), "")
-	// With TLS 1.3 the refusal may arrive as a broken connection.
-	query(t, newSource(t, server.URL, func(c *Config) { c.TLS.CAFile = caFile }), `query "up"`)
-}
-
 func TestNewErrors(t *testing.T) {
 	dir := t.TempDir()
 	garbage := write(t, filepath.Join(dir, "garbage.pem"), []byte("not a certificate"))
