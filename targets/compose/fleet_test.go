@@ -447,33 +447,6 @@ func TestFailedStart(t *testing.T) {
 	wantNames(t, i, "shop-web-1", "shop-web-2")
 }
 
-// TestTakenName holds that a name which is taken while replicas are made is a conflict,
-// and a partial change if some are made already; the next write skips it.
-func TestTakenName(t *testing.T) {
-	i := newImitation(t)
-	i.up(service{project: "shop", name: "web"}, 1)
-	take := func(name string) {
-		i.with(func() {
-			c := service{project: "elsewhere", name: "x"}.replica(1)
-			c.Name = "/" + name
-			i.add(c)
-		})
-	}
-	f := started(t, i, &targettest.Store{})
-	i.rival.Before(func() { take("shop-web-3") }, "POST containers/create")
-	err := scale(t, f, 4)
-	var partial *targets.PartialError
-	if !errors.As(err, &partial) || partial.Reached != 2 || errors.Is(err, targets.ErrConflict) || !strings.Contains(err.Error(), "is already in use by container") {
-		t.Errorf("SetReplicas() = %v, want a PartialError with 2 that is no ErrConflict", err)
-	}
-	i.rival.Before(func() { take("shop-web-4") }, "POST containers/create")
-	if err := scale(t, f, 4); !errors.Is(err, targets.ErrConflict) {
-		t.Errorf("SetReplicas() = %v, want ErrConflict", err)
-	}
-	mustScale(t, f, 4)
-	wantNames(t, i, "shop-web-1", "shop-web-2", "shop-web-5", "shop-web-6")
-}
-
 // TestImage holds that a replica has the image of the others, whatever its name
 // means by now.
 func TestImage(t *testing.T) {
@@ -566,27 +539,6 @@ func TestLeftOver(t *testing.T) {
 	if len(i.of("shop", "db")) != 1 {
 		t.Error("a container of another hpad is gone")
 	}
-}
-
-// TestStoreComesLate holds that victims go also where the store could not be read
-// at the start.
-func TestStoreComesLate(t *testing.T) {
-	i := newImitation(t)
-	i.up(service{project: "shop", name: "web"}, 2)
-	store := &targettest.Store{}
-	if err := newRemovals(store).doom(t.Context(), key{"shop", "web"}, []*member{{Summary: i.of("shop", "web")[1].summary(), name: "shop-web-2"}}, nil); err != nil {
-		t.Fatal(err)
-	}
-	store.Fail(errFull)
-	f := started(t, i, store)
-	if _, err := f.Snapshot(t.Context(), []targets.Ref{web}); !errors.Is(err, errFull) {
-		t.Errorf("Snapshot() = %v, want the store's error", err)
-	}
-	store.Fail(nil)
-	if got := read(t, f); got.SpecReplicas != 1 {
-		t.Errorf("spec %d, want 1", got.SpecReplicas)
-	}
-	wantNames(t, i, "shop-web-1")
 }
 
 // TestStubbornVictim holds that a removal is tried again, and a notice meanwhile.

@@ -147,21 +147,3 @@ func TestMemoriesForget(t *testing.T) {
 		t.Errorf("after a day %q is stored and %v known, want nothing", got, m.recall(k))
 	}
 }
-
-// TestMemoriesUnsaved holds that what could not be stored is stored later.
-func TestMemoriesUnsaved(t *testing.T) {
-	store := &targettest.Store{}
-	m := newMemories(store)
-	k := key{"shop", "web"}
-	known := map[string]record{"a": {Readiness: policy.ReadinessTrue}}
-	store.Fail(errFull)
-	m.keep(t.Context(), k, known, time.Now())
-	if m.failure() == nil {
-		t.Error("failure() = nil after a save that failed")
-	}
-	store.Fail(nil)
-	m.keep(t.Context(), k, known, time.Now())
-	if text, err := store.Load(t.Context(), memoryPrefix+k.String()); err != nil || text == nil || m.failure() != nil {
-		t.Errorf("stored %q, %v, failure %v, want the memory", text, err, m.failure())
-	}
-}

@@ -217,26 +217,6 @@ func TestReplaceTheOnly(t *testing.T) {
 	}
 }
 
-// TestOutOfMemory holds that one that ran out of memory is started again, and all of a
-// service.
-func TestOutOfMemory(t *testing.T) {
-	i := newImitation(t)
-	i.up(service{project: "shop", name: "web"}, 2)
-	f := started(t, i, &targettest.Store{})
-	i.with(func() {
-		for _, c := range i.replicas("shop", "web") {
-			c.end(137)
-			c.State.OOMKilled = true
-			i.emit(c, events.ActionDie, "")
-		}
-	})
-	if text := condition(read(t, f), ContainersFailing); !strings.Contains(text, "shop-web-2 was killed out of memory, hpad starts it again 10s after that") {
-		t.Errorf("it says %q", text)
-	}
-	impatient(f)
-	revivedBy(t, i, f, 1, 2)
-}
-
 // TestLeftAlone holds which containers that do not run hpad does not start.
 func TestLeftAlone(t *testing.T) {
 	end := func(code int) func(i *imitation, c *imitated) {
@@ -258,9 +238,7 @@ func TestLeftAlone(t *testing.T) {
 		// project is being replaced.
 		dry, idle, held, want bool
 	}{
-		"failed":      {end: end(1), want: true},
-		"with 0":      {end: end(0)},
-		"docker stop": {end: end(143)},
+		"failed": {end: end(1), want: true},
 		"docker kill": {end: func(i *imitation, c *imitated) {
 			i.emit(c, events.ActionKill, "9")
 			c.end(137)
@@ -281,9 +259,6 @@ func TestLeftAlone(t *testing.T) {
 		}},
 		"stopped with 1":      {end: func(i *imitation, c *imitated) { i.emit(c, events.ActionKill, "15"); end(1)(i, c) }},
 		"always":              {end: policy(container.RestartPolicyAlways)},
-		"unless stopped":      {end: policy(container.RestartPolicyUnlessStopped)},
-		"on failure":          {end: policy(container.RestartPolicyOnFailure)},
-		"dead":                {end: func(_ *imitation, c *imitated) { c.end(1); c.State.Status = container.StateDead }},
 		"never started":       {end: func(_ *imitation, c *imitated) { c.State.Status = container.StateCreated }},
 		"off":                 {end: end(1), change: func(c *Config) { c.ReplaceFailed = new(false) }},
 		"off for the service": {end: end(1), change: func(c *Config) { c.Services = map[string]Service{"shop/web": {ReplaceFailed: new(false)}} }},

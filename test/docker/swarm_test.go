@@ -209,7 +209,7 @@ func TestSwarm(t *testing.T) {
 		{"grows and shrinks", both, swarmFollowsLoad},
 		{"lost update", both, swarmLosesNoUpdate},
 		{"update", packaged, swarmWaitsForUpdate},
-		{"paused", newest, swarmWaitsWhilePaused},
+		{"at once", newest, swarmHoldsAtOnce},
 		{"no place", both, swarmTellsOfNoPlace},
 		{"failing", both, swarmTellsOfFailures},
 		{"late", both, swarmWaitsForHealth},
@@ -325,27 +325,28 @@ func swarmWaitsForUpdate(t *testing.T, c *cluster) {
 	}
 }
 
-// swarmWaitsWhilePaused: a failed update that was paused is not started again.
-func swarmWaitsWhilePaused(t *testing.T, c *cluster) {
-	c.create(t, "failing", 2)
-	c.awaitRunning(t, "failing", 2)
+// swarmHoldsAtOnce: the count is held from the moment that somebody updates the
+// service, before the swarm says that it does.
+func swarmHoldsAtOnce(t *testing.T, c *cluster) {
+	c.create(t, "forced", 2)
+	c.awaitRunning(t, "forced", 2)
 	f := swarmFleet(t, c.Host())
-	c.update(t, "failing", "--env-add", "WORKER_EXIT_AFTER=10ms", "--update-failure-action", "pause", "--update-monitor", "1m")
-	paused := awaitReading(t, f, "failing", "hold of a paused update", func(r targets.Reading) bool {
-		return r.Hold != nil && r.Hold.Reason == swarmfleet.UpdatePaused
-	})
-	if err := f.SetReplicas(t.Context(), swarmRef("failing"), 3, paused.Version, ""); !errors.Is(err, targets.ErrHeld) {
-		t.Errorf("SetReplicas() while the update is paused = %v, want ErrHeld", err)
+	for n := range 5 {
+		c.update(t, "forced", "--force")
+		if got := reading(t, f, "forced"); got.Hold == nil || got.Hold.Reason != swarmfleet.UpdateInProgress {
+			t.Errorf("hold %+v right after update %d, want one", got.Hold, n)
+		}
+		if err := f.SetReplicas(t.Context(), swarmRef("forced"), 5, "", ""); !errors.Is(err, targets.ErrHeld) {
+			t.Errorf("SetReplicas() right after update %d = %v, want ErrHeld", n, err)
+		}
 	}
-	if status := c.service(t, "failing").UpdateStatus; status == nil || status.State != swarm.UpdateStatePaused {
-		t.Errorf("the update is %+v, want it paused as before", status)
+	free := awaitReading(t, f, "forced", "end of the update", func(r targets.Reading) bool { return r.Hold == nil })
+	if status := c.service(t, "forced").UpdateStatus; status == nil || status.State != swarm.UpdateStateCompleted {
+		t.Errorf("the hold ends while the update is %+v", status)
 	}
-	c.CLI(t, "service", "rollback", "--detach", "failing")
-	free := awaitReading(t, f, "failing", "end of the rollback", func(r targets.Reading) bool { return r.Hold == nil })
-	if err := f.SetReplicas(t.Context(), swarmRef("failing"), 3, free.Version, ""); err != nil {
-		t.Errorf("SetReplicas() after the rollback = %v", err)
+	if err := f.SetReplicas(t.Context(), swarmRef("forced"), 3, free.Version, ""); err != nil {
+		t.Errorf("SetReplicas() after the update = %v", err)
 	}
-	c.awaitRunning(t, "failing", 3)
 }
 
 // swarmTellsOfNoPlace: tasks that no node has room for are shown, and count.
