@@ -104,7 +104,6 @@ func TestServiceStopped(t *testing.T) {
 	f = started(t, i, store)
 	isHeld(t, f, true)
 	i.with(func() { i.replicas("shop", "web")[1].start() })
-	i.age()
 	isHeld(t, f, false)
 	mustScale(t, f, 4)
 	wantNames(t, i, "shop-web-1", "shop-web-2", "shop-web-3", "shop-web-4")
@@ -298,7 +297,6 @@ func TestHoldStoppedOff(t *testing.T) {
 			if got := read(t, f); len(got.Notices) != 1 || got.Notices[0].Condition != ContainersFailing {
 				t.Errorf("notices %+v, want %s", got.Notices, ContainersFailing)
 			}
-			i.age()
 			mustScale(t, f, 3)
 			wantNames(t, i, "shop-web-1", "shop-web-2", "shop-web-3")
 		})

@@ -235,15 +235,6 @@ func (i *imitation) halt(project, service string, code int) {
 	}
 }
 
-// age makes all events older than Compose is at work.
-func (i *imitation) age() {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	for n := range i.happened {
-		i.happened[n].TimeNano -= (2 * stopAge).Nanoseconds()
-	}
-}
-
 // replica returns a container as Compose makes it.
 func (s service) replica(number int) *imitated {
 	name := s.container

@@ -38,7 +38,8 @@ type member struct {
 	// fresh reports that hpad created it so recently that a "docker compose down" or "up"
 	// may have started before it existed.
 	fresh bool
-	// spare reports that it replaces a container that still exists. The two count as one.
+	// spare reports that it replaces a container that still exists, so that the two count as
+	// one, or that Compose has renewed meanwhile.
 	spare bool
 }
 

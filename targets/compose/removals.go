@@ -158,8 +158,9 @@ func (r *removals) mark(l *listing, before map[string]bool) {
 			there[m.ID] = m
 		}
 		for _, m := range members {
-			old := there[m.Labels[labelReplaces]]
-			m.spare = old != nil && old.remains()
+			replaces := m.Labels[labelReplaces]
+			old := there[replaces]
+			m.spare = old != nil && old.remains() || old == nil && replaces != "" && m.fresh
 		}
 	}
 }

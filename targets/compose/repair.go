@@ -46,12 +46,9 @@ func (l *listing) unwanted(k key) (leftBehind, replaced []*member) {
 	}
 	leftBehind = l.orphans(k)
 	for _, m := range l.services[k] {
-		replaces := m.Labels[labelReplaces]
-		switch old := there[replaces]; {
+		switch old := there[m.Labels[labelReplaces]]; {
 		case !m.remains() || slices.Contains(leftBehind, m):
-		case m.leftOver():
-			leftBehind = append(leftBehind, m)
-		case old == nil && m.fresh && replaces != "": // Compose has renewed the other one
+		case m.leftOver() || m.spare && old == nil:
 			leftBehind = append(leftBehind, m)
 		case m.spare && m.State != container.StateCreated:
 			replaced = append(replaced, old)
