@@ -341,7 +341,7 @@ func TestEveryTimeIsTheWallClocks(t *testing.T) {
 		step = time.Hour
 		var view api.Autoscaler
 		fillTimes(reflect.ValueOf(&view).Elem(), steady)
-		shown := shownBy(c.Scale(), view)
+		shown := clock.Shown(c.Scale(), view)
 		kept := map[string]bool{
 			"Autoscaler.Decision.Hold.Until":   true, // the platform's own
 			"Autoscaler.Evaluation.Hold.Until": true,

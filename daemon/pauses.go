@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -185,18 +184,4 @@ func pauseFields(scope policy.Scope, author string) []zap.Field {
 		fields = append(fields, zap.String("author", author))
 	}
 	return fields
-}
-
-// pauseShownBy returns a pause with its times as the wall clock has them.
-func pauseShownBy(scale *clock.Scale, pause policy.Pause) policy.Pause {
-	pause.Since, pause.Until = scale.Wall(pause.Since), scale.Wall(pause.Until)
-	return pause
-}
-
-func pausesShownBy(scale *clock.Scale, pauses []policy.Pause) []policy.Pause {
-	shown := slices.Clone(pauses)
-	for i := range shown {
-		shown[i] = pauseShownBy(scale, shown[i])
-	}
-	return shown
 }

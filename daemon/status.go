@@ -118,7 +118,7 @@ func (s *status) viewWith(a *autoscaler, lost string, next *policy.Next) api.Aut
 		decision := published.Decision // which shownBy changes
 		view.Decision = &decision
 	}
-	return shownBy(scale, view)
+	return clock.Shown(scale, view)
 }
 
 // unevaluatedAfter is how many periods may pass without an evaluation.
@@ -346,7 +346,7 @@ func Recorded(entries []state.Entry, scale *clock.Scale) []api.Recorded {
 	for i, entry := range entries {
 		recorded[i] = api.Recorded{
 			Autoscaler: entry.Autoscaler, Time: scale.Wall(entry.Time), Written: entry.Written, Events: entry.Events,
-			Victims: entry.Victims, Error: entry.Error, Decision: decisionShownBy(scale, entry.Decision),
+			Victims: entry.Victims, Error: entry.Error, Decision: clock.Shown(scale, entry.Decision),
 			Hold: entry.Hold, DryRun: entry.DryRun, Reason: entry.Reason, Since: scale.Wall(entry.Since), Reload: entry.Reload,
 		}
 		if entry.Untold != nil {
@@ -430,7 +430,7 @@ func (s *status) Pauses() []policy.Pause {
 	for _, pause := range s.pauses.table.Load().inForce {
 		if !pause.Ended(now) {
 			pause.Message = pauseText(&pause, scale)
-			all = append(all, pauseShownBy(scale, pause))
+			all = append(all, clock.Shown(scale, pause))
 		}
 	}
 	slices.SortFunc(all, ComparePauses)

@@ -13,6 +13,7 @@ import (
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/state"
 	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets/clock"
 )
 
 // longestReason bounds the reason that a person gives, in bytes: it is shown wherever the
@@ -48,7 +49,7 @@ func (d *Daemon) Pause(ctx context.Context, pause policy.Pause, lasts time.Durat
 	d.evaluateScope(pause.Scope)
 	scale := d.clock.Scale()
 	pause.Message = pauseText(&pause, scale)
-	return pauseShownBy(scale, pause), err
+	return clock.Shown(scale, pause), err
 }
 
 // lastsField is for how long a pause is, where it ends by itself.
@@ -119,7 +120,7 @@ func (d *Daemon) Resume(ctx context.Context, scope policy.Scope, author string) 
 	if others := d.wider(ends); others != "" {
 		ended[0].Message += "; still in force, until it is resumed as well: " + others
 	}
-	return pauseShownBy(scale, ended[0]), err
+	return clock.Shown(scale, ended[0]), err
 }
 
 // wider says which pauses of wider scopes hold what is in a scope; empty without any.

@@ -7,6 +7,7 @@ import (
 	"github.com/hpad/hpad/daemon/notify"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/clock"
 )
 
 // tellPass tells the receivers of notifications what became of a pass: a change, one that
@@ -32,7 +33,7 @@ func (e *environment) tellPass(name string, target targets.Ref, after *result, r
 	case !news:
 		return
 	}
-	event.Message = explain.Sentence(decisionShownBy(scale, *decision), became)
+	event.Message = explain.Sentence(clock.Shown(scale, *decision), became)
 	if event.Kind != "" {
 		e.receivers.Tell(&event)
 	}

@@ -53,8 +53,8 @@ type Hold struct {
 	// Reason is one CamelCase word for conditions, Message a sentence.
 	Reason  string `json:"reason"`
 	Message string `json:"message"`
-	// Until is when the hold ends; zero when nobody knows.
-	Until time.Time `json:"until,omitzero"`
+	// Until is when the hold ends, by the platform's clock; zero when nobody knows.
+	Until time.Time `json:"until,omitzero" clock:"wall"`
 }
 
 // Notice is something that a platform says of a target and a person should know:

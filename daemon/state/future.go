@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets/clock"
 )
 
 // WithoutFuture returns the snapshot with what is later than now made now: a clock
@@ -14,7 +15,7 @@ func (s Snapshot) WithoutFuture(now time.Time) Snapshot {
 	s.LastRound = notAfter(s.LastRound, now)
 	records := make(map[string]Record, len(s.Autoscalers))
 	for name, record := range s.Autoscalers {
-		records[name] = record.withoutFuture(now)
+		records[name] = record.moved(func(t time.Time) time.Time { return notAfter(t, now) })
 	}
 	s.Autoscalers = records
 	s.Pauses = slices.Clone(s.Pauses)
@@ -64,57 +65,8 @@ func pauseWithoutFuture(pause policy.Pause, now time.Time) policy.Pause {
 	return pause
 }
 
-func (r Record) withoutFuture(now time.Time) Record {
-	return r.moved(func(t time.Time) time.Time { return notAfter(t, now) })
-}
-
 // moved returns the record with all its times moved.
-func (r Record) moved(move func(time.Time) time.Time) Record {
-	r.Created, r.Through = move(r.Created), move(r.Through)
-	r.Memory.Recommendations = slices.Clone(r.Memory.Recommendations)
-	for i := range r.Memory.Recommendations {
-		r.Memory.Recommendations[i].Time = move(r.Memory.Recommendations[i].Time)
-	}
-	r.Memory.ScaleUpEvents = movedEvents(r.Memory.ScaleUpEvents, move)
-	r.Memory.ScaleDownEvents = movedEvents(r.Memory.ScaleDownEvents, move)
-	r.Memory.Missing = slices.Clone(r.Memory.Missing)
-	for i := range r.Memory.Missing {
-		r.Memory.Missing[i].FirstFailureTime = move(r.Memory.Missing[i].FirstFailureTime)
-	}
-	r.Status.Metrics = slices.Clone(r.Status.Metrics)
-	for i := range r.Status.Metrics {
-		r.Status.Metrics[i].FirstFailureTime = move(r.Status.Metrics[i].FirstFailureTime)
-	}
-	r.Status.LastScaleTime = move(r.Status.LastScaleTime)
-	r.Status.Conditions = slices.Clone(r.Status.Conditions)
-	for i := range r.Status.Conditions {
-		r.Status.Conditions[i].Since = move(r.Status.Conditions[i].Since)
-	}
-	if r.Intention != nil {
-		intention := *r.Intention
-		intention.Time = move(intention.Time)
-		r.Intention = &intention
-	}
-	if r.Restore != nil {
-		restore := *r.Restore
-		restore.Since = move(restore.Since)
-		r.Restore = &restore
-	}
-	if r.Hindrance != nil {
-		hindrance := *r.Hindrance
-		hindrance.Since = move(hindrance.Since)
-		r.Hindrance = &hindrance
-	}
-	return r
-}
-
-func movedEvents(events []policy.ScaleEvent, move func(time.Time) time.Time) []policy.ScaleEvent {
-	events = slices.Clone(events)
-	for i := range events {
-		events[i].Time = move(events[i].Time)
-	}
-	return events
-}
+func (r Record) moved(move func(time.Time) time.Time) Record { return clock.Moved(r, move) }
 
 func notAfter(t, now time.Time) time.Time {
 	if t.After(now) {
