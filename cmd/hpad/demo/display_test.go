@@ -2,6 +2,7 @@ package demo
 
 import (
 	"bytes"
+	"os"
 	"strings"
 	"testing"
 	"time"
