@@ -34,6 +34,10 @@ var (
 	decoder, _ = zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(16<<20))
 )
 
+// The first call creates the encoder's channels. Channels of a synctest bubble cannot be used
+// outside of it.
+func init() { encoder.EncodeAll(nil, nil) }
+
 // blockError is the error of a block that cannot be read.
 type blockError struct{ err error }
 

@@ -24,6 +24,10 @@ var (
 	entryDecoder = must(zstd.NewReader(nil, zstd.WithDecoderConcurrency(0), zstd.WithDecoderMaxMemory(64<<20)))
 )
 
+// The first call creates the encoder's channels. Channels of a synctest bubble cannot be used
+// outside of it.
+func init() { entryEncoder.EncodeAll(nil, nil) }
+
 func must[T any](value T, err error) T {
 	if err != nil {
 		panic(err)

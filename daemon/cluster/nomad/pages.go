@@ -46,6 +46,10 @@ var (
 	decompressor = must(zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(64<<20)))
 )
 
+// The first call creates the encoder's channels. Channels of a synctest bubble cannot be used
+// outside of it.
+func init() { compressor.EncodeAll(nil, nil) }
+
 func must[T any](value T, err error) T {
 	if err != nil {
 		panic(err)
