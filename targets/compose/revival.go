@@ -108,7 +108,7 @@ func (r *revivals) enter(ctx context.Context, k key, members []*member, known ma
 		for _, m := range members {
 			there[m.ID] = !m.doomed
 			d := known[m.ID]
-			if d == nil {
+			if d == nil || d.pending {
 				continue
 			}
 			one, ok := all[m.ID]

@@ -28,6 +28,20 @@ func TestRevivalClock(t *testing.T) {
 	}
 }
 
+// TestRevivalPending holds that a back-off stays while the event of an end may still come.
+func TestRevivalPending(t *testing.T) {
+	r := newRevivals(&targettest.Store{}, nil)
+	k, m := key{"shop", "web"}, &member{}
+	m.ID = "one"
+	now := time.Now()
+	for _, d := range []*detail{{end: endFailed, finished: now}, {end: endStopped, pending: true, finished: now}} {
+		r.enter(t.Context(), k, []*member{m}, map[string]*detail{m.ID: d}, now)
+	}
+	if one := r.of(k)[m.ID]; one.Wait != backoff.First {
+		t.Errorf("the record is %+v, want the first wait", one)
+	}
+}
+
 // TestRevivalSteady holds that waits are measured by the clock that the fleet is lent,
 // also by the fleet that comes next.
 func TestRevivalSteady(t *testing.T) {
