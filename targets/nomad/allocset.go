@@ -1,6 +1,7 @@
 package nomad
 
 import (
+	"slices"
 	"time"
 
 	"github.com/hpad/hpad/policy"
@@ -96,7 +97,12 @@ func (f *Fleet) build(read *allocSet, job *jobState, g *group, checks map[string
 		mhz := f.speeds.of(alloc.NodeID)
 		instance := policy.Instance{
 			ID: alloc.ID, Phase: alloc.phase(), Readiness: known.Readiness, Deleting: alloc.stopping() || beyond[alloc.ID],
-			StartedAt: known.Started.Round(0).UTC(), ReadinessChanged: known.Changed.Round(0).UTC(), Tasks: alloc.reserved.requests(mhz),
+			StartedAt: known.Started.Round(0).UTC(), ReadinessChanged: known.Changed.Round(0).UTC(),
+		}
+		if n := len(s.details); n > 0 && s.details[n-1].mhz == mhz && slices.Equal(s.details[n-1].reserved.tasks, alloc.reserved.tasks) {
+			instance.Tasks = s.instances[n-1].Tasks // as in most groups
+		} else {
+			instance.Tasks = alloc.reserved.requests(mhz)
 		}
 		if !instance.Deleting && !alloc.failed() {
 			s.status++
