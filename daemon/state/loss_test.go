@@ -87,35 +87,3 @@ func TestNothingIsLostAtFirst(t *testing.T) {
 	wantLosses(t, s)
 	closeStore(t, s)
 }
-
-// TestLossesAreBounded damages the history again and again.
-func TestLossesAreBounded(t *testing.T) {
-	dir := t.TempDir()
-	for range keptLosses + 3 {
-		closeStore(t, open(t, dir))
-		if err := os.WriteFile(filepath.Join(dir, "history.db"), []byte("damage"), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	s := open(t, dir)
-	defer closeStore(t, s)
-	wantLosses(t, s, slices.Repeat([]Part{HistoryPart}, keptLosses)...)
-}
-
-// TestLossFromTheFuture sets the clock back after a loss.
-func TestLossFromTheFuture(t *testing.T) {
-	dir := t.TempDir()
-	filled(t, dir)
-	early := Loss{At: time.Now().Add(-time.Second).UTC(), Part: HistoryPart, Message: "lost"}
-	late := Loss{At: time.Now().Add(24 * time.Hour).UTC(), Part: MemoryPart, Message: "lost"}
-	edit(putLosses([]Loss{early, late}))(t, filepath.Join(dir, stateName))
-	s := open(t, dir)
-	wantLosses(t, s, HistoryPart, MemoryPart)
-	noticed := s.Losses()
-	closeStore(t, s)
-	s = open(t, dir)
-	defer closeStore(t, s)
-	if got := s.Losses(); !slices.Equal(got, noticed) || !got[0].At.Equal(early.At) {
-		t.Errorf("after another start lost are %v, want %v", got, noticed)
-	}
-}

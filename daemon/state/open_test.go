@@ -125,13 +125,9 @@ func TestDamagedFileIsSetAside(t *testing.T) {
 			damage func(*testing.T, string)
 		}{
 			{"empty", overwrite(func([]byte) []byte { return nil })},
-			{"a few bytes", overwrite(func(text []byte) []byte { return text[:100] })},
 			{"meta pages only", overwrite(func(text []byte) []byte { return text[:2*pageSize] })},
 			{"truncated", overwrite(func(text []byte) []byte { return text[:len(text)/2/pageSize*pageSize] })},
-			{"truncated by a little", overwrite(func(text []byte) []byte { return text[:10*pageSize+17] })},
-			{"zeros", overwrite(func(text []byte) []byte { clear(text); return text })},
 			{"zeroed pages", overwrite(zeroPages)},
-			{"something else", overwrite(func([]byte) []byte { return bytes.Repeat([]byte("not a database\n"), 5000) })},
 			{"both meta pages", overwrite(func(text []byte) []byte { text[40]++; text[pageSize+40]++; return text })},
 			{"all page headers", overwrite(func(text []byte) []byte {
 				for at := 2 * pageSize; at < len(text); at += pageSize {
@@ -144,8 +140,6 @@ func TestDamagedFileIsSetAside(t *testing.T) {
 				return bytes.ReplaceAll(text, []byte("SuccessfulRescale"), []byte("SuccessfulRescald"))
 			})},
 			{"another database", edit(func(tx *bolt.Tx) error { return tx.DeleteBucket(metaBucket) })},
-			{"a bucket missing", edit(func(tx *bolt.Tx) error { return tx.DeleteBucket(bucket) })},
-			{"an unreadable format", edit(func(tx *bolt.Tx) error { return tx.Bucket(metaBucket).Put(formatKey, []byte("x")) })},
 			{"an impossible format", edit(func(tx *bolt.Tx) error { return tx.Bucket(metaBucket).Put(formatKey, []byte("0")) })},
 			{"a value without seal", edit(func(tx *bolt.Tx) error { return tx.Bucket(bucket).Put([]byte("12345678x"), []byte("{}")) })},
 			{"a bad value of its own", edit(func(tx *bolt.Tx) error { return tx.Bucket(metaBucket).Put(lastRoundKey, []byte("\x01abcdefgh")) })},
@@ -212,22 +206,6 @@ func wantSetAside(t *testing.T, dir, path string, content []byte) {
 	}
 	if _, err := os.Lstat(path); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the damaged file is still there (%v)", err)
-	}
-}
-
-func TestDamagedTwice(t *testing.T) {
-	dir := t.TempDir()
-	path := filepath.Join(dir, "state.db")
-	for i := range 3 { // within one second, most likely
-		closeStore(t, open(t, dir))
-		content := fmt.Append(nil, "damage ", i)
-		if err := os.WriteFile(path, content, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		wantSetAside(t, dir, path, content)
-	}
-	if aside, err := filepath.Glob(path + ".damaged-*"); err != nil || len(aside) != 3 {
-		t.Errorf("set aside: %v, %v; want 3 files", aside, err)
 	}
 }
 
@@ -334,19 +312,6 @@ func TestNewerFormat(t *testing.T) {
 	}
 }
 
-func TestUnfinishedCreation(t *testing.T) {
-	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "state.db.new"), []byte("half"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	filled(t, dir)
-	s := open(t, dir)
-	defer closeStore(t, s)
-	if got := load(t, s); len(got.Autoscalers) != 50 {
-		t.Errorf("%d records, want 50", len(got.Autoscalers))
-	}
-}
-
 func TestTroubleIsNoDamage(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "state.db")
@@ -402,24 +367,4 @@ func TestFaultWhileReading(t *testing.T) {
 		t.Errorf("load answers %v", err)
 	}
 	s.Close() //nolint:errcheck // the file is broken
-}
-
-func TestSealedValues(t *testing.T) {
-	sealed := seal("key", []byte("payload"))
-	if got, err := unseal("key", sealed); err != nil || string(got) != "payload" {
-		t.Errorf("%q, %v", got, err)
-	}
-	for i := range sealed {
-		damaged := bytes.Clone(sealed)
-		damaged[i] ^= 0x80
-		if _, err := unseal("key", damaged); err == nil {
-			t.Errorf("a change at byte %d is not found", i)
-		}
-	}
-	if _, err := unseal("kex", sealed); !errors.Is(err, errChecksum) {
-		t.Errorf("the value of another key: %v", err)
-	}
-	if _, err := unseal("key", sealed[:3]); !errors.Is(err, errTruncated) {
-		t.Errorf("a truncated value: %v", err)
-	}
 }

@@ -2,7 +2,6 @@ package state
 
 import (
 	"fmt"
-	"slices"
 	"testing"
 	"time"
 
@@ -60,36 +59,6 @@ func TestReplayIsWhatRememberAnswers(t *testing.T) {
 	})
 }
 
-// TestReplayOfFewEntries replays every list of up to two entries, some of them
-// later than Through as a clock that was set back leaves them, over every window
-// and time of a few ticks: skipping turns too early, or too many, shows in some.
-func TestReplayOfFewEntries(t *testing.T) {
-	through := epoch.Truncate(time.Second)
-	var lists [][]policy.Recommendation
-	entry := func(replicas int32, after int) policy.Recommendation {
-		return policy.Recommendation{Replicas: replicas, Time: through.Add(time.Duration(after) * time.Second)}
-	}
-	for first := -9; first <= 2; first++ {
-		lists = append(lists, []policy.Recommendation{entry(1, first)})
-		for second := -9; second <= 2; second++ {
-			lists = append(lists, []policy.Recommendation{entry(1, first), entry(2, second)})
-		}
-	}
-	for window := range 6 {
-		r := &Replay{Replicas: 3, Period: time.Second, Rules: policy.WindowRules{Down: time.Duration(window) * time.Second}}
-		for _, list := range lists {
-			for ticks := range 36 {
-				last := through.Add(time.Duration(ticks) * time.Second)
-				want := naiveReplay(list, r, through, last)
-				got := replayed(Record{Memory: policy.Memory{Recommendations: list}, Through: through, Replay: r}, last)
-				if !slices.Equal(got.Memory.Recommendations, want) {
-					t.Fatalf("%v over %d ticks with a window of %d (-naive +replayed):\n%s", list, ticks, window, cmp.Diff(want, got.Memory.Recommendations))
-				}
-			}
-		}
-	}
-}
-
 func TestReplayOfManyWeeks(t *testing.T) {
 	tests := []struct {
 		period, window time.Duration
@@ -139,23 +108,6 @@ func TestReplayChangesNothing(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			if diff := cmp.Diff(test.record, replayed(test.record, test.lastRound)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
-			}
-		})
-	}
-}
-
-func BenchmarkReplay(b *testing.B) {
-	tests := []struct{ period, window, downtime time.Duration }{
-		{15 * time.Second, 5 * time.Minute, time.Hour},
-		{15 * time.Second, 5 * time.Minute, 30 * 24 * time.Hour},
-		{time.Second, time.Hour, 30 * 24 * time.Hour},
-	}
-	for _, test := range tests {
-		b.Run(fmt.Sprintf("%s in %s over %s", test.period, test.window, test.downtime), func(b *testing.B) {
-			r := Record{Through: epoch, Replay: &Replay{Replicas: 4, Period: test.period, Rules: policy.WindowRules{Down: test.window}}}
-			b.ReportAllocs()
-			for b.Loop() {
-				replayed(r, epoch.Add(test.downtime))
 			}
 		})
 	}

@@ -137,32 +137,6 @@ func TestStoreAnswersWhatWasCommitted(t *testing.T) {
 	closeStore(t, s)
 }
 
-func TestCommitReplacesWhatTheSameCommitDeletes(t *testing.T) {
-	s := open(t, t.TempDir())
-	defer closeStore(t, s)
-	commit(t, s, Changes{Records: map[string]Record{"a": sampleRecord(1)}})
-	commit(t, s, Changes{Records: map[string]Record{"a": sampleRecord(2)}, Deleted: []string{"a"}})
-	if diff := cmp.Diff(map[string]Record{"a": sampleRecord(2)}, load(t, s).Autoscalers); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-}
-
-func TestClockSetBack(t *testing.T) {
-	s := open(t, t.TempDir())
-	defer closeStore(t, s)
-	commit(t, s, Changes{LastRound: epoch.Add(time.Hour)})
-	record := sampleRecord(1)
-	commit(t, s, Changes{Records: map[string]Record{"a": record}, LastRound: epoch.Add(time.Minute)})
-	got := load(t, s)
-	if want := epoch.Add(time.Minute); !got.LastRound.Equal(want) {
-		t.Errorf("last round %s, want %s", got.LastRound, want)
-	}
-	want := naiveReplay(record.Memory.Recommendations, record.Replay, record.Through, epoch.Add(time.Minute))
-	if diff := cmp.Diff(want, got.Autoscalers["a"].Memory.Recommendations); diff != "" {
-		t.Errorf("ticks that have not come are replayed (-want +got):\n%s", diff)
-	}
-}
-
 // TestRejectedRecords commits records and entries that the store cannot hold, each of which
 // fails alone.
 func TestRejectedRecords(t *testing.T) {
