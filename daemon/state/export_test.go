@@ -234,7 +234,7 @@ func TestCheck(t *testing.T) {
 		"an entry": {historyName, edit(func(tx *bolt.Tx) error {
 			return tx.Bucket(entriesBucket).Put(entryKey(timeKey(epoch), "web"), []byte("\x01abcd{}"))
 		}), `entry of autoscaler "web" at ` + epoch.Format(time.RFC3339) + ": checksum does not match"},
-		"cut":     {stateName, overwrite(func(text []byte) []byte { return text[:len(text)/2] }), ""},
+		"cut":     {stateName, overwrite(func(text []byte) []byte { return text[:4*pageSize] }), ""},
 		"empty":   {historyName, overwrite(func([]byte) []byte { return nil }), "the file is empty"},
 		"garbage": {stateName, overwrite(func(text []byte) []byte { return bytes.Repeat([]byte("x"), len(text)) }), "invalid database"},
 		"gone":    {historyName, func(t *testing.T, path string) { t.Helper(); _ = os.Remove(path) }, "no such file"},

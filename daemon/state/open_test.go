@@ -126,7 +126,7 @@ func TestDamagedFileIsSetAside(t *testing.T) {
 		}{
 			{"empty", overwrite(func([]byte) []byte { return nil })},
 			{"meta pages only", overwrite(func(text []byte) []byte { return text[:2*pageSize] })},
-			{"truncated", overwrite(func(text []byte) []byte { return text[:len(text)/2/pageSize*pageSize] })},
+			{"truncated", overwrite(func(text []byte) []byte { return text[:4*pageSize] })},
 			{"zeroed pages", overwrite(zeroPages)},
 			{"both meta pages", overwrite(func(text []byte) []byte { text[40]++; text[pageSize+40]++; return text })},
 			{"all page headers", overwrite(func(text []byte) []byte {

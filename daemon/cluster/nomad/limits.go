@@ -12,7 +12,7 @@ import (
 // variable, how many bytes a page has that keys were spread over, and how many pages a
 // Nomad of one or three servers takes a second, on two cores that had other work.
 const (
-	bytesEach      = 260
+	bytesEach      = 300
 	bytesPage      = 32 << 10
 	pagesPerSecond = 20
 )

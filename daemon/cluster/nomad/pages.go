@@ -31,7 +31,7 @@ const (
 	// largestPage is the size of the records of a page in a variable, and largestPlain their
 	// size before compression, above which the fleet gets more pages.
 	largestPage  = 48 << 10
-	largestPlain = 256 << 10
+	largestPlain = 512 << 10
 	// largestRecord is the size of a page with one record, of the 64 KiB that Nomad allows.
 	largestRecord = 63 << 10
 	// mostPages is the number of pages of a fleet.
