@@ -2,7 +2,6 @@ package awsasg
 
 import (
 	"context"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -34,31 +33,22 @@ const (
 	sayingLaunch = "Launching"
 )
 
-// explainShortages asks why groups lack instances, where they have for a while.
-func (f *Fleet) explainShortages(ctx context.Context, s *session, described map[string]found) {
-	now := time.Now()
-	for _, name := range slices.Sorted(maps.Keys(described)) {
-		g := described[name].group
-		if g == nil {
-			continue
-		}
-		due := f.shortages.Update(name, g.observed() < g.desired(), now)
-		if ctx.Err() != nil || !due {
-			continue
-		}
-		answer, err := s.groups.DescribeScalingActivities(ctx, &autoscaling.DescribeScalingActivitiesInput{
-			AutoScalingGroupName: &name, MaxRecords: aws.Int32(activitiesPerCall),
-		})
-		if err != nil {
-			f.heed(s, err)
-			f.shortages.Explain(name, &policy.Notice{
-				Condition: cloud.InsufficientCapacity, Reason: LaunchFailed,
-				Message: "the group lacks instances; why is not known: describe scaling activities (autoscaling:DescribeScalingActivities): " + readError(err).Error(),
-			}, now)
-			continue
-		}
-		f.shortages.Explain(name, failedLaunch(answer.Activities, now), now)
+// Explain implements cloud.Platform: it reads the group's newest activities.
+func (f *Fleet) Explain(ctx context.Context, name string, _ *cloud.Group[*group]) (*policy.Notice, error) {
+	session, err := f.connection.Client(ctx)
+	if err != nil {
+		return nil, err
 	}
+	found, err := session.groups.DescribeScalingActivities(ctx, &autoscaling.DescribeScalingActivitiesInput{
+		AutoScalingGroupName: &name, MaxRecords: aws.Int32(activitiesPerCall),
+	})
+	if err != nil {
+		return &policy.Notice{
+			Condition: cloud.InsufficientCapacity, Reason: LaunchFailed,
+			Message: "the group lacks instances; why is not known: " + f.connection.called(ctx, session, err).Error(),
+		}, nil
+	}
+	return failedLaunch(found.Activities, time.Now()), nil
 }
 
 // failedLaunch returns the message of the newest launch that ended, where it failed; nil

@@ -85,21 +85,6 @@ func TestCheckFails(t *testing.T) {
 	}
 }
 
-func TestOfGroups(t *testing.T) {
-	many := make([]string, 12)
-	for n := range many {
-		many[n] = string(rune('a' + n))
-	}
-	ten := ` for "a", "b", "c", "d", "e", "f", "g", "h", "i", "j"`
-	for want, names := range map[string][]string{
-		"": {""}, ` for "a"`: many[:1], ` for "a", "b"`: many[:2], ten: many[:10], ten + " and 1 more": many[:11], ten + " and 2 more": many,
-	} {
-		if got := ofGroups(names); got != want {
-			t.Errorf("%d groups are told as %q, want %q", len(names), got, want)
-		}
-	}
-}
-
 // TestCheckProblems: what readings do without is in a check's findings too.
 func TestCheckProblems(t *testing.T) {
 	c, f := open(t, 2, nil)

@@ -11,6 +11,7 @@ import (
 	"github.com/hpad/hpad/settings"
 	"github.com/hpad/hpad/settings/httpclient"
 	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/cloud"
 )
 
 // burstSeconds is how many seconds' worth of calls are made at once after a pause.
@@ -46,8 +47,9 @@ type Config struct {
 	Timeout time.Duration `toml:"timeout" default:"10s" above:"0s" must:"more than 0, as \"10s\""`
 	// ReadsPerSecond and WritesPerSecond bound the calls of Auto Scaling in the long
 	// run, and each of them, apart, those of EC2: more than 0 and at most 1000. Four
-	// times as many are made at once after a pause. Fleets of one account and region
-	// make so many together, by the smallest numbers that one of them has.
+	// times as many are made at once after a pause. Fleets of one region with the same
+	// credentials, or with roles of one account, make so many together, by the smallest
+	// numbers that one of them has.
 	ReadsPerSecond  float64 `toml:"reads_per_second" default:"10" above:"0" max:"1000" must:"more than 0 and at most 1000"`
 	WritesPerSecond float64 `toml:"writes_per_second" default:"5" above:"0" max:"1000" must:"more than 0 and at most 1000"`
 	// DescribeInstances asks EC2 once for each instance when it started, its
@@ -58,8 +60,7 @@ type Config struct {
 	// NativeAutoscaler is what a group's own scaling policies mean: one of the Native
 	// constants.
 	NativeAutoscaler string `toml:"native_autoscaler" default:"hold" values:"hold ignore" must:"one of \"hold\", \"ignore\""`
-	// CheckInterval is how often scaling policies and running refreshes are looked at:
-	// at least 1s.
+	// CheckInterval is how often scaling policies are read: at least 1s.
 	CheckInterval time.Duration `toml:"check_interval" default:"1m" min:"1s"`
 }
 
@@ -145,7 +146,7 @@ func validName(name string) bool {
 // parseName returns the group that a target's name means.
 func parseName(name string) (string, error) {
 	if !validName(name) {
-		return "", reasoned(GroupNotFound, fmt.Errorf("%w: AWS takes no group of the name %q", targets.ErrTargetNotFound, name))
+		return "", cloud.Reasoned(GroupNotFound, fmt.Errorf("%w: AWS takes no group of the name %q", targets.ErrTargetNotFound, name))
 	}
 	return name, nil
 }

@@ -6,19 +6,22 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	awsmiddleware "github.com/aws/aws-sdk-go-v2/aws/middleware"
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/credentials/stscreds"
 	"github.com/aws/aws-sdk-go-v2/service/autoscaling"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/sts"
+	"github.com/aws/smithy-go"
 	"github.com/aws/smithy-go/logging"
 	"github.com/aws/smithy-go/middleware"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
 
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/cloud"
@@ -27,6 +30,10 @@ import (
 // sessionName is what AWS's own records call an assumed role's session.
 const sessionName = "hpad"
 
+// credentialsTime is the time of calls for credentials beyond the fleet's timeout, which
+// ends all others.
+const credentialsTime = 5 * time.Second
+
 // maxConnections bounds the connections to one service.
 const maxConnections = 10
 
@@ -34,16 +41,73 @@ const maxConnections = 10
 // files are then read again. It is safe for concurrent use.
 type connection struct {
 	cloud.Connection[session]
-	config    *Config
-	groups    *callLimit
-	instances *callLimit
+	config            *Config
+	groups, instances service
+}
+
+// service limits the calls of one service in the account and region.
+type service struct{ *cloud.Limiter }
+
+func newService(c *Config, name string, options Options) service {
+	s := service{options.Accounts.Limiter("awsasg "+name+" "+c.Engine(), cloud.Limits{Calls: map[cloud.Class]cloud.Limit{
+		cloud.Read: cloud.Saved(c.ReadsPerSecond, burstSeconds), cloud.Write: cloud.Saved(c.WritesPerSecond, burstSeconds),
+	}}, options.Meter)}
+	s.Timeout, s.Errors = c.Timeout, &errorClasses
+	return s
+}
+
+// middleware puts the limit around each call.
+func (s service) middleware(stack *middleware.Stack) error {
+	return stack.Finalize.Insert(middleware.FinalizeMiddlewareFunc("HpadLimit", func(
+		ctx context.Context, in middleware.FinalizeInput, next middleware.FinalizeHandler,
+	) (out middleware.FinalizeOutput, metadata middleware.Metadata, err error) {
+		operation := awsmiddleware.GetOperationName(ctx)
+		err = s.Do(ctx, cloud.Call{Operation: operation, Class: classOf(operation)}, func(ctx context.Context) (err error) {
+			out, metadata, err = next.HandleFinalize(ctx, in)
+			response, ok := awsmiddleware.GetRawResponse(metadata).(*smithyhttp.Response)
+			if ok && err == nil && !strings.Contains(response.Header.Get("Content-Type"), "xml") {
+				// The SDK does not look at responses of operations that return nothing.
+				err = fmt.Errorf("the response is %q, not XML: is there a proxy before the endpoint", response.Header.Get("Content-Type"))
+			}
+			return err
+		})
+		return out, metadata, err
+	}), "Retry", middleware.After)
+}
+
+// classOf returns the class of an operation.
+func classOf(operation string) cloud.Class {
+	if strings.HasPrefix(operation, "Describe") || strings.HasPrefix(operation, "Get") {
+		return cloud.Read
+	}
+	return cloud.Write
+}
+
+// called returns the error of an operation in its class, without the words that the SDK
+// adds. Rejected credentials are read again for the next call.
+func (c *connection) called(ctx context.Context, s *session, err error) error {
+	if err == nil {
+		return nil
+	}
+	operation, ok := errors.AsType[*smithy.OperationError](err)
+	if ok {
+		err = errorClasses.Classify(ctx, classOf(operation.OperationName), operation.Err)
+	}
+	if errors.Is(err, cloud.ErrCredentials) {
+		c.Forget(s)
+	}
+	if !ok {
+		return err
+	}
+	action := strings.ReplaceAll(strings.ToLower(operation.ServiceID), " ", "") + ":" + operation.OperationName
+	return fmt.Errorf("%s: %w", action, err)
 }
 
 func newConnection(c *Config, options Options) *connection {
 	made := &connection{
 		config:    c,
-		groups:    newCallLimit(c, "auto scaling", c.Endpoints.AutoScaling, options),
-		instances: newCallLimit(c, "ec2", c.Endpoints.EC2, options),
+		groups:    newService(c, "autoscaling", options),
+		instances: newService(c, "ec2", options),
 	}
 	made.Make = made.newSession
 	made.Drop = func(old *session) { old.client.CloseIdleConnections() }
@@ -74,22 +138,10 @@ func client(from aws.HTTPClient, timeout time.Duration) (*http.Client, error) {
 		return nil, fmt.Errorf("the SDK has a client of type %T", from)
 	}
 	return &http.Client{
-		Transport: &wholeBodies{Transport: built.GetTransport()}, Timeout: timeout,
+		Transport:     &wholeBodies{Transport: built.GetTransport()},
+		Timeout:       timeout + credentialsTime,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}, nil
-}
-
-// nameTimeout adds the fleet's timeout to the errors of calls that it ended.
-func (c *connection) nameTimeout(stack *middleware.Stack) error {
-	return stack.Finalize.Add(middleware.FinalizeMiddlewareFunc("HpadTimeout", func(
-		ctx context.Context, in middleware.FinalizeInput, next middleware.FinalizeHandler,
-	) (middleware.FinalizeOutput, middleware.Metadata, error) {
-		out, metadata, err := next.HandleFinalize(ctx, in)
-		if late, ok := errors.AsType[net.Error](err); ok && late.Timeout() && ctx.Err() == nil {
-			err = fmt.Errorf("no answer within the fleet's timeout of %v: %w", c.config.Timeout, err)
-		}
-		return out, metadata, err
-	}), middleware.After)
 }
 
 // wholeBodies sends requests from memory. The SDK closes a request's body as soon as the
@@ -136,7 +188,8 @@ func (c *connection) newSession(ctx context.Context) (*session, error) {
 func (c *connection) load(ctx context.Context) (aws.Config, *http.Client, error) {
 	options := []func(*config.LoadOptions) error{
 		config.WithHTTPClient(newHTTPClient(c.config.Timeout)),
-		config.WithRetryer(newRetryer),
+		// The next round is the retry.
+		config.WithRetryer(func() aws.Retryer { return aws.NopRetryer{} }),
 		config.WithAppID("hpad"),
 		config.WithLogger(logging.Nop{}),
 	}
@@ -157,15 +210,16 @@ func (c *connection) load(ctx context.Context) (aws.Config, *http.Client, error)
 		own, err = client(loaded.HTTPClient, c.config.Timeout)
 	}
 	switch {
-	case err != nil && ctx.Err() != nil:
-		return loaded, nil, fmt.Errorf("%w: load the AWS configuration: %w", targets.ErrTransient, err)
 	case err != nil:
-		return loaded, nil, fmt.Errorf("%w: load the AWS configuration: %w", targets.ErrForbidden, err)
+		class := targets.ErrForbidden
+		if ctx.Err() != nil {
+			class = targets.ErrTransient
+		}
+		return loaded, nil, fmt.Errorf("%w: load the AWS configuration: %w", class, err)
 	case loaded.Region == "":
 		return loaded, nil, fmt.Errorf("%w: no region is known: set region in the fleet's table, or AWS_REGION", targets.ErrForbidden)
 	}
 	loaded.HTTPClient = own
-	loaded.APIOptions = append(loaded.APIOptions, c.nameTimeout)
 	if c.config.RoleARN != "" {
 		loaded.Credentials = aws.NewCredentialsCache(c.role(loaded))
 	}
@@ -211,10 +265,3 @@ type credentialsError struct{ err error }
 func (e *credentialsError) Error() string { return "get credentials: " + e.err.Error() }
 
 func (e *credentialsError) Unwrap() error { return e.err }
-
-// final reports whether there are none to be had, as opposed to a source of credentials
-// that cannot be reached.
-func (e *credentialsError) final() bool {
-	var network *net.OpError
-	return !errors.As(e.err, &network) && !errors.Is(e.err, context.Canceled) && !errors.Is(e.err, context.DeadlineExceeded)
-}

@@ -59,20 +59,8 @@ func TestNames(t *testing.T) {
 	if calls := c.Calls()["DescribeAutoScalingGroups"]; calls != 1 || c.Writes() != 0 {
 		t.Errorf("%d calls and %d writes, want one that reads", calls, c.Writes())
 	}
-	if known := f.base.Known(); len(known) != 1 {
+	if known := f.Known(); len(known) != 1 {
 		t.Errorf("hpad check would ask about %q", known)
-	}
-}
-
-// TestEndlessPages: pages without an end are garbled.
-func TestEndlessPages(t *testing.T) {
-	pages := 0
-	_, f := altered(t, func(answer string) string {
-		pages++
-		return strings.Replace(answer, "</AutoScalingGroups>", fmt.Sprintf("</AutoScalingGroups><NextToken>0%s</NextToken>", strings.Repeat("0", pages)), 1)
-	})
-	if _, err := f.Snapshot(t.Context(), []targets.Ref{ref("web")}); !errors.Is(err, targets.ErrTransient) || !strings.Contains(err.Error(), "more than 10 pages") {
-		t.Errorf("Snapshot() of endless pages = %v", err)
 	}
 }
 

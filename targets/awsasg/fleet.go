@@ -2,164 +2,124 @@ package awsasg
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/aws/arn"
 	"github.com/aws/aws-sdk-go-v2/service/autoscaling"
-	"github.com/aws/aws-sdk-go-v2/service/autoscaling/types"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/cloud"
 )
 
-// Options are what a fleet is given besides its configuration.
+// Options are the resources of a fleet besides its configuration.
 type Options = cloud.Options
 
-// How groups are described: by name, as many in a call as AWS takes, a few calls at
-// once. More pages than there can be are garbled.
 const (
+	// groupsPerCall is the most groups that AWS describes in a call, and describingCalls
+	// the calls in progress.
 	groupsPerCall   = 100
 	describingCalls = 4
-	pagesPerCall    = 10
+	// pagesPerCall bounds the pages of one description: more of them are garbled.
+	pagesPerCall = 10
+	// removalsPerCall is the most instances that AWS terminates in a call.
+	removalsPerCall = 100
+	// policiesTimeout is how long a reading waits for scaling policies.
+	policiesTimeout = 3 * time.Second
 )
-
-// moreTimeout is how long a reading waits for what it can do without.
-const moreTimeout = 3 * time.Second
 
 // Fleet reads and scales the Auto Scaling groups of one account and region. It is
 // safe for concurrent use.
 type Fleet struct {
-	base       targets.Base[string]
+	cloud.Fleet[string, *group]
 	config     *Config
 	connection *connection
-	memory     *cloud.Memory
-	shortages  cloud.Shortages
 	policies   cloud.Aside[policies]
-	refreshes  refreshes
-	// details are looked up into memory.
-	details cloud.Aside[struct{}]
-	written cloud.Written[string, change]
 }
 
 // New returns a fleet of that name, which connects when it is first read. The
 // configuration is defaulted and valid, and is not modified.
 func New(name string, config *Config, options Options) *Fleet {
-	f := &Fleet{config: config, memory: cloud.NewMemory(options.Store), connection: newConnection(config, options)}
-	f.base.Name, f.base.Parse = name, parseName
+	f := &Fleet{config: config, connection: newConnection(config, options)}
+	f.Name, f.Parse, f.Platform, f.Memory = name, parseName, f, cloud.NewMemory(options.Store)
+	f.Noun, f.DeletesAtOnce, f.Limiter = "group", removalsPerCall, f.connection.groups.Limiter
+	f.FactsProblem = "start times and addresses of instances are not known"
 	return f
 }
 
-// Close gives up the connections, and the fleet's part in the limits of its account.
+// Close closes the connections, and gives up the fleet's share of the account's limits.
 func (f *Fleet) Close() error {
-	f.base.End()
+	f.End()
 	f.connection.Close()
-	f.connection.groups.limiter.Close()
-	f.connection.instances.limiter.Close()
+	f.connection.groups.Close()
+	f.connection.instances.Close()
 	return nil
 }
 
-// heed makes the next call read the credentials again where the error of one shows that
-// they were rejected.
-func (f *Fleet) heed(s *session, err error) {
-	if renewable(err) {
-		f.connection.Forget(s)
-	}
-}
-
-// Problems returns what readings do without, and why.
+// Problems returns the details that readings lack, and the reasons.
 func (f *Fleet) Problems() []string {
-	return targets.Sentences(
-		targets.Trouble{Words: "scaling policies are not known", Err: f.policies.Failure()},
-		targets.Trouble{Words: "start times and addresses of instances are not known", Err: f.details.Failure()},
-		targets.Trouble{Words: "what is known of instances cannot be stored", Err: f.memory.Failure()},
-	)
+	native := targets.Sentences(targets.Trouble{Words: "scaling policies are not known", Err: f.policies.Failure()})
+	return append(native, f.Fleet.Problems()...)
 }
 
-// Snapshot reads the given groups: one call for each hundred, and one for each
-// hundred instances that are in service for the first time.
-func (f *Fleet) Snapshot(ctx context.Context, refs []targets.Ref) (map[targets.Ref]targets.Reading, error) {
-	return f.base.Snapshot(ctx, refs, f.snapshot)
-}
-
-func (f *Fleet) snapshot(ctx context.Context, wanted map[targets.Ref]string) (map[targets.Ref]targets.Reading, error) {
+// List implements cloud.Platform: one call for each hundred groups.
+func (f *Fleet) List(ctx context.Context, names []string) (map[string]*cloud.Group[*group], error) {
 	session, err := f.connection.Client(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if err := f.memory.Load(ctx, time.Now()); err != nil {
-		return nil, err
-	}
-	described, err := f.describe(ctx, session, slices.Sorted(maps.Values(wanted)))
-	if err != nil {
-		return nil, err
-	}
-	learned := f.readMore(ctx, session, described)
-	now := time.Now()
-	readings := make(map[targets.Ref]targets.Reading, len(wanted))
-	for ref, name := range wanted {
-		readings[ref] = f.reading(name, described[name], learned, now)
-	}
-	f.memory.Save(ctx, now)
-	return readings, nil
-}
-
-// readMore reads what readings can do without, for a moment at most: policies,
-// refreshes, the reasons of shortages, and what there is to learn of instances, which it
-// returns.
-func (f *Fleet) readMore(ctx context.Context, s *session, described map[string]found) map[string]*detail {
-	ctx, cancel := context.WithTimeout(ctx, moreTimeout)
-	defer cancel()
-	f.readPolicies(ctx, s)
-	f.followRefreshes(ctx, s)
-	f.explainShortages(ctx, s, described)
-	return f.look(ctx, s, described)
-}
-
-// found is a group that was described, why it could not be, or neither where there is
-// none.
-type found struct {
-	group *group
-	err   error
-}
-
-// describe reads groups by their names. An error means that none could be read.
-func (f *Fleet) describe(ctx context.Context, s *session, names []string) (map[string]found, error) {
+	slices.Sort(names)
 	var mu sync.Mutex
-	all := make(map[string]found, len(names))
-	failed := 0
+	all := make(map[string]*group, len(names))
+	errs := map[string]error{}
 	var last error
 	var calls errgroup.Group
 	calls.SetLimit(describingCalls)
 	for chunk := range slices.Chunk(names, groupsPerCall) {
 		calls.Go(func() error {
-			groups, err := f.describeChunk(ctx, s, chunk)
+			groups, err := f.describe(ctx, session, chunk)
 			mu.Lock()
 			defer mu.Unlock()
 			for _, name := range chunk {
-				all[name] = found{group: groups[name], err: err}
-			}
-			if err != nil {
-				failed += len(chunk)
-				last = err
+				if all[name] = groups[name]; err != nil {
+					errs[name], last = err, err
+				}
 			}
 			return nil
 		})
 	}
 	_ = calls.Wait() // each group has its own error
-	if failed == len(names) {
+	if len(errs) == len(all) {
 		return nil, last
 	}
-	return all, nil
+	f.readPolicies(ctx, session)
+	listed := make(map[string]*cloud.Group[*group], len(names))
+	for name, g := range all {
+		listed[name] = groupOf(name, g, errs[name])
+	}
+	return listed, nil
 }
 
-func (f *Fleet) describeChunk(ctx context.Context, s *session, names []string) (map[string]*group, error) {
+// Get implements cloud.Platform.
+func (f *Fleet) Get(ctx context.Context, name string) (*cloud.Group[*group], error) {
+	session, err := f.connection.Client(ctx)
+	if err != nil {
+		return nil, err
+	}
+	groups, err := f.describe(ctx, session, []string{name})
+	if err != nil {
+		return nil, err
+	}
+	return groupOf(name, groups[name], nil), nil
+}
+
+// describe reads groups by their names.
+func (f *Fleet) describe(ctx context.Context, s *session, names []string) (map[string]*group, error) {
 	groups := make(map[string]*group, len(names))
 	pages := autoscaling.NewDescribeAutoScalingGroupsPaginator(s.groups, &autoscaling.DescribeAutoScalingGroupsInput{
 		AutoScalingGroupNames: names, MaxRecords: aws.Int32(groupsPerCall),
@@ -170,40 +130,94 @@ func (f *Fleet) describeChunk(ctx context.Context, s *session, names []string) (
 		}
 		page, err := pages.NextPage(ctx)
 		if err != nil {
-			f.heed(s, err)
-			return nil, f.describeError(ctx, err)
+			return nil, f.connection.called(ctx, s, err)
 		}
 		for _, one := range page.AutoScalingGroups {
 			g := &group{AutoScalingGroup: one}
+			f.forgetWarmed(g)
 			if g.DesiredCapacity == nil || g.MinSize == nil || g.MaxSize == nil || g.desired() < 0 {
 				return nil, fmt.Errorf("%w: describe groups: the answer has no sizes for group %q", targets.ErrTransient, g.name())
 			}
-			g.apply(f.written.Unseen(g.name(), g.version(), time.Now()))
 			groups[g.name()] = g
 		}
-		f.learnOwner(page.AutoScalingGroups)
 	}
 	return groups, nil
 }
 
-// learnOwner learns from groups which account and region the calls are counted for.
-func (f *Fleet) learnOwner(groups []types.AutoScalingGroup) {
-	if len(groups) == 0 {
-		return
-	}
-	if owner, err := arn.Parse(aws.ToString(groups[0].AutoScalingGroupARN)); err == nil { // else it stays unknown
-		f.connection.groups.countWith(owner)
-		f.connection.instances.countWith(owner)
+// forgetWarmed forgets instances in the warm pool, which start again later.
+func (f *Fleet) forgetWarmed(g *group) {
+	for _, i := range g.Instances {
+		if strings.HasPrefix(string(i.LifecycleState), "Warmed") {
+			f.Memory.Forget(aws.ToString(i.InstanceId))
+		}
 	}
 }
 
-func (f *Fleet) describeError(ctx context.Context, err error) error {
-	err = readError(err)
-	if errors.Is(err, targets.ErrForbidden) {
-		err = fmt.Errorf("%w; it takes autoscaling:DescribeAutoScalingGroups", err)
+// Members implements cloud.Platform: it is not called, since AWS describes instances
+// together with their group.
+func (f *Fleet) Members(context.Context, string, *cloud.Group[*group]) (*cloud.Listing, error) {
+	return &cloud.Listing{}, nil
+}
+
+// Hold implements cloud.Platform.
+func (f *Fleet) Hold(_ string, g *cloud.Group[*group], _ *cloud.Listing) *policy.Hold {
+	if hold := g.Native.deleting(); hold != nil {
+		return hold
 	}
-	if ctx.Err() != nil && !errors.Is(err, ctx.Err()) {
-		err = fmt.Errorf("%w: %w", err, ctx.Err())
+	known, _ := f.policies.Value() // none if they do not matter
+	return known.hold(g.Native)
+}
+
+// Resize implements cloud.Platform: it ignores the group's cooldown.
+func (f *Fleet) Resize(ctx context.Context, name string, _ *cloud.Group[*group], size int32) (string, error) {
+	session, err := f.writable(ctx, name)
+	if err != nil {
+		return "", err
 	}
-	return fmt.Errorf("describe groups: %w", err)
+	_, err = session.groups.SetDesiredCapacity(ctx, &autoscaling.SetDesiredCapacityInput{
+		AutoScalingGroupName: &name, DesiredCapacity: &size, HonorCooldown: aws.Bool(false),
+	})
+	return "", f.connection.called(ctx, session, err)
+}
+
+// Delete implements cloud.Platform. If one instance is gone meanwhile, AWS rejects the
+// call for all of them; the next reading does not have it any more.
+func (f *Fleet) Delete(ctx context.Context, name string, _ *cloud.Group[*group], ids []string) ([]string, error) {
+	session, err := f.writable(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	input := &autoscaling.TerminateInstanceInAutoScalingGroupInput{ShouldDecrementDesiredCapacity: aws.Bool(true)}
+	if len(ids) == 1 { // the form that every compatible service has
+		input.InstanceId = &ids[0]
+	} else {
+		input.AutoScalingGroupName, input.InstanceIds = &name, ids
+	}
+	if _, err := session.groups.TerminateInstanceInAutoScalingGroup(ctx, input); err != nil {
+		return nil, f.connection.called(ctx, session, err)
+	}
+	return ids, nil
+}
+
+// writable returns a session for a write, or the reason not to write a group now that
+// only calls find out.
+func (f *Fleet) writable(ctx context.Context, name string) (*session, error) {
+	session, err := f.connection.Client(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := f.policiesUnknown(); err != nil && f.config.NativeAutoscaler == NativeHold {
+		return nil, fmt.Errorf("see whether it has scaling policies of its own: %w", err)
+	}
+	if !f.config.HoldDuringRefresh {
+		return session, nil
+	}
+	hold, err := f.refresh(ctx, session, name)
+	if err != nil {
+		return nil, fmt.Errorf("see whether its instances are being refreshed: %w", err)
+	}
+	if hold != nil {
+		return nil, &targets.HeldError{Hold: *hold}
+	}
+	return session, nil
 }

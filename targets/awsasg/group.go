@@ -1,7 +1,6 @@
 package awsasg
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/cloud"
 )
 
 // ProcessesSuspended is the condition of a group that may not launch or terminate
@@ -46,10 +46,44 @@ func (g *group) name() string { return aws.ToString(g.AutoScalingGroupName) }
 
 func (g *group) desired() int32 { return aws.ToInt32(g.DesiredCapacity) }
 
-// version returns the version of a reading: the desired capacity, and when the group
-// was created, which another one of its name was not.
-func (g *group) version() string {
-	return strconv.Itoa(int(g.desired())) + "@" + strconv.FormatInt(aws.ToTime(g.CreatedTime).UnixMilli(), 36)
+// groupOf returns a group for the skeleton. Native is nil if there is none of the name, or
+// if it could not be read.
+func groupOf(name string, g *group, err error) *cloud.Group[*group] {
+	switch {
+	case err != nil:
+		return &cloud.Group[*group]{Err: err}
+	case g == nil:
+		return &cloud.Group[*group]{Err: cloud.NotFound(GroupNotFound, "Auto Scaling group", name)}
+	}
+	return &cloud.Group[*group]{
+		Native: g, Err: g.unscalable(), Size: g.desired(), Min: g.min(), Max: g.max(),
+		Identity: strconv.FormatInt(aws.ToTime(g.CreatedTime).UnixMilli(), 36),
+		Stable:   true, Notices: g.notices(), Listing: &cloud.Listing{Members: g.members()},
+	}
+}
+
+// The labels of an instance's location that are not its tags.
+const (
+	labelZone = "availability_zone"
+	labelType = "instance_type"
+)
+
+// members returns the instances of the group in the order of their ids.
+func (g *group) members() []cloud.Member {
+	var members []cloud.Member
+	for _, i := range g.Instances {
+		s := stageOf(i.LifecycleState)
+		if s.outside {
+			continue
+		}
+		members = append(members, cloud.Member{
+			ID: aws.ToString(i.InstanceId), Phase: s.phase, Deleting: s.deleting, Readiness: s.readiness(aws.ToString(i.HealthStatus)),
+			Protected: aws.ToBool(i.ProtectedFromScaleIn),
+			Labels:    map[string]string{labelZone: aws.ToString(i.AvailabilityZone), labelType: aws.ToString(i.InstanceType)},
+		})
+	}
+	slices.SortFunc(members, func(a, b cloud.Member) int { return strings.Compare(a.ID, b.ID) })
+	return members
 }
 
 func (g *group) suspended(process string) bool {
@@ -79,7 +113,7 @@ func (g *group) max() *int32 {
 // unscalable returns why the group's capacity is no count of instances; nil when it is.
 func (g *group) unscalable() error {
 	if kind := aws.ToString(g.DesiredCapacityType); kind != "" && kind != capacityUnits {
-		return reasoned(CapacityType, fmt.Errorf("%w: the desired capacity of group %q is counted in %s, not in instances", targets.ErrUnscalable, g.name(), kind))
+		return cloud.Reasoned(CapacityType, fmt.Errorf("%w: the desired capacity of group %q is counted in %s, not in instances", targets.ErrUnscalable, g.name(), kind))
 	}
 	weighted := func(weight *string) bool { return !slices.Contains([]string{"", "1"}, aws.ToString(weight)) }
 	for _, instance := range g.Instances {
@@ -98,7 +132,7 @@ func (g *group) unscalable() error {
 }
 
 func (g *group) weighs(what, weight string) error {
-	return reasoned(WeightedCapacity, fmt.Errorf("%w: the capacity of group %q is weighted (%s counts %s), so it is no count of instances", targets.ErrUnscalable, g.name(), what, weight))
+	return cloud.Reasoned(WeightedCapacity, fmt.Errorf("%w: the capacity of group %q is weighted (%s counts %s), so it is no count of instances", targets.ErrUnscalable, g.name(), what, weight))
 }
 
 // deleting returns the hold of a group that is being deleted; nil when it is not.
@@ -173,42 +207,4 @@ func (s stage) readiness(health string) policy.Readiness {
 		return policy.ReadinessTrue
 	}
 	return policy.ReadinessFalse
-}
-
-// ordered returns the group's instances in the order of their ids.
-func (g *group) ordered() []types.Instance {
-	return slices.SortedFunc(slices.Values(g.Instances), func(a, b types.Instance) int {
-		return cmp.Compare(aws.ToString(a.InstanceId), aws.ToString(b.InstanceId))
-	})
-}
-
-// change is an accepted change of a group.
-type change struct {
-	desired int32
-	// terminated are the ids of the instances that were taken by name.
-	terminated []string
-}
-
-// apply makes changes that AWS does not show yet.
-func (g *group) apply(changes []change) {
-	for _, c := range changes {
-		g.DesiredCapacity = &c.desired
-		for n := range g.Instances {
-			i := &g.Instances[n]
-			if slices.Contains(c.terminated, aws.ToString(i.InstanceId)) && !stageOf(i.LifecycleState).deleting {
-				i.LifecycleState = types.LifecycleStateTerminating
-			}
-		}
-	}
-}
-
-// observed returns how many instances the group has.
-func (g *group) observed() int32 {
-	count := int32(0)
-	for _, instance := range g.Instances {
-		if s := stageOf(instance.LifecycleState); !s.outside && !s.deleting {
-			count++
-		}
-	}
-	return count
 }

@@ -121,17 +121,6 @@ func TestSuspendedProcesses(t *testing.T) {
 			if len(notices) != 1 || notices[0].Condition != ProcessesSuspended || notices[0].Reason != c.reason || !strings.Contains(notices[0].Message, c.words) {
 				t.Errorf("notices %+v, want %s with %q", notices, c.reason, c.words)
 			}
-			for n := range int32(11) {
-				var outside *targets.OutOfRangeError
-				err := c.group.allows(n)
-				if n >= c.min && n <= c.max {
-					if err != nil {
-						t.Errorf("allows(%d) = %v", n, err)
-					}
-				} else if !errors.As(err, &outside) || *outside.Min != c.min || *outside.Max != c.max {
-					t.Errorf("allows(%d) = %v, want OutOfRangeError with %d and %d", n, err, c.min, c.max)
-				}
-			}
 		})
 	}
 }
@@ -166,19 +155,6 @@ func TestUnscalable(t *testing.T) {
 				t.Errorf("unscalable() = %v with reason %q, want %s with %q", err, targets.Reason(err), c.reason, c.words)
 			}
 		})
-	}
-}
-
-func TestVersion(t *testing.T) {
-	first := made(3, nil).version()
-	if again := made(3, nil).version(); again != first {
-		t.Errorf("the version of the same group is %q and %q", first, again)
-	}
-	if other := made(4, nil).version(); other == first {
-		t.Error("another count has the same version")
-	}
-	if anew := made(3, func(g *group) { g.CreatedTime = aws.Time(time.UnixMilli(1_790_000_000_001)) }).version(); anew == first {
-		t.Error("a new group of the same name has the same version")
 	}
 }
 

@@ -36,6 +36,8 @@ type policies struct{ alarmed, predictive map[string]string }
 // right to read them the groups are taken to have none.
 func (f *Fleet) readPolicies(ctx context.Context, s *session) {
 	if f.config.NativeAutoscaler == NativeHold {
+		ctx, cancel := context.WithTimeout(ctx, policiesTimeout)
+		defer cancel()
 		f.policies.Refresh(f.config.CheckInterval, func() (policies, error) { return f.listPolicies(ctx, s) })
 	}
 }
@@ -51,8 +53,7 @@ func (f *Fleet) listPolicies(ctx context.Context, s *session) (policies, error) 
 		}
 		page, err := pages.NextPage(ctx)
 		if err != nil {
-			f.heed(s, err)
-			return found, fmt.Errorf("describe policies (autoscaling:DescribePolicies): %w", readError(err))
+			return found, f.connection.called(ctx, s, err)
 		}
 		for _, one := range page.ScalingPolicies {
 			switch name := aws.ToString(one.AutoScalingGroupName); {

@@ -5,9 +5,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/cloud"
 	"github.com/hpad/hpad/test/aws/awstest"
 )
 
@@ -64,8 +64,8 @@ func TestRemoveRefused(t *testing.T) {
 	})
 	err := f.Remove(t.Context(), ref("web"), all[:2], "", "")
 	var held *targets.HeldError
-	if !errors.As(err, &held) || held.Hold.Reason != InstanceProtected || !strings.Contains(held.Hold.Message, all[1]) || strings.Contains(held.Hold.Message, all[0]) {
-		t.Errorf("Remove() of a protected instance = %v, want %s and its id", err, InstanceProtected)
+	if !errors.As(err, &held) || held.Hold.Reason != cloud.InstanceProtected || !strings.Contains(held.Hold.Message, all[1]) || strings.Contains(held.Hold.Message, all[0]) {
+		t.Errorf("Remove() of a protected instance = %v, want %s and its id", err, cloud.InstanceProtected)
 	}
 	c.Edit("web", func(g *awstest.Group) {
 		g.Min = 2
@@ -86,39 +86,11 @@ func TestRemoveRefused(t *testing.T) {
 	}
 	c.Edit("web", func(g *awstest.Group) { g.Suspended = nil })
 	c.Deny("TerminateInstanceInAutoScalingGroup", "")
-	if err := f.Remove(t.Context(), ref("web"), all[:1], "", ""); !errors.Is(err, targets.ErrForbidden) || !strings.Contains(err.Error(), "it takes autoscaling:TerminateInstanceInAutoScalingGroup") {
+	if err := f.Remove(t.Context(), ref("web"), all[:1], "", ""); !errors.Is(err, targets.ErrForbidden) || !strings.Contains(err.Error(), "autoscaling:TerminateInstanceInAutoScalingGroup") {
 		t.Errorf("Remove() without the permission = %v", err)
 	}
 	if err := f.Remove(t.Context(), ref("nobody"), all[:1], "", ""); !errors.Is(err, targets.ErrTargetNotFound) {
 		t.Errorf("Remove() from no group = %v", err)
-	}
-}
-
-// TestRemoveOneByOne has an endpoint that does not know several instances in a call,
-// and refuses one in the middle.
-func TestRemoveOneByOne(t *testing.T) {
-	c, f := open(t, 5, nil)
-	all := idsOf(c.Look("web"))
-	old := awstest.Fault{
-		Action: "TerminateInstanceInAutoScalingGroup", Times: 1, Status: 400, Code: "ValidationError",
-		Message: "1 validation error detected: Value null at 'instanceId' failed to satisfy constraint: Member must not be null",
-	}
-	c.Inject(old)
-	if err := f.Remove(t.Context(), ref("web"), all[:2], "", ""); err != nil {
-		t.Fatal(err)
-	}
-	if got := idsOf(c.Look("web")); !slices.Equal(got, all[2:]) {
-		t.Errorf("instances %v, want %v", got, all[2:])
-	}
-	c.Inject(old)
-	c.Inject(awstest.Fault{Action: "TerminateInstanceInAutoScalingGroup", Times: 1, Delay: time.Millisecond})
-	c.Inject(awstest.Fault{Action: "TerminateInstanceInAutoScalingGroup", Times: 1, Status: 400, Code: "ScalingActivityInProgress", Message: "Scaling activity is in progress"})
-	var partial *targets.PartialError
-	if err := f.Remove(t.Context(), ref("web"), all[2:4], "", ""); !errors.As(err, &partial) || partial.Reached != 2 || !errors.Is(err, targets.ErrHeld) {
-		t.Errorf("Remove() of which AWS took one = %v, want PartialError with 2", err)
-	}
-	if g := c.Look("web"); g.Desired != 2 || len(idsOf(g)) != 2 {
-		t.Errorf("desired %d of %v", g.Desired, idsOf(g))
 	}
 }
 

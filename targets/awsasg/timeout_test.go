@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/test/aws/awstest"
 )
 
@@ -41,12 +42,9 @@ func TestTimeout(t *testing.T) {
 			config := testConfig(t, awstest.New(t))
 			config.Endpoints.AutoScaling, config.Timeout = server.URL+test.path, test.timeout
 			f := openFleet(t, config, Options{})
-			s, err := f.connection.Client(t.Context())
-			if err == nil {
-				_, err = f.describeChunk(ctx, s, []string{"web"})
-			}
-			if !errors.Is(err, context.DeadlineExceeded) || strings.Contains(err.Error(), says) != test.says {
-				t.Errorf("describeChunk() = %v; want that it tells of the fleet's timeout: %v", err, test.says)
+			_, err := f.Get(ctx, "web")
+			if !errors.Is(err, targets.ErrTransient) || strings.Contains(err.Error(), says) != test.says {
+				t.Errorf("Get() = %v; want that it tells of the fleet's timeout: %v", err, test.says)
 			}
 		})
 	}

@@ -5,9 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/service/autoscaling/types"
-
 	"github.com/hpad/hpad/test/aws/awstest"
 )
 
@@ -68,28 +65,4 @@ func TestDescriptionsLag(t *testing.T) {
 	}
 	lag(0)
 	expect("once AWS shows the removal", 1, 4)
-}
-
-// TestApply: changes that are not seen yet make a group what it will be.
-func TestApply(t *testing.T) {
-	f := &Fleet{}
-	begun := time.Now()
-	f.written.Add("web", made(3, nil).version(), change{desired: 2, terminated: []string{"i-a"}}, begun)
-	f.written.Add("web", made(2, nil).version(), change{desired: 1, terminated: []string{"i-b"}}, begun)
-	g := made(3, func(g *group) { g.Instances[1].LifecycleState = types.LifecycleStateTerminatingWait })
-	g.apply(f.written.Unseen(g.name(), g.version(), begun))
-	want := []types.LifecycleState{types.LifecycleStateTerminating, types.LifecycleStateTerminatingWait, types.LifecycleStateInService}
-	for n, instance := range g.Instances {
-		if instance.LifecycleState != want[n] {
-			t.Errorf("instance %s is %s, want %s", aws.ToString(instance.InstanceId), instance.LifecycleState, want[n])
-		}
-	}
-	if g.desired() != 1 {
-		t.Errorf("desired %d after two changes that are not seen, want 1", g.desired())
-	}
-	anew := made(3, func(g *group) { g.CreatedTime = aws.Time(begun) })
-	anew.apply(f.written.Unseen(anew.name(), anew.version(), begun))
-	if anew.desired() != 3 {
-		t.Errorf("desired %d of another group of the same name, want its own 3", anew.desired())
-	}
 }

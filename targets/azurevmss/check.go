@@ -4,26 +4,42 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/hpad/hpad/targets"
+	platform "github.com/hpad/hpad/targets/cloud"
 )
 
-// The actions that hpad is permitted, or not.
 const (
-	actionReadSet          = "Microsoft.Compute/virtualMachineScaleSets/read"
-	actionWriteSet         = "Microsoft.Compute/virtualMachineScaleSets/write"
-	actionReadMembers      = "Microsoft.Compute/virtualMachineScaleSets/virtualMachines/read"
-	actionReadMemberView   = "Microsoft.Compute/virtualMachineScaleSets/virtualMachines/instanceView/read"
-	actionReadMachines     = "Microsoft.Compute/virtualMachines/read"
-	actionReadMachineView  = "Microsoft.Compute/virtualMachines/instanceView/read"
-	actionReadUpgrades     = "Microsoft.Compute/virtualMachineScaleSets/rollingUpgrades/read"
-	actionDeleteMembers    = "Microsoft.Compute/virtualMachineScaleSets/delete/action"
-	actionMemberInterfaces = "Microsoft.Compute/virtualMachineScaleSets/networkInterfaces/read"
-	actionInterfaces       = "Microsoft.Network/networkInterfaces/read"
+	actionReadSet  = "Microsoft.Compute/virtualMachineScaleSets/read"
+	actionWriteSet = "Microsoft.Compute/virtualMachineScaleSets/write"
 )
+
+// actions are the actions that hpad uses on a set.
+var actions = []struct {
+	name string
+	// without is the effect of a missing optional action; empty if it is required.
+	without string
+	// needed reports whether hpad uses it; nil means always.
+	needed func(c *Config, s *scaleSet) bool
+}{
+	{actionReadSet, "", nil},
+	{actionWriteSet, "", nil},
+	{"Microsoft.Compute/virtualMachineScaleSets/virtualMachines/read", "", uniform},
+	{"Microsoft.Compute/virtualMachineScaleSets/virtualMachines/instanceView/read", "", uniform},
+	{"Microsoft.Compute/virtualMachines/read", "", flexible},
+	{"Microsoft.Compute/virtualMachines/instanceView/read", "", flexible},
+	{"Microsoft.Compute/virtualMachineScaleSets/rollingUpgrades/read", "", func(_ *Config, s *scaleSet) bool { return s.upgrading }},
+	{"Microsoft.Compute/virtualMachineScaleSets/delete/action", "it cannot choose victims", nil},
+	{"Microsoft.Compute/virtualMachineScaleSets/networkInterfaces/read", "addresses are not known", func(c *Config, s *scaleSet) bool { return c.Addresses != AddressesNone && !s.flexible }},
+	{"Microsoft.Network/networkInterfaces/read", "addresses are not known", func(c *Config, s *scaleSet) bool { return c.Addresses != AddressesNone && s.flexible }},
+}
+
+func uniform(_ *Config, s *scaleSet) bool  { return !s.flexible }
+func flexible(_ *Config, s *scaleSet) bool { return s.flexible }
 
 // permission is what Azure says of a caller's rights to a resource.
 type permission struct {
@@ -50,87 +66,47 @@ func matchAction(pattern, action string) bool {
 	return err == nil && matched
 }
 
-// needs returns the actions that scaling a set takes, and those that more takes
-// than that.
-func (f *Fleet) needs(s *scaleSet) (required, optional []string) {
-	required = []string{actionReadSet, actionWriteSet, actionReadMembers, actionReadMemberView}
-	optional = []string{actionDeleteMembers}
-	addresses := actionMemberInterfaces
-	if s.flexible {
-		required = []string{actionReadSet, actionWriteSet, actionReadMachines, actionReadMachineView}
-		addresses = actionInterfaces
-	}
-	if s.upgrading {
-		required = append(required, actionReadUpgrades)
-	}
-	if f.config.Addresses != AddressesNone {
-		optional = append(optional, addresses)
-	}
-	return required, optional
-}
-
-// Check returns what hpad may do to the scale sets that were read, by Azure's role
-// assignments. The error names what is missing, for each scale set. Nothing is changed.
+// Check returns the permissions of hpad for the scale sets that were read, by Azure's role
+// assignments. The error has the missing ones, and the sets. Nothing is changed.
 func (f *Fleet) Check(ctx context.Context) ([]string, error) {
-	return targets.Ask(ctx, &f.base, "check", f.check)
+	return targets.Ask(ctx, &f.Base, "check", f.check)
 }
 
 func (f *Fleet) check(ctx context.Context) ([]string, error) {
-	known := f.base.Known()
-	slices.SortFunc(known, key.compare)
-	wanted := map[key]bool{}
-	for _, k := range known {
-		wanted[k] = true
-	}
-	listed := f.listSets(ctx, f.config.scopes(wanted), wanted)
-	if err := listed.failure(); err != nil {
+	groups, err := f.List(ctx, f.Known())
+	if err != nil {
 		return nil, err
 	}
-	found := []string{fmt.Sprintf("lists %d of %d scale sets of subscription %s", len(listed.sets), len(known), f.config.Subscription)}
-	var missing []error
-	for _, k := range known {
-		s, err := listed.of(k)
-		if err == nil && s == nil {
-			err = fmt.Errorf("%w: there is no scale set %q, or none that may be read (%s)", targets.ErrTargetNotFound, k, actionReadSet)
+	found := []string{fmt.Sprintf("uses subscription %s", f.config.Subscription)}
+	permissions := map[key][]permission{}
+	var unread []error
+	for _, k := range slices.SortedFunc(maps.Keys(groups), key.compare) {
+		if groups[k].Err != nil {
+			unread = append(unread, groups[k].Err)
+			continue
 		}
-		if err == nil {
-			err = f.checkSet(ctx, s, &found)
+		path := groups[k].Native.ID + "/providers/Microsoft.Authorization/permissions"
+		err := list(ctx, f, opPermissions, path, permissionsVersion, func(p *permission) { permissions[k] = append(permissions[k], *p) })
+		if errors.Is(err, targets.ErrForbidden) {
+			found = append(found, fmt.Sprintf("permissions for scale set %q are not known without Microsoft.Authorization/permissions/read", k))
+			permissions[k] = []permission{{Actions: []string{"*"}}}
+		} else if err != nil {
+			unread = append(unread, fmt.Errorf("read the permissions for scale set %q: %w", k, err))
 		}
-		if err != nil {
-			missing = append(missing, err)
-		}
 	}
-	return append(found, f.Problems()...), errors.Join(missing...)
-}
-
-// checkSet finds what hpad may do to one scale set.
-func (f *Fleet) checkSet(ctx context.Context, s *scaleSet, found *[]string) error {
-	if err := s.unscalable(); err != nil {
-		return err
+	if len(unread) > 0 {
+		return found, errors.Join(unread...)
 	}
-	if _, err := f.listMachines(ctx, s); err != nil {
-		return err
+	var tries []platform.Try[key]
+	for _, action := range actions {
+		tries = append(tries, platform.Try[key]{Permission: action.name, Without: action.without, Each: func(_ context.Context, k key) error {
+			needed := action.needed == nil || action.needed(f.config, groups[k].Native)
+			if needed && !allows(permissions[k], action.name) {
+				return fmt.Errorf("%w: it is in no role", targets.ErrForbidden)
+			}
+			return nil
+		}})
 	}
-	var permissions []permission
-	path := s.id + "/providers/Microsoft.Authorization/permissions"
-	if err := list(ctx, f, opPermissions, path, permissionsVersion, func(p permission) { permissions = append(permissions, p) }); err != nil {
-		if !errors.Is(err, targets.ErrForbidden) {
-			return fmt.Errorf("read the permissions for scale set %q: %w", s.key, err)
-		}
-		*found = append(*found, fmt.Sprintf("may read scale set %q; whether it may change it cannot be told without Microsoft.Authorization/permissions/read", s.key))
-		return nil
-	}
-	required, optional := f.needs(s)
-	lacks := func(actions []string) []string {
-		return slices.DeleteFunc(slices.Clone(actions), func(action string) bool { return allows(permissions, action) })
-	}
-	if lack := lacks(required); len(lack) > 0 {
-		return fmt.Errorf("%w: scale set %q: hpad lacks %s", targets.ErrForbidden, s.key, strings.Join(lack, ", "))
-	}
-	text := fmt.Sprintf("may read and change scale set %q", s.key)
-	if lack := lacks(optional); len(lack) > 0 {
-		text += "; it lacks " + strings.Join(lack, ", ")
-	}
-	*found = append(*found, text)
-	return nil
+	found, err = f.Fleet.Check(ctx, found, tries)
+	return append(found, f.Problems()...), err
 }

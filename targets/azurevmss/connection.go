@@ -22,9 +22,6 @@ const maxConnections = 32
 type client struct {
 	transport *http.Transport
 	sets      *armcompute.VirtualMachineScaleSetsClient
-	members   *armcompute.VirtualMachineScaleSetVMsClient
-	machines  *armcompute.VirtualMachinesClient
-	upgrades  *armcompute.VirtualMachineScaleSetRollingUpgradesClient
 	manager   *arm.Client
 }
 
@@ -63,9 +60,7 @@ func newClient(c *Config) (*client, error) {
 		return nil, err
 	}
 	armOptions := &arm.ClientOptions{ClientOptions: options, DisableRPRegistration: true}
-	trimming := *armOptions
-	trimming.PerCallPolicies = []azpolicy.Policy{trim{}}
-	factory, err := armcompute.NewClientFactory(c.Subscription, who, &trimming)
+	sets, err := armcompute.NewVirtualMachineScaleSetsClient(c.Subscription, who, armOptions)
 	if err != nil {
 		return nil, err
 	}
@@ -73,12 +68,5 @@ func newClient(c *Config) (*client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &client{
-		transport: transport,
-		sets:      factory.NewVirtualMachineScaleSetsClient(),
-		members:   factory.NewVirtualMachineScaleSetVMsClient(),
-		machines:  factory.NewVirtualMachinesClient(),
-		upgrades:  factory.NewVirtualMachineScaleSetRollingUpgradesClient(),
-		manager:   manager,
-	}, nil
+	return &client{transport: transport, sets: sets, manager: manager}, nil
 }

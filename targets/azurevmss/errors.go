@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
 	"github.com/Azure/azure-sdk-for-go/sdk/azidentity"
 
+	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
 	platform "github.com/hpad/hpad/targets/cloud"
 )
@@ -29,12 +31,9 @@ const (
 	ConcurrentRequest   = "ConcurrentRequest"   // another request for the set is under way
 	OperationNotAllowed = "OperationNotAllowed" // for now, in Azure's words
 	NoProfile           = "NoMachineProfile"    // a Flexible set without a profile of machines cannot grow
-	MachineProtected    = "InstanceProtected"   // one that was to be taken
 	QuotaExceeded       = "QuotaExceeded"
+	ProvisioningFailed  = "ProvisioningFailed" // Azure gives no code of its own
 )
-
-// reasoned gives an error a condition reason.
-func reasoned(reason string, err error) error { return &targets.ReasonError{Reason: reason, Err: err} }
 
 // platformError is how Azure writes an error.
 type platformError struct {
@@ -62,7 +61,8 @@ func newAnswer(status int, code, message string) *platform.Answer {
 func answerOf(err error) *platform.Answer {
 	response, ok := errors.AsType[*azcore.ResponseError](err)
 	if !ok {
-		return nil
+		answer, _ := errors.AsType[*platform.Answer](err)
+		return answer
 	}
 	answer := newAnswer(response.StatusCode, response.ErrorCode, "")
 	if response.RawResponse == nil {
@@ -85,7 +85,7 @@ var (
 	readRules = []platform.Rule{
 		{Status: http.StatusTooManyRequests, Class: targets.ErrThrottled},
 		{Status: http.StatusServiceUnavailable, Waits: true, Class: targets.ErrThrottled},
-		{Status: http.StatusUnauthorized, Class: targets.ErrForbidden},
+		{Status: http.StatusUnauthorized, Class: platform.ErrCredentials},
 		{Status: http.StatusForbidden, Class: targets.ErrForbidden},
 		{Status: http.StatusNotFound, Words: []string{"SubscriptionNotFound", "InvalidSubscriptionId"}, Class: targets.ErrForbidden},
 		{Status: http.StatusNotFound, Class: targets.ErrTargetNotFound, Reason: ScaleSetNotFound},
@@ -104,68 +104,27 @@ var (
 	})
 )
 
-// readError puts an error of a read into one of the classes of package targets.
-func readError(err error) error {
-	return classify(err, readRules, func(err error) error { return fmt.Errorf("%w: %w", targets.ErrTransient, err) })
-}
+// errorClasses are the classes of Azure's errors.
+var errorClasses = platform.Errors{Answer: answerOf, Token: tokenFailure, Read: readRules, Write: writeRules}
 
-// writeError puts an error of a change of a set into one of the classes of package
-// targets.
-func writeError(err error, s *scaleSet) error {
-	err = classify(err, writeRules, targets.Undelivered)
-	if bounds, ok := errors.AsType[*targets.OutOfRangeError](err); ok {
-		bounds.Min, bounds.Max = new(int32), s.highest()
+// tokenFailure returns the error of getting a token in its class, in one line; nil for
+// other errors.
+func tokenFailure(err error) error {
+	token, ok := errors.AsType[*tokenError](err)
+	if !ok {
+		return nil
 	}
-	return err
-}
-
-// classify puts an error into a class: by rules where Azure refused the call, else with
-// lost.
-func classify(err error, rules []platform.Rule, lost func(error) error) error {
-	if err == nil || targets.Classed(err) {
-		return err
-	}
-	if token, ok := errors.AsType[*tokenError](err); ok {
-		return tokenFailure(token)
-	}
-	if answer := answerOf(err); answer != nil {
-		return answer.Classify(rules...)
-	}
-	return lost(plain(err))
-}
-
-// plain returns an error in one line that is the same to errors.Is.
-func plain(err error) error {
-	text := platform.OneLine(err.Error())
-	if text == err.Error() {
-		return err
-	}
-	return &plainError{text: text, err: err}
-}
-
-type plainError struct {
-	text string
-	err  error
-}
-
-func (e *plainError) Error() string { return e.text }
-
-func (e *plainError) Unwrap() error { return e.err }
-
-// tokenFailure puts an error of getting a token into a class.
-func tokenFailure(err *tokenError) error {
+	class, text := targets.ErrForbidden, platform.OneLine(token.Error())
 	failed, ok := errors.AsType[*azidentity.AuthenticationFailedError](err)
-	if ok && failed.RawResponse != nil && failed.RawResponse.StatusCode < http.StatusInternalServerError {
-		return fmt.Errorf("%w: no access token: %w", targets.ErrForbidden, newAnswer(failed.RawResponse.StatusCode, "", tokenWords(failed)))
-	}
 	_, network := errors.AsType[net.Error](err)
-	if network || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) || ok && failed.RawResponse != nil {
-		return fmt.Errorf("%w: no access token: %w", targets.ErrTransient, plain(err))
+	switch {
+	case ok && failed.RawResponse != nil && failed.RawResponse.StatusCode < http.StatusInternalServerError:
+		text = newAnswer(failed.RawResponse.StatusCode, "", tokenWords(failed)).Error()
+	case network, ok && failed.RawResponse != nil, errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled),
+		ok && strings.Contains(err.Error(), "dial tcp"): // whose type is lost on the way
+		class = targets.ErrTransient
 	}
-	if ok && strings.Contains(err.Error(), "dial tcp") { // whose type is lost on the way
-		return fmt.Errorf("%w: no access token: %w", targets.ErrTransient, plain(err))
-	}
-	return fmt.Errorf("%w: no access token: %w", targets.ErrForbidden, plain(err))
+	return fmt.Errorf("%w: no access token: %s", class, text)
 }
 
 // tokenWords returns what Microsoft Entra ID said.
@@ -189,3 +148,25 @@ var (
 		"SkuNotAvailable", "VMStartTimedOut", "OutOfCapacity",
 	}
 )
+
+// codeWord is what a condition's reason looks like.
+var codeWord = regexp.MustCompile(`^[A-Z][A-Za-z0-9]*$`)
+
+// shortage returns the notice of a failure in the platform's words.
+func shortage(code, message string) policy.Notice {
+	text := platform.OneLine(message)
+	if text == "" {
+		text = "azure does not say why"
+	}
+	reason := code
+	if !codeWord.MatchString(code) {
+		reason = ProvisioningFailed
+	}
+	if newAnswer(0, code, message).Says(sayingQuota...) {
+		reason = QuotaExceeded
+	}
+	if code != "" {
+		text = code + ": " + text
+	}
+	return policy.Notice{Condition: platform.InsufficientCapacity, Reason: reason, Message: text}
+}

@@ -14,6 +14,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
 
 	"github.com/hpad/hpad/targets"
+	platform "github.com/hpad/hpad/targets/cloud"
 )
 
 // refusal returns an error as the SDK hands it over.
@@ -86,26 +87,23 @@ func TestErrors(t *testing.T) {
 		{name: "token's server is away", err: &tokenError{err: dial}, read: targets.ErrTransient, write: targets.ErrTransient},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			if got := readError(test.err); !errors.Is(got, test.read) {
-				t.Errorf("readError() = %v, want %v", got, test.read)
+			if got := errorClasses.Classify(t.Context(), platform.Read, test.err); !errors.Is(got, test.read) {
+				t.Errorf("a read: %v, want %v", got, test.read)
 			}
-			got := writeError(test.err, &scaleSet{single: true})
+			got := errorClasses.Classify(t.Context(), platform.Write, test.err)
 			if !errors.Is(got, test.write) || errors.Is(got, targets.ErrUnknownOutcome) != test.unknown {
-				t.Fatalf("writeError() = %v, want %v, with an unknown outcome: %t", got, test.write, test.unknown)
+				t.Fatalf("a write: %v, want %v, with an unknown outcome: %t", got, test.write, test.unknown)
 			}
 			reason := targets.Reason(got)
 			if held, ok := errors.AsType[*targets.HeldError](got); ok {
 				reason = held.Hold.Reason
 			}
 			if reason != test.reason || !strings.Contains(got.Error(), test.says) || strings.Contains(got.Error(), "\n") {
-				t.Errorf("writeError() = %q with reason %q, want %q and %q in one line", got, reason, test.reason, test.says)
+				t.Errorf("a write: %q with reason %q, want %q and %q in one line", got, reason, test.reason, test.says)
 			}
 		})
 	}
-	if readError(nil) != nil || writeError(nil, nil) != nil {
-		t.Error("no error became one")
-	}
-	throttled, ok := errors.AsType[*targets.ThrottledError](readError(refusal(429, "", "Retry-After", "17")))
+	throttled, ok := errors.AsType[*targets.ThrottledError](errorClasses.Classify(t.Context(), platform.Read, refusal(429, "", "Retry-After", "17")))
 	if !ok || throttled.RetryAfter != 17*time.Second {
 		t.Errorf("throttled as %+v, want 17s", throttled)
 	}

@@ -4,13 +4,14 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
 
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
-	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/compute/armcompute/v7"
 	"golang.org/x/sync/errgroup"
+
+	platform "github.com/hpad/hpad/targets/cloud"
 )
 
 const (
@@ -26,9 +27,9 @@ const (
 type scope string
 
 // scopes returns what is listed for some scale sets.
-func (c *Config) scopes(wanted map[key]bool) []scope {
+func (c *Config) scopes(wanted []key) []scope {
 	groups := map[scope]bool{}
-	for k := range wanted {
+	for _, k := range wanted {
 		groups[scope(k.group)] = true
 	}
 	if c.ListBy == ListSubscription || c.ListBy == ListAuto && len(groups) > mostGroups {
@@ -61,15 +62,17 @@ type setsListing struct {
 	scopes []scope
 }
 
-// of returns a scale set, nil where there is none, or why its scope could not be
-// listed.
-func (l *setsListing) of(k key) (*scaleSet, error) {
+// of returns a scale set for the skeleton.
+func (l *setsListing) of(k key) *platform.Group[*scaleSet] {
 	for _, at := range []scope{"", scope(k.group)} {
 		if err := l.failed[at]; err != nil {
-			return nil, err
+			return &platform.Group[*scaleSet]{Err: err}
 		}
 	}
-	return l.sets[k], nil
+	if s := l.sets[k]; s != nil {
+		return groupOf(s)
+	}
+	return &platform.Group[*scaleSet]{Err: platform.NotFound(ScaleSetNotFound, "scale set that may be read", k)}
 }
 
 // failure returns an error when no scope could be listed.
@@ -81,38 +84,28 @@ func (l *setsListing) failure() error {
 }
 
 // listSets lists the scale sets of some scopes.
-func (f *Fleet) listSets(ctx context.Context, scopes []scope, wanted map[key]bool) *setsListing {
+func (f *Fleet) listSets(ctx context.Context, scopes []scope, wanted []key) *setsListing {
 	l := &setsListing{sets: make(map[key]*scaleSet, len(wanted)), failed: map[scope]error{}, scopes: scopes}
-	var mu sync.Mutex
-	take := func(from []*armcompute.VirtualMachineScaleSet) {
-		mu.Lock()
-		defer mu.Unlock()
-		for _, each := range from {
-			if each == nil || each.ID == nil {
-				continue
-			}
-			if k, ok := keyOfID(*each.ID); !ok || !wanted[k] {
-				continue
-			}
-			if s, ok := scaleSetOf(each); ok {
-				l.sets[s.key] = s
-			}
-		}
+	want := make(map[key]bool, len(wanted))
+	for _, k := range wanted {
+		want[k] = true
 	}
+	var mu sync.Mutex
 	var group errgroup.Group
 	group.SetLimit(listing)
 	for _, at := range scopes {
 		group.Go(func() error {
-			var err error
+			operation := opListSets
 			if at == "" {
-				err = pages(ctx, f, opListAllSets, func(c *client) *runtime.Pager[armcompute.VirtualMachineScaleSetsClientListAllResponse] {
-					return c.sets.NewListAllPager(nil)
-				}, func(page armcompute.VirtualMachineScaleSetsClientListAllResponse) { take(page.Value) })
-			} else {
-				err = pages(ctx, f, opListSets, func(c *client) *runtime.Pager[armcompute.VirtualMachineScaleSetsClientListResponse] {
-					return c.sets.NewListPager(string(at), nil)
-				}, func(page armcompute.VirtualMachineScaleSetsClientListResponse) { take(page.Value) })
+				operation = opListAllSets
 			}
+			err := list(ctx, f, operation, at.path(f.config.Subscription)+"/providers/Microsoft.Compute/virtualMachineScaleSets", computeVersion, func(s *scaleSet) {
+				if s.complete() && want[s.key] {
+					mu.Lock()
+					defer mu.Unlock()
+					l.sets[s.key] = s
+				}
+			})
 			if err != nil {
 				mu.Lock()
 				l.failed[at] = fmt.Errorf("list scale sets of %v: %w", at, err)
@@ -127,64 +120,19 @@ func (f *Fleet) listSets(ctx context.Context, scopes []scope, wanted map[key]boo
 
 // listMachines lists the machines of a scale set.
 func (f *Fleet) listMachines(ctx context.Context, s *scaleSet) ([]*machine, error) {
-	var found []*machine
-	var err error
+	operation, path := opListMembers, s.path(f.config)+"/virtualMachines?$expand=instanceView"
 	if s.flexible {
-		options := &armcompute.VirtualMachinesClientListOptions{
-			Filter: new("'virtualMachineScaleSet/id' eq '" + s.id + "'"),
-			Expand: new(armcompute.ExpandTypeForListVMsInstanceView),
-		}
-		err = pages(ctx, f, opListMachines, func(c *client) *runtime.Pager[armcompute.VirtualMachinesClientListResponse] {
-			return c.machines.NewListPager(s.group, options)
-		}, func(page armcompute.VirtualMachinesClientListResponse) {
-			for _, each := range page.Value {
-				if m, ok := machineOf(each); ok && belongs(each, s) {
-					found = append(found, m)
-				}
-			}
-		})
-	} else {
-		options := &armcompute.VirtualMachineScaleSetVMsClientListOptions{Expand: new("instanceView")}
-		err = pages(ctx, f, opListMembers, func(c *client) *runtime.Pager[armcompute.VirtualMachineScaleSetVMsClientListResponse] {
-			return c.members.NewListPager(s.group, s.name, options)
-		}, func(page armcompute.VirtualMachineScaleSetVMsClientListResponse) {
-			for _, each := range page.Value {
-				if m, ok := memberOf(each); ok {
-					found = append(found, m)
-				}
-			}
-		})
+		query := url.Values{"$filter": {"'virtualMachineScaleSet/id' eq '" + s.ID + "'"}, "$expand": {"instanceView"}}
+		operation, path = opListMachines, scope(s.group).path(f.config.Subscription)+"/providers/Microsoft.Compute/virtualMachines?"+query.Encode()
 	}
+	var found []*machine
+	err := list(ctx, f, operation, path, computeVersion, func(m *machine) {
+		if m.complete(s.flexible) && (!s.flexible || strings.EqualFold(m.Properties.Set.ID, s.ID)) {
+			found = append(found, m)
+		}
+	})
 	if err != nil {
 		return nil, fmt.Errorf("list machines of scale set %q: %w", s.key, err)
 	}
-	return ordered(found), nil
-}
-
-// belongs reports whether a machine is of a Flexible set.
-func belongs(vm *armcompute.VirtualMachine, s *scaleSet) bool {
-	return vm.Properties != nil && vm.Properties.VirtualMachineScaleSet != nil &&
-		strings.EqualFold(value(vm.Properties.VirtualMachineScaleSet.ID), s.id)
-}
-
-// readSet reads one scale set as it is now.
-func (f *Fleet) readSet(ctx context.Context, k key) (*scaleSet, error) {
-	var s *scaleSet
-	err := f.read(ctx, opGetSet, func(ctx context.Context, c *client) error {
-		response, err := c.sets.Get(ctx, k.group, k.set, nil)
-		if err != nil {
-			return err
-		}
-		var ok bool
-		if s, ok = scaleSetOf(&response.VirtualMachineScaleSet); !ok {
-			return fmt.Errorf("the answer names no scale set")
-		}
-		s.key = k
-		return nil
-	})
-	if err != nil {
-		return nil, fmt.Errorf("read scale set %q: %w", k, err)
-	}
-	f.applyUnseen(s)
-	return s, nil
+	return found, nil
 }

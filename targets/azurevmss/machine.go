@@ -2,15 +2,12 @@ package azurevmss
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
-	"slices"
 	"strings"
 	"time"
 
-	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/compute/armcompute/v7"
-
 	"github.com/hpad/hpad/policy"
-	"github.com/hpad/hpad/targets"
 	platform "github.com/hpad/hpad/targets/cloud"
 )
 
@@ -30,117 +27,84 @@ const (
 	healthUnknown = "unknown"
 )
 
-// machine is what Azure says of a machine of a scale set.
+// machine is a machine of a Uniform or a Flexible set as Azure describes it.
 type machine struct {
-	// id is the resource's, in lower case, and name its last part.
-	id, name string
-	// handle is what a deletion names the machine by.
+	ID         string            `json:"id"`
+	Name       string            `json:"name"`
+	InstanceID string            `json:"instanceId"`
+	Zones      []string          `json:"zones"`
+	Tags       map[string]string `json:"tags"`
+	Properties struct {
+		State   string    `json:"provisioningState"`
+		Created time.Time `json:"timeCreated"`
+		VMID    string    `json:"vmId"`
+		Latest  *bool     `json:"latestModelApplied"`
+		Set     struct {
+			ID string `json:"id"`
+		} `json:"virtualMachineScaleSet"`
+		OS struct {
+			Computer string `json:"computerName"`
+		} `json:"osProfile"`
+		Protection struct {
+			ScaleIn bool `json:"protectFromScaleIn"`
+			Actions bool `json:"protectFromScaleSetActions"`
+		} `json:"protectionPolicy"`
+		View struct {
+			Computer string   `json:"computerName"`
+			Standby  bool     `json:"isVMInStandbyPool"`
+			Statuses []status `json:"statuses"`
+			Health   struct {
+				Status status `json:"status"`
+			} `json:"vmHealth"`
+		} `json:"instanceView"`
+	} `json:"properties"`
+
+	// handle names the machine in a deletion.
 	handle string
-	// computer is the host name that the machine knows itself by.
-	computer string
-	vmID     string
-	zone     string
-	tags     map[string]string
-	// state, power and health are in lower case; empty where Azure does not say.
+	// state, power and health are in lower case; empty if Azure does not report them.
 	state, power, health string
-	// poweredAt and healthAt are since when; zero where Azure does not say.
-	created, poweredAt, healthAt time.Time
-	// failure is why the machine could not be provisioned, where it could not.
-	failure   platformError
-	protected bool
-	// standby machines wait in a pool beside the count.
-	standby bool
-	// outdated machines are not of the set's latest model.
-	outdated bool
+	poweredAt            time.Time
+	// failure is the reason of a failed provisioning.
+	failure platformError
 }
 
-// memberOf reads a machine of a Uniform set.
-func memberOf(from *armcompute.VirtualMachineScaleSetVM) (*machine, bool) {
-	if from == nil || value(from.ID) == "" || value(from.InstanceID) == "" {
-		return nil, false
-	}
-	m := &machine{id: strings.ToLower(*from.ID), name: cmp.Or(value(from.Name), *from.InstanceID), handle: *from.InstanceID, tags: tagsOf(from.Tags), zone: zoneOf(from.Zones)}
-	p := from.Properties
-	if p == nil {
-		return m, true
-	}
-	m.describe(p.ProvisioningState, p.TimeCreated, p.VMID, p.OSProfile)
-	m.outdated = p.LatestModelApplied != nil && !*p.LatestModelApplied
-	if protection := p.ProtectionPolicy; protection != nil {
-		m.protected = value(protection.ProtectFromScaleIn) || value(protection.ProtectFromScaleSetActions)
-	}
-	if view := p.InstanceView; view != nil {
-		m.view(view.Statuses, view.VMHealth, view.ComputerName)
-	}
-	return m, true
+type status struct {
+	Code    string    `json:"code"`
+	Message string    `json:"message"`
+	Time    time.Time `json:"time"`
 }
 
-// machineOf reads a machine of a Flexible set.
-func machineOf(from *armcompute.VirtualMachine) (*machine, bool) {
-	if from == nil || value(from.ID) == "" || value(from.Name) == "" {
-		return nil, false
+// complete sets the fields that are derived from the others; false for a machine without
+// its names.
+func (m *machine) complete(flexible bool) bool {
+	m.ID, m.handle = strings.ToLower(m.ID), m.InstanceID
+	if flexible {
+		m.handle = m.Name
 	}
-	m := &machine{id: strings.ToLower(*from.ID), name: *from.Name, handle: *from.Name, tags: tagsOf(from.Tags), zone: zoneOf(from.Zones)}
-	p := from.Properties
-	if p == nil {
-		return m, true
-	}
-	m.describe(p.ProvisioningState, p.TimeCreated, p.VMID, p.OSProfile)
-	if view := p.InstanceView; view != nil {
-		m.view(view.Statuses, view.VMHealth, view.ComputerName)
-		m.standby = value(view.IsVMInStandbyPool)
-	}
-	return m, true
-}
-
-func (m *machine) describe(state *string, created *time.Time, vmID *string, profile *armcompute.OSProfile) {
-	m.state, m.created, m.vmID = strings.ToLower(value(state)), value(created), value(vmID)
-	if profile != nil {
-		m.computer = value(profile.ComputerName)
-	}
-}
-
-// view reads an instance view.
-func (m *machine) view(statuses []*armcompute.InstanceViewStatus, health *armcompute.VirtualMachineHealthStatus, computer *string) {
-	m.computer = cmp.Or(m.computer, value(computer))
-	for _, status := range statuses {
-		if status == nil {
-			continue
-		}
-		subject, rest, _ := strings.Cut(value(status.Code), "/")
+	m.Name = cmp.Or(m.Name, m.InstanceID)
+	m.state = strings.ToLower(m.Properties.State)
+	for _, status := range m.Properties.View.Statuses {
+		subject, rest, _ := strings.Cut(status.Code, "/")
 		word, code, _ := strings.Cut(rest, "/")
 		switch {
 		case strings.EqualFold(subject, "PowerState"):
-			m.power, m.poweredAt = strings.ToLower(word), value(status.Time)
+			m.power, m.poweredAt = strings.ToLower(word), status.Time
 		case strings.EqualFold(subject, "ProvisioningState") && strings.EqualFold(word, stateFailed):
-			m.failure = platformError{Code: code, Message: value(status.Message)}
+			m.failure = platformError{Code: code, Message: status.Message}
 		}
 	}
-	if health != nil && health.Status != nil {
-		_, word, _ := strings.Cut(value(health.Status.Code), "/")
-		m.health, m.healthAt = strings.ToLower(word), value(health.Status.Time)
-	}
+	_, health, _ := strings.Cut(m.Properties.View.Health.Status.Code, "/")
+	m.health = strings.ToLower(health)
+	return m.ID != "" && m.handle != ""
 }
 
-func tagsOf(from map[string]*string) map[string]string {
-	tags := make(map[string]string, len(from))
-	for name, text := range from {
-		tags[name] = value(text)
-	}
-	return tags
-}
+// outdated reports whether a machine is not of the set's latest model.
+func (m *machine) outdated() bool { return m.Properties.Latest != nil && !*m.Properties.Latest }
 
-func zoneOf(zones []*string) string {
-	if len(zones) == 0 {
-		return ""
-	}
-	return value(zones[0])
-}
-
-// member reports whether a machine is one of the set's count, or was: those that are
+// counts reports whether a machine is one of the set's count, or was: machines that are
 // switched off, or wait in a standby pool, are not.
-func (m *machine) member() bool {
-	return !m.standby && m.power != powerStopped && m.power != powerDeallocated
+func (m *machine) counts() bool {
+	return !m.Properties.View.Standby && m.power != powerStopped && m.power != powerDeallocated
 }
 
 // leaving reports whether a machine is being deleted or switched off.
@@ -180,56 +144,44 @@ func (m *machine) readiness(monitored bool) policy.Readiness {
 	return policy.ReadinessTrue
 }
 
-// sighting returns what is to be remembered of a machine.
-func (m *machine) sighting(monitored bool) platform.Sighting {
-	seen := platform.Sighting{Launched: m.created, Readiness: m.readiness(monitored), Since: m.healthAt}
-	if m.power == powerRunning && m.poweredAt.After(m.created) {
-		seen.Launched = m.poweredAt
+// member returns a machine for the skeleton.
+func (m *machine) member(monitored bool) platform.Member {
+	p := &m.Properties
+	member := platform.Member{
+		ID: m.Name, Key: m.ID, Handle: m.handle, Name: cmp.Or(p.OS.Computer, p.View.Computer), Phase: m.phase(), Deleting: m.leaving(),
+		Readiness: m.readiness(monitored), Launched: p.Created, Since: p.View.Health.Status.Time,
+		Protected: p.Protection.ScaleIn || p.Protection.Actions, Labels: map[string]string{},
 	}
-	if seen.Readiness == policy.ReadinessTrue && seen.Since.IsZero() {
-		seen.Since = seen.Launched
+	if m.power == powerRunning && m.poweredAt.After(p.Created) {
+		member.Launched = m.poweredAt
 	}
-	return seen
+	maps.Copy(member.Labels, m.Tags)
+	if len(m.Zones) > 0 {
+		member.Labels["zone"] = m.Zones[0]
+	}
+	if p.VMID != "" {
+		member.Labels["vm_id"] = p.VMID
+	}
+	return member
 }
 
-// instance returns what a machine is to policy, and where it is to be found.
-func (m *machine) instance(known platform.Record) (policy.Instance, targets.Location) {
-	location := targets.Location{Name: m.computer, Protected: m.protected}
-	if known.Facts != nil {
-		location.Addresses = known.Facts.Addresses
-	}
-	if len(m.tags) > 0 || m.zone != "" || m.vmID != "" {
-		location.Labels = maps.Clone(m.tags)
-		if m.zone != "" {
-			location.Labels["zone"] = m.zone
-		}
-		if m.vmID != "" {
-			location.Labels["vm_id"] = m.vmID
-		}
-	}
-	return policy.Instance{
-		ID: m.name, Phase: m.phase(), Readiness: known.Readiness, Deleting: m.leaving(),
-		StartedAt: known.Started(), ReadinessChanged: known.Changed,
-	}, location
-}
-
-// settled reports whether nothing of a set is about to change by itself.
-func settled(s *scaleSet, machines []*machine) bool {
-	ready := int32(0)
+// failedMachines returns the notice of machines that could not be provisioned; nil
+// when there is none.
+func failedMachines(machines []*machine) *policy.Notice {
+	failed := 0
+	var first *machine
 	for _, m := range machines {
-		if !m.member() {
-			continue
+		if m.counts() && m.state == stateFailed {
+			failed++
+			if first == nil || first.failure.Code == "" {
+				first = m
+			}
 		}
-		if m.leaving() || m.phase() != policy.PhaseRunning || m.readiness(s.monitored) != policy.ReadinessTrue {
-			return false
-		}
-		ready++
 	}
-	return s.state == stateSucceeded && ready == s.capacity
-}
-
-// ordered sorts machines by their ids.
-func ordered(machines []*machine) []*machine {
-	slices.SortFunc(machines, func(a, b *machine) int { return strings.Compare(a.id, b.id) })
-	return machines
+	if first == nil {
+		return nil
+	}
+	notice := shortage(first.failure.Code, first.failure.Message)
+	notice.Message = fmt.Sprintf("%d machines could not be provisioned, as %s: %s", failed, first.Name, notice.Message)
+	return &notice
 }

@@ -6,8 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/compute/armcompute/v7"
-
 	"github.com/hpad/hpad/policy"
 	platform "github.com/hpad/hpad/targets/cloud"
 )
@@ -56,23 +54,8 @@ func TestMachine(t *testing.T) {
 		text := fmt.Sprintf(`{"id":"/subscriptions/s/resourceGroups/g/providers/Microsoft.Compute/x/web_3","name":"web_3","instanceId":"3",
 			"properties":{"provisioningState":%q,"timeCreated":"2026-11-21T10:00:00Z","instanceView":{"statuses":[%s],"vmHealth":%s}}}`, test.state, statuses, health)
 		t.Run(test.name, func(t *testing.T) {
-			var uniform armcompute.VirtualMachineScaleSetVM
-			var flexible armcompute.VirtualMachine
-			for mode, read := range map[string]func() (*machine, bool){
-				"Uniform":  func() (*machine, bool) { return memberOf(&uniform) },
-				"Flexible": func() (*machine, bool) { return machineOf(&flexible) },
-			} {
-				into := any(&uniform)
-				if mode == "Flexible" {
-					into = &flexible
-				}
-				if err := json.Unmarshal([]byte(text), into); err != nil {
-					t.Fatal(err)
-				}
-				m, ok := read()
-				if !ok {
-					t.Fatalf("%s: the machine is not read", mode)
-				}
+			for mode, flexible := range map[string]bool{"Uniform": false, "Flexible": true} {
+				m := machineIn(t, text, flexible)
 				if got := described(m); got != test.want {
 					t.Errorf("%s: it is %s, want %s", mode, got, test.want)
 				}
@@ -82,7 +65,7 @@ func TestMachine(t *testing.T) {
 				if got := m.readiness(test.monitored); got != test.readiness {
 					t.Errorf("%s: readiness %v, want %v", mode, got, test.readiness)
 				}
-				if seen := m.sighting(test.monitored); !seen.Launched.Equal(time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)) {
+				if seen := m.member(test.monitored); !seen.Launched.Equal(time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)) {
 					t.Errorf("%s: launched %v", mode, seen.Launched)
 				}
 			}
@@ -90,10 +73,20 @@ func TestMachine(t *testing.T) {
 	}
 }
 
+// machineIn returns a machine as Azure describes it.
+func machineIn(t *testing.T, text string, flexible bool) *machine {
+	t.Helper()
+	var m machine
+	if err := json.Unmarshal([]byte(text), &m); err != nil || !m.complete(flexible) {
+		t.Fatalf("the machine is not read: %v", err)
+	}
+	return &m
+}
+
 // described returns what a machine counts as.
 func described(m *machine) string {
 	switch {
-	case !m.member():
+	case !m.counts():
 		return "gone"
 	case m.leaving():
 		return "deleting"
@@ -103,8 +96,7 @@ func described(m *machine) string {
 
 // TestMachineDetails reads what else there is of a machine.
 func TestMachineDetails(t *testing.T) {
-	var vm armcompute.VirtualMachineScaleSetVM
-	if err := json.Unmarshal([]byte(`{
+	m := machineIn(t, `{
 		"id": "/subscriptions/S/resourceGroups/Shop/providers/Microsoft.Compute/virtualMachineScaleSets/Web/virtualMachines/3",
 		"name": "Web_3", "instanceId": "3", "zones": ["2"], "tags": {"role": "front"},
 		"properties": {
@@ -115,44 +107,34 @@ func TestMachineDetails(t *testing.T) {
 				{"code": "PowerState/running", "time": "2026-11-21T11:00:00Z"}
 			]}
 		}
-	}`), &vm); err != nil {
-		t.Fatal(err)
+	}`, false)
+	member := m.member(false)
+	if at := time.Date(2026, 11, 21, 11, 0, 0, 0, time.UTC); !member.Launched.Equal(at) {
+		t.Errorf("member %+v, want that it was switched on later than it was created", member)
 	}
-	m, ok := memberOf(&vm)
-	if !ok {
-		t.Fatal("the machine is not read")
-	}
-	seen := m.sighting(false)
-	if at := time.Date(2026, 11, 21, 11, 0, 0, 0, time.UTC); !seen.Launched.Equal(at) || !seen.Since.Equal(at) {
-		t.Errorf("sighting %+v, want that it was switched on later than it was created", seen)
-	}
-	if !m.outdated {
+	if !m.outdated() {
 		t.Error("it is of the latest model")
 	}
-	instance, location := m.instance(platform.Record{FirstSeen: time.Now(), Facts: &platform.Facts{Addresses: []string{"10.0.0.4"}}})
-	if instance.ID != "Web_3" || m.handle != "3" || location.Name != "web000003" || !location.Protected || len(location.Addresses) != 1 {
-		t.Errorf("instance %+v at %+v, deleted as %q", instance, location, m.handle)
+	if member.ID != "Web_3" || member.Handle != "3" || member.Name != "web000003" || !member.Protected {
+		t.Errorf("member %+v", member)
 	}
 	for label, want := range map[string]string{"role": "front", "zone": "2", "vm_id": "0a-1b"} {
-		if location.Labels[label] != want {
-			t.Errorf("label %s is %q, want %q", label, location.Labels[label], want)
+		if member.Labels[label] != want {
+			t.Errorf("label %s is %q, want %q", label, member.Labels[label], want)
 		}
 	}
-	if m.tags["zone"] != "" {
+	if m.Tags["zone"] != "" {
 		t.Error("labels of the reading are written into the tags")
 	}
 }
 
 // TestFailedMachine reads why a machine could not be provisioned.
 func TestFailedMachine(t *testing.T) {
-	var vm armcompute.VirtualMachine
-	if err := json.Unmarshal([]byte(`{"id": "/x/y", "name": "web_a1", "properties": {"provisioningState": "Failed", "instanceView": {"statuses": [
+	m := machineIn(t, `{"id": "/x/y", "name": "web_a1", "properties": {"provisioningState": "Failed", "instanceView": {"statuses": [
 		{"code": "ProvisioningState/failed/ZonalAllocationFailed", "level": "Error", "message": "Allocation failed.\n Try another zone."}
-	]}}}`), &vm); err != nil {
-		t.Fatal(err)
-	}
-	m, _ := machineOf(&vm)
-	notice := failedMachines([]*machine{{name: "web_b2", state: stateSucceeded}, m})
+	]}}}`, true)
+	there := &machine{Name: "web_b2", state: stateSucceeded}
+	notice := failedMachines([]*machine{there, m})
 	want := policy.Notice{
 		Condition: platform.InsufficientCapacity, Reason: "ZonalAllocationFailed",
 		Message: "1 machines could not be provisioned, as web_a1: ZonalAllocationFailed: Allocation failed. Try another zone.",
@@ -160,15 +142,16 @@ func TestFailedMachine(t *testing.T) {
 	if notice == nil || *notice != want {
 		t.Errorf("notice %+v, want %+v", notice, want)
 	}
-	if notice := failedMachines([]*machine{{name: "web_b2", state: stateSucceeded}}); notice != nil {
+	if notice := failedMachines([]*machine{there}); notice != nil {
 		t.Errorf("notice %+v of machines that are there", notice)
 	}
 }
 
 // TestStandby leaves out the machines of a standby pool.
 func TestStandby(t *testing.T) {
-	m := &machine{state: stateSucceeded, power: powerRunning, standby: true}
-	if m.member() {
+	m := &machine{state: stateSucceeded, power: powerRunning}
+	m.Properties.View.Standby = true
+	if m.counts() {
 		t.Error("a machine in the standby pool counts")
 	}
 }
@@ -177,15 +160,11 @@ func TestStandby(t *testing.T) {
 func TestScaleSet(t *testing.T) {
 	read := func(text string) *scaleSet {
 		t.Helper()
-		var vmss armcompute.VirtualMachineScaleSet
-		if err := json.Unmarshal([]byte(text), &vmss); err != nil {
-			t.Fatal(err)
+		var s scaleSet
+		if err := json.Unmarshal([]byte(text), &s); err != nil || !s.complete() {
+			t.Fatalf("%s is not read: %v", text, err)
 		}
-		s, ok := scaleSetOf(&vmss)
-		if !ok {
-			t.Fatalf("%s is not read", text)
-		}
-		return s
+		return &s
 	}
 	const id = `"id": "/subscriptions/S/resourceGroups/SHOP/providers/Microsoft.Compute/virtualMachineScaleSets/Web"`
 	s := read(`{` + id + `, "etag": "\"7\"", "sku": {"name": "Standard_D2s_v5", "tier": "Standard", "capacity": 3}, "properties": {
@@ -196,35 +175,17 @@ func TestScaleSet(t *testing.T) {
 	if s.key != (key{group: "shop", set: "web"}) || s.group != "SHOP" || s.name != "Web" {
 		t.Errorf("names %+v, %q, %q", s.key, s.group, s.name)
 	}
-	if s.capacity != 3 || s.version() != `3 "7"` || !s.busy() || !s.flexible || !s.monitored || !s.upgrading || *s.highest() != 100 || s.unscalable() != nil {
+	if *s.SKU.Capacity != 3 || s.ETag != `"7"` || !s.busy() || !s.flexible || !s.monitored || !s.upgrading || *s.highest() != 100 || s.unscalable() != nil {
 		t.Errorf("it is read as %+v", s)
 	}
 	plain := read(`{` + id + `, "sku": {"name": "Standard_D2s_v5", "capacity": 0}, "properties": {"provisioningState": "Succeeded",
 		"virtualMachineProfile": {"networkProfile": {"healthProbe": {"id": "/probe"}}}}}`)
-	if plain.busy() || plain.flexible || !plain.monitored || plain.upgrading || *plain.highest() != 1000 || plain.version() != "0" || plain.unscalable() != nil {
+	if plain.busy() || plain.flexible || !plain.monitored || plain.upgrading || *plain.highest() != 1000 || plain.ETag != "" || plain.unscalable() != nil {
 		t.Errorf("it is read as %+v", plain)
 	}
 	bare := read(`{` + id + `, "properties": {"orchestrationMode": "Flexible"}}`)
 	if err := bare.unscalable(); err == nil {
 		t.Error("a set without a profile can be scaled")
-	}
-}
-
-// TestVersions compares what a set was read at with what it is.
-func TestVersions(t *testing.T) {
-	s := &scaleSet{key: key{group: "shop", set: "web"}, capacity: 3, etag: `"7"`}
-	for version, same := range map[string]bool{
-		"": true, `3 "7"`: true, `3 "6"`: false, `2 "7"`: false, "3": true, "2": false,
-	} {
-		if err := s.compare(version); (err == nil) != same {
-			t.Errorf("compare(%q) = %v, want the same: %t", version, err, same)
-		}
-	}
-	s.etag = ""
-	for version, same := range map[string]bool{`3 "7"`: true, `2 "7"`: false, "3": true} {
-		if err := s.compare(version); (err == nil) != same {
-			t.Errorf("compare(%q) without an ETag = %v, want the same: %t", version, err, same)
-		}
 	}
 }
 

@@ -12,35 +12,40 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// mayUpgrade reports whether a rolling upgrade of a set may be under way.
+// mayUpgrade reports whether a rolling upgrade of a set may be in progress.
 func mayUpgrade(s *scaleSet, machines []*machine) bool {
-	return s.upgrading && (s.busy() || slices.ContainsFunc(machines, func(m *machine) bool { return m.outdated }))
+	return s.upgrading && (s.busy() || slices.ContainsFunc(machines, func(m *machine) bool { return m.outdated() }))
 }
 
-// readUpgrade returns how far a rolling upgrade of a set is, in words; "" when none
-// is under way.
+// rollingUpgrade is the latest rolling upgrade of a set.
+type rollingUpgrade struct {
+	Properties struct {
+		Status struct {
+			Code string `json:"code"`
+		} `json:"runningStatus"`
+		Progress struct {
+			Done    int `json:"successfulInstanceCount"`
+			At      int `json:"inProgressInstanceCount"`
+			Pending int `json:"pendingInstanceCount"`
+			Failed  int `json:"failedInstanceCount"`
+		} `json:"progress"`
+	} `json:"properties"`
+}
+
+// readUpgrade returns the progress of a rolling upgrade of a set in words; "" if none is
+// in progress.
 func (f *Fleet) readUpgrade(ctx context.Context, s *scaleSet) (string, error) {
-	var found armcompute.VirtualMachineScaleSetRollingUpgradesClientGetLatestResponse
-	err := f.read(ctx, opUpgrade, func(ctx context.Context, c *client) error {
-		var err error
-		found, err = c.upgrades.GetLatest(ctx, s.group, s.name, nil)
-		return err
-	})
+	found, err := get[rollingUpgrade](ctx, f, opUpgrade, s.path(f.config)+"/rollingUpgrades/latest")
 	if errors.Is(err, targets.ErrTargetNotFound) {
 		return "", nil // there never was one
 	}
 	if err != nil {
 		return "", fmt.Errorf("read the rolling upgrade of scale set %q: %w", s.key, err)
 	}
-	properties := found.Properties
-	if properties == nil || properties.RunningStatus == nil ||
-		!strings.EqualFold(string(value(properties.RunningStatus.Code)), string(armcompute.RollingUpgradeStatusCodeRollingForward)) {
+	if !strings.EqualFold(found.Properties.Status.Code, string(armcompute.RollingUpgradeStatusCodeRollingForward)) {
 		return "", nil
 	}
-	text := fmt.Sprintf("a rolling upgrade of scale set %q is under way", s.key)
-	if progress := properties.Progress; progress != nil {
-		text += fmt.Sprintf(": %d machines are done, %d at it, %d pending, %d failed", value(progress.SuccessfulInstanceCount),
-			value(progress.InProgressInstanceCount), value(progress.PendingInstanceCount), value(progress.FailedInstanceCount))
-	}
-	return text, nil
+	progress := found.Properties.Progress
+	return fmt.Sprintf("a rolling upgrade of scale set %q is in progress: %d machines are done, %d at it, %d pending, %d failed",
+		s.key, progress.Done, progress.At, progress.Pending, progress.Failed), nil
 }

@@ -2,6 +2,7 @@ package cloud
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -14,26 +15,21 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// Answer is the error that a platform answered a call with.
+// Answer is the error response of a platform to a call.
 type Answer struct {
-	// Platform is who answered: "azure".
+	// Platform is the platform's name: "azure".
 	Platform string
 	// Status is that of HTTP; 0 for the outcome of an operation.
 	Status int
-	// Code is the platform's word for what is wrong; empty when it has none.
+	// Code is the platform's code of the error; empty when it has none.
 	Code    string
 	Message string
-	// RetryAfter is how long the platform asked to wait; 0 when it did not.
+	// RetryAfter is the pause that the platform requires; 0 when it requires none.
 	RetryAfter time.Duration
-	// Line is what Error returns; empty where that is made of the rest.
-	Line string
 }
 
-// Error returns what the platform said, in one line.
+// Error returns the response in one line.
 func (a *Answer) Error() string {
-	if a.Line != "" {
-		return a.Line
-	}
 	text := a.Platform + " answers"
 	if a.Status != 0 {
 		text += " " + strconv.Itoa(a.Status)
@@ -48,7 +44,7 @@ func (a *Answer) Error() string {
 	return text + ": " + message
 }
 
-// longestMessage is how much of a platform's words is shown, in bytes.
+// longestMessage is the most of a platform's message that is shown, in bytes.
 const longestMessage = 400
 
 // OneLine returns a text in one line, cut off where it is long.
@@ -101,6 +97,43 @@ func (a *Answer) Classify(rules ...Rule) error {
 		}
 	}
 	return a.as(targets.ErrTransient, "")
+}
+
+// ErrCredentials is the ErrForbidden of credentials that the platform rejected. They may
+// have been renewed since they were read.
+var ErrCredentials = fmt.Errorf("%w: the credentials are rejected", targets.ErrForbidden)
+
+// Errors classify the errors of the calls of one platform.
+type Errors struct {
+	// Answer returns the platform's response in an error; nil if there was none.
+	Answer func(err error) *Answer
+	// Token returns the error of getting credentials in its class; nil for other errors,
+	// since a call may have been sent then.
+	Token func(err error) error
+	// Read and Write are the rules for responses to calls of the classes.
+	Read, Write []Rule
+}
+
+// Classify returns the error of a call of a class in one of the error classes of package
+// targets; an error that has one already stays as it is.
+func (e *Errors) Classify(ctx context.Context, class Class, err error) error {
+	if e == nil || err == nil || targets.Classed(err) {
+		return err
+	}
+	if token := e.Token(err); token != nil {
+		return token
+	}
+	if answer := e.Answer(err); answer != nil {
+		if class == Write {
+			return answer.Classify(e.Write...)
+		}
+		return answer.Classify(e.Read...)
+	}
+	err = targets.Overdue(ctx, err)
+	if class == Write {
+		return targets.Undelivered(err)
+	}
+	return fmt.Errorf("%w: %w", targets.ErrTransient, err)
 }
 
 func (a *Answer) as(class error, reason string) error {

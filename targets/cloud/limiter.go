@@ -49,8 +49,7 @@ type Call struct {
 	// Operation is its name as the platform has it, for metrics.
 	Operation string
 	Class     Class
-	// Target is the target it is for, where the platform counts that; empty for a
-	// call that is for many. Fleets of one account give a target the same name.
+	// Target is the target of the call if the platform limits the calls for one target.
 	Target string
 }
 
@@ -59,42 +58,48 @@ type Call struct {
 // [Accounts.Limiter]. It is safe for concurrent use.
 type Limiter struct {
 	accounts *Accounts
-	caller   string
+	account  *account
 	limits   Limits
 	meter    targets.Meter
-	// account is guarded by the lock of accounts.
-	account *account
+	// Timeout bounds each call; 0 is no bound. Errors classify its error; nil leaves it as
+	// it is. They are set before the first call.
+	Timeout time.Duration
+	Errors  *Errors
 }
 
 // Do makes a call: it waits until the limits allow it, and counts the wait and the
-// call. It returns a [targets.ThrottledError] without a call while the platform is
-// left alone, and where the limits do not allow the call before ctx ends; the
-// context's error when it ends while waiting; else the error of call, of which an
-// ErrThrottled makes the platform left alone from then on.
+// call. It returns a [targets.ThrottledError] without a call during a pause after
+// throttling, and if the limits do not allow the call before ctx ends; the context's
+// error if it ends while waiting; else the error of call in its class. An ErrThrottled
+// starts a pause.
 func (l *Limiter) Do(ctx context.Context, c Call, call func(ctx context.Context) error) error {
 	if err := l.admit(ctx, c); err != nil {
 		return err
 	}
 	begun := time.Now()
-	err := call(ctx)
+	err := l.bounded(ctx, c.Class, call)
 	now := time.Now()
 	if l.meter != nil {
 		l.meter.Call(c.Operation, now.Sub(begun), err)
 	}
-	l.backoff().Record(err, begun, now)
+	l.account.backoff.Record(err, begun, now)
 	return err
 }
 
-func (l *Limiter) backoff() *targets.Backoff {
-	l.accounts.mu.Lock()
-	defer l.accounts.mu.Unlock()
-	return &l.account.backoff
+// bounded makes a call within the timeout.
+func (l *Limiter) bounded(ctx context.Context, class Class, call func(ctx context.Context) error) error {
+	if l.Timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = targets.Bounded(ctx, l.Timeout)
+		defer cancel()
+	}
+	return l.Errors.Classify(ctx, class, call(ctx))
 }
 
 // Refusal returns the error that any call would get now because the platform is left
 // alone; nil when calls may be made.
 func (l *Limiter) Refusal() error {
-	left, cause := l.backoff().Left(time.Now())
+	left, cause := l.account.backoff.Left(time.Now())
 	if left == 0 {
 		return nil
 	}

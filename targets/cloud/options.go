@@ -2,9 +2,9 @@ package cloud
 
 import "github.com/hpad/hpad/targets"
 
-// Options are what a fleet is given besides its configuration.
+// Options are the resources of a fleet besides its configuration.
 type Options struct {
-	// Store keeps what is known of instances; nil keeps it until the fleet is closed.
+	// Store keeps records of instances across restarts; nil keeps them in memory only.
 	Store targets.Store
 	// Meter counts the calls; nil counts none.
 	Meter targets.Meter

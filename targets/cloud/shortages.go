@@ -10,64 +10,95 @@ import (
 // InsufficientCapacity is the condition of a target that gets no instances.
 const InsufficientCapacity policy.ConditionType = "InsufficientCapacity"
 
-// When the platform is asked why a target lacks instances: once it has for so long, and
-// so long after the last time.
 const (
-	askAfter = 15 * time.Second
-	askEvery = 30 * time.Second
+	// explainAfter is how long a group lacks instances before the platform is queried
+	// for the reason, and explainEvery the pause before the next query.
+	explainAfter = 15 * time.Second
+	explainEvery = 30 * time.Second
+	// shownFor is how long the reason of a refused write is shown.
+	shownFor = 2 * time.Minute
 )
 
-// Shortages are of the targets that have fewer instances than they should: since when,
-// and why, as the platform says. They are safe for concurrent use; the zero value has
-// none.
-type Shortages struct {
-	mu      sync.Mutex
-	targets map[string]*shortage
+// Shortages are the groups that have fewer instances than they should, with the
+// platform's reasons. They are safe for concurrent use; the zero value has none.
+type Shortages[N comparable] struct {
+	mu    sync.Mutex
+	known map[N]*shortage
 }
 
 type shortage struct {
-	since, explained time.Time
-	notice           *policy.Notice
+	// since is when the group began to lack instances; zero if it lacks none.
+	since, explained, until time.Time
+	notice                  *policy.Notice
 }
 
-// Update records whether a target has fewer instances than it should, and reports
-// whether the platform is to be asked why: 15 seconds after it began to have fewer, and
-// then 30 seconds after each explanation.
-func (s *Shortages) Update(target string, short bool, now time.Time) bool {
+func (s *Shortages[N]) of(name N) *shortage {
+	known := s.known[name]
+	if known == nil {
+		if s.known == nil {
+			s.known = map[N]*shortage{}
+		}
+		known = &shortage{}
+		s.known[name] = known
+	}
+	return known
+}
+
+// update records whether a group lacks instances, and reports whether the platform is to
+// be queried for the reason.
+func (s *Shortages[N]) update(name N, short bool, now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !short {
-		delete(s.targets, target)
+		if known := s.known[name]; known != nil {
+			known.since = time.Time{}
+			if now.After(known.until) {
+				delete(s.known, name)
+			}
+		}
 		return false
 	}
-	known := s.targets[target]
-	if known == nil {
-		known = &shortage{since: now}
-		if s.targets == nil {
-			s.targets = map[string]*shortage{}
-		}
-		s.targets[target] = known
+	known := s.of(name)
+	if known.since.IsZero() {
+		known.since = now
 	}
-	return now.Sub(known.since) >= askAfter && now.Sub(known.explained) >= askEvery
+	return now.Sub(known.since) >= explainAfter && now.Sub(known.explained) >= explainEvery
 }
 
-// Explain records why a target lacks instances, as the platform says; nil where it says
-// nothing.
-func (s *Shortages) Explain(target string, notice *policy.Notice, now time.Time) {
+// explain records the platform's reason; nil if it has none, which keeps that of a
+// refused write.
+func (s *Shortages[N]) explain(name N, notice *policy.Notice, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if known := s.targets[target]; known != nil {
-		known.explained, known.notice = now, notice
+	known := s.of(name)
+	if known.explained = now; notice != nil || now.After(known.until) {
+		known.notice = notice
 	}
 }
 
-// Notices returns the last explanation of a target for as long as it lacks instances;
-// nil where there is none.
-func (s *Shortages) Notices(target string) []policy.Notice {
+// Refused records the reason of a refused write, which is shown for 2 minutes, and longer
+// while the group lacks instances.
+func (s *Shortages[N]) Refused(name N, notice policy.Notice, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if known := s.targets[target]; known != nil && known.notice != nil {
-		return []policy.Notice{*known.notice}
+	known := s.of(name)
+	known.notice, known.until = &notice, now.Add(shownFor)
+}
+
+// clear forgets the reason for a group, since its size was written again.
+func (s *Shortages[N]) clear(name N) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.known, name)
+}
+
+// notices returns the last reason for a group; nil if there is none.
+func (s *Shortages[N]) notices(name N, now time.Time) []policy.Notice {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	known := s.known[name]
+	if known == nil || known.notice == nil || known.since.IsZero() && now.After(known.until) {
+		return nil
 	}
-	return nil
+	return []policy.Notice{*known.notice}
 }

@@ -8,9 +8,9 @@ import (
 )
 
 func TestShortages(t *testing.T) {
-	var s Shortages
+	var s Shortages[string]
 	at := func(seconds int) time.Time { return noon.Add(time.Duration(seconds) * time.Second) }
-	if s.Update("web", false, noon) || s.Notices("web") != nil {
+	if s.update("web", false, noon) || s.notices("web", noon) != nil {
 		t.Error("a target that lacks nothing is asked about")
 	}
 	notice := &policy.Notice{Condition: InsufficientCapacity, Reason: "LaunchFailed", Message: "no capacity"}
@@ -31,18 +31,24 @@ func TestShortages(t *testing.T) {
 		{80, false, false, nil, 0},
 		{90, true, false, nil, 0},
 	} {
-		if due := s.Update("web", step.short, at(step.second)); due != step.due {
+		if due := s.update("web", step.short, at(step.second)); due != step.due {
 			t.Errorf("second %d: due is %t", step.second, due)
 		}
 		if step.due {
-			s.Explain("web", step.told, at(step.second))
+			s.explain("web", step.told, at(step.second))
 		}
-		if notices := s.Notices("web"); len(notices) != step.noticing {
+		if notices := s.notices("web", at(step.second)); len(notices) != step.noticing {
 			t.Errorf("second %d: notices %v, want %d", step.second, notices, step.noticing)
 		}
 	}
-	s.Explain("gone", notice, noon)
-	if s.Notices("gone") != nil {
-		t.Error("what was told of a target that lacks nothing is kept")
+	// The reason of a refused write is shown for a while, unless the group is written again.
+	s.Refused("shop", *notice, noon)
+	s.update("shop", false, at(1))
+	if s.notices("shop", at(120)) == nil || s.notices("shop", at(121)) != nil {
+		t.Error("the reason of a refused write is not shown for 2 minutes")
+	}
+	s.clear("shop")
+	if s.notices("shop", noon) != nil {
+		t.Error("the reason of a refused write is shown after an accepted one")
 	}
 }

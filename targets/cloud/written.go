@@ -6,47 +6,55 @@ import (
 	"time"
 )
 
-// believed is how long an accepted change is believed where the platform does not show
-// it yet.
+// believed is how long an accepted write counts while the platform does not show it.
 const believed = time.Minute
 
-// Written remembers the changes that a platform accepted, each as a C, by target. What
-// the platform says may lag behind: a count that seems unwritten would be taken for
-// somebody else's. It is safe for concurrent use; the zero value remembers none.
-type Written[K comparable, C any] struct {
-	mu     sync.Mutex
-	unseen map[K]unseen[C]
+// write is an accepted write of a group.
+type write struct {
+	size int32
+	// identity is the group's afterwards; empty if it did not change.
+	identity string
+	// removed are the handles of removed instances.
+	removed []string
 }
 
-// unseen are changes that were not seen yet, oldest first.
-type unseen[C any] struct {
-	// versions are those that the target had before each of them.
+// written remembers the writes that a platform accepted. Its reads may lag behind: a size
+// that seems unwritten would count as the change of an external writer. It is safe for
+// concurrent use; the zero value remembers none.
+type written[N comparable] struct {
+	mu    sync.Mutex
+	known map[N]unseen
+}
+
+// unseen are writes that were not read yet, the oldest first.
+type unseen struct {
+	// versions are the group's before each write.
 	versions []string
-	changes  []C
+	writes   []write
 	at       time.Time
 }
 
-// Add remembers a change of a target that had a version before.
-func (w *Written[K, C]) Add(target K, version string, change C, now time.Time) {
+// add remembers a write of a group that had a version before.
+func (w *written[N]) add(name N, version string, next write, now time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.unseen == nil {
-		w.unseen = map[K]unseen[C]{}
+	if w.known == nil {
+		w.known = map[N]unseen{}
 	}
-	last := w.unseen[target]
-	w.unseen[target] = unseen[C]{versions: append(last.versions, version), changes: append(last.changes, change), at: now}
+	last := w.known[name]
+	w.known[name] = unseen{append(last.versions, version), append(last.writes, next), now}
 }
 
-// Unseen returns the changes that the platform does not show yet, oldest first, where
-// it shows a target at a version from before one of them. Any other version, and a
-// minute without another change, ends that.
-func (w *Written[K, C]) Unseen(target K, version string, now time.Time) []C {
+// unseen returns the writes that the platform does not show yet, the oldest first, if it
+// shows a group at a version from before one of them. Any other version, and a minute
+// without another write, ends that.
+func (w *written[N]) unseen(name N, version string, now time.Time) []write {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	last := w.unseen[target]
+	last := w.known[name]
 	if !slices.Contains(last.versions, version) || now.Sub(last.at) > believed {
-		delete(w.unseen, target)
+		delete(w.known, name)
 		return nil
 	}
-	return slices.Clone(last.changes)
+	return slices.Clone(last.writes)
 }

@@ -22,16 +22,20 @@ func TestWritten(t *testing.T) {
 		"shows somebody else's change": {{"z", 0, nil}, {"a", 1, nil}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var w Written[string, int]
-			w.Add("web", "a", 5, begun)
-			w.Add("web", "b", 7, begun)
+			var w written[string]
+			w.add("web", "a", write{size: 5}, begun)
+			w.add("web", "b", write{size: 7}, begun)
 			for _, l := range looks {
-				if got := w.Unseen("web", l.version, begun.Add(l.after)); !slices.Equal(got, l.want) {
-					t.Errorf("Unseen(%q) after %v = %v, want %v", l.version, l.after, got, l.want)
+				var got []int
+				for _, one := range w.unseen("web", l.version, begun.Add(l.after)) {
+					got = append(got, int(one.size))
+				}
+				if !slices.Equal(got, l.want) {
+					t.Errorf("unseen(%q) after %v = %v, want %v", l.version, l.after, got, l.want)
 				}
 			}
-			if got := w.Unseen("shop", "a", begun); got != nil {
-				t.Errorf("Unseen() of another target = %v", got)
+			if got := w.unseen("shop", "a", begun); got != nil {
+				t.Errorf("unseen() of another target = %v", got)
 			}
 		})
 	}

@@ -28,7 +28,7 @@ type autoscalers struct{ cloud.Aside[map[string]string] }
 // autoscalerOf returns the path of a group's autoscaler, as
 // "zones/ZONE/autoscalers/NAME"; "" when it has none.
 func autoscalerOf(group *compute.InstanceGroupManager) string {
-	if group.Status == nil || group.Status.Autoscaler == "" {
+	if group == nil || group.Status == nil || group.Status.Autoscaler == "" {
 		return ""
 	}
 	return lastSegments(group.Status.Autoscaler, 4)
@@ -60,9 +60,13 @@ func (a *autoscalers) hold(t *Target, path string) *policy.Hold {
 	modes, _ := a.Value()
 	err := a.Failure()
 	if mode, ok := modes[path]; ok && err == nil {
-		return modeHold(t, path, mode)
+		if mode == modeOff {
+			return nil
+		}
+		return &policy.Hold{Reason: NativeAutoscaler, Message: fmt.Sprintf(
+			"Compute Engine's autoscaler %q sets the size of group %v (mode %s): set its mode to OFF or delete it", lastSegments(path, 1), t, cmp.Or(mode, "ON"))}
 	}
-	message := fmt.Sprintf("%v has the autoscaler %q, whose mode is not known", t, lastSegments(path, 1))
+	message := fmt.Sprintf("group %v has the autoscaler %q, whose mode is not known", t, lastSegments(path, 1))
 	switch {
 	case errors.Is(err, targets.ErrForbidden):
 		message += ": grant compute.autoscalers.list, or delete the autoscaler: " + err.Error()
@@ -72,15 +76,6 @@ func (a *autoscalers) hold(t *Target, path string) *policy.Hold {
 	return &policy.Hold{Reason: NativeAutoscaler, Message: message}
 }
 
-// modeHold returns the hold of an autoscaler in that mode.
-func modeHold(t *Target, path, mode string) *policy.Hold {
-	if mode == modeOff {
-		return nil
-	}
-	return &policy.Hold{Reason: NativeAutoscaler, Message: fmt.Sprintf(
-		"Compute Engine's autoscaler %q sets the size of %v (mode %s): set its mode to OFF or delete it", lastSegments(path, 1), t, cmp.Or(mode, "ON"))}
-}
-
 // autoscalers reads the modes of all autoscalers of the project, by path.
 func (s *session) autoscalers(ctx context.Context) (map[string]string, error) {
 	modes := map[string]string{}
@@ -88,36 +83,17 @@ func (s *session) autoscalers(ctx context.Context) (map[string]string, error) {
 		Pages(reading(ctx, "autoscalers.aggregatedList"), func(page *compute.AutoscalerAggregatedList) error {
 			for scope, found := range page.Items {
 				for _, autoscaler := range found.Autoscalers {
-					modes[scope+"/autoscalers/"+autoscaler.Name] = modeOf(autoscaler)
+					mode := ""
+					if autoscaler.AutoscalingPolicy != nil {
+						mode = autoscaler.AutoscalingPolicy.Mode
+					}
+					modes[scope+"/autoscalers/"+autoscaler.Name] = mode
 				}
 			}
 			return nil
 		})
 	if err != nil {
-		return nil, fmt.Errorf("list autoscalers of project %q: %w", s.project, readError(err))
+		return nil, fmt.Errorf("list autoscalers of project %q: %w", s.project, sent(err))
 	}
 	return modes, nil
-}
-
-func modeOf(autoscaler *compute.Autoscaler) string {
-	if autoscaler.AutoscalingPolicy == nil {
-		return ""
-	}
-	return autoscaler.AutoscalingPolicy.Mode
-}
-
-// autoscaler reads the mode of one autoscaler.
-func (s *session) autoscaler(ctx context.Context, t *Target, path string) (string, error) {
-	name := lastSegments(path, 1)
-	found, err := either(t,
-		s.service.Autoscalers.Get(s.project, t.Zone, name).Context(reading(ctx, "autoscalers.get")).Do,
-		s.service.RegionAutoscalers.Get(s.project, t.Region, name).Context(reading(ctx, "regionAutoscalers.get")).Do)
-	err = readError(err)
-	if errors.Is(err, targets.ErrTargetNotFound) {
-		return modeOff, nil // deleted meanwhile
-	}
-	if err != nil {
-		return "", fmt.Errorf("get autoscaler %q of %v: %w", name, t, err)
-	}
-	return modeOf(found), nil
 }

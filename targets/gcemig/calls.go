@@ -2,13 +2,10 @@ package gcemig
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"google.golang.org/api/compute/v1"
 	"google.golang.org/api/googleapi"
-
-	"github.com/hpad/hpad/targets"
 )
 
 // pageSize is the most that a list returns at once.
@@ -38,17 +35,9 @@ func (s *session) group(ctx context.Context, t *Target) (*compute.InstanceGroupM
 		s.service.InstanceGroupManagers.Get(s.project, t.Zone, t.Group).Context(ctx).Do,
 		s.service.RegionInstanceGroupManagers.Get(s.project, t.Region, t.Group).Context(ctx).Do)
 	if err != nil {
-		return nil, fmt.Errorf("get %v: %w", t, groupError(err))
+		return nil, fmt.Errorf("get group %v: %w", t, sent(err))
 	}
 	return found, nil
-}
-
-// groupError puts an error of reading a group into a class, with its reason.
-func groupError(err error) error {
-	if err = readError(err); errors.Is(err, targets.ErrTargetNotFound) {
-		return reasoned(GroupNotFound, err)
-	}
-	return err
 }
 
 // members lists the instances of a group.
@@ -70,52 +59,30 @@ func (s *session) members(ctx context.Context, t *Target) ([]*compute.ManagedIns
 			})
 	}
 	if err != nil {
-		return nil, fmt.Errorf("list instances of %v: %w", t, groupError(err))
-	}
-	return found, nil
-}
-
-// failures lists what went wrong in a group lately, in no order.
-func (s *session) failures(ctx context.Context, t *Target) ([]*compute.InstanceManagedByIgmError, error) {
-	ctx = reading(ctx, t.operation("listErrors"))
-	var found []*compute.InstanceManagedByIgmError
-	var err error
-	if t.Region != "" {
-		var page *compute.RegionInstanceGroupManagersListErrorsResponse
-		if page, err = s.service.RegionInstanceGroupManagers.ListErrors(s.project, t.Region, t.Group).MaxResults(pageSize).Context(ctx).Do(); err == nil {
-			found = page.Items
-		}
-	} else {
-		var page *compute.InstanceGroupManagersListErrorsResponse
-		if page, err = s.service.InstanceGroupManagers.ListErrors(s.project, t.Zone, t.Group).MaxResults(pageSize).Context(ctx).Do(); err == nil {
-			found = page.Items
-		}
-	}
-	if err != nil {
-		return nil, fmt.Errorf("list errors of %v: %w", t, readError(err))
+		return nil, fmt.Errorf("list instances of group %v: %w", t, sent(err))
 	}
 	return found, nil
 }
 
 // resize sets the size of a group.
-func (s *session) resize(ctx context.Context, t *Target, size int32, request string) (*compute.Operation, error) {
+func (s *session) resize(ctx context.Context, t *Target, size int32) (*compute.Operation, error) {
 	ctx = writing(ctx, t.operation("resize"))
 	started, err := either(t,
-		s.service.InstanceGroupManagers.Resize(s.project, t.Zone, t.Group, int64(size)).RequestId(request).Context(ctx).Do,
-		s.service.RegionInstanceGroupManagers.Resize(s.project, t.Region, t.Group, int64(size)).RequestId(request).Context(ctx).Do)
-	return started, writeError(err)
+		s.service.InstanceGroupManagers.Resize(s.project, t.Zone, t.Group, int64(size)).Context(ctx).Do,
+		s.service.RegionInstanceGroupManagers.Resize(s.project, t.Region, t.Group, int64(size)).Context(ctx).Do)
+	return started, sent(err)
 }
 
 // remove deletes instances, which lowers the group's size. Those that cannot be
 // deleted any more are passed over.
-func (s *session) remove(ctx context.Context, t *Target, urls []string, request string) (*compute.Operation, error) {
+func (s *session) remove(ctx context.Context, t *Target, urls []string) (*compute.Operation, error) {
 	ctx = writing(ctx, t.operation("deleteInstances"))
 	zonal := &compute.InstanceGroupManagersDeleteInstancesRequest{Instances: urls, SkipInstancesOnValidationError: true}
 	regional := &compute.RegionInstanceGroupManagersDeleteInstancesRequest{Instances: urls, SkipInstancesOnValidationError: true}
 	started, err := either(t,
-		s.service.InstanceGroupManagers.DeleteInstances(s.project, t.Zone, t.Group, zonal).RequestId(request).Context(ctx).Do,
-		s.service.RegionInstanceGroupManagers.DeleteInstances(s.project, t.Region, t.Group, regional).RequestId(request).Context(ctx).Do)
-	return started, writeError(err)
+		s.service.InstanceGroupManagers.DeleteInstances(s.project, t.Zone, t.Group, zonal).Context(ctx).Do,
+		s.service.RegionInstanceGroupManagers.DeleteInstances(s.project, t.Region, t.Group, regional).Context(ctx).Do)
+	return started, sent(err)
 }
 
 // touch changes nothing, at a version that the group never has: the error shows whether
@@ -126,7 +93,7 @@ func (s *session) touch(ctx context.Context, t *Target) error {
 	_, err := either(t,
 		s.service.InstanceGroupManagers.Patch(s.project, t.Zone, t.Group, nothing).Context(ctx).Do,
 		s.service.RegionInstanceGroupManagers.Patch(s.project, t.Region, t.Group, nothing).Context(ctx).Do)
-	return writeError(err)
+	return sent(err)
 }
 
 // follow reads an operation on a group.
@@ -134,5 +101,5 @@ func (s *session) follow(ctx context.Context, t *Target, name string) (*compute.
 	found, err := either(t,
 		s.service.ZoneOperations.Get(s.project, t.Zone, name).Context(reading(ctx, "zoneOperations.get")).Do,
 		s.service.RegionOperations.Get(s.project, t.Region, name).Context(reading(ctx, "regionOperations.get")).Do)
-	return found, readError(err)
+	return found, sent(err)
 }

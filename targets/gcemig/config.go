@@ -133,16 +133,9 @@ func (c *Config) CheckTarget(name string) string {
 	return ""
 }
 
-// caller returns who makes the fleet's calls, as far as that is known without its
-// credentials.
-func (c *Config) caller() string {
-	return fmt.Sprintf("gcemig %q", []string{c.Endpoint, c.Project, c.QuotaProject, c.CredentialsFile, c.Impersonate})
-}
-
-// account returns what Compute Engine counts the fleet's calls with: a project, which
-// may be that of the credentials.
-func (c *Config) account(ofCredentials string) string {
-	return fmt.Sprintf("gcemig %q %s", strings.TrimSuffix(c.Endpoint, "/"), cmp.Or(c.QuotaProject, ofCredentials, c.Project))
+// account returns the unit in which Compute Engine counts the fleet's calls: a project.
+func (c *Config) account() string {
+	return fmt.Sprintf("gcemig %q %s", strings.TrimSuffix(c.Endpoint, "/"), cmp.Or(c.QuotaProject, c.Project))
 }
 
 func (c *Config) limits() cloud.Limits {

@@ -38,9 +38,6 @@ type session struct {
 	project string
 	// transports are those of tokens and of calls.
 	transports [2]*http.Transport
-	// quotaProject is the project whose limits count the calls, by the credentials; empty
-	// where they do not say.
-	quotaProject string
 }
 
 func newConnection(c *Config) *connection {
@@ -70,9 +67,6 @@ func (c *connection) newSession(context.Context) (*session, error) {
 	found, err := c.credentials(&http.Client{Transport: made.transports[0], Timeout: c.config.Timeout})
 	if err != nil {
 		return nil, err
-	}
-	if made.quotaProject, err = found.QuotaProjectID(context.Background()); err != nil {
-		return nil, fmt.Errorf("find the quota project of the credentials: %w", err)
 	}
 	headers := http.Header{}
 	if c.config.QuotaProject != "" {

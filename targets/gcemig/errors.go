@@ -2,11 +2,9 @@ package gcemig
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 
@@ -29,11 +27,7 @@ const (
 	QuotaExceeded     = "QuotaExceeded"
 	OutOfCapacity     = "OutOfCapacity" // the platform has no more machines of the kind
 	LaunchFailed      = "LaunchFailed"  // machines fail to start for another reason
-	ChangeFailed      = "ChangeFailed"  // a change of the size was accepted and failed later
 )
-
-// reasoned gives an error a condition reason.
-func reasoned(reason string, err error) error { return &targets.ReasonError{Reason: reason, Err: err} }
 
 // answerOf returns what the server said; nil where it said nothing.
 func answerOf(err error) *cloud.Answer {
@@ -60,8 +54,7 @@ func newAnswer(status int, reason, message string) *cloud.Answer {
 // tokenError is the refusal of a token of another account.
 type tokenError struct{ *cloud.Answer }
 
-// credentialsError puts an error of getting a token into a class; nil when err is
-// of something else.
+// credentialsError returns the error of getting a token in its class; nil for other errors.
 func credentialsError(err error) error {
 	status := 0
 	if acting, ok := errors.AsType[tokenError](err); ok {
@@ -74,6 +67,8 @@ func credentialsError(err error) error {
 		return nil
 	case status == http.StatusTooManyRequests || status >= http.StatusInternalServerError:
 		return fmt.Errorf("%w: get a token: %w", targets.ErrTransient, err)
+	case status == http.StatusUnauthorized:
+		return fmt.Errorf("%w: get a token: %w", cloud.ErrCredentials, err)
 	}
 	return fmt.Errorf("%w: get a token: %w", targets.ErrForbidden, err)
 }
@@ -87,15 +82,15 @@ var (
 		{Status: http.StatusForbidden, Code: "dailyLimitExceeded", Class: targets.ErrThrottled},
 		{Status: http.StatusForbidden, Code: codeQuota, Words: []string{"quota metric", "per minute", "quota group"}, Class: targets.ErrThrottled},
 		{Status: http.StatusForbidden, Class: targets.ErrForbidden},
-		{Status: http.StatusUnauthorized, Class: targets.ErrForbidden},
-		{Status: http.StatusNotFound, Class: targets.ErrTargetNotFound},
+		{Status: http.StatusUnauthorized, Class: cloud.ErrCredentials},
+		{Status: http.StatusNotFound, Class: targets.ErrTargetNotFound, Reason: GroupNotFound},
 	}
 	throttles = readRules[:5]
 	// changeRules are of those that leave no doubt about a change.
 	changeRules = slices.Concat(throttles, []cloud.Rule{
 		{Code: codeQuota, Class: targets.ErrOutOfRange, Reason: QuotaExceeded},
 		{Status: http.StatusForbidden, Class: targets.ErrForbidden},
-		{Status: http.StatusUnauthorized, Class: targets.ErrForbidden},
+		{Status: http.StatusUnauthorized, Class: cloud.ErrCredentials},
 		{Status: http.StatusNotFound, Class: targets.ErrTargetNotFound, Reason: GroupNotFound},
 		{Words: []string{"autoscale"}, Class: targets.ErrHeld, Reason: NativeAutoscaler}, // 412 for a group that has an autoscaler
 		{Status: http.StatusPreconditionFailed, Words: []string{"fingerprint"}, Class: targets.ErrConflict},
@@ -106,58 +101,15 @@ var (
 		{Code: "resourceInUseByAnotherResource", Class: targets.ErrHeld, Reason: GroupInUse},
 		{Status: http.StatusBadRequest, Words: []string{"'size'", "targetsize", "target size"}, Class: targets.ErrOutOfRange},
 	})
-	// A server's own error, or a proxy's, may come after the change was taken.
-	writeRules = slices.Concat(changeRules, []cloud.Rule{{Status: 5, Class: targets.ErrUnknownOutcome}})
+	// errorClasses are the classes of Compute Engine's errors. A server's own error, or a
+	// proxy's, may come after the change was accepted.
+	errorClasses = cloud.Errors{
+		Answer: answerOf, Token: credentialsError, Read: readRules,
+		Write: slices.Concat(changeRules, []cloud.Rule{{Status: 5, Class: targets.ErrUnknownOutcome}}),
+	}
 )
 
 const codeQuota = "quotaExceeded"
-
-// readError puts an error of a read into one of the classes of package targets.
-func readError(err error) error {
-	return classify(err, readRules, func(err error) error { return fmt.Errorf("%w: %w", targets.ErrTransient, err) })
-}
-
-// writeError puts an error of a change into one of the classes of package targets.
-func writeError(err error) error { return classify(err, writeRules, targets.Undelivered) }
-
-// classify puts an error into a class: by rules where the server said something, else
-// with lost. It unwraps errors of the sender, which have a class.
-func classify(err error, rules []cloud.Rule, lost func(error) error) error {
-	if sent, ok := errors.AsType[*url.Error](err); ok && targets.Classed(sent.Err) {
-		return sent.Err
-	}
-	if err == nil || targets.Classed(err) {
-		return err
-	}
-	if of := credentialsError(err); of != nil {
-		return of
-	}
-	if answer := answerOf(err); answer != nil {
-		return answer.Classify(rules...)
-	}
-	return lost(err)
-}
-
-// passing reports whether the same call may do better at once: after a server's own
-// trouble, or a connection that broke.
-func passing(err error) bool {
-	for _, other := range []error{context.Canceled, context.DeadlineExceeded, targets.ErrTimeout} {
-		if errors.Is(err, other) {
-			return false
-		}
-	}
-	answer := answerOf(err)
-	return errors.Is(err, targets.ErrTransient) && credentialsError(err) == nil && (answer == nil || answer.Status >= http.StatusInternalServerError)
-}
-
-// unauthorized reports whether the credentials of a call were refused.
-func unauthorized(err error) bool {
-	if token, ok := errors.AsType[tokenError](err); ok {
-		return token.Status == http.StatusUnauthorized
-	}
-	answer := answerOf(err)
-	return answer != nil && answer.Status == http.StatusUnauthorized
-}
 
 // launchReason returns the reason of a notice for an error code of a machine that
 // does not start.

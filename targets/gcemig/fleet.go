@@ -2,275 +2,198 @@ package gcemig
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"iter"
-	"slices"
-	"sync"
+	"net/http"
+	"strings"
 	"time"
 
-	"golang.org/x/sync/errgroup"
+	"github.com/googleapis/gax-go/v2"
 	"google.golang.org/api/compute/v1"
 
-	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets/cloud"
 )
 
-// Options are what a fleet is given besides its configuration.
+// Options are the resources of a fleet besides its configuration.
 type Options = cloud.Options
+
+const (
+	// mostRemoved is the most instances that Compute Engine deletes in one call.
+	mostRemoved = 1000
+	// confirmedWithin is how long a write waits for the end of its operation, which shows
+	// whether the change is possible at all; firstConfirm and longestConfirm are the
+	// pauses between looks, which grow.
+	confirmedWithin = 3 * time.Second
+	firstConfirm    = 100 * time.Millisecond
+	longestConfirm  = time.Second
+
+	operationDone = "DONE"
+)
 
 // Fleet reads and scales the managed instance groups of one project. It is safe for
 // concurrent use.
 type Fleet struct {
-	base        targets.Base[Target]
+	cloud.Fleet[Target, *compute.InstanceGroupManager]
 	config      *Config
 	connection  *connection
-	limiter     *cloud.Limiter
-	memory      *cloud.Memory
-	shortages   cloud.Shortages
-	machines    machines
 	autoscalers autoscalers
-	changes     changes
-
-	mu sync.Mutex
-	// known are the instances of groups, by the names of targets.
-	known map[string]*membership
-	// restarting are the ids of instances whose start time is to be looked up again.
-	restarting map[string]bool
-	// refreshed is when instances of stable groups were last listed again.
-	refreshed time.Time
-}
-
-// membership is what was last listed of a group's instances.
-type membership struct {
-	group uint64
-	list  []*compute.ManagedInstance
-	at    time.Time
 }
 
 // New returns a fleet of that name, which connects when it is first read. The
 // configuration is defaulted and valid, and is not modified.
 func New(name string, config *Config, options Options) *Fleet {
-	f := &Fleet{
-		config: config, connection: newConnection(config),
-		limiter: options.Accounts.Limiter(config.caller(), config.limits(), options.Meter), memory: cloud.NewMemory(options.Store),
-		machines: machines{connections: config.MaxConnections},
-		known:    map[string]*membership{}, restarting: map[string]bool{},
-	}
-	f.base.Name, f.base.Place, f.base.Parse = name, fmt.Sprintf(" in project %q", config.Project), parseName
-	f.connection.limiter = f.limiter
+	f := &Fleet{config: config, connection: newConnection(config)}
+	f.Limiter = options.Accounts.Limiter(config.account(), config.limits(), options.Meter)
+	f.Limiter.Timeout, f.Limiter.Errors = config.Timeout, &errorClasses
+	f.connection.limiter = f.Limiter
+	f.Name, f.Place, f.Parse = name, fmt.Sprintf(" in project %q", config.Project), parseName
+	f.Platform, f.Memory, f.Noun, f.DeletesAtOnce = f, cloud.NewMemory(options.Store), "group", mostRemoved
+	f.FactsProblem = "start times, addresses and labels of instances are not known"
 	return f
 }
 
-// Close gives up the connections, and the fleet's part in the limits of its project.
+// Close closes the connections, and gives up the fleet's share of the project's limits.
 func (f *Fleet) Close() error {
-	f.base.End()
+	f.End()
 	f.connection.Close()
-	f.limiter.Close()
+	f.Limiter.Close()
 	return nil
 }
 
 // open returns a session with the credentials as they are now.
 func (f *Fleet) open(ctx context.Context) (*session, error) {
-	if err := f.limiter.Refusal(); err != nil {
+	if err := f.Limiter.Refusal(); err != nil {
 		return nil, err
 	}
 	s, err := f.connection.Client(ctx)
 	if s == nil {
 		return nil, err
 	}
-	f.limiter.CountWith(f.config.account(s.quotaProject))
 	return s, nil
 }
 
-// Snapshot reads the given groups: one list for each 500 groups of the project, and
-// the instances of those groups where something is going on.
-func (f *Fleet) Snapshot(ctx context.Context, refs []targets.Ref) (map[targets.Ref]targets.Reading, error) {
-	return f.base.Snapshot(ctx, refs, f.snapshot)
-}
-
-func (f *Fleet) snapshot(ctx context.Context, refs map[targets.Ref]Target) (map[targets.Ref]targets.Reading, error) {
-	session, err := f.open(ctx)
+// List implements cloud.Platform: one list for each 500 groups of the project.
+func (f *Fleet) List(ctx context.Context, names []Target) (map[Target]*cloud.Group[*compute.InstanceGroupManager], error) {
+	s, err := f.open(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if err := f.memory.Load(ctx, time.Now()); err != nil {
+	listing, err := s.list(ctx)
+	if err != nil {
 		return nil, err
 	}
-	s := &snapshot{fleet: f, session: session, wanted: make(map[targets.Ref]*wanted, len(refs))}
-	if s.listing, err = session.list(ctx); err != nil {
-		return nil, err
-	}
-	for ref, t := range refs {
-		group, err := s.listing.find(&t)
-		s.wanted[ref] = &wanted{target: t, group: group, err: err}
-	}
-	s.readChanged(ctx)
-	s.readAutoscalers(ctx)
-	s.listMembers(ctx)
-	s.lookUp(ctx)
-	s.explain(ctx)
-	readings := s.readings()
-	f.memory.Save(ctx, time.Now())
-	return readings, nil
-}
-
-// snapshot is one reading of targets under way.
-type snapshot struct {
-	fleet   *Fleet
-	session *session
-	listing *listing
-	wanted  map[targets.Ref]*wanted
-	// found are the machines that were looked up, by id.
-	found map[string]machine
-}
-
-// wanted is one target of a reading. Once err is set nothing else counts.
-type wanted struct {
-	target  Target
-	err     error
-	group   *compute.InstanceGroupManager
-	members []*compute.ManagedInstance
-	// known is the list of instances that stands in for one that fails; nil for none.
-	known *membership
-}
-
-// good yields the targets that have no error so far.
-func (s *snapshot) good(yield func(*wanted) bool) {
-	for _, a := range s.wanted {
-		if a.err == nil && !yield(a) {
-			return
+	groups := make(map[Target]*cloud.Group[*compute.InstanceGroupManager], len(names))
+	var autoscalers []string
+	for _, name := range names {
+		groups[name] = listing.find(&name)
+		if path := autoscalerOf(groups[name].Native); path != "" {
+			autoscalers = append(autoscalers, path)
 		}
 	}
+	f.autoscalers.refresh(ctx, s, autoscalers)
+	return groups, nil
 }
 
-// each calls do with some targets, several at once.
-func (s *snapshot) each(of iter.Seq[*wanted], do func(a *wanted)) {
-	var group errgroup.Group
-	group.SetLimit(s.fleet.config.MaxConnections)
-	for a := range of {
-		group.Go(func() error {
-			do(a)
+// Get implements cloud.Platform.
+func (f *Fleet) Get(ctx context.Context, name Target) (*cloud.Group[*compute.InstanceGroupManager], error) {
+	s, err := f.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	group, err := s.group(ctx, &name)
+	if err != nil {
+		return nil, err
+	}
+	return groupOf(group), nil
+}
+
+// Members implements cloud.Platform.
+func (f *Fleet) Members(ctx context.Context, name Target, g *cloud.Group[*compute.InstanceGroupManager]) (*cloud.Listing, error) {
+	s, err := f.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	instances, err := s.members(ctx, &name)
+	if err != nil {
+		return nil, err
+	}
+	listing := &cloud.Listing{Notice: launchNotice(instances)}
+	for _, m := range instances {
+		if member, counts := memberOf(m, watched(g.Native)); counts {
+			listing.Members = append(listing.Members, member)
+		}
+	}
+	return listing, nil
+}
+
+// Hold implements cloud.Platform.
+func (f *Fleet) Hold(name Target, g *cloud.Group[*compute.InstanceGroupManager], _ *cloud.Listing) *policy.Hold {
+	if hold := f.autoscalers.hold(&name, autoscalerOf(g.Native)); hold != nil {
+		return hold
+	}
+	if !f.config.HoldDuringRollout || !rolling(g.Native) {
+		return nil
+	}
+	return &policy.Hold{Reason: RolloutInProgress, Message: fmt.Sprintf("a proactive update of group %v is in progress", name)}
+}
+
+// Explain implements cloud.Platform: instances that do not start have their own errors.
+func (f *Fleet) Explain(context.Context, Target, *cloud.Group[*compute.InstanceGroupManager]) (*policy.Notice, error) {
+	return nil, nil
+}
+
+// Resize implements cloud.Platform.
+func (f *Fleet) Resize(ctx context.Context, name Target, _ *cloud.Group[*compute.InstanceGroupManager], size int32) (string, error) {
+	return "", f.change(ctx, &name, func(s *session) (*compute.Operation, error) { return s.resize(ctx, &name, size) })
+}
+
+// Delete implements cloud.Platform. Compute Engine leaves out instances that are gone
+// meanwhile.
+func (f *Fleet) Delete(ctx context.Context, name Target, _ *cloud.Group[*compute.InstanceGroupManager], urls []string) ([]string, error) {
+	if err := f.change(ctx, &name, func(s *session) (*compute.Operation, error) { return s.remove(ctx, &name, urls) }); err != nil {
+		return nil, err
+	}
+	return urls, nil
+}
+
+// change starts an operation, and waits a moment for its failure. An operation that is
+// still in progress then counts as accepted.
+func (f *Fleet) change(ctx context.Context, t *Target, start func(s *session) (*compute.Operation, error)) error {
+	s, err := f.open(ctx)
+	if err != nil {
+		return err
+	}
+	last, err := start(s)
+	if err != nil {
+		return err
+	}
+	end := time.Now().Add(confirmedWithin)
+	for pause := firstConfirm; last.Status != operationDone; pause = min(2*pause, longestConfirm) {
+		if time.Now().Add(pause).After(end) || gax.Sleep(ctx, pause) != nil {
 			return nil
-		})
-	}
-	_ = group.Wait() // each target has its own error
-}
-
-// readChanged reads the groups again that the list shows as they were before hpad
-// changed them a moment ago.
-func (s *snapshot) readChanged(ctx context.Context) {
-	var changed []*wanted
-	for a := range s.good {
-		if s.fleet.changes.doubted(a.target.Name(), versionOf(a.group), time.Now()) {
-			changed = append(changed, a)
 		}
-	}
-	s.each(slices.Values(changed), func(a *wanted) { a.group, a.err = s.session.group(ctx, &a.target) })
-}
-
-// readAutoscalers reads the modes of the groups' autoscalers.
-func (s *snapshot) readAutoscalers(ctx context.Context) {
-	var paths []string
-	for a := range s.good {
-		if path := autoscalerOf(a.group); path != "" {
-			paths = append(paths, path)
+		next, err := s.follow(ctx, t, last.Name)
+		if err != nil {
+			return nil
 		}
+		last = next
 	}
-	s.fleet.autoscalers.refresh(ctx, s.session, paths)
+	return operationError(last)
 }
 
-const (
-	// relistedAfter is how old the list of a stable group's instances may become.
-	relistedAfter = 150 * time.Second
-	// Of the reads that the limits allow, one in so many goes to stable groups, at
-	// least so many of them in a round, and no more than for so long a pause.
-	refreshShare = 2
-	leastRefresh = 10
-	longestPause = time.Minute
-)
-
-// listMembers lists the instances of the groups where something is going on, and of as
-// many stable ones again as the limits allow, the longest ago first.
-func (s *snapshot) listMembers(ctx context.Context) {
-	now := time.Now()
-	due := s.dueLists(now)
-	s.each(slices.Values(due), func(a *wanted) {
-		members, err := s.session.members(ctx, &a.target)
-		passes := errors.Is(err, targets.ErrTransient) || errors.Is(err, targets.ErrThrottled)
-		switch {
-		case err == nil:
-			a.members = members
-			s.fleet.mu.Lock()
-			defer s.fleet.mu.Unlock()
-			s.fleet.known[a.target.Name()] = &membership{group: a.group.Id, list: members, at: now}
-		case a.known == nil, now.Sub(a.known.at) >= relistedAfter, !passes:
-			a.err = err
-		}
-	})
-}
-
-// dueLists returns the targets whose instances are to be listed; the others have those
-// of the list before.
-func (s *snapshot) dueLists(now time.Time) []*wanted {
-	var due, again []*wanted
-	s.fleet.mu.Lock()
-	for a := range s.good {
-		known := s.fleet.known[a.target.Name()]
-		if known == nil || known.group != a.group.Id || !stable(a.group) || !settled(known.list, a.group.TargetSize) {
-			due = append(due, a)
-			continue
-		}
-		a.known, a.members = known, known.list
-		if watched(a.group) || now.Sub(known.at) >= relistedAfter {
-			again = append(again, a)
-		}
+// operationError returns the failure of an operation in its class; nil if it succeeded.
+func operationError(o *compute.Operation) error {
+	if o.Error == nil && o.HttpErrorStatusCode < http.StatusBadRequest {
+		return nil
 	}
-	s.fleet.mu.Unlock()
-	slices.SortFunc(again, func(a, b *wanted) int { return a.known.at.Compare(b.known.at) })
-	return append(due, again[:min(len(again), s.fleet.refreshes(now))]...)
-}
-
-// refreshes returns how many stable groups may be listed again now.
-func (f *Fleet) refreshes(now time.Time) int {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	pause := min(now.Sub(f.refreshed), longestPause)
-	f.refreshed = now
-	return max(leastRefresh, int(pause.Seconds()*f.config.ReadsPerSecond/refreshShare))
-}
-
-// lookUp finds out when instances started and where they are: once for each that
-// runs, and again when it was restarted.
-func (s *snapshot) lookUp(ctx context.Context) {
-	s.found = s.fleet.machines.find(ctx, s.session, s.unknown())
-	s.fleet.mu.Lock()
-	defer s.fleet.mu.Unlock()
-	for id := range s.found {
-		delete(s.fleet.restarting, id)
+	answer := newAnswer(max(int(o.HttpErrorStatusCode), http.StatusBadRequest), "", o.HttpErrorMessage)
+	if o.Error != nil && len(o.Error.Errors) > 0 {
+		answer.Code = strings.ReplaceAll(o.Error.Errors[0].Code, "_", "")
+		answer.Message = o.Error.Errors[0].Message
 	}
-}
-
-// unknown returns the machines that are to be looked up.
-func (s *snapshot) unknown() []lookup {
-	s.fleet.mu.Lock()
-	defer s.fleet.mu.Unlock()
-	var wanted []lookup
-	for a := range s.good {
-		for _, m := range a.members {
-			if m.Id == 0 || !standingOf(m).counted {
-				continue
-			}
-			id := idOf(m)
-			record, ok := s.fleet.memory.Recall(id)
-			learned := ok && record.Facts != nil
-			switch {
-			case m.InstanceStatus != statusRunning && learned:
-				s.fleet.restarting[id] = true
-			case m.InstanceStatus == statusRunning && (!learned || s.fleet.restarting[id]):
-				wanted = append(wanted, lookup{id: id, zone: zoneOf(m), name: nameOf(m)})
-			}
-		}
+	rules := changeRules
+	if answer.Status >= http.StatusInternalServerError {
+		rules = nil // the failed operation is over: its outcome is known
 	}
-	return wanted
+	return fmt.Errorf("operation %s: %w", o.Name, answer.Classify(rules...))
 }

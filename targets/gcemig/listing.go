@@ -3,13 +3,15 @@ package gcemig
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
+	"strconv"
 	"strings"
-	"time"
 
 	"google.golang.org/api/compute/v1"
 
 	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/cloud"
 )
 
 // listing is what was read of all groups of a project.
@@ -17,8 +19,7 @@ type listing struct {
 	// groups are by the names of targets.
 	groups map[string]*compute.InstanceGroupManager
 	// failed are the zones and regions that could not be read, and why.
-	failed   map[string]string
-	observed time.Time
+	failed map[string]string
 }
 
 // noneHere is what a list says of a zone that has nothing: no failure.
@@ -27,14 +28,14 @@ const noneHere = "NO_RESULTS_ON_PAGE"
 // list reads all groups of the project, 500 a call. Zones that the platform cannot
 // reach now fail alone.
 func (s *session) list(ctx context.Context) (*listing, error) {
-	l := &listing{groups: map[string]*compute.InstanceGroupManager{}, failed: map[string]string{}, observed: time.Now()}
+	l := &listing{groups: map[string]*compute.InstanceGroupManager{}, failed: map[string]string{}}
 	err := s.service.InstanceGroupManagers.AggregatedList(s.project).MaxResults(pageSize).ReturnPartialSuccess(true).
 		Pages(reading(ctx, "instanceGroupManagers.aggregatedList"), func(page *compute.InstanceGroupManagerAggregatedList) error {
 			l.add(page)
 			return nil
 		})
 	if err != nil {
-		return nil, fmt.Errorf("list groups of project %q: %w", s.project, readError(err))
+		return nil, fmt.Errorf("list groups of project %q: %w", s.project, sent(err))
 	}
 	return l, nil
 }
@@ -57,25 +58,29 @@ func (l *listing) add(page *compute.InstanceGroupManagerAggregatedList) {
 }
 
 // find returns a target's group.
-func (l *listing) find(t *Target) (*compute.InstanceGroupManager, error) {
+func (l *listing) find(t *Target) *cloud.Group[*compute.InstanceGroupManager] {
 	if group := l.groups[t.Name()]; group != nil {
-		return group, nil
+		return groupOf(group)
 	}
+	err := cloud.NotFound(GroupNotFound, "managed instance group", t.Name())
 	if why, ok := l.failed[t.scope()]; ok {
-		return nil, fmt.Errorf("%w: %s could not be listed: %s", targets.ErrTransient, t.scope(), why)
+		err = fmt.Errorf("%w: %s could not be listed: %s", targets.ErrTransient, t.scope(), why)
 	}
-	return nil, reasoned(GroupNotFound, fmt.Errorf("%w: there is no managed instance %v", targets.ErrTargetNotFound, t))
+	return &cloud.Group[*compute.InstanceGroupManager]{Err: err}
+}
+
+// groupOf returns a group for the skeleton.
+func groupOf(g *compute.InstanceGroupManager) *cloud.Group[*compute.InstanceGroupManager] {
+	return &cloud.Group[*compute.InstanceGroupManager]{
+		Native: g, Size: int32(min(max(g.TargetSize, 0), math.MaxInt32)), Identity: strconv.FormatUint(g.Id, 10),
+		Stable: g.Status != nil && g.Status.IsStable, Quiet: !watched(g),
+	}
 }
 
 // lastSegments returns the last n parts of an address or path.
 func lastSegments(path string, n int) string {
 	parts := strings.Split(strings.Trim(path, "/"), "/")
 	return strings.Join(parts[max(0, len(parts)-n):], "/")
-}
-
-// stable reports whether nothing is going on in a group.
-func stable(group *compute.InstanceGroupManager) bool {
-	return group.Status != nil && group.Status.IsStable
 }
 
 // watched reports whether a health check watches a group's instances.

@@ -2,6 +2,7 @@ package gcemig
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"google.golang.org/api/compute/v1"
 
 	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets/cloud"
 )
 
 // What the platform is doing with an instance (currentAction), and how its machine
@@ -114,18 +116,15 @@ func zoneOf(m *compute.ManagedInstance) string {
 	return zone
 }
 
-// settled reports whether nothing is going on with any member, and so many run.
-func settled(members []*compute.ManagedInstance, size int64) bool {
-	running := int64(0)
-	for _, m := range members {
-		s := standingOf(m)
-		if !s.counted {
-			continue
-		}
-		if s.phase != policy.PhaseRunning || s.deleting || m.CurrentAction != actionNone && m.CurrentAction != "" {
-			return false
-		}
-		running++
+// memberOf returns an instance for the skeleton; false for one that does not count.
+func memberOf(m *compute.ManagedInstance, watched bool) (cloud.Member, bool) {
+	s := standingOf(m)
+	member := cloud.Member{
+		ID: idOf(m), Handle: fmt.Sprintf("zones/%s/instances/%s", zoneOf(m), nameOf(m)), Name: nameOf(m),
+		Phase: s.phase, Deleting: s.deleting, Readiness: policy.ReadinessFalse,
 	}
-	return running == size
+	if s.phase == policy.PhaseRunning {
+		member.Readiness = healthOf(m, watched)
+	}
+	return member, s.counted
 }

@@ -71,5 +71,5 @@ func parseName(name string) (Target, error) {
 	return Target{}, fmt.Errorf("target %q is not as zones/ZONE/GROUP or regions/REGION/GROUP", name)
 }
 
-// String returns the group in words.
-func (t *Target) String() string { return fmt.Sprintf("group %q of %s", t.Group, t.scope()) }
+// String returns the name.
+func (t Target) String() string { return t.Name() }

@@ -1,0 +1,107 @@
+package cloud
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/hpad/hpad/targets"
+)
+
+// Try is one permission that Check tries.
+type Try[N any] struct {
+	// Permission is the platform's name of it.
+	Permission string
+	// Without is the effect of a missing permission in words; empty if the fleet cannot
+	// work without it.
+	Without string
+	// Each makes a call for a group, All one for all groups; one of them is set. An
+	// ErrForbidden that is no ErrCredentials shows that the permission is missing.
+	Each func(ctx context.Context, name N) error
+	All  func(ctx context.Context) error
+}
+
+// Check returns the permissions of the fleet, and the effects of missing optional ones.
+// The error has the missing permissions that the fleet needs, with the groups.
+func (f *Fleet[N, G]) Check(ctx context.Context, found []string, tries []Try[N]) ([]string, error) {
+	var missing []error
+	for _, try := range tries {
+		lacking, err := f.try(ctx, &try)
+		switch {
+		case err != nil:
+			return found, fmt.Errorf("try %s: %w", try.Permission, err)
+		case lacking == nil:
+			found = append(found, "may "+try.Permission)
+		case try.Without == "":
+			missing = append(missing, fmt.Errorf("%w: %s is missing%s", targets.ErrForbidden, try.Permission, ofGroups(lacking)))
+		default:
+			found = append(found, "may not "+try.Permission+ofGroups(lacking)+", so "+try.Without)
+		}
+	}
+	return found, errors.Join(missing...)
+}
+
+// try returns the groups for which a permission is missing: nil for none, and an empty
+// list for all of them. An error means that it could not be tried.
+func (f *Fleet[N, G]) try(ctx context.Context, t *Try[N]) (lacking []string, err error) {
+	if t.All != nil {
+		if err := t.All(ctx); errors.Is(err, targets.ErrForbidden) && !errors.Is(err, ErrCredentials) {
+			return []string{}, nil
+		} else if undecided(err) {
+			return nil, err
+		}
+		return nil, nil
+	}
+	known := f.Known()
+	results := make([]error, len(known))
+	var calls errgroup.Group
+	calls.SetLimit(callsAtOnce)
+	for i, name := range known {
+		calls.Go(func() error {
+			results[i] = t.Each(ctx, name)
+			return nil
+		})
+	}
+	_ = calls.Wait() // each group has its own result
+	for i, err := range results {
+		switch {
+		case errors.Is(err, targets.ErrForbidden) && !errors.Is(err, ErrCredentials):
+			lacking = append(lacking, fmt.Sprint(known[i]))
+		case undecided(err):
+			return nil, err
+		}
+	}
+	slices.Sort(lacking)
+	return lacking, nil
+}
+
+// undecided reports whether the error of a call that cannot succeed leaves open whether
+// it is permitted: the platform checks permissions before anything else.
+func undecided(err error) bool {
+	_, answered := errors.AsType[*Answer](err)
+	return err != nil && (!answered && !errors.Is(err, targets.ErrHeld) || errors.Is(err, targets.ErrThrottled) ||
+		errors.Is(err, targets.ErrUnknownOutcome) || errors.Is(err, ErrCredentials))
+}
+
+// mostNamed bounds the groups that a sentence names.
+const mostNamed = 10
+
+// ofGroups returns the names of groups as part of a sentence.
+func ofGroups(names []string) string {
+	if len(names) == 0 {
+		return ""
+	}
+	quoted := make([]string, 0, mostNamed)
+	for _, name := range names[:min(mostNamed, len(names))] {
+		quoted = append(quoted, fmt.Sprintf("%q", name))
+	}
+	text := " for " + strings.Join(quoted, ", ")
+	if len(names) > mostNamed {
+		text += fmt.Sprintf(" and %d more", len(names)-mostNamed)
+	}
+	return text
+}

@@ -1,0 +1,214 @@
+package cloud
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets"
+)
+
+const (
+	// callsAtOnce bounds the calls of one reading that are in progress.
+	callsAtOnce = 16
+	// extraTimeout bounds the time for details that a reading can do without.
+	extraTimeout = 3 * time.Second
+	// factsRetry is the pause after a failed look-up of instances.
+	factsRetry = time.Minute
+)
+
+// Fleet is the part of a fleet that all kinds of instance groups have in common. A kind
+// embeds it, sets the exported fields and implements Platform. It is safe for concurrent
+// use.
+type Fleet[N comparable, G any] struct {
+	targets.Base[N]
+	Platform Platform[N, G]
+	Memory   *Memory
+	// Shortages are the reasons for missing instances.
+	Shortages Shortages[N]
+	// Limiter limits the calls that list members.
+	Limiter *Limiter
+	// Noun is the term for a group: "scale set".
+	Noun string
+	// DeletesAtOnce is the most instances that Delete takes.
+	DeletesAtOnce int
+	// FactsProblem is the effect of a failed look-up of instances, as a sentence.
+	FactsProblem string
+
+	facts   Aside[struct{}]
+	written written[N]
+
+	mu sync.Mutex
+	// lists are the last listings of groups.
+	lists map[N]*lastList
+}
+
+// Snapshot reads the given groups, and the instances of groups that are due.
+func (f *Fleet[N, G]) Snapshot(ctx context.Context, refs []targets.Ref) (map[targets.Ref]targets.Reading, error) {
+	return f.Base.Snapshot(ctx, refs, f.snapshot)
+}
+
+func (f *Fleet[N, G]) snapshot(ctx context.Context, refs map[targets.Ref]N) (map[targets.Ref]targets.Reading, error) {
+	now := time.Now()
+	if err := f.Memory.Load(ctx, now); err != nil {
+		return nil, err
+	}
+	groups, err := f.Platform.List(ctx, slices.Collect(maps.Values(refs)))
+	if err != nil {
+		return nil, err
+	}
+	for name, group := range groups {
+		group.apply(f.written.unseen(name, group.version(), now))
+	}
+	f.listMembers(ctx, groups, now)
+	extra, cancel := context.WithTimeout(ctx, extraTimeout)
+	defer cancel()
+	found := f.lookUp(extra, groups)
+	f.explain(extra, groups)
+	observed := time.Now()
+	readings := make(map[targets.Ref]targets.Reading, len(refs))
+	for ref, name := range refs {
+		readings[ref] = f.reading(name, groups[name], found, now, observed)
+	}
+	f.Memory.Save(ctx, observed)
+	return readings, nil
+}
+
+// explain reads the reasons for missing instances of groups that lack some for a while.
+func (f *Fleet[N, G]) explain(ctx context.Context, groups map[N]*Group[G]) {
+	now := time.Now()
+	var calls errgroup.Group
+	calls.SetLimit(callsAtOnce)
+	for name, group := range groups {
+		if group.Err != nil || !f.Shortages.update(name, group.Listing.there() < group.Size, now) || group.Listing.Notice != nil || ctx.Err() != nil {
+			continue
+		}
+		calls.Go(func() error {
+			if notice, err := f.Platform.Explain(ctx, name, group); err == nil { // else the next round tries again
+				f.Shortages.explain(name, notice, now)
+			}
+			return nil
+		})
+	}
+	_ = calls.Wait()
+}
+
+// lookUp reads the facts of running instances that have none yet. An instance that does
+// not run may come back with other ones.
+func (f *Fleet[N, G]) lookUp(ctx context.Context, groups map[N]*Group[G]) map[string]*Found {
+	unknown := map[N]Unknown[G]{}
+	for name, group := range groups {
+		if group.Err != nil {
+			continue
+		}
+		for _, m := range group.Listing.Members {
+			record, known := f.Memory.Recall(m.key())
+			switch {
+			case m.Deleting:
+			case known && record.Facts != nil && !m.running():
+				f.Memory.Learn(m.key(), time.Time{}, nil)
+			case m.running() && record.Facts == nil:
+				if unknown[name].Members == nil {
+					unknown[name] = Unknown[G]{group, map[string]Member{}}
+				}
+				unknown[name].Members[m.key()] = m
+			}
+		}
+	}
+	if len(unknown) == 0 {
+		return nil
+	}
+	var found map[string]*Found
+	f.facts.Try(factsRetry, func() (none struct{}, err error) {
+		found, err = f.Platform.Facts(ctx, unknown)
+		return none, err
+	})
+	return found
+}
+
+// reading returns the reading of one group.
+func (f *Fleet[N, G]) reading(name N, g *Group[G], found map[string]*Found, observed, now time.Time) targets.Reading {
+	if g.Err != nil {
+		return targets.Reading{Err: g.Err}
+	}
+	r := targets.Reading{
+		SpecReplicas: g.Size, StatusReplicas: g.Listing.there(), Min: g.Min, Max: g.Max, Version: g.version(), Observed: observed,
+		Hold: f.Platform.Hold(name, g, g.Listing), Notices: slices.Clone(g.Notices),
+	}
+	if notice := g.Listing.Notice; notice != nil {
+		r.Notices = append(r.Notices, *notice)
+	} else {
+		r.Notices = append(r.Notices, f.Shortages.notices(name, now)...)
+	}
+	var locations targets.LocationList
+	for i := range g.Listing.Members {
+		m := &g.Listing.Members[i]
+		record := f.see(m, found[m.key()], now)
+		r.Instances = append(r.Instances, policy.Instance{
+			ID: m.ID, Phase: m.Phase, Deleting: m.Deleting,
+			Readiness: record.Readiness, ReadinessChanged: record.Changed, StartedAt: record.Started(),
+		})
+		locations = append(locations, m.location(record.Facts))
+	}
+	r.Locations = locations
+	return r
+}
+
+// see remembers an instance, and returns its record.
+func (f *Fleet[N, G]) see(m *Member, found *Found, now time.Time) Record {
+	sighting := Sighting{Launched: m.Launched, Readiness: m.Readiness, Since: m.Since}
+	if found != nil && !found.Launched.IsZero() {
+		sighting.Launched = found.Launched
+	}
+	if m.running() && sighting.Since.IsZero() {
+		before, _ := f.Memory.Recall(m.key())
+		sighting.Since = before.Launched
+		if sighting.Launched.After(before.Launched) {
+			sighting.Since = sighting.Launched
+		}
+	}
+	record := f.Memory.Update(m.key(), sighting, now)
+	if found != nil {
+		f.Memory.Learn(m.key(), found.Launched, &found.Facts)
+		record.Facts = &found.Facts
+	}
+	return record
+}
+
+func (m *Member) location(facts *Facts) targets.Location {
+	l := targets.Location{Name: m.Name, Protected: m.Protected, Labels: m.Labels}
+	if facts == nil {
+		return l
+	}
+	l.Name, l.Addresses = cmp.Or(facts.Name, m.Name), facts.Addresses
+	if len(m.Labels) == 0 {
+		l.Labels = facts.Labels
+	} else if len(facts.Labels) > 0 {
+		l.Labels = maps.Clone(facts.Labels)
+		maps.Copy(l.Labels, m.Labels)
+	}
+	return l
+}
+
+// Problems returns the details that readings lack, and the reasons, as sentences.
+func (f *Fleet[N, G]) Problems() []string {
+	return targets.Sentences(
+		targets.Trouble{Words: f.FactsProblem, Err: f.facts.Failure()},
+		targets.Trouble{Words: "records of instances cannot be stored", Err: f.Memory.Failure()},
+	)
+}
+
+// NotFound returns the error of a group that does not exist.
+func NotFound(reason, noun string, name any) error {
+	return Reasoned(reason, fmt.Errorf("%w: there is no %s %q", targets.ErrTargetNotFound, noun, fmt.Sprint(name)))
+}
+
+// Reasoned gives an error a condition reason.
+func Reasoned(reason string, err error) error { return &targets.ReasonError{Reason: reason, Err: err} }

@@ -1,0 +1,253 @@
+package cloud
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets"
+)
+
+// fake is a platform of one group, "web".
+type fake struct {
+	group   Group[string]
+	members []Member
+	// failing are the errors of calls; calls counts them.
+	failing map[string]error
+	calls   map[string]int
+	deleted []string
+}
+
+func (p *fake) called(operation string) error {
+	p.calls[operation]++
+	return p.failing[operation]
+}
+
+func (p *fake) List(context.Context, []string) (map[string]*Group[string], error) {
+	group := p.group
+	return map[string]*Group[string]{"web": &group}, p.called("list")
+}
+
+func (p *fake) Get(context.Context, string) (*Group[string], error) {
+	group := p.group
+	return &group, p.called("get")
+}
+
+func (p *fake) Members(context.Context, string, *Group[string]) (*Listing, error) {
+	return &Listing{Members: slices.Clone(p.members)}, p.called("members")
+}
+
+func (p *fake) Hold(string, *Group[string], *Listing) *policy.Hold { return nil }
+
+func (p *fake) Facts(_ context.Context, unknown map[string]Unknown[string]) (map[string]*Found, error) {
+	found := map[string]*Found{}
+	for key := range unknown["web"].Members {
+		found[key] = &Found{Launched: time.Now().Add(-time.Minute), Facts: Facts{Name: "name-" + key}}
+	}
+	return found, p.called("facts")
+}
+
+func (p *fake) Explain(context.Context, string, *Group[string]) (*policy.Notice, error) {
+	return &policy.Notice{Condition: InsufficientCapacity, Reason: "SoldOut"}, p.called("explain")
+}
+
+func (p *fake) Resize(context.Context, string, *Group[string], int32) (string, error) {
+	return "", p.called("resize")
+}
+
+func (p *fake) Delete(_ context.Context, _ string, _ *Group[string], handles []string) ([]string, error) {
+	if err := p.called("delete"); err != nil {
+		return nil, err
+	}
+	p.deleted = append(p.deleted, handles...)
+	p.failing["delete"] = p.failing["next delete"]
+	return handles, nil
+}
+
+var web = targets.Ref{Fleet: "prod", Name: "web"}
+
+// start returns a fleet of so many ready instances: a, b, c …
+func start(size int32) (*fake, *Fleet[string, string]) {
+	p := &fake{
+		group:   Group[string]{Size: size, Min: new(int32), Max: new(int32(9)), Identity: "1", Stable: true},
+		failing: map[string]error{}, calls: map[string]int{},
+	}
+	for i := range size {
+		p.members = append(p.members, Member{ID: string(rune('a' + i)), Phase: policy.PhaseRunning, Readiness: policy.ReadinessTrue})
+	}
+	f := &Fleet[string, string]{Platform: p, Memory: NewMemory(nil), Noun: "group", DeletesAtOnce: 2}
+	f.Name, f.Parse = "prod", func(name string) (string, error) { return name, nil }
+	f.Limiter = newLimiter(Limits{Calls: map[Class]Limit{Read: {PerSecond: 100, Burst: 100}}}, nil)
+	return p, f
+}
+
+func (f *Fleet[N, G]) read(t *testing.T) targets.Reading {
+	t.Helper()
+	readings, err := f.Snapshot(t.Context(), []targets.Ref{web})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return readings[web]
+}
+
+// TestLists: the instances of a group are listed again if it changed or is not settled,
+// and otherwise as far as the limits allow, quiet groups after a minute. A failed listing
+// counts once the last one is 2 minutes old.
+func TestLists(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, f := start(2)
+		for _, step := range []struct {
+			name   string
+			change func()
+			lists  int
+			err    error
+		}{
+			{"first", func() {}, 1, nil},
+			{"as far as the limits allow", func() {}, 1, nil},
+			{"quiet", func() { p.group.Quiet = true }, 0, nil},
+			{"quiet for a minute", func() { time.Sleep(quietAge) }, 1, nil},
+			{"changed, too few instances", func() { p.group.Size = 3 }, 1, nil},
+			{"not settled", func() {}, 1, nil},
+			{"settled", func() { p.group.Size = 2 }, 1, nil},
+			{"not stable", func() { p.group.Stable = false }, 1, nil},
+			{"settled again", func() { p.group.Stable, p.group.Quiet = true, false }, 1, nil},
+			{"failed, with a young listing", func() { p.failing["members"] = targets.ErrTransient }, 1, nil},
+			{"forbidden", func() { p.failing["members"] = targets.ErrForbidden }, 1, targets.ErrForbidden},
+			{"failed, with an old listing", func() {
+				p.failing["members"] = targets.ErrTransient
+				time.Sleep(listAge)
+			}, 1, targets.ErrTransient},
+		} {
+			step.change()
+			before := p.calls["members"]
+			r := f.read(t)
+			if lists := p.calls["members"] - before; lists != step.lists || !errors.Is(r.Err, step.err) || step.err == nil && len(r.Instances) != 2 {
+				t.Errorf("%s: %d lists, %d instances, %v; want %d and %v", step.name, lists, len(r.Instances), r.Err, step.lists, step.err)
+			}
+		}
+		p.failing["members"] = nil
+		f.read(t)
+		f.Limiter = newLimiter(Limits{Calls: map[Class]Limit{Read: {PerSecond: 1e-9, Burst: 1}}}, nil)
+		_ = f.Limiter.Do(t.Context(), list, fine)
+		before := p.calls["members"]
+		if r := f.read(t); r.Err != nil || p.calls["members"] != before {
+			t.Errorf("%v after %d lists without calls left, want none", r.Err, p.calls["members"]-before)
+		}
+	})
+}
+
+// TestFacts: instances are looked up once, and again after they did not run.
+func TestFacts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, f := start(2)
+		first := f.read(t)
+		if p.calls["facts"] != 1 || first.Locations.At(0).Name != "name-a" || time.Since(first.Instances[0].StartedAt) != time.Minute {
+			t.Errorf("%d calls, %+v, want the facts of the first", p.calls["facts"], first)
+		}
+		f.read(t)
+		p.members[0].Phase = policy.PhasePending
+		f.read(t)
+		if p.calls["facts"] != 1 {
+			t.Errorf("%d calls for known instances", p.calls["facts"])
+		}
+		time.Sleep(time.Hour)
+		p.members[0].Phase = policy.PhaseRunning
+		if again := f.read(t); p.calls["facts"] != 2 || !again.Instances[0].StartedAt.After(first.Instances[0].StartedAt) {
+			t.Errorf("%d calls, started at %v, want a later start", p.calls["facts"], again.Instances[0].StartedAt)
+		}
+	})
+}
+
+// TestExplained: the platform is queried for the reason of missing instances after a while.
+func TestExplained(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, f := start(2)
+		p.group.Size = 3
+		f.read(t)
+		time.Sleep(explainAfter)
+		if r := f.read(t); p.calls["explain"] != 1 || len(r.Notices) != 1 || r.Notices[0].Reason != "SoldOut" {
+			t.Errorf("%d calls, notices %+v, want the reason", p.calls["explain"], r.Notices)
+		}
+	})
+}
+
+// TestLag: a group that is shown as before a write has its size nevertheless, until it is
+// shown otherwise. A write by an old version is a conflict.
+func TestLag(t *testing.T) {
+	p, f := start(2)
+	before := f.read(t).Version
+	if err := f.SetReplicas(t.Context(), web, 4, before, ""); err != nil {
+		t.Fatal(err)
+	}
+	r := f.read(t)
+	if r.SpecReplicas != 4 || r.Version == before {
+		t.Errorf("%d replicas at %s, want the 4 that were written", r.SpecReplicas, r.Version)
+	}
+	if err := f.SetReplicas(t.Context(), web, 5, before, ""); !errors.Is(err, targets.ErrConflict) {
+		t.Errorf("SetReplicas() at an old version = %v, want ErrConflict", err)
+	}
+	p.group.Size, p.group.Identity = 4, "2"
+	if err := f.SetReplicas(t.Context(), web, 5, r.Version, ""); !errors.Is(err, targets.ErrConflict) {
+		t.Errorf("SetReplicas() to another group of the name = %v, want ErrConflict", err)
+	}
+	p.group.Size = 1
+	if r := f.read(t); r.SpecReplicas != 1 {
+		t.Errorf("%d replicas, want the 1 of an external writer", r.SpecReplicas)
+	}
+	if err := f.SetReplicas(t.Context(), web, 1, "", ""); err != nil || p.calls["resize"] != 1 {
+		t.Errorf("SetReplicas() to the same size = %v after %d writes, want none", err, p.calls["resize"]-1)
+	}
+	if bounds, ok := errors.AsType[*targets.OutOfRangeError](f.SetReplicas(t.Context(), web, 10, "", "")); !ok || *bounds.Max != 9 {
+		t.Errorf("SetReplicas() beyond the bounds = %+v, want OutOfRangeError with 9", bounds)
+	}
+}
+
+func TestRemove(t *testing.T) {
+	refused := fmt.Errorf("%w: no", targets.ErrForbidden)
+	for name, c := range map[string]struct {
+		ids       []string
+		protected bool
+		first     error
+		next      error
+		deleted   string
+		reached   int32
+		class     error
+	}{
+		"all":                 {ids: []string{"c", "a", "a", "gone"}, deleted: "ac"},
+		"gone":                {ids: []string{"gone"}},
+		"protected":           {ids: []string{"a", "b"}, protected: true, class: targets.ErrHeld},
+		"first call refused":  {ids: []string{"a", "b", "c"}, first: refused, class: targets.ErrForbidden},
+		"second call refused": {ids: []string{"a", "b", "c"}, next: refused, deleted: "ab", reached: 2, class: targets.ErrForbidden},
+		"second call lost":    {ids: []string{"a", "b", "c"}, next: targets.ErrUnknownOutcome, deleted: "ab", class: targets.ErrUnknownOutcome},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, f := start(4)
+			p.members[0].Protected = c.protected
+			p.failing["delete"], p.failing["next delete"] = c.first, c.next
+			err := f.Remove(t.Context(), web, c.ids, f.read(t).Version, "")
+			partial, partly := errors.AsType[*targets.PartialError](err)
+			if !errors.Is(err, c.class) || partly != (c.reached > 0) || partly && partial.Reached != c.reached || strings.Join(p.deleted, "") != c.deleted {
+				t.Errorf("Remove() = %v after %q, want %v with %d reached after %q", err, p.deleted, c.class, c.reached, c.deleted)
+			}
+			if want := 4 - int32(len(c.deleted)); f.read(t).SpecReplicas != want {
+				t.Errorf("%d replicas, want %d", f.read(t).SpecReplicas, want)
+			}
+		})
+	}
+}
+
+func TestOfGroups(t *testing.T) {
+	many := strings.Split("abcdefghijkl", "")
+	ten := ` for "a", "b", "c", "d", "e", "f", "g", "h", "i", "j"`
+	for want, names := range map[string][]string{"": nil, ` for "a"`: many[:1], ten: many[:10], ten + " and 2 more": many} {
+		if got := ofGroups(names); got != want {
+			t.Errorf("ofGroups(%q) = %q, want %q", names, got, want)
+		}
+	}
+}

@@ -1,0 +1,128 @@
+package cloud
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/hpad/hpad/targets"
+)
+
+const (
+	// listAge is the greatest age of a listing that decisions may use.
+	listAge = 2 * time.Minute
+	// quietAge is the age from which the instances of a quiet group are listed again.
+	quietAge = time.Minute
+	// listTime bounds the time that one round spends on listing instances, and listShare
+	// is the share of the round's own time that it may use.
+	listTime  = 20 * time.Second
+	listShare = 0.7
+	// reserve is the part of the burst of calls, 1 in so many, that listings which can
+	// wait leave to writes and to listings that cannot.
+	reserve = 4
+)
+
+// lastList is the last listing of a group.
+type lastList struct {
+	listing *Listing
+	version string
+	settled bool
+	at      time.Time
+}
+
+// listMembers sets the Listing of all groups: a new one for groups that are due, and for
+// as many others as the limits allow, the oldest first.
+func (f *Fleet[N, G]) listMembers(ctx context.Context, groups map[N]*Group[G], now time.Time) {
+	type job struct {
+		name  N
+		group *Group[G]
+		known *lastList
+	}
+	var due, others []job
+	f.mu.Lock()
+	for name, group := range groups {
+		known := f.lists[name]
+		switch {
+		case group.Err != nil, group.Listing != nil:
+		case known == nil || !known.settled || !group.Stable || known.version != group.version() || now.Sub(known.at) >= listAge:
+			due = append(due, job{name, group, nil})
+		default:
+			group.Listing = known.listing
+			if !group.Quiet || now.Sub(known.at) >= quietAge {
+				others = append(others, job{name, group, known})
+			}
+		}
+	}
+	f.mu.Unlock()
+	if len(due)+len(others) == 0 {
+		return
+	}
+	slices.SortFunc(others, func(a, b job) int { return a.known.at.Compare(b.known.at) })
+	spare := f.Limiter.Room(Read) - f.Limiter.limits.Calls[Read].Burst/reserve - len(due)
+	chosen := append(due, others[:max(0, min(len(others), spare))]...)
+	limit := listTime
+	if deadline, ok := ctx.Deadline(); ok {
+		limit = min(limit, time.Duration(listShare*float64(time.Until(deadline))))
+	}
+	within, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	var calls errgroup.Group
+	calls.SetLimit(callsAtOnce)
+	for _, j := range chosen {
+		calls.Go(func() error {
+			listing, err := f.list(within, j.name, j.group)
+			passes := errors.Is(err, targets.ErrTransient) || errors.Is(err, targets.ErrThrottled)
+			if err == nil {
+				j.group.Listing = listing
+			} else if j.known == nil || !passes {
+				j.group.Err = err
+			}
+			return nil
+		})
+	}
+	_ = calls.Wait() // each group has its own error
+}
+
+// list lists the instances of one group.
+func (f *Fleet[N, G]) list(ctx context.Context, name N, group *Group[G]) (*Listing, error) {
+	at := time.Now()
+	listing, err := f.Platform.Members(ctx, name, group)
+	if err != nil {
+		if ctx.Err() != nil && !targets.Classed(err) {
+			err = fmt.Errorf("%w: not listed in the time of the round: %w", targets.ErrTransient, err)
+		}
+		return nil, err
+	}
+	slices.SortFunc(listing.Members, func(a, b Member) int { return strings.Compare(a.key(), b.key()) })
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.lists == nil {
+		f.lists = map[N]*lastList{}
+	}
+	f.lists[name] = &lastList{listing, group.version(), group.Stable && listing.settled(group.Size), at}
+	return listing, nil
+}
+
+// LastListing returns the last listing of a group; nil if there is none.
+func (f *Fleet[N, G]) LastListing(name N) *Listing {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if known := f.lists[name]; known != nil {
+		return known.listing
+	}
+	return nil
+}
+
+// forget makes the next round list a group's instances.
+func (f *Fleet[N, G]) forget(name N) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if known := f.lists[name]; known != nil {
+		known.settled = false
+	}
+}

@@ -1,0 +1,138 @@
+package cloud
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets"
+)
+
+// InstanceProtected is the reason of the hold of a removal of a protected instance.
+const InstanceProtected = "InstanceProtected"
+
+// SetReplicas sets the size of a group if it is still at version. It reads the group
+// first: a size that the group has already is not written again.
+func (f *Fleet[N, G]) SetReplicas(ctx context.Context, ref targets.Ref, n int32, version, _ string) error {
+	return f.Scale(ctx, ref, n, f.Noun, func(ctx context.Context, name N) error {
+		g, err := f.current(ctx, name, version)
+		if err != nil || g.Size == n {
+			return err
+		}
+		if err := f.writable(name, g, n); err != nil {
+			return err
+		}
+		defer f.forget(name)
+		identity, err := f.Platform.Resize(ctx, name, g, n)
+		if err != nil {
+			return g.bounded(err)
+		}
+		f.wrote(name, g, write{size: n, identity: identity})
+		return nil
+	})
+}
+
+// Remove removes instances of a group, and lowers its size by as many, if it is still at
+// version. Instances that are gone or being deleted are left out; if one is protected,
+// none is removed.
+func (f *Fleet[N, G]) Remove(ctx context.Context, ref targets.Ref, ids []string, version, _ string) error {
+	what := fmt.Sprintf("remove %d instances of %s %q of fleet %q", len(ids), f.Noun, ref.Name, f.Name)
+	return f.Write(ctx, ref, what, func(ctx context.Context, name N) error { return f.remove(ctx, name, ids, version) })
+}
+
+func (f *Fleet[N, G]) remove(ctx context.Context, name N, ids []string, version string) error {
+	g, err := f.current(ctx, name, version)
+	if err != nil {
+		return err
+	}
+	if g.Listing == nil {
+		if g.Listing, err = f.Platform.Members(ctx, name, g); err != nil {
+			return err
+		}
+	}
+	victims, err := g.victims(f.Noun, name, ids)
+	if err != nil || len(victims) == 0 {
+		return err
+	}
+	if err := f.writable(name, g, g.Size-int32(len(victims))); err != nil {
+		return err
+	}
+	defer f.forget(name)
+	var removed []string
+	for chunk := range slices.Chunk(victims, f.DeletesAtOnce) {
+		var some []string
+		some, err = f.Platform.Delete(ctx, name, g, chunk)
+		if removed = append(removed, some...); err != nil {
+			break
+		}
+	}
+	if len(removed) > 0 {
+		reached := max(0, g.Size-int32(len(removed)))
+		f.wrote(name, g, write{size: reached, removed: removed})
+		if err != nil && !errors.Is(err, targets.ErrUnknownOutcome) {
+			return &targets.PartialError{Reached: reached, Err: err}
+		}
+	}
+	return g.bounded(err)
+}
+
+// current reads a group just before it is written. An ErrConflict means that it is not
+// at version any more.
+func (f *Fleet[N, G]) current(ctx context.Context, name N, version string) (*Group[G], error) {
+	g, err := f.Platform.Get(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	g.apply(f.written.unseen(name, g.version(), time.Now()))
+	if version != "" && g.Err == nil && !g.at(version) {
+		return nil, fmt.Errorf("%w: %s %q was %s (size@identity) and is %s now", targets.ErrConflict, f.Noun, fmt.Sprint(name), version, g.version())
+	}
+	return g, g.Err
+}
+
+// writable returns the reason not to give a group a size now.
+func (f *Fleet[N, G]) writable(name N, g *Group[G], size int32) error {
+	if hold := f.Platform.Hold(name, g, f.LastListing(name)); hold != nil {
+		return &targets.HeldError{Hold: *hold}
+	}
+	return g.allows(size, fmt.Errorf("%s %q cannot have %d instances", f.Noun, fmt.Sprint(name), size))
+}
+
+// wrote remembers a write that the platform accepted.
+func (f *Fleet[N, G]) wrote(name N, g *Group[G], w write) {
+	f.written.add(name, g.version(), w, time.Now())
+	f.Shortages.clear(name)
+}
+
+// bounded adds the group's bounds to an ErrOutOfRange of the platform.
+func (g *Group[G]) bounded(err error) error {
+	if bounds, ok := errors.AsType[*targets.OutOfRangeError](err); ok {
+		bounds.Min, bounds.Max = g.Min, g.Max
+	}
+	return err
+}
+
+// victims returns the handles of instances that the group still has.
+func (g *Group[G]) victims(noun string, name any, ids []string) (handles []string, err error) {
+	var protected []string
+	for i := range g.Listing.Members {
+		m := &g.Listing.Members[i]
+		switch {
+		case m.Deleting || !slices.Contains(ids, m.ID):
+		case m.Protected:
+			protected = append(protected, m.ID)
+		default:
+			handles = append(handles, m.handle())
+		}
+	}
+	if len(protected) > 0 {
+		return nil, &targets.HeldError{Hold: policy.Hold{Reason: InstanceProtected, Message: fmt.Sprintf(
+			"instances of %s %q are protected from scale-in: %s", noun, fmt.Sprint(name), strings.Join(protected, ", "))}}
+	}
+	slices.Sort(handles)
+	return handles, nil
+}
