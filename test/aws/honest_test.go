@@ -16,7 +16,7 @@ func TestRequestSnapshots(t *testing.T) {
 	t.Parallel()
 	for service, operations := range map[string][]string{
 		"autoscaling": {
-			"DescribeAutoScalingGroups", "SetDesiredCapacity", "TerminateInstanceInAutoScalingGroup", "CompleteLifecycleAction",
+			"DescribeAutoScalingGroups", "SetDesiredCapacity", "TerminateInstanceInAutoScalingGroup",
 			"DescribeScalingActivities", "DescribePolicies", "DescribeInstanceRefreshes",
 		},
 		"ec2": {"DescribeInstances"},

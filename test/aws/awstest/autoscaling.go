@@ -252,34 +252,6 @@ func (a *terminate) run(c *Cloud) (element, *refusal) {
 	return node("", list("Activities", "member", ended, describe)), nil
 }
 
-type completeAction struct{ group, hook, id, result string }
-
-func readCompleteAction(r *request) action {
-	r.text("LifecycleActionToken")
-	return &completeAction{
-		group: r.text("AutoScalingGroupName"), hook: r.text("LifecycleHookName"), id: r.text("InstanceId"), result: r.text("LifecycleActionResult"),
-	}
-}
-
-// about says that it is no change of a count.
-func (a *completeAction) about() (string, bool) { return a.group, false }
-
-func (a *completeAction) run(c *Cloud) (element, *refusal) {
-	g := c.groups[a.group]
-	if g == nil {
-		return element{}, unknownGroup(a.group)
-	}
-	c.settle(g, time.Now())
-	waiting := map[string]string{StatePendingWait: Launching, StateTerminatingWait: Terminating}
-	for _, i := range g.Instances {
-		if hook, waits := g.hook(waiting[i.State]); i.ID == a.id && waits && hook.Name == a.hook {
-			g.complete(i, a.result, time.Now())
-			return element{}, nil
-		}
-	}
-	return element{}, invalid("No active Lifecycle Action found with instance ID %s", a.id)
-}
-
 type describeActivities struct {
 	page
 	group string

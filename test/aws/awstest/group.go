@@ -10,37 +10,10 @@ import (
 
 // The states of instances that the imitation itself goes through.
 const (
-	StatePending            = "Pending"
-	StatePendingWait        = "Pending:Wait"
-	StatePendingProceed     = "Pending:Proceed"
-	StateInService          = "InService"
-	StateTerminating        = "Terminating"
-	StateTerminatingWait    = "Terminating:Wait"
-	StateTerminatingProceed = "Terminating:Proceed"
+	StatePending     = "Pending"
+	StateInService   = "InService"
+	StateTerminating = "Terminating"
 )
-
-// What lifecycle hooks are about, and how what they wait for may end.
-const (
-	Launching   = "autoscaling:EC2_INSTANCE_LAUNCHING"
-	Terminating = "autoscaling:EC2_INSTANCE_TERMINATING"
-	Continue    = "CONTINUE"
-	Abandon     = "ABANDON"
-)
-
-// Hook is a lifecycle hook: it holds instances that come or go until somebody
-// completes the action, or the heartbeat is over.
-type Hook struct {
-	Name string
-	// Transition is Launching or Terminating; a group has one hook for each at most.
-	Transition string
-	// Heartbeat is how long instances wait at most; 0 means an hour. Default is the
-	// result then; empty means Abandon.
-	Heartbeat time.Duration
-	Default   string
-}
-
-// over is when what begins to wait at a time waits no longer.
-func (h Hook) over(at time.Time) time.Time { return at.Add(cmp.Or(h.Heartbeat, time.Hour)) }
 
 // Group is an Auto Scaling group: what AWS knows of it, and how it behaves.
 type Group struct {
@@ -56,7 +29,6 @@ type Group struct {
 	Refreshes  []Refresh
 	Activities []Activity
 	Instances  []*Instance
-	Hooks      []Hook
 	Created    time.Time
 
 	// Boot and Stop are how long instances take to come and to go.
@@ -149,15 +121,6 @@ func (g *Group) described(now time.Time) *Group {
 	return g
 }
 
-// hook is the hook of a transition, and whether there is one.
-func (g *Group) hook(transition string) (Hook, bool) {
-	n := slices.IndexFunc(g.Hooks, func(h Hook) bool { return h.Transition == transition })
-	if n < 0 {
-		return Hook{}, false
-	}
-	return g.Hooks[n], true
-}
-
 func (g *Group) suspended(process string) bool { return slices.Contains(g.Suspended, process) }
 
 // mainState is a state without how far a hook is in it.
@@ -219,36 +182,14 @@ func (c *Cloud) settle(g *Group, now time.Time) {
 
 // turn brings an instance to the state it is in now, and reports whether it is gone.
 func (g *Group) turn(i *Instance, now time.Time) bool {
-	for !i.Turns.IsZero() && !now.Before(i.Turns) {
-		hook, hooked := g.hook(Launching)
-		at := i.Turns
-		switch {
-		case i.State == StatePending && hooked:
-			i.State, i.Turns = StatePendingWait, hook.over(at)
-		case i.State == StatePending, i.State == StatePendingProceed:
-			i.State, i.Turns = StateInService, time.Time{}
-			g.ended(i.ID)
-		case i.State == StatePendingWait, i.State == StateTerminatingWait:
-			g.complete(i, hook.Default, at)
-		case i.State == StateTerminating, i.State == StateTerminatingProceed:
-			return true
-		default:
-			return false
-		}
+	if i.Turns.IsZero() || now.Before(i.Turns) {
+		return false
 	}
-	return false
-}
-
-// complete ends what an instance waits for. One that is to go does so in any case.
-func (g *Group) complete(i *Instance, result string, now time.Time) {
-	switch {
-	case i.State == StateTerminatingWait:
-		i.State, i.Turns = StateTerminatingProceed, now.Add(g.Stop)
-	case result == Continue:
-		i.State, i.Turns = StatePendingProceed, now
-	default:
-		g.terminate(i, now)
+	if i.State == StatePending {
+		i.State, i.Turns = StateInService, time.Time{}
+		g.ended(i.ID)
 	}
+	return i.State == StateTerminating
 }
 
 // refusal returns why no instance can be launched beside n; "" when one can be.
@@ -315,9 +256,6 @@ func (g *Group) terminate(i *Instance, now time.Time) {
 		return
 	}
 	i.State, i.Turns = StateTerminating, now.Add(g.Stop)
-	if hook, hooked := g.hook(Terminating); hooked {
-		i.State, i.Turns = StateTerminatingWait, hook.over(now)
-	}
 	g.begin("Terminating EC2 instance: "+i.ID, now)
 }
 

@@ -135,7 +135,6 @@ var actions = map[string]map[string]func(r *request) action{
 		"DescribeAutoScalingGroups":           readDescribeGroups,
 		"SetDesiredCapacity":                  readSetDesired,
 		"TerminateInstanceInAutoScalingGroup": readTerminate,
-		"CompleteLifecycleAction":             readCompleteAction,
 		"DescribeScalingActivities":           readDescribeActivities,
 		"DescribePolicies":                    readDescribePolicies,
 		"DescribeInstanceRefreshes":           readDescribeRefreshes,

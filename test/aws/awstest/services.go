@@ -87,12 +87,11 @@ func (a *describeInstances) run(c *Cloud) (element, *refusal) {
 }
 
 func describe(i *Instance) []element {
-	// While a hook holds an instance it runs.
 	state := [2]string{"16", "running"}
 	switch i.State {
 	case StatePending:
 		state = [2]string{"0", "pending"}
-	case StateTerminating, StateTerminatingProceed:
+	case StateTerminating:
 		state = [2]string{"32", "shutting-down"}
 	}
 	keys := make([]string, 0, len(i.Tags))

@@ -49,7 +49,6 @@ type group struct {
 	stuck     *attemptError
 	resizing  *attemptError
 	largest   int
-	errors    []loggedError
 	// lag is how many lists of groups still show the size before the last change.
 	lag, lagging int
 	lies         int
@@ -59,12 +58,6 @@ type group struct {
 }
 
 type attemptError struct{ code, message string }
-
-type loggedError struct {
-	attemptError
-	instance string
-	at       time.Time
-}
 
 // instance is one member of a group.
 type instance struct {
@@ -109,7 +102,6 @@ func (s *Server) boot(g *group, i *instance, now time.Time) {
 		if why := s.refusal(g); why != nil {
 			if i.failed == nil || *i.failed != *why {
 				i.failed = why
-				g.errors = append(g.errors, loggedError{attemptError: *why, instance: i.name, at: now})
 			}
 			i.created = now // it is tried again
 			return

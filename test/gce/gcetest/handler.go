@@ -27,8 +27,6 @@ var handlers = map[string]handler{
 	"regionInstanceGroupManagers.get":                  {"compute.instanceGroupManagers.get", getGroup},
 	"instanceGroupManagers.listManagedInstances":       {"compute.instanceGroupManagers.get", listMembers},
 	"regionInstanceGroupManagers.listManagedInstances": {"compute.instanceGroupManagers.get", listRegionMembers},
-	"instanceGroupManagers.listErrors":                 {"compute.instanceGroupManagers.get", listErrors},
-	"regionInstanceGroupManagers.listErrors":           {"compute.instanceGroupManagers.get", listRegionErrors},
 	"instanceGroupManagers.resize":                     {"compute.instanceGroupManagers.update", resize},
 	"regionInstanceGroupManagers.resize":               {"compute.instanceGroupManagers.update", resize},
 	"instanceGroupManagers.deleteInstances":            {"compute.instanceGroupManagers.update", deleteInstances},
@@ -40,8 +38,6 @@ var handlers = map[string]handler{
 	"autoscalers.aggregatedList":                       {"compute.autoscalers.list", listAutoscalers},
 	"autoscalers.list":                                 {"compute.autoscalers.list", listZoneAutoscalers},
 	"regionAutoscalers.list":                           {"compute.autoscalers.list", listRegionAutoscalers},
-	"autoscalers.get":                                  {"compute.autoscalers.get", getAutoscaler},
-	"regionAutoscalers.get":                            {"compute.autoscalers.get", getAutoscaler},
 	"zoneOperations.get":                               {"compute.zoneOperations.get", getOperation},
 	"regionOperations.get":                             {"compute.regionOperations.get", getOperation},
 	"zoneOperations.wait":                              {"compute.zoneOperations.get", getOperation},
@@ -203,34 +199,6 @@ func listMembers(s *Server, c *call) (proto.Message, *apiError) {
 func listRegionMembers(s *Server, c *call) (proto.Message, *apiError) {
 	members, next, refused := s.members(c)
 	return &computepb.RegionInstanceGroupManagersListInstancesResponse{ManagedInstances: members, NextPageToken: next}, refused
-}
-
-func listErrors(s *Server, c *call) (proto.Message, *apiError) {
-	items, refused := s.failures(c)
-	return &computepb.InstanceGroupManagersListErrorsResponse{Items: items}, refused
-}
-
-func listRegionErrors(s *Server, c *call) (proto.Message, *apiError) {
-	items, refused := s.failures(c)
-	return &computepb.RegionInstanceGroupManagersListErrorsResponse{Items: items}, refused
-}
-
-func (s *Server) failures(c *call) ([]*computepb.InstanceManagedByIgmError, *apiError) {
-	g, refused := s.group(c)
-	if refused != nil {
-		return nil, refused
-	}
-	var items []*computepb.InstanceManagedByIgmError
-	for _, e := range g.errors {
-		items = append(items, &computepb.InstanceManagedByIgmError{
-			Timestamp: stamp(e.at),
-			Error:     &computepb.InstanceManagedByIgmErrorManagedInstanceError{Code: &e.code, Message: &e.message},
-			InstanceActionDetails: &computepb.InstanceManagedByIgmErrorInstanceActionDetails{
-				Action: new(actionCreating), Instance: new(s.link(g.scope() + "/instances/" + e.instance)),
-			},
-		})
-	}
-	return items, nil
 }
 
 // unchangeable returns why nobody but its autoscaler may set a group's size.
@@ -418,13 +386,4 @@ func listZoneAutoscalers(s *Server, c *call) (proto.Message, *apiError) {
 
 func listRegionAutoscalers(s *Server, c *call) (proto.Message, *apiError) {
 	return &computepb.RegionAutoscalerList{Kind: new("compute#regionAutoscalerList"), Items: s.scalers(c)}, nil
-}
-
-func getAutoscaler(s *Server, c *call) (proto.Message, *apiError) {
-	for _, g := range s.groups {
-		if g.autoscaler != "" && g.scope() == c.scope() && g.scalerName() == c.parameters["autoscaler"] {
-			return s.scaler(g), nil
-		}
-	}
-	return nil, notFound(c.resource())
 }
