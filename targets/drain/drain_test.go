@@ -319,24 +319,6 @@ func TestForeignCount(t *testing.T) {
 	}
 }
 
-// TestVanished: a victim that goes by itself is done with.
-func TestVanished(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := newDrainer("web-0")
-		w := newWorld(t, 3, d)
-		w.scale(2)
-		w.wait(time.Second)
-		w.platform.Lose("web", "web-0", true)
-		w.wait(time.Minute)
-		if op := w.operation("web-0"); op.State != drain.Ended || op.Outcome != drain.Vanished || d.asked("finish web-0") != 1 {
-			t.Errorf("operation %+v, want it vanished and cleared up after", op)
-		}
-		// The platform put another one in its place, so that the count is its own again.
-		w.expect("replaced", 3, 3, 3)
-		w.expectTaken()
-	})
-}
-
 // TestProtected: protected instances are not chosen, and one that is protected
 // while it drains is taken back.
 func TestProtected(t *testing.T) {

@@ -133,7 +133,8 @@ func (f *Fleet) Start(ctx context.Context) error {
 // closed: removals to return, and then all to end when they are cancelled.
 const closePatience = 5 * time.Second
 
-// Close ends the work on drains, which the store has, and closes the inner fleet.
+// Close ends the work on drains, and closes the inner fleet. Changes that are not recorded
+// yet do not matter: a restart reads the platform before it continues.
 func (f *Fleet) Close() error {
 	if !f.life.End() {
 		return nil
@@ -152,32 +153,10 @@ func (f *Fleet) Close() error {
 	case <-time.After(2 * closePatience):
 		err = fmt.Errorf("close the drains of a fleet: calls of a drainer or a platform have not returned %v after they were told to", closePatience)
 	}
-	f.saveLast()
 	if closer, ok := f.inner.(io.Closer); ok {
 		err = errors.Join(err, closer.Close())
 	}
 	return err
-}
-
-// saveLast records what was not recorded yet. It is of no harm when that fails: a
-// restart reads the platform before it goes on.
-func (f *Fleet) saveLast() {
-	var unsaved []*target
-	f.locked(func(b *book) {
-		for _, t := range b.targets {
-			if t.changes != t.saved {
-				unsaved = append(unsaved, t)
-			}
-		}
-	})
-	ctx, cancel := context.WithTimeout(context.Background(), closePatience)
-	defer cancel()
-	for _, t := range unsaved {
-		if err := f.save(ctx, t); err != nil {
-			f.log.Warn("drains are not recorded; they are read from the platform at the next start", zap.Stringer("target", t.ref), zap.Error(err))
-			return
-		}
-	}
 }
 
 // usable returns why nothing can be read or written now, or loads the operations.

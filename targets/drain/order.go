@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/hpad/hpad/policy"
@@ -41,19 +40,6 @@ func Orders() []Order {
 	return []Order{Platform, Oldest, Newest, UnhealthyFirst, LeastCPU, EmptyNomadNodes}
 }
 
-// Validate returns an error that lists the orders, unless the order is one of them
-// or zero.
-func (o Order) Validate() error {
-	if o == "" || slices.Contains(Orders(), o) {
-		return nil
-	}
-	var names []string
-	for _, order := range Orders() {
-		names = append(names, string(order))
-	}
-	return fmt.Errorf("%q is no order of victims: want one of %s", string(o), strings.Join(names, ", "))
-}
-
 // Named reports whether instances are taken by name, in an order of hpad's own.
 func (o Order) Named() bool { return o != "" && o != Platform }
 
@@ -82,9 +68,6 @@ type Victim struct {
 // that is Deleting, Protected or Succeeded. The same arguments always have the
 // same result. An order that is not Named is an error.
 func (o Order) Pick(reading targets.Reading, n int, facts Facts) ([]Victim, error) {
-	if err := o.Validate(); err != nil {
-		return nil, err
-	}
 	if !o.Named() {
 		return nil, errors.New("the platform chooses the victims")
 	}
