@@ -59,32 +59,6 @@ may ec2:DescribeInstances`
 	}
 }
 
-// TestCheckFails: what cannot be tried is no lack of a permission.
-func TestCheckFails(t *testing.T) {
-	for _, c := range []struct {
-		name  string
-		fault awstest.Fault
-		class error
-		words string
-	}{
-		{"broken", awstest.Fault{Status: 500, Code: "InternalFailure", Message: "broken"}, targets.ErrTransient, "try autoscaling:SetDesiredCapacity: "},
-		{"throttled", awstest.Fault{Status: 400, Code: "Throttling", Message: "Rate exceeded"}, targets.ErrThrottled, "Rate exceeded"},
-		{"no answer", awstest.Fault{Lost: true}, targets.ErrTransient, "try autoscaling:SetDesiredCapacity: "},
-		{"credentials", awstest.Fault{Status: 403, Code: "ExpiredToken", Message: "expired"}, targets.ErrForbidden, "expired"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			cloud, f := open(t, 2, nil)
-			readOne(t, f, "web")
-			c.fault.Action, c.fault.Times = "SetDesiredCapacity", 1
-			cloud.Inject(c.fault)
-			found, err := f.Check(t.Context())
-			if !errors.Is(err, c.class) || !strings.Contains(err.Error(), c.words) || strings.Contains(err.Error(), "is missing") || len(found) != 2 {
-				t.Errorf("Check() = %q, %v, want %v with %q", found, err, c.class, c.words)
-			}
-		})
-	}
-}
-
 // TestCheckProblems: what readings do without is in a check's findings too.
 func TestCheckProblems(t *testing.T) {
 	c, f := open(t, 2, nil)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -583,61 +582,6 @@ func TestShortage(t *testing.T) {
 	r = await(t, f, "end of the shortage", func(r targets.Reading) bool { return r.StatusReplicas == 6 })
 	if len(r.Notices) != 0 {
 		t.Errorf("notices %+v once nothing is lacking", r.Notices)
-	}
-}
-
-// meter remembers calls by operation.
-type meter struct {
-	mu     sync.Mutex
-	calls  map[string]int
-	failed map[string]error
-	waits  int
-}
-
-func (m *meter) Call(operation string, _ time.Duration, err error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.calls[operation]++
-	if err != nil {
-		m.failed[operation] = err
-	}
-}
-
-func (m *meter) Wait(string, time.Duration) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.waits++
-}
-
-// TestMeter counts each attempt, and waits for the fleet's own limit.
-func TestMeter(t *testing.T) {
-	t.Parallel()
-	c := awstest.New(t)
-	c.Add(awstest.Group{Name: "web", Max: 10, Desired: 1})
-	config := testConfig(t, c)
-	config.ReadsPerSecond = 2
-	m := &meter{calls: map[string]int{}, failed: map[string]error{}}
-	f := openFleet(t, config, Options{Meter: m})
-	c.Inject(awstest.Fault{Action: "DescribeAutoScalingGroups", Times: 1, Status: 500, Code: "InternalFailure"})
-	if _, err := f.Snapshot(t.Context(), []targets.Ref{ref("web")}); !errors.Is(err, targets.ErrTransient) {
-		t.Errorf("Snapshot() = %v, want ErrTransient", err)
-	}
-	for range 9 {
-		readOne(t, f, "web")
-	}
-	if err := f.SetReplicas(t.Context(), ref("web"), 2, "", ""); err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(c.Calls(), m.calls); diff != "" {
-		t.Errorf("calls (-made +counted):\n%s", diff)
-	}
-	if m.failed["DescribeAutoScalingGroups"] == nil || m.waits == 0 {
-		t.Errorf("failed %v, %d waits, want the failed attempt and some waits", m.failed, m.waits)
-	}
-	c.Throttle(0, 0)
-	_, _ = f.Snapshot(t.Context(), []targets.Ref{ref("web")})
-	if !errors.Is(m.failed["DescribeAutoScalingGroups"], targets.ErrThrottled) {
-		t.Errorf("the throttled call was counted as %v", m.failed["DescribeAutoScalingGroups"])
 	}
 }
 

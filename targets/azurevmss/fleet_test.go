@@ -1,7 +1,6 @@
 package azurevmss
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -590,79 +589,6 @@ func (m *meter) Wait(_ string, waited time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.waited += waited
-}
-
-// TestThousandSets counts the calls of rounds over 1,000 sets: the first ones list as
-// many as the limit allows and say so of the others, and then rounds cost the pages of
-// one list and what the limit leaves over.
-func TestThousandSets(t *testing.T) {
-	const (
-		sets  = 1000
-		pages = 10
-		rate  = 80 // reads a second, and ten times as many at once
-	)
-	s := azuretest.New(t)
-	var refs []targets.Ref
-	for i := range sets {
-		name := fmt.Sprintf("set-%d", i)
-		s.Add(azuretest.Set{Group: fmt.Sprintf("group-%d", i%20), Name: name, Capacity: 1})
-		refs = append(refs, ref(fmt.Sprintf("group-%d/%s", i%20, name)))
-	}
-	counted := &meter{}
-	f := openFleet(t, testConfig(t, s, fmt.Sprintf("reads_per_second = %d\naddresses = \"none\"\n", rate)), Options{Meter: counted})
-	begun, before := time.Now(), 0
-	round := func() (missing, calls int) {
-		t.Helper()
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-		defer cancel()
-		readings, err := f.Snapshot(ctx, refs)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for ref, r := range readings {
-			if r.Err == nil {
-				continue
-			}
-			missing++
-			if !errors.Is(r.Err, targets.ErrThrottled) && !errors.Is(r.Err, targets.ErrTransient) {
-				t.Errorf("%s: %v, want that the limit was reached", ref, r.Err)
-			}
-		}
-		calls = s.Calls("") - before
-		before = s.Calls("")
-		if most := 10*rate + int(rate*time.Since(begun).Seconds()) + 1; before > most {
-			t.Errorf("%d calls so far, want at most %d", before, most)
-		}
-		return missing, calls
-	}
-	first, calls := round()
-	t.Logf("first round: %d calls, %d of %d sets without a reading", calls, first, sets)
-	missing := first
-	for rounds := 1; missing > 0; rounds++ {
-		if missing, _ = round(); rounds == 100 {
-			t.Fatalf("%d sets have no reading after %d rounds", missing, rounds)
-		}
-	}
-	// From then on every round has all sets, and lists as many again as it finds calls
-	// above the reserve.
-	for range 3 {
-		room, started := f.Limiter.Room(platform.Read), time.Now()
-		missing, calls := round()
-		spare := spareLists(room, rate, started)
-		t.Logf("steady round: %d calls, with room for %d lists", calls, spare)
-		if most := pages + 1 + spare; missing > 0 || calls < pages || calls > most {
-			t.Errorf("%d calls and %d sets without a reading in a steady round, want %d pages and at most %d calls", calls, missing, pages, most)
-		}
-	}
-	if counted.calls[opListAllSets] != s.Calls(opListAllSets) || counted.throttled != 0 {
-		t.Errorf("the meter counted %v and %d throttled, azure %d lists", counted.calls, counted.throttled, s.Calls(opListAllSets))
-	}
-}
-
-// spareLists returns for how many lists beyond those that are due there was room in a round
-// at the start of which there was so much, by what it left above the reserve.
-func spareLists(room, rate int, started time.Time) int {
-	return max(0, room+int(float64(rate)*time.Since(started).Seconds())+1-10*rate/4)
 }
 
 // TestThrottled leaves the whole endpoint alone after a refusal, and reads again
