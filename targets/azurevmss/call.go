@@ -24,15 +24,12 @@ const (
 	opUpgrade         = "VirtualMachineScaleSetRollingUpgrades_GetLatest"
 	opAutoscale       = "AutoscaleSettings_List"
 	opInterfaces      = "NetworkInterfaces_List"
-	opPermissions     = "Permissions_ListForResource"
-	opPoll            = "Operations_Get"
 	computeVersion    = "2025-04-01"
 	autoscaleVersion  = "2022-10-01"
 	interfacesVersion = "2023-09-01"
 	// memberInterfacesVersion is the one by which interfaces of Uniform sets are
 	// listed.
 	memberInterfacesVersion = "2018-10-01"
-	permissionsVersion      = "2022-04-01"
 )
 
 // call makes one call within the fleet's limits.

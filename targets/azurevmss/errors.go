@@ -153,7 +153,7 @@ var (
 var codeWord = regexp.MustCompile(`^[A-Z][A-Za-z0-9]*$`)
 
 // shortage returns the notice of a failure in the platform's words.
-func shortage(code, message string) policy.Notice {
+func shortage(code, message string) *policy.Notice {
 	text := platform.OneLine(message)
 	if text == "" {
 		text = "azure does not say why"
@@ -168,5 +168,5 @@ func shortage(code, message string) policy.Notice {
 	if code != "" {
 		text = code + ": " + text
 	}
-	return policy.Notice{Condition: platform.InsufficientCapacity, Reason: reason, Message: text}
+	return &policy.Notice{Condition: platform.InsufficientCapacity, Reason: reason, Message: text}
 }

@@ -2,13 +2,9 @@ package azurevmss
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"math"
 	"net/http"
-	"slices"
-	"time"
 
 	azpolicy "github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
@@ -29,7 +25,6 @@ type Fleet struct {
 	platform.Fleet[key, *scaleSet]
 	config      *Config
 	connection  *platform.Connection[client]
-	operations  operations
 	autoscalers platform.Aside[autoscalers]
 }
 
@@ -157,19 +152,11 @@ func (f *Fleet) Resize(ctx context.Context, k key, g *platform.Group[*scaleSet],
 		options.IfMatch = &s.ETag
 	}
 	var response *http.Response
-	token := ""
 	err = f.write(ctx, opUpdateSet, k, func(ctx context.Context, c *client) error {
-		poller, err := c.sets.BeginUpdate(azpolicy.WithCaptureResponse(ctx, &response), s.group, s.name, parameters, options)
-		if err == nil && size > g.Size {
-			token, _ = poller.ResumeToken() // none if it is done already
-		}
+		_, err := c.sets.BeginUpdate(azpolicy.WithCaptureResponse(ctx, &response), s.group, s.name, parameters, options)
 		return err
 	})
-	if err != nil {
-		return "", err
-	}
-	f.operations.set(k, token)
-	return etagIn(response), nil
+	return etagIn(response, err), err
 }
 
 // Delete implements cloud.Platform. If one machine is gone meanwhile, Azure rejects the
@@ -179,40 +166,40 @@ func (f *Fleet) Delete(ctx context.Context, k key, g *platform.Group[*scaleSet],
 	for i := range handles {
 		ids[i] = &handles[i]
 	}
-	err := f.write(ctx, opDeleteMembers, k, func(ctx context.Context, c *client) error {
-		_, err := c.sets.BeginDeleteInstances(ctx, g.Native.group, g.Native.name, armcompute.VirtualMachineScaleSetVMInstanceRequiredIDs{InstanceIDs: ids}, nil)
-		return err
-	})
-	if err != nil {
+	if err := f.delete(ctx, k, g.Native, ids); err != nil {
 		return nil, err
 	}
-	f.operations.set(k, "")
 	return handles, nil
 }
 
-// write makes one call that changes a set, and remembers a refusal for want of capacity.
+func (f *Fleet) delete(ctx context.Context, k key, s *scaleSet, ids []*string) error {
+	return f.write(ctx, opDeleteMembers, k, func(ctx context.Context, c *client) error {
+		_, err := c.sets.BeginDeleteInstances(ctx, s.group, s.name, armcompute.VirtualMachineScaleSetVMInstanceRequiredIDs{InstanceIDs: ids}, nil)
+		return err
+	})
+}
+
+// write makes one call that changes a set.
 func (f *Fleet) write(ctx context.Context, operation string, k key, do func(ctx context.Context, c *client) error) error {
-	err := f.call(ctx, platform.Call{Operation: operation, Class: platform.Write, Target: k.String()}, do)
-	held, ok := errors.AsType[*targets.HeldError](err)
-	if ok && (held.Hold.Reason == QuotaExceeded || slices.Contains(sayingShortage, held.Hold.Reason)) {
-		f.Shortages.Refused(k, policy.Notice{
-			Condition: platform.InsufficientCapacity, Reason: held.Hold.Reason, Message: held.Hold.Message,
-		}, time.Now())
+	return f.call(ctx, platform.Call{Operation: operation, Class: platform.Write, Target: k.String()}, do)
+}
+
+// Explain implements cloud.Platform: Azure reports no more than that the last change
+// failed, besides the reasons of failed machines.
+func (f *Fleet) Explain(_ context.Context, k key, g *platform.Group[*scaleSet]) (*policy.Notice, error) {
+	if g.Native.state != stateFailed {
+		return nil, nil
 	}
-	return err
+	return shortage("", fmt.Sprintf("the last change of scale set %q failed", k)), nil
 }
 
 // etagIn returns the ETag in the response to a change; "" if it has none.
-func etagIn(response *http.Response) string {
-	if response == nil {
-		return ""
-	}
-	body, err := runtime.Payload(response)
+func etagIn(response *http.Response, err error) string {
 	var set struct {
-		Etag string `json:"etag"`
+		ETag string `json:"etag"`
 	}
-	if err != nil || json.Unmarshal(body, &set) != nil {
-		return ""
+	if err == nil && response != nil {
+		_ = runtime.UnmarshalAsJSON(response, &set) // a response without a body has none
 	}
-	return set.Etag
+	return set.ETag
 }

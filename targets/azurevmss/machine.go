@@ -183,5 +183,5 @@ func failedMachines(machines []*machine) *policy.Notice {
 	}
 	notice := shortage(first.failure.Code, first.failure.Message)
 	notice.Message = fmt.Sprintf("%d machines could not be provisioned, as %s: %s", failed, first.Name, notice.Message)
-	return &notice
+	return notice
 }

@@ -31,8 +31,6 @@ type Fleet[N comparable, G any] struct {
 	targets.Base[N]
 	Platform Platform[N, G]
 	Memory   *Memory
-	// Shortages are the reasons for missing instances.
-	Shortages Shortages[N]
 	// Limiter limits the calls that list members.
 	Limiter *Limiter
 	// Noun is the term for a group: "scale set".
@@ -42,8 +40,9 @@ type Fleet[N comparable, G any] struct {
 	// FactsProblem is the effect of a failed look-up of instances, as a sentence.
 	FactsProblem string
 
-	facts   Aside[struct{}]
-	written written[N]
+	facts     Aside[struct{}]
+	written   written[N]
+	shortages shortages[N]
 
 	mu sync.Mutex
 	// lists are the last listings of groups.
@@ -87,12 +86,12 @@ func (f *Fleet[N, G]) explain(ctx context.Context, groups map[N]*Group[G]) {
 	var calls errgroup.Group
 	calls.SetLimit(callsAtOnce)
 	for name, group := range groups {
-		if group.Err != nil || !f.Shortages.update(name, group.Listing.there() < group.Size, now) || group.Listing.Notice != nil || ctx.Err() != nil {
+		if group.Err != nil || !f.shortages.update(name, group.Listing.there() < group.Size, now) || group.Listing.Notice != nil || ctx.Err() != nil {
 			continue
 		}
 		calls.Go(func() error {
 			if notice, err := f.Platform.Explain(ctx, name, group); err == nil { // else the next round tries again
-				f.Shortages.explain(name, notice, now)
+				f.shortages.explain(name, notice, now)
 			}
 			return nil
 		})
@@ -145,7 +144,7 @@ func (f *Fleet[N, G]) reading(name N, g *Group[G], found map[string]*Found, obse
 	if notice := g.Listing.Notice; notice != nil {
 		r.Notices = append(r.Notices, *notice)
 	} else {
-		r.Notices = append(r.Notices, f.Shortages.notices(name, now)...)
+		r.Notices = append(r.Notices, f.shortages.notices(name)...)
 	}
 	var locations targets.LocationList
 	for i := range g.Listing.Members {

@@ -8,9 +8,9 @@ import (
 )
 
 func TestShortages(t *testing.T) {
-	var s Shortages[string]
+	var s shortages[string]
 	at := func(seconds int) time.Time { return noon.Add(time.Duration(seconds) * time.Second) }
-	if s.update("web", false, noon) || s.notices("web", noon) != nil {
+	if s.update("web", false, noon) || s.notices("web") != nil {
 		t.Error("a target that lacks nothing is asked about")
 	}
 	notice := &policy.Notice{Condition: InsufficientCapacity, Reason: "LaunchFailed", Message: "no capacity"}
@@ -37,18 +37,8 @@ func TestShortages(t *testing.T) {
 		if step.due {
 			s.explain("web", step.told, at(step.second))
 		}
-		if notices := s.notices("web", at(step.second)); len(notices) != step.noticing {
+		if notices := s.notices("web"); len(notices) != step.noticing {
 			t.Errorf("second %d: notices %v, want %d", step.second, notices, step.noticing)
 		}
-	}
-	// The reason of a refused write is shown for a while, unless the group is written again.
-	s.Refused("shop", *notice, noon)
-	s.update("shop", false, at(1))
-	if s.notices("shop", at(120)) == nil || s.notices("shop", at(121)) != nil {
-		t.Error("the reason of a refused write is not shown for 2 minutes")
-	}
-	s.clear("shop")
-	if s.notices("shop", noon) != nil {
-		t.Error("the reason of a refused write is shown after an accepted one")
 	}
 }

@@ -31,7 +31,7 @@ func (f *Fleet[N, G]) SetReplicas(ctx context.Context, ref targets.Ref, n int32,
 		if err != nil {
 			return g.bounded(err)
 		}
-		f.wrote(name, g, write{size: n, identity: identity})
+		f.written.add(name, g.version(), write{size: n, identity: identity}, time.Now())
 		return nil
 	})
 }
@@ -72,7 +72,7 @@ func (f *Fleet[N, G]) remove(ctx context.Context, name N, ids []string, version 
 	}
 	if len(removed) > 0 {
 		reached := max(0, g.Size-int32(len(removed)))
-		f.wrote(name, g, write{size: reached, removed: removed})
+		f.written.add(name, g.version(), write{size: reached, removed: removed}, time.Now())
 		if err != nil && !errors.Is(err, targets.ErrUnknownOutcome) {
 			return &targets.PartialError{Reached: reached, Err: err}
 		}
@@ -100,12 +100,6 @@ func (f *Fleet[N, G]) writable(name N, g *Group[G], size int32) error {
 		return &targets.HeldError{Hold: *hold}
 	}
 	return g.allows(size, fmt.Errorf("%s %q cannot have %d instances", f.Noun, fmt.Sprint(name), size))
-}
-
-// wrote remembers a write that the platform accepted.
-func (f *Fleet[N, G]) wrote(name N, g *Group[G], w write) {
-	f.written.add(name, g.version(), w, time.Now())
-	f.Shortages.clear(name)
 }
 
 // bounded adds the group's bounds to an ErrOutOfRange of the platform.

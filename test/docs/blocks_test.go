@@ -248,7 +248,7 @@ var rights = map[string]struct{ words, sources string }{
 // unchecked are words of the rights that hpad never names: what the platform itself looks
 // at, and rights without which only less is told of changes that fail.
 var unchecked = []string{
-	"Microsoft.Compute/locations/operations/read", "compute.zoneOperations.get", "compute.regionOperations.get",
+	"compute.zoneOperations.get", "compute.regionOperations.get",
 	"Microsoft.Network/virtualNetworks/subnets/join/action", "autoscaling:ResourceTag", `"list"`,
 }
 

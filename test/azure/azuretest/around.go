@@ -94,10 +94,3 @@ func (s *Set) interfaces() []any {
 	}
 	return found
 }
-
-// servePermissions writes what the client may do.
-func (s *Server) servePermissions(w http.ResponseWriter, _ *http.Request, _ []string) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return document(w, map[string]any{"value": []any{map[string]any{"actions": s.actions, "notActions": []string{}}}})
-}

@@ -57,7 +57,6 @@ var routes = compile([]route{
 	{method: "GET", pattern: inSubscription + `(?:/resourceGroups/([^/]+))?/providers/Microsoft.Insights/autoscalesettings$`, operation: "AutoscaleSettings_List", action: "Microsoft.Insights/autoscaleSettings/read", version: "2022-10-01", serve: (*Server).serveAutoscale},
 	{method: "GET", pattern: aSet + `/networkInterfaces$`, operation: "NetworkInterfaces_ListVirtualMachineScaleSetNetworkInterfaces", action: "Microsoft.Compute/virtualMachineScaleSets/networkInterfaces/read", version: "2018-10-01", serve: (*Server).serveMemberInterfaces},
 	{method: "GET", pattern: inGroup + `/providers/Microsoft.Network/networkInterfaces$`, operation: "NetworkInterfaces_List", action: "Microsoft.Network/networkInterfaces/read", version: "2023-09-01", serve: (*Server).serveInterfaces},
-	{method: "GET", pattern: aSet + `/providers/Microsoft.Authorization/permissions$`, operation: "Permissions_ListForResource", action: "Microsoft.Authorization/permissions/read", version: "2022-04-01", serve: (*Server).servePermissions},
 })
 
 func compile(routes []route) []route {
