@@ -47,7 +47,7 @@ func (a *Answer) Error() string {
 // longestMessage is the most of a platform's message that is shown, in bytes.
 const longestMessage = 400
 
-// OneLine returns a text in one line, cut off where it is long.
+// OneLine returns a text in one line of at most 400 bytes.
 func OneLine(text string) string {
 	text = strings.Join(strings.Fields(text), " ")
 	if len(text) > longestMessage {
@@ -56,28 +56,28 @@ func OneLine(text string) string {
 	return text
 }
 
-// Says reports whether the code is one of some words, or the message has one of them,
-// in any case.
+// Says reports whether the code is one of the words, or the message contains one of them,
+// regardless of case.
 func (a *Answer) Says(words ...string) bool {
 	return slices.ContainsFunc(words, func(word string) bool {
 		return strings.EqualFold(a.Code, word) || strings.Contains(strings.ToLower(a.Message), strings.ToLower(word))
 	})
 }
 
-// Rule is what an Answer means. Fields that are zero fit every one.
+// Rule gives an Answer a class. Zero fields match every Answer.
 type Rule struct {
 	// Status is that of HTTP; 4 and 5 are all of the 400s and 500s.
 	Status int
-	// Code is the platform's, in any case, and Words are some of which it says one.
+	// Code is the platform's code, and Words are alternatives for Says.
 	Code  string
 	Words []string
-	// Waits fits where the platform asked to wait.
+	// Waits matches an Answer with a RetryAfter.
 	Waits bool
 
 	// Class is one of the error classes of package targets; an ErrUnknownOutcome is an
 	// ErrTransient too.
 	Class error
-	// Reason is that of the error; for an ErrHeld without one it is the code.
+	// Reason is the condition reason; for an ErrHeld the default is the code.
 	Reason string
 }
 
@@ -88,8 +88,8 @@ func (r *Rule) fits(a *Answer) bool {
 		(!r.Waits || a.RetryAfter > 0)
 }
 
-// Classify returns an error of the class that the first fitting rule gives, and an
-// ErrTransient where none fits.
+// Classify returns an error of the class of the first matching rule, or an ErrTransient if
+// no rule matches.
 func (a *Answer) Classify(rules ...Rule) error {
 	for _, rule := range rules {
 		if rule.fits(a) {

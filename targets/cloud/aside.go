@@ -8,8 +8,8 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// Aside is what readings can do without, and is read beside them from time to time. It
-// is safe for concurrent use; the zero value was never read.
+// Aside is a detail that readings can do without, with a clock of its own. It is safe for
+// concurrent use; the zero value was never read.
 type Aside[T any] struct {
 	mu    sync.Mutex
 	value T
@@ -18,19 +18,19 @@ type Aside[T any] struct {
 	due   time.Time
 }
 
-// Refresh reads the value anew, unless it was read, or forbidden to be read, within the
-// interval. One that cannot be read stays as it was.
+// Refresh reads the value unless it was read, or forbidden, within the interval. A failed
+// read keeps the last value.
 func (a *Aside[T]) Refresh(interval time.Duration, read func() (T, error)) {
 	a.do(interval, read, func(err error) bool { return err == nil || errors.Is(err, targets.ErrForbidden) })
 }
 
-// Try reads the value anew, unless that failed within the interval.
+// Try reads the value unless a read failed within the interval.
 func (a *Aside[T]) Try(interval time.Duration, read func() (T, error)) {
 	a.do(interval, read, func(err error) bool { return err != nil })
 }
 
-// do reads the value anew where it is due: after the interval where rests says so of
-// the error, and at once otherwise.
+// do reads the value if it is due: after the interval if rests reports true for the last
+// error, and otherwise immediately.
 func (a *Aside[T]) do(interval time.Duration, read func() (T, error), rests func(error) bool) {
 	now := time.Now()
 	a.mu.Lock()
@@ -53,21 +53,21 @@ func (a *Aside[T]) do(interval time.Duration, read func() (T, error), rests func
 	}
 }
 
-// Expire makes the next Refresh or Try read the value anew.
+// Expire makes the next Refresh or Try read the value.
 func (a *Aside[T]) Expire() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.due = time.Time{}
 }
 
-// Value returns what was read last; false says that nothing was.
+// Value returns the last value; false if it was never read.
 func (a *Aside[T]) Value() (T, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.value, a.known
 }
 
-// Failure returns why the last reading failed; nil when it did not.
+// Failure returns the error of the last read; nil if it succeeded.
 func (a *Aside[T]) Failure() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()

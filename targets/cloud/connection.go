@@ -13,16 +13,16 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// Connection keeps the client that calls are made with, and makes another one when a
-// file changes that it was made from. It is safe for concurrent use.
+// Connection caches the client of a fleet, and makes another client when one of its files
+// changes. It is safe for concurrent use.
 type Connection[C any] struct {
-	// Make makes a client. It does not connect to the platform. An error without a class
-	// is an ErrForbidden.
+	// Make makes a client without connecting to the platform. An error without a class is
+	// an ErrForbidden.
 	Make func(ctx context.Context) (*C, error)
-	// Files returns the paths of the files that a client is made from; empty ones are
-	// left out. Nil means that none is read again before Forget.
+	// Files returns the paths of the files that a client is made from; empty paths are
+	// left out. If it is nil, files are read again only after Forget.
 	Files func() []string
-	// Drop gives up the connections of a client.
+	// Drop closes the connections of a client.
 	Drop func(*C)
 
 	mu      sync.Mutex
@@ -30,8 +30,8 @@ type Connection[C any] struct {
 	made    []httpclient.Stamp
 }
 
-// Client returns the client made from the files as they are now. Where they are of no
-// use it returns why, beside the client there was before; nil where there was none.
+// Client returns the client for the present files. If they are invalid, it returns an
+// error and the previous client; nil if there is none.
 func (c *Connection[C]) Client(ctx context.Context) (*C, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -56,13 +56,13 @@ func (c *Connection[C]) Client(ctx context.Context) (*C, error) {
 	return next, nil
 }
 
-// Forget gives up a client whose credentials were refused, so that the next one asks
-// for others.
-func (c *Connection[C]) Forget(refused *C) {
-	c.drop(func() bool { return c.current == refused })
+// Forget drops a client whose credentials were rejected, so that the next call reads them
+// again.
+func (c *Connection[C]) Forget(rejected *C) {
+	c.drop(func() bool { return c.current == rejected })
 }
 
-// Close gives up the connections.
+// Close closes the connections.
 func (c *Connection[C]) Close() { c.drop(func() bool { return true }) }
 
 func (c *Connection[C]) drop(due func() bool) {
@@ -74,8 +74,8 @@ func (c *Connection[C]) drop(due func() bool) {
 	}
 }
 
-// NewTransport returns what connects to a platform: within the fleet's timeout, and with
-// so many connections to one host at once.
+// NewTransport returns a transport that connects within the fleet's timeout, with a limit
+// of connections to one host.
 func NewTransport(timeout time.Duration, connections int) *http.Transport {
 	return &http.Transport{
 		Proxy:               http.ProxyFromEnvironment,

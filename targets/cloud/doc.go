@@ -1,7 +1,6 @@
-// Package cloud holds what the kinds of fleets of cloud instance groups have in
-// common: the [Accounts] that they call, each with a [Limiter] that keeps all fleets
-// of an account below the platform's limits of calls and leaves the platform alone
-// when it asks for that, what each [Answer] means, the [Memory] of instances across
-// restarts, what was [Written] and what became of it ([Failures]), the [Shortages] of
-// targets that lack instances, and what is read [Aside].
+// Package cloud is the skeleton of fleets of cloud instance groups. A [Fleet] reads and
+// writes groups through the calls of a [Platform], which a kind implements: it lists
+// groups and their instances, remembers instances in a [Memory], and applies writes that
+// the platform does not show yet. A [Limiter] keeps all fleets of an account below the
+// platform's limits, and classifies the errors of calls by the rules of [Errors].
 package cloud

@@ -12,10 +12,10 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// Class is a kind of calls that the platform counts together.
+// Class is a group of calls with a common limit.
 type Class string
 
-// The classes that every platform limits apart. A kind may have others.
+// The classes of calls.
 const (
 	Read  Class = "read"
 	Write Class = "write"
@@ -23,24 +23,22 @@ const (
 
 // Limit is a token bucket.
 type Limit struct {
-	// PerSecond is how many calls a second are made in the long run: more than 0.
+	// PerSecond is the rate of calls: more than 0.
 	PerSecond float64
-	// Burst is how many are made at once after a pause: at least 1.
+	// Burst is the most calls after a pause: at least 1.
 	Burst int
 }
 
-// Saved returns the limit of so many calls a second of which those of some seconds may
-// be saved up.
+// Saved returns a limit of calls per second, whose burst is the calls of some seconds.
 func Saved(perSecond, seconds float64) Limit {
 	return Limit{PerSecond: perSecond, Burst: max(1, int(perSecond*seconds))}
 }
 
 // Limits are those of the calls to an account.
 type Limits struct {
-	// Calls are the limits of all calls of a class; one that is not listed is not
-	// limited.
+	// Calls are the limits of all calls of a class; other classes have no limit.
 	Calls map[Class]Limit
-	// TargetCalls are those of the calls for one target, besides.
+	// TargetCalls are additional limits of the calls for one target.
 	TargetCalls map[Class]Limit
 }
 
@@ -53,8 +51,8 @@ type Call struct {
 	Target string
 }
 
-// Limiter keeps the calls of a fleet within the limits of its account, and makes none
-// for a while after the platform throttled one of that account. Make one with
+// Limiter keeps the calls of a fleet within the limits of its account, and pauses after the
+// platform throttled a call of that account. Make one with
 // [Accounts.Limiter]. It is safe for concurrent use.
 type Limiter struct {
 	accounts *Accounts
@@ -96,8 +94,8 @@ func (l *Limiter) bounded(ctx context.Context, class Class, call func(ctx contex
 	return l.Errors.Classify(ctx, class, call(ctx))
 }
 
-// Refusal returns the error that any call would get now because the platform is left
-// alone; nil when calls may be made.
+// Refusal returns the error of any call during a pause after throttling; nil if there is no
+// pause.
 func (l *Limiter) Refusal() error {
 	left, cause := l.account.backoff.Left(time.Now())
 	if left == 0 {
@@ -130,7 +128,7 @@ func (l *Limiter) admit(ctx context.Context, c Call) error {
 	return l.Refusal() // which may have come meanwhile
 }
 
-// buckets returns those of a call: its target's first.
+// buckets returns the buckets of a call: the one of its target first.
 func (l *Limiter) buckets(c Call) []*rate.Limiter {
 	l.accounts.mu.Lock()
 	defer l.accounts.mu.Unlock()
@@ -142,8 +140,8 @@ func (l *Limiter) buckets(c Call) []*rate.Limiter {
 	return slices.DeleteFunc(found, func(bucket *rate.Limiter) bool { return bucket == nil })
 }
 
-// Room returns how many calls of a class could be made at once now: none while the
-// platform is left alone, and no more than MaxInt32 where the class has no limit.
+// Room returns the number of calls of a class that need not wait: 0 during a pause after
+// throttling, and MaxInt32 if the class has no limit.
 func (l *Limiter) Room(class Class) int {
 	if l.Refusal() != nil {
 		return 0
@@ -155,8 +153,8 @@ func (l *Limiter) Room(class Class) int {
 	return room
 }
 
-// waitFor takes a token from a bucket. Where there is none before ctx ends it
-// fails at once.
+// waitFor takes a token from a bucket, and fails immediately if there is none before ctx
+// ends.
 func waitFor(ctx context.Context, bucket *rate.Limiter, c Call) error {
 	token := bucket.Reserve()
 	delay := token.Delay()

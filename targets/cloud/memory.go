@@ -10,20 +10,20 @@ import (
 	"github.com/hpad/hpad/targets/memory"
 )
 
-// Sighting is what a platform shows of an instance now.
+// Sighting is one observation of an instance.
 type Sighting struct {
-	// Launched is when the instance started, or started anew; zero when not known.
+	// Launched is when the instance last started; zero if not known.
 	Launched time.Time
-	// Readiness is its health. ReadinessNotKnown leaves an instance ready that was.
+	// Readiness is its health. ReadinessNotKnown leaves a ready instance ready.
 	Readiness policy.Readiness
-	// Since is when Readiness last changed; zero when not known.
+	// Since is when Readiness last changed; zero if not known.
 	Since time.Time
 }
 
-// Record is what is remembered of an instance.
+// Record is the stored state of an instance.
 type Record struct {
 	FirstSeen time.Time `json:"f"`
-	// Launched is when it started, as the platform says; zero when not known.
+	// Launched is the start time of the platform; zero if not known.
 	Launched time.Time `json:"l,omitzero"`
 	// Readiness and Changed are its health and when that changed.
 	Readiness policy.Readiness `json:"r"`
@@ -31,10 +31,10 @@ type Record struct {
 	Facts     *Facts           `json:"i,omitempty"`
 }
 
-// Facts are what does not change as long as an instance runs. They are shared and not
-// to be modified.
+// Facts are the properties that an instance keeps while it runs. They are shared and must
+// not be modified.
 type Facts struct {
-	// Name is empty where it is the id.
+	// Name is empty if it is the id.
 	Name string `json:"n,omitempty"`
 	// Addresses are host names and IP addresses.
 	Addresses []string `json:"a,omitempty"`
@@ -42,8 +42,7 @@ type Facts struct {
 	Labels map[string]string `json:"t,omitempty"`
 }
 
-// Started returns when the instance started: as the platform says, else when it was
-// first seen.
+// Started returns the start time of the platform, or the time of the first observation.
 func (r Record) Started() time.Time {
 	if r.Launched.IsZero() {
 		return r.FirstSeen
@@ -51,7 +50,7 @@ func (r Record) Started() time.Time {
 	return r.Launched
 }
 
-// Equal reports whether another record need not be stored in place of this one.
+// Equal reports whether two records are the same.
 func (r Record) Equal(other Record) bool {
 	return r.FirstSeen.Equal(other.FirstSeen) && r.Launched.Equal(other.Launched) &&
 		r.Readiness == other.Readiness && r.Changed.Equal(other.Changed) && r.Facts == other.Facts
@@ -62,11 +61,11 @@ const (
 	shards      = 256
 )
 
-// Memory holds what is known of all instances of a fleet, across restarts. It is safe
-// for concurrent use.
+// Memory holds the records of all instances of a fleet across restarts. It is safe for
+// concurrent use.
 type Memory struct{ *memory.Records[Record] }
 
-// NewMemory returns the memory kept in a store; nil keeps none across restarts.
+// NewMemory returns the memory in a store; nil loses it at a restart.
 func NewMemory(store targets.Store) *Memory {
 	return &Memory{memory.New[Record](store, shardPrefix, shardOf)}
 }
@@ -77,7 +76,7 @@ func shardOf(id string) string {
 	return fmt.Sprintf("%02x", hash.Sum32()%shards)
 }
 
-// Learn adds facts of an instance that was seen before; a zero launched adds nothing.
+// Learn adds the facts of a known instance, and its start time unless that is zero.
 func (m *Memory) Learn(id string, launched time.Time, facts *Facts) {
 	m.Change(id, func(record *Record) {
 		if !launched.IsZero() {
@@ -87,7 +86,7 @@ func (m *Memory) Learn(id string, launched time.Time, facts *Facts) {
 	})
 }
 
-// Update remembers a sighting of an instance and returns what is known of it then.
+// Update records a sighting of an instance, and returns its record.
 func (m *Memory) Update(id string, s Sighting, now time.Time) Record {
 	return m.See(id, now, func(before Record, known bool) Record {
 		next := before
