@@ -27,7 +27,7 @@ func (f *Fleet) Check(ctx context.Context) ([]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		found, err := f.Fleet.Check(ctx, []string{f.whoami(ctx, session)}, f.tries(session))
+		found, err := f.Fleet.Check(ctx, []string{f.whoami(ctx, session)}, func(map[string]*cloud.Group[*group]) []cloud.Try[string] { return f.tries(session) })
 		return append(found, f.Problems()...), err
 	})
 }

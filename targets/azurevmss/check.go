@@ -21,17 +21,7 @@ const (
 // the missing ones, and the sets. Nothing is changed.
 func (f *Fleet) Check(ctx context.Context) ([]string, error) {
 	return targets.Ask(ctx, &f.Base, "check", func(ctx context.Context) ([]string, error) {
-		found := []string{fmt.Sprintf("uses subscription %s", f.config.Subscription)}
-		groups, err := f.List(ctx, f.Known())
-		if err != nil {
-			return found, err
-		}
-		for _, group := range groups {
-			if group.Err != nil {
-				return found, group.Err
-			}
-		}
-		found, err = f.Fleet.Check(ctx, found, f.tries(groups))
+		found, err := f.Fleet.Check(ctx, []string{fmt.Sprintf("uses subscription %s", f.config.Subscription)}, f.tries)
 		return append(found, f.Problems()...), err
 	})
 }

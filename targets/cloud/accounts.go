@@ -12,7 +12,7 @@ import (
 // Accounts are the accounts that the fleets of a process call. All fleets of an account
 // share its limits, and wait together after the platform throttled one of them. Accounts
 // are kept until the process ends, so that a reload does not start with full buckets. The
-// zero value has none yet. It is safe for concurrent use.
+// zero value is empty. It is safe for concurrent use.
 type Accounts struct {
 	// mu guards all accounts.
 	mu    sync.Mutex

@@ -21,10 +21,10 @@ type Answer struct {
 	Platform string
 	// Status is that of HTTP; 0 for the outcome of an operation.
 	Status int
-	// Code is the platform's code of the error; empty when it has none.
+	// Code is the platform's code of the error; may be empty.
 	Code    string
 	Message string
-	// RetryAfter is the pause that the platform requires; 0 when it requires none.
+	// RetryAfter is the pause that the platform requires; 0 if it requires no pause.
 	RetryAfter time.Duration
 }
 
@@ -105,7 +105,7 @@ var ErrCredentials = fmt.Errorf("%w: the credentials are rejected", targets.ErrF
 
 // Errors classify the errors of the calls of one platform.
 type Errors struct {
-	// Answer returns the platform's response in an error; nil if there was none.
+	// Answer returns the platform's response in an error; nil without a response.
 	Answer func(err error) *Answer
 	// Token returns the error of getting credentials in its class; nil for other errors,
 	// since a call may have been sent then.

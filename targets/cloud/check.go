@@ -25,11 +25,22 @@ type Try[N any] struct {
 	All  func(ctx context.Context) error
 }
 
-// Check returns the permissions of the fleet, and the effects of missing optional ones.
-// The error has the missing permissions that the fleet needs, with the groups.
-func (f *Fleet[N, G]) Check(ctx context.Context, found []string, tries []Try[N]) ([]string, error) {
+// Check returns the permissions of the fleet after found, and the effects of missing
+// optional ones. The error has the missing permissions that the fleet needs, with the
+// groups, and groups that cannot be read.
+func (f *Fleet[N, G]) Check(ctx context.Context, found []string, tries func(groups map[N]*Group[G]) []Try[N]) ([]string, error) {
+	groups, err := f.Platform.List(ctx, f.Known())
+	if err != nil {
+		return found, err
+	}
+	for _, group := range groups {
+		err = errors.Join(err, group.Err)
+	}
+	if err != nil {
+		return found, err
+	}
 	var missing []error
-	for _, try := range tries {
+	for _, try := range tries(groups) {
 		lacking, err := f.try(ctx, &try)
 		switch {
 		case err != nil:
@@ -45,8 +56,8 @@ func (f *Fleet[N, G]) Check(ctx context.Context, found []string, tries []Try[N])
 	return found, errors.Join(missing...)
 }
 
-// try returns the groups for which a permission is missing: nil for none, and an empty
-// list for all of them. An error means that it could not be tried.
+// try returns the groups for which a permission is missing: nil if the permission is there, and an
+// empty list for all of them. An error means that it could not be tried.
 func (f *Fleet[N, G]) try(ctx context.Context, t *Try[N]) (lacking []string, err error) {
 	if t.All != nil {
 		if err := t.All(ctx); errors.Is(err, targets.ErrForbidden) && !errors.Is(err, ErrCredentials) {

@@ -31,7 +31,7 @@ type Connection[C any] struct {
 }
 
 // Client returns the client for the present files. If they are invalid, it returns an
-// error and the previous client; nil if there is none.
+// error and the previous client, or nil.
 func (c *Connection[C]) Client(ctx context.Context) (*C, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -99,7 +99,7 @@ func (f *Fleet[N, G]) explain(ctx context.Context, groups map[N]*Group[G]) {
 	_ = calls.Wait()
 }
 
-// lookUp reads the facts of running instances that have none yet. An instance that does
+// lookUp reads the facts of running instances without facts. An instance that does
 // not run may come back with other ones.
 func (f *Fleet[N, G]) lookUp(ctx context.Context, groups map[N]*Group[G]) map[string]*Found {
 	unknown := map[N]Unknown[G]{}

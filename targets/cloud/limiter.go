@@ -153,8 +153,8 @@ func (l *Limiter) Room(class Class) int {
 	return room
 }
 
-// waitFor takes a token from a bucket, and fails immediately if there is none before ctx
-// ends.
+// waitFor takes a token from a bucket, and fails immediately if ctx ends
+// before the token is due.
 func waitFor(ctx context.Context, bucket *rate.Limiter, c Call) error {
 	token := bucket.Reserve()
 	delay := token.Delay()

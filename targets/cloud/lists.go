@@ -22,7 +22,7 @@ const (
 	// is the share of the round's own time that it may use.
 	listTime  = 20 * time.Second
 	listShare = 0.7
-	// reserve is the part of the burst of calls, 1 in so many, that listings which can
+	// reserve is the part of the burst of calls, 1 in so many, that listings that can
 	// wait leave to writes and to listings that cannot.
 	reserve = 4
 )
@@ -108,7 +108,7 @@ func (f *Fleet[N, G]) list(ctx context.Context, name N, group *Group[G]) (*Listi
 	return listing, nil
 }
 
-// LastListing returns the last listing of a group; nil if there is none.
+// LastListing returns the last listing of a group; nil if the group was never listed.
 func (f *Fleet[N, G]) LastListing(name N) *Listing {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -6,7 +6,7 @@ import "github.com/hpad/hpad/targets"
 type Options struct {
 	// Store keeps records of instances across restarts; nil keeps them in memory only.
 	Store targets.Store
-	// Meter counts the calls; nil counts none.
+	// Meter counts the calls; nil does not count them.
 	Meter targets.Meter
 	// Accounts limit the calls together with those of other fleets of the same account;
 	// nil limits them alone.

@@ -25,12 +25,12 @@ type Platform[N comparable, G any] interface {
 	// groups with a Listing.
 	Members(ctx context.Context, name N, group *Group[G]) (*Listing, error)
 	// Hold returns the reason not to write a group now, without a call; nil if it may be
-	// written. Listing is the last one; nil if there is none.
+	// written. Listing is the last one, or nil.
 	Hold(name N, group *Group[G], listing *Listing) *policy.Hold
 	// Facts looks up instances by their keys. Instances that the platform does not know
 	// yet are left out, and looked up again. The result is valid beside an error.
 	Facts(ctx context.Context, unknown map[N]Unknown[G]) (map[string]*Found, error)
-	// Explain returns the platform's reason for missing instances; nil if it has none.
+	// Explain returns the platform's reason for missing instances, or nil.
 	Explain(ctx context.Context, name N, group *Group[G]) (*policy.Notice, error)
 	// Resize writes the size of a group, and returns its identity afterwards; "" if the
 	// identity did not change.
@@ -44,15 +44,15 @@ type Platform[N comparable, G any] interface {
 type Group[G any] struct {
 	// Native is the group in the platform's own terms.
 	Native G
-	// Err is the reason that the group cannot be read or scaled; nothing else counts then.
+	// Err is the reason that the group cannot be read or scaled; it replaces the other fields.
 	Err error
 	// Size is the number of instances that the platform keeps.
 	Size int32
-	// Min and Max are the platform's bounds; nil if it has none.
+	// Min and Max are the platform's bounds, or nil.
 	Min, Max *int32
 	// Identity differs if the group was replaced, or changed otherwise; it has no "@".
 	Identity string
-	// Stable reports that the platform has nothing to do in the group.
+	// Stable reports that the platform is not changing the group.
 	Stable bool
 	// Quiet reports that the instances of a stable group hardly change: they are listed
 	// again only after a while.
@@ -68,9 +68,9 @@ type Group[G any] struct {
 // Listing is the instances of a group at one time. It is not modified once made.
 type Listing struct {
 	Members []Member
-	// Notice is the reason that instances do not start; nil if none is known.
+	// Notice is the reason that instances do not start, or nil.
 	Notice *policy.Notice
-	// Upgrade describes an upgrade in progress; empty if there is none.
+	// Upgrade describes an upgrade in progress; may be empty.
 	Upgrade string
 }
 

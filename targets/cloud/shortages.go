@@ -18,7 +18,7 @@ const (
 )
 
 // shortages are the groups that have fewer instances than they should, with the
-// platform's reasons. They are safe for concurrent use; the zero value has none.
+// platform's reasons. They are safe for concurrent use; the zero value is empty.
 type shortages[N comparable] struct {
 	mu    sync.Mutex
 	known map[N]*shortage
@@ -49,7 +49,7 @@ func (s *shortages[N]) update(name N, short bool, now time.Time) bool {
 	return now.Sub(known.since) >= explainAfter && now.Sub(known.explained) >= explainEvery
 }
 
-// explain records the platform's reason; nil if it has none.
+// explain records the platform's reason, or nil.
 func (s *shortages[N]) explain(name N, notice *policy.Notice, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -58,7 +58,7 @@ func (s *shortages[N]) explain(name N, notice *policy.Notice, now time.Time) {
 	}
 }
 
-// notices returns the last reason for a group that lacks instances; nil if there is none.
+// notices returns the last reason for a group that lacks instances.
 func (s *shortages[N]) notices(name N) []policy.Notice {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -37,8 +37,8 @@ func (f *Fleet[N, G]) SetReplicas(ctx context.Context, ref targets.Ref, n int32,
 }
 
 // Remove removes instances of a group, and lowers its size by as many, if it is still at
-// version. Instances that are gone or being deleted are left out; if one is protected,
-// none is removed.
+// version. Instances that are gone or being deleted are left out; one protected
+// instance prevents the whole removal.
 func (f *Fleet[N, G]) Remove(ctx context.Context, ref targets.Ref, ids []string, version, _ string) error {
 	what := fmt.Sprintf("remove %d instances of %s %q of fleet %q", len(ids), f.Noun, ref.Name, f.Name)
 	return f.Write(ctx, ref, what, func(ctx context.Context, name N) error { return f.remove(ctx, name, ids, version) })

@@ -20,7 +20,7 @@ type write struct {
 
 // written remembers the writes that a platform accepted. Its reads may lag behind: a size
 // that seems unwritten would count as the change of an external writer. It is safe for
-// concurrent use; the zero value remembers none.
+// concurrent use; the zero value is empty.
 type written[N comparable] struct {
 	mu    sync.Mutex
 	known map[N]unseen

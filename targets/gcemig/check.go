@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 
+	"google.golang.org/api/compute/v1"
+
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/cloud"
 )
@@ -18,7 +20,9 @@ func (f *Fleet) Check(ctx context.Context) ([]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		found, err := f.Fleet.Check(ctx, []string{fmt.Sprintf("uses project %q", f.config.Project)}, f.tries(s))
+		found, err := f.Fleet.Check(ctx, []string{fmt.Sprintf("uses project %q", f.config.Project)}, func(map[Target]*cloud.Group[*compute.InstanceGroupManager]) []cloud.Try[Target] {
+			return f.tries(s)
+		})
 		return append(found, f.Problems()...), err
 	})
 }

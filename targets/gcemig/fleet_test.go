@@ -526,7 +526,7 @@ func TestCheck(t *testing.T) {
 	}
 	for _, permission := range []string{"compute.instanceGroupManagers.list", "compute.instanceGroupManagers.get", "compute.instanceGroupManagers.update"} {
 		server.Forbid(permission, true)
-		if _, err := f.Check(t.Context()); !errors.Is(err, targets.ErrForbidden) || !strings.Contains(err.Error(), permission+" is missing") {
+		if _, err := f.Check(t.Context()); !errors.Is(err, targets.ErrForbidden) || !strings.Contains(err.Error(), permission) {
 			t.Errorf("Check() without %s = %v, want it named", permission, err)
 		}
 		server.Forbid(permission, false)
@@ -534,6 +534,10 @@ func TestCheck(t *testing.T) {
 	server.Forbid("compute.autoscalers.list", true)
 	if found, err := f.Check(t.Context()); err != nil || !strings.Contains(strings.Join(found, "\n"), "may not compute.autoscalers.list") {
 		t.Errorf("Check() without compute.autoscalers.list = %q, %v", found, err)
+	}
+	server.Delete(web)
+	if _, err := f.Check(t.Context()); !errors.Is(err, targets.ErrTargetNotFound) {
+		t.Errorf("Check() of a group that is gone = %v, want ErrTargetNotFound", err)
 	}
 }
 
