@@ -49,16 +49,8 @@ func New(name string, config *Config, options Options) *Fleet {
 	f.Name, f.Parse, f.Platform, f.Memory = name, parseName, f, cloud.NewMemory(options.Store)
 	f.Noun, f.DeletesAtOnce, f.Limiter = "group", removalsPerCall, f.connection.groups.Limiter
 	f.FactsProblem = "start times and addresses of instances are not known"
+	f.OnClose = []func(){f.connection.Close, f.connection.groups.Close, f.connection.instances.Close}
 	return f
-}
-
-// Close closes the connections, and gives up the fleet's share of the account's limits.
-func (f *Fleet) Close() error {
-	f.End()
-	f.connection.Close()
-	f.connection.groups.Close()
-	f.connection.instances.Close()
-	return nil
 }
 
 // Problems returns the details that readings lack, and the reasons.

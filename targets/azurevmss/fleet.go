@@ -37,16 +37,8 @@ func New(name string, config *Config, options Options) *Fleet {
 	f.Name, f.Place, f.Parse = name, " at "+config.address(), keyOf
 	f.Platform, f.Memory, f.Noun, f.DeletesAtOnce = f, platform.NewMemory(options.Store), "scale set", math.MaxInt32
 	f.FactsProblem = `addresses of machines are not known, so that no series finds one by match = "address" (addresses = "none" leaves them out)`
+	f.OnClose = []func(){f.connection.Close, f.Limiter.Close}
 	return f
-}
-
-// Close closes the connections, and gives up the fleet's share of the subscription's
-// limits.
-func (f *Fleet) Close() error {
-	f.End()
-	f.connection.Close()
-	f.Limiter.Close()
-	return nil
 }
 
 // Problems returns the details that readings lack, and the reasons.
@@ -62,24 +54,18 @@ func (f *Fleet) Problems() []string {
 // groups.
 func (f *Fleet) List(ctx context.Context, names []key) (map[key]*platform.Group[*scaleSet], error) {
 	scopes := f.config.scopes(names)
-	var listed *setsListing
-	var group errgroup.Group
-	group.Go(func() error {
-		listed = f.listSets(ctx, scopes, names)
-		return listed.failure()
+	var groups map[key]*platform.Group[*scaleSet]
+	var calls errgroup.Group
+	calls.Go(func() (err error) {
+		groups, err = f.listSets(ctx, scopes, names)
+		return err
 	})
-	group.Go(func() error {
+	calls.Go(func() error {
 		f.readAutoscalers(ctx, scopes)
 		return nil
 	})
-	if err := group.Wait(); err != nil {
-		return nil, err
-	}
-	groups := make(map[key]*platform.Group[*scaleSet], len(names))
-	for _, k := range names {
-		groups[k] = listed.of(k)
-	}
-	return groups, nil
+	err := calls.Wait()
+	return groups, err
 }
 
 // Get implements cloud.Platform.

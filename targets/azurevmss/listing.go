@@ -1,6 +1,7 @@
 package azurevmss
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -54,38 +55,10 @@ func (s scope) String() string {
 	return fmt.Sprintf("resource group %q", string(s))
 }
 
-// setsListing is what the lists of scale sets say.
-type setsListing struct {
-	sets map[key]*scaleSet
-	// failed are why scopes could not be listed.
-	failed map[scope]error
-	scopes []scope
-}
-
-// of returns a scale set for the skeleton.
-func (l *setsListing) of(k key) *platform.Group[*scaleSet] {
-	for _, at := range []scope{"", scope(k.group)} {
-		if err := l.failed[at]; err != nil {
-			return &platform.Group[*scaleSet]{Err: err}
-		}
-	}
-	if s := l.sets[k]; s != nil {
-		return groupOf(s)
-	}
-	return &platform.Group[*scaleSet]{Err: platform.NotFound(ScaleSetNotFound, "scale set that may be read", k)}
-}
-
-// failure returns an error when no scope could be listed.
-func (l *setsListing) failure() error {
-	if len(l.failed) < len(l.scopes) || len(l.scopes) == 0 {
-		return nil
-	}
-	return l.failed[l.scopes[0]]
-}
-
-// listSets lists the scale sets of some scopes.
-func (f *Fleet) listSets(ctx context.Context, scopes []scope, wanted []key) *setsListing {
-	l := &setsListing{sets: make(map[key]*scaleSet, len(wanted)), failed: map[scope]error{}, scopes: scopes}
+// listSets lists the scale sets of some scopes. An error means that no scope could be
+// listed.
+func (f *Fleet) listSets(ctx context.Context, scopes []scope, wanted []key) (map[key]*platform.Group[*scaleSet], error) {
+	sets, failed := map[key]*scaleSet{}, map[scope]error{}
 	want := make(map[key]bool, len(wanted))
 	for _, k := range wanted {
 		want[k] = true
@@ -103,19 +76,33 @@ func (f *Fleet) listSets(ctx context.Context, scopes []scope, wanted []key) *set
 				if s.complete() && want[s.key] {
 					mu.Lock()
 					defer mu.Unlock()
-					l.sets[s.key] = s
+					sets[s.key] = s
 				}
 			})
 			if err != nil {
 				mu.Lock()
-				l.failed[at] = fmt.Errorf("list scale sets of %v: %w", at, err)
+				failed[at] = fmt.Errorf("list scale sets of %v: %w", at, err)
 				mu.Unlock()
 			}
 			return nil
 		})
 	}
 	_ = group.Wait() // each scope has its own error
-	return l
+	if len(scopes) > 0 && len(failed) == len(scopes) {
+		return nil, failed[scopes[0]]
+	}
+	groups := make(map[key]*platform.Group[*scaleSet], len(wanted))
+	for _, k := range wanted {
+		switch err := cmp.Or(failed[""], failed[scope(k.group)]); {
+		case err != nil:
+			groups[k] = &platform.Group[*scaleSet]{Err: err}
+		case sets[k] != nil:
+			groups[k] = groupOf(sets[k])
+		default:
+			groups[k] = &platform.Group[*scaleSet]{Err: platform.NotFound(ScaleSetNotFound, "scale set that may be read", k)}
+		}
+	}
+	return groups, nil
 }
 
 // listMachines lists the machines of a scale set.

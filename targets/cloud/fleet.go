@@ -39,6 +39,8 @@ type Fleet[N comparable, G any] struct {
 	DeletesAtOnce int
 	// FactsProblem is the effect of a failed look-up of instances, as a sentence.
 	FactsProblem string
+	// OnClose are called by Close.
+	OnClose []func()
 
 	facts     Aside[struct{}]
 	written   written[N]
@@ -47,6 +49,15 @@ type Fleet[N comparable, G any] struct {
 	mu sync.Mutex
 	// lists are the last listings of groups.
 	lists map[N]*lastList
+}
+
+// Close ends the fleet.
+func (f *Fleet[N, G]) Close() error {
+	f.End()
+	for _, end := range f.OnClose {
+		end()
+	}
+	return nil
 }
 
 // Snapshot reads the given groups, and the instances of groups that are due.

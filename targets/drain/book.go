@@ -19,9 +19,6 @@ const (
 	removalsAtOnce = 4
 	// linger is how long what is drained waits for others of its target.
 	linger = time.Second
-	// conflicts is how often a removal that lost against another write is tried again
-	// without a pause.
-	conflicts = 5
 )
 
 // book is what a fleet knows of its operations. It has no lock: a Fleet guards it.
@@ -249,9 +246,6 @@ func (b *book) settle(r *removal, err error, now time.Time) {
 		b.tasks = append(b.tasks, task{target: t, effect: effect{doReport, zap.WarnLevel, "drained instances are not removed", []zap.Field{zap.Error(err)}}})
 		t.retry = now.Add(max(pause(t.options.Interval, t.failures), waitOf(err)))
 		t.failures++
-		if errors.Is(err, targets.ErrConflict) && t.failures <= conflicts {
-			t.retry = now.Add(tickInterval)
-		}
 		b.all(t, delayed{err}, now)
 		if len(r.ids) > 0 {
 			b.readAt = now // what became of it is to be read

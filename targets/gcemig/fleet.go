@@ -49,15 +49,8 @@ func New(name string, config *Config, options Options) *Fleet {
 	f.Name, f.Place, f.Parse = name, fmt.Sprintf(" in project %q", config.Project), parseName
 	f.Platform, f.Memory, f.Noun, f.DeletesAtOnce = f, cloud.NewMemory(options.Store), "group", mostRemoved
 	f.FactsProblem = "start times, addresses and labels of instances are not known"
+	f.OnClose = []func(){f.connection.Close, f.Limiter.Close}
 	return f
-}
-
-// Close closes the connections, and gives up the fleet's share of the project's limits.
-func (f *Fleet) Close() error {
-	f.End()
-	f.connection.Close()
-	f.Limiter.Close()
-	return nil
 }
 
 // open returns a session with the credentials as they are now.

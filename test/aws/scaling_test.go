@@ -226,10 +226,11 @@ func throttled(t *testing.T, c *awstest.Cloud, l *world.Load) {
 	m.Run(t, l)
 }
 
-// oneAccount: two fleets of one account with credentials of their own, which want more
-// calls than AWS allows it, are never refused one, also across reloads.
+// oneAccount: two fleets of one account, which want more calls than AWS allows it, are
+// never refused one, also across reloads.
 func oneAccount(t *testing.T, c *awstest.Cloud, l *world.Load) {
-	fleets := map[string]string{"one": c.Credentials(t), "two": c.Credentials(t)}
+	file := c.Credentials(t)
+	fleets := map[string]string{"one": file, "two": file}
 	for name := range fleets {
 		c.Add(awstest.Group{Name: "of-" + name, Max: 100, Desired: 1})
 		l.Queue("of-"+name, 30)
