@@ -78,6 +78,5 @@ func TestReloadInHistory(t *testing.T) {
 		check("key without decisions", "alice", func() { w.config.Daemon.Writers = []string{"bob"} }, nil, nil)
 		check("removed", api.AuthorSignal, func() { delete(w.config.Autoscalers, "api") }, nil, []string{"SIGHUP: - autoscalers.api"})
 		w.stop()
-
 	})
 }

@@ -166,29 +166,6 @@ hpad_clock_steps_total{direction="forward"} 2
 	})
 }
 
-// restored runs an autoscaler that grew a moment ago, and whose load fell, on what
-// a store has, and returns when it was written.
-func restored(t *testing.T, prepare func(w *world, left *memoryStore)) (writes []string) {
-	inWorld(t, func(t *testing.T, w *world) {
-		w.queue("q", 1, limited)
-		w.source().value("q", 6)
-		w.start()
-		w.advance(41 * time.Second) // grew at 0, 20 and 40
-		left := w.store.copied()
-		w.stop()
-		w.store = left
-		prepare(w, left)
-		start := time.Now()
-		w.start()
-		w.advance(30 * time.Second) // grows further
-		w.source().value("q", 1)
-		w.advance(65 * time.Second)
-		writes = w.writes("q", start)
-		w.stop()
-	})
-	return slices.DeleteFunc(writes, func(s string) bool { return strings.HasPrefix(s, "-") })
-}
-
 // dating is a fleet that dates its instances and samples by the wall clock, as
 // platforms do.
 type dating struct {

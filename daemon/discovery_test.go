@@ -352,11 +352,6 @@ func TestDiscoveryFails(t *testing.T) {
 	}
 }
 
-// oneEngine is the configuration of fleets that are one engine.
-type oneEngine struct{ fleetTable }
-
-func (oneEngine) Engine() string { return "unix:///run/docker.sock" }
-
 // TestDiscoveryLimit holds that a fleet has so many autoscalers by labels and no
 // more, that none that is there goes for one that comes, also across a restart, and
 // that one that goes leaves its place.

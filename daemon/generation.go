@@ -7,7 +7,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -38,10 +37,6 @@ type generation struct {
 	rosters map[string]*roster
 	// longestMemory is the longest window or period of any autoscaler.
 	longestMemory time.Duration
-
-	// byTarget are the autoscalers' names by their targets, once somebody asked.
-	byTarget map[targets.Ref]string
-	indexed  sync.Once
 }
 
 // change is what swapping in a generation does.

@@ -372,17 +372,6 @@ func TestConflictIsRetried(t *testing.T) {
 	})
 }
 
-// rivaled is a fleet with somebody who writes right after it was read.
-type rivaled struct {
-	*targettest.Memory
-	afterRead func()
-}
-
-func (r rivaled) Snapshot(ctx context.Context, refs []targets.Ref) (map[targets.Ref]targets.Reading, error) {
-	defer r.afterRead()
-	return r.Memory.Snapshot(ctx, refs)
-}
-
 // A count that somebody else changed between read and write is not overwritten:
 // the autoscaler looks again at once.
 func TestForeignChangeIsNotOverwritten(t *testing.T) {

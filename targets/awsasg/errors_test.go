@@ -5,13 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/http"
 	"syscall"
 	"testing"
 
-	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/smithy-go"
-	smithyhttp "github.com/aws/smithy-go/transport/http"
 
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/cloud"
@@ -50,11 +47,4 @@ func TestWriteErrorClasses(t *testing.T) {
 			t.Errorf("%s: %v with reason %q, want %v, open: %t, %q", c.name, got, targets.Reason(got), c.class, c.open, c.reason)
 		}
 	}
-}
-
-// answered returns an error that came with a header.
-func answered(header http.Header, err error) error {
-	return &awshttp.ResponseError{RequestID: "r-1", ResponseError: &smithyhttp.ResponseError{
-		Response: &smithyhttp.Response{Response: &http.Response{StatusCode: http.StatusBadRequest, Header: header}}, Err: err,
-	}}
 }

@@ -1,7 +1,6 @@
 package azurevmss
 
 import (
-	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -50,10 +49,6 @@ func keyOf(name string) (key, error) {
 
 // String returns "resource_group/scale_set".
 func (k key) String() string { return k.group + "/" + k.set }
-
-func (k key) compare(other key) int {
-	return cmp.Or(strings.Compare(k.group, other.group), strings.Compare(k.set, other.set))
-}
 
 // keyOfID returns the key in a resource id, as
 // "/subscriptions/S/resourceGroups/G/providers/Microsoft.Compute/virtualMachineScaleSets/V".

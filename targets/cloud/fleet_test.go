@@ -72,14 +72,14 @@ func (p *fake) Delete(_ context.Context, _ string, _ *Group[string], handles []s
 
 var web = targets.Ref{Fleet: "prod", Name: "web"}
 
-// start returns a fleet of so many ready instances: a, b, c …
+// start returns a fleet of so many ready instances: a, b, c and so on.
 func start(size int32) (*fake, *Fleet[string, string]) {
 	p := &fake{
 		group:   Group[string]{Size: size, Min: new(int32), Max: new(int32(9)), Identity: "1", Stable: true},
 		failing: map[string]error{}, calls: map[string]int{},
 	}
 	for i := range size {
-		p.members = append(p.members, Member{ID: string(rune('a' + i)), Phase: policy.PhaseRunning, Readiness: policy.ReadinessTrue})
+		p.members = append(p.members, Member{ID: string('a' + i), Phase: policy.PhaseRunning, Readiness: policy.ReadinessTrue})
 	}
 	f := &Fleet[string, string]{Platform: p, Memory: NewMemory(nil), Noun: "group", DeletesAtOnce: 2}
 	f.Name, f.Parse = "prod", func(name string) (string, error) { return name, nil }

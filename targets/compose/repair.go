@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -131,9 +132,7 @@ func (f *Fleet) repairInTurn(ctx context.Context, l *listing, k key) {
 		f.remove(k, m.ID, m.name)
 	}
 	f.removals.mark(now, nil)
-	for of, members := range now.services {
-		l.services[of] = members
-	}
+	maps.Copy(l.services, now.services)
 	l.projects[k.project] = now.projects[k.project]
 }
 

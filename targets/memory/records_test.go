@@ -1,12 +1,10 @@
 package memory
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -221,20 +219,6 @@ func TestTurned(t *testing.T) {
 			t.Errorf("%s: Turned() = %v, want %v", test.name, got, test.want)
 		}
 	}
-}
-
-// slowStore is a store whose first entry is saved once it is let go.
-type slowStore struct {
-	targettest.Store
-	calls atomic.Int32
-	first chan struct{}
-}
-
-func (s *slowStore) Save(ctx context.Context, key string, value []byte) error {
-	if s.calls.Add(1) == 1 {
-		<-s.first
-	}
-	return s.Store.Save(ctx, key, value)
 }
 
 func TestBegun(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"net/url"
 	"slices"
 	"sync"
@@ -276,9 +277,7 @@ func (v *scopeReading) readAll(ctx context.Context, due allocSets) error {
 	p := v.cache.takePages(v.at)
 	if p == nil || v.began.Sub(p.last) > pagesExpire {
 		p = &pages{sets: allocSets{}, last: v.began}
-		for key, set := range due {
-			p.sets[key] = set
-		}
+		maps.Copy(p.sets, due)
 	}
 	for {
 		var page []*alloc

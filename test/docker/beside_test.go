@@ -144,7 +144,7 @@ func takenDownBeside(t *testing.T, s *site) {
 				})
 			})
 			_ = b.SetReplicas(t.Context(), b.ref, 5, version, "a test asks")
-			_ = <-ended // it cannot remove the network while a replica uses it
+			<-ended // it cannot remove the network while a replica uses it
 			wait.For(t, patience, compose.ServiceNotFound, func() (string, bool) {
 				got, found := b.read(t), s.replicas(t, test.project, "web")
 				return fmt.Sprintf("%v with %s", got.Err, describe(found)), targets.Reason(got.Err) == compose.ServiceNotFound && len(found) == 0
