@@ -97,28 +97,53 @@ func TestAbsenceDelaysNoPass(t *testing.T) {
 	}
 }
 
-// TestSampleAge checks that explain shows the age of a sample that exceeds the sync period.
+// TestSampleAge holds that explain shows the age of a sample that exceeds the sync period, be it
+// stated by the result, measured by one more query, or of the fleet's own samples.
 func TestSampleAge(t *testing.T) {
 	const want = "its oldest sample is 40s old, more than the sync period"
 	for name, c := range map[string]struct {
-		stated time.Duration
-		want   string
+		stated, measured time.Duration
+		want             string
 	}{
-		"old":   {40 * time.Second, want},
-		"young": {10 * time.Second, ""},
+		"stated":          {40 * time.Second, 0, want},
+		"stated, young":   {10 * time.Second, 0, ""},
+		"measured":        {0, 40 * time.Second, want},
+		"measured, young": {0, 14 * time.Second, ""},
+		"unknown":         {0, 0, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
 				w.fed("web", 6, 6)
 				w.source().set("web", func(_ context.Context, at time.Time) (sources.Vector, error) { return one(6, at.Add(-c.stated)), nil })
+				queries := 0
+				w.source().setDiagnose(func(_ context.Context, text string, _ time.Time) (sources.Vector, error) {
+					if queries++; !strings.Contains(text, "time() - timestamp(web)") {
+						t.Errorf("the age is measured by %s", text)
+					}
+					if c.measured == 0 {
+						return sources.Vector{}, nil
+					}
+					age := part("whole")
+					age.Value = c.measured.Seconds()
+					return sources.Vector{Series: []sources.Series{age}}, nil
+				})
 				w.start()
 				w.advance(time.Minute)
+				if queries > 0 {
+					t.Errorf("%d queries measure ages that no view shows", queries)
+				}
 				var text strings.Builder
-				if err := explain.Write(&text, w.view("web").Explanation(), time.UTC); err != nil {
-					t.Fatal(err)
+				for range 10 {
+					text.Reset()
+					if err := explain.Write(&text, w.view("web").Explanation(), time.UTC); err != nil {
+						t.Fatal(err)
+					}
 				}
 				if got := strings.Contains(text.String(), "oldest sample"); got != (c.want != "") || !strings.Contains(text.String(), c.want) {
 					t.Errorf("explain shows\n%s\nwant %q", text.String(), c.want)
+				}
+				if queries > 1 {
+					t.Errorf("10 views in a row made %d queries", queries)
 				}
 			})
 		})

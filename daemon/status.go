@@ -16,6 +16,7 @@ import (
 	"github.com/hpad/hpad/daemon/state"
 	"github.com/hpad/hpad/daemon/trouble"
 	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/sources"
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/clock"
 )
@@ -48,14 +49,24 @@ func (s *status) Autoscaler(name string) (api.Autoscaler, bool) {
 		return api.Autoscaler{}, false
 	}
 	view := s.viewWith(a, lossText(s.losses(s.current.Load())), s.next(a))
-	addAges(a, &view)
+	s.measureAges(a, &view)
 	return view, true
 }
 
-// addAges adds the ages of samples that exceed the sync period to the inputs of a view.
-func addAges(a *autoscaler, view *api.Autoscaler) {
-	for i, age := range a.published.Load().Ages {
-		if i < len(view.Inputs) && age > 0 { // a reload may come in between
+// measureAges adds the ages of samples that exceed the sync period to the inputs of a view. Most
+// sources state the time of the query in their results, so that only another query has them.
+func (s *status) measureAges(a *autoscaler, view *api.Autoscaler) {
+	def, ages := a.definition.Load(), a.published.Load().Ages
+	for i := range min(len(view.Inputs), len(def.inputs)) { // a reload may come in between
+		var age time.Duration
+		if i < len(ages) {
+			age = ages[i]
+		}
+		read := view.Decision != nil && i < len(view.Decision.Metrics) && view.Decision.Metrics[i].Error == ""
+		if in := &def.inputs[i]; age == 0 && read && in.source != nil {
+			age = in.source.Age(&sources.Query{Text: in.Query, MaxAge: in.MaxAge}, s.clock.Scale().Wall(s.clock.Now()))
+		}
+		if age > def.SyncPeriod {
 			view.Inputs[i].SampleAgeSeconds = age.Round(time.Second).Seconds()
 		}
 	}

@@ -19,6 +19,9 @@ const (
 	// within diagnoseTimeout.
 	diagnosesAtOnce = 20
 	diagnoseTimeout = 5 * time.Second
+	// An age is measured at most once per ageEvery, within ageTimeout.
+	ageEvery   = 10 * time.Second
+	ageTimeout = time.Second
 )
 
 // absences has the causes of missing results, by query.
@@ -26,6 +29,60 @@ type absences struct {
 	gate  Gate
 	mu    sync.Mutex
 	known map[string]absence
+}
+
+// ages has the ages of the newest samples that queries select.
+type ages struct {
+	gate  Gate
+	mu    sync.Mutex
+	known map[string]sampleAge
+}
+
+type sampleAge struct {
+	since time.Time
+	age   time.Duration
+}
+
+// Age measures the age of the newest samples that a query selects, the oldest of all series, at most
+// once per ageEvery; 0 if it is unknown. It takes at most ageTimeout.
+func (s *Source) Age(q *sources.Query, at time.Time) time.Duration {
+	key, now := absenceKey(q), time.Now()
+	s.ages.mu.Lock()
+	known, ok := s.ages.known[key]
+	s.ages.mu.Unlock()
+	measure, selects := query.Age(q)
+	if ok && now.Sub(known.since) < ageEvery || !selects || s.Problem.Exists() {
+		return known.age
+	}
+	s.Uses.Begin()
+	defer s.Uses.End()
+	ctx, cancel := context.WithTimeout(context.Background(), ageTimeout)
+	defer cancel()
+	found := make(chan time.Duration, 1)
+	s.ages.gate.Run(ctx, 1, func(ctx context.Context, _ int) {
+		var age time.Duration
+		_ = trouble.Guard(func() error {
+			vector, err := s.Query(ctx, measure, at)
+			age = query.AgeIn(vector)
+			vector.Release()
+			return err
+		})
+		found <- age
+	}, func(int, error) {})
+	measured := sampleAge{since: now}
+	select {
+	case measured.age = <-found:
+	default: // it took too long
+	}
+	s.ages.mu.Lock()
+	defer s.ages.mu.Unlock()
+	for key, known := range s.ages.known {
+		if now.Sub(known.since) >= ageEvery {
+			delete(s.ages.known, key)
+		}
+	}
+	s.ages.known[key] = measured
+	return measured.age
 }
 
 type absence struct {

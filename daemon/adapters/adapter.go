@@ -153,12 +153,14 @@ type Source struct {
 	warned map[string]bool
 
 	absences absences
+	ages     ages
 }
 
 func newSource(c config.Source, source sources.Source) *Source {
 	return &Source{
 		Adapter: newAdapter("source", c.Name, c.Kind, c.Config, source), Source: source, Queries: newGate(QueriesAtOnce),
 		absences: absences{gate: newGate(1), known: map[string]absence{}},
+		ages:     ages{gate: newGate(1), known: map[string]sampleAge{}},
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/hpad/hpad/daemon/adapters"
+	"github.com/hpad/hpad/daemon/config/query"
 	"github.com/hpad/hpad/sources"
 	"github.com/hpad/hpad/sources/prometheus"
 	"github.com/hpad/hpad/test/prometheus/promtest"
@@ -40,7 +41,8 @@ scrape_configs:
 `, exporter.Listener.Addr(), down))
 	now := time.Now()
 	old := now.Add(-20 * time.Minute).Truncate(time.Second)
-	server.Load(fmt.Sprintf("# TYPE pushed gauge\npushed{app=\"a\"} 7 %d\n# EOF\n", old.Unix()))
+	late := now.Add(-2 * time.Minute).Truncate(time.Second)
+	server.Load(fmt.Sprintf("# TYPE pushed gauge\npushed{app=\"a\"} 7 %d\n# TYPE late gauge\nlate 7 %d\n# EOF\n", old.Unix(), late.Unix()))
 	config := &prometheus.Config{URL: server.URL}
 	config.SetDefaults()
 	source, err := prometheus.New("prom", config, nil)
@@ -86,6 +88,11 @@ scrape_configs:
 	check(`{queue="none"}`, 0, `no series matches {queue="none"}`)
 	check("queue_length offset 10m", 0, `there are series named "queue_length", but queue_length offset 10m has no samples`)
 	await("max_over_time(timestamp(queue_length)[2m:1s])", 2)
+	measure, _ := query.Age(&sources.Query{Text: "sum(late) + sum(queue_length)"})
+	vector, err := source.Query(t.Context(), measure, time.Now())
+	if err != nil || (query.AgeIn(vector)-time.Since(late)).Abs() > 5*time.Second {
+		t.Errorf("the oldest sample is of %v, %v, want %s", vector.Series, err, time.Since(late))
+	}
 	exporter.Close()
 	await("queue_length", 0)
 	check(`max(queue_length{queue="mails"})`, 0, "the scrape of {"+scraped+"} fails; the last sample of queue_length{queue=\"mails\"} is from "+time.Now().UTC().Format("2006-01-02T15:"))

@@ -75,6 +75,32 @@ func NewAbsence(text string, lookback time.Duration) (*Absence, bool) {
 	return a, len(a.selectors) > 0
 }
 
+// Age returns a query for the age in seconds of the newest samples that another query selects, the
+// oldest of all its series; false if it has no selector.
+func Age(q *sources.Query) (sources.Query, bool) {
+	parsed, err := ParseFlagged(q.Text)
+	if err != nil {
+		return sources.Query{}, false
+	}
+	var ages []string
+	parser.Inspect(parsed.expr, func(node parser.Node, _ []parser.Node) error {
+		if found, ok := node.(*parser.VectorSelector); ok && len(ages) < maxDiagnosed {
+			ages = append(ages, part(partName("age", len(ages)), "max(time() - timestamp("+found.String()+"))"))
+		}
+		return nil
+	})
+	text := part(wholePart, "max("+strings.Join(ages, " or ")+")")
+	return sources.Query{Text: text, MaxAge: q.MaxAge, Diagnosis: true}, len(ages) > 0
+}
+
+// AgeIn returns the age in the result of such a query; 0 if the result is empty.
+func AgeIn(result sources.Vector) time.Duration {
+	if len(result.Series) != 1 || result.Series[0].Labels.Get(partLabel) != wholePart {
+		return 0
+	}
+	return time.Duration(result.Series[0].Value * float64(time.Second))
+}
+
 func newSelector(found *parser.VectorSelector, path []parser.Node) selector {
 	ranged := &parser.MatrixSelector{VectorSelector: found, Range: time.Hour}
 	s := selector{text: found.String(), ranged: ranged.String(), offset: found.OriginalOffset}
