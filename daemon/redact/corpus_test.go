@@ -161,8 +161,9 @@ func TestTokens(t *testing.T) {
 // The time is linear in the length of the text.
 func TestTimeIsLinear(t *testing.T) {
 	parts := []string{
-		"a:b@c", "://", "http://a", "@", "token", "token ", "token: ", `token="`, `token=\"`, `\"token=`, "rate_token:", `-u "`, `-u \"`, "-u a:", "-p '", "Bearer ", "sk-a", "eyJ", "/webhook/", "/bot1:",
-		"-----BEGIN PRIVATE KEY-----", "Authorization: \n", "token:[", `token:{"`, `fleet "token: `,
+		"a:b@c", "://", "http://a", "@", "token", "token ", "token: ", `token="`, `token=\"`, `\"token=`, "token:\n", "  token: |\n", "rate_token:", "name=token ",
+		`"name":"token",`, `value=a"name="token"`, `-u "`, `-u \"`, "-u a:", "-p '", "Bearer ", "sk-a", "eyJ", "s.", "a1Q~", "1:AA", "/webhook/", "/bot1:",
+		"-----BEGIN PRIVATE KEY-----", "Authorization: \n", "token:[", `token:{"`, "token=<<A\n", "<token>", "identified by '", "api key ", `fleet "token: `,
 		"password (", `\`, `"`, "{", " ", "k",
 	}
 	for _, part := range parts {

@@ -6,6 +6,14 @@ import (
 	"strings"
 )
 
+// openFlags are the words that single-dash flags beginning with "-p" have: those
+// of programs that write whole words so.
+var openFlags = strings.Fields(`
+	page parallel params parallelism passin passout password path paths peer peers period pid pidfile plain
+	platform plugin plugins policy poll pool port ports pprof prefetch prefix pretty print priority process
+	processes procs profile progress project prometheus protocol provider proxy publish purge
+`)
+
 // port matches a port mapping after "-p", which is not a password.
 var port = regexp.MustCompile(`^\d{1,5}(?::\d{1,5})?$`)
 
@@ -24,7 +32,7 @@ func (s *scanner) shortFlag(begin, end int) bool {
 		at += len(parted)
 	} else if strings.HasPrefix(s.text[end:], "=") {
 		at++
-	} else {
+	} else if flag == "-p" && isOpenFlag(s.after(end-1, 16)) || strings.HasPrefix(flag, "--") {
 		return false
 	}
 	if flag == "-p" {
@@ -38,6 +46,12 @@ func (s *scanner) shortFlag(begin, end int) bool {
 	value := s.word(begin, at, false)
 	value.begin = at + colon + 1
 	return s.hide(value, Mark)
+}
+
+// isOpenFlag reports whether a text begins with a word of openFlags.
+func isOpenFlag(text string) bool {
+	word := text[:len(text)-len(strings.TrimLeft(text, "abcdefghijklmnopqrstuvwxyz"))]
+	return slices.Contains(openFlags, word)
 }
 
 // script matches the flag of shells that is followed by a script.

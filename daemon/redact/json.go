@@ -2,11 +2,15 @@ package redact
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
+	"slices"
+	"strings"
 )
 
 // JSON returns encoded JSON without secrets. It expects the form of [json.Marshal]. It
-// replaces all texts below a key with a secret name, and secrets inside of other texts. Keys and numbers stay unchanged.
+// replaces all texts below a key with a secret name, the value of an object that has a secret
+// name, and secrets inside of other texts. Keys and numbers stay unchanged.
 func JSON(encoded []byte) []byte {
 	var hidden []literal
 	levels := []level{{}}
@@ -34,9 +38,13 @@ func JSON(encoded []byte) []byte {
 	if hidden == nil {
 		return encoded
 	}
+	slices.SortStableFunc(hidden, func(a, b literal) int { return cmp.Compare(a.begin, b.begin) })
 	shown := make([]byte, 0, len(encoded))
 	done := 0
-	for _, h := range hidden {
+	for i, h := range hidden {
+		if i+1 < len(hidden) && hidden[i+1].begin == h.begin {
+			continue // the name after the value hides all of it
+		}
 		shown = append(append(shown, encoded[done:h.begin]...), h.shown...)
 		done = h.end
 	}
@@ -57,6 +65,10 @@ type level struct {
 	// that is followed by a secret.
 	key  []byte
 	flag bool
+	// named reports whether the object names a secret, as {"name": "DB_PASSWORD"} does;
+	// value is its value if it came before the name.
+	named bool
+	value literal
 }
 
 func (l *level) isSecret() bool { return l.secret || inDoubt(l.key) && Named(textOf(l.key)) }
@@ -64,9 +76,12 @@ func (l *level) isSecret() bool { return l.secret || inDoubt(l.key) && Named(tex
 // hide appends the literals to replace after a further text of the level.
 func (l *level) hide(hidden []literal, encoded []byte, one literal) []literal {
 	given := encoded[one.begin:one.end]
-	secret := l.isSecret() || l.flag
+	secret := l.isSecret() || l.flag || l.named && isValueKey(l.key)
 	l.flag = false
 	if !secret && !inDoubt(given) { // most texts: no allocation
+		if isValueKey(l.key) {
+			l.value = one
+		}
 		return hidden
 	}
 	text := textOf(given)
@@ -76,6 +91,13 @@ func (l *level) hide(hidden []literal, encoded []byte, one literal) []literal {
 		shown = Mark
 	case l.list:
 		l.flag = text == "-p" || isSecretFlag(text)
+	case isValueKey(l.key):
+		l.value = one
+	case isNameKey(l.key) && !strings.ContainsAny(text, " \t\n") && Named(text):
+		l.named = true
+		if value := l.value; value.end > 0 && !isNumber(textOf(encoded[value.begin:value.end]), text) {
+			hidden = append(hidden, literal{value.begin, value.end, []byte(`"` + Mark + `"`)})
+		}
 	}
 	if shown == text {
 		return hidden
@@ -84,6 +106,12 @@ func (l *level) hide(hidden []literal, encoded []byte, one literal) []literal {
 		hidden = append(hidden, one)
 	}
 	return hidden
+}
+
+func isValueKey(key []byte) bool { return bytes.EqualFold(key, []byte(`"value"`)) }
+
+func isNameKey(key []byte) bool {
+	return len(key) > 2 && slices.Contains([]string{"name", "key", "variable", "var", "field", "header", "param", "parameter", "env", "label"}, strings.ToLower(string(key[1:len(key)-1])))
 }
 
 // stringEnd returns where the string that begins at a quote ends.

@@ -1,7 +1,6 @@
 package redact
 
 import (
-	"encoding/json"
 	"fmt"
 
 	"go.uber.org/zap"
@@ -55,17 +54,37 @@ func redactField(field zapcore.Field) zapcore.Field {
 	case zapcore.StringerType, zapcore.ByteStringType, zapcore.ReflectType, zapcore.ArrayMarshalerType, zapcore.ObjectMarshalerType, zapcore.InlineMarshalerType:
 		encoder := zapcore.NewMapObjectEncoder()
 		field.AddTo(encoder)
-		var shown map[string]any
-		encoded, err := json.Marshal(encoder.Fields)
-		if err == nil {
-			err = json.Unmarshal(JSON(encoded), &shown)
-		}
-		if err != nil {
-			return zap.String(field.Key, Value(field.Key, fmt.Sprintf("%+v", encoder.Fields[field.Key])))
-		}
-		if inner, ok := shown[field.Key]; ok {
-			return zap.Any(field.Key, inner)
+		if inner, ok := encoder.Fields[field.Key]; ok {
+			return zap.Any(field.Key, redactAny(field.Key, inner))
 		}
 	}
 	return field
+}
+
+// redactAny returns a value as an encoder of maps has it, without what may be
+// secret.
+func redactAny(name string, value any) any {
+	switch value := value.(type) {
+	case string:
+		return Value(name, value)
+	case []any:
+		shown := make([]any, len(value))
+		for i := range value {
+			shown[i] = redactAny(name, value[i])
+		}
+		return shown
+	case map[string]any:
+		shown := make(map[string]any, len(value))
+		for key := range value {
+			inner := key
+			if Named(name) {
+				inner = name // and so all below it
+			}
+			shown[key] = redactAny(inner, value[key])
+		}
+		return shown
+	case bool, int, int8, int16, int32, int64, uint, uint8, uint16, uint32, uint64, float32, float64, nil:
+		return value
+	}
+	return Text(fmt.Sprintf("%+v", value)) // with the names of fields
 }

@@ -54,6 +54,7 @@ var commands = []struct{ arguments, shown []string }{
 
 func TestArguments(t *testing.T) {
 	for _, command := range append(slices.Clone(commands), []struct{ arguments, shown []string }{
+		{[]string{"mysql", "-phunter2", "shop"}, []string{"mysql", "-p" + Mark, "shop"}},
 		{[]string{"worker", "amqp://shop:SECRET@rabbit:5672/", "-v"}, []string{"worker", "amqp://redacted@rabbit:5672/", "-v"}},
 		{[]string{"sh", "-c", "DB_PASSWORD=SECRET exec worker -v"}, []string{"sh", "-c", "DB_PASSWORD=" + Mark + " exec worker -v"}},
 		{[]string{"bash", "-ec", "export API_KEY='SECRET'; exec worker"}, []string{"bash", "-ec", "export API_KEY='" + Mark + "'; exec worker"}},
@@ -108,11 +109,15 @@ func TestJSON(t *testing.T) {
 		t.Errorf("shows\n%v\nwant\n%v", got, want)
 	}
 	for given, want := range map[string]string{
-		`{"token":{"value":"hunter2","ttl":5}}`:                   `{"token":{"value":"<redacted>","ttl":5}}`,
-		`{"tokens":["hunter2",{"a":["hunter2"]}],"a":"b"}`:        `{"tokens":["<redacted>",{"a":["<redacted>"]}],"a":"b"}`,
-		`{"command":["worker","--token","hunter2","-v"]}`:         `{"command":["worker","--token","<redacted>","-v"]}`,
-		`{"log":"{\"password\":[\"hunter2\"]}"}`:                  `{"log":"{\"password\":<redacted>}"}`,
-		`{"name":"redis_key_size","value":"5","token_count":"5"}`: `{"name":"redis_key_size","value":"5","token_count":"5"}`,
+		`{"name":"DB_PASSWORD","value":"hunter2"}`:                                 `{"name":"DB_PASSWORD","value":"<redacted>"}`,
+		`[{"Value":"hunter2","Name":"DB_PASSWORD"},{"Value":"info","Name":"LOG"}]`: `[{"Value":"<redacted>","Name":"DB_PASSWORD"},{"Value":"info","Name":"LOG"}]`,
+		`{"value":"postgres://a:b@c","name":"DB_PASSWORD"}`:                        `{"value":"<redacted>","name":"DB_PASSWORD"}`,
+		`{"token":{"value":"hunter2","ttl":5}}`:                                    `{"token":{"value":"<redacted>","ttl":5}}`,
+		`{"tokens":["hunter2",{"a":["hunter2"]}],"a":"b"}`:                         `{"tokens":["<redacted>",{"a":["<redacted>"]}],"a":"b"}`,
+		`{"command":["worker","--token","hunter2","-v"]}`:                          `{"command":["worker","--token","<redacted>","-v"]}`,
+		`{"log":"password: |\n  hunter2\nuser: shop"}`:                             `{"log":"password: |\n  <redacted>\nuser: shop"}`,
+		`{"log":"{\"password\":[\"hunter2\"]}"}`:                                   `{"log":"{\"password\":<redacted>}"}`,
+		`{"name":"redis_key_size","value":"5","token_count":"5"}`:                  `{"name":"redis_key_size","value":"5","token_count":"5"}`,
 	} {
 		shown := string(JSON([]byte(given)))
 		if shown = strings.NewReplacer(`\u003c`, "<", `\u003e`, ">").Replace(shown); shown != want {

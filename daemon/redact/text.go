@@ -56,11 +56,13 @@ type scanner struct {
 }
 
 func (s *scanner) scan() {
+	hash := uint16(0)
 	for i := 0; i < len(s.text); i++ {
+		hash = shift(hash, s.text[i])
 		found := s.text[i] == '@' && s.credentials(i)
-		if !found && i+1 < len(s.text) {
-			found = slices.ContainsFunc(triggers[pair(s.text[i], s.text[i+1])], func(t trigger) bool {
-				return startsWith(s.text[i:], t.word) && t.rule(s, i)
+		if !found && triggers.has(hash) && i-2 >= s.done {
+			found = slices.ContainsFunc(triggers.words[hash], func(t trigger) bool {
+				return startsWith(s.text[i-2:], t.word) && t.rule(s, i-2)
 			})
 		}
 		if found && s.done > i {
@@ -137,7 +139,8 @@ func (s *scanner) address(at int) bool {
 		return false // ssh accepts only a user name
 	}
 	end := begin + last
-	if word := s.text[begin:end]; strings.ContainsAny(word, "?;") || strings.Contains(word, "hook") {
+	word := strings.ToLower(s.text[begin:end])
+	if strings.ContainsAny(word, "?;") && strings.Contains(word, "=") || strings.Contains(word, "hook") || strings.Contains(word, "/bot") {
 		end = s.searched // the "@" may be in a parameter, or in the secret part of a webhook
 	}
 	return s.hide(span{begin, end}, "redacted")
@@ -188,21 +191,32 @@ func (s *scanner) credentials(at int) bool {
 	return false
 }
 
-// scheme hides the credential that follows its scheme without the name of a header: at least
-// six characters that are no word.
+// scheme hides the credential that follows its scheme without the name of a header.
 func (s *scanner) scheme(at int) bool {
 	end := at
 	for end < len(s.text) && isAlphanumeric(s.text[end]) {
 		end++
 	}
-	begin := s.afterBlanks(end)
+	begin := end
+	for begin < len(s.text) && (s.text[begin] == ' ' || s.text[begin] == '\t') {
+		begin++
+	}
+	if begin == end || at > 0 && isAlphanumeric(s.text[at-1]) {
+		return false
+	}
 	value := span{begin, begin}
 	for value.end < len(s.text) && isCredentialPart(s.text[value.end]) {
 		value.end++
 	}
-	given := s.text[value.begin:value.end]
-	if begin == end || len(given) < 6 || at > 0 && isAlphanumeric(s.text[at-1]) || !hasDigit(given) && !isMixed(given) {
+	given := s.after(begin, value.end-begin)
+	word := strings.ToLower(strings.TrimRight(given, "."))
+	switch {
+	case isProse(word), strings.HasPrefix(word, "auth"), strings.HasPrefix(word, "token"), strings.HasPrefix(word, "credential"):
 		return false
+	case lower(s.text[at]) != 'b' || lower(s.text[at+1]) == 'a': // "basic" is also a word of prose
+		if len(given) < 8 || word == given && !strings.ContainsAny(given, "0123456789+/=") {
+			return false
+		}
 	}
 	return s.hide(value, Mark)
 }

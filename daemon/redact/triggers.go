@@ -10,24 +10,53 @@ var nameWords = strings.Fields(`
 	pass pwd pw secret token cred auth key sig sas jwt cookie bearer otp psk sid dsn sess pin
 `)
 
-// tokenPrefixes precede at least minToken characters of a token. The facts are from the rules
-// of gitleaks and the documentation of the issuers.
-var tokenPrefixes = strings.Fields(`
+// tokenPrefixes precede at least minToken characters of a token. longPrefixes are also words,
+// and precede at least minLong letters and digits. The facts are from the rules of gitleaks
+// and the documentation of the issuers.
+var (
+	tokenPrefixes = strings.Fields(`
 		gho_ ghp_ ghs_ ghu_ ghr_ github_pat_ glpat- gldt- glft- glsoat- glrt- glcbt- glptt- glagent- glimt- glffct- gloas- GR1348941
 		xoxa- xoxb- xoxc- xoxd- xoxe- xoxe. xoxo- xoxp- xoxr- xoxs- xapp- AIza ya29. GOCSPX- ABSK bedrock-api-key-
 		sk- sk_ rk_live_ rk_test_ rk_prod_ whsec_ hvs. hvb. hvr. npm_ pypi-AgE rubygems_ dop_v1_ doo_v1_ dor_v1_ SG. eyJ ZXlK
 		shpat_ shpca_ shppa_ shpss_ sq0atp- sq0csp- EAAA dckr_pat_ dckr_oat_ dp.pt. dp.st. dp.ct. dp.sa. dp.scim. dp.audit. PMAK- lin_api_
-		ntn_ figd_ hf_ pul- gsk_ xai- r8_ pplx- tskey- fo1_ fm1a_ fm1r_ fm2_ nvapi- AGE-SECRET-KEY-1 ops_eyJ glc_ glsa_ NRAK- NRII- NRJS- NRIQ- NRRA-
+		ntn_ figd_ gsk_ xai- r8_ pplx- tskey- fo1_ fm1a_ fm1r_ fm2_ nvapi- AGE-SECRET-KEY-1 ops_eyJ glc_ glsa_ NRAK- NRII- NRJS- NRIQ- NRRA-
 		sntrys_ sntryu_ CLOJARS_ ATATT ATCTT ATBB FLWSECK fio-u- HRKU- duffel_live_ duffel_test_ dt0c01. dt0s01. s-s4t2ud- s-s4t2af-
 		shippo_live_ shippo_test_ xkeysib- xsmtpsib- v1.0- pscale_tkn_ pscale_pw_ pscale_oauth_ rdme_ sbp_ sb_secret_ tfp_ nfp_ phx_
 		sm_aat_ sm_pat_ sm_sat_ tk-us- sha256~ CCIPAT_ bkua_ apify_api_ tvly- lsv2_ dnkey- AQVN access-production- access-development- access-sandbox-
 	`)
+	longPrefixes = strings.Fields(`pul- ico- hf_ api_org_ dapi secret_ sgp_ AKCp cmVmd EZAK EZTK EAAC EAAM pnu_ p8e- pat sl. oy2 waka_`)
+)
 
-// awsKey matches the ID of an access key of AWS.
+// shapes describe tokens that a prefix alone does not identify. before is the number of
+// characters of the token before its trigger; the last of them is a digit.
+var shapes = []struct {
+	trigger string
+	before  int
+	shape   *regexp.Regexp
+}{
+	{"akia", 0, awsKey},
+	{"asia", 0, awsKey},
+	{"abia", 0, awsKey},
+	{"acca", 0, awsKey},
+	{"a3t", 0, awsKey},
+	{"ltai", 0, regexp.MustCompile(`^LTAI[A-Za-z0-9]{20}\b`)},
+	{"api-", 0, regexp.MustCompile(`^API-[A-Z0-9]{26}\b`)},
+	{"a3-", 0, regexp.MustCompile(`^A3-[A-Z0-9]{6}-[A-Z0-9-]{20,}`)},
+	{"s.", 0, regexp.MustCompile(`^s\.[A-Za-z0-9]{24}\b`)},
+	{"sk", 0, regexp.MustCompile(`^SK[0-9a-f]{32}\b`)},
+	{"key-", 0, regexp.MustCompile(`^key-[0-9a-f]{32}`)},
+	{".atlasv1.", 0, regexp.MustCompile(`^\.atlasv1\.[\w=-]{40,}`)},
+	{"q~", 4, regexp.MustCompile(`^[\w.~]{3}\dQ~[\w.~-]{31,34}`)},
+	{":aa", 10, regexp.MustCompile(`\d{5,10}:AA[\w-]{30,}`)}, // of Telegram
+}
+
 var awsKey = regexp.MustCompile(`^A(?:3T[A-Z0-9]|KIA|SIA|BIA|CCA)[A-Z0-9]{16}`)
 
+// maxShape bounds the length of a token of shapes after its trigger, in bytes.
+const maxShape = 128
+
 // webhooks precede the secret part of the URLs of webhooks.
-var webhooks = []string{"/webhooks/", "/webhookb2/", "hooks.slack.com/", "hooks.zapier.com/", "/hooks/", "/bot"}
+var webhooks = []string{"/webhooks/", "/webhook/", "/webhookb2/", "/incomingwebhook/", "hooks.slack.com/", "hooks.zapier.com/", "/hooks/", "/hook/", "/integration/", "/bot"}
 
 // rule hides a secret at the position of a trigger. It returns false if there is no secret.
 type rule func(s *scanner, at int) bool
@@ -38,26 +67,50 @@ type trigger struct {
 	rule rule
 }
 
-// table has the triggers by their first two letters.
-type table [1 << 10][]trigger
-
-// pair returns the index of two letters in a table, whatever their case.
-func pair(a, b byte) int { return int(a&31)<<5 | int(b&31) }
-
-func tableOf(list ...trigger) *table {
-	var t table
-	for _, one := range list {
-		at := pair(one.word[0], one.word[1])
-		t[at] = append(t[at], one)
-	}
-	return &t
+// wordTable maps a hash of three letters to the words that begin with them. begun has a bit
+// for each hash and fits into the processor's cache. A word of two letters has an entry for
+// each third letter.
+type wordTable struct {
+	begun [1 << 15 / 64]uint64
+	words map[uint16][]trigger
 }
 
+// shift adds a letter to the hash of the two before it.
+func shift(hash uint16, c byte) uint16 { return (hash<<5 | uint16(c&31)) & (1<<15 - 1) }
+
+func tableOf(list []trigger) *wordTable {
+	t := &wordTable{words: map[uint16][]trigger{}}
+	for _, one := range list {
+		hash := shift(shift(0, one.word[0]), one.word[1])
+		thirds := []byte{one.word[min(2, len(one.word)-1)]}
+		for c := byte(0); len(one.word) == 2 && c < 31; c++ {
+			thirds = append(thirds, thirds[0]+1+c)
+		}
+		for _, third := range thirds {
+			hash := shift(hash, third)
+			t.begun[hash/64] |= 1 << (hash % 64)
+			t.words[hash] = append(t.words[hash], one)
+		}
+	}
+	return t
+}
+
+func (t *wordTable) has(hash uint16) bool { return t.begun[hash/64]&(1<<(hash%64)) != 0 }
+
 // isIn reports whether a text contains one of the words.
-func isIn[T string | []byte](t *table, text T) bool {
-	for i := 0; i+1 < len(text); i++ {
-		for _, one := range t[pair(text[i], text[i+1])] {
-			if startsWith(text[i:], one.word) {
+func isIn[T string | []byte](t *wordTable, text T) bool {
+	hash := uint16(0)
+	for i := range len(text) + 1 {
+		if i < len(text) {
+			hash = shift(hash, text[i])
+		} else {
+			hash = shift(hash, 0)
+		}
+		if i < 2 || !t.has(hash) {
+			continue
+		}
+		for _, one := range t.words[hash] {
+			if startsWith(text[i-2:], one.word) {
 				return true
 			}
 		}
@@ -66,9 +119,9 @@ func isIn[T string | []byte](t *table, text T) bool {
 }
 
 var (
-	triggers = tableOf(allTriggers()...)
+	triggers = tableOf(allTriggers())
 	// names are the triggers of names alone.
-	names = tableOf(triggersOf(nil, nameWords...)...)
+	names = tableOf(triggersOf(nil, nameWords...))
 )
 
 // triggersOf returns words as the triggers of a rule.
@@ -87,14 +140,19 @@ func allTriggers() []trigger {
 		if strings.HasPrefix(prefix, "xo") {
 			least = 8
 		}
-		list = append(list, trigger{strings.ToLower(prefix), token(prefix, least)})
+		list = append(list, trigger{strings.ToLower(prefix), token(prefix, least, isTokenPart)})
 	}
-	list = append(list, triggersOf((*scanner).awsKey, "akia", "asia", "abia", "acca", "a3t")...)
+	for _, prefix := range longPrefixes {
+		list = append(list, trigger{strings.ToLower(prefix), token(prefix, minLong, isAlphanumeric)})
+	}
+	for _, one := range shapes {
+		list = append(list, trigger{one.trigger, func(s *scanner, at int) bool { return s.shape(at, one.before, one.shape) }})
+	}
 	for _, word := range webhooks {
 		list = append(list, trigger{word, func(s *scanner, at int) bool { return s.webhook(at, word) }})
 	}
 	list = append(list, triggersOf((*scanner).name, nameWords...)...)
-	list = append(list, trigger{"code=", (*scanner).name})
+	list = append(list, trigger{"code=", (*scanner).name}, trigger{"identified by ", (*scanner).identified})
 	list = append(list, triggersOf((*scanner).scheme, "bearer", "basic", "negotiate")...)
 	for _, word := range []string{"-p", "-u", "--user", "--proxy-user"} {
 		list = append(list, trigger{word, func(s *scanner, at int) bool { return s.shortFlag(at, at+len(word)) }})
@@ -102,18 +160,18 @@ func allTriggers() []trigger {
 	return list
 }
 
-// minToken is the minimum number of characters after the prefix of a token.
-const minToken = 16
+// minToken and minLong are the minimum numbers of characters after the prefix of a token.
+const minToken, minLong = 16, 32
 
 // token returns the rule that hides tokens with a prefix.
-func token(prefix string, least int) rule {
+func token(prefix string, least int, isPart func(byte) bool) rule {
 	return func(s *scanner, at int) bool {
 		if at < s.wordy || !strings.HasPrefix(s.text[at:], prefix) || at > 0 && isAlphanumeric(s.text[at-1]) {
 			return false
 		}
 		begin := at + len(prefix)
 		end := begin
-		for end < len(s.text) && isTokenPart(s.text[end]) {
+		for end < len(s.text) && isPart(s.text[end]) {
 			end++
 		}
 		if end-begin < least {
@@ -136,9 +194,14 @@ func isMixed(text string) bool {
 	return text != strings.ToLower(text) && text != strings.ToUpper(text)
 }
 
-func (s *scanner) awsKey(at int) bool {
-	found := awsKey.FindString(s.after(at, 20))
-	return found != "" && (at == 0 || !isAlphanumeric(s.text[at-1])) && s.hide(span{at, at + len(found)}, Mark)
+// shape hides a match of an expression that begins at most before bytes before a position.
+func (s *scanner) shape(at, before int, shape *regexp.Regexp) bool {
+	if before == 0 && s.text[at] != '.' && at > 0 && isAlphanumeric(s.text[at-1]) || before > 0 && (at == 0 || !hasDigit(s.text[at-1:at])) {
+		return false
+	}
+	begin := max(s.done, at-before)
+	found := shape.FindStringIndex(s.after(begin, before+maxShape))
+	return found != nil && s.hide(span{begin + found[0], begin + found[1]}, Mark)
 }
 
 // isBot matches the token of a bot in a URL of Telegram.
@@ -155,7 +218,7 @@ func (s *scanner) webhook(at int, word string) bool {
 		if !isBot.MatchString(s.after(begin, 16)) {
 			return false
 		}
-	case "/hooks/":
+	case "/hooks/", "/hook/", "/integration/":
 		if value.end-value.begin < minToken || !hasDigit(s.text[value.begin:value.end]) {
 			return false
 		}

@@ -1,6 +1,7 @@
 package redact
 
 import (
+	"cmp"
 	"regexp"
 	"slices"
 	"strings"
@@ -14,6 +15,7 @@ const maxOperator = 64
 var (
 	operators   = []string{":=", "=>", "->", "?=", "+=", "%3a", "%3d", `\u003d`, "=", ":"}
 	comparisons = []string{"==", "=~", "!=", "!~"}
+	fillers     = []string{" provided", " given", " supplied", " value", " header"}
 )
 
 // operator returns the end of the operator after a name, including blanks, and reports
@@ -22,6 +24,11 @@ func (s *scanner) operator(at int) (end int, compared bool) {
 	at += openingQuote(s.text, at) // which closes the name
 	if at < len(s.text) && s.text[at] == ']' {
 		at++
+	}
+	for _, filler := range fillers {
+		if startsWith(s.text[at:], filler) {
+			at += len(filler)
+		}
 	}
 	at = s.afterBlanks(at)
 	for i, list := range [][]string{comparisons, operators} {
@@ -65,8 +72,16 @@ func (s *scanner) name(at int) bool {
 	flag := strings.HasPrefix(name, "-")
 	bare := strings.TrimLeft(name, "-")
 	parameter := begin > 0 && (s.text[begin-1] == '?' || s.text[begin-1] == '&')
-	if isKey := strings.EqualFold(bare, "key") && (flag || parameter) || bare == "code" && parameter; !isKey && !Named(bare) {
+	isKey := strings.EqualFold(bare, "key") && (flag || parameter || s.isKeyKind(begin)) || parameter && bare == "code"
+	if !isKey && !Named(bare) {
 		return false
+	}
+	if begin > 0 && s.text[begin-1] == '<' && end < len(s.text) && s.text[end] == '>' { // an element of XML
+		value := span{end + 1, end + 1}
+		for value.end < len(s.text) && s.text[value.end] != '<' {
+			value.end++
+		}
+		return s.hide(value, Mark)
 	}
 	if value, ok := s.value(begin, end, bare, parameter); ok {
 		if s.oneWord {
@@ -74,12 +89,21 @@ func (s *scanner) name(at int) bool {
 		}
 		return s.hide(value, Mark)
 	}
-	found := nextWord.FindString(s.after(end, maxOperator))
-	if !flag || found == "" {
-		return false
+	if flag {
+		found := nextWord.FindString(s.after(end, maxOperator))
+		if found == "" {
+			return false
+		}
+		value := s.word(begin, end+len(found), false)
+		return !isNumber(s.text[value.begin:value.end], bare) && s.hide(value, Mark)
 	}
-	value := s.word(begin, end+len(found), false)
-	return !isNumber(s.text[value.begin:value.end], bare) && s.hide(value, Mark)
+	return s.pair(begin, end) || s.bare(begin, end, bare)
+}
+
+// isKeyKind reports whether the word before a position is one of keyKinds, as in "API key".
+func (s *scanner) isKeyKind(at int) bool {
+	words := strings.Fields(strings.ToLower(s.before(at, 16)))
+	return len(words) > 0 && s.text[at-1] == ' ' && slices.Contains(keyKinds, words[len(words)-1])
 }
 
 // value returns the value of the name at text[begin:end] without its quotes; false if it has
@@ -117,6 +141,10 @@ func (s *scanner) value(begin, end int, name string, parameter bool) (value span
 		return span{at, end}, true
 	case colon && isHeader(name):
 		return s.line(begin, at), true
+	case colon && !parameter && s.isLineEnd(at):
+		return s.block(begin, end, at)
+	case strings.HasPrefix(s.after(at, 2), "<<"):
+		return s.heredoc(at), true
 	case colon && !sentence && aggregated.MatchString(s.after(at, 16)):
 		return span{}, false
 	}
@@ -125,23 +153,26 @@ func (s *scanner) value(begin, end int, name string, parameter bool) (value span
 	if isNumber(given, name) || isNothing(given) || sentence && isProse(given) {
 		return span{}, false
 	}
-	return value, value.end > value.begin && !slices.Contains(schemes, strings.ToLower(given))
+	value.end = s.furtherWords(value)
+	return value, value.end > value.begin
 }
 
 // isThing reports whether a name at a position is the name of a thing in an error, as in
 // `fleet "auth": …`.
 func (s *scanner) isThing(begin int) bool {
-	given := s.before(begin, len("autoscaler \\\""))
+	const longest = 24
+	given := s.before(begin, longest)
 	before := strings.TrimRight(given, "\\\"")
 	rest, found := strings.CutSuffix(before, " ")
-	switch {
-	case !found || rest == "":
-		return false
-	case before != given: // it is quoted, and a word precedes it
-		return isAlphanumeric(rest[len(rest)-1])
-	}
-	return strings.HasSuffix(rest, "autoscaler") || strings.HasSuffix(rest, "fleet") || strings.HasSuffix(rest, "source")
+	word := rest[strings.LastIndexFunc(rest, func(r rune) bool { return r < 'a' || r > 'z' })+1:]
+	return found && (slices.Contains(ownThings, word) || before != given && slices.Contains(things, word))
 }
+
+// things are named in errors, in quotes, and ownThings without.
+var (
+	things    = strings.Fields("container directory group instance job metric namespace network node project service target task unit volume")
+	ownThings = []string{"autoscaler", "fleet", "source"}
+)
 
 // prose are first words of errors after a secret name and a colon: "no access token: dial
 // tcp". Any other word there is a secret.
@@ -223,15 +254,193 @@ func (s *scanner) line(begin, at int) span {
 		return s.word(begin, at, false)
 	}
 	end := at
-	for end < len(s.text) && s.text[end] != '\n' && s.text[end] != '\r' && !escapedEnd(s.text[end:]) {
+	for end < len(s.text) && s.lineEnd(end) == 0 {
 		end++
 	}
 	return span{at, end}
 }
 
-// escapedEnd reports whether a text begins with an escaped line end.
-func escapedEnd(text string) bool {
-	return strings.HasPrefix(text, `\n`) || strings.HasPrefix(text, `\r`)
+// lineEnd returns the length of the line end, plain or escaped, at a position, or 0.
+func (s *scanner) lineEnd(at int) int {
+	n := 0
+	for at+n < len(s.text) && (s.text[at+n] == '\n' || s.text[at+n] == '\r') {
+		n++
+	}
+	if n > 0 || at+1 >= len(s.text) || s.text[at] != '\\' {
+		return n
+	}
+	for n < maxOperator && at+n < len(s.text) && s.text[at+n] == '\\' {
+		n++
+	}
+	if at+n < len(s.text) && (s.text[at+n] == 'n' || s.text[at+n] == 'r') {
+		return n + 1
+	}
+	return 0
+}
+
+// blockMark matches the indicator of a block of YAML.
+var blockMark = regexp.MustCompile(`^[|>][-+0-9]*[ \t]*`)
+
+func (s *scanner) isLineEnd(at int) bool {
+	return s.lineEnd(at+len(blockMark.FindString(s.after(at, 16)))) > 0
+}
+
+// block returns the lines below a key of YAML: lines with more indentation, and elements of a
+// list.
+func (s *scanner) block(begin, end, at int) (value span, ok bool) {
+	first := begin
+	for first > 0 && strings.IndexByte(" \t-\"'", s.text[first-1]) >= 0 {
+		first--
+	}
+	isText := begin > 0 && isQuote(s.text[begin-1]) && !isQuote(s.text[end]) // that begins with the name
+	if before := s.before(first, 2); !isText && s.lineEnd(at) > 0 && before != "" && !strings.HasSuffix(before, "\n") && before != `\n` && before != `\r` {
+		return span{}, false
+	}
+	indent := 0
+	for first < begin && s.text[first] == ' ' {
+		first, indent = first+1, indent+1
+	}
+	isElement := s.text[first] == '-'
+	at += len(blockMark.FindString(s.after(at, 16)))
+	for at < len(s.text) {
+		end := s.lineEnd(at)
+		if end == 0 {
+			break
+		}
+		start := at + end
+		text := start
+		for text < len(s.text) && s.text[text] == ' ' {
+			text++
+		}
+		deep := text-start > indent || text-start == indent && !isElement && strings.HasPrefix(s.after(text, 2), "- ")
+		if text < len(s.text) && s.lineEnd(text) == 0 && !deep {
+			break
+		}
+		isEscaped := s.text[start-1] != '\n' && s.text[start-1] != '\r'
+		for at = text; at < len(s.text) && s.lineEnd(at) == 0 && (!isEscaped || s.text[at] != '"'); at++ {
+		}
+		if at > text {
+			value = span{cmp.Or(value.begin, text), at}
+		}
+	}
+	return value, value.end > value.begin
+}
+
+// heredoc returns the lines up to the line with the delimiter.
+func (s *scanner) heredoc(at int) span {
+	end := at
+	for end < len(s.text) && s.lineEnd(end) == 0 {
+		end++
+	}
+	word := strings.Trim(s.text[at:end], "<-~ '\"")
+	if found := strings.Index(s.text[end:], word); word != "" && found >= 0 {
+		return span{at, end + found + len(word)}
+	}
+	return span{at, len(s.text)}
+}
+
+// pairWindow bounds the distance of a value from its name in an object, in bytes.
+const pairWindow = 128
+
+// nameKeys are the keys of the name of a value that has a key of its own.
+var nameKeys = strings.Fields("name key variable var field header param parameter env label")
+
+// isNameValue reports whether the text at a position is the value of one of nameKeys.
+func (s *scanner) isNameValue(begin int) bool {
+	const skipped = " \t\\\"'"
+	before := strings.TrimRight(s.before(begin, maxOperator/2), skipped)
+	key := strings.TrimRight(before, ":=>")
+	if key == before {
+		return false
+	}
+	key = strings.TrimRight(key, skipped)
+	return slices.Contains(nameKeys, strings.ToLower(key[strings.LastIndexFunc(key, func(r rune) bool { return !isAlphanumeric(byte(r)) })+1:]))
+}
+
+// pair hides the value in the same object as a name: {"name": "DB_PASSWORD", "value": …}.
+func (s *scanner) pair(begin, end int) bool {
+	if !s.isNameValue(begin) {
+		return false
+	}
+	next := s.after(end, pairWindow)
+	for _, after := range []string{"{", "}", "- "} {
+		next, _, _ = strings.Cut(next, after)
+	}
+	if at := s.valueKey(end, next, true); at > 0 {
+		value, ok := s.value(at, at+len("value"), "value", false)
+		return ok && s.hide(value, Mark)
+	}
+	before := s.text[max(s.done, begin-pairWindow):begin]
+	before = before[max(0, strings.LastIndex(before, "},"), strings.LastIndex(before, "- ")):]
+	if at := s.valueKey(begin-len(before), before, false); at > 0 {
+		object := scanner{text: s.text[:begin]}
+		value, ok := object.value(at, at+len("value"), "value", false)
+		return ok && s.hide(value, Mark)
+	}
+	return false
+}
+
+// valueKey returns the position of the first or the last key "value" in a part of the text,
+// which begins at begin. It returns 0 without such a key.
+func (s *scanner) valueKey(begin int, part string, first bool) (found int) {
+	for at := range len(part) {
+		if !startsWith(part[at:], "value") || at > 0 && isAlphanumeric(part[at-1]) {
+			continue
+		}
+		if end, _ := s.operator(begin + at + len("value")); end > 0 {
+			if found = begin + at; first {
+				break
+			}
+		}
+	}
+	return found
+}
+
+// bare hides the word after a name without an operator if it is quoted or looks random, as in
+// `wrong password "…"`. It ignores the word "secret", which often precedes a quoted name.
+func (s *scanner) bare(begin, end int, name string) bool {
+	words := wordsOf(name)
+	last := ""
+	if len(words) > 0 {
+		last = words[len(words)-1]
+	}
+	if begin > 0 && isQuote(s.text[begin-1]) || last == "secret" || !slices.Contains(ownWords, last) && !strings.EqualFold(name, "key") {
+		return false
+	}
+	at := end
+	if strings.HasPrefix(s.text[at:], "(") {
+		at++
+	} else {
+		for _, filler := range []string{" is", " was", " to", ":"} {
+			if strings.HasPrefix(s.text[at:], filler) {
+				at += len(filler)
+			}
+		}
+		if at = s.afterBlanks(at); at == end {
+			return false
+		}
+	}
+	if openingQuote(s.text, at) == 0 && !isRandom(s.after(at, maxRandom)) {
+		return false
+	}
+	value := s.word(begin, at, false)
+	return value.end-value.begin > len("<eof") && s.hide(value, Mark) // and not an unexpected token
+}
+
+// maxRandom bounds the text that isRandom checks, in bytes.
+const maxRandom = 32
+
+// isRandom reports whether the first word of a text has at least eight characters, with
+// letters and digits.
+func isRandom(text string) bool {
+	word, _, _ := strings.Cut(text, " ")
+	return len(word) >= 8 && hasDigit(word) && strings.Trim(word, "0123456789.,:/-") != "" && !strings.ContainsAny(word, "([{=")
+}
+
+// identified hides the password of a statement of SQL.
+func (s *scanner) identified(at int) bool {
+	at += len("identified by ")
+	return openingQuote(s.text, at) > 0 && s.hide(s.word(at, at, false), Mark)
 }
 
 // openingQuote returns the length of the quote at a position with its backslashes, or 0.
@@ -252,11 +461,12 @@ func (s *scanner) word(named, at int, parameter bool) span {
 	text := s.text
 	if quote := openingQuote(text, at); quote > 0 {
 		begin := at + quote
-		if triple := strings.Repeat(text[begin-1:begin], 3); strings.HasPrefix(text[at:], triple) { // of TOML
-			if end := strings.Index(text[at+3:], triple); end >= 0 {
-				return span{at + 3, at + 3 + end}
+		if triple := strings.Repeat(text[begin-1:begin], 3); quote == 1 && strings.HasPrefix(text[at:], triple) {
+			begin += 2
+			if end := strings.Index(text[begin:], triple); end >= 0 {
+				return span{begin, begin + end}
 			}
-			return span{at + 3, len(text)}
+			return span{begin, len(text)}
 		}
 		return span{begin, closingQuote(text, begin, text[begin-1], quote-1)}
 	}
@@ -320,5 +530,22 @@ func backslashesBefore(text string, at int) int {
 	return n
 }
 
-// schemes precede a credential that the rule of its scheme hides.
-var schemes = []string{"basic", "bearer", "negotiate"}
+// furtherWords returns the end of a value that may have a second word: a credential after its
+// scheme.
+func (s *scanner) furtherWords(value span) int {
+	end := value.end
+	if end < len(s.text) && isQuote(s.text[end]) || end-value.begin > len("negotiate") || !slices.Contains(schemes, strings.ToLower(s.text[value.begin:end])) {
+		return end
+	}
+	next := end
+	for next < len(s.text) && (s.text[next] == ' ' || s.text[next] == '\t') {
+		next++
+	}
+	if next == end || next == len(s.text) {
+		return end
+	}
+	return s.word(next, next, false).end
+}
+
+// schemes are the schemes of credentials.
+var schemes = []string{"basic", "bearer", "token", "digest", "negotiate", "apikey", "key"}

@@ -16,7 +16,7 @@ var Texts = []string{
 	"login with password=" + Secret + " failed",
 	"Authorization: Digest username=\"shop\", response=\"" + Secret + "\"",
 	"dial postgres://shop:" + Secret + "@db/shop: refused",
-	`{"password":"` + Secret + `"}`,
+	`{"name":"DB_PASSWORD","value":"` + Secret + `"}`,
 	"https://hooks.slack.com/services/T0/B0/" + Secret,
 }
 
