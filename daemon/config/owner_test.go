@@ -80,3 +80,35 @@ func TestOneEngine(t *testing.T) {
 		})
 	}
 }
+
+// TestAlias checks that a systemd template and its alias are one target.
+func TestAlias(t *testing.T) {
+	home := t.TempDir()
+	t.Setenv("HOME", home)
+	t.Setenv("XDG_CONFIG_HOME", "")
+	dir := filepath.Join(home, ".config/systemd/user")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "worker@.service"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("worker@.service", filepath.Join(dir, "job@.service")); err != nil {
+		t.Fatal(err)
+	}
+	text := "[fleets.vm]\nkind = \"systemd\"\nmanager = \"user\"\n"
+	autoscaler := func(name string) string {
+		return fmt.Sprintf("[autoscalers.%[1]s]\ntarget = { fleet = \"vm\", template = \"%[1]s@.service\" }\nmax_replicas = 3\nmetrics = [{ type = \"Resource\", resource = \"memory\", average_value = \"1Gi\" }]\n", name)
+	}
+	c, err := Parse("hpad.toml", []byte(text+autoscaler("job")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := c.Autoscalers["job"].Target.Name; got != "worker@.service" {
+		t.Errorf("the target is %q, want the canonical name worker@.service", got)
+	}
+	_, err = Parse("hpad.toml", []byte(text+autoscaler("job")+autoscaler("worker")))
+	if err == nil || !strings.Contains(err.Error(), `autoscalers.worker.target: is the target of autoscaler "job" in hpad.toml:5 already`) {
+		t.Errorf("Parse() = %v, want the second autoscaler as an error", err)
+	}
+}
