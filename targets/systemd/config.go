@@ -109,6 +109,7 @@ func (c *Config) Validate() []settings.FieldError {
 	if c.Address != "" && !filepath.IsAbs(c.Address) && !strings.HasPrefix(c.Address, "unix:") {
 		errs.Add("address", strconv.Quote(c.Address), `must be the path of a socket on this machine or a D-Bus address, as "/run/user/1000/systemd/private" or "unix:path=/run/user/1000/bus"`)
 	}
+	named := map[string]string{}
 	for _, name := range slices.Sorted(maps.Keys(c.Templates)) {
 		path := "templates." + name
 		if !bareKey.MatchString(name) {
@@ -117,6 +118,10 @@ func (c *Config) Validate() []settings.FieldError {
 		if _, wrong := parseTemplate(name); wrong != "" {
 			errs.Add(path, strconv.Quote(name), wrong)
 		}
+		if other := named[c.canonical(name)]; other != "" {
+			errs.Add(path, strconv.Quote(name), fmt.Sprintf("is the same template as %q, which has a table of its own", other))
+		}
+		named[c.canonical(name)] = name
 		for _, e := range c.Templates[name].validate() {
 			e.Field = path + "." + e.Field
 			errs = append(errs, e)
@@ -197,9 +202,15 @@ func portAt(text string, index int32) int {
 	return int(port)
 }
 
-// template returns the configuration of a template, or the defaults.
+// template returns what is configured of a template, by its name or an alias, or the
+// defaults.
 func (c *Config) template(t template) Template {
-	own := c.Templates[t.file()]
+	own, found := c.Templates[t.file()]
+	for alias, configured := range c.Templates {
+		if !found && c.canonical(alias) == t.file() {
+			own = configured
+		}
+	}
 	own.setDefaults()
 	return own
 }

@@ -91,6 +91,9 @@ func (f *Fleet) Close() error {
 
 func (f *Fleet) targetOf(name string) (*target, error) {
 	t, wrong := parseTemplate(name)
+	if wrong == "" {
+		t, wrong = parseTemplate(f.config.canonical(name))
+	}
 	if wrong != "" {
 		return nil, &targets.ReasonError{Reason: TemplateNotFound, Err: fmt.Errorf("%w: %q: %s", targets.ErrTargetNotFound, name, wrong)}
 	}

@@ -1,7 +1,6 @@
 package systemd
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -92,18 +91,8 @@ func (t *target) location(index int32, u unit) targets.Location {
 	return location
 }
 
-// unusable returns why a template cannot be used, of the unit files found; nil if it can.
-func (f *Fleet) unusable(ctx context.Context, t template, files map[string]string) error {
-	if files[t.file()] != "alias" {
-		return t.unusable(files)
-	}
-	of := "another template"
-	if id, err := f.manager.property(ctx, t.unit(1), unitID); err == nil && text(id) != "" {
-		of = templateOf(text(id)).file()
-	}
-	return &targets.ReasonError{Reason: TemplateAlias, Err: fmt.Errorf("%w: %s is an alias of %s, which is the target", targets.ErrUnscalable, t.file(), of)}
-}
-
+// unusable returns why a template cannot be used, of the unit files found; nil when it
+// can.
 func (t template) unusable(files map[string]string) error {
 	state, found := files[t.file()]
 	switch {

@@ -143,6 +143,9 @@ func (c *change) commit(ctx context.Context, before members) error {
 func (c *change) candidates(n int) (chosen indexes) {
 	c.with(func(b *book) {
 		for index := b.first; len(chosen) < n; index++ {
+			if name := c.template.unit(index); c.fleet.config.canonical(name) != name {
+				continue // the manager would start an instance of another template
+			}
 			if !b.refused[index].masked && free(c.units, index) && !b.members.has(index) && !b.members.Leaving.has(index) {
 				chosen = append(chosen, index)
 			}

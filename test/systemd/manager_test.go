@@ -16,6 +16,7 @@ import (
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/systemd"
 	"github.com/hpad/hpad/targets/targettest"
+	"github.com/hpad/hpad/test/internal/program"
 	"github.com/hpad/hpad/test/internal/world"
 	"github.com/hpad/hpad/test/systemd/systemdtest"
 	"github.com/hpad/hpad/test/wait"
@@ -303,17 +304,30 @@ func templateGone(t *testing.T, m *systemdtest.Manager, l *world.Load) {
 	awaitActive(t, m, "later", 1, 2)
 }
 
-// alias: an alias of a template is not scaled, and the template is.
+// alias: a template and its alias are one target with the name of the template. The
+// second autoscaler is an error, also if only the manager knows the alias.
 func alias(t *testing.T, m *systemdtest.Manager, l *world.Load) {
 	worker(t, m, "named", "notify", "")
+	worker(t, m, "loose", "notify", "")
 	m.Control(t, "start", "named@1")
 	m.Alias(t, "alias@.service", "named@.service")
+	m.Alias(t, "named@2.service", "loose@2.service")
 	l.Queue("named", 20)
 	l.Queue("alias", 50)
-	w := world.New(t, fleet(m, "")+l.Source()+queued("named", 1, 5)+queued("alias", 1, 5))
+	both := fleet(m, "") + l.Source() + queued("named", 1, 5) + queued("alias", 1, 5)
+	w := world.New(t, both)
 	w.Await("alias", policy.AbleToScale, systemd.TemplateAlias, "alias@.service is an alias of named@.service")
 	w.Passes("alias", 3)
-	awaitActive(t, m, "named", 1, 2)
+	w.Stop()
+
+	environment := m.Environment()
+	p := program.Prepare(t, program.Options{Config: both, Environment: environment})
+	if said, code := p.Check(); code == 0 || !strings.Contains(said, "two autoscalers cannot scale the same target (vm/named@.service)") {
+		t.Errorf("check exits with %d and prints %q, want the second autoscaler as an error", code, said)
+	}
+	l.Queue("alias", 20)
+	program.New(t, fleet(m, "")+l.Source()+queued("alias", 1, 5), environment...)
+	awaitActive(t, m, "named", 1, 3) // 2 is a name of another unit
 }
 
 // hpadRestarts: the count outlives hpad, and a stop in between is seen to.

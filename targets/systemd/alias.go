@@ -1,0 +1,108 @@
+package systemd
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/hpad/hpad/targets"
+)
+
+// longestAlias is the highest number of links from an alias to a unit file.
+const longestAlias = 8
+
+// DefaultTarget gives a target the canonical name of its template.
+func (c *Config) DefaultTarget(target targets.Target) {
+	if t, ok := target.(*Target); ok {
+		t.Template = c.canonical(t.Template)
+	}
+}
+
+// canonical returns the name under which the manager loads a unit or a template: an alias
+// is a symbolic link to another unit file, also from Alias= of an enabled one. It reads
+// the directories of unit files, so it returns a name unchanged if they are on another
+// host, or of another user.
+func (c *Config) canonical(unit string) string {
+	dirs := unitPath(c)
+	for range longestAlias {
+		link := aliasOf(dirs, unit)
+		if link == "" {
+			break
+		}
+		unit = link
+	}
+	return unit
+}
+
+// aliasOf returns the name that an alias links to; "" if a unit is none, or its link is
+// not valid as an alias. The first directory with a unit's file decides.
+func aliasOf(dirs []string, unit string) string {
+	for _, dir := range dirs {
+		link, err := os.Readlink(filepath.Join(dir, unit))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return "" // a regular file
+		}
+		if !filepath.IsAbs(link) {
+			link = filepath.Join(dir, link)
+		}
+		// A link that leaves the directories is a linked unit file, not an alias.
+		if !slices.Contains(dirs, targets.SocketPath(filepath.Dir(link))) {
+			return ""
+		}
+		prefix, instance, _ := strings.Cut(unit, "@")
+		name := filepath.Base(link)
+		template, other, ok := strings.Cut(name, "@")
+		switch {
+		case !ok || name == unit:
+			return ""
+		case other == instance:
+			return name
+		case other == ".service" && template != prefix: // an instance that links to a template
+			return template + "@" + instance
+		}
+		return ""
+	}
+	return ""
+}
+
+// unusable returns why a template cannot be used, of the unit files found; nil if it can.
+// The manager can know an alias that [Config.canonical] does not find.
+func (f *Fleet) unusable(ctx context.Context, t template, files map[string]string) error {
+	if files[t.file()] != "alias" {
+		return t.unusable(files)
+	}
+	of := "another template"
+	if id, err := f.manager.property(ctx, t.unit(1), unitID); err == nil && text(id) != "" {
+		of = templateOf(text(id)).file()
+	}
+	return &targets.ReasonError{Reason: TemplateAlias, Err: fmt.Errorf("%w: %s is an alias of %s, which is the target", targets.ErrUnscalable, t.file(), of)}
+}
+
+// unitPath returns the directories in which a manager looks for unit files, without
+// symbolic links, in the order of their precedence.
+func unitPath(c *Config) []string {
+	dirs := []string{"/etc", "/run", "/usr/local/lib", "/usr/lib", "/lib"}
+	if c.Manager == userManager {
+		runtime, home := runtimeDir(), os.Getenv("HOME")
+		if before, ok := strings.CutSuffix(c.Address, ownSocket); ok {
+			runtime = strings.TrimPrefix(before, "unix:path=")
+		}
+		dirs = []string{
+			cmp.Or(os.Getenv("XDG_CONFIG_HOME"), home+"/.config"), "/etc", runtime, "/run", cmp.Or(os.Getenv("XDG_DATA_HOME"), home+"/.local/share"),
+			"/usr/local/share", "/usr/share", "/usr/local/lib", "/usr/lib",
+		}
+	}
+	for i, dir := range dirs {
+		dirs[i] = targets.SocketPath(dir + "/systemd/" + c.Manager)
+	}
+	return dirs
+}
