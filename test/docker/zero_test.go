@@ -98,9 +98,7 @@ services:
 	})
 	h.Kill()
 	h.Start()
-	if found := s.awaitReplicas(t, "mid", 1); number(found[0]) != 1 {
-		t.Errorf("replica %d is left, want 1", number(found[0]))
-	}
+	s.awaitReplicas(t, "mid", 1) // any of them: under load they started in different seconds
 	s.load.Queue("mid", 90)
 	wait.For(t, patience, "a new container", func() (string, bool) {
 		found := s.replicas(t, "mid", "web")
