@@ -91,6 +91,7 @@ services:
 	p.Compose("up", "--detach", "--scale", "web=4")
 	s.load.Queue("mid", 40)
 	h := program.New(t, s.queued("mid", 1, 9))
+	before := s.awaitReplicas(t, "mid", 4)
 	s.load.Queue("mid", 10)
 	wait.For(t, patience, "order to have 1 replica", func() (string, bool) {
 		view, err := h.Client.Autoscaler(t.Context(), "mid")
@@ -98,7 +99,10 @@ services:
 	})
 	h.Kill()
 	h.Start()
-	s.awaitReplicas(t, "mid", 1) // any of them: under load they started in different seconds
+	left := s.awaitReplicas(t, "mid", 1)[0]
+	if !slices.ContainsFunc(before, func(c container.Summary) bool { return c.ID == left.ID }) {
+		t.Errorf("%s is left, want one of %s", describe([]container.Summary{left}), describe(before))
+	}
 	s.load.Queue("mid", 90)
 	wait.For(t, patience, "a new container", func() (string, bool) {
 		found := s.replicas(t, "mid", "web")
