@@ -22,14 +22,14 @@ import (
 )
 
 const (
-	// flushEvery is how often points are written.
+	// flushEvery is the interval of writes.
 	flushEvery = time.Minute
-	// maxPending bounds the points in memory while the disk does not take them.
+	// maxPending bounds the points in memory while the file cannot be written.
 	maxPending = 1 << 20
 	// pageSize has several blocks of an hour in one page.
 	pageSize    = 8 << 10
 	fillPercent = 0.95
-	// mostBlocks is how many blocks are written at once.
+	// mostBlocks is the largest number of blocks in one transaction.
 	mostBlocks = 10_000
 	lockWait   = time.Second
 )
@@ -46,16 +46,16 @@ type Store struct {
 	pending []pending
 	dropped int
 
-	// file is held by whoever reads, and for writing while db changes. Db is nil while the
-	// file cannot be used.
+	// file guards db: it is locked for reading during reads. Db is nil if the file cannot be
+	// used.
 	file sync.RWMutex
 	db   *bolt.DB
-	// failing is why the last minute could not be written; empty when it was.
+	// failing is the error of the last write; empty after a success.
 	failing string
-	// damage is what a read found to be damaged; nil when nothing. A database that panicked
-	// in a read may hold its locks for ever.
+	// damage is the error of a read that found damage; nil for none. A database that panicked
+	// during a read may never release its locks.
 	damage atomic.Pointer[error]
-	// noSync has nothing wait for the disk, which tests of a week have no time for.
+	// noSync turns off fsync in tests that simulate a week.
 	noSync bool
 }
 
@@ -65,8 +65,8 @@ type pending struct {
 	row
 }
 
-// New returns a store of a file, which is made and opened when it is first used. Lost
-// is called with how many points could not be kept; nil is allowed.
+// New returns a store in a file, which is created and opened when it is first used. Lost is
+// called with the number of points that could not be stored; it may be nil.
 func New(path string, log *zap.Logger, lost func(points int)) *Store {
 	if lost == nil {
 		lost = func(int) {}
@@ -74,9 +74,8 @@ func New(path string, log *zap.Logger, lost func(points int)) *Store {
 	return &Store{path: path, log: log, lost: lost}
 }
 
-// Add adds a point of an autoscaler, which is later than those before it, to be written
-// within a minute. It keeps nothing of the point, but for a minute the autoscaler's names,
-// which are one value for many points.
+// Add adds a point of an autoscaler, later than its points before; it is written within a
+// minute. Add copies the values, and refers to the names until they are written.
 func (s *Store) Add(of *Subject, p *Point) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -96,10 +95,10 @@ func (s *Store) Add(of *Subject, p *Point) {
 	s.pending = append(s.pending, pending{name: of.Name, row: row{time: p.Time.Unix(), metrics: of.Metrics, values: values}})
 }
 
-// Run writes what was added, each minute and when ctx ends, and closes the file. Now is
-// the time that points have.
+// Run writes the added points each minute and at the end of ctx, and closes the file. Now
+// returns the time in the same clock as the points.
 func (s *Store) Run(ctx context.Context, now func() time.Time) {
-	s.Flush(now()) // opens the file, which those of before are read from
+	s.Flush(now()) // opens the file, so that earlier points can be read
 	ticker := time.NewTicker(flushEvery)
 	defer ticker.Stop()
 	for ctx.Err() == nil {
@@ -117,8 +116,8 @@ func (s *Store) Run(ctx context.Context, now func() time.Time) {
 	}
 }
 
-// Flush writes what was added, joins the hours that have passed, and drops what is too old.
-// What cannot be written is lost, counted and logged.
+// Flush writes the added points, merges the hours that have passed, and deletes points that are
+// too old. Points that cannot be written are lost, counted and logged.
 func (s *Store) Flush(now time.Time) {
 	s.mu.Lock()
 	points, lost := s.pending, s.dropped
@@ -163,9 +162,8 @@ func (s *Store) report(err error, lost int) {
 	}
 }
 
-// isDamage reports whether an error says something about the file's content, and not that
-// the operating system could not do what it was asked for, which not every error of bbolt
-// tells apart.
+// isDamage reports whether an error concerns the content of the file. Other errors come from the
+// operating system; bbolt does not distinguish them in every case.
 func isDamage(err error) bool {
 	if _, panicked := errors.AsType[*trouble.Panic](err); panicked {
 		return true
@@ -178,8 +176,8 @@ func isDamage(err error) bool {
 	}, func(damage error) bool { return errors.Is(err, damage) })
 }
 
-// replace removes the file, for the next use to begin with an empty one. A database that
-// panicked may be unable to close, and is left to itself.
+// replace removes the file, so that the next use creates an empty one. It does not wait for
+// the database to close, because a database that panicked may be unable to.
 func (s *Store) replace(err error) {
 	s.log.Warn("the points for drawings are damaged and begin anew", zap.String("path", s.path), zap.NamedError("err", err))
 	db := s.db
@@ -192,14 +190,14 @@ func (s *Store) replace(err error) {
 	}
 }
 
-// guarded calls f, and returns a panic of it, as of a damaged page or a file that was cut
-// off under its mapping, as its error.
+// guarded calls f and returns a panic of f as an error. A damaged page, or a file that was
+// truncated while it is mapped, causes a panic.
 func (s *Store) guarded(f func() error) error {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	return trouble.Guard(f)
 }
 
-// open opens the file unless it is open; a file that was removed is made anew.
+// open opens the file unless it is open, and creates a file that was removed.
 func (s *Store) open() error {
 	if s.db != nil {
 		if _, err := os.Stat(s.path); err == nil {
@@ -209,7 +207,7 @@ func (s *Store) open() error {
 		s.db = nil
 	}
 	if info, err := os.Stat(s.path); err == nil && info.Size() > 0 && info.Size() < 2*pageSize {
-		return fmt.Errorf("open %q: %w", s.path, errCut) // of bbolt it is an error like any other
+		return fmt.Errorf("open %q: %w", s.path, errCut) // bbolt has no error value for it
 	}
 	db, err := bolt.Open(s.path, 0o600, &bolt.Options{Timeout: lockWait, FreelistType: bolt.FreelistMapType, NoStatistics: true, PageSize: pageSize, NoSync: s.noSync})
 	if err != nil {
@@ -226,7 +224,7 @@ func (s *Store) open() error {
 	})
 }
 
-// write writes points as blocks of one minute each, and removes those that are written.
+// write writes points as blocks of one minute each, and removes the written points.
 func (s *Store) write(points *[]pending) error {
 	slices.SortFunc(*points, func(a, b pending) int {
 		return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(a.time, b.time))
@@ -245,8 +243,8 @@ func (s *Store) write(points *[]pending) error {
 	return nil
 }
 
-// writeSome writes some of the points, which are in order, and returns the others. Numbers
-// are those of the flush by hour; missing ones are added.
+// writeSome writes some of the sorted points and returns the others. Numbers has the block
+// number of this flush for each hour; writeSome adds missing numbers.
 func writeSome(tx *bolt.Tx, points []pending, numbers map[uint32]uint32) ([]pending, error) {
 	for blocks := 0; blocks < mostBlocks && len(points) > 0; blocks++ {
 		name, span := points[0].name, spanOf(time.Unix(points[0].time, 0), hour)

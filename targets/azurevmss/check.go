@@ -10,15 +10,15 @@ import (
 	platform "github.com/hpad/hpad/targets/cloud"
 )
 
-// noVersion is an ETag that no set has, and nobody an instance that no set has: calls that
+// noVersion is an ETag that no set has, and noInstance an instance that no set has: calls that
 // name them change nothing, and still show whether they are permitted.
 const (
-	noVersion = `"hpad-check"`
-	nobody    = "hpad-check"
+	noVersion  = `"hpad-check"`
+	noInstance = "hpad-check"
 )
 
 // Check returns the permissions of hpad for the scale sets that were read. The error has
-// the missing ones, and the sets. Nothing is changed.
+// the missing ones, and the sets. It changes no set.
 func (f *Fleet) Check(ctx context.Context) ([]string, error) {
 	return targets.Ask(ctx, &f.Base, "check", func(ctx context.Context) ([]string, error) {
 		found, err := f.Fleet.Check(ctx, []string{fmt.Sprintf("uses subscription %s", f.config.Subscription)}, f.tries)
@@ -59,7 +59,7 @@ func (f *Fleet) tries(groups map[key]*platform.Group[*scaleSet]) []platform.Try[
 			})
 		}},
 		{Permission: "Microsoft.Compute/virtualMachineScaleSets/delete/action", Without: "it cannot choose victims", Each: func(ctx context.Context, k key) error {
-			id := nobody
+			id := noInstance
 			return f.delete(ctx, k, groups[k].Native, []*string{&id})
 		}},
 	}
