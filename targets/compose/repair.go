@@ -128,10 +128,10 @@ func (f *Fleet) repairInTurn(ctx context.Context, l *listing, k key) {
 	if f.isBack(k, now) {
 		f.templates.drop(ctx, k)
 	}
+	f.removals.mark(now, nil) // before a removal ends and is forgotten
 	for _, m := range slices.Concat(leftBehind, replaced) {
 		f.remove(k, m.ID, m.name)
 	}
-	f.removals.mark(now, nil)
 	maps.Copy(l.services, now.services)
 	l.projects[k.project] = now.projects[k.project]
 }

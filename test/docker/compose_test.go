@@ -114,6 +114,8 @@ func TestCompose(t *testing.T) {
 		{"count reset", packaged, countReset},
 		{"moved tag", packaged, movedTag},
 		{"labels", newest, labels},
+		{"named otherwise", both, namedOtherwise},
+		{"unready first", both, unreadyFirst},
 		{"compatibility", packaged, compatibility},
 		{"range of port", packaged, rangeOfPorts},
 		{"renewed", packaged, renewedBeside},
