@@ -248,6 +248,9 @@ func TestThresholdsHold(t *testing.T) {
 					}
 					said[result.Type]++
 					got := valued.decide().Metrics[threshold.Metric]
+					if got.Partial != "" && got.Error != "" && way.sign > 0 && !past {
+						continue // a lower proposal, and a partial result does not scale down
+					}
 					if got.Error != "" || (way.sign*(got.Proposal-d.CurrentReplicas) > 0) != past || past && got.Proposal != threshold.Proposal {
 						t.Fatalf("%s %s at %d%+d proposes %d instead of %d (%q, rule %s; was %+v), said was %+v in the way of %d",
 							result.Type, result.Name, threshold.Value, by, got.Proposal, d.CurrentReplicas, got.Error, got.Rule, result, threshold, way.sign)

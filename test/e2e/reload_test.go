@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/test/wait"
 )
 
 // TestReload reloads good and bad configurations in the middle of a window.
@@ -51,9 +52,11 @@ func TestReload(t *testing.T) {
 	if after := w.workers(); !maps.Equal(before, after) {
 		t.Errorf("over the reloads the workers became %v, they were %v", after, before)
 	}
-	if text := h.metrics(); !strings.Contains(text, "\nhpad_config_last_reload_successful 1\n") {
-		t.Errorf("/metrics does not tell of the reload that succeeded:\n%s", text)
-	}
+	// The metric is set just after the configuration is in use.
+	wait.For(t, 10*time.Second, "the metric of a successful reload", func() (string, bool) {
+		text := h.metrics()
+		return text, strings.Contains(text, "\nhpad_config_last_reload_successful 1\n")
+	})
 
 	s.Max = 2
 	w.configure(s)
