@@ -110,7 +110,12 @@ services:
 	})
 	h.Kill()
 	h.Start()
-	s.awaitReplicas(t, "mid", 9)
+	// hpad does not count a container that it removes because it was not started at the kill.
+	wait.For(t, patience, "9 replicas, none of which hpad removes", func() (string, bool) {
+		view, err := h.Client.Autoscaler(t.Context(), "mid")
+		found := s.awaitReplicas(t, "mid", 9)
+		return fmt.Sprintf("it is %+v, %v; %s", view.Status, err, describe(found)), err == nil && view.Status.CurrentReplicas == 9
+	})
 	names := map[string]bool{}
 	for _, c := range s.replicas(t, "mid", "web") {
 		names[c.Labels["com.docker.compose.container-number"]] = true

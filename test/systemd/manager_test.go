@@ -471,8 +471,7 @@ func TestBus(t *testing.T) {
 	}
 }
 
-// TestEnable: with enable, a manager that begins anew starts the instances by
-// itself, and those only that are wanted.
+// TestEnable: with enable, a manager that restarts starts the same instances as before.
 func TestEnable(t *testing.T) {
 	m := systemdtest.Start(t)
 	worker(t, m, "stays", "notify", "")
@@ -481,10 +480,11 @@ func TestEnable(t *testing.T) {
 	f := open(m, &store, func(c *systemd.Config) { c.Enable = true })
 	defer func() { _ = f.Close() }()
 	stays := ref("stays@.service")
-	for _, n := range []int32{4, 2} {
-		if err := f.SetReplicas(t.Context(), stays, n, "", "enable"); err != nil {
+	for _, running := range [][]int{{1, 2, 3, 4}, {1, 2}} {
+		if err := f.SetReplicas(t.Context(), stays, int32(len(running)), "", "enable"); err != nil {
 			t.Fatal(err)
 		}
+		awaitActive(t, m, "stays", running...)
 	}
 	f.Reaches(stays, 20)
 	if found, err := f.Check(t.Context()); err != nil || len(found) != 0 {
