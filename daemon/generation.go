@@ -289,7 +289,7 @@ func (f *inForce) losses(g *generation) []recentLoss {
 // reportLosses logs at each start what is still shown.
 func (f *inForce) reportLosses() {
 	for _, loss := range f.losses(f.current.Load()) {
-		f.log.Warn("state was lost or removed lately", zap.String("part", string(loss.Part)), zap.Time("at", loss.At),
+		f.log.Warn("state lost lately", zap.String("part", string(loss.Part)), zap.Time("at", loss.At),
 			zap.Time("told_until", loss.until), zap.String("err", loss.Message))
 	}
 }

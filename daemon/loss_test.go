@@ -66,7 +66,7 @@ func TestLossIsTold(t *testing.T) {
 			w.start()
 			w.advance(9 * time.Minute)
 			wantTold(true)
-			if said := logs.FilterMessage("state was lost or removed lately").Len(); said != starts {
+			if said := logs.FilterMessage("state lost lately").Len(); said != starts {
 				t.Errorf("after %d starts the log has it %d times", starts, said)
 			}
 			w.stop()
@@ -81,7 +81,7 @@ func TestLossIsTold(t *testing.T) {
 		w.advance(time.Minute)
 		wantTold(false)
 		w.stop()
-		if said := logs.FilterMessage("state was lost or removed lately").Len(); said != 4 {
+		if said := logs.FilterMessage("state lost lately").Len(); said != 4 {
 			t.Errorf("the log has it %d times, want once for each start until it was over", said)
 		}
 	})

@@ -64,7 +64,7 @@ func TestRejectedRecord(t *testing.T) {
 				if !view.Evaluation.Unevaluated || !strings.Contains(view.Evaluation.Error, want) || w.view("small").Evaluation.Unevaluated {
 					t.Errorf("the view is %+v", view.Evaluation)
 				}
-				if problem := explain.Problem(view, w.wall()); !strings.HasPrefix(problem, "quarantined for ") || !strings.Contains(problem, "does not accept the record") {
+				if problem := explain.Problem(view, w.wall()); !strings.HasPrefix(problem, "quarantined for ") || !strings.Contains(problem, "rejects the record") {
 					t.Errorf("the problem is %q", problem)
 				}
 				if told := logs.FilterMessage("record rejected by the state store").Len(); told == 0 || told > 10 {

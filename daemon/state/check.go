@@ -15,31 +15,30 @@ import (
 	"github.com/hpad/hpad/targets/clock"
 )
 
-// Report is what is found in a state directory that no daemon holds.
+// Report describes a state directory that no daemon uses.
 type Report struct {
 	Dir   string       `json:"state_dir"`
 	Files []FileReport `json:"files"`
 	Kept  []string     `json:"set_aside,omitempty"`
 }
 
-// FileReport is what is found in one file.
+// FileReport describes one file.
 type FileReport struct {
 	Path  string `json:"path"`
 	Bytes int64  `json:"bytes"`
-	// Format is the file's; this hpad reads formats up to its own.
+	// Format is the format version of the file.
 	Format string `json:"format,omitempty"`
-	// Values counts those that are fine, by their bucket.
+	// Values counts the valid values of each bucket.
 	Values map[string]int `json:"values,omitempty"`
-	// Problems are what is wrong, each with the key that it is about; of many the first.
+	// Problems are the first 20 problems, each with its key.
 	Problems []string `json:"problems,omitempty"`
-	// Consequence is what a start does about that; empty where nothing is wrong.
+	// Consequence describes what the next start does about the problems.
 	Consequence string `json:"consequence,omitempty"`
 }
 
-// maxProblems bounds how many problems of a file are told.
 const maxProblems = 20
 
-// Problems returns how many files have any.
+// Problems returns the number of files with problems.
 func (r *Report) Problems() int {
 	count := 0
 	for i := range r.Files {
@@ -50,9 +49,8 @@ func (r *Report) Problems() int {
 	return count
 }
 
-// Check looks at every page and value of a state directory, and changes nothing. The
-// error is a [HeldError] while a daemon holds it, which has looked when it started, and a
-// [fs.ErrPermission] for who may not read it.
+// Check verifies every page and value of a state directory, without changes. The error is a
+// [HeldError] while a daemon uses the directory, and a [fs.ErrPermission] without read access.
 func Check(dir string) (Report, error) {
 	report := Report{Dir: dir}
 	for _, name := range []string{stateName, historyName} {
@@ -63,15 +61,15 @@ func Check(dir string) (Report, error) {
 		case errors.As(err, &held):
 			return report, err
 		case errors.Is(err, fs.ErrPermission):
-			return report, fmt.Errorf("%w: nothing is known of it; ask as root or as the user that hpad runs as, as by \"runuser -u hpad -- hpad state check\"", err)
+			return report, fmt.Errorf("%w: run it as root or as the user of hpad, for example \"runuser -u hpad -- hpad state check\"", err)
 		}
 		if err != nil {
 			file.Problems = append(file.Problems, err.Error())
 		}
 		if len(file.Problems) > 0 {
-			file.Consequence = "hpad sets it aside when it starts and begins with an empty one, without the history of decisions; put a copy back to keep that"
+			file.Consequence = "the next start sets it aside and creates an empty history; restore a copy to keep the history"
 			if name == stateName {
-				file.Consequence = "hpad sets it aside when it starts and ends; started again it begins with an empty one, without windows, rates, pauses and what else it remembered; put a copy back, or import an export, to keep them"
+				file.Consequence = "the next start sets it aside and fails; the start after that creates an empty state without windows, rates and pauses; restore a copy or import an export to keep them"
 			}
 		}
 		report.Files = append(report.Files, file)
@@ -97,7 +95,7 @@ func checkFile(path string) (FileReport, error) {
 	d.buckets = buckets[filepath.Base(path)]
 	found := d.verify()
 	if cut := (*cutError)(nil); errors.As(found, &cut) {
-		return report, errors.Join(found, d.close()) // what is left of its values says nothing of them
+		return report, errors.Join(found, d.close()) // the remaining values prove nothing
 	}
 	err = d.view(func(tx *bolt.Tx) error {
 		if meta := tx.Bucket(metaBucket); meta != nil {
@@ -108,7 +106,7 @@ func checkFile(path string) (FileReport, error) {
 			return nil
 		})
 	})
-	if found != nil && len(report.Problems) == 0 { // it is not in a value
+	if found != nil && len(report.Problems) == 0 { // the problem is not in a value
 		report.problem(found.Error())
 	}
 	if err != nil {
@@ -141,7 +139,7 @@ func (r *FileReport) values(path []string, bucket *bolt.Bucket) {
 	})
 }
 
-// checkValue reports whether a value can be used.
+// checkValue returns an error if a value cannot be decoded.
 func checkValue(path []string, key, value []byte) error {
 	switch {
 	case path[0] == string(autoscalersBucket):
@@ -157,8 +155,7 @@ func checkValue(path []string, key, value []byte) error {
 	return err
 }
 
-// checkMeta reports whether a value of metaBucket, but the format, can be used. One of a
-// key that is not known only has to be whole.
+// checkMeta is checkValue for metaBucket. Of an unknown key it checks only the checksum.
 func checkMeta(key, value []byte) error {
 	var into any
 	switch {
@@ -179,7 +176,6 @@ func checkMeta(key, value []byte) error {
 	return unsealJSON(string(key), value, into)
 }
 
-// valueName says what a value is of.
 func valueName(path []string, key []byte) string {
 	switch path[0] {
 	case string(autoscalersBucket):

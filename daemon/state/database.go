@@ -21,56 +21,52 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// metaBucket holds what a database says of itself.
+// metaBucket has the values that describe a database.
 var (
 	metaBucket = []byte("meta")
 	formatKey  = []byte("format")
 )
 
-// DamagedError is that a file of the store cannot be trusted. Open has set it
-// aside, so that the next start begins with an empty one.
+// DamagedError is the error of a file that cannot be trusted. Open has renamed the file, so the
+// next start creates an empty one.
 type DamagedError struct {
-	// Path is the file, Aside what it was renamed to; empty when that failed.
+	// Path is the file, and Aside its new name; empty if the rename failed.
 	Path, Aside string
-	// Err says what is wrong with the file, and why it could not be renamed.
-	Err error
+	Err         error
 }
 
-// Error names the file, what is wrong, where it is now, and what to do.
 func (e *DamagedError) Error() string {
 	if e.Aside == "" {
-		return fmt.Sprintf("%q is damaged: %v: move it away, or put a copy of it back, and start again", e.Path, e.Err)
+		return fmt.Sprintf("%q is damaged: %v: move it away or restore a copy, then start again", e.Path, e.Err)
 	}
-	return fmt.Sprintf("%q is damaged: %v: it was set aside as %q; put a copy of it back, or start again to begin with an empty one",
+	return fmt.Sprintf("%q is damaged: %v: it was set aside as %q; restore a copy, or start again with an empty one",
 		e.Path, e.Err, e.Aside)
 }
 
-// Unwrap returns what is wrong with the file.
 func (e *DamagedError) Unwrap() error { return e.Err }
 
-// database is a bbolt file that was found sound when it was opened.
+// database is a verified bbolt file.
 type database struct {
 	path    string
 	buckets [][]byte
 
-	// replacing is held by reads, and for writing while another file takes the place
-	// of the one that is open.
+	// replacing guards handle, which renew replaces.
 	replacing sync.RWMutex
-	opened
+	handle    *handle
 }
 
-type opened struct {
-	db *bolt.DB
-	// file is the one that db holds, to let go of it when db cannot be closed.
+// handle is an open bbolt file.
+type handle struct {
+	db   *bolt.DB
 	file *os.File
-	// broken is set after a panic in a write: bbolt's own state cannot be trusted
-	// then, the file's can.
+	// broken is set after a panic in a write. bbolt's locks and memory cannot be trusted then,
+	// but the file can.
 	broken atomic.Pointer[panicError]
 }
 
-// openDatabase opens the bbolt file at path, and makes it with its buckets, and what
-// fill puts into it, if there is none. Every page and value is looked at. A damaged
-// file is set aside and returned as a DamagedError, a newer one as a FormatError.
+// openDatabase opens and verifies the bbolt file at path. A missing file is created with its
+// buckets and the content that fill writes. A damaged file is set aside and returned as a
+// DamagedError, a newer one as a FormatError.
 func openDatabase(path string, fill func(*bolt.Tx) error) (*database, error) {
 	buckets := buckets[filepath.Base(path)]
 	if !exists(path) {
@@ -89,7 +85,7 @@ func openDatabase(path string, fill func(*bolt.Tx) error) (*database, error) {
 		return nil, format
 	case errors.Is(err, bolterrors.ErrTimeout):
 		return nil, &HeldError{Dir: filepath.Dir(path)}
-	case isTrouble(err):
+	case isSystemError(err):
 		return nil, fmt.Errorf("open %q: %w", path, err)
 	}
 	return nil, damaged(path, err)
@@ -100,60 +96,59 @@ func exists(path string) bool {
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
-// isTrouble reports whether an error comes from the operating system, and so says
-// nothing about the file's content.
-func isTrouble(err error) bool {
+// isSystemError reports whether an error comes from the operating system, and therefore proves
+// nothing about the content of the file.
+func isSystemError(err error) bool {
 	var errno syscall.Errno
 	return errors.As(err, &errno)
 }
 
 var errEmpty = errors.New("the file is empty")
 
-// open opens the file at path, which need not be the database's own, and verifies it.
-// On an error nothing is open.
+// open opens and verifies the file at path. After an error nothing is open.
 func (d *database) open(path string) error {
-	err := d.openFile(path)
-	if err == nil {
-		err = d.verify()
+	var err error
+	if d.handle, err = openHandle(path, false); err != nil {
+		return err
 	}
-	if err != nil {
-		err = errors.Join(err, d.abandon())
+	if err := d.verify(); err != nil {
+		return errors.Join(err, d.handle.abandon())
 	}
-	return err
+	return nil
 }
 
-// openFile opens a bbolt file. The file is held even if that failed, so that it can
-// be let go of.
-func (d *database) openFile(path string) error {
+// openHandle opens a bbolt file. After an error nothing is open.
+func openHandle(path string, readOnly bool) (*handle, error) {
+	h := &handle{}
+	options := bolt.Options{
+		Timeout: lockWait, FreelistType: bolt.FreelistMapType, NoStatistics: true,
+		ReadOnly: readOnly, PreLoadFreelist: readOnly,
+	}
+	options.OpenFile = func(name string, flag int, mode os.FileMode) (file *os.File, err error) {
+		if h.file, err = os.OpenFile(name, flag&^os.O_CREATE, mode); err != nil {
+			return nil, err
+		}
+		// bbolt would initialize an empty file as a new database.
+		if info, err := h.file.Stat(); err != nil || info.Size() == 0 {
+			return nil, errors.Join(err, errEmpty, h.file.Close())
+		}
+		return h.file, nil
+	}
 	err := guard(func() (err error) {
-		d.db, err = bolt.Open(path, 0o600, &bolt.Options{
-			Timeout:      lockWait,
-			FreelistType: bolt.FreelistMapType,
-			NoStatistics: true,
-			OpenFile: func(name string, flag int, mode os.FileMode) (file *os.File, err error) {
-				if d.file, err = os.OpenFile(name, flag&^os.O_CREATE, mode); err != nil {
-					return nil, err
-				}
-				// bbolt would make a new database of an empty file.
-				if info, err := d.file.Stat(); err != nil || info.Size() == 0 {
-					return nil, errors.Join(err, errEmpty, d.file.Close())
-				}
-				return d.file, nil
-			},
-		})
+		h.db, err = bolt.Open(path, 0o600, &options)
 		return err
 	})
 	if err != nil {
-		d.db = nil
+		h.db = nil
+		return nil, errors.Join(err, h.abandon())
 	}
-	return err
+	return h, nil
 }
 
-// draftSuffix is the end of the name that a database has until it is complete.
+// draftSuffix is the suffix of an incomplete database.
 const draftSuffix = ".new"
 
-// createDatabase creates an empty database under another name and renames it when it is
-// complete, so that no file under its own name is incomplete.
+// createDatabase creates a database under another name and renames it when it is complete.
 func createDatabase(path string, buckets [][]byte, fill func(*bolt.Tx) error) error {
 	draft := path + draftSuffix
 	if err := createDraft(draft, buckets, fill); err != nil {
@@ -165,7 +160,7 @@ func createDatabase(path string, buckets [][]byte, fill func(*bolt.Tx) error) er
 	return syncDir(filepath.Dir(path))
 }
 
-// createDraft creates an empty database in place of an incomplete one. Fill may be nil.
+// createDraft creates a database and replaces an incomplete one. fill may be nil.
 func createDraft(draft string, buckets [][]byte, fill func(*bolt.Tx) error) error {
 	if err := remove(draft); err != nil {
 		return err
@@ -199,7 +194,7 @@ func syncDir(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// damaged sets a file aside, and returns the error about it.
+// damaged sets a file aside and returns the error for it.
 func damaged(path string, damage error) *DamagedError {
 	aside, err := setAside(path, "damaged")
 	if err != nil {
@@ -208,8 +203,8 @@ func damaged(path string, damage error) *DamagedError {
 	return &DamagedError{Path: path, Aside: aside, Err: damage}
 }
 
-// setAside renames a file to its name, a word and the time, never onto another one,
-// and returns what it is named now; on an error that is empty.
+// setAside renames a file to its name, a word and the time, without replacing another file. It
+// returns the new name; empty after an error.
 func setAside(path, word string) (string, error) {
 	stamp := path + "." + word + "-" + time.Now().UTC().Format("20060102T150405Z")
 	aside := stamp
@@ -226,14 +221,14 @@ func setAside(path, word string) (string, error) {
 	return aside, nil
 }
 
-// asideNames returns what a file was renamed to by setAside, the latest last.
+// asideNames returns the names that setAside gave a file, the latest last.
 func asideNames(path, word string) []string {
 	entries, err := os.ReadDir(filepath.Dir(path))
 	if err != nil {
 		return nil
 	}
 	var names []string
-	for _, entry := range entries { // in the order of names, and so of times
+	for _, entry := range entries { // sorted by name, and so by time
 		if strings.HasPrefix(entry.Name(), filepath.Base(path)+"."+word+"-") {
 			names = append(names, filepath.Join(filepath.Dir(path), entry.Name()))
 		}
@@ -241,17 +236,17 @@ func asideNames(path, word string) []string {
 	return names
 }
 
-// cutError is that a file is shorter than what was written to it.
+// cutError is the error of a truncated file.
 type cutError struct{ has, of int64 }
 
 func (e *cutError) Error() string { return fmt.Sprintf("the file has %d bytes of %d", e.has, e.of) }
 
-// verify checks the format, every value, and the structure of the file. bbolt's own Check
-// runs in a goroutine where a pointer out of the file ends the process, and is therefore
-// called last: the checks before it follow the same pointers, and return an error.
+// verify checks the format, every value, and the structure of the file. bbolt's Check comes
+// last: it runs in its own goroutine, where an invalid pointer ends the process. The checks
+// before it follow the same pointers and return an error.
 func (d *database) verify() error {
 	return d.view(func(tx *bolt.Tx) error {
-		if info, err := d.file.Stat(); err != nil {
+		if info, err := d.handle.file.Stat(); err != nil {
 			return err
 		} else if info.Size() < tx.Size() {
 			return &cutError{info.Size(), tx.Size()}
@@ -286,7 +281,7 @@ func (d *database) verify() error {
 	})
 }
 
-// unprinted keeps bbolt's Check from reading a key or value whose size is damaged.
+// unprinted keeps bbolt's Check from reading a key or value with an invalid size.
 type unprinted struct{}
 
 func (unprinted) KeyToString([]byte) string   { return "a key" }
@@ -295,14 +290,14 @@ func (unprinted) ValueToString([]byte) string { return "a value" }
 func verifyFormat(tx *bolt.Tx) error {
 	meta := tx.Bucket(metaBucket)
 	if meta == nil {
-		return errors.New("it is a database, but not one of hpad's")
+		return errors.New("the database was not created by hpad")
 	}
 	version, err := strconv.Atoi(string(meta.Get(formatKey)))
 	switch {
 	case err != nil:
 		return fmt.Errorf("format: %w", err)
 	case version < 1:
-		return fmt.Errorf("format %d has never been one", version)
+		return fmt.Errorf("format %d is invalid", version)
 	case version < plainFormat || version > formatVersion:
 		return &FormatError{Version: version}
 	}
@@ -317,7 +312,7 @@ func verifyFormat(tx *bolt.Tx) error {
 	})
 }
 
-// verifyPages checks that each page in use is inside of the file.
+// verifyPages checks that each used page is inside the file.
 func verifyPages(tx *bolt.Tx) error {
 	pages := int(tx.Size() / int64(tx.DB().Info().PageSize))
 	for id := 0; id < pages; {
@@ -325,7 +320,7 @@ func verifyPages(tx *bolt.Tx) error {
 		if err != nil {
 			return err
 		}
-		if page.Type == "free" { // with the content of an earlier use
+		if page.Type == "free" { // it has the content of an earlier use
 			id++
 			continue
 		}
@@ -336,8 +331,8 @@ func verifyPages(tx *bolt.Tx) error {
 	return nil
 }
 
-// verifyValues checks the values of a bucket and of the buckets in it, and that each key
-// can be found.
+// verifyValues checks the values of a bucket and its nested buckets, and that each key can be
+// found.
 func verifyValues(bucket *bolt.Bucket, path ...[]byte) error {
 	cursor := bucket.Cursor()
 	return bucket.ForEach(func(key, value []byte) error {
@@ -361,75 +356,72 @@ func verifyValues(bucket *bolt.Bucket, path ...[]byte) error {
 	})
 }
 
-// view runs a read transaction. What is read is valid until it ends.
+// view runs a read transaction. Its values are valid until it ends.
 func (d *database) view(read func(*bolt.Tx) error) error {
 	d.replacing.RLock()
 	defer d.replacing.RUnlock()
-	return guard(func() error { return d.db.View(read) })
+	return guard(func() error { return d.handle.db.View(read) })
 }
 
-// update runs a write transaction: all of it or nothing.
+// update runs a write transaction.
 func (d *database) update(write func(*bolt.Tx) error) error {
-	if broken := d.broken.Load(); broken != nil {
-		return fmt.Errorf("not written since an earlier failure; start hpad again: %w", broken)
+	if broken := d.handle.broken.Load(); broken != nil {
+		return fmt.Errorf("rejected after an earlier failure, restart hpad: %w", broken)
 	}
 	err := guard(func() error {
-		return d.db.Update(func(tx *bolt.Tx) error {
-			unmapped(tx)
+		return d.handle.db.Update(func(tx *bolt.Tx) error {
+			releasePages(tx)
 			return write(tx)
 		})
 	})
 	var panicked *panicError
 	if errors.As(err, &panicked) {
-		d.broken.Store(panicked)
+		d.handle.broken.Store(panicked)
 	}
 	return err
 }
 
-// unmapped lets go of the pages of the file that were read before this transaction, in
-// which nobody else maps the file. The system may keep them in its cache, and reads them
-// again where they are needed: of a large file few are, once it is loaded.
-func unmapped(tx *bolt.Tx) {
-	_, _, _ = unix.Syscall(unix.SYS_MADVISE, tx.DB().Info().Data, uintptr(tx.Size()), unix.MADV_DONTNEED) // if not, they stay
+// releasePages lets the kernel drop the pages that earlier transactions read. After
+// loading, most pages of a large file are never read again, but would count as used memory.
+func releasePages(tx *bolt.Tx) {
+	_, _, _ = unix.Syscall(unix.SYS_MADVISE, tx.DB().Info().Data, uintptr(tx.Size()), unix.MADV_DONTNEED) // an optimization only
 }
 
-// close closes the file after the transactions under way.
-func (d *opened) close() error {
-	if d.broken.Load() != nil {
-		return d.abandon() // bbolt's locks may be held for good
+func (h *handle) close() error {
+	if h.broken.Load() != nil {
+		return h.abandon()
 	}
-	return guard(d.db.Close)
+	return guard(h.db.Close)
 }
 
-// abandon lets go of a file that was found damaged, or that bbolt cannot close.
-func (d *opened) abandon() error {
-	if d.db != nil && d.broken.Load() == nil {
-		return guard(d.db.Close)
+func (h *handle) abandon() error {
+	if h.db != nil && h.broken.Load() == nil {
+		return guard(h.db.Close)
 	}
-	if d.file == nil {
+	if h.file == nil {
 		return nil
 	}
-	err := errors.Join(unlock(d.file), d.file.Close())
+	err := errors.Join(unlock(h.file), h.file.Close())
 	if errors.Is(err, os.ErrClosed) {
-		return nil // bbolt closed it
+		return nil
 	}
 	return err
 }
 
-// panicError is a panic that was caught: bbolt panics on what a damaged file may
-// hold.
+func (d *database) close() error { return d.handle.close() }
+
+// panicError is a recovered panic. bbolt panics on invalid content.
 type panicError struct{ value any }
 
 func (e *panicError) Error() string {
 	if fault, ok := e.value.(runtime.Error); ok {
-		return fmt.Sprintf("a page cannot be read: %v", fault)
+		return fmt.Sprintf("read a page: %v", fault)
 	}
 	return fmt.Sprint(e.value)
 }
 
-// guard runs f and returns a panic as an error, that of a page which cannot be
-// read included: the file is mapped into memory, and reading past its end or a
-// bad sector is a fault.
+// guard runs f and returns a panic as an error. This includes memory faults, because reading a
+// mapped file beyond its end or at a bad sector is a fault.
 func guard(f func() error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {

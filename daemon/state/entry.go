@@ -9,9 +9,8 @@ import (
 	"github.com/hpad/hpad/policy"
 )
 
-// An entry of the history is one line of JSON. If it has the inputs of its decision, they
-// are a second line, and both lines are compressed. Readers of the history do not decode
-// the second line.
+// An entry of the history is one line of JSON. The inputs of its decision are a second line;
+// both are compressed. Readers of the history do not decode the second line.
 
 // recordedInputs are the inputs of a decision and the version of the rules that made it.
 type recordedInputs struct {
@@ -51,7 +50,6 @@ func sealEntry(key string, e *Entry) ([]byte, error) {
 	return sealInPlace(compressedFormat, key, entryEncoder.EncodeAll(lines.Bytes(), sealed)), nil
 }
 
-// unsealEntry reads an entry without its inputs.
 func unsealEntry(key string, sealed []byte, e *Entry) error {
 	text, _, err := entryLines(key, sealed)
 	if err != nil {
@@ -60,7 +58,7 @@ func unsealEntry(key string, sealed []byte, e *Entry) error {
 	return json.Unmarshal(text, e)
 }
 
-// entryLines returns the JSON of an entry, and of its inputs, which is empty if it has none.
+// entryLines returns the JSON of an entry and of its inputs; the latter may be empty.
 func entryLines(key string, sealed []byte) (text, inputs []byte, err error) {
 	lines, err := unseal(key, sealed)
 	if err != nil {

@@ -20,35 +20,31 @@ import (
 	bolterrors "go.etcd.io/bbolt/errors"
 )
 
-// An export is JSON Lines: a header, a line for each value, and an end, without which it
-// is not whole. Values are checked when they are read and sealed anew when they are
-// imported. The clock is among them, so that windows and rates go on where they are
-// imported.
+// An export is JSON Lines: a header, one line for each value, and an end line that proves that
+// it is complete. Values are checked when they are exported, and get new checksums when they
+// are imported.
 
 type exportHeader struct {
-	// Export is the version of this form, Format that of the state in it.
+	// Export is the version of the export format, and Format that of the values.
 	Export int       `json:"hpad_state"`
 	Format int       `json:"format"`
 	Time   time.Time `json:"time"`
 }
 
-// exportVersion is that of the form.
 const exportVersion = 1
 
-// exportLine is one value.
 type exportLine struct {
-	// File is the database, Bucket where in it the value is: a bucket, and one inside
-	// of it.
+	// File is the database, and Bucket the path of buckets in it.
 	File   string   `json:"file,omitempty"`
 	Bucket []string `json:"bucket,omitempty"`
-	// Key is the value's, KeyBytes where that is no text.
+	// Key is the key as text; KeyBytes if it is not valid UTF-8.
 	Key      string `json:"key,omitempty"`
 	KeyBytes []byte `json:"key_bytes,omitempty"`
-	// Value is one of JSON; any other is in Packed, in that Format.
+	// Value is a JSON value. Other values are in Packed, in the given Format.
 	Value  json.RawMessage `json:"value,omitempty"`
 	Format byte            `json:"format,omitempty"`
 	Packed []byte          `json:"packed,omitempty"`
-	// End is in the last line, with the number of values.
+	// End is the number of values, in the last line only.
 	End *int `json:"end,omitempty"`
 }
 
@@ -59,7 +55,7 @@ func (l *exportLine) key() []byte {
 	return []byte(l.Key)
 }
 
-// sealKey is the key with which a value of a bucket is sealed.
+// sealKey is the key that a value is sealed with.
 func sealKey(bucket []string, key []byte) string {
 	if len(bucket) > 1 {
 		return nestedKey(bucket[len(bucket)-1], string(key))
@@ -67,18 +63,16 @@ func sealKey(bucket []string, key []byte) string {
 	return string(key)
 }
 
-// exporter writes an export.
 type exporter struct {
 	ctx     context.Context
 	to      *bufio.Writer
 	written int
-	// bytes is the sum of the sizes of the histories so far.
+	// bytes is the total size of the exported histories.
 	bytes int64
 }
 
-// Export writes everything, and with history the history of decisions as well, each file
-// as it is at one moment. It writes from copies: while a transaction reads, another one may
-// have to wait for it, and nobody's scaling is to wait for whoever reads the export.
+// Export implements [Store]. It reads from copies of the files, because a slow reader would
+// keep a transaction open, and bbolt may block writers meanwhile.
 func (s *store) Export(ctx context.Context, to io.Writer, withHistory bool) error {
 	var histories []Store
 	if withHistory {
@@ -87,9 +81,9 @@ func (s *store) Export(ctx context.Context, to io.Writer, withHistory bool) erro
 	return ExportWith(ctx, to, s, nil, histories)
 }
 
-// ExportWith is as [Store.Export] of a member of a cluster: with the state of fleets, which
-// replaces what both have, and with the histories of several stores. Stores are
-// those that [Open] and [OpenShared] return.
+// ExportWith exports the state of a cluster member together with the state of fleets, which has
+// priority, and the histories of several stores. The stores must come from [Open] or
+// [OpenShared].
 func ExportWith(ctx context.Context, to io.Writer, own Store, fleets []map[string][]byte, histories []Store) error {
 	copies, err := Copy(own, histories)
 	if err != nil {
@@ -99,11 +93,11 @@ func ExportWith(ctx context.Context, to io.Writer, own Store, fleets []map[strin
 	return copies.Export(ctx, to, fleets)
 }
 
-// Copies are what an export is written from. They do not need the stores that they are of.
+// Copies are copies of database files for an export.
 type Copies struct{ all []*database }
 
-// Copy returns copies of the state of a store, and of the histories of several, as [Open]
-// and [OpenShared] return them. The caller closes them.
+// Copy copies the state of a store and the histories of several stores. The caller closes the
+// copies.
 func Copy(own Store, histories []Store) (*Copies, error) {
 	copies := &Copies{}
 	from := []*database{filesOf(own).state}
@@ -121,7 +115,7 @@ func Copy(own Store, histories []Store) (*Copies, error) {
 	return copies, nil
 }
 
-// Export is as [ExportWith].
+// Export writes the export; see [ExportWith].
 func (c *Copies) Export(ctx context.Context, to io.Writer, fleets []map[string][]byte) error {
 	return export(ctx, to, c.all[0], fleets, c.all[1:])
 }
@@ -133,7 +127,6 @@ func (c *Copies) Close() {
 	}
 }
 
-// filesOf returns the files of a store that this package opened.
 func filesOf(s Store) *store {
 	if shared, is := s.(*sharedStore); is {
 		return shared.store
@@ -141,7 +134,7 @@ func filesOf(s Store) *store {
 	return s.(*store)
 }
 
-// copied returns a copy of the database, to be read and closed. Its file has no name.
+// copied returns a read-only copy of the database. Its file is unlinked.
 func (d *database) copied() (*database, error) {
 	path := d.path + ".export-" + rand.Text()
 	if err := d.copyTo(path); err != nil {
@@ -185,7 +178,7 @@ func export(ctx context.Context, to io.Writer, own *database, fleets []map[strin
 	return e.to.Flush()
 }
 
-// merged writes the state of a file together with that of fleets.
+// merged writes the state of a file, merged with that of fleets.
 func (e *exporter) merged(tx *bolt.Tx, fleets []map[string][]byte) error {
 	whole, err := merge(append([]map[string][]byte{valuesOf(tx)}, fleets...))
 	if err != nil {
@@ -204,8 +197,8 @@ func (e *exporter) merged(tx *bolt.Tx, fleets []map[string][]byte) error {
 	return nil
 }
 
-// valuesOf returns the values of state.db as records have them, as long as the transaction
-// lasts.
+// valuesOf returns the values of state.db by their keys in Records. They are valid during the
+// transaction.
 func valuesOf(tx *bolt.Tx) map[string][]byte {
 	values := map[string][]byte{}
 	_ = tx.ForEach(func(bucket []byte, in *bolt.Bucket) error {
@@ -250,8 +243,8 @@ func (e *exporter) bucket(file string, path []string, bucket *bolt.Bucket) error
 		if len(path) == 1 && path[0] == string(metaBucket) {
 			switch {
 			case bytes.Equal(key, formatKey):
-				return nil // of the file that is made
-			case file == historyName && bytes.Equal(key, bytesKey): // the sum of all histories
+				return nil // the import creates its own
+			case file == historyName && bytes.Equal(key, bytesKey): // written at the end, as the sum of all histories
 				var size int64
 				err := unsealJSON(string(bytesKey), value, &size)
 				e.bytes += size
@@ -262,7 +255,6 @@ func (e *exporter) bucket(file string, path []string, bucket *bolt.Bucket) error
 	})
 }
 
-// value writes one value.
 func (e *exporter) value(file string, path []string, key, value []byte) error {
 	line := exportLine{File: file, Bucket: path}
 	if utf8.Valid(key) {
@@ -272,7 +264,7 @@ func (e *exporter) value(file string, path []string, key, value []byte) error {
 	}
 	payload, err := unseal(sealKey(path, key), value)
 	if err != nil {
-		return fmt.Errorf("bucket %q: %q: %w; \"hpad state check\" says what else is damaged", path, key, err)
+		return fmt.Errorf("bucket %q: %q: %w; \"hpad state check\" lists all damage", path, key, err)
 	}
 	if value[0] == plainFormat && json.Valid(payload) && bytes.HasSuffix(payload, []byte("\n")) {
 		line.Value = payload
@@ -283,8 +275,7 @@ func (e *exporter) value(file string, path []string, key, value []byte) error {
 	return e.line(&line)
 }
 
-// ExportDir is as [ExportWith] of a directory that no daemon holds, with the histories of
-// more such directories. Nothing in them is changed.
+// ExportDir exports a directory that no daemon uses, with the histories of more directories.
 func ExportDir(ctx context.Context, dir string, to io.Writer, withHistory bool, fleets []map[string][]byte, more ...string) error {
 	paths := []string{filepath.Join(dir, stateName)}
 	if withHistory {
@@ -304,39 +295,27 @@ func ExportDir(ctx context.Context, dir string, to io.Writer, withHistory bool, 
 	return export(ctx, to, databases[0], fleets, databases[1:])
 }
 
-// openReadOnly opens a database and verifies nothing.
 func openReadOnly(path string) (*database, error) {
-	d := &database{path: path}
-	options := bolt.Options{Timeout: lockWait, ReadOnly: true, PreLoadFreelist: true, NoStatistics: true}
-	options.OpenFile = func(name string, flag int, mode os.FileMode) (file *os.File, err error) {
-		d.file, err = os.OpenFile(name, flag&^os.O_CREATE, mode)
-		return d.file, err
-	}
-	err := guard(func() (err error) {
-		d.db, err = bolt.Open(path, 0o600, &options)
-		return err
-	})
+	h, err := openHandle(path, true)
 	switch {
-	case err == nil:
-		return d, nil
 	case errors.Is(err, bolterrors.ErrTimeout):
 		return nil, &HeldError{Dir: filepath.Dir(path)}
+	case err != nil:
+		return nil, fmt.Errorf("open %q: %w", path, err)
 	}
-	d.db = nil
-	return nil, errors.Join(fmt.Errorf("open %q: %w", path, err), d.abandon())
+	return &database{path: path, handle: h}, nil
 }
 
-// importBatch is the number of values that an import writes in one transaction.
 const importBatch = 10_000
 
-// Import makes the state of a directory, which has none, of an export. It returns how
-// many values that had. On an error nothing is left. Share, if it is not nil, is called
-// with the values of the state, as records have them. It calls keep with those that are for
-// the directory before it puts others elsewhere: once that returns nil all of the export is
-// found sound and written, and files only get their names.
+// Import creates the state in an empty directory from an export and returns the number of
+// values. After an error it leaves no files. If share is not nil, it gets the values of
+// state.db by their keys in Records. share calls keep with the values for the directory before
+// it writes the others elsewhere; when keep returns nil, the export is verified and written,
+// and only the files have to be renamed.
 func Import(ctx context.Context, dir string, from io.Reader, share func(values map[string][]byte, keep func(own map[string][]byte) error) error) (values int, err error) {
 	if err := makeDir(dir); err != nil {
-		return 0, fmt.Errorf("make state directory %q: %w", dir, err)
+		return 0, fmt.Errorf("create state directory %q: %w", dir, err)
 	}
 	if err := checkNew(dir); err != nil {
 		return 0, err
@@ -348,10 +327,10 @@ func Import(ctx context.Context, dir string, from io.Reader, share func(values m
 		}
 	}()
 	for name, buckets := range buckets {
-		d := &draft{database: database{path: filepath.Join(dir, name+draftSuffix), buckets: buckets}, values: map[slot][]byte{}}
+		d := &draft{db: database{path: filepath.Join(dir, name+draftSuffix), buckets: buckets}, values: map[slot][]byte{}}
 		i.drafts[name] = d
 		if err := d.create(); err != nil {
-			return 0, fmt.Errorf("create %q: %w", d.path, err)
+			return 0, fmt.Errorf("create %q: %w", d.db.path, err)
 		}
 	}
 	if share != nil {
@@ -375,36 +354,35 @@ func Import(ctx context.Context, dir string, from io.Reader, share func(values m
 func checkNew(dir string) error {
 	for name := range buckets {
 		if path := filepath.Join(dir, name); exists(path) {
-			return fmt.Errorf("%q is there already: an import goes into a state_dir without a state; move that away first", path)
+			return fmt.Errorf("%q exists: import needs an empty state_dir; move the existing state away first", path)
 		}
 	}
 	return nil
 }
 
 type importer struct {
-	// count is how many values there were.
 	line, count int
-	// drafts are the files by their final names.
+	// drafts has the files by their final names.
 	drafts map[string]*draft
-	// values are those of the state where they are to be shared; nil where not.
+	// values are the values to share; nil if the directory gets all.
 	values map[string][]byte
 }
 
-// draft is a database until it is complete.
+// draft is an incomplete database.
 type draft struct {
-	database
+	db database
 	// values are not written yet.
 	values map[slot][]byte
 }
 
 func (d *draft) create() error {
-	if err := createDraft(d.path, d.buckets, nil); err != nil {
-		return err
+	err := createDraft(d.db.path, d.db.buckets, nil)
+	if err == nil {
+		d.db.handle, err = openHandle(d.db.path, false)
 	}
-	return d.openFile(d.path)
+	return err
 }
 
-// put writes a value, or keeps it for the next transaction.
 func (d *draft) put(at slot, value []byte) error {
 	if d.values[at] = value; len(d.values) < importBatch {
 		return nil
@@ -413,16 +391,17 @@ func (d *draft) put(at slot, value []byte) error {
 }
 
 func (d *draft) flush() error {
-	err := d.update(func(tx *bolt.Tx) error { return putValues(tx, d.values) })
+	err := d.db.update(func(tx *bolt.Tx) error { return putValues(tx, d.values) })
 	clear(d.values)
 	return err
 }
 
 func (d *draft) discard() error {
-	if d.db == nil {
-		return remove(d.path)
+	var err error
+	if d.db.handle != nil {
+		err = d.db.close()
 	}
-	return errors.Join(d.close(), remove(d.path))
+	return errors.Join(err, remove(d.db.path))
 }
 
 func (i *importer) read(ctx context.Context, from io.Reader) error {
@@ -435,24 +414,24 @@ func (i *importer) read(ctx context.Context, from io.Reader) error {
 	}
 	switch {
 	case err != nil || header.Export == 0:
-		return errors.New("this is no export of hpad's state")
+		return errors.New("not an export of hpad")
 	case header.Export > exportVersion, header.Format > formatVersion:
-		return fmt.Errorf("it is of a newer hpad (form %d, format %d), and this one reads up to %d and %d: upgrades are one way; import it with that hpad",
+		return fmt.Errorf("the export is from a newer hpad (version %d, format %d; supported are %d and %d): import it with that version",
 			header.Export, header.Format, exportVersion, formatVersion)
 	}
 	for {
 		i.line++
 		text, err := lines.ReadBytes('\n')
 		if err != nil {
-			return fmt.Errorf("the export is not whole: it has no end after %d values", i.count)
+			return fmt.Errorf("the export is incomplete: no end line after %d values", i.count)
 		}
 		var line exportLine
 		if err := json.Unmarshal(text, &line); err != nil {
-			return fmt.Errorf("this is no line of an export: %w", err)
+			return fmt.Errorf("invalid line: %w", err)
 		}
 		if line.End != nil {
 			if *line.End != i.count {
-				return fmt.Errorf("the export is not whole: it says that it has %d values, and there are %d", *line.End, i.count)
+				return fmt.Errorf("the export is incomplete: %d values expected, %d found", *line.End, i.count)
 			}
 			return nil
 		}
@@ -467,14 +446,14 @@ func (i *importer) read(ctx context.Context, from io.Reader) error {
 
 func (i *importer) put(line *exportLine) error {
 	if buckets[line.File] == nil || len(line.Bucket) == 0 || len(line.Bucket) > 2 || len(line.key()) == 0 {
-		return fmt.Errorf("there is no place for a value of file %q, bucket %q, key %q", line.File, line.Bucket, line.key())
+		return fmt.Errorf("unknown file %q, bucket %q or key %q", line.File, line.Bucket, line.key())
 	}
 	payload, format := line.Packed, line.Format
 	if line.Value != nil {
 		payload, format = append(line.Value, '\n'), plainFormat
 	}
 	if format < plainFormat || format > formatVersion {
-		return fmt.Errorf("the value of key %q has format %d, and this hpad reads %d to %d", line.key(), format, plainFormat, formatVersion)
+		return fmt.Errorf("the value of key %q has format %d; supported are %d to %d", line.key(), format, plainFormat, formatVersion)
 	}
 	sealed := sealInPlace(format, sealKey(line.Bucket, line.key()), append(make([]byte, sealSize), payload...))
 	if err := checkValue(line.Bucket, line.key(), sealed); err != nil {
@@ -492,7 +471,6 @@ func (i *importer) put(line *exportLine) error {
 	return i.drafts[line.File].put(at, sealed)
 }
 
-// complete writes the values that are for the directory, and verifies the files.
 func (i *importer) complete(own map[string][]byte) error {
 	for key, value := range own {
 		at, _ := slotOf(key)
@@ -502,21 +480,20 @@ func (i *importer) complete(own map[string][]byte) error {
 	}
 	for _, d := range i.drafts {
 		if err := d.flush(); err != nil {
-			return fmt.Errorf("write %q: %w", d.path, err)
+			return fmt.Errorf("write %q: %w", d.db.path, err)
 		}
-		if err := d.verify(); err != nil {
-			return fmt.Errorf("the export cannot be used: %w", err)
+		if err := d.db.verify(); err != nil {
+			return fmt.Errorf("verify the export: %w", err)
 		}
 	}
 	return nil
 }
 
-// finish gives the files their names.
 func finish(dir string) error {
 	if err := checkNew(dir); err != nil {
 		return err
 	}
-	for _, name := range []string{historyName, stateName} { // without the second a daemon begins anew
+	for _, name := range []string{historyName, stateName} { // state.db last: without it a daemon starts with an empty state
 		path := filepath.Join(dir, name)
 		if err := os.Rename(path+draftSuffix, path); err != nil {
 			return err

@@ -164,14 +164,14 @@ func TestImportRefuses(t *testing.T) {
 	_, text := exported(t)
 	lines := bytes.SplitAfter(text, []byte("\n"))
 	for name, c := range map[string]struct{ text, want string }{
-		"nothing":       {"", "line 1: this is no export"},
-		"something":     {"{}\n", "line 1: this is no export"},
-		"cut":           {string(bytes.Join(lines[:len(lines)/2], nil)), "the export is not whole"},
-		"cut in a line": {string(text[:len(text)-30]), "the export is not whole"},
-		"a line less":   {string(bytes.Join(append(append([][]byte{}, lines[:3]...), lines[4:]...), nil)), "the export is not whole: it says"},
-		"newer":         {strings.Replace(string(text), `{"hpad_state":1,"format":`, `{"hpad_state":1,"format":9`, 1), "upgrades are one way"},
-		"garbage":       {string(lines[0]) + "garbage\n", "line 2: this is no line of an export"},
-		"elsewhere":     {string(lines[0]) + `{"file":"../x","bucket":["meta"],"key":"k","value":1}` + "\n", "there is no place"},
+		"nothing":       {"", "line 1: not an export"},
+		"something":     {"{}\n", "line 1: not an export"},
+		"cut":           {string(bytes.Join(lines[:len(lines)/2], nil)), "the export is incomplete"},
+		"cut in a line": {string(text[:len(text)-30]), "the export is incomplete"},
+		"a line less":   {string(bytes.Join(append(append([][]byte{}, lines[:3]...), lines[4:]...), nil)), "the export is incomplete: "},
+		"newer":         {strings.Replace(string(text), `{"hpad_state":1,"format":`, `{"hpad_state":1,"format":9`, 1), "from a newer hpad"},
+		"garbage":       {string(lines[0]) + "garbage\n", "line 2: invalid line"},
+		"elsewhere":     {string(lines[0]) + `{"file":"../x","bucket":["meta"],"key":"k","value":1}` + "\n", "unknown file"},
 		"no record":     {string(lines[0]) + `{"file":"state.db","bucket":["autoscalers"],"key":"web","format":7,"packed":"AA=="}` + "\n" + `{"end":1}` + "\n", "format 7"},
 		"a clock":       {string(lines[0]) + `{"file":"state.db","bucket":["meta"],"key":"clock","value":"soon"}` + "\n" + `{"end":1}` + "\n", `line 2: bucket ["meta"]: "clock": `},
 		"a pause":       {string(lines[0]) + `{"file":"state.db","bucket":["meta"],"key":"pause/a/web","value":{"until":3}}` + "\n" + `{"end":1}` + "\n", `"pause/a/web": `},
@@ -192,7 +192,7 @@ func TestImportRefuses(t *testing.T) {
 	dir := t.TempDir()
 	filled(t, dir)
 	before := everyValue(t, dir)
-	if _, err := Import(t.Context(), dir, bytes.NewReader(text), nil); err == nil || !strings.Contains(err.Error(), "is there already") {
+	if _, err := Import(t.Context(), dir, bytes.NewReader(text), nil); err == nil || !strings.Contains(err.Error(), "exists: import needs") {
 		t.Errorf("over a state it says %v", err)
 	}
 	if diff := cmp.Diff(before, everyValue(t, dir)); diff != "" {

@@ -14,7 +14,7 @@ type fleetStore struct {
 	name  string
 }
 
-// Load returns the value of a key, and nil when there is none.
+// Load implements [targets.Store].
 func (f *fleetStore) Load(ctx context.Context, key string) ([]byte, error) {
 	var value []byte
 	err := f.view(ctx, func(bucket *bolt.Bucket) error {
@@ -35,18 +35,18 @@ func (f *fleetStore) Load(ctx context.Context, key string) ([]byte, error) {
 	return value, nil
 }
 
-// Save sets the value of a key; once it returns nil a crash does not lose it.
+// Save implements [targets.Store].
 func (f *fleetStore) Save(ctx context.Context, key string, value []byte) error {
 	sealed := seal(nestedKey(f.name, key), value)
 	return f.update(ctx, "save", key, sealed)
 }
 
-// Delete removes a key; a missing one is no error.
+// Delete implements [targets.Store].
 func (f *fleetStore) Delete(ctx context.Context, key string) error {
 	return f.update(ctx, "delete", key, nil)
 }
 
-// List returns all entries whose key starts with prefix: all with "".
+// List implements [targets.Store].
 func (f *fleetStore) List(ctx context.Context, prefix string) (map[string][]byte, error) {
 	found := map[string][]byte{}
 	err := f.view(ctx, func(bucket *bolt.Bucket) error {
@@ -66,8 +66,8 @@ func (f *fleetStore) List(ctx context.Context, prefix string) (map[string][]byte
 	return found, nil
 }
 
-// view reads the fleet's bucket; before the first Save there is none, and read
-// is not called.
+// view reads the bucket of the fleet. It does not call read before the first Save, when there
+// is no bucket.
 func (f *fleetStore) view(ctx context.Context, read func(*bolt.Bucket) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -101,6 +101,6 @@ func (f *fleetStore) update(ctx context.Context, verb, key string, sealed []byte
 	return nil
 }
 
-// nestedKey is what seals a value in a bucket inside a bucket: by the key alone
-// it could be taken for another fleet's.
+// nestedKey is the key that seals a value of a nested bucket. It includes the bucket, so a
+// value of another fleet is detected.
 func nestedKey(bucket, key string) string { return bucket + "\x00" + key }

@@ -9,22 +9,19 @@ import (
 	"hash/crc32"
 )
 
-// The versions of the layout of both databases and of the values in them. A value gets
-// another version if an older hpad could misread it. Versions 1 and 2 were written before
-// the first release, and are not read.
+// Format versions of the databases and their values. A value gets a new version if an older
+// hpad could misread it.
 const (
-	// plainFormat is the version of the databases, and of values in JSON.
+	// plainFormat is used for databases and JSON values.
 	plainFormat = 3
-	// compressedFormat is the version of entries of the history with inputs.
+	// compressedFormat is used for history entries with inputs.
 	compressedFormat = 4
-	// formatVersion is the newest version that this hpad reads.
+	// formatVersion is the newest supported version.
 	formatVersion = compressedFormat
 )
 
-// A sealed value is a format byte, a CRC-32C, and the payload. The checksum
-// covers the format byte, the key that the value is found by, and the payload:
-// bbolt itself has checksums for its meta pages alone. This much holds for all
-// formats.
+// A sealed value is a format byte, a CRC-32C, and the payload. The checksum covers the format
+// byte, the key and the payload: bbolt itself checks only its meta pages.
 const sealSize = 5
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -39,7 +36,7 @@ func seal(key string, payload []byte) []byte {
 	return sealInPlace(plainFormat, key, append(sealed, payload...))
 }
 
-// sealInPlace fills in what stands before a payload.
+// sealInPlace fills in the format byte and the checksum.
 func sealInPlace(format byte, key string, sealed []byte) []byte {
 	sealed[0] = format
 	binary.BigEndian.PutUint32(sealed[1:], checksum(format, key, sealed[sealSize:]))
@@ -52,7 +49,7 @@ func checksum(format byte, key string, payload []byte) uint32 {
 	return crc32.Update(sum, castagnoli, payload)
 }
 
-// unseal returns the payload of a sealed value, which it is a part of.
+// unseal returns the payload, which shares memory with sealed.
 func unseal(key string, sealed []byte) ([]byte, error) {
 	if len(sealed) < sealSize {
 		return nil, errTruncated
@@ -84,21 +81,13 @@ func unsealJSON(key string, sealed []byte, value any) error {
 	return json.Unmarshal(payload, value)
 }
 
-// FormatError is the error of a file, or of a part of it, that another version of hpad
-// wrote. The file is valid and stays in its place.
+// FormatError is the error of a valid file or value with an unsupported format.
 type FormatError struct {
-	// Path is the file.
-	Path string
-	// Version is the format found.
+	Path    string
 	Version int
 }
 
-// Error names the file, the formats, and what to do.
 func (e *FormatError) Error() string {
-	if e.Version < plainFormat {
-		return fmt.Sprintf("%q has format %d of a version before the first release, which this hpad does not read: remove it, or set another state_dir",
-			e.Path, e.Version)
-	}
-	return fmt.Sprintf("%q has format %d and this hpad reads formats up to %d: run the newer hpad that wrote it, or give this one another state_dir",
+	return fmt.Sprintf("%q has format %d, and this hpad supports formats up to %d: run a newer hpad, or set another state_dir",
 		e.Path, e.Version, formatVersion)
 }

@@ -93,7 +93,7 @@ func wantNoRoom(t *testing.T, err error, path string) {
 	if !errors.Is(err, unix.ENOSPC) {
 		t.Fatalf("error %v, want one of no room", err)
 	}
-	for _, word := range []string{path, "make room", "1 autoscalers"} {
+	for _, word := range []string{path, "free space", "1 autoscalers"} {
 		if !strings.Contains(err.Error(), word) {
 			t.Errorf("error %q does not mention %q", err, word)
 		}

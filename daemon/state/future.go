@@ -9,8 +9,8 @@ import (
 	"github.com/hpad/hpad/targets/clock"
 )
 
-// WithoutFuture returns the snapshot with what is later than now made now: a clock
-// that was wrong must neither free a rate nor fill a window for long.
+// WithoutFuture returns the snapshot with all times that are later than now replaced by now.
+// Otherwise a wrong clock would block a rate, or fill a window, for a long time.
 func (s Snapshot) WithoutFuture(now time.Time) Snapshot {
 	s.LastRound = notAfter(s.LastRound, now)
 	records := make(map[string]Record, len(s.Autoscalers))
@@ -30,9 +30,8 @@ func (s Snapshot) WithoutFuture(now time.Time) Snapshot {
 	return s
 }
 
-// WithoutDowntime returns the snapshot with the first failures of metrics moved forward by
-// how long ago the last round was, where that is longer than a break that may be: a
-// metric that fails for some time is one that was seen to fail for it.
+// WithoutDowntime returns the snapshot with the first failure times of metrics moved forward by
+// the downtime, if that is longer than longest: only observed failures count.
 func (s Snapshot) WithoutDowntime(now time.Time, longest time.Duration) Snapshot {
 	down := now.Sub(s.LastRound)
 	if s.LastRound.IsZero() || down <= longest {
@@ -51,8 +50,7 @@ func (s Snapshot) WithoutDowntime(now time.Time, longest time.Duration) Snapshot
 	return s
 }
 
-// pauseWithoutFuture returns a pause that began at now at the latest, and is as long as
-// before.
+// pauseWithoutFuture returns the pause with a start of now at the latest and the same duration.
 func pauseWithoutFuture(pause policy.Pause, now time.Time) policy.Pause {
 	ahead := pause.Since.Sub(now)
 	if ahead <= 0 {
@@ -65,7 +63,7 @@ func pauseWithoutFuture(pause policy.Pause, now time.Time) policy.Pause {
 	return pause
 }
 
-// moved returns the record with all its times moved.
+// moved applies move to all times of the record.
 func (r Record) moved(move func(time.Time) time.Time) Record { return clock.Moved(r, move) }
 
 func notAfter(t, now time.Time) time.Time {

@@ -11,20 +11,18 @@ import (
 
 var errClosed = errors.New("the state store is closed")
 
-// write is what one caller wants written.
+// write is one request to write.
 type write struct {
-	// values are what state.db has from now on, by where; nil ones are removed.
-	values map[slot][]byte
-	// entries are for history.db.
+	// values are the new values of state.db; nil removes a value.
+	values  map[slot][]byte
 	entries []sealedEntry
-	// rejected has the errors of records that are left out, by autoscaler.
+	// rejected has the errors of rejected records, by autoscaler.
 	rejected RejectedError
 
 	done bool
 	err  error
 }
 
-// reject leaves the record of an autoscaler out.
 func (w *write) reject(name string, err error) {
 	if w.rejected == nil {
 		w.rejected = RejectedError{}
@@ -32,19 +30,18 @@ func (w *write) reject(name string, err error) {
 	w.rejected[name] = err
 }
 
-// group gathers the writes that come while a transaction is under way into the
-// next one. A lone write does not wait for company.
+// group combines the writes that arrive during a transaction into the next transaction. A
+// single write does not wait for others.
 type group struct {
 	mu      sync.Mutex
 	waiting []*write
-	// writing is held by whoever runs a transaction; it guards closed and the
-	// results of the writes.
+	// writing is locked during a transaction. It guards closed and the results of the writes.
 	writing sync.Mutex
 	closed  bool
 }
 
-// write returns once w is written, or could not be. The first caller to find no
-// transaction under way writes for all that wait by then.
+// write returns when w is written or has failed. The first caller that gets the lock writes for
+// all that wait.
 func (s *store) write(w *write) error {
 	g := &s.group
 	g.mu.Lock()
@@ -73,8 +70,8 @@ func (s *store) write(w *write) error {
 	return w.err
 }
 
-// writeAll writes a batch, the history first. Entries that cannot be written are an error
-// of what they come with, which is written all the same.
+// writeAll writes a batch, the history first. A failed write of the history does not keep the
+// state from being written.
 func (s *store) writeAll(batch []*write) {
 	if err := s.renew(); err != nil {
 		for _, w := range batch {
@@ -91,7 +88,6 @@ func (s *store) writeAll(batch []*write) {
 	if len(entries) > 0 {
 		err = s.history.update(func(tx *bolt.Tx) error { return s.addEntries(tx, entries) })
 	}
-	s.tellDamage()
 	var changing []*write
 	for _, w := range batch {
 		if len(w.entries) > 0 && err != nil {
@@ -117,8 +113,8 @@ func (s *store) before() {
 	}
 }
 
-// writeValues writes the values of a batch, where the state is shared to the records of
-// all members first: what they refuse is not in state.db either.
+// writeValues writes the values of a batch. Shared state goes to the records of the cluster
+// first: values that they reject are not written to state.db.
 func (s *store) writeValues(batch []*write) error {
 	values := batch[0].values
 	if len(batch) > 1 {
@@ -140,8 +136,8 @@ func (s *store) writeValues(batch []*write) error {
 	return nil
 }
 
-// share writes the values of a batch to the records of all members. It removes rejected
-// values, which fail alone.
+// share writes the values of a batch to the records of the cluster, and removes rejected
+// values.
 func (s *store) share(batch []*write, values map[slot][]byte) error {
 	for {
 		err := s.shared.write(values)
@@ -167,11 +163,11 @@ func (s *store) share(batch []*write, values map[slot][]byte) error {
 	}
 }
 
-// slot is where state.db has a value: the key in a bucket, or in fleetsBucket in the
-// bucket of a fleet.
+// slot is the place of a value in state.db: a key in a bucket, or in the nested bucket of a
+// fleet.
 type slot struct{ bucket, fleet, key string }
 
-// putValues writes values; nil ones are removed.
+// putValues writes values; nil removes one.
 func putValues(tx *bolt.Tx, values map[slot][]byte) error {
 	for at, value := range values {
 		if err := at.put(tx, value); err != nil {
@@ -184,7 +180,7 @@ func putValues(tx *bolt.Tx, values map[slot][]byte) error {
 func (at slot) put(tx *bolt.Tx, value []byte) error {
 	bucket := tx.Bucket([]byte(at.bucket))
 	if bucket == nil {
-		return fmt.Errorf("there is no place for a value of bucket %q", at.bucket)
+		return fmt.Errorf("unknown bucket %q", at.bucket)
 	}
 	if at.fleet != "" {
 		var err error
@@ -198,10 +194,10 @@ func (at slot) put(tx *bolt.Tx, value []byte) error {
 	return bucket.Put([]byte(at.key), value)
 }
 
-// unwritten names the file, and the remedy where it is known.
+// unwritten adds the file, and the remedy if it is known.
 func unwritten(path string, err error) error {
 	if outOfRoom(err) {
-		return fmt.Errorf("%q: %w: make room on its file system", path, err)
+		return fmt.Errorf("%q: %w: free space on its file system", path, err)
 	}
 	return fmt.Errorf("%q: %w", path, err)
 }

@@ -14,9 +14,8 @@ import (
 	"go.uber.org/zap"
 )
 
-// The buckets of history.db. A key of "entries" is a time and a name; one of
-// "names" is the length of a name, the name, and a time, and its value is empty.
-// The sum of the entries' sizes is in metaBucket.
+// The buckets of history.db. A key of "entries" is a time and a name. A key of "names" is the
+// length of a name, the name, and a time; its value is empty.
 var (
 	entriesBucket = []byte("entries")
 	namesBucket   = []byte("names")
@@ -31,7 +30,7 @@ const (
 
 type sealedEntry struct {
 	time time.Time
-	// at is the time as keys have it, key the entry's key.
+	// at is the time as encoded in keys, and key the key of the entry.
 	at, key []byte
 	name    string
 	value   []byte
@@ -39,7 +38,7 @@ type sealedEntry struct {
 
 var errNoTime = errors.New("entry has no time")
 
-// sealEntries prepares entries of the history, and leaves out invalid ones.
+// sealEntries encodes entries and rejects invalid ones.
 func (w *write) sealEntries(entries []Entry) {
 	w.entries = make([]sealedEntry, 0, len(entries))
 	for i := range entries {
@@ -61,8 +60,8 @@ func (w *write) sealEntries(entries []Entry) {
 	}
 }
 
-// timeKey orders as times do. Times beyond those that nanoseconds can count are
-// moved to the nearest that they can.
+// timeKey encodes a time so that keys sort by time. Times that nanoseconds cannot express are
+// clamped.
 func timeKey(t time.Time) []byte {
 	at := t.UnixNano()
 	if t.Before(time.Unix(0, math.MinInt64)) {
@@ -73,7 +72,6 @@ func timeKey(t time.Time) []byte {
 	return binary.BigEndian.AppendUint64(nil, uint64(at)^1<<63)
 }
 
-// keyTime returns the time that a key begins with.
 func keyTime(key []byte) time.Time {
 	return time.Unix(0, int64(binary.BigEndian.Uint64(key)^1<<63)).UTC()
 }
@@ -85,12 +83,10 @@ func nameKey(name string, at []byte) []byte {
 	return append(append(key, name...), at...)
 }
 
-// prunedAtLeast is how many entries too many a transaction removes at least, if
-// there are; a larger one removes twice as many as it adds. So the work stays in
-// proportion, and what is too many goes all the same.
+// prunedAtLeast is the number of excess entries that a transaction removes at least; a larger
+// transaction removes twice as many as it adds. This bounds the work per transaction.
 const prunedAtLeast = 16
 
-// addEntries adds entries and removes old ones.
 func (s *store) addEntries(tx *bolt.Tx, entries []sealedEntry) error {
 	h, err := openHistory(tx)
 	if err != nil {
@@ -110,7 +106,7 @@ func (s *store) addEntries(tx *bolt.Tx, entries []sealedEntry) error {
 		return err
 	}
 	if early > 0 {
-		s.options.Log.Debug("history is full; removed entries before their time",
+		s.options.Log.Debug("history full, old entries removed",
 			zap.Int("entries", early), zap.Int64("max_bytes", s.options.HistoryBytes), zap.Duration("retention", s.options.Retention))
 	}
 	return h.save()
@@ -119,7 +115,7 @@ func (s *store) addEntries(tx *bolt.Tx, entries []sealedEntry) error {
 // history is history.db in one transaction.
 type history struct {
 	meta, entries, names *bolt.Bucket
-	// bytes is the sum of the entries' sizes.
+	// bytes is the total size of the entries.
 	bytes int64
 }
 
@@ -127,7 +123,7 @@ func openHistory(tx *bolt.Tx) (*history, error) {
 	h := &history{meta: tx.Bucket(metaBucket), entries: tx.Bucket(entriesBucket), names: tx.Bucket(namesBucket)}
 	if sealed := h.meta.Get(bytesKey); sealed != nil {
 		if err := unsealJSON(string(bytesKey), sealed, &h.bytes); err != nil {
-			return nil, fmt.Errorf("size of the history: %w", err)
+			return nil, fmt.Errorf("read the size of the history: %w", err)
 		}
 	}
 	return h, nil
@@ -150,8 +146,8 @@ func (h *history) add(e *sealedEntry) error {
 	return h.names.Put(index, seal(string(index), nil))
 }
 
-// prune removes the oldest entries, those before cutoff and those beyond a sum
-// of sizes, up to a number of them. It returns how many went for their size.
+// prune removes up to a number of the oldest entries, if they are older than cutoff or the
+// total size exceeds maxBytes. It returns how many were removed because of the size.
 func (h *history) prune(cutoff time.Time, maxBytes int64, most int) (early int, err error) {
 	before := timeKey(cutoff)
 	cursor := h.entries.Cursor()
@@ -178,24 +174,7 @@ func (h *history) prune(cutoff time.Time, maxBytes int64, most int) (early int, 
 	return early, nil
 }
 
-// noteDamage has it told that an entry cannot be read.
-func (s *store) noteDamage(err error) { s.damaged.CompareAndSwap(nil, &err) }
-
-// tellDamage records that an entry of the history could not be read, once. Only who
-// writes may call it.
-func (s *store) tellDamage() {
-	damage := s.damaged.Load()
-	if damage == nil || s.damageTold {
-		return
-	}
-	s.damageTold = true
-	err := s.lose(HistoryPart, fmt.Sprintf("%q has damaged entries, which are left out (%v); \"hpad history --verify\" finds all", s.history.path, *damage))
-	if err != nil {
-		s.options.Log.Warn("that entries of the history are damaged cannot be written", zap.NamedError("err", err))
-	}
-}
-
-// History is as [Store] has it.
+// History implements [Store].
 func (s *store) History(ctx context.Context, name string, from, to time.Time, limit int) ([]Entry, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -218,12 +197,14 @@ func (s *store) History(ctx context.Context, name string, from, to time.Time, li
 	return found, nil
 }
 
-// readHistory reads entries. Those that are damaged are left out.
+// readHistory returns the valid entries.
 func (s *store) readHistory(ctx context.Context, tx *bolt.Tx, name string, from, to time.Time, limit int) ([]Entry, error) {
 	var found []Entry
 	err := eachEntry(ctx, tx, name, from, to, func(entry *Entry, err error) bool {
 		if err != nil {
-			s.noteDamage(err)
+			if !s.damageLogged.Swap(true) {
+				s.options.Log.Error("history has damaged entries", zap.String("file", s.history.path), zap.NamedError("err", err))
+			}
 			return true
 		}
 		found = append(found, *entry)
@@ -233,8 +214,8 @@ func (s *store) readHistory(ctx context.Context, tx *bolt.Tx, name string, from,
 	return found, err
 }
 
-// eachEntry goes from the newest entry to the oldest, for as long as more says so, which
-// gets an error for one that is damaged.
+// eachEntry calls more for each entry, newest first, until it returns false. The error is that
+// of a damaged entry.
 func eachEntry(ctx context.Context, tx *bolt.Tx, name string, from, to time.Time, more func(*Entry, error) bool) error {
 	first := timeKey(from)
 	if from.IsZero() {

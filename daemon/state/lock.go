@@ -10,21 +10,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lockWait is the time that Open waits for another process to unlock the state
-// directory, so that hpad can be started while its predecessor still stops. The lock is
-// the one that bbolt takes on state.db. The kernel releases it with the process.
+// lockWait is how long Open waits until the previous process unlocks state.db. The lock is
+// bbolt's file lock, which the kernel releases with the process.
 const lockWait = time.Second
 
-// HeldError is that another process uses the state directory.
+// HeldError is returned if another process uses the state directory.
 type HeldError struct{ Dir string }
 
-// Error names the directory and the remedy.
 func (e *HeldError) Error() string {
-	return fmt.Sprintf("state directory %q is held by another hpad: stop that one, or give this one another state_dir", e.Dir)
+	return fmt.Sprintf("state directory %q is in use by another hpad: stop it, or set another state_dir", e.Dir)
 }
 
-// checkUnlocked returns a HeldError if another process still has the file at path, in
-// dir, locked after a time. A missing file is not locked.
+// checkUnlocked returns a HeldError if another process still has the file at path locked after
+// a time.
 func checkUnlocked(path, dir string, wait time.Duration) error {
 	file, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -45,11 +43,9 @@ func checkUnlocked(path, dir string, wait time.Duration) error {
 	}
 }
 
-// unlock releases a file's lock, which closing the file does not do while it is mapped
-// into memory.
+// unlock releases the lock of a file. Closing the file is not enough while it is mapped.
 func unlock(file *os.File) error { return unix.Flock(int(file.Fd()), unix.LOCK_UN) }
 
-// outOfRoom reports whether a write failed because the file system is full.
 func outOfRoom(err error) bool {
 	return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT)
 }

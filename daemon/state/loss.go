@@ -13,37 +13,35 @@ import (
 // Part is a part of the state that can be lost.
 type Part string
 
-// The parts of the state. DirectoryPart is the place that it is kept in: when that was
-// removed or replaced while hpad ran, nothing is lost.
+// The parts of the state. A loss of DirectoryPart means that the directory was removed while
+// hpad ran, and was recreated without loss of data.
 const (
 	MemoryPart    Part = "memory"
 	HistoryPart   Part = "history"
 	DirectoryPart Part = "directory"
 )
 
-// Parts are all of them.
+// Parts are all parts.
 var Parts = []Part{MemoryPart, HistoryPart, DirectoryPart}
 
-// Loss is a part of the state that was lost, or had to be written anew.
+// Loss describes a part of the state that was lost or recreated.
 type Loss struct {
-	// At is when hpad noticed.
-	At   time.Time `json:"at"`
-	Part Part      `json:"part"`
-	// Message is a sentence for a person, without a full stop.
-	Message string `json:"message"`
+	// At is when hpad noticed the loss.
+	At      time.Time `json:"at"`
+	Part    Part      `json:"part"`
+	Message string    `json:"message"`
 }
 
-// lossesKey is where metaBucket of state.db has the losses.
 var lossesKey = []byte("losses")
 
-// keptLosses bounds how many losses are kept: the newest ones.
+// keptLosses is the number of losses that are stored, the newest ones.
 const keptLosses = 10
 
-// Losses is as [Store] has it.
+// Losses implements [Store].
 func (s *store) Losses() []Loss { return *s.losses.Load() }
 
-// loadLosses reads the losses. One from the future, as after a clock was set back, is
-// taken for noticed now, or it would be shown for too long.
+// loadLosses reads the losses. A time in the future, as after a clock was set back, is replaced
+// by now. Otherwise the loss would be shown for too long.
 func (s *store) loadLosses() error {
 	losses := []Loss{}
 	err := s.state.view(func(tx *bolt.Tx) error {
@@ -54,7 +52,7 @@ func (s *store) loadLosses() error {
 		return unsealJSON(string(lossesKey), sealed, &losses)
 	})
 	if err != nil {
-		return fmt.Errorf("read in %q what was lost: %w", s.state.path, err)
+		return fmt.Errorf("read losses from %q: %w", s.state.path, err)
 	}
 	s.losses.Store(&losses)
 	now, ahead := time.Now().UTC(), false
@@ -69,16 +67,15 @@ func (s *store) loadLosses() error {
 	return s.state.update(putLosses(losses))
 }
 
-// lose records a loss. Like every write it is one of [store.write]'s, or of a store that
-// is being opened.
+// lose records a loss. The caller must be the only writer.
 func (s *store) lose(part Part, message string) error {
 	loss := Loss{At: time.Now().UTC(), Part: part, Message: message}
 	losses := append(slices.Clone(s.Losses()), loss)
 	losses = losses[max(0, len(losses)-keptLosses):]
 	s.losses.Store(&losses)
-	s.options.Log.Error("state was lost or removed", zap.String("part", string(part)), zap.String("err", message))
+	s.options.Log.Error("state lost", zap.String("part", string(part)), zap.String("err", message))
 	if err := s.state.update(putLosses(losses)); err != nil {
-		return fmt.Errorf("write to %q what was lost: %w", s.state.path, err)
+		return fmt.Errorf("write losses to %q: %w", s.state.path, err)
 	}
 	return nil
 }
@@ -93,8 +90,8 @@ func putLosses(losses []Loss) func(*bolt.Tx) error {
 	}
 }
 
-// earlierState returns what shows that there was an earlier state.db where there is none; empty
-// where there is one, and in a new directory.
+// earlierState describes the trace of an earlier state.db that is missing; empty if there is no
+// such trace.
 func (s *store) earlierState() string {
 	path := filepath.Join(s.dir, stateName)
 	if exists(path) {
@@ -103,9 +100,9 @@ func (s *store) earlierState() string {
 	aside := asideNames(path, "damaged")
 	switch {
 	case len(aside) > 0:
-		return fmt.Sprintf("%q was lost: what was set aside last is %q", path, aside[len(aside)-1])
+		return fmt.Sprintf("%q is missing; the last file set aside is %q", path, aside[len(aside)-1])
 	case exists(filepath.Join(s.dir, historyName)):
-		return fmt.Sprintf("%q was lost: it is gone", path)
+		return fmt.Sprintf("%q is missing", path)
 	}
 	return ""
 }

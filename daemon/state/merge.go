@@ -10,7 +10,7 @@ import (
 	"github.com/hpad/hpad/targets/clock"
 )
 
-// autoscaler returns the autoscaler that a value belongs to; empty if it belongs to none.
+// autoscaler returns the autoscaler of a value; empty if it has none.
 func (at slot) autoscaler() string {
 	if at.bucket == string(autoscalersBucket) {
 		return at.key
@@ -21,8 +21,7 @@ func (at slot) autoscaler() string {
 	return ""
 }
 
-// ofFleet returns the fleet that a value belongs to, apart from those of autoscalers; empty if
-// it belongs to none.
+// ofFleet returns the fleet of a value that belongs to no autoscaler; empty if it has none.
 func (at slot) ofFleet() string {
 	if at.fleet != "" || at.bucket != string(metaBucket) {
 		return at.fleet
@@ -35,8 +34,8 @@ func (at slot) ofFleet() string {
 	return ""
 }
 
-// Select returns the values of records that belong to some fleets, and those that belong to no
-// fleet. fleets has the fleets of autoscalers, by the autoscalers' names.
+// Select returns the values of the wanted fleets, and those without a fleet. fleets maps
+// autoscalers to fleets.
 func Select(values map[string][]byte, fleets map[string]string, wanted func(fleet string) bool) map[string][]byte {
 	selected := make(map[string][]byte, len(values))
 	for key, value := range values {
@@ -53,7 +52,7 @@ func Select(values map[string][]byte, fleets map[string]string, wanted func(flee
 	return selected
 }
 
-// FleetsOf returns the fleets of the autoscalers in records, by the autoscalers' names.
+// FleetsOf returns the fleets of the autoscalers in the values of Records.
 func FleetsOf(values map[string][]byte) (map[string]string, error) {
 	fleets := map[string]string{}
 	for key, value := range values {
@@ -70,13 +69,11 @@ func FleetsOf(values map[string][]byte) (map[string]string, error) {
 	return fleets, nil
 }
 
-// The keys of the values that concern all autoscalers together.
 var (
 	lastRoundName = slot{bucket: string(metaBucket), key: string(lastRoundKey)}.String()
 	clockName     = slot{bucket: string(metaBucket), key: string(clockKey)}.String()
 )
 
-// times are the last round and the clock of some records.
 type times struct {
 	lastRound time.Time
 	clock     clock.State
@@ -92,9 +89,9 @@ func timesOf(values map[string][]byte) (t times, err error) {
 	return t, err
 }
 
-// merge returns the records of several fleets, and of the host itself, as the records of one
-// hpad. The latest clock and the latest round count for all, so the memory of each autoscaler
-// is brought up to its fleet's own last round first.
+// merge merges the values of several fleets and of the host into the values of one hpad. It
+// uses the latest clock and the latest round for all, so each autoscaler's memory is first
+// brought up to the last round of its own fleet.
 func merge(all []map[string][]byte) (map[string][]byte, error) {
 	var latest times
 	from := make([]times, len(all))
@@ -123,15 +120,13 @@ func merge(all []map[string][]byte) (map[string][]byte, error) {
 	return m.whole, err
 }
 
-// merger is the result of merge as far as it is complete.
 type merger struct {
 	latest times
 	whole  map[string][]byte
-	// through has the last written round of each autoscaler in whole.
+	// through has the last written round of each autoscaler.
 	through map[string]time.Time
 }
 
-// add adds a value of a fleet with a last round.
 func (m *merger) add(key string, sealed []byte, lastRound time.Time) (err error) {
 	at, known := slotOf(key)
 	switch {
@@ -150,8 +145,8 @@ func (m *merger) add(key string, sealed []byte, lastRound time.Time) (err error)
 	return err
 }
 
-// record returns a record as of its fleet's last round; nil if a later record of the same
-// autoscaler is there, which got another fleet.
+// record returns a record as of the last round of its fleet; nil if a later record of the same
+// autoscaler exists, because it was moved to another fleet.
 func (m *merger) record(name string, sealed []byte, lastRound time.Time) ([]byte, error) {
 	record, err := unsealRecord(name, sealed)
 	if err != nil || m.through[name].After(record.Through) {
@@ -166,7 +161,7 @@ func (m *merger) record(name string, sealed []byte, lastRound time.Time) ([]byte
 	return sealRecord(name, record)
 }
 
-// laterPause returns the later one of two pauses of all autoscalers; the first may be nil.
+// laterPause returns the later of two pauses of all autoscalers; the first may be nil.
 func laterPause(first, second []byte) ([]byte, error) {
 	if first == nil {
 		return second, nil

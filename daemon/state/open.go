@@ -12,55 +12,53 @@ import (
 	"go.uber.org/zap"
 )
 
-// The default bounds of the history.
+// Default limits of the history.
 const (
 	DefaultRetention    = 7 * 24 * time.Hour
 	DefaultHistoryBytes = 256 << 20
 )
 
-// Options are the bounds of a store. The zero value holds the defaults.
+// Options configure a store. The zero value uses the defaults.
 type Options struct {
-	// Retention is how long an entry of the history is kept, counted from the
-	// newest one; 0 means DefaultRetention.
+	// Retention is how long entries are kept, counted back from the newest one; 0 means
+	// DefaultRetention.
 	Retention time.Duration
-	// HistoryBytes bounds the entries of the history in all, 0 means
-	// DefaultHistoryBytes: the oldest ones go first. The file may be up to about
-	// twice as large, and does not get smaller.
+	// HistoryBytes limits the total size of the entries; 0 means DefaultHistoryBytes. The file
+	// can be twice as large, and never shrinks.
 	HistoryBytes int64
-	// Log gets what is lost, and when entries go before their retention is over; nil discards.
+	// Log is optional.
 	Log *zap.Logger
-	// Before, if not nil, is called before each write to a file: for tests of slow disks.
+	// Before is called before each write to a file, in tests of slow disks; nil calls nothing.
 	Before func()
 
-	// refilled has an earlier state.db removed: what is in it is known from elsewhere.
+	// refilled removes an earlier state.db, because the caller loads its content from
+	// elsewhere.
 	refilled bool
 }
 
-// The files of the databases.
 const (
 	stateName   = "state.db"
 	historyName = "history.db"
 )
 
-// buckets are the top-level buckets of each file, besides metaBucket.
+// buckets are the top-level buckets of each file, in addition to metaBucket.
 var buckets = map[string][][]byte{
 	stateName:   {autoscalersBucket, fleetsBucket},
 	historyName: {entriesBucket, namesBucket},
 }
 
-// Open opens the store in a directory, which it makes if it is not there.
+// Open opens the store in a directory, and creates the directory if it is missing.
 //
-// The directory belongs to one daemon at a time: a second one gets a *HeldError. A
-// state.db that is damaged is set aside and returned as a *DamagedError; opening again
-// begins with an empty one. A history.db that is damaged is set aside too, and an empty
-// one takes its place at once. Both are among the losses then. A file that a newer hpad
-// wrote is left alone and returned as a *FormatError.
+// The error is a *HeldError if another process uses the directory, a *FormatError for files of
+// a newer hpad, and a *DamagedError if state.db is damaged: it is set aside, and the next Open
+// creates an empty one. A damaged history.db is set aside and replaced at once. Both are
+// reported as losses.
 func Open(dir string, options Options) (Store, error) {
 	s, err := openStore(dir, options)
 	switch {
 	case errors.Is(err, fs.ErrPermission):
-		// As where it was run by root before, or a copy was put back.
-		return nil, fmt.Errorf("%w; let the user that hpad runs as own %q and all in it (chown -R)", err, dir)
+		// For example, hpad ran as root before, or a backup was restored.
+		return nil, fmt.Errorf("%w; the user of hpad must own %q and its files (chown -R)", err, dir)
 	case err != nil:
 		return nil, err
 	}
@@ -78,7 +76,7 @@ func openStore(dir string, options Options) (*store, error) {
 		options.Log = zap.NewNop()
 	}
 	if err := makeDir(dir); err != nil {
-		return nil, fmt.Errorf("make state directory %q: %w", dir, err)
+		return nil, fmt.Errorf("create state directory %q: %w", dir, err)
 	}
 	s := &store{dir: dir, options: options, verifying: make(chan struct{}, 1)}
 	err := s.openState()
@@ -91,8 +89,8 @@ func openStore(dir string, options Options) (*store, error) {
 	return s, nil
 }
 
-// openState opens state.db. That an earlier one is gone is recorded in the moment in
-// which a new one is made, so that it cannot be missed.
+// openState opens state.db. If an earlier one is missing, the new file contains that loss from
+// the beginning, so it cannot be missed.
 func (s *store) openState() (err error) {
 	var fill func(*bolt.Tx) error
 	if s.options.refilled {
@@ -106,10 +104,10 @@ func (s *store) openState() (err error) {
 	} else if lost := s.earlierState(); lost != "" {
 		fill = putLosses([]Loss{{
 			At: time.Now().UTC(), Part: MemoryPart,
-			Message: lost + "; pauses, windows, rate limits, counts to put back and what else hpad remembered are known from then on; pause anew what was paused",
+			Message: lost + "; hpad started without pauses, windows, rate limits and manual changes to revert; pause again what was paused",
 		}})
 	} else if path := filepath.Join(s.dir, stateName); !exists(path) {
-		s.options.Log.Info("there is no earlier state; hpad begins without windows, rates and counts of before", zap.String("state_dir", s.dir))
+		s.options.Log.Info("no earlier state, starting empty", zap.String("state_dir", s.dir))
 	}
 	s.state, err = openDatabase(filepath.Join(s.dir, stateName), fill)
 	if err != nil {
@@ -118,11 +116,11 @@ func (s *store) openState() (err error) {
 	return s.loadLosses()
 }
 
-// openHistory opens history.db, without which hpad can do its work.
+// openHistory opens history.db. A damaged history does not prevent a start.
 func (s *store) openHistory() error {
 	path := filepath.Join(s.dir, historyName)
 	if !exists(path) && s.isUsed() {
-		if err := s.lose(HistoryPart, fmt.Sprintf("%q was lost: it is gone, and the history of decisions begins anew", path)); err != nil {
+		if err := s.lose(HistoryPart, fmt.Sprintf("%q is missing; hpad started an empty history", path)); err != nil {
 			return err
 		}
 	}
@@ -133,7 +131,7 @@ func (s *store) openHistory() error {
 		err = damage
 	}
 	if errors.As(err, &damage) && damage.Aside != "" {
-		if err := s.lose(HistoryPart, fmt.Sprintf("%q was damaged: %v: it is set aside as %q, and the history of decisions begins anew", path, damage.Err, damage.Aside)); err != nil {
+		if err := s.lose(HistoryPart, fmt.Sprintf("%q was damaged: %v: it was set aside as %q; hpad started an empty history", path, damage.Err, damage.Aside)); err != nil {
 			return err
 		}
 		d, err = openDatabase(path, nil)

@@ -344,7 +344,7 @@ func TestPanicInACommit(t *testing.T) {
 		t.Errorf("the commit answers %v", err)
 	}
 	err = s.Commit(context.Background(), Changes{LastRound: epoch})
-	if err == nil || !strings.Contains(err.Error(), "start hpad again") {
+	if err == nil || !strings.Contains(err.Error(), "restart hpad") {
 		t.Errorf("a later commit answers %v", err)
 	}
 	closeStore(t, s)
@@ -363,7 +363,7 @@ func TestFaultWhileReading(t *testing.T) {
 	if err := os.Truncate(filepath.Join(dir, "state.db"), 3*pageSize); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Load(t.Context()); err == nil || !strings.Contains(err.Error(), "cannot be read") {
+	if _, err := s.Load(t.Context()); err == nil || !strings.Contains(err.Error(), "read a page") {
 		t.Errorf("load answers %v", err)
 	}
 	s.Close() //nolint:errcheck // the file is broken

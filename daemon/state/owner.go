@@ -8,10 +8,10 @@ import (
 	"syscall"
 )
 
-// createFile creates a file. A file that root creates gets the owner and group of its
-// directory, because the daemon runs as that user.
+// createFile creates a file. If root creates it, it gets the owner and group of its directory,
+// because the daemon runs as that user.
 func createFile(path string, flag int, mode os.FileMode) (*os.File, error) {
-	// O_EXCL follows no symbolic link: root must not give away another file.
+	// O_EXCL does not follow symbolic links: root must not change the owner of another file.
 	file, err := os.OpenFile(path, flag|os.O_CREATE|os.O_EXCL, mode)
 	if err != nil {
 		return nil, err
@@ -22,8 +22,8 @@ func createFile(path string, flag int, mode os.FileMode) (*os.File, error) {
 	return file, nil
 }
 
-// makeDir creates a state directory unless it exists. A directory that root creates gets
-// the owner and group of the directory that it is in.
+// makeDir creates a state directory. If root creates it, it gets the owner and group of its
+// parent.
 func makeDir(dir string) error {
 	err := os.MkdirAll(filepath.Dir(dir), 0o750)
 	if err == nil {
@@ -42,8 +42,8 @@ func makeDir(dir string) error {
 	return errors.Join(giveToOwner(made), made.Close())
 }
 
-// giveToOwner gives a file or directory that root created the owner and group of the
-// directory that it is in. A file system that does not permit it leaves it to root.
+// giveToOwner gives a file that root created the owner and group of its directory, if the file
+// system permits that.
 func giveToOwner(file *os.File) error {
 	if os.Geteuid() != 0 {
 		return nil

@@ -9,10 +9,9 @@ import (
 	"github.com/hpad/hpad/policy"
 )
 
-// pausePrefix begins the keys that metaBucket has pauses under.
+// pausePrefix is the prefix of pause keys in metaBucket.
 const pausePrefix = "pause/"
 
-// pauseKey is where metaBucket has the pause of a scope.
 func pauseKey(scope policy.Scope) string {
 	switch {
 	case scope.Breaker:
@@ -25,7 +24,6 @@ func pauseKey(scope policy.Scope) string {
 	return pausePrefix
 }
 
-// loadPauses reads all pauses.
 func loadPauses(meta *bolt.Bucket) ([]policy.Pause, error) {
 	var pauses []policy.Pause
 	cursor, prefix := meta.Cursor(), []byte(pausePrefix)
@@ -39,7 +37,6 @@ func loadPauses(meta *bolt.Bucket) ([]policy.Pause, error) {
 	return pauses, nil
 }
 
-// sealPauses adds pauses to what is to be written into metaBucket.
 func sealPauses(pauses map[policy.Scope]*policy.Pause, meta map[string][]byte) error {
 	for scope, pause := range pauses {
 		err := checkKey(scope.Autoscaler + scope.Fleet)

@@ -7,8 +7,7 @@ func unsealRecord(name string, sealed []byte) (r Record, err error) {
 	return r, err
 }
 
-// RecordIn returns the record of the autoscaler that [Records] have a value of; an empty
-// name for a value of something else.
+// RecordIn decodes a value of [Records]. The name is empty if the value is not a record.
 func RecordIn(key string, value []byte) (name string, r Record, err error) {
 	at, ok := slotOf(key)
 	if !ok || at.bucket != string(autoscalersBucket) || value == nil {

@@ -9,25 +9,24 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// Removals are the instances that the autoscalers of a fleet with a breaker took away,
-// for as long as the breaker counts them, by the daemon's own clock.
+// Removals are the recent scale-downs of a fleet with a breaker, by the daemon's own clock.
 type Removals struct {
 	Rounds []Removal `json:"rounds,omitempty"`
-	// Waived is until when nothing is held, because somebody let go on what was; zero
-	// where nobody did.
+	// Waived is the end of the time in which an operator has disabled the breaker; zero if it
+	// is enabled.
 	Waived time.Time `json:"waived,omitzero"`
 }
 
-// Removal is what one round took away.
+// Removal is the number of instances that one round removed.
 type Removal struct {
 	Time      time.Time `json:"time"`
 	Instances int64     `json:"instances"`
 }
 
-// Empty reports whether there is nothing to know.
+// Empty reports whether there is nothing to store.
 func (r Removals) Empty() bool { return len(r.Rounds) == 0 && r.Waived.IsZero() }
 
-// Within returns the removals that count at now, those of less than a window ago.
+// Within returns the removals of the last window before now.
 func (r Removals) Within(window time.Duration, now time.Time) Removals {
 	var within Removals
 	for _, removal := range r.Rounds {
@@ -37,14 +36,14 @@ func (r Removals) Within(window time.Duration, now time.Time) Removals {
 	}
 	if now.Before(r.Waived) {
 		within.Waived = r.Waived
-		if latest := now.Add(window); latest.Before(r.Waived) { // under a longer window, or another clock
+		if latest := now.Add(window); latest.Before(r.Waived) { // the window or the clock has changed
 			within.Waived = latest
 		}
 	}
 	return within
 }
 
-// Sum returns how many instances were taken away.
+// Sum returns the number of removed instances.
 func (r Removals) Sum() int64 {
 	sum := int64(0)
 	for _, removal := range r.Rounds {
@@ -53,7 +52,7 @@ func (r Removals) Sum() int64 {
 	return sum
 }
 
-// withoutFuture returns the removals with what is later than now made now.
+// withoutFuture returns the removals with later times replaced by now.
 func (r Removals) withoutFuture(now time.Time) Removals {
 	r.Rounds = slices.Clone(r.Rounds)
 	for i := range r.Rounds {
@@ -62,10 +61,9 @@ func (r Removals) withoutFuture(now time.Time) Removals {
 	return r
 }
 
-// removalsPrefix begins the keys that metaBucket has removals under, by fleet.
+// removalsPrefix is the prefix of removal keys in metaBucket.
 const removalsPrefix = "removals/"
 
-// loadRemovals reads what was taken away of all fleets.
 func loadRemovals(meta *bolt.Bucket) (map[string]Removals, error) {
 	all := map[string]Removals{}
 	cursor, prefix := meta.Cursor(), []byte(removalsPrefix)
@@ -79,11 +77,10 @@ func loadRemovals(meta *bolt.Bucket) (map[string]Removals, error) {
 	return all, nil
 }
 
-// sealRemovals adds removals to what is to be written into metaBucket.
 func sealRemovals(all map[string]Removals, meta map[string][]byte) error {
 	for fleet, removals := range all {
 		if err := checkKey(fleet); err != nil {
-			return fmt.Errorf("write what was removed of fleet %q: %w", fleet, err)
+			return fmt.Errorf("write the removals of fleet %q: %w", fleet, err)
 		}
 		key := removalsPrefix + fleet
 		meta[key] = nil
@@ -92,7 +89,7 @@ func sealRemovals(all map[string]Removals, meta map[string][]byte) error {
 		}
 		var err error
 		if meta[key], err = sealJSON(key, removals); err != nil {
-			return fmt.Errorf("write what was removed of fleet %q: %w", fleet, err)
+			return fmt.Errorf("write the removals of fleet %q: %w", fleet, err)
 		}
 	}
 	return nil

@@ -12,9 +12,9 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// renew makes sure that the next start finds what is written next: writes to an open file
-// succeed even after its directory was removed or replaced. It writes each file that is
-// not at its path again from the open one. Every write starts with it.
+// renew recreates files that are no longer at their paths. Writes to an open file succeed even
+// after its directory was removed, but the next start would not find them. Every write calls
+// renew first.
 func (s *store) renew() error {
 	var written []string
 	for _, d := range []*database{s.state, s.history} {
@@ -23,38 +23,36 @@ func (s *store) renew() error {
 		}
 		aside, err := s.writeAgain(d)
 		if err != nil {
-			err = fmt.Errorf("state directory %q was removed or replaced while hpad runs, and cannot be written anew: %w", s.dir, err)
+			err = fmt.Errorf("recreate state directory %q, which was removed or replaced: %w", s.dir, err)
 			switch {
 			case errors.Is(err, fs.ErrPermission):
-				return fmt.Errorf("%w; create it, and let the user that hpad runs as own it (install -d -o)", err)
-			case errors.Is(err, syscall.EROFS): // as for a unit of systemd that may write only to this directory
-				return fmt.Errorf("%w; save the files from /proc/%d/fd before hpad ends, as docs/operations.md shows", err, os.Getpid())
+				return fmt.Errorf("%w; create it with the user of hpad as owner (install -d -o)", err)
+			case errors.Is(err, syscall.EROFS): // for example a systemd unit that may write only to this directory
+				return fmt.Errorf("%w; save the files from /proc/%d/fd before hpad stops, see docs/operations.md", err, os.Getpid())
 			}
 			return err
 		}
 		name := filepath.Base(d.path)
 		if aside != "" {
-			name += fmt.Sprintf(" (the file found in its place is %q now)", aside)
+			name += fmt.Sprintf(" (the file at its path was renamed to %q)", aside)
 		}
 		written = append(written, name)
 	}
 	if len(written) == 0 {
 		return nil
 	}
-	return s.lose(DirectoryPart, fmt.Sprintf("removed or replaced while hpad ran, and written anew with all that hpad knows: %s in %q",
+	return s.lose(DirectoryPart, fmt.Sprintf("files were removed or replaced while hpad ran, and recreated without loss: %s in %q",
 		strings.Join(written, ", "), s.dir))
 }
 
-// inPlace reports whether the open file is the one at the database's path.
 func (d *database) inPlace() bool {
-	own, err := d.file.Stat()
+	own, err := d.handle.file.Stat()
 	found, statErr := os.Stat(d.path)
 	return err == nil && statErr == nil && os.SameFile(own, found)
 }
 
-// writeAgain writes the content of the open file to the database's path and continues
-// with the new file. It renames a file that it finds there to aside, unless another
-// process uses it.
+// writeAgain copies the open file to its path and continues with the copy. A file at that path
+// is set aside, unless another process uses it.
 func (s *store) writeAgain(d *database) (aside string, err error) {
 	if err := makeDir(s.dir); err != nil {
 		return "", err
@@ -71,9 +69,9 @@ func (s *store) writeAgain(d *database) (aside string, err error) {
 	if err := d.copyTo(draft); err != nil {
 		return "", err
 	}
-	next := &database{path: d.path}
-	if err := next.openFile(draft); err != nil {
-		return "", errors.Join(err, next.abandon())
+	next, err := openHandle(draft, false)
+	if err != nil {
+		return "", err
 	}
 	if exists(d.path) {
 		if aside, err = setAside(d.path, "replaced"); err != nil {
@@ -84,12 +82,10 @@ func (s *store) writeAgain(d *database) (aside string, err error) {
 		return "", errors.Join(err, next.close())
 	}
 	d.replacing.Lock()
-	before := &opened{db: d.db, file: d.file}
-	before.broken.Store(d.broken.Load())
-	d.db, d.file = next.db, next.file
-	d.broken.Store(nil)
+	before := d.handle
+	d.handle = next
 	d.replacing.Unlock()
-	_ = before.close() // it has no name any more
+	_ = before.close() // its file is already unlinked
 	return aside, syncDir(s.dir)
 }
 
@@ -112,7 +108,7 @@ func (d *database) copyTo(path string) error {
 	return errors.Join(err, to.Close())
 }
 
-// remove removes a file; a missing one is no error.
+// remove removes a file if it exists.
 func remove(path string) error {
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err

@@ -123,7 +123,7 @@ func TestCannotBeWrittenAnew(t *testing.T) {
 	}
 	for range 2 {
 		err := s.Commit(t.Context(), Changes{LastRound: epoch})
-		if err == nil || !strings.Contains(err.Error(), dir) || !strings.Contains(err.Error(), "cannot be written anew") {
+		if err == nil || !strings.Contains(err.Error(), dir) || !strings.Contains(err.Error(), "recreate state directory") {
 			t.Errorf("a commit returns %v", err)
 		}
 	}

@@ -7,9 +7,7 @@ import (
 	"github.com/hpad/hpad/policy"
 )
 
-// replayed brings a record up to the last completed round: Memory is as it would be
-// had every pass in between been written, and Through is the last of them. A record
-// without Replay stays as it is.
+// replayed applies the passes up to the last completed round to a record with Replay.
 func replayed(r Record, lastRound time.Time) Record {
 	if r.Replay == nil || r.Replay.Period <= 0 || !lastRound.After(r.Through) {
 		return r
@@ -24,8 +22,7 @@ func replayed(r Record, lastRound time.Time) Record {
 	return r
 }
 
-// floorTick returns the last tick of a period at or before a time. Both are in
-// nanoseconds, and ticks are multiples of the period since the Unix epoch.
+// floorTick returns the last multiple of the period at or before a time, both in nanoseconds.
 func floorTick(at, period int64) int64 {
 	past := at % period
 	if past < 0 {
@@ -34,14 +31,11 @@ func floorTick(at, period int64) int64 {
 	return at - past
 }
 
-// replay returns what policy.Remember makes of the list when called with the
-// replay's count at each tick from first to last.
+// replay returns the result of policy.Remember, called with the same count at each tick from
+// first to last.
 //
-// A slot gets old again a turn after it was written. Once every entry of the given
-// list has got old, and every slot that was in use then has been old once more, what
-// gets old is overwritten at once, and a turn later the list is the same with later
-// times. Whole turns are therefore skipped: the work does not grow with the time that
-// passed.
+// After every entry has been overwritten once, the list repeats with period turn. Whole turns
+// are then skipped, so the work does not grow with the downtime.
 func replay(list []policy.Recommendation, r *Replay, first, last int64) []policy.Recommendation {
 	period, window := int64(r.Period), int64(longestWindow(r.Rules))
 	turn := (max(window, 0)/period + 1) * period
@@ -67,7 +61,7 @@ func replay(list []policy.Recommendation, r *Replay, first, last int64) []policy
 	return list
 }
 
-// remember does what policy.Remember does, in place.
+// remember is policy.Remember in place.
 func remember(list []policy.Recommendation, replicas int32, now, cutoff time.Time) []policy.Recommendation {
 	entry := policy.Recommendation{Replicas: replicas, Time: now}
 	for i := range slices.Backward(list) {
@@ -79,8 +73,7 @@ func remember(list []policy.Recommendation, replicas int32, now, cutoff time.Tim
 	return append(list, entry)
 }
 
-// longestWindow is how long an entry of the list is kept from being overwritten
-// (R55, R63).
+// longestWindow is how long an entry is protected from being overwritten (R55, R63).
 func longestWindow(rules policy.WindowRules) time.Duration {
 	if rules.Behavior {
 		return max(rules.Up, rules.Down)

@@ -11,50 +11,44 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// ErrFenced is that the state belongs to another member by now, or may: nothing is
-// written any more.
-var ErrFenced = errors.New("another member may own it by now")
+// ErrFenced is returned if the state belongs, or may belong, to another member.
+var ErrFenced = errors.New("another member may own it")
 
-// Records is where the members of a cluster keep the state of one fleet, for the time
-// that one of them owns it. Keys are text of at most some 300 bytes, values are sealed by
-// this package and have some kilobytes. It is safe for concurrent use.
+// Records stores the state of one fleet for the members of a cluster. Keys have at most about
+// 300 bytes. Implementations are safe for concurrent use.
 type Records interface {
-	// Load calls keep with each key and its value.
+	// Load calls keep with each key and value.
 	Load(ctx context.Context, keep func(key string, value []byte) error) error
-	// Write replaces values, and removes those that are nil. Once it returns nil all are
-	// written; after an error each key has its value of before or the new one. It is an
-	// ErrFenced once the member does not own the fleet any more: then nothing is written
-	// that the next owner does not load. It is a RejectedError if values are too large.
+	// Write replaces values; nil removes one. After an error each key has its old or its new
+	// value. The error is ErrFenced if the member does not own the fleet any more, and
+	// RejectedError if values are too large; nothing is written then.
 	Write(ctx context.Context, values map[string][]byte) error
 }
 
-// shared writes what state.db gets to the records of all members, too.
 type shared struct {
 	records atomic.Pointer[Records]
 	timeout time.Duration
 }
 
-// Shared is a Store whose state is in [Records], and in its directory only for as long as
-// it is open; the history is the directory's own.
+// Shared is a Store whose state is in [Records]. Its directory has only a copy, and the
+// history.
 type Shared interface {
 	Store
-	// Continue goes on with the records of a later term, which must have what the earlier
-	// ones had: nobody else owned the fleet in between.
+	// Continue switches to the records of a later term of the same member. No other member may
+	// have owned the fleet in between.
 	Continue(records Records)
 }
 
-// sharedStore is a store with its records.
 type sharedStore struct{ *store }
 
-// Continue is as [Shared] has it.
+// Continue implements [Shared].
 func (s *sharedStore) Continue(records Records) { s.shared.records.Store(&records) }
 
-// OpenShared opens a store in a directory of this machine, and fills it from records. A
-// write to them that takes longer than timeout fails. Errors are those of [Open], and a
-// *DamagedError where a value of the records cannot be trusted.
+// OpenShared opens a store in a local directory and loads its state from records. A write to
+// them fails after timeout. Errors are those of [Open], and a *DamagedError for an invalid
+// value of the records.
 func OpenShared(ctx context.Context, dir string, records Records, timeout time.Duration, options Options) (Shared, error) {
-	// What an earlier term left in the directory is not looked at: the records have it, or
-	// something newer.
+	// The records are at least as new as the local state.
 	options.refilled = true
 	opened, err := Open(dir, options)
 	if err != nil {
@@ -70,7 +64,7 @@ func OpenShared(ctx context.Context, dir string, records Records, timeout time.D
 	return both, nil
 }
 
-// fill puts records into state.db.
+// fill copies the records into state.db.
 func (s *store) fill(ctx context.Context, records Records) error {
 	values := map[slot][]byte{}
 	err := records.Load(ctx, func(key string, value []byte) error {
@@ -87,7 +81,6 @@ func (s *store) fill(ctx context.Context, records Records) error {
 	return s.state.update(func(tx *bolt.Tx) error { return putValues(tx, values) })
 }
 
-// write writes to the records what state.db is to have.
 func (s *shared) write(values map[slot][]byte) error {
 	named := make(map[string][]byte, len(values))
 	for at, value := range values {
@@ -101,7 +94,7 @@ func (s *shared) write(values map[slot][]byte) error {
 	return nil
 }
 
-// String returns the key that records have a value under.
+// String returns the key of the value in Records.
 func (at slot) String() string {
 	if at.fleet != "" {
 		return at.bucket + "/" + at.fleet + "/" + at.key
@@ -109,7 +102,7 @@ func (at slot) String() string {
 	return at.bucket + "/" + at.key
 }
 
-// slotOf returns what String made a key of; false where it did not.
+// slotOf parses a key of Records.
 func slotOf(key string) (slot, bool) {
 	bucket, rest, _ := strings.Cut(key, "/")
 	at := slot{bucket: bucket, key: rest}

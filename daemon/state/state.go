@@ -15,205 +15,190 @@ import (
 	"github.com/hpad/hpad/targets/drain"
 )
 
-// Store keeps the state of a daemon. It is safe for concurrent use. Nothing
-// outside of this package may assume that it is one file. All times in it are
-// those of the daemon's own clock.
+// Store stores the state of a daemon. It is safe for concurrent use. All times are those of the
+// daemon's own clock.
 type Store interface {
-	// Load returns everything that is known, with Memory brought up to the last
-	// completed round. A value that cannot be used is a *DamagedError.
+	// Load returns the stored state, with Memory as of the last completed round. The error is a
+	// *DamagedError if a value cannot be used.
 	Load(ctx context.Context) (Snapshot, error)
-	// Commit writes all changes or none; once it returns nil a crash loses none
-	// of them. Commits that are under way together share one transaction. A record
-	// that the store does not accept is left out: the error is then a RejectedError,
-	// and all other changes are written.
+	// Commit writes all changes or none, durably. Concurrent commits share one transaction.
+	// Invalid records are skipped: the error is then a RejectedError, and all other changes are
+	// written.
 	Commit(ctx context.Context, changes Changes) error
-	// Fleet returns the small store of the fleet of that name.
+	// Fleet returns the small store of a fleet.
 	Fleet(name string) targets.Store
-	// History returns an autoscaler's entries, or with an empty name those of all,
-	// from one time up to, and not with, another, oldest first; a zero time is no
-	// bound. A limit above 0 keeps the newest ones.
+	// History returns the entries of an autoscaler, or of all if name is empty, with from <=
+	// time < to, oldest first. A zero time means no limit. A limit above 0 returns the newest
+	// entries.
 	History(ctx context.Context, name string, from, to time.Time, limit int) ([]Entry, error)
-	// Verify makes the decisions of history again, of an autoscaler or with an empty
-	// name of all, from one time up to, and not with, another, and compares them with
-	// those recorded. One call is at work at a time; the others wait.
+	// Verify makes the decisions in the history again and compares them. The parameters are
+	// those of History. Only one call runs at a time.
 	Verify(ctx context.Context, name string, from, to time.Time) (Verification, error)
-	// Export writes everything as JSON Lines, and with history the history of decisions as
-	// well, for [Import]. What is committed meanwhile is not in it.
+	// Export writes the state as JSON Lines for [Import], optionally with the history.
 	Export(ctx context.Context, to io.Writer, history bool) error
-	// Losses returns what was lost of the state, now or at earlier starts, oldest
-	// first: the newest 10. The caller must not change it.
+	// Losses returns the newest 10 losses, oldest first. The caller must not change them.
 	Losses() []Loss
-	// Close ends the store after the commits under way.
+	// Close closes the store after the active commits.
 	Close() error
 }
 
-// Snapshot is everything that is known at start.
+// Snapshot is the state at start.
 type Snapshot struct {
 	// LastRound is the last completed round; zero in a new store.
 	LastRound   time.Time
 	Autoscalers map[string]Record
-	// Pauses has at most one of each scope, with times by the daemon's own clock.
+	// Pauses has at most one pause of each scope.
 	Pauses []policy.Pause
-	// Removals are by the names of fleets.
+	// Removals has the removals by fleet.
 	Removals map[string]Removals
-	// Clock is what the last run's clock left behind; zero where that had none.
+	// Clock is the last stored clock; zero if there is none.
 	Clock clock.State
 }
 
-// Changes are what one commit writes.
+// Changes are the content of one commit.
 type Changes struct {
-	// Records replace those of the same name.
+	// Records are written by name.
 	Records map[string]Record
-	// Deleted are the names of autoscalers that are gone: their records go, their
-	// history stays until its retention is over.
+	// Deleted are the names of removed autoscalers. Their history stays until its retention is
+	// over.
 	Deleted []string
-	// Pauses replace those of the same scope; nil ones end it.
+	// Pauses are written by scope; nil removes a pause.
 	Pauses map[policy.Scope]*policy.Pause
-	// Removals replace those of the same fleet; empty ones end.
+	// Removals are written by fleet; empty ones are removed.
 	Removals map[string]Removals
-	// LastRound becomes the last completed round when not zero.
+	// LastRound is written unless it is zero.
 	LastRound time.Time
-	// Clock replaces what is kept of the daemon's clock, unless its Time is zero.
+	// Clock is written unless its Time is zero.
 	Clock clock.State
 	// Entries are added to the history.
 	Entries []Entry
 }
 
-// RejectedError has the errors of records that a store rejects, mostly because of their size,
-// by autoscaler. Records.Write returns it by key, before it writes any value.
+// RejectedError has the errors of rejected records by autoscaler. Records.Write returns it by
+// key, before it writes any value.
 type RejectedError map[string]error
 
-// Error names the first record and the cause.
 func (e RejectedError) Error() string {
 	for _, name := range slices.Sorted(maps.Keys(e)) {
-		return fmt.Sprintf("the state store does not accept the record of %.100q: %v", name, e[name])
+		return fmt.Sprintf("the state store rejects the record of %.100q: %v", name, e[name])
 	}
-	return "the state store does not accept a record"
+	return "the state store rejects a record"
 }
 
-// Record is what is kept of one autoscaler.
+// Record is the stored state of one autoscaler.
 type Record struct {
-	// Created is when the autoscaler was first seen.
 	Created time.Time `json:"created"`
-	// Memory is as it was after the pass at Through.
+	// Memory is the memory after the pass at Through.
 	Memory policy.Memory `json:"memory"`
 	Status policy.Status `json:"status"`
-	// Through is the tick of the last pass that Memory includes.
+	// Through is the tick of the last pass in Memory.
 	Through time.Time `json:"through"`
-	// Replay is what later passes did to Memory that were not written because
-	// each did the same; nil when nothing may be assumed.
+	// Replay describes later passes that are not in Memory; nil if there are none.
 	Replay *Replay `json:"replay,omitempty"`
-	// Intention is a write whose outcome is not known; nil when there is none.
+	// Intention is a write without a known outcome; nil if there is none.
 	Intention *Intention `json:"intention,omitempty"`
-	// Left is the count that the pass left the target with; nil when it is not
-	// known. Another one at the next reading is somebody else's.
+	// Left is the count after the last pass; nil if unknown. A different count at the next
+	// reading is a manual change.
 	Left *int32 `json:"left,omitempty"`
-	// Restore is a count that somebody else changed and that is to be put back; nil
-	// when there is none.
+	// Restore is a manual change to revert; nil if there is none.
 	Restore *Restoration `json:"restore,omitempty"`
-	// Seen are the counts of the last reading of Target that was believed; nil when
-	// none is known, as without a guard. Doubts is how many readings in a row were
-	// not believed since.
+	// Seen are the counts of the last accepted reading of Target; nil if unknown. Doubts is the
+	// number of suspect readings since then.
 	Seen   *Counts `json:"seen,omitempty"`
 	Doubts int32   `json:"doubts,omitempty"`
-	// Bounds are min and max of that pass; nil in records of earlier versions.
+	// Bounds are the bounds of the last pass.
 	Bounds *Bounds `json:"bounds,omitempty"`
-	// Hindrance is what was wrong then; nil when nothing was.
+	// Hindrance is the problem at the last pass; nil if there was none.
 	Hindrance *Hindrance `json:"hindrance,omitempty"`
-	// Target is the target that Memory is about.
+	// Target is the target of Memory.
 	Target targets.Ref `json:"target"`
-	// Labels are those by which Target asked for the autoscaler; nil for one of the
-	// configuration, and for one whose target is gone.
+	// Labels are the labels of the target that define the autoscaler; nil if it comes from the
+	// configuration, or if the target is gone.
 	Labels map[string]string `json:"labels,omitempty"`
-	// Fingerprint is that of the configuration that Memory grew under.
+	// Fingerprint identifies the configuration of Memory.
 	Fingerprint string `json:"fingerprint"`
 }
 
-// Restoration is a count to put back, and the bounds of the autoscaler when it was
-// changed: under others it is not put back.
+// Restoration is a count to restore and the bounds at the time of the change. It is dropped
+// when the bounds change.
 type Restoration struct {
 	policy.Restoration
 	Min int32 `json:"min"`
 	Max int32 `json:"max"`
 }
 
-// Counts are those of one reading.
 type Counts struct {
-	// Spec is the wanted count, Status the observed one, Instances how many
-	// instances were listed that live.
+	// Spec is the wanted count, Status the observed one, and Instances the number of listed
+	// live instances.
 	Spec      int32 `json:"spec"`
 	Status    int32 `json:"status"`
 	Instances int32 `json:"instances"`
 }
 
-// Bounds are those of an autoscaler's count.
+// Bounds are the bounds of a count.
 type Bounds struct {
 	Min int32 `json:"min"`
 	Max int32 `json:"max"`
 }
 
-// Hindrance is what keeps an autoscaler from its work, or what its platform says
-// besides.
+// Hindrance is a problem that prevents scaling, or a notice of the platform.
 type Hindrance struct {
-	// Cause identifies it, Since is when it began.
 	Cause string    `json:"cause"`
 	Since time.Time `json:"since"`
 }
 
-// Replay is that every pass after Record.Through recommended the same count,
-// at each multiple of Period since the epoch up to the last completed round.
+// Replay means that every pass after Record.Through, at each multiple of Period since the epoch
+// up to the last completed round, recommended the same count.
 type Replay struct {
 	Replicas int32              `json:"replicas"`
 	Period   time.Duration      `json:"period"`
 	Rules    policy.WindowRules `json:"rules"`
 }
 
-// Intention is a write that was about to be made.
+// Intention is a write that is about to be made.
 type Intention struct {
 	policy.Intention
-	// ID names the write towards platforms that know request ids.
+	// ID is the request ID for platforms that support one.
 	ID string `json:"id"`
-	// Version is what the target was read at.
+	// Version is the version of the target that was read.
 	Version string `json:"version,omitempty"`
 }
 
-// Entry is one line of history: a decision worth keeping and what became of it, or a
-// change of the configuration.
+// Entry is one entry of the history: a decision and its result, or a change of the
+// configuration.
 type Entry struct {
 	Autoscaler string          `json:"autoscaler"`
 	Time       time.Time       `json:"time"`
 	Decision   policy.Decision `json:"decision,omitzero"`
 	// Reload is a change of the configuration; nil for a decision.
 	Reload *settings.Reload `json:"reload,omitempty"`
-	// Written is the count that was written; nil when nothing was.
+	// Written is the count that was written; nil if there was no write.
 	Written *int32         `json:"written,omitempty"`
 	Events  []policy.Event `json:"events,omitempty"`
-	// Victims are those that the decision took, as far as hpad chose them.
+	// Victims are the removed instances that hpad chose.
 	Victims []drain.Victim `json:"victims,omitempty"`
 	Error   string         `json:"error,omitempty"`
-	// Hold is why the platform did not take the count; nil when it was not asked, or
-	// took it, and in entries of earlier versions.
-	Hold *policy.Hold `json:"hold,omitempty"`
-	// DryRun reports whether no count was to be written.
-	DryRun bool `json:"dry_run,omitempty"`
-	// Reason is the one word that the pass ended with, of docs/reasons.md; empty in
-	// entries of earlier versions.
+	// Hold is the reason why the platform was not scaled; nil if it was, or if there was no
+	// write.
+	Hold   *policy.Hold `json:"hold,omitempty"`
+	DryRun bool         `json:"dry_run,omitempty"`
+	// Reason is the reason code of the pass; see docs/reasons.md.
 	Reason string `json:"reason,omitempty"`
-	// Since is when what hinders the autoscaler began; zero when nothing does.
+	// Since is when the current problem began; zero if there is none.
 	Since time.Time `json:"since,omitzero"`
-	// Untold are changes of that which have no entry of their own, between the entry
-	// before and this one; nil when there were none.
+	// Untold counts changes since the previous entry that have no entry of their own; nil if
+	// there are none.
 	Untold *Untold `json:"untold,omitempty"`
-	// Engine is the policy.Engine that decided.
+	// Engine is the policy.Engine of the decision.
 	Engine int `json:"engine,omitempty"`
-	// Inputs are those of the decision, for Verify. They are not changed after the decision,
-	// and nil in entries of Store.History.
+	// Inputs are the inputs of the decision, for Verify. They must not be changed, and are nil
+	// in the results of Store.History.
 	Inputs *policy.Inputs `json:"-"`
 }
 
-// Untold counts changes that have one entry together, because causes took turns.
+// Untold counts alternating causes that share one entry.
 type Untold struct {
 	Changes int `json:"changes"`
-	// From is the first of them.
+	// From is the time of the first change.
 	From time.Time `json:"from"`
 }

@@ -14,8 +14,7 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// The buckets of state.db. The last completed round and the clock are in
-// metaBucket.
+// Buckets and keys of state.db. The last completed round and the clock are in metaBucket.
 var (
 	autoscalersBucket = []byte("autoscalers")
 	fleetsBucket      = []byte("fleets")
@@ -30,18 +29,15 @@ type store struct {
 	state, history *database
 	losses         atomic.Pointer[[]Loss]
 	group          group
-	// shared is where the state is kept that other members may go on with; nil where
-	// this directory has it all.
+	// shared has the records of the cluster; nil without a cluster.
 	shared *shared
-	// damaged is why an entry of the history could not be read; nil while all could. It is
-	// told once, which the group's writing guards.
-	damaged    atomic.Pointer[error]
-	damageTold bool
-	// verifying has room for whoever verifies the history.
+	// damageLogged is true after the first damaged entry of the history was logged.
+	damageLogged atomic.Bool
+	// verifying has capacity for one call of Verify.
 	verifying chan struct{}
 }
 
-// Load is as [Store] has it.
+// Load implements [Store].
 func (s *store) Load(ctx context.Context) (Snapshot, error) {
 	snapshot := Snapshot{Autoscalers: map[string]Record{}}
 	err := s.state.view(func(tx *bolt.Tx) error {
@@ -78,7 +74,7 @@ func (s *store) Load(ctx context.Context) (Snapshot, error) {
 	return snapshot, nil
 }
 
-// decodeRecords reads all records of a bucket on all processors.
+// decodeRecords decodes all records of a bucket in parallel.
 func decodeRecords(ctx context.Context, bucket *bolt.Bucket, lastRound time.Time) ([]string, []Record, error) {
 	var names []string
 	var sealed [][]byte
@@ -111,9 +107,8 @@ func decodeRecords(ctx context.Context, bucket *bolt.Bucket, lastRound time.Time
 	return names, records, workers.Wait()
 }
 
-// Commit is as [Store] has it. Entries of the history are in a file of their own, which is written first: a
-// crash in between leaves entries without what came with them, and so may an
-// error. Writing an entry again replaces it.
+// Commit implements [Store]. The history is a separate file and is written first, so a crash in
+// between leaves entries without the other changes. Writing an entry again replaces it.
 func (s *store) Commit(ctx context.Context, changes Changes) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -123,7 +118,7 @@ func (s *store) Commit(ctx context.Context, changes Changes) error {
 		return err
 	}
 	if err := s.write(w); err != nil {
-		return fmt.Errorf("write the state of %d autoscalers and %d history entries, without which a restart would go on: %w",
+		return fmt.Errorf("write the state of %d autoscalers and %d history entries: %w",
 			len(changes.Records), len(changes.Entries), err)
 	}
 	if len(w.rejected) > 0 {
@@ -132,12 +127,11 @@ func (s *store) Commit(ctx context.Context, changes Changes) error {
 	return nil
 }
 
-// maxRecord is the limit of the record of an autoscaler in bytes. The largest ordinary
-// records have 60 KiB: ten long queries, and an hour of recommendations.
+// maxRecord is the size limit of a record in bytes. The largest ordinary records have 60 KiB:
+// ten long queries and an hour of recommendations.
 const maxRecord = 1 << 20
 
-// sealChanges prepares changes for the transaction, so that what cannot be
-// written fails alone.
+// sealChanges encodes changes before the transaction, so that invalid records fail alone.
 func sealChanges(changes Changes) (*write, error) {
 	w := &write{}
 	meta, err := sealMeta(changes)
@@ -154,7 +148,7 @@ func sealChanges(changes Changes) (*write, error) {
 			at := slot{bucket: string(autoscalersBucket), key: name}
 			w.values[at], err = sealRecord(name, record)
 			if size := len(w.values[at]); err == nil && size > maxRecord {
-				err = fmt.Errorf("it has %d bytes and may have %d", size, maxRecord)
+				err = fmt.Errorf("it has %d bytes, the limit is %d", size, maxRecord)
 			}
 			if err != nil {
 				delete(w.values, at)
@@ -171,8 +165,7 @@ func sealChanges(changes Changes) (*write, error) {
 	return w, nil
 }
 
-// sealMeta prepares what changes say of all autoscalers together, and pauses, by the
-// keys; what is to be removed is nil.
+// sealMeta encodes the values for metaBucket by key; nil removes one.
 func sealMeta(changes Changes) (map[string][]byte, error) {
 	meta := map[string][]byte{}
 	if !changes.LastRound.IsZero() {
@@ -197,25 +190,24 @@ func sealMeta(changes Changes) (map[string][]byte, error) {
 
 var errNoKey = errors.New("name is empty")
 
-// checkKey returns why bbolt cannot hold a key; nil where it can.
+// checkKey returns an error if bbolt cannot store a key.
 func checkKey(key string) error {
 	if key == "" {
 		return errNoKey
 	}
 	if len(key) > bolt.MaxKeySize-keyRoom {
-		return fmt.Errorf("name has %d bytes and may have %d", len(key), bolt.MaxKeySize-keyRoom)
+		return fmt.Errorf("name has %d bytes, the limit is %d", len(key), bolt.MaxKeySize-keyRoom)
 	}
 	return nil
 }
 
-// keyRoom is what keys need beside a name.
+// keyRoom is the number of bytes in a key in addition to the name.
 const keyRoom = 16
 
-// Fleet is as [Store] has it.
+// Fleet implements [Store].
 func (s *store) Fleet(name string) targets.Store { return &fleetStore{store: s, name: name} }
 
-// Close is as [Store] has it, and leaves the files where the next start looks for them.
-// Calls after it fail.
+// Close implements [Store]. It recreates missing files first.
 func (s *store) Close() error {
 	s.group.writing.Lock()
 	defer s.group.writing.Unlock()

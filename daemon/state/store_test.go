@@ -149,7 +149,7 @@ func TestRejectedRecords(t *testing.T) {
 	}{
 		{"record without a name", Changes{Records: map[string]Record{"": {}}}, "name is empty"},
 		{"name too long", Changes{Records: map[string]Record{strings.Repeat("n", 40_000): {}}}, "40000 bytes"},
-		{"record too large", Changes{Records: map[string]Record{"a": {Labels: map[string]string{"hpad.x": hex.EncodeToString(random)}}}}, "may have 1048576"},
+		{"record too large", Changes{Records: map[string]Record{"a": {Labels: map[string]string{"hpad.x": hex.EncodeToString(random)}}}}, "the limit is 1048576"},
 		{"record that is no JSON", Changes{Records: map[string]Record{"a": {Created: time.Date(10_001, 1, 1, 0, 0, 0, 0, time.UTC)}}}, "year outside of range"},
 		{"entry without a time", Changes{Entries: []Entry{{Autoscaler: "a"}}}, "no time"},
 		{"entry without a name", Changes{Entries: []Entry{{Time: epoch}}}, "name is empty"},

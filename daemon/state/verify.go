@@ -4,57 +4,54 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"reflect"
-	"runtime"
 	"slices"
 	"strings"
 	"time"
 
 	bolt "go.etcd.io/bbolt"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/hpad/hpad/policy"
 )
 
-// Verification counts the decisions of a history that were made again. Each one is
-// identical, different or not verifiable.
+// Verification counts verified decisions. Each one is identical, different or not verifiable.
 type Verification struct {
 	Checked   int
 	Identical int
-	// Different counts those that come out otherwise, and entries that are damaged.
+	// Different includes damaged entries.
 	Different int
-	// NotVerifiable counts those of other versions of hpad.
+	// NotVerifiable counts decisions of other versions of hpad.
 	NotVerifiable int
-	// Differences are the first of those that are different, oldest first, at most 100.
+	// Differences are the first 100 differences, oldest first.
 	Differences []Difference
 }
 
-// MaxDifferences is how many differences are told at most.
+// MaxDifferences is the maximum number of reported differences.
 const MaxDifferences = 100
 
-// Difference is a decision that comes out otherwise than it was recorded.
+// Difference is a decision with a different result.
 type Difference struct {
 	Autoscaler string
 	Time       time.Time
-	// Error is why the decision cannot be made again, as a damaged entry; empty where
-	// it was, and Fields are what is different then.
+	// Error is the reason why the decision could not be made again; empty if Fields are set.
 	Error  string
 	Fields []DifferentField
 }
 
-// DifferentField is a field of a decision's JSON, as "stabilization.replicas", with its
-// value as JSON as it was recorded, and as it comes out now; empty where there is none.
+// DifferentField is a field of the JSON of a decision, as "stabilization.replicas", with both
+// values as JSON; empty if absent.
 type DifferentField struct {
 	Field, Recorded, Now string
 }
 
-// verifiedAtOnce is how many entries are verified in one transaction: a long one would
-// keep the file from using its free pages again, and from being renewed.
+// verifiedAtOnce is the number of entries per transaction. A longer transaction would block the
+// reuse of free pages, and renew.
 const verifiedAtOnce = 2000
 
-// Verify is as [Store] has it.
+// Verify implements [Store].
 func (s *store) Verify(ctx context.Context, name string, from, to time.Time) (Verification, error) {
 	select {
 	case s.verifying <- struct{}{}:
@@ -71,7 +68,13 @@ func (s *store) Verify(ctx context.Context, name string, from, to time.Time) (Ve
 		err = s.history.view(func(tx *bolt.Tx) error {
 			var entries []foundEntry
 			entries, next = entriesFrom(tx, name, next, to, verifiedAtOnce)
-			return found.verifyAll(ctx, entries)
+			for _, entry := range entries {
+				if err := ctx.Err(); err != nil {
+					return err
+				}
+				found.add(entry)
+			}
+			return nil
 		})
 	}
 	if err != nil {
@@ -87,13 +90,13 @@ func timeKeyFrom(from time.Time) []byte {
 	return timeKey(from)
 }
 
-// foundEntry is an entry as the file has it; sealed is nil where "names" alone has it.
+// foundEntry is a stored entry; sealed is nil if only the index has it.
 type foundEntry struct{ key, sealed []byte }
 
 func (e foundEntry) name() string { return string(e.key[timeSize:]) }
 
-// entriesFrom returns the entries of an autoscaler, or of all, from a key on, oldest
-// first, at most so many, and the key after them; nil when those were the last.
+// entriesFrom returns up to most entries of an autoscaler, or of all, starting at a key, oldest
+// first. next is the key after them; nil at the end.
 func entriesFrom(tx *bolt.Tx, name string, from []byte, to time.Time, most int) (found []foundEntry, next []byte) {
 	entries := tx.Bucket(entriesBucket)
 	cursor, lowest, prefix := entries.Cursor(), from, []byte(nil)
@@ -118,61 +121,55 @@ func entriesFrom(tx *bolt.Tx, name string, from []byte, to time.Time, most int) 
 	return found, nil
 }
 
-// verifyAll verifies entries on all processors.
-func (v *Verification) verifyAll(ctx context.Context, entries []foundEntry) error {
-	results := make([]*Difference, len(entries))
-	shares := runtime.GOMAXPROCS(0)
-	workers, ctx := errgroup.WithContext(ctx)
-	for share := range shares {
-		workers.Go(func() error {
-			for i := share; i < len(entries); i += shares {
-				if err := ctx.Err(); err != nil {
-					return err
-				}
-				results[i] = entries[i].verify()
-			}
-			return nil
-		})
+// verdict is the result of the verification of one entry.
+type verdict int
+
+const (
+	identical verdict = iota
+	different
+	// notVerifiable: another version of hpad decided.
+	notVerifiable
+	// noDecision: the entry is a reload.
+	noDecision
+)
+
+// add verifies an entry and counts the result.
+func (v *Verification) add(e foundEntry) {
+	result, fields, err := e.verify()
+	if result == noDecision {
+		return
 	}
-	if err := workers.Wait(); err != nil {
-		return err
-	}
-	for _, difference := range results {
-		if difference == noDecision {
-			continue
+	v.Checked++
+	switch result {
+	case identical:
+		v.Identical++
+	case notVerifiable:
+		v.NotVerifiable++
+	default:
+		v.Different++
+		if len(v.Differences) == MaxDifferences {
+			return
 		}
-		v.Checked++
-		switch difference {
-		case nil:
-			v.Identical++
-		case notVerifiable:
-			v.NotVerifiable++
-		default:
-			v.Different++
-			if len(v.Differences) < MaxDifferences {
-				v.Differences = append(v.Differences, *difference)
-			}
+		difference := Difference{Autoscaler: e.name(), Time: keyTime(e.key), Fields: fields}
+		if err != nil {
+			difference.Error = err.Error()
 		}
+		v.Differences = append(v.Differences, difference)
 	}
-	return nil
 }
 
-// notVerifiable stands for an entry of another version, noDecision for a reload.
-var notVerifiable, noDecision = &Difference{}, &Difference{}
-
-// verify makes the decision of an entry again and returns the difference; nil if there is
-// none.
-func (e foundEntry) verify() (difference *Difference) {
-	err := guard(func() error {
+// verify makes the decision of an entry again. After an error the result is different.
+func (e foundEntry) verify() (result verdict, fields []DifferentField, err error) {
+	err = guard(func() error {
 		text, recorded, err := entryLines(string(e.key), e.sealed)
 		switch {
 		case err != nil:
 			return err
+		case len(recorded) == 0 && bytes.Contains(text, []byte(`"reload":`)):
+			result = noDecision
+			return nil
 		case len(recorded) == 0:
-			difference = notVerifiable
-			if bytes.Contains(text, []byte(`"reload":`)) {
-				difference = noDecision
-			}
+			result = notVerifiable
 			return nil
 		}
 		var inputs recordedInputs
@@ -180,22 +177,24 @@ func (e foundEntry) verify() (difference *Difference) {
 			return fmt.Errorf("inputs: %w", err)
 		}
 		if inputs.Engine != policy.Engine {
-			difference = notVerifiable
+			result = notVerifiable
 			return nil
 		}
-		difference, err = e.compare(text, inputs.Decide().Explained())
+		var same bool
+		if same, fields, err = e.compare(text, inputs.Decide().Explained()); !same {
+			result = different
+		}
 		return err
 	})
 	if err != nil {
-		difference = &Difference{Autoscaler: e.name(), Time: keyTime(e.key), Error: err.Error()}
+		result = different
 	}
-	return difference
+	return result, fields, err
 }
 
-// compare compares an entry's JSON with what begins that of one with another decision. The
-// text is the same where nothing is different, and what is different is looked for only
-// where it is not.
-func (e foundEntry) compare(text []byte, again policy.Decision) (*Difference, error) {
+// compare compares an entry with the JSON of another decision. It decodes both only if the
+// texts differ.
+func (e foundEntry) compare(text []byte, again policy.Decision) (same bool, fields []DifferentField, err error) {
 	head := struct {
 		Autoscaler string          `json:"autoscaler"`
 		Time       time.Time       `json:"time"`
@@ -203,37 +202,31 @@ func (e foundEntry) compare(text []byte, again policy.Decision) (*Difference, er
 	}{e.name(), again.Time, again}
 	decided, err := json.Marshal(&head)
 	if err != nil {
-		return nil, err
+		return false, nil, err
 	}
-	same := bytes.TrimSuffix(decided, []byte("}"))
-	if rest, ok := bytes.CutPrefix(text, same); ok && len(rest) > 0 && (rest[0] == ',' || rest[0] == '}') {
-		return nil, nil
+	prefix := bytes.TrimSuffix(decided, []byte("}"))
+	if rest, ok := bytes.CutPrefix(text, prefix); ok && len(rest) > 0 && (rest[0] == ',' || rest[0] == '}') {
+		return true, nil, nil
 	}
 	var recorded, now struct {
 		Autoscaler string         `json:"autoscaler"`
 		Decision   map[string]any `json:"decision"`
 	}
-	if err := decodeNumbers(text, &recorded); err != nil {
-		return nil, err
+	if err := errors.Join(decodeNumbers(text, &recorded), decodeNumbers(decided, &now)); err != nil {
+		return false, nil, err
 	}
-	if err := decodeNumbers(decided, &now); err != nil {
-		return nil, err
-	}
-	fields := differentFields("", recorded.Decision, now.Decision)
-	if len(fields) == 0 && recorded.Autoscaler == now.Autoscaler {
-		return nil, nil
-	}
-	return &Difference{Autoscaler: e.name(), Time: keyTime(e.key), Fields: fields}, nil
+	fields = differentFields("", recorded.Decision, now.Decision)
+	return len(fields) == 0 && recorded.Autoscaler == now.Autoscaler, fields, nil
 }
 
-// decodeNumbers decodes JSON and keeps numbers as they are written.
+// decodeNumbers decodes JSON without converting numbers.
 func decodeNumbers(text []byte, value any) error {
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.UseNumber()
 	return decoder.Decode(value)
 }
 
-// differentFields returns the innermost fields of JSON that are different, in order.
+// differentFields returns the innermost fields that differ, sorted by path.
 func differentFields(path string, recorded, now any) []DifferentField {
 	if reflect.DeepEqual(recorded, now) {
 		return nil
@@ -252,8 +245,8 @@ func differentFields(path string, recorded, now any) []DifferentField {
 	return found
 }
 
-// parts returns the fields of an object or the elements of a list by name; nil for
-// another value.
+// parts returns the fields of an object or the elements of a list by name; nil for other
+// values.
 func parts(value any) map[string]any {
 	switch value := value.(type) {
 	case map[string]any:
@@ -273,7 +266,7 @@ func jsonText(value any) string {
 		return ""
 	}
 	text, err := json.Marshal(value)
-	if err != nil { // it came out of JSON
+	if err != nil { // cannot happen: the value comes from JSON
 		return err.Error()
 	}
 	return string(text)

@@ -32,7 +32,7 @@ func (h *hpad) wantLossTold(since int, part string, texts ...string) {
 			h.w.t.Errorf("hpad describe does not tell %q: %s", text, described)
 		}
 	}
-	for _, text := range append(texts, `"msg":"state was lost or removed`) {
+	for _, text := range append(texts, `"msg":"state lost`) {
 		if !strings.Contains(said, text) {
 			h.w.t.Errorf("the log does not tell %q: %s", text, said)
 		}

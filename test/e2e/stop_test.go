@@ -65,7 +65,7 @@ func TestSecond(t *testing.T) {
 	})
 	second.signal(syscall.SIGHUP) // does not end an hpad that is starting
 	second.ended(1)
-	want := fmt.Sprintf("state directory %q is held by another hpad", w.path("state"))
+	want := fmt.Sprintf("state directory %q is in use by another hpad", w.path("state"))
 	if said := second.said(); !strings.Contains(said, want) {
 		t.Errorf("the second hpad said %q, want %q", said, want)
 	}
