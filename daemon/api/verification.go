@@ -20,7 +20,7 @@ type Verification struct {
 	// NotVerifiable counts those of other versions of hpad, whose rules or inputs are
 	// other ones.
 	NotVerifiable int `json:"not_verifiable"`
-	// Differences are the first 100 of those that are different, oldest first.
+	// Differences are the newest 100 differences, oldest first.
 	Differences []Difference `json:"differences"`
 }
 

@@ -68,7 +68,7 @@ func (v *clusterView) VerifyHistory(ctx context.Context, name string, from, to t
 		add(found)
 	}
 	slices.SortStableFunc(sum.Differences, func(a, b api.Difference) int { return a.Time.Compare(b.Time) })
-	sum.Differences = sum.Differences[:min(len(sum.Differences), state.MaxDifferences)]
+	sum.Differences = sum.Differences[max(0, len(sum.Differences)-state.MaxDifferences):]
 	return sum, nil
 }
 

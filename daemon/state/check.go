@@ -101,8 +101,15 @@ func checkFile(path string) (FileReport, error) {
 		if meta := tx.Bucket(metaBucket); meta != nil {
 			report.Format = string(meta.Get(formatKey))
 		}
-		return tx.ForEach(func(name []byte, bucket *bolt.Bucket) error {
-			report.values([]string{string(name)}, bucket)
+		return eachValue(tx, func(path []string, key, value []byte) error {
+			if isFormat(path, key) {
+				return nil
+			}
+			if err := checkValue(path, key, value); err != nil {
+				report.problem(fmt.Sprintf("%s: %v", valueName(path, key), err))
+				return nil
+			}
+			report.Values[path[0]]++
 			return nil
 		})
 	})
@@ -119,24 +126,6 @@ func (r *FileReport) problem(text string) {
 	if len(r.Problems) < maxProblems {
 		r.Problems = append(r.Problems, text)
 	}
-}
-
-func (r *FileReport) values(path []string, bucket *bolt.Bucket) {
-	_ = bucket.ForEach(func(key, value []byte) error {
-		switch {
-		case value == nil:
-			r.values(append(path[:len(path):len(path)], string(key)), bucket.Bucket(key))
-			return nil
-		case path[0] == string(metaBucket) && bytes.Equal(key, formatKey):
-			return nil
-		}
-		if err := checkValue(path, key, value); err != nil {
-			r.problem(fmt.Sprintf("%s: %v", valueName(path, key), err))
-			return nil
-		}
-		r.Values[path[0]]++
-		return nil
-	})
 }
 
 // checkValue returns an error if a value cannot be decoded.

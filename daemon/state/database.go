@@ -262,9 +262,12 @@ func (d *database) verify() error {
 				return fmt.Errorf("bucket %q is missing", name)
 			}
 		}
-		err := tx.ForEach(func(name []byte, bucket *bolt.Bucket) error {
-			if err := verifyValues(bucket, name); err != nil {
-				return fmt.Errorf("bucket %q: %w", name, err)
+		err := eachValue(tx, func(path []string, key, value []byte) error {
+			if isFormat(path, key) {
+				return nil
+			}
+			if _, err := unseal(sealKey(path, key), value); err != nil {
+				return fmt.Errorf("bucket %q: %q: %w", path, key, err)
 			}
 			return nil
 		})
@@ -331,29 +334,30 @@ func verifyPages(tx *bolt.Tx) error {
 	return nil
 }
 
-// verifyValues checks the values of a bucket and its nested buckets, and that each key can be
-// found.
-func verifyValues(bucket *bolt.Bucket, path ...[]byte) error {
+// eachValue calls do for each value of all buckets, with the path of buckets to it. It returns
+// an error if a key cannot be found.
+func eachValue(tx *bolt.Tx, do func(path []string, key, value []byte) error) error {
+	return tx.ForEach(func(name []byte, bucket *bolt.Bucket) error { return eachIn(bucket, []string{string(name)}, do) })
+}
+
+func eachIn(bucket *bolt.Bucket, path []string, do func(path []string, key, value []byte) error) error {
 	cursor := bucket.Cursor()
 	return bucket.ForEach(func(key, value []byte) error {
-		var err error
 		switch found, _ := cursor.Seek(key); {
 		case !bytes.Equal(found, key):
-			err = errors.New("the key is out of order")
-		case value == nil && len(path) > 1:
-			err = errors.New("the bucket is too deep")
-		case value == nil:
-			err = verifyValues(bucket.Bucket(key), append(path, key)...)
+			return fmt.Errorf("bucket %q: %q: the key is out of order", path, key)
+		case value != nil:
+			return do(path, key, value)
 		case len(path) > 1:
-			_, err = unseal(nestedKey(string(path[len(path)-1]), string(key)), value)
-		case !bytes.Equal(path[0], metaBucket) || !bytes.Equal(key, formatKey):
-			_, err = unseal(string(key), value)
+			return fmt.Errorf("bucket %q: %q: the bucket is too deep", path, key)
 		}
-		if err != nil {
-			return fmt.Errorf("%q: %w", key, err)
-		}
-		return nil
+		return eachIn(bucket.Bucket(key), []string{path[0], string(key)}, do)
 	})
+}
+
+// isFormat reports whether a value is the format of the database, which is not sealed.
+func isFormat(path []string, key []byte) bool {
+	return path[0] == string(metaBucket) && bytes.Equal(key, formatKey)
 }
 
 // view runs a read transaction. Its values are valid until it ends.

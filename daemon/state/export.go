@@ -180,7 +180,11 @@ func export(ctx context.Context, to io.Writer, own *database, fleets []map[strin
 
 // merged writes the state of a file, merged with that of fleets.
 func (e *exporter) merged(tx *bolt.Tx, fleets []map[string][]byte) error {
-	whole, err := merge(append([]map[string][]byte{valuesOf(tx)}, fleets...))
+	own, err := valuesOf(tx)
+	if err != nil {
+		return err
+	}
+	whole, err := merge(append([]map[string][]byte{own}, fleets...))
 	if err != nil {
 		return err
 	}
@@ -199,22 +203,24 @@ func (e *exporter) merged(tx *bolt.Tx, fleets []map[string][]byte) error {
 
 // valuesOf returns the values of state.db by their keys in Records. They are valid during the
 // transaction.
-func valuesOf(tx *bolt.Tx) map[string][]byte {
+func valuesOf(tx *bolt.Tx) (map[string][]byte, error) {
 	values := map[string][]byte{}
-	_ = tx.ForEach(func(bucket []byte, in *bolt.Bucket) error {
-		return in.ForEach(func(key, value []byte) error {
-			if value != nil {
-				values[slot{bucket: string(bucket), key: string(key)}.String()] = value
-				return nil
-			}
-			return in.Bucket(key).ForEach(func(inner, value []byte) error {
-				values[slot{bucket: string(bucket), fleet: string(key), key: string(inner)}.String()] = value
-				return nil
-			})
-		})
+	err := eachValue(tx, func(path []string, key, value []byte) error {
+		if !isFormat(path, key) {
+			values[slotIn(path, key).String()] = value
+		}
+		return nil
 	})
-	delete(values, slot{bucket: string(metaBucket), key: string(formatKey)}.String())
-	return values
+	return values, err
+}
+
+// slotIn returns the slot of a key in a bucket of state.db.
+func slotIn(path []string, key []byte) slot {
+	at := slot{bucket: path[0], key: string(key)}
+	if len(path) > 1 {
+		at.fleet = path[1]
+	}
+	return at
 }
 
 func (e *exporter) line(value any) error {
@@ -227,29 +233,17 @@ func (e *exporter) line(value any) error {
 }
 
 func (e *exporter) database(file string, tx *bolt.Tx) error {
-	return tx.ForEach(func(name []byte, bucket *bolt.Bucket) error {
-		return e.bucket(file, []string{string(name)}, bucket)
-	})
-}
-
-func (e *exporter) bucket(file string, path []string, bucket *bolt.Bucket) error {
-	return bucket.ForEach(func(key, value []byte) error {
-		if err := e.ctx.Err(); err != nil {
+	return eachValue(tx, func(path []string, key, value []byte) error {
+		switch err := e.ctx.Err(); {
+		case err != nil:
 			return err
-		}
-		if value == nil {
-			return e.bucket(file, append(path[:len(path):len(path)], string(key)), bucket.Bucket(key))
-		}
-		if len(path) == 1 && path[0] == string(metaBucket) {
-			switch {
-			case bytes.Equal(key, formatKey):
-				return nil // the import creates its own
-			case file == historyName && bytes.Equal(key, bytesKey): // written at the end, as the sum of all histories
-				var size int64
-				err := unsealJSON(string(bytesKey), value, &size)
-				e.bytes += size
-				return err
-			}
+		case isFormat(path, key):
+			return nil // the import creates its own
+		case file == historyName && path[0] == string(metaBucket) && bytes.Equal(key, bytesKey):
+			var size int64 // written at the end, as the sum of all histories
+			err := unsealJSON(string(bytesKey), value, &size)
+			e.bytes += size
+			return err
 		}
 		return e.value(file, path, key, value)
 	})
@@ -460,10 +454,7 @@ func (i *importer) put(line *exportLine) error {
 		return fmt.Errorf("%s: %w", valueName(line.Bucket, line.key()), err)
 	}
 	i.count++
-	at := slot{bucket: line.Bucket[0], key: string(line.key())}
-	if len(line.Bucket) > 1 {
-		at.fleet = line.Bucket[1]
-	}
+	at := slotIn(line.Bucket, line.key())
 	if i.values != nil && line.File == stateName {
 		i.values[at.String()] = sealed
 		return nil

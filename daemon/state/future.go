@@ -15,7 +15,7 @@ func (s Snapshot) WithoutFuture(now time.Time) Snapshot {
 	s.LastRound = notAfter(s.LastRound, now)
 	records := make(map[string]Record, len(s.Autoscalers))
 	for name, record := range s.Autoscalers {
-		records[name] = record.moved(func(t time.Time) time.Time { return notAfter(t, now) })
+		records[name] = clock.Moved(record, func(t time.Time) time.Time { return notAfter(t, now) })
 	}
 	s.Autoscalers = records
 	s.Pauses = slices.Clone(s.Pauses)
@@ -24,7 +24,7 @@ func (s Snapshot) WithoutFuture(now time.Time) Snapshot {
 	}
 	removals := make(map[string]Removals, len(s.Removals))
 	for fleet, r := range s.Removals {
-		removals[fleet] = r.withoutFuture(now)
+		removals[fleet] = clock.Moved(r, func(t time.Time) time.Time { return notAfter(t, now) })
 	}
 	s.Removals = removals
 	return s
@@ -62,9 +62,6 @@ func pauseWithoutFuture(pause policy.Pause, now time.Time) policy.Pause {
 	}
 	return pause
 }
-
-// moved applies move to all times of the record.
-func (r Record) moved(move func(time.Time) time.Time) Record { return clock.Moved(r, move) }
 
 func notAfter(t, now time.Time) time.Time {
 	if t.After(now) {

@@ -121,12 +121,7 @@ type history struct {
 
 func openHistory(tx *bolt.Tx) (*history, error) {
 	h := &history{meta: tx.Bucket(metaBucket), entries: tx.Bucket(entriesBucket), names: tx.Bucket(namesBucket)}
-	if sealed := h.meta.Get(bytesKey); sealed != nil {
-		if err := unsealJSON(string(bytesKey), sealed, &h.bytes); err != nil {
-			return nil, fmt.Errorf("read the size of the history: %w", err)
-		}
-	}
-	return h, nil
+	return h, loadMeta(h.meta, bytesKey, &h.bytes)
 }
 
 func (h *history) save() error {
@@ -200,54 +195,77 @@ func (s *store) History(ctx context.Context, name string, from, to time.Time, li
 // readHistory returns the valid entries.
 func (s *store) readHistory(ctx context.Context, tx *bolt.Tx, name string, from, to time.Time, limit int) ([]Entry, error) {
 	var found []Entry
-	err := eachEntry(ctx, tx, name, from, to, func(entry *Entry, err error) bool {
-		if err != nil {
-			if !s.damageLogged.Swap(true) {
-				s.options.Log.Error("history has damaged entries", zap.String("file", s.history.path), zap.NamedError("err", err))
+	for end := endKey(to); end != nil; {
+		var stored []storedEntry
+		stored, end = entriesBefore(tx, name, from, end)
+		for _, e := range stored {
+			if err := ctx.Err(); err != nil {
+				return nil, err
 			}
-			return true
+			var entry Entry
+			if err := unsealEntry(string(e.key), e.sealed, &entry); err != nil {
+				if !s.damageLogged.Swap(true) {
+					s.options.Log.Error("history has damaged entries", zap.String("file", s.history.path), zap.NamedError("err", err))
+				}
+				continue
+			}
+			if found = append(found, entry); len(found) == limit {
+				end = nil
+				break
+			}
 		}
-		found = append(found, *entry)
-		return len(found) != limit
-	})
+	}
 	slices.Reverse(found)
-	return found, err
+	return found, nil
 }
 
-// eachEntry calls more for each entry, newest first, until it returns false. The error is that
-// of a damaged entry.
-func eachEntry(ctx context.Context, tx *bolt.Tx, name string, from, to time.Time, more func(*Entry, error) bool) error {
-	first := timeKey(from)
-	if from.IsZero() {
-		first = make([]byte, timeSize)
-	}
-	last := bytes.Repeat([]byte{0xff}, timeSize+1)
-	if !to.IsZero() {
-		last = timeKey(to)
+// storedEntry is an entry in the file; sealed is nil if only the index has it.
+type storedEntry struct{ key, sealed []byte }
+
+func (e storedEntry) name() string { return string(e.key[timeSize:]) }
+
+// entriesAtOnce is the number of entries that are read together. A longer transaction would block
+// the reuse of free pages, and renew.
+const entriesAtOnce = 2000
+
+// entriesBefore returns up to entriesAtOnce entries of an autoscaler, or of all, before an end,
+// newest first. next is the end for the entries before them; nil if there are none.
+func entriesBefore(tx *bolt.Tx, name string, from time.Time, end []byte) (found []storedEntry, next []byte) {
+	first := make([]byte, timeSize)
+	if !from.IsZero() {
+		first = timeKey(from)
 	}
 	entries := tx.Bucket(entriesBucket)
-	cursor, lowest, end := tx.Bucket(namesBucket).Cursor(), nameKey(name, first), nameKey(name, last)
-	if name == "" {
-		cursor, lowest, end = entries.Cursor(), first, last
+	cursor, prefix := entries.Cursor(), []byte(nil)
+	if name != "" {
+		cursor, prefix = tx.Bucket(namesBucket).Cursor(), nameKey(name, nil)
 	}
-	key, _ := cursor.Seek(end)
+	lowest := slices.Concat(prefix, first)
+	key, value := cursor.Seek(slices.Concat(prefix, end))
 	if key == nil {
-		key, _ = cursor.Last()
+		key, value = cursor.Last()
 	} else {
-		key, _ = cursor.Prev()
+		key, value = cursor.Prev()
 	}
-	for ; key != nil && bytes.Compare(key, lowest) >= 0; key, _ = cursor.Prev() {
-		if err := ctx.Err(); err != nil {
-			return err
+	for ; key != nil && bytes.Compare(key, lowest) >= 0; key, value = cursor.Prev() {
+		if len(found) == entriesAtOnce {
+			return found, next
 		}
-		var entry Entry
-		at := key
+		at := key[len(prefix):]
+		next = bytes.Clone(at)
 		if name != "" {
-			at = entryKey(key[len(key)-timeSize:], name)
+			at = entryKey(at, name)
+			value = entries.Get(at)
 		}
-		if err := unsealEntry(string(at), entries.Get(at), &entry); !more(&entry, err) {
-			break
-		}
+		found = append(found, storedEntry{at, value})
 	}
-	return nil
+	return found, nil
+}
+
+// endKey is an end for entriesBefore; zero means no limit.
+func endKey(to time.Time) []byte {
+	if to.IsZero() {
+		return bytes.Repeat([]byte{0xff}, timeSize+1)
+	}
+	return timeKey(to)
 }

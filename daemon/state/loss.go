@@ -44,13 +44,7 @@ func (s *store) Losses() []Loss { return *s.losses.Load() }
 // by now. Otherwise the loss would be shown for too long.
 func (s *store) loadLosses() error {
 	losses := []Loss{}
-	err := s.state.view(func(tx *bolt.Tx) error {
-		sealed := tx.Bucket(metaBucket).Get(lossesKey)
-		if sealed == nil {
-			return nil
-		}
-		return unsealJSON(string(lossesKey), sealed, &losses)
-	})
+	err := s.state.view(func(tx *bolt.Tx) error { return loadMeta(tx.Bucket(metaBucket), lossesKey, &losses) })
 	if err != nil {
 		return fmt.Errorf("read losses from %q: %w", s.state.path, err)
 	}

@@ -11,6 +11,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
 )
 
@@ -42,21 +43,14 @@ func (s *store) Load(ctx context.Context) (Snapshot, error) {
 	snapshot := Snapshot{Autoscalers: map[string]Record{}}
 	err := s.state.view(func(tx *bolt.Tx) error {
 		meta := tx.Bucket(metaBucket)
-		if sealed := meta.Get(lastRoundKey); sealed != nil {
-			if err := unsealJSON(string(lastRoundKey), sealed, &snapshot.LastRound); err != nil {
-				return fmt.Errorf("last completed round: %w", err)
-			}
-		}
-		if sealed := meta.Get(clockKey); sealed != nil {
-			if err := unsealJSON(string(clockKey), sealed, &snapshot.Clock); err != nil {
-				return fmt.Errorf("clock: %w", err)
-			}
-		}
-		var err error
-		if snapshot.Pauses, err = loadPauses(meta); err != nil {
-			return err
-		}
-		if snapshot.Removals, err = loadRemovals(meta); err != nil {
+		snapshot.Removals = map[string]Removals{}
+		err := errors.Join(
+			loadMeta(meta, lastRoundKey, &snapshot.LastRound),
+			loadMeta(meta, clockKey, &snapshot.Clock),
+			loadPrefixed(meta, pausePrefix, func(_ string, pause policy.Pause) { snapshot.Pauses = append(snapshot.Pauses, pause) }),
+			loadPrefixed(meta, removalsPrefix, func(fleet string, r Removals) { snapshot.Removals[fleet] = r }),
+		)
+		if err != nil {
 			return err
 		}
 		names, records, err := decodeRecords(ctx, tx.Bucket(autoscalersBucket), snapshot.LastRound)

@@ -25,7 +25,7 @@ type Verification struct {
 	Different int
 	// NotVerifiable counts decisions of other versions of hpad.
 	NotVerifiable int
-	// Differences are the first 100 differences, oldest first.
+	// Differences are the newest 100 differences, oldest first.
 	Differences []Difference
 }
 
@@ -47,10 +47,6 @@ type DifferentField struct {
 	Field, Recorded, Now string
 }
 
-// verifiedAtOnce is the number of entries per transaction. A longer transaction would block the
-// reuse of free pages, and renew.
-const verifiedAtOnce = 2000
-
 // Verify implements [Store].
 func (s *store) Verify(ctx context.Context, name string, from, to time.Time) (Verification, error) {
 	select {
@@ -64,10 +60,10 @@ func (s *store) Verify(ctx context.Context, name string, from, to time.Time) (Ve
 	if name != "" {
 		err = checkKey(name)
 	}
-	for next := timeKeyFrom(from); err == nil && next != nil; {
+	for end := endKey(to); err == nil && end != nil; {
 		err = s.history.view(func(tx *bolt.Tx) error {
-			var entries []foundEntry
-			entries, next = entriesFrom(tx, name, next, to, verifiedAtOnce)
+			var entries []storedEntry
+			entries, end = entriesBefore(tx, name, from, end)
 			for _, entry := range entries {
 				if err := ctx.Err(); err != nil {
 					return err
@@ -80,44 +76,7 @@ func (s *store) Verify(ctx context.Context, name string, from, to time.Time) (Ve
 	if err != nil {
 		return Verification{}, fmt.Errorf("verify the history in %q: %w", s.history.path, err)
 	}
-	return found, nil
-}
-
-func timeKeyFrom(from time.Time) []byte {
-	if from.IsZero() {
-		return make([]byte, timeSize)
-	}
-	return timeKey(from)
-}
-
-// foundEntry is a stored entry; sealed is nil if only the index has it.
-type foundEntry struct{ key, sealed []byte }
-
-func (e foundEntry) name() string { return string(e.key[timeSize:]) }
-
-// entriesFrom returns up to most entries of an autoscaler, or of all, starting at a key, oldest
-// first. next is the key after them; nil at the end.
-func entriesFrom(tx *bolt.Tx, name string, from []byte, to time.Time, most int) (found []foundEntry, next []byte) {
-	entries := tx.Bucket(entriesBucket)
-	cursor, lowest, prefix := entries.Cursor(), from, []byte(nil)
-	if name != "" {
-		prefix = nameKey(name, nil)
-		cursor, lowest = tx.Bucket(namesBucket).Cursor(), append(prefix[:len(prefix):len(prefix)], from...)
-	}
-	for key, value := cursor.Seek(lowest); key != nil && bytes.HasPrefix(key, prefix); key, value = cursor.Next() {
-		at := key[len(prefix):]
-		if len(at) < timeSize || !to.IsZero() && bytes.Compare(at[:timeSize], timeKey(to)) >= 0 {
-			break
-		}
-		if len(found) == most {
-			return found, bytes.Clone(at)
-		}
-		if name != "" {
-			at = entryKey(at, name)
-			value = entries.Get(at)
-		}
-		found = append(found, foundEntry{at, value})
-	}
+	slices.Reverse(found.Differences)
 	return found, nil
 }
 
@@ -134,7 +93,7 @@ const (
 )
 
 // add verifies an entry and counts the result.
-func (v *Verification) add(e foundEntry) {
+func (v *Verification) add(e storedEntry) {
 	result, fields, err := e.verify()
 	if result == noDecision {
 		return
@@ -159,7 +118,7 @@ func (v *Verification) add(e foundEntry) {
 }
 
 // verify makes the decision of an entry again. After an error the result is different.
-func (e foundEntry) verify() (result verdict, fields []DifferentField, err error) {
+func (e storedEntry) verify() (result verdict, fields []DifferentField, err error) {
 	err = guard(func() error {
 		text, recorded, err := entryLines(string(e.key), e.sealed)
 		switch {
@@ -194,7 +153,7 @@ func (e foundEntry) verify() (result verdict, fields []DifferentField, err error
 
 // compare compares an entry with the JSON of another decision. It decodes both only if the
 // texts differ.
-func (e foundEntry) compare(text []byte, again policy.Decision) (same bool, fields []DifferentField, err error) {
+func (e storedEntry) compare(text []byte, again policy.Decision) (same bool, fields []DifferentField, err error) {
 	head := struct {
 		Autoscaler string          `json:"autoscaler"`
 		Time       time.Time       `json:"time"`

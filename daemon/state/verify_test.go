@@ -81,7 +81,7 @@ func TestVerify(t *testing.T) {
 	defer closeStore(t, s)
 	at := func(minute int) time.Time { return epoch.Add(time.Duration(minute) * time.Minute) }
 	var entries []Entry
-	for minute := range verifiedAtOnce + 5 {
+	for minute := range entriesAtOnce + 5 {
 		in := someInputs(5, at(minute))
 		entries = append(entries, decidedEntry([]string{"a", "ab"}[minute%2], &in))
 	}
@@ -105,9 +105,9 @@ func TestVerify(t *testing.T) {
 		from, to         time.Time
 		want             Verification
 	}{
-		{"all", "", time.Time{}, time.Time{}, Verification{verifiedAtOnce + 5, verifiedAtOnce + 2, 1, 2, different}},
-		{"one", "a", time.Time{}, time.Time{}, Verification{verifiedAtOnce/2 + 3, verifiedAtOnce/2 + 2, 0, 1, nil}},
-		{"from", "ab", at(3), time.Time{}, Verification{verifiedAtOnce/2 + 1, verifiedAtOnce/2 - 1, 1, 1, different}},
+		{"all", "", time.Time{}, time.Time{}, Verification{entriesAtOnce + 5, entriesAtOnce + 2, 1, 2, different}},
+		{"one", "a", time.Time{}, time.Time{}, Verification{entriesAtOnce/2 + 3, entriesAtOnce/2 + 2, 0, 1, nil}},
+		{"from", "ab", at(3), time.Time{}, Verification{entriesAtOnce/2 + 1, entriesAtOnce/2 - 1, 1, 1, different}},
 		{"to", "", time.Time{}, at(4), Verification{4, 3, 1, 0, different}},
 		{"none", "b", time.Time{}, time.Time{}, Verification{}},
 	}

@@ -3,11 +3,70 @@ package state
 import (
 	"bytes"
 	"fmt"
-	"slices"
 	"time"
 
 	bolt "go.etcd.io/bbolt"
+
+	"github.com/hpad/hpad/policy"
 )
+
+// pausePrefix is the prefix of pause keys in metaBucket.
+const pausePrefix = "pause/"
+
+func pauseKey(scope policy.Scope) string {
+	switch {
+	case scope.Breaker:
+		return pausePrefix + "b/" + scope.Fleet
+	case scope.Autoscaler != "":
+		return pausePrefix + "a/" + scope.Autoscaler
+	case scope.Fleet != "":
+		return pausePrefix + "f/" + scope.Fleet
+	}
+	return pausePrefix
+}
+
+// loadPrefixed decodes the values of metaBucket with a key prefix.
+func loadPrefixed[T any](meta *bolt.Bucket, prefix string, add func(name string, value T)) error {
+	cursor := meta.Cursor()
+	for key, sealed := cursor.Seek([]byte(prefix)); bytes.HasPrefix(key, []byte(prefix)); key, sealed = cursor.Next() {
+		var value T
+		if err := unsealJSON(string(key), sealed, &value); err != nil {
+			return fmt.Errorf("%q: %w", key, err)
+		}
+		add(string(key[len(prefix):]), value)
+	}
+	return nil
+}
+
+// loadMeta decodes a value of metaBucket if it exists.
+func loadMeta(meta *bolt.Bucket, key []byte, into any) error {
+	sealed := meta.Get(key)
+	if sealed == nil {
+		return nil
+	}
+	if err := unsealJSON(string(key), sealed, into); err != nil {
+		return fmt.Errorf("%q: %w", key, err)
+	}
+	return nil
+}
+
+func sealPauses(pauses map[policy.Scope]*policy.Pause, meta map[string][]byte) error {
+	for scope, pause := range pauses {
+		err := checkKey(scope.Autoscaler + scope.Fleet)
+		if err != nil && scope != (policy.Scope{}) {
+			return fmt.Errorf("write the pause of %s: %w", scope, err)
+		}
+		key := pauseKey(scope)
+		meta[key] = nil
+		if pause == nil {
+			continue
+		}
+		if meta[key], err = sealJSON(key, pause); err != nil {
+			return fmt.Errorf("write the pause of %s: %w", scope, err)
+		}
+	}
+	return nil
+}
 
 // Removals are the recent scale-downs of a fleet with a breaker, by the daemon's own clock.
 type Removals struct {
@@ -52,30 +111,8 @@ func (r Removals) Sum() int64 {
 	return sum
 }
 
-// withoutFuture returns the removals with later times replaced by now.
-func (r Removals) withoutFuture(now time.Time) Removals {
-	r.Rounds = slices.Clone(r.Rounds)
-	for i := range r.Rounds {
-		r.Rounds[i].Time = notAfter(r.Rounds[i].Time, now)
-	}
-	return r
-}
-
 // removalsPrefix is the prefix of removal keys in metaBucket.
 const removalsPrefix = "removals/"
-
-func loadRemovals(meta *bolt.Bucket) (map[string]Removals, error) {
-	all := map[string]Removals{}
-	cursor, prefix := meta.Cursor(), []byte(removalsPrefix)
-	for key, sealed := cursor.Seek(prefix); bytes.HasPrefix(key, prefix); key, sealed = cursor.Next() {
-		var removals Removals
-		if err := unsealJSON(string(key), sealed, &removals); err != nil {
-			return nil, fmt.Errorf("%q: %w", key, err)
-		}
-		all[string(key[len(prefix):])] = removals
-	}
-	return all, nil
-}
 
 func sealRemovals(all map[string]Removals, meta map[string][]byte) error {
 	for fleet, removals := range all {
