@@ -25,7 +25,7 @@ import (
 	"github.com/hpad/hpad/daemon/trouble"
 )
 
-// Options are the settings of a Cluster.
+// Options configure a Cluster.
 type Options struct {
 	// Load reads the whole configuration, at start and at each reload.
 	Load func() (*config.Config, error)
@@ -33,17 +33,14 @@ type Options struct {
 	Coordinator Coordinator
 	// Member describes this member. Its Fleets are filled in.
 	Member Member
-	// TTL is the time to live of the member's lease: at least some seconds.
+	// TTL is the time to live of the member's lease, at least some seconds.
 	TTL time.Duration
-	// Daemon has the options of each daemon. Its Store is that of the host's own fleets, and
-	// so are its Graph, Notify and WatchdogInterval; Load and Until are filled in. Its
-	// Metrics are those that Gather adds to.
+	// Daemon has the options of each daemon. Its Store, Graph, Notify and WatchdogInterval are
+	// for the host's own fleets; Load and Until are filled in. Gather adds to its Metrics.
 	Daemon daemon.Options
 	// Peer returns a client of the member at an address; nil queries no other member.
-	Peer func(address string) *api.Client
-	// Dir is a directory in which each fleet gets its own directory.
-	Dir string
-	// State has the options of the state files in Dir; its Log is filled in.
+	Peer  func(address string) *api.Client
+	Dir   string
 	State state.Options
 }
 
@@ -57,10 +54,9 @@ type Cluster struct {
 	active atomic.Pointer[configuration]
 	// loading is the configuration that a reload tries; nil outside of reloads.
 	loading atomic.Pointer[configuration]
-	// kick requests an immediate update of membership and ownership.
-	kick chan struct{}
-	// unreached is why the coordinator cannot be reached or does not renew the lease,
-	// unjoined why this is no member, and orphaned names the fleets that no member may own.
+	kick    chan struct{}
+	// unreached is set if the coordinator cannot be reached or does not renew the lease,
+	// unjoined if this is no member, and orphaned if no member may own some fleets.
 	unreached, unjoined, orphaned trouble.Problem
 	reloads                       sync.Mutex
 
@@ -77,8 +73,7 @@ type Cluster struct {
 	session Session
 	// published is the description of this member that the others see.
 	published Member
-	// runs are the runs of fleets, by fleet.
-	runs map[string]*run
+	runs      map[string]*run
 	// unfit are the fleets that this member could not run, and until when it leaves them to
 	// other members.
 	unfit  map[string]time.Time
@@ -87,7 +82,6 @@ type Cluster struct {
 	// owned is when a fleet was last seen with an owner.
 	owned map[string]time.Time
 
-	// begun counts the terms of this member, fenced the writes that were rejected after one.
 	begun, fenced atomic.Int64
 }
 
@@ -123,8 +117,8 @@ func New(options Options) *Cluster {
 	return c
 }
 
-// Run runs the member until ctx ends, and then hands over its fleets. The error is that of the
-// daemon of the host's own fleets, without which nothing runs.
+// Run runs the member until ctx ends, and then hands over its fleets. The error is the error of
+// the daemon of the host's own fleets.
 func (c *Cluster) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	ended := make(chan error, 1)
@@ -153,7 +147,6 @@ func (c *Cluster) Run(ctx context.Context) error {
 	}
 }
 
-// updateSoon requests an update before the next tick.
 func (c *Cluster) updateSoon() {
 	select {
 	case c.kick <- struct{}{}:
@@ -161,14 +154,12 @@ func (c *Cluster) updateSoon() {
 	}
 }
 
-// runOf returns the run of a fleet; nil if this member does not run it.
 func (c *Cluster) runOf(fleet string) *run {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	return c.runs[fleet]
 }
 
-// dir returns the directory of a fleet.
 func (c *Cluster) dir(fleet string) string { return filepath.Join(c.options.Dir, fleet) }
 
 // daemons returns the daemon of the host's own fleets and those of the fleets that run here.
@@ -284,7 +275,6 @@ func (c *Cluster) standing() metrics.Cluster {
 	return s
 }
 
-// Gather gathers the metrics of the fleets that this member owns.
 func (c *Cluster) Gather() ([]*dto.MetricFamily, error) {
 	c.mu.RLock()
 	var all prometheus.Gatherers

@@ -60,7 +60,6 @@ func separate(whole *config.Config) *configuration {
 	return c
 }
 
-// names returns the names of the shared fleets, sorted.
 func (c *configuration) names() []string { return slices.Sorted(maps.Keys(c.fleets)) }
 
 // emptied returns a copy of a configuration without fleets, sources and autoscalers.

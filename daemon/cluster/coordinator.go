@@ -3,7 +3,6 @@ package cluster
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/hpad/hpad/daemon/state"
@@ -31,9 +30,10 @@ type Coordinator interface {
 	Close() error
 }
 
-// Session is the membership of a member. It renews itself. After a renewal with a lost response
-// it waits for any response of the coordinator before the next renewal. Otherwise a member that
-// receives nothing would own its fleets forever. Package lease has the common timing.
+// Session is the membership of a member. It renews itself. If the response to a renewal is
+// lost, it waits for any response of the coordinator before the next renewal. Otherwise a
+// member that receives no responses would own its fleets forever. Package lease implements the
+// timing.
 type Session interface {
 	// Expires returns the earliest end of the session, by Go's monotonic clock: its ttl after
 	// the last successful renewal was sent. Each renewal moves it.
@@ -61,11 +61,9 @@ type Term interface {
 	// Configure changes the configuration that the fleet is owned under, after a reload. The
 	// error is state.ErrFenced after the end of the term.
 	Configure(ctx context.Context, configuration string) error
-	// Release ends the term. A term that has ended is no error.
 	Release(ctx context.Context) error
 }
 
-// Errors of a Coordinator.
 var (
 	// ErrTaken is returned if the name or the fleet belongs to another member.
 	ErrTaken = errors.New("somebody else has it")
@@ -73,7 +71,6 @@ var (
 	ErrOtherwise = errors.New("it is owned under another configuration")
 )
 
-// Member describes a member.
 type Member struct {
 	Name string `json:"name"`
 	// Address is the URL of the member's API, as "https://10.0.0.1:4720".
@@ -85,44 +82,23 @@ type Member struct {
 
 // View is the content of a Coordinator at one moment.
 type View struct {
-	// Members has the members by name.
 	Members map[string]Member
-	// Fleets has the owners by fleet.
-	Fleets map[string]Ownership
+	Fleets  map[string]Ownership
 }
 
-// Ownership is the current and the past ownership of a fleet.
+// Ownership is the ownership of a fleet.
 type Ownership struct {
 	// Owner is the name of the owner; empty if there is none.
-	Owner string
+	Owner string `json:"-"`
 	// Last is the last owner; it equals Owner unless Owner is empty.
-	Last string
-	// Past has the owners before Last, oldest first, at most maxPastOwners; nil for none.
-	Past []PastOwner
-	// Term is the number of the current term, or of the last one.
-	Term uint64
-	// Configuration is the hash of the configuration that the fleet is owned under; an empty
-	// one matches all.
-	Configuration string
+	Last string `json:"last"`
+	// Term is the number of the last term.
+	Term uint64 `json:"term"`
+	// Configuration is the configuration of the last term; empty for none.
+	Configuration string `json:"configuration"`
 }
-
-// PastOwner is a former owner of a fleet. Until is the start of the next owner's term, by the
-// clock of that owner.
-type PastOwner struct {
-	Name  string    `json:"name"`
-	Until time.Time `json:"until"`
-}
-
-// maxPastOwners limits the past owners of a fleet that are stored.
-const maxPastOwners = 16
 
 // Next returns the ownership of the next term.
-func (o Ownership) Next(owner, configuration string, now time.Time) Ownership {
-	past := slices.Clone(o.Past)
-	if o.Last != owner && o.Last != "" {
-		past = append(slices.DeleteFunc(past, func(p PastOwner) bool { return p.Name == o.Last }), PastOwner{o.Last, now.UTC()})
-	}
-	return Ownership{
-		Owner: owner, Last: owner, Past: past[max(0, len(past)-maxPastOwners):], Term: o.Term + 1, Configuration: configuration,
-	}
+func (o Ownership) Next(owner, configuration string) Ownership {
+	return Ownership{Owner: owner, Last: owner, Term: o.Term + 1, Configuration: configuration}
 }

@@ -21,7 +21,6 @@ const (
 	writeTimeout = 20 * time.Second
 )
 
-// Owner implements [api.Forwarder].
 func (v *clusterView) Owner(ctx context.Context, scope policy.Scope) (http.Handler, error) {
 	_, p, err := v.find(ctx, scope)
 	if err != nil || p == nil {
@@ -124,7 +123,6 @@ func (v *clusterView) ownerError(fleet, owner string) error {
 	return fmt.Errorf("fleet %q has no owner now; \"hpad cluster\" says who may take it over", fleet)
 }
 
-// ScaleTo implements [api.Daemon].
 func (v *clusterView) ScaleTo(ctx context.Context, name string, replicas int32, force bool, author string) error {
 	d, err := v.here(ctx, policy.Scope{Autoscaler: name})
 	if err != nil {
@@ -133,7 +131,6 @@ func (v *clusterView) ScaleTo(ctx context.Context, name string, replicas int32, 
 	return d.ScaleTo(ctx, name, replicas, force, author)
 }
 
-// EvaluateNow implements [api.Daemon].
 func (v *clusterView) EvaluateNow(ctx context.Context, name string) error {
 	d, err := v.here(ctx, policy.Scope{Autoscaler: name})
 	if err != nil {
@@ -188,8 +185,8 @@ func (v *clusterView) Resume(ctx context.Context, scope policy.Scope, author str
 }
 
 // everywhere writes to each daemon here and to each other member, and returns the results. The
-// error names the members where that failed, and the fleets that nobody runs or that got another
-// owner meanwhile. A member without a pause to end is no error.
+// error names the members where that failed, and the fleets without an owner or with a new
+// owner. A member without a pause to end is no error.
 func (v *clusterView) everywhere(ctx context.Context, here func(context.Context, *daemon.Daemon) (policy.Pause, error),
 	there func(context.Context, *api.Client) (policy.Pause, error),
 ) (results []policy.Pause, err error) {
@@ -238,8 +235,8 @@ func (v *clusterView) everywhere(ctx context.Context, here func(context.Context,
 	return results, errors.Join(errs...)
 }
 
-// currentView returns the owners as they are now, or as they were last if they cannot be read.
-// A view of one member reads nothing.
+// currentView returns the current view, or the last one if the coordinator cannot be read or
+// this is a view of one member.
 func (v *clusterView) currentView(ctx context.Context) View {
 	if v.whole {
 		_, _ = v.viewNow(ctx)

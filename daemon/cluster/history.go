@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -16,8 +15,6 @@ import (
 	"github.com/hpad/hpad/targets/clock"
 )
 
-// History implements [api.Daemon]: it merges the histories of all members that respond, since
-// each member stores its own decisions.
 func (v *clusterView) History(ctx context.Context, name string, from, to time.Time, limit int) ([]api.Recorded, error) {
 	var all []api.Recorded
 	for _, d := range v.daemons() {
@@ -32,7 +29,7 @@ func (v *clusterView) History(ctx context.Context, name string, from, to time.Ti
 		return nil, err
 	}
 	all = append(all, daemon.Recorded(past, new(clock.Scale))...)
-	for _, found := range fromEach(ctx, v, name, from, peerTimeout, func(ctx context.Context, member *api.Client) ([]api.Recorded, error) {
+	for _, found := range fromEach(ctx, v, name, peerTimeout, func(ctx context.Context, member *api.Client) ([]api.Recorded, error) {
 		return member.History(ctx, name, from, to, limit)
 	}) {
 		all = append(all, found...)
@@ -44,7 +41,6 @@ func (v *clusterView) History(ctx context.Context, name string, from, to time.Ti
 	return all, nil
 }
 
-// VerifyHistory implements [api.Daemon] for all members that respond.
 func (v *clusterView) VerifyHistory(ctx context.Context, name string, from, to time.Time) (api.Verification, error) {
 	var sum api.Verification
 	add := func(found api.Verification) {
@@ -55,12 +51,12 @@ func (v *clusterView) VerifyHistory(ctx context.Context, name string, from, to t
 		sum.NotVerifiable += found.NotVerifiable
 		sum.Differences = append(sum.Differences, found.Differences...)
 	}
-	for _, found := range fromEach(ctx, v, name, from, 0, func(ctx context.Context, member *api.Client) (api.Verification, error) {
+	for _, found := range fromEach(ctx, v, name, 0, func(ctx context.Context, member *api.Client) (api.Verification, error) {
 		return member.VerifyHistory(ctx, name, from, to)
 	}) {
 		add(found)
 	}
-	for _, d := range v.daemons() { // last, for the engine of this member
+	for _, d := range v.daemons() {
 		found, err := d.VerifyHistory(ctx, name, from, to)
 		if err != nil {
 			return sum, err
@@ -72,10 +68,9 @@ func (v *clusterView) VerifyHistory(ctx context.Context, name string, from, to t
 	return sum, nil
 }
 
-// fromEach reads something about an autoscaler since an instant from all other members
-// concurrently, within a time limit (0 for none), and returns their responses. Warnings of the
-// response to ctx name the members without a response, and the former members.
-func fromEach[T any](ctx context.Context, v *clusterView, autoscaler string, since time.Time, within time.Duration, read func(context.Context, *api.Client) (T, error)) []T {
+// fromEach calls read for all other members concurrently, within a time limit (0 for none), and
+// returns their responses. Warnings in the response to ctx name the members without a response.
+func fromEach[T any](ctx context.Context, v *clusterView, autoscaler string, within time.Duration, read func(context.Context, *api.Client) (T, error)) []T {
 	var responses []T
 	var mu sync.Mutex
 	var all sync.WaitGroup
@@ -102,39 +97,28 @@ func fromEach[T any](ctx context.Context, v *clusterView, autoscaler string, sin
 		})
 	}
 	all.Wait()
-	view, _, _ := v.View()
-	for _, name := range v.departed(view, autoscaler, since) {
+	for _, name := range v.departed(autoscaler) {
 		api.Warn(ctx, fmt.Sprintf("member %s could not be asked: it is gone, with what it decided", name))
 	}
 	return responses
 }
 
-// departed returns the former members that decided about an autoscaler since an instant, sorted,
-// within the retention of the history. For an autoscaler on the host of a member it returns all
-// former members that this member has seen.
-func (v *clusterView) departed(view View, autoscaler string, since time.Time) []string {
+// departed returns the last owner of an autoscaler's fleet if it is no member any more. For an
+// autoscaler on the host of a member it returns all former members that this member has seen.
+func (v *clusterView) departed(autoscaler string) []string {
+	view, _, _ := v.View()
 	if !v.whole {
 		return nil
 	}
-	names := map[string]bool{}
 	fleet := v.FleetOf(autoscaler)
 	if fleet == Own {
-		for _, p := range v.gone(view) {
-			names[p.name] = true
-		}
+		return v.gone(view)
 	}
-	kept := time.Now().Add(-state.DefaultRetention)
-	names[view.Fleets[fleet].Last] = true
-	for _, past := range view.Fleets[fleet].Past {
-		if past.Until.After(since) && past.Until.After(kept) {
-			names[past.Name] = true
-		}
+	last := view.Fleets[fleet].Last
+	if _, is := view.Members[last]; is || last == "" {
+		return nil
 	}
-	maps.DeleteFunc(names, func(name string, _ bool) bool {
-		_, is := view.Members[name]
-		return is || name == ""
-	})
-	return slices.Sorted(maps.Keys(names))
+	return []string{last}
 }
 
 // ExportState implements [api.Daemon]: it exports the state of the host's own fleets and of all

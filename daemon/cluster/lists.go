@@ -25,7 +25,7 @@ func (c *Cluster) autoscalers() iter.Seq[api.Autoscaler] {
 	return merge(sequences)
 }
 
-// AutoscalersAfter implements [api.Daemon]. If a member does not respond, its last list counts.
+// AutoscalersAfter uses the last list of a member that does not respond.
 func (v *clusterView) AutoscalersAfter(name string) iter.Seq[api.Autoscaler] {
 	var sequences []iter.Seq[api.Autoscaler]
 	for _, d := range v.daemons() {
@@ -36,7 +36,7 @@ func (v *clusterView) AutoscalersAfter(name string) iter.Seq[api.Autoscaler] {
 	for _, fleet := range v.Fleets() {
 		here[fleet] = v.Daemon(fleet) != nil
 	}
-	for _, p := range append(v.refreshed(), v.orphans(view)...) {
+	for _, p := range v.refreshed() {
 		list, _, _ := p.lists()
 		sequences = append(sequences, func(yield func(api.Autoscaler) bool) {
 			for _, a := range list {
@@ -52,9 +52,8 @@ func (v *clusterView) AutoscalersAfter(name string) iter.Seq[api.Autoscaler] {
 	return merge(append(sequences, v.configured(name)))
 }
 
-// configured returns the autoscalers after a name of fleets that no daemon runs, or whose owner
-// does not respond, as they are in the configuration. They come last in merge, so they count
-// only if nothing else is known.
+// configured returns the autoscalers after a name that no member lists, as configured. They
+// come last in merge, so any other source has priority.
 func (v *clusterView) configured(name string) iter.Seq[api.Autoscaler] {
 	return func(yield func(api.Autoscaler) bool) {
 		why := map[string]error{}
@@ -75,8 +74,7 @@ func (v *clusterView) configured(name string) iter.Seq[api.Autoscaler] {
 	}
 }
 
-// asConfigured returns an autoscaler as it is in the configuration, with the reason why nothing
-// else is known.
+// asConfigured returns an autoscaler as configured, with the reason why its status is unknown.
 func asConfigured(whole *config.Config, name string, why error) api.Autoscaler {
 	a := whole.Autoscalers[name]
 	view := daemon.AsConfigured(a, whole.Fleets[a.Target.Fleet].Kind)
@@ -84,8 +82,7 @@ func asConfigured(whole *config.Config, name string, why error) api.Autoscaler {
 	return view
 }
 
-// unavailable returns why no member lists the autoscalers of a fleet; nil if one does, and in a
-// view of one member.
+// unavailable returns an error if no member lists the autoscalers of a fleet.
 func (v *clusterView) unavailable(fleet string) error {
 	if !v.whole || fleet == Own || v.Daemon(fleet) != nil {
 		return nil
@@ -100,7 +97,6 @@ func (v *clusterView) unavailable(fleet string) error {
 	return nil
 }
 
-// Autoscaler implements [api.Daemon].
 func (v *clusterView) Autoscaler(name string) (api.Autoscaler, bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), peerTimeout)
 	defer cancel()
@@ -131,7 +127,6 @@ func (v *clusterView) Autoscaler(name string) (api.Autoscaler, bool) {
 	return api.Autoscaler{}, false
 }
 
-// InstancesOf implements [api.Daemon].
 func (v *clusterView) InstancesOf(ctx context.Context, name string) (api.InstanceList, error) {
 	d, owner, err := v.find(ctx, policy.Scope{Autoscaler: name})
 	switch {
@@ -143,7 +138,6 @@ func (v *clusterView) InstancesOf(ctx context.Context, name string) (api.Instanc
 	return owner.client.Instances(ctx, name)
 }
 
-// Graph implements [api.Daemon].
 func (v *clusterView) Graph(ctx context.Context, name string, from, to time.Time) (api.Graph, error) {
 	d, owner, err := v.find(ctx, policy.Scope{Autoscaler: name})
 	switch {
@@ -155,8 +149,7 @@ func (v *clusterView) Graph(ctx context.Context, name string, from, to time.Time
 	return owner.client.Graph(ctx, name, from, to)
 }
 
-// Pauses implements [api.Daemon]. A pause of all autoscalers, which each daemon has, is listed
-// once.
+// Pauses lists a pause of all autoscalers, which each daemon has, once.
 func (v *clusterView) Pauses() []policy.Pause {
 	var all []policy.Pause
 	for _, d := range v.daemons() {
@@ -170,7 +163,6 @@ func (v *clusterView) Pauses() []policy.Pause {
 	return slices.CompactFunc(all, func(a, b policy.Pause) bool { return a.Scope == b.Scope })
 }
 
-// Discovered implements [api.Daemon] for this member.
 func (v *clusterView) Discovered() []api.Discovered {
 	var all []api.Discovered
 	for _, d := range v.daemons() {

@@ -20,8 +20,8 @@ const (
 	lapseShare = 4
 )
 
-// update joins the cluster, reads who owns which fleet, and starts and stops runs. Whatever
-// fails is repeated at the next update.
+// update joins the cluster, reads the owners, and starts and stops runs. Failed steps are
+// repeated at the next update.
 func (c *Cluster) update(ctx context.Context) {
 	c.join(ctx)
 	view, err := c.viewNow(ctx)
@@ -60,7 +60,6 @@ func (c *Cluster) lapsing() error {
 	return fmt.Errorf("it answers, and has not renewed the lease of %s for most of its time; its own log may say why", c.options.TTL)
 }
 
-// viewNow reads the members and owners from the coordinator.
 func (c *Cluster) viewNow(ctx context.Context) (View, error) {
 	call, cancel := c.call(ctx)
 	defer cancel()
@@ -79,7 +78,6 @@ func (c *Cluster) viewNow(ctx context.Context) (View, error) {
 	return view, err
 }
 
-// call returns a context for one call to the coordinator.
 func (c *Cluster) call(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, c.options.TTL/callShare)
 }

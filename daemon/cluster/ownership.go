@@ -53,13 +53,11 @@ func assign(view View) map[string]string {
 	return owners
 }
 
-// rank returns the rank of a member for a fleet.
 func rank(member, fleet string) uint64 {
 	sum := sha256.Sum256([]byte(member + "\x00" + fleet))
 	return binary.BigEndian.Uint64(sum[:])
 }
 
-// settle starts and stops runs according to a view.
 func (c *Cluster) settle(ctx context.Context, session Session, view View) {
 	owners, active := assign(view), c.active.Load()
 	c.mu.RLock()
@@ -139,7 +137,6 @@ func (c *Cluster) releaseForgotten(ctx context.Context, session Session, view Vi
 	}
 }
 
-// start starts a run.
 func (c *Cluster) start(r *run) {
 	c.mu.Lock()
 	r.owned = c.owned[r.fleet]

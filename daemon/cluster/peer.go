@@ -16,8 +16,8 @@ import (
 const (
 	// peerTimeout is the time limit of a request to another member if the caller sets none.
 	peerTimeout = 3 * time.Second
-	// listTTL is how long the list of another member is shown before it is read again, and
-	// listTimeout the time limit for reading it: a list of 100,000 autoscalers takes seconds.
+	// listTTL is how long the list of another member is used, and listTimeout the time limit
+	// for reading it: a list of 100,000 autoscalers takes seconds.
 	listTTL     = 5 * time.Second
 	listTimeout = 20 * time.Second
 	// clockInterval is the interval at which a member reads the clocks of the others.
@@ -31,7 +31,6 @@ type peer struct {
 	name   string
 	client *api.Client
 
-	// reading is locked while the member's lists are read.
 	reading sync.Mutex
 
 	mu sync.Mutex
@@ -40,8 +39,7 @@ type peer struct {
 	outdated int
 	list     []api.Autoscaler
 	pauses   []policy.Pause
-	// late has the lateness of its fleets, in seconds.
-	late map[string]float64
+	late     map[string]float64
 	// ahead is how far its clock is ahead of this host's clock, with an error of at most
 	// unsure; nil if unknown.
 	ahead  *time.Duration
@@ -85,43 +83,17 @@ func (v *clusterView) refreshed() []*peer {
 	return peers
 }
 
-// gone returns the former members, sorted by name.
-func (v *clusterView) gone(view View) []*peer {
-	if !v.whole {
-		return nil
-	}
+// gone returns the names of former members, sorted.
+func (v *clusterView) gone(view View) []string {
 	v.peersMu.Lock()
 	defer v.peersMu.Unlock()
-	byName := map[string]*peer{}
+	names := map[string]bool{}
 	for _, p := range v.known {
 		if _, is := view.Members[p.name]; !is {
-			byName[p.name] = p
+			names[p.name] = true
 		}
 	}
-	var gone []*peer
-	for _, name := range slices.Sorted(maps.Keys(byName)) {
-		gone = append(gone, byName[name])
-	}
-	return gone
-}
-
-// orphans returns the former members whose fleets no member has taken over, with their last
-// lists.
-func (v *clusterView) orphans(view View) []*peer {
-	return slices.DeleteFunc(v.gone(view), func(p *peer) bool {
-		for _, fleet := range v.Fleets() {
-			if o := view.Fleets[fleet]; o.Owner == "" && o.Last == p.name {
-				p.mu.Lock()
-				defer p.mu.Unlock()
-				p.outdateLocked("its owner is gone")
-				return false
-			}
-		}
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		p.list = nil
-		return true
-	})
+	return slices.Sorted(maps.Keys(names))
 }
 
 // outdateLocked marks the list as not up to date.
@@ -187,14 +159,12 @@ func (p *peer) measure(ctx context.Context) error {
 	return err
 }
 
-// lists returns the last lists of the member, and the error of its last response.
 func (p *peer) lists() ([]api.Autoscaler, []policy.Pause, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.list, p.pauses, p.err
 }
 
-// lateness returns the lateness of a fleet of the member, in seconds; nil if unknown.
 func (p *peer) lateness(fleet string) *float64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -204,21 +174,19 @@ func (p *peer) lateness(fleet string) *float64 {
 	return nil
 }
 
-// note records the error of a response; nil for success.
 func (p *peer) note(err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.err = err
 }
 
-// forget has the lists read again for the next request, after a write.
+// forget makes the next request read the lists again, after a write.
 func (p *peer) forget() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.at, p.outdated = time.Time{}, p.outdated+1
 }
 
-// describe adds the clock and the problem of the member to its description.
 func (p *peer) describe(m *api.ClusterMember) {
 	m.Problem = p.skewed()
 	p.mu.Lock()
@@ -245,7 +213,6 @@ func (p *peer) skewed() string {
 	return fmt.Sprintf("its clock is %s behind this machine's: set both by NTP", p.ahead.Abs())
 }
 
-// compareClocks reads the clocks of the other members until ctx ends.
 func (c *Cluster) compareClocks(ctx context.Context) {
 	tick := time.NewTicker(clockInterval)
 	defer tick.Stop()

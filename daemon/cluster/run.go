@@ -22,11 +22,10 @@ import (
 const (
 	// marginShare is the part of a lease that is left when a member stops scaling: a fifth.
 	marginShare = 5
-	// unfitFor is how long a member leaves a fleet to others that it could not run, and
-	// unreadFor a fleet of which it could not read the state.
+	// unfitFor is how long a member leaves a fleet to others after it could not run it, and
+	// unreadFor after it could not read the state.
 	unfitFor, unreadFor = time.Minute, 5 * time.Second
-	// loadWait is the time limit for reading the state of a fleet.
-	loadWait = time.Minute
+	loadWait            = time.Minute
 )
 
 // run is the run of one fleet by this member, from before the member owns the fleet until it
@@ -47,9 +46,8 @@ type run struct {
 	mu      sync.Mutex
 	session Session
 	// term is nil before the fleet is owned, and store is nil before it is open.
-	term  Term
-	store state.Shared
-	// ending is the reason for the end of the run; empty before the end.
+	term   Term
+	store  state.Shared
 	ending string
 }
 
@@ -92,7 +90,6 @@ func (r *run) run() time.Duration {
 	return 0
 }
 
-// acquire makes this member the owner of the fleet.
 func (r *run) acquire(identity string) error {
 	call, cancel := r.call(r.ctx)
 	defer cancel()
@@ -107,7 +104,6 @@ func (r *run) acquire(identity string) error {
 	return nil
 }
 
-// currentTerm returns the term of this run; nil before the fleet is owned.
 func (r *run) currentTerm() Term {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -125,7 +121,6 @@ type storeError struct{ error }
 
 func (e storeError) Unwrap() error { return e.error }
 
-// Write implements [state.Records].
 func (c counted) Write(ctx context.Context, values map[string][]byte) error {
 	err := c.Term.Write(ctx, values)
 	if errors.Is(err, state.ErrFenced) {
@@ -137,7 +132,6 @@ func (c counted) Write(ctx context.Context, values map[string][]byte) error {
 	return err
 }
 
-// Load implements [state.Records].
 func (c counted) Load(ctx context.Context, keep func(key string, value []byte) error) error {
 	var rejected error
 	err := c.Term.Load(ctx, func(key string, value []byte) error {
@@ -159,7 +153,7 @@ func (r *run) longest() time.Duration {
 	return time.Since(r.owned) + r.active.Load().whole.Daemon.SyncPeriod
 }
 
-// serve runs the daemon of the fleet with the state that the last owner left.
+// serve runs the daemon of the fleet with the stored state.
 func (r *run) serve() (err error) {
 	dir := r.dir(r.fleet)
 	r.closeArchive(r.fleet)
@@ -258,7 +252,6 @@ func (r *run) reload(ctx context.Context, do func(*daemon.Daemon, context.Contex
 	return changes, err
 }
 
-// configure publishes the active configuration as the one that the fleet is owned under.
 func (r *run) configure(ctx context.Context) error {
 	term, identity := r.currentTerm(), r.active.Load().identities[r.fleet]
 	if term == nil || identity == "" {
@@ -269,7 +262,6 @@ func (r *run) configure(ctx context.Context) error {
 	return term.Configure(call, identity)
 }
 
-// release releases the fleet.
 func (r *run) release() {
 	term := r.currentTerm()
 	if term == nil {

@@ -13,7 +13,6 @@ import (
 	"github.com/hpad/hpad/daemon/state"
 )
 
-// ReadAll returns the state of each fleet.
 func ReadAll(ctx context.Context, from Coordinator) ([]map[string][]byte, error) {
 	view, err := from.View(ctx)
 	if err != nil {
@@ -38,13 +37,12 @@ const (
 	// owning a fleet meanwhile.
 	importer  = "hpad-state-import"
 	importing = "an import that is not complete"
-	// importTTL is the lease of an import.
 	importTTL = 15 * time.Second
 )
 
-// Fill writes the state of an hpad that ran alone into a coordinator that has no state yet of
-// the shared fleets of a configuration. It calls keep first, with the values that stay on this
-// host. After an error it removes what it wrote, if the coordinator can be reached.
+// Fill writes the state of a single hpad into a coordinator without state for the shared fleets
+// of a configuration. It calls keep first, with the values that stay on this host. After an
+// error it removes everything it wrote, if the coordinator can be reached.
 func Fill(ctx context.Context, into Coordinator, whole *config.Config, values map[string][]byte, keep func(own map[string][]byte) error) (err error) {
 	shared := separate(whole)
 	view, err := into.View(ctx)
@@ -99,7 +97,7 @@ func Fill(ctx context.Context, into Coordinator, whole *config.Config, values ma
 	return nil
 }
 
-// checkEmpty returns an error if nothing can be imported into a coordinator.
+// checkEmpty returns an error if the coordinator has members or state.
 func (c *configuration) checkEmpty(ctx context.Context, into Coordinator, view View) error {
 	if len(view.Members) > 0 {
 		return fmt.Errorf("members of the cluster are running (%s): stop all of them first, and wait until their leases are over where they were killed",
@@ -122,7 +120,6 @@ func (c *configuration) checkEmpty(ctx context.Context, into Coordinator, view V
 	return nil
 }
 
-// filling is an import into a coordinator.
 type filling struct {
 	session Session
 	view    View
@@ -142,7 +139,6 @@ func (f *filling) mark(ctx context.Context, fleet string) error {
 	return nil
 }
 
-// undo removes everything that was written.
 func (f *filling) undo(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, leaveWait)
 	defer cancel()
@@ -156,7 +152,6 @@ func (f *filling) undo(ctx context.Context) error {
 	return nil
 }
 
-// replace replaces all records by values.
 func replace(ctx context.Context, records state.Records, values map[string][]byte) error {
 	ctx, cancel := context.WithTimeout(ctx, loadWait)
 	defer cancel()

@@ -33,7 +33,6 @@ func (c *Cluster) Whole() page.Daemon { return &clusterView{c, true} }
 // Alone returns the API of this member alone, for the other members.
 func (c *Cluster) Alone() page.Daemon { return &clusterView{c, false} }
 
-// Cluster implements [api.Clustered].
 func (v *clusterView) Cluster(context.Context) api.Cluster {
 	view, _, err := v.View()
 	c := api.Cluster{Member: v.options.Member.Name, Time: time.Now().UTC(), Members: []api.ClusterMember{}, Fleets: []api.ClusterFleet{}}
@@ -78,7 +77,7 @@ func (v *clusterView) Cluster(context.Context) api.Cluster {
 	return c
 }
 
-// Health implements [api.Daemon] for this member: a probe decides about this process.
+// Health describes this member only, because a probe decides about this process.
 func (v *clusterView) Health() api.Health {
 	health := v.own.Health()
 	for _, d := range v.daemons()[1:] {
@@ -94,7 +93,6 @@ func (v *clusterView) Health() api.Health {
 	return health
 }
 
-// Readiness implements [api.Daemon] for this member and its cluster.
 func (v *clusterView) Readiness() api.Readiness {
 	ready := v.own.Readiness()
 	for _, d := range v.daemons()[1:] {
@@ -115,12 +113,10 @@ func (v *clusterView) Readiness() api.Readiness {
 	return ready
 }
 
-// ReloadChanges implements [api.Daemon] for this member.
 func (v *clusterView) ReloadChanges(ctx context.Context) ([]config.Change, error) {
 	return v.reload(ctx, true)
 }
 
-// Config implements [api.Daemon].
 func (v *clusterView) Config() string {
 	if active := v.active.Load(); active != nil {
 		return active.whole.Redacted()
@@ -128,10 +124,8 @@ func (v *clusterView) Config() string {
 	return ""
 }
 
-// ConfigFile implements [api.Daemon].
 func (v *clusterView) ConfigFile() string { return v.own.ConfigFile() }
 
-// AutoscalerConfig implements [page.Daemon].
 func (v *clusterView) AutoscalerConfig(name string) string {
 	for _, d := range v.daemons() {
 		if text := d.AutoscalerConfig(name); text != "" {

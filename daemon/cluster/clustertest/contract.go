@@ -1,4 +1,4 @@
-// Package clustertest has what tests of clusters need: what every Coordinator must do.
+// Package clustertest tests implementations of cluster.Coordinator.
 package clustertest
 
 import (
@@ -21,9 +21,9 @@ import (
 // TTL is the lease of the contract's sessions.
 const TTL = 4 * time.Second
 
-// Run tests a Coordinator, in many ways at once, since they wait for leases. Connect returns one more connection to the same store, which
-// holds nothing when the first one is made, and cut, if it is not nil, keeps all that
-// connection's calls from arriving from then on.
+// Run tests a Coordinator, with tests in parallel, since they wait for leases. connect returns
+// another connection to the same empty store. cut, if not nil, makes all later calls of that
+// connection fail.
 func Run(t *testing.T, connect func(t *testing.T) (c cluster.Coordinator, cut func())) {
 	for name, test := range contract {
 		t.Run(name, func(t *testing.T) {
@@ -33,13 +33,13 @@ func Run(t *testing.T, connect func(t *testing.T) (c cluster.Coordinator, cut fu
 	}
 }
 
-// contract is what a Coordinator must do.
+// contract has the tests.
 var contract = map[string]func(t *testing.T, connect func() (cluster.Coordinator, func())){
 	"members": members, "terms": terms, "records": records, "fence": fence, "expiry": expiry,
 	"configurations": configurations, "one owner": oneOwner, "many": many, "leave": leave, "too large": tooLarge,
 }
 
-// names are those of a test, which share a store with those of others.
+// names returns unique names for a test.
 func names(t *testing.T) (member func(string) cluster.Member, fleet string) {
 	return func(name string) cluster.Member {
 		return cluster.Member{Name: name + "." + t.Name(), Address: "https://127.0.0.1:4720", Fleets: map[string]string{t.Name(): "1"}}
@@ -55,7 +55,7 @@ func join(t *testing.T, c cluster.Coordinator, member cluster.Member) cluster.Se
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), TTL)
 		defer cancel()
-		_ = s.Leave(ctx) // where it is not over
+		_ = s.Leave(ctx) // if it has not ended
 	})
 	return s
 }
@@ -101,7 +101,7 @@ func write(t *testing.T, term cluster.Term, values map[string][]byte) {
 	}
 }
 
-// eventually waits until something is so, for a few leases.
+// eventually waits some leases until a condition is true.
 func eventually(t *testing.T, what string, is func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(5 * TTL); !is(); time.Sleep(TTL / 40) {
@@ -130,7 +130,7 @@ func members(t *testing.T, connect func() (cluster.Coordinator, func())) {
 	if diff := cmp.Diff(changed, view(t, other).Members[changed.Name]); diff != "" {
 		t.Errorf("after an update the other member sees:\n%s", diff)
 	}
-	time.Sleep(TTL + TTL/2) // which is kept alive meanwhile
+	time.Sleep(TTL + TTL/2) // the session renews itself meanwhile
 	if left := time.Until(s.Expires()); left <= 0 || left > TTL {
 		t.Errorf("the session expires in %s, want within %s", left, TTL)
 	}
@@ -143,19 +143,12 @@ func terms(t *testing.T, connect func() (cluster.Coordinator, func())) {
 	member, fleet := names(t)
 	c, _ := connect()
 	a, b := join(t, c, member("a")), join(t, c, member("b"))
-	var past []cluster.PastOwner
-	var last string
-	alike := cmp.Comparer(func(a, b cluster.PastOwner) bool { return a.Name == b.Name && a.Until.Sub(b.Until).Abs() < time.Minute })
 	for number := uint64(1); number <= 4; number++ {
 		owner, other, name := a, b, member("a").Name
 		if number%2 == 0 {
 			owner, other, name = b, a, member("b").Name
 		}
 		term := acquire(t, owner, fleet)
-		if number > 1 { // the other one's last term is over
-			past = append(past[max(0, len(past)-1):], cluster.PastOwner{Name: last, Until: time.Now()})
-		}
-		last = name
 		if _, err := other.Acquire(t.Context(), fleet, "1"); !errors.Is(err, cluster.ErrTaken) {
 			t.Errorf("somebody else's acquire: %v, want %v", err, cluster.ErrTaken)
 		}
@@ -163,18 +156,18 @@ func terms(t *testing.T, connect func() (cluster.Coordinator, func())) {
 		if term.Number() != number || again.Number() != number {
 			t.Errorf("the term has number %d, and acquired again %d, want %d", term.Number(), again.Number(), number)
 		}
-		want := cluster.Ownership{Owner: name, Last: name, Past: past, Term: number, Configuration: "1"}
-		if diff := cmp.Diff(want, view(t, c).Fleets[fleet], alike); diff != "" {
+		want := cluster.Ownership{Owner: name, Last: name, Term: number, Configuration: "1"}
+		if diff := cmp.Diff(want, view(t, c).Fleets[fleet]); diff != "" {
 			t.Errorf("the fleet (-want +got):\n%s", diff)
 		}
 		write(t, again, map[string][]byte{"a": {byte(number)}})
-		for range 2 { // a second time is no error
+		for range 2 { // a second release is no error
 			if err := term.Release(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 		}
 		want.Owner = ""
-		if diff := cmp.Diff(want, view(t, c).Fleets[fleet], alike); diff != "" {
+		if diff := cmp.Diff(want, view(t, c).Fleets[fleet]); diff != "" {
 			t.Errorf("the fleet after its release (-want +got):\n%s", diff)
 		}
 	}
@@ -185,7 +178,7 @@ func records(t *testing.T, connect func() (cluster.Coordinator, func())) {
 	c, _ := connect()
 	s := join(t, c, member("a"))
 	term := acquire(t, s, fleet)
-	neighbour := acquire(t, s, fleet+"2") // whose name begins alike
+	neighbour := acquire(t, s, fleet+"2") // a fleet with the same prefix
 	write(t, neighbour, map[string][]byte{"autoscalers/a": []byte("neighbour")})
 	write(t, term, map[string][]byte{"autoscalers/a": []byte("1"), "fleets/x/a/b c\n": {0, 0xff}, "gone": []byte("1")})
 	write(t, term, map[string][]byte{"autoscalers/a": []byte("2"), "gone": nil, "never there": nil})
@@ -198,7 +191,7 @@ func records(t *testing.T, connect func() (cluster.Coordinator, func())) {
 	if err := term.Load(t.Context(), func(string, []byte) error { return stop }); !errors.Is(err, stop) {
 		t.Errorf("Load answers %v, want the caller's error", err)
 	}
-	reader, _ := connect() // which owns nothing
+	reader, _ := connect() // without a session
 	read := map[string]string{}
 	if err := reader.Load(t.Context(), fleet, func(key string, value []byte) error {
 		read[key] = string(value)
@@ -247,7 +240,7 @@ func fence(t *testing.T, connect func() (cluster.Coordinator, func())) {
 	}
 }
 
-// tooLarge writes values that no store has room for among others.
+// tooLarge writes values that exceed the limit of every store, together with others.
 func tooLarge(t *testing.T, connect func() (cluster.Coordinator, func())) {
 	member, fleet := names(t)
 	c, _ := connect()
@@ -335,7 +328,7 @@ func configurations(t *testing.T, connect func() (cluster.Coordinator, func())) 
 		t.Fatal(err)
 	}
 	term = acquire(t, b, fleet)
-	if err := c.Configure(t.Context(), fleet, "3"); err != nil { // while it is owned
+	if err := c.Configure(t.Context(), fleet, "3"); err != nil { // with an owner
 		t.Fatal(err)
 	}
 	write(t, term, map[string][]byte{"a": []byte("1")})
@@ -372,7 +365,7 @@ func many(t *testing.T, connect func() (cluster.Coordinator, func())) {
 	c, _ := connect()
 	s := join(t, c, member("a"))
 	term := acquire(t, s, fleet)
-	const count, size = 5000, 1300 // as large as a record of an autoscaler
+	const count, size = 5000, 1300 // the size of a record
 	values, want := map[string][]byte{}, map[string]string{}
 	for i := range count {
 		key := fmt.Sprintf("autoscalers/checkout-%04d", i)

@@ -16,8 +16,7 @@ import (
 	"github.com/hpad/hpad/daemon/state"
 )
 
-// Memory is a store of a cluster in memory, as strict and as slow as a real one. It is
-// for a synctest bubble.
+// Memory is an in-memory store of a cluster with delays, for a synctest bubble.
 type Memory struct {
 	mu       sync.Mutex
 	random   *rand.Rand
@@ -30,13 +29,13 @@ type Memory struct {
 	writes   []Write
 }
 
-// Write is one write of a fleet's state that was accepted.
+// Write is an accepted write of a fleet's state.
 type Write struct {
 	Time          time.Time
 	Member, Fleet string
 	Term          uint64
 	Values        map[string][]byte
-	// Owner says whether the member owned the fleet at that time, by its lease.
+	// Owner reports whether the member owned the fleet at that time.
 	Owner bool
 }
 
@@ -55,8 +54,7 @@ type ownerKey struct {
 	lease, created uint64
 }
 
-// NewMemory returns a store that holds nothing, and takes for each call a time by the
-// seed.
+// NewMemory returns an empty store with random delays.
 func NewMemory(seed uint64) *Memory {
 	return &Memory{
 		random: rand.New(rand.NewPCG(seed, 1)), leases: map[uint64]*granted{}, members: map[string]memberKey{},
@@ -64,14 +62,12 @@ func NewMemory(seed uint64) *Memory {
 	}
 }
 
-// Writes returns the writes of state so far.
 func (m *Memory) Writes() []Write {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.Clone(m.writes)
 }
 
-// Owner returns who owns a fleet now; empty where nobody does.
 func (m *Memory) Owner(fleet string) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -79,7 +75,6 @@ func (m *Memory) Owner(fleet string) string {
 	return m.owners[fleet].name
 }
 
-// Owned returns the fleets that a member owns now, in order.
 func (m *Memory) Owned(member string) []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -93,21 +88,18 @@ func (m *Memory) Owned(member string) []string {
 	return fleets
 }
 
-// Configuration returns under which one a fleet is owned.
 func (m *Memory) Configuration(fleet string) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.fleets[fleet].Configuration
 }
 
-// Records returns the state of a fleet.
 func (m *Memory) Records(fleet string) map[string][]byte {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return maps.Clone(m.records[fleet])
 }
 
-// expire lets go of what leases held that are over.
 func (m *Memory) expire() {
 	now := time.Now()
 	for id, l := range m.leases {
@@ -127,40 +119,37 @@ func (m *Memory) expire() {
 	}
 }
 
-// Connection is a member's way to a Memory.
+// Connection is a cluster.Coordinator that uses a Memory.
 type Connection struct {
 	memory *Memory
 
 	mu sync.Mutex
-	// cut and deaf have requests not arrive, and answers.
+	// cut drops requests, and deaf drops responses.
 	cut, deaf bool
-	// slow is what a way there or back takes at most besides.
+	// slow is the maximum additional delay in each direction.
 	slow time.Duration
-	// frozen is closed once calls go on; nil where they do.
+	// frozen blocks calls until it is closed; nil if the connection is not frozen.
 	frozen chan struct{}
 }
 
 var _ cluster.Coordinator = (*Connection)(nil)
 
-// Connect returns one more way to the store.
 func (m *Memory) Connect() *Connection { return &Connection{memory: m} }
 
-// Cut has requests not arrive from now on, or answers not come back.
+// Cut drops requests or responses from now on.
 func (c *Connection) Cut(requests, answers bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.cut, c.deaf = requests, answers
 }
 
-// Slow has each way there and back take up to so much longer.
 func (c *Connection) Slow(most time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.slow = most
 }
 
-// Freeze has calls stand where they are, as those of a process that is stopped, whose
-// contexts end nothing meanwhile.
+// Freeze blocks all calls, as those of a stopped process; their contexts do not end.
 func (c *Connection) Freeze() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -169,7 +158,6 @@ func (c *Connection) Freeze() {
 	}
 }
 
-// Thaw has them go on.
 func (c *Connection) Thaw() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -179,7 +167,6 @@ func (c *Connection) Thaw() {
 	}
 }
 
-// Stand waits while the connection is frozen.
 func (c *Connection) Stand() {
 	c.mu.Lock()
 	frozen := c.frozen
@@ -197,14 +184,14 @@ func (c *Connection) isCut() (requests, answers bool) {
 
 var errNoAnswer = errors.New("the store does not answer")
 
-// lateBy is after what time something is done that nobody waits for any more.
+// lateBy is when a request arrives whose caller has given up.
 const lateBy = 500 * time.Millisecond
 
-// silence is how long an answer is waited for.
+// silence is the time limit of a call.
 const silence = 10 * time.Second
 
-// call does something in the store, at one moment between the call and its return, or soon
-// after that where the caller did not wait for it.
+// call executes a request at one moment before it returns, or later if the caller does not
+// wait.
 func (c *Connection) call(ctx context.Context, do func(*Memory) error) error {
 	ctx, cancel := context.WithTimeout(ctx, silence)
 	defer cancel()
@@ -231,7 +218,6 @@ func (c *Connection) call(ctx context.Context, do func(*Memory) error) error {
 	return err
 }
 
-// do does something at one moment.
 func (m *Memory) do(what func(*Memory) error) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -240,7 +226,6 @@ func (m *Memory) do(what func(*Memory) error) error {
 	return what(m)
 }
 
-// travel takes the time of a way there or back.
 func (c *Connection) travel(ctx context.Context) error {
 	c.memory.mu.Lock()
 	takes := time.Duration(c.memory.random.Int64N(int64(5 * time.Millisecond)))
@@ -265,10 +250,8 @@ func (c *Connection) travel(ctx context.Context) error {
 	}
 }
 
-// Close is as [cluster.Coordinator] has it.
 func (c *Connection) Close() error { return nil }
 
-// View is as [cluster.Coordinator] has it.
 func (c *Connection) View(ctx context.Context) (cluster.View, error) {
 	view := cluster.View{Members: map[string]cluster.Member{}}
 	err := c.call(ctx, func(m *Memory) error {
@@ -281,7 +264,6 @@ func (c *Connection) View(ctx context.Context) (cluster.View, error) {
 	return view, err
 }
 
-// Configure is as [cluster.Coordinator] has it.
 func (c *Connection) Configure(ctx context.Context, fleet, configuration string) error {
 	return c.call(ctx, func(m *Memory) error {
 		o := m.fleets[fleet]
@@ -291,7 +273,6 @@ func (c *Connection) Configure(ctx context.Context, fleet, configuration string)
 	})
 }
 
-// Join is as [cluster.Coordinator] has it.
 func (c *Connection) Join(ctx context.Context, member cluster.Member, ttl time.Duration) (cluster.Session, error) {
 	s := &session{Connection: c, Lease: lease.New(time.Now().Add(ttl)), name: member.Name, ttl: ttl}
 	err := c.call(ctx, func(m *Memory) error {
@@ -344,7 +325,6 @@ func (s *session) renew(ctx context.Context, lost bool) error {
 	return nil
 }
 
-// member does something as long as the session is not over.
 func (s *session) member(ctx context.Context, do func(*Memory) error) error {
 	return s.call(ctx, func(m *Memory) error {
 		if m.leases[s.lease] == nil {
@@ -354,7 +334,6 @@ func (s *session) member(ctx context.Context, do func(*Memory) error) error {
 	})
 }
 
-// Update is as [cluster.Session] has it.
 func (s *session) Update(ctx context.Context, member cluster.Member) error {
 	return s.member(ctx, func(m *Memory) error {
 		m.members[s.name] = memberKey{member, s.lease}
@@ -362,7 +341,6 @@ func (s *session) Update(ctx context.Context, member cluster.Member) error {
 	})
 }
 
-// Acquire is as [cluster.Session] has it.
 func (s *session) Acquire(ctx context.Context, fleet, configuration string) (cluster.Term, error) {
 	t := &term{session: s, fleet: fleet}
 	err := s.member(ctx, func(m *Memory) error {
@@ -379,7 +357,7 @@ func (s *session) Acquire(ctx context.Context, fleet, configuration string) (clu
 		}
 		t.created, t.number = m.revision, o.Term+1
 		m.owners[fleet] = ownerKey{s.name, s.lease, m.revision}
-		m.fleets[fleet] = o.Next(s.name, configuration, time.Now())
+		m.fleets[fleet] = o.Next(s.name, configuration)
 		return nil
 	})
 	if err != nil {
@@ -388,7 +366,6 @@ func (s *session) Acquire(ctx context.Context, fleet, configuration string) (clu
 	return t, nil
 }
 
-// Leave is as [cluster.Session] has it.
 func (s *session) Leave(ctx context.Context) error {
 	if !s.Lease.Leave() {
 		return nil
@@ -409,7 +386,6 @@ type term struct {
 	created, number uint64
 }
 
-// fenced does something as long as the term is not over.
 func (t *term) fenced(ctx context.Context, do func(*Memory) error) error {
 	return t.call(ctx, func(m *Memory) error {
 		if m.owners[t.fleet].created != t.created {
@@ -419,15 +395,12 @@ func (t *term) fenced(ctx context.Context, do func(*Memory) error) error {
 	})
 }
 
-// Number is as [cluster.Term] has it.
 func (t *term) Number() uint64 { return t.number }
 
-// Load is as [state.Records] has it.
 func (t *term) Load(ctx context.Context, keep func(string, []byte) error) error {
 	return t.Connection.Load(ctx, t.fleet, keep)
 }
 
-// Load is as [cluster.Coordinator] has it.
 func (c *Connection) Load(ctx context.Context, fleet string, keep func(string, []byte) error) error {
 	var records map[string][]byte
 	if err := c.call(ctx, func(m *Memory) error {
@@ -444,10 +417,8 @@ func (c *Connection) Load(ctx context.Context, fleet string, keep func(string, [
 	return nil
 }
 
-// largest is the limit of a value in bytes.
 const largest = 1 << 20
 
-// Write is as [state.Records] has it.
 func (t *term) Write(ctx context.Context, values map[string][]byte) error {
 	rejected := state.RejectedError{}
 	for key, value := range values {
@@ -477,7 +448,6 @@ func (t *term) Write(ctx context.Context, values map[string][]byte) error {
 	})
 }
 
-// Configure is as [cluster.Term] has it.
 func (t *term) Configure(ctx context.Context, configuration string) error {
 	return t.fenced(ctx, func(m *Memory) error {
 		o := m.fleets[t.fleet]
@@ -487,7 +457,6 @@ func (t *term) Configure(ctx context.Context, configuration string) error {
 	})
 }
 
-// Release is as [cluster.Term] has it.
 func (t *term) Release(ctx context.Context) error {
 	err := t.fenced(ctx, func(m *Memory) error {
 		delete(m.owners, t.fleet)

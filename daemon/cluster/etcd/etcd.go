@@ -1,14 +1,15 @@
-// Package etcd has the members of a cluster share what they know through etcd.
+// Package etcd stores the state of a cluster's members in etcd.
 //
-// Below /hpad/CLUSTER/ are:
+// Keys below /hpad/CLUSTER/ are:
 //
-//	members/NAME          who is a member, under the member's lease
-//	owners/FLEET          who owns a fleet, under the owner's lease
-//	fleets/FLEET          the last owner, the number of its term, and the configuration
-//	records/FLEET/KEY     the fleet's state
+// members/NAME         a member, under its lease
 //
-// The revision at which owners/FLEET was created is the term's: every write of the fleet
-// is a transaction that compares it.
+//	owners/FLEET         the owner of a fleet, under its lease
+//	fleets/FLEET         the last owner, the number of its term, and the configuration
+//	records/FLEET/KEY    the state of the fleet
+//
+// The creation revision of owners/FLEET identifies the term: every write to the fleet is a
+// transaction that compares it.
 package etcd
 
 import (
@@ -36,31 +37,29 @@ import (
 )
 
 const (
-	// A transaction has at most so many operations and bytes: etcd allows 128 and 1.5 MiB
-	// unless it is told otherwise.
+	// Limits of a transaction. The defaults of etcd are 128 operations and 1.5 MiB.
 	maxOps   = 100
 	maxBytes = 1 << 20
-	// pageSize is how many records are read at once.
+	// pageSize is the number of records per read.
 	pageSize = 500
-	// dialTimeout and keepAlive bound how long a connection that went silent is believed.
+	// dialTimeout and keepAlive limit the time until a silent connection counts as broken.
 	dialTimeout = 5 * time.Second
 	keepAlive   = 5 * time.Second
 )
 
-// Options are how etcd is reached.
+// Options configure the connection to etcd.
 type Options struct {
-	// Cluster is the name that all members have in common.
+	// Cluster is the common name of all members.
 	Cluster string
 	// Endpoints are the addresses of the servers, as "https://10.0.0.1:2379".
 	Endpoints []string
 	// TLS applies to https; nil means the system's authorities.
 	TLS *tls.Config
-	// Username and the password in PasswordFile are who hpad is; empty means that the
-	// certificate says, or that nobody asks.
+	// Username and PasswordFile are optional.
 	Username, PasswordFile string
 }
 
-// Coordinator is a [cluster.Coordinator].
+// Coordinator implements [cluster.Coordinator] with etcd.
 type Coordinator struct {
 	options Options
 	prefix  string
@@ -71,16 +70,17 @@ type Coordinator struct {
 
 var _ cluster.Coordinator = (*Coordinator)(nil)
 
-// New returns a Coordinator, which connects when it is first asked.
+// New returns a Coordinator that connects at the first call.
 func New(options Options) *Coordinator {
 	return &Coordinator{options: options, prefix: "/hpad/" + options.Cluster + "/"}
 }
 
-// connected returns the client. With a username it is etcd that makes one, which may fail.
+// connected returns the client. With a username the client logs in when it is created, which
+// may fail.
 func (c *Coordinator) connected() (*clientv3.Client, error) {
 	client, err := c.connect()
 	if err != nil {
-		return nil, c.explained(err) // which takes time, and so not while others wait
+		return nil, c.explained(err) // not under the lock: this can take a second
 	}
 	return client, nil
 }
@@ -110,7 +110,7 @@ func (c *Coordinator) connect() (*clientv3.Client, error) {
 	return client, nil
 }
 
-// Close lets go of connections.
+// Close implements [cluster.Coordinator].
 func (c *Coordinator) Close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -120,7 +120,7 @@ func (c *Coordinator) Close() error {
 	return c.client.Close()
 }
 
-// explained names the servers, and the remedy where it is known.
+// explained adds the endpoints, and the remedy if it is known.
 func (c *Coordinator) explained(err error) error {
 	remedy := ""
 	switch {
@@ -139,8 +139,8 @@ func (c *Coordinator) explained(err error) error {
 	return fmt.Errorf("etcd at %s: %w%s", strings.Join(c.options.Endpoints, ", "), err, remedy)
 }
 
-// refusal returns why a server does not take a connection, which etcd's client keeps for
-// itself; nil where all that answer within a second take it.
+// refusal returns the reason why a server rejects connections, because etcd's client reports
+// only a timeout; nil if no server rejects them within a second.
 func (c *Coordinator) refusal() error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
@@ -152,8 +152,8 @@ func (c *Coordinator) refusal() error {
 	return nil
 }
 
-// knock connects to a server. One that speaks TLS 1.3 says only then what it holds of the
-// certificate that it was shown.
+// knock connects to a server. With TLS 1.3 a server rejects a client certificate only after the
+// handshake, so knock also reads.
 func (c *Coordinator) knock(ctx context.Context, endpoint string) error {
 	address, err := url.Parse(endpoint)
 	if err != nil {
@@ -188,7 +188,7 @@ func (c *Coordinator) knock(ctx context.Context, endpoint string) error {
 	return nil
 }
 
-// txn commits a transaction: changes, as long as all conditions hold.
+// txn commits changes if all conditions are true.
 func (c *Coordinator) txn(ctx context.Context, conditions []clientv3.Cmp, changes ...clientv3.Op) (*clientv3.TxnResponse, error) {
 	client, err := c.connected()
 	if err != nil {
@@ -208,23 +208,7 @@ func (c *Coordinator) recordsKey(fleet string) string {
 	return c.prefix + "records/" + fleet + "/"
 }
 
-// fleetRecord is the value of fleets/FLEET: an ownership without its owner.
-type fleetRecord struct {
-	Last          string              `json:"last"`
-	Past          []cluster.PastOwner `json:"past,omitempty"`
-	Term          uint64              `json:"term"`
-	Configuration string              `json:"configuration"`
-}
-
-func recordOf(o cluster.Ownership) fleetRecord {
-	return fleetRecord{Last: o.Last, Past: o.Past, Term: o.Term, Configuration: o.Configuration}
-}
-
-func (r fleetRecord) ownership() cluster.Ownership {
-	return cluster.Ownership{Last: r.Last, Past: r.Past, Term: r.Term, Configuration: r.Configuration}
-}
-
-// encoded returns a value as JSON; those of this package always can be.
+// encoded returns the JSON of a value of this package.
 func encoded(value any) string {
 	text, err := json.Marshal(value)
 	if err != nil {
@@ -233,7 +217,6 @@ func encoded(value any) string {
 	return string(text)
 }
 
-// decode reads a value, and names the key of one that cannot be.
 func decode(kv *mvccpb.KeyValue, value any) error {
 	if err := json.Unmarshal(kv.Value, value); err != nil {
 		return fmt.Errorf("the value of %q in etcd is not hpad's: %w", kv.Key, err)
@@ -241,7 +224,7 @@ func decode(kv *mvccpb.KeyValue, value any) error {
 	return nil
 }
 
-// View is as [cluster.Coordinator] has it.
+// View implements [cluster.Coordinator].
 func (c *Coordinator) View(ctx context.Context) (cluster.View, error) {
 	view := cluster.View{Members: map[string]cluster.Member{}, Fleets: map[string]cluster.Ownership{}}
 	answer, err := c.txn(ctx, nil,
@@ -260,11 +243,11 @@ func (c *Coordinator) View(ctx context.Context) (cluster.View, error) {
 		view.Members[member.Name] = member
 	}
 	for _, kv := range answer.Responses[1].GetResponseRange().Kvs {
-		var record fleetRecord
+		var record cluster.Ownership
 		if err := decode(kv, &record); err != nil {
 			return view, err
 		}
-		view.Fleets[strings.TrimPrefix(string(kv.Key), c.fleetKey(""))] = record.ownership()
+		view.Fleets[strings.TrimPrefix(string(kv.Key), c.fleetKey(""))] = record
 	}
 	for _, kv := range answer.Responses[2].GetResponseRange().Kvs {
 		fleet := strings.TrimPrefix(string(kv.Key), c.ownerKey(""))
@@ -275,9 +258,9 @@ func (c *Coordinator) View(ctx context.Context) (cluster.View, error) {
 	return view, nil
 }
 
-// fleet reads who owns a fleet, nil where nobody does, and its record with the revision
-// that this was changed at; 0 where there is none.
-func (c *Coordinator) fleet(ctx context.Context, fleet string) (owner *mvccpb.KeyValue, record fleetRecord, changed int64, err error) {
+// fleet reads the owner of a fleet, nil for none, and its record with the revision of its last
+// change, 0 for none.
+func (c *Coordinator) fleet(ctx context.Context, fleet string) (owner *mvccpb.KeyValue, record cluster.Ownership, changed int64, err error) {
 	answer, err := c.txn(ctx, nil, clientv3.OpGet(c.ownerKey(fleet)), clientv3.OpGet(c.fleetKey(fleet)))
 	if err != nil {
 		return nil, record, 0, err
@@ -294,7 +277,7 @@ func (c *Coordinator) fleet(ctx context.Context, fleet string) (owner *mvccpb.Ke
 	return owner, record, changed, nil
 }
 
-// Configure is as [cluster.Coordinator] has it.
+// Configure implements [cluster.Coordinator].
 func (c *Coordinator) Configure(ctx context.Context, fleet, configuration string) error {
 	for {
 		_, record, changed, err := c.fleet(ctx, fleet)
@@ -310,7 +293,7 @@ func (c *Coordinator) Configure(ctx context.Context, fleet, configuration string
 	}
 }
 
-// Join is as [cluster.Coordinator] has it.
+// Join implements [cluster.Coordinator].
 func (c *Coordinator) Join(ctx context.Context, member cluster.Member, ttl time.Duration) (cluster.Session, error) {
 	client, err := c.connected()
 	if err != nil {
@@ -330,33 +313,31 @@ func (c *Coordinator) Join(ctx context.Context, member cluster.Member, ttl time.
 	if err != nil {
 		revoke, cancel := context.WithTimeout(context.WithoutCancel(ctx), dialTimeout)
 		defer cancel()
-		_, _ = client.Revoke(revoke, granted.ID) // or it ends by itself
+		_, _ = client.Revoke(revoke, granted.ID) // otherwise it ends by itself
 		return nil, err
 	}
 	ttl = time.Duration(granted.TTL) * time.Second
 	s := &session{
-		Coordinator: c, Lease: lease.New(sent.Add(ttl)),
+		c: c, Lease: lease.New(sent.Add(ttl)),
 		client: client, name: member.Name, id: granted.ID, created: answer.Header.Revision,
 	}
 	go s.Keep(ttl, s.renew)
 	return s, nil
 }
 
-// session is a [cluster.Session].
 type session struct {
-	*Coordinator
 	*lease.Lease
+	c      *Coordinator
 	client *clientv3.Client
 	name   string
 	id     clientv3.LeaseID
-	// created is the revision at which the member's key was.
+	// created is the creation revision of the member's key.
 	created int64
 }
 
-// renew renews the lease. That the member's key is there is asked after it, of most
-// servers: a leader that was replaced may renew, too. Where the last answer was lost it is
-// asked first: renewals that arrive while answers do not would keep a lease that the member
-// may not act by.
+// renew renews the lease. It then reads the member's key with a quorum, because a leader that
+// was replaced may also renew. After a lost response it reads the key first: if renewals arrive
+// but responses do not, the lease would be kept although the member may not act.
 func (s *session) renew(ctx context.Context, lost bool) error {
 	if lost {
 		if err := s.isThere(ctx); err != nil {
@@ -378,23 +359,22 @@ func (s *session) renew(ctx context.Context, lost bool) error {
 	return nil
 }
 
-// isThere returns nil while the member's key is the session's.
+// isThere returns nil if the member's key belongs to the session.
 func (s *session) isThere(ctx context.Context) error {
-	found, err := s.client.Get(ctx, s.memberKey(s.name))
+	found, err := s.client.Get(ctx, s.c.memberKey(s.name))
 	if err == nil && (len(found.Kvs) == 0 || found.Kvs[0].CreateRevision != s.created) {
 		err = lease.ErrOver
 	}
 	return err
 }
 
-// isMember is the condition that the session is not over.
+// isMember is the condition that the session has not ended.
 func (s *session) isMember() clientv3.Cmp {
-	return clientv3.Compare(clientv3.CreateRevision(s.memberKey(s.name)), "=", s.created)
+	return clientv3.Compare(clientv3.CreateRevision(s.c.memberKey(s.name)), "=", s.created)
 }
 
-// Update is as [cluster.Session] has it.
 func (s *session) Update(ctx context.Context, member cluster.Member) error {
-	answer, err := s.txn(ctx, []clientv3.Cmp{s.isMember()}, clientv3.OpPut(s.memberKey(s.name), encoded(member), clientv3.WithLease(s.id)))
+	answer, err := s.c.txn(ctx, []clientv3.Cmp{s.isMember()}, clientv3.OpPut(s.c.memberKey(s.name), encoded(member), clientv3.WithLease(s.id)))
 	if err == nil && !answer.Succeeded {
 		s.End()
 		err = lease.ErrOver
@@ -402,27 +382,26 @@ func (s *session) Update(ctx context.Context, member cluster.Member) error {
 	return err
 }
 
-// Acquire is as [cluster.Session] has it.
 func (s *session) Acquire(ctx context.Context, fleet, configuration string) (cluster.Term, error) {
-	owner, record, changed, err := s.fleet(ctx, fleet)
+	owner, record, changed, err := s.c.fleet(ctx, fleet)
 	switch {
 	case err != nil:
 		return nil, err
 	case owner != nil && clientv3.LeaseID(owner.Lease) == s.id:
-		return &term{session: s, fleet: fleet, record: record, created: owner.CreateRevision}, nil
+		return &term{s: s, fleet: fleet, record: record, created: owner.CreateRevision}, nil
 	case owner != nil:
 		return nil, fmt.Errorf("fleet %q is %s's: %w", fleet, owner.Value, cluster.ErrTaken)
 	case record.Configuration != "" && record.Configuration != configuration:
 		return nil, fmt.Errorf("fleet %q: %w", fleet, cluster.ErrOtherwise)
 	}
-	next := recordOf(record.ownership().Next(s.name, configuration, time.Now()))
-	answer, err := s.txn(ctx, []clientv3.Cmp{
+	next := record.Next(s.name, configuration)
+	answer, err := s.c.txn(ctx, []clientv3.Cmp{
 		s.isMember(),
-		clientv3.Compare(clientv3.CreateRevision(s.ownerKey(fleet)), "=", 0),
-		clientv3.Compare(clientv3.ModRevision(s.fleetKey(fleet)), "=", changed),
+		clientv3.Compare(clientv3.CreateRevision(s.c.ownerKey(fleet)), "=", 0),
+		clientv3.Compare(clientv3.ModRevision(s.c.fleetKey(fleet)), "=", changed),
 	},
-		clientv3.OpPut(s.ownerKey(fleet), s.name, clientv3.WithLease(s.id)),
-		clientv3.OpPut(s.fleetKey(fleet), encoded(next)),
+		clientv3.OpPut(s.c.ownerKey(fleet), s.name, clientv3.WithLease(s.id)),
+		clientv3.OpPut(s.c.fleetKey(fleet), encoded(next)),
 	)
 	switch {
 	case err != nil:
@@ -430,10 +409,9 @@ func (s *session) Acquire(ctx context.Context, fleet, configuration string) (clu
 	case !answer.Succeeded:
 		return nil, fmt.Errorf("fleet %q changed meanwhile: %w", fleet, cluster.ErrTaken)
 	}
-	return &term{session: s, fleet: fleet, record: next, created: answer.Header.Revision}, nil
+	return &term{s: s, fleet: fleet, record: next, created: answer.Header.Revision}, nil
 }
 
-// Leave is as [cluster.Session] has it.
 func (s *session) Leave(ctx context.Context) error {
 	if !s.Lease.Leave() {
 		return nil
@@ -441,39 +419,36 @@ func (s *session) Leave(ctx context.Context) error {
 	_, err := s.client.Revoke(ctx, s.id)
 	s.End()
 	if err != nil && !errors.Is(err, rpctypes.ErrLeaseNotFound) {
-		return s.explained(err)
+		return s.c.explained(err)
 	}
 	return nil
 }
 
-// term is a [cluster.Term].
 type term struct {
-	*session
+	s     *session
 	fleet string
-	// record is the fleet's as it was acquired.
-	record fleetRecord
-	// created is the revision at which the owner's key was.
+	// record is the record of the fleet as it was acquired.
+	record cluster.Ownership
+	// created is the creation revision of the owner's key.
 	created int64
 }
 
-// Number is as [cluster.Term] has it.
 func (t *term) Number() uint64 { return t.record.Term }
 
-// fenced commits changes as long as the term is not over.
+// fenced commits changes if the term has not ended.
 func (t *term) fenced(ctx context.Context, changes ...clientv3.Op) error {
-	answer, err := t.txn(ctx, []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(t.ownerKey(t.fleet)), "=", t.created)}, changes...)
+	answer, err := t.s.c.txn(ctx, []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(t.s.c.ownerKey(t.fleet)), "=", t.created)}, changes...)
 	if err == nil && !answer.Succeeded {
 		return fmt.Errorf("term %d of fleet %q is over: %w", t.record.Term, t.fleet, state.ErrFenced)
 	}
 	return err
 }
 
-// Load is as [state.Records] has it.
 func (t *term) Load(ctx context.Context, keep func(key string, value []byte) error) error {
-	return t.Coordinator.Load(ctx, t.fleet, keep)
+	return t.s.c.Load(ctx, t.fleet, keep)
 }
 
-// Load is as [cluster.Coordinator] has it.
+// Load implements [cluster.Coordinator].
 func (c *Coordinator) Load(ctx context.Context, fleet string, keep func(key string, value []byte) error) error {
 	client, err := c.connected()
 	if err != nil {
@@ -495,13 +470,12 @@ func (c *Coordinator) Load(ctx context.Context, fleet string, keep func(key stri
 			return nil
 		}
 		from = string(page.Kvs[len(page.Kvs)-1].Key) + "\x00"
-		if revision == 0 { // later pages have the header of their own time
+		if revision == 0 { // later pages have the revision of their own time
 			revision = page.Header.Revision
 		}
 	}
 }
 
-// Write is as [state.Records] has it.
 func (t *term) Write(ctx context.Context, values map[string][]byte) error {
 	rejected := state.RejectedError{}
 	for key, value := range values {
@@ -515,7 +489,7 @@ func (t *term) Write(ctx context.Context, values map[string][]byte) error {
 	var keys []string
 	size := 0
 	for key, value := range values {
-		length := len(t.recordsKey(t.fleet)) + len(key) + len(value)
+		length := len(t.s.c.recordsKey(t.fleet)) + len(key) + len(value)
 		if len(keys) == maxOps || size+length > maxBytes {
 			if err := t.put(ctx, keys, values); err != nil {
 				return err
@@ -527,15 +501,15 @@ func (t *term) Write(ctx context.Context, values map[string][]byte) error {
 	return t.put(ctx, keys, values)
 }
 
-// put writes the values of some keys: in one transaction, or in smaller ones if a server
-// has a lower limit than usual.
+// put writes the values of some keys in one transaction, or in smaller ones if a server has a
+// lower size limit.
 func (t *term) put(ctx context.Context, keys []string, values map[string][]byte) error {
 	if len(keys) == 0 {
 		return nil
 	}
 	var changes []clientv3.Op
 	for _, key := range keys {
-		at := t.recordsKey(t.fleet) + key
+		at := t.s.c.recordsKey(t.fleet) + key
 		if values[key] == nil {
 			changes = append(changes, clientv3.OpDelete(at))
 		} else {
@@ -553,16 +527,14 @@ func (t *term) put(ctx context.Context, keys []string, values map[string][]byte)
 	}
 }
 
-// Configure is as [cluster.Term] has it.
 func (t *term) Configure(ctx context.Context, configuration string) error {
 	record := t.record
 	record.Configuration = configuration
-	return t.fenced(ctx, clientv3.OpPut(t.fleetKey(t.fleet), encoded(record)))
+	return t.fenced(ctx, clientv3.OpPut(t.s.c.fleetKey(t.fleet), encoded(record)))
 }
 
-// Release is as [cluster.Term] has it.
 func (t *term) Release(ctx context.Context) error {
-	err := t.fenced(ctx, clientv3.OpDelete(t.ownerKey(t.fleet)))
+	err := t.fenced(ctx, clientv3.OpDelete(t.s.c.ownerKey(t.fleet)))
 	if errors.Is(err, state.ErrFenced) {
 		return nil
 	}

@@ -1,5 +1,4 @@
-// Package lease keeps the leases by which members of a cluster are members, for the stores
-// that cluster.Coordinator has.
+// Package lease implements the timing of cluster.Session for all stores.
 package lease
 
 import (
@@ -9,19 +8,18 @@ import (
 	"time"
 )
 
-// ErrOver is that a member's lease is over.
+// ErrOver is returned if the lease of a member has ended.
 var ErrOver = errors.New("the member's lease is over")
 
-// A lease is renewed each third of its time, and where that fails each tenth.
+// A lease is renewed after a third of its TTL, and after a tenth if that fails.
 const (
 	renewShare = 3
 	retryShare = 10
 )
 
-// Lease is a member's: the half of cluster.Session that has to do with time. Make one with
-// New. It is safe for concurrent use.
+// Lease is the lease of a member. It is safe for concurrent use.
 type Lease struct {
-	// renewing ends once nobody is to renew it any more.
+	// renewing ends with the renewals.
 	renewing context.Context
 	quit     context.CancelFunc
 	end      sync.Once
@@ -31,18 +29,17 @@ type Lease struct {
 	expires time.Time
 }
 
-// New returns a lease that expires at a time, by Go's monotonic clock, and that nobody
-// renews yet.
+// New returns a lease that expires at a time, by Go's monotonic clock.
 func New(expires time.Time) *Lease {
 	l := &Lease{ended: make(chan struct{}), expires: expires}
 	l.renewing, l.quit = context.WithCancel(context.Background())
 	return l
 }
 
-// Keep has renew called until the lease has ended or was left, for which it gets a third of
-// ttl each time. An ErrOver ends the lease; after any other error it is called again soon,
-// with lost: the store may have renewed the lease, and has to answer something before it is
-// asked to again. What succeeds calls Renewed.
+// Keep calls renew until the lease ends or Leave is called, with a third of ttl as its timeout.
+// An ErrOver ends the lease. After any other error renew is called again soon, with lost: the
+// store may have renewed the lease, and must respond to a read before the next renewal. A
+// successful renew calls Renewed.
 func (l *Lease) Keep(ttl time.Duration, renew func(ctx context.Context, lost bool) error) {
 	next := time.NewTimer(ttl / renewShare)
 	defer next.Stop()
@@ -67,24 +64,24 @@ func (l *Lease) Keep(ttl time.Duration, renew func(ctx context.Context, lost boo
 	}
 }
 
-// Renewed has the lease expire at another time: its ttl after the renewal was sent.
+// Renewed sets the end of the lease: its ttl after the renewal was sent.
 func (l *Lease) Renewed(expires time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.expires = expires
 }
 
-// Expires is as cluster.Session has it.
+// Expires implements cluster.Session.
 func (l *Lease) Expires() time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.expires
 }
 
-// Ended is as cluster.Session has it.
+// Ended implements cluster.Session.
 func (l *Lease) Ended() <-chan struct{} { return l.ended }
 
-// IsOver reports whether the lease is over, or may be.
+// IsOver reports whether the lease has ended, or may have.
 func (l *Lease) IsOver() bool {
 	select {
 	case <-l.ended:
@@ -94,8 +91,8 @@ func (l *Lease) IsOver() bool {
 	}
 }
 
-// Leave stops renewals, also one that is under way. It returns false where the lease has
-// ended before.
+// Leave stops renewals and cancels an active one. It returns false if the lease has ended
+// before.
 func (l *Lease) Leave() bool {
 	l.quit()
 	select {
@@ -106,7 +103,7 @@ func (l *Lease) Leave() bool {
 	}
 }
 
-// End ends the lease, and stops renewals. It may be called again.
+// End ends the lease and stops renewals. It may be called again.
 func (l *Lease) End() {
 	l.quit()
 	l.end.Do(func() { close(l.ended) })

@@ -8,9 +8,9 @@ import (
 	"github.com/hpad/hpad/daemon/config"
 )
 
-// What was measured, as docs/ha.md has it: how many bytes an autoscaler takes in a
-// variable, how many bytes a page has that keys were spread over, and how many pages a
-// Nomad of one or three servers takes a second, on two cores that had other work.
+// Measured sizes and rates, see docs/ha.md: the bytes of an autoscaler in a variable, the bytes
+// of a page, and the pages per second of a Nomad cluster with one or three servers on two busy
+// cores.
 const (
 	bytesEach      = 300
 	bytesPage      = 32 << 10
@@ -20,9 +20,8 @@ const (
 // writeShare is the part of a lease that a write may take.
 const writeShare = 3
 
-// Check returns a [config.Error] where Nomad's variables are too small a store for a
-// configuration: where all its autoscalers change at once, writing them would take longer
-// than a write may.
+// Check returns a [config.Error] if Nomad's variables are too small for a configuration: if all
+// autoscalers changed at once, writing them would take longer than a write may.
 func Check(c *config.Config) error {
 	shared, _ := c.Movable()
 	autoscalers := map[string]int{}

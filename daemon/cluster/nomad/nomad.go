@@ -17,32 +17,32 @@ import (
 	"github.com/hpad/hpad/targets/nomad"
 )
 
-// Options are how Nomad is reached.
+// Options configure the connection to Nomad.
 type Options struct {
-	// Cluster is the name that all members have in common.
+	// Cluster is the common name of all members.
 	Cluster string
-	// Path is below which all variables are, as "hpad".
+	// Path is the path prefix of all variables, as "hpad".
 	Path string
-	// Agent is how the agent is reached, its region and the namespace of the variables.
-	// What is left out comes from the environment of the Nomad command line.
+	// Agent has the address, the region, and the namespace of the variables. Missing values
+	// come from the environment of the Nomad command line.
 	Agent nomad.Config
 }
 
-// Coordinator is a [cluster.Coordinator].
+// Coordinator implements [cluster.Coordinator] with Nomad variables.
 type Coordinator struct {
 	agent  *nomad.Agent
 	config *nomad.Config
 	prefix string
 
-	// looking is held by who looks at all members and fleets, and guards seen.
+	// looking is a lock for look. It guards seen.
 	looking chan struct{}
 	seen    map[string]sighting
 }
 
 var _ cluster.Coordinator = (*Coordinator)(nil)
 
-// New returns a Coordinator, which connects when it is first asked. The error is of files
-// that cannot be used.
+// New returns a Coordinator that connects at the first call. The error is about files of the
+// agent's configuration.
 func New(options Options) (*Coordinator, error) {
 	config := options.Agent
 	config.SetDefaults()
@@ -56,21 +56,21 @@ func New(options Options) (*Coordinator, error) {
 	}, nil
 }
 
-// Close lets go of connections.
+// Close implements [cluster.Coordinator].
 func (c *Coordinator) Close() error {
 	c.agent.Close()
 	return nil
 }
 
-// Nomad allows paths of 128 characters: the prefix's 32, these, and the rest of what
-// [Coordinator.page] adds.
+// Nomad limits paths to 128 characters: 32 for the prefix, these, and the rest of
+// [Coordinator.page].
 const (
-	// MaxPath is how long Options.Path may be.
+	// MaxPath is the maximum length of Options.Path.
 	MaxPath             = 32
 	maxCluster, maxName = 24, 36
 )
 
-func (c *Coordinator) everybody() string { return c.prefix + "who/" }
+func (c *Coordinator) whoPath() string { return c.prefix + "who/" }
 func (c *Coordinator) member(name string) string {
 	return c.prefix + "who/members/" + segment(name, maxName)
 }
@@ -79,13 +79,12 @@ func (c *Coordinator) fleet(name string) string {
 	return c.prefix + "who/fleets/" + segment(name, maxName)
 }
 
-// page is the path of a page of a fleet with n pages.
+// page is the path of page i of a fleet with n pages.
 func (c *Coordinator) page(fleet string, i, n int) string {
 	return fmt.Sprintf("%srecords/%s/%d/%d", c.prefix, segment(fleet, maxName), n, i)
 }
 
-// segment returns a name as Nomad takes it as a part of a path, of at most so many
-// characters.
+// segment escapes a name for a path, with at most so many characters.
 func segment(name string, most int) string {
 	var text strings.Builder
 	for i := range len(name) {
@@ -104,13 +103,13 @@ func segment(name string, most int) string {
 	return text.String()[:most-digest-2] + "~~" + hex.EncodeToString(sum[:digest/2])
 }
 
-// bounded returns a context for one call, whose answer may be lost.
+// bounded returns a context for one call, because its response may be lost.
 func (c *Coordinator) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, c.config.Timeout)
 }
 
-// asking returns a client and the options of a read.
-func (c *Coordinator) asking(ctx context.Context) (*api.Variables, *api.QueryOptions, error) {
+// reader returns a client and the options of a read.
+func (c *Coordinator) reader(ctx context.Context) (*api.Variables, *api.QueryOptions, error) {
 	client, token, err := c.agent.Client()
 	if err != nil {
 		return nil, nil, fmt.Errorf("nomad at %s: %w", c.config.Address, err)
@@ -119,9 +118,9 @@ func (c *Coordinator) asking(ctx context.Context) (*api.Variables, *api.QueryOpt
 	return client.Variables(), options.WithContext(ctx), nil
 }
 
-// writing returns a client and the options of a write.
-func (c *Coordinator) writing(ctx context.Context) (*api.Variables, *api.WriteOptions, error) {
-	variables, asked, err := c.asking(ctx)
+// writer returns a client and the options of a write.
+func (c *Coordinator) writer(ctx context.Context) (*api.Variables, *api.WriteOptions, error) {
+	variables, asked, err := c.reader(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -129,11 +128,11 @@ func (c *Coordinator) writing(ctx context.Context) (*api.Variables, *api.WriteOp
 	return variables, options.WithContext(ctx), nil
 }
 
-// read returns a variable, nil where there is none as of an index.
+// read returns a variable, nil if it does not exist, and the index of the response.
 func (c *Coordinator) read(ctx context.Context, path string) (found *api.Variable, index uint64, err error) {
 	ctx, cancel := c.bounded(ctx)
 	defer cancel()
-	variables, options, err := c.asking(ctx)
+	variables, options, err := c.reader(ctx)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -144,10 +143,10 @@ func (c *Coordinator) read(ctx context.Context, path string) (found *api.Variabl
 	return found, meta.LastIndex, nil
 }
 
-// readSince is as read, of an answer that is not older than an index: a server that has
-// just been replaced as the leader does not know it yet.
+// readSince is read with a response that is not older than an index: a server that was just
+// replaced as the leader does not know the index yet.
 func (c *Coordinator) readSince(ctx context.Context, path string, index uint64) (*api.Variable, error) {
-	for again := begin(); ; {
+	for again := newRetry(); ; {
 		found, as, err := c.read(ctx, path)
 		if err != nil || found != nil || as >= index {
 			return found, err
@@ -160,19 +159,19 @@ func (c *Coordinator) readSince(ctx context.Context, path string, index uint64) 
 
 var errStale = errors.New("the server that answers knows less than another one that answered before")
 
-// conflictError is that a variable is not as it was expected.
+// conflictError is returned if a variable has another index than expected.
 type conflictError struct{ found *api.Variable }
 
 func (e *conflictError) Error() string {
 	return fmt.Sprintf("variable %q changed meanwhile", e.found.Path)
 }
 
-// swap writes a variable that has an index, or that is not there for index 0. The error is
-// a *conflictError with what there is otherwise.
+// swap writes a variable with a given index, 0 for a new variable. The error is a
+// *conflictError if it has another index.
 func (c *Coordinator) swap(ctx context.Context, path string, index uint64, items api.VariableItems) (*api.Variable, error) {
 	ctx, cancel := c.bounded(ctx)
 	defer cancel()
-	variables, options, err := c.writing(ctx)
+	variables, options, err := c.writer(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -187,12 +186,12 @@ func (c *Coordinator) swap(ctx context.Context, path string, index uint64, items
 	return written, nil
 }
 
-// remove removes a variable that has an index. The error is a *conflictError with what
-// there is otherwise.
+// remove removes a variable with a given index. The error is a *conflictError if it has another
+// index.
 func (c *Coordinator) remove(ctx context.Context, path string, index uint64) error {
 	ctx, cancel := c.bounded(ctx)
 	defer cancel()
-	variables, options, err := c.writing(ctx)
+	variables, options, err := c.writer(ctx)
 	if err != nil {
 		return err
 	}
@@ -203,13 +202,13 @@ func (c *Coordinator) remove(ctx context.Context, path string, index uint64) err
 	return c.explained(ctx, err)
 }
 
-// change writes a variable as decide says by what there is, nil for nothing: until that
-// asks for nothing to be written, by nil, or it is written. What is found first is known,
-// or has to be read if that is nil; an index of 0 in it is that there is no variable. A
-// write whose answer is lost is sent again, so that decide may find it carried out. It
-// returns the variable as it is then.
+// change writes the items that decide returns for the current variable, until decide returns
+// nil or a write succeeds. decide gets nil if the variable does not exist. known is the
+// expected variable; nil reads it first, and an index of 0 means that it does not exist. A
+// write without a response is sent again, so decide may find it done. change returns the
+// resulting variable.
 func (c *Coordinator) change(ctx context.Context, path string, known *api.Variable, decide func(found *api.Variable) (api.VariableItems, error)) (*api.Variable, error) {
-	for again := begin(); ; {
+	for again := newRetry(); ; {
 		if known == nil {
 			found, _, err := c.read(ctx, path)
 			if err != nil && again.after(ctx, err) {
@@ -235,7 +234,7 @@ func (c *Coordinator) change(ctx context.Context, path string, known *api.Variab
 		}
 		if conflict, ok := errors.AsType[*conflictError](err); ok {
 			if known = conflict.found; known.ModifyIndex == 0 {
-				known = nil // it is not there, or somebody locked it, which reading tells
+				known = nil // it was removed or locked; read it
 			}
 			if again.wait(ctx) {
 				continue
@@ -247,20 +246,19 @@ func (c *Coordinator) change(ctx context.Context, path string, known *api.Variab
 	}
 }
 
-// The first call is sent again after the shorter of these times, and later ones after
-// twice the last one, up to the longer.
+// The first retry waits shortestWait. The wait doubles up to longestWait.
 const (
 	shortestWait = 20 * time.Millisecond
 	longestWait  = 500 * time.Millisecond
 )
 
-// repetition is a call that is made again.
-type repetition struct{ next time.Duration }
+// retry is the backoff of a call.
+type retry struct{ next time.Duration }
 
-func begin() *repetition { return &repetition{shortestWait} }
+func newRetry() *retry { return &retry{shortestWait} }
 
-// wait waits before the next time; false where there is none.
-func (r *repetition) wait(ctx context.Context) bool {
+// wait waits before the next attempt. It returns false if ctx ends.
+func (r *retry) wait(ctx context.Context) bool {
 	timer := time.NewTimer(r.next)
 	defer timer.Stop()
 	r.next = min(2*r.next, longestWait)
@@ -272,8 +270,8 @@ func (r *repetition) wait(ctx context.Context) bool {
 	}
 }
 
-// after is wait where a later call may succeed.
-func (r *repetition) after(ctx context.Context, err error) bool {
+// after is wait if a later attempt may succeed after err; otherwise it returns false.
+func (r *retry) after(ctx context.Context, err error) bool {
 	var answer api.UnexpectedResponseError
 	if errors.As(err, &answer) && answer.HasStatusCode() && answer.StatusCode() < http.StatusInternalServerError && answer.StatusCode() != http.StatusTooManyRequests {
 		return false
@@ -281,7 +279,7 @@ func (r *repetition) after(ctx context.Context, err error) bool {
 	return r.wait(ctx)
 }
 
-// explained names the agent, and the remedy where it is known.
+// explained adds the address, and the remedy if it is known.
 func (c *Coordinator) explained(ctx context.Context, err error) error {
 	if err == nil {
 		return nil
@@ -300,10 +298,9 @@ func (c *Coordinator) explained(ctx context.Context, err error) error {
 	return fmt.Errorf("nomad at %s: %w%s", c.config.Address, err, remedy)
 }
 
-// Every variable has one text that is JSON, but for pages.
+// All variables except pages have one item with JSON.
 const content = "content"
 
-// itemsOf returns a value as the items of a variable; those of this package always can be.
 func itemsOf(value any) api.VariableItems {
 	text, err := json.Marshal(value)
 	if err != nil {
@@ -312,7 +309,6 @@ func itemsOf(value any) api.VariableItems {
 	return api.VariableItems{content: string(text)}
 }
 
-// valueOf reads what itemsOf made.
 func valueOf(v *api.Variable, value any) error {
 	if err := json.Unmarshal([]byte(v.Items[content]), value); err != nil {
 		return fmt.Errorf("the variable %q of Nomad is not hpad's: %w", v.Path, err)

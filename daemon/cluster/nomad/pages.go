@@ -69,7 +69,6 @@ func textOf(records map[string][]byte) (text string, size int) {
 	return base64.RawStdEncoding.EncodeToString(compressor.EncodeAll(plain.Bytes(), nil)), plain.Len()
 }
 
-// recordsOf returns the records of a page.
 func recordsOf(page *api.Variable) (map[string][]byte, error) {
 	records := map[string][]byte{}
 	compressed, err := base64.RawStdEncoding.DecodeString(page.Items[recordsItem])
@@ -85,7 +84,6 @@ func recordsOf(page *api.Variable) (map[string][]byte, error) {
 	return records, nil
 }
 
-// apply changes records; nil removes one.
 func apply(records, changes map[string][]byte) {
 	for key, value := range changes {
 		if value == nil {
@@ -155,7 +153,7 @@ func (c *Coordinator) allPages(n int, do func(i int) (*api.Variable, error)) ([]
 // missing is the error of a page that was removed.
 func (t *term) missing(path string) error {
 	return fmt.Errorf("the variable %q of Nomad is missing, with state of fleet %q: restore it, or remove all below %q, and %q, to have the state forgotten",
-		path, t.name, path[:strings.LastIndexByte(path, '/')+1], t.fleet(t.name))
+		path, t.name, path[:strings.LastIndexByte(path, '/')+1], t.s.c.fleet(t.name))
 }
 
 // claim claims all pages, once. Writing is held.
@@ -172,7 +170,9 @@ func (t *term) claim(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	pages, err := t.allPages(n, func(i int) (*api.Variable, error) { return t.claimPage(ctx, t.page(t.name, i, n), record.ModifyIndex) })
+	pages, err := t.s.c.allPages(n, func(i int) (*api.Variable, error) {
+		return t.claimPage(ctx, t.s.c.page(t.name, i, n), record.ModifyIndex)
+	})
 	if err == nil {
 		t.pages = pages
 	}
@@ -181,14 +181,14 @@ func (t *term) claim(ctx context.Context) error {
 
 // claimPage claims a page that exists as of an index.
 func (t *term) claimPage(ctx context.Context, path string, since uint64) (*api.Variable, error) {
-	page, err := t.readSince(ctx, path, since)
+	page, err := t.s.c.readSince(ctx, path, since)
 	if err == nil && page == nil {
 		err = t.missing(path)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return t.change(ctx, path, page, func(found *api.Variable) (api.VariableItems, error) {
+	return t.s.c.change(ctx, path, page, func(found *api.Variable) (api.VariableItems, error) {
 		switch {
 		case found == nil:
 			return nil, t.missing(path)
@@ -201,7 +201,6 @@ func (t *term) claimPage(ctx context.Context, path string, since uint64) (*api.V
 	})
 }
 
-// each calls keep with the records of pages.
 func each(pages []*api.Variable, keep func(key string, value []byte) error) error {
 	for _, page := range pages {
 		records, err := recordsOf(page)
@@ -217,7 +216,6 @@ func each(pages []*api.Variable, keep func(key string, value []byte) error) erro
 	return nil
 }
 
-// Load implements [state.Records].
 func (t *term) Load(ctx context.Context, keep func(key string, value []byte) error) error {
 	t.writing.Lock()
 	defer t.writing.Unlock()
@@ -227,7 +225,7 @@ func (t *term) Load(ctx context.Context, keep func(key string, value []byte) err
 	return each(t.pages, keep)
 }
 
-// Load implements [cluster.Coordinator]. It reads each page at a moment of its own.
+// Load implements [cluster.Coordinator]. Pages are not read at the same moment.
 func (c *Coordinator) Load(ctx context.Context, fleet string, keep func(key string, value []byte) error) error {
 	found, _, err := c.read(ctx, c.fleet(fleet))
 	if err != nil || found == nil { // it never had an owner
@@ -254,7 +252,6 @@ func (c *Coordinator) Load(ctx context.Context, fleet string, keep func(key stri
 // errFull means that a fleet needs more pages.
 var errFull = errors.New("the page is full")
 
-// Write implements [state.Records].
 func (t *term) Write(ctx context.Context, values map[string][]byte) error {
 	t.writing.Lock()
 	defer t.writing.Unlock()
@@ -265,7 +262,7 @@ func (t *term) Write(ctx context.Context, values map[string][]byte) error {
 		return rejected
 	}
 	changes := split(values, len(t.pages))
-	pages, err := t.allPages(len(changes), func(i int) (*api.Variable, error) {
+	pages, err := t.s.c.allPages(len(changes), func(i int) (*api.Variable, error) {
 		if changes[i] == nil {
 			return nil, nil
 		}
@@ -296,7 +293,7 @@ func tooLarge(values map[string][]byte) state.RejectedError {
 
 // put changes records of a page. The error is errFull if the page would be too large.
 func (t *term) put(ctx context.Context, page *api.Variable, changes map[string][]byte) (*api.Variable, error) {
-	return t.change(ctx, page.Path, page, func(found *api.Variable) (api.VariableItems, error) {
+	return t.s.c.change(ctx, page.Path, page, func(found *api.Variable) (api.VariableItems, error) {
 		switch {
 		case found == nil:
 			return nil, t.missing(page.Path)
@@ -333,8 +330,8 @@ func (t *term) grow(ctx context.Context, changes map[string][]byte) error {
 		return err
 	}
 	n := len(texts)
-	pages, err := t.allPages(n, func(i int) (*api.Variable, error) {
-		return t.change(ctx, t.page(t.name, i, n), &api.Variable{}, func(*api.Variable) (api.VariableItems, error) {
+	pages, err := t.s.c.allPages(n, func(i int) (*api.Variable, error) {
+		return t.s.c.change(ctx, t.s.c.page(t.name, i, n), &api.Variable{}, func(*api.Variable) (api.VariableItems, error) {
 			// It may exist if an earlier attempt was interrupted.
 			return api.VariableItems{claimItem: t.token, recordsItem: texts[i]}, t.check()
 		})

@@ -73,7 +73,7 @@ func TestSilence(t *testing.T) {
 	f := newFake(t)
 	now := f.own(t, "m")
 	load(t, now)
-	now.config.Timeout = 100 * time.Millisecond
+	now.s.c.config.Timeout = 100 * time.Millisecond
 	once := func(method string) {
 		done := false
 		f.meet(func(r *http.Request) fate {
@@ -89,7 +89,7 @@ func TestSilence(t *testing.T) {
 		t.Fatalf("a write whose first answer does not come: %v", err)
 	}
 	once(http.MethodGet)
-	err := now.Coordinator.Load(t.Context(), fleet, func(string, []byte) error { return nil })
+	err := now.s.c.Load(t.Context(), fleet, func(string, []byte) error { return nil })
 	if !errors.Is(err, context.DeadlineExceeded) {
 		t.Fatalf("a read whose answer does not come: %v, want %v", err, context.DeadlineExceeded)
 	}

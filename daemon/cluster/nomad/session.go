@@ -15,10 +15,9 @@ import (
 	"github.com/hpad/hpad/daemon/state"
 )
 
-// Join is as [cluster.Coordinator] has it.
 func (c *Coordinator) Join(ctx context.Context, member cluster.Member, ttl time.Duration) (cluster.Session, error) {
 	record := memberRecord{Member: member, TTL: ttl, Nonce: rand.Text()}
-	if _, _, err := c.look(ctx); err != nil { // which removes one of that name whose ttl is over
+	if _, _, err := c.look(ctx); err != nil { // removes an expired member of that name
 		return nil, err
 	}
 	sent := time.Now()
@@ -39,33 +38,32 @@ func (c *Coordinator) Join(ctx context.Context, member cluster.Member, ttl time.
 		return nil, err
 	}
 	s := &session{
-		Coordinator: c, Lease: lease.New(sent.Add(ttl)), created: created.CreateIndex, name: member.Name,
+		c: c, Lease: lease.New(sent.Add(ttl)), created: created.CreateIndex, name: member.Name,
 		record: record, variable: created,
 	}
-	// After an answer that was lost the index is an old one, which renews nothing more.
+	// After a lost response the index is outdated, so a repeated renewal fails.
 	go s.Keep(ttl, func(ctx context.Context, _ bool) error { return s.write(ctx, nil) })
 	return s, nil
 }
 
-// session is a [cluster.Session].
 type session struct {
-	*Coordinator
 	*lease.Lease
-	// What the session began with: when its variable was created, and the member's name.
+	c *Coordinator
+	// created is the index at which the variable was created.
 	created uint64
 	name    string
 
-	// writing is held by who writes the variable, and guards record and variable.
+	// writing is locked while the variable is written. It guards record and variable.
 	writing  sync.Mutex
 	record   memberRecord
 	variable *api.Variable
 }
 
-// id is that of the session; it never changes.
+// id identifies the session.
 func (s *session) id() uint64 { return s.created }
 
-// write writes the member's variable, with another member where that is not nil, and so
-// renews the session.
+// write writes the member's variable, with another member if it is not nil, and so renews the
+// session.
 func (s *session) write(ctx context.Context, member *cluster.Member) error {
 	s.writing.Lock()
 	defer s.writing.Unlock()
@@ -74,7 +72,7 @@ func (s *session) write(ctx context.Context, member *cluster.Member) error {
 		record.Member = *member
 	}
 	sent := time.Now()
-	written, err := s.change(ctx, s.variable.Path, s.variable, func(found *api.Variable) (api.VariableItems, error) {
+	written, err := s.c.change(ctx, s.variable.Path, s.variable, func(found *api.Variable) (api.VariableItems, error) {
 		if found == nil || found.CreateIndex != s.id() {
 			return nil, lease.ErrOver
 		}
@@ -91,12 +89,10 @@ func (s *session) write(ctx context.Context, member *cluster.Member) error {
 	return nil
 }
 
-// Update is as [cluster.Session] has it.
 func (s *session) Update(ctx context.Context, member cluster.Member) error {
 	return s.write(ctx, &member)
 }
 
-// Leave is as [cluster.Session] has it.
 func (s *session) Leave(ctx context.Context) error {
 	if !s.Lease.Leave() {
 		return nil
@@ -104,14 +100,14 @@ func (s *session) Leave(ctx context.Context) error {
 	s.writing.Lock()
 	defer s.writing.Unlock()
 	defer s.End()
-	for again, index := begin(), s.variable.ModifyIndex; ; {
-		err := s.remove(ctx, s.variable.Path, index)
+	for again, index := newRetry(), s.variable.ModifyIndex; ; {
+		err := s.c.remove(ctx, s.variable.Path, index)
 		if err == nil {
 			return nil
 		}
 		if conflict, ok := errors.AsType[*conflictError](err); ok {
 			if conflict.found.CreateIndex != s.id() {
-				return nil // it was over before
+				return nil // it has ended before
 			}
 			index = conflict.found.ModifyIndex
 		}
@@ -121,12 +117,11 @@ func (s *session) Leave(ctx context.Context) error {
 	}
 }
 
-// Acquire is as [cluster.Session] has it.
 func (s *session) Acquire(ctx context.Context, fleet, configuration string) (cluster.Term, error) {
 	if s.IsOver() {
 		return nil, lease.ErrOver
 	}
-	record, _, err := s.changeFleet(ctx, fleet, func(r fleetRecord, from *api.Variable) (fleetRecord, error) {
+	record, _, err := s.c.changeFleet(ctx, fleet, func(r fleetRecord, from *api.Variable) (fleetRecord, error) {
 		if r.Session == s.id() {
 			return r, nil
 		}
@@ -141,27 +136,27 @@ func (s *session) Acquire(ctx context.Context, fleet, configuration string) (clu
 			return r, fmt.Errorf("fleet %q: %w", fleet, cluster.ErrOtherwise)
 		}
 		if r.Term == 0 {
-			if err := s.createFirst(ctx, fleet); err != nil {
+			if err := s.c.createFirst(ctx, fleet); err != nil {
 				return r, err
 			}
 		}
-		next := r.ownership().Next(s.name, configuration, time.Now())
+		next := r.ownership().Next(s.name, configuration)
 		return fleetRecord{
-			Name: r.Name, Owner: s.name, Session: s.id(), Last: next.Last, Past: next.Past, Term: next.Term, Configuration: configuration, Pages: r.Pages,
+			Name: r.Name, Owner: s.name, Session: s.id(), Last: next.Last, Term: next.Term, Configuration: configuration, Pages: r.Pages,
 		}, nil
 	})
 	if err != nil {
 		return nil, err
 	}
 	return &term{
-		session: s, name: fleet, number: record.Term, token: claimOf(record.Term, rand.Text()), over: make(chan struct{}),
+		s: s, name: fleet, number: record.Term, token: claimOf(record.Term, rand.Text()), over: make(chan struct{}),
 	}, nil
 }
 
-// isThere reports whether a session is not over, as of an index or later.
+// isThere reports whether a session exists as of an index or later.
 func (s *session) isThere(ctx context.Context, id, index uint64) (bool, error) {
-	for again := begin(); ; {
-		there, _, err := s.look(ctx)
+	for again := newRetry(); ; {
+		there, _, err := s.c.look(ctx)
 		if err != nil {
 			return false, err
 		}
@@ -169,62 +164,60 @@ func (s *session) isThere(ctx context.Context, id, index uint64) (bool, error) {
 			return is, nil
 		}
 		if !again.wait(ctx) {
-			return false, s.explained(ctx, errStale)
+			return false, s.c.explained(ctx, errStale)
 		}
 	}
 }
 
-// term is a [cluster.Term].
 type term struct {
-	*session
+	s      *session
 	name   string
 	number uint64
 	// token is the claim of its pages.
 	token string
 
-	// writing is held while pages are written, and guards pages as they were last read or
-	// written: nil until all are claimed.
+	// writing is locked while pages are written. It guards pages, the last known content; nil
+	// until all are claimed.
 	writing sync.Mutex
 	pages   []*api.Variable
 	ending  sync.Once
-	// over is closed once another term has begun, or this one was released.
+	// over is closed when the term has ended.
 	over chan struct{}
 }
 
-// Number is as [cluster.Term] has it.
 func (t *term) Number() uint64 { return t.number }
 
-// finish refuses all writes from now on.
+// finish makes all further writes fail.
 func (t *term) finish() { t.ending.Do(func() { close(t.over) }) }
 
-// lost notes that another term has begun.
+// lost records that another term has started.
 func (t *term) lost() error {
 	t.finish()
 	return t.fenced()
 }
 
-// fenced is the error of what comes after the term.
+// fenced returns the error of a call after the term.
 func (t *term) fenced() error {
 	return fmt.Errorf("term %d of fleet %q is over: %w", t.number, t.name, state.ErrFenced)
 }
 
-// check returns an error once the term is over, or may be.
+// check returns an error if the term has ended, or may have.
 func (t *term) check() error {
 	select {
 	case <-t.over:
 		return t.fenced()
 	default:
 	}
-	if t.IsOver() {
+	if t.s.IsOver() {
 		return t.fenced()
 	}
 	return nil
 }
 
-// ours is changeFleet while the member owns the fleet. It returns the variable of the record.
+// ours is changeFleet if the member owns the fleet. It returns the variable of the record.
 func (t *term) ours(ctx context.Context, change func(r *fleetRecord) error) (*api.Variable, error) {
-	_, now, err := t.changeFleet(ctx, t.name, func(r fleetRecord, _ *api.Variable) (fleetRecord, error) {
-		if r.Session != t.id() || r.Term != t.number {
+	_, now, err := t.s.c.changeFleet(ctx, t.name, func(r fleetRecord, _ *api.Variable) (fleetRecord, error) {
+		if r.Session != t.s.id() || r.Term != t.number {
 			return r, t.fenced()
 		}
 		err := change(&r)
@@ -233,16 +226,14 @@ func (t *term) ours(ctx context.Context, change func(r *fleetRecord) error) (*ap
 	return now, err
 }
 
-// Configure is as [cluster.Term] has it.
 func (t *term) Configure(ctx context.Context, configuration string) error {
 	_, err := t.ours(ctx, func(r *fleetRecord) error {
 		r.Configuration = configuration
-		return t.check() // each time that it is sent
+		return t.check() // checked before each attempt
 	})
 	return err
 }
 
-// Release is as [cluster.Term] has it.
 func (t *term) Release(ctx context.Context) error {
 	t.finish()
 	_, err := t.ours(ctx, func(r *fleetRecord) error {

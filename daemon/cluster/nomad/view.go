@@ -16,55 +16,52 @@ import (
 type memberRecord struct {
 	cluster.Member
 	TTL time.Duration `json:"ttl"`
-	// Nonce is of who created it.
+	// Nonce identifies the process that created the record.
 	Nonce string `json:"nonce"`
 }
 
 // fleetRecord is the value of who/fleets/FLEET.
 type fleetRecord struct {
 	Name string `json:"name"`
-	// Owner and Session are a member and its session; empty once the term was ended.
+	// Owner and Session are empty after a release.
 	Owner   string `json:"owner,omitempty"`
 	Session uint64 `json:"session,omitempty"`
-	// Last is who owned it last, in the term of that number, 0 before the first.
+	// Last is the last owner; Term 0 means that there was none.
 	Last          string `json:"last,omitempty"`
 	Term          uint64 `json:"term"`
 	Configuration string `json:"configuration"`
-	// Pages is the number of pages of its state; 0 means 1.
+	// Pages is the number of pages; 0 means 1.
 	Pages int `json:"pages,omitempty"`
-	// Claim is a text that changes when a term claims the pages.
+	// Claim changes when a term claims the pages.
 	Claim string `json:"claim,omitempty"`
-	// Past are those who owned it before.
-	Past []cluster.PastOwner `json:"past,omitempty"`
 }
 
-// ownership is the record's, without its owner.
 func (r fleetRecord) ownership() cluster.Ownership {
-	return cluster.Ownership{Last: r.Last, Past: r.Past, Term: r.Term, Configuration: r.Configuration}
+	return cluster.Ownership{Last: r.Last, Term: r.Term, Configuration: r.Configuration}
 }
 
-// sighting is what was last seen of a variable.
+// sighting is the last known content of a variable.
 type sighting struct {
 	variable *api.Variable
-	// since is when the variable was first seen as it is.
+	// since is when this content was first seen.
 	since  time.Time
 	member memberRecord
 	fleet  fleetRecord
 }
 
-// isNews reports whether a variable is not the one that was seen.
-func (s sighting) isNews(listed *api.VariableMetadata) bool {
+// isNews reports whether the variable has changed.
+func (s sighting) hasChanged(listed *api.VariableMetadata) bool {
 	return s.variable == nil || s.variable.ModifyIndex != listed.ModifyIndex || s.variable.CreateIndex != listed.CreateIndex
 }
 
-// sessions are the members that are there, as of an index.
+// sessions are the active sessions as of an index.
 type sessions struct {
 	index   uint64
 	members map[uint64]memberRecord
 }
 
-// look lists all members and fleets, reads what is news, and removes members that did not
-// say so for their ttl that they are there. The fleets are as of the same moment.
+// look lists all members and fleets, reads changed variables, and removes members that did not
+// renew for their ttl. The fleets are as of the same moment.
 func (c *Coordinator) look(ctx context.Context) (there sessions, fleets []fleetRecord, err error) {
 	select {
 	case c.looking <- struct{}{}:
@@ -72,7 +69,7 @@ func (c *Coordinator) look(ctx context.Context) (there sessions, fleets []fleetR
 	case <-ctx.Done():
 		return there, nil, c.explained(ctx, ctx.Err())
 	}
-	for again := begin(); ; {
+	for again := newRetry(); ; {
 		there, fleets, err = c.lookOnce(ctx)
 		if !errors.Is(err, errMoved) || !again.wait(ctx) {
 			return there, fleets, err
@@ -80,15 +77,15 @@ func (c *Coordinator) look(ctx context.Context) (there sessions, fleets []fleetR
 	}
 }
 
-// errMoved is that a variable changed after it was listed.
+// errMoved is returned if a variable changed after it was listed.
 var errMoved = errors.New("variables change faster than they can be read")
 
 func (c *Coordinator) lookOnce(ctx context.Context) (there sessions, fleets []fleetRecord, err error) {
-	variables, options, err := c.asking(ctx)
+	variables, options, err := c.reader(ctx)
 	if err != nil {
 		return there, nil, err
 	}
-	listed, meta, err := variables.PrefixList(c.everybody(), options)
+	listed, meta, err := variables.PrefixList(c.whoPath(), options)
 	if err != nil {
 		return there, nil, c.explained(ctx, err)
 	}
@@ -97,7 +94,7 @@ func (c *Coordinator) lookOnce(ctx context.Context) (there sessions, fleets []fl
 	for _, variable := range listed {
 		isMember := strings.HasPrefix(variable.Path, c.member(""))
 		s := c.seen[variable.Path]
-		if s.isNews(variable) {
+		if s.hasChanged(variable) {
 			if s, err = c.see(ctx, variable, isMember); err != nil {
 				return there, nil, err
 			}
@@ -121,9 +118,8 @@ func (c *Coordinator) lookOnce(ctx context.Context) (there sessions, fleets []fl
 	return there, fleets, nil
 }
 
-// see reads a variable that was listed. Of a member it may be a later one of the same
-// session, of a fleet it is the one that was listed, or the members that were may be too
-// few.
+// see reads a listed variable. A member may have been renewed since then, but a fleet must be
+// unchanged: otherwise the listed members may be too few.
 func (c *Coordinator) see(ctx context.Context, listed *api.VariableMetadata, isMember bool) (s sighting, err error) {
 	s.variable, _, err = c.read(ctx, listed.Path)
 	if err != nil {
@@ -139,7 +135,7 @@ func (c *Coordinator) see(ctx context.Context, listed *api.VariableMetadata, isM
 	return s, valueOf(s.variable, &s.fleet)
 }
 
-// View is as [cluster.Coordinator] has it.
+// View implements [cluster.Coordinator].
 func (c *Coordinator) View(ctx context.Context) (cluster.View, error) {
 	view := cluster.View{Members: map[string]cluster.Member{}, Fleets: map[string]cluster.Ownership{}}
 	there, fleets, err := c.look(ctx)
@@ -159,7 +155,7 @@ func (c *Coordinator) View(ctx context.Context) (cluster.View, error) {
 	return view, nil
 }
 
-// Configure is as [cluster.Coordinator] has it.
+// Configure implements [cluster.Coordinator].
 func (c *Coordinator) Configure(ctx context.Context, fleet, configuration string) error {
 	_, _, err := c.changeFleet(ctx, fleet, func(r fleetRecord, _ *api.Variable) (fleetRecord, error) {
 		r.Configuration = configuration
@@ -168,8 +164,8 @@ func (c *Coordinator) Configure(ctx context.Context, fleet, configuration string
 	return err
 }
 
-// changeFleet changes the record of a fleet, until it is as change wants it. The variable
-// is that which the record was read of, nil where there is none yet.
+// changeFleet changes the record of a fleet until it equals the result of change, which gets
+// the record and its variable, nil for a new fleet.
 func (c *Coordinator) changeFleet(ctx context.Context, name string, change func(r fleetRecord, from *api.Variable) (fleetRecord, error)) (record fleetRecord, now *api.Variable, err error) {
 	now, err = c.change(ctx, c.fleet(name), nil, func(found *api.Variable) (api.VariableItems, error) {
 		record = fleetRecord{Name: name}
