@@ -66,9 +66,9 @@ type Term interface {
 
 var (
 	// ErrTaken is returned if the name or the fleet belongs to another member.
-	ErrTaken = errors.New("somebody else has it")
+	ErrTaken = errors.New("it belongs to another member")
 	// ErrOtherwise is returned if a fleet is owned under another configuration.
-	ErrOtherwise = errors.New("it is owned under another configuration")
+	ErrOtherwise = errors.New("it has another configuration")
 )
 
 type Member struct {

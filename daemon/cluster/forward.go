@@ -89,7 +89,7 @@ func (v *clusterView) findFleet(ctx context.Context, fleet string) (*daemon.Daem
 func (v *clusterView) here(ctx context.Context, scope policy.Scope) (*daemon.Daemon, error) {
 	d, p, err := v.find(ctx, scope)
 	if p != nil {
-		err = fmt.Errorf("%w: member %s has just taken it over; ask again", api.ErrRefused, p.name)
+		err = fmt.Errorf("%w: member %s has just taken it over; try again", api.ErrRefused, p.name)
 	}
 	return d, err
 }
@@ -112,15 +112,15 @@ func (v *clusterView) ownerError(fleet, owner string) error {
 	_, viewed, _ := v.View()
 	switch {
 	case owner == v.options.Member.Name:
-		return fmt.Errorf("this member has yet to begin to run fleet %q, which it owns; ask again in some seconds", fleet)
+		return fmt.Errorf("this member owns fleet %q and is starting it; try again in some seconds", fleet)
 	case owner != "" && v.whole:
-		return fmt.Errorf("the owner of fleet %q, %s, is not known yet", fleet, owner)
+		return fmt.Errorf("the address of %[2]s, the owner of fleet %[1]q, is unknown", fleet, owner)
 	case unreached != "":
-		return fmt.Errorf("who owns fleet %q is not known: %s", fleet, unreached)
+		return fmt.Errorf("the owner of fleet %q is unknown: %s", fleet, unreached)
 	case viewed.IsZero():
-		return fmt.Errorf("who owns fleet %q is not known yet", fleet)
+		return fmt.Errorf("the owner of fleet %q is unknown", fleet)
 	}
-	return fmt.Errorf("fleet %q has no owner now; \"hpad cluster\" says who may take it over", fleet)
+	return fmt.Errorf("fleet %q has no owner; \"hpad cluster\" shows which members can take it over", fleet)
 }
 
 func (v *clusterView) ScaleTo(ctx context.Context, name string, replicas int32, force bool, author string) error {
@@ -227,9 +227,9 @@ func (v *clusterView) everywhere(ctx context.Context, here func(context.Context,
 		d, starting := v.running(fleet)
 		switch {
 		case after.Fleets[fleet].Term != before.Fleets[fleet].Term:
-			errs = append(errs, fmt.Errorf("%w: fleet %q was taken over meanwhile; ask again", api.ErrRefused, fleet))
+			errs = append(errs, fmt.Errorf("%w: fleet %q was taken over at the same time; try again", api.ErrRefused, fleet))
 		case d == nil && (starting || v.whole && owner == nil):
-			errs = append(errs, fmt.Errorf("%w: fleet %q has no owner now, or is just being taken over; ask again", api.ErrRefused, fleet))
+			errs = append(errs, fmt.Errorf("%w: fleet %q has no owner, or is being taken over; try again", api.ErrRefused, fleet))
 		}
 	}
 	return results, errors.Join(errs...)

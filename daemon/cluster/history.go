@@ -85,7 +85,7 @@ func fromEach[T any](ctx context.Context, v *clusterView, autoscaler string, wit
 			unknown := errors.Is(err, api.ErrNotFound) // it has no autoscaler of that name
 			if err != nil && !unknown {
 				p.note(err)
-				api.Warn(ctx, fmt.Sprintf("member %s could not be asked: %v", p.name, err))
+				api.Warn(ctx, fmt.Sprintf("member %s does not respond: %v", p.name, err))
 				return
 			}
 			p.note(nil)
@@ -98,7 +98,7 @@ func fromEach[T any](ctx context.Context, v *clusterView, autoscaler string, wit
 	}
 	all.Wait()
 	for _, name := range v.departed(autoscaler) {
-		api.Warn(ctx, fmt.Sprintf("member %s could not be asked: it is gone, with what it decided", name))
+		api.Warn(ctx, fmt.Sprintf("former member %s is gone; its decisions are missing", name))
 	}
 	return responses
 }

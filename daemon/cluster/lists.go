@@ -92,7 +92,7 @@ func (v *clusterView) unavailable(fleet string) error {
 		return v.ownerError(fleet, owner)
 	}
 	if _, _, err := p.lists(); err != nil {
-		return fmt.Errorf("its owner %s does not answer: %w", p.name, err)
+		return fmt.Errorf("its owner %s does not respond: %w", p.name, err)
 	}
 	return nil
 }

@@ -33,10 +33,10 @@ func (c *Cluster) update(ctx context.Context) {
 		problem = c.lapsing()
 	}
 	if news, fields := c.unreached.Set(problem); news && problem != nil {
-		c.log.Error("the cluster's store cannot be reached; fleets are observed, and left as they are once the lease is over",
+		c.log.Error("cluster store unreachable, scaling stops when the lease ends",
 			append(fields, zap.NamedError("err", problem))...)
 	} else if news {
-		c.log.Info("the cluster's store can be reached again", fields...)
+		c.log.Info("cluster store reachable again", fields...)
 	}
 	if err != nil {
 		return
@@ -57,7 +57,7 @@ func (c *Cluster) lapsing() error {
 	if c.session == nil || time.Until(c.session.Expires()) > c.options.TTL/lapseShare {
 		return nil
 	}
-	return fmt.Errorf("it answers, and has not renewed the lease of %s for most of its time; its own log may say why", c.options.TTL)
+	return fmt.Errorf("it responds, but does not renew the lease of %s; see its own log", c.options.TTL)
 }
 
 func (c *Cluster) viewNow(ctx context.Context) (View, error) {
@@ -97,7 +97,7 @@ func (c *Cluster) join(ctx context.Context) {
 	session := c.session
 	c.mu.Unlock()
 	if session != nil && isClosed(session.Ended()) {
-		c.log.Warn("the lease is over; what this member owned is others' to take")
+		c.log.Warn("lease expired, ownership released")
 		session = nil
 	}
 	call, cancel := c.call(ctx)
@@ -107,7 +107,7 @@ func (c *Cluster) join(ctx context.Context) {
 	case session == nil:
 		session, err = c.options.Coordinator.Join(call, member, c.options.TTL)
 		if errors.Is(err, ErrTaken) {
-			err = fmt.Errorf("there is a member named %q already, another hpad or this one before its restart, whose lease of %s is not over yet: %w",
+			err = fmt.Errorf("a member named %q exists, another hpad or this one before its restart, and its lease of %s has not ended: %w",
 				member.Name, c.options.TTL, err)
 		}
 	case !maps.Equal(member.Fleets, c.published.Fleets):
@@ -117,9 +117,9 @@ func (c *Cluster) join(ctx context.Context) {
 		return
 	}
 	if news, fields := c.unjoined.Set(err); news && err != nil {
-		c.log.Warn("this is no member of the cluster yet", append(fields, zap.NamedError("err", err))...)
+		c.log.Warn("join the cluster failed", append(fields, zap.NamedError("err", err))...)
 	} else if news {
-		c.log.Info("a member of the cluster", append(fields, zap.String("member", member.Name))...)
+		c.log.Info("joined the cluster", append(fields, zap.String("member", member.Name))...)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -65,10 +65,10 @@ func (c *Cluster) settle(ctx context.Context, session Session, view View) {
 	c.mu.RUnlock()
 	for fleet, r := range runs {
 		if r.isOver(session) {
-			r.end("the lease is over")
+			r.end("the lease has ended")
 		}
 		if active.fleets[fleet] == nil {
-			r.end("it is not configured any more")
+			r.end("removed from the configuration")
 		}
 	}
 	var orphans []string
@@ -81,7 +81,7 @@ func (c *Cluster) settle(ctx context.Context, session Session, view View) {
 	c.releaseForgotten(ctx, session, view)
 	var err error
 	if len(orphans) > 0 {
-		err = fmt.Errorf("no member has the configuration under which these fleets were owned: %s; reload that one on some member, or let one go on with its own by \"hpad cluster adopt FLEET\"",
+		err = fmt.Errorf("no member has the configuration of the last owner of these fleets: %s; load that configuration on a member, or run \"hpad cluster adopt FLEET\" on a member to use its own",
 			strings.Join(orphans, ", "))
 	}
 	if news, fields := c.orphaned.Set(err); news && err != nil {
@@ -106,12 +106,12 @@ func (c *Cluster) settleFleet(ctx context.Context, session Session, now Ownershi
 		c.start(newRun(ctx, c, session, fleet))
 	case r == nil || !r.isRunning():
 	case now.Term > r.currentTerm().Number():
-		r.end("another member owned it since")
+		r.end("another member has owned it since")
 	case now.Term < r.currentTerm().Number(): // the view is older than the term
 	case now.Owner == "" && next == me:
 		c.regain(ctx, session, r)
 	case now.Owner == "":
-		r.end("its lease ended, and it is another member's to take")
+		r.end("the lease has ended, and another member can take it over")
 	case now.Owner == me && next != "" && next != me:
 		r.end("handed over to " + next)
 	}
@@ -165,11 +165,11 @@ func (c *Cluster) regain(ctx context.Context, session Session, r *run) {
 	}
 	if term.Number() != r.currentTerm().Number()+1 {
 		_ = term.Release(call) // or the end of the lease ends it
-		r.end("another member owned it since")
+		r.end("another member has owned it since")
 		return
 	}
 	r.resume(session, term)
-	c.log.Info("the fleet is owned again, and nobody else owned it meanwhile", zap.String("fleet", r.fleet))
+	c.log.Info("fleet ownership regained", zap.String("fleet", r.fleet))
 }
 
 // leave hands over all fleets and ends the membership.
@@ -180,7 +180,7 @@ func (c *Cluster) leave() {
 	runs, session := slices.Collect(maps.Values(c.runs)), c.session
 	c.mu.RUnlock()
 	for _, r := range runs {
-		r.end("hpad stops")
+		r.end("shutdown")
 	}
 	for _, fleet := range c.Fleets() {
 		c.closeArchive(fleet)
@@ -197,6 +197,6 @@ func (c *Cluster) leave() {
 	call, cancel := c.call(context.Background()) // even if the runs took all of the time
 	defer cancel()
 	if err := session.Leave(call); err != nil {
-		c.log.Warn("leave the cluster; others take over once the lease is over", zap.NamedError("err", err))
+		c.log.Warn("leave the cluster failed", zap.NamedError("err", err))
 	}
 }

@@ -132,7 +132,7 @@ func (p *peer) refresh() {
 		p.at = time.Now()
 	}
 	if err != nil {
-		p.outdateLocked(fmt.Sprintf("its owner %s does not answer: %v", p.name, err))
+		p.outdateLocked(fmt.Sprintf("its owner %s does not respond: %v", p.name, err))
 		return
 	}
 	p.list, p.pauses = list, pauses
@@ -208,9 +208,9 @@ func (p *peer) skewed() string {
 	case p.ahead == nil || p.ahead.Abs()-p.unsure <= allowedSkew:
 		return ""
 	case *p.ahead > 0:
-		return fmt.Sprintf("its clock is %s ahead of this machine's: set both by NTP", *p.ahead)
+		return fmt.Sprintf("its clock is %s ahead of this host: synchronize both with NTP", *p.ahead)
 	}
-	return fmt.Sprintf("its clock is %s behind this machine's: set both by NTP", p.ahead.Abs())
+	return fmt.Sprintf("its clock is %s behind this host: synchronize both with NTP", p.ahead.Abs())
 }
 
 func (c *Cluster) compareClocks(ctx context.Context) {

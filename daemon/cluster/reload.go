@@ -71,12 +71,12 @@ func (c *Cluster) reload(ctx context.Context, trial bool) ([]config.Change, erro
 	for _, r := range current {
 		if !slices.Contains(runs, r) && r.daemon.Load() != nil { // started meanwhile
 			if _, err := r.reload(ctx, (*daemon.Daemon).Reload); err != nil {
-				r.log.Warn("a fleet that was just taken over begins anew with the new configuration", zap.NamedError("err", err))
-				r.end("the configuration is another one now")
+				r.log.Warn("reload failed, restarting the fleet", zap.NamedError("err", err))
+				r.end("the configuration has changed")
 			}
 		}
 		if err := r.configure(ctx); err != nil {
-			c.log.Warn("the cluster does not know of a new configuration yet", zap.String("fleet", r.fleet), zap.NamedError("err", err))
+			c.log.Warn("publish the configuration failed", zap.String("fleet", r.fleet), zap.NamedError("err", err))
 		}
 	}
 	c.updateSoon()

@@ -66,27 +66,27 @@ func (r *run) run() time.Duration {
 	active := r.active.Load()
 	if err := r.acquire(active.identities[r.fleet]); err != nil {
 		if r.ctx.Err() == nil && !errors.Is(err, ErrTaken) && !errors.Is(err, ErrOtherwise) {
-			r.log.Warn("a fleet cannot be taken over", zap.NamedError("err", err))
+			r.log.Warn("fleet takeover failed", zap.NamedError("err", err))
 		}
 		return 0 // until the next update
 	}
 	if r.active.Load() != active { // a reload that did not see this term
 		if err := r.configure(r.ctx); err != nil {
-			r.log.Warn("the cluster does not know of a new configuration yet", zap.NamedError("err", err))
+			r.log.Warn("publish the configuration failed", zap.NamedError("err", err))
 		}
 	}
-	r.log.Info("owner of a fleet", zap.Uint64("term", r.currentTerm().Number()))
+	r.log.Info("fleet acquired", zap.Uint64("term", r.currentTerm().Number()))
 	if err := r.serve(); err != nil && r.ctx.Err() == nil && !errors.Is(err, state.ErrFenced) {
 		if _, is := errors.AsType[storeError](err); is || !time.Now().Before(r.until()) { // not a problem of the fleet
-			r.log.Warn("a fleet cannot be taken over", zap.NamedError("err", err))
+			r.log.Warn("fleet takeover failed", zap.NamedError("err", err))
 			return unreadFor
 		}
-		r.log.Error("a fleet cannot be run, and is left to other members for a while", zap.NamedError("err", err))
+		r.log.Error("fleet failed, left to other members", zap.NamedError("err", err))
 		return unfitFor
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.log.Info("no owner of the fleet any more", zap.String("reason", r.ending))
+	r.log.Info("fleet released", zap.String("reason", r.ending))
 	return 0
 }
 
@@ -270,6 +270,6 @@ func (r *run) release() {
 	call, cancel := r.call(context.Background())
 	defer cancel()
 	if err := term.Release(call); err != nil {
-		r.log.Warn("let go of a fleet; that is tried again, and others take it over then", zap.NamedError("err", err))
+		r.log.Warn("release the fleet failed", zap.NamedError("err", err))
 	}
 }

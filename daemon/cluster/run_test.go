@@ -57,7 +57,7 @@ func TestLapsing(t *testing.T) {
 		for _, step := range []struct {
 			wait time.Duration
 			want string
-		}{{ttl * 2 / 3, ""}, {ttl / 6, "has not renewed the lease of 15s"}, {ttl, "has not renewed"}} {
+		}{{ttl * 2 / 3, ""}, {ttl / 6, "does not renew the lease of 15s"}, {ttl, "does not renew"}} {
 			time.Sleep(step.wait)
 			c.update(t.Context())
 			if _, _, err := c.View(); (err != nil) != (step.want != "") || err != nil && !strings.Contains(err.Error(), step.want) {
@@ -203,7 +203,7 @@ func TestWaitsForDaemon(t *testing.T) {
 		c.runs = map[string]*run{"prod": r}
 		f := &clusterView{c, true}
 		asked := time.Now()
-		if _, _, err := f.findFleet(t.Context(), "prod"); !errors.Is(err, api.ErrRefused) || !strings.Contains(err.Error(), `yet to begin to run fleet "prod"`) {
+		if _, _, err := f.findFleet(t.Context(), "prod"); !errors.Is(err, api.ErrRefused) || !strings.Contains(err.Error(), `owns fleet "prod"`) {
 			t.Errorf("the error is %v, want %v", err, api.ErrRefused)
 		}
 		if waited := time.Since(asked); waited != peerTimeout {

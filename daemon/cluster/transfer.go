@@ -100,7 +100,7 @@ func Fill(ctx context.Context, into Coordinator, whole *config.Config, values ma
 // checkEmpty returns an error if the coordinator has members or state.
 func (c *configuration) checkEmpty(ctx context.Context, into Coordinator, view View) error {
 	if len(view.Members) > 0 {
-		return fmt.Errorf("members of the cluster are running (%s): stop all of them first, and wait until their leases are over where they were killed",
+		return fmt.Errorf("members of the cluster are running (%s): stop all members first; if they were killed, wait until their leases end",
 			strings.Join(slices.Sorted(maps.Keys(view.Members)), ", "))
 	}
 	found := errors.New("found")
@@ -111,7 +111,7 @@ func (c *configuration) checkEmpty(ctx context.Context, into Coordinator, view V
 		err := into.Load(ctx, fleet, func(string, []byte) error { return found })
 		switch {
 		case errors.Is(err, found):
-			return fmt.Errorf("fleet %q has a state in the cluster's store already: keep that by \"hpad state export\", and remove all of the cluster from the store, or name another one in ha.cluster",
+			return fmt.Errorf("fleet %q has state in the cluster store: save it with \"hpad state export\" and remove the cluster from the store, or set another ha.cluster",
 				fleet)
 		case err != nil:
 			return err
@@ -147,7 +147,7 @@ func (f *filling) undo(ctx context.Context) error {
 		errs = append(errs, replace(ctx, term, nil), term.Configure(ctx, f.view.Fleets[fleet].Configuration))
 	}
 	if err := errors.Join(errs...); err != nil {
-		return fmt.Errorf("what was imported is left in part; remove all of the cluster from the store, and import again: %w", err)
+		return fmt.Errorf("remove the partial import: %w: remove the cluster from the store and import again", err)
 	}
 	return nil
 }

@@ -93,7 +93,7 @@ func TestTransfer(t *testing.T) {
 			t.Fatal(err)
 		}
 		again := filled(t, into, c, filepath.Join(dir, "again"), export)
-		if again == nil || !strings.Contains(again.Error(), "has a state in the cluster's store already") {
+		if again == nil || !strings.Contains(again.Error(), "has state in the cluster store") {
 			t.Errorf("a second import: %v", again)
 		}
 		own, err := state.Open(filepath.Join(dir, "member"), state.Options{})

@@ -105,7 +105,7 @@ func (v *clusterView) Readiness() api.Readiness {
 	}
 	for _, p := range v.peers() {
 		if _, _, err := p.lists(); err != nil {
-			ready.Problems = append(ready.Problems, api.Problem{Subject: "member " + p.name, Message: "does not answer: " + err.Error()})
+			ready.Problems = append(ready.Problems, api.Problem{Subject: "member " + p.name, Message: "does not respond: " + err.Error()})
 		} else if text := p.skewed(); text != "" {
 			ready.Problems = append(ready.Problems, api.Problem{Subject: "member " + p.name, Message: text})
 		}

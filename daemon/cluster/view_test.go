@@ -169,11 +169,11 @@ func TestWhole(t *testing.T) {
 	if problems := here.cluster.Whole().Readiness().Problems; !strings.Contains(fmt.Sprint(problems), "member "+there.name) {
 		t.Errorf("the problems are %+v", problems)
 	}
-	if text := lacks(); !strings.Contains(text, "member "+there.name+" could not be asked: ") {
+	if text := lacks(); !strings.Contains(text, "member "+there.name+" does not respond: ") {
 		t.Errorf("its history is not missed: %q", text)
 	}
 	there.end(false)
-	wait.Soon(t, "word that it is gone", func() bool { return strings.Contains(lacks(), there.name+" could not be asked: it is gone") })
+	wait.Soon(t, "word that it is gone", func() bool { return strings.Contains(lacks(), "former member "+there.name+" is gone") })
 }
 
 // TestOwnedIsKnown holds that an autoscaler is there for who asks its owner while that is about
@@ -232,7 +232,7 @@ func TestUnownedIsShown(t *testing.T) {
 			}
 		}
 		n.start(true)
-		shown("has no owner now")
+		shown("has no owner")
 		for _, f := range n.cluster.Whole().(api.Clustered).Cluster(t.Context()).Fleets {
 			if has := f.Otherwise[n.name]; f.LateSeconds != nil || f.Configuration == "" || has == "" || has == f.Configuration {
 				t.Errorf("the fleet is shown as %+v", f)
@@ -241,7 +241,7 @@ func TestUnownedIsShown(t *testing.T) {
 		n.end(false)
 		n.start(true)
 		n.connection.Cut(true, true)
-		shown("is not known: ")
+		shown("is unknown: ")
 		n.end(false)
 	})
 }

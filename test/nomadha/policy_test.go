@@ -29,7 +29,7 @@ func TestPolicy(t *testing.T) {
 	for _, capability := range []string{`"read"`, `"write"`} {
 		lacking := strings.Replace(all, capability+", ", "", 1)
 		err := takePart(t, agent, "without-"+strings.Trim(capability, `"`), lacking)
-		if err == nil || !strings.Contains(err.Error(), "ha.nomad.token_file needs a token that may") {
+		if err == nil || !strings.Contains(err.Error(), "ha.nomad.token_file needs a token with") {
 			t.Errorf("without the capability %s: %v", capability, err)
 		}
 	}

@@ -125,16 +125,16 @@ func (c *Coordinator) explained(err error) error {
 	remedy := ""
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
-		remedy = ": no answer in time; are most of its servers up, and reached from here?"
+		remedy = ": timeout; check that most of its servers run and can be reached"
 		if refused := c.refusal(); refused != nil {
 			remedy = ": " + refused.Error()
 		}
 	case errors.Is(err, rpctypes.ErrNoSpace):
-		remedy = `: its quota is used up; compact and defragment it, then "etcdctl alarm disarm", and have it compact by itself (--auto-compaction-retention=1h)`
+		remedy = `: its quota is exhausted; compact and defragment it, run "etcdctl alarm disarm", and enable --auto-compaction-retention=1h`
 	case errors.Is(err, rpctypes.ErrRequestTooLarge):
 		remedy = "; raise its --max-request-bytes"
 	case errors.Is(err, rpctypes.ErrAuthFailed), errors.Is(err, rpctypes.ErrUserEmpty), errors.Is(err, rpctypes.ErrPermissionDenied):
-		remedy = "; ha.etcd.username needs to read and write all below " + c.prefix
+		remedy = "; ha.etcd.username needs read and write access to all keys below " + c.prefix
 	}
 	return fmt.Errorf("etcd at %s: %w%s", strings.Join(c.options.Endpoints, ", "), err, remedy)
 }
@@ -219,7 +219,7 @@ func encoded(value any) string {
 
 func decode(kv *mvccpb.KeyValue, value any) error {
 	if err := json.Unmarshal(kv.Value, value); err != nil {
-		return fmt.Errorf("the value of %q in etcd is not hpad's: %w", kv.Key, err)
+		return fmt.Errorf("decode the value of %q in etcd: %w", kv.Key, err)
 	}
 	return nil
 }
@@ -390,7 +390,7 @@ func (s *session) Acquire(ctx context.Context, fleet, configuration string) (clu
 	case owner != nil && clientv3.LeaseID(owner.Lease) == s.id:
 		return &term{s: s, fleet: fleet, record: record, created: owner.CreateRevision}, nil
 	case owner != nil:
-		return nil, fmt.Errorf("fleet %q is %s's: %w", fleet, owner.Value, cluster.ErrTaken)
+		return nil, fmt.Errorf("fleet %q is owned by %s: %w", fleet, owner.Value, cluster.ErrTaken)
 	case record.Configuration != "" && record.Configuration != configuration:
 		return nil, fmt.Errorf("fleet %q: %w", fleet, cluster.ErrOtherwise)
 	}
@@ -407,7 +407,7 @@ func (s *session) Acquire(ctx context.Context, fleet, configuration string) (clu
 	case err != nil:
 		return nil, err
 	case !answer.Succeeded:
-		return nil, fmt.Errorf("fleet %q changed meanwhile: %w", fleet, cluster.ErrTaken)
+		return nil, fmt.Errorf("fleet %q was changed concurrently: %w", fleet, cluster.ErrTaken)
 	}
 	return &term{s: s, fleet: fleet, record: next, created: answer.Header.Revision}, nil
 }
@@ -480,7 +480,7 @@ func (t *term) Write(ctx context.Context, values map[string][]byte) error {
 	rejected := state.RejectedError{}
 	for key, value := range values {
 		if size := len(value); size > maxBytes {
-			rejected[key] = fmt.Errorf("it has %d bytes, and etcd takes %d", size, maxBytes)
+			rejected[key] = fmt.Errorf("it has %d bytes, the limit of etcd is %d", size, maxBytes)
 		}
 	}
 	if len(rejected) > 0 {

@@ -9,7 +9,7 @@ import (
 )
 
 // ErrOver is returned if the lease of a member has ended.
-var ErrOver = errors.New("the member's lease is over")
+var ErrOver = errors.New("the lease of the member has ended")
 
 // A lease is renewed after a third of its TTL, and after a tenth if that fails.
 const (

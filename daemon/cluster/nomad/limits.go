@@ -38,6 +38,6 @@ func Check(c *config.Config) error {
 		return nil
 	}
 	return config.Error{Key: "ha.store", Value: strconv.Quote("nomad"), Detail: fmt.Sprintf(
-		"Nomad's variables are too small a store for %d autoscalers: once all of them change, writing %d variables takes some %s, and may take a third of ha.ttl, %s; use etcd, or a longer ttl",
+		"Nomad variables are too slow for %d autoscalers: writing all %d variables takes about %s, and the limit is a third of ha.ttl, %s; use etcd, or a longer ttl",
 		count, pages, takes.Round(time.Second), may.Round(time.Millisecond))}
 }

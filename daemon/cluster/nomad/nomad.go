@@ -157,13 +157,13 @@ func (c *Coordinator) readSince(ctx context.Context, path string, index uint64) 
 	}
 }
 
-var errStale = errors.New("the server that answers knows less than another one that answered before")
+var errStale = errors.New("the response is older than an earlier one")
 
 // conflictError is returned if a variable has another index than expected.
 type conflictError struct{ found *api.Variable }
 
 func (e *conflictError) Error() string {
-	return fmt.Sprintf("variable %q changed meanwhile", e.found.Path)
+	return fmt.Sprintf("variable %q was changed concurrently", e.found.Path)
 }
 
 // swap writes a variable with a given index, 0 for a new variable. The error is a
@@ -289,11 +289,11 @@ func (c *Coordinator) explained(ctx context.Context, err error) error {
 	answered := errors.As(err, &answer) && answer.HasStatusCode()
 	switch {
 	case answered && (answer.StatusCode() == http.StatusForbidden || answer.StatusCode() == http.StatusUnauthorized):
-		remedy = fmt.Sprintf("; ha.nomad.token_file needs a token that may list, read, write and destroy variables below %q in namespace %q", c.prefix, c.config.Namespace)
+		remedy = fmt.Sprintf("; ha.nomad.token_file needs a token with the capabilities list, read, write and destroy for variables below %q in namespace %q", c.prefix, c.config.Namespace)
 	case strings.Contains(text, "No cluster leader"), strings.Contains(text, "No path to region"):
-		remedy = ": are most of its servers up, and reached from there?"
+		remedy = ": check that most of its servers run and can be reached from there"
 	case !answered && ctx.Err() != nil:
-		remedy = ": no answer in time"
+		remedy = ": timeout"
 	}
 	return fmt.Errorf("nomad at %s: %w%s", c.config.Address, err, remedy)
 }
@@ -311,7 +311,7 @@ func itemsOf(value any) api.VariableItems {
 
 func valueOf(v *api.Variable, value any) error {
 	if err := json.Unmarshal([]byte(v.Items[content]), value); err != nil {
-		return fmt.Errorf("the variable %q of Nomad is not hpad's: %w", v.Path, err)
+		return fmt.Errorf("decode Nomad variable %q: %w", v.Path, err)
 	}
 	return nil
 }

@@ -79,7 +79,7 @@ func recordsOf(page *api.Variable) (map[string][]byte, error) {
 		}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("the variable %q of Nomad has no state of hpad: %w", page.Path, err)
+		return nil, fmt.Errorf("decode the state in Nomad variable %q: %w", page.Path, err)
 	}
 	return records, nil
 }
@@ -152,7 +152,7 @@ func (c *Coordinator) allPages(n int, do func(i int) (*api.Variable, error)) ([]
 
 // missing is the error of a page that was removed.
 func (t *term) missing(path string) error {
-	return fmt.Errorf("the variable %q of Nomad is missing, with state of fleet %q: restore it, or remove all below %q, and %q, to have the state forgotten",
+	return fmt.Errorf("Nomad variable %q with state of fleet %q is missing: restore it, or remove all variables below %q, and %q, to start with an empty state",
 		path, t.name, path[:strings.LastIndexByte(path, '/')+1], t.s.c.fleet(t.name))
 }
 
@@ -239,7 +239,7 @@ func (c *Coordinator) Load(ctx context.Context, fleet string, keep func(key stri
 	pages, err := c.allPages(n, func(i int) (*api.Variable, error) {
 		page, err := c.readSince(ctx, c.page(fleet, i, n), found.ModifyIndex)
 		if err == nil && page == nil {
-			err = fmt.Errorf("the variable %q of Nomad is missing, with state of fleet %q", c.page(fleet, i, n), fleet)
+			err = fmt.Errorf("Nomad variable %q with state of fleet %q is missing", c.page(fleet, i, n), fleet)
 		}
 		return page, err
 	})
@@ -285,7 +285,7 @@ func tooLarge(values map[string][]byte) state.RejectedError {
 			continue // base64 adds a third, and zstd at most a few bytes
 		}
 		if text, _ := textOf(map[string][]byte{key: value}); len(text) > largestRecord {
-			rejected[key] = fmt.Errorf("it takes %d bytes in a variable of Nomad and may take %d", len(text), largestRecord)
+			rejected[key] = fmt.Errorf("it takes %d bytes in a Nomad variable, the limit is %d", len(text), largestRecord)
 		}
 	}
 	return rejected
@@ -365,5 +365,5 @@ func (t *term) textsOf(records map[string][]byte) ([]string, error) {
 			return texts, nil
 		}
 	}
-	return nil, fmt.Errorf("the state of fleet %q takes more than %d variables of Nomad", t.name, mostPages)
+	return nil, fmt.Errorf("the state of fleet %q takes more than %d Nomad variables", t.name, mostPages)
 }

@@ -129,7 +129,7 @@ func (s *session) Acquire(ctx context.Context, fleet, configuration string) (clu
 			if owned, err := s.isThere(ctx, r.Session, from.ModifyIndex); err != nil {
 				return r, err
 			} else if owned {
-				return r, fmt.Errorf("fleet %q is %s's: %w", fleet, r.Owner, cluster.ErrTaken)
+				return r, fmt.Errorf("fleet %q is owned by %s: %w", fleet, r.Owner, cluster.ErrTaken)
 			}
 		}
 		if r.Configuration != "" && r.Configuration != configuration {
