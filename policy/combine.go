@@ -29,11 +29,10 @@ func (p *pass) combineMetrics() bool {
 	}
 	d.Raw, d.Winner = &best, &winner
 	if d.Metrics[winner].FallsBack() {
-		p.set(ScalingActive, ConditionTrue, metricMissing, "the count is that of ", describeOnMissing(&p.spec.Metrics[winner]))
+		p.set(ScalingActive, ConditionTrue, metricMissing, "the count is that of "+describeOnMissing(&p.spec.Metrics[winner]))
 		return true
 	}
-	prefix, name, joint, about := metricName(&p.spec.Metrics[winner])
-	p.set(ScalingActive, ConditionTrue, "ValidMetricFound", "the count was computed from ", prefix, name, joint, about)
+	p.set(ScalingActive, ConditionTrue, "ValidMetricFound", "the count was computed from "+describeMetric(&p.spec.Metrics[winner]))
 	return true
 }
 
@@ -66,7 +65,7 @@ func (p *pass) metricsFailed(failed, first int, best int32) {
 	} else {
 		d.Error = "the autoscaler has no metric"
 	}
-	p.set(ScalingActive, ConditionFalse, reason, "the count could not be computed: ", d.Error)
+	p.set(ScalingActive, ConditionFalse, reason, "the count could not be computed: "+d.Error)
 	d.Message = "no change: " + d.Error
 	if failed < len(d.Metrics) {
 		d.Message = "no change: the metrics that were read ask for " + itoa(best) + " instead of " + itoa(d.CurrentReplicas) +

@@ -2,44 +2,29 @@ package policy
 
 import (
 	"slices"
-	"strings"
 	"time"
 )
 
-// setCondition returns the list with one condition set: in its place where its
-// type is there, else appended. Its time moves only when its status changes
-// (R77). It never modifies list, and returns it as it is where nothing changes,
-// as in most passes; only then is nothing copied and no message built.
-func setCondition(list []Condition, now time.Time, kind ConditionType, status ConditionStatus, reason string, message ...string) []Condition {
+// setCondition returns the list with one condition set, without modifying it. Its time changes
+// only with its status (R77).
+func setCondition(list []Condition, now time.Time, kind ConditionType, status ConditionStatus, reason, message string) []Condition {
 	at := indexOfCondition(list, kind)
 	if at < 0 {
-		return append(slices.Clip(list), Condition{Type: kind, Status: status, Since: now, Reason: reason, Message: strings.Join(message, "")})
+		return append(slices.Clip(list), Condition{Type: kind, Status: status, Since: now, Reason: reason, Message: message})
 	}
-	before := &list[at]
-	if before.Status == status && before.Reason == reason && isConcatenation(before.Message, message) {
-		return list
-	}
-	next := slices.Clone(list)
-	condition := &next[at]
+	condition := list[at]
 	if condition.Status != status {
 		condition.Status, condition.Since = status, now
 	}
-	condition.Reason, condition.Message = reason, strings.Join(message, "")
+	condition.Reason, condition.Message = reason, message
+	if condition == list[at] {
+		return list
+	}
+	next := slices.Clone(list)
+	next[at] = condition
 	return next
 }
 
-// isConcatenation reports whether a text is made of these parts.
-func isConcatenation(text string, parts []string) bool {
-	for _, part := range parts {
-		var found bool
-		if text, found = strings.CutPrefix(text, part); !found {
-			return false
-		}
-	}
-	return text == ""
-}
-
-// findCondition is the condition of that type, and nil where there is none.
 func findCondition(list []Condition, kind ConditionType) *Condition {
 	if at := indexOfCondition(list, kind); at >= 0 {
 		return &list[at]
@@ -47,15 +32,8 @@ func findCondition(list []Condition, kind ConditionType) *Condition {
 	return nil
 }
 
-// indexOfCondition is where the condition of that type is, and -1 where there
-// is none.
 func indexOfCondition(list []Condition, kind ConditionType) int {
-	for i := range list {
-		if list[i].Type == kind {
-			return i
-		}
-	}
-	return -1
+	return slices.IndexFunc(list, func(c Condition) bool { return c.Type == kind })
 }
 
 // removeCondition returns the list without the condition of that type. It never
@@ -68,24 +46,13 @@ func removeCondition(list []Condition, kind ConditionType) []Condition {
 	return slices.Delete(slices.Clone(list), at, at+1)
 }
 
-// Same reports whether two statuses say the same, so that the second need not be
-// written (R74).
-func (s Status) Same(other Status) bool { return sameStatus(&s, &other) }
-
-func sameStatus(a, b *Status) bool {
+// Same reports whether two statuses are equal, so that the second need not be written (R74).
+func (a Status) Same(b Status) bool {
 	return a.CurrentReplicas == b.CurrentReplicas &&
 		a.DesiredReplicas == b.DesiredReplicas &&
 		a.LastScaleTime.Equal(b.LastScaleTime) &&
 		slices.EqualFunc(a.Metrics, b.Metrics, sameMetricStatus) &&
-		sameConditions(a.Conditions, b.Conditions)
-}
-
-// sameConditions compares two lists, which mostly are one and the same.
-func sameConditions(a, b []Condition) bool {
-	if len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0]) {
-		return true
-	}
-	return slices.EqualFunc(a, b, sameCondition)
+		slices.EqualFunc(a.Conditions, b.Conditions, sameCondition)
 }
 
 func sameCondition(a, b Condition) bool {

@@ -93,7 +93,7 @@ func (p *pass) unreadable() {
 	reason := p.observation.ReadReason
 	if reason == "" {
 		p.warn(failedGetScaleReason, d.Error)
-		p.set(AbleToScale, ConditionFalse, failedGetScaleReason, "the target could not be read: ", d.Error)
+		p.set(AbleToScale, ConditionFalse, failedGetScaleReason, "the target could not be read: "+d.Error)
 		return
 	}
 	// The platform answered, and will say the same every time: once is enough.
@@ -248,9 +248,8 @@ func (p *pass) whyNoChange() string {
 	return "no change: the metrics ask for the current count"
 }
 
-// set sets a condition of the next status; the message is given in parts.
-func (p *pass) set(kind ConditionType, status ConditionStatus, reason string, message ...string) {
-	p.decision.Status.Conditions = setCondition(p.decision.Status.Conditions, p.now, kind, status, reason, message...)
+func (p *pass) set(kind ConditionType, status ConditionStatus, reason, message string) {
+	p.decision.Status.Conditions = setCondition(p.decision.Status.Conditions, p.now, kind, status, reason, message)
 }
 
 // countRead sets that the target's count could be read (R25.2).

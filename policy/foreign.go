@@ -43,7 +43,7 @@ func (p *pass) remember() {
 	if p.combineMetrics() {
 		recommended := max(0, *d.Raw)
 		d.Recommendation = &recommended
-		d.Memory.Recommendations = Remember(rulesFor(&p.settings, &p.spec), d.Memory.Recommendations, recommended, p.now)
+		d.Memory.Recommendations = Remember(RulesFor(p.settings, p.spec), d.Memory.Recommendations, recommended, p.now)
 	}
 }
 

@@ -22,19 +22,14 @@ type grouping struct {
 	// initialized is now less the CPU initialization period: an instance that
 	// started after it is still in its initialization period.
 	initialized time.Time
-	// initializedSecond is that in whole seconds since the epoch: comparing whole
-	// numbers first spares most instances the comparison of times.
-	initializedSecond int64
-	delay             time.Duration
+	delay       time.Duration
 }
 
 func groupingFor(settings *Settings, metric *MetricSpec, now time.Time) grouping {
-	initialized := now.Add(-settings.CPUInitializationPeriod)
 	return grouping{
-		cpu:               metric.Name == "cpu" && (metric.Type == ResourceMetric || metric.Type == ContainerResourceMetric),
-		initialized:       initialized,
-		initializedSecond: initialized.Unix(),
-		delay:             settings.InitialReadinessDelay,
+		cpu:         metric.Name == "cpu" && (metric.Type == ResourceMetric || metric.Type == ContainerResourceMetric),
+		initialized: now.Add(-settings.CPUInitializationPeriod),
+		delay:       settings.InitialReadinessDelay,
 	}
 }
 
@@ -75,7 +70,7 @@ func (g *grouping) cpuUnready(instance *Instance, sample *Sample) bool {
 	if instance.Readiness == ReadinessNotKnown || instance.StartedAt.IsZero() {
 		return true
 	}
-	if instance.StartedAt.Unix() >= g.initializedSecond && instance.StartedAt.After(g.initialized) {
+	if instance.StartedAt.After(g.initialized) {
 		return instance.Readiness == ReadinessFalse ||
 			sample.At.Before(instance.ReadinessChanged.Add(sample.Window))
 	}

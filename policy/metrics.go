@@ -76,25 +76,18 @@ func failureReason(kind MetricType) string {
 	}
 }
 
-// metricName are the words that name a metric in messages, in four parts so
-// that a message can be compared without being built.
-func metricName(metric *MetricSpec) (prefix, name, joint, about string) {
-	switch metric.Type {
-	case ResourceMetric:
-		return "resource ", metric.Name, "", ""
-	case ContainerResourceMetric:
-		return "resource ", metric.Name, " of task ", metric.Task
-	case ObjectMetric:
-		return "object metric ", metric.Name, " of ", metric.Object
-	case ExternalMetric:
-		return "external metric ", metric.Name, "", ""
-	default:
-		return "instances metric ", metric.Name, "", ""
-	}
-}
-
 // describeMetric names a metric in a message.
 func describeMetric(metric *MetricSpec) string {
-	prefix, name, joint, about := metricName(metric)
-	return prefix + name + joint + about
+	switch metric.Type {
+	case ResourceMetric:
+		return "resource " + metric.Name
+	case ContainerResourceMetric:
+		return "resource " + metric.Name + " of task " + metric.Task
+	case ObjectMetric:
+		return "object metric " + metric.Name + " of " + metric.Object
+	case ExternalMetric:
+		return "external metric " + metric.Name
+	default:
+		return "instances metric " + metric.Name
+	}
 }

@@ -175,7 +175,7 @@ func (a *ahead) earliest(asked, sign int32) (time.Time, int32) {
 // instants are those at which what is remembered comes to bear no more, in order, and
 // the pass's own: between them no pass decides otherwise.
 func (a *ahead) instants(asked int32) []time.Time {
-	rules := rulesFor(&a.settings, &a.spec)
+	rules := RulesFor(a.settings, a.spec)
 	all := []time.Time{a.decision.Time}
 	for i := range a.memory.Recommendations {
 		switch entry := &a.memory.Recommendations[i]; {

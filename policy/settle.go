@@ -43,7 +43,7 @@ func Settle(decision Decision, outcome Outcome, now time.Time) Settlement {
 	if decision.Case != CaseUnreadable && decision.Case != CaseMetricsFailed {
 		s.settleWrite(&decision, outcome, now)
 	}
-	s.StatusChanged = !sameStatus(&decision.settling.previous, &s.Status)
+	s.StatusChanged = !decision.settling.previous.Same(s.Status)
 	return s
 }
 
@@ -91,7 +91,7 @@ type rescale struct {
 // rescaled applies a write that succeeded (R72, R74).
 func (s *Settlement) rescaled(change rescale, now time.Time) {
 	s.Status.Conditions = setCondition(s.Status.Conditions, now,
-		AbleToScale, ConditionTrue, "SucceededRescale", "the target was scaled to ", itoa(change.to), " replicas")
+		AbleToScale, ConditionTrue, "SucceededRescale", "the target was scaled to "+itoa(change.to)+" replicas")
 	s.event(NormalEvent, rescaledReason, change.message)
 	s.rememberChange(change)
 	s.rememberZero(change, now)
@@ -222,6 +222,6 @@ func SettleLate(settings Settings, spec Spec, memory Memory, status Status, inte
 		from: intention.From, to: intention.To, at: intention.Time,
 		message: message, rules: eventRulesFor(&settings, &spec), commanded: intention.Reason == Commanded,
 	}, now)
-	s.StatusChanged = !sameStatus(&status, &s.Status)
+	s.StatusChanged = !status.Same(s.Status)
 	return s
 }

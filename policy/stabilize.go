@@ -16,7 +16,7 @@ const (
 // recommendation (R55, R56, R61 to R64).
 func (p *pass) stabilize(recommended int32) int32 {
 	d := &p.decision
-	rules := rulesFor(&p.settings, &p.spec)
+	rules := RulesFor(p.settings, p.spec)
 	list := d.Memory.Recommendations
 	step := &Stabilization{UpWindow: rules.Up, DownWindow: rules.Down}
 	if rules.Behavior {
@@ -63,12 +63,8 @@ func (p *pass) stabilizeWithBehavior(step *Stabilization, rules WindowRules, lis
 	lowest := extreme{replicas: recommended, cutoff: p.now.Add(-rules.Up)}
 	highest := extreme{replicas: recommended, cutoff: p.now.Add(-rules.Down)}
 	for i := range list {
-		if replicas := list[i].Replicas; replicas < lowest.replicas || replicas == lowest.replicas && lowest.entry != nil {
-			lowest.look(&list[i])
-		}
-		if replicas := list[i].Replicas; replicas > highest.replicas || replicas == highest.replicas && highest.entry != nil {
-			highest.look(&list[i])
-		}
+		lowest.add(&list[i], list[i].Replicas < lowest.replicas)
+		highest.add(&list[i], list[i].Replicas > highest.replicas)
 	}
 	step.Replicas = min(max(current, lowest.replicas), highest.replicas)
 	switch {
@@ -97,13 +93,12 @@ type extreme struct {
 	entry *Recommendation
 }
 
-// look takes an entry that is at least as extreme, if it counts and is not an
-// older one of the same count.
-func (e *extreme) look(entry *Recommendation) {
-	if !entry.Time.After(e.cutoff) || entry.Replicas == e.replicas && !entry.Time.After(e.entry.Time) {
-		return
+// add takes over a recommendation in the window that is more extreme, or equal and newer.
+func (e *extreme) add(entry *Recommendation, exceeds bool) {
+	newer := e.entry != nil && entry.Replicas == e.replicas && entry.Time.After(e.entry.Time)
+	if entry.Time.After(e.cutoff) && (exceeds || newer) {
+		e.replicas, e.entry = entry.Replicas, entry
 	}
-	e.replicas, e.entry = entry.Replicas, entry
 }
 
 // bind records the remembered recommendation that holds the count.

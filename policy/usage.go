@@ -62,7 +62,9 @@ func (p *pass) evaluateUsage(metric *MetricSpec, reading *Reading, result *Metri
 		return u.noSamples()
 	}
 	if utilization {
-		result.Requests = requestsOf(&u.tally)
+		if t := u.tally; t.groups.Missing > 0 || t.groups.Unready > 0 {
+			result.Requests = &Requests{Ready: t.requested, Missing: t.missingRequested, Unready: t.unreadyRequested, MissingFill: t.missingFill}
+		}
 		return u.byUtilization(result)
 	}
 	return u.byAmount(result)
@@ -72,8 +74,6 @@ func (p *pass) evaluateUsage(metric *MetricSpec, reading *Reading, result *Metri
 // the index of the first instance that lacks a needed request, else -1.
 func (u *usageMetric) walk(grouping grouping, instances []Instance, samples []Sample, utilization bool) int {
 	t := &u.tally
-	var readyCount int
-	var usage, requested int64 // in registers, as most instances are ready
 	fill := int64(missingPercent)
 	if utilization {
 		fill = max(fill, int64(*u.metric.Target.AverageUtilization))
@@ -90,9 +90,9 @@ func (u *usageMetric) walk(grouping grouping, instances []Instance, samples []Sa
 		}
 		switch grouping.of(instance, sample) {
 		case ready:
-			readyCount++
-			usage += sample.Milli
-			requested += request
+			t.groups.Ready++
+			t.usage += sample.Milli
+			t.requested += request
 		case unready:
 			t.groups.Unready++
 			t.unreadyRequested += request
@@ -104,7 +104,6 @@ func (u *usageMetric) walk(grouping grouping, instances []Instance, samples []Sa
 			t.groups.Ignored++
 		}
 	}
-	t.groups.Ready, t.usage, t.requested = readyCount, usage, requested
 	for i := len(instances); i < len(samples); i++ {
 		if samples[i].OK {
 			t.groups.Extraneous++
@@ -112,15 +111,6 @@ func (u *usageMetric) walk(grouping grouping, instances []Instance, samples []Sa
 		}
 	}
 	return -1
-}
-
-// requestsOf returns the requests that a utilization depends on besides its percent; nil
-// if it depends on none.
-func requestsOf(t *tally) *Requests {
-	if t.groups.Missing == 0 && t.groups.Unready == 0 {
-		return nil
-	}
-	return &Requests{Ready: t.requested, Missing: t.missingRequested, Unready: t.unreadyRequested, MissingFill: t.missingFill}
 }
 
 // noSamples says why no sample is left (R34).

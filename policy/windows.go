@@ -16,12 +16,8 @@ type WindowRules struct {
 	Down time.Duration `json:"down"`
 }
 
-// RulesFor returns the windows that hold for a defaulted spec (R61).
+// RulesFor returns the windows of a defaulted spec (R61).
 func RulesFor(settings Settings, spec Spec) WindowRules {
-	return rulesFor(&settings, &spec)
-}
-
-func rulesFor(settings *Settings, spec *Spec) WindowRules {
 	behavior := spec.Behavior
 	if behavior == nil {
 		return WindowRules{Down: settings.DownscaleStabilization}
