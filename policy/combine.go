@@ -2,8 +2,8 @@ package policy
 
 import "strconv"
 
-// combineMetrics merges the proposals of all metrics into Raw (R46, R47). It
-// reports whether they could decide; if not, the decision holds the pass's error.
+// combineMetrics merges the proposals of all metrics into Raw (R46, R47). After a failure it
+// returns false, and the decision has the error.
 func (p *pass) combineMetrics() bool {
 	d := &p.decision
 	best, winner, failed, firstFailed := int32(0), -1, 0, -1
@@ -36,8 +36,7 @@ func (p *pass) combineMetrics() bool {
 	return true
 }
 
-// describeFailures is the error of a pass in which metrics failed, also of those that
-// propose a count all the same; empty where none did.
+// describeFailures returns an error for all failed metrics, including those with a fallback.
 func (p *pass) describeFailures() string {
 	failed, first := 0, 0
 	for i := range p.decision.Metrics {
@@ -55,7 +54,7 @@ func (p *pass) describeFailures() string {
 		describeMetric(&p.spec.Metrics[first]) + ": " + p.decision.Metrics[first].Error
 }
 
-// metricsFailed ends a pass whose metrics could not decide (R25.5, R75).
+// metricsFailed ends a pass without a result of the metrics (R25.5, R75).
 func (p *pass) metricsFailed(failed, first int, best int32) {
 	d := &p.decision
 	d.Case = CaseMetricsFailed

@@ -1,17 +1,16 @@
 package policy
 
-// Command is a count that a person sets.
+// Command is a count that an operator sets.
 type Command struct {
 	Replicas int32 `json:"replicas"`
-	// Force reports whether the count may be outside of min and max.
+	// Force allows a count outside of min and max.
 	Force bool `json:"force,omitempty"`
-	// Author is who set it; empty when that is not known.
+	// Author is the operator; empty if unknown.
 	Author string `json:"author,omitempty"`
 }
 
-// Refusal returns why a command is not to be obeyed, given what was observed; empty where
-// it is. Pauses and modes are no reasons: they are people's words too. A count of 0 is
-// maintenance (R51) and needs no force.
+// Refusal returns the reason to reject a command; empty to accept it. Pauses and modes do not
+// matter. A count of 0 is maintenance (R51) and needs no force.
 func (c *Command) Refusal(spec Spec, observation *Observation) string {
 	low, o := minReplicasOf(&spec), observation
 	switch {
@@ -31,8 +30,7 @@ func (c *Command) Refusal(spec Spec, observation *Observation) string {
 	return ""
 }
 
-// obey sets the count that a person asked for. What the metrics ask for is remembered all
-// the same.
+// obey applies a command. The recommendation of the metrics is still stored.
 func (p *pass) obey() {
 	d, command := &p.decision, p.observation.Command
 	if p.settings.Mode != ModeOff && (d.CurrentReplicas != 0 || p.computesAtZero()) {
@@ -48,7 +46,6 @@ func (p *pass) obey() {
 	}
 }
 
-// author is who gave the command, in words.
 func (c *Command) author() string {
 	if c.Author == "" {
 		return "a person"

@@ -36,8 +36,7 @@ func indexOfCondition(list []Condition, kind ConditionType) int {
 	return slices.IndexFunc(list, func(c Condition) bool { return c.Type == kind })
 }
 
-// removeCondition returns the list without the condition of that type. It never
-// modifies list.
+// removeCondition returns the list without a condition, without modifying it.
 func removeCondition(list []Condition, kind ConditionType) []Condition {
 	at := indexOfCondition(list, kind)
 	if at < 0 {

@@ -2,7 +2,7 @@ package policy
 
 import "time"
 
-// The reasons of events that a pass may end with (R78).
+// Event reasons (R78).
 const (
 	failedGetScaleReason = "FailedGetScale"
 	failedComputeReason  = "FailedComputeMetricsReplicas"
@@ -11,12 +11,10 @@ const (
 	failedStatusReason   = "FailedUpdateStatus"
 )
 
-// failedUpdateReason is the reason of AbleToScale after a write that failed
-// (R71).
+// failedUpdateReason is the reason of AbleToScale after a failed write (R71).
 const failedUpdateReason = "FailedUpdateScale"
 
-// pass is one reconciliation under way (R25). Its inputs are values, not
-// pointers, so that they stay on the stack.
+// pass is one reconciliation (R25). Its inputs are values, so they stay on the stack.
 type pass struct {
 	settings    Settings
 	spec        Spec
@@ -27,16 +25,14 @@ type pass struct {
 	decision    Decision
 }
 
-// settling is what [Settle] needs of a pass besides its decision.
+// settling has additional inputs of [Settle].
 type settling struct {
 	previous Status
 	rules    eventRules
 }
 
-// Decide is one pass up to its write (R25.1 to R25.6): what the defaulted and
-// valid spec makes of the observation at now, given what the autoscaler
-// remembers and what its status says. The arguments are not modified; the
-// result may share with them what did not change, so that neither is to be
+// Decide is one pass up to its write (R25.1 to R25.6). The spec must be defaulted and valid.
+// The arguments are not modified; the result may share memory with them, so neither may be
 // modified afterwards.
 func Decide(settings Settings, spec Spec, memory Memory, status Status, observation Observation, now time.Time) Decision {
 	p := pass{settings: settings, spec: spec, status: status, observation: observation, now: now}
@@ -71,7 +67,6 @@ func Decide(settings Settings, spec Spec, memory Memory, status Status, observat
 	return p.decision
 }
 
-// begin fills in what every pass has.
 func (p *pass) begin(memory Memory) {
 	d := &p.decision
 	d.Time = p.now
@@ -84,7 +79,7 @@ func (p *pass) begin(memory Memory) {
 	p.noticePauses()
 }
 
-// unreadable ends a pass whose target could not be read (R25.1).
+// unreadable ends a pass without a target (R25.1).
 func (p *pass) unreadable() {
 	d := &p.decision
 	d.Case = CaseUnreadable
@@ -96,7 +91,7 @@ func (p *pass) unreadable() {
 		p.set(AbleToScale, ConditionFalse, failedGetScaleReason, "the target could not be read: "+d.Error)
 		return
 	}
-	// The platform answered, and will say the same every time: once is enough.
+	// A platform's own reason does not change, so one event is enough.
 	if able := findCondition(p.status.Conditions, AbleToScale); able == nil || able.Status != ConditionFalse || able.Reason != reason {
 		p.warn(reason, d.Error)
 	}
@@ -106,7 +101,7 @@ func (p *pass) unreadable() {
 	}
 }
 
-// read takes over what was read of the target (R25.2, R25.3).
+// read copies the observation of the target (R25.2, R25.3).
 func (p *pass) read() {
 	d, o := &p.decision, &p.observation
 	d.CurrentReplicas, d.StatusReplicas = o.SpecReplicas, o.StatusReplicas
@@ -120,9 +115,8 @@ func (p *pass) read() {
 		}
 		p.set(AbleToScale, ConditionFalse, holdReason(&hold), hold.Message)
 	}
-	// Stabilization says more, so that a pass says this at its end, if then. Said
-	// first it changes something where AbleToScale is not True yet: its time, and
-	// its place in the list (R77).
+	// Stabilization sets a more specific reason later. This one determines the time and the
+	// position of the condition in the list (R77).
 	if able := findCondition(d.Status.Conditions, AbleToScale); able == nil || able.Status != ConditionTrue {
 		p.countRead()
 	}
@@ -134,13 +128,13 @@ func (p *pass) read() {
 	d.Status.Metrics = nil
 }
 
-// force moves a count that is outside of the bounds to the bound (R25.4b, c).
+// force moves a count to a bound (R25.4b, c).
 func (p *pass) force(which Case, reason RescaleReason, bound int32) {
 	p.decision.Case, p.decision.Reason = which, reason
 	p.conclude(bound)
 }
 
-// followMetrics lets the metrics decide (R25.5, R25.6).
+// followMetrics evaluates the metrics (R25.5, R25.6).
 func (p *pass) followMetrics() {
 	d := &p.decision
 	d.Case = CaseMetrics
@@ -161,7 +155,7 @@ func (p *pass) followMetrics() {
 	p.conclude(p.raiseFromZero(p.normalize(recommended)))
 }
 
-// conclude settles on the count that the pass wants.
+// conclude sets the desired count.
 func (p *pass) conclude(desired int32) {
 	d := &p.decision
 	d.DesiredReplicas = p.clampToPlatform(desired)
@@ -179,14 +173,13 @@ func (p *pass) conclude(desired int32) {
 	}
 }
 
-// restrain returns why the count is not to be changed as it would be, by what people
-// decided; empty where nothing of that keeps it.
+// restrain returns the pause or mode that prevents a change; empty if there is none.
 func (p *pass) restrain() string {
 	d := &p.decision
 	if d.DesiredReplicas == d.CurrentReplicas {
 		return ""
 	}
-	d.HeldBy = "" // a bound, or what R53 raises to, went over what the mode made of it
+	d.HeldBy = "" // a bound, or R53, overruled the mode
 	if pause := p.pauseOf(d.CurrentReplicas, d.DesiredReplicas); pause != nil {
 		d.HeldBy = pause.HeldBy()
 		return pause.Message
@@ -199,12 +192,11 @@ func (p *pass) restrain() string {
 	return ""
 }
 
-// newSize is the sentence of a change.
 func newSize(replicas int32, why string) string {
 	return "New size: " + itoa(replicas) + "; reason: " + why
 }
 
-// whyChange says in words why the count changes (R79).
+// whyChange describes the reason of a change (R79).
 func (p *pass) whyChange() string {
 	d := &p.decision
 	switch d.Reason {
@@ -229,7 +221,7 @@ func (p *pass) whyChange() string {
 	}
 }
 
-// whyNoChange says in words why the count stays.
+// whyNoChange describes why the count stays.
 func (p *pass) whyNoChange() string {
 	d := &p.decision
 	switch {
@@ -252,7 +244,6 @@ func (p *pass) set(kind ConditionType, status ConditionStatus, reason, message s
 	p.decision.Status.Conditions = setCondition(p.decision.Status.Conditions, p.now, kind, status, reason, message)
 }
 
-// countRead sets that the target's count could be read (R25.2).
 func (p *pass) countRead() {
 	p.ableToScale("SucceededGetScale", "the target's current count could be read")
 }
@@ -264,7 +255,6 @@ func (p *pass) ableToScale(reason, message string) {
 	}
 }
 
-// warn adds a warning to the events of the pass.
 func (p *pass) warn(reason, message string) {
 	p.decision.Events = append(p.decision.Events, Event{Kind: WarningEvent, Reason: reason, Message: message})
 }

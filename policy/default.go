@@ -15,10 +15,8 @@ const (
 	defaultMetricTargetType           = UtilizationTarget
 )
 
-// Default returns the spec with everything filled in that a user may leave out
-// (R9 to R12): the lower bound, the metric, and, where a behavior is present,
-// its scaling rules field by field. It never modifies its argument; the result
-// shares with it what was not filled in.
+// Default returns the spec with defaults for missing fields (R9 to R12). The argument is not
+// modified.
 func Default(spec Spec) Spec {
 	if spec.MinReplicas == nil { // R9
 		spec.MinReplicas = new(defaultMinReplicas)
@@ -42,7 +40,6 @@ func Default(spec Spec) Spec {
 	return spec
 }
 
-// defaultScaleUp completes the scale-up rules (R11, R12).
 func defaultScaleUp(given *ScalingRules) *ScalingRules {
 	rules := completeRules(given)
 	if rules.StabilizationWindowSeconds == nil {
@@ -57,8 +54,7 @@ func defaultScaleUp(given *ScalingRules) *ScalingRules {
 	return rules
 }
 
-// defaultScaleDown completes the scale-down rules (R11, R12). Their window
-// stays absent: R61 reads the daemon's at each pass.
+// The scale-down window has no default here: R61 reads the daemon's setting at each pass.
 func defaultScaleDown(given *ScalingRules) *ScalingRules {
 	rules := completeRules(given)
 	if rules.Policies == nil {
@@ -69,8 +65,6 @@ func defaultScaleDown(given *ScalingRules) *ScalingRules {
 	return rules
 }
 
-// completeRules copies the rules of one direction and fills in what both
-// directions have in common.
 func completeRules(given *ScalingRules) *ScalingRules {
 	rules := &ScalingRules{}
 	if given != nil {

@@ -2,8 +2,8 @@ package policy
 
 import "time"
 
-// noticeForeign adds the event of a count that somebody else changed. The condition stays
-// until the autoscaler writes the count again.
+// noticeForeign reports a manual change. The condition stays until the autoscaler writes the
+// count.
 func (p *pass) noticeForeign() {
 	foreign := p.observation.Foreign
 	if foreign == nil {
@@ -16,9 +16,8 @@ func (p *pass) noticeForeign() {
 	p.set(ForeignWriter, ConditionTrue, "CountChanged", message)
 }
 
-// noticeRestored drops a count that is to be put back and that is there already,
-// or as near as the platform lets it come. A count of 0 drops it too: who sets
-// that switches the autoscaler off (R51).
+// noticeRestored ends a restoration that is complete, as far as the platform allows it, or that
+// an operator ended by scaling to 0 (R51).
 func (p *pass) noticeRestored() {
 	d := &p.decision
 	if d.Restore != nil && (d.CurrentReplicas == 0 || p.platformAllows(p.restored()) == d.CurrentReplicas) {
@@ -26,17 +25,14 @@ func (p *pass) noticeRestored() {
 	}
 }
 
-// restore puts the count back that somebody else changed, which is no rule of
-// upstream's. The metrics have no say in it. What they ask for is remembered all
-// the same, because a hold may keep the count from being put back for longer than
-// the windows are.
+// restore reverts a manual change (deviation). Recommendations are stored, because a hold may
+// delay the restoration for longer than the windows.
 func (p *pass) restore() {
 	p.remember()
 	p.force(CaseRestored, ForeignChanged, p.restored())
 }
 
-// remember evaluates the metrics and remembers what they ask for, in a pass in which they
-// have no say.
+// remember stores the recommendation of the metrics in a pass that does not use it.
 func (p *pass) remember() {
 	d := &p.decision
 	p.evaluateMetrics()
@@ -47,13 +43,12 @@ func (p *pass) remember() {
 	}
 }
 
-// restored is the count that is put back, within the bounds of today.
+// restored is the count to restore, within the current bounds.
 func (p *pass) restored() int32 {
 	return min(max(p.decision.Restore.Replicas, p.decision.MinReplicas), p.decision.MaxReplicas)
 }
 
-// overwritten applies that the autoscaler has written the count since somebody
-// else did.
+// overwritten ends the ForeignWriter condition after a write.
 func (s *Settlement) overwritten(now time.Time) {
 	if condition := findCondition(s.Status.Conditions, ForeignWriter); condition != nil && condition.Status == ConditionTrue {
 		s.Status.Conditions = setCondition(s.Status.Conditions, now, ForeignWriter, ConditionFalse, "Rescaled",

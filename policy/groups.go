@@ -12,15 +12,12 @@ const (
 	ignored
 )
 
-// groupNames are the groups in words.
 var groupNames = [...]string{ready: "ready", unready: "unready", missing: "missing", ignored: "ignored"}
 
-// grouping is what telling the groups apart needs besides the instance.
 type grouping struct {
-	// cpu selects step 4 of R27.
+	// cpu enables step 4 of R27.
 	cpu bool
-	// initialized is now less the CPU initialization period: an instance that
-	// started after it is still in its initialization period.
+	// initialized is the latest start time of an instance whose initialization period is over.
 	initialized time.Time
 	delay       time.Duration
 }
@@ -33,7 +30,7 @@ func groupingFor(settings *Settings, metric *MetricSpec, now time.Time) grouping
 	}
 }
 
-// of returns the group of an instance (R27); sample is nil where it has none.
+// of returns the group of an instance (R27). sample is nil if there is none.
 func (g *grouping) of(instance *Instance, sample *Sample) group {
 	group := groupOf(instance, sample)
 	if group == ready && g.cpu && g.cpuUnready(instance, sample) {
@@ -42,7 +39,7 @@ func (g *grouping) of(instance *Instance, sample *Sample) group {
 	return group
 }
 
-// sampleOf returns the usable sample of an instance; nil where it has none.
+// sampleOf returns the usable sample of an instance; nil if there is none.
 func sampleOf(samples []Sample, i int) *Sample {
 	if i < len(samples) && samples[i].OK {
 		return &samples[i]
@@ -50,8 +47,7 @@ func sampleOf(samples []Sample, i int) *Sample {
 	return nil
 }
 
-// groupOf is the group of an instance by the steps of R27 that hold for every
-// metric; sample is nil where it has none.
+// groupOf applies the steps of R27 for all metrics.
 func groupOf(instance *Instance, sample *Sample) group {
 	switch {
 	case instance.Deleting || instance.Phase == PhaseFailed:
@@ -64,8 +60,7 @@ func groupOf(instance *Instance, sample *Sample) group {
 	return ready
 }
 
-// cpuUnready is step 4 of R27: a cpu sample of an instance that is starting
-// says little about its load.
+// cpuUnready is step 4 of R27: a cpu sample of a starting instance does not show its load.
 func (g *grouping) cpuUnready(instance *Instance, sample *Sample) bool {
 	if instance.Readiness == ReadinessNotKnown || instance.StartedAt.IsZero() {
 		return true

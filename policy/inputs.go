@@ -2,26 +2,25 @@ package policy
 
 import "time"
 
-// Engine is the version of the rules. Another one may decide otherwise on the same
-// inputs, or record its decisions in other words: a change that does either raises it.
+// Engine is the version of the rules. It must be increased when the same inputs can lead to
+// another decision or another record of it.
 const Engine = 2
 
-// Inputs are everything that one decision depends on: [Inputs.Decide] makes the same
-// of the same inputs for as long as [Engine] is the same.
+// Inputs are all inputs of a decision. With the same [Engine], [Inputs.Decide] always returns
+// the same decision.
 type Inputs struct {
 	Settings    Settings    `json:"settings"`
 	Spec        Spec        `json:"spec"`
 	Memory      Memory      `json:"memory,omitzero"`
 	Status      Status      `json:"status,omitzero"`
 	Observation Observation `json:"observation"`
-	// Now is the pass's one instant.
+	// Now is the instant of the pass.
 	Now time.Time `json:"now"`
-	// Meanwhile are pauses that held the decision and began after it was made; empty
-	// where none did.
+	// Meanwhile are pauses that began after the decision and prevented it.
 	Meanwhile []Pause `json:"meanwhile,omitempty"`
 }
 
-// Decide returns the decision, as [Decide] and then [Decision.HoldBy] do.
+// Decide calls [Decide] and then [Decision.HoldBy].
 func (in *Inputs) Decide() Decision {
 	d := Decide(in.Settings, in.Spec, in.Memory, in.Status, in.Observation, in.Now)
 	d.HoldBy(in.Meanwhile, in.Now)

@@ -2,7 +2,7 @@ package policy
 
 import "time"
 
-// The reasons of ScalingLimited (R77).
+// Reasons of ScalingLimited (R77).
 const (
 	desiredWithinRange = "DesiredWithinRange"
 	tooFewReplicas     = "TooFewReplicas"
@@ -86,10 +86,9 @@ func (p *pass) scaleDownRate(step *Limit) int32 {
 	})
 }
 
-// selectRate is the limit that the select policy picks among those of the
-// policies, and the current count where the direction is disabled. Sign is 1
-// for scale-up and -1 for scale-down: the largest change is the largest limit
-// going up and the smallest going down (R67, R68).
+// selectRate returns the limit of the selected policy (R67, R68); the current count if the
+// direction is disabled. Sign is 1 for scale-up and -1 for scale-down: the largest change is
+// the largest limit up, and the smallest down.
 func (p *pass) selectRate(step *Limit, rules *ScalingRules, sign int64, limitOf func(*ScalingPolicy, int32) int32) int32 {
 	if rules == nil || rules.SelectPolicy == DisabledChange || len(rules.Policies) == 0 {
 		return p.decision.CurrentReplicas
@@ -110,16 +109,14 @@ func (p *pass) selectRate(step *Limit, rules *ScalingRules, sign int64, limitOf 
 	return best
 }
 
-// periodStart is the count at the start of a policy's period, by the scale
-// events of both directions, in 32-bit arithmetic (R65, R66).
+// periodStart is the count at the start of a policy's period, in 32-bit arithmetic (R65, R66).
 func (p *pass) periodStart(policy *ScalingPolicy) int32 {
 	cutoff := p.now.Add(-seconds(policy.PeriodSeconds))
 	memory := &p.decision.Memory
 	return p.decision.CurrentReplicas - changeSince(memory.ScaleUpEvents, cutoff) + changeSince(memory.ScaleDownEvents, cutoff)
 }
 
-// changeSince adds the changes of the events strictly after a cutoff, outdated
-// or not (R65).
+// changeSince adds the changes after a cutoff, including outdated ones (R65).
 func changeSince(events []ScaleEvent, cutoff time.Time) (sum int32) {
 	for i := range events {
 		if events[i].Time.After(cutoff) {

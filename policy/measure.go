@@ -2,19 +2,18 @@ package policy
 
 import "time"
 
-// Measured is what one instance adds to a metric on instances.
+// Measured is the contribution of one instance to a metric.
 type Measured struct {
-	// Group is how it counts (R27): "ready", "unready", "missing" or "ignored".
+	// Group is "ready", "unready", "missing" or "ignored" (R27).
 	Group string `json:"group"`
-	// ValueMilli is what was measured of it; nil when nothing was.
+	// ValueMilli is the measured value; nil if absent.
 	ValueMilli *int64 `json:"value_milli,omitempty"`
-	// Utilization is that in percent of what it requests; nil where the metric's target
-	// is none, or it requests nothing.
+	// Utilization is the value in percent of the request; nil if it does not apply.
 	Utilization *int32 `json:"utilization,omitempty"`
 }
 
-// Measure returns what each of the instances adds to a Resource, ContainerResource or
-// Instances metric at now, as a pass counts them.
+// Measure returns the contribution of each instance to a Resource, ContainerResource or
+// Instances metric.
 func Measure(settings Settings, metric *MetricSpec, instances []Instance, reading *Reading, now time.Time) []Measured {
 	grouping := groupingFor(&settings, metric, now)
 	measured := make([]Measured, len(instances))

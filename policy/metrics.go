@@ -1,6 +1,6 @@
 package policy
 
-// finitePointer returns a pointer to a number, and nil if it is not finite.
+// finitePointer returns nil if a number is not finite.
 func finitePointer(f float64) *float64 {
 	if !finite(f) {
 		return nil
@@ -8,8 +8,7 @@ func finitePointer(f float64) *float64 {
 	return &f
 }
 
-// evaluateMetrics computes every metric's proposal, in order, failures included
-// (R46), and the status entries (R76), and what is proposed in the place of failures.
+// evaluateMetrics evaluates all metrics in order (R46, R76) and applies fallbacks.
 func (p *pass) evaluateMetrics() {
 	metrics := p.spec.Metrics
 	results := make([]MetricResult, len(metrics))
@@ -23,7 +22,6 @@ func (p *pass) evaluateMetrics() {
 	p.fallBack()
 }
 
-// evaluateMetric computes one metric's proposal.
 func (p *pass) evaluateMetric(i int, result *MetricResult) {
 	metric := &p.spec.Metrics[i]
 	result.Type, result.Name, result.Task, result.Object = metric.Type, metric.Name, metric.Task, metric.Object
@@ -57,8 +55,7 @@ func (p *pass) evaluateMetric(i int, result *MetricResult) {
 	current.Type, current.Name, current.Task, current.Object = metric.Type, metric.Name, metric.Task, metric.Object
 }
 
-// failureReason is the reason of the event and of ScalingActive for a failed
-// metric, by its type (R77, R78).
+// failureReason is the reason for a failed metric (R77, R78).
 func failureReason(kind MetricType) string {
 	switch kind {
 	case ResourceMetric:
@@ -76,7 +73,6 @@ func failureReason(kind MetricType) string {
 	}
 }
 
-// describeMetric names a metric in a message.
 func describeMetric(metric *MetricSpec) string {
 	switch metric.Type {
 	case ResourceMetric:

@@ -6,71 +6,67 @@ import (
 	"time"
 )
 
-// OnMissing is what a metric proposes once it has failed for a while (deviation:
-// upstream's proposes nothing).
+// OnMissing configures the proposal of a metric that has failed for a while (deviation).
 type OnMissing struct {
-	// AfterSeconds is for how long it has to have failed; at least 1.
+	// AfterSeconds is the minimum duration of the failure, at least 1.
 	AfterSeconds int32      `json:"after_seconds"`
 	Use          MissingUse `json:"use"`
-	// Replicas is the count of UseReplicas, 1 to the maximum; else 0.
+	// Replicas is the count for UseReplicas, 1 to the maximum; otherwise 0.
 	Replicas int32 `json:"replicas,omitempty"`
 }
 
-// MissingUse is what a metric that failed proposes.
+// MissingUse is the proposal of a failed metric.
 type MissingUse string
 
-// What a metric that failed may propose.
+// The proposals of a failed metric.
 const (
-	// UseHold is the present count.
+	// UseHold proposes the current count.
 	UseHold MissingUse = "hold"
-	// UseLast is what it proposed last; nothing where that is not known.
+	// UseLast repeats the last proposal, if there is one.
 	UseLast MissingUse = "last"
-	// UseMax is the upper bound.
+	// UseMax proposes the upper bound.
 	UseMax MissingUse = "max"
-	// UseReplicas is a count of its own.
+	// UseReplicas proposes a fixed count.
 	UseReplicas MissingUse = "replicas"
 )
 
-// MissingMetric is what is remembered of a metric with an OnMissing.
+// MissingMetric is the memory of a metric with an OnMissing.
 type MissingMetric struct {
 	Type   MetricType `json:"type"`
 	Name   string     `json:"name"`
 	Task   string     `json:"task,omitempty"`
 	Object string     `json:"object,omitempty"`
-	// FirstFailureTime is since when it has failed; zero when it has not.
+	// FirstFailureTime is the start of the failure; zero if absent.
 	FirstFailureTime time.Time `json:"first_failure_time,omitzero"`
-	// Proposal is its last one, for UseLast; nil for others, and before the first.
+	// Proposal is the last proposal, for UseLast; nil if absent.
 	Proposal *int32 `json:"proposal,omitempty"`
 }
 
-// Fallback is what a metric that failed proposes, or will.
+// Fallback is the present or future proposal of a failed metric.
 type Fallback struct {
 	Use MissingUse `json:"use"`
-	// FirstFailureTime is since when it has failed, From is from when it proposes.
+	// From is when the proposal becomes active.
 	FirstFailureTime time.Time `json:"first_failure_time"`
 	From             time.Time `json:"from"`
-	// Replicas is what it proposes; nil for UseLast where that is not known.
+	// Replicas is nil for UseLast without a last proposal.
 	Replicas *int32 `json:"replicas,omitempty"`
-	// Active reports whether it does already.
+	// Active reports whether the proposal is used.
 	Active bool `json:"active,omitempty"`
 }
 
-// metricMissing is the reason of ExternalMetricFallbackActive, and of ScalingActive where
-// such a proposal wins. metricFound is that it is over.
+// metricMissing and metricFound are the reasons of ExternalMetricFallbackActive.
 const (
 	metricMissing = "MetricMissing"
 	metricFound   = "MetricFound"
 )
 
-// Proposes reports whether the metric has a proposal: it did not fail, or has failed for
-// so long that it proposes what its OnMissing says.
+// Proposes reports whether the metric has a proposal, its own or a fallback.
 func (r *MetricResult) Proposes() bool { return r.Error == "" || r.FallsBack() }
 
-// FallsBack reports whether the proposal is that of an OnMissing.
+// FallsBack reports whether the proposal is a fallback.
 func (r *MetricResult) FallsBack() bool { return r.Fallback != nil && r.Fallback.Active }
 
-// fallBack follows which metrics fail, and has those that have failed for long enough
-// propose what their OnMissing says.
+// fallBack applies the fallbacks of failed metrics.
 func (p *pass) fallBack() {
 	d := &p.decision
 	before := d.Memory.Missing
@@ -99,9 +95,8 @@ func (p *pass) fallBack() {
 	p.reportFallback(active)
 }
 
-// followMissing returns what is remembered of a metric from now on, and fills in what
-// it proposes where it fails. At zero replicas an instance that is not there is not a
-// metric that fails.
+// followMissing updates the memory of a metric and sets its fallback. With zero replicas,
+// missing instances are no failure.
 func (p *pass) followMissing(metric *MetricSpec, result *MetricResult, known MissingMetric) MissingMetric {
 	use := metric.OnMissing
 	if use.Use != UseLast {
@@ -138,8 +133,8 @@ func (p *pass) followMissing(metric *MetricSpec, result *MetricResult, known Mis
 	return known
 }
 
-// rememberedOf returns what is remembered of a metric. Several of the same name have
-// their entries in the order of the spec, of which next has those before.
+// rememberedOf returns the memory of a metric. Metrics with the same name are matched in the
+// order of the spec; next has the earlier ones.
 func rememberedOf(before, next []MissingMetric, metric *MetricSpec) MissingMetric {
 	like := MissingMetric{Type: metric.Type, Name: metric.Name, Task: metric.Task, Object: metric.Object}
 	earlier := 0
@@ -167,20 +162,19 @@ func sameMissing(a, b MissingMetric) bool {
 	return a.sameMetric(&b) && a.FirstFailureTime.Equal(b.FirstFailureTime) && sameNumber(a.Proposal, b.Proposal)
 }
 
-// SameMissing reports whether two memories say the same of metrics that fail.
+// SameMissing reports whether two memories are equal with respect to failed metrics.
 func (m *Memory) SameMissing(other *Memory) bool {
 	return slices.EqualFunc(m.Missing, other.Missing, sameMissing)
 }
 
-// forgetMissing ends what is known of metrics that fail, in a pass that does not read
-// them: nobody knows whether they go on failing.
+// forgetMissing resets failures in a pass that does not read metrics.
 func (p *pass) forgetMissing() {
 	p.decision.Memory.Missing = nil
 	p.reportFallback("")
 }
 
-// reportFallback sets ExternalMetricFallbackActive, and adds an event when that begins
-// and ends. An autoscaler none of whose metrics ever fell back does not have it.
+// reportFallback sets ExternalMetricFallbackActive, with an event for each change. The
+// condition is absent before the first fallback.
 func (p *pass) reportFallback(active string) {
 	before := findCondition(p.status.Conditions, ExternalMetricFallbackActive)
 	was := before != nil && before.Status == ConditionTrue
@@ -197,7 +191,6 @@ func (p *pass) reportFallback(active string) {
 	}
 }
 
-// describeOnMissing names the on_missing of a metric in a message.
 func describeOnMissing(metric *MetricSpec) string {
 	use := string(metric.OnMissing.Use)
 	if metric.OnMissing.Use == UseReplicas {

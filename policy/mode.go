@@ -1,22 +1,21 @@
 package policy
 
-// Mode is how much an autoscaler does by itself. The zero Mode is ModeOn.
+// Mode limits what an autoscaler does. The zero Mode is ModeOn.
 type Mode string
 
 // The modes.
 const (
 	ModeOn Mode = ""
-	// ModeRecommend decides and remembers what the metrics ask for, and never acts.
+	// ModeRecommend decides and stores recommendations, but never writes.
 	ModeRecommend Mode = "recommend"
-	// ModeUpOnly and ModeDownOnly are a DisabledChange in the other direction, with
-	// behavior or without. Bounds hold, as they do then.
+	// ModeUpOnly and ModeDownOnly disable the other direction, with or without behavior. Bounds
+	// still apply.
 	ModeUpOnly   Mode = "up-only"
 	ModeDownOnly Mode = "down-only"
-	// ModeOff reads the target and nothing else.
+	// ModeOff only reads the target.
 	ModeOff Mode = "off"
 )
 
-// String returns the mode's word.
 func (m Mode) String() string {
 	if m == ModeOn {
 		return "on"
@@ -24,7 +23,7 @@ func (m Mode) String() string {
 	return string(m)
 }
 
-// The reasons of ScalingLimited and ScalingActive that a mode gives.
+// Reasons of ScalingLimited and ScalingActive.
 const (
 	modeRecommendReason = "ModeRecommend"
 	modeUpOnlyReason    = "ModeUpOnly"
@@ -32,8 +31,7 @@ const (
 	modeOffReason       = "ModeOff"
 )
 
-// switchedOff ends a pass of an autoscaler that is off. Nothing is remembered: what the
-// metrics ask for is not known.
+// switchedOff ends a pass in ModeOff. Metrics are not read, so nothing is stored.
 func (p *pass) switchedOff() {
 	d := &p.decision
 	d.Case = CaseOff
@@ -42,13 +40,12 @@ func (p *pass) switchedOff() {
 	p.set(ScalingActive, ConditionFalse, modeOffReason, `the autoscaler's mode is "off": metrics are not read`)
 }
 
-// forbids reports whether the mode lets no change of the count in that direction follow
-// from metrics.
+// forbids reports whether the mode disables a change by metrics.
 func (m Mode) forbids(from, to int32) bool {
 	return m == ModeUpOnly && to < from || m == ModeDownOnly && to > from
 }
 
-// limitByMode is what R69 makes of a direction whose select policy is Disabled.
+// limitByMode is R69 for a disabled direction.
 func (p *pass) limitByMode(step *Limit) {
 	current := p.decision.CurrentReplicas
 	step.Replicas, step.Reason = current, modeUpOnlyReason

@@ -5,64 +5,56 @@ import (
 	"time"
 )
 
-// Next is what would have to happen for the count to change after a pass. Times are
-// those of the algorithm: a pass has to come at them, or later.
+// Next describes what would change the count after a pass.
 type Next struct {
-	// Count is the count that the pass left.
+	// Count is the count after the pass.
 	Count int32 `json:"count"`
-	// At is from when on a pass changes the count to Replicas, as long as the metrics
-	// ask for what they ask for; zero when time alone brings about no change.
+	// At is when a pass changes the count to Replicas if the recommendation stays the same;
+	// zero if time alone changes nothing.
 	At       time.Time `json:"at,omitzero"`
 	Replicas int32     `json:"replicas,omitempty"`
-	// Waits are what keeps the count from what is asked for, in the order of the
-	// algorithm.
+	// Waits are the reasons that delay a change, in the order of the algorithm.
 	Waits []Wait `json:"waits,omitempty"`
-	// Up and Down are what would have the metrics ask for more, or less, than the
-	// count; nil where they do already, or where nothing that they ask for would help.
+	// Up and Down describe the metric values that would change the recommendation; nil if it
+	// already differs in that direction, or if no value helps.
 	Up   *Move `json:"up,omitempty"`
 	Down *Move `json:"down,omitempty"`
 }
 
-// Wait is something that keeps the count.
+// Wait is a reason that delays a change.
 type Wait struct {
-	// Reason is a word that conditions and passes have.
+	// Reason is a reason code.
 	Reason string `json:"reason"`
-	// Replicas is the count that it allows: the window's recommendation, what the rate
-	// or the bound comes to, what a metric that failed will propose; 0 where it has none.
+	// Replicas is the count that it allows; 0 if absent.
 	Replicas int32 `json:"replicas,omitempty"`
-	// Policy is the scaling policy that allows no more; nil for other waits.
+	// Policy is the limiting scaling policy; nil if absent.
 	Policy *ScalingPolicy `json:"policy,omitempty"`
-	// Until is when it ends or allows more; zero when time alone does not end it.
-	Until time.Time `json:"until,omitzero"`
-	// Message says more; empty where there is nothing to say.
-	Message string `json:"message,omitempty"`
+	// Until is when it ends or allows more; zero if time alone does not end it.
+	Until   time.Time `json:"until,omitzero"`
+	Message string    `json:"message,omitempty"`
 }
 
-// Move is what a change in one direction takes.
+// Move describes a change in one direction.
 type Move struct {
-	// At is the earliest instant at which a pass changes the count, if the metrics ask
-	// for it from the next pass on.
+	// At is the earliest instant of a change if the recommendation changes with the next pass.
 	At time.Time `json:"at"`
-	// Metrics are the values to be passed. One of them suffices to go up; to go down it
-	// takes all.
+	// Metrics are the thresholds. Scaling up needs one of them, scaling down all.
 	Metrics []Threshold `json:"metrics,omitempty"`
 }
 
-// Threshold is a value of a metric on whose other side it proposes another count.
+// Threshold is a limit beyond which a metric proposes another count.
 type Threshold struct {
 	// Metric is the index in the spec.
 	Metric int `json:"metric"`
-	// Value is in percent for Utilization, else in milli-units: the metric has to be
-	// over it to go up, under it to go down.
+	// Value is in percent for Utilization, otherwise in milli-units.
 	Value int64 `json:"value"`
-	// Total reports whether Value is of the metric as a whole, although its goal is per
-	// instance.
+	// Total reports whether Value is the total of a metric with a target per instance.
 	Total bool `json:"total,omitempty"`
-	// Proposal is what the metric proposes just past it.
+	// Proposal is the proposal beyond Value.
 	Proposal int32 `json:"proposal"`
 }
 
-// ahead is what a look ahead goes by: what a pass left.
+// ahead is the state after a pass.
 type ahead struct {
 	settings Settings
 	spec     Spec
@@ -72,9 +64,8 @@ type ahead struct {
 	count    int32
 }
 
-// LookAhead says what would have to happen for the count to change after a pass: count
-// is the one that it left, memory and status are what it settled. What the next passes
-// would decide is asked of [Decide] itself.
+// LookAhead returns what would change the count after a pass. count, memory and status are the
+// settled ones. It evaluates future passes with [Decide].
 func LookAhead(settings Settings, spec Spec, memory Memory, status Status, decision Decision, count int32) Next {
 	a := ahead{settings: settings, spec: spec, memory: memory, status: status, decision: &decision, count: count}
 	next := Next{Count: count}
@@ -82,11 +73,11 @@ func LookAhead(settings Settings, spec Spec, memory Memory, status Status, decis
 		next.Waits = []Wait{{Reason: failedGetScaleReason, Message: decision.Error}}
 		return next
 	}
-	asked, known := a.asked()
+	recommended, known := a.requested()
 	if known {
-		now := a.at(decision.Time, asked)
-		next.Waits = a.waits(&now, asked)
-		next.At, next.Replicas = a.earliest(asked, 0)
+		now := a.at(decision.Time, recommended)
+		next.Waits = a.waits(&now, recommended)
+		next.At, next.Replicas = a.earliest(recommended, 0)
 	}
 	for i := range decision.Metrics {
 		if result := &decision.Metrics[i]; result.Error != "" {
@@ -101,17 +92,16 @@ func LookAhead(settings Settings, spec Spec, memory Memory, status Status, decis
 			next.At = hold.Until
 		}
 	}
-	if !known || asked <= count {
+	if !known || recommended <= count {
 		next.Up = a.move(1)
 	}
-	if !known || asked >= count {
+	if !known || recommended >= count {
 		next.Down = a.move(-1)
 	}
 	return next
 }
 
-// missingWait is that a metric which failed has to be read, or else proposes something
-// from some time on.
+// missingWait is the wait for a failed metric or its fallback.
 func missingWait(result *MetricResult) Wait {
 	wait := Wait{Reason: failureReason(result.Type), Message: describeResult(result)}
 	if fallback := result.Fallback; fallback != nil && !fallback.Active && fallback.Replicas != nil {
@@ -124,27 +114,26 @@ func describeResult(result *MetricResult) string {
 	return describeMetric(&MetricSpec{Type: result.Type, Name: result.Name, Task: result.Task, Object: result.Object})
 }
 
-// asked is what the metrics ask for; false where they could not be asked.
-func (a *ahead) asked() (int32, bool) {
+// requested is the recommendation; false if it is unknown.
+func (a *ahead) requested() (int32, bool) {
 	d := a.decision
 	switch {
 	case d.Recommendation != nil:
 		return *d.Recommendation, true
 	case a.outside() || d.Case == CaseDisabled || d.Case == CaseOff || d.Restore != nil:
-		return a.count, true // which plays no part
+		return a.count, true // metrics do not matter
 	}
 	return 0, false
 }
 
-// outside reports whether the count is outside of the bounds, and metrics play no part.
+// outside reports whether the count is outside the bounds.
 func (a *ahead) outside() bool {
 	return a.count != 0 && (a.count > a.spec.MaxReplicas || a.count < minReplicasOf(&a.spec))
 }
 
-// at is the decision of a pass at an instant under which the metrics ask for a count:
-// one made-up metric does.
-func (a *ahead) at(now time.Time, asked int32) Decision {
-	one, total := int64(1000), 1000*int64(asked)
+// at is the decision of a future pass in which the metrics recommend a count.
+func (a *ahead) at(now time.Time, recommended int32) Decision {
+	one, total := int64(1000), 1000*int64(recommended)
 	spec := a.spec
 	spec.Metrics = []MetricSpec{{Type: ExternalMetric, Target: MetricTarget{Type: AverageValueTarget, AverageValueMilli: &one}}}
 	var pauses []Pause
@@ -154,36 +143,34 @@ func (a *ahead) at(now time.Time, asked int32) Decision {
 		}
 	}
 	observation := Observation{
-		Pauses: pauses, SpecReplicas: a.count, StatusReplicas: asked, PlatformMin: a.decision.PlatformMin, PlatformMax: a.decision.PlatformMax,
+		Pauses: pauses, SpecReplicas: a.count, StatusReplicas: recommended, PlatformMin: a.decision.PlatformMin, PlatformMax: a.decision.PlatformMax,
 		Restore: a.decision.Restore, Metrics: []Reading{{ValuesMilli: []int64{total}}},
 	}
 	return Decide(a.settings, spec, a.memory, a.status, observation, now)
 }
 
-// earliest is the first instant, not before the pass's own, at which a pass changes the
-// count, and what it changes it to; zero when none does. With a sign it has to go that
-// way: 1 is up, -1 down.
-func (a *ahead) earliest(asked, sign int32) (time.Time, int32) {
-	for _, at := range a.instants(asked) {
-		if d := a.at(at, asked); d.Write && sign*(d.DesiredReplicas-a.count) >= 0 {
+// earliest is the first instant at which a pass changes the count, and the new count; zero if
+// there is none. sign requires a direction: 1 is up, -1 down, 0 both.
+func (a *ahead) earliest(recommended, sign int32) (time.Time, int32) {
+	for _, at := range a.instants(recommended) {
+		if d := a.at(at, recommended); d.Write && sign*(d.DesiredReplicas-a.count) >= 0 {
 			return at, d.DesiredReplicas
 		}
 	}
 	return time.Time{}, 0
 }
 
-// instants are those at which what is remembered comes to bear no more, in order, and
-// the pass's own: between them no pass decides otherwise.
-func (a *ahead) instants(asked int32) []time.Time {
+// instants are the times at which the result of a pass can change, in order.
+func (a *ahead) instants(recommended int32) []time.Time {
 	rules := RulesFor(a.settings, a.spec)
 	all := []time.Time{a.decision.Time}
 	for i := range a.memory.Recommendations {
 		switch entry := &a.memory.Recommendations[i]; {
 		case !rules.Behavior:
 			all = append(all, entry.Time.Add(rules.Down+1)) // strictly before (R55)
-		case entry.Replicas > asked:
+		case entry.Replicas > recommended:
 			all = append(all, entry.Time.Add(rules.Down))
-		case entry.Replicas < asked:
+		case entry.Replicas < recommended:
 			all = append(all, entry.Time.Add(rules.Up))
 		}
 	}
@@ -207,7 +194,6 @@ func (a *ahead) instants(asked int32) []time.Time {
 	return slices.CompactFunc(all, time.Time.Equal)
 }
 
-// directions are the rules of the behavior.
 func (a *ahead) directions() []*ScalingRules {
 	if a.spec.Behavior == nil {
 		return nil
@@ -216,8 +202,8 @@ func (a *ahead) directions() []*ScalingRules {
 	return slices.DeleteFunc(all, func(rules *ScalingRules) bool { return rules == nil })
 }
 
-// waits are what keeps the count from what is asked for in a pass.
-func (a *ahead) waits(d *Decision, asked int32) (waits []Wait) {
+// waits are the delays of a change to the recommendation.
+func (a *ahead) waits(d *Decision, recommended int32) (waits []Wait) {
 	switch d.Case {
 	case CaseDisabled:
 		return []Wait{{Reason: scalingDisabled}}
@@ -230,7 +216,7 @@ func (a *ahead) waits(d *Decision, asked int32) (waits []Wait) {
 	if l := d.Limit; l != nil && l.Limited {
 		wait := Wait{Reason: l.Reason, Replicas: l.Replicas}
 		if l.Reason == scaleUpLimited || l.Reason == scaleDownLimited {
-			wait.Policy, wait.Until = l.Policy, a.freed(l, asked)
+			wait.Policy, wait.Until = l.Policy, a.freed(l, recommended)
 		}
 		waits = append(waits, wait)
 	}
@@ -240,7 +226,7 @@ func (a *ahead) waits(d *Decision, asked int32) (waits []Wait) {
 	return append(waits, heldWaits(d)...)
 }
 
-// heldWaits are what people decided that keeps the count in a pass.
+// heldWaits are the delays by pauses and modes.
 func heldWaits(d *Decision) (waits []Wait) {
 	switch {
 	case d.DesiredReplicas == d.CurrentReplicas:
@@ -264,11 +250,10 @@ func heldWaits(d *Decision) (waits []Wait) {
 	return waits
 }
 
-// freed is when the rate allows a larger step than it did in a pass; zero when it never
-// does.
-func (a *ahead) freed(limit *Limit, asked int32) time.Time {
-	for _, at := range a.instants(asked) {
-		if l := a.at(at, asked).Limit; l != nil && (limit.Reason == scaleUpLimited && l.Replicas > limit.Replicas ||
+// freed is when the rate allows a larger step; zero for never.
+func (a *ahead) freed(limit *Limit, recommended int32) time.Time {
+	for _, at := range a.instants(recommended) {
+		if l := a.at(at, recommended).Limit; l != nil && (limit.Reason == scaleUpLimited && l.Replicas > limit.Replicas ||
 			limit.Reason == scaleDownLimited && l.Replicas < limit.Replicas) {
 			return at
 		}
@@ -276,8 +261,8 @@ func (a *ahead) freed(limit *Limit, asked int32) time.Time {
 	return time.Time{}
 }
 
-// move is what it takes to go up (1) or down (-1); nil where nothing does, as at a
-// bound, or where a metric would have to be read that failed.
+// move describes a change up (1) or down (-1); nil if it is impossible, as at a bound or while
+// a metric fails.
 func (a *ahead) move(sign int32) *Move {
 	if a.count == 0 && sign < 0 || a.decision.Case == CaseDisabled {
 		return nil
@@ -288,7 +273,7 @@ func (a *ahead) move(sign int32) *Move {
 	}
 	move := &Move{At: at}
 	if a.count != a.decision.CurrentReplicas || len(a.decision.Metrics) != len(a.spec.Metrics) {
-		return nil // the instances of the next pass are others, and so is what values come to
+		return nil // the next pass sees other instances
 	}
 	for i := range a.decision.Metrics {
 		result := &a.decision.Metrics[i]

@@ -1,11 +1,9 @@
 package policy
 
-// noticeResolved is the reason of a notice's condition once the platform no
-// longer says it.
+// noticeResolved is the reason after a notice has ended.
 const noticeResolved = "Resolved"
 
-// own reports whether the algorithm sets conditions of this type itself, so that no
-// notice may.
+// own reports whether notices may not use the condition type.
 func (t ConditionType) own() bool {
 	switch t {
 	case AbleToScale, ScalingActive, ScalingLimited, ScaledToZero, ForeignWriter, Paused, ExternalMetricFallbackActive:
@@ -14,9 +12,8 @@ func (t ConditionType) own() bool {
 	return false
 }
 
-// noticePlatform makes conditions of what else the platform says of the target:
-// True while it is said, False after. An event marks that one begins. Nothing
-// here bears on the count.
+// noticePlatform sets a condition for each notice, with an event at its start. It does not
+// affect the count.
 func (p *pass) noticePlatform() {
 	for i := range p.observation.Notices {
 		notice := &p.observation.Notices[i]
@@ -37,7 +34,6 @@ func (p *pass) noticePlatform() {
 	}
 }
 
-// notices reports whether the platform says something of this type now.
 func (p *pass) notices(kind ConditionType) bool {
 	for i := range p.decision.Notices {
 		if p.decision.Notices[i].Condition == kind {

@@ -5,7 +5,6 @@ import (
 	"strconv"
 )
 
-// ceilToInt32 rounds up and saturates; NaN is 0 (R5).
 func ceilToInt32(f float64) int32 { return truncateToInt32(math.Ceil(f)) }
 
 // truncateToInt32 rounds toward zero and saturates; NaN is 0 (R5).
@@ -21,7 +20,6 @@ func truncateToInt32(f float64) int32 {
 	return int32(f)
 }
 
-// ceilToInt64 rounds up and saturates; NaN is 0 (R5).
 func ceilToInt64(f float64) int64 {
 	f = math.Ceil(f)
 	switch {
@@ -35,15 +33,13 @@ func ceilToInt64(f float64) int64 {
 	return int64(f)
 }
 
-// saturateToInt32 brings a number into 32 bits.
 func saturateToInt32(n int64) int32 {
 	return int32(min(max(n, math.MinInt32), math.MaxInt32))
 }
 
-// finite reports whether a float can be written as a JSON number.
 func finite(f float64) bool { return !math.IsNaN(f) && !math.IsInf(f, 0) }
 
-// recorded is a float as decisions show it: the nearest finite one.
+// recorded is the nearest finite float, for JSON.
 func recorded(f float64) float64 {
 	if math.IsNaN(f) {
 		return 0
@@ -51,5 +47,4 @@ func recorded(f float64) float64 {
 	return min(max(f, -math.MaxFloat64), math.MaxFloat64)
 }
 
-// itoa writes a count.
 func itoa(n int32) string { return strconv.FormatInt(int64(n), 10) }

@@ -2,8 +2,8 @@ package policy
 
 import "math"
 
-// evaluateWhole computes the proposal of an Object or External metric (R39 to
-// R45). It returns the metric's error, empty when it has none.
+// evaluateWhole evaluates an Object or External metric (R39 to R45). It returns the metric's
+// error.
 func (p *pass) evaluateWhole(metric *MetricSpec, reading *Reading, result *MetricResult) string {
 	var goal int64
 	switch target := &metric.Target; {
@@ -35,18 +35,17 @@ func (p *pass) evaluateWhole(metric *MetricSpec, reading *Reading, result *Metri
 	return ""
 }
 
-// usesAverageValue reports whether the goal may be the average value: for External
-// whenever it is given (R39), for Object by the type word (R40).
+// usesAverageValue: External uses an average value if there is one (R39), Object depends on the
+// type (R40).
 func usesAverageValue(metric *MetricSpec) bool {
 	return metric.Type == ExternalMetric || metric.Target.Type == AverageValueTarget
 }
 
-// usesValue reports whether the goal may be the value (R39, R40).
 func usesValue(metric *MetricSpec) bool {
 	return metric.Type == ExternalMetric || metric.Target.Type == ValueTarget
 }
 
-// wholeUsage is the metric's one number in milli-units (R26, R42, R43).
+// wholeUsage is the value of the metric in milli-units (R26, R42, R43).
 func wholeUsage(metric *MetricSpec, reading *Reading, goal TargetType) (usage int64, failure string) {
 	switch {
 	case metric.Type == ObjectMetric && reading.ValueMilli == nil:
@@ -62,8 +61,7 @@ func wholeUsage(metric *MetricSpec, reading *Reading, goal TargetType) (usage in
 	}
 }
 
-// ExternalTotal returns the one number that the values of an External metric come to
-// under its goal, in milli-units (R42, R43).
+// ExternalTotal returns the sum of the values of an External metric in milli-units (R42, R43).
 func ExternalTotal(metric *MetricSpec, values []int64) int64 {
 	if metric.Target.AverageValueMilli == nil && metric.Target.ValueMilli != nil {
 		return sumForValue(values)
@@ -71,7 +69,7 @@ func ExternalTotal(metric *MetricSpec, values []int64) int64 {
 	return sumForAverage(values)
 }
 
-// sumForValue adds values and stops at the largest number (R42).
+// sumForValue saturates (R42).
 func sumForValue(values []int64) (sum int64) {
 	for _, value := range values {
 		if value > 0 && sum > math.MaxInt64-value {
@@ -82,8 +80,7 @@ func sumForValue(values []int64) (sum int64) {
 	return sum
 }
 
-// sumForAverage adds values; as soon as the sum is negative it is the largest
-// number there is (R43).
+// sumForAverage returns the largest number as soon as the sum is negative (R43).
 func sumForAverage(values []int64) (sum int64) {
 	for _, value := range values {
 		if sum += value; sum < 0 {
@@ -93,7 +90,7 @@ func sumForAverage(values []int64) (sum int64) {
 	return sum
 }
 
-// byValue is the proposal for a goal of the metric as a whole (R41).
+// byValue is R41.
 func (p *pass) byValue(usage, goal int64, result *MetricResult) string {
 	ratio := float64(usage) / float64(goal)
 	result.Ratio = finitePointer(ratio)
@@ -116,8 +113,8 @@ func (p *pass) byValue(usage, goal int64, result *MetricResult) string {
 	return ""
 }
 
-// runningAndReady counts the instances that run and are ready, the ones being
-// deleted included (R41); -1 where there are no instances at all.
+// runningAndReady counts running and ready instances, including those being deleted (R41); -1
+// if there are no instances.
 func (p *pass) runningAndReady() (count int32) {
 	if len(p.observation.Instances) == 0 {
 		return -1
@@ -131,8 +128,7 @@ func (p *pass) runningAndReady() (count int32) {
 	return count
 }
 
-// byAverageValue is the proposal for a goal per instance (R44): what decides
-// whether anything changes is the number of observed instances.
+// byAverageValue is R44. The observed count determines whether there is a change.
 func (p *pass) byAverageValue(usage, goal int64, result *MetricResult) {
 	replicas := p.observation.StatusReplicas
 	ratio := float64(usage) / (float64(goal) * float64(replicas))
@@ -145,8 +141,7 @@ func (p *pass) byAverageValue(usage, goal int64, result *MetricResult) {
 	result.Proposal = ceilToInt32(float64(usage) / float64(goal))
 }
 
-// reportAverage sets the value that the status reports for a goal per instance:
-// none without instances, where upstream's is meaningless (R45).
+// reportAverage sets the average in the status; none without instances (R45).
 func (p *pass) reportAverage(metric *MetricSpec, usage int64, result *MetricResult) {
 	replicas := p.observation.StatusReplicas
 	average := int64(math.MaxInt64)

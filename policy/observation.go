@@ -2,92 +2,80 @@ package policy
 
 import "time"
 
-// Observation is everything one pass saw of its target and its metrics.
+// Observation is the input of one pass from the platform and the sources.
 type Observation struct {
-	// ReadError says why the target could not be read; empty when it was (R25.1).
-	// With an error nothing else in the observation counts.
+	// ReadError is set if the target could not be read (R25.1). Other fields are ignored then.
 	ReadError string `json:"read_error,omitempty"`
-	// ReadReason is the platform's own reason of a ReadError, one CamelCase word, as
-	// JobNotFound; empty means R25.1's (deviation: upstream has one for all).
+	// ReadReason is the platform's reason code, as JobNotFound; empty means the reason of R25.1
+	// (deviation).
 	ReadReason string `json:"read_reason,omitempty"`
-	// Unscalable says of a ReadError that the target is there and cannot be scaled
-	// until its own configuration changes.
+	// Unscalable is set with ReadError if the target must be reconfigured before it can be
+	// scaled.
 	Unscalable bool `json:"unscalable,omitempty"`
-	// SpecReplicas is the wanted count as read: "current" in the rules.
+	// SpecReplicas is the wanted count: "current" in the rules.
 	SpecReplicas int32 `json:"spec_replicas"`
 	// StatusReplicas is the observed count (R44).
 	StatusReplicas int32 `json:"status_replicas"`
-	// PlatformMin and PlatformMax are bounds the platform itself enforces; nil
-	// means none. They clamp the result last, after R53 (deviation: upstream's
-	// targets have no bounds of their own).
+	// PlatformMin and PlatformMax are the platform's own bounds; nil if absent. They limit the
+	// result last, after R53 (deviation).
 	PlatformMin *int32 `json:"platform_min,omitempty"`
 	PlatformMax *int32 `json:"platform_max,omitempty"`
-	// Hold is set while writing must not be attempted (deviation: upstream has
-	// no such state).
+	// Hold is set while the target must not be written to (deviation).
 	Hold *Hold `json:"hold,omitempty"`
-	// Foreign is set when somebody else changed the count since the last pass
-	// (deviation: upstream does not look).
+	// Foreign is set after a manual change since the last pass (deviation).
 	Foreign *ForeignChange `json:"foreign,omitempty"`
-	// Restore is a count to put back, in whichever pass the platform lets it be
-	// written; nil when there is none (deviation as Foreign).
+	// Restore is a count to restore (deviation); nil if absent.
 	Restore *Restoration `json:"restore,omitempty"`
-	// Command is a count that a person sets in this pass; nil when none does. It has no
-	// refusal (deviation: upstream's count is set behind its back).
+	// Command is an accepted count of an operator (deviation); nil if absent.
 	Command *Command `json:"command,omitempty"`
-	// Pauses are those of persons that bear on the autoscaler now (deviation: upstream
-	// cannot be paused). Resumed says how the last one ended; empty when that is not known.
+	// Pauses are the active pauses of the autoscaler (deviation). Resumed describes the end of
+	// the last one.
 	Pauses  []Pause `json:"pauses,omitempty"`
 	Resumed string  `json:"resumed,omitempty"`
-	// Notices are what else the platform says of the target; they change no
-	// decision (deviation: upstream's targets say nothing else).
+	// Notices are other messages of the platform (deviation). They do not affect the decision.
 	Notices []Notice `json:"notices,omitempty"`
-	// Instances are all members of the target, in whatever phase.
+	// Instances are all instances, in any phase.
 	Instances []Instance `json:"instances,omitempty"`
-	// Metrics has one reading per metric of the defaulted spec, same order.
+	// Metrics has one reading for each metric of the defaulted spec.
 	Metrics []Reading `json:"metrics,omitempty"`
 }
 
-// Hold is why a platform does not want to be written to for now. The pass
-// still decides and records its recommendation.
+// Hold is a reason not to write to the platform now. The pass still stores its recommendation.
 type Hold struct {
-	// Reason is one CamelCase word for conditions, Message a sentence.
+	// Reason is a reason code, Message a sentence.
 	Reason  string `json:"reason"`
 	Message string `json:"message"`
-	// Until is when the hold ends, by the platform's clock; zero when nobody knows.
+	// Until is the end of the hold, by the platform's clock; zero if unknown.
 	Until time.Time `json:"until,omitzero" clock:"wall"`
 }
 
-// Notice is something that a platform says of a target and a person should know:
-// instances that find no place, a template that grew old. It is a condition for
-// as long as it is said, and changes no decision.
+// Notice is a message of the platform for the operator, such as a failed placement. It is shown
+// as a condition.
 type Notice struct {
-	// Condition is the condition's type, Reason one CamelCase word for it, Message
-	// a sentence.
+	// Condition is the condition type, Reason a reason code, Message a sentence.
 	Condition ConditionType `json:"condition"`
 	Reason    string        `json:"reason"`
 	Message   string        `json:"message"`
 }
 
-// ForeignChange is a change of the wanted count that the autoscaler did not make.
+// ForeignChange is a change of the wanted count by an external writer.
 type ForeignChange struct {
-	// From is the count the autoscaler left; SpecReplicas is what it is now.
+	// From is the count that the autoscaler wrote; SpecReplicas is the present count.
 	From int32 `json:"from"`
 }
 
-// Restoration is a count that is to be put back, within min and max and without
-// regard to metrics, stabilization and rates. A count of 0 on the target is not
-// touched: it switches the autoscaler off (R51).
+// Restoration is a count to restore within min and max, regardless of metrics, stabilization
+// and rates. A count of 0 on the target is not changed (R51).
 type Restoration struct {
-	// Replicas is the count to put back: the one the autoscaler had left.
+	// Replicas is the count to restore.
 	Replicas int32 `json:"replicas"`
-	// Foreign is the count that somebody else set, the newest one where there were
-	// several.
+	// Foreign is the count of the last manual change.
 	Foreign int32 `json:"foreign"`
-	// Since is when the first of them was noticed.
+	// Since is when the first change was noticed.
 	Since time.Time `json:"since"`
 }
 
-// Phase is where an instance is in its life.
+// Phase is the phase of an instance.
 type Phase uint8
 
 // The phases (R27). The zero value is PhaseUnknown.
@@ -99,7 +87,6 @@ const (
 	PhaseFailed
 )
 
-// String returns upstream's word for the phase.
 func (p Phase) String() string {
 	switch p {
 	case PhasePending:
@@ -115,12 +102,11 @@ func (p Phase) String() string {
 	}
 }
 
-// Readiness is the health of an instance as its platform has it. R27 keeps
-// the four values apart.
+// Readiness is the health of an instance. R27 distinguishes all four values.
 type Readiness uint8
 
-// The readiness values. The zero value is ReadinessNotKnown: the platform said
-// nothing at all, which for cpu makes the instance unready.
+// The readiness values. ReadinessNotKnown means that the platform reports no health, which
+// makes the instance unready for cpu.
 const (
 	ReadinessNotKnown Readiness = iota
 	ReadinessTrue
@@ -128,8 +114,7 @@ const (
 	ReadinessUnknown
 )
 
-// String returns upstream's word for the readiness, and "" where upstream has
-// no condition at all.
+// String returns upstream's word, and "" if upstream has no condition.
 func (r Readiness) String() string {
 	switch r {
 	case ReadinessTrue:
@@ -143,84 +128,77 @@ func (r Readiness) String() string {
 	}
 }
 
-// Instance is one member of a target (upstream: pod).
+// Instance is one instance of a target (upstream: pod).
 type Instance struct {
-	// ID is the instance's alone: no later instance of the target has it.
+	// ID is never used for another instance of the target.
 	ID        string    `json:"id,omitempty"`
 	Phase     Phase     `json:"phase,omitempty"`
 	Readiness Readiness `json:"readiness,omitempty"`
 	// Deleting is set while the instance is being stopped or drained.
 	Deleting bool `json:"deleting,omitempty"`
-	// StartedAt is when the instance's machine accepted it; zero when not known,
-	// which for cpu makes the instance unready.
+	// StartedAt is when the host accepted the instance; zero if unknown, which makes the
+	// instance unready for cpu.
 	StartedAt time.Time `json:"started_at,omitzero"`
-	// ReadinessChanged is when Readiness last changed, also to False.
+	// ReadinessChanged is the last change of Readiness.
 	ReadinessChanged time.Time `json:"readiness_changed,omitzero"`
-	// Requests are stated for the instance as a whole (R29); usually empty.
+	// Requests are requests of the whole instance (R29); usually empty.
 	Requests []Amount `json:"requests,omitempty"`
-	// Tasks are its long-running tasks; one-shot start-up tasks are left out.
+	// Tasks are the long-running tasks.
 	Tasks []Task `json:"tasks,omitempty"`
 }
 
-// Task is one long-running task of an instance (upstream: container).
+// Task is a long-running task of an instance (upstream: container).
 type Task struct {
 	Name string `json:"name"`
-	// Requests are the reserved amounts. A resource that is not listed is not
-	// stated, which R28 distinguishes from 0.
+	// Requests are the reserved amounts. R28 distinguishes a missing resource from 0.
 	Requests []Amount `json:"requests,omitempty"`
-	// RequestHint says how to state a request that is missing, as "set
-	// its cpus"; empty where the platform has no word on it.
+	// RequestHint describes how to set a missing request, as "set its cpus".
 	RequestHint string `json:"request_hint,omitempty"`
 }
 
-// Amount is how much of one resource.
+// Amount is an amount of one resource.
 type Amount struct {
-	// Resource is "cpu" in cores, "memory" in bytes, or another resource's name.
+	// Resource is "cpu" in cores, "memory" in bytes, or another name.
 	Resource string `json:"resource"`
 	// Milli is the amount in milli-units, rounded away from zero (R2).
 	Milli int64 `json:"milli"`
-	// RoundedUpNano is how much that rounding added: Milli·10⁶ less the exact
-	// amount in nano-units, 0 to 999999. R29 adds exact amounts.
+	// RoundedUpNano is the rounding difference: Milli·10⁶ minus the exact amount in nano-units,
+	// 0 to 999999. R29 adds exact amounts.
 	RoundedUpNano int32 `json:"rounded_up_nano,omitempty"`
 }
 
-// Reading is what a metric's source answered.
+// Reading is the result of a source for one metric.
 type Reading struct {
-	// Error says why the source failed; empty when it did not. An empty result
-	// is an error of the metric too, which policy says by itself (R26).
+	// Error is the error of the source. An empty result is detected by the policy (R26).
 	Error string `json:"error,omitempty"`
-	// Warnings are what the source added to its result; they change nothing and
-	// are kept for explanations.
+	// Warnings are the warnings of the source, for explanations only.
 	Warnings []string `json:"warnings,omitempty"`
-	// Partial is the warning by which the source marks its result as partial; empty if it
-	// does not. A partial result does not scale down (deviation: upstream believes it).
+	// Partial is the warning that marks a partial result; empty if absent. A partial result does
+	// not scale down (deviation).
 	Partial string `json:"partial,omitempty"`
-	// Samples belongs to Resource, ContainerResource and Instances metrics:
-	// Samples[i] is of Observation.Instances[i], and any after the last instance
-	// are of instances that are not (or no longer) there (R34). Empty or nil
-	// means the source's result was empty.
+	// Samples is for Resource, ContainerResource and Instances metrics. Samples[i] belongs to
+	// Observation.Instances[i]; further samples belong to unknown instances (R34).
 	Samples []Sample `json:"samples,omitempty"`
-	// ValueMilli belongs to Object metrics; nil means no value.
+	// ValueMilli is for Object metrics; nil for no value.
 	ValueMilli *int64 `json:"value_milli,omitempty"`
-	// ValuesMilli belongs to External metrics, to be summed by R42 or R43.
+	// ValuesMilli is for External metrics (R42, R43).
 	ValuesMilli []int64 `json:"values_milli,omitempty"`
 }
 
-// Sample is one instance's value of a metric.
+// Sample is the value of a metric for one instance.
 type Sample struct {
-	// Milli is the value in milli-units; it counts only when OK.
+	// Milli is the value in milli-units, if OK.
 	Milli int64 `json:"milli,omitempty"`
-	// OK is false when there is no usable value for the instance.
-	OK bool `json:"ok,omitempty"`
-	// At is when the sample was taken and Window the span it covers; they
-	// matter for cpu only (R27).
+	OK    bool  `json:"ok,omitempty"`
+	// At is when the sample was taken, and Window the span that it covers; both matter for cpu
+	// only (R27).
 	At     time.Time     `json:"at,omitzero"`
 	Window time.Duration `json:"window,omitempty"`
 }
 
-// TaskUsage is the use of resources by one task of an instance.
+// TaskUsage is the resource usage of one task.
 type TaskUsage struct {
 	Task string
-	// Usage lists what was measured; a resource that is not listed was not.
+	// Usage has the measured resources.
 	Usage []Amount
 }

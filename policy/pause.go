@@ -5,17 +5,17 @@ import (
 	"time"
 )
 
-// Direction is a way in which a count changes.
+// Direction is the direction of a change.
 type Direction string
 
-// The directions. BothDirections is either of them.
+// The directions.
 const (
 	Up             Direction = "up"
 	Down           Direction = "down"
 	BothDirections Direction = "both"
 )
 
-// Covers reports whether a change of a count is one in the direction.
+// Covers reports whether a change has the direction.
 func (d Direction) Covers(from, to int32) bool {
 	switch d {
 	case Up:
@@ -26,16 +26,15 @@ func (d Direction) Covers(from, to int32) bool {
 	return to != from
 }
 
-// Scope is what a person's act is about: one autoscaler, those of a fleet, or with both
-// fields empty all, also autoscalers that are added later.
+// Scope is one autoscaler, the autoscalers of a fleet, or all autoscalers if both fields are
+// empty.
 type Scope struct {
 	Autoscaler string `json:"autoscaler,omitempty"`
 	Fleet      string `json:"fleet,omitempty"`
-	// Breaker reports whether it is what the breaker of Fleet holds, and nobody's act.
+	// Breaker is set for a pause by the breaker of Fleet.
 	Breaker bool `json:"breaker,omitempty"`
 }
 
-// String returns the scope in words, as `fleet "prod"`.
 func (s Scope) String() string {
 	switch {
 	case s.Breaker:
@@ -48,40 +47,38 @@ func (s Scope) String() string {
 	return "all autoscalers"
 }
 
-// Pause is that a person wants counts not to be changed for now. Passes go on, and
-// record what they would have done.
+// Pause prevents changes of the count for a while. Passes continue and record what they would
+// have done.
 type Pause struct {
 	Scope
-	// Direction is which changes it holds.
 	Direction Direction `json:"direction"`
-	// Reason is the person's own; empty when none was given. Author is who paused.
+	// Reason is given by the operator. Author is the operator.
 	Reason string `json:"reason,omitempty"`
 	Author string `json:"author,omitempty"`
-	// Since is when it began, Until when it ends by itself; zero when it does not.
+	// Until is when the pause ends by itself; zero if it does not.
 	Since time.Time `json:"since"`
 	Until time.Time `json:"until,omitzero"`
-	// Renews reports whether it begins again when it ends, for as long as as much is asked
-	// for: a breaker's does that would be too much for it by itself.
+	// Renews is set if the breaker starts again at Until while the request exceeds its limit.
 	Renews bool `json:"renews,omitempty"`
-	// Message says all that in words.
+	// Message describes the pause.
 	Message string `json:"message,omitempty"`
 }
 
 // Ended reports whether the pause is over at now.
 func (p *Pause) Ended(now time.Time) bool { return !p.Until.IsZero() && !now.Before(p.Until) }
 
-// HeldBy is what kept a decision from being carried out, besides the platform.
+// HeldBy is what prevents a decision, in addition to the platform.
 type HeldBy string
 
-// What may keep a decision from being carried out. Where several do, it is the first.
+// The values of HeldBy.
 const (
 	HeldByPause HeldBy = "pause"
-	// HeldByBreaker is what the breaker of the fleet does.
+	// HeldByBreaker is the breaker of the fleet.
 	HeldByBreaker HeldBy = "breaker"
 	HeldByMode    HeldBy = "mode"
 )
 
-// HeldBy is what keeps a decision from being carried out by the pause.
+// HeldBy returns HeldByPause or HeldByBreaker.
 func (p *Pause) HeldBy() HeldBy {
 	if p.Breaker {
 		return HeldByBreaker
@@ -89,11 +86,10 @@ func (p *Pause) HeldBy() HeldBy {
 	return HeldByPause
 }
 
-// PausedBy reports whether a pause keeps the decision from being carried out, a person's
-// or that of the fleet's breaker.
+// PausedBy reports whether a pause or the breaker prevents the decision.
 func (d *Decision) PausedBy() bool { return d.HeldBy == HeldByPause || d.HeldBy == HeldByBreaker }
 
-// The reasons of Paused.
+// Reasons of Paused.
 const (
 	pausedReason     = "Paused"
 	pausedUpReason   = "PausedUp"
@@ -102,7 +98,7 @@ const (
 	resumedReason    = "Resumed"
 )
 
-// TellsOfPause reports whether the event is that a pause began, changed or ended.
+// TellsOfPause reports whether the event is about a pause.
 func (e Event) TellsOfPause() bool {
 	switch e.Reason {
 	case pausedReason, pausedUpReason, pausedDownReason, breakerReason, resumedReason:
@@ -111,8 +107,8 @@ func (e Event) TellsOfPause() bool {
 	return false
 }
 
-// noticePauses sets the condition of pauses, and adds an event when they begin, change or
-// end. An autoscaler that was never paused has no such condition.
+// noticePauses sets the condition of pauses, with an event for each change. The condition is
+// absent before the first pause.
 func (p *pass) noticePauses() {
 	d, pauses := &p.decision, p.observation.Pauses
 	d.Pauses = pauses
@@ -129,12 +125,11 @@ func (p *pass) noticePauses() {
 		}
 		return
 	}
-	d.tellOf(pauses, before, p.now)
+	d.reportPauses(pauses, before, p.now)
 }
 
-// tellOf sets the condition of pauses that are in force, and adds an event where it was
-// another one before.
-func (d *Decision) tellOf(pauses []Pause, before *Condition, now time.Time) {
+// reportPauses sets the condition of active pauses, with an event if it changes.
+func (d *Decision) reportPauses(pauses []Pause, before *Condition, now time.Time) {
 	message, up, down, breaker := "", false, false, false
 	for i := range pauses {
 		if i > 0 {
@@ -159,7 +154,7 @@ func (d *Decision) tellOf(pauses []Pause, before *Condition, now time.Time) {
 	d.Status.Conditions = setCondition(d.Status.Conditions, now, Paused, ConditionTrue, reason, message)
 }
 
-// pauseOf returns the pause that holds a change of the count; nil when none does.
+// pauseOf returns the pause that prevents a change; nil if absent.
 func (p *pass) pauseOf(from, to int32) *Pause {
 	for i := range p.observation.Pauses {
 		if pause := &p.observation.Pauses[i]; pause.Direction.Covers(from, to) {
@@ -169,14 +164,14 @@ func (p *pass) pauseOf(from, to int32) *Pause {
 	return nil
 }
 
-// HoldBy has a decision not be carried out that one of the pauses holds, which began after
-// it was made at now, and reports whether one does.
+// HoldBy applies pauses that began after the decision. It reports whether one of them prevents
+// it.
 func (d *Decision) HoldBy(pauses []Pause, now time.Time) bool {
 	for i := range pauses {
 		if pauses[i].Direction.Covers(d.CurrentReplicas, d.DesiredReplicas) {
 			d.Write, d.HeldBy, d.Pauses = false, pauses[i].HeldBy(), pauses
 			d.Message = "no change: " + itoa(d.DesiredReplicas) + " replicas are wanted, but " + pauses[i].Message
-			d.tellOf(pauses, findCondition(d.Status.Conditions, Paused), now)
+			d.reportPauses(pauses, findCondition(d.Status.Conditions, Paused), now)
 			return true
 		}
 	}

@@ -5,15 +5,13 @@ import (
 	"strings"
 )
 
-// hugePagesPrefix starts the names of huge page resources (R17, R29).
+// hugePagesPrefix is the prefix of huge page resources (R17, R29).
 const hugePagesPrefix = "hugepages-"
 
-// nanoPerMilli is the number of nano-units in a milli-unit.
 const nanoPerMilli = 1_000_000
 
-// requestOf is what an instance requests of the metric's resource: the named
-// task's amount for a ContainerResource metric, else the whole instance's. It
-// is false where a needed request is not stated (R28, R29).
+// requestOf returns the request of an instance for the metric's resource. It is false if a
+// request is missing (R28, R29).
 func requestOf(instance *Instance, metric *MetricSpec) (int64, bool) {
 	if metric.Type == ContainerResourceMetric {
 		return taskRequest(instance.Tasks, metric.Task, metric.Name)
@@ -27,7 +25,7 @@ func requestOf(instance *Instance, metric *MetricSpec) (int64, bool) {
 	return sumAll(instance.Tasks, metric.Name)
 }
 
-// taskRequest is the request of the one task of that name (R28).
+// taskRequest is the request of one task (R28).
 func taskRequest(tasks []Task, name, resource string) (int64, bool) {
 	for i := range tasks {
 		if tasks[i].Name != name {
@@ -41,7 +39,7 @@ func taskRequest(tasks []Task, name, resource string) (int64, bool) {
 	return 0, false
 }
 
-// sumAll adds the requests of all tasks, each of which has to state one (R28).
+// sumAll adds the requests of all tasks; each task needs one (R28).
 func sumAll(tasks []Task, resource string) (sum int64, ok bool) {
 	for i := range tasks {
 		amount := find(tasks[i].Requests, resource)
@@ -53,8 +51,7 @@ func sumAll(tasks []Task, resource string) (sum int64, ok bool) {
 	return sum, true
 }
 
-// sumStated adds the requests of the tasks that state one, exactly, and rounds
-// the sum to milli-units once (R29). It is false when no task states one.
+// sumStated adds the existing requests exactly and rounds the sum once (R29).
 func sumStated(tasks []Task, resource string) (sum int64, ok bool) {
 	var roundedUp int64
 	for i := range tasks {
@@ -67,8 +64,8 @@ func sumStated(tasks []Task, resource string) (sum int64, ok bool) {
 	return sum - roundedUp/nanoPerMilli, ok
 }
 
-// statesWhole reports whether requests of a whole instance name a resource for
-// which such requests count: cpu, memory or huge pages (R29).
+// statesWhole reports whether whole-instance requests count: for cpu, memory or huge pages
+// (R29).
 func statesWhole(amounts []Amount) bool {
 	for i := range amounts {
 		name := amounts[i].Resource
@@ -79,7 +76,6 @@ func statesWhole(amounts []Amount) bool {
 	return false
 }
 
-// find is the amount of a resource, and nil where it is not listed.
 func find(amounts []Amount, resource string) *Amount {
 	for i := range amounts {
 		if amounts[i].Resource == resource {
@@ -89,7 +85,6 @@ func find(amounts []Amount, resource string) *Amount {
 	return nil
 }
 
-// missingRequest says which request an instance lacks.
 func missingRequest(instance *Instance, metric *MetricSpec) string {
 	lacks := "instance " + strconv.Quote(instance.ID) + " states no " + metric.Name + " request"
 	for i := range instance.Tasks {

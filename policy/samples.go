@@ -1,8 +1,7 @@
 package policy
 
-// ResourceSample is an instance's sample of a Resource metric: the sum over its
-// tasks in milli-units. It is false, and the instance then has no sample, where
-// no task was measured or any of them lacks the resource (R26).
+// ResourceSample returns the sample of a Resource metric, the sum over all tasks in
+// milli-units. It is false if a task lacks the resource (R26).
 func ResourceSample(tasks []TaskUsage, resource string) (milli int64, ok bool) {
 	for i := range tasks {
 		amount := find(tasks[i].Usage, resource)
@@ -14,9 +13,8 @@ func ResourceSample(tasks []TaskUsage, resource string) (milli int64, ok bool) {
 	return milli, len(tasks) > 0
 }
 
-// TaskSample is an instance's sample of a ContainerResource metric: the named
-// task's use in milli-units. It is false, and the instance then has no sample,
-// where that task was not measured or lacks the resource (R26).
+// TaskSample returns the sample of a ContainerResource metric in milli-units. It is false if
+// the task lacks the resource (R26).
 func TaskSample(tasks []TaskUsage, task, resource string) (milli int64, ok bool) {
 	for i := range tasks {
 		if tasks[i].Task != task {

@@ -6,13 +6,11 @@ import (
 	"time"
 )
 
-// eventRules are what the upkeep of scale events and of ScaledToZero needs of
-// settings and spec (R72, R73).
+// eventRules are the inputs of [Settle] from settings and spec (R72, R73).
 type eventRules struct {
-	// behavior has the periods that scale events are kept for; without it none
-	// are kept.
+	// behavior is nil if scale events are not stored.
 	behavior *Behavior
-	// scaleToZero is the switch, mayBeZero reports whether the spec can go to zero.
+	// mayBeZero reports whether the spec allows zero replicas.
 	scaleToZero, mayBeZero bool
 }
 
@@ -24,7 +22,7 @@ func eventRulesFor(settings *Settings, spec *Spec) eventRules {
 	}
 }
 
-// longestPeriod is the longest period among the policies of a direction (R73).
+// longestPeriod is the longest period of a direction's policies (R73).
 func longestPeriod(rules *ScalingRules) (longest time.Duration) {
 	if rules == nil {
 		return 0
@@ -35,9 +33,8 @@ func longestPeriod(rules *ScalingRules) (longest time.Duration) {
 	return longest
 }
 
-// Settle ends a pass: what the decision and the outcome of its write leave
-// behind (R71 to R75, R25.8). The decision is not modified; the result may
-// share with it what did not change.
+// Settle completes a pass after its write (R71 to R75, R25.8). The decision is not modified;
+// the result may share memory with it.
 func Settle(decision Decision, outcome Outcome, now time.Time) Settlement {
 	s := Settlement{Memory: decision.Memory, Status: decision.Status, Events: decision.Events, Error: decision.Error}
 	if decision.Case != CaseUnreadable && decision.Case != CaseMetricsFailed {
@@ -47,14 +44,12 @@ func Settle(decision Decision, outcome Outcome, now time.Time) Settlement {
 	return s
 }
 
-// Explained returns the decision without what only [Settle] needs of it: the
-// part that explains it, for whoever keeps it.
+// Explained returns the decision without the inputs of [Settle], for storage.
 func (d Decision) Explained() Decision {
 	d.Memory, d.Status, d.Events, d.settling = Memory{}, Status{}, nil, settling{}
 	return d
 }
 
-// settleWrite applies what became of the write.
 func (s *Settlement) settleWrite(decision *Decision, outcome Outcome, now time.Time) {
 	switch outcome.Kind {
 	case NotWritten:
@@ -76,19 +71,18 @@ func (s *Settlement) settleWrite(decision *Decision, outcome Outcome, now time.T
 	}
 }
 
-// rescale is a write that succeeded.
+// rescale is a successful write.
 type rescale struct {
 	from, to int32
-	// at is when it was made.
-	at      time.Time
-	message string
-	rules   eventRules
-	// commanded reports whether a person set the count: that is no scale event, and a
-	// count of 0 not the autoscaler's own.
+	at       time.Time
+	message  string
+	rules    eventRules
+	// commanded is set if an operator set the count: then it is no scale event, and a count of
+	// 0 is maintenance.
 	commanded bool
 }
 
-// rescaled applies a write that succeeded (R72, R74).
+// rescaled applies a successful write (R72, R74).
 func (s *Settlement) rescaled(change rescale, now time.Time) {
 	s.Status.Conditions = setCondition(s.Status.Conditions, now,
 		AbleToScale, ConditionTrue, "SucceededRescale", "the target was scaled to "+itoa(change.to)+" replicas")
@@ -111,8 +105,8 @@ func (s *Settlement) rememberChange(change rescale) {
 	}
 }
 
-// rememberEvent returns the list of a direction with one more event: the last
-// outdated one is overwritten, else it is appended (R73).
+// rememberEvent returns the list with a new event, which overwrites the last outdated one
+// (R73).
 func rememberEvent(list []ScaleEvent, change int64, at time.Time, longest time.Duration) []ScaleEvent {
 	next := append(make([]ScaleEvent, 0, len(list)+1), list...)
 	cutoff := at.Add(-longest)
@@ -133,8 +127,8 @@ func rememberEvent(list []ScaleEvent, change int64, at time.Time, longest time.D
 	return next
 }
 
-// rememberZero sets ScaledToZero, which distinguishes the autoscaler's own zero from a
-// person's (R72, R54).
+// rememberZero sets ScaledToZero, which distinguishes the autoscaler's zero from an operator's
+// (R72, R54).
 func (s *Settlement) rememberZero(change rescale, now time.Time) {
 	switch {
 	case !change.rules.scaleToZero:
@@ -148,7 +142,7 @@ func (s *Settlement) rememberZero(change rescale, now time.Time) {
 	}
 }
 
-// writeFailed applies a write that failed (R71, R75). The error names the attempt.
+// writeFailed applies a failed write (R71, R75).
 func (s *Settlement) writeFailed(decision *Decision, outcome Outcome, now time.Time) {
 	s.event(WarningEvent, failedRescaleReason, outcome.Error)
 	s.Status.Conditions = setCondition(s.Status.Conditions, now,
@@ -157,9 +151,8 @@ func (s *Settlement) writeFailed(decision *Decision, outcome Outcome, now time.T
 	s.fail(outcome.Error)
 }
 
-// writeHeld applies that a platform that did not want to be written to. A hold that
-// lasts keeps the time at which it began, although the pass, which did not know
-// of it yet, said otherwise in between.
+// writeHeld applies a write that the platform held. A continuing hold keeps its start time,
+// although this pass set another condition in between.
 func (s *Settlement) writeHeld(decision *Decision, hold *Hold, now time.Time) {
 	if hold == nil {
 		hold = &Hold{Message: "the platform holds the target"}
@@ -169,7 +162,7 @@ func (s *Settlement) writeHeld(decision *Decision, hold *Hold, now time.Time) {
 	if before != nil && before.Status == ConditionFalse {
 		since = before.Since
 	}
-	if decision.Hold == nil && !held(decision.settling.previous.Conditions, hold) { // else the pass added it
+	if decision.Hold == nil && !held(decision.settling.previous.Conditions, hold) { // otherwise the pass added it
 		event := hold.event()
 		s.event(event.Kind, event.Reason, event.Message)
 	}
@@ -177,12 +170,10 @@ func (s *Settlement) writeHeld(decision *Decision, hold *Hold, now time.Time) {
 		AbleToScale, ConditionFalse, holdReason(hold), hold.Message)
 }
 
-// event adds an event, leaving the decision's own list alone.
 func (s *Settlement) event(kind EventKind, reason, message string) {
 	s.Events = append(slices.Clip(s.Events), Event{Kind: kind, Reason: reason, Message: message})
 }
 
-// fail adds to the error of the pass.
 func (s *Settlement) fail(message string) {
 	switch {
 	case message == "":
@@ -193,10 +184,9 @@ func (s *Settlement) fail(message string) {
 	}
 }
 
-// StatusWriteFailed returns the events of the pass when its status could not be
-// written: FailedUpdateStatus stands before FailedComputeMetricsReplicas, which
-// follows the status, and last otherwise (R74, R78). A status that did not
-// change is not written, and its events stay as they are.
+// StatusWriteFailed returns the events of a pass whose status could not be written.
+// FailedUpdateStatus comes last, but before FailedComputeMetricsReplicas (R74, R78). An
+// unchanged status is not written, and adds no event.
 func (s Settlement) StatusWriteFailed(message string) []Event {
 	if !s.StatusChanged {
 		return s.Events
@@ -208,10 +198,8 @@ func (s Settlement) StatusWriteFailed(message string) []Event {
 	return slices.Insert(slices.Clone(s.Events), at, Event{Kind: WarningEvent, Reason: failedStatusReason, Message: message})
 }
 
-// SettleLate applies a write of an earlier pass whose outcome was not known
-// then and that turned out to have been made: what R72 and R73 ask for, as of
-// the intention's time. Memory and status are the present ones; conditions that
-// change do so at now.
+// SettleLate applies a write of an earlier pass that was confirmed later, with the time of the
+// intention (R72, R73). Memory and status are the present ones; conditions change at now.
 func SettleLate(settings Settings, spec Spec, memory Memory, status Status, intention Intention, now time.Time) Settlement {
 	message := intention.Message
 	if message == "" {

@@ -1,17 +1,16 @@
 package policy
 
-// Shortage is a recommendation above the highest count that is allowed.
+// Shortage is a recommendation above the allowed maximum.
 type Shortage struct {
-	// Wanted is the recommendation, Max the highest count that is allowed.
+	// Wanted is the recommendation, Max the allowed maximum.
 	Wanted int32 `json:"wanted"`
 	Max    int32 `json:"max"`
-	// Reason is TooManyReplicas if the limit is max_replicas, PlatformMax if it is the
-	// platform's own maximum.
+	// Reason is TooManyReplicas for max_replicas, and PlatformMax for the platform's maximum.
 	Reason string `json:"reason"`
 }
 
-// Shortage returns the shortage of a pass that wants the highest count that is allowed; nil
-// if the recommendation is no higher, or while a rate limit or a window keeps the count lower.
+// Shortage returns the shortage of a pass; nil if the recommendation is allowed, or while a
+// rate limit or window keeps the count below the maximum.
 func (d *Decision) Shortage() *Shortage {
 	if d.Recommendation == nil {
 		return nil
@@ -26,7 +25,6 @@ func (d *Decision) Shortage() *Shortage {
 	return &s
 }
 
-// String returns "wants 61, max 2", with the reason if the maximum is the platform's.
 func (s *Shortage) String() string {
 	text := "wants " + itoa(s.Wanted) + ", max " + itoa(s.Max)
 	if s.Reason == platformMax {

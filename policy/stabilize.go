@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// The reasons of AbleToScale after stabilization (R56, R64).
+// Reasons of AbleToScale (R56, R64).
 const (
 	readyForNewScale    = "ReadyForNewScale"
 	scaleDownStabilized = "ScaleDownStabilized"
 	scaleUpStabilized   = "ScaleUpStabilized"
 )
 
-// stabilize makes the stabilized count of a recommendation and remembers the
-// recommendation (R55, R56, R61 to R64).
+// stabilize applies the window to a recommendation and stores the recommendation (R55, R56, R61
+// to R64).
 func (p *pass) stabilize(recommended int32) int32 {
 	d := &p.decision
 	rules := RulesFor(p.settings, p.spec)
@@ -37,7 +37,7 @@ func (p *pass) stabilize(recommended int32) int32 {
 	return step.Replicas
 }
 
-// stabilizeDown is R55 and R56, which look at one window for both directions.
+// stabilizeDown is R55 and R56, with one window for both directions.
 func (p *pass) stabilizeDown(step *Stabilization, rules WindowRules, list []Recommendation, recommended int32) {
 	cutoff := p.now.Add(-rules.Down)
 	step.Replicas, step.Reason = recommended, readyForNewScale
@@ -83,17 +83,15 @@ func (p *pass) stabilizeWithBehavior(step *Stabilization, rules WindowRules, lis
 	}
 }
 
-// extreme is the lowest or the highest recommendation of a window; of equal
-// ones the newest, which leaves the window last.
+// extreme is the lowest or highest recommendation of a window, and the newest of equal ones.
 type extreme struct {
 	replicas int32
-	// cutoff is the time after which entries count.
-	cutoff time.Time
-	// entry is nil while the present recommendation is the extreme one.
+	cutoff   time.Time
+	// entry is nil if it is the present recommendation.
 	entry *Recommendation
 }
 
-// add takes over a recommendation in the window that is more extreme, or equal and newer.
+// add adds an earlier recommendation.
 func (e *extreme) add(entry *Recommendation, exceeds bool) {
 	newer := e.entry != nil && entry.Replicas == e.replicas && entry.Time.After(e.entry.Time)
 	if entry.Time.After(e.cutoff) && (exceeds || newer) {
@@ -101,18 +99,16 @@ func (e *extreme) add(entry *Recommendation, exceeds bool) {
 	}
 }
 
-// bind records the remembered recommendation that holds the count.
 func bind(step *Stabilization, entry *Recommendation, window time.Duration) {
 	if entry == nil {
 		return
 	}
-	binding := *entry // by itself, so as not to hold the whole list
+	binding := *entry // a copy, so the list can be freed
 	step.Binding = &binding
 	step.BindingLeaves = entry.Time.Add(window)
 }
 
-// normalize makes the allowed count of a recommendation: stabilization, then
-// rates and bounds (R25.6).
+// normalize applies stabilization, rates and bounds (R25.6).
 func (p *pass) normalize(recommended int32) int32 {
 	stabilized := p.stabilize(recommended)
 	step := new(Limit)
@@ -128,7 +124,7 @@ func (p *pass) normalize(recommended int32) int32 {
 	return step.Replicas
 }
 
-// doubled is the count up to which one pass may go without behavior (R57).
+// doubled is the upper limit of one pass without behavior (R57).
 func doubled(current int32) int32 {
 	const factor, smallest = 2, 4
 	return int32(min(max(factor*int64(current), smallest), math.MaxInt32))

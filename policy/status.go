@@ -2,39 +2,36 @@ package policy
 
 import "time"
 
-// Status is what an autoscaler shows of itself (R74 to R77), and reads back
-// (R22): the ScaledToZero condition and the last desired count matter to later
-// passes.
+// Status is the visible state of an autoscaler (R74 to R77). Later passes read the ScaledToZero
+// condition and the last desired count (R22).
 type Status struct {
 	// CurrentReplicas is the count before the write of the last pass (R74).
 	CurrentReplicas int32 `json:"current_replicas"`
 	DesiredReplicas int32 `json:"desired_replicas"`
 	// LastScaleTime is zero until the first write.
 	LastScaleTime time.Time `json:"last_scale_time,omitzero"`
-	// Metrics has one entry per metric of the spec, or none where no metric was
-	// computed (R76).
+	// Metrics has one entry for each metric of the spec; empty if none was evaluated (R76).
 	Metrics []MetricStatus `json:"metrics,omitempty"`
 	// Conditions are in order of first appearance (R77).
 	Conditions []Condition `json:"conditions,omitempty"`
 }
 
-// MetricStatus is the current value of one metric. One that failed has none of it (R76),
-// but for FirstFailureTime.
+// MetricStatus is the current value of one metric. A failed metric has only FirstFailureTime
+// (R76).
 type MetricStatus struct {
-	Type   MetricType `json:"type,omitempty"`
-	Name   string     `json:"name,omitempty"`
-	Task   string     `json:"task,omitempty"`
-	Object string     `json:"object,omitempty"`
-	// AverageUtilization is in percent of the requests.
-	AverageUtilization *int32 `json:"average_utilization,omitempty"`
-	AverageValueMilli  *int64 `json:"average_value_milli,omitempty"`
-	ValueMilli         *int64 `json:"value_milli,omitempty"`
-	// FirstFailureTime is since when a metric with an OnMissing has failed; zero when it
-	// has not.
+	Type               MetricType `json:"type,omitempty"`
+	Name               string     `json:"name,omitempty"`
+	Task               string     `json:"task,omitempty"`
+	Object             string     `json:"object,omitempty"`
+	AverageUtilization *int32     `json:"average_utilization,omitempty"`
+	AverageValueMilli  *int64     `json:"average_value_milli,omitempty"`
+	ValueMilli         *int64     `json:"value_milli,omitempty"`
+	// FirstFailureTime is the start of the failure of a metric with an OnMissing; zero for
+	// none.
 	FirstFailureTime time.Time `json:"first_failure_time,omitzero"`
 }
 
-// ConditionType names one aspect of an autoscaler's condition.
+// ConditionType is the type of a condition.
 type ConditionType string
 
 // The condition types (R77).
@@ -43,14 +40,13 @@ const (
 	ScalingActive  ConditionType = "ScalingActive"
 	ScalingLimited ConditionType = "ScalingLimited"
 	ScaledToZero   ConditionType = "ScaledToZero"
-	// ForeignWriter is True after somebody else changed the count, until the
-	// autoscaler writes it again (deviation: upstream does not look).
+	// ForeignWriter is True after a manual change until the autoscaler writes the count
+	// (deviation).
 	ForeignWriter ConditionType = "ForeignWriter"
-	// Paused is True while a person's pause is in force; an autoscaler that was never
-	// paused does not have it (deviation: upstream cannot be paused).
+	// Paused is True while a pause is active, and absent before the first one (deviation).
 	Paused ConditionType = "Paused"
-	// ExternalMetricFallbackActive is True while a metric of whatever type that failed
-	// proposes what its OnMissing says (deviation: the name is that of KEP-5679).
+	// ExternalMetricFallbackActive is True while the fallback of a metric of any type is active
+	// (deviation; the name is that of KEP-5679).
 	ExternalMetricFallbackActive ConditionType = "ExternalMetricFallbackActive"
 )
 
@@ -64,11 +60,11 @@ const (
 	ConditionUnknown ConditionStatus = "Unknown"
 )
 
-// Condition is one aspect of an autoscaler's state.
+// Condition is one aspect of the status.
 type Condition struct {
 	Type   ConditionType   `json:"type"`
 	Status ConditionStatus `json:"status"`
-	// Since is when Status last changed; the reason may change without it (R77).
+	// Since is when Status last changed (R77).
 	Since   time.Time `json:"since"`
 	Reason  string    `json:"reason"`
 	Message string    `json:"message"`
@@ -83,7 +79,7 @@ const (
 	WarningEvent EventKind = "Warning"
 )
 
-// Event is something that happened in a pass (R78).
+// Event is an event of a pass (R78).
 type Event struct {
 	Kind    EventKind `json:"kind"`
 	Reason  string    `json:"reason"`

@@ -1,11 +1,11 @@
 package policy
 
-// tolerance is the band around a ratio of 1 inside which nothing changes (R30).
+// tolerance is the band around a ratio of 1 without a change (R30).
 type tolerance struct {
 	down, up float64
 }
 
-// toleranceOf is each direction's own tolerance, or the daemon's (R30).
+// toleranceOf returns the tolerance of each direction (R30).
 func toleranceOf(settings *Settings, spec *Spec) tolerance {
 	band := tolerance{down: settings.Tolerance, up: settings.Tolerance}
 	if spec.Behavior == nil {
@@ -20,8 +20,7 @@ func toleranceOf(settings *Settings, spec *Spec) tolerance {
 	return band
 }
 
-// within reports whether a ratio is inside the band, both ends included. NaN is
-// not (R30).
+// within reports whether a ratio is in the band, including its ends; false for NaN (R30).
 func (t tolerance) within(ratio float64) bool {
 	return 1-t.down <= ratio && ratio <= 1+t.up
 }

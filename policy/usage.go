@@ -2,28 +2,24 @@ package policy
 
 import "strconv"
 
-// missingPercent is the least share of its request that a missing instance is
-// taken to use when the others ask for fewer replicas (R36.3).
+// missingPercent is the minimum usage of a missing instance when scaling down (R36.3).
 const missingPercent = 100
 
-// tally is what one walk over the instances and their samples adds up. Sums
-// wrap as 64-bit integers do (R4).
+// tally has sums over instances and samples. They wrap (R4).
 type tally struct {
 	groups Groups
-	// usage is the sum of the samples of ready instances, requested that of
-	// their requests.
+	// usage and requested are sums over ready instances.
 	usage, requested int64
-	// strayUsage is the sum of the samples of instances that are not there.
+	// strayUsage is the sum of samples of unknown instances.
 	strayUsage int64
-	// missingRequested and unreadyRequested are the requests of those groups,
-	// missingFill what R36.3 takes the missing ones to use.
+	// missingFill is the assumed usage of missing instances (R36.3).
 	missingRequested, unreadyRequested, missingFill int64
 }
 
-// samples is |S|: the samples that count, also those of unknown instances (R34).
+// samples is |S|, including samples of unknown instances (R34).
 func (t *tally) samples() int { return t.groups.Ready + t.groups.Extraneous }
 
-// usageMetric evaluates one per-instance metric (R31 to R37).
+// usageMetric evaluates a metric on instances (R31 to R37).
 type usageMetric struct {
 	metric  *MetricSpec
 	band    tolerance
@@ -31,8 +27,8 @@ type usageMetric struct {
 	tally   tally
 }
 
-// evaluateUsage computes the proposal of a Resource, ContainerResource or
-// Instances metric. It returns the metric's error, empty when it has none.
+// evaluateUsage evaluates a Resource, ContainerResource or Instances metric. It returns the
+// metric's error.
 func (p *pass) evaluateUsage(metric *MetricSpec, reading *Reading, result *MetricResult) string {
 	instances := p.observation.Instances
 	switch {
@@ -70,8 +66,8 @@ func (p *pass) evaluateUsage(metric *MetricSpec, reading *Reading, result *Metri
 	return u.byAmount(result)
 }
 
-// walk groups the instances and adds up what the calculation needs. It returns
-// the index of the first instance that lacks a needed request, else -1.
+// walk groups the instances and adds their values. It returns the index of the first instance
+// without a needed request, or -1.
 func (u *usageMetric) walk(grouping grouping, instances []Instance, samples []Sample, utilization bool) int {
 	t := &u.tally
 	fill := int64(missingPercent)
@@ -113,23 +109,22 @@ func (u *usageMetric) walk(grouping grouping, instances []Instance, samples []Sa
 	return -1
 }
 
-// noSamples says why no sample is left (R34).
 func (u *usageMetric) noSamples() string {
 	g := u.tally.groups
 	return "no instance has a usable sample: " + strconv.Itoa(g.Unready) + " unready, " +
 		strconv.Itoa(g.Missing) + " without a sample, " + strconv.Itoa(g.Ignored) + " stopping or failed"
 }
 
-// utilization is R35's first way to a ratio, for sums of usage and requests.
+// utilization is the percentage and the ratio of R35.
 func utilization(usage, requested int64, percent int32) (used int32, ratio float64) {
-	used = int32(usage * 100 / requested) // R35: cut to 32 bits, wraps
+	used = int32(usage * 100 / requested) // R35: wraps at 32 bits
 	return used, float64(used) / float64(percent)
 }
 
-// byUtilization is the ratio path (R36).
+// byUtilization is R36.
 func (u *usageMetric) byUtilization(result *MetricResult) string {
 	t, target := &u.tally, *u.metric.Target.AverageUtilization
-	if t.groups.Ready == 0 { // R35: nothing that was measured is there any more
+	if t.groups.Ready == 0 { // R35: all measured instances are gone
 		return u.noSamples() + "; " + strconv.Itoa(t.groups.Extraneous) + " samples are of instances that are gone"
 	}
 	if t.requested == 0 { // R35
@@ -160,7 +155,7 @@ func (u *usageMetric) byUtilization(result *MetricResult) string {
 	return ""
 }
 
-// byAmount is the amount path (R37).
+// byAmount is R37.
 func (u *usageMetric) byAmount(result *MetricResult) string {
 	t, target := &u.tally, *u.metric.Target.AverageValueMilli
 	usage := t.usage + t.strayUsage
@@ -179,13 +174,12 @@ func (u *usageMetric) byAmount(result *MetricResult) string {
 	return ""
 }
 
-// completion says which instances R36.3 adds to the samples.
+// completion has the instances that R36.3 adds to the samples.
 type completion struct {
-	// direct reports whether nothing is to be completed and R36.2 decides.
+	// direct is set if R36.2 decides.
 	direct           bool
 	missing, unready bool
-	// samples is |S| afterwards.
-	samples int
+	samples          int
 }
 
 // complete is R36.1 to R36.3, without the amounts.
@@ -204,8 +198,7 @@ func (u *usageMetric) complete(ratio float64) completion {
 	return c
 }
 
-// propose is R36.2 and R36.5 to R36.8: the proposal from the first ratio and the
-// one after completion.
+// propose is R36.2 and R36.5 to R36.8. completed is the ratio after completion.
 func (u *usageMetric) propose(result *MetricResult, c completion, ratio, completed float64) {
 	result.Ratio = finitePointer(ratio)
 	if c.direct {
@@ -231,7 +224,7 @@ func (u *usageMetric) propose(result *MetricResult, c completion, ratio, complet
 	result.Proposal, result.Rule = n, u.rule(8)
 }
 
-// rule names a step of R36, or of R37, whose steps are the same.
+// rule names a step of R36, or of R37, which has the same steps.
 func (u *usageMetric) rule(step int) string {
 	names := [...]string{2: "R36.2", 5: "R36.5", 7: "R36.7", 8: "R36.8"}
 	if u.metric.Target.AverageValueMilli != nil {

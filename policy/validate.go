@@ -16,11 +16,9 @@ const (
 	maxTaskNameLength             = 63
 )
 
-// Validate returns every mistake in a defaulted spec (R14 to R19), in the order
-// of the spec's fields; none means that the spec is valid. The paths are the
-// JSON names of [Spec], as "metrics[0].target.value". ScaleToZero is
-// [Settings].ScaleToZero (R15). R20: the number of metrics and duplicates among
-// them are not limited.
+// Validate returns the errors in a defaulted spec (R14 to R19), in the order of the fields.
+// Paths are JSON names, as "metrics[0].target.value". The number of metrics and duplicates are
+// not limited (R20).
 func Validate(spec Spec, scaleToZero bool) []settings.FieldError {
 	var mistakes mistakes
 	validateBounds(&mistakes, spec, scaleToZero)
@@ -34,10 +32,8 @@ func Validate(spec Spec, scaleToZero bool) []settings.FieldError {
 	return mistakes
 }
 
-// mistakes collects field errors.
 type mistakes []settings.FieldError
 
-// add records one mistake; value may be nil where nothing was given.
 func (m *mistakes) add(field string, value any, detail string) {
 	text := ""
 	if value != nil {
@@ -46,7 +42,6 @@ func (m *mistakes) add(field string, value any, detail string) {
 	*m = append(*m, settings.FieldError{Field: field, Value: text, Detail: detail})
 }
 
-// validateBounds checks the two bounds (R14, R15).
 func validateBounds(mistakes *mistakes, spec Spec, scaleToZero bool) {
 	minReplicas := minReplicasOf(&spec)
 	switch {
@@ -68,7 +63,7 @@ func validateBounds(mistakes *mistakes, spec Spec, scaleToZero bool) {
 	}
 }
 
-// validateMetric checks one metric (R17) of an autoscaler of at most so many replicas.
+// validateMetric checks one metric (R17). most is max_replicas.
 func validateMetric(mistakes *mistakes, path string, metric MetricSpec, most int32) {
 	switch metric.Type {
 	case ResourceMetric:
@@ -90,7 +85,6 @@ func validateMetric(mistakes *mistakes, path string, metric MetricSpec, most int
 	validateOnMissing(mistakes, path+".on_missing", metric.OnMissing, most)
 }
 
-// validateOnMissing checks what a metric that failed proposes.
 func validateOnMissing(mistakes *mistakes, path string, missing *OnMissing, most int32) {
 	if missing == nil {
 		return
@@ -108,8 +102,6 @@ func validateOnMissing(mistakes *mistakes, path string, missing *OnMissing, most
 	}
 }
 
-// validateContainerResource checks the resource and the task of a
-// ContainerResource metric (R17).
 func validateContainerResource(mistakes *mistakes, path string, metric MetricSpec) {
 	switch {
 	case metric.Name == "":
@@ -125,7 +117,6 @@ func validateContainerResource(mistakes *mistakes, path string, metric MetricSpe
 	}
 }
 
-// validateSegment checks a name by R16.
 func validateSegment(mistakes *mistakes, field, name string) {
 	switch {
 	case name == "":
@@ -135,7 +126,6 @@ func validateSegment(mistakes *mistakes, field, name string) {
 	}
 }
 
-// validateObject checks what an Object metric describes (R16).
 func validateObject(mistakes *mistakes, field, object string) {
 	if object == "" {
 		mistakes.add(field, nil, "is required: what the metric is about, as \"route/main\"")
@@ -147,7 +137,6 @@ func validateObject(mistakes *mistakes, field, object string) {
 	}
 }
 
-// validateTarget checks a metric's goal (R18).
 func validateTarget(mistakes *mistakes, path string, metric MetricSpec) {
 	target := metric.Target
 	switch target.Type {
@@ -169,7 +158,6 @@ func validateTarget(mistakes *mistakes, path string, metric MetricSpec) {
 	validateTargetFields(mistakes, path, metric)
 }
 
-// validateTargetFields checks which of the goal's fields are filled (R18).
 func validateTargetFields(mistakes *mistakes, path string, metric MetricSpec) {
 	value, average, percent := metric.Target.ValueMilli, metric.Target.AverageValueMilli, metric.Target.AverageUtilization
 	switch metric.Type {
@@ -198,7 +186,6 @@ func validateTargetFields(mistakes *mistakes, path string, metric MetricSpec) {
 	}
 }
 
-// validateRules checks the scaling rules of one direction (R19).
 func validateRules(mistakes *mistakes, path string, rules *ScalingRules) {
 	if rules == nil {
 		return
@@ -220,7 +207,6 @@ func validateRules(mistakes *mistakes, path string, rules *ScalingRules) {
 	}
 }
 
-// validatePolicy checks one scaling policy (R19).
 func validatePolicy(mistakes *mistakes, path string, policy ScalingPolicy) {
 	if policy.Type != InstancesPolicy && policy.Type != PercentPolicy {
 		mistakes.add(path+".type", quoted(string(policy.Type)), "must be Instances or Percent")
@@ -259,7 +245,6 @@ func knownResource(name string) bool {
 	return found && domain != "" && rest != "" && !strings.Contains(rest, "/")
 }
 
-// quoted is a text in quotes, and nothing where there is none.
 func quoted(text string) any {
 	if text == "" {
 		return nil
@@ -267,7 +252,6 @@ func quoted(text string) any {
 	return strconv.Quote(text)
 }
 
-// milliText is an amount in milli-units as a decimal number.
 func milliText(milli int64) string {
 	text := strconv.FormatInt(milli/1000, 10)
 	if milli < 0 && milli/1000 == 0 {

@@ -5,14 +5,12 @@ import (
 	"time"
 )
 
-// WindowRules are what the upkeep of the recommendation list needs of settings
-// and spec (R55, R61, R63), small enough to be kept beside the list.
+// WindowRules are the windows of the recommendation list (R55, R61, R63).
 type WindowRules struct {
-	// Behavior selects R63 when true and R55 when false.
+	// Behavior selects R63 instead of R55.
 	Behavior bool `json:"behavior"`
-	// Up is the scale-up window; it plays no part without Behavior.
-	Up time.Duration `json:"up"`
-	// Down is the scale-down window.
+	// Up is the scale-up window, with Behavior only.
+	Up   time.Duration `json:"up"`
 	Down time.Duration `json:"down"`
 }
 
@@ -32,10 +30,8 @@ func RulesFor(settings Settings, spec Spec) WindowRules {
 	return rules
 }
 
-// Remember returns the recommendation list after a pass at now recommended
-// replicas: the last old entry is overwritten, or a new one is appended (R55
-// without behavior, R63 with it). It never modifies list and never returns a
-// part of it.
+// Remember returns the recommendation list after a pass: the last old entry is overwritten, or
+// a new one is appended (R55, R63). The argument is not modified.
 func Remember(rules WindowRules, list []Recommendation, replicas int32, now time.Time) []Recommendation {
 	cutoff := now.Add(-rules.longest())
 	slot := len(list)
@@ -51,8 +47,8 @@ func Remember(rules WindowRules, list []Recommendation, replicas int32, now time
 	return next
 }
 
-// longest is the window after which a recommendation is old: strictly before
-// the cutoff (R55), or before both cutoffs (R63).
+// longest is the age of an old recommendation: strictly before the cutoff (R55), or before both
+// cutoffs (R63).
 func (r WindowRules) longest() time.Duration {
 	if r.Behavior {
 		return max(r.Up, r.Down)
@@ -60,7 +56,7 @@ func (r WindowRules) longest() time.Duration {
 	return r.Down
 }
 
-// initialRecommendations is the list of an autoscaler that has none yet (R25.3).
+// initialRecommendations returns the list of a new autoscaler (R25.3).
 func initialRecommendations(list []Recommendation, current int32, now time.Time) []Recommendation {
 	if len(list) > 0 {
 		return slices.Clip(list)
@@ -68,5 +64,4 @@ func initialRecommendations(list []Recommendation, current int32, now time.Time)
 	return []Recommendation{{Replicas: current, Time: now}}
 }
 
-// seconds is a whole number of seconds as a duration.
 func seconds(n int32) time.Duration { return time.Duration(n) * time.Second }

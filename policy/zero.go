@@ -1,7 +1,6 @@
 package policy
 
-// fromZero reports whether the autoscaler itself, and not a person, scaled the
-// target to zero (R50).
+// fromZero reports whether the autoscaler scaled the target to zero (R50).
 func (p *pass) fromZero() bool {
 	if !p.settings.ScaleToZero {
 		return false
@@ -10,25 +9,21 @@ func (p *pass) fromZero() bool {
 	return condition != nil && condition.Status == ConditionTrue
 }
 
-// computesAtZero reports whether metrics are computed for a target of no replicas
-// (R51).
+// computesAtZero reports whether metrics are evaluated with zero replicas (R51).
 func (p *pass) computesAtZero() bool {
 	return p.fromZero() && (p.decision.MinReplicas != 0 || hasWholeMetric(&p.spec))
 }
 
-// scalingDisabled is the reason of ScalingActive while the autoscaler is off.
 const scalingDisabled = "ScalingDisabled"
 
-// Disabled reports whether the autoscaler is off because its target has 0 replicas
-// that it did not set itself (R51). It stays off until somebody else raises the
-// count.
+// Disabled reports whether an operator has scaled the target to zero (R51). The autoscaler
+// continues after a manual scale-up.
 func (s *Status) Disabled() bool {
 	active := findCondition(s.Conditions, ScalingActive)
 	return active != nil && active.Status == ConditionFalse && active.Reason == scalingDisabled
 }
 
-// disable ends a pass over a target that a person scaled to zero: implicit
-// maintenance mode (R51).
+// disable ends a pass over a target that an operator scaled to zero (R51).
 func (p *pass) disable() {
 	d := &p.decision
 	d.Case = CaseDisabled
@@ -40,8 +35,7 @@ func (p *pass) disable() {
 	}
 }
 
-// raiseFromZero lifts a count that was computed from the autoscaler's own zero
-// to the lower bound (R53).
+// raiseFromZero raises a count to the lower bound after the autoscaler's own zero (R53).
 func (p *pass) raiseFromZero(desired int32) int32 {
 	d := &p.decision
 	if d.CurrentReplicas != 0 || d.MinReplicas == 0 || desired >= d.MinReplicas || !p.fromZero() {
