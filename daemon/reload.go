@@ -83,7 +83,6 @@ func (r *reloader) reload(author string) ([]config.Change, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.Adopt(r.labels.File())
 	changes := r.changesTo(c)
 	if err := r.putInForce(c, author); err != nil {
 		return nil, err

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/hpad/hpad/daemon/kinds"
 	"github.com/hpad/hpad/settings"
 	"github.com/hpad/hpad/settings/quantity"
 
@@ -136,7 +137,7 @@ func (t *table) readScaling(c *Config, given scalingTable, a *Autoscaler) {
 		a.Mode = given.Mode
 	}
 	a.Initialization = given.Initialization
-	a.Guard = guardOf(given.Guard, t.loader.kinds.fleets[c.Fleets[a.Target.Fleet].Kind].Guarded)
+	a.Guard = guardOf(given.Guard, kinds.Fleets[c.Fleets[a.Target.Fleet].Kind].Guarded)
 	spec := policy.Spec{MinReplicas: given.MinReplicas, MaxReplicas: given.MaxReplicas}
 	for i, metric := range given.Metrics {
 		spec.Metrics = append(spec.Metrics, metric.spec(i))

@@ -2,7 +2,6 @@ package config
 
 import (
 	"maps"
-	"reflect"
 	"slices"
 	"time"
 
@@ -27,16 +26,6 @@ type Config struct {
 	Files []string
 	// warnings are those of the [daemon] table.
 	warnings []Error
-}
-
-// Adopt has the configuration hold those autoscalers of an earlier one that both have
-// alike, so that they are held once. Nobody else may use it yet.
-func (c *Config) Adopt(earlier *Config) {
-	for name, a := range c.Autoscalers {
-		if before, had := earlier.Autoscalers[name]; had && reflect.DeepEqual(before, a) {
-			c.Autoscalers[name] = before
-		}
-	}
 }
 
 // Warnings returns what is no mistake of the file and hardly meant, or cannot work, in

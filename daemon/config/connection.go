@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/hpad/hpad/daemon/kinds"
 	"github.com/hpad/hpad/daemon/notify"
 	"github.com/hpad/hpad/settings"
 	"github.com/hpad/hpad/sources"
@@ -22,12 +23,12 @@ func (l *loader) readFleets(strict bool) map[string]Fleet {
 	fleets := make(map[string]Fleet, len(l.tables[fleetsKey]))
 	for _, name := range slices.Sorted(maps.Keys(l.tables[fleetsKey])) {
 		t := l.tables[fleetsKey][name]
-		kind, named := readKind(t, "fleet", l.kinds.fleets, l.kinds.omitted)
+		kind, named := readKind(t, "fleet", kinds.Fleets, kinds.Omitted())
 		breaker := t.readBreaker(strict)
 		if kind == "" {
 			continue
 		}
-		c := l.kinds.fleets[kind].Config()
+		c := kinds.Fleets[kind].Config()
 		if t.readOwn("", t.raw, fleetFields, c) && named {
 			fleet := Fleet{Name: name, Kind: kind, Breaker: breaker, Config: c}
 			if able, ok := c.(targets.LabelReader); ok {
@@ -44,11 +45,11 @@ func (l *loader) readSources() map[string]Source {
 	read := make(map[string]Source, len(l.tables[sourcesKey]))
 	for _, name := range slices.Sorted(maps.Keys(l.tables[sourcesKey])) {
 		t := l.tables[sourcesKey][name]
-		kind, named := readKind(t, "source", l.kinds.sources, nil)
+		kind, named := readKind(t, "source", kinds.Sources, nil)
 		if kind == "" {
 			continue
 		}
-		c := l.kinds.sources[kind].Config()
+		c := kinds.Sources[kind].Config()
 		if t.readOwn("", t.raw, sourceFields, c) && named {
 			read[name] = Source{Name: name, Kind: kind, Config: c}
 		}
@@ -134,7 +135,7 @@ func (l *loader) kindOfFleet(fleet string) (name string, kind targets.Kind, ok b
 	if t := l.tables[fleetsKey][fleet]; t != nil {
 		name, _ = t.raw[kindKey].(string)
 	}
-	kind, ok = l.kinds.fleets[name]
+	kind, ok = kinds.Fleets[name]
 	return name, kind, ok
 }
 

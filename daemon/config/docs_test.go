@@ -34,10 +34,10 @@ func TestDocs(t *testing.T) {
 			all = append(all, text...)
 		}
 	}
-	for name := range builtIn.fleets {
+	for name := range kinds.Fleets {
 		checkShown(t, all, fleetsKey, name)
 	}
-	for name := range builtIn.sources {
+	for name := range kinds.Sources {
 		checkShown(t, all, sourcesKey, name)
 	}
 	for name := range kinds.Drains {

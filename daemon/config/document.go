@@ -59,8 +59,8 @@ type table struct {
 func (l *loader) parse(name string, text []byte) {
 	l.files = append(l.files, name)
 	doc := &document{name: name, text: text}
-	root, err := parseTOML(text)
-	if err != nil {
+	var root map[string]any
+	if err := toml.Unmarshal(text, &root); err != nil {
 		l.incomplete = true
 		l.errs = append(l.errs, syntaxError(name, text, err))
 		return

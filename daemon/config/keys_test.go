@@ -44,8 +44,8 @@ const (
 // with its type, its default, as hpad fills it in, whether it is required, as
 // validation says, and what its comment in the code says.
 func TestKeys(t *testing.T) {
-	if len(builtIn.omitted) > 0 {
-		t.Skipf("this build leaves out the kinds %s, of which the page tells", slices.Sorted(maps.Keys(builtIn.omitted)))
+	if len(kinds.Omitted()) > 0 {
+		t.Skipf("this build leaves out the kinds %s, of which the page tells", slices.Sorted(maps.Keys(kinds.Omitted())))
 	}
 	for _, variable := range os.Environ() { // which would be defaults
 		name, _, _ := strings.Cut(variable, "=")
@@ -124,16 +124,16 @@ dots, ` + "`NAME`" + ` stands for any name and ` + "`[]`" + ` for each element o
 `)
 	k.section("## [daemon]", reflect.TypeFor[Daemon](), tableOf(k.example.Daemon), nil)
 	k.section("## [ha]", reflect.TypeFor[HA](), tableOf(k.example.HA), map[string]bool{"address": true, "etcd.endpoints": true})
-	k.kinds("fleets", slices.Sorted(maps.Keys(builtIn.fleets)))
+	k.kinds("fleets", slices.Sorted(maps.Keys(kinds.Fleets)))
 	for _, row := range k.rows(reflect.TypeFor[fleetTable](), "", tableOf(fleetTable{k.example.Fleets["local"].Breaker}), map[string]bool{"breaker.max_removed": true}) {
 		k.row(row)
 	}
-	for _, name := range slices.Sorted(maps.Keys(builtIn.fleets)) {
-		k.kind(name, builtIn.fleets[name].Config())
+	for _, name := range slices.Sorted(maps.Keys(kinds.Fleets)) {
+		k.kind(name, kinds.Fleets[name].Config())
 	}
-	k.kinds("sources", slices.Sorted(maps.Keys(builtIn.sources)))
-	for _, name := range slices.Sorted(maps.Keys(builtIn.sources)) {
-		k.kind(name, builtIn.sources[name].Config())
+	k.kinds("sources", slices.Sorted(maps.Keys(kinds.Sources)))
+	for _, name := range slices.Sorted(maps.Keys(kinds.Sources)) {
+		k.kind(name, kinds.Sources[name].Config())
 	}
 	receiver := &notify.Config{}
 	receiver.SetDefaults()
@@ -149,8 +149,8 @@ dots, ` + "`NAME`" + ` stands for any name and ` + "`[]`" + ` for each element o
 	}
 	k.section("## [autoscalers.NAME]", reflect.TypeFor[autoscalerTable](), plain, needed)
 	k.section("### target", reflect.TypeFor[targetTable](), nil, map[string]bool{"fleet": true})
-	for _, name := range slices.Sorted(maps.Keys(builtIn.fleets)) {
-		target := builtIn.fleets[name].Target()
+	for _, name := range slices.Sorted(maps.Keys(kinds.Fleets)) {
+		target := kinds.Fleets[name].Target()
 		k.section(fmt.Sprintf("### target, in a fleet of kind %q", name), reflect.TypeOf(target), nil, required(target))
 	}
 	k.section("### drain", reflect.TypeFor[Drain](), drained, map[string]bool{"kind": true})
@@ -175,7 +175,10 @@ func (k *keys) kinds(of string, names []string) {
 }
 
 // kind writes the table of a kind of fleet or source.
-func (k *keys) kind(name string, kind kindConfig) {
+func (k *keys) kind(name string, kind interface {
+	SetDefaults()
+	Validate() []settings.FieldError
+}) {
 	seed(reflect.ValueOf(kind).Elem())
 	kind.SetDefaults()
 	k.section(fmt.Sprintf("### kind = %q", name), reflect.TypeOf(kind), tableOf(kind), required(kind))

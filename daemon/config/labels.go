@@ -346,7 +346,7 @@ func (r *labelReader) limit(limits targets.LabelLimits, tree map[string]any, a *
 
 // loaderOf returns a loader that knows the names of the configuration.
 func (c *Config) loaderOf() *loader {
-	l := newLoader(builtIn)
+	l := newLoader()
 	for name, fleet := range c.Fleets {
 		l.tables[fleetsKey][name] = &table{raw: map[string]any{kindKey: fleet.Kind}}
 	}

@@ -44,7 +44,7 @@ func LoadFleets(path string) (map[string]Fleet, error) {
 // LoadFiles reads exactly these files, in this order, as one configuration. The
 // error is an [Errors].
 func LoadFiles(paths ...string) (*Config, error) {
-	l := newLoader(builtIn)
+	l := newLoader()
 	for _, path := range paths {
 		l.read(path)
 	}
@@ -84,7 +84,7 @@ func readAll(path string, changes map[string][]byte) (*loader, error) {
 		}
 	}
 	slices.Sort(files[1:])
-	l := newLoader(builtIn)
+	l := newLoader()
 	for _, file := range files {
 		text, changed := changes[file]
 		switch {
@@ -100,7 +100,7 @@ func readAll(path string, changes map[string][]byte) (*loader, error) {
 // Parse reads one text; name stands for the file in messages. The error is an
 // [Errors].
 func Parse(name string, text []byte) (*Config, error) {
-	l := newLoader(builtIn)
+	l := newLoader()
 	l.parse(name, text)
 	return l.finish()
 }
@@ -155,8 +155,7 @@ func (l *loader) read(path string) {
 
 // loader puts a configuration together from its files.
 type loader struct {
-	kinds kindSet
-	errs  Errors
+	errs Errors
 	// warnings are of what is no mistake and hardly meant.
 	warnings Errors
 	files    []string
@@ -167,15 +166,10 @@ type loader struct {
 	daemon, ha *table
 	// tables are the named ones, by their top-level table and name.
 	tables map[string]map[string]*table
-	// plain are the queries of which nothing is to be said.
-	plain map[asked]bool
 }
 
-func newLoader(kinds kindSet) *loader {
-	return &loader{
-		kinds: kinds, tables: map[string]map[string]*table{fleetsKey: {}, sourcesKey: {}, autoscalersKey: {}, notifyKey: {}},
-		plain: map[asked]bool{},
-	}
+func newLoader() *loader {
+	return &loader{tables: map[string]map[string]*table{fleetsKey: {}, sourcesKey: {}, autoscalersKey: {}, notifyKey: {}}}
 }
 
 // finish decodes and validates what the files hold.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/hpad/hpad/daemon/kinds"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/sources/prometheus"
 	"github.com/hpad/hpad/targets"
@@ -70,7 +71,7 @@ func withWebConfig(t *testing.T, file string) string {
 // omittedIn returns the kind of fleet that a configuration uses and this build leaves
 // out; "" when there is none.
 func omittedIn(text []byte) string {
-	for name := range builtIn.omitted {
+	for name := range kinds.Omitted() {
 		if regexp.MustCompile(`(?m)^kind *= "` + name + `"`).Match(text) {
 			return name
 		}
@@ -90,17 +91,32 @@ func skipOmitted(t *testing.T, file string) {
 	}
 }
 
-// TestOmitted has a build without a kind of fleet.
+// TestOmitted loads a configuration with a kind of fleet that a build tag removed.
 func TestOmitted(t *testing.T) {
-	known := builtIn.fleets["process"]
-	l := newLoader(kindSet{fleets: map[string]targets.Kind{"process": known, "sunny": known}, omitted: map[string]string{"cloudy": "nocloudy"}})
-	l.parse("hpad.toml", []byte("[fleets.a]\nkind = \"cloudy\"\n[fleets.b]\nkind = \"sunny\"\n[fleets.c]\nkind = \"rainy\"\n"))
-	_, err := l.finish()
-	want := `hpad.toml:2: fleets.a.kind = "cloudy": is not part of this hpad: it was built without (tag nocloudy)
-hpad.toml:6: fleets.c.kind = "rainy": is no kind of fleet; the kinds of fleets are cloudy, process, sunny`
-	if err == nil || err.Error() != want {
-		t.Errorf("got\n%v\nwant\n%s", err, want)
+	setKind(t, "awsasg", nil)
+	_, err := Parse("hpad.toml", []byte("[fleets.a]\nkind = \"awsasg\"\n[fleets.c]\nkind = \"rainy\"\n"))
+	for _, want := range []string{
+		`hpad.toml:2: fleets.a.kind = "awsasg": is not part of this hpad: it was built without (tag noaws)`,
+		`hpad.toml:4: fleets.c.kind = "rainy": is no kind of fleet; the kinds of fleets are awsasg, `,
+	} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got\n%v\nwant\n%s", err, want)
+		}
 	}
+}
+
+// setKind replaces a kind of fleet until the test ends; nil removes it.
+func setKind(t *testing.T, name string, kind *targets.Kind) {
+	before, known := kinds.Fleets[name]
+	delete(kinds.Fleets, name)
+	if kind != nil {
+		kinds.Fleets[name] = *kind
+	}
+	t.Cleanup(func() {
+		if delete(kinds.Fleets, name); known {
+			kinds.Fleets[name] = before
+		}
+	})
 }
 
 // checkRedactedLoads says that the configuration in force, as written, is the
@@ -417,9 +433,8 @@ func TestLoadMistakes(t *testing.T) {
 
 // TestNoSamples has a fleet that does not measure the use of resources.
 func TestNoSamples(t *testing.T) {
-	l := newLoader(kindSet{fleets: map[string]targets.Kind{"process": {Config: builtIn.fleets["process"].Config, Target: builtIn.fleets["process"].Target}}})
-	l.parse("hpad.toml", []byte(fleetText+"[autoscalers.a]\ntarget = { fleet = \"local\", service = \"worker\" }\nmax_replicas = 2\n"))
-	_, err := l.finish()
+	setKind(t, "process", &targets.Kind{Config: kinds.Fleets["process"].Config, Target: kinds.Fleets["process"].Target})
+	_, err := Parse("hpad.toml", []byte(fleetText+"[autoscalers.a]\ntarget = { fleet = \"local\", service = \"worker\" }\nmax_replicas = 2\n"))
 	want := `hpad.toml:8: autoscalers.a.metrics.source: is required: a fleet of kind "process" cannot tell the use of resources itself`
 	if err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)

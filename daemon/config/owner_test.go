@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/hpad/hpad/daemon/kinds"
 )
 
 // TestOneEngine has two fleets, of which the second reaches what the first does or
@@ -47,7 +49,7 @@ func TestOneEngine(t *testing.T) {
 		"processes of their own": {"process", "[fleets.a.services.web]\ncommand = [\"sleep\", \"1\"]", "[fleets.b.services.web]\ncommand = [\"sleep\", \"1\"]", `service = "web"`, "", false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if _, ok := builtIn.fleets[test.kind]; !ok {
+			if _, ok := kinds.Fleets[test.kind]; !ok {
 				return // a build without it has no such fleets
 			}
 			other := test.other

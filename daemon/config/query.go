@@ -13,25 +13,6 @@ import (
 // assumedInterval is how often few servers scrape that hpad cannot ask.
 const assumedInterval = 5 * time.Second
 
-// asked is a query as far as what is said of it depends on the metric.
-type asked struct {
-	source, query string
-	metric        policy.MetricType
-	goal          policy.TargetType
-}
-
-// checkQuery records what a metric's query cannot yield, and warns of what it hardly
-// means.
-func (t *table) checkQuery(c *Config, path string, m metricTable) {
-	of := asked{m.Source, m.Query, m.metricType(), m.targetType()}
-	if t.loader.plain[of] {
-		return
-	}
-	before, warned := len(t.loader.errs), len(t.loader.warnings)
-	t.judgeQuery(c, path, m)
-	t.loader.plain[of] = len(t.loader.errs) == before && len(t.loader.warnings) == warned && len(t.misfits) == 0
-}
-
 // checkAge warns of a bound on the age of samples that the query does not look at.
 func (t *table) checkAge(path string, m metricTable) {
 	if m.MaxAge == nil {
@@ -42,8 +23,9 @@ func (t *table) checkAge(path string, m metricTable) {
 	}
 }
 
-// judgeQuery does, whatever was said of the query before.
-func (t *table) judgeQuery(c *Config, path string, m metricTable) {
+// checkQuery records an error if the query of a metric cannot return a value for each series, and
+// warns of queries that are probably wrong.
+func (t *table) checkQuery(c *Config, path string, m metricTable) {
 	source, ok := c.Sources[m.Source]
 	if !ok || m.Query == "" {
 		return // recorded already

@@ -71,7 +71,7 @@ func TestNoKindShowsSecrets(t *testing.T) {
 			t.Errorf("%s: nothing is hidden in\n%s", what, text)
 		}
 	}
-	for name, kind := range builtIn.fleets {
+	for name, kind := range kinds.Fleets {
 		filled := kind.Config()
 		if mark("fleets.x", reflect.ValueOf(filled).Elem()) == 0 {
 			t.Errorf("a fleet of kind %s has no text", name)
@@ -81,7 +81,7 @@ func TestNoKindShowsSecrets(t *testing.T) {
 		mark("autoscalers.x.target", reflect.ValueOf(target).Elem())
 		check("target of kind "+name, &Config{Autoscalers: map[string]*Autoscaler{"x": {Name: "x", target: target}}})
 	}
-	for name, kind := range builtIn.sources {
+	for name, kind := range kinds.Sources {
 		filled := kind.Config()
 		if mark("sources.x", reflect.ValueOf(filled).Elem()) == 0 {
 			t.Errorf("a source of kind %s has no text", name)

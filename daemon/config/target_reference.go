@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/hpad/hpad/daemon/kinds"
 	"github.com/hpad/hpad/settings"
 	"github.com/hpad/hpad/targets"
 )
@@ -53,7 +54,7 @@ func (c *Config) ParseReference(text string) (Reference, error) {
 		}
 		return Reference{}, &ReferenceError{Detail: fmt.Sprintf("there is no fleet %q", fleet), Hint: hint}
 	}
-	form := builtIn.fleets[known.Kind].Reference
+	form := kinds.Fleets[known.Kind].Reference
 	keys, ok := form.Parse(name)
 	if !ok {
 		return Reference{}, &ReferenceError{
@@ -70,7 +71,7 @@ func (c *Config) ParseReference(text string) (Reference, error) {
 
 // reference returns the target that the keys name in a fleet.
 func (c *Config) reference(fleet Fleet, keys []targets.Key) (Reference, error) {
-	kind := builtIn.fleets[fleet.Kind]
+	kind := kinds.Fleets[fleet.Kind]
 	target := kind.Target()
 	value := reflect.ValueOf(target).Elem()
 	fields := settings.FieldsOf(value.Type())
@@ -97,7 +98,7 @@ func (c *Config) referencesHint() string {
 	}
 	var examples []string
 	for _, name := range slices.Sorted(maps.Keys(c.Fleets)) {
-		examples = append(examples, name+"/"+builtIn.fleets[c.Fleets[name].Kind].Reference.Example)
+		examples = append(examples, name+"/"+kinds.Fleets[c.Fleets[name].Kind].Reference.Example)
 	}
 	return "\"hpad get\" shows references; they are written as " + strings.Join(examples, ", ")
 }

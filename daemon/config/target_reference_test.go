@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/hpad/hpad/daemon/kinds"
 	"github.com/hpad/hpad/targets"
 )
 
@@ -45,7 +46,7 @@ func configForReferences(t *testing.T) *Config {
 	var text strings.Builder
 	text.WriteString(fleetsForReferences)
 	for kind, fleet := range optionalFleets {
-		if _, ok := builtIn.fleets[kind]; ok {
+		if _, ok := kinds.Fleets[kind]; ok {
 			text.WriteString(fleet)
 		}
 	}
@@ -77,7 +78,7 @@ func TestParseReference(t *testing.T) {
 		{"systemd/worker@.service", "systemd/worker@.service", []targets.Key{key("template", "worker@.service")}, "worker"},
 	} {
 		fleet, _, _ := strings.Cut(test.text, "/")
-		if _, ok := c.Fleets[fleet]; !ok && builtIn.omitted[fleet] != "" {
+		if _, ok := c.Fleets[fleet]; !ok && kinds.Omitted()[fleet] != "" {
 			continue
 		}
 		t.Run(test.text, func(t *testing.T) {
@@ -91,10 +92,10 @@ func TestParseReference(t *testing.T) {
 			if diff := cmp.Diff(test.keys, got.Keys); diff != "" {
 				t.Errorf("keys (-want +got):\n%s", diff)
 			}
-			if short := builtIn.fleets[got.Kind].Reference.Short(got.Keys); short != test.short {
+			if short := kinds.Fleets[got.Kind].Reference.Short(got.Keys); short != test.short {
 				t.Errorf("in short %q, want %q", short, test.short)
 			}
-			if got.Kind != c.Fleets[fleet].Kind || got.Samples != builtIn.fleets[got.Kind].Samples {
+			if got.Kind != c.Fleets[fleet].Kind || got.Samples != kinds.Fleets[got.Kind].Samples {
 				t.Errorf("kind %q, samples %v", got.Kind, got.Samples)
 			}
 		})

@@ -7,12 +7,14 @@ import (
 	"regexp"
 	"slices"
 	"testing"
+
+	"github.com/hpad/hpad/daemon/kinds"
 )
 
 // TestEveryKindHasAnExample wants configs to have a file of the name of each kind
 // of fleet and source, which uses it.
 func TestEveryKindHasAnExample(t *testing.T) {
-	for name := range builtIn.fleets {
+	for name := range kinds.Fleets {
 		t.Run(name, func(t *testing.T) {
 			c := example(t, name)
 			if !slices.ContainsFunc(slices.Collect(maps.Values(c.Fleets)), func(fleet Fleet) bool { return fleet.Kind == name }) {
@@ -20,7 +22,7 @@ func TestEveryKindHasAnExample(t *testing.T) {
 			}
 		})
 	}
-	for name := range builtIn.sources {
+	for name := range kinds.Sources {
 		t.Run(name, func(t *testing.T) {
 			c := example(t, name)
 			if !slices.ContainsFunc(slices.Collect(maps.Values(c.Sources)), func(source Source) bool { return source.Kind == name }) {
