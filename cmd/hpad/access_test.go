@@ -242,9 +242,9 @@ func TestProtectedTCP(t *testing.T) {
 		common := []string{"reload", "--server", server, "--ca-file", authority.File}
 		r.expect(exitFine, reloaded, append(common, "--username", "alice", "--password-file", right)...)
 		r.expect(exitFailure, "say who you are with --username and --password-file", append(common, "--username", "alice", "--password-file", wrong)...)
-		r.expect(exitFailure, `knows no user "bob" with this password`, append(common, "--username", "bob", "--password-file", right)...)
-		r.expect(exitFailure, "wants a name and a password", common...)
-		r.expect(exitFailure, "wants a name and a password", "get", "--server", server, "--ca-file", authority.File)
+		r.expect(exitFailure, `has no user "bob" with this password`, append(common, "--username", "bob", "--password-file", right)...)
+		r.expect(exitFailure, "requires a user name and a password", common...)
+		r.expect(exitFailure, "requires a user name and a password", "get", "--server", server, "--ca-file", authority.File)
 		r.expect(exitFailure, "give both --username and --password-file", append(common, "--username", "alice")...)
 		t.Setenv(serverVariable, server)
 		t.Setenv(caFileVariable, authority.File)

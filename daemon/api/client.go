@@ -9,48 +9,49 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/url"
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 
+	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+	jsonv1 "github.com/go-json-experiment/json/v1"
 )
 
-// maxAnswer bounds a response, in bytes: a hundred thousand autoscalers take less.
-const maxAnswer = 1 << 30
+const (
+	// maxResponse bounds a JSON response in bytes: 100,000 autoscalers need less.
+	maxResponse = 1 << 30
+	// dialTimeout bounds a connection attempt.
+	dialTimeout = 5 * time.Second
+	// responseTimeout bounds a call, except for profiles and exports. The server needs less.
+	responseTimeout = writeTimeout + 15*time.Second
+	// A call that the server rejects with 429 is repeated at most maxRetries times, unless the
+	// server requests a wait of more than maxWait.
+	maxRetries = 3
+	maxWait    = 10 * time.Second
+)
 
-// dialTimeout bounds how long a connection to the socket may take.
-const dialTimeout = 5 * time.Second
+// errNoResponse ends a call after its time limit.
+var errNoResponse = errors.New("connected, but received no complete response")
 
-// answerTimeout bounds a whole call: no hpad takes longer for a response, but for one
-// that is to take its time.
-const answerTimeout = writeTimeout + 15*time.Second
-
-// errUnanswered is what a call ends with that takes longer.
-var errUnanswered = errors.New("the connection was taken, and there was no answer")
-
-// Client asks a daemon over its unix socket or over TCP. It is safe for
-// concurrent use and holds no connection between calls. Its errors are a
-// [ReachError] when the daemon cannot be reached and an [Error] when it responds
-// with one.
+// Client calls a daemon over its unix socket or over TCP. It is safe for concurrent use and keeps
+// no connection between calls. Its errors are a [ReachError] if the daemon cannot be reached, and
+// an [Error] if the daemon returns one.
 type Client struct {
-	// address is where the daemon is, for errors; base is what paths are
-	// appended to.
+	// address is the location of the daemon in errors, base the prefix of all paths.
 	address, base string
-	// username is whom the client says it is; empty when it says nothing.
+	// username is the user of basic authentication; empty for none.
 	username string
 	http     *http.Client
 	// unreachable turns the failure of a request into a ReachError.
 	unreachable func(error) error
-	// member is the member of a cluster that asks, "" for anybody else.
+	// member is the cluster member that sends the requests; empty for other clients.
 	member string
-	// warn is called with each warning of an answer; nil for nothing.
+	// warn is called with each warning of a response; nil ignores them.
 	warn func(text string)
 	// clean is applied to each string of a response; nil for no change.
 	clean func(string) string
-	// err is what is wrong with what the client was made of; nil when nothing is.
+	// err is the error of every call, caused by invalid options; nil for none.
 	err error
 }
 
@@ -58,9 +59,8 @@ type Client struct {
 func NewClient(socket string) *Client {
 	dialer := &net.Dialer{Timeout: dialTimeout}
 	return &Client{
-		address: socket,
-		// The host only fills the header: the socket is what is dialed.
-		base:        "http://hpad",
+		address:     socket,
+		base:        "http://hpad", // the host is only a header: every connection goes to the socket
 		unreachable: func(err error) error { return unreachableSocket(socket, err) },
 		http: &http.Client{
 			Transport: &http.Transport{
@@ -74,100 +74,99 @@ func NewClient(socket string) *Client {
 	}
 }
 
-// Autoscaler returns one; an error that is ErrNotFound means that there is none
-// of that name.
-func (c *Client) Autoscaler(ctx context.Context, name string) (Autoscaler, error) {
-	return call[Autoscaler](ctx, c, http.MethodGet, "/api/v1/autoscalers/"+url.PathEscape(name), nil)
+// For returns a copy of the client for requests of one cluster member to another.
+func (c *Client) For(member string) *Client {
+	forMember := *c
+	forMember.member = member
+	return &forMember
 }
 
-// Instances returns the instances of one autoscaler's target as they are now; an error
-// that is ErrNotFound means that there is no autoscaler of that name.
-func (c *Client) Instances(ctx context.Context, name string) (InstanceList, error) {
-	return call[InstanceList](ctx, c, http.MethodGet, "/api/v1/autoscalers/"+url.PathEscape(name)+"/instances", nil)
+// Warning returns a copy of the client that calls warn for each warning of a response, such as a
+// missing history of an unreachable cluster member.
+func (c *Client) Warning(warn func(text string)) *Client {
+	warning := *c
+	warning.warn = warn
+	return &warning
 }
 
-// Explain returns one autoscaler's last decision; an error that is ErrNotFound
-// means that there is none of that name.
-func (c *Client) Explain(ctx context.Context, name string) (Explanation, error) {
-	return call[Explanation](ctx, c, http.MethodGet, "/api/v1/autoscalers/"+url.PathEscape(name)+"/explain", nil)
+// Cleaning returns a copy of the client that applies clean to every string of a response, for
+// output on a terminal.
+func (c *Client) Cleaning(clean func(string) string) *Client {
+	cleaning := *c
+	cleaning.clean = clean
+	return &cleaning
 }
 
-// Discovered returns the targets that fleets found by their labels, in order.
-func (c *Client) Discovered(ctx context.Context) ([]Discovered, error) {
-	return call[[]Discovered](ctx, c, http.MethodGet, "/api/v1/discovery", nil)
+// response is the envelope of a response with its decoded data; nil without data.
+type response[T any] struct {
+	Status    string    `json:"status"`
+	Data      *T        `json:"data"`
+	ErrorType ErrorType `json:"errorType"`
+	Error     string    `json:"error"`
+	Continue  string    `json:"continue"`
+	Warnings  []string  `json:"warnings"`
 }
-
-// Reload makes the daemon read its configuration again, and returns what is different. An
-// error leaves the old configuration in force.
-func (c *Client) Reload(ctx context.Context) (ReloadChanges, error) {
-	return call[ReloadChanges](ctx, c, http.MethodPost, "/-/reload", nil)
-}
-
-// ReloadChanges returns what a reload would change, in the order of keys. An [Error] of
-// the type ErrorReload is what would refuse it.
-func (c *Client) ReloadChanges(ctx context.Context) (ReloadChanges, error) {
-	return call[ReloadChanges](ctx, c, http.MethodGet, "/api/v1/status/reload", nil)
-}
-
-// How often a call is made again that was one too many, and how long it waits for
-// that at most.
-const (
-	maxRetries = 3
-	maxWait    = 10 * time.Second
-)
 
 // call calls a path, with a body in JSON unless body is nil, and returns the data of the response.
 func call[T any](ctx context.Context, c *Client, method, path string, body any) (data T, err error) {
 	var sent []byte
 	if body != nil {
 		if sent, err = json.Marshal(body); err != nil {
-			return data, fmt.Errorf("encode what is asked of hpad: %w", err)
+			return data, fmt.Errorf("encode the request: %w", err)
 		}
 	}
-	err = c.exchange(ctx, method, path, sent, &data)
+	data, _, err = exchange[T](ctx, c, method, path, sent)
 	return data, err
 }
 
-// exchange is call with an encoded body; nil for none.
-func (c *Client) exchange(ctx context.Context, method, path string, sent []byte, data any) error {
-	return c.ask(ctx, method, path, sent, answerTimeout, func(response *http.Response) error {
-		body, err := io.ReadAll(response.Body)
-		if err != nil {
+// exchange is call with an encoded body; nil for none. It also returns the continuation of an
+// incomplete response.
+func exchange[T any](ctx context.Context, c *Client, method, path string, sent []byte) (data T, more string, err error) {
+	err = c.send(ctx, method, path, sent, responseTimeout, func(r *http.Response) (err error) {
+		data, more, err = decodeResponse[T](c, r)
+		return err
+	})
+	return data, more, err
+}
+
+// fetch copies a response that is not JSON to a writer.
+func (c *Client) fetch(ctx context.Context, path string, timeout time.Duration, to io.Writer) error {
+	return c.send(ctx, http.MethodGet, path, nil, timeout, func(r *http.Response) error {
+		if r.StatusCode != http.StatusOK {
+			_, _, err := decodeResponse[json.RawMessage](c, r)
 			return err
 		}
-		return c.open(response.StatusCode, method, path, body, data)
+		_, err := io.Copy(to, r.Body)
+		return err
 	})
 }
 
-// ask asks for a path, with a body in JSON where sent is not nil, and has the response
-// taken, all within a time. It waits when the daemon asks it to, for a while.
-func (c *Client) ask(ctx context.Context, method, path string, sent []byte, within time.Duration, take func(*http.Response) error) error {
+// send sends a request, with a body in JSON unless sent is nil, and calls take with the response.
+// It repeats calls that the server rejects with 429.
+func (c *Client) send(ctx context.Context, method, path string, sent []byte, timeout time.Duration, take func(*http.Response) error) error {
+	if c.err != nil {
+		return c.err
+	}
 	for retry := 0; ; retry++ {
-		wait, err := c.try(ctx, method, path, sent, within, take)
+		wait, err := c.try(ctx, method, path, sent, timeout, take)
 		if wait == 0 || wait > maxWait || retry == maxRetries {
 			return err
 		}
-		timer := time.NewTimer(wait)
 		select {
-		case <-timer.C:
+		case <-time.After(wait):
 		case <-ctx.Done():
-			timer.Stop()
 			return err
 		}
 	}
 }
 
-// try makes one call. The time to wait is 0 unless the call was one too many. Errors
-// of reading the body go before those that take makes of them.
-func (c *Client) try(ctx context.Context, method, path string, sent []byte, within time.Duration, take func(*http.Response) error) (time.Duration, error) {
-	if c.err != nil {
-		return 0, c.err
-	}
-	ctx, cancel := context.WithTimeoutCause(ctx, within, errUnanswered)
+// try sends a request once. The wait is 0 unless the server returns 429.
+func (c *Client) try(ctx context.Context, method, path string, sent []byte, timeout time.Duration, take func(*http.Response) error) (wait time.Duration, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout, errNoResponse)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, method, c.base+path, bytes.NewReader(sent))
 	if err != nil {
-		return 0, fmt.Errorf("ask hpad at %q: %w", c.address, err)
+		return 0, fmt.Errorf("call hpad at %q: %w", c.address, err)
 	}
 	if len(sent) > 0 {
 		request.Header.Set("Content-Type", "application/json")
@@ -176,160 +175,121 @@ func (c *Client) try(ctx context.Context, method, path string, sent []byte, with
 		request.Header.Set(MemberHeader, c.member)
 		request.Header.Set(AuthorHeader, Author(ctx))
 	}
-	response, err := c.http.Do(request)
-	if errors.Is(context.Cause(ctx), errUnanswered) {
-		return 0, c.unanswered(within)
-	}
-	if err != nil {
+	r, err := c.http.Do(request)
+	if err == nil {
+		defer func() { _ = r.Body.Close() }()
+		if err = take(r); r.StatusCode == http.StatusTooManyRequests {
+			seconds, _ := strconv.ParseUint(r.Header.Get("Retry-After"), 10, 16)
+			wait = time.Duration(seconds) * time.Second
+		}
+	} else if !errors.Is(context.Cause(ctx), errNoResponse) {
 		return 0, c.unreachable(err)
 	}
-	body := &boundedBody{ReadCloser: response.Body, left: maxAnswer}
-	response.Body = body
-	defer func() { _ = body.Close() }()
-	err = take(response)
-	if errors.Is(context.Cause(ctx), errUnanswered) {
-		return 0, c.unanswered(within)
-	}
-	if body.err != nil {
-		return 0, fmt.Errorf("read hpad's answer to %s %s at %q: %w", method, path, c.address, body.err)
-	}
-	wait := time.Duration(0)
-	if response.StatusCode == http.StatusTooManyRequests {
-		if seconds, err := strconv.ParseUint(response.Header.Get("Retry-After"), 10, 16); err == nil {
-			wait = time.Duration(seconds) * time.Second
+	if err != nil && errors.Is(context.Cause(ctx), errNoResponse) {
+		return 0, &ReachError{
+			Address: c.address, Err: fmt.Errorf("%w within %s", errNoResponse, timeout), Hint: "check hpad's log, and whether it is hpad that listens there",
 		}
 	}
 	return wait, err
 }
 
-// boundedBody is the body of a response up to a number of bytes.
-type boundedBody struct {
-	io.ReadCloser
-	left int64
-	// err is why it could not be read to its end.
-	err error
-}
-
-func (b *boundedBody) Read(to []byte) (int, error) {
-	n, err := b.ReadCloser.Read(to)
-	if b.left -= int64(n); b.left < 0 {
-		err = fmt.Errorf("it has more than %d bytes", maxAnswer)
+// decodeResponse returns the data of a response and its continuation, or its error.
+func decodeResponse[T any](c *Client, r *http.Response) (data T, more string, err error) {
+	body, err := c.readBody(r)
+	if err != nil {
+		return data, "", err
 	}
-	if err != nil && !errors.Is(err, io.EOF) {
-		b.err = err
+	var decoded response[T]
+	if err := c.decode(r, body, &decoded); err != nil {
+		return data, "", err
 	}
-	return n, err
+	switch {
+	case decoded.Status == statusError:
+		return data, "", &Error{Status: r.StatusCode, Type: decoded.ErrorType, Message: decoded.Error}
+	case decoded.Status != statusSuccess:
+		return data, "", c.unexpected(r, fmt.Errorf("its status is %q", decoded.Status))
+	case decoded.Data == nil:
+		return data, "", c.unexpected(r, errors.New("it has no data"))
+	}
+	if c.warn != nil {
+		for _, text := range decoded.Warnings {
+			c.warn(text)
+		}
+	}
+	return *decoded.Data, decoded.Continue, nil
 }
 
-// unanswered is the error of a call that took longer than hpad ever does.
-func (c *Client) unanswered(within time.Duration) error {
-	return &ReachError{Address: c.address, Err: fmt.Errorf("%w within %s", errUnanswered, within), Hint: "look at hpad's log, and at whether it is hpad that listens there"}
-}
-
-// open takes the data out of an envelope.
-func (c *Client) open(status int, method, path string, body []byte, data any) error {
-	if status == http.StatusUnauthorized {
-		message := fmt.Sprintf("hpad at %q wants a name and a password", c.address)
+// readBody returns the body of a response, or an error if its sender is not hpad.
+func (c *Client) readBody(r *http.Response) ([]byte, error) {
+	if r.StatusCode == http.StatusUnauthorized {
+		message := fmt.Sprintf("hpad at %q requires a user name and a password", c.address)
 		if c.username != "" {
-			message = fmt.Sprintf("hpad at %q knows no user %q with this password", c.address, c.username)
+			message = fmt.Sprintf("hpad at %q has no user %q with this password", c.address, c.username)
 		}
-		return &Error{Status: status, Type: ErrorUnauthorized, Message: message}
+		return nil, &Error{Status: r.StatusCode, Type: ErrorUnauthorized, Message: message}
 	}
-	if status == http.StatusBadRequest && bytes.Contains(body, []byte("HTTP request to an HTTPS server")) {
-		return &ReachError{Address: c.address, Err: errors.New("the server speaks TLS"), Hint: "write https:// instead of http://"}
+	body, err := io.ReadAll(io.LimitReader(r.Body, maxResponse))
+	if err != nil {
+		return nil, fmt.Errorf("read the response to %s %s from %q: %w", r.Request.Method, r.Request.URL.Path, c.address, err)
 	}
-	if err := c.strange(status, body); err != nil {
-		return err
+	if r.StatusCode == http.StatusBadRequest && bytes.Contains(body, []byte("HTTP request to an HTTPS server")) {
+		return nil, &ReachError{Address: c.address, Err: errors.New("the server requires TLS"), Hint: "write https:// instead of http://"}
 	}
-	var answer envelope
-	if err := json.Unmarshal(c.cleaned(body), &answer); err != nil {
-		return c.garbled(status, method, path, err)
+	if bytes.HasPrefix(bytes.TrimSpace(body), []byte("{")) {
+		return body, nil
 	}
-	switch answer.Status {
-	case statusError:
-		return &Error{Status: status, Type: answer.ErrorType, Message: answer.Error}
-	case statusSuccess:
-		if c.warn != nil {
-			for _, text := range answer.Warnings {
-				c.warn(text)
-			}
-		}
+	const maxShown = 80
+	shown := strings.Join(strings.Fields(strings.ToValidUTF8(string(body[:min(len(body), 4*maxShown)]), "")), " ")
+	switch {
+	case shown == "":
+		shown = "an empty body"
+	case len(shown) > maxShown:
+		shown = strconv.Quote(strings.ToValidUTF8(shown[:maxShown], "")) + "…"
 	default:
-		return c.garbled(status, method, path, fmt.Errorf("its status is %q", answer.Status))
+		shown = strconv.Quote(shown)
 	}
-	if data == nil {
-		return nil
+	return nil, &ReachError{
+		Address: c.address, Err: fmt.Errorf("the server there is not hpad: it returned %d %s with %s", r.StatusCode, http.StatusText(r.StatusCode), shown),
+		Hint: "use the address of hpad itself, including the path if it is behind a proxy",
 	}
-	if len(answer.Data) == 0 {
-		return c.garbled(status, method, path, errors.New("it has no data"))
+}
+
+// decode decodes the body of a response.
+func (c *Client) decode(r *http.Response, body []byte, to any) error {
+	if c.clean != nil {
+		body = cleaned(body, c.clean)
 	}
-	if part, ok := data.(*partOf); ok {
-		part.more, data = answer.Continue, part.data
+	// Cleaning may produce equal keys in an object.
+	err := jsonv2.Unmarshal(body, to, jsonv1.FormatDurationAsNano(true), jsontext.AllowDuplicateNames(true))
+	if failed, ok := errors.AsType[*jsonv2.SemanticError](err); ok { // its text differs between builds
+		err = fmt.Errorf("cannot decode a %s at %q", failed.JSONKind, failed.JSONPointer)
 	}
-	if err := json.Unmarshal(answer.Data, data); err != nil {
-		return c.garbled(status, method, path, err)
+	if err != nil {
+		return c.unexpected(r, err)
 	}
 	return nil
 }
 
-// cleaned applies clean to the strings of a JSON text. Names of members may be equal then. It
-// decodes only strings with escapes, or letters beyond ASCII: most have no others.
-func (c *Client) cleaned(text []byte) []byte {
-	if c.clean == nil {
-		return text
-	}
-	cleaned := make([]byte, 0, len(text))
+// unexpected returns the error of a response that this version of hpad cannot decode.
+func (c *Client) unexpected(r *http.Response, err error) error {
+	return fmt.Errorf("the response to %s %s from %q (HTTP %d) is not from this version of hpad: %w",
+		r.Request.Method, r.Request.URL.Path, c.address, r.StatusCode, err)
+}
+
+// cleaned applies clean to the strings of a JSON text. It leaves invalid JSON to the decoder.
+func cleaned(text []byte, clean func(string) string) []byte {
+	var out bytes.Buffer
+	from, to := jsontext.NewDecoder(bytes.NewReader(text), jsontext.AllowDuplicateNames(true)), jsontext.NewEncoder(&out, jsontext.AllowDuplicateNames(true))
 	for {
-		begin := bytes.IndexByte(text, '"')
-		if begin < 0 {
-			return append(cleaned, text...)
+		token, err := from.ReadToken()
+		if errors.Is(err, io.EOF) {
+			return out.Bytes()
 		}
-		end, special := begin+1, false
-		for ; end < len(text) && text[end] != '"'; end++ {
-			special = special || text[end] == '\\' || text[end] >= unicode.MaxASCII
-			if text[end] == '\\' {
-				end++
-			}
+		if err == nil && token.Kind() == '"' {
+			token = jsontext.String(clean(token.String()))
 		}
-		end = min(end+1, len(text))
-		cleaned = append(cleaned, text[:begin]...)
-		if special {
-			// If the text is no JSON, decoding it fails.
-			decoded, _ := jsontext.AppendUnquote(nil, text[begin:end])
-			cleaned, _ = jsontext.AppendQuote(cleaned, c.clean(string(decoded)))
-		} else {
-			cleaned = append(cleaned, text[begin:end]...)
+		if err != nil || to.WriteToken(token) != nil {
+			return text[:0]
 		}
-		text = text[end:]
 	}
-}
-
-// maxShownStart bounds what is looked at of a body that is strange, in bytes.
-const maxShownStart = 320
-
-// strange returns an error where a body is none that an hpad of any version writes, which
-// are objects of JSON.
-func (c *Client) strange(status int, body []byte) error {
-	const shown = 80
-	text := strings.Join(strings.Fields(strings.ToValidUTF8(string(body[:min(len(body), maxShownStart)]), "")), " ")
-	switch {
-	case strings.HasPrefix(text, "{"):
-		return nil
-	case text == "":
-		text = "nothing"
-	case len(text) > shown:
-		text = strconv.Quote(strings.ToValidUTF8(text[:shown], "")) + "…"
-	default:
-		text = strconv.Quote(text)
-	}
-	return &ReachError{
-		Address: c.address, Err: fmt.Errorf("what listens there is no hpad: it answers %d %s with %s", status, http.StatusText(status), text),
-		Hint: "name the address of hpad itself, with the path where a proxy has it",
-	}
-}
-
-// garbled is the error of a response that this hpad cannot read.
-func (c *Client) garbled(status int, method, path string, err error) error {
-	return fmt.Errorf("the answer to %s %s at %q (HTTP %d) is not that of an hpad of this version: %w",
-		method, path, c.address, status, err)
 }

@@ -12,23 +12,31 @@ import (
 	"syscall"
 )
 
-// ErrNotFound is what an [Error] is when there is no autoscaler of that name.
-var ErrNotFound = errors.New("not found")
+// Causes of errors, to be tested with errors.Is.
+var (
+	// ErrNotFound is the cause of an [Error] if the autoscaler does not exist.
+	ErrNotFound = errors.New("not found")
+	// ErrUnknown means that there is no autoscaler or fleet with that name.
+	ErrUnknown = errors.New("not known")
+	// ErrNotPaused means that there is no pause to end.
+	ErrNotPaused = errors.New("not paused")
+	// ErrRefused means that an action is impossible now and that nothing was changed.
+	ErrRefused = errors.New("refused")
+)
 
-// Error is an error that the daemon answered.
+// Error is an error that the daemon returned.
 type Error struct {
 	// Status is the HTTP status.
-	Status int
-	Type   ErrorType
-	// Message says what is wrong, in the daemon's words.
+	Status  int
+	Type    ErrorType
 	Message string
 }
 
-// Error returns the daemon's words.
+// Error returns the message.
 func (e *Error) Error() string { return e.Message }
 
-// Is makes an Error of the type not_found an ErrNotFound and an ErrUnknown, of the type
-// not_paused an ErrNotPaused, and of the type refused an ErrRefused.
+// Is maps the type not_found to ErrNotFound and ErrUnknown, not_paused to ErrNotPaused, and
+// refused to ErrRefused.
 func (e *Error) Is(target error) bool {
 	switch target {
 	case ErrNotFound, ErrUnknown:
@@ -41,22 +49,22 @@ func (e *Error) Is(target error) bool {
 	return false
 }
 
-// ReachError is that the daemon could not be reached where it was looked for.
+// ReachError means that the daemon cannot be reached.
 type ReachError struct {
 	// Address is the path of the socket or the URL of the server.
 	Address string
-	// Hint says what to do about it; empty when nothing is known to help.
+	// Hint is a possible remedy; it may be empty.
 	Hint string
 	Err  error
 }
 
-// Error returns the address and what is wrong with it.
+// Error returns the address and the cause.
 func (e *ReachError) Error() string { return fmt.Sprintf("reach hpad at %q: %v", e.Address, e.Err) }
 
-// Unwrap returns what is wrong with the address.
+// Unwrap returns the cause.
 func (e *ReachError) Unwrap() error { return e.Err }
 
-// causeOf returns the error of a request without the request.
+// causeOf returns the error of a request without its URL.
 func causeOf(err error) error {
 	if failed, ok := errors.AsType[*url.Error](err); ok {
 		return failed.Err
@@ -73,11 +81,11 @@ func unreachableSocket(socket string, err error) error {
 		err = errors.New("there is no such socket")
 		hint = `is hpad running? start it with "hpad run"; if it ended, "journalctl -u hpad" or what it printed says why; or name its socket with --socket or HPAD_SOCKET`
 	case errors.Is(err, syscall.ECONNREFUSED) && !isSocket(socket):
-		err = errors.New("it is no socket")
-		hint = `name the socket of hpad with --socket or HPAD_SOCKET: it is daemon.socket of the configuration`
+		err = errors.New("it is not a socket")
+		hint = `set --socket or HPAD_SOCKET to the value of daemon.socket in the configuration`
 	case errors.Is(err, syscall.ECONNREFUSED):
-		err = errors.New("nobody answers on the socket")
-		hint = `hpad seems to have ended without removing it: start it again with "hpad run", or look at its log`
+		err = errors.New("no process listens on the socket")
+		hint = `hpad probably ended without removing it: start it again with "hpad run", or check its log`
 	case errors.Is(err, fs.ErrPermission):
 		err = errors.New("permission denied")
 		hint = permissionHint(socket)
@@ -85,25 +93,24 @@ func unreachableSocket(socket string, err error) error {
 	return &ReachError{Address: socket, Hint: hint, Err: err}
 }
 
-// isSocket reports whether there is a socket, or nothing that can be seen.
+// isSocket reports whether the file is a socket or cannot be read.
 func isSocket(path string) bool {
 	info, err := os.Stat(path)
 	return err != nil || info.Mode().Type() == fs.ModeSocket
 }
 
-// permissionHint names the group that may use the socket. Nobody is advised to join
-// root's group.
+// permissionHint names the group of the socket, unless it is root's.
 func permissionHint(socket string) string {
 	name, group := socketGroup(socket)
 	if group == "" || group == "root" {
-		return "run the command as root or as the user that hpad runs as, or name a group that may use the socket in daemon.socket_group"
+		return "run the command as root or as the user of hpad, or set daemon.socket_group to a group that may use the socket"
 	}
 	return fmt.Sprintf("%s belongs to the group %s: become a member of it (usermod -a -G %s USER, then log in again), or run the command as root",
 		name, group, group)
 }
 
-// socketGroup returns the group of the socket, or that of the nearest directory
-// above it that can be seen; an empty group when none can.
+// socketGroup returns the socket, or else its nearest readable parent directory, with its group;
+// the group is empty if it is unknown.
 func socketGroup(socket string) (name, group string) {
 	for name = filepath.Clean(socket); ; name = filepath.Dir(name) {
 		if info, err := os.Stat(name); err == nil {

@@ -74,7 +74,7 @@ func newServerClient(s Server) (*Client, error) {
 		}
 	}
 	dialer := &net.Dialer{Timeout: dialTimeout}
-	made, err := promconfig.NewClientFromConfig(httpConfig, "hpad", promconfig.WithKeepAlivesDisabled(), promconfig.WithDialContextFunc(dialReading(dialer)))
+	made, err := promconfig.NewClientFromConfig(httpConfig, "hpad", promconfig.WithKeepAlivesDisabled(), promconfig.WithDialContextFunc(dialer.DialContext))
 	if err != nil {
 		return nil, &ReachError{Address: base, Err: err}
 	}

@@ -50,7 +50,7 @@ func (c *Client) Forward(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	var data json.RawMessage
 	if err == nil {
-		err = c.exchange(ctx, r.Method, r.URL.RequestURI(), body, &data)
+		data, _, err = exchange[json.RawMessage](ctx, c, r.Method, r.URL.RequestURI(), body)
 	}
 	err = Denied(err)
 	if rejected, is := errors.AsType[*Error](err); is {

@@ -36,7 +36,7 @@ func TestForward(t *testing.T) {
 		"refused":              {409, `{"status":"error","errorType":"refused","error":"as things are"}`, 409, `"errorType":"refused","error":"as things are"`},
 		"a member not known":   {401, "Unauthorized", 409, `"errorType":"refused","error":"its owner does not let this member write`},
 		"a member not allowed": {403, `{"status":"error","errorType":"forbidden","error":"a write"}`, 409, `in [ha.members]: a write"`},
-		"no hpad":              {200, "welcome", 500, "what listens there is no hpad"},
+		"no hpad":              {200, "welcome", 500, "the server there is not hpad"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got *http.Request

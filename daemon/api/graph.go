@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"math"
 	"net/http"
-	"net/url"
 	"strconv"
 	"time"
 )
@@ -103,5 +102,5 @@ func (h handlers) graph(w http.ResponseWriter, r *http.Request) {
 // error that is ErrNotFound means that nothing is kept for them.
 func (c *Client) Graph(ctx context.Context, name string, from, to time.Time) (Graph, error) {
 	query := HistoryQuery{From: from, To: to}.values()
-	return call[Graph](ctx, c, http.MethodGet, "/api/v1/autoscalers/"+url.PathEscape(name)+"/graph?"+query.Encode(), nil)
+	return call[Graph](ctx, c, http.MethodGet, pathOfAutoscaler(name)+"/graph?"+query.Encode(), nil)
 }

@@ -13,29 +13,6 @@ const (
 	AuthorHeader = "Hpad-Author"
 )
 
-// For returns a client like c of one member of a cluster that asks another one.
-func (c *Client) For(member string) *Client {
-	asking := *c
-	asking.member = member
-	return &asking
-}
-
-// Warning returns a client like c that calls tell with what the data of an answer lack, as
-// the history of a member of a cluster that does not answer.
-func (c *Client) Warning(tell func(text string)) *Client {
-	warning := *c
-	warning.warn = tell
-	return &warning
-}
-
-// Cleaning returns a client like c that applies clean to every string of a response, for
-// output that people read.
-func (c *Client) Cleaning(clean func(string) string) *Client {
-	cleaning := *c
-	cleaning.clean = clean
-	return &cleaning
-}
-
 // Members returns an access under which those of the names may say for whom they ask.
 func Members(access Access, names []string) Access {
 	return func(r *http.Request) (string, error) {

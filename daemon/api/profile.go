@@ -90,20 +90,5 @@ func (c *Client) Profile(ctx context.Context, name string, seconds int, to io.Wr
 	if seconds > 0 {
 		path += "?seconds=" + strconv.Itoa(seconds)
 	}
-	return c.fetch(ctx, path, answerTimeout+time.Duration(seconds)*time.Second, to)
-}
-
-// fetch writes an answer that is no JSON, as it comes.
-func (c *Client) fetch(ctx context.Context, path string, timeout time.Duration, to io.Writer) error {
-	return c.ask(ctx, http.MethodGet, path, nil, timeout, func(response *http.Response) error {
-		if response.StatusCode == http.StatusOK {
-			_, err := io.Copy(to, response.Body)
-			return err
-		}
-		body, err := io.ReadAll(response.Body)
-		if err != nil {
-			return err
-		}
-		return c.open(response.StatusCode, http.MethodGet, path, body, nil)
-	})
+	return c.fetch(ctx, path, responseTimeout+time.Duration(seconds)*time.Second, to)
 }

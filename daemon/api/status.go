@@ -41,9 +41,8 @@ func (h handlers) config(w http.ResponseWriter, r *http.Request) {
 // ConfigFile returns the absolute path of the daemon's main file, on its machine; empty
 // when the daemon does not tell.
 func (c *Client) ConfigFile(ctx context.Context) (string, error) {
-	var answer ConfigText
-	err := c.exchange(ctx, http.MethodGet, "/api/v1/status/config?toml=false", nil, &answer)
-	return answer.File, err
+	text, err := call[ConfigText](ctx, c, http.MethodGet, "/api/v1/status/config?toml=false", nil)
+	return text.File, err
 }
 
 func (h handlers) buildInfo(w http.ResponseWriter, _ *http.Request) {

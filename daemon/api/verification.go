@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 	"net/http"
-	"net/url"
 	"time"
 )
 
@@ -80,9 +79,5 @@ func (h handlers) verify(w http.ResponseWriter, r *http.Request) {
 // name.
 func (c *Client) VerifyHistory(ctx context.Context, name string, from, to time.Time) (Verification, error) {
 	query := HistoryQuery{From: from, To: to}.values()
-	path := "/api/v1/history/verify"
-	if name != "" {
-		path = "/api/v1/autoscalers/" + url.PathEscape(name) + "/history/verify"
-	}
-	return call[Verification](ctx, c, http.MethodGet, path+"?"+query.Encode(), nil)
+	return call[Verification](ctx, c, http.MethodGet, pathOfAutoscaler(name)+"/history/verify?"+query.Encode(), nil)
 }

@@ -21,8 +21,8 @@ func TestUnanswered(t *testing.T) {
 		patience     time.Duration
 		want         error
 	}{
-		{"no answer", "", time.Hour, errUnanswered},
-		{"half an answer", "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{", time.Hour, errUnanswered},
+		{"no answer", "", time.Hour, errNoResponse},
+		{"half an answer", "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{", time.Hour, errNoResponse},
 		{"a caller with less patience", "", time.Second, context.DeadlineExceeded},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -46,11 +46,11 @@ func TestUnanswered(t *testing.T) {
 				if !errors.Is(err, test.want) {
 					t.Errorf("error %v, want %v", err, test.want)
 				}
-				if took, want := time.Since(begun), min(test.patience, answerTimeout); took != want {
+				if took, want := time.Since(begun), min(test.patience, responseTimeout); took != want {
 					t.Errorf("it took %s, want %s", took, want)
 				}
 				failed, reached := errors.AsType[*ReachError](err)
-				if errors.Is(test.want, errUnanswered) && (!reached || failed.Hint == "") {
+				if errors.Is(test.want, errNoResponse) && (!reached || failed.Hint == "") {
 					t.Errorf("error %#v, want a ReachError with a hint", err)
 				}
 			})

@@ -1,0 +1,223 @@
+package api
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"iter"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/hpad/hpad/policy"
+)
+
+// pathOf returns the path of a scope.
+func pathOf(scope policy.Scope) string {
+	switch {
+	case scope.Autoscaler != "":
+		return "/api/v1/autoscalers/" + url.PathEscape(scope.Autoscaler)
+	case scope.Fleet != "":
+		return "/api/v1/fleets/" + url.PathEscape(scope.Fleet)
+	}
+	return "/api/v1"
+}
+
+// pathOfAutoscaler returns the path of an autoscaler; the root of the API for an empty name.
+func pathOfAutoscaler(name string) string { return pathOf(policy.Scope{Autoscaler: name}) }
+
+// Autoscaler returns one autoscaler; an error that is ErrNotFound if it does not exist.
+func (c *Client) Autoscaler(ctx context.Context, name string) (Autoscaler, error) {
+	return call[Autoscaler](ctx, c, http.MethodGet, pathOfAutoscaler(name), nil)
+}
+
+// Instances reads the instances of an autoscaler's target now; an error that is ErrNotFound if the
+// autoscaler does not exist.
+func (c *Client) Instances(ctx context.Context, name string) (InstanceList, error) {
+	return call[InstanceList](ctx, c, http.MethodGet, pathOfAutoscaler(name)+"/instances", nil)
+}
+
+// Explain returns the last decision of an autoscaler; an error that is ErrNotFound if it does not
+// exist.
+func (c *Client) Explain(ctx context.Context, name string) (Explanation, error) {
+	return call[Explanation](ctx, c, http.MethodGet, pathOfAutoscaler(name)+"/explain", nil)
+}
+
+// ExplainAt returns the newest recorded decision of an autoscaler up to an instant; an error that
+// is ErrNotFound if there is none.
+func (c *Client) ExplainAt(ctx context.Context, name string, at time.Time) (Explanation, error) {
+	query := url.Values{"at": {at.Format(time.RFC3339Nano)}}
+	return call[Explanation](ctx, c, http.MethodGet, pathOfAutoscaler(name)+"/explain?"+query.Encode(), nil)
+}
+
+// Discovered returns the targets that were discovered by their labels, in order.
+func (c *Client) Discovered(ctx context.Context) ([]Discovered, error) {
+	return call[[]Discovered](ctx, c, http.MethodGet, "/api/v1/discovery", nil)
+}
+
+// Health returns the health of the daemon. An unhealthy daemon is not an error.
+func (c *Client) Health(ctx context.Context) (health Health, err error) {
+	err = c.send(ctx, http.MethodGet, "/-/healthy", nil, responseTimeout, func(r *http.Response) error {
+		body, err := c.readBody(r)
+		if err != nil {
+			return err
+		}
+		if r.StatusCode != http.StatusOK && r.StatusCode != http.StatusServiceUnavailable {
+			return c.unexpected(r, errors.New("its status is neither 200 nor 503"))
+		}
+		return c.decode(r, body, &health) // probes read only the status, so there is no envelope
+	})
+	return health, err
+}
+
+// Reload makes the daemon reload its configuration, and returns the changes. After an error the
+// previous configuration stays active.
+func (c *Client) Reload(ctx context.Context) (ReloadChanges, error) {
+	return call[ReloadChanges](ctx, c, http.MethodPost, "/-/reload", nil)
+}
+
+// ReloadChanges returns the changes that a reload would make, in the order of keys. An [Error] of
+// type ErrorReload is the reason why a reload would be rejected.
+func (c *Client) ReloadChanges(ctx context.Context) (ReloadChanges, error) {
+	return call[ReloadChanges](ctx, c, http.MethodGet, "/api/v1/status/reload", nil)
+}
+
+// Pauses returns the active pauses, those with the widest scope first.
+func (c *Client) Pauses(ctx context.Context) ([]policy.Pause, error) {
+	return call[[]policy.Pause](ctx, c, http.MethodGet, "/api/v1/pauses", nil)
+}
+
+// Pause pauses a scope, replaces an earlier pause of it, and returns the pause. An error that is
+// ErrNotFound means that the autoscaler or fleet does not exist.
+func (c *Client) Pause(ctx context.Context, scope policy.Scope, request PauseRequest) (policy.Pause, error) {
+	return call[policy.Pause](ctx, c, http.MethodPost, pathOf(scope)+"/pause", request)
+}
+
+// Resume ends the pause of a scope and returns it. An [Error] of type ErrorNotPaused means that
+// there is none.
+func (c *Client) Resume(ctx context.Context, scope policy.Scope) (policy.Pause, error) {
+	return call[policy.Pause](ctx, c, http.MethodPost, pathOf(scope)+"/resume", nil)
+}
+
+// Scale sets the count of an autoscaler's target and returns the autoscaler. An [Error] of type
+// ErrorRefused means that the count is unchanged.
+func (c *Client) Scale(ctx context.Context, name string, replicas int32, force bool) (Autoscaler, error) {
+	return call[Autoscaler](ctx, c, http.MethodPost, pathOfAutoscaler(name)+"/scale", ScaleRequest{Replicas: &replicas, Force: force})
+}
+
+// Evaluate evaluates an autoscaler now and returns it. An [Error] of type ErrorRefused means that
+// it cannot be evaluated.
+func (c *Client) Evaluate(ctx context.Context, name string) (Autoscaler, error) {
+	return call[Autoscaler](ctx, c, http.MethodPost, pathOfAutoscaler(name)+"/evaluate", nil)
+}
+
+// History returns the recorded entries of an autoscaler, or of all with an empty name, in
+// [from, to), oldest first. A zero time is no bound. If there are more than limit entries, it
+// returns the newest; a limit of 0 means DefaultHistoryLimit. An error that is ErrNotFound means
+// that the name is unknown.
+func (c *Client) History(ctx context.Context, name string, from, to time.Time, limit int) ([]Recorded, error) {
+	return c.HistoryOf(ctx, name, HistoryQuery{From: from, To: to, Limit: limit})
+}
+
+// HistoryQuery selects entries of a history.
+type HistoryQuery struct {
+	// From is inclusive, To exclusive; zero times are no bounds.
+	From, To time.Time
+	// Changes leaves out entries for which Recorded.Changed is false.
+	Changes bool
+	// Limit is the maximum number of entries; 0 means DefaultHistoryLimit.
+	Limit int
+}
+
+// values returns the parameters of a request.
+func (q HistoryQuery) values() url.Values {
+	query := url.Values{}
+	for key, at := range map[string]time.Time{"from": q.From, "to": q.To} {
+		if !at.IsZero() {
+			query.Set(key, at.Format(time.RFC3339Nano))
+		}
+	}
+	if q.Limit > 0 {
+		query.Set("limit", strconv.Itoa(q.Limit))
+	}
+	if q.Changes {
+		query.Set("changes", "true")
+	}
+	return query
+}
+
+// HistoryOf is History with all options.
+func (c *Client) HistoryOf(ctx context.Context, name string, q HistoryQuery) ([]Recorded, error) {
+	query, limit := q.values(), cmp.Or(q.Limit, DefaultHistoryLimit)
+	var entries []Recorded
+	for {
+		read, more, err := exchange[[]Recorded](ctx, c, http.MethodGet, pathOfAutoscaler(name)+"/history?"+query.Encode(), nil)
+		if err != nil {
+			return nil, err
+		}
+		if entries = append(read, entries...); more == "" || len(entries) >= limit {
+			return entries[max(0, len(entries)-limit):], nil
+		}
+		query.Set("continue", more)
+	}
+}
+
+// pageSize is the number of autoscalers in one response. Over TCP each page may cost the check of
+// a password.
+const pageSize = 10_000
+
+// Autoscalers returns all autoscalers, by name, without their decisions and events.
+func (c *Client) Autoscalers(ctx context.Context) ([]Autoscaler, error) {
+	list := []Autoscaler{}
+	for view, err := range c.EachAutoscaler(ctx) {
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, view)
+	}
+	return list, nil
+}
+
+// EachAutoscaler returns the same as Autoscalers, page by page. An autoscaler that exists during
+// the whole iteration occurs once. An error ends the iteration.
+func (c *Client) EachAutoscaler(ctx context.Context) iter.Seq2[Autoscaler, error] {
+	return eachAutoscaler[Autoscaler](ctx, c, false)
+}
+
+// EachBriefly is EachAutoscaler with only the fields that a table of autoscalers shows.
+func (c *Client) EachBriefly(ctx context.Context) iter.Seq2[Autoscaler, error] {
+	return eachAutoscaler[Autoscaler](ctx, c, true)
+}
+
+// EachAutoscalerJSON is EachAutoscaler without decoding.
+func (c *Client) EachAutoscalerJSON(ctx context.Context) iter.Seq2[jsontext.Value, error] {
+	return eachAutoscaler[jsontext.Value](ctx, c, false)
+}
+
+func eachAutoscaler[T any](ctx context.Context, c *Client, brief bool) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		query := url.Values{"limit": {strconv.Itoa(pageSize)}}
+		if brief {
+			query.Set("brief", "true")
+		}
+		for {
+			page, more, err := exchange[[]T](ctx, c, http.MethodGet, "/api/v1/autoscalers?"+query.Encode(), nil)
+			if err != nil {
+				yield(*new(T), err)
+				return
+			}
+			for i := range page {
+				if !yield(page[i], nil) {
+					return
+				}
+			}
+			if more == "" {
+				return
+			}
+			query.Set("continue", more)
+		}
+	}
+}
