@@ -1,8 +1,11 @@
 package api
 
 import (
+	"context"
 	"encoding/json"
 	"net/http"
+	"slices"
+	"sync"
 
 	"github.com/hpad/hpad/daemon/redact"
 )
@@ -60,25 +63,20 @@ type envelope struct {
 }
 
 // writeData writes 200 with data in the envelope. Nil data leaves it out.
-func writeData(w http.ResponseWriter, data any) { writeWarned(w, data, nil) }
+func writeData(w http.ResponseWriter, data any) { writePage(w, data, "", nil) }
 
-// writeWarned writes as writeData does, with what the data lack.
-func writeWarned(w http.ResponseWriter, data any, warnings []string) {
-	writePage(w, data, "", warnings)
-}
-
-// writePage writes as writeWarned does, with a continuation.
+// writePage is writeData with a continuation and warnings.
 func writePage(w http.ResponseWriter, data any, more string, warnings []string) {
-	answer := envelope{Status: statusSuccess, Continue: more, Warnings: warnings}
+	body := envelope{Status: statusSuccess, Continue: more, Warnings: warnings}
 	if data != nil {
 		encoded, err := json.Marshal(data)
 		if err != nil {
-			writeError(w, http.StatusInternalServerError, ErrorInternal, "encode the answer: "+err.Error())
+			writeError(w, http.StatusInternalServerError, ErrorInternal, "encode the response: "+err.Error())
 			return
 		}
-		answer.Data = encoded
+		body.Data = encoded
 	}
-	writeJSON(w, http.StatusOK, answer)
+	writeJSON(w, http.StatusOK, body)
 }
 
 // writeError writes an error in the envelope.
@@ -97,10 +95,49 @@ func writeJSON(w http.ResponseWriter, status int, body any) {
 func writeEncoded(w http.ResponseWriter, status int, body any, redacted func(encoded []byte) []byte) {
 	encoded, err := json.Marshal(body)
 	if err != nil {
-		http.Error(w, "encode the answer: "+redact.Text(err.Error()), http.StatusInternalServerError)
+		http.Error(w, "encode the response: "+redact.Text(err.Error()), http.StatusInternalServerError)
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	_, _ = w.Write(append(redacted(encoded), '\n'))
+}
+
+// warnings are what the answer to a request says beside its data.
+type warnings struct {
+	mu    sync.Mutex
+	texts []string
+}
+
+type warningsKey struct{}
+
+// Warn adds to the answer to the request of ctx what its data lack, as what a member of a
+// cluster that does not answer has; each text once. Under a context of no request that
+// may warn it does nothing.
+func Warn(ctx context.Context, text string) {
+	w, _ := ctx.Value(warningsKey{}).(*warnings)
+	if w == nil {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !slices.Contains(w.texts, text) {
+		w.texts = append(w.texts, text)
+	}
+}
+
+// MayWarn returns the request with a context for [Warn].
+func MayWarn(r *http.Request) *http.Request {
+	return r.WithContext(context.WithValue(r.Context(), warningsKey{}, new(warnings)))
+}
+
+// Warnings returns the warnings of a context of [MayWarn].
+func Warnings(ctx context.Context) []string {
+	w, _ := ctx.Value(warningsKey{}).(*warnings)
+	if w == nil {
+		return nil
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.texts)
 }

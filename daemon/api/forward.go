@@ -26,7 +26,7 @@ func (h handlers) owned(here http.HandlerFunc) http.HandlerFunc {
 		return here
 	}
 	return func(w http.ResponseWriter, r *http.Request) {
-		owner, err := forwarder.Owner(r.Context(), scopeAsked(r))
+		owner, err := forwarder.Owner(r.Context(), requestedScope(r))
 		switch {
 		case err != nil:
 			writeActError(w, err)

@@ -2,7 +2,6 @@ package api
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"math"
@@ -71,10 +70,8 @@ func (c *Column) UnmarshalJSON(text []byte) error {
 const graphSpan = 24 * time.Hour
 
 func (h handlers) graph(w http.ResponseWriter, r *http.Request) {
-	query := r.URL.Query()
-	from, err1 := Instant("from", query.Get("from"))
-	to, err2 := Instant("to", query.Get("to"))
-	if err := cmp.Or(err1, err2); err != nil {
+	from, to, err := requestedPeriod(r)
+	if err != nil {
 		writeError(w, http.StatusBadRequest, ErrorBadData, err.Error())
 		return
 	}

@@ -2,16 +2,22 @@ package api
 
 import (
 	"bytes"
+	_ "embed"
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"maps"
 	"mime"
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
+	"github.com/klauspost/compress/gzhttp"
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/prometheus/common/expfmt"
 )
 
 // maxBody bounds the body of a request, in bytes.
@@ -59,7 +65,7 @@ func routes(d Daemon, gatherer prometheus.Gatherer, access Access) map[string]me
 		"/api/v1/pause":                             {http.MethodPost: writing(access, h.pause)},
 		"/api/v1/resume":                            {http.MethodPost: writing(access, h.resume)},
 		"/api/v1/pauses":                            {http.MethodGet: h.pauses},
-		"/api/v1/history":                           {http.MethodGet: h.wholeHistory},
+		"/api/v1/history":                           {http.MethodGet: h.history},
 		"/api/v1/history/verify":                    {http.MethodGet: identified(access, "a verification of the history", h.verify)},
 		"/api/v1/cluster":                           {http.MethodGet: h.cluster},
 		"/api/v1/cluster/adopt":                     {http.MethodPost: writing(access, h.adopt)},
@@ -98,7 +104,7 @@ func (m methods) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	allow := strings.Join(allowed, ", ")
 	w.Header().Set("Allow", allow)
-	writeError(w, http.StatusMethodNotAllowed, ErrorMethod, r.URL.Path+" answers "+allow+", not "+r.Method)
+	writeError(w, http.StatusMethodNotAllowed, ErrorMethod, r.URL.Path+" supports "+allow+", not "+r.Method)
 }
 
 // writing refuses a write that access does not allow, and one whose body is too
@@ -175,4 +181,95 @@ func withCommonHeaders(next http.Handler) http.Handler {
 		header.Set("X-Content-Type-Options", "nosniff")
 		next.ServeHTTP(w, r)
 	})
+}
+
+// indexPage links what there is to read.
+const indexPage = `<!DOCTYPE html>
+<html lang="en">
+<head><meta charset="utf-8"><title>hpad</title></head>
+<body>
+<h1>hpad</h1>
+<ul>
+<li><a href="/api/v1/autoscalers">Autoscalers</a> (one: /api/v1/autoscalers/NAME, its last decision: /api/v1/autoscalers/NAME/explain)</li>
+<li><a href="/api/v1/discovery">Targets found by their labels</a></li>
+<li><a href="/metrics">Metrics</a></li>
+<li><a href="/-/healthy">Health</a></li>
+<li><a href="/-/ready">Readiness</a></li>
+<li><a href="/api/v1/status/config">Configuration</a></li>
+<li><a href="/api/v1/status/buildinfo">Build</a></li>
+<li><a href="/api/v1/openapi.yaml">Description of the API</a> (OpenAPI)</li>
+</ul>
+</body>
+</html>
+`
+
+func index(w http.ResponseWriter, _ *http.Request) {
+	header := w.Header()
+	header.Set("Content-Type", "text/html; charset=utf-8")
+	header.Set("Content-Security-Policy", "default-src 'none'")
+	// A client that is gone is told nothing more.
+	_, _ = io.WriteString(w, indexPage)
+}
+
+// TextGatherer is a Gatherer that can write the text of what it gathers itself,
+// for less than what it costs to gather it first. It is safe for concurrent use.
+type TextGatherer interface {
+	prometheus.Gatherer
+	// WriteText writes the metrics of these names in Prometheus's text format, and
+	// without any name all that Gather returns.
+	WriteText(w io.Writer, names ...string) error
+}
+
+// metricsHandler serves /metrics in Prometheus's text format.
+func metricsHandler(gatherer prometheus.Gatherer) http.Handler {
+	if gatherer, ok := gatherer.(TextGatherer); ok {
+		return writtenMetrics(gatherer)
+	}
+	return promhttp.HandlerFor(gatherer, promhttp.HandlerOpts{})
+}
+
+// writtenMetrics serves metrics as they are written, compressed where the client takes
+// that. The server bounds how long a slow client may take.
+func writtenMetrics(gatherer TextGatherer) http.Handler {
+	return gzhttp.GzipHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", string(expfmt.NewFormat(expfmt.TypeTextPlain)))
+		_ = gatherer.WriteText(w, r.URL.Query()["name[]"]...) // the client went away
+	}))
+}
+
+// OpenAPI is the description of the API, in OpenAPI 3. It is also served, at
+// /api/v1/openapi.yaml.
+//
+//go:embed openapi.yaml
+var OpenAPI []byte
+
+func description(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "application/yaml")
+	_, _ = w.Write(OpenAPI)
+}
+
+// The limits of a server: what a slow or hostile client can hold of it.
+const (
+	readHeaderTimeout = 10 * time.Second
+	readTimeout       = 30 * time.Second
+	writeTimeout      = time.Minute
+	idleTimeout       = 2 * time.Minute
+	maxHeaderBytes    = 32 << 10
+)
+
+// NewServer returns a server of handler with limits on time and size. It writes
+// its own errors to errorLog; nil means the standard logger. The caller serves
+// and shuts it down.
+func NewServer(handler http.Handler, errorLog *log.Logger) *http.Server {
+	return &http.Server{
+		Handler:           handler,
+		ReadHeaderTimeout: readHeaderTimeout,
+		ReadTimeout:       readTimeout,
+		WriteTimeout:      writeTimeout,
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    maxHeaderBytes,
+		ErrorLog:          errorLog,
+		// "OPTIONS *" would else be answered past limits and passwords.
+		DisableGeneralOptionsHandler: true,
+	}
 }

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -114,19 +115,12 @@ func (h handlers) history(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	if len(entries) == 0 && more == "" {
+	if len(entries) == 0 && more == "" && r.PathValue("name") != "" {
 		if _, ok := h.named(w, r); !ok {
 			return
 		}
 	}
 	writePage(w, entries, more, Warnings(r.Context()))
-}
-
-func (h handlers) wholeHistory(w http.ResponseWriter, r *http.Request) {
-	r = MayWarn(r)
-	if entries, more, ok := h.recorded(w, r); ok {
-		writePage(w, entries, more, Warnings(r.Context()))
-	}
 }
 
 // At most maxHistoryReads requests read the history concurrently. Other requests wait up to
@@ -147,7 +141,7 @@ func (h handlers) enter(w http.ResponseWriter, r *http.Request) (leave func(), o
 	case <-r.Context().Done():
 	case <-waited.C:
 	}
-	writeTooMany(w, "too many requests read the history at once")
+	writeTooMany(w, "too many concurrent requests for the history")
 	return nil, false
 }
 
@@ -155,16 +149,13 @@ func (h handlers) enter(w http.ResponseWriter, r *http.Request) (leave func(), o
 // continuation, or writes an error.
 func (h handlers) recorded(w http.ResponseWriter, r *http.Request) (entries []Recorded, more string, ok bool) {
 	query := r.URL.Query()
-	from, err1 := Instant("from", query.Get("from"))
-	to, err2 := Instant("to", query.Get("to"))
-	limit, err3 := historyLimit(query.Get("limit"))
-	changes, err4 := onlyChanges(query.Get("changes"))
-	rest, err5 := Instant("continue", query.Get("continue"))
-	for _, err := range []error{err1, err2, err3, err4, err5} {
-		if err != nil {
-			writeError(w, http.StatusBadRequest, ErrorBadData, err.Error())
-			return nil, "", false
-		}
+	from, to, err1 := requestedPeriod(r)
+	limit, err2 := historyLimit(query.Get("limit"))
+	changes, err3 := boolParameter(r, "changes", false)
+	rest, err4 := Instant("continue", query.Get("continue"))
+	if err := cmp.Or(err1, err2, err3, err4); err != nil {
+		writeError(w, http.StatusBadRequest, ErrorBadData, err.Error())
+		return nil, "", false
 	}
 	if !rest.IsZero() {
 		to = rest
@@ -241,16 +232,6 @@ func (h handlers) changes(ctx context.Context, name string, from, to time.Time, 
 func (r Recorded) Changed() bool {
 	return r.Reload != nil || r.Written != nil || r.Decision.Foreign != nil || r.Decision.Command != nil ||
 		slices.ContainsFunc(r.Events, func(e policy.Event) bool { return e.Reason == BoundsChanged || e.TellsOfPause() })
-}
-
-func onlyChanges(text string) (bool, error) {
-	switch text {
-	case "", "false":
-		return false, nil
-	case "true":
-		return true, nil
-	}
-	return false, fmt.Errorf("changes = %q: must be true or false", text)
 }
 
 // explainAt writes the newest decision of an autoscaler that was recorded up to
@@ -343,10 +324,18 @@ func Instant(name, text string) (time.Time, error) {
 	}
 	seconds, err := strconv.ParseFloat(text, 64)
 	if err != nil || !(math.Abs(seconds) <= maxSeconds) {
-		return time.Time{}, fmt.Errorf("%s = %q: must be a time, as 2026-03-01T12:00:00Z or in seconds since 1970", name, text)
+		return time.Time{}, fmt.Errorf("%s = %q: must be a time such as 2026-03-01T12:00:00Z, or in seconds since 1970", name, text)
 	}
 	whole, fraction := math.Modf(seconds)
 	return time.Unix(int64(whole), int64(fraction*1e9)).UTC(), nil
+}
+
+// requestedPeriod returns the parameters from and to; zero times if they are absent.
+func requestedPeriod(r *http.Request) (from, to time.Time, err error) {
+	query := r.URL.Query()
+	from, err1 := Instant("from", query.Get("from"))
+	to, err2 := Instant("to", query.Get("to"))
+	return from, to, cmp.Or(err1, err2)
 }
 
 func historyLimit(text string) (int, error) {

@@ -31,7 +31,7 @@ type ScaleRequest struct {
 }
 
 // scopeAsked returns what a request to pause or to resume is about.
-func scopeAsked(r *http.Request) policy.Scope {
+func requestedScope(r *http.Request) policy.Scope {
 	return policy.Scope{Autoscaler: r.PathValue("name"), Fleet: r.PathValue("fleet")}
 }
 
@@ -54,7 +54,7 @@ func (h handlers) pause(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	pause := policy.Pause{Scope: scopeAsked(r), Direction: asked.Direction, Reason: asked.Reason, Author: Author(r.Context())}
+	pause := policy.Pause{Scope: requestedScope(r), Direction: asked.Direction, Reason: asked.Reason, Author: Author(r.Context())}
 	inForce, err := h.daemon.Pause(r.Context(), pause, lasts)
 	if err != nil {
 		writeActError(w, err)
@@ -65,7 +65,7 @@ func (h handlers) pause(w http.ResponseWriter, r *http.Request) {
 
 // resume ends the pause of the scope that the path names, and writes what it was.
 func (h handlers) resume(w http.ResponseWriter, r *http.Request) {
-	ended, err := h.daemon.Resume(r.Context(), scopeAsked(r), Author(r.Context()))
+	ended, err := h.daemon.Resume(r.Context(), requestedScope(r), Author(r.Context()))
 	if err != nil {
 		writeActError(w, err)
 		return

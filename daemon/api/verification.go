@@ -47,14 +47,10 @@ type DifferentField struct {
 // verify makes the decisions again that were recorded of the autoscaler that the path
 // names, or of all.
 func (h handlers) verify(w http.ResponseWriter, r *http.Request) {
-	query := r.URL.Query()
-	from, err1 := Instant("from", query.Get("from"))
-	to, err2 := Instant("to", query.Get("to"))
-	for _, err := range []error{err1, err2} {
-		if err != nil {
-			writeError(w, http.StatusBadRequest, ErrorBadData, err.Error())
-			return
-		}
+	from, to, err := requestedPeriod(r)
+	if err != nil {
+		writeError(w, http.StatusBadRequest, ErrorBadData, err.Error())
+		return
 	}
 	name, r := r.PathValue("name"), MayWarn(r)
 	found, err := h.daemon.VerifyHistory(r.Context(), name, from, to)
@@ -70,7 +66,7 @@ func (h handlers) verify(w http.ResponseWriter, r *http.Request) {
 	if found.Differences == nil {
 		found.Differences = []Difference{} // no null in the response
 	}
-	writeWarned(w, found, Warnings(r.Context()))
+	writePage(w, found, "", Warnings(r.Context()))
 }
 
 // VerifyHistory makes the decisions again that were recorded of an autoscaler, or with an

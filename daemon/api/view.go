@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"encoding/json"
 	"io"
 	"iter"
 	"time"
@@ -355,4 +356,84 @@ type Problem struct {
 	// Subject is what it is about: "autoscaler checkout", "source prom", "daemon".
 	Subject string `json:"subject"`
 	Message string `json:"message"`
+}
+
+// shownDecision is a decision as the API shows it: counts that could not be read
+// are absent instead of 0.
+type shownDecision struct {
+	policy.Decision
+	CurrentReplicas *int32 `json:"current_replicas,omitempty"`
+	StatusReplicas  *int32 `json:"status_replicas,omitempty"`
+	DesiredReplicas *int32 `json:"desired_replicas,omitempty"`
+}
+
+// show returns what is shown of a decision; nil of none.
+func show(d *policy.Decision) *shownDecision {
+	if d == nil {
+		return nil
+	}
+	shown := &shownDecision{Decision: *d}
+	if d.Case != policy.CaseUnreadable {
+		shown.CurrentReplicas, shown.StatusReplicas, shown.DesiredReplicas = &d.CurrentReplicas, &d.StatusReplicas, &d.DesiredReplicas
+	}
+	return shown
+}
+
+// MarshalJSON leaves out counts that could not be read.
+func (a Autoscaler) MarshalJSON() ([]byte, error) {
+	type plain Autoscaler
+	return json.Marshal(struct {
+		plain
+		Decision *shownDecision `json:"decision,omitempty"`
+	}{plain(a), show(a.Decision)})
+}
+
+// MarshalJSON leaves out counts that could not be read.
+func (e Explanation) MarshalJSON() ([]byte, error) {
+	type plain Explanation
+	return json.Marshal(struct {
+		plain
+		Decision *shownDecision `json:"decision"`
+	}{plain(e), show(e.Decision)})
+}
+
+// MarshalJSON leaves out counts that could not be read.
+func (r Recorded) MarshalJSON() ([]byte, error) {
+	type plain Recorded
+	decision := &r.Decision
+	if r.Reload != nil {
+		decision = nil
+	}
+	return json.Marshal(struct {
+		plain
+		Decision *shownDecision `json:"decision,omitempty"`
+	}{plain(r), show(decision)})
+}
+
+// What keeps hpad from scaling although nothing fails: somebody wanted it so, and
+// may have forgotten.
+const (
+	// Disabled is the problem of an autoscaler that is off (policy.Status.Disabled).
+	Disabled = "autoscaling is off: the target has 0 replicas, which its metrics did not ask for; set 1 or more to switch it on"
+	// DryRun is the problem of a daemon that writes no counts.
+	DryRun = "dry run: no count is written"
+	// Off is the problem of an autoscaler whose mode is off.
+	Off = `autoscaling is off: mode = "off"`
+)
+
+// ModeText is the problem of an autoscaler whose mode is not "on"; empty where it is.
+func ModeText(mode policy.Mode) string {
+	switch mode {
+	case policy.ModeOn:
+		return ""
+	case policy.ModeOff:
+		return Off
+	case policy.ModeRecommend:
+		return `mode = "recommend": no count is written`
+	case policy.ModeUpOnly:
+		return `mode = "up-only": metrics scale nothing down`
+	case policy.ModeDownOnly:
+		return `mode = "down-only": metrics scale nothing up`
+	}
+	return "mode = " + string(mode)
 }
