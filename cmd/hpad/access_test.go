@@ -190,7 +190,7 @@ func TestPlainTCPIsReadOnly(t *testing.T) {
 	r.expectResponse(403, "is a write", "POST /-/reload")
 	r.expectResponse(403, "is a profile", "GET /debug/pprof/heap")
 	r.expectResponse(403, "cross-origin", "POST /-/reload", func(r *http.Request) { r.Header.Set("Origin", "https://evil.example") })
-	r.expectResponse(403, "no name of this hpad", "GET /api/v1/status/config", as("evil.example"))
+	r.expectResponse(403, "is not a name of this hpad", "GET /api/v1/status/config", as("evil.example"))
 	r.expectResponse(200, "ready", "GET /-/ready", as("localhost:4720"))
 	// Where nobody asks for a password, none is checked.
 	for range 20 {
@@ -222,7 +222,7 @@ func TestProtectedTCP(t *testing.T) {
 			"--file", filepath.Join(r.dir, "heap"), "--server", server, "--ca-file", authority.File)
 		r.expect(exitFailure, "name its authority with --ca-file", "get", "--server", server)
 		r.expect(exitFailure, "write https:// instead of http://", "get", "--server", "http://"+r.address)
-		r.expect(exitFailure, "by a name of its certificate: server, 127.0.0.1", "get", "--ca-file", authority.File,
+		r.expect(exitFailure, "use a name from its certificate: server, 127.0.0.1", "get", "--ca-file", authority.File,
 			"--server", strings.Replace(server, "127.0.0.1", "localhost", 1))
 	})
 	t.Run("client certificate", func(t *testing.T) {
@@ -233,7 +233,7 @@ func TestProtectedTCP(t *testing.T) {
 		r.expect(exitFine, reloaded, append(common, "--cert-file", certFile, "--key-file", keyFile)...)
 		r.expect(exitFailure, "give one with --cert-file and --key-file", common...)
 		r.expect(exitFailure, "client_ca_file of the server's web config", append(common, "--cert-file", strangerFile, "--key-file", strangerKey)...)
-		r.expect(exitFailure, "give both --cert-file and --key-file", append(common, "--cert-file", certFile)...)
+		r.expect(exitFailure, "set both --cert-file and --key-file", append(common, "--cert-file", certFile)...)
 		r.expect(exitFailure, "no such file", append(common, "--cert-file", certFile, "--key-file", "/nonexistent/key")...)
 	})
 	t.Run("users", func(t *testing.T) {
@@ -245,7 +245,7 @@ func TestProtectedTCP(t *testing.T) {
 		r.expect(exitFailure, `has no user "bob" with this password`, append(common, "--username", "bob", "--password-file", right)...)
 		r.expect(exitFailure, "requires a user name and a password", common...)
 		r.expect(exitFailure, "requires a user name and a password", "get", "--server", server, "--ca-file", authority.File)
-		r.expect(exitFailure, "give both --username and --password-file", append(common, "--username", "alice")...)
+		r.expect(exitFailure, "set both --username and --password-file", append(common, "--username", "alice")...)
 		t.Setenv(serverVariable, server)
 		t.Setenv(caFileVariable, authority.File)
 		t.Setenv(usernameVariable, "alice")
@@ -261,7 +261,7 @@ func TestProtectedTCP(t *testing.T) {
 		// Who is known is still no other site.
 		r.expectResponse(403, "cross-origin", "POST /-/reload", signed, func(r *http.Request) { r.Header.Set("Origin", "https://evil.example") })
 		r.expectResponse(403, "cross-origin", "GET /debug/pprof/heap", signed, func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", "cross-site") })
-		r.expectResponse(403, "no name of this hpad", "GET /-/ready", signed, as("evil.example"))
+		r.expectResponse(403, "is not a name of this hpad", "GET /-/ready", signed, as("evil.example"))
 	})
 }
 
@@ -288,7 +288,7 @@ func TestWriters(t *testing.T) {
 	if want := `"msg":"reloaded","author":"alice"`; !strings.Contains(r.log.String(), want) {
 		t.Errorf("the log has no %s", want)
 	}
-	r.expect(exitFailure, `"prometheus" is not in daemon.writers, which names who may write over TCP`, reload("prometheus")...)
+	r.expect(exitFailure, `"prometheus" is not in daemon.writers`, reload("prometheus")...)
 	r.expectResponse(400, "HTTP request to an HTTPS server", "POST /-/reload", signed)
 
 	webtest.Write(t, dir, "hpad.toml", strings.Replace(r.config, `"alice"`, `"prometheus"`, 1))
@@ -310,11 +310,11 @@ func TestServerNames(t *testing.T) {
 	r := &running{t: t}
 	for server, want := range map[string]string{
 		"vm1:4720":                 "does not begin with http:// or https://",
-		"https://":                 "it names no host",
-		"https://bob:hunter2@vm1":  "which --username and --password-file are for",
+		"https://":                 "it has no host",
+		"https://bob:hunter2@vm1":  "use --username and --password-file instead",
 		"https://bob:hunter2@%zz":  "it is not a URL",
 		"https://vm1/?token=x":     "more than a host and a path",
-		"http://" + freeAddress(t): "is hpad running, and does daemon.listen have this address?",
+		"http://" + freeAddress(t): "is hpad running, and is daemon.listen this address?",
 	} {
 		code, _, errs := r.hpad("get", "--server", server)
 		if code != exitFailure || !strings.Contains(errs, want) || strings.Contains(errs, "hunter2") {

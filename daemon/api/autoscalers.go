@@ -15,8 +15,7 @@ import (
 	"github.com/hpad/hpad/policy"
 )
 
-// autoscalers writes the autoscalers of a page, one by one, so that none but the one
-// that is being written takes memory.
+// autoscalers encodes and writes one autoscaler at a time, to limit the memory of a large list.
 func (h handlers) autoscalers(w http.ResponseWriter, r *http.Request) {
 	limit, after, err1 := requestedPage(r.URL.Query())
 	brief, err2 := boolParameter(r, "brief", false)
@@ -42,8 +41,7 @@ func (h handlers) autoscalers(w http.ResponseWriter, r *http.Request) {
 	list.end("")
 }
 
-// pageAsked returns what a query asks for of a list: how many items at most, 0 for
-// all, and the name that they come after.
+// requestedPage returns the maximum number of items, 0 for all, and the name before the first item.
 func requestedPage(query url.Values) (limit int, after string, err error) {
 	if text := query.Get("limit"); text != "" {
 		if limit, err = strconv.Atoi(text); err != nil || limit < 1 {
@@ -58,12 +56,12 @@ func requestedPage(query url.Values) (limit int, after string, err error) {
 	return limit, string(name), nil
 }
 
-// continueAfter returns what asks for the page after a name. A name, and no number, is
-// what stays true while autoscalers come and go.
+// continueAfter returns the continuation after a name. Unlike a number, a name stays correct while
+// autoscalers are added and removed.
 func continueAfter(name string) string { return base64.RawURLEncoding.EncodeToString([]byte(name)) }
 
-// encodeListed returns an autoscaler of a list, without its decision and its events,
-// which would be most of the response. Members of a cluster show the decision, too.
+// encodeListed returns an autoscaler without its events and, unless decided is set, without its
+// decision.
 func encodeListed(view *Autoscaler, decided bool) ([]byte, error) {
 	view.Events = nil
 	if decided {
@@ -74,11 +72,11 @@ func encodeListed(view *Autoscaler, decided bool) ([]byte, error) {
 	return json.Marshal((*plain)(view))
 }
 
-// abridge leaves out what a table of autoscalers does not show, which is most.
+// abridge removes the fields that a table of autoscalers does not show.
 func (a *Autoscaler) abridge() {
 	a.Spec.Behavior, a.Inputs, a.Labels, a.Restore = nil, nil, nil, nil
 	a.Victims, a.VictimsError, a.Drains = nil, "", nil
-	var bear []policy.Condition // others hold the conditions, too
+	var bear []policy.Condition // the views share the conditions
 	for _, condition := range a.Status.Conditions {
 		if Bears(condition) {
 			bear = append(bear, condition)
@@ -87,8 +85,8 @@ func (a *Autoscaler) abridge() {
 	a.Status.Conditions = bear
 }
 
-// Bears reports whether a condition bears on the count now: it stops the autoscaler or
-// limits it, or the platform says it besides.
+// Bears reports whether a condition affects the count now: it stops or limits the autoscaler, or is
+// an extra condition of the platform.
 func Bears(condition policy.Condition) bool {
 	is := condition.Status == policy.ConditionTrue
 	switch condition.Type {
@@ -106,7 +104,7 @@ func (h handlers) autoscaler(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// explain writes one autoscaler's last decision, or that of another time.
+// explain writes the last decision of an autoscaler, or that of another time.
 func (h handlers) explain(w http.ResponseWriter, r *http.Request) {
 	view, ok := h.named(w, r)
 	if !ok {
@@ -127,7 +125,7 @@ func (h handlers) discovery(w http.ResponseWriter, _ *http.Request) {
 	writeData(w, list)
 }
 
-// named finds the autoscaler that the path names, or writes 404.
+// named returns the autoscaler in the path, or writes 404.
 func (h handlers) named(w http.ResponseWriter, r *http.Request) (Autoscaler, bool) {
 	name := r.PathValue("name")
 	view, ok := h.daemon.Autoscaler(name)
@@ -137,7 +135,6 @@ func (h handlers) named(w http.ResponseWriter, r *http.Request) (Autoscaler, boo
 	return view, ok
 }
 
-// listBuffer is how many bytes of a list are written at once.
 const listBuffer = 64 << 10
 
 // listWriter writes 200 with a list in the envelope, item by item.
@@ -145,7 +142,7 @@ type listWriter struct {
 	w     http.ResponseWriter
 	to    *bufio.Writer
 	items int
-	// size is the number of bytes so far, those that wait to be written included.
+	// size is the number of bytes so far, including buffered ones.
 	size int
 }
 
@@ -156,9 +153,9 @@ func newListWriter(w http.ResponseWriter) *listWriter {
 	return l
 }
 
-// add writes an encoded item without secrets, and reports whether to go on. One that could not be
-// encoded is an error by itself as long as nothing was written, and then breaks the
-// response off, so that nobody takes it for the whole.
+// add writes an encoded item without secrets, and reports whether the list may continue. An
+// encoding error is the response if nothing was sent yet; later it aborts the response, so that the
+// client does not take it for complete.
 func (l *listWriter) add(item []byte, err error) bool {
 	if err != nil {
 		if l.to.Buffered() < l.size {
@@ -174,37 +171,36 @@ func (l *listWriter) add(item []byte, err error) bool {
 	return l.write(string(redact.JSON(item)))
 }
 
-// end ends the list; more asks for what comes after it, and is empty where nothing
-// does. It needs no escapes.
+// end ends the list. The continuation is empty at the end of the whole list and needs no escapes.
 func (l *listWriter) end(more string) {
 	l.write("]")
 	if more != "" {
 		l.write(`,"continue":"` + more + `"`)
 	}
 	l.write("}\n")
-	_ = l.to.Flush() // the client went away
+	_ = l.to.Flush() // the client disconnected
 }
 
-// write returns false once the client went away.
+// write returns false after the client has disconnected.
 func (l *listWriter) write(text string) bool {
 	l.size += len(text)
 	_, err := l.to.WriteString(text)
 	return err == nil
 }
 
-// InstanceList is the instances of one target.
+// InstanceList lists the instances of a target.
 type InstanceList struct {
-	// Time is when they were read.
+	// Time is the time of the reading.
 	Time time.Time `json:"time"`
-	// Error is why the target could not be read; empty when it was.
+	// Error is the reason why the target could not be read; empty if it was.
 	Error string `json:"error,omitempty"`
-	// Instances are in the platform's order, which hpad keeps.
+	// Instances are in the order of the platform.
 	Instances []Instance `json:"instances"`
-	// Failed are the metrics on instances of which nothing could be measured.
+	// Failed are the per-instance metrics that could not be measured.
 	Failed []FailedMetric `json:"failed,omitempty"`
 }
 
-// Counts counts the instances by their state.
+// Counts counts the instances by state.
 func (l *InstanceList) Counts() (n Instances) {
 	for i := range l.Instances {
 		one := &l.Instances[i]
@@ -217,7 +213,7 @@ func (l *InstanceList) Counts() (n Instances) {
 type FailedMetric struct {
 	Type policy.MetricType `json:"type"`
 	Name string            `json:"name"`
-	// Task is that of a ContainerResource metric.
+	// Task is set for ContainerResource metrics.
 	Task  string `json:"task,omitempty"`
 	Error string `json:"error"`
 }
@@ -225,31 +221,30 @@ type FailedMetric struct {
 // Instance is one instance of a target.
 type Instance struct {
 	ID string `json:"id"`
-	// Name is the platform's, where that is not the id, and Node the machine it runs on;
-	// empty where the platform has none.
+	// Name is the platform's name if it differs from the ID, Node the host of the instance; either
+	// may be empty.
 	Name string `json:"name,omitempty"`
 	Node string `json:"node,omitempty"`
-	// Phase and Readiness are upstream's words; Readiness is empty where nothing is known
-	// of it. ReadinessChanged is when that changed last.
+	// Phase and Readiness have the values of upstream; Readiness is empty if it is unknown.
+	// ReadinessChanged is its last change.
 	Phase            string    `json:"phase"`
 	Readiness        string    `json:"readiness,omitempty"`
 	ReadinessChanged time.Time `json:"readiness_changed,omitzero"`
-	// Started is when its machine accepted it; zero when that is not known.
+	// Started is when the instance was assigned to its host; zero if it is unknown.
 	Started time.Time `json:"started,omitzero"`
-	// Deleting reports whether it is being stopped, Protected whether the platform keeps
-	// it when the count goes down.
+	// Deleting means that it is being stopped, Protected that the platform does not remove it in a
+	// scale-down.
 	Deleting  bool `json:"deleting,omitempty"`
 	Protected bool `json:"protected,omitempty"`
-	// Metrics are what the metrics on instances measured of it, in the order of the spec;
-	// without those that failed.
+	// Metrics are the per-instance metrics, in the order of the spec, without failed ones.
 	Metrics []InstanceMetric `json:"metrics,omitempty"`
 }
 
-// InstanceMetric is what a metric measured of one instance.
+// InstanceMetric is the value of a metric for one instance.
 type InstanceMetric struct {
 	Type policy.MetricType `json:"type"`
 	Name string            `json:"name"`
-	// Task is that of a ContainerResource metric.
+	// Task is set for ContainerResource metrics.
 	Task string `json:"task,omitempty"`
 	policy.Measured
 }
@@ -264,6 +259,6 @@ func (h handlers) instances(w http.ResponseWriter, r *http.Request) {
 		writeActError(w, err)
 		return
 	}
-	list.Instances = append([]Instance{}, list.Instances...) // none is an empty list
+	list.Instances = append([]Instance{}, list.Instances...) // encode no instances as []
 	writeData(w, list)
 }

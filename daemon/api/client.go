@@ -40,7 +40,7 @@ var errNoResponse = errors.New("connected, but received no complete response")
 type Client struct {
 	// address is the location of the daemon in errors, base the prefix of all paths.
 	address, base string
-	// username is the user of basic authentication; empty for none.
+	// username is the user of basic authentication; may be empty.
 	username string
 	http     *http.Client
 	// unreachable turns the failure of a request into a ReachError.
@@ -51,7 +51,7 @@ type Client struct {
 	warn func(text string)
 	// clean is applied to each string of a response; nil for no change.
 	clean func(string) string
-	// err is the error of every call, caused by invalid options; nil for none.
+	// err is the error of every call, caused by invalid options; may be nil.
 	err error
 }
 
@@ -119,7 +119,7 @@ func call[T any](ctx context.Context, c *Client, method, path string, body any) 
 	return data, err
 }
 
-// exchange is call with an encoded body; nil for none. It also returns the continuation of an
+// exchange is call with an encoded body; may be nil. It also returns the continuation of an
 // incomplete response.
 func exchange[T any](ctx context.Context, c *Client, method, path string, sent []byte) (data T, more string, err error) {
 	err = c.send(ctx, method, path, sent, responseTimeout, func(r *http.Response) (err error) {

@@ -16,23 +16,20 @@ import (
 	promconfig "github.com/prometheus/common/config"
 )
 
-// Server says where a daemon serves TCP, and how to prove to it who asks.
+// Server is the address of a daemon that serves TCP, with the credentials of the client.
 type Server struct {
-	// URL is that of the daemon, as "https://vm1:4720", a path in front of the API's
-	// included.
+	// URL is the address, such as "https://vm1:4720", including a path before the API's.
 	URL string
-	// CAFile has the authorities that may vouch for the daemon, in PEM form; empty
-	// means those of the system.
+	// CAFile has the trusted authorities in PEM form; empty means those of the system.
 	CAFile string
-	// CertFile and KeyFile are the client's own certificate; empty means none.
+	// CertFile and KeyFile are the client certificate; may be empty.
 	CertFile, KeyFile string
-	// Username and the content of PasswordFile are what basic authentication sends;
-	// empty means none.
+	// Username and the content of PasswordFile are sent with basic authentication; may be empty.
 	Username, PasswordFile string
 }
 
-// NewServerClient returns a client of the daemon that serves at a URL. What is
-// wrong with the server's fields is the error of every call.
+// NewServerClient returns a client for a server. Every call returns an error if the fields are
+// invalid.
 func NewServerClient(s Server) *Client {
 	client, err := newServerClient(s)
 	if err != nil {
@@ -44,11 +41,10 @@ func NewServerClient(s Server) *Client {
 func newServerClient(s Server) (*Client, error) {
 	base, err := s.base()
 	if err != nil {
-		return nil, &ReachError{Address: redactedURL(s.URL), Hint: `a server is written as "https://vm1:4720"`, Err: err}
+		return nil, &ReachError{Address: redactedURL(s.URL), Hint: `a server is a URL such as "https://vm1:4720"`, Err: err}
 	}
 	httpConfig := promconfig.HTTPClientConfig{
-		// HTTP/2 has errors of its own for a server that refuses a client after the
-		// handshake, which say nothing of why.
+		// With HTTP/2 the error of a rejected client certificate does not contain the reason.
 		EnableHTTP2: false,
 		TLSConfig: promconfig.TLSConfig{
 			CAFile: s.CAFile, CertFile: s.CertFile, KeyFile: s.KeyFile, MinVersion: promconfig.TLSVersion(tls.VersionTLS12),
@@ -57,13 +53,13 @@ func newServerClient(s Server) (*Client, error) {
 	switch {
 	case (s.CertFile == "") != (s.KeyFile == ""):
 		return nil, &ReachError{
-			Address: base, Err: errors.New("a client certificate needs its key, and a key its certificate"),
-			Hint: "give both --cert-file and --key-file",
+			Address: base, Err: errors.New("a client certificate requires a key, and a key requires a certificate"),
+			Hint: "set both --cert-file and --key-file",
 		}
 	case (s.Username == "") != (s.PasswordFile == ""):
 		return nil, &ReachError{
-			Address: base, Err: errors.New("a user name needs a password, and a password a user name"),
-			Hint: "give both --username and --password-file",
+			Address: base, Err: errors.New("a user name requires a password, and a password requires a user name"),
+			Hint: "set both --username and --password-file",
 		}
 	case s.Username != "":
 		httpConfig.BasicAuth = &promconfig.BasicAuth{Username: s.Username, PasswordFile: s.PasswordFile}
@@ -88,8 +84,8 @@ func newServerClient(s Server) (*Client, error) {
 	}, nil
 }
 
-// ExposedTo returns the host to which a password goes without TLS and not within
-// the machine; empty where none does.
+// ExposedTo returns the host to which a password is sent without TLS, unless it is the local host;
+// empty for none.
 func (s Server) ExposedTo() string {
 	address, err := url.Parse(s.URL)
 	if err != nil || address.Scheme != "http" || s.Username == "" || s.PasswordFile == "" {
@@ -110,16 +106,16 @@ func (s Server) base() (string, error) {
 	case address.Scheme != "http" && address.Scheme != "https":
 		return "", errors.New("it does not begin with http:// or https://")
 	case address.Host == "":
-		return "", errors.New("it names no host")
+		return "", errors.New("it has no host")
 	case address.User != nil:
-		return "", errors.New("it has a user name in it, which --username and --password-file are for")
+		return "", errors.New("it contains a user name: use --username and --password-file instead")
 	case address.RawQuery != "" || address.Fragment != "":
 		return "", errors.New("it has more than a host and a path")
 	}
 	return strings.TrimSuffix(address.String(), "/"), nil
 }
 
-// redactedURL returns a URL without what may be a password.
+// redactedURL removes the user information from a text that may be a URL.
 func redactedURL(text string) string {
 	before, after, found := strings.Cut(text, "://")
 	if at := strings.LastIndex(after, "@"); found && at >= 0 {
@@ -131,7 +127,7 @@ func redactedURL(text string) string {
 	return text
 }
 
-// readable returns why a file cannot be read; an empty name is none.
+// readable returns the error of opening a file; nil for an empty name.
 func readable(name string) error {
 	if name == "" {
 		return nil
@@ -143,15 +139,14 @@ func readable(name string) error {
 	return file.Close()
 }
 
-// How crypto/tls reports that the server refused the certificate of the client, or
-// that it cannot use its own web config: it has no type for it.
+// crypto/tls has no types for these alerts: the server rejected the client certificate, or cannot
+// use its web config.
 const (
 	remoteError         = "remote error"
 	certificateRequired = "tls: certificate required"
 	internalError       = "tls: internal error"
 )
 
-// unreachableServer turns the failure of a request into a ReachError with a hint.
 func unreachableServer(base string, err error) error {
 	err = causeOf(err)
 	return &ReachError{Address: base, Hint: serverHint(err), Err: err}
@@ -161,36 +156,36 @@ func serverHint(err error) string {
 	if alert, ok := errors.AsType[*net.OpError](err); ok && alert.Op == remoteError {
 		switch alert.Err.Error() {
 		case certificateRequired:
-			return "the server wants a client certificate: give one with --cert-file and --key-file"
+			return "the server requires a client certificate: set --cert-file and --key-file"
 		case internalError:
-			return "it is not this client's mistake: \"hpad check\" on the server says what is wrong with its web config"
+			return "the cause is on the server: \"hpad check\" on the server shows the error in its web config"
 		}
-		return "the server does not accept this client: a certificate has to be of the authority in client_ca_file of the server's web config, for clients, and in date"
+		return "the server does not accept this client: the certificate must be a client certificate from client_ca_file of the server's web config, and not expired"
 	}
 	if _, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
-		return "if you trust the server's certificate, name its authority with --ca-file"
+		return "if you trust the server's certificate, set --ca-file to its authority"
 	}
 	if wrong, ok := errors.AsType[x509.HostnameError](err); ok {
 		names := wrong.Certificate.DNSNames
 		for _, ip := range wrong.Certificate.IPAddresses {
 			names = append(names, ip.String())
 		}
-		return fmt.Sprintf("ask for it by a name of its certificate: %s", strings.Join(names, ", "))
+		return fmt.Sprintf("use a name from its certificate: %s", strings.Join(names, ", "))
 	}
 	if _, ok := errors.AsType[x509.CertificateInvalidError](err); ok {
-		return "look at the server's certificate: openssl x509 -noout -dates -ext subjectAltName -in FILE"
+		return "check the server's certificate: openssl x509 -noout -dates -ext subjectAltName -in FILE"
 	}
 	if _, ok := errors.AsType[tls.RecordHeaderError](err); ok || strings.Contains(err.Error(), "server gave HTTP response to HTTPS client") {
 		return "the server has no TLS: write http:// instead of https://"
 	}
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return "is hpad running, and does daemon.listen have this address?"
+		return "is hpad running, and is daemon.listen this address?"
 	case errors.Is(err, syscall.ECONNRESET):
-		return "the server closed the connection: it has too many of this client, or is about to end"
+		return "the server closed the connection: this client has too many, or the server is stopping"
 	}
 	if _, ok := errors.AsType[*net.DNSError](err); ok {
-		return "no such host: look at the name"
+		return "check the name of the host"
 	}
 	return ""
 }

@@ -12,9 +12,8 @@ import (
 	"time"
 )
 
-// A call to somebody who takes the connection and never responds, or never ends the
-// response, ends and says so; one whose caller has less patience ends as the caller
-// wants.
+// A call ends at its time limit if the server never completes its response, or earlier if the
+// caller's context ends.
 func TestUnanswered(t *testing.T) {
 	for _, test := range []struct {
 		name, answer string

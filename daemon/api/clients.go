@@ -13,50 +13,44 @@ import (
 	"golang.org/x/net/netutil"
 )
 
-// The limits of a listener whose clients are not known beforehand. A client is
-// an IPv4 address or an IPv6 network of 64 bits. They are many times what
-// Prometheus, people and the command line need, and keep a client that is
-// broken or hostile from taking what others need.
+// The limits of a listener with unknown clients. A client is an IPv4 address or an IPv6 /64
+// network. The limits are far above the needs of Prometheus, browsers and the command line, and
+// protect other clients from a broken or hostile one.
 const (
-	// maxConnections bounds the connections that are open at once, and
-	// maxClientConnections those of one client.
+	// Open connections in total, and of one client.
 	maxConnections       = 512
 	maxClientConnections = 64
-	// maxClientRequests bounds a client's requests under way: their responses are in
-	// memory until they are taken.
+	// Concurrent requests of one client: their responses are in memory until they are sent.
 	maxClientRequests = 32
-	// maxClientChecks bounds a client's passwords that are being checked: each takes
-	// tens of milliseconds of a processor.
+	// Concurrent password checks of one client: each takes tens of milliseconds of CPU.
 	maxClientChecks = 4
-	// maxClientStreams bounds a client's streams of events.
+	// Event streams of one client.
 	maxClientStreams = 8
-	// A connection counts as idle idleAfter its last request. Before, the server may still
-	// send the response.
+	// A connection is idle if its last request ended at least idleAfter ago. Before that, the
+	// server may still send the response.
 	idleAfter = time.Second
-	// retrySeconds is how long a client with too much under way is to wait.
+	// retrySeconds is the Retry-After of a rejected request.
 	retrySeconds = 1
 )
 
-// Clients bounds what each client of a listener has under way. Its zero value is
-// ready to use; it is safe for concurrent use.
+// Clients limits the connections, requests, password checks and streams of each client of a
+// listener. The zero value is ready to use. It is safe for concurrent use.
 type Clients struct {
 	mu sync.Mutex
-	// underWay counts what clients have under way. What is 0 is not in it, so there
-	// are not many more entries than connections.
-	underWay map[use]int
-	// conns are the open connections by their remote addresses, and delayed reports whether
-	// makeRoom runs again later.
+	// active counts the resources in use, without zeros.
+	active map[use]int
+	// conns are the open connections by remote address. delayed reports whether makeRoom is
+	// scheduled.
 	conns   map[string]*clientConn
 	delayed bool
 }
 
-// use is what a client has under way one or more of.
+// use is a resource of one client.
 type use struct {
 	client netip.Prefix
 	of     resource
 }
 
-// resource is what clients share.
 type resource int
 
 const (
@@ -66,32 +60,31 @@ const (
 	streams
 )
 
-// begin counts one more of a client's use until end is called, which may be called
-// again. It reports false where there are most already.
+// begin counts one more use until end is called; end may be called twice. It reports false at the
+// limit.
 func (c *Clients) begin(u use, most int) (end func(), ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.underWay[u] >= most {
+	if c.active[u] >= most {
 		return nil, false
 	}
-	if c.underWay == nil {
-		c.underWay = map[use]int{}
+	if c.active == nil {
+		c.active = map[use]int{}
 	}
-	c.underWay[u]++
+	c.active[u]++
 	return sync.OnceFunc(func() { c.end(u) }), true
 }
 
 func (c *Clients) end(u use) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.underWay[u]--; c.underWay[u] == 0 {
-		delete(c.underWay, u)
+	if c.active[u]--; c.active[u] == 0 {
+		delete(c.active, u)
 	}
 }
 
-// Limit returns next behind the limits on requests and passwords. Requests beyond
-// them get 429 and the time to wait. It belongs before anything that asks clients
-// who they are, and [Checked] after that.
+// Limit returns next behind the limits on requests and password checks; rejected requests get 429.
+// It belongs before authentication, and [Checked] after it.
 func (c *Clients) Limit(next http.Handler) http.Handler {
 	return withCommonHeaders(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c.addRequests(r.RemoteAddr, 1)
@@ -99,14 +92,14 @@ func (c *Clients) Limit(next http.Handler) http.Handler {
 		client := clientOf(r.RemoteAddr)
 		end, ok := c.begin(use{client, requests}, maxClientRequests)
 		if !ok {
-			writeTooMany(w, "too many requests at once from this address")
+			writeTooMany(w, "too many concurrent requests from this address")
 			return
 		}
 		defer end()
 		if r.Header.Get("Authorization") != "" {
 			checked, ok := c.begin(use{client, checks}, maxClientChecks)
 			if !ok {
-				writeTooMany(w, "too many passwords to check at once from this address")
+				writeTooMany(w, "too many concurrent password checks from this address")
 				return
 			}
 			defer checked()
@@ -116,17 +109,16 @@ func (c *Clients) Limit(next http.Handler) http.Handler {
 	}))
 }
 
-// Stream counts one more stream of events of the client of a request until end is called. It
-// reports false if the client has too many already.
+// Stream counts one more event stream of the client until end is called. It reports false at the
+// limit.
 func (c *Clients) Stream(r *http.Request) (end func(), ok bool) {
 	return c.begin(use{clientOf(r.RemoteAddr), streams}, maxClientStreams)
 }
 
-// checkedKey is the context key of the function that ends the check of a request's
-// password.
+// checkedKey is the context key of the function that ends a password check.
 type checkedKey struct{}
 
-// Checked returns next as what requests reach whose passwords are checked.
+// Checked returns next for requests with a completed password check.
 func Checked(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if checked, ok := r.Context().Value(checkedKey{}).(func()); ok {
@@ -141,7 +133,7 @@ func writeTooMany(w http.ResponseWriter, what string) {
 	writeError(w, http.StatusTooManyRequests, ErrorTooMany, fmt.Sprintf("%s: try again in %d s", what, retrySeconds))
 }
 
-// clientOf returns the client of a remote address. All that are not of IP are one.
+// clientOf returns the client of a remote address. All addresses other than IP are one client.
 func clientOf(remote string) netip.Prefix {
 	address, err := netip.ParseAddrPort(remote)
 	if err != nil {
@@ -155,9 +147,9 @@ func clientOf(remote string) netip.Prefix {
 	return netip.PrefixFrom(ip, bits).Masked()
 }
 
-// Listener returns listener with limits on connections. It closes a new connection if its
-// client has maxClientConnections. At maxConnections it closes an idle connection of the
-// client with the most connections; if no connection is idle, new connections wait.
+// Listener returns listener with limits on connections. It closes a new connection of a client at
+// maxClientConnections. At maxConnections it closes an idle connection of the client with the most
+// connections; without an idle connection, new connections wait.
 func (c *Clients) Listener(listener net.Listener) net.Listener {
 	return &clientListener{Listener: netutil.LimitListener(listener, maxConnections), clients: c}
 }
@@ -167,7 +159,7 @@ type clientListener struct {
 	clients *Clients
 }
 
-// Accept returns the next connection of a client that may have one more.
+// Accept returns the next connection of a client below its limit.
 func (l *clientListener) Accept() (net.Conn, error) {
 	for {
 		conn, err := l.Listener.Accept()
@@ -179,7 +171,7 @@ func (l *clientListener) Accept() (net.Conn, error) {
 		if ok {
 			return l.clients.open(conn, remote, end), nil
 		}
-		_ = conn.Close() // the client learns nothing more
+		_ = conn.Close() // without a response
 	}
 }
 
@@ -215,7 +207,6 @@ func (c *clientConn) Close() error {
 	return c.Conn.Close()
 }
 
-// addRequests counts the requests in progress of a connection.
 func (c *Clients) addRequests(remote string, n int) {
 	c.mu.Lock()
 	if conn := c.conns[remote]; conn != nil {
@@ -228,15 +219,14 @@ func (c *Clients) addRequests(remote string, n int) {
 	}
 }
 
-// makeRoom closes an idle connection if maxConnections are open.
 func (c *Clients) makeRoom() {
 	if conn := c.surplus(); conn != nil {
 		_ = conn.Close()
 	}
 }
 
-// surplus returns the connection to close: the longest idle connection of the client with the
-// most connections. It returns nil below maxConnections, and if no connection is idle.
+// surplus returns the longest idle connection of the client with the most connections; nil below
+// maxConnections, and if no connection is idle.
 func (c *Clients) surplus() (found *clientConn) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -245,7 +235,7 @@ func (c *Clients) surplus() (found *clientConn) {
 	}
 	most, later := 0, false
 	for _, conn := range c.conns {
-		count := c.underWay[use{clientOf(conn.remote), connections}]
+		count := c.active[use{clientOf(conn.remote), connections}]
 		switch {
 		case conn.requests > 0:
 		case time.Since(conn.changed) < idleAfter:

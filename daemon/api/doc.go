@@ -1,3 +1,3 @@
-// Package api is the daemon's HTTP face: the JSON API with its types and its
-// client, health, readiness, reload and metrics.
+// Package api is the HTTP interface of the daemon: the JSON API with its types and its client,
+// health, readiness, reload, metrics and profiles.
 package api

@@ -13,44 +13,41 @@ import (
 // ErrorType is the machine-readable kind of an error in a response.
 type ErrorType string
 
-// The error types.
+// The error types, with their HTTP status.
 const (
-	// ErrorBadData: the request makes no sense (400).
+	// ErrorBadData is for invalid requests (400).
 	ErrorBadData ErrorType = "bad_data"
-	// ErrorUnauthorized: a name and a password are needed, and were missing or
-	// wrong (401). Only [Client] says so: the server's own response is no JSON.
+	// ErrorUnauthorized is for missing or wrong credentials (401). Only [Client] returns it: the
+	// server's own response is not JSON.
 	ErrorUnauthorized ErrorType = "unauthorized"
-	// ErrorForbidden: not over this listener, not for this client, not under this
-	// name, or not from another site (403).
+	// ErrorForbidden is for a listener, client, Host or origin that may not make the request (403).
 	ErrorForbidden ErrorType = "forbidden"
-	// ErrorNotFound: no such path or no such autoscaler (404).
+	// ErrorNotFound is for unknown paths and autoscalers (404).
 	ErrorNotFound ErrorType = "not_found"
-	// ErrorMethod: the path exists, but not for this method (405).
+	// ErrorMethod is for methods that the path does not support (405).
 	ErrorMethod ErrorType = "method_not_allowed"
-	// ErrorTooLarge: the body is too large (413).
+	// ErrorTooLarge is for large bodies (413).
 	ErrorTooLarge ErrorType = "too_large"
-	// ErrorMediaType: the body is not JSON (415).
+	// ErrorMediaType is for bodies other than JSON (415).
 	ErrorMediaType ErrorType = "unsupported_media_type"
-	// ErrorTooMany: more than one client may ask for (429).
+	// ErrorTooMany is for clients above a limit (429).
 	ErrorTooMany ErrorType = "too_many_requests"
-	// ErrorRefused: it cannot be done as things are, and nothing was changed (409).
+	// ErrorRefused is for actions that are impossible now; nothing was changed (409).
 	ErrorRefused ErrorType = "refused"
-	// ErrorNotPaused: there is no pause to end (409).
+	// ErrorNotPaused is for ending a pause that does not exist (409).
 	ErrorNotPaused ErrorType = "not_paused"
-	// ErrorReload: the configuration could not be reloaded; the old one is in
-	// force (500).
+	// ErrorReload is for a rejected reload; the previous configuration stays active (500).
 	ErrorReload ErrorType = "reload"
-	// ErrorInternal: hpad's own fault (500).
+	// ErrorInternal is for all other errors of hpad (500).
 	ErrorInternal ErrorType = "internal"
 )
 
-// The words of an envelope's status.
 const (
 	statusSuccess = "success"
 	statusError   = "error"
 )
 
-// envelope is what every response of the API is wrapped in.
+// envelope contains every response of the API.
 type envelope struct {
 	Status    string          `json:"status"`
 	Data      json.RawMessage `json:"data,omitempty"`
@@ -58,11 +55,11 @@ type envelope struct {
 	Error     string          `json:"error,omitempty"`
 	// Continue is the continuation of an incomplete response; empty otherwise.
 	Continue string `json:"continue,omitempty"`
-	// Warnings say what the data lack.
+	// Warnings are the reasons why the data are incomplete.
 	Warnings []string `json:"warnings,omitempty"`
 }
 
-// writeData writes 200 with data in the envelope. Nil data leaves it out.
+// writeData writes 200 with data in the envelope.
 func writeData(w http.ResponseWriter, data any) { writePage(w, data, "", nil) }
 
 // writePage is writeData with a continuation and warnings.
@@ -79,19 +76,17 @@ func writePage(w http.ResponseWriter, data any, more string, warnings []string) 
 	writeJSON(w, http.StatusOK, body)
 }
 
-// writeError writes an error in the envelope.
 func writeError(w http.ResponseWriter, status int, kind ErrorType, message string) {
 	writeJSON(w, status, envelope{Status: statusError, ErrorType: kind, Error: message})
 }
 
-// writeJSON writes body without secrets. All JSON responses use it, except lists, which have
-// listWriter, and the configuration.
+// writeJSON writes a body without secrets. All JSON responses use it, except for lists (listWriter)
+// and the configuration.
 func writeJSON(w http.ResponseWriter, status int, body any) {
 	writeEncoded(w, status, body, redact.JSON)
 }
 
-// writeEncoded writes body as redacted returns it. A body that cannot be encoded is an
-// error by itself, before anything was written.
+// writeEncoded encodes a body, applies redacted and writes it.
 func writeEncoded(w http.ResponseWriter, status int, body any, redacted func(encoded []byte) []byte) {
 	encoded, err := json.Marshal(body)
 	if err != nil {
@@ -103,7 +98,7 @@ func writeEncoded(w http.ResponseWriter, status int, body any, redacted func(enc
 	_, _ = w.Write(append(redacted(encoded), '\n'))
 }
 
-// warnings are what the answer to a request says beside its data.
+// warnings are collected while a request is handled.
 type warnings struct {
 	mu    sync.Mutex
 	texts []string
@@ -111,9 +106,8 @@ type warnings struct {
 
 type warningsKey struct{}
 
-// Warn adds to the answer to the request of ctx what its data lack, as what a member of a
-// cluster that does not answer has; each text once. Under a context of no request that
-// may warn it does nothing.
+// Warn adds a warning to the response of the request of ctx, such as an unreachable member, once.
+// It does nothing in other contexts.
 func Warn(ctx context.Context, text string) {
 	w, _ := ctx.Value(warningsKey{}).(*warnings)
 	if w == nil {

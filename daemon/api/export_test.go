@@ -8,8 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Routes returns the methods of every path, as the description of the API writes
-// them.
+// Routes returns the methods of every path in the format of the OpenAPI description.
 func Routes() map[string][]string {
 	paths := map[string][]string{}
 	for pattern, answers := range routes(nil, prometheus.NewRegistry(), Full) {
@@ -18,15 +17,15 @@ func Routes() map[string][]string {
 	return paths
 }
 
-// ErrorTypes are the types of errors that the server writes.
+// ErrorTypes are the error types that the server writes.
 var ErrorTypes = []ErrorType{
 	ErrorBadData, ErrorForbidden, ErrorNotFound, ErrorMethod, ErrorTooLarge, ErrorMediaType, ErrorTooMany, ErrorRefused, ErrorNotPaused, ErrorReload, ErrorInternal,
 }
 
-// ShownDecision is what is written of a decision.
+// ShownDecision is the JSON form of a decision.
 type ShownDecision = shownDecision
 
-// PageSize is how many autoscalers a client asks for at once.
+// PageSize is the number of autoscalers in one request of a client.
 const PageSize = pageSize
 
 // Profiling reports whether a profile is in progress.

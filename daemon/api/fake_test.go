@@ -13,8 +13,8 @@ import (
 
 var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
-// twoAutoscalers is a daemon with "checkout", which has a decision and an event,
-// and "käse/1", which has nothing yet and a name that paths have to escape.
+// twoAutoscalers has "checkout" with a decision and an event, and "käse/1" without, which must be
+// escaped in paths.
 func twoAutoscalers() *apitest.Daemon {
 	return &apitest.Daemon{
 		List: []api.Autoscaler{
@@ -41,5 +41,5 @@ func twoAutoscalers() *apitest.Daemon {
 
 var errBadConfig = errors.New("/etc/hpad/hpad.toml:3: autoscalers.checkout.max_replicas = 0: must be at least 1")
 
-// asShown compares decisions by what the API shows of them.
+// asShown compares the fields of decisions that the API shows.
 var asShown = cmpopts.IgnoreUnexported(policy.Decision{})

@@ -11,7 +11,7 @@ import (
 	"github.com/hpad/hpad/policy"
 )
 
-// Forwarder is a Daemon of which other daemons handle some requests.
+// Forwarder is a Daemon that forwards some requests to other daemons.
 type Forwarder interface {
 	// Owner returns the handler of requests about one autoscaler or one fleet; nil for this
 	// daemon. An error is a reason to reject the request.
@@ -71,6 +71,6 @@ func Denied(err error) error {
 	}
 	return &Error{
 		Status: http.StatusConflict, Type: ErrorRefused,
-		Message: "its owner does not let this member write, as who it is in [ha.members]: " + rejected.Message,
+		Message: "the owner of the fleet rejects writes from this member, as the user in [ha.members]: " + rejected.Message,
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/hpad/hpad/policy"
 )
 
-// forwarding is a daemon all of whose autoscalers belong to another one.
+// forwarding is a daemon that forwards all requests.
 type forwarding struct {
 	Daemon
 	owner *Client
@@ -23,8 +23,8 @@ func (f forwarding) Owner(context.Context, policy.Scope) (http.Handler, error) {
 	return http.HandlerFunc(f.owner.Forward), nil
 }
 
-// TestForward forwards a write to its owner: with the author and without what the client sent of
-// its own, and with the owner's response, or the reason why there is none.
+// TestForward forwards a write with its author and without the client's own headers, and returns
+// the owner's response or an error.
 func TestForward(t *testing.T) {
 	for name, test := range map[string]struct {
 		status     int
@@ -34,7 +34,7 @@ func TestForward(t *testing.T) {
 	}{
 		"a pause":              {200, `{"status":"success","data":{"reason":"sale"}}`, 200, `"reason":"sale"`},
 		"refused":              {409, `{"status":"error","errorType":"refused","error":"as things are"}`, 409, `"errorType":"refused","error":"as things are"`},
-		"a member not known":   {401, "Unauthorized", 409, `"errorType":"refused","error":"its owner does not let this member write`},
+		"a member not known":   {401, "Unauthorized", 409, `"errorType":"refused","error":"the owner of the fleet rejects writes from this member`},
 		"a member not allowed": {403, `{"status":"error","errorType":"forbidden","error":"a write"}`, 409, `in [ha.members]: a write"`},
 		"no hpad":              {200, "welcome", 500, "the server there is not hpad"},
 	} {
@@ -83,7 +83,6 @@ func TestForward(t *testing.T) {
 	}
 }
 
-// TestOwnerIsGone forwards a write to an owner that cannot be reached.
 func TestOwnerIsGone(t *testing.T) {
 	owner := httptest.NewServer(nil)
 	d := forwarding{owner: NewServerClient(Server{URL: owner.URL}).For("a")}

@@ -10,32 +10,32 @@ import (
 	"time"
 )
 
-// Graph is what drawings show of an autoscaler: columns of the same length, oldest first.
+// Graph is the data of an autoscaler's graph: columns of the same length, oldest first.
 type Graph struct {
 	// Time is in seconds since 1970.
 	Time []int64 `json:"time"`
-	// Replicas is the count as read, Desired the one that the pass wanted.
+	// Replicas is the observed count, Desired the result of the pass.
 	Replicas Column `json:"replicas"`
 	Desired  Column `json:"desired_replicas"`
 	Min      Column `json:"min_replicas"`
 	Max      Column `json:"max_replicas"`
-	// Metrics are those that the autoscaler had at some time, in no order.
+	// Metrics are all metrics that the autoscaler had in the period, in no order.
 	Metrics []GraphMetric `json:"metrics"`
 }
 
-// GraphMetric is the columns of one metric.
+// GraphMetric has the columns of one metric.
 type GraphMetric struct {
 	Name string `json:"name"`
-	// Proposals are the counts that it proposed, Values what it measured, rounded to one
-	// in 8192 parts: in percent for a utilization, else in its own unit.
+	// Proposals are the counts that the metric proposed. Values are its readings, in percent for a
+	// utilization, otherwise in its own unit.
 	Proposals Column `json:"proposals"`
 	Values    Column `json:"values"`
 }
 
-// Column is numbers; NaN is what is not known, in JSON null.
+// Column is a column of numbers; NaN is unknown, and null in JSON.
 type Column []float64
 
-// MarshalJSON writes the column as an array of numbers and nulls.
+// MarshalJSON encodes an array of numbers and nulls.
 func (c Column) MarshalJSON() ([]byte, error) {
 	text := append(make([]byte, 0, 2+4*len(c)), '[')
 	for i, v := range c {
@@ -51,7 +51,7 @@ func (c Column) MarshalJSON() ([]byte, error) {
 	return append(text, ']'), nil
 }
 
-// UnmarshalJSON reads an array of numbers and nulls.
+// UnmarshalJSON decodes an array of numbers and nulls.
 func (c *Column) UnmarshalJSON(text []byte) error {
 	var numbers []*float64
 	if err := json.NewDecoder(bytes.NewReader(text)).Decode(&numbers); err != nil {
@@ -66,7 +66,7 @@ func (c *Column) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// graphSpan is how far back a graph goes that names no beginning.
+// graphSpan is the period of a graph without a start.
 const graphSpan = 24 * time.Hour
 
 func (h handlers) graph(w http.ResponseWriter, r *http.Request) {
@@ -91,12 +91,12 @@ func (h handlers) graph(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	shown.Metrics = append([]GraphMetric{}, shown.Metrics...) // none is an empty list
+	shown.Metrics = append([]GraphMetric{}, shown.Metrics...) // encode no metrics as []
 	writeData(w, shown)
 }
 
-// Graph returns what drawings show of an autoscaler, from one time up to another. An
-// error that is ErrNotFound means that nothing is kept for them.
+// Graph returns the graph of an autoscaler in [from, to). An error that is ErrNotFound means that
+// there are no data.
 func (c *Client) Graph(ctx context.Context, name string, from, to time.Time) (Graph, error) {
 	query := HistoryQuery{From: from, To: to}.values()
 	return call[Graph](ctx, c, http.MethodGet, pathOfAutoscaler(name)+"/graph?"+query.Encode(), nil)

@@ -20,12 +20,11 @@ import (
 	"github.com/prometheus/common/expfmt"
 )
 
-// maxBody bounds the body of a request, in bytes.
+// maxBody bounds the body of a request in bytes.
 const maxBody = 64 << 10
 
-// NewHandler returns the handler of everything hpad serves over HTTP: the JSON
-// API, health, readiness, reload, the metrics of gatherer, profiles of the process
-// itself and an index. It is safe for concurrent use.
+// NewHandler returns the handler of all paths: the JSON API, health, readiness, reload, metrics,
+// profiles and an index. It is safe for concurrent use.
 func NewHandler(d Daemon, gatherer prometheus.Gatherer, access Access) http.Handler {
 	mux := http.NewServeMux()
 	for pattern, answers := range routes(d, gatherer, access) {
@@ -35,12 +34,12 @@ func NewHandler(d Daemon, gatherer prometheus.Gatherer, access Access) http.Hand
 
 	sameOrigin := http.NewCrossOriginProtection()
 	sameOrigin.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		writeError(w, http.StatusForbidden, ErrorForbidden, "cross-origin writes are refused")
+		writeError(w, http.StatusForbidden, ErrorForbidden, "cross-origin writes are rejected")
 	}))
 	return withCommonHeaders(withBodyLimit(sameOrigin.Handler(mux)))
 }
 
-// routes returns every path with its methods. The description of the API has the same.
+// routes returns every path with its methods. The OpenAPI description lists the same.
 func routes(d Daemon, gatherer prometheus.Gatherer, access Access) map[string]methods {
 	h := handlers{daemon: d, reading: make(chan struct{}, maxHistoryReads)}
 	return map[string]methods{
@@ -85,10 +84,10 @@ type handlers struct {
 	reading chan struct{}
 }
 
-// methods serve one path by method. HEAD is served where GET is.
+// methods are the handlers of one path. HEAD is served by GET.
 type methods map[string]http.HandlerFunc
 
-// ServeHTTP writes 405 and the allowed methods for any other method.
+// ServeHTTP writes 405 with the allowed methods for any other method.
 func (m methods) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	method := r.Method
 	if method == http.MethodHead {
@@ -107,8 +106,7 @@ func (m methods) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	writeError(w, http.StatusMethodNotAllowed, ErrorMethod, r.URL.Path+" supports "+allow+", not "+r.Method)
 }
 
-// writing refuses a write that access does not allow, and one whose body is too
-// large or of another type than the API's.
+// writing rejects a write that access does not allow, and a body that is too large or not JSON.
 func writing(access Access, handler http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		author, err := access(r)
@@ -126,9 +124,8 @@ func writing(access Access, handler http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// checkBody returns the body of a write, or what is wrong with it; a status of 0 when
-// nothing is. A form is refused: it is what a page of another site can send without
-// asking.
+// checkBody returns the body of a write; otherwise a status and its error. It rejects forms, which
+// a page of another site can send without a preflight request.
 func checkBody(r *http.Request) (body []byte, status int, kind ErrorType, message string) {
 	body, err := io.ReadAll(r.Body)
 	switch {
@@ -141,7 +138,7 @@ func checkBody(r *http.Request) (body []byte, status int, kind ErrorType, messag
 	}
 	given := r.Header.Get("Content-Type")
 	if media, _, err := mime.ParseMediaType(given); err != nil || media != "application/json" {
-		return nil, http.StatusUnsupportedMediaType, ErrorMediaType, fmt.Sprintf("the body is %q: a body is application/json", given)
+		return nil, http.StatusUnsupportedMediaType, ErrorMediaType, fmt.Sprintf("the content type is %q, not application/json", given)
 	}
 	return body, 0, "", ""
 }
@@ -151,15 +148,14 @@ func isTooLarge(err error) bool {
 	return large
 }
 
-// tooLarge is the message for a body that is too large.
 var tooLarge = fmt.Sprintf("the body has more than %d bytes", maxBody)
 
-// withBodyLimit refuses requests whose body is too large: at once where they say
-// so, and else when it is read.
+// withBodyLimit rejects requests with large bodies: immediately if the length is declared,
+// otherwise while the body is read.
 func withBodyLimit(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ContentLength > maxBody {
-			w.Header().Set("Connection", "close") // nobody reads the rest
+			w.Header().Set("Connection", "close") // do not read the rest
 			writeError(w, http.StatusRequestEntityTooLarge, ErrorTooLarge, tooLarge)
 			return
 		}
@@ -172,8 +168,7 @@ func noSuchPath(w http.ResponseWriter, r *http.Request) {
 	writeError(w, http.StatusNotFound, ErrorNotFound, "no such path: "+r.URL.Path)
 }
 
-// withCommonHeaders marks every response as one of this instant and of the type
-// it states.
+// withCommonHeaders disables caching and content sniffing.
 func withCommonHeaders(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		header := w.Header()
@@ -183,7 +178,6 @@ func withCommonHeaders(next http.Handler) http.Handler {
 	})
 }
 
-// indexPage links what there is to read.
 const indexPage = `<!DOCTYPE html>
 <html lang="en">
 <head><meta charset="utf-8"><title>hpad</title></head>
@@ -207,16 +201,15 @@ func index(w http.ResponseWriter, _ *http.Request) {
 	header := w.Header()
 	header.Set("Content-Type", "text/html; charset=utf-8")
 	header.Set("Content-Security-Policy", "default-src 'none'")
-	// A client that is gone is told nothing more.
 	_, _ = io.WriteString(w, indexPage)
 }
 
-// TextGatherer is a Gatherer that can write the text of what it gathers itself,
-// for less than what it costs to gather it first. It is safe for concurrent use.
+// TextGatherer is a Gatherer that also writes its metrics as text, which is cheaper for many
+// series. It is safe for concurrent use.
 type TextGatherer interface {
 	prometheus.Gatherer
-	// WriteText writes the metrics of these names in Prometheus's text format, and
-	// without any name all that Gather returns.
+	// WriteText writes the metrics with these names in Prometheus's text format; without names, all
+	// that Gather returns.
 	WriteText(w io.Writer, names ...string) error
 }
 
@@ -228,17 +221,15 @@ func metricsHandler(gatherer prometheus.Gatherer) http.Handler {
 	return promhttp.HandlerFor(gatherer, promhttp.HandlerOpts{})
 }
 
-// writtenMetrics serves metrics as they are written, compressed where the client takes
-// that. The server bounds how long a slow client may take.
+// writtenMetrics writes metrics without gathering them first, compressed if the client accepts it.
 func writtenMetrics(gatherer TextGatherer) http.Handler {
 	return gzhttp.GzipHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", string(expfmt.NewFormat(expfmt.TypeTextPlain)))
-		_ = gatherer.WriteText(w, r.URL.Query()["name[]"]...) // the client went away
+		_ = gatherer.WriteText(w, r.URL.Query()["name[]"]...) // the error is a disconnected client
 	}))
 }
 
-// OpenAPI is the description of the API, in OpenAPI 3. It is also served, at
-// /api/v1/openapi.yaml.
+// OpenAPI is the OpenAPI 3 description of the API, also served at /api/v1/openapi.yaml.
 //
 //go:embed openapi.yaml
 var OpenAPI []byte
@@ -248,7 +239,7 @@ func description(w http.ResponseWriter, _ *http.Request) {
 	_, _ = w.Write(OpenAPI)
 }
 
-// The limits of a server: what a slow or hostile client can hold of it.
+// The limits of a server for slow and hostile clients.
 const (
 	readHeaderTimeout = 10 * time.Second
 	readTimeout       = 30 * time.Second
@@ -257,9 +248,8 @@ const (
 	maxHeaderBytes    = 32 << 10
 )
 
-// NewServer returns a server of handler with limits on time and size. It writes
-// its own errors to errorLog; nil means the standard logger. The caller serves
-// and shuts it down.
+// NewServer returns a server with limits on time and size. A nil errorLog means the standard
+// logger. The caller serves and shuts it down.
 func NewServer(handler http.Handler, errorLog *log.Logger) *http.Server {
 	return &http.Server{
 		Handler:           handler,
@@ -269,7 +259,7 @@ func NewServer(handler http.Handler, errorLog *log.Logger) *http.Server {
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,
 		ErrorLog:          errorLog,
-		// "OPTIONS *" would else be answered past limits and passwords.
+		// "OPTIONS *" would bypass limits and authentication.
 		DisableGeneralOptionsHandler: true,
 	}
 }

@@ -14,7 +14,6 @@ import (
 	"github.com/hpad/hpad/daemon/api/apitest"
 )
 
-// An envelope as a client sees it.
 type answer struct {
 	Status    string          `json:"status"`
 	Data      json.RawMessage `json:"data"`
@@ -22,8 +21,8 @@ type answer struct {
 	Error     string          `json:"error"`
 }
 
-// ask sends one request to the handler of d, and holds the response to the
-// description of the API.
+// ask sends one request to the handler of d, and compares the response with the OpenAPI
+// description.
 func ask(t *testing.T, d api.Daemon, access api.Access, request *http.Request) *httptest.ResponseRecorder {
 	t.Helper()
 	recorder := httptest.NewRecorder()
@@ -32,7 +31,6 @@ func ask(t *testing.T, d api.Daemon, access api.Access, request *http.Request) *
 	return recorder
 }
 
-// open decodes the envelope of a response.
 func open(t *testing.T, response *httptest.ResponseRecorder) answer {
 	t.Helper()
 	if got := response.Header().Get("Content-Type"); got != "application/json" {

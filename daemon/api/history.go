@@ -15,55 +15,52 @@ import (
 	"github.com/hpad/hpad/targets/drain"
 )
 
-// How many entries of a history are answered: when nothing is said, and at most.
+// The number of entries in a history response.
 const (
 	DefaultHistoryLimit = 50
 	MaxHistoryLimit     = 1000
 )
 
-// Recorded is one entry of an autoscaler's history: a decision that changed
-// something or the reason of a condition, and what became of it.
+// Recorded is one entry of an autoscaler's history: a decision that changed the count or the reason
+// of a condition with its outcome, or a reload.
 type Recorded struct {
 	Autoscaler string    `json:"autoscaler"`
 	Time       time.Time `json:"time"`
-	// Written is the count that was written; nil when none was.
+	// Written is the count that was written; nil if none was.
 	Written *int32         `json:"written,omitempty"`
 	Events  []policy.Event `json:"events,omitempty"`
-	// Victims are those that the decision took, as far as hpad chose them.
+	// Victims are the removed instances that hpad chose.
 	Victims []drain.Victim `json:"victims,omitempty"`
-	// Reason is the one word that the pass ended with, as in Evaluation.
+	// Reason is the reason code of the pass, as in Evaluation.
 	Reason string `json:"reason,omitempty"`
-	// Error is why the pass failed; empty when it did not.
+	// Error is the error of the pass; may be empty.
 	Error string `json:"error,omitempty"`
-	// Hold, DryRun, Since and Untold are as in Evaluation. Entries of earlier versions
-	// have none of them.
+	// Hold, DryRun, Since and Untold are as in Evaluation. Entries of earlier versions do not have
+	// them.
 	Hold     *policy.Hold    `json:"hold,omitempty"`
 	DryRun   bool            `json:"dry_run,omitempty"`
 	Since    time.Time       `json:"since,omitzero"`
 	Untold   *Untold         `json:"untold,omitempty"`
 	Decision policy.Decision `json:"decision,omitzero"`
-	// Reload is a change of the configuration, in the place of a decision; nil for a
-	// decision.
+	// Reload is a configuration change; nil for a decision.
 	Reload *settings.Reload `json:"reload,omitempty"`
 }
 
-// failedRescale is the reason of the event of a write that failed.
+// failedRescale is the reason of the event of a failed write.
 const failedRescale = "FailedRescale"
 
-// BoundsChanged is the reason of the event of a pass that found min or max changed
-// by the configuration or by labels.
+// BoundsChanged is the reason of the event of a pass with a new min or max.
 const BoundsChanged = "BoundsChanged"
 
-// Evaluation is what is known of the pass.
+// Evaluation returns the recorded part of the evaluation.
 func (r Recorded) Evaluation() Evaluation {
 	return Evaluation{
 		Last: r.Time, Error: r.Error, Written: r.Written, Hold: r.Hold, DryRun: r.DryRun, Reason: r.Reason, Since: r.Since, Untold: r.Untold,
 	}
 }
 
-// At returns the explanation of an autoscaler as it was at a decision, after which
-// next was recorded; nil when nothing was. Where its metrics came from is as it is
-// now: that is not recorded.
+// At returns the explanation at a recorded decision; next is the following entry, or nil. The
+// inputs of the metrics are the present ones, because they are not recorded.
 func (e Explanation) At(r Recorded, next *Recorded) Explanation {
 	e.agree(r, next)
 	e.Decision, e.Next = &r.Decision, nil
@@ -81,18 +78,16 @@ func (e Explanation) At(r Recorded, next *Recorded) Explanation {
 		}
 	}
 	if len(e.Inputs) != len(r.Decision.Metrics) {
-		e.Inputs = nil // of other metrics
+		e.Inputs = nil // the metrics were different
 	}
 	e.Inputs = slices.Clone(e.Inputs)
 	for i := range e.Inputs {
-		e.Inputs[i].SampleAgeSeconds = 0 // of the present
+		e.Inputs[i].SampleAgeSeconds = 0 // the age is that of the present
 	}
 	return e
 }
 
-// agree fills in until when later passes agreed with a decision: up to the next one
-// that is recorded, or the first of those that causes which take turns left out, or
-// else the last pass there was.
+// agree sets AgreedUntil: up to the next entry, the first unreported change, or else the last pass.
 func (e *Explanation) agree(r Recorded, next *Recorded) {
 	until, untold := e.Evaluation.Last, e.Evaluation.Untold
 	if next != nil {
@@ -107,8 +102,8 @@ func (e *Explanation) agree(r Recorded, next *Recorded) {
 	}
 }
 
-// history writes what was recorded of an autoscaler, oldest first. One that the
-// configuration does not have any more has a history too.
+// history writes the recorded entries of an autoscaler or of all, oldest first. An autoscaler that
+// was removed still has a history.
 func (h handlers) history(w http.ResponseWriter, r *http.Request) {
 	r = MayWarn(r)
 	entries, more, ok := h.recorded(w, r)
@@ -123,15 +118,15 @@ func (h handlers) history(w http.ResponseWriter, r *http.Request) {
 	writePage(w, entries, more, Warnings(r.Context()))
 }
 
-// At most maxHistoryReads requests read the history concurrently. Other requests wait up to
-// maxHistoryWait. Anonymous clients may read the history.
+// At most maxHistoryReads requests read the history concurrently, because anonymous clients may.
+// Other requests wait up to maxHistoryWait.
 const (
 	maxHistoryReads = 2
 	maxHistoryWait  = 10 * time.Second
 )
 
-// enter waits until the request may read the history. It returns a function that the caller
-// calls after the read, or writes 429.
+// enter waits until the request may read the history; otherwise it writes 429. The caller calls
+// leave after the read.
 func (h handlers) enter(w http.ResponseWriter, r *http.Request) (leave func(), ok bool) {
 	waited := time.NewTimer(maxHistoryWait)
 	defer waited.Stop()
@@ -145,8 +140,7 @@ func (h handlers) enter(w http.ResponseWriter, r *http.Request) (leave func(), o
 	return nil, false
 }
 
-// recorded returns the requested history of the autoscaler in the path, or of all, with the
-// continuation, or writes an error.
+// recorded returns the requested entries with the continuation, or writes an error.
 func (h handlers) recorded(w http.ResponseWriter, r *http.Request) (entries []Recorded, more string, ok bool) {
 	query := r.URL.Query()
 	from, to, err1 := requestedPeriod(r)
@@ -176,21 +170,21 @@ func (h handlers) recorded(w http.ResponseWriter, r *http.Request) (entries []Re
 		return nil, "", false
 	}
 	if entries == nil {
-		entries = []Recorded{} // no null in the response
+		entries = []Recorded{} // encode no entries as []
 	}
 	return entries, more, true
 }
 
-// changes reads changesPage entries per call. A request that has read maxChangesRead entries
-// returns a continuation.
+// changes reads changesPage entries per call. After maxChangesRead entries it returns a
+// continuation.
 const (
 	changesPage    = 1000
 	maxChangesRead = 10_000
 )
 
-// changes returns the newest entries of Daemon.History that have a change, with a continuation
-// if it stopped at maxChangesRead. Each page drops the entries of its earliest instant: the
-// next page has all entries of that instant.
+// changes returns the newest entries that are changes, with a continuation if it stopped at
+// maxChangesRead. Each page drops the entries of its earliest instant, because the next page
+// contains all entries of that instant.
 func (h handlers) changes(ctx context.Context, name string, from, to time.Time, limit int) (found []Recorded, more string, err error) {
 	read := 0
 	for page := changesPage; len(found) < limit; { // newest first
@@ -226,16 +220,14 @@ func (h handlers) changes(ctx context.Context, name string, from, to time.Time, 
 	return found, more, nil
 }
 
-// Changed reports whether the pass wrote a count or was asked for one by a person, or
-// followed a change by somebody else: of the count, of the bounds, or of a pause, or
-// whether it is a change of the configuration.
+// Changed reports whether the entry is a reload, or a pass that wrote a count, had a command, or
+// found a foreign change, changed bounds or a pause.
 func (r Recorded) Changed() bool {
 	return r.Reload != nil || r.Written != nil || r.Decision.Foreign != nil || r.Decision.Command != nil ||
 		slices.ContainsFunc(r.Events, func(e policy.Event) bool { return e.Reason == BoundsChanged || e.TellsOfPause() })
 }
 
-// explainAt writes the newest decision of an autoscaler that was recorded up to
-// an instant.
+// explainAt writes the newest decision that was recorded up to an instant.
 func (h handlers) explainAt(w http.ResponseWriter, r *http.Request, view Autoscaler, text string) {
 	at, err := Instant("at", text)
 	if err != nil {
@@ -255,8 +247,7 @@ func (h handlers) explainAt(w http.ResponseWriter, r *http.Request, view Autosca
 	writeData(w, explanation)
 }
 
-// unrecordedError is that nothing is recorded of an autoscaler up to an instant. It is an
-// ErrUnknown.
+// unrecordedError means that no decision was recorded up to an instant. It is an ErrUnknown.
 type unrecordedError struct {
 	name string
 	at   time.Time
@@ -268,8 +259,8 @@ func (e *unrecordedError) Error() string {
 
 func (e *unrecordedError) Unwrap() error { return ErrUnknown }
 
-// ExplainAt returns the explanation of the newest decision of an autoscaler that was
-// recorded up to an instant; an ErrUnknown where none was.
+// ExplainAt returns the explanation of the newest decision up to an instant; an ErrUnknown if there
+// is none.
 func ExplainAt(ctx context.Context, d Daemon, view Autoscaler, at time.Time) (Explanation, error) {
 	entries, err := d.History(ctx, view.Name, time.Time{}, at.Add(time.Nanosecond), 1)
 	for err == nil && len(entries) > 0 && entries[0].Reload != nil {
@@ -288,9 +279,8 @@ func ExplainAt(ctx context.Context, d Daemon, view Autoscaler, at time.Time) (Ex
 	return view.Explanation().At(entries[0], next), nil
 }
 
-// recordedAfter returns the first entry of an autoscaler's history after an instant;
-// nil when there is none. It looks ever further, so that it reads few of those that
-// come later.
+// recordedAfter returns the first decision after an instant; nil if there is none. It starts with a
+// short period to read few entries.
 func recordedAfter(ctx context.Context, d Daemon, name string, after time.Time) (*Recorded, error) {
 	from := after.Add(time.Nanosecond)
 	for span := time.Minute; ; span *= 8 {
@@ -313,8 +303,7 @@ func recordedAfter(ctx context.Context, d Daemon, name string, after time.Time) 
 // maxSeconds is the last second of the year 9999.
 const maxSeconds = 253402300799
 
-// Instant reads a time as RFC 3339 or as seconds since the epoch; the zero time is
-// that of an empty text.
+// Instant parses a time in RFC 3339 or in seconds since 1970; an empty text is the zero time.
 func Instant(name, text string) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil

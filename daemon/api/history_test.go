@@ -24,8 +24,7 @@ import (
 	"github.com/hpad/hpad/targets/drain"
 )
 
-// recordedAt is an entry of an instant that wrote a count, or failed to when it
-// is 0.
+// recordedAt is an entry of a successful write, or of a failed one for a count of 0.
 func recordedAt(name string, at time.Time, count int32) api.Recorded {
 	entry := api.Recorded{
 		Autoscaler: name, Time: at,
@@ -42,8 +41,8 @@ func recordedAt(name string, at time.Time, count int32) api.Recorded {
 	return entry
 }
 
-// remembering is a daemon with three entries of "checkout" a minute apart, of
-// which the last one failed, and one of "gone", which is not configured.
+// remembering has three entries of "checkout", one minute apart, the last one failed, and one of
+// "gone", which is not configured.
 func remembering() *apitest.Daemon {
 	d := twoAutoscalers()
 	d.Recorded = []api.Recorded{
@@ -92,7 +91,7 @@ func TestHistory(t *testing.T) {
 
 func TestExplainAt(t *testing.T) {
 	d := remembering()
-	for _, second := range []int{30, 45} { // which are no decisions
+	for _, second := range []int{30, 45} { // reloads are not decisions
 		d.Recorded = append(d.Recorded, api.Recorded{Autoscaler: "checkout", Time: noon.Add(time.Duration(second) * time.Second), Reload: &settings.Reload{}})
 	}
 	d.List[0].Victims = []drain.Victim{{ID: "i-9"}}
@@ -153,8 +152,8 @@ func TestClientAsksForHistory(t *testing.T) {
 	}
 }
 
-// What changed something is found however much did not, also where more entries than
-// are looked through at once are of one instant.
+// Changes are found behind any number of other entries, also if one instant has more entries than a
+// page.
 func TestHistoryOfChanges(t *testing.T) {
 	written := int32(5)
 	d := new(apitest.Daemon)
@@ -198,7 +197,6 @@ func TestHistoryOfChanges(t *testing.T) {
 	}
 }
 
-// scanned counts the entries that requests read.
 type scanned struct {
 	*apitest.Daemon
 	entries, atOnce, most atomic.Int64
@@ -216,8 +214,8 @@ func (s *scanned) History(ctx context.Context, name string, from, to time.Time, 
 	return entries, err
 }
 
-// One request for changes reads a bounded part of the history and returns a continuation.
-// The client follows it.
+// One request for changes reads a bounded part of the history and returns a continuation, which the
+// client follows.
 func TestHistoryOfChangesIsReadInParts(t *testing.T) {
 	d := &scanned{Daemon: twoAutoscalers()}
 	for i := range 35_000 {
@@ -285,7 +283,7 @@ func TestHistoryIsReadByFew(t *testing.T) {
 			request("autoscalers/checkout/history")
 			request("autoscalers/checkout/explain?at=1795262460")
 		}
-		time.Sleep(time.Minute) // longer than a request waits for its turn
+		time.Sleep(time.Minute) // longer than a request waits
 		close(d.wait)
 		group.Wait()
 		if d.most.Load() != 2 || answers[http.StatusTooManyRequests].Load() != 28 || answers[http.StatusOK].Load() != 2 {

@@ -22,7 +22,6 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// A body is small JSON or none.
 func TestBodies(t *testing.T) {
 	large := strings.Repeat("x", 64<<10+1)
 	for _, test := range []struct {
@@ -62,13 +61,13 @@ func TestBodies(t *testing.T) {
 			}
 		})
 	}
-	// A read refuses a body that says it is too large, and looks at no other.
+	// A read rejects a body with a large declared length, and ignores any other body.
 	if response := ask(t, twoAutoscalers(), api.ReadOnly, httptest.NewRequest(http.MethodGet, "/-/ready", strings.NewReader(large))); response.Code != 413 {
 		t.Errorf("a read with a large body answers %d, want 413", response.Code)
 	}
 }
 
-// A page of another site cannot have itself taken for hpad.
+// DNS rebinding is rejected.
 func TestHosts(t *testing.T) {
 	for host, want := range map[string]int{
 		"127.0.0.1:4720":        200,
@@ -105,8 +104,7 @@ func TestHosts(t *testing.T) {
 
 const one, other = "192.0.2.1:1000", "192.0.2.2:1000"
 
-// held is a handler behind the limits on requests that holds each one until
-// it is let go.
+// held is a handler behind the limits on requests that blocks until end is called.
 type held struct {
 	t       *testing.T
 	handler http.Handler
@@ -114,8 +112,7 @@ type held struct {
 	group   sync.WaitGroup
 }
 
-// hold puts the limits before a handler that holds requests, between which and the
-// limits is what wrap returns.
+// hold puts wrap between the limits and the blocking handler.
 func hold(t *testing.T, wrap func(http.Handler) http.Handler) *held {
 	h := &held{t: t, letGo: make(chan struct{})}
 	h.handler = new(api.Clients).Limit(wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-h.letGo })))
@@ -124,8 +121,7 @@ func hold(t *testing.T, wrap func(http.Handler) http.Handler) *held {
 
 func unwrapped(handler http.Handler) http.Handler { return handler }
 
-// ask makes one request, with a password where there is one, and checks the response
-// to one too many.
+// ask makes one request, with a password unless it is empty, and checks the response above a limit.
 func (h *held) ask(from, password string) int {
 	h.t.Helper()
 	request := httptest.NewRequest(http.MethodGet, "/", nil)
@@ -144,7 +140,7 @@ func (h *held) ask(from, password string) int {
 	return response.Code
 }
 
-// begin makes requests that are held.
+// begin makes requests that block.
 func (h *held) begin(count int, from, password string) {
 	for range count {
 		h.group.Go(func() {
@@ -156,14 +152,13 @@ func (h *held) begin(count int, from, password string) {
 	synctest.Wait()
 }
 
-// end lets all requests go.
 func (h *held) end() {
 	close(h.letGo)
 	h.group.Wait()
 }
 
-// Few requests of one client are under way at once. Addresses of one IPv6 network
-// are one client.
+// The number of concurrent requests per client is limited. Addresses of one IPv6 network are one
+// client.
 func TestRequestsAtOnce(t *testing.T) {
 	for _, test := range []struct{ first, same, other string }{
 		{one, "192.0.2.1:2000", other},
@@ -185,8 +180,8 @@ func TestRequestsAtOnce(t *testing.T) {
 	}
 }
 
-// listen serves a handler on TCP with the limits on connections until the test
-// ends, and returns its address.
+// listen serves a handler on TCP with the limits on connections until the test ends, and returns
+// its address.
 func listen(t *testing.T) string {
 	t.Helper()
 	tcp, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -198,7 +193,7 @@ func listen(t *testing.T) string {
 	done := make(chan error, 1)
 	go func() { done <- server.Serve(clients.Listener(tcp)) }()
 	t.Cleanup(func() {
-		// A connection whose header was too large takes half a second to end.
+		// A connection with a large header takes half a second to end.
 		if err := server.Shutdown(context.Background()); err != nil {
 			t.Error(err)
 		}
@@ -209,12 +204,11 @@ func listen(t *testing.T) string {
 	return tcp.Addr().String()
 }
 
-// patience is how long something may take that is to happen, impatience how long
-// something is looked at that is not.
+// patience bounds an expected event, and impatience the wait for an event that must not happen.
 const patience, impatience = 20 * time.Second, 200 * time.Millisecond
 
-// connect connects from an address of this machine and asks for the readiness.
-// The connection stays open; the error is that of the response.
+// connect connects from a local address and requests the readiness. The connection stays open; the
+// error is that of the response.
 func connect(t *testing.T, from, to string, wait time.Duration) (net.Conn, error) {
 	t.Helper()
 	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}, Timeout: patience}
@@ -240,8 +234,8 @@ func readAnswer(conn net.Conn, wait time.Duration) error {
 	return response.Body.Close()
 }
 
-// One client's connections leave room for others, all together are bounded, and
-// the socket is not touched by any of it.
+// The connections of one client are limited, and all connections together; the socket is not
+// affected.
 func TestFloodOfConnections(t *testing.T) {
 	address := listen(t)
 	socket := socketPath(t)
@@ -282,7 +276,7 @@ func TestFloodOfConnections(t *testing.T) {
 			last = conn
 		}
 	}
-	for i := range 20 { // idle connections make room for them
+	for i := range 20 { // idle connections are closed for them
 		if _, err := connect(t, "127.0.0.10", address, patience); err != nil {
 			t.Errorf("connection %d of another client: %v", i, err)
 		}
@@ -295,7 +289,7 @@ func TestFloodOfConnections(t *testing.T) {
 	}
 }
 
-// Connections with a request in progress are not closed for others, which wait.
+// Connections with a request in progress are not closed for new ones, which wait.
 func TestActiveConnectionsStay(t *testing.T) {
 	tcp, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -327,7 +321,7 @@ func TestActiveConnectionsStay(t *testing.T) {
 	if !isTimeout(err) {
 		t.Errorf("the connection too many: %v, want it to wait", err)
 	}
-	letGo <- struct{}{} // its connection is idle then, and makes room
+	letGo <- struct{}{} // its connection is idle then and is closed
 	<-active
 	close(letGo)
 	if err := readAnswer(waiting, patience); err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/hpad/hpad/daemon/api/apitest"
 )
 
-// fleetOf is a daemon with so many autoscalers, by name.
+// fleetOf is a daemon with n autoscalers, by name.
 func fleetOf(n int) *apitest.Daemon {
 	d := &apitest.Daemon{}
 	whole := twoAutoscalers().List[0]
@@ -35,7 +35,7 @@ func namesOf(views []api.Autoscaler) []string {
 	return names
 }
 
-// listed asks for a page of a list and returns its names, and what asks for more.
+// listed requests a page of a list and returns its names with the continuation.
 func listed(t *testing.T, d *apitest.Daemon, query url.Values) (names []string, more string) {
 	t.Helper()
 	response := ask(t, d, api.ReadOnly, httptest.NewRequest(http.MethodGet, "/api/v1/autoscalers?"+query.Encode(), nil))
@@ -50,7 +50,7 @@ func listed(t *testing.T, d *apitest.Daemon, query url.Values) (names []string, 
 	return namesOf(page.Data), page.Continue
 }
 
-// Pages have every autoscaler once, in order, however many are on one.
+// Pages contain every autoscaler once, in order, for any page size.
 func TestPages(t *testing.T) {
 	d := fleetOf(10)
 	for limit := 1; limit <= 11; limit++ {
@@ -82,7 +82,6 @@ func TestBadPages(t *testing.T) {
 	}
 }
 
-// A client goes through all pages.
 func TestClientReadsPages(t *testing.T) {
 	socket := socketPath(t)
 	d := fleetOf(api.PageSize + 1)

@@ -14,10 +14,10 @@ import (
 	"github.com/hpad/hpad/daemon/api/apitest"
 )
 
-// writer is a registry whose text differs from what is gathered.
+// writer is a registry with another text than the gathered metrics.
 type writer struct{ *prometheus.Registry }
 
-// written is long enough for a response to be compressed.
+// written is long enough for a compressed response.
 var written = "# what was written\n" + strings.Repeat("hpad_written 1\n", 1000)
 
 func (writer) WriteText(w io.Writer, names ...string) error {
@@ -25,8 +25,8 @@ func (writer) WriteText(w io.Writer, names ...string) error {
 	return err
 }
 
-// TestMetricsFormats requests metrics with several formats and encodings: the response is
-// always text.
+// TestMetricsFormats requests metrics with several formats and encodings: the response is always
+// text.
 func TestMetricsFormats(t *testing.T) {
 	const text, delimited = "text/plain; version=0.0.4", "application/vnd.google.protobuf; proto=io.prometheus.client.MetricFamily; encoding=delimited"
 	handler := api.NewHandler(&apitest.Daemon{}, writer{prometheus.NewRegistry()}, api.ReadOnly)
@@ -39,7 +39,7 @@ func TestMetricsFormats(t *testing.T) {
 		{name: "compressed", path: "/metrics", encoding: "gzip", wantType: text, wantEncoding: "gzip", want: written},
 		{name: "not compressed", path: "/metrics", encoding: "gzip;q=0, identity", wantType: text, want: written},
 		{
-			// As Prometheus asks.
+			// The Accept header of Prometheus.
 			name: "OpenMetrics or else text", path: "/metrics", encoding: "gzip",
 			accept:   "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.5,application/openmetrics-text;version=0.0.1;q=0.4,text/plain;version=1.0.0;escaping=allow-utf-8;q=0.3,text/plain;version=0.0.4;q=0.2,*/*;q=0.1",
 			wantType: text, wantEncoding: "gzip", want: written,

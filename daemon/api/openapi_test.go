@@ -28,8 +28,8 @@ import (
 	"github.com/hpad/hpad/targets/drain"
 )
 
-// description is the API's own, strict: an object of it has no field that is not
-// described.
+// description is the API's own in strict form: objects have no other fields than the described
+// ones.
 var description = sync.OnceValues(func() (*openapi3.T, error) {
 	for _, text := range []string{"text/html", "application/openmetrics-text"} {
 		openapi3filter.RegisterBodyDecoder(text, openapi3filter.FileBodyDecoder)
@@ -48,7 +48,7 @@ var description = sync.OnceValues(func() (*openapi3.T, error) {
 			schema.Value.AdditionalProperties.Has = &no
 		}
 	}
-	doc.Servers = nil // any host will do
+	doc.Servers = nil // any host matches
 	return doc, nil
 })
 
@@ -60,7 +60,7 @@ var router = sync.OnceValues(func() (routers.Router, error) {
 	return gorillamux.NewRouter(doc)
 })
 
-// checkAnswer fails t unless the description has the response to a request.
+// checkAnswer fails t unless the response matches the description.
 func checkAnswer(t *testing.T, request *http.Request, response *httptest.ResponseRecorder) {
 	t.Helper()
 	if err := describedAs(t, request, response); err != nil {
@@ -68,8 +68,8 @@ func checkAnswer(t *testing.T, request *http.Request, response *httptest.Respons
 	}
 }
 
-// describedAs returns how a response differs from the description: in its path,
-// method, status, media type or body.
+// describedAs returns the difference of a response to the description: in its path, method, status,
+// media type or body.
 func describedAs(t *testing.T, request *http.Request, response *httptest.ResponseRecorder) error {
 	t.Helper()
 	found, err := router()
@@ -82,8 +82,7 @@ func describedAs(t *testing.T, request *http.Request, response *httptest.Respons
 	}
 	route, parameters, err := found.FindRoute(asked)
 	if err != nil {
-		// Each path has other methods too, which are 405; other paths are 404, or
-		// redirected to what they mean.
+		// Other methods of a path return 405; other paths return 404 or a redirect.
 		refused := []int{http.StatusForbidden, http.StatusNotFound, http.StatusTemporaryRedirect, http.StatusMovedPermanently}
 		if errors.Is(err, routers.ErrMethodNotAllowed) {
 			refused = []int{http.StatusForbidden, http.StatusMethodNotAllowed}
@@ -102,8 +101,7 @@ func describedAs(t *testing.T, request *http.Request, response *httptest.Respons
 	})
 }
 
-// Responses in which everything is there are as described, and so are those in which
-// nothing is.
+// Responses with all optional fields match the description, and so do those without any.
 func TestWholeAndEmptyAnswers(t *testing.T) {
 	var whole api.Autoscaler
 	fill(reflect.ValueOf(&whole).Elem())
@@ -136,7 +134,7 @@ func TestWholeAndEmptyAnswers(t *testing.T) {
 	}
 }
 
-// fill sets every field that is shown to something that it may be.
+// fill sets every exported field to a valid value.
 func fill(value reflect.Value) {
 	word := map[reflect.Type]string{
 		reflect.TypeFor[policy.Case]():            string(policy.CaseMetrics),
@@ -194,7 +192,7 @@ func fill(value reflect.Value) {
 	}
 }
 
-// The description has every path and method that there is, and no other.
+// The description has the same paths and methods as the handler.
 func TestDescriptionHasEveryRoute(t *testing.T) {
 	doc, err := description()
 	if err != nil {
@@ -209,7 +207,7 @@ func TestDescriptionHasEveryRoute(t *testing.T) {
 	}
 }
 
-// The schemas have the fields of the types that are answered, and no other.
+// The schemas have the same fields as the types of the responses.
 func TestDescriptionHasEveryField(t *testing.T) {
 	doc, err := description()
 	if err != nil {
@@ -246,7 +244,7 @@ func TestDescriptionHasEveryField(t *testing.T) {
 	}
 }
 
-// compareSchema holds a schema to the type that it describes.
+// compareSchema compares a schema with the type that it describes.
 func compareSchema(t *testing.T, at string, answered reflect.Type, ref *openapi3.SchemaRef, seen map[string]bool) {
 	t.Helper()
 	for answered.Kind() == reflect.Pointer {
@@ -306,7 +304,7 @@ func compareSchema(t *testing.T, at string, answered reflect.Type, ref *openapi3
 	}
 }
 
-// collectFields adds the fields of a struct by the names that they have in JSON.
+// collectFields adds the JSON names of the fields of a struct.
 func collectFields(answered reflect.Type, fields map[string]reflect.StructField) {
 	for field := range answered.Fields() {
 		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
@@ -319,7 +317,7 @@ func collectFields(answered reflect.Type, fields map[string]reflect.StructField)
 	}
 }
 
-// schemaType returns the word of a Go type in JSON schema.
+// schemaType returns the JSON schema type of a Go type.
 func schemaType(answered reflect.Type) string {
 	switch answered.Kind() {
 	case reflect.Bool:
@@ -339,7 +337,7 @@ func schemaType(answered reflect.Type) string {
 	return "object"
 }
 
-// The words that a field may have are those of its type.
+// The enums of the description have the same values as the constants of the types.
 func TestDescriptionHasEveryWord(t *testing.T) {
 	doc, err := description()
 	if err != nil {
@@ -379,7 +377,7 @@ func words[T ~string](values ...T) []string {
 	return all
 }
 
-// enum returns the words of a schema.
+// enum returns the values of a schema.
 func enum(schema *openapi3.Schema) []string {
 	var all []string
 	for _, value := range schema.Enum {
@@ -389,7 +387,7 @@ func enum(schema *openapi3.Schema) []string {
 	return all
 }
 
-// The page names every operation, and every type of error.
+// docs/api.md contains every operation and every error type.
 func TestPageHasEveryRoute(t *testing.T) {
 	page, err := os.ReadFile("../../docs/api.md")
 	if err != nil {

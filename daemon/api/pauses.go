@@ -14,23 +14,22 @@ import (
 
 // PauseRequest is the body of a request to pause.
 type PauseRequest struct {
-	// Direction is which changes are held; empty means both.
+	// Direction has the paused changes; empty means both directions.
 	Direction policy.Direction `json:"direction,omitempty"`
-	// For is how long, as "2h"; empty means until somebody resumes.
-	For string `json:"for,omitempty"`
-	// Reason is shown wherever the pause is.
+	// For is the duration, such as "2h"; empty means until it is resumed.
+	For    string `json:"for,omitempty"`
 	Reason string `json:"reason,omitempty"`
 }
 
 // ScaleRequest is the body of a request to set a count.
 type ScaleRequest struct {
-	// Replicas is the count. It has to be given.
+	// Replicas is required.
 	Replicas *int32 `json:"replicas"`
-	// Force lets it be outside of the bounds.
+	// Force allows a count outside the bounds.
 	Force bool `json:"force,omitempty"`
 }
 
-// scopeAsked returns what a request to pause or to resume is about.
+// requestedScope returns the scope in the path.
 func requestedScope(r *http.Request) policy.Scope {
 	return policy.Scope{Autoscaler: r.PathValue("name"), Fleet: r.PathValue("fleet")}
 }
@@ -39,7 +38,7 @@ func (h handlers) pauses(w http.ResponseWriter, _ *http.Request) {
 	writeData(w, append([]policy.Pause{}, h.daemon.Pauses()...))
 }
 
-// pause pauses the scope that the path names, and writes the pause.
+// pause pauses the scope in the path and writes the pause.
 func (h handlers) pause(w http.ResponseWriter, r *http.Request) {
 	var asked PauseRequest
 	if err := readBody(r, &asked); err != nil {
@@ -50,7 +49,7 @@ func (h handlers) pause(w http.ResponseWriter, r *http.Request) {
 	if asked.For != "" {
 		var err error
 		if lasts, err = time.ParseDuration(asked.For); err != nil || lasts <= 0 {
-			writeError(w, http.StatusBadRequest, ErrorBadData, fmt.Sprintf(`for = %q: must be a duration longer than 0s, as "2h"`, asked.For))
+			writeError(w, http.StatusBadRequest, ErrorBadData, fmt.Sprintf(`for = %q: must be a duration longer than 0s, such as "2h"`, asked.For))
 			return
 		}
 	}
@@ -63,7 +62,7 @@ func (h handlers) pause(w http.ResponseWriter, r *http.Request) {
 	writeData(w, inForce)
 }
 
-// resume ends the pause of the scope that the path names, and writes what it was.
+// resume ends the pause of the scope in the path and writes it.
 func (h handlers) resume(w http.ResponseWriter, r *http.Request) {
 	ended, err := h.daemon.Resume(r.Context(), requestedScope(r), Author(r.Context()))
 	if err != nil {
@@ -73,12 +72,12 @@ func (h handlers) resume(w http.ResponseWriter, r *http.Request) {
 	writeData(w, ended)
 }
 
-// scale sets the count of an autoscaler's target, and writes the autoscaler.
+// scale sets the count of an autoscaler's target and writes the autoscaler.
 func (h handlers) scale(w http.ResponseWriter, r *http.Request) {
 	var asked ScaleRequest
 	err := readBody(r, &asked)
 	if err == nil && asked.Replicas == nil {
-		err = errors.New(`the body names no count: it has to be as {"replicas": 5}`)
+		err = errors.New(`the body has no replicas: it must be an object such as {"replicas": 5}`)
 	}
 	if err != nil {
 		writeError(w, http.StatusBadRequest, ErrorBadData, err.Error())
@@ -89,12 +88,12 @@ func (h handlers) scale(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// evaluate evaluates an autoscaler now, and writes it.
+// evaluate evaluates an autoscaler now and writes it.
 func (h handlers) evaluate(w http.ResponseWriter, r *http.Request) {
 	h.act(w, r, h.daemon.EvaluateNow)
 }
 
-// act does something with the autoscaler that the path names, and writes it then.
+// act performs an action on the autoscaler in the path, and writes the autoscaler after it.
 func (h handlers) act(w http.ResponseWriter, r *http.Request, do func(ctx context.Context, name string) error) {
 	view, ok := h.named(w, r)
 	if !ok {
@@ -111,8 +110,7 @@ func (h handlers) act(w http.ResponseWriter, r *http.Request, do func(ctx contex
 	}
 }
 
-// readBody decodes the body of a write, which writing has read; an empty one leaves all
-// as it is.
+// readBody decodes the body of a write; an empty one changes nothing.
 func readBody(r *http.Request, into any) error {
 	decoder := json.NewDecoder(r.Body)
 	decoder.DisallowUnknownFields()
@@ -122,17 +120,17 @@ func readBody(r *http.Request, into any) error {
 	case err != nil:
 		return fmt.Errorf("read the body: %w", err)
 	case decoder.More():
-		return errors.New("read the body: there is something after the object")
+		return errors.New("read the body: unexpected data after the object")
 	}
 	return nil
 }
 
-// writeActError writes why an act was not done, or not kept.
+// writeActError writes the error of an action.
 func writeActError(w http.ResponseWriter, err error) {
 	switch {
 	case errors.Is(err, ErrUnknown):
 		writeError(w, http.StatusNotFound, ErrorNotFound, err.Error())
-	case errors.Is(err, ErrNotPaused) && !errors.Is(err, ErrRefused): // both where members differ
+	case errors.Is(err, ErrNotPaused) && !errors.Is(err, ErrRefused): // it is both if the members differ
 		writeError(w, http.StatusConflict, ErrorNotPaused, err.Error())
 	case errors.Is(err, ErrRefused):
 		writeError(w, http.StatusConflict, ErrorRefused, err.Error())

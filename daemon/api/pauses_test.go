@@ -16,17 +16,16 @@ import (
 	"github.com/hpad/hpad/policy"
 )
 
-// alice is known, and may write.
 func alice(*http.Request) (string, error) { return "alice", nil }
 
-// post asks for an act with a body in JSON.
+// post requests an action with a body in JSON.
 func post(path, body string) *http.Request {
 	request := httptest.NewRequest(http.MethodPost, path, strings.NewReader(body))
 	request.Header.Set("Content-Type", "application/json")
 	return request
 }
 
-// TestActs holds what becomes of requests to act, and who is said to have asked.
+// TestActs checks the responses to requests for actions and their authors.
 func TestActs(t *testing.T) {
 	for _, test := range []struct {
 		path, body string
@@ -43,12 +42,12 @@ func TestActs(t *testing.T) {
 		{"/api/v1/pause", `{"for":"soon"}`, nil, 400, `for = \"soon\": must be a duration`},
 		{"/api/v1/pause", `{"for":"-1h"}`, nil, 400, `longer than 0s`},
 		{"/api/v1/pause", `{"ends":"1h"}`, nil, 400, `unknown field`},
-		{"/api/v1/pause", `{} {}`, nil, 400, `something after the object`},
+		{"/api/v1/pause", `{} {}`, nil, 400, `unexpected data after the object`},
 		{"/api/v1/pause", "", fmt.Errorf("%w: no", api.ErrRefused), 409, `"errorType":"refused"`},
 		{"/api/v1/pause", "", errors.New("the disk is full"), 500, `"errorType":"internal"`},
 		{"/api/v1/resume", "", nil, 409, `all autoscalers: not paused`},
 		{"/api/v1/autoscalers/checkout/scale", `{"replicas":8}`, nil, 200, `"name":"checkout"`},
-		{"/api/v1/autoscalers/checkout/scale", ``, nil, 400, `names no count`},
+		{"/api/v1/autoscalers/checkout/scale", ``, nil, 400, `the body has no replicas`},
 		{"/api/v1/autoscalers/checkout/scale", `{"replicas":3000000000}`, nil, 400, `read the body`},
 		{"/api/v1/autoscalers/checkout/scale", `{"replicas":8}`, api.ErrRefused, 409, `refused`},
 		{"/api/v1/autoscalers/nobody/scale", `{"replicas":8}`, nil, 404, `no autoscaler named`},
@@ -69,7 +68,7 @@ func TestActs(t *testing.T) {
 	}
 }
 
-// TestClientActs holds that the client's acts arrive as they are meant.
+// TestClientActs checks that the client's requests reach the daemon unchanged.
 func TestClientActs(t *testing.T) {
 	socket, d := socketPath(t), twoAutoscalers()
 	serve(t, socket, api.NewHandler(d, prometheus.NewRegistry(), alice))

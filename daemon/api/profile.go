@@ -18,21 +18,21 @@ import (
 // MaxProfileSeconds is the maximum duration of a profile.
 const MaxProfileSeconds = 120
 
-// ProfileSeconds has the kinds of profiles of the process, with the names of net/http/pprof, and
-// their default duration in seconds; 0 for a snapshot.
+// ProfileSeconds has the profiles by their names in net/http/pprof, with the default duration in
+// seconds; 0 for a snapshot.
 var ProfileSeconds = map[string]int{"allocs": 0, "goroutine": 0, "heap": 0, "profile": 30, "trace": 5}
 
 // profiling is locked while a profile is in progress: the runtime takes one at a time.
 var profiling sync.Mutex
 
-// profile serves a profile of the process. Its duration does not count for the time limits of
-// the server.
+// profile serves a profile of the process, and extends the time limits of the server by its
+// duration.
 func profile(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("name")
 	seconds, ok := ProfileSeconds[name]
 	if !ok {
 		names := slices.Sorted(maps.Keys(ProfileSeconds))
-		writeError(w, http.StatusNotFound, ErrorNotFound, fmt.Sprintf("no profile named %q: there are %s", name, strings.Join(names, ", ")))
+		writeError(w, http.StatusNotFound, ErrorNotFound, fmt.Sprintf("no profile named %q: the profiles are %s", name, strings.Join(names, ", ")))
 		return
 	}
 	if text := r.URL.Query().Get("seconds"); text != "" && seconds > 0 {
@@ -48,7 +48,7 @@ func profile(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer profiling.Unlock()
-	deadlines := http.NewResponseController(w) // a writer without deadlines has none to move
+	deadlines := http.NewResponseController(w) // fails only for writers without deadlines
 	_ = deadlines.SetReadDeadline(time.Time{})
 	_ = deadlines.SetWriteDeadline(time.Now().Add(time.Duration(seconds)*time.Second + writeTimeout))
 	timed := r.Clone(r.Context())
@@ -64,15 +64,15 @@ func profile(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// identified refuses clients who may not write, and other sites: what it serves, a
-// profile or what else is said of it, is read, but neither for everybody nor for nothing.
+// identified rejects clients that may not write, and requests of other sites. It is for expensive
+// reads and those that show more than the API.
 func identified(access Access, what string, handler http.HandlerFunc) http.HandlerFunc {
 	sameOrigin := http.NewCrossOriginProtection()
 	return func(w http.ResponseWriter, r *http.Request) {
 		asWrite := r.WithContext(r.Context())
 		asWrite.Method = http.MethodPost
 		if sameOrigin.Check(asWrite) != nil {
-			writeError(w, http.StatusForbidden, ErrorForbidden, "cross-origin requests for "+what+" are refused")
+			writeError(w, http.StatusForbidden, ErrorForbidden, "cross-origin requests for "+what+" are rejected")
 			return
 		}
 		if _, err := access(r); err != nil {
@@ -83,8 +83,7 @@ func identified(access Access, what string, handler http.HandlerFunc) http.Handl
 	}
 }
 
-// Profile has the daemon take a profile of itself, of an instant or for so many
-// seconds, and writes it as it comes.
+// Profile writes a profile of the daemon, of an instant or over some seconds.
 func (c *Client) Profile(ctx context.Context, name string, seconds int, to io.Writer) error {
 	path := "/debug/pprof/" + name
 	if seconds > 0 {

@@ -17,7 +17,7 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// isProfile reports whether a body is what Go's tools read.
+// isProfile reports whether Go's tools can read a body.
 func isProfile(kind string, body []byte) bool {
 	if kind == "trace" {
 		return bytes.HasPrefix(body, []byte("go 1."))
@@ -25,7 +25,7 @@ func isProfile(kind string, body []byte) bool {
 	return bytes.HasPrefix(body, []byte{0x1f, 0x8b}) // gzip
 }
 
-// Every kind of profile is served to who may write.
+// Every kind of profile is served to clients that may write.
 func TestProfiles(t *testing.T) {
 	for kind := range api.ProfileSeconds {
 		response := ask(t, twoAutoscalers(), api.Full, httptest.NewRequest(http.MethodGet, "/debug/pprof/"+kind+"?seconds=1", nil))
@@ -45,7 +45,7 @@ func TestRefusedProfiles(t *testing.T) {
 	}{
 		{"/debug/pprof/heap", api.ReadOnly, http.StatusForbidden, "/debug/pprof/heap is a profile, which this listener does not accept: use the unix socket"},
 		{"/debug/pprof/profile?seconds=1", anonymous, http.StatusForbidden, "is a profile, and the client did not say who it is"},
-		{"/debug/pprof/mutex", api.Full, http.StatusNotFound, `no profile named "mutex": there are allocs, goroutine, heap, profile, trace`},
+		{"/debug/pprof/mutex", api.Full, http.StatusNotFound, `no profile named "mutex": the profiles are allocs, goroutine, heap, profile, trace`},
 		{"/debug/pprof/profile?seconds=0", api.Full, http.StatusBadRequest, "must be from 1 to 120"},
 		{"/debug/pprof/trace?seconds=121", api.Full, http.StatusBadRequest, "must be from 1 to 120"},
 		{"/debug/pprof/trace?seconds=soon", api.Full, http.StatusBadRequest, "must be from 1 to 120"},
@@ -57,8 +57,8 @@ func TestRefusedProfiles(t *testing.T) {
 	}
 }
 
-// There is one profile at a time, of the socket and of TCP together, and one whose
-// client has gone is over.
+// Only one profile is taken at a time, over the socket and TCP together, and it ends if its client
+// disconnects.
 func TestOneProfileAtATime(t *testing.T) {
 	socket := socketPath(t)
 	serve(t, socket, api.NewHandler(twoAutoscalers(), prometheus.NewRegistry(), api.Full))

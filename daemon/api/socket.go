@@ -14,27 +14,24 @@ import (
 	"time"
 )
 
-// The modes of the socket and of the directory made for it: its group may talk
-// to the daemon, others may not.
+// Only the group of the socket may use it.
 const (
 	socketMode    = 0o660
 	socketDirMode = 0o750
 )
 
-// maxSocketPath is the longest path the kernel takes for a socket, in bytes
-// (sun_path of unix(7), less the closing zero).
+// maxSocketPath is the size of sun_path (unix(7)) without the final zero.
 const maxSocketPath = 107
 
-// socketProbeTimeout bounds the question whether somebody listens on a socket.
+// socketProbeTimeout bounds the check whether a process listens on an existing socket.
 const socketProbeTimeout = 2 * time.Second
 
-// ListenSocket listens on a unix socket at path, with mode 0660, in a directory
-// that is made with mode 0750 when it is not there. A socket that nobody listens
-// on is what a killed hpad left behind and is replaced; any other, and anything else at
-// path, is an error. Close removes the socket.
+// ListenSocket listens on a unix socket with mode 0660, and creates its directory with mode 0750 if
+// it does not exist. It replaces a socket without a listener, which a killed hpad leaves behind;
+// any other file is an error. Close removes the socket.
 //
-// The socket, and the directory if it has to be made, are given to a group by name or
-// number. That is for a daemon that runs as root; empty leaves the process's own group.
+// The socket and a created directory get the group, a name or number; empty means the group of the
+// process.
 func ListenSocket(path, group string) (*Socket, error) {
 	s := &Socket{path: path, group: group}
 	var err error
@@ -44,10 +41,10 @@ func ListenSocket(path, group string) (*Socket, error) {
 	return s, nil
 }
 
-// listenSocket listens at a path, from which clear removes what may be there.
+// listenSocket listens at a path after clear has removed an old file.
 func listenSocket(path, group string, clear func(path string) error) (*net.UnixListener, fs.FileInfo, error) {
 	if len(path) > maxSocketPath {
-		return nil, nil, fmt.Errorf("the path has %d bytes, and a socket's may have %d at most", len(path), maxSocketPath)
+		return nil, nil, fmt.Errorf("the path has %d bytes, but the path of a socket may have at most %d", len(path), maxSocketPath)
 	}
 	gid, err := groupID(group)
 	if err != nil {
@@ -64,7 +61,7 @@ func listenSocket(path, group string, clear func(path string) error) (*net.UnixL
 		return nil, nil, err
 	}
 	listener.SetUnlinkOnClose(false)
-	// The group first: until then nobody but the owner can connect.
+	// The group first: until the chmod only the owner can connect.
 	if err := giveTo(path, gid); err != nil {
 		return nil, nil, errors.Join(err, os.Remove(path), listener.Close())
 	}
@@ -78,10 +75,10 @@ func listenSocket(path, group string, clear func(path string) error) (*net.UnixL
 	return listener, info, nil
 }
 
-// ownGroup is the id that leaves a file's group as it is.
+// ownGroup does not change the group of a file.
 const ownGroup = -1
 
-// groupID returns the id of a group by name or number; ownGroup for an empty one.
+// groupID returns the ID of a group by name or number; ownGroup for an empty one.
 func groupID(group string) (int, error) {
 	if group == "" {
 		return ownGroup, nil
@@ -91,7 +88,7 @@ func groupID(group string) (int, error) {
 	}
 	found, err := user.LookupGroup(group)
 	if err != nil {
-		return 0, fmt.Errorf("there is no group %q to give it to: make it (groupadd --system %s), or name another", group, group)
+		return 0, fmt.Errorf("there is no group %q: create it (groupadd --system %s), or configure another group", group, group)
 	}
 	return strconv.Atoi(found.Gid)
 }
@@ -102,19 +99,19 @@ func giveTo(path string, gid int) error {
 	}
 	if err := os.Chown(path, -1, gid); err != nil {
 		if errors.Is(err, fs.ErrPermission) {
-			return fmt.Errorf("%w: only root may give a file to a group that it is not itself a member of", err)
+			return fmt.Errorf("%w: only root may assign a file to a group of which the user is not a member", err)
 		}
 		return err
 	}
 	return nil
 }
 
-// makeSocketDir makes the directory of a socket when it is not there. One that
-// is there stays as it is, and has to let the group in.
+// makeSocketDir creates the directory of a socket. An existing directory is not changed, and must
+// be accessible to the group.
 func makeSocketDir(dir string, gid int) error {
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
 		if err := os.MkdirAll(dir, socketDirMode); err != nil {
-			return fmt.Errorf("make its directory: %w", err)
+			return fmt.Errorf("create its directory: %w", err)
 		}
 		return giveTo(dir, gid)
 	}
@@ -123,18 +120,18 @@ func makeSocketDir(dir string, gid int) error {
 		return err
 	}
 	if !info.IsDir() {
-		return fmt.Errorf("make its directory: %q is something else", dir)
+		return fmt.Errorf("create its directory: %q is not a directory", dir)
 	}
 	if stat, ok := info.Sys().(*syscall.Stat_t); ok && gid != ownGroup {
 		const forGroup, forAll = 0o010, 0o001
 		if mode := info.Mode().Perm(); mode&forAll == 0 && (int(stat.Gid) != gid || mode&forGroup == 0) {
-			return fmt.Errorf("its directory does not let the group in: chgrp %d %s && chmod g+x %s", gid, dir, dir)
+			return fmt.Errorf("the group cannot access its directory: chgrp %d %s && chmod g+x %s", gid, dir, dir)
 		}
 	}
 	return nil
 }
 
-// removeStaleSocket removes a socket at path that nobody listens on.
+// removeStaleSocket removes a socket at path if no process listens on it.
 func removeStaleSocket(path string) error {
 	info, err := os.Lstat(path)
 	switch {
@@ -149,17 +146,16 @@ func removeStaleSocket(path string) error {
 	switch {
 	case err == nil:
 		defer func() { _ = conn.Close() }()
-		return fmt.Errorf("another hpad%s answers on it; stop that one or give this one another socket", peerName(conn))
+		return fmt.Errorf("another hpad%s listens on it; stop it, or configure another socket", peerName(conn))
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return os.Remove(path)
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
 	default:
-		return fmt.Errorf("see whether another hpad answers on it: %w", err)
+		return fmt.Errorf("check whether another hpad listens on it: %w", err)
 	}
 }
 
-// kindOf says what a file is.
 func kindOf(mode fs.FileMode) string {
 	switch {
 	case mode.IsRegular():
@@ -172,8 +168,8 @@ func kindOf(mode fs.FileMode) string {
 	return "something"
 }
 
-// Socket is a listener on a unix socket. Close removes the socket, unless somebody put
-// another one in its place. It is safe for concurrent use.
+// Socket is a listener on a unix socket. Close removes the socket, unless another process has
+// replaced it. It is safe for concurrent use.
 type Socket struct {
 	path, group string
 
@@ -183,7 +179,7 @@ type Socket struct {
 	closed   bool
 }
 
-// Accept waits for the next connection, also over a renewal.
+// Accept waits for the next connection, also after Renew.
 func (s *Socket) Accept() (net.Conn, error) {
 	for {
 		s.mu.Lock()
@@ -205,20 +201,20 @@ func (s *Socket) renewedSince(listener *net.UnixListener) bool {
 // Addr returns the address of the socket.
 func (s *Socket) Addr() net.Addr { return &net.UnixAddr{Name: s.path, Net: "unix"} }
 
-// Renew makes the socket again if it was removed, and reports whether it was. What
-// somebody put in its place stays.
+// Renew creates the socket again if its file was removed, and reports whether it was. It leaves a
+// file that has replaced it.
 func (s *Socket) Renew() (bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if _, err := os.Lstat(s.path); s.closed || !errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
-	nothing := func(string) error { return nil } // what is there by now is another one's
+	nothing := func(string) error { return nil } // another process may have created a socket meanwhile
 	listener, info, err := listenSocket(s.path, s.group, nothing)
 	if err != nil {
 		return true, err
 	}
-	_ = s.listener.Close() // nobody reaches it
+	_ = s.listener.Close() // its file is gone
 	s.listener, s.info = listener, info
 	return true, nil
 }

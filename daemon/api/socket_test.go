@@ -87,7 +87,7 @@ func TestListenSocketReplacesAStaleOne(t *testing.T) {
 	}
 }
 
-// leaveStale leaves a socket at path that nobody listens on, as a killed hpad does.
+// leaveStale leaves a socket without a listener, as a killed hpad does.
 func leaveStale(t *testing.T, socket string) {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Dir(socket), 0o750); err != nil {
@@ -107,7 +107,7 @@ func TestListenSocketRefusesOneInUse(t *testing.T) {
 	socket := socketPath(t)
 	serve(t, socket, http.NotFoundHandler())
 	_, err := api.ListenSocket(socket, "")
-	want := fmt.Sprintf("another hpad (process %d) answers on it", os.Getpid())
+	want := fmt.Sprintf("another hpad (process %d) listens on it", os.Getpid())
 	if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), socket) {
 		t.Errorf("error %v, want it to name %q and say %q", err, socket, want)
 	}
@@ -116,8 +116,8 @@ func TestListenSocketRefusesOneInUse(t *testing.T) {
 	}
 }
 
-// TestRenew holds that a socket that somebody removed is made again, with its directory,
-// and that what somebody put in its place stays.
+// TestRenew checks that a removed socket is created again, with its directory, and that a
+// replacement by another process stays.
 func TestRenew(t *testing.T) {
 	socket := socketPath(t)
 	listener, err := api.ListenSocket(socket, "")
@@ -202,7 +202,7 @@ func TestClient(t *testing.T) {
 	}
 }
 
-// A client waits when it is asked to, if that is not for long.
+// A client waits for a short Retry-After.
 func TestClientWaitsItsTurn(t *testing.T) {
 	for wait, want := range map[string]int{"1": 2, "60": 1, "": 1, "soon": 1} {
 		t.Run("Retry-After "+wait, func(t *testing.T) {

@@ -16,17 +16,16 @@ import (
 	"github.com/hpad/hpad/daemon/redact"
 )
 
-// ConfigText is the configuration in force.
+// ConfigText is the active configuration.
 type ConfigText struct {
-	// TOML is the configuration as text, without secrets.
+	// TOML is the configuration without secrets.
 	TOML string `json:"toml"`
-	// File is the absolute path of the main file on the daemon's machine; empty when it
-	// was read from none.
+	// File is the absolute path of the main file on the daemon's host; empty if there is none.
 	File string `json:"file,omitempty"`
 }
 
-// config writes the configuration in force, which the daemon has taken the secrets
-// out of, or with toml=false only where it is.
+// config writes the active configuration, from which the daemon has removed the secrets; with
+// toml=false only its path.
 func (h handlers) config(w http.ResponseWriter, r *http.Request) {
 	withTOML, err := boolParameter(r, "toml", true)
 	if err != nil {
@@ -41,8 +40,8 @@ func (h handlers) config(w http.ResponseWriter, r *http.Request) {
 	writeEncoded(w, http.StatusOK, envelope{Status: statusSuccess, Data: encoded}, func(text []byte) []byte { return text })
 }
 
-// ConfigFile returns the absolute path of the daemon's main file, on its machine; empty
-// when the daemon does not tell.
+// ConfigFile returns the absolute path of the daemon's main file on its host; empty if there is
+// none.
 func (c *Client) ConfigFile(ctx context.Context) (string, error) {
 	text, err := call[ConfigText](ctx, c, http.MethodGet, "/api/v1/status/config?toml=false", nil)
 	return text.File, err
@@ -55,29 +54,26 @@ func (h handlers) buildInfo(w http.ResponseWriter, _ *http.Request) {
 // version is set by the linker: -X github.com/hpad/hpad/daemon/api.version=1.2.3.
 var version string
 
-// BuildInfo is which hpad this is.
+// BuildInfo identifies the build.
 type BuildInfo struct {
-	// Version is the release, "(devel)" for a build from a checkout without one.
+	// Version is the release, or "(devel)".
 	Version string `json:"version"`
-	// Revision is the commit; empty when the build does not know it.
-	Revision string `json:"revision,omitempty"`
-	// RevisionTime is when the commit was made, in RFC 3339.
+	// Revision is the commit, RevisionTime its time in RFC 3339; empty if they are unknown.
+	Revision     string `json:"revision,omitempty"`
 	RevisionTime string `json:"revision_time,omitempty"`
 	// Modified reports whether the checkout differed from the commit.
 	Modified bool `json:"modified,omitempty"`
-	// GoVersion is the toolchain's, as "go1.26.0"; Platform is "linux/amd64".
+	// GoVersion is the toolchain, such as "go1.26.0"; Platform is "linux/amd64".
 	GoVersion string `json:"go_version"`
 	Platform  string `json:"platform"`
 }
 
-// Build returns which hpad the running binary is: the version that the linker
-// was given, else the module's own.
+// Build identifies the running binary, by the version from the linker or else that of the module.
 func Build() BuildInfo {
 	info, _ := debug.ReadBuildInfo()
 	return buildInfo(version, info)
 }
 
-// buildInfo reads a build's record, which is nil for a binary without one.
 func buildInfo(linked string, info *debug.BuildInfo) BuildInfo {
 	build := BuildInfo{
 		Version:   linked,
@@ -105,19 +101,18 @@ func buildInfo(linked string, info *debug.BuildInfo) BuildInfo {
 	return build
 }
 
-// exportTimeout is how long an export may take: with a full history it is some hundred
-// megabytes.
+// exportTimeout allows for a full history of some hundred megabytes.
 const exportTimeout = 5 * time.Minute
 
-// exportState writes the state for an import. An error in the middle ends the answer
-// without its last line, and without that no import takes it.
+// exportState writes the state for an import. An error in the middle aborts the response before its
+// last line, without which no import accepts it.
 func (h handlers) exportState(w http.ResponseWriter, r *http.Request) {
 	history, err := boolParameter(r, "history", true)
 	if err != nil {
 		writeError(w, http.StatusBadRequest, ErrorBadData, err.Error())
 		return
 	}
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(exportTimeout)) // a writer without needs none moved
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(exportTimeout)) // fails only for writers without deadlines
 	w.Header().Set("Content-Type", "application/jsonl")
 	written := &countingWriter{Writer: w}
 	if err := h.daemon.ExportState(r.Context(), written, history); err != nil {
@@ -128,13 +123,12 @@ func (h handlers) exportState(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// ExportState writes the state of the daemon, and with history that of decisions, as
-// "hpad state import" reads it.
+// ExportState writes the state of the daemon, optionally with the history of decisions, for "hpad
+// state import".
 func (c *Client) ExportState(ctx context.Context, to io.Writer, history bool) error {
 	return c.fetch(ctx, "/api/v1/state?history="+strconv.FormatBool(history), exportTimeout, to)
 }
 
-// countingWriter counts the bytes that were written.
 type countingWriter struct {
 	io.Writer
 	size int
@@ -146,9 +140,8 @@ func (c *countingWriter) Write(part []byte) (int, error) {
 	return n, err
 }
 
-// healthy writes 200 while the scheduler ticks and 503 when it does not. With
-// "strict" it also writes 503 while any autoscaler is not being evaluated, or the last
-// reload was refused.
+// healthy writes 200 if the scheduler ticks, otherwise 503. With strict it also writes 503 if
+// Health.Strictly is false.
 func (h handlers) healthy(w http.ResponseWriter, r *http.Request) {
 	strict, err := boolParameter(r, "strict", false)
 	if err != nil {
@@ -159,30 +152,27 @@ func (h handlers) healthy(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, statusOf(health.Healthy && (!strict || health.Strictly())), health)
 }
 
-// ready writes 200 once the configuration is live, and 503 before and while the state cannot
-// be written.
+// ready writes 200 if the configuration is live and the state can be written, otherwise 503.
 func (h handlers) ready(w http.ResponseWriter, _ *http.Request) {
 	readiness := h.daemon.Readiness()
 	writeJSON(w, statusOf(readiness.Ready), readiness)
 }
 
-// reload reads the configuration again. It goes on to its end when the client
-// does not wait for the response.
+// reload reloads the configuration. It also completes if the client disconnects.
 func (h handlers) reload(w http.ResponseWriter, r *http.Request) {
-	// Building fleets and sources may take longer than other responses; a writer
-	// without deadlines needs none lifted.
+	// A reload may take longer than other responses.
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Time{})
 	changes, err := h.daemon.Reload(context.WithoutCancel(r.Context()))
 	writeChanges(w, changes, err)
 }
 
-// ReloadChanges is what a reload changed, or would change, in the order of keys.
+// ReloadChanges are the changes of a reload, in the order of keys.
 type ReloadChanges struct {
 	Changes []config.Change `json:"changes"`
 }
 
 func (h handlers) reloadChanges(w http.ResponseWriter, r *http.Request) {
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Time{}) // as of a reload
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Time{}) // as in reload
 	changes, err := h.daemon.ReloadChanges(r.Context())
 	writeChanges(w, changes, err)
 }
@@ -202,7 +192,7 @@ func statusOf(ok bool) int {
 	return http.StatusServiceUnavailable
 }
 
-// boolParameter reads a parameter of the query; without a value it is true.
+// boolParameter returns a parameter of the query; without a value it is true.
 func boolParameter(r *http.Request, name string, byDefault bool) (bool, error) {
 	query := r.URL.Query()
 	if !query.Has(name) {

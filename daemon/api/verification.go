@@ -6,46 +6,42 @@ import (
 	"time"
 )
 
-// Verification is what came of making recorded decisions again. Each one is identical,
-// different or not verifiable.
+// Verification is the result of evaluating recorded decisions again. Each is identical, different
+// or not verifiable.
 type Verification struct {
-	// Engine is the version of the rules that the daemon has.
+	// Engine is the version of the daemon's rules.
 	Engine    int `json:"engine"`
 	Checked   int `json:"checked"`
 	Identical int `json:"identical"`
-	// Different counts those that come out otherwise than they were recorded, and
-	// entries of the history that are damaged.
+	// Different counts decisions with another result, and damaged entries.
 	Different int `json:"different"`
-	// NotVerifiable counts those of other versions of hpad, whose rules or inputs are
-	// other ones.
+	// NotVerifiable counts decisions of versions with other rules or inputs.
 	NotVerifiable int `json:"not_verifiable"`
 	// Differences are the newest 100 differences, oldest first.
 	Differences []Difference `json:"differences"`
 }
 
-// Difference is a decision that comes out otherwise than it was recorded.
+// Difference is a decision with another result than the recorded one.
 type Difference struct {
 	Autoscaler string    `json:"autoscaler"`
 	Time       time.Time `json:"time"`
-	// Error is why the decision could not be made again, as a damaged entry; empty where
-	// it was.
+	// Error is the reason why the decision could not be evaluated, such as a damaged entry; empty
+	// if it was.
 	Error string `json:"error,omitempty"`
-	// Fields are what is different about the decision, in order; nil with an error.
+	// Fields are the different fields, in order; nil with an error.
 	Fields []DifferentField `json:"fields,omitempty"`
 }
 
-// DifferentField is a field of a decision that is different.
+// DifferentField is a field of a decision with another value.
 type DifferentField struct {
-	// Field is its path in the JSON, as "stabilization.replicas".
+	// Field is its path in the JSON, such as "stabilization.replicas".
 	Field string `json:"field"`
-	// Recorded is its value as JSON, and Now the one that comes out now; empty where it
-	// has none.
+	// Recorded is the recorded value as JSON and Now the new one; empty if absent.
 	Recorded string `json:"recorded"`
 	Now      string `json:"now"`
 }
 
-// verify makes the decisions again that were recorded of the autoscaler that the path
-// names, or of all.
+// verify evaluates the recorded decisions of the autoscaler in the path again, or of all.
 func (h handlers) verify(w http.ResponseWriter, r *http.Request) {
 	from, to, err := requestedPeriod(r)
 	if err != nil {
@@ -64,15 +60,14 @@ func (h handlers) verify(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	if found.Differences == nil {
-		found.Differences = []Difference{} // no null in the response
+		found.Differences = []Difference{} // encode no differences as []
 	}
 	writePage(w, found, "", Warnings(r.Context()))
 }
 
-// VerifyHistory makes the decisions again that were recorded of an autoscaler, or with an
-// empty name of all, from one time up to, and not with, another, and compares them; a
-// zero time is no bound. An error that is ErrNotFound means that nothing is known of that
-// name.
+// VerifyHistory evaluates the recorded decisions of an autoscaler in [from, to) again, or of all
+// with an empty name, and compares them. A zero time is no bound. An error that is ErrNotFound
+// means that the name is unknown.
 func (c *Client) VerifyHistory(ctx context.Context, name string, from, to time.Time) (Verification, error) {
 	query := HistoryQuery{From: from, To: to}.values()
 	return call[Verification](ctx, c, http.MethodGet, pathOfAutoscaler(name)+"/history/verify?"+query.Encode(), nil)

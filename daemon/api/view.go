@@ -12,152 +12,146 @@ import (
 	"github.com/hpad/hpad/targets/drain"
 )
 
-// Daemon is what the handlers ask of the daemon. What it returns are copies
-// that the caller may hold; nothing waits for a pass.
+// Daemon is the daemon as the handlers need it. It returns copies, which the caller may keep, and
+// no method waits for a pass.
 type Daemon interface {
-	// AutoscalersAfter returns the autoscalers whose names come after a name, by name,
-	// each made when it is its turn. With "" it is all of them.
+	// AutoscalersAfter returns the autoscalers with names after a name, in order; all for "". Each
+	// view is created when the iteration reaches it.
 	AutoscalersAfter(name string) iter.Seq[Autoscaler]
-	// Autoscaler returns one; false when there is none of that name.
+	// Autoscaler returns one autoscaler; false if it does not exist.
 	Autoscaler(name string) (Autoscaler, bool)
-	// InstancesOf reads the instances of an autoscaler's target now, and what its metrics
-	// measure of each. It changes nothing.
+	// InstancesOf reads the instances of an autoscaler's target now, with their metrics. It changes
+	// nothing.
 	InstancesOf(ctx context.Context, name string) (InstanceList, error)
-	// Graph returns what drawings show of an autoscaler, from one time up to another; an
-	// ErrUnknown where nothing is kept for them.
+	// Graph returns the graph of an autoscaler in [from, to); an ErrUnknown if there are no data.
 	Graph(ctx context.Context, name string, from, to time.Time) (Graph, error)
-	// Health reports whether the daemon is alive and who is not being evaluated.
+	// Health returns the state of the scheduler and the autoscalers that are not evaluated.
 	Health() Health
-	// Readiness reports whether the configuration is live and what is failing.
+	// Readiness reports whether the configuration is live, and lists the current problems.
 	Readiness() Readiness
-	// Discovered returns the targets that fleets found by their labels, in order.
+	// Discovered returns the targets that were discovered by their labels, in order.
 	Discovered() []Discovered
-	// History returns what was recorded of an autoscaler, or with an empty name of
-	// all, from one time up to, and not with, another, oldest first; a zero time is no
-	// bound. Of more than limit entries it is the newest ones.
+	// History returns the recorded entries of an autoscaler, or of all with an empty name, in
+	// [from, to), oldest first. A zero time is no bound. If there are more than limit entries, it
+	// returns the newest.
 	History(ctx context.Context, name string, from, to time.Time, limit int) ([]Recorded, error)
-	// VerifyHistory makes the decisions again that were recorded of an autoscaler, or with
-	// an empty name of all, from one time up to, and not with, another.
+	// VerifyHistory evaluates the recorded decisions of an autoscaler in [from, to) again, or of
+	// all with an empty name.
 	VerifyHistory(ctx context.Context, name string, from, to time.Time) (Verification, error)
-	// ExportState writes the state as "hpad state import" reads it, with that of decisions
-	// if history says so.
+	// ExportState writes the state for "hpad state import", with the history of decisions if
+	// history is set.
 	ExportState(ctx context.Context, to io.Writer, history bool) error
-	// Reload reads the configuration again and swaps it in, and returns what is different;
-	// an error leaves the old one running.
+	// Reload loads the configuration and returns the changes. After an error the previous
+	// configuration stays active.
 	Reload(ctx context.Context) ([]config.Change, error)
-	// ReloadChanges returns what a reload would change now, and changes nothing; an error
-	// is what would refuse it.
+	// ReloadChanges returns the changes that a reload would make now; an error if it would be
+	// rejected. It changes nothing.
 	ReloadChanges(ctx context.Context) ([]config.Change, error)
-	// Config returns the configuration in force as TOML, without secrets.
+	// Config returns the active configuration as TOML, without secrets.
 	Config() string
 	// ConfigFile returns the absolute path of its main file.
 	ConfigFile() string
-	// Pauses returns the pauses in force, the widest first.
+	// Pauses returns the active pauses, those with the widest scope first.
 	Pauses() []policy.Pause
-	// Pause puts a pause in force, in the place of an earlier one of its scope, for so
-	// long, or with 0 until somebody resumes, and returns it.
+	// Pause pauses a scope for a time, or with 0 until it is resumed, and replaces an earlier pause
+	// of the scope. It returns the pause.
 	Pause(ctx context.Context, pause policy.Pause, lasts time.Duration) (policy.Pause, error)
 	// Resume ends the pause of a scope and returns it.
 	Resume(ctx context.Context, scope policy.Scope, author string) (policy.Pause, error)
-	// ScaleTo sets the count of an autoscaler's target, with force also outside of the
-	// bounds.
+	// ScaleTo sets the count of an autoscaler's target; force allows a count outside the bounds.
 	ScaleTo(ctx context.Context, name string, replicas int32, force bool, author string) error
-	// EvaluateNow evaluates an autoscaler and returns once that is recorded.
+	// EvaluateNow evaluates an autoscaler and returns after the result is recorded.
 	EvaluateNow(ctx context.Context, name string) error
 }
 
-// Autoscaler is what the API shows of one autoscaler.
+// Autoscaler is one autoscaler in the API.
 type Autoscaler struct {
 	Name string `json:"name"`
-	// Reference is "fleet/target", Kind the fleet's kind.
+	// Reference is "fleet/target", Kind the kind of the fleet.
 	Reference string `json:"reference"`
 	Kind      string `json:"kind"`
-	// Created is when hpad first saw it.
-	Created time.Time     `json:"created"`
-	Spec    policy.Spec   `json:"spec"`
-	Status  policy.Status `json:"status"`
-	// SyncPeriodSeconds is how often it is evaluated.
-	SyncPeriodSeconds float64 `json:"sync_period_seconds"`
-	// Mode is how much it does by itself; empty for "on".
+	// Created is when hpad first loaded it.
+	Created           time.Time     `json:"created"`
+	Spec              policy.Spec   `json:"spec"`
+	Status            policy.Status `json:"status"`
+	SyncPeriodSeconds float64       `json:"sync_period_seconds"`
+	// Mode is empty for "on".
 	Mode policy.Mode `json:"mode,omitempty"`
-	// Pauses are those in force, of the autoscaler, its fleet and of all; empty when there
-	// is none.
-	Pauses []policy.Pause `json:"pauses,omitempty"`
-	// Evaluation is how the passes went.
-	Evaluation Evaluation `json:"evaluation"`
+	// Pauses are the active pauses of the autoscaler, its fleet and all autoscalers.
+	Pauses     []policy.Pause `json:"pauses,omitempty"`
+	Evaluation Evaluation     `json:"evaluation"`
 	// Decision is the last one; nil before the first pass.
 	Decision *policy.Decision `json:"decision,omitempty"`
-	// Next is what would have to happen for the count to change, as of the last pass; nil
-	// where that is not known, as before the first, and in lists.
+	// Next is the condition for the next change of the count, as of the last pass; nil if it is
+	// unknown, before the first pass, and in lists.
 	Next *policy.Next `json:"next,omitempty"`
-	// Restore is the count that is still to be put back after somebody else changed
-	// it; nil when there is none.
+	// Restore is the count to restore after a foreign change; may be nil.
 	Restore *policy.Restoration `json:"restore,omitempty"`
-	// Instances counts the target's instances as the last pass read them.
+	// Instances counts the instances of the last reading.
 	Instances Instances `json:"instances,omitzero"`
-	// Inputs are where the readings of Spec.Metrics come from.
+	// Inputs are the inputs of Spec.Metrics.
 	Inputs []Input `json:"inputs,omitempty"`
 	// Events are the newest ones, oldest first.
 	Events []Event `json:"events,omitempty"`
-	// Labels are those by which the target itself asked for the autoscaler; nil for
-	// one of the configuration.
+	// Labels are the labels of the target that define the autoscaler; nil if the configuration
+	// does.
 	Labels map[string]string `json:"labels,omitempty"`
-	// Victims are whom the last decision takes, where hpad chooses; Drains what is
-	// under way with those of earlier ones, and what ended within a day.
+	// Victims are the instances that the last decision removes, if hpad chooses them. Drains are
+	// the drains in progress, and those that ended within a day.
 	Victims []drain.Victim    `json:"victims,omitempty"`
 	Drains  []drain.Operation `json:"drains,omitempty"`
-	// VictimsError is why Victims are not known; empty when they are.
+	// VictimsError is the reason why Victims are unknown; empty if they are known.
 	VictimsError string `json:"victims_error,omitempty"`
-	// Discovery is set when the target has labels that are not in force.
+	// Discovery is set if the target has labels that are not active.
 	Discovery *Discovered `json:"discovery,omitempty"`
 }
 
-// DiscoveredState is what became of a target's labels.
+// DiscoveredState is the result of evaluating a target's labels.
 type DiscoveredState string
 
 // The states of discovered targets.
 const (
-	// DiscoveredActive: the labels make an autoscaler.
+	// DiscoveredActive means that the labels define an autoscaler.
 	DiscoveredActive DiscoveredState = "active"
-	// DiscoveredDisabled: the labels ask for no autoscaler.
+	// DiscoveredDisabled means that the labels do not enable an autoscaler.
 	DiscoveredDisabled DiscoveredState = "disabled"
-	// DiscoveredMistaken: the labels cannot be used; those before stay in force.
+	// DiscoveredMistaken means that the labels are invalid; the previous labels stay active.
 	DiscoveredMistaken DiscoveredState = "mistaken"
-	// DiscoveredOverridden: the configuration has an autoscaler of the target, or
-	// another fleet, which is the same engine, has found it too.
+	// DiscoveredOverridden means that the target has an autoscaler in the configuration, or through
+	// another fleet on the same engine.
 	DiscoveredOverridden DiscoveredState = "overridden"
 )
 
-// DiscoveredStates are all of them.
+// DiscoveredStates are all states.
 var DiscoveredStates = []DiscoveredState{DiscoveredActive, DiscoveredDisabled, DiscoveredMistaken, DiscoveredOverridden}
 
-// Discovered is a target that a fleet found by its labels.
+// Discovered is a target that was discovered by its labels.
 type Discovered struct {
 	// Reference is "fleet/target".
 	Reference string          `json:"reference"`
 	State     DiscoveredState `json:"state"`
-	// Autoscaler scales the target; empty when none does.
+	// Autoscaler scales the target; may be empty.
 	Autoscaler string `json:"autoscaler,omitempty"`
-	// Problem says what is wrong with the labels; empty when nothing is.
+	// Problem is the error in the labels; may be empty.
 	Problem string `json:"problem,omitempty"`
 }
 
-// Instances counts the instances of a target by their state; each is in one.
+// Instances counts the instances of a target by state; each has one state.
 type Instances struct {
-	// Ready are Running and not said to be otherwise than ready.
+	// Ready are Running, with a readiness of true or without any.
 	Ready int `json:"ready"`
-	// Unready are Running and not ready, or in a phase that is not known.
+	// Unready are Running and not ready, or in an unknown phase.
 	Unready int `json:"unready,omitempty"`
-	// Pending have not started, or wait to be started again.
+	// Pending have not started, or wait for a restart.
 	Pending int `json:"pending,omitempty"`
 	// Failed and Succeeded have ended.
 	Failed    int `json:"failed,omitempty"`
 	Succeeded int `json:"succeeded,omitempty"`
-	// Deleting are being stopped, whatever else they are.
+	// Deleting are being stopped, whatever their other state.
 	Deleting int `json:"deleting,omitempty"`
 }
 
-// Add counts an instance of a phase and readiness, in upstream's words.
+// Add counts an instance by the phase and readiness of upstream.
 func (n *Instances) Add(phase, readiness string, deleting bool) {
 	switch {
 	case deleting:
@@ -175,69 +169,63 @@ func (n *Instances) Add(phase, readiness string, deleting bool) {
 	}
 }
 
-// Input is where one metric's readings come from.
+// Input is the input of one metric.
 type Input struct {
-	// Source is empty where the fleet itself measures.
+	// Source is empty if the fleet itself measures.
 	Source string            `json:"source,omitempty"`
 	Query  string            `json:"query,omitempty"`
 	Select map[string]string `json:"select,omitempty"`
-	// SampleAgeSeconds is the age of the oldest sample of the last reading if it exceeds the
-	// sync period; 0 if it does not, if it is unknown, and in lists.
+	// SampleAgeSeconds is the age of the oldest sample of the last reading if it exceeds the sync
+	// period; 0 otherwise, if it is unknown, and in lists.
 	SampleAgeSeconds float64 `json:"sample_age_seconds,omitempty"`
 }
 
-// Evaluation is how an autoscaler's passes went.
+// Evaluation is the result of an autoscaler's passes.
 type Evaluation struct {
-	// Last is the tick of the last pass that ended; zero before the first.
-	Last time.Time `json:"last,omitzero"`
-	// Next is the tick of the next one.
-	Next time.Time `json:"next,omitzero"`
-	// DurationSeconds is how long the last pass took.
-	DurationSeconds float64 `json:"duration_seconds"`
-	// Late counts ticks at which a pass was still running.
+	// Last is the tick of the last complete pass; zero before the first.
+	Last            time.Time `json:"last,omitzero"`
+	Next            time.Time `json:"next,omitzero"`
+	DurationSeconds float64   `json:"duration_seconds"`
+	// Late counts ticks during a pass.
 	Late uint64 `json:"late,omitempty"`
-	// Reason is the one word that the last pass ended with, or why there was none at the
-	// last tick, of docs/reasons.md; empty before the first.
+	// Reason is the reason code of the last pass or of the last tick without a pass, see
+	// docs/reasons.md; empty before the first.
 	Reason string `json:"reason,omitempty"`
-	// Error is the last pass's; empty when it had none.
+	// Error is the error of the last pass; may be empty.
 	Error string `json:"error,omitempty"`
-	// QuarantinedUntil is set after repeated panics, and after the state store rejected the
-	// record.
+	// QuarantinedUntil is set after repeated panics, and after the state store rejected the record.
 	QuarantinedUntil time.Time `json:"quarantined_until,omitzero"`
-	// Unevaluated reports whether three periods went by without a pass that ended, or the
-	// autoscaler is quarantined, as of when the view was asked for. Health names the autoscaler then.
+	// Unevaluated reports whether the autoscaler is quarantined or three periods have passed
+	// without a complete pass. Health lists the autoscaler then.
 	Unevaluated bool `json:"unevaluated,omitempty"`
 	// DryRun reports whether hpad writes no counts.
 	DryRun bool `json:"dry_run,omitempty"`
-	// StateLost says what of hpad's state was lost, or removed while hpad ran, and
-	// when; empty when nothing was for the longest window of any autoscaler.
+	// StateLost describes the lost or removed part of the state with its time; empty if there was
+	// no loss within the longest window.
 	StateLost string `json:"state_lost,omitempty"`
-	// Written is the count that the last pass wrote; nil when it wrote none. It is
-	// another one than the decision's where only a part could be done.
+	// Written is the count that the last pass wrote; nil if it wrote none. It differs from the
+	// decision if only a part of the change was possible.
 	Written *int32 `json:"written,omitempty"`
-	// Hold is why the platform did not take the count; nil when it was not asked, or
-	// took it.
+	// Hold is the reason why the platform did not accept the count; nil if it did, or was not
+	// called.
 	Hold *policy.Hold `json:"hold,omitempty"`
-	// Since is when what keeps the autoscaler from its work, or what its platform says
-	// besides, began; zero when there is nothing.
+	// Since is the start of the present problem or extra condition of the platform; may be zero.
 	Since time.Time `json:"since,omitzero"`
-	// Untold are changes of that which the history has no entry for; nil when there
-	// are none.
+	// Untold are changes of the problem without an entry in the history; may be nil.
 	Untold *Untold `json:"untold,omitempty"`
-	// Shortage is set if the last pass wanted the maximum and its metrics want more replicas;
-	// else nil.
+	// Shortage is set if the last pass wanted the maximum and its metrics want more replicas; else
+	// nil.
 	Shortage *policy.Shortage `json:"shortage,omitempty"`
 }
 
-// Untold counts changes from one cause to another that have no entry in the history
-// because the causes take turns.
+// Untold counts changes of the problem that are not in the history because they alternate.
 type Untold struct {
 	Changes int `json:"changes"`
-	// From is the first of them.
+	// From is the time of the first.
 	From time.Time `json:"from"`
 }
 
-// Event is an event and how often it occurred.
+// Event is an event with its number of occurrences.
 type Event struct {
 	policy.Event
 	Count int64     `json:"count"`
@@ -245,8 +233,7 @@ type Event struct {
 	Last  time.Time `json:"last"`
 }
 
-// Explanation is the record of an autoscaler's last decision and of what led to
-// it, without what does not bear on it.
+// Explanation is an autoscaler's last decision with its inputs.
 type Explanation struct {
 	Name              string        `json:"name"`
 	Reference         string        `json:"reference"`
@@ -263,21 +250,19 @@ type Explanation struct {
 	Drains    []drain.Operation `json:"drains,omitempty"`
 	// VictimsError is as in Autoscaler.
 	VictimsError string `json:"victims_error,omitempty"`
-	// Next is as in Autoscaler; nil with a time that was asked for.
+	// Next is as in Autoscaler; nil for a decision of the past.
 	Next *policy.Next `json:"next,omitempty"`
-	// AgreedUntil is how long later passes agreed with a decision of the past: they
-	// wrote nothing and gave no other reason. It is when one first did, or the last
-	// pass where none has; zero where there was no later pass, and without a time that
-	// was asked for.
+	// AgreedUntil is when later passes stopped to agree with a decision of the past (no write and
+	// the same reason), or the last pass if all agree; zero without a later pass, and for the last
+	// decision.
 	AgreedUntil time.Time `json:"agreed_until,omitzero"`
-	// NextRecorded is when the next decision was recorded; zero when none was, and
-	// without a time that was asked for.
+	// NextRecorded is when the decision after one of the past was recorded; may be zero.
 	NextRecorded time.Time `json:"next_recorded,omitzero"`
 	// Decision is the last one; nil before the first pass.
 	Decision *policy.Decision `json:"decision"`
 }
 
-// DesiredKnown reports whether a pass has computed Status.DesiredReplicas: before the first,
+// DesiredKnown reports whether a pass has computed Status.DesiredReplicas. Before the first pass,
 // and while the metrics fail from the start, it is 0.
 func (a *Autoscaler) DesiredKnown() bool {
 	if a.Status.DesiredReplicas != 0 {
@@ -289,7 +274,7 @@ func (a *Autoscaler) DesiredKnown() bool {
 	return !a.Evaluation.Last.IsZero()
 }
 
-// Explanation returns what explains the autoscaler's last decision.
+// Explanation returns the explanation of the last decision.
 func (a Autoscaler) Explanation() Explanation {
 	return Explanation{
 		Name:              a.Name,
@@ -313,53 +298,49 @@ func (a Autoscaler) Explanation() Explanation {
 // Health is the body of /-/healthy.
 type Health struct {
 	// Healthy reports whether the scheduler ticks.
-	Healthy bool `json:"healthy"`
-	// LastTick is the last tick of the scheduler.
+	Healthy  bool      `json:"healthy"`
 	LastTick time.Time `json:"last_tick,omitzero"`
-	// Unevaluated names the autoscalers that were not evaluated for three periods or are
-	// quarantined,
-	// and why where that is known.
+	// Unevaluated are the autoscalers that are quarantined or were not evaluated for three periods,
+	// with the reason if it is known.
 	Unevaluated []Problem `json:"unevaluated,omitempty"`
-	// HeldBack are the pauses in force, and the autoscalers whose mode is not "on". They are
-	// evaluated all the same.
+	// HeldBack are the active pauses, and the autoscalers with a mode other than "on". They are
+	// evaluated.
 	HeldBack []Problem `json:"held_back,omitempty"`
 	// Shortages are the autoscalers at their maximum that want more replicas.
 	Shortages []Problem `json:"shortages,omitempty"`
-	// AllFailing is an error if the last pass of every autoscaler failed; else empty.
-	// Autoscalers with mode "off" are not counted.
+	// AllFailing is an error if the last pass of every autoscaler failed; else empty. Autoscalers
+	// with mode "off" are not counted.
 	AllFailing string `json:"all_failing,omitempty"`
-	// RefusedReload is why the last reload was refused; empty when it was not.
+	// RefusedReload is the error of the last reload; empty if it succeeded.
 	RefusedReload string `json:"refused_reload,omitempty"`
 }
 
-// Strictly reports whether nothing needs a person: the scheduler ticks, all autoscalers
-// are evaluated, at least one pass succeeds, and the last reload was not refused.
+// Strictly reports whether no intervention is needed: the scheduler ticks, all autoscalers are
+// evaluated, at least one pass succeeds, and the last reload succeeded.
 func (h *Health) Strictly() bool {
 	return h.Healthy && len(h.Unevaluated) == 0 && h.AllFailing == "" && h.RefusedReload == ""
 }
 
 // Readiness is the body of /-/ready.
 type Readiness struct {
-	// Ready reports whether the configuration is live, every autoscaler had its first
-	// pass, and the state can be written.
+	// Ready reports whether the configuration is live, every autoscaler had its first pass, and the
+	// state can be written.
 	Ready bool `json:"ready"`
 	// Unwritten reports whether the state cannot be written.
 	Unwritten bool `json:"-"`
-	// Problems names fleets, sources and autoscalers that fail now, autoscalers that
-	// are off or held back by a pause or their mode or that want more replicas than the maximum,
-	// a dry run, and why the state cannot be written.
+	// Problems are failing fleets, sources and autoscalers; autoscalers that are off, paused,
+	// restricted by their mode or short of replicas; a dry run; and an unwritable state.
 	Problems []Problem `json:"problems,omitempty"`
 }
 
-// Problem is one thing that is wrong.
+// Problem is the problem of one subject.
 type Problem struct {
-	// Subject is what it is about: "autoscaler checkout", "source prom", "daemon".
+	// Subject is, for example, "autoscaler checkout", "source prom" or "daemon".
 	Subject string `json:"subject"`
 	Message string `json:"message"`
 }
 
-// shownDecision is a decision as the API shows it: counts that could not be read
-// are absent instead of 0.
+// shownDecision is a decision in the API: counts that could not be read are absent instead of 0.
 type shownDecision struct {
 	policy.Decision
 	CurrentReplicas *int32 `json:"current_replicas,omitempty"`
@@ -367,7 +348,6 @@ type shownDecision struct {
 	DesiredReplicas *int32 `json:"desired_replicas,omitempty"`
 }
 
-// show returns what is shown of a decision; nil of none.
 func show(d *policy.Decision) *shownDecision {
 	if d == nil {
 		return nil
@@ -410,18 +390,17 @@ func (r Recorded) MarshalJSON() ([]byte, error) {
 	}{plain(r), show(decision)})
 }
 
-// What keeps hpad from scaling although nothing fails: somebody wanted it so, and
-// may have forgotten.
+// Problems without an error: an operator requested this state and may have forgotten it.
 const (
 	// Disabled is the problem of an autoscaler that is off (policy.Status.Disabled).
-	Disabled = "autoscaling is off: the target has 0 replicas, which its metrics did not ask for; set 1 or more to switch it on"
+	Disabled = "autoscaling is off: the target was set to 0 replicas; set 1 or more to turn it on"
 	// DryRun is the problem of a daemon that writes no counts.
 	DryRun = "dry run: no count is written"
-	// Off is the problem of an autoscaler whose mode is off.
+	// Off is the problem of an autoscaler with mode "off".
 	Off = `autoscaling is off: mode = "off"`
 )
 
-// ModeText is the problem of an autoscaler whose mode is not "on"; empty where it is.
+// ModeText is the problem of an autoscaler with another mode than "on"; empty for "on".
 func ModeText(mode policy.Mode) string {
 	switch mode {
 	case policy.ModeOn:
@@ -431,9 +410,9 @@ func ModeText(mode policy.Mode) string {
 	case policy.ModeRecommend:
 		return `mode = "recommend": no count is written`
 	case policy.ModeUpOnly:
-		return `mode = "up-only": metrics scale nothing down`
+		return `mode = "up-only": metrics do not scale down`
 	case policy.ModeDownOnly:
-		return `mode = "down-only": metrics scale nothing up`
+		return `mode = "down-only": metrics do not scale up`
 	}
 	return "mode = " + string(mode)
 }

@@ -1,4 +1,4 @@
-// Package apitest is a daemon in memory, to be served by the API in tests.
+// Package apitest has an in-memory daemon for tests of the API.
 package apitest
 
 import (
@@ -15,48 +15,41 @@ import (
 	"github.com/hpad/hpad/policy"
 )
 
-// Daemon is an [api.Daemon] that has what is in its fields.
+// Daemon is an [api.Daemon] that returns the values of its fields.
 type Daemon struct {
-	// List is by name.
-	List  []api.Autoscaler
-	Alive api.Health
-	// Exported is the export of the state.
+	// List is sorted by name.
+	List     []api.Autoscaler
+	Alive    api.Health
 	Exported string
-	// Listed are the instances of each, and ListErr is what a look at them fails with.
+	// Listed and ListErr are the result of InstancesOf.
 	Listed  api.InstanceList
 	ListErr error
 
-	State    api.Readiness
-	Targets  []api.Discovered
-	TOML     string
-	File     string
-	Recorded []api.Recorded
-	// HistoryErr is what a look at Recorded fails with; nil for none.
+	State      api.Readiness
+	Targets    []api.Discovered
+	TOML       string
+	File       string
+	Recorded   []api.Recorded
 	HistoryErr error
-	// Lacks is what History warns of; empty for nothing.
+	// Lacks is a warning of History; may be empty.
 	Lacks string
-	// Drawn is the graph of each autoscaler that has one.
-	Drawn map[string]api.Graph
-	// Verified is what came of verifying it.
+	// Drawn are the graphs by autoscaler.
+	Drawn    map[string]api.Graph
 	Verified api.Verification
-	// ReloadErr is what a reload fails with, and OnReload runs inside of it; either may
-	// be nil.
+	// ReloadErr is the error of a reload, and OnReload is called during it; both may be nil.
 	ReloadErr error
 	OnReload  func()
-	// Changes are what a reload changes, or would change.
-	Changes []config.Change
-	// Reloads counts the reloads, and ReloadCtx is the state of the context at the end
-	// of the last one.
+	Changes   []config.Change
+	// Reloads counts the reloads. ReloadCtx is the error of the context after the last one.
 	Reloads   int
 	ReloadCtx error
-	// Paused are the pauses in force, and ActErr what people's acts fail with; nil for
-	// none. Scaled are the counts that were asked for.
+	// Paused are the active pauses, ActErr the error of actions, and Scaled the requested counts.
 	Paused []policy.Pause
 	ActErr error
 	Scaled []policy.Command
 }
 
-// AutoscalersAfter returns those of the list that come after a name.
+// AutoscalersAfter returns the elements of List after a name.
 func (d *Daemon) AutoscalersAfter(name string) iter.Seq[api.Autoscaler] {
 	return func(yield func(api.Autoscaler) bool) {
 		for _, view := range d.List {
@@ -67,7 +60,7 @@ func (d *Daemon) AutoscalersAfter(name string) iter.Seq[api.Autoscaler] {
 	}
 }
 
-// Autoscaler returns one of the list.
+// Autoscaler returns an element of List.
 func (d *Daemon) Autoscaler(name string) (api.Autoscaler, bool) {
 	i := slices.IndexFunc(d.List, func(view api.Autoscaler) bool { return view.Name == name })
 	if i < 0 {
@@ -102,7 +95,7 @@ func (d *Daemon) Config() string { return d.TOML }
 // ConfigFile returns File.
 func (d *Daemon) ConfigFile() string { return d.File }
 
-// History returns what is recorded, by the rules of the real one.
+// History applies the rules of the real daemon to Recorded.
 func (d *Daemon) History(ctx context.Context, name string, from, to time.Time, limit int) ([]api.Recorded, error) {
 	if d.Lacks != "" {
 		api.Warn(ctx, d.Lacks)
@@ -118,7 +111,7 @@ func (d *Daemon) History(ctx context.Context, name string, from, to time.Time, l
 	return found, d.HistoryErr
 }
 
-// Graph returns what is drawn, and what is an ErrUnknown where nothing ever is.
+// Graph returns an element of Drawn, or an ErrUnknown.
 func (d *Daemon) Graph(_ context.Context, name string, _, _ time.Time) (api.Graph, error) {
 	if d.Drawn == nil {
 		return api.Graph{}, fmt.Errorf("no points are kept: %w", api.ErrUnknown)
@@ -126,8 +119,7 @@ func (d *Daemon) Graph(_ context.Context, name string, _, _ time.Time) (api.Grap
 	return d.Drawn[name], nil
 }
 
-// VerifyHistory returns Verified, and nothing of an autoscaler of which nothing is
-// recorded.
+// VerifyHistory returns Verified; an empty result for an autoscaler without entries.
 func (d *Daemon) VerifyHistory(_ context.Context, name string, _, _ time.Time) (api.Verification, error) {
 	if len(d.RecordedOf(name)) == 0 {
 		return api.Verification{Engine: d.Verified.Engine}, d.HistoryErr
@@ -135,15 +127,14 @@ func (d *Daemon) VerifyHistory(_ context.Context, name string, _, _ time.Time) (
 	return d.Verified, d.HistoryErr
 }
 
-// RecordedOf returns what is recorded of an autoscaler, or with an empty name of all,
-// oldest first.
+// RecordedOf returns the entries of an autoscaler, or of all with an empty name, oldest first.
 func (d *Daemon) RecordedOf(name string) []api.Recorded {
 	found := slices.DeleteFunc(slices.Clone(d.Recorded), func(entry api.Recorded) bool { return name != "" && entry.Autoscaler != name })
 	slices.SortStableFunc(found, func(a, b api.Recorded) int { return a.Time.Compare(b.Time) })
 	return found
 }
 
-// Reload counts itself, and returns Changes or ReloadErr.
+// Reload returns Changes or ReloadErr.
 func (d *Daemon) Reload(ctx context.Context) ([]config.Change, error) {
 	if d.OnReload != nil {
 		d.OnReload()
@@ -156,7 +147,7 @@ func (d *Daemon) Reload(ctx context.Context) ([]config.Change, error) {
 	return d.Changes, nil
 }
 
-// ReloadChanges returns Changes, or ReloadErr.
+// ReloadChanges returns Changes or ReloadErr.
 func (d *Daemon) ReloadChanges(context.Context) ([]config.Change, error) {
 	return d.Changes, d.ReloadErr
 }
@@ -164,7 +155,7 @@ func (d *Daemon) ReloadChanges(context.Context) ([]config.Change, error) {
 // Pauses returns Paused.
 func (d *Daemon) Pauses() []policy.Pause { return d.Paused }
 
-// Pause adds to Paused what is not refused, in the place of an earlier one, and returns it.
+// Pause adds a valid pause to Paused, replaces an earlier one, and returns it.
 func (d *Daemon) Pause(_ context.Context, pause policy.Pause, lasts time.Duration) (policy.Pause, error) {
 	if _, known := d.Autoscaler(pause.Autoscaler); pause.Autoscaler != "" && !known {
 		return pause, fmt.Errorf("%s: %w", pause.Scope, api.ErrUnknown)
@@ -187,7 +178,7 @@ func (d *Daemon) Pause(_ context.Context, pause policy.Pause, lasts time.Duratio
 	return pause, nil
 }
 
-// Resume takes a pause out of Paused.
+// Resume removes a pause from Paused.
 func (d *Daemon) Resume(_ context.Context, scope policy.Scope, _ string) (policy.Pause, error) {
 	i := slices.IndexFunc(d.Paused, func(p policy.Pause) bool { return p.Scope == scope })
 	if i < 0 {
