@@ -220,7 +220,7 @@ func TestProtectedTCP(t *testing.T) {
 		r.expect(exitFailure, "asks nobody who they are", "reload", "--server", server, "--ca-file", authority.File)
 		r.expect(exitFailure, "is a profile, and the web config asks nobody who they are", "debug", "profile", "heap",
 			"--file", filepath.Join(r.dir, "heap"), "--server", server, "--ca-file", authority.File)
-		r.expect(exitFailure, "name its authority with --ca-file", "get", "--server", server)
+		r.expect(exitFailure, "set --ca-file to its authority", "get", "--server", server)
 		r.expect(exitFailure, "write https:// instead of http://", "get", "--server", "http://"+r.address)
 		r.expect(exitFailure, "use a name from its certificate: server, 127.0.0.1", "get", "--ca-file", authority.File,
 			"--server", strings.Replace(server, "127.0.0.1", "localhost", 1))
@@ -231,7 +231,7 @@ func TestProtectedTCP(t *testing.T) {
 		strangerFile, strangerKey := webtest.NewAuthority(t, t.TempDir(), "strangers").Issue(t, "mallory")
 		common := []string{"reload", "--server", server, "--ca-file", authority.File}
 		r.expect(exitFine, reloaded, append(common, "--cert-file", certFile, "--key-file", keyFile)...)
-		r.expect(exitFailure, "give one with --cert-file and --key-file", common...)
+		r.expect(exitFailure, "set --cert-file and --key-file", common...)
 		r.expect(exitFailure, "client_ca_file of the server's web config", append(common, "--cert-file", strangerFile, "--key-file", strangerKey)...)
 		r.expect(exitFailure, "set both --cert-file and --key-file", append(common, "--cert-file", certFile)...)
 		r.expect(exitFailure, "no such file", append(common, "--cert-file", certFile, "--key-file", "/nonexistent/key")...)

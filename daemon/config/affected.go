@@ -8,11 +8,10 @@ import (
 	"github.com/hpad/hpad/settings"
 )
 
-// daemonFields are the keys of [daemon].
 var daemonFields = settings.FieldsOf(reflect.TypeFor[Daemon]())
 
-// Affected returns by the names of autoscalers the changes that can change their decisions.
-// Keys of an autoscaler's own table are relative to it.
+// Affected returns the changes that can change decisions, by autoscaler. Keys in the table of an
+// autoscaler are relative to it.
 func Affected(changes []Change, autoscalers map[string]*Autoscaler) map[string][]Change {
 	affected := map[string][]Change{}
 	var shared []Change
@@ -32,7 +31,7 @@ func Affected(changes []Change, autoscalers map[string]*Autoscaler) map[string][
 	for name, a := range autoscalers {
 		for _, change := range shared {
 			inherited := slices.ContainsFunc(affected[name], func(own Change) bool { return own.Key == periodKey })
-			if change.Key == join(daemonKey, periodKey) && !inherited { // the autoscaler has its own
+			if change.Key == join(daemonKey, periodKey) && !inherited { // the autoscaler has its own period
 				continue
 			}
 			if a.dependsOn(change.Key) {
@@ -44,15 +43,14 @@ func Affected(changes []Change, autoscalers map[string]*Autoscaler) map[string][
 	return affected
 }
 
-// dependsOn reports whether a key outside of the autoscaler's table can change its
-// decisions.
+// dependsOn reports whether a key outside the autoscaler's table can change its decisions.
 func (a *Autoscaler) dependsOn(key string) bool {
 	fleet := join(fleetsKey, a.Target.Fleet)
 	switch name, ofDaemon := strings.CutPrefix(key, daemonKey+"."); {
 	case ofDaemon:
 		return daemonFields.ByKey[name].Tag.Get("decides") == "true"
 	case isWithin(key, fleet):
-		for _, tables := range []string{join(fleet, "services"), join(fleet, "templates")} { // a table for each target
+		for _, tables := range []string{join(fleet, "services"), join(fleet, "templates")} { // tables with an entry for each target
 			if key != tables && isWithin(key, tables) {
 				return isWithin(key, join(tables, a.Target.Name))
 			}

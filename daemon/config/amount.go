@@ -2,8 +2,7 @@ package config
 
 import "github.com/hpad/hpad/settings/quantity"
 
-// Tolerance is a number, or a quantity as R6 makes a float of it. It is the daemon's,
-// which upstream reads as a float.
+// Tolerance is a number, which stays as it is, or a quantity, which is converted by R6.
 type Tolerance float64
 
 // UnmarshalTOML reads a number or a quantity.
@@ -20,10 +19,9 @@ func (t *Tolerance) UnmarshalTOML(value any) error {
 	return err
 }
 
-// ratio is a number or a quantity, either as R6 makes a float of it.
+// ratio is a number or a quantity, both converted by R6.
 type ratio float64
 
-// UnmarshalTOML reads a number or a quantity.
 func (r *ratio) UnmarshalTOML(value any) error {
 	var n quantity.OrNumber
 	err := n.UnmarshalTOML(value)
@@ -31,7 +29,7 @@ func (r *ratio) UnmarshalTOML(value any) error {
 	return err
 }
 
-// milliOf returns the milli-units of an amount (R2), and nil for nil.
+// milliOf returns an amount in milli-units (R2); nil for nil.
 func milliOf(n *quantity.OrNumber) *int64 {
 	if n == nil {
 		return nil
@@ -39,7 +37,6 @@ func milliOf(n *quantity.OrNumber) *int64 {
 	return new(n.Milli())
 }
 
-// ofMilli returns an amount of milli-units, and nil for nil.
 func ofMilli(milli *int64) *quantity.OrNumber {
 	if milli == nil {
 		return nil

@@ -19,61 +19,57 @@ import (
 	"github.com/hpad/hpad/targets/drain"
 )
 
-// autoscalerTable is [autoscalers.NAME] as it is written.
+// autoscalerTable is the TOML table [autoscalers.NAME].
 type autoscalerTable struct {
-	// Target is what is scaled: a fleet, and what names a target there.
+	// Target is the target to scale: a fleet, and the keys that identify the target in it.
 	Target map[string]any `toml:"target"`
-	// Victims is the order in which instances that are equally ready are removed by a
-	// scale-down, for fleets that remove instances by name; left out, "platform", which
-	// lets the platform choose, or "oldest" with a drain. Protected instances are never
-	// removed.
+	// Victims is the order in which a scale-down removes instances with the same readiness, for
+	// fleets that remove instances by name; left out, "platform", which leaves the choice to the
+	// platform, or "oldest" with a drain. Protected instances are never removed.
 	Victims drain.Order `toml:"victims,omitempty"`
-	// Drain takes the work of instances away before they are removed; left out,
-	// nothing does.
+	// Drain moves work away from instances before they are removed; left out, instances are not
+	// drained.
 	Drain map[string]any `toml:"drain"`
 	scalingTable
 }
 
-// scalingTable is how a target is scaled, as it is written.
+// scalingTable has the keys of an autoscaler that labels may also set.
 type scalingTable struct {
-	// MinReplicas is the lower bound, at least 0; 0 needs scale_to_zero and an Object
-	// or External metric.
+	// MinReplicas is the lower bound, at least 0; 0 requires scale_to_zero and an Object or
+	// External metric.
 	MinReplicas *int32 `toml:"min_replicas"`
 	// MaxReplicas is the upper bound, at least 1 and at least MinReplicas.
 	MaxReplicas int32 `toml:"max_replicas"`
-	// Mode is how much it does by itself: "recommend" decides and records and never acts,
-	// "up-only" and "down-only" are select_policy = "Disabled" for the other direction,
-	// "off" reads the target alone; left out, "on".
+	// Mode is the scope of actions: "recommend" decides and records but never scales, "up-only" and
+	// "down-only" disable the other direction (like select_policy = "Disabled"), "off" only reads
+	// the target; left out, "on".
 	Mode policy.Mode `toml:"mode,omitempty" values:"on recommend up-only down-only off"`
-	// SyncPeriod is how often it is evaluated: whole seconds, 1s to 1h; left out, the
-	// daemon's.
+	// SyncPeriod is the evaluation period: whole seconds, 1s to 1h; left out, the daemon's.
 	SyncPeriod *time.Duration `toml:"sync_period" min:"1s" max:"1h" whole:"1s" must:"whole seconds from \"1s\" to \"1h\""`
-	// OnForeignChange says what happens when somebody else changes the count.
+	// OnForeignChange is the reaction to a change of the count by another writer.
 	OnForeignChange OnForeignChange `toml:"on_foreign_change" values:"accept restore"`
-	// Initialization takes the place of the daemon's cpu_initialization_period for
-	// this target; at least 0.
+	// Initialization replaces the daemon's cpu_initialization_period for this target; at least 0.
 	Initialization *time.Duration `toml:"initialization" min:"0s"`
-	// Guard says which readings are not believed at once; left out, that of the
-	// fleet's kind: cloud groups have one, others none.
+	// Guard defines which readings are suspect and must be confirmed; left out, the default of the
+	// fleet's kind: cloud groups have one, other kinds do not.
 	Guard *Guard `toml:"guard"`
-	// Metrics are what the count is computed from; left out, cpu at 80 % of what is
-	// requested.
+	// Metrics are the metrics from which the count is computed; left out, cpu at 80 % of the
+	// request.
 	Metrics []metricTable `toml:"metrics"`
-	// Behavior are the rules of how fast and how late the count follows; left out,
-	// those of an HPA without behavior.
+	// Behavior has the scaling rules of each direction; left out, the defaults of an HPA without
+	// behavior.
 	Behavior *behaviorTable `toml:"behavior"`
 }
 
-// targetTable is what every target has, whatever the kind of its fleet.
+// targetTable has the keys of every target.
 type targetTable struct {
 	// Fleet is the name of a fleet.
 	Fleet string `toml:"fleet"`
-	// Requests are what each instance requests, by resource, where the fleet cannot
-	// tell; greater than 0.
+	// Requests are the resources that each instance requests, if the fleet does not report them;
+	// greater than 0.
 	Requests map[string]quantity.OrNumber `toml:"requests"`
 }
 
-// targetFields are the keys of every target.
 var targetFields = settings.FieldsOf(reflect.TypeFor[targetTable]())
 
 // readAutoscalers decodes and validates the autoscalers.
@@ -96,8 +92,8 @@ func (l *loader) readAutoscalers(c *Config) {
 	}
 }
 
-// recordOwned records that another autoscaler has the target already, maybe by a
-// fleet that is the same engine.
+// recordOwned records that another autoscaler has the same target, possibly through another fleet
+// on the same engine.
 func (t *table) recordOwned(ref targets.Ref, owner *table, owned targets.Ref) {
 	engine := ""
 	if owned.Fleet != ref.Fleet {
@@ -107,8 +103,8 @@ func (t *table) recordOwned(ref targets.Ref, owner *table, owned targets.Ref) {
 		owner.name, owner.where("target"), engine, ref))
 }
 
-// readAutoscaler decodes and validates one autoscaler, and reports whether it is
-// valid. Its target is set even where something else is mistaken.
+// readAutoscaler decodes and validates one autoscaler, and reports whether it is valid. It sets the
+// target even if other keys are invalid.
 func (t *table) readAutoscaler(c *Config) (a Autoscaler, ok bool) {
 	before, warned := len(t.loader.errs), len(t.loader.warnings)
 	var given autoscalerTable
@@ -122,10 +118,10 @@ func (t *table) readAutoscaler(c *Config) (a Autoscaler, ok bool) {
 	return a, len(t.loader.errs) == before
 }
 
-// onMode is the word of policy.ModeOn.
+// onMode is the text of policy.ModeOn.
 const onMode = "on"
 
-// readScaling validates how an autoscaler's target is scaled.
+// readScaling validates the keys of scalingTable.
 func (t *table) readScaling(c *Config, given scalingTable, a *Autoscaler) {
 	t.checkTags("", &given)
 	a.SyncPeriod = c.Daemon.SyncPeriod
@@ -152,7 +148,7 @@ func (t *table) readScaling(c *Config, given scalingTable, a *Autoscaler) {
 	t.checkReach(c.Fleets[a.Target.Fleet], *a)
 }
 
-// checkReach warns of an upper bound that the target cannot come up to.
+// checkReach warns of an upper bound that the target cannot reach.
 func (t *table) checkReach(fleet Fleet, a Autoscaler) {
 	bounder, ok := fleet.Config.(targets.TargetBounder)
 	if !ok {
@@ -163,7 +159,6 @@ func (t *table) checkReach(fleet Fleet, a Autoscaler) {
 	}
 }
 
-// readTarget decodes and validates the target table.
 func (t *table) readTarget(c *Config, raw map[string]any, a *Autoscaler) {
 	if raw == nil {
 		t.add("target", "", `is required: the fleet and what to scale in it, as { fleet = "local", service = "worker" }`)
@@ -179,7 +174,7 @@ func (t *table) readTarget(c *Config, raw map[string]any, a *Autoscaler) {
 		return
 	}
 	_, kind, ok := t.loader.kindOfFleet(fleet)
-	if !t.known("target.fleet", fleet, fleetsKey) || !ok { // or the fleet has a mistake itself
+	if !t.known("target.fleet", fleet, fleetsKey) || !ok { // the error of the fleet is recorded
 		return
 	}
 	target := kind.Target()
@@ -201,7 +196,6 @@ func (t *table) readTarget(c *Config, raw map[string]any, a *Autoscaler) {
 	}
 }
 
-// readRequests returns the requests of each instance, by resource.
 func (t *table) readRequests(at string, given map[string]quantity.OrNumber) []policy.Amount {
 	var requests []policy.Amount
 	for _, resource := range slices.Sorted(maps.Keys(given)) {
@@ -215,8 +209,7 @@ func (t *table) readRequests(at string, given map[string]quantity.OrNumber) []po
 	return requests
 }
 
-// addSpec records the mistakes that policy found in a spec, under the keys that
-// the file has for its fields.
+// addSpec records the errors of policy.Validate with the keys of the file.
 func (t *table) addSpec(given scalingTable, mistakes []settings.FieldError) {
 	for _, mistake := range mistakes {
 		key := fileKey(given, mistake.Field)
@@ -241,8 +234,8 @@ func (t *table) addSpec(given scalingTable, mistakes []settings.FieldError) {
 	}
 }
 
-// fileKey returns the key of the file for a field of a spec, and "" for a field
-// that follows from others, whose mistake is recorded.
+// fileKey returns the key in the file of a field in the spec; "" if its error is recorded with
+// another key.
 func fileKey(given scalingTable, field string) string {
 	if rules, ok := strings.CutSuffix(field, ".stabilization_window_seconds"); ok {
 		return rules + ".stabilization_window"

@@ -8,43 +8,40 @@ import (
 	"github.com/hpad/hpad/settings"
 )
 
-// behaviorTable is [autoscalers.NAME.behavior] as it is written.
+// behaviorTable is the TOML table [autoscalers.NAME.behavior].
 type behaviorTable struct {
-	// ScaleUp are the rules of going up, ScaleDown of going down. Once the table is
-	// there, even empty, both are filled in.
+	// ScaleUp and ScaleDown have the rules of one direction. If the table exists, even empty, both
+	// are defaulted.
 	ScaleUp   *rulesTable `toml:"scale_up"`
 	ScaleDown *rulesTable `toml:"scale_down"`
 }
 
-// rulesTable is one direction's rules as they are written.
+// rulesTable has the rules of one direction.
 type rulesTable struct {
-	// StabilizationWindow is how long a recommendation holds the count: whole seconds,
-	// 0 to 1h; left out for going down, the daemon's downscale_stabilization.
+	// StabilizationWindow is the period over which recommendations are stabilized: whole seconds, 0
+	// to 1h; left out for scale_down, the daemon's downscale_stabilization.
 	StabilizationWindow *time.Duration `toml:"stabilization_window"`
-	// SelectPolicy says which of the policies counts: the one that changes most,
-	// least, or none at all.
+	// SelectPolicy selects the policy that applies: the one with the largest change, with the
+	// smallest change, or no change at all.
 	SelectPolicy policy.SelectPolicy `toml:"select_policy"`
-	// Policies bound how fast the count moves, at least one; left out, 4 instances or
-	// 100 % in 15 seconds for going up, and 100 % in 15 seconds for going down. A list
-	// replaces the default one whole.
+	// Policies limit the rate of change, at least one; left out, 4 instances or 100 % in 15 seconds
+	// for scale_up, and 100 % in 15 seconds for scale_down. A list replaces the whole default list.
 	Policies []policyTable `toml:"policies"`
-	// Tolerance takes the place of the daemon's in this direction; at least 0.
+	// Tolerance replaces the daemon's tolerance in this direction; at least 0.
 	Tolerance *ratio `toml:"tolerance"`
 }
 
-// policyTable is one scaling policy as it is written.
+// policyTable is one scaling policy.
 type policyTable struct {
 	// Type is "Instances" (also "Pods") or "Percent".
 	Type string `toml:"type"`
-	// Value is how many, or how many percent of the count, in one period; greater than
-	// 0.
+	// Value is the maximum change in one period, in instances or in percent of the count; greater
+	// than 0.
 	Value int32 `toml:"value"`
-	// Period is the span that Value is for: whole seconds, 1s to 30m.
+	// Period is the period of Value: whole seconds, 1s to 30m.
 	Period time.Duration `toml:"period"`
 }
 
-// spec returns the behavior for policy, recording spans that are not whole
-// seconds.
 func (b behaviorTable) spec(t *table) *policy.Behavior {
 	return &policy.Behavior{
 		ScaleUp:   b.ScaleUp.spec(t, "behavior.scale_up"),
@@ -52,7 +49,6 @@ func (b behaviorTable) spec(t *table) *policy.Behavior {
 	}
 }
 
-// spec returns one direction's rules for policy, and nil for nil.
 func (r *rulesTable) spec(t *table, path string) *policy.ScalingRules {
 	if r == nil {
 		return nil
@@ -81,8 +77,6 @@ func (r *rulesTable) spec(t *table, path string) *policy.ScalingRules {
 	return rules
 }
 
-// rulesTableOf returns one direction's rules as they would be written, and nil for
-// nil.
 func rulesTableOf(rules *policy.ScalingRules) *rulesTable {
 	if rules == nil {
 		return nil
@@ -97,9 +91,9 @@ func rulesTableOf(rules *policy.ScalingRules) *rulesTable {
 	return r
 }
 
-// seconds returns a span in seconds, recording one that is not whole. What does
-// not fit saturates and is out of bounds for policy. A fraction is rounded away
-// from zero, so that it is not out of bounds as well.
+// seconds returns a duration in seconds and records an error if it is not whole. It saturates, so
+// that policy finds the value out of bounds, and rounds away from zero, so that a fraction is not
+// also out of bounds.
 func (t *table) seconds(key string, span time.Duration) int32 {
 	if span%time.Second != 0 {
 		t.addWritten(key, settings.WholeSeconds)

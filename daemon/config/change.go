@@ -21,8 +21,7 @@ const (
 	Changed = settings.Changed
 )
 
-// TableKey returns the key of the table of a fleet, or of an autoscaler where that is not
-// empty.
+// TableKey returns the key of an autoscaler's table, or of a fleet's if autoscaler is empty.
 func TableKey(fleet, autoscaler string) string {
 	if autoscaler != "" {
 		return join(autoscalersKey, autoscaler)
@@ -30,9 +29,8 @@ func TableKey(fleet, autoscaler string) string {
 	return join(fleetsKey, fleet)
 }
 
-// Changes returns what another configuration has otherwise, in the order of keys: tables
-// of fleets, sources, receivers and autoscalers that are added or removed as one each,
-// and the keys of those that both have.
+// Changes returns the changes to the next configuration, in the order of keys. An added or removed
+// table of a fleet, source, receiver or autoscaler is one change.
 func (c *Config) Changes(next *Config) []Change {
 	changes := compare(c.tables(), next.tables())
 	for i := range changes {
@@ -45,16 +43,15 @@ func (c *Config) Changes(next *Config) []Change {
 
 // comparedTable is one table of a configuration.
 type comparedTable struct {
-	// value equals the value of an equal table.
+	// value is equal for equal tables.
 	value any
-	// written returns the table as it would be written.
+	// written returns the table as TOML values.
 	written func() map[string]any
 }
 
-// sections are in the order of changes.
+// sections is the order of changes.
 var sections = []string{daemonKey, haKey, fleetsKey, sourcesKey, notifyKey, autoscalersKey}
 
-// tables returns the tables of the configuration by key.
 func (c *Config) tables() map[string]comparedTable {
 	all := make(map[string]comparedTable, len(c.Autoscalers)+len(c.Fleets)+len(c.Sources))
 	all[daemonKey] = comparedTable{c.Daemon, func() map[string]any { return tableOf(c.Daemon) }}
@@ -74,7 +71,7 @@ func (c *Config) tables() map[string]comparedTable {
 	return all
 }
 
-// compare compares tables. Only tables that are not alike are written out.
+// compare compares tables. It converts only different tables to TOML values.
 func compare(before, after map[string]comparedTable) []Change {
 	var changes []Change
 	for key, is := range after {
@@ -102,8 +99,8 @@ func sectionOf(key string) string {
 	return section
 }
 
-// diff compares two written values of a key. A table or an array of tables that only one of
-// them has is one change.
+// diff compares two values of a key. A table or an array of tables that exists on one side only is
+// one change.
 func diff(path, key string, before, after any) []Change {
 	if reflect.DeepEqual(before, after) {
 		return nil
@@ -132,8 +129,7 @@ func diff(path, key string, before, after any) []Change {
 	return changes
 }
 
-// branches returns the values of a table or an array of tables by their paths; nil for other
-// values.
+// branches returns the values of a table or an array of tables by path; nil for other values.
 func branches(path string, value any) map[string]any {
 	var found map[string]any
 	switch value := value.(type) {
@@ -154,7 +150,7 @@ func branches(path string, value any) map[string]any {
 	return found
 }
 
-// shownValue returns the written value of a key without secrets, shortened; empty for tables.
+// shownValue returns a shortened value without secrets; empty for tables.
 func shownValue(key string, value any) string {
 	if value == nil || branches("", value) != nil {
 		return ""
@@ -162,7 +158,7 @@ func shownValue(key string, value any) string {
 	return Shortened(textOf(withoutSecrets(key, value)))
 }
 
-// longestShown bounds a value that is shown, in bytes.
+// longestShown limits a shown value, in bytes.
 const longestShown = 200
 
 // Shortened returns at most longestShown bytes of a text.
@@ -173,7 +169,7 @@ func Shortened(text string) string {
 	return text
 }
 
-// textOf writes a value in one line.
+// textOf returns a value in one line.
 func textOf(value any) string {
 	switch value := value.(type) {
 	case string:

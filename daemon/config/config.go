@@ -12,24 +12,23 @@ import (
 	"github.com/hpad/hpad/targets/drain"
 )
 
-// Config is a whole configuration, defaulted and valid.
+// Config is a complete, defaulted and valid configuration.
 type Config struct {
 	Daemon Daemon
-	// HA is nil where this hpad shares its fleets with nobody.
+	// HA is nil outside of a cluster.
 	HA          *HA
 	Fleets      map[string]Fleet
 	Sources     map[string]Source
 	Autoscalers map[string]*Autoscaler
-	// Notifications are their receivers.
+	// Notifications are the receivers of notifications.
 	Notifications map[string]notify.Config
-	// Files are the files it was read from, in order.
+	// Files are the files of the configuration, in order.
 	Files []string
-	// warnings are those of the [daemon] table.
+	// warnings are the warnings about the [daemon] and [ha] tables.
 	warnings []Error
 }
 
-// Warnings returns what is no mistake of the file and hardly meant, or cannot work, in
-// the order of the files.
+// Warnings returns all warnings, in the order of the files.
 func (c *Config) Warnings() []Error {
 	warnings := Errors(slices.Clone(c.warnings))
 	for _, name := range slices.Sorted(maps.Keys(c.Autoscalers)) {
@@ -42,14 +41,12 @@ func (c *Config) Warnings() []Error {
 type Fleet struct {
 	Name string
 	Kind string
-	// Discover makes targets become autoscalers by their labels.
-	Discover bool
-	// LabelLimits bound what those labels may ask for.
+	// Discover makes autoscalers of targets with labels, within LabelLimits.
+	Discover    bool
 	LabelLimits targets.LabelLimits
-	// Breaker is nil where the fleet has none.
+	// Breaker may be nil.
 	Breaker *Breaker
-	// Config is the kind's own table, defaulted and valid. Two of them are the same iff
-	// reflect.DeepEqual says so.
+	// Config is the kind's own table, defaulted and valid. Equality is reflect.DeepEqual.
 	Config targets.Config
 }
 
@@ -65,67 +62,56 @@ type Source struct {
 type Autoscaler struct {
 	Name   string
 	Target targets.Ref
-	// Requests are stated for each instance as a whole where the fleet cannot
-	// tell (R29); empty leaves what the fleet says.
+	// Requests are the requests of each instance that the fleet does not report (R29).
 	Requests []policy.Amount
-	// SyncPeriod is the autoscaler's own period or the daemon's: whole seconds,
-	// 1 s to 1 h.
-	SyncPeriod time.Duration
-	// Mode is how much it does by itself.
-	Mode policy.Mode `json:",omitempty"`
-	// OnForeignChange says what happens when somebody else changes the count.
+	// SyncPeriod is the autoscaler's own period or the daemon's: whole seconds, 1 s to 1 h.
+	SyncPeriod      time.Duration
+	Mode            policy.Mode `json:",omitempty"`
 	OnForeignChange OnForeignChange
-	// Initialization is the target's own CPU initialization period (R27); nil means
-	// the daemon's.
+	// Initialization is the target's own CPU initialization period (R27); nil means the daemon's.
 	Initialization *time.Duration
-	// Guard says which readings are not believed at once.
-	Guard Guard
-	// Victims is the order in which instances are taken when the count goes down;
-	// empty where the platform chooses.
+	Guard          Guard
+	// Victims is the order in which a scale-down removes instances; empty leaves it to the
+	// platform.
 	Victims drain.Order
-	// Drain takes the work of instances away before they are removed; nil means that
-	// they are removed at once.
+	// Drain may be nil.
 	Drain *Drain
 	// Spec is defaulted and valid.
 	Spec policy.Spec
-	// Inputs are where the readings of Spec.Metrics come from, in the same order.
+	// Inputs are the inputs of Spec.Metrics, in the same order.
 	Inputs []Input
-	// Labels are those by which the target itself asked for the autoscaler; nil for
-	// one of a file.
-	Labels map[string]string
-	// Warnings are of what is no mistake of the file and hardly meant, or cannot work.
+	// Labels are the labels of the target that define the autoscaler; nil for an autoscaler of a
+	// file.
+	Labels   map[string]string
 	Warnings []Error `json:"-"`
 
 	// target is the kind's part of the target's table, for Redacted.
 	target targets.Target
 }
 
-// Input is where one metric's reading comes from.
+// Input is the input of one metric.
 type Input struct {
-	// Source is the source to ask; empty means the fleet's own samples.
+	// Source is the name of a source; empty for the samples of the fleet.
 	Source string
-	// Query is the text to ask it.
-	Query string
-	// Select picks the series whose labels have these values; empty picks all.
+	Query  string
+	// Select selects the series with these labels; empty selects all.
 	Select Selection
-	// InstanceLabel is the label by which a series finds its instance, for
-	// Instances and for Resource and ContainerResource metrics with a Source.
+	// InstanceLabel is the label that identifies the instance of a series.
 	InstanceLabel string
-	// Match says what InstanceLabel holds.
+	// Match is the content of InstanceLabel.
 	Match Match
-	// Window is the span each value covers (R27).
+	// Window is the period that each value covers (R27).
 	Window time.Duration
-	// Valid are the values of a series that are believed; nil means all.
+	// Valid is the range of valid values; nil accepts all.
 	Valid *Range `json:",omitempty"`
-	// MinSeries is how many series there have to be; 0 means as many as there are.
+	// MinSeries is the minimum number of series; 0 for no minimum.
 	MinSeries int `json:",omitempty"`
-	// MaxAge is how old a reading may be: whole seconds, 0 leaves it to the source or the
+	// MaxAge is the maximum age of a reading in whole seconds; 0 for the default of the source or
 	// fleet.
 	MaxAge time.Duration `json:",omitempty"`
-	// EmptyZero reports whether an answer without series counts as zero, and not as a
-	// failure.
+	// EmptyZero makes a result without series count as zero instead of a failure.
 	EmptyZero bool `json:",omitempty"`
 }
 
-// Range is the lowest and the highest of some values, both included, in thousandths.
+// Range is an inclusive range in thousandths.
 type Range struct{ Min, Max int64 }

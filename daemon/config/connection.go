@@ -14,11 +14,9 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// kindKey is the key that every fleet and source has.
 const kindKey = "kind"
 
-// readFleets decodes and validates the fleets, by what compat says. One with mistakes
-// has no entry.
+// readFleets decodes and validates the fleets; the result has only valid ones.
 func (l *loader) readFleets(strict bool) map[string]Fleet {
 	fleets := make(map[string]Fleet, len(l.tables[fleetsKey]))
 	for _, name := range slices.Sorted(maps.Keys(l.tables[fleetsKey])) {
@@ -40,7 +38,7 @@ func (l *loader) readFleets(strict bool) map[string]Fleet {
 	return fleets
 }
 
-// readSources decodes and validates the sources. One with mistakes has no entry.
+// readSources decodes and validates the sources; the result has only valid ones.
 func (l *loader) readSources() map[string]Source {
 	read := make(map[string]Source, len(l.tables[sourcesKey]))
 	for _, name := range slices.Sorted(maps.Keys(l.tables[sourcesKey])) {
@@ -57,8 +55,7 @@ func (l *loader) readSources() map[string]Source {
 	return read
 }
 
-// readNotifications decodes and validates the receivers of notifications. One with
-// mistakes has no entry.
+// readNotifications decodes and validates the receivers; the result has only valid ones.
 func (l *loader) readNotifications() map[string]notify.Config {
 	read := make(map[string]notify.Config, len(l.tables[notifyKey]))
 	for _, name := range slices.Sorted(maps.Keys(l.tables[notifyKey])) {
@@ -70,10 +67,9 @@ func (l *loader) readNotifications() map[string]notify.Config {
 	return read
 }
 
-// readKind returns the kind that a table names. Where it names none, which is recorded,
-// named is false, and the kind is the one that was probably meant, so that the rest of
-// the table can be read; "" where nobody knows. Omitted are the kinds that this build
-// leaves out, with the build tag that did.
+// readKind returns the kind of a table. If the kind is missing or unknown, it records the error,
+// returns false, and the most similar kind, so that the rest of the table can be validated; ""
+// without a similar one. Omitted are the kinds that this build leaves out, with the build tag.
 func readKind[K any](t *table, what string, known map[string]K, omitted map[string]string) (kind string, named bool) {
 	names := slices.Sorted(maps.Keys(known))
 	names = slices.Sorted(slices.Values(slices.AppendSeq(names, maps.Keys(omitted))))
@@ -106,11 +102,10 @@ func readKind[K any](t *table, what string, known map[string]K, omitted map[stri
 	return meant, false
 }
 
-// sourceFields has the key of every source, which is not named among those that are
-// allowed.
+// sourceFields has the key of every source, without suggesting it in messages.
 var sourceFields = settings.Fields{ByKey: map[string]reflect.StructField{kindKey: {}}}
 
-// checkScrapes checks that the targets that sources read by themselves exist.
+// checkScrapes checks that the targets that sources scrape exist.
 func (l *loader) checkScrapes(c *Config) {
 	for _, name := range slices.Sorted(maps.Keys(c.Sources)) {
 		source := c.Sources[name]
@@ -129,8 +124,7 @@ func (l *loader) checkScrapes(c *Config) {
 	}
 }
 
-// kindOfFleet returns the kind that a fleet's table names, and reports whether there
-// is one.
+// kindOfFleet returns the kind of a fleet; false if it is unknown.
 func (l *loader) kindOfFleet(fleet string) (name string, kind targets.Kind, ok bool) {
 	if t := l.tables[fleetsKey][fleet]; t != nil {
 		name, _ = t.raw[kindKey].(string)
@@ -139,8 +133,8 @@ func (l *loader) kindOfFleet(fleet string) (name string, kind targets.Kind, ok b
 	return name, kind, ok
 }
 
-// known reports whether a fleet or source of that name is defined, maybe with
-// mistakes, and records when it is not.
+// known reports whether a fleet or source is defined, even with errors, and records an error if it
+// is not.
 func (t *table) known(key, name, section string) bool {
 	defined, what := t.loader.tables[section], strings.TrimSuffix(section, "s")
 	if defined[name] != nil {
@@ -164,8 +158,8 @@ func (t *table) known(key, name, section string) bool {
 	return false
 }
 
-// checkTarget returns why a fleet has no target of that name; "" when it has, or
-// when only the platform can tell.
+// checkTarget returns the reason why a fleet has no such target; "" if it has, or if only the
+// platform knows.
 func checkTarget(fleet Fleet, name string) string {
 	if checker, ok := fleet.Config.(targets.TargetChecker); ok {
 		return checker.CheckTarget(name)

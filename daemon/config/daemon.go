@@ -16,75 +16,71 @@ import (
 	"github.com/hpad/hpad/settings/quantity"
 )
 
-// maxSocketPathLen is the longest path of a unix socket on Linux.
+// maxSocketPathLen is the size of sun_path (unix(7)) without the final zero.
 const maxSocketPathLen = 107
 
-// CompatStrict is the value of compat that turns every deviation off.
+// CompatStrict is the value of compat that turns off every deviation from the HPA.
 const CompatStrict = "strict"
 
-// Daemon is the [daemon] table; its defaults are R7's and R8's where they are of the
-// algorithm. Keys with the tag decides can change decisions.
+// Daemon is the [daemon] table. Defaults of the algorithm are from R7 and R8. Keys with the tag
+// decides can change decisions.
 type Daemon struct {
-	// Listen is HOST:PORT of the HTTP server, as "127.0.0.1:4720"; empty means none.
+	// Listen is the HOST:PORT of the HTTP server, such as "127.0.0.1:4720"; empty means no server.
 	Listen string `toml:"listen" default:"127.0.0.1:4720" next_start:"true"`
-	// WebConfig is an absolute path of a file that says how that server uses TLS and
-	// who may do what, in the format of Prometheus' exporter-toolkit; empty means
-	// none, and the server only answers questions.
+	// WebConfig is the absolute path of a file that configures TLS and authentication of that
+	// server, in the format of Prometheus' exporter-toolkit; empty means that the server is
+	// read-only.
 	WebConfig string `toml:"web_config" next_start:"true"`
-	// Writers are the users of WebConfig and the names of client certificates that may
-	// write over that server; empty means all whom WebConfig knows.
+	// Writers are the users of WebConfig and the names of client certificates that may write over
+	// that server; empty means all users and certificates that WebConfig accepts.
 	Writers []string `toml:"writers"`
-	// AllowedHosts are names under which that server may be asked besides localhost
-	// and addresses; empty means no other where Listen is an address of the machine
-	// itself, and any elsewhere.
+	// AllowedHosts are host names of that server besides localhost and addresses; empty means no
+	// other name if Listen is an address of the host itself, and any name otherwise.
 	AllowedHosts []string `toml:"allowed_hosts" next_start:"true"`
-	// Socket is an absolute path of the unix socket for the command line, at most 107
-	// bytes; empty means none.
+	// Socket is the absolute path of the unix socket for the command line, at most 107 bytes; empty
+	// means no socket.
 	Socket string `toml:"socket" default:"/run/hpad/hpad.sock" next_start:"true"`
-	// SocketGroup is the group, by name or number, that gets the socket; empty means
-	// the group that hpad runs with, and any other one is for hpad run as root.
+	// SocketGroup is the group of the socket, by name or number; empty means the group of the
+	// process. Any other group requires hpad to run as root.
 	SocketGroup string `toml:"socket_group" next_start:"true"`
-	// StateDir is the directory of what survives a restart; not empty.
+	// StateDir is the directory of the persistent state; not empty.
 	StateDir string `toml:"state_dir" default:"/var/lib/hpad" next_start:"true"`
-	// SyncPeriod is how often an autoscaler is evaluated: whole seconds, 1s to 1h.
+	// SyncPeriod is the evaluation period of autoscalers: whole seconds, 1s to 1h.
 	SyncPeriod time.Duration `toml:"sync_period" default:"15s" min:"1s" max:"1h" whole:"1s" must:"whole seconds from \"1s\" to \"1h\"" decides:"true"`
-	// Tolerance is how far the usage ratio may be from 1 before anything changes, at
-	// least 0.
+	// Tolerance is the difference of the usage ratio to 1 that changes nothing, at least 0.
 	Tolerance Tolerance `toml:"tolerance" default:"0.1" min:"0" decides:"true"`
-	// DownscaleStabilization is the scale-down window where an autoscaler names none:
-	// whole seconds, at least 0.
+	// DownscaleStabilization is the scale-down window of autoscalers without their own: whole
+	// seconds, at least 0.
 	DownscaleStabilization time.Duration `toml:"downscale_stabilization" default:"5m" min:"0s" whole:"1s" decides:"true"`
-	// CPUInitializationPeriod is how long after its start an instance's cpu counts
-	// only from samples newer than its readiness; at least 0.
+	// CPUInitializationPeriod is the time after an instance's start in which cpu samples count only
+	// if they are newer than its readiness; at least 0.
 	CPUInitializationPeriod time.Duration `toml:"cpu_initialization_period" default:"5m" min:"0s" decides:"true"`
-	// InitialReadinessDelay is how long after its start an instance that became
+	// InitialReadinessDelay is the time after an instance's start in which an instance that became
 	// unready counts as never ready; at least 0.
 	InitialReadinessDelay time.Duration `toml:"initial_readiness_delay" default:"30s" min:"0s" decides:"true"`
-	// ScaleToZero lets min_replicas be 0.
+	// ScaleToZero allows min_replicas = 0.
 	ScaleToZero bool `toml:"scale_to_zero" default:"true" decides:"true"`
-	// ConcurrentSyncs is how many evaluations are under way at once; at least 1.
+	// ConcurrentSyncs is the number of concurrent evaluations; at least 1.
 	ConcurrentSyncs int `toml:"concurrent_syncs" default:"5" min:"1" next_start:"true"` // R24
-	// AnswerMemory is how much memory the answers of all queries under way may take
-	// together, those of every source; at least 16Mi. One answer may take a quarter of
-	// it.
+	// AnswerMemory limits the memory of all query results in progress, for all sources together; at
+	// least 16Mi. One result may use a quarter of it.
 	AnswerMemory quantity.Bytes `toml:"answer_memory" default:"256Mi" min:"16Mi" must:"at least \"16Mi\"" next_start:"true"`
-	// QuerySamples is how many samples all queries of embedded sources may hold
-	// together while they are evaluated; at least 100000. One of max_samples takes at
-	// most half of it.
+	// QuerySamples limits the samples that all queries of embedded sources hold during evaluation;
+	// at least 100000. A query with max_samples uses at most half of it.
 	QuerySamples int64 `toml:"query_samples" default:"10000000" min:"100000" next_start:"true"`
-	// AutoscalerSeries has /metrics show the series of each autoscaler, some 40 of them;
-	// without, they are there only where they are asked for by name[].
+	// AutoscalerSeries adds about 40 series of each autoscaler to /metrics; without it, they are
+	// only included if a scrape requests them with name[].
 	AutoscalerSeries bool `toml:"autoscaler_series" default:"true"`
-	// Page serves the page at Listen, and keeps what its drawings show: of each pass the
-	// count, the bounds, and what each metric measures and proposes, for 7 days in
-	// StateDir, some 110 kB an autoscaler.
+	// Page serves the page at Listen, and stores the data of its graphs: of each pass the count,
+	// the bounds, and the values and proposals of metrics, for 7 days in StateDir, about 110 kB per
+	// autoscaler.
 	Page bool `toml:"page" default:"true" next_start:"true"`
-	// Compat turns off every deviation from the HPA that concerns decisions when it is
-	// "strict"; empty leaves them on.
+	// Compat turns off every deviation from the HPA that concerns decisions if it is "strict";
+	// empty leaves them on.
 	Compat string `toml:"compat" values:"strict" must:"\"strict\", or empty" decides:"true"`
 }
 
-// DefaultDaemon returns the table with everything at its default.
+// DefaultDaemon returns the table with all defaults.
 func DefaultDaemon() Daemon {
 	var d Daemon
 	settings.SetDefaults(&d)
@@ -94,7 +90,7 @@ func DefaultDaemon() Daemon {
 // Strict reports whether every deviation that concerns decisions is off.
 func (d *Daemon) Strict() bool { return d.Compat == CompatStrict }
 
-// Settings returns what policy needs (R7, R8).
+// Settings returns the settings of policy (R7, R8).
 func (d *Daemon) Settings() policy.Settings {
 	return policy.Settings{
 		Tolerance:               float64(d.Tolerance),
@@ -105,8 +101,8 @@ func (d *Daemon) Settings() policy.Settings {
 	}
 }
 
-// InForce returns what of the table is in force in a daemon that started with another
-// one: keys that only a start puts in force are those of then.
+// InForce returns the active settings of a daemon that started with another table: keys with the
+// tag next_start keep the value from the start.
 func (d Daemon) InForce(started *Daemon) Daemon {
 	into, from := reflect.ValueOf(&d).Elem(), reflect.ValueOf(started).Elem()
 	for _, field := range settings.FieldsOf(reflect.TypeFor[Daemon]()).ByKey {
@@ -117,7 +113,6 @@ func (d Daemon) InForce(started *Daemon) Daemon {
 	return d
 }
 
-// readDaemon decodes and validates [daemon].
 func (l *loader) readDaemon() Daemon {
 	d := DefaultDaemon()
 	if t := l.daemon; t != nil {
@@ -128,7 +123,7 @@ func (l *loader) readDaemon() Daemon {
 	return d
 }
 
-// validate records the mistakes that tags cannot tell.
+// validate records the errors that the tags do not cover.
 func (d *Daemon) validate(t *table) {
 	if detail := checkAddress(d.Listen); d.Listen != "" && detail != "" {
 		t.addWritten("listen", detail)
@@ -159,7 +154,7 @@ func (d *Daemon) validate(t *table) {
 	}
 }
 
-// validateWriters records what is wrong, or hardly meant, with who may write.
+// validateWriters records errors and probable mistakes in writers.
 func (d *Daemon) validateWriters(t *table) {
 	users, certificates := web.Users(d.WebConfig)
 	for i, name := range d.Writers {
@@ -180,13 +175,12 @@ func (d *Daemon) validateWriters(t *table) {
 	}
 }
 
-// isHostName reports whether a text can be the name of a host.
 func isHostName(text string) bool {
 	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_."
 	return text != "" && len(text) <= 253 && strings.Trim(text, letters) == ""
 }
 
-// checkAddress returns what is wrong with an address to listen on.
+// checkAddress returns the error in an address to listen on; empty if it is valid.
 func checkAddress(address string) string {
 	const form = `must be HOST:PORT, as "127.0.0.1:4720" or ":4720", or empty for no HTTP server`
 	_, port, err := net.SplitHostPort(address)

@@ -10,8 +10,8 @@ import (
 	"github.com/hpad/hpad/settings"
 )
 
-// decode decodes a value of the file into a Go value. It records each key that the type does not
-// have and each value of another type, and reports whether it set the Go value.
+// decode decodes a value of the file into a Go value. It records each unknown key and each value of
+// the wrong type, and reports whether it set the Go value.
 func (t *table) decode(key string, to reflect.Value, value any) bool {
 	switch kind := to.Kind(); {
 	case kind == reflect.Pointer:
@@ -59,7 +59,7 @@ func (t *table) decode(key string, to reflect.Value, value any) bool {
 	return true
 }
 
-// decodeValue decodes a value that is no table and no array.
+// decodeValue decodes a value that is neither a table nor an array.
 func (t *table) decodeValue(key string, to reflect.Value, value any) bool {
 	var err error
 	switch given := value.(type) {
@@ -67,7 +67,7 @@ func (t *table) decodeValue(key string, to reflect.Value, value any) bool {
 		t.doc.index[key] = place{text: strconv.Quote(string(given))}
 		err = settings.SetText(to, string(given))
 	case string:
-		err = settings.SetValue(to, strings.Clone(given)) // the parser's text is a part of the whole file
+		err = settings.SetValue(to, strings.Clone(given)) // do not keep the whole file in memory
 	default:
 		err = settings.SetValue(to, value)
 	}
@@ -77,8 +77,8 @@ func (t *table) decodeValue(key string, to reflect.Value, value any) bool {
 	return err == nil
 }
 
-// readOwn decodes and validates what a kind has in a table that it shares: the keys
-// in common are not its own. It reports whether there is no mistake.
+// readOwn decodes and validates the keys of a kind in a table that also has common keys. It reports
+// whether they are valid.
 func (t *table) readOwn(key string, raw map[string]any, common settings.Fields, own validator) bool {
 	to, before := reflect.ValueOf(own).Elem(), len(t.misfits)
 	t.decodeKeys(key, raw, to, slices.Concat(common.Keys, settings.FieldsOf(to.Type()).Keys), common.Has)
@@ -92,19 +92,19 @@ func (t *table) readOwn(key string, raw map[string]any, common settings.Fields, 
 	return len(mistakes) == 0 && len(t.misfits) == before
 }
 
-// validator is the table of a kind, a pointer to a struct with toml tags. Validate
-// returns every mistake, with paths relative to the table.
+// validator is the table of a kind, a pointer to a struct with toml tags. Validate returns all
+// errors, with paths relative to the table.
 type validator interface{ Validate() []settings.FieldError }
 
-// checkTags records the mistakes that the tags of a decoded table tell.
+// checkTags records violations of the bounds in the tags of a decoded table.
 func (t *table) checkTags(key string, decoded any) {
 	for _, mistake := range settings.Validate(decoded) {
 		t.addWritten(under(key, mistake.Field), mistake.Detail)
 	}
 }
 
-// decodeKeys decodes a table, or those of its keys that are not of others, into a
-// struct. Allowed are the keys to name where one is not known.
+// decodeKeys decodes a table into a struct, except for keys for which ofOthers returns true.
+// Allowed are the keys in the message about an unknown key.
 func (t *table) decodeKeys(key string, raw map[string]any, to reflect.Value, allowed []string, ofOthers func(name string) bool) {
 	fields := settings.FieldsOf(to.Type())
 	for name, inner := range raw {
@@ -123,7 +123,6 @@ func (t *table) decodeKeys(key string, raw map[string]any, to reflect.Value, all
 	}
 }
 
-// decodeArray decodes an array, of tables or of values.
 func (t *table) decodeArray(key string, to reflect.Value, value any) bool {
 	if elements, ok := value.(map[string]any); ok && t.labels {
 		array, complete := elementsOf(elements)
@@ -147,13 +146,13 @@ func (t *table) decodeArray(key string, to reflect.Value, value any) bool {
 	for i := range raw.Len() {
 		fine = t.decode(element(key, i), all.Index(i), raw.Index(i).Interface()) && fine
 	}
-	if fine { // or else it is of another type as a whole
+	if fine { // otherwise the error concerns the whole array
 		to.Set(all)
 	}
 	return fine
 }
 
-// misfit records a value of another type.
+// misfit records a value of the wrong type.
 func (t *table) misfit(key, detail string) {
 	t.addWritten(key, detail)
 	t.misfits = append(t.misfits, key)

@@ -1,4 +1,4 @@
-// Package config turns TOML into a typed, defaulted and validated
-// configuration. All mistakes are reported together, each with its file, line,
-// key, value and what is allowed.
+// Package config loads the TOML configuration: it decodes, defaults and validates it, and compares,
+// redacts and documents it. All errors are reported together, each with file, line, key, value and
+// the allowed values.
 package config

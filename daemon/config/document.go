@@ -28,34 +28,31 @@ const (
 type document struct {
 	name string
 	text []byte
-	// index is built when the first mistake is found.
+	// index is built for the first error.
 	index map[string]place
-	// secret are the paths of the tables whose values are never shown.
+	// secret are the paths of tables with secret values.
 	secret []string
 }
 
-// table is one table of a document that is decoded as a whole: [daemon] or a
-// named one.
+// table is one decoded table of a document: [daemon], [ha] or a named one.
 type table struct {
 	loader *loader
 	doc    *document
-	// path is the table's, as "fleets.prod"; name its last part.
+	// path is, for example, "fleets.prod"; name is its last part.
 	path, name string
 	raw        map[string]any
-	// labels reports whether the table comes from labels, whose values are texts.
+	// labels is set if the table comes from labels: all values are texts.
 	labels bool
-	// parts are the keys of services that other documents have; nil for all but fleets
-	// whose services are spread over files.
+	// parts are the services of a fleet that are in other documents.
 	parts map[string]*document
-	// misfits are the keys whose values are of another type than they should be: no
-	// other mistake in them is recorded.
+	// misfits are the keys with values of the wrong type. Further errors in them are not recorded.
 	misfits []string
-	// meant are the keys that an unknown key was probably meant to be: that they
-	// are missing is not recorded as well.
+	// meant are the keys that unknown keys were probably meant to be. They are not recorded as
+	// missing.
 	meant map[string]bool
 }
 
-// parse reads one file and sorts its tables.
+// parse parses one file and sorts its tables.
 func (l *loader) parse(name string, text []byte) {
 	l.files = append(l.files, name)
 	doc := &document{name: name, text: text}
@@ -84,18 +81,18 @@ func (l *loader) parse(name string, text []byte) {
 	}
 }
 
-// syntaxError turns the TOML parser's error of a text into a mistake.
+// syntaxError converts an error of the TOML parser.
 func syntaxError(name string, text []byte, err error) Error {
 	e := Error{File: name, Detail: strings.TrimPrefix(err.Error(), "toml: ")}
 	if failed, ok := errors.AsType[toml.ParseError](err); ok {
-		// Its own line is the next one where it met the end of one.
+		// The parser's own line is the next one if the error is at the end of a line.
 		e.Line = 1 + bytes.Count(text[:min(failed.Position.Start, len(text))], []byte("\n"))
 		e.Detail = "not valid TOML: " + ends.Replace(failed.Message)
 	}
 	return e
 }
 
-// ends has the parser's words for the end of a line and of a file in plain ones.
+// ends rewrites the parser's messages about the ends of lines and files.
 var ends = strings.NewReplacer(
 	`, but got '\n' instead`, ", but the line ends", ` but found '\n' instead`, ", but the line ends",
 	`, but got '\x00' instead`, ", but the file ends", ` but found '\x00' instead`, ", but the file ends",
@@ -103,7 +100,7 @@ var ends = strings.NewReplacer(
 	"strings cannot contain newlines", "the line ends before the string does; expected '\"'",
 )
 
-// collect adds the tables of a top-level one to those of its section.
+// collect adds the named tables to their section.
 func (t *table) collect(section map[string]*table) {
 	for _, name := range slices.Sorted(maps.Keys(t.raw)) {
 		switch one, other := t.child(name, t.raw[name]), section[name]; {
@@ -123,14 +120,13 @@ func (t *table) collect(section map[string]*table) {
 			}
 			one.add("", "", "is already defined in "+other.where("")+"; "+rule)
 		default:
-			one.name = strings.Clone(name) // the parser's text is a part of the whole file
+			one.name = strings.Clone(name) // do not keep the whole file in memory
 			section[one.name] = one
 		}
 	}
 }
 
-// child returns a table inside of t, and nil, once recorded, when it is something
-// else.
+// child returns a table in t. It records an error and returns nil if the value is not a table.
 func (t *table) child(key string, value any) *table {
 	c := &table{loader: t.loader, doc: t.doc, path: join(t.path, key), name: key, meant: map[string]bool{}}
 	raw, ok := value.(map[string]any)
@@ -142,8 +138,8 @@ func (t *table) child(key string, value any) *table {
 	return c
 }
 
-// add records a mistake at a path below the table; "" is the table itself. One
-// that follows from another is left out.
+// add records an error at a path below the table ("" for the table), unless it follows from another
+// error.
 func (t *table) add(key, value, detail string) {
 	if t.meant[key] && value == "" {
 		return
@@ -154,16 +150,16 @@ func (t *table) add(key, value, detail string) {
 	t.record(key, value, detail)
 }
 
-// record records a mistake, whatever it follows from.
+// record records an error in any case.
 func (t *table) record(key, value, detail string) {
 	path, doc := under(t.path, key), t.docOf(key)
 	t.loader.errs = append(t.loader.errs, Error{File: doc.name, Line: doc.lineOf(path), Key: path, Value: value, Detail: detail})
 }
 
-// warn records what is allowed and hardly meant, unless the key has a mistake.
+// warn records a probable mistake, unless the key has an error.
 func (t *table) warn(key, detail string) { t.addWarning(key, detail, false) }
 
-// warnUnworkable records what an autoscaler can never do.
+// warnUnworkable records a setting with which an autoscaler cannot work.
 func (t *table) warnUnworkable(key, detail string) { t.addWarning(key, detail, true) }
 
 func (t *table) addWarning(key, detail string, unworkable bool) {
@@ -176,12 +172,12 @@ func (t *table) addWarning(key, detail string, unworkable bool) {
 	})
 }
 
-// addWritten records a mistake with the value as it is written in the file.
+// addWritten records an error with the value as it is written in the file.
 func (t *table) addWritten(key, detail string) {
 	t.add(key, t.docOf(key).textOf(under(t.path, key)), detail)
 }
 
-// unknown records an unknown key, with the one that was probably meant.
+// unknown records an unknown key with the most similar one.
 func (t *table) unknown(key string, allowed []string) {
 	detail := "unknown key"
 	parent, last := cutLast(key)

@@ -13,22 +13,21 @@ import (
 	"github.com/hpad/hpad/targets/drain"
 )
 
-// Drain is how the work of instances is taken away before they are removed.
+// Drain moves work away from instances before they are removed.
 type Drain struct {
 	// Kind is "nomad", "webhook" or "command".
 	Kind string `toml:"kind"`
-	// Deadline is how long it may take; more than 0.
+	// Deadline is the time limit of a drain; more than 0.
 	Deadline time.Duration `toml:"deadline" default:"15m" above:"0s" must:"more than 0, as \"15m\""`
-	// OnDeadline says what happens then: the instance is removed with what it has
-	// left, or gets its work back.
+	// OnDeadline is the action at the deadline: the instance is removed with its remaining work, or
+	// the drain is undone.
 	OnDeadline drain.Expiry `toml:"on_deadline" default:"terminate" values:"terminate undo"`
-	// Interval is how often it is asked whether an instance is through; at least 1s.
+	// Interval is the interval of checks whether an instance is drained; at least 1s.
 	Interval time.Duration `toml:"interval" default:"5s" min:"1s"`
 	// Config is the kind's own table, defaulted and valid.
 	Config drain.Config `toml:"-"`
 }
 
-// drainFields are the keys of every drain.
 var drainFields = settings.FieldsOf(reflect.TypeFor[Drain]())
 
 // readDrain decodes and validates the drain of an autoscaler.
@@ -51,8 +50,7 @@ func (t *table) readDrain(raw map[string]any, a *Autoscaler) {
 	}
 }
 
-// readDrainKind decodes and validates the part of a drain that is its kind's; nil
-// means that it is mistaken.
+// readDrainKind decodes and validates the keys of the drain's kind; nil if they are invalid.
 func (t *table) readDrainKind(name string, raw map[string]any) drain.Config {
 	found, ok := kinds.Drains[name]
 	if !ok {
@@ -62,7 +60,7 @@ func (t *table) readDrainKind(name string, raw map[string]any) drain.Config {
 		} else {
 			t.addWritten("drain.kind", detail)
 		}
-		if found, ok := kinds.Drains[Nearest(name, slices.Sorted(maps.Keys(kinds.Drains)))]; ok { // what was probably meant
+		if found, ok := kinds.Drains[Nearest(name, slices.Sorted(maps.Keys(kinds.Drains)))]; ok { // the most similar kind
 			t.readOwn("drain", raw, drainFields, found.Config())
 		}
 		return nil
@@ -74,8 +72,7 @@ func (t *table) readDrainKind(name string, raw map[string]any) drain.Config {
 	return kind
 }
 
-// checkDrainFleet reports whether the fleet that a drain names, if any, is one of the
-// kind it drains by.
+// checkDrainFleet checks the fleet of a drain that uses one.
 func (t *table) checkDrainFleet(given drain.Config) bool {
 	namer, ok := given.(drain.FleetNamer)
 	if !ok {

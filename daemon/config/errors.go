@@ -7,23 +7,20 @@ import (
 	"strings"
 )
 
-// Error is one mistake in a configuration.
+// Error is one error in a configuration.
 type Error struct {
-	// File is the file's name as it was given or found.
+	// File is the name of the file.
 	File string
-	// Line is where the mistake is, from 1; 0 means that it concerns the file as
-	// a whole.
+	// Line starts at 1; 0 means the whole file.
 	Line int
-	// Key is the path of the key, as "autoscalers.checkout.metrics[0].value";
-	// empty where no key can be named.
+	// Key is the path of the key, such as "autoscalers.checkout.metrics[0].value"; it may be empty.
 	Key string
-	// Value is what was given, as written; empty when nothing was, when it is a
-	// table, and when it may be secret.
+	// Value is the value as it is written; empty for missing values, tables and possible secrets.
 	Value string
-	// Detail is what is wrong and what is allowed.
+	// Detail describes the error and the allowed values.
 	Detail string
-	// Unworkable is set of a warning by which an autoscaler can never do what it says. It
-	// keeps nobody else from working, so that a daemon runs all the same.
+	// Unworkable is set for a warning about an autoscaler that cannot work. The daemon starts
+	// nevertheless, because other autoscalers are not affected.
 	Unworkable bool
 }
 
@@ -36,7 +33,7 @@ func (e Error) Error() string {
 	return where + ": " + e.Text()
 }
 
-// Text returns "key = value: detail", for a reader who knows the file.
+// Text returns "key = value: detail".
 func (e Error) Text() string {
 	switch {
 	case e.Key == "":
@@ -47,12 +44,11 @@ func (e Error) Text() string {
 	return e.Key + " = " + e.Value + ": " + e.Detail
 }
 
-// Errors are all mistakes of a configuration, in the order of the files,
-// their lines and keys. Load, LoadFiles and Parse return no other error, so that
-// errors.As finds it.
+// Errors are all errors of a configuration, in the order of files, lines and keys. Load, LoadFiles
+// and Parse return no other error type.
 type Errors []Error
 
-// Error returns the mistakes, one in a line.
+// Error returns the errors, one per line.
 func (e Errors) Error() string {
 	lines := make([]string, len(e))
 	for i, mistake := range e {
@@ -61,7 +57,6 @@ func (e Errors) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// sorted orders mistakes by file, in the order given, line and key.
 func (e Errors) sorted(files []string) Errors {
 	order := make(map[string]int, len(files))
 	for i, file := range files {
@@ -73,7 +68,7 @@ func (e Errors) sorted(files []string) Errors {
 	return e
 }
 
-// Unwrap returns the mistakes one by one.
+// Unwrap returns the errors.
 func (e Errors) Unwrap() []error {
 	all := make([]error, len(e))
 	for i, mistake := range e {

@@ -1,14 +1,13 @@
 package config
 
-// OnForeignChange says what happens when somebody else changes the count of an
-// autoscaler's target.
+// OnForeignChange is the reaction to a change of the count by another writer.
 type OnForeignChange string
 
-// The answers to a foreign change.
+// The reactions to a foreign change.
 const (
-	// AcceptForeignChange goes on from the new count, as the HPA does.
+	// AcceptForeignChange continues from the new count, like the HPA.
 	AcceptForeignChange OnForeignChange = "accept"
-	// RestoreForeignChange puts the old count back at once, within min and max; a
-	// count of 0 is left, because it switches the autoscaler off (R51).
+	// RestoreForeignChange immediately restores the old count within min and max. A count of 0
+	// stays, because it turns the autoscaler off (R51).
 	RestoreForeignChange OnForeignChange = "restore"
 )

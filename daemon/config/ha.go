@@ -16,39 +16,39 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// HA is the [ha] table: how several hpads share the fleets that are not the machine's
-// own. All of it takes effect at the next start.
+// HA is the [ha] table: several hpads share the fleets that are not local to a host. All changes
+// take effect at the next start.
 type HA struct {
-	// Store is where the members keep their common state: "etcd", or "nomad", in the
-	// variables of a Nomad cluster.
+	// Store is the store of the members' common state: "etcd", or "nomad" for the variables of a
+	// Nomad cluster.
 	Store string `toml:"store" default:"etcd" values:"etcd nomad" must:"one of \"etcd\", \"nomad\""`
-	// Cluster is the name that all members have in common: several clusters may have one
-	// store.
+	// Cluster is the common name of all members; several clusters may use one store.
 	Cluster string `toml:"cluster" default:"hpad"`
-	// Member is this member's name, which no other one has; empty means the host's name.
+	// Member is the unique name of this member; empty means the host name.
 	Member string `toml:"member"`
-	// Address is the URL at which the other members reach this one's daemon.listen, as
+	// Address is the URL of this member's daemon.listen for other members, such as
 	// "https://10.0.0.1:4720".
 	Address string `toml:"address"`
-	// TTL is how long after its last word a member counts as gone, and others take over
-	// what it owned: 5s to 5m.
+	// TTL is the time without a heartbeat after which other members take over the fleets of a
+	// member: 5s to 5m.
 	TTL time.Duration `toml:"ttl" default:"15s" min:"5s" max:"5m" must:"from \"5s\" to \"5m\""`
-	// Etcd is how etcd is reached.
+	// Etcd is the connection to etcd.
 	Etcd *Etcd `toml:"etcd"`
-	// Nomad is how Nomad is reached, with store = "nomad".
+	// Nomad is the connection to Nomad, with store = "nomad".
 	Nomad *Nomad `toml:"nomad"`
-	// Members says who this member is towards the others' API, and whom it trusts.
+	// Members has the credentials of this member for the API of others, and the authorities that it
+	// trusts.
 	Members HAMembers `toml:"members"`
 }
 
 // HAMembers is [ha.members].
 type HAMembers struct {
-	// Username and the password in PasswordFile are of a user that daemon.web_config of
-	// each member has; empty for none. Who comes with this name may say for whom it asks.
+	// Username and the password in PasswordFile are credentials in daemon.web_config of each
+	// member; may be empty. Requests with this user name may act for another user.
 	Username     string `toml:"username"`
 	PasswordFile string `toml:"password_file"`
-	// CAFile has the authorities that may vouch for members, in PEM; empty means those of
-	// the system.
+	// CAFile has the authorities of the members' certificates, in PEM; empty means the authorities
+	// of the system.
 	CAFile string `toml:"ca_file"`
 	// CertFile and KeyFile are this member's own certificate; both or neither.
 	CertFile string `toml:"cert_file"`
@@ -60,49 +60,48 @@ func (h *HA) Name() string {
 	if h.Member != "" {
 		return h.Member
 	}
-	host, _ := os.Hostname() // without one the name is refused
+	host, _ := os.Hostname() // an empty name is rejected
 	return AdaptName(host)
 }
 
 // Etcd is [ha.etcd].
 type Etcd struct {
-	// Endpoints are the addresses of the servers, as "https://10.0.0.1:2379"; at least
-	// one.
+	// Endpoints are the addresses of the servers, such as "https://10.0.0.1:2379"; at least one.
 	Endpoints []string `toml:"endpoints"`
-	// Username and the password in PasswordFile are who hpad is; empty means that the
-	// certificate says, or that nobody asks.
+	// Username and the password in PasswordFile are the credentials of hpad; empty if a certificate
+	// or no authentication is used.
 	Username     string `toml:"username"`
 	PasswordFile string `toml:"password_file"`
-	// TLS applies to https. Its files are read again when they change.
+	// TLS applies to https. Its files are read again after a change.
 	TLS httpclient.TLS `toml:"tls"`
 }
 
-// Nomad is [ha.nomad]. What is left out comes from the environment of the Nomad command
-// line (NOMAD_ADDR and so on).
+// Nomad is [ha.nomad]. Defaults come from the environment of the Nomad command line (NOMAD_ADDR and
+// so on).
 type Nomad struct {
-	// Address is where an agent's HTTP API is, best that of an agent on this machine: as
+	// Address is the address of an agent's HTTP API, preferably on this host, such as
 	// "https://127.0.0.1:4646"; empty means NOMAD_ADDR, or "http://127.0.0.1:4646".
 	Address string `toml:"address"`
-	// Region is where the variables are; empty means NOMAD_REGION, or that of the agent.
+	// Region is the region of the variables; empty means NOMAD_REGION, or the region of the agent.
 	Region string `toml:"region"`
-	// Namespace is that of the variables; empty means NOMAD_NAMESPACE, or "default".
+	// Namespace is the namespace of the variables; empty means NOMAD_NAMESPACE, or "default".
 	Namespace string `toml:"namespace"`
-	// TokenFile is a file with an ACL token, read again for every call; empty means
-	// NOMAD_TOKEN, or none.
+	// TokenFile is a file with an ACL token, read again for every call; empty means NOMAD_TOKEN, or
+	// no token.
 	TokenFile string `toml:"token_file"`
-	// TLS applies to an https address. Its files are read again when they change. What is
-	// left out comes from the environment.
+	// TLS applies to an https address. Its files are read again after a change. Defaults come from
+	// the environment.
 	TLS httpclient.TLS `toml:"tls"`
-	// Path is below which all variables are: at most 32 letters, digits, "-", "_" and "/".
+	// Path is the common prefix of all variables: at most 32 letters, digits, "-", "_" and "/".
 	Path string `toml:"path" default:"hpad"`
 }
 
-// nomadPath is what [Nomad.Path] is like. Nomad keeps what begins with "nomad/" for itself.
+// nomadPath matches [Nomad.Path]. Nomad reserves the prefix "nomad/".
 var nomadPath = regexp.MustCompile(`^[a-zA-Z0-9_-]+(/[a-zA-Z0-9_-]+)*$`)
 
 const longestNomadPath = 32
 
-// readHA decodes and validates [ha]; nil where there is none.
+// readHA decodes and validates [ha]; nil without the table.
 func (l *loader) readHA(d *Daemon) *HA {
 	t := l.ha
 	if t == nil {
@@ -143,7 +142,7 @@ func (l *loader) readHA(d *Daemon) *HA {
 	return &ha
 }
 
-// checkEtcd records what is wrong with [ha.etcd].
+// checkEtcd validates [ha.etcd].
 func (t *table) checkEtcd(ha *HA) {
 	if ha.Nomad != nil {
 		t.addWritten("nomad", `is of no use while store is "etcd"`)
@@ -160,7 +159,7 @@ func (t *table) checkEtcd(ha *HA) {
 	}
 }
 
-// checkNomad completes [ha.nomad], and records what is wrong with it.
+// checkNomad defaults and validates [ha.nomad].
 func (t *table) checkNomad(ha *HA) {
 	if ha.Etcd != nil {
 		t.addWritten("etcd", `is of no use while store is "nomad"`)
@@ -184,7 +183,7 @@ func (t *table) checkNomad(ha *HA) {
 	}
 }
 
-// checkServer records a text that is not the address of a server.
+// checkServer records an error for a text that is not the address of a server.
 func (t *table) checkServer(key, text, form string) {
 	server := httpclient.Address{Form: form, End: "must end with the port"}
 	detail := server.Check(text)
@@ -196,8 +195,7 @@ func (t *table) checkServer(key, text, form string) {
 	}
 }
 
-// checkShared records what the members of a cluster cannot share: samples that one of
-// them gathers.
+// checkShared rejects shared fleets with metrics that only this host can read.
 func (l *loader) checkShared(c *Config) {
 	if c.HA == nil {
 		return
@@ -231,7 +229,7 @@ func (l *loader) checkShared(c *Config) {
 	}
 }
 
-// Movable returns which fleets members share and which stay with their machine, in order.
+// Movable returns the fleets that members share and those of this host, in order.
 func (c *Config) Movable() (shared, own []string) {
 	for _, name := range slices.Sorted(maps.Keys(c.Fleets)) {
 		if targets.Local(c.Fleets[name].Config) {

@@ -16,15 +16,15 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// labelTable is the table of an autoscaler without its target, as labels give it.
+// labelTable is the table of an autoscaler without its target, as labels define it.
 type labelTable struct {
-	// Requests are what each instance requests, by resource, where the fleet cannot
-	// tell; greater than 0.
+	// Requests are the resources that each instance requests, if the fleet does not report them;
+	// greater than 0.
 	Requests map[string]quantity.OrNumber `toml:"requests"`
 	scalingTable
 }
 
-// The labels that are shorter than the keys they stand for, and those keys.
+// Short labels and the keys that they set.
 const (
 	minLabel    = "min"
 	maxLabel    = "max"
@@ -35,21 +35,20 @@ const (
 	enableLabel = "enable"
 )
 
-// resourceLabels are the labels that stand for a whole metric: the utilization of a resource.
+// resourceLabels set a whole metric: the utilization of a resource.
 var resourceLabels = []string{"cpu", "memory"}
 
-// labelText is the value of a label in a table that is decoded.
 type labelText string
 
-// LabelsName returns the name of the autoscaler that the labels of a target define.
-// No name in a file is like it.
+// LabelsName returns the name of the autoscaler that the labels of a target define. Autoscalers of
+// files cannot have such a name.
 func LabelsName(ref targets.Ref) string { return ref.String() }
 
-// Labeled decodes the autoscaler that the labels of a target define. They begin with
-// [targets.LabelPrefix] and are the keys of an autoscaler, joined by dots, elements of arrays by
-// their number from 0, and min, max, cpu and memory for short. They are decoded as strictly as
-// a file. Enabled is false, and a nil, if the labels enable no autoscaler. The error is an
-// [Errors] whose keys are the labels.
+// Labeled decodes the autoscaler that the labels of a target define. Labels have the prefix
+// [targets.LabelPrefix] and the keys of an autoscaler, joined by dots, with array elements numbered
+// from 0; min, max, cpu and memory are short forms. The validation is as strict as for a file.
+// Without enabled labels, enabled is false and a is nil. The error is an [Errors] with labels as
+// keys.
 func (c *Config) Labeled(ref targets.Ref, labels map[string]string) (a *Autoscaler, enabled bool, err error) {
 	r := newLabelReader(c, ref)
 	if enabled = r.enabled(labels); !enabled {
@@ -79,14 +78,13 @@ func (c *Config) Labeled(ref targets.Ref, labels map[string]string) (a *Autoscal
 	return a, true, nil
 }
 
-// labelReader makes a table of labels.
+// labelReader builds a table from labels.
 type labelReader struct {
 	errs  Errors
 	table *table
-	// shorts are the resource labels that are given. Their metrics precede those of other
-	// labels.
+	// shorts are the given resource labels. Their metrics precede the metrics of other labels.
 	shorts []string
-	// long are the labels min_replicas and max_replicas where they are given.
+	// long contains min_replicas and max_replicas if they are given instead of the short forms.
 	long []string
 }
 
@@ -110,8 +108,8 @@ func (r *labelReader) failure() error {
 	return r.errs
 }
 
-// enabled reports whether the labels enable an autoscaler. Without hpad.enable, a label
-// whose name is similar is an error.
+// enabled reports whether the labels enable an autoscaler. A label that is similar to hpad.enable
+// is an error.
 func (r *labelReader) enabled(labels map[string]string) bool {
 	value, given := labels[targets.EnableLabel]
 	switch {
@@ -133,8 +131,7 @@ func (r *labelReader) enabled(labels map[string]string) bool {
 	return false
 }
 
-// isOversized reports whether labels exceed the limits of their texts. Such labels are
-// an error and are not decoded.
+// isOversized reports whether labels exceed the size limits. Such labels are not decoded.
 func (r *labelReader) isOversized(limits targets.LabelLimits, labels map[string]string) bool {
 	total := 0
 	for label, value := range labels {
@@ -187,7 +184,6 @@ func (r *labelReader) tree(labels map[string]string) map[string]any {
 	return tree
 }
 
-// keyOf returns the key of a label in the table.
 func (r *labelReader) keyOf(label string) string {
 	switch label {
 	case minLabel:
@@ -200,7 +196,7 @@ func (r *labelReader) keyOf(label string) string {
 	return moved(label, len(r.shorts))
 }
 
-// moved returns a dotted key with the number of a metric increased.
+// moved returns a dotted key with the index of a metric increased.
 func moved(key string, by int) string {
 	parts := strings.SplitN(key, ".", 3)
 	if len(parts) < 2 || parts[0] != metricsKey {
@@ -212,7 +208,6 @@ func moved(key string, by int) string {
 	return strings.Join(parts, ".")
 }
 
-// put sets the value of a dotted key in a tree.
 func (r *labelReader) put(tree map[string]any, key, label, value string) {
 	parts := strings.Split(key, ".")
 	last := len(parts) - 1
@@ -234,7 +229,7 @@ func (r *labelReader) put(tree map[string]any, key, label, value string) {
 	tree[parts[last]] = labelText(value)
 }
 
-// vocabulary returns the labels there are, without their parts.
+// vocabulary returns the known labels without their parts.
 func (r *labelReader) vocabulary() []string {
 	names := append([]string{enableLabel, minLabel, maxLabel}, resourceLabels...)
 	for _, key := range settings.FieldsOf(reflect.TypeFor[labelTable]()).Keys {
@@ -245,7 +240,7 @@ func (r *labelReader) vocabulary() []string {
 	return names
 }
 
-// partOf returns the key of one part of a table or an array, as an example.
+// partOf returns an example of a key in a table or an array.
 func partOf(goType reflect.Type) string {
 	switch goType.Kind() {
 	case reflect.Slice:
@@ -259,8 +254,8 @@ func partOf(goType reflect.Type) string {
 	return settings.FieldsOf(goType).Keys[0]
 }
 
-// elementsOf returns the elements of an array that labels give by their numbers; false
-// unless the numbers go from 0 without gaps.
+// elementsOf returns the elements of an array by their numbers; false unless the numbers are
+// consecutive from 0.
 func elementsOf(tree map[string]any) ([]any, bool) {
 	elements := make([]any, len(tree))
 	for i := range elements {
@@ -271,7 +266,7 @@ func elementsOf(tree map[string]any) ([]any, bool) {
 	return elements, true
 }
 
-// flat returns a table of texts whose keys have dots.
+// flat returns a table of texts with dotted keys.
 func flat(prefix string, tree, into map[string]any) map[string]any {
 	for name, value := range tree {
 		if inner, ok := value.(map[string]any); ok {
@@ -283,7 +278,6 @@ func flat(prefix string, tree, into map[string]any) map[string]any {
 	return into
 }
 
-// ofLabel returns an error in the table as an error of the label.
 func (r *labelReader) ofLabel(mistake Error) Error {
 	mistake.Key = targets.LabelPrefix + r.labelOf(mistake.Key)
 	return mistake
@@ -311,19 +305,19 @@ func (r *labelReader) labelOf(path string) string {
 	return moved(label, -len(r.shorts))
 }
 
-// LabelLimit names a limit of a fleet's labels with its value, as errors do.
+// LabelLimit returns a limit of a fleet's labels with its value, for messages.
 func LabelLimit(fleet, key string, value any) string {
 	return fmt.Sprintf("%s.label_limits.%s = %v", join(fleetsKey, fleet), key, value)
 }
 
-// LabelLimits returns what the labels of a fleet's targets may ask for.
+// LabelLimits returns the limits of a fleet's labels.
 func (c *Config) LabelLimits(fleet string) targets.LabelLimits {
 	limits := c.Fleets[fleet].LabelLimits
 	limits.SetDefaults()
 	return limits
 }
 
-// limit records what the autoscaler has beyond what labels may ask for.
+// limit records all violations of the limits.
 func (r *labelReader) limit(limits targets.LabelLimits, tree map[string]any, a *Autoscaler) {
 	add := func(path, value, detail, key string, limit any) {
 		r.add(r.labelOf(path), value, fmt.Sprintf("%s (%s)", detail, LabelLimit(a.Target.Fleet, key, limit)))
@@ -344,7 +338,7 @@ func (r *labelReader) limit(limits targets.LabelLimits, tree map[string]any, a *
 	}
 }
 
-// loaderOf returns a loader that knows the names of the configuration.
+// loaderOf returns a loader with the names of the configuration.
 func (c *Config) loaderOf() *loader {
 	l := newLoader()
 	for name, fleet := range c.Fleets {

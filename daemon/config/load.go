@@ -9,15 +9,13 @@ import (
 	"strings"
 )
 
-// Load reads the file at path and then every *.toml file of the directory
-// conf.d beside it, in name order; there need not be such a directory. The
-// tables of fleets, sources and autoscalers come together from all files; a name
-// may occur once, and so may [daemon]. The error is an [Errors].
+// Load reads the file at path and then every *.toml file in the directory conf.d beside it, in name
+// order; the directory may be absent. Fleets, sources and autoscalers of all files are merged; a
+// name may occur only once, and so may [daemon]. The error is an [Errors].
 func Load(path string) (*Config, error) { return LoadWith(path, nil) }
 
-// LoadWith reads what [Load] would read once files beside or at path had other
-// contents: changes has the new text by the path of the file, as Load names it,
-// and nil for one that is gone. Nothing is written. The error is an [Errors].
+// LoadWith is Load with changed files: changes has the new content by path, as Load names the
+// files; nil for a removed file. It writes nothing. The error is an [Errors].
 func LoadWith(path string, changes map[string][]byte) (*Config, error) {
 	l, err := readAll(path, changes)
 	if err != nil {
@@ -26,9 +24,8 @@ func LoadWith(path string, changes map[string][]byte) (*Config, error) {
 	return l.finish()
 }
 
-// LoadFleets reads only the fleets of what [Load] would read. Mistakes in anything
-// else do not matter, such as autoscalers that are not decided yet. The error is
-// an [Errors].
+// LoadFleets reads only the fleets and ignores errors in other tables, such as unfinished
+// autoscalers. The error is an [Errors].
 func LoadFleets(path string) (map[string]Fleet, error) {
 	l, err := readAll(path, nil)
 	if err != nil {
@@ -41,8 +38,7 @@ func LoadFleets(path string) (map[string]Fleet, error) {
 	return fleets, nil
 }
 
-// LoadFiles reads exactly these files, in this order, as one configuration. The
-// error is an [Errors].
+// LoadFiles reads only these files, in this order. The error is an [Errors].
 func LoadFiles(paths ...string) (*Config, error) {
 	l := newLoader()
 	for _, path := range paths {
@@ -51,8 +47,8 @@ func LoadFiles(paths ...string) (*Config, error) {
 	return l.finish()
 }
 
-// Placed returns an error of what [daemon] or [ha] say with the file and line of each key that it is an
-// [Error] of, where the configuration at path still has them.
+// Placed adds the file and line of its key to an [Error] about [daemon] or [ha], if the
+// configuration at path still contains the key.
 func Placed(path string, err error) error {
 	found, ok := errors.AsType[Error](err)
 	if !ok {
@@ -72,7 +68,6 @@ func Placed(path string, err error) error {
 	return found
 }
 
-// readAll reads the files of the main file at path, with changes as of LoadWith.
 func readAll(path string, changes map[string][]byte) (*loader, error) {
 	files, err := Files(path)
 	if err != nil {
@@ -97,16 +92,15 @@ func readAll(path string, changes map[string][]byte) (*loader, error) {
 	return l, nil
 }
 
-// Parse reads one text; name stands for the file in messages. The error is an
-// [Errors].
+// Parse reads one text; name is the file name in messages. The error is an [Errors].
 func Parse(name string, text []byte) (*Config, error) {
 	l := newLoader()
 	l.parse(name, text)
 	return l.finish()
 }
 
-// Files returns the files that [Load] reads for the main file at path, in order.
-// The error is an [Errors].
+// Files returns the files that [Load] reads for the main file at path, in order. The error is an
+// [Errors].
 func Files(path string) ([]string, error) {
 	files, dir := []string{path}, ExtraDir(path)
 	entries, err := os.ReadDir(dir) // sorted by name
@@ -121,11 +115,10 @@ func Files(path string) ([]string, error) {
 	return files, nil
 }
 
-// ExtraDir returns the directory whose *.toml files are read together with the
-// main file at path.
+// ExtraDir returns the directory of further *.toml files for the main file at path.
 func ExtraDir(path string) string { return filepath.Join(filepath.Dir(path), "conf.d") }
 
-// unreadable returns what could not be read and what to do about it.
+// unreadable returns the failed operation with a remedy.
 func unreadable(attempt string, err error) string {
 	cause := err
 	if failed, ok := errors.AsType[*fs.PathError](err); ok {
@@ -141,7 +134,6 @@ func unreadable(attempt string, err error) string {
 	return detail
 }
 
-// read reads one file, recording one that cannot be read.
 func (l *loader) read(path string) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -153,18 +145,16 @@ func (l *loader) read(path string) {
 	l.parse(path, text)
 }
 
-// loader puts a configuration together from its files.
+// loader builds a configuration from its files.
 type loader struct {
-	errs Errors
-	// warnings are of what is no mistake and hardly meant.
+	errs     Errors
 	warnings Errors
 	files    []string
-	// incomplete is set when a file could not be read or parsed: nothing is known to
-	// be missing then.
+	// incomplete is set if a file could not be read or parsed: then no name is reported as missing.
 	incomplete bool
 
 	daemon, ha *table
-	// tables are the named ones, by their top-level table and name.
+	// tables are the named tables by section and name.
 	tables map[string]map[string]*table
 }
 
@@ -172,7 +162,6 @@ func newLoader() *loader {
 	return &loader{tables: map[string]map[string]*table{fleetsKey: {}, sourcesKey: {}, autoscalersKey: {}, notifyKey: {}}}
 }
 
-// finish decodes and validates what the files hold.
 func (l *loader) finish() (*Config, error) {
 	c := &Config{Daemon: l.readDaemon()}
 	c.HA = l.readHA(&c.Daemon)

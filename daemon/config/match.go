@@ -7,19 +7,18 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// Match says which of an instance's names a label holds.
+// Match is the content of an instance label.
 type Match string
 
-// The matches. An address may have a port behind it, which must then be one of
-// the instance's.
+// The values of Match. An address may include a port of the instance.
 const (
 	MatchID      Match = "id"
 	MatchName    Match = "name"
 	MatchAddress Match = "address"
 )
 
-// Names returns what an instance label may hold for instance i of a reading. An
-// instance whose fleet knows no name or place is known by its id.
+// Names returns the possible values of the instance label for instance i of a reading. An instance
+// without a known name or location has its ID.
 func (m Match) Names(reading *targets.Reading, i int) []string {
 	id := reading.Instances[i].ID
 	if m == MatchID || reading.Locations == nil {

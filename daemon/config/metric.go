@@ -14,77 +14,74 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// metricTable is one [[autoscalers.NAME.metrics]] as it is written. The tag "of" names
-// the types that a key is for, "with" a key that it says something about.
+// metricTable is one [[autoscalers.NAME.metrics]]. The tag "of" lists the metric types with the
+// key, "with" a key that it requires.
 type metricTable struct {
-	// Type is what is measured: "Resource", "ContainerResource", "Instances" (also
-	// "Pods"), "Object" or "External".
+	// Type is the metric type: "Resource", "ContainerResource", "Instances" (also "Pods"), "Object"
+	// or "External".
 	Type string `toml:"type"`
-	// Name is the metric's, without slash and percent sign: required of "Object" and
-	// "External", and "metric-" and the position of "Instances" when left out.
+	// Name is the name of the metric, without slash and percent sign: required for "Object" and
+	// "External"; left out for "Instances", "metric-" and its position.
 	Name string `toml:"name,omitempty" of:"Instances Object External"`
-	// Resource is "cpu", "memory" or another one: required of "Resource" and
+	// Resource is "cpu", "memory" or another resource: required for "Resource" and
 	// "ContainerResource".
 	Resource string `toml:"resource,omitempty" of:"Resource ContainerResource"`
-	// Task is whose resource is measured: required of "ContainerResource".
+	// Task is the task with the resource: required for "ContainerResource".
 	Task string `toml:"task,omitempty" of:"ContainerResource"`
-	// Object is what the metric is about, as "route/main": required of "Object".
+	// Object is the described object, such as "route/main": required for "Object".
 	Object string `toml:"object,omitempty" of:"Object"`
-	// TargetType says which goal is held: "Utilization", "Value" or "AverageValue";
-	// required of "Object" with both Value and AverageValue, else told by the goal
-	// given.
+	// TargetType is the type of the target value: "Utilization", "Value" or "AverageValue";
+	// required for "Object" with both Value and AverageValue, otherwise derived from the given
+	// target.
 	TargetType string `toml:"target_type,omitempty"`
-	// Value is the goal for the metric as a whole, of "Object" and "External", which has
-	// to fall when instances are added; greater than 0.
+	// Value is the target for the metric as a whole, for "Object" and "External". The metric has to
+	// fall when instances are added; greater than 0.
 	Value *quantity.OrNumber `toml:"value"`
-	// AverageValue is the goal for each instance; greater than 0.
+	// AverageValue is the target per instance; greater than 0.
 	AverageValue *quantity.OrNumber `toml:"average_value"`
-	// AverageUtilization is the goal in percent of what is requested, of "Resource"
-	// and "ContainerResource"; at least 1.
+	// AverageUtilization is the target in percent of the request, for "Resource" and
+	// "ContainerResource"; at least 1.
 	AverageUtilization *int32 `toml:"average_utilization"`
-	// Source is the name of a source: required of "Instances", "Object" and
-	// "External". A "Resource" or "ContainerResource" metric without one is read from
-	// the fleet.
+	// Source is the name of a source: required for "Instances", "Object" and "External". Without
+	// it, a "Resource" or "ContainerResource" metric is read from the fleet.
 	Source string `toml:"source,omitempty"`
-	// Query is what the source is asked; required with one.
+	// Query is the query of the source; required with a source.
 	Query string `toml:"query,omitempty" with:"source"`
-	// Select picks the series whose labels have these values.
+	// Select selects the series with these label values.
 	Select map[string]string `toml:"select" with:"source"`
-	// InstanceLabel is the label by which a series finds its instance: required where
-	// a source tells a value for each.
+	// InstanceLabel is the label that identifies the instance of a series: required if a source
+	// returns a value for each instance.
 	InstanceLabel string `toml:"instance_label,omitempty" of:"Resource ContainerResource Instances" with:"source"`
-	// Match says what that label holds: the id, the name or the address of the
-	// instance; left out, the id.
+	// Match is the content of that label: the id, the name or the address of the instance; left
+	// out, the id.
 	Match Match `toml:"match,omitempty" of:"Resource ContainerResource Instances" with:"source"`
-	// Window is the span that each value covers, of "Resource" and "ContainerResource"
-	// with a source; required for cpu.
+	// Window is the period that each value covers, for "Resource" and "ContainerResource" with a
+	// source; required for cpu.
 	Window *time.Duration `toml:"window" of:"Resource ContainerResource" with:"source"`
-	// Valid is the lowest and the highest value of a series that is believed; any other
-	// makes the metric fail. Not with compat = "strict".
+	// Valid is the lowest and the highest valid value of a series; any other value makes the metric
+	// fail. Not with compat = "strict".
 	Valid []quantity.OrNumber `toml:"valid,omitempty" with:"source"`
-	// MinSeries is how many series there have to be, of metrics per instance how many
-	// instances with one; fewer make the metric fail. At least 1. Not with
-	// compat = "strict".
+	// MinSeries is the minimum number of series, for metrics per instance the minimum number of
+	// instances with a series; fewer make the metric fail. At least 1. Not with compat = "strict".
 	MinSeries *int `toml:"min_series" of:"Resource ContainerResource Instances External" with:"source"`
-	// MaxAge is how old a reading may be; an older one makes the metric fail: whole
-	// seconds, at least 1s. With a source it takes the place of that one's, and bounds the
-	// newest sample of each series, but has no bearing on ranges in square brackets.
+	// MaxAge is the maximum age of a reading; an older one makes the metric fail: whole seconds, at
+	// least 1s. With a source it replaces the source's lookback and limits the newest sample of
+	// each series, but does not affect ranges in square brackets.
 	MaxAge *time.Duration `toml:"max_age" min:"1s" whole:"1s" must:"whole seconds, as \"90s\", and at least \"1s\""`
-	// Empty says what an answer without any series is: "zero", or left out, a failure. Not
-	// with compat = "strict".
+	// Empty is the meaning of a result without series: "zero"; left out, a failure. Not with compat
+	// = "strict".
 	Empty string `toml:"empty,omitempty" values:"zero" of:"Object External" with:"source"`
-	// OnMissing is what the metric proposes once it has failed for a while; left out,
-	// nothing, and nothing is scaled down while it fails. Not with compat = "strict".
+	// OnMissing is the proposal of the metric after it has failed for a while; left out, it
+	// proposes no count, and the target is not scaled down while it fails. Not with compat =
+	// "strict".
 	OnMissing *onMissingTable `toml:"on_missing"`
 }
 
-// emptyZero is the Empty by which an answer without series counts as zero.
 const emptyZero = "zero"
 
-// podsAlias is upstream's word for Instances.
+// podsAlias is the upstream name of Instances.
 const podsAlias = "Pods"
 
-// metricType returns the metric's type, its alias resolved.
 func (m metricTable) metricType() policy.MetricType {
 	if m.Type == podsAlias {
 		return policy.InstancesMetric
@@ -92,18 +89,16 @@ func (m metricTable) metricType() policy.MetricType {
 	return policy.MetricType(m.Type)
 }
 
-// ofResource reports whether the metric measures a resource.
 func (m metricTable) ofResource() bool {
 	return m.metricType() == policy.ResourceMetric || m.metricType() == policy.ContainerResourceMetric
 }
 
-// ofInstances reports whether each instance has a value of its own.
+// ofInstances reports whether each instance has its own value.
 func (m metricTable) ofInstances() bool {
 	return m.ofResource() || m.metricType() == policy.InstancesMetric
 }
 
-// spec returns the metric for policy. An Instances metric need not have a name;
-// it gets one from its position.
+// spec returns the metric for policy. An unnamed Instances metric gets a name from its position.
 func (m metricTable) spec(i int) policy.MetricSpec {
 	spec := policy.MetricSpec{
 		Type:   m.metricType(),
@@ -127,7 +122,6 @@ func (m metricTable) spec(i int) policy.MetricSpec {
 	return spec
 }
 
-// metricTableOf returns a metric as it would be written.
 func metricTableOf(metric policy.MetricSpec, in Input) metricTable {
 	m := metricTable{
 		Type: string(metric.Type), Name: metric.Name, Task: metric.Task, Object: metric.Object, TargetType: string(metric.Target.Type),
@@ -156,9 +150,8 @@ func metricTableOf(metric policy.MetricSpec, in Input) metricTable {
 	return m
 }
 
-// targetType returns the type word of the goal: the one given, or the one of the
-// field that is filled. An Object metric with both has to say it, because there
-// the word decides (R40).
+// targetType returns the given target type, or that of the only given target. An Object metric with
+// two targets requires it (R40).
 func (m metricTable) targetType() policy.TargetType {
 	switch {
 	case m.TargetType != "":
@@ -175,7 +168,7 @@ func (m metricTable) targetType() policy.TargetType {
 	return ""
 }
 
-// validate records the mistakes that concern keys which only the file has.
+// validate records errors in keys that only the file has.
 func (m metricTable) validate(t *table, path string) {
 	m.validateOf(t, path)
 	if m.metricType() == policy.ObjectMetric {
@@ -201,8 +194,7 @@ func (m metricTable) validate(t *table, path string) {
 	}
 }
 
-// validateOf records the given keys that mean nothing for the metric's type or
-// without a source.
+// validateOf records keys that do not apply to the metric's type, or that require a source.
 func (m metricTable) validateOf(t *table, path string) {
 	value, fields := reflect.ValueOf(m), settings.FieldsOf(reflect.TypeFor[metricTable]())
 	for _, key := range fields.Keys {
@@ -224,15 +216,15 @@ func (m metricTable) validateOf(t *table, path string) {
 	}
 }
 
-// isMetricType reports whether there is a type; where not, that is the mistake.
+// isMetricType reports whether a type exists; policy.Validate reports unknown types.
 func isMetricType(metricType policy.MetricType) bool {
 	return slices.Contains([]policy.MetricType{
 		policy.ResourceMetric, policy.ContainerResourceMetric, policy.InstancesMetric, policy.ObjectMetric, policy.ExternalMetric,
 	}, metricType)
 }
 
-// validateObjectTarget records a type word without the field it names, which
-// would fail every evaluation (R40).
+// validateObjectTarget records a target type without its target, which would fail every evaluation
+// (R40).
 func (m metricTable) validateObjectTarget(t *table, path string) {
 	key := under(path, "target_type")
 	switch policy.TargetType(m.TargetType) {
@@ -253,21 +245,21 @@ func (m metricTable) validateObjectTarget(t *table, path string) {
 	}
 }
 
-// fileMetricKey returns the key of a metric's table for a field of its spec, and
-// "" where the mistake is recorded.
+// fileMetricKey returns the key in a metric's table of a field in its spec; "" if the error is
+// recorded with another key.
 func fileMetricKey(m metricTable, path, field string) string {
 	if goal, ok := strings.CutPrefix(field, "target."); ok {
 		if goal != "type" {
 			return under(path, goal)
 		}
 		if m.TargetType == "" {
-			return "" // no goal at all, or validateObjectTarget says so
+			return "" // without any target, or recorded by validateObjectTarget
 		}
 		return under(path, "target_type")
 	}
 	switch field {
 	case "on_missing.after_seconds", "on_missing.use":
-		return "" // checkMissing says so
+		return "" // recorded by checkMissing
 	case "on_missing.replicas":
 		return under(path, "on_missing.use")
 	}
@@ -277,8 +269,8 @@ func fileMetricKey(m metricTable, path, field string) string {
 	return under(path, field)
 }
 
-// readInputs returns where the readings of a defaulted spec's metrics come from,
-// recording sources that do not exist and metrics that nothing can read.
+// readInputs returns the inputs of a defaulted spec's metrics. It records unknown sources and
+// metrics without a source that can read them.
 func (t *table) readInputs(c *Config, given []metricTable, a Autoscaler) []Input {
 	inputs := make([]Input, len(a.Spec.Metrics))
 	for i := range a.Spec.Metrics {
@@ -305,7 +297,7 @@ func (t *table) readInputs(c *Config, given []metricTable, a Autoscaler) []Input
 	return inputs
 }
 
-// input returns where the readings of a metric with a source come from.
+// input returns the input of a metric with a source.
 func (m metricTable) input() Input {
 	in := Input{Source: m.Source, Query: m.Query, Select: SelectionOf(m.Select), InstanceLabel: m.InstanceLabel, Match: m.Match, MaxAge: m.maxAge()}
 	if m.InstanceLabel != "" && m.Match == "" {
@@ -324,7 +316,6 @@ func (m metricTable) input() Input {
 	return in
 }
 
-// maxAge returns how old a reading may be, 0 where the metric does not say.
 func (m metricTable) maxAge() time.Duration {
 	if m.MaxAge == nil {
 		return 0
@@ -332,7 +323,7 @@ func (m metricTable) maxAge() time.Duration {
 	return *m.MaxAge
 }
 
-// checkBelief records what is wrong with which readings of a metric are believed.
+// checkBelief validates valid, min_series and empty.
 func (t *table) checkBelief(path string, m metricTable, strict bool) {
 	valid, least, empty := under(path, "valid"), under(path, "min_series"), under(path, "empty")
 	if strict {
@@ -365,7 +356,7 @@ func (t *table) checkBelief(path string, m metricTable, strict bool) {
 	}
 }
 
-// checkRequest warns of a goal in percent of a request that nobody states.
+// checkRequest warns of a utilization target without a stated request.
 func (t *table) checkRequest(fleet Fleet, path string, metric *policy.MetricSpec, a Autoscaler) {
 	requester, ok := fleet.Config.(targets.Requester)
 	ofWhole := metric.Type == policy.ResourceMetric
@@ -381,7 +372,7 @@ func (t *table) checkRequest(fleet Fleet, path string, metric *policy.MetricSpec
 		places = append(places, "["+join(fleetsKey, fleet.Name)+"."+at+"]")
 	}
 	switch {
-	case !ofWhole: // a task's request is for the fleet to say
+	case !ofWhole: // only the fleet knows the request of a task
 	case t.path == "":
 		places = append(places, "the label "+targets.LabelPrefix+join("requests", metric.Name))
 	default:

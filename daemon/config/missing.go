@@ -11,22 +11,19 @@ import (
 	"github.com/hpad/hpad/settings"
 )
 
-// onMissingTable is what a metric proposes once it has failed for a while, as it is
-// written.
+// onMissingTable is the proposal of a metric after it has failed for a while.
 type onMissingTable struct {
-	// After is for how long it has to have failed: whole seconds, at least the
-	// sync_period.
+	// After is the required duration of the failure: whole seconds, at least the sync_period.
 	After time.Duration `toml:"after"`
-	// Use is what it proposes then: "hold", the present count; "last", what it proposed
-	// last; "max", max_replicas; or "replicas:N".
+	// Use is the proposal: "hold", the present count; "last", the last proposal; "max",
+	// max_replicas; or "replicas:N".
 	Use string `toml:"use"`
 }
 
-// replicasUse begins a Use that has a count.
+// replicasUse is the prefix of a Use with a count.
 const replicasUse = string(policy.UseReplicas) + ":"
 
-// spec returns what it says for policy, and nil for nil. A Use that does not exist is
-// none.
+// spec returns the spec for policy; nil for nil. An invalid Use is left empty.
 func (o *onMissingTable) spec() *policy.OnMissing {
 	if o == nil {
 		return nil
@@ -44,7 +41,6 @@ func (o *onMissingTable) spec() *policy.OnMissing {
 	return spec
 }
 
-// onMissingTableOf returns what policy is told as it would be written, and nil for nil.
 func onMissingTableOf(spec *policy.OnMissing) *onMissingTable {
 	if spec == nil {
 		return nil
@@ -56,8 +52,7 @@ func onMissingTableOf(spec *policy.OnMissing) *onMissingTable {
 	return o
 }
 
-// checkMissing records what is wrong with what a metric proposes when it fails; that a
-// count is out of bounds is policy's to say.
+// checkMissing validates on_missing, except for the bounds of the count, which policy checks.
 func (t *table) checkMissing(path string, o *onMissingTable, period time.Duration, strict bool) {
 	path = under(path, "on_missing")
 	switch {

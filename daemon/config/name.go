@@ -6,16 +6,13 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// nameRule is what validName allows: what Kubernetes allows as the name of a
-// HorizontalPodAutoscaler.
+// nameRule describes validName, the rule for names of a HorizontalPodAutoscaler.
 const nameRule = `use at most 253 lower-case letters, digits, "-" and ".", each part between dots beginning and ending with a letter or digit`
 
-// validName reports whether a fleet, source or autoscaler may have the name.
 func validName(name string) bool { return validation.IsDNS1123Subdomain(name) == nil }
 
-// AdaptName returns a valid name for something that is called text elsewhere: text
-// itself where it is valid, else in lower case and with "-" for what is not
-// allowed; empty where nothing is left.
+// AdaptName converts a name from another system to a valid name: in lower case, and with "-" for
+// other characters. The result may be empty.
 func AdaptName(text string) string {
 	if validName(text) {
 		return text

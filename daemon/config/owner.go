@@ -8,15 +8,14 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// Owners are the autoscalers of targets. Fleets that are one engine have the
-// same targets.
+// Owners are the autoscalers of targets. Fleets on the same engine have the same targets.
 type Owners struct {
-	// first is the first fleet, by name, of the engine of each fleet.
+	// first is the first fleet, by name, on the engine of each fleet.
 	first map[string]string
 	names map[targets.Ref]string
 }
 
-// Owners returns the owners of all targets of the configuration's autoscalers.
+// Owners returns the owners of the targets of all autoscalers.
 func (c *Config) Owners() Owners {
 	o := newOwners(c.Fleets)
 	for _, name := range slices.Sorted(maps.Keys(c.Autoscalers)) {
@@ -44,14 +43,13 @@ func newOwners(fleets map[string]Fleet) Owners {
 	return o
 }
 
-// Add makes an autoscaler the owner of a target, unless that has one.
+// Add makes an autoscaler the owner of a target, unless the target has one.
 func (o Owners) Add(ref targets.Ref, name string) {
 	ref.Fleet = cmp.Or(o.first[ref.Fleet], ref.Fleet)
 	o.names[ref] = cmp.Or(o.names[ref], name)
 }
 
-// Of returns the autoscaler of a target that has some other names too; "" when there
-// is none.
+// Of returns the autoscaler of a target that may have aliases; "" if there is no such autoscaler.
 func (o Owners) Of(ref targets.Ref, aliases []string) string {
 	ref.Fleet = cmp.Or(o.first[ref.Fleet], ref.Fleet)
 	owner := o.names[ref]

@@ -5,8 +5,7 @@ import (
 	"strings"
 )
 
-// join returns the path of a key inside of a table, quoting the key where TOML
-// would have it quoted.
+// join returns the path of a key in a table, and quotes the key if TOML requires it.
 func join(path, key string) string {
 	if !isBare(key) {
 		key = strconv.Quote(key)
@@ -14,7 +13,7 @@ func join(path, key string) string {
 	return under(path, key)
 }
 
-// under returns the path of a key that is itself a path.
+// under is join for a key that is itself a path.
 func under(path, key string) string {
 	switch {
 	case path == "":
@@ -25,11 +24,10 @@ func under(path, key string) string {
 	return path + "." + key
 }
 
-// element returns the path of an element of an array.
+// element returns the path of an array element.
 func element(path string, i int) string { return path + "[" + strconv.Itoa(i) + "]" }
 
-// cutLast splits a path into what is before its last key and that key, without
-// quotes.
+// cutLast splits a path before its last key, which it returns without quotes.
 func cutLast(path string) (parent, last string) {
 	parent = parentOf(path)
 	if strings.HasPrefix(path[len(parent):], "[") {
@@ -42,7 +40,7 @@ func cutLast(path string) (parent, last string) {
 	return parent, last
 }
 
-// parentOf returns the path without its last key or index; "" has none.
+// parentOf returns the path without its last key or index.
 func parentOf(path string) string {
 	cut := 0
 	for i := 0; i < len(path); i++ {
@@ -60,13 +58,13 @@ func parentOf(path string) string {
 	return path[:cut]
 }
 
-// isWithin reports whether a path is another one or leads to something inside of it.
+// isWithin reports whether a path is equal to another one or below it.
 func isWithin(path, outer string) bool {
 	rest, ok := strings.CutPrefix(path, outer)
 	return ok && (rest == "" || outer == "" || rest[0] == '.' || rest[0] == '[')
 }
 
-// isBare reports whether TOML lets a key stand without quotes.
+// isBare reports whether a TOML key needs no quotes.
 func isBare(key string) bool {
 	return key != "" && !strings.ContainsFunc(key, func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '-' && r != '_'

@@ -12,18 +12,17 @@ import (
 	"github.com/hpad/hpad/daemon/redact"
 )
 
-// place is where a key is written.
+// place is the position of a key.
 type place struct {
 	line int
 	// text is the value as written; empty for tables and arrays.
 	text string
 }
 
-// maxValueText is how much of a value a message shows, in characters.
+// maxValueText limits a value in a message, in characters.
 const maxValueText = 60
 
-// lineOf returns the line of a path, or else of the nearest table around it; 0
-// when there is none.
+// lineOf returns the line of a path, or of the nearest table around it; 0 if neither exists.
 func (d *document) lineOf(path string) int {
 	if d.index == nil {
 		d.index = places(d.text)
@@ -36,15 +35,14 @@ func (d *document) lineOf(path string) int {
 	return 0
 }
 
-// has reports whether a path is written in the file.
 func (d *document) has(path string) bool {
 	d.lineOf(path)
 	_, ok := d.index[path]
 	return ok
 }
 
-// textOf returns a value as it is written, shortened, without what may be secret
-// in it; empty when it is not written or may be secret as a whole.
+// textOf returns a shortened value as it is written, without secrets; empty if it is absent or a
+// secret as a whole.
 func (d *document) textOf(path string) string {
 	if d.index == nil {
 		d.index = places(d.text)
@@ -55,7 +53,7 @@ func (d *document) textOf(path string) string {
 	return shorten(redact.Text(d.index[path].text))
 }
 
-// shorten returns the first line of a text, at most maxValueText of it.
+// shorten returns the first line of a text, limited to maxValueText.
 func shorten(text string) string {
 	first, _, more := strings.Cut(text, "\n")
 	first = strings.TrimSuffix(first, "\r")
@@ -68,19 +66,19 @@ func shorten(text string) string {
 	return first
 }
 
-// byteOrderMark is what some editors begin a file with.
+// byteOrderMark is written by some editors at the start of a file.
 var byteOrderMark = []byte("\xef\xbb\xbf")
 
-// AutoscalerLine returns the first line of the tables of an autoscaler in a text that is valid
-// TOML, from 1; 0 if the text does not define it.
+// AutoscalerLine returns the first line of an autoscaler's tables in a valid TOML text; 0 if the
+// text does not define it.
 func AutoscalerLine(text []byte, name string) int {
 	return places(text)[join("autoscalers", name)].line
 }
 
-// places finds every key of a document that is known to be valid TOML. The
-// decoder has no positions of values, so the text is walked again.
+// places returns the position of every key of a valid TOML document. The decoder reports no
+// positions of values, so this parses the text again.
 func places(text []byte) map[string]place {
-	text = bytes.TrimPrefix(text, byteOrderMark) // which the parser does not take
+	text = bytes.TrimPrefix(text, byteOrderMark) // the parser rejects it
 	w := &placeWalk{
 		found:  map[string]place{},
 		arrays: map[string]int{},
@@ -97,14 +95,13 @@ func places(text []byte) map[string]place {
 	return w.found
 }
 
-// placeWalk is one walk over a document.
 type placeWalk struct {
 	parser   unstable.Parser
 	lineEnds []int
 	found    map[string]place
-	// arrays counts the elements so far of each array of tables.
+	// arrays counts the elements of each array of tables.
 	arrays map[string]int
-	// table is the path of the table that the walk is in.
+	// table is the path of the current table.
 	table string
 }
 
@@ -120,9 +117,8 @@ func (w *placeWalk) expression(node *unstable.Node) {
 	}
 }
 
-// keys visits the keys of a header or of a key with its value and returns the
-// path they name. A key that names an array of tables means its last element,
-// and, at the end of an array's header, a new one.
+// keys visits the keys of a header or of a key with its value, and returns their path. A key of an
+// array of tables refers to its last element; at the end of an array's header it is a new element.
 func (w *placeWalk) keys(node *unstable.Node, path string, array bool) string {
 	keys := node.Key()
 	for keys.Next() {
@@ -141,13 +137,11 @@ func (w *placeWalk) keys(node *unstable.Node, path string, array bool) string {
 	return path
 }
 
-// keyValue visits a key with its value inside of a table.
 func (w *placeWalk) keyValue(node *unstable.Node, table string) {
 	path := w.keys(node, table, false)
 	w.value(node.Value(), path, w.found[path].line)
 }
 
-// value visits a value that is written at a path.
 func (w *placeWalk) value(node *unstable.Node, path string, line int) {
 	switch node.Kind {
 	case unstable.InlineTable:
@@ -179,14 +173,13 @@ func (w *placeWalk) value(node *unstable.Node, path string, line int) {
 	}
 }
 
-// add records a path's first line.
+// add records the first line of a path.
 func (w *placeWalk) add(path string, line int) {
 	if _, ok := w.found[path]; !ok {
 		w.found[path] = place{line: line}
 	}
 }
 
-// lineAt returns the line at which a range of the text begins, from 1.
 func (w *placeWalk) lineAt(at unstable.Range) int {
 	return sort.SearchInts(w.lineEnds, int(at.Offset)) + 1
 }

@@ -10,10 +10,10 @@ import (
 	"github.com/hpad/hpad/sources"
 )
 
-// assumedInterval is how often few servers scrape that hpad cannot ask.
+// assumedInterval is a short scrape interval. It is used for servers with an unknown interval.
 const assumedInterval = 5 * time.Second
 
-// checkAge warns of a bound on the age of samples that the query does not look at.
+// checkAge warns of a max_age that does not apply to the query.
 func (t *table) checkAge(path string, m metricTable) {
 	if m.MaxAge == nil {
 		return
@@ -62,8 +62,8 @@ func (t *table) checkQuery(c *Config, path string, m metricTable) {
 	}
 }
 
-// parseFor parses a query for hpad itself, or for a server, and returns what keeps every
-// answer to it from being a value for each series; "" for nothing.
+// parseFor parses a query for hpad itself, or for a server. Unfit is the reason why no result has a
+// value for each series; may be empty.
 func parseFor(text string, evaluated bool) (q query.Query, unfit string) {
 	parse := query.ParseFlagged
 	if evaluated {
@@ -76,12 +76,11 @@ func parseFor(text string, evaluated bool) (q query.Query, unfit string) {
 	return q, q.Unfit()
 }
 
-// least returns how long a range has to be where samples come in an interval.
+// least returns the minimum length of a range at a scrape interval.
 func least(r query.Range, interval time.Duration) time.Duration {
 	return time.Duration(r.Samples) * interval
 }
 
-// samples returns in words how many samples a range needs.
 func samples(r query.Range) string {
 	if r.Samples == 1 {
 		return "a sample"

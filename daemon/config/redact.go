@@ -15,13 +15,12 @@ import (
 	"github.com/hpad/hpad/settings/quantity"
 )
 
-// Redacted returns the configuration in force as TOML, its defaults filled in.
-// What may be secret is replaced: values of headers and environment variables, of
-// keys named like a password, token or secret (their files are named), and whatever
-// package redact hides in commands, queries and URLs.
+// Redacted returns the active configuration as TOML with its defaults, and without secrets: values
+// of headers and environment variables, of keys with secret names (file names stay), and secrets in
+// commands, queries and URLs.
 func (c *Config) Redacted() string {
 	daemon, fleets, sources, autoscalers, notifications := tableOf(c.Daemon), map[string]any{}, map[string]any{}, map[string]any{}, map[string]any{}
-	put(daemon, "allowed_hosts", slices.Concat([]string{}, c.Daemon.AllowedHosts)) // which says something where it is empty
+	put(daemon, "allowed_hosts", slices.Concat([]string{}, c.Daemon.AllowedHosts)) // an empty list is significant
 	put(daemon, "writers", slices.Concat([]string{}, c.Daemon.Writers))
 	for name, fleet := range c.Fleets {
 		fleets[name] = fleet.table()
@@ -40,7 +39,6 @@ func (c *Config) Redacted() string {
 	return encoded(whole)
 }
 
-// haTable returns [ha] as it would be written; empty where there is none.
 func haTable(ha *HA) map[string]any {
 	if ha == nil {
 		return map[string]any{}
@@ -48,12 +46,11 @@ func haTable(ha *HA) map[string]any {
 	return tableOf(ha)
 }
 
-// Redacted returns the table of the autoscaler as Config.Redacted does.
+// Redacted returns the table of the autoscaler in the same form as Config.Redacted.
 func (a *Autoscaler) Redacted(name string) string {
 	return encoded(map[string]any{autoscalersKey: map[string]any{name: tableOf(a.table())}})
 }
 
-// encoded writes tables as TOML, without what may be secret.
 func encoded(whole map[string]any) string {
 	var text bytes.Buffer
 	encoder := toml.NewEncoder(&text)
@@ -64,21 +61,20 @@ func encoded(whole map[string]any) string {
 	return text.String()
 }
 
-// table returns the fleet as [fleets.NAME] would say it.
+// table returns the TOML values of [fleets.NAME].
 func (f Fleet) table() map[string]any {
 	table := writtenKind(f.Kind, f.Config)
 	maps.Copy(table, tableOf(fleetTable{f.Breaker}))
 	return table
 }
 
-// writtenKind returns a fleet's, source's or drain's table as it would be written.
 func writtenKind(kind string, config any) map[string]any {
 	table := tableOf(config)
 	table[kindKey] = kind
 	return table
 }
 
-// tableOf returns a struct as the table of its keys, as they would be written.
+// tableOf returns a struct as a table of TOML values.
 func tableOf(config any) map[string]any {
 	table, ok := written(reflect.ValueOf(config)).(map[string]any)
 	if !ok {
@@ -87,14 +83,13 @@ func tableOf(config any) map[string]any {
 	return table
 }
 
-// written returns a decoded value as it would be written, and nil for what can
-// be left out: nil and empty tables and arrays.
+// written returns a decoded value as a TOML value; nil for nil, and for empty tables and arrays.
 func written(value reflect.Value) any {
 	value = reflect.Indirect(value)
 	switch {
 	case !value.IsValid():
 		return nil
-	case value.Type() == reflect.TypeFor[secretText](): // of a table that was written before
+	case value.Type() == reflect.TypeFor[secretText](): // part of a converted table
 		return value.Interface()
 	case settings.IsValue(value.Type()):
 		return settings.Written(value)
@@ -139,17 +134,16 @@ func written(value reflect.Value) any {
 	return table
 }
 
-// secretText is a text of a key that is tagged as secret. withoutSecrets replaces it.
+// secretText is a text from a key with the tag secret. withoutSecrets replaces it.
 type secretText string
 
-// put adds a key unless its value can be left out.
 func put(table map[string]any, key string, value any) {
 	if value != nil {
 		table[key] = value
 	}
 }
 
-// table returns the autoscaler as [autoscalers.NAME] would say it.
+// table returns the TOML values of [autoscalers.NAME].
 func (a *Autoscaler) table() autoscalerTable {
 	target := map[string]any{"name": a.Target.Name}
 	if a.target != nil {
@@ -164,7 +158,7 @@ func (a *Autoscaler) table() autoscalerTable {
 		MinReplicas: a.Spec.MinReplicas, MaxReplicas: a.Spec.MaxReplicas, SyncPeriod: &a.SyncPeriod, Mode: a.Mode,
 		OnForeignChange: a.OnForeignChange, Initialization: a.Initialization,
 	}}
-	if a.Guard.Drop != 0 { // as in a configuration that was read
+	if a.Guard.Drop != 0 { // it was given or defaulted
 		t.Guard = &a.Guard
 	}
 	if a.Drain != nil {
@@ -184,7 +178,7 @@ func (a *Autoscaler) table() autoscalerTable {
 	return t
 }
 
-// withoutSecrets returns the written value of a key with what may be secret replaced.
+// withoutSecrets returns a TOML value without secrets.
 func withoutSecrets(key string, value any) any {
 	switch value := value.(type) {
 	case map[string]any:
@@ -203,8 +197,7 @@ func withoutSecrets(key string, value any) any {
 	return value
 }
 
-// withoutSecretElements returns an array with what may be secret replaced. One of
-// texts may be a command.
+// withoutSecretElements returns an array without secrets. An array of texts may be a command.
 func withoutSecretElements(key string, elements []any) []any {
 	array := make([]any, len(elements))
 	texts := make([]string, len(elements))

@@ -8,7 +8,7 @@ import (
 	"github.com/hpad/hpad/targets/drain"
 )
 
-// readVictims validates the order in which instances are taken.
+// readVictims validates the order in which a scale-down removes instances.
 func (t *table) readVictims(given drain.Order, a *Autoscaler) {
 	a.Victims = given
 	if given == "" {
@@ -25,7 +25,7 @@ func (t *table) readVictims(given drain.Order, a *Autoscaler) {
 	t.checkRemoves("victims", a)
 }
 
-// checkRemoves records a key that needs instances to be taken by name.
+// checkRemoves records a key that requires a fleet that removes instances by name.
 func (t *table) checkRemoves(key string, a *Autoscaler) {
 	if name, kind, ok := t.loader.kindOfFleet(a.Target.Fleet); ok && !kind.Removes {
 		t.add(key, "", fmt.Sprintf("is not allowed for a fleet of kind %q, whose platform chooses the instances to take", name))

@@ -6,14 +6,13 @@ import (
 	"slices"
 )
 
-// Selection picks series by their labels: those that have all of these values. It is in
-// the order of the labels; nil and an empty one pick all.
+// Selection selects series by their labels, in the order of labels; empty selects all.
 type Selection []LabelValue
 
-// LabelValue is the value that a label has to have.
+// LabelValue is a label with its required value.
 type LabelValue struct{ Label, Value string }
 
-// SelectionOf returns the selection by some values; nil for nil.
+// SelectionOf returns the selection of some labels; nil for nil.
 func SelectionOf(values map[string]string) Selection {
 	if values == nil {
 		return nil
@@ -25,7 +24,7 @@ func SelectionOf(values map[string]string) Selection {
 	return s
 }
 
-// Values returns the values by their labels; nil for nil.
+// Values returns the values by label; nil for nil.
 func (s Selection) Values() map[string]string {
 	if s == nil {
 		return nil
@@ -37,5 +36,5 @@ func (s Selection) Values() map[string]string {
 	return values
 }
 
-// MarshalJSON writes the values by their labels.
+// MarshalJSON encodes the values by label.
 func (s Selection) MarshalJSON() ([]byte, error) { return json.Marshal(s.Values()) }

@@ -5,19 +5,19 @@ import (
 	"slices"
 )
 
-// servicesKey is the table of a fleet that may be spread over files.
+// servicesKey is the only table of a fleet that may be in several files.
 const servicesKey = "services"
 
-// servicesOf returns the services of a fleet's table, and reports whether it has nothing
-// else and so is a part of the fleet of another file.
+// servicesOf returns the services of a fleet's table, and reports whether the table has no other
+// keys, so that it is a part of a fleet in another file.
 func (t *table) servicesOf() (services map[string]any, alone bool) {
 	services, ok := t.raw[servicesKey].(map[string]any)
 	return services, ok && len(t.raw) == 1
 }
 
-// spread brings the tables together that two files have of one fleet, the earlier first,
-// and returns the one that has the fleet's own keys. It is nil where both have some, or
-// something else than services in their place. A service of both is recorded.
+// spread merges the tables of one fleet from two files, the earlier first, into the one with the
+// fleet's own keys. It returns nil if both have such keys, or if services is not a table. It
+// records a service that both define.
 func spread(earlier, later *table) *table {
 	_, alone := later.servicesOf()
 	_, first := earlier.servicesOf()
@@ -51,7 +51,7 @@ func spread(earlier, later *table) *table {
 	return whole
 }
 
-// docOf returns the document that a key below the table is in.
+// docOf returns the document with a key of the table.
 func (t *table) docOf(key string) *document {
 	for part, doc := range t.parts {
 		if isWithin(key, part) {

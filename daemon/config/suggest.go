@@ -5,9 +5,9 @@ import (
 	"unicode"
 )
 
-// Nearest returns the allowed key or name that an unknown one was probably meant to
-// be, and "" when none is near. Kubernetes' own spelling ("maxReplicas") counts as the
-// snake case of it, and one that is a word of it ("scaleTargetRef") is near.
+// Nearest returns the allowed name that is most similar to an unknown one; "" without a similar
+// one. It accepts the spelling of Kubernetes ("maxReplicas") and names that contain an allowed one
+// ("scaleTargetRef").
 func Nearest(key string, allowed []string) string {
 	spelled := snakeCase(key)
 	best, least := "", len(spelled)/3+2
@@ -23,7 +23,6 @@ func Nearest(key string, allowed []string) string {
 	return best
 }
 
-// snakeCase returns a key in lower case with underscores between its words.
 func snakeCase(key string) string {
 	var b strings.Builder
 	lower := false
@@ -42,8 +41,8 @@ func snakeCase(key string) string {
 	return b.String()
 }
 
-// distance counts the letters to insert, delete, replace or swap with their
-// neighbor to make b of a.
+// distance returns the number of insertions, deletions, replacements and swaps of letters between
+// two words.
 func distance(a, b string) int {
 	before, last, next := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range last {

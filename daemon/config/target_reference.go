@@ -12,32 +12,28 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// Reference is a target as a person writes it on the command line: as
-// "FLEET/TARGET", which is how references are shown.
+// Reference is a target in the form FLEET/TARGET of the command line.
 type Reference struct {
-	// Ref is the target with what it leaves to its fleet filled in.
-	Ref targets.Ref
-	// Kind is its fleet's.
+	// Ref is the target with the defaults of its fleet.
+	Ref  targets.Ref
 	Kind string
-	// Samples reports whether the fleet itself can tell the use of resources.
+	// Samples reports whether the fleet measures the use of resources.
 	Samples bool
-	// Keys are those of the target's table that were given, without the fleet, in the
-	// order they are best written in.
+	// Keys are the given keys of the target's table without the fleet, in their preferred order.
 	Keys []targets.Key
 }
 
-// ReferenceError is a reference that names no target of the configuration.
+// ReferenceError is a reference to a target that does not exist.
 type ReferenceError struct {
-	// Detail is what is wrong.
 	Detail string
-	// Hint is what a right one looks like.
+	// Hint describes valid references.
 	Hint string
 }
 
-// Error returns what is wrong.
+// Error returns the detail.
 func (e *ReferenceError) Error() string { return e.Detail }
 
-// ParseReference reads a reference. The error is a [ReferenceError].
+// ParseReference parses a reference. The error is a [ReferenceError].
 func (c *Config) ParseReference(text string) (Reference, error) {
 	fleet, name, found := strings.Cut(text, "/")
 	if !found || fleet == "" || name == "" {
@@ -69,7 +65,6 @@ func (c *Config) ParseReference(text string) (Reference, error) {
 	return reference, nil
 }
 
-// reference returns the target that the keys name in a fleet.
 func (c *Config) reference(fleet Fleet, keys []targets.Key) (Reference, error) {
 	kind := kinds.Fleets[fleet.Kind]
 	target := kind.Target()
@@ -91,7 +86,7 @@ func (c *Config) reference(fleet Fleet, keys []targets.Key) (Reference, error) {
 	return Reference{Ref: targets.Ref{Fleet: fleet.Name, Name: name}, Kind: fleet.Kind, Samples: kind.Samples, Keys: keys}, nil
 }
 
-// referencesHint names the fleets there are, with the form of their targets.
+// referencesHint lists the fleets with the form of their targets.
 func (c *Config) referencesHint() string {
 	if len(c.Fleets) == 0 {
 		return "the configuration has no fleet yet: define one as [fleets.NAME]"

@@ -16,11 +16,11 @@ import (
 )
 
 const (
-	// maxDiagnosed bounds the selectors of a query that a diagnosis covers, and maxExamples the
-	// series that it returns of each part.
+	// maxDiagnosed limits the diagnosed selectors of a query, and maxExamples the returned series
+	// of each part.
 	maxDiagnosed = 3
 	maxExamples  = 5
-	// maxShownSeries and maxCause bound a series and the whole cause, in characters.
+	// maxShownSeries and maxCause limit the text of a series and of the cause, in characters.
 	maxShownSeries = 200
 	maxCause       = 600
 	// defaultLookback is the default of Prometheus. Every diagnosis is evaluated with it.
@@ -40,7 +40,7 @@ type Absence struct {
 
 // selector is a selector of that query.
 type selector struct {
-	// text is the whole selector, ranged the same with a range of an hour. name is the metric's
+	// text is the whole selector, ranged the same with a range of one hour. name is the metric
 	// name, "" if it is not fixed.
 	text, ranged, name string
 	// others are the matchers besides the name.
@@ -137,7 +137,7 @@ func (s *selector) parts(number int) []string {
 		}
 	}
 	var last []string
-	for _, steps := range []string{"[2m:1s]", "[1h:15s]", "[1d:5m]"} { // accurate to the step for a series that ended
+	for _, steps := range []string{"[2m:1s]", "[1h:15s]", "[1d:5m]"} { // the step limits the accuracy for a series that ended
 		last = append(last, "max_over_time(timestamp("+s.text+")"+steps+")")
 	}
 	named := fmt.Sprintf("last_over_time({%s=%s}[1h])", model.MetricNameLabel, strconv.Quote(s.name))
@@ -150,7 +150,6 @@ func (s *selector) parts(number int) []string {
 		part(partName("like", number), fmt.Sprintf("topk(%d, topk by (%s) (1, %s))", maxExamples, strings.Join(by, ", "), named)))
 }
 
-// partName is the name of a part of a selector.
 func partName(kind string, number int) string { return kind + strconv.Itoa(number) }
 
 // part returns an expression with a label that identifies its series.
@@ -223,7 +222,6 @@ func (a *Absence) cause(s *selector, found func(part string) []sources.Series, a
 	return join(fmt.Sprintf("there is no series named %q", s.name), scrapes(found("anydown")))
 }
 
-// join appends another text, if there is one.
 func join(text, other string) string {
 	if other == "" {
 		return text
@@ -231,7 +229,6 @@ func join(text, other string) string {
 	return text + "; " + other
 }
 
-// scrapes reports failing scrapes; "" without any.
 func scrapes(failing []sources.Series) string {
 	if len(failing) == 0 {
 		return ""
@@ -239,7 +236,7 @@ func scrapes(failing []sources.Series) string {
 	return "the scrape of " + shown(failing, []string{model.JobLabel, model.InstanceLabel}) + " fails"
 }
 
-// shown returns the labels of series, or of those only some.
+// shown returns the labels of series, limited to the labels in only unless it is nil.
 func shown(series []sources.Series, only []string) string {
 	var texts []string
 	for i := range series {
@@ -252,7 +249,7 @@ func shown(series []sources.Series, only []string) string {
 	return strings.Join(texts, ", ")
 }
 
-// cut shortens a text to a number of characters.
+// cut limits a text to a number of characters.
 func cut(text string, most int) string {
 	if letters := []rune(text); len(letters) > most {
 		return string(letters[:most-1]) + "…"

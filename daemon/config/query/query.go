@@ -1,5 +1,5 @@
-// Package query judges queries in PromQL by their text, before they are sent: what
-// they need that nobody has, and what their values mean.
+// Package query checks PromQL queries before they are sent: ranges that are too short, results that
+// are not single values, totals, and the causes of missing results.
 package query
 
 import (
@@ -11,15 +11,13 @@ import (
 // Query is a parsed query.
 type Query struct{ expr parser.Expr }
 
-// Parse parses a query as a Prometheus server does that was started without feature
-// flags.
+// Parse parses a query like a Prometheus server without feature flags.
 func Parse(text string) (Query, error) {
 	expr, err := parser.NewParser(parser.Options{}).ParseExpr(text)
 	return Query{expr}, err
 }
 
-// ParseFlagged parses a query as a Prometheus server does that was started with every
-// feature flag of its language.
+// ParseFlagged parses a query like a Prometheus server with every feature flag of its language.
 func ParseFlagged(text string) (Query, error) {
 	expr, err := parser.NewParser(parser.Options{
 		EnableExperimentalFunctions: true, ExperimentalDurationExpr: true, EnableExtendedRangeSelectors: true, EnableBinopFillModifiers: true,
@@ -27,8 +25,7 @@ func ParseFlagged(text string) (Query, error) {
 	return Query{expr}, err
 }
 
-// Unfit returns why no answer to the query has a value for each series; "" where it may
-// have.
+// Unfit returns the reason why no result has a value for each series; may be empty.
 func (q Query) Unfit() string {
 	switch q.expr.Type() {
 	case parser.ValueTypeMatrix:
@@ -39,13 +36,13 @@ func (q Query) Unfit() string {
 	return ""
 }
 
-// Range is a span of samples that a function looks back at.
+// Range is a range of samples with the function that reads it.
 type Range struct {
-	// Function is the function's name, as "rate".
+	// Function is, for example, "rate".
 	Function string
-	// Span is how far it looks back.
+	// Span is the length of the range.
 	Span time.Duration
-	// Samples is how many samples it needs there to have a value: 0, 1 or 2.
+	// Samples is the number of samples that the function requires: 0, 1 or 2.
 	Samples int
 
 	matrix   *parser.MatrixSelector
@@ -60,8 +57,7 @@ func (r Range) Count(n int) string {
 	return "max(count_over_time(" + longer.String() + "))"
 }
 
-// OfJob reports whether the samples may be of a job, by the label "job" that the
-// selector wants.
+// OfJob reports whether the selector may match series with the label job.
 func (r Range) OfJob(job string) bool {
 	for _, matcher := range r.selector.LabelMatchers {
 		if matcher.Name == "job" && !matcher.Matches(job) {
@@ -71,13 +67,12 @@ func (r Range) OfJob(job string) bool {
 	return true
 }
 
-// pairwise are the functions that compare samples of a range with one another.
+// pairwise are the functions that compare samples with one another.
 var pairwise = map[string]bool{
 	"delta": true, "deriv": true, "double_exponential_smoothing": true, "idelta": true, "increase": true, "irate": true, "predict_linear": true, "rate": true,
 }
 
-// Ranges returns the ranges of the query, without those of subqueries, which have
-// their own steps.
+// Ranges returns the ranges of the query, except for subqueries, which have their own steps.
 func (q Query) Ranges() []Range {
 	var ranges []Range
 	parser.Inspect(q.expr, func(node parser.Node, _ []parser.Node) error {
@@ -108,8 +103,7 @@ func (q Query) Ranges() []Range {
 	return ranges
 }
 
-// Latest reports whether the query looks at the newest sample of some series, and not at
-// ranges alone.
+// Latest reports whether the query reads the newest sample of some series, and not only ranges.
 func (q Query) Latest() bool {
 	latest := false
 	parser.Inspect(q.expr, func(node parser.Node, path []parser.Node) error {
@@ -125,7 +119,7 @@ func (q Query) Latest() bool {
 	return latest
 }
 
-// bare returns an expression without parentheses and the like around it.
+// bare returns an expression without parentheses and unary operators.
 func bare(expr parser.Expr) parser.Expr {
 	for {
 		switch e := expr.(type) {

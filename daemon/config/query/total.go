@@ -7,10 +7,10 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 )
 
-// Total reports whether the query's value is surely a total of work, such as the length of a
-// queue or the requests per second of a service: a sum or a count, or a series named like a
-// backlog. A total does not fall when instances are added. Quotients, averages, times and other
-// expressions are none.
+// Total reports whether the query's value is a total of work, such as the length of a queue or the
+// requests per second of a service: a sum or a count, or a series with the name of a backlog. A
+// total does not fall when instances are added. Quotients, averages, times and other expressions
+// are not totals.
 func (q Query) Total() bool {
 	switch e := bare(q.expr).(type) {
 	case *parser.AggregateExpr:
@@ -22,8 +22,8 @@ func (q Query) Total() bool {
 	return false
 }
 
-// isShare reports whether a value belongs to an instance or an item rather than to
-// all of them, so that even a sum of it need not be a total.
+// isShare reports whether a value belongs to an instance or an item, so that even its sum need not
+// be a total.
 func isShare(expr parser.Expr) bool {
 	share := false
 	parser.Inspect(expr, func(node parser.Node, _ []parser.Node) error {
@@ -47,13 +47,13 @@ func isNumber(expr parser.Expr) bool {
 	return ok
 }
 
-// workWords are in the names of what is counted while it waits to be done.
+// workWords occur in the names of counts of waiting work.
 var workWords = []string{
 	"backlog", "depth", "enqueued", "items", "jobs", "lag", "length", "message", "messages", "outstanding", "pending", "queue", "queued", "queues",
 	"tasks", "unacked", "waiting",
 }
 
-// shareWords are in the names of what is measured for one instance or one item.
+// shareWords occur in the names of values per instance or per item.
 var shareWords = []string{
 	"age", "average", "avg", "delay", "duration", "latency", "mean", "microseconds", "milliseconds", "ms", "nanoseconds", "p50", "p90", "p95", "p99",
 	"per", "percent", "percentage", "quantile", "ratio", "second", "seconds", "time", "timestamp", "utilisation", "utilization", "wait",
