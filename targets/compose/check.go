@@ -45,8 +45,8 @@ func (f *Fleet) check(ctx context.Context) ([]string, error) {
 	for _, k := range known {
 		found = append(found, f.checkService(ctx, k, l)...)
 	}
-	if err := f.memories.failure(); err != nil {
-		found = append(found, "readiness cannot be stored: "+err.Error())
+	if err := f.store.lastError(); err != nil {
+		found = append(found, "records cannot be stored: "+err.Error())
 	}
 	return found, nil
 }
@@ -98,7 +98,7 @@ func (f *Fleet) lacks(ctx context.Context) []string {
 }
 
 // checkService returns what hpad can copy of a service only as far as it knows.
-func (f *Fleet) checkService(ctx context.Context, k key, l *listing) []string {
+func (f *Fleet) checkService(ctx context.Context, k key, l *containerList) []string {
 	from := source(counted(l.services[k]))
 	if from == nil {
 		return nil

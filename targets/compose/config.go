@@ -9,8 +9,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/settings"
-
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/docker"
 )
@@ -96,6 +96,23 @@ func (s Service) validate() []settings.FieldError {
 		mistakes = append(mistakes, hook.validate(fmt.Sprintf("pre_stop[%d]", i))...)
 	}
 	return mistakes
+}
+
+// Kind is the kind of fleets of Docker Compose.
+var Kind = targets.Kind{
+	Name:       "compose",
+	Config:     func() targets.Config { return new(Config) },
+	Target:     func() targets.Target { return new(Target) },
+	Reference:  targets.Reference{Paths: []string{"{project}/{service}"}, Example: "shop/web", Workload: "{namespace}/{name}"},
+	Samples:    true,
+	Failing:    []policy.ConditionType{ContainersFailing},
+	Unique:     true,
+	LabelPlace: "the labels of the service, in the project's compose.yaml",
+}
+
+// Build returns a fleet with this configuration.
+func (c *Config) Build(name string, env targets.Env) (targets.Fleet, error) {
+	return New(name, c, env)
 }
 
 // Target is the part of an autoscaler's target table that a Compose fleet reads.

@@ -145,7 +145,7 @@ func scaleOnce(t *testing.T, f *Fleet, r targets.Ref, n int32) {
 		t.Fatal(err)
 	}
 	wait.Soon(t, "end of the removals", func() bool {
-		return len(f.removals.ids()) == 0
+		return len(f.store.removing()) == 0
 	})
 	if err := f.Close(); err != nil {
 		t.Fatal(err)

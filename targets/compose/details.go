@@ -2,6 +2,7 @@ package compose
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -132,7 +133,7 @@ func (d *detail) ended() string {
 }
 
 // forget forgets the containers that are in no list any more.
-func (d *details) forget(l *listing) {
+func (d *details) forget(l *containerList) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	there := make(map[string]bool, len(d.known))
@@ -202,6 +203,9 @@ func healthySince(h *container.Health) time.Time {
 	}
 	return since
 }
+
+// errIncomplete is the error of a response without the required fields.
+var errIncomplete = errors.New("incomplete response")
 
 // shortID is how Docker's command line shows an id.
 func shortID(id string) string { return id[:min(12, len(id))] }

@@ -80,7 +80,7 @@ func (f *Fleet) endOf(m *member, c *container.InspectResponse) (how end, signall
 	switch {
 	case how != endFailed && !killed, c.State.Error != "", finished.IsZero():
 		return how, false, false
-	case how == endFailed && f.memories.recall(m.key)[m.ID].Asked.Equal(finished):
+	case how == endFailed && f.store.of(m.key).Instances[m.ID].Stopped.Equal(finished):
 		return endStopped, true, false
 	}
 	grace := stopAge
@@ -108,10 +108,13 @@ func (f *Fleet) endOf(m *member, c *container.InspectResponse) (how end, signall
 // killedCode is the exit code of a program that got SIGKILL.
 const killedCode = 128 + int(syscall.SIGKILL)
 
-// stoppedHold returns the hold of a service that somebody else has stopped: no
-// container of its count runs or is about to, and the one that ended last was stopped.
-// It is nil where that is not so.
-func stoppedHold(k key, living []*member, known map[string]*detail) *policy.Hold {
+// stoppedHold returns the hold of a service that an external writer has stopped: no
+// container of its count runs or is about to, and the one that ended last was stopped. It is
+// nil for other services, and with hold_stopped = false.
+func (f *Fleet) stoppedHold(k key, living []*member, known map[string]*detail) *policy.Hold {
+	if !*cmp.Or(f.config.Services[k.String()].HoldStopped, f.config.HoldStopped) {
+		return nil
+	}
 	var last *detail
 	for _, m := range living {
 		switch d := known[m.ID]; {
@@ -126,16 +129,7 @@ func stoppedHold(k key, living []*member, known map[string]*detail) *policy.Hold
 	}
 	return &policy.Hold{
 		Reason: ServiceStopped,
-		Message: fmt.Sprintf("somebody else than hpad has stopped service %q of project %q; hpad goes on once one of its containers runs, as after \"docker compose start %s\"; where they end by themselves, hold_stopped = false makes hpad go on without",
+		Message: fmt.Sprintf("service %q of project %q was stopped, and not by hpad; hpad continues once one of its containers runs, for example after \"docker compose start %s\"; if the containers end by themselves, set hold_stopped = false",
 			k.service, k.project, k.service),
 	}
-}
-
-// holdStopped returns the hold of a service that somebody else has stopped, unless the
-// configuration says that it is none.
-func (f *Fleet) holdStopped(k key, living []*member, known map[string]*detail) *policy.Hold {
-	if !*cmp.Or(f.config.Services[k.String()].HoldStopped, f.config.HoldStopped) {
-		return nil
-	}
-	return stoppedHold(k, living, known)
 }

@@ -3,10 +3,8 @@ package compose
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
-	"slices"
 	"sync"
 	"time"
 
@@ -33,20 +31,17 @@ type Fleet struct {
 	engine *docker.Engine
 	// waiting has connections of its own for the calls that last as long as a
 	// container takes to stop: they must not keep others waiting.
-	waiting   *docker.Engine
-	sampler   *docker.Sampler
-	details   details
-	memories  *memories
-	templates templates
-	removals  *removals
-	revivals  *revivals
-	// unreplaced are the errors of replacing obsolete replicas.
-	unreplaced failures
+	waiting  *docker.Engine
+	sampler  *docker.Sampler
+	details  details
+	store    *store
+	removals *removals
 	// quiet is composeQuiet, or less in tests.
 	quiet    time.Duration
 	follower follower
-	used     uses
 	dryRun   bool
+	// now is the clock of the waits, which is not set back.
+	now func() time.Time
 
 	// ctx ends with Close, and with it all work in the background.
 	ctx        context.Context
@@ -61,8 +56,10 @@ type Fleet struct {
 
 	mu      sync.Mutex
 	started bool
-	// turns are held by whoever changes a service's count.
-	turns map[key]*semaphore.Weighted
+	// locks are held while containers of a service are created or chosen for removal.
+	locks map[key]*semaphore.Weighted
+	// lastUsed is the time of the last reading that found a service.
+	lastUsed map[key]time.Time
 }
 
 // New returns a fleet of that name, which connects when it is first read. The
@@ -82,11 +79,13 @@ func New(name string, config *Config, options targets.Env) (*Fleet, error) {
 	}
 	f := &Fleet{
 		config: config, engine: engine, waiting: waiting, sampler: docker.NewSampler(config.ResourceInterval),
-		details:  details{known: map[string]*detail{}},
-		memories: newMemories(options.Store), templates: newTemplates(options.Store), removals: newRemovals(options.Store),
-		revivals: newRevivals(options.Store, options.Now), dryRun: options.DryRun,
-		follower: follower{runs: map[string]run{}, started: map[string]time.Time{}}, quiet: composeQuiet,
-		starts: semaphore.NewWeighted(1), turns: map[key]*semaphore.Weighted{},
+		details: details{known: map[string]*detail{}}, store: newStore(options.Store), removals: newRemovals(),
+		now: options.Now, dryRun: options.DryRun, quiet: composeQuiet,
+		follower: follower{runs: map[string]run{}, started: map[string]time.Time{}},
+		starts:   semaphore.NewWeighted(1), locks: map[key]*semaphore.Weighted{}, lastUsed: map[key]time.Time{},
+	}
+	if f.now == nil {
+		f.now = time.Now
 	}
 	f.base.Name, f.base.Parse = name, parseName
 	f.ctx, f.cancel = context.WithCancel(context.Background())
@@ -137,13 +136,11 @@ func (f *Fleet) load(ctx context.Context) error {
 	if f.loaded {
 		return nil
 	}
-	for _, load := range []func(context.Context) error{f.memories.Load, f.templates.Load, f.removals.load, f.revivals.load} {
-		if err := load(ctx); err != nil {
-			return err
-		}
+	if err := f.store.Load(ctx); err != nil {
+		return err
 	}
-	for _, k := range keysOf(slices.Concat(f.memories.Names(), f.templates.Names())) {
-		f.used.use(k, time.Now())
+	for _, k := range f.store.services() {
+		f.use(k, time.Now())
 	}
 	f.loaded = true
 	f.resume()
@@ -205,20 +202,35 @@ func (f *Fleet) snapshot(ctx context.Context, keys map[targets.Ref]key) (map[tar
 		})
 	}
 	_ = group.Wait() // each target has its own error
-	f.sweep(ctx, l.observed)
+	f.deleteUnused(ctx, l.observed)
 	return readings, nil
 }
 
-// sweep forgets services that were not read, or were gone, for a day.
-func (f *Fleet) sweep(ctx context.Context, now time.Time) {
-	for _, k := range f.used.over(now) {
-		f.templates.drop(ctx, k)
-		f.memories.drop(ctx, k)
+func (f *Fleet) use(k key, now time.Time) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.lastUsed[k] = now
+}
+
+// deleteUnused deletes the records of services that were not used for unusedFor.
+func (f *Fleet) deleteUnused(ctx context.Context, now time.Time) {
+	var unused []key
+	f.mu.Lock()
+	maps.DeleteFunc(f.lastUsed, func(k key, last time.Time) bool {
+		old := now.Sub(last) > unusedFor
+		if old {
+			unused = append(unused, k)
+		}
+		return old
+	})
+	f.mu.Unlock()
+	for _, k := range unused {
+		f.store.update(ctx, k, func(r *serviceRecord) { *r = serviceRecord{Removing: r.Removing} })
 	}
 }
 
 // reading returns what a list shows of one service.
-func (f *Fleet) reading(ctx context.Context, ref targets.Ref, k key, l *listing, known map[string]*detail, failed map[string]error) (targets.Reading, error) {
+func (f *Fleet) reading(ctx context.Context, ref targets.Ref, k key, l *containerList, known map[string]*detail, failed map[string]error) (targets.Reading, error) {
 	members := l.services[k]
 	for _, m := range members {
 		if err := failed[m.ID]; err != nil {
@@ -227,29 +239,29 @@ func (f *Fleet) reading(ctx context.Context, ref targets.Ref, k key, l *listing,
 	}
 	living := counted(members)
 	reading := targets.Reading{SpecReplicas: int32(len(living)), Version: versionOf(living), Observed: l.observed}
-	before := f.memories.recall(k)
-	next := make(map[string]record, len(members))
+	before := f.store.of(k).Instances
+	next := make(map[string]instanceRecord, len(members))
 	var sampled []docker.Container
 	var locations targets.LocationList
 	for _, m := range members {
 		d := known[m.ID]
 		if d == nil || m.spare {
-			continue // gone between the list and the question, or not there yet
+			continue
 		}
-		remembered := judge(m, d, before[m.ID], l.observed)
-		next[m.ID] = remembered
-		instance := m.instance(remembered, d.requests)
+		record := nextRecord(m, d, before[m.ID], l.observed)
+		next[m.ID] = record
+		instance := m.instance(record, d.requests)
 		reading.Instances = append(reading.Instances, instance)
 		locations = append(locations, m.location())
 		if !instance.Deleting && instance.Phase != policy.PhaseFailed && instance.Phase != policy.PhaseSucceeded {
 			reading.StatusReplicas++
 		}
 		if m.State == "running" && !m.doomed {
-			sampled = append(sampled, docker.Container{Instance: m.ID, Task: k.service, Engine: f.engine, ID: m.ID, Started: remembered.Started})
+			sampled = append(sampled, docker.Container{Instance: m.ID, Task: k.service, Engine: f.engine, ID: m.ID, Started: record.Started})
 		}
 	}
 	reading.Locations = locations
-	f.memories.keep(ctx, k, next, l.observed)
+	f.store.update(ctx, k, func(r *serviceRecord) { r.Instances = next })
 	if len(living) == 0 {
 		if err := f.readZero(ctx, k, l, &reading); err != nil {
 			return targets.Reading{}, err
@@ -257,8 +269,8 @@ func (f *Fleet) reading(ctx context.Context, ref targets.Ref, k key, l *listing,
 		f.sampler.Publish(ref, nil)
 		return reading, nil
 	}
-	f.used.use(k, l.observed)
-	reading.Hold = cmp.Or(hold(k, members), f.holdStopped(k, living, known))
+	f.use(k, l.observed)
+	reading.Hold = cmp.Or(hold(k, members), f.stoppedHold(k, living, known))
 	from := source(living)
 	if d := known[from.ID]; d != nil && reading.Hold == nil {
 		if d.limits.refusal != nil {
@@ -266,13 +278,13 @@ func (f *Fleet) reading(ctx context.Context, ref targets.Ref, k key, l *listing,
 		}
 		reading.Max = d.limits.most
 	}
-	f.revive(ctx, k, members, known, l, reading.Hold != nil)
-	all := f.revivals.of(k)
-	if notice := failing(living, known, all); notice != nil && (reading.Hold == nil || reading.Hold.Reason != ServiceStopped) {
+	f.restartFailed(ctx, k, members, known, l, reading.Hold != nil)
+	failures := f.store.of(k).Failed
+	if notice := failingNotice(living, known, failures); notice != nil && (reading.Hold == nil || reading.Hold.Reason != ServiceStopped) {
 		reading.Notices = append(reading.Notices, *notice)
 	}
-	reading.Notices = append(reading.Notices, revived(living, all)...)
-	if notice := f.overtaken(k, members); notice != nil {
+	reading.Notices = append(reading.Notices, restartNotices(living, failures)...)
+	if notice := obsoleteNotice(k, members); notice != nil {
 		reading.Notices = append(reading.Notices, *notice)
 	}
 	f.sampler.Publish(ref, sampled)
@@ -281,19 +293,16 @@ func (f *Fleet) reading(ctx context.Context, ref targets.Ref, k key, l *listing,
 
 // readZero completes the reading of a service without replicas, from what is kept
 // of it.
-func (f *Fleet) readZero(ctx context.Context, k key, l *listing, reading *targets.Reading) error {
-	t := f.templates.of(k)
+func (f *Fleet) readZero(ctx context.Context, k key, l *containerList, reading *targets.Reading) error {
+	t := f.store.template(k)
 	if t == nil {
 		return &targets.ReasonError{Reason: ServiceNotFound, Err: fmt.Errorf("%w: there is no container of service %q of project %q; \"docker compose up -d %s\" makes the first one", targets.ErrTargetNotFound, k.service, k.project, k.service)}
 	}
 	if f.removed(k, t, l) {
 		return &targets.ReasonError{Reason: ProjectRemoved, Err: fmt.Errorf("%w: project %q of service %q has no containers any more, and hpad has not scaled all of its services to 0; \"docker compose up -d\" brings it back", targets.ErrTargetNotFound, k.project, k.service)}
 	}
-	f.used.use(k, l.observed)
+	f.use(k, l.observed)
 	reading.Max = t.Most
-	if notice := t.stale(k); notice != nil {
-		reading.Notices = append(reading.Notices, *notice)
-	}
 	missing, err := f.missing(ctx, t.Blueprint)
 	if err != nil {
 		return err
@@ -304,39 +313,28 @@ func (f *Fleet) readZero(ctx context.Context, k key, l *listing, reading *target
 	return nil
 }
 
-// turnOf returns what is held by whoever changes a service's count.
-func (f *Fleet) turnOf(k key) *semaphore.Weighted {
+func (f *Fleet) lockOf(k key) *semaphore.Weighted {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	held := f.turns[k]
-	if held == nil {
-		held = semaphore.NewWeighted(1)
-		f.turns[k] = held
+	lock := f.locks[k]
+	if lock == nil {
+		lock = semaphore.NewWeighted(1)
+		f.locks[k] = lock
 	}
-	return held
+	return lock
 }
 
-// turn waits until nobody else changes a service's count, and returns the end of the
-// turn.
-func (f *Fleet) turn(ctx context.Context, k key) (end func(), err error) {
-	held := f.turnOf(k)
-	if held.Acquire(ctx, 1) != nil {
-		return nil, fmt.Errorf("%w: an earlier change of service %q has not ended: %w", targets.ErrTransient, k, context.Cause(ctx))
+// lock waits until no other change of a service is in progress.
+func (f *Fleet) lock(ctx context.Context, k key) (unlock func(), err error) {
+	lock := f.lockOf(k)
+	if lock.Acquire(ctx, 1) != nil {
+		return nil, fmt.Errorf("%w: an earlier change of service %q is still in progress: %w", targets.ErrTransient, k, context.Cause(ctx))
 	}
-	return func() { held.Release(1) }, nil
+	return func() { lock.Release(1) }, nil
 }
 
-// turnNow returns the end of a turn as turn does, or false where somebody else
-// changes the service's count.
-func (f *Fleet) turnNow(k key) (end func(), ok bool) {
-	held := f.turnOf(k)
-	return func() { held.Release(1) }, held.TryAcquire(1)
+// tryLock returns false if a change of the service is in progress.
+func (f *Fleet) tryLock(k key) (unlock func(), ok bool) {
+	lock := f.lockOf(k)
+	return func() { lock.Release(1) }, lock.TryAcquire(1)
 }
-
-// cut reports whether an error came of a context that ended.
-func cut(err error) bool {
-	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
-}
-
-// startTimeout bounds the creation, the start and the removal of one container.
-const startTimeout = time.Minute

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -591,11 +589,6 @@ func TestFromZero(t *testing.T) {
 	i := newImitation(t)
 	i.networks["shop_front"], i.networks["shop_back"], i.volumes["named"], i.volumes["other"] = true, true, true, true
 	s := full()
-	composeFile := filepath.Join(t.TempDir(), "compose.yaml")
-	if err := os.WriteFile(composeFile, []byte("services: {}\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	s.configFiles, s.workingDir = composeFile, filepath.Dir(composeFile)
 	i.up(s, 3)
 	store := &targettest.Store{}
 	f := started(t, i, store)
@@ -631,27 +624,12 @@ func TestFromZero(t *testing.T) {
 		t.Errorf("without the image the hold is %+v", got.Hold)
 	}
 	i.with(func() { i.images["bb:1"] = image })
-
-	if err := os.WriteFile(composeFile, []byte("services: {web: {}}\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	stale := func() bool {
-		return slices.ContainsFunc(read(t, f).Notices, func(n policy.Notice) bool {
-			return n.Condition == TemplateStale && strings.Contains(n.Message, composeFile+" has changed")
-		})
-	}
-	if !stale() {
-		t.Error("no notice says that the Compose file has changed")
-	}
 	mustScale(t, f, 2)
 	wantNames(t, i, "shop-web-1", "shop-web-2")
 	for _, c := range i.of("shop", "web") {
 		if c.State.Status != container.StateRunning || !maps.EqualFunc(c.files, map[string]file{"/run/secrets/token": s.files["/run/secrets/token"]}, func(a, b file) bool { return cmp.Equal(a, b) }) {
 			t.Errorf("%s is %s with files %v", c.Name, c.State.Status, c.files)
 		}
-	}
-	if stale() {
-		t.Error("a running service has a stale template")
 	}
 }
 
@@ -702,38 +680,32 @@ func TestTemplates(t *testing.T) {
 	i.up(service{project: "shop", name: "web"}, 1)
 	store := &targettest.Store{}
 	f := started(t, i, store)
-	stored := func() int {
-		entries, err := store.List(t.Context(), templatePrefix)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return len(entries)
-	}
-	if read(t, f); stored() != 0 {
+	stored := func() bool { return f.store.template(key{"shop", "web"}) != nil }
+	if read(t, f); stored() {
 		t.Error("a template of a running service is stored")
 	}
 	mustScale(t, f, 0)
 	wantNames(t, i)
 	mustScale(t, f, 1)
-	if stored() != 0 {
+	if stored() {
 		t.Error("the template of a running service stayed")
 	}
 	mustScale(t, f, 0)
 	wantNames(t, i)
 	i.up(service{project: "shop", name: "web"}, 1)
-	if read(t, f); stored() != 0 {
+	if read(t, f); stored() {
 		t.Error("the template of a service that Compose has started stayed")
 	}
 	mustScale(t, f, 0)
 	read(t, f)
 	now := time.Now()
-	f.sweep(t.Context(), now.Add(23*time.Hour))
-	if stored() != 1 {
+	f.deleteUnused(t.Context(), now.Add(23*time.Hour))
+	if !stored() {
 		t.Fatal("a template went within a day")
 	}
-	f.sweep(t.Context(), now.Add(25*time.Hour))
-	if left := f.memories.recall(key{"shop", "web"}); stored() != 0 || f.templates.of(key{"shop", "web"}) != nil || len(left) > 0 {
-		t.Errorf("a template or records %v stayed for more than a day", left)
+	f.deleteUnused(t.Context(), now.Add(25*time.Hour))
+	if left, err := store.List(t.Context(), storePrefix); err != nil || len(left) > 0 {
+		t.Errorf("after a day %q is stored, %v, want nothing", left, err)
 	}
 	if got := read(t, f); targets.Reason(got.Err) != ServiceNotFound {
 		t.Errorf("without a template the error is %v, want %s", got.Err, ServiceNotFound)
@@ -754,9 +726,8 @@ func TestSecretsNotStored(t *testing.T) {
 		t.Errorf("SetReplicas(0) = %v with reason %q", err, targets.Reason(err))
 	}
 	mustScale(t, f, 3)
-	entries, err := store.List(t.Context(), templatePrefix)
-	if err != nil || len(entries) > 0 {
-		t.Errorf("stored %v, %v, want no template", slices.Collect(maps.Keys(entries)), err)
+	if f.store.template(key{"shop", "web"}) != nil {
+		t.Error("a template is stored")
 	}
 	if got, err := f.Check(t.Context()); err != nil || !strings.Contains(strings.Join(got, "\n"), "cannot be scaled to 0") {
 		t.Errorf("Check() = %q, %v, want it to tell of the service", got, err)
@@ -912,8 +883,6 @@ func TestDiscover(t *testing.T) {
 	i.up(labeled("changed", "old", map[string]string{"hpad.max": "3"}), 1)
 	i.with(func() { i.replicas("shop", "changed")[0].created = time.Now().Add(-time.Minute) })
 	i.up(labeled("changed", "new", map[string]string{"hpad.max": "5"}), 2)
-	i.up(labeled("mixed", "", map[string]string{"hpad.max": "3"}), 1)
-	i.up(labeled("mixed", "", map[string]string{"hpad.max": "5"}), 2)
 	i.up(labeled("web", "", map[string]string{"hpad.enable": "true", "hpad.min": "0"}), 1)
 	orphan := labeled("orphan", "", map[string]string{"hpad.enable": "true"})
 	i.up(orphan, 1)
@@ -931,7 +900,6 @@ func TestDiscover(t *testing.T) {
 	}
 	want := []targets.Discovered{
 		{Name: "shop/changed", Labels: map[string]string{"hpad.max": "5"}},
-		{Name: "shop/mixed", Labels: map[string]string{"hpad.max": "5"}, Problem: "containers shop-mixed-2 and shop-mixed-1 of the same configuration have different labels"},
 		{Name: "shop/off", Labels: map[string]string{"hpad.enable": "false"}},
 		{Name: "shop/web", Labels: map[string]string{"hpad.enable": "true", "hpad.min": "0"}},
 	}
@@ -1001,18 +969,16 @@ func TestOneBadContainer(t *testing.T) {
 func TestGarbledStore(t *testing.T) {
 	i := newImitation(t)
 	i.up(service{project: "shop", name: "web"}, 2)
-	for _, prefix := range []string{memoryPrefix, templatePrefix, removalPrefix} {
-		store := &targettest.Store{}
-		if err := store.Save(t.Context(), prefix+"shop/web", []byte("{")); err != nil {
-			t.Fatal(err)
-		}
-		f := started(t, i, store)
-		if _, err := f.Snapshot(t.Context(), []targets.Ref{web}); !errors.Is(err, targets.ErrTransient) || !strings.Contains(err.Error(), prefix+"shop/web") {
-			t.Errorf("Snapshot() = %v, want ErrTransient with the entry", err)
-		}
-		if err := scale(t, f, 1); !errors.Is(err, targets.ErrTransient) {
-			t.Errorf("SetReplicas() = %v, want ErrTransient", err)
-		}
+	store := &targettest.Store{}
+	if err := store.Save(t.Context(), storePrefix+"shop/web", []byte("{")); err != nil {
+		t.Fatal(err)
+	}
+	f := started(t, i, store)
+	if _, err := f.Snapshot(t.Context(), []targets.Ref{web}); !errors.Is(err, targets.ErrTransient) || !strings.Contains(err.Error(), storePrefix+"shop/web") {
+		t.Errorf("Snapshot() = %v, want ErrTransient with the entry", err)
+	}
+	if err := scale(t, f, 1); !errors.Is(err, targets.ErrTransient) {
+		t.Errorf("SetReplicas() = %v, want ErrTransient", err)
 	}
 	if len(names(i)) != 2 {
 		t.Errorf("there are %q", names(i))
@@ -1057,19 +1023,13 @@ func TestHooks(t *testing.T) {
 	}
 }
 
-// TestVictimGoneWhileListed holds that a victim which goes while a list is under
-// way is not taken for a replica.
-func TestVictimGoneWhileListed(t *testing.T) {
-	r := newRemovals(&targettest.Store{})
+// TestVictimRemovedDuringList: a victim whose removal ends while a list is in progress is
+// not counted as a replica.
+func TestVictimRemovedDuringList(t *testing.T) {
 	k := key{"shop", "web"}
 	victim := &member{Summary: container.Summary{ID: "a"}, key: k}
-	if err := r.doom(t.Context(), k, []*member{victim}, nil); err != nil {
-		t.Fatal(err)
-	}
-	before := r.ids()
-	r.gone(t.Context(), k, "a")
-	r.mark(&listing{services: map[key][]*member{k: {victim}}}, before)
+	newStore(&targettest.Store{}).mark(&containerList{services: map[key][]*member{k: {victim}}}, map[string]bool{"a": true})
 	if !victim.doomed {
-		t.Error("it counts again")
+		t.Error("the victim counts as a replica")
 	}
 }

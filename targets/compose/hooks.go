@@ -53,11 +53,8 @@ func (h Hook) validate(field string) []settings.FieldError {
 	return mistakes
 }
 
-// How often a hook is looked after at first; the wait doubles up to a second.
-const (
-	firstHookLook = 25 * time.Millisecond
-	lastHookLook  = time.Second
-)
+// hookPollInterval is the time between two inspections of a running hook.
+const hookPollInterval = 200 * time.Millisecond
 
 // runHook runs a command in a container and waits until it has ended. It has to succeed.
 func (f *Fleet) runHook(id string, h Hook) error {
@@ -82,9 +79,9 @@ func (f *Fleet) runHook(id string, h Hook) error {
 	if err != nil {
 		return fmt.Errorf("run %q: %w", h.Command, err)
 	}
-	for wait := firstHookLook; ; wait = min(2*wait, lastHookLook) {
+	for {
 		select {
-		case <-time.After(wait):
+		case <-time.After(hookPollInterval):
 		case <-ctx.Done():
 			return fmt.Errorf("%w: run %q: it has not ended within %v", targets.ErrTransient, h.Command, limit)
 		}
@@ -117,21 +114,21 @@ func (f *Fleet) afterStart(k key, id string) error {
 // beforeStop runs the pre_stop of a service in a container. What fails does not keep it
 // from being stopped, or it would stay for ever; it is a problem until one of the
 // service's does not fail.
-func (f *Fleet) beforeStop(k key, id, name string) {
+func (f *Fleet) beforeStop(k key, id, containerName string) {
 	hooks := f.config.Services[k.String()].PreStop
 	if len(hooks) == 0 {
 		return
 	}
-	trouble := "pre_stop " + k.String()
+	name, text := "pre_stop "+k.String(), ""
 	for _, h := range hooks {
 		err := f.runHook(id, h)
-		switch {
-		case f.ctx.Err() != nil || isNotFound(err) || errors.Is(err, targets.ErrConflict): // it does not run
-			return
-		case err != nil:
-			f.removals.trouble(trouble, fmt.Sprintf("pre_stop of container %s: %v", name, err))
+		if f.ctx.Err() != nil || isNotFound(err) || errors.Is(err, targets.ErrConflict) { // it does not run
 			return
 		}
+		if err != nil {
+			text = fmt.Sprintf("pre_stop of container %s: %v", containerName, err)
+			break
+		}
 	}
-	f.removals.fine(trouble)
+	f.removals.setError(name, text)
 }

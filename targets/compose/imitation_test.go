@@ -96,8 +96,6 @@ type service struct {
 	healthcheck   bool
 	host          container.HostConfig
 	config        container.Config
-	configFiles   string
-	workingDir    string
 }
 
 func newImitation(t testing.TB) *imitation {
@@ -252,7 +250,7 @@ func (s service) replica(number int) *imitated {
 	}
 	config.Labels = map[string]string{
 		labelProject: s.project, labelService: s.name, labelNumber: strconv.Itoa(number), labelOneoff: "False",
-		labelHash: s.hash, labelDependencies: s.dependencies, labelConfigFiles: s.configFiles, labelWorkingDir: s.workingDir,
+		labelHash: s.hash, labelDependencies: s.dependencies,
 	}
 	if s.hash == "" {
 		config.Labels[labelHash] = "hash-1"

@@ -11,8 +11,6 @@ const (
 	labelHook         = "com.docker.compose.hook"
 	labelDependencies = "com.docker.compose.depends_on"
 	labelReplace      = "com.docker.compose.replace"
-	labelConfigFiles  = "com.docker.compose.project.config_files"
-	labelWorkingDir   = "com.docker.compose.project.working_dir"
 )
 
 // The labels that hpad adds to the containers it creates. Compose ignores them.

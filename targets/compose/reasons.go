@@ -46,6 +46,6 @@ const ContainersRestarted policy.ConditionType = "ContainersRestarted"
 // in the place of others, which failed again and again.
 const ContainersReplaced policy.ConditionType = "ContainersReplaced"
 
-// TemplateStale is the condition of a service at 0 replicas whose Compose files
-// changed since a container of it was last seen.
-const TemplateStale policy.ConditionType = "TemplateStale"
+// ContainersFailing is the condition of a service with containers that ended by
+// themselves, or restart again and again.
+const ContainersFailing policy.ConditionType = "ContainersFailing"

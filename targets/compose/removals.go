@@ -15,165 +15,93 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/hpad/hpad/targets"
-	"github.com/hpad/hpad/targets/ledger"
 )
 
-// A scale-down is accepted once its victims are stored: from then on they are
-// terminating, even if hpad ends. hpad stops and removes them in the background.
+// A scale-down is accepted once its victims are stored: from then on they are terminating,
+// even if hpad ends. hpad stops and removes them in the background.
 
 const (
-	removalPrefix = "removing/"
-	// removing is the maximum number of containers that are stopped at once.
-	removing = 64
-	// A removal that failed is tried again after a wait that doubles.
+	// maxStopping is the maximum number of containers that are stopped at once.
+	maxStopping = 64
+	// The wait after a failed removal doubles.
 	removalRetryMin = 500 * time.Millisecond
 	removalRetryMax = 30 * time.Second
 )
 
-// removals are the containers that hpad is removing. They are safe for concurrent use.
+// removals are the removals in progress. They are safe for concurrent use.
 type removals struct {
-	// places limits the number of containers that are stopped at once.
-	places *semaphore.Weighted
-	stored *ledger.Ledger[victimList]
+	// slots limits the number of containers that are stopped at once.
+	slots *semaphore.Weighted
 
 	mu sync.Mutex
-	// working are the containers that are being removed, troubles their errors and other
-	// problems of a service's containers.
-	working  map[string]bool
-	troubles map[string]string
+	// active are the IDs of the containers that are being removed.
+	active map[string]bool
+	// errors are the errors of removals and of other operations in the background, by
+	// container ID or by a name of the operation.
+	errors map[string]string
 }
 
-// victimList is the stored record of a service's removals.
-type victimList struct {
-	// Victims are the names of the containers to remove, by ID.
-	Victims ledger.Map[string] `json:"victims"`
-	// Known is the creation time, in Unix seconds, of the newest container that existed when
-	// hpad last chose victims. If older containers are missing later, hpad has removed them.
-	Known int64 `json:"known"`
+func newRemovals() *removals {
+	return &removals{slots: semaphore.NewWeighted(maxStopping), active: map[string]bool{}, errors: map[string]string{}}
 }
 
-// Equal reports whether other need not be stored in place of the list.
-func (v victimList) Equal(other victimList) bool {
-	return v.Known == other.Known && v.Victims.Equal(other.Victims)
-}
-
-// Empty reports whether there is nothing to store.
-func (v victimList) Empty() bool { return len(v.Victims) == 0 && v.Known == 0 }
-
-func newRemovals(store targets.Store) *removals {
-	return &removals{
-		places: semaphore.NewWeighted(removing), stored: ledger.New[victimList](store, removalPrefix),
-		working: map[string]bool{}, troubles: map[string]string{},
-	}
-}
-
-// load replaces the lists by the stored ones.
-func (r *removals) load(ctx context.Context) error {
-	if err := r.stored.Load(ctx); err != nil {
-		return err
-	}
-	for _, k := range keysOf(r.stored.Names()) {
-		r.forget(ctx, k, "")
-	}
-	return nil
-}
-
-func (r *removals) of(k key) victimList {
-	v, _ := r.stored.Of(k.String())
-	return v
-}
-
-// doom stores that containers are to be removed. Once it returns nil they are terminating.
-// If hpad removes containers in favor of others, known are all containers of the service.
-func (r *removals) doom(ctx context.Context, k key, victims, known []*member) error {
+// storeVictims stores the containers that hpad is going to remove: once it returns nil they
+// are terminating. If hpad removes containers in favor of others, known are all containers
+// of the service.
+func (f *Fleet) storeVictims(ctx context.Context, k key, victims, known []*member) error {
 	if len(victims) == 0 {
 		return nil
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	next := r.of(k)
-	next.Victims = next.Victims.With(func(all ledger.Map[string]) {
-		for _, m := range victims {
-			all[m.ID] = m.name
+	return f.store.commit(ctx, k, func(r *serviceRecord) {
+		r.Removing = edited(r.Removing, func(all map[string]string) {
+			for _, m := range victims {
+				all[m.ID] = m.name
+			}
+		})
+		for _, m := range known {
+			r.Known = max(r.Known, m.Created)
 		}
 	})
-	for _, m := range known {
-		next.Known = max(next.Known, m.Created)
-	}
-	if err := r.stored.Commit(ctx, k.String(), next); err != nil {
-		return fmt.Errorf("%w: store which containers of service %q are to go: %w", targets.ErrTransient, k, err)
-	}
-	return nil
 }
 
-// gone forgets a container that no longer exists. If that cannot be stored, the next hpad
-// looks for it once.
-func (r *removals) gone(ctx context.Context, k key, id string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	delete(r.troubles, id)
-	r.forget(ctx, k, id)
-}
-
-// forget forgets a container, and Known once it is too old to matter.
-func (r *removals) forget(ctx context.Context, k key, id string) {
-	r.stored.Change(k.String(), func(v victimList) victimList {
-		v.Victims = v.Victims.With(func(all ledger.Map[string]) { delete(all, id) })
-		if time.Since(time.Unix(v.Known, 0)) > 2*freshFor {
-			v.Known = 0
-		}
-		return v
-	})
-	_ = r.stored.Save(ctx, k.String())
-}
-
-func (r *removals) ids() map[string]bool {
-	all := map[string]bool{}
-	for _, k := range keysOf(r.stored.Names()) {
-		for id := range r.of(k).Victims {
-			all[id] = true
-		}
-	}
-	return all
-}
-
-// mark sets doomed, fresh and spare of the containers in a list. Containers in before were
-// doomed when the engine was called, and may be forgotten by now.
-func (r *removals) mark(l *listing, before map[string]bool) {
+// mark sets the fields doomed, fresh and spare of the containers in a list. Containers in
+// before were being removed when the engine was called; their removal may have ended.
+func (s *store) mark(l *containerList, before map[string]bool) {
 	known := map[string]int64{}
-	for _, k := range keysOf(r.stored.Names()) {
-		known[k.project] = max(known[k.project], r.of(k).Known)
+	for _, k := range s.services() {
+		known[k.project] = max(known[k.project], s.of(k).Known)
 	}
 	for k, members := range l.services {
-		v := r.of(k)
-		there := map[string]*member{}
+		r := s.of(k)
+		byID := map[string]*member{}
 		for _, m := range members {
-			_, victim := v.Victims[m.ID]
+			_, victim := r.Removing[m.ID]
 			m.doomed = victim || before[m.ID]
-			seen := v.Known
+			since := r.Known
 			if m.Labels[labelBeside] == besideProject {
-				seen = known[k.project]
+				since = known[k.project]
 			}
-			m.fresh = m.copied && m.Created > seen && l.observed.Sub(time.Unix(m.Created, 0)) <= freshFor
-			there[m.ID] = m
+			m.fresh = m.copied && m.Created > since && l.observed.Sub(time.Unix(m.Created, 0)) <= freshFor
+			byID[m.ID] = m
 		}
 		for _, m := range members {
 			replaces := m.Labels[labelReplaces]
-			old := there[replaces]
+			old := byID[replaces]
 			m.spare = old != nil && old.remains() || old == nil && replaces != "" && m.fresh
 		}
 	}
 }
 
+// resume continues the removals that an earlier hpad has stored.
 func (f *Fleet) resume() {
-	for _, k := range keysOf(f.removals.stored.Names()) {
-		for id, name := range f.removals.of(k).Victims {
+	for _, k := range f.store.services() {
+		for id, name := range f.store.of(k).Removing {
 			f.remove(k, id, name)
 		}
 	}
 }
 
-// remove begins to stop and remove a container, unless that is under way.
+// remove starts to stop and remove a container, unless that is in progress.
 func (f *Fleet) remove(k key, id, name string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -187,10 +115,13 @@ func (f *Fleet) remove(k key, id, name string) {
 		for {
 			err := f.removeOnce(id)
 			if err == nil {
-				f.removals.gone(f.ctx, k, id)
+				f.removals.setError(id, "")
+				f.store.update(f.ctx, k, func(r *serviceRecord) {
+					r.Removing = edited(r.Removing, func(all map[string]string) { delete(all, id) })
+				})
 				return
 			}
-			f.removals.trouble(id, fmt.Sprintf("container %s cannot be removed: %v", name, err))
+			f.removals.setError(id, fmt.Sprintf("container %s cannot be removed: %v", name, err))
 			select {
 			case <-time.After(wait):
 			case <-f.ctx.Done():
@@ -201,49 +132,48 @@ func (f *Fleet) remove(k key, id, name string) {
 	})
 }
 
-// claim reports whether a container is the caller's to remove now, and nobody else's.
+// claim returns false if a container is being removed already.
 func (r *removals) claim(id string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.working[id] {
+	if r.active[id] {
 		return false
 	}
-	r.working[id] = true
+	r.active[id] = true
 	return true
 }
 
 func (r *removals) release(id string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	delete(r.working, id)
+	delete(r.active, id)
 }
 
-func (r *removals) trouble(id, text string) {
+// setError sets the error of an operation; "" deletes it.
+func (r *removals) setError(name, text string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.troubles[id] = text
+	if text == "" {
+		delete(r.errors, name)
+		return
+	}
+	r.errors[name] = text
 }
 
-func (r *removals) fine(id string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	delete(r.troubles, id)
-}
-
-// problems returns why containers that are to go are still there.
+// problems returns all errors, in order.
 func (r *removals) problems() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return slices.Sorted(maps.Values(r.troubles))
+	return slices.Sorted(maps.Values(r.errors))
 }
 
 // removeOnce stops a container with its own signal and grace period and removes it. The
-// stop has no limit of its own: the engine kills when the grace is over.
+// stop has no timeout: the engine kills the container after the grace period.
 func (f *Fleet) removeOnce(id string) error {
-	if err := f.removals.places.Acquire(f.ctx, 1); err != nil {
+	if err := f.removals.slots.Acquire(f.ctx, 1); err != nil {
 		return err
 	}
-	defer f.removals.places.Release(1)
+	defer f.removals.slots.Release(1)
 	c, err := f.waiting.Client(f.ctx)
 	if err != nil {
 		return err
@@ -259,8 +189,7 @@ func (f *Fleet) removeOnce(id string) error {
 	return f.discard(id)
 }
 
-// discard removes a container at once, with the anonymous volumes that nobody
-// else uses.
+// discard kills and removes a container, with its anonymous volumes.
 func (f *Fleet) discard(id string) error {
 	ctx, cancel := context.WithTimeout(f.ctx, startTimeout)
 	defer cancel()
@@ -273,7 +202,7 @@ func (f *Fleet) discard(id string) error {
 	case err == nil || errdefs.IsNotFound(err):
 		return nil
 	case stopping(err):
-		return errRemovalUnderWay
+		return errRemovalInProgress
 	}
 	return f.engine.Error(err)
 }
@@ -283,10 +212,7 @@ func stopping(err error) bool {
 	return errdefs.IsConflict(err) && strings.Contains(err.Error(), "is already in progress")
 }
 
-var errRemovalUnderWay = errors.New("its removal is under way")
-
-// errIncomplete is the error of a result that cannot be used.
-var errIncomplete = errors.New("the answer lacks what every container has")
+var errRemovalInProgress = errors.New("removal is already in progress")
 
 func isNotFound(err error) bool {
 	return errors.Is(err, targets.ErrTargetNotFound) || errdefs.IsNotFound(err)

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/docker/docker/api/types/container"
@@ -28,28 +27,26 @@ const (
 	// composeQuiet is how long Compose must have created no container of a service before
 	// hpad replaces its obsolete replicas. Until then Compose may do so.
 	composeQuiet = 10 * time.Second
-	// replaceRetry is the pause after a failure to replace a replica.
-	replaceRetry = time.Minute
 )
 
-// leftOver reports whether hpad created a container and ended before it started it.
-func (m *member) leftOver() bool {
+// notStarted reports whether hpad created a container and ended before it started it.
+func (m *member) notStarted() bool {
 	return m.copied && m.State == container.StateCreated
 }
 
 // unwanted returns the containers of a service that hpad has to remove: leftBehind are
 // replicas that Compose has missed or that hpad has not started, replaced are containers
 // with a started replacement.
-func (l *listing) unwanted(k key) (leftBehind, replaced []*member) {
-	there := map[string]*member{}
+func (l *containerList) unwanted(k key) (leftBehind, replaced []*member) {
+	byID := map[string]*member{}
 	for _, m := range l.services[k] {
-		there[m.ID] = m
+		byID[m.ID] = m
 	}
 	leftBehind = l.orphans(k)
 	for _, m := range l.services[k] {
-		switch old := there[m.Labels[labelReplaces]]; {
+		switch old := byID[m.Labels[labelReplaces]]; {
 		case !m.remains() || slices.Contains(leftBehind, m):
-		case m.leftOver() || m.spare && old == nil:
+		case m.notStarted() || m.spare && old == nil:
 			leftBehind = append(leftBehind, m)
 		case m.spare && m.State != container.StateCreated:
 			replaced = append(replaced, old)
@@ -61,7 +58,7 @@ func (l *listing) unwanted(k key) (leftBehind, replaced []*member) {
 // orphans returns the fresh replicas of a service if everything that existed beside them
 // was removed, and not by hpad: "docker compose down" or "docker compose rm" has missed
 // them.
-func (l *listing) orphans(k key) []*member {
+func (l *containerList) orphans(k key) []*member {
 	var made []*member
 	fromZero := false
 	for _, m := range l.services[k] {
@@ -82,7 +79,7 @@ func (l *listing) orphans(k key) []*member {
 }
 
 // fresh returns the number of fresh replicas in a project that had other containers.
-func (l *listing) fresh(project string) int {
+func (l *containerList) fresh(project string) int {
 	n := 0
 	for k, members := range l.services {
 		for _, m := range members {
@@ -97,7 +94,7 @@ func (l *listing) fresh(project string) int {
 // repair removes containers of some services that were left behind or replaced, and corrects
 // the list. It skips a service while hpad creates containers of it. Other services may belong
 // to another hpad.
-func (f *Fleet) repair(ctx context.Context, l *listing, services iter.Seq[key]) {
+func (f *Fleet) repair(ctx context.Context, l *containerList, services iter.Seq[key]) {
 	if f.running() != nil {
 		return
 	}
@@ -105,30 +102,30 @@ func (f *Fleet) repair(ctx context.Context, l *listing, services iter.Seq[key]) 
 		if leftBehind, replaced := l.unwanted(k); len(leftBehind)+len(replaced) == 0 && !f.isBack(k, l) {
 			continue
 		}
-		end, ok := f.turnNow(k)
+		unlock, ok := f.tryLock(k)
 		if !ok {
 			continue
 		}
-		f.repairInTurn(ctx, l, k)
-		end()
+		f.repairLocked(ctx, l, k)
+		unlock()
 	}
 }
 
-// repairInTurn lists the project again: while the turn is held, hpad starts no container of
-// the service.
-func (f *Fleet) repairInTurn(ctx context.Context, l *listing, k key) {
+// repairLocked lists the project again: while the service is locked, hpad starts no
+// container of it.
+func (f *Fleet) repairLocked(ctx context.Context, l *containerList, k key) {
 	now, err := f.list(ctx, k.project)
 	if err != nil {
 		return // the next reading repeats it
 	}
 	leftBehind, replaced := now.unwanted(k)
-	if f.removals.doom(ctx, k, leftBehind, nil) != nil || f.removals.doom(ctx, k, replaced, now.services[k]) != nil {
+	if f.storeVictims(ctx, k, leftBehind, nil) != nil || f.storeVictims(ctx, k, replaced, now.services[k]) != nil {
 		return
 	}
 	if f.isBack(k, now) {
-		f.templates.drop(ctx, k)
+		f.store.dropTemplate(ctx, k)
 	}
-	f.removals.mark(now, nil) // before a removal ends and is forgotten
+	f.store.mark(now, nil) // before a removal ends and is deleted from the record
 	for _, m := range slices.Concat(leftBehind, replaced) {
 		f.remove(k, m.ID, m.name)
 	}
@@ -137,8 +134,8 @@ func (f *Fleet) repairInTurn(ctx context.Context, l *listing, k key) {
 }
 
 // isBack reports whether a service runs that hpad had scaled to 0.
-func (f *Fleet) isBack(k key, l *listing) bool {
-	return f.templates.of(k) != nil && slices.ContainsFunc(counted(l.services[k]), (*member).runs)
+func (f *Fleet) isBack(k key, l *containerList) bool {
+	return f.store.template(k) != nil && slices.ContainsFunc(counted(l.services[k]), (*member).runs)
 }
 
 // obsolete returns the replicas that hpad created while Compose renewed the service, with
@@ -164,74 +161,67 @@ func (f *Fleet) isQuiet(members []*member, now time.Time) bool {
 	})
 }
 
-// besideOf returns the value of labelBeside for new replicas.
-func (o *order) besideOf() string {
-	switch {
-	case len(o.living) > 0:
-		return besideService
-	case o.listing.remaining(o.key.project) > 0:
-		return besideProject
-	}
-	return ""
-}
-
 // labels returns hpad's labels for new replicas.
-func (o *order) labels() map[string]string {
-	source := int64(0)
-	if from := latest(o.living); from != nil {
-		source = from.sourceCreated
+func (c *change) labels() map[string]string {
+	source, beside := int64(0), ""
+	if from := latest(c.living); from != nil {
+		source, beside = from.sourceCreated, besideService
+	} else if c.list.remaining(c.key.project) > 0 {
+		beside = besideProject
 	}
-	return map[string]string{labelSource: strconv.FormatInt(source, 10), labelBeside: o.besideOf()}
+	return map[string]string{labelSource: strconv.FormatInt(source, 10), labelBeside: beside}
 }
 
-// replace creates a replica of the newest configuration for each of some containers, in the
-// service's turn. A later reading removes the container that was replaced. replaced, if
-// not nil, is called with each container and the ID of its replacement.
-func (f *Fleet) replace(o *order, old []*member, replaced func(m *member, id string)) error {
-	if err := o.waits(f.templates); err != nil {
+// replace creates a replica of the newest configuration for each of some containers. A later
+// reading removes the container that was replaced. If created is not nil, it is called with
+// each container and the ID of its replacement.
+func (f *Fleet) replace(c *change, old []*member, created func(m *member, id string)) error {
+	if err := c.waits(f.store); err != nil {
 		return err
 	}
-	b, err := f.plan(f.ctx, o)
+	b, err := f.plan(f.ctx, c)
 	if err != nil {
 		return err
 	}
-	numbers, err := f.freeNumbers(f.ctx, o, b, len(old))
+	numbers, err := f.freeNumbers(f.ctx, c, b, len(old))
 	if err != nil {
 		return err
 	}
 	for n, m := range old {
-		labels := o.labels()
+		labels := c.labels()
 		labels[labelReplaces] = m.ID
-		id, err := f.startInTurn(f.ctx, o.key, b, numbers[n], labels)
+		id, err := f.startExclusively(f.ctx, c.key, b, numbers[n], labels)
 		if err != nil {
 			return err
 		}
-		if replaced != nil {
-			replaced(m, id)
+		if created != nil {
+			created(m, id)
 		}
 	}
 	return nil
 }
 
-// replaceObsolete replaces the obsolete replicas of a service, in its turn.
-func (f *Fleet) replaceObsolete(o *order) error {
-	old := withoutSpare(o, obsolete(o.members))
-	if len(old) == 0 {
-		return nil
+// replaceObsolete replaces the obsolete replicas of a service.
+func (f *Fleet) replaceObsolete(c *change) {
+	text := ""
+	if old := c.withoutReplacement(obsolete(c.members)); len(old) > 0 {
+		if err := f.replace(c, old, nil); err != nil {
+			text = fmt.Sprintf("obsolete replicas of service %q cannot be replaced: %v", c.key, err)
+		}
 	}
-	return f.replace(o, old, nil)
+	f.removals.setError("replace "+c.key.String(), text)
 }
 
-// withoutSpare returns the containers that have no replacement yet.
-func withoutSpare(o *order, old []*member) []*member {
+// withoutReplacement returns the containers that have no replacement yet.
+func (c *change) withoutReplacement(old []*member) []*member {
 	return slices.DeleteFunc(old, func(m *member) bool {
-		return slices.ContainsFunc(o.members, func(other *member) bool { return other.spare && other.Labels[labelReplaces] == m.ID })
+		return slices.ContainsFunc(c.members, func(other *member) bool { return other.spare && other.Labels[labelReplaces] == m.ID })
 	})
 }
 
-// overtaken returns the notice that hpad created replicas while Compose renewed the
+// obsoleteNotice returns the notice that hpad created replicas while Compose renewed the
 // service; nil if no replica is obsolete.
-func (f *Fleet) overtaken(k key, members []*member) *policy.Notice {
+func obsoleteNotice(k key, members []*member) *policy.Notice {
 	old := obsolete(members)
 	if len(old) == 0 {
 		return nil
@@ -240,50 +230,8 @@ func (f *Fleet) overtaken(k key, members []*member) *policy.Notice {
 	for _, m := range old {
 		names = append(names, m.name)
 	}
-	message := fmt.Sprintf("Compose has renewed service %q while hpad created %s, with the configuration of before; hpad replaces them", k.service, strings.Join(names, ", "))
-	if err := f.unreplaced.of(k); err != nil {
-		message += ", which failed: " + err.Error()
+	return &policy.Notice{
+		Condition: ObsoleteReplicas, Reason: "RenewedMeanwhile",
+		Message: fmt.Sprintf("Compose has renewed service %q while hpad created %s, which have the previous configuration; hpad replaces them", k.service, strings.Join(names, ", ")),
 	}
-	return &policy.Notice{Condition: ObsoleteReplicas, Reason: "RenewedMeanwhile", Message: message}
-}
-
-// failures are the last errors of an operation by service. They are safe for concurrent
-// use.
-type failures struct {
-	mu   sync.Mutex
-	last map[key]failure
-}
-
-type failure struct {
-	err error
-	at  time.Time
-}
-
-// of returns the last error; nil if the last operation succeeded.
-func (f *failures) of(k key) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.last[k].err
-}
-
-// over reports whether the operation may be tried again.
-func (f *failures) over(k key, now time.Time) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	last, failed := f.last[k]
-	return !failed || now.Sub(last.at) >= replaceRetry
-}
-
-// set stores an error; nil forgets the last one.
-func (f *failures) set(k key, err error, now time.Time) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if err == nil {
-		delete(f.last, k)
-		return
-	}
-	if f.last == nil {
-		f.last = map[key]failure{}
-	}
-	f.last[k] = failure{err: err, at: now}
 }

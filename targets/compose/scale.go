@@ -13,10 +13,9 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// SetReplicas starts copies of the service's newest replica, or gets rid of
-// victims, if the containers are still those of version. New containers have
-// started when it returns; victims are terminating. The engine has no place for
-// the reason.
+// SetReplicas starts copies of the service's newest replica, or removes victims, if the
+// containers are still those of version. New containers have started when it returns;
+// victims are terminating. The engine does not record the reason.
 func (f *Fleet) SetReplicas(ctx context.Context, ref targets.Ref, n int32, version, _ string) error {
 	return f.base.Scale(ctx, ref, n, "service", func(ctx context.Context, k key) error {
 		return f.setReplicas(ctx, k, n, version)
@@ -30,17 +29,17 @@ func (f *Fleet) setReplicas(ctx context.Context, k key, n int32, version string)
 	if err := f.running(); err != nil {
 		return err
 	}
-	end, err := f.turn(ctx, k)
+	unlock, err := f.lock(ctx, k)
 	if err != nil {
 		return err
 	}
 	done := make(chan error, 1)
 	if err := f.inBackground(func() {
-		err := f.scaleInTurn(ctx, k, n, version)
-		end() // before the call returns, so that the next reading can repair the service
+		err := f.scaleLocked(ctx, k, n, version)
+		unlock() // before the call returns, so that the next reading can repair the service
 		done <- err
 	}); err != nil {
-		end()
+		unlock()
 		return err
 	}
 	select {
@@ -51,25 +50,25 @@ func (f *Fleet) setReplicas(ctx context.Context, k key, n int32, version string)
 	}
 }
 
-func (f *Fleet) scaleInTurn(ctx context.Context, k key, n int32, version string) error {
+func (f *Fleet) scaleLocked(ctx context.Context, k key, n int32, version string) error {
 	l, err := f.list(ctx, k.project)
 	if err != nil {
 		return err
 	}
-	o := newOrder(k, l, int(n))
-	if err := f.refuse(ctx, o, version); err != nil {
+	c := newChange(k, l, int(n))
+	if err := f.refuse(ctx, c, version); err != nil {
 		return err
 	}
 	switch {
-	case o.to < len(o.living):
-		return f.shrink(ctx, o)
-	case o.to > len(o.living):
-		return f.grow(ctx, o)
+	case c.to < len(c.living):
+		return f.scaleDown(ctx, c)
+	case c.to > len(c.living):
+		return f.scaleUp(ctx, c)
 	}
 	return nil
 }
 
-// running returns why nothing can be changed; nil between Start and Close.
+// running returns an ErrTransient unless the fleet is between Start and Close.
 func (f *Fleet) running() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -79,7 +78,7 @@ func (f *Fleet) running() error {
 	return nil
 }
 
-// inBackground runs what Close waits for.
+// inBackground runs a function that Close waits for.
 func (f *Fleet) inBackground(run func()) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -90,57 +89,56 @@ func (f *Fleet) inBackground(run func()) error {
 	return nil
 }
 
-// order is one change of a count under way.
-type order struct {
+// change is a change of one service's containers in progress. The service is locked.
+type change struct {
 	key key
 	// members are all containers of the service, living those of its count.
 	members, living []*member
-	listing         *listing
+	list            *containerList
 	to              int
 }
 
-func newOrder(k key, l *listing, to int) *order {
-	return &order{key: k, members: l.services[k], living: counted(l.services[k]), listing: l, to: to}
+func newChange(k key, l *containerList, to int) *change {
+	return &change{key: k, members: l.services[k], living: counted(l.services[k]), list: l, to: to}
 }
 
-// refuse returns why a count cannot be set now; nil when it can, or is the one there is.
-func (f *Fleet) refuse(ctx context.Context, o *order, version string) error {
+// refuse returns why a count cannot be set now; nil if it can, or if it is set already.
+func (f *Fleet) refuse(ctx context.Context, c *change, version string) error {
 	var zero targets.Reading
-	if len(o.living) == 0 {
-		if err := f.readZero(ctx, o.key, o.listing, &zero); err != nil {
+	if len(c.living) == 0 {
+		if err := f.readZero(ctx, c.key, c.list, &zero); err != nil {
 			return err
 		}
 	}
-	if found := versionOf(o.living); version != "" && version != found {
-		return fmt.Errorf("%w: service %q has other containers than it was read with, %d of them", targets.ErrConflict, o.key, len(o.living))
+	if found := versionOf(c.living); version != "" && version != found {
+		return fmt.Errorf("%w: the containers of service %q have changed since the reading: it has %d now", targets.ErrConflict, c.key, len(c.living))
 	}
-	if o.to == len(o.living) {
+	if c.to == len(c.living) {
 		return nil
 	}
-	held := cmp.Or(zero.Hold, hold(o.key, o.members))
-	if held == nil && !slices.ContainsFunc(o.living, (*member).runs) {
-		known, failed := f.detailsOf(ctx, o.living, o.listing.observed)
+	held := cmp.Or(zero.Hold, hold(c.key, c.members))
+	if held == nil && !slices.ContainsFunc(c.living, (*member).runs) {
+		known, failed := f.detailsOf(ctx, c.living, c.list.observed)
 		for _, err := range failed {
 			return err
 		}
-		held = f.holdStopped(o.key, o.living, known)
+		held = f.stoppedHold(c.key, c.living, known)
 	}
 	if held != nil {
 		return &targets.HeldError{Hold: *held}
 	}
-	if o.to > len(o.living) {
-		return o.waits(f.templates)
+	if c.to > len(c.living) {
+		return c.waits(f.store)
 	}
 	return nil
 }
 
-// waits returns whether a service that this one depends on keeps new containers from
-// being started, as depends_on asks.
-func (o *order) waits(templates templates) error {
+// waits returns a HeldError if a service in depends_on does not meet its condition.
+func (c *change) waits(s *store) error {
 	labels := map[string]string{}
-	if from := source(o.living); from != nil {
+	if from := source(c.living); from != nil {
 		labels = from.Labels
-	} else if t := templates.of(o.key); t != nil {
+	} else if t := s.template(c.key); t != nil {
 		labels = t.Blueprint.Config.Labels
 	}
 	for dependency := range strings.SplitSeq(labels[labelDependencies], ",") {
@@ -149,27 +147,27 @@ func (o *order) waits(templates templates) error {
 		if service == "" {
 			continue
 		}
-		k := key{project: o.key.project, service: service}
-		members := counted(o.listing.services[k])
-		if t := templates.of(k); len(members) == 0 && t != nil {
+		k := key{project: c.key.project, service: service}
+		members := counted(c.list.services[k])
+		if len(members) == 0 && s.template(k) != nil {
 			continue // hpad itself has scaled it to 0
 		}
-		if lack := lacks(members, condition); lack != "" {
+		if problem := unmet(members, condition); problem != "" {
 			return &targets.HeldError{Hold: policy.Hold{
 				Reason:  DependencyNotReady,
-				Message: fmt.Sprintf("service %q depends on %q (%s), which %s; new replicas wait for it", o.key.service, service, condition, lack),
+				Message: fmt.Sprintf("service %q depends on %q (%s), which %s; new replicas wait for it", c.key.service, service, condition, problem),
 			}}
 		}
 	}
 	return nil
 }
 
-// lacks returns what the containers of a dependency lack of a condition of depends_on;
-// "" for nothing.
-func lacks(members []*member, condition string) string {
+// unmet returns why the containers of a service do not meet a condition of depends_on; ""
+// if they do.
+func unmet(members []*member, condition string) string {
 	if len(members) == 0 {
 		if condition == "service_completed_successfully" {
-			return "" // it was there, or nothing would be running
+			return "" // it was met when the service that depends on it was started
 		}
 		return "has no containers"
 	}
@@ -180,50 +178,51 @@ func lacks(members []*member, condition string) string {
 				return fmt.Sprintf("has not completed: container %s is %s", m.name, m.Status)
 			}
 		case condition == "service_healthy" && m.health != container.Healthy:
-			return fmt.Sprintf("is not healthy: container %s says %q", m.name, m.Status)
+			return fmt.Sprintf("is not healthy: the status of container %s is %q", m.name, m.Status)
 		case condition == "service_started" && m.State == container.StateRunning:
 			return ""
 		}
 	}
 	if condition == "service_started" {
-		return fmt.Sprintf("does not run: container %s says %q", members[0].name, members[0].Status)
+		return fmt.Sprintf("does not run: the status of container %s is %q", members[0].name, members[0].Status)
 	}
 	return ""
 }
 
-// shrink dooms victims. Before the last one goes it keeps what it takes to start again.
-func (f *Fleet) shrink(ctx context.Context, o *order) error {
-	if o.to == 0 {
-		if err := f.takeTemplate(ctx, o.key, source(o.living), o.peers()); err != nil {
-			return &targets.ReasonError{Reason: NoTemplate, Err: fmt.Errorf("what a new replica needs cannot be kept, so the last one stays: %w", err)}
+// scaleDown stores victims and starts to remove them. Before a scale-down to 0 it stores the
+// template.
+func (f *Fleet) scaleDown(ctx context.Context, c *change) error {
+	if c.to == 0 {
+		if err := f.takeTemplate(ctx, c.key, source(c.living), c.peers()); err != nil {
+			return &targets.ReasonError{Reason: NoTemplate, Err: fmt.Errorf("the last replica stays, because its settings cannot be stored: %w", err)}
 		}
 	}
-	known, failed := f.detailsOf(ctx, o.living, o.listing.observed)
+	known, failed := f.detailsOf(ctx, c.living, c.list.observed)
 	for _, err := range failed {
 		return err
 	}
-	instances, before := map[string]policy.Instance{}, f.memories.recall(o.key)
-	for _, m := range o.living {
-		if d := known[m.ID]; d != nil { // the state of a container that is gone is unknown
-			instances[m.ID] = m.instance(judge(m, d, before[m.ID], o.listing.observed), nil)
+	instances, before := map[string]policy.Instance{}, f.store.of(c.key).Instances
+	for _, m := range c.living {
+		if d := known[m.ID]; d != nil { // nil if the container no longer exists
+			instances[m.ID] = m.instance(nextRecord(m, d, before[m.ID], c.list.observed), nil)
 		}
 	}
-	chosen := victims(o.living, instances, len(o.living)-o.to)
-	if err := f.removals.doom(ctx, o.key, chosen, o.members); err != nil {
+	chosen := victims(c.living, instances, len(c.living)-c.to)
+	if err := f.storeVictims(ctx, c.key, chosen, c.members); err != nil {
 		return err
 	}
 	for _, m := range chosen {
-		f.remove(o.key, m.ID, m.name)
+		f.remove(c.key, m.ID, m.name)
 	}
 	return nil
 }
 
 // peers returns the other services of the project that have running containers, in
 // order.
-func (o *order) peers() []string {
+func (c *change) peers() []string {
 	var names []string
-	for k, members := range o.listing.services {
-		if k != o.key && k.project == o.key.project && slices.ContainsFunc(counted(members), (*member).runs) {
+	for k, members := range c.list.services {
+		if k != c.key && k.project == c.key.project && slices.ContainsFunc(counted(members), (*member).runs) {
 			names = append(names, k.service)
 		}
 	}

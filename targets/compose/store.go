@@ -2,42 +2,66 @@ package compose
 
 import (
 	"context"
-	"sync"
+	"fmt"
+	"maps"
+	"sync/atomic"
 	"time"
 
 	"github.com/hpad/hpad/targets"
-	"github.com/hpad/hpad/targets/ledger"
+	"github.com/hpad/hpad/targets/replicas"
 )
 
-// byContainer are values of all services, by the ids of their containers. It is safe
-// for concurrent use.
-type byContainer[V comparable] struct{ *ledger.Ledger[ledger.Map[V]] }
+const (
+	storePrefix = "services/"
+	// unusedFor is the time after which the record of a service is deleted that was not read,
+	// or did not exist.
+	unusedFor = 24 * time.Hour
+)
 
-func newByContainer[V comparable](store targets.Store, prefix string) byContainer[V] {
-	return byContainer[V]{ledger.New[ledger.Map[V]](store, prefix)}
+// serviceRecord contains what the engine does not keep about a service. Its maps are never
+// modified: see edited.
+type serviceRecord struct {
+	// Instances are the records of the containers, by ID.
+	Instances map[string]instanceRecord `json:"instances,omitempty"`
+	// Removing are the names of the containers that hpad is removing, by ID.
+	Removing map[string]string `json:"removing,omitempty"`
+	// Known is the creation time, in Unix seconds, of the newest container that existed when
+	// hpad last chose victims. If older containers are missing later, hpad has removed them.
+	Known int64 `json:"known,omitempty"`
+	// Failed are the containers that have failed, by ID.
+	Failed map[string]failure `json:"failed,omitempty"`
+	// Template is set while hpad has scaled the service to 0.
+	Template *template `json:"template,omitempty"`
 }
 
-// of returns those of a service, which are not to be modified.
-func (b byContainer[V]) of(k key) map[string]V {
-	all, _ := b.Of(k.String())
-	return all
+// store contains the records of all services. It is safe for concurrent use.
+type store struct {
+	*replicas.Store[serviceRecord]
+	// saveErr is the error of the last write.
+	saveErr atomic.Pointer[error]
 }
 
-// services returns those that have any, in order.
-func (b byContainer[V]) services() []key { return keysOf(b.Names()) }
-
-// change changes those of a service, and stores them where they are others then. What
-// cannot be stored is known all the same.
-func (b byContainer[V]) change(ctx context.Context, k key, change func(all map[string]V)) {
-	b.Change(k.String(), func(before ledger.Map[V]) ledger.Map[V] {
-		return before.With(func(all ledger.Map[V]) { change(all) })
-	})
-	_ = b.Save(ctx, k.String())
+func newStore(backend targets.Store) *store {
+	return &store{Store: replicas.New[serviceRecord](backend, storePrefix)}
 }
 
-func keysOf(names []string) []key {
+func (s *store) of(k key) serviceRecord {
+	r, _ := s.Get(k.String())
+	return r
+}
+
+// template returns the template of a service; nil if it has none.
+func (s *store) template(k key) *template {
+	if t := s.of(k).Template; t.usable() {
+		return t
+	}
+	return nil
+}
+
+// services returns the services with a record, in order.
+func (s *store) services() []key {
 	var keys []key
-	for _, name := range names {
+	for _, name := range s.Names() {
 		if k, err := parseName(name); err == nil {
 			keys = append(keys, k)
 		}
@@ -45,35 +69,58 @@ func keysOf(names []string) []key {
 	return keys
 }
 
-// forgottenAfter is the time after which the unused data of a service is deleted.
-const forgottenAfter = 24 * time.Hour
-
-// uses are the times at which services were last read and existed. It is safe for
-// concurrent use.
-type uses struct {
-	mu   sync.Mutex
-	last map[key]time.Time
-}
-
-func (u *uses) use(k key, now time.Time) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if u.last == nil {
-		u.last = map[key]time.Time{}
-	}
-	u.last[k] = now
-}
-
-// over returns the services that were last used more than forgottenAfter ago.
-func (u *uses) over(now time.Time) []key {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	var over []key
-	for k, last := range u.last {
-		if now.Sub(last) > forgottenAfter {
-			over = append(over, k)
-			delete(u.last, k)
+// removing returns the IDs of all containers that hpad is removing.
+func (s *store) removing() map[string]bool {
+	ids := map[string]bool{}
+	for _, k := range s.services() {
+		for id := range s.of(k).Removing {
+			ids[id] = true
 		}
 	}
-	return over
+	return ids
+}
+
+// update changes a record. If it cannot be written, the change stays in memory, and a later
+// update writes it.
+func (s *store) update(ctx context.Context, k key, change func(r *serviceRecord)) {
+	s.Change(k.String(), changed(change))
+	err := s.Save(ctx, k.String())
+	s.saveErr.Store(&err)
+}
+
+// commit changes a record only if it can be written.
+func (s *store) commit(ctx context.Context, k key, change func(r *serviceRecord)) error {
+	if err := s.Commit(ctx, k.String(), changed(change)); err != nil {
+		return fmt.Errorf("%w: store the record of service %q: %w", targets.ErrTransient, k, err)
+	}
+	return nil
+}
+
+func (s *store) dropTemplate(ctx context.Context, k key) {
+	if s.template(k) != nil {
+		s.update(ctx, k, func(r *serviceRecord) { r.Template = nil })
+	}
+}
+
+// lastError returns the error of the last write; nil if it succeeded.
+func (s *store) lastError() error {
+	if err := s.saveErr.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+func changed(change func(r *serviceRecord)) func(serviceRecord) serviceRecord {
+	return func(r serviceRecord) serviceRecord {
+		change(&r)
+		return r
+	}
+}
+
+// edited returns a changed copy of a map.
+func edited[V any](m map[string]V, change func(m map[string]V)) map[string]V {
+	next := make(map[string]V, len(m))
+	maps.Copy(next, m)
+	change(next)
+	return next
 }

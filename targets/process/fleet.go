@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/hpad/hpad/targets"
-	"github.com/hpad/hpad/targets/ledger"
+	"github.com/hpad/hpad/targets/replicas"
 )
 
 // Output returns the writer of an instance's output, by service and instance id, and
@@ -26,7 +26,7 @@ type Output func(service, instance string) io.Writer
 type Fleet struct {
 	base    targets.Base[*service]
 	config  *Config
-	counts  *ledger.Ledger[count]
+	counts  *replicas.Store[count]
 	sampler *sampler
 
 	mu       sync.Mutex
@@ -44,7 +44,7 @@ type Fleet struct {
 func New(name string, config *Config, options targets.Env) *Fleet {
 	f := &Fleet{config: config, services: map[string]*service{}, lent: map[string]bool{}}
 	f.base.Name, f.base.Parse = name, f.service
-	f.counts = ledger.New[count](options.Store, countPrefix)
+	f.counts = replicas.New[count](options.Store, countPrefix)
 	for service, c := range config.Services {
 		f.services[service] = newService(service, c, options, f.counts)
 	}

@@ -17,7 +17,7 @@ import (
 
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
-	"github.com/hpad/hpad/targets/ledger"
+	"github.com/hpad/hpad/targets/replicas"
 )
 
 // service is one target: a wanted count and its instances. It passes from fleet to
@@ -32,7 +32,7 @@ type service struct {
 	mu      sync.Mutex
 	config  Service
 	tasks   []policy.Task
-	counts  *ledger.Ledger[count]
+	counts  *replicas.Store[count]
 	nursery *nursery
 	// living are the wanted instances in the order of their indexes, leaving those being
 	// stopped.
@@ -56,15 +56,9 @@ const (
 	countPrefix = "replicas/"
 )
 
-// Equal reports whether two counts are one.
-func (c count) Equal(other count) bool { return c == other }
-
-// Empty returns false: a count of 0 is one too.
-func (c count) Empty() bool { return false }
-
 func (c count) version() string { return strconv.FormatUint(c.Version, 10) }
 
-func newService(name string, config Service, options targets.Env, counts *ledger.Ledger[count]) *service {
+func newService(name string, config Service, options targets.Env, counts *replicas.Store[count]) *service {
 	s := &service{name: name, output: options.Output, writing: semaphore.NewWeighted(1)}
 	s.ports, _ = parsePorts(config.Ports) // the configuration is valid
 	s.takeOver(config, counts)
@@ -72,7 +66,7 @@ func newService(name string, config Service, options targets.Env, counts *ledger
 }
 
 // takeOver gives a service to a fleet with a configuration of the same processes.
-func (s *service) takeOver(config Service, counts *ledger.Ledger[count]) {
+func (s *service) takeOver(config Service, counts *replicas.Store[count]) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.counts != nil {
@@ -94,7 +88,7 @@ func sameProcesses(a, b Service) bool {
 	return reflect.DeepEqual(a, b)
 }
 
-func (s *service) ledger() *ledger.Ledger[count] {
+func (s *service) countStore() *replicas.Store[count] {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.counts
@@ -102,7 +96,7 @@ func (s *service) ledger() *ledger.Ledger[count] {
 
 // count returns the count, as far as there are ports, and false before it is known.
 func (s *service) count() (count, bool) {
-	now, known := s.ledger().Of(s.name)
+	now, known := s.countStore().Get(s.name)
 	if highest := s.highest(); highest != nil {
 		now.Replicas = min(now.Replicas, *highest)
 	}
@@ -114,7 +108,7 @@ func (s *service) count() (count, bool) {
 func (s *service) start(ctx context.Context, nursery *nursery, before *service) error {
 	if before != nil {
 		if now, known := before.count(); known {
-			s.ledger().Keep(s.name, now)
+			s.countStore().Set(s.name, now)
 		}
 	}
 	s.mu.Lock()
@@ -146,7 +140,7 @@ func (s *service) restore(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.ledger().Keep(s.name, first)
+	s.countStore().Set(s.name, first)
 	s.scale()
 	return nil
 }
@@ -158,10 +152,10 @@ func (s *service) load(ctx context.Context) (count, error) {
 	counts, configured := s.counts, s.config.Replicas
 	s.mu.Unlock()
 	first, saved, err := counts.Read(ctx, s.name)
-	garbled, isGarbled := errors.AsType[*ledger.GarbledError](err)
+	corrupt, isCorrupt := errors.AsType[*replicas.CorruptError](err)
 	switch {
-	case isGarbled:
-		return count{}, fmt.Errorf("%w: saved count %q of service %q cannot be read: %w; give the service another name, or start with an empty state directory", targets.ErrUnscalable, garbled.Text, s.name, err)
+	case isCorrupt:
+		return count{}, fmt.Errorf("%w: saved count %q of service %q cannot be read: %w; give the service another name, or start with an empty state directory", targets.ErrUnscalable, corrupt.Text, s.name, err)
 	case err != nil:
 		return count{}, fmt.Errorf("load the saved count of service %q: %w", s.name, err)
 	case saved:
@@ -196,8 +190,8 @@ func (s *service) set(ctx context.Context, n int32, version string) error {
 		return err
 	}
 	next := count{Format: countFormat, Replicas: n, Version: now.Version + 1}
-	counts := s.ledger()
-	unsaved := counts.Commit(ctx, s.name, next)
+	counts := s.countStore()
+	unsaved := counts.Commit(ctx, s.name, func(count) count { return next })
 	if unsaved != nil {
 		unsaved = fmt.Errorf("save the count of service %q: %w", s.name, unsaved)
 		if ctx.Err() != nil {
@@ -321,7 +315,7 @@ func (s *service) read(ctx context.Context) targets.Reading {
 		return targets.Reading{Err: err, Observed: reading.Observed}
 	}
 	if known {
-		_ = s.ledger().Save(ctx, s.name) // set has returned why it is not saved
+		_ = s.countStore().Save(ctx, s.name) // set has returned why it is not saved
 	}
 	reading.SpecReplicas, reading.Version = now.Replicas, now.version()
 	s.mu.Lock()

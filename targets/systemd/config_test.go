@@ -71,7 +71,7 @@ func TestPattern(t *testing.T) {
 func TestStateOf(t *testing.T) {
 	for _, c := range []struct {
 		active, job string
-		want        state
+		want        unitState
 	}{
 		{"active", "", running},
 		{"active", "stop", running},

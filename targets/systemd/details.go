@@ -40,7 +40,7 @@ const atOnce = 8
 type details struct {
 	// activation is the id of one activation.
 	activation string
-	state      state
+	state      unitState
 	// started is when the activation began, active when it was done.
 	started, active time.Time
 	// left is when it began to stop, startWithin and stopWithin are how long it may take
@@ -67,21 +67,21 @@ type details struct {
 	read     time.Time
 }
 
-// particulars are the remembered details of all instances.
-type particulars struct {
+// detailCache are the remembered details of all instances.
+type detailCache struct {
 	manager manager
 
 	mu    sync.Mutex
 	units map[string]details
 }
 
-func newParticulars(m manager) *particulars {
-	return &particulars{manager: m, units: map[string]details{}}
+func newDetailCache(m manager) *detailCache {
+	return &detailCache{manager: m, units: map[string]details{}}
 }
 
 // learn reads what is not known yet of units, and forgets all others of their templates.
 // An error means that the manager does not answer.
-func (p *particulars) learn(ctx context.Context, templates map[template]bool, units []unit) error {
+func (p *detailCache) learn(ctx context.Context, templates map[template]bool, units []unit) error {
 	p.forget(templates, units)
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(atOnce)
@@ -93,7 +93,7 @@ func (p *particulars) learn(ctx context.Context, templates map[template]bool, un
 	return group.Wait()
 }
 
-func (p *particulars) forget(templates map[template]bool, units []unit) {
+func (p *detailCache) forget(templates map[template]bool, units []unit) {
 	listed := make(map[string]bool, len(units))
 	for _, u := range units {
 		listed[u.Name] = true
@@ -108,7 +108,7 @@ func (p *particulars) forget(templates map[template]bool, units []unit) {
 }
 
 // learnUnit reads one unit. One that is gone meanwhile is no error.
-func (p *particulars) learnUnit(ctx context.Context, u unit) error {
+func (p *detailCache) learnUnit(ctx context.Context, u unit) error {
 	known, ok := p.of(u.Name)
 	id, err := p.manager.property(ctx, u.Name, invocationID)
 	if err != nil {
@@ -138,7 +138,7 @@ func ignoreGone(err error) error {
 	return nil
 }
 
-func (p *particulars) of(name string) (details, bool) {
+func (p *detailCache) of(name string) (details, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	d, ok := p.units[name]

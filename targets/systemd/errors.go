@@ -33,12 +33,10 @@ const (
 // refusedError is the manager's refusal to start one unit as it stands; others of its
 // template it may start.
 type refusedError struct {
-	// masked reports that somebody forbade the unit, said is what the manager said.
-	masked bool
-	said   string
+	reason string
 }
 
-func (e *refusedError) Error() string { return e.said }
+func (e *refusedError) Error() string { return e.reason }
 
 // refusalOf returns the error of a start as that of the one unit, where it is: what the
 // manager has against the unit, its file or what it depends on; any other as it is.
@@ -48,12 +46,12 @@ func refusalOf(err error, unit string) error {
 		return err
 	}
 	own := strings.Contains(reply.Error(), unit)
-	refused := &refusedError{said: fmt.Sprintf("%s (%s)", reply.Error(), reply.Name)}
+	refused := &refusedError{reason: fmt.Sprintf("%s (%s)", reply.Error(), reply.Name)}
 	class, reason := targets.ErrUnscalable, TemplateInvalid
 	switch reply.Name {
 	case "org.freedesktop.systemd1.UnitMasked":
 		if own {
-			refused.masked, reason = true, UnitMasked
+			reason = UnitMasked
 		}
 	case "org.freedesktop.systemd1.NoSuchUnit":
 		if own {

@@ -19,12 +19,12 @@ type Fleet struct {
 	config  *Config
 	options targets.Env
 	manager manager
-	known   *particulars
+	known   *detailCache
 	sampler *sampler
-	// ctx ends with the fleet, and with it work, which is in the background.
-	ctx    context.Context
-	cancel context.CancelFunc
-	work   sync.WaitGroup
+	// ctx ends with the fleet, and with it all work in the background.
+	ctx        context.Context
+	cancel     context.CancelFunc
+	background sync.WaitGroup
 
 	mu      sync.Mutex
 	targets map[template]*target
@@ -42,7 +42,7 @@ func New(name string, config *Config, options targets.Env) *Fleet {
 func newFleet(name string, config *Config, options targets.Env, m manager) *Fleet {
 	f := &Fleet{
 		config: config, options: options, manager: m,
-		known: newParticulars(m), targets: map[template]*target{}, reach: map[template]int32{},
+		known: newDetailCache(m), targets: map[template]*target{}, reach: map[template]int32{},
 	}
 	f.base.Name, f.base.Parse = name, f.targetOf
 	f.ctx, f.cancel = context.WithCancel(context.Background())
@@ -78,7 +78,7 @@ func (f *Fleet) Close() error {
 	if !first {
 		return nil
 	}
-	f.work.Wait()
+	f.background.Wait()
 	for _, t := range all {
 		if t.prober != nil {
 			t.prober.close()
@@ -118,7 +118,7 @@ func (f *Fleet) Snapshot(ctx context.Context, refs []targets.Ref) (map[targets.R
 }
 
 func (f *Fleet) snapshot(ctx context.Context, wanted map[targets.Ref]*target) (map[targets.Ref]targets.Reading, error) {
-	s, err := f.look(ctx, wanted)
+	s, err := f.list(ctx, wanted, false)
 	if err != nil {
 		return nil, err
 	}
@@ -143,9 +143,9 @@ func (f *Fleet) snapshot(ctx context.Context, wanted map[targets.Ref]*target) (m
 	return readings, nil
 }
 
-// look is the result of one list of units.
-type look struct {
-	// at is when the list was asked for, run the manager's run it is of.
+// unitList is the result of one list call.
+type unitList struct {
+	// at is the time of the call, run identifies the run of the manager.
 	at    time.Time
 	run   string
 	units map[template]map[int32]unit
@@ -153,7 +153,7 @@ type look struct {
 	unusable map[template]error
 }
 
-func (s look) members() []unit {
+func (s unitList) members() []unit {
 	var all []unit
 	for _, units := range s.units {
 		all = slices.AppendSeq(all, maps.Values(units))
@@ -161,9 +161,10 @@ func (s look) members() []unit {
 	return all
 }
 
-// look lists the units of targets, and the files of templates without any.
-func (f *Fleet) look(ctx context.Context, wanted map[targets.Ref]*target) (look, error) {
-	s := look{at: time.Now(), units: map[template]map[int32]unit{}, unusable: map[template]error{}}
+// list lists the units of targets, and the unit files of templates without units or with
+// masked instances, or of all.
+func (f *Fleet) list(ctx context.Context, wanted map[targets.Ref]*target, all bool) (unitList, error) {
+	s := unitList{at: time.Now(), units: map[template]map[int32]unit{}, unusable: map[template]error{}}
 	patterns := make([]string, 0, len(wanted)+1)
 	patterns = append(patterns, shutdownTarget)
 	for _, t := range wanted {
@@ -182,31 +183,26 @@ func (f *Fleet) look(ctx context.Context, wanted map[targets.Ref]*target) (look,
 		}
 		byTemplate[templateOf(u.Name)] = append(byTemplate[templateOf(u.Name)], u)
 	}
-	var unseen []template
-	masked := make(map[*target]indexes, len(wanted))
+	var check []*target
 	patterns = nil
 	for _, t := range wanted {
 		s.units[t.template] = t.unitsOf(byTemplate[t.template])
-		if !seen(s.units[t.template]) {
-			unseen = append(unseen, t.template)
-			patterns = append(patterns, t.template.filePattern())
-		}
-		masked[t] = t.knownMasked()
-		for _, name := range t.template.units(masked[t]) {
-			patterns = append(patterns, escape(name))
+		if all || !seen(s.units[t.template]) || len(t.masked()) > 0 {
+			check = append(check, t)
+			patterns = append(patterns, t.template.pattern())
 		}
 	}
 	states, err := f.fileStates(ctx, patterns)
 	if err != nil {
 		return s, err
 	}
-	for _, t := range unseen {
-		if err := f.unusable(ctx, t, states); err != nil {
-			s.unusable[t] = err
+	for _, t := range check {
+		t.setMasked(states)
+		if all || !seen(s.units[t.template]) {
+			if err := f.unusable(ctx, t.template, states); err != nil {
+				s.unusable[t.template] = err
+			}
 		}
-	}
-	for t, known := range masked {
-		t.unmask(known, states)
 	}
 	return s, nil
 }
@@ -238,7 +234,7 @@ func (f *Fleet) fileStates(ctx context.Context, patterns []string) (map[string]s
 }
 
 // reading returns one target's reading, and begins to mend its instances.
-func (f *Fleet) reading(ctx context.Context, t *target, s look) (targets.Reading, error) {
+func (f *Fleet) reading(ctx context.Context, t *target, s unitList) (targets.Reading, error) {
 	if err := s.unusable[t.template]; err != nil {
 		return targets.Reading{}, err
 	}
@@ -258,7 +254,7 @@ func (f *Fleet) reading(ctx context.Context, t *target, s look) (targets.Reading
 	}
 	if started {
 		_ = t.save(ctx) // it is saved with a later reading
-		f.mend(t, units)
+		f.repair(t, units)
 	}
 	return reading, nil
 }

@@ -64,16 +64,6 @@ func (m members) all() indexes {
 	return slices.Sorted(slices.Values(slices.Concat(m.Started, m.Found)))
 }
 
-// Equal reports whether other need not be stored in place of the members.
-func (m members) Equal(other members) bool {
-	return m.Version == other.Version && m.Run == other.Run && slices.Equal(m.Started, other.Started) &&
-		slices.Equal(m.Found, other.Found) && slices.Equal(m.Leaving, other.Leaving) &&
-		slices.Equal(m.Enable, other.Enable) && slices.Equal(m.Disable, other.Disable)
-}
-
-// Empty returns false: a target without members has a version.
-func (m members) Empty() bool { return false }
-
 func (m members) versionText() string { return strconv.FormatUint(m.Version, 10) }
 
 // from returns the members without those below a first index, which a changed

@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets"
 )
 
 // The conditions of targets with instances that do not do as they should.
@@ -60,11 +60,11 @@ const (
 const tellRestarts = 3
 
 // notices returns those of instances that do not do as they should.
-func (b *book) notices(units map[int32]unit, known *particulars, now time.Time) []policy.Notice {
+func (s *state) notices(units map[int32]unit, known *detailCache, now time.Time) []policy.Notice {
 	var notices []policy.Notice
 	for _, notice := range []*policy.Notice{
-		b.failing(units, known), b.missing(units), b.forbidden(units),
-		b.unsettled(), b.stuck(units, known, now), b.stale(units, known),
+		s.failing(units, known), s.missing(units), s.forbidden(units),
+		s.unitFilesNotice(), s.stuck(units, known, now), s.stale(units, known),
 	} {
 		if notice != nil {
 			notices = append(notices, *notice)
@@ -74,14 +74,14 @@ func (b *book) notices(units map[int32]unit, known *particulars, now time.Time) 
 }
 
 // failing returns that instances failed; those that are not started again go first.
-func (b *book) failing(units map[int32]unit, known *particulars) *policy.Notice {
+func (s *state) failing(units map[int32]unit, known *detailCache) *policy.Notice {
 	byReason := map[string][]string{}
 	for _, index := range slices.Sorted(maps.Keys(units)) {
 		u := units[index]
 		d, _ := known.of(u.Name)
 		reason := ""
 		switch {
-		case b.members.Leaving.has(index):
+		case s.members.Leaving.has(index):
 		case u.state == failed && d.gaveUp:
 			reason = StartLimitHit
 		case u.state == failed:
@@ -119,39 +119,46 @@ func (d details) how() string {
 	return how
 }
 
-// missing returns that instances are started again and again, or cannot be.
-func (b *book) missing(units map[int32]unit) *policy.Notice {
+// missing returns the notice of instances that end again and again, or cannot be started.
+func (s *state) missing(units map[int32]unit) *policy.Notice {
 	var names []string
-	trouble := ""
-	if b.trouble != nil {
-		trouble = b.trouble.Error()
+	problem := ""
+	if s.repairErr != nil {
+		problem = s.repairErr.Error()
 	}
-	for _, index := range b.members.Started {
+	for _, index := range s.members.Started {
 		gone := units[index].state == absent
-		refused, isRefused := b.refused[index]
+		refused, isRefused := s.refused[index]
 		if gone && isRefused {
-			trouble = cmp.Or(trouble, refused.said)
+			problem = cmp.Or(problem, refused)
 		}
-		if gone && (isRefused || b.trouble != nil || b.restarts[index].Starts > 0) || b.restarts[index].Starts >= tellRestarts {
-			names = append(names, b.template.unit(index))
+		if gone && (isRefused || s.repairErr != nil || s.restarts[index].Starts > 0) || s.restarts[index].Starts >= tellRestarts {
+			names = append(names, s.template.unit(index))
 		}
 	}
 	switch {
 	case len(names) == 0:
 		return nil
-	case trouble != "":
-		return &policy.Notice{Condition: UnitsMissing, Reason: StartRefused, Message: fmt.Sprintf("%s should run and cannot be started: %s", some(names), trouble)}
+	case problem != "":
+		return &policy.Notice{Condition: UnitsMissing, Reason: StartRefused, Message: fmt.Sprintf("%s should run and cannot be started: %s", some(names), problem)}
 	}
 	return &policy.Notice{Condition: UnitsMissing, Reason: UnitStopped, Message: some(names) + " do not stay active, though hpad starts them again: they end by themselves, a condition or dependency of theirs is not met, or somebody stops them"}
 }
 
-// shown is how many names a message has.
-const shown = 3
-
-// some joins names, as many as a person wants to read.
-func some(names []string) string {
-	if more := len(names) - shown; more > 0 {
-		return fmt.Sprintf("%s and %d more", strings.Join(names[:shown], ", "), more)
+// forbidden returns the notice of masked instances below the highest one that hpad uses.
+func (s *state) forbidden(units map[int32]unit) *policy.Notice {
+	all := s.masked
+	for index, u := range units {
+		if u.masked() {
+			all = all.with(index)
+		}
 	}
-	return strings.Join(names, ", ")
+	used := append(indexes{-1}, s.members.all()...)
+	all = slices.DeleteFunc(slices.Clone(all), func(index int32) bool { return index > slices.Max(used) })
+	if len(all) == 0 {
+		return nil
+	}
+	return &policy.Notice{Condition: UnitsMasked, Reason: UnitMasked, Message: some(s.template.units(all)) + " are masked; hpad uses other indexes instead, until systemctl unmask"}
 }
+
+func some(names []string) string { return targets.Some(names, ", ") }

@@ -2,7 +2,6 @@ package systemd
 
 import (
 	"context"
-	"errors"
 	"maps"
 	"sync"
 	"time"
@@ -11,24 +10,24 @@ import (
 
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
-	"github.com/hpad/hpad/targets/ledger"
 	"github.com/hpad/hpad/targets/probe"
+	"github.com/hpad/hpad/targets/replicas"
 )
 
 const (
-	// probesAtOnce bounds the probes of one target that are under way.
-	probesAtOnce = 16
-	// lastSave is how long the verdicts may take to be saved when the fleet is closed.
-	lastSave = 5 * time.Second
+	// maxProbes limits the probes of one target in progress.
+	maxProbes = 16
+	// finalSaveTimeout limits the last write when the fleet is closed.
+	finalSaveTimeout = 5 * time.Second
+	verdictPrefix    = "ready/"
 )
 
 // prober probes the instances of one target for readiness at an interval.
 type prober struct {
 	template template
 	probe    ReadyProbe
-	// verdicts are the last ones of all instances, which they have after a restart until
-	// they are probed again.
-	verdicts *ledger.Ledger[ledger.Map[verdict]]
+	// verdicts are valid after a restart of hpad until the next probe.
+	verdicts *replicas.Store[map[string]verdict]
 	ctx      context.Context
 	cancel   context.CancelFunc
 	loop     sync.WaitGroup
@@ -40,33 +39,26 @@ type prober struct {
 }
 
 type probed struct {
-	index      int32
-	activation string
-	asked      bool
-	verdict    probe.Verdict
-	changed    time.Time
+	index  int32
+	probes probe.Verdict
+	verdict
+	// stored reports that the verdict is in the store.
+	stored bool
 }
 
-// verdict is what the store keeps of an instance: since when it is ready, or not.
+// verdict is the stored readiness of an instance.
 type verdict struct {
-	Activation string    `json:"activation"`
-	Ready      bool      `json:"ready"`
-	Changed    time.Time `json:"changed"`
+	Activation string `json:"activation"`
+	Ready      bool   `json:"ready"`
+	// Changed is the time of the last change of Ready.
+	Changed time.Time `json:"changed"`
 }
 
 func newProber(t *target, store targets.Store) *prober {
-	p := &prober{template: t.template, probe: t.config.ReadyProbe, verdicts: ledger.New[ledger.Map[verdict]](store, verdictPrefix), probed: map[string]*probed{}}
+	p := &prober{template: t.template, probe: t.config.ReadyProbe, verdicts: replicas.New[map[string]verdict](store, verdictPrefix), probed: map[string]*probed{}}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	p.loop.Go(p.run)
 	return p
-}
-
-const verdictPrefix = "ready/"
-
-// saved returns the last verdicts, by the instances' names.
-func (p *prober) saved() ledger.Map[verdict] {
-	saved, _ := p.verdicts.Of(p.template.file())
-	return saved
 }
 
 func (p *prober) close() {
@@ -74,8 +66,26 @@ func (p *prober) close() {
 	p.loop.Wait()
 }
 
-// watch sets which instances are to be probed.
-func (p *prober) watch(units map[int32]unit, known *particulars) {
+// load reads the stored verdicts once. After an error the instances count as not probed.
+func (p *prober) load(ctx context.Context) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.loaded {
+		p.loaded = true
+		saved, _, _ := p.verdicts.Read(ctx, p.template.file())
+		p.verdicts.Set(p.template.file(), saved)
+	}
+}
+
+// saved returns the stored verdict of one activation of an instance.
+func (p *prober) saved(name, activation string) (verdict, bool) {
+	all, _ := p.verdicts.Get(p.template.file())
+	v, ok := all[name]
+	return v, ok && v.Activation == activation
+}
+
+// watch sets the instances to probe.
+func (p *prober) watch(units map[int32]unit, known *detailCache) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	listed := map[string]bool{}
@@ -85,37 +95,33 @@ func (p *prober) watch(units map[int32]unit, known *particulars) {
 		}
 		listed[u.Name] = true
 		d, _ := known.of(u.Name)
-		if now := p.probed[u.Name]; now == nil || now.activation != d.activation {
-			p.probed[u.Name] = p.newProbed(index, u.Name, d)
+		if now := p.probed[u.Name]; now != nil && now.Activation == d.activation {
+			continue
 		}
+		next := &probed{index: index, verdict: verdict{Activation: d.activation, Changed: d.active}}
+		if saved, ok := p.saved(u.Name, d.activation); ok {
+			next.verdict, next.probes.Ready, next.stored = saved, saved.Ready, true
+		}
+		p.probed[u.Name] = next
 	}
 	maps.DeleteFunc(p.probed, func(name string, _ *probed) bool { return !listed[name] })
 }
 
-// newProbed returns an instance that was not probed yet, with its saved verdict.
-func (p *prober) newProbed(index int32, name string, d details) *probed {
-	if before, ok := p.saved()[name]; ok && before.Activation == d.activation {
-		return &probed{index: index, activation: d.activation, asked: true, verdict: probe.Verdict{Ready: before.Ready}, changed: before.Changed}
-	}
-	return &probed{index: index, activation: d.activation, changed: d.active}
-}
-
-// readiness returns the verdict on an instance, and since when; active is since when it
-// is.
+// readiness returns the readiness of an instance and the time of its last change: active if
+// there is no verdict.
 func (p *prober) readiness(name, activation string, active time.Time) (policy.Readiness, time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	now := p.probed[name]
-	if now == nil || now.activation != activation {
-		if before, ok := p.saved()[name]; ok && before.Activation == activation && before.Ready {
-			return policy.ReadinessTrue, before.Changed
-		}
-		return policy.ReadinessFalse, active
+	v := verdict{Changed: active}
+	if now := p.probed[name]; now != nil && now.Activation == activation {
+		v = now.verdict
+	} else if saved, ok := p.saved(name, activation); ok && saved.Ready {
+		v = saved
 	}
-	if now.verdict.Ready {
-		return policy.ReadinessTrue, now.changed
+	if v.Ready {
+		return policy.ReadinessTrue, v.Changed
 	}
-	return policy.ReadinessFalse, now.changed
+	return policy.ReadinessFalse, v.Changed
 }
 
 func (p *prober) run() {
@@ -123,13 +129,13 @@ func (p *prober) run() {
 	defer ticker.Stop()
 	for {
 		p.pass()
-		p.save(p.ctx)
+		_ = p.verdicts.Save(p.ctx, p.template.file()) // the next pass repeats it
 		select {
 		case <-ticker.C:
 		case <-p.ctx.Done():
-			ctx, cancel := context.WithTimeout(context.Background(), lastSave)
+			ctx, cancel := context.WithTimeout(context.Background(), finalSaveTimeout)
 			defer cancel()
-			p.save(ctx) // what the last pass entered before it was ended
+			_ = p.verdicts.Save(ctx, p.template.file())
 			return
 		}
 	}
@@ -140,12 +146,12 @@ func (p *prober) pass() {
 	all := maps.Clone(p.probed)
 	p.mu.Unlock()
 	var group errgroup.Group
-	group.SetLimit(probesAtOnce)
+	group.SetLimit(maxProbes)
 	for name, instance := range all {
 		group.Go(func() error {
-			err := p.probe.ask(p.ctx, instance.index)
+			err := p.probe.run(p.ctx, instance.index)
 			if p.ctx.Err() == nil {
-				p.enter(name, instance, err)
+				p.add(name, instance, err)
 			}
 			return nil
 		})
@@ -153,61 +159,34 @@ func (p *prober) pass() {
 	_ = group.Wait() // each instance has its own verdict
 }
 
-// enter weighs an instance's probe; an error means that it is not ready.
-func (p *prober) enter(name string, instance *probed, err error) {
+// add adds the result of a probe; an error means not ready.
+func (p *prober) add(name string, instance *probed, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.probed[name] != instance {
-		return // it is another one by now
+		return // the instance has been restarted
 	}
-	turned := p.probe.Weigh(&instance.verdict, err)
-	if instance.asked && !turned {
+	changed := p.probe.Weigh(&instance.probes, err)
+	if instance.stored && !changed {
 		return
 	}
-	if turned || instance.changed.IsZero() {
-		instance.changed = time.Now()
+	if changed || instance.Changed.IsZero() {
+		instance.Changed = time.Now()
 	}
-	instance.asked = true
-	p.change(func(all ledger.Map[verdict]) {
-		all[name] = verdict{Activation: instance.activation, Ready: instance.verdict.Ready, Changed: instance.changed}
-		maps.DeleteFunc(all, func(name string, _ verdict) bool { return p.probed[name] == nil })
+	instance.Ready, instance.stored = instance.probes.Ready, true
+	p.verdicts.Change(p.template.file(), func(before map[string]verdict) map[string]verdict {
+		next := map[string]verdict{name: instance.verdict}
+		for other, v := range before {
+			if other != name && p.probed[other] != nil {
+				next[other] = v
+			}
+		}
+		return next
 	})
 }
 
-func (p *prober) change(change func(all ledger.Map[verdict])) {
-	p.verdicts.Change(p.template.file(), func(before ledger.Map[verdict]) ledger.Map[verdict] { return before.With(change) })
-}
-
-// load loads the verdicts of before, once. Where that cannot be done the instances are
-// probed anew.
-func (p *prober) load(ctx context.Context) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.loaded {
-		return
-	}
-	saved, _, err := p.verdicts.Read(ctx, p.template.file())
-	if _, garbled := errors.AsType[*ledger.GarbledError](err); err != nil && !garbled {
-		return
-	}
-	p.loaded = true
-	newer := p.saved()
-	p.verdicts.Keep(p.template.file(), saved)
-	p.change(func(all ledger.Map[verdict]) { maps.Copy(all, newer) })
-}
-
-// save saves the verdicts where they changed; what cannot be saved is by the next pass.
-func (p *prober) save(ctx context.Context) {
-	p.mu.Lock()
-	loaded := p.loaded
-	p.mu.Unlock()
-	if loaded {
-		_ = p.verdicts.Save(ctx, p.template.file())
-	}
-}
-
-// ask probes one instance; an error means that it is not ready.
-func (r ReadyProbe) ask(ctx context.Context, index int32) error {
+// run probes one instance; an error means not ready.
+func (r ReadyProbe) run(ctx context.Context, index int32) error {
 	ctx, cancel := context.WithTimeout(ctx, r.Timeout)
 	defer cancel()
 	if r.TCP != "" {

@@ -15,12 +15,12 @@ import (
 const requestHint = "set CPUQuota= and MemoryHigh= or MemoryMax= in the unit file, or requests in the fleet's table of the template"
 
 // read returns the target's reading of units that were listed at a time.
-func (t *target) read(units map[int32]unit, known *particulars, at time.Time) targets.Reading {
+func (t *target) read(units map[int32]unit, known *detailCache, at time.Time) targets.Reading {
 	reading := targets.Reading{Observed: at}
 	var m members
-	t.with(func(b *book) {
-		m = b.members
-		reading.Hold, reading.Notices = b.hold(units, at), b.notices(units, known, at)
+	t.with(func(s *state) {
+		m = s.members
+		reading.Hold, reading.Notices = s.hold(units, at), s.notices(units, known, at)
 	})
 	reading.SpecReplicas, reading.Version = m.count(), m.versionText()
 	var locations targets.LocationList
@@ -70,7 +70,7 @@ func (t *target) instance(u unit, d details, at time.Time) policy.Instance {
 	return instance
 }
 
-func phaseOf(s state) policy.Phase {
+func phaseOf(s unitState) policy.Phase {
 	switch s {
 	case running, stopping:
 		return policy.PhaseRunning

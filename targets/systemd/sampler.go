@@ -56,7 +56,7 @@ func newSampler(interval time.Duration, m manager) *sampler {
 }
 
 // sampled returns the instances whose use can be read.
-func (t *target) sampled(units map[int32]unit, known *particulars) []sampled {
+func (t *target) sampled(units map[int32]unit, known *detailCache) []sampled {
 	m := t.current()
 	var all []sampled
 	for index, u := range units {

@@ -42,7 +42,7 @@ func (f *Fleet) setReplicas(ctx context.Context, t *target, n int32, version str
 		return nil
 	}
 	var hold *policy.Hold
-	t.with(func(b *book) { hold = b.hold(c.units, time.Now()) })
+	t.with(func(s *state) { hold = s.hold(c.units, time.Now()) })
 	if hold != nil {
 		return &targets.HeldError{Hold: *hold}
 	}
@@ -59,7 +59,7 @@ type change struct {
 
 // begin lists a target's units for a change.
 func (f *Fleet) begin(ctx context.Context, t *target) (*change, error) {
-	s, err := f.look(ctx, map[targets.Ref]*target{{Fleet: f.base.Name, Name: t.template.file()}: t})
+	s, err := f.list(ctx, map[targets.Ref]*target{{Fleet: f.base.Name, Name: t.template.file()}: t}, true)
 	if err == nil {
 		err = s.unusable[t.template]
 	}
@@ -83,7 +83,7 @@ func (c *change) scale(ctx context.Context, n int32) error {
 	if err != nil {
 		return err
 	}
-	late := c.follow(ctx)
+	late := c.updateUnitFiles(ctx)
 	if late = errors.Join(c.save(ctx), late); late != nil {
 		return &targets.PartialError{Reached: n, Err: fmt.Errorf("%w: the manager, or hpad itself, may begin with another count when it starts: %w", targets.ErrTransient, late)}
 	}
@@ -97,7 +97,7 @@ func (c *change) up(ctx context.Context, n int, before members) error {
 			m.Started = m.Started.with(index)
 		}
 		if c.fleet.config.Enable {
-			*m = m.enabling(chosen)
+			*m = m.toEnable(chosen)
 		}
 		m.Version++
 	})
@@ -114,7 +114,7 @@ func (c *change) down(ctx context.Context, n int, before members) error {
 			m.Started, m.Found, m.Leaving = m.Started.without(index), m.Found.without(index), m.Leaving.with(index)
 		}
 		if c.fleet.config.Enable {
-			*m = m.disabling(victims)
+			*m = m.toDisable(victims)
 		}
 		m.Version++
 	})
@@ -125,7 +125,7 @@ func (c *change) down(ctx context.Context, n int, before members) error {
 }
 
 func (c *change) alter(change func(m *members)) {
-	c.with(func(b *book) { change(&b.members) })
+	c.with(func(s *state) { change(&s.members) })
 }
 
 // commit saves the new members before anything is done. What cannot be saved is later; a
@@ -141,12 +141,12 @@ func (c *change) commit(ctx context.Context, before members) error {
 
 // candidates returns the lowest free indexes.
 func (c *change) candidates(n int) (chosen indexes) {
-	c.with(func(b *book) {
-		for index := b.first; len(chosen) < n; index++ {
+	c.with(func(s *state) {
+		for index := s.first; len(chosen) < n; index++ {
 			if name := c.template.unit(index); c.fleet.config.canonical(name) != name {
 				continue // the manager would start an instance of another template
 			}
-			if !b.refused[index].masked && free(c.units, index) && !b.members.has(index) && !b.members.Leaving.has(index) {
+			if !s.masked.has(index) && free(c.units, index) && !s.members.has(index) && !s.members.Leaving.has(index) {
 				chosen = append(chosen, index)
 			}
 		}
@@ -154,24 +154,20 @@ func (c *change) candidates(n int) (chosen indexes) {
 	return chosen
 }
 
-// startAll starts instances. One that is masked gives its place to the next free index. One
-// that the manager refuses while others run keeps its place, and is started again like one
-// that has ended. If the manager refuses all, or anything else than a unit, the rest is
-// given up: with a targets.PartialError if some were started.
+// startAll starts instances. If the manager refuses a unit while others run, the instance
+// keeps its index, and repair starts it later. After other errors, and if no instance runs,
+// startAll returns: with a targets.PartialError if it has started some.
 func (c *change) startAll(ctx context.Context, chosen indexes, before members) error {
 	started := before
-	for i := 0; i < len(chosen); i++ {
-		index := chosen[i]
+	for _, index := range chosen {
 		err := c.startOne(ctx, index)
 		_, refused := errors.AsType[*refusedError](err)
 		switch {
-		case err == nil || refused && c.anyAlive() && !c.knownMasked().has(index):
+		case err == nil || refused && c.anyAlive():
 			started.Started = started.Started.with(index)
 			if refused {
-				c.with(func(b *book) { b.restarts[index] = backoff.Started(b.restarts[index], time.Now()) })
+				c.with(func(s *state) { s.restarts[index] = backoff.Started(s.restarts[index], time.Now()) })
 			}
-		case c.passesOver(index):
-			chosen = append(chosen, c.instead(index))
 		case errors.Is(err, errLost):
 			return fmt.Errorf("%w: %w; hpad starts what is missing once the manager answers", targets.ErrUnknownOutcome, err)
 		default:

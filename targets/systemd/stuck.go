@@ -38,7 +38,7 @@ func (u unit) stuckSince(d details, now time.Time) time.Time {
 	return since
 }
 
-func (b *book) stuck(units map[int32]unit, known *particulars, now time.Time) *policy.Notice {
+func (s *state) stuck(units map[int32]unit, known *detailCache, now time.Time) *policy.Notice {
 	var starting, stopping []string
 	for _, index := range slices.Sorted(maps.Keys(units)) {
 		u := units[index]
@@ -62,7 +62,7 @@ func (b *book) stuck(units map[int32]unit, known *particulars, now time.Time) *p
 	return nil
 }
 
-func (b *book) stale(units map[int32]unit, known *particulars) *policy.Notice {
+func (s *state) stale(units map[int32]unit, known *detailCache) *policy.Notice {
 	var names []string
 	for _, index := range slices.Sorted(maps.Keys(units)) {
 		if d, _ := known.of(units[index].Name); d.stale {

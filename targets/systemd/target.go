@@ -12,7 +12,7 @@ import (
 
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
-	"github.com/hpad/hpad/targets/ledger"
+	"github.com/hpad/hpad/targets/replicas"
 	"github.com/hpad/hpad/targets/restart"
 )
 
@@ -20,17 +20,17 @@ import (
 type target struct {
 	template template
 	config   Template
-	ledger   *ledger.Ledger[members]
+	store    *replicas.Store[members]
 	prober   *prober
 	// writing is held while instances are started and stopped.
 	writing *semaphore.Weighted
 
-	mu   sync.Mutex
-	book book
+	mu    sync.Mutex
+	state state
 }
 
-// book is what is known of a target's instances.
-type book struct {
+// state is the current state of a target.
+type state struct {
 	template template
 	// first is the lowest index; enable reports that instances are enabled and disabled.
 	first  int32
@@ -42,51 +42,67 @@ type book struct {
 	// that contradict the members.
 	busy bool
 	asOf time.Time
-	// refused are the instances that the manager did not start, trouble is why the
-	// last mending did not succeed.
-	refused map[int32]refusedStart
-	trouble error
+	// masked are the masked instances, as of the last list of unit files.
+	masked indexes
+	// refused are the manager's reasons for not starting instances, repairErr is the error of
+	// the last repair.
+	refused   map[int32]string
+	repairErr error
 	// restarts are the back-offs of the instances that were started again.
 	restarts map[int32]restart.State
 	// jobs are those that somebody else asked for.
 	jobs map[int32]job
-	// unfollowed is why instances could not be enabled or disabled when that was last
-	// tried, which was at followed.
-	unfollowed error
-	followed   time.Time
+	// unitFileErr is the last error of enabling or disabling instances.
+	unitFileErr error
 }
 
 func newTarget(t template, config *Config, options targets.Env) *target {
 	own := config.template(t)
 	return &target{
 		template: t, config: own,
-		ledger: ledger.New[members](options.Store, membersPrefix), writing: semaphore.NewWeighted(1),
-		book: book{
+		store: replicas.New[members](options.Store, membersPrefix), writing: semaphore.NewWeighted(1),
+		state: state{
 			template: t, first: *own.FirstIndex, enable: config.Enable,
-			refused: map[int32]refusedStart{}, restarts: map[int32]restart.State{}, jobs: map[int32]job{},
+			refused: map[int32]string{}, restarts: map[int32]restart.State{}, jobs: map[int32]job{},
 		},
 	}
 }
 
 // with calls do with the book, which nobody else has meanwhile, and enters the members
-// that it leaves into the ledger.
-func (t *target) with(do func(b *book)) {
+// that it leaves into the store.
+func (t *target) with(do func(s *state)) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	do(&t.book)
-	if t.book.known {
-		t.ledger.Change(t.template.file(), func(members) members { return t.book.members })
+	do(&t.state)
+	if t.state.known {
+		t.store.Change(t.template.file(), func(members) members { return t.state.members })
 	}
 }
 
 func (t *target) current() (m members) {
-	t.with(func(b *book) { m = b.members })
+	t.with(func(s *state) { m = s.members })
 	return m
+}
+
+func (t *target) masked() (masked indexes) {
+	t.with(func(s *state) { masked = s.masked })
+	return masked
+}
+
+// setMasked sets the masked instances by the states of unit files.
+func (t *target) setMasked(states map[string]string) {
+	var masked indexes
+	for name, state := range states {
+		if index, ok := t.template.index(name); ok && isMasked(state) {
+			masked = masked.with(index)
+		}
+	}
+	t.with(func(s *state) { s.masked = masked })
 }
 
 // save stores the members where the store has others.
 func (t *target) save(ctx context.Context) error {
-	if err := t.ledger.Save(ctx, t.template.file()); err != nil {
+	if err := t.store.Save(ctx, t.template.file()); err != nil {
 		return fmt.Errorf("save the count of %s: %w", t.template.file(), err)
 	}
 	return nil
@@ -96,7 +112,7 @@ func (t *target) save(ctx context.Context) error {
 func (t *target) lock(ctx context.Context) error {
 	err := t.writing.Acquire(ctx, 1)
 	if err == nil {
-		t.with(func(b *book) { b.busy = true })
+		t.with(func(s *state) { s.busy = true })
 	}
 	return err
 }
@@ -106,12 +122,12 @@ func (t *target) tryLock() bool {
 	if !t.writing.TryAcquire(1) {
 		return false
 	}
-	t.with(func(b *book) { b.busy = true })
+	t.with(func(s *state) { s.busy = true })
 	return true
 }
 
 func (t *target) unlock() {
-	t.with(func(b *book) { b.busy, b.asOf = false, time.Now() })
+	t.with(func(s *state) { s.busy, s.asOf = false, time.Now() })
 	t.writing.Release(1)
 }
 
@@ -131,7 +147,7 @@ func (t *target) unitsOf(all []unit) map[int32]unit {
 // one, is of no use, unless it is the change's own.
 func (t *target) learn(ctx context.Context, units map[int32]unit, run string, at time.Time, own bool) error {
 	known := false
-	t.with(func(b *book) { known = b.known })
+	t.with(func(s *state) { known = s.known })
 	var saved members
 	found := false
 	if !known {
@@ -140,22 +156,22 @@ func (t *target) learn(ctx context.Context, units map[int32]unit, run string, at
 			return err
 		}
 	}
-	t.with(func(b *book) {
-		fresh := own || !b.known || !b.busy && !at.Before(b.asOf)
+	t.with(func(s *state) {
+		fresh := own || !s.known || !s.busy && !at.Before(s.asOf)
 		switch {
-		case !b.known && found:
-			t.ledger.Keep(t.template.file(), saved)
-			b.members = saved.from(b.first)
-			if !b.enable {
-				b.members.Enable, b.members.Disable = nil, nil
+		case !s.known && found:
+			t.store.Set(t.template.file(), saved)
+			s.members = saved.from(s.first)
+			if !s.enable {
+				s.members.Enable, s.members.Disable = nil, nil
 			}
-		case !b.known:
-			b.members = begin(units, run, b.first, t.first)
+		case !s.known:
+			s.members = begin(units, run, s.first, t.first)
 		}
-		b.known = true
-		b.enterJobs(units, at)
+		s.known = true
+		s.enterJobs(units, at)
 		if fresh {
-			b.asOf, b.members = at, b.members.learn(units, run)
+			s.asOf, s.members = at, s.members.learn(units, run)
 		}
 	})
 	return nil
@@ -163,11 +179,11 @@ func (t *target) learn(ctx context.Context, units map[int32]unit, run string, at
 
 // load returns the members that were saved; false where none were.
 func (t *target) load(ctx context.Context) (members, bool, error) {
-	saved, found, err := t.ledger.Read(ctx, t.template.file())
-	garbled, isGarbled := errors.AsType[*ledger.GarbledError](err)
+	saved, found, err := t.store.Read(ctx, t.template.file())
+	corrupt, isCorrupt := errors.AsType[*replicas.CorruptError](err)
 	switch {
-	case isGarbled:
-		return members{}, false, fmt.Errorf("%w: saved count %q of %s cannot be read: %w; give the fleet another name, or start with an empty state directory", targets.ErrUnscalable, garbled.Text, t.template.file(), err)
+	case isCorrupt:
+		return members{}, false, fmt.Errorf("%w: saved count %q of %s cannot be read: %w; give the fleet another name, or start with an empty state directory", targets.ErrUnscalable, corrupt.Text, t.template.file(), err)
 	case err != nil:
 		return members{}, false, fmt.Errorf("%w: load the saved count of %s: %w", targets.ErrTransient, t.template.file(), err)
 	}
@@ -193,22 +209,22 @@ type job struct {
 // stop of an instance that may take any time, must not keep a target from scaling.
 const holdsAtMost = 5 * time.Minute
 
-func (b *book) enterJobs(units map[int32]unit, at time.Time) {
-	maps.DeleteFunc(b.jobs, func(index int32, seen job) bool {
+func (s *state) enterJobs(units map[int32]unit, at time.Time) {
+	maps.DeleteFunc(s.jobs, func(index int32, seen job) bool {
 		return !units[index].commanded() || units[index].JobId != seen.id
 	})
 	for index, u := range units {
-		if _, seen := b.jobs[index]; !seen && u.commanded() {
-			b.jobs[index] = job{id: u.JobId, since: at}
+		if _, seen := s.jobs[index]; !seen && u.commanded() {
+			s.jobs[index] = job{id: u.JobId, since: at}
 		}
 	}
 }
 
 // hold returns why the count must not be written: somebody else has just told an
 // instance of the target to stop or to start anew.
-func (b *book) hold(units map[int32]unit, now time.Time) *policy.Hold {
-	for _, index := range b.members.all() {
-		seen, known := b.jobs[index]
+func (s *state) hold(units map[int32]unit, now time.Time) *policy.Hold {
+	for _, index := range s.members.all() {
+		seen, known := s.jobs[index]
 		if u := units[index]; u.commanded() && (!known || now.Sub(seen.since) <= holdsAtMost) {
 			return &policy.Hold{Reason: JobQueued, Message: fmt.Sprintf("somebody else asked for a %s of %s, which is %s (%s)", u.JobType, u.Name, u.ActiveState, u.SubState)}
 		}

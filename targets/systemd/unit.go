@@ -83,12 +83,12 @@ func templateOf(unit string) template {
 }
 
 // state is what a listed unit is to its target.
-type state uint8
+type unitState uint8
 
 // The states. The zero value is absent: a unit that is not listed, or does
 // nothing and is not about to.
 const (
-	absent state = iota
+	absent unitState = iota
 	pending
 	running
 	stopping
@@ -97,10 +97,10 @@ const (
 
 type unit struct {
 	systemd.UnitStatus
-	state state
+	state unitState
 }
 
-func stateOf(u systemd.UnitStatus) state {
+func stateOf(u systemd.UnitStatus) unitState {
 	switch u.ActiveState {
 	case "active", "reloading", "refreshing":
 		return running
@@ -120,7 +120,7 @@ func stateOf(u systemd.UnitStatus) state {
 }
 
 // alive reports whether the unit runs or is about to.
-func (s state) alive() bool { return s == running || s == pending }
+func (s unitState) alive() bool { return s == running || s == pending }
 
 // restarting reports whether the unit waits to be started again by its own Restart=.
 func (u unit) restarting() bool { return strings.HasPrefix(u.SubState, "auto-restart") }

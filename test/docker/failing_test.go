@@ -50,7 +50,7 @@ func failing(t *testing.T, s *site) {
 	}
 
 	w.Restart(text)
-	w.Await("failing", compose.ContainersFailing, "ContainersExited", "failing-web-2 exited with 3, hpad starts it again 10s after that")
+	w.Await("failing", compose.ContainersFailing, "ContainersExited", "failing-web-2 exited with 3, hpad starts it again 10s later")
 	w.Restart(text)
 	s.post(t, found[4], "eat")
 	wait.For(t, patience, "containers that run again", func() (string, bool) {
@@ -127,23 +127,23 @@ func (s *site) exhaust(t *testing.T, project string, count int) {
 	}
 	limit := patience
 	if starts := soak.Rounds(0, 5); starts == 0 {
-		fail("starts it again 10s after that")
+		fail("starts it again 10s later")
 		if err := f.Close(); err != nil {
 			t.Fatal(err)
 		}
-		haveStarted(t, store, "failed/"+ref.Name)
+		haveStarted(t, store, "services/"+ref.Name)
 		f = open()
 	} else {
 		limit += 5 * time.Minute
 		for n := range starts {
-			fail(fmt.Sprintf("starts it again %v after that", 10*time.Second<<n))
+			fail(fmt.Sprintf("starts it again %v later", 10*time.Second<<n))
 			wait.For(t, limit, "container that runs again", func() (string, bool) {
 				got := read(f)
 				state, told := s.states(t, project)
 				return fmt.Sprintf("%s; %+v", told, got.Notices), state[1] == container.StateRunning
 			})
 		}
-		fail("makes a new one 5m0s after that")
+		fail("replaces it 5m0s later")
 	}
 	wait.For(t, limit, "replacement of the first", func() (string, bool) {
 		got := read(f)
@@ -153,7 +153,7 @@ func (s *site) exhaust(t *testing.T, project string, count int) {
 		state, told := s.states(t, project)
 		_, old := state[1]
 		return told, !old && len(state) == count && state[count+1] == container.StateRunning &&
-			strings.Contains(fmt.Sprint(got.Notices), fmt.Sprintf("%s-web-%d is in the place of %s-web-1, which exited with 1", project, count+1, project))
+			strings.Contains(fmt.Sprint(got.Notices), fmt.Sprintf("%s-web-%d replaces %s-web-1, which exited with 1 repeatedly", project, count+1, project))
 	})
 	for range 3 { // it stays
 		read(f)
@@ -169,14 +169,16 @@ func haveStarted(t *testing.T, store *targettest.Store, key string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	all := map[string]map[string]any{}
-	if err := json.Unmarshal(stored, &all); err != nil || len(all) != 1 {
-		t.Fatalf("stored %s, %v, want one container", stored, err)
+	var record map[string]any
+	err = json.Unmarshal(stored, &record)
+	failed, ok := record["failed"].(map[string]any)
+	if err != nil || !ok || len(failed) != 1 {
+		t.Fatalf("stored %s, %v, want one failed container", stored, err)
 	}
-	for _, one := range all {
-		one["starts"], one["since"] = 5, time.Now().Add(-time.Hour)
+	for id := range failed {
+		failed[id] = map[string]any{"starts": 5, "since": time.Now().Add(-time.Hour), "wait": 10 * time.Second, "ended": time.Now(), "cause": "exited with 1"}
 	}
-	stored, _ = json.Marshal(all)
+	stored, _ = json.Marshal(record)
 	if err := store.Save(t.Context(), key, stored); err != nil {
 		t.Fatal(err)
 	}

@@ -65,7 +65,6 @@ func TestZero(t *testing.T) {
 	s.load.Queue("night", 0)
 	s.awaitReplicas(t, "night", 0)
 	p.Write("compose.yaml", strings.Replace(fmt.Sprintf(everything, 18080, 18089, 18090, 18099), "PLAIN: value", "PLAIN: another", 1))
-	h.Await("night", compose.TemplateStale, "ComposeFileChanged", "compose.yaml")
 	p.Compose("down", "--volumes", "--timeout", "1")
 	s.load.Queue("night", 20)
 	h.Await("night", policy.AbleToScale, compose.ProjectRemoved, "docker compose up -d")

@@ -29,16 +29,16 @@ const manyNetworks = "1.44"
 // grow starts containers one after the other, until there are enough, one fails, or there
 // is no time left for another before ctx ends. Its calls have the fleet's own context: none
 // is cut off with a container half made.
-func (f *Fleet) grow(ctx context.Context, o *order) error {
-	b, err := f.plan(ctx, o)
+func (f *Fleet) scaleUp(ctx context.Context, c *change) error {
+	b, err := f.plan(ctx, c)
 	if err != nil {
 		return err
 	}
 	if f.config.RestartExited {
-		f.restartExited(o.living)
+		f.restartExited(c.living)
 	}
-	from := len(o.living)
-	numbers, err := f.freeNumbers(ctx, o, b, o.to-from)
+	from := len(c.living)
+	numbers, err := f.freeNumbers(ctx, c, b, c.to-from)
 	if err != nil {
 		return err
 	}
@@ -48,13 +48,13 @@ func (f *Fleet) grow(ctx context.Context, o *order) error {
 		if deadline, ok := ctx.Deadline(); made > 0 && ok && deadline.Sub(begun) < 2*slowest {
 			err = fmt.Errorf("%w: %w after %d new containers; the next pass goes on", targets.ErrTransient, targets.ErrWriteTime, made)
 		} else {
-			_, err = f.startInTurn(ctx, o.key, b, number, o.labels())
+			_, err = f.startExclusively(ctx, c.key, b, number, c.labels())
 		}
 		if err != nil {
 			break
 		}
 		if made++; from == 0 {
-			f.templates.drop(f.ctx, o.key)
+			f.store.dropTemplate(f.ctx, c.key)
 		}
 		slowest = max(slowest, time.Since(begun))
 	}
@@ -70,7 +70,7 @@ func (f *Fleet) grow(ctx context.Context, o *order) error {
 
 // freeNumbers returns the next n numbers of a service. It skips a number if another
 // container has the name: a foreign container, or a renamed one.
-func (f *Fleet) freeNumbers(ctx context.Context, o *order, b *blueprint, n int) (numbers []int, err error) {
+func (f *Fleet) freeNumbers(ctx context.Context, c *change, b *blueprint, n int) (numbers []int, err error) {
 	var summaries []container.Summary
 	err = f.engine.Read(ctx, func(ctx context.Context, c *client.Client) (err error) {
 		like := filters.Arg("name", "^/?"+regexp.QuoteMeta(b.Prefix))
@@ -84,7 +84,7 @@ func (f *Fleet) freeNumbers(ctx context.Context, o *order, b *blueprint, n int) 
 	for _, summary := range summaries {
 		taken[nameOf(summary.Names)] = true
 	}
-	for number := highest(o.members) + 1; len(numbers) < n; number++ {
+	for number := highest(c.members) + 1; len(numbers) < n; number++ {
 		if !taken[b.Prefix+strconv.Itoa(number)] {
 			numbers = append(numbers, number)
 		}
@@ -94,10 +94,10 @@ func (f *Fleet) freeNumbers(ctx context.Context, o *order, b *blueprint, n int) 
 
 // plan returns what to make new containers by: the newest replica, or where there is
 // none the template.
-func (f *Fleet) plan(ctx context.Context, o *order) (*blueprint, error) {
+func (f *Fleet) plan(ctx context.Context, c *change) (*blueprint, error) {
 	var b *blueprint
 	most, setting := (*int32)(nil), ""
-	if from := source(o.living); from != nil {
+	if from := source(c.living); from != nil {
 		found, inspected, err := f.blueprintOf(ctx, from)
 		if err != nil {
 			return nil, err
@@ -108,11 +108,11 @@ func (f *Fleet) plan(ctx context.Context, o *order) (*blueprint, error) {
 		}
 		b, most, setting = found, l.most, l.setting
 	} else {
-		t := f.templates.of(o.key)
+		t := f.store.template(c.key)
 		b, most, setting = t.Blueprint, t.Most, "the template's range of ports"
 	}
-	if most != nil && o.to > int(*most) {
-		return nil, &targets.OutOfRangeError{Max: most, Err: fmt.Errorf("service %q has %s, which allows %d", o.key, setting, *most)}
+	if most != nil && c.to > int(*most) {
+		return nil, &targets.OutOfRangeError{Max: most, Err: fmt.Errorf("service %q has %s, which allows %d", c.key, setting, *most)}
 	}
 	return f.withImage(ctx, b)
 }
@@ -177,7 +177,7 @@ func (f *Fleet) restartExited(members []*member) {
 // startInTurn starts one container when no other is being started, as Compose does,
 // because ports of a range are given out on a first come basis. It returns the container's
 // ID.
-func (f *Fleet) startInTurn(ctx context.Context, k key, b *blueprint, number int, labels map[string]string) (id string, err error) {
+func (f *Fleet) startExclusively(ctx context.Context, k key, b *blueprint, number int, labels map[string]string) (id string, err error) {
 	if f.starts.Acquire(ctx, 1) != nil {
 		return "", fmt.Errorf("%w: containers of other services are still being started: %w", targets.ErrTransient, context.Cause(ctx))
 	}
@@ -228,7 +228,10 @@ func (f *Fleet) startReplica(k key, b *blueprint, number int, labels map[string]
 	return "", err
 }
 
-// call makes a call that takes longer than the fleet's timeout.
+// startTimeout bounds the creation, the start and the removal of one container.
+const startTimeout = time.Minute
+
+// call makes a call with startTimeout instead of the fleet's timeout.
 func (f *Fleet) call(do func(ctx context.Context, c *client.Client) error) error {
 	ctx, cancel := context.WithTimeout(f.ctx, startTimeout)
 	defer cancel()
@@ -283,7 +286,7 @@ func explainStart(what, name string, r *blueprint, err error) error {
 	switch {
 	case errdefs.IsConflict(err) && says(sayingNameTaken), what == "start" && errdefs.IsNotFound(err) && says(sayingGone):
 		return fmt.Errorf("%w: %s container %s: %w", targets.ErrConflict, what, name, err)
-	case cut(err) || client.IsErrConnectionFailed(err):
+	case errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || client.IsErrConnectionFailed(err):
 		return fmt.Errorf("%w: %w: %s container %s: %w", targets.ErrUnknownOutcome, targets.ErrTransient, what, name, err)
 	case errdefs.IsUnauthorized(err) || errdefs.IsPermissionDenied(err):
 		class = targets.ErrForbidden

@@ -6,6 +6,8 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"maps"
+	"net/netip"
 	"regexp"
 	"slices"
 	"strconv"
@@ -128,7 +130,48 @@ func healthOf(state, status string) string {
 	return ""
 }
 
-type listing struct {
+// instance returns a container as an instance, with one task named as the service.
+func (m *member) instance(known instanceRecord, requests []policy.Amount) policy.Instance {
+	return policy.Instance{
+		ID: m.ID, Phase: m.phase(), Readiness: known.Readiness, Deleting: m.doomed || m.State == container.StateRemoving,
+		StartedAt: known.Started, ReadinessChanged: known.Changed,
+		Tasks: []policy.Task{{Name: m.key.service, Requests: requests, RequestHint: requestHint(m.key)}},
+	}
+}
+
+// requestHint returns how to set the resource requests of a service.
+func requestHint(k key) string {
+	return fmt.Sprintf("set cpus and mem_limit of service %q (or deploy.resources.limits; reservations only count for memory) and run \"docker compose up -d %s\", "+
+		"or set requests = { cpu = \"500m\", memory = \"256Mi\" } in the autoscaler's target", k.service, k.service)
+}
+
+// location returns a container's addresses in its networks, and its exposed TCP ports.
+func (m *member) location() targets.Location {
+	l := targets.Location{Name: m.name, Labels: m.Labels}
+	if m.NetworkSettings != nil {
+		for _, name := range slices.Sorted(maps.Keys(m.NetworkSettings.Networks)) {
+			endpoint := m.NetworkSettings.Networks[name]
+			if endpoint == nil {
+				continue
+			}
+			for _, address := range []string{endpoint.IPAddress, endpoint.GlobalIPv6Address} {
+				if _, err := netip.ParseAddr(address); err == nil {
+					l.Addresses = append(l.Addresses, address)
+				}
+			}
+		}
+	}
+	for _, port := range m.Ports {
+		if port.Type != "tcp" {
+			continue
+		}
+		l.Ports.Set(strconv.Itoa(int(port.PrivatePort)), int(port.PrivatePort))
+	}
+	return l
+}
+
+// containerList is the result of one list call.
+type containerList struct {
 	services map[key][]*member
 	// projects is the number of containers of each project, including one-off containers
 	// and those that hpad is removing.
@@ -137,12 +180,12 @@ type listing struct {
 }
 
 // list lists the containers of all projects, or of one.
-func (f *Fleet) list(ctx context.Context, project string) (*listing, error) {
+func (f *Fleet) list(ctx context.Context, project string) (*containerList, error) {
 	label := labelProject
 	if project != "" {
 		label += "=" + project
 	}
-	before := f.removals.ids()
+	before := f.store.removing()
 	var summaries []container.Summary
 	err := f.engine.Read(ctx, func(ctx context.Context, c *client.Client) (err error) {
 		summaries, err = c.ContainerList(ctx, container.ListOptions{All: true, Filters: filters.NewArgs(filters.Arg("label", label))})
@@ -151,19 +194,19 @@ func (f *Fleet) list(ctx context.Context, project string) (*listing, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list the containers of Compose projects: %w", err)
 	}
-	l := &listing{services: map[key][]*member{}, projects: map[string]int{}, observed: time.Now()}
+	l := &containerList{services: map[key][]*member{}, projects: map[string]int{}, observed: time.Now()}
 	for _, summary := range summaries {
 		l.projects[summary.Labels[labelProject]]++
 		if m := newMember(summary); m != nil {
 			l.services[m.key] = append(l.services[m.key], m)
 		}
 	}
-	f.removals.mark(l, before)
+	f.store.mark(l, before)
 	return l, nil
 }
 
 // remaining returns the number of containers of a project that hpad is not removing.
-func (l *listing) remaining(project string) int {
+func (l *containerList) remaining(project string) int {
 	n := l.projects[project]
 	for k, members := range l.services {
 		if k.project != project {

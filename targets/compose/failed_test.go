@@ -22,23 +22,23 @@ import (
 func TestRevivalClock(t *testing.T) {
 	now := time.Now()
 	d := &detail{finished: now}
-	r := revival{}.failed(d, now.Add(time.Hour)).failed(d, now)
+	r := failure{}.again(d, now.Add(time.Hour)).again(d, now)
 	if r.Due(now.Add(backoff.First-1)) || !r.Due(now.Add(backoff.First)) {
 		t.Errorf("an hour back it waits from %v on, at %v", r.Since, now)
 	}
 }
 
-// TestRevivalPending holds that a back-off stays while the event of an end may still come.
-func TestRevivalPending(t *testing.T) {
-	r := newRevivals(&targettest.Store{}, nil)
+// TestFailurePending: a back-off continues while the event of an end is pending.
+func TestFailurePending(t *testing.T) {
+	s := newStore(&targettest.Store{})
 	k, m := key{"shop", "web"}, &member{}
 	m.ID = "one"
 	now := time.Now()
 	for _, d := range []*detail{{end: endFailed, finished: now}, {end: endStopped, pending: true, finished: now}} {
-		r.enter(t.Context(), k, []*member{m}, map[string]*detail{m.ID: d}, now)
+		s.observeFailures(t.Context(), k, []*member{m}, map[string]*detail{m.ID: d}, now)
 	}
-	if one := r.of(k)[m.ID]; one.Wait != backoff.First {
-		t.Errorf("the record is %+v, want the first wait", one)
+	if got := s.of(k).Failed[m.ID]; got.Wait != backoff.First {
+		t.Errorf("the record is %+v, want the first wait", got)
 	}
 }
 
@@ -90,8 +90,8 @@ func (i *imitation) fail(code int, numbers ...int) {
 
 // impatient lets the waits of all containers that have failed pass.
 func impatient(f *Fleet) {
-	for _, k := range f.revivals.services() {
-		f.revivals.change(context.Background(), k, func(all map[string]revival) {
+	for _, k := range f.store.services() {
+		f.store.updateFailures(context.Background(), k, func(all map[string]failure) {
 			for id, one := range all {
 				one.Since = one.Since.Add(-backoff.Longest)
 				all[id] = one
@@ -153,11 +153,11 @@ func TestReplaceFailed(t *testing.T) {
 		}
 		f = started(t, i, store)
 	}
-	for n := range mostStarts {
+	for n := range maxRestarts {
 		i.fail(3, 2)
 		got := read(t, f)
 		wait := min(backoff.First<<n, backoff.Longest)
-		if text := condition(got, ContainersFailing); got.StatusReplicas != 2 || !strings.Contains(text, fmt.Sprintf("shop-web-2 exited with 3, hpad starts it again %v after that", wait)) {
+		if text := condition(got, ContainersFailing); got.StatusReplicas != 2 || !strings.Contains(text, fmt.Sprintf("shop-web-2 exited with 3, hpad starts it again %v later", wait)) {
 			t.Errorf("status %d with %+v, want 2 and a start after %v", got.StatusReplicas, got.Notices, wait)
 		}
 		next()
@@ -172,26 +172,26 @@ func TestReplaceFailed(t *testing.T) {
 		}
 	}
 	i.fail(3, 2)
-	if text := condition(read(t, f), ContainersFailing); !strings.Contains(text, "hpad makes a new one 5m0s after that") {
-		t.Errorf("after %d starts it says %q", mostStarts, text)
+	if text := condition(read(t, f), ContainersFailing); !strings.Contains(text, "hpad replaces it 5m0s later") {
+		t.Errorf("after %d starts it says %q", maxRestarts, text)
 	}
 	next()
 	impatient(f)
 	got := revivedBy(t, i, f, 1, 3, 4)
-	if text := condition(got, ContainersReplaced); !strings.Contains(text, "shop-web-4 is in the place of shop-web-2, which exited with 3") || len(got.Notices) != 1 {
-		t.Errorf("notices %+v, want that shop-web-4 is in the place of shop-web-2", got.Notices)
+	if text := condition(got, ContainersReplaced); !strings.Contains(text, "shop-web-4 replaces shop-web-2, which exited with 3 repeatedly") || len(got.Notices) != 1 {
+		t.Errorf("notices %+v, want that shop-web-4 replaces shop-web-2", got.Notices)
 	}
 	if last := i.order[len(i.order)-1]; last != "remove shop-web-2 v=1" {
 		t.Errorf("the last call was %q", last)
 	}
 	next()
 	i.fail(3, 4)
-	if text := condition(read(t, f), ContainersFailing); !strings.Contains(text, "hpad starts it again 5m0s after that") {
+	if text := condition(read(t, f), ContainersFailing); !strings.Contains(text, "hpad starts it again 5m0s later") {
 		t.Errorf("the new one is told %q, want that the wait goes on", text)
 	}
 	impatient(f)
 	revivedBy(t, i, f, 1, 3, 4)
-	f.revivals.change(t.Context(), key{"shop", "web"}, func(all map[string]revival) {
+	f.store.updateFailures(t.Context(), key{"shop", "web"}, func(all map[string]failure) {
 		for id, one := range all {
 			one.Since = one.Since.Add(-backoff.Reset)
 			all[id] = one
@@ -200,8 +200,8 @@ func TestReplaceFailed(t *testing.T) {
 	if got := read(t, f); len(got.Notices) > 0 {
 		t.Errorf("after %v of running notices %+v", backoff.Reset, got.Notices)
 	}
-	if left, err := store.List(t.Context(), revivalPrefix); err != nil || len(left) > 0 {
-		t.Errorf("stored %q, %v, want nothing", left, err)
+	if left := f.store.of(key{"shop", "web"}).Failed; len(left) > 0 {
+		t.Errorf("records %v, want none", left)
 	}
 }
 
@@ -212,7 +212,7 @@ func TestReplaceTheOnly(t *testing.T) {
 	i.up(service{project: "shop", name: "web"}, 1)
 	store := &targettest.Store{}
 	f := started(t, i, store)
-	for range mostStarts {
+	for range maxRestarts {
 		i.fail(1, 1)
 		read(t, f)
 		impatient(f)
@@ -337,12 +337,12 @@ func TestStartAgainFails(t *testing.T) {
 			return ""
 		}
 	})
-	for n := range mostStarts {
+	for n := range maxRestarts {
 		read(t, f)
 		impatient(f)
-		want := fmt.Sprintf("hpad starts it again %v after that (the last try failed: ", backoff.First<<(n+1))
-		if n == mostStarts-1 {
-			want = "hpad makes a new one 5m0s after that (the last try failed: "
+		want := fmt.Sprintf("hpad starts it again %v later (the last try failed: ", backoff.First<<(n+1))
+		if n == maxRestarts-1 {
+			want = "hpad replaces it 5m0s later (the last try failed: "
 		}
 		wait.Soon(t, want, func() bool {
 			text := condition(read(t, f), ContainersFailing)
@@ -353,7 +353,7 @@ func TestStartAgainFails(t *testing.T) {
 	revivedBy(t, i, f, 1, 3)
 
 	i.with(func() { i.refuseStart = func(*imitated) string { return "no such device" } })
-	for range mostStarts + 1 {
+	for range maxRestarts + 1 {
 		i.fail(1, 3)
 		read(t, f)
 		impatient(f)
@@ -376,11 +376,11 @@ func failingService(t *testing.T, replace bool, store targets.Store) (*imitation
 	read(t, f)
 	i.fail(1, 2)
 	read(t, f)
-	f.revivals.change(t.Context(), key{"shop", "web"}, func(all map[string]revival) {
+	f.store.updateFailures(t.Context(), key{"shop", "web"}, func(all map[string]failure) {
 		for id, one := range all {
 			one.Since = one.Since.Add(-backoff.Longest)
 			if replace {
-				one.Starts = mostStarts
+				one.Starts = maxRestarts
 			}
 			all[id] = one
 		}

@@ -1,0 +1,177 @@
+package systemd
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"maps"
+	"time"
+
+	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/restart"
+)
+
+// backoff limits restarts of an instance that hpad had started before: the first happens at
+// the next reading, the others at most every 10 seconds.
+var backoff = restart.Backoff{First: 10 * time.Second, Longest: 10 * time.Second, Reset: 30 * time.Second}
+
+// repair starts in the background the instances that should run and do not, and continues to
+// stop those that should not run, unless a change of the target is in progress.
+func (f *Fleet) repair(t *target, units map[int32]unit) {
+	now := time.Now()
+	var w work
+	t.with(func(s *state) { w = s.work(units, f.known, now) })
+	if w.none() || !t.tryLock() {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.base.Ended() {
+		t.unlock()
+		return
+	}
+	f.background.Go(func() {
+		defer t.unlock()
+		err := f.repairLocked(t)
+		t.with(func(s *state) { s.repairErr = err })
+	})
+}
+
+// work lists the pending changes of a target.
+type work struct {
+	// start are the indexes to start, stop the indexes to stop, reset the indexes of failed
+	// units to reset.
+	start, stop, reset indexes
+	// unitFiles reports that instances are to be enabled or disabled.
+	unitFiles bool
+}
+
+func (w work) none() bool { return len(w.start)+len(w.stop)+len(w.reset) == 0 && !w.unitFiles }
+
+func (s *state) work(units map[int32]unit, known *detailCache, now time.Time) work {
+	enable, disable := s.pendingFiles()
+	w := work{unitFiles: len(enable)+len(disable) > 0}
+	m := s.members
+	maps.DeleteFunc(s.restarts, func(index int32, r restart.State) bool {
+		return !m.Started.has(index) || units[index].state.alive() && backoff.Recovered(r, now)
+	})
+	held := s.hold(units, now) != nil
+	for _, index := range m.Started {
+		u := units[index]
+		d, _ := known.of(u.Name)
+		missing := u.state == absent || u.state == failed && d.limited && now.After(d.allowed)
+		if missing && !held && s.restarts[index].Due(now) {
+			w.start = append(w.start, index)
+		}
+	}
+	for _, index := range m.Leaving {
+		switch u := units[index]; {
+		case u.state == failed:
+			w.reset = append(w.reset, index)
+		case u.state.alive() && u.JobType != "stop":
+			w.stop = append(w.stop, index)
+		}
+	}
+	return w
+}
+
+// repairLocked continues after an error of one unit, and returns the first error.
+func (f *Fleet) repairLocked(t *target) error {
+	c, err := f.begin(f.ctx, t)
+	if err != nil {
+		return err
+	}
+	var w work
+	t.with(func(s *state) { w = s.work(c.units, f.known, time.Now()) })
+	failed := c.finishStops(f.ctx, w)
+	if failed != nil && !isUnitError(failed) {
+		return failed
+	}
+	started, err := c.startMissing(f.ctx, w.start)
+	failed = cmp.Or(failed, err)
+	if f.config.Enable {
+		c.alter(func(m *members) { *m = m.toEnable(started).settled() })
+	}
+	if err := t.save(f.ctx); err != nil {
+		return cmp.Or(failed, err)
+	}
+	if (w.unitFiles || len(started) > 0) && (err == nil || isUnitError(err)) {
+		_ = c.updateUnitFiles(f.ctx) // it has a notice of its own
+		_ = t.save(f.ctx)            // the next reading repeats it
+	}
+	return failed
+}
+
+// finishStops resets failed units and stops the others that are to be stopped.
+func (c *change) finishStops(ctx context.Context, w work) error {
+	var failed error
+	for _, index := range w.reset {
+		err := c.fleet.manager.reset(ctx, c.template.unit(index))
+		if err != nil && !errors.Is(err, targets.ErrTargetNotFound) {
+			failed = cmp.Or(failed, err)
+		}
+		if err != nil && !isUnitError(err) {
+			return err
+		}
+	}
+	for _, index := range w.stop {
+		err := c.stopOne(ctx, index)
+		failed = cmp.Or(failed, err)
+		if err != nil && !isUnitError(err) {
+			return err
+		}
+	}
+	return failed
+}
+
+// startMissing starts missing instances, and others instead of masked ones. It returns the
+// started ones.
+func (c *change) startMissing(ctx context.Context, missing indexes) (started indexes, failed error) {
+	for _, index := range missing {
+		if c.masked().has(index) {
+			index = c.instead(index)
+		}
+		err := c.startOne(ctx, index)
+		if err == nil {
+			started = started.with(index)
+		}
+		c.with(func(s *state) { s.restarts[index] = backoff.Started(s.restarts[index], time.Now()) })
+		if err != nil && !isUnitError(err) {
+			return started, err
+		}
+		failed = cmp.Or(failed, err)
+	}
+	return started, failed
+}
+
+// startOne starts an instance, and stores the manager's reason if it does not start this
+// unit.
+func (c *change) startOne(ctx context.Context, index int32) error {
+	err := c.fleet.manager.start(ctx, c.template.unit(index))
+	refused, isRefused := errors.AsType[*refusedError](err)
+	c.with(func(s *state) {
+		delete(s.refused, index)
+		if isRefused {
+			s.refused[index] = refused.reason
+		}
+	})
+	return err
+}
+
+// instead replaces a masked index by the next free one, and returns that.
+func (c *change) instead(masked int32) int32 {
+	c.alter(func(m *members) { m.Started = m.Started.without(masked) })
+	next := c.candidates(1)[0]
+	c.alter(func(m *members) {
+		m.Started = m.Started.with(next)
+		if c.fleet.config.Enable {
+			*m = m.toDisable(indexes{masked}).toEnable(indexes{next})
+		}
+	})
+	return next
+}
+
+// isUnitError reports whether an error may concern one unit only.
+func isUnitError(err error) bool {
+	return !errors.Is(err, errLost) && !errors.Is(err, targets.ErrForbidden) && !errors.Is(err, targets.ErrHeld) && !errors.Is(err, targets.ErrThrottled)
+}
