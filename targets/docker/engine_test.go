@@ -165,8 +165,8 @@ func TestVersions(t *testing.T) {
 		{name: "in between", engine: "1.47", want: "/v1.47/containers/c1/json"},
 		{name: "newer than the client", engine: "1.99", want: "/v1.51/containers/c1/json"},
 		{name: "fixed", engine: "1.51", fixed: "1.44", want: "/v1.44/containers/c1/json"},
-		{name: "too old", engine: "1.40", says: "it talks version 1.40 of the API; hpad needs 1.41, which is Docker 20.10, or later"},
-		{name: "none", engine: "", says: "it does not say which version of the API it talks: is it a Docker engine?"},
+		{name: "too old", engine: "1.40", says: "its API version is 1.40; hpad needs 1.41 (Docker 20.10) or later"},
+		{name: "none", engine: "", says: "the response has no API version: is it a Docker engine?"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			i := &imitation{version: test.engine}

@@ -10,18 +10,13 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/sampling"
 )
 
-// How many containers of one engine are read at once. Engines before 23.0.8 and 24.0.7
-// answer every call at the next tick of a second: many more are read at once then.
-const (
-	samplingAtOnce     = 64
-	slowSamplingAtOnce = 512
-	slowAnswer         = 500 * time.Millisecond
-)
+// maxReads is the number of containers of one engine that are read at once. Engines before
+// 23.0.8 and 24.0.7 delay each response by up to a second.
+const maxReads = 128
 
 // Container is a running container whose use can be sampled.
 type Container struct {
@@ -44,70 +39,32 @@ type key struct {
 
 func (c Container) key() key { return key{c.Engine, c.ID} }
 
-// Sampler asks for the resource use of the containers that were published, every
-// interval while somebody asks for it. A container takes two readings to have a sample.
-// It is safe for concurrent use.
+// Sampler samples the resource usage of the published containers at an interval, while
+// Samples is called. A sample takes two readings. It is safe for concurrent use.
 type Sampler struct {
-	*sampling.Members[key, Container, measured]
-	work sync.WaitGroup
-
-	mu sync.Mutex
-	// busy are the engines that are being read.
-	busy map[*Engine]bool
-}
-
-// measured is what is known of a container's use.
-type measured struct {
-	// counters are the newest, sample what follows from the last two, err why there
-	// is none.
-	counters counters
-	sample   sample
-	err      error
-}
-
-// sample is the use of one container and when it was learned, which is by this
-// machine's clock.
-type sample struct {
-	at      time.Time
-	window  time.Duration
-	usage   []policy.Amount
-	learned time.Time
+	*sampling.Members[key, Container, sampling.Usage]
 }
 
 // NewSampler returns a sampler with that interval, which does nothing before the first
 // call of Samples.
 func NewSampler(interval time.Duration) *Sampler {
-	s := &Sampler{busy: map[*Engine]bool{}}
-	s.Members = sampling.NewMembers(interval, sampling.Kind[key, Container, measured]{
+	s := &Sampler{}
+	s.Members = sampling.NewMembers(interval, sampling.Kind[key, Container, sampling.Usage]{
 		Key: Container.key, Pass: s.pass, Sample: s.sampleOf,
 	})
 	return s
 }
 
-// Close ends the sampling.
-func (s *Sampler) Close() {
-	s.Members.Close() // no pass begins work any more
-	s.work.Wait()
-}
-
-// sampleOf returns a container's sample where that is not too old, and what went wrong
-// with it.
-func (s *Sampler) sampleOf(c Container, known measured) (*targets.InstanceSample, error) {
+// sampleOf returns a container's sample and the error of its last reading.
+func (s *Sampler) sampleOf(c Container, known sampling.Usage) (*targets.InstanceSample, error) {
 	err := c.Err
-	if err == nil && known.err != nil {
-		err = fmt.Errorf("read the stats of container %.12s: %w", c.ID, known.err)
+	if err == nil && known.Err != nil {
+		err = fmt.Errorf("read the stats of container %.12s: %w", c.ID, known.Err)
 	}
-	if time.Since(known.sample.learned) > s.Validity() {
-		return nil, err
-	}
-	return &targets.InstanceSample{
-		ID: c.Instance, At: known.sample.at, Window: known.sample.window,
-		Tasks: []policy.TaskUsage{{Task: c.Task, Usage: known.sample.usage}},
-	}, err
+	return known.Sample(c.Instance, c.Task, s.Validity()), err
 }
 
-// pass samples containers once, each engine's on its own: a slow one keeps no other
-// waiting.
+// pass samples the containers of all engines once.
 func (s *Sampler) pass(ctx context.Context, due []Container) error {
 	byEngine := map[*Engine][]Container{}
 	for _, c := range due {
@@ -115,46 +72,25 @@ func (s *Sampler) pass(ctx context.Context, due []Container) error {
 			byEngine[c.Engine] = append(byEngine[c.Engine], c)
 		}
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for engine, containers := range byEngine {
-		if s.busy[engine] {
-			continue
-		}
-		s.busy[engine] = true
-		s.work.Go(func() {
-			s.sampleEngine(ctx, engine, containers)
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			delete(s.busy, engine)
-		})
+	var engines sync.WaitGroup
+	for _, containers := range byEngine {
+		engines.Go(func() { s.sampleEngine(ctx, containers) })
 	}
+	engines.Wait()
 	return nil
 }
 
-// sampleEngine samples one engine's containers: one alone, which shows how fast the
-// engine is and whether it can be reached, then the others.
-func (s *Sampler) sampleEngine(ctx context.Context, engine *Engine, containers []Container) {
-	begun := time.Now()
-	err := s.sample(ctx, containers[0])
-	atOnce := samplingAtOnce
-	if time.Since(begun) > slowAnswer {
-		atOnce = slowSamplingAtOnce
-	}
+// sampleEngine samples the containers of one engine, until it does not respond.
+func (s *Sampler) sampleEngine(ctx context.Context, containers []Container) {
 	var group errgroup.Group
-	group.SetLimit(atOnce)
-	var silent atomic.Pointer[error]
-	if gone(err) {
-		silent.Store(&err)
-	}
-	for _, c := range containers[1:] {
+	group.SetLimit(maxReads)
+	var unreachable atomic.Pointer[error]
+	for _, c := range containers {
 		group.Go(func() error {
-			if err := silent.Load(); err != nil {
+			if err := unreachable.Load(); err != nil {
 				s.fail(c, *err)
-				return nil
-			}
-			if err := s.sample(ctx, c); gone(err) {
-				silent.Store(&err)
+			} else if err := s.sample(ctx, c); gone(err) {
+				unreachable.Store(&err)
 			}
 			return nil
 		})
@@ -175,36 +111,15 @@ func (s *Sampler) sample(ctx context.Context, c Container) error {
 		s.fail(c, err)
 		return err
 	}
-	found.started = c.Started
-	now := time.Now()
-	s.Learn(c.key(), func(known *measured) { known.add(found, now, s.Validity()) })
+	found.Run = c.Started.UTC().Format(time.RFC3339Nano)
+	s.Learn(c.key(), func(known *sampling.Usage) { known.Add(found, time.Now(), s.Validity()) })
 	return nil
 }
 
-// fail records why a container has no new sample. One that is gone is no failure.
+// fail stores the error of a reading. A container that no longer exists is not an error.
 func (s *Sampler) fail(c Container, err error) {
 	if errors.Is(err, targets.ErrTargetNotFound) {
 		err = nil
 	}
-	s.Learn(c.key(), func(known *measured) { known.err = err })
-}
-
-// add keeps new counters, and makes a sample of them where they follow on the ones
-// before: not where the container started again, a counter or the clock went back, or
-// more time passed than a sample may cover.
-func (known *measured) add(found counters, now time.Time, validity time.Duration) {
-	known.err = nil
-	before := known.counters
-	if before.started.Equal(found.started) && found.read.Equal(before.read) {
-		return // measured no second time
-	}
-	known.counters, known.sample = found, sample{}
-	span := found.read.Sub(before.read)
-	if !before.started.Equal(found.started) || found.cpu < before.cpu || span <= 0 || span > validity {
-		return
-	}
-	known.sample = sample{at: found.read, window: span, usage: usage(before, found), learned: now}
-	if found.read.After(now) {
-		known.sample.at = now
-	}
+	s.Learn(c.key(), func(known *sampling.Usage) { known.Err = err })
 }

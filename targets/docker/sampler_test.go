@@ -25,10 +25,7 @@ type meter struct {
 	mu sync.Mutex
 	// silent sends nothing measured, hangUp nothing at all.
 	silent, hangUp bool
-	// wait delays every response.
-	wait         time.Duration
-	asked        int
-	atOnce, peak int
+	asked          int
 }
 
 func newMeter() *meter {
@@ -45,20 +42,8 @@ func (m *meter) stats(w http.ResponseWriter, r *http.Request) {
 	}
 	m.mu.Lock()
 	m.asked++
-	m.atOnce++
-	m.peak = max(m.peak, m.atOnce)
-	silent, hangUp, wait := m.silent, m.hangUp, m.wait
+	silent, hangUp := m.silent, m.hangUp
 	m.mu.Unlock()
-	defer func() {
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		m.atOnce--
-	}()
-	if wait > 0 {
-		timer := time.NewTimer(wait)
-		defer timer.Stop()
-		<-timer.C
-	}
 	switch {
 	case hangUp:
 		panic(http.ErrAbortHandler)
@@ -78,10 +63,10 @@ func (m *meter) set(change func(m *meter)) {
 	change(m)
 }
 
-func (m *meter) get() (asked, peak int) {
+func (m *meter) count() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.asked, m.peak
+	return m.asked
 }
 
 var web = targets.Ref{Fleet: "shop", Name: "shop/web"}
@@ -149,10 +134,10 @@ func TestSampler(t *testing.T) {
 		t.Errorf("Samples() of a target that was withdrawn = %v, %v, want no entry", answer, err)
 	}
 	wait.Soon(t, "end of sampling", func() bool { return !s.Running() })
-	before, _ := m.get()
+	before := m.count()
 	s.Publish(web, containersOn(e, 1))
 	wait.Soon(t, "sampling that begins again", func() bool { return len(sampled(t, s, web).Instances) == 1 })
-	if after, _ := m.get(); after <= before {
+	if after := m.count(); after <= before {
 		t.Errorf("the engine was asked %d times before and %d after", before, after)
 	}
 	s.Close()
@@ -197,74 +182,4 @@ func TestSamplerSaysWhy(t *testing.T) {
 		answer := sampled(t, s, web)
 		return len(answer.Instances) == 3 && answer.Err == nil
 	})
-}
-
-func TestPairs(t *testing.T) {
-	at := time.Date(2026, 11, 21, 13, 0, 0, 0, time.UTC)
-	const validity = 35 * time.Second
-	first := counters{started: at, read: at.Add(time.Minute), cpu: 1_000_000_000, memory: 1}
-	next := func(change func(c *counters)) counters {
-		c := first
-		c.read, c.cpu = c.read.Add(15*time.Second), c.cpu+15_000_000_000
-		change(&c)
-		return c
-	}
-	for _, test := range []struct {
-		name   string
-		second counters
-		want   bool
-	}{
-		{"follows", next(func(*counters) {}), true},
-		{"started again", next(func(c *counters) { c.started = at.Add(65 * time.Second) }), false},
-		{"the counter went back", next(func(c *counters) { c.cpu = 1 }), false},
-		{"the clock went back", next(func(c *counters) { c.read = at }), false},
-		{"too much time passed", next(func(c *counters) { c.read = at.Add(time.Hour) }), false},
-		{"measured no second time", first, false},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			var known measured
-			known.add(first, first.read, validity)
-			if !known.sample.at.IsZero() {
-				t.Fatal("one reading makes a sample")
-			}
-			known.add(test.second, test.second.read, validity)
-			if got := !known.sample.at.IsZero(); got != test.want {
-				t.Fatalf("a sample is %v, want %v", got, test.want)
-			}
-			// What follows on the second reading is a sample in any case.
-			third := test.second
-			third.read = third.read.Add(15 * time.Second)
-			third.cpu += 7_500_000_000
-			known.add(third, third.read, validity)
-			if got := known.sample; got.window != 15*time.Second || !got.at.Equal(third.read) || got.usage[0].Milli != 500 {
-				t.Errorf("sample %+v, want half a core over 15s", got)
-			}
-			known.add(third, third.read, validity)
-			if known.sample.at.IsZero() {
-				t.Error("a reading that was measured no second time takes the sample away")
-			}
-		})
-	}
-
-	t.Run("a clock ahead", func(t *testing.T) {
-		var known measured
-		now := first.read.Add(-time.Second)
-		known.add(first, now, validity)
-		known.add(next(func(*counters) {}), now, validity)
-		if got := known.sample; !got.at.Equal(now) {
-			t.Errorf("sample at %v, want it no later than %v", got.at, now)
-		}
-	})
-}
-
-// TestOldSamplesAreMissing: what was not learned for two intervals and five
-// seconds is no sample.
-func TestOldSamplesAreMissing(t *testing.T) {
-	s := NewSampler(15 * time.Second)
-	for age, want := range map[time.Duration]bool{34 * time.Second: true, 36 * time.Second: false} {
-		got, err := s.sampleOf(Container{Instance: "i-1"}, measured{sample: sample{learned: time.Now().Add(-age)}})
-		if err != nil || (got != nil) != want {
-			t.Errorf("sampleOf() what was learned %v ago = %+v, %v, want a sample: %v", age, got, err, want)
-		}
-	}
 }

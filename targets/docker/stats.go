@@ -7,31 +7,20 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"time"
 
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/client"
 
-	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets/sampling"
 )
 
 // errUnmeasured is the error of a container whose use the engine does not know.
 var errUnmeasured = errors.New("the engine measures nothing of it: it just stopped, or the engine cannot read its cgroups (its log then says \"no metrics received\")")
 
-// counters are those of a container at one time.
-type counters struct {
-	// started is the container's start, read the engine's time of measuring.
-	started, read time.Time
-	// cpu is in nanoseconds; 0 where it is not measured.
-	cpu uint64
-	// memory is the working set in bytes; negative where it is not measured.
-	memory int64
-}
-
 // readCounters reads the counters of one container, without waiting for a second
 // measurement.
-func readCounters(ctx context.Context, engine *Engine, id string) (counters, error) {
-	var found counters
+func readCounters(ctx context.Context, engine *Engine, id string) (sampling.Counters, error) {
+	var found sampling.Counters
 	err := engine.Read(ctx, func(ctx context.Context, c *client.Client) error {
 		answer, err := c.ContainerStatsOneShot(ctx, id)
 		if err != nil {
@@ -49,14 +38,15 @@ func readCounters(ctx context.Context, engine *Engine, id string) (counters, err
 
 // parseCounters parses a stats document. One of a container that does not run, or that
 // the engine cannot measure, has no time.
-func parseCounters(body io.Reader) (counters, error) {
+func parseCounters(body io.Reader) (sampling.Counters, error) {
 	var document container.StatsResponse
 	if err := json.NewDecoder(body).Decode(&document); err != nil {
-		return counters{}, fmt.Errorf("read a stats document: %w", err)
+		return sampling.Counters{}, fmt.Errorf("read a stats document: %w", err)
 	}
-	found := counters{read: document.Read, cpu: document.CPUStats.CPUUsage.TotalUsage, memory: workingSet(document.MemoryStats)}
-	if found.read.IsZero() || found.cpu == 0 && found.memory < 0 {
-		return counters{}, errUnmeasured
+	cpu := document.CPUStats.CPUUsage.TotalUsage
+	found := sampling.Counters{At: document.Read, CPU: cpu, HasCPU: cpu > 0, Memory: workingSet(document.MemoryStats)}
+	if found.At.IsZero() || !found.HasCPU && found.Memory < 0 {
+		return sampling.Counters{}, errUnmeasured
 	}
 	return found, nil
 }
@@ -78,21 +68,4 @@ func workingSet(stats container.MemoryStats) int64 {
 		inactive = 0
 	}
 	return int64(stats.Usage - inactive)
-}
-
-// usage returns what a container used between two readings of its counters, as far as it
-// was measured.
-func usage(before, after counters) []policy.Amount {
-	var used []policy.Amount
-	span := after.read.Sub(before.read).Nanoseconds()
-	if before.cpu > 0 && after.cpu >= before.cpu && span > 0 {
-		thousandths := math.Ceil(float64(after.cpu-before.cpu) * 1000 / float64(span)) // away from zero (R2)
-		if thousandths <= math.MaxInt32 {
-			used = append(used, policy.Amount{Resource: "cpu", Milli: int64(thousandths)})
-		}
-	}
-	if after.memory >= 0 {
-		used = append(used, policy.Amount{Resource: "memory", Milli: after.memory * 1000})
-	}
-	return used
 }

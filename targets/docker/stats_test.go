@@ -12,9 +12,6 @@ import (
 	"time"
 
 	"github.com/docker/docker/api/types/container"
-	"github.com/google/go-cmp/cmp"
-
-	"github.com/hpad/hpad/policy"
 )
 
 // document returns a stats document of testdata.
@@ -46,7 +43,7 @@ func TestParseCounters(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if read := got.read.Format(time.RFC3339Nano); read != test.read || got.cpu != test.cpu || got.memory != test.memory {
+			if read := got.At.Format(time.RFC3339Nano); read != test.read || got.CPU != test.cpu || got.Memory != test.memory {
 				t.Errorf("counters %+v, want %d ns and %d bytes at %s", got, test.cpu, test.memory, test.read)
 			}
 		})
@@ -86,34 +83,6 @@ func TestWorkingSet(t *testing.T) {
 	} {
 		if got := workingSet(test.stats); got != test.want {
 			t.Errorf("%s: working set %d, want %d", test.name, got, test.want)
-		}
-	}
-}
-
-func TestUsage(t *testing.T) {
-	at := time.Date(2026, 11, 21, 13, 0, 0, 0, time.UTC)
-	cpu := func(milli int64) policy.Amount { return policy.Amount{Resource: "cpu", Milli: milli} }
-	memory := policy.Amount{Resource: "memory", Milli: 7000}
-	after := func(span time.Duration, cpu uint64) counters {
-		return counters{read: at.Add(span), cpu: cpu, memory: 7}
-	}
-	before := counters{read: at, cpu: 1_000_000_000, memory: 5}
-	for _, test := range []struct {
-		name          string
-		before, after counters
-		want          []policy.Amount
-	}{
-		{"half a core", before, after(10*time.Second, 6_000_000_000), []policy.Amount{cpu(500), memory}},
-		{"two cores", before, after(10*time.Second, 21_000_000_000), []policy.Amount{cpu(2000), memory}},
-		{"nothing", before, after(10*time.Second, 1_000_000_000), []policy.Amount{cpu(0), memory}},
-		{"rounded away from zero", before, after(10*time.Second, 1_000_000_001), []policy.Amount{cpu(1), memory}},
-		{"the counter went back", before, after(10*time.Second, 900_000_000), []policy.Amount{memory}},
-		{"cpu is not measured", counters{read: at, memory: 5}, after(10*time.Second, 0), []policy.Amount{memory}},
-		{"memory is not measured", before, counters{read: at.Add(time.Second), cpu: 1_100_000_000, memory: -1}, []policy.Amount{cpu(100)}},
-		{"more than any machine has", before, after(time.Nanosecond, math.MaxUint64), []policy.Amount{memory}},
-	} {
-		if difference := cmp.Diff(test.want, usage(test.before, test.after)); difference != "" {
-			t.Errorf("%s (-want +got):\n%s", test.name, difference)
 		}
 	}
 }

@@ -54,10 +54,15 @@ func startSleepers(b *testing.B) (*Fleet, []targets.Ref) {
 // BenchmarkSample samples the processes, and walks over all others there are.
 func BenchmarkSample(b *testing.B) {
 	f, _ := startSleepers(b)
-	targettest.Rounds(b, benchCount, func() { f.sampler.sample(b.Context(), nil) })
-	if got := len(f.sampler.published["sleep-0"].Instances); got != benchReplicas {
-		b.Errorf("%d samples, want %d", got, benchReplicas)
+	var due []*instance
+	for _, s := range f.services {
+		due = append(due, s.instances()...)
 	}
+	targettest.Rounds(b, benchCount, func() {
+		if err := sample(f.sampler, due); err != nil {
+			b.Error(err)
+		}
+	})
 }
 
 // BenchmarkSnapshot reads all services.

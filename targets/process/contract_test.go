@@ -121,7 +121,7 @@ func TestContract(t *testing.T) {
 		p.Bound = func(_ *testing.T, ref targets.Ref, highest int32) {
 			w.alter(ref.Name, func(s *Service) { s.Ports = fmt.Sprintf("%d-%d", basePort, basePort+highest-1) })
 		}
-		p.Sampling = func() bool { return current.sampler.clock.Running() }
+		p.Sampling = func() bool { return current.sampler.Running() }
 		return p
 	}})
 }

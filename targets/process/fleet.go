@@ -48,7 +48,7 @@ func New(name string, config *Config, options targets.Env) *Fleet {
 	for service, c := range config.Services {
 		f.services[service] = newService(service, c, options, f.counts)
 	}
-	f.sampler = newSampler(config.ResourceInterval, f.sampled)
+	f.sampler = newSampler(config.ResourceInterval)
 	return f
 }
 
@@ -82,7 +82,7 @@ func (f *Fleet) Succeed(older any) bool {
 			f.services[name] = running
 		}
 	}
-	f.sampler.inherit(o.sampler)
+	f.sampler.Inherit(o.sampler)
 	return true
 }
 
@@ -124,7 +124,7 @@ func (f *Fleet) Start(ctx context.Context) error {
 // returns when they are gone. An error names those that did not end even so.
 func (f *Fleet) Close() error {
 	nursery, stopping := f.end()
-	f.sampler.clock.Close()
+	f.sampler.Close()
 	grace := time.Duration(0)
 	for _, i := range stopping {
 		grace = max(grace, i.config.StopGracePeriod)
@@ -195,6 +195,7 @@ func (f *Fleet) Snapshot(ctx context.Context, refs []targets.Ref) (map[targets.R
 		readings := make(map[targets.Ref]targets.Reading, len(wanted))
 		for ref, s := range wanted {
 			readings[ref] = s.read(ctx)
+			f.sampler.Publish(ref, s.instances())
 		}
 		return readings, nil
 	})
@@ -220,17 +221,7 @@ func (f *Fleet) SetReplicas(ctx context.Context, ref targets.Ref, n int32, versi
 // used them, and begins to sample when nobody has asked for a while.
 func (f *Fleet) Samples(ctx context.Context, refs []targets.Ref) (map[targets.Ref]targets.Samples, error) {
 	return targets.Ask(ctx, &f.base, "sample", func(context.Context) (map[targets.Ref]targets.Samples, error) {
-		samples, err := f.sampler.ask(time.Now())
-		if err != nil {
-			return nil, fmt.Errorf("%w: %w", targets.ErrTransient, err)
-		}
-		found := make(map[targets.Ref]targets.Samples, len(refs))
-		for _, ref := range refs {
-			if s, ok := samples[ref.Name]; ok && ref.Fleet == f.base.Name {
-				found[ref] = s
-			}
-		}
-		return found, nil
+		return f.sampler.Samples(refs)
 	})
 }
 
@@ -289,15 +280,4 @@ func (f *Fleet) service(name string) (*service, error) {
 		return s, nil
 	}
 	return nil, fmt.Errorf("%w: %s", targets.ErrTargetNotFound, f.config.CheckTarget(name))
-}
-
-func (f *Fleet) sampled() map[string][]*instance {
-	f.mu.Lock()
-	services := maps.Clone(f.services)
-	f.mu.Unlock()
-	all := make(map[string][]*instance, len(services))
-	for name, s := range services {
-		all[name] = s.instances()
-	}
-	return all
 }

@@ -43,31 +43,6 @@ func TestReadGroups(t *testing.T) {
 	}
 }
 
-func TestCounterSince(t *testing.T) {
-	begun := time.Unix(1000, 0)
-	before := counter{usage: usage{ticks: 500, bytes: 1, started: 7}, leader: 10, at: begun}
-	after := counter{usage: usage{ticks: 575, bytes: 4096, started: 7}, leader: 10, at: begun.Add(time.Second / 2)}
-	got, ok := after.since(before)
-	if !ok || got.Window != time.Second/2 || !got.At.Equal(after.at) {
-		t.Fatalf("since() = %+v, %v", got, ok)
-	}
-	if use := got.Tasks[0].Usage; use[0].Milli != 1500 || use[1].Milli != 4096000 {
-		t.Errorf("since() = %+v, want 1.5 cores and 4096 bytes", use)
-	}
-	for name, other := range map[string]counter{
-		"nothing before":         {},
-		"another process":        {usage: before.usage, leader: 11, at: begun},
-		"another start time":     {usage: usage{ticks: 500, started: 8}, leader: 10, at: begun},
-		"more used before":       {usage: usage{ticks: 576, started: 7}, leader: 10, at: begun},
-		"no time in between":     {usage: before.usage, leader: 10, at: after.at},
-		"the clock was set back": {usage: before.usage, leader: 10, at: after.at.Add(time.Second)},
-	} {
-		if got, ok := after.since(other); ok {
-			t.Errorf("%s: since() = %+v, want nothing", name, got)
-		}
-	}
-}
-
 func TestSamplesOfBusyWorker(t *testing.T) {
 	w := newWorld(t)
 	w.config.Services["w"] = w.service("busy", "", 1)
@@ -123,23 +98,4 @@ func residentBytes(t *testing.T, pid int) int64 {
 		t.Fatal(err)
 	}
 	return kilobytes << 10
-}
-
-func TestSamplesAge(t *testing.T) {
-	asked := make(chan struct{})
-	s := newSampler(time.Hour, func() map[string][]*instance {
-		<-asked // the samples stay as they are
-		return nil
-	})
-	defer s.clock.Close()
-	defer close(asked)
-	now := time.Now()
-	s.published = map[string]targets.Samples{
-		"old":   {Instances: []targets.InstanceSample{{ID: "old-0", At: now.Add(-s.clock.Validity() - time.Second)}}},
-		"fresh": {Instances: []targets.InstanceSample{{ID: "fresh-0", At: now.Add(-s.clock.Validity())}}},
-	}
-	got, err := s.ask(now)
-	if _, ok := got["fresh"]; err != nil || len(got) != 1 || !ok {
-		t.Errorf("ask() = %+v, %v, want the fresh samples alone", got, err)
-	}
 }

@@ -81,6 +81,18 @@ func (m *Members[K, M, V]) Learn(key K, change func(known *V)) {
 	m.known[key] = known
 }
 
+// Inherit copies the members of an older Members, and what it knows of them, before the first
+// call of Samples.
+func (m *Members[K, M, V]) Inherit(older *Members[K, M, V]) {
+	older.mu.Lock()
+	published, known := maps.Clone(older.published), maps.Clone(older.known)
+	older.mu.Unlock()
+	m.Clock.Inherit(older.Clock)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.published, m.known = published, known
+}
+
 // Samples returns the newest samples, and keeps the sampling going. With those of a
 // target goes the first error of any of its members. A target that was not published
 // has no entry. The error is that of the last pass, or an ErrTransient after Close.

@@ -17,39 +17,32 @@ import (
 )
 
 const (
-	// learningInterval is how long to wait before listing nodes again where that is
-	// forbidden, retryInterval where it failed otherwise.
-	learningInterval = time.Minute
-	retryInterval    = 5 * time.Second
-	// learningWait is how long a round waits for the list, which is worth less than it.
-	learningWait = 2 * time.Second
+	// forbiddenRetry is the pause after a forbidden list of nodes, failedRetry after another
+	// error.
+	forbiddenRetry = time.Minute
+	failedRetry    = 5 * time.Second
+	// listTimeout limits the list of nodes, which readings do not depend on.
+	listTimeout = 2 * time.Second
 )
 
-// nodes are the swarm's nodes and their engines. They are safe for concurrent use.
+// nodes contains the swarm's nodes and their engines. It is safe for concurrent use.
 type nodes struct {
 	manager *docker.Engine
-	// engines are the configured ones, by the id or the hostname of a node.
+	// engines are the configured engines, by the ID or the hostname of a node.
 	engines map[string]*docker.Engine
-	// ctx ends with the fleet; work is the list under way.
-	ctx    context.Context
-	cancel context.CancelFunc
-	work   sync.WaitGroup
 
 	mu sync.Mutex
-	// listing reports whether a list is under way.
-	listing bool
-	// own is the id of the manager's node, names are the hostnames of all.
+	// own is the ID of the manager's node, names are the hostnames of all nodes by ID.
 	own   string
 	names map[string]string
-	// err is why the last list failed, begun when it began.
-	err   error
-	begun time.Time
+	// err is the error of the last list, and started its time.
+	err     error
+	started time.Time
 }
 
-// newNodes connects the engines of the configured nodes.
+// newNodes connects to the engines of the configured nodes.
 func newNodes(config *Config, manager *docker.Engine) (*nodes, error) {
 	n := &nodes{manager: manager, engines: map[string]*docker.Engine{}, names: map[string]string{}}
-	n.ctx, n.cancel = context.WithCancel(context.Background())
 	for node, host := range config.Nodes {
 		c := config.Config
 		c.Host = host
@@ -63,70 +56,50 @@ func newNodes(config *Config, manager *docker.Engine) (*nodes, error) {
 	return n, nil
 }
 
-// close gives up a list under way and the connections nobody uses.
 func (n *nodes) close() {
-	n.mu.Lock()
-	n.cancel()
-	n.mu.Unlock()
-	n.work.Wait()
 	for _, engine := range n.engines {
 		engine.Close()
 	}
 }
 
-// learn lists the nodes where some of those in use are not known, and waits a moment for
-// the result. Until it comes they stay unknown.
-func (n *nodes) learn(ctx context.Context, running map[string]bool, now time.Time) {
-	listed := n.begin(running, now)
-	if listed == nil {
+// update lists the nodes if some of those in use are unknown.
+func (n *nodes) update(ctx context.Context, used map[string]bool, now time.Time) {
+	if !n.outdated(used, now) {
 		return
 	}
-	timer := time.NewTimer(learningWait)
-	defer timer.Stop()
-	select {
-	case <-listed:
-	case <-timer.C:
-	case <-ctx.Done():
+	ctx, cancel := context.WithTimeout(ctx, listTimeout)
+	defer cancel()
+	own, names, err := n.list(ctx)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.err, n.started = err, now
+	if err != nil {
+		return
+	}
+	n.own, n.names = own, names
+	for id := range used {
+		if _, ok := names[id]; !ok {
+			n.names[id] = "" // removed from the swarm: not listed again
+		}
 	}
 }
 
-// begin begins to list the nodes, where some are not known and it is time to, and
-// returns what is closed at the end; nil where it did not.
-func (n *nodes) begin(running map[string]bool, now time.Time) <-chan struct{} {
+func (n *nodes) outdated(used map[string]bool, now time.Time) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	unknown := false
-	for id := range running {
-		if _, ok := n.names[id]; !ok {
-			unknown = true
-		}
-	}
-	interval := retryInterval
+	pause := failedRetry
 	if errors.Is(n.err, targets.ErrForbidden) {
-		interval = learningInterval
+		pause = forbiddenRetry
 	}
-	if !unknown || n.listing || n.ctx.Err() != nil || n.err != nil && now.Sub(n.begun) < interval {
-		return nil
+	if n.err != nil && now.Sub(n.started) < pause {
+		return false
 	}
-	n.listing, n.begun = true, now
-	listed := make(chan struct{})
-	n.work.Go(func() {
-		defer close(listed)
-		own, names, err := n.list(n.ctx)
-		n.mu.Lock()
-		defer n.mu.Unlock()
-		n.listing, n.err = false, err
-		if err != nil {
-			return
+	for id := range used {
+		if _, ok := n.names[id]; !ok {
+			return true
 		}
-		n.own, n.names = own, names
-		for id := range running {
-			if _, ok := names[id]; !ok {
-				n.names[id] = "" // removed from the swarm, not to be listed for again
-			}
-		}
-	})
-	return listed
+	}
+	return false
 }
 
 // list returns the id of the manager's node, and the hostnames of all by their ids.

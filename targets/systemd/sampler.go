@@ -3,11 +3,11 @@ package systemd
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/sampling"
 )
@@ -15,16 +15,8 @@ import (
 // sampler reads the resource use of instances, by the names of their units, while
 // somebody wants it.
 type sampler struct {
-	*sampling.Members[string, sampled, measured]
+	*sampling.Members[string, sampled, sampling.Usage]
 	manager manager
-}
-
-type measured struct {
-	// counters are the newest, sample what follows from the last two, err why there is
-	// none or not all.
-	counters counters
-	sample   targets.InstanceSample
-	err      error
 }
 
 // sampled is one running instance.
@@ -34,22 +26,12 @@ type sampled struct {
 	activation, group string
 }
 
-// counters are what was read of an instance at one time.
-type counters struct {
-	activation string
-	at         time.Time
-	// nanoseconds of cpu were used, from the same source each time; bytes of memory are,
-	// where hasMemory.
-	nanoseconds uint64
-	processes   bool
-	hasCPU      bool
-	bytes       uint64
-	hasMemory   bool
-}
+// processesSuffix marks the runs whose CPU time is the sum of the processes.
+const processesSuffix = "/processes"
 
 func newSampler(interval time.Duration, m manager) *sampler {
 	s := &sampler{manager: m}
-	s.Members = sampling.NewMembers(interval, sampling.Kind[string, sampled, measured]{
+	s.Members = sampling.NewMembers(interval, sampling.Kind[string, sampled, sampling.Usage]{
 		Key: func(m sampled) string { return m.unit }, Pass: s.pass, Sample: s.sample,
 	})
 	return s
@@ -67,13 +49,12 @@ func (t *target) sampled(units map[int32]unit, known *detailCache) []sampled {
 	return all
 }
 
-// sample returns an instance's sample where that is not too old, and what there is
-// nothing of.
-func (s *sampler) sample(m sampled, known measured) (*targets.InstanceSample, error) {
-	if known.counters.activation != m.activation || time.Since(known.sample.At) > s.Validity() {
-		return nil, known.err
+// sample returns an instance's sample and the error of its last reading.
+func (s *sampler) sample(m sampled, known sampling.Usage) (*targets.InstanceSample, error) {
+	if !strings.HasPrefix(known.Run, m.activation) {
+		return nil, known.Err
 	}
-	return &known.sample, known.err
+	return known.Sample(m.unit, m.task, s.Validity()), known.Err
 }
 
 func (s *sampler) pass(ctx context.Context, due []sampled) error {
@@ -82,7 +63,12 @@ func (s *sampler) pass(ctx context.Context, due []sampled) error {
 	for _, m := range due {
 		group.Go(func() error {
 			found, err := s.count(ctx, m)
-			s.Learn(m.unit, func(known *measured) { known.enter(m, found, err, s.Validity()) })
+			s.Learn(m.unit, func(known *sampling.Usage) {
+				if !found.At.IsZero() {
+					known.Add(found, time.Now(), s.Validity())
+				}
+				known.Err = err
+			})
 			return nil
 		})
 	}
@@ -90,20 +76,20 @@ func (s *sampler) pass(ctx context.Context, due []sampled) error {
 	return nil
 }
 
-// count reads the counters of one instance. What the manager does not account is looked
-// up in the instance's control group; an error is about what is missing.
-func (s *sampler) count(ctx context.Context, m sampled) (counters, error) {
-	found := counters{activation: m.activation}
+// count reads the counters of one instance. If the manager does not account CPU time, it is
+// the sum of the processes in the control group. The error is about missing counters.
+func (s *sampler) count(ctx context.Context, m sampled) (sampling.Counters, error) {
+	found := sampling.Counters{Run: m.activation, Memory: -1}
 	value, err := s.manager.property(ctx, m.unit, cpuUsage)
 	if err != nil {
 		return found, err
 	}
-	found.at = time.Now()
-	if found.nanoseconds, found.hasCPU = set(value); !found.hasCPU {
-		if found.nanoseconds, err = controlGroups.cpu(m.group); err == nil {
-			found.processes, found.hasCPU = true, true
+	found.At = time.Now()
+	if found.CPU, found.HasCPU = set(value); !found.HasCPU {
+		if found.CPU, err = controlGroups.cpu(m.group); err == nil {
+			found.Run, found.HasCPU = m.activation+processesSuffix, true
 		} else {
-			err = fmt.Errorf("%w: cpu of %s is not accounted (CPUAccounting= in its unit file), nor can its processes be read: %w", targets.ErrTransient, m.unit, err)
+			err = fmt.Errorf("%w: cpu of %s is not accounted (CPUAccounting= in its unit file), and its processes cannot be read: %w", targets.ErrTransient, m.unit, err)
 		}
 	}
 	value, memoryErr := s.manager.property(ctx, m.unit, memoryCurrent)
@@ -111,45 +97,9 @@ func (s *sampler) count(ctx context.Context, m sampled) (counters, error) {
 		return found, memoryErr
 	}
 	if bytes, ok := set(value); ok {
-		found.bytes, found.hasMemory = bytes-min(bytes, controlGroups.inactiveFile(m.group)), true
+		found.Memory = int64(bytes - min(bytes, controlGroups.inactiveFile(m.group)))
 	} else if err == nil {
 		err = fmt.Errorf("%w: memory of %s is not accounted (MemoryAccounting= in its unit file)", targets.ErrTransient, m.unit)
 	}
 	return found, err
-}
-
-// enter keeps what was read of an instance, and makes a sample of it where it follows on
-// what was read before: not where the instance was started again, the counter went back,
-// or more time passed than a sample may cover.
-func (known *measured) enter(m sampled, found counters, err error, validity time.Duration) {
-	known.err = err
-	if found.at.IsZero() {
-		return
-	}
-	before := known.counters
-	known.counters, known.sample = found, targets.InstanceSample{}
-	span := found.at.Sub(before.at)
-	if before.activation != found.activation || span <= 0 || span > validity {
-		return
-	}
-	usage := usageOf(before, found, span)
-	if len(usage) == 0 {
-		return
-	}
-	known.sample = targets.InstanceSample{
-		ID: m.unit, At: found.at, Window: span, Tasks: []policy.TaskUsage{{Task: m.task, Usage: usage}},
-	}
-}
-
-// usageOf returns what was used between two readings, without what was not measured.
-func usageOf(before, now counters, span time.Duration) []policy.Amount {
-	var usage []policy.Amount
-	if before.hasCPU && now.hasCPU && before.processes == now.processes && now.nanoseconds >= before.nanoseconds {
-		cores := float64(now.nanoseconds-before.nanoseconds) / float64(span.Nanoseconds())
-		usage = append(usage, policy.Amount{Resource: "cpu", Milli: int64(cores * 1000)})
-	}
-	if now.hasMemory {
-		usage = append(usage, policy.Amount{Resource: "memory", Milli: int64(now.bytes) * 1000})
-	}
-	return usage
 }
