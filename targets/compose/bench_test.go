@@ -11,10 +11,9 @@ import (
 	"github.com/hpad/hpad/targets/targettest"
 )
 
-// BenchmarkComposeSnapshot reads 30 services of 10 containers each, none of which
-// changes: the cost of a round apart from the engine's own.
+// BenchmarkComposeSnapshot reads 30 unchanged services of 10 containers each.
 func BenchmarkComposeSnapshot(b *testing.B) {
-	i := newImitation(b)
+	i := newFakeEngine(b)
 	var refs []targets.Ref
 	for n := range 30 {
 		s := service{project: "shop", name: fmt.Sprintf("svc-%d", n), healthcheck: true}
@@ -46,6 +45,6 @@ func BenchmarkComposeSnapshot(b *testing.B) {
 			}
 		}
 	}
-	round() // the first one learns the containers
+	round() // reads the details of the containers
 	replay.Rounds(b, 300, round)
 }

@@ -14,36 +14,35 @@ import (
 	"github.com/docker/docker/api/types/network"
 )
 
-// blueprint is what it takes to make another container of a service: what Compose
-// asked for when it made one, without what belongs to that one alone. It never
-// computes Compose's labels: their hashes differ between versions of Compose.
+// blueprint contains the settings for another container of a service: those that Compose
+// requested for an existing one, without its identity. hpad never computes Compose's labels,
+// because their hashes differ between versions of Compose.
 type blueprint struct {
-	// Prefix is the name without the number.
+	// Prefix is the name of a container without its number.
 	Prefix string `json:"prefix"`
-	// ImageID is what the image's name meant when Compose made the container.
+	// ImageID identifies the image. Its name may refer to another image by now.
 	ImageID    string                `json:"image_id"`
 	Config     *container.Config     `json:"config"`
 	HostConfig *container.HostConfig `json:"host_config"`
-	// Networks are the endpoints by network. The container's own name among their
-	// aliases is ownName.
+	// Networks are the endpoints by network. In their aliases, ownName stands for the container's
+	// own name.
 	Networks map[string]*network.EndpointSettings `json:"networks,omitempty"`
-	// Files are what was copied into the container.
+	// Files are the files that Compose copied into the container.
 	Files []file `json:"files,omitempty"`
 }
 
-// ownName stands for a container's own name: no name can be that.
+// ownName is not a valid name of a container.
 const ownName = "{name}"
 
-// anonymous is what the engine calls volumes that nobody named.
+// anonymous matches the names of anonymous volumes.
 var anonymous = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
-// newBlueprint returns the blueprint of a container, without files.
 func newBlueprint(m *member, inspected *container.InspectResponse) (*blueprint, error) {
 	b := &blueprint{
 		Prefix: namePrefix(m, inspected), ImageID: inspected.Image,
 		Config: inspected.Config, HostConfig: inspected.HostConfig,
 	}
-	// The copy shares nothing with what was inspected.
+	// The inspected document is not modified.
 	b, err := b.clone()
 	if err != nil {
 		return nil, err
@@ -66,13 +65,13 @@ func (b *blueprint) clone() (*blueprint, error) {
 	return fresh, nil
 }
 
-// dropIdentity removes what names one container.
+// dropIdentity removes what identifies one container.
 func (b *blueprint) dropIdentity(id string) {
 	mode := b.HostConfig.NetworkMode
 	if b.Config.Hostname == shortID(id) || mode.IsHost() || mode.IsContainer() {
 		b.Config.Hostname = ""
 	}
-	// Of an address of its own nobody could tell a chosen one from a given one.
+	// It is not known whether the address was requested or assigned.
 	b.Config.MacAddress = "" //nolint:staticcheck // what old engines answer has to go
 	b.HostConfig.ContainerIDFile = ""
 	if b.Config.Labels == nil {
@@ -84,8 +83,8 @@ func (b *blueprint) dropIdentity(id string) {
 	}
 }
 
-// freshVolumes makes anonymous volumes new ones: a container that Compose has
-// recreated carries those of the one before by name.
+// freshVolumes replaces anonymous volumes by new ones. A container that Compose has recreated
+// refers to those of its predecessor by name.
 func (b *blueprint) freshVolumes() {
 	for i, m := range b.HostConfig.Mounts {
 		if m.Type == mount.TypeVolume && anonymous.MatchString(m.Source) {
@@ -106,7 +105,7 @@ func (b *blueprint) freshVolumes() {
 	})
 }
 
-// endpoints keeps what was asked for of each network.
+// endpoints sets the networks as requested, without assigned addresses.
 func (b *blueprint) endpoints(m *member, inspected *container.InspectResponse) {
 	mode := b.HostConfig.NetworkMode
 	if mode.IsHost() || mode.IsNone() || mode.IsContainer() {
@@ -134,8 +133,7 @@ func (b *blueprint) endpoints(m *member, inspected *container.InspectResponse) {
 	}
 }
 
-// replica returns the name of a replica and a blueprint with its number and with labels of
-// hpad.
+// replica returns the name of a replica, and a blueprint with its number and its labels.
 func (b *blueprint) replica(number int, labels map[string]string) (string, *blueprint, error) {
 	r, err := b.clone()
 	if err != nil {
@@ -154,7 +152,7 @@ func (b *blueprint) replica(number int, labels map[string]string) (string, *blue
 	return name, r, nil
 }
 
-// primary returns the network that a container is created in; "" for none of its own.
+// primary returns the network that a container is created in; "" if it has no network of its own.
 func (b *blueprint) primary() string {
 	mode := b.HostConfig.NetworkMode
 	if _, ok := b.Networks[string(mode)]; ok {
@@ -168,7 +166,6 @@ func (b *blueprint) primary() string {
 	return ""
 }
 
-// volumes returns the named volumes in order.
 func (b *blueprint) volumes() []string {
 	var names []string
 	for _, m := range b.HostConfig.Mounts {
@@ -185,7 +182,7 @@ func (b *blueprint) volumes() []string {
 	return slices.Compact(names)
 }
 
-// parents returns the containers whose namespaces or volumes are used, in order.
+// parents returns the containers that share namespaces or volumes with it, in order.
 func (b *blueprint) parents() []string {
 	var ids []string
 	for _, from := range b.HostConfig.VolumesFrom {

@@ -13,9 +13,8 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// Check returns the engine's version, whether hpad may do what scaling takes, and what
-// of the services that were read hpad cannot copy by itself. Nothing is changed: what
-// may be done is tried on a container that is not there.
+// Check returns the engine's version, and what hpad cannot copy of the known services. An error
+// lists missing permissions, which Check tests with calls that change nothing.
 func (f *Fleet) Check(ctx context.Context) ([]string, error) {
 	return targets.Ask(ctx, &f.base, "check", f.check)
 }
@@ -25,7 +24,7 @@ func (f *Fleet) check(ctx context.Context) ([]string, error) {
 	err := f.engine.Read(ctx, func(ctx context.Context, c *client.Client) error {
 		version, err := c.ServerVersion(ctx)
 		if err == nil {
-			found = append(found, fmt.Sprintf("is Docker %s, and talks version %s of the API", version.Version, c.ClientVersion()))
+			found = append(found, fmt.Sprintf("is Docker %s with API version %s", version.Version, c.ClientVersion()))
 		}
 		return err
 	})
@@ -51,7 +50,7 @@ func (f *Fleet) check(ctx context.Context) ([]string, error) {
 	return found, nil
 }
 
-// lacks returns what hpad may not do.
+// lacks returns the operations that hpad may not perform.
 func (f *Fleet) lacks(ctx context.Context) []string {
 	const nobody = "hpad-check-nobody"
 	var lack []string
@@ -60,7 +59,7 @@ func (f *Fleet) lacks(ctx context.Context) []string {
 		call func(ctx context.Context, c *client.Client) error
 	}{
 		{"create containers", func(ctx context.Context, c *client.Client) error {
-			// Without an image it is a mistake.
+			// Invalid without an image.
 			_, err := c.ContainerCreate(ctx, &container.Config{}, &container.HostConfig{}, nil, nil, "")
 			return err
 		}},
@@ -97,7 +96,7 @@ func (f *Fleet) lacks(ctx context.Context) []string {
 	return lack
 }
 
-// checkService returns what hpad can copy of a service only as far as it knows.
+// checkService reports restrictions that only hpad's configuration can remove.
 func (f *Fleet) checkService(ctx context.Context, k key, l *containerList) []string {
 	from := source(counted(l.services[k]))
 	if from == nil {
@@ -113,5 +112,5 @@ func (f *Fleet) checkService(ctx context.Context, k key, l *containerList) []str
 	case len(b.Files) == 0:
 		return nil
 	}
-	return []string{fmt.Sprintf("service %q: %d files that Compose copied into its containers are copied into new ones, the first is %s; configs with content or environment have to be named in copy_paths", k, len(b.Files), b.Files[0].Path)}
+	return []string{fmt.Sprintf("service %q: hpad copies %d files that Compose copied into its containers, the first is %s; list configs with content or environment in copy_paths", k, len(b.Files), b.Files[0].Path)}
 }

@@ -17,85 +17,82 @@ import (
 
 // Config is one [fleets.NAME] table of kind "compose".
 type Config struct {
-	// Config is how the engine is reached.
+	// Config is the connection to the engine.
 	docker.Config
 	// Discovery is by the labels of services.
 	targets.Discovery
-	// RestartExited starts containers that have exited again before a scale-up
-	// makes new ones.
+	// RestartExited starts exited containers again before a scale-up creates new ones.
 	RestartExited bool `toml:"restart_exited"`
-	// HoldStopped leaves a service alone whose containers somebody has all stopped, until
-	// one of them runs again; nil means that it does.
+	// HoldStopped leaves a service alone while all of its containers are stopped, if hpad has not
+	// stopped them; nil means true.
 	HoldStopped *bool `toml:"hold_stopped" default:"true"`
-	// ReplaceFailed starts containers again that ended with an error by themselves and
-	// that the engine does not, or replaces them; nil means that it does.
+	// ReplaceFailed restarts or replaces containers that failed and that the engine does not
+	// restart; nil means true.
 	ReplaceFailed *bool `toml:"replace_failed" default:"true"`
-	// KeepAnonymousVolumes leaves the anonymous volumes of removed containers
-	// behind, as Compose does.
+	// KeepAnonymousVolumes keeps the anonymous volumes of removed containers, as Compose does.
 	KeepAnonymousVolumes bool `toml:"keep_anonymous_volumes"`
-	// StoreSecrets says whether the contents of secrets that Compose copied into
-	// containers may be kept in hpad's state; nil means that they may. Without, a
-	// service that has any is not scaled to 0.
+	// StoreSecrets allows hpad to store secrets that Compose copied into containers; nil means
+	// true. If it is false, a service with such secrets is not scaled to 0.
 	StoreSecrets *bool `toml:"store_secrets" default:"true"`
-	// Services is what hpad cannot see of services, by "project/service".
+	// Services are settings of services that hpad cannot read from the engine, by
+	// "project/service".
 	Services map[string]Service `toml:"services"`
 }
 
 // Service is one [fleets.NAME.services."PROJECT/SERVICE"] table.
 type Service struct {
-	// CopyPaths are absolute paths of files that Compose copied into the
-	// containers: configs with content or environment, and secrets that are not
-	// below /run/secrets.
+	// CopyPaths are absolute paths of files that Compose copied into the containers: configs with
+	// content or environment, and secrets outside of /run/secrets.
 	CopyPaths []string `toml:"copy_paths"`
-	// PostStart are run in each new container that has started, PreStop before one
-	// is stopped: Compose runs its own hooks for its own containers only.
+	// PostStart are run in each new container after its start, PreStop before it is stopped.
+	// Compose runs its own hooks only in containers that it creates.
 	PostStart []Hook `toml:"post_start"`
 	PreStop   []Hook `toml:"pre_stop"`
-	// HoldStopped takes the place of the fleet's for this service; nil means the fleet's.
+	// HoldStopped overrides the fleet's value for this service; nil means the fleet's.
 	HoldStopped *bool `toml:"hold_stopped"`
-	// ReplaceFailed takes the place of the fleet's for this service; nil means the fleet's.
+	// ReplaceFailed overrides the fleet's value for this service; nil means the fleet's.
 	ReplaceFailed *bool `toml:"replace_failed"`
 }
 
-// SetDefaults fills in what was not given, from the environment where it has it.
+// SetDefaults sets missing values, from the environment if possible.
 func (c *Config) SetDefaults() {
 	c.Config.SetDefaults()
 	settings.SetDefaults(c)
 }
 
-// Validate returns every mistake of a defaulted configuration, with paths below the
+// Validate returns all errors of a configuration with defaults. Fields are paths below the
 // fleet's table.
 func (c *Config) Validate() []settings.FieldError {
-	mistakes := append(c.Config.Validate(), settings.Validate(&c.Discovery)...)
+	errs := append(c.Config.Validate(), settings.Validate(&c.Discovery)...)
 	for _, name := range slices.Sorted(maps.Keys(c.Services)) {
 		field := "services." + strconv.Quote(name)
 		if _, err := parseName(name); err != nil {
-			mistakes = append(mistakes, settings.FieldError{Field: field, Value: strconv.Quote(name), Detail: `must be "project/service"`})
+			errs = append(errs, settings.FieldError{Field: field, Value: strconv.Quote(name), Detail: `must be "project/service"`})
 		}
-		for _, mistake := range c.Services[name].validate() {
-			mistake.Field = field + "." + mistake.Field
-			mistakes = append(mistakes, mistake)
+		for _, e := range c.Services[name].validate() {
+			e.Field = field + "." + e.Field
+			errs = append(errs, e)
 		}
 	}
-	return mistakes
+	return errs
 }
 
 func (s Service) validate() []settings.FieldError {
-	var mistakes []settings.FieldError
+	var errs []settings.FieldError
 	for i, p := range s.CopyPaths {
 		if !path.IsAbs(p) || path.Clean(p) != p || p == "/" {
-			mistakes = append(mistakes, settings.FieldError{
+			errs = append(errs, settings.FieldError{
 				Field: fmt.Sprintf("copy_paths[%d]", i), Value: strconv.Quote(p), Detail: `must be the absolute path of a file, as "/app.conf"`,
 			})
 		}
 	}
 	for i, hook := range s.PostStart {
-		mistakes = append(mistakes, hook.validate(fmt.Sprintf("post_start[%d]", i))...)
+		errs = append(errs, hook.validate(fmt.Sprintf("post_start[%d]", i))...)
 	}
 	for i, hook := range s.PreStop {
-		mistakes = append(mistakes, hook.validate(fmt.Sprintf("pre_stop[%d]", i))...)
+		errs = append(errs, hook.validate(fmt.Sprintf("pre_stop[%d]", i))...)
 	}
-	return mistakes
+	return errs
 }
 
 // Kind is the kind of fleets of Docker Compose.
@@ -115,46 +112,45 @@ func (c *Config) Build(name string, env targets.Env) (targets.Fleet, error) {
 	return New(name, c, env)
 }
 
-// Target is the part of an autoscaler's target table that a Compose fleet reads.
+// Target is the part of an autoscaler's target table for Compose fleets.
 type Target struct {
 	// Project is the name of the Compose project, Service one of its services.
 	Project string `toml:"project"`
 	Service string `toml:"service"`
 }
 
-// What Compose calls its projects and services.
+// The valid names of projects and services.
 var (
 	projectName = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]*$`)
 	serviceName = regexp.MustCompile(`^[a-zA-Z0-9._-]+$`)
 )
 
-// Validate returns every mistake of the target.
+// Validate returns all errors of the target.
 func (t *Target) Validate() []settings.FieldError {
-	var mistakes []settings.FieldError
+	var errs []settings.FieldError
 	switch {
 	case t.Project == "":
-		mistakes = append(mistakes, settings.FieldError{Field: "project", Detail: `is required: the name of a Compose project, as "docker compose ls" shows it`})
+		errs = append(errs, settings.FieldError{Field: "project", Detail: `is required: the name of a Compose project, as "docker compose ls" shows it`})
 	case !projectName.MatchString(t.Project):
-		mistakes = append(mistakes, settings.FieldError{Field: "project", Value: strconv.Quote(t.Project), Detail: "must be as Compose names projects: lower-case letters, digits, dashes and underscores"})
+		errs = append(errs, settings.FieldError{Field: "project", Value: strconv.Quote(t.Project), Detail: "must be as Compose names projects: lower-case letters, digits, dashes and underscores"})
 	}
 	switch {
 	case t.Service == "":
-		mistakes = append(mistakes, settings.FieldError{Field: "service", Detail: "is required: the name of one of the project's services"})
+		errs = append(errs, settings.FieldError{Field: "service", Detail: "is required: the name of one of the project's services"})
 	case !serviceName.MatchString(t.Service):
-		mistakes = append(mistakes, settings.FieldError{Field: "service", Value: strconv.Quote(t.Service), Detail: "must be as Compose names services: letters, digits, dots, dashes and underscores"})
+		errs = append(errs, settings.FieldError{Field: "service", Value: strconv.Quote(t.Service), Detail: "must be as Compose names services: letters, digits, dots, dashes and underscores"})
 	}
-	return mistakes
+	return errs
 }
 
 // Name returns the target's name in a targets.Ref: "project/service".
 func (t *Target) Name() string { return key{t.Project, t.Service}.String() }
 
-// key names a service on an engine.
+// key identifies a service on an engine.
 type key struct{ project, service string }
 
 func (k key) String() string { return k.project + "/" + k.service }
 
-// parseName is the inverse of Target.Name.
 func parseName(name string) (key, error) {
 	project, service, ok := strings.Cut(name, "/")
 	if !ok || !projectName.MatchString(project) || !serviceName.MatchString(service) {

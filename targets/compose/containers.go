@@ -25,49 +25,47 @@ import (
 // member is one container of a service.
 type member struct {
 	container.Summary
-	key key
-	// name is the container's, without the engine's slash.
+	key  key
 	name string
-	// number is the replica's index, from 1; 0 where Compose gave none.
+	// number is the replica's index, from 1; 0 if it has no index.
 	number int
 	health string
-	// doomed reports that hpad is removing it.
+	// doomed reports that hpad is removing the container.
 	doomed bool
-	// copied reports that hpad created it. sourceCreated is the creation time, in Unix
+	// copied reports that hpad created the container. sourceCreated is the creation time, in Unix
 	// seconds, of the container that Compose made with this configuration.
 	copied        bool
 	sourceCreated int64
-	// fresh reports that hpad created it so recently that a "docker compose down" or "up"
-	// may have started before it existed.
+	// fresh reports that hpad created the container so recently that a "docker compose down" or
+	// "up" may have started before it existed.
 	fresh bool
-	// spare reports that it replaces a container that still exists, so that the two count as
-	// one, or that Compose has renewed meanwhile.
+	// spare reports that the container does not count: it replaces one that still exists, or that
+	// Compose has recreated meanwhile.
 	spare bool
 }
 
-// configuration is the same of containers of a service that Compose made alike.
+// configuration identifies the settings with which Compose created a container.
 type configuration struct{ hash, image string }
 
 func (m *member) configuration() configuration {
 	return configuration{hash: m.Labels[labelHash], image: m.Labels[labelImage]}
 }
 
-// remains reports whether nothing is removing a container.
+// remains reports whether the container is not being removed.
 func (m *member) remains() bool {
 	return !m.doomed && m.State != container.StateRemoving && m.State != container.StateDead
 }
 
-// counts reports whether a container is part of the service's count.
+// counts reports whether the container is part of the service's count.
 func (m *member) counts() bool { return m.remains() && !m.spare }
 
-// runs reports whether a container does what it is there for, or would if it were not
-// paused.
+// runs includes paused containers.
 func (m *member) runs() bool {
 	return m.State == container.StateRunning || m.State == container.StatePaused
 }
 
-// phase returns where a container is in its life. The engine has the code of one that
-// has exited in words only: "Exited (0) 3 minutes ago".
+// phase returns the phase of a container. The list has the exit code only as text: "Exited (0) 3
+// minutes ago".
 func (m *member) phase() policy.Phase {
 	switch m.State {
 	case container.StateRunning, container.StatePaused:
@@ -85,8 +83,7 @@ func (m *member) phase() policy.Phase {
 	return policy.PhaseUnknown
 }
 
-// newMember returns what a container is to Compose; nil when it is no replica of a
-// service.
+// newMember returns nil if the container is not a replica of a service.
 func newMember(s container.Summary) *member {
 	k := key{project: s.Labels[labelProject], service: s.Labels[labelService]}
 	_, hook := s.Labels[labelHook]
@@ -104,7 +101,7 @@ func newMember(s container.Summary) *member {
 	return m
 }
 
-// nameOf returns a container's own name: the others are links to it.
+// nameOf returns a container's own name. The others are links to it.
 func nameOf(names []string) string {
 	for _, name := range names {
 		if name = strings.TrimPrefix(name, "/"); !strings.Contains(name, "/") {
@@ -114,8 +111,8 @@ func nameOf(names []string) string {
 	return ""
 }
 
-// healthOf reads a container's health from the engine's words, as "Up 5 minutes
-// (healthy)"; "" means that it has no healthcheck, or does not run.
+// healthOf parses the health in a status such as "Up 5 minutes (healthy)"; "" if the container
+// does not run or has no healthcheck.
 func healthOf(state, status string) string {
 	switch {
 	case state != container.StateRunning:
@@ -139,7 +136,7 @@ func (m *member) instance(known instanceRecord, requests []policy.Amount) policy
 	}
 }
 
-// requestHint returns how to set the resource requests of a service.
+// requestHint returns the hint for missing resource requests.
 func requestHint(k key) string {
 	return fmt.Sprintf("set cpus and mem_limit of service %q (or deploy.resources.limits; reservations only count for memory) and run \"docker compose up -d %s\", "+
 		"or set requests = { cpu = \"500m\", memory = \"256Mi\" } in the autoscaler's target", k.service, k.service)
@@ -170,7 +167,6 @@ func (m *member) location() targets.Location {
 	return l
 }
 
-// containerList is the result of one list call.
 type containerList struct {
 	services map[key][]*member
 	// projects is the number of containers of each project, including one-off containers
@@ -205,7 +201,6 @@ func (f *Fleet) list(ctx context.Context, project string) (*containerList, error
 	return l, nil
 }
 
-// remaining returns the number of containers of a project that hpad is not removing.
 func (l *containerList) remaining(project string) int {
 	n := l.projects[project]
 	for k, members := range l.services {
@@ -221,7 +216,7 @@ func (l *containerList) remaining(project string) int {
 	return n
 }
 
-// counted returns the containers that make up a service's count.
+// counted returns the containers that are part of a service's count.
 func counted(members []*member) []*member {
 	var kept []*member
 	for _, m := range members {
@@ -232,8 +227,8 @@ func counted(members []*member) []*member {
 	return kept
 }
 
-// latest returns the container with the configuration that Compose used last; nil if there
-// is no container. A copy is as old as its source. The engine lists the newest first.
+// latest returns the container with the configuration that Compose used last; nil if there is no
+// container. A copy is as old as its source. The engine lists the newest first.
 func latest(members []*member) *member {
 	var found *member
 	for _, m := range members {
@@ -252,8 +247,8 @@ func newest(members []*member) configuration {
 	return configuration{}
 }
 
-// source returns the container to copy: of the newest configuration one that runs, of
-// these the one with the highest number; nil when there is none at all.
+// source returns the container to copy: of the newest configuration, preferably one that runs,
+// with the highest number; nil if there is no container.
 func source(members []*member) *member {
 	current := newest(members)
 	var best *member
@@ -303,11 +298,10 @@ func highest(members []*member) int {
 	return most
 }
 
-// replaced is the name of a container that Compose is putting in the place of another
-// one.
+// replaced matches the name of a container with which Compose is replacing another.
 var replaced = regexp.MustCompile(`^[0-9a-f]{12}_.+`)
 
-// hold returns why a service must not be scaled now; nil when it may be.
+// hold returns the hold while Compose is replacing containers of a service; else nil.
 func hold(k key, members []*member) *policy.Hold {
 	taken := map[int]string{}
 	for _, m := range members {
@@ -318,14 +312,14 @@ func hold(k key, members []*member) *policy.Hold {
 		other, twice := taken[m.number]
 		switch {
 		case replaced.MatchString(m.name) && m.name[:12] != k.project:
-			message = fmt.Sprintf("container %s is there to replace another one", m.name)
+			message = fmt.Sprintf("container %s is a replacement in progress", m.name)
 		case twice && m.number > 0:
 			message = fmt.Sprintf("containers %s and %s are both number %d", other, m.name, m.number)
 		}
 		if message != "" {
 			return &policy.Hold{
 				Reason:  ComposeUpdateInProgress,
-				Message: fmt.Sprintf("Compose is replacing containers of service %q of project %q: %s; if nothing is, run \"docker compose up -d %s\" again", k.service, k.project, message, k.service),
+				Message: fmt.Sprintf("Compose is replacing containers of service %q of project %q: %s; if no update is in progress, run \"docker compose up -d %s\" again", k.service, k.project, message, k.service),
 			}
 		}
 		taken[m.number] = m.name
@@ -333,7 +327,7 @@ func hold(k key, members []*member) *policy.Hold {
 	return nil
 }
 
-// versionOf returns the version of a reading: which containers the count is of.
+// versionOf returns the version of a reading: a hash of the container IDs.
 func versionOf(members []*member) string {
 	ids := make([]string, 0, len(members))
 	for _, m := range members {

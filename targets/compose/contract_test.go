@@ -15,7 +15,6 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// testConfig returns a valid configuration of a fleet on an engine.
 func testConfig(t testing.TB, host string) *Config {
 	t.Helper()
 	c := &Config{Config: docker.Config{Host: host, ResourceInterval: time.Second, Timeout: 5 * time.Second}}
@@ -47,7 +46,7 @@ func TestContract(t *testing.T) {
 	for _, version := range []string{"1.41", "1.51"} {
 		t.Run("API "+version, func(t *testing.T) {
 			targettest.Run(t, targettest.Kind{Of: &Kind, Samples: true, New: func(t *testing.T, counts ...int32) *targettest.Platform {
-				i := newImitation(t)
+				i := newFakeEngine(t)
 				i.version = version
 				return contractPlatform(t, i, counts)
 			}})
@@ -55,7 +54,7 @@ func TestContract(t *testing.T) {
 	}
 }
 
-func contractPlatform(t *testing.T, i *imitation, counts []int32) *targettest.Platform {
+func contractPlatform(t *testing.T, i *fakeEngine, counts []int32) *targettest.Platform {
 	store := &targettest.Store{}
 	p := &targettest.Platform{Missing: ref("shop/nobody"), Survive: true}
 	p.Open = func(t *testing.T) targets.Fleet { return openFleet(t, testConfig(t, i.host()), store) }
@@ -71,7 +70,7 @@ func contractPlatform(t *testing.T, i *imitation, counts []int32) *targettest.Pl
 			wait.Soon(t, "end of the last container", func() bool { return len(i.of("shop", s.name)) == 0 })
 		}
 	}
-	each := func(r targets.Ref, change func(c *imitated)) {
+	each := func(r targets.Ref, change func(c *fakeContainer)) {
 		for _, c := range i.of("shop", serviceOf(r)) {
 			i.with(func() { change(c) })
 		}
@@ -81,7 +80,7 @@ func contractPlatform(t *testing.T, i *imitation, counts []int32) *targettest.Pl
 		i.rival.Before(act, "POST containers/create", "POST containers/stop")
 	}
 	p.SetReady = func(_ *testing.T, r targets.Ref, id string, ready bool) {
-		each(r, func(c *imitated) {
+		each(r, func(c *fakeContainer) {
 			if c.ID == id {
 				c.health = container.Unhealthy
 				if ready {
@@ -103,14 +102,14 @@ func contractPlatform(t *testing.T, i *imitation, counts []int32) *targettest.Pl
 	p.Bound = func(_ *testing.T, r targets.Ref, highest int32) {
 		ports := nat.PortMap{"80/tcp": {{HostPort: fmt.Sprintf("8000-%d", 7999+highest)}}}
 		services[r].ports = ports
-		each(r, func(c *imitated) { c.HostConfig.PortBindings = ports })
+		each(r, func(c *fakeContainer) { c.HostConfig.PortBindings = ports })
 	}
 	p.Unreachable = func(_ *testing.T, on bool) { i.with(func() { i.broken = on }) }
 	p.Throttle = func(_ *testing.T, on bool) { i.with(func() { i.throttle = on }) }
 	p.Hang = func(_ *testing.T, on bool) { i.setHang(on) }
 	p.Reach = func(_ *testing.T, r targets.Ref, count int32) {
 		i.with(func() {
-			i.refuseStart = func(*imitated) string {
+			i.refuseStart = func(*fakeContainer) string {
 				if len(i.replicas("shop", serviceOf(r))) > int(count) {
 					return "driver failed programming external connectivity: Bind for 0.0.0.0:8002 failed: port is already allocated"
 				}
@@ -134,8 +133,7 @@ func contractPlatform(t *testing.T, i *imitation, counts []int32) *targettest.Pl
 	return p
 }
 
-// scaleOnce starts a fleet, scales a target and closes the fleet when that is
-// done.
+// scaleOnce starts a fleet, scales a target, and closes the fleet after the last removal.
 func scaleOnce(t *testing.T, f *Fleet, r targets.Ref, n int32) {
 	t.Helper()
 	if err := f.Start(t.Context()); err != nil {

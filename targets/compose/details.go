@@ -17,59 +17,58 @@ import (
 )
 
 const (
-	// inspecting is how many containers are inspected at once.
-	inspecting = 16
-	// detailsAge is after how long a container is inspected again although nothing seems
-	// to have changed: "docker update" changes limits without a trace.
+	// maxInspects is the number of concurrent calls.
+	maxInspects = 16
+	// detailsAge is the age at which a container is inspected again even if the list has not
+	// changed: "docker update" changes limits without a trace.
 	detailsAge = 10 * time.Minute
 )
 
-// detail is what the list does not say of a container.
+// detail contains the properties of a container that only an inspection returns.
 type detail struct {
-	// started is when it was started last, finished when it ended last; zero when
-	// it never did.
+	// started is the time of the last start, finished of the last end; zero if it never started or ended.
 	started, finished time.Time
 	exitCode          int
-	// running reports that it ran when it was inspected, whatever the list said before:
-	// its exit code is that of no end then.
+	// running reports that the container ran at the inspection, even if the list differs: then
+	// exitCode is not valid.
 	running bool
-	// restarts is how often the engine has restarted it.
+	// restarts counts the restarts by the engine.
 	restarts    int
 	outOfMemory bool
-	// end is how it ended. Signalled reports that it would look like a failure, but for
-	// a signal among the engine's events, pending that these may still have to come.
+	// end is the kind of the last end. signalled reports an end that looks like a failure after a
+	// signal in the engine's events, pending that events may still be missing.
 	end                end
 	signalled, pending bool
-	// healthySince is when it became healthy, as far as the engine remembers; zero
-	// when it is not.
+	// healthySince is the time when it became healthy, as far as the engine has recorded it; zero
+	// if it is not healthy.
 	healthySince time.Time
 	requests     []policy.Amount
 	limits       limits
 
-	// The list as it was when the container was inspected.
+	// The values in the list at the time of the inspection.
 	name, state, health string
 	asked               time.Time
 }
 
-// current reports whether nothing in a list contradicts what is known.
+// current reports whether a list does not contradict the details.
 func (d *detail) current(m *member, now time.Time, w *follower) bool {
 	switch {
 	case m.name != d.name || m.State != d.state || m.health != d.health || now.Sub(d.asked) > detailsAge:
 		return false
-	case d.pending || m.State == container.StateRestarting: // each restart looks like the one before
+	case d.pending || m.State == container.StateRestarting: // all restarts look the same
 		return false
 	}
 	return m.State != container.StateRunning || !w.startedSince(m.ID, d.asked)
 }
 
-// details are those of all containers that were read. They are safe for concurrent use.
+// details is a cache by container ID. It is safe for concurrent use.
 type details struct {
 	mu    sync.Mutex
 	known map[string]*detail
 }
 
-// detailsOf returns the details of containers, inspecting those that are new or changed,
-// and why it did not get them. A container that is gone by now is left out.
+// detailsOf returns the details of containers, and the errors of inspections. It inspects new and
+// changed containers. Containers that no longer exist are left out.
 func (f *Fleet) detailsOf(ctx context.Context, members []*member, observed time.Time) (map[string]*detail, map[string]error) {
 	answer, failed := make(map[string]*detail, len(members)), map[string]error{}
 	var ask []*member
@@ -84,7 +83,7 @@ func (f *Fleet) detailsOf(ctx context.Context, members []*member, observed time.
 	f.details.mu.Unlock()
 	var mu sync.Mutex
 	var group errgroup.Group
-	group.SetLimit(inspecting)
+	group.SetLimit(maxInspects)
 	for _, m := range ask {
 		group.Go(func() error {
 			inspected, err := f.inspect(ctx, m.ID)
@@ -121,7 +120,7 @@ func (d *details) drop(id string) {
 	delete(d.known, id)
 }
 
-// ended returns in words how a container ended.
+// ended describes the end of a container.
 func (d *detail) ended() string {
 	switch {
 	case d.outOfMemory:
@@ -132,7 +131,7 @@ func (d *detail) ended() string {
 	return fmt.Sprintf("exited with %d", d.exitCode)
 }
 
-// forget forgets the containers that are in no list any more.
+// forget deletes the details of containers that are not in the list.
 func (d *details) forget(l *containerList) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -149,7 +148,7 @@ func (d *details) forget(l *containerList) {
 	}
 }
 
-// inspect inspects a container; nil when there is none.
+// inspect returns nil if the container does not exist.
 func (f *Fleet) inspect(ctx context.Context, id string) (*container.InspectResponse, error) {
 	var inspected container.InspectResponse
 	err := f.engine.Read(ctx, func(ctx context.Context, c *client.Client) (err error) {
@@ -167,7 +166,6 @@ func (f *Fleet) inspect(ctx context.Context, id string) (*container.InspectRespo
 	return &inspected, nil
 }
 
-// newDetail keeps of an inspected container what readings need.
 func newDetail(m *member, inspected *container.InspectResponse, observed time.Time) *detail {
 	d := &detail{
 		started: parseTime(inspected.State.StartedAt), finished: parseTime(inspected.State.FinishedAt),
@@ -180,7 +178,7 @@ func newDetail(m *member, inspected *container.InspectResponse, observed time.Ti
 	return d
 }
 
-// parseTime reads one of the engine's times; zero when it is none.
+// parseTime returns the zero time for the engine's year 1 and for other text.
 func parseTime(text string) time.Time {
 	t, err := time.Parse(time.RFC3339Nano, text)
 	if err != nil || t.Year() <= 1 {
@@ -189,7 +187,7 @@ func parseTime(text string) time.Time {
 	return t
 }
 
-// healthySince returns the end of the first success after which no check failed.
+// healthySince returns the end of the first check in the trailing series of successes.
 func healthySince(h *container.Health) time.Time {
 	if h == nil || h.Status != container.Healthy {
 		return time.Time{}
@@ -204,8 +202,7 @@ func healthySince(h *container.Health) time.Time {
 	return since
 }
 
-// errIncomplete is the error of a response without the required fields.
 var errIncomplete = errors.New("incomplete response")
 
-// shortID is how Docker's command line shows an id.
+// shortID returns an ID as Docker's command line prints it.
 func shortID(id string) string { return id[:min(12, len(id))] }

@@ -1,13 +1,12 @@
-// Package compose is the fleet of Docker Compose: its targets are the services of
-// the Compose projects on one Docker engine, their instances the containers.
+// Package compose is the fleet of Docker Compose: its targets are the services of the Compose
+// projects on one Docker engine, and their instances are containers.
 //
-// The engine knows no services. A service is its containers, by the labels that
-// Compose writes on them; its count is how many there are, whatever their state.
-// hpad adds replicas that Compose takes for its own: copies of one that it made,
-// with the next number ([blueprint]). It removes those that Compose would.
+// The engine does not know services. A service consists of the containers with its labels; its
+// count is their number in any state. hpad adds replicas that Compose accepts as its own: copies
+// of a container that Compose made, with the next number ([blueprint]). It removes the containers
+// that Compose would remove.
 //
-// Labels of the replicas have what it takes to repair a service after Compose has changed it
-// while hpad created them ([Fleet.repair]). The fleet's store has the rest that the engine
-// does not keep: victims that are being stopped, when containers became ready, which ones
-// failed, and what it takes to start again after the last container is gone ([template]).
+// Labels of the replicas make it possible to repair a service after Compose has changed it while
+// hpad created them ([Fleet.repair]). The fleet's store contains what the engine does not keep
+// ([serviceRecord]).
 package compose

@@ -14,26 +14,26 @@ import (
 	"github.com/hpad/hpad/policy"
 )
 
-// The engine does not keep who ended a container. A person who stops one leaves it with
-// the code of its signal or with 0, or with a restart policy by which it would run
-// again. Where a program ends with another code by a signal, the engine's events show
-// that it is no failure, as long as it has them; and where one was killed, that nobody
-// asked the engine for it.
+// The engine does not record the reason for the end of a container. A container that an operator
+// stops exits with the code of its signal or with 0, or has a restart policy that would have
+// restarted it. If a program exits with another code after a signal, the engine's events show
+// that it is not a failure. They also show whether a killed program was killed by a request to
+// the engine.
 
-// end is how the last run of a container ended.
+// end is the kind of the end of a container's last run.
 type end int
 
 const (
-	// endNone: it runs, is about to, or never did.
+	// endNone: it runs, is about to run, or has never run.
 	endNone end = iota
-	// endStopped: somebody stopped it, as far as can be seen.
+	// endStopped: it was stopped.
 	endStopped
-	// endFailed: it ended with an error by itself, ran out of memory or could not be
-	// started, and the engine leaves it at that.
+	// endFailed: it failed, ran out of memory or could not be started, and the engine does not
+	// restart it.
 	endFailed
 )
 
-// endOf returns how a container ended, from what the engine says of it.
+// endOf classifies the end of a container by its inspection alone.
 func endOf(c *container.InspectResponse) end {
 	switch {
 	case c.State.Status != container.StateExited:
@@ -48,7 +48,7 @@ func endOf(c *container.InspectResponse) end {
 	return endStopped
 }
 
-// restarts reports whether the engine starts a container again that ended by itself.
+// restarts reports whether the engine restarts a container that ended by itself.
 func restarts(p container.RestartPolicy, exitCode, count int) bool {
 	if p.IsOnFailure() {
 		return exitCode != 0 && (p.MaximumRetryCount == 0 || count < p.MaximumRetryCount)
@@ -56,8 +56,8 @@ func restarts(p container.RestartPolicy, exitCode, count int) bool {
 	return p.IsAlways() || p.IsUnlessStopped()
 }
 
-// stopCodes are the exit codes of a container that was stopped or killed, with its
-// own signal where it names one.
+// stopCodes returns the exit codes of a stopped or killed container. The signal is the
+// container's own stop signal.
 func stopCodes(signal string) []int {
 	codes := []int{0, killedCode, 128 + int(syscall.SIGTERM)}
 	number, err := strconv.Atoi(signal)
@@ -70,9 +70,9 @@ func stopCodes(signal string) []int {
 	return codes
 }
 
-// endOf classifies the end of a container, with the signals among the engine's events.
-// signalled reports that there was one; pending reports that events may be missing, so that
-// the container counts as stopped for now.
+// endOf classifies the end of a container, with the signals in the engine's events. signalled
+// reports that there was one; pending reports that events may be missing, so that the container
+// counts as stopped for now.
 func (f *Fleet) endOf(m *member, c *container.InspectResponse) (how end, signalled, pending bool) {
 	how = endOf(c)
 	killed := how == endStopped && c.State.ExitCode == killedCode && !restarts(c.HostConfig.RestartPolicy, c.State.ExitCode, c.RestartCount)
@@ -98,19 +98,19 @@ func (f *Fleet) endOf(m *member, c *container.InspectResponse) (how end, signall
 	case how == endFailed && asked:
 		return endStopped, true, false
 	case killed && ended && !asked:
-		// Nobody asked the engine for it: the kernel killed it, for memory in most cases.
-		// Engine 20.10 loses one such notice in thirty when its machine is busy.
+		// Not killed through the engine: the kernel killed it, in most cases because of memory.
+		// Engine 20.10 does not report one in thirty of these ends on a busy host.
 		return endFailed, false, false
 	}
 	return how, false, false
 }
 
-// killedCode is the exit code of a program that got SIGKILL.
+// killedCode is the exit code after SIGKILL.
 const killedCode = 128 + int(syscall.SIGKILL)
 
-// stoppedHold returns the hold of a service that an external writer has stopped: no
-// container of its count runs or is about to, and the one that ended last was stopped. It is
-// nil for other services, and with hold_stopped = false.
+// stoppedHold returns the hold of a service that was stopped, and not by hpad: no container of
+// its count runs or is about to run, and the one that ended last was stopped. It is nil for other
+// services, and with hold_stopped = false.
 func (f *Fleet) stoppedHold(k key, living []*member, known map[string]*detail) *policy.Hold {
 	if !*cmp.Or(f.config.Services[k.String()].HoldStopped, f.config.HoldStopped) {
 		return nil

@@ -17,7 +17,6 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// TestEndOf holds what the engine's words for an end mean.
 func TestEndOf(t *testing.T) {
 	never, always, unless := container.RestartPolicy{Name: "no"}, container.RestartPolicy{Name: "always"}, container.RestartPolicy{Name: "unless-stopped"}
 	failures := container.RestartPolicy{Name: "on-failure"}
@@ -68,8 +67,7 @@ func TestEndOf(t *testing.T) {
 	}
 }
 
-// isHeld wants a reading to be held since somebody stopped the service, and no write
-// to get through, or the contrary.
+// isHeld checks whether a reading and writes are held with ServiceStopped.
 func isHeld(t *testing.T, f *Fleet, want bool) {
 	t.Helper()
 	got := read(t, f)
@@ -85,10 +83,10 @@ func isHeld(t *testing.T, f *Fleet, want bool) {
 	}
 }
 
-// TestServiceStopped holds that a service which somebody has stopped is left alone,
-// also by the next hpad, until one of its containers runs again.
+// TestServiceStopped: a stopped service is held, also after a restart of hpad, until one of its
+// containers runs again.
 func TestServiceStopped(t *testing.T) {
-	i := newImitation(t)
+	i := newFakeEngine(t)
 	i.up(service{project: "shop", name: "web"}, 3)
 	store := &targettest.Store{}
 	f := started(t, i, store)
@@ -108,8 +106,7 @@ func TestServiceStopped(t *testing.T) {
 	mustScale(t, f, 4)
 	wantNames(t, i, "shop-web-1", "shop-web-2", "shop-web-3", "shop-web-4")
 
-	// One that is stopped by itself is none of hpad's business, nor is one that runs
-	// paused a stopped service.
+	// A single stopped container does not matter, and a paused one runs.
 	i.halt("shop", "web", 0)
 	i.with(func() {
 		i.replicas("shop", "web")[3].start()
@@ -118,38 +115,36 @@ func TestServiceStopped(t *testing.T) {
 	isHeld(t, f, false)
 }
 
-// TestServiceEnded holds which ends of its containers make a service one that somebody
-// has stopped.
 func TestServiceEnded(t *testing.T) {
-	run := func(c *imitated) { c.State.Status = container.StateRestarting }
-	code := func(code int) func(c *imitated) { return func(c *imitated) { c.end(code) } }
-	memory := func(c *imitated) { c.end(137); c.State.OOMKilled = true }
-	later := func(do func(c *imitated)) func(c *imitated) {
-		return func(c *imitated) {
+	run := func(c *fakeContainer) { c.State.Status = container.StateRestarting }
+	code := func(code int) func(c *fakeContainer) { return func(c *fakeContainer) { c.end(code) } }
+	memory := func(c *fakeContainer) { c.end(137); c.State.OOMKilled = true }
+	later := func(do func(c *fakeContainer)) func(c *fakeContainer) {
+		return func(c *fakeContainer) {
 			do(c)
 			c.State.FinishedAt = time.Now().Add(time.Minute).UTC().Format(time.RFC3339Nano)
 		}
 	}
-	created := func(c *imitated) { c.State.Status = container.StateCreated }
+	created := func(c *fakeContainer) { c.State.Status = container.StateCreated }
 	for _, test := range []struct {
 		name string
-		// ends are what became of each container.
-		ends []func(c *imitated)
+		// ends change the containers.
+		ends []func(c *fakeContainer)
 		want bool
 	}{
-		{"all with 0", []func(c *imitated){code(0), code(0)}, true},
-		{"killed and stopped", []func(c *imitated){code(137), code(143)}, true},
-		{"one does not run, and was never started", []func(c *imitated){code(143), created}, true},
-		{"all created", []func(c *imitated){created, created}, false},
-		{"one restarting", []func(c *imitated){code(143), run}, false},
-		{"all failed", []func(c *imitated){code(1), code(2)}, false},
-		{"all out of memory", []func(c *imitated){memory, memory}, false},
-		{"one had failed before", []func(c *imitated){code(1), later(code(143))}, true},
-		{"the last one failed", []func(c *imitated){code(143), later(code(1))}, false},
-		{"the last one ran out of memory", []func(c *imitated){code(143), later(memory)}, false},
+		{"all with 0", []func(c *fakeContainer){code(0), code(0)}, true},
+		{"killed and stopped", []func(c *fakeContainer){code(137), code(143)}, true},
+		{"one does not run, and was never started", []func(c *fakeContainer){code(143), created}, true},
+		{"all created", []func(c *fakeContainer){created, created}, false},
+		{"one restarting", []func(c *fakeContainer){code(143), run}, false},
+		{"all failed", []func(c *fakeContainer){code(1), code(2)}, false},
+		{"all out of memory", []func(c *fakeContainer){memory, memory}, false},
+		{"one had failed before", []func(c *fakeContainer){code(1), later(code(143))}, true},
+		{"the last one failed", []func(c *fakeContainer){code(143), later(code(1))}, false},
+		{"the last one ran out of memory", []func(c *fakeContainer){code(143), later(memory)}, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			i := newImitation(t)
+			i := newFakeEngine(t)
 			i.up(service{project: "shop", name: "web"}, len(test.ends))
 			i.with(func() {
 				for n, c := range i.replicas("shop", "web") {
@@ -163,11 +158,10 @@ func TestServiceEnded(t *testing.T) {
 	}
 }
 
-// TestStoppedWithAnError holds that containers which end at the signal with an error
-// were stopped all the same, also once the engine has forgotten its events, and that
-// signals which ask for something else, or came long before, stop nothing.
+// TestStoppedWithAnError: containers that exit with an error after a signal were stopped, even if
+// the engine no longer has the event. Old signals and signals with other meanings do not count.
 func TestStoppedWithAnError(t *testing.T) {
-	i := newImitation(t)
+	i := newFakeEngine(t)
 	i.up(service{project: "shop", name: "web"}, 2)
 	store := &targettest.Store{}
 	f := started(t, i, store)
@@ -187,7 +181,7 @@ func TestStoppedWithAnError(t *testing.T) {
 	}{
 		"to end": {"2", 0, true}, "to read its files": {"1", 0, false}, "long ago": {"15", stopAge + time.Second, false}, "within its grace": {"15", 80 * time.Second, true},
 	} {
-		i := newImitation(t)
+		i := newFakeEngine(t)
 		s := service{project: "shop", name: "web"}
 		if name == "within its grace" {
 			s.config.StopTimeout = new(90)
@@ -209,10 +203,9 @@ func TestStoppedWithAnError(t *testing.T) {
 	}
 }
 
-// TestStoppedWithoutEvents holds that an engine which does not send its events
-// leaves what can be seen of the end.
+// TestStoppedWithoutEvents: without events, the exit code decides.
 func TestStoppedWithoutEvents(t *testing.T) {
-	i := newImitation(t)
+	i := newFakeEngine(t)
 	i.up(service{project: "shop", name: "web"}, 2)
 	f := started(t, i, &targettest.Store{})
 	i.with(func() {
@@ -233,15 +226,14 @@ func TestStoppedWithoutEvents(t *testing.T) {
 		}
 	})
 	f = started(t, i, &targettest.Store{})
-	isHeld(t, f, true) // the events may still come
+	isHeld(t, f, true) // the events are pending
 	f.follower.first = f.follower.first.Add(-endSlack)
 	isHeld(t, f, false)
 }
 
-// TestOwnStops holds that what hpad itself brought to zero is not held, also by the
-// next hpad, nor while its victims stop.
+// TestOwnStops: a service that hpad has scaled to 0 is not held.
 func TestOwnStops(t *testing.T) {
-	i := newImitation(t)
+	i := newFakeEngine(t)
 	i.networks["shop_default"] = true
 	i.up(service{project: "shop", name: "web"}, 2)
 	store := &targettest.Store{}
@@ -257,7 +249,7 @@ func TestOwnStops(t *testing.T) {
 	mustScale(t, f, 0)
 	wait.Soon(t, "stops", func() (stopped bool) {
 		i.with(func() {
-			stopped = !slices.ContainsFunc(i.replicas("shop", "web"), func(c *imitated) bool { return c.State.Status == container.StateRunning })
+			stopped = !slices.ContainsFunc(i.replicas("shop", "web"), func(c *fakeContainer) bool { return c.State.Status == container.StateRunning })
 		})
 		return stopped
 	})
@@ -274,8 +266,6 @@ func TestOwnStops(t *testing.T) {
 	wantNames(t, i, "shop-web-1")
 }
 
-// TestHoldStoppedOff holds that the key takes the hold away, of the fleet or of one
-// service.
 func TestHoldStoppedOff(t *testing.T) {
 	for name, test := range map[string]struct {
 		fleet, service *bool
@@ -284,7 +274,7 @@ func TestHoldStoppedOff(t *testing.T) {
 		"default": {nil, nil, true}, "fleet": {new(false), nil, false}, "service": {nil, new(false), false}, "all but the service": {new(false), new(true), true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			i := newImitation(t)
+			i := newFakeEngine(t)
 			i.up(service{project: "shop", name: "web"}, 2)
 			f := started(t, i, &targettest.Store{}, func(c *Config) {
 				c.HoldStopped, c.Services = cmp.Or(test.fleet, c.HoldStopped), map[string]Service{"shop/web": {HoldStopped: test.service}}

@@ -17,8 +17,8 @@ import (
 )
 
 // Compose does not restart a container that has failed, nor does the engine once its restart
-// policy is exhausted; the container still counts as a replica. hpad does what the kubelet
-// and a ReplicaSet do for a pod: it starts the container again, at increasing intervals, and
+// policy is exhausted; the container still counts as a replica. hpad acts like the kubelet
+// and a ReplicaSet: it starts the container again, at increasing intervals, and
 // replaces it if that does not help.
 
 // maxRestarts is the number of starts before hpad replaces a container.
@@ -34,11 +34,11 @@ type failure struct {
 	Cause string    `json:"cause"`
 	// StartError is the error of the last start; "" if it succeeded.
 	StartError string `json:"failure,omitempty"`
-	// Replaces is the name of the container that it replaces; "" for none.
+	// Replaces is the name of the container that it replaces; "" if it replaces no container.
 	Replaces string `json:"instead,omitempty"`
 }
 
-// again returns the record after a reading in which the container has failed.
+// again returns the record after another reading of a failed container.
 func (r failure) again(d *detail, now time.Time) failure {
 	if r.Since.After(now) { // the clock was set back: the failure counts as one at now
 		r.Since = now
@@ -230,7 +230,7 @@ func (f *Fleet) replaceFailed(c *change, old []*member) {
 }
 
 // failingNotice returns the notice that containers have exited or restart again and again;
-// nil if none has.
+// nil if all run.
 func failingNotice(members []*member, known map[string]*detail, all map[string]failure) *policy.Notice {
 	reason := ""
 	var texts []string

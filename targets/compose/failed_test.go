@@ -18,8 +18,8 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// TestRevivalClock holds that a clock that was set back makes no wait longer than it is.
-func TestRevivalClock(t *testing.T) {
+// TestFailureClock: a clock that was set back does not extend a wait.
+func TestFailureClock(t *testing.T) {
 	now := time.Now()
 	d := &detail{finished: now}
 	r := failure{}.again(d, now.Add(time.Hour)).again(d, now)
@@ -42,10 +42,9 @@ func TestFailurePending(t *testing.T) {
 	}
 }
 
-// TestRevivalSteady holds that waits are measured by the clock that the fleet is lent,
-// also by the fleet that comes next.
-func TestRevivalSteady(t *testing.T) {
-	i := newImitation(t)
+// TestFailureSteady: waits use the clock in the fleet's environment, also in the next fleet.
+func TestFailureSteady(t *testing.T) {
+	i := newFakeEngine(t)
 	i.up(service{project: "shop", name: "web"}, 2)
 	store := &targettest.Store{}
 	now := time.Now().Add(-24 * time.Hour) // the wall clock was set forward since
@@ -76,8 +75,8 @@ func TestRevivalSteady(t *testing.T) {
 	}
 }
 
-// fail ends containers of the service web with a code.
-func (i *imitation) fail(code int, numbers ...int) {
+// fail ends containers of the service web with an exit code.
+func (i *fakeEngine) fail(code int, numbers ...int) {
 	i.with(func() {
 		for _, c := range i.replicas("shop", "web") {
 			if slices.Contains(numbers, c.number()) {
@@ -88,7 +87,7 @@ func (i *imitation) fail(code int, numbers ...int) {
 	})
 }
 
-// impatient lets the waits of all containers that have failed pass.
+// impatient ends the waits of all failed containers.
 func impatient(f *Fleet) {
 	for _, k := range f.store.services() {
 		f.store.updateFailures(context.Background(), k, func(all map[string]failure) {
@@ -100,8 +99,8 @@ func impatient(f *Fleet) {
 	}
 }
 
-// running returns the numbers of the service's containers that run.
-func running(i *imitation) []int {
+// running returns the numbers of the running containers.
+func running(i *fakeEngine) []int {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	var numbers []int
@@ -113,7 +112,7 @@ func running(i *imitation) []int {
 	return numbers
 }
 
-// condition returns what a reading says under a condition; "" for nothing.
+// condition returns the message of a notice; "" if there is none.
 func condition(got targets.Reading, kind policy.ConditionType) string {
 	for _, n := range got.Notices {
 		if n.Condition == kind {
@@ -123,9 +122,8 @@ func condition(got targets.Reading, kind policy.ConditionType) string {
 	return ""
 }
 
-// revivedBy waits until a reading makes containers of these numbers, and no others,
-// run; the count stays what it is meanwhile.
-func revivedBy(t *testing.T, i *imitation, f *Fleet, numbers ...int) targets.Reading {
+// restarted waits until exactly these containers run. The count must not change meanwhile.
+func restarted(t *testing.T, i *fakeEngine, f *Fleet, numbers ...int) targets.Reading {
 	t.Helper()
 	var got targets.Reading
 	wait.Soon(t, fmt.Sprintf("running %v (%v are)", numbers, running(i)), func() bool {
@@ -138,11 +136,10 @@ func revivedBy(t *testing.T, i *imitation, f *Fleet, numbers ...int) targets.Rea
 	return read(t, f)
 }
 
-// TestReplaceFailed holds that a container which fails again and again is started
-// again, and then replaced, while the count stays what it is, and what is shown of it;
-// each time by another hpad.
+// TestReplaceFailed: a container that fails repeatedly is restarted and then replaced, by a new
+// fleet each time.
 func TestReplaceFailed(t *testing.T) {
-	i := newImitation(t)
+	i := newFakeEngine(t)
 	i.up(service{project: "shop", name: "web"}, 3)
 	store := &targettest.Store{}
 	f := started(t, i, store)
@@ -166,7 +163,7 @@ func TestReplaceFailed(t *testing.T) {
 			t.Errorf("at once %v run", got)
 		}
 		impatient(f)
-		got = revivedBy(t, i, f, 1, 2, 3)
+		got = restarted(t, i, f, 1, 2, 3)
 		if text := condition(got, ContainersRestarted); !strings.Contains(text, fmt.Sprintf("shop-web-2 exited with 3 and was started again, %d times so far", n+1)) || condition(got, ContainersFailing) != "" {
 			t.Errorf("notices %+v after %d starts", got.Notices, n+1)
 		}
@@ -177,7 +174,7 @@ func TestReplaceFailed(t *testing.T) {
 	}
 	next()
 	impatient(f)
-	got := revivedBy(t, i, f, 1, 3, 4)
+	got := restarted(t, i, f, 1, 3, 4)
 	if text := condition(got, ContainersReplaced); !strings.Contains(text, "shop-web-4 replaces shop-web-2, which exited with 3 repeatedly") || len(got.Notices) != 1 {
 		t.Errorf("notices %+v, want that shop-web-4 replaces shop-web-2", got.Notices)
 	}
@@ -190,7 +187,7 @@ func TestReplaceFailed(t *testing.T) {
 		t.Errorf("the new one is told %q, want that the wait goes on", text)
 	}
 	impatient(f)
-	revivedBy(t, i, f, 1, 3, 4)
+	restarted(t, i, f, 1, 3, 4)
 	f.store.updateFailures(t.Context(), key{"shop", "web"}, func(all map[string]failure) {
 		for id, one := range all {
 			one.Since = one.Since.Add(-backoff.Reset)
@@ -205,10 +202,9 @@ func TestReplaceFailed(t *testing.T) {
 	}
 }
 
-// TestReplaceTheOnly holds that a service's only container is replaced, and that the new
-// one stays.
+// TestReplaceTheOnly: a service's only container is replaced, and the new one stays.
 func TestReplaceTheOnly(t *testing.T) {
-	i := newImitation(t)
+	i := newFakeEngine(t)
 	i.up(service{project: "shop", name: "web"}, 1)
 	store := &targettest.Store{}
 	f := started(t, i, store)
@@ -216,64 +212,62 @@ func TestReplaceTheOnly(t *testing.T) {
 		i.fail(1, 1)
 		read(t, f)
 		impatient(f)
-		revivedBy(t, i, f, 1)
+		restarted(t, i, f, 1)
 	}
 	i.fail(1, 1)
 	read(t, f)
 	impatient(f)
-	revivedBy(t, i, f, 2)
+	restarted(t, i, f, 2)
 	if err := f.Close(); err != nil {
 		t.Fatal(err)
 	}
 	f = started(t, i, store)
 	for range 3 {
-		revivedBy(t, i, f, 2)
+		restarted(t, i, f, 2)
 	}
 }
 
-// TestLeftAlone holds which containers that do not run hpad does not start.
 func TestLeftAlone(t *testing.T) {
-	end := func(code int) func(i *imitation, c *imitated) {
-		return func(i *imitation, c *imitated) {
+	end := func(code int) func(i *fakeEngine, c *fakeContainer) {
+		return func(i *fakeEngine, c *fakeContainer) {
 			c.end(code)
 			i.emit(c, events.ActionDie, "")
 		}
 	}
-	policy := func(name container.RestartPolicyMode) func(i *imitation, c *imitated) {
-		return func(i *imitation, c *imitated) {
+	policy := func(name container.RestartPolicyMode) func(i *fakeEngine, c *fakeContainer) {
+		return func(i *fakeEngine, c *fakeContainer) {
 			c.HostConfig.RestartPolicy.Name = name
 			end(1)(i, c)
 		}
 	}
 	for name, test := range map[string]struct {
-		end    func(i *imitation, c *imitated)
+		end    func(i *fakeEngine, c *fakeContainer)
 		change func(c *Config)
-		// dry and idle say that the fleet runs dry, or was not started; paused that the
-		// project is being replaced.
+		// idle reports that the fleet is not started, held that the service is held.
 		dry, idle, held, want bool
 	}{
 		"failed": {end: end(1), want: true},
-		"docker kill": {end: func(i *imitation, c *imitated) {
+		"docker kill": {end: func(i *fakeEngine, c *fakeContainer) {
 			i.emit(c, events.ActionKill, "9")
 			c.end(137)
 			i.emit(c, events.ActionDie, "")
 		}},
-		"killed long ago":  {end: func(_ *imitation, c *imitated) { c.end(137) }},
-		"killed by nobody": {end: func(i *imitation, c *imitated) { c.end(137); i.emit(c, events.ActionDie, "") }, want: true},
-		"seen to late": {end: func(i *imitation, c *imitated) {
+		"killed long ago":  {end: func(_ *fakeEngine, c *fakeContainer) { c.end(137) }},
+		"killed by nobody": {end: func(i *fakeEngine, c *fakeContainer) { c.end(137); i.emit(c, events.ActionDie, "") }, want: true},
+		"seen to late": {end: func(i *fakeEngine, c *fakeContainer) {
 			c.end(137)
 			c.State.FinishedAt = time.Now().Add(-3 * time.Second).UTC().Format(time.RFC3339Nano)
 			c.State.StartedAt = time.Now().Add(-5 * time.Second).UTC().Format(time.RFC3339Nano)
 			i.emit(c, events.ActionDie, "")
 		}, want: true},
-		"the run before ended": {end: func(i *imitation, c *imitated) {
+		"the run before ended": {end: func(i *fakeEngine, c *fakeContainer) {
 			i.emit(c, events.ActionDie, "")
 			c.start()
 			c.end(137)
 		}},
-		"stopped with 1":      {end: func(i *imitation, c *imitated) { i.emit(c, events.ActionKill, "15"); end(1)(i, c) }},
+		"stopped with 1":      {end: func(i *fakeEngine, c *fakeContainer) { i.emit(c, events.ActionKill, "15"); end(1)(i, c) }},
 		"always":              {end: policy(container.RestartPolicyAlways)},
-		"never started":       {end: func(_ *imitation, c *imitated) { c.State.Status = container.StateCreated }},
+		"never started":       {end: func(_ *fakeEngine, c *fakeContainer) { c.State.Status = container.StateCreated }},
 		"off":                 {end: end(1), change: func(c *Config) { c.ReplaceFailed = new(false) }},
 		"off for the service": {end: end(1), change: func(c *Config) { c.Services = map[string]Service{"shop/web": {ReplaceFailed: new(false)}} }},
 		"on for the service": {end: end(1), want: true, change: func(c *Config) {
@@ -285,7 +279,7 @@ func TestLeftAlone(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			i := newImitation(t)
+			i := newFakeEngine(t)
 			i.up(service{project: "shop", name: "web"}, 3)
 			c := testConfig(t, i.host())
 			if test.change != nil {
@@ -320,16 +314,15 @@ func TestLeftAlone(t *testing.T) {
 	}
 }
 
-// TestStartAgainFails holds that a container which cannot be started is shown, and tried
-// again as one that has failed, until it is replaced.
+// TestStartAgainFails: a failed start is reported and repeated until the container is replaced.
 func TestStartAgainFails(t *testing.T) {
-	i := newImitation(t)
+	i := newFakeEngine(t)
 	i.up(service{project: "shop", name: "web"}, 2)
 	f := started(t, i, &targettest.Store{})
 	read(t, f)
 	i.fail(1, 2)
 	i.with(func() {
-		i.refuseStart = func(c *imitated) string {
+		i.refuseStart = func(c *fakeContainer) string {
 			if c.number() == 2 {
 				c.State.Error = "network shop_default not found"
 				return c.State.Error
@@ -350,9 +343,9 @@ func TestStartAgainFails(t *testing.T) {
 		})
 	}
 	impatient(f)
-	revivedBy(t, i, f, 1, 3)
+	restarted(t, i, f, 1, 3)
 
-	i.with(func() { i.refuseStart = func(*imitated) string { return "no such device" } })
+	i.with(func() { i.refuseStart = func(*fakeContainer) string { return "no such device" } })
 	for range maxRestarts + 1 {
 		i.fail(1, 3)
 		read(t, f)
@@ -363,14 +356,14 @@ func TestStartAgainFails(t *testing.T) {
 	wantNames(t, i, "shop-web-1", "shop-web-3")
 	i.with(func() { i.refuseStart = nil })
 	impatient(f)
-	revivedBy(t, i, f, 1, 4)
+	restarted(t, i, f, 1, 4)
 }
 
-// failing is a service with one container that has failed, which is started or
-// replaced with the next reading.
-func failingService(t *testing.T, replace bool, store targets.Store) (*imitation, *Fleet) {
+// failingService returns a service with a failed container, which the next reading restarts or
+// replaces.
+func failingService(t *testing.T, replace bool, store targets.Store) (*fakeEngine, *Fleet) {
 	t.Helper()
-	i := newImitation(t)
+	i := newFakeEngine(t)
 	i.up(service{project: "shop", name: "web"}, 3)
 	f := started(t, i, store)
 	read(t, f)
@@ -388,15 +381,15 @@ func failingService(t *testing.T, replace bool, store targets.Store) (*imitation
 	return i, f
 }
 
-// revival takes so many calls of an engine, with the reading that begins it.
-func revivalCalls(t *testing.T, replace bool) int {
+// restartCalls returns the number of calls to restart or replace a container.
+func restartCalls(t *testing.T, replace bool) int {
 	t.Helper()
 	i, f := failingService(t, replace, &targettest.Store{})
 	c := i.count(nil)
 	read(t, f)
 	f.background.Wait()
 	taken := c.end()
-	read(t, f) // removes what was replaced
+	read(t, f) // removes the replaced container
 	if replace {
 		wantNames(t, i, "shop-web-1", "shop-web-3", "shop-web-4")
 	} else {
@@ -405,16 +398,15 @@ func revivalCalls(t *testing.T, replace bool) int {
 	return taken
 }
 
-// TestRevivedBesideCompose holds that what Compose does while hpad starts or replaces a
-// container ends as if hpad were not there: nothing is left of a project that is taken
-// down, and what Compose has renewed stays.
-func TestRevivedBesideCompose(t *testing.T) {
+// TestRestartedBesideCompose: Compose's changes prevail while hpad restarts or replaces a
+// container: a removed project leaves no container, and recreated containers stay.
+func TestRestartedBesideCompose(t *testing.T) {
 	s := service{project: "shop", name: "web"}
 	fresh := s
 	fresh.hash = "hash-2"
 	for _, replace := range []bool{false, true} {
-		for first := range revivalCalls(t, replace) {
-			run := func(name string, do func(t *testing.T, i *imitation, f *Fleet, at func(func()))) {
+		for first := range restartCalls(t, replace) {
+			run := func(name string, do func(t *testing.T, i *fakeEngine, f *Fleet, at func(func()))) {
 				t.Run(fmt.Sprintf("%s before call %d, replaced %v", name, first+1, replace), func(t *testing.T) {
 					t.Parallel()
 					i, f := failingService(t, replace, &targettest.Store{})
@@ -427,16 +419,16 @@ func TestRevivedBesideCompose(t *testing.T) {
 					})
 				})
 			}
-			run("down", func(t *testing.T, i *imitation, f *Fleet, at func(func())) {
+			run("down", func(t *testing.T, i *fakeEngine, f *Fleet, at func(func())) {
 				at(func() { i.takeDown("shop", i.seen("shop")) })
 				if got := read(t, f); targets.Reason(got.Err) != ServiceNotFound {
 					t.Errorf("the reading says %v, want %s", got.Err, ServiceNotFound)
 				}
 				wantNames(t, i)
 			})
-			run("up", func(t *testing.T, i *imitation, f *Fleet, at func(func())) {
+			run("up", func(t *testing.T, i *fakeEngine, f *Fleet, at func(func())) {
 				var made []string
-				seen := i.seen("shop") // without what hpad makes
+				seen := i.seen("shop") // before hpad creates a container
 				at(func() { made = i.renew(fresh, seen) })
 				impatient(f)
 				settled(t, i, f, 3, "hash-2")
@@ -450,11 +442,10 @@ func TestRevivedBesideCompose(t *testing.T) {
 	}
 }
 
-// TestKilledWhileReviving holds that the next hpad finishes what one had begun that was
-// killed while it started or replaced a container.
-func TestKilledWhileReviving(t *testing.T) {
+// TestKilledWhileRestarting: the next hpad completes what a killed one has started.
+func TestKilledWhileRestarting(t *testing.T) {
 	for _, replace := range []bool{false, true} {
-		for last := range revivalCalls(t, replace) {
+		for last := range restartCalls(t, replace) {
 			t.Run(fmt.Sprintf("before call %d, replaced %v", last+1, replace), func(t *testing.T) {
 				t.Parallel()
 				store := &targettest.Store{}
@@ -494,13 +485,13 @@ func TestKilledWhileReviving(t *testing.T) {
 	}
 }
 
-// TestReviveWithoutStore holds that a store which fails keeps no container from being
-// started, nor makes hpad start it more often.
-func TestReviveWithoutStore(t *testing.T) {
+// TestRestartWithoutStore: a failing store prevents no restart, and does not shorten the
+// back-off.
+func TestRestartWithoutStore(t *testing.T) {
 	store := &targettest.Store{}
 	i, f := failingService(t, false, store)
 	store.Fail(errors.New("no space left on device"))
-	revivedBy(t, i, f, 1, 2, 3)
+	restarted(t, i, f, 1, 2, 3)
 	i.fail(1, 2)
 	read(t, f)
 	f.background.Wait()

@@ -18,19 +18,18 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// Compose copies secrets and configs that come from its environment or from its own file
-// into each container before it starts it. The engine does not list them, so they are
-// copied from a container that has them.
+// Compose copies secrets and configs from its environment or from the Compose file into each
+// container before it starts the container. The engine does not list them, so hpad copies them
+// from another container.
 
 const (
-	// secretsDir is where Compose puts secrets that name no place.
+	// secretsDir is the default directory of secrets.
 	secretsDir = "/run/secrets"
-	// filesSize bounds all copied files of a container together, in bytes.
+	// filesSize is the limit of all copied files of a container, in bytes.
 	filesSize = 1 << 20
 )
 
 type file struct {
-	// Path is absolute.
 	Path string `json:"path"`
 	Mode int64  `json:"mode"`
 	UID  int    `json:"uid"`
@@ -38,8 +37,8 @@ type file struct {
 	Data []byte `json:"data"`
 }
 
-// filesOf reads the files that were copied into a container: those below
-// /run/secrets that are no mounts, and those that the configuration names.
+// filesOf reads the files that were copied into a container: those below /run/secrets that are
+// not mounts, and those in copy_paths.
 func (f *Fleet) filesOf(ctx context.Context, k key, inspected *container.InspectResponse) ([]file, error) {
 	mounted := map[string]bool{}
 	for _, m := range inspected.Mounts {
@@ -81,7 +80,7 @@ func (f *Fleet) filesOf(ctx context.Context, k key, inspected *container.Inspect
 	return files, nil
 }
 
-// below reports whether a path is at or below one of the mounts.
+// below reports whether a path is at or below a mount.
 func below(p string, mounted map[string]bool) bool {
 	for ; p != "/" && p != "."; p = path.Dir(p) {
 		if mounted[p] {
@@ -91,8 +90,8 @@ func below(p string, mounted map[string]bool) bool {
 	return false
 }
 
-// archive reads the regular files at and below a path of a container, no more than so
-// many bytes together.
+// archive reads the regular files at and below a path of a container, up to a total number of
+// bytes.
 func (f *Fleet) archive(ctx context.Context, id, from string, most int64) ([]file, error) {
 	var files []file
 	err := f.engine.Read(ctx, func(ctx context.Context, c *client.Client) error {
@@ -107,7 +106,7 @@ func (f *Fleet) archive(ctx context.Context, id, from string, most int64) ([]fil
 	return files, err
 }
 
-// untar reads the regular files of an archive whose names are below a directory.
+// untar reads the regular files of an archive. Their names are relative to dir.
 func untar(r io.Reader, dir string, most int64) ([]file, error) {
 	var files []file
 	archive := tar.NewReader(r)
@@ -133,7 +132,7 @@ func untar(r io.Reader, dir string, most int64) ([]file, error) {
 	}
 }
 
-// archived returns files as an archive to be unpacked at the root.
+// archived returns an archive to be unpacked at the root.
 func archived(files []file) (*bytes.Buffer, error) {
 	var buffer bytes.Buffer
 	archive := tar.NewWriter(&buffer)

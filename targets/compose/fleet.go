@@ -17,20 +17,20 @@ import (
 	"github.com/hpad/hpad/targets/docker"
 )
 
-// readingAtOnce is the number of services that are read at once.
-const readingAtOnce = 4
+// maxServiceReads is the number of services that are read at once.
+const maxServiceReads = 4
 
 // networkInspect leaves out a network's containers.
 var networkInspect = network.InspectOptions{}
 
-// Fleet reads and scales the services of the Compose projects on one engine. It
-// is safe for concurrent use.
+// Fleet reads and scales the services of the Compose projects on one engine. It is safe for
+// concurrent use.
 type Fleet struct {
 	base   targets.Base[key]
 	config *Config
 	engine *docker.Engine
-	// waiting has connections of its own for the calls that last as long as a
-	// container takes to stop: they must not keep others waiting.
+	// waiting has separate connections for calls that take as long as a container takes to stop,
+	// so that they do not block others.
 	waiting  *docker.Engine
 	sampler  *docker.Sampler
 	details  details
@@ -40,14 +40,14 @@ type Fleet struct {
 	quiet    time.Duration
 	follower follower
 	dryRun   bool
-	// now is the clock of the waits, which is not set back.
+	// now is the clock of the back-offs, which is never set back.
 	now func() time.Time
 
 	// ctx ends with Close, and with it all work in the background.
 	ctx        context.Context
 	cancel     context.CancelFunc
 	background sync.WaitGroup
-	// starts is held by whoever starts a container.
+	// starts is held while a container is started: ports of a range are assigned in this order.
 	starts *semaphore.Weighted
 
 	// loading is held while the store is read.
@@ -62,9 +62,8 @@ type Fleet struct {
 	lastUsed map[key]time.Time
 }
 
-// New returns a fleet of that name, which connects when it is first read. The
-// configuration is defaulted and valid, and is not modified. An error names a file that
-// cannot be used.
+// New returns a fleet that connects when it is first read. The configuration must be valid, with
+// defaults; it is not modified. An error names a file that cannot be used.
 func New(name string, config *Config, options targets.Env) (*Fleet, error) {
 	if options.Store == nil {
 		return nil, fmt.Errorf("fleet %q: a store is required", name)
@@ -92,9 +91,9 @@ func New(name string, config *Config, options targets.Env) (*Fleet, error) {
 	return f, nil
 }
 
-// Start begins to remove the victims that an earlier hpad left. A store that
-// cannot be read is read again by the next reading; one that was read before is
-// read anew, since an older fleet of the same name may have written until now.
+// Start continues the removals of an earlier hpad. It reads the store again, because an older
+// fleet of the same name may have written until now; after an error the next reading repeats
+// this.
 func (f *Fleet) Start(ctx context.Context) error {
 	if err := f.base.Usable(ctx); err != nil {
 		return fmt.Errorf("start fleet %q: %w", f.base.Name, err)
@@ -111,11 +110,10 @@ func (f *Fleet) Start(ctx context.Context) error {
 	return nil
 }
 
-// Close ends the work in the background and gives up the connections. Victims that are
-// still there are removed by the next fleet of the same store; the engine finishes the
-// stops under way.
+// Close ends the work in the background and closes the connections. The next fleet with the same
+// store continues the removals.
 func (f *Fleet) Close() error {
-	f.mu.Lock() // nothing begins in the background any more
+	f.mu.Lock() // no background work starts from now on
 	first := f.base.End()
 	f.mu.Unlock()
 	if first {
@@ -129,7 +127,7 @@ func (f *Fleet) Close() error {
 	return nil
 }
 
-// load reads what was stored, once, and begins to remove the victims in it.
+// load reads the store once, and continues the stored removals.
 func (f *Fleet) load(ctx context.Context) error {
 	f.loading.Lock()
 	defer f.loading.Unlock()
@@ -147,20 +145,19 @@ func (f *Fleet) load(ctx context.Context) error {
 	return nil
 }
 
-// Problems returns why containers that are to go are still there, and what is wrong with
-// the connection.
+// Problems returns the errors of removals and other work in the background, and problems of the
+// connection.
 func (f *Fleet) Problems() []string { return append(f.removals.problems(), f.engine.Problems()...) }
 
-// Samples returns cpu and memory of each running container, and begins to sample
-// when nobody has asked for a while.
+// Samples returns CPU and memory of each running container.
 func (f *Fleet) Samples(ctx context.Context, refs []targets.Ref) (map[targets.Ref]targets.Samples, error) {
 	return targets.Ask(ctx, &f.base, "sample", func(context.Context) (map[targets.Ref]targets.Samples, error) {
 		return f.sampler.Samples(refs)
 	})
 }
 
-// Snapshot reads the given services: one list for the whole engine, and one call
-// for each container that is new or changed.
+// Snapshot lists the containers of the engine once, and inspects each container that is new or
+// has changed.
 func (f *Fleet) Snapshot(ctx context.Context, refs []targets.Ref) (map[targets.Ref]targets.Reading, error) {
 	return f.base.Snapshot(ctx, refs, f.snapshot)
 }
@@ -187,7 +184,7 @@ func (f *Fleet) snapshot(ctx context.Context, keys map[targets.Ref]key) (map[tar
 	readings := make(map[targets.Ref]targets.Reading, len(keys))
 	var mu sync.Mutex
 	var group errgroup.Group
-	group.SetLimit(readingAtOnce)
+	group.SetLimit(maxServiceReads)
 	for ref, k := range keys {
 		group.Go(func() error {
 			reading, err := f.reading(ctx, ref, k, l, known, failed)
@@ -229,7 +226,6 @@ func (f *Fleet) deleteUnused(ctx context.Context, now time.Time) {
 	}
 }
 
-// reading returns what a list shows of one service.
 func (f *Fleet) reading(ctx context.Context, ref targets.Ref, k key, l *containerList, known map[string]*detail, failed map[string]error) (targets.Reading, error) {
 	members := l.services[k]
 	for _, m := range members {
@@ -291,15 +287,14 @@ func (f *Fleet) reading(ctx context.Context, ref targets.Ref, k key, l *containe
 	return reading, nil
 }
 
-// readZero completes the reading of a service without replicas, from what is kept
-// of it.
+// readZero completes the reading of a service without containers from its template.
 func (f *Fleet) readZero(ctx context.Context, k key, l *containerList, reading *targets.Reading) error {
 	t := f.store.template(k)
 	if t == nil {
-		return &targets.ReasonError{Reason: ServiceNotFound, Err: fmt.Errorf("%w: there is no container of service %q of project %q; \"docker compose up -d %s\" makes the first one", targets.ErrTargetNotFound, k.service, k.project, k.service)}
+		return &targets.ReasonError{Reason: ServiceNotFound, Err: fmt.Errorf("%w: service %q of project %q has no container; \"docker compose up -d %s\" creates the first one", targets.ErrTargetNotFound, k.service, k.project, k.service)}
 	}
 	if f.removed(k, t, l) {
-		return &targets.ReasonError{Reason: ProjectRemoved, Err: fmt.Errorf("%w: project %q of service %q has no containers any more, and hpad has not scaled all of its services to 0; \"docker compose up -d\" brings it back", targets.ErrTargetNotFound, k.project, k.service)}
+		return &targets.ReasonError{Reason: ProjectRemoved, Err: fmt.Errorf("%w: project %q of service %q no longer has containers, and hpad has not scaled all of its services to 0; \"docker compose up -d\" starts it", targets.ErrTargetNotFound, k.project, k.service)}
 	}
 	f.use(k, l.observed)
 	reading.Max = t.Most

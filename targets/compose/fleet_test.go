@@ -28,8 +28,8 @@ import (
 
 var errFull = errors.New("no space left on device")
 
-// started returns a started fleet on an imitation, with its store.
-func started(t testing.TB, i *imitation, store targets.Store, change ...func(c *Config)) *Fleet {
+// started returns a started fleet on a fake engine.
+func started(t testing.TB, i *fakeEngine, store targets.Store, change ...func(c *Config)) *Fleet {
 	t.Helper()
 	c := testConfig(t, i.host())
 	for _, ch := range change {
@@ -46,10 +46,10 @@ func started(t testing.TB, i *imitation, store targets.Store, change ...func(c *
 
 var web = ref("shop/web")
 
-// engines are the imitations of fleets.
+// engines are the fake engines by fleet.
 var engines sync.Map
 
-// caughtUp waits until a fleet has all events of its imitation.
+// caughtUp waits until a fleet has received all events of its engine.
 func caughtUp(t testing.TB, f *Fleet) {
 	t.Helper()
 	i, ok := engines.Load(f)
@@ -60,7 +60,7 @@ func caughtUp(t testing.TB, f *Fleet) {
 	wait.Soon(t, "last event", func() (all bool) {
 		f.follower.mu.Lock()
 		defer f.follower.mu.Unlock()
-		i := i.(*imitation)
+		i := i.(*fakeEngine)
 		i.with(func() {
 			all = len(i.happened) == 0 || !f.follower.following || f.follower.seen.UnixNano() >= i.happened[len(i.happened)-1].TimeNano
 		})
@@ -90,8 +90,7 @@ func mustScale(t testing.TB, f *Fleet, n int32) {
 	}
 }
 
-// names returns the names of the service's containers by number.
-func names(i *imitation) []string {
+func names(i *fakeEngine) []string {
 	var found []string
 	for _, c := range i.of("shop", "web") {
 		found = append(found, strings.TrimPrefix(c.Name, "/"))
@@ -99,12 +98,12 @@ func names(i *imitation) []string {
 	return found
 }
 
-func wantNames(t testing.TB, i *imitation, want ...string) {
+func wantNames(t testing.TB, i *fakeEngine, want ...string) {
 	t.Helper()
 	wait.Soon(t, fmt.Sprintf("containers %q (there are %q)", want, names(i)), func() bool { return slices.Equal(names(i), want) })
 }
 
-// full is a service with all that a replica has to share with the others.
+// full returns a service with every setting that a replica must copy.
 func full() service {
 	volume := strings.Repeat("0a", 32)
 	return service{
@@ -129,16 +128,15 @@ func full() service {
 	}
 }
 
-// TestReplicaIsAsComposeMakesIt holds hpad's replica against the one that Compose
-// makes next, on engines that take many networks at once and on those that do not.
+// TestReplicaIsAsComposeMakesIt compares hpad's replica with the next one of Compose.
 func TestReplicaIsAsComposeMakesIt(t *testing.T) {
 	for _, version := range []string{"1.41", "1.44", "1.51"} {
 		t.Run("API "+version, func(t *testing.T) {
-			i := newImitation(t)
+			i := newFakeEngine(t)
 			i.version = version
 			i.networks["shop_front"], i.networks["shop_back"] = true, true
 			i.up(full(), 2)
-			i.with(func() { // Compose has recreated this one
+			i.with(func() { // recreated by Compose
 				i.replicas("shop", "web")[1].Config.Labels[labelReplace] = "web-2"
 			})
 			f := started(t, i, &targettest.Store{}, func(c *Config) {
@@ -153,7 +151,7 @@ func TestReplicaIsAsComposeMakesIt(t *testing.T) {
 				t.Errorf("the replica is %s", got.State.Status)
 			}
 
-			// What was inherited is made anew.
+			// Anonymous volumes are new.
 			want.HostConfig.Binds = want.HostConfig.Binds[:2]
 			want.HostConfig.Mounts[1].Source = ""
 			want.Config.Volumes = map[string]struct{}{"/bound": {}}
@@ -163,7 +161,7 @@ func TestReplicaIsAsComposeMakesIt(t *testing.T) {
 			}
 			delete(got.Config.Labels, labelBeside)
 			delete(got.Config.Labels, labelSource)
-			own := func(c *imitated) (map[string]*network.EndpointSettings, *container.Config) {
+			own := func(c *fakeContainer) (map[string]*network.EndpointSettings, *container.Config) {
 				config := *c.Config
 				if config.Hostname == c.ID[:12] {
 					config.Hostname = ""
@@ -202,8 +200,8 @@ func TestReplicaIsAsComposeMakesIt(t *testing.T) {
 	}
 }
 
-// TestRefusals holds that what cannot be scaled is said by the reading and by the
-// write, before anything is created, with service, setting and way out.
+// TestRefusals: the reading and the write return the reason, the setting and a remedy before a
+// container is created.
 func TestRefusals(t *testing.T) {
 	for _, test := range []struct {
 		name    string
@@ -227,7 +225,7 @@ func TestRefusals(t *testing.T) {
 		{"network of another", service{mode: container.NetworkMode("container:" + strings.Repeat("ab", 32))}, SharedNetwork, []string{"container:abababababab", "networks of its own"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			i := newImitation(t)
+			i := newFakeEngine(t)
 			s := test.service
 			s.project, s.name = "shop", "web"
 			i.up(s, 1)
@@ -250,35 +248,34 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestVictimsByReadiness holds that containers go in the order of the ReplicaSet
-// controller, and that an older configuration counts only between containers that are
-// equally ready.
+// TestVictimsByReadiness: the order is that of the ReplicaSet controller. An older configuration
+// counts only between containers that are equally ready.
 func TestVictimsByReadiness(t *testing.T) {
 	for _, test := range []struct {
 		name   string
-		change func(all []*imitated)
-		want   []string // that stay
+		change func(all []*fakeContainer)
+		want   []string // the containers that stay
 	}{
-		{"unhealthy", func(all []*imitated) { all[0].health = container.Unhealthy }, []string{"shop-web-2", "shop-web-3", "shop-web-4"}},
-		{"healthy, of the old configuration", func(all []*imitated) {
+		{"unhealthy", func(all []*fakeContainer) { all[0].health = container.Unhealthy }, []string{"shop-web-2", "shop-web-3", "shop-web-4"}},
+		{"healthy, of the old configuration", func(all []*fakeContainer) {
 			all[0].Config.Labels[labelHash], all[1].Config.Labels[labelHash] = "old", "old"
 			all[2].health, all[3].health = container.Starting, container.Starting
 		}, []string{"shop-web-1", "shop-web-2"}},
-		{"all unready, one of the old configuration", func(all []*imitated) {
+		{"all unready, one of the old configuration", func(all []*fakeContainer) {
 			for _, c := range all {
 				c.health = container.Starting
 			}
 			all[1].Config.Labels[labelHash] = "old"
 		}, []string{"shop-web-1", "shop-web-3", "shop-web-4"}},
-		{"created, paused and exited", func(all []*imitated) {
+		{"created, paused and exited", func(all []*fakeContainer) {
 			all[0].State.Status, all[2].State.Status = container.StatePaused, container.StateCreated
 			all[1].State.Status, all[1].State.ExitCode = container.StateExited, 1
 		}, []string{"shop-web-4"}},
-		{"exited before created before unhealthy", func(all []*imitated) {
+		{"exited before created before unhealthy", func(all []*fakeContainer) {
 			all[0].State.Status, all[1].health = container.StateCreated, container.Unhealthy
 			all[3].State.Status = container.StateExited
 		}, []string{"shop-web-2", "shop-web-3"}},
-		{"restarted lately", func(all []*imitated) {
+		{"restarted lately", func(all []*fakeContainer) {
 			for _, c := range all[1:] {
 				c.started = c.started.Add(-time.Hour)
 				c.State.StartedAt = c.started.UTC().Format(time.RFC3339Nano)
@@ -286,7 +283,7 @@ func TestVictimsByReadiness(t *testing.T) {
 		}, []string{"shop-web-2", "shop-web-3", "shop-web-4"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			i := newImitation(t)
+			i := newFakeEngine(t)
 			i.up(service{project: "shop", name: "web", healthcheck: true}, 4)
 			i.with(func() {
 				all := i.replicas("shop", "web")
@@ -303,14 +300,14 @@ func TestVictimsByReadiness(t *testing.T) {
 	}
 }
 
-// TestNamesOfContainers holds that labels identify the containers of a service: a renamed
-// container is scaled like any other, and a number whose name is taken is skipped.
+// TestNamesOfContainers: labels identify the containers of a service. A renamed container is
+// scaled like any other, and a number whose name is in use is skipped.
 func TestNamesOfContainers(t *testing.T) {
-	rename := func(from, to string) func(i *imitation) {
-		return func(i *imitation) { i.find(from).Name = "/" + to }
+	rename := func(from, to string) func(i *fakeEngine) {
+		return func(i *fakeEngine) { i.find(from).Name = "/" + to }
 	}
-	foreign := func(state string, names ...string) func(i *imitation) {
-		return func(i *imitation) {
+	foreign := func(state string, names ...string) func(i *fakeEngine) {
+		return func(i *fakeEngine) {
 			for _, name := range names {
 				c := service{project: "other", name: "db", container: name}.replica(1)
 				clear(c.Config.Labels)
@@ -324,35 +321,35 @@ func TestNamesOfContainers(t *testing.T) {
 		name   string
 		of     service
 		count  int
-		change func(i *imitation)
+		change func(i *fakeEngine)
 		to     int32
 		want   []string
 	}{
-		{"renamed to a lower number", web, 2, func(i *imitation) {
+		{"renamed to a lower number", web, 2, func(i *fakeEngine) {
 			i.drop(i.find("shop-web-1"))
 			rename("shop-web-2", "shop-web-1")(i)
 		}, 2, []string{"shop-web-1", "shop-web-3"}},
 		{"renamed to a higher number", web, 1, rename("shop-web-1", "shop-web-2"), 3, []string{"shop-web-2", "shop-web-3", "shop-web-4"}},
 		{"renamed to something else", web, 1, rename("shop-web-1", "front"), 2, []string{"front", "shop-web-2"}},
-		{"renamed, in the network of the host", service{project: "shop", name: "web", mode: "host"}, 2, func(i *imitation) {
+		{"renamed, in the network of the host", service{project: "shop", name: "web", mode: "host"}, 2, func(i *fakeEngine) {
 			i.drop(i.find("shop-web-1"))
 			rename("shop-web-2", "front")(i)
 		}, 2, []string{"front", "shop-web-3"}},
-		{"of an older Compose", web, 1, func(i *imitation) {
+		{"of an older Compose", web, 1, func(i *fakeEngine) {
 			rename("shop-web-1", "shop_web_1")(i)
 			foreign(container.StateRunning, "shop_web_2", "shop-web-3")(i)
 		}, 3, []string{"shop_web_1", "shop_web_3", "shop_web_4"}},
 		{"the next name is taken", web, 1, foreign(container.StateRunning, "shop-web-2"), 2, []string{"shop-web-1", "shop-web-3"}},
 		{"several names are taken", web, 1, foreign(container.StateExited, "shop-web-2", "shop-web-4"), 3, []string{"shop-web-1", "shop-web-3", "shop-web-5"}},
 		{"by one that was created", web, 1, foreign(container.StateCreated, "shop-web-2"), 2, []string{"shop-web-1", "shop-web-3"}},
-		{"by a one-off container of the service", web, 1, func(i *imitation) {
+		{"by a one-off container of the service", web, 1, func(i *fakeEngine) {
 			c := service{project: "shop", name: "web", container: "shop-web-2", labels: map[string]string{labelOneoff: "True", labelNumber: "1", labelService: "other"}}.replica(1)
 			i.add(c)
 		}, 2, []string{"shop-web-1", "shop-web-3"}},
 		{"names that only look alike", web, 1, foreign(container.StateRunning, "shop-web-02", "shop-web-2b", "other-shop-web-2"), 2, []string{"shop-web-1", "shop-web-2"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			i := newImitation(t)
+			i := newFakeEngine(t)
 			i.networks["host"] = true
 			i.up(test.of, test.count)
 			f := started(t, i, &targettest.Store{})
@@ -375,10 +372,9 @@ func TestNamesOfContainers(t *testing.T) {
 	}
 }
 
-// TestVictims holds the order in which containers go: Compose's, after those that
-// do not run.
+// TestVictims: containers that do not run go first, then those of an older configuration.
 func TestVictims(t *testing.T) {
-	i := newImitation(t)
+	i := newFakeEngine(t)
 	i.up(service{project: "shop", name: "web", hash: "old"}, 2)
 	i.with(func() {
 		for _, c := range i.containers {
@@ -395,7 +391,7 @@ func TestVictims(t *testing.T) {
 		t.Fatalf("spec %d and status %d, want 5, 4 of which run", got.SpecReplicas, got.StatusReplicas)
 	}
 	for _, want := range [][]string{
-		{"shop-web-1", "shop-web-2", "shop-web-4", "shop-web-5"}, // it has exited
+		{"shop-web-1", "shop-web-2", "shop-web-4", "shop-web-5"}, // shop-web-3 has exited
 		{"shop-web-1", "shop-web-4", "shop-web-5"},               // obsolete
 		{"shop-web-4", "shop-web-5"},
 		{"shop-web-4"},
@@ -406,7 +402,7 @@ func TestVictims(t *testing.T) {
 		}
 		wantNames(t, i, want...)
 	}
-	// The new ones are of the newest configuration, whatever most are of.
+	// New replicas have the newest configuration.
 	mustScale(t, f, 2)
 	wantNames(t, i, "shop-web-4", "shop-web-5")
 	if hash := i.of("shop", "web")[1].Config.Labels[labelHash]; hash != "new" {
@@ -417,15 +413,15 @@ func TestVictims(t *testing.T) {
 	}
 }
 
-// TestFailedStart holds that a container which cannot be started is removed, the
-// error says why, and those that started before stay.
+// TestFailedStart: a container that cannot be started is removed; containers that were started
+// before it stay.
 func TestFailedStart(t *testing.T) {
-	i := newImitation(t)
+	i := newFakeEngine(t)
 	i.up(service{project: "shop", name: "web"}, 1)
 	store := &targettest.Store{}
 	f := started(t, i, store)
 	fail := ""
-	i.refuseStart = func(c *imitated) string {
+	i.refuseStart = func(c *fakeContainer) string {
 		if strings.HasSuffix(c.Name, fail) {
 			return "driver failed programming external connectivity on endpoint: Bind for 0.0.0.0:8001 failed: port is already allocated"
 		}
@@ -434,7 +430,7 @@ func TestFailedStart(t *testing.T) {
 	fail = "-2"
 	err := scale(t, f, 3)
 	var partial *targets.PartialError
-	if errors.As(err, &partial) || !errors.Is(err, targets.ErrTransient) || targets.Reason(err) != StartFailed || !strings.Contains(err.Error(), "start container shop-web-2") || !strings.Contains(err.Error(), "something else has the port") {
+	if errors.As(err, &partial) || !errors.Is(err, targets.ErrTransient) || targets.Reason(err) != StartFailed || !strings.Contains(err.Error(), "start container shop-web-2") || !strings.Contains(err.Error(), "the port is in use") {
 		t.Errorf("SetReplicas() = %v with reason %q", err, targets.Reason(err))
 	}
 	wantNames(t, i, "shop-web-1")
@@ -445,10 +441,9 @@ func TestFailedStart(t *testing.T) {
 	wantNames(t, i, "shop-web-1", "shop-web-2")
 }
 
-// TestImage holds that a replica has the image of the others, whatever its name
-// means by now.
+// TestImage: a replica has the image of the others, even if the name of the image has moved.
 func TestImage(t *testing.T) {
-	i := newImitation(t)
+	i := newFakeEngine(t)
 	i.up(service{project: "shop", name: "web"}, 1)
 	f := started(t, i, &targettest.Store{})
 	old := i.images["bb:1"]
@@ -464,22 +459,22 @@ func TestImage(t *testing.T) {
 	}
 }
 
-// TestDependencies holds that new replicas wait for what the service depends on.
+// TestDependencies: new replicas wait for the conditions of depends_on.
 func TestDependencies(t *testing.T) {
 	for _, test := range []struct {
 		condition string
-		change    func(db *imitated)
+		change    func(db *fakeContainer)
 		want      string // "" is none
 	}{
-		{"service_started", func(*imitated) {}, ""},
-		{"service_started", func(db *imitated) { db.State.Status = container.StateExited }, "does not run"},
-		{"service_healthy", func(*imitated) {}, ""},
-		{"service_healthy", func(db *imitated) { db.health = container.Starting }, "is not healthy"},
-		{"service_completed_successfully", func(*imitated) {}, "has not completed"},
-		{"service_completed_successfully", func(db *imitated) { db.State.Status = container.StateExited }, ""},
-		{"service_completed_successfully", func(db *imitated) { db.State.Status, db.State.ExitCode = container.StateExited, 1 }, "has not completed"},
+		{"service_started", func(*fakeContainer) {}, ""},
+		{"service_started", func(db *fakeContainer) { db.State.Status = container.StateExited }, "does not run"},
+		{"service_healthy", func(*fakeContainer) {}, ""},
+		{"service_healthy", func(db *fakeContainer) { db.health = container.Starting }, "is not healthy"},
+		{"service_completed_successfully", func(*fakeContainer) {}, "has not completed"},
+		{"service_completed_successfully", func(db *fakeContainer) { db.State.Status = container.StateExited }, ""},
+		{"service_completed_successfully", func(db *fakeContainer) { db.State.Status, db.State.ExitCode = container.StateExited, 1 }, "has not completed"},
 	} {
-		i := newImitation(t)
+		i := newFakeEngine(t)
 		i.up(service{project: "shop", name: "db", healthcheck: true}, 1)
 		i.up(service{project: "shop", name: "web", dependencies: "db:" + test.condition + ":false"}, 2)
 		f := started(t, i, &targettest.Store{})
@@ -498,11 +493,10 @@ func TestDependencies(t *testing.T) {
 	}
 }
 
-// TestLeftOver holds that a container which hpad created and did not start before it was
-// killed is removed, whenever the engine creates it, and that those which hpad started, and
-// those of Compose and of services that this fleet does not read, stay.
+// TestLeftOver: a container that hpad created and did not start is removed. Started containers,
+// those of Compose and those of other services stay.
 func TestLeftOver(t *testing.T) {
-	i := newImitation(t)
+	i := newFakeEngine(t)
 	s := service{project: "shop", name: "web"}
 	i.up(s, 1)
 	i.with(func() {
@@ -539,9 +533,9 @@ func TestLeftOver(t *testing.T) {
 	}
 }
 
-// TestStubbornVictim holds that a removal is tried again, and a notice meanwhile.
+// TestStubbornVictim: a failed removal is repeated and reported as a problem.
 func TestStubbornVictim(t *testing.T) {
-	i := newImitation(t)
+	i := newFakeEngine(t)
 	i.up(service{project: "shop", name: "web"}, 2)
 	f := started(t, i, &targettest.Store{})
 	i.with(func() {
@@ -565,10 +559,9 @@ func TestStubbornVictim(t *testing.T) {
 	wait.Soon(t, "end of the problem", func() bool { return len(f.Problems()) == 0 })
 }
 
-// TestFullDisk holds that nothing shrinks while hpad cannot store what it does,
-// and that it grows all the same.
+// TestFullDisk: without a working store, scale-downs fail and scale-ups succeed.
 func TestFullDisk(t *testing.T) {
-	i := newImitation(t)
+	i := newFakeEngine(t)
 	i.up(service{project: "shop", name: "web"}, 2)
 	store := &targettest.Store{}
 	f := started(t, i, store)
@@ -583,10 +576,10 @@ func TestFullDisk(t *testing.T) {
 	wantNames(t, i, "shop-web-1", "shop-web-2", "shop-web-3")
 }
 
-// TestFromZero holds that a service comes back from 0 as it was, also after hpad
-// was restarted, and what is said while it cannot.
+// TestFromZero: a service returns from 0 unchanged, also after a restart of hpad. While an object
+// is missing it is held.
 func TestFromZero(t *testing.T) {
-	i := newImitation(t)
+	i := newFakeEngine(t)
 	i.networks["shop_front"], i.networks["shop_back"], i.volumes["named"], i.volumes["other"] = true, true, true, true
 	s := full()
 	i.up(s, 3)
@@ -633,10 +626,9 @@ func TestFromZero(t *testing.T) {
 	}
 }
 
-// TestTakenDown holds that "docker compose down" is not taken for services that hpad
-// itself has all scaled to 0.
+// TestTakenDown: a project whose services hpad has all scaled to 0 does not count as removed.
 func TestTakenDown(t *testing.T) {
-	i := newImitation(t)
+	i := newFakeEngine(t)
 	s, db := service{project: "shop", name: "web"}, service{project: "shop", name: "db"}
 	i.up(s, 1)
 	i.up(db, 1)
@@ -663,7 +655,7 @@ func TestTakenDown(t *testing.T) {
 	}
 	mustScale(t, f, 0)
 	wantNames(t, i)
-	i.up(db, 0) // docker compose down; no network of the project's own is left
+	i.up(db, 0) // docker compose down
 	if got := read(t, f); targets.Reason(got.Err) != ProjectRemoved {
 		t.Errorf("after docker compose down the error is %v, want %s", got.Err, ProjectRemoved)
 	}
@@ -672,10 +664,10 @@ func TestTakenDown(t *testing.T) {
 	}
 }
 
-// TestTemplates holds that hpad stores what it takes to start a service while it is at 0,
-// until it runs again or for a day after it was last read.
+// TestTemplates: a template is stored while a service is at 0, and for a day after the last
+// reading.
 func TestTemplates(t *testing.T) {
-	i := newImitation(t)
+	i := newFakeEngine(t)
 	i.networks["shop_default"] = true
 	i.up(service{project: "shop", name: "web"}, 1)
 	store := &targettest.Store{}
@@ -712,10 +704,9 @@ func TestTemplates(t *testing.T) {
 	}
 }
 
-// TestSecretsNotStored holds that the last replica stays where its secrets must
-// not be kept.
+// TestSecretsNotStored: with store_secrets = false the last replica stays.
 func TestSecretsNotStored(t *testing.T) {
-	i := newImitation(t)
+	i := newFakeEngine(t)
 	i.networks["shop_front"], i.networks["shop_back"] = true, true
 	i.up(full(), 2)
 	store := &targettest.Store{}
@@ -734,10 +725,9 @@ func TestSecretsNotStored(t *testing.T) {
 	}
 }
 
-// TestFileTooLarge holds that files beyond all measure are refused, not copied in
-// part.
+// TestFileTooLarge: a service with too large files cannot be scaled.
 func TestFileTooLarge(t *testing.T) {
-	i := newImitation(t)
+	i := newFakeEngine(t)
 	i.up(service{project: "shop", name: "web", files: map[string]file{"/run/secrets/big": {Path: "/run/secrets/big", Data: make([]byte, filesSize+1)}}}, 1)
 	f := started(t, i, &targettest.Store{})
 	if err := scale(t, f, 2); !errors.Is(err, targets.ErrUnscalable) || !strings.Contains(err.Error(), "/run/secrets") {
@@ -746,10 +736,9 @@ func TestFileTooLarge(t *testing.T) {
 	wantNames(t, i, "shop-web-1")
 }
 
-// TestDeadline holds that a write which has no time for another container says
-// how far it got.
+// TestDeadline: a write returns a PartialError if the time is too short for another container.
 func TestDeadline(t *testing.T) {
-	i := newImitation(t)
+	i := newFakeEngine(t)
 	i.up(service{project: "shop", name: "web"}, 1)
 	f := started(t, i, &targettest.Store{})
 	i.with(func() {
@@ -771,9 +760,8 @@ func TestDeadline(t *testing.T) {
 	}
 }
 
-// TestRestartExited holds that a scale-up starts what has exited where it is to.
 func TestRestartExited(t *testing.T) {
-	i := newImitation(t)
+	i := newFakeEngine(t)
 	i.up(service{project: "shop", name: "web"}, 2)
 	i.with(func() {
 		c := i.replicas("shop", "web")[0]
@@ -790,7 +778,7 @@ func TestRestartExited(t *testing.T) {
 	}
 }
 
-// TestStates holds what each state of a container is to policy.
+// TestStates maps the states of a container to phases.
 func TestStates(t *testing.T) {
 	for _, test := range []struct {
 		state      string
@@ -808,7 +796,7 @@ func TestStates(t *testing.T) {
 		{container.StateDead, 0, policy.PhaseFailed, 0, 0, false},
 		{container.StateRemoving, 0, policy.PhaseUnknown, 0, 0, true},
 	} {
-		i := newImitation(t)
+		i := newFakeEngine(t)
 		i.up(service{project: "shop", name: "web"}, 2)
 		i.with(func() {
 			c := i.replicas("shop", "web")[1]
@@ -826,9 +814,9 @@ func TestStates(t *testing.T) {
 	}
 }
 
-// TestNotReplicas holds that one-off containers and hooks do not count.
+// TestNotReplicas: one-off containers and hooks do not count.
 func TestNotReplicas(t *testing.T) {
-	i := newImitation(t)
+	i := newFakeEngine(t)
 	s := service{project: "shop", name: "web"}
 	i.up(s, 1)
 	i.with(func() {
@@ -848,10 +836,10 @@ func TestNotReplicas(t *testing.T) {
 	wait.Soon(t, "shop-web-2", func() bool { return slices.Contains(names(i), "shop-web-2") })
 }
 
-// TestRestartedContainer holds that a container which was started again between
-// two rounds is seen, although no list says so.
+// TestRestartedContainer: a restart between two readings is detected, although the lists are
+// equal.
 func TestRestartedContainer(t *testing.T) {
-	i := newImitation(t)
+	i := newFakeEngine(t)
 	i.up(service{project: "shop", name: "web"}, 1)
 	old := time.Now().Add(-time.Hour)
 	i.with(func() {
@@ -872,9 +860,8 @@ func TestRestartedContainer(t *testing.T) {
 	}
 }
 
-// TestDiscover holds which labels are found of which services.
 func TestDiscover(t *testing.T) {
-	i := newImitation(t)
+	i := newFakeEngine(t)
 	labeled := func(name, hash string, labels map[string]string) service {
 		return service{project: "shop", name: name, hash: hash, labels: labels}
 	}
@@ -908,15 +895,13 @@ func TestDiscover(t *testing.T) {
 	}
 }
 
-// TestCheck holds what a check says, and that a proxy which allows too little is
-// said before the first scale-up.
 func TestCheck(t *testing.T) {
-	i := newImitation(t)
+	i := newFakeEngine(t)
 	i.up(service{project: "shop", name: "web"}, 1)
 	f := started(t, i, &targettest.Store{})
 	read(t, f)
 	found, err := f.Check(t.Context())
-	if err != nil || !strings.Contains(strings.Join(found, "\n"), "is Docker 28.5.2, and talks version 1.51 of the API") {
+	if err != nil || !strings.Contains(strings.Join(found, "\n"), "is Docker 28.5.2 with API version 1.51") {
 		t.Errorf("Check() = %q, %v", found, err)
 	}
 	i.with(func() {
@@ -936,10 +921,9 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestOneBadContainer holds that a container which cannot be inspected fails its
-// own service only.
+// TestOneBadContainer: a failed inspection affects only the container's own service.
 func TestOneBadContainer(t *testing.T) {
-	i := newImitation(t)
+	i := newFakeEngine(t)
 	i.up(service{project: "shop", name: "web"}, 1)
 	i.up(service{project: "shop", name: "db"}, 1)
 	bad := i.of("shop", "db")[0].ID
@@ -964,10 +948,9 @@ func TestOneBadContainer(t *testing.T) {
 	}
 }
 
-// TestGarbledStore holds that a store which cannot be read fails the reading with
-// the entry's name, and shrinks nothing.
+// TestGarbledStore: a record that cannot be decoded fails the reading, and prevents a scale-down.
 func TestGarbledStore(t *testing.T) {
-	i := newImitation(t)
+	i := newFakeEngine(t)
 	i.up(service{project: "shop", name: "web"}, 2)
 	store := &targettest.Store{}
 	if err := store.Save(t.Context(), storePrefix+"shop/web", []byte("{")); err != nil {
@@ -985,10 +968,10 @@ func TestGarbledStore(t *testing.T) {
 	}
 }
 
-// TestHooks holds that hooks are run in new containers and in victims, that a new
-// container whose hook fails goes, and that a victim goes all the same.
+// TestHooks: hooks run in new containers and in victims. A new container is removed if its hook
+// fails; a victim is removed in any case.
 func TestHooks(t *testing.T) {
-	i := newImitation(t)
+	i := newFakeEngine(t)
 	i.up(service{project: "shop", name: "web"}, 1)
 	f := started(t, i, &targettest.Store{}, func(c *Config) {
 		c.Services = map[string]Service{"shop/web": {

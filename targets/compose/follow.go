@@ -25,7 +25,7 @@ const (
 
 // run contains the times of a container's last run; zero if unknown.
 type run struct {
-	// asked is the time of the last signal to end, ended the time of the end.
+	// asked is the time of the last signal to stop, ended the time of the end.
 	asked, ended time.Time
 }
 
@@ -35,18 +35,18 @@ type follower struct {
 	mu        sync.Mutex
 	following bool
 	work      sync.WaitGroup
-	// first is when the fleet first tried to follow, since when it has followed without
-	// interruption.
+	// first is the time of the first attempt to follow, since the start of the uninterrupted
+	// following.
 	first, since time.Time
 	// seen is the time of the last event, by the engine's clock.
 	seen time.Time
 	runs map[string]run
-	// started is when the event of a container's last start came.
+	// started are the local times at which the last start events arrived.
 	started map[string]time.Time
 }
 
-// follow starts to follow, from the last event on, unless it does already. If the engine
-// closes the connection or rejects the call, the next reading tries again.
+// follow starts to follow from the last event on, unless it is following already. If the engine
+// closes the connection or rejects the call, the next reading repeats it.
 func (f *Fleet) follow() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -60,7 +60,7 @@ func (f *Fleet) follow() {
 	if w.first.IsZero() {
 		w.first = w.since
 	}
-	from := time.Unix(1, 0) // all that the engine stores
+	from := time.Unix(1, 0) // all stored events
 	if !w.seen.IsZero() {
 		from = w.seen
 	}
@@ -109,7 +109,7 @@ func (w *follower) enter(event events.Message) {
 		delete(w.started, id)
 		return
 	case events.ActionKill:
-		if slices.Contains(asksForMore, event.Actor.Attributes["signal"]) {
+		if slices.Contains(otherSignals, event.Actor.Attributes["signal"]) {
 			return
 		}
 		known.asked = at
@@ -119,9 +119,8 @@ func (w *follower) enter(event events.Message) {
 	w.runs[id] = known
 }
 
-// asksForMore are the signals at which programs go on in another way, and do not end:
-// SIGHUP, SIGUSR1 and SIGUSR2.
-var asksForMore = []string{"1", "10", "12"}
+// otherSignals are signals that do not stop a program: SIGHUP, SIGUSR1 and SIGUSR2.
+var otherSignals = []string{"1", "10", "12"}
 
 // startedSince reports whether a container may have started after a time.
 func (w *follower) startedSince(id string, at time.Time) bool {
@@ -130,9 +129,9 @@ func (w *follower) startedSince(id string, at time.Time) bool {
 	return !w.following || w.since.After(at) || w.started[id].After(at)
 }
 
-// end returns whether a container that ran from since until finished got a signal to end,
-// and whether the events contain its end at all. pending reports that the event of the end
-// may still come.
+// end returns whether a container that ran from since until finished received a signal to stop,
+// and whether the events contain its end. pending reports that the event of the end may still
+// arrive.
 func (w *follower) end(id string, since, finished time.Time) (asked, ended, pending bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -9,12 +9,12 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// TestEndsAreFollowed holds that an end is known for what it was when the engine has
-// dropped its event before the service is read again, also over a broken connection.
+// TestEndsAreFollowed: an end is classified by an event that the engine no longer has at the time
+// of the reading, also after an interrupted connection.
 func TestEndsAreFollowed(t *testing.T) {
-	kill := func(i *imitation, c *imitated) { i.emit(c, events.ActionKill, "9") }
+	kill := func(i *fakeEngine, c *fakeContainer) { i.emit(c, events.ActionKill, "9") }
 	for name, test := range map[string]struct {
-		before func(i *imitation, c *imitated)
+		before func(i *fakeEngine, c *fakeContainer)
 		broken bool
 		code   int
 		want   end
@@ -22,9 +22,9 @@ func TestEndsAreFollowed(t *testing.T) {
 		"nobody asked":               {code: 137, want: endFailed},
 		"killed":                     {code: 137, before: kill, want: endStopped},
 		"stopped with an error":      {code: 1, before: kill, want: endStopped},
-		"asked to read its file":     {code: 137, before: func(i *imitation, c *imitated) { i.emit(c, events.ActionKill, "1") }, want: endFailed},
+		"asked to read its file":     {code: 137, before: func(i *fakeEngine, c *fakeContainer) { i.emit(c, events.ActionKill, "1") }, want: endFailed},
 		"after the connection broke": {code: 137, broken: true, want: endFailed},
-		"killed in the run before": {code: 137, want: endFailed, before: func(i *imitation, c *imitated) {
+		"killed in the run before": {code: 137, want: endFailed, before: func(i *fakeEngine, c *fakeContainer) {
 			kill(i, c)
 			i.emit(c, events.ActionDie, "")
 			i.emit(c, events.ActionStart, "")
@@ -32,7 +32,7 @@ func TestEndsAreFollowed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			i := newImitation(t)
+			i := newFakeEngine(t)
 			i.up(service{project: "shop", name: "web"}, 2)
 			f := started(t, i, &targettest.Store{})
 			isHeld(t, f, false)

@@ -19,44 +19,43 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// Hook is a command that is run inside of a container, as Compose runs those of
-// post_start and pre_stop.
+// Hook is a command that is run inside a container, like post_start and pre_stop of Compose.
 type Hook struct {
 	// Command is the program and its arguments.
 	Command []string `toml:"command"`
-	// User runs it; empty means the container's own.
+	// User runs the command; empty means the container's user.
 	User string `toml:"user"`
-	// Privileged gives it all capabilities.
+	// Privileged adds all capabilities.
 	Privileged bool `toml:"privileged"`
-	// WorkingDir is where it runs; empty means the container's own.
+	// WorkingDir is the working directory; empty means the container's.
 	WorkingDir string `toml:"working_dir"`
-	// Environment is added to the container's.
+	// Environment is added to the container's environment.
 	Environment map[string]string `toml:"environment" secret:"true"`
-	// Timeout is how long it may take; 0 means DefaultHookTimeout.
+	// Timeout limits the run time; 0 means DefaultHookTimeout.
 	Timeout time.Duration `toml:"timeout"`
 }
 
-// DefaultHookTimeout is how long a hook may take that says nothing of it.
+// DefaultHookTimeout is the default of Hook.Timeout.
 const DefaultHookTimeout = 30 * time.Second
 
 func (h Hook) validate(field string) []settings.FieldError {
-	var mistakes []settings.FieldError
+	var errs []settings.FieldError
 	if len(h.Command) == 0 || h.Command[0] == "" {
-		mistakes = append(mistakes, settings.FieldError{Field: field + ".command", Detail: `is required: the program and its arguments, as ["/bin/drain", "-v"]`})
+		errs = append(errs, settings.FieldError{Field: field + ".command", Detail: `is required: the program and its arguments, as ["/bin/drain", "-v"]`})
 	}
 	if h.WorkingDir != "" && !path.IsAbs(h.WorkingDir) {
-		mistakes = append(mistakes, settings.FieldError{Field: field + ".working_dir", Value: strconv.Quote(h.WorkingDir), Detail: "must be an absolute path"})
+		errs = append(errs, settings.FieldError{Field: field + ".working_dir", Value: strconv.Quote(h.WorkingDir), Detail: "must be an absolute path"})
 	}
 	if h.Timeout < 0 {
-		mistakes = append(mistakes, settings.FieldError{Field: field + ".timeout", Value: strconv.Quote(h.Timeout.String()), Detail: "must be more than 0"})
+		errs = append(errs, settings.FieldError{Field: field + ".timeout", Value: strconv.Quote(h.Timeout.String()), Detail: "must be more than 0"})
 	}
-	return mistakes
+	return errs
 }
 
-// hookPollInterval is the time between two inspections of a running hook.
 const hookPollInterval = 200 * time.Millisecond
 
-// runHook runs a command in a container and waits until it has ended. It has to succeed.
+// runHook runs a command in a container and waits for its end. An exit code other than 0 is an
+// error.
 func (f *Fleet) runHook(id string, h Hook) error {
 	limit := cmp.Or(h.Timeout, DefaultHookTimeout)
 	ctx, cancel := context.WithTimeout(f.ctx, limit)
@@ -101,7 +100,6 @@ func (f *Fleet) runHook(id string, h Hook) error {
 	}
 }
 
-// afterStart runs the post_start of a service in a container that has started.
 func (f *Fleet) afterStart(k key, id string) error {
 	for _, h := range f.config.Services[k.String()].PostStart {
 		if err := f.runHook(id, h); err != nil {
@@ -111,9 +109,8 @@ func (f *Fleet) afterStart(k key, id string) error {
 	return nil
 }
 
-// beforeStop runs the pre_stop of a service in a container. What fails does not keep it
-// from being stopped, or it would stay for ever; it is a problem until one of the
-// service's does not fail.
+// beforeStop runs the pre_stop hooks of a service in a container. An error does not prevent the
+// stop; it is a problem of the fleet until the hooks succeed again.
 func (f *Fleet) beforeStop(k key, id, containerName string) {
 	hooks := f.config.Services[k.String()].PreStop
 	if len(hooks) == 0 {

@@ -1,6 +1,6 @@
 package compose
 
-// The labels by which Compose knows its containers.
+// The labels of Compose.
 const (
 	labelProject      = "com.docker.compose.project"
 	labelService      = "com.docker.compose.service"

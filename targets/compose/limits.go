@@ -13,17 +13,16 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// limits is how far a service can be scaled with the settings of one of its containers.
+// limits are the bounds of a service's count that follow from the settings of a container.
 type limits struct {
-	// refusal is why it cannot be at all; nil when it can.
+	// refusal is set if the service cannot be scaled at all.
 	refusal error
-	// most is the highest count; nil means that there is none. Setting is what makes it
-	// that.
+	// most is the highest count; nil means no limit. setting describes the setting that limits
+	// it.
 	most    *int32
 	setting string
 }
 
-// limitsOf reads the limits off a container.
 func limitsOf(m *member, inspected *container.InspectResponse) limits {
 	refuse := func(reason, setting, wayOut string) limits {
 		return limits{refusal: &targets.ReasonError{Reason: reason, Err: fmt.Errorf("%w: service %q of project %q has %s, which only one container can have: %s, and run \"docker compose up -d %s\"",
@@ -47,7 +46,7 @@ func limitsOf(m *member, inspected *container.InspectResponse) limits {
 	return portLimits(inspected.HostConfig, refuse)
 }
 
-// portLimits reads the limits off the ports of the host that a container binds.
+// portLimits returns the limits by the host ports of a container.
 func portLimits(c *container.HostConfig, refuse func(reason, setting, wayOut string) limits) limits {
 	var found limits
 	ports := slices.Sorted(maps.Keys(c.PortBindings))
@@ -55,7 +54,7 @@ func portLimits(c *container.HostConfig, refuse func(reason, setting, wayOut str
 		for _, binding := range c.PortBindings[port] {
 			count, ok := portCount(binding.HostPort)
 			if !ok {
-				continue // the engine chooses one
+				continue // chosen by the engine
 			}
 			if count == 1 {
 				return refuse(StaticHostPort, fmt.Sprintf("port %s of the host bound to its port %s", binding.HostPort, port),
@@ -70,8 +69,7 @@ func portLimits(c *container.HostConfig, refuse func(reason, setting, wayOut str
 	return found
 }
 
-// portCount returns how many ports a binding names; false when it leaves the choice to
-// the engine.
+// portCount returns the number of ports in a binding; false if the engine chooses the port.
 func portCount(text string) (int32, bool) {
 	if text == "" || text == "0" {
 		return 0, false
@@ -83,16 +81,16 @@ func portCount(text string) (int32, bool) {
 	return int32(max(1, atoi(last)-atoi(first)+1)), true
 }
 
-// atoi returns a decimal number; 0 for other text.
+// atoi returns 0 if the text is not a number.
 func atoi(text string) int {
 	n, _ := strconv.Atoi(text)
 	return n
 }
 
-// namePrefix returns the prefix that Compose gives the names of the service's containers;
-// "" if the service has a container_name. A container that was renamed keeps its first
-// name as an alias in its networks. If it has no alias, as in the host's network, a number
-// above 1 shows that Compose has numbered the containers.
+// namePrefix returns the prefix that Compose gives the names of the service's containers; "" if
+// the service has a container_name. A renamed container keeps its first name as an alias in its
+// networks. Without an alias, as in the host's network, a number above 1 shows that Compose has
+// numbered the containers.
 func namePrefix(m *member, inspected *container.InspectResponse) string {
 	names := []string{m.name}
 	for _, endpoint := range inspected.NetworkSettings.Networks {
@@ -111,9 +109,8 @@ func namePrefix(m *member, inspected *container.InspectResponse) string {
 	return ""
 }
 
-// prefixOf returns the part of a name before its number, as Compose makes the names of a
-// service's containers: "shop-web-" of "shop-web-3", with underscores in older projects;
-// "" for other names.
+// prefixOf returns the part before the number of a name that Compose has made for a service:
+// "shop-web-" of "shop-web-3", with underscores in older projects; "" for other names.
 func prefixOf(k key, name string) string {
 	for _, separator := range []string{"-", "_"} {
 		prefix := k.project + separator + k.service + separator

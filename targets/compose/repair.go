@@ -24,7 +24,7 @@ const (
 	// freshFor is the age up to which Compose may have missed a replica. It is longer than
 	// Compose works on the containers that it found.
 	freshFor = 5 * time.Minute
-	// composeQuiet is how long Compose must have created no container of a service before
+	// composeQuiet is the time without a new container of Compose of a service before
 	// hpad replaces its obsolete replicas. Until then Compose may do so.
 	composeQuiet = 10 * time.Second
 )

@@ -18,19 +18,17 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// The tests of this file change a service as Compose does, exactly between two calls
-// of hpad's.
+// The tests in this file change a service as Compose does, between two calls of hpad.
 
-// calls are those that an engine takes, from 1 on, and what happens before some.
+// calls counts the calls to an engine, from 1, and runs functions before some of them.
 type calls struct {
 	mu     sync.Mutex
 	taken  int
 	before map[int]func()
 }
 
-// count begins to count the engine's calls anew; each of the functions is run once
-// before the call of its number.
-func (i *imitation) count(before map[int]func()) *calls {
+// count starts to count calls. Each function runs once, before the call with its number.
+func (i *fakeEngine) count(before map[int]func()) *calls {
 	c := &calls{before: before}
 	i.with(func() {
 		i.refuse = func(*http.Request) (int, string) {
@@ -47,8 +45,7 @@ func (i *imitation) count(before map[int]func()) *calls {
 	return c
 }
 
-// end returns how many calls there were, and runs what would have come before later
-// ones.
+// end returns the number of calls, and runs the functions for calls that were not made.
 func (c *calls) end() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -61,9 +58,8 @@ func (c *calls) end() int {
 	return c.taken
 }
 
-// seen returns the ids of a project's containers, as Compose sees them when it
-// begins.
-func (i *imitation) seen(project string) []string {
+// seen returns the IDs of a project's containers.
+func (i *fakeEngine) seen(project string) []string {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	var ids []string
@@ -75,9 +71,9 @@ func (i *imitation) seen(project string) []string {
 	return ids
 }
 
-// beginRenewal makes the container that is to replace another one of a service, as
-// "docker compose up" does, and returns it; nil when that one is gone.
-func (i *imitation) beginRenewal(s service, id string) *imitated {
+// beginRenewal creates the replacement of a container as "docker compose up" does; nil if the
+// container no longer exists.
+func (i *fakeEngine) beginRenewal(s service, id string) *fakeContainer {
 	old := i.find(id)
 	if old == nil {
 		return nil
@@ -91,8 +87,8 @@ func (i *imitation) beginRenewal(s service, id string) *imitated {
 	return next
 }
 
-// endRenewal puts it in the other one's place.
-func (i *imitation) endRenewal(id string, next *imitated) {
+// endRenewal removes the container and renames its replacement.
+func (i *fakeEngine) endRenewal(id string, next *fakeContainer) {
 	if old := i.find(id); old != nil && next != nil {
 		i.drop(old)
 		next.Name = "/" + next.Name[14:]
@@ -100,12 +96,11 @@ func (i *imitation) endRenewal(id string, next *imitated) {
 	}
 }
 
-// renew does what "docker compose up" does to those of a service's containers that it
-// saw when it began, and returns the new ones.
-func (i *imitation) renew(s service, seen []string) (made []string) {
+// renew recreates containers as "docker compose up" does, and returns the IDs of the new ones.
+func (i *fakeEngine) renew(s service, seen []string) (made []string) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	next := map[string]*imitated{}
+	next := map[string]*fakeContainer{}
 	for _, id := range seen {
 		if next[id] = i.beginRenewal(s, id); next[id] != nil {
 			made = append(made, next[id].ID)
@@ -117,9 +112,8 @@ func (i *imitation) renew(s service, seen []string) (made []string) {
 	return made
 }
 
-// takeDown does what "docker compose down" does to the containers that it saw when
-// it began, and to the network where it is free.
-func (i *imitation) takeDown(project string, seen []string) {
+// takeDown removes containers, and the network if it is unused, as "docker compose down" does.
+func (i *fakeEngine) takeDown(project string, seen []string) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	for _, id := range seen {
@@ -127,7 +121,7 @@ func (i *imitation) takeDown(project string, seen []string) {
 			i.drop(c)
 		}
 	}
-	used := slices.ContainsFunc(i.containers, func(c *imitated) bool {
+	used := slices.ContainsFunc(i.containers, func(c *fakeContainer) bool {
 		return c.Config.Labels[labelProject] == project && c.State.Status == container.StateRunning
 	})
 	if !used {
@@ -135,15 +129,14 @@ func (i *imitation) takeDown(project string, seen []string) {
 	}
 }
 
-// die leaves a call without a response, and all later ones; not one that nobody waits
-// for any more, once the next hpad is there.
-func (i *imitation) die() {
+// die aborts this call and all later ones, until the next hpad starts.
+func (i *fakeEngine) die() {
 	i.with(func() { i.broken = i.refuse != nil })
 	panic(http.ErrAbortHandler)
 }
 
 // hashes returns the configurations of the service's containers, by number.
-func hashes(i *imitation) []string {
+func hashes(i *fakeEngine) []string {
 	var found []string
 	for _, c := range i.of("shop", "web") {
 		found = append(found, c.Config.Labels[labelHash])
@@ -151,9 +144,9 @@ func hashes(i *imitation) []string {
 	return found
 }
 
-// settled reads and scales as an autoscaler that wants n replicas, until all
-// containers that are there have a configuration.
-func settled(t *testing.T, i *imitation, f *Fleet, n int32, hash string) {
+// settled reads and scales like an autoscaler until there are n containers, all with one
+// configuration.
+func settled(t *testing.T, i *fakeEngine, f *Fleet, n int32, hash string) {
 	t.Helper()
 	wait.Soon(t, fmt.Sprintf("%d containers of %s", n, hash), func() bool {
 		got := read(t, f)
@@ -173,13 +166,12 @@ func settled(t *testing.T, i *imitation, f *Fleet, n int32, hash string) {
 	})
 }
 
-// wholeWrite returns how many calls the engine takes of a write that nobody
-// disturbs.
+// wholeWrite returns the number of calls of an undisturbed write.
 func wholeWrite(t *testing.T) int {
 	t.Helper()
-	fewest := math.MaxInt // others have calls of the reading before among them
+	fewest := math.MaxInt // a call of the previous reading may be among them
 	for range 3 {
-		i := newImitation(t)
+		i := newFakeEngine(t)
 		i.up(service{project: "shop", name: "web"}, 2)
 		f := started(t, i, &targettest.Store{})
 		read(t, f)
@@ -190,17 +182,16 @@ func wholeWrite(t *testing.T) int {
 	return fewest
 }
 
-// TestRenewedMeanwhile holds that no replica of an old configuration stays, however
-// "docker compose up" and hpad's calls follow each other: it sees the containers
-// before one of them and has renewed those before another one. What Compose made
-// stays as it is.
+// TestRenewedMeanwhile: no replica keeps an old configuration, whatever the order of hpad's calls
+// and those of "docker compose up", which lists the containers before one call and recreates them
+// before another. Containers of Compose stay.
 func TestRenewedMeanwhile(t *testing.T) {
 	whole := wholeWrite(t)
 	for first := 1; first <= whole; first++ {
 		for last := first; last <= whole+1; last++ {
 			t.Run(fmt.Sprintf("from %d to %d", first, last), func(t *testing.T) {
 				t.Parallel()
-				i := newImitation(t)
+				i := newFakeEngine(t)
 				s := service{project: "shop", name: "web"}
 				i.up(s, 2)
 				s.hash = "hash-2"
@@ -231,16 +222,15 @@ func TestRenewedMeanwhile(t *testing.T) {
 	}
 }
 
-// TestTakenDownMeanwhile holds that nothing is left of a project that "docker compose
-// down" removes while hpad makes replicas, however both follow each other, that
-// nothing is made any more, and that the next reading says so.
+// TestTakenDownMeanwhile: no container is left of a project that "docker compose down" removes
+// while hpad creates replicas.
 func TestTakenDownMeanwhile(t *testing.T) {
 	whole := wholeWrite(t)
 	for first := 1; first <= whole; first++ {
 		for last := first; last <= whole+1; last++ {
 			t.Run(fmt.Sprintf("from %d to %d", first, last), func(t *testing.T) {
 				t.Parallel()
-				i := newImitation(t)
+				i := newFakeEngine(t)
 				i.up(service{project: "shop", name: "web"}, 2)
 				f := started(t, i, &targettest.Store{})
 				version := read(t, f).Version
@@ -270,13 +260,13 @@ func TestTakenDownMeanwhile(t *testing.T) {
 	}
 }
 
-// TestServiceRemovedMeanwhile holds the same of "docker compose rm" of one service.
+// TestServiceRemovedMeanwhile is the same test with "docker compose rm" of one service.
 func TestServiceRemovedMeanwhile(t *testing.T) {
 	whole := wholeWrite(t)
 	for first := 1; first <= whole; first++ {
 		t.Run(fmt.Sprintf("before call %d", first), func(t *testing.T) {
 			t.Parallel()
-			i := newImitation(t)
+			i := newFakeEngine(t)
 			i.up(service{project: "shop", name: "web"}, 2)
 			seen := i.seen("shop")
 			i.up(service{project: "shop", name: "db"}, 1)
@@ -297,15 +287,15 @@ func TestServiceRemovedMeanwhile(t *testing.T) {
 	}
 }
 
-// TestKilledWhileTakenDown holds that the next hpad removes what one had made that
-// was killed, where the project is gone since, and leaves it where it is not.
+// TestKilledWhileTakenDown: the next hpad removes the replicas of a killed one if the project was
+// removed, and keeps them otherwise.
 func TestKilledWhileTakenDown(t *testing.T) {
 	whole := wholeWrite(t)
 	for last := 2; last <= whole; last++ {
 		for _, down := range []bool{true, false} {
 			t.Run(fmt.Sprintf("before call %d, taken down %v", last, down), func(t *testing.T) {
 				t.Parallel()
-				i := newImitation(t)
+				i := newFakeEngine(t)
 				i.up(service{project: "shop", name: "web"}, 2)
 				seen := i.seen("shop")
 				store := &targettest.Store{}
@@ -340,10 +330,10 @@ func TestKilledWhileTakenDown(t *testing.T) {
 	}
 }
 
-// TestTheirsAlone holds that replicas of hpad stay if an operator removes the other
-// containers long after hpad created them, or if hpad removes these itself.
+// TestTheirsAlone: replicas of hpad stay if an operator removes the other containers long after
+// hpad created them, or if hpad removes these itself.
 func TestTheirsAlone(t *testing.T) {
-	i := newImitation(t)
+	i := newFakeEngine(t)
 	i.networks["shop_default"] = true
 	i.up(service{project: "shop", name: "web"}, 1)
 	f := started(t, i, &targettest.Store{})
@@ -376,10 +366,10 @@ func TestTheirsAlone(t *testing.T) {
 	wantNames(t, i, "shop-web-1", "shop-web-2", "shop-web-3")
 }
 
-// TestReplacementFails holds that an obsolete replica stays until its replacement has
-// started, that the notice contains the error, and that hpad does not retry at once.
+// TestReplacementFails: an obsolete replica stays until its replacement has started. The error is
+// a problem of the fleet.
 func TestReplacementFails(t *testing.T) {
-	i := newImitation(t)
+	i := newFakeEngine(t)
 	s := service{project: "shop", name: "web"}
 	i.up(s, 1)
 	f := started(t, i, &targettest.Store{})
@@ -394,7 +384,7 @@ func TestReplacementFails(t *testing.T) {
 	f.background.Wait()
 	wantNames(t, i, "shop-web-1", "shop-web-2") // Compose may replace it
 	f.quiet = 0
-	i.with(func() { i.refuseStart = func(*imitated) string { return "no such device" } })
+	i.with(func() { i.refuseStart = func(*fakeContainer) string { return "no such device" } })
 	read(t, f)
 	f.background.Wait()
 	if got := read(t, f); got.SpecReplicas != 2 || !strings.Contains(strings.Join(f.Problems(), ""), "no such device") {

@@ -102,7 +102,7 @@ func newChange(k key, l *containerList, to int) *change {
 	return &change{key: k, members: l.services[k], living: counted(l.services[k]), list: l, to: to}
 }
 
-// refuse returns why a count cannot be set now; nil if it can, or if it is set already.
+// refuse returns an error if a count cannot be set now, unless it is set already.
 func (f *Fleet) refuse(ctx context.Context, c *change, version string) error {
 	var zero targets.Reading
 	if len(c.living) == 0 {

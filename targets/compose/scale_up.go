@@ -22,13 +22,12 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// manyNetworks is the version of the API since which a container is created in
-// all of its networks at once; before, in one.
+// manyNetworks is the first API version that creates a container in several networks at once.
 const manyNetworks = "1.44"
 
-// grow starts containers one after the other, until there are enough, one fails, or there
-// is no time left for another before ctx ends. Its calls have the fleet's own context: none
-// is cut off with a container half made.
+// scaleUp starts containers one after the other, until there are enough, one fails, or the time
+// until the deadline of ctx is too short for another. Its calls use the fleet's context, so that
+// none is interrupted with a half created container.
 func (f *Fleet) scaleUp(ctx context.Context, c *change) error {
 	b, err := f.plan(ctx, c)
 	if err != nil {
@@ -46,7 +45,7 @@ func (f *Fleet) scaleUp(ctx context.Context, c *change) error {
 	for _, number := range numbers {
 		begun := time.Now()
 		if deadline, ok := ctx.Deadline(); made > 0 && ok && deadline.Sub(begun) < 2*slowest {
-			err = fmt.Errorf("%w: %w after %d new containers; the next pass goes on", targets.ErrTransient, targets.ErrWriteTime, made)
+			err = fmt.Errorf("%w: %w after %d new containers; the next pass continues", targets.ErrTransient, targets.ErrWriteTime, made)
 		} else {
 			_, err = f.startExclusively(ctx, c.key, b, number, c.labels())
 		}
@@ -62,14 +61,14 @@ func (f *Fleet) scaleUp(ctx context.Context, c *change) error {
 		return err
 	}
 	if errors.Is(err, targets.ErrConflict) {
-		// What was read is not to blame any more: there are other containers now.
+		// The conflict is not with the version that was read.
 		err = fmt.Errorf("%w: %s", targets.ErrTransient, err.Error())
 	}
 	return &targets.PartialError{Reached: int32(from + made), Err: err}
 }
 
-// freeNumbers returns the next n numbers of a service. It skips a number if another
-// container has the name: a foreign container, or a renamed one.
+// freeNumbers returns the next n numbers of a service. It skips numbers whose name is used by a
+// foreign or renamed container.
 func (f *Fleet) freeNumbers(ctx context.Context, c *change, b *blueprint, n int) (numbers []int, err error) {
 	var summaries []container.Summary
 	err = f.engine.Read(ctx, func(ctx context.Context, c *client.Client) (err error) {
@@ -92,8 +91,8 @@ func (f *Fleet) freeNumbers(ctx context.Context, c *change, b *blueprint, n int)
 	return numbers, nil
 }
 
-// plan returns what to make new containers by: the newest replica, or where there is
-// none the template.
+// plan returns the blueprint of new containers: from the newest replica, or else from the
+// template.
 func (f *Fleet) plan(ctx context.Context, c *change) (*blueprint, error) {
 	var b *blueprint
 	most, setting := (*int32)(nil), ""
@@ -117,8 +116,7 @@ func (f *Fleet) plan(ctx context.Context, c *change) (*blueprint, error) {
 	return f.withImage(ctx, b)
 }
 
-// blueprintOf returns the blueprint of a container with the files that were copied into
-// it.
+// blueprintOf returns the blueprint of a container, with its files.
 func (f *Fleet) blueprintOf(ctx context.Context, from *member) (*blueprint, *container.InspectResponse, error) {
 	inspected, err := f.inspect(ctx, from.ID)
 	if err != nil {
@@ -135,9 +133,8 @@ func (f *Fleet) blueprintOf(ctx context.Context, from *member) (*blueprint, *con
 	return b, inspected, err
 }
 
-// withImage names the image that Compose made the others from: by its name as long as
-// that still means it, else by its id. A replica of another image would be an update
-// that nobody asked for.
+// withImage refers to the image by its name if that still means the same image, and else by its
+// ID. A replica with another image would be an unrequested update.
 func (f *Fleet) withImage(ctx context.Context, b *blueprint) (*blueprint, error) {
 	if b.ImageID == "" {
 		return b, nil
@@ -162,8 +159,7 @@ func (f *Fleet) withImage(ctx context.Context, b *blueprint) (*blueprint, error)
 	return named, nil
 }
 
-// restartExited starts the containers that have exited. One that cannot be started stays
-// as it is, as the reading shows.
+// restartExited starts exited containers. The next reading shows those that cannot be started.
 func (f *Fleet) restartExited(members []*member) {
 	for _, m := range members {
 		if m.State == container.StateExited {
@@ -174,9 +170,8 @@ func (f *Fleet) restartExited(members []*member) {
 	}
 }
 
-// startInTurn starts one container when no other is being started, as Compose does,
-// because ports of a range are given out on a first come basis. It returns the container's
-// ID.
+// startExclusively starts one container while no other is being started, like Compose, because
+// ports of a range are assigned in this order. It returns the container's ID.
 func (f *Fleet) startExclusively(ctx context.Context, k key, b *blueprint, number int, labels map[string]string) (id string, err error) {
 	if f.starts.Acquire(ctx, 1) != nil {
 		return "", fmt.Errorf("%w: containers of other services are still being started: %w", targets.ErrTransient, context.Cause(ctx))
@@ -188,7 +183,7 @@ func (f *Fleet) startExclusively(ctx context.Context, k key, b *blueprint, numbe
 	return f.startReplica(k, b, number, labels)
 }
 
-// startReplica creates and starts one container, and removes one that cannot be started.
+// startReplica creates and starts a container. If it cannot be started, it is removed.
 func (f *Fleet) startReplica(k key, b *blueprint, number int, labels map[string]string) (id string, err error) {
 	name, r, err := b.replica(number, labels)
 	if err != nil {
@@ -222,7 +217,7 @@ func (f *Fleet) startReplica(k key, b *blueprint, number int, labels map[string]
 	}
 	err = explainStart("start", name, r, err)
 	if left := f.discard(id); left != nil {
-		// A later reading removes a container that was not started.
+		// A later reading removes the container.
 		return "", fmt.Errorf("%w: %w; container %s is left over: %w", targets.ErrUnknownOutcome, err, name, left)
 	}
 	return "", err
@@ -242,8 +237,8 @@ func (f *Fleet) call(do func(ctx context.Context, c *client.Client) error) error
 	return do(ctx, c)
 }
 
-// create creates a container in its networks. Its id is returned also where a network
-// could not be joined.
+// create creates a container in its networks. It returns the ID also if a network could not be
+// joined.
 func create(ctx context.Context, c *client.Client, name string, r *blueprint) (id string, err error) {
 	created, later := r.Networks, []string(nil)
 	if versions.LessThan(c.ClientVersion(), manyNetworks) {
@@ -268,17 +263,16 @@ func create(ctx context.Context, c *client.Client, name string, r *blueprint) (i
 	return answer.ID, nil
 }
 
-// What the engine's refusals are recognized by.
+// Texts in the engine's errors.
 const (
 	sayingNameTaken = "is already in use by container"
 	sayingNoImage   = "No such image"
 	sayingGone      = "No such container"
 )
 
-// sayingPortTaken are the engine's words for a port that is taken.
 var sayingPortTaken = []string{"port is already allocated", "address already in use"}
 
-// explainStart gives an error of a new container one of the classes of package targets.
+// explainStart classifies the error of creating or starting a container.
 func explainStart(what, name string, r *blueprint, err error) error {
 	text := err.Error()
 	says := func(saying string) bool { return strings.Contains(text, saying) }
@@ -292,9 +286,9 @@ func explainStart(what, name string, r *blueprint, err error) error {
 		class = targets.ErrForbidden
 	case errdefs.IsNotFound(err) && says(sayingNoImage):
 		reason = ImageNotFound
-		wayOut = fmt.Sprintf("; \"docker compose up -d\" gets image %q again", r.Config.Image)
+		wayOut = fmt.Sprintf("; \"docker compose up -d\" pulls image %q again", r.Config.Image)
 	case slices.ContainsFunc(sayingPortTaken, says):
-		wayOut = "; something else has the port"
+		wayOut = "; the port is in use"
 	}
 	return &targets.ReasonError{Reason: reason, Err: fmt.Errorf("%w: %s container %s: %w%s", class, what, name, err, wayOut)}
 }

@@ -18,7 +18,7 @@ const (
 	unusedFor = 24 * time.Hour
 )
 
-// serviceRecord contains what the engine does not keep about a service. Its maps are never
+// serviceRecord contains the data of a service that the engine does not keep. Its maps are never
 // modified: see edited.
 type serviceRecord struct {
 	// Instances are the records of the containers, by ID.
@@ -50,7 +50,7 @@ func (s *store) of(k key) serviceRecord {
 	return r
 }
 
-// template returns the template of a service; nil if it has none.
+// template returns the template of a service; nil if it has no template.
 func (s *store) template(k key) *template {
 	if t := s.of(k).Template; t.usable() {
 		return t

@@ -29,59 +29,56 @@ import (
 	"github.com/hpad/hpad/targets/targettest"
 )
 
-// imitation is an engine as far as this kind asks it, and the part of Compose
-// that makes and removes the containers of a service. Names, labels, aliases and
-// refusals are as observed on engines 20.10 and 28.5.
-type imitation struct {
+// fakeEngine implements the calls that the fleet makes, and the operations of Compose. Names,
+// labels, aliases and errors are as observed on engines 20.10 and 28.5.
+type fakeEngine struct {
 	server *httptest.Server
 	rival  targettest.Rival
 
 	mu         sync.Mutex
 	version    string
-	containers []*imitated
+	containers []*fakeContainer
 	networks   map[string]bool
 	volumes    map[string]bool
-	images     map[string]string // ids by name
-	// calls counts requests by method and path without ids.
+	images     map[string]string // IDs by name
+	// calls counts requests by method and path without IDs.
 	calls   map[string]int
 	sampled time.Time
 
 	throttle, broken bool
 	hang             chan struct{}
-	// slow are the services whose containers take a moment to stop; refuseStart
-	// returns why a container cannot be started, refuse why a call is not allowed.
+	// slow are the stop times of services. refuseStart returns the error of a start; refuse
+	// returns the status and error of a call.
 	slow        map[string]time.Duration
-	refuseStart func(c *imitated) string
+	refuseStart func(c *fakeContainer) string
 	refuse      func(r *http.Request) (int, string)
-	order       []string // of hooks, stops and removals, by name
-	// exit returns how a hook ends, execs are those of each id.
+	order       []string // hooks, stops and removals, by name
+	// exit returns the exit code of a hook, execs are the hooks by ID.
 	exit  func(command []string) int
-	execs map[string]*imitatedExec
-	// happened are the events, and more is closed when there is another one.
+	execs map[string]*fakeExec
+	// happened are the events. more is closed and replaced with each event.
 	happened []events.Message
-	// brokenOff is closed, and another one, when the connections of those who follow break.
+	// brokenOff is closed to break the connections of followers.
 	brokenOff chan struct{}
 	more      chan struct{}
 }
 
-// imitated is one container.
-type imitated struct {
+type fakeContainer struct {
 	container.InspectResponse
 	created time.Time
 	started time.Time
 	health  string
 	files   map[string]file
-	busy    bool // being stopped
+	busy    bool
 }
 
-// imitatedExec is one command in a container.
-type imitatedExec struct {
-	container *imitated
+type fakeExec struct {
+	container *fakeContainer
 	options   container.ExecOptions
 	looks     int
 }
 
-// service is what a Compose file says of a service.
+// service contains the settings of a service in a Compose file.
 type service struct {
 	project, name string
 	hash          string
@@ -98,11 +95,11 @@ type service struct {
 	config        container.Config
 }
 
-func newImitation(t testing.TB) *imitation {
-	i := &imitation{
+func newFakeEngine(t testing.TB) *fakeEngine {
+	i := &fakeEngine{
 		version: "1.51", networks: map[string]bool{}, volumes: map[string]bool{},
 		images: map[string]string{"bb:1": "sha256:" + strings.Repeat("b1", 32)},
-		calls:  map[string]int{}, slow: map[string]time.Duration{}, execs: map[string]*imitatedExec{}, more: make(chan struct{}), brokenOff: make(chan struct{}),
+		calls:  map[string]int{}, slow: map[string]time.Duration{}, execs: map[string]*fakeExec{}, more: make(chan struct{}), brokenOff: make(chan struct{}),
 	}
 	i.server = httptest.NewServer(i)
 	t.Cleanup(i.server.Close)
@@ -110,9 +107,9 @@ func newImitation(t testing.TB) *imitation {
 	return i
 }
 
-func (i *imitation) host() string { return "tcp://" + i.server.Listener.Addr().String() }
+func (i *fakeEngine) host() string { return "tcp://" + i.server.Listener.Addr().String() }
 
-func (i *imitation) setHang(on bool) {
+func (i *fakeEngine) setHang(on bool) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	switch {
@@ -124,38 +121,37 @@ func (i *imitation) setHang(on bool) {
 	}
 }
 
-// with changes the engine.
-func (i *imitation) with(change func()) {
+func (i *fakeEngine) with(change func()) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	change()
 }
 
-// of returns the containers of a service that are there, by number.
-func (i *imitation) of(project, service string) []*imitated {
+// of returns the containers of a service, by number.
+func (i *fakeEngine) of(project, service string) []*fakeContainer {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	return i.replicas(project, service)
 }
 
-func (i *imitation) replicas(project, service string) []*imitated {
-	var found []*imitated
+func (i *fakeEngine) replicas(project, service string) []*fakeContainer {
+	var found []*fakeContainer
 	for _, c := range i.containers {
 		if c.Config.Labels[labelProject] == project && c.Config.Labels[labelService] == service {
 			found = append(found, c)
 		}
 	}
-	slices.SortFunc(found, func(a, b *imitated) int { return a.number() - b.number() })
+	slices.SortFunc(found, func(a, b *fakeContainer) int { return a.number() - b.number() })
 	return found
 }
 
-func (c *imitated) number() int {
+func (c *fakeContainer) number() int {
 	n, _ := strconv.Atoi(c.Config.Labels[labelNumber])
 	return n
 }
 
 // up does what "docker compose up -d --no-recreate --scale SERVICE=n" does.
-func (i *imitation) up(s service, n int) {
+func (i *fakeEngine) up(s service, n int) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.networks[s.project+"_default"] = true
@@ -182,11 +178,11 @@ func (i *imitation) up(s service, n int) {
 	}
 }
 
-func (i *imitation) drop(gone *imitated) {
-	i.containers = slices.DeleteFunc(i.containers, func(c *imitated) bool { return c == gone })
+func (i *fakeEngine) drop(gone *fakeContainer) {
+	i.containers = slices.DeleteFunc(i.containers, func(c *fakeContainer) bool { return c == gone })
 }
 
-func (i *imitation) add(c *imitated) {
+func (i *fakeEngine) add(c *fakeContainer) {
 	c.ID = stringid.GenerateRandomID()
 	if c.Config.Hostname == "" && !c.HostConfig.NetworkMode.IsHost() {
 		c.Config.Hostname = c.ID[:12]
@@ -204,7 +200,7 @@ func (i *imitation) add(c *imitated) {
 	i.containers = append(i.containers, c)
 }
 
-func (c *imitated) start() {
+func (c *fakeContainer) start() {
 	c.started = time.Now()
 	c.State.Status, c.State.StartedAt = container.StateRunning, c.started.UTC().Format(time.RFC3339Nano)
 	c.State.ExitCode, c.State.OOMKilled, c.State.Error = 0, false, ""
@@ -213,15 +209,13 @@ func (c *imitated) start() {
 	}
 }
 
-// end ends a container.
-func (c *imitated) end(code int) {
+func (c *fakeContainer) end(code int) {
 	c.State.Status, c.State.ExitCode = container.StateExited, code
 	c.State.FinishedAt = time.Now().UTC().Format(time.RFC3339Nano)
 }
 
-// halt does what "docker compose stop" does to a service, whose containers end at the
-// signal with a code; those that do not run it leaves alone, without a trace.
-func (i *imitation) halt(project, service string, code int) {
+// halt does what "docker compose stop" does: running containers exit with a code.
+func (i *fakeEngine) halt(project, service string, code int) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	for _, c := range i.replicas(project, service) {
@@ -233,8 +227,8 @@ func (i *imitation) halt(project, service string, code int) {
 	}
 }
 
-// replica returns a container as Compose makes it.
-func (s service) replica(number int) *imitated {
+// replica returns a container as Compose creates it.
+func (s service) replica(number int) *fakeContainer {
 	name := s.container
 	if name == "" {
 		name = s.project + "-" + s.name + "-" + strconv.Itoa(number)
@@ -268,14 +262,13 @@ func (s service) replica(number int) *imitated {
 	if s.networks == nil && s.mode == "" {
 		networks[s.project+"_default"] = &network.EndpointSettings{Aliases: []string{name, s.name}}
 	}
-	return &imitated{InspectResponse: container.InspectResponse{
+	return &fakeContainer{InspectResponse: container.InspectResponse{
 		ContainerJSONBase: &container.ContainerJSONBase{Name: "/" + name, HostConfig: &host},
 		Config:            &config, NetworkSettings: &container.NetworkSettings{Networks: networks},
 	}}
 }
 
-// summary returns a container as a list shows it.
-func (c *imitated) summary() container.Summary {
+func (c *fakeContainer) summary() container.Summary {
 	s := container.Summary{
 		ID: c.ID, Names: []string{c.Name}, Image: c.Config.Image, ImageID: c.Image, Created: c.created.Unix(), Labels: c.Config.Labels, State: c.State.Status,
 		NetworkSettings: &container.NetworkSettingsSummary{Networks: c.NetworkSettings.Networks}, Ports: []container.Port{{PrivatePort: 80, Type: "tcp"}},
@@ -300,7 +293,6 @@ func (c *imitated) summary() container.Summary {
 	return s
 }
 
-// answerError writes an error as the engine does.
 func answerError(w http.ResponseWriter, status int, format string, args ...any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
@@ -313,8 +305,7 @@ func answer(w http.ResponseWriter, status int, body any) {
 	_ = json.NewEncoder(w).Encode(body)
 }
 
-// ServeHTTP serves one call.
-func (i *imitation) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (i *fakeEngine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
 	if len(parts) > 1 && strings.HasPrefix(parts[0], "v1.") {
 		parts = parts[1:]
@@ -327,7 +318,7 @@ func (i *imitation) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		kind = "DELETE " + parts[0]
 	}
 	if kind == "GET events" && r.URL.Query().Get("until") == "" {
-		kind = "GET events to come" // by who follows them, which no reading waits for
+		kind = "GET events to come" // not part of a reading
 	}
 	i.rival.Meet(kind)
 	i.mu.Lock()
@@ -370,7 +361,7 @@ func (i *imitation) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (i *imitation) serveOthers(w http.ResponseWriter, r *http.Request, parts []string) {
+func (i *fakeEngine) serveOthers(w http.ResponseWriter, r *http.Request, parts []string) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	name := parts[1]
@@ -413,8 +404,8 @@ func (i *imitation) serveOthers(w http.ResponseWriter, r *http.Request, parts []
 	}
 }
 
-// emit sends an event of a container, under the lock.
-func (i *imitation) emit(c *imitated, action events.Action, signal string) {
+// emit sends an event of a container. The lock must be held.
+func (i *fakeEngine) emit(c *fakeContainer, action events.Action, signal string) {
 	attributes := maps.Clone(c.Config.Labels)
 	attributes["signal"] = signal
 	i.happened = append(i.happened, events.Message{
@@ -424,9 +415,8 @@ func (i *imitation) emit(c *imitated, action events.Action, signal string) {
 	i.more = make(chan struct{})
 }
 
-// serveEvents sends the events that there were and follow, as far as their labels
-// and their kind match.
-func (i *imitation) serveEvents(w http.ResponseWriter, r *http.Request) {
+// serveEvents sends past and future events that match the filters.
+func (i *fakeEngine) serveEvents(w http.ResponseWriter, r *http.Request) {
 	var filters struct{ Label, Event map[string]bool }
 	_ = json.Unmarshal([]byte(r.URL.Query().Get("filters")), &filters)
 	since := eventStamp(r.URL.Query().Get("since"))
@@ -457,7 +447,7 @@ func (i *imitation) serveEvents(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// eventStamp reads a time in seconds.
+// eventStamp parses a time in seconds.
 func eventStamp(text string) time.Time {
 	whole, rest, _ := strings.Cut(text, ".")
 	seconds, _ := strconv.ParseInt(whole, 10, 64)
@@ -465,8 +455,8 @@ func eventStamp(text string) time.Time {
 	return time.Unix(seconds, nanoseconds)
 }
 
-// serveExec starts a command, or sends how it goes: it runs for two looks.
-func (i *imitation) serveExec(w http.ResponseWriter, exec *imitatedExec, what string) {
+// serveExec starts a command, or returns its state: it runs for two inspections.
+func (i *fakeEngine) serveExec(w http.ResponseWriter, exec *fakeExec, what string) {
 	if what == "start" {
 		i.order = append(i.order, "run "+strings.Join(exec.options.Cmd, " ")+" in "+strings.TrimPrefix(exec.container.Name, "/"))
 		return
@@ -479,7 +469,7 @@ func (i *imitation) serveExec(w http.ResponseWriter, exec *imitatedExec, what st
 	answer(w, http.StatusOK, state)
 }
 
-func (i *imitation) find(id string) *imitated {
+func (i *fakeEngine) find(id string) *fakeContainer {
 	for _, c := range i.containers {
 		if c.ID == id || c.Name == "/"+id {
 			return c
@@ -488,7 +478,7 @@ func (i *imitation) find(id string) *imitated {
 	return nil
 }
 
-func (i *imitation) serveContainers(w http.ResponseWriter, r *http.Request, parts []string) {
+func (i *fakeEngine) serveContainers(w http.ResponseWriter, r *http.Request, parts []string) {
 	switch parts[0] {
 	case "json":
 		i.list(w, r)
@@ -534,7 +524,7 @@ func (i *imitation) serveContainers(w http.ResponseWriter, r *http.Request, part
 		c.start()
 		i.emit(c, events.ActionStart, "")
 		if c.health != "" {
-			c.health = container.Healthy // these checks take no time
+			c.health = container.Healthy // checks take no time
 		}
 		w.WriteHeader(http.StatusNoContent)
 	case what == "stop":
@@ -546,7 +536,7 @@ func (i *imitation) serveContainers(w http.ResponseWriter, r *http.Request, part
 	case what == "exec":
 		i.mu.Lock()
 		defer i.mu.Unlock()
-		exec := &imitatedExec{container: c}
+		exec := &fakeExec{container: c}
 		_ = json.NewDecoder(r.Body).Decode(&exec.options)
 		id := stringid.GenerateRandomID()
 		i.execs[id] = exec
@@ -554,7 +544,7 @@ func (i *imitation) serveContainers(w http.ResponseWriter, r *http.Request, part
 	}
 }
 
-func (i *imitation) list(w http.ResponseWriter, r *http.Request) {
+func (i *fakeEngine) list(w http.ResponseWriter, r *http.Request) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	var filters struct{ Label map[string]bool }
@@ -574,7 +564,7 @@ func (i *imitation) list(w http.ResponseWriter, r *http.Request) {
 	answer(w, http.StatusOK, found)
 }
 
-func (i *imitation) create(w http.ResponseWriter, r *http.Request) {
+func (i *fakeEngine) create(w http.ResponseWriter, r *http.Request) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	var body container.CreateRequest
@@ -603,7 +593,7 @@ func (i *imitation) create(w http.ResponseWriter, r *http.Request) {
 		answerError(w, http.StatusNotFound, "No such image: %s", body.Image)
 		return
 	}
-	c := &imitated{InspectResponse: container.InspectResponse{
+	c := &fakeContainer{InspectResponse: container.InspectResponse{
 		ContainerJSONBase: &container.ContainerJSONBase{Name: "/" + name, Image: image, HostConfig: body.HostConfig},
 		Config:            body.Config, NetworkSettings: &container.NetworkSettings{Networks: map[string]*network.EndpointSettings{}},
 	}}
@@ -618,13 +608,13 @@ func (i *imitation) create(w http.ResponseWriter, r *http.Request) {
 	answer(w, http.StatusCreated, container.CreateResponse{ID: c.ID})
 }
 
-func (i *imitation) stop(w http.ResponseWriter, r *http.Request, c *imitated) {
+func (i *fakeEngine) stop(w http.ResponseWriter, r *http.Request, c *fakeContainer) {
 	i.mu.Lock()
 	wait := i.slow[c.Config.Labels[labelService]]
 	i.order = append(i.order, "stop "+strings.TrimPrefix(c.Name, "/"))
 	if c.State.Status != container.StateRunning {
 		i.mu.Unlock()
-		w.WriteHeader(http.StatusNotModified) // and no event
+		w.WriteHeader(http.StatusNotModified) // without an event
 		return
 	}
 	c.busy = true
@@ -646,7 +636,7 @@ func (i *imitation) stop(w http.ResponseWriter, r *http.Request, c *imitated) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-func (i *imitation) remove(w http.ResponseWriter, r *http.Request, c *imitated) {
+func (i *fakeEngine) remove(w http.ResponseWriter, r *http.Request, c *fakeContainer) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if c.State.Status == container.StateRunning && r.URL.Query().Get("force") == "" {
@@ -658,7 +648,7 @@ func (i *imitation) remove(w http.ResponseWriter, r *http.Request, c *imitated) 
 	w.WriteHeader(http.StatusNoContent)
 }
 
-func (i *imitation) archive(w http.ResponseWriter, r *http.Request, c *imitated) {
+func (i *fakeEngine) archive(w http.ResponseWriter, r *http.Request, c *fakeContainer) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	at := r.URL.Query().Get("path")
@@ -699,7 +689,7 @@ func (i *imitation) archive(w http.ResponseWriter, r *http.Request, c *imitated)
 	_, _ = w.Write(body.Bytes())
 }
 
-func (i *imitation) stats(w http.ResponseWriter, c *imitated) {
+func (i *fakeEngine) stats(w http.ResponseWriter, c *fakeContainer) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.sampled = time.Now()
