@@ -14,7 +14,7 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// longestAlias is the highest number of links from an alias to a unit file.
+// longestAlias is the maximum number of links from an alias to a unit file.
 const longestAlias = 8
 
 // DefaultTarget gives a target the canonical name of its template.
@@ -24,10 +24,9 @@ func (c *Config) DefaultTarget(target targets.Target) {
 	}
 }
 
-// canonical returns the name under which the manager loads a unit or a template: an alias
-// is a symbolic link to another unit file, also from Alias= of an enabled one. It reads
-// the directories of unit files, so it returns a name unchanged if they are on another
-// host, or of another user.
+// canonical returns the name under which the manager loads a unit or a template: an alias is a
+// symbolic link to another unit file, for example from Alias=. It reads the directories of unit
+// files: it returns a name unchanged if they are on another host, or of another user.
 func (c *Config) canonical(unit string) string {
 	dirs := unitPath(c)
 	for range longestAlias {
@@ -40,8 +39,8 @@ func (c *Config) canonical(unit string) string {
 	return unit
 }
 
-// aliasOf returns the name that an alias links to; "" if a unit is none, or its link is
-// not valid as an alias. The first directory with a unit's file decides.
+// aliasOf returns the name that an alias links to; "" if a unit is not an alias, or its link is
+// not valid for an alias. The first directory with a unit's file decides.
 func aliasOf(dirs []string, unit string) string {
 	for _, dir := range dirs {
 		link, err := os.Readlink(filepath.Join(dir, unit))
@@ -74,8 +73,8 @@ func aliasOf(dirs []string, unit string) string {
 	return ""
 }
 
-// unusable returns why a template cannot be used, of the unit files found; nil if it can.
-// The manager can know an alias that [Config.canonical] does not find.
+// unusable returns an error if a template cannot be used, by the states of unit files. The
+// manager may know an alias that [Config.canonical] does not find.
 func (f *Fleet) unusable(ctx context.Context, t template, files map[string]string) error {
 	if files[t.file()] != "alias" {
 		return t.unusable(files)
@@ -87,8 +86,8 @@ func (f *Fleet) unusable(ctx context.Context, t template, files map[string]strin
 	return &targets.ReasonError{Reason: TemplateAlias, Err: fmt.Errorf("%w: %s is an alias of %s, which is the target", targets.ErrUnscalable, t.file(), of)}
 }
 
-// unitPath returns the directories in which a manager looks for unit files, without
-// symbolic links, in the order of their precedence.
+// unitPath returns the directories of a manager's unit files, without symbolic links, in the
+// order of their precedence.
 func unitPath(c *Config) []string {
 	dirs := []string{"/etc", "/run", "/usr/local/lib", "/usr/lib", "/lib"}
 	if c.Manager == userManager {

@@ -10,8 +10,8 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// unitFiles writes unit files of a user's manager: empty ones, and links to the path
-// after "->".
+// unitFiles writes the unit files of a user's manager: empty files, and links to the path after
+// "->".
 func unitFiles(t *testing.T, links map[string]string) {
 	home := t.TempDir()
 	t.Setenv("HOME", home)
@@ -32,7 +32,6 @@ func unitFiles(t *testing.T, links map[string]string) {
 	}
 }
 
-// TestCanonical holds which names are aliases, and of what.
 func TestCanonical(t *testing.T) {
 	const own, vendor = ".config/systemd/user/", ".local/share/systemd/user/"
 	unitFiles(t, map[string]string{
@@ -82,13 +81,12 @@ func TestCanonical(t *testing.T) {
 	}
 }
 
-// TestAlias holds that a fleet scales the template of an alias, that the index of an
-// instance's alias is not used, and that an alias that only the manager knows is not
-// scaled.
+// TestAlias: a fleet scales the template of an alias, skips the index of an instance's alias, and
+// rejects an alias that only the manager knows.
 func TestAlias(t *testing.T) {
 	const own = ".config/systemd/user/"
 	unitFiles(t, map[string]string{own + "worker@.service": "", own + "job@.service": "worker@.service", own + "worker@2.service": "other@2.service"})
-	run(t, []int{1}, func(r *rig) {
+	run(t, []int{1}, func(r *fixture) {
 		r.config.Manager = "user"
 		r.open()
 		job, hidden := targets.Ref{Fleet: "vm", Name: "job@.service"}, targets.Ref{Fleet: "vm", Name: "hidden@.service"}
@@ -103,7 +101,7 @@ func TestAlias(t *testing.T) {
 		if err := readings[hidden].Err; !errors.Is(err, targets.ErrUnscalable) || targets.Reason(err) != TemplateAlias {
 			r.Errorf("reading of an alias that only the manager knows has the error %v, want %s", err, TemplateAlias)
 		}
-		if err := r.fleet.SetReplicas(r.Context(), job, 2, "", "the test asks"); err != nil {
+		if err := r.fleet.SetReplicas(r.Context(), job, 2, "", "test"); err != nil {
 			r.Fatal(err)
 		}
 		r.wantActive(1, 3)

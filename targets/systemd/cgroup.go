@@ -10,13 +10,12 @@ import (
 	"github.com/hpad/hpad/targets/proc"
 )
 
-// hierarchies are the paths of control groups and processes.
+// hierarchies are the paths of control groups and processes. They differ in tests.
 type hierarchies struct{ groups, processes string }
 
 var controlGroups = hierarchies{groups: "/sys/fs/cgroup", processes: "/proc"}
 
-// inactiveFile returns how many bytes of a group's memory are pages of files that were
-// not used lately; 0 where that is not known.
+// inactiveFile returns the memory of a group's inactive file pages in bytes; 0 if unknown.
 func (h hierarchies) inactiveFile(group string) uint64 {
 	if group == "" {
 		return 0
@@ -39,8 +38,8 @@ func (h hierarchies) inactiveFile(group string) uint64 {
 	return 0
 }
 
-// cpu returns the nanoseconds that the processes of a group used, and the children that
-// they waited for: for managers that do not account cpu.
+// cpu returns the CPU time of a group's processes and their awaited children, in nanoseconds. It
+// is for managers without CPU accounting.
 func (h hierarchies) cpu(group string) (uint64, error) {
 	if group == "" {
 		return 0, errors.New("it has no control group")
@@ -61,7 +60,7 @@ func (h hierarchies) cpu(group string) (uint64, error) {
 			return 0, err
 		}
 		ticks += process.Ticks
-		found = found || process != proc.Stat{} // else it has ended meanwhile
+		found = found || process != proc.Stat{} // otherwise it has ended meanwhile
 	}
 	if !found {
 		return 0, errors.New("its control group has no process")

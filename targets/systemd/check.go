@@ -12,7 +12,7 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// Reaches makes Check ask for the highest instance that so many replicas need.
+// Reaches makes Check test the highest index that so many replicas need.
 func (f *Fleet) Reaches(ref targets.Ref, most int32) {
 	t, wrong := parseTemplate(ref.Name)
 	if ref.Fleet != f.base.Name || wrong != "" {
@@ -23,9 +23,9 @@ func (f *Fleet) Reaches(ref targets.Ref, most int32) {
 	f.reach[t] = max(f.reach[t], most)
 }
 
-// Check returns which templates cannot be used. The error names units that hpad's user
-// may not start and stop: of each template the first index is tried, and the one that as
-// many replicas as there may be need, without a change.
+// Check returns the errors of templates. Its error names units that hpad's user may not start and
+// stop: it tests the first index of each template, and the highest that the maximum needs. It
+// changes nothing.
 func (f *Fleet) Check(ctx context.Context) ([]string, error) {
 	return targets.Ask(ctx, &f.base, "check", f.check)
 }
@@ -54,7 +54,7 @@ func (f *Fleet) check(ctx context.Context) ([]string, error) {
 		}
 	}
 	if f.config.Enable {
-		// Of none, which changes nothing.
+		// A call without units changes nothing.
 		if err := f.manager.disable(ctx, nil); err != nil {
 			refused = append(refused, err)
 		}
@@ -62,7 +62,6 @@ func (f *Fleet) check(ctx context.Context) ([]string, error) {
 	return found, errors.Join(refused...)
 }
 
-// templates returns the templates that were read or are configured, in order.
 func (f *Fleet) templates() []template {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -76,8 +75,7 @@ func (f *Fleet) templates() []template {
 	return templates
 }
 
-// may returns why instances of a template may not be started or stopped; nil when they
-// may.
+// may returns an error if instances of a template may not be started or stopped.
 func (f *Fleet) may(ctx context.Context, t template) error {
 	first := *f.config.template(t).FirstIndex
 	f.mu.Lock()

@@ -12,8 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/settings"
-
 	"github.com/hpad/hpad/settings/quantity"
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/probe"
@@ -21,49 +21,45 @@ import (
 
 // Config is one [fleets.NAME] table of kind "systemd".
 type Config struct {
-	// Manager is whose units are scaled: "system", or "user" for those of the user
-	// that hpad runs as.
+	// Manager is the manager of the units: "system", or "user" for the one of hpad's user.
 	Manager string `toml:"manager" default:"system" values:"system user"`
-	// Address is where that manager is reached, a path or a D-Bus address of the
-	// form "unix:…"; one that ends in "/systemd/private" is the manager's own
-	// socket, any other one a bus. Empty means the usual place.
+	// Address is the address of that manager, a path or a D-Bus address of the form "unix:…". One
+	// that ends in "/systemd/private" is the manager's own socket, any other one a bus. Empty
+	// means the default address.
 	Address string `toml:"address"`
-	// Timeout bounds one call.
+	// Timeout is the limit of one call.
 	Timeout time.Duration `toml:"timeout" default:"10s" above:"0s" must:"more than 0, as \"10s\""`
-	// ResourceInterval is how often cpu and memory are sampled: at least 1s.
+	// ResourceInterval is the interval for sampling CPU and memory: at least 1s.
 	ResourceInterval time.Duration `toml:"resource_interval" default:"15s" min:"1s"`
-	// Enable also enables units that are started, and disables those that are
-	// stopped, so that the manager itself starts them when it starts.
+	// Enable also enables units when they are started, and disables them when they are stopped,
+	// so that the manager itself starts them at boot.
 	Enable bool `toml:"enable"`
-	// Templates is what hpad cannot see of targets, by the names of their unit
-	// files: "worker@.service".
+	// Templates are settings of targets that hpad cannot read from the manager, by the names of
+	// their unit files: "worker@.service".
 	Templates map[string]Template `toml:"templates"`
 }
 
-// Template is one [fleets.NAME.templates."TEMPLATE"] table. A target may go
-// without.
+// Template is one [fleets.NAME.templates."TEMPLATE"] table. A target does not need one.
 type Template struct {
-	// FirstIndex is the lowest index hpad uses; nil means 1. Units with lower
-	// ones are left alone.
+	// FirstIndex is the lowest index that hpad uses; nil means 1. hpad ignores units with lower
+	// indexes.
 	FirstIndex *int32 `toml:"first_index" default:"1" min:"0" max:"1000000000"`
-	// Replicas is the count to begin with where none was saved and no instance
-	// runs; nil means 0, which leaves an autoscaler switched off.
+	// Replicas is the initial count if no count is stored and no instance runs; nil means 0,
+	// which leaves an autoscaler switched off.
 	Replicas *int32 `toml:"replicas" min:"0"`
-	// Port is where an instance listens, as the embedded source scrapes it: a
-	// number in which "%i" stands for the instance's index; empty means nowhere.
+	// Port is the port of an instance, for the embedded source: a number with "%i" for the
+	// instance's index; empty means no port.
 	Port string `toml:"port"`
-	// ReadyProbe says how to tell that an instance is ready. By default it is as
-	// long as it is active.
+	// ReadyProbe tests whether an instance is ready. Without a probe an active instance is ready.
 	ReadyProbe ReadyProbe `toml:"ready_probe"`
-	// Requests are what each instance reserves: cpu in cores, memory in bytes.
-	// One that is given here goes before what the unit file says.
+	// Requests are the requests of each instance: cpu in cores, memory in bytes. They override
+	// the limits in the unit file.
 	Requests map[string]quantity.Quantity `toml:"requests"`
 }
 
-// ReadyProbe asks an instance whether it is ready; "%i" in it stands for the
-// instance's index.
+// ReadyProbe tests whether an instance is ready; "%i" stands for the instance's index.
 type ReadyProbe struct {
-	// HTTP is a URL, where an answer from 200 to 399 means ready.
+	// HTTP is a URL; a status from 200 to 399 means ready.
 	HTTP string `toml:"http"`
 	// TCP is a host and port to connect to.
 	TCP string `toml:"tcp"`
@@ -72,17 +68,16 @@ type ReadyProbe struct {
 	probe.Patience
 }
 
-// Managers that there are.
+// The values of Config.Manager.
 const (
 	systemManager = "system"
 	userManager   = "user"
 )
 
-// Local reports true: a manager is reached by a socket of its machine.
+// Local returns true: a manager is reached by a socket of its host.
 func (c *Config) Local() bool { return true }
 
-// SetDefaults fills in what was left out. It changes nothing that was given, and
-// nothing when called again.
+// SetDefaults sets missing values.
 func (c *Config) SetDefaults() {
 	settings.SetDefaults(c)
 	for name, t := range c.Templates {
@@ -96,13 +91,13 @@ func (t *Template) setDefaults() {
 	t.ReadyProbe.SetDefaults()
 }
 
-// bareKey is a key that TOML lets stand without quotes, as no template's is.
+// bareKey matches the keys that need no quotes in TOML.
 var bareKey = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
 
-// CallTimeout returns how long a call may take.
+// CallTimeout returns the limit of one call.
 func (c *Config) CallTimeout() time.Duration { return c.Timeout }
 
-// Validate returns every mistake of a defaulted configuration, with paths below the
+// Validate returns all errors of a configuration with defaults. Fields are paths below the
 // fleet's table.
 func (c *Config) Validate() []settings.FieldError {
 	errs := settings.Mistakes(settings.Validate(c))
@@ -149,7 +144,7 @@ func (t Template) validate() []settings.FieldError {
 
 func (p ReadyProbe) probes() bool { return p.HTTP != "" || p.TCP != "" }
 
-// validate returns the mistakes besides those that tags tell.
+// validate returns the errors that the tags do not cover.
 func (p ReadyProbe) validate() []settings.FieldError {
 	var errs settings.Mistakes
 	if p.HTTP != "" && p.TCP != "" {
@@ -193,7 +188,7 @@ func atIndex(text string, index int32) string {
 	return strings.ReplaceAll(text, indexMark, strconv.Itoa(int(index)))
 }
 
-// portAt returns the port of one instance; 0 when it has none.
+// portAt returns the port of one instance; 0 if it has no port.
 func portAt(text string, index int32) int {
 	port, err := strconv.ParseUint(atIndex(text, index), 10, 16)
 	if err != nil || !strings.Contains(text, indexMark) {
@@ -202,8 +197,7 @@ func portAt(text string, index int32) int {
 	return int(port)
 }
 
-// template returns what is configured of a template, by its name or an alias, or the
-// defaults.
+// template returns the configured table of a template, by its name or an alias, or the defaults.
 func (c *Config) template(t template) Template {
 	own, found := c.Templates[t.file()]
 	for alias, configured := range c.Templates {
@@ -215,13 +209,31 @@ func (c *Config) template(t template) Template {
 	return own
 }
 
-// Target is the part of an autoscaler's target table that a systemd fleet reads.
+// Kind is the kind of fleets of systemd.
+var Kind = targets.Kind{
+	Name:      "systemd",
+	Config:    func() targets.Config { return new(Config) },
+	Target:    func() targets.Target { return new(Target) },
+	Reference: targets.Reference{Paths: []string{"{template}"}, Whole: true, Example: "worker@.service", Workload: "{name}@.service", Suffix: "@.service"},
+	Samples:   true,
+	Failing:   []policy.ConditionType{UnitsFailing, UnitsMissing, UnitsStuck},
+	Without: map[string]string{
+		"out of range": "a template may have any number of instances",
+	},
+}
+
+// Build returns a fleet with this configuration.
+func (c *Config) Build(name string, env targets.Env) (targets.Fleet, error) {
+	return New(name, c, env), nil
+}
+
+// Target is the part of an autoscaler's target table for systemd fleets.
 type Target struct {
 	// Template is the name of the unit file: "worker@.service".
 	Template string `toml:"template"`
 }
 
-// Validate returns every mistake of the target.
+// Validate returns all errors of the target.
 func (t *Target) Validate() []settings.FieldError {
 	if t.Template == "" {
 		return []settings.FieldError{{Field: "template", Detail: `is required: the name of a template's unit file, as "worker@.service"`}}
@@ -235,8 +247,8 @@ func (t *Target) Validate() []settings.FieldError {
 // Name returns the target's name in a targets.Ref: the template's.
 func (t *Target) Name() string { return t.Template }
 
-// Engine returns what two fleets have in common that are sure to be of one manager. A
-// manager has several sockets at the usual places.
+// Engine returns a value that is equal for two fleets of the same manager. A manager has several
+// default sockets.
 func (c *Config) Engine() string {
 	path, _, _ := strings.Cut(strings.TrimPrefix(addressOf(c), "unix:path="), ",")
 	path = targets.SocketPath(path)

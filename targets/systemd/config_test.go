@@ -129,7 +129,7 @@ func TestAddressOf(t *testing.T) {
 	}
 }
 
-// TestConnect: a manager that is not there, or that says nothing, is an error.
+// TestConnect: a missing or silent manager is an error.
 func TestConnect(t *testing.T) {
 	c := &Config{Manager: userManager, Address: filepath.Join(t.TempDir(), "systemd", "private")}
 	c.SetDefaults()

@@ -16,27 +16,27 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// Where managers and buses are.
+// The default sockets of managers and buses.
 const (
 	systemSocket = "/run/systemd/private"
 	systemBus    = "unix:path=/run/dbus/system_bus_socket"
 	ownSocket    = "/systemd/private"
 )
 
-// connection reaches a manager through D-Bus. It connects by the first call, and anew
-// when the connection was lost. It is safe for concurrent use.
+// connection is a D-Bus connection to a manager. The first call connects, and so does the next
+// call after a lost connection. It is safe for concurrent use.
 type connection struct {
 	config *Config
 	ctx    context.Context
 	cancel context.CancelFunc
-	// current holds the session, nil for none; whoever takes it out puts one back.
+	// current contains the session, or nil. It must be put back after use.
 	current chan *session
 }
 
 type session struct {
 	*systemd.Conn
 	end context.CancelFunc
-	// run names the manager's run.
+	// run identifies the run of the manager.
 	run string
 }
 
@@ -60,7 +60,7 @@ func (c *connection) close() {
 	c.current <- nil
 }
 
-// session returns a session that is connected as far as is known.
+// session returns a session without a known error.
 func (c *connection) session(ctx context.Context) (*session, error) {
 	var s *session
 	select {
@@ -80,7 +80,7 @@ func (c *connection) session(ctx context.Context) (*session, error) {
 	return s, err
 }
 
-// dial connects to the manager and reads which run of it this is.
+// dial connects to the manager and reads its run.
 func (c *connection) dial(ctx context.Context) (*session, error) {
 	address := addressOf(c.config)
 	fail := func(err error) (*session, error) {
@@ -93,7 +93,7 @@ func (c *connection) dial(ctx context.Context) (*session, error) {
 		return fail(err)
 	}
 	life, end := context.WithCancel(c.ctx)
-	// While connecting, the call's own end is that of the connection.
+	// The end of ctx ends the connection only until it is established.
 	connected := context.AfterFunc(ctx, end)
 	var first *godbus.Conn
 	conn, err := systemd.NewConnection(func() (*godbus.Conn, error) {
@@ -119,13 +119,13 @@ func (c *connection) dial(ctx context.Context) (*session, error) {
 	return &session{Conn: conn, end: end, run: run}, nil
 }
 
-// dialBus connects to a bus, or to a manager itself, which takes no greeting.
+// dialBus connects to a bus, or to a manager itself, which expects no Hello.
 func dialBus(life context.Context, address string) (*godbus.Conn, error) {
 	bus, err := godbus.Dial(address, godbus.WithContext(life))
 	if err != nil {
 		return nil, err
 	}
-	// The number stands for the user: a name would have to be looked up.
+	// A number, because a name would require a lookup.
 	err = bus.Auth([]godbus.Auth{godbus.AuthExternal(strconv.Itoa(os.Getuid()))})
 	if err == nil && !strings.HasSuffix(address, ownSocket) {
 		err = bus.Hello()
@@ -137,12 +137,11 @@ func dialBus(life context.Context, address string) (*godbus.Conn, error) {
 	return bus, nil
 }
 
-// runOf names the manager's run by when it began, which stays as it is when the
-// manager executes itself anew.
+// runOf identifies the manager's run by its start time, which a daemon-reexec does not change.
 func runOf(ctx context.Context, bus *godbus.Conn) (string, error) {
 	object := bus.Object("org.freedesktop.systemd1", "/org/freedesktop/systemd1")
 	var parts []string
-	// The clock of the day may be the same in two boots, or that of the boot.
+	// Each of these clocks can be equal in two boots.
 	for _, name := range []string{"UserspaceTimestamp", "UserspaceTimestampMonotonic"} {
 		var began godbus.Variant
 		err := object.CallWithContext(ctx, "org.freedesktop.DBus.Properties.Get", 0, "org.freedesktop.systemd1.Manager", name).Store(&began)
@@ -154,8 +153,8 @@ func runOf(ctx context.Context, bus *godbus.Conn) (string, error) {
 	return strings.Join(parts, "-"), nil
 }
 
-// addressOf returns the D-Bus address of a manager: of the usual places its own socket,
-// which is root's alone for the system, else the bus.
+// addressOf returns the D-Bus address of a manager. By default it is the manager's own socket,
+// which only root may use for the system, or else the bus.
 func addressOf(c *Config) string {
 	switch {
 	case filepath.IsAbs(c.Address):
@@ -174,12 +173,12 @@ func addressOf(c *Config) string {
 	return cmp.Or(os.Getenv("DBUS_SYSTEM_BUS_ADDRESS"), systemBus)
 }
 
-// runtimeDir returns the directory of the sockets of the user's own manager.
+// runtimeDir returns the directory of the sockets of the user's manager.
 func runtimeDir() string {
 	return cmp.Or(os.Getenv("XDG_RUNTIME_DIR"), fmt.Sprintf("/run/user/%d", os.Getuid()))
 }
 
-// usualSockets returns where a manager is reached by default.
+// usualSockets returns the default sockets of a manager.
 func usualSockets(manager string) []string {
 	if manager == userManager {
 		return []string{runtimeDir() + ownSocket, runtimeDir() + "/bus"}
@@ -192,7 +191,7 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// connectHint returns what to do about a manager that cannot be reached; "" for nothing.
+// connectHint returns a remedy for a failed connection; "" if there is none.
 func connectHint(c *Config, err error) string {
 	switch {
 	case !errors.Is(err, os.ErrNotExist) && !errors.Is(err, os.ErrPermission):
@@ -205,7 +204,7 @@ func connectHint(c *Config, err error) string {
 	return "; this machine must run systemd and, for another user than root, the D-Bus daemon"
 }
 
-// call makes a call within the fleet's time for one.
+// call makes a call with the fleet's timeout.
 func (c *connection) call(ctx context.Context, what string, call func(context.Context, *session) error) error {
 	limited, cancel := context.WithTimeout(ctx, c.config.Timeout)
 	defer cancel()
@@ -213,20 +212,20 @@ func (c *connection) call(ctx context.Context, what string, call func(context.Co
 	if err == nil {
 		err = classed(call(limited, s))
 		if errors.Is(err, errLost) && limited.Err() == nil {
-			s.close() // the next call connects anew
+			s.close() // the next call connects again
 		}
 		if err != nil {
 			err = fmt.Errorf("%s: %w", what, err)
 		}
 	}
 	if err != nil && ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
-		return fmt.Errorf("%w: %w: the manager has not answered within %v (timeout)", targets.ErrTransient, errLost, c.config.Timeout)
+		return fmt.Errorf("%w: %w: no response from the manager within %v (timeout)", targets.ErrTransient, errLost, c.config.Timeout)
 	}
 	return err
 }
 
-// read makes a call that changes nothing, once more where the connection was lost
-// meanwhile: as when the manager executes itself anew.
+// read makes a call that changes nothing. If the connection is lost, for example by a
+// daemon-reexec, it repeats the call once.
 func read[T any](ctx context.Context, c *connection, what string, call func(context.Context, *session) (T, error)) (found T, err error) {
 	once := func(ctx context.Context, s *session) (err error) {
 		found, err = call(ctx, s)
@@ -272,7 +271,7 @@ func (c *connection) property(ctx context.Context, unit, name string) (any, erro
 	})
 }
 
-// replacing lets a job take the place of an earlier one of the unit.
+// replacing lets a job replace an earlier job of the unit.
 const replacing = "replace"
 
 func (c *connection) start(ctx context.Context, unit string) error {
@@ -289,20 +288,19 @@ func (c *connection) stop(ctx context.Context, unit string) error {
 	})
 }
 
-// may tries a start and a stop of kinds that there are not: to isolate by a stop, and to
-// stop what triggers a unit by a start. The manager asks polkit first, for the unit and
-// the verb, and then refuses. (Where it knows no "triggering", before systemd 246, it
-// refuses that at once, and the stop alone counts.) To ask polkit itself would not do:
-// only root may name the unit there.
+// may checks the permission to start and stop a unit with two invalid modes: a stop with
+// "isolate" and a start with "triggering". The manager asks polkit about the unit and the verb
+// before it rejects the mode. (Before systemd 246 it rejects "triggering" at once, so that only
+// the stop counts.) hpad cannot ask polkit itself: only root may name the unit there.
 func (c *connection) may(ctx context.Context, unit string) error {
-	err := c.call(ctx, "ask for a stop of "+unit, func(ctx context.Context, s *session) error {
+	err := c.call(ctx, "check the permission to stop "+unit, func(ctx context.Context, s *session) error {
 		_, err := s.StopUnitContext(ctx, unit, "isolate", nil)
 		return unlessDenied(err)
 	})
 	if err != nil {
 		return err
 	}
-	return c.call(ctx, "ask for a start of "+unit, func(ctx context.Context, s *session) error {
+	return c.call(ctx, "check the permission to start "+unit, func(ctx context.Context, s *session) error {
 		_, err := s.StartUnitContext(ctx, unit, "triggering", nil)
 		return unlessDenied(err)
 	})
@@ -333,7 +331,7 @@ func (c *connection) disable(ctx context.Context, units []string) error {
 	}))
 }
 
-// enableHint adds what unit files need beyond units.
+// enableHint adds the permission that unit files need.
 func enableHint(err error) error {
 	if errors.Is(err, targets.ErrForbidden) {
 		return fmt.Errorf("%w; enable = true needs org.freedesktop.systemd1.manage-unit-files as well", err)

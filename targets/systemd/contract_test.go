@@ -18,8 +18,7 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// readyServer responds to probes of instances: whether they are ready, by their
-// units' names.
+// readyServer responds to probes with the readiness of instances, by the names of their units.
 type readyServer struct {
 	mu      sync.Mutex
 	unready map[string]bool
@@ -47,7 +46,7 @@ func newPlatform(t *testing.T, counts ...int32) *targettest.Platform {
 	ready := &readyServer{unready: map[string]bool{}}
 	server := httptest.NewServer(ready)
 	t.Cleanup(server.Close)
-	m := newImitation()
+	m := newFakeManager()
 	config := &Config{ResourceInterval: 200 * time.Millisecond, Templates: map[string]Template{}}
 	var store targettest.Store
 	var current *Fleet
@@ -84,7 +83,7 @@ func newPlatform(t *testing.T, counts ...int32) *targettest.Platform {
 	}
 	p.Hang = func(_ *testing.T, on bool) { m.set(func() { m.hangs = on }) }
 	p.Reach = func(_ *testing.T, _ targets.Ref, count int32) {
-		left := count - 1 // there is one
+		left := count - 1 // the template itself exists
 		m.refuses(func(call, _ string) error {
 			if call != "start" {
 				return nil
@@ -101,7 +100,7 @@ func newPlatform(t *testing.T, counts ...int32) *targettest.Platform {
 	return p
 }
 
-// refusal returns how all calls are refused, and nil for not at all.
+// refusal returns an error for all calls; nil if off.
 func refusal(on bool, why error) func(call, unit string) error {
 	if !on {
 		return nil
@@ -109,8 +108,8 @@ func refusal(on bool, why error) func(call, unit string) error {
 	return func(_, _ string) error { return why }
 }
 
-// setCount starts or stops instances as a person would who minds hpad's own.
-func setCount(t *testing.T, m *imitation, ref targets.Ref, n int) {
+// setCount starts or stops instances as an operator would.
+func setCount(t *testing.T, m *fakeManager, ref targets.Ref, n int) {
 	name, _ := parseTemplate(ref.Name)
 	count := 0
 	var foreign []string
@@ -142,8 +141,8 @@ func setCount(t *testing.T, m *imitation, ref targets.Ref, n int) {
 
 func ref(name string) targets.Ref { return targets.Ref{Fleet: "vm", Name: name} }
 
-// TestVerdictOutlivesClose: since when an instance is ready is saved also when the fleet
-// is closed while the probe of another one takes its time.
+// TestVerdictOutlivesClose: the time of the last change of readiness is stored even if the fleet
+// is closed during a probe of another instance.
 func TestVerdictOutlivesClose(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/2" {
@@ -151,14 +150,14 @@ func TestVerdictOutlivesClose(t *testing.T) {
 		}
 	}))
 	defer server.Close()
-	m := newImitation("worker@.service")
+	m := newFakeManager("worker@.service")
 	m.byHand(t, "start", workers(1, 2)...)
 	config := &Config{Templates: map[string]Template{"worker@.service": {ReadyProbe: ReadyProbe{
 		HTTP: server.URL + "/%i", Interval: 10 * time.Millisecond, Patience: probe.Patience{Timeout: time.Minute},
 	}}}}
 	config.SetDefaults()
 	var store targettest.Store
-	// first returns the first instance, as a new fleet has it once it is as wanted.
+	// first returns the first instance of a new fleet, once it meets a condition.
 	first := func(what string, wanted func(policy.Instance) bool) (instance policy.Instance) {
 		fleet := newFleet("vm", config, targets.Env{Store: &store}, m)
 		defer func() {

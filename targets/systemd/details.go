@@ -16,7 +16,7 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// Properties of units and services that the fleet reads.
+// The properties that the fleet reads.
 const (
 	invocationID  = "InvocationID"
 	loadState     = "LoadState"
@@ -28,46 +28,44 @@ const (
 // startLimitHit is the result of a service that was started too often.
 const startLimitHit = "start-limit-hit"
 
-// detailsAge is how long properties are believed that may change while an instance runs,
-// as its limits.
+// detailsAge is the maximum age of properties that can change while an instance runs, such as its
+// limits.
 const detailsAge = 5 * time.Minute
 
-// atOnce bounds the calls to a manager that are under way: it answers one by one.
-const atOnce = 8
+// maxCalls is the limit of concurrent calls to a manager, which handles one at a time.
+const maxCalls = 8
 
-// details are what a list does not say of an instance. They stay as they are from
-// one activation to the next.
+// details are the properties of an instance that a list does not contain.
 type details struct {
-	// activation is the id of one activation.
+	// activation is the invocation ID.
 	activation string
 	state      unitState
-	// started is when the activation began, active when it was done.
+	// started is the start of the activation, active its end.
 	started, active time.Time
-	// left is when it began to stop, startWithin and stopWithin are how long it may take
-	// to start and to stop, 0 for any time.
-	left                    time.Time
+	// stopStarted is the time when it started to stop, startWithin and stopWithin are its
+	// timeouts, 0 for none.
+	stopStarted             time.Time
 	startWithin, stopWithin time.Duration
-	// stale reports that its unit file changed since the manager read it.
+	// stale reports that its unit file has changed since the manager read it.
 	stale bool
-	// result is how it ended, as "exit-code", restarts how often its own Restart= has
-	// started it again.
+	// result is the result of its last run, such as "exit-code", restarts the number of restarts
+	// by its own Restart=.
 	result   string
 	restarts uint32
-	// gaveUp reports that the manager does not start it again because it ended too
-	// often.
+	// gaveUp reports that the manager does not restart it because it ended too often.
 	gaveUp bool
-	// limited reports that the manager did not even begin a start because there were too
-	// many before, allowed is when it does again.
+	// limited reports that the manager rejected a start because of too many before, until
+	// allowed.
 	limited bool
 	allowed time.Time
-	// group is its control group, "" for none.
+	// group is its control group; "" if unknown.
 	group string
-	// requests are those its unit file states as limits.
+	// requests are the limits in its unit file.
 	requests []policy.Amount
 	read     time.Time
 }
 
-// detailCache are the remembered details of all instances.
+// detailCache contains the details of all instances. It is safe for concurrent use.
 type detailCache struct {
 	manager manager
 
@@ -79,15 +77,15 @@ func newDetailCache(m manager) *detailCache {
 	return &detailCache{manager: m, units: map[string]details{}}
 }
 
-// learn reads what is not known yet of units, and forgets all others of their templates.
-// An error means that the manager does not answer.
-func (p *detailCache) learn(ctx context.Context, templates map[template]bool, units []unit) error {
+// update reads the details of new and changed units, and forgets the other units of the
+// templates. An error means that the manager does not respond.
+func (p *detailCache) update(ctx context.Context, templates map[template]bool, units []unit) error {
 	p.forget(templates, units)
 	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(atOnce)
+	group.SetLimit(maxCalls)
 	for _, u := range units {
 		if u.state != absent {
-			group.Go(func() error { return p.learnUnit(ctx, u) })
+			group.Go(func() error { return p.updateUnit(ctx, u) })
 		}
 	}
 	return group.Wait()
@@ -107,8 +105,8 @@ func (p *detailCache) forget(templates map[template]bool, units []unit) {
 	}
 }
 
-// learnUnit reads one unit. One that is gone meanwhile is no error.
-func (p *detailCache) learnUnit(ctx context.Context, u unit) error {
+// updateUnit does not return an error if the unit no longer exists.
+func (p *detailCache) updateUnit(ctx context.Context, u unit) error {
 	known, ok := p.of(u.Name)
 	id, err := p.manager.property(ctx, u.Name, invocationID)
 	if err != nil {
@@ -130,7 +128,7 @@ func (p *detailCache) learnUnit(ctx context.Context, u unit) error {
 	return nil
 }
 
-// ignoreGone returns nil for a unit that is not there any more.
+// ignoreGone returns nil for errors of units that no longer exist.
 func ignoreGone(err error) error {
 	if errors.Is(err, errLost) || errors.Is(err, targets.ErrForbidden) {
 		return err
@@ -145,32 +143,32 @@ func (p *detailCache) of(name string) (details, bool) {
 	return d, ok
 }
 
-// parseDetails reads the properties of a service, as of now.
+// parseDetails reads the properties of a service at now.
 func parseDetails(properties map[string]any, now time.Time) details {
 	d := details{
-		read:       now,
-		activation: text(properties[invocationID]),
-		started:    instant(properties["InactiveExitTimestamp"]),
-		active:     instant(properties["ActiveEnterTimestamp"]),
-		left:       instant(properties["ActiveExitTimestamp"]),
-		result:     text(properties["Result"]),
-		group:      text(properties["ControlGroup"]),
+		read:        now,
+		activation:  text(properties[invocationID]),
+		started:     timestamp(properties["InactiveExitTimestamp"]),
+		active:      timestamp(properties["ActiveEnterTimestamp"]),
+		stopStarted: timestamp(properties["ActiveExitTimestamp"]),
+		result:      text(properties["Result"]),
+		group:       text(properties["ControlGroup"]),
 	}
-	d.startWithin, d.stopWithin = span(properties["TimeoutStartUSec"]), span(properties["TimeoutStopUSec"])
+	d.startWithin, d.stopWithin = duration(properties["TimeoutStartUSec"]), duration(properties["TimeoutStopUSec"])
 	d.restarts, _ = properties["NRestarts"].(uint32)
 	d.stale, _ = properties["NeedDaemonReload"].(bool)
 	d.gaveUp = gaveUp(d, properties)
 	if d.limited = d.result == startLimitHit && d.restarts == 0; d.limited {
 		interval, _ := properties["StartLimitIntervalUSec"].(uint64)
-		// From now, so that the interval is measured by the monotonic clock.
-		changed := now.Add(min(instant(properties["StateChangeTimestamp"]).Sub(now), 0))
+		// Relative to now, so that the monotonic clock measures the interval.
+		changed := now.Add(min(timestamp(properties["StateChangeTimestamp"]).Sub(now), 0))
 		d.allowed = changed.Add(time.Duration(min(interval, math.MaxInt64/1000)) * time.Microsecond)
 	}
-	if quota, ok := set(properties["CPUQuotaPerSecUSec"]); ok && quota <= math.MaxInt64/1000 {
+	if quota, ok := number(properties["CPUQuotaPerSecUSec"]); ok && quota <= math.MaxInt64/1000 {
 		d.requests = append(d.requests, policy.Amount{Resource: "cpu", Milli: int64((quota + 999) / 1000), RoundedUpNano: int32((1000 - quota%1000) % 1000 * 1000)})
 	}
 	for _, limit := range []string{"MemoryHigh", "MemoryMax"} {
-		if bytes, ok := set(properties[limit]); ok && bytes <= math.MaxInt64/1000 {
+		if bytes, ok := number(properties[limit]); ok && bytes <= math.MaxInt64/1000 {
 			d.requests = append(d.requests, policy.Amount{Resource: "memory", Milli: int64(bytes) * 1000})
 			break
 		}
@@ -178,30 +176,30 @@ func parseDetails(properties map[string]any, now time.Time) details {
 	return d
 }
 
-// gaveUp reports whether the manager gave a failed service up. Where one has failed
-// before, that stays its result, and only the number of restarts shows it.
+// gaveUp reports whether the manager no longer restarts a failed service. If a run has failed
+// before, the result stays, and only the number of restarts shows it.
 func gaveUp(d details, properties map[string]any) bool {
 	burst, _ := properties["StartLimitBurst"].(uint32)
 	restart := text(properties["Restart"])
 	return d.result == startLimitHit || restart != "" && restart != "no" && burst > 0 && d.restarts >= burst
 }
 
-// set returns a number and whether it is one: the highest stands for none.
-func set(value any) (uint64, bool) {
-	number, ok := value.(uint64)
-	return number, ok && number != math.MaxUint64
+// number returns false for the highest value, which means unset.
+func number(value any) (uint64, bool) {
+	n, ok := value.(uint64)
+	return n, ok && n != math.MaxUint64
 }
 
-// instant reads microseconds since the epoch; 0 is no time.
-func instant(value any) time.Time {
-	micro, ok := set(value)
+// timestamp parses microseconds since the epoch; 0 is the zero time.
+func timestamp(value any) time.Time {
+	micro, ok := number(value)
 	if !ok || micro == 0 || micro > math.MaxInt64/1000 {
 		return time.Time{}
 	}
 	return time.UnixMicro(int64(micro))
 }
 
-// text returns a text, or the hexadecimal digits of bytes.
+// text returns a string, or the hexadecimal digits of bytes.
 func text(value any) string {
 	switch v := value.(type) {
 	case string:
@@ -212,8 +210,7 @@ func text(value any) string {
 	return ""
 }
 
-// requestsOf returns what an instance reserves: what is configured, else what its unit
-// file states.
+// requestsOf returns the configured requests, or else the limits in the unit file.
 func requestsOf(config Template, d details) []policy.Amount {
 	requests := slices.DeleteFunc(slices.Clone(d.requests), func(a policy.Amount) bool {
 		_, configured := config.Requests[a.Resource]

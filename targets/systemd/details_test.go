@@ -6,9 +6,8 @@ import (
 	"time"
 )
 
-// TestStartLimitIsSteady: the interval after which a unit may be started again is
-// measured from a time with a monotonic reading, and from now at the latest, so that a
-// step of the wall clock makes it neither longer nor shorter.
+// TestStartLimitIsSteady: the interval until the next allowed start is measured by the monotonic
+// clock, from now at the latest, so that a step of the wall clock does not change it.
 func TestStartLimitIsSteady(t *testing.T) {
 	const interval = time.Minute
 	now := time.Now()

@@ -1,10 +1,8 @@
-// Package systemd is the fleet of services that one service manager runs: each
-// target is a template, as worker@.service, whose instances worker@1.service,
-// worker@2.service and so on are started and stopped through D-Bus.
+// Package systemd is the fleet of services of one service manager: each target is a template such
+// as worker@.service. hpad starts and stops its instances worker@1.service, worker@2.service and
+// so on through D-Bus.
 //
-// The manager keeps no count, so the fleet does, in its store: which indexes are
-// wanted, those hpad started apart from those it found running. Wanted units that
-// hpad started and that do not run any more are started again, by a fleet that has
-// been started itself; one that was not, as that of "hpad check --live", changes
-// nothing.
+// The manager has no count, so the fleet stores it: the indexes that should run, those that hpad
+// started apart from those that it found running. A started fleet restarts instances that hpad
+// had started. A fleet that was not started, as in "hpad check --live", changes nothing.
 package systemd

@@ -12,34 +12,34 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// The condition reasons of targets that cannot be read or scaled, and of holds.
+// The reasons of errors and holds.
 const (
-	// TemplateNotFound: there is no unit file of that name.
+	// TemplateNotFound: there is no such unit file.
 	TemplateNotFound = "TemplateNotFound"
 	// TemplateAlias: the template is an alias of another template.
 	TemplateAlias = "TemplateAlias"
-	// TemplateMasked: somebody forbade all instances.
+	// TemplateMasked: the template is masked.
 	TemplateMasked = "TemplateMasked"
-	// TemplateInvalid: the manager cannot make units of the file.
+	// TemplateInvalid: the manager cannot load units from the file.
 	TemplateInvalid = "TemplateInvalid"
 	// NotAllowed: hpad's user may not start and stop units.
 	NotAllowed = "NotAllowed"
-	// JobQueued: somebody else told an instance to stop or to start anew.
+	// JobQueued: an external job stops or restarts an instance.
 	JobQueued = "JobQueued"
-	// ShuttingDown: the manager is about to end.
+	// ShuttingDown: the manager is shutting down.
 	ShuttingDown = "ShuttingDown"
 )
 
-// refusedError is the manager's refusal to start one unit as it stands; others of its
-// template it may start.
+// refusedError is the manager's error for starting one unit. Other units of its template may
+// start.
 type refusedError struct {
 	reason string
 }
 
 func (e *refusedError) Error() string { return e.reason }
 
-// refusalOf returns the error of a start as that of the one unit, where it is: what the
-// manager has against the unit, its file or what it depends on; any other as it is.
+// refusalOf returns a refusedError if an error of a start concerns the unit, its file or its
+// dependencies; otherwise the error itself.
 func refusalOf(err error, unit string) error {
 	reply, ok := errors.AsType[godbus.Error](err)
 	if !ok {
@@ -65,10 +65,10 @@ func refusalOf(err error, unit string) error {
 	return &targets.ReasonError{Reason: reason, Err: fmt.Errorf("%w: %w", class, refused)}
 }
 
-// errLost means that nobody knows what became of a call.
-var errLost = errors.New("no answer")
+// errLost means that the outcome of a call is unknown.
+var errLost = errors.New("no response")
 
-// classed gives the error of a call one of the classes of package targets.
+// classed gives the error of a call a class of package targets.
 func classed(err error) error {
 	if _, done := errors.AsType[*refusedError](err); done {
 		return err
@@ -105,7 +105,7 @@ func classed(err error) error {
 	return fmt.Errorf("%w: %w", targets.ErrTransient, said)
 }
 
-// unlessDenied returns nil for errors that come after polkit has agreed.
+// unlessDenied returns nil for errors after polkit has granted the permission.
 func unlessDenied(err error) error {
 	if reply, ok := errors.AsType[godbus.Error](err); ok &&
 		(strings.HasPrefix(reply.Name, "org.freedesktop.systemd1.") || reply.Name == "org.freedesktop.DBus.Error.InvalidArgs") {
@@ -116,10 +116,10 @@ func unlessDenied(err error) error {
 
 const polkitHint = "another user than root needs a rule of polkit for org.freedesktop.systemd1.manage-units that names the template, as in 49-hpad-systemd.rules (see docs/systemd.md)"
 
-// shutdownTarget is started when a manager stops all others.
+// shutdownTarget is started when a manager stops all other units.
 const shutdownTarget = "shutdown.target"
 
-// errShutdown means that a manager stops all units, whatever is wanted of them.
+// errShutdown is the error of readings and writes during a shutdown.
 var errShutdown = &targets.ReasonError{Reason: ShuttingDown, Err: fmt.Errorf("%w: the manager stops all units, as when the machine shuts down or the user's last session ends", targets.ErrTransient)}
 
 func shuttingDown(reply godbus.Error) policy.Hold {

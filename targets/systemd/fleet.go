@@ -28,13 +28,13 @@ type Fleet struct {
 
 	mu      sync.Mutex
 	targets map[template]*target
-	// reach is how many replicas a target may have, where Reaches was called.
+	// reach is the maximum of each target, from Reaches.
 	reach   map[template]int32
 	started bool
 }
 
-// New returns a fleet of that name, which connects when it is first read. The
-// configuration is defaulted and valid, and is not modified.
+// New returns a fleet that connects when it is first read. The configuration must be valid, with
+// defaults; it is not modified.
 func New(name string, config *Config, options targets.Env) *Fleet {
 	return newFleet(name, config, options, newConnection(config))
 }
@@ -50,8 +50,8 @@ func newFleet(name string, config *Config, options targets.Env, m manager) *Flee
 	return f
 }
 
-// Start begins to keep the counts: instances that hpad started and that do not
-// run are started again when their target is next read.
+// Start starts the maintenance of the counts: the next reading of a target restarts missing
+// instances that hpad had started.
 func (f *Fleet) Start(ctx context.Context) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -62,13 +62,12 @@ func (f *Fleet) Start(ctx context.Context) error {
 		return fmt.Errorf("start fleet %q: it was started or closed before", f.base.Name)
 	}
 	f.started = true
-	// What was learned before may be older than what another fleet saved since.
+	// Another fleet may have stored newer counts.
 	f.targets = map[template]*target{}
 	return nil
 }
 
-// Close ends what the fleet does in the background and gives up the connection.
-// Units stay as they are.
+// Close ends the work in the background and closes the connection. Units are not stopped.
 func (f *Fleet) Close() error {
 	f.mu.Lock()
 	first := f.base.End()
@@ -110,9 +109,9 @@ func (f *Fleet) targetOf(name string) (*target, error) {
 	return known, nil
 }
 
-// Snapshot reads the given targets: one list of units, what is new of each active
-// one, and one list of unit files where a template has no unit. A fleet that was
-// started then starts, in the background, the instances that should run and do not.
+// Snapshot lists the units once, and reads the details of new and changed ones. It lists the unit
+// files if a template has no unit. A started fleet then starts missing instances in the
+// background.
 func (f *Fleet) Snapshot(ctx context.Context, refs []targets.Ref) (map[targets.Ref]targets.Reading, error) {
 	return f.base.Snapshot(ctx, refs, f.snapshot)
 }
@@ -126,7 +125,7 @@ func (f *Fleet) snapshot(ctx context.Context, wanted map[targets.Ref]*target) (m
 	for _, t := range wanted {
 		templates[t.template] = true
 	}
-	if err := f.known.learn(ctx, templates, s.members()); err != nil {
+	if err := f.known.update(ctx, templates, s.members()); err != nil {
 		return nil, err
 	}
 	readings := make(map[targets.Ref]targets.Reading, len(wanted))
@@ -145,11 +144,10 @@ func (f *Fleet) snapshot(ctx context.Context, wanted map[targets.Ref]*target) (m
 
 // unitList is the result of one list call.
 type unitList struct {
-	// at is the time of the call, run identifies the run of the manager.
 	at    time.Time
 	run   string
 	units map[template]map[int32]unit
-	// unusable are the templates that no instance can be made of, and why.
+	// unusable are the errors of templates.
 	unusable map[template]error
 }
 
@@ -207,7 +205,7 @@ func (f *Fleet) list(ctx context.Context, wanted map[targets.Ref]*target, all bo
 	return s, nil
 }
 
-// seen reports whether a template is there: the manager made a unit of it.
+// seen reports whether the manager has loaded a unit of a template.
 func seen(units map[int32]unit) bool {
 	for _, u := range units {
 		if u.LoadState == "loaded" {
@@ -217,7 +215,6 @@ func seen(units map[int32]unit) bool {
 	return false
 }
 
-// fileStates returns the states of unit files that match one of the patterns, by name.
 func (f *Fleet) fileStates(ctx context.Context, patterns []string) (map[string]string, error) {
 	if len(patterns) == 0 {
 		return nil, nil
@@ -233,7 +230,7 @@ func (f *Fleet) fileStates(ctx context.Context, patterns []string) (map[string]s
 	return states, nil
 }
 
-// reading returns one target's reading, and begins to mend its instances.
+// reading returns one target's reading, and starts its repair.
 func (f *Fleet) reading(ctx context.Context, t *target, s unitList) (targets.Reading, error) {
 	if err := s.unusable[t.template]; err != nil {
 		return targets.Reading{}, err
@@ -242,7 +239,7 @@ func (f *Fleet) reading(ctx context.Context, t *target, s unitList) (targets.Rea
 	f.mu.Lock()
 	started := f.started
 	f.mu.Unlock()
-	if err := t.learn(ctx, units, s.run, s.at, false); err != nil {
+	if err := t.observe(ctx, units, s.run, s.at, false); err != nil {
 		return targets.Reading{}, err
 	}
 	if t.prober != nil {
@@ -253,14 +250,13 @@ func (f *Fleet) reading(ctx context.Context, t *target, s unitList) (targets.Rea
 		t.prober.watch(units, f.known)
 	}
 	if started {
-		_ = t.save(ctx) // it is saved with a later reading
+		_ = t.save(ctx) // the next reading repeats it
 		f.repair(t, units)
 	}
 	return reading, nil
 }
 
-// Samples returns cpu and memory of each running instance, as the manager accounts
-// them, and begins to sample when nobody has asked for a while.
+// Samples returns CPU and memory of each running instance.
 func (f *Fleet) Samples(ctx context.Context, refs []targets.Ref) (map[targets.Ref]targets.Samples, error) {
 	return targets.Ask(ctx, &f.base, "sample", func(context.Context) (map[targets.Ref]targets.Samples, error) {
 		return f.sampler.Samples(refs)

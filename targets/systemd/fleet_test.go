@@ -18,10 +18,10 @@ import (
 	"github.com/hpad/hpad/targets/targettest"
 )
 
-// rig is a fleet on a manager in memory that knows the template worker@.service.
-type rig struct {
+// fixture is a fleet on a fake manager with the template worker@.service.
+type fixture struct {
 	*testing.T
-	m      *imitation
+	m      *fakeManager
 	store  targettest.Store
 	config *Config
 	fleet  *Fleet
@@ -29,12 +29,11 @@ type rig struct {
 
 var workerRef = ref("worker@.service")
 
-// run tests a started fleet in a bubble of its own. Instances of these indexes were
-// started by somebody else.
-func run(t *testing.T, indexes []int, test func(r *rig)) {
+// run tests a started fleet in a synctest bubble. Instances with these indexes run already.
+func run(t *testing.T, indexes []int, test func(r *fixture)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		r := &rig{T: t, m: newImitation("worker@.service"), config: &Config{}}
+		r := &fixture{T: t, m: newFakeManager("worker@.service"), config: &Config{}}
 		r.m.byHand(t, "start", workers(indexes...)...)
 		r.open()
 		defer func() { _ = r.fleet.Close() }()
@@ -42,8 +41,8 @@ func run(t *testing.T, indexes []int, test func(r *rig)) {
 	})
 }
 
-// open starts a fleet, in place of the one there is.
-func (r *rig) open() {
+// open starts a fleet and closes the previous one.
+func (r *fixture) open() {
 	r.Helper()
 	if r.fleet != nil {
 		_ = r.fleet.Close()
@@ -58,8 +57,8 @@ func (r *rig) open() {
 	}
 }
 
-// read reads the target and lets the fleet finish what it does then.
-func (r *rig) read() targets.Reading {
+// read reads the target and waits for the work in the background.
+func (r *fixture) read() targets.Reading {
 	r.Helper()
 	readings, err := r.fleet.Snapshot(r.Context(), []targets.Ref{workerRef})
 	if err != nil {
@@ -69,28 +68,27 @@ func (r *rig) read() targets.Reading {
 	return readings[workerRef]
 }
 
-// scale sets a count, which must succeed.
-func (r *rig) scale(n int32) {
+func (r *fixture) scale(n int32) {
 	r.Helper()
 	if err := r.set(n); err != nil {
 		r.Fatalf("SetReplicas(%d) = %v", n, err)
 	}
 }
 
-func (r *rig) set(n int32) error {
-	return r.fleet.SetReplicas(r.Context(), workerRef, n, "", "the test asks")
+func (r *fixture) set(n int32) error {
+	return r.fleet.SetReplicas(r.Context(), workerRef, n, "", "test")
 }
 
-// wantActive wants these instances active and no others.
-func (r *rig) wantActive(indexes ...int) {
+// wantActive checks that exactly these instances are active.
+func (r *fixture) wantActive(indexes ...int) {
 	r.Helper()
 	if got, want := r.m.active(), workers(indexes...); !slices.Equal(got, want) {
 		r.Errorf("active: %q, want %q", got, want)
 	}
 }
 
-// wantSpec reads the target and wants a count of it.
-func (r *rig) wantSpec(n int32) targets.Reading {
+// wantSpec reads the target and checks its count.
+func (r *fixture) wantSpec(n int32) targets.Reading {
 	r.Helper()
 	reading := r.read()
 	if reading.Err != nil || reading.SpecReplicas != n {
@@ -99,9 +97,9 @@ func (r *rig) wantSpec(n int32) targets.Reading {
 	return reading
 }
 
-// wantNotice wants a notice of a condition with a reason and words; "" as the
-// reason wants none of the condition.
-func (r *rig) wantNotice(condition policy.ConditionType, reason, words string) {
+// wantNotice checks the reason and the message of a condition's notice. An empty reason means
+// that there must be no notice.
+func (r *fixture) wantNotice(condition policy.ConditionType, reason, words string) {
 	r.Helper()
 	for _, notice := range r.read().Notices {
 		if notice.Condition == condition {
@@ -116,15 +114,14 @@ func (r *rig) wantNotice(condition policy.ConditionType, reason, words string) {
 	}
 }
 
-// pass lets time pass.
 func pass(d time.Duration) {
 	<-time.After(d)
 	synctest.Wait()
 }
 
-// TestUp: the lowest free indexes start, and no other is touched.
+// TestUp: the lowest free indexes start.
 func TestUp(t *testing.T) {
-	run(t, []int{2, 4, 7}, func(r *rig) {
+	run(t, []int{2, 4, 7}, func(r *fixture) {
 		r.m.becomes("worker@5.service", "failed", "failed", "Result", "exit-code")
 		r.m.byHand(t, "start", "worker@spare.service", "worker@01.service")
 		r.wantSpec(3)
@@ -137,10 +134,9 @@ func TestUp(t *testing.T) {
 	})
 }
 
-// TestDown: failed instances go first, then those that do not run, then the highest
-// indexes.
+// TestDown: failed instances go first, then those that do not run, then the highest indexes.
 func TestDown(t *testing.T) {
-	run(t, []int{1, 2, 3, 4, 5, 6}, func(r *rig) {
+	run(t, []int{1, 2, 3, 4, 5, 6}, func(r *fixture) {
 		r.wantSpec(6)
 		r.m.becomes("worker@2.service", "failed", "failed", "Result", "exit-code")
 		r.m.becomes("worker@3.service", "deactivating", "stop-sigterm")
@@ -164,10 +160,10 @@ func TestDown(t *testing.T) {
 	})
 }
 
-// TestStoppedByHand: what hpad started is started again, at most every ten seconds;
-// what it found is not, and is not counted any more.
+// TestStoppedByHand: an instance that hpad started is restarted, at most every ten seconds. Other
+// instances leave the count.
 func TestStoppedByHand(t *testing.T) {
-	run(t, []int{1, 2}, func(r *rig) {
+	run(t, []int{1, 2}, func(r *fixture) {
 		r.wantSpec(2)
 		r.scale(4)
 		before := r.wantSpec(4)
@@ -199,7 +195,7 @@ func TestStoppedByHand(t *testing.T) {
 
 // TestNotStarted: a fleet that was not started changes nothing.
 func TestNotStarted(t *testing.T) {
-	run(t, []int{1}, func(r *rig) {
+	run(t, []int{1}, func(r *fixture) {
 		r.read()
 		r.scale(3)
 		_ = r.fleet.Close()
@@ -212,11 +208,10 @@ func TestNotStarted(t *testing.T) {
 	})
 }
 
-// TestReboot: in a new run of the manager all instances are started that were
-// wanted, whoever had started them before.
+// TestReboot: in a new run of the manager hpad starts all instances of the count.
 func TestReboot(t *testing.T) {
 	for _, restart := range []bool{false, true} {
-		run(t, []int{1, 2}, func(r *rig) {
+		run(t, []int{1, 2}, func(r *fixture) {
 			r.read()
 			r.scale(3)
 			before := r.read()
@@ -232,15 +227,14 @@ func TestReboot(t *testing.T) {
 			pass(backoff.First)
 			r.m.byHand(t, "stop", workers(1)...)
 			r.wantSpec(3)
-			r.wantActive(1, 2, 3) // by now hpad's own
+			r.wantActive(1, 2, 3) // started by hpad now
 		})
 	}
 }
 
-// TestShutdown: instances that the manager stops because it ends itself are still
-// wanted when it is there again.
+// TestShutdown: instances that stop during a shutdown remain in the count.
 func TestShutdown(t *testing.T) {
-	run(t, []int{1, 2, 3}, func(r *rig) {
+	run(t, []int{1, 2, 3}, func(r *fixture) {
 		r.wantSpec(3)
 		r.m.becomes(shutdownTarget, "inactive", "dead")
 		r.m.queued(shutdownTarget, "start")
@@ -258,8 +252,7 @@ func TestShutdown(t *testing.T) {
 	})
 }
 
-// TestOneSpoiled: an instance that cannot be started or stopped keeps no other from
-// it.
+// TestOneSpoiled: an error of one instance does not prevent the start or stop of others.
 func TestOneSpoiled(t *testing.T) {
 	spoiled := func(_, unit string) error {
 		if unit == "worker@1.service" {
@@ -267,7 +260,7 @@ func TestOneSpoiled(t *testing.T) {
 		}
 		return nil
 	}
-	run(t, nil, func(r *rig) {
+	run(t, nil, func(r *fixture) {
 		r.read()
 		r.scale(3)
 		r.m.reboots()
@@ -292,8 +285,7 @@ func TestOneSpoiled(t *testing.T) {
 	})
 }
 
-// TestReplicas: a template without a saved count and without instances begins with
-// the configured one, and only then.
+// TestReplicas: the configured count applies only without a stored count and without instances.
 func TestReplicas(t *testing.T) {
 	two, first := int32(2), int32(9101)
 	for name, c := range map[string]struct {
@@ -305,7 +297,7 @@ func TestReplicas(t *testing.T) {
 		"below": {[]int{1}, []int{1, 9101, 9102}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			run(t, c.running, func(r *rig) {
+			run(t, c.running, func(r *fixture) {
 				r.config.Templates = map[string]Template{"worker@.service": {Replicas: &two, FirstIndex: &first, Port: "%i"}}
 				r.open()
 				r.read()
@@ -327,10 +319,10 @@ func TestReplicas(t *testing.T) {
 	}
 }
 
-// TestMasked: a masked instance gives its place to another one, at a scale-up and
-// when hpad starts one again; of a masked template there are none.
+// TestMasked: another index is used instead of a masked one, at a scale-up and at a restart. A
+// masked template cannot be scaled.
 func TestMasked(t *testing.T) {
-	run(t, []int{1}, func(r *rig) {
+	run(t, []int{1}, func(r *fixture) {
 		r.m.byHand(t, "mask", workers(2)...)
 		r.read()
 		r.scale(3)
@@ -356,10 +348,10 @@ func TestMasked(t *testing.T) {
 	})
 }
 
-// TestNotLoaded: an instance that the manager cannot load keeps its place, and is started
-// once the manager can.
+// TestNotLoaded: an instance that the manager cannot load keeps its index, and starts once the
+// manager can load it.
 func TestNotLoaded(t *testing.T) {
-	run(t, []int{1}, func(r *rig) {
+	run(t, []int{1}, func(r *fixture) {
 		r.m.set(func() { r.m.bad["worker@2.service"] = true })
 		r.read()
 		r.scale(3)
@@ -379,10 +371,10 @@ func TestNotLoaded(t *testing.T) {
 	})
 }
 
-// TestNoneLoads: if no instance runs and the manager refuses all, the write fails and the
-// count stays.
+// TestNoneLoads: if no instance runs and the manager rejects all, the write fails and the count
+// stays.
 func TestNoneLoads(t *testing.T) {
-	run(t, []int{1}, func(r *rig) {
+	run(t, []int{1}, func(r *fixture) {
 		r.read()
 		r.scale(0)
 		r.wantActive()
@@ -403,10 +395,10 @@ func TestNoneLoads(t *testing.T) {
 	})
 }
 
-// TestStartedTooOften: an instance whose start the manager does not begin because there
-// were too many is started again once the manager allows it.
+// TestStartedTooOften: after a start limit an instance is started again once the manager allows
+// it.
 func TestStartedTooOften(t *testing.T) {
-	run(t, []int{1}, func(r *rig) {
+	run(t, []int{1}, func(r *fixture) {
 		r.m.set(func() { r.m.limited["worker@2.service"], r.m.limited["worker@4.service"] = true, true })
 		r.read()
 		r.scale(4)
@@ -428,7 +420,7 @@ func TestStartedTooOften(t *testing.T) {
 	})
 }
 
-// TestTemplates: a template that cannot be used has a reason of its own.
+// TestTemplates: each state of a template's file has a reason.
 func TestTemplates(t *testing.T) {
 	for state, want := range map[string]struct {
 		class  error
@@ -441,7 +433,7 @@ func TestTemplates(t *testing.T) {
 		"static":         {nil, ""},
 		"enabled":        {nil, ""},
 	} {
-		run(t, nil, func(r *rig) {
+		run(t, nil, func(r *fixture) {
 			r.m.set(func() {
 				r.m.unitFiles["worker@.service"] = state
 				if state == "" {
@@ -459,9 +451,9 @@ func TestTemplates(t *testing.T) {
 	}
 }
 
-// TestFailing: what failed is shown, by how bad it is.
+// TestFailing: failed instances are reported, the most severe failure first.
 func TestFailing(t *testing.T) {
-	run(t, []int{1, 2, 3, 4}, func(r *rig) {
+	run(t, []int{1, 2, 3, 4}, func(r *fixture) {
 		r.wantNotice(UnitsFailing, "", "")
 		r.m.becomes("worker@2.service", "activating", "auto-restart", "Result", "exit-code", "NRestarts", uint32(7))
 		r.wantNotice(UnitsFailing, UnitRestarting, "worker@2.service (result: exit-code, restarts: 7)")
@@ -483,9 +475,9 @@ func TestFailing(t *testing.T) {
 	})
 }
 
-// TestVictimFails: a victim that fails while it stops leaves no failure behind.
+// TestVictimFails: a victim that fails during its stop is reset.
 func TestVictimFails(t *testing.T) {
-	run(t, []int{1, 2}, func(r *rig) {
+	run(t, []int{1, 2}, func(r *fixture) {
 		r.read()
 		r.m.set(func() { r.m.slow = true })
 		r.scale(1)
@@ -502,11 +494,10 @@ func TestVictimFails(t *testing.T) {
 	})
 }
 
-// TestHold: what somebody else has an instance do is waited for; what hpad does, and
-// what a crash brings about, is not.
+// TestHold: external jobs hold the count; hpad's own jobs and automatic restarts do not.
 func TestHold(t *testing.T) {
 	for _, job := range []string{"stop", "restart", "try-restart"} {
-		run(t, []int{1, 2}, func(r *rig) {
+		run(t, []int{1, 2}, func(r *fixture) {
 			r.read()
 			r.m.queued("worker@2.service", job)
 			reading := r.read()
@@ -520,7 +511,7 @@ func TestHold(t *testing.T) {
 			r.scale(3)
 		})
 	}
-	run(t, []int{1, 2, 3}, func(r *rig) {
+	run(t, []int{1, 2, 3}, func(r *fixture) {
 		r.read()
 		r.m.becomes("worker@2.service", "activating", "auto-restart")
 		r.m.queued("worker@2.service", "restart")
@@ -533,16 +524,16 @@ func TestHold(t *testing.T) {
 	})
 }
 
-// TestHoldEnds: a stop that takes very long keeps a target from scaling for a while
-// only; the instance that stops is the first to go then.
+// TestHoldEnds: a long external stop holds the count only for a while. The stopping instance is
+// then removed first.
 func TestHoldEnds(t *testing.T) {
-	run(t, []int{1, 2, 3}, func(r *rig) {
+	run(t, []int{1, 2, 3}, func(r *fixture) {
 		r.read()
 		r.m.becomes("worker@2.service", "deactivating", "stop-sigterm", "ActiveExitTimestamp", uint64(time.Now().UnixMicro()))
 		r.m.set(func() { r.m.units["worker@2.service"].ends = time.Now().Add(time.Hour) })
 		r.m.queued("worker@2.service", "stop")
 		r.read()
-		pass(holdsAtMost)
+		pass(maxJobHold)
 		if reading := r.read(); reading.Hold == nil {
 			r.Error("not held, want that it is for a while")
 		}
@@ -562,10 +553,10 @@ func TestHoldEnds(t *testing.T) {
 	})
 }
 
-// TestStuck: what takes longer to start or to stop than it should is shown.
+// TestStuck: instances that take too long to start or to stop are reported.
 func TestStuck(t *testing.T) {
 	minutes := func(n uint64) uint64 { return n * uint64(time.Minute.Microseconds()) }
-	run(t, []int{1, 2, 3}, func(r *rig) {
+	run(t, []int{1, 2, 3}, func(r *fixture) {
 		r.m.becomes("worker@1.service", "activating", "start", "TimeoutStartUSec", unset)
 		r.m.becomes("worker@2.service", "activating", "start", "TimeoutStartUSec", minutes(10))
 		r.m.becomes("worker@3.service", "activating", "auto-restart")
@@ -594,7 +585,7 @@ func TestStuck(t *testing.T) {
 		"any":     {unset, stopsForLong},
 	} {
 		t.Run(name, func(t *testing.T) {
-			run(t, []int{1, 2}, func(r *rig) {
+			run(t, []int{1, 2}, func(r *fixture) {
 				r.read()
 				r.m.becomes("worker@2.service", "deactivating", "stop-sigterm", "TimeoutStopUSec", c.timeout, "ActiveExitTimestamp", uint64(time.Now().UnixMicro()))
 				r.m.set(func() { r.m.units["worker@2.service"].ends = time.Now().Add(100 * time.Hour) })
@@ -607,9 +598,9 @@ func TestStuck(t *testing.T) {
 	}
 }
 
-// TestFileChanged: a unit file that the manager has not read is shown until it has.
+// TestFileChanged: a changed unit file is reported until the manager has read it.
 func TestFileChanged(t *testing.T) {
-	run(t, []int{1, 2}, func(r *rig) {
+	run(t, []int{1, 2}, func(r *fixture) {
 		r.read()
 		r.m.becomes("worker@2.service", "active", "running", "NeedDaemonReload", true)
 		pass(detailsAge)
@@ -619,7 +610,7 @@ func TestFileChanged(t *testing.T) {
 	})
 }
 
-// TestRefused: where the manager refuses an instance, those before it stay.
+// TestRefused: after an error, the instances before it keep their new state.
 func TestRefused(t *testing.T) {
 	denied := func(call string) func(string, string) error {
 		return func(called, unit string) error {
@@ -629,7 +620,7 @@ func TestRefused(t *testing.T) {
 			return nil
 		}
 	}
-	run(t, []int{1}, func(r *rig) {
+	run(t, []int{1}, func(r *fixture) {
 		r.read()
 		r.m.refuses(denied("start"))
 		err := r.set(4)
@@ -646,7 +637,7 @@ func TestRefused(t *testing.T) {
 			r.Errorf("version %q became %q by a refusal", version, after.Version)
 		}
 	})
-	run(t, []int{1, 2, 3, 4}, func(r *rig) {
+	run(t, []int{1, 2, 3, 4}, func(r *fixture) {
 		r.read()
 		r.m.refuses(denied("stop"))
 		partial, ok := errors.AsType[*targets.PartialError](r.set(1))
@@ -656,7 +647,7 @@ func TestRefused(t *testing.T) {
 		r.wantSpec(3)
 		r.wantActive(1, 2, 3)
 	})
-	run(t, []int{1}, func(r *rig) {
+	run(t, []int{1}, func(r *fixture) {
 		r.read()
 		r.scale(3)
 		r.m.refuses(denied("start"))
@@ -667,8 +658,8 @@ func TestRefused(t *testing.T) {
 	})
 }
 
-// TestLost: a change whose response was lost is finished once the manager responds
-// again, by this fleet or the next one.
+// TestLost: a change with a lost response is completed once the manager responds again, by this
+// fleet or the next.
 func TestLost(t *testing.T) {
 	lost := func(at string) func(string, string) error {
 		return func(_, unit string) error {
@@ -678,9 +669,9 @@ func TestLost(t *testing.T) {
 			return nil
 		}
 	}
-	for name, again := range map[string]func(r *rig){"same": func(*rig) {}, "next": (*rig).open} {
+	for name, again := range map[string]func(r *fixture){"same": func(*fixture) {}, "next": (*fixture).open} {
 		t.Run(name, func(t *testing.T) {
-			run(t, []int{1}, func(r *rig) {
+			run(t, []int{1}, func(r *fixture) {
 				r.read()
 				r.m.refuses(lost("worker@3.service"))
 				if err := r.set(4); !errors.Is(err, targets.ErrUnknownOutcome) {
@@ -707,10 +698,9 @@ func TestLost(t *testing.T) {
 	}
 }
 
-// TestUnsaved: a full disk keeps no fleet from growing; the count is saved once
-// there is room.
+// TestUnsaved: a full disk does not prevent a scale-up. The count is stored later.
 func TestUnsaved(t *testing.T) {
-	run(t, []int{1}, func(r *rig) {
+	run(t, []int{1}, func(r *fixture) {
 		r.read()
 		r.store.Fail(errors.New("no room"))
 		partial, ok := errors.AsType[*targets.PartialError](r.set(3))
@@ -727,10 +717,10 @@ func TestUnsaved(t *testing.T) {
 	})
 }
 
-// TestUnreadable: a saved count that cannot be read is no count.
+// TestUnreadable: a stored count that cannot be decoded is an error.
 func TestUnreadable(t *testing.T) {
 	for _, saved := range []string{"{", `{"format":7}`} {
-		run(t, []int{1}, func(r *rig) {
+		run(t, []int{1}, func(r *fixture) {
 			if err := r.store.Save(t.Context(), "members/worker@.service", []byte(saved)); err != nil {
 				r.Fatal(err)
 			}
@@ -743,7 +733,7 @@ func TestUnreadable(t *testing.T) {
 			r.wantActive(1)
 		})
 	}
-	run(t, []int{1}, func(r *rig) {
+	run(t, []int{1}, func(r *fixture) {
 		r.store.Fail(errors.New("the disk is away"))
 		if reading := r.read(); !errors.Is(reading.Err, targets.ErrTransient) {
 			r.Errorf("%v, want ErrTransient", reading.Err)
@@ -753,10 +743,9 @@ func TestUnreadable(t *testing.T) {
 	})
 }
 
-// TestStaleList: a list that was requested before a change ended says nothing of
-// who started what.
+// TestStaleList: a list that was requested before the end of a change is ignored.
 func TestStaleList(t *testing.T) {
-	run(t, []int{1, 2, 3}, func(r *rig) {
+	run(t, []int{1, 2, 3}, func(r *fixture) {
 		r.wantSpec(3)
 		worker, err := r.fleet.base.Target(workerRef)
 		if err != nil {
@@ -769,8 +758,8 @@ func TestStaleList(t *testing.T) {
 		}
 		pass(time.Second)
 		r.scale(1)
-		r.read() // the victims are gone and forgotten
-		if err := worker.learn(t.Context(), stale.units["worker"], stale.run, before, false); err != nil {
+		r.read() // the victims have ended
+		if err := worker.observe(t.Context(), stale.units["worker"], stale.run, before, false); err != nil {
 			r.Fatal(err)
 		}
 		if count := worker.current().count(); count != 1 {
@@ -781,9 +770,9 @@ func TestStaleList(t *testing.T) {
 	})
 }
 
-// TestEnable: what is started is enabled, what is stopped is disabled.
+// TestEnable: started instances are enabled, stopped ones are disabled.
 func TestEnable(t *testing.T) {
-	run(t, []int{1}, func(r *rig) {
+	run(t, []int{1}, func(r *fixture) {
 		r.config.Enable = true
 		r.open()
 		r.read()
@@ -811,9 +800,8 @@ func TestEnable(t *testing.T) {
 	})
 }
 
-// TestEnableLost: what was cut short leaves no victim enabled, nor a new instance
-// disabled, once the manager responds again; and a victim that the manager started at
-// boot because it was enabled still goes.
+// TestEnableLost: after an interruption, the enabled units are those of the count once the
+// manager responds again. A victim that the manager started at boot is stopped.
 func TestEnableLost(t *testing.T) {
 	refuses := func(why error, calls ...string) func(string, string) error {
 		return func(call, unit string) error {
@@ -824,11 +812,11 @@ func TestEnableLost(t *testing.T) {
 		}
 	}
 	denied := godbus.Error{Name: "org.freedesktop.DBus.Error.AccessDenied", Body: []any{"Permission denied"}}
-	for name, again := range map[string]func(r *rig){
-		"same": func(*rig) {},
-		"next": (*rig).open,
-		"boot": func(r *rig) { r.m.reboots() },
-		"both": func(r *rig) { r.m.reboots(); r.open() },
+	for name, again := range map[string]func(r *fixture){
+		"same": func(*fixture) {},
+		"next": (*fixture).open,
+		"boot": func(r *fixture) { r.m.reboots() },
+		"both": func(r *fixture) { r.m.reboots(); r.open() },
 	} {
 		for refusal, refused := range map[string]struct {
 			refuse   func(call, unit string) error
@@ -839,11 +827,11 @@ func TestEnableLost(t *testing.T) {
 			"denied":             {refuses(denied, "start", "stop"), 2, 3},
 		} {
 			t.Run(name+"/"+refusal, func(t *testing.T) {
-				run(t, []int{1}, func(r *rig) {
+				run(t, []int{1}, func(r *fixture) {
 					r.config.Enable = true
 					r.open()
 					r.read()
-					// The first is not hpad's before a boot.
+					// hpad has not started the first instance before a boot.
 					r.m.set(func() { r.m.enabled["worker@1.service"] = true })
 					wantEnabled := func(n int32) {
 						t.Helper()
@@ -874,10 +862,10 @@ func TestEnableLost(t *testing.T) {
 	}
 }
 
-// TestEnableRefused: an instance that cannot be enabled keeps no other from it, is
-// tried again after a while, and is shown.
+// TestEnableRefused: an instance that cannot be enabled is reported and tried again. Others are
+// enabled.
 func TestEnableRefused(t *testing.T) {
-	run(t, []int{1}, func(r *rig) {
+	run(t, []int{1}, func(r *fixture) {
 		r.config.Enable = true
 		r.open()
 		r.read()
@@ -909,10 +897,10 @@ func TestEnableRefused(t *testing.T) {
 	})
 }
 
-// TestActivation: properties are read once for each activation; a restart moves
+// TestActivation: properties are read once for each activation. A restart changes the times of
 // start and readiness.
 func TestActivation(t *testing.T) {
-	run(t, []int{1, 2}, func(r *rig) {
+	run(t, []int{1, 2}, func(r *fixture) {
 		first := r.read()
 		r.m.called("")
 		r.read()
@@ -936,13 +924,13 @@ func TestActivation(t *testing.T) {
 	})
 }
 
-// TestRequests: a configured request goes before the unit's limit, one by one.
+// TestRequests: a configured request overrides the unit's limit of the same resource.
 func TestRequests(t *testing.T) {
 	half := quantity.Quantity{}
 	if err := half.UnmarshalText([]byte("500m")); err != nil {
 		t.Fatal(err)
 	}
-	run(t, []int{1}, func(r *rig) {
+	run(t, []int{1}, func(r *fixture) {
 		r.config.Templates = map[string]Template{"worker@.service": {Requests: map[string]quantity.Quantity{"cpu": half}}}
 		r.open()
 		r.m.becomes("worker@1.service", "active", "running", "CPUQuotaPerSecUSec", uint64(250_000), "MemoryMax", uint64(64<<20))
@@ -954,9 +942,9 @@ func TestRequests(t *testing.T) {
 	})
 }
 
-// TestCheck says what hpad's user may not do, and which templates there are not.
+// TestCheck: missing permissions and templates are reported.
 func TestCheck(t *testing.T) {
-	run(t, []int{1}, func(r *rig) {
+	run(t, []int{1}, func(r *fixture) {
 		r.config.Templates = map[string]Template{"other@.service": {}}
 		r.config.Enable = true
 		r.open()
@@ -991,11 +979,10 @@ func TestCheck(t *testing.T) {
 	})
 }
 
-// TestOneList: the calls of a round do not grow with the number of targets, beyond
-// one for each active instance.
+// TestOneList: the number of calls in a round is constant, plus one for each active instance.
 func TestOneList(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := newImitation()
+		m := newFakeManager()
 		var refs []targets.Ref
 		for i := range 50 {
 			name := template(fmt.Sprintf("t%d", i))

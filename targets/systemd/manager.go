@@ -6,26 +6,25 @@ import (
 	systemd "github.com/coreos/go-systemd/v22/dbus"
 )
 
-// manager is the part of a service manager that the fleet uses. Its errors are of
-// the classes in package targets.
+// manager is the service manager. Its errors have the classes in package targets.
 type manager interface {
-	// list returns the loaded units whose names match one of the patterns.
+	// list returns the loaded units that match one of the patterns.
 	list(ctx context.Context, patterns []string) (listing, error)
-	// files returns the unit files whose names match one of the patterns.
+	// files returns the unit files that match one of the patterns.
 	files(ctx context.Context, patterns []string) ([]systemd.UnitFile, error)
-	// properties returns all properties of a unit, property one of those that are of all
-	// units or of services.
+	// properties returns all properties of a unit; property returns a property of units or of
+	// services.
 	properties(ctx context.Context, unit string) (map[string]any, error)
 	property(ctx context.Context, unit, name string) (any, error)
-	// start and stop begin it and do not wait. A unit that is so already is no error.
+	// start and stop do not wait. They succeed if the unit is in that state already.
 	start(ctx context.Context, unit string) error
 	stop(ctx context.Context, unit string) error
-	// may returns a targets.ErrForbidden where hpad's user may not start and stop a
-	// unit, and changes nothing.
+	// may returns a targets.ErrForbidden if hpad's user may not start and stop a unit. It changes
+	// nothing.
 	may(ctx context.Context, unit string) error
-	// reset takes a failed unit's failure away.
+	// reset clears a unit's failed state.
 	reset(ctx context.Context, unit string) error
-	// enable and disable change what is started when the manager starts.
+	// enable and disable change the units that are started at boot.
 	enable(ctx context.Context, units []string) error
 	disable(ctx context.Context, units []string) error
 	close()
@@ -33,6 +32,6 @@ type manager interface {
 
 type listing struct {
 	units []systemd.UnitStatus
-	// run is the manager's run: another one began with no unit running.
+	// run identifies the run of the manager. A new run starts without units.
 	run string
 }

@@ -7,7 +7,7 @@ import (
 	"strconv"
 )
 
-// indexes are indexes of instances, in order.
+// indexes are sorted.
 type indexes []int32
 
 func (i indexes) has(index int32) bool {
@@ -31,21 +31,20 @@ func (i indexes) without(index int32) indexes {
 	return slices.Delete(slices.Clone(i), at, at+1)
 }
 
-// members are the instances that a target is to have, as the store keeps them.
+// members are the stored instances of a target.
 type members struct {
 	Format int `json:"format"`
-	// Version counts the changes of the count.
+	// Version is the number of changes of the count.
 	Version uint64 `json:"version"`
-	// Run is the manager's run of which the rest is true.
+	// Run is the manager's run at the last change.
 	Run string `json:"run"`
-	// Started are the indexes that hpad started and keeps running, Found those that ran
-	// already or were started by somebody else, who may stop them.
+	// Started are the indexes that hpad started and keeps running. Found are those that ran
+	// already or were started externally, and may be stopped externally.
 	Started indexes `json:"started"`
 	Found   indexes `json:"found"`
-	// Leaving are those that hpad stops.
+	// Leaving are the indexes that hpad is stopping.
 	Leaving indexes `json:"leaving"`
-	// Enable are those still to be enabled and Disable those still to be disabled,
-	// where the fleet does that.
+	// Enable and Disable are the pending changes of unit files.
 	Enable  indexes `json:"enable,omitempty"`
 	Disable indexes `json:"disable,omitempty"`
 }
@@ -59,15 +58,13 @@ func (m members) count() int32 { return int32(len(m.Started) + len(m.Found)) }
 
 func (m members) has(index int32) bool { return m.Started.has(index) || m.Found.has(index) }
 
-// all returns the wanted indexes in order.
 func (m members) all() indexes {
 	return slices.Sorted(slices.Values(slices.Concat(m.Started, m.Found)))
 }
 
 func (m members) versionText() string { return strconv.FormatUint(m.Version, 10) }
 
-// from returns the members without those below a first index, which a changed
-// configuration leaves alone.
+// from returns the members without indexes below first, which a changed configuration ignores.
 func (m members) from(first int32) members {
 	for _, index := range m.all() {
 		if index < first {
@@ -81,9 +78,9 @@ func (m members) from(first int32) members {
 	return m.settled()
 }
 
-// begin returns the members of a target of which nothing was saved: the instances that
-// are there, or where there are none as many as count returns, from an index on.
-func begin(units map[int32]unit, run string, from int32, count func() int32) members {
+// initialMembers returns the members of a target without stored ones: the running instances, or
+// else count new ones.
+func initialMembers(units map[int32]unit, run string, from int32, count func() int32) members {
 	m := members{Format: membersFormat, Version: 1, Run: run}
 	for index, u := range units {
 		if u.state.alive() {
@@ -101,17 +98,17 @@ func begin(units map[int32]unit, run string, from int32, count func() int32) mem
 	return m
 }
 
-// free reports whether an index may be taken for a new instance.
+// free reports whether an index can be used for a new instance.
 func free(units map[int32]unit, index int32) bool {
 	u := units[index]
 	return u.state == absent && !u.masked()
 }
 
-// learn returns the members after the units were listed. An instance that somebody else
-// started belongs to the target from then on; one that hpad did not start and that is
-// gone does not any more. In a new run of the manager all have yet to be started, which
-// is for hpad to do, and it may have started some that were still to be disabled.
-func (m members) learn(units map[int32]unit, run string) members {
+// observe returns the members after a list of units. An instance that was started externally
+// joins the target; one that hpad did not start leaves it when it ends. In a new run of the
+// manager hpad has to start all of them, and the manager may have started some that were to be
+// disabled.
+func (m members) observe(units map[int32]unit, run string) members {
 	if m.Run != run {
 		m.Started, m.Found, m.Run = m.all(), nil, run
 		m = m.settled()

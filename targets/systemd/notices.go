@@ -11,60 +11,54 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// The conditions of targets with instances that do not do as they should.
+// The conditions of targets.
 const (
-	// UnitsFailing: instances have failed, or end and are started again all the
-	// time.
+	// UnitsFailing: instances have failed, or restart again and again.
 	UnitsFailing policy.ConditionType = "UnitsFailing"
 	// UnitsMissing: instances that hpad started do not run.
 	UnitsMissing policy.ConditionType = "UnitsMissing"
-	// UnitsMasked: somebody forbade single instances, so that others take their
-	// places.
+	// UnitsMasked: single instances are masked, so that other indexes are used.
 	UnitsMasked policy.ConditionType = "UnitsMasked"
-	// UnitFilesFailing: instances could not be enabled or disabled, so that another
-	// count than the target's would be started at boot.
+	// UnitFilesFailing: instances could not be enabled or disabled, so that the manager starts a
+	// different count at boot.
 	UnitFilesFailing policy.ConditionType = "UnitFilesFailing"
-	// UnitsStuck: instances take very long to start or to stop.
+	// UnitsStuck: instances take too long to start or to stop.
 	UnitsStuck policy.ConditionType = "UnitsStuck"
-	// ReloadNeeded: the manager has not read unit files that changed.
+	// ReloadNeeded: the manager has not read changed unit files.
 	ReloadNeeded policy.ConditionType = "ReloadNeeded"
 )
 
 // The reasons of these conditions.
 const (
-	// StartLimitHit: the manager starts an instance no more because it ended too
-	// often.
+	// StartLimitHit: the manager no longer restarts an instance because it ended too often.
 	StartLimitHit = "StartLimitHit"
-	// UnitFailed: an instance failed and stays so.
+	// UnitFailed: an instance has failed and is not restarted.
 	UnitFailed = "UnitFailed"
-	// UnitRestarting: an instance ended and waits for its own Restart=.
+	// UnitRestarting: an instance has ended and waits for its own Restart=.
 	UnitRestarting = "UnitRestarting"
-	// UnitStopped: an instance that hpad started ended, or was stopped by somebody
-	// else, and is started again.
+	// UnitStopped: an instance that hpad started has ended or was stopped, and is restarted.
 	UnitStopped = "UnitStopped"
-	// StartRefused: an instance could not be started again.
+	// StartRefused: an instance could not be restarted.
 	StartRefused = "StartRefused"
-	// UnitMasked: an instance is masked.
-	UnitMasked = "UnitMasked"
+	UnitMasked   = "UnitMasked"
 	// StartHangs: an instance was started long ago and is not active.
 	StartHangs = "StartHangs"
-	// StopHangs: an instance was stopped long ago and is not gone.
+	// StopHangs: an instance was stopped long ago and has not ended.
 	StopHangs = "StopHangs"
-	// UnitFileChanged: the file of an instance changed since the manager read it.
+	// UnitFileChanged: the file of an instance has changed since the manager read it.
 	UnitFileChanged = "UnitFileChanged"
 	// EnableRefused: the manager does not enable or disable an instance.
 	EnableRefused = "EnableRefused"
 )
 
-// tellRestarts is how many restarts of an instance make a notice.
-const tellRestarts = 3
+// reportedRestarts is the number of restarts of an instance that causes a notice.
+const reportedRestarts = 3
 
-// notices returns those of instances that do not do as they should.
 func (s *state) notices(units map[int32]unit, known *detailCache, now time.Time) []policy.Notice {
 	var notices []policy.Notice
 	for _, notice := range []*policy.Notice{
-		s.failing(units, known), s.missing(units), s.forbidden(units),
-		s.unitFilesNotice(), s.stuck(units, known, now), s.stale(units, known),
+		s.failingNotice(units, known), s.missingNotice(units), s.maskedNotice(units),
+		s.unitFilesNotice(), s.stuckNotice(units, known, now), s.reloadNotice(units, known),
 	} {
 		if notice != nil {
 			notices = append(notices, *notice)
@@ -73,8 +67,8 @@ func (s *state) notices(units map[int32]unit, known *detailCache, now time.Time)
 	return notices
 }
 
-// failing returns that instances failed; those that are not started again go first.
-func (s *state) failing(units map[int32]unit, known *detailCache) *policy.Notice {
+// failingNotice reports the most severe failure: instances that are not restarted come first.
+func (s *state) failingNotice(units map[int32]unit, known *detailCache) *policy.Notice {
 	byReason := map[string][]string{}
 	for _, index := range slices.Sorted(maps.Keys(units)) {
 		u := units[index]
@@ -90,7 +84,7 @@ func (s *state) failing(units map[int32]unit, known *detailCache) *policy.Notice
 			reason = UnitRestarting
 		}
 		if reason != "" {
-			byReason[reason] = append(byReason[reason], fmt.Sprintf("%s (%s)", u.Name, d.how()))
+			byReason[reason] = append(byReason[reason], fmt.Sprintf("%s (%s)", u.Name, d.cause()))
 		}
 	}
 	for _, reason := range []string{StartLimitHit, UnitFailed, UnitRestarting} {
@@ -102,25 +96,25 @@ func (s *state) failing(units map[int32]unit, known *detailCache) *policy.Notice
 }
 
 var remedies = map[string]string{
-	StartLimitHit:  " ended or were started so often that the manager does not start them any more (StartLimitBurst=); systemctl reset-failed lets hpad start them again",
+	StartLimitHit:  " ended or were started too often for the manager to start them again (StartLimitBurst=); systemctl reset-failed lets hpad start them again",
 	UnitFailed:     " failed and are not counted; systemctl reset-failed lets hpad start them again, Restart=always in the unit file lets the manager do so",
 	UnitRestarting: " ended and wait to be started again by their own Restart=",
 }
 
-// how is a result for a person.
-func (d details) how() string {
-	how := "result: " + d.result
+// cause describes the result.
+func (d details) cause() string {
+	cause := "result: " + d.result
 	if d.result == "" || d.result == "success" {
-		how = "it ended by itself"
+		cause = "it ended by itself"
 	}
 	if d.restarts > 0 {
-		how += fmt.Sprintf(", restarts: %d", d.restarts)
+		cause += fmt.Sprintf(", restarts: %d", d.restarts)
 	}
-	return how
+	return cause
 }
 
-// missing returns the notice of instances that end again and again, or cannot be started.
-func (s *state) missing(units map[int32]unit) *policy.Notice {
+// missingNotice is about instances that end repeatedly, or cannot be started.
+func (s *state) missingNotice(units map[int32]unit) *policy.Notice {
 	var names []string
 	problem := ""
 	if s.repairErr != nil {
@@ -132,7 +126,7 @@ func (s *state) missing(units map[int32]unit) *policy.Notice {
 		if gone && isRefused {
 			problem = cmp.Or(problem, refused)
 		}
-		if gone && (isRefused || s.repairErr != nil || s.restarts[index].Starts > 0) || s.restarts[index].Starts >= tellRestarts {
+		if gone && (isRefused || s.repairErr != nil || s.restarts[index].Starts > 0) || s.restarts[index].Starts >= reportedRestarts {
 			names = append(names, s.template.unit(index))
 		}
 	}
@@ -142,11 +136,11 @@ func (s *state) missing(units map[int32]unit) *policy.Notice {
 	case problem != "":
 		return &policy.Notice{Condition: UnitsMissing, Reason: StartRefused, Message: fmt.Sprintf("%s should run and cannot be started: %s", some(names), problem)}
 	}
-	return &policy.Notice{Condition: UnitsMissing, Reason: UnitStopped, Message: some(names) + " do not stay active, though hpad starts them again: they end by themselves, a condition or dependency of theirs is not met, or somebody stops them"}
+	return &policy.Notice{Condition: UnitsMissing, Reason: UnitStopped, Message: some(names) + " do not stay active after a start: they end by themselves, a condition or dependency is not met, or an external command stops them"}
 }
 
-// forbidden returns the notice of masked instances below the highest one that hpad uses.
-func (s *state) forbidden(units map[int32]unit) *policy.Notice {
+// maskedNotice is about masked instances below the highest index that hpad uses.
+func (s *state) maskedNotice(units map[int32]unit) *policy.Notice {
 	all := s.masked
 	for index, u := range units {
 		if u.masked() {

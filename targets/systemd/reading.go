@@ -14,7 +14,7 @@ import (
 
 const requestHint = "set CPUQuota= and MemoryHigh= or MemoryMax= in the unit file, or requests in the fleet's table of the template"
 
-// read returns the target's reading of units that were listed at a time.
+// read returns the target's reading from a list of units.
 func (t *target) read(units map[int32]unit, known *detailCache, at time.Time) targets.Reading {
 	reading := targets.Reading{Observed: at}
 	var m members
@@ -65,7 +65,7 @@ func (t *target) instance(u unit, d details, at time.Time) policy.Instance {
 	case t.prober != nil:
 		instance.Readiness, instance.ReadinessChanged = t.prober.readiness(u.Name, d.activation, instance.ReadinessChanged)
 	case t.config.ReadyProbe.probes():
-		instance.Readiness = policy.ReadinessUnknown // a fleet that was not started does not ask
+		instance.Readiness = policy.ReadinessUnknown // not probed before Start
 	}
 	return instance
 }
@@ -91,8 +91,7 @@ func (t *target) location(index int32, u unit) targets.Location {
 	return location
 }
 
-// unusable returns why a template cannot be used, of the unit files found; nil when it
-// can.
+// unusable returns an error if a template cannot be used, by the states of unit files.
 func (t template) unusable(files map[string]string) error {
 	state, found := files[t.file()]
 	switch {
@@ -101,7 +100,7 @@ func (t template) unusable(files map[string]string) error {
 	case isMasked(state):
 		return &targets.ReasonError{Reason: TemplateMasked, Err: fmt.Errorf("%w: %s is masked; systemctl unmask %s lets its instances start", targets.ErrUnscalable, t.file(), t.file())}
 	case state == "bad":
-		return &targets.ReasonError{Reason: TemplateInvalid, Err: fmt.Errorf("%w: the manager cannot read %s (systemd-analyze verify says why)", targets.ErrUnscalable, t.file())}
+		return &targets.ReasonError{Reason: TemplateInvalid, Err: fmt.Errorf("%w: the manager cannot load %s (see systemd-analyze verify)", targets.ErrUnscalable, t.file())}
 	}
 	return nil
 }

@@ -12,8 +12,7 @@ import (
 	"github.com/hpad/hpad/targets/sampling"
 )
 
-// sampler reads the resource use of instances, by the names of their units, while
-// somebody wants it.
+// sampler samples the resource usage of instances, by the names of their units.
 type sampler struct {
 	*sampling.Members[string, sampled, sampling.Usage]
 	manager manager
@@ -22,11 +21,11 @@ type sampler struct {
 // sampled is one running instance.
 type sampled struct {
 	unit, task string
-	// activation is when its counters begin, group its control group.
+	// activation identifies the run, group is the control group.
 	activation, group string
 }
 
-// processesSuffix marks the runs whose CPU time is the sum of the processes.
+// processesSuffix marks runs with the CPU time of the processes.
 const processesSuffix = "/processes"
 
 func newSampler(interval time.Duration, m manager) *sampler {
@@ -37,7 +36,7 @@ func newSampler(interval time.Duration, m manager) *sampler {
 	return s
 }
 
-// sampled returns the instances whose use can be read.
+// sampled returns the running instances.
 func (t *target) sampled(units map[int32]unit, known *detailCache) []sampled {
 	m := t.current()
 	var all []sampled
@@ -59,7 +58,7 @@ func (s *sampler) sample(m sampled, known sampling.Usage) (*targets.InstanceSamp
 
 func (s *sampler) pass(ctx context.Context, due []sampled) error {
 	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(atOnce)
+	group.SetLimit(maxCalls)
 	for _, m := range due {
 		group.Go(func() error {
 			found, err := s.count(ctx, m)
@@ -85,7 +84,7 @@ func (s *sampler) count(ctx context.Context, m sampled) (sampling.Counters, erro
 		return found, err
 	}
 	found.At = time.Now()
-	if found.CPU, found.HasCPU = set(value); !found.HasCPU {
+	if found.CPU, found.HasCPU = number(value); !found.HasCPU {
 		if found.CPU, err = controlGroups.cpu(m.group); err == nil {
 			found.Run, found.HasCPU = m.activation+processesSuffix, true
 		} else {
@@ -96,7 +95,7 @@ func (s *sampler) count(ctx context.Context, m sampled) (sampling.Counters, erro
 	if memoryErr != nil {
 		return found, memoryErr
 	}
-	if bytes, ok := set(value); ok {
+	if bytes, ok := number(value); ok {
 		found.Memory = int64(bytes - min(bytes, controlGroups.inactiveFile(m.group)))
 	} else if err == nil {
 		err = fmt.Errorf("%w: memory of %s is not accounted (MemoryAccounting= in its unit file)", targets.ErrTransient, m.unit)

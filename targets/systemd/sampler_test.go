@@ -11,9 +11,8 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// sample reads the target, lets two intervals pass with a change in between, and
-// returns its samples.
-func (r *rig) sample(change func(u *imitated)) targets.Samples {
+// sample returns the samples of two intervals, with a change of the unit in between.
+func (r *fixture) sample(change func(u *fakeUnit)) targets.Samples {
 	r.Helper()
 	r.read()
 	ask := func() targets.Samples {
@@ -31,23 +30,23 @@ func (r *rig) sample(change func(u *imitated)) targets.Samples {
 	return ask()
 }
 
-// TestSamples: what was measured is there, and what was not is missing.
+// TestSamples: a sample contains the measured resources.
 func TestSamples(t *testing.T) {
 	const second = uint64(time.Second)
 	for name, c := range map[string]struct {
-		change      func(u *imitated)
+		change      func(u *fakeUnit)
 		cpu, memory int64 // in milli-units; -1 for none
 		says        string
 	}{
-		"used":                 {func(u *imitated) { u.properties[cpuUsage] = 3 * second }, 200, 8 << 20 * 1000, ""},
-		"idle":                 {func(*imitated) {}, 0, 8 << 20 * 1000, ""},
-		"cpu not accounted":    {func(u *imitated) { u.properties[cpuUsage] = unset }, -1, 8 << 20 * 1000, "CPUAccounting="},
-		"memory not accounted": {func(u *imitated) { u.properties[memoryCurrent] = unset }, 0, -1, "MemoryAccounting="},
-		"counter went back":    {func(u *imitated) { u.properties[cpuUsage] = uint64(0) }, -1, 8 << 20 * 1000, ""},
-		"no number":            {func(u *imitated) { u.properties[memoryCurrent] = "much" }, 0, -1, "MemoryAccounting="},
+		"used":                 {func(u *fakeUnit) { u.properties[cpuUsage] = 3 * second }, 200, 8 << 20 * 1000, ""},
+		"idle":                 {func(*fakeUnit) {}, 0, 8 << 20 * 1000, ""},
+		"cpu not accounted":    {func(u *fakeUnit) { u.properties[cpuUsage] = unset }, -1, 8 << 20 * 1000, "CPUAccounting="},
+		"memory not accounted": {func(u *fakeUnit) { u.properties[memoryCurrent] = unset }, 0, -1, "MemoryAccounting="},
+		"counter went back":    {func(u *fakeUnit) { u.properties[cpuUsage] = uint64(0) }, -1, 8 << 20 * 1000, ""},
+		"no number":            {func(u *fakeUnit) { u.properties[memoryCurrent] = "much" }, 0, -1, "MemoryAccounting="},
 	} {
 		t.Run(name, func(t *testing.T) {
-			run(t, []int{1}, func(r *rig) {
+			run(t, []int{1}, func(r *fixture) {
 				if name == "counter went back" {
 					r.m.units["worker@1.service"].properties[cpuUsage] = second
 				}
@@ -77,11 +76,10 @@ func errorText(err error) string {
 	return err.Error()
 }
 
-// TestNoSamples: there is no sample of an instance that began anew, nor of one with
-// nothing accounted.
+// TestNoSamples: a restarted instance has no sample, nor has one without accounting.
 func TestNoSamples(t *testing.T) {
-	run(t, []int{1}, func(r *rig) {
-		samples := r.sample(func(*imitated) { go r.m.restarted("worker@1.service") })
+	run(t, []int{1}, func(r *fixture) {
+		samples := r.sample(func(*fakeUnit) { go r.m.restarted("worker@1.service") })
 		if len(samples.Instances) != 1 {
 			r.Errorf("samples %+v before it was read that the instance began anew, want the old counter's", samples)
 		}
@@ -94,17 +92,16 @@ func TestNoSamples(t *testing.T) {
 			}
 		}
 	})
-	run(t, []int{1}, func(r *rig) {
+	run(t, []int{1}, func(r *fixture) {
 		r.m.units["worker@1.service"].properties[cpuUsage] = unset
 		r.m.units["worker@1.service"].properties[memoryCurrent] = unset
-		samples := r.sample(func(*imitated) {})
+		samples := r.sample(func(*fakeUnit) {})
 		if len(samples.Instances) != 0 || samples.Err == nil {
 			r.Errorf("samples %+v, want none and why", samples)
 		}
 	})
 }
 
-// TestControlGroup reads groups and processes as the kernel writes them.
 func TestControlGroup(t *testing.T) {
 	dir := t.TempDir()
 	write := func(path, text string) {

@@ -13,13 +13,13 @@ import (
 )
 
 // SetReplicas starts the lowest free indexes, or stops instances in the order of
-// targets.CompareForRemoval. The count is saved before; what is cut short is finished in
-// the background. Systemd has no place for the reason.
+// targets.CompareForRemoval. It stores the count first; interrupted changes are completed in the
+// background. systemd does not record the reason.
 func (f *Fleet) SetReplicas(ctx context.Context, ref targets.Ref, n int32, version, _ string) error {
 	what := fmt.Sprintf("scale %s of fleet %q to %d replicas", ref.Name, f.base.Name, n)
 	return f.base.Write(ctx, ref, what, func(ctx context.Context, t *target) error {
 		if n < 0 {
-			return &targets.OutOfRangeError{Min: new(int32), Err: fmt.Errorf("%d replicas are less than none", n)}
+			return &targets.OutOfRangeError{Min: new(int32), Err: fmt.Errorf("%d is less than 0", n)}
 		}
 		return f.setReplicas(ctx, t, n, version)
 	})
@@ -49,11 +49,11 @@ func (f *Fleet) setReplicas(ctx context.Context, t *target, n int32, version str
 	return c.scale(ctx, n)
 }
 
-// change is a change of one target's instances under way, between lock and unlock.
+// change is a change of one target's instances in progress. The target is locked.
 type change struct {
 	*target
 	fleet *Fleet
-	// units are those of a list that is no older than the lock.
+	// units were listed after the lock.
 	units map[int32]unit
 }
 
@@ -67,11 +67,11 @@ func (f *Fleet) begin(ctx context.Context, t *target) (*change, error) {
 		return nil, err
 	}
 	units := s.units[t.template]
-	return &change{target: t, fleet: f, units: units}, t.learn(ctx, units, s.run, s.at, true)
+	return &change{target: t, fleet: f, units: units}, t.observe(ctx, units, s.run, s.at, true)
 }
 
-// scale makes the count n. What could not be saved, or not enabled, is a
-// targets.PartialError: it must not keep a fleet from growing.
+// scale sets the count. If the count cannot be stored, or instances cannot be enabled, it returns
+// a targets.PartialError: this must not prevent a scale-up.
 func (c *change) scale(ctx context.Context, n int32) error {
 	before := c.current()
 	var err error
@@ -128,8 +128,8 @@ func (c *change) alter(change func(m *members)) {
 	c.with(func(s *state) { change(&s.members) })
 }
 
-// commit saves the new members before anything is done. What cannot be saved is later; a
-// change whose time is over is taken back.
+// commit stores the new members before the change. A later reading repeats a failed write; if the
+// time is over, the change is cancelled.
 func (c *change) commit(ctx context.Context, before members) error {
 	err := c.save(ctx)
 	if err == nil || ctx.Err() == nil {
@@ -139,12 +139,11 @@ func (c *change) commit(ctx context.Context, before members) error {
 	return fmt.Errorf("%w: %w", ctx.Err(), err)
 }
 
-// candidates returns the lowest free indexes.
 func (c *change) candidates(n int) (chosen indexes) {
 	c.with(func(s *state) {
 		for index := s.first; len(chosen) < n; index++ {
 			if name := c.template.unit(index); c.fleet.config.canonical(name) != name {
-				continue // the manager would start an instance of another template
+				continue // an alias of an instance of another template
 			}
 			if !s.masked.has(index) && free(c.units, index) && !s.members.has(index) && !s.members.Leaving.has(index) {
 				chosen = append(chosen, index)
@@ -169,9 +168,9 @@ func (c *change) startAll(ctx context.Context, chosen indexes, before members) e
 				c.with(func(s *state) { s.restarts[index] = backoff.Started(s.restarts[index], time.Now()) })
 			}
 		case errors.Is(err, errLost):
-			return fmt.Errorf("%w: %w; hpad starts what is missing once the manager answers", targets.ErrUnknownOutcome, err)
+			return fmt.Errorf("%w: %w; hpad starts the missing instances once the manager responds", targets.ErrUnknownOutcome, err)
 		default:
-			return c.stay(ctx, started, before, err)
+			return c.settle(ctx, started, before, err)
 		}
 	}
 	return nil
@@ -186,8 +185,8 @@ func (c *change) anyAlive() bool {
 	return false
 }
 
-// stay makes the members what was reached, and returns why it is not more.
-func (c *change) stay(ctx context.Context, reached, before members, err error) error {
+// settle sets the members that were reached, and returns the error that prevented others.
+func (c *change) settle(ctx context.Context, reached, before members, err error) error {
 	if reached.count() == before.count() {
 		c.alter(func(m *members) { *m = before })
 	} else {
@@ -195,11 +194,11 @@ func (c *change) stay(ctx context.Context, reached, before members, err error) e
 		c.alter(func(m *members) { *m = m.settled() })
 		err = &targets.PartialError{Reached: reached.count(), Err: err}
 	}
-	_ = c.save(ctx) // it is saved with the next reading
+	_ = c.save(ctx) // the next reading repeats it
 	return err
 }
 
-// victims returns the instances to stop. Of equal instances the highest index goes first.
+// victims returns the instances to stop. Of equal instances the highest index is first.
 func (c *change) victims(n int) indexes {
 	now, all := time.Now(), c.current().all()
 	instances := make(map[int32]policy.Instance, len(all))
@@ -217,7 +216,7 @@ func (c *change) victims(n int) indexes {
 	return all[:n]
 }
 
-// stopAll stops victims. Where the manager refuses, the rest is given up.
+// stopAll stops victims until the first error.
 func (c *change) stopAll(ctx context.Context, victims indexes, before members) error {
 	reached := before
 	for _, index := range victims {
@@ -226,16 +225,15 @@ func (c *change) stopAll(ctx context.Context, victims indexes, before members) e
 			reached.Started, reached.Found = reached.Started.without(index), reached.Found.without(index)
 			reached.Leaving = reached.Leaving.with(index)
 		case errors.Is(err, errLost):
-			return fmt.Errorf("%w: %w; hpad stops what is left once the manager answers", targets.ErrUnknownOutcome, err)
+			return fmt.Errorf("%w: %w; hpad stops the others once the manager responds", targets.ErrUnknownOutcome, err)
 		default:
-			return c.stay(ctx, reached, before, err)
+			return c.settle(ctx, reached, before, err)
 		}
 	}
 	return nil
 }
 
-// stopOne stops one instance, and clears the failure of a failed one, which keeps its
-// index.
+// stopOne stops one instance, and resets a failed one, because that occupies its index.
 func (c *change) stopOne(ctx context.Context, index int32) error {
 	u := c.units[index]
 	if u.state == absent {
@@ -246,7 +244,7 @@ func (c *change) stopOne(ctx context.Context, index int32) error {
 		err = c.fleet.manager.reset(ctx, u.Name)
 	}
 	if errors.Is(err, targets.ErrTargetNotFound) {
-		return nil // it is gone meanwhile
+		return nil // it has ended meanwhile
 	}
 	return err
 }

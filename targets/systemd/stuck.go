@@ -11,21 +11,21 @@ import (
 	"github.com/hpad/hpad/targets/clock"
 )
 
-// How long an instance may take to start or to stop until there is a notice, where its
-// own TimeoutStartSec= and TimeoutStopSec= do not give it more, and how long to stop
-// where it has any time.
+// The minimum time until a notice about an instance that does not start or stop. A longer
+// TimeoutStartSec= or TimeoutStopSec= takes precedence. stopsForLong applies to units without a
+// stop timeout.
 const (
 	takesLong    = 5 * time.Minute
 	stopsForLong = time.Hour
 )
 
-// stuckSince returns when an instance began to start or to stop that takes longer for it
-// than it should; the zero time for any other.
+// stuckSince returns the time when an instance started to start or to stop, if that takes too
+// long; otherwise the zero time.
 func (u unit) stuckSince(d details, now time.Time) time.Time {
 	since, most := d.started, max(takesLong, d.startWithin)
 	switch {
 	case u.ActiveState == "deactivating":
-		since, most = clock.Later(d.started, d.left), max(takesLong, d.stopWithin)
+		since, most = clock.Later(d.started, d.stopStarted), max(takesLong, d.stopWithin)
 		if d.stopWithin == 0 {
 			most = stopsForLong
 		}
@@ -38,7 +38,7 @@ func (u unit) stuckSince(d details, now time.Time) time.Time {
 	return since
 }
 
-func (s *state) stuck(units map[int32]unit, known *detailCache, now time.Time) *policy.Notice {
+func (s *state) stuckNotice(units map[int32]unit, known *detailCache, now time.Time) *policy.Notice {
 	var starting, stopping []string
 	for _, index := range slices.Sorted(maps.Keys(units)) {
 		u := units[index]
@@ -55,14 +55,14 @@ func (s *state) stuck(units map[int32]unit, known *detailCache, now time.Time) *
 	}
 	switch {
 	case len(stopping) > 0:
-		return &policy.Notice{Condition: UnitsStuck, Reason: StopHangs, Message: some(stopping) + " should stop and still run, so that their indexes are not free; systemctl kill --signal=KILL ends them"}
+		return &policy.Notice{Condition: UnitsStuck, Reason: StopHangs, Message: some(stopping) + " were stopped and still run, so that their indexes are in use; systemctl kill --signal=KILL ends them"}
 	case len(starting) > 0:
-		return &policy.Notice{Condition: UnitsStuck, Reason: StartHangs, Message: some(starting) + " are started and not active yet: services of Type=notify are once they say READY=1, those of Type=oneshot once they have ended (systemctl status)"}
+		return &policy.Notice{Condition: UnitsStuck, Reason: StartHangs, Message: some(starting) + " were started and are not active yet (systemctl status): a service of Type=notify has to send READY=1, one of Type=oneshot has to end"}
 	}
 	return nil
 }
 
-func (s *state) stale(units map[int32]unit, known *detailCache) *policy.Notice {
+func (s *state) reloadNotice(units map[int32]unit, known *detailCache) *policy.Notice {
 	var names []string
 	for _, index := range slices.Sorted(maps.Keys(units)) {
 		if d, _ := known.of(units[index].Name); d.stale {
@@ -75,9 +75,9 @@ func (s *state) stale(units map[int32]unit, known *detailCache) *policy.Notice {
 	return &policy.Notice{Condition: ReloadNeeded, Reason: UnitFileChanged, Message: "unit files of " + some(names) + " changed on disk, so that instances of old and new files may run side by side; systemctl daemon-reload has the manager read them"}
 }
 
-// span reads microseconds that something may take; 0 stands for any time.
-func span(value any) time.Duration {
-	micro, ok := set(value)
+// duration parses microseconds; 0 means no limit.
+func duration(value any) time.Duration {
+	micro, ok := number(value)
 	if !ok || micro > math.MaxInt64/1000 {
 		return 0
 	}

@@ -32,14 +32,13 @@ type target struct {
 // state is the current state of a target.
 type state struct {
 	template template
-	// first is the lowest index; enable reports that instances are enabled and disabled.
+	// first is the lowest index. enable reports that instances are enabled and disabled.
 	first  int32
 	enable bool
-	// known reports that members are: before, they have to be loaded.
+	// known reports that members have been loaded.
 	known   bool
 	members members
-	// busy reports that a change is under way, asOf is since when lists may be believed
-	// that contradict the members.
+	// busy reports that a change is in progress. Lists from before asOf are ignored.
 	busy bool
 	asOf time.Time
 	// masked are the masked instances, as of the last list of unit files.
@@ -48,9 +47,9 @@ type state struct {
 	// the last repair.
 	refused   map[int32]string
 	repairErr error
-	// restarts are the back-offs of the instances that were started again.
+	// restarts are the back-offs of restarted instances.
 	restarts map[int32]restart.State
-	// jobs are those that somebody else asked for.
+	// jobs are the external jobs.
 	jobs map[int32]job
 	// unitFileErr is the last error of enabling or disabling instances.
 	unitFileErr error
@@ -68,8 +67,7 @@ func newTarget(t template, config *Config, options targets.Env) *target {
 	}
 }
 
-// with calls do with the book, which nobody else has meanwhile, and enters the members
-// that it leaves into the store.
+// with calls a function with the locked state, and then updates the stored members.
 func (t *target) with(do func(s *state)) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -100,7 +98,7 @@ func (t *target) setMasked(states map[string]string) {
 	t.with(func(s *state) { s.masked = masked })
 }
 
-// save stores the members where the store has others.
+// save stores the members.
 func (t *target) save(ctx context.Context) error {
 	if err := t.store.Save(ctx, t.template.file()); err != nil {
 		return fmt.Errorf("save the count of %s: %w", t.template.file(), err)
@@ -108,7 +106,7 @@ func (t *target) save(ctx context.Context) error {
 	return nil
 }
 
-// lock holds the instances for a change.
+// lock waits for the end of another change.
 func (t *target) lock(ctx context.Context) error {
 	err := t.writing.Acquire(ctx, 1)
 	if err == nil {
@@ -117,7 +115,7 @@ func (t *target) lock(ctx context.Context) error {
 	return err
 }
 
-// tryLock holds the instances unless somebody does already.
+// tryLock returns false if another change is in progress.
 func (t *target) tryLock() bool {
 	if !t.writing.TryAcquire(1) {
 		return false
@@ -131,7 +129,6 @@ func (t *target) unlock() {
 	t.writing.Release(1)
 }
 
-// unitsOf returns the target's units, by index.
 func (t *target) unitsOf(all []unit) map[int32]unit {
 	units := map[int32]unit{}
 	for _, u := range all {
@@ -142,10 +139,10 @@ func (t *target) unitsOf(all []unit) map[int32]unit {
 	return units
 }
 
-// learn enters what was listed at a time, and loads the members first where that was
-// not done. A list that is older than the last change, or that was asked for during
-// one, is of no use, unless it is the change's own.
-func (t *target) learn(ctx context.Context, units map[int32]unit, run string, at time.Time, own bool) error {
+// observe updates the state by a list of units, and loads the members before the first one. Lists
+// that were requested before the end of the last change are ignored, except for the change's own
+// (own).
+func (t *target) observe(ctx context.Context, units map[int32]unit, run string, at time.Time, own bool) error {
 	known := false
 	t.with(func(s *state) { known = s.known })
 	var saved members
@@ -166,18 +163,18 @@ func (t *target) learn(ctx context.Context, units map[int32]unit, run string, at
 				s.members.Enable, s.members.Disable = nil, nil
 			}
 		case !s.known:
-			s.members = begin(units, run, s.first, t.first)
+			s.members = initialMembers(units, run, s.first, t.first)
 		}
 		s.known = true
-		s.enterJobs(units, at)
+		s.updateJobs(units, at)
 		if fresh {
-			s.asOf, s.members = at, s.members.learn(units, run)
+			s.asOf, s.members = at, s.members.observe(units, run)
 		}
 	})
 	return nil
 }
 
-// load returns the members that were saved; false where none were.
+// load returns the stored members; false if there are none.
 func (t *target) load(ctx context.Context) (members, bool, error) {
 	saved, found, err := t.store.Read(ctx, t.template.file())
 	corrupt, isCorrupt := errors.AsType[*replicas.CorruptError](err)
@@ -190,8 +187,7 @@ func (t *target) load(ctx context.Context) (members, bool, error) {
 	return saved, found, nil
 }
 
-// first returns the count of a target of which nothing was saved and no instance runs:
-// the configured one, or 0.
+// first returns the initial count.
 func (t *target) first() int32 {
 	if t.config.Replicas != nil {
 		return *t.config.Replicas
@@ -199,17 +195,16 @@ func (t *target) first() int32 {
 	return 0
 }
 
-// job is one that somebody else asked for, and when it was first seen.
+// job is an external job, and the time of the first list that contains it.
 type job struct {
 	id    uint32
 	since time.Time
 }
 
-// holdsAtMost is how long the count is held for a job: one that takes longer, as the
-// stop of an instance that may take any time, must not keep a target from scaling.
-const holdsAtMost = 5 * time.Minute
+// maxJobHold is the maximum time of a hold for a job: the stop of an instance may take any time.
+const maxJobHold = 5 * time.Minute
 
-func (s *state) enterJobs(units map[int32]unit, at time.Time) {
+func (s *state) updateJobs(units map[int32]unit, at time.Time) {
 	maps.DeleteFunc(s.jobs, func(index int32, seen job) bool {
 		return !units[index].commanded() || units[index].JobId != seen.id
 	})
@@ -220,13 +215,12 @@ func (s *state) enterJobs(units map[int32]unit, at time.Time) {
 	}
 }
 
-// hold returns why the count must not be written: somebody else has just told an
-// instance of the target to stop or to start anew.
+// hold returns the hold while an external job stops or restarts an instance of the target.
 func (s *state) hold(units map[int32]unit, now time.Time) *policy.Hold {
 	for _, index := range s.members.all() {
 		seen, known := s.jobs[index]
-		if u := units[index]; u.commanded() && (!known || now.Sub(seen.since) <= holdsAtMost) {
-			return &policy.Hold{Reason: JobQueued, Message: fmt.Sprintf("somebody else asked for a %s of %s, which is %s (%s)", u.JobType, u.Name, u.ActiveState, u.SubState)}
+		if u := units[index]; u.commanded() && (!known || now.Sub(seen.since) <= maxJobHold) {
+			return &policy.Hold{Reason: JobQueued, Message: fmt.Sprintf("an external job is going to %s %s, which is %s (%s)", u.JobType, u.Name, u.ActiveState, u.SubState)}
 		}
 	}
 	return nil

@@ -10,15 +10,13 @@ import (
 	systemd "github.com/coreos/go-systemd/v22/dbus"
 )
 
-// template is a unit file's name without "@.service": "worker".
+// template is the name of a unit file without "@.service": "worker".
 type template string
 
-// templateForm is the only spelling of a template that is accepted: what systemd itself
-// calls the unit file.
+// templateForm matches valid names of templates, as systemd writes them.
 var templateForm = regexp.MustCompile(`^[A-Za-z0-9:_.\\-]{1,200}@\.service$`)
 
-// parseTemplate reads "worker@.service"; wrong is what is wrong with a name, empty when
-// nothing is.
+// parseTemplate parses "worker@.service". For an invalid name, wrong describes the error.
 func parseTemplate(name string) (t template, wrong string) {
 	if templateForm.MatchString(name) {
 		return template(strings.TrimSuffix(name, "@.service")), ""
@@ -51,17 +49,14 @@ func (t template) units(of []int32) []string {
 	return names
 }
 
-// pattern matches the names of all instances.
 func (t template) pattern() string { return escape(string(t)) + "@*.service" }
 
-// filePattern matches the name of the template's file.
 func (t template) filePattern() string { return escape(t.file()) }
 
-// escape returns a pattern that matches a name alone: in a pattern a backslash makes
-// characters mean themselves.
+// escape returns a pattern for a literal name: backslashes are special in patterns.
 func escape(name string) string { return strings.ReplaceAll(name, `\`, `\\`) }
 
-// index returns the index in the name of an instance: a number as hpad writes it.
+// index parses the index in the name of an instance. It must be formatted like hpad's own.
 func (t template) index(unit string) (int32, bool) {
 	text, ok := strings.CutPrefix(unit, string(t)+"@")
 	if ok {
@@ -82,11 +77,10 @@ func templateOf(unit string) template {
 	return template(prefix)
 }
 
-// state is what a listed unit is to its target.
+// unitState is the state of a unit in its target.
 type unitState uint8
 
-// The states. The zero value is absent: a unit that is not listed, or does
-// nothing and is not about to.
+// The zero value is absent: the unit is not listed, or inactive without a pending start.
 const (
 	absent unitState = iota
 	pending
@@ -122,11 +116,11 @@ func stateOf(u systemd.UnitStatus) unitState {
 // alive reports whether the unit runs or is about to.
 func (s unitState) alive() bool { return s == running || s == pending }
 
-// restarting reports whether the unit waits to be started again by its own Restart=.
+// restarting reports whether the unit waits for its own Restart=.
 func (u unit) restarting() bool { return strings.HasPrefix(u.SubState, "auto-restart") }
 
-// commanded reports whether somebody told the unit to stop or to start anew, and it has
-// not happened yet. A unit that starts by itself after a crash was told nothing.
+// commanded reports whether a job that is not an automatic restart is going to stop or restart
+// the unit.
 func (u unit) commanded() bool {
 	return u.JobId != 0 && u.state != pending && u.state != failed &&
 		slices.Contains([]string{"stop", "restart", "try-restart"}, u.JobType)

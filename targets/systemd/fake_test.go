@@ -17,56 +17,52 @@ import (
 	"github.com/hpad/hpad/targets/targettest"
 )
 
-// imitation is a manager in memory. It is safe for concurrent use.
-type imitation struct {
+// fakeManager is a manager in memory. It is safe for concurrent use.
+type fakeManager struct {
 	rival targettest.Rival
 
 	mu    sync.Mutex
 	run   string
-	units map[string]*imitated
+	units map[string]*fakeUnit
 	// unitFiles are the states of unit files by name.
 	unitFiles map[string]string
-	// bad are units that the manager cannot make of their files.
+	// bad are units that cannot be loaded.
 	bad map[string]bool
-	// limited are units that were started too often.
+	// limited are units that reach the start limit.
 	limited map[string]bool
-	// enabled are the units that would be started at boot.
+	// enabled are the units that start at boot.
 	enabled map[string]bool
-	// refuse returns why a call is refused; nil refuses none. Call is the name of
-	// the method.
+	// refuse returns the error of a method; nil means no error.
 	refuse func(call, unit string) error
-	// hangs reports whether calls are not answered.
+	// hangs makes calls wait for their deadline.
 	hangs bool
-	// slow reports whether units take a moment to stop.
+	// slow makes units take slowStop to stop.
 	slow  bool
 	calls []string
 	jobs  uint32
 }
 
-// imitated is one loaded unit.
-type imitated struct {
+type fakeUnit struct {
 	systemd.UnitStatus
 	byHand     bool
 	activation []byte
 	properties map[string]any
-	// ends is when a unit that is stopping has stopped.
+	// ends is the end of a stop.
 	ends time.Time
 }
 
-// slowStop is how long a unit takes to stop that does so slowly.
 const slowStop = 300 * time.Millisecond
 
-func newImitation(files ...string) *imitation {
-	m := &imitation{run: "boot-1", units: map[string]*imitated{}, unitFiles: map[string]string{}, bad: map[string]bool{}, limited: map[string]bool{}, enabled: map[string]bool{}}
+func newFakeManager(files ...string) *fakeManager {
+	m := &fakeManager{run: "boot-1", units: map[string]*fakeUnit{}, unitFiles: map[string]string{}, bad: map[string]bool{}, limited: map[string]bool{}, enabled: map[string]bool{}}
 	for _, file := range files {
 		m.unitFiles[file] = "static"
 	}
 	return m
 }
 
-// call begins a call: it returns why it goes no further, with the lock held where
-// it does.
-func (m *imitation) call(ctx context.Context, name, unit string) error {
+// call starts a call. Without an error the lock is held on return.
+func (m *fakeManager) call(ctx context.Context, name, unit string) error {
 	if err := ctx.Err(); err != nil {
 		return classed(err)
 	}
@@ -92,15 +88,15 @@ func (m *imitation) call(ctx context.Context, name, unit string) error {
 	return nil
 }
 
-// settle lets the units be gone that have stopped.
-func (m *imitation) settle() {
+// settle removes stopped units.
+func (m *fakeManager) settle() {
 	now := time.Now()
-	maps.DeleteFunc(m.units, func(_ string, u *imitated) bool {
+	maps.DeleteFunc(m.units, func(_ string, u *fakeUnit) bool {
 		return u.ActiveState == "deactivating" && !now.Before(u.ends) || u.ActiveState == "inactive" && u.JobId == 0 && u.LoadState != "masked"
 	})
 }
 
-func (m *imitation) list(ctx context.Context, patterns []string) (listing, error) {
+func (m *fakeManager) list(ctx context.Context, patterns []string) (listing, error) {
 	if err := m.call(ctx, "list", ""); err != nil {
 		return listing{}, err
 	}
@@ -119,7 +115,7 @@ func matches(pattern, name string) bool {
 	return strings.HasPrefix(name, before) && (star && strings.HasSuffix(name, after) || name == before)
 }
 
-func (m *imitation) files(ctx context.Context, patterns []string) ([]systemd.UnitFile, error) {
+func (m *fakeManager) files(ctx context.Context, patterns []string) ([]systemd.UnitFile, error) {
 	if err := m.call(ctx, "files", ""); err != nil {
 		return nil, err
 	}
@@ -133,7 +129,7 @@ func (m *imitation) files(ctx context.Context, patterns []string) ([]systemd.Uni
 	return found, nil
 }
 
-func (m *imitation) properties(ctx context.Context, unit string) (map[string]any, error) {
+func (m *fakeManager) properties(ctx context.Context, unit string) (map[string]any, error) {
 	if err := m.call(ctx, "properties", unit); err != nil {
 		return nil, err
 	}
@@ -152,12 +148,12 @@ func (m *imitation) properties(ctx context.Context, unit string) (map[string]any
 	return all, nil
 }
 
-func (m *imitation) property(ctx context.Context, unit, name string) (any, error) {
+func (m *fakeManager) property(ctx context.Context, unit, name string) (any, error) {
 	all, err := m.properties(ctx, unit)
 	return all[name], err
 }
 
-func (m *imitation) start(ctx context.Context, unit string) error {
+func (m *fakeManager) start(ctx context.Context, unit string) error {
 	if err := m.call(ctx, "start", unit); err != nil {
 		return err
 	}
@@ -165,8 +161,8 @@ func (m *imitation) start(ctx context.Context, unit string) error {
 	return m.begin(unit, false)
 }
 
-// begin starts a unit, under the lock.
-func (m *imitation) begin(unit string, byHand bool) error {
+// begin starts a unit. The lock must be held.
+func (m *fakeManager) begin(unit string, byHand bool) error {
 	u := m.units[unit]
 	switch file := m.unitFiles[templateOf(unit).file()]; {
 	case u != nil && u.LoadState == "masked", file == "masked", m.unitFiles[unit] == "masked":
@@ -178,7 +174,7 @@ func (m *imitation) begin(unit string, byHand bool) error {
 	case u != nil && u.ActiveState == "active":
 		return nil
 	}
-	m.units[unit] = &imitated{byHand: byHand}
+	m.units[unit] = &fakeUnit{byHand: byHand}
 	m.activate(unit)
 	if m.limited[unit] {
 		u := m.units[unit]
@@ -188,8 +184,8 @@ func (m *imitation) begin(unit string, byHand bool) error {
 	return nil
 }
 
-// activate makes a unit active, anew where it is.
-func (m *imitation) activate(unit string) {
+// activate makes a unit active, with a new activation.
+func (m *fakeManager) activate(unit string) {
 	u := m.units[unit]
 	u.UnitStatus = systemd.UnitStatus{Name: unit, LoadState: "loaded", ActiveState: "active", SubState: "running"}
 	u.activation = []byte(rand.Text())
@@ -201,10 +197,10 @@ func (m *imitation) activate(unit string) {
 	}
 }
 
-// unset is how a manager says that a number is not set.
+// unset is the value of unset numbers.
 const unset = ^uint64(0)
 
-func (m *imitation) stop(ctx context.Context, unit string) error {
+func (m *fakeManager) stop(ctx context.Context, unit string) error {
 	if err := m.call(ctx, "stop", unit); err != nil {
 		return err
 	}
@@ -213,8 +209,8 @@ func (m *imitation) stop(ctx context.Context, unit string) error {
 	return nil
 }
 
-// end stops a unit, under the lock.
-func (m *imitation) end(unit string) {
+// end stops a unit. The lock must be held.
+func (m *fakeManager) end(unit string) {
 	u := m.units[unit]
 	switch {
 	case u == nil || u.ActiveState == "failed":
@@ -227,7 +223,7 @@ func (m *imitation) end(unit string) {
 	}
 }
 
-func (m *imitation) may(ctx context.Context, unit string) error {
+func (m *fakeManager) may(ctx context.Context, unit string) error {
 	if err := m.call(ctx, "may", unit); err != nil {
 		return err
 	}
@@ -235,7 +231,7 @@ func (m *imitation) may(ctx context.Context, unit string) error {
 	return nil
 }
 
-func (m *imitation) reset(ctx context.Context, unit string) error {
+func (m *fakeManager) reset(ctx context.Context, unit string) error {
 	if err := m.call(ctx, "reset", unit); err != nil {
 		return err
 	}
@@ -247,7 +243,7 @@ func (m *imitation) reset(ctx context.Context, unit string) error {
 	return nil
 }
 
-func (m *imitation) enable(ctx context.Context, units []string) error {
+func (m *fakeManager) enable(ctx context.Context, units []string) error {
 	if err := m.call(ctx, "enable", strings.Join(units, " ")); err != nil {
 		return err
 	}
@@ -258,7 +254,7 @@ func (m *imitation) enable(ctx context.Context, units []string) error {
 	return nil
 }
 
-func (m *imitation) disable(ctx context.Context, units []string) error {
+func (m *fakeManager) disable(ctx context.Context, units []string) error {
 	if err := m.call(ctx, "disable", strings.Join(units, " ")); err != nil {
 		return err
 	}
@@ -271,10 +267,10 @@ func (m *imitation) disable(ctx context.Context, units []string) error {
 	return nil
 }
 
-func (m *imitation) close() {}
+func (m *fakeManager) close() {}
 
-// byHand does something as a person would, with systemctl.
-func (m *imitation) byHand(t testing.TB, do string, units ...string) {
+// byHand runs a command of systemctl.
+func (m *fakeManager) byHand(t testing.TB, do string, units ...string) {
 	t.Helper()
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -293,17 +289,17 @@ func (m *imitation) byHand(t testing.TB, do string, units ...string) {
 		case "unmask":
 			delete(m.unitFiles, unit)
 		default:
-			t.Fatalf("nobody can %s", do)
+			t.Fatalf("unknown command %s", do)
 		}
 	}
 }
 
-// becomes changes what is listed of a unit, and its properties by name and value.
-func (m *imitation) becomes(unit, active, sub string, properties ...any) {
+// becomes changes a unit's state and properties.
+func (m *fakeManager) becomes(unit, active, sub string, properties ...any) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.units[unit] == nil {
-		m.units[unit] = &imitated{}
+		m.units[unit] = &fakeUnit{}
 		m.activate(unit)
 	}
 	u := m.units[unit]
@@ -313,15 +309,14 @@ func (m *imitation) becomes(unit, active, sub string, properties ...any) {
 	}
 }
 
-// restarted makes a unit start anew, as after a crash.
-func (m *imitation) restarted(unit string) {
+func (m *fakeManager) restarted(unit string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.activate(unit)
 }
 
-// queued queues a job of a unit; "" takes it away.
-func (m *imitation) queued(unit, job string) {
+// queued queues a job of a unit; "" removes it.
+func (m *fakeManager) queued(unit, job string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.jobs++
@@ -331,33 +326,31 @@ func (m *imitation) queued(unit, job string) {
 	}
 }
 
-// reboots makes the manager begin anew with the units that are enabled.
-func (m *imitation) reboots() {
+// reboots starts a new run of the manager with the enabled units.
+func (m *fakeManager) reboots() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.run += "+1"
 	clear(m.units)
 	for unit := range m.enabled {
-		_ = m.begin(unit, false) // what it refuses does not run
+		_ = m.begin(unit, false) // rejected units do not run
 	}
 }
 
-// refuses sets why calls are refused.
-func (m *imitation) refuses(why func(call, unit string) error) {
+func (m *fakeManager) refuses(why func(call, unit string) error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.refuse = why
 }
 
-// set changes anything else.
-func (m *imitation) set(change func()) {
+func (m *fakeManager) set(change func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	change()
 }
 
-// active returns the units that are active, in order.
-func (m *imitation) active() []string {
+// active returns the active units, in order.
+func (m *fakeManager) active() []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.settle()
@@ -370,8 +363,8 @@ func (m *imitation) active() []string {
 	return names
 }
 
-// called returns the calls so far that begin so, and forgets all.
-func (m *imitation) called(prefix string) []string {
+// called returns the calls with a prefix, and deletes all.
+func (m *fakeManager) called(prefix string) []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	calls := slices.DeleteFunc(m.calls, func(call string) bool { return !strings.HasPrefix(call, prefix) })
@@ -379,8 +372,8 @@ func (m *imitation) called(prefix string) []string {
 	return calls
 }
 
-// count returns how many calls of some names there were.
-func (m *imitation) count(names ...string) int {
+// count returns the number of calls of some methods.
+func (m *fakeManager) count(names ...string) int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	n := 0

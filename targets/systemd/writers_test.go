@@ -14,19 +14,17 @@ import (
 	"github.com/hpad/hpad/targets/targettest"
 )
 
-// TestManyHands lets hpad and others do what they like, in any order, with hpad and
-// the manager ending at any time. Once all have stopped, what runs is what hpad says
-// is wanted, less what failed; and a scale-up or scale-down of hpad is never undone
-// but by somebody else's hand.
-func TestManyHands(t *testing.T) {
+// TestConcurrentWriters mixes changes by hpad and by operators with restarts of both. In the end
+// the running instances are those of the count, except failed ones.
+func TestConcurrentWriters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		// As it is, a test has a deadline, by another clock than the bubble's.
-		rapid.Check(struct{ testing.TB }{t}, func(rt *rapid.T) { manyHands(t, rt) })
+		// The deadline of a test uses a clock outside of the bubble.
+		rapid.Check(struct{ testing.TB }{t}, func(rt *rapid.T) { concurrentWriters(t, rt) })
 	})
 }
 
-func manyHands(t *testing.T, rt *rapid.T) {
-	m := newImitation("worker@.service")
+func concurrentWriters(t *testing.T, rt *rapid.T) {
+	m := newFakeManager("worker@.service")
 	var store targettest.Store
 	config := &Config{Enable: rapid.Bool().Draw(rt, "enable")}
 	config.SetDefaults()
@@ -76,7 +74,7 @@ func manyHands(t *testing.T, rt *rapid.T) {
 			defer m.mu.Unlock()
 			if was := m.units[u]; was == nil || was.ActiveState == "failed" {
 				delete(m.units, u)
-				_ = m.begin(u, true) // a masked one is refused
+				_ = m.begin(u, true) // fails if masked
 			}
 		},
 		"stop": func(*rapid.T) {
