@@ -1,5 +1,4 @@
-// Package probe probes whether instances are ready, for the kinds of fleets whose
-// platform does not.
+// Package probe tests the readiness of instances, for platforms without readiness probes.
 package probe
 
 import (
@@ -20,11 +19,11 @@ func TCP(ctx context.Context, address string) error {
 	return conn.Close()
 }
 
-// transport follows no redirect, uses no proxy and keeps no connection.
+// transport uses no proxy, and closes each connection.
 var transport = &http.Transport{DisableKeepAlives: true}
 
-// most is how many bytes of a response are read, so that the instance sees no reset.
-const most = 10 << 10
+// maxBody is read of a response, in bytes, so that the connection is not reset.
+const maxBody = 10 << 10
 
 // HTTP returns an error unless a GET of a URL has a status from 200 to 399 before ctx
 // ends.
@@ -39,9 +38,9 @@ func HTTP(ctx context.Context, url string) error {
 		return err
 	}
 	defer func() { _ = response.Body.Close() }()
-	_, _ = io.CopyN(io.Discard, response.Body, most)
+	_, _ = io.CopyN(io.Discard, response.Body, maxBody)
 	if response.StatusCode < http.StatusOK || response.StatusCode >= http.StatusBadRequest {
-		return fmt.Errorf("answered %s", response.Status)
+		return fmt.Errorf("status %s", response.Status)
 	}
 	return nil
 }

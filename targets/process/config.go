@@ -10,16 +10,17 @@ import (
 	"strings"
 	"time"
 
+	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/settings"
-
 	"github.com/hpad/hpad/settings/quantity"
+	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/probe"
 )
 
 // Config is one [fleets.NAME] table of kind "process".
 type Config struct {
 	// ResourceInterval is how often cpu and memory are sampled: at least 100ms.
-	ResourceInterval time.Duration `toml:"resource_interval" default:"15s"`
+	ResourceInterval time.Duration `toml:"resource_interval" default:"15s" min:"100ms"`
 	// Services are the targets, by name.
 	Services map[string]Service `toml:"services"`
 }
@@ -42,17 +43,17 @@ type Service struct {
 	Ports string `toml:"ports"`
 	// Replicas is the count of the very first start; nil means 1. Later starts
 	// begin with the count saved last.
-	Replicas *int32 `toml:"replicas" default:"1"`
+	Replicas *int32 `toml:"replicas" default:"1" min:"0"`
 	// Readiness says how to tell that an instance is ready. By default it is as
 	// long as its process runs.
 	Readiness Readiness `toml:"readiness"`
 	// StopGracePeriod is the time between SIGTERM and SIGKILL; 0 means 10s.
-	StopGracePeriod time.Duration `toml:"stop_grace_period" default:"10s"`
+	StopGracePeriod time.Duration `toml:"stop_grace_period" default:"10s" min:"1ms"`
 	// RestartBackoffMin is the wait before the first restart after a crash; 0
 	// means 1s. It doubles with each further crash up to RestartBackoffMax; 0
 	// means 1m, or the least wait where that is longer. A run longer than
 	// RestartBackoffMax starts over.
-	RestartBackoffMin time.Duration `toml:"restart_backoff_min" default:"1s"`
+	RestartBackoffMin time.Duration `toml:"restart_backoff_min" default:"1s" min:"1ms"`
 	RestartBackoffMax time.Duration `toml:"restart_backoff_max"`
 	// Requests are what each instance reserves: cpu in cores, memory in bytes.
 	Requests map[string]quantity.Quantity `toml:"requests"`
@@ -67,18 +68,13 @@ type Readiness struct {
 	HTTP string `toml:"http"`
 	// Interval is the time between probes of a ready instance; 0 means 1s. One
 	// that is not ready yet is probed more often at first.
-	Interval time.Duration `toml:"interval" default:"1s"`
-	probe.Patience
+	Interval time.Duration `toml:"interval" default:"1s" min:"10ms"`
+	probe.Limits
 }
 
 func (r Readiness) probes() bool { return r.TCP || r.HTTP != "" }
 
-const (
-	defaultRestartBackoffMax = time.Minute
-
-	minResourceInterval = 100 * time.Millisecond
-	minProbeInterval    = 10 * time.Millisecond
-)
+const defaultRestartBackoffMax = time.Minute
 
 // SetDefaults fills in what was left out. It changes nothing that was given, and
 // nothing when called again.
@@ -87,7 +83,6 @@ func (c *Config) SetDefaults() {
 	for name, s := range c.Services {
 		settings.SetDefaults(&s)
 		s.RestartBackoffMax = cmp.Or(s.RestartBackoffMax, max(defaultRestartBackoffMax, s.RestartBackoffMin))
-		s.Readiness.SetDefaults()
 		c.Services[name] = s
 	}
 }
@@ -99,16 +94,13 @@ var serviceName = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-
 // Validate returns every mistake of a defaulted configuration, with paths below the
 // fleet's table.
 func (c *Config) Validate() []settings.FieldError {
-	var errs []settings.FieldError
-	if c.ResourceInterval < minResourceInterval {
-		errs = append(errs, settings.FieldError{Field: "resource_interval", Value: c.ResourceInterval.String(), Detail: "must be at least " + minResourceInterval.String()})
-	}
+	errs := settings.Mistakes(settings.Validate(c))
 	taken := map[string]portRange{}
 	for _, name := range slices.Sorted(maps.Keys(c.Services)) {
 		s := c.Services[name]
 		path := "services." + name
 		if !serviceName.MatchString(name) {
-			errs = append(errs, settings.FieldError{Field: path, Value: strconv.Quote(name), Detail: "a service's name has 1 to 63 letters, digits, dots, dashes and underscores, and begins and ends with a letter or digit"})
+			errs.Add(path, strconv.Quote(name), "a service's name has 1 to 63 letters, digits, dots, dashes and underscores, and begins and ends with a letter or digit")
 		}
 		for _, e := range s.validate() {
 			e.Field = path + "." + e.Field
@@ -120,7 +112,7 @@ func (c *Config) Validate() []settings.FieldError {
 		}
 		for _, other := range slices.Sorted(maps.Keys(taken)) {
 			if ports.overlaps(taken[other]) {
-				errs = append(errs, settings.FieldError{Field: path + ".ports", Value: strconv.Quote(s.Ports), Detail: fmt.Sprintf("overlaps with %q of service %q; each service needs ports of its own", taken[other], other)})
+				errs.Add(path+".ports", strconv.Quote(s.Ports), fmt.Sprintf("overlaps with %q of service %q; each service needs its own ports", taken[other], other))
 			}
 		}
 		taken[name] = ports
@@ -128,85 +120,53 @@ func (c *Config) Validate() []settings.FieldError {
 	return errs
 }
 
-type mistakes []settings.FieldError
-
-func (m *mistakes) add(field, value, detail string) {
-	*m = append(*m, settings.FieldError{Field: field, Value: value, Detail: detail})
-}
-
-func (m *mistakes) atLeast(least time.Duration, field string, value time.Duration) {
-	if value < least {
-		m.add(field, value.String(), "must be at least "+least.String())
-	}
-}
-
 func (s Service) validate() []settings.FieldError {
-	var m mistakes
-	s.validateCommand(&m)
-	s.validateCount(&m)
-	m.atLeast(time.Millisecond, "stop_grace_period", s.StopGracePeriod)
-	m.atLeast(time.Millisecond, "restart_backoff_min", s.RestartBackoffMin)
-	if s.RestartBackoffMax < s.RestartBackoffMin {
-		m.add("restart_backoff_max", s.RestartBackoffMax.String(), fmt.Sprintf("must be at least restart_backoff_min, which is %v", s.RestartBackoffMin))
+	var errs settings.Mistakes
+	s.validateCommand(&errs)
+	ports, err := parsePorts(s.Ports)
+	if err != nil {
+		errs.Add("ports", strconv.Quote(s.Ports), err.Error())
 	}
-	s.Readiness.validate(&m)
+	errs = append(errs, settings.Validate(&s)...)
+	if highest := ports.count(); highest > 0 && s.Replicas != nil && *s.Replicas > highest {
+		errs.Add("replicas", strconv.Itoa(int(*s.Replicas)), fmt.Sprintf("must be at most %d, the number of ports", highest))
+	}
+	if s.RestartBackoffMax < s.RestartBackoffMin {
+		errs.Add("restart_backoff_max", strconv.Quote(s.RestartBackoffMax.String()), fmt.Sprintf("must be at least restart_backoff_min, which is %v", s.RestartBackoffMin))
+	}
+	if s.Readiness.HTTP != "" && !strings.HasPrefix(s.Readiness.HTTP, "/") {
+		errs.Add("readiness.http", strconv.Quote(s.Readiness.HTTP), `must be a path that begins with "/"`)
+	}
+	if s.Readiness.TCP && s.Readiness.HTTP != "" {
+		errs.Add("readiness.tcp", "true", "only one of tcp and http is allowed")
+	}
 	if s.Readiness.probes() && s.Ports == "" {
-		m.add("readiness", "", "needs ports: what is probed is the instance's own port")
+		errs.Add("readiness", "", "needs ports: the probe connects to the instance's own port")
 	}
 	for _, resource := range slices.Sorted(maps.Keys(s.Requests)) {
 		if amount := s.Requests[resource]; amount.Milli() < 0 {
-			m.add("requests."+resource, strconv.Quote(amount.String()), "must be at least 0")
+			errs.Add("requests."+resource, strconv.Quote(amount.String()), "must be at least 0")
 		}
 	}
-	return m
+	return errs
 }
 
-func (s Service) validateCommand(m *mistakes) {
+func (s Service) validateCommand(errs *settings.Mistakes) {
 	if len(s.Command) == 0 || s.Command[0] == "" {
-		m.add("command", "", `is required: the program and its arguments, as ["/usr/bin/worker", "-v"]`)
+		errs.Add("command", "", `is required: the program and its arguments, as ["/usr/bin/worker", "-v"]`)
 	}
 	for _, argument := range slices.Concat(s.Command, s.Args) {
 		if strings.ContainsRune(argument, 0) {
-			m.add("command", strconv.Quote(argument), "must not contain a NUL character")
+			errs.Add("command", strconv.Quote(argument), "must not contain a NUL character")
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(s.Env)) {
 		switch {
 		case key == "" || strings.ContainsAny(key, "=\x00") || strings.ContainsRune(s.Env[key], 0):
-			m.add("env."+key, "", "a variable's name is not empty and has no equals sign, and neither name nor value has a NUL character")
+			errs.Add("env."+key, "", "a variable's name is not empty and has no equals sign, and neither name nor value has a NUL character")
 		case strings.HasPrefix(key, "HPAD_"):
-			m.add("env."+key, "", "names that begin with HPAD_ are set by hpad itself")
+			errs.Add("env."+key, "", "names that begin with HPAD_ are set by hpad itself")
 		}
-	}
-}
-
-func (s Service) validateCount(m *mistakes) {
-	ports, err := parsePorts(s.Ports)
-	if err != nil {
-		m.add("ports", strconv.Quote(s.Ports), err.Error())
-	}
-	if s.Replicas == nil {
-		return
-	}
-	value := strconv.Itoa(int(*s.Replicas))
-	if *s.Replicas < 0 {
-		m.add("replicas", value, "must be at least 0")
-	} else if highest := ports.count(); err == nil && highest > 0 && *s.Replicas > highest {
-		m.add("replicas", value, fmt.Sprintf("must be at most %d, the number of ports", highest))
-	}
-}
-
-func (r Readiness) validate(m *mistakes) {
-	m.atLeast(minProbeInterval, "readiness.interval", r.Interval)
-	m.atLeast(time.Millisecond, "readiness.timeout", r.Timeout)
-	if r.FailureThreshold < 1 {
-		m.add("readiness.failure_threshold", strconv.Itoa(r.FailureThreshold), "must be at least 1")
-	}
-	if r.HTTP != "" && !strings.HasPrefix(r.HTTP, "/") {
-		m.add("readiness.http", strconv.Quote(r.HTTP), `must be a path that begins with "/"`)
-	}
-	if r.TCP && r.HTTP != "" {
-		m.add("readiness.tcp", "true", "only one of tcp and http is allowed")
 	}
 }
 
@@ -231,6 +191,32 @@ func (c *Config) MostReplicas(target string) (most int32, of string) {
 func (c *Config) Requests(target, resource string) (stated bool, at string) {
 	_, stated = c.Services[target].Requests[resource]
 	return stated, "services." + target
+}
+
+// Kind is the kind of fleets of local processes.
+var Kind = targets.Kind{
+	Name:      "process",
+	Config:    func() targets.Config { return new(Config) },
+	Target:    func() targets.Target { return new(Target) },
+	Reference: targets.Reference{Paths: []string{"{service}"}, Whole: true, Example: "worker", Workload: "{name}"},
+	Samples:   true,
+	Failing:   []policy.ConditionType{ProcessesFailing},
+	Hosted:    true,
+	Without: map[string]string{
+		"read, after somebody else's change":    "nobody else starts or stops its processes",
+		"a rival writes between read and write": "nobody else starts or stops its processes",
+		"held":                                  "nothing but the fleet itself acts on its processes",
+		"throttled":                             "the kernel does not count calls",
+		"restart, readiness":                    "its processes end with it",
+		"partly done":                           "the fleet takes a count or refuses it; processes that do not start are tried again",
+		"platform gone":                         "the platform is the machine that hpad runs on",
+		"no answer":                             "the kernel answers",
+	},
+}
+
+// Build makes a fleet of that name.
+func (c *Config) Build(name string, env targets.Env) (targets.Fleet, error) {
+	return New(name, c, env), nil
 }
 
 // Target is the part of an autoscaler's target table that a process fleet reads.

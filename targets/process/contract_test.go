@@ -43,7 +43,7 @@ func (w *world) service(worker, ports string, count int32) Service {
 		Ports: ports, Replicas: &count, RestartBackoffMin: 20 * time.Millisecond,
 	}
 	if ports != "" {
-		s.Readiness = Readiness{HTTP: "/ready", Interval: 50 * time.Millisecond, Patience: probe.Patience{FailureThreshold: 1}}
+		s.Readiness = Readiness{HTTP: "/ready", Interval: 50 * time.Millisecond, Limits: probe.Limits{FailureThreshold: 1}}
 	}
 	return s
 }

@@ -2,10 +2,10 @@ package process
 
 import (
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets"
 )
 
 // ProcessesFailing is the condition of a service with processes that cannot be started,
@@ -71,20 +71,11 @@ func (s *service) notice(now time.Time) *policy.Notice {
 		return nil
 	}
 	for i, cause := range causes {
-		causes[i] = some(names[cause], ", ") + ": " + cause
+		causes[i] = targets.Some(names[cause], ", ") + ": " + cause
 	}
 	message := fmt.Sprintf("%d of %d processes fail", failing, len(s.living))
 	if most > 1 {
 		message += fmt.Sprintf(", up to %d times in a row", most)
 	}
-	return &policy.Notice{Condition: ProcessesFailing, Reason: reason, Message: message + ": " + some(causes, "; ")}
-}
-
-// some joins what is told, as much as a person wants to read.
-func some(told []string, separator string) string {
-	const shown = 3
-	if more := len(told) - shown; more > 0 {
-		return fmt.Sprintf("%s and %d more", strings.Join(told[:shown], separator), more)
-	}
-	return strings.Join(told, separator)
+	return &policy.Notice{Condition: ProcessesFailing, Reason: reason, Message: message + ": " + targets.Some(causes, "; ")}
 }

@@ -65,7 +65,7 @@ type ReadyProbe struct {
 	TCP string `toml:"tcp"`
 	// Interval is the time between probes; 0 means 1s.
 	Interval time.Duration `toml:"interval" default:"1s" min:"100ms"`
-	probe.Patience
+	probe.Limits
 }
 
 // The values of Config.Manager.
@@ -81,14 +81,9 @@ func (c *Config) Local() bool { return true }
 func (c *Config) SetDefaults() {
 	settings.SetDefaults(c)
 	for name, t := range c.Templates {
-		t.setDefaults()
+		settings.SetDefaults(&t)
 		c.Templates[name] = t
 	}
-}
-
-func (t *Template) setDefaults() {
-	settings.SetDefaults(t)
-	t.ReadyProbe.SetDefaults()
 }
 
 // bareKey matches the keys that need no quotes in TOML.
@@ -156,12 +151,6 @@ func (p ReadyProbe) validate() []settings.FieldError {
 	if p.TCP != "" && !probesTCP(p.TCP) {
 		errs.Add("tcp", strconv.Quote(p.TCP), `must be a host and port with "%i" for the instance's index, as "127.0.0.1:%i"`)
 	}
-	if p.Timeout <= 0 {
-		errs.Add("timeout", strconv.Quote(p.Timeout.String()), `must be more than 0, as "1s"`)
-	}
-	if p.FailureThreshold < 1 {
-		errs.Add("failure_threshold", strconv.Itoa(p.FailureThreshold), "must be at least 1")
-	}
 	return errs
 }
 
@@ -205,7 +194,7 @@ func (c *Config) template(t template) Template {
 			own = configured
 		}
 	}
-	own.setDefaults()
+	settings.SetDefaults(&own)
 	return own
 }
 

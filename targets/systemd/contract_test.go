@@ -55,7 +55,7 @@ func newPlatform(t *testing.T, counts ...int32) *targettest.Platform {
 		name := template(rune('a' + i))
 		m.unitFiles[name.file()] = "static"
 		config.Templates[name.file()] = Template{ReadyProbe: ReadyProbe{
-			HTTP: fmt.Sprintf("%s/%s@%%i.service", server.URL, name), Interval: 100 * time.Millisecond, Patience: probe.Patience{FailureThreshold: 1},
+			HTTP: fmt.Sprintf("%s/%s@%%i.service", server.URL, name), Interval: 100 * time.Millisecond, Limits: probe.Limits{FailureThreshold: 1},
 		}}
 		for index := range count {
 			m.byHand(t, "start", name.unit(index+1))
@@ -153,7 +153,7 @@ func TestVerdictOutlivesClose(t *testing.T) {
 	m := newFakeManager("worker@.service")
 	m.byHand(t, "start", workers(1, 2)...)
 	config := &Config{Templates: map[string]Template{"worker@.service": {ReadyProbe: ReadyProbe{
-		HTTP: server.URL + "/%i", Interval: 10 * time.Millisecond, Patience: probe.Patience{Timeout: time.Minute},
+		HTTP: server.URL + "/%i", Interval: 10 * time.Millisecond, Limits: probe.Limits{Timeout: time.Minute},
 	}}}}
 	config.SetDefaults()
 	var store targettest.Store

@@ -3,29 +3,14 @@ package probe
 import (
 	"errors"
 	"testing"
-	"time"
 )
 
-func TestDefaults(t *testing.T) {
-	var p Patience
-	for range 2 {
-		if p.SetDefaults(); p != (Patience{Timeout: time.Second, FailureThreshold: 3}) {
-			t.Errorf("defaults are %+v", p)
-		}
-	}
-	given := Patience{Timeout: 1, FailureThreshold: 1}
-	p = given
-	if p.SetDefaults(); p != given {
-		t.Errorf("SetDefaults() makes %+v of %+v", p, given)
-	}
-}
-
-// TestVerdict: one success is enough, and only failures in a row add up.
+// TestVerdict: one success is sufficient, and only consecutive failures count.
 func TestVerdict(t *testing.T) {
 	for name, c := range map[string]struct {
 		threshold int
-		// probes are "+" for one that succeeded and "-" for one that failed; after
-		// each, "r" or "u" is the verdict, in capitals where it changed.
+		// probes are "+" for a success and "-" for a failure. After each probe the verdict is
+		// "r" or "u", in capitals if it has changed.
 		probes, want string
 	}{
 		"one success":        {3, "+", "R"},
@@ -45,7 +30,7 @@ func TestVerdict(t *testing.T) {
 				if probe == '-' {
 					err = errors.New("connection refused")
 				}
-				changed := Patience{FailureThreshold: c.threshold}.Weigh(&v, err)
+				changed := Limits{FailureThreshold: c.threshold}.Weigh(&v, err)
 				letter := byte('u')
 				if v.Ready {
 					letter = 'r'

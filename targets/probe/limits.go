@@ -1,0 +1,33 @@
+package probe
+
+import "time"
+
+// Limits are the probe settings that all kinds of fleets share.
+type Limits struct {
+	// Timeout is the limit of one probe; 0 means 1s.
+	Timeout time.Duration `toml:"timeout" default:"1s" above:"0s" must:"more than 0, as \"1s\""`
+	// FailureThreshold is the number of consecutive failed probes after which a ready
+	// instance is unready; 0 means 3.
+	FailureThreshold int `toml:"failure_threshold" default:"3" min:"1"`
+}
+
+// Verdict is the result of all probes of one instance. The zero Verdict, before the first
+// probe, is not ready.
+type Verdict struct {
+	Ready bool
+	// failures is the number of failures since the last success.
+	failures int
+}
+
+// Weigh adds the result of a probe, with a nil error for success, and reports whether
+// v.Ready has changed.
+func (l Limits) Weigh(v *Verdict, err error) (changed bool) {
+	before := v.Ready
+	if err == nil {
+		v.Ready, v.failures = true, 0
+		return !before
+	}
+	v.failures++
+	v.Ready = before && v.failures < l.FailureThreshold
+	return v.Ready != before
+}
