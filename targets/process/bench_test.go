@@ -9,7 +9,6 @@ import (
 	"github.com/hpad/hpad/targets/targettest"
 )
 
-// What the benchmarks run.
 const (
 	benchServices = 10
 	benchReplicas = 20
@@ -51,7 +50,7 @@ func startSleepers(b *testing.B) (*Fleet, []targets.Ref) {
 	return f, refs
 }
 
-// BenchmarkSample samples the processes, and walks over all others there are.
+// BenchmarkSample samples the processes.
 func BenchmarkSample(b *testing.B) {
 	f, _ := startSleepers(b)
 	var due []*instance
@@ -65,7 +64,6 @@ func BenchmarkSample(b *testing.B) {
 	})
 }
 
-// BenchmarkSnapshot reads all services.
 func BenchmarkSnapshot(b *testing.B) {
 	f, refs := startSleepers(b)
 	targettest.Rounds(b, benchCount, func() {

@@ -19,43 +19,41 @@ import (
 
 // Config is one [fleets.NAME] table of kind "process".
 type Config struct {
-	// ResourceInterval is how often cpu and memory are sampled: at least 100ms.
+	// ResourceInterval is the interval for sampling CPU and memory: at least 100ms.
 	ResourceInterval time.Duration `toml:"resource_interval" default:"15s" min:"100ms"`
 	// Services are the targets, by name.
 	Services map[string]Service `toml:"services"`
 }
 
-// Local reports true: hpad itself starts the processes.
+// Local returns true: hpad itself starts the processes.
 func (c *Config) Local() bool { return true }
 
 // Service is one [fleets.NAME.services.SERVICE] table.
 type Service struct {
-	// Command is the program and its first arguments, Args are those that follow.
-	// A program without a slash is looked up in hpad's PATH.
+	// Command is the program and its first arguments, Args are further arguments. A program
+	// without a slash is looked up in hpad's PATH.
 	Command []string `toml:"command"`
 	Args    []string `toml:"args"`
 	// Env is added to hpad's own environment.
 	Env map[string]string `toml:"env" secret:"true"`
 	// Dir is the working directory; empty means hpad's own.
 	Dir string `toml:"dir"`
-	// Ports is a range as "9100-9199", one port for each instance, which also
-	// bounds the count; empty means no ports and no bound.
+	// Ports is a range such as "9100-9199", with one port for each instance; it limits the count.
+	// Empty means no ports and no limit.
 	Ports string `toml:"ports"`
-	// Replicas is the count of the very first start; nil means 1. Later starts
-	// begin with the count saved last.
+	// Replicas is the count of the first start; nil means 1. Later starts use the stored count.
 	Replicas *int32 `toml:"replicas" default:"1" min:"0"`
-	// Readiness says how to tell that an instance is ready. By default it is as
-	// long as its process runs.
+	// Readiness tests whether an instance is ready. Without a probe, an instance is ready while
+	// its process runs.
 	Readiness Readiness `toml:"readiness"`
 	// StopGracePeriod is the time between SIGTERM and SIGKILL; 0 means 10s.
 	StopGracePeriod time.Duration `toml:"stop_grace_period" default:"10s" min:"1ms"`
-	// RestartBackoffMin is the wait before the first restart after a crash; 0
-	// means 1s. It doubles with each further crash up to RestartBackoffMax; 0
-	// means 1m, or the least wait where that is longer. A run longer than
-	// RestartBackoffMax starts over.
+	// RestartBackoffMin is the wait before the first restart after a crash; 0 means 1s. It
+	// doubles with each further crash, up to RestartBackoffMax; 0 means 1m, or RestartBackoffMin
+	// if that is longer. A run of RestartBackoffMax resets it.
 	RestartBackoffMin time.Duration `toml:"restart_backoff_min" default:"1s" min:"1ms"`
 	RestartBackoffMax time.Duration `toml:"restart_backoff_max"`
-	// Requests are what each instance reserves: cpu in cores, memory in bytes.
+	// Requests are the requests of each instance: cpu in cores, memory in bytes.
 	Requests map[string]quantity.Quantity `toml:"requests"`
 }
 
@@ -63,11 +61,11 @@ type Service struct {
 type Readiness struct {
 	// TCP probes by connecting.
 	TCP bool `toml:"tcp"`
-	// HTTP probes by getting this path, where an answer from 200 to 399 means
-	// ready; empty means that it does not.
+	// HTTP probes with a GET request for this path; a status from 200 to 399 means ready. Empty
+	// means no HTTP probe.
 	HTTP string `toml:"http"`
-	// Interval is the time between probes of a ready instance; 0 means 1s. One
-	// that is not ready yet is probed more often at first.
+	// Interval is the time between probes of a ready instance; 0 means 1s. The first probes of an
+	// instance are more frequent.
 	Interval time.Duration `toml:"interval" default:"1s" min:"10ms"`
 	probe.Limits
 }
@@ -76,8 +74,7 @@ func (r Readiness) probes() bool { return r.TCP || r.HTTP != "" }
 
 const defaultRestartBackoffMax = time.Minute
 
-// SetDefaults fills in what was left out. It changes nothing that was given, and
-// nothing when called again.
+// SetDefaults sets missing values.
 func (c *Config) SetDefaults() {
 	settings.SetDefaults(c)
 	for name, s := range c.Services {
@@ -87,11 +84,11 @@ func (c *Config) SetDefaults() {
 	}
 }
 
-// serviceName is what a service may be called: its name becomes part of ids,
-// environment values and log fields.
+// serviceName matches valid names. The name becomes part of IDs, environment variables and log
+// fields.
 var serviceName = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$`)
 
-// Validate returns every mistake of a defaulted configuration, with paths below the
+// Validate returns all errors of a configuration with defaults. Fields are paths below the
 // fleet's table.
 func (c *Config) Validate() []settings.FieldError {
 	errs := settings.Mistakes(settings.Validate(c))
@@ -170,7 +167,7 @@ func (s Service) validateCommand(errs *settings.Mistakes) {
 	}
 }
 
-// CheckTarget returns why no service has that name, and "" when one has.
+// CheckTarget returns an error message if no service has the name; else "".
 func (c *Config) CheckTarget(name string) string {
 	if _, ok := c.Services[name]; ok {
 		return ""
@@ -181,13 +178,12 @@ func (c *Config) CheckTarget(name string) string {
 	return fmt.Sprintf("no service %q is configured; the fleet has %q", name, slices.Sorted(maps.Keys(c.Services)))
 }
 
-// MostReplicas returns how many ports a service has.
+// MostReplicas returns the number of a service's ports.
 func (c *Config) MostReplicas(target string) (most int32, of string) {
 	ports, _ := parsePorts(c.Services[target].Ports) // the configuration is valid
 	return ports.count(), fmt.Sprintf("the number of ports of service %q", target)
 }
 
-// Requests reports whether a service has a request of a resource.
 func (c *Config) Requests(target, resource string) (stated bool, at string) {
 	_, stated = c.Services[target].Requests[resource]
 	return stated, "services." + target
@@ -214,18 +210,18 @@ var Kind = targets.Kind{
 	},
 }
 
-// Build makes a fleet of that name.
+// Build returns a fleet with this configuration.
 func (c *Config) Build(name string, env targets.Env) (targets.Fleet, error) {
 	return New(name, c, env), nil
 }
 
-// Target is the part of an autoscaler's target table that a process fleet reads.
+// Target is the part of an autoscaler's target table for process fleets.
 type Target struct {
 	// Service is the service's key in the fleet's table.
 	Service string `toml:"service"`
 }
 
-// Validate returns every mistake of the target.
+// Validate returns all errors of the target.
 func (t *Target) Validate() []settings.FieldError {
 	if t.Service == "" {
 		return []settings.FieldError{{Field: "service", Detail: "is required: the name of one of the fleet's services"}}
@@ -236,10 +232,10 @@ func (t *Target) Validate() []settings.FieldError {
 // Name returns the target's name in a targets.Ref: the service's.
 func (t *Target) Name() string { return t.Service }
 
-// portRange is a range of ports, both ends included; the zero one is empty.
+// portRange includes both ends; the zero value is empty.
 type portRange struct{ first, last int }
 
-// parsePorts reads "9100-9199" or "9100"; "" is the empty range.
+// parsePorts parses "9100-9199" or "9100"; "" is the empty range.
 func parsePorts(text string) (portRange, error) {
 	if text == "" {
 		return portRange{}, nil
@@ -256,7 +252,6 @@ func parsePorts(text string) (portRange, error) {
 	return portRange{int(first), int(last)}, nil
 }
 
-// count returns 0 for the empty range.
 func (p portRange) count() int32 {
 	if p.first == 0 {
 		return 0
@@ -268,5 +263,5 @@ func (p portRange) overlaps(other portRange) bool {
 	return p.first <= other.last && other.first <= p.last
 }
 
-// String returns the range as it is written.
+// String returns the range as in the configuration.
 func (p portRange) String() string { return strconv.Itoa(p.first) + "-" + strconv.Itoa(p.last) }

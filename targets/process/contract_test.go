@@ -14,18 +14,18 @@ import (
 	"github.com/hpad/hpad/targets/targettest"
 )
 
-// world is a fleet's surroundings: a control directory, a store, what instances
-// put out, and the configuration.
-type world struct {
+// fixture is the environment of a fleet: a control directory, a store, the output of instances,
+// and the configuration.
+type fixture struct {
 	dir    string
 	store  targettest.Store
 	config *Config
 	output buffer
 }
 
-// newWorld returns a world of services that serve, called "a", "b" and so on.
-func newWorld(t *testing.T, counts ...int32) *world {
-	w := &world{dir: t.TempDir(), config: &Config{ResourceInterval: 200 * time.Millisecond, Services: map[string]Service{}}}
+// newFixture returns a fixture with services named "a", "b" and so on.
+func newFixture(t *testing.T, counts ...int32) *fixture {
+	w := &fixture{dir: t.TempDir(), config: &Config{ResourceInterval: 200 * time.Millisecond, Services: map[string]Service{}}}
 	for i, count := range counts {
 		w.config.Services[string(rune('a'+i))] = w.service("serve", fmt.Sprintf("%d-%d", basePort+20*i, basePort+20*i+9), count)
 	}
@@ -33,11 +33,10 @@ func newWorld(t *testing.T, counts ...int32) *world {
 	return w
 }
 
-// basePort is the first port of the tests' instances: below those that systems
-// hand out by themselves.
+// basePort is the first port of the tests' instances, below the ephemeral ports.
 const basePort = 21700
 
-func (w *world) service(worker, ports string, count int32) Service {
+func (w *fixture) service(worker, ports string, count int32) Service {
 	s := Service{
 		Command: []string{os.Args[0]}, Env: w.env(worker),
 		Ports: ports, Replicas: &count, RestartBackoffMin: 20 * time.Millisecond,
@@ -48,20 +47,19 @@ func (w *world) service(worker, ports string, count int32) Service {
 	return s
 }
 
-// env returns the variables of a worker. One that is built to find races would
-// wait a second before it ends.
-func (w *world) env(worker string) map[string]string {
+// env returns the variables of a worker. With the race detector it would wait a second before it
+// ends.
+func (w *fixture) env(worker string) map[string]string {
 	return map[string]string{"WORKER": worker, "CONTROL": w.dir, "GORACE": "atexit_sleep_ms=0"}
 }
 
-// alter changes a service.
-func (w *world) alter(name string, change func(s *Service)) {
+func (w *fixture) alter(name string, change func(s *Service)) {
 	s := w.config.Services[name]
 	change(&s)
 	w.config.Services[name] = s
 }
 
-func (w *world) open(t *testing.T) *Fleet {
+func (w *fixture) open(t *testing.T) *Fleet {
 	t.Helper()
 	if errs := w.config.Validate(); errs != nil {
 		t.Fatalf("Validate() = %v", errs)
@@ -69,7 +67,7 @@ func (w *world) open(t *testing.T) *Fleet {
 	return New("local", w.config, targets.Env{Store: &w.store, Output: func(_, _ string) io.Writer { return &w.output }})
 }
 
-func (w *world) touch(t *testing.T, name string, there bool) {
+func (w *fixture) touch(t *testing.T, name string, there bool) {
 	t.Helper()
 	path := filepath.Join(w.dir, name)
 	var err error
@@ -83,7 +81,7 @@ func (w *world) touch(t *testing.T, name string, there bool) {
 	}
 }
 
-// buffer keeps what was written to it. It is safe for concurrent use.
+// buffer is a writer that is safe for concurrent use.
 type buffer struct {
 	mu   sync.Mutex
 	text []byte
@@ -106,7 +104,7 @@ func ref(name string) targets.Ref { return targets.Ref{Fleet: "local", Name: nam
 
 func TestContract(t *testing.T) {
 	targettest.Run(t, targettest.Kind{Of: &Kind, Samples: true, New: func(t *testing.T, counts ...int32) *targettest.Platform {
-		w := newWorld(t, counts...)
+		w := newFixture(t, counts...)
 		var current *Fleet
 		p := &targettest.Platform{Missing: ref("nobody")}
 		for i := range counts {

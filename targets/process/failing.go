@@ -8,45 +8,42 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// ProcessesFailing is the condition of a service with processes that cannot be started,
-// or that end by themselves and are started again.
+// ProcessesFailing: processes cannot be started, or end by themselves and are restarted.
 const ProcessesFailing policy.ConditionType = "ProcessesFailing"
 
 // The reasons of ProcessesFailing.
 const (
-	// ProcessNotStarted: a program cannot be started.
 	ProcessNotStarted = "ProcessNotStarted"
-	// ProcessRestarting: a process ended by itself, and is started again, or was a moment
-	// ago.
+	// ProcessRestarting: a process ended by itself, and is restarted or was restarted recently.
 	ProcessRestarting = "ProcessRestarting"
 )
 
-// fault is how an instance came to have no process, as often as in a row.
-type fault struct {
-	// words are for a person; empty when nothing went wrong.
-	words string
-	// started reports whether there was a process.
+// failure is the last failure of an instance.
+type failure struct {
+	// text is empty if there was no failure.
+	text string
+	// started reports whether there was a process. times is the number of consecutive failures.
 	started bool
 	times   int
 }
 
-// fault returns what went wrong with an instance; zero when nothing did, or when a process
-// of it has run for longer since than would begin its back-off anew.
-func (i *instance) fault(now time.Time) fault {
+// lastFailure returns the zero failure if a process has since run long enough to reset the
+// back-off.
+func (i *instance) lastFailure(now time.Time) failure {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if i.child != nil && now.Sub(i.child.started) > i.config.RestartBackoffMax {
-		return fault{}
+		return failure{}
 	}
 	return i.last
 }
 
-// notice returns that processes of a service fail; nil when none does. Of a service that
-// was not started it is whether its program can be. It is called with mu held.
+// notice returns a notice if processes fail, or, before the start, if the program cannot be
+// started. mu must be held.
 func (s *service) notice(now time.Time) *policy.Notice {
-	if s.nursery == nil {
-		if trouble := s.config.check(); trouble != "" {
-			return &policy.Notice{Condition: ProcessesFailing, Reason: ProcessNotStarted, Message: fmt.Sprintf("service %q cannot be started: %s", s.name, trouble)}
+	if s.launcher == nil {
+		if problem := s.config.check(); problem != "" {
+			return &policy.Notice{Condition: ProcessesFailing, Reason: ProcessNotStarted, Message: fmt.Sprintf("service %q cannot be started: %s", s.name, problem)}
 		}
 		return nil
 	}
@@ -54,18 +51,18 @@ func (s *service) notice(now time.Time) *policy.Notice {
 	var causes []string
 	names := map[string][]string{}
 	for _, i := range s.living {
-		found := i.fault(now)
-		if found.words == "" {
+		found := i.lastFailure(now)
+		if found.text == "" {
 			continue
 		}
 		failing, most = failing+1, max(most, found.times)
 		if !found.started {
 			reason = ProcessNotStarted
 		}
-		if names[found.words] == nil {
-			causes = append(causes, found.words)
+		if names[found.text] == nil {
+			causes = append(causes, found.text)
 		}
-		names[found.words] = append(names[found.words], i.name)
+		names[found.text] = append(names[found.text], i.name)
 	}
 	if failing == 0 {
 		return nil

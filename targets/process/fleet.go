@@ -16,10 +16,9 @@ import (
 	"github.com/hpad/hpad/targets/replicas"
 )
 
-// Output returns the writer of an instance's output, by service and instance id, and
-// is called once for each instance. The writer gets one line with each call, never two
-// calls at once, and is closed, if it can be, when the instance is gone. Lines that
-// begin with "hpad: " are hpad's own, of starts that failed and processes that ended.
+// Output returns the writer for the output of an instance. It is called once for each instance,
+// with its service and ID. The writer receives one line with each call. If it is an io.Closer, it
+// is closed at the end of the instance. Lines that start with "hpad: " come from hpad itself.
 type Output func(service, instance string) io.Writer
 
 // Fleet runs the services of one configuration. It is safe for concurrent use.
@@ -31,16 +30,16 @@ type Fleet struct {
 
 	mu       sync.Mutex
 	services map[string]*service
-	// older is the fleet to take over from at Start.
+	// older is the fleet whose services Start takes over.
 	older *Fleet
-	// lent are the names of services that a newer fleet took.
-	lent    map[string]bool
-	nursery *nursery
-	started bool
+	// lent are the names of the services that a newer fleet has taken over.
+	lent     map[string]bool
+	launcher *launcher
+	started  bool
 }
 
-// New returns a fleet of that name that has not been started. The configuration
-// is defaulted and valid, and is not modified.
+// New returns a fleet that has not been started. The configuration must be valid, with defaults;
+// it is not modified.
 func New(name string, config *Config, options targets.Env) *Fleet {
 	f := &Fleet{config: config, services: map[string]*service{}, lent: map[string]bool{}}
 	f.base.Name, f.base.Parse = name, f.service
@@ -52,11 +51,10 @@ func New(name string, config *Config, options targets.Env) *Fleet {
 	return f
 }
 
-// Succeed prepares to take over from an older fleet of the same name at Start.
-// Instances of services whose configuration is the same go on, with the output
-// they have; requests and the first count may differ. Those of changed services
-// are stopped and replaced at Start. It returns false when the older one is none, or
-// has nothing that runs.
+// Succeed prepares to take over the services of an older fleet of the same name at Start.
+// Instances of unchanged services continue to run with their output; requests and the initial
+// count may differ. Instances of changed services are replaced at Start. It returns false if the
+// older fleet is not a running fleet of this kind.
 func (f *Fleet) Succeed(older any) bool {
 	o, ok := older.(*Fleet)
 	if !ok || o == f || o.base.Name != f.base.Name {
@@ -70,7 +68,7 @@ func (f *Fleet) Succeed(older any) bool {
 		return false
 	}
 	f.older = o
-	f.nursery = o.nursery.share()
+	f.launcher = o.launcher.share()
 	for name, running := range o.services {
 		c, ok := f.config.Services[name]
 		if !ok {
@@ -86,9 +84,8 @@ func (f *Fleet) Succeed(older any) bool {
 	return true
 }
 
-// Start starts the saved count of every service that is not running yet, or else the
-// configured one. A service whose saved count cannot be read has
-// the error in its readings, and holds up none of the others.
+// Start starts the stored or configured count of every service that is not running yet. If a
+// stored count cannot be read, the readings of the service have the error.
 func (f *Fleet) Start(ctx context.Context) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -99,8 +96,8 @@ func (f *Fleet) Start(ctx context.Context) error {
 		return fmt.Errorf("start fleet %q: %w", f.base.Name, err)
 	}
 	f.started = true
-	if f.nursery == nil {
-		f.nursery = newNursery()
+	if f.launcher == nil {
+		f.launcher = newLauncher()
 	}
 	for _, name := range slices.Sorted(maps.Keys(f.services)) {
 		s := f.services[name]
@@ -114,40 +111,40 @@ func (f *Fleet) Start(ctx context.Context) error {
 		if before != nil {
 			before.end()
 		}
-		_ = s.start(ctx, f.nursery, before) // its readings have the error
+		_ = s.start(ctx, f.launcher, before) // its readings have the error
 	}
 	f.older = nil
 	return nil
 }
 
-// Close stops all instances that no newer fleet has taken, all at once, and
-// returns when they are gone. An error names those that did not end even so.
+// Close stops all instances that no newer fleet has taken over, and waits for their end. An error
+// names those that have not ended.
 func (f *Fleet) Close() error {
-	nursery, stopping := f.end()
+	launcher, stopping := f.end()
 	f.sampler.Close()
 	grace := time.Duration(0)
 	for _, i := range stopping {
 		grace = max(grace, i.config.StopGracePeriod)
 	}
 	if err := await(stopping, grace+killDelay); err != nil {
-		// The nursery stays: it must not end before its children.
+		// The launcher stays: its end would kill its children.
 		return fmt.Errorf("close fleet %q: %w", f.base.Name, err)
 	}
-	if nursery != nil {
-		nursery.leave()
+	if launcher != nil {
+		launcher.leave()
 	}
 	return nil
 }
 
-// end ends the fleet, and returns its nursery, nil where there is none to leave, and
-// the instances that are stopping.
-func (f *Fleet) end() (*nursery, []*instance) {
+// end closes the fleet. It returns its launcher, nil if it was closed before, and the stopping
+// instances.
+func (f *Fleet) end() (*launcher, []*instance) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if !f.base.End() {
 		return nil, nil
 	}
-	if f.older != nil { // Start did not come
+	if f.older != nil { // before Start
 		older := f.older
 		older.mu.Lock()
 		for name := range older.lent {
@@ -168,11 +165,10 @@ func (f *Fleet) end() (*nursery, []*instance) {
 			stopping = append(stopping, f.services[name].end()...)
 		}
 	}
-	return f.nursery, stopping
+	return f.launcher, stopping
 }
 
-// killDelay is how long a killed process may take to go: the kernel lets one
-// that waits for a device finish.
+// killDelay is the time for the end of a killed process: the kernel waits for devices.
 const killDelay = 10 * time.Second
 
 func await(stopping []*instance, limit time.Duration) error {
@@ -188,8 +184,7 @@ func await(stopping []*instance, limit time.Duration) error {
 	return nil
 }
 
-// Snapshot reads the given services, without a call: the fleet itself is the
-// platform. Before Start it reads what a start would begin with.
+// Snapshot reads the given services. Before Start it returns the counts of a start.
 func (f *Fleet) Snapshot(ctx context.Context, refs []targets.Ref) (map[targets.Ref]targets.Reading, error) {
 	return f.base.Snapshot(ctx, refs, func(ctx context.Context, wanted map[targets.Ref]*service) (map[targets.Ref]targets.Reading, error) {
 		readings := make(map[targets.Ref]targets.Reading, len(wanted))
@@ -201,8 +196,7 @@ func (f *Fleet) Snapshot(ctx context.Context, refs []targets.Ref) (map[targets.R
 	})
 }
 
-// SetReplicas saves a service's new count and starts or stops its instances. A
-// count that the service has already changes nothing.
+// SetReplicas stores a service's new count and starts or stops its instances.
 func (f *Fleet) SetReplicas(ctx context.Context, ref targets.Ref, n int32, version, _ string) error {
 	err := f.base.Usable(ctx)
 	if err == nil {
@@ -217,17 +211,15 @@ func (f *Fleet) SetReplicas(ctx context.Context, ref targets.Ref, n int32, versi
 	return nil
 }
 
-// Samples returns cpu and memory of each running instance, as its process group
-// used them, and begins to sample when nobody has asked for a while.
+// Samples returns CPU and memory of each running instance, including its process group.
 func (f *Fleet) Samples(ctx context.Context, refs []targets.Ref) (map[targets.Ref]targets.Samples, error) {
 	return targets.Ask(ctx, &f.base, "sample", func(context.Context) (map[targets.Ref]targets.Samples, error) {
 		return f.sampler.Samples(refs)
 	})
 }
 
-// Check returns what would keep instances from running: programs and directories
-// that are not there, a shell to guard with, and, of a started fleet, what went
-// wrong with its instances.
+// Check returns problems that prevent instances from running: missing programs, directories or a
+// missing shell, and failures of instances.
 func (f *Fleet) Check(ctx context.Context) ([]string, error) {
 	return targets.Ask(ctx, &f.base, "check", func(context.Context) ([]string, error) {
 		if _, err := exec.LookPath("sh"); err != nil {
@@ -235,16 +227,16 @@ func (f *Fleet) Check(ctx context.Context) ([]string, error) {
 		}
 		var found []string
 		for _, name := range slices.Sorted(maps.Keys(f.config.Services)) {
-			if trouble := f.config.Services[name].check(); trouble != "" {
-				found = append(found, fmt.Sprintf("service %q: %s", name, trouble))
+			if problem := f.config.Services[name].check(); problem != "" {
+				found = append(found, fmt.Sprintf("service %q: %s", name, problem))
 			}
 			running, err := f.service(name)
 			if err != nil {
 				return nil, err
 			}
 			for _, i := range running.instances() {
-				if trouble := i.state(); trouble != "" {
-					found = append(found, fmt.Sprintf("service %q: instance %s: %s", name, i.id, trouble))
+				if problem := i.state(); problem != "" {
+					found = append(found, fmt.Sprintf("service %q: instance %s: %s", name, i.id, problem))
 				}
 			}
 		}
@@ -252,7 +244,7 @@ func (f *Fleet) Check(ctx context.Context) ([]string, error) {
 	})
 }
 
-// check returns what of a service is not there; "" for nothing.
+// check returns a problem with the program or the directory of a service; "" if there is none.
 func (s Service) check() string {
 	if s.Dir != "" {
 		info, err := os.Stat(s.Dir)
@@ -264,7 +256,7 @@ func (s Service) check() string {
 		}
 	}
 	program := s.Command[0]
-	if s.Dir != "" && filepath.Base(program) != program && !filepath.IsAbs(program) { // found from there
+	if s.Dir != "" && filepath.Base(program) != program && !filepath.IsAbs(program) { // relative to Dir
 		program = filepath.Join(s.Dir, program)
 	}
 	if _, err := exec.LookPath(program); err != nil {

@@ -21,7 +21,7 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// patience is how long a test waits for what it expects.
+// patience is the limit of a wait.
 const patience = 20 * time.Second
 
 // eventually waits until a condition returns "".
@@ -65,7 +65,7 @@ func scale(t *testing.T, f *Fleet, name string, n int32) {
 	}
 }
 
-// settled waits until exactly n instances are there and ready.
+// settled waits until there are exactly n instances, all ready.
 func settled(t *testing.T, f *Fleet, name string, n int) targets.Reading {
 	t.Helper()
 	var reading targets.Reading
@@ -102,8 +102,8 @@ func ports(reading targets.Reading) []int {
 	return all
 }
 
-// lines returns the lines of a file of the control directory.
-func (w *world) lines(name string) []string {
+// lines returns the lines of a file in the control directory.
+func (w *fixture) lines(name string) []string {
 	text, err := os.ReadFile(filepath.Join(w.dir, name))
 	if err != nil {
 		return nil
@@ -111,10 +111,10 @@ func (w *world) lines(name string) []string {
 	return strings.Fields(string(text))
 }
 
-// TestStopsInOrder checks that equally ready instances stop by the time of their
-// readiness and then by index, the last first.
+// TestStopsInOrder: of ready instances the one that became ready last stops first, then the one
+// with the highest index.
 func TestStopsInOrder(t *testing.T) {
-	w := newWorld(t, 5)
+	w := newFixture(t, 5)
 	f := start(t, w.open(t))
 	before := settled(t, f, "a", 5)
 	slices.Reverse(before.Instances)
@@ -133,7 +133,7 @@ func TestStopsInOrder(t *testing.T) {
 }
 
 func TestKillsAfterGracePeriod(t *testing.T) {
-	w := newWorld(t, 1)
+	w := newFixture(t, 1)
 	w.alter("a", func(s *Service) { s.StopGracePeriod = 300 * time.Millisecond })
 	w.touch(t, "stubborn", true)
 	f := start(t, w.open(t))
@@ -153,7 +153,7 @@ func TestKillsAfterGracePeriod(t *testing.T) {
 }
 
 func TestPorts(t *testing.T) {
-	w := newWorld(t, 3)
+	w := newFixture(t, 3)
 	w.alter("a", func(s *Service) { s.Ports = fmt.Sprintf("%d-%d", basePort, basePort+2) })
 	w.touch(t, "slow", true)
 	f := start(t, w.open(t))
@@ -161,7 +161,7 @@ func TestPorts(t *testing.T) {
 	if got := ports(settled(t, f, "a", 3)); !slices.Equal(got, want) {
 		t.Errorf("ports %v, want %v", got, want)
 	}
-	// The new ones wait for the ports of those that are still stopping.
+	// The new instances wait for the ports of the stopping ones.
 	scale(t, f, "a", 0)
 	scale(t, f, "a", 3)
 	reading := read(t, f, "a")
@@ -183,7 +183,7 @@ func TestPorts(t *testing.T) {
 func TestReadyLate(t *testing.T) {
 	for _, probe := range []Readiness{{HTTP: "/ready"}, {TCP: true}} {
 		t.Run(fmt.Sprintf("%+v", probe), func(t *testing.T) {
-			w := newWorld(t, 1)
+			w := newFixture(t, 1)
 			probe.Interval, probe.Timeout, probe.FailureThreshold = 20*time.Millisecond, time.Second, 2
 			w.alter("a", func(s *Service) { s.Readiness = probe })
 			if probe.HTTP != "" {
@@ -212,7 +212,7 @@ func TestReadyLate(t *testing.T) {
 }
 
 func TestCrashLoop(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.config.Services["c"] = w.service("crash", "", 1)
 	w.config.SetDefaults()
 	w.alter("c", func(s *Service) {
@@ -249,7 +249,7 @@ func TestCrashLoop(t *testing.T) {
 	if err != nil || len(found) != 1 || !strings.Contains(found[0], "exit status 3") {
 		t.Errorf("Check() = %q, %v, want what happened to the instance", found, err)
 	}
-	// It stays so while one runs for a moment.
+	// The notice stays for a while after a restart.
 	wantNotice(t, f, "c", ProcessRestarting, "times in a row: c-0: process ended: exit status 3")
 	scale(t, f, "c", 3)
 	wantNotice(t, f, "c", ProcessRestarting, "3 of 3 processes fail, up to ")
@@ -261,8 +261,8 @@ func TestCrashLoop(t *testing.T) {
 	wantNotice(t, f, "c", "", "")
 }
 
-// wantNotice waits until a service fails for that reason and in words that contain those;
-// without a reason, until it does not fail.
+// wantNotice waits for a notice with a reason and a text; without a reason, until there is no
+// notice.
 func wantNotice(t *testing.T, f *Fleet, service, reason, words string) {
 	t.Helper()
 	eventually(t, func() string {
@@ -277,9 +277,9 @@ func wantNotice(t *testing.T, f *Fleet, service, reason, words string) {
 	})
 }
 
-// Crashes are forgotten once a process has run for longer than any back-off.
+// TestCrashesAreForgotten: the notice ends after a run that resets the back-off.
 func TestCrashesAreForgotten(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.config.Services["c"] = w.service("", "", 1)
 	w.config.SetDefaults()
 	mended := filepath.Join(w.dir, "mended")
@@ -296,7 +296,7 @@ func TestCrashesAreForgotten(t *testing.T) {
 }
 
 func TestMissingProgram(t *testing.T) {
-	w := newWorld(t, 1)
+	w := newFixture(t, 1)
 	missing := w.service("", "", 2)
 	missing.Command = []string{"/nonexistent/worker"}
 	w.config.Services["m"] = missing
@@ -317,12 +317,12 @@ func TestMissingProgram(t *testing.T) {
 	if err != nil || len(found) != 3 || !strings.Contains(found[0], "/nonexistent/worker") || found[1] != want[1] || found[2] != want[2] {
 		t.Errorf("Check() = %q, %v, want about %q", found, err, want)
 	}
-	// A start would not help.
+	// Before the start.
 	wantNotice(t, f, "m", ProcessNotStarted, `service "m" cannot be started: exec: "/nonexistent/worker"`)
 	wantNotice(t, f, "n", ProcessNotStarted, `service "n" cannot be started: dir: stat /nonexistent`)
 	wantNotice(t, f, "a", "", "")
 	start(t, f)
-	settled(t, f, "a", 1) // the rest goes on
+	settled(t, f, "a", 1) // the other service runs
 	reading := read(t, f, "m")
 	if reading.Err != nil || reading.StatusReplicas != 2 || reading.Instances[0].Phase != policy.PhasePending {
 		t.Errorf("a program that is not there reads %+v, want 2 Pending instances", reading)
@@ -338,12 +338,12 @@ func TestMissingProgram(t *testing.T) {
 }
 
 func TestRestartFromSavedCount(t *testing.T) {
-	w := newWorld(t, 1)
+	w := newFixture(t, 1)
 	f := start(t, w.open(t))
 	settled(t, f, "a", 1)
 	scale(t, f, "a", 3)
 	version := read(t, f, "a").Version
-	// The old one is not closed first: it was killed, as far as the store knows.
+	// The first fleet is not closed, like a killed hpad.
 	again := w.open(t)
 	if got := read(t, again, "a"); got.SpecReplicas != 3 || got.StatusReplicas != 0 || got.Version != version {
 		t.Errorf("before Start: %+v, want the saved count 3 at version %s and no instance", got, version)
@@ -359,12 +359,12 @@ func TestRestartFromSavedCount(t *testing.T) {
 }
 
 func TestStoreTrouble(t *testing.T) {
-	w := newWorld(t, 2, 1)
+	w := newFixture(t, 2, 1)
 	if err := w.store.Save(t.Context(), "replicas/a", []byte("garbled")); err != nil {
 		t.Fatal(err)
 	}
 	f := start(t, w.open(t))
-	settled(t, f, "b", 1) // the rest goes on
+	settled(t, f, "b", 1) // the other service runs
 	if got := read(t, f, "a").Err; !errors.Is(got, targets.ErrUnscalable) || !strings.Contains(got.Error(), `saved count "garbled" of service "a"`) {
 		t.Errorf("a garbled saved count reads %v, want ErrUnscalable that quotes it", got)
 	}
@@ -375,18 +375,18 @@ func TestStoreTrouble(t *testing.T) {
 	if !errors.Is(err, full) || !errors.As(err, &partial) || partial.Reached != 2 {
 		t.Errorf("SetReplicas() that cannot be saved = %v, want %v as a PartialError that reached 2", err, full)
 	}
-	settled(t, f, "b", 2) // the disk is no reason not to grow
+	settled(t, f, "b", 2) // a full disk does not prevent a scale-up
 	if err := f.SetReplicas(canceled(t), ref("b"), 1, "", "test"); !errors.Is(err, context.Canceled) || errors.As(err, &partial) {
 		t.Errorf("SetReplicas() that nobody waits for = %v, want %v alone", err, context.Canceled)
 	}
 
-	// The count is saved by the first reading that can.
+	// The next reading stores the count.
 	w.store.Fail(nil)
 	settled(t, f, "b", 2)
 	if saved, err := w.store.Load(t.Context(), "replicas/b"); err != nil || !strings.Contains(string(saved), `"replicas":2`) {
 		t.Errorf("the store has %q, %v, want the count 2", saved, err)
 	}
-	// A count that cannot be loaded at first is restored by a later reading.
+	// A later reading restores a count that could not be loaded.
 	if err := w.store.Save(t.Context(), "replicas/a", []byte(`{"format":1,"replicas":3,"version":7}`)); err != nil {
 		t.Fatal(err)
 	}
@@ -402,7 +402,7 @@ func canceled(t *testing.T) context.Context {
 }
 
 func TestReload(t *testing.T) {
-	w := newWorld(t, 2, 1, 1)
+	w := newFixture(t, 2, 1, 1)
 	older := w.open(t)
 	if err := older.Start(t.Context()); err != nil {
 		t.Fatal(err)
@@ -414,7 +414,7 @@ func TestReload(t *testing.T) {
 	same := settled(t, older, "a", 3)
 	pid := older.services["c"].instances()[0].leader()
 
-	next := newWorld(t, 2, 1)
+	next := newFixture(t, 2, 1)
 	next.dir, next.config.ResourceInterval = w.dir, w.config.ResourceInterval
 	for name := range next.config.Services {
 		next.config.Services[name] = w.config.Services[name]
@@ -429,7 +429,7 @@ func TestReload(t *testing.T) {
 	if !newer.Succeed(older) {
 		t.Fatal("Succeed() = false")
 	}
-	settled(t, older, "a", 3) // the older one still works
+	settled(t, older, "a", 3) // the older fleet still works
 	start(t, newer)
 	if got := read(t, newer, "b"); got.SpecReplicas != 2 {
 		t.Errorf("a changed service has %d replicas, want the 2 it had", got.SpecReplicas)
@@ -459,14 +459,14 @@ func TestReload(t *testing.T) {
 }
 
 func TestReloadGivenUp(t *testing.T) {
-	w := newWorld(t, 1, 1)
+	w := newFixture(t, 1, 1)
 	older := start(t, w.open(t))
 	before := settled(t, older, "a", 1)
 	newer := w.open(t)
 	if !newer.Succeed(older) {
 		t.Fatal("Succeed() = false")
 	}
-	closeFleet(t, newer) // without Start: something else of the reload was wrong
+	closeFleet(t, newer) // without Start, as if another part of the reload had failed
 	if got := settled(t, older, "a", 1); !slices.Equal(ids(got), ids(before)) {
 		t.Errorf("instances %v became %v by a reload that was given up", ids(before), ids(got))
 	}
@@ -477,10 +477,9 @@ func TestReloadGivenUp(t *testing.T) {
 	}
 }
 
-// TestKilled kills a whole hpad and sees all that it started end, and what that
-// has started.
+// TestKilled: all processes end with a killed hpad.
 func TestKilled(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	hpad := exec.Command(os.Args[0])
 	hpad.Env = append(os.Environ(), "WORKER=daemon", "CONTROL="+w.dir)
 	if err := hpad.Start(); err != nil {
@@ -512,7 +511,7 @@ func TestKilled(t *testing.T) {
 	})
 }
 
-// alive says whether a process is there and no zombie.
+// alive reports whether a process exists and is not a zombie.
 func alive(pid string) bool {
 	text, err := os.ReadFile("/proc/" + pid + "/stat")
 	if err != nil {
@@ -522,10 +521,9 @@ func alive(pid string) bool {
 	return rest[0] != 'Z' && rest[0] != 'X'
 }
 
-// TestKilledWithItsGuard sees that the kernel ends the instances when there is
-// nobody left to do it.
+// TestKilledWithItsGuard: the kernel ends the instances if the guard is killed too.
 func TestKilledWithItsGuard(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	hpad := exec.Command(os.Args[0])
 	hpad.Env = append(os.Environ(), "WORKER=daemon", "CONTROL="+w.dir)
 	if err := hpad.Start(); err != nil {
@@ -542,7 +540,7 @@ func TestKilledWithItsGuard(t *testing.T) {
 	if guard == 0 {
 		t.Fatal("there is no guard")
 	}
-	// Stopped, so that a guard that is started instead comes from nowhere.
+	// Stopped, so that hpad cannot start another guard.
 	for _, kill := range []struct {
 		pid    int
 		signal syscall.Signal
@@ -566,7 +564,7 @@ func TestKilledWithItsGuard(t *testing.T) {
 	}
 }
 
-// sleeper starts a process in a group of its own, for a guard to guard.
+// sleeper starts a process in its own group.
 func sleeper(t *testing.T, g *guard) *exec.Cmd {
 	t.Helper()
 	cmd := exec.Command("sleep", "600")
@@ -581,8 +579,8 @@ func sleeper(t *testing.T, g *guard) *exec.Cmd {
 	return cmd
 }
 
-// TestGuard closes the guard's pipe as the end of hpad does, and sees the groups
-// killed that were not taken back, also when the first guard was killed before.
+// TestGuard: the end of the pipe kills the groups that were not removed, also after a restart of
+// the guard.
 func TestGuard(t *testing.T) {
 	for _, killed := range []bool{false, true} {
 		t.Run(fmt.Sprintf("killed before %v", killed), func(t *testing.T) {
@@ -631,7 +629,7 @@ func TestGuard(t *testing.T) {
 	}
 }
 
-// guardOf returns the process id of a process's guard, 0 when there is none.
+// guardOf returns the process ID of a process's guard; 0 if there is none.
 func guardOf(t *testing.T, parent int) int {
 	t.Helper()
 	for _, pid := range childrenOf(t, parent) {
@@ -643,7 +641,7 @@ func guardOf(t *testing.T, parent int) int {
 	return 0
 }
 
-// childrenOf returns the process ids of a process's children, zombies included.
+// childrenOf returns the process IDs of a process's children, including zombies.
 func childrenOf(t *testing.T, parent int) []int {
 	t.Helper()
 	entries, err := os.ReadDir("/proc")
@@ -668,10 +666,9 @@ func childrenOf(t *testing.T, parent int) []int {
 	return children
 }
 
-// TestNothingLeaks scales up and down, and sees as many files open after as
-// before, and no process that was not waited for.
+// TestNothingLeaks: after scaling there are as many open files as before, and no zombies.
 func TestNothingLeaks(t *testing.T) {
-	w := newWorld(t, 1)
+	w := newFixture(t, 1)
 	f := start(t, w.open(t))
 	settled(t, f, "a", 1)
 	count := func() int {
@@ -692,7 +689,7 @@ func TestNothingLeaks(t *testing.T) {
 		if after := count(); after > before {
 			return fmt.Sprintf("%d files are open, %d were", after, before)
 		}
-		// The guard and the one instance.
+		// The guard and one instance.
 		if children := childrenOf(t, os.Getpid()); len(children) != 2 {
 			return fmt.Sprintf("children %v, want 2", children)
 		}
@@ -701,7 +698,7 @@ func TestNothingLeaks(t *testing.T) {
 }
 
 func TestEnvironment(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	s := w.service("", fmt.Sprintf("%d-%d", basePort, basePort+1), 2)
 	s.Command = []string{"sh", "-c", `echo "$HPAD_SERVICE $HPAD_INDEX $HPAD_INSTANCE $HPAD_PORT $GREETING ${NOTIFY_SOCKET-none} $(pwd) $0"; exec sleep 600`}
 	s.Args = []string{"last"}
@@ -725,7 +722,7 @@ func TestEnvironment(t *testing.T) {
 }
 
 func TestOutputIsClosed(t *testing.T) {
-	w := newWorld(t, 1)
+	w := newFixture(t, 1)
 	closed := make(chan string, 1)
 	f := New("local", w.config, targets.Env{Output: func(service, instance string) io.Writer {
 		return closing{func() { closed <- service + " " + instance }}
@@ -778,9 +775,9 @@ func (w writes) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// TestPortWaitEnds sees that an instance that waits for a port can stop.
+// TestPortWaitEnds: an instance that waits for a port can be stopped.
 func TestPortWaitEnds(t *testing.T) {
-	n := newNursery()
+	n := newLauncher()
 	defer n.leave()
 	ctx, cancel := context.WithCancel(t.Context())
 	if port, err := n.takePort(ctx, portRange{7, 7}); port != 7 || err != nil {

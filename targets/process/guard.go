@@ -9,18 +9,17 @@ import (
 	"time"
 )
 
-// Instances end with hpad in three ways. Close stops them gracefully. When hpad dies
-// otherwise, the kernel kills each instance's first process (PDEATHSIG, see nursery),
-// and what that process has started is killed by the guard: a small shell that reads the
-// process groups from a pipe, and kills those still there when the pipe ends, as it does
-// with hpad. What leaves its process group on purpose escapes the guard; under systemd
-// the unit's control group still holds it.
+// Instances end with hpad in three ways. Close stops them gracefully. If hpad ends otherwise, the
+// kernel kills each instance's first process (PDEATHSIG, see launcher), and the guard kills the
+// processes that it has started: a small shell that reads the process groups from a pipe, and
+// kills them when the pipe is closed. A process that leaves its process group escapes the guard;
+// under systemd it remains in the unit's control group.
 //
-// One shell serves a whole fleet: a supervisor for each instance, or hpad's own binary
-// in the shell's place, would do the same for many times the memory.
+// One shell serves a whole fleet. A supervisor for each instance, or hpad's own binary instead of
+// the shell, would need much more memory.
 
-// guardScript keeps the groups in $groups as " 12 34 ". It survives what is meant
-// for hpad: a terminal's interrupt, or a SIGTERM to all of a unit's processes.
+// guardScript keeps the groups in $groups as " 12 34 ". It ignores signals that are sent to
+// hpad's terminal or to all processes of its unit.
 const guardScript = `trap '' HUP INT QUIT TERM
 groups=' '
 while read -r change group; do
@@ -32,11 +31,11 @@ done
 for group in $groups; do kill -s KILL -- "-$group"; done
 `
 
-// guardRestart is how long a guard that ended by itself stays away.
+// guardRestart is the wait before a guard that has ended is started again.
 const guardRestart = 100 * time.Millisecond
 
-// guard keeps the shell informed of the process groups, and starts it again when it ends
-// too early. Its zero value is ready.
+// guard sends the process groups to the shell, and starts it again if it ends. The zero value is
+// usable.
 type guard struct {
 	mu     sync.Mutex
 	groups map[int]bool
@@ -45,8 +44,7 @@ type guard struct {
 	ended  sync.WaitGroup
 }
 
-// ready starts the shell where there is none, before the group is there that it is to
-// guard.
+// ready starts the shell before a group is created.
 func (g *guard) ready() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -63,7 +61,7 @@ func (g *guard) readyLocked() error {
 	return g.startLocked()
 }
 
-// add guards a group. An error means that nothing guards it now.
+// add adds a group. After an error the group is not guarded.
 func (g *guard) add(group int) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -74,13 +72,13 @@ func (g *guard) add(group int) error {
 	return g.send("+", group)
 }
 
-// remove takes a group back, before its number can mean another one.
+// remove removes a group before its number can be reused.
 func (g *guard) remove(group int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	delete(g.groups, group)
 	if g.pipe != nil {
-		// A shell that is gone is started again, with the groups there are.
+		// After an error the shell is restarted with the current groups.
 		_ = g.send("-", group)
 	}
 }
@@ -105,9 +103,9 @@ func (g *guard) send(change string, group int) error {
 	return nil
 }
 
-// startLocked starts the shell with all groups there are.
+// startLocked starts the shell with all groups.
 func (g *guard) startLocked() error {
-	// The shell's group is its own, and no PDEATHSIG ends it.
+	// In its own session, and without PDEATHSIG.
 	cmd := exec.Command("sh", "-c", guardScript, "hpad-guard")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	pipe, err := cmd.StdinPipe()
@@ -129,7 +127,7 @@ func (g *guard) startLocked() error {
 
 // watch waits for the shell's end, and starts another unless the guard is closed.
 func (g *guard) watch(cmd *exec.Cmd) {
-	_ = cmd.Wait() // how it ended does not matter
+	_ = cmd.Wait()
 	g.mu.Lock()
 	g.pipe = nil
 	g.mu.Unlock()
@@ -145,8 +143,7 @@ func (g *guard) watch(cmd *exec.Cmd) {
 	}
 }
 
-// revive starts the shell where there is none, and reports whether none is needed any
-// more.
+// revive starts the shell if there is none, and reports whether watch is done.
 func (g *guard) revive() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()

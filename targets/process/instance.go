@@ -18,50 +18,48 @@ import (
 	"github.com/hpad/hpad/targets/restart"
 )
 
-// instance is one member of a service: a process that is started again whenever
-// it ends, until the instance is stopped.
+// instance is one instance of a service: a process that is restarted when it ends, until the
+// instance is stopped.
 type instance struct {
-	id      string
-	index   int
-	name    string
-	service string
-	config  Service
-	nursery *nursery
-	out     *lines
-	created time.Time
+	id       string
+	index    int
+	name     string
+	service  string
+	config   Service
+	launcher *launcher
+	out      *lines
+	created  time.Time
 
-	// ctx ends when the instance is to stop; gone is closed when it has, and the
-	// service has forgotten it.
+	// ctx ends when the instance is stopped. gone is closed after its end.
 	ctx    context.Context
 	cancel context.CancelFunc
 	gone   chan struct{}
 
 	mu sync.Mutex
-	// child is the running process; nil means that there is none.
+	// child is the running process; nil if there is none.
 	child *child
 	port  int
-	// location is remade with the port, and never modified: readings share it.
+	// location is replaced and never modified, because readings share it.
 	location targets.Location
 	ready    bool
-	// changed is when ready last changed.
+	// changed is the time of the last change of ready.
 	changed time.Time
-	// trouble is why there is no process; empty when nothing went wrong. last is what went
-	// wrong last, which stays for a while.
-	trouble string
-	last    fault
+	// problem is the reason why there is no process; "" if there was no failure.
+	problem string
+	last    failure
 }
 
-// idLetters are those of an id's suffix: no vowels, so that it makes no words.
+// idLetters are the letters of an ID's suffix. Without vowels they do not form words.
 const idLetters = "bcdfghjklmnpqrstvwxz2456789"
 
-func newInstance(service string, index int, config Service, nursery *nursery, output Output) *instance {
+func newInstance(service string, index int, config Service, launcher *launcher, output Output) *instance {
 	suffix := make([]byte, 6)
 	for i := range suffix {
 		suffix[i] = idLetters[rand.IntN(len(idLetters))]
 	}
 	name := service + "-" + strconv.Itoa(index)
 	i := &instance{
-		id: name + "-" + string(suffix), index: index, name: name, service: service, config: config, nursery: nursery,
+		id: name + "-" + string(suffix), index: index, name: name, service: service, config: config, launcher: launcher,
 		created: time.Now(), gone: make(chan struct{}),
 	}
 	i.changed, i.location = i.created, i.locate(0)
@@ -74,27 +72,27 @@ func newInstance(service string, index int, config Service, nursery *nursery, ou
 	return i
 }
 
-// stop begins to end the instance. Its process has its signal when stop returns, so that
-// instances end in the order of the calls.
+// stop sends the signal before it returns, so that instances are stopped in the order of the
+// calls.
 func (i *instance) stop() {
 	i.cancel()
 	i.mu.Lock()
 	child := i.child
 	i.mu.Unlock()
 	if child != nil {
-		child.askToEnd()
+		child.askToStop()
 	}
 }
 
-// run keeps a process going until the instance is stopped.
+// run restarts the process until the instance is stopped.
 func (i *instance) run() {
 	defer i.out.close()
 	if ports, err := parsePorts(i.config.Ports); err == nil && ports.count() > 0 {
-		port, err := i.nursery.takePort(i.ctx, ports)
+		port, err := i.launcher.takePort(i.ctx, ports)
 		if err != nil {
 			return
 		}
-		defer i.nursery.freePort(port)
+		defer i.launcher.freePort(port)
 		i.mu.Lock()
 		i.port, i.location = port, i.locate(port)
 		i.mu.Unlock()
@@ -103,12 +101,12 @@ func (i *instance) run() {
 	var state restart.State
 	for i.ctx.Err() == nil {
 		begun := time.Now()
-		err := i.live()
+		err := i.runOnce()
 		if i.ctx.Err() != nil {
 			return
 		}
 		state = backoff.Failed(state, time.Since(begun), time.Now())
-		i.ended(err, state.Starts+1)
+		i.setFailed(err, state.Starts+1)
 		i.out.say("%s: %s; the next start is in %v", i.name, describe(err), state.Wait)
 		select {
 		case <-time.After(state.Wait):
@@ -118,13 +116,13 @@ func (i *instance) run() {
 	}
 }
 
-// live starts a process and returns how it ended.
-func (i *instance) live() error {
-	child, err := i.nursery.start(i.command())
+// runOnce starts a process and returns the error of its end.
+func (i *instance) runOnce() error {
+	child, err := i.launcher.start(i.command())
 	if err != nil {
 		return err
 	}
-	i.began(child)
+	i.setChild(child)
 	probing, stopProbing := context.WithCancel(i.ctx)
 	var probe sync.WaitGroup
 	if i.config.Readiness.probes() {
@@ -150,14 +148,14 @@ func (i *instance) command() *exec.Cmd {
 	return cmd
 }
 
-// private are variables of hpad's own environment that speak to hpad alone.
+// private are variables of hpad's own environment that instances do not inherit.
 var private = []string{
 	"NOTIFY_SOCKET", "WATCHDOG_PID", "WATCHDOG_USEC", "LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES", "LISTEN_PIDFDID",
 	"MAINPID", "MANAGERPID", "SYSTEMD_EXEC_PID", "CREDENTIALS_DIRECTORY",
 }
 
-// environment returns hpad's own environment without what is private, the configured
-// one, and what an instance needs to know of itself.
+// environment returns hpad's environment without private variables, the configured variables, and
+// those that identify the instance.
 func (i *instance) environment() []string {
 	env := slices.DeleteFunc(os.Environ(), func(entry string) bool {
 		name, _, _ := strings.Cut(entry, "=")
@@ -173,10 +171,10 @@ func (i *instance) environment() []string {
 	return env
 }
 
-func (i *instance) began(child *child) {
+func (i *instance) setChild(child *child) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	i.child, i.trouble = child, ""
+	i.child, i.problem = child, ""
 	if !i.config.Readiness.probes() {
 		i.ready, i.changed = true, child.started
 	}
@@ -188,13 +186,13 @@ func (i *instance) setReady(ready bool) {
 	i.ready, i.changed = ready, time.Now()
 }
 
-// ended stores that there is no process, and why; times is the number of failures in a row.
-func (i *instance) ended(err error, times int) {
+// setFailed stores the end of a process; times is the number of consecutive failures.
+func (i *instance) setFailed(err error, times int) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	words := describe(err)
-	i.last = fault{words: words, started: i.child != nil, times: times}
-	i.child, i.trouble = nil, words
+	text := describe(err)
+	i.last = failure{text: text, started: i.child != nil, times: times}
+	i.child, i.problem = nil, text
 	if i.ready {
 		i.ready, i.changed = false, time.Now()
 	}
@@ -216,7 +214,7 @@ func (i *instance) read() (policy.Instance, targets.Location) {
 	return seen, i.location
 }
 
-// locate returns where the instance is; port 0 means none.
+// locate returns the location of the instance; port 0 means no port.
 func (i *instance) locate(port int) targets.Location {
 	location := targets.Location{
 		Name: i.name, Node: proc.Hostname(), Addresses: []string{"127.0.0.1"},
@@ -228,7 +226,7 @@ func (i *instance) locate(port int) targets.Location {
 	return location
 }
 
-// leader returns the process to sample; 0 means none.
+// leader returns the process to sample; 0 if there is none.
 func (i *instance) leader() int {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -238,10 +236,9 @@ func (i *instance) leader() int {
 	return i.child.pid()
 }
 
-// state returns why the instance has no process; "" when it has one or nothing went
-// wrong.
+// state returns the reason why the instance has no process; "" if it has one or has not failed.
 func (i *instance) state() string {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	return i.trouble
+	return i.problem
 }

@@ -7,18 +7,18 @@ import (
 	"sync"
 )
 
-// maxLine is where a line of output is cut that has no end.
+// maxLine is the length at which a line of output is split.
 const maxLine = 64 << 10
 
-// lines hands on whole lines, each with its line feed and in one Write. The writer's
-// errors are ignored: output that cannot be kept does not stop a process.
+// lines writes whole lines, each with one Write. Errors of the writer are ignored: they must not
+// stop a process.
 type lines struct {
 	mu   sync.Mutex
 	to   io.Writer
 	rest []byte
 }
 
-// newLines returns lines to a writer; nil discards them.
+// newLines returns lines for a writer; nil discards them.
 func newLines(to io.Writer) *lines {
 	if to == nil {
 		to = io.Discard
@@ -28,7 +28,7 @@ func newLines(to io.Writer) *lines {
 
 func (l *lines) discards() bool { return l.to == io.Discard }
 
-// Write takes a piece of output.
+// Write buffers incomplete lines.
 func (l *lines) Write(piece []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -49,7 +49,7 @@ func (l *lines) Write(piece []byte) (int, error) {
 	}
 }
 
-// say adds a line of hpad's own, after what the process left unfinished.
+// say writes a line of hpad, after an incomplete line of the process.
 func (l *lines) say(format string, args ...any) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -57,7 +57,7 @@ func (l *lines) say(format string, args ...any) {
 	l.put(fmt.Appendf(nil, "hpad: "+format+"\n", args...))
 }
 
-// close hands on what is left, and closes a writer that can be closed.
+// close writes an incomplete line, and closes the writer if it is an io.Closer.
 func (l *lines) close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

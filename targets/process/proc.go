@@ -9,20 +9,17 @@ import (
 	"github.com/hpad/hpad/targets/proc"
 )
 
-// usage is what a process group has used.
+// usage is the resource usage of a process group.
 type usage struct {
-	// ticks is the cpu time of all its processes and of the children they waited
-	// for: as long as a process is waited for inside of the group, none is lost.
+	// ticks is the CPU time of all its processes and of their awaited children.
 	ticks uint64
-	// bytes is the resident memory; pages shared between its processes count once
-	// for each.
+	// bytes is the resident memory. Shared pages count once for each process.
 	bytes uint64
-	// started is the leader's; 0 means that it was not seen.
+	// started is the start of the leader; 0 if it was not found.
 	started uint64
 }
 
-// readGroups adds up the usage of process groups, in one walk over a proc file
-// system.
+// readGroups returns the usage of process groups, in one walk over a proc file system.
 func readGroups(root string, leaders map[int]bool) (map[int]usage, error) {
 	dir, err := os.Open(root)
 	if err != nil {

@@ -27,7 +27,7 @@ func TestReadGroups(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := os.Mkdir(filepath.Join(root, "13"), 0o700); err != nil { // gone in the meantime
+	if err := os.Mkdir(filepath.Join(root, "13"), 0o700); err != nil { // ended meanwhile
 		t.Fatal(err)
 	}
 	got, err := readGroups(root, map[int]bool{10: true, 99: true})
@@ -44,7 +44,7 @@ func TestReadGroups(t *testing.T) {
 }
 
 func TestSamplesOfBusyWorker(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.config.Services["w"] = w.service("busy", "", 1)
 	w.config.SetDefaults()
 	w.config.ResourceInterval = time.Second
@@ -69,8 +69,7 @@ func TestSamplesOfBusyWorker(t *testing.T) {
 			}
 			cpu := task.Usage[0].Milli
 			memory = task.Usage[1].Milli / 1000
-			// On a machine with too few cores for what runs on it a worker gets less
-			// than it wants for a while, or its time is read late.
+			// On a busy host a worker gets less CPU time, or the time is read late.
 			if cpu < 100 || cpu > 650 {
 				return fmt.Sprintf("a worker that wants 500 thousandths of a core used %d", cpu)
 			}
@@ -78,14 +77,14 @@ func TestSamplesOfBusyWorker(t *testing.T) {
 		}
 		return fmt.Sprintf("%d samples so far", measured)
 	})
-	// What the kernel states elsewhere is the same but for what changes meanwhile.
+	// The resident memory can change meanwhile.
 	resident := residentBytes(t, f.services["w"].instances()[0].leader())
 	if memory < 64<<20 || memory < resident*8/10 || memory > resident*12/10 {
 		t.Errorf("a worker with 64 MiB of its own and %d MiB resident used %d MiB", resident>>20, memory>>20)
 	}
 }
 
-// residentBytes returns the resident memory by /proc/PID/status.
+// residentBytes returns VmRSS in /proc/PID/status.
 func residentBytes(t *testing.T, pid int) int64 {
 	t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))

@@ -20,8 +20,7 @@ import (
 	"github.com/hpad/hpad/targets/replicas"
 )
 
-// service is one target: a wanted count and its instances. It passes from fleet to
-// fleet at a reload.
+// service is one target: a count and its instances. A newer fleet takes it over at a reload.
 type service struct {
 	name   string
 	ports  portRange
@@ -29,22 +28,20 @@ type service struct {
 	// writing is held while the count is changed.
 	writing *semaphore.Weighted
 
-	mu      sync.Mutex
-	config  Service
-	tasks   []policy.Task
-	counts  *replicas.Store[count]
-	nursery *nursery
-	// living are the wanted instances in the order of their indexes, leaving those being
-	// stopped.
+	mu       sync.Mutex
+	config   Service
+	tasks    []policy.Task
+	counts   *replicas.Store[count]
+	launcher *launcher
+	// living are the instances of the count in the order of their indexes, leaving are stopping.
 	living, leaving []*instance
-	// ended reports that the service is stopped for good.
+	// ended reports that the service was stopped for good.
 	ended bool
-	// before is the service this one replaces, while instances of it are leaving.
+	// before is the replaced service while its instances are stopping.
 	before *service
 }
 
-// count is what the store keeps of a service. There are no instances while it is not
-// known.
+// count is the stored count of a service. No instances run until it is known.
 type count struct {
 	Format   int    `json:"format"`
 	Replicas int32  `json:"replicas"`
@@ -65,7 +62,7 @@ func newService(name string, config Service, options targets.Env, counts *replic
 	return s
 }
 
-// takeOver gives a service to a fleet with a configuration of the same processes.
+// takeOver gives a service to a fleet whose configuration has the same processes.
 func (s *service) takeOver(config Service, counts *replicas.Store[count]) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -80,8 +77,8 @@ func (s *service) takeOver(config Service, counts *replicas.Store[count]) {
 	s.tasks = []policy.Task{task}
 }
 
-// sameProcesses reports whether instances of one configuration may go on under
-// another one.
+// sameProcesses reports whether the instances of one configuration may continue under another
+// one.
 func sameProcesses(a, b Service) bool {
 	a.Requests, b.Requests = nil, nil
 	a.Replicas, b.Replicas = nil, nil
@@ -94,7 +91,7 @@ func (s *service) countStore() *replicas.Store[count] {
 	return s.counts
 }
 
-// count returns the count, as far as there are ports, and false before it is known.
+// count returns the count, limited by the ports; false if it is not known.
 func (s *service) count() (count, bool) {
 	now, known := s.countStore().Get(s.name)
 	if highest := s.highest(); highest != nil {
@@ -103,16 +100,15 @@ func (s *service) count() (count, bool) {
 	return now, known
 }
 
-// start begins the instances of the count of the service it replaces, else of
-// the saved count, else of the configured one.
-func (s *service) start(ctx context.Context, nursery *nursery, before *service) error {
+// start starts the count of the replaced service, or else the stored or configured count.
+func (s *service) start(ctx context.Context, launcher *launcher, before *service) error {
 	if before != nil {
 		if now, known := before.count(); known {
 			s.countStore().Set(s.name, now)
 		}
 	}
 	s.mu.Lock()
-	s.nursery, s.before = nursery, before
+	s.launcher, s.before = launcher, before
 	s.mu.Unlock()
 	if _, known := s.count(); !known {
 		return s.restore(ctx)
@@ -121,10 +117,10 @@ func (s *service) start(ctx context.Context, nursery *nursery, before *service) 
 	return nil
 }
 
-// restore begins the instances of a started service whose count was not known so far.
+// restore starts the instances of a service whose stored count could not be read before.
 func (s *service) restore(ctx context.Context) error {
 	s.mu.Lock()
-	running := s.nursery != nil && !s.ended
+	running := s.launcher != nil && !s.ended
 	s.mu.Unlock()
 	if _, known := s.count(); known || !running {
 		return nil
@@ -145,8 +141,7 @@ func (s *service) restore(ctx context.Context) error {
 	return nil
 }
 
-// load returns the first count of a started service: the saved one, or the configured one,
-// which is not saved.
+// load returns the stored count, or else the configured one, which is not stored.
 func (s *service) load(ctx context.Context) (count, error) {
 	s.mu.Lock()
 	counts, configured := s.counts, s.config.Replicas
@@ -177,9 +172,8 @@ func (c *count) UnmarshalJSON(text []byte) error {
 	return err
 }
 
-// set changes the count: first what is saved, then the instances. A count that
-// cannot be saved is set all the same, with a targets.PartialError: a full disk must
-// not keep a fleet from growing.
+// set stores the count and then starts or stops instances. If it cannot be stored, it is set
+// nevertheless, with a targets.PartialError: a full disk must not prevent a scale-up.
 func (s *service) set(ctx context.Context, n int32, version string) error {
 	if err := s.writing.Acquire(ctx, 1); err != nil {
 		return err
@@ -206,10 +200,10 @@ func (s *service) set(ctx context.Context, n int32, version string) error {
 	return nil
 }
 
-// refuse returns why a count cannot be set; nil if it can.
+// refuse returns an error if a count cannot be set.
 func (s *service) refuse(now count, known bool, n int32, version string) error {
 	s.mu.Lock()
-	running := s.nursery != nil && !s.ended
+	running := s.launcher != nil && !s.ended
 	s.mu.Unlock()
 	highest := s.highest()
 	switch {
@@ -227,7 +221,7 @@ func (s *service) refuse(now count, known bool, n int32, version string) error {
 	return nil
 }
 
-// highest returns the highest count; nil means none.
+// highest returns the highest count; nil means no limit.
 func (s *service) highest() *int32 {
 	if highest := s.ports.count(); highest > 0 {
 		return &highest
@@ -235,8 +229,7 @@ func (s *service) highest() *int32 {
 	return nil
 }
 
-// scale brings the instances to the wanted count. It stops instances at once and starts
-// instances, each with the lowest free index, in the background.
+// scale stops and starts instances. New instances use the lowest free indexes.
 func (s *service) scale() {
 	want, _ := s.count()
 	s.mu.Lock()
@@ -248,7 +241,7 @@ func (s *service) scale() {
 		if index < len(s.living) && s.living[index].index == index {
 			continue
 		}
-		i := newInstance(s.name, index, s.config, s.nursery, s.output)
+		i := newInstance(s.name, index, s.config, s.launcher, s.output)
 		s.living = slices.Insert(s.living, index, i)
 		go func() {
 			defer close(i.gone)
@@ -285,8 +278,7 @@ func (s *service) forget(gone *instance) {
 	s.leaving = slices.DeleteFunc(s.leaving, func(i *instance) bool { return i == gone })
 }
 
-// end stops the service for good, and returns what is stopping. The saved count
-// stays.
+// end stops the service for good, and returns the stopping instances. The stored count stays.
 func (s *service) end() []*instance {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -299,8 +291,7 @@ func (s *service) end() []*instance {
 	return stopping
 }
 
-// read returns the service's reading. Of a service that was not started that is what a
-// start would begin with.
+// read returns the service's reading. Before the start it has the count of a start.
 func (s *service) read(ctx context.Context) targets.Reading {
 	reading := targets.Reading{Max: s.highest(), Observed: time.Now()}
 	err := s.restore(ctx)
@@ -315,7 +306,7 @@ func (s *service) read(ctx context.Context) targets.Reading {
 		return targets.Reading{Err: err, Observed: reading.Observed}
 	}
 	if known {
-		_ = s.countStore().Save(ctx, s.name) // set has returned why it is not saved
+		_ = s.countStore().Save(ctx, s.name) // set has returned the error
 	}
 	reading.SpecReplicas, reading.Version = now.Replicas, now.version()
 	s.mu.Lock()

@@ -20,8 +20,7 @@ import (
 	"github.com/hpad/hpad/targets/targettest"
 )
 
-// TestMain makes the test binary the program that the tests run as instances:
-// the variable WORKER says which one.
+// TestMain runs the program in the variable WORKER instead of the tests if it is set.
 func TestMain(m *testing.M) {
 	workers := map[string]func() error{
 		"serve": serve, "crash": crash, "busy": busy, "family": family, "daemon": daemon,
@@ -36,7 +35,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// control returns a path in the directory by which a test steers its workers.
+// control returns the path of a file in the control directory of a worker.
 func control(name string) string { return filepath.Join(os.Getenv("CONTROL"), name) }
 
 func exists(path string) bool {
@@ -44,7 +43,6 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// appendLine adds a line to a file of the control directory.
 func appendLine(name, line string) error {
 	file, err := os.OpenFile(control(name), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -56,9 +54,8 @@ func appendLine(name, line string) error {
 	return file.Close()
 }
 
-// serve responds with 200 on HPAD_PORT until SIGTERM, or 503 while the file
-// "unready-ID" is there. With the file "slow" it takes a moment to end, with
-// "stubborn" it does not.
+// serve responds with 200 on HPAD_PORT until SIGTERM, or with 503 while the file "unready-ID"
+// exists. With the file "slow" it ends after a moment, with "stubborn" it ignores SIGTERM.
 func serve() error {
 	id := os.Getenv("HPAD_INSTANCE")
 	terminated := make(chan os.Signal, 1)
@@ -91,7 +88,7 @@ func serve() error {
 	return nil
 }
 
-// crash ends at once and badly.
+// crash exits with an error.
 func crash() error {
 	if err := appendLine("crashes", os.Getenv("HPAD_INSTANCE")); err != nil {
 		return err
@@ -101,7 +98,7 @@ func crash() error {
 	return nil
 }
 
-// busy uses half of one core and 64 MiB.
+// busy uses half a core and 64 MiB.
 func busy() error {
 	memory := make([]byte, 64<<20)
 	for i := range memory {
@@ -115,7 +112,7 @@ func busy() error {
 	}
 }
 
-// family starts a child that outlives it, unless the process group is ended.
+// family starts a child that outlives it unless the process group is killed.
 func family() error {
 	child := exec.Command("sleep", "600")
 	if err := child.Start(); err != nil {
@@ -130,8 +127,7 @@ func family() error {
 	return child.Wait()
 }
 
-// daemon is a whole hpad, as far as this package goes: it runs two families
-// until it is killed.
+// daemon runs two families until it is killed.
 func daemon() error {
 	config := &Config{Services: map[string]Service{"family": {
 		Command: []string{os.Args[0]}, Env: map[string]string{"WORKER": "family"}, Replicas: new(int32(2)),

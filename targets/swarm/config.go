@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/settings"
 	"github.com/hpad/hpad/settings/httpclient"
 	"github.com/hpad/hpad/targets"
@@ -46,3 +47,42 @@ func (c *Config) Validate() []settings.FieldError {
 	}
 	return mistakes
 }
+
+// Kind is the kind of fleets of Docker Swarm.
+var Kind = targets.Kind{
+	Name:       "swarm",
+	Config:     func() targets.Config { return new(Config) },
+	Target:     func() targets.Target { return new(Target) },
+	Reference:  targets.Reference{Paths: []string{"{service}"}, Whole: true, Example: "shop_web", Workload: "{name}"},
+	Samples:    true,
+	Failing:    []policy.ConditionType{TasksFailing},
+	Unique:     true,
+	LabelPlace: "the labels of the service: docker service update --label-rm hpad.enable SERVICE",
+	Without: map[string]string{
+		"down, unready instances": "the swarm chooses",
+		"read, readiness":         "a swarm calls a task running once it is healthy, and replaces it when it no longer is",
+		"out of range":            "a service of a swarm may have any number of tasks",
+		"partly done":             "a swarm takes a count or refuses it",
+	},
+}
+
+// Build makes a fleet of that name.
+func (c *Config) Build(name string, _ targets.Env) (targets.Fleet, error) { return New(name, c) }
+
+// Target is the part of an autoscaler's target table that a swarm fleet reads.
+type Target struct {
+	// Service is the name of a replicated service: of one in a stack, with the
+	// stack's name before it, as "shop_web".
+	Service string `toml:"service"`
+}
+
+// Validate returns every mistake of the target.
+func (t *Target) Validate() []settings.FieldError {
+	if t.Service == "" {
+		return []settings.FieldError{{Field: "service", Detail: `is required: the name of a service, as "shop_web" for the service web of the stack shop`}}
+	}
+	return nil
+}
+
+// Name returns the target's name in a targets.Ref: the service's.
+func (t *Target) Name() string { return t.Service }

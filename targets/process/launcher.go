@@ -13,16 +13,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// outputDelay is how long the output of an ended process may go on, through a
-// descendant that left its process group.
+// outputDelay is the time in which a descendant outside of the process group can still write
+// output.
 const outputDelay = time.Second
 
-// groupDelay is how long the rest of a killed process group is waited for.
+// groupDelay is the time for the end of a killed process group.
 const groupDelay = time.Second
 
-// nursery starts processes and holds the ports they were given. The fleets that
-// succeed each other over reloads share one, and the last to go ends it.
-type nursery struct {
+// launcher starts processes and assigns ports. Fleets that succeed each other at reloads share
+// it; the last one ends it.
+type launcher struct {
 	starts chan func()
 	guard  guard
 
@@ -30,26 +30,26 @@ type nursery struct {
 	owners int
 	ended  chan struct{}
 	ports  map[int]bool
-	// freed is closed and replaced when a port is given back.
+	// freed is closed and replaced when a port is released.
 	freed chan struct{}
 }
 
-// newNursery returns a nursery with one owner.
-func newNursery() *nursery {
-	n := &nursery{starts: make(chan func()), owners: 1, ended: make(chan struct{}), ports: map[int]bool{}, freed: make(chan struct{})}
+// newLauncher returns a launcher with one owner.
+func newLauncher() *launcher {
+	n := &launcher{starts: make(chan func()), owners: 1, ended: make(chan struct{}), ports: map[int]bool{}, freed: make(chan struct{})}
 	go n.startAll()
 	return n
 }
 
-func (n *nursery) share() *nursery {
+func (n *launcher) share() *launcher {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.owners++
 	return n
 }
 
-// leave takes an owner away; the last one when all children are gone.
-func (n *nursery) leave() {
+// leave removes an owner. The last one leaves after the end of all children.
+func (n *launcher) leave() {
 	n.mu.Lock()
 	n.owners--
 	last := n.owners == 0
@@ -61,10 +61,9 @@ func (n *nursery) leave() {
 	}
 }
 
-// startAll starts processes on one thread that lives as long as they do: the
-// kernel sends PDEATHSIG when the thread that started a process ends, not when
-// the parent process does.
-func (n *nursery) startAll() {
+// startAll starts processes on one thread that lives as long as they do: the kernel sends
+// PDEATHSIG at the end of the thread that started a process.
+func (n *launcher) startAll() {
 	defer close(n.ended)
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -73,8 +72,8 @@ func (n *nursery) startAll() {
 	}
 }
 
-// takePort returns the lowest free port of a range, and waits for one if need be.
-func (n *nursery) takePort(ctx context.Context, ports portRange) (int, error) {
+// takePort returns the lowest free port of a range, and waits for one if necessary.
+func (n *launcher) takePort(ctx context.Context, ports portRange) (int, error) {
 	for {
 		n.mu.Lock()
 		for port := ports.first; port <= ports.last; port++ {
@@ -94,7 +93,7 @@ func (n *nursery) takePort(ctx context.Context, ports portRange) (int, error) {
 	}
 }
 
-func (n *nursery) freePort(port int) {
+func (n *launcher) freePort(port int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	delete(n.ports, port)
@@ -106,25 +105,22 @@ func (n *nursery) freePort(port int) {
 type child struct {
 	cmd     *exec.Cmd
 	started time.Time
-	// exited is closed when the process and its group are gone; err then says how
-	// it ended, and is never nil.
+	// exited is closed after the end of the process and its group; err is set then.
 	exited chan struct{}
 	err    error
 
 	terminate sync.Once
 
 	mu sync.Mutex
-	// gone reports that the process was waited for, so that its number may mean another
-	// one by now.
+	// gone reports that the process was waited for, so that its number may be reused.
 	gone bool
 }
 
-// errExit is how a process ends that reports success.
+// errExit is the error of a process that exits with 0.
 var errExit = errors.New("exit status 0")
 
-// start starts a process as the leader of a process group of its own, which dies
-// with hpad.
-func (n *nursery) start(cmd *exec.Cmd) (*child, error) {
+// start starts a process as the leader of its own process group. The process ends with hpad.
+func (n *launcher) start(cmd *exec.Cmd) (*child, error) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	cmd.WaitDelay = outputDelay
 	var err, unguarded error
@@ -135,7 +131,7 @@ func (n *nursery) start(cmd *exec.Cmd) (*child, error) {
 			err = cmd.Start()
 		}
 		if err == nil {
-			// At once: what the process starts is not guarded before.
+			// Immediately, because children of the process are not guarded before.
 			unguarded = n.guard.add(cmd.Process.Pid)
 		}
 	}
@@ -149,7 +145,7 @@ func (n *nursery) start(cmd *exec.Cmd) (*child, error) {
 		c.err = c.wait(&n.guard)
 	}()
 	if unguarded != nil {
-		// What this process starts might outlive hpad: rather have none.
+		// Children of this process could outlive hpad.
 		c.signal(syscall.SIGKILL)
 		<-c.exited
 		return nil, unguarded
@@ -159,21 +155,21 @@ func (n *nursery) start(cmd *exec.Cmd) (*child, error) {
 
 func (c *child) pid() int { return c.cmd.Process.Pid }
 
-// signal sends a signal to the whole process group, unless that is gone.
+// signal sends a signal to the process group.
 func (c *child) signal(signal syscall.Signal) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.gone {
-		// The group exists until its leader was waited for.
+		// The group exists until its leader is waited for.
 		_ = syscall.Kill(-c.pid(), signal)
 	}
 }
 
-// wait waits for the process to end, ends what is left of its group, and returns how the
-// process ended.
+// wait waits for the end of the process, kills the rest of its group, and returns the error of
+// the process.
 func (c *child) wait(g *guard) error {
 	for {
-		// The process stays a zombie here, so that its number still means its group.
+		// The process remains a zombie, so that its number is not reused.
 		err := unix.Waitid(unix.P_PID, c.pid(), nil, unix.WEXITED|unix.WNOWAIT, nil)
 		if !errors.Is(err, unix.EINTR) {
 			break
@@ -192,8 +188,7 @@ func (c *child) wait(g *guard) error {
 	return err
 }
 
-// waitForGroup waits until the killed rest of the group is gone, and with it what
-// it held: ports, files.
+// waitForGroup waits for the end of the killed group, which releases its ports and files.
 func (c *child) waitForGroup() {
 	deadline := time.NewTimer(groupDelay)
 	defer deadline.Stop()
@@ -206,13 +201,12 @@ func (c *child) waitForGroup() {
 	}
 }
 
-// askToEnd sends SIGTERM, once: programs take a second one for impatience.
-func (c *child) askToEnd() { c.terminate.Do(func() { c.signal(syscall.SIGTERM) }) }
+// askToStop sends SIGTERM once, because some programs exit at once after the second.
+func (c *child) askToStop() { c.terminate.Do(func() { c.signal(syscall.SIGTERM) }) }
 
-// stop ends the group by SIGTERM, and by SIGKILL after the grace period. It returns when
-// the group is gone.
+// stop sends SIGTERM, and SIGKILL after the grace period. It returns after the end of the group.
 func (c *child) stop(grace time.Duration) {
-	c.askToEnd()
+	c.askToStop()
 	select {
 	case <-c.exited:
 		return
@@ -222,7 +216,7 @@ func (c *child) stop(grace time.Duration) {
 	<-c.exited
 }
 
-// describe returns how a process ended, for a person.
+// describe returns a text about the end of a process.
 func describe(err error) string {
 	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) || errors.Is(err, errExit) {
 		return fmt.Sprintf("process ended: %v", err)
