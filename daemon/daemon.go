@@ -205,7 +205,7 @@ func (d *Daemon) start(ctx context.Context) (*change, error) {
 		Meter: func(fleet string) targets.Meter { return d.metrics.Platform(fleet) },
 		// What fleets share outlives them, so that a reload is no way around the limits of
 		// an account.
-		Fleet:  targets.Env{Process: new(targets.Process), Output: d.options.Output, Now: d.clock.Now, DryRun: d.dryRun},
+		Fleet:  targets.Env{Output: d.options.Output, Now: d.clock.Now, DryRun: d.dryRun},
 		Source: sources.Env{Clock: d.clock, Discover: d.readTarget, Answers: d.budgets.answers, Samples: d.budgets.samples},
 	})
 	d.clock.Resume(d.restored.Clock)

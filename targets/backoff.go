@@ -2,6 +2,7 @@ package targets
 
 import (
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"net/http"
 	"strconv"
@@ -46,15 +47,15 @@ func RetryAfter(header http.Header) time.Duration {
 	return 0
 }
 
-// Left returns how long no call is to be made, and what the platform said; 0 and nil
-// when calls may be made.
-func (b *Backoff) Left(now time.Time) (time.Duration, error) {
+// Wait returns a [ThrottledError] with the remaining pause; nil if calls may be made.
+func (b *Backoff) Wait() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if !now.Before(b.until) {
-		return 0, nil
+	left := time.Until(b.until)
+	if left <= 0 {
+		return nil
 	}
-	return b.until.Sub(now), b.cause
+	return &ThrottledError{RetryAfter: left.Round(time.Millisecond), Err: fmt.Errorf("waiting after: %w", b.cause)}
 }
 
 // Record heeds the error of a call that began at begun and has ended now: an

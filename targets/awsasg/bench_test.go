@@ -44,7 +44,7 @@ func BenchmarkSnapshot(b *testing.B) {
 	config := testConfig(b, c)
 	config.Endpoints = Endpoints{AutoScaling: server.URL, EC2: server.URL, STS: server.URL}
 	config.CheckInterval, config.Timeout = time.Hour, time.Minute
-	f := openFleet(b, config, Options{Store: &targettest.Store{}})
+	f := openFleet(b, config, targets.Env{Store: &targettest.Store{}})
 	round := func() {
 		readings, err := f.Snapshot(b.Context(), refs)
 		if err != nil || readings[refs[0]].StatusReplicas != 3 {

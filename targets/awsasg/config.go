@@ -47,9 +47,7 @@ type Config struct {
 	Timeout time.Duration `toml:"timeout" default:"10s" above:"0s" must:"more than 0, as \"10s\""`
 	// ReadsPerSecond and WritesPerSecond bound the calls of Auto Scaling in the long
 	// run, and each of them, apart, those of EC2: more than 0 and at most 1000. Four
-	// times as many are made at once after a pause. Fleets of one region with the same
-	// credentials, or with roles of one account, make so many together, by the smallest
-	// numbers that one of them has.
+	// times as many are made at once after a pause.
 	ReadsPerSecond  float64 `toml:"reads_per_second" default:"10" above:"0" max:"1000" must:"more than 0 and at most 1000"`
 	WritesPerSecond float64 `toml:"writes_per_second" default:"5" above:"0" max:"1000" must:"more than 0 and at most 1000"`
 	// DescribeInstances asks EC2 once for each instance when it started, its

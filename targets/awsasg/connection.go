@@ -48,10 +48,10 @@ type connection struct {
 // service limits the calls of one service in the account and region.
 type service struct{ *cloud.Limiter }
 
-func newService(c *Config, name string, options Options) service {
-	s := service{options.Accounts.Limiter("awsasg "+name+" "+c.Engine(), cloud.Limits{Calls: map[cloud.Class]cloud.Limit{
+func newService(c *Config, meter targets.Meter) service {
+	s := service{cloud.NewLimiter(cloud.Limits{Calls: map[cloud.Class]cloud.Limit{
 		cloud.Read: cloud.Saved(c.ReadsPerSecond, burstSeconds), cloud.Write: cloud.Saved(c.WritesPerSecond, burstSeconds),
-	}}, options.Meter)}
+	}}, meter)}
 	s.Timeout, s.Errors = c.Timeout, &errorClasses
 	return s
 }
@@ -103,11 +103,11 @@ func (c *connection) called(ctx context.Context, s *session, err error) error {
 	return fmt.Errorf("%s: %w", action, err)
 }
 
-func newConnection(c *Config, options Options) *connection {
+func newConnection(c *Config, meter targets.Meter) *connection {
 	made := &connection{
 		config:    c,
-		groups:    newService(c, "autoscaling", options),
-		instances: newService(c, "ec2", options),
+		groups:    newService(c, meter),
+		instances: newService(c, meter),
 	}
 	made.Make = made.newSession
 	made.Drop = func(old *session) { old.client.CloseIdleConnections() }

@@ -29,7 +29,7 @@ func testConfig(t testing.TB, c *awstest.Cloud) *Config {
 	return config
 }
 
-func openFleet(t testing.TB, c *Config, options Options) *Fleet {
+func openFleet(t testing.TB, c *Config, options targets.Env) *Fleet {
 	t.Helper()
 	f := New("cloud", c, options)
 	t.Cleanup(func() { _ = f.Close() })
@@ -51,7 +51,7 @@ func TestContract(t *testing.T) {
 		config := testConfig(t, c)
 		var current *Fleet
 		p.Open = func(t *testing.T) targets.Fleet {
-			current = openFleet(t, config, Options{Store: store})
+			current = openFleet(t, config, targets.Env{Store: store})
 			return current
 		}
 		with := func(ref targets.Ref, change func(g *awstest.Group)) { c.Edit(ref.Name, change) }

@@ -24,7 +24,7 @@ func TestPages(t *testing.T) {
 		c.Add(awstest.Group{Name: name, Max: 10, Desired: n})
 		refs = append(refs, ref(name))
 	}
-	f := openFleet(t, testConfig(t, c), Options{})
+	f := openFleet(t, testConfig(t, c), targets.Env{})
 	readings, err := f.Snapshot(t.Context(), refs)
 	if err != nil {
 		t.Fatal(err)
@@ -109,5 +109,5 @@ func altered(t *testing.T, alter func(answer string) string) (*awstest.Cloud, *F
 	})
 	config := testConfig(t, c)
 	config.Endpoints.AutoScaling = server.URL
-	return c, openFleet(t, config, Options{})
+	return c, openFleet(t, config, targets.Env{})
 }

@@ -17,9 +17,6 @@ import (
 	"github.com/hpad/hpad/targets/cloud"
 )
 
-// Options are the resources of a fleet besides its configuration.
-type Options = cloud.Options
-
 const (
 	// groupsPerCall is the most groups that AWS describes in a call, and describingCalls
 	// the calls in progress.
@@ -44,12 +41,12 @@ type Fleet struct {
 
 // New returns a fleet of that name, which connects when it is first read. The
 // configuration is defaulted and valid, and is not modified.
-func New(name string, config *Config, options Options) *Fleet {
-	f := &Fleet{config: config, connection: newConnection(config, options)}
-	f.Name, f.Parse, f.Platform, f.Memory = name, parseName, f, cloud.NewMemory(options.Store)
+func New(name string, config *Config, env targets.Env) *Fleet {
+	f := &Fleet{config: config, connection: newConnection(config, env.Meter)}
+	f.Name, f.Parse, f.Platform, f.Memory = name, parseName, f, cloud.NewMemory(env.Store)
 	f.Noun, f.DeletesAtOnce, f.Limiter = "group", removalsPerCall, f.connection.groups.Limiter
 	f.FactsProblem = "start times and addresses of instances are not known"
-	f.OnClose = []func(){f.connection.Close, f.connection.groups.Close, f.connection.instances.Close}
+	f.OnClose = f.connection.Close
 	return f
 }
 

@@ -13,7 +13,6 @@ import (
 
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
-	"github.com/hpad/hpad/targets/cloud"
 	"github.com/hpad/hpad/targets/targettest"
 	"github.com/hpad/hpad/test/aws/awstest"
 )
@@ -28,7 +27,7 @@ func open(t *testing.T, count int, change func(c *Config)) (*awstest.Cloud, *Fle
 	if change != nil {
 		change(config)
 	}
-	return c, openFleet(t, config, Options{Store: &targettest.Store{}})
+	return c, openFleet(t, config, targets.Env{Store: &targettest.Store{}})
 }
 
 func readAny(t *testing.T, f *Fleet, name string) targets.Reading {
@@ -144,7 +143,7 @@ func TestLooksUpOnce(t *testing.T) {
 	c, _ := open(t, 3, nil)
 	store := &targettest.Store{}
 	config := testConfig(t, c)
-	f := openFleet(t, config, Options{Store: store})
+	f := openFleet(t, config, targets.Env{Store: store})
 	calls := func() int {
 		readOne(t, f, "web")
 		return c.Calls()["DescribeInstances"]
@@ -156,7 +155,7 @@ func TestLooksUpOnce(t *testing.T) {
 		t.Errorf("the second reading made %d calls of EC2, want none", n)
 	}
 	_ = f.Close()
-	f = openFleet(t, config, Options{Store: store})
+	f = openFleet(t, config, targets.Env{Store: store})
 	if n := calls(); n != 0 {
 		t.Errorf("after a restart there were %d calls of EC2, want none", n)
 	}
@@ -474,7 +473,7 @@ func TestCredentials(t *testing.T) {
 	c := awstest.New(t)
 	c.Add(awstest.Group{Name: "web", Max: 10, Desired: 2})
 	config := testConfig(t, c)
-	f := openFleet(t, config, Options{})
+	f := openFleet(t, config, targets.Env{})
 	version := readOne(t, f, "web").Version
 	c.Expire()
 	for range 2 {
@@ -500,13 +499,13 @@ func TestCredentials(t *testing.T) {
 		t.Setenv(variable, "")
 	}
 	t.Setenv("AWS_CONFIG_FILE", "/nonexistent/config")
-	f = openFleet(t, config, Options{})
+	f = openFleet(t, config, targets.Env{})
 	err := f.SetReplicas(t.Context(), ref("web"), 4, "", "")
 	if !errors.Is(err, targets.ErrForbidden) || errors.Is(err, targets.ErrUnknownOutcome) || !strings.Contains(err.Error(), "get credentials") {
 		t.Errorf("SetReplicas() without credentials = %v, want ErrForbidden", err)
 	}
 	config.Profile = "nobody"
-	f = openFleet(t, config, Options{})
+	f = openFleet(t, config, targets.Env{})
 	if _, err := f.Snapshot(t.Context(), []targets.Ref{ref("web")}); !errors.Is(err, targets.ErrForbidden) || !strings.Contains(err.Error(), "nobody") {
 		t.Errorf("Snapshot() with a profile that there is not = %v", err)
 	}
@@ -585,25 +584,6 @@ func TestShortage(t *testing.T) {
 	}
 }
 
-// TestOneAccount: fleets of one account and region stay together below what AWS allows
-// the account, also across reloads.
-func TestOneAccount(t *testing.T) {
-	t.Parallel()
-	c := awstest.New(t)
-	c.Add(awstest.Group{Name: "web", Max: 10, Desired: 1})
-	c.Throttle(4, 20) // of which two calls at once may come late
-	var accounts cloud.Accounts
-	config := testConfig(t, c)
-	config.ReadsPerSecond = 4
-	fleet := func() func() targets.Fleet {
-		return func() targets.Fleet { return openFleet(t, config, Options{Accounts: &accounts}) }
-	}
-	targettest.ReadTogether(t, 5, ref("web"), fleet(), fleet())
-	if n := c.Refused(); n != 0 {
-		t.Errorf("AWS refused %d of the calls %v as too many", n, c.Calls())
-	}
-}
-
 // TestThousand reads 1,000 groups of three instances: the calls of a round, while
 // the instances are new and then.
 func TestThousand(t *testing.T) {
@@ -616,7 +596,7 @@ func TestThousand(t *testing.T) {
 	}
 	config := testConfig(t, c)
 	config.CheckInterval, config.Timeout = time.Hour, time.Minute
-	f := openFleet(t, config, Options{Store: &targettest.Store{}})
+	f := openFleet(t, config, targets.Env{Store: &targettest.Store{}})
 	round := func() map[string]int {
 		t.Helper()
 		readings, err := f.Snapshot(t.Context(), refs)
@@ -670,7 +650,7 @@ func TestOneCallFails(t *testing.T) {
 		c.Add(awstest.Group{Name: name, Max: 10, Desired: 1})
 		refs = append(refs, ref(name))
 	}
-	f := openFleet(t, testConfig(t, c), Options{})
+	f := openFleet(t, testConfig(t, c), targets.Env{})
 	c.Inject(awstest.Fault{Action: "DescribeAutoScalingGroups", Times: 1, Status: 403, Code: "AccessDenied"})
 	readings, err := f.Snapshot(t.Context(), refs)
 	if err != nil {
@@ -694,7 +674,7 @@ func TestOneCallFails(t *testing.T) {
 func TestStoreFails(t *testing.T) {
 	c, _ := open(t, 2, nil)
 	store := &targettest.Store{}
-	f := openFleet(t, testConfig(t, c), Options{Store: store})
+	f := openFleet(t, testConfig(t, c), targets.Env{Store: store})
 	readOne(t, f, "web")
 	store.Fail(errors.New("no space left on device"))
 	c.Edit("web", func(g *awstest.Group) { g.Desired = 3 })
@@ -704,7 +684,7 @@ func TestStoreFails(t *testing.T) {
 	if problems := f.Problems(); len(problems) != 1 || !strings.Contains(problems[0], "no space left") {
 		t.Errorf("Problems() = %q", problems)
 	}
-	f = openFleet(t, testConfig(t, c), Options{Store: store})
+	f = openFleet(t, testConfig(t, c), targets.Env{Store: store})
 	if _, err := f.Snapshot(t.Context(), []targets.Ref{ref("web")}); !errors.Is(err, targets.ErrTransient) {
 		t.Errorf("Snapshot() without what was stored = %v, want ErrTransient", err)
 	}

@@ -209,7 +209,7 @@ func TestPoliciesOfGroups(t *testing.T) {
 		c.Add(one.group)
 		refs = append(refs, ref(name))
 	}
-	readings, err := openFleet(t, testConfig(t, c), Options{}).Snapshot(t.Context(), refs)
+	readings, err := openFleet(t, testConfig(t, c), targets.Env{}).Snapshot(t.Context(), refs)
 	if err != nil {
 		t.Fatal(err)
 	}

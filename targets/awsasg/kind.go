@@ -2,7 +2,6 @@ package awsasg
 
 import (
 	"github.com/hpad/hpad/targets"
-	"github.com/hpad/hpad/targets/cloud"
 )
 
 // Kind is the kind of fleets of Auto Scaling groups.
@@ -23,7 +22,7 @@ var Kind = targets.Kind{
 
 // Build makes a fleet of that name.
 func (c *Config) Build(name string, env targets.Env) (targets.Fleet, error) {
-	return New(name, c, cloud.OptionsOf(env)), nil
+	return New(name, c, env), nil
 }
 
 // Requests returns false: what machines request is for the target of an autoscaler to say.

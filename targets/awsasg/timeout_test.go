@@ -41,7 +41,7 @@ func TestTimeout(t *testing.T) {
 			defer cancel()
 			config := testConfig(t, awstest.New(t))
 			config.Endpoints.AutoScaling, config.Timeout = server.URL+test.path, test.timeout
-			f := openFleet(t, config, Options{})
+			f := openFleet(t, config, targets.Env{})
 			_, err := f.Get(ctx, "web")
 			if !errors.Is(err, targets.ErrTransient) || strings.Contains(err.Error(), says) != test.says {
 				t.Errorf("Get() = %v; want that it tells of the fleet's timeout: %v", err, test.says)

@@ -48,7 +48,7 @@ func BenchmarkSnapshot(b *testing.B) {
 			server := httptest.NewTLSServer(replay)
 			b.Cleanup(server.Close)
 			s.URL = server.URL
-			f := openFleet(b, testConfig(b, s, hasty+"addresses = \"none\"\n"), Options{Store: &targettest.Store{}})
+			f := openFleet(b, testConfig(b, s, hasty+"addresses = \"none\"\n"), targets.Env{Store: &targettest.Store{}})
 			round := func() {
 				readings, err := f.Snapshot(b.Context(), refs)
 				if err != nil {

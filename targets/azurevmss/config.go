@@ -2,7 +2,6 @@ package azurevmss
 
 import (
 	"cmp"
-	"fmt"
 	"net/url"
 	"os"
 	"strconv"
@@ -87,8 +86,7 @@ type Config struct {
 	// Timeout bounds one call, from sending it to the end of the answer.
 	Timeout time.Duration `toml:"timeout" default:"20s" above:"0s" must:"more than 0, as \"20s\""`
 	// ReadsPerSecond and WritesPerSecond bound the calls of the fleet in the long
-	// run; ten and twenty times as many are made at once after a pause. Fleets of one
-	// subscription make so many together, by the smallest numbers that one of them has.
+	// run; ten and twenty times as many are made at once after a pause.
 	ReadsPerSecond  int `toml:"reads_per_second" default:"20" min:"1" max:"100000"`
 	WritesPerSecond int `toml:"writes_per_second" default:"5" min:"1" max:"100000"`
 	// SetWritesPerMinute bounds the changes of one scale set in the long run; two and
@@ -188,12 +186,6 @@ func (c *Config) services() cloud.Configuration {
 
 // address returns where Azure Resource Manager is.
 func (c *Config) address() string { return c.services().Services[cloud.ResourceManager].Endpoint }
-
-// account returns what Azure counts the fleet's calls with: a subscription. Resource
-// Manager counts each identity apart, but what Compute allows is for all of them.
-func (c *Config) account() string {
-	return fmt.Sprintf("azurevmss %q %s", strings.TrimSuffix(c.address(), "/"), strings.ToLower(c.Subscription))
-}
 
 func (c *Config) limits() platform.Limits {
 	return platform.Limits{

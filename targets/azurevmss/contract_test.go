@@ -36,7 +36,7 @@ func testConfig(t testing.TB, s *azuretest.Server, extra string) *Config {
 // hasty are limits that get in nobody's way.
 const hasty = "reads_per_second = 10000\nwrites_per_second = 10000\nset_writes_per_minute = 60000\n"
 
-func openFleet(t testing.TB, c *Config, options Options) *Fleet {
+func openFleet(t testing.TB, c *Config, options targets.Env) *Fleet {
 	t.Helper()
 	f := New("cloud", c, options)
 	t.Cleanup(func() { _ = f.Close() })
@@ -73,7 +73,7 @@ func contractPlatform(t *testing.T, s *azuretest.Server, flexible, slow bool, ex
 	store := &targettest.Store{}
 	var current *Fleet
 	p.Open = func(t *testing.T) targets.Fleet {
-		current = openFleet(t, testConfig(t, s, extra), Options{Store: store})
+		current = openFleet(t, testConfig(t, s, extra), targets.Env{Store: store})
 		return current
 	}
 	with := func(ref targets.Ref, change func(set *azuretest.Set)) { s.Change(ref.Name, change) }

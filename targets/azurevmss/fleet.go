@@ -16,9 +16,6 @@ import (
 	platform "github.com/hpad/hpad/targets/cloud"
 )
 
-// Options are the resources of a fleet besides its configuration.
-type Options = platform.Options
-
 // Fleet reads and scales the virtual machine scale sets of one subscription. It is
 // safe for concurrent use.
 type Fleet struct {
@@ -30,14 +27,14 @@ type Fleet struct {
 
 // New returns a fleet of that name, which connects when it is first read. The
 // configuration is defaulted and valid, and is not modified.
-func New(name string, config *Config, options Options) *Fleet {
+func New(name string, config *Config, env targets.Env) *Fleet {
 	f := &Fleet{config: config, connection: newConnection(config)}
-	f.Limiter = options.Accounts.Limiter(config.account(), config.limits(), options.Meter)
+	f.Limiter = platform.NewLimiter(config.limits(), env.Meter)
 	f.Limiter.Timeout, f.Limiter.Errors = config.Timeout, &errorClasses
 	f.Name, f.Place, f.Parse = name, " at "+config.address(), keyOf
-	f.Platform, f.Memory, f.Noun, f.DeletesAtOnce = f, platform.NewMemory(options.Store), "scale set", math.MaxInt32
+	f.Platform, f.Memory, f.Noun, f.DeletesAtOnce = f, platform.NewMemory(env.Store), "scale set", math.MaxInt32
 	f.FactsProblem = `addresses of machines are not known, so that no series finds one by match = "address" (addresses = "none" leaves them out)`
-	f.OnClose = []func(){f.connection.Close, f.Limiter.Close}
+	f.OnClose = f.connection.Close
 	return f
 }
 

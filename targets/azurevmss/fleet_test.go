@@ -45,7 +45,7 @@ func both(t *testing.T, set azuretest.Set, test func(t *testing.T, s *azuretest.
 			set := set
 			set.Group, set.Name, set.Flexible = "Shop", "Web", flexible
 			s.Add(set)
-			test(t, s, openFleet(t, testConfig(t, s, hasty), Options{}))
+			test(t, s, openFleet(t, testConfig(t, s, hasty), targets.Env{}))
 		})
 	}
 }
@@ -140,7 +140,7 @@ func TestHolds(t *testing.T) {
 			s := azuretest.New(t)
 			s.Add(azuretest.Set{Group: "shop", Name: "web", Capacity: 2})
 			s.Change("shop/web", test.change)
-			f := openFleet(t, testConfig(t, s, hasty+test.extra), Options{})
+			f := openFleet(t, testConfig(t, s, hasty+test.extra), targets.Env{})
 			r := read(t, f, "shop/web")
 			reason := ""
 			if r.Hold != nil {
@@ -167,7 +167,7 @@ func TestRefusals(t *testing.T) {
 	s.Add(azuretest.Set{Group: "shop", Name: "web", Capacity: 99, SinglePlacement: true})
 	s.Add(azuretest.Set{Group: "shop", Name: "bare", Unsized: true, Flexible: true})
 	s.Add(azuretest.Set{Group: "shop", Name: "busy", Capacity: 1, Busy: true, RefusesWhileBusy: true})
-	f := openFleet(t, testConfig(t, s, hasty+"while_updating = \"write\"\n"), Options{})
+	f := openFleet(t, testConfig(t, s, hasty+"while_updating = \"write\"\n"), targets.Env{})
 	r := read(t, f, "shop/web")
 	err := f.SetReplicas(t.Context(), ref("shop/web"), 101, r.Version, "test")
 	if bounds, ok := errors.AsType[*targets.OutOfRangeError](err); !ok || *bounds.Max != 100 {
@@ -196,7 +196,7 @@ func TestRefusals(t *testing.T) {
 func TestForeignEdit(t *testing.T) {
 	s := azuretest.New(t)
 	s.Add(azuretest.Set{Group: "shop", Name: "web", Capacity: 2})
-	f := openFleet(t, testConfig(t, s, hasty), Options{})
+	f := openFleet(t, testConfig(t, s, hasty), targets.Env{})
 	r := read(t, f, "shop/web")
 	s.Change("shop/web", func(set *azuretest.Set) { set.Monitored = true })
 	if err := f.SetReplicas(t.Context(), ref("shop/web"), 3, r.Version, "test"); !errors.Is(err, targets.ErrConflict) {
@@ -225,7 +225,7 @@ func TestLostAnswers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := azuretest.New(t)
 			s.Add(azuretest.Set{Group: "shop", Name: "web", Capacity: 2})
-			f := openFleet(t, testConfig(t, s, hasty), Options{})
+			f := openFleet(t, testConfig(t, s, hasty), targets.Env{})
 			r := read(t, f, "shop/web")
 			failure.Operation, failure.Times = "VirtualMachineScaleSets_Update", 1
 			s.Fail(failure)
@@ -276,7 +276,7 @@ func TestRemoveProtected(t *testing.T) {
 	s := azuretest.New(t)
 	s.Add(azuretest.Set{Group: "shop", Name: "web", Capacity: 3, DeleteDelay: time.Minute})
 	s.Change("shop/web", func(set *azuretest.Set) { set.Machines[1].Protected = true })
-	f := openFleet(t, testConfig(t, s, hasty+"while_updating = \"write\"\n"), Options{})
+	f := openFleet(t, testConfig(t, s, hasty+"while_updating = \"write\"\n"), targets.Env{})
 	err := f.Remove(t.Context(), ref("shop/web"), []string{"web_0", "web_1"}, "", "test")
 	if held, ok := errors.AsType[*targets.HeldError](err); !ok || held.Hold.Reason != platform.InstanceProtected || !strings.Contains(held.Hold.Message, "web_1") {
 		t.Errorf("Remove() of a protected machine = %v, want %s", err, platform.InstanceProtected)
@@ -303,7 +303,7 @@ func TestQuota(t *testing.T) {
 	s := azuretest.New(t)
 	s.Add(azuretest.Set{Group: "shop", Name: "web", Capacity: 2})
 	s.Quota(3)
-	f := openFleet(t, testConfig(t, s, hasty), Options{})
+	f := openFleet(t, testConfig(t, s, hasty), targets.Env{})
 	r := read(t, f, "shop/web")
 	err := f.SetReplicas(t.Context(), ref("shop/web"), 4, r.Version, "test")
 	if held, ok := errors.AsType[*targets.HeldError](err); !ok || held.Hold.Reason != QuotaExceeded {
@@ -324,7 +324,7 @@ func TestAllocationFailed(t *testing.T) {
 	s.Add(azuretest.Set{Group: "shop", Name: "web", Capacity: 2})
 	s.Change("shop/web", func(set *azuretest.Set) { set.FailAllocation = "AllocationFailed" })
 	store := &targettest.Store{}
-	f := openFleet(t, testConfig(t, s, hasty), Options{Store: store})
+	f := openFleet(t, testConfig(t, s, hasty), targets.Env{Store: store})
 	r := read(t, f, "shop/web")
 	if err := f.SetReplicas(t.Context(), ref("shop/web"), 4, r.Version, "test"); err != nil {
 		t.Fatal(err)
@@ -342,7 +342,7 @@ func TestAllocationFailed(t *testing.T) {
 func TestCredentials(t *testing.T) {
 	s := azuretest.New(t)
 	s.Add(azuretest.Set{Group: "shop", Name: "web", Capacity: 2})
-	f := openFleet(t, testConfig(t, s, hasty), Options{})
+	f := openFleet(t, testConfig(t, s, hasty), targets.Env{})
 	r := read(t, f, "shop/web")
 	s.Refuse(true)
 	for range 2 { // the token is refused, and then the secret
@@ -373,7 +373,7 @@ func TestSecretFile(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	f := openFleet(t, testConfig(t, s, hasty), Options{})
+	f := openFleet(t, testConfig(t, s, hasty), targets.Env{})
 	for _, test := range []struct{ text, says string }{{"wrong", "invalid_client"}, {" \n", "is empty"}} {
 		write(test.text)
 		if _, err := f.Snapshot(t.Context(), []targets.Ref{ref("shop/web")}); !errors.Is(err, targets.ErrForbidden) || !strings.Contains(err.Error(), test.says) {
@@ -395,7 +395,7 @@ func TestCheck(t *testing.T) {
 	s := azuretest.New(t)
 	s.Add(azuretest.Set{Group: "shop", Name: "web", Capacity: 2, Rolling: true})
 	s.Add(azuretest.Set{Group: "lab", Name: "flex", Capacity: 1, Flexible: true})
-	f := openFleet(t, testConfig(t, s, hasty), Options{})
+	f := openFleet(t, testConfig(t, s, hasty), targets.Env{})
 	refs := []targets.Ref{ref("shop/web"), ref("lab/flex")}
 	if _, err := f.Snapshot(t.Context(), refs); err != nil {
 		t.Fatal(err)
@@ -436,7 +436,7 @@ func TestWithoutExtras(t *testing.T) {
 	s := azuretest.New(t)
 	s.Add(azuretest.Set{Group: "shop", Name: "web", Capacity: 2})
 	s.Permit("Microsoft.Compute/virtualMachineScaleSets/read", "Microsoft.Compute/virtualMachineScaleSets/write", "Microsoft.Compute/virtualMachineScaleSets/virtualMachines/*")
-	f := openFleet(t, testConfig(t, s, hasty), Options{})
+	f := openFleet(t, testConfig(t, s, hasty), targets.Env{})
 	for range 3 {
 		r := read(t, f, "shop/web")
 		if r.StatusReplicas != 2 || r.Locations.At(0).Addresses != nil {
@@ -452,7 +452,7 @@ func TestWithoutExtras(t *testing.T) {
 			t.Errorf("%s was called %d times in three rounds, want once", operation, got)
 		}
 	}
-	quiet := openFleet(t, testConfig(t, s, hasty+"addresses = \"none\"\n"), Options{})
+	quiet := openFleet(t, testConfig(t, s, hasty+"addresses = \"none\"\n"), targets.Env{})
 	read(t, quiet, "shop/web")
 	if got := s.Calls("NetworkInterfaces_ListVirtualMachineScaleSetNetworkInterfaces"); got != 1 {
 		t.Error("addresses are looked up although none are asked for")
@@ -465,7 +465,7 @@ func TestOneSetFails(t *testing.T) {
 	for _, name := range []string{"a", "b", "c"} {
 		s.Add(azuretest.Set{Group: "shop", Name: name, Capacity: 1})
 	}
-	f := openFleet(t, testConfig(t, s, hasty), Options{})
+	f := openFleet(t, testConfig(t, s, hasty), targets.Env{})
 	s.Fail(azuretest.Failure{Operation: "VirtualMachineScaleSetVMs_List", Times: 1, Status: 500, Code: "InternalServerError", Message: "oops"})
 	refs := []targets.Ref{ref("shop/a"), ref("shop/b"), ref("shop/c")}
 	readings, err := f.Snapshot(t.Context(), refs)
@@ -497,7 +497,7 @@ func TestGroupsAndSubscription(t *testing.T) {
 	}
 	snapshot := func(extra string, refs []targets.Ref) (groups, all int) {
 		t.Helper()
-		f := openFleet(t, testConfig(t, s, hasty+extra), Options{})
+		f := openFleet(t, testConfig(t, s, hasty+extra), targets.Env{})
 		groups, all = s.Calls("VirtualMachineScaleSets_List"), s.Calls("VirtualMachineScaleSets_ListAll")
 		readings, err := f.Snapshot(t.Context(), refs)
 		if err != nil {
@@ -559,7 +559,7 @@ func TestThrottled(t *testing.T) {
 	s.Add(azuretest.Set{Group: "shop", Name: "web", Capacity: 2})
 	s.Add(azuretest.Set{Group: "shop", Name: "api", Capacity: 2})
 	counted := &meter{}
-	f := openFleet(t, testConfig(t, s, hasty), Options{Meter: counted})
+	f := openFleet(t, testConfig(t, s, hasty), targets.Env{Meter: counted})
 	refs := []targets.Ref{ref("shop/web"), ref("shop/api")}
 	if _, err := f.Snapshot(t.Context(), refs); err != nil {
 		t.Fatal(err)
@@ -592,7 +592,7 @@ func TestThrottled(t *testing.T) {
 // TestClosed uses a fleet after its end.
 func TestClosed(t *testing.T) {
 	s := azuretest.New(t)
-	f := New("cloud", testConfig(t, s, ""), Options{})
+	f := New("cloud", testConfig(t, s, ""), targets.Env{})
 	if err := f.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -617,7 +617,7 @@ func TestAutoscalersStayKnown(t *testing.T) {
 		s.Add(azuretest.Set{Group: group, Name: "web", Capacity: 1, Autoscaled: i == 0})
 		refs = append(refs, ref(group+"/web"))
 	}
-	f := openFleet(t, testConfig(t, s, hasty), Options{})
+	f := openFleet(t, testConfig(t, s, hasty), targets.Env{})
 	if _, err := f.Snapshot(t.Context(), refs); err != nil {
 		t.Fatal(err)
 	}
@@ -627,24 +627,5 @@ func TestAutoscalersStayKnown(t *testing.T) {
 	}
 	if err := f.SetReplicas(t.Context(), refs[1], 2, "", "test"); err != nil {
 		t.Errorf("SetReplicas() of another set = %v", err)
-	}
-}
-
-// TestOneSubscription: fleets of one subscription stay together below what Azure allows
-// it, also across reloads.
-func TestOneSubscription(t *testing.T) {
-	t.Parallel()
-	s := azuretest.New(t)
-	s.Add(azuretest.Set{Group: "Shop", Name: "Web", Capacity: 1})
-	s.Bucket("", 4, 48) // of which the calls of two readings may come late
-	var accounts platform.Accounts
-	fleet := func(subscription string) func() targets.Fleet {
-		config := testConfig(t, s, "reads_per_second = 4\n")
-		config.Subscription = subscription
-		return func() targets.Fleet { return openFleet(t, config, Options{Accounts: &accounts}) }
-	}
-	targettest.ReadTogether(t, 5, ref("shop/web"), fleet(strings.ToUpper(azuretest.Subscription)), fleet(strings.ToLower(azuretest.Subscription)))
-	if n := s.Refused(); n != 0 {
-		t.Errorf("Azure refused %d calls as too many", n)
 	}
 }

@@ -39,8 +39,8 @@ type Fleet[N comparable, G any] struct {
 	DeletesAtOnce int
 	// FactsProblem is the effect of a failed look-up of instances, as a sentence.
 	FactsProblem string
-	// OnClose are called by Close.
-	OnClose []func()
+	// OnClose is called by Close.
+	OnClose func()
 
 	facts     Aside[struct{}]
 	written   written[N]
@@ -54,9 +54,7 @@ type Fleet[N comparable, G any] struct {
 // Close ends the fleet.
 func (f *Fleet[N, G]) Close() error {
 	f.End()
-	for _, end := range f.OnClose {
-		end()
-	}
+	f.OnClose()
 	return nil
 }
 

@@ -83,7 +83,7 @@ func start(size int32) (*fake, *Fleet[string, string]) {
 	}
 	f := &Fleet[string, string]{Platform: p, Memory: NewMemory(nil), Noun: "group", DeletesAtOnce: 2}
 	f.Name, f.Parse = "prod", func(name string) (string, error) { return name, nil }
-	f.Limiter = newLimiter(Limits{Calls: map[Class]Limit{Read: {PerSecond: 100, Burst: 100}}}, nil)
+	f.Limiter = NewLimiter(Limits{Calls: map[Class]Limit{Read: {PerSecond: 100, Burst: 100}}}, nil)
 	return p, f
 }
 
@@ -133,7 +133,7 @@ func TestLists(t *testing.T) {
 		}
 		p.failing["members"] = nil
 		f.read(t)
-		f.Limiter = newLimiter(Limits{Calls: map[Class]Limit{Read: {PerSecond: 1e-9, Burst: 1}}}, nil)
+		f.Limiter = NewLimiter(Limits{Calls: map[Class]Limit{Read: {PerSecond: 1e-9, Burst: 1}}}, nil)
 		_ = f.Limiter.Do(t.Context(), list, fine)
 		before := p.calls["members"]
 		if r := f.read(t); r.Err != nil || p.calls["members"] != before {

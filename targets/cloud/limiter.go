@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"slices"
+	"sync"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -51,18 +51,31 @@ type Call struct {
 	Target string
 }
 
-// Limiter keeps the calls of a fleet within the limits of its account, and pauses after the
-// platform throttled a call of that account. Make one with
-// [Accounts.Limiter]. It is safe for concurrent use.
+// Limiter keeps the calls of a fleet to one account within limits, and pauses after the platform
+// throttled a call. Make one with [NewLimiter]. It is safe for concurrent use.
 type Limiter struct {
-	accounts *Accounts
-	account  *account
-	limits   Limits
-	meter    targets.Meter
 	// Timeout bounds each call; 0 is no bound. Errors classify its error; nil leaves it as
 	// it is. They are set before the first call.
 	Timeout time.Duration
 	Errors  *Errors
+
+	limits  Limits
+	meter   targets.Meter
+	backoff targets.Backoff
+
+	mu      sync.Mutex
+	buckets map[bucketKey]*rate.Limiter
+}
+
+// bucketKey is a class of calls: for one target, or for all if target is empty.
+type bucketKey struct {
+	target string
+	class  Class
+}
+
+// NewLimiter returns a limiter with full buckets. A nil meter counts nothing.
+func NewLimiter(limits Limits, meter targets.Meter) *Limiter {
+	return &Limiter{limits: limits, meter: meter, buckets: map[bucketKey]*rate.Limiter{}}
 }
 
 // Do makes a call: it waits until the limits allow it, and counts the wait and the
@@ -80,7 +93,7 @@ func (l *Limiter) Do(ctx context.Context, c Call, call func(ctx context.Context)
 	if l.meter != nil {
 		l.meter.Call(c.Operation, now.Sub(begun), err)
 	}
-	l.account.backoff.Record(err, begun, now)
+	l.backoff.Record(err, begun, now)
 	return err
 }
 
@@ -97,11 +110,7 @@ func (l *Limiter) bounded(ctx context.Context, class Class, call func(ctx contex
 // Refusal returns the error of any call during a pause after throttling; nil if there is no
 // pause.
 func (l *Limiter) Refusal() error {
-	left, cause := l.account.backoff.Left(time.Now())
-	if left == 0 {
-		return nil
-	}
-	return &targets.ThrottledError{RetryAfter: left.Round(time.Millisecond), Err: fmt.Errorf("waiting after: %w", cause)}
+	return l.backoff.Wait()
 }
 
 // admit waits until a call may be made.
@@ -113,7 +122,7 @@ func (l *Limiter) admit(ctx context.Context, c Call) error {
 		return err
 	}
 	begun := time.Now()
-	for _, bucket := range l.buckets(c) {
+	for _, bucket := range l.bucketsOf(c) {
 		if err := waitFor(ctx, bucket, c); err != nil {
 			return err
 		}
@@ -128,16 +137,27 @@ func (l *Limiter) admit(ctx context.Context, c Call) error {
 	return l.Refusal() // which may have come meanwhile
 }
 
-// buckets returns the buckets of a call: the one of its target first.
-func (l *Limiter) buckets(c Call) []*rate.Limiter {
-	l.accounts.mu.Lock()
-	defer l.accounts.mu.Unlock()
+// bucketsOf returns the buckets of a call: the one of its target first.
+func (l *Limiter) bucketsOf(c Call) []*rate.Limiter {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	var found []*rate.Limiter
-	if c.Target != "" {
-		found = append(found, l.account.bucket(bucketKey{target: c.Target, class: c.Class}))
+	add := func(limit Limit, limited bool, key bucketKey) {
+		if !limited {
+			return
+		}
+		if l.buckets[key] == nil {
+			l.buckets[key] = rate.NewLimiter(rate.Limit(limit.PerSecond), limit.Burst)
+		}
+		found = append(found, l.buckets[key])
 	}
-	found = append(found, l.account.bucket(bucketKey{class: c.Class}))
-	return slices.DeleteFunc(found, func(bucket *rate.Limiter) bool { return bucket == nil })
+	if c.Target != "" {
+		limit, limited := l.limits.TargetCalls[c.Class]
+		add(limit, limited, bucketKey{target: c.Target, class: c.Class})
+	}
+	limit, limited := l.limits.Calls[c.Class]
+	add(limit, limited, bucketKey{class: c.Class})
+	return found
 }
 
 // Room returns the number of calls of a class that need not wait: 0 during a pause after
@@ -147,7 +167,7 @@ func (l *Limiter) Room(class Class) int {
 		return 0
 	}
 	room := math.MaxInt32
-	for _, bucket := range l.buckets(Call{Class: class}) {
+	for _, bucket := range l.bucketsOf(Call{Class: class}) {
 		room = max(0, int(bucket.Tokens()))
 	}
 	return room

@@ -42,10 +42,6 @@ const (
 	longestWait = 20 * time.Second
 )
 
-func newLimiter(limits Limits, meter targets.Meter) *Limiter {
-	return (*Accounts)(nil).Limiter("somebody", limits, meter)
-}
-
 func fine(context.Context) error { return nil }
 
 func throttle(after time.Duration) func(context.Context) error {
@@ -59,7 +55,7 @@ var list = Call{Operation: "List", Class: Read}
 func TestLimiterWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		meter := &counter{}
-		l := newLimiter(Limits{Calls: map[Class]Limit{Read: {PerSecond: 2, Burst: 3}}}, meter)
+		l := NewLimiter(Limits{Calls: map[Class]Limit{Read: {PerSecond: 2, Burst: 3}}}, meter)
 		begun := time.Now()
 		for range 7 {
 			if err := l.Do(t.Context(), list, fine); err != nil {
@@ -80,7 +76,7 @@ func TestLimiterWaits(t *testing.T) {
 
 func TestLimiterDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := newLimiter(Limits{Calls: map[Class]Limit{Read: {PerSecond: 0.1, Burst: 1}}}, nil)
+		l := NewLimiter(Limits{Calls: map[Class]Limit{Read: {PerSecond: 0.1, Burst: 1}}}, nil)
 		if err := l.Do(t.Context(), list, fine); err != nil {
 			t.Fatal(err)
 		}
@@ -113,7 +109,7 @@ func TestLimiterDeadline(t *testing.T) {
 
 func TestLimiterTargets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := newLimiter(Limits{TargetCalls: map[Class]Limit{Write: {PerSecond: 1, Burst: 1}}}, nil)
+		l := NewLimiter(Limits{TargetCalls: map[Class]Limit{Write: {PerSecond: 1, Burst: 1}}}, nil)
 		begun := time.Now()
 		do := func(target string) {
 			t.Helper()
@@ -136,7 +132,7 @@ func TestLimiterTargets(t *testing.T) {
 func TestLimiterBacksOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		meter := &counter{}
-		l := newLimiter(Limits{}, meter)
+		l := NewLimiter(Limits{}, meter)
 		var waits []time.Duration
 		for range 8 {
 			if err := l.Do(t.Context(), list, throttle(0)); !errors.Is(err, targets.ErrThrottled) {
@@ -185,7 +181,7 @@ func TestLimiterHeedsRetryAfter(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				l := newLimiter(Limits{}, nil)
+				l := NewLimiter(Limits{}, nil)
 				_ = l.Do(t.Context(), list, throttle(c.asked))
 				time.Sleep(c.want - time.Millisecond)
 				if err := l.Do(t.Context(), list, fine); !errors.Is(err, targets.ErrThrottled) {
@@ -205,7 +201,7 @@ func TestLimiterHeedsRetryAfter(t *testing.T) {
 func TestLimiterAskedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		meter := &counter{}
-		l := newLimiter(Limits{}, meter)
+		l := NewLimiter(Limits{}, meter)
 		for begun := time.Now(); time.Since(begun) < time.Minute; time.Sleep(100 * time.Millisecond) {
 			_ = l.Do(t.Context(), list, throttle(time.Second))
 		}
@@ -219,7 +215,7 @@ func TestLimiterAskedAgain(t *testing.T) {
 // that is one refusal, and a success that began before it does not end it.
 func TestLimiterSameTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := newLimiter(Limits{}, nil)
+		l := NewLimiter(Limits{}, nil)
 		slow := func(result func(context.Context) error) func(context.Context) error {
 			return func(ctx context.Context) error {
 				time.Sleep(100 * time.Millisecond)
@@ -249,7 +245,7 @@ func TestLimiterSameTime(t *testing.T) {
 
 func TestLimiterRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := newLimiter(Limits{Calls: map[Class]Limit{Read: {PerSecond: 1, Burst: 3}}}, nil)
+		l := NewLimiter(Limits{Calls: map[Class]Limit{Read: {PerSecond: 1, Burst: 3}}}, nil)
 		call := func(err error) {
 			_ = l.Do(t.Context(), Call{Operation: "Describe", Class: Read}, func(context.Context) error { return err })
 		}

@@ -2,11 +2,9 @@ package gcemig
 
 import (
 	"cmp"
-	"fmt"
 	"os"
 	"regexp"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/hpad/hpad/settings"
@@ -48,8 +46,6 @@ type Config struct {
 	Timeout time.Duration `toml:"timeout" default:"10s" above:"0s" must:"more than 0, as \"10s\""`
 	// ReadsPerSecond and WritesPerSecond are how many calls the fleet makes at most in
 	// the long run; those of 10 seconds may be saved up. More than 0, at most 10000.
-	// Fleets whose calls are counted for one project make so many together, by the
-	// smallest numbers that one of them has.
 	ReadsPerSecond  float64 `toml:"reads_per_second" default:"20" above:"0" max:"10000" must:"more than 0, and at most 10000"`
 	WritesPerSecond float64 `toml:"writes_per_second" default:"10" above:"0" max:"10000" must:"more than 0, and at most 10000"`
 	// MaxConnections bounds the calls under way at once: 1 to 1000.
@@ -131,11 +127,6 @@ func (c *Config) CheckTarget(name string) string {
 		return "needs a zone, or a region for a regional group, here or in the fleet"
 	}
 	return ""
-}
-
-// account returns the unit in which Compute Engine counts the fleet's calls: a project.
-func (c *Config) account() string {
-	return fmt.Sprintf("gcemig %q %s", strings.TrimSuffix(c.Endpoint, "/"), cmp.Or(c.QuotaProject, c.Project))
 }
 
 func (c *Config) limits() cloud.Limits {

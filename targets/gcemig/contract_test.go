@@ -26,7 +26,7 @@ func testConfig(t testing.TB, server *gcetest.Server) *Config {
 
 func openFleet(t testing.TB, c *Config, store targets.Store) *Fleet {
 	t.Helper()
-	f := New("prod", c, Options{Store: store})
+	f := New("prod", c, targets.Env{Store: store})
 	t.Cleanup(func() { _ = f.Close() })
 	return f
 }

@@ -11,11 +11,9 @@ import (
 	"google.golang.org/api/compute/v1"
 
 	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/cloud"
 )
-
-// Options are the resources of a fleet besides its configuration.
-type Options = cloud.Options
 
 const (
 	// mostRemoved is the most instances that Compute Engine deletes in one call.
@@ -41,15 +39,15 @@ type Fleet struct {
 
 // New returns a fleet of that name, which connects when it is first read. The
 // configuration is defaulted and valid, and is not modified.
-func New(name string, config *Config, options Options) *Fleet {
+func New(name string, config *Config, env targets.Env) *Fleet {
 	f := &Fleet{config: config, connection: newConnection(config)}
-	f.Limiter = options.Accounts.Limiter(config.account(), config.limits(), options.Meter)
+	f.Limiter = cloud.NewLimiter(config.limits(), env.Meter)
 	f.Limiter.Timeout, f.Limiter.Errors = config.Timeout, &errorClasses
 	f.connection.limiter = f.Limiter
 	f.Name, f.Place, f.Parse = name, fmt.Sprintf(" in project %q", config.Project), parseName
-	f.Platform, f.Memory, f.Noun, f.DeletesAtOnce = f, cloud.NewMemory(options.Store), "group", mostRemoved
+	f.Platform, f.Memory, f.Noun, f.DeletesAtOnce = f, cloud.NewMemory(env.Store), "group", mostRemoved
 	f.FactsProblem = "start times, addresses and labels of instances are not known"
-	f.OnClose = []func(){f.connection.Close, f.Limiter.Close}
+	f.OnClose = f.connection.Close
 	return f
 }
 

@@ -396,7 +396,7 @@ func TestCalls(t *testing.T) {
 	config := testConfig(t, server)
 	config.ReadsPerSecond = 10_000
 	counted := &meter{calls: map[string]int{}, failed: map[string]int{}}
-	f := New("prod", config, Options{Store: &targettest.Store{}, Meter: counted})
+	f := New("prod", config, targets.Env{Store: &targettest.Store{}, Meter: counted})
 	t.Cleanup(func() { _ = f.Close() })
 	readAll(t, f, refs)
 	first := server.Calls()
@@ -451,29 +451,6 @@ func TestThrottledByItself(t *testing.T) {
 	}
 	if known < 15 || waiting < 15 || known+waiting != 50 {
 		t.Errorf("%d groups are read and %d wait, want about 20 and 30", known, waiting)
-	}
-}
-
-// TestOneProject: fleets of one project stay together below what Compute Engine allows
-// it, also across reloads; so does a fleet of another project whose calls are counted
-// for this one.
-func TestOneProject(t *testing.T) {
-	t.Parallel()
-	server, _ := startWeb(t, 1)
-	server.Bucket(4, 46) // of which the calls of two readings may come late
-	var accounts cloud.Accounts
-	fleet := func(zone string) func() targets.Fleet {
-		config := testConfig(t, server)
-		config.ReadsPerSecond, config.Zone = 4, zone
-		return func() targets.Fleet {
-			f := New("prod", config, Options{Accounts: &accounts})
-			t.Cleanup(func() { _ = f.Close() })
-			return f
-		}
-	}
-	targettest.ReadTogether(t, 8, ref(web), fleet(""), fleet("us-east1-b"))
-	if n := server.Refused(); n != 0 {
-		t.Errorf("Compute Engine refused %d calls as too many", n)
 	}
 }
 

@@ -23,4 +23,4 @@ func (a *Agent) Client() (*api.Client, string, error) {
 }
 
 // Close closes idle connections.
-func (a *Agent) Close() { a.connection.close() }
+func (a *Agent) Close() { a.connection.Close() }

@@ -11,43 +11,6 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// TestForbiddenWaits: a namespace that the token may not read is left alone for 5 s,
-// then 10, and so on up to a minute, until it may be read; other namespaces, and
-// another token, are not.
-func TestForbiddenWaits(t *testing.T) {
-	var b backoff
-	here, there := scope{namespace: "here"}, scope{namespace: "there"}
-	now := time.Now()
-	if err := b.waiting(here, "token", now); err != nil {
-		t.Fatal(err)
-	}
-	refused := func(wait time.Duration) {
-		t.Helper()
-		b.record(here, targets.ErrForbidden, now)
-		if err := b.waiting(there, "token", now); err != nil {
-			t.Errorf("another namespace waits: %v", err)
-		}
-		if err := b.waiting(here, "token", now.Add(wait-1)); !errors.Is(err, targets.ErrForbidden) {
-			t.Errorf("%v after the refusal: %v, want that it waits", wait-1, err)
-		}
-		if err := b.waiting(here, "token", now.Add(wait)); err != nil {
-			t.Errorf("%v after the refusal: %v", wait, err)
-		}
-		now = now.Add(wait)
-	}
-	for _, wait := range []time.Duration{5, 10, 20, 40, 60, 60} {
-		refused(wait * time.Second)
-	}
-	b.record(there, nil, now)
-	refused(time.Minute)
-	b.record(here, nil, now)
-	refused(5 * time.Second)
-	b.record(here, targets.ErrForbidden, now)
-	if err := b.waiting(here, "another token", now); err != nil {
-		t.Errorf("another token waits: %v", err)
-	}
-}
-
 // TestRetryAfter: a proxy that asks for a wait gets it, in seconds or as a time, for
 // reads and for writes.
 func TestRetryAfter(t *testing.T) {

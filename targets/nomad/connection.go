@@ -12,29 +12,22 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/hashicorp/nomad/api"
 
 	"github.com/hpad/hpad/settings/httpclient"
 	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/cloud"
 )
 
-// connection is a client of one agent, made anew when a file that it was made from
-// changes. It is safe for concurrent use.
+// connection caches a client of one agent, and the environment as it was at the start. It is
+// safe for concurrent use.
 type connection struct {
+	cloud.Connection[client]
 	config      *Config
 	environment *api.Config
-
-	mu      sync.Mutex
-	current *client
-	// made are the stamps of the files that current was made from, failed the error of
-	// a client made from the files as they are now.
-	made   []httpclient.Stamp
-	failed error
 }
 
 // client is what calls are made with.
@@ -46,49 +39,29 @@ type client struct {
 // newConnection builds a connection; it does not connect.
 func newConnection(c *Config) (*connection, error) {
 	made := &connection{config: c, environment: api.DefaultConfig()}
-	made.made = made.stamps()
-	var err error
-	made.current, err = newClient(c, made.environment)
+	made.Make = func(context.Context) (*client, error) { return newClient(c, made.environment) }
+	made.Files = made.files
+	made.Drop = func(old *client) { old.transport.CloseIdleConnections() }
+	_, err := made.Client(context.Background())
 	return made, err
 }
 
-// stamps returns the stamps of all files that a client is made from.
-func (c *connection) stamps() []httpclient.Stamp {
+// files returns the paths of all files that a client is made from.
+func (c *connection) files() []string {
 	settings := tlsSettings(c.config.TLS, c.environment)
 	paths := []string{settings.CACert, settings.CAPath, settings.ClientCert, settings.ClientKey}
 	if c.config.BasicAuth != nil {
 		paths = append(paths, c.config.BasicAuth.PasswordFile)
 	}
-	return httpclient.StampFiles(paths...)
+	return paths
 }
 
-// refresh returns a client made from the files as they are now, or else the one
-// before: a key may not fit its certificate yet.
-func (c *connection) refresh() *client {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	now := c.stamps()
-	if slices.Equal(now, c.made) {
-		c.failed = nil
-		return c.current
-	}
-	next, err := newClient(c.config, c.environment)
-	c.failed = err
-	if err == nil {
-		c.current.transport.CloseIdleConnections()
-		c.current, c.made = next, now
-	}
-	return c.current
-}
-
-// problem returns why changed files are not used; "" when they are.
+// problem returns why changed files are not used; "" if they are.
 func (c *connection) problem() string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.failed == nil {
-		return ""
+	if _, err := c.Client(context.Background()); err != nil {
+		return "changed files cannot be used, so the previous ones stay in use: " + err.Error()
 	}
-	return "files that changed cannot be used, so that the old ones stay: " + c.failed.Error()
+	return ""
 }
 
 // newClient builds a client; it does not connect.
@@ -200,7 +173,12 @@ func (c *connection) session() (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &session{client: c.refresh().api, config: c.config, token: token}, nil
+	// If changed files are invalid, the previous client stays in use: a key may not fit its certificate yet.
+	current, err := c.Client(context.Background())
+	if current == nil {
+		return nil, err
+	}
+	return &session{client: current.api, config: c.config, token: token}, nil
 }
 
 // get reads one path of the API into out. Params may be nil.
@@ -229,11 +207,4 @@ func explain(ctx context.Context, err error) error {
 		return &short
 	}
 	return err
-}
-
-// close closes idle connections.
-func (c *connection) close() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.current.transport.CloseIdleConnections()
 }

@@ -114,6 +114,6 @@ func replaceConnection(t *testing.T, f *Fleet) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.connection.close()
+	f.connection.Close()
 	f.connection = connection
 }

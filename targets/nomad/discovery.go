@@ -128,7 +128,7 @@ func (d *discovering) leaveOut(key jobKey, err error) {
 
 // namespace finds the groups of one namespace, or of all.
 func (d *discovering) namespace(ctx context.Context, at scope) error {
-	if err := d.fleet.backoff.waiting(at, d.session.token, time.Now()); err != nil {
+	if err := d.fleet.backoff.Wait(); err != nil {
 		return fmt.Errorf("list jobs of %v: %w", at, err)
 	}
 	var changed []jobKey
@@ -141,7 +141,7 @@ func (d *discovering) namespace(ctx context.Context, at scope) error {
 		}
 	})
 	err = readError(err)
-	d.fleet.backoff.record(at, err, time.Now())
+	d.fleet.recordError(err)
 	if err != nil {
 		return fmt.Errorf("list jobs of %v: %w", at, err)
 	}
@@ -151,7 +151,7 @@ func (d *discovering) namespace(ctx context.Context, at scope) error {
 		group.Go(func() error { return d.job(ctx, key) })
 	}
 	if err := group.Wait(); err != nil { // too many calls
-		d.fleet.backoff.record(at, err, time.Now())
+		d.fleet.recordError(err)
 		return err
 	}
 	return nil

@@ -176,10 +176,6 @@ func TestDiscoverUnreadable(t *testing.T) {
 	if list, err := f.Discover(t.Context()); !errors.Is(err, targets.ErrForbidden) || list != nil {
 		t.Errorf("Discover() without the list = %v, %v", list, err)
 	}
-	i.counted()
-	if _, err := f.Discover(t.Context()); err == nil || len(i.counted()) != 0 {
-		t.Errorf("Discover() while the fleet backs off = %v, with a call", err)
-	}
 }
 
 // TestDiscoverShut: of a namespace that cannot be listed nothing is known, of others

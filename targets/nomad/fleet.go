@@ -26,7 +26,7 @@ type Fleet struct {
 	base       targets.Base[Target]
 	config     *Config
 	connection *connection
-	backoff    backoff
+	backoff    targets.Backoff
 	cache      cache
 	reach      reach
 	records    *memory.Records[record]
@@ -53,7 +53,7 @@ func New(name string, config *Config, options targets.Env) (*Fleet, error) {
 func (f *Fleet) Close() error {
 	if f.base.End() {
 		f.sampler.Close()
-		f.connection.close()
+		f.connection.Close()
 	}
 	return nil
 }
@@ -151,16 +151,15 @@ func (s *snapshot) read(ctx context.Context) {
 
 // readScope reads one namespace, unless requests to it have to wait.
 func (s *snapshot) readScope(ctx context.Context, v *scopeReading) {
-	backoff := &s.fleet.backoff
-	if err := backoff.waiting(v.at, s.session.token, time.Now()); err != nil {
-		v.err = fmt.Errorf("list jobs of %v: %w", v.at, err)
+	if v.err = s.fleet.backoff.Wait(); v.err != nil {
+		v.err = fmt.Errorf("list jobs of %v: %w", v.at, v.err)
 		return
 	}
 	v.list(ctx)
 	if v.err == nil {
 		if v.unread = v.read(ctx, v.due()); v.unread == nil {
 			if err := readError(v.verify(ctx)); errors.Is(err, targets.ErrThrottled) {
-				backoff.record(v.at, err, time.Now())
+				s.fleet.recordError(err)
 			}
 		}
 		v.measure(ctx, s.fleet.speeds)
@@ -174,12 +173,18 @@ func (s *snapshot) readScope(ctx context.Context, v *scopeReading) {
 			*err = fmt.Errorf("%w; the token needs the capabilities list-jobs and read-job", *err)
 		}
 	}
-	backoff.record(v.at, cmp.Or(v.err, v.unread), time.Now())
+	s.fleet.recordError(cmp.Or(v.err, v.unread))
 	for _, err := range []*error{&v.err, &v.unlisted, &v.unread} {
 		if *err != nil {
 			*err = fmt.Errorf("list jobs of %v: %w", v.at, *err)
 		}
 	}
+}
+
+// recordError starts a pause of all calls if an error is an ErrThrottled, and ends it if err is nil.
+func (f *Fleet) recordError(err error) {
+	now := time.Now()
+	f.backoff.Record(err, now, now)
 }
 
 // measure reads the speed of the nodes of allocations without instances.

@@ -63,7 +63,11 @@ func newPiped(t *testing.T, handler http.Handler) func(reach reach, store target
 	})
 	return func(reach reach, store targets.Store) *Fleet {
 		f := openFleet(t, testConfig(t, "http://127.0.0.1:4646"), store)
-		f.connection.current.transport.DialContext = p.dial
+		client, err := f.connection.Client(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		client.transport.DialContext = p.dial
 		f.reach = reach
 		return f
 	}
@@ -317,12 +321,12 @@ func follow(t *testing.T, between, again bool) {
 	}))
 	verified := 0
 	if again {
-		verified = usual.again
+		verified = usual.mostAgain
 	}
 	whole := open(reach{always: 1 << 30, page: 40}, &targettest.Store{})
 	moving := map[string]*Fleet{
-		"in lists":   open(reach{filtered: usual.filtered, again: verified, page: 40}, &targettest.Store{}),
-		"job by job": open(reach{again: verified, page: 40}, &targettest.Store{}),
+		"in lists":   open(reach{filtered: usual.filtered, leastAgain: verified, mostAgain: verified, page: 40}, &targettest.Store{}),
+		"job by job": open(reach{leastAgain: verified, mostAgain: verified, page: 40}, &targettest.Store{}),
 	}
 	c.restarts = again
 	var restore func()

@@ -21,7 +21,7 @@ type jobStub struct {
 }
 
 // groupSummary is the numbers of allocations of a task group by state.
-type groupSummary struct{ Queued, Complete, Starting, Running, Unknown int32 }
+type groupSummary struct{ Queued, Complete int32 }
 
 func (j *jobStub) stamp() stamp {
 	return stamp{created: j.CreateIndex, modified: j.ModifyIndex, specified: j.JobModifyIndex, summary: j.JobSummary.ModifyIndex}
@@ -29,15 +29,6 @@ func (j *jobStub) stamp() stamp {
 
 // dead reports whether nothing of the job runs or is about to.
 func (j *jobStub) dead() bool { return j.Status == "dead" }
-
-// present returns the number of allocations that run or are about to.
-func (j *jobStub) present() int {
-	n := 0
-	for _, group := range j.JobSummary.Summary {
-		n += int(group.Starting + group.Running + group.Unknown)
-	}
-	return n
-}
 
 // complete reports whether the job has complete allocations, which may be of an older
 // version.

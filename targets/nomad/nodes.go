@@ -146,7 +146,7 @@ func (f *Fleet) openNodes(ctx context.Context) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	return session, f.backoff.waiting(f.nodeScope(), session.token, time.Now())
+	return session, f.backoff.Wait()
 }
 
 // nodeScope is that of the fleet's own region; nodes have no namespace.
@@ -376,7 +376,7 @@ func (f *Fleet) nodeError(err error, right string) error {
 		return fmt.Errorf("%w; the token needs node { policy = %q }", err, right)
 	}
 	if errors.Is(err, targets.ErrThrottled) {
-		f.backoff.record(scope{}, err, time.Now())
+		f.recordError(err)
 	}
 	return err
 }

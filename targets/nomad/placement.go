@@ -7,7 +7,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -87,7 +86,7 @@ func (s *snapshot) failures(ctx context.Context, at scope, jobs []string) map[gr
 		}
 	})
 	if err = readError(err); errors.Is(err, targets.ErrThrottled) {
-		s.fleet.backoff.record(at, err, time.Now())
+		s.fleet.recordError(err)
 	}
 	return failures
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/hashicorp/nomad/api"
 
@@ -21,7 +20,7 @@ func (f *Fleet) SetReplicas(ctx context.Context, ref targets.Ref, n int32, versi
 		return f.setReplicas(ctx, ref, t, n, version, reason)
 	})
 	if errors.Is(err, targets.ErrThrottled) {
-		f.backoff.record(scope{}, err, time.Now())
+		f.recordError(err)
 	}
 	return err
 }
@@ -31,7 +30,7 @@ func (f *Fleet) setReplicas(ctx context.Context, ref targets.Ref, t Target, n in
 	if err != nil {
 		return err
 	}
-	if err := f.backoff.waiting(t.scope(), session.token, time.Now()); err != nil {
+	if err := f.backoff.Wait(); err != nil {
 		return err
 	}
 	spec, err := session.read(ctx, t.jobKey())

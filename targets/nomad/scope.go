@@ -27,8 +27,6 @@ type scopeReading struct {
 	// jobs are the jobs in use by their IDs, targets the targets that are read.
 	jobs    map[string]*jobState
 	targets []*targetState
-	// present is about the number of allocations of the listed jobs.
-	present int
 	// failures are the reasons why allocations have no place, if they were read.
 	failures map[groupKey]*placement
 	observed time.Time
@@ -44,14 +42,14 @@ type reach struct {
 	// filtered is the number of jobs up to which they are read in lists that name them: the
 	// server examines all allocations of the namespace for each such list.
 	filtered int
-	// again is the number of unchanged groups that a round reads again at most.
-	again int
+	// leastAgain and mostAgain limit the number of unchanged groups that a round reads again.
+	leastAgain, mostAgain int
 	// page is the number of allocations of a page.
 	page int
 }
 
 // usual is the reach of all fleets, except in tests.
-var usual = reach{always: maxFiltered, filtered: 5 * maxFiltered, again: 500, page: 5000}
+var usual = reach{always: maxFiltered, filtered: 5 * maxFiltered, leastAgain: 20, mostAgain: 500, page: 5000}
 
 // jobState is a job in use.
 type jobState struct {
@@ -119,7 +117,6 @@ func (v *scopeReading) list(ctx context.Context) {
 	var group errgroup.Group
 	group.Go(func() error {
 		h, v.unlisted = readPages(ctx, v.session, v.at, list{path: "/v1/jobs", filter: v.filter("ID"), size: jobsPage}, func(stub *jobStub) {
-			v.present += stub.present()
 			if job := v.jobs[stub.ID]; job != nil {
 				job.jobStub, job.listed = *stub, true
 				listed++
@@ -226,7 +223,7 @@ func (v *scopeReading) accept(due, read allocSets) {
 // read reads the allocations of the groups that are due. The sets that were read before an
 // error are accepted.
 func (v *scopeReading) read(ctx context.Context, due allocSets) error {
-	if v.worthAll(len(due.jobs())) {
+	if n := len(due.jobs()); n > maxFiltered && 2*n > len(v.jobs) { // most of the allocations have to be read
 		if err := v.readAll(ctx, due); err != nil {
 			return err
 		}
@@ -239,24 +236,6 @@ func (v *scopeReading) read(ctx context.Context, due allocSets) error {
 	others := slices.DeleteFunc(jobs, func(job string) bool { return !unnamed(job) })
 	err := v.readJobs(ctx, due, named, maxFiltered, v.readNamed)
 	return cmp.Or(err, v.readJobs(ctx, due, others, 1, v.readJob))
-}
-
-// A list of all allocations is read for more than half of the jobs, if there are at most
-// fewAllocs allocations, and if it has fewer than perCall allocations for each call that
-// it replaces.
-const (
-	fewAllocs = 1000
-	perCall   = 10
-)
-
-// worthAll reports whether a list of all allocations costs less than reading this number of
-// jobs.
-func (v *scopeReading) worthAll(jobs int) bool {
-	if len(v.jobs) <= maxFiltered || jobs <= maxFiltered {
-		return false
-	}
-	calls := jobs + jobs*v.present/len(v.jobs)
-	return 2*jobs > len(v.jobs) || v.present <= fewAllocs || jobs > v.filtered && perCall*calls > v.present
 }
 
 // pages is a reading of all allocations of a scope, page by page. If it is interrupted, the
@@ -390,11 +369,8 @@ func (v *scopeReading) readJob(ctx context.Context, jobs []string, take func(*al
 
 // Unchanged jobs are read again in turn, since the stamp of a job does not reveal a task
 // that restarted before its client reported that it had ended: all of them within
-// verifyAllIn, but at least leastVerified in each round, and at most reach.again.
-const (
-	verifyAllIn   = 5 * time.Minute
-	leastVerified = 100
-)
+// verifyAllIn, within the limits of reach.
+const verifyAllIn = 5 * time.Minute
 
 // verify reads unchanged jobs again. Without a response in time the known allocations are
 // used. The error is the first one of a call.
@@ -407,11 +383,11 @@ func (v *scopeReading) verify(ctx context.Context) error {
 			}
 		}
 	}
-	if len(known) == 0 || v.again == 0 {
+	if len(known) == 0 || v.mostAgain == 0 {
 		return nil
 	}
 	share := min(float64(v.cache.sinceVerified(v.at, v.began))/float64(verifyAllIn), 1)
-	n := min(max(int(share*float64(len(known))), leastVerified), v.again, len(known))
+	n := min(max(int(share*float64(len(known))), v.leastAgain), v.mostAgain, len(known))
 	slices.SortFunc(known, func(a, b *groupState) int { return a.set.read.Compare(b.set.read) })
 	due := allocSets{}
 	for _, group := range known[:n] {

@@ -130,7 +130,7 @@ func TestUnchangedServed(t *testing.T) {
 // TestVerify: a restart that changes no index is found when the job's turn comes.
 func TestVerify(t *testing.T) {
 	g, f, refs := newGate(t, 130)
-	f.reach.again = 20
+	f.reach.mostAgain = 20
 	count(t, f, refs)
 	g.imitation.mu.Lock()
 	restarted := time.Now().Add(-time.Hour / 2).UTC()

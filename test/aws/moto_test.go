@@ -164,7 +164,7 @@ func differentialFleet(t *testing.T, address, file string) *awsasg.Fleet {
 		Endpoints: awsasg.Endpoints{AutoScaling: address, EC2: address, STS: address},
 	}
 	c.SetDefaults()
-	f := awsasg.New("cloud", c, awsasg.Options{})
+	f := awsasg.New("cloud", c, targets.Env{})
 	t.Cleanup(func() { _ = f.Close() })
 	return f
 }

@@ -126,7 +126,7 @@ func TestRestart(t *testing.T) {
 }
 
 // TestCalls: a round over 200 jobs takes two calls, up to two for allocations of which
-// some may change, at most 100 that read unchanged jobs again, and one for each job that
+// some may change, at most 20 that read unchanged jobs again, and one for each job that
 // changed, counted between hpad and Nomad.
 func TestCalls(t *testing.T) {
 	t.Parallel()
@@ -177,8 +177,8 @@ func TestCalls(t *testing.T) {
 		return fmt.Sprintf("%d run", running), running == jobs
 	})
 	for range 3 {
-		if _, n := round(); n < 2 || n > 104 {
-			t.Errorf("a round without changes took %d calls, want 2 to 104", n)
+		if _, n := round(); n < 2 || n > 24 {
+			t.Errorf("a round without changes took %d calls, want 2 to 24", n)
 		}
 	}
 	readings, _ := round()
@@ -187,11 +187,11 @@ func TestCalls(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, n := round(); n > 104+7 {
-		t.Errorf("a round after 7 changes took %d calls, want at most 111", n)
+	if _, n := round(); n > 24+7 {
+		t.Errorf("a round after 7 changes took %d calls, want at most 31", n)
 	}
-	if _, n := round(); n < 2 || n > 104 {
-		t.Errorf("the round after that took %d calls, want 2 to 104", n)
+	if _, n := round(); n < 2 || n > 24 {
+		t.Errorf("the round after that took %d calls, want 2 to 24", n)
 	}
 }
 

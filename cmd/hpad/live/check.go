@@ -90,9 +90,7 @@ type checker struct {
 	labels       *discovery.Labels
 	running      Running
 	// run are the autoscalers that the hpad that runs has, by name, where one is asked.
-	run map[string]api.Autoscaler
-	// process is what all fleets of the check share.
-	process  targets.Process
+	run      map[string]api.Autoscaler
 	fleets   map[string]targets.Fleet
 	closers  []io.Closer
 	readings map[string]snapshot
@@ -201,8 +199,8 @@ func (c *checker) setReach(name string, fleet targets.Fleet) {
 // buildFleet constructs a fleet with a store that begins empty and is forgotten.
 func (c *checker) buildFleet(fleet config.Fleet) (targets.Fleet, error) {
 	return fleet.Config.Build(fleet.Name, targets.Env{
-		Store: newStore(),
-		Meter: metrics.New(nil).Platform(fleet.Name), Process: &c.process,
+		Store:  newStore(),
+		Meter:  metrics.New(nil).Platform(fleet.Name),
 		Output: func(string, string) io.Writer { return io.Discard },
 	})
 }
