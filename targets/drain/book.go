@@ -17,12 +17,12 @@ const (
 	// removalsAtOnce the targets that instances are being removed of.
 	callsAtOnce    = 16
 	removalsAtOnce = 4
-	// linger is how long what is drained waits for others of its target.
-	linger = time.Second
+	// batchDelay is how long what is drained waits for others of its target.
+	batchDelay = time.Second
 )
 
 // book is what a fleet knows of its operations. It has no lock: a Fleet guards it.
-type book struct {
+type tracker struct {
 	loaded  bool
 	options map[targets.Ref]Options
 	targets map[targets.Ref]*target
@@ -40,7 +40,7 @@ type book struct {
 // task is an effect of a step of an operation, or of a target's own.
 type task struct {
 	target    *target
-	operation operation
+	operation Operation
 	effect    effect
 }
 
@@ -57,7 +57,7 @@ type target struct {
 	// are operations.
 	wanted int32
 	// operations are those under way and some that ended, the oldest first.
-	operations []operation
+	operations []Operation
 	// calls end the calls of the drainer under way, by instance.
 	calls map[string]context.CancelFunc
 	// changes counts what happened to the operations; saved is the change that the
@@ -77,38 +77,38 @@ func newTarget(ref targets.Ref) *target {
 
 // configure sets the options of all targets. Operations of a target that lost its
 // drainer go on under the options that they had.
-func (b *book) configure(options map[targets.Ref]Options) {
-	b.options = map[targets.Ref]Options{}
+func (tr *tracker) configure(options map[targets.Ref]Options) {
+	tr.options = map[targets.Ref]Options{}
 	for ref, o := range options {
-		b.options[ref] = o.defaulted()
+		tr.options[ref] = o.defaulted()
 	}
-	for ref, t := range b.targets {
-		if next, configured := b.options[ref]; next.Drainer != nil || t.options.Drainer == nil || !t.active() {
+	for ref, t := range tr.targets {
+		if next, configured := tr.options[ref]; next.Drainer != nil || t.options.Drainer == nil || !t.active() {
 			t.options, t.configured = next, configured
 		}
 	}
 }
 
 // add adds a target with the operations that were recorded of it.
-func (b *book) add(t *target, now time.Time) {
-	b.targets[t.ref] = t
-	t.options, t.configured = b.options[t.ref]
-	b.all(t, restarted{}, now)
-	b.supersede(t, now)
+func (tr *tracker) add(t *target, now time.Time) {
+	tr.targets[t.ref] = t
+	t.options, t.configured = tr.options[t.ref]
+	tr.all(t, restarted{}, now)
+	tr.supersede(t, now)
 }
 
 // begin adds operations to a target.
-func (b *book) begin(t *target, operations []operation, now time.Time) {
+func (tr *tracker) begin(t *target, operations []Operation, now time.Time) {
 	t.operations = append(t.operations, operations...)
-	b.supersede(t, now)
+	tr.supersede(t, now)
 }
 
 // supersede ends the undoing of instances that were chosen again since.
-func (b *book) supersede(t *target, now time.Time) {
+func (tr *tracker) supersede(t *target, now time.Time) {
 	newest := map[string]int{}
 	for i, op := range t.operations {
 		if older, ok := newest[op.Instance.ID]; ok {
-			b.happen(t, older, superseded{}, now)
+			tr.apply(t, older, superseded{}, now)
 		}
 		if op.State != Ended {
 			newest[op.Instance.ID] = i
@@ -117,7 +117,7 @@ func (b *book) supersede(t *target, now time.Time) {
 }
 
 // happen lets an event happen to the i-th operation of a target.
-func (b *book) happen(t *target, i int, e event, now time.Time) {
+func (tr *tracker) apply(t *target, i int, e event, now time.Time) {
 	next, effects := step(t.operations[i], e, now)
 	t.operations[i] = next
 	for _, each := range effects {
@@ -127,45 +127,45 @@ func (b *book) happen(t *target, i int, e event, now time.Time) {
 			continue
 		case doCall:
 			t.calls[next.Instance.ID] = nil
-			b.calling++
+			tr.calling++
 		}
-		b.tasks = append(b.tasks, task{t, next, each})
+		tr.tasks = append(tr.tasks, task{t, next, each})
 	}
 }
 
 // all lets an event happen to all operations of a target.
-func (b *book) all(t *target, e event, now time.Time) {
+func (tr *tracker) all(t *target, e event, now time.Time) {
 	for i := range t.operations {
-		b.happen(t, i, e, now)
+		tr.apply(t, i, e, now)
 	}
 }
 
 // some lets an event happen to the operations with the given ids.
-func (b *book) some(t *target, ids []string, e event, now time.Time) {
+func (tr *tracker) some(t *target, ids []string, e event, now time.Time) {
 	for i := range t.operations {
 		if slices.Contains(ids, t.operations[i].ID) {
-			b.happen(t, i, e, now)
+			tr.apply(t, i, e, now)
 		}
 	}
 }
 
 // returned ends a call of the drainer for an operation.
-func (b *book) returned(t *target, op operation, e returned, now time.Time) {
+func (tr *tracker) returned(t *target, op Operation, e returned, now time.Time) {
 	delete(t.calls, op.Instance.ID)
-	b.calling--
+	tr.calling--
 	e.interval = t.options.Interval
-	b.some(t, []string{op.ID}, e, now)
+	tr.some(t, []string{op.ID}, e, now)
 }
 
 // tick lets time go on. It returns the targets to be read and those to be saved, and
 // whether anything is under way.
-func (b *book) tick(now time.Time) (readings []targets.Ref, unsaved []*target, busy bool) {
-	pause, due := longestPause, !now.Before(b.readAt)
-	for ref, t := range b.targets {
+func (tr *tracker) tick(now time.Time) (readings []targets.Ref, unsaved []*target, busy bool) {
+	pause, due := longestPause, !now.Before(tr.readAt)
+	for ref, t := range tr.targets {
 		if t.active() {
 			busy = true
-			b.advance(t, now)
-			if t.configured && (due || b.removable(t, now)) {
+			tr.advance(t, now)
+			if t.configured && (due || tr.removable(t, now)) {
 				readings = append(readings, ref)
 				pause = min(pause, t.options.Interval)
 			}
@@ -177,28 +177,28 @@ func (b *book) tick(now time.Time) (readings []targets.Ref, unsaved []*target, b
 			}
 		}
 	}
-	if b.reading || len(readings) == 0 {
+	if tr.reading || len(readings) == 0 {
 		return nil, unsaved, busy
 	}
-	b.reading = true
+	tr.reading = true
 	if due {
-		b.readAt = now.Add(pause)
+		tr.readAt = now.Add(pause)
 	}
 	return readings, unsaved, busy
 }
 
 // advance lets time go on for the operations of a target.
-func (b *book) advance(t *target, now time.Time) {
+func (tr *tracker) advance(t *target, now time.Time) {
 	for i := range t.operations {
 		_, calling := t.calls[t.operations[i].Instance.ID]
-		b.happen(t, i, tick{t.options, t.configured, calling || b.calling >= callsAtOnce}, now)
+		tr.apply(t, i, tick{t.options, t.configured, calling || tr.calling >= callsAtOnce}, now)
 	}
 }
 
 // removable reports whether instances that are drained can be removed now.
-func (b *book) removable(t *target, now time.Time) bool {
-	return t.configured && !t.removing && b.removing < removalsAtOnce && !now.Before(t.retry) &&
-		slices.ContainsFunc(t.operations, func(op operation) bool { return op.State == Drained && now.Sub(op.Changed) >= linger })
+func (tr *tracker) removable(t *target, now time.Time) bool {
+	return t.configured && !t.removing && tr.removing < removalsAtOnce && !now.Before(t.retry) &&
+		slices.ContainsFunc(t.operations, func(op Operation) bool { return op.State == Drained && now.Sub(op.Changed) >= batchDelay })
 }
 
 // removal is a call of the platform to come: the instances of some
@@ -211,44 +211,44 @@ type removal struct {
 
 // read lets a reading of a target happen to its operations. It returns the removal
 // that is due, if any.
-func (b *book) read(t *target, reading targets.Reading, observed, now time.Time) *removal {
-	b.see(t, reading, observed, now)
-	if !b.removable(t, now) {
+func (tr *tracker) read(t *target, reading targets.Reading, observed, now time.Time) *removal {
+	tr.observe(t, reading, observed, now)
+	if !tr.removable(t, now) {
 		return nil
 	}
 	t.removing = true
-	b.removing++
+	tr.removing++
 	if reading.Hold != nil {
 		reading.Err = &targets.HeldError{Hold: *reading.Hold}
 	}
 	r := &removal{target: t, version: reading.Version}
-	leaving := t.tally(reading, observed).leaving
+	leaving := t.adjust(reading, observed).leaving
 	for i, op := range t.operations {
 		if reading.Err == nil && op.State == Drained && leaving[op.Instance.ID] == op.ID {
-			b.happen(t, i, removing{}, now)
+			tr.apply(t, i, removing{}, now)
 			r.operations, r.ids, r.reason = append(r.operations, op.ID), append(r.ids, op.Instance.ID), op.Decision // the newest one's
 		}
 	}
 	if len(r.ids) == 0 {
-		b.settle(r, reading.Err, now)
+		tr.settle(r, reading.Err, now)
 		return nil
 	}
 	return r
 }
 
 // settle ends a removal.
-func (b *book) settle(r *removal, err error, now time.Time) {
+func (tr *tracker) settle(r *removal, err error, now time.Time) {
 	t := r.target
 	t.removing = false
-	b.removing--
-	b.some(t, r.operations, removed{err}, now)
+	tr.removing--
+	tr.some(t, r.operations, removed{err}, now)
 	if err != nil {
-		b.tasks = append(b.tasks, task{target: t, effect: effect{doReport, zap.WarnLevel, "drained instances are not removed", []zap.Field{zap.Error(err)}}})
+		tr.tasks = append(tr.tasks, task{target: t, effect: effect{doReport, zap.WarnLevel, "drained instances are not removed", []zap.Field{zap.Error(err)}}})
 		t.retry = now.Add(max(pause(t.options.Interval, t.failures), waitOf(err)))
 		t.failures++
-		b.all(t, delayed{err}, now)
+		tr.all(t, delayed{err}, now)
 		if len(r.ids) > 0 {
-			b.readAt = now // what became of it is to be read
+			tr.readAt = now // what became of it is to be read
 		}
 		return
 	}
@@ -267,30 +267,30 @@ func waitOf(err error) time.Duration {
 }
 
 // see lets a reading of a target happen to its operations.
-func (b *book) see(t *target, reading targets.Reading, observed, now time.Time) {
+func (tr *tracker) observe(t *target, reading targets.Reading, observed, now time.Time) {
 	if errors.Is(reading.Err, targets.ErrTargetNotFound) {
-		b.all(t, lost{reading.Err}, now)
+		tr.all(t, lost{reading.Err}, now)
 	}
 	if reading.Err != nil {
 		return
 	}
-	instances := map[string]seen{}
+	instances := map[string]sighting{}
 	for i, instance := range reading.Instances {
-		instances[instance.ID] = seen{
+		instances[instance.ID] = sighting{
 			there: true, staying: !instance.Deleting, protected: reading.Locations != nil && reading.Locations.At(i).Protected,
 		}
 	}
 	for i := range t.operations {
 		e := instances[t.operations[i].Instance.ID]
 		e.observed = observed
-		b.happen(t, i, e, now)
+		tr.apply(t, i, e, now)
 	}
-	b.some(t, t.tally(reading, observed).surplus, unwanted{"somebody else lowered the count"}, now)
+	tr.some(t, t.adjust(reading, observed).surplus, unwanted{"somebody else lowered the count"}, now)
 }
 
 // active reports whether there are operations under way.
 func (t *target) active() bool {
-	return slices.ContainsFunc(t.operations, func(op operation) bool { return op.State != Ended })
+	return slices.ContainsFunc(t.operations, func(op Operation) bool { return op.State != Ended })
 }
 
 // decide sets the count that is wanted from now on.
@@ -303,7 +303,7 @@ func (t *target) decide(n int32) {
 
 // forget deletes operations as if they had never begun.
 func (t *target) forget(ids []string) {
-	t.operations = slices.DeleteFunc(t.operations, func(op operation) bool { return slices.Contains(ids, op.ID) })
+	t.operations = slices.DeleteFunc(t.operations, func(op Operation) bool { return slices.Contains(ids, op.ID) })
 	t.changes++
 }
 
@@ -315,7 +315,7 @@ func (t *target) prune(now time.Time) {
 			excess++
 		}
 	}
-	t.operations = slices.DeleteFunc(t.operations, func(op operation) bool {
+	t.operations = slices.DeleteFunc(t.operations, func(op Operation) bool {
 		old := op.State == Ended && (excess > 0 || now.Sub(op.Ended) > endedKept)
 		if old {
 			excess--

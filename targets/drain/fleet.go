@@ -45,8 +45,8 @@ type Fleet struct {
 	// until returns until when the platform may be asked for a removal; nil is always.
 	until func() time.Time
 
-	mu   sync.Mutex
-	book book
+	mu         sync.Mutex
+	operations tracker
 }
 
 // Wrap returns a fleet around inner, without Options for any target. The store is
@@ -56,7 +56,7 @@ type Fleet struct {
 func Wrap(inner Inner, store targets.Store, steady *clock.Clock, log *zap.Logger) *Fleet {
 	f := &Fleet{
 		inner: inner, store: store, clock: steady, log: log,
-		loading: semaphore.NewWeighted(1), wake: make(chan struct{}, 1), book: book{targets: map[targets.Ref]*target{}},
+		loading: semaphore.NewWeighted(1), wake: make(chan struct{}, 1), operations: tracker{targets: map[targets.Ref]*target{}},
 	}
 	f.work, f.endWork = context.WithCancel(context.Background())
 	f.writes, f.endWrites = context.WithCancel(context.Background())
@@ -72,12 +72,12 @@ func (f *Fleet) Unwrap() Inner { return f.inner }
 
 // locked is the one place with the lock: it lets do read or change the book, and
 // carries out what the steps of operations ask for.
-func (f *Fleet) locked(do func(b *book)) {
+func (f *Fleet) locked(do func(tr *tracker)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	do(&f.book)
-	tasks := f.book.tasks
-	f.book.tasks = nil
+	do(&f.operations)
+	tasks := f.operations.tasks
+	f.operations.tasks = nil
 	for _, task := range tasks {
 		t, op, e := task.target, task.operation, task.effect
 		switch e.action {
@@ -105,8 +105,8 @@ func (f *Fleet) locked(do func(b *book)) {
 // named without a drainer are drained at once, and those of one that is not named
 // are left alone, for a day after their deadline.
 func (f *Fleet) Configure(options map[targets.Ref]Options) {
-	f.locked(func(b *book) { b.configure(options) })
-	f.poke()
+	f.locked(func(tr *tracker) { tr.configure(options) })
+	f.wakeUp()
 }
 
 // Start starts the inner fleet, where that is to be started, and the work on
@@ -181,13 +181,13 @@ func (f *Fleet) Snapshot(ctx context.Context, refs []targets.Ref) (map[targets.R
 		return nil, err
 	}
 	readings = maps.Clone(readings) // the map is the inner fleet's
-	f.locked(func(b *book) {
+	f.locked(func(tr *tracker) {
 		for ref, reading := range readings {
-			t := b.targets[ref]
+			t := tr.targets[ref]
 			if t == nil || reading.Err != nil {
 				continue
 			}
-			reading = t.tally(reading, f.clock.Of(reading.Observed)).apply(reading)
+			reading = t.adjust(reading, f.clock.Of(reading.Observed)).apply(reading)
 			reading.Notices = slices.Concat(reading.Notices, t.notices(f.clock.Now()))
 			readings[ref] = reading
 		}
@@ -198,11 +198,11 @@ func (f *Fleet) Snapshot(ctx context.Context, refs []targets.Ref) (map[targets.R
 // Draining returns the operations of a target: those under way, and what ended
 // within the last day; the oldest first.
 func (f *Fleet) Draining(ref targets.Ref) (operations []Operation) {
-	f.locked(func(b *book) {
-		if t := b.targets[ref]; t != nil {
+	f.locked(func(tr *tracker) {
+		if t := tr.targets[ref]; t != nil {
 			operations = make([]Operation, len(t.operations))
 			for i, op := range t.operations {
-				operations[i] = op.Operation
+				operations[i] = op
 			}
 		}
 	})

@@ -24,7 +24,7 @@ const failureShown = time.Hour
 func (t *target) notices(now time.Time) []policy.Notice {
 	var found []policy.Notice
 	draining, removing := 0, 0
-	trouble := ""
+	problem := ""
 	for _, op := range t.operations {
 		if !op.Removes() {
 			continue
@@ -34,8 +34,8 @@ func (t *target) notices(now time.Time) []policy.Notice {
 		} else {
 			draining++
 		}
-		if op.Error != "" && trouble == "" {
-			trouble = fmt.Sprintf("; instance %s: %s", op.Instance.ID, op.Error)
+		if op.Error != "" && problem == "" {
+			problem = fmt.Sprintf("; instance %s: %s", op.Instance.ID, op.Error)
 		}
 	}
 	var ways []string
@@ -46,7 +46,7 @@ func (t *target) notices(now time.Time) []policy.Notice {
 		ways = append(ways, count(removing)+" being removed")
 	}
 	if len(ways) > 0 {
-		found = append(found, policy.Notice{Condition: ConditionDraining, Reason: "InstancesDraining", Message: strings.Join(ways, ", ") + trouble})
+		found = append(found, policy.Notice{Condition: ConditionDraining, Reason: "InstancesDraining", Message: strings.Join(ways, ", ") + problem})
 	}
 	for _, op := range slices.Backward(t.operations) { // what came last counts
 		if op.State != Ended || now.Sub(op.Ended) > failureShown {

@@ -65,6 +65,22 @@ type Operation struct {
 	Outcome Outcome `json:"outcome,omitempty"`
 	// Ended is when it ended; zero before.
 	Ended time.Time `json:"ended,omitzero"`
+
+	// The other fields are not stored.
+
+	// next is the earliest time of the next call of the drainer, failures the number of
+	// its consecutive failures.
+	next     time.Time
+	failures int
+	// drainerCalled reports whether the drainer may have been called for the instance.
+	drainerCalled bool
+	// removalPending reports whether a call that removes the instance is in progress, and
+	// removalReturned is the end of the last such call.
+	removalPending  bool
+	removalReturned time.Time
+	// missingSince is the time of the first of the latest readings without the instance;
+	// zero if the last reading has it.
+	missingSince time.Time
 }
 
 // leaving reports whether the instance is on its way out, and not to be counted.

@@ -34,7 +34,7 @@ type record struct {
 	Target targets.Ref `json:"target"`
 	// Wanted is the count that was decided last.
 	Wanted     int32       `json:"wanted"`
-	Operations []operation `json:"operations"`
+	Operations []Operation `json:"operations"`
 }
 
 // parseRecord reads one target's entry.
@@ -53,7 +53,7 @@ func parseRecord(value []byte) (*target, error) {
 		}
 		op.Instance.Target = r.Target
 	}
-	slices.SortStableFunc(r.Operations, func(a, b operation) int { return a.Begun.Compare(b.Begun) })
+	slices.SortStableFunc(r.Operations, func(a, b Operation) int { return a.Begun.Compare(b.Begun) })
 	t := newTarget(r.Target)
 	t.wanted, t.operations = r.Wanted, r.Operations
 	return t, nil
@@ -66,7 +66,7 @@ func (f *Fleet) load(ctx context.Context) error {
 	}
 	defer f.loading.Release(1)
 	loaded := f.store == nil
-	f.locked(func(b *book) { loaded = loaded || b.loaded })
+	f.locked(func(tr *tracker) { loaded = loaded || tr.loaded })
 	if loaded {
 		return nil
 	}
@@ -83,10 +83,10 @@ func (f *Fleet) load(ctx context.Context) error {
 			return err
 		}
 	}
-	f.locked(func(b *book) {
-		b.loaded = true
+	f.locked(func(tr *tracker) {
+		tr.loaded = true
 		for _, t := range read {
-			b.add(t, f.clock.Now())
+			tr.add(t, f.clock.Now())
 		}
 	})
 	return nil
@@ -109,7 +109,7 @@ func (f *Fleet) setAside(ctx context.Context, key string, value []byte, why erro
 
 // save records what changed of a target's operations, and those to be added, which
 // then are the target's.
-func (f *Fleet) save(ctx context.Context, t *target, added ...operation) error {
+func (f *Fleet) save(ctx context.Context, t *target, added ...Operation) error {
 	if t.saving.Acquire(ctx, 1) != nil {
 		return fmt.Errorf("%w: record the operations of %s: %w", targets.ErrTransient, t.ref, context.Cause(ctx))
 	}
@@ -117,7 +117,7 @@ func (f *Fleet) save(ctx context.Context, t *target, added ...operation) error {
 	var changes uint64
 	unchanged := false
 	r := record{Format: recordFormat, Target: t.ref}
-	f.locked(func(*book) {
+	f.locked(func(*tracker) {
 		t.prune(f.clock.Now())
 		unchanged = t.changes == t.saved && len(added) == 0
 		changes, r.Wanted, r.Operations = t.changes, t.wanted, slices.Concat(t.operations, added)
@@ -128,14 +128,14 @@ func (f *Fleet) save(ctx context.Context, t *target, added ...operation) error {
 	if err := f.write(ctx, r); err != nil {
 		return fmt.Errorf("%w: record the operations of %s: %w", targets.ErrTransient, t.ref, err)
 	}
-	f.locked(func(b *book) {
+	f.locked(func(tr *tracker) {
 		t.saved = changes
-		b.begin(t, added, f.clock.Now())
+		tr.begin(t, added, f.clock.Now())
 	})
 	return nil
 }
 
-// write keeps a record, unless it has no operations.
+// write keeps a record, unless it has no Operations.
 func (f *Fleet) write(ctx context.Context, r record) error {
 	key := recordPrefix + r.Target.Name
 	switch {

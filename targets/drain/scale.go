@@ -29,12 +29,12 @@ func (f *Fleet) SetReplicas(ctx context.Context, ref targets.Ref, n int32, versi
 	}
 	w := &write{fleet: f, n: n, version: version, reason: reason}
 	managed := false
-	f.locked(func(b *book) {
-		w.options, w.target = b.options[ref], b.targets[ref]
+	f.locked(func(tr *tracker) {
+		w.options, w.target = tr.options[ref], tr.targets[ref]
 		managed = w.options.Victims.Named() || w.target != nil && w.target.active()
 		if managed && w.target == nil {
 			w.target = newTarget(ref)
-			b.add(w.target, f.clock.Now())
+			tr.add(w.target, f.clock.Now())
 		}
 	})
 	if !managed {
@@ -60,7 +60,7 @@ type write struct {
 	// reading is the inner fleet's, read for this, without a version where none is to be
 	// compared; current is what the operations made of it.
 	reading targets.Reading
-	current tally
+	current adjustment
 	// leaving is how many instances are leaving, reached the count that was decided
 	// even if the rest of the write fails.
 	leaving, reached int32
@@ -77,7 +77,7 @@ func (w *write) do(ctx context.Context) error {
 	if err := w.read(ctx); err != nil {
 		return err
 	}
-	f.locked(func(*book) { w.current = w.tally() })
+	f.locked(func(*tracker) { w.current = w.adjust() })
 	w.leaving, w.reached = int32(len(w.current.leaving)), w.current.spec
 	var err error
 	switch version := w.current.version(w.reading); {
@@ -91,7 +91,7 @@ func (w *write) do(ctx context.Context) error {
 		err = w.grow(ctx)
 	}
 	if unchanged(err) {
-		f.locked(func(*book) { t.decide(w.reached) })
+		f.locked(func(*tracker) { t.decide(w.reached) })
 	}
 	if err != nil && !isPartial(err) && w.reached != w.current.spec {
 		err = &targets.PartialError{Reached: w.reached, Err: err}
@@ -115,22 +115,22 @@ func (w *write) read(ctx context.Context) error {
 	return w.reading.Err
 }
 
-// tally returns what the operations make of the reading now.
-func (w *write) tally() tally {
-	return w.target.tally(w.reading, w.fleet.clock.Of(w.reading.Observed))
+// adjustment returns what the operations make of the reading now.
+func (w *write) adjust() adjustment {
+	return w.target.adjust(w.reading, w.fleet.clock.Of(w.reading.Observed))
 }
 
 // grow takes draining instances back, and requests the rest of the inner fleet.
 func (w *write) grow(ctx context.Context) error {
 	f, t := w.fleet, w.target
-	f.locked(func(b *book) {
+	f.locked(func(tr *tracker) {
 		t.decide(w.n)
-		now := w.tally()
-		b.some(t, now.surplus, unwanted{"more instances are wanted again"}, f.clock.Now())
+		now := w.adjust()
+		tr.some(t, now.surplus, unwanted{"more instances are wanted again"}, f.clock.Now())
 		returned := w.leaving - int32(len(now.leaving))
 		w.leaving, w.reached = w.leaving-returned, w.reached+returned
 	})
-	f.poke()
+	f.wakeUp()
 	if returned := w.reached - w.current.spec; returned > 0 {
 		f.log.Info("draining instances are taken back", zap.Stringer("target", t.ref), zap.Int32("instances", returned))
 	}
@@ -173,7 +173,7 @@ func (w *write) shrink(ctx context.Context) error {
 		return &targets.HeldError{Hold: *hold}
 	}
 	if !w.options.Victims.Named() {
-		w.fleet.locked(func(*book) { w.target.decide(w.n) })
+		w.fleet.locked(func(*tracker) { w.target.decide(w.n) })
 		return w.set(ctx, w.n+w.leaving)
 	}
 	fewer := w.current.spec - w.n
@@ -187,7 +187,7 @@ func (w *write) shrink(ctx context.Context) error {
 	if missing == fewer {
 		return &targets.HeldError{Hold: policy.Hold{Reason: InstancesProtected, Message: "no instance can be taken: all are protected, or not known by name"}}
 	}
-	w.fleet.locked(func(*book) { w.target.decide(w.n + missing) })
+	w.fleet.locked(func(*tracker) { w.target.decide(w.n + missing) })
 	err = w.lower(ctx, unfilled, victims)
 	if err == nil && missing > 0 {
 		return &targets.PartialError{Reached: w.n + missing, Err: fmt.Errorf("%d more instances are protected, or not known by name", missing)}
@@ -229,22 +229,22 @@ func (w *write) remove(ctx context.Context, victims []Victim) error {
 	}
 	if err := f.save(ctx, t, operations...); err != nil {
 		f.log.Warn("who is to be removed is not recorded; removed all the same", zap.Stringer("target", t.ref), zap.Error(err))
-		f.locked(func(b *book) {
-			b.begin(t, operations, now)
+		f.locked(func(tr *tracker) {
+			tr.begin(t, operations, now)
 			t.changes++
 		})
 	}
 	err := targets.ErrUnknownOutcome // of a call that panics
 	defer func() {
 		open := errors.Is(err, targets.ErrUnknownOutcome) || unchanged(err) && ctx.Err() != nil
-		f.locked(func(b *book) {
+		f.locked(func(tr *tracker) {
 			if open {
-				b.some(t, ids, removed{targets.CutOff(ctx, err)}, f.clock.Now())
+				tr.some(t, ids, removed{targets.CutOff(ctx, err)}, f.clock.Now())
 			} else {
 				t.forget(ids)
 			}
 		})
-		f.poke()
+		f.wakeUp()
 	}()
 	err = w.staying(f.inner.Remove(ctx, t.ref, instances, w.reading.Version, w.reason))
 	return err
@@ -260,24 +260,24 @@ func (w *write) drain(ctx context.Context, victims []Victim) error {
 		f.log.Info("instance is drained, to be removed", zap.Stringer("target", w.target.ref), zap.String("instance", op.Instance.ID),
 			zap.String("why", op.Reason), zap.Time("deadline", f.clock.Scale().Wall(op.Deadline)))
 	}
-	f.poke()
+	f.wakeUp()
 	return nil
 }
 
 // begin returns new operations.
-func (w *write) begin(victims []Victim, now time.Time) []operation {
+func (w *write) begin(victims []Victim, now time.Time) []Operation {
 	instances := map[string]Instance{}
 	for i := range w.reading.Instances {
 		instances[w.reading.Instances[i].ID] = instanceOf(w.target.ref, w.reading, i)
 	}
-	operations := make([]operation, len(victims))
+	operations := make([]Operation, len(victims))
 	for i, victim := range victims {
 		op := Operation{
 			ID: strings.ToLower(rand.Text()), Instance: instances[victim.ID], Reason: victim.Reason, Decision: w.reason,
 			Begun: now, Deadline: now.Add(w.options.Deadline), State: Waiting, Changed: now,
 		}
 		op.Instance.Target, op.Instance.ID, op.Instance.Deadline = w.target.ref, victim.ID, op.Deadline
-		operations[i] = operation{Operation: op}
+		operations[i] = op
 	}
 	return operations
 }

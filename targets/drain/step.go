@@ -27,27 +27,10 @@ const (
 	// unknown, terminationTime one that it accepted.
 	settleTime      = 30 * time.Second
 	terminationTime = 5 * time.Minute
-	// absentTime is how long an instance must be missing in all readings to be gone:
+	// missingTime is how long an instance must be missing in all readings to be gone:
 	// one reading can be wrong.
-	absentTime = 2 * time.Second
+	missingTime = 2 * time.Second
 )
-
-// operation is an Operation and what this process alone knows of it.
-type operation struct {
-	Operation
-	// next is when its drainer may be called again, failures how often that failed in
-	// a row.
-	next     time.Time
-	failures int
-	// touched means that the drainer may have been called for it.
-	touched bool
-	// asking means that a call to remove the instance is under way; answered is when
-	// the last one returned.
-	asking   bool
-	answered time.Time
-	// absent is since when no reading has the instance; zero when the last one has.
-	absent time.Time
-}
 
 // effect is what a step asks the world to do; level, message and fields are those
 // of a report.
@@ -68,21 +51,21 @@ const (
 )
 
 // event is what may happen to an operation.
-type event interface{ happen(s *transition) }
+type event interface{ apply(s *transition) }
 
 // step returns the operation after an event, and what is to be done for it. An
 // operation that has ended stays as it is.
-func step(o operation, e event, now time.Time) (operation, []effect) {
-	s := transition{operation: o, now: now}
+func step(o Operation, e event, now time.Time) (Operation, []effect) {
+	s := transition{Operation: o, now: now}
 	if o.State != Ended {
-		e.happen(&s)
+		e.apply(&s)
 	}
-	return s.operation, s.effects
+	return s.Operation, s.effects
 }
 
 // transition is a step being made.
 type transition struct {
-	operation
+	Operation
 	now     time.Time
 	effects []effect
 }
@@ -99,7 +82,7 @@ func (s *transition) report(level zapcore.Level, message string, fields ...zap.F
 
 func (s *transition) move(state State) {
 	s.State, s.Changed = state, s.now
-	s.next, s.failures, s.absent = time.Time{}, 0, time.Time{}
+	s.next, s.failures, s.missingSince = time.Time{}, 0, time.Time{}
 	s.do(doSave)
 }
 
@@ -120,7 +103,7 @@ func (s *transition) fail(text string) {
 func (s *transition) takeBack(outcome Outcome, why string) {
 	s.Why, s.Outcome = why, outcome
 	s.do(doCancel)
-	if s.touched {
+	if s.drainerCalled {
 		s.move(Undoing)
 	} else {
 		s.end()
@@ -130,7 +113,7 @@ func (s *transition) takeBack(outcome Outcome, why string) {
 // restarted: another process began the operation, and may have called the drainer.
 type restarted struct{}
 
-func (restarted) happen(s *transition) { s.touched = true }
+func (restarted) apply(s *transition) { s.drainerCalled = true }
 
 // tick: time goes on.
 type tick struct {
@@ -141,7 +124,7 @@ type tick struct {
 	busy bool
 }
 
-func (e tick) happen(s *transition) {
+func (e tick) apply(s *transition) {
 	if !e.configured {
 		if s.now.Sub(s.Deadline) > endedKept {
 			s.Outcome, s.Why = Failed, "no autoscaler has the target any more"
@@ -151,7 +134,7 @@ func (e tick) happen(s *transition) {
 	}
 	e.pass(s)
 	if e.options.Drainer != nil && s.called() && !e.busy && !s.now.Before(s.next) {
-		s.touched = true
+		s.drainerCalled = true
 		s.do(doCall)
 	}
 }
@@ -192,7 +175,7 @@ func because(what, why string) string {
 }
 
 // called reports whether a drainer has something to do in the operation's state.
-func (o *operation) called() bool {
+func (o *Operation) called() bool {
 	return o.State == Waiting || o.State == Draining || o.State == Undoing || o.State == Finishing
 }
 
@@ -205,7 +188,7 @@ type returned struct {
 	interval time.Duration
 }
 
-func (e returned) happen(s *transition) {
+func (e returned) apply(s *transition) {
 	if s.State != e.state {
 		return
 	}
@@ -243,13 +226,13 @@ func pause(first time.Duration, failures int) time.Duration {
 }
 
 // seen: the target was read. The zero seen is an instance that is not there.
-type seen struct {
+type sighting struct {
 	observed time.Time
 	// staying is false for an instance that the platform is removing.
 	there, staying, protected bool
 }
 
-func (e seen) happen(s *transition) {
+func (e sighting) apply(s *transition) {
 	if e.observed.Before(s.Changed) {
 		return
 	}
@@ -257,14 +240,14 @@ func (e seen) happen(s *transition) {
 		s.miss()
 		return
 	}
-	s.absent = time.Time{}
+	s.missingSince = time.Time{}
 	switch {
 	case e.staying:
 		e.stay(s)
 	case s.returnable(): // somebody else took it
 		s.do(doCancel)
 		s.move(Terminating)
-	case s.State == Removing && !s.asking:
+	case s.State == Removing && !s.removalPending:
 		s.fail("")
 		s.move(Terminating)
 	}
@@ -272,10 +255,10 @@ func (e seen) happen(s *transition) {
 
 // miss ends what is to be done with an instance that is gone, when that lasts.
 func (s *transition) miss() {
-	if s.absent.IsZero() {
-		s.absent = s.now
+	if s.missingSince.IsZero() {
+		s.missingSince = s.now
 	}
-	if s.now.Sub(s.absent) < absentTime || s.State == Finishing || s.asking {
+	if s.now.Sub(s.missingSince) < missingTime || s.State == Finishing || s.removalPending {
 		return
 	}
 	s.Outcome = Vanished
@@ -284,7 +267,7 @@ func (s *transition) miss() {
 	}
 	s.fail("")
 	s.report(zap.InfoLevel, "instance is gone", zap.String("outcome", string(s.Outcome)))
-	if s.touched {
+	if s.drainerCalled {
 		s.move(Finishing)
 	} else {
 		s.end()
@@ -292,19 +275,19 @@ func (s *transition) miss() {
 }
 
 // stay judges what the platform shows as if nothing had happened.
-func (e seen) stay(s *transition) {
+func (e sighting) stay(s *transition) {
 	switch s.State {
 	case Drained:
 		if e.protected {
 			s.takeBack(Failed, "the platform protects it")
 		}
 	case Removing:
-		switch since := e.observed.Sub(clock.Later(s.Changed, s.answered)); {
-		case s.asking || since < 0:
+		switch since := e.observed.Sub(clock.Later(s.Changed, s.removalReturned)); {
+		case s.removalPending || since < 0:
 		case s.Why != "": // the platform refused, and it really is there
 			s.takeBack(Failed, s.Why)
 		case since >= settleTime:
-			s.again("the platform was asked to remove it, and it is still there")
+			s.retryRemoval("the platform was asked to remove it, and it is still there")
 		}
 	case Terminating:
 		if s.now.Sub(s.Changed) >= terminationTime {
@@ -314,7 +297,7 @@ func (e seen) stay(s *transition) {
 }
 
 // again lets a removal that did nothing be tried again, or gives it up.
-func (s *transition) again(why string) {
+func (s *transition) retryRemoval(why string) {
 	if s.Attempts < removalTries {
 		s.move(Drained)
 		return
@@ -325,8 +308,8 @@ func (s *transition) again(why string) {
 // lost: the target is gone.
 type lost struct{ err error }
 
-func (e lost) happen(s *transition) {
-	if s.leaving() && !s.asking && s.now.After(s.Deadline) {
+func (e lost) apply(s *transition) {
+	if s.leaving() && !s.removalPending && s.now.After(s.Deadline) {
 		s.fail(e.err.Error())
 		s.takeBack(Failed, "the target is gone: "+e.err.Error())
 	}
@@ -335,7 +318,7 @@ func (e lost) happen(s *transition) {
 // unwanted: the count is to be as if the instance had not been chosen.
 type unwanted struct{ why string }
 
-func (e unwanted) happen(s *transition) {
+func (e unwanted) apply(s *transition) {
 	if s.returnable() {
 		s.takeBack(Undone, e.why)
 	}
@@ -344,7 +327,7 @@ func (e unwanted) happen(s *transition) {
 // superseded: another operation has the instance.
 type superseded struct{}
 
-func (superseded) happen(s *transition) {
+func (superseded) apply(s *transition) {
 	if s.State == Undoing {
 		s.fail("") // it no longer matters
 		s.end()
@@ -354,17 +337,17 @@ func (superseded) happen(s *transition) {
 // removing: a call to remove the instance is about to be made.
 type removing struct{}
 
-func (removing) happen(s *transition) {
+func (removing) apply(s *transition) {
 	s.move(Removing)
 	s.Attempts++
-	s.asking = true
+	s.removalPending = true
 }
 
 // withdrawn: it was not made after all.
 type withdrawn struct{ err error }
 
-func (e withdrawn) happen(s *transition) {
-	s.asking = false
+func (e withdrawn) apply(s *transition) {
+	s.removalPending = false
 	s.Attempts--
 	s.fail(e.err.Error())
 	s.move(Drained)
@@ -373,7 +356,7 @@ func (e withdrawn) happen(s *transition) {
 // delayed: drained instances cannot be removed yet.
 type delayed struct{ err error }
 
-func (e delayed) happen(s *transition) {
+func (e delayed) apply(s *transition) {
 	if s.State == Drained {
 		s.fail(e.err.Error())
 	}
@@ -382,25 +365,25 @@ func (e delayed) happen(s *transition) {
 // removed: it returned.
 type removed struct{ err error }
 
-func (e removed) happen(s *transition) {
-	if !s.asking {
+func (e removed) apply(s *transition) {
+	if !s.removalPending {
 		return
 	}
-	s.asking = false
+	s.removalPending = false
 	if e.err == nil {
 		s.fail("")
 		s.move(Terminating)
 		return
 	}
-	s.answered = s.now
+	s.removalReturned = s.now
 	s.fail(e.err.Error())
 	switch {
 	case errors.Is(e.err, targets.ErrUnknownOutcome) || isPartial(e.err):
 		// Readings show what became of it.
 	case errors.Is(e.err, targets.ErrHeld) || errors.Is(e.err, targets.ErrThrottled) || errors.Is(e.err, targets.ErrConflict):
-		withdrawn(e).happen(s)
+		withdrawn(e).apply(s)
 	case errors.Is(e.err, targets.ErrTransient):
-		s.again("the platform cannot be asked to remove it")
+		s.retryRemoval("the platform cannot be asked to remove it")
 	default:
 		s.Why = "the platform refuses to remove it: " + e.err.Error()
 		s.do(doSave)

@@ -12,8 +12,8 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// tally is what the operations of a target make of a reading of it.
-type tally struct {
+// adjustment is what the operations of a target make of a reading of it.
+type adjustment struct {
 	// leaving has the operations, by instance, of those that are there and on their
 	// way out.
 	leaving map[string]string
@@ -24,16 +24,16 @@ type tally struct {
 	spec int32
 }
 
-// tally returns what the operations make of a reading. An instance is subtracted
+// adjustment returns what the operations make of a reading. An instance is subtracted
 // for as long as the platform shows it, so that it does not matter how old the
 // reading is; and no more than leaves the count that was decided and the least one
 // of the platform, so that it does not matter who else lowered the count.
-func (t *target) tally(reading targets.Reading, observed time.Time) tally {
+func (t *target) adjust(reading targets.Reading, observed time.Time) adjustment {
 	present := map[string]bool{}
 	for _, instance := range reading.Instances {
 		present[instance.ID] = !instance.Deleting
 	}
-	c := tally{leaving: map[string]string{}}
+	c := adjustment{leaving: map[string]string{}}
 	for _, op := range t.operations {
 		stale := op.Outcome == Terminated && observed.Before(op.Ended)
 		if present[op.Instance.ID] && (op.leaving() || stale) {
@@ -56,7 +56,7 @@ func (t *target) tally(reading targets.Reading, observed time.Time) tally {
 }
 
 // apply returns the reading with the counts and instances as they are decided.
-func (c tally) apply(reading targets.Reading) targets.Reading {
+func (c adjustment) apply(reading targets.Reading) targets.Reading {
 	reading.Version = c.version(reading)
 	reading.SpecReplicas = c.spec
 	if len(c.leaving) == 0 {
@@ -81,7 +81,7 @@ const versionMark = "~"
 
 // version returns the reading's own version, and with it which instances are
 // leaving: whoever writes by a version has seen both.
-func (c tally) version(reading targets.Reading) string {
+func (c adjustment) version(reading targets.Reading) string {
 	if len(c.leaving) == 0 {
 		return reading.Version
 	}

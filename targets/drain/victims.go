@@ -12,7 +12,7 @@ import (
 // where the platform chooses.
 func (f *Fleet) Victims(ctx context.Context, ref targets.Ref, reading targets.Reading, n int32) ([]Victim, error) {
 	var options Options
-	f.locked(func(b *book) { options = b.options[ref] })
+	f.locked(func(tr *tracker) { options = tr.options[ref] })
 	if !options.Victims.Named() || n <= 0 {
 		return nil, nil
 	}

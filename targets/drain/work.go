@@ -43,8 +43,8 @@ func (f *Fleet) run() {
 	}
 }
 
-// poke makes the work look again at once.
-func (f *Fleet) poke() {
+// wakeUp makes the work look again at once.
+func (f *Fleet) wakeUp() {
 	select {
 	case f.wake <- struct{}{}:
 	default: // it will anyhow
@@ -59,9 +59,9 @@ func (f *Fleet) pass(now time.Time) (busy bool) {
 	}
 	var readings []targets.Ref
 	var unsaved []*target
-	f.locked(func(b *book) { readings, unsaved, busy = b.tick(now) })
+	f.locked(func(tr *tracker) { readings, unsaved, busy = tr.tick(now) })
 	if len(readings) > 0 {
-		f.running.Go(func() { f.look(readings) })
+		f.running.Go(func() { f.readTargets(readings) })
 	}
 	for _, t := range unsaved {
 		f.saveAgain(t, now)
@@ -74,7 +74,7 @@ func (f *Fleet) saveAgain(t *target, now time.Time) {
 	ctx, cancel := context.WithTimeout(f.work, platformTimeout)
 	defer cancel()
 	err := f.save(ctx, t)
-	f.locked(func(*book) {
+	f.locked(func(*tracker) {
 		if err == nil {
 			t.saveAt = time.Time{}
 			return
@@ -87,7 +87,7 @@ func (f *Fleet) saveAgain(t *target, now time.Time) {
 }
 
 // call makes the call of the drainer that an operation's state asks for.
-func (f *Fleet) call(t *target, op operation) {
+func (f *Fleet) call(t *target, op Operation) {
 	ctx, cancel := context.WithTimeout(f.work, callTimeout)
 	t.calls[op.Instance.ID] = cancel
 	drainer, instance := t.options.Drainer, op.Instance
@@ -102,8 +102,8 @@ func (f *Fleet) call(t *target, op operation) {
 		if e.err != nil && f.work.Err() != nil {
 			e.state = Ended // the call was ended, which says nothing
 		}
-		f.locked(func(b *book) { b.returned(t, op, e, f.clock.Now()) })
-		f.poke()
+		f.locked(func(tr *tracker) { tr.returned(t, op, e, f.clock.Now()) })
+		f.wakeUp()
 	})
 }
 
@@ -123,7 +123,7 @@ func perform(ctx context.Context, drainer Drainer, state State, instance Instanc
 
 // look reads targets that have operations under way, and begins the removals that
 // are due.
-func (f *Fleet) look(refs []targets.Ref) {
+func (f *Fleet) readTargets(refs []targets.Ref) {
 	ctx, cancel := context.WithTimeout(f.work, platformTimeout)
 	defer cancel()
 	var readings map[targets.Ref]targets.Reading
@@ -131,21 +131,21 @@ func (f *Fleet) look(refs []targets.Ref) {
 		readings, err = f.inner.Snapshot(ctx, refs)
 		return err
 	})
-	f.locked(func(b *book) {
-		b.reading = false
+	f.locked(func(tr *tracker) {
+		tr.reading = false
 		if f.work.Err() != nil {
 			return
 		}
 		now := f.clock.Now()
-		b.readAt = clock.Later(b.readAt, now.Add(waitOf(err)))
+		tr.readAt = clock.Later(tr.readAt, now.Add(waitOf(err)))
 		for _, ref := range refs {
 			reading := readingOf(ref, readings, err)
-			if r := b.read(b.targets[ref], reading, f.clock.Of(reading.Observed), now); r != nil {
+			if r := tr.read(tr.targets[ref], reading, f.clock.Of(reading.Observed), now); r != nil {
 				f.running.Go(func() { f.remove(r) })
 			}
 		}
 	})
-	f.poke()
+	f.wakeUp()
 }
 
 // readingOf returns one target's part of a snapshot.
@@ -174,7 +174,7 @@ func (f *Fleet) remove(r *removal) {
 		}
 	}
 	if err != nil {
-		f.locked(func(b *book) { b.some(r.target, r.operations, withdrawn{err}, f.clock.Now()) })
+		f.locked(func(tr *tracker) { tr.some(r.target, r.operations, withdrawn{err}, f.clock.Now()) })
 	} else {
 		f.log.Info("drained instances are removed", zap.Stringer("target", r.target.ref), zap.Strings("instances", r.ids))
 		panicked := true
@@ -188,8 +188,8 @@ func (f *Fleet) remove(r *removal) {
 		}
 		err = targets.CutOff(ctx, err)
 	}
-	f.locked(func(b *book) { b.settle(r, err, f.clock.Now()) })
-	f.poke()
+	f.locked(func(tr *tracker) { tr.settle(r, err, f.clock.Now()) })
+	f.wakeUp()
 }
 
 // guard calls f and returns its panic as an error.
