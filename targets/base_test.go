@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -97,5 +98,46 @@ func TestSentences(t *testing.T) {
 	got := Sentences(Trouble{"one is not known", errors.New("no right")}, Trouble{"two", nil}, Trouble{"three is not kept", errors.New("disk full")})
 	if want := []string{"one is not known: no right", "three is not kept: disk full"}; !slices.Equal(got, want) {
 		t.Errorf("sentences %q, want %q", got, want)
+	}
+}
+
+func TestLife(t *testing.T) {
+	var life Life
+	if err := life.Usable(t.Context()); err != nil || life.Ended() {
+		t.Errorf("a life that has not ended: Usable() = %v, Ended() = %t", err, life.Ended())
+	}
+	canceled, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := life.Usable(canceled); !errors.Is(err, context.Canceled) || errors.Is(err, ErrTransient) {
+		t.Errorf("Usable() with a context that ended = %v, want its error alone", err)
+	}
+	if first, again := life.End(), life.End(); !first || again {
+		t.Errorf("End() = %t, then %t, want true, then false", first, again)
+	}
+	if err := life.Usable(t.Context()); !errors.Is(err, ErrTransient) || !life.Ended() {
+		t.Errorf("a life that has ended: Usable() = %v, Ended() = %t", err, life.Ended())
+	}
+}
+
+// TestRetryAfter reads the ways in which platforms ask to wait.
+func TestRetryAfter(t *testing.T) {
+	for _, test := range []struct {
+		name, value string
+		low, high   time.Duration
+	}{
+		{"Retry-After", "3", 3 * time.Second, 3 * time.Second},
+		{"Retry-After", "", 0, 0},
+		{"Retry-After", "0", 0, 0},
+		{"Retry-After", "-7", 0, 0},
+		{"Retry-After", "soon", 0, 0},
+		{"x-ms-retry-after-ms", "250", 250 * time.Millisecond, 250 * time.Millisecond},
+		{"Retry-After", time.Now().Add(time.Minute).UTC().Format(http.TimeFormat), 50 * time.Second, time.Minute},
+		{"Retry-After", time.Now().Add(-time.Minute).UTC().Format(http.TimeFormat), 0, 0},
+	} {
+		header := http.Header{}
+		header.Set(test.name, test.value)
+		if got := RetryAfter(header); got < test.low || got > test.high {
+			t.Errorf("RetryAfter(%s: %s) = %v, want %v to %v", test.name, test.value, got, test.low, test.high)
+		}
 	}
 }

@@ -1,8 +1,10 @@
 package targets
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"time"
 
@@ -129,3 +131,45 @@ func (e *PartialError) Error() string {
 
 // Unwrap returns what stopped the rest.
 func (e *PartialError) Unwrap() error { return e.Err }
+
+// ErrUnknownOutcome marks an error of SetReplicas after which nobody knows
+// whether the platform took the count: a response that got lost, a deadline that
+// passed. The next reading settles it.
+var ErrUnknownOutcome = errors.New("outcome of the write is not known")
+
+// CutOff makes an error of a write an [ErrUnknownOutcome] where its context has
+// ended, and returns any other one, and nil, as it is.
+func CutOff(ctx context.Context, err error) error {
+	if err == nil || ctx.Err() == nil || errors.Is(err, ErrUnknownOutcome) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", ErrUnknownOutcome, err)
+}
+
+// Undelivered makes the error of a write without a response an [ErrTransient], and
+// an [ErrUnknownOutcome] besides unless there was never a connection: nothing
+// changed then.
+func Undelivered(err error) error {
+	if network, ok := errors.AsType[*net.OpError](err); ok && network.Op == "dial" {
+		return fmt.Errorf("%w: %w", ErrTransient, err)
+	}
+	return fmt.Errorf("%w: %w: %w", ErrUnknownOutcome, ErrTransient, err)
+}
+
+// ErrTimeout is the error of a call that took longer than its fleet's timeout, which
+// is no deadline of the caller.
+var ErrTimeout = errors.New("no answer within the fleet's timeout")
+
+// Bounded returns a context for one call within a fleet's timeout.
+func Bounded(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, timeout, fmt.Errorf("%w of %v", ErrTimeout, timeout))
+}
+
+// Overdue returns an [ErrTimeout] for the error of a call whose [Bounded] context ended
+// by the fleet's timeout, and any other error, and nil, as it is.
+func Overdue(ctx context.Context, err error) error {
+	if cause := context.Cause(ctx); err != nil && errors.Is(cause, ErrTimeout) {
+		return cause
+	}
+	return err
+}

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"unicode"
@@ -184,4 +185,19 @@ func shorten(text string, characters int) string {
 		}
 	}
 	return string(line)
+}
+
+// mistakeTypes are the types of errors of the Prometheus API that blame the query.
+var mistakeTypes = []string{"bad_data", "execution"}
+
+// judgeStatus makes an error a sources.QueryError where the server blames the query.
+func judgeStatus(status int, body []byte, err error) error {
+	var answer struct {
+		ErrorType string `json:"errorType"`
+	}
+	blamed := status == http.StatusBadRequest || status == http.StatusUnprocessableEntity
+	if blamed && json.Unmarshal(body, &answer) == nil && slices.Contains(mistakeTypes, answer.ErrorType) {
+		return &sources.QueryError{Err: err}
+	}
+	return err
 }

@@ -1,3 +1,8 @@
+// Package prometheus evaluates queries with a Prometheus server, or anything else
+// that speaks its HTTP API.
+//
+// A [Source] returns the values of the server, NaN included, and fills in nothing.
+// Whatever is not a vector or scalar of plain numbers is an error.
 package prometheus
 
 import (
@@ -8,6 +13,7 @@ import (
 
 	"github.com/hpad/hpad/settings"
 	"github.com/hpad/hpad/settings/httpclient"
+	"github.com/hpad/hpad/sources"
 )
 
 // acceptWarnings is the OnWarnings by which results with warnings count as any others.
@@ -88,4 +94,12 @@ func withoutOwnPath(text string) string {
 		return ""
 	}
 	return address.Scheme + "://" + address.Host + found[1]
+}
+
+// Kind is the kind of sources that ask a Prometheus.
+var Kind = sources.Kind{Name: "prometheus", Config: func() sources.Config { return new(Config) }}
+
+// Build makes a source of that name.
+func (c *Config) Build(name string, env sources.Env) (sources.Source, error) {
+	return New(name, c, env.Answers)
 }

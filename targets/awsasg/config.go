@@ -1,3 +1,12 @@
+// Package awsasg is the fleet of EC2 Auto Scaling groups of one AWS account and
+// region.
+//
+// A round describes a hundred groups a call, and looks up each instance once, when
+// it first is in service, for its start time and addresses. What the platform
+// forbids or reserves for itself becomes the reading's bounds, hold or notice.
+//
+// Auto Scaling compares no versions: a write reads its group just before, and is
+// an ErrConflict where the desired capacity is another one than that of the reading.
 package awsasg
 
 import (
@@ -165,3 +174,27 @@ func (c *Config) Engine() string {
 	}
 	return strings.Join([]string{targets.ServiceAddress(endpoint), region, account}, " ")
 }
+
+// Kind is the kind of fleets of Auto Scaling groups.
+var Kind = targets.Kind{
+	Name:      "awsasg",
+	Config:    func() targets.Config { return new(Config) },
+	Target:    func() targets.Target { return new(Target) },
+	Reference: targets.Reference{Paths: []string{"{group}"}, Whole: true, Example: "web-asg", Workload: "{name}"},
+	Removes:   true,
+	Guarded:   true,
+	Unique:    true,
+	Without: map[string]string{
+		"down, unready instances": "AWS chooses, unless hpad takes instances by name",
+		"partly done":             "AWS takes a count or refuses it",
+		"resource use":            "what machines use comes from node_exporter by way of Prometheus",
+	},
+}
+
+// Build makes a fleet of that name.
+func (c *Config) Build(name string, env targets.Env) (targets.Fleet, error) {
+	return New(name, c, env), nil
+}
+
+// Requests returns false: what machines request is for the target of an autoscaler to say.
+func (c *Config) Requests(string, string) (stated bool, at string) { return false, "" }

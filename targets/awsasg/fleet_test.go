@@ -4,15 +4,22 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
+	"github.com/aws/smithy-go"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/cloud"
 	"github.com/hpad/hpad/targets/targettest"
 	"github.com/hpad/hpad/test/aws/awstest"
 )
@@ -698,4 +705,393 @@ func TestClosed(t *testing.T) {
 	if _, err := f.Snapshot(context.Background(), []targets.Ref{ref("web")}); !errors.Is(err, targets.ErrTransient) {
 		t.Errorf("Snapshot() of a closed fleet = %v", err)
 	}
+}
+
+func TestCheck(t *testing.T) {
+	c, f := open(t, 2, func(c *Config) { c.HoldDuringRefresh = true })
+	c.Add(awstest.Group{Name: "db", Min: 1, Max: 10, Desired: 1})
+	if _, err := f.Snapshot(t.Context(), []targets.Ref{ref("web"), ref("db")}); err != nil {
+		t.Fatal(err)
+	}
+	check := func() (string, error) {
+		t.Helper()
+		found, err := f.Check(t.Context())
+		return strings.Join(found, "\n"), err
+	}
+	all := `is arn:aws:iam::123456789012:user/hpad in account 123456789012, region eu-central-1
+may autoscaling:DescribeAutoScalingGroups
+may autoscaling:SetDesiredCapacity
+may autoscaling:TerminateInstanceInAutoScalingGroup
+may autoscaling:DescribeScalingActivities
+may autoscaling:DescribePolicies
+may autoscaling:DescribeInstanceRefreshes
+may ec2:DescribeInstances`
+	if found, err := check(); err != nil || found != all {
+		t.Errorf("Check() = %v\n%s\nwant\n%s", err, found, all)
+	}
+	if c.Writes() != 0 || c.Look("web").Desired != 2 {
+		t.Error("Check() changed something")
+	}
+
+	c.Deny("SetDesiredCapacity", "db")
+	c.Deny("DescribeInstanceRefreshes", "")
+	if _, err := check(); !errors.Is(err, targets.ErrForbidden) ||
+		!strings.Contains(err.Error(), `autoscaling:SetDesiredCapacity is missing for "db"`) ||
+		!strings.Contains(err.Error(), `autoscaling:DescribeInstanceRefreshes is missing for "db", "web"`) {
+		t.Errorf("Check() = %v, want both permissions and their groups", err)
+	}
+	c.Permit("SetDesiredCapacity", "db")
+	c.Permit("DescribeInstanceRefreshes", "")
+
+	c.Deny("TerminateInstanceInAutoScalingGroup", "web")
+	c.Deny("DescribeInstances", "")
+	found, err := check()
+	if err != nil || !strings.Contains(found, `may not autoscaling:TerminateInstanceInAutoScalingGroup for "web", so it cannot choose victims`) ||
+		!strings.Contains(found, "may not ec2:DescribeInstances, so start times count from when an instance is first seen") {
+		t.Errorf("Check() = %v\n%s", err, found)
+	}
+
+	c.Expire()
+	if _, err := check(); !errors.Is(err, targets.ErrForbidden) || !strings.Contains(err.Error(), "expired") {
+		t.Errorf("Check() with expired credentials = %v", err)
+	}
+}
+
+// TestCheckProblems: what readings do without is in a check's findings too.
+func TestCheckProblems(t *testing.T) {
+	c, f := open(t, 2, nil)
+	c.Deny("DescribePolicies", "")
+	readOne(t, f, "web")
+	if found, err := f.Check(t.Context()); err != nil || !strings.Contains(strings.Join(found, "\n"), "scaling policies are not known: ") {
+		t.Errorf("Check() = %q, %v, want what is not known", found, err)
+	}
+}
+
+// TestPages: AWS may return fewer groups than a call asks for, and the rest on
+// further pages.
+func TestPages(t *testing.T) {
+	c := awstest.New(t)
+	c.Page(2)
+	var refs []targets.Ref
+	for n := range 5 {
+		name := fmt.Sprintf("group-%d", n)
+		c.Add(awstest.Group{Name: name, Max: 10, Desired: n})
+		refs = append(refs, ref(name))
+	}
+	f := openFleet(t, testConfig(t, c), targets.Env{})
+	readings, err := f.Snapshot(t.Context(), refs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n, ref := range refs {
+		if r := readings[ref]; r.Err != nil || r.SpecReplicas != int32(n) || len(r.Instances) != n {
+			t.Errorf("%s: %d replicas, %v, want %d", ref, r.SpecReplicas, r.Err, n)
+		}
+	}
+	if n := c.Calls()["DescribeAutoScalingGroups"]; n != 3 {
+		t.Errorf("%d calls for three pages", n)
+	}
+}
+
+// TestNames: a name that AWS does not take, or a target of another fleet, keeps
+// nobody else from being read, nor is it written to.
+func TestNames(t *testing.T) {
+	c, f := open(t, 2, nil)
+	odd := []targets.Ref{ref(""), ref(strings.Repeat("x", 256)), {Fleet: "other", Name: "web"}}
+	readings, err := f.Snapshot(t.Context(), append(odd, ref("web")))
+	if err != nil || readings[ref("web")].Err != nil || readings[ref("web")].SpecReplicas != 2 {
+		t.Fatalf("Snapshot() = %v, %v, want the group that there is", readings, err)
+	}
+	for _, one := range odd {
+		if got := readings[one].Err; !errors.Is(got, targets.ErrTargetNotFound) {
+			t.Errorf("%s: Err = %v, want ErrTargetNotFound", one, got)
+		}
+		if err := f.SetReplicas(t.Context(), one, 3, "", ""); !errors.Is(err, targets.ErrTargetNotFound) {
+			t.Errorf("SetReplicas(%s) = %v, want ErrTargetNotFound", one, err)
+		}
+	}
+	if calls := c.Calls()["DescribeAutoScalingGroups"]; calls != 1 || c.Writes() != 0 {
+		t.Errorf("%d calls and %d writes, want one that reads", calls, c.Writes())
+	}
+	if known := f.Known(); len(known) != 1 {
+		t.Errorf("hpad check would ask about %q", known)
+	}
+}
+
+// TestNoSizes: a description that lacks a size, or has one that cannot be, is no
+// reading of anything, and nothing is written by it.
+func TestNoSizes(t *testing.T) {
+	for _, size := range []string{"DesiredCapacity", "MinSize", "MaxSize"} {
+		for _, value := range []string{"", "-1"} {
+			if value != "" && size != "DesiredCapacity" {
+				continue
+			}
+			t.Run(size+value, func(t *testing.T) {
+				element := regexp.MustCompile("<" + size + ">[0-9]+</" + size + ">")
+				instead := ""
+				if value != "" {
+					instead = "<" + size + ">" + value + "</" + size + ">"
+				}
+				c, f := altered(t, func(answer string) string { return element.ReplaceAllString(answer, instead) })
+				if _, err := f.Snapshot(t.Context(), []targets.Ref{ref("web")}); !errors.Is(err, targets.ErrTransient) || !strings.Contains(err.Error(), `no sizes for group "web"`) {
+					t.Errorf("Snapshot() = %v, want that the sizes are missing", err)
+				}
+				if err := f.SetReplicas(t.Context(), ref("web"), 3, "", ""); !errors.Is(err, targets.ErrTransient) || c.Writes() != 0 {
+					t.Errorf("SetReplicas() = %v after %d writes, want ErrTransient and none", err, c.Writes())
+				}
+			})
+		}
+	}
+}
+
+// altered returns an imitated cloud with a group "web", and a fleet that gets its
+// responses altered.
+func altered(t *testing.T, alter func(answer string) string) (*awstest.Cloud, *Fleet) {
+	t.Helper()
+	c := awstest.New(t)
+	c.Add(awstest.Group{Name: "web", Min: 1, Max: 10, Desired: 2})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		answer := httptest.NewRecorder()
+		c.ServeHTTP(answer, r)
+		w.Header().Set("Content-Type", answer.Header().Get("Content-Type"))
+		w.WriteHeader(answer.Code)
+		_, _ = w.Write([]byte(alter(answer.Body.String())))
+	}))
+	t.Cleanup(func() {
+		server.CloseClientConnections()
+		server.Close()
+	})
+	config := testConfig(t, c)
+	config.Endpoints.AutoScaling = server.URL
+	return c, openFleet(t, config, targets.Env{})
+}
+
+// TestWriteErrorClasses: what AWS says of a change, or what kept it from being sent.
+func TestWriteErrorClasses(t *testing.T) {
+	says := func(code, message string) error { return &smithy.GenericAPIError{Code: code, Message: message} }
+	dialing := func(err error) error { return &net.OpError{Op: "dial", Err: err} }
+	for _, c := range []struct {
+		name   string
+		err    error
+		class  error
+		open   bool
+		reason string
+	}{
+		{"at the minimum", says(codeValidation, "Currently, desiredSize equals minSize (1). Terminating instance without replacement will violate group's min size constraint."), targets.ErrOutOfRange, false, ""},
+		{"no group", says(codeValidation, "AutoScalingGroup name not found - AutoScalingGroup 'web' not found"), targets.ErrTargetNotFound, false, GroupNotFound},
+		{"no group, in other words", says(codeValidation, "Group web not found"), targets.ErrTargetNotFound, false, GroupNotFound},
+		{"no instance", says(codeValidation, "Instance Id not found - No managed instance found for instance ID: i-1"), targets.ErrTransient, false, ""},
+		{"anything else that is wrong", says(codeValidation, "whatever"), targets.ErrTransient, false, ""},
+		{"an activity", says(codeActivityFault, "is in progress"), targets.ErrHeld, false, ""},
+		{"in use", says(codeInUseFault, "in use"), targets.ErrHeld, false, ""},
+		{"contention", says(codeContentionFault, "try again"), targets.ErrTransient, false, ""},
+		{"no credentials", &credentialsError{err: errors.New("none")}, targets.ErrForbidden, false, ""},
+		{"credentials cannot be asked for", &credentialsError{err: &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}}, targets.ErrTransient, false, ""},
+		{"credentials take too long", &credentialsError{err: context.DeadlineExceeded}, targets.ErrTransient, false, ""},
+		{"credentials were given up", &credentialsError{err: context.Canceled}, targets.ErrTransient, false, ""},
+		{"never sent", dialing(syscall.ECONNREFUSED), targets.ErrTransient, false, ""},
+		{"never sent, after a while", dialing(context.DeadlineExceeded), targets.ErrTransient, false, ""},
+		{"cut off", &net.OpError{Op: "read", Err: syscall.ECONNRESET}, targets.ErrTransient, true, ""},
+		{"no answer", context.DeadlineExceeded, targets.ErrTransient, true, ""},
+	} {
+		got := errorClasses.Classify(t.Context(), cloud.Write, fmt.Errorf("call: %w", c.err))
+		if !errors.Is(got, c.class) || errors.Is(got, targets.ErrUnknownOutcome) != c.open || !errors.Is(c.class, targets.ErrHeld) && targets.Reason(got) != c.reason {
+			t.Errorf("%s: %v with reason %q, want %v, open: %t, %q", c.name, got, targets.Reason(got), c.class, c.open, c.reason)
+		}
+	}
+}
+
+// idsOf returns the ids of a group's instances that are not on their way out.
+func idsOf(g awstest.Group) []string {
+	var ids []string
+	for _, instance := range g.Instances {
+		if instance.State != awstest.StateTerminating {
+			ids = append(ids, instance.ID)
+		}
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+func TestRemove(t *testing.T) {
+	c, f := open(t, 6, nil)
+	all := idsOf(c.Look("web"))
+	version := readOne(t, f, "web").Version
+	c.Calls()
+	if err := f.Remove(t.Context(), ref("web"), []string{all[4], all[1], all[4], "i-gone"}, version, "the test asks"); err != nil {
+		t.Fatal(err)
+	}
+	g := c.Look("web")
+	want := []string{all[0], all[2], all[3], all[5]}
+	if got := idsOf(g); g.Desired != 4 || !slices.Equal(got, want) {
+		t.Errorf("desired %d of %v, want 4 of %v", g.Desired, got, want)
+	}
+	if n := c.Calls()["TerminateInstanceInAutoScalingGroup"]; n != 1 {
+		t.Errorf("%d calls for two instances, want 1", n)
+	}
+	// The same again, as after a lost response: it lowers nothing.
+	if err := f.Remove(t.Context(), ref("web"), []string{all[4], all[1]}, "", ""); err != nil {
+		t.Errorf("Remove() of what is gone = %v", err)
+	}
+	if got := c.Look("web").Desired; got != 4 {
+		t.Errorf("desired %d, want still 4", got)
+	}
+	if n := c.Calls()["TerminateInstanceInAutoScalingGroup"]; n != 0 {
+		t.Errorf("%d calls for instances that are gone, want none", n)
+	}
+	if err := f.Remove(t.Context(), ref("web"), []string{all[0]}, version, ""); !errors.Is(err, targets.ErrConflict) {
+		t.Errorf("Remove() at a version that was lost = %v, want ErrConflict", err)
+	}
+}
+
+func TestRemoveRefused(t *testing.T) {
+	c, f := open(t, 3, nil)
+	all := idsOf(c.Look("web"))
+	c.Edit("web", func(g *awstest.Group) {
+		for _, instance := range g.Instances {
+			instance.Protected = instance.ID == all[1]
+		}
+	})
+	err := f.Remove(t.Context(), ref("web"), all[:2], "", "")
+	var held *targets.HeldError
+	if !errors.As(err, &held) || held.Hold.Reason != cloud.InstanceProtected || !strings.Contains(held.Hold.Message, all[1]) || strings.Contains(held.Hold.Message, all[0]) {
+		t.Errorf("Remove() of a protected instance = %v, want %s and its id", err, cloud.InstanceProtected)
+	}
+	c.Edit("web", func(g *awstest.Group) {
+		g.Min = 2
+		for _, instance := range g.Instances {
+			instance.Protected = false
+		}
+	})
+	var outside *targets.OutOfRangeError
+	if err := f.Remove(t.Context(), ref("web"), all[:2], "", ""); !errors.As(err, &outside) || *outside.Min != 2 {
+		t.Errorf("Remove() below the minimum = %v, want OutOfRangeError with 2", err)
+	}
+	c.Edit("web", func(g *awstest.Group) { g.Suspended = []string{"Terminate"} })
+	if err := f.Remove(t.Context(), ref("web"), all[:1], "", ""); !errors.As(err, &outside) || *outside.Min != 3 {
+		t.Errorf("Remove() while nothing may be terminated = %v, want OutOfRangeError with 3", err)
+	}
+	if got := idsOf(c.Look("web")); !slices.Equal(got, all) || c.Writes() != 0 {
+		t.Errorf("instances %v after refusals, want %v", got, all)
+	}
+	c.Edit("web", func(g *awstest.Group) { g.Suspended = nil })
+	c.Deny("TerminateInstanceInAutoScalingGroup", "")
+	if err := f.Remove(t.Context(), ref("web"), all[:1], "", ""); !errors.Is(err, targets.ErrForbidden) || !strings.Contains(err.Error(), "autoscaling:TerminateInstanceInAutoScalingGroup") {
+		t.Errorf("Remove() without the permission = %v", err)
+	}
+	if err := f.Remove(t.Context(), ref("nobody"), all[:1], "", ""); !errors.Is(err, targets.ErrTargetNotFound) {
+		t.Errorf("Remove() from no group = %v", err)
+	}
+}
+
+// TestRemoveLostAnswer leaves open what became of it.
+func TestRemoveLostAnswer(t *testing.T) {
+	c, f := open(t, 3, nil)
+	all := idsOf(c.Look("web"))
+	c.Inject(awstest.Fault{Action: "TerminateInstanceInAutoScalingGroup", Times: 1, Lost: true})
+	if err := f.Remove(t.Context(), ref("web"), all[:1], "", ""); !errors.Is(err, targets.ErrUnknownOutcome) {
+		t.Errorf("Remove() whose answer is lost = %v, want ErrUnknownOutcome", err)
+	}
+	if err := f.Remove(t.Context(), ref("web"), all[:1], "", ""); err != nil {
+		t.Errorf("the same again = %v", err)
+	}
+	if g := c.Look("web"); g.Desired != 2 || !slices.Equal(idsOf(g), all[1:]) {
+		t.Errorf("desired %d of %v, want 2 of %v: nothing is terminated twice", g.Desired, idsOf(g), all[1:])
+	}
+}
+
+// A call that the fleet's timeout ends says so; one that its context ends does not.
+func TestTimeout(t *testing.T) {
+	over := make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, "/begun") {
+			w.WriteHeader(http.StatusOK)
+			_ = http.NewResponseController(w).Flush()
+		}
+		<-over
+	}))
+	t.Cleanup(server.Close)
+	t.Cleanup(func() { close(over) })
+	const says = "no answer within the fleet's timeout of 20ms"
+	for _, test := range []struct {
+		name, path       string
+		timeout, context time.Duration
+		says             bool
+	}{
+		{"the fleet's timeout", "/", 20 * time.Millisecond, time.Minute, true},
+		{"the context", "/", time.Minute, 20 * time.Millisecond, false},
+		{"the fleet's timeout in an answer", "/begun", 20 * time.Millisecond, time.Minute, true},
+		{"the context in an answer", "/begun", time.Minute, 20 * time.Millisecond, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), test.context)
+			defer cancel()
+			config := testConfig(t, awstest.New(t))
+			config.Endpoints.AutoScaling, config.Timeout = server.URL+test.path, test.timeout
+			f := openFleet(t, config, targets.Env{})
+			_, err := f.Get(ctx, "web")
+			if !errors.Is(err, targets.ErrTransient) || strings.Contains(err.Error(), says) != test.says {
+				t.Errorf("Get() = %v; want that it tells of the fleet's timeout: %v", err, test.says)
+			}
+		})
+	}
+}
+
+// TestDescriptionsLag: AWS describes a group for a while as it was before hpad
+// changed it. Its count is the one that hpad wrote, its instances those that hpad
+// left, and nothing is written twice.
+func TestDescriptionsLag(t *testing.T) {
+	c, f := open(t, 2, nil)
+	expect := func(what string, spec int32, deleting int) {
+		t.Helper()
+		r := readOne(t, f, "web")
+		going := 0
+		for _, instance := range r.Instances {
+			if instance.Deleting {
+				going++
+			}
+		}
+		if r.SpecReplicas != spec || going != deleting || int(r.StatusReplicas) != len(r.Instances)-going {
+			t.Errorf("%s: spec %d, status %d, %d of %d instances are leaving; want spec %d and %d leaving",
+				what, r.SpecReplicas, r.StatusReplicas, going, len(r.Instances), spec, deleting)
+		}
+	}
+	scale := func(n int32, writes int) {
+		t.Helper()
+		before := c.Writes()
+		if err := f.SetReplicas(t.Context(), ref("web"), n, readOne(t, f, "web").Version, ""); err != nil {
+			t.Fatalf("SetReplicas(%d) = %v", n, err)
+		}
+		if got := c.Writes() - before; got != writes {
+			t.Errorf("SetReplicas(%d) took %d writes, want %d", n, got, writes)
+		}
+	}
+	lag := func(d time.Duration) {
+		c.Edit("web", func(g *awstest.Group) { g.ReadLag, g.Stop = d, time.Hour })
+	}
+	lag(time.Hour)
+	scale(4, 1)
+	expect("after one write", 4, 0)
+	scale(4, 0)
+	scale(5, 1)
+	expect("after two writes", 5, 0)
+	lag(0)
+	expect("once AWS shows them", 5, 0)
+	c.Edit("web", func(g *awstest.Group) { g.Desired = 2 })
+	expect("after somebody else's change", 2, 3)
+
+	lag(time.Hour)
+	staying := slices.DeleteFunc(c.Look("web").Instances, func(i *awstest.Instance) bool { return i.State != awstest.StateInService })
+	c.Calls()
+	for range 2 {
+		if err := f.Remove(t.Context(), ref("web"), []string{staying[0].ID}, "", ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	expect("after a removal", 1, 4)
+	if calls, g := c.Calls()["TerminateInstanceInAutoScalingGroup"], c.Look("web"); calls != 1 || g.Desired != 1 {
+		t.Errorf("%d calls to terminate one instance, desired capacity %d; want 1 and 1", calls, g.Desired)
+	}
+	lag(0)
+	expect("once AWS shows the removal", 1, 4)
 }

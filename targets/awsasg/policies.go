@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/autoscaling"
@@ -11,6 +14,7 @@ import (
 
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/cloud"
 )
 
 // The types of scaling policies.
@@ -110,4 +114,107 @@ func (f *Fleet) policiesUnknown() error {
 		return nil
 	}
 	return err
+}
+
+// refresh returns the hold of a group whose instances are being refreshed; nil if they
+// are not. AWS shows one group a call, so it is read before each write only.
+func (f *Fleet) refresh(ctx context.Context, s *session, name string) (*policy.Hold, error) {
+	found, err := s.groups.DescribeInstanceRefreshes(ctx, &autoscaling.DescribeInstanceRefreshesInput{
+		AutoScalingGroupName: &name, MaxRecords: aws.Int32(1), // the newest
+	})
+	if err != nil {
+		return nil, f.connection.called(ctx, s, err)
+	}
+	for _, one := range found.InstanceRefreshes {
+		switch one.Status {
+		case types.InstanceRefreshStatusPending, types.InstanceRefreshStatusInProgress, types.InstanceRefreshStatusCancelling,
+			types.InstanceRefreshStatusRollbackInProgress, types.InstanceRefreshStatusBaking:
+			return &policy.Hold{Reason: RefreshInProgress, Message: fmt.Sprintf(
+				"instance refresh %s of group %q is %s, %d%% complete", aws.ToString(one.InstanceRefreshId), name, one.Status, aws.ToInt32(one.PercentageComplete))}, nil
+		}
+	}
+	return nil, nil
+}
+
+// The reasons of InsufficientCapacity.
+const (
+	// CapacityShortage: AWS has no such instances now.
+	CapacityShortage = "CapacityShortage"
+	// QuotaExceeded: the account may have no more.
+	QuotaExceeded = "QuotaExceeded"
+	// LaunchFailed: another reason.
+	LaunchFailed = "LaunchFailed"
+)
+
+const (
+	// activitiesPerCall is how many of a group's newest activities are read.
+	activitiesPerCall = 20
+	// activityAge is how old an activity that explains a shortage may be.
+	activityAge = time.Hour
+	// sayingLaunch begins the description of activities that launch instances.
+	sayingLaunch = "Launching"
+)
+
+// Explain implements cloud.Platform: it reads the group's newest activities.
+func (f *Fleet) Explain(ctx context.Context, name string, _ *cloud.Group[*group]) (*policy.Notice, error) {
+	session, err := f.connection.Client(ctx)
+	if err != nil {
+		return nil, err
+	}
+	found, err := session.groups.DescribeScalingActivities(ctx, &autoscaling.DescribeScalingActivitiesInput{
+		AutoScalingGroupName: &name, MaxRecords: aws.Int32(activitiesPerCall),
+	})
+	if err != nil {
+		return &policy.Notice{
+			Condition: cloud.InsufficientCapacity, Reason: LaunchFailed,
+			Message: "the group lacks instances; why is not known: " + f.connection.called(ctx, session, err).Error(),
+		}, nil
+	}
+	return failedLaunch(found.Activities, time.Now()), nil
+}
+
+// failedLaunch returns the message of the newest launch that ended, where it failed; nil
+// where it did not. Activities come newest first.
+func failedLaunch(activities []types.Activity, now time.Time) *policy.Notice {
+	for _, one := range activities {
+		if !strings.HasPrefix(aws.ToString(one.Description), sayingLaunch) || now.Sub(aws.ToTime(one.StartTime)) > activityAge {
+			continue
+		}
+		message := aws.ToString(one.StatusMessage)
+		switch one.StatusCode {
+		case types.ScalingActivityStatusCodeSuccessful:
+			return nil
+		case types.ScalingActivityStatusCodeFailed, types.ScalingActivityStatusCodeCancelled:
+		default:
+			if message == "" {
+				continue // it may still succeed
+			}
+		}
+		if message == "" {
+			message = aws.ToString(one.Description) + ": " + string(one.StatusCode)
+		}
+		return &policy.Notice{Condition: cloud.InsufficientCapacity, Reason: launchReason(message), Message: message}
+	}
+	return nil
+}
+
+// What the messages of failed launches are recognized by, in lower case.
+var (
+	sayingQuota    = []string{"limit exceeded", "limitexceeded", "countexceeded", "quota", "requested more vcpu capacity", "requested more instances"}
+	sayingShortage = []string{"insufficientinstancecapacity", "sufficient", "unfulfillablecapacity", "no spot capacity", "capacity-not-available", "capacityoversubscribed"}
+)
+
+// launchReason returns the reason that the message of a failed launch means.
+func launchReason(message string) string {
+	message = strings.ToLower(message)
+	says := func(words []string) bool {
+		return slices.ContainsFunc(words, func(word string) bool { return strings.Contains(message, word) })
+	}
+	switch {
+	case says(sayingQuota):
+		return QuotaExceeded
+	case says(sayingShortage):
+		return CapacityShortage
+	}
+	return LaunchFailed
 }

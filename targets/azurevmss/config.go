@@ -1,7 +1,19 @@
+// Package azurevmss is the fleet of an Azure subscription: each target is a
+// virtual machine scale set, Uniform or Flexible, its instances are the machines.
+//
+// A round lists the scale sets once, and the machines of the sets that changed, are
+// not settled or were not looked at for longest, as many as the fleet's own limit
+// of calls allows; a set that is settled and unchanged keeps the machines that were
+// listed last. The version of a reading is the set's capacity and ETag, and every
+// write names the ETag, so that nobody's change is overwritten.
+//
+// Cpu and memory of machines are not known to the platform's API: their metrics
+// come from a source.
 package azurevmss
 
 import (
 	"cmp"
+	"fmt"
 	"net/url"
 	"os"
 	"strconv"
@@ -203,4 +215,82 @@ func (c *Config) limits() platform.Limits {
 // subscription.
 func (c *Config) Engine() string {
 	return targets.ServiceAddress(c.address()) + " " + strings.ToLower(c.Subscription)
+}
+
+// Kind is the kind of fleets of virtual machine scale sets.
+var Kind = targets.Kind{
+	Name:   "azurevmss",
+	Config: func() targets.Config { return new(Config) },
+	Target: func() targets.Target { return new(Target) },
+	Reference: targets.Reference{
+		Paths:   []string{"{resource_group}/{scale_set}"},
+		Example: "shop/web", Workload: "{namespace}/{name}", Around: []string{"resource_group"},
+	},
+	Removes: true,
+	Guarded: true,
+	Without: map[string]string{
+		"down, unready instances": "Azure chooses, unless hpad takes instances by name",
+		"partly done":             "Azure takes a capacity or refuses it",
+		"resource use":            "what machines use comes from node_exporter by way of Prometheus",
+	},
+}
+
+// Build makes a fleet of that name.
+func (c *Config) Build(name string, env targets.Env) (targets.Fleet, error) {
+	return New(name, c, env), nil
+}
+
+// Requests returns false: what machines request is for the target of an autoscaler to say.
+func (c *Config) Requests(string, string) (stated bool, at string) { return false, "" }
+
+// Target is the part of an autoscaler's target table that an Azure fleet reads.
+type Target struct {
+	// ResourceGroup and ScaleSet name the scale set, in any case.
+	ResourceGroup string `toml:"resource_group"`
+	ScaleSet      string `toml:"scale_set"`
+}
+
+// Validate returns every mistake of the target.
+func (t *Target) Validate() []settings.FieldError {
+	var mistakes []settings.FieldError
+	check := func(field, value, what string) {
+		switch {
+		case value == "":
+			mistakes = append(mistakes, settings.FieldError{Field: field, Detail: "is required: " + what})
+		case strings.Contains(value, "/"):
+			mistakes = append(mistakes, settings.FieldError{Field: field, Value: strconv.Quote(value), Detail: "must be a name without slashes, not a resource id"})
+		}
+	}
+	check("resource_group", t.ResourceGroup, "the name of the scale set's resource group")
+	check("scale_set", t.ScaleSet, "the name of a virtual machine scale set")
+	return mistakes
+}
+
+// Name returns the target's name in a targets.Ref: "resource_group/scale_set" in
+// lower case, since Azure ignores the case.
+func (t *Target) Name() string { return strings.ToLower(t.ResourceGroup + "/" + t.ScaleSet) }
+
+// key names a scale set, in lower case.
+type key struct{ group, set string }
+
+// keyOf returns the key that a target's name stands for.
+func keyOf(name string) (key, error) {
+	group, set, ok := strings.Cut(strings.ToLower(name), "/")
+	if !ok || group == "" || set == "" || strings.Contains(set, "/") {
+		return key{}, fmt.Errorf("target %q is not as resource_group/scale_set", name)
+	}
+	return key{group: group, set: set}, nil
+}
+
+// String returns "resource_group/scale_set".
+func (k key) String() string { return k.group + "/" + k.set }
+
+// keyOfID returns the key in a resource id, as
+// "/subscriptions/S/resourceGroups/G/providers/Microsoft.Compute/virtualMachineScaleSets/V".
+func keyOfID(id string) (key, bool) {
+	parts := strings.Split(strings.ToLower(strings.Trim(id, "/")), "/")
+	if len(parts) < 8 || parts[2] != "resourcegroups" || parts[6] != "virtualmachinescalesets" {
+		return key{}, false
+	}
+	return key{group: parts[3], set: parts[7]}, true
 }

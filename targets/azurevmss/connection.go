@@ -4,12 +4,16 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"net/http"
+	"os"
+	"strings"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/arm"
 	azpolicy "github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"github.com/Azure/azure-sdk-for-go/sdk/azidentity"
 	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/compute/armcompute/v7"
 
 	platform "github.com/hpad/hpad/targets/cloud"
@@ -69,4 +73,83 @@ func newClient(c *Config) (*client, error) {
 		return nil, err
 	}
 	return &client{transport: transport, sets: sets, manager: manager}, nil
+}
+
+// credential is who hpad is to Azure. Its errors are tokenErrors, to differ from those
+// of the call that the token was for.
+type credential struct{ azcore.TokenCredential }
+
+// tokenError is an error of getting an access token: the call it was for was never
+// sent.
+type tokenError struct{ err error }
+
+func (e *tokenError) Error() string { return e.err.Error() }
+
+func (e *tokenError) Unwrap() error { return e.err }
+
+// GetToken returns an access token.
+func (c credential) GetToken(ctx context.Context, options azpolicy.TokenRequestOptions) (azcore.AccessToken, error) {
+	token, err := c.TokenCredential.GetToken(ctx, options)
+	if err != nil {
+		return token, &tokenError{err: err}
+	}
+	return token, nil
+}
+
+// newCredential returns the credential that a configuration asks for.
+func newCredential(c *Config, options azcore.ClientOptions) (azcore.TokenCredential, error) {
+	made, err := chooseCredential(c, options)
+	if err != nil {
+		return nil, err
+	}
+	return credential{TokenCredential: made}, nil
+}
+
+func chooseCredential(c *Config, options azcore.ClientOptions) (azcore.TokenCredential, error) {
+	switch {
+	case c.ClientSecretFile != "":
+		secret, err := readFile("client_secret_file", c.ClientSecretFile)
+		if err != nil {
+			return nil, err
+		}
+		if secret = strings.TrimSpace(secret); secret == "" {
+			return nil, fmt.Errorf("client_secret_file %q is empty", c.ClientSecretFile)
+		}
+		return azidentity.NewClientSecretCredential(c.Tenant, c.Client, secret, &azidentity.ClientSecretCredentialOptions{
+			ClientOptions: options, DisableInstanceDiscovery: c.DisableInstanceDiscovery,
+		})
+	case c.ClientCertificateFile != "":
+		text, err := readFile("client_certificate_file", c.ClientCertificateFile)
+		if err != nil {
+			return nil, err
+		}
+		certificates, key, err := azidentity.ParseCertificates([]byte(text), nil)
+		if err != nil {
+			// The parser's words may quote what it read.
+			return nil, fmt.Errorf("client_certificate_file %q: %w", c.ClientCertificateFile, errors.New("it holds no certificate with its key, as PEM or as PKCS#12 without a password"))
+		}
+		return azidentity.NewClientCertificateCredential(c.Tenant, c.Client, certificates, key, &azidentity.ClientCertificateCredentialOptions{
+			ClientOptions: options, DisableInstanceDiscovery: c.DisableInstanceDiscovery,
+		})
+	case c.FederatedTokenFile != "":
+		return azidentity.NewWorkloadIdentityCredential(&azidentity.WorkloadIdentityCredentialOptions{
+			ClientOptions: options, DisableInstanceDiscovery: c.DisableInstanceDiscovery,
+			TenantID: c.Tenant, ClientID: c.Client, TokenFilePath: c.FederatedTokenFile,
+		})
+	case c.identity:
+		return azidentity.NewManagedIdentityCredential(&azidentity.ManagedIdentityCredentialOptions{
+			ClientOptions: options, ID: azidentity.ClientID(c.Client),
+		})
+	}
+	return azidentity.NewDefaultAzureCredential(&azidentity.DefaultAzureCredentialOptions{
+		ClientOptions: options, DisableInstanceDiscovery: c.DisableInstanceDiscovery, TenantID: c.Tenant,
+	})
+}
+
+func readFile(field, path string) (string, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return "", fmt.Errorf("read %s: %w", field, err)
+	}
+	return string(text), nil
 }

@@ -1,10 +1,28 @@
+// Package gcemig is the fleet of the managed instance groups of a Google Cloud
+// project, zonal and regional ones: each target is a group, its instances are the
+// group's virtual machines.
+//
+// A round reads one aggregated list for each 500 groups of the project, whatever
+// the number of targets. The instances of a group are listed where that list says
+// that something is going on in it; those of a stable group are known from before,
+// and listed again from time to time, more often where a health check watches them.
+// Start times, addresses and labels are looked up once for each machine.
+//
+// Compute Engine does not compare when it resizes. The version of a reading is the
+// group's id and size, which are read again just before a write; a request id makes
+// a repeated write the same one.
+//
+// No member of a managed instance group is ever protected: Compute Engine has no
+// such thing for them.
 package gcemig
 
 import (
 	"cmp"
+	"fmt"
 	"os"
 	"regexp"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/hpad/hpad/settings"
@@ -138,3 +156,95 @@ func (c *Config) limits() cloud.Limits {
 
 // Engine returns what two fleets have in common that are sure to be of one project.
 func (c *Config) Engine() string { return targets.ServiceAddress(c.Endpoint) + " " + c.Project }
+
+// Kind is the kind of fleets of managed instance groups.
+var Kind = targets.Kind{
+	Name:   "gcemig",
+	Config: func() targets.Config { return new(Config) },
+	Target: func() targets.Target { return new(Target) },
+	Reference: targets.Reference{
+		Paths:   []string{"zones/{zone}/{group}", "regions/{region}/{group}", "{group}"},
+		Example: "zones/europe-west4-a/web", Workload: "{name}", Around: []string{"zone", "region"},
+	},
+	Removes: true,
+	Guarded: true,
+	Without: map[string]string{
+		"down, unready instances": "Compute Engine chooses, unless hpad takes instances by name",
+		"partly done":             "Compute Engine takes a size or refuses it",
+		"resource use":            "what machines use comes from node_exporter by way of Prometheus",
+	},
+}
+
+// Build makes a fleet of that name.
+func (c *Config) Build(name string, env targets.Env) (targets.Fleet, error) {
+	return New(name, c, env), nil
+}
+
+// Requests returns false: what machines request is for the target of an autoscaler to say.
+func (c *Config) Requests(string, string) (stated bool, at string) { return false, "" }
+
+// Target is the part of an autoscaler's target table that this kind of fleet reads.
+type Target struct {
+	// Group is the name of a managed instance group.
+	Group string `toml:"group"`
+	// Zone is that of a zonal group, Region that of a regional one: one of them. When
+	// both are empty the fleet's is meant.
+	Zone   string `toml:"zone"`
+	Region string `toml:"region"`
+}
+
+// Validate returns every mistake of the target; Config.CheckTarget those that it makes
+// together with its fleet.
+func (t *Target) Validate() []settings.FieldError {
+	var mistakes settings.Mistakes
+	name := func(field, value string) {
+		if value != "" && !resourceName.MatchString(value) {
+			mistakes.Add(field, strconv.Quote(value), nameForm)
+		}
+	}
+	if t.Group == "" {
+		mistakes.Add("group", "", "is required: the name of a managed instance group")
+	}
+	name("group", t.Group)
+	name("zone", t.Zone)
+	name("region", t.Region)
+	if t.Zone != "" && t.Region != "" {
+		mistakes.Add("region", strconv.Quote(t.Region), "must not be set where zone is: a group is zonal or regional")
+	}
+	return mistakes
+}
+
+// Name returns the target's name in a targets.Ref: "zones/ZONE/GROUP" or
+// "regions/REGION/GROUP".
+func (t *Target) Name() string { return t.scope() + "/" + t.Group }
+
+const (
+	zones   = "zones"
+	regions = "regions"
+)
+
+// scope is where the group is, as aggregated lists have it.
+func (t *Target) scope() string {
+	if t.Region != "" {
+		return regions + "/" + t.Region
+	}
+	return zones + "/" + t.Zone
+}
+
+// parseName is the inverse of Name.
+func parseName(name string) (Target, error) {
+	parts := strings.Split(name, "/")
+	if len(parts) != 3 || parts[1] == "" || parts[2] == "" {
+		return Target{}, fmt.Errorf("target %q is not as zones/ZONE/GROUP or regions/REGION/GROUP", name)
+	}
+	switch parts[0] {
+	case zones:
+		return Target{Zone: parts[1], Group: parts[2]}, nil
+	case regions:
+		return Target{Region: parts[1], Group: parts[2]}, nil
+	}
+	return Target{}, fmt.Errorf("target %q is not as zones/ZONE/GROUP or regions/REGION/GROUP", name)
+}
+
+// String returns the name.
+func (t Target) String() string { return t.Name() }

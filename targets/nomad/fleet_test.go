@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -16,6 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/settings/httpclient"
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/targettest"
 	"github.com/hpad/hpad/test/wait"
@@ -547,4 +549,286 @@ func TestWhyNoPlace(t *testing.T) {
 			t.Errorf("%+v: %s, %q, want %s, %q", c.failed, reason, words, c.reason, c.words)
 		}
 	}
+}
+
+// event is one of a task's, as Nomad lists it.
+func event(kind, message string, fails bool, at time.Time) string {
+	return fmt.Sprintf(`{"Type":%q,"DisplayMessage":%q,"FailsTask":%t,"Time":%d}`, kind, message, fails, at.UnixNano())
+}
+
+// TestFailing: allocations that failed and have no successor are instances that
+// failed, which are not counted; they and those whose tasks are started again are
+// shown, with how they failed.
+func TestFailing(t *testing.T) {
+	now := time.Now()
+	ended := event("Terminated", "Exit Code: 3", false, now)
+	again := event("Restarting", "Task restarting in 4s", false, now)
+	long := event("Restarting", "Task restarting in 4s", false, now.Add(-time.Hour))
+	given := event("Not Restarting", "Policy allows no restarts", true, now)
+	asked := event("Restart Signaled", "User requested running tasks to restart", false, now)
+	type alloc struct{ client, next, events string }
+	list := func(events ...string) string {
+		return "[" + strings.Join(append([]string{event("Received", "", false, now)}, events...), ",") + "]"
+	}
+	for _, c := range []struct {
+		name   string
+		allocs []alloc
+		status int32
+		failed int
+		// reason and message are of the notice; empty for none.
+		reason, message string
+	}{
+		{name: "all run", allocs: []alloc{{client: "running"}, {client: "running"}}, status: 2},
+		{
+			name: "failed", allocs: []alloc{{client: "running"}, {client: "failed", events: list(ended, given)}}, status: 1, failed: 1,
+			reason: AllocationsFailed, message: `1 allocations of group "app" failed and have no successor: web.app[1] (a1) task "main": Exit Code: 3`,
+		},
+		{
+			name: "failed before it started", allocs: []alloc{{client: "failed", events: list(event("Setup Failure", "failed to setup alloc", true, now))}}, failed: 1,
+			reason: AllocationsFailed, message: `1 allocations of group "app" failed and have no successor: web.app[0] (a0) task "main": failed to setup alloc`,
+		},
+		{
+			name: "failed for reasons unknown", allocs: []alloc{{client: "failed"}}, failed: 1,
+			reason: AllocationsFailed, message: `1 allocations of group "app" failed and have no successor: web.app[0] (a0)`,
+		},
+		{name: "failed and replaced", allocs: []alloc{{client: "failed", next: "other", events: list(ended, given)}, {client: "running"}}, status: 1},
+		{
+			name: "waits to be started again", allocs: []alloc{{client: "pending", events: list(ended, long)}}, status: 1,
+			reason: TasksRestarting, message: `tasks of 1 allocations of group "app" failed and are started again: web.app[0] (a0) task "main": Exit Code: 3`,
+		},
+		{
+			name: "was started again", allocs: []alloc{{client: "running", events: list(event("Driver Failure", "no such image", false, now), again)}}, status: 1,
+			reason: TasksRestarting, message: `tasks of 1 allocations of group "app" failed and are started again: web.app[0] (a0) task "main": no such image`,
+		},
+		{name: "was started again long ago", allocs: []alloc{{client: "running", events: list(ended, long)}}, status: 1},
+		{name: "was started again by somebody", allocs: []alloc{{client: "running", events: list(asked, ended, again)}}, status: 1},
+		{
+			name: "failed after it was started again by somebody", allocs: []alloc{{client: "running", events: list(asked, event("Terminated", "Exit Code: 0", false, now), again, ended, again)}}, status: 1,
+			reason: TasksRestarting, message: `tasks of 1 allocations of group "app" failed and are started again: web.app[0] (a0) task "main": Exit Code: 3`,
+		},
+		{
+			name: "many of both", allocs: []alloc{
+				{client: "failed", events: list(ended, given)},
+				{client: "running", events: list(ended, again)},
+				{client: "failed", events: list(ended, given)},
+				{client: "failed", events: list(ended, given)},
+			}, status: 1, failed: 3,
+			reason: AllocationsFailed,
+			message: `3 allocations of group "app" failed and have no successor, tasks of 1 others are started again: web.app[0] (a0) task "main": Exit Code: 3; ` +
+				`web.app[1] (a1) task "main": Exit Code: 3; web.app[2] (a2) task "main": Exit Code: 3; and more`,
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			i := newImitation(t)
+			i.add("web", 0)
+			i.mu.Lock()
+			i.lazy = true
+			i.mu.Unlock()
+			i.change("web", func(job *imitatedJob) {
+				job.count = len(c.allocs)
+				for n, alloc := range c.allocs {
+					job.allocs = append(job.allocs, &imitatedAlloc{
+						id: fmt.Sprintf("a%d", n), desired: "run", client: alloc.client, number: n, created: now, started: now, next: alloc.next, events: alloc.events,
+					})
+				}
+			})
+			reading := readOne(t, newFleet(t, i), "web/app")
+			failed := 0
+			for _, instance := range reading.Instances {
+				if instance.Phase == policy.PhaseFailed && !instance.Deleting {
+					failed++
+				}
+			}
+			if reading.SpecReplicas != int32(len(c.allocs)) || reading.StatusReplicas != c.status || failed != c.failed {
+				t.Errorf("spec %d, status %d and %d failed instances, want %d, %d and %d", reading.SpecReplicas, reading.StatusReplicas, failed, len(c.allocs), c.status, c.failed)
+			}
+			var want []policy.Notice
+			if c.reason != "" {
+				want = []policy.Notice{{Condition: AllocationsFailing, Reason: c.reason, Message: c.message}}
+			}
+			if diff := cmp.Diff(want, reading.Notices); diff != "" {
+				t.Errorf("notices (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestFinishedWork holds dead jobs, and batch jobs with finished work, and no others.
+func TestFinishedWork(t *testing.T) {
+	runs := func() *imitatedAlloc { return &imitatedAlloc{desired: "run", client: "running"} }
+	complete := func() *imitatedAlloc { return &imitatedAlloc{desired: "run", client: "complete"} }
+	for name, c := range map[string]struct {
+		kind, status string
+		count        int
+		allocs       []*imitatedAlloc
+		want         string
+	}{
+		"batch, all complete":                {"batch", "dead", 3, []*imitatedAlloc{complete(), complete(), complete()}, AllocationsComplete},
+		"batch, some complete":               {"batch", "running", 3, []*imitatedAlloc{complete(), runs(), runs()}, AllocationsComplete},
+		"batch, complete in another version": {"batch", "running", 2, []*imitatedAlloc{{desired: "run", client: "complete"}, {desired: "run", client: "running", version: 9}}, AllocationsComplete},
+		"batch, none complete":               {"batch", "running", 2, []*imitatedAlloc{runs(), runs()}, ""},
+		"batch, scaled in":                   {"batch", "running", 1, []*imitatedAlloc{runs(), {desired: "stop", client: "complete"}}, ""},
+		"batch, some failed":                 {"batch", "running", 2, []*imitatedAlloc{runs(), {desired: "run", client: "failed"}}, ""},
+		"batch, allocations collected":       {"batch", "dead", 3, nil, JobDead},
+		"batch, all failed":                  {"batch", "dead", 1, []*imitatedAlloc{{desired: "run", client: "failed"}}, JobDead},
+		"batch, scaled to zero":              {"batch", "dead", 0, []*imitatedAlloc{{desired: "stop", client: "complete"}}, ""},
+		"service, some complete":             {"service", "running", 2, []*imitatedAlloc{complete(), runs()}, ""},
+		"service, all complete":              {"service", "dead", 2, []*imitatedAlloc{complete(), complete()}, JobDead},
+		"service, all failed":                {"service", "dead", 1, []*imitatedAlloc{{desired: "run", client: "failed"}}, JobDead},
+		"service, scaled to zero":            {"service", "dead", 0, []*imitatedAlloc{{desired: "stop", client: "complete"}}, ""},
+		"service, not placed":                {"service", "pending", 2, nil, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			i := newImitation(t)
+			i.add("web", 0)
+			listedBy(i, c.allocs...)
+			i.change("web", func(job *imitatedJob) { job.kind, job.status, job.count = c.kind, c.status, c.count })
+			f := newFleet(t, i)
+			reading := readOne(t, f, "web/app")
+			got := ""
+			if reading.Hold != nil {
+				got = reading.Hold.Reason
+			}
+			if got != c.want || int(reading.SpecReplicas) != c.count {
+				t.Errorf("count %d, hold %+v, want %d and %q", reading.SpecReplicas, reading.Hold, c.count, c.want)
+			}
+			if err := f.SetReplicas(t.Context(), ref("web/app"), 5, reading.Version, "test"); errors.Is(err, targets.ErrHeld) != (c.want == AllocationsComplete) {
+				t.Errorf("SetReplicas() = %v", err)
+			}
+		})
+	}
+}
+
+// TestFinishesBeforeWrite holds a write if work finishes after the reading, and lists the
+// allocations only when the job changed.
+func TestFinishesBeforeWrite(t *testing.T) {
+	i := newImitation(t)
+	i.add("web", 0).kind = "batch"
+	listedBy(i, &imitatedAlloc{id: "one0", desired: "run", client: "running"}, &imitatedAlloc{id: "two0", desired: "run", client: "running"})
+	i.change("web", func(job *imitatedJob) { job.count = 2 })
+	f := newFleet(t, i)
+	reading := readOne(t, f, "web/app")
+	i.mu.Lock()
+	i.jobs["web"].allocs[0].client = "complete"
+	i.mu.Unlock()
+	err := f.SetReplicas(t.Context(), ref("web/app"), 5, reading.Version, "test")
+	if held, ok := errors.AsType[*targets.HeldError](err); !ok || held.Hold.Reason != AllocationsComplete || len(i.scaled) != 0 {
+		t.Errorf("SetReplicas() = %v after %d writes, want that it is held", err, len(i.scaled))
+	}
+	i.counted()
+	for range 3 {
+		if reading := readOne(t, f, "web/app"); reading.Hold == nil || reading.Hold.Reason != AllocationsComplete {
+			t.Errorf("hold %+v", reading.Hold)
+		}
+	}
+	if calls := i.counted()["/v1/job/web/allocations"]; calls != 1 {
+		t.Errorf("the allocations were listed %d times, want once", calls)
+	}
+}
+
+func TestEnvironment(t *testing.T) {
+	t.Setenv("NOMAD_ADDR", "https://nomad.example:4646")
+	t.Setenv("NOMAD_REGION", "eu")
+	t.Setenv("NOMAD_NAMESPACE", "team")
+	t.Setenv("NOMAD_TOKEN", "secret")
+	c := &Config{}
+	c.SetDefaults()
+	if c.Region != "eu" {
+		t.Errorf("region %q, want that of the environment", c.Region)
+	}
+	c = &Config{Region: "us"}
+	c.SetDefaults()
+	want := &Config{
+		Address: "https://nomad.example:4646", Region: "us", Namespace: "team", Timeout: 10 * time.Second, MaxConnections: 50,
+		ResourceInterval: 15 * time.Second, Memory: MemoryUsageCache, Readiness: ReadinessHealth,
+		DiscoverNamespaces: []string{"team"},
+	}
+	want.LabelLimits.SetDefaults()
+	if diff := cmp.Diff(want, c); diff != "" {
+		t.Errorf("SetDefaults() (-want +got):\n%s", diff)
+	}
+	connection, err := newConnection(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if token, err := connection.currentToken(); token != "secret" || err != nil {
+		t.Errorf("token %q, %v, want that of the environment", token, err)
+	}
+}
+
+func TestValidate(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(c *Config)
+		want   string
+	}{
+		"no scheme":            {func(c *Config) { c.Address = "127.0.0.1:4646" }, "address"},
+		"path":                 {func(c *Config) { c.Address = "http://127.0.0.1/nomad" }, "address"},
+		"credentials":          {func(c *Config) { c.Address = "http://me:secret@127.0.0.1:4646" }, "address"},
+		"all namespaces":       {func(c *Config) { c.Namespace = "*" }, "namespace"},
+		"nameless credentials": {func(c *Config) { c.BasicAuth = &httpclient.BasicAuth{} }, "basic_auth.username"},
+		"no key":               {func(c *Config) { c.TLS.CertFile = "c.pem" }, "tls.key_file"},
+		"no certificate":       {func(c *Config) { c.TLS.KeyFile = "k.pem" }, "tls.cert_file"},
+		"no time":              {func(c *Config) { c.Timeout = -1 }, "timeout"},
+		"many connections":     {func(c *Config) { c.MaxConnections = 101 }, "max_connections"},
+		"short interval":       {func(c *Config) { c.ResourceInterval = time.Millisecond }, "resource_interval"},
+		"memory":               {func(c *Config) { c.Memory = "all" }, "nomad_memory"},
+		"readiness":            {func(c *Config) { c.Readiness = "yes" }, "readiness"},
+		"nameless namespace":   {func(c *Config) { c.DiscoverNamespaces = []string{"a", ""} }, "discover_namespaces[1]"},
+		"all and one":          {func(c *Config) { c.DiscoverNamespaces = []string{"*", "a"} }, "discover_namespaces[0]"},
+		"twice":                {func(c *Config) { c.DiscoverNamespaces = []string{"a", "a"} }, "discover_namespaces[1]"},
+	} {
+		config := testConfig(t, "http://127.0.0.1:4646")
+		c.change(config)
+		mistakes := config.Validate()
+		if len(mistakes) != 1 || mistakes[0].Field != c.want {
+			t.Errorf("%s: Validate() = %v, want one mistake of %s", name, mistakes, c.want)
+		}
+		for _, mistake := range mistakes {
+			if strings.Contains(mistake.Error(), "secret") {
+				t.Errorf("%s: %v tells a secret", name, mistake)
+			}
+		}
+	}
+}
+
+func TestUnusableFiles(t *testing.T) {
+	for name, change := range map[string]func(c *Config){
+		"/no/ca.pem":   func(c *Config) { c.TLS.CAFile = "/no/ca.pem" },
+		"/no/cert.pem": func(c *Config) { c.TLS.CertFile, c.TLS.KeyFile = "/no/cert.pem", "/no/key.pem" },
+		"/no/password": func(c *Config) { c.BasicAuth = &httpclient.BasicAuth{Username: "me", PasswordFile: "/no/password"} },
+	} {
+		c := testConfig(t, "https://127.0.0.1:4646")
+		change(c)
+		if _, err := New("prod", c, targets.Env{}); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("New() with a missing %s = %v, want its name", name, err)
+		}
+	}
+}
+
+func TestTargetName(t *testing.T) {
+	for want, target := range map[string]Target{
+		"web/app":              {Job: "web", Group: "app", Namespace: "default"},
+		"team/web/app":         {Job: "web", Group: "app", Namespace: "team"},
+		"eu/default/web/app":   {Job: "web", Group: "app", Namespace: "default", Region: "eu"},
+		"a%2Fb%252F/app%25":    {Job: "a/b%2F", Group: "app%", Namespace: "default"},
+		"team/dispatch%2F1/go": {Job: "dispatch/1", Group: "go", Namespace: "team"},
+	} {
+		if got := target.Name(); got != want {
+			t.Errorf("Name() of %+v = %q, want %q", target, got, want)
+		}
+		if back, err := parseName(want); err != nil || back != target {
+			t.Errorf("parseName(%q) = %+v, %v, want %+v", want, back, err, target)
+		}
+	}
+}
+
+// newHandler serves a handler and returns its address.
+func newHandler(t testing.TB, handle http.HandlerFunc) string {
+	t.Helper()
+	server := httptest.NewServer(handle)
+	t.Cleanup(func() {
+		server.CloseClientConnections()
+		server.Close()
+	})
+	return server.URL
 }

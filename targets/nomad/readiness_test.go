@@ -1,9 +1,11 @@
 package nomad
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
+	"github.com/go-json-experiment/json"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/hpad/hpad/policy"
@@ -112,5 +114,94 @@ func TestSurplus(t *testing.T) {
 				t.Errorf("surplus() (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestChecks: with readiness = "checks" an allocation is ready once all checks of its
+// services succeed. Those of allocations that do not run, or go, are not read, nor is
+// anything where the group has no checks or the fleet is not to read them.
+func TestChecks(t *testing.T) {
+	i := newImitation(t)
+	i.add("web", 0).checked = true
+	listedBy(i,
+		&imitatedAlloc{id: "passes", desired: "run", client: "running", checks: []string{"success", "success"}},
+		&imitatedAlloc{id: "fails", desired: "run", client: "running", checks: []string{"success", "failure"}},
+		&imitatedAlloc{id: "begins", desired: "run", client: "running", checks: []string{}},
+		&imitatedAlloc{id: "dark", desired: "run", client: "running"},
+		&imitatedAlloc{id: "waits", desired: "run", client: "pending", checks: []string{"success"}},
+		&imitatedAlloc{id: "stops", desired: "stop", client: "running", checks: []string{"success"}, gone: far()},
+		&imitatedAlloc{id: "canary", desired: "run", client: "running", checks: []string{"success"}, canary: true},
+	)
+	i.change("web", func(job *imitatedJob) { job.count = 5 })
+	asked := func() map[string]int {
+		calls := map[string]int{}
+		for path, n := range i.counted() {
+			if len(path) > len("/checks") && path[len(path)-len("/checks"):] == "/checks" {
+				calls[path] = n
+			}
+		}
+		return calls
+	}
+	c := testConfig(t, i.server.URL)
+	c.Readiness = ReadinessChecks
+	got := map[string]policy.Readiness{}
+	f := openFleet(t, c, nil)
+	for _, instance := range readOne(t, f, "web/app").Instances {
+		got[instance.ID] = instance.Readiness
+	}
+	want := map[string]policy.Readiness{
+		"passes": policy.ReadinessTrue, "fails": policy.ReadinessFalse, "begins": policy.ReadinessFalse, "dark": policy.ReadinessUnknown,
+		"waits": policy.ReadinessFalse, "stops": policy.ReadinessTrue,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("readiness (-want +got):\n%s", diff)
+	}
+	calls := map[string]int{}
+	for _, id := range []string{"passes", "fails", "begins", "dark"} {
+		calls["/v1/client/allocation/"+id+"/checks"] = 1
+	}
+	if diff := cmp.Diff(calls, asked()); diff != "" {
+		t.Errorf("calls for checks (-want +got):\n%s", diff)
+	}
+	i.change("web", func(job *imitatedJob) { job.checked = false })
+	for _, instance := range readOne(t, f, "web/app").Instances {
+		if instance.ID == "fails" && instance.Readiness != policy.ReadinessTrue {
+			t.Errorf("an allocation of a group without checks is %v", instance.Readiness)
+		}
+	}
+	i.change("web", func(job *imitatedJob) { job.checked = true })
+	readOne(t, newFleet(t, i), "web/app")
+	if calls := asked(); len(calls) != 0 {
+		t.Errorf("calls %v for checks of a group without, or by a fleet that is not to ask", calls)
+	}
+}
+
+// TestTasks: tasks that prepare or clean up are no tasks of an instance; sidecars are, but
+// do not count for its start.
+func TestTasks(t *testing.T) {
+	first, second := time.Unix(1_790_000_000, 0).UTC(), time.Unix(1_790_000_060, 0).UTC()
+	stub := new(allocStub)
+	text := fmt.Sprintf(`{"TaskStates": {"main": {"StartedAt": %q}, "side": {"StartedAt": %q}, "init": {"StartedAt": %q}, "none": null}, "AllocatedResources": {
+		"Tasks": {
+			"main": {"Cpu": {"CpuShares": 500}, "Memory": {"MemoryMB": 64}}, "side": {"Memory": {"MemoryMB": 32}}, "init": {"Cpu": {"CpuShares": 100}}, "gone": null
+		},
+		"TaskLifecycles": {"main": null, "side": {"Hook": "prestart", "Sidecar": true}, "init": {"Hook": "prestart"}, "hookless": {"Hook": ""}}
+	}}`, first.Format(time.RFC3339), second.Format(time.RFC3339), second.Format(time.RFC3339))
+	if err := json.Unmarshal([]byte(text), stub); err != nil {
+		t.Fatal(err)
+	}
+	if got := newAlloc(stub, reservedBy(nil)).started; !got.Equal(second) {
+		t.Errorf("started at %v, want the latest if nothing is known of the tasks", got)
+	}
+	r := reservedBy(stub.AllocatedResources)
+	if got := newAlloc(stub, r).started; !got.Equal(first) {
+		t.Errorf("started at %v, want when the main task did", got)
+	}
+	want := []policy.Task{
+		{Name: "main", Requests: []policy.Amount{{Resource: "cpu", Milli: 500}, {Resource: "memory", Milli: 64 << 20 * 1000}}},
+		{Name: "side", Requests: []policy.Amount{{Resource: "memory", Milli: 32 << 20 * 1000}}},
+	}
+	if diff := cmp.Diff(want, r.requests(1000)); diff != "" {
+		t.Errorf("tasks (-want +got):\n%s", diff)
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hashicorp/go-bexpr"
+
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/targettest"
 )
@@ -179,6 +181,182 @@ func TestCurrent(t *testing.T) {
 		c.change(set)
 		if got := v.current(set, then); got != c.want || v.current(nil, then) {
 			t.Errorf("%s: current() = %t, want %t", name, got, c.want)
+		}
+	}
+}
+
+// listedBy makes the scheduler of an imitation idle and gives its job "web" such
+// allocations.
+func listedBy(i *imitation, allocs ...*imitatedAlloc) {
+	i.mu.Lock()
+	i.lazy = true
+	i.mu.Unlock()
+	i.change("web", func(job *imitatedJob) {
+		for n, alloc := range allocs {
+			alloc.number, alloc.created, alloc.started = n, time.Now(), time.Now()
+			job.allocs = append(job.allocs, alloc)
+		}
+	})
+}
+
+// TestListsNamed: the lists are of the jobs in use while these are few enough for a
+// URL, and of the whole namespace beyond.
+func TestListsNamed(t *testing.T) {
+	i := newImitation(t)
+	var refs []targets.Ref
+	for n := range maxFiltered + 1 {
+		id := fmt.Sprintf("job-%d", n)
+		i.add(id, 1).deployment = "Deployment is running"
+		refs = append(refs, ref(id+"/app"))
+	}
+	i.add("other", 1).deployment = "Deployment is running"
+	f := newFleet(t, i)
+	for count, want := range map[int]int{1: 1, maxFiltered: maxFiltered, maxFiltered + 1: maxFiltered + 2} {
+		readings, err := f.Snapshot(t.Context(), refs[:count])
+		if err != nil || len(readings) != count || readings[refs[0]].StatusReplicas != 1 {
+			t.Fatalf("Snapshot() of %d jobs = %v, %v", count, readings, err)
+		}
+		for _, list := range []string{"/v1/jobs", "/v1/allocations", "/v1/deployments"} {
+			if i.listed[list] != want {
+				t.Errorf("%s listed %d entries for %d jobs, want %d", list, i.listed[list], count, want)
+			}
+			if named := strings.Contains(i.filters[list], "ID == "); named != (count <= maxFiltered) {
+				t.Errorf("%s for %d jobs is filtered by %q", list, count, i.filters[list])
+			}
+		}
+	}
+}
+
+// TestStopped: of a job that was stopped no instance counts, also before Nomad's
+// scheduler got to it, and also where it was stopped, or run again, between the two
+// calls of a reading.
+func TestStopped(t *testing.T) {
+	stop := func(i *imitation, stopped bool) {
+		i.change("web", func(job *imitatedJob) { job.stopped = stopped })
+	}
+	for name, prepare := range map[string]func(i *imitation){
+		"stopped": func(i *imitation) { stop(i, true) },
+		"stopped after the list": func(i *imitation) {
+			i.rival.Before(func() { stop(i, true) }, "GET /v1/job/web")
+		},
+		"run again after the list": func(i *imitation) {
+			stop(i, true)
+			i.rival.Before(func() { stop(i, false) }, "GET /v1/job/web")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			i := newImitation(t)
+			i.add("web", 3)
+			listedBy(i)
+			prepare(i)
+			reading := readOne(t, newFleet(t, i), "web/app")
+			if reading.Hold == nil || reading.Hold.Reason != JobStopped {
+				t.Errorf("hold %+v, want %s", reading.Hold, JobStopped)
+			}
+			if reading.SpecReplicas != 3 || reading.StatusReplicas != 0 || len(reading.Instances) != 3 {
+				t.Errorf("spec %d, status %d of %d instances, want 3, 0 of 3", reading.SpecReplicas, reading.StatusReplicas, len(reading.Instances))
+			}
+			for _, instance := range reading.Instances {
+				if !instance.Deleting {
+					t.Errorf("instance %s of a stopped job is not leaving", instance.ID)
+				}
+			}
+		})
+	}
+}
+
+// pass returns the documents that a filter accepts, as Nomad does. A field that the
+// documents lack is an error.
+func pass(expression string, documents []map[string]any) ([]map[string]any, error) {
+	if expression == "" {
+		return documents, nil
+	}
+	filter, err := bexpr.CreateEvaluator(expression)
+	if err != nil {
+		return nil, fmt.Errorf("failed to read filter expression: %w", err)
+	}
+	passed := []map[string]any{}
+	for _, document := range documents {
+		passes, err := filter.Evaluate(document)
+		if err != nil {
+			return nil, err
+		}
+		if passes {
+			passed = append(passed, document)
+		}
+	}
+	return passed, nil
+}
+
+// oddIDs are IDs of jobs that Nomad accepts and that are special in its filters.
+var oddIDs = []string{
+	`"`, `a"b`, `a\"b`, `a\b`, "a`b", "a`\"b", "a\nb", "a\rb", "a\x1b[2Jb", "é", "/a/b", "/a~1b", `"or"ID!="`, "`or`ID!=`", "\ufeffa", "\u202eb",
+	strings.Repeat("x", 33_000),
+}
+
+// TestFilterOddIDs reads jobs with special IDs beside ordinary ones: each reading is
+// right, and no filter is long.
+func TestFilterOddIDs(t *testing.T) {
+	for name, ordinary := range map[string]int{"few": 1, "many": maxFiltered + 1} {
+		t.Run(name, func(t *testing.T) {
+			i := newImitation(t)
+			ids := append([]string{}, oddIDs...)
+			for n := range ordinary {
+				ids = append(ids, fmt.Sprintf("job-%d", n))
+			}
+			for n, id := range ids {
+				i.add(id, n+1).queued = 1
+			}
+			i.add("other", 1)
+			f := newFleet(t, i)
+			var refs []targets.Ref
+			for _, id := range ids {
+				refs = append(refs, ref((&Target{Job: id, Group: "app"}).Name()))
+			}
+			check := func(refs []targets.Ref, ids []string, first int) {
+				t.Helper()
+				readings, err := f.Snapshot(t.Context(), refs)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for n, id := range ids {
+					r := readings[refs[n]]
+					if want := first + n + 1; r.Err != nil || int(r.SpecReplicas) != want || len(r.Instances) != want {
+						t.Errorf("job %.20q: count %d with %d instances, %v, want %d", id, r.SpecReplicas, len(r.Instances), r.Err, want)
+					}
+				}
+			}
+			check(refs, ids, 0)
+			for n := range refs {
+				check(refs[n:n+1], ids[n:n+1], n)
+			}
+			readings, err := f.Snapshot(t.Context(), []targets.Ref{ref(`ot"her/app`), ref("other/app")})
+			if err != nil || !errors.Is(readings[ref(`ot"her/app`)].Err, targets.ErrTargetNotFound) || readings[ref("other/app")].Err != nil {
+				t.Errorf("a job that does not exist beside one that does: %v, %v", readings, err)
+			}
+			for path, longest := range i.longest {
+				if longest > 8<<10 {
+					t.Errorf("a filter of %s has %d bytes in the URL", path, longest)
+				}
+			}
+		})
+	}
+}
+
+func TestLiteral(t *testing.T) {
+	for _, text := range append([]string{"web", ""}, oddIDs...) {
+		written, ok := literal(text)
+		if !ok {
+			continue
+		}
+		passed, err := pass("ID == "+written, []map[string]any{{"ID": text}, {"ID": text + "x"}, {"ID": "other"}})
+		if err != nil || len(passed) != 1 || passed[0]["ID"] != text {
+			t.Errorf("%q written as %s matches %v, %v", text, written, passed, err)
+		}
+	}
+	for _, text := range []string{"web", "é", `a"b`, `a\b`, "a`b", "/a/b"} {
+		if _, ok := literal(text); !ok {
+			t.Errorf("%q has no literal", text)
 		}
 	}
 }

@@ -29,6 +29,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/hpad/hpad/settings"
+	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/drain"
 )
 
@@ -123,3 +125,36 @@ func (t *tail) Write(p []byte) (int, error) {
 func (t *tail) String() string {
 	return strings.Join(strings.Fields(strings.ToValidUTF8(string(t.kept), "")), " ")
 }
+
+// Config is what is run.
+type Config struct {
+	// Command is a program with its arguments; no shell is in between.
+	Command []string `toml:"command"`
+	// Timeout bounds one run, which is killed then: up to 50s.
+	Timeout time.Duration `toml:"timeout" default:"30s" above:"0s" max:"50s" must:"more than 0, and 50s at most"`
+}
+
+// SetDefaults fills in what was not given.
+func (c *Config) SetDefaults() { settings.SetDefaults(c) }
+
+// Validate returns every mistake of a defaulted configuration. Whether the program is
+// there is for Check.
+func (c *Config) Validate() []settings.FieldError {
+	var mistakes []settings.FieldError
+	if len(c.Command) == 0 || c.Command[0] == "" {
+		mistakes = append(mistakes, settings.FieldError{Field: "command", Detail: `is required: a program with its arguments, as ["/usr/local/bin/drain"]`})
+	}
+	return append(mistakes, settings.Validate(c)...)
+}
+
+// Check returns an error unless the program is found.
+func (c *Config) Check() error {
+	_, err := exec.LookPath(c.Command[0])
+	return err
+}
+
+// Kind is the kind of drains by a command.
+var Kind = drain.Kind{Name: "command", Config: func() drain.Config { return new(Config) }}
+
+// Build makes a drainer.
+func (c *Config) Build(targets.Fleet) (drain.Drainer, error) { return New(*c), nil }

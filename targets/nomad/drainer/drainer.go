@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/hpad/hpad/settings"
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/drain"
 	"github.com/hpad/hpad/targets/nomad"
@@ -236,3 +237,42 @@ func (d *Drainer) Allocations(ctx context.Context, instances []drain.Instance) (
 	}
 	return of, nil
 }
+
+// Config is how the nodes of instances are drained.
+type Config struct {
+	// Fleet is the fleet of kind "nomad" whose nodes they are.
+	Fleet string `toml:"fleet"`
+	// NodeAttribute is the attribute of nodes, or "meta.NAME", that has the
+	// instance's id or name; empty looks for what clouds, names and addresses tell.
+	NodeAttribute string `toml:"node_attribute"`
+	// IgnoreSystemJobs lets system jobs run on until the instance is terminated.
+	IgnoreSystemJobs bool `toml:"ignore_system_jobs"`
+	// KeepNodes leaves the nodes of terminated instances to Nomad's own clearing up.
+	KeepNodes bool `toml:"keep_nodes"`
+}
+
+// SetDefaults fills in what was not given, which is nothing.
+func (*Config) SetDefaults() {}
+
+// Validate returns every mistake, with paths relative to the table.
+func (c *Config) Validate() []settings.FieldError {
+	if c.Fleet == "" {
+		return []settings.FieldError{{Field: "fleet", Detail: `is required: the name of the fleet of kind "nomad" whose nodes run on the instances`}}
+	}
+	return nil
+}
+
+// Kind is the kind of drains of Nomad nodes.
+var Kind = drain.Kind{Name: nomad.Kind.Name, Config: func() drain.Config { return new(Config) }, Counts: true}
+
+// Build makes a drainer of the fleet's nodes.
+func (c *Config) Build(by targets.Fleet) (drain.Drainer, error) {
+	nodes, ok := by.(Nodes)
+	if !ok {
+		return nil, fmt.Errorf("fleet %q has no nodes to drain", c.Fleet)
+	}
+	return New(nodes, *c), nil
+}
+
+// DrainFleet returns the fleet whose nodes are drained.
+func (c *Config) DrainFleet() (name, kind string) { return c.Fleet, nomad.Kind.Name }

@@ -1,0 +1,258 @@
+package embedded
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/model/textparse"
+	"github.com/prometheus/prometheus/model/value"
+	"github.com/prometheus/prometheus/storage"
+)
+
+// maxAhead is how far in the future a stated time may be: a sample beyond it
+// would make the present too old for the database.
+const maxAhead = 10 * time.Minute
+
+var staleNaN = math.Float64frombits(value.StaleNaN)
+
+// appendage is the writing of one scrape of one endpoint.
+type appendage struct {
+	app   storage.AppenderV2
+	clock Clock
+	cache *seriesCache
+	own   labels.Labels
+	limit int
+	// at is the time, in milliseconds, of samples that state none.
+	at      int64
+	samples int
+	dropped dropped
+}
+
+// dropped counts the samples of a scrape that the database rejects.
+type dropped struct {
+	outOfOrder, duplicate, outOfBounds int
+}
+
+func (d dropped) err() error {
+	if d == (dropped{}) {
+		return nil
+	}
+	return fmt.Errorf("samples were dropped: %d out of order, %d twice for one time, %d too old or too far in the future", d.outOfOrder, d.duplicate, d.outOfBounds)
+}
+
+// append writes one sample of the exposition. An error means that the scrape
+// failed.
+func (a *appendage) append(sample exposed) error {
+	a.samples++
+	if a.limit > 0 && a.samples > a.limit {
+		return fmt.Errorf("more than %d samples (sample_limit)", a.limit)
+	}
+	series, cached := a.cache.entries[string(sample.text)]
+	if !cached {
+		var err error
+		if series, err = newSeries(sample, a.own); err != nil {
+			return err
+		}
+	}
+	at := a.at
+	if sample.at != nil {
+		at = a.clock.Steady(time.UnixMilli(*sample.at)).UnixMilli()
+	}
+	if cached && series.seen == a.cache.pass && sample.at == nil {
+		a.dropped.duplicate++
+		return nil
+	}
+	stored, err := a.write(series, at, sample.value)
+	if err != nil || !stored {
+		return err
+	}
+	series.seen, series.tracked = a.cache.pass, sample.at == nil
+	if !cached {
+		a.cache.entries[string(sample.text)] = series
+	}
+	return nil
+}
+
+func newSeries(sample exposed, own labels.Labels) (*cachedSeries, error) {
+	var scraped labels.Labels
+	sample.labels(&scraped)
+	lset := withEndpointLabels(scraped, own)
+	if !lset.Has(model.MetricNameLabel) {
+		return nil, fmt.Errorf("series %s has no metric name", sample.text)
+	}
+	if !lset.IsValid(model.UTF8Validation) {
+		return nil, fmt.Errorf("series %s has a name or label that is not valid", sample.text)
+	}
+	return &cachedSeries{labels: lset}, nil
+}
+
+// write appends one value, and counts what the database rejects for its time.
+func (a *appendage) write(series *cachedSeries, at int64, v float64) (bool, error) {
+	if at > a.at+maxAhead.Milliseconds() {
+		a.dropped.outOfBounds++
+		return false, nil
+	}
+	ref, err := a.app.Append(series.ref, series.labels, 0, at, v, nil, nil, storage.AOptions{})
+	switch {
+	case err == nil:
+		series.ref = ref
+		return true, nil
+	case errors.Is(err, storage.ErrOutOfOrderSample), errors.Is(err, storage.ErrTooOldSample):
+		a.dropped.outOfOrder++
+	case errors.Is(err, storage.ErrDuplicateSampleForTimestamp):
+		a.dropped.duplicate++
+	case errors.Is(err, storage.ErrOutOfBounds):
+		a.dropped.outOfBounds++
+	default:
+		return false, fmt.Errorf("store %s: %w", series.labels, err)
+	}
+	return false, nil
+}
+
+// end writes the marker after which a series has no value. That it cannot be
+// written only means that the series ends with the lookback instead.
+func (a *appendage) end(series *cachedSeries) {
+	_, _ = a.app.Append(series.ref, series.labels, 0, a.at, staleNaN, nil, nil, storage.AOptions{})
+}
+
+// fallbackType is assumed where an endpoint has no usable one.
+const fallbackType = "text/plain"
+
+// exposed is one sample of an exposition.
+type exposed struct {
+	// text is the series as written; it is only valid until the next sample.
+	text  []byte
+	value float64
+	// at is the timestamp in milliseconds; nil where none is written.
+	at *int64
+	// labels reads the series' labels.
+	labels func(*labels.Labels)
+}
+
+// eachSample calls f for every sample of an exposition, and returns how many
+// there were until it ended or failed.
+func eachSample(body []byte, contentType string, symbols *labels.SymbolTable, f func(exposed) error) (int, error) {
+	parser, err := textparse.New(body, contentType, symbols, textparse.ParserOptions{FallbackContentType: fallbackType})
+	if parser == nil {
+		return 0, fmt.Errorf("content type %q: %w", contentType, err)
+	}
+	sample := exposed{labels: parser.Labels}
+	for count := 0; ; {
+		entry, err := parser.Next()
+		switch {
+		case errors.Is(err, io.EOF):
+			return count, nil
+		case err != nil:
+			return count, fmt.Errorf("parse answer: %w", err)
+		case entry != textparse.EntrySeries:
+			continue
+		}
+		count++
+		sample.text, sample.at, sample.value = parser.Series()
+		if err := f(sample); err != nil {
+			return count, err
+		}
+	}
+}
+
+// maxBody bounds the uncompressed response to one scrape.
+const maxBody = 64 << 20
+
+// maxQuoted bounds how much of a response is quoted in an error.
+const maxQuoted = 200
+
+// acceptHeader prefers OpenMetrics to the older text format.
+const acceptHeader = "application/openmetrics-text;version=1.0.0;q=0.5,application/openmetrics-text;version=0.0.1;q=0.4,text/plain;version=1.0.0;q=0.3,text/plain;version=0.0.4;q=0.2,*/*;q=0.1"
+
+var gzipReaders = sync.Pool{New: func() any { return new(gzip.Reader) }}
+
+// newClient builds the client of a source. It ignores the environment's proxy,
+// as a Prometheus server does, and leaves compression to fetch, so that the
+// bound on a response holds for what comes out.
+func newClient() *http.Client {
+	return &http.Client{Transport: &http.Transport{
+		DisableCompression:  true,
+		MaxIdleConnsPerHost: 1,
+		IdleConnTimeout:     5 * time.Minute,
+	}}
+}
+
+// fetch reads an endpoint into body and returns the content type.
+func fetch(ctx context.Context, client *http.Client, address string, timeout time.Duration, body *bytes.Buffer) (string, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("no complete answer within %s", timeout))
+	defer cancel()
+	contentType, err := get(ctx, client, address, timeout, body)
+	if err != nil && ctx.Err() != nil {
+		return "", context.Cause(ctx)
+	}
+	return contentType, err
+}
+
+func get(ctx context.Context, client *http.Client, address string, timeout time.Duration, body *bytes.Buffer) (string, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, http.NoBody)
+	if err != nil {
+		return "", withoutURL(err)
+	}
+	request.Header.Set("Accept", acceptHeader)
+	request.Header.Set("Accept-Encoding", "gzip")
+	request.Header.Set("User-Agent", "hpad")
+	request.Header.Set("X-Prometheus-Scrape-Timeout-Seconds", strconv.FormatFloat(timeout.Seconds(), 'f', -1, 64))
+	response, err := client.Do(request)
+	if err != nil {
+		return "", withoutURL(err)
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return "", refusal(response)
+	}
+	return response.Header.Get("Content-Type"), readBody(response, body)
+}
+
+// withoutURL returns an error without the URL, whose query may hold a secret.
+func withoutURL(err error) error {
+	if failure, ok := errors.AsType[*url.Error](err); ok {
+		return failure.Err
+	}
+	return err
+}
+
+func refusal(response *http.Response) error {
+	quoted, err := io.ReadAll(io.LimitReader(response.Body, maxQuoted))
+	if text := strings.TrimSpace(string(quoted)); err == nil && text != "" {
+		return fmt.Errorf("endpoint answered %s: %q", response.Status, text)
+	}
+	return fmt.Errorf("endpoint answered %s", response.Status)
+}
+
+func readBody(response *http.Response, body *bytes.Buffer) error {
+	var reader io.Reader = response.Body
+	if response.Header.Get("Content-Encoding") == "gzip" {
+		unzip := gzipReaders.Get().(*gzip.Reader)
+		defer gzipReaders.Put(unzip)
+		if err := unzip.Reset(response.Body); err != nil {
+			return fmt.Errorf("answer says it is gzip: %w", err)
+		}
+		reader = unzip
+	}
+	n, err := body.ReadFrom(io.LimitReader(reader, maxBody+1))
+	if err != nil {
+		return fmt.Errorf("read answer: %w", err)
+	}
+	if n > maxBody {
+		return fmt.Errorf("answer is longer than %d MiB", maxBody>>20)
+	}
+	return nil
+}

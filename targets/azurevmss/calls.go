@@ -1,0 +1,397 @@
+package azurevmss
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	azpolicy "github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
+	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/compute/armcompute/v7"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets"
+	platform "github.com/hpad/hpad/targets/cloud"
+)
+
+// The operations that are called, as Azure names them.
+const (
+	opListSets        = "VirtualMachineScaleSets_List"
+	opListAllSets     = "VirtualMachineScaleSets_ListAll"
+	opGetSet          = "VirtualMachineScaleSets_Get"
+	opUpdateSet       = "VirtualMachineScaleSets_Update"
+	opDeleteMembers   = "VirtualMachineScaleSets_DeleteInstances"
+	opListMembers     = "VirtualMachineScaleSetVMs_List"
+	opListMachines    = "VirtualMachines_List"
+	opUpgrade         = "VirtualMachineScaleSetRollingUpgrades_GetLatest"
+	opAutoscale       = "AutoscaleSettings_List"
+	opInterfaces      = "NetworkInterfaces_List"
+	computeVersion    = "2025-04-01"
+	autoscaleVersion  = "2022-10-01"
+	interfacesVersion = "2023-09-01"
+	// memberInterfacesVersion is the one by which interfaces of Uniform sets are
+	// listed.
+	memberInterfacesVersion = "2018-10-01"
+)
+
+// call makes one call within the fleet's limits.
+func (f *Fleet) call(ctx context.Context, call platform.Call, do func(ctx context.Context, c *client) error) error {
+	c, err := f.connection.Client(ctx)
+	if err != nil {
+		return err
+	}
+	err = f.Limiter.Do(ctx, call, func(ctx context.Context) error { return do(ctx, c) })
+	if errors.Is(err, platform.ErrCredentials) {
+		f.connection.Forget(c)
+	}
+	return err
+}
+
+// read makes one call that changes nothing.
+func (f *Fleet) read(ctx context.Context, operation string, do func(ctx context.Context, c *client) error) error {
+	return f.call(ctx, platform.Call{Operation: operation, Class: platform.Read}, do)
+}
+
+// request builds a request for a path, which may have a query.
+func request(ctx context.Context, c *client, path, version string) (*azpolicy.Request, error) {
+	path, query, _ := strings.Cut(path, "?")
+	r, err := runtime.NewRequest(ctx, http.MethodGet, runtime.JoinPaths(c.manager.Endpoint(), path))
+	if err == nil {
+		r.Raw().URL.RawQuery = strings.TrimSuffix("api-version="+version+"&"+query, "&")
+	}
+	return r, err
+}
+
+// list reads all pages of a list, each a call of its own. Own types, unlike those of the
+// SDK, decode no more than hpad uses: Azure's responses are long.
+func list[T any](ctx context.Context, f *Fleet, operation, path, version string, take func(value *T)) error {
+	for next, first := "", true; first || next != ""; first = false {
+		var page struct {
+			Value    []T    `json:"value"`
+			NextLink string `json:"nextLink"`
+		}
+		err := f.read(ctx, operation, func(ctx context.Context, c *client) error {
+			response, err := runtime.FetcherForNextLink(ctx, c.manager.Pipeline(), next, func(ctx context.Context) (*azpolicy.Request, error) {
+				return request(ctx, c, path, version)
+			}, nil)
+			if err == nil {
+				err = runtime.UnmarshalAsJSON(response, &page)
+			}
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		for i := range page.Value {
+			take(&page.Value[i])
+		}
+		next = page.NextLink
+	}
+	return nil
+}
+
+// get reads one resource.
+func get[T any](ctx context.Context, f *Fleet, operation, path string) (*T, error) {
+	into := new(T)
+	return into, f.read(ctx, operation, func(ctx context.Context, c *client) error {
+		r, err := request(ctx, c, path, computeVersion)
+		if err != nil {
+			return err
+		}
+		response, err := c.manager.Pipeline().Do(r)
+		if err == nil && !runtime.HasStatusCode(response, http.StatusOK) {
+			err = runtime.NewResponseError(response)
+		}
+		if err == nil {
+			err = runtime.UnmarshalAsJSON(response, into)
+		}
+		return err
+	})
+}
+
+const (
+	// mostGroups is how many resource groups are listed one by one before the whole
+	// subscription is, with ListAuto.
+	mostGroups = 4
+	// listing is how many lists are read at once.
+	listing = 16
+)
+
+// scope is what one list covers: a resource group in lower case, or "" for the
+// subscription.
+type scope string
+
+// scopes returns what is listed for some scale sets.
+func (c *Config) scopes(wanted []key) []scope {
+	groups := map[scope]bool{}
+	for _, k := range wanted {
+		groups[scope(k.group)] = true
+	}
+	if c.ListBy == ListSubscription || c.ListBy == ListAuto && len(groups) > mostGroups {
+		return []scope{""}
+	}
+	return slices.Sorted(maps.Keys(groups))
+}
+
+// path returns the path of a scope in a subscription.
+func (s scope) path(subscription string) string {
+	if s == "" {
+		return "/subscriptions/" + subscription
+	}
+	return "/subscriptions/" + subscription + "/resourceGroups/" + string(s)
+}
+
+// String returns the scope in words.
+func (s scope) String() string {
+	if s == "" {
+		return "the subscription"
+	}
+	return fmt.Sprintf("resource group %q", string(s))
+}
+
+// listSets lists the scale sets of some scopes. An error means that no scope could be
+// listed.
+func (f *Fleet) listSets(ctx context.Context, scopes []scope, wanted []key) (map[key]*platform.Group[*scaleSet], error) {
+	sets, failed := map[key]*scaleSet{}, map[scope]error{}
+	want := make(map[key]bool, len(wanted))
+	for _, k := range wanted {
+		want[k] = true
+	}
+	var mu sync.Mutex
+	var group errgroup.Group
+	group.SetLimit(listing)
+	for _, at := range scopes {
+		group.Go(func() error {
+			operation := opListSets
+			if at == "" {
+				operation = opListAllSets
+			}
+			err := list(ctx, f, operation, at.path(f.config.Subscription)+"/providers/Microsoft.Compute/virtualMachineScaleSets", computeVersion, func(s *scaleSet) {
+				if s.complete() && want[s.key] {
+					mu.Lock()
+					defer mu.Unlock()
+					sets[s.key] = s
+				}
+			})
+			if err != nil {
+				mu.Lock()
+				failed[at] = fmt.Errorf("list scale sets of %v: %w", at, err)
+				mu.Unlock()
+			}
+			return nil
+		})
+	}
+	_ = group.Wait() // each scope has its own error
+	if len(scopes) > 0 && len(failed) == len(scopes) {
+		return nil, failed[scopes[0]]
+	}
+	groups := make(map[key]*platform.Group[*scaleSet], len(wanted))
+	for _, k := range wanted {
+		switch err := cmp.Or(failed[""], failed[scope(k.group)]); {
+		case err != nil:
+			groups[k] = &platform.Group[*scaleSet]{Err: err}
+		case sets[k] != nil:
+			groups[k] = groupOf(sets[k])
+		default:
+			groups[k] = &platform.Group[*scaleSet]{Err: platform.NotFound(ScaleSetNotFound, "scale set that may be read", k)}
+		}
+	}
+	return groups, nil
+}
+
+// listMachines lists the machines of a scale set.
+func (f *Fleet) listMachines(ctx context.Context, s *scaleSet) ([]*machine, error) {
+	operation, path := opListMembers, s.path(f.config)+"/virtualMachines?$expand=instanceView"
+	if s.flexible {
+		query := url.Values{"$filter": {"'virtualMachineScaleSet/id' eq '" + s.ID + "'"}, "$expand": {"instanceView"}}
+		operation, path = opListMachines, scope(s.group).path(f.config.Subscription)+"/providers/Microsoft.Compute/virtualMachines?"+query.Encode()
+	}
+	var found []*machine
+	err := list(ctx, f, operation, path, computeVersion, func(m *machine) {
+		if m.complete(s.flexible) && (!s.flexible || strings.EqualFold(m.Properties.Set.ID, s.ID)) {
+			found = append(found, m)
+		}
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list machines of scale set %q: %w", s.key, err)
+	}
+	return found, nil
+}
+
+// networkInterface is what a list says of a network interface.
+type networkInterface struct {
+	Properties struct {
+		Primary bool `json:"primary"`
+		Machine struct {
+			ID string `json:"id"`
+		} `json:"virtualMachine"`
+		Configurations []struct {
+			Properties struct {
+				Primary bool   `json:"primary"`
+				Address string `json:"privateIPAddress"`
+			} `json:"properties"`
+		} `json:"ipConfigurations"`
+	} `json:"properties"`
+}
+
+// Facts implements cloud.Platform: it looks up the addresses of machines, in one call for a
+// set, or for the resource group of a Flexible one.
+func (f *Fleet) Facts(ctx context.Context, unknown map[key]platform.Unknown[*scaleSet]) (map[string]*platform.Found, error) {
+	if f.config.Addresses == AddressesNone {
+		return nil, nil
+	}
+	found := map[string]*platform.Found{}
+	var mu sync.Mutex
+	var group errgroup.Group
+	group.SetLimit(listing)
+	for _, of := range unknown {
+		group.Go(func() error {
+			return f.interfaces(ctx, of.Group.Native, func(machine, address string, primary bool) {
+				mu.Lock()
+				defer mu.Unlock()
+				if _, ok := of.Members[machine]; !ok {
+					return
+				}
+				if found[machine] == nil {
+					found[machine] = &platform.Found{}
+				}
+				at := len(found[machine].Facts.Addresses)
+				if primary {
+					at = 0
+				}
+				found[machine].Facts.Addresses = slices.Insert(found[machine].Facts.Addresses, at, address)
+			})
+		})
+	}
+	return found, group.Wait()
+}
+
+// interfaces reads the addresses of the network interfaces of a set or its resource group.
+func (f *Fleet) interfaces(ctx context.Context, s *scaleSet, take func(machine, address string, primary bool)) error {
+	base := scope(s.group).path(f.config.Subscription)
+	path, version := base+"/providers/Microsoft.Compute/virtualMachineScaleSets/"+s.name+"/networkInterfaces", memberInterfacesVersion
+	if s.flexible {
+		path, version = base+"/providers/Microsoft.Network/networkInterfaces", interfacesVersion
+	}
+	err := list(ctx, f, opInterfaces, path, version, func(each *networkInterface) {
+		for _, configuration := range each.Properties.Configurations {
+			if address := configuration.Properties.Address; address != "" {
+				take(strings.ToLower(each.Properties.Machine.ID), address, each.Properties.Primary && configuration.Properties.Primary)
+			}
+		}
+	})
+	if err != nil {
+		return fmt.Errorf("list network interfaces of scale set %q: %w", s.key, err)
+	}
+	return nil
+}
+
+// autoscaleAge is the age from which autoscale settings are listed again.
+const autoscaleAge = 15 * time.Second
+
+// autoscalers are the enabled autoscale settings of Azure Monitor.
+type autoscalers struct {
+	scopes []scope
+	// names are the settings by the sets that they change.
+	names map[key]string
+	// err is the reason that the settings of a scope are not known.
+	err error
+}
+
+// autoscaleSetting is a setting in a list.
+type autoscaleSetting struct {
+	Name       string `json:"name"`
+	Properties struct {
+		Enabled bool   `json:"enabled"`
+		Target  string `json:"targetResourceUri"`
+	} `json:"properties"`
+}
+
+// readAutoscalers lists the settings of some scopes if the known ones are old, or of
+// other scopes. The settings of a scope that cannot be listed stay as they were.
+func (f *Fleet) readAutoscalers(ctx context.Context, scopes []scope) {
+	last, _ := f.autoscalers.Value()
+	known := func(at scope) bool { return slices.Contains(last.scopes, at) || slices.Contains(last.scopes, "") }
+	if slices.ContainsFunc(scopes, func(at scope) bool { return !known(at) }) {
+		f.autoscalers.Expire()
+	}
+	f.autoscalers.Refresh(autoscaleAge, func() (autoscalers, error) {
+		next := autoscalers{scopes: scopes, names: map[key]string{}}
+		maps.Copy(next.names, last.names)
+		for _, at := range scopes {
+			names := map[key]string{}
+			path := at.path(f.config.Subscription) + "/providers/Microsoft.Insights/autoscalesettings"
+			err := list(ctx, f, opAutoscale, path, autoscaleVersion, func(setting *autoscaleSetting) {
+				if k, ok := keyOfID(setting.Properties.Target); ok && setting.Properties.Enabled { // which is false by default
+					names[k] = setting.Name
+				}
+			})
+			if err != nil {
+				next.err = fmt.Errorf("list autoscale settings of %v: %w", at, err)
+				continue
+			}
+			maps.DeleteFunc(next.names, func(k key, _ string) bool { return at == "" || scope(k.group) == at })
+			maps.Copy(next.names, names)
+		}
+		return next, nil
+	})
+}
+
+// hold returns the hold of a set with an enabled setting; nil for others.
+func (a autoscalers) hold(k key) *policy.Hold {
+	name, ok := a.names[k]
+	if !ok {
+		return nil
+	}
+	return &policy.Hold{
+		Reason:  NativeAutoscaler,
+		Message: fmt.Sprintf("autoscale setting %q of Azure Monitor is enabled for scale set %q; disable it for hpad to change the count", name, k),
+	}
+}
+
+// mayUpgrade reports whether a rolling upgrade of a set may be in progress.
+func mayUpgrade(s *scaleSet, machines []*machine) bool {
+	return s.upgrading && (s.busy() || slices.ContainsFunc(machines, func(m *machine) bool { return m.outdated() }))
+}
+
+// rollingUpgrade is the latest rolling upgrade of a set.
+type rollingUpgrade struct {
+	Properties struct {
+		Status struct {
+			Code string `json:"code"`
+		} `json:"runningStatus"`
+		Progress struct {
+			Done    int `json:"successfulInstanceCount"`
+			At      int `json:"inProgressInstanceCount"`
+			Pending int `json:"pendingInstanceCount"`
+			Failed  int `json:"failedInstanceCount"`
+		} `json:"progress"`
+	} `json:"properties"`
+}
+
+// readUpgrade returns the progress of a rolling upgrade of a set in words; "" if none is
+// in progress.
+func (f *Fleet) readUpgrade(ctx context.Context, s *scaleSet) (string, error) {
+	found, err := get[rollingUpgrade](ctx, f, opUpgrade, s.path(f.config)+"/rollingUpgrades/latest")
+	if errors.Is(err, targets.ErrTargetNotFound) {
+		return "", nil // there never was one
+	}
+	if err != nil {
+		return "", fmt.Errorf("read the rolling upgrade of scale set %q: %w", s.key, err)
+	}
+	if !strings.EqualFold(found.Properties.Status.Code, string(armcompute.RollingUpgradeStatusCodeRollingForward)) {
+		return "", nil
+	}
+	progress := found.Properties.Progress
+	return fmt.Sprintf("a rolling upgrade of scale set %q is in progress: %d machines are done, %d at it, %d pending, %d failed",
+		s.key, progress.Done, progress.At, progress.Pending, progress.Failed), nil
+}

@@ -1,0 +1,335 @@
+package nomad
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/nomad/api"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets"
+)
+
+// AllocationsFailing is the condition of a group with allocations that failed, or
+// whose tasks end and are started again.
+const AllocationsFailing policy.ConditionType = "AllocationsFailing"
+
+// The reasons of AllocationsFailing.
+const (
+	// AllocationsFailed: allocations failed, and Nomad has not put others in their
+	// places yet, or will not.
+	AllocationsFailed = "AllocationsFailed"
+	// TasksRestarting: tasks failed, and are started again in their allocations.
+	TasksRestarting = "TasksRestarting"
+)
+
+// restartingWindow is how long a running task counts as restarting after its start.
+const restartingWindow = time.Minute
+
+// fault is how a task failed last, by its events; zero when it did not.
+type fault struct {
+	words string
+	// restarted is when the task was to be started again; zero when it was not.
+	restarted time.Time
+}
+
+// UnmarshalJSON reads the events of a task. They are most of a list of allocations,
+// so those without any failure, as nearly all, are not parsed.
+func (f *fault) UnmarshalJSON(text []byte) error {
+	*f = fault{}
+	if !bytes.Contains(text, []byte(`Restarting"`)) && !bytes.Contains(text, []byte(`"FailsTask":true`)) {
+		return nil
+	}
+	var events []struct {
+		Type, DisplayMessage string
+		FailsTask            bool
+		Time                 int64
+	}
+	if err := json.Unmarshal(text, &events); err != nil {
+		return err
+	}
+	asked := false // a person, or a template that changed, wants the task to start again
+	for _, event := range events {
+		switch event.Type {
+		case api.TaskRestartSignal:
+			asked = true
+		case api.TaskRestarting:
+			if !asked {
+				f.restarted = time.Unix(0, event.Time)
+			}
+			asked = false
+		case api.TaskNotRestarting: // why not is not why it failed
+			f.words = cmp.Or(f.words, event.DisplayMessage)
+		case api.TaskTerminated, api.TaskDriverFailure, api.TaskArtifactDownloadFailed:
+			if !asked {
+				f.words = event.DisplayMessage
+			}
+		default:
+			if event.FailsTask {
+				f.words = event.DisplayMessage
+			}
+		}
+	}
+	return nil
+}
+
+// failing returns a notice of the allocations of a group that fail; nil for none.
+func failing(allocs []*alloc, group string, now time.Time) *policy.Notice {
+	const most = 3
+	failed, restarting := 0, 0
+	var troubled []*alloc
+	for _, alloc := range allocs {
+		switch {
+		case alloc.stopping() || alloc.canary():
+			continue
+		case alloc.failed():
+			failed++
+		case alloc.restarting(now):
+			restarting++
+		default:
+			continue
+		}
+		troubled = append(troubled, alloc)
+	}
+	if len(troubled) == 0 {
+		return nil
+	}
+	slices.SortFunc(troubled, func(a, b *alloc) int { return cmp.Or(cmp.Compare(a.index(), b.index()), cmp.Compare(a.ID, b.ID)) })
+	told := make([]string, 0, len(troubled))
+	for _, alloc := range troubled {
+		told = append(told, strings.TrimSpace(fmt.Sprintf("%s (%s) %s", alloc.Name, shortID(alloc.ID), alloc.faults)))
+	}
+	if len(told) > most {
+		told = append(told[:most:most], "and more")
+	}
+	notice := &policy.Notice{Condition: AllocationsFailing, Reason: AllocationsFailed}
+	switch {
+	case failed > 0 && restarting > 0:
+		notice.Message = fmt.Sprintf("%d allocations of group %q failed and have no successor, tasks of %d others are started again", failed, group, restarting)
+	case failed > 0:
+		notice.Message = fmt.Sprintf("%d allocations of group %q failed and have no successor", failed, group)
+	default:
+		notice.Reason = TasksRestarting
+		notice.Message = fmt.Sprintf("tasks of %d allocations of group %q failed and are started again", restarting, group)
+	}
+	notice.Message += ": " + strings.Join(told, "; ")
+	return notice
+}
+
+// InsufficientCapacity is the condition of a group with allocations that find no
+// place.
+const InsufficientCapacity policy.ConditionType = "InsufficientCapacity"
+
+// The reasons of InsufficientCapacity.
+const (
+	// ResourcesExhausted: the nodes that would do are full.
+	ResourcesExhausted = "ResourcesExhausted"
+	// ConstraintsFiltered: no node fulfills the job's constraints.
+	ConstraintsFiltered = "ConstraintsFiltered"
+	// QuotaExhausted: a quota allows no more.
+	QuotaExhausted = "QuotaExhausted"
+	// NoNodes: there is no node in the job's datacenters and node pool.
+	NoNodes = "NoNodes"
+	// AllocationsQueued: Nomad does not say why.
+	AllocationsQueued = "AllocationsQueued"
+)
+
+// blockedStub is an evaluation in a list that waits for a place.
+type blockedStub struct {
+	JobID          string
+	FailedTGAllocs map[string]*placement
+}
+
+// placement is why the scheduler found no place for an allocation: how many nodes it
+// looked at, and what spoke against them.
+type placement struct {
+	NodesEvaluated     int
+	NodesFiltered      int
+	ClassFiltered      map[string]int
+	ConstraintFiltered map[string]int
+	NodesExhausted     int
+	ClassExhausted     map[string]int
+	DimensionExhausted map[string]int
+	QuotaExhausted     []string
+}
+
+// explainWaiting reads why allocations wait, in one list for each namespace in which
+// allocations of the targets wait. Without a response in time the reasons are unknown: no
+// decision needs them, and Nomad searches all its evaluations for them.
+func (s *snapshot) explainWaiting(ctx context.Context) {
+	ctx, cancel := spare(ctx)
+	defer cancel()
+	var group errgroup.Group
+	group.SetLimit(s.fleet.config.fetching())
+	for _, v := range s.scopes {
+		var waiting []string
+		for id, job := range v.jobs {
+			if slices.ContainsFunc(job.groups, func(g *groupState) bool { return job.waiting(g.key.group) > 0 }) {
+				waiting = append(waiting, id)
+			}
+		}
+		if len(waiting) > 0 {
+			group.Go(func() error {
+				v.failures = s.failures(ctx, v.at, waiting)
+				return nil
+			})
+		}
+	}
+	_ = group.Wait() // a missing reason is no error
+}
+
+// failures reads why allocations of some jobs of a namespace found no place.
+func (s *snapshot) failures(ctx context.Context, at scope, jobs []string) map[groupKey]*placement {
+	failures := map[groupKey]*placement{}
+	blocked := list{path: "/v1/evaluations", filter: both(`Status == "blocked"`, jobFilter("JobID", jobs)), size: jobsPage}
+	_, err := readPages(ctx, s.session, at, blocked, func(evaluation *blockedStub) {
+		for name, failed := range evaluation.FailedTGAllocs {
+			failures[groupKey{job: evaluation.JobID, group: name}] = failed
+		}
+	})
+	if err = readError(err); errors.Is(err, targets.ErrThrottled) {
+		s.fleet.recordError(err)
+	}
+	return failures
+}
+
+// notices returns the notices of a target of a job, of which failing may be one.
+func (v *scopeReading) notices(t *Target, job *jobState, failing *policy.Notice) []policy.Notice {
+	var notices []policy.Notice
+	for _, notice := range []*policy.Notice{v.unplaced(t, job), failing} {
+		if notice != nil {
+			notices = append(notices, *notice)
+		}
+	}
+	return notices
+}
+
+// unplaced returns a notice of allocations that find no place; nil for none.
+func (v *scopeReading) unplaced(t *Target, job *jobState) *policy.Notice {
+	waiting := job.waiting(t.Group)
+	if waiting == 0 {
+		return nil
+	}
+	notice := &policy.Notice{
+		Condition: InsufficientCapacity, Reason: AllocationsQueued,
+		Message: fmt.Sprintf("%d allocations of group %q wait for a place", waiting, t.Group),
+	}
+	if failed := v.failures[t.groupKey()]; failed != nil {
+		reason, words := failed.why()
+		notice.Reason = reason
+		notice.Message += ": " + words
+	}
+	return notice
+}
+
+// why returns why there was no place, in the words of Nomad's command line.
+func (m *placement) why() (reason, words string) {
+	var said []string
+	add := func(form string, counts map[string]int) {
+		for _, what := range slices.Sorted(maps.Keys(counts)) {
+			said = append(said, fmt.Sprintf(form, what, counts[what]))
+		}
+	}
+	reason = AllocationsQueued
+	if m.NodesEvaluated == 0 {
+		reason = NoNodes
+		said = append(said, "no nodes were eligible for evaluation")
+	}
+	if m.NodesFiltered > 0 || len(m.ConstraintFiltered) > 0 {
+		reason = ConstraintsFiltered
+	}
+	add("class %q: %d nodes excluded by filter", m.ClassFiltered)
+	add("constraint %q: %d nodes excluded by filter", m.ConstraintFiltered)
+	if m.NodesExhausted > 0 {
+		reason = ResourcesExhausted
+		said = append(said, fmt.Sprintf("resources exhausted on %d nodes", m.NodesExhausted))
+	}
+	add("class %q exhausted on %d nodes", m.ClassExhausted)
+	add("dimension %q exhausted on %d nodes", m.DimensionExhausted)
+	if len(m.QuotaExhausted) > 0 {
+		reason = QuotaExhausted
+		said = append(said, fmt.Sprintf("quota limit hit %q", m.QuotaExhausted))
+	}
+	if len(said) == 0 {
+		return reason, "Nomad does not say why"
+	}
+	return reason, strings.Join(said, ", ")
+}
+
+// finished returns the number of finished allocations of a batch job, as the leader has them.
+// Of allocations with the same name only the newest counts: Nomad has run the work of the
+// others again. Allocations that Nomad stopped are complete, too, and have not finished.
+func (s *session) finished(ctx context.Context, key jobKey) (int, error) {
+	leader, config := *s, *s.config
+	config.Stale, leader.config = false, &config
+	newest := map[string]*allocStub{}
+	_, err := readPages(ctx, &leader, key.scope, list{path: "/v1/job/" + url.PathEscape(key.id) + "/allocations"}, func(alloc *allocStub) {
+		known := newest[alloc.Name]
+		if known == nil || cmp.Or(cmp.Compare(known.JobVersion, alloc.JobVersion), cmp.Compare(known.CreateTime, alloc.CreateTime)) < 0 {
+			this := *alloc
+			newest[alloc.Name] = &this
+		}
+	})
+	if err != nil {
+		return 0, fmt.Errorf("list allocations of job %q of %v: %w", key.id, key.scope, jobError(err))
+	}
+	n := 0
+	for _, alloc := range newest {
+		if alloc.ClientStatus == api.AllocClientStatusComplete && !alloc.stopping() {
+			n++
+		}
+	}
+	return n, nil
+}
+
+// finishedHold returns the hold of a batch job with finished allocations; nil for none. It
+// is for all groups of the job: a count makes a new version of the job, for which Nomad runs
+// finished work of every group again.
+func finishedHold(job string, finished int) *policy.Hold {
+	if finished == 0 {
+		return nil
+	}
+	return &policy.Hold{Reason: AllocationsComplete, Message: fmt.Sprintf("batch job %q has finished work (%d complete allocations), which Nomad would run again after a change of a count", job, finished)}
+}
+
+// hold returns why a job must not be scaled now; nil if it may be.
+func hold(job *jobState, t *Target, g *group) *policy.Hold {
+	if job.Stop || job.spec.stopped {
+		return &policy.Hold{Reason: JobStopped, Message: fmt.Sprintf("job %q is stopped; run it again, or purge it, for its count to mean something", t.Job)}
+	}
+	if finished := finishedHold(t.Job, job.finished); finished != nil {
+		return finished
+	}
+	wanted := func(g group) bool { return g.count > 0 }
+	if job.dead() && (g.count > 0 || job.spec.jobType == api.JobTypeBatch && slices.ContainsFunc(job.spec.groups, wanted)) {
+		return &policy.Hold{Reason: JobDead, Message: fmt.Sprintf("job %q is dead: all its allocations ended, and Nomad starts no others; run it again", t.Job)}
+	}
+	for _, d := range job.deployments {
+		if d.JobCreateIndex != job.spec.createIndex {
+			continue
+		}
+		message := fmt.Sprintf("deployment %s of job %q is %s", shortID(d.ID), t.Job, d.Status)
+		if d.StatusDescription != "" {
+			message += ": " + d.StatusDescription
+		}
+		if waiting := job.waiting(t.Group); waiting > 0 {
+			message += fmt.Sprintf("; %d allocations of group %q wait for a place", waiting, t.Group)
+		}
+		return &policy.Hold{Reason: DeploymentActive, Message: message}
+	}
+	return nil
+}
+
+// versionOf returns the version of a reading.
+func versionOf(index uint64) string { return strconv.FormatUint(index, 10) }
