@@ -68,12 +68,6 @@ type Source interface {
 	Query(ctx context.Context, query Query, at time.Time) (Vector, error)
 }
 
-// Ager is a Source whose Check depends on the MaxAge of its queries. Ages is called for
-// each of them that has one, before Check.
-type Ager interface {
-	Ages(maxAge time.Duration)
-}
-
 // Lookbacker is a Source with a lookback of its own. Lookback returns the maximum age
 // of a sample for queries without a MaxAge; 0 if it is unknown.
 type Lookbacker interface {

@@ -18,7 +18,7 @@ func TestQueriesShareSamples(t *testing.T) {
 	samples := sources.NewBudget(400_000, "daemon.query_samples = 400000")
 	cfg := config()
 	cfg.MaxSamples = 150_000
-	source := started(t, cfg, Options{Samples: samples})
+	source := started(t, cfg, sources.Env{Samples: samples})
 	large := func(i int) sources.Query {
 		return sources.Query{Text: fmt.Sprintf("count_over_time(vector(%d)[60s:1ms])", i)}
 	}
@@ -79,7 +79,7 @@ func TestQueryMaxSamples(t *testing.T) {
 	for _, total := range []int64{400_000, 200_000_000} {
 		cfg := config()
 		cfg.MaxSamples = 300_000
-		source := started(t, cfg, Options{Samples: sources.NewBudget(total, "")})
+		source := started(t, cfg, sources.Env{Samples: sources.NewBudget(total, "")})
 		if _, err := source.Query(t.Context(), sources.Query{Text: "count_over_time(vector(1)[140s:1ms])"}, time.Now()); err != nil {
 			t.Errorf("with %d for all: %v", total, err)
 		}
@@ -98,7 +98,7 @@ func TestAnswersAreBounded(t *testing.T) {
 	}
 	e := newExporter(t, page.String())
 	answers := sources.NewBudget(16<<20, `daemon.answer_memory = "16Mi"`)
-	source := started(t, config(e.address()), Options{Answers: answers})
+	source := started(t, config(e.address()), sources.Env{Answers: answers})
 	eventually(t, source, "count(load)", "{} 300")
 	at := time.Now().Truncate(time.Millisecond)
 	vector, err := source.Query(t.Context(), sources.Query{Text: "load", Labels: []string{"id"}}, at)
@@ -138,7 +138,7 @@ func TestCost(t *testing.T) {
 
 // A query whose cost the engine does not count does not get to it.
 func TestQueriesOfHiddenCost(t *testing.T) {
-	source := started(t, config(), Options{Samples: sources.NewBudget(10_000_000, "")})
+	source := started(t, config(), sources.Env{Samples: sources.NewBudget(10_000_000, "")})
 	doubled := "vector(1)"
 	for range 40 {
 		doubled = fmt.Sprintf(`label_replace(%s, "a", "x$1$1", "a", "(.*)")`, doubled)

@@ -2,12 +2,10 @@ package embedded
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"maps"
 	"net"
 	"net/url"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,7 +15,6 @@ import (
 
 	"github.com/hpad/hpad/settings"
 	"github.com/hpad/hpad/sources"
-	"github.com/hpad/hpad/targets"
 )
 
 // DefaultScrapeTimeout is the timeout of a scrape whose interval is longer.
@@ -214,36 +211,7 @@ var Kind = sources.Kind{Name: "embedded", Config: func() sources.Config { return
 
 // Build makes a source of that name.
 func (c *Config) Build(name string, env sources.Env) (sources.Source, error) {
-	options := Options{
-		Dir:     filepath.Join(env.StateDir, Kind.Name, name),
-		Samples: env.Samples, Answers: env.Answers,
-		Discover: func(ctx context.Context, fleet, target string) ([]Endpoint, error) {
-			reading, err := env.Discover(ctx, fleet, target)
-			return endpointsOf(reading), err
-		},
-	}
-	if env.Clock != nil {
-		options.Clock = env.Clock
-	}
-	return New(name, c, options)
-}
-
-// endpointsOf returns the instances of a target that can be scraped.
-func endpointsOf(reading targets.Reading) []Endpoint {
-	if reading.Locations == nil {
-		return nil
-	}
-	endpoints := make([]Endpoint, 0, len(reading.Instances))
-	for i, instance := range reading.Instances {
-		if instance.Deleting {
-			continue
-		}
-		location := reading.Locations.At(i)
-		endpoints = append(endpoints, Endpoint{
-			ID: instance.ID, Addresses: location.Addresses, Ports: location.Ports, Labels: location.Labels,
-		})
-	}
-	return endpoints
+	return New(name, c, env)
 }
 
 // Scrapes returns what the source scrapes.

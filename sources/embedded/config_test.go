@@ -2,7 +2,6 @@ package embedded
 
 import (
 	"fmt"
-	"log/slog"
 	"net/http"
 	"sync/atomic"
 	"testing"
@@ -12,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/hpad/hpad/sources"
+	"github.com/hpad/hpad/targets/clock"
 )
 
 func TestDefaults(t *testing.T) {
@@ -76,29 +76,20 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-func TestTroubleLog(t *testing.T) {
-	trouble := &troubleLog{}
-	log := slog.New(trouble)
+func TestErrorLog(t *testing.T) {
+	background := &errorLog{}
+	log := background.logger()
 	log.Warn("not worth it")
-	if got := trouble.recent(time.Now()); got != "" {
+	if got := background.recent(time.Now()); got != "" {
 		t.Errorf("recent() after a warning = %q, want nothing", got)
 	}
 	log.With("component", "tsdb").Error("compaction failed", "err", fmt.Errorf("no space left on device"))
-	if got, want := trouble.recent(time.Now()), "compaction failed err=no space left on device"; got != want {
+	if got, want := background.recent(time.Now()), `msg="compaction failed" component=tsdb err="no space left on device"`; got != want {
 		t.Errorf("recent() = %q, want %q", got, want)
 	}
-	if got := trouble.recent(time.Now().Add(troubleLifetime + time.Second)); got != "" {
+	if got := background.recent(time.Now().Add(backgroundErrorAge + time.Second)); got != "" {
 		t.Errorf("recent() later = %q, want nothing", got)
 	}
-}
-
-// stepped is a Clock that nobody sets, beside a wall clock that is ahead of it.
-type stepped struct{ ahead atomic.Int64 }
-
-func (s *stepped) Of(instant time.Time) time.Time { return instant }
-
-func (s *stepped) Steady(wall time.Time) time.Time {
-	return wall.Add(-time.Duration(s.ahead.Load()))
 }
 
 // TestSteppedClock asks by a wall clock that was stepped: what was scraped before
@@ -107,11 +98,11 @@ func (s *stepped) Steady(wall time.Time) time.Time {
 func TestSteppedClock(t *testing.T) {
 	for _, by := range []time.Duration{-time.Hour, time.Hour} {
 		t.Run(by.String(), func(t *testing.T) {
-			clock := &stepped{}
+			var ahead atomic.Int64
+			wall := func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
 			e := newExporter(t, "jobs 1\n")
-			source := started(t, config(e.address()), Options{Clock: clock})
+			source := started(t, config(e.address()), sources.Env{Clock: clock.New(clock.System{Wall: wall})})
 			eventually(t, source, "sum(jobs)", "{} 1")
-			wall := func() time.Time { return time.Now().Add(time.Duration(clock.ahead.Load())) }
 			ask := func(query, want string) {
 				t.Helper()
 				var got string
@@ -130,7 +121,7 @@ func TestSteppedClock(t *testing.T) {
 					return got == want
 				}, func() string { return fmt.Sprintf("query %s: got %q, want %q", query, got, want) })
 			}
-			clock.ahead.Store(int64(by))
+			ahead.Store(int64(by))
 			ask("sum(jobs)", "{} 1")
 			ask("count(count_over_time(jobs[1m]) > 3)", "{} 1")
 			e.set(http.StatusOK, textFormat, "jobs 2\n")

@@ -18,109 +18,46 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 
 	"github.com/hpad/hpad/sources"
-	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/clock"
 )
 
 // ErrNotStarted is the error of a query before Start and after Close.
 var ErrNotStarted = errors.New("source is not started")
 
-// Options are the parts of a source besides its configuration.
-type Options struct {
-	// Dir is the directory of the samples where the configuration names none.
-	Dir string
-	// Discover returns the instances of a fleet's target; nil where there are no
-	// fleets. It is called about as often as the instances are scraped, but not
-	// more than once a second for each Scrape.
-	Discover func(ctx context.Context, fleet, target string) ([]Endpoint, error)
-	// Clock is what samples are dated by, so that a step of the wall clock neither
-	// makes old ones new nor loses any; nil means the wall clock.
-	Clock Clock
-	// Samples bounds the samples that all queries hold at once, Answers the memory that
-	// their results take; nil bounds nothing.
-	Samples, Answers *sources.Budget
-}
-
-// Clock has a time that nobody sets.
-type Clock interface {
-	// Of returns the time of an instant that time.Now returned in this process.
-	Of(instant time.Time) time.Time
-	// Steady returns the time at which the wall clock, as it goes now, shows wall.
-	Steady(wall time.Time) time.Time
-}
-
-// wallClock is the Clock that is set whenever the machine's is.
-type wallClock struct{}
-
-func (wallClock) Of(instant time.Time) time.Time  { return instant }
-func (wallClock) Steady(wall time.Time) time.Time { return wall }
-
-// Endpoint is one instance of a fleet's target as it concerns scraping.
-type Endpoint struct {
-	// ID is the instance's, and the label "instance_id" of its series.
-	ID string
-	// Addresses are host names or IP addresses without port; the first is used.
-	Addresses []string
-	// Ports are its ports; "" labels a kind's one unnamed port.
-	Ports targets.Ports
-	// Labels are added to every series; a name's characters that no label may
-	// have become "_". The labels that hpad sets itself and those of the Scrape
-	// win over them.
-	Labels map[string]string
-}
-
 // Source scrapes, stores and evaluates. It is safe for concurrent use.
 type Source struct {
-	name    string
-	cfg     *Config
-	options Options
-	dir     string
-	engine  *promql.Engine
+	name   string
+	cfg    *Config
+	env    sources.Env
+	dir    string
+	engine *promql.Engine
 	// few is the engine of queries that hold no more samples than every query gets at
 	// once; nil where that is as much as any may hold.
 	few    *promql.Engine
 	client *http.Client
 
 	mu sync.Mutex
-	// store is nil before Start or Succeed and after Close.
-	store *store
-	// older is the source whose scraping Start takes over.
-	older *Source
-	pools []*pool
-	// started and closed are set by Start and Close.
-	started, closed bool
+	// store is nil before Start and after Close.
+	store  *store
+	pools  []*pool
+	closed bool
 	// queries are those under way.
 	queries sync.WaitGroup
 }
 
-// New builds a source of a defaulted and valid configuration. It has no effect
-// outside of the process: Start opens the directory and begins to scrape.
-func New(name string, cfg *Config, options Options) (*Source, error) {
-	dir := cmp.Or(cfg.Dir, options.Dir)
-	if dir == "" {
-		return nil, fmt.Errorf("source %q: no directory for its samples: set dir", name)
-	}
-	dir, err := filepath.Abs(dir)
+// New builds a source of a defaulted and valid configuration. It has no effect outside of the
+// process: Start opens the directory and begins to scrape.
+func New(name string, cfg *Config, env sources.Env) (*Source, error) {
+	dir, err := filepath.Abs(cmp.Or(cfg.Dir, filepath.Join(env.StateDir, Kind.Name, name)))
 	if err != nil {
 		return nil, fmt.Errorf("source %q: directory %q: %w", name, dir, err)
 	}
-	for i, scrape := range cfg.Scrape {
-		if scrape.Fleet != "" && options.Discover == nil {
-			return nil, fmt.Errorf("source %q: scrape[%d]: fleet %q cannot be scraped: there are no fleets here", name, i, scrape.Fleet)
-		}
+	if env.Clock == nil {
+		env.Clock = clock.New(clock.System{})
 	}
-	if options.Clock == nil {
-		options.Clock = wallClock{}
-	}
-	s := &Source{
-		name:    name,
-		cfg:     cfg,
-		options: options,
-		dir:     dir,
-		engine:  newEngine(cfg, cfg.MaxSamples),
-		client:  newClient(),
-	}
-	if options.Samples != nil && options.Samples.Share() < int64(cfg.MaxSamples) {
-		s.few = newEngine(cfg, int(options.Samples.Share()))
+	s := &Source{name: name, cfg: cfg, env: env, dir: dir, engine: newEngine(cfg, cfg.MaxSamples), client: newClient()}
+	if env.Samples != nil && env.Samples.Share() < int64(cfg.MaxSamples) {
+		s.few = newEngine(cfg, int(env.Samples.Share()))
 	}
 	return s, nil
 }
@@ -143,114 +80,49 @@ func newEngine(cfg *Config, maxSamples int) *promql.Engine {
 	})
 }
 
-// Succeed takes over the open directory of an older source and, at Start, its
-// scraping: a series that both scrape goes on without a gap. It returns false when
-// the older one has another directory or retention, or is not working.
-func (s *Source) Succeed(older any) bool {
-	o, ok := older.(*Source)
-	if !ok || o == s || o.dir != s.dir || o.cfg.Retention != s.cfg.Retention {
-		return false
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.store != nil || s.closed {
-		return false
-	}
-	s.store = o.shareStore()
-	if s.store == nil {
-		return false
-	}
-	s.older = o
-	return true
-}
-
-func (s *Source) shareStore() *store {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.store == nil {
-		return nil
-	}
-	return s.store.share()
-}
-
-// Start opens the directory, unless it was taken over, and begins to scrape.
+// Start opens the directory and begins to scrape.
 func (s *Source) Start(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
 	case s.closed:
 		return fmt.Errorf("source %q: start: it is closed already", s.name)
-	case s.started:
+	case s.store != nil:
 		return fmt.Errorf("source %q: start: it is started already", s.name)
 	}
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("source %q: start: %w", s.name, err)
 	}
-	if s.store == nil {
-		opened, err := openStore(s.dir, s.cfg.Retention, s.options.Clock)
-		if err != nil {
-			return fmt.Errorf("source %q: %w", s.name, err)
-		}
-		s.store = opened
+	opened, err := openStore(s.dir, s.cfg.Retention, s.env.Clock)
+	if err != nil {
+		return fmt.Errorf("source %q: %w", s.name, err)
 	}
-	s.started = true
-	s.pools = make([]*pool, len(s.cfg.Scrape))
-	if s.older != nil {
-		s.older.handOver(s.cfg.Scrape, s.pools)
-		s.older = nil
-	}
-	for i, taken := range s.pools {
-		if taken == nil {
-			s.pools[i] = newPool(&s.cfg.Scrape[i], s.options.Discover, s.client, s.store)
-			s.pools[i].start()
-		}
+	s.store = opened
+	for i := range s.cfg.Scrape {
+		p := newPool(&s.cfg.Scrape[i], s.env.Discover, s.client, s.store)
+		s.pools = append(s.pools, p)
+		p.start()
 	}
 	return nil
 }
 
-// handOver moves the pools that can continue to a successor, at the position of their scrapes.
-// Others end with their series.
-func (s *Source) handOver(scrapes []Scrape, to []*pool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, p := range s.pools {
-		i := slices.IndexFunc(scrapes, func(next Scrape) bool { return p.canBecome(&next) })
-		if i < 0 || to[i] != nil {
-			p.stop(true)
-			continue
-		}
-		p.become(&scrapes[i])
-		to[i] = p
-	}
-	s.pools = nil
-}
-
-// Close ends every scrape, waits for the queries under way and closes the directory,
-// unless a successor has it. Series are not marked as stale: a restart goes on with
-// them.
+// Close stops all scrapes, waits for the queries in progress and closes the directory. It does
+// not mark series as stale, so that they continue after a restart.
 func (s *Source) Close() error {
 	s.mu.Lock()
-	if s.closed {
-		s.mu.Unlock()
-		return nil
-	}
-	s.closed = true
+	opened := s.store
+	s.closed, s.store = true, nil
 	for _, p := range s.pools {
-		p.stop(false)
+		p.stop()
 	}
 	s.pools = nil
 	s.mu.Unlock()
 	s.client.CloseIdleConnections()
-
-	s.mu.Lock()
-	held := s.store
-	s.store = nil
-	s.mu.Unlock()
-	if held == nil {
+	if opened == nil {
 		return nil
 	}
 	s.queries.Wait()
-	if err := held.release(); err != nil {
+	if err := opened.db.Close(); err != nil {
 		return fmt.Errorf("source %q: close directory %q: %w", s.name, s.dir, err)
 	}
 	return nil
@@ -277,7 +149,7 @@ func (s *Source) Problems() []string {
 // is an error when nothing could be scraped at all.
 func (s *Source) Check(ctx context.Context) ([]string, error) {
 	s.mu.Lock()
-	started := s.started && !s.closed
+	started := s.store != nil
 	s.mu.Unlock()
 	if started {
 		return s.Problems(), nil
@@ -287,7 +159,7 @@ func (s *Source) Check(ctx context.Context) ([]string, error) {
 		answered  int
 	)
 	for i := range s.cfg.Scrape {
-		p := newPool(&s.cfg.Scrape[i], s.options.Discover, s.client, nil)
+		p := newPool(&s.cfg.Scrape[i], s.env.Discover, s.client, nil)
 		good, problems := p.probe(ctx)
 		answered += good
 		sentences = append(sentences, problems...)

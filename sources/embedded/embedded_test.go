@@ -7,13 +7,13 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/sources"
 	"github.com/hpad/hpad/targets"
 )
@@ -23,7 +23,7 @@ func TestScrapeAndQuery(t *testing.T) {
 	e := newExporter(t, page)
 	cfg := config(e.address())
 	cfg.Scrape[0].Labels = map[string]string{"env": "test"}
-	source := started(t, cfg, Options{})
+	source := started(t, cfg, sources.Env{})
 
 	own := fmt.Sprintf(`env="test"%%s,instance="%s",job="static"`, e.address())
 	// "exported_job" is taken by the exposition, so "job" gets the prefix twice.
@@ -45,7 +45,7 @@ func TestScrapeAndQuery(t *testing.T) {
 
 func TestStaleness(t *testing.T) {
 	e := newExporter(t, "kept 1\nvanishing 1\n")
-	source := started(t, config(e.address()), Options{})
+	source := started(t, config(e.address()), sources.Env{})
 	eventually(t, source, "count({__name__=~'kept|vanishing'})", "{} 2")
 
 	e.set(http.StatusOK, textFormat, "kept 2\n")
@@ -80,7 +80,7 @@ func TestFailedScrapes(t *testing.T) {
 			e.set(http.StatusOK, test.contentType, test.page)
 			cfg := config(e.address())
 			cfg.Scrape[0].SampleLimit = test.limit
-			source := started(t, cfg, Options{})
+			source := started(t, cfg, sources.Env{})
 			eventually(t, source, "sum(up)", "{} 0")
 			eventually(t, source, "good", "")
 			if got := strings.Join(source.Problems(), "\n"); !strings.Contains(got, test.want) {
@@ -105,7 +105,7 @@ func TestSlowAndMissingEndpoints(t *testing.T) {
 	good := newExporter(t, "good 1\n")
 	cfg := config(slow.address(), absent.address(), good.address())
 	cfg.Scrape[0].Path = "/metrics?key=hunter2"
-	source := started(t, cfg, Options{})
+	source := started(t, cfg, sources.Env{})
 	eventually(t, source, "sum(good)", "{} 1")
 	eventually(t, source, "count(up == 0)", "{} 2")
 	poll(t, func() bool {
@@ -121,7 +121,7 @@ func TestStatedTimes(t *testing.T) {
 	now := time.Now()
 	page := fmt.Sprintf("past 1 %d\nfuture 1 %d\n", now.Add(-30*time.Second).UnixMilli(), now.Add(time.Hour).UnixMilli())
 	e := newExporter(t, page)
-	source := started(t, config(e.address()), Options{})
+	source := started(t, config(e.address()), sources.Env{})
 	eventually(t, source, "sum(timestamp(past)) - "+fmt.Sprint(float64(now.Add(-30*time.Second).UnixMilli())/1000), "{} 0")
 	poll(t, func() bool { return len(source.Problems()) == 1 }, func() string { return "no problem about the future" })
 	if got, want := source.Problems()[0], "samples were dropped: 0 out of order, 0 twice for one time, 1 too old or too far in the future"; !strings.HasSuffix(got, want) {
@@ -142,28 +142,35 @@ func TestStatedTimes(t *testing.T) {
 // fleet is a target whose instances the test changes.
 type fleet struct {
 	mu        sync.Mutex
-	endpoints []Endpoint
+	instances map[string]targets.Location
 	err       error
 }
 
-func (f *fleet) discover(_ context.Context, name, target string) ([]Endpoint, error) {
+func (f *fleet) discover(_ context.Context, name, target string) (targets.Reading, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if name != "local" || target != "worker" {
-		return nil, fmt.Errorf("unknown target %s/%s", name, target)
+		return targets.Reading{}, fmt.Errorf("unknown target %s/%s", name, target)
 	}
-	return f.endpoints, f.err
+	var reading targets.Reading
+	var locations targets.LocationList
+	for id, location := range f.instances {
+		reading.Instances = append(reading.Instances, policy.Instance{ID: id})
+		locations = append(locations, location)
+	}
+	reading.Locations = locations
+	return reading, f.err
 }
 
-func (f *fleet) set(endpoints []Endpoint, err error) {
+func (f *fleet) set(instances map[string]targets.Location, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.endpoints, f.err = endpoints, err
+	f.instances, f.err = instances, err
 }
 
-func (e *exporter) endpoint(id string) Endpoint {
+func (e *exporter) location() targets.Location {
 	port := e.Listener.Addr().(*net.TCPAddr).Port
-	return Endpoint{ID: id, Addresses: []string{"127.0.0.1"}, Ports: targets.Ports{{Label: "http", Number: port}}, Labels: map[string]string{"com.example/zone": "z", "job": "no"}}
+	return targets.Location{Addresses: []string{"127.0.0.1"}, Ports: targets.Ports{{Label: "http", Number: port}}, Labels: map[string]string{"com.example/zone": "z", "job": "no"}}
 }
 
 func fleetConfig() *Config {
@@ -174,8 +181,8 @@ func fleetConfig() *Config {
 
 func TestFleet(t *testing.T) {
 	a, b := newExporter(t, "load 1\n"), newExporter(t, "load 2\n")
-	f := &fleet{endpoints: []Endpoint{a.endpoint("w-0"), b.endpoint("w-1")}}
-	source := started(t, fleetConfig(), Options{Discover: f.discover})
+	f := &fleet{instances: map[string]targets.Location{"w-0": a.location(), "w-1": b.location()}}
+	source := started(t, fleetConfig(), sources.Env{Discover: f.discover})
 	eventually(t, source, `sort(load)`, fmt.Sprintf(
 		`{__name__="load",com_example_zone="z",fleet="local",instance="%s",instance_id="w-0",job="worker",target="worker"} 1
 {__name__="load",com_example_zone="z",fleet="local",instance="%s",instance_id="w-1",job="worker",target="worker"} 2`, a.address(), b.address()))
@@ -188,9 +195,9 @@ func TestFleet(t *testing.T) {
 	eventually(t, source, "sum(load)", "{} 3")
 
 	// One instance goes and one has no usable port: all their series end, up too.
-	odd := b.endpoint("w-2")
+	odd := b.location()
 	odd.Ports.Set("admin", 1)
-	f.set([]Endpoint{a.endpoint("w-0"), odd}, nil)
+	f.set(map[string]targets.Location{"w-0": a.location(), "w-2": odd}, nil)
 	eventually(t, source, "sum(load)", "{} 1")
 	eventually(t, source, "count(up)", "{} 1")
 	want := `job "worker": instance "w-2" has not exactly one port, so port_label must pick it: it has admin, http`
@@ -201,8 +208,8 @@ func TestFleet(t *testing.T) {
 
 func TestRestartKeepsSamples(t *testing.T) {
 	e := newExporter(t, "load 1\n")
-	dir := t.TempDir()
-	first := started(t, config(e.address()), Options{Dir: dir})
+	cfg := config(e.address())
+	first := started(t, cfg, sources.Env{})
 	eventually(t, first, "sum(load)", "{} 1")
 	if err := first.Close(); err != nil {
 		t.Fatal(err)
@@ -211,20 +218,20 @@ func TestRestartKeepsSamples(t *testing.T) {
 		t.Errorf("query after Close: %v, want ErrNotStarted", err)
 	}
 	e.set(http.StatusOK, textFormat, "load 2\n")
-	second := started(t, config(e.address()), Options{Dir: dir})
+	second := started(t, cfg, sources.Env{})
 	eventually(t, second, "sum(min_over_time(load[1m]))", "{} 1")
 	eventually(t, second, "sum(load)", "{} 2")
 }
 
 func TestDirectoryInUse(t *testing.T) {
-	dir := t.TempDir()
-	started(t, config(), Options{Dir: dir})
-	other, err := New("other", config(), Options{Dir: dir})
+	cfg := config()
+	started(t, cfg, sources.Env{})
+	other, err := New("other", cfg, sources.Env{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	err = other.Start(t.Context())
-	if err == nil || !strings.Contains(err.Error(), dir) || !strings.Contains(err.Error(), "in use by another process") {
+	if err == nil || !strings.Contains(err.Error(), cfg.Dir) || !strings.Contains(err.Error(), "in use by another process") {
 		t.Errorf("Start() = %v, want an error that names the directory and who has it", err)
 	}
 	if err := other.Close(); err != nil {
@@ -232,51 +239,11 @@ func TestDirectoryInUse(t *testing.T) {
 	}
 }
 
-func TestSucceed(t *testing.T) {
-	kept, gone := newExporter(t, "load 1\nvanishing 1\n"), newExporter(t, "load 2\n")
-	dir := t.TempDir()
-	older := started(t, config(kept.address(), gone.address()), Options{Dir: dir})
-	eventually(t, older, "count(load)", "{} 2")
-
-	next, err := New("local", config(kept.address()), Options{Dir: dir})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !next.Succeed(older) {
-		t.Fatal("Succeed() = false, want true")
-	}
-	eventually(t, older, "count(load)", "{} 2")
-	kept.set(http.StatusOK, textFormat, "load 3\n")
-	if err := next.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := next.Close(); err != nil {
-			t.Error(err)
-		}
-	}()
-	if err := older.Close(); err != nil {
-		t.Fatal(err)
-	}
-	// The successor knows which series the older one saw.
-	eventually(t, next, "sum(load)", "{} 3")
-	eventually(t, next, "vanishing", "")
-	eventually(t, next, "count(up)", "{} 1")
-
-	elsewhere, err := New("local", config(), Options{Dir: t.TempDir()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if elsewhere.Succeed(next) || elsewhere.Succeed(older) || elsewhere.Succeed("something else") {
-		t.Error("Succeed() = true for what cannot be taken over, want false")
-	}
-}
-
 func TestCheckWithoutStart(t *testing.T) {
 	good, bad := newExporter(t, "load 1\n"), newExporter(t, "load\n")
 	cfg := config(good.address(), bad.address())
 	cfg.Scrape[0].Interval, cfg.Scrape[0].Timeout = time.Minute, time.Minute
-	source, err := New("local", cfg, Options{Dir: filepath.Join(t.TempDir(), "absent")})
+	source, err := New("local", cfg, sources.Env{StateDir: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -294,7 +261,7 @@ func TestCheckWithoutStart(t *testing.T) {
 }
 
 func TestQueryErrors(t *testing.T) {
-	source := started(t, config(), Options{})
+	source := started(t, config(), sources.Env{})
 	for _, test := range []struct{ query, want string }{
 		{"sum(", "parse error"},
 		{"up[5m]", "range of samples (matrix)"},

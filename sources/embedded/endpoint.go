@@ -10,6 +10,8 @@ import (
 
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
+
+	"github.com/hpad/hpad/targets"
 )
 
 // endpoint is one URL to scrape and the labels of what it yields.
@@ -41,43 +43,43 @@ func staticEndpoints(s *Scrape) []endpoint {
 }
 
 // instanceEndpoint returns where an instance is scraped.
-func instanceEndpoint(s *Scrape, instance Endpoint) (endpoint, error) {
-	if len(instance.Addresses) == 0 {
-		return endpoint{}, fmt.Errorf("instance %q has no address", instance.ID)
+func instanceEndpoint(s *Scrape, id string, at targets.Location) (endpoint, error) {
+	if len(at.Addresses) == 0 {
+		return endpoint{}, fmt.Errorf("instance %q has no address", id)
 	}
-	port, err := pickPort(s.PortLabel, instance)
+	port, err := pickPort(s.PortLabel, id, at.Ports)
 	if err != nil {
 		return endpoint{}, err
 	}
-	set := make(map[string]string, len(instance.Labels)+len(s.Labels)+len(reservedLabels))
-	for _, name := range slices.Sorted(maps.Keys(instance.Labels)) {
-		if value := instance.Labels[name]; model.LabelValue(value).IsValid() {
+	set := make(map[string]string, len(at.Labels)+len(s.Labels)+len(reservedLabels))
+	for _, name := range slices.Sorted(maps.Keys(at.Labels)) {
+		if value := at.Labels[name]; model.LabelValue(value).IsValid() {
 			set[labelName(name)] = value
 		}
 	}
-	set[labelInstanceID] = instance.ID
+	set[labelInstanceID] = id
 	set[labelFleet] = s.Fleet
 	set[labelTarget] = s.Target
-	return newEndpoint(s, net.JoinHostPort(instance.Addresses[0], strconv.Itoa(port)), set), nil
+	return newEndpoint(s, net.JoinHostPort(at.Addresses[0], strconv.Itoa(port)), set), nil
 }
 
 // pickPort returns the port of a label; no label picks the unnamed port or the
 // only one.
-func pickPort(label string, instance Endpoint) (int, error) {
-	if port, found := instance.Ports.Find(label); found {
+func pickPort(label, id string, ports targets.Ports) (int, error) {
+	if port, found := ports.Find(label); found {
 		return port, nil
 	}
 	known := "it has none"
-	if len(instance.Ports) > 0 {
-		known = "it has " + strings.Join(instance.Ports.Labels(), ", ")
+	if len(ports) > 0 {
+		known = "it has " + strings.Join(ports.Labels(), ", ")
 	}
 	if label != "" {
-		return 0, fmt.Errorf("instance %q has no port %q: %s", instance.ID, label, known)
+		return 0, fmt.Errorf("instance %q has no port %q: %s", id, label, known)
 	}
-	if len(instance.Ports) != 1 {
-		return 0, fmt.Errorf("instance %q has not exactly one port, so port_label must pick it: %s", instance.ID, known)
+	if len(ports) != 1 {
+		return 0, fmt.Errorf("instance %q has not exactly one port, so port_label must pick it: %s", id, known)
 	}
-	return instance.Ports[0].Number, nil
+	return ports[0].Number, nil
 }
 
 // labelName turns a platform's label name into one that PromQL can name.

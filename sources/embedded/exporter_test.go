@@ -75,15 +75,15 @@ func config(addresses ...string) *Config {
 	return cfg
 }
 
-func started(t testing.TB, cfg *Config, options Options) *Source {
+func started(t testing.TB, cfg *Config, env sources.Env) *Source {
 	t.Helper()
 	if mistakes := cfg.Validate(); len(mistakes) > 0 {
 		t.Fatalf("configuration of the test: %v", mistakes)
 	}
-	if options.Dir == "" {
-		options.Dir = t.TempDir()
+	if cfg.Dir == "" {
+		cfg.Dir = t.TempDir()
 	}
-	source, err := New("local", cfg, options)
+	source, err := New("local", cfg, env)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,13 +5,14 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"reflect"
 	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/prometheus/prometheus/model/labels"
+
+	"github.com/hpad/hpad/targets"
 )
 
 // The bounds of how often the instances of a target are looked up; between them
@@ -27,8 +28,8 @@ const lookupTimeout = 30 * time.Second
 // maxProbes bounds the endpoints that a check scrapes at once.
 const maxProbes = 8
 
-// discoverFunc returns the instances of a fleet's target.
-type discoverFunc func(ctx context.Context, fleet, target string) ([]Endpoint, error)
+// discoverFunc reads the instances of a fleet's target.
+type discoverFunc func(ctx context.Context, fleet, target string) (targets.Reading, error)
 
 // pool scrapes the endpoints of one Scrape, and follows a target's instances as
 // they come and go.
@@ -72,27 +73,8 @@ func (p *pool) start() {
 	go p.follow(ctx)
 }
 
-// canBecome reports whether the pool can continue for another scrape: only the addresses
-// may differ.
-func (p *pool) canBecome(next *Scrape) bool {
-	before, after := *p.scrape, *next
-	before.Addresses, after.Addresses = nil, nil
-	return (p.scrape.Fleet == "") == (next.Fleet == "") && reflect.DeepEqual(before, after)
-}
-
-// become continues for another scrape, without a gap in the series of addresses that stay.
-func (p *pool) become(next *Scrape) {
-	if next.Fleet != "" {
-		return // it is the same
-	}
-	p.mu.Lock()
-	p.scrape = next
-	p.mu.Unlock()
-	p.sync(staticEndpoints(next))
-}
-
-// stop ends every scrape. If the pool has no successor, its series end now.
-func (p *pool) stop(endSeriesToo bool) {
+// stop stops all scrapes.
+func (p *pool) stop() {
 	p.cancel()
 	<-p.done
 	p.mu.Lock()
@@ -102,12 +84,7 @@ func (p *pool) stop(endSeriesToo bool) {
 	}
 	for _, l := range p.loops {
 		l.stop()
-		if endSeriesToo {
-			// A failure is the store's, which reports it itself.
-			_ = endSeries(p.store, l.endpoint.labels, l.cache)
-		}
 	}
-	p.loops = map[string]*loop{}
 }
 
 // follow looks up the instances again and again. While that fails, the known ones are
@@ -142,16 +119,17 @@ func (p *pool) follow(ctx context.Context) {
 func (p *pool) lookUp(ctx context.Context) ([]endpoint, []error, error) {
 	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
 	defer cancel()
-	instances, err := p.discover(ctx, p.scrape.Fleet, p.scrape.Target)
+	reading, err := p.discover(ctx, p.scrape.Fleet, p.scrape.Target)
 	if err != nil {
 		return nil, nil, fmt.Errorf("instances of target %q of fleet %q: %w", p.scrape.Target, p.scrape.Fleet, err)
 	}
-	var (
-		endpoints []endpoint
-		unusable  []error
-	)
-	for _, instance := range instances {
-		e, err := instanceEndpoint(p.scrape, instance)
+	var endpoints []endpoint
+	var unusable []error
+	for i, instance := range reading.Instances {
+		if instance.Deleting || reading.Locations == nil {
+			continue
+		}
+		e, err := instanceEndpoint(p.scrape, instance.ID, reading.Locations.At(i))
 		if err != nil {
 			unusable = append(unusable, err)
 			continue

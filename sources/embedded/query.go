@@ -43,15 +43,15 @@ func (s *Source) query(ctx context.Context, query sources.Query, at time.Time) (
 	if err := cost.check(s.cfg.MaxSamples); err != nil {
 		return sources.Vector{}, &sources.QueryError{Err: err}
 	}
-	claim, err := s.options.Samples.Claim(ctx)
+	claim, err := s.env.Samples.Claim(ctx)
 	if err != nil {
 		return sources.Vector{}, err
 	}
 	defer claim.Release()
 	switch {
 	case s.few == nil:
-	case query.Diagnosis || cost.steps <= s.options.Samples.Share():
-		vector, err := s.evaluate(ctx, s.few, limited{held.db, s.options.Samples.Share() / samplesPerSeries}, query, held.clock.Steady(at), at)
+	case query.Diagnosis || cost.steps <= s.env.Samples.Share():
+		vector, err := s.evaluate(ctx, s.few, limited{held.db, s.env.Samples.Share() / samplesPerSeries}, query, held.clock.Steady(at), at)
 		if query.Diagnosis || !errors.As(err, new(promql.ErrTooManySamples)) {
 			return vector, err
 		}
@@ -87,7 +87,7 @@ func (s *Source) evaluate(ctx context.Context, engine *promql.Engine, store stor
 		}
 		return sources.Vector{}, &sources.QueryError{Err: result.Err}
 	}
-	collector, err := s.options.Answers.Collect(ctx, query)
+	collector, err := s.env.Answers.Collect(ctx, query)
 	if err != nil {
 		return sources.Vector{}, err
 	}

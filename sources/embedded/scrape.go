@@ -2,7 +2,6 @@ package embedded
 
 import (
 	"bytes"
-	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
@@ -12,7 +11,6 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/prometheus/common/model"
@@ -20,6 +18,8 @@ import (
 	"github.com/prometheus/prometheus/model/textparse"
 	"github.com/prometheus/prometheus/model/value"
 	"github.com/prometheus/prometheus/storage"
+
+	"github.com/hpad/hpad/targets/clock"
 )
 
 // maxAhead is how far in the future a stated time may be: a sample beyond it
@@ -31,7 +31,7 @@ var staleNaN = math.Float64frombits(value.StaleNaN)
 // appendage is the writing of one scrape of one endpoint.
 type appendage struct {
 	app   storage.AppenderV2
-	clock Clock
+	clock *clock.Clock
 	cache *seriesCache
 	own   labels.Labels
 	limit int
@@ -177,14 +177,10 @@ const maxQuoted = 200
 // acceptHeader prefers OpenMetrics to the older text format.
 const acceptHeader = "application/openmetrics-text;version=1.0.0;q=0.5,application/openmetrics-text;version=0.0.1;q=0.4,text/plain;version=1.0.0;q=0.3,text/plain;version=0.0.4;q=0.2,*/*;q=0.1"
 
-var gzipReaders = sync.Pool{New: func() any { return new(gzip.Reader) }}
-
-// newClient builds the client of a source. It ignores the environment's proxy,
-// as a Prometheus server does, and leaves compression to fetch, so that the
-// bound on a response holds for what comes out.
+// newClient builds the client of a source. It ignores the environment's proxy, as a Prometheus
+// server does.
 func newClient() *http.Client {
 	return &http.Client{Transport: &http.Transport{
-		DisableCompression:  true,
 		MaxIdleConnsPerHost: 1,
 		IdleConnTimeout:     5 * time.Minute,
 	}}
@@ -207,7 +203,6 @@ func get(ctx context.Context, client *http.Client, address string, timeout time.
 		return "", withoutURL(err)
 	}
 	request.Header.Set("Accept", acceptHeader)
-	request.Header.Set("Accept-Encoding", "gzip")
 	request.Header.Set("User-Agent", "hpad")
 	request.Header.Set("X-Prometheus-Scrape-Timeout-Seconds", strconv.FormatFloat(timeout.Seconds(), 'f', -1, 64))
 	response, err := client.Do(request)
@@ -238,16 +233,7 @@ func refusal(response *http.Response) error {
 }
 
 func readBody(response *http.Response, body *bytes.Buffer) error {
-	var reader io.Reader = response.Body
-	if response.Header.Get("Content-Encoding") == "gzip" {
-		unzip := gzipReaders.Get().(*gzip.Reader)
-		defer gzipReaders.Put(unzip)
-		if err := unzip.Reset(response.Body); err != nil {
-			return fmt.Errorf("answer says it is gzip: %w", err)
-		}
-		reader = unzip
-	}
-	n, err := body.ReadFrom(io.LimitReader(reader, maxBody+1))
+	n, err := body.ReadFrom(io.LimitReader(response.Body, maxBody+1)) // uncompressed by the transport
 	if err != nil {
 		return fmt.Errorf("read answer: %w", err)
 	}

@@ -31,7 +31,7 @@ type Config struct {
 	// MaxAge is how old the newest sample of a series may be to count: whole
 	// seconds, sent as the query's lookback_delta. It has no bearing on ranges in
 	// square brackets. 0 leaves it to the server, whose own default is 5m.
-	// Servers before 2.43 ignore it, which "hpad check --live" tells.
+	// Prometheus before 2.43 ignores it.
 	MaxAge time.Duration `toml:"max_age" min:"0s" whole:"1s" must:"whole seconds, as \"90s\", or 0 for the server's own default"`
 	// TimeTolerance is how far the time that a result states may be from the instant
 	// that was asked for; 0 means not at all, to the millisecond. It is for servers

@@ -36,8 +36,6 @@ type Source struct {
 	budget  *sources.Budget
 	// getOnly is true while the server, or a proxy before it, rejects POST and serves GET.
 	getOnly atomic.Bool
-	// ages are those that Check is to judge, besides the configuration's.
-	ages map[time.Duration]bool
 	// maxAnswer is maxAnswerBytes, or less for tests.
 	maxAnswer int64
 }
@@ -52,14 +50,9 @@ func New(name string, cfg *Config, budget *sources.Budget) (*Source, error) {
 	if err != nil {
 		return nil, fmt.Errorf("source %q: prepare connections to %q: %w", name, address, err)
 	}
-	ages := map[time.Duration]bool{}
-	if cfg.MaxAge > 0 {
-		ages[cfg.MaxAge] = true
-	}
 	return &Source{
 		name:    name,
 		config:  *cfg,
-		ages:    ages,
 		address: address,
 		http:    client,
 		slots:   semaphore.NewWeighted(int64(cfg.MaxConcurrent)),

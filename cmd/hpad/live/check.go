@@ -249,13 +249,6 @@ func (c *checker) checkSources(ctx context.Context) {
 			continue
 		}
 		c.opened(source)
-		if ager, ok := source.(sources.Ager); ok {
-			for _, query := range queries[name] {
-				if query.MaxAge > 0 {
-					ager.Ages(query.MaxAge)
-				}
-			}
-		}
 		c.selfCheck(ctx, key, source, nil)
 		c.ask(ctx, name, source, queries[name])
 	}

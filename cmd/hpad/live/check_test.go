@@ -188,10 +188,10 @@ func TestConnections(t *testing.T) {
 	missing.Target = w.fleet.Ref("gone")
 	w.config.Autoscalers["b"] = missing
 	w.source.answers["q"] = vector(labeled(1))
-	w.source.check = []string{"server answers queries; its version is 3.0.0"}
+	w.source.check = []string{"server responds to queries; its version is 3.0.0"}
 	want := []string{
 		"fleets.shop: reads 2 targets",
-		"sources.prom: server answers queries; its version is 3.0.0",
+		"sources.prom: server responds to queries; its version is 3.0.0",
 		"autoscalers.a.target: shop/web wants 2 replicas and has 2",
 		"autoscalers.a.metrics[0]: External m: 1 series, which add up to 1",
 		"! autoscalers.b.target: shop/gone: ",

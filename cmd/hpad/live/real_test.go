@@ -61,7 +61,7 @@ average_value = "3"
 	want := []expected{
 		{"fleets.local", false, "/nonexistent/worker: no such file or directory"},
 		{"fleets.local", false, "reads 1 target"},
-		{"sources.prom", false, "answers queries; its version is "},
+		{"sources.prom", false, "responds to queries; its version is "},
 		{"autoscalers.worker.target", false, "local/worker begins with 3 replicas; no hpad runs it"},
 		{"autoscalers.worker.target", true, "ProcessesFailing, ProcessNotStarted: service \"worker\" cannot be started"},
 		{"autoscalers.worker.metrics[0]", false, "External queue: 1 series, which add up to 7.5"},
