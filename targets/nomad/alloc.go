@@ -16,7 +16,6 @@ import (
 	"github.com/hpad/hpad/targets/clock"
 )
 
-// allocStub is an allocation in a list.
 type allocStub struct {
 	ID, Name, NodeID, NodeName                  string
 	JobID, JobType, TaskGroup                   string
@@ -37,7 +36,6 @@ type allocatedResources struct {
 	}
 }
 
-// lifecycle is the lifecycle block of a task.
 type lifecycle struct {
 	Hook    string
 	Sidecar bool
@@ -72,7 +70,6 @@ type deploymentStatus struct {
 	Canary    bool
 }
 
-// groupKey names a task group inside of a scope.
 type groupKey struct{ job, group string }
 
 func (a *allocStub) key() groupKey { return groupKey{job: a.JobID, group: a.TaskGroup} }
@@ -81,8 +78,7 @@ func (a *allocStub) key() groupKey { return groupKey{job: a.JobID, group: a.Task
 // allocation has the same version of the job.
 type reserved struct {
 	tasks []reservedTask
-	// helpers are the tasks with a lifecycle hook: they prepare, accompany or clean
-	// up.
+	// helpers are the tasks with a lifecycle hook, such as prestart.
 	helpers   []string
 	addresses []string
 	ports     targets.Ports
@@ -95,8 +91,8 @@ type reservedTask struct {
 	mhz, memoryMB int64
 }
 
-// shared returns one copy of a text that many allocations have in common.
-func shared(text string) string { return unique.Make(text).Value() }
+// intern returns one copy of a text that many allocations have in common.
+func intern(text string) string { return unique.Make(text).Value() }
 
 // reservedBy converts the resources of an allocation; nil is valid.
 func reservedBy(resources *allocatedResources) *reserved {
@@ -106,15 +102,15 @@ func reservedBy(resources *allocatedResources) *reserved {
 	}
 	add := func(address, label string, port int) {
 		if address != "" && !slices.Contains(r.addresses, address) {
-			r.addresses = append(r.addresses, shared(address))
+			r.addresses = append(r.addresses, intern(address))
 		}
 		if port > 0 {
-			r.ports.Set(shared(label), port)
+			r.ports.Set(intern(label), port)
 		}
 	}
 	for name, cycle := range resources.TaskLifecycles {
 		if cycle != nil && cycle.Hook != "" {
-			r.helpers = append(r.helpers, shared(name))
+			r.helpers = append(r.helpers, intern(name))
 		}
 	}
 	networks := slices.Clone(resources.Shared.Networks)
@@ -128,7 +124,7 @@ func reservedBy(resources *allocatedResources) *reserved {
 		}
 		networks = append(networks, task.Networks...)
 		if r.main(name) || resources.TaskLifecycles[name].Sidecar {
-			r.tasks = append(r.tasks, reservedTask{name: shared(name), mhz: task.Cpu.CpuShares, memoryMB: task.Memory.MemoryMB})
+			r.tasks = append(r.tasks, reservedTask{name: intern(name), mhz: task.Cpu.CpuShares, memoryMB: task.Memory.MemoryMB})
 		}
 	}
 	for _, network := range networks {
@@ -142,10 +138,9 @@ func reservedBy(resources *allocatedResources) *reserved {
 	return r
 }
 
-// main reports whether a task has no lifecycle hook.
 func (r *reserved) main(task string) bool { return !slices.Contains(r.helpers, task) }
 
-// requests returns the tasks with their requests, for a speed of the cores of its node.
+// requests returns the tasks with their requests for the speed of a core of their node.
 func (r *reserved) requests(mhz float64) []policy.Task {
 	if len(r.tasks) == 0 {
 		return nil
@@ -172,14 +167,14 @@ type alloc struct {
 	started time.Time
 	// restarted is the last time that a failed task was started again; zero if it never was.
 	restarted time.Time
-	// faults describes how tasks failed; empty if none did.
+	// faults describes the task failures; empty if no task failed.
 	faults string
 }
 
 func newAlloc(stub *allocStub, r *reserved) *alloc {
 	a := &alloc{allocStub: *stub, reserved: r}
 	a.AllocatedResources, a.TaskStates = nil, nil
-	a.NodeID, a.NodeName = shared(a.NodeID), shared(a.NodeName)
+	a.NodeID, a.NodeName = intern(a.NodeID), intern(a.NodeName)
 	var faults []string
 	for _, name := range slices.Sorted(maps.Keys(stub.TaskStates)) {
 		state := stub.TaskStates[name]
@@ -222,7 +217,6 @@ func (a *allocStub) present() bool {
 	return true
 }
 
-// failed reports whether an allocation failed and has no successor.
 func (a *allocStub) failed() bool {
 	return a.ClientStatus == api.AllocClientStatusFailed && a.DesiredStatus == api.AllocDesiredStatusRun && a.NextAllocation == ""
 }
@@ -239,7 +233,6 @@ func (a *allocStub) phase() policy.Phase {
 	return policy.PhaseUnknown
 }
 
-// stopping reports whether Nomad wants an allocation to stop.
 func (a *allocStub) stopping() bool {
 	return a.DesiredStatus == api.AllocDesiredStatusStop || a.DesiredStatus == api.AllocDesiredStatusEvict
 }
@@ -261,25 +254,23 @@ func (a *alloc) restarting(now time.Time) bool {
 	return !a.restarted.IsZero() && (a.phase() == policy.PhasePending || now.Sub(a.restarted) < restartingWindow)
 }
 
-// watched is how long Nomad waits for the health of an allocation: its default
-// healthy_deadline.
-const watched = 5 * time.Minute
+// healthDeadline is the default healthy_deadline of Nomad, after which it no longer waits for the health
+// of an allocation.
+const healthDeadline = 5 * time.Minute
 
-// settled reports whether the stamp of the job, of this version, reveals all further changes
-// of the allocation. It reveals neither a change of health nor a restart of a task nor a
-// decision to stop the allocation.
+// settled reports whether each further change of the allocation changes the indexes of the job. A
+// change of health, a restart of a task and a decision to stop the allocation do not.
 func (a *alloc) settled(version uint64, now time.Time) bool {
 	if a.phase() != policy.PhaseRunning || a.stopping() || a.canary() || a.JobVersion != version || a.restarting(now) {
 		return false
 	}
 	changed := clock.Later(a.started, time.Unix(0, a.ModifyTime))
-	return a.JobType != api.JobTypeService || a.healthy() != nil || now.Sub(changed) > watched
+	return a.JobType != api.JobTypeService || a.healthy() != nil || now.Sub(changed) > healthDeadline
 }
 
-// surplus returns the IDs of the allocations beyond a count: those that Nomad will stop
-// because the count was lowered, and of allocations on silent nodes that have a replacement. As
-// the scheduler does, it takes allocations with a replacement of the same number first, then
-// the highest numbers.
+// surplus returns the IDs of the allocations beyond a count: allocations that Nomad will stop,
+// and replaced allocations on disconnected nodes. As the scheduler does, it takes allocations
+// with a replacement of the same index first, then the highest indexes.
 func surplus(living []*alloc, count int32) map[string]bool {
 	if len(living) <= int(count) {
 		return nil
@@ -308,44 +299,39 @@ func surplus(living []*alloc, count int32) map[string]bool {
 	return beyond
 }
 
-// shortID is an ID as Nomad's command line shows it.
 func shortID(id string) string { return id[:min(8, len(id))] }
 
-// allocSet is the allocations of a task group at the time of a reading. It is not modified once it
+// allocSet is the allocations of a task group at the time of a reading. It is immutable once it
 // is in the cache.
 type allocSet struct {
 	at  scope
 	key groupKey
-	// stamp is the job's before the allocations were read.
-	stamp stamp
-	// read is when their reading began; since is when the stamp was first seen.
+	// jobIndexes are the indexes of the job before the allocations were read.
+	jobIndexes jobIndexes
+	// read is the time of the reading; since is the time of the first reading with these indexes.
 	read, since time.Time
-	// deployed means that a deployment of the job was active.
-	deployed bool
+	deployed    bool
 	// allocs are the allocations until built is set, which needs the specification of the
 	// job; the other fields are empty until then.
 	allocs []*alloc
 	built  bool
 
 	instances []policy.Instance
-	// details are in the order of instances.
-	details []detail
+	details   []detail
 	// status is the number of instances that stay.
 	status int32
-	// failing is a notice of instances that fail; nil if no instance fails.
+	// failing is a notice of failing instances; nil if no instance fails.
 	failing *policy.Notice
-	// settled means that the job's stamp reveals all further changes: each instance runs,
-	// is ready, and its health is known or no longer awaited.
+	// settled reports whether each further change changes the indexes of the job: all instances run
+	// and are ready, and their health is known or no longer awaited.
 	settled bool
 }
 
-// detail is the data of an allocation that its instance does not contain.
 type detail struct {
 	name, node, nodeName string
 	version              uint64
-	// mhz is the speed of a core of the node.
-	mhz      float64
-	reserved *reserved
+	mhz                  float64
+	reserved             *reserved
 }
 
 // At returns the location of an instance.
@@ -354,7 +340,7 @@ func (s *allocSet) At(i int) targets.Location {
 	return targets.Location{Name: d.name, Node: d.nodeName, Addresses: d.reserved.addresses, Ports: d.reserved.ports}
 }
 
-// sampled returns the allocations whose resource use can be read.
+// sampled returns the running allocations.
 func (s *allocSet) sampled() []sampledAlloc {
 	var all []sampledAlloc
 	for i := range s.instances {
@@ -365,8 +351,8 @@ func (s *allocSet) sampled() []sampledAlloc {
 	return all
 }
 
-// build returns the set with instances. Checks are the results of service checks by the IDs
-// of allocations.
+// build returns the set with its instances. Checks has the results of service checks by
+// allocation ID.
 func (f *Fleet) build(read *allocSet, job *jobState, g *group, checks map[string]policy.Readiness, now time.Time) *allocSet {
 	s := *read
 	s.built, s.allocs = true, nil
@@ -395,9 +381,9 @@ func (f *Fleet) build(read *allocSet, job *jobState, g *group, checks map[string
 			if !ok {
 				checked = policy.ReadinessTrue
 			}
-			return judge(alloc, g, before, checked, now)
+			return nextRecord(alloc, g, before, checked, now)
 		})
-		mhz := f.speeds.of(alloc.NodeID)
+		mhz := f.coreSpeeds.of(alloc.NodeID)
 		instance := policy.Instance{
 			ID: alloc.ID, Phase: alloc.phase(), Readiness: known.Readiness, Deleting: alloc.stopping() || beyond[alloc.ID],
 			StartedAt: known.Started.Round(0).UTC(), ReadinessChanged: known.Changed.Round(0).UTC(),

@@ -5,42 +5,38 @@ import (
 	"time"
 )
 
-// forgetAfter is how long an unused job stays in the cache.
+// forgetAfter is the retention of unused jobs in the cache.
 const forgetAfter = time.Hour
 
 // cache contains jobs and their allocations between readings. The zero value is
 // empty. It is safe for concurrent use.
 type cache struct {
-	mu     sync.Mutex
-	jobs   map[jobKey]*cachedJob
-	scopes map[scope]*cachedScope
-	// cleaned is when unused jobs were last removed.
+	mu      sync.Mutex
+	jobs    map[jobKey]*cachedJob
+	scopes  map[scope]*cachedScope
 	cleaned time.Time
 }
 
-// cachedJob is a job in the cache.
 type cachedJob struct {
 	used time.Time
 	// spec is the specification; nil before it is read.
 	spec *specification
-	// finished is the number of finished allocations at the stamp counted.
+	// finished is the number of finished allocations at the indexes counted.
 	finished int
-	counted  stamp
+	counted  jobIndexes
 	sets     []*allocSet
 }
 
-// cachedScope is a scope in the cache.
 type cachedScope struct {
 	// index is the index of the last list of jobs, which ended at listed.
 	index  uint64
 	listed time.Time
-	// verified is when unchanged jobs were last read again.
+	// verified is the time at which unchanged jobs were last read again.
 	verified time.Time
-	// pages is a reading of all allocations that was interrupted; nil if there is no such reading.
+	// pages is an interrupted reading of all allocations, or nil.
 	pages *pages
 }
 
-// jobLocked returns the entry of a job, which is empty if the job is unknown.
 func (c *cache) jobLocked(key jobKey, now time.Time) *cachedJob {
 	job := c.jobs[key]
 	if job == nil {
@@ -66,7 +62,6 @@ func (c *cache) scopeLocked(at scope) *cachedScope {
 	return known
 }
 
-// set returns the job's set of a group; nil if it is unknown.
 func (j *cachedJob) set(key groupKey) *allocSet {
 	for _, set := range j.sets {
 		if set.key == key {
@@ -91,7 +86,7 @@ func (c *cache) clean(now time.Time) {
 	}
 }
 
-// spec returns the specification of a job if it is known at an index; nil if it is not.
+// spec returns the specification of a job if the cache has it at an index, or nil.
 func (c *cache) spec(key jobKey, index uint64, now time.Time) *specification {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -103,7 +98,6 @@ func (c *cache) spec(key jobKey, index uint64, now time.Time) *specification {
 	return job.spec
 }
 
-// lastSpec returns the specification of a job at its last reading; nil if it was never read.
 func (c *cache) lastSpec(key jobKey) *specification {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -122,9 +116,9 @@ func (c *cache) putSpec(key jobKey, spec *specification, now time.Time) {
 	}
 }
 
-// finished returns the number of finished allocations of a job at a stamp, which is counted
-// once for each stamp.
-func (c *cache) finished(key jobKey, at stamp, now time.Time, count func() (int, error)) (int, error) {
+// finished returns the number of finished allocations of a job at its indexes, which is counted
+// once for the same indexes.
+func (c *cache) finished(key jobKey, at jobIndexes, now time.Time, count func() (int, error)) (int, error) {
 	c.mu.Lock()
 	job := c.jobLocked(key, now)
 	known, counted := job.finished, job.counted == at
@@ -154,7 +148,7 @@ func (c *cache) fill(v *scopeReading) {
 	}
 }
 
-// putSet stores the allocations of a group, unless newer ones are known.
+// putSet stores the allocations of a group unless the cache has newer ones.
 func (c *cache) putSet(set *allocSet, now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -171,9 +165,9 @@ func (c *cache) putSet(set *allocSet, now time.Time) {
 	job.sets = append(job.sets, set)
 }
 
-// observe compares the index of a list of jobs, which began at some time, with the index
-// of the list before. If it went back, the cluster was restored from a backup or is another one,
-// and all allocations of the scope are forgotten.
+// observe compares the index of a job list with the index of the previous list. If it went back,
+// the cluster was restored from a backup or replaced, and the allocations of the scope are
+// dropped.
 func (c *cache) observe(at scope, index uint64, began, now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -204,8 +198,7 @@ func (c *cache) sinceVerified(at scope, now time.Time) time.Duration {
 	return since
 }
 
-// takePages returns an interrupted reading of all allocations for the caller to continue;
-// nil if there is no such reading.
+// takePages removes and returns an interrupted reading of all allocations, or nil.
 func (c *cache) takePages(at scope) *pages {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -215,7 +208,6 @@ func (c *cache) takePages(at scope) *pages {
 	return taken
 }
 
-// putPages stores an interrupted reading of all allocations.
 func (c *cache) putPages(at scope, p *pages) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

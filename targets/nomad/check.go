@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/hashicorp/nomad/api"
@@ -14,14 +13,9 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// comparingSince is the version of Nomad that first compares a scaling request's
-// index; older ones ignore it.
-var comparingSince = [3]int{1, 8, 2}
-
-// Check returns the server's version and what it means for hpad, and the
-// capabilities of the token in every namespace that was read or where targets are
-// discovered. The error names those that are missing. Nothing is changed: the right
-// to scale is tried with a count that no job can have.
+// Check returns the server's version and the capabilities of the token in each namespace that was
+// read or where targets are discovered. The error names the missing capabilities. Check changes
+// nothing: it tries to scale to a count that no job can have.
 func (f *Fleet) Check(ctx context.Context) ([]string, error) {
 	return targets.Ask(ctx, &f.base, "check", f.check)
 }
@@ -63,8 +57,7 @@ func (f *Fleet) check(ctx context.Context) ([]string, error) {
 	return found, errors.Join(missing...)
 }
 
-// scopes returns the namespaces that were read and those where targets are
-// discovered, in order, and the fleet's own where there are none.
+// scopes returns the namespaces in use in order, or the namespace of the fleet if there are none.
 func (f *Fleet) scopes() []scope {
 	var scopes []scope
 	for _, t := range f.base.Known() {
@@ -82,7 +75,7 @@ func (f *Fleet) scopes() []scope {
 	return slices.Compact(scopes)
 }
 
-// named returns jobs as part of a sentence; "" for none.
+// named returns job IDs as part of a sentence.
 func named(jobs []string) string {
 	const most = 10
 	names := slices.Compact(slices.Sorted(slices.Values(jobs)))
@@ -95,7 +88,6 @@ func named(jobs []string) string {
 	return fmt.Sprintf(", for %q", names)
 }
 
-// version returns the agent's version in a sentence.
 func (s *session) version(ctx context.Context, at scope) string {
 	var self struct {
 		Member struct{ Tags map[string]string }
@@ -105,38 +97,15 @@ func (s *session) version(ctx context.Context, at scope) string {
 	}
 	version := self.Member.Tags["build"]
 	if version == "" {
-		return "the version of Nomad is not known: the agent does not tell it"
+		return "the version of Nomad is not known: the agent does not report it"
 	}
-	text := "is Nomad " + version
-	if older(version, comparingSince) {
-		text += ", which scales without comparing the job's index (it takes 1.8.2): a change made at the same moment may be overwritten"
-	}
-	return text
+	return "is Nomad " + version
 }
 
-// older reports whether a version such as "1.8.0-rc1" comes before another; one that
-// cannot be read does not.
-func older(version string, than [3]int) bool {
-	number, _, _ := strings.Cut(version, "-")
-	parts := strings.Split(number, ".")
-	for i := range than {
-		if i >= len(parts) {
-			return false
-		}
-		n, err := strconv.Atoi(parts[i])
-		if err != nil || n > than[i] {
-			return false
-		}
-		if n < than[i] {
-			return true
-		}
-	}
-	return false
-}
-
-// capabilities returns what the token may do in a namespace and what it may not.
+// capabilities returns the capabilities that the token has in a namespace, and the ones that it
+// lacks.
 func (s *session) capabilities(ctx context.Context, at scope) (have, lack []string, err error) {
-	const nobody = "hpad-check"
+	const noJob = "hpad-check"
 	impossible := int64(-1)
 	for _, try := range []struct {
 		name string
@@ -148,17 +117,17 @@ func (s *session) capabilities(ctx context.Context, at scope) (have, lack []stri
 		}},
 		{"read-job", func() error {
 			var none struct{}
-			return s.get(ctx, at, "/v1/job/"+nobody, nil, "", &none)
+			return s.get(ctx, at, "/v1/job/"+noJob, nil, "", &none)
 		}},
 		{"scale-job", func() error {
-			return s.scale(ctx, at, nobody, &api.ScalingRequest{Count: &impossible, Target: map[string]string{"Job": nobody, "Group": nobody}})
+			return s.scale(ctx, at, noJob, &api.ScalingRequest{Count: &impossible, Target: map[string]string{"Job": noJob, "Group": noJob}})
 		}},
 	} {
 		err := try.call()
-		status, body := answerOf(err)
+		status, body := responseOf(err)
 		switch {
-		case strings.Contains(body, sayingDisabled):
-			return nil, nil, fmt.Errorf("try %s in %v: %w", try.name, at, &answerError{status: status, body: body})
+		case strings.Contains(body, textDisabled):
+			return nil, nil, fmt.Errorf("try %s in %v: %w", try.name, at, &responseError{status: status, body: body})
 		case status == http.StatusForbidden || status == http.StatusUnauthorized:
 			lack = append(lack, try.name)
 		case err == nil, status == http.StatusNotFound, status == http.StatusBadRequest:

@@ -21,31 +21,29 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// AllocationsFailing is the condition of a group with allocations that failed, or
-// whose tasks end and are started again.
+// AllocationsFailing is the condition of a group with failed allocations or crash-looping tasks.
 const AllocationsFailing policy.ConditionType = "AllocationsFailing"
 
 // The reasons of AllocationsFailing.
 const (
-	// AllocationsFailed: allocations failed, and Nomad has not put others in their
-	// places yet, or will not.
+	// AllocationsFailed: allocations failed and have no replacement.
 	AllocationsFailed = "AllocationsFailed"
-	// TasksRestarting: tasks failed, and are started again in their allocations.
+	// TasksRestarting: tasks failed and are restarted in their allocations.
 	TasksRestarting = "TasksRestarting"
 )
 
-// restartingWindow is how long a running task counts as restarting after its start.
+// restartingWindow is the time after its start for which a task counts as restarting.
 const restartingWindow = time.Minute
 
-// fault is how a task failed last, by its events; zero when it did not.
+// fault is the last failure of a task; zero if the task did not fail.
 type fault struct {
 	words string
-	// restarted is when the task was to be started again; zero when it was not.
+	// restarted is the time of the last restart after a failure; zero if there was none.
 	restarted time.Time
 }
 
-// UnmarshalJSON reads the events of a task. They are most of a list of allocations,
-// so those without any failure, as nearly all, are not parsed.
+// UnmarshalJSON reads the events of a task. Task events make up most of an allocation list, so
+// events without a failure are not parsed.
 func (f *fault) UnmarshalJSON(text []byte) error {
 	*f = fault{}
 	if !bytes.Contains(text, []byte(`Restarting"`)) && !bytes.Contains(text, []byte(`"FailsTask":true`)) {
@@ -84,11 +82,11 @@ func (f *fault) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// failing returns a notice of the allocations of a group that fail; nil for none.
+// failing returns a notice of the failing allocations of a group, or nil.
 func failing(allocs []*alloc, group string, now time.Time) *policy.Notice {
 	const most = 3
 	failed, restarting := 0, 0
-	var troubled []*alloc
+	var failingAllocs []*alloc
 	for _, alloc := range allocs {
 		switch {
 		case alloc.stopping() || alloc.canary():
@@ -100,18 +98,18 @@ func failing(allocs []*alloc, group string, now time.Time) *policy.Notice {
 		default:
 			continue
 		}
-		troubled = append(troubled, alloc)
+		failingAllocs = append(failingAllocs, alloc)
 	}
-	if len(troubled) == 0 {
+	if len(failingAllocs) == 0 {
 		return nil
 	}
-	slices.SortFunc(troubled, func(a, b *alloc) int { return cmp.Or(cmp.Compare(a.index(), b.index()), cmp.Compare(a.ID, b.ID)) })
-	told := make([]string, 0, len(troubled))
-	for _, alloc := range troubled {
-		told = append(told, strings.TrimSpace(fmt.Sprintf("%s (%s) %s", alloc.Name, shortID(alloc.ID), alloc.faults)))
+	slices.SortFunc(failingAllocs, func(a, b *alloc) int { return cmp.Or(cmp.Compare(a.index(), b.index()), cmp.Compare(a.ID, b.ID)) })
+	descriptions := make([]string, 0, len(failingAllocs))
+	for _, alloc := range failingAllocs {
+		descriptions = append(descriptions, strings.TrimSpace(fmt.Sprintf("%s (%s) %s", alloc.Name, shortID(alloc.ID), alloc.faults)))
 	}
-	if len(told) > most {
-		told = append(told[:most:most], "and more")
+	if len(descriptions) > most {
+		descriptions = append(descriptions[:most:most], "and more")
 	}
 	notice := &policy.Notice{Condition: AllocationsFailing, Reason: AllocationsFailed}
 	switch {
@@ -123,36 +121,34 @@ func failing(allocs []*alloc, group string, now time.Time) *policy.Notice {
 		notice.Reason = TasksRestarting
 		notice.Message = fmt.Sprintf("tasks of %d allocations of group %q failed and are started again", restarting, group)
 	}
-	notice.Message += ": " + strings.Join(told, "; ")
+	notice.Message += ": " + strings.Join(descriptions, "; ")
 	return notice
 }
 
-// InsufficientCapacity is the condition of a group with allocations that find no
-// place.
+// InsufficientCapacity is the condition of a group with allocations that cannot be placed.
 const InsufficientCapacity policy.ConditionType = "InsufficientCapacity"
 
 // The reasons of InsufficientCapacity.
 const (
-	// ResourcesExhausted: the nodes that would do are full.
+	// ResourcesExhausted: the eligible nodes are full.
 	ResourcesExhausted = "ResourcesExhausted"
 	// ConstraintsFiltered: no node fulfills the job's constraints.
 	ConstraintsFiltered = "ConstraintsFiltered"
-	// QuotaExhausted: a quota allows no more.
+	// QuotaExhausted: a quota is reached.
 	QuotaExhausted = "QuotaExhausted"
 	// NoNodes: there is no node in the job's datacenters and node pool.
 	NoNodes = "NoNodes"
-	// AllocationsQueued: Nomad does not say why.
+	// AllocationsQueued: Nomad gives no reason.
 	AllocationsQueued = "AllocationsQueued"
 )
 
-// blockedStub is an evaluation in a list that waits for a place.
+// blockedStub is a blocked evaluation in a list.
 type blockedStub struct {
 	JobID          string
 	FailedTGAllocs map[string]*placement
 }
 
-// placement is why the scheduler found no place for an allocation: how many nodes it
-// looked at, and what spoke against them.
+// placement is the scheduler's placement metrics of an allocation that it could not place.
 type placement struct {
 	NodesEvaluated     int
 	NodesFiltered      int
@@ -164,11 +160,10 @@ type placement struct {
 	QuotaExhausted     []string
 }
 
-// explainWaiting reads why allocations wait, in one list for each namespace in which
-// allocations of the targets wait. Without a response in time the reasons are unknown: no
-// decision needs them, and Nomad searches all its evaluations for them.
+// explainWaiting reads the reasons for queued allocations in one list for each namespace. No
+// decision needs them and the query is expensive for Nomad, so it has a short timeout.
 func (s *snapshot) explainWaiting(ctx context.Context) {
-	ctx, cancel := spare(ctx)
+	ctx, cancel := optional(ctx)
 	defer cancel()
 	var group errgroup.Group
 	group.SetLimit(s.fleet.config.fetching())
@@ -189,7 +184,6 @@ func (s *snapshot) explainWaiting(ctx context.Context) {
 	_ = group.Wait() // a missing reason is no error
 }
 
-// failures reads why allocations of some jobs of a namespace found no place.
 func (s *snapshot) failures(ctx context.Context, at scope, jobs []string) map[groupKey]*placement {
 	failures := map[groupKey]*placement{}
 	blocked := list{path: "/v1/evaluations", filter: both(`Status == "blocked"`, jobFilter("JobID", jobs)), size: jobsPage}
@@ -204,7 +198,6 @@ func (s *snapshot) failures(ctx context.Context, at scope, jobs []string) map[gr
 	return failures
 }
 
-// notices returns the notices of a target of a job, of which failing may be one.
 func (v *scopeReading) notices(t *Target, job *jobState, failing *policy.Notice) []policy.Notice {
 	var notices []policy.Notice
 	for _, notice := range []*policy.Notice{v.unplaced(t, job), failing} {
@@ -215,7 +208,7 @@ func (v *scopeReading) notices(t *Target, job *jobState, failing *policy.Notice)
 	return notices
 }
 
-// unplaced returns a notice of allocations that find no place; nil for none.
+// unplaced returns a notice of queued allocations, or nil.
 func (v *scopeReading) unplaced(t *Target, job *jobState) *policy.Notice {
 	waiting := job.waiting(t.Group)
 	if waiting == 0 {
@@ -233,7 +226,7 @@ func (v *scopeReading) unplaced(t *Target, job *jobState) *policy.Notice {
 	return notice
 }
 
-// why returns why there was no place, in the words of Nomad's command line.
+// why returns the reason of a failed placement, in the terms of Nomad's command line.
 func (m *placement) why() (reason, words string) {
 	var said []string
 	add := func(form string, counts map[string]int) {
@@ -267,9 +260,9 @@ func (m *placement) why() (reason, words string) {
 	return reason, strings.Join(said, ", ")
 }
 
-// finished returns the number of finished allocations of a batch job, as the leader has them.
-// Of allocations with the same name only the newest counts: Nomad has run the work of the
-// others again. Allocations that Nomad stopped are complete, too, and have not finished.
+// finished returns the number of finished allocations of a batch job. It reads from the leader.
+// Of allocations with the same name only the newest counts, because Nomad has repeated the work
+// of the others. A stopped allocation is complete, but not finished.
 func (s *session) finished(ctx context.Context, key jobKey) (int, error) {
 	leader, config := *s, *s.config
 	config.Stale, leader.config = false, &config
@@ -293,9 +286,9 @@ func (s *session) finished(ctx context.Context, key jobKey) (int, error) {
 	return n, nil
 }
 
-// finishedHold returns the hold of a batch job with finished allocations; nil for none. It
-// is for all groups of the job: a count makes a new version of the job, for which Nomad runs
-// finished work of every group again.
+// finishedHold returns the hold of a batch job with finished allocations, or nil. It applies to
+// all groups of the job: a changed count makes a new version of the job, for which Nomad repeats
+// the finished work of all groups.
 func finishedHold(job string, finished int) *policy.Hold {
 	if finished == 0 {
 		return nil
@@ -303,7 +296,7 @@ func finishedHold(job string, finished int) *policy.Hold {
 	return &policy.Hold{Reason: AllocationsComplete, Message: fmt.Sprintf("batch job %q has finished work (%d complete allocations), which Nomad would run again after a change of a count", job, finished)}
 }
 
-// hold returns why a job must not be scaled now; nil if it may be.
+// hold returns the reason not to scale a job now, or nil.
 func hold(job *jobState, t *Target, g *group) *policy.Hold {
 	if job.Stop || job.spec.stopped {
 		return &policy.Hold{Reason: JobStopped, Message: fmt.Sprintf("job %q is stopped; run it again, or purge it, for its count to mean something", t.Job)}
@@ -331,5 +324,4 @@ func hold(job *jobState, t *Target, g *group) *policy.Hold {
 	return nil
 }
 
-// versionOf returns the version of a reading.
 func versionOf(index uint64) string { return strconv.FormatUint(index, 10) }

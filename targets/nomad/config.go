@@ -16,13 +16,13 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// Defaults where the environment has nothing.
+// The defaults of settings that are neither in the configuration nor in the environment.
 const (
 	DefaultAddress   = "http://127.0.0.1:4646"
 	DefaultNamespace = "default"
 )
 
-// What memory counts as used: the values of Config.Memory.
+// The definitions of used memory: the values of Config.Memory.
 const (
 	// MemoryUsageCache is Usage without Cache, but at least RSS.
 	MemoryUsageCache = "usage-cache"
@@ -32,58 +32,53 @@ const (
 	MemoryRSS = "rss"
 )
 
-// What makes an allocation ready: the values of Config.Readiness.
+// The definitions of a ready allocation: the values of Config.Readiness.
 const (
-	// ReadinessHealth is the health that deployments give.
+	// ReadinessHealth uses the health of the allocation's deployment.
 	ReadinessHealth = "health"
-	// ReadinessChecks is that, and the success of all of Nomad's own service
-	// checks.
+	// ReadinessChecks uses that health and all service checks of Nomad.
 	ReadinessChecks = "checks"
 )
 
-// Config is one [fleets.NAME] table of kind "nomad". What is left out comes from
-// the environment of the Nomad command line (NOMAD_ADDR and so on).
+// Config is one [fleets.NAME] table of kind "nomad". The defaults come from the environment
+// variables of the Nomad command line.
 type Config struct {
-	// Address is where the HTTP API is: http, https or unix, without
-	// credentials; empty means NOMAD_ADDR.
+	// Address is the address of the HTTP API: http, https or unix, without credentials; empty
+	// means NOMAD_ADDR.
 	Address string `toml:"address"`
-	// Region is the region of targets that name none; empty means NOMAD_REGION,
-	// or that of the agent at Address.
+	// Region is the default region of targets; empty means NOMAD_REGION, or the region of the
+	// agent at Address.
 	Region string `toml:"region"`
-	// Namespace is that of targets that name none; empty means NOMAD_NAMESPACE.
+	// Namespace is the default namespace of targets; empty means NOMAD_NAMESPACE.
 	Namespace string `toml:"namespace"`
-	// TokenFile is a file with an ACL token, read again for every round; empty
-	// means NOMAD_TOKEN, or none.
+	// TokenFile is a file with an ACL token, read in each round; empty means NOMAD_TOKEN.
 	TokenFile string `toml:"token_file"`
-	// BasicAuth are credentials for a proxy before Nomad; nil means
-	// NOMAD_HTTP_AUTH, or none.
+	// BasicAuth is the credentials for a proxy in front of Nomad; nil means NOMAD_HTTP_AUTH.
 	BasicAuth *httpclient.BasicAuth `toml:"basic_auth"`
-	// TLS applies to an https address. Its files are read again when they change.
-	// What is left out comes from the environment: NOMAD_CACERT, NOMAD_CAPATH,
-	// NOMAD_CLIENT_CERT, NOMAD_CLIENT_KEY, NOMAD_TLS_SERVER_NAME and
-	// NOMAD_SKIP_VERIFY.
+	// TLS applies to an https address. Its files are read again after a change. The defaults come
+	// from NOMAD_CACERT, NOMAD_CAPATH, NOMAD_CLIENT_CERT, NOMAD_CLIENT_KEY, NOMAD_TLS_SERVER_NAME
+	// and NOMAD_SKIP_VERIFY.
 	TLS httpclient.TLS `toml:"tls"`
-	// Stale lets any server answer reads, not only the leader.
+	// Stale allows reads from any server instead of the leader.
 	Stale bool `toml:"stale"`
-	// Timeout bounds one call, from sending it to the end of the answer.
+	// Timeout limits one call, including the response.
 	Timeout time.Duration `toml:"timeout" default:"10s" above:"0s" must:"more than 0, as \"10s\""`
-	// MaxConnections bounds the connections open at once: 1 to 100, which is what
-	// Nomad allows one client by default.
+	// MaxConnections limits the open connections: 1 to 100, Nomad's default limit for one client.
 	MaxConnections int `toml:"max_connections" default:"50" min:"1" max:"100" must:"from 1 to 100, which is what Nomad allows one client by default"`
-	// ResourceInterval is how often cpu and memory are sampled: at least 1s.
+	// ResourceInterval is the interval between samples of cpu and memory: at least 1s.
 	ResourceInterval time.Duration `toml:"resource_interval" default:"15s" min:"1s"`
-	// Memory is what counts as used memory: one of the Memory constants.
+	// Memory is the definition of used memory: one of the Memory constants.
 	Memory string `toml:"nomad_memory" default:"usage-cache" values:"usage-cache usage rss" must:"one of \"usage-cache\", \"usage\", \"rss\""`
-	// Readiness is what makes an allocation ready: one of the Readiness constants.
+	// Readiness is the definition of a ready allocation: one of the Readiness constants.
 	Readiness string `toml:"readiness" default:"health" values:"health checks" must:"one of \"health\", \"checks\""`
-	// Discovery is by the meta of task groups.
+	// Discovery uses the meta of task groups.
 	targets.Discovery
-	// DiscoverNamespaces are where targets are discovered: names, or "*" alone for all
-	// that the token may read; empty means the fleet's namespace.
+	// DiscoverNamespaces are the namespaces in which targets are discovered, or "*" for all that
+	// the token may read; empty means the fleet's namespace.
 	DiscoverNamespaces []string `toml:"discover_namespaces"`
 }
 
-// SetDefaults fills in what was not given, from the environment where it has it.
+// SetDefaults sets missing values from the environment or to their defaults.
 func (c *Config) SetDefaults() {
 	c.Address = cmp.Or(c.Address, os.Getenv("NOMAD_ADDR"), DefaultAddress)
 	c.Region = cmp.Or(c.Region, os.Getenv("NOMAD_REGION"))
@@ -94,11 +89,11 @@ func (c *Config) SetDefaults() {
 	}
 }
 
-// CallTimeout returns how long a call may take.
+// CallTimeout returns the timeout of a call.
 func (c *Config) CallTimeout() time.Duration { return c.Timeout }
 
-// Validate returns every mistake of a defaulted configuration, with paths below
-// the fleet's table.
+// Validate returns all errors of a configuration with defaults, with paths below the fleet's
+// table.
 func (c *Config) Validate() []settings.FieldError {
 	var mistakes settings.Mistakes
 	if detail := checkAddress(c.Address); detail != "" {
@@ -124,7 +119,6 @@ func (c *Config) Validate() []settings.FieldError {
 	return mistakes
 }
 
-// portEnds is what a mistake says of an address with more than a port.
 const portEnds = "must end with the port: the API cannot be below a path"
 
 var agent = httpclient.Address{
@@ -132,7 +126,7 @@ var agent = httpclient.Address{
 	Credentials: "token_file or basic_auth", End: portEnds,
 }
 
-// checkAddress returns what is wrong with an address; "" when nothing is.
+// checkAddress returns the error of an address; "" if it is valid.
 func checkAddress(text string) string {
 	address, err := url.Parse(text)
 	if err == nil && address.User == nil && address.Scheme == "unix" && address.Host == "" && address.Path != "" {
@@ -145,7 +139,7 @@ func checkAddress(text string) string {
 	return detail
 }
 
-// DefaultTarget fills in what a target leaves to its fleet.
+// DefaultTarget sets the namespace and region of a target that has none.
 func (c *Config) DefaultTarget(target targets.Target) {
 	if t, ok := target.(*Target); ok {
 		t.Namespace = cmp.Or(t.Namespace, c.Namespace)
@@ -153,7 +147,7 @@ func (c *Config) DefaultTarget(target targets.Target) {
 	}
 }
 
-// Engine returns what two fleets have in common that are sure to be of one cluster.
+// Engine returns a value that is equal for two fleets of the same cluster.
 func (c *Config) Engine() string {
 	if path, ok := strings.CutPrefix(c.Address, "unix://"); ok {
 		return targets.SocketPath(path)
@@ -161,7 +155,7 @@ func (c *Config) Engine() string {
 	return targets.ServiceAddress(c.Address)
 }
 
-// Kind is the kind of fleets of Nomad.
+// Kind is the fleet kind "nomad".
 var Kind = targets.Kind{
 	Name:   "nomad",
 	Config: func() targets.Config { return new(Config) },
@@ -182,23 +176,23 @@ var Kind = targets.Kind{
 	},
 }
 
-// Build makes a fleet of that name.
+// Build builds a fleet.
 func (c *Config) Build(name string, env targets.Env) (targets.Fleet, error) {
 	return New(name, c, env)
 }
 
 // Target is an autoscaler's target in a Nomad fleet.
 type Target struct {
-	// Job is the job's id, Group the name of one of its task groups.
+	// Job is the job ID, Group the name of one of its task groups.
 	Job   string `toml:"job"`
 	Group string `toml:"group"`
-	// Namespace is the job's; empty means the fleet's.
+	// Namespace is the job's namespace; empty means the fleet's.
 	Namespace string `toml:"namespace"`
-	// Region is the job's; empty means the fleet's.
+	// Region is the job's region; empty means the fleet's.
 	Region string `toml:"region"`
 }
 
-// Validate returns every mistake of the target.
+// Validate returns all errors of the target.
 func (t *Target) Validate() []settings.FieldError {
 	var mistakes []settings.FieldError
 	if t.Job == "" {
@@ -213,9 +207,9 @@ func (t *Target) Validate() []settings.FieldError {
 	return mistakes
 }
 
-// Name returns the target's name in a targets.Ref: "job/group" in the namespace
-// "default", "namespace/job/group" in others, "region/namespace/job/group" where
-// a region is named. A slash inside of a part is "%2F", a percent sign "%25".
+// Name returns the target's name in a targets.Ref: "job/group" in the namespace "default",
+// "namespace/job/group" in another namespace, "region/namespace/job/group" with a region. Inside
+// a part, a slash is "%2F" and a percent sign "%25".
 func (t *Target) Name() string {
 	namespace := cmp.Or(t.Namespace, DefaultNamespace)
 	switch {
@@ -262,7 +256,7 @@ func joinParts(parts ...string) string {
 	return strings.Join(escaped, "/")
 }
 
-// scope is what one set of list calls covers.
+// scope is a region and a namespace, the unit of list calls.
 type scope struct{ region, namespace string }
 
 func (s scope) String() string {
@@ -274,7 +268,6 @@ func (s scope) String() string {
 
 func (t Target) scope() scope { return scope{region: t.Region, namespace: t.Namespace} }
 
-// jobKey names a job.
 type jobKey struct {
 	scope
 	id string

@@ -22,21 +22,19 @@ import (
 	"github.com/hpad/hpad/targets/cloud"
 )
 
-// connection caches a client of one agent, and the environment as it was at the start. It is
-// safe for concurrent use.
+// connection caches a client of one agent, and the environment variables at the start. It is safe
+// for concurrent use.
 type connection struct {
 	cloud.Connection[client]
 	config      *Config
 	environment *api.Config
 }
 
-// client is what calls are made with.
 type client struct {
 	api       *api.Client
-	transport *transporter
+	transport *apiTransport
 }
 
-// newConnection builds a connection; it does not connect.
 func newConnection(c *Config) (*connection, error) {
 	made := &connection{config: c, environment: api.DefaultConfig()}
 	made.Make = func(context.Context) (*client, error) { return newClient(c, made.environment) }
@@ -46,7 +44,6 @@ func newConnection(c *Config) (*connection, error) {
 	return made, err
 }
 
-// files returns the paths of all files that a client is made from.
 func (c *connection) files() []string {
 	settings := tlsSettings(c.config.TLS, c.environment)
 	paths := []string{settings.CACert, settings.CAPath, settings.ClientCert, settings.ClientKey}
@@ -56,7 +53,7 @@ func (c *connection) files() []string {
 	return paths
 }
 
-// problem returns why changed files are not used; "" if they are.
+// problem returns the error of changed files that cannot be used; "" if there is none.
 func (c *connection) problem() string {
 	if _, err := c.Client(context.Background()); err != nil {
 		return "changed files cannot be used, so the previous ones stay in use: " + err.Error()
@@ -64,7 +61,7 @@ func (c *connection) problem() string {
 	return ""
 }
 
-// newClient builds a client; it does not connect.
+// newClient builds a client without connecting to the agent.
 func newClient(c *Config, environment *api.Config) (*client, error) {
 	transport := &http.Transport{
 		Proxy:               http.ProxyFromEnvironment,
@@ -73,7 +70,7 @@ func newClient(c *Config, environment *api.Config) (*client, error) {
 		MaxConnsPerHost:     c.MaxConnections,
 		MaxIdleConnsPerHost: c.MaxConnections,
 		IdleConnTimeout:     90 * time.Second,
-		DisableCompression:  true,     // the transporter asks for it
+		DisableCompression:  true,     // the transporter decides
 		ReadBufferSize:      32 << 10, // of lists of megabytes each read is a call of the system
 	}
 	address, err := url.Parse(c.Address)
@@ -94,7 +91,7 @@ func newClient(c *Config, environment *api.Config) (*client, error) {
 	if err != nil {
 		return nil, err
 	}
-	sending := &transporter{Transport: transport, near: near(address)}
+	sending := &apiTransport{Transport: transport, local: local(address)}
 	httpClient.Transport = sending
 	made, err := api.NewClient(&api.Config{Address: c.Address, HttpClient: httpClient, HttpAuth: auth})
 	if err != nil {
@@ -103,7 +100,7 @@ func newClient(c *Config, environment *api.Config) (*client, error) {
 	return &client{api: made, transport: sending}, nil
 }
 
-// tlsSettings returns what is given, completed by the environment.
+// tlsSettings returns the configured settings, completed by the environment.
 func tlsSettings(given httpclient.TLS, environment *api.Config) *api.TLSConfig {
 	settings := environment.TLSConfig.Copy()
 	settings.CACert = cmp.Or(given.CAFile, settings.CACert)
@@ -115,7 +112,6 @@ func tlsSettings(given httpclient.TLS, environment *api.Config) *api.TLSConfig {
 	return settings
 }
 
-// configureTLS sets up the client's side of TLS.
 func configureTLS(client *http.Client, settings *api.TLSConfig) error {
 	transport, ok := client.Transport.(*http.Transport)
 	if !ok {
@@ -128,7 +124,7 @@ func configureTLS(client *http.Client, settings *api.TLSConfig) error {
 	return nil
 }
 
-// basicAuth returns the credentials of HTTP basic authentication; nil for none.
+// basicAuth returns the credentials of HTTP basic authentication, or nil.
 func basicAuth(given *httpclient.BasicAuth, environment *api.HttpBasicAuth) (*api.HttpBasicAuth, error) {
 	if given == nil {
 		return environment, nil
@@ -144,7 +140,7 @@ func basicAuth(given *httpclient.BasicAuth, environment *api.HttpBasicAuth) (*ap
 	return &api.HttpBasicAuth{Username: given.Username, Password: password}, nil
 }
 
-// currentToken returns the ACL token as its file has it now; "" for none.
+// currentToken returns the ACL token, which it reads from its file; "" if there is none.
 func (c *connection) currentToken() (string, error) {
 	if c.config.TokenFile == "" {
 		return c.environment.SecretID, nil
@@ -160,14 +156,14 @@ func (c *connection) currentToken() (string, error) {
 	return token, nil
 }
 
-// session is a connection with the client and the token of one round.
+// session is the client and the token of one round.
 type session struct {
 	client *api.Client
 	config *Config
 	token  string
 }
 
-// session reads the token, and certificates that changed, for the calls to come.
+// session reads the token, and changed certificates.
 func (c *connection) session() (*session, error) {
 	token, err := c.currentToken()
 	if err != nil {
@@ -187,7 +183,6 @@ func (s *session) get(ctx context.Context, at scope, path string, params map[str
 	return err
 }
 
-// scale requests a new count.
 func (s *session) scale(ctx context.Context, at scope, job string, request *api.ScalingRequest) error {
 	ctx, cancel := targets.Bounded(ctx, s.config.Timeout)
 	defer cancel()
@@ -196,8 +191,8 @@ func (s *session) scale(ctx context.Context, at scope, job string, request *api.
 	return explain(ctx, err)
 }
 
-// explain returns the error of a call without the query of its address, which may
-// name many jobs, or why its context ended.
+// explain returns the error of a call without the query of its URL, which may contain many job
+// IDs, or the reason for the end of its context.
 func explain(ctx context.Context, err error) error {
 	err = targets.Overdue(ctx, err)
 	var failed *url.Error
@@ -209,25 +204,23 @@ func explain(ctx context.Context, err error) error {
 	return err
 }
 
-// transporter sends requests for the client of Nomad's API, which drops the headers of
-// pages and the Retry-After of a rejection.
-type transporter struct {
+// apiTransport sends requests for Nomad's client, which drops the paging headers and the
+// Retry-After header.
+type apiTransport struct {
 	*http.Transport
-	// near means that the agent is on this host, where compressing a response costs
-	// more than sending it.
-	near bool
+	// local reports whether the agent is on this host, where compression costs more than it saves.
+	local bool
 }
 
-// near reports whether an address is on this host.
-func near(address *url.URL) bool {
+func local(address *url.URL) bool {
 	ip := net.ParseIP(address.Hostname())
 	return address.Scheme == "unix" || address.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// RoundTrip sends a request. It stores the headers of the response in the *headers of the
-// request's context, if it has one.
-func (t *transporter) RoundTrip(request *http.Request) (*http.Response, error) {
-	if t.near {
+// RoundTrip sends a request. It stores the response headers in the *headers of the request's
+// context, if there is one.
+func (t *apiTransport) RoundTrip(request *http.Request) (*http.Response, error) {
+	if t.local {
 		request = request.Clone(request.Context())
 		request.Header.Del("Accept-Encoding")
 	}
@@ -244,11 +237,10 @@ func (t *transporter) RoundTrip(request *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// longestRefusal is the number of bytes of a rejection that are read.
-const longestRefusal = 4 << 10
+const longestRejection = 4 << 10
 
-// throttled returns a [targets.ThrottledError] for a 429 response with a Retry-After
-// header, and closes it; nil for any other. Nomad never sends one; a proxy may.
+// throttled returns a [targets.ThrottledError] for a 429 response with a Retry-After header, and
+// closes it; nil for any other response. Only proxies send the header.
 func throttled(response *http.Response) error {
 	if response.StatusCode != http.StatusTooManyRequests {
 		return nil
@@ -258,22 +250,22 @@ func throttled(response *http.Response) error {
 		return nil
 	}
 	defer func() { _ = response.Body.Close() }()
-	body, _ := io.ReadAll(io.LimitReader(response.Body, longestRefusal)) // an incomplete text is enough
-	return &targets.ThrottledError{RetryAfter: wait, Err: &answerError{status: response.StatusCode, body: string(body)}}
+	body, _ := io.ReadAll(io.LimitReader(response.Body, longestRejection)) // an incomplete text is enough
+	return &targets.ThrottledError{RetryAfter: wait, Err: &responseError{status: response.StatusCode, body: string(body)}}
 }
 
-// Agent is a connection to an agent for what is no fleet. It is safe for concurrent use.
+// Agent is a connection to an agent for uses other than a fleet. It is safe for concurrent use.
 type Agent struct{ connection *connection }
 
-// NewAgent returns an Agent, which connects when it is first asked. Of the configuration
-// it takes how the agent is reached and who hpad is.
+// NewAgent returns an Agent, which connects on first use. It uses only the connection settings of
+// the configuration.
 func NewAgent(c *Config) (*Agent, error) {
 	made, err := newConnection(c)
 	return &Agent{made}, err
 }
 
-// Client returns a client and an ACL token for the next call, both made from the files as
-// they are now; without a token it is "".
+// Client returns a client and an ACL token for the next call; the token is "" if none is
+// configured.
 func (a *Agent) Client() (*api.Client, string, error) {
 	s, err := a.connection.session()
 	if err != nil {

@@ -15,10 +15,10 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// TestFilesChange: a password file that changes counts at the next round; where
-// what it stands for cannot be had, the old one goes on, and that is reported.
+// TestFilesChange: a changed password file is used in the next round. While it is missing, the
+// previous client stays in use and Problems reports it.
 func TestFilesChange(t *testing.T) {
-	i := newImitation(t)
+	i := newFakeServer(t)
 	i.add("web", 1)
 	password := "first"
 	server := newHandler(t, func(w http.ResponseWriter, r *http.Request) {
@@ -57,10 +57,9 @@ func TestFilesChange(t *testing.T) {
 	}
 }
 
-// TestStale: any server's response is used with stale, but not that of one that
-// knows no leader, which may have just restarted and know nothing.
+// TestStale: with stale, a response of a server without contact to the leader is rejected.
 func TestStale(t *testing.T) {
-	i := newImitation(t)
+	i := newFakeServer(t)
 	i.add("web", 2)
 	var leader atomic.Value
 	leader.Store("false")
@@ -87,8 +86,8 @@ func TestStale(t *testing.T) {
 	})
 }
 
-// TestRetryAfter: a proxy that asks for a wait gets it, in seconds or as a time, for
-// reads and for writes.
+// TestRetryAfter: the Retry-After of a proxy is respected in seconds and as a time, for reads and
+// for writes.
 func TestRetryAfter(t *testing.T) {
 	for name, text := range map[string]func() string{
 		"seconds": func() string { return "40" },
@@ -96,7 +95,7 @@ func TestRetryAfter(t *testing.T) {
 	} {
 		for _, method := range []string{http.MethodGet, http.MethodPut} {
 			t.Run(name+" "+method, func(t *testing.T) {
-				i := newImitation(t)
+				i := newFakeServer(t)
 				i.add("web", 1)
 				var asked atomic.Int32
 				f := openFleet(t, testConfig(t, newHandler(t, func(w http.ResponseWriter, r *http.Request) {

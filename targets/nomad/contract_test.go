@@ -40,7 +40,7 @@ func jobOf(ref targets.Ref) string {
 
 func TestContract(t *testing.T) {
 	targettest.Run(t, targettest.Kind{Of: &Kind, Samples: true, New: func(t *testing.T, counts ...int32) *targettest.Platform {
-		i := newImitation(t)
+		i := newFakeServer(t)
 		p := &targettest.Platform{Missing: ref("nobody/app"), Survive: true, Compares: true}
 		for n, count := range counts {
 			id := fmt.Sprintf("job-%c", 'a'+n)
@@ -53,13 +53,13 @@ func TestContract(t *testing.T) {
 			current = openFleet(t, testConfig(t, i.server.URL), store)
 			return current
 		}
-		with := func(ref targets.Ref, change func(job *imitatedJob)) { i.change(jobOf(ref), change) }
-		p.SetCount = func(_ *testing.T, ref targets.Ref, n int32) { with(ref, func(j *imitatedJob) { j.count = int(n) }) }
+		with := func(ref targets.Ref, change func(job *fakeJob)) { i.change(jobOf(ref), change) }
+		p.SetCount = func(_ *testing.T, ref targets.Ref, n int32) { with(ref, func(j *fakeJob) { j.count = int(n) }) }
 		p.Rival = func(_ *testing.T, ref targets.Ref, act func()) {
 			i.rival.Before(act, "PUT /v1/job/"+jobOf(ref)+"/scale")
 		}
 		p.SetReady = func(_ *testing.T, ref targets.Ref, id string, ready bool) {
-			with(ref, func(j *imitatedJob) {
+			with(ref, func(j *fakeJob) {
 				for _, alloc := range j.allocs {
 					if alloc.id == id {
 						alloc.healthy, alloc.turned = &ready, time.Now()
@@ -68,14 +68,14 @@ func TestContract(t *testing.T) {
 			})
 		}
 		p.Hold = func(_ *testing.T, ref targets.Ref, on bool) {
-			with(ref, func(j *imitatedJob) {
+			with(ref, func(j *fakeJob) {
 				if j.deployment = ""; on {
 					j.deployment = "Deployment is running"
 				}
 			})
 		}
 		p.Bound = func(_ *testing.T, ref targets.Ref, highest int32) {
-			with(ref, func(j *imitatedJob) { j.maximum = int(highest) })
+			with(ref, func(j *fakeJob) { j.maximum = int(highest) })
 		}
 		p.Unreachable = func(t *testing.T, on bool) {
 			if on {
@@ -107,7 +107,6 @@ func TestContract(t *testing.T) {
 	}})
 }
 
-// replaceConnection lets a fleet talk to where its configuration says now.
 func replaceConnection(t *testing.T, f *Fleet) {
 	t.Helper()
 	connection, err := newConnection(f.config)

@@ -17,7 +17,7 @@ import (
 // everyNamespace stands for all namespaces that a token may read.
 const everyNamespace = "*"
 
-// labels returns hpad's entries in a group's meta; nil for none.
+// labels returns the entries of hpad in a group's meta, or nil.
 func labels(tg *taskGroup) map[string]string {
 	var found map[string]string
 	for key, text := range tg.Meta {
@@ -32,8 +32,8 @@ func labels(tg *taskGroup) map[string]string {
 	return found
 }
 
-// misplaced returns where else than in a group's own meta its job enables an
-// autoscaler; "" for nowhere.
+// misplaced returns the place other than the group's meta where the job enables an autoscaler; ""
+// if there is none.
 func misplaced(job *jobText, tg *taskGroup) string {
 	if len(labels(tg)) > 0 {
 		return ""
@@ -49,13 +49,12 @@ func misplaced(job *jobText, tg *taskGroup) string {
 	return ""
 }
 
-// Discover returns all task groups whose meta has a key that begins with "hpad.", by
-// name, also of stopped jobs and of jobs that cannot be scaled, but not of jobs that
-// periodic and parameterized ones launch. A group whose job or task has such keys
-// instead has a Problem. It takes one list for each namespace, and the specification
-// of each job that changed. The groups of a job that can no longer be read are as
-// they were, with a Problem; jobs that were never read, and namespaces that cannot
-// be listed, make a targets.PartialDiscoveryError.
+// Discover returns all task groups whose meta has a key that begins with "hpad.", by name. It
+// includes groups of stopped and unscalable jobs, but not of jobs that periodic and parameterized
+// jobs launch. A group whose job or task has such keys has a Problem. It takes one list for each
+// namespace, and one call for each changed job. If a job can no longer be read, its groups stay
+// the same with a Problem. Unknown jobs that cannot be read and namespaces that cannot be listed
+// cause a targets.PartialDiscoveryError.
 func (f *Fleet) Discover(ctx context.Context) ([]targets.Discovered, error) {
 	if !f.config.Discover {
 		return nil, nil
@@ -64,7 +63,7 @@ func (f *Fleet) Discover(ctx context.Context) ([]targets.Discovered, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", f.config.Address, err)
 	}
-	d := &discovering{fleet: f, session: session, found: map[string]targets.Discovered{}}
+	d := &discovery{fleet: f, session: session, found: map[string]targets.Discovered{}}
 	for _, namespace := range f.config.DiscoverNamespaces {
 		at := scope{region: f.config.Region, namespace: namespace}
 		if err := d.namespace(ctx, at); err != nil {
@@ -84,22 +83,21 @@ func (f *Fleet) Discover(ctx context.Context) ([]targets.Discovered, error) {
 	return answer, d.partial()
 }
 
-// discovering is one discovery under way.
-type discovering struct {
+// discovery is one discovery in progress.
+type discovery struct {
 	fleet   *Fleet
 	session *session
 
 	mu    sync.Mutex
 	found map[string]targets.Discovered
-	// unreadScopes could not be listed, unreadJobs not be read, for the reasons of
-	// errs.
+	// unreadScopes are the scopes that could not be listed, unreadJobs the jobs that could not be
+	// read, and errs the reasons.
 	unreadScopes []scope
 	unreadJobs   map[jobKey]bool
 	errs         []error
 }
 
-// partial returns an error that names what could not be read, if anything.
-func (d *discovering) partial() error {
+func (d *discovery) partial() error {
 	if len(d.errs) == 0 {
 		return nil
 	}
@@ -115,8 +113,7 @@ func (d *discovering) partial() error {
 	}}
 }
 
-// leaveOut adds a job that could not be read.
-func (d *discovering) leaveOut(key jobKey, err error) {
+func (d *discovery) addUnread(key jobKey, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.unreadJobs == nil {
@@ -126,8 +123,8 @@ func (d *discovering) leaveOut(key jobKey, err error) {
 	d.errs = append(d.errs, err)
 }
 
-// namespace finds the groups of one namespace, or of all.
-func (d *discovering) namespace(ctx context.Context, at scope) error {
+// namespace finds the groups of one namespace, or of all namespaces.
+func (d *discovery) namespace(ctx context.Context, at scope) error {
 	if err := d.fleet.backoff.Wait(); err != nil {
 		return fmt.Errorf("list jobs of %v: %w", at, err)
 	}
@@ -157,8 +154,8 @@ func (d *discovering) namespace(ctx context.Context, at scope) error {
 	return nil
 }
 
-// job finds the groups of a job that changed. The error is an ErrThrottled.
-func (d *discovering) job(ctx context.Context, key jobKey) error {
+// job finds the groups of a changed job. Its only error is an ErrThrottled.
+func (d *discovery) job(ctx context.Context, key jobKey) error {
 	spec, err := d.session.read(ctx, key)
 	if err == nil {
 		d.fleet.cache.putSpec(key, spec, time.Now())
@@ -179,12 +176,11 @@ func (d *discovering) job(ctx context.Context, key jobKey) error {
 	case errors.Is(err, targets.ErrForbidden):
 		err = fmt.Errorf("%w; the token may list the job, and needs read-job", err)
 	}
-	d.leaveOut(key, err)
+	d.addUnread(key, err)
 	return nil
 }
 
-// take adds the groups of a job that have labels.
-func (d *discovering) take(key jobKey, spec *specification, problem string) {
+func (d *discovery) take(key jobKey, spec *specification, problem string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for i := range spec.groups {
@@ -205,7 +201,7 @@ func (d *discovering) take(key jobKey, spec *specification, problem string) {
 	}
 }
 
-// Problems returns what is wrong with the fleet without an error of any call.
+// Problems returns the current problems that do not fail a call.
 func (f *Fleet) Problems() []string {
 	var problems []string
 	if problem := f.connection.problem(); problem != "" {

@@ -48,7 +48,7 @@ func meta(pairs ...string) map[string]string {
 }
 
 func TestDiscover(t *testing.T) {
-	i := newImitation(t)
+	i := newFakeServer(t)
 	i.add("web", 1).meta = meta("hpad.enable", "true", "hpad.max_replicas", "5", "owner", "shop", "hpadx", "1")
 	i.add("off", 1).meta = meta("hpad.enable", "false")
 	i.add("plain", 1).meta = meta("owner", "shop")
@@ -79,8 +79,8 @@ func TestDiscover(t *testing.T) {
 	}
 
 	// Meta changes with its job; a stopped job stays, a purged one goes.
-	i.change("web", func(job *imitatedJob) { job.meta = meta("hpad.enable", "maybe") })
-	i.change("off", func(job *imitatedJob) { job.stopped = true })
+	i.change("web", func(job *fakeJob) { job.meta = meta("hpad.enable", "maybe") })
+	i.change("off", func(job *fakeJob) { job.stopped = true })
 	i.mu.Lock()
 	delete(i.jobs, "host")
 	i.mu.Unlock()
@@ -95,10 +95,10 @@ func TestDiscover(t *testing.T) {
 	}
 }
 
-// TestDiscoverRegion: a group of a fleet without a region is known by that of its
-// agent too, as an autoscaler may name it.
+// TestDiscoverRegion: the target of a fleet without a region has an alias with the agent's
+// region.
 func TestDiscoverRegion(t *testing.T) {
-	i := newImitation(t)
+	i := newFakeServer(t)
 	web := i.add("web", 1)
 	web.meta, web.extra = meta("hpad.enable", "true"), map[string]any{"Region": "global"}
 	named := Target{Job: "web", Group: "app", Namespace: DefaultNamespace, Region: "global"}
@@ -113,7 +113,7 @@ func TestDiscoverRegion(t *testing.T) {
 // TestDiscoverMisplaced: meta that would have no effect is a mistake of the group that
 // it was meant for.
 func TestDiscoverMisplaced(t *testing.T) {
-	i := newImitation(t)
+	i := newFakeServer(t)
 	asks := meta("hpad.enable", "true", "hpad.max", "5")
 	i.add("above", 1).extra = map[string]any{"Meta": asks}
 	below := map[string]any{"Name": "app", "Count": 1, "Tasks": []any{map[string]any{"Name": "main", "Meta": asks}}}
@@ -121,12 +121,12 @@ func TestDiscoverMisplaced(t *testing.T) {
 	both := i.add("both", 1)
 	both.meta, both.extra = asks, map[string]any{"Meta": asks}
 	i.add("other", 1).extra = map[string]any{"Meta": meta("hpad.enable", "false", "owner", "shop")}
-	told := func(where string) string {
+	descriptions := func(where string) string {
 		return "hpad.enable is in the meta of " + where + ", where it has no effect: write it, and all that goes with it, into the meta of the group"
 	}
 	want := map[string]targets.Discovered{
-		"above/app": {Name: "above/app", Problem: told("the job")},
-		"below/app": {Name: "below/app", Problem: told(`task "main"`)},
+		"above/app": {Name: "above/app", Problem: descriptions("the job")},
+		"below/app": {Name: "below/app", Problem: descriptions(`task "main"`)},
 		"both/app":  {Name: "both/app", Labels: asks},
 	}
 	if diff := cmp.Diff(want, discover(t, discoveringFleet(t, i.server.URL))); diff != "" {
@@ -134,15 +134,15 @@ func TestDiscoverMisplaced(t *testing.T) {
 	}
 }
 
-// TestDiscoverUnreadable: a job that cannot be read keeps the rest, and its groups
-// as they were.
+// TestDiscoverUnreadable: a job that cannot be read keeps its groups and does not affect other
+// jobs.
 func TestDiscoverUnreadable(t *testing.T) {
-	i := newImitation(t)
+	i := newFakeServer(t)
 	i.add("web", 1).meta = meta("hpad.enable", "true")
 	i.add("shop", 1).meta = meta("hpad.enable", "true")
 	f := discoveringFleet(t, i.server.URL)
 	discover(t, f)
-	i.change("web", func(job *imitatedJob) { job.meta = nil })
+	i.change("web", func(job *fakeJob) { job.meta = nil })
 	i.add("late", 1).meta = meta("hpad.enable", "true")
 	i.mu.Lock()
 	i.forbidden["/v1/job/web"], i.forbidden["/v1/job/late"] = true, true
@@ -178,10 +178,10 @@ func TestDiscoverUnreadable(t *testing.T) {
 	}
 }
 
-// TestDiscoverShut: of a namespace that cannot be listed nothing is known, of others
-// all; where Nomad wants fewer calls in the middle, the fleet leaves it alone.
+// TestDiscoverShut: a namespace that cannot be listed does not affect other namespaces. After a
+// 429 in the middle the fleet pauses.
 func TestDiscoverShut(t *testing.T) {
-	i := newImitation(t)
+	i := newFakeServer(t)
 	i.add("web", 1).meta = meta("hpad.enable", "true")
 	busy := false
 	server := newHandler(t, func(w http.ResponseWriter, r *http.Request) {

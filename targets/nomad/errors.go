@@ -12,37 +12,35 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// The reasons of holds, and of errors of targets that cannot be read or scaled.
+// The reasons of holds, and of targets that cannot be read or scaled.
 const (
-	// DeploymentActive: Nomad refuses to scale a job while it is deployed.
+	// DeploymentActive: Nomad rejects scaling during a deployment.
 	DeploymentActive = "DeploymentActive"
 	// JobStopped: a stopped job's count has no effect.
 	JobStopped = "JobStopped"
-	// JobDead: all allocations of a job ended, and Nomad starts no others.
+	// JobDead: all allocations of a job have ended.
 	JobDead = "JobDead"
-	// AllocationsComplete: a batch job has finished work, which Nomad would run again.
+	// AllocationsComplete: a batch job has finished work, which Nomad would repeat.
 	AllocationsComplete = "AllocationsComplete"
 	// RegistrationDisabled: the scheduler's configuration lets only management
 	// tokens change jobs.
 	RegistrationDisabled = "JobRegistrationDisabled"
-	// JobNotFound: there is no such job, or it was purged.
+	// JobNotFound: the job does not exist, or was purged.
 	JobNotFound = "JobNotFound"
 	// GroupNotFound: the job has no group of that name.
 	GroupNotFound = "GroupNotFound"
-	// DuplicateTarget: the group is a target without the name of its region too.
+	// DuplicateTarget: another autoscaler has the same group without a region.
 	DuplicateTarget = "DuplicateTarget"
-	// SystemJob and SysBatchJob: the job runs on every node, and has no count.
+	// SystemJob and SysBatchJob: the job runs on every node and has no count.
 	SystemJob   = "SystemJob"
 	SysBatchJob = "SysBatchJob"
-	// PeriodicJob and ParameterizedJob: what runs are the jobs that it launches.
+	// PeriodicJob and ParameterizedJob: only the jobs that they launch have allocations.
 	PeriodicJob      = "PeriodicJob"
 	ParameterizedJob = "ParameterizedJob"
 )
 
-// reasoned gives an error a condition reason.
 func reasoned(reason string, err error) error { return &targets.ReasonError{Reason: reason, Err: err} }
 
-// jobError is readError for the reading of one job.
 func jobError(err error) error {
 	err = readError(err)
 	if errors.Is(err, targets.ErrTargetNotFound) {
@@ -51,23 +49,22 @@ func jobError(err error) error {
 	return err
 }
 
-// What Nomad's errors are recognized by.
+// The texts by which Nomad's errors are recognized.
 const (
-	sayingConflict      = "Enforcing job modify index"
-	sayingDeployment    = "job scaling blocked due to active deployment"
-	sayingScalingBounds = "scaling policy m"
-	sayingJobMaxCount   = "configured job_max_count"
-	sayingNoGroup       = "specified for scaling does not exist in job"
-	sayingSystem        = `jobs of type "system"`
-	sayingDisabled      = "are disabled by the scheduler configuration"
-	sayingNegative      = "scaling action count can't be negative"
-	sayingNoLeader      = "No cluster leader"
-	sayingNoRegion      = "No path to region"
+	textConflict      = "Enforcing job modify index"
+	textDeployment    = "job scaling blocked due to active deployment"
+	textScalingBounds = "scaling policy m"
+	textJobMaxCount   = "configured job_max_count"
+	textNoGroup       = "specified for scaling does not exist in job"
+	textSystem        = `jobs of type "system"`
+	textDisabled      = "are disabled by the scheduler configuration"
+	textNegative      = "scaling action count can't be negative"
+	textNoLeader      = "No cluster leader"
+	textNoRegion      = "No path to region"
 )
 
-// answerOf returns the status and text of an error of the server; the status is 0
-// for another error.
-func answerOf(err error) (status int, body string) {
+// responseOf returns the status and text of an error response; the status is 0 for another error.
+func responseOf(err error) (status int, body string) {
 	var answer api.UnexpectedResponseError
 	if !errors.As(err, &answer) {
 		return 0, ""
@@ -75,13 +72,13 @@ func answerOf(err error) (status int, body string) {
 	return answer.StatusCode(), answer.Body()
 }
 
-// answerError is a response of the server in one line.
-type answerError struct {
+// responseError is an error response in one line.
+type responseError struct {
 	status int
 	body   string
 }
 
-func (e *answerError) Error() string {
+func (e *responseError) Error() string {
 	body := strings.TrimSpace(e.body)
 	if body == "" {
 		body = http.StatusText(e.status)
@@ -93,7 +90,7 @@ func (e *answerError) Error() string {
 	return fmt.Sprintf("nomad answers %d: %s", e.status, strings.Join(strings.Fields(body), " "))
 }
 
-// readError puts an error of a read into one of the classes of package targets.
+// readError returns the error of a read in one of the classes of package targets.
 func readError(err error) error {
 	if err == nil {
 		return nil
@@ -101,8 +98,8 @@ func readError(err error) error {
 	if throttled, ok := errors.AsType[*targets.ThrottledError](err); ok {
 		return throttled
 	}
-	status, body := answerOf(err)
-	answer := &answerError{status: status, body: body}
+	status, body := responseOf(err)
+	answer := &responseError{status: status, body: body}
 	switch status {
 	case 0, http.StatusOK:
 		return fmt.Errorf("%w: %w", targets.ErrTransient, err)
@@ -116,8 +113,7 @@ func readError(err error) error {
 	return fmt.Errorf("%w: %w", targets.ErrTransient, answer)
 }
 
-// writeError puts an error of a scaling request into one of the classes of package
-// targets, or makes it an ErrUnknownOutcome.
+// writeError returns the error of a scaling request in one of the classes of package targets.
 func writeError(err error, g *group) error {
 	if err == nil {
 		return nil
@@ -125,27 +121,27 @@ func writeError(err error, g *group) error {
 	if throttled, ok := errors.AsType[*targets.ThrottledError](err); ok {
 		return throttled
 	}
-	status, body := answerOf(err)
-	answer := &answerError{status: status, body: body}
+	status, body := responseOf(err)
+	answer := &responseError{status: status, body: body}
 	says := func(saying string) bool { return strings.Contains(body, saying) }
 	switch {
 	case status == 0 || status == http.StatusOK:
 		return targets.Undelivered(err)
-	case says(sayingConflict):
+	case says(textConflict):
 		return fmt.Errorf("%w: %w", targets.ErrConflict, answer)
-	case says(sayingDeployment):
+	case says(textDeployment):
 		return &targets.HeldError{Hold: policy.Hold{Reason: DeploymentActive, Message: "Nomad refuses to scale the job while a deployment is active"}}
-	case says(sayingDisabled):
+	case says(textDisabled):
 		return &targets.HeldError{Hold: policy.Hold{Reason: RegistrationDisabled, Message: "Nomad says: " + strings.TrimSpace(body)}}
-	case says(sayingScalingBounds):
+	case says(textScalingBounds):
 		return &targets.OutOfRangeError{Min: g.min, Max: g.max, Err: answer}
-	case says(sayingJobMaxCount):
+	case says(textJobMaxCount):
 		return &targets.OutOfRangeError{Err: answer}
-	case says(sayingNegative):
+	case says(textNegative):
 		return &targets.OutOfRangeError{Min: new(int32), Err: answer}
-	case says(sayingNoGroup):
+	case says(textNoGroup):
 		return reasoned(GroupNotFound, fmt.Errorf("%w: %w", targets.ErrUnscalable, answer))
-	case says(sayingSystem):
+	case says(textSystem):
 		return reasoned(SystemJob, fmt.Errorf("%w: %w", targets.ErrUnscalable, answer))
 	case status == http.StatusForbidden || status == http.StatusUnauthorized:
 		return fmt.Errorf("%w: %w; the token needs the capability scale-job", targets.ErrForbidden, answer)
@@ -153,9 +149,9 @@ func writeError(err error, g *group) error {
 		return reasoned(JobNotFound, fmt.Errorf("%w: %w", targets.ErrTargetNotFound, answer))
 	case status == http.StatusTooManyRequests:
 		return &targets.ThrottledError{Err: answer}
-	case status < http.StatusInternalServerError, says(sayingNoLeader), says(sayingNoRegion):
+	case status < http.StatusInternalServerError, says(textNoLeader), says(textNoRegion):
 		return fmt.Errorf("%w: %w", targets.ErrTransient, answer)
 	}
-	// A server's own error, or a proxy's, may come after the change was accepted.
+	// The change may have been accepted before a server error, or before the error of a proxy.
 	return fmt.Errorf("%w: %w: %w", targets.ErrUnknownOutcome, targets.ErrTransient, answer)
 }

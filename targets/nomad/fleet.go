@@ -1,16 +1,14 @@
-// Package nomad is the fleet of a Nomad region: each target is a task group of a
-// job, its instances are the group's allocations.
+// Package nomad is the fleet kind for Nomad: each target is a task group of a job, and its
+// instances are the group's allocations.
 //
-// A round reads two lists for each namespace in use (jobs and active deployments),
-// whatever the number of targets, the specification of each job with a new JobModifyIndex,
-// and the allocations of each job with new indexes, or with indexes that do not reveal all
-// changes: a [scopeReading]. The other allocations are in the [cache], and are read again
-// in turn. The version of a reading is the JobModifyIndex, and every write contains it, so
-// that it overwrites no other change.
+// A round reads two lists for each namespace in use (jobs and active deployments), the
+// specification of each job with a new JobModifyIndex, and the allocations of each job whose
+// indexes changed or do not reveal all changes: a [scopeReading]. The other allocations come from
+// the [cache], and are read again in turn. The version of a reading is the JobModifyIndex; each
+// write contains it, so that it overwrites no other change.
 //
-// CPU is counted in cores. Nomad itself counts MHz, for requests and for usage;
-// both are divided by the node's MHz per core, so that utilization
-// is MHz over MHz, exactly as Nomad means it.
+// CPU is counted in cores. Nomad counts MHz, for requests and for usage; both are divided by the
+// node's MHz per core.
 package nomad
 
 import (
@@ -29,8 +27,8 @@ import (
 	"github.com/hpad/hpad/targets/memory"
 )
 
-// fetching is the number of single jobs, nodes or allocations that are read in parallel: a
-// part of the connections, so that lists and writes get a connection.
+// fetching is the number of single jobs, nodes or allocations that are read in parallel. It
+// leaves connections for lists and writes.
 func (c *Config) fetching() int { return max(1, c.MaxConnections/3) }
 
 // Fleet reads and scales the task groups of one Nomad cluster. It is safe for
@@ -41,15 +39,14 @@ type Fleet struct {
 	connection *connection
 	backoff    targets.Backoff
 	cache      cache
-	reach      reach
+	readLimits readLimits
 	records    *memory.Records[record]
-	speeds     *speeds
+	coreSpeeds *coreSpeeds
 	sampler    *sampler
 }
 
-// New returns a fleet, which connects when it is first read. The configuration is
-// defaulted and valid, and is not modified. An error names a file that cannot be
-// used.
+// New returns a fleet, which connects on first use. The configuration has its defaults, is valid,
+// and is not modified. An error names a file that cannot be used.
 func New(name string, config *Config, options targets.Env) (*Fleet, error) {
 	connection, err := newConnection(config)
 	if err != nil {
@@ -58,11 +55,11 @@ func New(name string, config *Config, options targets.Env) (*Fleet, error) {
 	return &Fleet{
 		base:   targets.Base[Target]{Name: name, Place: " at " + config.Address, Parse: parseName},
 		config: config, connection: connection,
-		reach: usual, records: newRecords(options.Store), speeds: newSpeeds(), sampler: newSampler(config, connection),
+		readLimits: defaultLimits, records: newRecords(options.Store), coreSpeeds: newSpeeds(), sampler: newSampler(config, connection),
 	}, nil
 }
 
-// Close ends the sampling and closes idle connections.
+// Close stops sampling and closes idle connections.
 func (f *Fleet) Close() error {
 	if f.base.End() {
 		f.sampler.Close()
@@ -71,7 +68,7 @@ func (f *Fleet) Close() error {
 	return nil
 }
 
-// open returns a session with the token as it is now.
+// open returns a session with the current token.
 func (f *Fleet) open(ctx context.Context) (*session, error) {
 	if err := f.base.Usable(ctx); err != nil {
 		return nil, err
@@ -83,9 +80,8 @@ func (f *Fleet) open(ctx context.Context) (*session, error) {
 	return session, nil
 }
 
-// Snapshot reads the given groups: two lists for each of their namespaces, and the
-// allocations and the specification of each job that changed since they were last read.
-// What is read before ctx ends is returned and cached; the other targets have errors.
+// Snapshot reads the given groups: two lists for each namespace, and the allocations and the
+// specification of each changed job. Targets that could not be read before ctx ended have errors.
 func (f *Fleet) Snapshot(ctx context.Context, refs []targets.Ref) (map[targets.Ref]targets.Reading, error) {
 	return f.base.Snapshot(ctx, refs, func(ctx context.Context, wanted map[targets.Ref]Target) (map[targets.Ref]targets.Reading, error) {
 		session, err := f.open(ctx)
@@ -99,7 +95,7 @@ func (f *Fleet) Snapshot(ctx context.Context, refs []targets.Ref) (map[targets.R
 		for ref, t := range wanted {
 			at := t.scope()
 			if s.scopes[at] == nil {
-				s.scopes[at] = &scopeReading{reach: f.reach, at: at, session: session, cache: &f.cache, jobs: map[string]*jobState{}}
+				s.scopes[at] = &scopeReading{readLimits: f.readLimits, at: at, session: session, cache: &f.cache, jobs: map[string]*jobState{}}
 			}
 			s.scopes[at].add(ref, t)
 		}
@@ -107,20 +103,20 @@ func (f *Fleet) Snapshot(ctx context.Context, refs []targets.Ref) (map[targets.R
 		if err := s.failure(); err != nil {
 			return nil, err
 		}
-		s.specify(ctx)
+		s.readSpecifications(ctx)
 		s.countFinished(ctx)
 		s.explainWaiting(ctx)
 		readings := s.readings(ctx)
-		rejectTwins(wanted, readings)
+		rejectDuplicates(wanted, readings)
 		f.records.Save(ctx, time.Now())
 		f.cache.clean(time.Now())
 		return readings, nil
 	})
 }
 
-// rejectTwins gives an error to a target that names the agent's own region if the same
-// group is a target without a region too: both have the same allocations.
-func rejectTwins(wanted map[targets.Ref]Target, readings map[targets.Ref]targets.Reading) {
+// rejectDuplicates gives an error to a target that names the agent's own region if the same group is
+// also a target without a region: both have the same allocations.
+func rejectDuplicates(wanted map[targets.Ref]Target, readings map[targets.Ref]targets.Reading) {
 	var named []targets.Ref
 	for ref, t := range wanted {
 		if t.Region != "" {
@@ -133,23 +129,22 @@ func rejectTwins(wanted map[targets.Ref]Target, readings map[targets.Ref]targets
 	for _, ref := range named {
 		reading, t := readings[ref], wanted[ref]
 		t.Region = ""
-		twin := targets.Ref{Fleet: ref.Fleet, Name: t.Name()}
+		duplicate := targets.Ref{Fleet: ref.Fleet, Name: t.Name()}
 		same := func(i policy.Instance) bool { return i.ID == reading.Instances[0].ID }
-		if len(reading.Instances) > 0 && slices.ContainsFunc(readings[twin].Instances, same) {
+		if len(reading.Instances) > 0 && slices.ContainsFunc(readings[duplicate].Instances, same) {
 			readings[ref] = targets.Reading{Observed: reading.Observed, Err: reasoned(DuplicateTarget,
-				fmt.Errorf("%w: it is target %s too, which names no region", targets.ErrUnscalable, twin))}
+				fmt.Errorf("%w: it is target %s too, which names no region", targets.ErrUnscalable, duplicate))}
 		}
 	}
 }
 
-// snapshot is one reading of targets.
 type snapshot struct {
 	fleet   *Fleet
 	session *session
 	scopes  map[scope]*scopeReading
 }
 
-// read reads the lists and the allocations of all namespaces in use, a few at a time.
+// read reads all namespaces in use, a few at a time.
 func (s *snapshot) read(ctx context.Context) {
 	var group errgroup.Group
 	group.SetLimit(max(1, s.fleet.config.MaxConnections/6)) // each sends several requests in parallel
@@ -162,7 +157,7 @@ func (s *snapshot) read(ctx context.Context) {
 	_ = group.Wait() // each scope has its own errors
 }
 
-// readScope reads one namespace, unless requests to it have to wait.
+// readScope reads one namespace, unless calls are paused.
 func (s *snapshot) readScope(ctx context.Context, v *scopeReading) {
 	if v.err = s.fleet.backoff.Wait(); v.err != nil {
 		v.err = fmt.Errorf("list jobs of %v: %w", v.at, v.err)
@@ -175,19 +170,19 @@ func (s *snapshot) readScope(ctx context.Context, v *scopeReading) {
 				s.fleet.recordError(err)
 			}
 		}
-		v.measure(ctx, s.fleet.speeds)
+		v.readSpeeds(ctx, s.fleet.coreSpeeds)
 		if v.unread != nil && v.nothing() {
 			v.err = v.unread
 		}
 	}
-	for _, err := range []*error{&v.err, &v.unlisted, &v.unread} {
+	for _, err := range []*error{&v.err, &v.listErr, &v.unread} {
 		*err = readError(*err)
 		if errors.Is(*err, targets.ErrForbidden) {
 			*err = fmt.Errorf("%w; the token needs the capabilities list-jobs and read-job", *err)
 		}
 	}
 	s.fleet.recordError(cmp.Or(v.err, v.unread))
-	for _, err := range []*error{&v.err, &v.unlisted, &v.unread} {
+	for _, err := range []*error{&v.err, &v.listErr, &v.unread} {
 		if *err != nil {
 			*err = fmt.Errorf("list jobs of %v: %w", v.at, *err)
 		}
@@ -200,24 +195,23 @@ func (f *Fleet) recordError(err error) {
 	f.backoff.Record(err, now, now)
 }
 
-// measure reads the speed of the nodes of allocations without instances.
-func (v *scopeReading) measure(ctx context.Context, speeds *speeds) {
+func (v *scopeReading) readSpeeds(ctx context.Context, coreSpeeds *coreSpeeds) {
 	nodes := map[string]bool{}
-	unbuilt := v.unbuilt()
-	for _, group := range unbuilt {
+	withoutInstances := v.withoutInstances()
+	for _, group := range withoutInstances {
 		for _, alloc := range group.set.allocs {
 			nodes[alloc.NodeID] = true
 		}
 	}
-	if err := speeds.learn(ctx, v.session, v.at.region, nodes); err != nil {
+	if err := coreSpeeds.learn(ctx, v.session, v.at.region, nodes); err != nil {
 		v.unread = cmp.Or(v.unread, err)
-		for _, group := range unbuilt {
+		for _, group := range withoutInstances {
 			group.set = nil
 		}
 	}
 }
 
-// failure returns an error unless a namespace could be read.
+// failure returns an error if no namespace could be read.
 func (s *snapshot) failure() error {
 	var failed error
 	for _, v := range s.scopes {
@@ -229,8 +223,8 @@ func (s *snapshot) failure() error {
 	return failed
 }
 
-// specify reads the specifications of all jobs that changed.
-func (s *snapshot) specify(ctx context.Context) {
+// readSpecifications reads the specifications of all changed jobs.
+func (s *snapshot) readSpecifications(ctx context.Context) {
 	var group errgroup.Group
 	group.SetLimit(s.fleet.config.fetching())
 	now := time.Now()
@@ -262,7 +256,6 @@ func (s *snapshot) specify(ctx context.Context) {
 	_ = group.Wait() // each job has its own error
 }
 
-// countFinished counts the finished allocations of batch jobs.
 func (s *snapshot) countFinished(ctx context.Context) {
 	var group errgroup.Group
 	group.SetLimit(s.fleet.config.fetching())
@@ -273,7 +266,7 @@ func (s *snapshot) countFinished(ctx context.Context) {
 			}
 			group.Go(func() error {
 				key := jobKey{scope: v.at, id: id}
-				job.finished, job.err = s.fleet.cache.finished(key, job.stamp(), v.began, func() (int, error) { return s.session.finished(ctx, key) })
+				job.finished, job.err = s.fleet.cache.finished(key, job.jobIndexes(), v.began, func() (int, error) { return s.session.finished(ctx, key) })
 				return nil
 			})
 		}
@@ -281,7 +274,6 @@ func (s *snapshot) countFinished(ctx context.Context) {
 	_ = group.Wait() // each job has its own error
 }
 
-// readings returns the readings of all targets.
 func (s *snapshot) readings(ctx context.Context) map[targets.Ref]targets.Reading {
 	answer := map[targets.Ref]targets.Reading{}
 	now := time.Now()
@@ -299,7 +291,6 @@ func (s *snapshot) readings(ctx context.Context) map[targets.Ref]targets.Reading
 	return answer
 }
 
-// reading returns the reading of one target.
 func (s *snapshot) reading(v *scopeReading, t *targetState, checks map[string]policy.Readiness, now time.Time) (targets.Reading, error) {
 	job, g, err := v.found(t)
 	if err != nil {
@@ -326,10 +317,8 @@ func (s *snapshot) reading(v *scopeReading, t *targetState, checks map[string]po
 	}, nil
 }
 
-// SetReplicas scales a group, if its job has not changed since version, with a
-// message and meta for Nomad's own record. It reads the job first: a count that the
-// group has already is not written again, since every write makes a version of the
-// job.
+// SetReplicas scales a group, if its job has not changed since version. It reads the job first
+// and does not write an unchanged count, since each write makes a version of the job.
 func (f *Fleet) SetReplicas(ctx context.Context, ref targets.Ref, n int32, version, reason string) error {
 	err := f.base.Scale(ctx, ref, n, "group", func(ctx context.Context, t Target) error {
 		return f.setReplicas(ctx, ref, t, n, version, reason)
@@ -380,7 +369,6 @@ func (f *Fleet) setReplicas(ctx context.Context, ref targets.Ref, t Target, n in
 	return writeError(session.scale(ctx, t.scope(), t.Job, request(ref, t, g.count, n, version, spec.index, reason)), g)
 }
 
-// request returns what is sent to scale a group.
 func request(ref targets.Ref, t Target, from, to int32, version string, index uint64, reason string) *api.ScalingRequest {
 	count := int64(to)
 	r := &api.ScalingRequest{

@@ -44,13 +44,13 @@ func readAny(t *testing.T, f *Fleet, name string) targets.Reading {
 	return readings[ref(name)]
 }
 
-func newFleet(t *testing.T, i *imitation) *Fleet {
+func newFleet(t *testing.T, i *fakeServer) *Fleet {
 	t.Helper()
 	return openFleet(t, testConfig(t, i.server.URL), &targettest.Store{})
 }
 
-// TestRecorded reads what a real agent (1.11.2) answered: a job with a main task,
-// a sidecar and a task that prepares.
+// TestRecorded reads recorded responses of Nomad 1.11.2: a job with a main task, a sidecar and a
+// prestart task.
 func TestRecorded(t *testing.T) {
 	server := newRecorded(t)
 	f := openFleet(t, testConfig(t, server), nil)
@@ -104,13 +104,13 @@ func newRecorded(t *testing.T) string {
 }
 
 func TestHolds(t *testing.T) {
-	i := newImitation(t)
+	i := newFakeServer(t)
 	i.add("web", 2)
 	f := newFleet(t, i)
 	if hold := readOne(t, f, "web/app").Hold; hold != nil {
 		t.Fatalf("hold %+v before anything happened", hold)
 	}
-	i.change("web", func(job *imitatedJob) {
+	i.change("web", func(job *fakeJob) {
 		job.deployment = "Deployment is running but requires manual promotion"
 		job.allocs = append(job.allocs, &imitatedAlloc{id: "c0-canary", desired: "run", client: "running", number: 0, canary: true, created: time.Now(), started: time.Now()})
 	})
@@ -121,7 +121,7 @@ func TestHolds(t *testing.T) {
 	if reading.StatusReplicas != 2 || len(reading.Instances) != 2 {
 		t.Errorf("status %d with %d instances, want 2: a canary does not count", reading.StatusReplicas, len(reading.Instances))
 	}
-	i.change("web", func(job *imitatedJob) { job.deployment, job.stopped = "", true })
+	i.change("web", func(job *fakeJob) { job.deployment, job.stopped = "", true })
 	reading = readOne(t, f, "web/app")
 	if reading.Hold == nil || reading.Hold.Reason != JobStopped || reading.SpecReplicas != 2 || reading.StatusReplicas != 0 {
 		t.Errorf("hold %+v, spec %d, status %d, want JobStopped with the count kept", reading.Hold, reading.SpecReplicas, reading.StatusReplicas)
@@ -133,7 +133,7 @@ func TestHolds(t *testing.T) {
 }
 
 func TestUnscalable(t *testing.T) {
-	i := newImitation(t)
+	i := newFakeServer(t)
 	i.add("web", 1)
 	i.add("host", 1).kind = "system"
 	i.add("sweep", 1).kind = "sysbatch"
@@ -166,15 +166,15 @@ func TestUnscalable(t *testing.T) {
 // TestNoPlace: allocations that find no place are shown, with Nomad's reason, which
 // takes one call while there are any.
 func TestNoPlace(t *testing.T) {
-	i := newImitation(t)
+	i := newFakeServer(t)
 	i.add("web", 2)
 	i.add("idle", 1)
 	f := newFleet(t, i)
 	if notices := readOne(t, f, "web/app").Notices; notices != nil {
 		t.Errorf("notices %+v before anything happened", notices)
 	}
-	i.change("web", func(job *imitatedJob) { job.queued, job.full = 3, "memory" })
-	i.change("idle", func(job *imitatedJob) { job.queued = 1 })
+	i.change("web", func(job *fakeJob) { job.queued, job.full = 3, "memory" })
+	i.change("idle", func(job *fakeJob) { job.queued = 1 })
 	i.counted()
 	refs := []targets.Ref{ref("web/app"), ref("idle/app")}
 	readings, err := f.Snapshot(t.Context(), refs)
@@ -198,16 +198,16 @@ func TestNoPlace(t *testing.T) {
 	if reading := readOne(t, f, "web/app"); len(reading.Notices) != 1 || reading.Notices[0].Reason != AllocationsQueued {
 		t.Errorf("notices %+v without the reasons, want one all the same", reading.Notices)
 	}
-	i.change("web", func(job *imitatedJob) { job.stopped = true })
+	i.change("web", func(job *fakeJob) { job.stopped = true })
 	if notices := readOne(t, f, "web/app").Notices; notices != nil {
 		t.Errorf("notices %+v of a stopped job, want none", notices)
 	}
 }
 
-// TestLazyScheduler holds that a lowered count makes victims at once, whenever
-// Nomad's scheduler gets to it.
+// TestLazyScheduler: after a lower count, surplus instances are Deleting before the scheduler
+// acts.
 func TestLazyScheduler(t *testing.T) {
-	i := newImitation(t)
+	i := newFakeServer(t)
 	i.add("web", 4)
 	f := newFleet(t, i)
 	i.mu.Lock()
@@ -228,14 +228,14 @@ func TestLazyScheduler(t *testing.T) {
 }
 
 func TestStickyReadiness(t *testing.T) {
-	i := newImitation(t)
+	i := newFakeServer(t)
 	i.add("web", 0).deployed = true
-	i.change("web", func(job *imitatedJob) { job.count = 2 })
+	i.change("web", func(job *fakeJob) { job.count = 2 })
 	store := &targettest.Store{}
 	f := openFleet(t, testConfig(t, i.server.URL), store)
 	first := readOne(t, f, "web/app")
-	// A change of the count makes Nomad forget the health of those that run.
-	i.change("web", func(job *imitatedJob) { job.count = 3 })
+	// A change of the count resets the health of running allocations.
+	i.change("web", func(job *fakeJob) { job.count = 3 })
 	again := openFleet(t, testConfig(t, i.server.URL), store)
 	for _, fleet := range []*Fleet{f, again} {
 		reading := readOne(t, fleet, "web/app")
@@ -258,8 +258,8 @@ func TestStickyReadiness(t *testing.T) {
 			t.Errorf("%d of 2 instances are still there", kept)
 		}
 	}
-	// A start of its tasks ends it: health has to come again.
-	i.change("web", func(job *imitatedJob) { job.allocs[0].started = time.Now().Add(time.Second) })
+	// A restart of its tasks resets the readiness.
+	i.change("web", func(job *fakeJob) { job.allocs[0].started = time.Now().Add(time.Second) })
 	for _, instance := range readOne(t, f, "web/app").Instances {
 		if instance.ID == i.jobs["web"].allocs[0].id && instance.Readiness != policy.ReadinessFalse {
 			t.Errorf("restarted instance is %v, want it unready until it is healthy again", instance.Readiness)
@@ -270,7 +270,7 @@ func TestStickyReadiness(t *testing.T) {
 // TestCalls holds that a round costs the same whatever the number of targets, and
 // one call for each job that changed.
 func TestCalls(t *testing.T) {
-	i := newImitation(t)
+	i := newFakeServer(t)
 	var refs []targets.Ref
 	for n := range 200 {
 		id := fmt.Sprintf("job-%d", n)
@@ -295,7 +295,7 @@ func TestCalls(t *testing.T) {
 		t.Errorf("a round without changes took %d calls, want 3 lists", got)
 	}
 	for n := range 5 {
-		i.change(fmt.Sprintf("job-%d", n), func(job *imitatedJob) { job.count++ })
+		i.change(fmt.Sprintf("job-%d", n), func(job *fakeJob) { job.count++ })
 	}
 	if got := calls(); got != 8 {
 		t.Errorf("a round with 5 changed jobs took %d calls, want 8", got)
@@ -356,7 +356,7 @@ func TestWriteErrors(t *testing.T) {
 		{502, "<html>Bad Gateway</html>", []error{targets.ErrTransient, targets.ErrUnknownOutcome}},
 		{200, "garbled", []error{targets.ErrTransient, targets.ErrUnknownOutcome}},
 	} {
-		i := newImitation(t)
+		i := newFakeServer(t)
 		i.add("web", 1)
 		server := newHandler(t, func(w http.ResponseWriter, r *http.Request) {
 			if r.Method == http.MethodPut {
@@ -379,7 +379,7 @@ func TestWriteErrors(t *testing.T) {
 
 // TestToken: a revoked token is an error until its file has a valid token.
 func TestToken(t *testing.T) {
-	i := newImitation(t)
+	i := newFakeServer(t)
 	i.add("web", 1)
 	i.token = "first"
 	c := testConfig(t, i.server.URL)
@@ -408,10 +408,10 @@ func TestToken(t *testing.T) {
 	}
 }
 
-// TestSilentNode holds that a silent node makes samples missing,
-// says why when there are none at all, and costs one call a pass.
+// TestSilentNode: a silent node causes missing samples, an error if there are no samples at all,
+// and one call in each pass.
 func TestSilentNode(t *testing.T) {
-	i := newImitation(t)
+	i := newFakeServer(t)
 	i.add("web", 5)
 	i.dark["node-1"] = true
 	c := testConfig(t, i.server.URL)
@@ -449,7 +449,7 @@ func TestSilentNode(t *testing.T) {
 }
 
 func TestCheck(t *testing.T) {
-	i := newImitation(t)
+	i := newFakeServer(t)
 	i.add("web", 1)
 	f := newFleet(t, i)
 	readOne(t, f, "web/app")
@@ -481,7 +481,7 @@ func TestCheck(t *testing.T) {
 // TestBounds: the bounds of the group's scaling block are heeded, and their ends are
 // within them, without a call that Nomad would refuse.
 func TestBounds(t *testing.T) {
-	i := newImitation(t)
+	i := newFakeServer(t)
 	i.add("web", 3).extra = map[string]any{"TaskGroups": []any{map[string]any{"Name": "app", "Count": 3, "Scaling": map[string]any{"Min": 2, "Max": 4}}}}
 	f := newFleet(t, i)
 	for n, want := range map[int32]bool{1: false, 2: true, 4: true, 5: false} {
@@ -500,7 +500,7 @@ func TestBounds(t *testing.T) {
 // TestStoreFails holds that a store that cannot be read stops the readings, and
 // one that cannot be written does not.
 func TestStoreFails(t *testing.T) {
-	i := newImitation(t)
+	i := newFakeServer(t)
 	i.add("web", 1)
 	store := &targettest.Store{}
 	store.Fail(errors.New("disk is on fire"))
@@ -511,7 +511,7 @@ func TestStoreFails(t *testing.T) {
 	store.Fail(nil)
 	readOne(t, f, "web/app")
 	store.Fail(errors.New("disk is full"))
-	i.change("web", func(job *imitatedJob) { job.count = 2 })
+	i.change("web", func(job *fakeJob) { job.count = 2 })
 	if got := readOne(t, f, "web/app").StatusReplicas; got != 2 {
 		t.Errorf("status %d, want 2", got)
 	}
@@ -556,9 +556,8 @@ func event(kind, message string, fails bool, at time.Time) string {
 	return fmt.Sprintf(`{"Type":%q,"DisplayMessage":%q,"FailsTask":%t,"Time":%d}`, kind, message, fails, at.UnixNano())
 }
 
-// TestFailing: allocations that failed and have no successor are instances that
-// failed, which are not counted; they and those whose tasks are started again are
-// shown, with how they failed.
+// TestFailing: failed allocations without a replacement are failed instances, and are not
+// counted. A notice names them and crash-looping allocations with the cause.
 func TestFailing(t *testing.T) {
 	now := time.Now()
 	ended := event("Terminated", "Exit Code: 3", false, now)
@@ -575,7 +574,7 @@ func TestFailing(t *testing.T) {
 		allocs []alloc
 		status int32
 		failed int
-		// reason and message are of the notice; empty for none.
+		// reason and message are those of the notice; empty for no notice.
 		reason, message string
 	}{
 		{name: "all run", allocs: []alloc{{client: "running"}, {client: "running"}}, status: 2},
@@ -619,12 +618,12 @@ func TestFailing(t *testing.T) {
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			i := newImitation(t)
+			i := newFakeServer(t)
 			i.add("web", 0)
 			i.mu.Lock()
 			i.lazy = true
 			i.mu.Unlock()
-			i.change("web", func(job *imitatedJob) {
+			i.change("web", func(job *fakeJob) {
 				job.count = len(c.allocs)
 				for n, alloc := range c.allocs {
 					job.allocs = append(job.allocs, &imitatedAlloc{
@@ -679,10 +678,10 @@ func TestFinishedWork(t *testing.T) {
 		"service, not placed":                {"service", "pending", 2, nil, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			i := newImitation(t)
+			i := newFakeServer(t)
 			i.add("web", 0)
 			listedBy(i, c.allocs...)
-			i.change("web", func(job *imitatedJob) { job.kind, job.status, job.count = c.kind, c.status, c.count })
+			i.change("web", func(job *fakeJob) { job.kind, job.status, job.count = c.kind, c.status, c.count })
 			f := newFleet(t, i)
 			reading := readOne(t, f, "web/app")
 			got := ""
@@ -702,10 +701,10 @@ func TestFinishedWork(t *testing.T) {
 // TestFinishesBeforeWrite holds a write if work finishes after the reading, and lists the
 // allocations only when the job changed.
 func TestFinishesBeforeWrite(t *testing.T) {
-	i := newImitation(t)
+	i := newFakeServer(t)
 	i.add("web", 0).kind = "batch"
 	listedBy(i, &imitatedAlloc{id: "one0", desired: "run", client: "running"}, &imitatedAlloc{id: "two0", desired: "run", client: "running"})
-	i.change("web", func(job *imitatedJob) { job.count = 2 })
+	i.change("web", func(job *fakeJob) { job.count = 2 })
 	f := newFleet(t, i)
 	reading := readOne(t, f, "web/app")
 	i.mu.Lock()

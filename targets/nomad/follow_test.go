@@ -22,7 +22,7 @@ import (
 	"github.com/hpad/hpad/targets/targettest"
 )
 
-// pipe is a network in memory, so that tests with it go by a clock of their own.
+// pipe is a network in memory, for tests with a fake clock.
 type pipe struct {
 	calls  chan net.Conn
 	closed chan struct{}
@@ -52,8 +52,8 @@ func (p *pipe) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	}
 }
 
-// newPiped serves a handler in memory, and returns what opens fleets of it.
-func newPiped(t *testing.T, handler http.Handler) func(reach reach, store targets.Store) *Fleet {
+// newPiped serves a handler in memory, and returns a function that opens fleets of it.
+func newPiped(t *testing.T, handler http.Handler) func(readLimits readLimits, store targets.Store) *Fleet {
 	p := &pipe{calls: make(chan net.Conn), closed: make(chan struct{})}
 	server := &http.Server{Handler: handler}
 	go func() { _ = server.Serve(p) }()
@@ -61,22 +61,22 @@ func newPiped(t *testing.T, handler http.Handler) func(reach reach, store target
 		close(p.closed)
 		_ = server.Close()
 	})
-	return func(reach reach, store targets.Store) *Fleet {
+	return func(readLimits readLimits, store targets.Store) *Fleet {
 		f := openFleet(t, testConfig(t, "http://127.0.0.1:4646"), store)
 		client, err := f.connection.Client(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
 		client.transport.DialContext = p.dial
-		f.reach = reach
+		f.readLimits = readLimits
 		return f
 	}
 }
 
-// cluster changes what an imitation has as a real cluster does: its stamps move only
-// where those of a real one were seen to.
+// cluster changes a fakeServer as a real cluster does: its indexes change only when those of a
+// real cluster were observed to change.
 type cluster struct {
-	*imitation
+	*fakeServer
 	random *rand.Rand
 	made   int
 	// lively are the numbers of the jobs to which much happens.
@@ -87,14 +87,14 @@ type cluster struct {
 }
 
 // any returns one of some jobs.
-func (c *cluster) any(numbers []int) *imitatedJob {
+func (c *cluster) any(numbers []int) *fakeJob {
 	return c.jobs[fmt.Sprintf("job-%02d", numbers[c.random.IntN(len(numbers))])]
 }
 
 // register adds a job, in place of one that is purged.
 func (c *cluster) register(id string) {
 	c.index++
-	job := &imitatedJob{id: id, kind: "service", createIndex: c.index, index: c.index, count: c.random.IntN(6), deployed: c.random.IntN(3) == 0}
+	job := &fakeJob{id: id, kind: "service", createIndex: c.index, index: c.index, count: c.random.IntN(6), deployed: c.random.IntN(3) == 0}
 	if before := c.jobs[id]; before != nil {
 		job.allocs, job.made = before.allocs, before.made
 		for _, alloc := range job.allocs {
@@ -106,7 +106,7 @@ func (c *cluster) register(id string) {
 }
 
 // submit changes the specification of a job.
-func (c *cluster) submit(job *imitatedJob, change func()) {
+func (c *cluster) submit(job *fakeJob, change func()) {
 	c.index++
 	job.index = c.index
 	job.version++
@@ -114,7 +114,7 @@ func (c *cluster) submit(job *imitatedJob, change func()) {
 }
 
 // place makes an allocation of a number of a job.
-func (c *cluster) place(job *imitatedJob, number int) *imitatedAlloc {
+func (c *cluster) place(job *fakeJob, number int) *imitatedAlloc {
 	c.made++
 	job.made++
 	alloc := &imitatedAlloc{
@@ -125,8 +125,8 @@ func (c *cluster) place(job *imitatedJob, number int) *imitatedAlloc {
 	return alloc
 }
 
-// evaluate does for a job what the scheduler does.
-func (c *cluster) evaluate(job *imitatedJob) {
+// evaluate does the work of the scheduler for a job.
+func (c *cluster) evaluate(job *fakeJob) {
 	want := job.count
 	if job.stopped {
 		want = 0
@@ -202,7 +202,7 @@ func (c *cluster) step() {
 	case 10, 11:
 		c.restart(job)
 	case 12: // Nomad finds its health, which takes at most so long
-		if runs && alloc.healthy == nil && now.Sub(alloc.started) < watched {
+		if runs && alloc.healthy == nil && now.Sub(alloc.started) < healthDeadline {
 			healthy := c.random.IntN(5) > 0
 			alloc.healthy, alloc.turned = &healthy, now
 		}
@@ -234,7 +234,7 @@ func (c *cluster) step() {
 
 // restart starts a task of a job again, before its client sent that it had ended: it
 // failed, or a person had it run again.
-func (c *cluster) restart(job *imitatedJob) {
+func (c *cluster) restart(job *fakeJob) {
 	now := time.Now()
 	for _, alloc := range job.allocs {
 		if alloc.client == "running" && c.restarts && c.random.IntN(4) == 0 {
@@ -258,9 +258,9 @@ func (c *cluster) settleDown() {
 	}
 }
 
-// saved returns a copy of the state, and what puts it back, with the index that it had.
+// saved returns a function that restores the present state with its index.
 func (c *cluster) saved() (restore func()) {
-	index, jobs := c.index, map[string]*imitatedJob{}
+	index, jobs := c.index, map[string]*fakeJob{}
 	for id, job := range c.jobs {
 		kept := *job
 		kept.allocs = nil
@@ -273,10 +273,10 @@ func (c *cluster) saved() (restore func()) {
 	return func() { c.index, c.jobs = index, jobs }
 }
 
-// TestFollows: what a fleet has by reading what moved is what it would have by reading
-// everything, at every tick, among a thousand changes a second, also of such that no
-// list shows, with servers that restart, lose their leader, or are restored from a
-// backup, and with changes between the calls of one reading.
+// TestFollows: at every tick, a fleet that reads only changed jobs has the same readings as a
+// fleet that reads everything. There are a thousand changes a second, also changes that no list
+// reveals and changes during a reading; servers restart, lose their leader, or are restored from
+// a backup.
 func TestFollows(t *testing.T) {
 	for name, c := range map[string]struct{ between, again bool }{
 		"lists": {false, false}, "lists and unchanged jobs": {false, true}, "changes between calls": {true, true},
@@ -293,7 +293,7 @@ func TestFollows(t *testing.T) {
 func follow(t *testing.T, between, again bool) {
 	const jobs, ticks, changes, period = 60, 40, 15_000, 15 * time.Second
 	i := unserved(t)
-	c := &cluster{imitation: i, random: rand.New(rand.NewPCG(7, 0))}
+	c := &cluster{fakeServer: i, random: rand.New(rand.NewPCG(7, 0))}
 	var refs []targets.Ref
 	var all []int
 	for n := range jobs {
@@ -321,12 +321,12 @@ func follow(t *testing.T, between, again bool) {
 	}))
 	verified := 0
 	if again {
-		verified = usual.mostAgain
+		verified = defaultLimits.mostAgain
 	}
-	whole := open(reach{always: 1 << 30, page: 40}, &targettest.Store{})
+	whole := open(readLimits{always: 1 << 30, page: 40}, &targettest.Store{})
 	moving := map[string]*Fleet{
-		"in lists":   open(reach{filtered: usual.filtered, leastAgain: verified, mostAgain: verified, page: 40}, &targettest.Store{}),
-		"job by job": open(reach{leastAgain: verified, mostAgain: verified, page: 40}, &targettest.Store{}),
+		"in lists":   open(readLimits{filtered: defaultLimits.filtered, leastAgain: verified, mostAgain: verified, page: 40}, &targettest.Store{}),
+		"job by job": open(readLimits{leastAgain: verified, mostAgain: verified, page: 40}, &targettest.Store{}),
 	}
 	c.restarts = again
 	var restore func()
@@ -393,9 +393,8 @@ func follow(t *testing.T, between, again bool) {
 	}
 }
 
-// ordered puts the instances of readings in order. Of fleets that did not look at the
-// same times it leaves out what depends on what they saw before: whether an instance was
-// ready before its health was forgotten, since when, and when it started before that.
+// ordered sorts the instances of readings. For fleets with different reading times it omits
+// values that depend on earlier readings.
 func ordered(readings map[targets.Ref]targets.Reading, apart bool) map[targets.Ref]targets.Reading {
 	for ref, reading := range readings {
 		type both struct {

@@ -17,16 +17,14 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// stamp is the indexes of a job that change when something happens to it. Stamps are
-// compared for equality only: a cluster that was restored from a backup goes back.
-type stamp struct {
-	// created, modified and specified are the indexes of the job, the last one of its
-	// specification; summary is the index of the numbers of its allocations by
-	// state.
+// jobIndexes is the indexes of a job that a change increases. Stamps are compared for equality only,
+// because a cluster that was restored from a backup has lower indexes.
+type jobIndexes struct {
+	// created, modified and specified are indexes of the job, specified the one of its
+	// specification; summary is the index of its allocation counts.
 	created, modified, specified, summary uint64
 }
 
-// jobStub is a job in a list.
 type jobStub struct {
 	ID, Namespace, Status                    string
 	Stop                                     bool
@@ -37,18 +35,17 @@ type jobStub struct {
 	}
 }
 
-// groupSummary is the numbers of allocations of a task group by state.
+// groupSummary is the number of allocations of a task group by state.
 type groupSummary struct{ Queued, Complete int32 }
 
-func (j *jobStub) stamp() stamp {
-	return stamp{created: j.CreateIndex, modified: j.ModifyIndex, specified: j.JobModifyIndex, summary: j.JobSummary.ModifyIndex}
+func (j *jobStub) jobIndexes() jobIndexes {
+	return jobIndexes{created: j.CreateIndex, modified: j.ModifyIndex, specified: j.JobModifyIndex, summary: j.JobSummary.ModifyIndex}
 }
 
-// dead reports whether nothing of the job runs or is about to.
+// dead reports whether the job has no running or pending allocations.
 func (j *jobStub) dead() bool { return j.Status == "dead" }
 
-// complete reports whether the job has complete allocations, which may be of an older
-// version.
+// complete reports whether the job has complete allocations, maybe of an older version.
 func (j *jobStub) complete() bool {
 	for _, group := range j.JobSummary.Summary {
 		if group.Complete > 0 {
@@ -58,7 +55,7 @@ func (j *jobStub) complete() bool {
 	return false
 }
 
-// waiting returns the number of allocations of a group that wait for a place.
+// waiting returns the number of queued allocations of a group.
 func (j *jobStub) waiting(group string) int {
 	if j.Stop {
 		return 0
@@ -66,49 +63,49 @@ func (j *jobStub) waiting(group string) int {
 	return int(j.JobSummary.Summary[group].Queued)
 }
 
-// deploymentStub is a deployment in a list.
 type deploymentStub struct {
 	ID, JobID, Status, StatusDescription string
 	JobCreateIndex                       uint64
 }
 
-// specification is what is needed of a job's specification. It is not modified.
+// specification is the part of a job's specification that hpad uses. It is immutable.
 type specification struct {
 	jobType string
-	// region is the job's, also where nobody named it; "" where it is unknown.
+	// region is the job's region; "" if it is unknown.
 	region string
-	// index is the JobModifyIndex, which a write is compared with. That of
-	// /v1/job/:id/scale is another one.
+	// index is the JobModifyIndex, which a write is compared with. It differs from the index of
+	// /v1/job/:id/scale.
 	index       uint64
 	createIndex uint64
-	// version is the job's; allocations have the one that they were last changed for.
+	// version is the job's version; an allocation has the version of its last update.
 	version       uint64
 	stopped       bool
 	periodic      bool
 	parameterized bool
-	// groups are in the order of their names.
+	// groups are sorted by name.
 	groups []group
 }
 
-// group is what is needed of a task group's specification.
+// group is the part of a task group's specification that hpad uses.
 type group struct {
 	name  string
 	count int32
-	// min and max are the bounds of the scaling block, which Nomad enforces even
-	// where it is not enabled; nil where there is none.
+	// min and max are the bounds of the scaling block, which Nomad enforces even if the block is
+	// disabled; nil if there are none.
 	min, max *int32
-	// deployed means that changes of the count make deployments, which give health.
+	// deployed reports whether a change of the count starts a deployment, which determines
+	// health.
 	deployed bool
-	// labels are hpad's entries in the group's meta; nil for none.
+	// labels are hpad's entries in the group's meta, or nil.
 	labels map[string]string
-	// misplaced is where else the job enables an autoscaler, to no effect: "the job",
-	// `task "main"`; empty for nowhere.
+	// misplaced is another place where the job enables an autoscaler without effect, such as
+	// `task "main"`; "" if there is none.
 	misplaced string
-	// checked means that Nomad itself checks services of the group.
+	// checked reports whether Nomad itself checks services of the group.
 	checked bool
 }
 
-// jobText is what is needed of a job as Nomad writes it.
+// jobText is the decoded part of a job.
 type jobText struct {
 	Type, Region                         string
 	JobModifyIndex, CreateIndex, Version uint64
@@ -118,7 +115,6 @@ type jobText struct {
 	TaskGroups                           []taskGroup
 }
 
-// taskGroup is a group of it.
 type taskGroup struct {
 	Name     string
 	Count    int64
@@ -129,20 +125,17 @@ type taskGroup struct {
 	Tasks    []task
 }
 
-// task is a task of a group.
 type task struct {
 	Name     string
 	Meta     map[string]string
 	Services []service
 }
 
-// service is a service of a group or a task.
 type service struct {
 	Provider string
 	Checks   []struct{}
 }
 
-// newSpecification takes from a job what is needed.
 func newSpecification(job *jobText) *specification {
 	s := &specification{
 		jobType: job.Type, region: job.Region, index: job.JobModifyIndex, createIndex: job.CreateIndex, version: job.Version, stopped: job.Stop,
@@ -159,7 +152,6 @@ func newSpecification(job *jobText) *specification {
 	return s
 }
 
-// clamp makes a count one of hpad's.
 func clamp(n int64) int32 { return int32(min(max(n, 0), math.MaxInt32)) }
 
 func bound(n *int64) *int32 {
@@ -170,7 +162,6 @@ func bound(n *int64) *int32 {
 	return &clamped
 }
 
-// checked reports whether a group has services that Nomad itself checks.
 func checked(tg *taskGroup) bool {
 	services := tg.Services
 	for i := range tg.Tasks {
@@ -184,7 +175,7 @@ func checked(tg *taskGroup) bool {
 	return false
 }
 
-// find returns a group that can be scaled, or why it cannot.
+// find returns a group, or the reason why it cannot be scaled.
 func (s *specification) find(t *Target) (*group, error) {
 	unscalable := func(reason, format string, args ...any) error {
 		return reasoned(reason, fmt.Errorf("%w: %s", targets.ErrUnscalable, fmt.Sprintf(format, args...)))
@@ -211,7 +202,7 @@ func (s *specification) find(t *Target) (*group, error) {
 	return nil, unscalable(GroupNotFound, "job %q has no task group %q; it has %s", t.Job, t.Group, cmp.Or(strings.Join(names, ", "), "none"))
 }
 
-// group returns a group by its name; nil for none.
+// group returns a group by name, or nil.
 func (s *specification) group(name string) *group {
 	i := slices.IndexFunc(s.groups, func(g group) bool { return g.name == name })
 	if i < 0 {
@@ -220,11 +211,10 @@ func (s *specification) group(name string) *group {
 	return &s.groups[i]
 }
 
-// read reads the specification of a job.
 func (s *session) read(ctx context.Context, key jobKey) (*specification, error) {
 	var job jobText
 	_, err := s.fetch(ctx, key.scope, list{path: "/v1/job/" + url.PathEscape(key.id)}, func(body io.Reader) error {
-		return json.UnmarshalRead(body, &job, lenientJSON)
+		return json.UnmarshalRead(body, &job, jsonOptions)
 	})
 	if err != nil {
 		return nil, err

@@ -18,25 +18,25 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// maxFiltered is the number of jobs that the filter of a list may name; for more jobs,
-// everything in the namespace is read. A filter is part of the URL: with longestLiteral,
-// the longest one stays below 8 kB, the limit of many proxies.
+// maxFiltered is the maximum number of jobs in a list filter; for more jobs, hpad lists the whole
+// namespace. A filter is part of the URL: with longestLiteral it stays below 8 kB, the limit of
+// many proxies.
 const (
 	maxFiltered    = 20
 	longestLiteral = 300
 )
 
-// Complete, lost and replaced allocations, and deployments that ended, are filtered out.
+// The filters exclude complete, lost and replaced allocations, and finished deployments.
 const (
 	livingAllocs      = `ClientStatus != "complete" and ClientStatus != "failed" and ClientStatus != "lost"`
 	presentAllocs     = `ClientStatus != "complete" and ClientStatus != "lost" and (ClientStatus != "failed" or DesiredStatus == "run" and NextAllocation == "")`
 	activeDeployments = `Status != "successful" and Status != "failed" and Status != "cancelled"`
 )
 
-// literal returns a string literal of Nomad's filters. It reports false if the text has no
-// literal, or one of more than longestLiteral bytes in a URL. Filters (go-bexpr) end a
-// quoted literal at the next quote, also after a backslash, and parse a quoted literal that
-// begins with a slash as a JSON pointer.
+// literal returns a string literal of Nomad's filter grammar. It returns false if the text cannot
+// be expressed, or has more than longestLiteral bytes in a URL. Nomad (go-bexpr) ends a quoted
+// literal at the next quote, also after a backslash, and parses a quoted literal that begins with
+// a slash as a JSON pointer.
 func literal(text string) (string, bool) {
 	written := strconv.Quote(text)
 	if written != `"`+text+`"` || strings.HasPrefix(text, "/") {
@@ -48,14 +48,14 @@ func literal(text string) (string, bool) {
 	return written, len(url.QueryEscape(written)) <= longestLiteral
 }
 
-// unnamed reports whether no filter can name a job.
+// unnamed reports whether a filter cannot contain a job ID.
 func unnamed(job string) bool {
 	_, ok := literal(job)
 	return !ok
 }
 
-// jobFilter returns a filter for jobs by the name of the field with their ID. It returns "",
-// which lists all, if there are too many jobs or no filter can name one of them.
+// jobFilter returns a filter for jobs, with the given field for the ID. It returns "", which
+// lists all jobs, if there are too many jobs or a filter cannot contain one of them.
 func jobFilter(field string, jobs []string) string {
 	if len(jobs) > maxFiltered || slices.ContainsFunc(jobs, unnamed) {
 		return ""
@@ -68,7 +68,6 @@ func jobFilter(field string, jobs []string) string {
 	return strings.Join(terms, " or ")
 }
 
-// both joins two filters, each of which may be empty.
 func both(a, b string) string {
 	if a == "" || b == "" {
 		return a + b
@@ -76,21 +75,19 @@ func both(a, b string) string {
 	return "(" + a + ") and (" + b + ")"
 }
 
-// jobsPage is the number of elements of a page of all lists except that of allocations: some
-// 6 MB of jobs. Each page has the timeout of a call.
+// jobsPage is the page size of all lists except the allocation list: about 6 MB of jobs. Each
+// page has the timeout of a call.
 const jobsPage = 10_000
 
-// headers are the headers of a response. A missing header is zero.
+// headers are the response headers that hpad uses.
 type headers struct {
-	// index is the index of the last change of the list.
 	index uint64
-	// leader means that the server that responded knows the leader.
+	// leader reports whether the server has contact to the leader.
 	leader bool
-	// next is the token of the next page; empty on the last page.
+	// next is the token of the next page; "" on the last page.
 	next string
 }
 
-// headersKey is the key of a context's *headers.
 type headersKey struct{}
 
 func headersOf(header http.Header) headers {
@@ -98,27 +95,24 @@ func headersOf(header http.Header) headers {
 	return headers{index: index, leader: header.Get("X-Nomad-KnownLeader") == "true", next: header.Get("X-Nomad-NextToken")}
 }
 
-// list is a list of the API.
 type list struct {
 	path, filter string
-	// params are further parameters; it may be nil.
+	// params are additional parameters; may be nil.
 	params map[string]string
-	// size is the number of elements of a page; 0 requests all in one response.
+	// size is the page size; 0 requests all elements in one response.
 	size int
 }
 
-// lenient are the options for responses: checking for duplicate names costs a lot, and the
+// decodeOptions are the decoding options for responses. Detecting duplicate names is expensive, and the
 // output of tasks may be invalid UTF-8.
-var lenient = []jsontext.Options{jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)}
+var decodeOptions = []jsontext.Options{jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)}
 
-// lenientJSON is lenient for one value.
-var lenientJSON = json.JoinOptions(lenient...)
+var jsonOptions = json.JoinOptions(decodeOptions...)
 
-// errLeaderless rejects a stale response: the server may have restarted and know
-// nothing yet.
+// errLeaderless rejects a stale response of a server that may just have restarted.
 var errLeaderless = errors.New("the server that answered knows no leader, so that its answer may be older than any bound")
 
-// fetch sends a request of the API and passes the body of the response to read.
+// fetch sends a request and passes the body of the response to read.
 func (s *session) fetch(ctx context.Context, at scope, l list, read func(body io.Reader) error) (headers, error) {
 	var h headers
 	ctx, cancel := targets.Bounded(context.WithValue(ctx, headersKey{}, &h), s.config.Timeout)
@@ -138,9 +132,8 @@ func (s *session) fetch(ctx context.Context, at scope, l list, read func(body io
 	return h, explain(ctx, read(body))
 }
 
-// readPage reads the page of a list that starts at a token; empty for the first page. It
-// passes each element to take as it arrives. The element is valid until take returns, but
-// its own pointers, slices and maps may be retained.
+// readPage reads the page of a list at a token; "" is the first page. It passes each element to
+// take. An element is valid until take returns; its pointers, slices and maps may be retained.
 func readPage[T any](ctx context.Context, s *session, at scope, l list, token string, take func(*T)) (headers, error) {
 	if l.size > 0 {
 		params := map[string]string{"per_page": strconv.Itoa(l.size)}
@@ -151,7 +144,7 @@ func readPage[T any](ctx context.Context, s *session, at scope, l list, token st
 		l.params = params
 	}
 	return s.fetch(ctx, at, l, func(body io.Reader) error {
-		decoder := jsontext.NewDecoder(body, lenient...)
+		decoder := jsontext.NewDecoder(body, decodeOptions...)
 		if decoder.PeekKind() != '[' { // null is an empty list, anything else an error
 			return json.UnmarshalDecode(decoder, &[]struct{}{})
 		}
@@ -171,8 +164,8 @@ func readPage[T any](ctx context.Context, s *session, at scope, l list, token st
 	})
 }
 
-// readPages reads a list page by page, as readPage does. It returns the headers of the last
-// page. Elements that it passed to take before an error are valid.
+// readPages reads all pages of a list. It returns the headers of the last page. After an error,
+// the elements that were passed to take are valid.
 func readPages[T any](ctx context.Context, s *session, at scope, l list, take func(*T)) (headers, error) {
 	h, err := readPage(ctx, s, at, l, "", take)
 	for err == nil && h.next != "" {

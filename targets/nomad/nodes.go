@@ -17,37 +17,37 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// NodeQuery describes the machine of a Nomad node. Nodes are matched by the ids of
-// the cloud first, by names next, by addresses last.
+// NodeQuery describes the host of a Nomad node. Cloud ids are compared first, then names, then
+// addresses.
 type NodeQuery struct {
-	// IDs are ids of the machine in its cloud: of an EC2, Compute Engine or Azure
-	// instance.
+	// IDs are the ids of the EC2, Compute Engine or Azure instance.
 	IDs []string
-	// Names are names that the node, or the machine's host, may have.
+	// Names are possible names of the node or its host.
 	Names []string
-	// Addresses are IP addresses that it may have.
+	// Addresses are possible IP addresses of the node.
 	Addresses []string
-	// Attribute, if not empty, is the one attribute of the node to be compared, with
-	// IDs and Names, as "unique.hostname", or "meta.NAME" for the node's meta.
+	// Attribute is the only node attribute that is compared with IDs and Names, such as
+	// "unique.hostname", or "meta.NAME" for the node's meta; empty compares the default
+	// attributes.
 	Attribute string
 }
 
 // NodeMatch is the result of a NodeQuery.
 type NodeMatch struct {
-	// ID is the node's; empty when there is none.
+	// ID is the node ID; "" if no node matches.
 	ID string
-	// Err is why several nodes cannot be told apart; nil when they can.
+	// Err is set if several nodes match equally well.
 	Err error
 }
 
-// machine is what a node is known by.
+// machine is the identity of a node.
 type machine struct {
 	name       string
 	attributes map[string]string
 	meta       map[string]string
 }
 
-// The attributes with a machine's id in its cloud, its names and its address.
+// The attributes with the cloud id, the names and the address of a host.
 var (
 	idAttributes = []string{
 		"unique.platform.aws.instance-id", "unique.platform.gce.id", "unique.platform.azure.id", "unique.platform.azure.name",
@@ -58,35 +58,33 @@ var (
 
 const metaPrefix = "meta."
 
-// ranks lists what a machine is known by, the most trustworthy first, each with
-// what it may be.
-func (q NodeQuery) ranks() []clue {
+// matchers returns the ways to identify a host, the most reliable first.
+func (q NodeQuery) matchers() []nodeMatcher {
 	if q.Attribute != "" {
 		values := slices.Concat(q.IDs, q.Names)
 		if key, ok := strings.CutPrefix(q.Attribute, metaPrefix); ok {
-			return []clue{{meta: key, values: values}}
+			return []nodeMatcher{{meta: key, values: values}}
 		}
-		return []clue{{attributes: []string{q.Attribute}, values: values}}
+		return []nodeMatcher{{attributes: []string{q.Attribute}, values: values}}
 	}
-	return []clue{
+	return []nodeMatcher{
 		{attributes: idAttributes, values: q.IDs},
 		{attributes: nameAttributes, name: true, values: q.Names},
 		{attributes: addressAttributes, values: q.Addresses},
 	}
 }
 
-// clue is one way to know a machine.
-type clue struct {
+// nodeMatcher is one way to identify a host.
+type nodeMatcher struct {
 	attributes []string
 	meta       string
-	// name means that the node's own name is compared, too.
+	// name reports whether the node name is compared as well.
 	name   bool
 	values []string
 }
 
-// terms returns the terms of a filter for the clue. It leaves out values that no filter can
-// express; ids, names and addresses of machines are none of these.
-func (c clue) terms() []string {
+// terms returns the filter terms of the matcher. It omits values that a filter cannot contain.
+func (c nodeMatcher) terms() []string {
 	var fields []string
 	for _, attribute := range c.attributes {
 		fields = append(fields, "Attributes["+strconv.Quote(attribute)+"]")
@@ -108,8 +106,8 @@ func (c clue) terms() []string {
 	return terms
 }
 
-// fits reports whether a machine is known by the clue.
-func (c clue) fits(m machine) bool {
+// matches reports whether a node matches.
+func (c nodeMatcher) matches(m machine) bool {
 	is := func(value string) bool { return value != "" && slices.Contains(c.values, value) }
 	if slices.ContainsFunc(c.attributes, func(attribute string) bool { return is(m.attributes[attribute]) }) {
 		return true
@@ -117,8 +115,8 @@ func (c clue) fits(m machine) bool {
 	return c.meta != "" && is(m.meta[c.meta]) || c.name && is(m.name)
 }
 
-// FindNodes returns the nodes of machines, in the order of the queries. Each query takes one
-// list, and one call for each node in it.
+// FindNodes returns the nodes of hosts, in the order of the queries. Each query takes one list,
+// and one call for each listed node.
 func (f *Fleet) FindNodes(ctx context.Context, queries []NodeQuery) ([]NodeMatch, error) {
 	session, err := f.openNodes(ctx)
 	matches := make([]NodeMatch, len(queries))
@@ -139,8 +137,7 @@ func (f *Fleet) FindNodes(ctx context.Context, queries []NodeQuery) ([]NodeMatch
 	return matches, nil
 }
 
-// openNodes returns a session for calls about nodes, unless Nomad is to be left
-// alone.
+// openNodes returns a session for calls about nodes, unless calls are paused.
 func (f *Fleet) openNodes(ctx context.Context) (*session, error) {
 	session, err := f.open(ctx)
 	if err != nil {
@@ -149,13 +146,12 @@ func (f *Fleet) openNodes(ctx context.Context) (*session, error) {
 	return session, f.backoff.Wait()
 }
 
-// nodeScope is that of the fleet's own region; nodes have no namespace.
+// nodeScope returns the fleet's region; nodes have no namespace.
 func (f *Fleet) nodeScope() scope { return scope{region: f.config.Region} }
 
-// findNode returns the node of one machine.
 func (f *Fleet) findNode(ctx context.Context, session *session, query NodeQuery) (NodeMatch, error) {
 	var terms []string
-	for _, c := range query.ranks() {
+	for _, c := range query.matchers() {
 		terms = append(terms, c.terms()...)
 	}
 	if len(terms) == 0 {
@@ -173,11 +169,11 @@ func (f *Fleet) findNode(ctx context.Context, session *session, query NodeQuery)
 	return query.match(stubs, found), nil
 }
 
-// machine reads what a node is known by: nothing when it is gone by now.
+// machine reads the identity of a node; zero if the node is gone.
 func (f *Fleet) machine(ctx context.Context, session *session, id string) (machine, error) {
 	var node api.Node
 	if err := session.get(ctx, f.nodeScope(), "/v1/node/"+id, nil, "", &node); err != nil {
-		if status, _ := answerOf(err); status == http.StatusNotFound {
+		if status, _ := responseOf(err); status == http.StatusNotFound {
 			return machine{}, nil
 		}
 		return machine{}, err
@@ -185,13 +181,13 @@ func (f *Fleet) machine(ctx context.Context, session *session, id string) (machi
 	return machine{name: node.Name, attributes: node.Attributes, meta: node.Meta}, nil
 }
 
-// match returns the node that fits best: of several that fit alike the one that is
-// ready, of several that are an error.
+// match returns the node that matches best. Of several equal matches it returns the ready one;
+// several ready ones are an error.
 func (q NodeQuery) match(stubs []*api.NodeListStub, found []machine) NodeMatch {
-	for _, c := range q.ranks() {
+	for _, c := range q.matchers() {
 		var fitting []*api.NodeListStub
 		for i, m := range found {
-			if c.fits(m) {
+			if c.matches(m) {
 				fitting = append(fitting, stubs[i])
 			}
 		}
@@ -218,21 +214,20 @@ func readyRank(stub *api.NodeListStub) int {
 	return 0
 }
 
-// What hpad's own drains are known by, in the node's record of its last drain.
+// The keys and values that identify hpad's own drains in the node's last drain.
 const (
 	drainedBy = "drained_by"
 	ownDrain  = "hpad"
-	// drainedIneligible means that the node took no work before the drain either.
+	// drainedIneligible records that the node was ineligible before the drain.
 	drainedIneligible = "was_ineligible"
 )
 
-// shortestDrain is what a drain gets at least: none at all would mean no deadline.
+// shortestDrain is the minimum deadline of a drain, because 0 means no deadline.
 const shortestDrain = time.Second
 
-// DrainNode makes a node take no new work, and stops what it has within so much
-// time, as its jobs' migrate blocks say; what is left then is stopped at once. A
-// node that is being drained, by whomever, is left alone. IgnoreSystem keeps the
-// allocations of system jobs. It returns at once.
+// DrainNode makes a node ineligible and starts a drain with a deadline, at which Nomad kills the
+// remaining allocations. It does not change an active drain. IgnoreSystem keeps the allocations
+// of system jobs.
 func (f *Fleet) DrainNode(ctx context.Context, id string, within time.Duration, ignoreSystem bool) error {
 	err := f.changeNode(ctx, id, func(node *api.Node) *api.DrainOptions {
 		if node.DrainStrategy != nil {
@@ -253,12 +248,10 @@ func (f *Fleet) DrainNode(ctx context.Context, id string, within time.Duration, 
 	return nil
 }
 
-// ownLast reports whether a node's last drain is hpad's.
 func ownLast(node *api.Node) bool {
 	return node.LastDrain != nil && node.LastDrain.Meta[drainedBy] == ownDrain
 }
 
-// readNode reads a node as it is now.
 func (f *Fleet) readNode(ctx context.Context, id string) (*session, *api.Node, error) {
 	session, err := f.openNodes(ctx)
 	if err != nil {
@@ -271,7 +264,7 @@ func (f *Fleet) readNode(ctx context.Context, id string) (*session, *api.Node, e
 	return session, &node, nil
 }
 
-// changeNode changes the drain of a node as it is now; nil changes nothing.
+// changeNode changes the drain of a node to the result of change; nil changes nothing.
 func (f *Fleet) changeNode(ctx context.Context, id string, change func(node *api.Node) *api.DrainOptions) error {
 	session, node, err := f.readNode(ctx, id)
 	if err != nil {
@@ -288,8 +281,8 @@ func (f *Fleet) changeNode(ctx context.Context, id string, change func(node *api
 	return f.nodeError(explain(ctx, err), "write")
 }
 
-// NodeDrained reports whether the drain of a node is through. A node that is gone is
-// drained. It is an error when somebody else gave the node work again.
+// NodeDrained reports whether the drain of a node is complete. A missing node is drained. It is
+// an error if an external writer made the node eligible again.
 func (f *Fleet) NodeDrained(ctx context.Context, id string) (bool, error) {
 	_, node, err := f.readNode(ctx, id)
 	switch {
@@ -305,8 +298,8 @@ func (f *Fleet) NodeDrained(ctx context.Context, id string) (bool, error) {
 	return false, fmt.Errorf("read the drain of Nomad node %s: %w", id, err)
 }
 
-// RestoreNode ends a drain of hpad's, and lets the node take work again if it did
-// before. Drains of others, and nodes that are gone, are left alone.
+// RestoreNode ends a drain of hpad, and makes the node eligible if it was eligible before. It
+// ignores other drains and missing nodes.
 func (f *Fleet) RestoreNode(ctx context.Context, id string) error {
 	err := f.changeNode(ctx, id, func(node *api.Node) *api.DrainOptions {
 		if !ownLast(node) || node.LastDrain.Status == api.DrainStatusCanceled || node.SchedulingEligibility == api.NodeSchedulingEligible {
@@ -320,8 +313,7 @@ func (f *Fleet) RestoreNode(ctx context.Context, id string) error {
 	return nil
 }
 
-// PurgeNode takes a node out of Nomad's books, whose machine is gone. One that is
-// not there is no error.
+// PurgeNode removes the node of a removed host from Nomad. It ignores missing nodes.
 func (f *Fleet) PurgeNode(ctx context.Context, id string) error {
 	session, err := f.openNodes(ctx)
 	if err == nil {
@@ -337,15 +329,14 @@ func (f *Fleet) PurgeNode(ctx context.Context, id string) error {
 	return nil
 }
 
-// NodeAllocations returns how many allocations run, or are about to, on each node
-// that has any, without those of system jobs, in one call. Those of namespaces that
-// the token may not read are not among them.
+// NodeAllocations returns the number of allocations on each node that has any, without system
+// jobs, in one list. It cannot count namespaces that the token may not read.
 func (f *Fleet) NodeAllocations(ctx context.Context) (map[string]int, error) {
 	session, err := f.openNodes(ctx)
 	counts := map[string]int{}
 	if err == nil {
 		at := scope{region: f.config.Region, namespace: "*"}
-		living := list{path: "/v1/allocations", filter: livingAllocs, params: map[string]string{"task_states": "false"}, size: usual.page}
+		living := list{path: "/v1/allocations", filter: livingAllocs, params: map[string]string{"task_states": "false"}, size: defaultLimits.page}
 		_, err = readPages(ctx, session, at, living, func(alloc *allocStub) {
 			if alloc.JobType != api.JobTypeSystem && alloc.JobType != api.JobTypeSysbatch {
 				counts[alloc.NodeID]++
@@ -359,17 +350,17 @@ func (f *Fleet) NodeAllocations(ctx context.Context) (map[string]int, error) {
 	return counts, nil
 }
 
-// sayingNoNode is what Nomad's error for an unknown node is recognized by.
-const sayingNoNode = "node not found"
+// textNoNode identifies Nomad's error for an unknown node.
+const textNoNode = "node not found"
 
-// nodeError puts an error of a call about nodes into one of the classes of package
-// targets, and names the right that is missing.
+// nodeError returns the error of a call about nodes in one of the classes of package targets,
+// with the missing permission.
 func (f *Fleet) nodeError(err error, right string) error {
 	if err == nil {
 		return nil
 	}
-	if status, body := answerOf(err); status >= http.StatusInternalServerError && strings.Contains(body, sayingNoNode) {
-		return fmt.Errorf("%w: %w", targets.ErrTargetNotFound, &answerError{status: status, body: body})
+	if status, body := responseOf(err); status >= http.StatusInternalServerError && strings.Contains(body, textNoNode) {
+		return fmt.Errorf("%w: %w", targets.ErrTargetNotFound, &responseError{status: status, body: body})
 	}
 	err = readError(err)
 	if errors.Is(err, targets.ErrForbidden) {

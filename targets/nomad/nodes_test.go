@@ -15,7 +15,7 @@ import (
 	"github.com/hpad/hpad/targets/targettest"
 )
 
-// pool is a Nomad server with nothing but nodes.
+// pool is a Nomad server that has only nodes.
 type pool struct {
 	rival targettest.Rival
 
@@ -24,10 +24,10 @@ type pool struct {
 	// refuse has the status of calls that begin so, as "POST /v1/node/".
 	refuse string
 	status int
-	// calls are those that were made, filters those of the lists of nodes.
+	// calls are the calls so far, filters the filters of the node lists.
 	calls, filters []string
 	allocations    []map[string]any
-	// listed is how many allocations the last list answered.
+	// listed is the number of allocations in the last list.
 	listed int
 }
 
@@ -90,8 +90,7 @@ func (p *pool) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// list returns those of some documents that the filter of a call lets through, and
-// how many they are.
+// list returns the documents that match the filter of a call, and their number.
 func (p *pool) list(w http.ResponseWriter, r *http.Request, all []map[string]any) int {
 	passed, err := pass(r.URL.Query().Get("filter"), all)
 	if err != nil {
@@ -102,7 +101,7 @@ func (p *pool) list(w http.ResponseWriter, r *http.Request, all []map[string]any
 	return len(passed)
 }
 
-// drain does what a server does: drains begin at once and end when the test says.
+// drain starts a drain, which ends when the test calls done.
 func (p *pool) drain(node *api.Node, request api.NodeUpdateDrainRequest) {
 	switch {
 	case request.DrainSpec != nil:
@@ -120,7 +119,7 @@ func (p *pool) drain(node *api.Node, request api.NodeUpdateDrainRequest) {
 	}
 }
 
-// done ends a node's drain as Nomad does when nothing is left.
+// done completes a node's drain.
 func (p *pool) done(id string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -128,7 +127,7 @@ func (p *pool) done(id string) {
 	p.nodes[id].LastDrain.Status = api.DrainStatusComplete
 }
 
-// made returns how many calls began so since the last time.
+// made returns the number of calls with a prefix since its last call.
 func (p *pool) made(prefix string) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -269,7 +268,7 @@ func TestDrainNode(t *testing.T) {
 	}
 	p.done("n-1")
 	through(true)
-	// The same again, as after a restart: what was eligible becomes eligible.
+	// Again, as after a restart: an eligible node becomes eligible.
 	must(f.DrainNode(ctx, "n-1", time.Minute, false))
 	p.done("n-1")
 	must(f.RestoreNode(ctx, "n-1"))

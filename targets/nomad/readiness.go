@@ -15,28 +15,26 @@ import (
 	"github.com/hpad/hpad/targets/memory"
 )
 
-// Every change of a count updates all allocations of the group in place, and
-// Nomad then forgets their health until they have been watched anew. Read
-// plainly, the whole group would be unready after each step. Health is therefore
-// sticky: an allocation that was ready stays so until Nomad calls it unhealthy or
-// its tasks start again. The memory is kept across restarts of hpad, or those
-// that run already would look new.
+// Each change of a count updates all allocations of the group in place, and Nomad then resets
+// their health. To keep the group from becoming unready after each scaling step, health is
+// sticky: a ready allocation stays ready until Nomad marks it unhealthy or its tasks restart.
+// Records are stored, so that allocations do not look new after a restart of hpad.
 
-// record is what is remembered of an allocation.
+// record is the stored state of an allocation.
 type record struct {
-	// Readiness and Changed are those of the last reading.
+	// Readiness is the last readiness, and Changed the time of its last change.
 	Readiness policy.Readiness `json:"r"`
 	Changed   time.Time        `json:"c"`
-	// Started is when its tasks started, or when it was first seen running.
+	// Started is the start time of its tasks, or the time at which it was first observed running.
 	Started time.Time `json:"s"`
 }
 
-// Equal reports whether another record is the same.
+// Equal reports whether two records are equal.
 func (r record) Equal(other record) bool {
 	return r.Readiness == other.Readiness && r.Changed.Equal(other.Changed) && r.Started.Equal(other.Started)
 }
 
-// Records are stored by the first digits of the allocation's id.
+// Records are stored by the first digits of the allocation ID.
 const (
 	shardPrefix = "readiness/"
 	shardDigits = 3
@@ -46,9 +44,9 @@ func newRecords(store targets.Store) *memory.Records[record] {
 	return memory.New[record](store, shardPrefix, func(id string) string { return id[:min(shardDigits, len(id))] })
 }
 
-// judge returns the record of an allocation as Nomad has it now, after the one
-// before. Checks is the readiness by the group's checks, where they are read.
-func judge(a *alloc, g *group, before record, checks policy.Readiness, now time.Time) record {
+// nextRecord returns the new record of an allocation. Checks is the result of the group's service
+// checks, if they are read.
+func nextRecord(a *alloc, g *group, before record, checks policy.Readiness, now time.Time) record {
 	phase := a.phase()
 	started, restarted := memory.Begun(a.started, before.Started, phase == policy.PhaseRunning, now)
 	next := record{Started: started}
@@ -83,9 +81,8 @@ func judge(a *alloc, g *group, before record, checks policy.Readiness, now time.
 	return next
 }
 
-// checks reads the service checks of the running allocations whose groups have any,
-// where the fleet is configured to: one call for each allocation. An allocation
-// without an entry has none to pass.
+// checks reads the service checks of the running allocations of groups with checks, one call for
+// each allocation, if the fleet uses them. An allocation without an entry has no checks.
 func (s *snapshot) checks(ctx context.Context) map[string]policy.Readiness {
 	if s.fleet.config.Readiness != ReadinessChecks {
 		return nil
@@ -95,15 +92,15 @@ func (s *snapshot) checks(ctx context.Context) map[string]policy.Readiness {
 	var group errgroup.Group
 	group.SetLimit(s.fleet.config.fetching())
 	for _, v := range s.scopes {
-		for _, unbuilt := range v.unbuilt() {
-			spec := unbuilt.job.spec
+		for _, withoutInstances := range v.withoutInstances() {
+			spec := withoutInstances.job.spec
 			if spec == nil {
 				continue
 			}
-			if g := spec.group(unbuilt.key.group); g == nil || !g.checked {
+			if g := spec.group(withoutInstances.key.group); g == nil || !g.checked {
 				continue
 			}
-			for _, alloc := range unbuilt.set.allocs {
+			for _, alloc := range withoutInstances.set.allocs {
 				if alloc.phase() != policy.PhaseRunning || alloc.stopping() || alloc.canary() {
 					continue
 				}
@@ -121,14 +118,13 @@ func (s *snapshot) checks(ctx context.Context) map[string]policy.Readiness {
 	return answer
 }
 
-// checked returns the readiness by all checks of an allocation.
 func (s *session) checked(ctx context.Context, at scope, alloc string) policy.Readiness {
 	var statuses api.AllocCheckStatuses
 	if err := s.get(ctx, at, "/v1/client/allocation/"+url.PathEscape(alloc)+"/checks", nil, "", &statuses); err != nil {
 		return policy.ReadinessUnknown // its node is silent
 	}
 	if len(statuses) == 0 {
-		return policy.ReadinessFalse // none has run yet
+		return policy.ReadinessFalse // no check has run yet
 	}
 	for _, status := range statuses {
 		if status.Status != "success" {

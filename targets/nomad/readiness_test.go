@@ -11,8 +11,7 @@ import (
 	"github.com/hpad/hpad/policy"
 )
 
-// judged is an allocation as judge looks at it: started is when its main task did,
-// zero when Nomad does not say.
+// judged returns an allocation whose main task has a start time, which may be zero.
 func judged(client string, created, started time.Time, health *bool, turned time.Time) *alloc {
 	a := &alloc{started: started, allocStub: allocStub{ClientStatus: client, CreateTime: created.UnixNano()}}
 	if health != nil {
@@ -21,8 +20,7 @@ func judged(client string, created, started time.Time, health *bool, turned time
 	return a
 }
 
-// TestJudge: what is remembered of an allocation, from what Nomad says of it and what
-// was known.
+// TestJudge: the record of an allocation after the previous record and a reading.
 func TestJudge(t *testing.T) {
 	now := time.Unix(1_790_000_000, 0)
 	ago := func(minutes int) time.Time { return now.Add(-time.Duration(minutes) * time.Minute) }
@@ -69,7 +67,7 @@ func TestJudge(t *testing.T) {
 		{"unready whatever its checks", judged("pending", ago(9), time.Time{}, nil, time.Time{}), plain, record{}, policy.ReadinessUnknown, record{Readiness: wrong, Changed: ago(9)}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got := judge(c.alloc, c.group, c.before, c.checks, now)
+			got := nextRecord(c.alloc, c.group, c.before, c.checks, now)
 			if !got.Equal(c.want) {
 				t.Errorf("judge() = %+v, want %+v", got, c.want)
 			}
@@ -77,8 +75,7 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// TestSurplus: those beyond the count go whose number another one has taken over, then
-// the highest numbers.
+// TestSurplus: replaced allocations are removed first, then the highest indexes.
 func TestSurplus(t *testing.T) {
 	of := func(id, name, client string, version uint64) *alloc {
 		return &alloc{allocStub: allocStub{ID: id, Name: name, ClientStatus: client, JobVersion: version}}
@@ -121,7 +118,7 @@ func TestSurplus(t *testing.T) {
 // services succeed. Those of allocations that do not run, or go, are not read, nor is
 // anything where the group has no checks or the fleet is not to read them.
 func TestChecks(t *testing.T) {
-	i := newImitation(t)
+	i := newFakeServer(t)
 	i.add("web", 0).checked = true
 	listedBy(i,
 		&imitatedAlloc{id: "passes", desired: "run", client: "running", checks: []string{"success", "success"}},
@@ -132,7 +129,7 @@ func TestChecks(t *testing.T) {
 		&imitatedAlloc{id: "stops", desired: "stop", client: "running", checks: []string{"success"}, gone: far()},
 		&imitatedAlloc{id: "canary", desired: "run", client: "running", checks: []string{"success"}, canary: true},
 	)
-	i.change("web", func(job *imitatedJob) { job.count = 5 })
+	i.change("web", func(job *fakeJob) { job.count = 5 })
 	asked := func() map[string]int {
 		calls := map[string]int{}
 		for path, n := range i.counted() {
@@ -163,13 +160,13 @@ func TestChecks(t *testing.T) {
 	if diff := cmp.Diff(calls, asked()); diff != "" {
 		t.Errorf("calls for checks (-want +got):\n%s", diff)
 	}
-	i.change("web", func(job *imitatedJob) { job.checked = false })
+	i.change("web", func(job *fakeJob) { job.checked = false })
 	for _, instance := range readOne(t, f, "web/app").Instances {
 		if instance.ID == "fails" && instance.Readiness != policy.ReadinessTrue {
 			t.Errorf("an allocation of a group without checks is %v", instance.Readiness)
 		}
 	}
-	i.change("web", func(job *imitatedJob) { job.checked = true })
+	i.change("web", func(job *fakeJob) { job.checked = true })
 	readOne(t, newFleet(t, i), "web/app")
 	if calls := asked(); len(calls) != 0 {
 		t.Errorf("calls %v for checks of a group without, or by a fleet that is not to ask", calls)

@@ -19,23 +19,23 @@ import (
 	"github.com/hpad/hpad/targets/sampling"
 )
 
-// statsWindow is the span that Nomad's cpu rates cover: its clients' default
-// telemetry.collection_interval.
+// statsWindow is the window of Nomad's cpu rates: the default telemetry.collection_interval of
+// clients.
 const statsWindow = time.Second
 
-// sampledAlloc is an allocation whose use can be read.
+// sampledAlloc is an allocation whose resource usage can be read.
 type sampledAlloc struct {
-	// instance is it in its reading: its tasks are those whose use counts, none means
-	// all. It is not modified.
+	// Instance is the instance of its reading. The usage of its tasks counts, or of all tasks if
+	// it has none. It is not modified.
 	*policy.Instance
 	node string
 	at   scope
-	// mhz is the speed of a core of its node.
+	// mhz is the speed of a core of the node.
 	mhz float64
 }
 
-// sampler reads the resource use of allocations, by their ids, every interval while
-// Samples is called. What is known of each is its newest sample.
+// sampler reads the resource usage of allocations at an interval while Samples is called. It
+// stores the newest sample of each allocation.
 type sampler struct {
 	*sampling.Members[string, sampledAlloc, targets.InstanceSample]
 	config     *Config
@@ -50,15 +50,15 @@ func newSampler(config *Config, connection *connection) *sampler {
 	return s
 }
 
-// Samples returns cpu and memory of each running allocation and its tasks, and
-// begins to sample when it was not called for a while.
+// Samples returns cpu and memory of each running allocation and its tasks, and starts sampling if
+// necessary.
 func (f *Fleet) Samples(ctx context.Context, refs []targets.Ref) (map[targets.Ref]targets.Samples, error) {
 	return targets.Ask(ctx, &f.base, "sample", func(context.Context) (map[targets.Ref]targets.Samples, error) {
 		return f.sampler.Samples(refs)
 	})
 }
 
-// sample returns the newest sample of an allocation where that is not too old.
+// sample returns the newest sample of an allocation unless it is too old.
 func (s *sampler) sample(_ sampledAlloc, newest targets.InstanceSample) (*targets.InstanceSample, error) {
 	if time.Since(newest.At) > s.Validity() {
 		return nil, nil
@@ -66,7 +66,7 @@ func (s *sampler) sample(_ sampledAlloc, newest targets.InstanceSample) (*target
 	return &newest, nil
 }
 
-// pass samples allocations once. An error means that there is no sample at all.
+// pass samples allocations once. It returns an error only if there is no sample at all.
 func (s *sampler) pass(ctx context.Context, due []sampledAlloc) error {
 	p := &samplePass{sampler: s, silent: map[string]bool{}}
 	session, err := s.connection.session()
@@ -81,7 +81,7 @@ func (s *sampler) pass(ctx context.Context, due []sampledAlloc) error {
 				return nil
 			})
 		}
-		_ = group.Wait() // what failed is noted
+		_ = group.Wait() // errors are recorded
 	}
 	if p.taken == 0 && ctx.Err() == nil {
 		return p.err
@@ -89,13 +89,13 @@ func (s *sampler) pass(ctx context.Context, due []sampledAlloc) error {
 	return nil
 }
 
-// samplePass is one pass under way.
+// samplePass is one pass in progress.
 type samplePass struct {
 	sampler *sampler
 
 	mu sync.Mutex
-	// silent are the nodes without a response in this pass, whose other allocations are
-	// skipped; ended means that all others are.
+	// silent are the nodes that did not respond in this pass; their other allocations are
+	// skipped. ended skips all allocations.
 	silent map[string]bool
 	ended  bool
 	taken  int
@@ -110,14 +110,12 @@ func (p *samplePass) fail(err error) {
 	}
 }
 
-// skipped reports whether an allocation is not to be sampled in this pass.
 func (p *samplePass) skipped(ctx context.Context, alloc sampledAlloc) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.ended || p.silent[alloc.node] || ctx.Err() != nil
 }
 
-// sample reads the use of one allocation.
 func (p *samplePass) sample(ctx context.Context, session *session, alloc sampledAlloc) {
 	if p.skipped(ctx, alloc) {
 		return
@@ -142,7 +140,7 @@ func (p *samplePass) sample(ctx context.Context, session *session, alloc sampled
 	}
 }
 
-// take keeps an allocation's use.
+// take stores the usage of an allocation.
 func (p *samplePass) take(alloc sampledAlloc, usage *api.AllocResourceUsage, now time.Time) {
 	s := p.sampler
 	sample, ok := sampleOf(alloc, usage, s.config.Memory, now, s.Validity())
@@ -156,8 +154,8 @@ func (p *samplePass) take(alloc sampledAlloc, usage *api.AllocResourceUsage, now
 	p.mu.Unlock()
 }
 
-// unmeasured returns why there is no sample. Clients of newer versions of Nomad measure
-// only what they publish (their issue 25870).
+// unmeasured returns the reason for a missing sample. Clients of newer Nomad versions measure
+// only what they publish (hashicorp/nomad issue 25870).
 func unmeasured(usage *api.AllocResourceUsage, now time.Time) string {
 	if usage.Timestamp <= 0 {
 		return `its client has measured nothing; it does so only with telemetry { publish_allocation_metrics = true } in its configuration`
@@ -165,15 +163,14 @@ func unmeasured(usage *api.AllocResourceUsage, now time.Time) string {
 	return fmt.Sprintf("its client measured it last %v ago, or its clock is not right", now.Sub(time.Unix(0, usage.Timestamp)).Round(time.Second))
 }
 
-// sampleOf makes a sample of an allocation's use, and returns false where that is too
-// old. A task that was not measured, or not lately, has no usage, and leaves the
-// allocation without that resource (R26).
+// sampleOf returns the usage of an allocation as a sample; false if it is too old. A task that
+// was not measured recently has no usage, so the allocation has no value for that resource (R26).
 func sampleOf(alloc sampledAlloc, usage *api.AllocResourceUsage, memory string, now time.Time, validity time.Duration) (targets.InstanceSample, bool) {
 	at := time.Unix(0, usage.Timestamp)
 	if usage.Timestamp <= 0 || now.Sub(at) > validity {
 		return targets.InstanceSample{}, false
 	}
-	// By now, so that its age is measured by the monotonic clock.
+	// Relative to now, so that its age is measured by the monotonic clock.
 	sample := targets.InstanceSample{ID: alloc.ID, At: now.Add(min(at.Sub(now), 0)), Window: statsWindow}
 	names := make([]string, len(alloc.Tasks))
 	for i, task := range alloc.Tasks {
@@ -193,15 +190,14 @@ func sampleOf(alloc sampledAlloc, usage *api.AllocResourceUsage, memory string, 
 	return sample, len(sample.Tasks) > 0
 }
 
-// amounts returns what a task used of cpu and memory, as far as it was measured.
+// amounts returns the measured cpu and memory of a task.
 func amounts(usage *api.ResourceUsage, memory string, mhz float64) []policy.Amount {
 	var used []policy.Amount
 	if cpu := usage.CpuStats; cpu != nil && cpu.TotalTicks >= 0 && !math.IsNaN(cpu.TotalTicks) && !math.IsInf(cpu.TotalTicks, 0) {
 		used = append(used, policy.Amount{Resource: "cpu", Milli: milliCores(cpu.TotalTicks, mhz)})
 	}
 	if usage.MemoryStats != nil {
-		// A number this large is none: some drivers leave garbage in what they do
-		// not measure.
+		// Some drivers report garbage for values that they do not measure.
 		const highest = math.MaxInt64 / 1000
 		if bytes, ok := usedBytes(usage.MemoryStats, memory); ok && bytes <= highest {
 			used = append(used, policy.Amount{Resource: "memory", Milli: int64(bytes) * 1000})
@@ -210,7 +206,6 @@ func amounts(usage *api.ResourceUsage, memory string, mhz float64) []policy.Amou
 	return used
 }
 
-// usedBytes returns what counts as used memory.
 func usedBytes(stats *api.MemoryStats, memory string) (uint64, bool) {
 	measured := func(what string) bool { return slices.Contains(stats.Measured, what) }
 	usage := measured("Usage") && stats.Usage > 0
@@ -220,7 +215,7 @@ func usedBytes(stats *api.MemoryStats, memory string) (uint64, bool) {
 	case memory == MemoryUsage:
 		return stats.Usage, true
 	}
-	// Usage without the page cache, but not less than what is resident.
+	// Usage without the page cache, but at least the resident memory.
 	without := stats.Usage - min(stats.Usage, stats.Cache)
 	if measured("RSS") {
 		without = max(without, min(stats.RSS, stats.Usage))
@@ -228,19 +223,18 @@ func usedBytes(stats *api.MemoryStats, memory string) (uint64, bool) {
 	return without, true
 }
 
-// fallbackMHz is what a core of a node counts for whose speed the token may not
-// read: utilization stays exact, amounts of cores are then GHz.
+// fallbackMHz is the assumed speed of a core if the token may not read nodes. Utilization stays
+// exact; amounts are then in GHz.
 const fallbackMHz = 1000
 
-// speeds are the MHz per core of nodes. They are safe for concurrent use.
-type speeds struct {
+// coreSpeeds are the MHz per core by node. They are safe for concurrent use.
+type coreSpeeds struct {
 	mu  sync.Mutex
 	mhz map[string]float64
 }
 
-func newSpeeds() *speeds { return &speeds{mhz: map[string]float64{}} }
+func newSpeeds() *coreSpeeds { return &coreSpeeds{mhz: map[string]float64{}} }
 
-// nodeStub is a node in a list.
 type nodeStub struct {
 	ID            string
 	NodeResources *struct {
@@ -251,9 +245,9 @@ type nodeStub struct {
 	}
 }
 
-// learn reads the nodes of a region when one of those given is unknown. A token that
-// may not read nodes is no error.
-func (s *speeds) learn(ctx context.Context, session *session, region string, nodes map[string]bool) error {
+// learn reads the nodes of a region if one of the given nodes is unknown. It ignores a token that
+// may not read nodes.
+func (s *coreSpeeds) learn(ctx context.Context, session *session, region string, nodes map[string]bool) error {
 	if s.knows(nodes) {
 		return nil
 	}
@@ -275,7 +269,7 @@ func (s *speeds) learn(ctx context.Context, session *session, region string, nod
 	return nil
 }
 
-func (s *speeds) knows(nodes map[string]bool) bool {
+func (s *coreSpeeds) knows(nodes map[string]bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for id := range nodes {
@@ -286,9 +280,9 @@ func (s *speeds) knows(nodes map[string]bool) bool {
 	return true
 }
 
-// of returns the MHz of a core of a node, which never changes: what an allocation
-// reserves and what it uses must be divided by the same.
-func (s *speeds) of(node string) float64 {
+// of returns the MHz per core of a node. It never changes, because requests and usage must be
+// divided by the same value.
+func (s *coreSpeeds) of(node string) float64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	mhz, ok := s.mhz[node]
@@ -299,7 +293,7 @@ func (s *speeds) of(node string) float64 {
 	return mhz
 }
 
-// cores turns reserved MHz into an amount of cores of so many MHz (R2).
+// cores converts reserved MHz to cores (R2).
 func cores(shares int64, mhz float64) policy.Amount {
 	const nanoPerMilli = 1_000_000
 	nano := int64(math.Round(float64(shares) / mhz * 1000 * nanoPerMilli))
@@ -307,5 +301,5 @@ func cores(shares int64, mhz float64) policy.Amount {
 	return policy.Amount{Resource: "cpu", Milli: milli, RoundedUpNano: int32(milli*nanoPerMilli - nano)}
 }
 
-// milliCores turns used MHz into thousandths of a core of so many MHz.
+// milliCores converts used MHz to thousandths of a core.
 func milliCores(ticks, mhz float64) int64 { return int64(math.Round(ticks / mhz * 1000)) }

@@ -12,8 +12,7 @@ import (
 	"github.com/hpad/hpad/policy"
 )
 
-// TestSampleOf: a task that was not measured, or too long before the others, leaves
-// the allocation without what it uses (R26).
+// TestSampleOf: an allocation has no usage if one of its tasks was not measured recently (R26).
 func TestSampleOf(t *testing.T) {
 	const validity = time.Minute
 	now := time.Unix(1_790_000_000, 0)
@@ -76,8 +75,7 @@ func TestSampleOf(t *testing.T) {
 	}
 }
 
-// TestUsedBytes: memory without the page cache, but not less than what is resident,
-// or what else is configured, as far as it was measured.
+// TestUsedBytes: each definition of used memory, with and without measured values.
 func TestUsedBytes(t *testing.T) {
 	all := []string{"RSS", "Cache", "Usage"}
 	for _, c := range []struct {
@@ -107,8 +105,8 @@ func TestUsedBytes(t *testing.T) {
 // far is a time that the test does not live to see.
 func far() time.Time { return time.Now().Add(time.Hour) }
 
-// TestSpeeds: the speed of a core of a node is Nomad's first value for the node, or 1000 MHz
-// if Nomad has none or rejects the token.
+// TestSpeeds: the speed of a core is the first value of Nomad, or 1000 MHz if there is none or
+// the token is rejected.
 func TestSpeeds(t *testing.T) {
 	const nodes = `[{"ID": "node-1", "NodeResources": {"Cpu": {"CpuShares": 8000, "TotalCpuCores": 4}}}, {"ID": "bare"}]`
 	status, requests := http.StatusInternalServerError, 0
@@ -133,12 +131,12 @@ func TestSpeeds(t *testing.T) {
 		{http.StatusOK, 4, "node-1", 2000},
 	} {
 		status = c.status
-		err := f.speeds.learn(t.Context(), session, "", map[string]bool{c.node: true})
+		err := f.coreSpeeds.learn(t.Context(), session, "", map[string]bool{c.node: true})
 		if (err != nil) != (status == http.StatusInternalServerError) || requests != c.requests {
 			t.Errorf("status %d: learn(%q) = %v after %d requests, want %d", status, c.node, err, requests, c.requests)
 		}
-		if c.node != "" && f.speeds.of(c.node) != c.mhz {
-			t.Errorf("a core of %s has %v MHz, want %v", c.node, f.speeds.of(c.node), c.mhz)
+		if c.node != "" && f.coreSpeeds.of(c.node) != c.mhz {
+			t.Errorf("a core of %s has %v MHz, want %v", c.node, f.coreSpeeds.of(c.node), c.mhz)
 		}
 	}
 }

@@ -15,48 +15,47 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// scopeReading reads the groups in use in one scope. It lists all jobs and active
-// deployments, and reads allocations of jobs with a new stamp, or with a stamp that does not
-// reveal all changes; the others are taken from the cache.
+// scopeReading reads the groups in use in one scope. It lists all jobs and active deployments,
+// and reads the allocations of jobs whose indexes changed or do not reveal all changes. It takes
+// the others from the cache.
 type scopeReading struct {
-	reach
+	readLimits
 	at      scope
 	session *session
 	cache   *cache
 	began   time.Time
-	// jobs are the jobs in use by their IDs, targets the targets that are read.
+	// jobs are the jobs in use by ID.
 	jobs    map[string]*jobState
 	targets []*targetState
-	// failures are the reasons why allocations have no place, if they were read.
+	// failures are the reasons of failed placements, if they were read.
 	failures map[groupKey]*placement
 	observed time.Time
-	// err concerns all jobs, unlisted the jobs that were not listed, and unread the
-	// allocations that had to be read.
-	err, unlisted, unread error
+	// err concerns all jobs, unlisted the jobs that were not listed, and unread the allocations
+	// that could not be read.
+	err, listErr, unread error
 }
 
-// reach is the numbers of jobs that are read in different ways.
-type reach struct {
-	// always is the number of jobs in use up to which all are read in each round.
+// readLimits is the limits that select the way of reading jobs.
+type readLimits struct {
+	// always is the number of jobs in use up to which each round reads all of them.
 	always int
-	// filtered is the number of jobs up to which they are read in lists that name them: the
-	// server examines all allocations of the namespace for each such list.
+	// filtered is the number of jobs up to which hpad reads them in filtered lists. For each such
+	// list the server examines all allocations of the namespace.
 	filtered int
 	// leastAgain and mostAgain limit the number of unchanged groups that a round reads again.
 	leastAgain, mostAgain int
-	// page is the number of allocations of a page.
+	// page is the page size of the allocation list.
 	page int
 }
 
-// usual is the reach of all fleets, except in tests.
-var usual = reach{always: maxFiltered, filtered: 5 * maxFiltered, leastAgain: 20, mostAgain: 500, page: 5000}
+// defaultLimits is the default.
+var defaultLimits = readLimits{always: maxFiltered, filtered: 5 * maxFiltered, leastAgain: 20, mostAgain: 500, page: 5000}
 
-// jobState is a job in use.
 type jobState struct {
 	jobStub
 	listed      bool
 	deployments []deploymentStub
-	// spec is the specification; nil if it could not be read, because of err.
+	// spec is the specification; nil if err is set.
 	spec *specification
 	err  error
 	// finished is the number of finished allocations of a batch job.
@@ -64,23 +63,20 @@ type jobState struct {
 	groups   []*groupState
 }
 
-// groupState is a task group in use.
 type groupState struct {
 	key groupKey
 	job *jobState
-	// set is the allocations of this reading; nil if they could not be read. Last is the
-	// set of the reading before; nil if there was no reading.
+	// set is the allocations of this reading; nil if they could not be read. last is the set of
+	// the previous reading; may be nil.
 	set, last *allocSet
 }
 
-// targetState is a target that is read.
 type targetState struct {
 	ref targets.Ref
 	Target
 	group *groupState
 }
 
-// add adds a target.
 func (v *scopeReading) add(ref targets.Ref, t Target) {
 	job := v.jobs[t.Job]
 	if job == nil {
@@ -95,8 +91,8 @@ func (v *scopeReading) add(ref targets.Ref, t Target) {
 	v.targets = append(v.targets, &targetState{ref: ref, Target: t, group: job.groups[i]})
 }
 
-// filter returns the filter of lists of the jobs in use, by the name of the field with the
-// ID of the job; empty if there are too many.
+// filter returns a list filter for the jobs in use, with the given field for the job ID; "" if
+// there are too many.
 func (v *scopeReading) filter(field string) string {
 	if len(v.jobs) > maxFiltered {
 		return ""
@@ -108,15 +104,15 @@ func (v *scopeReading) filter(field string) string {
 	return jobFilter(field, ids)
 }
 
-// list lists jobs and deployments. If the list of jobs is interrupted, the jobs before are
-// valid.
+// list lists jobs and deployments. If the job list is interrupted, the jobs of the complete pages
+// are valid.
 func (v *scopeReading) list(ctx context.Context) {
 	v.began = time.Now()
 	var h headers
 	listed := 0
 	var group errgroup.Group
 	group.Go(func() error {
-		h, v.unlisted = readPages(ctx, v.session, v.at, list{path: "/v1/jobs", filter: v.filter("ID"), size: jobsPage}, func(stub *jobStub) {
+		h, v.listErr = readPages(ctx, v.session, v.at, list{path: "/v1/jobs", filter: v.filter("ID"), size: jobsPage}, func(stub *jobStub) {
 			if job := v.jobs[stub.ID]; job != nil {
 				job.jobStub, job.listed = *stub, true
 				listed++
@@ -135,14 +131,13 @@ func (v *scopeReading) list(ctx context.Context) {
 	v.err = group.Wait()
 	v.observed = time.Now()
 	if v.err == nil && listed == 0 {
-		v.err = v.unlisted
+		v.err = v.listErr
 	}
 	if v.err == nil {
 		v.cache.observe(v.at, h.index, v.began, v.observed)
 	}
 }
 
-// allocSets are sets by their groups.
 type allocSets map[groupKey]*allocSet
 
 // jobs returns the IDs of the jobs of the sets, in no order.
@@ -158,16 +153,16 @@ func (s allocSets) jobs() []string {
 	return ids
 }
 
-// empty returns the set of a group before its allocations are read.
+// empty returns the set of a group without allocations.
 func (v *scopeReading) empty(g *groupState) *allocSet {
-	set := &allocSet{at: v.at, key: g.key, stamp: g.job.stamp(), read: v.began, since: v.began, deployed: len(g.job.deployments) > 0}
-	if g.last != nil && g.last.stamp == set.stamp {
+	set := &allocSet{at: v.at, key: g.key, jobIndexes: g.job.jobIndexes(), read: v.began, since: v.began, deployed: len(g.job.deployments) > 0}
+	if g.last != nil && g.last.jobIndexes == set.jobIndexes {
 		set.since = g.last.since
 	}
 	return set
 }
 
-// due returns the empty sets of the groups that have to be read.
+// due returns empty sets for the groups that have to be read.
 func (v *scopeReading) due() allocSets {
 	due := allocSets{}
 	v.cache.fill(v)
@@ -176,7 +171,7 @@ func (v *scopeReading) due() allocSets {
 			switch {
 			case !job.listed:
 				group.set = nil
-			case len(v.jobs) <= v.always || len(job.deployments) > 0 || !v.current(group.set, job.stamp()):
+			case len(v.jobs) <= v.always || len(job.deployments) > 0 || !v.current(group.set, job.jobIndexes()):
 				group.set = nil
 				due[group.key] = v.empty(group)
 			}
@@ -185,13 +180,13 @@ func (v *scopeReading) due() allocSets {
 	return due
 }
 
-// staleness is the time by which a server that knows the leader can be behind it.
+// staleness is the maximum lag of a server with contact to the leader.
 const staleness = time.Minute
 
-// current reports whether a known set contains the allocations of now.
-func (v *scopeReading) current(set *allocSet, now stamp) bool {
+// current reports whether a cached set is up to date.
+func (v *scopeReading) current(set *allocSet, now jobIndexes) bool {
 	switch {
-	case set == nil || set.stamp != now || set.deployed || set.built && !set.settled:
+	case set == nil || set.jobIndexes != now || set.deployed || set.built && !set.settled:
 		return false
 	case v.session.config.Stale && set.read.Sub(set.since) < staleness:
 		return false // read from a server that may not have had the change
@@ -199,15 +194,15 @@ func (v *scopeReading) current(set *allocSet, now stamp) bool {
 	return true
 }
 
-// accept takes sets that were read, unless their job changed since the reading began. It
-// removes them from the sets that are due.
+// accept takes sets that were read, unless their job changed since then, and removes them from
+// due.
 func (v *scopeReading) accept(due, read allocSets) {
 	for key, set := range read {
 		if due[key] == nil {
 			continue
 		}
 		job := v.jobs[key.job]
-		if set.stamp != job.stamp() || set.deployed != (len(job.deployments) > 0) {
+		if set.jobIndexes != job.jobIndexes() || set.deployed != (len(job.deployments) > 0) {
 			continue
 		}
 		delete(due, key)
@@ -220,8 +215,8 @@ func (v *scopeReading) accept(due, read allocSets) {
 	}
 }
 
-// read reads the allocations of the groups that are due. The sets that were read before an
-// error are accepted.
+// read reads the allocations of the groups that are due. It accepts the sets that were read
+// before an error.
 func (v *scopeReading) read(ctx context.Context, due allocSets) error {
 	if n := len(due.jobs()); n > maxFiltered && 2*n > len(v.jobs) { // most of the allocations have to be read
 		if err := v.readAll(ctx, due); err != nil {
@@ -238,20 +233,20 @@ func (v *scopeReading) read(ctx context.Context, due allocSets) error {
 	return cmp.Or(err, v.readJobs(ctx, due, others, 1, v.readJob))
 }
 
-// pages is a reading of all allocations of a scope, page by page. If it is interrupted, the
-// next round continues it.
+// pages is a reading of all allocations of a scope, page by page. If it is interrupted, the next
+// round continues it.
 type pages struct {
 	sets allocSets
-	// token is the token of the next page; the page before was read at last.
+	// token is the token of the next page, last the time of the last page.
 	token string
 	last  time.Time
 }
 
-// pagesExpire is how long an interrupted reading of all allocations can be continued.
+// pagesExpire is the time for which an interrupted reading can be continued.
 const pagesExpire = 10 * time.Minute
 
-// readAll reads all allocations of the scope, and accepts the sets that were due when
-// the reading began.
+// readAll reads all allocations of the scope, and accepts the sets that were due when the reading
+// started.
 func (v *scopeReading) readAll(ctx context.Context, due allocSets) error {
 	p := v.cache.takePages(v.at)
 	if p == nil || v.began.Sub(p.last) > pagesExpire {
@@ -281,13 +276,12 @@ func (v *scopeReading) readAll(ctx context.Context, due allocSets) error {
 	}
 }
 
-// allocations is the list of allocations of a filter, with resources.
 func (v *scopeReading) allocations(filter string) list {
 	return list{path: "/v1/allocations", filter: filter, params: map[string]string{"resources": "true"}, size: v.page}
 }
 
-// readJobs reads the allocations of jobs, size of them in one call of read, and several calls
-// in parallel. After an error it begins no further call.
+// readJobs reads the allocations of jobs in parallel calls of read, with size jobs each. After an
+// error it starts no further call.
 func (v *scopeReading) readJobs(ctx context.Context, due allocSets, jobs []string, size int, read func(ctx context.Context, jobs []string, take func(*alloc)) error) error {
 	byJob := map[string]allocSets{}
 	for key, set := range due {
@@ -331,8 +325,8 @@ func (v *scopeReading) readNamed(ctx context.Context, jobs []string, take func(*
 	return err
 }
 
-// readJob reads the allocations of one job. Its list contains no resources, which
-// are read by the ID of each allocation that is not in the cache.
+// readJob reads the allocations of one job. That list contains no resources, so those of unknown
+// allocations are read individually.
 func (v *scopeReading) readJob(ctx context.Context, jobs []string, take func(*alloc)) error {
 	known := map[string]*detail{}
 	for _, group := range v.jobs[jobs[0]].groups {
@@ -367,13 +361,12 @@ func (v *scopeReading) readJob(ctx context.Context, jobs []string, take func(*al
 	return err
 }
 
-// Unchanged jobs are read again in turn, since the stamp of a job does not reveal a task
-// that restarted before its client reported that it had ended: all of them within
-// verifyAllIn, within the limits of reach.
+// verifyAllIn is the time in which all unchanged jobs are read again, within readLimits.
+// The indexes of a job do not reveal a task that restarted within one update interval of its
+// client.
 const verifyAllIn = 5 * time.Minute
 
-// verify reads unchanged jobs again. Without a response in time the known allocations are
-// used. The error is the first one of a call.
+// verify reads unchanged jobs again. If it fails, the cached allocations are used.
 func (v *scopeReading) verify(ctx context.Context) error {
 	var known []*groupState
 	for _, job := range v.jobs {
@@ -393,28 +386,26 @@ func (v *scopeReading) verify(ctx context.Context) error {
 	for _, group := range known[:n] {
 		due[group.key] = v.empty(group)
 	}
-	ctx, cancel := spare(ctx)
+	ctx, cancel := optional(ctx)
 	defer cancel()
 	return v.readJobs(ctx, due, due.jobs(), 1, v.readJob)
 }
 
-// Reading that no decision needs takes at most longestSpare, and this part of the time that
-// is left.
+// Optional reads take at most longestSpare, and at most one spareShare of the remaining time.
 const (
-	longestSpare = 2 * time.Second
-	spareShare   = 4
+	longestOptional = 2 * time.Second
+	optionalShare   = 4
 )
 
-// spare returns a context for reading that no decision needs.
-func spare(ctx context.Context) (context.Context, context.CancelFunc) {
-	timeout := longestSpare
+// optional returns a context for a read that no decision needs.
+func optional(ctx context.Context) (context.Context, context.CancelFunc) {
+	timeout := longestOptional
 	if deadline, ok := ctx.Deadline(); ok {
-		timeout = min(timeout, time.Until(deadline)/spareShare)
+		timeout = min(timeout, time.Until(deadline)/optionalShare)
 	}
 	return context.WithTimeout(ctx, timeout)
 }
 
-// nothing reports whether no allocations are known.
 func (v *scopeReading) nothing() bool {
 	for _, job := range v.jobs {
 		for _, group := range job.groups {
@@ -426,8 +417,8 @@ func (v *scopeReading) nothing() bool {
 	return true
 }
 
-// unbuilt returns the groups with allocations and without instances.
-func (v *scopeReading) unbuilt() []*groupState {
+// withoutInstances returns the groups with allocations but without instances.
+func (v *scopeReading) withoutInstances() []*groupState {
 	var groups []*groupState
 	for _, job := range v.jobs {
 		for _, group := range job.groups {
@@ -439,15 +430,14 @@ func (v *scopeReading) unbuilt() []*groupState {
 	return groups
 }
 
-// found returns the job of a target and the specification of its group, or why they are
-// unknown.
+// found returns the job of a target and the specification of its group, or an error.
 func (v *scopeReading) found(t *targetState) (*jobState, *group, error) {
 	job := t.group.job
 	switch {
 	case v.err != nil:
 		return nil, nil, v.err
-	case !job.listed && v.unlisted != nil:
-		return nil, nil, v.unlisted
+	case !job.listed && v.listErr != nil:
+		return nil, nil, v.listErr
 	case !job.listed:
 		return nil, nil, reasoned(JobNotFound, fmt.Errorf("%w: there is no job %q in %v", targets.ErrTargetNotFound, t.Job, t.scope()))
 	case job.err != nil:

@@ -15,9 +15,9 @@ import (
 	"github.com/hpad/hpad/targets/targettest"
 )
 
-// gate rejects some requests to an imitation, and counts the others.
-type gate struct {
-	*imitation
+// rejector rejects some requests to an fake server, and counts the others.
+type rejector struct {
+	*fakeServer
 
 	mu sync.Mutex
 	// rejects reports whether a request is rejected; nil rejects no request.
@@ -25,7 +25,7 @@ type gate struct {
 	passed  map[string]int
 }
 
-func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (g *rejector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	g.mu.Lock()
 	rejected := g.rejects != nil && g.rejects(r)
 	if !rejected {
@@ -36,19 +36,19 @@ func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "No cluster leader", http.StatusInternalServerError)
 		return
 	}
-	g.imitation.ServeHTTP(w, r)
+	g.fakeServer.ServeHTTP(w, r)
 }
 
-func (g *gate) reject(rejects func(r *http.Request) bool) {
+func (g *rejector) reject(rejects func(r *http.Request) bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.rejects, g.passed = rejects, map[string]int{}
 }
 
-// newGate returns jobs with two allocations each, and a fleet with small pages.
-func newGate(t *testing.T, jobs int) (*gate, *Fleet, []targets.Ref) {
+// newRejector returns jobs with two allocations each, and a fleet with small pages.
+func newRejector(t *testing.T, jobs int) (*rejector, *Fleet, []targets.Ref) {
 	t.Helper()
-	g := &gate{imitation: newImitation(t)}
+	g := &rejector{fakeServer: newFakeServer(t)}
 	g.reject(nil)
 	var refs []targets.Ref
 	for n := range jobs {
@@ -59,7 +59,7 @@ func newGate(t *testing.T, jobs int) (*gate, *Fleet, []targets.Ref) {
 		refs = append(refs, ref(id+"/app"))
 	}
 	f := openFleet(t, testConfig(t, newHandler(t, g.ServeHTTP)), &targettest.Store{})
-	f.reach.page = 50
+	f.readLimits.page = 50
 	return g, f, refs
 }
 
@@ -88,14 +88,14 @@ func count(t *testing.T, f *Fleet, refs []targets.Ref) int {
 // TestPagesContinue interrupts the reading of all allocations. The next round reads the
 // other pages, and then the jobs that changed meanwhile.
 func TestPagesContinue(t *testing.T) {
-	g, f, refs := newGate(t, 150)
+	g, f, refs := newRejector(t, 150)
 	g.reject(func(r *http.Request) bool { return r.URL.Query().Get("next_token") > "8" })
 	if read := count(t, f, refs); read != 0 {
 		t.Errorf("%d targets were read from a part of the allocations", read)
 	}
 	before := g.passed
 	g.reject(nil)
-	g.change("job-007", func(job *imitatedJob) { job.allocs[0].client = "failed" })
+	g.change("job-007", func(job *fakeJob) { job.allocs[0].client = "failed" })
 	if read := count(t, f, refs); read != 150-1 {
 		t.Errorf("%d targets were read with two replicas, want all but one", read)
 	}
@@ -112,12 +112,12 @@ func TestPagesContinue(t *testing.T) {
 // TestUnchangedServed: while allocations cannot be read, targets of unchanged jobs are read
 // from the cache.
 func TestUnchangedServed(t *testing.T) {
-	g, f, refs := newGate(t, 130)
+	g, f, refs := newRejector(t, 130)
 	if read := count(t, f, refs); read != 130 {
 		t.Fatalf("%d targets were read", read)
 	}
 	for _, id := range []string{"job-003", "job-009"} {
-		g.change(id, func(job *imitatedJob) { job.allocs[0].client = "unknown" })
+		g.change(id, func(job *fakeJob) { job.allocs[0].client = "unknown" })
 	}
 	g.reject(func(r *http.Request) bool { return strings.HasSuffix(r.URL.Path, "/allocations") })
 	if read := count(t, f, refs); read != 128 {
@@ -131,17 +131,17 @@ func TestUnchangedServed(t *testing.T) {
 
 // TestVerify: a restart that changes no index is found when the job's turn comes.
 func TestVerify(t *testing.T) {
-	g, f, refs := newGate(t, 130)
-	f.reach.mostAgain = 20
+	g, f, refs := newRejector(t, 130)
+	f.readLimits.mostAgain = 20
 	count(t, f, refs)
-	g.imitation.mu.Lock()
+	g.fakeServer.mu.Lock()
 	restarted := time.Now().Add(-time.Hour / 2).UTC()
 	for _, job := range g.jobs {
 		for _, alloc := range job.allocs {
 			alloc.started = restarted
 		}
 	}
-	g.imitation.mu.Unlock()
+	g.fakeServer.mu.Unlock()
 	found := 0
 	for range 7 { // of 20 jobs each
 		readings, err := f.Snapshot(t.Context(), refs)
@@ -160,24 +160,24 @@ func TestVerify(t *testing.T) {
 	}
 }
 
-// TestCurrent: a cached set is used while the stamp of its job stays the same; with stale,
-// only if it was read so long after a change that each server had it.
+// TestCurrent: a cached set is current while the indexes of its job are unchanged; with stale,
+// only if it was read long enough after the last change.
 func TestCurrent(t *testing.T) {
-	now, then := time.Now(), stamp{modified: 7, summary: 8}
+	now, then := time.Now(), jobIndexes{modified: 7, summary: 8}
 	moved := now.Add(-time.Hour)
 	for name, c := range map[string]struct {
 		stale, want bool
 		change      func(set *allocSet)
 	}{
 		"unchanged":             {false, true, func(*allocSet) {}},
-		"changed":               {false, false, func(set *allocSet) { set.stamp.summary-- }},
+		"changed":               {false, false, func(set *allocSet) { set.jobIndexes.summary-- }},
 		"deployed":              {false, false, func(set *allocSet) { set.deployed = true }},
 		"not settled":           {false, false, func(set *allocSet) { set.settled = false }},
 		"stale, read too early": {true, false, func(set *allocSet) { set.read = moved.Add(staleness - 1) }},
 		"stale, read later":     {true, true, func(set *allocSet) { set.read = moved.Add(staleness) }},
 	} {
 		v := &scopeReading{session: &session{config: &Config{Stale: c.stale}}}
-		set := &allocSet{stamp: then, read: now, since: moved, built: true, settled: true}
+		set := &allocSet{jobIndexes: then, read: now, since: moved, built: true, settled: true}
 		c.change(set)
 		if got := v.current(set, then); got != c.want || v.current(nil, then) {
 			t.Errorf("%s: current() = %t, want %t", name, got, c.want)
@@ -185,13 +185,13 @@ func TestCurrent(t *testing.T) {
 	}
 }
 
-// listedBy makes the scheduler of an imitation idle and gives its job "web" such
+// listedBy makes the scheduler of an fake server idle and gives its job "web" such
 // allocations.
-func listedBy(i *imitation, allocs ...*imitatedAlloc) {
+func listedBy(i *fakeServer, allocs ...*imitatedAlloc) {
 	i.mu.Lock()
 	i.lazy = true
 	i.mu.Unlock()
-	i.change("web", func(job *imitatedJob) {
+	i.change("web", func(job *fakeJob) {
 		for n, alloc := range allocs {
 			alloc.number, alloc.created, alloc.started = n, time.Now(), time.Now()
 			job.allocs = append(job.allocs, alloc)
@@ -202,7 +202,7 @@ func listedBy(i *imitation, allocs ...*imitatedAlloc) {
 // TestListsNamed: the lists are of the jobs in use while these are few enough for a
 // URL, and of the whole namespace beyond.
 func TestListsNamed(t *testing.T) {
-	i := newImitation(t)
+	i := newFakeServer(t)
 	var refs []targets.Ref
 	for n := range maxFiltered + 1 {
 		id := fmt.Sprintf("job-%d", n)
@@ -227,25 +227,24 @@ func TestListsNamed(t *testing.T) {
 	}
 }
 
-// TestStopped: of a job that was stopped no instance counts, also before Nomad's
-// scheduler got to it, and also where it was stopped, or run again, between the two
-// calls of a reading.
+// TestStopped: a stopped job has no counted instances, also before the scheduler acts, and also
+// if it was stopped or started between the two calls of a reading.
 func TestStopped(t *testing.T) {
-	stop := func(i *imitation, stopped bool) {
-		i.change("web", func(job *imitatedJob) { job.stopped = stopped })
+	stop := func(i *fakeServer, stopped bool) {
+		i.change("web", func(job *fakeJob) { job.stopped = stopped })
 	}
-	for name, prepare := range map[string]func(i *imitation){
-		"stopped": func(i *imitation) { stop(i, true) },
-		"stopped after the list": func(i *imitation) {
+	for name, prepare := range map[string]func(i *fakeServer){
+		"stopped": func(i *fakeServer) { stop(i, true) },
+		"stopped after the list": func(i *fakeServer) {
 			i.rival.Before(func() { stop(i, true) }, "GET /v1/job/web")
 		},
-		"run again after the list": func(i *imitation) {
+		"run again after the list": func(i *fakeServer) {
 			stop(i, true)
 			i.rival.Before(func() { stop(i, false) }, "GET /v1/job/web")
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			i := newImitation(t)
+			i := newFakeServer(t)
 			i.add("web", 3)
 			listedBy(i)
 			prepare(i)
@@ -294,12 +293,12 @@ var oddIDs = []string{
 	strings.Repeat("x", 33_000),
 }
 
-// TestFilterOddIDs reads jobs with special IDs beside ordinary ones: each reading is
-// right, and no filter is long.
+// TestFilterOddIDs: jobs with special characters in their IDs are read beside ordinary jobs, and
+// filters are short.
 func TestFilterOddIDs(t *testing.T) {
 	for name, ordinary := range map[string]int{"few": 1, "many": maxFiltered + 1} {
 		t.Run(name, func(t *testing.T) {
-			i := newImitation(t)
+			i := newFakeServer(t)
 			ids := append([]string{}, oddIDs...)
 			for n := range ordinary {
 				ids = append(ids, fmt.Sprintf("job-%d", n))

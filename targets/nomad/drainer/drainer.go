@@ -1,6 +1,5 @@
-// Package drainer drains the Nomad nodes that run on instances: they take no new
-// work, what runs moves to other nodes within a deadline, and nodes whose instances
-// are gone are purged.
+// Package drainer drains the Nomad nodes of instances: it makes them ineligible, migrates their
+// allocations within a deadline, and purges the nodes of removed instances.
 package drainer
 
 import (
@@ -18,17 +17,17 @@ import (
 
 // Nodes are the nodes of one Nomad region: a nomad.Fleet.
 type Nodes interface {
-	// FindNodes returns the nodes of machines, in the order of the queries.
+	// FindNodes returns the nodes of hosts in the order of the queries.
 	FindNodes(ctx context.Context, queries []nomad.NodeQuery) ([]nomad.NodeMatch, error)
-	// DrainNode makes a node take no new work, and stops what it has within a time.
+	// DrainNode makes a node ineligible and drains it within a time.
 	DrainNode(ctx context.Context, id string, within time.Duration, ignoreSystem bool) error
-	// NodeDrained reports whether the drain of a node is through.
+	// NodeDrained reports whether the drain of a node is complete.
 	NodeDrained(ctx context.Context, id string) (bool, error)
-	// RestoreNode lets a node take work again.
+	// RestoreNode makes a node eligible again.
 	RestoreNode(ctx context.Context, id string) error
-	// PurgeNode takes a node out of Nomad's books.
+	// PurgeNode removes a node from Nomad.
 	PurgeNode(ctx context.Context, id string) error
-	// NodeAllocations returns how many allocations run on each node that has any.
+	// NodeAllocations returns the number of allocations of each node that has any.
 	NodeAllocations(ctx context.Context) (map[string]int, error)
 }
 
@@ -40,8 +39,8 @@ type Drainer struct {
 	config Config
 
 	mu sync.Mutex
-	// known are the nodes of instances, by the instances' ids; an instance never
-	// changes its node's id while it is drained.
+	// known are the node IDs of instances by instance ID. A node ID does not change during a
+	// drain.
 	known map[instanceKey]string
 }
 
@@ -59,23 +58,21 @@ func keyOf(instance drain.Instance) instanceKey {
 	return instanceKey{target: instance.Target, id: instance.ID}
 }
 
-// New returns a drainer of the nodes of the fleet that c names.
+// New returns a drainer of the nodes of a fleet.
 func New(nodes Nodes, c Config) *Drainer {
 	return &Drainer{nodes: nodes, config: c, known: map[instanceKey]string{}}
 }
 
-// errNoNode means that an instance has no Nomad node.
 var errNoNode = errors.New("no Nomad node has the instance's id, name or address; name the node attribute that has it, or start the Nomad client there")
 
-// graceShare is which part of the time is left for what Nomad stops by force at its
-// own deadline, at most longestGrace.
+// graceShare is the part of the remaining time that is reserved for allocations that Nomad kills
+// at its own deadline, at most longestGrace.
 const (
 	graceShare   = 10
 	longestGrace = 30 * time.Second
 )
 
-// Begin makes the instance's node ineligible and drains it, by a deadline that is a
-// little before the instance's own.
+// Begin drains the instance's node, with a deadline shortly before the instance's deadline.
 func (d *Drainer) Begin(ctx context.Context, instance drain.Instance) error {
 	node, err := d.node(ctx, instance)
 	if err != nil {
@@ -89,7 +86,7 @@ func (d *Drainer) Begin(ctx context.Context, instance drain.Instance) error {
 	return d.forget(instance, d.nodes.DrainNode(ctx, node, within, d.config.IgnoreSystemJobs))
 }
 
-// Drained reports whether the node has nothing left to run.
+// Drained reports whether the node has no allocations left.
 func (d *Drainer) Drained(ctx context.Context, instance drain.Instance) (bool, error) {
 	node, err := d.node(ctx, instance)
 	if err != nil {
@@ -101,7 +98,7 @@ func (d *Drainer) Drained(ctx context.Context, instance drain.Instance) (bool, e
 	return d.nodes.NodeDrained(ctx, node)
 }
 
-// Undo ends the drain and makes the node eligible again, if it was before.
+// Undo ends the drain and makes the node eligible again, if it was eligible before.
 func (d *Drainer) Undo(ctx context.Context, instance drain.Instance) error {
 	node, err := d.node(ctx, instance)
 	if err != nil || node == "" {
@@ -110,7 +107,7 @@ func (d *Drainer) Undo(ctx context.Context, instance drain.Instance) error {
 	return d.forget(instance, d.nodes.RestoreNode(ctx, node))
 }
 
-// Finish purges the node of an instance that is gone.
+// Finish purges the node of a removed instance.
 func (d *Drainer) Finish(ctx context.Context, instance drain.Instance) error {
 	if d.config.KeepNodes {
 		return nil
@@ -126,8 +123,8 @@ func (d *Drainer) Finish(ctx context.Context, instance drain.Instance) error {
 	return nil
 }
 
-// forget forgets the node of an instance after an error that it is gone, so that it
-// is looked for again.
+// forget removes the node of an instance from the cache if an error shows that the node is gone,
+// so that it is looked up again.
 func (d *Drainer) forget(instance drain.Instance, err error) error {
 	if errors.Is(err, targets.ErrTargetNotFound) {
 		d.lose(instance)
@@ -135,14 +132,13 @@ func (d *Drainer) forget(instance drain.Instance, err error) error {
 	return err
 }
 
-// lose forgets the node of an instance.
 func (d *Drainer) lose(instance drain.Instance) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.known, keyOf(instance))
 }
 
-// node returns the node of an instance; empty when it has none.
+// node returns the node of an instance; "" if it has none.
 func (d *Drainer) node(ctx context.Context, instance drain.Instance) (string, error) {
 	matches, err := d.find(ctx, []drain.Instance{instance})
 	if err != nil {
@@ -151,11 +147,9 @@ func (d *Drainer) node(ctx context.Context, instance drain.Instance) (string, er
 	return matches[0].ID, matches[0].Err
 }
 
-// maxKnown bounds what is remembered of instances: it begins anew when that is
-// reached.
+// maxKnown is the size of the cache of nodes at which it is cleared.
 const maxKnown = 20000
 
-// find returns the nodes of instances, in their order.
 func (d *Drainer) find(ctx context.Context, instances []drain.Instance) ([]nomad.NodeMatch, error) {
 	matches := make([]nomad.NodeMatch, len(instances))
 	var queries []nomad.NodeQuery
@@ -191,7 +185,6 @@ func (d *Drainer) find(ctx context.Context, instances []drain.Instance) ([]nomad
 	return matches, nil
 }
 
-// query returns what an instance's node is known by.
 func (d *Drainer) query(instance drain.Instance) nomad.NodeQuery {
 	query := nomad.NodeQuery{IDs: []string{instance.ID}, Names: []string{instance.ID}, Addresses: instance.Addresses, Attribute: d.config.NodeAttribute}
 	for _, name := range []string{instance.Name, instance.Node} {
@@ -202,8 +195,7 @@ func (d *Drainer) query(instance drain.Instance) nomad.NodeQuery {
 	return query
 }
 
-// Allocations returns how many allocations run on the nodes of instances, without
-// those of system jobs.
+// Allocations returns the number of allocations on the nodes of instances, without system jobs.
 func (d *Drainer) Allocations(ctx context.Context, instances []drain.Instance) (map[string]int, error) {
 	matches, err := d.find(ctx, instances)
 	if err != nil {
@@ -222,7 +214,7 @@ func (d *Drainer) Allocations(ctx context.Context, instances []drain.Instance) (
 			empty = append(empty, instances[i])
 		}
 	}
-	// A client that lost its state has another node by now, which may be at work.
+	// A client that lost its state has a new node, which may run allocations.
 	for _, instance := range empty {
 		d.lose(instance)
 	}
@@ -238,23 +230,23 @@ func (d *Drainer) Allocations(ctx context.Context, instances []drain.Instance) (
 	return of, nil
 }
 
-// Config is how the nodes of instances are drained.
+// Config is the [drain] table of kind "nomad".
 type Config struct {
-	// Fleet is the fleet of kind "nomad" whose nodes they are.
+	// Fleet is the fleet of kind "nomad" that has the nodes.
 	Fleet string `toml:"fleet"`
-	// NodeAttribute is the attribute of nodes, or "meta.NAME", that has the
-	// instance's id or name; empty looks for what clouds, names and addresses tell.
+	// NodeAttribute is the attribute of nodes, or "meta.NAME", that contains the instance's id or
+	// name; empty compares cloud ids, names and addresses.
 	NodeAttribute string `toml:"node_attribute"`
-	// IgnoreSystemJobs lets system jobs run on until the instance is terminated.
+	// IgnoreSystemJobs keeps system jobs running until the instance is terminated.
 	IgnoreSystemJobs bool `toml:"ignore_system_jobs"`
-	// KeepNodes leaves the nodes of terminated instances to Nomad's own clearing up.
+	// KeepNodes leaves the nodes of terminated instances to Nomad's garbage collection.
 	KeepNodes bool `toml:"keep_nodes"`
 }
 
-// SetDefaults fills in what was not given, which is nothing.
+// SetDefaults does nothing: there are no defaults.
 func (*Config) SetDefaults() {}
 
-// Validate returns every mistake, with paths relative to the table.
+// Validate returns all errors, with paths relative to the table.
 func (c *Config) Validate() []settings.FieldError {
 	if c.Fleet == "" {
 		return []settings.FieldError{{Field: "fleet", Detail: `is required: the name of the fleet of kind "nomad" whose nodes run on the instances`}}
@@ -262,10 +254,10 @@ func (c *Config) Validate() []settings.FieldError {
 	return nil
 }
 
-// Kind is the kind of drains of Nomad nodes.
+// Kind is the drain kind "nomad".
 var Kind = drain.Kind{Name: nomad.Kind.Name, Config: func() drain.Config { return new(Config) }, Counts: true}
 
-// Build makes a drainer of the fleet's nodes.
+// Build builds a drainer.
 func (c *Config) Build(by targets.Fleet) (drain.Drainer, error) {
 	nodes, ok := by.(Nodes)
 	if !ok {

@@ -57,7 +57,6 @@ func (n *nodes) NodeAllocations(context.Context) (map[string]int, error) {
 	return maps.Clone(n.counts), n.note("count")
 }
 
-// said returns the calls since the last time.
 func (n *nodes) said() string {
 	said := strings.Join(n.calls, "; ")
 	n.calls = nil
@@ -112,7 +111,7 @@ func TestDrainer(t *testing.T) {
 	})
 }
 
-// TestLostNode: a node that is not there any more is looked for again.
+// TestLostNode: a missing node is looked up again.
 func TestLostNode(t *testing.T) {
 	n := &nodes{of: map[string]string{"i-1": "n-1"}}
 	d := drainer.New(n, drainer.Config{NodeAttribute: "meta.machine", IgnoreSystemJobs: true, KeepNodes: true})

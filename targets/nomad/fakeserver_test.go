@@ -19,16 +19,15 @@ import (
 	"github.com/hpad/hpad/targets/targettest"
 )
 
-// imitation is a Nomad server in memory: as much of its HTTP API as a fleet
-// uses, with the responses of a real one (testdata has recorded ones).
-type imitation struct {
+// fakeServer is a Nomad server in memory with the part of the HTTP API that a fleet uses.
+type fakeServer struct {
 	t      testing.TB
 	server *httptest.Server
 	rival  targettest.Rival
 
 	mu    sync.Mutex
 	index uint64
-	jobs  map[string]*imitatedJob
+	jobs  map[string]*fakeJob
 	// token is the only one that is taken; empty takes any.
 	token string
 	// throttle returns 429, hang accepts calls and never returns.
@@ -43,7 +42,7 @@ type imitation struct {
 	// forbidden are paths that the token may not use.
 	forbidden map[string]bool
 	calls     map[string]int
-	// filters are those of the last lists, listed how much these answered, by path.
+	// filters are the filters of the last lists by path, listed the number of listed elements.
 	filters map[string]string
 	listed  map[string]int
 	// longest is the length in the URL of the longest filter, by path.
@@ -51,7 +50,7 @@ type imitation struct {
 	scaled  []map[string]any
 }
 
-type imitatedJob struct {
+type fakeJob struct {
 	id, kind    string
 	count       int
 	maximum     int
@@ -77,8 +76,8 @@ type imitatedJob struct {
 	checked bool
 	// extra is more of the specification.
 	extra map[string]any
-	// summary is the index of the last change of how many allocations are in which
-	// state, stable those of the job itself beside its specification's.
+	// summary is the index of the last change of the allocation counts, stable the ModifyIndex of
+	// the job.
 	summary, stable uint64
 	summed          string
 }
@@ -94,14 +93,14 @@ type imitatedAlloc struct {
 	gone                time.Time
 	// next is its successor, events are its task's in JSON.
 	next, events string
-	// checks are how its service checks went; nil makes its node silent.
+	// checks are the results of its service checks; nil makes its node silent.
 	checks []string
-	// index is that of its last change, after which listed is what it looked like.
+	// index is the index of the last change, after which it looked like listed.
 	index  uint64
 	listed appearance
 }
 
-// appearance is what lists tell of an allocation and may change.
+// appearance is the mutable part of an allocation in a list.
 type appearance struct {
 	desired, client, next, events, health string
 	version                               uint64
@@ -117,7 +116,7 @@ func (a *imitatedAlloc) appearance() appearance {
 	return appearance{a.desired, a.client, a.next, a.events, health, a.version, a.started, a.turned, a.canary}
 }
 
-func newImitation(t testing.TB) *imitation {
+func newFakeServer(t testing.TB) *fakeServer {
 	i := unserved(t)
 	i.server = httptest.NewServer(i)
 	t.Cleanup(func() {
@@ -128,15 +127,15 @@ func newImitation(t testing.TB) *imitation {
 	return i
 }
 
-// unserved returns an imitation that nobody can call.
-func unserved(t testing.TB) *imitation {
-	return &imitation{
-		t: t, index: 10, jobs: map[string]*imitatedJob{}, dark: map[string]bool{}, slow: map[string]bool{}, forbidden: map[string]bool{},
+// unserved returns a fakeServer without a listener.
+func unserved(t testing.TB) *fakeServer {
+	return &fakeServer{
+		t: t, index: 10, jobs: map[string]*fakeJob{}, dark: map[string]bool{}, slow: map[string]bool{}, forbidden: map[string]bool{},
 		calls: map[string]int{}, filters: map[string]string{}, listed: map[string]int{}, longest: map[string]int{},
 	}
 }
 
-func (i *imitation) setHang(on bool) {
+func (i *fakeServer) setHang(on bool) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if on && i.hang == nil {
@@ -148,18 +147,18 @@ func (i *imitation) setHang(on bool) {
 }
 
 // add registers a service job with one group, "app".
-func (i *imitation) add(id string, count int) *imitatedJob {
+func (i *fakeServer) add(id string, count int) *fakeJob {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.index++
-	job := &imitatedJob{id: id, kind: "service", createIndex: i.index, index: i.index, count: count}
+	job := &fakeJob{id: id, kind: "service", createIndex: i.index, index: i.index, count: count}
 	i.jobs[id] = job
 	i.schedule(job)
 	return job
 }
 
-// change does something to a job as somebody else would, which moves its index.
-func (i *imitation) change(id string, change func(job *imitatedJob)) {
+// change modifies a job and increases its index.
+func (i *fakeServer) change(id string, change func(job *fakeJob)) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.index++
@@ -171,7 +170,7 @@ func (i *imitation) change(id string, change func(job *imitatedJob)) {
 }
 
 // schedule starts and stops allocations up to the count.
-func (i *imitation) schedule(job *imitatedJob) {
+func (i *fakeServer) schedule(job *fakeJob) {
 	if i.lazy {
 		return
 	}
@@ -216,7 +215,7 @@ func (i *imitation) schedule(job *imitatedJob) {
 }
 
 // ServeHTTP serves as a Nomad agent.
-func (i *imitation) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (i *fakeServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	i.rival.Meet(r.Method + " " + r.URL.Path)
 	i.mu.Lock()
 	hang := i.hang
@@ -277,13 +276,13 @@ func (i *imitation) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (i *imitation) answer(w http.ResponseWriter, what any) {
+func (i *fakeServer) answer(w http.ResponseWriter, what any) {
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(what)
 }
 
-// list returns everything that a list is of, unfiltered; nil for what is no list.
-func (i *imitation) list(path string) []map[string]any {
+// list returns all elements of the list at a path; nil if it is not a list.
+func (i *fakeServer) list(path string) []map[string]any {
 	switch path {
 	case "/v1/jobs":
 		return i.listJobs()
@@ -299,10 +298,9 @@ func (i *imitation) list(path string) []map[string]any {
 	return nil
 }
 
-// settle moves the indexes of what changed since the last call, as a real server does:
-// that of a job's summary when one of its allocations is placed or is in another state
-// by its client, and by nothing else that happens to them.
-func (i *imitation) settle() {
+// settle increases the indexes of changed objects, as a real server does: the index of a job's
+// summary only when an allocation is placed or changes its client status.
+func (i *fakeServer) settle() {
 	for _, id := range slices.Sorted(maps.Keys(i.jobs)) {
 		job := i.jobs[id]
 		states := []any{job.createIndex, job.queued}
@@ -323,8 +321,8 @@ func (i *imitation) settle() {
 	}
 }
 
-// answerList sends what the filter of a call lets through of a list.
-func (i *imitation) answerList(w http.ResponseWriter, r *http.Request, all []map[string]any) {
+// answerList sends the elements that match the filter of a call.
+func (i *fakeServer) answerList(w http.ResponseWriter, r *http.Request, all []map[string]any) {
 	expression := r.URL.Query().Get("filter")
 	passed, err := pass(expression, all)
 	if err != nil {
@@ -369,7 +367,7 @@ func page(w http.ResponseWriter, query url.Values, all []map[string]any) []map[s
 	return all
 }
 
-func (i *imitation) listJobs() []map[string]any {
+func (i *fakeServer) listJobs() []map[string]any {
 	list := []map[string]any{}
 	for _, job := range i.jobs {
 		states := map[string]int{}
@@ -386,7 +384,7 @@ func (i *imitation) listJobs() []map[string]any {
 }
 
 // listAllocs returns the allocations of a job, or of all.
-func (i *imitation) listAllocs(of string) []map[string]any {
+func (i *fakeServer) listAllocs(of string) []map[string]any {
 	list := []map[string]any{}
 	for _, job := range i.jobs {
 		if of != "" && job.id != of {
@@ -401,7 +399,7 @@ func (i *imitation) listAllocs(of string) []map[string]any {
 	return list
 }
 
-func (a *imitatedAlloc) stub(job *imitatedJob) map[string]any {
+func (a *imitatedAlloc) stub(job *fakeJob) map[string]any {
 	events := cmp.Or(a.events, `[{"Type":"Received"}]`)
 	stub := map[string]any{
 		"NextAllocation": a.next,
@@ -420,7 +418,7 @@ func (a *imitatedAlloc) stub(job *imitatedJob) map[string]any {
 	return stub
 }
 
-func (i *imitation) listDeployments() []map[string]any {
+func (i *fakeServer) listDeployments() []map[string]any {
 	list := []map[string]any{}
 	for _, job := range i.jobs {
 		add := func(status, description string) {
@@ -440,7 +438,7 @@ func (i *imitation) listDeployments() []map[string]any {
 
 // listBlocked returns the evaluations: of each job one that is through, and one that
 // waits for a place.
-func (i *imitation) listBlocked() []map[string]any {
+func (i *fakeServer) listBlocked() []map[string]any {
 	list := []map[string]any{}
 	for _, job := range i.jobs {
 		list = append(list, map[string]any{"JobID": job.id, "Status": "complete"})
@@ -452,7 +450,7 @@ func (i *imitation) listBlocked() []map[string]any {
 	return list
 }
 
-func (i *imitation) readJob(w http.ResponseWriter, id string) {
+func (i *fakeServer) readJob(w http.ResponseWriter, id string) {
 	job := i.jobs[id]
 	if job == nil {
 		http.Error(w, "job not found", http.StatusNotFound)
@@ -476,8 +474,8 @@ func (i *imitation) readJob(w http.ResponseWriter, id string) {
 	i.answer(w, answer)
 }
 
-// scale checks what the real server checks, in its order.
-func (i *imitation) scale(w http.ResponseWriter, r *http.Request, id string) {
+// scale makes the checks of the real server in the same order.
+func (i *fakeServer) scale(w http.ResponseWriter, r *http.Request, id string) {
 	var request struct {
 		Count          int
 		Target         map[string]string
@@ -513,7 +511,7 @@ func (i *imitation) scale(w http.ResponseWriter, r *http.Request, id string) {
 	}
 }
 
-func (i *imitation) stats(w http.ResponseWriter, id string) {
+func (i *fakeServer) stats(w http.ResponseWriter, id string) {
 	if i.dark["node-1"] {
 		http.Error(w, "No path to node", http.StatusInternalServerError)
 		return
@@ -524,11 +522,11 @@ func (i *imitation) stats(w http.ResponseWriter, id string) {
 	}
 	now := time.Now().UnixNano()
 	task := map[string]any{"ResourceUsage": use, "Timestamp": now}
-	// A task that only prepares is listed, too.
+	// A prestart task is listed, too.
 	i.answer(w, map[string]any{"ResourceUsage": use, "Timestamp": now, "Tasks": map[string]any{"main": task, "setup": task}})
 }
 
-func (i *imitation) answerChecks(w http.ResponseWriter, id string) {
+func (i *fakeServer) answerChecks(w http.ResponseWriter, id string) {
 	for _, job := range i.jobs {
 		for _, alloc := range job.allocs {
 			if alloc.id == id && alloc.checks != nil {
@@ -544,8 +542,8 @@ func (i *imitation) answerChecks(w http.ResponseWriter, id string) {
 	http.Error(w, "No path to node", http.StatusInternalServerError)
 }
 
-// counted returns how many calls there were since the last time, by path.
-func (i *imitation) counted() map[string]int {
+// counted returns the number of calls since its last call, by path.
+func (i *fakeServer) counted() map[string]int {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	counted := i.calls
