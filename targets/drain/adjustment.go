@@ -12,22 +12,22 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// adjustment is what the operations of a target make of a reading of it.
+// adjustment is the effect of the operations of a target on a reading of it.
 type adjustment struct {
-	// leaving has the operations, by instance, of those that are there and on their
-	// way out.
+	// leaving are the IDs of the operations of present instances that are being drained or
+	// removed, by instance.
 	leaving map[string]string
-	// surplus are operations that would make the count smaller than it is wanted, the
-	// newest first.
+	// surplus are the operations that would lower the count below the decided count, the newest
+	// first.
 	surplus []string
-	// spec is the wanted count without those that are leaving.
+	// spec is the decided count without the leaving instances.
 	spec int32
 }
 
-// adjustment returns what the operations make of a reading. An instance is subtracted
-// for as long as the platform shows it, so that it does not matter how old the
-// reading is; and no more than leaves the count that was decided and the least one
-// of the platform, so that it does not matter who else lowered the count.
+// adjust returns the effect of the operations on a reading. An instance is subtracted as long as
+// the platform shows it, so the age of the reading does not matter. The result is at least the
+// decided count and the platform's minimum, so that a change of the count by an external writer
+// is not counted twice.
 func (t *target) adjust(reading targets.Reading, observed time.Time) adjustment {
 	present := map[string]bool{}
 	for _, instance := range reading.Instances {
@@ -55,7 +55,7 @@ func (t *target) adjust(reading targets.Reading, observed time.Time) adjustment 
 	return c
 }
 
-// apply returns the reading with the counts and instances as they are decided.
+// apply returns the reading with the adjusted counts and instances.
 func (c adjustment) apply(reading targets.Reading) targets.Reading {
 	reading.Version = c.version(reading)
 	reading.SpecReplicas = c.spec
@@ -76,11 +76,11 @@ func (c adjustment) apply(reading targets.Reading) targets.Reading {
 	return reading
 }
 
-// versionMark parts the inner fleet's version from what stands for the operations.
+// versionMark separates the inner fleet's version from the hash of the operations.
 const versionMark = "~"
 
-// version returns the reading's own version, and with it which instances are
-// leaving: whoever writes by a version has seen both.
+// version returns the reading's version with a hash of the leaving instances, so that a write
+// with this version has seen both.
 func (c adjustment) version(reading targets.Reading) string {
 	if len(c.leaving) == 0 {
 		return reading.Version
@@ -90,8 +90,7 @@ func (c adjustment) version(reading targets.Reading) string {
 	return fmt.Sprintf("%s%s%016x", reading.Version, versionMark, sum.Sum64())
 }
 
-// existing returns how many instances of the target there are, of those that its
-// count is for.
+// existing returns the number of instances that count.
 func existing(reading targets.Reading) int32 {
 	count := int32(0)
 	for i := range reading.Instances {
@@ -102,18 +101,18 @@ func existing(reading targets.Reading) int32 {
 	return max(count, reading.StatusReplicas)
 }
 
-// The conditions that readings have besides the platform's own.
+// The conditions that drains add to readings.
 const (
-	// ConditionDraining: instances are drained, to be removed, or being removed.
+	// ConditionDraining: instances are being drained or removed.
 	ConditionDraining policy.ConditionType = "Draining"
-	// ConditionDrainFailed: an instance was to be removed and is there again.
+	// ConditionDrainFailed: the removal of an instance failed and was undone.
 	ConditionDrainFailed policy.ConditionType = "DrainFailed"
 )
 
-// failureShown is how long an operation that failed is a condition of its target.
+// failureShown is the time for which a failed operation is a condition of its target.
 const failureShown = time.Hour
 
-// notices returns what a person should know of the target's operations.
+// notices returns the conditions of the target's operations.
 func (t *target) notices(now time.Time) []policy.Notice {
 	var found []policy.Notice
 	draining, removing := 0, 0
@@ -141,7 +140,7 @@ func (t *target) notices(now time.Time) []policy.Notice {
 	if len(ways) > 0 {
 		found = append(found, policy.Notice{Condition: ConditionDraining, Reason: "InstancesDraining", Message: strings.Join(ways, ", ") + problem})
 	}
-	for _, op := range slices.Backward(t.operations) { // what came last counts
+	for _, op := range slices.Backward(t.operations) { // only the latest counts
 		if op.State != Ended || now.Sub(op.Ended) > failureShown {
 			continue
 		}
@@ -156,7 +155,6 @@ func (t *target) notices(now time.Time) []policy.Notice {
 	return found
 }
 
-// count begins a sentence about so many instances.
 func count(instances int) string {
 	if instances == 1 {
 		return "1 instance is"

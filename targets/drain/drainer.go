@@ -9,141 +9,135 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// Instance is what a Drainer gets of an instance.
+// Instance is the data of an instance that a Drainer gets.
 type Instance struct {
-	// Target is the target it is a member of.
+	// Target is the target of the instance.
 	Target targets.Ref `json:"target"`
-	// ID is its id on the platform, Name its name where that differs.
+	// ID is its id on the platform, Name its name if that differs.
 	ID   string `json:"id"`
 	Name string `json:"name,omitempty"`
-	// Node is the machine it runs on, where that is known.
+	// Node is the host that it runs on; empty if unknown.
 	Node string `json:"node,omitempty"`
 	// Addresses are host names or IP addresses without port.
 	Addresses []string `json:"addresses,omitempty"`
-	// Labels are the platform's own labels of the instance.
+	// Labels are the platform's labels of the instance.
 	Labels map[string]string `json:"labels,omitempty"`
-	// Deadline is when it must be drained.
+	// Deadline is the end of the drain.
 	Deadline time.Time `json:"deadline,omitzero"`
 }
 
-// Drainer takes the work of instances away. It is safe for concurrent use. Each
-// call may be repeated, also after a restart, and must then change nothing more;
-// none waits for work to end. An error is tried again later.
+// Drainer moves work away from instances. It is safe for concurrent use. Calls are repeated after
+// errors and restarts, and must be idempotent. No call waits for work to end.
 type Drainer interface {
-	// Begin stops new work for an instance, and makes it finish what it has.
+	// Begin stops new work for an instance and starts the drain.
 	Begin(ctx context.Context, instance Instance) error
-	// Drained reports whether the instance's work is done.
+	// Drained reports whether the instance has no work left.
 	Drained(ctx context.Context, instance Instance) (bool, error)
-	// Undo gives work to an instance again. It may be called without Begin.
+	// Undo allows new work again. It may be called without Begin.
 	Undo(ctx context.Context, instance Instance) error
-	// Finish clears up after an instance that is gone.
+	// Finish cleans up after an instance is gone.
 	Finish(ctx context.Context, instance Instance) error
 }
 
-// Func is a Drainer whose calls differ by the name of an action alone: "begin",
-// "drained", "undo" or "finish". It reports whether the action is done.
+// Func is a Drainer whose calls differ only in the action: "begin", "drained", "undo" or
+// "finish". It reports whether the action is complete.
 type Func func(ctx context.Context, action string, instance Instance) (done bool, err error)
 
-// Begin does the action "begin".
+// Begin performs the action "begin".
 func (f Func) Begin(ctx context.Context, instance Instance) error {
 	_, err := f(ctx, "begin", instance)
 	return err
 }
 
-// Drained does the action "drained".
+// Drained performs the action "drained".
 func (f Func) Drained(ctx context.Context, instance Instance) (bool, error) {
 	return f(ctx, "drained", instance)
 }
 
-// Undo does the action "undo".
+// Undo performs the action "undo".
 func (f Func) Undo(ctx context.Context, instance Instance) error {
 	_, err := f(ctx, "undo", instance)
 	return err
 }
 
-// Finish does the action "finish".
+// Finish performs the action "finish".
 func (f Func) Finish(ctx context.Context, instance Instance) error {
 	_, err := f(ctx, "finish", instance)
 	return err
 }
 
-// Counter counts the work on instances.
+// Counter counts the Nomad allocations of instances.
 type Counter interface {
-	// Allocations returns how many allocations there are on the node of each
-	// instance, without those of system jobs, by the instances' ids. An instance
-	// whose node is unknown has no entry.
+	// Allocations returns the number of allocations on the node of each instance, without system
+	// jobs, by instance id. An instance with an unknown node has no entry.
 	Allocations(ctx context.Context, instances []Instance) (map[string]int, error)
 }
 
-// Kind is a way to drain, declared by its package as the variable Kind and listed in
-// package daemon/kinds.
+// Kind is a kind of drain. Its package declares it as the variable Kind, and package daemon/kinds
+// lists it.
 type Kind struct {
-	// Name is what the drain of an autoscaler has as its kind.
+	// Name is the value of the key "kind" in a drain table.
 	Name string
 	// Config returns the empty table of a drain, a pointer to a struct with toml tags.
 	Config func() Config
-	// Counts is set where Drainers are Counters.
+	// Counts reports whether the Drainers are Counters.
 	Counts bool
 }
 
-// Config is the table of one drain, of one kind.
+// Config is the table of one drain.
 type Config interface {
-	// SetDefaults fills in what was not given.
+	// SetDefaults sets missing values to their defaults.
 	SetDefaults()
-	// Validate returns every mistake of a defaulted table, with paths relative to it.
+	// Validate returns all errors of a table with defaults, with paths relative to it.
 	Validate() []settings.FieldError
-	// Build makes the Drainer of a valid table. By is the fleet that a FleetNamer
-	// names; nil for others.
+	// Build builds the Drainer of a valid table. By is the fleet of a FleetNamer, or nil.
 	Build(by targets.Fleet) (Drainer, error)
 }
 
-// FleetNamer is a Config of a kind that drains by the means of another fleet.
-// DrainFleet returns the name of that and the kind it has to be of.
+// FleetNamer is a Config whose drains need another fleet. DrainFleet returns the fleet's name and
+// its required kind.
 type FleetNamer interface {
 	DrainFleet() (name, kind string)
 }
 
-// DefaultDeadline is how long a drain may take where Options say nothing.
+// DefaultDeadline is the default of Options.Deadline.
 const DefaultDeadline = 15 * time.Minute
 
-// DefaultInterval is how often a Drainer is called where Options say nothing.
+// DefaultInterval is the default of Options.Interval.
 const DefaultInterval = 5 * time.Second
 
-// Expiry is what becomes of an instance that is not drained by its deadline. The
-// zero Expiry is Terminate.
+// Expiry is the action at the deadline of a drain. The zero Expiry is Terminate.
 type Expiry string
 
-// What happens at the deadline.
+// The actions at the deadline.
 const (
-	// Terminate takes the instance with the work it has left.
+	// Terminate removes the instance with its remaining work.
 	Terminate Expiry = "terminate"
-	// Undo gives the instance its work back, and the count stays as it was.
+	// Undo takes the instance back, and keeps the count.
 	Undo Expiry = "undo"
 )
 
-// Options are what one target asks of its scale-downs. The zero Options leave
-// everything to the platform.
+// Options are the settings for scale-downs of one target. The zero Options leave the choice of
+// instances to the platform.
 type Options struct {
-	// Victims is the order in which instances are taken. With a Drainer, and no
-	// order that is Named, it is Oldest: what is to be drained has to be known.
+	// Victims is the order in which instances are removed. With a Drainer, Platform means Oldest,
+	// because the instances must be known before the removal.
 	Victims Order
-	// Drainer takes the work of instances away before they are removed; nil means
-	// that they are removed at once.
+	// Drainer drains instances before their removal; nil removes them immediately.
 	Drainer Drainer
-	// Deadline is how long a drain may take, from the decision on; 0 means
-	// DefaultDeadline. An operation keeps the one that it began with.
+	// Deadline is the time limit of a drain from the decision on; 0 means DefaultDeadline. Active
+	// operations keep theirs.
 	Deadline time.Duration
-	// Expiry is what happens at the deadline.
+	// Expiry is the action at the deadline.
 	Expiry Expiry
-	// Interval is the time between calls of Drained, and before the first repetition
-	// of a call that failed; 0 means DefaultInterval.
+	// Interval is the time between calls of Drained, and before the first retry of a failed call;
+	// 0 means DefaultInterval.
 	Interval time.Duration
-	// CPU returns the use of cpu in thousandths of a core by instance, for LeastCPU;
-	// nil means that the inner fleet's own samples are taken, where it has any.
+	// CPU returns the cpu usage by instance in thousandths of a core, for LeastCPU; nil uses the
+	// samples of the inner fleet.
 	CPU func(ctx context.Context, ref targets.Ref) (map[string]int64, error)
 }
 
-// defaulted returns the options with their defaults.
 func (o Options) defaulted() Options {
 	if o.Drainer != nil && !o.Victims.Named() {
 		o.Victims = Oldest

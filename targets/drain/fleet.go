@@ -1,22 +1,15 @@
-// Package drain chooses the instances that a scale-down takes, and takes their work
-// away before they are terminated.
+// Package drain chooses the instances that a scale-down removes, and drains them before their
+// removal.
 //
-// [Wrap] puts it around a fleet that can take instances by name. A scale-down then
-// records one [Operation] for each victim in the fleet's store and returns; from
-// that moment on the victims are Deleting and not counted, also after a restart.
-// In the background a [Drainer] takes their work away, and what is drained, or out
-// of time, is removed from the platform. A scale-up takes draining instances back
-// before it asks the platform for new ones, and waits for none of this.
+// [Wrap] puts it around a fleet that can remove instances by name. A scale-down then records one
+// [Operation] for each victim in the fleet's store and returns; from then on the victims are
+// Deleting and not counted, also after a restart. In the background a [Drainer] drains them, and
+// drained or overdue instances are removed. A scale-up first takes draining instances back.
+// Without a Drainer, a scale-down removes its victims immediately. They are recorded as well, so
+// that after an unknown outcome or a restart the same instances are removed.
 //
-// Where nothing is to be drained a scale-down takes its victims at once, and returns
-// the platform's error. They are recorded meanwhile: when the outcome is unknown, or
-// after a restart, the same instances are removed, and no others.
-//
-// An operation is a state machine of values: step takes it and an event to the next
-// one and the effects to be carried out. A book, without lock, has the operations of
-// all targets; Fleet.locked is the one place with the lock.
-//
-// The kinds of drainers are in the packages below this one.
+// An operation is a state machine: step returns the next operation and the effects of an event. A
+// tracker has the operations of all targets; Fleet.locked guards it.
 package drain
 
 import (
@@ -37,13 +30,13 @@ import (
 	"github.com/hpad/hpad/targets/clock"
 )
 
-// Inner is the fleet that is wrapped.
+// Inner is the wrapped fleet.
 type Inner interface {
 	targets.Fleet
 	targets.Remover
 }
 
-// Fleet is a fleet whose scale-downs take named instances, drained where that is
+// Fleet is a fleet whose scale-downs remove instances by name, after a drain if one is
 // configured. It is safe for concurrent use.
 type Fleet struct {
 	inner Inner
@@ -51,27 +44,25 @@ type Fleet struct {
 	clock *clock.Clock
 	log   *zap.Logger
 	life  targets.Life
-	// started means that Start was called, and did not fail.
+	// started is set by a successful Start.
 	started atomic.Bool
-	// loading is held while the operations are read from the store; wake makes the
-	// work look again at once.
+	// loading guards the loading of the operations; wake starts a pass of the background work.
 	loading *semaphore.Weighted
 	wake    chan struct{}
-	// work ends with Close; writes, which removals under way have, a moment later.
+	// work ends with Close, and writes, the context of removals, shortly afterwards.
 	work, writes       context.Context
 	endWork, endWrites context.CancelFunc
 	running            sync.WaitGroup
-	// until returns until when the platform may be asked for a removal; nil is always.
+	// until returns the end of the time in which removals are allowed; nil is no limit.
 	until func() time.Time
 
 	mu         sync.Mutex
 	operations tracker
 }
 
-// Wrap returns a fleet around inner, without Options for any target. The store is
-// inner's own, where the operations are kept; nil keeps none, so that a restart
-// forgets them. Deadlines are kept by the daemon's clock. Wrapping has no effect
-// outside of the process.
+// Wrap returns a fleet around inner. The operations are in the store of inner; without a store a
+// restart forgets them. Deadlines use the daemon's clock. Wrapping has no effect outside of the
+// process.
 func Wrap(inner Inner, store targets.Store, steady *clock.Clock, log *zap.Logger) *Fleet {
 	f := &Fleet{
 		inner: inner, store: store, clock: steady, log: log,
@@ -82,15 +73,15 @@ func Wrap(inner Inner, store targets.Store, steady *clock.Clock, log *zap.Logger
 	return f
 }
 
-// Lease has removals asked for until a time alone, by Go's monotonic clock: where another
-// process may work on the drains from then on. It is called before Start; nil is no bound.
+// Lease limits removals to the time before until, after which another process may own the fleet.
+// It is called before Start; nil is no limit.
 func (f *Fleet) Lease(until func() time.Time) { f.until = until }
 
-// Unwrap returns the inner fleet, for what else it may be: a sampler, a checker.
+// Unwrap returns the inner fleet.
 func (f *Fleet) Unwrap() Inner { return f.inner }
 
-// locked is the one place with the lock: it lets do read or change the book, and
-// carries out what the steps of operations ask for.
+// locked calls do with the tracker, and then performs the effects of the events. It is the only
+// place that takes the lock.
 func (f *Fleet) locked(do func(tr *tracker)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -117,20 +108,18 @@ func (f *Fleet) locked(do func(tr *tracker)) {
 	}
 }
 
-// Configure sets the options of all targets. It is called before Start, and with
-// each reload. Operations under way go on under the new options; those of a target
-// that has lost its drainer, or is not named any more, go on under the old ones for
-// as long as the process lives. After a restart the operations of a target that is
-// named without a drainer are drained at once, and those of one that is not named
-// are left alone, for a day after their deadline.
+// Configure sets the options of all targets. It is called before Start, and with each reload.
+// Active operations use the new options, unless their target has lost its drainer or its
+// autoscaler: they keep the old ones until a restart. After a restart, operations of a target
+// without a drainer count as drained, and operations of a target without an autoscaler are
+// ignored until a day after their deadline.
 func (f *Fleet) Configure(options map[targets.Ref]Options) {
 	f.locked(func(tr *tracker) { tr.configure(options) })
 	f.wakeUp()
 }
 
-// Start starts the inner fleet, where that is to be started, and the work on
-// drains, which ends with Close. It may be called again when the inner fleet could
-// not be started.
+// Start starts the inner fleet and the background work, which ends with Close. It may be called
+// again after an error of the inner fleet.
 func (f *Fleet) Start(ctx context.Context) error {
 	if f.life.Ended() || !f.started.CompareAndSwap(false, true) {
 		return errors.New("start the drains of a fleet: it was started or closed before")
@@ -142,18 +131,18 @@ func (f *Fleet) Start(ctx context.Context) error {
 		}
 	}
 	if err := f.load(ctx); err != nil { // it is tried again with each reading
-		f.log.Warn("drains under way are not known yet", zap.Error(err))
+		f.log.Warn("loading drains failed", zap.Error(err))
 	}
 	f.running.Go(f.run)
 	return nil
 }
 
-// closePatience is how long calls under way may take to end when the fleet is
-// closed: removals to return, and then all to end when they are cancelled.
+// closePatience is the time that removals get to return after Close, and then all calls after
+// they were canceled.
 const closePatience = 5 * time.Second
 
-// Close ends the work on drains, and closes the inner fleet. Changes that are not recorded
-// yet do not matter: a restart reads the platform before it continues.
+// Close stops the background work and closes the inner fleet. Unsaved changes are lost without
+// harm, because a restart reads the platform first.
 func (f *Fleet) Close() error {
 	if !f.life.End() {
 		return nil
@@ -170,7 +159,7 @@ func (f *Fleet) Close() error {
 	select {
 	case <-ended:
 	case <-time.After(2 * closePatience):
-		err = fmt.Errorf("close the drains of a fleet: calls of a drainer or a platform have not returned %v after they were told to", closePatience)
+		err = fmt.Errorf("close the drains of a fleet: calls of a drainer or a platform have not returned %v after they were canceled", closePatience)
 	}
 	if closer, ok := f.inner.(io.Closer); ok {
 		err = errors.Join(err, closer.Close())
@@ -178,19 +167,18 @@ func (f *Fleet) Close() error {
 	return err
 }
 
-// usable returns why nothing can be read or written now, or loads the operations.
+// usable returns an error if the fleet cannot be used, and loads the operations.
 func (f *Fleet) usable(ctx context.Context) error {
 	if err := f.life.Usable(ctx); err != nil {
 		return err
 	}
-	if !f.started.Load() { // at a reload the one before may still work on the drains
-		return fmt.Errorf("%w: the fleet has not started yet", targets.ErrTransient)
+	if !f.started.Load() { // during a reload the previous fleet may still work on the drains
+		return fmt.Errorf("%w: the fleet is not started yet", targets.ErrTransient)
 	}
 	return f.load(ctx)
 }
 
-// Snapshot reads the given targets: counts without the instances that are
-// draining, which are Deleting.
+// Snapshot reads the given targets. Draining instances are Deleting, and do not count.
 func (f *Fleet) Snapshot(ctx context.Context, refs []targets.Ref) (map[targets.Ref]targets.Reading, error) {
 	if err := f.usable(ctx); err != nil {
 		return nil, fmt.Errorf("read targets: %w", err)
@@ -214,8 +202,8 @@ func (f *Fleet) Snapshot(ctx context.Context, refs []targets.Ref) (map[targets.R
 	return readings, nil
 }
 
-// Draining returns the operations of a target: those under way, and what ended
-// within the last day; the oldest first.
+// Draining returns the operations of a target, the oldest first: the active ones and those that
+// ended within the last day.
 func (f *Fleet) Draining(ref targets.Ref) (operations []Operation) {
 	f.locked(func(tr *tracker) {
 		if t := tr.targets[ref]; t != nil {

@@ -2,68 +2,68 @@ package drain
 
 import "time"
 
-// State is how far an operation is.
+// State is the progress of an operation.
 type State string
 
-// The states, in the order in which an operation that succeeds goes through them.
+// The states, in the order of a successful operation.
 const (
-	// Waiting: it is recorded, and the drainer has not taken it yet.
+	// Waiting: it is recorded, and the drainer was not called yet.
 	Waiting State = "waiting"
-	// Draining: the instance gets no new work, and finishes what it has.
+	// Draining: the drainer has accepted it.
 	Draining State = "draining"
-	// Drained: it is to be removed with the next call.
+	// Drained: it waits for its removal.
 	Drained State = "drained"
-	// Removing: its removal was requested, but may not have reached the platform.
+	// Removing: its removal was requested, with an unknown outcome.
 	Removing State = "removing"
-	// Terminating: the platform removes it.
+	// Terminating: the platform removes the instance.
 	Terminating State = "terminating"
-	// Finishing: the instance is gone, and the drainer clears up.
+	// Finishing: the instance is gone, and the drainer cleans up.
 	Finishing State = "finishing"
-	// Undoing: the instance is taken back, counts again, and is to get its work back.
+	// Undoing: the instance counts again, and the drainer undoes the drain.
 	Undoing State = "undoing"
 	// Ended: it has an Outcome.
 	Ended State = "ended"
 )
 
-// Outcome is how an operation ended.
+// Outcome is the result of an operation.
 type Outcome string
 
 // The outcomes.
 const (
-	// Terminated: the platform took the instance as hpad requested.
+	// Terminated: the platform removed the instance on hpad's request.
 	Terminated Outcome = "terminated"
-	// Vanished: the instance went by itself, or somebody else took it.
+	// Vanished: the instance disappeared without a request of hpad.
 	Vanished Outcome = "vanished"
-	// Undone: the instance was taken back, since the count is to be as it was.
+	// Undone: the instance was taken back because the count increased.
 	Undone Outcome = "undone"
-	// Failed: the instance was taken back, since it could not be drained or removed.
+	// Failed: the instance was taken back because its drain or removal failed.
 	Failed Outcome = "failed"
 )
 
 // Operation is the drain and removal of one instance.
 type Operation struct {
-	// ID names the operation; no two have the same.
+	// ID is a unique identifier.
 	ID string `json:"id"`
-	// Instance is whom it is about.
+	// Instance is the drained instance.
 	Instance Instance `json:"instance"`
-	// Reason is why it is this instance, Decision why the count went down.
+	// Reason is the reason for choosing the instance, Decision the reason for the scale-down.
 	Reason   string `json:"reason,omitempty"`
 	Decision string `json:"decision,omitempty"`
-	// Begun is when it was recorded, Deadline when the drain ends at the latest.
+	// Begun is the time of recording, Deadline the end of the drain.
 	Begun    time.Time `json:"begun"`
 	Deadline time.Time `json:"deadline"`
-	// State is how far it is, since Changed.
+	// State is the progress, Changed the time of its last change.
 	State   State     `json:"state"`
 	Changed time.Time `json:"changed"`
-	// Attempts is how often the removal of the instance was requested.
+	// Attempts is the number of removal requests.
 	Attempts int `json:"attempts,omitempty"`
-	// Why is why the instance was taken back; empty when it was not.
+	// Why is the reason for taking the instance back; empty if it was not taken back.
 	Why string `json:"why,omitempty"`
-	// Error is what went wrong last; empty when nothing did since.
+	// Error is the last error; empty after a success.
 	Error string `json:"error,omitempty"`
-	// Outcome is how it ends, from Finishing or Undoing on; empty before.
+	// Outcome is the result; empty before Finishing or Undoing.
 	Outcome Outcome `json:"outcome,omitempty"`
-	// Ended is when it ended; zero before.
+	// Ended is the end of the operation; zero before.
 	Ended time.Time `json:"ended,omitzero"`
 
 	// The other fields are not stored.
@@ -83,15 +83,14 @@ type Operation struct {
 	missingSince time.Time
 }
 
-// leaving reports whether the instance is on its way out, and not to be counted.
+// leaving reports whether the instance is being drained or removed, and does not count.
 func (o *Operation) leaving() bool { return o.State != Undoing && o.State != Ended }
 
-// Removes reports whether the instance is still there and on its way out.
+// Removes reports whether the instance is present, and being drained or removed.
 func (o *Operation) Removes() bool { return o.leaving() && o.State != Finishing }
 
-// Overdue reports whether the operation should be over at now and is not: its
-// deadline has passed, and the instance is neither gone and cleared up nor taken
-// back.
+// Overdue reports whether the deadline has passed, and the operation has neither ended nor been
+// undone.
 func (o *Operation) Overdue(now time.Time) bool { return o.leaving() && now.After(o.Deadline) }
 
 // returnable reports whether the instance can still be taken back.

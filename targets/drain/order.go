@@ -13,8 +13,7 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// Order is the order in which instances are taken when a count goes down. The
-// zero Order is Platform.
+// Order is the order in which a scale-down removes instances. The zero Order is Platform.
 type Order string
 
 // The orders. An order decides only between instances of the same removal class, so
@@ -22,52 +21,50 @@ type Order string
 const (
 	// Platform lets the platform choose.
 	Platform Order = "platform"
-	// Oldest takes those that started first.
+	// Oldest removes the instances that started first.
 	Oldest Order = "oldest"
-	// Newest takes those that started last.
+	// Newest removes the instances that started last.
 	Newest Order = "newest"
-	// UnhealthyFirst takes the oldest unready instance, or if all are ready, the instance
-	// that became ready last.
+	// UnhealthyFirst removes the oldest unready instance, or if all are ready, the instance that
+	// became ready last.
 	UnhealthyFirst Order = "unhealthy-first"
-	// LeastCPU takes those that use the least cpu; an unknown use counts as most.
+	// LeastCPU removes the instances with the lowest cpu usage; an unknown usage counts as the
+	// highest.
 	LeastCPU Order = "least-cpu"
-	// EmptyNomadNodes takes those whose Nomad node runs the fewest allocations; an
-	// unknown number counts as most.
+	// EmptyNomadNodes removes the instances whose Nomad node has the fewest allocations; an
+	// unknown number counts as the highest.
 	EmptyNomadNodes Order = "empty-nomad-nodes"
 )
 
-// Orders returns all orders, as a configuration writes them.
+// Orders returns all orders.
 func Orders() []Order {
 	return []Order{Platform, Oldest, Newest, UnhealthyFirst, LeastCPU, EmptyNomadNodes}
 }
 
-// Named reports whether instances are taken by name, in an order of hpad's own.
+// Named reports whether hpad chooses the instances.
 func (o Order) Named() bool { return o != "" && o != Platform }
 
-// Facts are what some orders go by, by the instances' ids. What is missing is
-// unknown.
+// Facts are the data for some orders by instance id. A missing entry is unknown.
 type Facts struct {
-	// CPUMilli is the use of cpu in thousandths of a core.
+	// CPUMilli is the cpu usage in thousandths of a core.
 	CPUMilli map[string]int64
-	// Allocations is how many allocations of Nomad an instance's node runs, without
-	// those of system jobs.
+	// Allocations is the number of Nomad allocations on an instance's node, without system jobs.
 	Allocations map[string]int
 }
 
-// Victim is an instance that a scale-down takes.
+// Victim is an instance that a scale-down removes.
 type Victim struct {
-	// ID is the instance's, as in targets.Reading.
+	// ID is the instance's id.
 	ID string `json:"id"`
-	// Name is the instance's name where it differs from its id.
+	// Name is the instance's name if it differs from the id.
 	Name string `json:"name,omitempty"`
-	// Reason is why it is this one, in a few words.
+	// Reason is the reason for choosing it, in a few words.
 	Reason string `json:"reason"`
 }
 
-// Pick returns whom a scale-down by n would take, the first one first: fewer than
-// n where the others are protected or on their way already. It takes no instance
-// that is Deleting, Protected or Succeeded. The same arguments always have the
-// same result. An order that is not Named is an error.
+// Pick returns the instances that a scale-down by n removes, in order: fewer than n if the others
+// are protected or already leaving. It skips instances that are Deleting, Protected or Succeeded.
+// It is deterministic. An order that is not Named is an error.
 func (o Order) Pick(reading targets.Reading, n int, facts Facts) ([]Victim, error) {
 	if !o.Named() {
 		return nil, errors.New("the platform chooses the victims")
@@ -94,18 +91,16 @@ func (o Order) Pick(reading targets.Reading, n int, facts Facts) ([]Victim, erro
 	return victims, nil
 }
 
-// candidate is an instance that may be taken, the lowest rank first.
+// candidate is an instance that may be removed, the lowest rank first.
 type candidate struct {
 	Victim
 	rank     int64
 	instance *policy.Instance
 }
 
-// unknownRank is the rank of instances in an unknown state.
 const unknownRank = math.MaxInt64
 
-// age puts the older instance first. One whose start is not known has not started
-// yet, which makes it the newest.
+// age sorts older instances first. An instance without a start time counts as the newest.
 func age(instance *policy.Instance) int64 {
 	if instance.StartedAt.IsZero() {
 		return math.MaxInt64
@@ -113,8 +108,7 @@ func age(instance *policy.Instance) int64 {
 	return instance.StartedAt.UnixNano()
 }
 
-// rank returns an instance's place in its removal class, before the time of its
-// readiness, and the reason for taking it.
+// rank returns the position of an instance in its removal class, and the reason for choosing it.
 func (o Order) rank(instance *policy.Instance, facts Facts) (rank int64, reason string) {
 	switch o {
 	case UnhealthyFirst:
@@ -137,7 +131,8 @@ func (o Order) rank(instance *policy.Instance, facts Facts) (rank int64, reason 
 	return rank, cmp.Or(classReason(instance), reason)
 }
 
-// classReason returns why an instance goes before ready instances; "" if it is ready.
+// classReason returns the reason for removing an instance before ready instances; "" if it is
+// ready.
 func classReason(instance *policy.Instance) string {
 	switch targets.RemovalClassOf(instance) {
 	case targets.RemoveFailed:
@@ -172,16 +167,15 @@ func allocationRank(id string, facts Facts) (int64, string) {
 	}
 }
 
-// Victims returns whom a scale-down by n would take of a target, by a reading of
-// this fleet's, the first one first: for explanations and dry runs. It is empty
-// where the platform chooses.
+// Victims returns the instances that a scale-down by n would remove, in order, for explanations
+// and dry runs. It is empty if the platform chooses.
 func (f *Fleet) Victims(ctx context.Context, ref targets.Ref, reading targets.Reading, n int32) ([]Victim, error) {
 	var options Options
 	f.locked(func(tr *tracker) { options = tr.options[ref] })
 	if !options.Victims.Named() || n <= 0 {
 		return nil, nil
 	}
-	n -= max(0, reading.SpecReplicas-existing(reading)) // which costs nobody
+	n -= max(0, reading.SpecReplicas-existing(reading)) // missing instances are removed first
 	return f.pick(ctx, ref, options, reading, n)
 }
 
@@ -194,7 +188,7 @@ func (f *Fleet) pick(ctx context.Context, ref targets.Ref, options Options, read
 	return options.Victims.Pick(reading, int(n), facts)
 }
 
-// facts returns what the order goes by.
+// facts returns the data for the order.
 func (f *Fleet) facts(ctx context.Context, ref targets.Ref, options Options, reading targets.Reading) (facts Facts, err error) {
 	switch options.Victims {
 	case LeastCPU:
@@ -204,14 +198,14 @@ func (f *Fleet) facts(ctx context.Context, ref targets.Ref, options Options, rea
 		}
 		sampling, ok := f.inner.(targets.Sampler)
 		if !ok {
-			return facts, fmt.Errorf("%w: nobody knows the use of cpu; give the autoscaler a cpu metric, or choose another order", targets.ErrUnscalable)
+			return facts, fmt.Errorf("%w: cpu usage is unknown; add a cpu metric to the autoscaler, or choose another order", targets.ErrUnscalable)
 		}
 		samples, err := sampling.Samples(ctx, []targets.Ref{ref})
 		return Facts{CPUMilli: cpuOf(samples[ref])}, err
 	case EmptyNomadNodes:
 		counter, ok := options.Drainer.(Counter)
 		if !ok {
-			return facts, fmt.Errorf("%w: nobody knows the allocations; name the Nomad fleet, or choose another order", targets.ErrUnscalable)
+			return facts, fmt.Errorf("%w: the number of allocations is unknown; set the Nomad fleet, or choose another order", targets.ErrUnscalable)
 		}
 		var instances []Instance
 		for i := range reading.Instances {
@@ -224,7 +218,7 @@ func (f *Fleet) facts(ctx context.Context, ref targets.Ref, options Options, rea
 	return facts, err
 }
 
-// cpuOf adds up what each instance's tasks use.
+// cpuOf returns the sum of the usage of each instance's tasks.
 func cpuOf(samples targets.Samples) map[string]int64 {
 	use := map[string]int64{}
 	for _, sample := range samples.Instances {
@@ -239,7 +233,7 @@ func cpuOf(samples targets.Samples) map[string]int64 {
 	return use
 }
 
-// instanceOf returns what a Drainer gets of the i-th instance of a reading.
+// instanceOf returns the i-th instance of a reading for a Drainer.
 func instanceOf(ref targets.Ref, reading targets.Reading, i int) Instance {
 	instance := Instance{Target: ref, ID: reading.Instances[i].ID}
 	if reading.Locations != nil {

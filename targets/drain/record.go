@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"go.uber.org/zap"
@@ -14,30 +13,29 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// Where a fleet's store has the operations: one entry for each target, so that all
-// victims of a decision are recorded or none. What cannot be read is set aside.
+// The store has one entry for each target, so that all victims of a decision are recorded or
+// none. An invalid entry is
+// logged and ignored.
 const (
-	recordPrefix  = "drain/target/"
-	damagedPrefix = "drain/damaged/"
-	recordFormat  = 1
+	recordPrefix = "drain/target/"
+	recordFormat = 1
 )
 
-// Operations that ended are kept for a while, to be shown.
+// Ended operations are kept for a day, at most 50 for a target.
 const (
 	endedKept = 24 * time.Hour
 	endedMost = 50
 )
 
-// record is what the store keeps of a target.
+// record is the stored state of a target.
 type record struct {
 	Format int         `json:"format"`
 	Target targets.Ref `json:"target"`
-	// Wanted is the count that was decided last.
+	// Wanted is the decided count.
 	Wanted     int32       `json:"wanted"`
 	Operations []Operation `json:"operations"`
 }
 
-// parseRecord reads one target's entry.
 func parseRecord(value []byte) (*target, error) {
 	var r record
 	if err := json.Unmarshal(value, &r); err != nil {
@@ -59,7 +57,7 @@ func parseRecord(value []byte) (*target, error) {
 	return t, nil
 }
 
-// load reads the operations of all targets, unless that was done before.
+// load reads the operations of all targets once.
 func (f *Fleet) load(ctx context.Context) error {
 	if f.loading.Acquire(ctx, 1) != nil {
 		return context.Cause(ctx)
@@ -72,15 +70,15 @@ func (f *Fleet) load(ctx context.Context) error {
 	}
 	entries, err := f.store.List(ctx, recordPrefix)
 	if err != nil {
-		return fmt.Errorf("%w: load the operations under way: %w", targets.ErrTransient, err)
+		return fmt.Errorf("%w: load the active operations: %w", targets.ErrTransient, err)
 	}
 	var read []*target
 	for key, value := range entries {
 		t, err := parseRecord(value)
 		if err == nil {
 			read = append(read, t)
-		} else if err := f.setAside(ctx, key, value, err); err != nil {
-			return err
+		} else {
+			f.log.Error("invalid record of drains", zap.String("entry", key), zap.Error(err))
 		}
 	}
 	f.locked(func(tr *tracker) {
@@ -92,23 +90,7 @@ func (f *Fleet) load(ctx context.Context) error {
 	return nil
 }
 
-// setAside keeps an entry that cannot be read where it does no harm.
-func (f *Fleet) setAside(ctx context.Context, key string, value []byte, why error) error {
-	aside := damagedPrefix + strings.TrimPrefix(key, recordPrefix)
-	err := f.store.Save(ctx, aside, value)
-	if err == nil {
-		err = f.store.Delete(ctx, key)
-	}
-	if err != nil {
-		return fmt.Errorf("%w: set the damaged entry %q aside: %w", targets.ErrTransient, key, err)
-	}
-	f.log.Error("the record of a target's drains cannot be read; look for instances of it that were left without work",
-		zap.String("entry", key), zap.String("kept_as", aside), zap.Error(why))
-	return nil
-}
-
-// save records what changed of a target's operations, and those to be added, which
-// then are the target's.
+// save writes the changed operations of a target and new ones, which it then adds to the target.
 func (f *Fleet) save(ctx context.Context, t *target, added ...Operation) error {
 	if t.saving.Acquire(ctx, 1) != nil {
 		return fmt.Errorf("%w: record the operations of %s: %w", targets.ErrTransient, t.ref, context.Cause(ctx))
@@ -135,7 +117,7 @@ func (f *Fleet) save(ctx context.Context, t *target, added ...Operation) error {
 	return nil
 }
 
-// write keeps a record, unless it has no Operations.
+// write stores a record, or deletes it if it has no operations.
 func (f *Fleet) write(ctx context.Context, r record) error {
 	key := recordPrefix + r.Target.Name
 	switch {

@@ -14,15 +14,14 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// InstancesProtected is the reason of the hold of a scale-down that has nobody to
-// take.
+// InstancesProtected is the reason of the hold of a scale-down for which no instance can be
+// removed.
 const InstancesProtected = "InstancesProtected"
 
-// SetReplicas requests n replicas of one target. Where instances are taken by name
-// a scale-down records who is to be drained, and returns, or takes them at once where
-// nothing drains them; a scale-up takes back who is not removed yet, and requests the
-// rest of the inner fleet. What could be done in part only is a
-// targets.PartialError.
+// SetReplicas requests n replicas of one target. If hpad chooses the instances, a scale-down
+// records the victims and returns, or removes them immediately without a drainer. A scale-up
+// takes back draining instances, and requests the rest from the inner fleet. A partly successful
+// write is a targets.PartialError.
 func (f *Fleet) SetReplicas(ctx context.Context, ref targets.Ref, n int32, version, reason string) error {
 	if err := f.usable(ctx); err != nil {
 		return fmt.Errorf("scale %s to %d replicas: %w", ref, n, err)
@@ -39,7 +38,7 @@ func (f *Fleet) SetReplicas(ctx context.Context, ref targets.Ref, n int32, versi
 	})
 	if !managed {
 		if strings.Contains(version, versionMark) {
-			return fmt.Errorf("scale %s to %d replicas: %w: instances that were draining are gone or back", ref, n, targets.ErrConflict)
+			return fmt.Errorf("scale %s to %d replicas: %w: draining instances are gone or were taken back", ref, n, targets.ErrConflict)
 		}
 		return f.inner.SetReplicas(ctx, ref, n, version, reason)
 	}
@@ -50,21 +49,21 @@ func (f *Fleet) SetReplicas(ctx context.Context, ref targets.Ref, n int32, versi
 	return targets.CutOff(ctx, err)
 }
 
-// write is one change of a count under way.
+// write is one change of a count.
 type write struct {
 	fleet           *Fleet
 	target          *target
 	options         Options
 	n               int32
 	version, reason string
-	// reading is the inner fleet's, read for this, without a version where none is to be
-	// compared; current is what the operations made of it.
+	// reading is a new reading of the inner fleet, without a version if none is compared; current
+	// is its adjustment.
 	reading targets.Reading
 	current adjustment
-	// leaving is how many instances are leaving, reached the count that was decided
-	// even if the rest of the write fails.
+	// leaving is the number of leaving instances, reached the count even if the rest of the write
+	// fails.
 	leaving, reached int32
-	// named means that the error is the inner fleet's, which names the attempt.
+	// named reports whether the error is from the inner fleet, and already describes the attempt.
 	named bool
 }
 
@@ -84,7 +83,7 @@ func (w *write) do(ctx context.Context) error {
 	case w.version != "" && w.version != version:
 		return fmt.Errorf("%w: version %s is now %s", targets.ErrConflict, w.version, version)
 	case w.n < 0 || w.reading.Min != nil && w.n < *w.reading.Min || w.reading.Max != nil && w.n > *w.reading.Max:
-		return &targets.OutOfRangeError{Min: w.reading.Min, Max: w.reading.Max, Err: fmt.Errorf("%d replicas asked for", w.n)}
+		return &targets.OutOfRangeError{Min: w.reading.Min, Max: w.reading.Max, Err: fmt.Errorf("%d replicas requested", w.n)}
 	case w.n < w.current.spec:
 		err = w.shrink(ctx)
 	case w.n > w.current.spec:
@@ -97,7 +96,7 @@ func (w *write) do(ctx context.Context) error {
 		err = &targets.PartialError{Reached: w.reached, Err: err}
 	}
 	if w.n >= w.current.spec {
-		// A full disk must not keep a target from growing: it is saved later.
+		// A full disk must not prevent a scale-up: the record is saved later.
 		if unsaved := f.save(ctx, t); unsaved != nil && err == nil {
 			return &targets.PartialError{Reached: w.n, Err: unsaved}
 		}
@@ -105,7 +104,6 @@ func (w *write) do(ctx context.Context) error {
 	return err
 }
 
-// read reads the target of the inner fleet.
 func (w *write) read(ctx context.Context) error {
 	readings, err := w.fleet.inner.Snapshot(ctx, []targets.Ref{w.target.ref})
 	w.reading = readingOf(w.target.ref, readings, err)
@@ -115,41 +113,40 @@ func (w *write) read(ctx context.Context) error {
 	return w.reading.Err
 }
 
-// adjustment returns what the operations make of the reading now.
+// adjust returns the adjustment of the reading at present.
 func (w *write) adjust() adjustment {
 	return w.target.adjust(w.reading, w.fleet.clock.Of(w.reading.Observed))
 }
 
-// grow takes draining instances back, and requests the rest of the inner fleet.
+// grow takes draining instances back, and requests the rest from the inner fleet.
 func (w *write) grow(ctx context.Context) error {
 	f, t := w.fleet, w.target
 	f.locked(func(tr *tracker) {
 		t.decide(w.n)
 		now := w.adjust()
-		tr.some(t, now.surplus, unwanted{"more instances are wanted again"}, f.clock.Now())
+		tr.some(t, now.surplus, unwanted{"the count increased"}, f.clock.Now())
 		returned := w.leaving - int32(len(now.leaving))
 		w.leaving, w.reached = w.leaving-returned, w.reached+returned
 	})
 	f.wakeUp()
 	if returned := w.reached - w.current.spec; returned > 0 {
-		f.log.Info("draining instances are taken back", zap.Stringer("target", t.ref), zap.Int32("instances", returned))
+		f.log.Info("draining instances taken back", zap.Stringer("target", t.ref), zap.Int32("instances", returned))
 	}
-	// The platform's count still has those that can no longer be taken back.
+	// The platform's count includes the instances that can no longer be taken back.
 	if n := w.n + w.leaving; n != w.reading.SpecReplicas {
 		return w.set(ctx, n)
 	}
 	return nil
 }
 
-// set requests a count of the inner fleet.
+// set requests a count from the inner fleet.
 func (w *write) set(ctx context.Context, n int32) error {
 	err := w.fleet.inner.SetReplicas(ctx, w.target.ref, n, w.reading.Version, w.reason)
 	w.named = err != nil && !isPartial(err)
 	return w.staying(err)
 }
 
-// staying subtracts the instances that are leaving from the count that an error has
-// as reached.
+// staying subtracts the leaving instances from the reached count of an error.
 func (w *write) staying(err error) error {
 	if partial, ok := errors.AsType[*targets.PartialError](err); ok {
 		return &targets.PartialError{Reached: partial.Reached - w.leaving, Err: partial.Err}
@@ -162,12 +159,12 @@ func isPartial(err error) bool {
 	return ok
 }
 
-// unchanged reports whether an error means that nothing was changed.
+// unchanged reports whether an error means that the write had no effect.
 func unchanged(err error) bool {
 	return err != nil && !isPartial(err) && !errors.Is(err, targets.ErrUnknownOutcome)
 }
 
-// shrink lowers the count by instances that do not exist first, then takes victims.
+// shrink lowers the count first by missing instances, then by victims.
 func (w *write) shrink(ctx context.Context) error {
 	if hold := w.reading.Hold; hold != nil {
 		return &targets.HeldError{Hold: *hold}
@@ -178,7 +175,7 @@ func (w *write) shrink(ctx context.Context) error {
 	}
 	fewer := w.current.spec - w.n
 	unfilled := min(fewer, max(0, w.reading.SpecReplicas-existing(w.reading)))
-	// Who is taken must be known before anything is changed.
+	// The victims must be known before the first change.
 	victims, err := w.fleet.pick(ctx, w.target.ref, w.options, w.current.apply(w.reading), fewer-unfilled)
 	if err != nil {
 		return err
@@ -195,14 +192,14 @@ func (w *write) shrink(ctx context.Context) error {
 	return err
 }
 
-// lower gives up what does not exist, then takes the victims.
+// lower removes missing instances from the count, then the victims.
 func (w *write) lower(ctx context.Context, unfilled int32, victims []Victim) error {
 	if unfilled > 0 {
 		if err := w.set(ctx, w.reading.SpecReplicas-unfilled); err != nil {
 			return err
 		}
 		w.reached -= unfilled
-		if err := w.read(ctx); err != nil { // the version is another one
+		if err := w.read(ctx); err != nil { // with the new version
 			return err
 		}
 	}
@@ -216,9 +213,9 @@ func (w *write) lower(ctx context.Context, unfilled int32, victims []Victim) err
 	}
 }
 
-// remove takes the victims at once. They are recorded before: when the outcome is
-// unknown these are removed again, and no others. A store that cannot be written does
-// not keep a fleet from shrinking.
+// remove removes the victims immediately. They are recorded first, so that the same instances are
+// removed again if the outcome is unknown. A store that cannot be written does not prevent a
+// scale-down.
 func (w *write) remove(ctx context.Context, victims []Victim) error {
 	f, t, now := w.fleet, w.target, w.fleet.clock.Now()
 	operations := w.begin(victims, now)
@@ -228,7 +225,7 @@ func (w *write) remove(ctx context.Context, victims []Victim) error {
 		ids[i], instances[i] = operations[i].ID, operations[i].Instance.ID
 	}
 	if err := f.save(ctx, t, operations...); err != nil {
-		f.log.Warn("who is to be removed is not recorded; removed all the same", zap.Stringer("target", t.ref), zap.Error(err))
+		f.log.Warn("recording the removal failed", zap.Stringer("target", t.ref), zap.Error(err))
 		f.locked(func(tr *tracker) {
 			tr.begin(t, operations, now)
 			t.changes++
@@ -250,21 +247,20 @@ func (w *write) remove(ctx context.Context, victims []Victim) error {
 	return err
 }
 
-// drain begins the drains of the victims. Nothing is begun that is not recorded.
+// drain starts the drains of the victims after recording them.
 func (w *write) drain(ctx context.Context, victims []Victim) error {
 	f, operations := w.fleet, w.begin(victims, w.fleet.clock.Now())
 	if err := f.save(ctx, w.target, operations...); err != nil {
 		return err
 	}
 	for _, op := range operations {
-		f.log.Info("instance is drained, to be removed", zap.Stringer("target", w.target.ref), zap.String("instance", op.Instance.ID),
+		f.log.Info("drain started", zap.Stringer("target", w.target.ref), zap.String("instance", op.Instance.ID),
 			zap.String("why", op.Reason), zap.Time("deadline", f.clock.Scale().Wall(op.Deadline)))
 	}
 	f.wakeUp()
 	return nil
 }
 
-// begin returns new operations.
 func (w *write) begin(victims []Victim, now time.Time) []Operation {
 	instances := map[string]Instance{}
 	for i := range w.reading.Instances {

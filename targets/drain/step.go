@@ -14,26 +14,25 @@ import (
 )
 
 const (
-	// callTimeout bounds one call of a drainer.
+	// callTimeout limits one call of a drainer.
 	callTimeout = time.Minute
-	// longestPause is the most between two tries, and between two readings.
+	// longestPause limits the time between retries, and between readings.
 	longestPause = time.Minute
-	// undoPatience is how long the work of an instance is tried to be given back,
-	// finishTries how often clearing up is tried, removalTries how often a removal.
+	// undoPatience is the time limit for undoing a drain, finishTries and removalTries are the
+	// limits of attempts to clean up and to remove.
 	undoPatience = 24 * time.Hour
 	finishTries  = 10
 	removalTries = 3
-	// settleTime is how long the platform may take to show a removal whose outcome is
-	// unknown, terminationTime one that it accepted.
+	// settleTime is the time after which a removal with an unknown outcome counts as failed,
+	// terminationTime the same for an accepted removal.
 	settleTime      = 30 * time.Second
 	terminationTime = 5 * time.Minute
-	// missingTime is how long an instance must be missing in all readings to be gone:
-	// one reading can be wrong.
+	// missingTime is the time for which an instance must be missing in all readings, because one
+	// reading can be wrong.
 	missingTime = 2 * time.Second
 )
 
-// effect is what a step asks the world to do; level, message and fields are those
-// of a report.
+// effect is an action that a step requests; level, message and fields are those of a log entry.
 type effect struct {
 	action  action
 	level   zapcore.Level
@@ -50,11 +49,10 @@ const (
 	doReport action = "report" // log an entry
 )
 
-// event is what may happen to an operation.
+// event is an event of an operation.
 type event interface{ apply(s *transition) }
 
-// step returns the operation after an event, and what is to be done for it. An
-// operation that has ended stays as it is.
+// step returns the operation after an event, and the effects. An ended operation does not change.
 func step(o Operation, e event, now time.Time) (Operation, []effect) {
 	s := transition{Operation: o, now: now}
 	if o.State != Ended {
@@ -63,7 +61,7 @@ func step(o Operation, e event, now time.Time) (Operation, []effect) {
 	return s.Operation, s.effects
 }
 
-// transition is a step being made.
+// transition is a step in progress.
 type transition struct {
 	Operation
 	now     time.Time
@@ -91,7 +89,7 @@ func (s *transition) end() {
 	s.Ended = s.now
 }
 
-// fail keeps an error; "" forgets the last one.
+// fail records an error; "" clears it.
 func (s *transition) fail(text string) {
 	if s.Error != text {
 		s.Error = text
@@ -99,7 +97,7 @@ func (s *transition) fail(text string) {
 	}
 }
 
-// takeBack lets the instance count again; its work comes back in the background.
+// takeBack makes the instance count again, and starts undoing its drain.
 func (s *transition) takeBack(outcome Outcome, why string) {
 	s.Why, s.Outcome = why, outcome
 	s.do(doCancel)
@@ -110,24 +108,24 @@ func (s *transition) takeBack(outcome Outcome, why string) {
 	}
 }
 
-// restarted: another process began the operation, and may have called the drainer.
+// restarted: another process started the operation, and may have called the drainer.
 type restarted struct{}
 
 func (restarted) apply(s *transition) { s.drainerCalled = true }
 
-// tick: time goes on.
+// tick: time passed.
 type tick struct {
-	// options are those in force; they mean nothing unless the target is configured.
+	// options are the current options of a configured target.
 	options    Options
 	configured bool
-	// busy means that the drainer cannot be called for the instance now.
+	// busy reports whether the drainer cannot be called for the instance now.
 	busy bool
 }
 
 func (e tick) apply(s *transition) {
 	if !e.configured {
 		if s.now.Sub(s.Deadline) > endedKept {
-			s.Outcome, s.Why = Failed, "no autoscaler has the target any more"
+			s.Outcome, s.Why = Failed, "the target has no autoscaler"
 			s.end()
 		}
 		return
@@ -139,7 +137,7 @@ func (e tick) apply(s *transition) {
 	}
 }
 
-// pass makes what change needs no call.
+// pass makes the changes that need no call.
 func (e tick) pass(s *transition) {
 	const late = "it was not drained by its deadline"
 	undrained := e.options.Drainer == nil
@@ -174,12 +172,12 @@ func because(what, why string) string {
 	return what + ": " + why
 }
 
-// called reports whether a drainer has something to do in the operation's state.
+// called reports whether the drainer has a call for the operation's state.
 func (o *Operation) called() bool {
 	return o.State == Waiting || o.State == Draining || o.State == Undoing || o.State == Finishing
 }
 
-// returned: the drainer returned from the call for a state.
+// returned: a call of the drainer returned.
 type returned struct {
 	state   State
 	drained bool
@@ -194,7 +192,7 @@ func (e returned) apply(s *transition) {
 	}
 	if e.err != nil {
 		if s.failures == 0 {
-			s.report(zap.WarnLevel, "a drain does not go on; it is tried again", zap.String("state", string(s.State)), zap.Error(e.err))
+			s.report(zap.WarnLevel, "drainer call failed", zap.String("state", string(s.State)), zap.Error(e.err))
 		}
 		s.fail(e.err.Error())
 		s.next = s.now.Add(pause(e.interval, s.failures))
@@ -209,23 +207,23 @@ func (e returned) apply(s *transition) {
 	case s.State == Draining && !e.drained:
 		s.next = s.now.Add(e.interval)
 	case s.State == Draining:
-		s.report(zap.InfoLevel, "instance is drained", zap.Duration("took", s.now.Sub(s.Begun)))
+		s.report(zap.InfoLevel, "instance drained", zap.Duration("took", s.now.Sub(s.Begun)))
 		s.move(Drained)
 	case s.State == Undoing:
-		s.report(zap.InfoLevel, "instance was taken back", zap.String("why", s.Why))
+		s.report(zap.InfoLevel, "instance taken back", zap.String("why", s.Why))
 		s.end()
 	default:
 		s.end()
 	}
 }
 
-// pause returns how long to wait after so many failures before this one.
+// pause returns the exponential pause before a retry.
 func pause(first time.Duration, failures int) time.Duration {
 	const most = 6 // doublings: enough for any interval worth its name
 	return min(first<<min(failures, most), max(first, longestPause))
 }
 
-// seen: the target was read. The zero seen is an instance that is not there.
+// sighting: the target was read. The zero value is a missing instance.
 type sighting struct {
 	observed time.Time
 	// staying is false for an instance that the platform is removing.
@@ -253,7 +251,7 @@ func (e sighting) apply(s *transition) {
 	}
 }
 
-// miss ends what is to be done with an instance that is gone, when that lasts.
+// miss ends the operation if its instance is missing for missingTime.
 func (s *transition) miss() {
 	if s.missingSince.IsZero() {
 		s.missingSince = s.now
@@ -266,7 +264,7 @@ func (s *transition) miss() {
 		s.Outcome = Terminated
 	}
 	s.fail("")
-	s.report(zap.InfoLevel, "instance is gone", zap.String("outcome", string(s.Outcome)))
+	s.report(zap.InfoLevel, "instance gone", zap.String("outcome", string(s.Outcome)))
 	if s.drainerCalled {
 		s.move(Finishing)
 	} else {
@@ -274,7 +272,7 @@ func (s *transition) miss() {
 	}
 }
 
-// stay judges what the platform shows as if nothing had happened.
+// stay handles an instance that the platform neither removed nor marked as Deleting.
 func (e sighting) stay(s *transition) {
 	switch s.State {
 	case Drained:
@@ -287,7 +285,7 @@ func (e sighting) stay(s *transition) {
 		case s.Why != "": // the platform refused, and it really is there
 			s.takeBack(Failed, s.Why)
 		case since >= settleTime:
-			s.retryRemoval("the platform was asked to remove it, and it is still there")
+			s.retryRemoval("its removal was requested, and it is still there")
 		}
 	case Terminating:
 		if s.now.Sub(s.Changed) >= terminationTime {
@@ -296,7 +294,7 @@ func (e sighting) stay(s *transition) {
 	}
 }
 
-// again lets a removal that did nothing be tried again, or gives it up.
+// retryRemoval retries a removal without effect, or gives up.
 func (s *transition) retryRemoval(why string) {
 	if s.Attempts < removalTries {
 		s.move(Drained)
@@ -315,7 +313,7 @@ func (e lost) apply(s *transition) {
 	}
 }
 
-// unwanted: the count is to be as if the instance had not been chosen.
+// unwanted: the count increased, so that the instance should be taken back.
 type unwanted struct{ why string }
 
 func (e unwanted) apply(s *transition) {
@@ -324,7 +322,7 @@ func (e unwanted) apply(s *transition) {
 	}
 }
 
-// superseded: another operation has the instance.
+// superseded: a newer operation has the same instance.
 type superseded struct{}
 
 func (superseded) apply(s *transition) {
@@ -334,7 +332,7 @@ func (superseded) apply(s *transition) {
 	}
 }
 
-// removing: a call to remove the instance is about to be made.
+// removing: the removal call starts.
 type removing struct{}
 
 func (removing) apply(s *transition) {
@@ -343,7 +341,7 @@ func (removing) apply(s *transition) {
 	s.removalPending = true
 }
 
-// withdrawn: it was not made after all.
+// withdrawn: the removal call was not made.
 type withdrawn struct{ err error }
 
 func (e withdrawn) apply(s *transition) {
@@ -362,7 +360,7 @@ func (e delayed) apply(s *transition) {
 	}
 }
 
-// removed: it returned.
+// removed: the removal call returned.
 type removed struct{ err error }
 
 func (e removed) apply(s *transition) {
@@ -379,13 +377,13 @@ func (e removed) apply(s *transition) {
 	s.fail(e.err.Error())
 	switch {
 	case errors.Is(e.err, targets.ErrUnknownOutcome) || isPartial(e.err):
-		// Readings show what became of it.
+		// Readings reveal the outcome.
 	case errors.Is(e.err, targets.ErrHeld) || errors.Is(e.err, targets.ErrThrottled) || errors.Is(e.err, targets.ErrConflict):
 		withdrawn(e).apply(s)
 	case errors.Is(e.err, targets.ErrTransient):
-		s.retryRemoval("the platform cannot be asked to remove it")
+		s.retryRemoval("its removal cannot be requested")
 	default:
-		s.Why = "the platform refuses to remove it: " + e.err.Error()
+		s.Why = "the platform rejects its removal: " + e.err.Error()
 		s.do(doSave)
 	}
 }

@@ -13,59 +13,56 @@ import (
 )
 
 const (
-	// callsAtOnce bounds the calls of drainers that are under way for one fleet,
-	// removalsAtOnce the targets that instances are being removed of.
+	// callsAtOnce limits the concurrent calls of drainers of a fleet, removalsAtOnce the
+	// concurrent removals.
 	callsAtOnce    = 16
 	removalsAtOnce = 4
-	// batchDelay is how long what is drained waits for others of its target.
+	// batchDelay is the time that a drained instance waits for others of its target.
 	batchDelay = time.Second
 )
 
-// book is what a fleet knows of its operations. It has no lock: a Fleet guards it.
+// tracker has the operations of a fleet. Fleet.locked guards it.
 type tracker struct {
 	loaded  bool
 	options map[targets.Ref]Options
 	targets map[targets.Ref]*target
-	// readAt is when the inner fleet is read next for the work, reading that it is
-	// being read.
+	// readAt is the time of the next reading of the inner fleet; reading reports whether one is
+	// in progress.
 	readAt  time.Time
 	reading bool
-	// calling counts the calls of drainers under way, removing the targets that
-	// instances are being removed of.
+	// calling is the number of calls of drainers in progress, removing the number of removals.
 	calling, removing int
-	// tasks are effects to be carried out.
+	// tasks are the effects to be performed.
 	tasks []task
 }
 
-// task is an effect of a step of an operation, or of a target's own.
+// task is an effect of an operation, or of a target.
 type task struct {
 	target    *target
 	operation Operation
 	effect    effect
 }
 
-// target is what is under way with one target.
+// target is the state of one target.
 type target struct {
 	ref targets.Ref
-	// writing is held while the count is changed, saving while it is recorded.
+	// writing guards changes of the count, saving guards the record.
 	writing, saving *semaphore.Weighted
-	// options are what operations go on under; they mean nothing unless the target is
-	// configured.
+	// options are the options of a configured target.
 	options    Options
 	configured bool
-	// wanted is the count that was decided last; it means something only while there
-	// are operations.
+	// wanted is the decided count; it is valid while there are operations.
 	wanted int32
-	// operations are those under way and some that ended, the oldest first.
+	// operations are the active and some ended operations, the oldest first.
 	operations []Operation
-	// calls end the calls of the drainer under way, by instance.
+	// calls cancel the calls of the drainer in progress, by instance.
 	calls map[string]context.CancelFunc
-	// changes counts what happened to the operations; saved is the change that the
-	// store has, saveAt when saving may be tried again.
+	// changes counts the changes of the operations; saved is the last change in the store, saveAt
+	// the time of the next attempt to save.
 	changes, saved uint64
 	saveAt         time.Time
-	// removing means that instances are being removed; retry is when that may be
-	// tried again, failures how often it failed in a row.
+	// removing reports whether a removal is in progress; retry is the time of the next removal,
+	// failures the number of consecutive failures.
 	removing bool
 	retry    time.Time
 	failures int
@@ -75,8 +72,8 @@ func newTarget(ref targets.Ref) *target {
 	return &target{ref: ref, writing: semaphore.NewWeighted(1), saving: semaphore.NewWeighted(1), calls: map[string]context.CancelFunc{}}
 }
 
-// configure sets the options of all targets. Operations of a target that lost its
-// drainer go on under the options that they had.
+// configure sets the options of all targets. Operations of a target that lost its drainer keep
+// their options.
 func (tr *tracker) configure(options map[targets.Ref]Options) {
 	tr.options = map[targets.Ref]Options{}
 	for ref, o := range options {
@@ -89,7 +86,7 @@ func (tr *tracker) configure(options map[targets.Ref]Options) {
 	}
 }
 
-// add adds a target with the operations that were recorded of it.
+// add adds a target with its recorded operations.
 func (tr *tracker) add(t *target, now time.Time) {
 	tr.targets[t.ref] = t
 	t.options, t.configured = tr.options[t.ref]
@@ -97,13 +94,12 @@ func (tr *tracker) add(t *target, now time.Time) {
 	tr.supersede(t, now)
 }
 
-// begin adds operations to a target.
 func (tr *tracker) begin(t *target, operations []Operation, now time.Time) {
 	t.operations = append(t.operations, operations...)
 	tr.supersede(t, now)
 }
 
-// supersede ends the undoing of instances that were chosen again since.
+// supersede ends the undoing of instances that were chosen again.
 func (tr *tracker) supersede(t *target, now time.Time) {
 	newest := map[string]int{}
 	for i, op := range t.operations {
@@ -116,7 +112,7 @@ func (tr *tracker) supersede(t *target, now time.Time) {
 	}
 }
 
-// happen lets an event happen to the i-th operation of a target.
+// apply applies an event to the i-th operation of a target.
 func (tr *tracker) apply(t *target, i int, e event, now time.Time) {
 	next, effects := step(t.operations[i], e, now)
 	t.operations[i] = next
@@ -133,14 +129,14 @@ func (tr *tracker) apply(t *target, i int, e event, now time.Time) {
 	}
 }
 
-// all lets an event happen to all operations of a target.
+// all applies an event to all operations of a target.
 func (tr *tracker) all(t *target, e event, now time.Time) {
 	for i := range t.operations {
 		tr.apply(t, i, e, now)
 	}
 }
 
-// some lets an event happen to the operations with the given ids.
+// some applies an event to the operations with the given ids.
 func (tr *tracker) some(t *target, ids []string, e event, now time.Time) {
 	for i := range t.operations {
 		if slices.Contains(ids, t.operations[i].ID) {
@@ -149,7 +145,6 @@ func (tr *tracker) some(t *target, ids []string, e event, now time.Time) {
 	}
 }
 
-// returned ends a call of the drainer for an operation.
 func (tr *tracker) returned(t *target, op Operation, e returned, now time.Time) {
 	delete(t.calls, op.Instance.ID)
 	tr.calling--
@@ -157,8 +152,8 @@ func (tr *tracker) returned(t *target, op Operation, e returned, now time.Time) 
 	tr.some(t, []string{op.ID}, e, now)
 }
 
-// tick lets time go on. It returns the targets to be read and those to be saved, and
-// whether anything is under way.
+// tick returns the targets to be read and the targets to be saved, and reports whether there is
+// an active operation or an unsaved change.
 func (tr *tracker) tick(now time.Time) (readings []targets.Ref, unsaved []*target, busy bool) {
 	pause, due := longestPause, !now.Before(tr.readAt)
 	for ref, t := range tr.targets {
@@ -187,7 +182,6 @@ func (tr *tracker) tick(now time.Time) (readings []targets.Ref, unsaved []*targe
 	return readings, unsaved, busy
 }
 
-// advance lets time go on for the operations of a target.
 func (tr *tracker) advance(t *target, now time.Time) {
 	for i := range t.operations {
 		_, calling := t.calls[t.operations[i].Instance.ID]
@@ -195,22 +189,21 @@ func (tr *tracker) advance(t *target, now time.Time) {
 	}
 }
 
-// removable reports whether instances that are drained can be removed now.
+// removable reports whether drained instances can be removed now.
 func (tr *tracker) removable(t *target, now time.Time) bool {
 	return t.configured && !t.removing && tr.removing < removalsAtOnce && !now.Before(t.retry) &&
 		slices.ContainsFunc(t.operations, func(op Operation) bool { return op.State == Drained && now.Sub(op.Changed) >= batchDelay })
 }
 
-// removal is a call of the platform to come: the instances of some
-// operations of a target, by the version of a reading.
+// removal is a removal of instances from a target, by the version of a reading.
 type removal struct {
 	target          *target
 	operations, ids []string
 	version, reason string
 }
 
-// read lets a reading of a target happen to its operations. It returns the removal
-// that is due, if any.
+// read applies a reading to the operations of a target. It returns the removal that is due, or
+// nil.
 func (tr *tracker) read(t *target, reading targets.Reading, observed, now time.Time) *removal {
 	tr.observe(t, reading, observed, now)
 	if !tr.removable(t, now) {
@@ -236,19 +229,18 @@ func (tr *tracker) read(t *target, reading targets.Reading, observed, now time.T
 	return r
 }
 
-// settle ends a removal.
 func (tr *tracker) settle(r *removal, err error, now time.Time) {
 	t := r.target
 	t.removing = false
 	tr.removing--
 	tr.some(t, r.operations, removed{err}, now)
 	if err != nil {
-		tr.tasks = append(tr.tasks, task{target: t, effect: effect{doReport, zap.WarnLevel, "drained instances are not removed", []zap.Field{zap.Error(err)}}})
+		tr.tasks = append(tr.tasks, task{target: t, effect: effect{doReport, zap.WarnLevel, "removal of drained instances failed", []zap.Field{zap.Error(err)}}})
 		t.retry = now.Add(max(pause(t.options.Interval, t.failures), waitOf(err)))
 		t.failures++
 		tr.all(t, delayed{err}, now)
 		if len(r.ids) > 0 {
-			tr.readAt = now // what became of it is to be read
+			tr.readAt = now // read the outcome
 		}
 		return
 	}
@@ -258,7 +250,7 @@ func (tr *tracker) settle(r *removal, err error, now time.Time) {
 	}
 }
 
-// waitOf returns how long the platform wants to be left alone after an error.
+// waitOf returns the pause that the platform requires after an error.
 func waitOf(err error) time.Duration {
 	if throttled, ok := errors.AsType[*targets.ThrottledError](err); ok {
 		return throttled.RetryAfter
@@ -266,7 +258,7 @@ func waitOf(err error) time.Duration {
 	return 0
 }
 
-// see lets a reading of a target happen to its operations.
+// observe applies a reading of a target to its operations.
 func (tr *tracker) observe(t *target, reading targets.Reading, observed, now time.Time) {
 	if errors.Is(reading.Err, targets.ErrTargetNotFound) {
 		tr.all(t, lost{reading.Err}, now)
@@ -285,15 +277,15 @@ func (tr *tracker) observe(t *target, reading targets.Reading, observed, now tim
 		e.observed = observed
 		tr.apply(t, i, e, now)
 	}
-	tr.some(t, t.adjust(reading, observed).surplus, unwanted{"somebody else lowered the count"}, now)
+	tr.some(t, t.adjust(reading, observed).surplus, unwanted{"an external writer lowered the count"}, now)
 }
 
-// active reports whether there are operations under way.
+// active reports whether the target has an active operation.
 func (t *target) active() bool {
 	return slices.ContainsFunc(t.operations, func(op Operation) bool { return op.State != Ended })
 }
 
-// decide sets the count that is wanted from now on.
+// decide sets the decided count.
 func (t *target) decide(n int32) {
 	if t.wanted != n && len(t.operations) > 0 {
 		t.changes++
@@ -301,13 +293,13 @@ func (t *target) decide(n int32) {
 	t.wanted = n
 }
 
-// forget deletes operations as if they had never begun.
+// forget deletes operations.
 func (t *target) forget(ids []string) {
 	t.operations = slices.DeleteFunc(t.operations, func(op Operation) bool { return slices.Contains(ids, op.ID) })
 	t.changes++
 }
 
-// prune forgets operations that ended long ago.
+// prune deletes old ended operations.
 func (t *target) prune(now time.Time) {
 	excess := -endedMost
 	for _, op := range t.operations {

@@ -14,14 +14,14 @@ import (
 )
 
 const (
-	// tickInterval is how often operations under way are looked at; without any the
-	// work sleeps.
+	// tickInterval is the interval of passes while there are active operations; otherwise the
+	// background work sleeps.
 	tickInterval = 250 * time.Millisecond
-	// platformTimeout bounds one call of the inner fleet or the store.
+	// platformTimeout limits one call of the inner fleet or the store.
 	platformTimeout = 30 * time.Second
 )
 
-// run works until the fleet is closed.
+// run is the background work; it ends with Close.
 func (f *Fleet) run() {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -34,7 +34,7 @@ func (f *Fleet) run() {
 		}
 		busy := true
 		if err := guard(func() error { busy = f.pass(f.clock.Now()); return nil }); err != nil {
-			f.log.Error("the work on drains failed", zap.Error(err))
+			f.log.Error("drain pass failed", zap.Error(err))
 		}
 		timer.Stop()
 		if busy {
@@ -43,7 +43,7 @@ func (f *Fleet) run() {
 	}
 }
 
-// wakeUp makes the work look again at once.
+// wakeUp starts a pass of the background work.
 func (f *Fleet) wakeUp() {
 	select {
 	case f.wake <- struct{}{}:
@@ -51,10 +51,10 @@ func (f *Fleet) wakeUp() {
 	}
 }
 
-// pass begins whatever is due, and reports whether anything is under way.
+// pass starts the due calls, and reports whether there is more to do.
 func (f *Fleet) pass(now time.Time) (busy bool) {
 	if err := f.load(f.work); err != nil {
-		f.log.Warn("drains under way are not known", zap.Error(err))
+		f.log.Warn("loading drains failed", zap.Error(err))
 		return true
 	}
 	var readings []targets.Ref
@@ -69,7 +69,7 @@ func (f *Fleet) pass(now time.Time) (busy bool) {
 	return busy
 }
 
-// saveAgain records what happened since the last time.
+// saveAgain retries saving the changes of a target.
 func (f *Fleet) saveAgain(t *target, now time.Time) {
 	ctx, cancel := context.WithTimeout(f.work, platformTimeout)
 	defer cancel()
@@ -80,13 +80,13 @@ func (f *Fleet) saveAgain(t *target, now time.Time) {
 			return
 		}
 		if t.saveAt.IsZero() && f.work.Err() == nil {
-			f.log.Warn("drains are not recorded; it is tried again", zap.Stringer("target", t.ref), zap.Error(err))
+			f.log.Warn("recording drains failed", zap.Stringer("target", t.ref), zap.Error(err))
 		}
 		t.saveAt = now.Add(DefaultInterval)
 	})
 }
 
-// call makes the call of the drainer that an operation's state asks for.
+// call makes the drainer's call for an operation's state.
 func (f *Fleet) call(t *target, op Operation) {
 	ctx, cancel := context.WithTimeout(f.work, callTimeout)
 	t.calls[op.Instance.ID] = cancel
@@ -100,14 +100,14 @@ func (f *Fleet) call(t *target, op Operation) {
 			return err
 		})
 		if e.err != nil && f.work.Err() != nil {
-			e.state = Ended // the call was ended, which says nothing
+			e.state = Ended // a canceled call has no result
 		}
 		f.locked(func(tr *tracker) { tr.returned(t, op, e, f.clock.Now()) })
 		f.wakeUp()
 	})
 }
 
-// perform makes one call of a drainer; drained means that its work is done.
+// perform makes one call of a drainer; drained reports whether no work remains.
 func perform(ctx context.Context, drainer Drainer, state State, instance Instance) (drained bool, err error) {
 	switch state {
 	case Waiting:
@@ -121,8 +121,7 @@ func perform(ctx context.Context, drainer Drainer, state State, instance Instanc
 	}
 }
 
-// look reads targets that have operations under way, and begins the removals that
-// are due.
+// readTargets reads targets with active operations, and starts the removals that are due.
 func (f *Fleet) readTargets(refs []targets.Ref) {
 	ctx, cancel := context.WithTimeout(f.work, platformTimeout)
 	defer cancel()
@@ -148,7 +147,7 @@ func (f *Fleet) readTargets(refs []targets.Ref) {
 	f.wakeUp()
 }
 
-// readingOf returns one target's part of a snapshot.
+// readingOf returns the reading of one target.
 func readingOf(ref targets.Ref, readings map[targets.Ref]targets.Reading, err error) targets.Reading {
 	reading, ok := readings[ref]
 	switch {
@@ -160,8 +159,7 @@ func readingOf(ref targets.Ref, readings map[targets.Ref]targets.Reading, err er
 	return reading
 }
 
-// remove makes a removal. An end of the work is waited with: who is recorded as
-// being removed should be.
+// remove performs a removal. Close waits for it, so that its outcome is recorded.
 func (f *Fleet) remove(r *removal) {
 	ctx, cancel := context.WithTimeout(f.writes, platformTimeout)
 	defer cancel()
@@ -170,13 +168,13 @@ func (f *Fleet) remove(r *removal) {
 		ctx, cancel = context.WithDeadline(ctx, f.until())
 		defer cancel()
 		if ctx.Err() != nil {
-			err = errors.New("another process may work on the drains by now")
+			err = errors.New("another process may own the drains now")
 		}
 	}
 	if err != nil {
 		f.locked(func(tr *tracker) { tr.some(r.target, r.operations, withdrawn{err}, f.clock.Now()) })
 	} else {
-		f.log.Info("drained instances are removed", zap.Stringer("target", r.target.ref), zap.Strings("instances", r.ids))
+		f.log.Info("removing drained instances", zap.Stringer("target", r.target.ref), zap.Strings("instances", r.ids))
 		panicked := true
 		err = guard(func() error {
 			err := f.inner.Remove(ctx, r.target.ref, r.ids, r.version, r.reason)
@@ -192,7 +190,7 @@ func (f *Fleet) remove(r *removal) {
 	f.wakeUp()
 }
 
-// guard calls f and returns its panic as an error.
+// guard returns a panic of f as an error.
 func guard(f func() error) (err error) {
 	defer func() {
 		if value := recover(); value != nil {

@@ -28,7 +28,7 @@ func (f *Fleet) check(ctx context.Context) ([]string, error) {
 	at := scope{region: f.config.Region}
 	var leader string
 	if err := session.get(ctx, at, "/v1/status/leader", nil, "", &leader); err != nil {
-		return nil, fmt.Errorf("ask %s for the leader: %w", f.config.Address, readError(err))
+		return nil, fmt.Errorf("query %s for the leader: %w", f.config.Address, readError(err))
 	}
 	found := []string{session.version(ctx, at)}
 	var missing []error
@@ -49,7 +49,7 @@ func (f *Fleet) check(ctx context.Context) ([]string, error) {
 	}
 	var nodes []*api.NodeListStub
 	if err := readError(session.get(ctx, at, "/v1/nodes", map[string]string{"per_page": "1"}, "", &nodes)); errors.Is(err, targets.ErrForbidden) {
-		found = append(found, `the token may not read nodes, so amounts of cpu count 1000 MHz as a core; utilization is not affected (grant node { policy = "read" } for cores)`)
+		found = append(found, `the token may not read nodes, so 1000 MHz count as a core; utilization is not affected (grant node { policy = "read" } for cores)`)
 	}
 	if err := f.records.Failure(); err != nil {
 		found = append(found, "readiness cannot be stored: "+err.Error())

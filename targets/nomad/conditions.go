@@ -114,12 +114,12 @@ func failing(allocs []*alloc, group string, now time.Time) *policy.Notice {
 	notice := &policy.Notice{Condition: AllocationsFailing, Reason: AllocationsFailed}
 	switch {
 	case failed > 0 && restarting > 0:
-		notice.Message = fmt.Sprintf("%d allocations of group %q failed and have no successor, tasks of %d others are started again", failed, group, restarting)
+		notice.Message = fmt.Sprintf("%d allocations of group %q failed and have no replacement, tasks of %d others are restarting", failed, group, restarting)
 	case failed > 0:
-		notice.Message = fmt.Sprintf("%d allocations of group %q failed and have no successor", failed, group)
+		notice.Message = fmt.Sprintf("%d allocations of group %q failed and have no replacement", failed, group)
 	default:
 		notice.Reason = TasksRestarting
-		notice.Message = fmt.Sprintf("tasks of %d allocations of group %q failed and are started again", restarting, group)
+		notice.Message = fmt.Sprintf("tasks of %d allocations of group %q failed and are restarting", restarting, group)
 	}
 	notice.Message += ": " + strings.Join(descriptions, "; ")
 	return notice
@@ -216,7 +216,7 @@ func (v *scopeReading) unplaced(t *Target, job *jobState) *policy.Notice {
 	}
 	notice := &policy.Notice{
 		Condition: InsufficientCapacity, Reason: AllocationsQueued,
-		Message: fmt.Sprintf("%d allocations of group %q wait for a place", waiting, t.Group),
+		Message: fmt.Sprintf("%d allocations of group %q are queued", waiting, t.Group),
 	}
 	if failed := v.failures[t.groupKey()]; failed != nil {
 		reason, words := failed.why()
@@ -255,7 +255,7 @@ func (m *placement) why() (reason, words string) {
 		said = append(said, fmt.Sprintf("quota limit hit %q", m.QuotaExhausted))
 	}
 	if len(said) == 0 {
-		return reason, "Nomad does not say why"
+		return reason, "Nomad gives no reason"
 	}
 	return reason, strings.Join(said, ", ")
 }
@@ -293,20 +293,20 @@ func finishedHold(job string, finished int) *policy.Hold {
 	if finished == 0 {
 		return nil
 	}
-	return &policy.Hold{Reason: AllocationsComplete, Message: fmt.Sprintf("batch job %q has finished work (%d complete allocations), which Nomad would run again after a change of a count", job, finished)}
+	return &policy.Hold{Reason: AllocationsComplete, Message: fmt.Sprintf("batch job %q has finished work (%d complete allocations), which Nomad would repeat after a change of the count", job, finished)}
 }
 
 // hold returns the reason not to scale a job now, or nil.
 func hold(job *jobState, t *Target, g *group) *policy.Hold {
 	if job.Stop || job.spec.stopped {
-		return &policy.Hold{Reason: JobStopped, Message: fmt.Sprintf("job %q is stopped; run it again, or purge it, for its count to mean something", t.Job)}
+		return &policy.Hold{Reason: JobStopped, Message: fmt.Sprintf("job %q is stopped, so its count has no effect; start or purge it", t.Job)}
 	}
 	if finished := finishedHold(t.Job, job.finished); finished != nil {
 		return finished
 	}
 	wanted := func(g group) bool { return g.count > 0 }
 	if job.dead() && (g.count > 0 || job.spec.jobType == api.JobTypeBatch && slices.ContainsFunc(job.spec.groups, wanted)) {
-		return &policy.Hold{Reason: JobDead, Message: fmt.Sprintf("job %q is dead: all its allocations ended, and Nomad starts no others; run it again", t.Job)}
+		return &policy.Hold{Reason: JobDead, Message: fmt.Sprintf("job %q is dead: all its allocations have ended; run it again", t.Job)}
 	}
 	for _, d := range job.deployments {
 		if d.JobCreateIndex != job.spec.createIndex {
@@ -317,7 +317,7 @@ func hold(job *jobState, t *Target, g *group) *policy.Hold {
 			message += ": " + d.StatusDescription
 		}
 		if waiting := job.waiting(t.Group); waiting > 0 {
-			message += fmt.Sprintf("; %d allocations of group %q wait for a place", waiting, t.Group)
+			message += fmt.Sprintf("; %d allocations of group %q are queued", waiting, t.Group)
 		}
 		return &policy.Hold{Reason: DeploymentActive, Message: message}
 	}

@@ -240,7 +240,7 @@ func parseName(name string) (Target, error) {
 	case 4:
 		return Target{Region: parts[0], Namespace: parts[1], Job: parts[2], Group: parts[3]}, nil
 	}
-	return Target{}, fmt.Errorf("target %q is not as job/group, namespace/job/group or region/namespace/job/group", name)
+	return Target{}, fmt.Errorf("target %q must have the form job/group, namespace/job/group or region/namespace/job/group", name)
 }
 
 var (

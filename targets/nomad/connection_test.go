@@ -76,7 +76,7 @@ func TestStale(t *testing.T) {
 	c.Stale = true
 	f := openFleet(t, c, nil)
 	ref := targets.Ref{Fleet: f.base.Name, Name: "web/app"}
-	if _, err := f.Snapshot(t.Context(), []targets.Ref{ref}); !errors.Is(err, targets.ErrTransient) || !strings.Contains(err.Error(), "knows no leader") {
+	if _, err := f.Snapshot(t.Context(), []targets.Ref{ref}); !errors.Is(err, targets.ErrTransient) || !strings.Contains(err.Error(), "no contact to the leader") {
 		t.Errorf("Snapshot() = %v of a server without a leader", err)
 	}
 	leader.Store("true")
@@ -116,7 +116,7 @@ func TestRetryAfter(t *testing.T) {
 				}
 				err := call()
 				throttled, ok := errors.AsType[*targets.ThrottledError](err)
-				if !ok || throttled.RetryAfter < 30*time.Second || throttled.RetryAfter > 41*time.Second || !strings.Contains(err.Error(), "nomad answers 429: slow down") {
+				if !ok || throttled.RetryAfter < 30*time.Second || throttled.RetryAfter > 41*time.Second || !strings.Contains(err.Error(), "nomad returned 429: slow down") {
 					t.Errorf("a call that is refused = %v, want a wait of 40 s", err)
 				}
 				before := asked.Load()

@@ -191,7 +191,7 @@ func (d *discovery) take(key jobKey, spec *specification, problem string) {
 		t := Target{Region: key.region, Namespace: key.namespace, Job: key.id, Group: g.name}
 		found := targets.Discovered{Name: t.Name(), Labels: g.labels, Problem: problem}
 		if found.Problem == "" && g.misplaced != "" {
-			found.Problem = fmt.Sprintf("%s is in the meta of %s, where it has no effect: write it, and all that goes with it, into the meta of the group", targets.EnableLabel, g.misplaced)
+			found.Problem = fmt.Sprintf("%s is in the meta of %s, where it has no effect: move it to the meta of the group, with all other hpad keys", targets.EnableLabel, g.misplaced)
 		}
 		if key.region == "" && spec.region != "" { // as a target that names the agent's own region
 			t.Region = spec.region

@@ -122,7 +122,7 @@ func TestDiscoverMisplaced(t *testing.T) {
 	both.meta, both.extra = asks, map[string]any{"Meta": asks}
 	i.add("other", 1).extra = map[string]any{"Meta": meta("hpad.enable", "false", "owner", "shop")}
 	descriptions := func(where string) string {
-		return "hpad.enable is in the meta of " + where + ", where it has no effect: write it, and all that goes with it, into the meta of the group"
+		return "hpad.enable is in the meta of " + where + ", where it has no effect: move it to the meta of the group, with all other hpad keys"
 	}
 	want := map[string]targets.Discovered{
 		"above/app": {Name: "above/app", Problem: descriptions("the job")},

@@ -87,7 +87,7 @@ func (e *responseError) Error() string {
 	if len(body) > longest {
 		body = strings.ToValidUTF8(body[:longest], "") + " …"
 	}
-	return fmt.Sprintf("nomad answers %d: %s", e.status, strings.Join(strings.Fields(body), " "))
+	return fmt.Sprintf("nomad returned %d: %s", e.status, strings.Join(strings.Fields(body), " "))
 }
 
 // readError returns the error of a read in one of the classes of package targets.
@@ -130,9 +130,9 @@ func writeError(err error, g *group) error {
 	case says(textConflict):
 		return fmt.Errorf("%w: %w", targets.ErrConflict, answer)
 	case says(textDeployment):
-		return &targets.HeldError{Hold: policy.Hold{Reason: DeploymentActive, Message: "Nomad refuses to scale the job while a deployment is active"}}
+		return &targets.HeldError{Hold: policy.Hold{Reason: DeploymentActive, Message: "Nomad rejects scaling while a deployment is active"}}
 	case says(textDisabled):
-		return &targets.HeldError{Hold: policy.Hold{Reason: RegistrationDisabled, Message: "Nomad says: " + strings.TrimSpace(body)}}
+		return &targets.HeldError{Hold: policy.Hold{Reason: RegistrationDisabled, Message: "Nomad returned: " + strings.TrimSpace(body)}}
 	case says(textScalingBounds):
 		return &targets.OutOfRangeError{Min: g.min, Max: g.max, Err: answer}
 	case says(textJobMaxCount):

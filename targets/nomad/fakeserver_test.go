@@ -62,7 +62,7 @@ type fakeJob struct {
 	// ended are the statuses of deployments that are over.
 	ended    []string
 	deployed bool
-	allocs   []*imitatedAlloc
+	allocs   []*fakeAlloc
 	made     int
 	// meta is the group's, parent the job that launched this one.
 	meta   map[string]string
@@ -82,7 +82,7 @@ type fakeJob struct {
 	summed          string
 }
 
-type imitatedAlloc struct {
+type fakeAlloc struct {
 	id, desired, client string
 	number              int
 	created, started    time.Time
@@ -108,7 +108,7 @@ type appearance struct {
 	canary                                bool
 }
 
-func (a *imitatedAlloc) appearance() appearance {
+func (a *fakeAlloc) appearance() appearance {
 	health := "unknown"
 	if a.healthy != nil {
 		health = strconv.FormatBool(*a.healthy)
@@ -178,7 +178,7 @@ func (i *fakeServer) schedule(job *fakeJob) {
 	if job.stopped {
 		want = 0
 	}
-	var running []*imitatedAlloc
+	var running []*fakeAlloc
 	for _, alloc := range job.allocs {
 		if alloc.desired == "run" && !alloc.canary {
 			running = append(running, alloc)
@@ -189,10 +189,10 @@ func (i *fakeServer) schedule(job *fakeJob) {
 		}
 	}
 	for number := 0; len(running) < want; number++ {
-		if !slices.ContainsFunc(running, func(a *imitatedAlloc) bool { return a.number == number }) {
+		if !slices.ContainsFunc(running, func(a *fakeAlloc) bool { return a.number == number }) {
 			now := time.Now()
 			job.made++
-			alloc := &imitatedAlloc{
+			alloc := &fakeAlloc{
 				id: fmt.Sprintf("%08x-%08x-%04d", (job.made*2654435761)&0xffffffff, crc32.ChecksumIEEE([]byte(job.id)), job.made), desired: "run", client: "running",
 				number: number, created: now, started: now, version: job.version,
 			}
@@ -204,7 +204,7 @@ func (i *fakeServer) schedule(job *fakeJob) {
 			running = append(running, alloc)
 		}
 	}
-	slices.SortFunc(running, func(a, b *imitatedAlloc) int { return a.number - b.number })
+	slices.SortFunc(running, func(a, b *fakeAlloc) int { return a.number - b.number })
 	for _, victim := range running[want:] {
 		victim.desired = "stop"
 		victim.gone = time.Now()
@@ -399,7 +399,7 @@ func (i *fakeServer) listAllocs(of string) []map[string]any {
 	return list
 }
 
-func (a *imitatedAlloc) stub(job *fakeJob) map[string]any {
+func (a *fakeAlloc) stub(job *fakeJob) map[string]any {
 	events := cmp.Or(a.events, `[{"Type":"Received"}]`)
 	stub := map[string]any{
 		"NextAllocation": a.next,

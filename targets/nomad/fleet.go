@@ -133,7 +133,7 @@ func rejectDuplicates(wanted map[targets.Ref]Target, readings map[targets.Ref]ta
 		same := func(i policy.Instance) bool { return i.ID == reading.Instances[0].ID }
 		if len(reading.Instances) > 0 && slices.ContainsFunc(readings[duplicate].Instances, same) {
 			readings[ref] = targets.Reading{Observed: reading.Observed, Err: reasoned(DuplicateTarget,
-				fmt.Errorf("%w: it is target %s too, which names no region", targets.ErrUnscalable, duplicate))}
+				fmt.Errorf("%w: it is also target %s, without a region", targets.ErrUnscalable, duplicate))}
 		}
 	}
 }

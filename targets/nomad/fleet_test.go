@@ -112,7 +112,7 @@ func TestHolds(t *testing.T) {
 	}
 	i.change("web", func(job *fakeJob) {
 		job.deployment = "Deployment is running but requires manual promotion"
-		job.allocs = append(job.allocs, &imitatedAlloc{id: "c0-canary", desired: "run", client: "running", number: 0, canary: true, created: time.Now(), started: time.Now()})
+		job.allocs = append(job.allocs, &fakeAlloc{id: "c0-canary", desired: "run", client: "running", number: 0, canary: true, created: time.Now(), started: time.Now()})
 	})
 	reading := readOne(t, f, "web/app")
 	if reading.Hold == nil || reading.Hold.Reason != DeploymentActive || !strings.Contains(reading.Hold.Message, "manual promotion") {
@@ -150,7 +150,7 @@ func TestUnscalable(t *testing.T) {
 		"nightly/app": {targets.ErrUnscalable, PeriodicJob, `job "nightly" is periodic`},
 		"form/app":    {targets.ErrUnscalable, ParameterizedJob, `job "form" is parameterized`},
 		"nobody/app":  {targets.ErrTargetNotFound, JobNotFound, `there is no job "nobody" in namespace "default"`},
-		"a/b/c/d/e":   {targets.ErrTargetNotFound, "", "is not as job/group"},
+		"a/b/c/d/e":   {targets.ErrTargetNotFound, "", "must have the form job/group"},
 	} {
 		err := readAny(t, f, name).Err
 		if !errors.Is(err, want.class) || targets.Reason(err) != want.reason || !strings.Contains(err.Error(), want.words) {
@@ -185,8 +185,8 @@ func TestNoPlace(t *testing.T) {
 		t.Errorf("%d calls for the reasons, want 1", calls)
 	}
 	for n, want := range [][]policy.Notice{
-		{{Condition: InsufficientCapacity, Reason: ResourcesExhausted, Message: `3 allocations of group "app" wait for a place: resources exhausted on 1 nodes, dimension "memory" exhausted on 1 nodes`}},
-		{{Condition: InsufficientCapacity, Reason: AllocationsQueued, Message: `1 allocations of group "app" wait for a place`}},
+		{{Condition: InsufficientCapacity, Reason: ResourcesExhausted, Message: `3 allocations of group "app" are queued: resources exhausted on 1 nodes, dimension "memory" exhausted on 1 nodes`}},
+		{{Condition: InsufficientCapacity, Reason: AllocationsQueued, Message: `1 allocations of group "app" are queued`}},
 	} {
 		if diff := cmp.Diff(want, readings[refs[n]].Notices); diff != "" {
 			t.Errorf("notices of %s (-want +got):\n%s", refs[n], diff)
@@ -531,7 +531,7 @@ func TestWhyNoPlace(t *testing.T) {
 		reason, words string
 	}{
 		{placement{}, NoNodes, "no nodes were eligible for evaluation"},
-		{placement{NodesEvaluated: 2}, AllocationsQueued, "Nomad does not say why"},
+		{placement{NodesEvaluated: 2}, AllocationsQueued, "Nomad gives no reason"},
 		{
 			placement{NodesEvaluated: 2, NodesFiltered: 2, ConstraintFiltered: map[string]int{"${meta.rack} = a": 2}},
 			ConstraintsFiltered, `constraint "${meta.rack} = a": 2 nodes excluded by filter`,
@@ -540,7 +540,7 @@ func TestWhyNoPlace(t *testing.T) {
 			placement{NodesEvaluated: 2, NodesFiltered: 1, ClassFiltered: map[string]int{"big": 1}, NodesExhausted: 1, DimensionExhausted: map[string]int{"memory": 1, "cpu": 1}},
 			ResourcesExhausted, `class "big": 1 nodes excluded by filter, resources exhausted on 1 nodes, dimension "cpu" exhausted on 1 nodes, dimension "memory" exhausted on 1 nodes`,
 		},
-		{placement{NodesEvaluated: 2, NodesFiltered: 2}, ConstraintsFiltered, "Nomad does not say why"},
+		{placement{NodesEvaluated: 2, NodesFiltered: 2}, ConstraintsFiltered, "Nomad gives no reason"},
 		{placement{NodesEvaluated: 2, ConstraintFiltered: map[string]int{"a": 1}}, ConstraintsFiltered, `constraint "a": 1 nodes excluded by filter`},
 		{placement{NodesEvaluated: 2, NodesExhausted: 1, ClassExhausted: map[string]int{"big": 1}}, ResourcesExhausted, `resources exhausted on 1 nodes, class "big" exhausted on 1 nodes`},
 		{placement{NodesEvaluated: 2, QuotaExhausted: []string{"memory"}}, QuotaExhausted, `quota limit hit ["memory"]`},
@@ -580,30 +580,30 @@ func TestFailing(t *testing.T) {
 		{name: "all run", allocs: []alloc{{client: "running"}, {client: "running"}}, status: 2},
 		{
 			name: "failed", allocs: []alloc{{client: "running"}, {client: "failed", events: list(ended, given)}}, status: 1, failed: 1,
-			reason: AllocationsFailed, message: `1 allocations of group "app" failed and have no successor: web.app[1] (a1) task "main": Exit Code: 3`,
+			reason: AllocationsFailed, message: `1 allocations of group "app" failed and have no replacement: web.app[1] (a1) task "main": Exit Code: 3`,
 		},
 		{
 			name: "failed before it started", allocs: []alloc{{client: "failed", events: list(event("Setup Failure", "failed to setup alloc", true, now))}}, failed: 1,
-			reason: AllocationsFailed, message: `1 allocations of group "app" failed and have no successor: web.app[0] (a0) task "main": failed to setup alloc`,
+			reason: AllocationsFailed, message: `1 allocations of group "app" failed and have no replacement: web.app[0] (a0) task "main": failed to setup alloc`,
 		},
 		{
 			name: "failed for reasons unknown", allocs: []alloc{{client: "failed"}}, failed: 1,
-			reason: AllocationsFailed, message: `1 allocations of group "app" failed and have no successor: web.app[0] (a0)`,
+			reason: AllocationsFailed, message: `1 allocations of group "app" failed and have no replacement: web.app[0] (a0)`,
 		},
 		{name: "failed and replaced", allocs: []alloc{{client: "failed", next: "other", events: list(ended, given)}, {client: "running"}}, status: 1},
 		{
 			name: "waits to be started again", allocs: []alloc{{client: "pending", events: list(ended, long)}}, status: 1,
-			reason: TasksRestarting, message: `tasks of 1 allocations of group "app" failed and are started again: web.app[0] (a0) task "main": Exit Code: 3`,
+			reason: TasksRestarting, message: `tasks of 1 allocations of group "app" failed and are restarting: web.app[0] (a0) task "main": Exit Code: 3`,
 		},
 		{
 			name: "was started again", allocs: []alloc{{client: "running", events: list(event("Driver Failure", "no such image", false, now), again)}}, status: 1,
-			reason: TasksRestarting, message: `tasks of 1 allocations of group "app" failed and are started again: web.app[0] (a0) task "main": no such image`,
+			reason: TasksRestarting, message: `tasks of 1 allocations of group "app" failed and are restarting: web.app[0] (a0) task "main": no such image`,
 		},
 		{name: "was started again long ago", allocs: []alloc{{client: "running", events: list(ended, long)}}, status: 1},
 		{name: "was started again by somebody", allocs: []alloc{{client: "running", events: list(asked, ended, again)}}, status: 1},
 		{
 			name: "failed after it was started again by somebody", allocs: []alloc{{client: "running", events: list(asked, event("Terminated", "Exit Code: 0", false, now), again, ended, again)}}, status: 1,
-			reason: TasksRestarting, message: `tasks of 1 allocations of group "app" failed and are started again: web.app[0] (a0) task "main": Exit Code: 3`,
+			reason: TasksRestarting, message: `tasks of 1 allocations of group "app" failed and are restarting: web.app[0] (a0) task "main": Exit Code: 3`,
 		},
 		{
 			name: "many of both", allocs: []alloc{
@@ -613,7 +613,7 @@ func TestFailing(t *testing.T) {
 				{client: "failed", events: list(ended, given)},
 			}, status: 1, failed: 3,
 			reason: AllocationsFailed,
-			message: `3 allocations of group "app" failed and have no successor, tasks of 1 others are started again: web.app[0] (a0) task "main": Exit Code: 3; ` +
+			message: `3 allocations of group "app" failed and have no replacement, tasks of 1 others are restarting: web.app[0] (a0) task "main": Exit Code: 3; ` +
 				`web.app[1] (a1) task "main": Exit Code: 3; web.app[2] (a2) task "main": Exit Code: 3; and more`,
 		},
 	} {
@@ -626,7 +626,7 @@ func TestFailing(t *testing.T) {
 			i.change("web", func(job *fakeJob) {
 				job.count = len(c.allocs)
 				for n, alloc := range c.allocs {
-					job.allocs = append(job.allocs, &imitatedAlloc{
+					job.allocs = append(job.allocs, &fakeAlloc{
 						id: fmt.Sprintf("a%d", n), desired: "run", client: alloc.client, number: n, created: now, started: now, next: alloc.next, events: alloc.events,
 					})
 				}
@@ -654,27 +654,27 @@ func TestFailing(t *testing.T) {
 
 // TestFinishedWork holds dead jobs, and batch jobs with finished work, and no others.
 func TestFinishedWork(t *testing.T) {
-	runs := func() *imitatedAlloc { return &imitatedAlloc{desired: "run", client: "running"} }
-	complete := func() *imitatedAlloc { return &imitatedAlloc{desired: "run", client: "complete"} }
+	runs := func() *fakeAlloc { return &fakeAlloc{desired: "run", client: "running"} }
+	complete := func() *fakeAlloc { return &fakeAlloc{desired: "run", client: "complete"} }
 	for name, c := range map[string]struct {
 		kind, status string
 		count        int
-		allocs       []*imitatedAlloc
+		allocs       []*fakeAlloc
 		want         string
 	}{
-		"batch, all complete":                {"batch", "dead", 3, []*imitatedAlloc{complete(), complete(), complete()}, AllocationsComplete},
-		"batch, some complete":               {"batch", "running", 3, []*imitatedAlloc{complete(), runs(), runs()}, AllocationsComplete},
-		"batch, complete in another version": {"batch", "running", 2, []*imitatedAlloc{{desired: "run", client: "complete"}, {desired: "run", client: "running", version: 9}}, AllocationsComplete},
-		"batch, none complete":               {"batch", "running", 2, []*imitatedAlloc{runs(), runs()}, ""},
-		"batch, scaled in":                   {"batch", "running", 1, []*imitatedAlloc{runs(), {desired: "stop", client: "complete"}}, ""},
-		"batch, some failed":                 {"batch", "running", 2, []*imitatedAlloc{runs(), {desired: "run", client: "failed"}}, ""},
+		"batch, all complete":                {"batch", "dead", 3, []*fakeAlloc{complete(), complete(), complete()}, AllocationsComplete},
+		"batch, some complete":               {"batch", "running", 3, []*fakeAlloc{complete(), runs(), runs()}, AllocationsComplete},
+		"batch, complete in another version": {"batch", "running", 2, []*fakeAlloc{{desired: "run", client: "complete"}, {desired: "run", client: "running", version: 9}}, AllocationsComplete},
+		"batch, none complete":               {"batch", "running", 2, []*fakeAlloc{runs(), runs()}, ""},
+		"batch, scaled in":                   {"batch", "running", 1, []*fakeAlloc{runs(), {desired: "stop", client: "complete"}}, ""},
+		"batch, some failed":                 {"batch", "running", 2, []*fakeAlloc{runs(), {desired: "run", client: "failed"}}, ""},
 		"batch, allocations collected":       {"batch", "dead", 3, nil, JobDead},
-		"batch, all failed":                  {"batch", "dead", 1, []*imitatedAlloc{{desired: "run", client: "failed"}}, JobDead},
-		"batch, scaled to zero":              {"batch", "dead", 0, []*imitatedAlloc{{desired: "stop", client: "complete"}}, ""},
-		"service, some complete":             {"service", "running", 2, []*imitatedAlloc{complete(), runs()}, ""},
-		"service, all complete":              {"service", "dead", 2, []*imitatedAlloc{complete(), complete()}, JobDead},
-		"service, all failed":                {"service", "dead", 1, []*imitatedAlloc{{desired: "run", client: "failed"}}, JobDead},
-		"service, scaled to zero":            {"service", "dead", 0, []*imitatedAlloc{{desired: "stop", client: "complete"}}, ""},
+		"batch, all failed":                  {"batch", "dead", 1, []*fakeAlloc{{desired: "run", client: "failed"}}, JobDead},
+		"batch, scaled to zero":              {"batch", "dead", 0, []*fakeAlloc{{desired: "stop", client: "complete"}}, ""},
+		"service, some complete":             {"service", "running", 2, []*fakeAlloc{complete(), runs()}, ""},
+		"service, all complete":              {"service", "dead", 2, []*fakeAlloc{complete(), complete()}, JobDead},
+		"service, all failed":                {"service", "dead", 1, []*fakeAlloc{{desired: "run", client: "failed"}}, JobDead},
+		"service, scaled to zero":            {"service", "dead", 0, []*fakeAlloc{{desired: "stop", client: "complete"}}, ""},
 		"service, not placed":                {"service", "pending", 2, nil, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -703,7 +703,7 @@ func TestFinishedWork(t *testing.T) {
 func TestFinishesBeforeWrite(t *testing.T) {
 	i := newFakeServer(t)
 	i.add("web", 0).kind = "batch"
-	listedBy(i, &imitatedAlloc{id: "one0", desired: "run", client: "running"}, &imitatedAlloc{id: "two0", desired: "run", client: "running"})
+	listedBy(i, &fakeAlloc{id: "one0", desired: "run", client: "running"}, &fakeAlloc{id: "two0", desired: "run", client: "running"})
 	i.change("web", func(job *fakeJob) { job.count = 2 })
 	f := newFleet(t, i)
 	reading := readOne(t, f, "web/app")

@@ -114,10 +114,10 @@ func (c *cluster) submit(job *fakeJob, change func()) {
 }
 
 // place makes an allocation of a number of a job.
-func (c *cluster) place(job *fakeJob, number int) *imitatedAlloc {
+func (c *cluster) place(job *fakeJob, number int) *fakeAlloc {
 	c.made++
 	job.made++
-	alloc := &imitatedAlloc{
+	alloc := &fakeAlloc{
 		id: fmt.Sprintf("%08x-0000-4000-8000-%012x", uint32(c.made*2654435761), c.made), desired: "run", client: "pending",
 		number: number, created: time.Now(), version: job.version, gone: far(),
 	}
@@ -167,7 +167,7 @@ func (c *cluster) evaluate(job *fakeJob) {
 // step does one of the things that happen.
 func (c *cluster) step() {
 	job := c.any(c.lively)
-	var alloc *imitatedAlloc
+	var alloc *fakeAlloc
 	if len(job.allocs) > 0 {
 		alloc = job.allocs[c.random.IntN(len(job.allocs))]
 	}
@@ -225,7 +225,7 @@ func (c *cluster) step() {
 		case 1:
 			c.submit(job, func() { job.stopped = !job.stopped })
 		default: // garbage is collected
-			job.allocs = slices.DeleteFunc(job.allocs, func(a *imitatedAlloc) bool {
+			job.allocs = slices.DeleteFunc(job.allocs, func(a *fakeAlloc) bool {
 				return a.client == "complete" || a.client == "lost" || a.client == "failed" && c.random.IntN(4) == 0
 			})
 		}

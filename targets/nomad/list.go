@@ -110,7 +110,7 @@ var decodeOptions = []jsontext.Options{jsontext.AllowDuplicateNames(true), jsont
 var jsonOptions = json.JoinOptions(decodeOptions...)
 
 // errLeaderless rejects a stale response of a server that may just have restarted.
-var errLeaderless = errors.New("the server that answered knows no leader, so that its answer may be older than any bound")
+var errLeaderless = errors.New("the server has no contact to the leader, so its response may be too old")
 
 // fetch sends a request and passes the body of the response to read.
 func (s *session) fetch(ctx context.Context, at scope, l list, read func(body io.Reader) error) (headers, error) {

@@ -132,7 +132,7 @@ func (f *Fleet) FindNodes(ctx context.Context, queries []NodeQuery) ([]NodeMatch
 		err = group.Wait()
 	}
 	if err != nil {
-		return nil, fmt.Errorf("find the Nomad nodes of %d machines: %w", len(queries), err)
+		return nil, fmt.Errorf("find the Nomad nodes of %d hosts: %w", len(queries), err)
 	}
 	return matches, nil
 }
@@ -196,7 +196,7 @@ func (q NodeQuery) match(stubs []*api.NodeListStub, found []machine) NodeMatch {
 		}
 		ready := slices.DeleteFunc(slices.Clone(fitting), func(stub *api.NodeListStub) bool { return stub.Status != api.NodeStatusReady })
 		if len(ready) > 1 {
-			return NodeMatch{Err: fmt.Errorf("%w: the nodes %s and %s have the same ids, names or addresses; name an attribute that tells them apart",
+			return NodeMatch{Err: fmt.Errorf("%w: the nodes %s and %s have the same ids, names or addresses; set node_attribute to an attribute that differs",
 				targets.ErrUnscalable, ready[0].ID, ready[1].ID)}
 		}
 		newest := slices.MaxFunc(fitting, func(a, b *api.NodeListStub) int {
@@ -293,7 +293,7 @@ func (f *Fleet) NodeDrained(ctx context.Context, id string) (bool, error) {
 	case err == nil && node.SchedulingEligibility == api.NodeSchedulingIneligible:
 		return true, nil
 	case err == nil:
-		err = fmt.Errorf("%w: somebody else ended the drain and lets the node take work", targets.ErrConflict)
+		err = fmt.Errorf("%w: an external writer ended the drain and made the node eligible", targets.ErrConflict)
 	}
 	return false, fmt.Errorf("read the drain of Nomad node %s: %w", id, err)
 }
@@ -308,7 +308,7 @@ func (f *Fleet) RestoreNode(ctx context.Context, id string) error {
 		return &api.DrainOptions{MarkEligible: node.LastDrain.Meta[drainedIneligible] == "", Meta: node.LastDrain.Meta}
 	})
 	if err != nil && !errors.Is(err, targets.ErrTargetNotFound) {
-		return fmt.Errorf("let Nomad node %s take work again: %w", id, err)
+		return fmt.Errorf("restore Nomad node %s: %w", id, err)
 	}
 	return nil
 }

@@ -121,13 +121,13 @@ func TestChecks(t *testing.T) {
 	i := newFakeServer(t)
 	i.add("web", 0).checked = true
 	listedBy(i,
-		&imitatedAlloc{id: "passes", desired: "run", client: "running", checks: []string{"success", "success"}},
-		&imitatedAlloc{id: "fails", desired: "run", client: "running", checks: []string{"success", "failure"}},
-		&imitatedAlloc{id: "begins", desired: "run", client: "running", checks: []string{}},
-		&imitatedAlloc{id: "dark", desired: "run", client: "running"},
-		&imitatedAlloc{id: "waits", desired: "run", client: "pending", checks: []string{"success"}},
-		&imitatedAlloc{id: "stops", desired: "stop", client: "running", checks: []string{"success"}, gone: far()},
-		&imitatedAlloc{id: "canary", desired: "run", client: "running", checks: []string{"success"}, canary: true},
+		&fakeAlloc{id: "passes", desired: "run", client: "running", checks: []string{"success", "success"}},
+		&fakeAlloc{id: "fails", desired: "run", client: "running", checks: []string{"success", "failure"}},
+		&fakeAlloc{id: "begins", desired: "run", client: "running", checks: []string{}},
+		&fakeAlloc{id: "dark", desired: "run", client: "running"},
+		&fakeAlloc{id: "waits", desired: "run", client: "pending", checks: []string{"success"}},
+		&fakeAlloc{id: "stops", desired: "stop", client: "running", checks: []string{"success"}, gone: far()},
+		&fakeAlloc{id: "canary", desired: "run", client: "running", checks: []string{"success"}, canary: true},
 	)
 	i.change("web", func(job *fakeJob) { job.count = 5 })
 	asked := func() map[string]int {

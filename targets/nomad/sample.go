@@ -158,9 +158,9 @@ func (p *samplePass) take(alloc sampledAlloc, usage *api.AllocResourceUsage, now
 // only what they publish (hashicorp/nomad issue 25870).
 func unmeasured(usage *api.AllocResourceUsage, now time.Time) string {
 	if usage.Timestamp <= 0 {
-		return `its client has measured nothing; it does so only with telemetry { publish_allocation_metrics = true } in its configuration`
+		return `its client has no measurements; it needs telemetry { publish_allocation_metrics = true } in its configuration`
 	}
-	return fmt.Sprintf("its client measured it last %v ago, or its clock is not right", now.Sub(time.Unix(0, usage.Timestamp)).Round(time.Second))
+	return fmt.Sprintf("the last measurement of its client is %v old, or its clock is wrong", now.Sub(time.Unix(0, usage.Timestamp)).Round(time.Second))
 }
 
 // sampleOf returns the usage of an allocation as a sample; false if it is too old. A task that

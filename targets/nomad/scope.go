@@ -355,7 +355,7 @@ func (v *scopeReading) readJob(ctx context.Context, jobs []string, take func(*al
 		case r != nil:
 			take(newAlloc(stub, r))
 		case err == nil:
-			err = fmt.Errorf("%w: allocation %s of job %q is gone since it was listed", targets.ErrTransient, shortID(stub.ID), stub.JobID)
+			err = fmt.Errorf("%w: allocation %s of job %q disappeared after it was listed", targets.ErrTransient, shortID(stub.ID), stub.JobID)
 		}
 	}
 	return err

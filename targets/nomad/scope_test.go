@@ -15,7 +15,7 @@ import (
 	"github.com/hpad/hpad/targets/targettest"
 )
 
-// rejector rejects some requests to an fake server, and counts the others.
+// rejector rejects some requests to a fake server, and counts the others.
 type rejector struct {
 	*fakeServer
 
@@ -185,9 +185,9 @@ func TestCurrent(t *testing.T) {
 	}
 }
 
-// listedBy makes the scheduler of an fake server idle and gives its job "web" such
+// listedBy makes the scheduler of a fake server idle and gives its job "web" such
 // allocations.
-func listedBy(i *fakeServer, allocs ...*imitatedAlloc) {
+func listedBy(i *fakeServer, allocs ...*fakeAlloc) {
 	i.mu.Lock()
 	i.lazy = true
 	i.mu.Unlock()

@@ -252,7 +252,7 @@ func (m *Memory) write(ref targets.Ref, n int32, version string, fault *fault) e
 	case !ok || ref.Fleet != m.name:
 		return targets.ErrTargetNotFound
 	case n < 0 || t.Min != nil && n < *t.Min || t.Max != nil && n > *t.Max:
-		return &targets.OutOfRangeError{Min: t.Min, Max: t.Max, Err: fmt.Errorf("%d replicas asked for", n)}
+		return &targets.OutOfRangeError{Min: t.Min, Max: t.Max, Err: fmt.Errorf("%d replicas requested", n)}
 	case version != "" && version != t.versionText():
 		return fmt.Errorf("%w: version %s is now %s", targets.ErrConflict, version, t.versionText())
 	case t.Hold != nil:

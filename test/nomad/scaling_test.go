@@ -206,7 +206,7 @@ func deployment(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 		job.Constrain(nomadapi.NewConstraint("${meta.never}", "=", "there"))
 	}})
 	w := world.New(t, fleet(agent.URL, "")+l.Source()+queued("deployed", 1, 5))
-	w.Await("deployed", policy.AbleToScale, nomad.DeploymentActive, "1 allocations of group \"app\" wait for a place")
+	w.Await("deployed", policy.AbleToScale, nomad.DeploymentActive, "1 allocations of group \"app\" are queued")
 	l.Queue("deployed", 30)
 	w.Passes("deployed", 3)
 	if count := agent.Count(t, "deployed"); count != 1 {
@@ -382,7 +382,7 @@ func noPlace(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 		return fmt.Sprintf("it is %d", count), count == 4
 	})
 	short := w.Await("large", nomad.InsufficientCapacity, nomad.ResourcesExhausted, `dimension "memory" exhausted on 1 nodes`)
-	if short.Status != policy.ConditionTrue || !strings.HasPrefix(short.Message, `1 allocations of group "app" wait for a place: `) {
+	if short.Status != policy.ConditionTrue || !strings.HasPrefix(short.Message, `1 allocations of group "app" are queued: `) {
 		t.Errorf("%+v, want that one allocation waits", short)
 	}
 	w.Passes("large", 3)
@@ -416,7 +416,7 @@ func failing(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 	w := world.New(t, fleet(agent.URL, "")+l.Source()+queued("crashing", 1, 5))
 	w.Await("crashing", nomad.AllocationsFailing, nomad.TasksRestarting, `task "main": Exit Code: 3`)
 	run(0, 4, "1s")
-	w.Await("crashing", nomad.AllocationsFailing, nomad.AllocationsFailed, `2 allocations of group "app" failed and have no successor: crashing.app[0] (`)
+	w.Await("crashing", nomad.AllocationsFailing, nomad.AllocationsFailed, `2 allocations of group "app" failed and have no replacement: crashing.app[0] (`)
 	w.Passes("crashing", 3)
 	wait.For(t, patience, "two instances that failed and no other", func() (string, bool) {
 		view := w.View("crashing")

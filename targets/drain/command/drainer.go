@@ -1,18 +1,17 @@
-// Package command drains instances with a program of the operator's.
+// Package command drains instances with a program of the operator.
 //
-// It is run with hpad's environment, without what is between systemd and hpad, and what
-// it is to do in variables of its own:
+// It runs with hpad's environment, without the variables of the service manager, and with:
 //
 //	HPAD_ACTION     begin, drained, undo or finish
 //	HPAD_TARGET     the target, as fleet/name
 //	HPAD_INSTANCE   the instance's id
 //	HPAD_NAME       its name, or its id
-//	HPAD_NODE       the machine it runs on, where that is known
-//	HPAD_ADDRESSES  its addresses, with spaces between them
+//	HPAD_NODE       its host; may be empty
+//	HPAD_ADDRESSES  its addresses, separated by spaces
 //	HPAD_LABELS     the platform's labels of it, as a JSON object
-//	HPAD_DEADLINE   when it must be drained, as 2026-01-31T15:04:05Z
+//	HPAD_DEADLINE   the end of the drain, as 2026-01-31T15:04:05Z
 //
-// Exit code 0 means that it is done; of drained, 75 means that there is work left.
+// Exit code 0 means that the action is complete; for drained, 75 means that work remains.
 package command
 
 import (
@@ -34,8 +33,7 @@ import (
 	"github.com/hpad/hpad/targets/drain"
 )
 
-// notYet is the exit code that means that there is work left: EX_TEMPFAIL of
-// sysexits.h.
+// notYet is the exit code for remaining work: EX_TEMPFAIL of sysexits.h.
 const notYet = 75
 
 // Drainer is a drain.Drainer. It is safe for concurrent use.
@@ -44,18 +42,17 @@ type Drainer struct {
 	config Config
 }
 
-// New returns a drainer. The configuration is defaulted and valid.
+// New returns a drainer. The configuration has its defaults and is valid.
 func New(config Config) *Drainer {
 	d := &Drainer{config: config}
 	d.Func = d.run
 	return d
 }
 
-// pipeDelay is how long processes that a command left behind may hold its output.
+// pipeDelay is the time for which processes that a command left behind may keep its output open.
 const pipeDelay = time.Second
 
-// run runs the command once, and kills it with all that it started when its time is
-// over.
+// run runs the command once, and kills it and its child processes at the timeout.
 func (d *Drainer) run(ctx context.Context, action string, instance drain.Instance) (done bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, d.config.Timeout)
 	defer cancel()
@@ -94,12 +91,12 @@ func (d *Drainer) run(ctx context.Context, action string, instance drain.Instanc
 	return false, fmt.Errorf("run %q to %s instance %s: %w", d.config.Command[0], action, instance.ID, err)
 }
 
-// private are variables that are between the service manager and hpad alone.
+// private are the variables of the service manager that are meant for hpad only.
 var private = []string{
 	"NOTIFY_SOCKET", "WATCHDOG_PID", "WATCHDOG_USEC", "LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES", "LISTEN_PIDFDID", "MAINPID", "MANAGERPID", "SYSTEMD_EXEC_PID",
 }
 
-// environment returns hpad's own environment without what is private.
+// environment returns hpad's environment without the private variables.
 func environment() []string {
 	return slices.DeleteFunc(os.Environ(), func(entry string) bool {
 		name, _, _ := strings.Cut(entry, "=")
@@ -107,10 +104,10 @@ func environment() []string {
 	})
 }
 
-// tail is a writer that keeps the end of what is written.
+// tail is a writer that stores the end of its input.
 type tail struct{ kept []byte }
 
-// maxTail is how many bytes of a command's output an error has.
+// maxTail is the limit of the output in an error, in bytes.
 const maxTail = 300
 
 func (t *tail) Write(p []byte) (int, error) {
@@ -121,24 +118,23 @@ func (t *tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// String returns what was kept, in one line.
+// String returns the stored text in one line.
 func (t *tail) String() string {
 	return strings.Join(strings.Fields(strings.ToValidUTF8(string(t.kept), "")), " ")
 }
 
-// Config is what is run.
+// Config is the [drain] table of kind "command".
 type Config struct {
-	// Command is a program with its arguments; no shell is in between.
+	// Command is a program with its arguments; it runs without a shell.
 	Command []string `toml:"command"`
-	// Timeout bounds one run, which is killed then: up to 50s.
+	// Timeout limits one run, which is then killed: up to 50s.
 	Timeout time.Duration `toml:"timeout" default:"30s" above:"0s" max:"50s" must:"more than 0, and 50s at most"`
 }
 
-// SetDefaults fills in what was not given.
+// SetDefaults sets missing values to their defaults.
 func (c *Config) SetDefaults() { settings.SetDefaults(c) }
 
-// Validate returns every mistake of a defaulted configuration. Whether the program is
-// there is for Check.
+// Validate returns all errors of a configuration with defaults. It does not look for the program.
 func (c *Config) Validate() []settings.FieldError {
 	var mistakes []settings.FieldError
 	if len(c.Command) == 0 || c.Command[0] == "" {
@@ -153,8 +149,8 @@ func (c *Config) Check() error {
 	return err
 }
 
-// Kind is the kind of drains by a command.
+// Kind is the drain kind "command".
 var Kind = drain.Kind{Name: "command", Config: func() drain.Config { return new(Config) }}
 
-// Build makes a drainer.
+// Build builds a drainer.
 func (c *Config) Build(targets.Fleet) (drain.Drainer, error) { return New(*c), nil }

@@ -1,8 +1,8 @@
-// Package webhook drains instances by asking an HTTP server of the operator's.
+// Package webhook drains instances by calling an HTTP server of the operator.
 //
-// Each call is a POST of a JSON object (see [Request]). Status 200 or 204 means that
-// it is done, 202 that it is accepted: of the action "drained" that there is work
-// left. Any other status is an error, and the call is made again later.
+// Each call is a POST of a JSON object (see [Request]). Status 200 or 204 means that the action
+// is complete, 202 that it is accepted: for the action "drained", that work remains. Any other
+// status is an error, and the call is repeated later.
 package webhook
 
 import (
@@ -25,21 +25,21 @@ import (
 	"github.com/hpad/hpad/targets/drain"
 )
 
-// Request is what is posted.
+// Request is the body of a call.
 type Request struct {
 	// Action is "begin", "drained", "undo" or "finish".
 	Action string `json:"action"`
 	// Target is "fleet/name".
 	Target   string   `json:"target"`
 	Instance Instance `json:"instance"`
-	// Deadline is when the instance must be drained.
+	// Deadline is the end of the drain.
 	Deadline time.Time `json:"deadline"`
 }
 
-// Instance is whom a call is about.
+// Instance is the drained instance.
 type Instance struct {
 	ID string `json:"id"`
-	// Name is its name, or its id; Node is empty where it is unknown.
+	// Name is its name, or its id; Node is empty if it is unknown.
 	Name      string            `json:"name"`
 	Node      string            `json:"node"`
 	Addresses []string          `json:"addresses"`
@@ -53,8 +53,8 @@ type Drainer struct {
 	http   *http.Client
 }
 
-// New returns a drainer, which connects when it is first called. The configuration
-// is defaulted and valid. An error names a file that cannot be used.
+// New returns a drainer, which connects on first use. The configuration has its defaults and is
+// valid. An error names a file that cannot be used.
 func New(c Config) (*Drainer, error) {
 	client, err := config.NewClientFromConfig(c.httpConfig(), "drain")
 	if err != nil {
@@ -71,17 +71,16 @@ func (d *Drainer) Close() error {
 	return nil
 }
 
-// maxText is how many bytes of a response an error has.
+// maxText is the limit of the response text in an error, in bytes.
 const maxText = 300
 
-// post makes one call.
 func (d *Drainer) post(ctx context.Context, action string, instance drain.Instance) (done bool, err error) {
 	defer func() {
 		if err != nil {
-			err = fmt.Errorf("ask the drain webhook to %s instance %s: %w", action, instance.ID, err)
+			err = fmt.Errorf("call the drain webhook to %s instance %s: %w", action, instance.ID, err)
 		}
 	}()
-	ctx, cancel := context.WithTimeoutCause(ctx, d.config.Timeout, fmt.Errorf("no answer within the drain's timeout of %v: %w", d.config.Timeout, context.DeadlineExceeded))
+	ctx, cancel := context.WithTimeoutCause(ctx, d.config.Timeout, fmt.Errorf("no response within the drain's timeout of %v: %w", d.config.Timeout, context.DeadlineExceeded))
 	defer cancel()
 	body, err := json.Marshal(request(action, instance))
 	if err != nil {
@@ -104,12 +103,12 @@ func (d *Drainer) post(ctx context.Context, action string, instance drain.Instan
 	case answer.StatusCode == http.StatusOK || answer.StatusCode == http.StatusNoContent:
 		return true, nil
 	case err != nil || len(bytes.TrimSpace(text)) == 0:
-		return false, fmt.Errorf("it answers %s", answer.Status)
+		return false, fmt.Errorf("it returned %s", answer.Status)
 	}
-	return false, fmt.Errorf("it answers %s: %s", answer.Status, strings.Join(strings.Fields(strings.ToValidUTF8(string(text), "")), " "))
+	return false, fmt.Errorf("it returned %s: %s", answer.Status, strings.Join(strings.Fields(strings.ToValidUTF8(string(text), "")), " "))
 }
 
-// request returns what is posted; lists and objects are never null.
+// request returns the body of a call; lists and objects are never null.
 func request(action string, instance drain.Instance) Request {
 	r := Request{
 		Action: action, Target: instance.Target.String(), Deadline: instance.Deadline.UTC(),
@@ -122,24 +121,23 @@ func request(action string, instance drain.Instance) Request {
 	return r
 }
 
-// Config is who is called, and how.
+// Config is the [drain] table of kind "webhook".
 type Config struct {
-	// URL is what is posted to, http or https, without credentials.
+	// URL is the address of the server, http or https, without credentials.
 	URL string `toml:"url"`
-	// Timeout bounds one call, from sending it to the end of the answer: up to 50s.
+	// Timeout limits one call, including the response: up to 50s.
 	Timeout time.Duration `toml:"timeout" default:"10s" above:"0s" max:"50s" must:"more than 0, and 50s at most"`
-	// Access is how it is reached. Its Headers are no secrets.
+	// Access has the settings of the connection. Its Headers are not secret.
 	httpclient.Access
-	// HeaderFiles are files with the values of headers to be sent, read again for
-	// every call.
+	// HeaderFiles are files with the values of headers, read for each call.
 	HeaderFiles map[string]string `toml:"header_files"`
 }
 
-// SetDefaults fills in what was not given.
+// SetDefaults sets missing values to their defaults.
 func (c *Config) SetDefaults() { settings.SetDefaults(c) }
 
-// Validate returns every mistake of a defaulted configuration. Fields are relative to
-// the table, as "tls.key_file".
+// Validate returns all errors of a configuration with defaults. Fields are relative to the table,
+// such as "tls.key_file".
 func (c *Config) Validate() []settings.FieldError {
 	var mistakes []settings.FieldError
 	if detail := hook.Check(c.URL); detail != "" { // which may have a secret
@@ -155,7 +153,6 @@ var hook = httpclient.Address{
 	Credentials: "basic_auth or token_file",
 }
 
-// httpConfig returns the configuration of the HTTP client.
 func (c *Config) httpConfig() config.HTTPClientConfig {
 	made := c.ClientConfig()
 	for name, file := range c.HeaderFiles {
@@ -164,8 +161,8 @@ func (c *Config) httpConfig() config.HTTPClientConfig {
 	return made
 }
 
-// Kind is the kind of drains by a webhook.
+// Kind is the drain kind "webhook".
 var Kind = drain.Kind{Name: "webhook", Config: func() drain.Config { return new(Config) }}
 
-// Build makes a drainer.
+// Build builds a drainer.
 func (c *Config) Build(targets.Fleet) (drain.Drainer, error) { return New(*c) }

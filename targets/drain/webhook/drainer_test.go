@@ -122,7 +122,7 @@ func TestAnswers(t *testing.T) {
 		{http.StatusNoContent, "", true, ""},
 		{http.StatusAccepted, "busy", false, ""},
 		{http.StatusInternalServerError, "no such\n  host", false, "500 Internal Server Error: no such host"},
-		{http.StatusServiceUnavailable, "", false, "it answers 503 Service Unavailable"},
+		{http.StatusServiceUnavailable, "", false, "it returned 503 Service Unavailable"},
 		{http.StatusFound, "", false, "302 Found"},
 		{http.StatusBadGateway, strings.Repeat("x", 100000), false, "502 Bad Gateway: xxx"},
 	} {
@@ -147,7 +147,7 @@ func TestTimeout(t *testing.T) {
 	t.Cleanup(server.Close)
 	t.Cleanup(func() { close(h.hang) })
 	d := open(t, webhook.Config{URL: server.URL, Timeout: 50 * time.Millisecond})
-	if err := d.Begin(t.Context(), drain.Instance{ID: "i-1"}); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "no answer within the drain's timeout of 50ms") {
+	if err := d.Begin(t.Context(), drain.Instance{ID: "i-1"}); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "no response within the drain's timeout of 50ms") {
 		t.Errorf("Begin() without an answer = %v", err)
 	}
 }

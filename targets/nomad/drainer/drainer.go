@@ -63,7 +63,7 @@ func New(nodes Nodes, c Config) *Drainer {
 	return &Drainer{nodes: nodes, config: c, known: map[instanceKey]string{}}
 }
 
-var errNoNode = errors.New("no Nomad node has the instance's id, name or address; name the node attribute that has it, or start the Nomad client there")
+var errNoNode = errors.New("no Nomad node has the instance's id, name or address; set node_attribute, or start a Nomad client on the instance")
 
 // graceShare is the part of the remaining time that is reserved for allocations that Nomad kills
 // at its own deadline, at most longestGrace.
