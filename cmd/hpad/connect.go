@@ -190,7 +190,7 @@ func labelsText(ctx context.Context, client *api.Client, reference string) strin
 	case api.DiscoveredOverridden:
 		return fmt.Sprintf("the labels of this target are ignored: autoscaler %q scales it", target.Autoscaler)
 	case api.DiscoveredMistaken:
-		return "the labels of this target have a mistake: " + explain.OneLine(target.Problem)
+		return "the labels of this target are invalid: " + explain.OneLine(target.Problem)
 	case api.DiscoveredDisabled:
 		return `the labels of this target ask for no autoscaler: hpad.enable is not "true"`
 	}

@@ -219,7 +219,7 @@ func warnOfLabels(ctx context.Context, client *api.Client, to io.Writer) error {
 	}
 	for _, target := range discovered {
 		if target.State == api.DiscoveredMistaken && target.Autoscaler == "" {
-			notice(to, "warning", "%s is not scaled, its labels have a mistake: %s", target.Reference, target.Problem)
+			notice(to, "warning", "%s is not scaled, its labels are invalid: %s", target.Reference, target.Problem)
 		}
 	}
 	return nil

@@ -20,9 +20,9 @@ func TestDrainText(t *testing.T) {
 		operation drain.Operation
 		want      string
 	}{
-		{of(func(*drain.Operation) {}), "web-1 (i-1): draining since 2026-11-21 18:00:00 +0000, to be drained by 2026-11-21 18:01:00 +0000"},
+		{of(func(*drain.Operation) {}), "web-1 (i-1): draining since 2026-11-21 18:00:00 +0000, deadline 2026-11-21 18:01:00 +0000"},
 		{of(func(op *drain.Operation) { op.State, op.Error = drain.Removing, "no\nanswer" }), "web-1 (i-1): removing since 2026-11-21 18:00:00 +0000; no answer"},
-		{of(func(op *drain.Operation) { op.State, op.Why = drain.Undoing, "more are wanted" }), "web-1 (i-1): undoing since 2026-11-21 18:00:00 +0000; taken back: more are wanted"},
+		{of(func(op *drain.Operation) { op.State, op.Why = drain.Undoing, "more are wanted" }), "web-1 (i-1): undoing since 2026-11-21 18:00:00 +0000; canceled: more are wanted"},
 		{of(func(op *drain.Operation) { op.State, op.Outcome, op.Ended = drain.Ended, drain.Terminated, at }), "web-1 (i-1): terminated at 2026-11-21 18:00:00 +0000"},
 	} {
 		if got := explain.DrainText(c.operation, time.UTC); got != c.want {

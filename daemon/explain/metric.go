@@ -13,41 +13,33 @@ import (
 	"github.com/hpad/hpad/settings/quantity"
 )
 
-// MetricText names a metric with its current value and its goal.
+// MetricText formats a metric with its current and target value.
 func MetricText(result policy.MetricResult) string {
 	title := string(result.Type) + " " + MetricName(result)
 	if result.Goal == "" {
 		return title
 	}
-	current := "<unknown>"
+	current := unknown
 	if result.Error == "" {
 		current = currentText(result.Type, result.Name, result.Goal, result.Current)
 	}
-	return fmt.Sprintf("%s: %s / %s%s", title, current, goalText(result.Type, result.Name, result.Goal, result.GoalValue), averageMark(result))
+	return fmt.Sprintf("%s: %s / %s%s", title, current, targetValueText(result.Type, result.Name, result.Goal, result.GoalValue), averageMark(result))
 }
 
-// FallbackText says since when a metric fails, and what its on_missing makes of that, as
-// of a time.
+// FallbackText formats the time since when a metric fails and the proposal of its on_missing.
+// Times are in the time zone of now.
 func FallbackText(fallback *policy.Fallback, now time.Time) string {
 	text := fmt.Sprintf("failing since %s, and on_missing (%s) ", clockText(fallback.FirstFailureTime, now), useText(fallback))
 	switch {
 	case fallback.Replicas == nil:
-		return text + "has no proposal, because the last one is not known"
+		return text + "has no proposal, because the last one is unknown"
 	case fallback.Active:
 		return text + fmt.Sprintf("proposes %d", *fallback.Replicas)
 	}
-	return text + fmt.Sprintf("proposes %d from %s on", *fallback.Replicas, clockText(fallback.From, now))
+	return text + fmt.Sprintf("will propose %d at %s", *fallback.Replicas, clockText(fallback.From, now))
 }
 
-// clockText writes an instant in the zone of another one, with its day where that differs.
-func clockText(at, now time.Time) string {
-	if at = at.In(now.Location()); at.Format(time.DateOnly) == now.Format(time.DateOnly) {
-		return at.Format(time.TimeOnly)
-	}
-	return at.Format(time.DateTime)
-}
-
-// useText writes what a metric that failed proposes as the configuration says it.
+// useText formats the key use of on_missing as in the configuration.
 func useText(fallback *policy.Fallback) string {
 	if fallback.Use == policy.UseReplicas && fallback.Replicas != nil {
 		return fmt.Sprintf("%s:%d", fallback.Use, *fallback.Replicas)
@@ -55,13 +47,13 @@ func useText(fallback *policy.Fallback) string {
 	return string(fallback.Use)
 }
 
-// OnMissingText says what a metric proposes once it has failed for a while.
+// OnMissingText formats the on_missing of a metric, for example "hold, after 5m0s".
 func OnMissingText(missing policy.OnMissing) string {
 	use := useText(&policy.Fallback{Use: missing.Use, Replicas: &missing.Replicas})
 	return fmt.Sprintf("%s, after %s", use, time.Duration(missing.AfterSeconds)*time.Second)
 }
 
-// averageMark marks a goal that is per instance where the type does not say so.
+// averageMark marks a target value per instance, which the type of the metric does not imply.
 func averageMark(result policy.MetricResult) string {
 	if result.Goal == policy.AverageValueTarget {
 		return " per instance"
@@ -69,7 +61,7 @@ func averageMark(result policy.MetricResult) string {
 	return ""
 }
 
-// MetricName names a metric inside of its autoscaler.
+// MetricName returns the name of a metric within its autoscaler.
 func MetricName(result policy.MetricResult) string {
 	switch {
 	case result.Task != "":
@@ -81,8 +73,8 @@ func MetricName(result policy.MetricResult) string {
 	}
 }
 
-// currentText writes the current value of the metric of a type and name in the terms of its
-// goal: "45%" for Utilization, a decimal otherwise, "<unknown>" without a value.
+// currentText formats the current value of a metric: "45%" for a utilization, otherwise a
+// decimal, "<unknown>" without a value.
 func currentText(metric policy.MetricType, name string, goal policy.TargetType, status policy.MetricStatus) string {
 	switch {
 	case goal == policy.UtilizationTarget && status.AverageUtilization != nil:
@@ -92,11 +84,11 @@ func currentText(metric policy.MetricType, name string, goal policy.TargetType, 
 	case goal == policy.ValueTarget && status.ValueMilli != nil:
 		return quantity.FormatDecimal(*status.ValueMilli)
 	default:
-		return "<unknown>"
+		return unknown
 	}
 }
 
-// valueText writes a value that was measured: of memory as "50Mi", else as a decimal.
+// valueText formats a measured value: memory as "50Mi", otherwise a decimal.
 func valueText(metric policy.MetricType, name string, milli int64) string {
 	if isMemory(metric, name) {
 		return quantity.FormatMemory(milli)
@@ -108,8 +100,8 @@ func isMemory(metric policy.MetricType, name string) bool {
 	return name == "memory" && (metric == policy.ResourceMetric || metric == policy.ContainerResourceMetric)
 }
 
-// goalText writes the value of a goal of the metric of a type and name.
-func goalText(metric policy.MetricType, name string, goal policy.TargetType, value int64) string {
+// targetValueText formats the target value of a metric.
+func targetValueText(metric policy.MetricType, name string, goal policy.TargetType, value int64) string {
 	switch {
 	case goal == policy.UtilizationTarget:
 		return strconv.FormatInt(value, 10) + "%"
@@ -120,7 +112,7 @@ func goalText(metric policy.MetricType, name string, goal policy.TargetType, val
 	}
 }
 
-// InputText says where a metric's readings come from, as "source prom: QUERY".
+// InputText names the origin of a metric's readings, for example "source prom: QUERY".
 func InputText(input api.Input) string {
 	if input.Source == "" {
 		return "the fleet's own samples"
@@ -136,7 +128,8 @@ func InputText(input api.Input) string {
 	return text + " where " + strings.Join(labels, ", ")
 }
 
-// AgeText returns the age of an input's oldest sample if it exceeds the sync period; else "".
+// AgeText returns the age of an input's oldest sample if it exceeds the sync period,
+// otherwise "".
 func AgeText(input api.Input) string {
 	if input.SampleAgeSeconds == 0 {
 		return ""
@@ -144,17 +137,16 @@ func AgeText(input api.Input) string {
 	return fmt.Sprintf("%s old, more than the sync period", time.Duration(input.SampleAgeSeconds*float64(time.Second)))
 }
 
-// GoalText writes one field of a metric's goal: "60%" or a decimal, "<auto>"
-// when the field is absent.
+// GoalText formats a field of a metric's target: "60%", a decimal, or "<auto>" if it is absent.
 func GoalText(spec policy.MetricSpec, goal policy.TargetType) string {
 	target := &spec.Target
 	switch {
 	case goal == policy.UtilizationTarget && target.AverageUtilization != nil:
-		return goalText(spec.Type, spec.Name, goal, int64(*target.AverageUtilization))
+		return targetValueText(spec.Type, spec.Name, goal, int64(*target.AverageUtilization))
 	case goal == policy.AverageValueTarget && target.AverageValueMilli != nil:
-		return goalText(spec.Type, spec.Name, goal, *target.AverageValueMilli)
+		return targetValueText(spec.Type, spec.Name, goal, *target.AverageValueMilli)
 	case goal == policy.ValueTarget && target.ValueMilli != nil:
-		return goalText(spec.Type, spec.Name, goal, *target.ValueMilli)
+		return targetValueText(spec.Type, spec.Name, goal, *target.ValueMilli)
 	default:
 		return "<auto>"
 	}

@@ -28,29 +28,29 @@ func TestNext(t *testing.T) {
 		"nothing": {policy.Next{}, nil},
 		"window": {
 			policy.Next{At: at(270), Replicas: 5, Waits: []policy.Wait{{Reason: "ScaleDownStabilized", Replicas: 8, Until: at(255)}}},
-			[]string{"to 5 at 12:04:30, if the metrics still ask for 3: the window lets go of 8 at 12:04:15"},
+			[]string{"to 5 at 12:04:30, if the metrics still suggest 3: the recommendation of 8 leaves the window at 12:04:15"},
 		},
 		"policy, tomorrow": {
 			policy.Next{At: at(86400), Replicas: 9, Waits: []policy.Wait{{
 				Reason: "ScaleDownLimit", Replicas: 10, Until: at(86400), Policy: &policy.ScalingPolicy{Type: policy.PercentPolicy, Value: 10, PeriodSeconds: 60},
 			}}},
-			[]string{"to 9 at 2026-11-22 12:00:00, if the metrics still ask for 3: the policy Percent 10 per 1m0s allows 10, and more at 2026-11-22 12:00:00"},
+			[]string{"to 9 at 2026-11-22 12:00:00, if the metrics still suggest 3: the policy Percent 10 per 1m0s allows 10, and more at 2026-11-22 12:00:00"},
 		},
 		"never": {
 			policy.Next{Count: 10, Waits: []policy.Wait{{Reason: "ScaleDownLimit", Replicas: 10}, {Reason: "PlatformMin", Replicas: 10}}},
-			[]string{"waits: this direction is not allowed (DirectionDisabled); the platform's own bound (PlatformMin) is 10"},
+			[]string{"waiting: this direction is disabled (DirectionDisabled); the platform's limit (PlatformMin) is 10"},
 		},
 		"bounds and a hold": {
 			policy.Next{Waits: []policy.Wait{{Reason: "TooFewReplicas", Replicas: 2}, {Reason: "Busy", Message: "a rollout.", Until: at(60)}}},
-			[]string{"waits: min (2) holds it; the platform is held (Busy: a rollout) until 12:01:00"},
+			[]string{"waiting: limited by min (2); held by the platform (Busy: a rollout) until 12:01:00"},
 		},
 		"a metric to be read": {
 			policy.Next{Waits: []policy.Wait{{Reason: "FailedGetExternalMetric", Message: "external metric lag"}}},
-			[]string{"waits: external metric lag has to be read"},
+			[]string{"waiting: no value of external metric lag"},
 		},
 		"a metric that will propose": {
 			policy.Next{Waits: []policy.Wait{{Reason: "FailedGetExternalMetric", Message: "external metric lag", Replicas: 0, Until: at(60)}}},
-			[]string{"waits: external metric lag has to be read, or else its on_missing proposes 0 at 12:01:00"},
+			[]string{"waiting: no value of external metric lag; its on_missing proposes 0 at 12:01:00"},
 		},
 		"values": {
 			policy.Next{
@@ -58,8 +58,8 @@ func TestNext(t *testing.T) {
 				Down: &policy.Move{At: at(300), Metrics: over(-1, 54, 90_001)},
 			},
 			[]string{
-				"up at 12:00:15 at the earliest, with cpu over 66% or lag over 33 per instance",
-				"down at 12:05:00 at the earliest, with cpu under 54% and lag at most 90 in total",
+				"up at 12:00:15 at the earliest, if cpu is over 66% or lag is over 33 per instance",
+				"down at 12:05:00 at the earliest, if cpu is under 54% and lag is at most 90 in total",
 			},
 		},
 	} {

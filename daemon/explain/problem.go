@@ -13,22 +13,20 @@ import (
 	"github.com/hpad/hpad/policy"
 )
 
-// ownConditions are those of every autoscaler; the others are what its platform
-// says.
+// ownConditions are the conditions that hpad sets. Other types come from the platform.
 var ownConditions = []policy.ConditionType{policy.AbleToScale, policy.ScalingActive, policy.ScalingLimited, policy.ScaledToZero, policy.ForeignWriter, policy.Paused}
 
-// maxEnd is the number of characters that remain at either end of a problem that is too long.
+// maxEnd is the number of characters of a long problem that remain at either end.
 const maxEnd = 500
 
-// Problem says in a few words what keeps an autoscaler from doing its work, what people
-// decided first; empty when nothing does.
+// Problem summarizes the problems of an autoscaler, pauses first; "" if there are none.
 func Problem(view api.Autoscaler, now time.Time) string {
 	var all []string
 	for _, pause := range view.Pauses {
 		all = append(all, Short(pause.Message))
 	}
-	if trouble := troubleOf(view, now); trouble != "" {
-		all = append(all, trouble)
+	if text := problemText(view, now); text != "" {
+		all = append(all, text)
 	} else if len(all) == 0 && view.Mode != policy.ModeOn {
 		all = append(all, api.ModeText(view.Mode))
 	}
@@ -38,24 +36,24 @@ func Problem(view api.Autoscaler, now time.Time) string {
 	return strings.Join(all, "; ")
 }
 
-// Fails reports whether an autoscaler cannot do all of its work, as at its maximum, or something
-// of its target fails; what people decided is no failure.
+// Fails reports whether an autoscaler has a problem that an operator did not choose, as a pause
+// or a mode. A maximum below the desired count is such a problem.
 func Fails(view api.Autoscaler, now time.Time) bool {
-	switch troubleOf(view, now) {
+	switch problemText(view, now) {
 	case "", api.Off, api.Disabled, api.DryRun:
 		return isShort(&view.Evaluation, now)
 	}
 	return true
 }
 
-// isShort reports whether the metrics want more replicas than the maximum, as of a pass that
-// is not outdated.
+// isShort reports whether the metrics want more replicas than the maximum, according to a
+// recent pass.
 func isShort(e *api.Evaluation, now time.Time) bool {
 	return e.Shortage != nil && !e.Unevaluated && !e.QuarantinedUntil.After(now)
 }
 
-// troubleOf is Problem without what people decided of the autoscaler while it works.
-func troubleOf(view api.Autoscaler, now time.Time) string {
+// problemText returns the most important problem, without pauses, recommend mode and shortage.
+func problemText(view api.Autoscaler, now time.Time) string {
 	evaluation := view.Evaluation
 	switch {
 	case evaluation.QuarantinedUntil.After(now):
@@ -68,9 +66,9 @@ func troubleOf(view api.Autoscaler, now time.Time) string {
 	if view.Mode == policy.ModeOff {
 		return api.Off
 	}
-	told := platformText(view)
-	if told != "" && view.Instances.Ready == 0 && !unscalable(view) {
-		return told // which is why there is nothing to measure
+	platform := platformText(view)
+	if platform != "" && view.Instances.Ready == 0 && !unscalable(view) {
+		return platform // the cause of the missing measurements
 	}
 	for _, condition := range view.Status.Conditions {
 		failed := condition.Status == policy.ConditionFalse &&
@@ -82,8 +80,8 @@ func troubleOf(view api.Autoscaler, now time.Time) string {
 	if view.Status.Disabled() {
 		return api.Disabled
 	}
-	if told != "" {
-		return told
+	if platform != "" {
+		return platform
 	}
 	partial := ""
 	if view.Decision != nil {
@@ -113,8 +111,7 @@ func unscalable(view api.Autoscaler) bool {
 	})
 }
 
-// platformText returns the first of what the platform says of the target; empty when it
-// says nothing.
+// platformText returns the first condition that the platform reports; "" for none.
 func platformText(view api.Autoscaler) string {
 	for _, condition := range view.Status.Conditions {
 		if condition.Status == policy.ConditionTrue && !slices.Contains(ownConditions, condition.Type) {
@@ -124,8 +121,7 @@ func platformText(view api.Autoscaler) string {
 	return ""
 }
 
-// Because returns a shortened cause to follow what it is the cause of; empty where
-// there is none.
+// Because returns ": " and the shortened cause; "" without a cause.
 func Because(cause string) string {
 	if cause == "" {
 		return ""
@@ -133,8 +129,8 @@ func Because(cause string) string {
 	return ": " + Short(cause)
 }
 
-// Short returns a text on one line. An error begins with the operation and its source, and
-// ends with the cause, so a text that is too long loses its middle.
+// Short returns a text on one line. It cuts out the middle of a long text, because an error
+// begins with the operation and ends with the cause.
 func Short(text string) string {
 	text = OneLine(text)
 	runes := []rune(text)
@@ -144,8 +140,8 @@ func Short(text string) string {
 	return strings.TrimSpace(string(runes[:maxEnd])) + " … " + strings.TrimSpace(string(runes[len(runes)-maxEnd:]))
 }
 
-// InstancesText counts instances by their state; states that none is in are left
-// out, but for ready.
+// InstancesText formats the number of instances in each state. It omits empty states except
+// ready.
 func InstancesText(n api.Instances) string {
 	text := []string{fmt.Sprintf("%d ready", n.Ready)}
 	for _, state := range []struct {

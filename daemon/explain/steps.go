@@ -12,15 +12,14 @@ import (
 	"github.com/hpad/hpad/targets/drain"
 )
 
-// Write writes the last decision of an autoscaler, every step with its numbers
-// in the order of the algorithm, and ends with one plain sentence. Times are in a
-// zone. The error is that of w.
+// Write writes all steps of an autoscaler's last decision in the order of the algorithm, then
+// its sentence. Times are in a zone. The error is from w.
 func Write(w io.Writer, view api.Explanation, zone *time.Location) error {
 	p := &steps{}
 	p.field("Autoscaler", "%s", view.Name)
 	p.field("Target", "%s (%s)", view.Reference, view.Kind)
 	if text := LabelsText(view.Discovery); text != "" {
-		p.field("Its labels", "%s", text)
+		p.field("Labels", "%s", text)
 	}
 	if view.Decision == nil {
 		p.undecided(view, zone)
@@ -31,7 +30,7 @@ func Write(w io.Writer, view api.Explanation, zone *time.Location) error {
 	return err
 }
 
-// steps is the text while it grows; steps are numbered.
+// steps builds the text with numbered steps.
 type steps struct {
 	text  bytes.Buffer
 	steps int
@@ -53,16 +52,16 @@ func (p *steps) line(depth int, format string, args ...any) {
 
 func (p *steps) undecided(view api.Explanation, zone *time.Location) {
 	p.evaluation(view, zone, false)
-	sentence := "There is no decision yet: the first pass has not ended."
+	sentence := "No decision yet: the first pass has not ended."
 	if view.Evaluation.Error != "" {
-		sentence = "There is no decision yet: " + OneLine(view.Evaluation.Error) + "."
+		sentence = "No decision yet: " + OneLine(view.Evaluation.Error) + "."
 	}
 	fmt.Fprintf(&p.text, "\n%s\n", sentence)
 }
 
 func (p *steps) decided(view api.Explanation, d policy.Decision) {
 	p.field("Decided", "%s, evaluated every %s", Stamp(d.Time), time.Duration(view.SyncPeriodSeconds*float64(time.Second)))
-	p.agreed(view, d)
+	p.unchanged(view, d)
 	p.evaluation(view, d.Time.Location(), view.Evaluation.Error == d.Error || d.Write)
 	p.read(d)
 	p.metrics(view, d)
@@ -76,7 +75,6 @@ func (p *steps) decided(view api.Explanation, d policy.Decision) {
 	fmt.Fprintf(&p.text, "\n%s\n", Sentence(d, view.Evaluation))
 }
 
-// next adds what would have to happen for the count to change.
 func (p *steps) next(view api.Explanation, d policy.Decision) {
 	lines := Next(view.Next, view, d.Time.Location())
 	if len(lines) == 0 {
@@ -88,21 +86,21 @@ func (p *steps) next(view api.Explanation, d policy.Decision) {
 	}
 }
 
-func (p *steps) agreed(view api.Explanation, d policy.Decision) {
+func (p *steps) unchanged(view api.Explanation, d policy.Decision) {
 	until, next := view.AgreedUntil.In(d.Time.Location()), view.NextRecorded.In(d.Time.Location())
 	switch {
 	case view.AgreedUntil.IsZero():
 	case view.NextRecorded.IsZero():
-		p.field("Agreed", "later passes, up to the last one at %s", Stamp(until))
+		p.field("Repeated", "by all later passes, up to the last one at %s", Stamp(until))
 	case until.Before(next):
-		p.field("Agreed", "later passes before %s; from then on causes took turns, and the next decision is recorded at %s", Stamp(until), Stamp(next))
+		p.field("Repeated", "by all passes before %s, then alternating with other causes until the next recorded decision at %s", Stamp(until), Stamp(next))
 	default:
-		p.field("Agreed", "later passes before %s, when the next decision is recorded", Stamp(until))
+		p.field("Repeated", "by all passes before %s, the time of the next recorded decision", Stamp(until))
 	}
 }
 
-// evaluation adds what is wrong with the passes themselves, if anything; an error
-// that the decision that follows has, and is not old, is shown there.
+// evaluation adds problems of the passes. If shown is set, the current error is part of the
+// decision below.
 func (p *steps) evaluation(view api.Explanation, zone *time.Location, shown bool) {
 	evaluation := view.Evaluation
 	if evaluation.Unevaluated && evaluation.QuarantinedUntil.IsZero() {
@@ -110,38 +108,38 @@ func (p *steps) evaluation(view api.Explanation, zone *time.Location, shown bool
 		if !evaluation.Last.IsZero() {
 			last = "last at " + Stamp(evaluation.Last.In(zone))
 		}
-		p.field("Warning", "not evaluated for three periods (%s); what follows is old", last)
+		p.field("Warning", "not evaluated for three periods (%s); the following is outdated", last)
 	}
 	if !evaluation.QuarantinedUntil.IsZero() {
 		p.field("Warning", "quarantined until %s", Stamp(evaluation.QuarantinedUntil.In(zone)))
 	}
 	if !evaluation.Since.IsZero() {
-		p.field("Cause", "the same since %s%s", Stamp(evaluation.Since.In(zone)), turns(evaluation.Untold, zone))
+		p.field("Cause", "unchanged since %s%s", Stamp(evaluation.Since.In(zone)), alternating(evaluation.Untold, zone))
 	}
 	if evaluation.Error != "" && (!shown || evaluation.Unevaluated) {
 		p.field("Error", "%s", OneLine(evaluation.Error))
 	}
 }
 
-func turns(untold *api.Untold, zone *time.Location) string {
+func alternating(untold *api.Untold, zone *time.Location) string {
 	if untold == nil {
 		return ""
 	}
-	return fmt.Sprintf("; others came and went since %s, in %d changes", Stamp(untold.From.In(zone)), untold.Changes)
+	return fmt.Sprintf("; alternating with other causes since %s, %d changes", Stamp(untold.From.In(zone)), untold.Changes)
 }
 
 func (p *steps) read(d policy.Decision) {
 	p.step("Read the target (R25)")
 	if d.Case == policy.CaseUnreadable {
-		p.line(1, "it could not be read: %s", d.Error)
+		p.line(1, "not readable: %s", d.Error)
 		return
 	}
 	p.line(1, "%s wanted, %d observed; min %d, max %d", Replicas(d.CurrentReplicas), d.StatusReplicas, d.MinReplicas, d.MaxReplicas)
 	if d.Foreign != nil {
-		p.line(1, "somebody else changed the count from %d to %d", d.Foreign.From, d.CurrentReplicas)
+		p.line(1, "an external writer changed the count from %d to %d", d.Foreign.From, d.CurrentReplicas)
 	}
 	if d.Restore != nil {
-		p.line(1, "%s to be put back, since somebody else's change of %s", Replicas(d.Restore.Replicas), Stamp(d.Restore.Since.In(d.Time.Location())))
+		p.line(1, "%s to restore after the external change of %s", Replicas(d.Restore.Replicas), Stamp(d.Restore.Since.In(d.Time.Location())))
 	}
 	if d.Mode != policy.ModeOn {
 		p.line(1, "mode: %s", d.Mode)
@@ -158,21 +156,21 @@ func (p *steps) read(d policy.Decision) {
 func caseText(c policy.Case) string {
 	switch c {
 	case policy.CaseDisabled:
-		return "zero replicas that its metrics did not ask for: autoscaling is off until somebody raises the count (R51)"
+		return "zero replicas that the metrics did not set: autoscaling is disabled until the count is raised (R51)"
 	case policy.CaseOff:
 		return "the mode is off: metrics are not read"
 	case policy.CaseCommanded:
-		return "a person set the count, and metrics play no part but to be remembered"
+		return "a user set the count: metrics are only recorded"
 	case policy.CaseAboveMax:
-		return "more than max: the count goes to max, and metrics play no part (R25.4b)"
+		return "more than max: the count becomes max, without the metrics (R25.4b)"
 	case policy.CaseBelowMin:
-		return "fewer than min: the count goes to min, and metrics play no part (R25.4c)"
+		return "fewer than min: the count becomes min, without the metrics (R25.4c)"
 	case policy.CaseRestored:
-		return "the count that was changed is put back, and metrics play no part but to be remembered"
+		return "the count is restored after an external change: metrics are only recorded"
 	case policy.CaseMetrics:
 		return "the metrics decide (R25.5)"
 	case policy.CaseMetricsFailed:
-		return "the metrics were to decide, and could not (R47)"
+		return "the metrics could not decide (R47)"
 	default:
 		return string(c)
 	}
@@ -183,18 +181,18 @@ func (p *steps) recommendation(d policy.Decision) {
 		return
 	}
 	p.step("Merge the proposals (R46)")
-	if d.Winner != nil && *d.Winner >= 0 && *d.Winner < len(d.Metrics) {
-		p.line(1, "[%d] %s has the highest: %d", *d.Winner, MetricName(d.Metrics[*d.Winner]), *d.Raw)
+	if result := winner(d); result != nil {
+		p.line(1, "[%d] %s has the highest proposal: %d", *d.Winner, MetricName(*result), *d.Raw)
 	} else {
 		p.line(1, "merged proposal: %d", *d.Raw)
 	}
 	switch {
 	case d.Recommendation != nil:
-		p.line(1, "recommendation, kept for the stabilization window: %d", *d.Recommendation)
+		p.line(1, "recommendation, recorded for the stabilization window: %d", *d.Recommendation)
 	case d.Case == policy.CaseMetricsFailed:
-		p.line(1, "nothing is recommended: with a failed metric the count may not go below %d (R47)", d.CurrentReplicas)
+		p.line(1, "no recommendation: a failed metric prevents a count below %d (R47)", d.CurrentReplicas)
 	default:
-		p.line(1, "nothing is recommended")
+		p.line(1, "no recommendation")
 	}
 }
 
@@ -207,10 +205,10 @@ func (p *steps) stabilization(d policy.Decision) {
 	if s.Binding != nil {
 		p.line(1, "held at %d by the recommendation of %d made at %s", s.Replicas, s.Binding.Replicas, Stamp(s.Binding.Time.In(d.Time.Location())))
 		if !s.BindingLeaves.IsZero() {
-			p.line(1, "which counts up to %s, %s after this decision", Stamp(s.BindingLeaves.In(d.Time.Location())), s.BindingLeaves.Sub(d.Time).Round(time.Second))
+			p.line(1, "which leaves the window at %s, %s after this decision", Stamp(s.BindingLeaves.In(d.Time.Location())), s.BindingLeaves.Sub(d.Time).Round(time.Second))
 		}
 	} else {
-		p.line(1, "nothing that is remembered holds the count: %d", s.Replicas)
+		p.line(1, "not limited by earlier recommendations: %d", s.Replicas)
 	}
 	p.line(1, "%s", s.Reason)
 }
@@ -220,7 +218,7 @@ func (p *steps) limit(d policy.Decision) {
 	if l == nil {
 		return
 	}
-	p.step("Limit the speed, and keep to min %d and max %d (R57, R69)", d.MinReplicas, d.MaxReplicas)
+	p.step("Limit the rate, min %d, max %d (R57, R69)", d.MinReplicas, d.MaxReplicas)
 	switch {
 	case l.Rate != nil && l.Policy != nil:
 		p.line(1, "rate: %d at this instant, by the policy %s from %d at the start of its period", *l.Rate, PolicyText(*l.Policy), l.PeriodStart)
@@ -237,19 +235,19 @@ func (p *steps) limit(d policy.Decision) {
 
 func (p *steps) afterLimit(d policy.Decision) {
 	if d.RaisedToMin {
-		p.step("Come back from zero (R53)")
+		p.step("Scale from zero (R53)")
 		p.line(1, "raised to min: %d", d.MinReplicas)
 	}
 	if bound := d.PlatformBound; bound != nil {
-		p.step("Keep to the platform's own bounds")
+		p.step("Apply the limits of the platform")
 		p.line(1, "%s: %d instead of %d", bound.Reason, bound.Replicas, bound.Wanted)
 	}
 	if text := HeldByText(d); text != "" {
-		p.step("Ask whether people let the count be written")
+		p.step("Check pauses and mode")
 		p.line(1, "held: %s", text)
 	}
 	if hold := d.Hold; hold != nil {
-		p.step("Ask whether the platform may be written to")
+		p.step("Check whether the platform holds the target")
 		p.line(1, "held: %s: %s", hold.Reason, hold.Message)
 		if !hold.Until.IsZero() {
 			p.line(1, "until %s", Stamp(hold.Until.In(d.Time.Location())))
@@ -265,9 +263,9 @@ func (p *steps) result(view api.Explanation, d policy.Decision) {
 	switch {
 	case d.Write:
 		p.line(1, "%d → %d", d.CurrentReplicas, d.DesiredReplicas)
-		p.line(1, "%s", Outcome(view, d))
+		p.line(1, "%s", Outcome(d, view.Evaluation))
 	case d.DesiredReplicas != d.CurrentReplicas:
-		p.line(1, "%d → %d is wanted, and not written", d.CurrentReplicas, d.DesiredReplicas)
+		p.line(1, "%d → %d is desired, but not written", d.CurrentReplicas, d.DesiredReplicas)
 	default:
 		p.line(1, "%s, no change", Replicas(d.CurrentReplicas))
 	}
@@ -276,16 +274,16 @@ func (p *steps) result(view api.Explanation, d policy.Decision) {
 		p.line(1, "reason: %s", d.Reason)
 	}
 	if d.Message != "" {
-		p.line(1, "message: %s", untold(d, d.Message))
+		p.line(1, "message: %s", withoutMetricError(d, d.Message))
 	}
 	if d.Error != "" && !strings.HasSuffix(d.Message, d.Error) {
-		p.line(1, "error: %s", untold(d, d.Error))
+		p.line(1, "error: %s", withoutMetricError(d, d.Error))
 	}
 }
 
-// untold returns a text without the error of a metric at its end, which stands with
-// the metric.
-func untold(d policy.Decision, text string) string {
+// withoutMetricError removes the error of a metric from the end of a text, because the step of
+// the metric shows it.
+func withoutMetricError(d policy.Decision, text string) string {
 	for _, result := range d.Metrics {
 		if rest, ok := strings.CutSuffix(text, ": "+result.Error); ok && result.Error != "" {
 			return rest
@@ -296,24 +294,23 @@ func untold(d policy.Decision, text string) string {
 
 func (p *steps) victims(view api.Explanation) {
 	if view.VictimsError != "" {
-		p.line(1, "whom it takes is not known: %s", OneLine(view.VictimsError))
+		p.line(1, "instances to remove are unknown: %s", OneLine(view.VictimsError))
 	}
 	for _, victim := range view.Victims {
-		p.line(1, "takes %s: %s", InstanceText(victim.ID, victim.Name), victim.Reason)
+		p.line(1, "removes %s: %s", InstanceText(victim.ID, victim.Name), victim.Reason)
 	}
 }
 
-// drains adds a step for what is under way with instances that earlier decisions
-// took.
+// drains adds a step for the active drain operations of earlier decisions.
 func (p *steps) drains(view api.Explanation, zone *time.Location) {
-	begun := false
+	started := false
 	for _, operation := range view.Drains {
 		if operation.State == drain.Ended {
 			continue
 		}
-		if !begun {
-			p.step("Under way")
-			begun = true
+		if !started {
+			p.step("Active drains")
+			started = true
 		}
 		p.line(1, "%s", DrainText(operation, zone))
 	}

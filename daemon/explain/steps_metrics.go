@@ -17,9 +17,9 @@ func (p *steps) metrics(view api.Explanation, d policy.Decision) {
 	for i, result := range d.Metrics {
 		p.line(1, "[%d] %s", i, MetricText(result))
 		if i < len(view.Inputs) {
-			p.line(3, "read from %s", InputText(view.Inputs[i]))
+			p.line(3, "from %s", InputText(view.Inputs[i]))
 			if text := AgeText(view.Inputs[i]); text != "" {
-				p.line(3, "its oldest sample is %s", text)
+				p.line(3, "oldest sample: %s", text)
 			}
 		}
 		p.metric(result, d.Time)
@@ -36,7 +36,7 @@ func (p *steps) metric(result policy.MetricResult, now time.Time) {
 	if groups := result.Groups; groups != nil {
 		extraneous := ""
 		if groups.Extraneous > 0 {
-			extraneous = fmt.Sprintf(", and %d samples of instances that are not there (R34)", groups.Extraneous)
+			extraneous = fmt.Sprintf(", and %d samples of unknown instances (R34)", groups.Extraneous)
 		}
 		p.line(3, "instances: %d ready, %d unready, %d missing, %d ignored%s (R27)",
 			groups.Ready, groups.Unready, groups.Missing, groups.Ignored, extraneous)
@@ -74,9 +74,9 @@ func (p *steps) ratio(result policy.MetricResult) {
 		p.line(3, "ratio: %s", number(*result.Ratio))
 	}
 	if result.CompletedRatio != nil {
-		p.line(3, "ratio with missing and unready instances filled in: %s (R36.4)", number(*result.CompletedRatio))
+		p.line(3, "ratio with assumed values for missing and unready instances: %s (R36.4)", number(*result.CompletedRatio))
 	}
-	side := "outside of"
+	side := "outside"
 	if result.Within {
 		side = "within"
 	}
@@ -90,7 +90,6 @@ func ruleText(rule string) string {
 	return " (" + rule + ")"
 }
 
-// number writes a ratio with as many digits as matter in practice.
 func number(value float64) string { return strconv.FormatFloat(value, 'g', 6, 64) }
 
 func percent(share float64) string { return number(share*100) + "%" }

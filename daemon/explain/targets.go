@@ -9,14 +9,14 @@ import (
 	"github.com/hpad/hpad/policy"
 )
 
-// unknown and none are kubectl's words for what is not there.
+// unknown and none are placeholders of kubectl.
 const (
 	unknown = "<unknown>"
 	none    = "<none>"
 )
 
-// ReplicasText writes the count before the last pass's write. A 0 of a target that
-// cannot be read is no count.
+// ReplicasText formats the count before the last write; "<unknown>" if the target was never
+// read.
 func ReplicasText(view api.Autoscaler) string {
 	if d := view.Decision; d != nil && d.Case == policy.CaseUnreadable && view.Status.CurrentReplicas == 0 {
 		return unknown
@@ -24,8 +24,7 @@ func ReplicasText(view api.Autoscaler) string {
 	return strconv.Itoa(int(view.Status.CurrentReplicas))
 }
 
-// DesiredText writes the count that the last pass wanted. A 0 that no pass has computed is no
-// count.
+// DesiredText formats the desired count of the last pass; "<unknown>" before the first pass.
 func DesiredText(view api.Autoscaler) string {
 	if !view.DesiredKnown() {
 		return unknown
@@ -33,10 +32,10 @@ func DesiredText(view api.Autoscaler) string {
 	return strconv.Itoa(int(view.Status.DesiredReplicas))
 }
 
-// maxTargets is how many metrics the column TARGETS shows.
+// maxTargets is the number of metrics in the column TARGETS.
 const maxTargets = 2
 
-// TargetsText writes the current values of metrics and their goals, as kubectl does.
+// TargetsText formats the current and target values of metrics, as kubectl does.
 func TargetsText(specs []policy.MetricSpec, statuses []policy.MetricStatus) string {
 	if len(specs) == 0 {
 		return none
@@ -56,8 +55,8 @@ func TargetsText(specs []policy.MetricSpec, statuses []policy.MetricStatus) stri
 	return text
 }
 
-// targetText writes one metric's current value and goal. Only resources are
-// named, and only the others mark an average.
+// targetText formats one metric. As in kubectl, only resources have a name, and only other
+// metrics mark an average.
 func targetText(spec policy.MetricSpec, status policy.MetricStatus) string {
 	goal := goalType(spec)
 	text := currentText(spec.Type, spec.Name, goal, status) + "/" + GoalText(spec, goal)
@@ -71,12 +70,12 @@ func targetText(spec policy.MetricSpec, status policy.MetricStatus) string {
 	}
 }
 
-// goalType returns which field of a metric's target kubectl shows: the average
-// value where there is one, else the utilization of a resource, else the value.
+// goalType returns the field of a metric's target that kubectl shows: the average value if it
+// is set, otherwise the utilization of a resource, otherwise the value.
 func goalType(spec policy.MetricSpec) policy.TargetType {
 	switch {
 	case spec.Type == policy.ObjectMetric && spec.Target.Type == policy.ValueTarget && spec.Target.ValueMilli != nil:
-		// With both fields given it is the word that decides (R40).
+		// If both fields are set, the type decides (R40).
 		return policy.ValueTarget
 	case spec.Target.AverageValueMilli != nil || spec.Type == policy.InstancesMetric:
 		return policy.AverageValueTarget
@@ -87,7 +86,7 @@ func goalType(spec policy.MetricSpec) policy.TargetType {
 	}
 }
 
-// MetricTitle names a metric as "kubectl describe hpa" does.
+// MetricTitle formats the name of a metric as "kubectl describe hpa" does.
 func MetricTitle(spec policy.MetricSpec) string {
 	goal := goalType(spec)
 	switch spec.Type {
@@ -117,8 +116,8 @@ func goalTitle(goal policy.TargetType) string {
 	return "target value"
 }
 
-// MetricValues writes current / target; a utilization has the average amount
-// beside it, as with kubectl.
+// MetricValues formats the current and target value. As in kubectl, a utilization is followed
+// by the average amount.
 func MetricValues(spec policy.MetricSpec, status policy.MetricStatus) string {
 	goal := goalType(spec)
 	current := currentText(spec.Type, spec.Name, goal, status)

@@ -1,3 +1,6 @@
+// Package explain formats decisions, problems, metrics and instances of an autoscaler as text
+// for the command line and the page. It formats recorded results and computes no step of a
+// decision again.
 package explain
 
 import (
@@ -6,44 +9,115 @@ import (
 	"time"
 
 	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets/drain"
 )
 
-// Stamp writes an instant with what its zone is off UTC, so that nobody takes it for
-// another one: names of zones mean several.
+// Stamp formats a time with its offset from UTC, because names of time zones are ambiguous.
 func Stamp(t time.Time) string { return t.Format("2006-01-02 15:04:05 -0700") }
 
-// Replicas writes a count with its noun.
+// Replicas formats a count, for example "1 replica".
 func Replicas(count int32) string { return Plural(int(count), "replica") }
 
-// Plural writes a number of things.
-func Plural(n int, what string) string {
+// Plural formats a number of things, for example "2 queries" for "query".
+func Plural(n int, noun string) string {
 	switch {
 	case n == 1:
-		return "1 " + what
-	case strings.HasSuffix(what, "y"):
-		return fmt.Sprintf("%d %sies", n, strings.TrimSuffix(what, "y"))
-	case strings.HasSuffix(what, "s"):
-		return fmt.Sprintf("%d %s", n, what)
+		return "1 " + noun
+	case strings.HasSuffix(noun, "y"):
+		return fmt.Sprintf("%d %sies", n, strings.TrimSuffix(noun, "y"))
+	case strings.HasSuffix(noun, "s"):
+		return fmt.Sprintf("%d %s", n, noun)
 	}
-	return fmt.Sprintf("%d %ss", n, what)
+	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// OneLine joins the lines and spaces of a text into one line.
+// OneLine replaces line breaks and repeated spaces by single spaces.
 func OneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
 
-// clause makes a text a part of a sentence.
+// clause turns a text into a part of a sentence.
 func clause(text string) string { return strings.TrimSuffix(OneLine(text), ".") }
 
-// LabelsText says why labels of an autoscaler's target are not in force; empty
-// where they are, or where there are none.
+// clockText formats a time in the time zone of now, with the date if it differs from that of
+// now.
+func clockText(at, now time.Time) string {
+	if at = at.In(now.Location()); at.Format(time.DateOnly) == now.Format(time.DateOnly) {
+		return at.Format(time.TimeOnly)
+	}
+	return at.Format(time.DateTime)
+}
+
+// LabelsText explains why labels of an autoscaler's target have no effect; "" if they have
+// one, or if there are no labels.
 func LabelsText(view *api.Discovered) string {
 	switch {
 	case view == nil:
 		return ""
 	case view.State == api.DiscoveredOverridden:
-		return "ignored: this autoscaler of the configuration wins"
+		return "ignored: this autoscaler of the configuration takes precedence"
 	case view.Problem != "":
-		return "have a mistake: " + OneLine(view.Problem)
+		return "invalid: " + OneLine(view.Problem)
 	}
 	return ""
+}
+
+// DrainText describes the state of a drain operation in one line, with times in a zone.
+func DrainText(operation drain.Operation, zone *time.Location) string {
+	text := InstanceText(operation.Instance.ID, operation.Instance.Name) + ": "
+	if operation.State == drain.Ended {
+		text += fmt.Sprintf("%s at %s", operation.Outcome, Stamp(operation.Ended.In(zone)))
+	} else {
+		text += fmt.Sprintf("%s since %s", operation.State, Stamp(operation.Changed.In(zone)))
+	}
+	if operation.State == drain.Waiting || operation.State == drain.Draining {
+		text += ", deadline " + Stamp(operation.Deadline.In(zone))
+	}
+	if operation.Why != "" {
+		text += "; canceled: " + OneLine(operation.Why)
+	}
+	if operation.Error != "" {
+		text += "; " + OneLine(operation.Error)
+	}
+	return text
+}
+
+// InstanceText formats an instance as "NAME (ID)", or as its ID if it has no other name.
+func InstanceText(id, name string) string {
+	if name == "" || name == id {
+		return id
+	}
+	return fmt.Sprintf("%s (%s)", name, id)
+}
+
+// StateText formats the state of an instance, for example "Running, not ready".
+func StateText(instance *api.Instance) string {
+	text := instance.Phase
+	switch {
+	case instance.Deleting:
+		text = "Stopping"
+	case instance.Readiness == policy.ReadinessFalse.String():
+		text += ", not ready"
+	case instance.Readiness == policy.ReadinessTrue.String():
+		text += ", ready"
+	}
+	if instance.Protected {
+		text += ", protected"
+	}
+	return text
+}
+
+// MeasuredText formats the value of a metric for an instance, and its group unless the group
+// is the usual one.
+func MeasuredText(m *api.InstanceMetric) string {
+	text, usual := unknown, "missing"
+	if m.ValueMilli != nil {
+		text, usual = valueText(m.Type, m.Name, *m.ValueMilli), "ready"
+		if m.Utilization != nil {
+			text += fmt.Sprintf(" (%d%%)", *m.Utilization)
+		}
+	}
+	if m.Group != usual {
+		text += " " + m.Group
+	}
+	return text
 }

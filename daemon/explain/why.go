@@ -12,35 +12,34 @@ import (
 	"github.com/hpad/hpad/settings"
 )
 
-// Why says why, what the configuration or a pause changed, how often causes took turns
-// before, and since when the cause was there where that is longer than the entry. Times are
-// in a zone.
+// Why explains an entry of the history: its decision, changes of the configuration and of
+// pauses, and alternating causes since the previous entry. Times are in a zone.
 func Why(entry api.Recorded, zone *time.Location) string {
 	if entry.Reload != nil {
 		cause, changes := Reload(entry.Reload)
 		return fmt.Sprintf("The configuration changed (%s): %s.", cause, changes)
 	}
-	said := []string{Sentence(in(zone, entry.Decision), entry.Evaluation())}
+	texts := []string{Sentence(in(zone, entry.Decision), entry.Evaluation())}
 	for _, event := range entry.Events {
-		if event.Reason == api.BoundsChanged || event.TellsOfPause() && !strings.Contains(said[0], event.Message) {
-			said = append(said, sentence(event.Message))
+		if event.Reason == api.BoundsChanged || event.TellsOfPause() && !strings.Contains(texts[0], event.Message) {
+			texts = append(texts, sentence(event.Message))
 		}
 	}
 	for _, notice := range entry.Decision.Notices {
-		said = append(said, fmt.Sprintf("%s: %s.", notice.Condition, notice.Message))
+		texts = append(texts, fmt.Sprintf("%s: %s.", notice.Condition, notice.Message))
 	}
-	// A single change went back to a cause that an earlier entry has.
+	// A single change returned to the cause of the previous entry.
 	if untold := entry.Untold; untold != nil && untold.Changes > 1 {
-		said = append(said, fmt.Sprintf("From %s until then causes recorded before took turns, %d times.",
+		texts = append(texts, fmt.Sprintf("From %s until then, earlier causes alternated %d times.",
 			clockText(untold.From, entry.Time.In(zone)), untold.Changes))
 	}
 	if !entry.Since.IsZero() && entry.Since.Before(entry.Time) {
-		said = append(said, "The cause began at "+entry.Since.In(zone).Format(time.DateTime)+".")
+		texts = append(texts, "The cause began at "+entry.Since.In(zone).Format(time.DateTime)+".")
 	}
-	return strings.Join(said, " ")
+	return strings.Join(texts, " ")
 }
 
-// Reload returns the cause of a change of the configuration, and the changes.
+// Reload returns the cause of a configuration change, and the changes.
 func Reload(reload *settings.Reload) (cause, changes string) {
 	cause = "reload by " + reload.Author
 	if reload.Author == api.AuthorLabels {
@@ -56,13 +55,13 @@ func Reload(reload *settings.Reload) (cause, changes string) {
 	return cause, OneLine(strings.Join(texts, "; "))
 }
 
-// in returns a decision with its time in a zone.
+// in converts the time of a decision to a zone.
 func in(zone *time.Location, d policy.Decision) policy.Decision {
 	d.Time = d.Time.In(zone)
 	return d
 }
 
-// sentence makes a text a sentence.
+// sentence turns a text into a sentence.
 func sentence(text string) string {
 	first, size := utf8.DecodeRuneInString(text)
 	return string(unicode.ToUpper(first)) + text[size:] + "."

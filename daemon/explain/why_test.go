@@ -9,22 +9,22 @@ import (
 	"github.com/hpad/hpad/settings"
 )
 
-// TestWhyCountsTurns holds how an entry tells of causes that have none of their own.
-func TestWhyCountsTurns(t *testing.T) {
+// TestWhyAlternatingCauses checks the sentence about alternating causes without own entries.
+func TestWhyAlternatingCauses(t *testing.T) {
 	from := time.Date(2026, 11, 21, 11, 5, 0, 0, time.UTC)
-	const turns = " took turns, "
+	const alternated = " alternated "
 	for changes, want := range map[int]string{
 		1:  "", // back to the cause before, which has an entry
-		57: " From 11:05:00 until then causes recorded before took turns, 57 times.",
+		57: " From 11:05:00 until then, earlier causes alternated 57 times.",
 	} {
 		got := Why(api.Recorded{Time: from.Add(time.Hour), Untold: &api.Untold{Changes: changes, From: from}}, time.UTC)
-		if !strings.HasSuffix(got, want) || strings.Contains(got, turns) != strings.Contains(want, turns) {
+		if !strings.HasSuffix(got, want) || strings.Contains(got, alternated) != strings.Contains(want, alternated) {
 			t.Errorf("%d changes: %q, want it to end with %q", changes, got, want)
 		}
 	}
 }
 
-// TestWhyOfReloads holds the sentence of a change of the configuration.
+// TestWhyOfReloads checks the sentence about a configuration change.
 func TestWhyOfReloads(t *testing.T) {
 	changes := []settings.Change{
 		{Key: "metrics[0].query", Kind: settings.Changed, Before: `"a"`, After: `"b"`},

@@ -190,7 +190,7 @@ func TestDetails(t *testing.T) {
 	server := serve(t, d, api.ReadOnly)
 	for query, want := range map[string][]string{
 		"": {
-			"Why 3?", "The count stays at 3, because load", "sum(load)", "decides", "[autoscalers.web]", "MetricsAtTarget", "2 → 3", "read-only",
+			"Why 3?", "Kept at 3: load", "sum(load)", "decides", "[autoscalers.web]", "MetricsAtTarget", "2 → 3", "read-only",
 			"times are in <span id=\"zone\">UTC</span>", "1. Read the target (R25)",
 			"Something is missing: member b could not be asked",
 		},

@@ -59,7 +59,7 @@ func rowOf(view *api.Autoscaler, now time.Time) row {
 		Name: view.Name, Reference: redact.Text(view.Reference), Fleet: redact.Text(fleet), Replicas: explain.ReplicasText(*view),
 		Count: view.Status.CurrentReplicas, Desired: view.Status.DesiredReplicas, Min: least(view.Spec), Max: view.Spec.MaxReplicas,
 		Targets: explain.TargetsText(view.Spec.Metrics, view.Status.Metrics),
-		Problem: redact.Text(explain.Problem(*view, now)), Why: "There is no decision yet: the first pass has not ended.", Late: view.Evaluation.Late,
+		Problem: redact.Text(explain.Problem(*view, now)), Why: "No decision yet: the first pass has not ended.", Late: view.Evaluation.Late,
 	}
 	if d := view.Decision; d == nil || d.Case == hpa.CaseUnreadable || d.Case == hpa.CaseMetricsFailed {
 		r.Desired = r.Count // nothing else is known to be wanted

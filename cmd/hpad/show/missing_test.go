@@ -40,7 +40,7 @@ func TestOnMissingIsShown(t *testing.T) {
 		{explained.String(), "failed: connection\n"},
 		{explained.String(), "failing since 12:00:00, and on_missing (replicas:8) proposes 8\n"},
 		{explained.String(), "proposal: 8 (on_missing)"},
-		{explained.String(), "because on_missing (replicas:8) of queue, which has failed since 12:00:00, asks for 8"},
+		{explained.String(), "on_missing (replicas:8) of queue, which has failed since 12:00:00, suggests 8"},
 	} {
 		if !strings.Contains(c.text, c.want) {
 			t.Errorf("%q is not in\n%s", c.want, c.text)

@@ -194,7 +194,7 @@ func shape(line string) string {
 // Breathes fails the test unless a history tells of growing and of shrinking.
 func Breathes(t *testing.T, history string) {
 	t.Helper()
-	if !strings.Contains(history, "The count goes up from") || !strings.Contains(history, "The count goes down from") {
+	if !strings.Contains(history, "Scaled up from") || !strings.Contains(history, "Scaled down from") {
 		t.Errorf("it did not grow and shrink:\n%s", history)
 	}
 }
