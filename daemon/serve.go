@@ -218,9 +218,7 @@ func (s *service) serverTCP(l Listeners) (*http.Server, func(net.Listener) error
 	}
 	if l.WebConfig == "" {
 		// Nobody asks for a password, so none is checked.
-		handler, end := s.withPage(api.ReadOnly)
-		server := api.NewServer(outer(api.Checked(handler)), s.serverLog(""))
-		server.RegisterOnShutdown(end)
+		server := api.NewServer(outer(api.Checked(s.withPage(api.ReadOnly))), s.serverLog(""))
 		return server, func(listener net.Listener) error { return server.Serve(clients.Listener(listener)) }
 	}
 	if !isLoopback(l.TCP.Addr()) && web.IsExposed(l.WebConfig) {
@@ -233,23 +231,19 @@ func (s *service) serverTCP(l Listeners) (*http.Server, func(net.Listener) error
 		}
 		return author, nil
 	})
-	handler, end := s.withPage(api.Members(access, s.Members))
+	handler := s.withPage(api.Members(access, s.Members))
 	server := api.NewServer(api.Checked(handler), s.serverLog(l.WebConfig))
-	server.RegisterOnShutdown(end)
 	return server, func(listener net.Listener) error {
 		return web.Serve(clients.Listener(listener), server, l.WebConfig, s.log.Named("http"), outer, api.Checked(api.BrokenWebConfig()))
 	}
 }
 
-// withPage returns the API with the page over it, unless the configuration has none, and
-// what ends the page's streams.
-func (s *service) withPage(access api.Access) (handler http.Handler, end func()) {
-	handler = s.handler(access)
+// withPage returns the API, with the page in front of it unless the configuration disables it.
+func (s *service) withPage(access api.Access) http.Handler {
 	if !s.page {
-		return handler, func() {}
+		return s.handler(access)
 	}
-	over := page.New(s.Daemon, access, handler)
-	return over, over.Close
+	return page.New(s.Daemon, access, s.handler(access))
 }
 
 // isLoopback reports whether an address can be reached from this machine alone.

@@ -15,45 +15,42 @@ import (
 	"github.com/hpad/hpad/targets/drain"
 )
 
-// historyRows is how many entries of the history are shown, the newest.
+// historyRows is the maximum number of history entries in the view.
 const historyRows = 50
 
-// details is what is shown of one autoscaler.
+// details is the data of the view of one autoscaler.
 type details struct {
 	frame
 	row
 	View    api.Autoscaler
-	Reading why
+	Reading reading
 	Next    []string
 	Metrics []metricView
-	// Instances is nil where nobody asked for a look at the fleet.
+	// Instances is nil unless the request wants the current instances.
 	Instances *api.InstanceList
 	Drains    []string
 	History   []entry
-	// HistoryError is why there is no history, HistoryLacks what is missing of it.
+	// HistoryError is the error of reading the history, HistoryLacks its missing parts.
 	HistoryError string
 	HistoryLacks []string
 	Config       string
 	Graph        []point
-	// Labels say by which labels the target asked for the autoscaler, and what is wrong
-	// with them.
+	// Labels describes a problem with the labels of the target.
 	Labels string
 }
 
-// why is an explanation in words.
-type why struct {
-	// Error is why there is none.
+// reading is the explanation of a decision.
+type reading struct {
 	Error    string
 	Time     time.Time
 	Count    string
 	Sentence string
-	// Steps is the whole text.
-	Steps string
-	// Past is whether it is that of another time, which is At in seconds since 1970.
+	Steps    string
+	// Past is set for the decision at an earlier time, which is At in seconds since 1970.
 	Past bool
 	At   float64
-	// Window is the stabilization window in seconds, Binding when the recommendation was
-	// made that holds the count.
+	// Window is the stabilization window in seconds, Binding the time of the recommendation
+	// that limits the count, in seconds since 1970.
 	Window       float64
 	Binding      int64
 	BindingCount int32
@@ -71,7 +68,7 @@ type entry struct {
 	Changed            bool
 }
 
-// point is one line of the table behind the drawing.
+// point is a row of the graph as a table.
 type point struct {
 	Time           time.Time
 	Count, Desired string
@@ -79,22 +76,19 @@ type point struct {
 	Proposals      string
 }
 
-// autoscaler shows one autoscaler. With "at" its explanation is that of another time, with
-// "instances" the fleet is read for them, and with "part" it is only a part of the page.
-func (p *Page) autoscaler(w http.ResponseWriter, r *http.Request) {
+// autoscaler writes the view of an autoscaler. The parameter at selects an earlier decision,
+// instances reads the current instances, and part selects a part of the view.
+func (p *page) autoscaler(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("name")
 	view, ok := p.daemon.Autoscaler(name)
 	if !ok {
-		write(w, http.StatusNotFound, "none.html", struct {
-			frame
-			Name string
-		}{p.frame(r, "../", "Not found"), name})
+		write(w, http.StatusNotFound, "none.html", &details{frame: p.frame(r, "../", "Not found"), row: row{Name: name}})
 		return
 	}
 	query := r.URL.Query()
 	v := details{frame: p.frame(r, "../", name), View: view}
 	v.row = rowOf(&view, v.Now)
-	v.Reading = p.why(r, &view, query.Get("at"), v.Zone)
+	v.Reading = p.reading(r, &view, query.Get("at"), v.Zone)
 	switch query.Get("part") {
 	case "why":
 		write(w, http.StatusOK, "why", &v)
@@ -111,7 +105,7 @@ func (p *Page) autoscaler(w http.ResponseWriter, r *http.Request) {
 	write(w, http.StatusOK, "details.html", &v)
 }
 
-func (p *Page) fill(r *http.Request, v *details) {
+func (p *page) fill(r *http.Request, v *details) {
 	view := &v.View
 	v.Next = explain.Next(view.Next, view.Explanation(), v.Zone)
 	v.Metrics = metricsOf(view, v.Now)
@@ -129,8 +123,7 @@ func (p *Page) fill(r *http.Request, v *details) {
 	}
 }
 
-// instances reads the instances now.
-func (p *Page) instances(r *http.Request, name string) *api.InstanceList {
+func (p *page) instances(r *http.Request, name string) *api.InstanceList {
 	list, err := p.daemon.InstancesOf(r.Context(), name)
 	if err != nil {
 		list.Error = err.Error()
@@ -138,8 +131,8 @@ func (p *Page) instances(r *http.Request, name string) *api.InstanceList {
 	return &list
 }
 
-// why explains the last decision, or with at that of another time.
-func (p *Page) why(r *http.Request, view *api.Autoscaler, at string, zone *time.Location) why {
+// reading explains the last decision, or the decision at a time.
+func (p *page) reading(r *http.Request, view *api.Autoscaler, at string, zone *time.Location) reading {
 	explanation := view.Explanation()
 	var when time.Time
 	if at != "" {
@@ -149,12 +142,12 @@ func (p *Page) why(r *http.Request, view *api.Autoscaler, at string, zone *time.
 		}
 		if err != nil {
 			if errors.Is(err, api.ErrUnknown) {
-				err = errors.New("no decision is recorded up to then")
+				err = errors.New("no decision is recorded before that time")
 			}
-			return why{Error: err.Error(), Past: true, At: seconds(when)}
+			return reading{Error: err.Error(), Past: true, At: seconds(when)}
 		}
 	}
-	y := why{Past: at != "", At: seconds(when)}
+	y := reading{Past: at != "", At: seconds(when)}
 	if d := explanation.Decision; d != nil {
 		local := *d
 		local.Time = d.Time.In(zone)
@@ -176,7 +169,7 @@ func (p *Page) why(r *http.Request, view *api.Autoscaler, at string, zone *time.
 	return y
 }
 
-// seconds returns a time in seconds since 1970; 0 for none.
+// seconds returns a time in seconds since 1970; 0 for the zero time.
 func seconds(t time.Time) float64 {
 	if t.IsZero() {
 		return 0
@@ -216,8 +209,8 @@ func metricsOf(view *api.Autoscaler, now time.Time) []metricView {
 	return metrics
 }
 
-// history returns the newest entries, the newest first.
-func (p *Page) history(r *http.Request, name string, zone *time.Location) ([]entry, string) {
+// history returns the newest entries in descending order.
+func (p *page) history(r *http.Request, name string, zone *time.Location) ([]entry, string) {
 	recorded, err := p.daemon.History(r.Context(), name, time.Time{}, time.Time{}, historyRows)
 	if err != nil {
 		return nil, err.Error()
@@ -232,10 +225,10 @@ func (p *Page) history(r *http.Request, name string, zone *time.Location) ([]ent
 	return entries, ""
 }
 
-// tableRows is about how many rows the table behind the drawing has.
+// tableRows is the approximate number of rows of the graph as a table.
 const tableRows = 24
 
-// tableOf returns points at about even distances, the newest first.
+// tableOf returns points at about equal intervals, the newest first.
 func tableOf(graph *api.Graph) []point {
 	var points []point
 	every := max(1, len(graph.Time)/tableRows)
@@ -253,7 +246,7 @@ func tableOf(graph *api.Graph) []point {
 	return points
 }
 
-// count writes a count that may not be known.
+// count formats a count that may be NaN.
 func count(n float64) string {
 	if !(n >= 0) {
 		return "–"
@@ -261,18 +254,18 @@ func count(n float64) string {
 	return fmt.Sprintf("%.0f", n)
 }
 
-// Nodes reports whether instances have a machine to name.
+// Nodes reports whether any instance has a node.
 func (v *details) Nodes() bool {
 	return v.Instances != nil && slices.ContainsFunc(v.Instances.Instances, func(i api.Instance) bool { return i.Node != "" })
 }
 
-// State and Measured say what an instance is.
+// InstanceState formats the state of an instance.
 func (v *details) InstanceState(one api.Instance) string { return explain.StateText(&one) }
 
-// Measured is what a metric measured of an instance.
+// Measured formats the value of a metric for an instance.
 func (v *details) Measured(one api.InstanceMetric) string { return explain.MeasuredText(&one) }
 
-// Taken is why the last decision takes an instance; empty where it does not.
+// Taken returns the reason why the last decision removes an instance; "" if it does not.
 func (v *details) Taken(one api.Instance) string {
 	for _, victim := range v.View.Victims {
 		if victim.ID == one.ID {
@@ -282,10 +275,10 @@ func (v *details) Taken(one api.Instance) string {
 	return ""
 }
 
-// Victim is whom the last decision takes, and why.
+// Victim formats an instance that the last decision removes.
 func (v *details) Victim(one drain.Victim) string {
 	return explain.InstanceText(one.ID, one.Name) + ": " + one.Reason
 }
 
-// OneLine is a text in one line.
+// OneLine returns a text on one line.
 func (v *details) OneLine(text string) string { return explain.OneLine(text) }

@@ -11,46 +11,46 @@ import (
 	"github.com/hpad/hpad/daemon/redact"
 )
 
-// pageRows is how many rows a page of the list has where no script shows all.
+// pageRows is the number of rows on a page of the list without its script.
 const pageRows = 100
 
-// maxBrowserRows is up to how many autoscalers the script of the list holds all rows; with
-// more it asks for pages.
+// maxBrowserRows is the largest number of autoscalers for which the script of the list stores
+// all rows. With more, it requests pages.
 const maxBrowserRows = 20_000
 
-// listView is what the list shows.
+// listView is the data of the list.
 type listView struct {
 	frame
-	choice
-	Rows    []*row
+	filter
+	Rows    []row
 	Notices []notice
 	Fleets  []string
 	States  []state
 	Sorts   []string
-	// Total counts all, Chosen those of the choice; First and Last are the rows of this
-	// page, from 1.
+	// Total counts all autoscalers, Chosen the matching ones; First and Last are the rows of
+	// this page, from 1.
 	Total, Chosen, First, Last int
-	// Blank is a row of nothing, which the script fills.
+	// Blank is an empty row for the script.
 	Blank row
-	// Whole is whether the script is to hold all rows.
+	// Whole is set if the script stores all rows.
 	Whole          bool
 	Before, Behind string
 }
 
-// choiceOf reads what a query asks for; what it does not know, it takes for nothing.
-func choiceOf(query url.Values) choice {
-	c := choice{Text: query.Get("q"), Fleet: query.Get("fleet"), State: state(query.Get("state")), Sort: query.Get("sort")}
-	if orders[c.Sort] == nil {
-		c.Sort = "name"
+// filterOf reads a filter from a query. Unknown values have no effect.
+func filterOf(query url.Values) filter {
+	f := filter{Text: query.Get("q"), Fleet: query.Get("fleet"), State: state(query.Get("state")), Sort: query.Get("sort")}
+	if orders[f.Sort] == nil {
+		f.Sort = "name"
 	}
-	c.Page, _ = strconv.Atoi(query.Get("page"))
-	return c
+	f.Page, _ = strconv.Atoi(query.Get("page"))
+	return f
 }
 
-// query is the choice as a link to one of its pages.
-func (c choice) query(page int) string {
+// query returns the link to a page of the filtered list.
+func (f filter) query(page int) string {
 	values := url.Values{}
-	for name, value := range map[string]string{"q": c.Text, "fleet": c.Fleet, "state": string(c.State), "sort": c.Sort} {
+	for name, value := range map[string]string{"q": f.Text, "fleet": f.Fleet, "state": string(f.State), "sort": f.Sort} {
 		if value != "" && (name != "sort" || value != "name") {
 			values.Set(name, value)
 		}
@@ -61,13 +61,13 @@ func (c choice) query(page int) string {
 	return "./?" + values.Encode()
 }
 
-func (p *Page) list(w http.ResponseWriter, r *http.Request) {
-	l := p.board.look(zoneOf(r))
+func (p *page) list(w http.ResponseWriter, r *http.Request) {
+	l := p.snapshots.get(zoneOf(r))
 	v := listView{
-		frame: p.frame(r, "./", "Autoscalers"), choice: choiceOf(r.URL.Query()), Notices: l.Notices, Fleets: l.Fleets, States: states,
+		frame: p.frame(r, "./", "Autoscalers"), filter: filterOf(r.URL.Query()), Notices: l.Notices, Fleets: l.Fleets, States: states,
 		Sorts: []string{"name", "state", "replicas", "late"}, Total: l.Total, Whole: l.Total <= maxBrowserRows,
 	}
-	chosen := v.of(l.Rows)
+	chosen := v.apply(l.Rows)
 	v.Chosen = len(chosen)
 	pages := max(1, (v.Chosen+pageRows-1)/pageRows)
 	v.Page = min(max(v.Page, 1), pages)
@@ -84,37 +84,41 @@ func (p *Page) list(w http.ResponseWriter, r *http.Request) {
 	write(w, http.StatusOK, "list.html", v)
 }
 
-// rows writes all rows as JSON, or with "name" the row of one autoscaler.
-func (p *Page) rows(w http.ResponseWriter, r *http.Request) {
-	l := p.board.look(zoneOf(r))
-	if name := r.URL.Query().Get("name"); name != "" {
-		l = l.of(name)
+// rows writes all rows as JSON, or the row of the autoscaler in the parameter name.
+func (p *page) rows(w http.ResponseWriter, r *http.Request) {
+	zone := zoneOf(r)
+	if !r.URL.Query().Has("name") {
+		writeJSON(w, p.snapshots.get(zone))
+		return
 	}
-	writeJSON(w, l)
+	one := snapshot{Rows: []row{}}
+	if view, ok := p.daemon.Autoscaler(r.URL.Query().Get("name")); ok {
+		one.Rows = append(one.Rows, rowOf(&view, time.Now().In(zone)))
+	}
+	writeJSON(w, one)
 }
 
 // writeJSON writes data without secrets.
 func writeJSON(w http.ResponseWriter, data any) {
 	encoded, err := json.Marshal(data)
 	if err != nil {
-		writeError(w, http.StatusInternalServerError, "encode the answer: "+err.Error())
+		writeError(w, http.StatusInternalServerError, "encode the response: "+err.Error())
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
 	_, _ = w.Write(redact.JSON(encoded))
 }
 
-// The small lines: of how many autoscalers one request gets them, over what time, and with
-// how many points at most.
+// The limits of one request for small graphs.
 const (
 	maxLines   = 100
 	lineSpan   = time.Hour
 	linePoints = 60
 )
 
-// lines writes the counts of the last hour of the autoscalers that are named, at even
-// distances; -1 is one that is not known.
-func (p *Page) lines(w http.ResponseWriter, r *http.Request) {
+// lines writes the counts of the last hour of the named autoscalers at equal intervals; -1 is
+// an unknown count.
+func (p *page) lines(w http.ResponseWriter, r *http.Request) {
 	names := r.URL.Query()["name"]
 	to := time.Now()
 	lines := map[string][]int32{}
@@ -126,7 +130,7 @@ func (p *Page) lines(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, lines)
 }
 
-// evenly returns the last count known in each of linePoints spans of the time before to.
+// evenly returns the last known count in each of linePoints intervals before to.
 func evenly(graph *api.Graph, to time.Time) []int32 {
 	counts := make([]int32, linePoints)
 	for i := range counts {
@@ -139,11 +143,11 @@ func evenly(graph *api.Graph, to time.Time) []int32 {
 			counts[slot] = int32(count)
 		}
 	}
-	const most = 5 // between two passes of one whose period is long
+	const maxGap = 5 // intervals between two passes with a long sync period
 	for i, gap := 1, 0; i < len(counts); i++ {
 		if counts[i] >= 0 || counts[i-1] < 0 {
 			gap = 0
-		} else if gap++; gap <= most {
+		} else if gap++; gap <= maxGap {
 			counts[i] = counts[i-1]
 		}
 	}

@@ -9,10 +9,9 @@ import (
 	"github.com/hpad/hpad/daemon/explain"
 )
 
-// markKind is what happened at a mark of the drawing.
+// markKind is the kind of an event in the graph.
 type markKind string
 
-// The kinds of marks.
 const (
 	scaledUp      markKind = "up"
 	scaledDown    markKind = "down"
@@ -24,21 +23,21 @@ const (
 	configChanged markKind = "config"
 )
 
-// mark is something that happened to an autoscaler.
+// mark is an event of an autoscaler in the graph.
 type mark struct {
 	// Time is in seconds since 1970.
 	Time float64  `json:"time"`
 	Kind markKind `json:"kind"`
 	Text string   `json:"text"`
-	// Count is the count from then on; nil where it is none that changed.
+	// Count is the new count; nil if it did not change.
 	Count *int32 `json:"count,omitempty"`
 }
 
-// maxMarks is how many entries of the history are looked at for marks, the newest.
+// maxMarks is the maximum number of history entries that are read for marks.
 const maxMarks = 2000
 
-// marks writes what happened to an autoscaler from one time on.
-func (p *Page) marks(w http.ResponseWriter, r *http.Request) {
+// marks writes the events of an autoscaler in a time span.
+func (p *page) marks(w http.ResponseWriter, r *http.Request) {
 	from, err := api.Instant("from", r.URL.Query().Get("from"))
 	if err != nil {
 		writeError(w, http.StatusBadRequest, err.Error())
@@ -61,7 +60,7 @@ func (p *Page) marks(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, marks)
 }
 
-// appendMarks appends the marks of an entry of the history.
+// appendMarks appends the marks of a history entry.
 func appendMarks(marks []mark, entry *api.Recorded) []mark {
 	d, at := &entry.Decision, seconds(entry.Time)
 	add := func(kind markKind, count *int32, text string) {
@@ -72,7 +71,7 @@ func appendMarks(marks []mark, entry *api.Recorded) []mark {
 		add(configChanged, nil, cause+": "+changes)
 	}
 	if d.Foreign != nil {
-		add(changedByElse, &d.CurrentReplicas, fmt.Sprintf("somebody else changed the count from %d to %d", d.Foreign.From, d.CurrentReplicas))
+		add(changedByElse, &d.CurrentReplicas, fmt.Sprintf("an external writer changed the count from %d to %d", d.Foreign.From, d.CurrentReplicas))
 	}
 	for _, event := range entry.Events {
 		switch {
@@ -84,7 +83,7 @@ func appendMarks(marks []mark, entry *api.Recorded) []mark {
 	}
 	switch {
 	case d.Command != nil:
-		add(setByPerson, entry.Written, fmt.Sprintf("%s set the count to %d", cmp.Or(d.Command.Author, "a person"), d.Command.Replicas))
+		add(setByPerson, entry.Written, fmt.Sprintf("%s set the count to %d", cmp.Or(d.Command.Author, "a user"), d.Command.Replicas))
 	case entry.Written != nil && *entry.Written < d.CurrentReplicas:
 		add(scaledDown, entry.Written, explain.Count(*d, entry.Evaluation()))
 	case entry.Written != nil:

@@ -42,7 +42,7 @@ func TestMarks(t *testing.T) {
 	begin := float64(noon.Unix())
 	want := []mark{
 		{begin + 2, "down", "5 → 4", count(4)},
-		{begin + 4, "foreign", "somebody else changed the count from 4 to 9", count(9)},
+		{begin + 4, "foreign", "an external writer changed the count from 4 to 9", count(9)},
 		{begin + 5, "person", "alice set the count to 7", count(7)},
 		{begin + 6, "pause", "paused by bob", nil},
 		{begin + 6, "bounds", "max 10 to 20", nil},

@@ -1,20 +1,23 @@
-// Package page serves the page of the daemon: a list of all autoscalers, and for each one
-// why its count is what it is.
+// Package page serves the web page of the daemon: a list of all autoscalers, and a view of
+// each autoscaler that explains its count.
 //
-// All it shows is what the API has, in the words of package explain. Names and messages
-// come from strangers, as labels of containers: they get into HTML by html/template and in
-// the browser by textContent alone, and the Content-Security-Policy allows nothing inline
-// and nothing from elsewhere. All URLs are relative, so that a proxy may put the page below
-// a path of its own.
+// The page shows data of the API, formatted by package explain. Names and messages, for
+// example labels of containers, are untrusted: html/template escapes them, the scripts only
+// set textContent, and the Content-Security-Policy allows neither inline scripts nor other
+// origins. All URLs are relative, so that a proxy can serve the page below a path.
 package page
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"embed"
+	"encoding/hex"
 	"fmt"
 	"html/template"
+	"mime"
 	"net/http"
 	"net/url"
+	"path"
 	"time"
 
 	"github.com/klauspost/compress/gzhttp"
@@ -23,65 +26,75 @@ import (
 	"github.com/hpad/hpad/daemon/redact"
 )
 
-// Daemon is what the page asks of the daemon. What it returns are copies that the caller
-// may hold.
+// Daemon is the source of the page's data.
 type Daemon interface {
 	api.Daemon
-	// AutoscalerConfig returns the table of an autoscaler in force as TOML, without
-	// secrets; empty when there is none of that name.
+	// AutoscalerConfig returns the active configuration of an autoscaler as TOML, without
+	// secrets; "" if it does not exist.
 	AutoscalerConfig(name string) string
 }
 
-// Page is the handler of the page. It is safe for concurrent use.
-type Page struct {
+type page struct {
 	daemon Daemon
-	// access says who may write, which is who gets buttons.
-	access  api.Access
-	board   board
-	streams streams
-	handler http.Handler
+	// access decides whether a client may write and gets buttons.
+	access    api.Access
+	snapshots snapshots
 }
 
-// New returns the page of a daemon. What is no part of it is for next to answer, which is
-// the API that the page itself asks, and whose writes access allows.
-func New(d Daemon, access api.Access, next http.Handler) *Page {
-	p := &Page{daemon: d, access: access, board: board{daemon: d}, streams: newStreams()}
-	compress, err := gzhttp.NewWrapper(gzhttp.ExceptContentTypes([]string{"text/event-stream"}))
-	if err != nil {
-		panic(err) // its options are constant
-	}
+// New returns the page of a daemon as a handler. It forwards other requests to next, which is
+// the API that the page uses.
+func New(d Daemon, access api.Access, next http.Handler) http.Handler {
+	p := &page{daemon: d, access: access, snapshots: snapshots{daemon: d}}
 	mux := http.NewServeMux()
 	mux.Handle("/", next)
-	for path, handler := range map[string]http.HandlerFunc{
-		"/{$}": p.list, "/rows": p.rows, "/lines": p.lines, "/marks": p.marks, "/changes": p.changes,
+	for pattern, handler := range map[string]http.HandlerFunc{
+		"/{$}": p.list, "/rows": p.rows, "/lines": p.lines, "/marks": p.marks,
 		"/autoscalers/{name}": p.autoscaler, "/assets/{file}": asset,
 	} {
-		mux.Handle("GET "+path, withPolicy(compress(handler)))
+		mux.Handle("GET "+pattern, withPolicy(gzhttp.GzipHandler(handler)))
 	}
-	p.handler = mux
-	return p
+	return mux
 }
 
-// ServeHTTP serves the page, and everything else by what it was made with.
-func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) { p.handler.ServeHTTP(w, r) }
-
-// Close ends streams, so that the server can end.
-func (p *Page) Close() { p.streams.close() }
-
-// policy lets the page load and ask what is its own, and nothing else; no other page may
-// show it.
-const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
+// contentPolicy allows only the page's own resources, and no other page as a parent frame.
+const contentPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
 func withPolicy(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		header := w.Header()
-		header.Set("Content-Security-Policy", policy)
+		header.Set("Content-Security-Policy", contentPolicy)
 		header.Set("X-Content-Type-Options", "nosniff")
 		header.Set("Referrer-Policy", "same-origin")
-		header.Set("Cache-Control", "no-store") // assets say otherwise
+		header.Set("Cache-Control", "no-store") // assets replace it
 		next.ServeHTTP(w, r)
 	})
+}
+
+// assetFiles has the files of hpad, and uPlot from its script.
+//
+//go:embed assets
+var assetFiles embed.FS
+
+// asset serves a file. Browsers cache it and check the hash of its content.
+func asset(w http.ResponseWriter, r *http.Request) {
+	name := r.PathValue("file")
+	content, err := assetFiles.ReadFile("assets/" + path.Base(name))
+	if err != nil {
+		writeError(w, http.StatusNotFound, "no such file: "+name)
+		return
+	}
+	sum := sha256.Sum256(content)
+	tag := `"` + hex.EncodeToString(sum[:16]) + `"`
+	header := w.Header()
+	header.Set("ETag", tag)
+	header.Set("Cache-Control", "no-cache")
+	if r.Header.Get("If-None-Match") == tag {
+		w.WriteHeader(http.StatusNotModified)
+		return
+	}
+	header.Set("Content-Type", mime.TypeByExtension(path.Ext(name)))
+	_, _ = w.Write(content)
 }
 
 //go:embed templates/*.html
@@ -99,33 +112,33 @@ var templates = redacted(template.Must(template.New("").Funcs(template.FuncMap{
 	"day":   day,
 }).ParseFS(templateFiles, "templates/*.html")))
 
-// frame is what all views have.
+// frame is the common data of all views.
 type frame struct {
 	// Base is the relative URL of the list.
 	Base  string
 	Title string
-	// Zone is what times are in, Now when the view was made.
+	// Zone is the time zone of the view, Now its time.
 	Zone *time.Location
 	Now  time.Time
-	// Author may write; WhyNot is why nobody may who asks so, empty where they may.
+	// Author is the name of the client, WhyNot the reason why it may not write.
 	Author, WhyNot string
 	Build          api.BuildInfo
 }
 
-func (p *Page) frame(r *http.Request, base, title string) frame {
+func (p *page) frame(r *http.Request, base, title string) frame {
 	zone := zoneOf(r)
 	f := frame{Base: base, Title: title, Zone: zone, Now: time.Now().In(zone), Build: api.Build()}
 	author, err := p.access(r)
 	if f.Author = author; err != nil {
-		f.WhyNot = "To change something here is a write, " + err.Error() + "."
+		f.WhyNot = "Changes need write access, " + err.Error() + "."
 	}
 	return f
 }
 
-// MayWrite reports whether who asks gets buttons.
+// MayWrite reports whether the client gets buttons.
 func (f frame) MayWrite() bool { return f.WhyNot == "" }
 
-// ZoneName names the zone, with what it is off UTC.
+// ZoneName returns the name of the time zone with its offset from UTC.
 func (f frame) ZoneName() string {
 	if f.Zone == time.UTC {
 		return "UTC"
@@ -133,11 +146,10 @@ func (f frame) ZoneName() string {
 	return fmt.Sprintf("%s (UTC%s)", f.Zone, f.Now.Format("-07:00"))
 }
 
-// zoneCookie holds the zone of the browser, as "Europe/Berlin", which its script sets.
+// zoneCookie has the time zone of the browser, for example "Europe/Berlin". A script sets it.
 const zoneCookie = "zone"
 
-// zoneOf returns the zone of who asks: UTC without a script, or where the system does not
-// know it.
+// zoneOf returns the time zone of the client; UTC if it is missing or unknown.
 func zoneOf(r *http.Request) *time.Location {
 	cookie, err := r.Cookie(zoneCookie)
 	if err != nil {
@@ -147,14 +159,13 @@ func zoneOf(r *http.Request) *time.Location {
 	if err != nil || name == "" || name == "Local" {
 		return time.UTC
 	}
-	zone, err := time.LoadLocation(name)
-	if err != nil {
-		return time.UTC
+	if zone, err := time.LoadLocation(name); err == nil {
+		return zone
 	}
-	return zone
+	return time.UTC
 }
 
-// clock writes an instant as people of today say it, with its day where that is another.
+// clock formats a time, with the date if it differs from that of now.
 func clock(t, now time.Time) string {
 	if t = t.In(now.Location()); t.Format(time.DateOnly) == now.Format(time.DateOnly) {
 		return t.Format(time.TimeOnly)
@@ -162,22 +173,20 @@ func clock(t, now time.Time) string {
 	return t.Format(time.DateTime)
 }
 
-// day writes an instant with its day.
 func day(t, now time.Time) string { return t.In(now.Location()).Format(time.DateTime) }
 
-// write writes a view, or why there is none.
 func write(w http.ResponseWriter, status int, name string, data any) {
 	var text bytes.Buffer
 	if err := templates.ExecuteTemplate(&text, name, data); err != nil {
-		writeError(w, http.StatusInternalServerError, "the page cannot be made: "+err.Error())
+		writeError(w, http.StatusInternalServerError, "render the page: "+err.Error())
 		return
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(status)
-	_, _ = w.Write(text.Bytes()) // a client that is gone is told nothing more
+	_, _ = w.Write(text.Bytes())
 }
 
-// writeError writes an error as text without secrets.
+// writeError writes an error without secrets.
 func writeError(w http.ResponseWriter, status int, text string) {
 	http.Error(w, redact.Text(text), status)
 }

@@ -1,16 +1,14 @@
 package page_test
 
 import (
-	"bufio"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -23,7 +21,7 @@ import (
 	"github.com/hpad/hpad/targets/drain"
 )
 
-// world is a daemon in memory with its page.
+// world is a fake daemon.
 type world struct {
 	*apitest.Daemon
 }
@@ -32,7 +30,7 @@ func (w *world) AutoscalerConfig(name string) string { return "[autoscalers." + 
 
 var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
-// named is an autoscaler that stays where it is.
+// named returns an autoscaler with a constant count.
 func named(name string) api.Autoscaler {
 	goal := int64(10_000)
 	spec := policy.Default(policy.Spec{MaxReplicas: 10, Metrics: []policy.MetricSpec{{
@@ -49,10 +47,8 @@ func named(name string) api.Autoscaler {
 
 func serve(t *testing.T, d *world, access api.Access) *httptest.Server {
 	t.Helper()
-	p := page.New(d, access, api.NewHandler(d, prometheus.NewRegistry(), access))
-	server := httptest.NewServer(p)
+	server := httptest.NewServer(page.New(d, access, api.NewHandler(d, prometheus.NewRegistry(), access)))
 	t.Cleanup(server.Close)
-	t.Cleanup(p.Close)
 	return server
 }
 
@@ -76,8 +72,8 @@ func get(t *testing.T, url string) (int, http.Header, string) {
 
 const hostile = `<img src=x onerror="alert(1)">/../"'`
 
-// TestStrangersWordsAreText holds that names and messages get into no markup.
-func TestStrangersWordsAreText(t *testing.T) {
+// TestEscaping checks that names and messages do not become markup.
+func TestEscaping(t *testing.T) {
 	view := named(hostile)
 	view.Reference, view.Labels = "prod/"+hostile, map[string]string{"hpad.enable": hostile}
 	view.Status.Conditions = append(view.Status.Conditions, policy.Condition{Type: hostile, Status: policy.ConditionTrue, Message: hostile})
@@ -98,7 +94,7 @@ func TestStrangersWordsAreText(t *testing.T) {
 	}
 	for name, text := range map[string]string{"list": list, "details": details} {
 		if strings.Contains(text, "<img") || strings.Contains(text, "<script>") || !strings.Contains(text, "&lt;img src=x") {
-			t.Errorf("the %s has markup of strangers:\n%s", name, text)
+			t.Errorf("the %s has unescaped markup:\n%s", name, text)
 		}
 	}
 	if got := header.Get("Content-Security-Policy"); !strings.HasPrefix(got, "default-src 'none'; script-src 'self';") || strings.Contains(got, "unsafe") || !strings.Contains(got, "frame-ancestors 'none'") {
@@ -106,7 +102,7 @@ func TestStrangersWordsAreText(t *testing.T) {
 	}
 }
 
-// TestList holds what the list chooses without a script.
+// TestList checks filters, orders and pages of the list without a script.
 func TestList(t *testing.T) {
 	d := &world{&apitest.Daemon{Alive: api.Health{Healthy: true, RefusedReload: "hpad.toml:3: no such key"}, State: api.Readiness{Ready: true}}}
 	for i := range 250 {
@@ -146,22 +142,22 @@ func TestList(t *testing.T) {
 		"?state=scaling":               {1, "web-009", "→ 5"},
 		"?fleet=other":                 {1, "web-009", "other/web"},
 		"?sort=state":                  {100, "web-007", "1 autoscaler needs attention"},
-		"?sort=nonsense&fleet=nowhere": {0, "", "No autoscaler is like that."},
+		"?sort=nonsense&fleet=nowhere": {0, "", "No autoscaler matches."},
 	} {
 		status, _, text := get(t, server.URL+"/"+query)
 		names := rows(text)
 		if status != http.StatusOK || len(names) != want.count || len(names) > 0 && names[0] != want.first || !strings.Contains(text, want.text) {
 			t.Errorf("%q has %d rows, %.1q first, and %q: %v; want %d, %q", query, len(names), names, want.text, strings.Contains(text, want.text), want.count, want.first)
 		}
-		for _, line := range []string{"the last reload was refused", "hpad.toml:3: no such key", "1 autoscaler is held"} {
+		for _, line := range []string{"the last reload was rejected", "hpad.toml:3: no such key", "1 autoscaler is held"} {
 			if !strings.Contains(text, line) {
-				t.Errorf("%q does not say %q", query, line)
+				t.Errorf("%q lacks %q", query, line)
 			}
 		}
 	}
 }
 
-// TestShortageNeedsAttention lists an autoscaler at its maximum whose metrics want more.
+// TestShortageNeedsAttention checks an autoscaler with more desired replicas than its maximum.
 func TestShortageNeedsAttention(t *testing.T) {
 	view := named("web")
 	view.Evaluation.Shortage = &policy.Shortage{Wanted: 61, Max: 2, Reason: "TooManyReplicas"}
@@ -173,7 +169,7 @@ func TestShortageNeedsAttention(t *testing.T) {
 	}
 }
 
-// TestDetails holds what is told of one autoscaler without a script.
+// TestDetails checks the view of an autoscaler without a script.
 func TestDetails(t *testing.T) {
 	view := named("web")
 	view.Evaluation.Late, view.Victims = 3, []drain.Victim{{ID: "i-1", Reason: "the newest"}}
@@ -192,35 +188,35 @@ func TestDetails(t *testing.T) {
 		"": {
 			"Why 3?", "Kept at 3: load", "sum(load)", "decides", "[autoscalers.web]", "MetricsAtTarget", "2 → 3", "read-only",
 			"times are in <span id=\"zone\">UTC</span>", "1. Read the target (R25)",
-			"Something is missing: member b could not be asked",
+			"The history is incomplete: member b could not be asked",
 		},
-		"?instances":                      {"web-1", "node-7", `Running, ready <span class="state" title="the newest">goes next</span>`, "late 3×"},
+		"?instances":                      {"web-1", "node-7", `Running, ready <span class="state" title="the newest">removed next</span>`, "late 3×"},
 		"?at=2026-11-21T11:30:00Z":        {"2 to 3", "back to now"},
-		"?at=2026-11-20T11:30:00Z":        {"no decision is recorded up to then"},
+		"?at=2026-11-20T11:30:00Z":        {"no decision is recorded before that time"},
 		"?at=soon":                        {"must be a time"},
-		"?part=why&at=1763722800":         {"no decision is recorded up to then"},
+		"?part=why&at=1763722800":         {"no decision is recorded before that time"},
 		"?part=why&at=1795259400":         {"2 to 3"},
 		"?part=instances":                 {"web-1"},
-		"?part=why":                       {"The count stays at 3"},
+		"?part=why":                       {"Kept at 3"},
 		"?part=nonsense&instances&at=now": {"must be a time"},
 	} {
 		status, _, text := get(t, server.URL+"/autoscalers/web"+query)
 		for _, one := range want {
 			if status != http.StatusOK || !strings.Contains(text, one) {
-				t.Errorf("%q: %d, does not say %q:\n%s", query, status, one, text)
+				t.Errorf("%q: %d, lacks %q:\n%s", query, status, one, text)
 			}
 		}
 	}
-	if status, _, text := get(t, server.URL+"/autoscalers/nobody"); status != http.StatusNotFound || !strings.Contains(text, "There is no autoscaler named “nobody”") {
+	if status, _, text := get(t, server.URL+"/autoscalers/nobody"); status != http.StatusNotFound || !strings.Contains(text, "No autoscaler named “nobody”") {
 		t.Errorf("nobody: %d %s", status, text)
 	}
 	d.ListErr = errors.New("the agent does not answer")
-	if _, _, text := get(t, server.URL+"/autoscalers/web?instances"); !strings.Contains(text, "They cannot be listed: the agent does not answer") {
-		t.Errorf("it does not say that instances cannot be listed:\n%s", text)
+	if _, _, text := get(t, server.URL+"/autoscalers/web?instances"); !strings.Contains(text, "List instances: the agent does not answer") {
+		t.Errorf("no error about the instances:\n%s", text)
 	}
 }
 
-// TestZone holds that times are in the zone of the browser's cookie.
+// TestZone checks that times are in the time zone of the cookie.
 func TestZone(t *testing.T) {
 	server := serve(t, &world{&apitest.Daemon{List: []api.Autoscaler{named("web")}}}, api.ReadOnly)
 	for cookie, want := range map[string]string{
@@ -243,7 +239,7 @@ func TestZone(t *testing.T) {
 	}
 }
 
-// TestAssets holds that browsers keep files and ask by what they have.
+// TestAssets checks content types, ETags and unknown files.
 func TestAssets(t *testing.T) {
 	server := serve(t, &world{&apitest.Daemon{}}, api.ReadOnly)
 	for file, kind := range map[string]string{
@@ -274,7 +270,7 @@ func TestAssets(t *testing.T) {
 	}
 }
 
-// TestSize holds that the first view of either kind takes few bytes.
+// TestSize limits the compressed size of both views with their assets.
 func TestSize(t *testing.T) {
 	d := &world{&apitest.Daemon{Alive: api.Health{Healthy: true}}}
 	for i := range 100 {
@@ -290,7 +286,7 @@ func TestSize(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		request.Header.Set("Accept-Encoding", "gzip") // the transport leaves it as it is then
+		request.Header.Set("Accept-Encoding", "gzip") // disables transparent decompression
 		response, err := http.DefaultClient.Do(request)
 		if err != nil {
 			t.Fatal(err)
@@ -307,113 +303,25 @@ func TestSize(t *testing.T) {
 	}
 }
 
-type look struct {
-	All   bool `json:"all"`
-	Total int  `json:"total"`
-	Rows  []struct {
-		Name  string `json:"name"`
-		Count int32  `json:"count"`
-	} `json:"rows"`
-	Gone []string `json:"gone"`
-}
-
-// TestChanges checks that a stream sends all rows and then the changes, and that /rows has all.
-func TestChanges(t *testing.T) {
-	d := &locked{world: &world{&apitest.Daemon{Alive: api.Health{Healthy: true}, List: []api.Autoscaler{named("api"), named("web")}}}}
-	p := page.New(d, api.ReadOnly, http.NotFoundHandler())
-	server := httptest.NewServer(p)
-	defer server.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, server.URL+"/changes", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = response.Body.Close() }()
-	lines := bufio.NewScanner(response.Body)
-	next := func() (l look) {
-		t.Helper()
-		for lines.Scan() {
-			if text, ok := strings.CutPrefix(lines.Text(), "data: "); ok {
-				if err := json.Unmarshal([]byte(text), &l); err != nil {
-					t.Fatal(err)
-				}
-				return l
-			}
+// TestRows checks that /rows has all rows, and with a name one row.
+func TestRows(t *testing.T) {
+	server := serve(t, &world{&apitest.Daemon{Alive: api.Health{Healthy: true}, List: []api.Autoscaler{named("api"), named("web")}}}, api.ReadOnly)
+	for query, want := range map[string][]string{"": {"api", "web"}, "?name=web": {"web"}, "?name=gone": nil} {
+		var found struct {
+			Rows []struct {
+				Name string `json:"name"`
+			} `json:"rows"`
 		}
-		t.Fatalf("the stream ended: %v", lines.Err())
-		return l
-	}
-	first := next()
-	if !first.All || len(first.Rows) != 2 || first.Total != 2 {
-		t.Fatalf("first it tells %+v", first)
-	}
-	d.change(func(all *apitest.Daemon) { all.List[1].Status.CurrentReplicas = 7 })
-	if second := next(); second.All || len(second.Rows) != 1 || second.Rows[0].Name != "web" || second.Rows[0].Count != 7 {
-		t.Errorf("then it tells %+v", second)
-	}
-	d.change(func(all *apitest.Daemon) { all.List = all.List[1:] })
-	third := next()
-	if len(third.Rows) != 0 || len(third.Gone) != 1 || third.Gone[0] != "api" || third.Total != 1 {
-		t.Errorf("at last it tells %+v", third)
-	}
-	var whole look
-	if _, _, text := get(t, server.URL+"/rows"); json.Unmarshal([]byte(text), &whole) != nil || !whole.All || len(whole.Rows) != 1 {
-		t.Errorf("the rows are %s", text)
-	}
-	p.Close()
-	if lines.Scan() {
-		for lines.Scan() { // an event may be under way
+		_, _, text := get(t, server.URL+"/rows"+query)
+		if err := json.Unmarshal([]byte(text), &found); err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, row := range found.Rows {
+			got = append(got, row.Name)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("/rows%s has %q, want %q", query, got, want)
 		}
 	}
-	if err := lines.Err(); err != nil {
-		t.Errorf("the stream ends with %v", err)
-	}
-}
-
-// TestStreamsOfOneClient checks that one client cannot hold all streams.
-func TestStreamsOfOneClient(t *testing.T) {
-	p := page.New(&world{&apitest.Daemon{Alive: api.Health{Healthy: true}}}, api.ReadOnly, http.NotFoundHandler())
-	defer p.Close()
-	open := func(from string) int {
-		begun := make(chan int, 2)
-		request := httptest.NewRequest(http.MethodGet, "/changes", nil)
-		request.RemoteAddr = from
-		go func() {
-			w := &begins{ResponseRecorder: httptest.NewRecorder(), begun: begun}
-			p.ServeHTTP(w, request)
-			begun <- w.Code // the rejected streams
-		}()
-		return <-begun
-	}
-	refused := 0
-	for range 100 {
-		if open("192.0.2.1:1000") != http.StatusOK {
-			refused++
-		}
-	}
-	if refused < 90 {
-		t.Errorf("one client gets %d streams", 100-refused)
-	}
-	for i := range 3 {
-		if status := open(fmt.Sprintf("192.0.2.%d:1000", i+2)); status != http.StatusOK {
-			t.Errorf("another client gets %d", status)
-		}
-	}
-}
-
-// begins reports the first write of a response.
-type begins struct {
-	*httptest.ResponseRecorder
-	begun chan int
-	once  sync.Once
-}
-
-func (b *begins) Write(text []byte) (int, error) {
-	b.once.Do(func() { b.begun <- b.Code })
-	return len(text), nil
 }

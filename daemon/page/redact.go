@@ -8,12 +8,12 @@ import (
 	"github.com/hpad/hpad/daemon/redact"
 )
 
-// redacted appends redactValue to every pipeline that prints, so that no view can show a
-// secret. html/template adds its escapes after it.
+// redacted appends redactValue to every pipeline with output, so that no view shows a secret.
+// html/template adds its escaping after it.
 func redacted(t *template.Template) *template.Template {
-	for _, one := range t.Templates() {
-		if one.Tree != nil {
-			redactNodes(one.Tree.Root)
+	for _, tmpl := range t.Templates() {
+		if tmpl.Tree != nil {
+			redactNodes(tmpl.Tree.Root)
 		}
 	}
 	return t

@@ -2,8 +2,10 @@ package page
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/hpad/hpad/daemon/api"
@@ -12,31 +14,29 @@ import (
 	hpa "github.com/hpad/hpad/policy"
 )
 
-// state is what an autoscaler is for who looks at the list.
+// state is the state of an autoscaler in the list.
 type state string
 
-// The states, the one that a person should see first, first.
 const (
-	// attention: it cannot do its work, or something of its target fails.
+	// attention: the autoscaler cannot work, or its target has a problem.
 	attention state = "attention"
-	// held: it does its work, and people or the platform keep the count.
+	// held: the autoscaler works, but an operator or the platform holds the count.
 	held state = "held"
-	// scaling: the count is to be another one.
+	// scaling: the desired count differs from the current count.
 	scaling state = "scaling"
-	// steady: none of it.
-	steady state = "steady"
+	steady  state = "steady"
 )
 
-// states are all of them.
+// states are sorted by urgency.
 var states = []state{attention, held, scaling, steady}
 
-// row is an autoscaler in the list. It has no time that passes, so that it is another one
-// only when something is.
+// row is an autoscaler in the list. It contains no ages, so that it changes only with the
+// autoscaler.
 type row struct {
 	Name      string `json:"name"`
 	Reference string `json:"reference"`
 	Fleet     string `json:"fleet"`
-	// Replicas is the count in words, Count that of it that sorts; Desired what is wanted.
+	// Replicas is the count as text; Count is the number to sort by.
 	Replicas string `json:"replicas"`
 	Count    int32  `json:"count"`
 	Desired  int32  `json:"desired"`
@@ -44,93 +44,179 @@ type row struct {
 	Max      int32  `json:"max"`
 	Targets  string `json:"targets"`
 	State    state  `json:"state"`
-	// Problem is what holds or fails it; empty for nothing. Why is the last decision.
-	Problem string `json:"problem,omitempty"`
-	Why     string `json:"why"`
-	// Late counts ticks at which a pass was still running.
+	Problem  string `json:"problem,omitempty"`
+	// Why is the sentence of the last decision.
+	Why string `json:"why"`
+	// Late counts the ticks at which the previous pass was still running.
 	Late uint64 `json:"late,omitempty"`
 }
 
-// rowOf shows an autoscaler as of now, whose zone times are in. It has no secrets,
-// because clients can search rows for any text.
+// rowOf returns the row of an autoscaler. Its secrets are removed here as well, because
+// clients can search for any text of a row.
 func rowOf(view *api.Autoscaler, now time.Time) row {
 	fleet, _, _ := strings.Cut(view.Reference, "/")
 	r := row{
 		Name: view.Name, Reference: redact.Text(view.Reference), Fleet: redact.Text(fleet), Replicas: explain.ReplicasText(*view),
-		Count: view.Status.CurrentReplicas, Desired: view.Status.DesiredReplicas, Min: least(view.Spec), Max: view.Spec.MaxReplicas,
+		Count: view.Status.CurrentReplicas, Desired: view.Status.DesiredReplicas, Min: 1, Max: view.Spec.MaxReplicas,
 		Targets: explain.TargetsText(view.Spec.Metrics, view.Status.Metrics),
 		Problem: redact.Text(explain.Problem(*view, now)), Why: "No decision yet: the first pass has not ended.", Late: view.Evaluation.Late,
 	}
+	if view.Spec.MinReplicas != nil {
+		r.Min = *view.Spec.MinReplicas
+	}
 	if d := view.Decision; d == nil || d.Case == hpa.CaseUnreadable || d.Case == hpa.CaseMetricsFailed {
-		r.Desired = r.Count // nothing else is known to be wanted
+		r.Desired = r.Count
 	}
 	if view.Decision != nil {
-		r.Why = sentence(view.Decision, view.Evaluation, now.Location())
+		local := *view.Decision
+		local.Time = local.Time.In(now.Location())
+		r.Why = redact.Text(explain.Sentence(local, view.Evaluation))
 	}
-	r.State = stateOf(view, &r, now)
+	switch {
+	case explain.Fails(*view, now):
+		r.State = attention
+	case len(view.Pauses) > 0, view.Mode != hpa.ModeOn, view.Evaluation.DryRun, view.Evaluation.Hold != nil, view.Status.Disabled():
+		r.State = held
+	case r.Count != r.Desired:
+		r.State = scaling
+	default:
+		r.State = steady
+	}
 	return r
 }
 
-// sentence says what was decided, with times in a zone.
-func sentence(d *hpa.Decision, became api.Evaluation, zone *time.Location) string {
-	local := *d
-	local.Time = d.Time.In(zone)
-	return redact.Text(explain.Sentence(local, became))
+// A snapshot is cached for snapshotAge, or for snapshotFactor times the time that it took, so
+// that snapshots use at most a tenth of a core.
+const (
+	snapshotAge    = time.Second
+	snapshotFactor = 10
+)
+
+// snapshots caches the last snapshot for all clients.
+type snapshots struct {
+	daemon Daemon
+
+	mu   sync.Mutex
+	last *snapshot
+	zone *time.Location
+	at   time.Time
+	took time.Duration
 }
 
-func stateOf(view *api.Autoscaler, r *row, now time.Time) state {
-	switch {
-	case explain.Fails(*view, now):
-		return attention
-	case len(view.Pauses) > 0, view.Mode != hpa.ModeOn, view.Evaluation.DryRun, view.Evaluation.Hold != nil, view.Status.Disabled():
-		return held
-	case r.Count != r.Desired:
-		return scaling
+// snapshot is the content of the list. It is not modified.
+type snapshot struct {
+	Total   int      `json:"total"`
+	Rows    []row    `json:"rows"`
+	Fleets  []string `json:"fleets"`
+	Notices []notice `json:"notices"`
+}
+
+// get returns a snapshot with times in a zone.
+func (s *snapshots) get(zone *time.Location) *snapshot {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.last == nil || s.zone.String() != zone.String() || time.Since(s.at) > max(snapshotAge, snapshotFactor*s.took) {
+		start := time.Now()
+		l := &snapshot{Rows: []row{}, Fleets: []string{}}
+		for view := range s.daemon.AutoscalersAfter("") {
+			r := rowOf(&view, start.In(zone))
+			l.Rows, l.Fleets = append(l.Rows, r), append(l.Fleets, r.Fleet)
+		}
+		slices.Sort(l.Fleets)
+		l.Fleets, l.Total = slices.Compact(l.Fleets), len(l.Rows)
+		l.Notices = notices(s.daemon, l.Rows)
+		s.last, s.zone, s.at, s.took = l, zone, time.Now(), time.Since(start)
 	}
-	return steady
+	return s.last
 }
 
-// least is the lower bound, which is 1 where none is set.
-func least(spec hpa.Spec) int32 {
-	if spec.MinReplicas == nil {
-		return 1
+// notice is a line above the list that needs the attention of an operator.
+type notice struct {
+	State   state  `json:"state"`
+	Subject string `json:"subject"`
+	Message string `json:"message,omitempty"`
+	// Query is the filter of the list that shows the rows; empty for none.
+	Query string `json:"query,omitempty"`
+}
+
+// maxNotices limits the notices about fleets, sources and other subjects.
+const maxNotices = 12
+
+// notices returns the problems of hpad, the number of autoscalers with problems, and the
+// problems of fleets and sources.
+func notices(d Daemon, rows []row) []notice {
+	health := d.Health()
+	all := []notice{}
+	if !health.Healthy {
+		all = append(all, notice{attention, "hpad", "the scheduler does not tick", ""})
 	}
-	return *spec.MinReplicas
+	if health.RefusedReload != "" {
+		all = append(all, notice{attention, "the last reload was rejected", health.RefusedReload, ""})
+	}
+	counts := map[state]int{}
+	for i := range rows {
+		counts[rows[i].State]++
+	}
+	texts := map[state][2]string{
+		attention: {"autoscaler needs attention", "autoscalers need attention"},
+		held:      {"autoscaler is held", "autoscalers are held"},
+	}
+	for _, s := range states[:2] {
+		if n := counts[s]; n > 0 {
+			all = append(all, notice{s, fmt.Sprintf("%d %s", n, texts[s][min(n, 2)-1]), "", "?state=" + string(s)})
+		}
+	}
+	count, more := 0, 0
+	for _, problem := range d.Readiness().Problems {
+		if strings.HasPrefix(problem.Subject, "autoscaler ") || problem.Subject == "configuration" {
+			continue
+		}
+		if count++; count > maxNotices {
+			more++
+			continue
+		}
+		s := attention
+		if slices.Contains(health.HeldBack, problem) || problem.Message == api.DryRun {
+			s = held
+		}
+		all = append(all, notice{s, problem.Subject, problem.Message, ""})
+	}
+	if more > 0 {
+		all = append(all, notice{attention, fmt.Sprintf("and %d more", more), `"hpad health" lists all`, ""})
+	}
+	return all
 }
 
-// choice is what a list shows of all rows.
-type choice struct {
+// filter selects, sorts and divides rows.
+type filter struct {
 	Text, Fleet, Sort string
 	State             state
 	Page              int
 }
 
-// orders are what a list can be sorted by.
-var orders = map[string]func(a, b *row) int{
-	"name":     func(_, _ *row) int { return 0 },
-	"replicas": func(a, b *row) int { return cmp.Compare(b.Count, a.Count) },
-	"state": func(a, b *row) int {
+// orders are the orders of a list by name.
+var orders = map[string]func(a, b row) int{
+	"name":     func(_, _ row) int { return 0 },
+	"replicas": func(a, b row) int { return cmp.Compare(b.Count, a.Count) },
+	"state": func(a, b row) int {
 		return cmp.Compare(slices.Index(states, a.State), slices.Index(states, b.State))
 	},
-	"late": func(a, b *row) int { return cmp.Compare(b.Late, a.Late) },
+	"late": func(a, b row) int { return cmp.Compare(b.Late, a.Late) },
 }
 
-// has reports whether the choice has a row.
-func (c *choice) has(r *row) bool {
-	return (c.State == "" || c.State == r.State) && (c.Fleet == "" || c.Fleet == r.Fleet) &&
-		(c.Text == "" || strings.Contains(strings.ToLower(r.Name+" "+r.Reference+" "+r.Problem), strings.ToLower(c.Text)))
+func (f *filter) matches(r *row) bool {
+	return (f.State == "" || f.State == r.State) && (f.Fleet == "" || f.Fleet == r.Fleet) &&
+		(f.Text == "" || strings.Contains(strings.ToLower(r.Name+" "+r.Reference+" "+r.Problem), strings.ToLower(f.Text)))
 }
 
-// of returns the rows that the choice has, sorted.
-func (c *choice) of(rows []*row) []*row {
-	var chosen []*row
-	for _, r := range rows {
-		if c.has(r) {
-			chosen = append(chosen, r)
+// apply returns the matching rows in the order of the filter.
+func (f *filter) apply(rows []row) []row {
+	var found []row
+	for i := range rows {
+		if f.matches(&rows[i]) {
+			found = append(found, rows[i])
 		}
 	}
-	if order := orders[c.Sort]; order != nil {
-		slices.SortStableFunc(chosen, order) // rows are by name
-	}
-	return chosen
+	slices.SortStableFunc(found, orders[f.Sort]) // rows are sorted by name
+	return found
 }

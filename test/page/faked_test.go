@@ -77,13 +77,12 @@ func (f *faked) add(name string, n int, now time.Time) {
 	}
 }
 
-// serve serves the page to somebody who may write.
+// serve serves the page with write access.
 func (f *faked) serve(t *testing.T) string {
 	t.Helper()
 	handler := page.New(f, api.Full, api.NewHandler(f, prometheus.NewRegistry(), api.Full))
 	server := httptest.NewServer(handler)
 	t.Cleanup(server.Close)
-	t.Cleanup(handler.Close)
 	return server.URL
 }
 

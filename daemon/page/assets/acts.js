@@ -62,7 +62,7 @@ const lengths = [["30m", "for 30 minutes"], ["2h", "for 2 hours"], ["8h", "for 8
 
 /** end returns fields for how long a pause is. */
 function end() {
-	const until = input("Until, in the time of this browser", { type: "datetime-local", name: "until", hidden: true }), field = until.lastChild;
+	const until = input("Until (time of this browser)", { type: "datetime-local", name: "until", hidden: true }), field = until.lastChild;
 	const select = choice("For how long", "for", lengths);
 	until.hidden = true;
 	field.hidden = false;
@@ -78,7 +78,7 @@ function end() {
 function duration({ for: length, until }) {
 	if (length !== other) return length;
 	const seconds = Math.round((new Date(until).getTime() - Date.now()) / 1000);
-	if (!(seconds > 0)) throw new Error("The end has to be in the future.");
+	if (!(seconds > 0)) throw new Error("The end must be in the future.");
 	return `${seconds}s`;
 }
 
@@ -93,10 +93,10 @@ export function offer(place, { name }, done) {
 
 	add(name ? "Pause" : "Pause all", () => ({
 		title: `Pause ${what}`, confirm: "Pause",
-		fields: [choice("Which changes are held", "direction", directions), ...end(), input("Why (everybody will see it)", { name: "reason", autocomplete: "off", maxLength: 200 })],
+		fields: [choice("Paused changes", "direction", directions), ...end(), input("Reason (visible to everyone)", { name: "reason", autocomplete: "off", maxLength: 200 })],
 		act: async (given) => {
 			const pause = await data(`${path}/pause`, { direction: given.direction, for: duration(given), reason: given.reason });
-			return pause ? `It is ${pause.message}. It was paused ${stamp()}.` : "The pause has ended by now.";
+			return pause ? `Now ${pause.message}. Paused ${stamp()}.` : "The pause has already ended.";
 		},
 	}));
 
@@ -106,8 +106,8 @@ export function offer(place, { name }, done) {
 			title: `Resume ${what}`, confirm: "Resume", fields: [said],
 			ready: async () => {
 				const inForce = await data("api/v1/pauses"), own = inForce.filter((pause) => (name ? pause.autoscaler === name : !pause.autoscaler && !pause.fleet));
-				said.textContent = own.map((pause) => `This ends: ${pause.message}.`).join(" ");
-				if (!own.length) throw new Error(name ? "It has no pause of its own; one of its fleet, or of all, is ended there." : "There is no pause of all autoscalers; one of a fleet, or of one autoscaler, is ended there.");
+				said.textContent = own.map((pause) => `This ends the pause: ${pause.message}.`).join(" ");
+				if (!own.length) throw new Error(name ? "This autoscaler has no pause of its own. Resume its fleet or all autoscalers instead." : "No pause applies to all autoscalers. Resume the fleet or the autoscaler instead.");
 			},
 			act: async () => `Resumed ${stamp()}. It was ${(await data(`${path}/resume`, {})).message}.`,
 		};
@@ -124,7 +124,7 @@ export function offer(place, { name }, done) {
 						list.textContent = changes.map(line).join("\n") || "nothing";
 					} catch (problem) {
 						list.textContent = problem.message;
-						throw new Error("It would be refused: the configuration before stays in force.");
+						throw new Error("The reload would be rejected: the current configuration stays active.");
 					}
 				},
 				act: async () => {
@@ -141,7 +141,7 @@ export function offer(place, { name }, done) {
 		return {
 			title: `Set the count of ${what} once`, confirm: "Scale",
 			fields: [
-				element("p", { textContent: `It is ${count} now. The metrics decide again from the next pass on, so pause it if it is to stay.` }),
+				element("p", { textContent: `The count is ${count} now. The metrics decide again in the next pass; pause the autoscaler to keep the count.` }),
 				input(`Replicas, from ${min} to ${max}`, { name: "replicas", type: "number", min: 0, step: 1, value: count, required: true }),
 				element("label", { className: "check" }, element("input", { type: "checkbox", name: "force" }), "also outside of its bounds"),
 			],
@@ -153,10 +153,10 @@ export function offer(place, { name }, done) {
 	});
 
 	add("Evaluate now", () => ({
-		title: `Evaluate ${what} now`, confirm: "Evaluate", fields: [element("p", { textContent: "It is evaluated once more, besides its period. That may change the count." })],
+		title: `Evaluate ${what} now`, confirm: "Evaluate", fields: [element("p", { textContent: "This starts an additional pass, which may change the count." })],
 		act: async () => {
 			const view = await data(`${path}/evaluate`, {});
-			return `Evaluated ${stamp()}; it ended with ${view.evaluation.reason || "nothing"}, and the count is ${view.status.current_replicas}.`;
+			return `Evaluated ${stamp()}: the result is ${view.evaluation.reason || "unknown"}, and the count is ${view.status.current_replicas}.`;
 		},
 	}));
 }

@@ -1,10 +1,10 @@
-// What both views have in common: the zone of the browser, following what changes, and
-// putting what the server writes in the place of what is there.
+// Shared by both views: the time zone of the browser, updates, and replacing parts of the
+// document with new content from the server.
 
 /** base is the URL of the list, with a slash at its end. */
 export const base = new URL(document.querySelector(".mark").getAttribute("href"), location.href).href;
 
-const pollEvery = 5000, retryEvery = 2000, firstWithin = 4000, silentFor = 30_000, answerWithin = 10_000;
+const pollEvery = 2000, answerWithin = 10_000;
 
 document.body.classList.add("js");
 for (const one of document.querySelectorAll(".js-only")) one.hidden = false;
@@ -13,16 +13,16 @@ const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
 const before = document.cookie.match(/(?:^|; )zone=([^;]*)/)?.[1];
 document.cookie = `zone=${encodeURIComponent(zone)}; path=${new URL(base).pathname}; max-age=31536000; samesite=strict`;
 
-/** zoneIsNew is whether the view was made in another zone than the browser's. */
+/** zoneIsNew is set if the view has times of another zone than the browser's. */
 export const zoneIsNew = before !== encodeURIComponent(zone);
 if (zoneIsNew) {
 	fetched(location.href).then((page) => {
 		document.body.dataset.zone = page.body.dataset.zone;
 		morph(document.querySelector("footer"), page.querySelector("footer"));
-	}, () => {}); // who reads that hpad does not answer
+	}, () => {}); // follow reports a lost connection
 }
 
-// How far the clock of the browser is off, where that is more than a message takes.
+// The difference to the clock of the browser, if it exceeds the delay of a response.
 const answered = performance.timeOrigin + (performance.getEntriesByType("navigation")[0]?.responseStart ?? 0);
 const off = Number(document.body.dataset.made) - answered, skew = Math.abs(off) > 3000 ? off : 0;
 
@@ -31,7 +31,7 @@ export const now = () => (Date.now() + skew) / 1000;
 
 const clocks = new Map();
 
-/** clock writes seconds since 1970 as the server does, in the zone of the page or another one. */
+/** clock formats seconds since 1970 like the server, in the zone of the page by default. */
 export function clock(seconds, zone = document.body.dataset.zone) {
 	if (!clocks.has(zone)) clocks.set(zone, new Intl.DateTimeFormat("sv-SE", { timeZone: zone, dateStyle: "short", timeStyle: "medium" }));
 	return clocks.get(zone).format(new Date(seconds * 1000));
@@ -39,13 +39,13 @@ export function clock(seconds, zone = document.body.dataset.zone) {
 
 const status = document.getElementById("live");
 
-/** say tells how the page is connected; lost ones are told aloud. */
+/** say shows the state of the connection. */
 export function say(text, lost = false) {
 	if (status.textContent !== text) status.textContent = text;
 	status.classList.toggle("lost", lost);
 }
 
-/** address shows a URL as that of the page; where it was opened with a password in it, none can be. */
+/** address changes the URL of the page. Browsers reject it if the URL has a password. */
 export function address(url) {
 	try {
 		history.replaceState(null, "", url);
@@ -54,7 +54,7 @@ export function address(url) {
 	}
 }
 
-/** data asks the API and returns its data, or throws what it says is wrong. */
+/** data calls the API and returns its data, or throws its error. */
 export async function data(path, body) {
 	const request = body === undefined ? {} : { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) };
 	const response = await fetch(base + path, { ...request, cache: "no-store" });
@@ -70,70 +70,35 @@ export async function data(path, body) {
 }
 
 /**
- * follow calls take with all rows and then with each change, of all autoscalers or of
- * the one of a name. Where a stream does not get through, it asks instead. A page that
- * nobody sees does neither: a browser has few connections for all its pages.
+ * follow calls take with the rows of all autoscalers, or of the one with a name, at the start
+ * and after each change. It asks less often for many rows, and never while the page is hidden.
  */
 export function follow(name, take) {
 	const query = name ? `?name=${encodeURIComponent(name)}` : "";
-	let failures = 0, stream, timer;
-	const taken = (look) => {
-		say("live");
-		take(look);
-	};
-	const later = (what, wait) => {
-		clearTimeout(timer);
-		timer = setTimeout(what, wait);
-	};
-	const close = () => {
-		clearTimeout(timer);
-		stream?.close();
-		stream = undefined;
-	};
-	// The server says something every 10 seconds at least.
-	const open = () => {
-		close();
-		const mine = stream = new EventSource(base + "changes" + query);
-		const silent = () => {
-			close();
-			poll();
-		};
-		later(silent, firstWithin);
-		stream.addEventListener("beat", () => later(silent, silentFor));
-		stream.onmessage = (event) => {
-			failures = 0;
-			later(silent, silentFor);
-			taken(JSON.parse(event.data));
-		};
-		stream.onerror = () => {
-			if (mine !== stream) return;
-			close();
-			failures++;
-			later(failures > 1 ? poll : open, retryEvery);
-		};
-	};
+	let before, timer;
 	const poll = async () => {
+		clearTimeout(timer);
+		let wait = pollEvery;
 		try {
 			const response = await fetch(base + "rows" + query, { cache: "no-store", signal: AbortSignal.timeout(answerWithin) });
 			if (!response.ok) throw new Error(response.status);
-			const look = await response.json();
-			if (document.hidden) return;
-			later(failures > 0 ? open : poll, pollEvery);
-			failures = 0;
-			taken(look);
+			const text = await response.text(), { rows, ...rest } = JSON.parse(text);
+			wait *= 1 + rows.length / 1000;
+			say("live");
+			if (text !== before) take({ rows, ...rest });
+			before = text;
 		} catch {
-			if (document.hidden) return;
-			failures++;
-			say("no connection to hpad: what is shown is old", true);
-			later(poll, retryEvery);
+			say("no connection to hpad: the page shows old data", true);
 		}
+		clearTimeout(timer);
+		if (!document.hidden) timer = setTimeout(poll, wait);
 	};
-	document.addEventListener("visibilitychange", () => (document.hidden ? close() : open()));
-	addEventListener("offline", () => say("no network: what is shown is old", true));
-	if (!document.hidden) open();
+	document.addEventListener("visibilitychange", () => (document.hidden ? clearTimeout(timer) : poll()));
+	addEventListener("offline", () => say("no network: the page shows old data", true));
+	if (!document.hidden) poll();
 }
 
-/** fetched returns what the server shows at a URL, as a document. */
+/** fetched returns the document at a URL. */
 export async function fetched(url, options) {
 	const response = await fetch(url, { cache: "no-store", signal: AbortSignal.timeout(answerWithin), ...options });
 	if (!response.ok && response.status !== 404) throw new Error(response.status);
@@ -141,8 +106,8 @@ export async function fetched(url, options) {
 }
 
 /**
- * morph makes a node like another one, and touches only what differs: what has the focus, is
- * selected or was opened stays so.
+ * morph makes a node equal to another node and changes only the differences, so that focus,
+ * selection and opened details remain.
  */
 export function morph(from, to) {
 	if (from.nodeType !== to.nodeType || from.nodeName !== to.nodeName) {

@@ -1,5 +1,5 @@
-// One autoscaler: the server writes all of it; this puts what changed in its place, draws,
-// and acts.
+// The view of one autoscaler: the server renders it; this script replaces the parts that
+// changed, draws the graph and sends actions.
 import { address, fetched, follow, morph, zoneIsNew } from "./common.js";
 import { offer } from "./acts.js";
 import { draw } from "./graph.js";
@@ -7,8 +7,7 @@ import { draw } from "./graph.js";
 const name = document.body.dataset.name;
 const here = location.origin + location.pathname; // without a password that is in the address
 
-// Once a quarter of a minute, or when something changed, all live parts are put in their
-// place as they are now.
+// All live parts are replaced every 15 seconds, and after each change.
 const soon = 200, sometimes = 15_000;
 let timer, busy = false, changed = false, instancesCount, where = location.href;
 
@@ -28,9 +27,9 @@ async function renew() {
 		const page = await fetched(asked.replace(/[?&]instances\b/, ""));
 		const parts = [...document.querySelectorAll("[data-live]")];
 		if (!page.getElementById("count")) {
-			document.querySelector("main").replaceChildren(...page.querySelector("main").childNodes); // it is gone
+			document.querySelector("main").replaceChildren(...page.querySelector("main").childNodes); // it was removed
 		} else if (!parts.length) {
-			location.reload(); // it is there again
+			location.reload(); // it was added again
 		}
 		for (const part of parts) {
 			const fresh = page.getElementById(part.id);
@@ -41,20 +40,20 @@ async function renew() {
 		instancesCount = count;
 		drawing.windowIs(document.getElementById("why").dataset);
 	} catch {
-		// the stream says that there is no connection
+		// follow reports a lost connection
 	} finally {
 		busy = false;
 		refresh(changed ? soon : sometimes);
 	}
 }
 
-/** explainAt shows why at another time, or with "" now. */
+/** explainAt shows the decision at a time; "" is the latest. */
 async function explainAt(at) {
 	let part;
 	try {
 		part = await fetched(`${here}?part=why${at ? `&at=${encodeURIComponent(at)}` : ""}`);
 	} catch {
-		return; // the stream says that there is no connection
+		return; // follow reports a lost connection
 	}
 	address(where = at ? `${here}?at=${encodeURIComponent(at)}` : here);
 	morph(document.getElementById("why"), part.getElementById("why"));
@@ -91,9 +90,7 @@ document.addEventListener("click", (event) => {
 
 const drawing = draw(name, here, explainAt);
 drawing.windowIs(document.getElementById("why").dataset);
-follow(name, (look) => {
-	if (look.all || look.rows.length) refresh();
-});
+follow(name, () => refresh());
 if (zoneIsNew) refresh(0);
 readInstances();
 const acts = document.getElementById("acts");

@@ -26,7 +26,7 @@ const shapes = {
 	config: "M-4-5H2L5-2V5H-4Z",
 };
 const meanings = {
-	up: "scaled up", down: "scaled down", person: "set by a person", foreign: "changed by somebody else", bounds: "min or max changed", pause: "pause",
+	up: "scaled up", down: "scaled down", person: "set by a user", foreign: "changed externally", bounds: "min or max changed", pause: "pause",
 	failed: "failed", config: "configuration changed",
 };
 const colourOf = (kind, c) => ({ up: c.count, down: c.count, person: c.held, pause: c.held, bounds: c.text, config: c.text })[kind] ?? c.bad;
@@ -324,7 +324,7 @@ export function draw(name, here, pick) {
 		if (at === null) {
 			pointed = null;
 			asked++;
-			const known = graph.time.length ? graph.time[0] > now() - hours * hour * 0.9 ? ` Nothing is known from before ${clock(graph.time[0])}.` : "" : "Nothing is known of this time.";
+			const known = graph.time.length ? graph.time[0] > now() - hours * hour * 0.9 ? ` Nothing is known from before ${clock(graph.time[0])}.` : "" : "No data points at this time.";
 			reading.replaceChildren(element("span", { className: "muted" }, `Point at an instant, or go there with the arrow keys, to see why. A click keeps it; dragging zooms.${known}`));
 			return;
 		}
@@ -353,7 +353,7 @@ export function draw(name, here, pick) {
 				explained.set(at, { ...why.dataset, text: (why.querySelector(".sentence") ?? why.querySelector(".problem > span")).textContent });
 				if (explained.size > 500) explained.delete(explained.keys().next().value);
 			} catch {
-				if (mine === asked) say("hpad does not answer.");
+				if (mine === asked) say("hpad does not respond.");
 				return;
 			}
 			if (mine !== asked) return;
@@ -386,7 +386,7 @@ export function draw(name, here, pick) {
 	tableShown.addEventListener("toggle", () => tableShown.open && graph && tabulate());
 
 	// A person without a pointer moves along the time as along a slider.
-	for (const [name, value] of Object.entries({ tabindex: "0", role: "slider", "aria-label": "Drawing of the count, by time", "aria-valuenow": "0", "aria-valuetext": "now" })) box.setAttribute(name, value);
+	for (const [name, value] of Object.entries({ tabindex: "0", role: "slider", "aria-label": "Graph of the count over time", "aria-valuenow": "0", "aria-valuetext": "now" })) box.setAttribute(name, value);
 	box.addEventListener("keydown", (event) => {
 		if (!plot || event.ctrlKey || event.metaKey || event.altKey) return;
 		const [from, to] = span(), width = plot.over.clientWidth, at = plot.cursor.left >= 0 ? plot.cursor.left : width - 1;

@@ -1,5 +1,5 @@
-// The list: all rows are held, chosen and sorted here, and those in view are in the document.
-// With very many autoscalers the server chooses, and a page of it is shown.
+// The list: the script stores, filters and sorts all rows, and puts the visible ones into the
+// document. With very many autoscalers the server filters, and the script shows one page.
 import { address, base, fetched, follow, morph, zoneIsNew } from "./common.js";
 import { offer } from "./acts.js";
 
@@ -42,7 +42,7 @@ function drawLines() {
 			const got = await (await fetch(`${base}lines?${query}`, { cache: "no-store" })).json();
 			for (const name of wanted) lines.set(name, { at: Date.now(), counts: got[name] ?? [] });
 		} catch {
-			return; // the stream says that there is no connection
+			return; // follow reports a lost connection
 		}
 		for (const tr of body.querySelectorAll("tr[data-name]")) drawLine(tr);
 	}, 120);
@@ -53,7 +53,7 @@ function drawLine(tr) {
 	const known = counts.filter((n) => n >= 0);
 	if (!known.length) {
 		svg.replaceChildren();
-		svg.setAttribute("aria-label", "nothing known of the last hour");
+		svg.setAttribute("aria-label", "no data points in the last hour");
 		return;
 	}
 	const most = Math.max(...known), least = Math.min(...known), high = Math.max(most, 1);
@@ -173,7 +173,7 @@ function render() {
 		const none = document.createElement("tr"), cell = document.createElement("td");
 		none.className = "none";
 		cell.colSpan = 5;
-		cell.textContent = all.length ? "No autoscaler is like that." : "There are no autoscalers yet.";
+		cell.textContent = all.length ? "No autoscaler matches." : "There are no autoscalers yet.";
 		none.append(cell);
 		nodes.push(none);
 	}
@@ -206,20 +206,15 @@ function tell(list) {
 }
 
 function take(look) {
-	if (look.all) rows.clear();
+	rows.clear();
 	for (const row of look.rows) {
 		row.text = `${row.name} ${row.reference} ${row.problem ?? ""}`.toLowerCase();
 		rows.set(row.name, row);
 	}
-	for (const name of look.gone ?? []) rows.delete(name);
-	if (look.all || look.gone?.length || rows.size !== all.length) {
-		all = [...rows.values()].sort((a, b) => (a.name < b.name ? -1 : 1));
-	} else {
-		all = all.map((row) => rows.get(row.name));
-	}
+	all = [...rows.values()].sort((a, b) => (a.name < b.name ? -1 : 1));
 	total.textContent = look.total;
-	if (look.notices) tell(look.notices);
-	for (const fleet of look.fleets ?? []) {
+	tell(look.notices);
+	for (const fleet of look.fleets) {
 		if (![...form.fleet.options].some((option) => option.value === fleet)) form.fleet.add(new Option(fleet, fleet));
 	}
 	choose();
@@ -258,7 +253,7 @@ if (whole) {
 	for (const link of document.querySelectorAll("#pages a")) link.remove();
 	follow("", take);
 } else {
-	follow("\u0000", () => {}); // says only that hpad runs
+	follow("\u0000", () => {}); // shows only the state of the connection
 	drawLines();
 	load();
 	if (zoneIsNew) load();
