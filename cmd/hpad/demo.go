@@ -41,7 +41,7 @@ the demo. No process remains in any case.`,
 			return demo.Run(cmd.Context(), stream.out, duration)
 		},
 	}
-	cmd.Flags().DurationVar(&duration, "for", 2*time.Minute, "how long the demo takes at most, at least 30s; above 3m the load rises and falls several times")
+	cmd.Flags().DurationVar(&duration, "for", 2*time.Minute, "how long the demo takes at most, at least 30s")
 	cmd.Flags().BoolVar(&printConfig, "print-config", false, "print the configuration that the demo runs, with addresses as examples, and exit")
 	cmd.AddCommand(newDemoWorkerCommand())
 	return cmd

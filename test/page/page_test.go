@@ -235,7 +235,7 @@ func TestActs(t *testing.T) {
 	b.click("Scale")
 	b.await("what was done", "document.querySelector('dialog h2').innerText === 'Done'")
 	b.click("Close")
-	b.await("the scaling in the history", "[...document.querySelectorAll('#history tr')].some((tr) => tr.innerText.includes('alice set it') && tr.innerText.includes('17'))")
+	b.await("the scaling in the history", "[...document.querySelectorAll('#history tr')].some((tr) => tr.innerText.includes('set by alice') && tr.innerText.includes('17'))")
 
 	b.click("Evaluate now…")
 	b.await("a dialog", "document.querySelector('dialog[open]')")
@@ -273,7 +273,7 @@ func TestWithoutScripts(t *testing.T) {
 	b.do(chromedp.Click(`tr[data-name="shop-203"] a`, chromedp.ByQuery), chromedp.WaitVisible("#h-why", chromedp.ByQuery))
 	b.do(chromedp.Click("[data-read]", chromedp.ByQuery), chromedp.WaitVisible("#instances table", chromedp.ByQuery))
 	b.do(chromedp.Text("main", &text, chromedp.ByQuery))
-	for _, want := range []string{"Why ", "Metrics", "instance-1", "Conditions", "History", "Configuration in force"} {
+	for _, want := range []string{"Why ", "Metrics", "instance-1", "Conditions", "History", "Active configuration"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the details do not show %q:\n%s", want, text)
 		}

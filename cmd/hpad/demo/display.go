@@ -6,13 +6,10 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"strconv"
 	"strings"
 	"time"
 
-	"go.uber.org/zap"
-	"go.uber.org/zap/zapcore"
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/hpad/hpad/cmd/hpad/show"
@@ -28,18 +25,16 @@ const rowInterval = 2 * time.Second
 const settleTime = 3 * time.Second
 
 // display prints the demo while it runs, and a summary at the end. Its methods are for one
-// goroutine, except decided and warn, which never block.
+// goroutine, except decided, which never blocks.
 type display struct {
-	out   io.Writer
-	setup Setup
-	queue *Queue
-
+	out       io.Writer
+	setup     Setup
+	queue     *Queue
 	decisions chan api.Autoscaler
-	warnings  chan string
 
 	started, ended time.Time
-	// settled is set if the demo ended because the load was over and the fleet was back at
-	// its initial count, interrupted if the user ended it earlier.
+	// settled is set if the load is over and the fleet is back at its initial count,
+	// interrupted if the user ended the demo earlier.
 	settled, interrupted bool
 	fleet                fleet
 	// view is the latest decision.
@@ -54,14 +49,14 @@ type display struct {
 type fleet struct {
 	known            bool
 	start, now, most int32
-	// shrunk is set if the count was below its maximum after it had reached it.
+	// shrunk is set if the count is below its maximum.
 	shrunk     bool
 	ups, downs int
 	lastChange time.Time
 }
 
 func newDisplay(out io.Writer, setup Setup, queue *Queue) *display {
-	return &display{out: out, setup: setup, queue: queue, decisions: make(chan api.Autoscaler, 64), warnings: make(chan string, 64)}
+	return &display{out: out, setup: setup, queue: queue, decisions: make(chan api.Autoscaler, 64)}
 }
 
 // decided adds a decision. It is lost if the terminal is too slow.
@@ -72,15 +67,7 @@ func (s *display) decided(view api.Autoscaler) {
 	}
 }
 
-// warn adds a warning. It is lost if the terminal is too slow.
-func (s *display) warn(line string) {
-	select {
-	case s.warnings <- line:
-	default:
-	}
-}
-
-// run prints decisions and warnings until ctx ends or the demo is over.
+// run prints decisions until ctx ends or the demo is over.
 func (s *display) run(ctx context.Context) error {
 	s.started = time.Now()
 	s.row = s.started
@@ -89,23 +76,16 @@ func (s *display) run(ctx context.Context) error {
 		return err
 	}
 	for {
-		var err error
 		select {
 		case <-ctx.Done():
 			return nil
 		case view := <-s.decisions:
-			err = s.add(view)
-		case line := <-s.warnings:
-			if ctx.Err() != nil {
-				// Calls that are canceled at the end cause warnings. If the daemon
-				// failed, lastWarnings prints them.
-				s.warn(line)
+			if err := s.add(view); err != nil {
+				return err
+			}
+			if s.settled = s.isSettled(time.Now()); s.settled {
 				return nil
 			}
-			err = s.print("! " + line)
-		}
-		if s.settled = s.isSettled(time.Now()); err != nil || s.settled {
-			return err
 		}
 	}
 }
@@ -114,7 +94,7 @@ func (s *display) run(ctx context.Context) error {
 // initial count.
 func (s *display) isSettled(now time.Time) bool {
 	return s.fleet.verdict() == nil && s.fleet.now <= s.fleet.start && s.queue.Stats().Waiting == 0 &&
-		Load{Duration: s.setup.Duration}.Over(now.Sub(s.started)) && now.Sub(s.fleet.lastChange) >= settleTime
+		loadOver(now.Sub(s.started), s.setup.Duration) && now.Sub(s.fleet.lastChange) >= settleTime
 }
 
 // add prints a decision if it changed the count, and a row of the table if the last one is
@@ -145,21 +125,15 @@ func (s *display) tableRow(now time.Time) string {
 	stats := s.queue.Stats()
 	load := float64(stats.Arrived-s.rowArrived) / now.Sub(s.row).Seconds()
 	s.row, s.rowArrived = now, stats.Arrived
-	return fmt.Sprintf("%s  %3.0f/s  %8d  %8d   %s", now.Format(time.TimeOnly), load, stats.Waiting, s.view.Decision.DesiredReplicas, metricsText(s.view.Decision.Metrics))
-}
-
-// metricsText returns the current values of metrics with their target values.
-func metricsText(results []policy.MetricResult) string {
-	texts := make([]string, 0, len(results))
-	for i := range results {
-		r := &results[i]
-		if r.Error != "" || r.Current.AverageValueMilli == nil {
-			texts = append(texts, r.Name+" unknown")
-			continue
+	var metrics []string
+	for _, r := range s.view.Decision.Metrics {
+		text := "unknown"
+		if r.Error == "" && r.Current.AverageValueMilli != nil {
+			text = decimal(*r.Current.AverageValueMilli) + " of " + decimal(r.GoalValue)
 		}
-		texts = append(texts, fmt.Sprintf("%s %s of %s", r.Name, decimal(*r.Current.AverageValueMilli), decimal(r.GoalValue)))
+		metrics = append(metrics, r.Name+" "+text)
 	}
-	return strings.Join(texts, ", ")
+	return fmt.Sprintf("%s  %3.0f/s  %8d  %8d   %s", now.Format(time.TimeOnly), load, stats.Waiting, s.view.Decision.DesiredReplicas, strings.Join(metrics, ", "))
 }
 
 func decimal(milli int64) string {
@@ -174,18 +148,6 @@ func (s *display) print(lines ...string) error {
 		}
 	}
 	return nil
-}
-
-// lastWarnings prints the warnings from before a failure of the daemon.
-func (s *display) lastWarnings() {
-	for {
-		select {
-		case line := <-s.warnings:
-			_ = s.print("! " + line) // the caller reports the failure
-		default:
-			return
-		}
-	}
 }
 
 // conclude prints a summary. It returns an error if the fleet did not grow and shrink, unless
@@ -269,7 +231,7 @@ func (f *fleet) verdict() error {
 }
 
 func introduction(setup Setup) []string {
-	program := program()
+	program := os.Args[0]
 	return []string{
 		fmt.Sprintf("A load rises and falls within %s. Jobs arrive in a queue, and worker processes", duration.HumanDuration(setup.Duration)),
 		"execute 20 of them per second each. Every second hpad decides on the number of",
@@ -285,58 +247,4 @@ func introduction(setup Setup) []string {
 		"",
 		header,
 	}
-}
-
-// program returns the command that starts this program from another terminal: its name if
-// the PATH leads to it, and its path if not.
-func program() string {
-	own, err := os.Executable()
-	if err != nil {
-		return "hpad"
-	}
-	if named, err := exec.LookPath("hpad"); err == nil && sameFile(named, own) {
-		return "hpad"
-	}
-	return own
-}
-
-func sameFile(a, b string) bool {
-	first, err := os.Stat(a)
-	if err != nil {
-		return false
-	}
-	second, err := os.Stat(b)
-	return err == nil && os.SameFile(first, second)
-}
-
-// newLog returns a logger that sends warnings and errors to the display, except failed
-// evaluations, which the table shows.
-func newLog(d *display) *zap.Logger {
-	encoding := zap.NewProductionEncoderConfig()
-	encoding.TimeKey, encoding.LevelKey, encoding.CallerKey, encoding.StacktraceKey = "", "", "", ""
-	encoder := zapcore.NewConsoleEncoder(encoding)
-	return zap.New(filterCore{zapcore.NewCore(encoder, zapcore.AddSync(lineWriter(d.warn)), zap.WarnLevel)})
-}
-
-// filterCore drops the log lines of failed evaluations.
-type filterCore struct{ zapcore.Core }
-
-// Check drops failed evaluations.
-func (c filterCore) Check(entry zapcore.Entry, checked *zapcore.CheckedEntry) *zapcore.CheckedEntry {
-	if entry.Message == "evaluation failed" {
-		return checked
-	}
-	return c.Core.Check(entry, checked)
-}
-
-func (c filterCore) With(fields []zapcore.Field) zapcore.Core {
-	return filterCore{c.Core.With(fields)}
-}
-
-// lineWriter passes each write on as one line.
-type lineWriter func(line string)
-
-func (w lineWriter) Write(line []byte) (int, error) {
-	w(explain.OneLine(string(line)))
-	return len(line), nil
 }

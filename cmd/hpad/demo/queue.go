@@ -2,19 +2,19 @@ package demo
 
 import (
 	"context"
+	"math"
+	"net/http"
 	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// Queue holds jobs until workers take them, oldest first. A job has no content; the queue
-// stores only its arrival. Create one with NewQueue. Its methods may be called concurrently.
+// Queue stores the arrival times of jobs until workers take them, oldest first. Create one
+// with NewQueue. Its methods may be called concurrently.
 type Queue struct {
-	wait prometheus.Histogram
-
-	mu sync.Mutex
-	// waiting has the arrival times of the waiting jobs.
+	mu      sync.Mutex
 	waiting []time.Time
 	stats   Stats
 	// arrived is closed and replaced when jobs arrive.
@@ -30,19 +30,9 @@ type Stats struct {
 
 // NewQueue returns an empty queue and registers its metrics.
 func NewQueue(registry prometheus.Registerer) *Queue {
-	q := &Queue{
-		wait: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "demo_queue_wait_seconds", Help: "Time from the arrival of a job until a worker takes it.",
-			Buckets: []float64{.01, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
-		}),
-		arrived: make(chan struct{}),
-	}
-	registry.MustRegister(q.wait,
-		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "demo_queue_waiting", Help: "Jobs that wait for a worker."},
-			func() float64 { return float64(q.Stats().Waiting) }),
-		prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "demo_jobs_arrived_total", Help: "Jobs that arrived in the queue."},
-			func() float64 { return float64(q.Stats().Arrived) }),
-	)
+	q := &Queue{arrived: make(chan struct{})}
+	registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "demo_queue_waiting", Help: "Jobs that wait for a worker."},
+		func() float64 { return float64(q.Stats().Waiting) }))
 	return q
 }
 
@@ -100,6 +90,92 @@ func (q *Queue) tryTake() (bool, <-chan struct{}) {
 	q.stats.Taken++
 	q.stats.Waited += waited
 	q.stats.LongestWait = max(q.stats.LongestWait, waited)
-	q.wait.Observe(waited.Seconds())
 	return true, nil
+}
+
+// pollWait is the maximum time that a request waits for a job.
+const pollWait = 2 * time.Second
+
+// nextPath is the path at which workers take jobs. The status is 200 with a job, otherwise
+// 204.
+const nextPath = "/jobs/next"
+
+// NewHandler serves a queue for workers, and the metrics of the registry at /metrics.
+func NewHandler(queue *Queue, registry *prometheus.Registry) http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
+	mux.HandleFunc("POST "+nextPath, func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithTimeout(r.Context(), pollWait)
+		defer cancel()
+		if !queue.Take(ctx) {
+			w.WriteHeader(http.StatusNoContent)
+		}
+	})
+	return mux
+}
+
+// MinDuration is the shortest duration in which a fleet can grow and shrink.
+const MinDuration = 30 * time.Second
+
+// The load changes between these rates, in jobs per second. A worker executes 20, so that the
+// target of 70% needs 1 to 8 workers.
+const (
+	lowRate  = 8
+	highRate = 110
+)
+
+// The shape of the load, as fractions of its duration. The low end is long enough for the
+// fleet to shrink.
+const (
+	riseStart = 0.08
+	riseEnd   = 0.25
+	fallStart = 0.48
+	fallEnd   = 0.62
+)
+
+// loadRate returns the load in jobs per second after a time of its duration.
+func loadRate(elapsed, duration time.Duration) float64 {
+	height, at := 0.0, float64(elapsed)/float64(duration)
+	switch {
+	case at <= riseStart || at >= fallEnd:
+	case at < riseEnd:
+		height = slope((at - riseStart) / (riseEnd - riseStart))
+	case at <= fallStart:
+		height = 1
+	default:
+		height = slope((fallEnd - at) / (fallEnd - fallStart))
+	}
+	return lowRate + (highRate-lowRate)*height
+}
+
+// slope rises smoothly from 0 to 1.
+func slope(at float64) float64 { return (1 - math.Cos(math.Pi*at)) / 2 }
+
+// loadOver reports whether the load has fallen.
+func loadOver(elapsed, duration time.Duration) bool {
+	return float64(elapsed) >= fallEnd*float64(duration)
+}
+
+// putInterval is the interval at which jobs are added to the queue.
+const putInterval = 20 * time.Millisecond
+
+// drive adds jobs to the queue at the rate of the load until ctx ends.
+func drive(ctx context.Context, queue *Queue, duration time.Duration) {
+	ticker := time.NewTicker(putInterval)
+	defer ticker.Stop()
+	start := time.Now()
+	last, due := start, 0.0
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		now := time.Now()
+		due += loadRate(now.Sub(start), duration) * now.Sub(last).Seconds()
+		last = now
+		whole := math.Floor(due)
+		queue.Put(int(whole))
+		due -= whole
+	}
 }

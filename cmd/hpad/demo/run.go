@@ -1,3 +1,5 @@
+// Package demo runs "hpad demo": a queue of jobs, a load that rises and falls, worker
+// processes that take jobs from the queue, and a daemon with one autoscaler for the workers.
 package demo
 
 import (
@@ -18,6 +20,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zapio"
 	"golang.org/x/sync/errgroup"
 
@@ -29,15 +32,14 @@ import (
 	"github.com/hpad/hpad/daemon/state"
 )
 
-// errNoShell is why there is no demo in an image of hpad alone.
-var errNoShell = errors.New("the demo starts processes, and there is no shell (sh) to watch over them here, as in hpad's container image; run it on a machine that has one")
+// errNoShell is returned if the process fleet cannot start processes.
+var errNoShell = errors.New("the demo needs a shell (sh) to start processes, which hpad's container image does not have; run it on a host with a shell")
 
-// Run runs the demo for at most a time, or until ctx ends, shows it on out, and says
-// at the end what happened. Its error may be that the fleet did not grow and shrink;
-// that is none once ctx ends.
+// Run runs the demo for at most a duration or until ctx ends, and prints it to out. It returns
+// an error if the fleet did not grow and shrink, unless ctx ended.
 func Run(ctx context.Context, out io.Writer, duration time.Duration) (err error) {
-	// A terminal that is closed ends the demo as Ctrl-C does, and so does output
-	// that nobody reads: writing it is an error then, and not the end at once.
+	// A closed terminal ends the demo like Ctrl-C. Without a handler, SIGPIPE would kill hpad
+	// before it stops the workers.
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGHUP)
 	defer stop()
 	broken := make(chan os.Signal, 1)
@@ -47,48 +49,27 @@ func Run(ctx context.Context, out io.Writer, duration time.Duration) (err error)
 	if _, err := exec.LookPath("sh"); err != nil {
 		return errNoShell
 	}
-	dir, err := makeDir()
+	dir, err := os.MkdirTemp("", "hpad-demo-")
 	if err != nil {
-		return err
+		return hint.With(fmt.Errorf("create a directory for the demo: %w", err), "TMPDIR selects another place")
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	stage, err := setUp(ctx, dir, duration)
+	s, err := setUp(ctx, dir, duration)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, stage.close()) }()
+	defer func() { err = errors.Join(err, s.close()) }()
 
-	shown := newDisplay(out, stage.setup, stage.queue)
-	if err := stage.run(ctx, shown, duration); err != nil {
-		shown.lastWarnings()
+	shown := newDisplay(zapcore.Lock(zapcore.AddSync(out)), s.setup, s.queue)
+	if err := s.run(ctx, shown); err != nil {
 		return err
 	}
 	shown.interrupted = ctx.Err() != nil
 	return shown.conclude()
 }
 
-// socketPathLimit is how long the path of a socket may be.
-const socketPathLimit = 107
-
-// makeDir makes the directory that holds all that the demo writes. A
-// temporary directory whose path is too long for a socket gives way to /tmp.
-func makeDir() (string, error) {
-	parent := os.TempDir()
-	const longest = "/hpad-demo-0123456789/" + socketName
-	if !filepath.IsAbs(parent) || len(parent)+len(longest) > socketPathLimit {
-		parent = "/tmp"
-	}
-	dir, err := os.MkdirTemp(parent, "hpad-demo-")
-	if err != nil {
-		return "", hint.With(fmt.Errorf("make a directory for the demo: %w", err), "TMPDIR names another place for it")
-	}
-	return dir, nil
-}
-
-// socketName is the name of the daemon's socket in the demo's directory.
-const socketName = "hpad.sock"
-
-type stage struct {
+// services are the parts of the demo around the daemon.
+type services struct {
 	setup     Setup
 	config    *config.Config
 	store     state.Store
@@ -98,9 +79,9 @@ type stage struct {
 	served    chan error
 }
 
-// setUp opens all that the demo needs, and serves the queue.
-func setUp(ctx context.Context, dir string, duration time.Duration) (_ *stage, err error) {
-	s := &stage{served: make(chan error, 1)}
+// setUp opens everything that the demo needs, and serves the queue.
+func setUp(ctx context.Context, dir string, duration time.Duration) (_ *services, err error) {
+	s := &services{served: make(chan error, 1)}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.close())
@@ -117,10 +98,10 @@ func setUp(ctx context.Context, dir string, duration time.Duration) (_ *stage, e
 
 	executable, err := os.Executable()
 	if err != nil {
-		return s, fmt.Errorf("find hpad's own program, which the workers run too: %w", err)
+		return s, fmt.Errorf("find the program of hpad: %w", err)
 	}
 	s.setup = Setup{
-		Listen: "127.0.0.1:0", Socket: filepath.Join(dir, socketName), StateDir: filepath.Join(dir, "state"),
+		Listen: "127.0.0.1:0", Socket: filepath.Join(dir, "hpad.sock"), StateDir: filepath.Join(dir, "state"),
 		Worker: []string{executable, "demo", "worker", "--queue"}, Queue: listener.Addr().String(),
 		FirstPort: workerPort, Duration: duration,
 	}
@@ -137,8 +118,8 @@ func setUp(ctx context.Context, dir string, duration time.Duration) (_ *stage, e
 	return s, nil
 }
 
-// close ends the queue and the store. The workers are gone by then.
-func (s *stage) close() error {
+// close stops the queue and closes the store.
+func (s *services) close() error {
 	var errs []error
 	if s.server != nil {
 		errs = append(errs, s.server.Close())
@@ -152,14 +133,16 @@ func (s *stage) close() error {
 	return errors.Join(errs...)
 }
 
-// run runs the daemon and the load for a time, or until ctx ends. All processes
-// are gone when it returns.
-func (s *stage) run(ctx context.Context, shown *display, duration time.Duration) error {
-	ctx, cancel := context.WithTimeout(ctx, duration)
+// run runs the daemon and the load until the demo is over or ctx ends. All worker processes
+// have ended when it returns.
+func (s *services) run(ctx context.Context, shown *display) error {
+	ctx, cancel := context.WithTimeout(ctx, s.setup.Duration)
 	defer cancel()
 	registry := prometheus.NewRegistry()
 	measured := metrics.New(registry)
-	log := newLog(shown)
+	encoding := zap.NewProductionEncoderConfig()
+	encoding.TimeKey, encoding.LevelKey, encoding.CallerKey, encoding.StacktraceKey = "", "", "", ""
+	log := zap.New(zapcore.NewCore(zapcore.NewConsoleEncoder(encoding), zapcore.AddSync(shown.out), zap.ErrorLevel))
 	var d *daemon.Daemon
 	d = daemon.New(daemon.Options{
 		Load:    func() (*config.Config, error) { return s.config, nil },
@@ -167,9 +150,8 @@ func (s *stage) run(ctx context.Context, shown *display, duration time.Duration)
 		Graph:   graph.New(filepath.Join(s.setup.StateDir, "graph.db"), log, measured.LostPoints),
 		Log:     log,
 		Metrics: measured,
-		// Workers say nothing unless something goes wrong.
-		Output: func(_, instance string) io.Writer {
-			return &zapio.Writer{Log: log.With(zap.String("worker", instance)), Level: zap.WarnLevel}
+		Output: func(_, instance string) io.Writer { // workers print only errors
+			return &zapio.Writer{Log: log.With(zap.String("worker", instance)), Level: zap.ErrorLevel}
 		},
 		Decided: func(name string) {
 			if view, ok := d.Autoscaler(name); ok {
@@ -181,11 +163,11 @@ func (s *stage) run(ctx context.Context, shown *display, duration time.Duration)
 	group.Go(func() error { return d.Serve(ctx, s.listeners, measured.Exposition(registry)) })
 	group.Go(func() error { return d.Run(ctx) })
 	group.Go(func() error {
-		defer cancel() // the display also ends when nothing more would happen
+		defer cancel() // the display may end the demo early
 		return shown.run(ctx)
 	})
 	group.Go(func() error {
-		Load{Duration: duration}.Drive(ctx, s.queue)
+		drive(ctx, s.queue, s.setup.Duration)
 		return nil
 	})
 	if err := group.Wait(); err != nil {
@@ -194,9 +176,8 @@ func (s *stage) run(ctx context.Context, shown *display, duration time.Duration)
 	return nil
 }
 
-// Demos look for their ports in blocks of the same size, below those ports that
-// the kernel gives away by itself. The first port of a block is the queue's, and
-// as long as it is taken no other demo has the block.
+// Ports are reserved in blocks of the same size, below the ephemeral ports of the kernel. The
+// listener of the queue on the first port reserves the block against other demos.
 const (
 	firstBlock   = 20000
 	blocks       = 500
@@ -204,39 +185,28 @@ const (
 	portAttempts = 100
 )
 
-// reservePorts takes a block of ports that are free: it listens on the first and
-// returns the second, which is the first of the workers'.
-func reservePorts(ctx context.Context) (net.Listener, int, error) {
-	var err error
+// reservePorts finds a block of free ports. It returns a listener on the first port, and the
+// number of the second port.
+func reservePorts(ctx context.Context) (listener net.Listener, next int, err error) {
 	for range portAttempts {
-		var listener net.Listener
 		first := firstBlock + blockSize*rand.IntN(blocks)
-		if listener, err = reserveBlock(ctx, first); err == nil {
+		if listener, err = listen(ctx, first); err != nil {
+			continue
+		}
+		for port := first + 1; port < first+blockSize && err == nil; port++ {
+			var free net.Listener
+			if free, err = listen(ctx, port); err == nil {
+				err = free.Close()
+			}
+		}
+		if err == nil {
 			return listener, first + 1, nil
 		}
+		_ = listener.Close()
 	}
-	return nil, 0, fmt.Errorf("find %d free ports on 127.0.0.1, one after the other: %w", blockSize, err)
+	return nil, 0, fmt.Errorf("find %d consecutive free ports on 127.0.0.1: %w", blockSize, err)
 }
 
-// reserveBlock listens on the first port of a block whose other ports are free
-// too.
-func reserveBlock(ctx context.Context, first int) (net.Listener, error) {
-	reserved, err := listenOn(ctx, first)
-	if err != nil {
-		return nil, err
-	}
-	for port := first + 1; port < first+blockSize; port++ {
-		listener, err := listenOn(ctx, port)
-		if err == nil {
-			err = listener.Close()
-		}
-		if err != nil {
-			return nil, errors.Join(err, reserved.Close())
-		}
-	}
-	return reserved, nil
-}
-
-func listenOn(ctx context.Context, port int) (net.Listener, error) {
+func listen(ctx context.Context, port int) (net.Listener, error) {
 	return new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 }

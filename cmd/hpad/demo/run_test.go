@@ -7,8 +7,7 @@ import (
 	"testing"
 )
 
-// TestNoShell holds that the demo begins nothing where its processes could not be watched
-// over.
+// TestNoShell checks that the demo starts nothing without a shell.
 func TestNoShell(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	t.Setenv("TMPDIR", t.TempDir())
@@ -16,6 +15,6 @@ func TestNoShell(t *testing.T) {
 		t.Errorf("Run() = %v, want %v", err, errNoShell)
 	}
 	if left, err := os.ReadDir(os.TempDir()); len(left) > 0 || err != nil {
-		t.Errorf("it left %v, %v", left, err)
+		t.Errorf("files remain: %v, %v", left, err)
 	}
 }

@@ -13,29 +13,29 @@ import (
 // Autoscaler is the name of the demo's only autoscaler.
 const Autoscaler = "demo"
 
-// MaxWorkers is how many workers there may be. Each needs a port, and so do
-// those that are about to end, so there have to be Ports of them.
+// MaxWorkers is the maximum number of workers. Each needs a port, as do workers that are
+// stopping, so that there are twice as many Ports.
 const (
 	MaxWorkers = 10
 	Ports      = 2 * MaxWorkers
 )
 
-// Setup is what the demo's configuration is made of.
+// Setup has the values of the demo's configuration.
 type Setup struct {
-	// Listen is the HOST:PORT of hpad's own HTTP server, Socket the path of its
-	// socket and StateDir the directory of its state.
+	// Listen is the HOST:PORT of hpad, Socket the path of its socket and StateDir the
+	// directory of its state.
 	Listen, Socket, StateDir string
-	// Worker is the command of a worker; the queue's address is added to it.
+	// Worker is the command of a worker without the address of the queue.
 	Worker []string
 	// Queue is the HOST:PORT of the queue.
 	Queue string
-	// FirstPort is the first of Ports free ports, one after the other.
+	// FirstPort is the first of Ports consecutive free ports.
 	FirstPort int
-	// Duration is how long the load takes; windows are short enough for it.
+	// Duration is the duration of the load.
 	Duration time.Duration
 }
 
-// Example is a setup to read; its addresses and paths are only examples.
+// Example returns a setup with example addresses and paths.
 func Example(duration time.Duration) Setup {
 	return Setup{
 		Listen: "127.0.0.1:4720", Socket: "/tmp/hpad-demo/hpad.sock", StateDir: "/tmp/hpad-demo/state",
@@ -48,8 +48,7 @@ func Example(duration time.Duration) Setup {
 func (s Setup) Config() []byte {
 	var text bytes.Buffer
 	if err := configTemplate.Execute(&text, s); err != nil {
-		// Every field that the template names is there, and a buffer takes all.
-		panic(err)
+		panic(err) // the template is constant
 	}
 	return text.Bytes()
 }
@@ -59,8 +58,7 @@ var configText string
 
 var configTemplate = template.Must(template.New("setup").Funcs(template.FuncMap{"quote": quote}).Parse(configText))
 
-// quote writes a text, or a list of them, as TOML does, which takes what JSON
-// writes.
+// quote formats a string, or a list of strings, as JSON, which TOML accepts.
 func quote(value any) (string, error) {
 	text, err := json.Marshal(value)
 	return strings.ReplaceAll(string(text), `","`, `", "`), err
@@ -74,17 +72,15 @@ func (s Setup) Command() []string {
 // Ports returns the workers' range of ports.
 func (s Setup) Ports() string { return fmt.Sprintf("%d-%d", s.FirstPort, s.FirstPort+Ports-1) }
 
-// MaxWorkers returns how many workers there may be.
+// MaxWorkers returns the maximum number of workers.
 func (s Setup) MaxWorkers() int { return MaxWorkers }
 
-// The bounds of the scale-down window.
 const (
 	minWindow = 3 * time.Second
 	maxWindow = 15 * time.Second
 )
 
-// Window returns the scale-down window: a twelfth of a wave.
+// Window returns the scale-down window: a twelfth of the duration, within limits.
 func (s Setup) Window() time.Duration {
-	each := s.Duration / time.Duration(Load{Duration: s.Duration}.Waves())
-	return min(max((each/12).Round(time.Second), minWindow), maxWindow)
+	return min(max((s.Duration/12).Round(time.Second), minWindow), maxWindow)
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-func listen(t *testing.T) net.Listener {
+func testListener(t *testing.T) net.Listener {
 	t.Helper()
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -45,7 +45,7 @@ func TestWork(t *testing.T) {
 	queue := NewQueue(registry)
 	server := httptest.NewServer(NewHandler(queue, registry))
 	defer server.Close()
-	listener := listen(t)
+	listener := testListener(t)
 	address := "http://" + listener.Addr().String()
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)

@@ -11,18 +11,18 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// discoverTargets has a fleet find the targets that ask for an autoscaler by
-// their labels, where the configuration says so, and adds their autoscalers.
+// discoverTargets discovers targets by their labels if the fleet is configured so, and adds
+// their autoscalers.
 func (c *checker) discoverTargets(ctx context.Context, key string, fleet config.Fleet, built targets.Fleet) {
-	able, ok := built.(targets.Discoverer)
+	discoverer, ok := built.(targets.Discoverer)
 	if !fleet.Discover || !ok {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	found, err := able.Discover(ctx)
+	found, err := discoverer.Discover(ctx)
 	if err != nil {
-		c.problem(key, fmt.Sprintf("discover targets by their labels: %v", err))
+		c.problem(key, fmt.Sprintf("discover targets by labels: %v", err))
 	}
 	found = discovery.Bounded(found)
 	c.labels.Keep(fleet.Name, discovery.Found{Targets: found})
@@ -34,18 +34,18 @@ func (c *checker) discoverTargets(ctx context.Context, key string, fleet config.
 		switch judged := merged.Of(ref); {
 		case judged.State == api.DiscoveredOverridden:
 			owner := judged.Autoscaler
-			if owner == config.LabelsName(c.config.Autoscalers[owner].Target) { // found by its labels too
-				c.problem(key, fmt.Sprintf("the labels of %s are ignored: autoscaler %q scales it, whose fleet is the same engine; let one of the fleets discover", ref, owner))
+			if owner == config.LabelsName(c.config.Autoscalers[owner].Target) { // also discovered
+				c.problem(key, fmt.Sprintf("the labels of %s are ignored: autoscaler %q of a fleet of the same engine scales it; set discover in only one of these fleets", ref, owner))
 				continue
 			}
-			c.note(key, fmt.Sprintf("the labels of %s are ignored: autoscaler %q of the configuration wins", ref, owner))
+			c.note(key, fmt.Sprintf("the labels of %s are ignored: autoscaler %q of the configuration takes precedence", ref, owner))
 		case target.Problem != "":
-			c.problem(key, fmt.Sprintf("the labels of %s cannot be used: %s", ref, target.Problem))
+			c.problem(key, fmt.Sprintf("the labels of %s are not usable: %s", ref, target.Problem))
 		case judged.Over:
 			over++
 		case judged.State == api.DiscoveredMistaken:
-			for _, mistake := range judged.Mistakes {
-				c.problem(key, fmt.Sprintf("the labels of %s have a mistake: %s", ref, mistake.Text()))
+			for _, invalid := range judged.Mistakes {
+				c.problem(key, fmt.Sprintf("the labels of %s are invalid: %s", ref, invalid.Text()))
 			}
 		case judged.State == api.DiscoveredActive:
 			active++
@@ -54,7 +54,7 @@ func (c *checker) discoverTargets(ctx context.Context, key string, fleet config.
 					c.problem(key, fmt.Sprintf("the labels of %s cannot work: %s", ref, warning.Text()))
 					continue
 				}
-				c.note(key, fmt.Sprintf("the labels of %s may not mean what they say: %s", ref, warning.Text()))
+				c.note(key, fmt.Sprintf("suspicious labels of %s: %s", ref, warning.Text()))
 			}
 		}
 	}
@@ -63,7 +63,7 @@ func (c *checker) discoverTargets(ctx context.Context, key string, fleet config.
 	}
 	if over > 0 {
 		limit := c.config.LabelLimits(fleet.Name).Autoscalers
-		c.problem(key, fmt.Sprintf("%s too many for an autoscaler by their labels (%s)", explain.Plural(over, "target"), config.LabelLimit(fleet.Name, "autoscalers", limit)))
+		c.problem(key, fmt.Sprintf("%s exceed the limit of autoscalers by labels (%s)", explain.Plural(over, "target"), config.LabelLimit(fleet.Name, "autoscalers", limit)))
 	}
 	c.note(key, fmt.Sprintf("discovers %s", explain.Plural(active, "target")))
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/hpad/hpad/targets/targettest"
 )
 
-// discovering is a fleet that finds targets.
+// discovering is a fleet that discovers targets.
 type discovering struct {
 	*targettest.Memory
 	found []targets.Discovered
@@ -23,8 +23,7 @@ type discovering struct {
 
 func (f discovering) Discover(context.Context) ([]targets.Discovered, error) { return f.found, f.err }
 
-// TestDiscovered holds that what targets ask for by their labels is checked as
-// what the configuration has, and every mistake shown.
+// TestDiscovered checks autoscalers from labels, and invalid labels.
 func TestDiscovered(t *testing.T) {
 	w := newWorld()
 	w.fleet.Add("mine", targettest.MemoryTarget{Replicas: 1, Age: time.Hour})
@@ -65,10 +64,10 @@ func TestDiscovered(t *testing.T) {
 		}
 	}
 	want := []Finding{
-		{"fleets.shop", `the labels of shop/mine are ignored: autoscaler "own" of the configuration wins`, false},
-		{"fleets.shop", `the labels of shop/bad have a mistake: hpad.max = "many": must be a whole number`, true},
-		{"fleets.shop", `the labels of shop/bad have a mistake: hpad.mim: unknown key; did you mean "min"?`, true},
-		{"fleets.shop", `the labels of shop/split cannot be used: containers carry different labels`, true},
+		{"fleets.shop", `the labels of shop/mine are ignored: autoscaler "own" of the configuration takes precedence`, false},
+		{"fleets.shop", `the labels of shop/bad are invalid: hpad.max = "many": must be a whole number`, true},
+		{"fleets.shop", `the labels of shop/bad are invalid: hpad.mim: unknown key; did you mean "min"?`, true},
+		{"fleets.shop", `the labels of shop/split are not usable: containers carry different labels`, true},
 		{"fleets.shop", "discovers 1 target", false},
 		{"fleets.shop", "reads 2 targets", false},
 	}
@@ -84,17 +83,17 @@ func TestDiscovered(t *testing.T) {
 
 	fleet.err = errors.New("connection refused")
 	findings = Check(t.Context(), w.config, nil)
-	if !slices.Contains(findings, Finding{"fleets.shop", "discover targets by their labels: connection refused", true}) {
+	if !slices.Contains(findings, Finding{"fleets.shop", "discover targets by labels: connection refused", true}) {
 		t.Errorf("findings are %v", findings)
 	}
 }
 
-// oneEngine is the configuration of fleets that are one engine.
+// oneEngine is the configuration of two fleets of one engine.
 type oneEngine struct{ fleetTable }
 
 func (oneEngine) Engine() string { return "unix:///run/docker.sock" }
 
-// TestDiscoveredTwice has two fleets that are one engine and find the same target.
+// TestDiscoveredTwice checks two fleets of one engine that discover the same target.
 func TestDiscoveredTwice(t *testing.T) {
 	w := newWorld()
 	w.source.answers["web"] = vector(labeled(1))
@@ -111,20 +110,20 @@ func TestDiscoveredTwice(t *testing.T) {
 	w.wantFindings(t,
 		"fleets.shop: discovers 1 target",
 		"fleets.shop: reads 1 target",
-		`! fleets.twin: the labels of twin/web are ignored: autoscaler "shop/web" scales it, whose fleet is the same engine; let one of the fleets discover`,
+		`! fleets.twin: the labels of twin/web are ignored: autoscaler "shop/web" of a fleet of the same engine scales it; set discover in only one of these fleets`,
 		"fleets.twin: discovers 0 targets",
 		"fleets.twin: reads 0 targets",
-		"autoscalers.shop/web.target: shop/web wants 2 replicas and has 2",
-		"autoscalers.shop/web.metrics[0]: External queue: 1 series, which add up to 1",
+		"autoscalers.shop/web.target: shop/web: 2 replicas desired, 2 running",
+		"autoscalers.shop/web.metrics[0]: External queue: 1 series, total 1",
 	)
 }
 
-// bounded is the configuration of a fleet whose targets have up to 4 instances.
+// bounded is the configuration of a fleet with at most 4 instances for each target.
 type bounded struct{ fleetTable }
 
 func (bounded) MostReplicas(string) (int32, string) { return 4, "the number of seats" }
 
-// TestDiscoveredUnworkable has labels that ask for what cannot be.
+// TestDiscoveredUnworkable checks labels with an unreachable maximum.
 func TestDiscoveredUnworkable(t *testing.T) {
 	w := newWorld()
 	w.source.answers["web"] = vector(labeled(1))
@@ -140,7 +139,7 @@ func TestDiscoveredUnworkable(t *testing.T) {
 		"! fleets.shop: the labels of shop/web cannot work: hpad.max = \"5\": cannot be reached: must be at most 4, the number of seats",
 		"fleets.shop: discovers 1 target",
 		"fleets.shop: reads 1 target",
-		"autoscalers.shop/web.target: shop/web wants 2 replicas and has 2",
-		"autoscalers.shop/web.metrics[0]: External queue: 1 series, which add up to 1",
+		"autoscalers.shop/web.target: shop/web: 2 replicas desired, 2 running",
+		"autoscalers.shop/web.metrics[0]: External queue: 1 series, total 1",
 	)
 }

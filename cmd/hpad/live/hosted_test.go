@@ -14,7 +14,7 @@ import (
 	"github.com/hpad/hpad/targets/process"
 )
 
-// running is an hpad that has one autoscaler, or that cannot be reached.
+// running is an hpad with one autoscaler; without a name it is not reachable.
 type running api.Autoscaler
 
 func (r running) EachBriefly(context.Context) iter.Seq2[api.Autoscaler, error] {
@@ -27,8 +27,7 @@ func (r running) EachBriefly(context.Context) iter.Seq2[api.Autoscaler, error] {
 	}
 }
 
-// TestHosted holds that processes of hpad's own are as the hpad that runs says, with what
-// keeps them from running.
+// TestHosted checks that the running hpad reports the processes that it starts.
 func TestHosted(t *testing.T) {
 	c, err := config.Parse("hpad.toml", []byte(`
 [fleets.local]
@@ -56,17 +55,17 @@ metrics = [{ type = "External", name = "queue", source = "prom", query = "q", av
 	well.Status.Conditions = []policy.Condition{condition(process.ProcessesFailing, policy.ConditionFalse)}
 	other.Reference = "local/another"
 	const key = "autoscalers.worker.target"
-	begins := []Finding{{Key: key, Text: "local/worker begins with 3 replicas; no hpad runs it, as far as could be found out"}}
+	begins := []Finding{{Key: key, Text: "local/worker: starts with 3 replicas; no running hpad has it"}}
 	for name, test := range map[string]struct {
 		running Running
 		want    []Finding
 	}{
-		"nobody to ask":  {nil, begins},
-		"none that runs": {running{}, begins},
+		"no hpad":        {nil, begins},
+		"not reachable":  {running{}, begins},
 		"another target": {running(other), begins},
-		"well":           {running(well), []Finding{{Key: key, Text: "local/worker has 2 replicas, as the hpad that runs it says"}}},
+		"well":           {running(well), []Finding{{Key: key, Text: "local/worker: 2 replicas in the running hpad"}}},
 		"crash loop": {running(failing), []Finding{
-			{Key: key, Text: "local/worker has 2 replicas, as the hpad that runs it says"},
+			{Key: key, Text: "local/worker: 2 replicas in the running hpad"},
 			{Key: key, Text: "local/worker: ProcessesFailing, CrashLoop: it ends with status 3", Problem: true},
 		}},
 	} {
