@@ -33,7 +33,7 @@ func TestAbsence(t *testing.T) {
 	address := strings.TrimPrefix(endpoint.URL, "http://")
 	cfg := &source.Config{Scrape: []source.Scrape{{Addresses: []string{address}, Interval: 200 * time.Millisecond}}}
 	cfg.SetDefaults()
-	s, err := source.New("own", cfg, source.Options{Dir: t.TempDir(), Samples: sources.NewBudget(10_000_000, "daemon.query_samples")})
+	s, err := source.New("own", cfg, sources.Env{StateDir: t.TempDir(), Samples: sources.NewBudget(10_000_000, "daemon.query_samples")})
 	if err != nil {
 		t.Fatal(err)
 	}
