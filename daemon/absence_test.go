@@ -100,7 +100,7 @@ func TestAbsenceDelaysNoPass(t *testing.T) {
 // TestSampleAge holds that explain shows the age of a sample that exceeds the sync period, be it
 // stated by the result, measured by one more query, or of the fleet's own samples.
 func TestSampleAge(t *testing.T) {
-	const want = "its oldest sample is 40s old, more than the sync period"
+	const want = "oldest sample: 40s old, more than the sync period"
 	for name, c := range map[string]struct {
 		stated, measured time.Duration
 		want             string

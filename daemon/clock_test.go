@@ -346,9 +346,9 @@ var timeType = reflect.TypeFor[time.Time]()
 // pointer.
 func fillTimes(v reflect.Value, at time.Time) {
 	switch {
+	case !v.CanSet():
 	case v.Type() == timeType:
 		v.Set(reflect.ValueOf(at))
-	case !v.CanSet():
 	case v.Kind() == reflect.Struct:
 		for _, field := range v.Fields() {
 			fillTimes(field, at)
