@@ -20,6 +20,7 @@ import (
 	"github.com/hpad/hpad/daemon/discovery"
 	"github.com/hpad/hpad/daemon/graph"
 	"github.com/hpad/hpad/daemon/metrics"
+	"github.com/hpad/hpad/daemon/server"
 	"github.com/hpad/hpad/daemon/state"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/sources"
@@ -328,8 +329,8 @@ func (d *Daemon) EvaluateNow(ctx context.Context, name string) error {
 
 // Serve serves the daemon's API on the listeners until ctx ends, and closes
 // them. The error says which listener failed.
-func (d *Daemon) Serve(ctx context.Context, l Listeners, gatherer prometheus.Gatherer) error {
-	return Serve(ctx, l, Served{Daemon: d, Gatherer: gatherer, Log: d.log, Writers: d.writers})
+func (d *Daemon) Serve(ctx context.Context, l server.Listeners, gatherer prometheus.Gatherer) error {
+	return server.Serve(ctx, l, server.Options{Daemon: d, Gatherer: gatherer, Log: d.log, Writers: d.writers})
 }
 
 // writers returns who may write over TCP; false before a configuration is in force.

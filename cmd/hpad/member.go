@@ -15,6 +15,7 @@ import (
 	"github.com/hpad/hpad/daemon/cluster/etcd"
 	"github.com/hpad/hpad/daemon/cluster/nomad"
 	"github.com/hpad/hpad/daemon/config"
+	"github.com/hpad/hpad/daemon/server"
 	nomadfleet "github.com/hpad/hpad/targets/nomad"
 )
 
@@ -77,9 +78,9 @@ func newCoordinator(ha *config.HA) (cluster.Coordinator, error) {
 	}), nil
 }
 
-// served is what the member serves.
-func (m *member) served(gatherer prometheus.Gatherer, log *zap.Logger) daemon.Served {
-	return daemon.Served{
+// served returns the contents of the member's server.
+func (m *member) served(gatherer prometheus.Gatherer, log *zap.Logger) server.Options {
+	return server.Options{
 		Daemon: m.Whole(), Alone: m.Alone(), Members: m.users, Gatherer: gatherer, Writers: m.Writers, Log: log,
 	}
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/daemon/graph"
 	"github.com/hpad/hpad/daemon/metrics"
+	"github.com/hpad/hpad/daemon/server"
 	"github.com/hpad/hpad/daemon/state"
 )
 
@@ -82,7 +83,7 @@ func runDaemon(ctx context.Context, options runOptions) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
-	listeners, err := daemon.Listen(ctx, first.Daemon)
+	listeners, err := server.Listen(ctx, first.Daemon)
 	if err != nil {
 		return config.Placed(options.file, err)
 	}
@@ -114,7 +115,7 @@ func runDaemon(ctx context.Context, options runOptions) (err error) {
 		}
 		defer func() { err = errors.Join(err, member.coordinator.Close()) }()
 		return runAll(ctx, member, hangups, func(ctx context.Context) error {
-			return daemon.Serve(ctx, listeners, member.served(measured.Exposition(prometheus.Gatherers{registry, member}), options.log))
+			return server.Serve(ctx, listeners, member.served(measured.Exposition(prometheus.Gatherers{registry, member}), options.log))
 		})
 	}
 	d := daemon.New(made)

@@ -29,6 +29,7 @@ import (
 	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/daemon/graph"
 	"github.com/hpad/hpad/daemon/metrics"
+	"github.com/hpad/hpad/daemon/server"
 	"github.com/hpad/hpad/daemon/state"
 )
 
@@ -73,7 +74,7 @@ type services struct {
 	setup     Setup
 	config    *config.Config
 	store     state.Store
-	listeners daemon.Listeners
+	listeners server.Listeners
 	queue     *Queue
 	server    *http.Server
 	served    chan error
@@ -111,7 +112,7 @@ func setUp(ctx context.Context, dir string, duration time.Duration) (_ *services
 	if s.store, err = state.Open(s.setup.StateDir, state.Options{}); err != nil {
 		return s, err
 	}
-	if s.listeners, err = daemon.Listen(ctx, s.config.Daemon); err != nil {
+	if s.listeners, err = server.Listen(ctx, s.config.Daemon); err != nil {
 		return s, err
 	}
 	s.setup.Listen = s.listeners.TCP.Addr().String()

@@ -1,4 +1,4 @@
-package daemon
+package server
 
 import (
 	"errors"
@@ -9,7 +9,7 @@ import (
 	"github.com/hpad/hpad/daemon/config"
 )
 
-// TestCannotListen holds that an address which cannot be listened at is told with its key,
+// TestCannotListen checks that a failed listen names its key and a remedy.
 // and with what to do.
 func TestCannotListen(t *testing.T) {
 	taken, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -22,8 +22,8 @@ func TestCannotListen(t *testing.T) {
 		t.Fatal(err)
 	}
 	for address, want := range map[string]string{
-		taken.Addr().String(): `address already in use: another program listens there, perhaps another hpad; "ss -ltnp sport = :` + port + `" names it`,
-		"192.0.2.1:" + port:   "this machine has no such address",
+		taken.Addr().String(): `address already in use: another program, perhaps another hpad, uses this port; "ss -ltnp sport = :` + port + `" shows it`,
+		"192.0.2.1:" + port:   "this host does not have the address",
 	} {
 		c := config.DefaultDaemon()
 		c.Socket, c.Listen = "", address
