@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -12,90 +13,74 @@ import (
 	"github.com/hpad/hpad/daemon/state"
 	"github.com/hpad/hpad/daemon/trouble"
 	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets/clock"
 )
 
-// autoscaler is one autoscaler at run time. It outlives reloads; its definition
-// does not.
+// autoscaler is an autoscaler at run time. Unlike its definition it outlives reloads.
 type autoscaler struct {
 	name string
-	// added is since when this run has it, on Go's monotonic clock.
+	// added is the time at which this run added it, on Go's monotonic clock.
 	added      time.Time
 	definition atomic.Pointer[definition]
 	metrics    *metrics.Autoscaler
-	// published is what readers see and the next pass begins with: replaced whole, with
-	// mu held, and never changed.
+	// published is the last result. It is immutable, and replaced while mu is held.
 	published atomic.Pointer[publication]
-	// cpuUse is what each instance used at the last reading, in thousandths of a
-	// core by id, where victims are chosen by it; nil before the first.
+	// earlierEvents are events before the start of this run; nil if there are none.
+	earlierEvents atomic.Pointer[[]api.Event]
+	// cpuUse is the last CPU use of each instance in thousandths of a core, by ID, if
+	// instances are removed by CPU use; nil before the first reading.
 	cpuUse atomic.Pointer[map[string]int64]
-	// dates are the dates of the instances at the last reading; nil before the first.
+	// dates are the dates of the instances at the last reading; nil before it.
 	dates atomic.Pointer[dates]
-	// leaves is the count that the pass under way is about to leave, where that takes
-	// something away which a breaker counts; nil for any other.
+	// leaves is the count after the active pass, if it removes instances that a breaker
+	// counts, or nil.
 	leaves atomic.Pointer[int32]
-	// late counts ticks at which a pass was still running.
+	// late counts ticks at which a pass was still active.
 	late atomic.Uint64
-	// removed is set, with mu held, when a reload takes the autoscaler away: from
-	// then on the store is told nothing of it.
+	// removed is set, while mu is held, when a reload removes the autoscaler. After that
+	// nothing of it is recorded.
 	removed atomic.Bool
 
-	// mu guards what the scheduler and the pass under way both look at; only this
-	// file's methods lock it. It is held while either gives a record to the recorder, so
-	// that the newer one counts.
+	// mu guards the data that the scheduler and the active pass share. It is held while either
+	// records, so that the newer record wins.
 	mu sync.Mutex
-	// busy is set while a pass is under way, and since is its tick.
+	// busy is set during a pass; since is the instant of the pass.
 	busy  bool
 	since time.Time
-	// again asks for another pass as soon as the one under way ends.
+	// again requests another pass after the active one.
 	again bool
-	// recorded is set once the store was given a record by this run.
+	// recorded is set after this run has recorded the autoscaler.
 	recorded bool
-	// gap is set when a tick passed by while a pass was under way.
+	// gap is set if a tick passed during a pass.
 	gap bool
-	// command is what a person asked for that no pass has taken up; nil when nothing.
-	command *askedCommand
-	// recalled are events of before the start that the pass under way may not know.
-	recalled []api.Event
+	// request is a request of a user that no pass has taken, or nil.
+	request *scaleRequest
 
-	// The pass under way owns the rest, and the scheduler while there is none.
-	//
-	// known is since when at least what it knows of its target was so, on Go's monotonic
-	// clock: the beginning of the last read that a pass went by, or the end of a write
-	// since; zero before the first.
+	// The active pass owns the remaining fields, and between passes the scheduler.
+
+	// known is the start of the last read, or the end of a later write, on Go's monotonic
+	// clock; zero before the first read.
 	known time.Time
-	// retried reports whether the last pass lost its write to somebody else and the
-	// autoscaler was evaluated again at once for it.
+	// retried reports whether the last pass conflicted with an external writer and requested
+	// another pass.
 	retried bool
-	// unsure reports whether the last pass did not know whether the source was out that
-	// failed.
+	// unsure reports whether the last pass did not know if its failed source was out.
 	unsure bool
-	// unmeasured is when the first pass of this run was, as long as all of them failed for
-	// nothing but that the fleet had not sampled the instances yet; zero else.
+	// unmeasured is the time of the first pass while all passes have failed only because the
+	// fleet has no samples yet; zero otherwise.
 	unmeasured time.Time
-	// panicked reports whether a pass panicked and none has gone well since.
+	// panicked reports whether a pass panicked and none has succeeded since; panics counts
+	// panics in a row.
 	panicked bool
-	// panics counts panics in a row.
-	panics int
-	// stepsTold is how many steps of the wall clock are among the events.
-	stepsTold uint64
-	// following follows what is wrong.
-	following following
-	// drawn is when a pass was drawn last, in seconds since 1970.
+	panics   int
+	// stepsReported is the number of clock steps that have been reported as events.
+	stepsReported uint64
+	following     following
+	// drawn is the time of the last data point, in Unix seconds.
 	drawn int64
 }
 
-// pardon ends a quarantine: what led to it may have been changed.
-func (a *autoscaler) pardon() {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if published := *a.published.Load(); !published.quarantine.IsZero() {
-		published.quarantine = time.Time{}
-		a.published.Store(&published)
-	}
-}
-
-// newAutoscaler makes an autoscaler from its definition and what the store
-// knows of it; record is nil for a new one.
+// newAutoscaler returns an autoscaler with its stored record; nil for a new one.
 func newAutoscaler(def *definition, record *state.Record, m *metrics.Autoscaler, now time.Time) *autoscaler {
 	a := &autoscaler{name: def.Name, added: time.Now(), metrics: m}
 	a.definition.Store(def)
@@ -110,8 +95,32 @@ func newAutoscaler(def *definition, record *state.Record, m *metrics.Autoscaler,
 	return a
 }
 
-// begin takes the autoscaler for a pass at now. It is false when one is under
-// way; another one then follows if again says so.
+// NewAutoscaler returns an autoscaler with its stored record; nil for a new one.
+func (e *Env) NewAutoscaler(def *definition, record *state.Record) *autoscaler {
+	a := newAutoscaler(def, record, e.Metrics.Autoscaler(def.Name), e.Clock.Now())
+	if a.published.Load().record.Through.IsZero() { // earlier clock steps do not concern it
+		a.stepsReported = e.steps.Load().count
+	}
+	return a
+}
+
+// DueAtOnce reports whether an autoscaler that was not running is evaluated before its next
+// tick: if it is new or changed (R23), if it missed a tick since the last completed round, or if
+// the outcome of a write is unknown.
+func (a *autoscaler) DueAtOnce(lastRound, now time.Time) bool {
+	def, record := a.definition.Load(), &a.published.Load().record
+	if record.Fingerprint != def.fingerprint || record.Intention != nil {
+		return true
+	}
+	last := lastRound
+	if record.Through.After(last) {
+		last = record.Through
+	}
+	return !now.Before(nextTick(last, def.SyncPeriod))
+}
+
+// begin starts a pass at now. It returns false during another pass, after which one follows if
+// again is set.
 func (a *autoscaler) begin(now time.Time, again bool) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -123,8 +132,7 @@ func (a *autoscaler) begin(now time.Time, again bool) bool {
 	return true
 }
 
-// release gives the autoscaler back and reports whether another pass was asked for
-// meanwhile.
+// release ends the pass and reports whether another one was requested.
 func (a *autoscaler) release() (again bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -133,16 +141,25 @@ func (a *autoscaler) release() (again bool) {
 	return again
 }
 
-// askAgain asks for another pass after the one under way.
-func (a *autoscaler) askAgain() {
+// requestPass requests another pass after the active one.
+func (a *autoscaler) requestPass() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.again = true
 }
 
-// intend has a write that is about to be made committed, with the memory of the
-// decision; nil when the autoscaler was removed. What readers see stays the pass before,
-// with the intention.
+// EndQuarantine ends a quarantine after a change of the configuration.
+func (a *autoscaler) EndQuarantine() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if published := *a.published.Load(); !published.quarantine.IsZero() {
+		published.quarantine = time.Time{}
+		a.published.Store(&published)
+	}
+}
+
+// intend records the intention of a write, with the memory of the decision; nil if the
+// autoscaler was removed. Readers see the pass before, with the intention.
 func (a *autoscaler) intend(to *recorder, record *state.Record) *commit {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -157,74 +174,43 @@ func (a *autoscaler) intend(to *recorder, record *state.Record) *commit {
 	return to.record(a.name, record)
 }
 
-// publish shows readers what a pass found, and has recorded what the store does not
-// know, which may be nothing, and then there is no commit. Both are one step: a tick
-// that goes by meanwhile has the pass before recorded, as readers saw it. It is false
-// when the autoscaler was removed.
-func (a *autoscaler) publish(to *recorder, after *result, period time.Duration, entries []state.Entry) (*commit, bool) {
+// publish publishes the result of a pass and records what the store cannot derive itself; the
+// commit is nil if that is nothing. Both are one step, so that a tick in between records the
+// pass before. It returns false if the autoscaler was removed.
+func (a *autoscaler) publish(to *recorder, before *publication, after *result, settlement policy.Settlement, period time.Duration, entries []state.Entry) (*commit, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.removed.Load() {
 		return nil, false
 	}
 	record := &after.record
-	if a.gap { // LastRound may be past this pass already, and those ticks were missed
+	if a.gap { // the last completed round may be later than this pass
 		record.Replay = nil
 	}
-	known := a.recorded && !a.gap && after.Outcome.Kind != policy.Written && follows(record, &a.published.Load().record, period)
+	derived := a.recorded && !a.gap && after.Outcome.Kind != policy.Written && follows(record, &a.published.Load().record, period)
 	a.gap, a.recorded = false, true
-	a.keepRecalled(&after.publication)
 	a.published.Store(&after.publication)
-	switch {
-	case !known:
-		return to.record(a.name, record, entries...), true
-	case entries != nil:
-		return to.record(a.name, nil, entries...), true
+	if derived && entries == nil {
+		return nil, true
 	}
-	return nil, true
-}
-
-// recall shows readers events of before the start, and has the pass under way keep them.
-func (a *autoscaler) recall(events []api.Event) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	after := *a.published.Load()
-	after.events, after.recalled = joinEvents(events, after.events), true
-	a.published.Store(&after)
-	if a.busy {
-		a.recalled = events
+	if derived {
+		record = nil
 	}
+	return to.recordOr(func(err error) { a.storeFailed(err, before, settlement, after.record.Through) }, a.name, record, entries...), true
 }
 
-// keepRecalled adds events of before the start to what a pass found that began before
-// they were known.
-func (a *autoscaler) keepRecalled(after *publication) {
-	if a.recalled != nil && !after.recalled {
-		after.events, after.recalled = joinEvents(a.recalled, after.events), true
+// storeFailed publishes that the store did not accept the result of the pass at now, as R74
+// requires, unless there has been another pass since. The decision stays, and is written with
+// the next commit. If the store rejects the record, a restart would not know the decisions of
+// the autoscaler, which is therefore quarantined.
+func (a *autoscaler) storeFailed(err error, before *publication, settlement policy.Settlement, now time.Time) {
+	settlement.StatusChanged = !before.record.Status.Same(settlement.Status)
+	var events []policy.Event
+	for _, event := range settlement.StatusWriteFailed(err.Error()) {
+		if !slices.Contains(settlement.Events, event) { // the others are published already
+			events = append(events, event)
+		}
 	}
-	a.recalled = nil
-}
-
-// publishPanic shows readers that a pass panicked; the store has the pass before.
-func (a *autoscaler) publishPanic(to *recorder, after *publication) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.keepRecalled(after)
-	a.published.Store(after)
-	a.missedLocked(to)
-}
-
-// After panicsAllowed panics in a row an autoscaler is not evaluated for the
-// time of quarantine.
-const (
-	panicsAllowed = 3
-	quarantine    = 5 * time.Minute
-)
-
-// unwritten shows readers that what a pass at now left could not be written, unless there
-// was another one since. An autoscaler whose record the store rejects is quarantined:
-// a restart would not know its decisions.
-func (a *autoscaler) unwritten(err error, events []policy.Event, now time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	after := *a.published.Load()
@@ -235,14 +221,28 @@ func (a *autoscaler) unwritten(err error, events []policy.Event, now time.Time) 
 	after.err, after.events = err.Error(), addEvents(after.events, events, now)
 	if rejected {
 		after.unevaluated, after.quarantine = "quarantined: "+after.err, now.Add(quarantine)
-		a.recorded = false // a pass under way is recorded, whatever it finds
+		a.recorded = false // the active pass is recorded in any case
 	}
 	a.published.Store(&after)
 }
 
-// missed has the store replay nothing for a tick that passed by without a pass of its
-// own: what it gets instead is the pass before, as it was. Readers see why there was
-// none, until a pass ends.
+// publishPanic publishes that a pass panicked. The store keeps the pass before.
+func (a *autoscaler) publishPanic(to *recorder, after *publication) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.published.Store(after)
+	a.missedLocked(to)
+}
+
+// After panicsAllowed panics in a row an autoscaler is quarantined: it is not evaluated for a
+// while.
+const (
+	panicsAllowed = 3
+	quarantine    = 5 * time.Minute
+)
+
+// missed records the pass before, without a replay, for a tick that passed without an
+// evaluation. Readers see the reason until a pass ends.
 func (a *autoscaler) missed(to *recorder, why reason.Code) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -254,7 +254,7 @@ func (a *autoscaler) missed(to *recorder, why reason.Code) {
 	a.missedLocked(to)
 }
 
-// missedAt is missed where the pass of a tick is still under way.
+// missedAt calls missed if the pass of a tick is still active.
 func (a *autoscaler) missedAt(to *recorder, tick time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -275,27 +275,26 @@ func (a *autoscaler) missedLocked(to *recorder) {
 	to.record(a.name, &after.record)
 }
 
-// keepUnfinished has the last pass recorded where the store was to replay it once its
-// round had completed, which a stop prevents.
-func (a *autoscaler) keepUnfinished(to *recorder, completed time.Time) {
+// recordUnfinished records the last pass if the store would replay it only after the end of its
+// round, which a stop prevents.
+func (a *autoscaler) recordUnfinished(to *recorder, completed time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	published := a.published.Load()
-	if record := &published.record; a.recorded && record.Replay != nil && record.Through.After(completed) {
+	record := &a.published.Load().record
+	if a.recorded && record.Replay != nil && record.Through.After(completed) {
 		to.record(a.name, record)
 	}
 }
 
-// remove takes the autoscaler away. What is kept of one whose target is gone, or asks
-// for it no longer, is its record: the target may come back. It is nil for one of the
-// configuration, which a person removed.
-func (a *autoscaler) remove(to *recorder) (orphan *state.Record) {
+// Remove removes the autoscaler. It returns the record of a discovered autoscaler, which is
+// stored because the target may return, and nil for a configured one.
+func (a *autoscaler) Remove(to *recorder) (orphan *state.Record) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.removed.Store(true)
-	if a.command != nil {
-		a.command.done <- commandOutcome{err: errRemoved}
-		a.command = nil
+	if a.request != nil {
+		a.request.done <- scaleResult{err: errRemoved}
+		a.request = nil
 	}
 	record := a.published.Load().record
 	if a.definition.Load().Labels == nil || record.Through.IsZero() {
@@ -307,90 +306,8 @@ func (a *autoscaler) remove(to *recorder) (orphan *state.Record) {
 	return &record
 }
 
-// roster is the autoscalers that are due together, with what defined them when it was
-// made, and the plan of what they read.
-type roster struct {
-	plan        *plan
-	autoscalers []*autoscaler
-	definitions []*definition
-}
-
-func newRoster(autoscalers []*autoscaler) *roster {
-	r := &roster{autoscalers: autoscalers, definitions: make([]*definition, len(autoscalers))}
-	needs := make([]need, len(autoscalers))
-	for i, a := range autoscalers {
-		r.definitions[i] = a.definition.Load()
-		needs[i] = r.definitions[i].need()
-	}
-	r.plan = newPlan(needs)
-	return r
-}
-
-// need returns what a pass of the definition reads.
-func (d *definition) need() need {
-	n := need{
-		fleet: d.fleet, target: d.Target, samples: d.needsSamples(), labeled: d.Labels != nil,
-		timeout: readTimeout(d.SyncPeriod),
-	}
-	if d.settings.Mode == policy.ModeOff {
-		return n
-	}
-	n.queries = make([]queryNeed, len(d.inputs))
-	for i, in := range d.inputs {
-		n.queries[i] = queryNeed{source: in.source, text: in.Query, labels: in.Labels, maxAge: in.MaxAge}
-	}
-	return n
-}
-
-// askedCommand is a count that a person asks for, and what becomes of it.
-type askedCommand struct {
-	policy.Command
-	// done gets what became of it, once.
-	done chan commandOutcome
-}
-
-// commandOutcome is what became of a command.
-type commandOutcome struct {
-	err error
-	// kept returns once the state has what the pass recorded that obeyed; nil where that
-	// was nothing.
-	kept func()
-}
-
-// ask has the next pass obey a command; false where another one waits for that.
-func (a *autoscaler) ask(asked *askedCommand) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.command != nil {
-		return false
-	}
-	a.command = asked
-	return true
-}
-
-// takeBack reports whether no pass has taken up a command, which none does then.
-func (a *autoscaler) takeBack(asked *askedCommand) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.command != asked {
-		return false
-	}
-	a.command = nil
-	return true
-}
-
-// commanded returns the command that waits for a pass, which owes it an outcome; nil when
-// there is none.
-func (a *autoscaler) commanded() *askedCommand {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	asked := a.command
-	a.command = nil
-	return asked
-}
-
-// leftWith returns the lowest count that the target may be at by what is known.
-func (a *autoscaler) leftWith() int32 {
+// lowestCount returns the lowest count that the target may have.
+func (a *autoscaler) lowestCount() int32 {
 	if leaves := a.leaves.Load(); leaves != nil {
 		return *leaves
 	}
@@ -398,5 +315,33 @@ func (a *autoscaler) leftWith() int32 {
 	return wanted(record, record.Status.CurrentReplicas)
 }
 
-// errRemoved is why a count is not written of which a pass has decided.
-var errRemoved = errors.New("the autoscaler was removed")
+// dated returns instances with steady times in place of wall-clock times of the platform.
+func (a *autoscaler) dated(instances []policy.Instance, scale *clock.Scale, now time.Time) []policy.Instance {
+	var known dates
+	if before := a.dates.Load(); before != nil {
+		known = *before
+	}
+	instances, known = known.of(instances, scale, now)
+	a.dates.Store(&known)
+	return instances
+}
+
+// unevaluatedAfter is the number of sync periods without an evaluation that is a problem.
+const unevaluatedAfter = 3
+
+// Overdue returns the time since the last evaluation if it exceeds unevaluatedAfter periods,
+// otherwise 0.
+func (a *autoscaler) Overdue(now time.Time) time.Duration {
+	if since := a.SinceEvaluation(now); since > unevaluatedAfter*a.definition.Load().SyncPeriod {
+		return since
+	}
+	return 0
+}
+
+// SinceEvaluation returns the time since the last evaluation, or since the autoscaler was added.
+func (a *autoscaler) SinceEvaluation(now time.Time) time.Duration {
+	if last := a.published.Load().evaluated; !last.IsZero() {
+		return now.Sub(last)
+	}
+	return now.Sub(a.added)
+}

@@ -159,9 +159,9 @@ func benchmarkRound(b *testing.B, d *Daemon, rounds func(now time.Time), n int, 
 	b.ReportMetric(float64(memory.Mallocs-allocs)/per, "allocs/autoscaler")
 	b.ReportMetric(float64(memory.TotalAlloc-bytes)/per, "B/autoscaler")
 	b.ReportMetric(float64(held)/float64(n), "idle-B/autoscaler")
-	for name, a := range d.current.Load().autoscalers {
-		if got := a.published.Load(); !got.record.Through.Equal(now) || got.err != "" {
-			b.Fatalf("%s was evaluated last at %s (%s), want %s without an error", name, got.record.Through, got.err, now)
+	for _, a := range d.Autoscalers() {
+		if got := a.Evaluation; !got.Last.Equal(now) || got.Error != "" {
+			b.Fatalf("%s was evaluated last at %s (%s), want %s without an error", a.Name, got.Last, got.Error, now)
 		}
 	}
 }
@@ -209,35 +209,25 @@ func benchWorld(b *testing.B, n int) *world {
 // roundsFor starts everything of the daemon but its scheduler.
 func (d *Daemon) roundsFor(b *testing.B) func(now time.Time) {
 	ctx, cancel := context.WithCancel(b.Context())
-	d.runContext, d.actContext = ctx, ctx
-	first, err := d.start(ctx)
+	d.env.RunContext, d.env.ActContext = ctx, ctx
+	first, err := d.load(ctx)
 	if err != nil {
 		b.Fatal(err)
 	}
 	recording := make(chan struct{})
 	go func() {
 		defer close(recording)
-		d.recorder.run(ctx)
+		d.env.Recorder.run(ctx)
 	}()
-	for range 5 {
-		go d.scheduler.work()
-	}
+	first.added = nil
+	d.scheduler.Start(d.swap(first), 5)
 	b.Cleanup(func() {
 		cancel()
-		d.readers.Wait()
-		close(d.scheduler.ready)
+		d.scheduler.Finish()
 		<-recording
 	})
-	s := d.scheduler
-	first.added = nil
-	s.force(first)
 	d.prune()
-	return func(now time.Time) {
-		s.begin(d.current.Load().rosterFor([]time.Duration{15 * time.Second}), now, true)
-		for len(s.rounds) > 0 {
-			s.complete(<-s.completed)
-		}
-	}
+	return func(now time.Time) { d.scheduler.RunRound(now, 15*time.Second) }
 }
 
 func heap() uint64 {

@@ -3,127 +3,163 @@ package daemon
 import (
 	"fmt"
 	"math"
+	"sync"
 	"time"
 
 	"go.uber.org/zap"
 
+	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/daemon/state"
 	"github.com/hpad/hpad/policy"
 )
 
-// callBallots has the scale-downs of a round counted, of fleets that have a breaker.
-func (r *round) callBallots(g *generation) {
+// fleetRemovals is the sum of the scale-downs of one round in a fleet with a breaker. No
+// instance is removed before all passes have decided, so that the breaker sees the sum.
+type fleetRemovals struct {
+	fleet      string
+	breaker    config.Breaker
+	generation *generation
+	// counted is closed when all passes have decided.
+	counted chan struct{}
+
+	mu        sync.Mutex
+	undecided int
+	removes   int64
+	// counts are the counts that the passes have read, by autoscaler.
+	counts map[string]int32
+}
+
+// instances returns the number of instances of the fleet without those that are counted as
+// removed: as read in this round, and for other autoscalers as last known.
+func (f *fleetRemovals) instances() int64 {
+	sum := int64(0)
+	for name, a := range f.generation.autoscalers {
+		if a.definition.Load().Target.Fleet != f.fleet {
+			continue
+		}
+		count, ok := f.counts[name]
+		if !ok {
+			count = a.lowestCount()
+		}
+		sum += int64(count)
+	}
+	return sum
+}
+
+// prepareBreakers prepares the sums of the fleets with a breaker.
+func (r *round) prepareBreakers(g *generation) {
 	for i := range r.passes {
 		fleet := g.config.Fleets[r.passes[i].definition.Target.Fleet]
 		if fleet.Breaker == nil {
 			continue
 		}
-		if r.ballots == nil {
-			r.ballots = map[string]*ballot{}
+		if r.removals == nil {
+			r.removals = map[string]*fleetRemovals{}
 		}
-		b := r.ballots[fleet.Name]
-		if b == nil {
-			b = &ballot{fleet: fleet.Name, breaker: *fleet.Breaker, in: g, counted: make(chan struct{}), counts: map[string]int32{}}
-			r.ballots[fleet.Name] = b
+		f := r.removals[fleet.Name]
+		if f == nil {
+			f = &fleetRemovals{fleet: fleet.Name, breaker: *fleet.Breaker, generation: g, counted: make(chan struct{}), counts: map[string]int32{}}
+			r.removals[fleet.Name] = f
 		}
-		b.undecided++
+		f.undecided++
 	}
 }
 
-// vote tells the breaker of the fleet what the pass decided, once; nil is a pass that came
-// to no decision. The last pass of a round to do so has the whole judged.
-func (p *pass) vote(decision *policy.Decision) {
-	b := p.ballots[p.definition.Target.Fleet]
-	if b == nil || p.voted {
+func (p *pass) fleetRemovals() *fleetRemovals { return p.round.removals[p.definition.Target.Fleet] }
+
+// countRemovals adds the decision to the sum of the fleet, once; nil is a pass without a
+// decision. The last pass checks the breaker.
+func (p *pass) countRemovals(decision *policy.Decision) {
+	f := p.fleetRemovals()
+	if f == nil || p.counted {
 		return
 	}
-	p.voted = true
-	b.mu.Lock()
-	if decision != nil && decision.Case != policy.CaseUnreadable && !p.after.doubted {
-		b.counts[p.autoscaler.name] = decision.CurrentReplicas
-		if decision.Write && !p.dryRun && decision.Command == nil { // what a person asks for passes
+	p.counted = true
+	f.mu.Lock()
+	if decision != nil && decision.Case != policy.CaseUnreadable && !p.after.suspect {
+		f.counts[p.autoscaler.name] = decision.CurrentReplicas
+		if decision.Write && !p.env.DryRun && decision.Command == nil { // a user's request passes the breaker
 			p.removes = max(0, int64(decision.CurrentReplicas)-int64(decision.DesiredReplicas))
 			if leaves := decision.DesiredReplicas; p.removes > 0 {
 				p.autoscaler.leaves.Store(&leaves)
 			}
 		}
 	}
-	b.removes += p.removes
-	b.undecided--
-	last := b.undecided == 0
-	b.mu.Unlock()
+	f.removes += p.removes
+	f.undecided--
+	last := f.undecided == 0
+	f.mu.Unlock()
 	if last {
-		p.judgeRemovals(b)
-		close(b.counted)
+		p.round.checkBreaker(f)
+		close(f.counted)
 	}
 }
 
-// awaitBallot returns once all passes of the round have decided that are about the same
-// fleet, where the pass takes something away from one with a breaker. What the breaker
-// holds is paused then.
-func (p *pass) awaitBallot() {
+// awaitBreaker waits for the decisions of all passes of the fleet if the pass removes instances
+// of a fleet with a breaker. An open breaker is a pause.
+func (p *pass) awaitBreaker() {
 	if p.removes == 0 {
 		return
 	}
 	select {
-	case <-p.ballots[p.definition.Target.Fleet].counted:
-	case <-p.actContext.Done(): // no write is made either
+	case <-p.fleetRemovals().counted:
+	case <-p.env.ActContext.Done():
 	}
 }
 
-// judgeRemovals counts what a round takes away, or opens the breaker where that is too
-// much together with what was taken away within its window.
-func (r *round) judgeRemovals(b *ballot) {
-	if b.removes == 0 {
+// checkBreaker counts the removals of a round, or opens the breaker if they exceed its limit
+// together with the earlier ones of its window.
+func (r *round) checkBreaker(f *fleetRemovals) {
+	if f.removes == 0 {
 		return
 	}
-	r.breakers.change(b.fleet, b.breaker.Window, r.now, r.recorder, func(removals *state.Removals) {
+	r.env.Breakers.change(f.fleet, f.breaker.Window, r.now, r.env.Recorder, func(removals *state.Removals) {
 		removed := removals.Sum()
-		base := removed + b.instances()
-		if removed+b.removes > b.breaker.Allows(base) && removals.Waived.IsZero() {
-			r.openBreaker(b, removed, base)
+		base := removed + f.instances()
+		if removed+f.removes > f.breaker.Allows(base) && removals.Waived.IsZero() {
+			r.openBreaker(f, removed, base)
 			return
 		}
-		removals.Rounds = append(removals.Rounds, state.Removal{Time: r.now, Instances: b.removes})
+		removals.Rounds = append(removals.Rounds, state.Removal{Time: r.now, Instances: f.removes})
 	})
 }
 
-// openBreaker holds all scale-downs of a fleet for the breaker's window.
-func (r *round) openBreaker(b *ballot, removed, base int64) {
-	share := int64(math.Round(float64(100*(removed+b.removes)) / float64(base)))
-	reason := fmt.Sprintf("its autoscalers would take away %d of %d instances (%d%%) within %s, and %s is allowed",
-		removed+b.removes, base, share, b.breaker.Window, b.breaker.MaxRemoved)
+// openBreaker pauses all scale-downs of a fleet for the window of its breaker.
+func (r *round) openBreaker(f *fleetRemovals, removed, base int64) {
+	share := int64(math.Round(float64(100*(removed+f.removes)) / float64(base)))
+	reason := fmt.Sprintf("its autoscalers would remove %d of %d instances (%d%%) within %s, and %s is allowed",
+		removed+f.removes, base, share, f.breaker.Window, f.breaker.MaxRemoved)
 	pause := policy.Pause{
-		Scope: policy.Scope{Fleet: b.fleet, Breaker: true}, Direction: policy.Down, Reason: reason, Since: r.now,
-		Until: r.now.Add(b.breaker.Window), Renews: b.removes > b.breaker.Allows(base-removed),
+		Scope: policy.Scope{Fleet: f.fleet, Breaker: true}, Direction: policy.Down, Reason: reason, Since: r.now,
+		Until: r.now.Add(f.breaker.Window), Renews: f.removes > f.breaker.Allows(base-removed),
 	}
-	if last := r.pauses.table.Load().ended[pause.Scope]; removed == 0 && last.pause.Renews && r.now.Sub(last.at) < b.breaker.Window {
+	if last := r.env.Pauses.table.Load().ended[pause.Scope]; removed == 0 && last.pause.Renews && r.now.Sub(last.at) < f.breaker.Window {
 		pause.Since = last.pause.Since
 	}
-	r.pauses.put(pause, r.recorder)
-	r.log.Warn("the fleet's breaker holds all scale-downs", zap.String("fleet", b.fleet), zap.String("why", reason),
-		zap.Time("since", r.clock.Scale().Wall(pause.Since)), zap.Time("until", r.clock.Scale().Wall(pause.Until)), zap.String("remedy", fmt.Sprintf("hpad resume --fleet %s", b.fleet)))
+	r.env.Pauses.put(pause, r.env.Recorder)
+	scale := r.env.Clock.Scale()
+	r.env.Log.Warn("breaker opened, scale-downs paused", zap.String("fleet", f.fleet), zap.String("reason", reason),
+		zap.Time("since", scale.Wall(pause.Since)), zap.Time("until", scale.Wall(pause.Until)), zap.String("remedy", fmt.Sprintf("hpad resume --fleet %s", f.fleet)))
 }
 
-// returnRemoval takes back what was counted of a scale-down that was not made, or only in
-// part.
-func (p *pass) returnRemoval(outcome policy.Outcome) {
-	left := p.removes
+// returnUnmade subtracts a scale-down that was not made, or only in part, from the breaker's sum.
+func (p *pass) returnUnmade(outcome policy.Outcome) {
+	unmade := p.removes
 	if outcome.Kind == policy.Written {
-		left = max(0, int64(outcome.Reached)-int64(p.after.Decision.DesiredReplicas))
+		unmade = max(0, int64(outcome.Reached)-int64(p.after.Decision.DesiredReplicas))
 	}
 	if p.removes > 0 {
-		p.returnRemoved(p.now, left)
+		p.returnRemovals(p.now(), unmade)
 	}
 }
 
-// returnRemoved takes back so many instances of what a round counted that was at a time.
-func (p *pass) returnRemoved(round time.Time, instances int64) {
-	b := p.ballots[p.definition.Target.Fleet]
-	if b == nil || instances <= 0 {
+// returnRemovals subtracts removals from those counted of an earlier round.
+func (p *pass) returnRemovals(round time.Time, instances int64) {
+	f := p.fleetRemovals()
+	if f == nil || instances <= 0 {
 		return
 	}
-	p.breakers.change(b.fleet, b.breaker.Window, p.clock.Now(), p.recorder, func(removals *state.Removals) {
+	p.env.Breakers.change(f.fleet, f.breaker.Window, p.env.Clock.Now(), p.env.Recorder, func(removals *state.Removals) {
 		for i := range removals.Rounds {
 			if removal := &removals.Rounds[i]; removal.Time.Equal(round) {
 				removal.Instances -= min(instances, removal.Instances)

@@ -44,7 +44,7 @@ func (w *world) wantCounts(want int32, names ...string) {
 // wantBreaker looks at how the breaker stands.
 func (w *world) wantBreaker(open bool, removed int64) {
 	w.t.Helper()
-	if got := w.daemon.shownBreakers()["fleet"]; got.Open != open || got.Removed != removed {
+	if got := w.daemon.breakers()["fleet"]; got.Open != open || got.Removed != removed {
 		w.t.Errorf("open: %t, %d removed, want %t and %d", got.Open, got.Removed, open, removed)
 	}
 }
@@ -80,7 +80,7 @@ func TestBreakerRound(t *testing.T) {
 				w.wantCount(names[9], 12)
 				w.wantBreaker(true, 0)
 				view := w.view(names[0])
-				const why = "its autoscalers would take away 31 of 100 instances (31%) within 10m0s, and 30% is allowed"
+				const why = "its autoscalers would remove 31 of 100 instances (31%) within 10m0s, and 30% is allowed"
 				if d := view.Decision; d.HeldBy != policy.HeldByBreaker || d.DesiredReplicas != 7 || d.Write || !strings.Contains(d.Message, why) || view.Evaluation.Reason != "BreakerOpen" {
 					t.Errorf("held by %q, wanted %d, write %t, reason %q: %s", d.HeldBy, d.DesiredReplicas, d.Write, view.Evaluation.Reason, d.Message)
 				}
@@ -105,7 +105,7 @@ func TestBreakerBase(t *testing.T) {
 			w.advance(15*time.Second + time.Millisecond)
 			w.wantBreaker(false, 30)
 			w.values(6, names[0])
-			w.daemon.evaluate(names[0])
+			w.daemon.Evaluate(names[0])
 			w.advance(time.Second)
 			w.wantCounts(7, names...)
 			w.wantBreaker(true, 30)
@@ -121,7 +121,7 @@ func TestBreakerBase(t *testing.T) {
 			w.advance(time.Until(nextTick(time.Now(), 15*time.Second).Add(time.Second)))
 			w.wantBreaker(false, 27)
 			w.values(6, names[0]) // 31 of 100
-			w.daemon.evaluate(names[0])
+			w.daemon.Evaluate(names[0])
 			w.advance(13 * time.Second)
 			w.wantCount(names[0], 10)
 			w.wantBreaker(true, 0) // all are held, also those that had not been written
@@ -204,12 +204,12 @@ func TestBreakerResumed(t *testing.T) {
 			t.Errorf("in force: %v", pauses)
 		}
 		fleet := policy.Scope{Fleet: "fleet"}
-		if ended, err := w.daemon.Resume(t.Context(), fleet, "bob"); err != nil || ended.Breaker || !strings.Contains(ended.Message, "still in force") {
+		if ended, err := w.daemon.Resume(t.Context(), fleet, "bob"); err != nil || ended.Breaker || !strings.Contains(ended.Message, "still active") {
 			t.Errorf("resumed %v, %v, want the person's pause, with a word of the breaker", ended, err)
 		}
 		w.advance(15 * time.Second)
 		w.wantCounts(10, names...)
-		if ended, err := w.daemon.Resume(t.Context(), fleet, "bob"); err != nil || !ended.Breaker || !strings.Contains(ended.Message, "it holds nothing until ") {
+		if ended, err := w.daemon.Resume(t.Context(), fleet, "bob"); err != nil || !ended.Breaker || !strings.Contains(ended.Message, "it will not open before ") {
 			t.Errorf("resumed %v, %v, want what the breaker holds, and for how long it does not now", ended, err)
 		}
 		w.advance(15 * time.Second)

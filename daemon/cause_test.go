@@ -92,8 +92,8 @@ func TestCausesAreFollowed(t *testing.T) {
 
 		const first = "1 of 1 metrics failed, first external metric queue: "
 		want := []string{
-			"source does not answer | read tcp 127.0.0.1:40001: connection refused",
-			"source answers again",
+			"source does not respond | read tcp 127.0.0.1:40001: connection refused",
+			"source responds again",
 			"evaluation failed | q | " + first + "server answered 400 Bad Request: parse error",
 			"evaluation failed | q | " + first + "series {}: value is not a number (NaN)",
 			"evaluation works again | q",
@@ -264,7 +264,7 @@ func TestForeignChangesAndBoundsAreTold(t *testing.T) {
 		w.fleet().Change("q", func(target *targettest.MemoryTarget) { target.Replicas = 9 })
 		w.advance(15 * time.Second)
 		all := logs.TakeAll()
-		if len(all) == 0 || all[0].Message != "somebody else changed the count" || all[0].ContextMap()["from"] != int32(3) || all[0].ContextMap()["to"] != int32(9) {
+		if len(all) == 0 || all[0].Message != "count changed by external writer" || all[0].ContextMap()["from"] != int32(3) || all[0].ContextMap()["to"] != int32(9) {
 			t.Errorf("log %+v, want the change from 3 to 9 first", all)
 		}
 		entries := w.historyOf("q")
@@ -321,9 +321,9 @@ func TestWriteTimeout(t *testing.T) {
 		period, want time.Duration
 		says         string
 	}{
-		{time.Second, 5 * time.Second, "no answer within 5s, the least that a write gets (sync_period is 1s)"},
+		{time.Second, 5 * time.Second, "no answer within 5s, the shortest timeout of a write (sync_period is 1s)"},
 		{15 * time.Second, 15 * time.Second, "no answer within 15s, the sync_period"},
-		{time.Minute, 30 * time.Second, "no answer within 30s, the most that a write gets (sync_period is 1m0s)"},
+		{time.Minute, 30 * time.Second, "no answer within 30s, the longest timeout of a write (sync_period is 1m0s)"},
 	} {
 		got, limit := writeTimeout(test.period)
 		if got != test.want || limit.Error() != test.says || !errors.Is(limit, context.DeadlineExceeded) {

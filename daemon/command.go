@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -8,51 +9,119 @@ import (
 	"github.com/hpad/hpad/policy"
 )
 
-// takeCommand takes up the command that waits, or refuses it.
-func (p *pass) takeCommand(observation *policy.Observation) {
-	asked := p.autoscaler.commanded()
-	if asked == nil {
-		return
-	}
-	if refusal := asked.Refusal(p.definition.Spec, observation); refusal != "" {
-		asked.done <- commandOutcome{err: fmt.Errorf("%w: %s", api.ErrRefused, refusal)}
-		return
-	}
-	observation.Command = &asked.Command
-	p.asked = asked
+// scaleRequest is a count that a user requests.
+type scaleRequest struct {
+	policy.Command
+	// done receives the result once.
+	done chan scaleResult
 }
 
-// answer sends the outcome of the command that the pass took up.
-func (p *pass) answer(outcome policy.Outcome, kept *recording) {
-	if p.asked == nil {
+type scaleResult struct {
+	err error
+	// commit is the commit of the pass that carried out the request; nil if there is none.
+	commit *commit
+}
+
+// Scale has a pass of an autoscaler set the count that a user requests, and returns when it is
+// written and recorded. The error is an api.ErrRefused if nothing was done. After ctx has ended
+// the outcome is unknown.
+func (s *Scheduler) Scale(ctx context.Context, a *autoscaler, command policy.Command) error {
+	request := &scaleRequest{Command: command, done: make(chan scaleResult, 1)}
+	if !a.addRequest(request) {
+		return fmt.Errorf("%w: another count is being set already", api.ErrRefused)
+	}
+	s.env.Evaluate(a.name)
+	var cause error
+	select {
+	case result := <-request.done:
+		if result.commit != nil {
+			_ = result.commit.wait(a.name) // the autoscaler shows an error
+		}
+		return result.err
+	case <-ctx.Done():
+		cause = context.Cause(ctx)
+	case <-s.env.RunContext.Done():
+		cause = ErrStopping
+	}
+	if a.withdrawRequest(request) {
+		return fmt.Errorf("%w: no pass took it up in time: %w", api.ErrRefused, cause)
+	}
+	return fmt.Errorf("scale %s to %d replicas: outcome unknown: %w", a.name, request.Replicas, cause)
+}
+
+// addRequest adds a request for the next pass; false if another one waits.
+func (a *autoscaler) addRequest(request *scaleRequest) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.request != nil {
+		return false
+	}
+	a.request = request
+	return true
+}
+
+// withdrawRequest removes a request; false if a pass has taken it.
+func (a *autoscaler) withdrawRequest(request *scaleRequest) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.request != request {
+		return false
+	}
+	a.request = nil
+	return true
+}
+
+// takeRequest removes and returns the waiting request, or nil.
+func (a *autoscaler) takeRequest() *scaleRequest {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	request := a.request
+	a.request = nil
+	return request
+}
+
+// takeRequest takes the waiting request, or refuses it.
+func (p *pass) takeRequest(observation *policy.Observation) {
+	request := p.autoscaler.takeRequest()
+	if request == nil {
 		return
 	}
-	var became commandOutcome
-	if kept != nil {
-		became.kept = kept.wait
+	if refusal := request.Refusal(p.definition.Spec, observation); refusal != "" {
+		request.done <- scaleResult{err: fmt.Errorf("%w: %s", api.ErrRefused, refusal)}
+		return
 	}
+	observation.Command = &request.Command
+	p.request = request
+}
+
+// answer sends the result of the request that the pass has taken.
+func (p *pass) answer(outcome policy.Outcome, commit *commit) {
+	if p.request == nil {
+		return
+	}
+	result := scaleResult{commit: commit}
 	switch {
 	case outcome.Kind == policy.WriteHeld:
-		became.err = fmt.Errorf("%w: the target is held", api.ErrRefused)
+		result.err = fmt.Errorf("%w: the target is held", api.ErrRefused)
 		if outcome.Hold != nil {
-			became.err = fmt.Errorf("%w: the target is held: %s", api.ErrRefused, outcome.Hold.Message)
+			result.err = fmt.Errorf("%w: the target is held: %s", api.ErrRefused, outcome.Hold.Message)
 		}
 	case outcome.Error != "":
-		became.err = errors.New(outcome.Error)
+		result.err = errors.New(outcome.Error)
 	}
-	p.asked.done <- became
-	p.asked = nil
+	p.request.done <- result
+	p.request = nil
 }
 
-// unanswered sends the outcome of a command whose pass ended without one.
-func (p *pass) unanswered() {
-	if p.asked == nil {
+// answerUnknown answers the request of a pass that ended without a result.
+func (p *pass) answerUnknown() {
+	if p.request == nil {
 		return
 	}
 	text := p.autoscaler.published.Load().unevaluated
 	if p.autoscaler.removed.Load() {
 		text = errRemoved.Error()
 	}
-	p.asked.done <- commandOutcome{err: fmt.Errorf("it is not known what became of it: %s", text)}
-	p.asked = nil
+	p.request.done <- scaleResult{err: fmt.Errorf("outcome unknown: %s", text)}
+	p.request = nil
 }

@@ -19,8 +19,8 @@ import (
 	"github.com/hpad/hpad/targets/drain"
 )
 
-// definition is the immutable part of an autoscaler: what its configuration
-// says, wired to the fleet and the sources it names. A reload makes a new one.
+// definition is the configuration of an autoscaler with its fleet and sources. It is immutable; a
+// reload makes a new one.
 type definition struct {
 	*config.Autoscaler
 	settings policy.Settings
@@ -28,22 +28,20 @@ type definition struct {
 	strict   bool
 	kind     string
 	fleet    *adapters.Fleet
-	// drainer takes the work of instances away; nil when nothing does. DrainsBy is
-	// the fleet that it asks, nil when none.
-	drainer  drain.Drainer
-	drainsBy targets.Fleet
-	// inputs has one entry per metric of the spec, in order.
-	inputs []input
-	// drawn is it as drawings have it.
-	drawn graph.Subject
-	// fingerprint is another one once the configuration changed, also across restarts.
+	// drainer drains instances before their removal, through drainFleet; both may be nil.
+	drainer    drain.Drainer
+	drainFleet targets.Fleet
+	// inputs has an entry for each metric of the spec.
+	inputs  []input
+	graphed graph.Subject
+	// fingerprint identifies the configuration, also across restarts.
 	fingerprint string
 }
 
-// input is where the readings of one metric come from.
+// input is the origin of the readings of a metric.
 type input struct {
 	observe.Input
-	// source is nil where the fleet's own samples feed the metric.
+	// source is nil for a metric of the fleet's samples.
 	source *adapters.Source
 }
 
@@ -60,49 +58,45 @@ func define(c *config.Autoscaler, daemon config.Daemon, fleet *adapters.Fleet, s
 	for i := range c.Inputs {
 		d.inputs[i] = input{Input: observe.NewInput(&c.Inputs[i]), source: sources[c.Inputs[i].Source]}
 	}
-	d.drawn = graph.Subject{Name: c.Name, Metrics: drawnNames(c.Spec.Metrics)}
+	d.graphed = graph.Subject{Name: c.Name, Metrics: graphNames(c.Spec.Metrics)}
 	text, err := json.Marshal(c)
-	if err == nil { // Config is plain data: it always marshals.
+	if err == nil { // always, since it is plain data
 		sum := sha256.Sum256(text)
 		d.fingerprint = base64.RawURLEncoding.EncodeToString(sum[:12])
 	}
 	return d
 }
 
-// redefine returns the definition of an autoscaler, with what drains its instances. The
-// earlier one stays where it says the same, so that where one of many autoscalers changed
-// the others are not made anew; nil where there is none.
+// redefine returns the definition of an autoscaler: the earlier one if nothing changed, so that a
+// change of one autoscaler does not copy all others. Earlier may be nil.
 func redefine(earlier *definition, c *config.Autoscaler, daemon config.Daemon, set adapters.Set) (*definition, error) {
-	fleet, by := set.Fleets[c.Target.Fleet], drainsBy(c, set.Fleets)
-	if earlier != nil && earlier.fleet == fleet && earlier.drainsBy == by && earlier.strict == daemon.Strict() &&
+	fleet, by := set.Fleets[c.Target.Fleet], drainFleet(c, set.Fleets)
+	if earlier != nil && earlier.fleet == fleet && earlier.drainFleet == by && earlier.strict == daemon.Strict() &&
 		earlier.settings == settingsOf(c, daemon) && earlier.rules == policy.RulesFor(daemon.Settings(), c.Spec) &&
 		!slices.ContainsFunc(earlier.inputs, func(in input) bool { return in.source != set.Sources[in.Source] }) &&
 		reflect.DeepEqual(earlier.Autoscaler, c) {
 		return earlier, nil
 	}
 	d := define(c, daemon, fleet, set.Sources)
-	d.drainsBy = by
+	d.drainFleet = by
 	var err error
 	d.drainer, err = newDrainer(c, by, earlier)
 	return d, err
 }
 
-// newDrainer returns what takes the work of an autoscaler's instances away; nil where
-// nothing does. One that an earlier definition has goes on where nothing about it
-// changed.
+// newDrainer returns the drainer of an autoscaler, or nil. An unchanged one is reused.
 func newDrainer(c *config.Autoscaler, by targets.Fleet, earlier *definition) (drain.Drainer, error) {
 	if c.Drain == nil {
 		return nil, nil
 	}
-	if earlier != nil && earlier.drainer != nil && reflect.DeepEqual(earlier.Drain, c.Drain) && earlier.drainsBy == by {
+	if earlier != nil && earlier.drainer != nil && reflect.DeepEqual(earlier.Drain, c.Drain) && earlier.drainFleet == by {
 		return earlier.drainer, nil
 	}
 	return c.Drain.Config.Build(by)
 }
 
-// drainsBy returns the fleet by whose means an autoscaler's drain works; nil where it
-// names none.
-func drainsBy(c *config.Autoscaler, fleets map[string]*adapters.Fleet) targets.Fleet {
+// drainFleet returns the fleet that the drain of an autoscaler names, or nil.
+func drainFleet(c *config.Autoscaler, fleets map[string]*adapters.Fleet) targets.Fleet {
 	if c.Drain == nil {
 		return nil
 	}
@@ -117,8 +111,7 @@ func drainsBy(c *config.Autoscaler, fleets map[string]*adapters.Fleet) targets.F
 	return fleets[name].Inner
 }
 
-// settingsOf returns the daemon's settings with what the autoscaler has of its
-// own.
+// settingsOf returns the settings of the daemon with those of the autoscaler.
 func settingsOf(c *config.Autoscaler, daemon config.Daemon) policy.Settings {
 	settings := daemon.Settings()
 	settings.Mode = c.Mode
@@ -128,13 +121,17 @@ func settingsOf(c *config.Autoscaler, daemon config.Daemon) policy.Settings {
 	return settings
 }
 
-// needsSamples reports whether a metric reads the fleet's own samples.
+// SameSpec reports whether two definitions make the same decisions.
+func (d *definition) SameSpec(other *definition) bool {
+	return d.fingerprint == other.fingerprint && d.settings == other.settings
+}
+
+// needsSamples reports whether a metric uses the fleet's samples.
 func (d *definition) needsSamples() bool {
 	return d.settings.Mode != policy.ModeOff && slices.ContainsFunc(d.inputs, func(in input) bool { return in.source == nil })
 }
 
-// longestMemory is how long after a loss the autoscaler may still miss what was lost:
-// its longest window or period.
+// longestMemory is the longest window or period: the time for which a loss of state has an effect.
 func (d *definition) longestMemory() time.Duration {
 	longest := max(d.rules.Up, d.rules.Down)
 	if d.Spec.Behavior == nil {
@@ -151,8 +148,8 @@ func (d *definition) longestMemory() time.Duration {
 	return longest
 }
 
-// drawnNames returns a name for each metric, none twice.
-func drawnNames(metrics []policy.MetricSpec) []string {
+// graphNames returns a unique name for each metric.
+func graphNames(metrics []policy.MetricSpec) []string {
 	names := make([]string, 0, len(metrics))
 	for i := range metrics {
 		m := &metrics[i]

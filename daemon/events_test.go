@@ -16,7 +16,7 @@ import (
 func TestJoinEvents(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 1000 {
-		kinds := 1 + random.IntN(2*keptEvents)
+		kinds := 1 + random.IntN(2*maxEvents)
 		var all, earlier, later []api.Event
 		split := random.IntN(30)
 		for i := range 30 {
@@ -28,7 +28,7 @@ func TestJoinEvents(t *testing.T) {
 				later = addEvents(later, event, at)
 			}
 		}
-		if kinds > keptEvents {
+		if kinds > maxEvents {
 			// What a list had to drop is not counted any more.
 			continue
 		}

@@ -130,7 +130,7 @@ func serveBench(b *testing.B, d *Daemon) (socket string) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	server := api.NewServer(api.NewHandler(d, d.metrics.Exposition(prometheus.NewRegistry()), api.Full), nil)
+	server := api.NewServer(api.NewHandler(d, d.env.Metrics.Exposition(prometheus.NewRegistry()), api.Full), nil)
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
 	b.Cleanup(func() {

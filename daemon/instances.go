@@ -2,8 +2,6 @@ package daemon
 
 import (
 	"context"
-	"fmt"
-	"time"
 
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/trouble"
@@ -11,32 +9,23 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// InstancesOf reads the instances of an autoscaler's target and what its metrics measure
-// of each, as a pass would, and decides nothing. No pass keeps them: a fleet of thousands
-// has many, and few are ever looked at. The error is an api.ErrUnknown where there is no
-// such autoscaler; a target that cannot be read is none.
-func (d *Daemon) InstancesOf(ctx context.Context, name string) (api.InstanceList, error) {
-	if err := d.AwaitRunning(ctx); err != nil {
-		return api.InstanceList{}, err
-	}
-	known := d.current.Load().autoscalers[name]
-	if known == nil {
-		return api.InstanceList{}, fmt.Errorf("autoscaler %q: %w", name, api.ErrUnknown)
-	}
-	// Another autoscaler of the same definition: what a pass under way owns is not touched.
-	other := &autoscaler{name: name}
-	other.definition.Store(known.definition.Load())
-	other.dates.Store(known.dates.Load())
-	ready, completed := make(chan chunk, 1), make(chan *round, 1)
-	r := newRound(&d.environment, newRoster([]*autoscaler{other}), d.clock.Now(), false, ready, completed)
-	r.look = true
+// Instances reads the instances of an autoscaler's target and their metrics, as a pass does, and
+// decides nothing. A read that fails is reported in the list.
+func (s *Scheduler) Instances(ctx context.Context, a *autoscaler) (api.InstanceList, error) {
+	// A copy with the same definition, because an active pass owns the data of the original.
+	other := &autoscaler{name: a.name}
+	other.definition.Store(a.definition.Load())
+	other.dates.Store(a.dates.Load())
+	ready, completed := make(chan *pass, 1), make(chan *round, 1)
+	r := newRound(s.env, newRoster([]*autoscaler{other}), s.env.Clock.Now(), ready, completed)
+	r.readOnly = true
 	r.unfinished.Store(1)
 	list := make(chan api.InstanceList, 1)
-	r.start(func(int) time.Time { return time.Time{} }) // nothing of before will do
-	d.readers.Go(func() {
-		<-ready
-		list <- r.passes[0].list()
-		r.passes[0].leave(0)
+	r.start()
+	s.env.readers.Go(func() {
+		p := <-ready
+		list <- p.list()
+		p.releaseResults()
 		r.end(1)
 	})
 	select {
@@ -47,9 +36,9 @@ func (d *Daemon) InstancesOf(ctx context.Context, name string) (api.InstanceList
 	}
 }
 
-// list returns the instances that the pass sees.
+// list returns the instances that the pass has read.
 func (p *pass) list() api.InstanceList {
-	list := api.InstanceList{Time: p.clock.Scale().Wall(p.now)}
+	list := api.InstanceList{Time: p.env.Clock.Scale().Wall(p.now())}
 	err := trouble.Guard(func() error {
 		p.after = &result{}
 		var reading targets.Reading
@@ -68,10 +57,9 @@ func (p *pass) list() api.InstanceList {
 	return list
 }
 
-// shown returns the instances of an observation by the wall clock, without what was
-// measured of them.
+// shown returns the instances of an observation with wall-clock times and without metrics.
 func (p *pass) shown(observation *policy.Observation, locations targets.Locations) []api.Instance {
-	scale := p.clock.Scale()
+	scale := p.env.Clock.Scale()
 	shown := make([]api.Instance, len(observation.Instances))
 	for i := range shown {
 		instance := &observation.Instances[i]
@@ -87,7 +75,7 @@ func (p *pass) shown(observation *policy.Observation, locations targets.Location
 	return shown
 }
 
-// measure adds what each metric on instances says of them, and returns those that failed.
+// measure adds the metrics of the instances, and returns those that failed.
 func (p *pass) measure(observation *policy.Observation, shown []api.Instance) (failed []api.FailedMetric) {
 	spec := &p.definition.Spec
 	for m := range observation.Metrics {
@@ -100,7 +88,7 @@ func (p *pass) measure(observation *policy.Observation, shown []api.Instance) (f
 			failed = append(failed, api.FailedMetric{Type: metric.Type, Name: metric.Name, Task: metric.Task, Error: reading.Error})
 			continue
 		}
-		for i, measured := range policy.Measure(p.definition.settings, metric, observation.Instances, reading, p.now) {
+		for i, measured := range policy.Measure(p.definition.settings, metric, observation.Instances, reading, p.now()) {
 			shown[i].Metrics = append(shown[i].Metrics, api.InstanceMetric{Type: metric.Type, Name: metric.Name, Task: metric.Task, Measured: measured})
 		}
 	}

@@ -22,10 +22,10 @@ type Pass struct {
 // LastPass returns the last evaluation of an autoscaler, and false if the configuration has
 // no autoscaler of this name. It may be called from Options.Decided.
 func (d *Daemon) LastPass(name string) (Pass, bool) {
-	autoscaler, ok := d.current.Load().autoscalers[name]
+	a, ok := d.scheduler.Current().autoscalers[name]
 	if !ok {
 		return Pass{}, false
 	}
-	published := autoscaler.published.Load()
-	return Pass{Record: published.record, Decision: published.Decision, Outcome: published.Outcome, Events: published.events}, true
+	published := a.published.Load()
+	return Pass{Record: published.record, Decision: published.Decision, Outcome: published.Outcome, Events: a.events()}, true
 }

@@ -58,7 +58,7 @@ func TestLossIsTold(t *testing.T) {
 			if !w.daemon.Readiness().Ready {
 				t.Error("it is not ready")
 			}
-			if parts := w.daemon.lostParts(); parts["memory"] != told || parts["history"] || parts["directory"] || len(parts) != len(state.Parts) {
+			if parts := lostParts(w.daemon.losses()); parts["memory"] != told || parts["history"] || parts["directory"] || len(parts) != len(state.Parts) {
 				t.Errorf("the lost parts are %v, want the memory lost: %t", parts, told)
 			}
 		}
@@ -66,7 +66,7 @@ func TestLossIsTold(t *testing.T) {
 			w.start()
 			w.advance(9 * time.Minute)
 			wantTold(true)
-			if said := logs.FilterMessage("state lost lately").Len(); said != starts {
+			if said := logs.FilterMessage("state lost or removed").Len(); said != starts {
 				t.Errorf("after %d starts the log has it %d times", starts, said)
 			}
 			w.stop()
@@ -81,7 +81,7 @@ func TestLossIsTold(t *testing.T) {
 		w.advance(time.Minute)
 		wantTold(false)
 		w.stop()
-		if said := logs.FilterMessage("state lost lately").Len(); said != 4 {
+		if said := logs.FilterMessage("state lost or removed").Len(); said != 4 {
 			t.Errorf("the log has it %d times, want once for each start until it was over", said)
 		}
 	})
@@ -96,7 +96,7 @@ func TestLossIsToldForAWhile(t *testing.T) {
 		w.store.losses = []state.Loss{memoryLoss()}
 		w.start()
 		for range 2 {
-			w.advance(leastShown - time.Second)
+			w.advance(shownAtLeast - time.Second)
 			if w.view("a").Evaluation.StateLost == "" {
 				t.Error("it is told too shortly")
 			}
@@ -123,7 +123,7 @@ func TestLossIsToldOverSteps(t *testing.T) {
 			w.start()
 			w.advance(time.Minute)
 			w.stepClock(step)
-			w.advance(leastShown - time.Minute - time.Second)
+			w.advance(shownAtLeast - time.Minute - time.Second)
 			until := w.wall().Add(time.Second).Format(time.RFC3339)
 			if text := w.view("a").Evaluation.StateLost; !strings.Contains(text, "shown until "+until) {
 				t.Errorf("after a step of %s the view says %q, want it shown until %s", step, text, until)

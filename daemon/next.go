@@ -9,9 +9,8 @@ import (
 	"github.com/hpad/hpad/policy"
 )
 
-// next returns what would have to happen for an autoscaler to change its count, as its
-// last pass left it; nil before the first, and while a pass under another definition is
-// due. It is computed whenever somebody asks.
+// next returns what would change the count of an autoscaler after its last pass; nil before the
+// first pass, and after a change of the configuration until the next.
 func (s *status) next(a *autoscaler) *policy.Next {
 	def, published := a.definition.Load(), a.published.Load()
 	if !published.decided() || published.record.Fingerprint != def.fingerprint {
@@ -26,8 +25,8 @@ func (s *status) next(a *autoscaler) *policy.Next {
 		hold = published.Outcome.Hold
 	}
 	if hold != nil {
-		steady := *hold // which platforms state by the wall clock
-		steady.Until = s.clock.Scale().Steady(hold.Until)
+		steady := *hold // platforms use the wall clock
+		steady.Until = s.env.Clock.Scale().Steady(hold.Until)
 		decision.Hold = &steady
 	}
 	var next policy.Next
@@ -39,7 +38,7 @@ func (s *status) next(a *autoscaler) *policy.Next {
 	if err != nil {
 		return nil
 	}
-	now := s.clock.Now()
+	now := s.env.Clock.Now()
 	next.Waits = append(next.Waits, s.nextWaits(published, now)...)
 	soonest := published.next(now, def.SyncPeriod)
 	due := func(at time.Time) time.Time {
@@ -59,18 +58,18 @@ func (s *status) next(a *autoscaler) *policy.Next {
 	return &next
 }
 
-// nextWaits are what keeps an autoscaler from a change besides the algorithm.
+// nextWaits returns the reasons outside of the algorithm that prevent a change.
 func (s *status) nextWaits(published *publication, now time.Time) (waits []policy.Wait) {
 	if intention := published.record.Intention; intention != nil {
 		waits = append(waits, policy.Wait{
 			Reason: reason.UnknownOutcome.String(), Replicas: intention.To,
-			Message: fmt.Sprintf("the next reading says whether the write of %d was made", intention.To),
+			Message: fmt.Sprintf("the next reading shows whether the write of %d was made", intention.To),
 		})
 	}
 	if published.quarantined(now) {
 		waits = append(waits, policy.Wait{Reason: reason.Quarantined.String(), Until: published.quarantine})
 	}
-	if s.dryRun {
+	if s.env.DryRun {
 		waits = append(waits, policy.Wait{Reason: reason.DryRun.String()})
 	}
 	return waits

@@ -34,7 +34,7 @@ func TestDisabledIsTold(t *testing.T) {
 			w.advance(time.Minute)
 		}
 		set(0)
-		if got := messages(logs); !slices.Equal(got, []string{"somebody else changed the count", "autoscaling is off"}) {
+		if got := messages(logs); !slices.Equal(got, []string{"count changed by external writer", "autoscaling is off"}) {
 			t.Errorf("logged %q", got)
 		}
 		if readiness := w.daemon.Readiness(); !readiness.Ready || !slices.Equal(w.problems(), want) {
@@ -53,7 +53,7 @@ func TestDisabledIsTold(t *testing.T) {
 		}
 		logs.TakeAll()
 		set(3)
-		if got := messages(logs); !slices.Equal(got, []string{"somebody else changed the count", "autoscaling is on again"}) {
+		if got := messages(logs); !slices.Equal(got, []string{"count changed by external writer", "autoscaling is on again"}) {
 			t.Errorf("logged %q at the end", got)
 		}
 		if got := w.problems(); len(got) != 0 {

@@ -68,7 +68,7 @@ func TestIntentionBeforeAction(t *testing.T) {
 		if got := w.view("web").Evaluation.Error; !strings.Contains(got, "the store cannot be reached") {
 			t.Errorf("the error is %q", got)
 		}
-		if told := logs.FilterMessage("state cannot be written; no count is changed until it can be").Len(); told != 1 {
+		if told := logs.FilterMessage("state cannot be written; no scaling until it can be").Len(); told != 1 {
 			t.Errorf("the log tells %d times that nothing is scaled, want once: %v", told, logs.All())
 		}
 		w.store.fail(nil)

@@ -19,21 +19,18 @@ import (
 	"github.com/hpad/hpad/daemon/trouble"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
-	"github.com/hpad/hpad/targets/clock"
 )
 
-// evaluate observes and decides once the reads of the pass are there. A decision
-// that changes the count is carried out by scale, in a goroutine of its own; any
-// other pass ends here, and is recorded once the recording that it returns is, if any.
-func (p *pass) evaluate() *recording {
-	if p.runContext.Err() != nil || p.autoscaler.removed.Load() { // what was read may have been cut off
-		p.metrics.Reason(reason.Abandoned)
+// evaluate decides once the reads of the pass have ended. A decision that changes the count is
+// carried out in another goroutine; any other pass ends here.
+func (p *pass) evaluate() {
+	if p.env.RunContext.Err() != nil || p.autoscaler.removed.Load() { // the stop may have interrupted the reads
+		p.env.Metrics.Reason(reason.Abandoned)
 		p.end()
-		return nil
+		return
 	}
 	before := p.autoscaler.published.Load()
-	after := &result{publication: publication{record: recordUnder(&before.record, p.definition, p.now)}}
-	p.after = after
+	p.after = &result{publication: publication{record: recordUnder(&before.record, p.definition, p.now())}}
 	err := trouble.Guard(func() error {
 		p.decide()
 		return nil
@@ -42,20 +39,20 @@ func (p *pass) evaluate() *recording {
 	case err != nil:
 		p.panicked(err)
 		p.end()
-	case after.Decision.Write && !p.dryRun:
-		p.vote(&after.Decision)
-		p.actors.Go(p.scale)
+	case p.after.Decision.Write && !p.env.DryRun:
+		p.countRemovals(&p.after.Decision)
+		p.env.actors.Go(p.scale)
 	default:
-		p.vote(&after.Decision)
-		recording := p.conclude(policy.Outcome{})
+		p.countRemovals(&p.after.Decision)
+		p.conclude(policy.Outcome{})
 		p.end()
-		return recording
 	}
-	return nil
 }
 
-// recordUnder returns the record that a pass at now begins with: the one that the pass
-// before left, for a definition. Under another target nothing is known of the count.
+func (p *pass) now() time.Time { return p.round.now }
+
+// recordUnder returns the record at the start of a pass: that of the pass before, under a
+// definition. If the target changed, nothing is known of its count.
 func recordUnder(before *state.Record, def *definition, now time.Time) state.Record {
 	record := *before
 	if record.Target != def.Target {
@@ -66,43 +63,42 @@ func recordUnder(before *state.Record, def *definition, now time.Time) state.Rec
 	return record
 }
 
-// decide fills in what the pass saw and decided.
 func (p *pass) decide() {
 	a, def, after := p.autoscaler, p.definition, p.after
 	record := &after.record
-	if steps := p.steps.Load(); a.stepsTold != steps.count {
-		a.stepsTold = steps.count
-		p.after.besides = []policy.Event{steps.event}
+	if steps := p.env.steps.Load(); a.stepsReported != steps.count {
+		a.stepsReported = steps.count
+		after.extraEvents = []policy.Event{steps.event}
 	}
 	reading := new(targets.Reading)
 	observation := p.observe(reading)
-	p.leave(p.index)
+	p.releaseResults()
 	after.Instances = countInstances(observation.Instances)
 	record.Restore = restorationUnder(record.Restore, def.Autoscaler)
-	if p.after.doubted = p.doubt(&observation, reading); !p.after.doubted {
-		p.after.besides = append(p.after.besides, p.settleIntention(&observation)...)
+	if after.suspect = p.guard(&observation, reading); !after.suspect {
+		after.extraEvents = append(after.extraEvents, p.settleIntention(&observation)...)
 		p.findForeign(&observation)
 	}
 	observation.Restore = shownRestoration(record.Restore)
-	p.takeCommand(&observation)
-	observation.Pauses, observation.Resumed = p.pauses.of(a.name, def.Target.Fleet, p.now, p.clock.Scale())
+	p.takeRequest(&observation)
+	observation.Pauses, observation.Resumed = p.env.Pauses.of(a.name, def.Target.Fleet, p.now(), p.env.Clock.Scale())
 	if use := def.cpuUse(&observation); use != nil {
 		a.cpuUse.Store(use)
 	}
 	p.inputs = &policy.Inputs{
-		Settings: def.settings, Spec: def.Spec, Memory: record.Memory, Status: record.Status, Observation: observation, Now: p.now,
+		Settings: def.settings, Spec: def.Spec, Memory: record.Memory, Status: record.Status, Observation: observation, Now: p.now(),
 	}
 	after.Decision = p.inputs.Decide()
-	after.Victims, after.Unchosen = def.chooseVictims(p.actContext, &after.Decision, reading)
+	after.Victims, after.Unchosen = def.chooseVictims(p.env.ActContext, &after.Decision, reading)
 	after.version = reading.Version
 }
 
-// observe fills in the reading of the target, and gathers what the reads of the pass say
-// into what policy decides on. A failed read is part of the observation, never an abort.
+// observe returns the observation and fills in the reading of the target. A failed read is part
+// of the observation.
 func (p *pass) observe(reading *targets.Reading) policy.Observation {
 	a, def := p.autoscaler, p.definition
-	observed := p.clock.Now()
-	found, since, err := p.reading(p.index)
+	observed := p.env.Clock.Now()
+	found, since, err := p.reading()
 	*reading = found
 	if err != nil {
 		p.after.cause = err
@@ -111,7 +107,7 @@ func (p *pass) observe(reading *targets.Reading) policy.Observation {
 		}
 	}
 	a.known = since
-	instances := a.dated(reading.Instances, p.reads.scale, observed)
+	instances := a.dated(reading.Instances, p.round.scale, observed)
 	observation := policy.Observation{
 		SpecReplicas:   reading.SpecReplicas,
 		StatusReplicas: reading.StatusReplicas,
@@ -119,13 +115,13 @@ func (p *pass) observe(reading *targets.Reading) policy.Observation {
 		Notices:        shortNotices(reading.Notices),
 		Instances:      withRequests(instances, def.Requests),
 	}
-	if !def.strict { // upstream's targets have no bounds of their own
+	if !def.strict { // targets of the HPA have no bounds of their own
 		observation.PlatformMin, observation.PlatformMax = reading.Min, reading.Max
 	}
-	if def.settings.Mode == policy.ModeOff { // and no metric was read
+	if def.settings.Mode == policy.ModeOff {
 		return observation
 	}
-	target := observe.Target{Ref: def.Target, Reading: reading, Strict: def.strict, Scale: p.reads.scale, Observed: observed}
+	target := observe.Target{Ref: def.Target, Reading: reading, Strict: def.strict, Scale: p.round.scale, Observed: observed}
 	observation.Metrics = make([]policy.Reading, len(def.Spec.Metrics))
 	for i := range observation.Metrics {
 		observation.Metrics[i] = p.metric(i, &target)
@@ -141,24 +137,20 @@ func (p *pass) metric(i int, target *observe.Target) policy.Reading {
 	var err error
 	if in.source == nil {
 		var samples targets.Samples
-		if samples, err = p.sampled(p.index); err == nil {
+		if samples, err = p.sampled(); err == nil {
 			reading, err = target.Sampled(metric, &in.Input, samples)
 		}
-	} else {
-		if answer, err = p.queried(p.index, i); err == nil {
-			reading, err = target.Queried(metric, &in.Input, answer)
-		}
+	} else if answer, err = p.queried(i); err == nil {
+		reading, err = target.Queried(metric, &in.Input, answer)
 	}
 	if len(reading.Warnings) > 0 {
 		reading.Partial = redact.Text(reading.Partial)
-		reading.Warnings = slices.Clone(reading.Warnings) // which others read too
+		reading.Warnings = slices.Clone(reading.Warnings) // other passes read them too
 		for i, warning := range reading.Warnings {
 			reading.Warnings[i] = redact.Text(warning)
 		}
 	}
 	if err != nil {
-		// A reading that failed in part is a failed reading: what was found
-		// before the error is not decided on.
 		return policy.Reading{Error: trouble.Shorten(redact.Text(err.Error())), Warnings: reading.Warnings, Partial: reading.Partial}
 	}
 	if age := target.Age(&reading, answer); age > p.definition.SyncPeriod {
@@ -170,33 +162,9 @@ func (p *pass) metric(i int, target *observe.Target) policy.Reading {
 	return reading
 }
 
-// doubt holds the target while its reading is one that the guard does not
-// believe: some count collapsed since the reading before, and hpad did not write
-// it. The caller then learns nothing from the reading. What is believed in the
-// end, because enough readings agreed, is an ordinary reading.
-func (p *pass) doubt(observation *policy.Observation, reading *targets.Reading) bool {
-	def, record := p.definition, &p.after.record
-	if def.strict || def.Guard.Confirm == 0 || observation.ReadError != "" {
-		return false
-	}
-	seen, what := countsOf(reading), ""
-	if before := record.Seen; before != nil {
-		what = collapsed(before, def.Guard, wanted(record, before.Spec), seen)
-	}
-	if what == "" || record.Doubts >= def.Guard.Confirm {
-		record.Doubts, record.Seen = 0, keep(record.Seen, seen)
-		return false
-	}
-	record.Doubts++
-	p.metrics.Doubted(p.autoscaler.name)
-	observation.Hold = doubtful(def.Guard, what, record.Doubts)
-	return true
-}
-
-// settleIntention finds out from the reading what became of a write whose
-// answer nobody has: it was made if the count is the intended one, it was not if
-// the count is the old one, and otherwise it was made and then changed by
-// somebody else.
+// settleIntention finds the outcome of a write whose response is missing. If the count is the
+// old one, the write was not made. Any other count shows that it was made; if it is not the
+// intended one either, an external writer changed it after that.
 func (p *pass) settleIntention(observation *policy.Observation) []policy.Event {
 	def, record := p.definition, &p.after.record
 	intention := record.Intention
@@ -205,109 +173,102 @@ func (p *pass) settleIntention(observation *policy.Observation) []policy.Event {
 	}
 	record.Intention = nil
 	if observation.SpecReplicas == intention.From {
-		if intention.Reason != policy.Commanded { // whose removals no breaker counts
-			p.returnRemoved(intention.Time, int64(intention.From)-int64(intention.To))
+		if intention.Reason != policy.Commanded { // the breaker does not count those
+			p.returnRemovals(intention.Time, int64(intention.From)-int64(intention.To))
 		}
 		return nil
 	}
 	record.Left = &intention.To
-	if intention.Reason == policy.Commanded { // a person's count takes the place of what was to be put back
+	if intention.Reason == policy.Commanded { // a user's count replaces the count to restore
 		record.Restore = nil
 	}
-	settlement := policy.SettleLate(def.settings, def.Spec, record.Memory, record.Status, intention.Intention, p.now)
+	settlement := policy.SettleLate(def.settings, def.Spec, record.Memory, record.Status, intention.Intention, p.now())
 	record.Memory, record.Status = settlement.Memory, settlement.Status
 	return settlement.Events
 }
 
-// findForeign compares the count with the one that the last pass left. A count that
-// somebody else changed is to be put back from then on, where the definition asks for
-// it. Who raises a count of 0, which had switched the autoscaler off, switches it on:
-// there is nothing to put back then.
+// findForeign detects a change of the count by an external writer. If the definition restores
+// the count, the previous one is restored, except 0: a change from 0 switches the autoscaler on.
 func (p *pass) findForeign(observation *policy.Observation) {
 	def, record := p.definition, &p.after.record
 	if record.Left == nil || observation.ReadError != "" || *record.Left == observation.SpecReplicas {
 		return
 	}
 	observation.Foreign = &policy.ForeignChange{From: *record.Left}
-	p.metrics.Foreign(p.autoscaler.name)
+	p.env.Metrics.Foreign(p.autoscaler.name)
 	if def.OnForeignChange == config.RestoreForeignChange && !record.Status.Disabled() {
-		record.Restore = restoreForeign(record.Restore, def.Autoscaler, *record.Left, observation.SpecReplicas, p.now)
+		record.Restore = restoreForeign(record.Restore, def.Autoscaler, *record.Left, observation.SpecReplicas, p.now())
 	}
 }
 
-// scale carries out what the pass decided: it commits the intention, writes,
-// settles and publishes what became of it, and commits that.
+// scale carries out the decision: it commits the intention, writes the count, settles and
+// publishes the outcome, and commits it.
 func (p *pass) scale() {
 	defer p.end()
 	a, def, decision := p.autoscaler, p.definition, &p.after.Decision
-	p.awaitBallot()
-	p.after.record.Intention = p.intention(decision, p.after.version)
+	p.awaitBreaker()
+	p.after.record.Intention = &state.Intention{
+		Intention: policy.Intention{
+			From: decision.CurrentReplicas, To: decision.DesiredReplicas, Time: p.now(), Reason: decision.Reason, Message: decision.Message,
+		},
+		ID: rand.Text(), Version: p.after.version,
+	}
 	intent := p.after.record
 	intent.Memory = decision.Memory
-	intended := a.intend(p.recorder, &intent)
+	intended := a.intend(p.env.Recorder, &intent)
 	if intended == nil { // the autoscaler was removed
 		return
 	}
 	unwritten := intended.wait(a.name)
 	if decision.Command == nil && p.pausedMeanwhile(decision) {
 		p.after.record.Intention = nil
-		p.returnRemoval(policy.Outcome{})
-		if recording := p.conclude(policy.Outcome{}); recording != nil {
-			recording.wait()
-		}
+		p.returnUnmade(policy.Outcome{})
+		p.concludeWrite(policy.Outcome{})
 		return
 	}
-	until, err := p.mayAct(unwritten)
+	until, err := p.mayWrite(unwritten)
 	if err == nil {
-		err = order{
+		err = write{
 			fleet: def.fleet, target: def.Target, from: decision.CurrentReplicas, to: decision.DesiredReplicas,
-			version: p.after.version, reason: decision.Message, strict: def.strict || decision.Command != nil, period: def.SyncPeriod, metrics: p.metrics,
-			until: until,
-		}.write(p.actContext)
+			version: p.after.version, reason: decision.Message, overwrite: def.strict || decision.Command != nil, period: def.SyncPeriod,
+			until: until, metrics: p.env.Metrics,
+		}.run(p.env.ActContext)
 		a.known = time.Now()
 	}
 	outcome := outcomeOf(decision, err)
 	p.after.cause = err
 	if outcome.Kind != policy.WriteFailed || !errors.Is(err, targets.ErrUnknownOutcome) {
-		p.after.record.Intention = nil // it is known what became of it
-		p.returnRemoval(outcome)
+		p.after.record.Intention = nil
+		p.returnUnmade(outcome)
 	}
 	if _, panicked := errors.AsType[*trouble.Panic](err); panicked {
 		p.panicked(err)
 		return
 	}
-	// A write that was lost to somebody else, which the next pass finds, is evaluated
-	// again at once, but not twice in a row.
+	// After a conflict with an external writer the autoscaler is evaluated again immediately,
+	// but not twice in a row.
 	_, foreign := errors.AsType[*foreignError](err)
 	if a.retried = foreign && !a.retried; a.retried {
-		a.askAgain()
+		a.requestPass()
 	}
-	if recording := p.conclude(outcome); recording != nil {
-		recording.wait()
+	p.concludeWrite(outcome)
+}
+
+// concludeWrite concludes the pass and waits for the commit of its record.
+func (p *pass) concludeWrite(outcome policy.Outcome) {
+	if commit := p.conclude(outcome); commit != nil {
+		_ = commit.wait(p.autoscaler.name) // an error is published by storeFailed
 	}
 }
 
-// intention is what the store is told before a write.
-func (p *pass) intention(decision *policy.Decision, version string) *state.Intention {
-	return &state.Intention{
-		Intention: policy.Intention{
-			From: decision.CurrentReplicas, To: decision.DesiredReplicas, Time: p.now,
-			Reason: decision.Reason, Message: decision.Message,
-		},
-		ID:      rand.Text(),
-		Version: version,
-	}
-}
-
-// conclude settles the pass, publishes what it found, and has recorded what the
-// store does not know; nil when there is nothing to record.
-func (p *pass) conclude(outcome policy.Outcome) *recording {
+// conclude settles the pass, publishes its result, and records what the store cannot derive
+// itself. It returns the commit, nil if there is nothing to record.
+func (p *pass) conclude(outcome policy.Outcome) *commit {
 	a, def, after := p.autoscaler, p.definition, p.after
-	record := &after.record
-	decision := &after.Decision
+	record, decision := &after.record, &after.Decision
 	var settlement policy.Settlement
 	err := trouble.Guard(func() error {
-		settlement = policy.Settle(*decision, outcome, p.now)
+		settlement = policy.Settle(*decision, outcome, p.now())
 		return nil
 	})
 	if err != nil {
@@ -316,111 +277,98 @@ func (p *pass) conclude(outcome policy.Outcome) *recording {
 	}
 	before := a.published.Load()
 	a.panics = 0
-	p.remember(before, &settlement, outcome)
+	p.updateRecord(before, &settlement, outcome)
 	*decision = decision.Explained()
-	events := append(p.after.besides, p.boundsChanged(decision)...)
-	p.tellInstances(before)
+	events := append(after.extraEvents, p.boundsChanged(decision)...)
+	p.followInstanceFailures(before)
 	events = append(events, p.followShortage(before)...)
 	after.newlyHeld = isNewlyHeld(before, decision)
 	settled := after.newlyHeld || len(events) > 0 || decision.Foreign != nil || decision.Command != nil || outcome.Kind == policy.Written
 	events = append(events, settlement.Events...)
 
-	p.judge(outcome, settlement)
-	entries := p.withInputs(historyOf(a.name, &a.following, before, after, settled, p.dryRun, events, settlement.Error))
+	p.classify(outcome, settlement)
+	entries := historyEntries(a.name, &a.following, before, after, settled, p.env.DryRun, events, settlement.Error)
+	for i := range entries {
+		entries[i].Engine, entries[i].Inputs = policy.Engine, p.inputs
+	}
 	if now := hindranceRecord(a.following.hindrance); !sameHindrance(record.Hindrance, now) {
 		record.Hindrance = now
 	}
-	after.events, after.recalled = addEvents(before.events, events, p.now), before.recalled
-	after.evaluated, after.duration = p.started, time.Since(p.started)
+	after.events = addEvents(before.events, events, p.now())
+	after.evaluated, after.duration = p.round.started, time.Since(p.round.started)
 	news := p.failureNews(after)
-	commit, ok := a.publish(p.recorder, after, def.SyncPeriod, entries)
+	commit, ok := a.publish(p.env.Recorder, before, after, settlement, def.SyncPeriod, entries)
 	if !ok {
-		p.metrics.Reason(reason.Abandoned)
+		p.env.Metrics.Reason(reason.Abandoned)
 		return nil
 	}
-	p.draw(&after.Decision)
-	p.report(before, after, news)
-	p.tellPass(a.name, def.Target, after, len(entries) > 0, news != nil)
-	var kept *recording
-	if commit != nil {
-		kept = &recording{autoscaler: a, now: p.now, before: before, settlement: settlement, commit: commit}
-	}
-	p.answer(outcome, kept)
-	return kept
+	p.addDataPoint(decision)
+	p.report(before, news)
+	p.env.notifyPass(a.name, def.Target, after, len(entries) > 0, news != nil)
+	p.answer(outcome, commit)
+	return commit
 }
 
-// remember puts into the record what the pass leaves for the next one.
-func (p *pass) remember(before *publication, settlement *policy.Settlement, outcome policy.Outcome) {
+// updateRecord sets what the next pass needs.
+func (p *pass) updateRecord(before *publication, settlement *policy.Settlement, outcome policy.Outcome) {
 	record, decision := &p.after.record, &p.after.Decision
 	record.Status = settlement.Status
-	if p.after.doubted { // nothing that the reading led to is remembered
+	if p.after.suspect {
 		return
 	}
 	record.Memory = settlement.Memory
-	leave(record, decision, outcome)
-	record.Restore = restorationAfter(record.Restore, decision, outcome, p.dryRun)
+	setLeft(record, decision, outcome)
+	record.Restore = restorationAfter(record.Restore, decision, outcome, p.env.DryRun)
 	if count := decision.Recommendation; count != nil {
 		record.Replay = keep(before.record.Replay, state.Replay{Replicas: *count, Period: p.definition.SyncPeriod, Rules: p.definition.rules})
 	}
 }
 
-// withInputs returns entries of the pass with the inputs of its decision.
-func (p *pass) withInputs(entries []state.Entry) []state.Entry {
-	for i := range entries {
-		entries[i].Engine, entries[i].Inputs = policy.Engine, p.inputs
-	}
-	return entries
-}
-
-// judge fills in how the pass ends: its outcome, its error, and its reason.
-func (p *pass) judge(outcome policy.Outcome, settlement policy.Settlement) {
+// classify sets the outcome, the error and the reason code of the pass.
+func (p *pass) classify(outcome policy.Outcome, settlement policy.Settlement) {
 	after := p.after
-	if !sleeps(&after.Decision, settlement) {
+	if !isIdle(&after.Decision, settlement) {
 		after.failed, after.err = settlement.Error, settlement.Error
 	}
 	after.Outcome, after.blind = outcome, p.isBlind(&after.Decision, outcome)
 	_, lost := errors.AsType[*foreignError](after.cause)
 	after.reason = reason.Of(reason.Pass{
 		Decision: &after.Decision, Outcome: outcome, Err: after.cause,
-		Doubted: after.doubted, Lost: lost, Fenced: errors.Is(after.cause, errNotOwner), Failed: after.err != "",
+		Doubted: after.suspect, Lost: lost, Fenced: errors.Is(after.cause, errNotOwner), Failed: after.err != "",
 	})
 }
 
 // report logs and counts the pass.
-func (p *pass) report(before *publication, after *result, news []zap.Field) {
-	a := p.autoscaler
-	p.reportPass(a.name, p.definition.Target, before, after, news)
+func (p *pass) report(before *publication, news []zap.Field) {
+	a, after := p.autoscaler, p.after
+	p.env.logPass(a.name, p.definition.Target, before, after, news)
 	if after.Outcome.Kind == policy.Written {
 		a.metrics.Rescaled(after.Decision.CurrentReplicas, after.Outcome.Reached)
 	}
-	p.metrics.Reason(after.reason)
+	p.env.Metrics.Reason(after.reason)
 	a.metrics.Pass(&after.Decision, after.errorKind(!a.definition.Load().fleet.Problem.Exists()), after.duration)
-	if p.decided != nil {
-		p.decided(a.name)
+	if p.env.Decided != nil {
+		p.env.Decided(a.name)
 	}
 }
 
-// boundsChanged finds what was changed of min and max since the last pass, and returns
-// an event for that.
+// boundsChanged returns an event if min or max changed since the last pass.
 func (p *pass) boundsChanged(decision *policy.Decision) []policy.Event {
-	a := p.autoscaler
-	now := state.Bounds{Min: decision.MinReplicas, Max: decision.MaxReplicas}
-	record := &p.after.record
+	record, now := &p.after.record, state.Bounds{Min: decision.MinReplicas, Max: decision.MaxReplicas}
 	change := boundsChange(record.Bounds, now)
 	record.Bounds = keep(record.Bounds, now)
 	if change == "" {
 		return nil
 	}
-	p.log.Info("bounds changed", zap.String("autoscaler", a.name), zap.Stringer("target", p.definition.Target),
+	p.env.Log.Info("bounds changed", zap.String("autoscaler", p.autoscaler.name), zap.Stringer("target", p.definition.Target),
 		zap.Int32("min", now.Min), zap.Int32("max", now.Max), zap.String("change", change))
 	return []policy.Event{{Kind: policy.NormalEvent, Reason: api.BoundsChanged, Message: change}}
 }
 
-// isBlind reports whether all that failed in a pass is that its fleet, the fleet's
-// samples or its sources could not be read at all, which is told once for all of those
-// who read them.
+// isBlind reports whether the pass failed only because its fleet, the fleet's samples or its
+// sources returned nothing at all. That is reported once for all autoscalers.
 func (p *pass) isBlind(decision *policy.Decision, outcome policy.Outcome) bool {
-	if p.isFleetOut(p.index) {
+	if p.isFleetOut() {
 		return true
 	}
 	if outcome.Error != "" {
@@ -431,57 +379,54 @@ func (p *pass) isBlind(decision *policy.Decision, outcome policy.Outcome) bool {
 		if decision.Metrics[i].Error == "" {
 			continue
 		}
-		out, sure := p.isOut(p.index, i)
+		out, sure := p.isOut(i)
 		if !out && sure {
 			return false
 		}
 		failed, unsure = true, unsure || !sure
 	}
-	// What the source has yet to show is left to the next pass, once.
+	// If the other queries of the source have not ended, the next pass decides, but only once.
 	again := p.autoscaler.unsure && unsure
 	p.autoscaler.unsure = unsure
 	return failed && !again
 }
 
-// failureNews follows why passes fail, and returns what a line of the log has
-// besides the error when they fail, fail for another cause, or work again; nil when
-// that is no news. A fleet or a source that cannot be read has its own line, which is
-// not repeated for each autoscaler.
+// failureNews returns log fields if the pass is the first that fails, that fails with a
+// different cause, or that succeeds again; otherwise nil.
 func (p *pass) failureNews(after *result) []zap.Field {
 	a := p.autoscaler
 	if after.blind {
 		if !a.published.Load().decided() || !a.unmeasured.IsZero() {
-			a.unmeasured = p.now // nothing was sampled meanwhile
+			a.unmeasured = p.now() // nothing was sampled meanwhile
 		}
 		return nil
 	}
 	unmeasured := early(&after.Decision) && after.Outcome.Error == ""
 	if unmeasured && !a.published.Load().decided() {
-		a.unmeasured = p.now
-		p.log.Info("not measured yet", zap.String("autoscaler", a.name), zap.Stringer("target", p.definition.Target), zap.String("err", after.failed))
+		a.unmeasured = p.now()
+		p.env.Log.Info("not measured yet", zap.String("autoscaler", a.name), zap.Stringer("target", p.definition.Target), zap.String("err", after.failed))
 	}
-	if unmeasured && p.now.Sub(a.unmeasured) < measuredWithin {
+	if unmeasured && p.now().Sub(a.unmeasured) < measuredWithin {
 		return nil
 	}
 	a.unmeasured = time.Time{}
 	cause := failureOf(&after.Decision, after.Outcome, after.failed)
 	news, flapped := a.following.failing.Follow(cause, after.record.Through, false)
-	if a.panicked && cause == "" { // which has its own line
+	if a.panicked && cause == "" { // panics are logged separately
 		news, a.panicked = true, false
 	}
 	if !news {
 		return nil
 	}
 	return append([]zap.Field{zap.String("autoscaler", a.name), zap.Stringer("target", p.definition.Target)},
-		a.following.failing.Fields(flapped, p.clock.Scale().Wall)...)
+		a.following.failing.Fields(flapped, p.env.Clock.Scale().Wall)...)
 }
 
-// measuredWithin is how long after the first pass every fleet has read its instances
-// twice, if they run: their resource_interval is 15 s where nothing else is configured.
+// measuredWithin is the time in which a fleet measures running instances for the first time:
+// that takes two readings, and resource_interval is 15 s by default.
 const measuredWithin = time.Minute
 
-// early reports whether a pass failed for nothing but that a fleet has not sampled its
-// instances yet.
+// early reports whether a pass failed only because its fleet has no samples yet.
 func early(decision *policy.Decision) bool {
 	failed := false
 	for i := range decision.Metrics {
@@ -494,72 +439,60 @@ func early(decision *policy.Decision) bool {
 	return failed
 }
 
-// panicked publishes that the pass panicked. Nothing it found is kept but the events
-// that came up before; after repeats the autoscaler is left alone for a while.
+// panicked publishes that the pass panicked. Its result is dropped, except for earlier events.
+// After panicsAllowed panics in a row the autoscaler is quarantined.
 func (p *pass) panicked(err error) {
 	a := p.autoscaler
 	a.panics++
 	news := !a.panicked
 	after := *a.published.Load()
 	after.unevaluated, after.err = err.Error(), err.Error()
-	after.quarantine = time.Time{} // one of earlier panics is over
+	after.quarantine = time.Time{}
 	a.panicked, after.reason = true, reason.Panicked
-	after.events = addEvents(after.events, p.after.besides, p.now)
+	after.events = addEvents(after.events, p.after.extraEvents, p.now())
 	if a.panics >= panicsAllowed {
 		a.panics = 0
-		after.quarantine = p.now.Add(quarantine)
+		after.quarantine = p.now().Add(quarantine)
 		after.unevaluated, news = "quarantined after "+err.Error(), true
 	}
-	a.publishPanic(p.recorder, &after)
+	a.publishPanic(p.env.Recorder, &after)
 	if news {
-		p.tellPanic(&after)
+		p.reportPanic(&after)
 	}
-	p.metrics.Reason(reason.Panicked)
-	p.reportPanic(a.name, err, after.quarantine)
+	p.env.Metrics.Reason(reason.Panicked)
+	p.env.logPanic(a.name, err, after.quarantine)
 }
 
-// tellPanic tells the history and the receivers of notifications of a panic, or of the
-// quarantine after several.
-func (p *pass) tellPanic(after *publication) {
+// reportPanic adds a panic, or the quarantine after several, to the history and to the
+// notifications.
+func (p *pass) reportPanic(after *publication) {
 	a, current := p.autoscaler, after.record.Status.CurrentReplicas
 	decision := policy.Decision{
-		Time: p.now, CurrentReplicas: current, DesiredReplicas: current,
+		Time: p.now(), CurrentReplicas: current, DesiredReplicas: current,
 		Message: "the pass panicked, which is a bug of hpad", Error: after.unevaluated,
 	}
-	p.recorder.record(a.name, nil, state.Entry{
-		Autoscaler: a.name, Time: p.now, Reason: reason.Panicked.String(), Error: after.unevaluated, DryRun: p.dryRun, Decision: decision,
+	p.env.Recorder.record(a.name, nil, state.Entry{
+		Autoscaler: a.name, Time: p.now(), Reason: reason.Panicked.String(), Error: after.unevaluated, DryRun: p.env.DryRun, Decision: decision,
 	})
 	target := p.definition.Target
-	p.receivers.Tell(&notify.Event{
-		Kind: notify.Failed, Time: p.clock.Scale().Wall(p.now), Autoscaler: a.name, Fleet: target.Fleet, Target: target.String(),
+	p.env.Receivers.Tell(&notify.Event{
+		Kind: notify.Failed, Time: p.env.Clock.Scale().Wall(p.now()), Autoscaler: a.name, Fleet: target.Fleet, Target: target.String(),
 		From: current, To: current, Reason: reason.Panicked.String(),
 		Message: explain.Sentence(decision, api.Evaluation{}),
 	})
 }
 
-// end gives the autoscaler back and counts the pass out.
+// end releases the autoscaler and ends the pass.
 func (p *pass) end() {
-	p.vote(nil)
+	p.countRemovals(nil)
 	if p.removes > 0 {
 		p.autoscaler.leaves.Store(nil)
 	}
-	p.leave(p.index)
-	p.unanswered()
+	p.releaseResults()
+	p.answerUnknown()
 	p.after, p.inputs = nil, nil // the round may last longer
 	if p.autoscaler.release() {
-		p.environment.evaluate(p.autoscaler.name)
+		p.env.Evaluate(p.autoscaler.name)
 	}
 	p.round.end(1)
-}
-
-// dated returns instances with the steady times of dates that platforms state by the wall
-// clock, as they were understood first.
-func (a *autoscaler) dated(instances []policy.Instance, scale *clock.Scale, now time.Time) []policy.Instance {
-	var known dates
-	if before := a.dates.Load(); before != nil {
-		known = *before
-	}
-	instances, known = known.of(instances, scale, now)
-	a.dates.Store(&known)
-	return instances
 }

@@ -15,40 +15,38 @@ import (
 	"github.com/hpad/hpad/targets/clock"
 )
 
-// pauses are what people paused. It is safe for concurrent use.
+// pauses are the active pauses, including those of breakers. It is safe for concurrent use.
 type pauses struct {
-	// mu is held while table is replaced and the recorder is told, so that both have the
-	// same last; a table is never changed.
+	// mu is held while table is replaced and recorded, so that both are in the same order.
 	mu    sync.Mutex
 	table atomic.Pointer[pauseTable]
 }
 
-// pauseTable has the pauses in force, with times of the daemon's own clock.
+// pauseTable is immutable. Its times are steady times.
 type pauseTable struct {
-	inForce map[policy.Scope]policy.Pause
-	// ended are those that ended within endingsKept.
+	active map[policy.Scope]policy.Pause
+	// ended are the pauses that ended within endingsKept.
 	ended map[policy.Scope]ending
-	// next is when the first of them ends by itself; zero when none does.
+	// next is the earliest end of an active pause; zero if none has an end.
 	next time.Time
-	// breakers are the fleets whose breaker holds.
+	// breakers are the fleets whose breaker is open.
 	breakers []string
 }
 
-// ending is how a pause ended.
+// ending is the end of a pause.
 type ending struct {
 	at      time.Time
 	message string
 	pause   policy.Pause
 }
 
-// endingsKept is for how long it is known how a pause ended: longer than any sync period,
-// so that each pass that the pause held finds out.
+// endingsKept is longer than any sync period, so that the next pass of each autoscaler reports
+// the end of its pause.
 const endingsKept = 2 * time.Hour
 
-// newPauseTable returns the table of pauses.
-func newPauseTable(inForce map[policy.Scope]policy.Pause, ended map[policy.Scope]ending) *pauseTable {
-	t := &pauseTable{inForce: inForce, ended: ended}
-	for _, pause := range inForce {
+func newPauseTable(active map[policy.Scope]policy.Pause, ended map[policy.Scope]ending) *pauseTable {
+	t := &pauseTable{active: active, ended: ended}
+	for _, pause := range active {
 		if !pause.Until.IsZero() && (t.next.IsZero() || pause.Until.Before(t.next)) {
 			t.next = pause.Until
 		}
@@ -59,41 +57,41 @@ func newPauseTable(inForce map[policy.Scope]policy.Pause, ended map[policy.Scope
 	return t
 }
 
-// recall puts the pauses in force that the state has.
-func (p *pauses) recall(kept []policy.Pause) {
-	inForce := make(map[policy.Scope]policy.Pause, len(kept))
-	for _, pause := range kept {
-		inForce[pause.Scope] = pause
+// recall activates the stored pauses.
+func (p *pauses) recall(stored []policy.Pause) {
+	active := make(map[policy.Scope]policy.Pause, len(stored))
+	for _, pause := range stored {
+		active[pause.Scope] = pause
 	}
-	p.table.Store(newPauseTable(inForce, nil))
+	p.table.Store(newPauseTable(active, nil))
 }
 
-// put puts a pause in force, and has it recorded.
+// put activates and records a pause.
 func (p *pauses) put(pause policy.Pause, to *recorder) *commit {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	before := p.table.Load()
-	inForce := maps.Clone(before.inForce)
-	inForce[pause.Scope] = pause
-	p.table.Store(newPauseTable(inForce, before.ended))
+	active := maps.Clone(before.active)
+	active[pause.Scope] = pause
+	p.table.Store(newPauseTable(active, before.ended))
 	return to.pause(map[policy.Scope]*policy.Pause{pause.Scope: &pause})
 }
 
-// end ends those pauses of which how returns what is to be said of it, returns them, and
-// has that recorded; there is no commit where none ends.
-func (p *pauses) end(now time.Time, to *recorder, how func(policy.Pause) (message string, ends bool)) (ended []policy.Pause, kept *commit) {
+// end ends the pauses for which ends returns true, with its message, and records that. The commit
+// is nil if no pause ends.
+func (p *pauses) end(now time.Time, to *recorder, ends func(policy.Pause) (message string, ends bool)) (ended []policy.Pause, recorded *commit) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	before := p.table.Load()
-	inForce, endings, changes := maps.Clone(before.inForce), map[policy.Scope]ending{}, map[policy.Scope]*policy.Pause{}
+	active, endings, changes := maps.Clone(before.active), map[policy.Scope]ending{}, map[policy.Scope]*policy.Pause{}
 	for scope, earlier := range before.ended {
 		if now.Sub(earlier.at) < endingsKept {
 			endings[scope] = earlier
 		}
 	}
-	for scope, pause := range before.inForce {
-		if message, ends := how(pause); ends {
-			delete(inForce, scope)
+	for scope, pause := range before.active {
+		if message, ok := ends(pause); ok {
+			delete(active, scope)
 			endings[scope], changes[scope] = ending{now, message, pause}, nil
 			ended = append(ended, pause)
 		}
@@ -101,42 +99,42 @@ func (p *pauses) end(now time.Time, to *recorder, how func(policy.Pause) (messag
 	if ended == nil {
 		return nil, nil
 	}
-	p.table.Store(newPauseTable(inForce, endings))
+	p.table.Store(newPauseTable(active, endings))
 	return ended, to.pause(changes)
 }
 
-// of returns the pauses that bear on an autoscaler at now, the widest first, and how the
-// last one ended that did; empty where that is not known.
-func (p *pauses) of(name, fleet string, now time.Time, scale *clock.Scale) (inForce []policy.Pause, resumed string) {
+// of returns the active pauses of an autoscaler, the widest first, and the message of the last
+// pause that ended; empty if there is none.
+func (p *pauses) of(name, fleet string, now time.Time, scale *clock.Scale) (active []policy.Pause, resumed string) {
 	table := p.table.Load()
-	if len(table.inForce) == 0 && len(table.ended) == 0 {
+	if len(table.active) == 0 && len(table.ended) == 0 {
 		return nil, ""
 	}
 	var last ending
 	for _, scope := range [...]policy.Scope{{}, {Fleet: fleet}, {Fleet: fleet, Breaker: true}, {Autoscaler: name}} {
-		pause, ok := table.inForce[scope]
+		pause, ok := table.active[scope]
 		if ok && !pause.Ended(now) {
 			pause.Message = pauseText(&pause, scale)
-			inForce = append(inForce, pause)
+			active = append(active, pause)
 		}
 		if ended := table.ended[scope]; ended.at.After(last.at) {
 			last = ended
 		}
 	}
-	return inForce, last.message
+	return active, last.message
 }
 
-// pauseText says in words what is paused, with its end by the wall clock.
+// pauseText describes a pause, with its end by the wall clock.
 func pauseText(pause *policy.Pause, scale *clock.Scale) string {
 	var text strings.Builder
 	if pause.Breaker {
-		fmt.Fprintf(&text, "the breaker of fleet %q holds all scale-downs since %s", pause.Fleet, scale.Wall(pause.Since).Format(time.RFC3339))
+		fmt.Fprintf(&text, "the breaker of fleet %q has paused scale-downs since %s", pause.Fleet, scale.Wall(pause.Since).Format(time.RFC3339))
 		if pause.Renews {
-			text.WriteString(", for as long as so many are asked for")
+			text.WriteString(", until fewer removals are requested")
 		} else {
 			text.WriteString(" until " + scale.Wall(pause.Until).Format(time.RFC3339))
 		}
-		fmt.Fprintf(&text, ": %s (hpad resume --fleet %s lets them go)", pause.Reason, pause.Fleet)
+		fmt.Fprintf(&text, ": %s (to resume, run hpad resume --fleet %s)", pause.Reason, pause.Fleet)
 		return text.String()
 	}
 	switch pause.Direction {
@@ -162,8 +160,7 @@ func pauseText(pause *policy.Pause, scale *clock.Scale) string {
 	return text.String()
 }
 
-// ComparePauses orders pauses, the widest first, and what a fleet's breaker holds after
-// what a person paused of it.
+// ComparePauses orders pauses, the widest first. The pause of a breaker follows that of its fleet.
 func ComparePauses(a, b policy.Pause) int {
 	order := cmp.Or(strings.Compare(a.Autoscaler, b.Autoscaler), strings.Compare(a.Fleet, b.Fleet))
 	if order == 0 && a.Breaker != b.Breaker {

@@ -311,9 +311,9 @@ func TestEveryReasonIsTold(t *testing.T) {
 // unreasoned returns what is wrong with the codes of a daemon's autoscalers: each that
 // had a pass has one.
 func (w *world) unreasoned() error {
-	for name, a := range w.daemon.current.Load().autoscalers {
-		if published := a.published.Load(); published.decided() && published.reason.String() == "" {
-			return fmt.Errorf("autoscaler %q had a pass that ended without a reason", name)
+	for _, a := range w.daemon.Autoscalers() {
+		if a.Decision != nil && a.Evaluation.Reason == "" {
+			return fmt.Errorf("autoscaler %q had a pass that ended without a reason", a.Name)
 		}
 	}
 	return nil

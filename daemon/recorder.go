@@ -16,21 +16,21 @@ import (
 	"github.com/hpad/hpad/targets/clock"
 )
 
-// recorder writes to the store, everything that has come up since the last
-// commit in one commit. What could not be written is tried again with the next.
+// recorder writes all changes since the last commit to the store in one commit. Changes that
+// could not be written are part of the next commit. It is safe for concurrent use.
 type recorder struct {
 	store   state.Store
 	clock   *clock.Clock
 	log     *zap.Logger
 	observe func(d time.Duration, records int, err error)
-	// dropped counts entries that waited in vain since the last commit that was written.
+	// dropped counts history entries that were dropped since the last successful commit.
 	dropped int
 
 	mu      sync.Mutex
 	changes state.Changes
-	// next is the commit that the changes will be part of; nil when there are none.
+	// next is the commit of the changes; nil if there are none.
 	next *commit
-	kick chan struct{}
+	due  chan struct{}
 }
 
 // commit is one transaction of the store.
@@ -39,12 +39,23 @@ type commit struct {
 	err  error
 	// rejected has the records that the store does not accept.
 	rejected state.RejectedError
+	// failures are called if the record of an autoscaler was not written.
+	failures []failure
 }
 
-// wait returns once the commit has been tried, with the store's error: a RejectedError if
-// it does not accept the record of an autoscaler.
+type failure struct {
+	name string
+	call func(error)
+}
+
+// wait returns the result of the commit: a RejectedError if the store does not accept the record
+// of the autoscaler.
 func (c *commit) wait(name string) error {
 	<-c.done
+	return c.errorOf(name)
+}
+
+func (c *commit) errorOf(name string) error {
 	if err := c.rejected[name]; err != nil {
 		return state.RejectedError{name: err}
 	}
@@ -52,13 +63,20 @@ func (c *commit) wait(name string) error {
 }
 
 func newRecorder(store state.Store, clock *clock.Clock, log *zap.Logger, observe func(time.Duration, int, error)) *recorder {
-	return &recorder{store: store, clock: clock, log: log, observe: observe, kick: make(chan struct{}, 1)}
+	return &recorder{store: store, clock: clock, log: log, observe: observe, due: make(chan struct{}, 1)}
 }
 
-// record adds a record, nil for none, and entries of the history to the next
-// commit, which it returns.
+// record adds a record, nil for none, and entries of the history to the next commit.
 func (r *recorder) record(name string, record *state.Record, entries ...state.Entry) *commit {
+	return r.recordOr(nil, name, record, entries...)
+}
+
+// recordOr is record. It calls failed, if not nil, if the commit fails.
+func (r *recorder) recordOr(failed func(error), name string, record *state.Record, entries ...state.Entry) *commit {
 	return r.add(func(c *state.Changes) {
+		if failed != nil {
+			r.next.failures = append(r.next.failures, failure{name, failed})
+		}
 		if record != nil {
 			if c.Records == nil {
 				c.Records = map[string]state.Record{}
@@ -69,12 +87,12 @@ func (r *recorder) record(name string, record *state.Record, entries ...state.En
 	})
 }
 
-// completed has the next commit move the last completed round forward.
+// completed sets the last completed round.
 func (r *recorder) completed(round time.Time) {
 	r.add(func(c *state.Changes) { c.LastRound = round })
 }
 
-// remove has the next commit delete an autoscaler's record.
+// remove deletes the record of an autoscaler.
 func (r *recorder) remove(name string) {
 	r.add(func(c *state.Changes) {
 		delete(c.Records, name)
@@ -82,8 +100,7 @@ func (r *recorder) remove(name string) {
 	})
 }
 
-// pause has the next commit keep pauses, each in the place of that of the same scope; nil
-// ones end it.
+// pause sets pauses by scope; nil ends a pause.
 func (r *recorder) pause(pauses map[policy.Scope]*policy.Pause) *commit {
 	return r.add(func(c *state.Changes) {
 		if c.Pauses == nil {
@@ -93,7 +110,7 @@ func (r *recorder) pause(pauses map[policy.Scope]*policy.Pause) *commit {
 	})
 }
 
-// removed has the next commit keep what a fleet's breaker counts.
+// removed sets the removals that the breaker of a fleet counts.
 func (r *recorder) removed(fleet string, removals state.Removals) {
 	r.add(func(c *state.Changes) {
 		if c.Removals == nil {
@@ -105,15 +122,15 @@ func (r *recorder) removed(fleet string, removals state.Removals) {
 
 func (r *recorder) add(change func(*state.Changes)) *commit {
 	r.mu.Lock()
-	change(&r.changes)
 	if r.next == nil {
 		r.next = &commit{done: make(chan struct{})}
 	}
+	change(&r.changes)
 	next := r.next
 	r.mu.Unlock()
 	select {
-	case r.kick <- struct{}{}:
-	default: // a commit is due already
+	case r.due <- struct{}{}:
+	default:
 	}
 	return next
 }
@@ -122,7 +139,7 @@ func (r *recorder) add(change func(*state.Changes)) *commit {
 func (r *recorder) run(ctx context.Context) {
 	for {
 		select {
-		case <-r.kick:
+		case <-r.due:
 			r.commit()
 		case <-ctx.Done():
 			r.commit()
@@ -151,38 +168,40 @@ func (r *recorder) commit() {
 	if now.err != nil {
 		r.keep(changes)
 	} else if r.dropped > 0 {
-		r.log.Warn("the history lacks entries that waited for too long to be written", zap.Int("entries", r.dropped))
+		r.log.Warn("history entries dropped", zap.Int("entries", r.dropped))
 		r.dropped = 0
+	}
+	for _, failed := range now.failures {
+		if err := now.errorOf(failed.name); err != nil {
+			failed.call(err)
+		}
 	}
 	close(now.done)
 }
 
-// writtenAtOnce is how many records, and entries of the history, are written in one
-// transaction: a first round has one of each for every autoscaler, and a store holds
-// several times what it writes.
-const writtenAtOnce = 2000
+// maxBatch is the number of records, and of history entries, in one transaction, which needs
+// several times the memory of its data.
+const maxBatch = 2000
 
-// write writes changes, large ones in parts, and returns what is left after an error. As
-// in one transaction no record is there whose entry of the history is not. What the last
-// completed round was comes with the last part, since it speaks of all records. Records
-// that the store does not accept are added to rejected, and not written again: they affect
-// only their own autoscalers.
+// write writes changes, large ones in several transactions, and returns the rest after an error.
+// History entries are written before the records of the same passes, and the last completed round
+// is written last. Records that the store does not accept are added to rejected and dropped.
 func (r *recorder) write(left state.Changes, rejected state.RejectedError) (state.Changes, error) {
 	var names []string
-	if len(left.Records) > writtenAtOnce {
-		names = slices.Sorted(maps.Keys(left.Records)) // those of neighbors are beside each other in the store
+	if len(left.Records) > maxBatch {
+		names = slices.Sorted(maps.Keys(left.Records)) // neighbors share pages of the store
 	}
 	for {
 		part, last := left, false
 		switch {
-		case len(left.Entries) > writtenAtOnce:
-			part.Entries, part.Records, part.LastRound = left.Entries[:writtenAtOnce], nil, time.Time{}
-		case len(left.Records) > writtenAtOnce:
-			part.Records, part.LastRound = make(map[string]state.Record, writtenAtOnce), time.Time{}
-			for _, name := range names[:writtenAtOnce] {
+		case len(left.Entries) > maxBatch:
+			part.Entries, part.Records, part.LastRound = left.Entries[:maxBatch], nil, time.Time{}
+		case len(left.Records) > maxBatch:
+			part.Records, part.LastRound = make(map[string]state.Record, maxBatch), time.Time{}
+			for _, name := range names[:maxBatch] {
 				part.Records[name] = left.Records[name]
 			}
-			names = names[writtenAtOnce:]
+			names = names[maxBatch:]
 		default:
 			last = true
 		}
@@ -198,16 +217,16 @@ func (r *recorder) write(left state.Changes, rejected state.RejectedError) (stat
 		for name := range part.Records {
 			delete(left.Records, name)
 		}
-		clear(part.Entries) // which hold much
+		clear(part.Entries) // releases memory
 		left.Entries = left.Entries[len(part.Entries):]
 		left.Deleted, left.Pauses, left.Removals = nil, nil, nil
 	}
 }
 
-// keptEntries bounds the history that waits for a store that cannot be written.
-const keptEntries = 1000
+// maxWaiting is the number of history entries that wait while the store cannot be written.
+const maxWaiting = 1000
 
-// keep puts back what could not be written, under what has come up since.
+// keep adds changes that could not be written to the next commit. Newer changes win.
 func (r *recorder) keep(old state.Changes) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -231,17 +250,17 @@ func (r *recorder) keep(old state.Changes) {
 		both.LastRound = r.changes.LastRound
 	}
 	both.Entries = append(old.Entries, r.changes.Entries...)
-	if over := len(both.Entries) - keptEntries; over > 0 {
+	if over := len(both.Entries) - maxWaiting; over > 0 {
 		both.Entries = both.Entries[over:]
 		r.dropped += over
 	}
 	r.changes = both
-	if r.next == nil { // nobody asks for a commit, and the last one takes it along
+	if r.next == nil { // it is written with the next commit, at the latest at the stop
 		r.next = &commit{done: make(chan struct{})}
 	}
 }
 
-// merged returns a map with what is newer in the place of what is older.
+// merged returns a map with the newer values replacing the older ones.
 func merged[K comparable, V any](older, newer map[K]V) map[K]V {
 	if older == nil {
 		return newer

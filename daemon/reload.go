@@ -1,10 +1,10 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
-	"sync"
 	"time"
 
 	"go.uber.org/zap"
@@ -12,147 +12,160 @@ import (
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/daemon/discovery"
+	"github.com/hpad/hpad/daemon/state"
+	"github.com/hpad/hpad/settings"
 )
 
-// reloader puts configurations in force: at a reload, and when fleets discover. Its
-// methods wait for each other.
-type reloader struct {
-	*inForce
-	load     func() (*config.Config, error)
-	notifier *notifier
-	// swaps asks the scheduler to swap.
-	swaps chan<- swapRequest
-	// fixed is the [daemon] table as it was at start, for what only a start puts in
-	// force.
-	fixed config.Daemon
-	// reloaded has a value once the sync period may be another one, for discoverLabels.
-	reloaded chan struct{}
-	// running is closed when the first generation is in force.
-	running chan struct{}
-	reloads sync.Mutex
-}
-
-// begin keeps other reloads out until r.reloads is unlocked. It waits for a daemon that is only
-// starting, until ctx ends, and refuses where one stops.
-func (r *reloader) begin(ctx context.Context) error {
+// beginReload takes the reload lock, after the start of the daemon.
+func (d *Daemon) beginReload(ctx context.Context) error {
 	select {
-	case <-r.running:
+	case <-d.running:
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	r.reloads.Lock()
-	if r.runContext.Err() != nil {
-		r.reloads.Unlock()
-		return errStopping
+	d.reloads.Lock()
+	if d.env.RunContext.Err() != nil {
+		d.reloads.Unlock()
+		return ErrStopping
 	}
 	return nil
 }
 
-// Reload reads the configuration again, builds what it asks for, and swaps it
-// in. It returns what is different now, or will be from the next start. An error leaves
-// everything as it was.
-func (r *reloader) Reload(ctx context.Context) ([]config.Change, error) {
-	if err := r.begin(ctx); err != nil {
+// Reload reads and activates the configuration, and returns the changes, including those that
+// the next start applies. After an error nothing has changed.
+func (d *Daemon) Reload(ctx context.Context) ([]config.Change, error) {
+	if err := d.beginReload(ctx); err != nil {
 		return nil, err
 	}
-	defer r.reloads.Unlock()
-	r.notifier.reloading()
-	defer func() { r.notifier.ready() }()
-	changes, err := r.reload(authorOf(ctx))
-	r.metrics.Reload(err)
-	r.refused.Set(err)
+	defer d.reloads.Unlock()
+	d.service.reloading()
+	defer func() { d.service.ready() }()
+	changes, err := d.reload(cmp.Or(api.Author(ctx), "an unknown user"))
+	d.env.Metrics.Reload(err)
+	d.refused.Set(err)
+	author := authorField(api.Author(ctx))
 	if err != nil {
-		r.log.Error("reload failed; the old configuration stays in force", author(ctx), zap.NamedError("err", err))
+		d.env.Log.Error("reload failed, previous configuration stays active", author, zap.NamedError("err", err))
 		return nil, err
 	}
-	r.log.Info("reloaded", author(ctx), zap.Int("autoscalers", len(r.current.Load().names)), zap.Int("changes", len(changes)))
+	d.env.Log.Info("reloaded", author, zap.Int("autoscalers", len(d.scheduler.Current().names)), zap.Int("changes", len(changes)))
 	return changes, nil
 }
 
-// author is who asked for what is logged, where that is known.
-func author(ctx context.Context) zap.Field {
-	if name := api.Author(ctx); name != "" {
-		return zap.String("author", name)
-	}
-	return zap.Skip()
-}
-
-// reload reads the configuration and puts it in force.
-func (r *reloader) reload(author string) ([]config.Change, error) {
-	c, err := r.load()
+func (d *Daemon) reload(author string) ([]config.Change, error) {
+	c, err := d.options.Load()
 	if err != nil {
 		return nil, err
 	}
-	changes := r.changesTo(c)
-	if err := r.putInForce(c, author); err != nil {
+	changes := d.changesTo(c)
+	if err := d.activate(c, author); err != nil {
 		return nil, err
 	}
 	select {
-	case r.reloaded <- struct{}{}:
-	default: // it will look anyway
+	case d.reloaded <- struct{}{}:
+	default:
 	}
 	for _, change := range changes {
 		if change.NextStart {
-			r.log.Warn("a changed key takes effect at the next start only", zap.String("key", change.Key))
+			d.env.Log.Warn("changed key needs a restart", zap.String("key", change.Key))
 		}
 		if change.Note != "" {
-			r.log.Warn("what was paused is not configured any more", zap.String("key", change.Key), zap.String("pause", change.Note))
+			d.env.Log.Warn("paused object removed", zap.String("key", change.Key), zap.String("pause", change.Note))
 		}
 	}
 	return changes, nil
 }
 
-// changesTo returns what a configuration has otherwise than the one in force.
-func (r *reloader) changesTo(c *config.Config) []config.Change {
-	inForce := *r.labels.File()
-	inForce.Daemon = inForce.Daemon.InForce(&r.fixed)
-	changes := inForce.Changes(c)
-	for scope, pause := range r.pauses.table.Load().inForce {
+// changesTo returns the differences between a configuration and the active one.
+func (d *Daemon) changesTo(c *config.Config) []config.Change {
+	active := *d.labels.File()
+	active.Daemon = active.Daemon.InForce(&d.started)
+	changes := active.Changes(c)
+	for scope, pause := range d.env.Pauses.table.Load().active {
 		removed := func(change config.Change) bool {
 			return change.Kind == config.Removed && change.Key == config.TableKey(scope.Fleet, scope.Autoscaler)
 		}
-		if i := slices.IndexFunc(changes, removed); i >= 0 && !scope.Breaker && !pause.Ended(r.clock.Now()) {
-			changes[i].Note = "it is " + pauseText(&pause, r.clock.Scale()) + ", which holds nothing under another name"
+		if i := slices.IndexFunc(changes, removed); i >= 0 && !scope.Breaker && !pause.Ended(d.env.Clock.Now()) {
+			changes[i].Note = "it is " + pauseText(&pause, d.env.Clock.Scale()) + "; the pause does not apply to another name"
 		}
 	}
 	return changes
 }
 
-// ReloadChanges returns what a reload would change, with the error that would refuse it.
-// It does all that a reload does but for putting it in force.
-func (r *reloader) ReloadChanges(ctx context.Context) ([]config.Change, error) {
-	if err := r.begin(ctx); err != nil {
+// ReloadChanges returns the changes that a reload would make, or its error.
+func (d *Daemon) ReloadChanges(ctx context.Context) ([]config.Change, error) {
+	if err := d.beginReload(ctx); err != nil {
 		return nil, err
 	}
-	defer r.reloads.Unlock()
-	c, err := r.load()
+	defer d.reloads.Unlock()
+	c, err := d.options.Load()
 	if err != nil {
 		return nil, err
 	}
-	ch, err := r.build(r.labels.Merge(c).Config, r.current.Load())
+	ch, err := d.build(d.labels.Merge(c).Config)
 	if err != nil {
 		return nil, err
 	}
 	for _, a := range ch.added {
-		r.metrics.Forget(a.name)
+		d.env.Metrics.Forget(a.name)
 	}
-	return r.changesTo(c), ch.adapters.Discard()
+	return d.changesTo(c), ch.adapters.Discard()
 }
 
-// discoverLabels has the fleets discover, at once and at each tick of the
-// daemon's sync period, until the daemon stops.
-func (r *reloader) discoverLabels(ctx context.Context) {
-	for {
-		asked := r.current.Load()
-		if found := discovery.Ask(ctx, r.log, r.discoverers(asked.config, asked.Fleets)); len(found) > 0 {
-			r.keepDiscovered(asked, found)
+// activate activates a configuration together with the discovered autoscalers, and records the
+// changes. The next generation is built before the swap, which cannot fail. After an error nothing
+// has changed. The caller holds the reload lock.
+func (d *Daemon) activate(file *config.Config, author string) error {
+	merged := d.labels.Merge(file)
+	before := d.scheduler.Current()
+	// Before the first pass after the change, whose entry would otherwise have the same time.
+	at := d.env.Clock.Now().Add(-time.Nanosecond)
+	ch, err := d.build(merged.Config)
+	if err != nil {
+		return err
+	}
+	changes := before.config.Changes(merged.Config)
+	if !d.scheduler.Swap(d.swap(ch)) {
+		return errors.Join(ErrStopping, ch.adapters.Discard())
+	}
+	d.labels.Settle(merged)
+	if recorded := d.recordChanges(changes, author, at); recorded != nil {
+		select {
+		case <-recorded.done:
+		case <-d.env.RunContext.Done():
 		}
-		for looked, due := r.clock.Now(), false; !due; {
-			next := nextTick(looked, r.current.Load().config.Daemon.SyncPeriod)
+	}
+	return nil
+}
+
+// maxChanges is the number of changes in one history entry.
+const maxChanges = 10
+
+// recordChanges adds changes to the history of each autoscaler that they affect. It returns the
+// last commit; nil if no autoscaler is affected.
+func (d *Daemon) recordChanges(changes []config.Change, author string, at time.Time) (last *commit) {
+	for name, affecting := range config.Affected(changes, d.scheduler.Current().config.Autoscalers) {
+		shown := min(len(affecting), maxChanges)
+		reload := &settings.Reload{Author: author, Changes: affecting[:shown:shown], More: len(affecting) - shown}
+		last = d.env.Recorder.record(name, nil, state.Entry{Autoscaler: name, Time: at, Reload: reload})
+	}
+	return last
+}
+
+// discover discovers targets by their labels, at the start and at each tick of the daemon's sync
+// period, until ctx ends.
+func (d *Daemon) discover(ctx context.Context) {
+	for {
+		g := d.scheduler.Current()
+		if found := discovery.Ask(ctx, d.env.Log, d.discoverers(g)); len(found) > 0 {
+			d.addDiscovered(g, found)
+		}
+		for started, due := d.env.Clock.Now(), false; !due; {
+			next := nextTick(started, d.scheduler.Current().config.Daemon.SyncPeriod)
 			select {
-			case <-time.After(next.Sub(r.clock.Now())):
+			case <-time.After(next.Sub(d.env.Clock.Now())):
 				due = true
-			case <-r.reloaded: // perhaps with another period
+			case <-d.reloaded: // the period may have changed
 			case <-ctx.Done():
 				return
 			}
@@ -160,73 +173,41 @@ func (r *reloader) discoverLabels(ctx context.Context) {
 	}
 }
 
-// keepDiscovered keeps what fleets of a generation discovered and puts in force what
-// that changes.
-func (r *reloader) keepDiscovered(asked *generation, found map[string]discovery.Found) {
-	r.reloads.Lock()
-	defer r.reloads.Unlock()
-	r.prune()
-	g := r.current.Load()
+// addDiscovered activates the changes of discovered targets.
+func (d *Daemon) addDiscovered(asked *generation, found map[string]discovery.Found) {
+	d.reloads.Lock()
+	defer d.reloads.Unlock()
+	d.prune()
+	g := d.scheduler.Current()
 	changed := false
 	for name, found := range found {
-		if g.Fleets[name] == asked.Fleets[name] && r.labels.Keep(name, found) {
+		if g.Fleets[name] == asked.Fleets[name] && d.labels.Keep(name, found) {
 			changed = true
 		}
 	}
-	if !changed || r.runContext.Err() != nil {
+	if !changed || d.env.RunContext.Err() != nil {
 		return
 	}
-	if err := r.putInForce(r.labels.File(), api.AuthorLabels); err != nil {
-		r.log.Error("put discovered autoscalers in force; those before stay", zap.NamedError("err", err))
+	if err := d.activate(d.labels.File(), api.AuthorLabels); err != nil {
+		d.env.Log.Error("cannot activate discovered autoscalers", zap.NamedError("err", err))
 	}
 }
 
-// putInForce makes a configuration of files, together with the autoscalers that
-// targets ask for, the one in force. It builds beside what runs, so that the
-// scheduler has only to swap; once the swap is asked for it is not given up. An
-// error leaves everything as it was. One goroutine at a time may call it. The changes are
-// in the history once it returns.
-func (r *reloader) putInForce(file *config.Config, author string) error {
-	merged := r.labels.Merge(file)
-	before, at := r.current.Load(), r.reloadTime()
-	ch, err := r.build(merged.Config, before)
-	if err != nil {
-		return err
-	}
-	changes := before.config.Changes(merged.Config)
-	request := swapRequest{change: ch, swapped: make(chan struct{})}
-	select {
-	case r.swaps <- request:
-		<-request.swapped
-		r.labels.Settle(merged)
-		if recorded := r.recordChanges(changes, author, at); recorded != nil {
-			select {
-			case <-recorded.done:
-			case <-r.runContext.Done():
-			}
-		}
-		return nil
-	case <-r.runContext.Done():
-		return errors.Join(errStopping, ch.adapters.Discard())
-	}
-}
-
-// orphanKept is how long the record of an autoscaler that the configuration does
-// not name is kept, in case it was left out by mistake. No window is longer.
+// orphanKept is the time for which the record of an autoscaler without a configuration is
+// stored, in case it was removed by mistake. No window is longer.
 const orphanKept = 24 * time.Hour
 
-// prune has old orphans deleted. The younger ones stay, for a reload that names them
-// again; the store replays no passes for them, as there are none.
-func (r *reloader) prune() {
-	for name, record := range r.restored.Autoscalers {
+// prune deletes the records of old orphans. The store must not replay passes for the others.
+func (d *Daemon) prune() {
+	for name, record := range d.restored.Autoscalers {
 		switch {
-		case r.clock.Now().Sub(record.Through) > orphanKept:
-			r.recorder.remove(name)
-			delete(r.restored.Autoscalers, name)
+		case d.env.Clock.Now().Sub(record.Through) > orphanKept:
+			d.env.Recorder.remove(name)
+			delete(d.restored.Autoscalers, name)
 		case record.Replay != nil:
 			record.Replay = nil
-			r.restored.Autoscalers[name] = record
-			r.recorder.record(name, &record)
+			d.restored.Autoscalers[name] = record
+			d.env.Recorder.record(name, &record)
 		}
 	}
 }

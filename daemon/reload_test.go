@@ -260,7 +260,7 @@ func TestDoubtfulConfiguration(t *testing.T) {
 		w.start()
 		defer w.stop()
 		warned := func() (errs []string) {
-			for _, entry := range logs.FilterMessage("a configuration is allowed and hardly meant").All() {
+			for _, entry := range logs.FilterMessage("suspicious configuration").All() {
 				errs = append(errs, fmt.Sprint(entry.ContextMap()["autoscaler"], ": ", entry.ContextMap()["err"]))
 			}
 			return errs
@@ -277,12 +277,12 @@ func TestDoubtfulConfiguration(t *testing.T) {
 			synctest.Wait()
 		}
 		reload()
-		if got := logs.FilterMessage("a configuration is allowed and hardly meant").Len(); got != 0 {
+		if got := logs.FilterMessage("suspicious configuration").Len(); got != 0 {
 			t.Errorf("a reload without a change logs %d warnings", got)
 		}
 		w.queue("a", 1, doubt("is another total"), func(a *config.Autoscaler) { a.Spec.MaxReplicas = 7 })
 		reload()
-		if got := logs.FilterMessage("a configuration is allowed and hardly meant").Len(); got != 1 {
+		if got := logs.FilterMessage("suspicious configuration").Len(); got != 1 {
 			t.Errorf("a reload with a change logs %d warnings, want 1", got)
 		}
 		w.queue("a", 1, func(a *config.Autoscaler) {
@@ -290,7 +290,7 @@ func TestDoubtfulConfiguration(t *testing.T) {
 			a.Spec.MaxReplicas = 8
 		})
 		reload()
-		if got := logs.FilterMessage("an autoscaler cannot work as it is configured").Len(); got != 1 {
+		if got := logs.FilterMessage("unworkable configuration").Len(); got != 1 {
 			t.Errorf("a reload by which an autoscaler cannot work logs %d warnings of it, want 1", got)
 		}
 	})
@@ -311,7 +311,7 @@ func TestReloadKeepsDefinitions(t *testing.T) {
 			if _, err := w.daemon.Reload(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			g := w.daemon.current.Load()
+			g := w.daemon.scheduler.Current()
 			for name, a := range g.autoscalers {
 				if &g.config.Autoscalers[name].Inputs[0] != &w.daemon.labels.File().Autoscalers[name].Inputs[0] ||
 					g.config.Autoscalers[name].Spec.MaxReplicas != a.definition.Load().Spec.MaxReplicas {
@@ -326,7 +326,7 @@ func TestReloadKeepsDefinitions(t *testing.T) {
 		w.config.Autoscalers["changes"] = edited
 		if a, b := reload(); a != stays || b == changes || b.Spec.MaxReplicas != 50 {
 			t.Errorf("after one changed: stays %t, changed %t", a == stays, b != changes)
-		} else if &a.Inputs[0] != &w.daemon.current.Load().config.Autoscalers["stays"].Inputs[0] {
+		} else if &a.Inputs[0] != &w.daemon.scheduler.Current().config.Autoscalers["stays"].Inputs[0] {
 			t.Error("what stays is held twice")
 		}
 		for name, change := range map[string]func(){

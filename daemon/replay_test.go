@@ -17,7 +17,7 @@ import (
 
 // remembered returns what the running daemon remembers of an autoscaler.
 func (w *world) remembered(name string) policy.Memory {
-	return w.daemon.current.Load().autoscalers[name].published.Load().record.Memory
+	return w.record(name).Memory
 }
 
 // stored returns what a kill at this moment leaves of an autoscaler's memory.

@@ -13,10 +13,9 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// reportPass logs a pass. A change of the count is one line, whoever made it, and so
-// is news of a failure; quiet passes are for debugging. The next pass may be under way
-// already.
-func (e *environment) reportPass(name string, target targets.Ref, before *publication, after *result, news []zap.Field) {
+// logPass logs a pass. Changes of the count and news of failures are logged, other passes only
+// at debug level.
+func (e *Env) logPass(name string, target targets.Ref, before *publication, after *result, news []zap.Field) {
 	decision, outcome := &after.Decision, after.Outcome
 	fields := func(more ...zap.Field) []zap.Field {
 		return append([]zap.Field{zap.String("autoscaler", name), zap.Stringer("target", target)}, more...)
@@ -26,60 +25,60 @@ func (e *environment) reportPass(name string, target targets.Ref, before *public
 			zap.String("reason", decision.Message)), more...)
 	}
 	if foreign := decision.Foreign; foreign != nil {
-		e.log.Warn("somebody else changed the count", fields(zap.Int32("from", foreign.From), zap.Int32("to", decision.CurrentReplicas))...)
+		e.Log.Warn("count changed by external writer", fields(zap.Int32("from", foreign.From), zap.Int32("to", decision.CurrentReplicas))...)
 	}
 	switch {
 	case outcome.Kind == policy.Written:
-		e.log.Info("rescaled", counts(zap.Int32("reached", outcome.Reached))...)
-	case decision.Write && e.dryRun:
-		e.log.Info("would rescale", counts()...)
+		e.Log.Info("rescaled", counts(zap.Int32("reached", outcome.Reached))...)
+	case decision.Write && e.DryRun:
+		e.Log.Info("would rescale", counts()...)
 	default:
-		if entry := e.log.Check(zap.DebugLevel, "evaluated"); entry != nil {
+		if entry := e.Log.Check(zap.DebugLevel, "evaluated"); entry != nil {
 			entry.Write(counts()...)
 		}
 	}
 	switch {
 	case news == nil:
 	case errors.Is(after.cause, targets.ErrWriteTime):
-		e.log.Info("rescaled in part, and the next pass goes on", append(news, zap.Stringer("code", after.reason), zap.String("err", after.failed))...)
+		e.Log.Info("rescaled in part", append(news, zap.Stringer("code", after.reason), zap.String("err", after.failed))...)
 	case after.failed != "":
-		e.log.Warn("evaluation failed", append(news, zap.Stringer("code", after.reason), zap.String("err", after.failed))...)
+		e.Log.Warn("evaluation failed", append(news, zap.Stringer("code", after.reason), zap.String("err", after.failed))...)
 	default:
-		e.log.Info("evaluation works again", news...)
+		e.Log.Info("evaluation works again", news...)
 	}
 	if after.newlyHeld {
-		e.log.Info("not rescaled", counts(zap.String("held_by", string(decision.HeldBy)))...)
+		e.Log.Info("not rescaled", counts(zap.String("held_by", string(decision.HeldBy)))...)
 	}
-	// That an autoscaler is off is logged once it begins, and once in each run.
+	// Autoscaling off is logged when it begins, and once in each run.
 	switch was, is := before.record.Status.Disabled(), after.record.Status.Disabled(); {
 	case is && (!was || !before.decided()):
-		e.log.Warn("autoscaling is off", fields(zap.String("reason", decision.Message))...)
+		e.Log.Warn("autoscaling is off", fields(zap.String("reason", decision.Message))...)
 	case was && !is:
-		e.log.Info("autoscaling is on again", fields()...)
+		e.Log.Info("autoscaling is on again", fields()...)
 	}
 }
 
-// errorKind says whose fault a pass's error was: upstream calls what is wrong with the
-// autoscaler itself "spec" and everything else "internal".
+// errorKind returns the kind of the error of a pass, as upstream: "spec" for an error in the
+// autoscaler itself, "internal" for any other.
 func (r *result) errorKind(fleetAnswers bool) metrics.ErrorKind {
 	switch {
 	case r.err == "":
 		return metrics.NoError
-	case r.Decision.Case == policy.CaseUnreadable && fleetAnswers: // and does not know the target
+	case r.Decision.Case == policy.CaseUnreadable && fleetAnswers:
 		return metrics.SpecError
 	}
 	return metrics.InternalError
 }
 
-// reportPanic logs and counts a panic of a pass.
-func (e *environment) reportPanic(name string, err error, quarantinedUntil time.Time) {
+// logPanic logs and counts a panic of a pass.
+func (e *Env) logPanic(name string, err error, quarantinedUntil time.Time) {
 	fields := []zap.Field{zap.String("autoscaler", name), zap.Stringer("code", reason.Panicked), zap.NamedError("err", err)}
 	if caught, ok := errors.AsType[*trouble.Panic](err); ok {
 		fields = append(fields, zap.ByteString("stack", caught.Stack))
 	}
 	if !quarantinedUntil.IsZero() {
-		fields = append(fields, zap.Time("quarantined_until", e.clock.Scale().Wall(quarantinedUntil)))
+		fields = append(fields, zap.Time("quarantined_until", e.Clock.Scale().Wall(quarantinedUntil)))
 	}
-	e.log.Error("a pass panicked", fields...)
-	e.metrics.Panic(name)
+	e.Log.Error("pass panicked", fields...)
+	e.Metrics.Panic(name)
 }

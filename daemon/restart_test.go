@@ -108,7 +108,7 @@ func runHours(t *testing.T, seed uint64, length time.Duration, restarts []time.D
 	result := outcome{Writes: map[string][]string{}, Memories: map[string]policy.Memory{}, Statuses: map[string][]policy.Condition{}}
 	for name := range behaviors {
 		result.Writes[name] = w.writes(name, start)
-		a := w.daemon.current.Load().autoscalers[name].published.Load().record
+		a := w.record(name)
 		result.Memories[name] = a.Memory
 		result.Statuses[name] = a.Status.Conditions
 	}
@@ -186,7 +186,7 @@ func TestKilledInTheMiddleOfAWrite(t *testing.T) {
 		w.source().value("q", 30)
 		w.start()
 		w.advance(15 * time.Second)
-		a := w.daemon.current.Load().autoscalers["q"].published.Load().record
+		a := w.record("q")
 		if len(a.Memory.ScaleUpEvents) == 0 || a.Memory.ScaleUpEvents[0].Change != 3 || !a.Memory.ScaleUpEvents[0].Time.Equal(wrote) {
 			t.Errorf("scale-up events = %+v, want the change of 3 at %s", a.Memory.ScaleUpEvents, wrote)
 		}

@@ -1,49 +1,78 @@
 package daemon
 
 import (
-	"slices"
+	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/hpad/hpad/daemon/config"
+	"github.com/hpad/hpad/daemon/adapters"
 	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets/clock"
 )
 
-// round is all passes that share one tick, or that are evaluated out of turn together.
+// round is all passes of one tick, or a set of passes between ticks.
 type round struct {
-	*reads
-	// now is the one instant of all passes, in steady time.
-	now time.Time
-	// tick reports whether now is a tick of the schedule; a round out of turn is none.
-	tick   bool
-	passes []pass
-	// started is when it began, on Go's monotonic clock.
+	env  *Env
+	plan *plan
+	// now is the one instant of all passes, in steady time; scale converts it.
+	now   time.Time
+	scale *clock.Scale
+	// tick reports whether now is a tick of the schedule.
+	tick bool
+	// readOnly reports whether the round shows instances to a user: nothing is decided, and a
+	// failed read is no news.
+	readOnly bool
+	// started is the start of the round on Go's monotonic clock.
 	started time.Time
-	// flagged reports whether the store knows of the passes that are still under way
-	// although later rounds have completed; the scheduler owns it.
-	flagged bool
-	// ballots are by the names of fleets that have a breaker; nil where none has.
-	ballots map[string]*ballot
+	passes  []pass
 	// unfinished counts the passes that have not ended.
 	unfinished atomic.Int64
-	// completed takes the round once they all have.
+	// over is closed when all passes have ended.
+	over chan struct{}
+	// missed reports whether the store knows that a later round ended first. The scheduler
+	// owns it.
+	missed bool
+
+	// snapshots has a read for each fleet of the plan, and then for each a second one of the
+	// targets that cannot use an earlier read that is still active.
+	snapshots []snapshotRead
+	samples   []future[samplesResult]
+	queries   []queryRead
+	batches   []batchState
+	// uses are the adapters that the round uses.
+	uses []*adapters.Uses
+	// removals are the scale-downs of fleets with a breaker, by fleet; nil without one.
+	removals map[string]*fleetRemovals
+
+	// ready receives each pass once, when its reads have ended or its timeout is over.
+	ready chan<- *pass
+	// completed receives the round when all passes have ended.
 	completed chan<- *round
 }
 
-// chunk is passes of a round that have what they read.
-type chunk struct {
-	round  *round
-	passes []int
-}
-
-// newRound makes a round of a roster. Ready takes passes that have what they read, and
-// completed the round once all have ended.
-func newRound(e *environment, roster *roster, now time.Time, tick bool, ready chan<- chunk, completed chan<- *round) *round {
-	r := &round{now: now, tick: tick, started: time.Now(), passes: make([]pass, len(roster.autoscalers)), completed: completed}
-	r.reads = newReads(e, roster.plan, now, func(passes []int) { ready <- chunk{r, passes} })
+func newRound(e *Env, roster *roster, now time.Time, ready chan<- *pass, completed chan<- *round) *round {
+	p := roster.plan
+	r := &round{
+		env: e, plan: p, now: now, scale: e.Clock.Scale(), started: time.Now(), ready: ready, completed: completed,
+		passes:    make([]pass, len(p.passes)),
+		over:      make(chan struct{}),
+		snapshots: make([]snapshotRead, 2*len(p.snapshots)),
+		samples:   make([]future[samplesResult], len(p.samples)),
+		queries:   make([]queryRead, len(p.queries)),
+		batches:   make([]batchState, len(p.batches)),
+	}
 	for i := range r.passes {
-		r.passes[i] = pass{round: r, index: i, autoscaler: roster.autoscalers[i], definition: roster.definitions[i]}
+		next := &r.passes[i]
+		next.round, next.env, next.plan = r, e, &p.passes[i]
+		next.autoscaler, next.definition = roster.autoscalers[i], roster.definitions[i]
+		next.missing.Store(p.passes[i].reads)
+	}
+	for i := range r.queries {
+		r.queries[i].users.Store(p.queries[i].metrics + 1)
+	}
+	for i := range r.batches {
+		r.batches[i].left.Store(int32(len(p.batches[i].queries)))
 	}
 	return r
 }
@@ -53,95 +82,98 @@ func (r *round) end(passes int64) {
 	if r.unfinished.Add(-passes) != 0 {
 		return
 	}
-	r.finish()
+	close(r.over)
+	for _, uses := range r.uses {
+		uses.End()
+	}
 	select {
 	case r.completed <- r:
-	case <-r.runContext.Done():
+	case <-r.env.RunContext.Done():
 	}
 }
 
-// pass is one evaluation of one autoscaler. One goroutine has it at a time.
+// pass is one evaluation of one autoscaler. One goroutine at a time owns it.
 type pass struct {
-	*round
-	// index is the pass's own among those of the round.
-	index      int
+	round      *round
+	env        *Env
+	plan       *passPlan
 	autoscaler *autoscaler
 	definition *definition
-	// after is what it comes to.
+	// missing counts the reads that have not ended.
+	missing atomic.Int32
+	// taken is set once: when the pass is ready, skipped or withdrawn.
+	taken atomic.Bool
+	// left reports whether the pass has released the query results.
+	left     bool
+	snapshot *snapshotRead
+
 	after *result
-	// inputs are those of its decision.
+	// inputs are the inputs of the decision.
 	inputs *policy.Inputs
-	// asked is what a person asked for, which it obeys and has yet to answer; nil when
-	// nothing.
-	asked *askedCommand
-	// voted reports whether the breaker of its fleet knows what it decided, and removes is
-	// what it takes away of what that counts.
-	voted   bool
+	// request is the request of a user that the pass carries out and has not answered.
+	request *scaleRequest
+	// counted reports whether the breaker of the fleet has the decision; removes is the number
+	// of instances that it counts.
+	counted bool
 	removes int64
 }
 
-// ballot is what the passes of one round want to take away from a fleet with a breaker.
-// Nothing is taken away before all of them have decided, so that the breaker sees the
-// whole.
-type ballot struct {
-	fleet   string
-	breaker config.Breaker
-	in      *generation
-	// counted is closed once all have decided.
-	counted chan struct{}
-
-	mu        sync.Mutex
-	undecided int
-	removes   int64
-	// counts are the passes' readings, by autoscaler.
-	counts map[string]int32
+// future is the result of a read. It is set once.
+type future[T any] struct {
+	once  sync.Once
+	value atomic.Pointer[T]
 }
 
-// instances returns how many instances the fleet has, without those that are counted as
-// removed already: by what the passes read, and for the other autoscalers by what their
-// last good reading and what was written since have left.
-func (b *ballot) instances() int64 {
-	sum := int64(0)
-	for name, a := range b.in.autoscalers {
-		if a.definition.Load().Target.Fleet != b.fleet {
-			continue
+// set stores the value and calls then. A later call waits for the first and does nothing, so
+// that no pass becomes ready after all reads of its round have returned.
+func (f *future[T]) set(value *T, then func()) (first bool) {
+	f.once.Do(func() {
+		first = true
+		f.value.Store(value)
+		then()
+	})
+	return first
+}
+
+// get returns nil until the read has ended.
+func (f *future[T]) get() *T { return f.value.Load() }
+
+// arrived counts a read that has ended.
+func (r *round) arrived(passes []int) {
+	for _, i := range passes {
+		if p := &r.passes[i]; p.missing.Add(-1) == 0 {
+			p.becomeReady()
 		}
-		count, ok := b.counts[name]
-		if !ok {
-			count = a.leftWith()
-		}
-		sum += int64(count)
 	}
-	return sum
 }
 
-// recording is a pass that is published and whose record is being committed.
-type recording struct {
-	autoscaler *autoscaler
-	// now is the pass's.
-	now        time.Time
-	before     *publication
-	settlement policy.Settlement
-	commit     *commit
-	told       sync.Once
+// becomeReady gives the pass to a worker, unless that has been done.
+func (p *pass) becomeReady() {
+	if p.taken.CompareAndSwap(false, true) {
+		p.round.ready <- p
+	}
 }
 
-// wait returns once the record is committed. That the store failed is told as R74 says,
-// once for all who wait; what was decided stays, and is written with the next commit.
-func (r *recording) wait() { r.told.Do(r.settle) }
+// withdraw removes a pass that is not ready from the round; false if it is ready.
+func (p *pass) withdraw() bool {
+	if !p.taken.CompareAndSwap(false, true) {
+		return false
+	}
+	p.releaseResults()
+	return true
+}
 
-// settle is wait for the first.
-func (r *recording) settle() {
-	err := r.commit.wait(r.autoscaler.name)
-	if err == nil {
+// releaseResults releases the query results of the pass. Only the first call has an effect.
+func (p *pass) releaseResults() {
+	if p.left {
 		return
 	}
-	var events []policy.Event
-	r.settlement.StatusChanged = !r.before.record.Status.Same(r.settlement.Status)
-	for _, event := range r.settlement.StatusWriteFailed(err.Error()) {
-		if !slices.Contains(r.settlement.Events, event) { // the others are published already
-			events = append(events, event)
+	p.left = true
+	for _, q := range p.plan.queries {
+		if q >= 0 {
+			p.round.queries[q].release()
 		}
 	}
-	r.autoscaler.unwritten(err, events, r.now)
 }
+
+var errRemoved = errors.New("the autoscaler was removed")

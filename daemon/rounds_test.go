@@ -291,7 +291,7 @@ func TestPanics(t *testing.T) {
 		if problems := w.daemon.Health().Unevaluated; len(problems) != 1 || !contains([]string{problems[0].Message}, "boom") {
 			t.Errorf("unevaluated = %v, want q with its panic", problems)
 		}
-		if counts := w.daemon.receivers.Counts()["waits"]; counts.Waiting != 1 { // behind the one that cannot be posted
+		if counts := w.daemon.env.Receivers.Counts()["waits"]; counts.Waiting != 1 { // behind the one that cannot be posted
 			t.Errorf("the receiver has %+v, want that it was told of the first panic and of the quarantine", counts)
 		}
 		var told []string
@@ -492,7 +492,7 @@ func TestLostAnswer(t *testing.T) {
 				test.after(w)
 				w.source().value("q", float64(w.fleet().Replicas("q")))
 				w.advance(30 * time.Second)
-				a := w.daemon.current.Load().autoscalers["q"].published.Load().record
+				a := w.record("q")
 				if got := len(a.Memory.ScaleUpEvents); got != test.events {
 					t.Errorf("scale-up events = %+v, want %d", a.Memory.ScaleUpEvents, test.events)
 				}

@@ -11,8 +11,7 @@ import (
 	"github.com/hpad/hpad/targets/drain"
 )
 
-// scaleInOptions returns how the instances of the target are taken;
-// cpuUse is what each of them uses.
+// scaleInOptions returns the options for removals of instances, with the CPU use of each.
 func (d *definition) scaleInOptions(cpuUse *atomic.Pointer[map[string]int64]) drain.Options {
 	options := drain.Options{Victims: d.Victims, Drainer: d.drainer}
 	if d.Drain != nil {
@@ -23,14 +22,13 @@ func (d *definition) scaleInOptions(cpuUse *atomic.Pointer[map[string]int64]) dr
 			if use := cpuUse.Load(); use != nil {
 				return *use, nil
 			}
-			return nil, nil // nothing was measured yet
+			return nil, nil
 		}
 	}
 	return options
 }
 
-// cpuMetric returns the index of the metric that says how much cpu each instance
-// uses, where a source feeds it; -1 when there is none.
+// cpuMetric returns the index of the metric of CPU use that a source provides, or -1.
 func (d *definition) cpuMetric() int {
 	for i, metric := range d.Spec.Metrics {
 		if metric.Type == policy.ResourceMetric && metric.Name == "cpu" && d.inputs[i].source != nil {
@@ -40,8 +38,8 @@ func (d *definition) cpuMetric() int {
 	return -1
 }
 
-// cpuUse returns what each instance uses, in thousandths of a core by id, where victims
-// are chosen by it and it was read; else nil.
+// cpuUse returns the CPU use of each instance in thousandths of a core, by ID; nil if it is not
+// needed or unknown.
 func (d *definition) cpuUse(observation *policy.Observation) *map[string]int64 {
 	if d.Victims != drain.LeastCPU {
 		return nil
@@ -59,13 +57,11 @@ func (d *definition) cpuUse(observation *policy.Observation) *map[string]int64 {
 	return &use
 }
 
-// victimsTimeout bounds how long choosing victims for an explanation may take,
-// where it takes calls of a platform.
+// victimsTimeout is the timeout of a choice of instances for display, which may call a platform.
 const victimsTimeout = 5 * time.Second
 
-// chooseVictims returns whom a decision takes, as far as hpad chooses, or why that
-// cannot be said: for people, who want to know before it happens. The write chooses
-// again, of what there is then.
+// chooseVictims returns the instances that a decision would remove, if hpad chooses them, or the
+// reason why they are unknown. They are only shown: the write chooses again.
 func (d *definition) chooseVictims(ctx context.Context, decision *policy.Decision, reading *targets.Reading) (victims []drain.Victim, unchosen string) {
 	n := decision.CurrentReplicas - decision.DesiredReplicas
 	if d.fleet.ScaleIn == nil || n <= 0 {

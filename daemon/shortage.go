@@ -5,9 +5,7 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/notify"
-	"github.com/hpad/hpad/daemon/reason"
 	"github.com/hpad/hpad/daemon/trouble"
 	"github.com/hpad/hpad/policy"
 )
@@ -23,7 +21,7 @@ func (p *pass) followShortage(before *publication) []policy.Event {
 	shortage := decision.Shortage()
 	p.after.shortage = shortage
 	growing := shortage != nil && decision.CurrentReplicas < shortage.Max // the maximum may be enough
-	if decision.Case != policy.CaseMetrics || p.after.doubted || growing {
+	if decision.Case != policy.CaseMetrics || p.after.suspect || growing {
 		return nil
 	}
 	cause := ""
@@ -39,45 +37,16 @@ func (p *pass) followShortage(before *publication) []policy.Event {
 	if !news {
 		return nil
 	}
-	name, target, wall := p.autoscaler.name, p.definition.Target, p.clock.Scale().Wall
+	name, target, wall := p.autoscaler.name, p.definition.Target, p.env.Clock.Scale().Wall
 	fields := append([]zap.Field{zap.String("autoscaler", name), zap.Stringer("target", target)}, follower.Fields(flapped, wall)...)
 	if shortage == nil {
-		p.log.Info("recommendation within the maximum again", fields...)
+		p.env.Log.Info("recommendation within the maximum again", fields...)
 		return []policy.Event{{Kind: policy.NormalEvent, Reason: withinRange, Message: "the recommendation is within the maximum again"}}
 	}
-	p.log.Info("recommendation above the maximum", append(fields, zap.Int32("recommended", shortage.Wanted), zap.Int32("max", shortage.Max), zap.String("reason", cause))...)
-	p.receivers.Tell(&notify.Event{
+	p.env.Log.Info("recommendation above the maximum", append(fields, zap.Int32("recommended", shortage.Wanted), zap.Int32("max", shortage.Max), zap.String("reason", cause))...)
+	p.env.Receivers.Tell(&notify.Event{
 		Kind: notify.Refused, Time: wall(decision.Time), Autoscaler: name, Fleet: target.Fleet, Target: target.String(),
 		From: decision.CurrentReplicas, To: shortage.Wanted, Reason: cause, Message: shortage.String(),
 	})
 	return []policy.Event{{Kind: policy.WarningEvent, Reason: cause, Message: shortage.String()}}
-}
-
-// shortages returns the autoscalers at their maximum that want more replicas.
-func (s *status) shortages(g *generation) []api.Problem {
-	var problems []api.Problem
-	for _, name := range g.names {
-		if shortage := g.autoscalers[name].published.Load().shortage; shortage != nil {
-			problems = append(problems, api.Problem{Subject: "autoscaler " + name, Message: shortage.String()})
-		}
-	}
-	return problems
-}
-
-// allFailing returns the error of the first autoscaler if the last pass of every autoscaler
-// ended with an error; empty otherwise. Autoscalers with mode off, or before their first pass,
-// are not counted.
-func (s *status) allFailing(g *generation) string {
-	first := ""
-	for _, name := range g.names {
-		a := g.autoscalers[name]
-		switch published := a.published.Load(); {
-		case a.definition.Load().settings.Mode == policy.ModeOff, published.reason == reason.None:
-		case published.err == "":
-			return ""
-		case first == "":
-			first = "autoscaler " + name + ": " + published.err
-		}
-	}
-	return first
 }

@@ -36,7 +36,7 @@ func TestUnwrittenState(t *testing.T) {
 		if w.daemon.Readiness().Ready {
 			t.Error("a daemon that cannot write its state is ready")
 		}
-		if told := logs.FilterMessage("state cannot be written; scaling goes on").Len(); told != 1 {
+		if told := logs.FilterMessage("state cannot be written; scaling continues").Len(); told != 1 {
 			t.Errorf("the log tells %d times that the state cannot be written, want once", told)
 		}
 

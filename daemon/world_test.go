@@ -303,6 +303,16 @@ func (w *world) view(name string) api.Autoscaler {
 	return view
 }
 
+// record returns the record of an autoscaler after its last pass.
+func (w *world) record(name string) state.Record {
+	w.t.Helper()
+	pass, ok := w.daemon.LastPass(name)
+	if !ok {
+		w.t.Fatalf("there is no autoscaler %q", name)
+	}
+	return pass.Record
+}
+
 func (w *world) reasons(name string) []string {
 	var reasons []string
 	for _, event := range w.view(name).Events {

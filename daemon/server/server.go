@@ -237,7 +237,7 @@ func (s *server) withPage(access api.Access) http.Handler {
 	if !s.listeners.Page {
 		return s.handler(access)
 	}
-	return page.New(s.daemon, access, s.handler(access))
+	return page.New(s.options.Daemon, access, s.handler(access))
 }
 
 // isLoopback reports whether only this host can reach an address.

@@ -27,7 +27,7 @@ func TestReload(t *testing.T) {
 
 	w.write("[daemon]\nlisten = \"127.0.0.1:0\"\nsink_period = \"1s\"\n")
 	h.signal(syscall.SIGHUP)
-	h.awaitSaid("reload failed; the old configuration stays in force", "sink_period")
+	h.awaitSaid("reload failed, previous configuration stays active", "sink_period")
 	got := w.hpad("reload")
 	if got.code != 1 || !strings.Contains(got.err, "hpad.toml:3") || !strings.Contains(got.err, "sync_period") || !strings.Contains(got.err, "still in force") {
 		t.Errorf("hpad reload with a mistake ended with %d and said %q", got.code, got.err)

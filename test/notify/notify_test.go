@@ -203,7 +203,7 @@ url = %q
 		return told + strings.Join(chat, "\n"), strings.Contains(told, `"type":"io.hpad.changed","subject":"autoscaler/web"`) &&
 			strings.Contains(told, `"type":"io.hpad.recovered","subject":"source/prom"`) &&
 			strings.Contains(told, `"type":"io.hpad.refused","subject":"autoscaler/web"`) && strings.Contains(told, `"from":5,"to":50,"reason":"TooManyReplicas","message":"wants 50, max 5"`) &&
-			strings.Contains(strings.Join(chat, "\n"), `{"text": "*source/prom* recovered: the source answers again"}`)
+			strings.Contains(strings.Join(chat, "\n"), `{"text": "*source/prom* recovered: source responds again"}`)
 	})
 	mu.Lock()
 	defer mu.Unlock()

@@ -27,20 +27,19 @@ func TestLastCompletedRound(t *testing.T) {
 		{name: "cut off", rounds: []*round{tick(0)}, stop: true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			d := New(Options{Store: newMemoryStore()})
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			if test.stop {
 				cancel()
 			}
-			d.runContext = ctx
-			s := d.scheduler
+			env := &Env{RunContext: ctx, Recorder: newRecorder(nil, nil, nil, nil)}
+			s := newScheduler(env, newServiceManager(nil, 0, nil))
 			s.rounds = slices.Clone(test.rounds)
 			for _, r := range test.rounds {
 				s.complete(r)
 			}
-			if got := d.recorder.changes.LastRound; !got.Equal(test.want) || !s.newest.Equal(test.want) {
-				t.Errorf("the last completed round is %s, to be recorded %s, want %s", s.newest, got, test.want)
+			if !s.newest.Equal(test.want) {
+				t.Errorf("the last completed round is %s, want %s", s.newest, test.want)
 			}
 			if len(s.rounds) != 0 {
 				t.Errorf("%d rounds count as not completed", len(s.rounds))

@@ -116,7 +116,7 @@ func TestGuardBelieves(t *testing.T) {
 		if got := w.writes("web", start); len(got) != 0 {
 			t.Errorf("writes while the loss is doubted: %v", got)
 		}
-		if message := w.view("web").Decision.Hold.Message; message != "the number of wanted replicas fell from 10 to 3 between two rounds without hpad having written it; not believed yet, 3 of 4 readings in a row" {
+		if message := w.view("web").Decision.Hold.Message; message != "the number of wanted replicas fell from 10 to 3 between two rounds without a write by hpad; not accepted yet, 3 of 4 readings in a row" {
 			t.Errorf("the hold says %q", message)
 		}
 		w.advance(aRound)
@@ -227,7 +227,7 @@ func TestInitialization(t *testing.T) {
 			w.queue("web", 1, func(a *config.Autoscaler) { a.Initialization = new(time.Hour) })
 			w.start()
 			defer w.stop()
-			if got := w.daemon.current.Load().autoscalers["web"].definition.Load().settings.CPUInitializationPeriod; got != want {
+			if got := w.daemon.scheduler.Current().autoscalers["web"].definition.Load().settings.CPUInitializationPeriod; got != want {
 				t.Errorf("the period is %s with strict %t, want %s", got, strict, want)
 			}
 		})

@@ -8,9 +8,8 @@ import (
 	"github.com/hpad/hpad/policy"
 )
 
-// restoreForeign returns what is to be put back after somebody else changed the count
-// to found, under the definition of the autoscaler. Where there is something already,
-// that still is, and the newer count is the foreign one.
+// restoreForeign returns the restoration after an external writer changed the count to found. An
+// earlier restoration keeps its count.
 func restoreForeign(earlier *state.Restoration, c *config.Autoscaler, replicas, found int32, now time.Time) *state.Restoration {
 	next := &state.Restoration{
 		Restoration: policy.Restoration{Replicas: replicas, Foreign: found, Since: now},
@@ -22,9 +21,8 @@ func restoreForeign(earlier *state.Restoration, c *config.Autoscaler, replicas, 
 	return next
 }
 
-// restorationUnder returns what is to be put back under a definition; nil when there is
-// nothing, or when it was to be under another one: with other bounds, or that asks for
-// nothing to be put back.
+// restorationUnder returns the restoration if it is still valid under a definition: with the same
+// bounds, and on_foreign_change = "restore".
 func restorationUnder(r *state.Restoration, c *config.Autoscaler) *state.Restoration {
 	if r == nil || c.OnForeignChange != config.RestoreForeignChange || r.Min != *c.Spec.MinReplicas || r.Max != c.Spec.MaxReplicas {
 		return nil
@@ -32,9 +30,8 @@ func restorationUnder(r *state.Restoration, c *config.Autoscaler) *state.Restora
 	return r
 }
 
-// restorationAfter returns what is still to be put back after a pass; nil once it is, or
-// is not to be any more: a person set another count meanwhile. A dry run, and a mode that
-// only recommends or is off, put nothing back, and leave nothing to a pass that does.
+// restorationAfter returns the restoration after a pass: nil if it is complete, or a user set
+// another count. A dry run and the modes recommend and off restore nothing.
 func restorationAfter(r *state.Restoration, decision *policy.Decision, outcome policy.Outcome, dryRun bool) *state.Restoration {
 	reached := decision.Case == policy.CaseRestored && outcome.Kind == policy.Written && outcome.Reached == decision.DesiredReplicas
 	commanded := decision.Case == policy.CaseCommanded && (outcome.Kind == policy.Written || !decision.Write)
@@ -44,8 +41,7 @@ func restorationAfter(r *state.Restoration, decision *policy.Decision, outcome p
 	return r
 }
 
-// shownRestoration returns what is to be put back as readers see it, nil when there is
-// nothing.
+// shownRestoration returns the restoration without its bounds, or nil.
 func shownRestoration(r *state.Restoration) *policy.Restoration {
 	if r == nil {
 		return nil

@@ -9,25 +9,23 @@ import (
 	"github.com/hpad/hpad/targets/clock"
 )
 
-// leastShown is for how long a loss of state is shown at least: whoever scrapes must have
-// a chance to see it.
-const leastShown = 5 * time.Minute
+// shownAtLeast is the shortest time for which a loss is shown, so that metrics are scraped in it.
+const shownAtLeast = 5 * time.Minute
 
-// recentLoss is a loss that still bears on decisions.
+// recentLoss is a loss of state that still affects decisions.
 type recentLoss struct {
 	state.Loss
-	// until is when it does not any more, by the wall clock.
+	// until is the end of the effect, by the wall clock.
 	until time.Time
 }
 
-// recentLosses returns what of the state was lost so lately that it still bears on
-// decisions, which look back for as long as memory, oldest first. How long ago that is
-// the steady clock measures.
+// recentLosses returns the losses that still affect decisions, which use data for as long as
+// memory, oldest first.
 func recentLosses(losses []state.Loss, memory time.Duration, clock *clock.Clock) []recentLoss {
 	var recent []recentLoss
 	for _, loss := range losses {
 		scale, now := clock.Scale(), clock.Now()
-		until := scale.Happened(loss.At, now).Add(max(leastShown, memory))
+		until := scale.Happened(loss.At, now).Add(max(shownAtLeast, memory))
 		if now.Before(until) {
 			recent = append(recent, recentLoss{Loss: loss, until: scale.Wall(until).UTC()})
 		}
@@ -35,7 +33,7 @@ func recentLosses(losses []state.Loss, memory time.Duration, clock *clock.Clock)
 	return recent
 }
 
-// lossText says what of the state was lost; empty when nothing was.
+// lossText describes losses.
 func lossText(losses []recentLoss) string {
 	var texts []string
 	for _, loss := range losses {
@@ -45,7 +43,7 @@ func lossText(losses []recentLoss) string {
 	return strings.Join(texts, "; ")
 }
 
-// lostParts reports of each part of the state whether it was lost lately.
+// lostParts reports for each part of the state whether it was lost recently.
 func lostParts(losses []recentLoss) map[string]bool {
 	lost := make(map[string]bool, len(state.Parts))
 	for _, part := range state.Parts {

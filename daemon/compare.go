@@ -9,9 +9,8 @@ import (
 	"github.com/hpad/hpad/policy"
 )
 
-// follows reports whether a record of a pass is what the store makes of the one before
-// by itself: loading replays an unchanged recommendation at the ticks up to the last
-// completed round.
+// follows reports whether the store derives the record of a pass from the one before: loading
+// replays an unchanged recommendation at the ticks up to the last completed round.
 func follows(after, before *state.Record, period time.Duration) bool {
 	return before.Intention == nil && after.Intention == nil && before.Fingerprint == after.Fingerprint &&
 		after.Through.Equal(nextTick(before.Through, period)) &&
@@ -21,7 +20,6 @@ func follows(after, before *state.Record, period time.Duration) bool {
 		sameHindrance(before.Hindrance, after.Hindrance) && before.Memory.SameMissing(&after.Memory)
 }
 
-// same reports whether two values are the same, or both missing.
 func same[T comparable](a, b *T) bool {
 	if a == nil || b == nil {
 		return a == b
@@ -29,18 +27,17 @@ func same[T comparable](a, b *T) bool {
 	return a == b || *a == *b
 }
 
-// keep returns a pointer to a value: the one before where that has the same.
+// keep returns a pointer to a value: before, if it has the same value.
 func keep[T comparable](before *T, value T) *T {
 	if before != nil && *before == value {
 		return before
 	}
-	kept := value // on the heap only where it changed
-	return &kept
+	next := value // allocated only if it changed
+	return &next
 }
 
-// sameStatus compares what has to survive a restart. Readings that fluctuate
-// (the metrics' values, and messages that quote them) are not written for their
-// own sake.
+// sameStatus compares what a restart must not forget. A change of metric values, or of a message
+// that quotes them, is not worth a write.
 func sameStatus(a, b *policy.Status) bool {
 	return a.DesiredReplicas == b.DesiredReplicas &&
 		a.LastScaleTime.Equal(b.LastScaleTime) &&
@@ -49,7 +46,6 @@ func sameStatus(a, b *policy.Status) bool {
 		})
 }
 
-// sameHindrance compares what is wrong.
 func sameHindrance(a, b *state.Hindrance) bool {
 	if a == nil || b == nil {
 		return a == b
@@ -57,7 +53,7 @@ func sameHindrance(a, b *state.Hindrance) bool {
 	return a.Cause == b.Cause && a.Since.Equal(b.Since)
 }
 
-// hindranceRecord returns what the store keeps of what is wrong; nil while nothing is.
+// hindranceRecord returns the stored form of a problem; nil without one.
 func hindranceRecord(f trouble.Follower) *state.Hindrance {
 	if f.Cause() == "" {
 		return nil
@@ -65,20 +61,19 @@ func hindranceRecord(f trouble.Follower) *state.Hindrance {
 	return &state.Hindrance{Cause: f.Cause(), Since: f.Since()}
 }
 
-// leave keeps the count that a pass leaves, as far as it is known.
-func leave(record *state.Record, decision *policy.Decision, outcome policy.Outcome) {
+// setLeft sets the count after a pass; nil while it is unknown.
+func setLeft(record *state.Record, decision *policy.Decision, outcome policy.Outcome) {
 	switch {
 	case outcome.Kind == policy.Written:
 		record.Left = keep(record.Left, outcome.Reached)
-	case record.Intention != nil: // the next reading says
+	case record.Intention != nil: // the next reading shows it
 		record.Left = nil
 	case decision.Case != policy.CaseUnreadable:
 		record.Left = keep(record.Left, decision.CurrentReplicas)
 	}
 }
 
-// wanted returns the lowest count that hpad may have left the target with since it was
-// before.
+// wanted returns the lowest count that hpad may have written since the count was before.
 func wanted(record *state.Record, before int32) int32 {
 	switch {
 	case record.Intention != nil:

@@ -97,7 +97,7 @@ func TestStepsOfTheClock(t *testing.T) {
 				if by < 0 {
 					direction = "back"
 				}
-				text := "the wall clock was stepped " + direction + " by 1h0m0s; windows and rates go on without it"
+				text := "the wall clock was stepped " + direction + " by 1h0m0s; windows and rates are not affected"
 				if len(told) == 0 || slices.ContainsFunc(told, func(s string) bool { return s != text }) {
 					t.Errorf("told are %q, want %q", told, text)
 				}

@@ -13,7 +13,7 @@ func TestWatchdogIsFed(t *testing.T) {
 	for _, interval := range []time.Duration{2 * time.Second, 3 * time.Second, 30 * time.Second} {
 		now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 		var fed []time.Time
-		n := newNotifier(func(state string) {
+		n := newServiceManager(func(state string) {
 			if state != daemon.SdNotifyWatchdog {
 				t.Errorf("it says %q", state)
 			}
@@ -36,7 +36,7 @@ func TestWatchdogIsFed(t *testing.T) {
 // TestStatusLineIsRedacted holds that the service manager gets no secret.
 func TestStatusLineIsRedacted(t *testing.T) {
 	var sent []string
-	n := newNotifier(func(state string) { sent = append(sent, state) }, 0, func() string { return "fails: password=hunter2" })
+	n := newServiceManager(func(state string) { sent = append(sent, state) }, 0, func() string { return "fails: password=hunter2" })
 	n.ready()
 	n.status(time.Now(), 0)
 	if got := strings.Join(sent, "\n"); strings.Contains(got, "hunter2") || strings.Count(got, "<redacted>") != 2 {

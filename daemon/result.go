@@ -47,8 +47,6 @@ type publication struct {
 	quarantine  time.Time
 	// shortage is the shortage of the last pass, or nil.
 	shortage *policy.Shortage
-	// recalled reports whether events include those before the start of the daemon.
-	recalled bool
 	// reason is the reason code of the last pass, or of the missed pass at the last tick.
 	reason reason.Code
 }
@@ -60,26 +58,25 @@ type result struct {
 	// error of its fleet or its sources.
 	failed string
 	blind  bool
-	// version is the version at which the target was read. doubted reports that the guard
+	// version is the version at which the target was read. suspect reports that the guard
 	// rejected the reading.
 	version string
-	doubted bool
+	suspect bool
 	// cause is the error of reading or writing the target; nil without one.
 	cause error
 	// newlyHeld reports whether a pause or the mode holds a change of the count, and
 	// held no change of that direction in the pass before.
 	newlyHeld bool
-	// besides are events in addition to those of the decision.
-	besides []policy.Event
+	// extraEvents are events in addition to those of the decision.
+	extraEvents []policy.Event
 }
 
-// following follows what is wrong with an autoscaler: hindrance for the history, failing
-// is why passes fail, for the log. Reasons are those of the conditions since they first
-// changed, for the history. Shortage is whether the maximum limits the count.
+// following detects changes of the problems of an autoscaler: hindrance and reasons, which are
+// those of its conditions, for the history, the others for the log.
 type following struct{ hindrance, failing, reasons, instances, shortage trouble.Follower }
 
-// isNewlyHeld reports whether a pause or the mode holds a change in whose direction the
-// pass before had none held.
+// isNewlyHeld reports whether a pause or the mode holds a change, unless it held one of the same
+// direction in the pass before.
 func isNewlyHeld(before *publication, decision *policy.Decision) bool {
 	if decision.HeldBy == "" || decision.DesiredReplicas == decision.CurrentReplicas {
 		return false
@@ -92,10 +89,9 @@ func isNewlyHeld(before *publication, decision *policy.Decision) bool {
 // decided reports whether there was a pass in this run.
 func (p *publication) decided() bool { return !p.evaluated.IsZero() }
 
-// quarantined reports whether the autoscaler is left alone at now.
 func (p *publication) quarantined(now time.Time) bool { return now.Before(p.quarantine) }
 
-// next returns when the autoscaler is evaluated next.
+// next returns the time of the next evaluation.
 func (p *publication) next(now time.Time, period time.Duration) time.Time {
 	if p.quarantined(now) {
 		return nextTick(p.quarantine.Add(-1), period)

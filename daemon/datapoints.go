@@ -8,15 +8,15 @@ import (
 	"github.com/hpad/hpad/policy"
 )
 
-// draw keeps what drawings show of a pass, unless the last one that they show is too near.
-func (p *pass) draw(decision *policy.Decision) {
+// addDataPoint adds the pass to the graph, at most once per graph.Step.
+func (p *pass) addDataPoint(decision *policy.Decision) {
 	a := p.autoscaler
-	if p.graph == nil || time.Duration(p.now.Unix()-a.drawn)*time.Second < graph.Step {
+	if p.env.Graph == nil || time.Duration(p.now().Unix()-a.drawn)*time.Second < graph.Step {
 		return
 	}
-	a.drawn = p.now.Unix()
+	a.drawn = p.now().Unix()
 	point := graph.Point{
-		Time: p.now, Replicas: decision.CurrentReplicas, Desired: decision.DesiredReplicas,
+		Time: p.now(), Replicas: decision.CurrentReplicas, Desired: decision.DesiredReplicas,
 		Min: decision.MinReplicas, Max: decision.MaxReplicas,
 	}
 	if decision.Case == policy.CaseUnreadable {
@@ -24,7 +24,7 @@ func (p *pass) draw(decision *policy.Decision) {
 	}
 	var few [8]float64
 	point.Values = few[:0]
-	for i := range p.definition.drawn.Metrics {
+	for i := range p.definition.graphed.Metrics {
 		proposal, value := math.NaN(), math.NaN()
 		if i < len(decision.Metrics) {
 			metric := &decision.Metrics[i]
@@ -37,11 +37,10 @@ func (p *pass) draw(decision *policy.Decision) {
 		}
 		point.Values = append(point.Values, proposal, value)
 	}
-	p.graph.Add(&p.definition.drawn, &point)
+	p.env.Graph.Add(&p.definition.graphed, &point)
 }
 
-// measured returns what a metric measures, in the unit of its goal; NaN where that is not
-// known.
+// measured returns the value of a metric in the unit of its target value; NaN if it is unknown.
 func measured(m *policy.MetricResult) float64 {
 	const milli = 1000
 	switch {

@@ -8,7 +8,6 @@ import (
 	"github.com/hpad/hpad/policy"
 )
 
-// countInstances counts instances by their state.
 func countInstances(instances []policy.Instance) (n api.Instances) {
 	for i := range instances {
 		instance := &instances[i]
@@ -17,8 +16,7 @@ func countInstances(instances []policy.Instance) (n api.Instances) {
 	return n
 }
 
-// withRequests states the configured requests for instances whose fleet states
-// none (R29).
+// withRequests sets the configured requests of instances (R29).
 func withRequests(instances []policy.Instance, requests []policy.Amount) []policy.Instance {
 	if len(requests) == 0 {
 		return instances
@@ -30,8 +28,7 @@ func withRequests(instances []policy.Instance, requests []policy.Amount) []polic
 	return stated
 }
 
-// shortHold returns a hold with a text of bounded length. Platforms quote texts of jobs and
-// images.
+// shortHold bounds the length of the message, which may quote texts of jobs and images.
 func shortHold(hold *policy.Hold) *policy.Hold {
 	if hold == nil {
 		return nil
@@ -41,7 +38,6 @@ func shortHold(hold *policy.Hold) *policy.Hold {
 	return &short
 }
 
-// shortNotices returns notices with texts of bounded length.
 func shortNotices(notices []policy.Notice) []policy.Notice {
 	short := slices.Clone(notices)
 	for i := range short {
@@ -50,10 +46,9 @@ func shortNotices(notices []policy.Notice) []policy.Notice {
 	return short
 }
 
-// sleeps reports whether all that failed in a pass is that instances could not be
-// measured of which there are none: at zero replicas, with a metric that says
-// when they are wanted again. That is how such a target is meant to be.
-func sleeps(decision *policy.Decision, settlement policy.Settlement) bool {
+// isIdle reports whether the pass failed only because there are no instances to measure: at zero
+// replicas, with a metric that can start the first one. That is not an error.
+func isIdle(decision *policy.Decision, settlement policy.Settlement) bool {
 	if decision.CurrentReplicas != 0 || decision.Winner == nil || settlement.Error != decision.Error {
 		return false
 	}

@@ -1,0 +1,166 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"go.uber.org/zap"
+
+	"github.com/hpad/hpad/daemon/adapters"
+	"github.com/hpad/hpad/daemon/config"
+	"github.com/hpad/hpad/daemon/notify"
+	"github.com/hpad/hpad/daemon/state"
+	"github.com/hpad/hpad/targets"
+)
+
+// change is the transition to another generation.
+type change struct {
+	next *generation
+	// added are new autoscalers. Changed are those whose configuration changed, which are
+	// evaluated immediately (R23).
+	added, changed []*autoscaler
+	// definitions are the new definitions of autoscalers that stay.
+	definitions map[*autoscaler]*definition
+	removed     []*autoscaler
+	adapters    *adapters.Change
+	receivers   notify.Set
+}
+
+// build builds the next generation. It does not change anything that runs, and leaves nothing
+// behind after an error.
+func (d *Daemon) build(c *config.Config) (*change, error) {
+	previous := d.scheduler.Current()
+	made, err := d.adapters.Build(c, previous.Set)
+	if err != nil {
+		return nil, err
+	}
+	ch := &change{adapters: made, definitions: map[*autoscaler]*definition{}, next: newGeneration(c, made.Set)}
+	if ch.receivers, err = d.env.Receivers.Make(c.Notifications, d.env.Log); err == nil {
+		err = d.buildAutoscalers(ch, previous)
+	}
+	if err != nil {
+		return nil, errors.Join(err, made.Discard())
+	}
+	return ch, nil
+}
+
+func (d *Daemon) buildAutoscalers(ch *change, previous *generation) error {
+	c := ch.next.config
+	for _, name := range ch.next.names {
+		if fleet := c.Autoscalers[name].Target.Fleet; ch.next.Fleets[fleet] == nil {
+			return fmt.Errorf("autoscaler %q: there is no fleet %q", name, fleet)
+		}
+		for _, in := range c.Autoscalers[name].Inputs {
+			if in.Source != "" && ch.next.Sources[in.Source] == nil {
+				return fmt.Errorf("autoscaler %q: there is no source %q", name, in.Source)
+			}
+		}
+		a := previous.autoscalers[name]
+		var earlier *definition
+		if a != nil {
+			earlier = a.definition.Load()
+		}
+		def, err := redefine(earlier, c.Autoscalers[name], c.Daemon, ch.next.Set)
+		if err != nil {
+			return fmt.Errorf("autoscaler %q: drain: %w", name, err)
+		}
+		switch {
+		case a == nil:
+			var stored *state.Record
+			if record, ok := d.restored.Autoscalers[name]; ok {
+				stored = &record
+			}
+			a = d.env.NewAutoscaler(def, stored)
+			ch.added = append(ch.added, a)
+		case def != earlier:
+			ch.definitions[a] = def
+			if !def.SameSpec(earlier) {
+				ch.changed = append(ch.changed, a)
+			}
+		}
+		ch.next.add(a, def)
+	}
+	for name, a := range previous.autoscalers {
+		if ch.next.autoscalers[name] == nil {
+			ch.removed = append(ch.removed, a)
+		}
+	}
+	return nil
+}
+
+// swap returns the swap that makes a change. The scheduler applies it.
+func (d *Daemon) swap(ch *change) *Swap {
+	return &Swap{Next: ch.next, Apply: func() []*autoscaler { return d.apply(ch) }, Done: make(chan struct{})}
+}
+
+func (d *Daemon) apply(ch *change) (due []*autoscaler) {
+	for a, def := range ch.definitions {
+		if earlier := a.definition.Swap(def); earlier.drainer != def.drainer {
+			d.closeDrainer(earlier)
+		}
+	}
+	for _, a := range ch.removed {
+		if orphan := a.Remove(d.env.Recorder); orphan != nil {
+			d.restored.Autoscalers[a.name] = *orphan
+		}
+		d.env.Metrics.Forget(a.name)
+		d.closeDrainer(a.definition.Load())
+	}
+	ch.next.configureScaleIn()
+	d.env.Metrics.Configured(slices.Collect(maps.Keys(ch.next.Fleets)), slices.Collect(maps.Keys(ch.next.Sources)))
+	d.env.Metrics.ShowSeries(ch.next.config.Daemon.AutoscalerSeries)
+	d.adapters.Swap(ch.adapters)
+	d.env.Receivers.Swap(ch.receivers)
+	for _, a := range ch.changed {
+		a.EndQuarantine()
+	}
+	d.logWarnings(ch)
+	due = ch.changed
+	now := d.env.Clock.Now()
+	for _, a := range ch.added {
+		delete(d.restored.Autoscalers, a.name)
+		if a.DueAtOnce(d.restored.LastRound, now) {
+			due = append(due, a)
+		}
+	}
+	return due
+}
+
+// closeDrainer closes the idle connections of a drainer that is no longer used. Active drains
+// may still call it.
+func (d *Daemon) closeDrainer(def *definition) {
+	if def.drainer == nil {
+		return
+	}
+	if err := adapters.Close(def.drainer); err != nil {
+		d.env.Log.Error("cannot close drainer", zap.String("autoscaler", def.Name), zap.NamedError("err", err))
+	}
+}
+
+// logWarnings logs the warnings of the configuration of new and changed autoscalers.
+func (d *Daemon) logWarnings(ch *change) {
+	for _, a := range slices.Concat(ch.added, ch.changed) {
+		for _, warning := range a.definition.Load().Warnings {
+			message := "suspicious configuration"
+			if warning.Unworkable {
+				message = "unworkable configuration"
+			}
+			d.env.Log.Warn(message, zap.String("autoscaler", a.name), zap.NamedError("err", warning))
+		}
+	}
+}
+
+// readTarget returns the instances of a target, for a source that scrapes them.
+func (d *Daemon) readTarget(ctx context.Context, fleet, target string) (targets.Reading, error) {
+	g := d.scheduler.Current()
+	h := g.Fleets[fleet]
+	if h == nil {
+		return targets.Reading{}, fmt.Errorf("there is no fleet %q", fleet)
+	}
+	h.Uses.Begin()
+	defer h.Uses.End()
+	return h.Read(ctx, targets.Ref{Fleet: fleet, Name: target}, g.config.Daemon.SyncPeriod)
+}

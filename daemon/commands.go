@@ -1,0 +1,261 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+
+	"go.uber.org/zap"
+
+	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/daemon/state"
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets/clock"
+)
+
+// maxReason is the length of the reason of a pause in bytes.
+const maxReason = 500
+
+// Pause activates a pause, which replaces an earlier one of its scope, for a duration or, if that
+// is 0, until it is resumed. An empty direction is both. Since, Until and Message are ignored.
+//
+// After Pause returns nil no pass starts a write that the pause holds, also after a crash; an
+// active write continues. After an api.ErrUnknown or api.ErrRefused nothing was done; after any
+// other error the pause is active, but not stored yet.
+func (d *Daemon) Pause(ctx context.Context, pause policy.Pause, duration time.Duration) (policy.Pause, error) {
+	if err := d.AwaitRunning(ctx); err != nil {
+		return policy.Pause{}, err
+	}
+	if pause.Direction == "" {
+		pause.Direction = policy.BothDirections
+	}
+	if err := d.checkPause(&pause, duration); err != nil {
+		return policy.Pause{}, err
+	}
+	pause.Message, pause.Since, pause.Until = "", d.env.Clock.Now(), time.Time{}
+	if duration > 0 {
+		pause.Until = pause.Since.Add(duration)
+	}
+	commit := d.env.Pauses.put(pause, d.env.Recorder)
+	fields := append(pauseFields(pause.Scope, pause.Author), zap.String("direction", string(pause.Direction)), zap.String("reason", pause.Reason))
+	if duration > 0 {
+		fields = append(fields, zap.Duration("for", duration))
+	}
+	d.env.Log.Info("paused", fields...)
+	err := awaitCommit(ctx, pause.Scope, commit)
+	d.evaluateScope(pause.Scope)
+	scale := d.env.Clock.Scale()
+	pause.Message = pauseText(&pause, scale)
+	return clock.Shown(scale, pause), err
+}
+
+func (d *Daemon) checkPause(pause *policy.Pause, duration time.Duration) error {
+	switch {
+	case pause.Breaker:
+		return fmt.Errorf("%w: only the breaker itself can make its pause", api.ErrRefused)
+	case pause.Autoscaler != "" && pause.Fleet != "":
+		return fmt.Errorf("%w: a pause applies to an autoscaler, a fleet or all autoscalers", api.ErrRefused)
+	case !d.scheduler.Current().has(pause.Scope):
+		return fmt.Errorf("%s: %w", pause.Scope, api.ErrUnknown)
+	case !slices.Contains([]policy.Direction{policy.Up, policy.Down, policy.BothDirections}, pause.Direction):
+		return fmt.Errorf("%w: direction = %q: must be up, down or both", api.ErrRefused, pause.Direction)
+	case duration < 0:
+		return fmt.Errorf("%w: a pause of %s: must be longer than 0s", api.ErrRefused, duration)
+	case len(pause.Reason) > maxReason:
+		return fmt.Errorf("%w: the reason has %d bytes, the limit is %d", api.ErrRefused, len(pause.Reason), maxReason)
+	case strings.ContainsFunc(pause.Reason, unicode.IsControl):
+		return fmt.Errorf("%w: the reason must be one line without control characters", api.ErrRefused)
+	}
+	return nil
+}
+
+// Resume ends the pause of a scope and returns it. For a fleet without a pause of its own, it ends
+// the pause of the breaker, which then does not open for its window. Pauses of wider scopes stay
+// active; the message names them. The error is an api.ErrNotPaused or an api.ErrUnknown; after any
+// other error the pause has ended, but that is not stored yet.
+func (d *Daemon) Resume(ctx context.Context, scope policy.Scope, author string) (policy.Pause, error) {
+	if err := d.AwaitRunning(ctx); err != nil {
+		return policy.Pause{}, err
+	}
+	message := "resumed"
+	if author != "" {
+		message += " by " + author
+	}
+	active, now := d.env.Pauses.table.Load().active, d.env.Clock.Now()
+	var waived time.Time
+	ends, breaker := scope, policy.Scope{Fleet: scope.Fleet, Breaker: true}
+	own, paused := active[scope]
+	held, open := active[breaker]
+	if open && scope.Fleet != "" && !held.Ended(now) && (!paused || own.Ended(now)) {
+		ends = breaker
+		waived = d.waiveBreaker(scope.Fleet) // before the pause ends, so that no round opens it again
+	}
+	ended, commit := d.env.Pauses.end(now, d.env.Recorder, func(pause policy.Pause) (string, bool) {
+		return message, pause.Scope == ends
+	})
+	if len(ended) == 0 {
+		return policy.Pause{}, d.notPaused(scope)
+	}
+	d.env.Log.Info("resumed", pauseFields(scope, author)...)
+	err := awaitCommit(ctx, scope, commit)
+	d.evaluateScope(scope)
+	scale := d.env.Clock.Scale()
+	ended[0].Message = pauseText(&ended[0], scale)
+	if ends.Breaker {
+		ended[0].Message += "; it will not open before " + scale.Wall(waived).Format(time.RFC3339)
+	}
+	if others := d.wider(ends); others != "" {
+		ended[0].Message += "; still active: " + others
+	}
+	return clock.Shown(scale, ended[0]), err
+}
+
+// wider describes the active pauses of wider scopes; empty without any.
+func (d *Daemon) wider(scope policy.Scope) string {
+	fleet := scope.Fleet
+	if a := d.scheduler.Current().autoscalers[scope.Autoscaler]; a != nil {
+		fleet = a.definition.Load().Target.Fleet
+	}
+	var texts []string
+	for _, pause := range d.Pauses() {
+		if scope != (policy.Scope{}) && pause.Scope != scope && pause.Autoscaler == "" && (pause.Fleet == "" || pause.Fleet == fleet) {
+			texts = append(texts, pause.Message)
+		}
+	}
+	return strings.Join(texts, "; and: ")
+}
+
+// notPaused returns the error of a scope without a pause, which names wider pauses.
+func (d *Daemon) notPaused(scope policy.Scope) error {
+	if !d.scheduler.Current().has(scope) {
+		return fmt.Errorf("%s: %w", scope, api.ErrUnknown)
+	}
+	if others := d.wider(scope); others != "" {
+		return fmt.Errorf("%s: %w itself, but: %s", scope, api.ErrNotPaused, others)
+	}
+	return fmt.Errorf("%s: %w", scope, api.ErrNotPaused)
+}
+
+// awaitKept returns once what became of the pause of a scope is in the state.
+func awaitCommit(ctx context.Context, scope policy.Scope, commit *commit) error {
+	var err error
+	select {
+	case <-commit.done:
+		err = commit.err
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: done, but not stored yet, so that a restart may lose it: %w", scope, err)
+	}
+	return nil
+}
+
+// evaluateScope evaluates the autoscaler of a scope. Those of wider scopes wait for their ticks.
+func (d *Daemon) evaluateScope(scope policy.Scope) {
+	if scope.Autoscaler != "" {
+		d.env.Evaluate(scope.Autoscaler)
+	}
+}
+
+// waiveBreaker disables the breaker of a fleet for its window, and returns the end.
+func (d *Daemon) waiveBreaker(fleet string) time.Time {
+	now := d.env.Clock.Now()
+	breaker := d.scheduler.Current().config.Fleets[fleet].Breaker
+	if breaker == nil {
+		return now
+	}
+	until := now.Add(breaker.Window)
+	d.env.Breakers.change(fleet, breaker.Window, now, d.env.Recorder, func(removals *state.Removals) { removals.Waived = until })
+	return until
+}
+
+// ScaleTo sets the count of an autoscaler's target in a pass of its own, with an intention like
+// any other write. It makes no scale event and ignores windows, rates, pauses and the mode; later
+// passes continue from the new count. on_foreign_change = "restore" restores this count from then
+// on. 0 switches the autoscaler off (R51).
+//
+// Without force the count must be within min and max, or 0. ScaleTo returns when the count is
+// written and recorded. The error is an api.ErrUnknown, or an api.ErrRefused if nothing was done:
+// in a dry run, under a hold, or if the target cannot be read. After ctx has ended the outcome is
+// unknown.
+func (d *Daemon) ScaleTo(ctx context.Context, name string, replicas int32, force bool, author string) error {
+	if err := d.AwaitRunning(ctx); err != nil {
+		return err
+	}
+	a := d.scheduler.Current().autoscalers[name]
+	switch {
+	case a == nil:
+		return fmt.Errorf("%s: %w", policy.Scope{Autoscaler: name}, api.ErrUnknown)
+	case d.env.DryRun:
+		return fmt.Errorf("%w: %s", api.ErrRefused, api.DryRun)
+	case a.published.Load().quarantined(d.env.Clock.Now()):
+		return fmt.Errorf("%w: the autoscaler is %s", api.ErrRefused, a.published.Load().unevaluated)
+	}
+	fields := []zap.Field{zap.String("autoscaler", name), zap.Int32("replicas", replicas), zap.Bool("force", force), zap.String("author", author)}
+	d.env.Log.Info("scaling requested", fields...)
+	err := d.scheduler.Scale(ctx, a, policy.Command{Replicas: replicas, Force: force, Author: author})
+	if err != nil {
+		d.env.Log.Warn("requested scaling failed", append(fields, zap.NamedError("err", err))...)
+	}
+	return err
+}
+
+// evaluatedInterval is the interval at which EvaluateNow checks whether the pass has ended.
+const evaluatedInterval = 20 * time.Millisecond
+
+// EvaluateNow evaluates an autoscaler and returns when the pass has ended, with any result. The
+// error is an api.ErrUnknown, an api.ErrRefused during a quarantine, or that of ctx.
+func (d *Daemon) EvaluateNow(ctx context.Context, name string) error {
+	if err := d.AwaitRunning(ctx); err != nil {
+		return err
+	}
+	requested := d.env.Clock.Now()
+	d.env.Log.Info("evaluation requested", zap.String("autoscaler", name), authorField(api.Author(ctx)))
+	d.env.Evaluate(name)
+	ticker := time.NewTicker(evaluatedInterval)
+	defer ticker.Stop()
+	for {
+		a := d.scheduler.Current().autoscalers[name]
+		if a == nil {
+			return fmt.Errorf("%s: %w", policy.Scope{Autoscaler: name}, api.ErrUnknown)
+		}
+		switch published := a.published.Load(); {
+		case !published.record.Through.Before(requested):
+			return nil
+		case published.quarantined(d.env.Clock.Now()):
+			return fmt.Errorf("%w: the autoscaler is %s", api.ErrRefused, published.unevaluated)
+		}
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return fmt.Errorf("%s: the pass has not ended yet: %w", policy.Scope{Autoscaler: name}, context.Cause(ctx))
+		case <-d.env.RunContext.Done():
+			return ErrStopping
+		}
+	}
+}
+
+// authorField is the log field of the user of a command, if the user is known.
+func authorField(name string) zap.Field {
+	if name == "" {
+		return zap.Skip()
+	}
+	return zap.String("author", name)
+}
+
+// InstancesOf reads the instances of an autoscaler's target and their metrics. They are not stored,
+// because a fleet may have thousands. The error is an api.ErrUnknown if there is no such autoscaler.
+func (d *Daemon) InstancesOf(ctx context.Context, name string) (api.InstanceList, error) {
+	if err := d.AwaitRunning(ctx); err != nil {
+		return api.InstanceList{}, err
+	}
+	a := d.scheduler.Current().autoscalers[name]
+	if a == nil {
+		return api.InstanceList{}, fmt.Errorf("autoscaler %q: %w", name, api.ErrUnknown)
+	}
+	return d.scheduler.Instances(ctx, a)
+}

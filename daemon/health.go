@@ -1,0 +1,232 @@
+package daemon
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/daemon/reason"
+	"github.com/hpad/hpad/daemon/trouble"
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets"
+)
+
+// Lateness returns the longest delay of an evaluation, in whole seconds.
+func (s *status) Lateness() time.Duration {
+	now, late := time.Now(), time.Duration(0)
+	for _, a := range s.scheduler.Current().autoscalers {
+		late = max(late, a.SinceEvaluation(now)-a.definition.Load().SyncPeriod)
+	}
+	return late.Truncate(time.Second)
+}
+
+// schedulerSilence is the time without a wake-up of the scheduler, which wakes every second, after
+// which the daemon is not healthy.
+const schedulerSilence = 15 * time.Second
+
+// Health reports whether the scheduler runs, the autoscalers that are quarantined or were not
+// evaluated for three periods, and the pauses and modes that hold counts.
+func (s *status) Health() api.Health {
+	now := time.Now()
+	g := s.scheduler.Current()
+	health := api.Health{
+		Unevaluated: s.unevaluated(now), HeldBack: s.heldBack(g), Shortages: s.shortages(g), AllFailing: s.allFailing(g), RefusedReload: s.refused.Text(),
+	}
+	if last := s.scheduler.LastWake(); last != nil {
+		health.LastTick = *last
+		health.Healthy = now.Sub(*last) < schedulerSilence
+	}
+	return health
+}
+
+func (s *status) unevaluated(now time.Time) []api.Problem {
+	var problems []api.Problem
+	g := s.scheduler.Current()
+	for _, name := range g.names {
+		a := g.autoscalers[name]
+		published := a.published.Load()
+		if a.Overdue(now) <= 0 && !published.quarantined(s.env.Clock.Now()) {
+			continue
+		}
+		message := "not evaluated"
+		if since := a.SinceEvaluation(now).Round(time.Second); since > 0 {
+			message += " for " + since.String()
+		}
+		switch late := a.late.Load(); {
+		case published.unevaluated != "":
+			message += ": " + published.unevaluated
+		case late > 0:
+			message += fmt.Sprintf(": a pass does not end, %d ticks were late", late)
+		}
+		problems = append(problems, api.Problem{Subject: "autoscaler " + name, Message: message})
+	}
+	return problems
+}
+
+// Readiness reports whether the state can be written and every autoscaler has been evaluated, and
+// all problems.
+func (s *status) Readiness() api.Readiness {
+	g := s.scheduler.Current()
+	readiness := api.Readiness{Ready: s.scheduler.LastWake() != nil}
+	if text := s.env.Unwritten.Text(); text != "" {
+		readiness.Ready, readiness.Unwritten = false, true
+		readiness.Problems = append(readiness.Problems, api.Problem{Subject: "state", Message: text})
+	}
+	if text := lossText(s.losses()); text != "" {
+		readiness.Problems = append(readiness.Problems, api.Problem{Subject: "state", Message: text})
+	}
+	if text := s.refused.Text(); text != "" {
+		readiness.Problems = append(readiness.Problems, api.Problem{Subject: "configuration", Message: text})
+	}
+	for _, name := range slices.Sorted(maps.Keys(g.Fleets)) {
+		h := g.Fleets[name]
+		readiness.Problems = append(readiness.Problems, adapterProblems("fleet "+name, &h.Problem, h.Inner)...)
+		if text := h.Undiscovered.Text(); text != "" {
+			readiness.Problems = append(readiness.Problems, api.Problem{Subject: "fleet " + name, Message: text})
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(g.Sources)) {
+		h := g.Sources[name]
+		readiness.Problems = append(readiness.Problems, adapterProblems("source "+name, &h.Problem, h.Source)...)
+	}
+	readiness.Problems = append(readiness.Problems, s.offProblems(g)...)
+	for _, view := range s.Discovered() {
+		if view.Problem != "" {
+			readiness.Problems = append(readiness.Problems, api.Problem{Subject: "target " + view.Reference, Message: view.Problem})
+		}
+	}
+	for _, name := range g.names {
+		published := g.autoscalers[name].published.Load()
+		if published.evaluated.IsZero() && published.unevaluated == "" {
+			readiness.Ready = false
+		}
+		if published.err != "" {
+			readiness.Problems = append(readiness.Problems, api.Problem{Subject: "autoscaler " + name, Message: published.err})
+		}
+		readiness.Problems = append(readiness.Problems, failingInstances(g.autoscalers[name], published)...)
+	}
+	readiness.Problems = append(readiness.Problems, s.shortages(g)...)
+	return readiness
+}
+
+// failingInstances returns the platform's reasons why instances cannot start or end unexpectedly.
+func failingInstances(a *autoscaler, published *publication) []api.Problem {
+	var problems []api.Problem
+	for _, condition := range failingConditions(a.definition.Load().kind, published.record.Status.Conditions) {
+		problems = append(problems, api.Problem{Subject: "autoscaler " + a.name, Message: string(condition.Type) + ": " + condition.Message})
+	}
+	return problems
+}
+
+// adapterProblems returns the problems of a fleet or a source.
+func adapterProblems(subject string, p *trouble.Problem, adapter any) []api.Problem {
+	var problems []api.Problem
+	if text := p.Text(); text != "" {
+		problems = append(problems, api.Problem{Subject: subject, Message: text})
+	}
+	if troubled, ok := adapter.(targets.Troubled); ok {
+		for _, text := range troubled.Problems() {
+			problems = append(problems, api.Problem{Subject: subject, Message: text})
+		}
+	}
+	return problems
+}
+
+// offProblems returns the autoscalers that are not scaled although nothing fails.
+func (s *status) offProblems(g *generation) []api.Problem {
+	var problems []api.Problem
+	if s.env.DryRun {
+		problems = append(problems, api.Problem{Subject: "daemon", Message: api.DryRun})
+	}
+	for _, name := range g.names {
+		if g.autoscalers[name].published.Load().record.Status.Disabled() {
+			problems = append(problems, api.Problem{Subject: "autoscaler " + name, Message: api.Disabled})
+		}
+	}
+	return append(problems, s.heldBack(g)...)
+}
+
+// heldBack returns the active pauses and the autoscalers whose mode is not on.
+func (s *status) heldBack(g *generation) []api.Problem {
+	var held []api.Problem
+	for _, pause := range s.Pauses() {
+		subject := "daemon"
+		switch {
+		case pause.Autoscaler != "":
+			subject = "autoscaler " + pause.Autoscaler
+		case pause.Fleet != "":
+			subject = "fleet " + pause.Fleet
+		}
+		held = append(held, api.Problem{Subject: subject, Message: pause.Message})
+	}
+	for _, name := range g.names {
+		if text := api.ModeText(g.autoscalers[name].definition.Load().settings.Mode); text != "" {
+			held = append(held, api.Problem{Subject: "autoscaler " + name, Message: text})
+		}
+	}
+	return held
+}
+
+// shortages returns the autoscalers at their maximum that want more replicas.
+func (s *status) shortages(g *generation) []api.Problem {
+	var problems []api.Problem
+	for _, name := range g.names {
+		if shortage := g.autoscalers[name].published.Load().shortage; shortage != nil {
+			problems = append(problems, api.Problem{Subject: "autoscaler " + name, Message: shortage.String()})
+		}
+	}
+	return problems
+}
+
+// allFailing returns the error of the first autoscaler if the last pass of every autoscaler
+// ended with an error; empty otherwise. Autoscalers with mode off, or before their first pass,
+// are not counted.
+func (s *status) allFailing(g *generation) string {
+	first := ""
+	for _, name := range g.names {
+		a := g.autoscalers[name]
+		switch published := a.published.Load(); {
+		case a.definition.Load().settings.Mode == policy.ModeOff, published.reason == reason.None:
+		case published.err == "":
+			return ""
+		case first == "":
+			first = "autoscaler " + name + ": " + published.err
+		}
+	}
+	return first
+}
+
+// statusLine returns the status that "systemctl status" shows.
+func (s *status) statusLine() string {
+	g := s.scheduler.Current()
+	failing, off := 0, 0
+	for _, a := range g.autoscalers {
+		published := a.published.Load()
+		if published.err != "" {
+			failing++
+		}
+		if published.record.Status.Disabled() || a.definition.Load().settings.Mode == policy.ModeOff {
+			off++
+		}
+	}
+	line := fmt.Sprintf("%d autoscalers, %d failing", len(g.names), failing)
+	if len(g.names) == 1 {
+		line = fmt.Sprintf("1 autoscaler, %d failing", failing)
+	}
+	if off > 0 {
+		line += fmt.Sprintf(", %d off", off)
+	}
+	switch pauses := len(s.Pauses()); pauses {
+	case 0:
+	case 1:
+		line += ", 1 pause"
+	default:
+		line += fmt.Sprintf(", %d pauses", pauses)
+	}
+	if s.env.DryRun {
+		line += ", dry run"
+	}
+	return line
+}

@@ -1,0 +1,40 @@
+package daemon
+
+import (
+	"iter"
+
+	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/daemon/metrics"
+	"github.com/hpad/hpad/policy"
+)
+
+// showMetrics exports the status as metrics.
+func (s *status) showMetrics(m *metrics.Metrics) {
+	m.Show(func() iter.Seq[api.Autoscaler] { return s.AutoscalersAfter("") })
+	m.ShowDiscovered(s.Discovered)
+	m.ShowLost(func() map[string]bool { return lostParts(s.losses()) })
+	m.ShowBreakers(s.breakers)
+	m.ShowReceivers(func() map[string]metrics.Receiver {
+		shown := map[string]metrics.Receiver{}
+		for name, counts := range s.env.Receivers.Counts() {
+			shown[name] = metrics.Receiver(counts)
+		}
+		return shown
+	})
+}
+
+// breakers returns the state of the breaker of each fleet that has one.
+func (s *status) breakers() map[string]metrics.Breaker {
+	shown := map[string]metrics.Breaker{}
+	now := s.env.Clock.Now()
+	active := s.env.Pauses.table.Load().active
+	for name, fleet := range s.scheduler.Current().config.Fleets {
+		if fleet.Breaker == nil {
+			continue
+		}
+		pause, open := active[policy.Scope{Fleet: name, Breaker: true}]
+		removals := s.env.Breakers.within(name, fleet.Breaker.Window, now)
+		shown[name] = metrics.Breaker{Open: open && !pause.Ended(now), Removed: removals.Sum()}
+	}
+	return shown
+}
