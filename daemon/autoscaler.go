@@ -10,7 +10,9 @@ import (
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/metrics"
 	"github.com/hpad/hpad/daemon/reason"
+	"github.com/hpad/hpad/daemon/records"
 	"github.com/hpad/hpad/daemon/state"
+	"github.com/hpad/hpad/daemon/ticks"
 	"github.com/hpad/hpad/daemon/trouble"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets/clock"
@@ -116,7 +118,7 @@ func (a *autoscaler) DueAtOnce(lastRound, now time.Time) bool {
 	if record.Through.After(last) {
 		last = record.Through
 	}
-	return !now.Before(nextTick(last, def.SyncPeriod))
+	return !now.Before(ticks.Next(last, def.SyncPeriod))
 }
 
 // begin starts a pass at now. It returns false during another pass, after which one follows if
@@ -160,7 +162,7 @@ func (a *autoscaler) EndQuarantine() {
 
 // intend records the intention of a write, with the memory of the decision; nil if the
 // autoscaler was removed. Readers see the pass before, with the intention.
-func (a *autoscaler) intend(to *recorder, record *state.Record) *commit {
+func (a *autoscaler) intend(to *records.Recorder, record *state.Record) *records.Commit {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.removed.Load() {
@@ -171,13 +173,13 @@ func (a *autoscaler) intend(to *recorder, record *state.Record) *commit {
 	before.record.Target, before.record.Labels, before.record.Fingerprint = record.Target, record.Labels, record.Fingerprint
 	a.published.Store(&before)
 	a.recorded = true
-	return to.record(a.name, record)
+	return to.Record(a.name, record)
 }
 
 // publish publishes the result of a pass and records what the store cannot derive itself; the
 // commit is nil if that is nothing. Both are one step, so that a tick in between records the
 // pass before. It returns false if the autoscaler was removed.
-func (a *autoscaler) publish(to *recorder, before *publication, after *result, settlement policy.Settlement, period time.Duration, entries []state.Entry) (*commit, bool) {
+func (a *autoscaler) publish(to *records.Recorder, before *publication, after *result, settlement policy.Settlement, period time.Duration, entries []state.Entry) (*records.Commit, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.removed.Load() {
@@ -187,7 +189,7 @@ func (a *autoscaler) publish(to *recorder, before *publication, after *result, s
 	if a.gap { // the last completed round may be later than this pass
 		record.Replay = nil
 	}
-	derived := a.recorded && !a.gap && after.Outcome.Kind != policy.Written && follows(record, &a.published.Load().record, period)
+	derived := a.recorded && !a.gap && after.Outcome.Kind != policy.Written && records.Follows(record, &a.published.Load().record, period)
 	a.gap, a.recorded = false, true
 	a.published.Store(&after.publication)
 	if derived && entries == nil {
@@ -196,7 +198,7 @@ func (a *autoscaler) publish(to *recorder, before *publication, after *result, s
 	if derived {
 		record = nil
 	}
-	return to.recordOr(func(err error) { a.storeFailed(err, before, settlement, after.record.Through) }, a.name, record, entries...), true
+	return to.RecordOr(func(err error) { a.storeFailed(err, before, settlement, after.record.Through) }, a.name, record, entries...), true
 }
 
 // storeFailed publishes that the store did not accept the result of the pass at now, as R74
@@ -227,7 +229,7 @@ func (a *autoscaler) storeFailed(err error, before *publication, settlement poli
 }
 
 // publishPanic publishes that a pass panicked. The store keeps the pass before.
-func (a *autoscaler) publishPanic(to *recorder, after *publication) {
+func (a *autoscaler) publishPanic(to *records.Recorder, after *publication) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.published.Store(after)
@@ -243,7 +245,7 @@ const (
 
 // missed records the pass before, without a replay, for a tick that passed without an
 // evaluation. Readers see the reason until a pass ends.
-func (a *autoscaler) missed(to *recorder, why reason.Code) {
+func (a *autoscaler) missed(to *records.Recorder, why reason.Code) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if before := a.published.Load(); before.reason != why && (a.busy || why != reason.Late) {
@@ -255,7 +257,7 @@ func (a *autoscaler) missed(to *recorder, why reason.Code) {
 }
 
 // missedAt calls missed if the pass of a tick is still active.
-func (a *autoscaler) missedAt(to *recorder, tick time.Time) {
+func (a *autoscaler) missedAt(to *records.Recorder, tick time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.busy && a.since.Equal(tick) {
@@ -263,7 +265,7 @@ func (a *autoscaler) missedAt(to *recorder, tick time.Time) {
 	}
 }
 
-func (a *autoscaler) missedLocked(to *recorder) {
+func (a *autoscaler) missedLocked(to *records.Recorder) {
 	a.gap = true
 	before := a.published.Load()
 	if before.record.Replay == nil || a.removed.Load() {
@@ -272,23 +274,23 @@ func (a *autoscaler) missedLocked(to *recorder) {
 	after := *before
 	after.record.Replay = nil
 	a.published.Store(&after)
-	to.record(a.name, &after.record)
+	to.Record(a.name, &after.record)
 }
 
 // recordUnfinished records the last pass if the store would replay it only after the end of its
 // round, which a stop prevents.
-func (a *autoscaler) recordUnfinished(to *recorder, completed time.Time) {
+func (a *autoscaler) recordUnfinished(to *records.Recorder, completed time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	record := &a.published.Load().record
 	if a.recorded && record.Replay != nil && record.Through.After(completed) {
-		to.record(a.name, record)
+		to.Record(a.name, record)
 	}
 }
 
 // Remove removes the autoscaler. It returns the record of a discovered autoscaler, which is
 // stored because the target may return, and nil for a configured one.
-func (a *autoscaler) Remove(to *recorder) (orphan *state.Record) {
+func (a *autoscaler) Remove(to *records.Recorder) (orphan *state.Record) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.removed.Store(true)
@@ -298,11 +300,11 @@ func (a *autoscaler) Remove(to *recorder) (orphan *state.Record) {
 	}
 	record := a.published.Load().record
 	if a.definition.Load().Labels == nil || record.Through.IsZero() {
-		to.remove(a.name)
+		to.Remove(a.name)
 		return nil
 	}
 	record.Replay, record.Labels = nil, nil
-	to.record(a.name, &record)
+	to.Record(a.name, &record)
 	return &record
 }
 
@@ -312,7 +314,7 @@ func (a *autoscaler) lowestCount() int32 {
 		return *leaves
 	}
 	record := &a.published.Load().record
-	return wanted(record, record.Status.CurrentReplicas)
+	return records.LowestCount(record, record.Status.CurrentReplicas)
 }
 
 // dated returns instances with steady times in place of wall-clock times of the platform.

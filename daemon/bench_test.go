@@ -15,6 +15,7 @@ import (
 
 	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/daemon/state"
+	"github.com/hpad/hpad/daemon/ticks"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/sources"
 	"github.com/hpad/hpad/sources/prometheus"
@@ -135,7 +136,7 @@ func recordedSource(b *testing.B, n int) func(name string) sources.Source {
 
 func benchmarkRound(b *testing.B, d *Daemon, rounds func(now time.Time), n int, before uint64) {
 	// A window's worth of rounds, so that the lists are as long as they get.
-	now := lastTick(time.Now().Add(-1000*time.Hour), 15*time.Second) // no round is ahead of the clock
+	now := ticks.Last(time.Now().Add(-1000*time.Hour), 15*time.Second) // no round is ahead of the clock
 	for range 22 {
 		now = now.Add(15 * time.Second)
 		rounds(now)
@@ -217,7 +218,7 @@ func (d *Daemon) roundsFor(b *testing.B) func(now time.Time) {
 	recording := make(chan struct{})
 	go func() {
 		defer close(recording)
-		d.env.Recorder.run(ctx)
+		d.env.Recorder.Run(ctx)
 	}()
 	first.added = nil
 	d.scheduler.Start(d.swap(first), 5)

@@ -113,7 +113,7 @@ func (r *round) checkBreaker(f *fleetRemovals) {
 	if f.removes == 0 {
 		return
 	}
-	r.env.Breakers.change(f.fleet, f.breaker.Window, r.now, r.env.Recorder, func(removals *state.Removals) {
+	r.env.Breakers.Change(f.fleet, f.breaker.Window, r.now, r.env.Recorder, func(removals *state.Removals) {
 		removed := removals.Sum()
 		base := removed + f.instances()
 		if removed+f.removes > f.breaker.Allows(base) && removals.Waived.IsZero() {
@@ -133,10 +133,10 @@ func (r *round) openBreaker(f *fleetRemovals, removed, base int64) {
 		Scope: policy.Scope{Fleet: f.fleet, Breaker: true}, Direction: policy.Down, Reason: reason, Since: r.now,
 		Until: r.now.Add(f.breaker.Window), Renews: f.removes > f.breaker.Allows(base-removed),
 	}
-	if last := r.env.Pauses.table.Load().ended[pause.Scope]; removed == 0 && last.pause.Renews && r.now.Sub(last.at) < f.breaker.Window {
-		pause.Since = last.pause.Since
+	if last, at := r.env.Pauses.LastEnded(pause.Scope); removed == 0 && last.Renews && r.now.Sub(at) < f.breaker.Window {
+		pause.Since = last.Since
 	}
-	r.env.Pauses.put(pause, r.env.Recorder)
+	r.env.Pauses.Put(pause, r.env.Recorder)
 	scale := r.env.Clock.Scale()
 	r.env.Log.Warn("breaker opened, scale-downs paused", zap.String("fleet", f.fleet), zap.String("reason", reason),
 		zap.Time("since", scale.Wall(pause.Since)), zap.Time("until", scale.Wall(pause.Until)), zap.String("remedy", fmt.Sprintf("hpad resume --fleet %s", f.fleet)))
@@ -159,7 +159,7 @@ func (p *pass) returnRemovals(round time.Time, instances int64) {
 	if f == nil || instances <= 0 {
 		return
 	}
-	p.env.Breakers.change(f.fleet, f.breaker.Window, p.env.Clock.Now(), p.env.Recorder, func(removals *state.Removals) {
+	p.env.Breakers.Change(f.fleet, f.breaker.Window, p.env.Clock.Now(), p.env.Recorder, func(removals *state.Removals) {
 		for i := range removals.Rounds {
 			if removal := &removals.Rounds[i]; removal.Time.Equal(round) {
 				removal.Instances -= min(instances, removal.Instances)

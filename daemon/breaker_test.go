@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/hpad/hpad/daemon/config"
+	"github.com/hpad/hpad/daemon/ticks"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/sources"
 	"github.com/hpad/hpad/targets"
@@ -118,7 +119,7 @@ func TestBreakerBase(t *testing.T) {
 			w.start()
 			w.values(7, names[1:]...)
 			w.store.slowDown(5 * time.Second) // the intentions are being committed
-			w.advance(time.Until(nextTick(time.Now(), 15*time.Second).Add(time.Second)))
+			w.advance(time.Until(ticks.Next(time.Now(), 15*time.Second).Add(time.Second)))
 			w.wantBreaker(false, 27)
 			w.values(6, names[0]) // 31 of 100
 			w.daemon.Evaluate(names[0])
@@ -269,7 +270,7 @@ func TestBreakerPasses(t *testing.T) {
 			w.start()
 			w.values(8, names...)
 			w.store.slowDown(5 * time.Second) // the intentions are being committed
-			w.advance(time.Until(nextTick(time.Now(), 15*time.Second).Add(time.Second)))
+			w.advance(time.Until(ticks.Next(time.Now(), 15*time.Second).Add(time.Second)))
 			w.wantBreaker(false, 20)
 			go func() { _, _ = w.daemon.Pause(t.Context(), policy.Pause{}, 0) }()
 			w.advance(time.Minute)
@@ -312,7 +313,7 @@ func TestBreakerWaits(t *testing.T) {
 		}
 		w.source().hangs(names[9]) // of one that is removed before it has an answer
 		w.values(6, names[2:4]...)
-		w.advance(time.Until(nextTick(time.Now(), 15*time.Second).Add(time.Second)))
+		w.advance(time.Until(ticks.Next(time.Now(), 15*time.Second).Add(time.Second)))
 		w.wantCounts(8, names[2:4]...)
 		delete(w.config.Autoscalers, names[9])
 		if _, err := w.daemon.Reload(t.Context()); err != nil {

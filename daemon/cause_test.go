@@ -15,6 +15,7 @@ import (
 
 	"github.com/hpad/hpad/daemon/adapters"
 	"github.com/hpad/hpad/daemon/state"
+	"github.com/hpad/hpad/daemon/ticks"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/sources"
 	"github.com/hpad/hpad/targets"
@@ -76,7 +77,7 @@ func TestCausesAreFollowed(t *testing.T) {
 		var since []time.Time
 		fail := func(answer func(context.Context, time.Time) (sources.Vector, error)) {
 			w.source().set("q", answer)
-			since = append(since, nextTick(time.Now(), 15*time.Second))
+			since = append(since, ticks.Next(time.Now(), 15*time.Second))
 			w.advance(10 * time.Minute)
 		}
 		port := 40000

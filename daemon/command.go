@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/daemon/records"
 	"github.com/hpad/hpad/policy"
 )
 
@@ -19,7 +20,7 @@ type scaleRequest struct {
 type scaleResult struct {
 	err error
 	// commit is the commit of the pass that carried out the request; nil if there is none.
-	commit *commit
+	commit *records.Commit
 }
 
 // Scale has a pass of an autoscaler set the count that a user requests, and returns when it is
@@ -35,7 +36,7 @@ func (s *Scheduler) Scale(ctx context.Context, a *autoscaler, command policy.Com
 	select {
 	case result := <-request.done:
 		if result.commit != nil {
-			_ = result.commit.wait(a.name) // the autoscaler shows an error
+			_ = result.commit.Wait(ctx, a.name) // the autoscaler shows an error
 		}
 		return result.err
 	case <-ctx.Done():
@@ -95,7 +96,7 @@ func (p *pass) takeRequest(observation *policy.Observation) {
 }
 
 // answer sends the result of the request that the pass has taken.
-func (p *pass) answer(outcome policy.Outcome, commit *commit) {
+func (p *pass) answer(outcome policy.Outcome, commit *records.Commit) {
 	if p.request == nil {
 		return
 	}

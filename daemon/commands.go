@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/daemon/records"
 	"github.com/hpad/hpad/daemon/state"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets/clock"
@@ -39,8 +40,8 @@ func (d *Daemon) Pause(ctx context.Context, pause policy.Pause, duration time.Du
 	if duration > 0 {
 		pause.Until = pause.Since.Add(duration)
 	}
-	commit := d.env.Pauses.put(pause, d.env.Recorder)
-	fields := append(pauseFields(pause.Scope, pause.Author), zap.String("direction", string(pause.Direction)), zap.String("reason", pause.Reason))
+	commit := d.env.Pauses.Put(pause, d.env.Recorder)
+	fields := append(records.PauseFields(pause.Scope, pause.Author), zap.String("direction", string(pause.Direction)), zap.String("reason", pause.Reason))
 	if duration > 0 {
 		fields = append(fields, zap.Duration("for", duration))
 	}
@@ -48,7 +49,7 @@ func (d *Daemon) Pause(ctx context.Context, pause policy.Pause, duration time.Du
 	err := awaitCommit(ctx, pause.Scope, commit)
 	d.evaluateScope(pause.Scope)
 	scale := d.env.Clock.Scale()
-	pause.Message = pauseText(&pause, scale)
+	pause.Message = records.PauseText(&pause, scale)
 	return clock.Shown(scale, pause), err
 }
 
@@ -84,7 +85,7 @@ func (d *Daemon) Resume(ctx context.Context, scope policy.Scope, author string) 
 	if author != "" {
 		message += " by " + author
 	}
-	active, now := d.env.Pauses.table.Load().active, d.env.Clock.Now()
+	active, now := d.env.Pauses.Active(), d.env.Clock.Now()
 	var waived time.Time
 	ends, breaker := scope, policy.Scope{Fleet: scope.Fleet, Breaker: true}
 	own, paused := active[scope]
@@ -93,17 +94,17 @@ func (d *Daemon) Resume(ctx context.Context, scope policy.Scope, author string) 
 		ends = breaker
 		waived = d.waiveBreaker(scope.Fleet) // before the pause ends, so that no round opens it again
 	}
-	ended, commit := d.env.Pauses.end(now, d.env.Recorder, func(pause policy.Pause) (string, bool) {
+	ended, commit := d.env.Pauses.End(now, d.env.Recorder, func(pause policy.Pause) (string, bool) {
 		return message, pause.Scope == ends
 	})
 	if len(ended) == 0 {
 		return policy.Pause{}, d.notPaused(scope)
 	}
-	d.env.Log.Info("resumed", pauseFields(scope, author)...)
+	d.env.Log.Info("resumed", records.PauseFields(scope, author)...)
 	err := awaitCommit(ctx, scope, commit)
 	d.evaluateScope(scope)
 	scale := d.env.Clock.Scale()
-	ended[0].Message = pauseText(&ended[0], scale)
+	ended[0].Message = records.PauseText(&ended[0], scale)
 	if ends.Breaker {
 		ended[0].Message += "; it will not open before " + scale.Wall(waived).Format(time.RFC3339)
 	}
@@ -139,16 +140,9 @@ func (d *Daemon) notPaused(scope policy.Scope) error {
 	return fmt.Errorf("%s: %w", scope, api.ErrNotPaused)
 }
 
-// awaitKept returns once what became of the pause of a scope is in the state.
-func awaitCommit(ctx context.Context, scope policy.Scope, commit *commit) error {
-	var err error
-	select {
-	case <-commit.done:
-		err = commit.err
-	case <-ctx.Done():
-		err = context.Cause(ctx)
-	}
-	if err != nil {
+// awaitCommit waits for the commit of a change of a pause.
+func awaitCommit(ctx context.Context, scope policy.Scope, commit *records.Commit) error {
+	if err := commit.Wait(ctx, ""); err != nil {
 		return fmt.Errorf("%s: done, but not stored yet, so that a restart may lose it: %w", scope, err)
 	}
 	return nil
@@ -169,7 +163,7 @@ func (d *Daemon) waiveBreaker(fleet string) time.Time {
 		return now
 	}
 	until := now.Add(breaker.Window)
-	d.env.Breakers.change(fleet, breaker.Window, now, d.env.Recorder, func(removals *state.Removals) { removals.Waived = until })
+	d.env.Breakers.Change(fleet, breaker.Window, now, d.env.Recorder, func(removals *state.Removals) { removals.Waived = until })
 	return until
 }
 

@@ -19,6 +19,7 @@ import (
 	"github.com/hpad/hpad/daemon/discovery"
 	"github.com/hpad/hpad/daemon/graph"
 	"github.com/hpad/hpad/daemon/metrics"
+	"github.com/hpad/hpad/daemon/records"
 	"github.com/hpad/hpad/daemon/server"
 	"github.com/hpad/hpad/daemon/state"
 	"github.com/hpad/hpad/daemon/trouble"
@@ -106,8 +107,8 @@ func New(options Options) *Daemon {
 		DryRun: options.DryRun, Until: options.Until, Decided: options.Decided,
 	}
 	env.Init()
-	env.Pauses.recall(nil)
-	env.Recorder = newRecorder(options.Store, env.Clock, env.Log, env.ReportCommit)
+	env.Pauses.Restore(nil)
+	env.Recorder = records.NewRecorder(options.Store, env.Clock, env.Log, env.ReportCommit)
 	d := &Daemon{
 		options: options, env: env, labels: discovery.New(options.Log),
 		reloaded: make(chan struct{}, 1), running: make(chan struct{}),
@@ -144,7 +145,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	recording, stopRecording := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopRecording()
 	var recorder sync.WaitGroup
-	recorder.Go(func() { d.env.Recorder.run(recording) })
+	recorder.Go(func() { d.env.Recorder.Run(recording) })
 	if d.env.Graph != nil {
 		recorder.Go(func() { d.env.Graph.Run(recording, d.env.Clock.Now) })
 	}
@@ -210,8 +211,8 @@ func (d *Daemon) load(ctx context.Context) (*change, error) {
 	env.Metrics.ClockOffset(env.Clock.Scale().Offset())
 	now := env.Clock.Now()
 	d.restored = restored.WithoutFuture(now).WithoutDowntime(now, restartPeriods*c.Daemon.SyncPeriod)
-	env.Pauses.recall(d.restored.Pauses)
-	env.Breakers.recall(d.restored.Removals)
+	env.Pauses.Restore(d.restored.Pauses)
+	env.Breakers.Restore(d.restored.Removals)
 	for name, record := range d.restored.Autoscalers {
 		if record.Labels != nil && name == config.LabelsName(record.Target) {
 			d.labels.Recall(record.Target, record.Labels)

@@ -13,6 +13,7 @@ import (
 	"github.com/hpad/hpad/daemon/graph"
 	"github.com/hpad/hpad/daemon/metrics"
 	"github.com/hpad/hpad/daemon/notify"
+	"github.com/hpad/hpad/daemon/records"
 	"github.com/hpad/hpad/daemon/trouble"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets/clock"
@@ -23,10 +24,10 @@ type Env struct {
 	Log      *zap.Logger
 	Metrics  *metrics.Metrics
 	Clock    *clock.Clock
-	Recorder *recorder
+	Recorder *records.Recorder
 	// Pauses and Breakers are recorded with Recorder.
-	Pauses   pauses
-	Breakers breakers
+	Pauses   records.Pauses
+	Breakers records.Breakers
 	// Receivers receive notifications.
 	Receivers notify.Receivers
 	// Graph stores the data points of graphs; nil stores none.

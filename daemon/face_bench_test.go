@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/daemon/ticks"
 )
 
 // peak returns how far the heap grew while do ran, which alone is timed, as it is
@@ -54,7 +55,7 @@ func peak(b *testing.B, do func()) (bytes uint64) {
 func BenchmarkFace(b *testing.B) {
 	for _, n := range []int{10_000, 100_000} {
 		d, rounds := benchDaemon(b, n)
-		now := lastTick(time.Now(), 15*time.Second)
+		now := ticks.Last(time.Now(), 15*time.Second)
 		for i := range 3 {
 			rounds(now.Add(time.Duration(i-3) * 15 * time.Second))
 		}

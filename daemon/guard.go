@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/hpad/hpad/daemon/config"
+	"github.com/hpad/hpad/daemon/records"
 	"github.com/hpad/hpad/daemon/state"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
@@ -21,10 +22,10 @@ func (p *pass) guard(observation *policy.Observation, reading *targets.Reading) 
 	}
 	seen, what := countsOf(reading), ""
 	if before := record.Seen; before != nil {
-		what = collapsed(before, def.Guard, wanted(record, before.Spec), seen)
+		what = collapsed(before, def.Guard, records.LowestCount(record, before.Spec), seen)
 	}
 	if what == "" || record.Doubts >= def.Guard.Confirm {
-		record.Doubts, record.Seen = 0, keep(record.Seen, seen)
+		record.Doubts, record.Seen = 0, records.Keep(record.Seen, seen)
 		return false
 	}
 	record.Doubts++

@@ -8,6 +8,7 @@ import (
 
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/reason"
+	"github.com/hpad/hpad/daemon/records"
 	"github.com/hpad/hpad/daemon/trouble"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
@@ -74,7 +75,7 @@ func (s *status) Readiness() api.Readiness {
 		readiness.Ready, readiness.Unwritten = false, true
 		readiness.Problems = append(readiness.Problems, api.Problem{Subject: "state", Message: text})
 	}
-	if text := lossText(s.losses()); text != "" {
+	if text := records.LossText(s.losses()); text != "" {
 		readiness.Problems = append(readiness.Problems, api.Problem{Subject: "state", Message: text})
 	}
 	if text := s.refused.Text(); text != "" {

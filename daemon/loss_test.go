@@ -9,6 +9,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/hpad/hpad/daemon/config"
+	"github.com/hpad/hpad/daemon/records"
 	"github.com/hpad/hpad/daemon/state"
 	"github.com/hpad/hpad/policy"
 )
@@ -58,7 +59,7 @@ func TestLossIsTold(t *testing.T) {
 			if !w.daemon.Readiness().Ready {
 				t.Error("it is not ready")
 			}
-			if parts := lostParts(w.daemon.losses()); parts["memory"] != told || parts["history"] || parts["directory"] || len(parts) != len(state.Parts) {
+			if parts := records.LostParts(w.daemon.losses()); parts["memory"] != told || parts["history"] || parts["directory"] || len(parts) != len(state.Parts) {
 				t.Errorf("the lost parts are %v, want the memory lost: %t", parts, told)
 			}
 		}
@@ -96,7 +97,7 @@ func TestLossIsToldForAWhile(t *testing.T) {
 		w.store.losses = []state.Loss{memoryLoss()}
 		w.start()
 		for range 2 {
-			w.advance(shownAtLeast - time.Second)
+			w.advance(records.ShownAtLeast - time.Second)
 			if w.view("a").Evaluation.StateLost == "" {
 				t.Error("it is told too shortly")
 			}
@@ -123,7 +124,7 @@ func TestLossIsToldOverSteps(t *testing.T) {
 			w.start()
 			w.advance(time.Minute)
 			w.stepClock(step)
-			w.advance(shownAtLeast - time.Minute - time.Second)
+			w.advance(records.ShownAtLeast - time.Minute - time.Second)
 			until := w.wall().Add(time.Second).Format(time.RFC3339)
 			if text := w.view("a").Evaluation.StateLost; !strings.Contains(text, "shown until "+until) {
 				t.Errorf("after a step of %s the view says %q, want it shown until %s", step, text, until)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/metrics"
+	"github.com/hpad/hpad/daemon/records"
 	"github.com/hpad/hpad/policy"
 )
 
@@ -12,7 +13,7 @@ import (
 func (s *status) showMetrics(m *metrics.Metrics) {
 	m.Show(func() iter.Seq[api.Autoscaler] { return s.AutoscalersAfter("") })
 	m.ShowDiscovered(s.Discovered)
-	m.ShowLost(func() map[string]bool { return lostParts(s.losses()) })
+	m.ShowLost(func() map[string]bool { return records.LostParts(s.losses()) })
 	m.ShowBreakers(s.breakers)
 	m.ShowReceivers(func() map[string]metrics.Receiver {
 		shown := map[string]metrics.Receiver{}
@@ -27,13 +28,13 @@ func (s *status) showMetrics(m *metrics.Metrics) {
 func (s *status) breakers() map[string]metrics.Breaker {
 	shown := map[string]metrics.Breaker{}
 	now := s.env.Clock.Now()
-	active := s.env.Pauses.table.Load().active
+	active := s.env.Pauses.Active()
 	for name, fleet := range s.scheduler.Current().config.Fleets {
 		if fleet.Breaker == nil {
 			continue
 		}
 		pause, open := active[policy.Scope{Fleet: name, Breaker: true}]
-		removals := s.env.Breakers.within(name, fleet.Breaker.Window, now)
+		removals := s.env.Breakers.Within(name, fleet.Breaker.Window, now)
 		shown[name] = metrics.Breaker{Open: open && !pause.Ended(now), Removed: removals.Sum()}
 	}
 	return shown

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/hpad/hpad/daemon/reason"
+	"github.com/hpad/hpad/daemon/ticks"
 	"github.com/hpad/hpad/daemon/trouble"
 	"github.com/hpad/hpad/policy"
 )
@@ -45,7 +46,7 @@ func (s *status) next(a *autoscaler) *policy.Next {
 		if at.IsZero() || at.Before(soonest) {
 			at = soonest
 		}
-		return nextTick(at.Add(-1), def.SyncPeriod)
+		return ticks.Next(at.Add(-1), def.SyncPeriod)
 	}
 	if !next.At.IsZero() {
 		next.At = due(next.At)

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"context"
 	"crypto/rand"
 	"errors"
 	"slices"
@@ -14,6 +15,7 @@ import (
 	"github.com/hpad/hpad/daemon/notify"
 	"github.com/hpad/hpad/daemon/observe"
 	"github.com/hpad/hpad/daemon/reason"
+	"github.com/hpad/hpad/daemon/records"
 	"github.com/hpad/hpad/daemon/redact"
 	"github.com/hpad/hpad/daemon/state"
 	"github.com/hpad/hpad/daemon/trouble"
@@ -74,14 +76,14 @@ func (p *pass) decide() {
 	observation := p.observe(reading)
 	p.releaseResults()
 	after.Instances = countInstances(observation.Instances)
-	record.Restore = restorationUnder(record.Restore, def.Autoscaler)
+	record.Restore = records.RestorationUnder(record.Restore, def.Autoscaler)
 	if after.suspect = p.guard(&observation, reading); !after.suspect {
 		after.extraEvents = append(after.extraEvents, p.settleIntention(&observation)...)
 		p.findForeign(&observation)
 	}
-	observation.Restore = shownRestoration(record.Restore)
+	observation.Restore = records.ShownRestoration(record.Restore)
 	p.takeRequest(&observation)
-	observation.Pauses, observation.Resumed = p.env.Pauses.of(a.name, def.Target.Fleet, p.now(), p.env.Clock.Scale())
+	observation.Pauses, observation.Resumed = p.env.Pauses.Of(a.name, def.Target.Fleet, p.now(), p.env.Clock.Scale())
 	if use := def.cpuUse(&observation); use != nil {
 		a.cpuUse.Store(use)
 	}
@@ -197,7 +199,7 @@ func (p *pass) findForeign(observation *policy.Observation) {
 	observation.Foreign = &policy.ForeignChange{From: *record.Left}
 	p.env.Metrics.Foreign(p.autoscaler.name)
 	if def.OnForeignChange == config.RestoreForeignChange && !record.Status.Disabled() {
-		record.Restore = restoreForeign(record.Restore, def.Autoscaler, *record.Left, observation.SpecReplicas, p.now())
+		record.Restore = records.RestoreForeign(record.Restore, def.Autoscaler, *record.Left, observation.SpecReplicas, p.now())
 	}
 }
 
@@ -219,7 +221,7 @@ func (p *pass) scale() {
 	if intended == nil { // the autoscaler was removed
 		return
 	}
-	unwritten := intended.wait(a.name)
+	unwritten := intended.Wait(context.Background(), a.name)
 	if decision.Command == nil && p.pausedMeanwhile(decision) {
 		p.after.record.Intention = nil
 		p.returnUnmade(policy.Outcome{})
@@ -257,13 +259,13 @@ func (p *pass) scale() {
 // concludeWrite concludes the pass and waits for the commit of its record.
 func (p *pass) concludeWrite(outcome policy.Outcome) {
 	if commit := p.conclude(outcome); commit != nil {
-		_ = commit.wait(p.autoscaler.name) // an error is published by storeFailed
+		_ = commit.Wait(context.Background(), p.autoscaler.name) // an error is published by storeFailed
 	}
 }
 
 // conclude settles the pass, publishes its result, and records what the store cannot derive
 // itself. It returns the commit, nil if there is nothing to record.
-func (p *pass) conclude(outcome policy.Outcome) *commit {
+func (p *pass) conclude(outcome policy.Outcome) *records.Commit {
 	a, def, after := p.autoscaler, p.definition, p.after
 	record, decision := &after.record, &after.Decision
 	var settlement policy.Settlement
@@ -291,7 +293,7 @@ func (p *pass) conclude(outcome policy.Outcome) *commit {
 	for i := range entries {
 		entries[i].Engine, entries[i].Inputs = policy.Engine, p.inputs
 	}
-	if now := hindranceRecord(a.following.hindrance); !sameHindrance(record.Hindrance, now) {
+	if now := records.HindranceOf(a.following.hindrance); !records.SameHindrance(record.Hindrance, now) {
 		record.Hindrance = now
 	}
 	after.events = addEvents(before.events, events, p.now())
@@ -317,10 +319,10 @@ func (p *pass) updateRecord(before *publication, settlement *policy.Settlement, 
 		return
 	}
 	record.Memory = settlement.Memory
-	setLeft(record, decision, outcome)
-	record.Restore = restorationAfter(record.Restore, decision, outcome, p.env.DryRun)
+	records.SetLeft(record, decision, outcome)
+	record.Restore = records.RestorationAfter(record.Restore, decision, outcome, p.env.DryRun)
 	if count := decision.Recommendation; count != nil {
-		record.Replay = keep(before.record.Replay, state.Replay{Replicas: *count, Period: p.definition.SyncPeriod, Rules: p.definition.rules})
+		record.Replay = records.Keep(before.record.Replay, state.Replay{Replicas: *count, Period: p.definition.SyncPeriod, Rules: p.definition.rules})
 	}
 }
 
@@ -356,7 +358,7 @@ func (p *pass) report(before *publication, news []zap.Field) {
 func (p *pass) boundsChanged(decision *policy.Decision) []policy.Event {
 	record, now := &p.after.record, state.Bounds{Min: decision.MinReplicas, Max: decision.MaxReplicas}
 	change := boundsChange(record.Bounds, now)
-	record.Bounds = keep(record.Bounds, now)
+	record.Bounds = records.Keep(record.Bounds, now)
 	if change == "" {
 		return nil
 	}
@@ -471,7 +473,7 @@ func (p *pass) reportPanic(after *publication) {
 		Time: p.now(), CurrentReplicas: current, DesiredReplicas: current,
 		Message: "the pass panicked, which is a bug of hpad", Error: after.unevaluated,
 	}
-	p.env.Recorder.record(a.name, nil, state.Entry{
+	p.env.Recorder.Record(a.name, nil, state.Entry{
 		Autoscaler: a.name, Time: p.now(), Reason: reason.Panicked.String(), Error: after.unevaluated, DryRun: p.env.DryRun, Decision: decision,
 	})
 	target := p.definition.Target

@@ -12,7 +12,9 @@ import (
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/daemon/discovery"
+	"github.com/hpad/hpad/daemon/records"
 	"github.com/hpad/hpad/daemon/state"
+	"github.com/hpad/hpad/daemon/ticks"
 	"github.com/hpad/hpad/settings"
 )
 
@@ -81,12 +83,12 @@ func (d *Daemon) changesTo(c *config.Config) []config.Change {
 	active := *d.labels.File()
 	active.Daemon = active.Daemon.InForce(&d.started)
 	changes := active.Changes(c)
-	for scope, pause := range d.env.Pauses.table.Load().active {
+	for scope, pause := range d.env.Pauses.Active() {
 		removed := func(change config.Change) bool {
 			return change.Kind == config.Removed && change.Key == config.TableKey(scope.Fleet, scope.Autoscaler)
 		}
 		if i := slices.IndexFunc(changes, removed); i >= 0 && !scope.Breaker && !pause.Ended(d.env.Clock.Now()) {
-			changes[i].Note = "it is " + pauseText(&pause, d.env.Clock.Scale()) + "; the pause does not apply to another name"
+			changes[i].Note = "it is " + records.PauseText(&pause, d.env.Clock.Scale()) + "; the pause does not apply to another name"
 		}
 	}
 	return changes
@@ -130,10 +132,7 @@ func (d *Daemon) activate(file *config.Config, author string) error {
 	}
 	d.labels.Settle(merged)
 	if recorded := d.recordChanges(changes, author, at); recorded != nil {
-		select {
-		case <-recorded.done:
-		case <-d.env.RunContext.Done():
-		}
+		_ = recorded.Wait(d.env.RunContext, "")
 	}
 	return nil
 }
@@ -143,11 +142,11 @@ const maxChanges = 10
 
 // recordChanges adds changes to the history of each autoscaler that they affect. It returns the
 // last commit; nil if no autoscaler is affected.
-func (d *Daemon) recordChanges(changes []config.Change, author string, at time.Time) (last *commit) {
+func (d *Daemon) recordChanges(changes []config.Change, author string, at time.Time) (last *records.Commit) {
 	for name, affecting := range config.Affected(changes, d.scheduler.Current().config.Autoscalers) {
 		shown := min(len(affecting), maxChanges)
 		reload := &settings.Reload{Author: author, Changes: affecting[:shown:shown], More: len(affecting) - shown}
-		last = d.env.Recorder.record(name, nil, state.Entry{Autoscaler: name, Time: at, Reload: reload})
+		last = d.env.Recorder.Record(name, nil, state.Entry{Autoscaler: name, Time: at, Reload: reload})
 	}
 	return last
 }
@@ -161,7 +160,7 @@ func (d *Daemon) discover(ctx context.Context) {
 			d.addDiscovered(g, found)
 		}
 		for started, due := d.env.Clock.Now(), false; !due; {
-			next := nextTick(started, d.scheduler.Current().config.Daemon.SyncPeriod)
+			next := ticks.Next(started, d.scheduler.Current().config.Daemon.SyncPeriod)
 			select {
 			case <-time.After(next.Sub(d.env.Clock.Now())):
 				due = true
@@ -202,12 +201,12 @@ func (d *Daemon) prune() {
 	for name, record := range d.restored.Autoscalers {
 		switch {
 		case d.env.Clock.Now().Sub(record.Through) > orphanKept:
-			d.env.Recorder.remove(name)
+			d.env.Recorder.Remove(name)
 			delete(d.restored.Autoscalers, name)
 		case record.Replay != nil:
 			record.Replay = nil
 			d.restored.Autoscalers[name] = record
-			d.env.Recorder.record(name, &record)
+			d.env.Recorder.Record(name, &record)
 		}
 	}
 }

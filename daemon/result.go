@@ -7,6 +7,7 @@ import (
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/reason"
 	"github.com/hpad/hpad/daemon/state"
+	"github.com/hpad/hpad/daemon/ticks"
 	"github.com/hpad/hpad/daemon/trouble"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets/drain"
@@ -94,7 +95,7 @@ func (p *publication) quarantined(now time.Time) bool { return now.Before(p.quar
 // next returns the time of the next evaluation.
 func (p *publication) next(now time.Time, period time.Duration) time.Time {
 	if p.quarantined(now) {
-		return nextTick(p.quarantine.Add(-1), period)
+		return ticks.Next(p.quarantine.Add(-1), period)
 	}
-	return nextTick(now, period)
+	return ticks.Next(now, period)
 }

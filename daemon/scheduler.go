@@ -10,7 +10,8 @@ import (
 
 	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/daemon/reason"
-	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/daemon/records"
+	"github.com/hpad/hpad/daemon/ticks"
 )
 
 // Scheduler starts the rounds. Run owns its unexported fields, except for atomic ones.
@@ -143,7 +144,7 @@ func (s *Scheduler) apply(swap *Swap) {
 	now := s.env.Clock.Now()
 	for period := range swap.Next.periods {
 		if _, known := s.last[period]; !known {
-			s.last[period] = lastTick(now, period)
+			s.last[period] = ticks.Last(now, period)
 		}
 	}
 	maps.DeleteFunc(s.last, func(period time.Duration, _ time.Time) bool { return swap.Next.periods[period] == nil })
@@ -156,7 +157,7 @@ func (s *Scheduler) apply(swap *Swap) {
 func (s *Scheduler) next(now time.Time) time.Time {
 	next := now.Add(maxIdle)
 	for period := range s.Current().periods {
-		if tick := nextTick(now, period); tick.Before(next) {
+		if tick := ticks.Next(now, period); tick.Before(next) {
 			next = tick
 		}
 	}
@@ -168,7 +169,7 @@ func (s *Scheduler) tick(now time.Time) {
 	g := s.Current()
 	var due map[time.Time][]time.Duration
 	for period := range g.periods {
-		tick := lastTick(now, period)
+		tick := ticks.Last(now, period)
 		if !tick.After(s.last[period]) {
 			continue
 		}
@@ -240,7 +241,7 @@ func (s *Scheduler) withdraw(tick time.Time) {
 		withdrawn := int64(0)
 		for i := range r.passes {
 			p := &r.passes[i]
-			if lastTick(tick, p.definition.SyncPeriod).Equal(tick) && p.withdraw() {
+			if ticks.Last(tick, p.definition.SyncPeriod).Equal(tick) && p.withdraw() {
 				p.countRemovals(nil)
 				p.autoscaler.release()
 				withdrawn++
@@ -270,26 +271,14 @@ func (s *Scheduler) complete(r *round) {
 			other.passes[i].autoscaler.missedAt(s.env.Recorder, other.now)
 		}
 	}
-	s.env.Recorder.completed(r.now)
+	s.env.Recorder.Completed(r.now)
 }
 
 // endPauses ends pauses whose time is over, and those of breakers that are no longer configured.
 func (s *Scheduler) endPauses(now time.Time) {
-	fleets, table := s.Current().config.Fleets, s.env.Pauses.table.Load()
-	gone := func(fleet string) bool { return fleets[fleet].Breaker == nil }
-	if (table.next.IsZero() || now.Before(table.next)) && !slices.ContainsFunc(table.breakers, gone) {
-		return
-	}
-	ended, _ := s.env.Pauses.end(now, s.env.Recorder, func(pause policy.Pause) (string, bool) {
-		if pause.Breaker && gone(pause.Fleet) {
-			return "the fleet has no breaker any more", true
-		}
-		if pause.Breaker {
-			return "the breaker's window is over", pause.Ended(now)
-		}
-		return "the pause is over", pause.Ended(now)
-	})
-	for _, pause := range ended {
-		s.env.Log.Info("pause ended", pauseFields(pause.Scope, pause.Author)...)
+	fleets := s.Current().config.Fleets
+	hasBreaker := func(fleet string) bool { return fleets[fleet].Breaker != nil }
+	for _, pause := range s.env.Pauses.EndDue(now, s.env.Recorder, hasBreaker) {
+		s.env.Log.Info("pause ended", records.PauseFields(pause.Scope, pause.Author)...)
 	}
 }

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"github.com/hpad/hpad/daemon/records"
 	"slices"
 	"testing"
 	"time"
@@ -32,7 +33,7 @@ func TestLastCompletedRound(t *testing.T) {
 			if test.stop {
 				cancel()
 			}
-			env := &Env{RunContext: ctx, Recorder: newRecorder(nil, nil, nil, nil)}
+			env := &Env{RunContext: ctx, Recorder: records.NewRecorder(nil, nil, nil, nil)}
 			s := newScheduler(env, newServiceManager(nil, 0, nil))
 			s.rounds = slices.Clone(test.rounds)
 			for _, r := range test.rounds {

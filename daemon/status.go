@@ -11,6 +11,7 @@ import (
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/daemon/discovery"
+	"github.com/hpad/hpad/daemon/records"
 	"github.com/hpad/hpad/daemon/state"
 	"github.com/hpad/hpad/daemon/trouble"
 	"github.com/hpad/hpad/policy"
@@ -35,7 +36,7 @@ func (s *status) Autoscalers() []api.Autoscaler { return slices.Collect(s.Autosc
 func (s *status) AutoscalersAfter(name string) iter.Seq[api.Autoscaler] {
 	return func(yield func(api.Autoscaler) bool) {
 		g := s.scheduler.Current()
-		lost := lossText(s.losses())
+		lost := records.LossText(s.losses())
 		first, found := slices.BinarySearch(g.names, name)
 		if found {
 			first++
@@ -54,7 +55,7 @@ func (s *status) Autoscaler(name string) (api.Autoscaler, bool) {
 	if a == nil {
 		return api.Autoscaler{}, false
 	}
-	view := s.view(a, lossText(s.losses()), s.next(a))
+	view := s.view(a, records.LossText(s.losses()), s.next(a))
 	s.measureAges(a, &view)
 	return view, true
 }
@@ -113,10 +114,10 @@ func (s *status) view(a *autoscaler, lost string, next *policy.Next) api.Autosca
 		Since:            published.Since,
 		Shortage:         published.shortage,
 	}
-	view.Next, view.Restore, view.Discovery = next, shownRestoration(published.record.Restore), s.labels.Of(a.name)
+	view.Next, view.Restore, view.Discovery = next, records.ShownRestoration(published.record.Restore), s.labels.Of(a.name)
 	view.Instances, view.Events = published.Instances, a.events()
 	view.Victims, view.VictimsError = published.Victims, published.Unchosen
-	view.Pauses, _ = s.env.Pauses.of(a.name, def.Target.Fleet, s.env.Clock.Now(), scale)
+	view.Pauses, _ = s.env.Pauses.Of(a.name, def.Target.Fleet, s.env.Clock.Now(), scale)
 	if published.Outcome.Kind == policy.Written {
 		reached := published.Outcome.Reached
 		view.Evaluation.Written = &reached
@@ -164,15 +165,15 @@ func (s *status) ConfigFile() string {
 }
 
 // losses returns recent losses of state.
-func (s *status) losses() []recentLoss {
-	return recentLosses(s.store.Losses(), s.scheduler.Current().longestMemory, s.env.Clock)
+func (s *status) losses() []records.RecentLoss {
+	return records.RecentLosses(s.store.Losses(), s.scheduler.Current().longestMemory, s.env.Clock)
 }
 
 // logLosses logs recent losses of state.
 func (s *status) logLosses() {
 	for _, loss := range s.losses() {
 		s.env.Log.Warn("state lost or removed", zap.String("part", string(loss.Part)), zap.Time("at", loss.At),
-			zap.Time("shown_until", loss.until), zap.String("err", loss.Message))
+			zap.Time("shown_until", loss.Until), zap.String("err", loss.Message))
 	}
 }
 
@@ -180,12 +181,12 @@ func (s *status) logLosses() {
 func (s *status) Pauses() []policy.Pause {
 	scale, now := s.env.Clock.Scale(), s.env.Clock.Now()
 	var all []policy.Pause
-	for _, pause := range s.env.Pauses.table.Load().active {
+	for _, pause := range s.env.Pauses.Active() {
 		if !pause.Ended(now) {
-			pause.Message = pauseText(&pause, scale)
+			pause.Message = records.PauseText(&pause, scale)
 			all = append(all, clock.Shown(scale, pause))
 		}
 	}
-	slices.SortFunc(all, ComparePauses)
+	slices.SortFunc(all, records.ComparePauses)
 	return all
 }

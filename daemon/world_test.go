@@ -26,6 +26,7 @@ import (
 	"github.com/hpad/hpad/daemon/metrics"
 	"github.com/hpad/hpad/daemon/reason"
 	"github.com/hpad/hpad/daemon/state"
+	"github.com/hpad/hpad/daemon/ticks"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/settings"
 	"github.com/hpad/hpad/sources"
@@ -438,7 +439,7 @@ func (s *memoryStore) Load(context.Context) (state.Snapshot, error) {
 	loaded := state.Snapshot{LastRound: s.snapshot.LastRound, Clock: s.snapshot.Clock, Autoscalers: map[string]state.Record{}}
 	for name, record := range s.snapshot.Autoscalers {
 		if replay := record.Replay; replay != nil {
-			for tick := nextTick(record.Through, replay.Period); !tick.After(loaded.LastRound); tick = nextTick(tick, replay.Period) {
+			for tick := ticks.Next(record.Through, replay.Period); !tick.After(loaded.LastRound); tick = ticks.Next(tick, replay.Period) {
 				record.Memory.Recommendations = policy.Remember(replay.Rules, record.Memory.Recommendations, replay.Replicas, tick)
 				record.Through = tick
 			}

@@ -187,7 +187,7 @@ func outcomeOf(decision *policy.Decision, err error) policy.Outcome {
 
 // pausedMeanwhile holds a decision if a pause began after it was made.
 func (p *pass) pausedMeanwhile(decision *policy.Decision) bool {
-	active, _ := p.env.Pauses.of(p.autoscaler.name, p.definition.Target.Fleet, p.env.Clock.Now(), p.env.Clock.Scale())
+	active, _ := p.env.Pauses.Of(p.autoscaler.name, p.definition.Target.Fleet, p.env.Clock.Now(), p.env.Clock.Scale())
 	if !decision.HoldBy(active, p.now()) {
 		return false
 	}

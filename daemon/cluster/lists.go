@@ -13,6 +13,7 @@ import (
 	"github.com/hpad/hpad/daemon"
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/config"
+	"github.com/hpad/hpad/daemon/records"
 	"github.com/hpad/hpad/policy"
 )
 
@@ -159,7 +160,7 @@ func (v *clusterView) Pauses() []policy.Pause {
 		_, pauses, _ := p.lists()
 		all = append(all, pauses...)
 	}
-	slices.SortStableFunc(all, daemon.ComparePauses)
+	slices.SortStableFunc(all, records.ComparePauses)
 	return slices.CompactFunc(all, func(a, b policy.Pause) bool { return a.Scope == b.Scope })
 }
 

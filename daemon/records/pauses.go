@@ -1,9 +1,10 @@
-package daemon
+package records
 
 import (
 	"cmp"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -15,8 +16,8 @@ import (
 	"github.com/hpad/hpad/targets/clock"
 )
 
-// pauses are the active pauses, including those of breakers. It is safe for concurrent use.
-type pauses struct {
+// Pauses are the active pauses, including those of breakers. It is safe for concurrent use.
+type Pauses struct {
 	// mu is held while table is replaced and recorded, so that both are in the same order.
 	mu    sync.Mutex
 	table atomic.Pointer[pauseTable]
@@ -57,8 +58,8 @@ func newPauseTable(active map[policy.Scope]policy.Pause, ended map[policy.Scope]
 	return t
 }
 
-// recall activates the stored pauses.
-func (p *pauses) recall(stored []policy.Pause) {
+// Restore activates the stored pauses.
+func (p *Pauses) Restore(stored []policy.Pause) {
 	active := make(map[policy.Scope]policy.Pause, len(stored))
 	for _, pause := range stored {
 		active[pause.Scope] = pause
@@ -66,8 +67,8 @@ func (p *pauses) recall(stored []policy.Pause) {
 	p.table.Store(newPauseTable(active, nil))
 }
 
-// put activates and records a pause.
-func (p *pauses) put(pause policy.Pause, to *recorder) *commit {
+// Put activates and records a pause.
+func (p *Pauses) Put(pause policy.Pause, to *Recorder) *Commit {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	before := p.table.Load()
@@ -77,9 +78,9 @@ func (p *pauses) put(pause policy.Pause, to *recorder) *commit {
 	return to.pause(map[policy.Scope]*policy.Pause{pause.Scope: &pause})
 }
 
-// end ends the pauses for which ends returns true, with its message, and records that. The commit
+// End ends the pauses for which ends returns true, with its message, and records that. The commit
 // is nil if no pause ends.
-func (p *pauses) end(now time.Time, to *recorder, ends func(policy.Pause) (message string, ends bool)) (ended []policy.Pause, recorded *commit) {
+func (p *Pauses) End(now time.Time, to *Recorder, ends func(policy.Pause) (message string, ends bool)) (ended []policy.Pause, recorded *Commit) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	before := p.table.Load()
@@ -103,9 +104,37 @@ func (p *pauses) end(now time.Time, to *recorder, ends func(policy.Pause) (messa
 	return ended, to.pause(changes)
 }
 
-// of returns the active pauses of an autoscaler, the widest first, and the message of the last
+// EndDue ends the pauses whose time is over, and those of breakers that are no longer configured.
+func (p *Pauses) EndDue(now time.Time, to *Recorder, hasBreaker func(fleet string) bool) (ended []policy.Pause) {
+	table := p.table.Load()
+	gone := func(fleet string) bool { return !hasBreaker(fleet) }
+	if (table.next.IsZero() || now.Before(table.next)) && !slices.ContainsFunc(table.breakers, gone) {
+		return nil
+	}
+	ended, _ = p.End(now, to, func(pause policy.Pause) (string, bool) {
+		if pause.Breaker && gone(pause.Fleet) {
+			return "the fleet has no breaker any more", true
+		}
+		if pause.Breaker {
+			return "the breaker's window is over", pause.Ended(now)
+		}
+		return "the pause is over", pause.Ended(now)
+	})
+	return ended
+}
+
+// Active returns the active pauses by scope. The time of some may be over.
+func (p *Pauses) Active() map[policy.Scope]policy.Pause { return p.table.Load().active }
+
+// LastEnded returns the last pause of a scope that ended, and the time of its end.
+func (p *Pauses) LastEnded(scope policy.Scope) (policy.Pause, time.Time) {
+	last := p.table.Load().ended[scope]
+	return last.pause, last.at
+}
+
+// Of returns the active pauses of an autoscaler, the widest first, and the message of the last
 // pause that ended; empty if there is none.
-func (p *pauses) of(name, fleet string, now time.Time, scale *clock.Scale) (active []policy.Pause, resumed string) {
+func (p *Pauses) Of(name, fleet string, now time.Time, scale *clock.Scale) (active []policy.Pause, resumed string) {
 	table := p.table.Load()
 	if len(table.active) == 0 && len(table.ended) == 0 {
 		return nil, ""
@@ -114,7 +143,7 @@ func (p *pauses) of(name, fleet string, now time.Time, scale *clock.Scale) (acti
 	for _, scope := range [...]policy.Scope{{}, {Fleet: fleet}, {Fleet: fleet, Breaker: true}, {Autoscaler: name}} {
 		pause, ok := table.active[scope]
 		if ok && !pause.Ended(now) {
-			pause.Message = pauseText(&pause, scale)
+			pause.Message = PauseText(&pause, scale)
 			active = append(active, pause)
 		}
 		if ended := table.ended[scope]; ended.at.After(last.at) {
@@ -124,8 +153,8 @@ func (p *pauses) of(name, fleet string, now time.Time, scale *clock.Scale) (acti
 	return active, last.message
 }
 
-// pauseText describes a pause, with its end by the wall clock.
-func pauseText(pause *policy.Pause, scale *clock.Scale) string {
+// PauseText describes a pause, with its end by the wall clock.
+func PauseText(pause *policy.Pause, scale *clock.Scale) string {
 	var text strings.Builder
 	if pause.Breaker {
 		fmt.Fprintf(&text, "the breaker of fleet %q has paused scale-downs since %s", pause.Fleet, scale.Wall(pause.Since).Format(time.RFC3339))
@@ -169,7 +198,7 @@ func ComparePauses(a, b policy.Pause) int {
 	return order
 }
 
-func pauseFields(scope policy.Scope, author string) []zap.Field {
+func PauseFields(scope policy.Scope, author string) []zap.Field {
 	fields := []zap.Field{zap.Stringer("scope", scope)}
 	switch {
 	case scope.Autoscaler != "":

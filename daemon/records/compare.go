@@ -1,23 +1,24 @@
-package daemon
+package records
 
 import (
 	"slices"
 	"time"
 
 	"github.com/hpad/hpad/daemon/state"
+	"github.com/hpad/hpad/daemon/ticks"
 	"github.com/hpad/hpad/daemon/trouble"
 	"github.com/hpad/hpad/policy"
 )
 
-// follows reports whether the store derives the record of a pass from the one before: loading
+// Follows reports whether the store derives the record of a pass from the one before: loading
 // replays an unchanged recommendation at the ticks up to the last completed round.
-func follows(after, before *state.Record, period time.Duration) bool {
+func Follows(after, before *state.Record, period time.Duration) bool {
 	return before.Intention == nil && after.Intention == nil && before.Fingerprint == after.Fingerprint &&
-		after.Through.Equal(nextTick(before.Through, period)) &&
+		after.Through.Equal(ticks.Next(before.Through, period)) &&
 		same(before.Replay, after.Replay) && sameStatus(&before.Status, &after.Status) &&
 		same(before.Left, after.Left) && same(before.Restore, after.Restore) &&
 		same(before.Seen, after.Seen) && before.Doubts == after.Doubts && same(before.Bounds, after.Bounds) &&
-		sameHindrance(before.Hindrance, after.Hindrance) && before.Memory.SameMissing(&after.Memory)
+		SameHindrance(before.Hindrance, after.Hindrance) && before.Memory.SameMissing(&after.Memory)
 }
 
 func same[T comparable](a, b *T) bool {
@@ -27,8 +28,8 @@ func same[T comparable](a, b *T) bool {
 	return a == b || *a == *b
 }
 
-// keep returns a pointer to a value: before, if it has the same value.
-func keep[T comparable](before *T, value T) *T {
+// Keep returns a pointer to a value: before, if it has the same value.
+func Keep[T comparable](before *T, value T) *T {
 	if before != nil && *before == value {
 		return before
 	}
@@ -46,35 +47,35 @@ func sameStatus(a, b *policy.Status) bool {
 		})
 }
 
-func sameHindrance(a, b *state.Hindrance) bool {
+func SameHindrance(a, b *state.Hindrance) bool {
 	if a == nil || b == nil {
 		return a == b
 	}
 	return a.Cause == b.Cause && a.Since.Equal(b.Since)
 }
 
-// hindranceRecord returns the stored form of a problem; nil without one.
-func hindranceRecord(f trouble.Follower) *state.Hindrance {
+// HindranceOf returns the stored form of a problem; nil without one.
+func HindranceOf(f trouble.Follower) *state.Hindrance {
 	if f.Cause() == "" {
 		return nil
 	}
 	return &state.Hindrance{Cause: f.Cause(), Since: f.Since()}
 }
 
-// setLeft sets the count after a pass; nil while it is unknown.
-func setLeft(record *state.Record, decision *policy.Decision, outcome policy.Outcome) {
+// SetLeft sets the count after a pass; nil while it is unknown.
+func SetLeft(record *state.Record, decision *policy.Decision, outcome policy.Outcome) {
 	switch {
 	case outcome.Kind == policy.Written:
-		record.Left = keep(record.Left, outcome.Reached)
+		record.Left = Keep(record.Left, outcome.Reached)
 	case record.Intention != nil: // the next reading shows it
 		record.Left = nil
 	case decision.Case != policy.CaseUnreadable:
-		record.Left = keep(record.Left, decision.CurrentReplicas)
+		record.Left = Keep(record.Left, decision.CurrentReplicas)
 	}
 }
 
-// wanted returns the lowest count that hpad may have written since the count was before.
-func wanted(record *state.Record, before int32) int32 {
+// LowestCount returns the lowest count that hpad may have written since the count was before.
+func LowestCount(record *state.Record, before int32) int32 {
 	switch {
 	case record.Intention != nil:
 		return min(record.Intention.From, record.Intention.To)

@@ -1,4 +1,4 @@
-package daemon
+package records
 
 import (
 	"time"
@@ -8,9 +8,9 @@ import (
 	"github.com/hpad/hpad/policy"
 )
 
-// restoreForeign returns the restoration after an external writer changed the count to found. An
+// RestoreForeign returns the restoration after an external writer changed the count to found. An
 // earlier restoration keeps its count.
-func restoreForeign(earlier *state.Restoration, c *config.Autoscaler, replicas, found int32, now time.Time) *state.Restoration {
+func RestoreForeign(earlier *state.Restoration, c *config.Autoscaler, replicas, found int32, now time.Time) *state.Restoration {
 	next := &state.Restoration{
 		Restoration: policy.Restoration{Replicas: replicas, Foreign: found, Since: now},
 		Min:         *c.Spec.MinReplicas, Max: c.Spec.MaxReplicas,
@@ -21,18 +21,18 @@ func restoreForeign(earlier *state.Restoration, c *config.Autoscaler, replicas, 
 	return next
 }
 
-// restorationUnder returns the restoration if it is still valid under a definition: with the same
+// RestorationUnder returns the restoration if it is still valid under a definition: with the same
 // bounds, and on_foreign_change = "restore".
-func restorationUnder(r *state.Restoration, c *config.Autoscaler) *state.Restoration {
+func RestorationUnder(r *state.Restoration, c *config.Autoscaler) *state.Restoration {
 	if r == nil || c.OnForeignChange != config.RestoreForeignChange || r.Min != *c.Spec.MinReplicas || r.Max != c.Spec.MaxReplicas {
 		return nil
 	}
 	return r
 }
 
-// restorationAfter returns the restoration after a pass: nil if it is complete, or a user set
+// RestorationAfter returns the restoration after a pass: nil if it is complete, or a user set
 // another count. A dry run and the modes recommend and off restore nothing.
-func restorationAfter(r *state.Restoration, decision *policy.Decision, outcome policy.Outcome, dryRun bool) *state.Restoration {
+func RestorationAfter(r *state.Restoration, decision *policy.Decision, outcome policy.Outcome, dryRun bool) *state.Restoration {
 	reached := decision.Case == policy.CaseRestored && outcome.Kind == policy.Written && outcome.Reached == decision.DesiredReplicas
 	commanded := decision.Case == policy.CaseCommanded && (outcome.Kind == policy.Written || !decision.Write)
 	if decision.Restore == nil || reached || commanded || dryRun || decision.Mode == policy.ModeRecommend || decision.Mode == policy.ModeOff {
@@ -41,8 +41,8 @@ func restorationAfter(r *state.Restoration, decision *policy.Decision, outcome p
 	return r
 }
 
-// shownRestoration returns the restoration without its bounds, or nil.
-func shownRestoration(r *state.Restoration) *policy.Restoration {
+// ShownRestoration returns the restoration without its bounds, or nil.
+func ShownRestoration(r *state.Restoration) *policy.Restoration {
 	if r == nil {
 		return nil
 	}

@@ -1,4 +1,4 @@
-package daemon
+package records
 
 import (
 	"context"
@@ -16,9 +16,9 @@ import (
 	"github.com/hpad/hpad/targets/clock"
 )
 
-// recorder writes all changes since the last commit to the store in one commit. Changes that
+// Recorder writes all changes since the last commit to the store in one commit. Changes that
 // could not be written are part of the next commit. It is safe for concurrent use.
-type recorder struct {
+type Recorder struct {
 	store   state.Store
 	clock   *clock.Clock
 	log     *zap.Logger
@@ -29,12 +29,12 @@ type recorder struct {
 	mu      sync.Mutex
 	changes state.Changes
 	// next is the commit of the changes; nil if there are none.
-	next *commit
+	next *Commit
 	due  chan struct{}
 }
 
-// commit is one transaction of the store.
-type commit struct {
+// Commit is one transaction of the store.
+type Commit struct {
 	done chan struct{}
 	err  error
 	// rejected has the records that the store does not accept.
@@ -48,31 +48,35 @@ type failure struct {
 	call func(error)
 }
 
-// wait returns the result of the commit: a RejectedError if the store does not accept the record
-// of the autoscaler.
-func (c *commit) wait(name string) error {
-	<-c.done
-	return c.errorOf(name)
+// Wait waits for the commit and returns its error: a RejectedError if the store does not accept
+// the record of an autoscaler. An empty name is no autoscaler.
+func (c *Commit) Wait(ctx context.Context, name string) error {
+	select {
+	case <-c.done:
+		return c.errorOf(name)
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
 
-func (c *commit) errorOf(name string) error {
+func (c *Commit) errorOf(name string) error {
 	if err := c.rejected[name]; err != nil {
 		return state.RejectedError{name: err}
 	}
 	return c.err
 }
 
-func newRecorder(store state.Store, clock *clock.Clock, log *zap.Logger, observe func(time.Duration, int, error)) *recorder {
-	return &recorder{store: store, clock: clock, log: log, observe: observe, due: make(chan struct{}, 1)}
+func NewRecorder(store state.Store, clock *clock.Clock, log *zap.Logger, observe func(time.Duration, int, error)) *Recorder {
+	return &Recorder{store: store, clock: clock, log: log, observe: observe, due: make(chan struct{}, 1)}
 }
 
-// record adds a record, nil for none, and entries of the history to the next commit.
-func (r *recorder) record(name string, record *state.Record, entries ...state.Entry) *commit {
-	return r.recordOr(nil, name, record, entries...)
+// Record adds a record, nil for none, and entries of the history to the next commit.
+func (r *Recorder) Record(name string, record *state.Record, entries ...state.Entry) *Commit {
+	return r.RecordOr(nil, name, record, entries...)
 }
 
-// recordOr is record. It calls failed, if not nil, if the commit fails.
-func (r *recorder) recordOr(failed func(error), name string, record *state.Record, entries ...state.Entry) *commit {
+// RecordOr is record. It calls failed, if not nil, if the commit fails.
+func (r *Recorder) RecordOr(failed func(error), name string, record *state.Record, entries ...state.Entry) *Commit {
 	return r.add(func(c *state.Changes) {
 		if failed != nil {
 			r.next.failures = append(r.next.failures, failure{name, failed})
@@ -87,13 +91,13 @@ func (r *recorder) recordOr(failed func(error), name string, record *state.Recor
 	})
 }
 
-// completed sets the last completed round.
-func (r *recorder) completed(round time.Time) {
+// Completed sets the last completed round.
+func (r *Recorder) Completed(round time.Time) {
 	r.add(func(c *state.Changes) { c.LastRound = round })
 }
 
-// remove deletes the record of an autoscaler.
-func (r *recorder) remove(name string) {
+// Remove deletes the record of an autoscaler.
+func (r *Recorder) Remove(name string) {
 	r.add(func(c *state.Changes) {
 		delete(c.Records, name)
 		c.Deleted = append(c.Deleted, name)
@@ -101,7 +105,7 @@ func (r *recorder) remove(name string) {
 }
 
 // pause sets pauses by scope; nil ends a pause.
-func (r *recorder) pause(pauses map[policy.Scope]*policy.Pause) *commit {
+func (r *Recorder) pause(pauses map[policy.Scope]*policy.Pause) *Commit {
 	return r.add(func(c *state.Changes) {
 		if c.Pauses == nil {
 			c.Pauses = map[policy.Scope]*policy.Pause{}
@@ -111,7 +115,7 @@ func (r *recorder) pause(pauses map[policy.Scope]*policy.Pause) *commit {
 }
 
 // removed sets the removals that the breaker of a fleet counts.
-func (r *recorder) removed(fleet string, removals state.Removals) {
+func (r *Recorder) removed(fleet string, removals state.Removals) {
 	r.add(func(c *state.Changes) {
 		if c.Removals == nil {
 			c.Removals = map[string]state.Removals{}
@@ -120,10 +124,10 @@ func (r *recorder) removed(fleet string, removals state.Removals) {
 	})
 }
 
-func (r *recorder) add(change func(*state.Changes)) *commit {
+func (r *Recorder) add(change func(*state.Changes)) *Commit {
 	r.mu.Lock()
 	if r.next == nil {
-		r.next = &commit{done: make(chan struct{})}
+		r.next = &Commit{done: make(chan struct{})}
 	}
 	change(&r.changes)
 	next := r.next
@@ -135,8 +139,8 @@ func (r *recorder) add(change func(*state.Changes)) *commit {
 	return next
 }
 
-// run commits until ctx ends, and then once more.
-func (r *recorder) run(ctx context.Context) {
+// Run commits until ctx ends, and then once more.
+func (r *Recorder) Run(ctx context.Context) {
 	for {
 		select {
 		case <-r.due:
@@ -148,7 +152,7 @@ func (r *recorder) run(ctx context.Context) {
 	}
 }
 
-func (r *recorder) commit() {
+func (r *Recorder) commit() {
 	r.mu.Lock()
 	changes, now := r.changes, r.next
 	r.changes, r.next = state.Changes{}, nil
@@ -186,7 +190,7 @@ const maxBatch = 2000
 // write writes changes, large ones in several transactions, and returns the rest after an error.
 // History entries are written before the records of the same passes, and the last completed round
 // is written last. Records that the store does not accept are added to rejected and dropped.
-func (r *recorder) write(left state.Changes, rejected state.RejectedError) (state.Changes, error) {
+func (r *Recorder) write(left state.Changes, rejected state.RejectedError) (state.Changes, error) {
 	var names []string
 	if len(left.Records) > maxBatch {
 		names = slices.Sorted(maps.Keys(left.Records)) // neighbors share pages of the store
@@ -227,7 +231,7 @@ func (r *recorder) write(left state.Changes, rejected state.RejectedError) (stat
 const maxWaiting = 1000
 
 // keep adds changes that could not be written to the next commit. Newer changes win.
-func (r *recorder) keep(old state.Changes) {
+func (r *Recorder) keep(old state.Changes) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	both := state.Changes{
@@ -256,7 +260,7 @@ func (r *recorder) keep(old state.Changes) {
 	}
 	r.changes = both
 	if r.next == nil { // it is written with the next commit, at the latest at the stop
-		r.next = &commit{done: make(chan struct{})}
+		r.next = &Commit{done: make(chan struct{})}
 	}
 }
 

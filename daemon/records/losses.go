@@ -1,0 +1,56 @@
+package records
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/hpad/hpad/daemon/state"
+	"github.com/hpad/hpad/targets/clock"
+)
+
+// ShownAtLeast is the shortest time for which a loss is shown, so that metrics are scraped in it.
+const ShownAtLeast = 5 * time.Minute
+
+// RecentLoss is a loss of state that still affects decisions.
+type RecentLoss struct {
+	state.Loss
+	// Until is the end of the effect, by the wall clock.
+	Until time.Time
+}
+
+// RecentLosses returns the losses that still affect decisions, which use data for as long as
+// memory, oldest first.
+func RecentLosses(losses []state.Loss, memory time.Duration, clock *clock.Clock) []RecentLoss {
+	var recent []RecentLoss
+	for _, loss := range losses {
+		scale, now := clock.Scale(), clock.Now()
+		until := scale.Happened(loss.At, now).Add(max(ShownAtLeast, memory))
+		if now.Before(until) {
+			recent = append(recent, RecentLoss{Loss: loss, Until: scale.Wall(until).UTC()})
+		}
+	}
+	return recent
+}
+
+// LossText describes losses.
+func LossText(losses []RecentLoss) string {
+	var texts []string
+	for _, loss := range losses {
+		texts = append(texts, fmt.Sprintf("at %s: %s; shown until %s",
+			loss.At.Format(time.RFC3339), loss.Message, loss.Until.Format(time.RFC3339)))
+	}
+	return strings.Join(texts, "; ")
+}
+
+// LostParts reports for each part of the state whether it was lost recently.
+func LostParts(losses []RecentLoss) map[string]bool {
+	lost := make(map[string]bool, len(state.Parts))
+	for _, part := range state.Parts {
+		lost[string(part)] = false
+	}
+	for _, loss := range losses {
+		lost[string(loss.Part)] = true
+	}
+	return lost
+}

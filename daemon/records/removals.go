@@ -1,0 +1,39 @@
+package records
+
+import (
+	"sync"
+	"time"
+
+	"github.com/hpad/hpad/daemon/state"
+)
+
+// Breakers count the removed instances of fleets with a breaker. It is safe for concurrent use.
+type Breakers struct {
+	mu sync.Mutex
+	// removals are by fleet, and may include those that are older than the window.
+	removals map[string]state.Removals
+}
+
+// Restore takes over the stored removals.
+func (b *Breakers) Restore(removals map[string]state.Removals) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.removals = removals
+}
+
+// Change changes and records the removals of a fleet within its window.
+func (b *Breakers) Change(fleet string, window time.Duration, now time.Time, to *Recorder, edit func(*state.Removals)) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	next := b.removals[fleet].Within(window, now)
+	edit(&next)
+	b.removals[fleet] = next
+	to.removed(fleet, next)
+}
+
+// Within returns the removals of a fleet within its window.
+func (b *Breakers) Within(fleet string, window time.Duration, now time.Time) state.Removals {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.removals[fleet].Within(window, now)
+}
