@@ -12,19 +12,20 @@ import (
 	"github.com/hpad/hpad/daemon/adapters"
 	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/daemon/notify"
+	"github.com/hpad/hpad/daemon/round"
 	"github.com/hpad/hpad/daemon/state"
 	"github.com/hpad/hpad/targets"
 )
 
 // change is the transition to another generation.
 type change struct {
-	next *generation
+	next *round.Generation
 	// added are new autoscalers. Changed are those whose configuration changed, which are
 	// evaluated immediately (R23).
-	added, changed []*autoscaler
+	added, changed []*round.Autoscaler
 	// definitions are the new definitions of autoscalers that stay.
-	definitions map[*autoscaler]*definition
-	removed     []*autoscaler
+	definitions map[*round.Autoscaler]*round.Definition
+	removed     []*round.Autoscaler
 	adapters    *adapters.Change
 	receivers   notify.Set
 }
@@ -37,7 +38,7 @@ func (d *Daemon) build(c *config.Config) (*change, error) {
 	if err != nil {
 		return nil, err
 	}
-	ch := &change{adapters: made, definitions: map[*autoscaler]*definition{}, next: newGeneration(c, made.Set)}
+	ch := &change{adapters: made, definitions: map[*round.Autoscaler]*round.Definition{}, next: round.NewGeneration(c, made.Set)}
 	if ch.receivers, err = d.env.Receivers.Make(c.Notifications, d.env.Log); err == nil {
 		err = d.buildAutoscalers(ch, previous)
 	}
@@ -47,9 +48,9 @@ func (d *Daemon) build(c *config.Config) (*change, error) {
 	return ch, nil
 }
 
-func (d *Daemon) buildAutoscalers(ch *change, previous *generation) error {
-	c := ch.next.config
-	for _, name := range ch.next.names {
+func (d *Daemon) buildAutoscalers(ch *change, previous *round.Generation) error {
+	c := ch.next.Config
+	for _, name := range ch.next.Names {
 		if fleet := c.Autoscalers[name].Target.Fleet; ch.next.Fleets[fleet] == nil {
 			return fmt.Errorf("autoscaler %q: there is no fleet %q", name, fleet)
 		}
@@ -58,12 +59,12 @@ func (d *Daemon) buildAutoscalers(ch *change, previous *generation) error {
 				return fmt.Errorf("autoscaler %q: there is no source %q", name, in.Source)
 			}
 		}
-		a := previous.autoscalers[name]
-		var earlier *definition
+		a := previous.Autoscalers[name]
+		var earlier *round.Definition
 		if a != nil {
-			earlier = a.definition.Load()
+			earlier = a.Definition()
 		}
-		def, err := redefine(earlier, c.Autoscalers[name], c.Daemon, ch.next.Set)
+		def, err := round.Redefine(earlier, c.Autoscalers[name], c.Daemon, ch.next.Set)
 		if err != nil {
 			return fmt.Errorf("autoscaler %q: drain: %w", name, err)
 		}
@@ -81,10 +82,10 @@ func (d *Daemon) buildAutoscalers(ch *change, previous *generation) error {
 				ch.changed = append(ch.changed, a)
 			}
 		}
-		ch.next.add(a, def)
+		ch.next.Add(a, def)
 	}
-	for name, a := range previous.autoscalers {
-		if ch.next.autoscalers[name] == nil {
+	for name, a := range previous.Autoscalers {
+		if ch.next.Autoscalers[name] == nil {
 			ch.removed = append(ch.removed, a)
 		}
 	}
@@ -92,26 +93,26 @@ func (d *Daemon) buildAutoscalers(ch *change, previous *generation) error {
 }
 
 // swap returns the swap that makes a change. The scheduler applies it.
-func (d *Daemon) swap(ch *change) *Swap {
-	return &Swap{Next: ch.next, Apply: func() []*autoscaler { return d.apply(ch) }, Done: make(chan struct{})}
+func (d *Daemon) swap(ch *change) *round.Swap {
+	return &round.Swap{Next: ch.next, Apply: func() []*round.Autoscaler { return d.apply(ch) }, Done: make(chan struct{})}
 }
 
-func (d *Daemon) apply(ch *change) (due []*autoscaler) {
+func (d *Daemon) apply(ch *change) (due []*round.Autoscaler) {
 	for a, def := range ch.definitions {
-		if earlier := a.definition.Swap(def); earlier.drainer != def.drainer {
+		if earlier := a.Redefine(def); earlier.Drainer != def.Drainer {
 			d.closeDrainer(earlier)
 		}
 	}
 	for _, a := range ch.removed {
 		if orphan := a.Remove(d.env.Recorder); orphan != nil {
-			d.restored.Autoscalers[a.name] = *orphan
+			d.restored.Autoscalers[a.Name] = *orphan
 		}
-		d.env.Metrics.Forget(a.name)
-		d.closeDrainer(a.definition.Load())
+		d.env.Metrics.Forget(a.Name)
+		d.closeDrainer(a.Definition())
 	}
-	ch.next.configureScaleIn()
+	ch.next.ConfigureScaleIn()
 	d.env.Metrics.Configured(slices.Collect(maps.Keys(ch.next.Fleets)), slices.Collect(maps.Keys(ch.next.Sources)))
-	d.env.Metrics.ShowSeries(ch.next.config.Daemon.AutoscalerSeries)
+	d.env.Metrics.ShowSeries(ch.next.Config.Daemon.AutoscalerSeries)
 	d.adapters.Swap(ch.adapters)
 	d.env.Receivers.Swap(ch.receivers)
 	for _, a := range ch.changed {
@@ -121,7 +122,7 @@ func (d *Daemon) apply(ch *change) (due []*autoscaler) {
 	due = ch.changed
 	now := d.env.Clock.Now()
 	for _, a := range ch.added {
-		delete(d.restored.Autoscalers, a.name)
+		delete(d.restored.Autoscalers, a.Name)
 		if a.DueAtOnce(d.restored.LastRound, now) {
 			due = append(due, a)
 		}
@@ -131,11 +132,11 @@ func (d *Daemon) apply(ch *change) (due []*autoscaler) {
 
 // closeDrainer closes the idle connections of a drainer that is no longer used. Active drains
 // may still call it.
-func (d *Daemon) closeDrainer(def *definition) {
-	if def.drainer == nil {
+func (d *Daemon) closeDrainer(def *round.Definition) {
+	if def.Drainer == nil {
 		return
 	}
-	if err := adapters.Close(def.drainer); err != nil {
+	if err := adapters.Close(def.Drainer); err != nil {
 		d.env.Log.Error("cannot close drainer", zap.String("autoscaler", def.Name), zap.NamedError("err", err))
 	}
 }
@@ -143,12 +144,12 @@ func (d *Daemon) closeDrainer(def *definition) {
 // logWarnings logs the warnings of the configuration of new and changed autoscalers.
 func (d *Daemon) logWarnings(ch *change) {
 	for _, a := range slices.Concat(ch.added, ch.changed) {
-		for _, warning := range a.definition.Load().Warnings {
+		for _, warning := range a.Definition().Warnings {
 			message := "suspicious configuration"
 			if warning.Unworkable {
 				message = "unworkable configuration"
 			}
-			d.env.Log.Warn(message, zap.String("autoscaler", a.name), zap.NamedError("err", warning))
+			d.env.Log.Warn(message, zap.String("autoscaler", a.Name), zap.NamedError("err", warning))
 		}
 	}
 }
@@ -162,5 +163,5 @@ func (d *Daemon) readTarget(ctx context.Context, fleet, target string) (targets.
 	}
 	h.Uses.Begin()
 	defer h.Uses.End()
-	return h.Read(ctx, targets.Ref{Fleet: fleet, Name: target}, g.config.Daemon.SyncPeriod)
+	return h.Read(ctx, targets.Ref{Fleet: fleet, Name: target}, g.Config.Daemon.SyncPeriod)
 }

@@ -316,19 +316,3 @@ func (w *world) boundsTold(message string) {
 		w.t.Errorf("the history tells %d times that %s, want once", count, message)
 	}
 }
-
-func TestWriteTimeout(t *testing.T) {
-	for _, test := range []struct {
-		period, want time.Duration
-		says         string
-	}{
-		{time.Second, 5 * time.Second, "no answer within 5s, the shortest timeout of a write (sync_period is 1s)"},
-		{15 * time.Second, 15 * time.Second, "no answer within 15s, the sync_period"},
-		{time.Minute, 30 * time.Second, "no answer within 30s, the longest timeout of a write (sync_period is 1m0s)"},
-	} {
-		got, limit := writeTimeout(test.period)
-		if got != test.want || limit.Error() != test.says || !errors.Is(limit, context.DeadlineExceeded) {
-			t.Errorf("a write with a period of %s gets %s: %v", test.period, got, limit)
-		}
-	}
-}

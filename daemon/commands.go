@@ -12,6 +12,7 @@ import (
 
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/records"
+	"github.com/hpad/hpad/daemon/round"
 	"github.com/hpad/hpad/daemon/state"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets/clock"
@@ -59,7 +60,7 @@ func (d *Daemon) checkPause(pause *policy.Pause, duration time.Duration) error {
 		return fmt.Errorf("%w: only the breaker itself can make its pause", api.ErrRefused)
 	case pause.Autoscaler != "" && pause.Fleet != "":
 		return fmt.Errorf("%w: a pause applies to an autoscaler, a fleet or all autoscalers", api.ErrRefused)
-	case !d.scheduler.Current().has(pause.Scope):
+	case !d.scheduler.Current().Has(pause.Scope):
 		return fmt.Errorf("%s: %w", pause.Scope, api.ErrUnknown)
 	case !slices.Contains([]policy.Direction{policy.Up, policy.Down, policy.BothDirections}, pause.Direction):
 		return fmt.Errorf("%w: direction = %q: must be up, down or both", api.ErrRefused, pause.Direction)
@@ -117,8 +118,8 @@ func (d *Daemon) Resume(ctx context.Context, scope policy.Scope, author string) 
 // wider describes the active pauses of wider scopes; empty without any.
 func (d *Daemon) wider(scope policy.Scope) string {
 	fleet := scope.Fleet
-	if a := d.scheduler.Current().autoscalers[scope.Autoscaler]; a != nil {
-		fleet = a.definition.Load().Target.Fleet
+	if a := d.scheduler.Current().Autoscalers[scope.Autoscaler]; a != nil {
+		fleet = a.Definition().Target.Fleet
 	}
 	var texts []string
 	for _, pause := range d.Pauses() {
@@ -131,7 +132,7 @@ func (d *Daemon) wider(scope policy.Scope) string {
 
 // notPaused returns the error of a scope without a pause, which names wider pauses.
 func (d *Daemon) notPaused(scope policy.Scope) error {
-	if !d.scheduler.Current().has(scope) {
+	if !d.scheduler.Current().Has(scope) {
 		return fmt.Errorf("%s: %w", scope, api.ErrUnknown)
 	}
 	if others := d.wider(scope); others != "" {
@@ -158,7 +159,7 @@ func (d *Daemon) evaluateScope(scope policy.Scope) {
 // waiveBreaker disables the breaker of a fleet for its window, and returns the end.
 func (d *Daemon) waiveBreaker(fleet string) time.Time {
 	now := d.env.Clock.Now()
-	breaker := d.scheduler.Current().config.Fleets[fleet].Breaker
+	breaker := d.scheduler.Current().Config.Fleets[fleet].Breaker
 	if breaker == nil {
 		return now
 	}
@@ -180,14 +181,14 @@ func (d *Daemon) ScaleTo(ctx context.Context, name string, replicas int32, force
 	if err := d.AwaitRunning(ctx); err != nil {
 		return err
 	}
-	a := d.scheduler.Current().autoscalers[name]
+	a := d.scheduler.Current().Autoscalers[name]
 	switch {
 	case a == nil:
 		return fmt.Errorf("%s: %w", policy.Scope{Autoscaler: name}, api.ErrUnknown)
 	case d.env.DryRun:
 		return fmt.Errorf("%w: %s", api.ErrRefused, api.DryRun)
-	case a.published.Load().quarantined(d.env.Clock.Now()):
-		return fmt.Errorf("%w: the autoscaler is %s", api.ErrRefused, a.published.Load().unevaluated)
+	case a.Last().Quarantined(d.env.Clock.Now()):
+		return fmt.Errorf("%w: the autoscaler is %s", api.ErrRefused, a.Last().Unevaluated)
 	}
 	fields := []zap.Field{zap.String("autoscaler", name), zap.Int32("replicas", replicas), zap.Bool("force", force), zap.String("author", author)}
 	d.env.Log.Info("scaling requested", fields...)
@@ -213,22 +214,22 @@ func (d *Daemon) EvaluateNow(ctx context.Context, name string) error {
 	ticker := time.NewTicker(evaluatedInterval)
 	defer ticker.Stop()
 	for {
-		a := d.scheduler.Current().autoscalers[name]
+		a := d.scheduler.Current().Autoscalers[name]
 		if a == nil {
 			return fmt.Errorf("%s: %w", policy.Scope{Autoscaler: name}, api.ErrUnknown)
 		}
-		switch published := a.published.Load(); {
-		case !published.record.Through.Before(requested):
+		switch published := a.Last(); {
+		case !published.Record.Through.Before(requested):
 			return nil
-		case published.quarantined(d.env.Clock.Now()):
-			return fmt.Errorf("%w: the autoscaler is %s", api.ErrRefused, published.unevaluated)
+		case published.Quarantined(d.env.Clock.Now()):
+			return fmt.Errorf("%w: the autoscaler is %s", api.ErrRefused, published.Unevaluated)
 		}
 		select {
 		case <-ticker.C:
 		case <-ctx.Done():
 			return fmt.Errorf("%s: the pass has not ended yet: %w", policy.Scope{Autoscaler: name}, context.Cause(ctx))
 		case <-d.env.RunContext.Done():
-			return ErrStopping
+			return round.ErrStopping
 		}
 	}
 }
@@ -247,7 +248,7 @@ func (d *Daemon) InstancesOf(ctx context.Context, name string) (api.InstanceList
 	if err := d.AwaitRunning(ctx); err != nil {
 		return api.InstanceList{}, err
 	}
-	a := d.scheduler.Current().autoscalers[name]
+	a := d.scheduler.Current().Autoscalers[name]
 	if a == nil {
 		return api.InstanceList{}, fmt.Errorf("autoscaler %q: %w", name, api.ErrUnknown)
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/hpad/hpad/daemon/graph"
 	"github.com/hpad/hpad/daemon/metrics"
 	"github.com/hpad/hpad/daemon/records"
+	"github.com/hpad/hpad/daemon/round"
 	"github.com/hpad/hpad/daemon/server"
 	"github.com/hpad/hpad/daemon/state"
 	"github.com/hpad/hpad/daemon/trouble"
@@ -65,9 +66,9 @@ type Options struct {
 type Daemon struct {
 	*status
 	options   Options
-	env       *Env
-	scheduler *Scheduler
-	service   *serviceManager
+	env       *round.Env
+	scheduler *round.Scheduler
+	service   *round.ServiceManager
 	adapters  *adapters.Keeper
 	labels    *discovery.Labels
 	budgets   budgets
@@ -102,7 +103,7 @@ func New(options Options) *Daemon {
 	if options.Output == nil {
 		options.Output = logOutput(options.Log)
 	}
-	env := &Env{
+	env := &round.Env{
 		Log: options.Log, Metrics: options.Metrics, Clock: clock.New(options.Clock), Graph: options.Graph,
 		DryRun: options.DryRun, Until: options.Until, Decided: options.Decided,
 	}
@@ -113,8 +114,8 @@ func New(options Options) *Daemon {
 		options: options, env: env, labels: discovery.New(options.Log),
 		reloaded: make(chan struct{}, 1), running: make(chan struct{}),
 	}
-	d.service = newServiceManager(options.Notify, options.WatchdogInterval, func() string { return d.statusLine() })
-	d.scheduler = newScheduler(env, d.service)
+	d.service = round.NewServiceManager(options.Notify, options.WatchdogInterval, func() string { return d.statusLine() })
+	d.scheduler = round.NewScheduler(env, d.service)
 	d.status = &status{env: env, scheduler: d.scheduler, store: options.Store, labels: d.labels, refused: &d.refused}
 	d.showMetrics(options.Metrics)
 	options.Metrics.DryRun(options.DryRun)
@@ -150,29 +151,29 @@ func (d *Daemon) Run(ctx context.Context) error {
 		recorder.Go(func() { d.env.Graph.Run(recording, d.env.Clock.Now) })
 	}
 	restored := d.restoredOf(first.next)
-	d.scheduler.Start(d.swap(first), first.next.config.Daemon.ConcurrentSyncs)
+	d.scheduler.Start(d.swap(first), first.next.Config.Daemon.ConcurrentSyncs)
 	d.logLosses()
 	d.prune()
-	d.service.ready()
+	d.service.Ready()
 	close(d.running)
 	d.background.Go(func() { d.discover(ctx) })
 	d.background.Go(func() { d.recallEvents(ctx, restored, d.env.Clock.Now()) })
-	d.env.Log.Info("started", zap.Int("autoscalers", len(first.next.names)), zap.Bool("dry_run", d.env.DryRun))
+	d.env.Log.Info("started", zap.Int("autoscalers", len(first.next.Names)), zap.Bool("dry_run", d.env.DryRun))
 	if d.env.DryRun {
 		d.env.Log.Warn(api.DryRun)
 	}
 	d.scheduler.Run(ctx)
 
 	d.env.Log.Info("stopping")
-	d.service.stopping()
-	giveUp := time.AfterFunc(stopWait, func() { stopActing(ErrStopping) })
+	d.service.Stopping()
+	giveUp := time.AfterFunc(stopWait, func() { stopActing(round.ErrStopping) })
 	defer giveUp.Stop()
 	d.background.Wait()
 	d.scheduler.Finish()
 	stopRecording()
 	recorder.Wait()
 	d.env.Receivers.Close()
-	stopActing(ErrStopping)
+	stopActing(round.ErrStopping)
 	d.adapters.Wait()
 	if text := d.env.Unwritten.Text(); text != "" {
 		err = fmt.Errorf("state that could not be written is lost: %s", text)
@@ -229,10 +230,10 @@ func (d *Daemon) load(ctx context.Context) (*change, error) {
 }
 
 // restoredOf returns the autoscalers of a generation that the loaded state contains.
-func (d *Daemon) restoredOf(g *generation) []*autoscaler {
-	var restored []*autoscaler
+func (d *Daemon) restoredOf(g *round.Generation) []*round.Autoscaler {
+	var restored []*round.Autoscaler
 	for name := range d.restored.Autoscalers {
-		if a := g.autoscalers[name]; a != nil {
+		if a := g.Autoscalers[name]; a != nil {
 			restored = append(restored, a)
 		}
 	}
@@ -241,12 +242,12 @@ func (d *Daemon) restoredOf(g *generation) []*autoscaler {
 
 // recallEvents reads the events of the last hour before the start from the history. They are
 // only shown, so no pass waits for them.
-func (d *Daemon) recallEvents(ctx context.Context, restored []*autoscaler, started time.Time) {
+func (d *Daemon) recallEvents(ctx context.Context, restored []*round.Autoscaler, started time.Time) {
 	for _, a := range restored {
 		if ctx.Err() != nil {
 			return
 		}
-		entries, err := d.options.Store.History(ctx, a.name, started.Add(-recalledEvents), started, maxEvents)
+		entries, err := d.options.Store.History(ctx, a.Name, started.Add(-recalledEvents), started, round.MaxEvents)
 		if err != nil {
 			d.env.Log.Warn("cannot read events before the restart", zap.NamedError("err", err))
 			return
@@ -272,7 +273,7 @@ func (d *Daemon) Serve(ctx context.Context, l server.Listeners, gatherer prometh
 func (d *Daemon) writers() ([]string, bool) {
 	select {
 	case <-d.running:
-		return d.scheduler.Current().config.Daemon.Writers, true
+		return d.scheduler.Current().Config.Daemon.Writers, true
 	default:
 		return nil, false
 	}
@@ -287,7 +288,7 @@ func (d *Daemon) AwaitRunning(ctx context.Context) error {
 		return context.Cause(ctx)
 	}
 	if d.env.RunContext.Err() != nil {
-		return ErrStopping
+		return round.ErrStopping
 	}
 	return nil
 }

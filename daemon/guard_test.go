@@ -80,7 +80,7 @@ func TestGuardLies(t *testing.T) {
 					w.source().value("web", 4)
 					for range rounds {
 						w.advance(aRound)
-						if got := w.condition("web", policy.AbleToScale); got != "False/"+implausibleReason {
+						if got := w.condition("web", policy.AbleToScale); got != "False/ImplausibleReading" {
 							t.Errorf("AbleToScale is %s", got)
 						}
 					}
@@ -155,7 +155,7 @@ func TestGuardExpectsItsOwn(t *testing.T) {
 		}
 		for _, view := range w.daemon.Autoscalers() {
 			for _, event := range view.Events {
-				if event.Reason == implausibleReason {
+				if event.Reason == "ImplausibleReading" {
 					t.Errorf("doubted: %s", event.Message)
 				}
 			}
@@ -180,7 +180,7 @@ func TestGuardAcrossRestarts(t *testing.T) {
 		w.start()
 		defer w.stop()
 		w.advance(aRound)
-		if got := w.condition("web", policy.AbleToScale); got != "False/"+implausibleReason {
+		if got := w.condition("web", policy.AbleToScale); got != "False/ImplausibleReading" {
 			t.Errorf("AbleToScale is %s", got)
 		}
 		tell(nil)
@@ -227,7 +227,7 @@ func TestInitialization(t *testing.T) {
 			w.queue("web", 1, func(a *config.Autoscaler) { a.Initialization = new(time.Hour) })
 			w.start()
 			defer w.stop()
-			if got := w.daemon.scheduler.Current().autoscalers["web"].definition.Load().settings.CPUInitializationPeriod; got != want {
+			if got := w.daemon.scheduler.Current().Autoscalers["web"].Definition().Settings.CPUInitializationPeriod; got != want {
 				t.Errorf("the period is %s with strict %t, want %s", got, strict, want)
 			}
 		})

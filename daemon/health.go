@@ -9,6 +9,7 @@ import (
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/reason"
 	"github.com/hpad/hpad/daemon/records"
+	"github.com/hpad/hpad/daemon/round"
 	"github.com/hpad/hpad/daemon/trouble"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
@@ -17,8 +18,8 @@ import (
 // Lateness returns the longest delay of an evaluation, in whole seconds.
 func (s *status) Lateness() time.Duration {
 	now, late := time.Now(), time.Duration(0)
-	for _, a := range s.scheduler.Current().autoscalers {
-		late = max(late, a.SinceEvaluation(now)-a.definition.Load().SyncPeriod)
+	for _, a := range s.scheduler.Current().Autoscalers {
+		late = max(late, a.SinceEvaluation(now)-a.Definition().SyncPeriod)
 	}
 	return late.Truncate(time.Second)
 }
@@ -45,19 +46,19 @@ func (s *status) Health() api.Health {
 func (s *status) unevaluated(now time.Time) []api.Problem {
 	var problems []api.Problem
 	g := s.scheduler.Current()
-	for _, name := range g.names {
-		a := g.autoscalers[name]
-		published := a.published.Load()
-		if a.Overdue(now) <= 0 && !published.quarantined(s.env.Clock.Now()) {
+	for _, name := range g.Names {
+		a := g.Autoscalers[name]
+		published := a.Last()
+		if a.Overdue(now) <= 0 && !published.Quarantined(s.env.Clock.Now()) {
 			continue
 		}
 		message := "not evaluated"
 		if since := a.SinceEvaluation(now).Round(time.Second); since > 0 {
 			message += " for " + since.String()
 		}
-		switch late := a.late.Load(); {
-		case published.unevaluated != "":
-			message += ": " + published.unevaluated
+		switch late := a.Late.Load(); {
+		case published.Unevaluated != "":
+			message += ": " + published.Unevaluated
 		case late > 0:
 			message += fmt.Sprintf(": a pass does not end, %d ticks were late", late)
 		}
@@ -98,25 +99,25 @@ func (s *status) Readiness() api.Readiness {
 			readiness.Problems = append(readiness.Problems, api.Problem{Subject: "target " + view.Reference, Message: view.Problem})
 		}
 	}
-	for _, name := range g.names {
-		published := g.autoscalers[name].published.Load()
-		if published.evaluated.IsZero() && published.unevaluated == "" {
+	for _, name := range g.Names {
+		published := g.Autoscalers[name].Last()
+		if published.Evaluated.IsZero() && published.Unevaluated == "" {
 			readiness.Ready = false
 		}
-		if published.err != "" {
-			readiness.Problems = append(readiness.Problems, api.Problem{Subject: "autoscaler " + name, Message: published.err})
+		if published.Err != "" {
+			readiness.Problems = append(readiness.Problems, api.Problem{Subject: "autoscaler " + name, Message: published.Err})
 		}
-		readiness.Problems = append(readiness.Problems, failingInstances(g.autoscalers[name], published)...)
+		readiness.Problems = append(readiness.Problems, failingInstances(g.Autoscalers[name], published)...)
 	}
 	readiness.Problems = append(readiness.Problems, s.shortages(g)...)
 	return readiness
 }
 
 // failingInstances returns the platform's reasons why instances cannot start or end unexpectedly.
-func failingInstances(a *autoscaler, published *publication) []api.Problem {
+func failingInstances(a *round.Autoscaler, published *round.Result) []api.Problem {
 	var problems []api.Problem
-	for _, condition := range failingConditions(a.definition.Load().kind, published.record.Status.Conditions) {
-		problems = append(problems, api.Problem{Subject: "autoscaler " + a.name, Message: string(condition.Type) + ": " + condition.Message})
+	for _, condition := range round.FailingConditions(a.Definition().Kind, published.Record.Status.Conditions) {
+		problems = append(problems, api.Problem{Subject: "autoscaler " + a.Name, Message: string(condition.Type) + ": " + condition.Message})
 	}
 	return problems
 }
@@ -136,13 +137,13 @@ func adapterProblems(subject string, p *trouble.Problem, adapter any) []api.Prob
 }
 
 // offProblems returns the autoscalers that are not scaled although nothing fails.
-func (s *status) offProblems(g *generation) []api.Problem {
+func (s *status) offProblems(g *round.Generation) []api.Problem {
 	var problems []api.Problem
 	if s.env.DryRun {
 		problems = append(problems, api.Problem{Subject: "daemon", Message: api.DryRun})
 	}
-	for _, name := range g.names {
-		if g.autoscalers[name].published.Load().record.Status.Disabled() {
+	for _, name := range g.Names {
+		if g.Autoscalers[name].Last().Record.Status.Disabled() {
 			problems = append(problems, api.Problem{Subject: "autoscaler " + name, Message: api.Disabled})
 		}
 	}
@@ -150,7 +151,7 @@ func (s *status) offProblems(g *generation) []api.Problem {
 }
 
 // heldBack returns the active pauses and the autoscalers whose mode is not on.
-func (s *status) heldBack(g *generation) []api.Problem {
+func (s *status) heldBack(g *round.Generation) []api.Problem {
 	var held []api.Problem
 	for _, pause := range s.Pauses() {
 		subject := "daemon"
@@ -162,8 +163,8 @@ func (s *status) heldBack(g *generation) []api.Problem {
 		}
 		held = append(held, api.Problem{Subject: subject, Message: pause.Message})
 	}
-	for _, name := range g.names {
-		if text := api.ModeText(g.autoscalers[name].definition.Load().settings.Mode); text != "" {
+	for _, name := range g.Names {
+		if text := api.ModeText(g.Autoscalers[name].Definition().Settings.Mode); text != "" {
 			held = append(held, api.Problem{Subject: "autoscaler " + name, Message: text})
 		}
 	}
@@ -171,10 +172,10 @@ func (s *status) heldBack(g *generation) []api.Problem {
 }
 
 // shortages returns the autoscalers at their maximum that want more replicas.
-func (s *status) shortages(g *generation) []api.Problem {
+func (s *status) shortages(g *round.Generation) []api.Problem {
 	var problems []api.Problem
-	for _, name := range g.names {
-		if shortage := g.autoscalers[name].published.Load().shortage; shortage != nil {
+	for _, name := range g.Names {
+		if shortage := g.Autoscalers[name].Last().Shortage; shortage != nil {
 			problems = append(problems, api.Problem{Subject: "autoscaler " + name, Message: shortage.String()})
 		}
 	}
@@ -184,16 +185,16 @@ func (s *status) shortages(g *generation) []api.Problem {
 // allFailing returns the error of the first autoscaler if the last pass of every autoscaler
 // ended with an error; empty otherwise. Autoscalers with mode off, or before their first pass,
 // are not counted.
-func (s *status) allFailing(g *generation) string {
+func (s *status) allFailing(g *round.Generation) string {
 	first := ""
-	for _, name := range g.names {
-		a := g.autoscalers[name]
-		switch published := a.published.Load(); {
-		case a.definition.Load().settings.Mode == policy.ModeOff, published.reason == reason.None:
-		case published.err == "":
+	for _, name := range g.Names {
+		a := g.Autoscalers[name]
+		switch published := a.Last(); {
+		case a.Definition().Settings.Mode == policy.ModeOff, published.Reason == reason.None:
+		case published.Err == "":
 			return ""
 		case first == "":
-			first = "autoscaler " + name + ": " + published.err
+			first = "autoscaler " + name + ": " + published.Err
 		}
 	}
 	return first
@@ -203,17 +204,17 @@ func (s *status) allFailing(g *generation) string {
 func (s *status) statusLine() string {
 	g := s.scheduler.Current()
 	failing, off := 0, 0
-	for _, a := range g.autoscalers {
-		published := a.published.Load()
-		if published.err != "" {
+	for _, a := range g.Autoscalers {
+		published := a.Last()
+		if published.Err != "" {
 			failing++
 		}
-		if published.record.Status.Disabled() || a.definition.Load().settings.Mode == policy.ModeOff {
+		if published.Record.Status.Disabled() || a.Definition().Settings.Mode == policy.ModeOff {
 			off++
 		}
 	}
-	line := fmt.Sprintf("%d autoscalers, %d failing", len(g.names), failing)
-	if len(g.names) == 1 {
+	line := fmt.Sprintf("%d autoscalers, %d failing", len(g.Names), failing)
+	if len(g.Names) == 1 {
 		line = fmt.Sprintf("1 autoscaler, %d failing", failing)
 	}
 	if off > 0 {

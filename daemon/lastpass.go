@@ -22,10 +22,10 @@ type Pass struct {
 // LastPass returns the last evaluation of an autoscaler, and false if the configuration has
 // no autoscaler of this name. It may be called from Options.Decided.
 func (d *Daemon) LastPass(name string) (Pass, bool) {
-	a, ok := d.scheduler.Current().autoscalers[name]
+	a, ok := d.scheduler.Current().Autoscalers[name]
 	if !ok {
 		return Pass{}, false
 	}
-	published := a.published.Load()
-	return Pass{Record: published.record, Decision: published.Decision, Outcome: published.Outcome, Events: a.events()}, true
+	published := a.Last()
+	return Pass{Record: published.Record, Decision: published.Decision, Outcome: published.Outcome, Events: a.Events()}, true
 }

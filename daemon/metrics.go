@@ -29,7 +29,7 @@ func (s *status) breakers() map[string]metrics.Breaker {
 	shown := map[string]metrics.Breaker{}
 	now := s.env.Clock.Now()
 	active := s.env.Pauses.Active()
-	for name, fleet := range s.scheduler.Current().config.Fleets {
+	for name, fleet := range s.scheduler.Current().Config.Fleets {
 		if fleet.Breaker == nil {
 			continue
 		}

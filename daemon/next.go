@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/hpad/hpad/daemon/reason"
+	"github.com/hpad/hpad/daemon/round"
 	"github.com/hpad/hpad/daemon/ticks"
 	"github.com/hpad/hpad/daemon/trouble"
 	"github.com/hpad/hpad/policy"
@@ -12,9 +13,9 @@ import (
 
 // next returns what would change the count of an autoscaler after its last pass; nil before the
 // first pass, and after a change of the configuration until the next.
-func (s *status) next(a *autoscaler) *policy.Next {
-	def, published := a.definition.Load(), a.published.Load()
-	if !published.decided() || published.record.Fingerprint != def.fingerprint {
+func (s *status) next(a *round.Autoscaler) *policy.Next {
+	def, published := a.Definition(), a.Last()
+	if !published.Decided() || published.Record.Fingerprint != def.Fingerprint {
 		return nil
 	}
 	decision, count := published.Decision, published.Decision.CurrentReplicas
@@ -32,8 +33,8 @@ func (s *status) next(a *autoscaler) *policy.Next {
 	}
 	var next policy.Next
 	err := trouble.Guard(func() error {
-		record := &published.record
-		next = policy.LookAhead(def.settings, def.Spec, record.Memory, record.Status, decision, count)
+		record := &published.Record
+		next = policy.LookAhead(def.Settings, def.Spec, record.Memory, record.Status, decision, count)
 		return nil
 	})
 	if err != nil {
@@ -41,7 +42,7 @@ func (s *status) next(a *autoscaler) *policy.Next {
 	}
 	now := s.env.Clock.Now()
 	next.Waits = append(next.Waits, s.nextWaits(published, now)...)
-	soonest := published.next(now, def.SyncPeriod)
+	soonest := published.Next(now, def.SyncPeriod)
 	due := func(at time.Time) time.Time {
 		if at.IsZero() || at.Before(soonest) {
 			at = soonest
@@ -60,15 +61,15 @@ func (s *status) next(a *autoscaler) *policy.Next {
 }
 
 // nextWaits returns the reasons outside of the algorithm that prevent a change.
-func (s *status) nextWaits(published *publication, now time.Time) (waits []policy.Wait) {
-	if intention := published.record.Intention; intention != nil {
+func (s *status) nextWaits(published *round.Result, now time.Time) (waits []policy.Wait) {
+	if intention := published.Record.Intention; intention != nil {
 		waits = append(waits, policy.Wait{
 			Reason: reason.UnknownOutcome.String(), Replicas: intention.To,
 			Message: fmt.Sprintf("the next reading shows whether the write of %d was made", intention.To),
 		})
 	}
-	if published.quarantined(now) {
-		waits = append(waits, policy.Wait{Reason: reason.Quarantined.String(), Until: published.quarantine})
+	if published.Quarantined(now) {
+		waits = append(waits, policy.Wait{Reason: reason.Quarantined.String(), Until: published.Quarantine})
 	}
 	if s.env.DryRun {
 		waits = append(waits, policy.Wait{Reason: reason.DryRun.String()})

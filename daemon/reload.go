@@ -13,6 +13,7 @@ import (
 	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/daemon/discovery"
 	"github.com/hpad/hpad/daemon/records"
+	"github.com/hpad/hpad/daemon/round"
 	"github.com/hpad/hpad/daemon/state"
 	"github.com/hpad/hpad/daemon/ticks"
 	"github.com/hpad/hpad/settings"
@@ -28,7 +29,7 @@ func (d *Daemon) beginReload(ctx context.Context) error {
 	d.reloads.Lock()
 	if d.env.RunContext.Err() != nil {
 		d.reloads.Unlock()
-		return ErrStopping
+		return round.ErrStopping
 	}
 	return nil
 }
@@ -40,8 +41,8 @@ func (d *Daemon) Reload(ctx context.Context) ([]config.Change, error) {
 		return nil, err
 	}
 	defer d.reloads.Unlock()
-	d.service.reloading()
-	defer func() { d.service.ready() }()
+	d.service.Reloading()
+	defer func() { d.service.Ready() }()
 	changes, err := d.reload(cmp.Or(api.Author(ctx), "an unknown user"))
 	d.env.Metrics.Reload(err)
 	d.refused.Set(err)
@@ -50,7 +51,7 @@ func (d *Daemon) Reload(ctx context.Context) ([]config.Change, error) {
 		d.env.Log.Error("reload failed, previous configuration stays active", author, zap.NamedError("err", err))
 		return nil, err
 	}
-	d.env.Log.Info("reloaded", author, zap.Int("autoscalers", len(d.scheduler.Current().names)), zap.Int("changes", len(changes)))
+	d.env.Log.Info("reloaded", author, zap.Int("autoscalers", len(d.scheduler.Current().Names)), zap.Int("changes", len(changes)))
 	return changes, nil
 }
 
@@ -109,7 +110,7 @@ func (d *Daemon) ReloadChanges(ctx context.Context) ([]config.Change, error) {
 		return nil, err
 	}
 	for _, a := range ch.added {
-		d.env.Metrics.Forget(a.name)
+		d.env.Metrics.Forget(a.Name)
 	}
 	return d.changesTo(c), ch.adapters.Discard()
 }
@@ -126,9 +127,9 @@ func (d *Daemon) activate(file *config.Config, author string) error {
 	if err != nil {
 		return err
 	}
-	changes := before.config.Changes(merged.Config)
+	changes := before.Config.Changes(merged.Config)
 	if !d.scheduler.Swap(d.swap(ch)) {
-		return errors.Join(ErrStopping, ch.adapters.Discard())
+		return errors.Join(round.ErrStopping, ch.adapters.Discard())
 	}
 	d.labels.Settle(merged)
 	if recorded := d.recordChanges(changes, author, at); recorded != nil {
@@ -143,7 +144,7 @@ const maxChanges = 10
 // recordChanges adds changes to the history of each autoscaler that they affect. It returns the
 // last commit; nil if no autoscaler is affected.
 func (d *Daemon) recordChanges(changes []config.Change, author string, at time.Time) (last *records.Commit) {
-	for name, affecting := range config.Affected(changes, d.scheduler.Current().config.Autoscalers) {
+	for name, affecting := range config.Affected(changes, d.scheduler.Current().Config.Autoscalers) {
 		shown := min(len(affecting), maxChanges)
 		reload := &settings.Reload{Author: author, Changes: affecting[:shown:shown], More: len(affecting) - shown}
 		last = d.env.Recorder.Record(name, nil, state.Entry{Autoscaler: name, Time: at, Reload: reload})
@@ -160,7 +161,7 @@ func (d *Daemon) discover(ctx context.Context) {
 			d.addDiscovered(g, found)
 		}
 		for started, due := d.env.Clock.Now(), false; !due; {
-			next := ticks.Next(started, d.scheduler.Current().config.Daemon.SyncPeriod)
+			next := ticks.Next(started, d.scheduler.Current().Config.Daemon.SyncPeriod)
 			select {
 			case <-time.After(next.Sub(d.env.Clock.Now())):
 				due = true
@@ -173,7 +174,7 @@ func (d *Daemon) discover(ctx context.Context) {
 }
 
 // addDiscovered activates the changes of discovered targets.
-func (d *Daemon) addDiscovered(asked *generation, found map[string]discovery.Found) {
+func (d *Daemon) addDiscovered(asked *round.Generation, found map[string]discovery.Found) {
 	d.reloads.Lock()
 	defer d.reloads.Unlock()
 	d.prune()

@@ -17,6 +17,7 @@ import (
 	"github.com/hpad/hpad/daemon/adapters"
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/config"
+	"github.com/hpad/hpad/daemon/round"
 	"github.com/hpad/hpad/sources"
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/targettest"
@@ -304,7 +305,7 @@ func TestReloadKeepsDefinitions(t *testing.T) {
 		w.queue("changes", 3)
 		w.start()
 		w.advance(time.Second)
-		reload := func() (stays, changes *definition) {
+		reload := func() (stays, changes *round.Definition) {
 			for _, a := range w.config.Autoscalers { // as from files that were read again
 				a.Inputs, a.Spec.Metrics = slices.Clone(a.Inputs), slices.Clone(a.Spec.Metrics)
 			}
@@ -312,13 +313,13 @@ func TestReloadKeepsDefinitions(t *testing.T) {
 				t.Fatal(err)
 			}
 			g := w.daemon.scheduler.Current()
-			for name, a := range g.autoscalers {
-				if &g.config.Autoscalers[name].Inputs[0] != &w.daemon.labels.File().Autoscalers[name].Inputs[0] ||
-					g.config.Autoscalers[name].Spec.MaxReplicas != a.definition.Load().Spec.MaxReplicas {
+			for name, a := range g.Autoscalers {
+				if &g.Config.Autoscalers[name].Inputs[0] != &w.daemon.labels.File().Autoscalers[name].Inputs[0] ||
+					g.Config.Autoscalers[name].Spec.MaxReplicas != a.Definition().Spec.MaxReplicas {
 					t.Errorf("%s is configured in two ways", name)
 				}
 			}
-			return g.autoscalers["stays"].definition.Load(), g.autoscalers["changes"].definition.Load()
+			return g.Autoscalers["stays"].Definition(), g.Autoscalers["changes"].Definition()
 		}
 		stays, changes := reload()
 		edited := w.config.Autoscalers["changes"]
@@ -326,7 +327,7 @@ func TestReloadKeepsDefinitions(t *testing.T) {
 		w.config.Autoscalers["changes"] = edited
 		if a, b := reload(); a != stays || b == changes || b.Spec.MaxReplicas != 50 {
 			t.Errorf("after one changed: stays %t, changed %t", a == stays, b != changes)
-		} else if &a.Inputs[0] != &w.daemon.scheduler.Current().config.Autoscalers["stays"].Inputs[0] {
+		} else if &a.Inputs[0] != &w.daemon.scheduler.Current().Config.Autoscalers["stays"].Inputs[0] {
 			t.Error("what stays is held twice")
 		}
 		for name, change := range map[string]func(){

@@ -358,12 +358,13 @@ func TestConflictIsRetried(t *testing.T) {
 		if got := w.condition("q", policy.AbleToScale); got != "True/SucceededRescale" {
 			t.Errorf("AbleToScale = %s", got)
 		}
-		w.fleet().Inject(targettest.Fault{Call: targettest.WriteCall, Times: conflictAttempts, Err: targets.ErrConflict})
+		const attempts = 5 // R71
+		w.fleet().Inject(targettest.Fault{Call: targettest.WriteCall, Times: attempts, Err: targets.ErrConflict})
 		w.source().value("q", 9)
 		before := len(w.fleet().Writes())
 		w.advance(15 * time.Second)
-		if got := len(w.fleet().Writes()) - before; got != conflictAttempts {
-			t.Errorf("%d attempts, want %d", got, conflictAttempts)
+		if got := len(w.fleet().Writes()) - before; got != attempts {
+			t.Errorf("%d attempts, want %d", got, attempts)
 		}
 		if got := w.condition("q", policy.AbleToScale); got != "False/FailedUpdateScale" {
 			t.Errorf("AbleToScale = %s", got)

@@ -32,7 +32,12 @@ func (f *slowFleet) Snapshot(ctx context.Context, refs []targets.Ref) (map[targe
 	if err != nil {
 		return nil, err
 	}
-	cut := sleep(ctx, f.takes())
+	var cut error
+	select {
+	case <-time.After(f.takes()):
+	case <-ctx.Done():
+		cut = context.Cause(ctx)
+	}
 	if cut != nil && f.missing == nil {
 		return nil, cut
 	}

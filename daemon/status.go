@@ -12,6 +12,7 @@ import (
 	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/daemon/discovery"
 	"github.com/hpad/hpad/daemon/records"
+	"github.com/hpad/hpad/daemon/round"
 	"github.com/hpad/hpad/daemon/state"
 	"github.com/hpad/hpad/daemon/trouble"
 	"github.com/hpad/hpad/policy"
@@ -21,8 +22,8 @@ import (
 
 // status implements the read methods of the API.
 type status struct {
-	env       *Env
-	scheduler *Scheduler
+	env       *round.Env
+	scheduler *round.Scheduler
 	store     state.Store
 	labels    *discovery.Labels
 	// refused is the error of the last reload.
@@ -37,12 +38,12 @@ func (s *status) AutoscalersAfter(name string) iter.Seq[api.Autoscaler] {
 	return func(yield func(api.Autoscaler) bool) {
 		g := s.scheduler.Current()
 		lost := records.LossText(s.losses())
-		first, found := slices.BinarySearch(g.names, name)
+		first, found := slices.BinarySearch(g.Names, name)
 		if found {
 			first++
 		}
-		for _, name := range g.names[first:] {
-			if !yield(s.view(g.autoscalers[name], lost, nil)) {
+		for _, name := range g.Names[first:] {
+			if !yield(s.view(g.Autoscalers[name], lost, nil)) {
 				return
 			}
 		}
@@ -51,7 +52,7 @@ func (s *status) AutoscalersAfter(name string) iter.Seq[api.Autoscaler] {
 
 // Autoscaler returns one autoscaler; false if it does not exist.
 func (s *status) Autoscaler(name string) (api.Autoscaler, bool) {
-	a := s.scheduler.Current().autoscalers[name]
+	a := s.scheduler.Current().Autoscalers[name]
 	if a == nil {
 		return api.Autoscaler{}, false
 	}
@@ -62,16 +63,16 @@ func (s *status) Autoscaler(name string) (api.Autoscaler, bool) {
 
 // measureAges adds the ages of samples that exceed the sync period. Results of most sources contain
 // the time of the query, so that another query is necessary.
-func (s *status) measureAges(a *autoscaler, view *api.Autoscaler) {
-	def, ages := a.definition.Load(), a.published.Load().Ages
-	for i := range min(len(view.Inputs), len(def.inputs)) { // a reload may change the inputs
+func (s *status) measureAges(a *round.Autoscaler, view *api.Autoscaler) {
+	def, ages := a.Definition(), a.Last().Ages
+	for i := range min(len(view.Inputs), len(def.MetricInputs)) { // a reload may change the inputs
 		var age time.Duration
 		if i < len(ages) {
 			age = ages[i]
 		}
 		read := view.Decision != nil && i < len(view.Decision.Metrics) && view.Decision.Metrics[i].Error == ""
-		if in := &def.inputs[i]; age == 0 && read && in.source != nil {
-			age = in.source.Age(&sources.Query{Text: in.Query, MaxAge: in.MaxAge}, s.env.Clock.Scale().Wall(s.env.Clock.Now()))
+		if in := &def.MetricInputs[i]; age == 0 && read && in.From != nil {
+			age = in.From.Age(&sources.Query{Text: in.Query, MaxAge: in.MaxAge}, s.env.Clock.Scale().Wall(s.env.Clock.Now()))
 		}
 		if age > def.SyncPeriod {
 			view.Inputs[i].SampleAgeSeconds = age.Round(time.Second).Seconds()
@@ -94,30 +95,30 @@ func AsConfigured(c *config.Autoscaler, kind string) api.Autoscaler {
 }
 
 // view returns an autoscaler. Lost describes losses of state, next the next change; both are optional.
-func (s *status) view(a *autoscaler, lost string, next *policy.Next) api.Autoscaler {
-	def, published := a.definition.Load(), a.published.Load()
+func (s *status) view(a *round.Autoscaler, lost string, next *policy.Next) api.Autoscaler {
+	def, published := a.Definition(), a.Last()
 	scale := s.env.Clock.Scale()
-	view := AsConfigured(def.Autoscaler, def.kind)
-	view.Name, view.Created, view.Status = a.name, published.record.Created, published.record.Status
+	view := AsConfigured(def.Autoscaler, def.Kind)
+	view.Name, view.Created, view.Status = a.Name, published.Record.Created, published.Record.Status
 	view.Evaluation = api.Evaluation{
-		Last:             published.record.Through,
-		Next:             published.next(s.env.Clock.Now(), def.SyncPeriod),
-		DurationSeconds:  published.duration.Seconds(),
-		Late:             a.late.Load(),
-		Error:            published.err,
-		Reason:           published.reason.String(),
-		QuarantinedUntil: published.quarantine,
-		Unevaluated:      a.Overdue(time.Now()) > 0 || published.quarantined(s.env.Clock.Now()),
+		Last:             published.Record.Through,
+		Next:             published.Next(s.env.Clock.Now(), def.SyncPeriod),
+		DurationSeconds:  published.Duration.Seconds(),
+		Late:             a.Late.Load(),
+		Error:            published.Err,
+		Reason:           published.Reason.String(),
+		QuarantinedUntil: published.Quarantine,
+		Unevaluated:      a.Overdue(time.Now()) > 0 || published.Quarantined(s.env.Clock.Now()),
 		DryRun:           s.env.DryRun,
 		StateLost:        lost,
 		Hold:             published.Outcome.Hold,
 		Since:            published.Since,
-		Shortage:         published.shortage,
+		Shortage:         published.Shortage,
 	}
-	view.Next, view.Restore, view.Discovery = next, records.ShownRestoration(published.record.Restore), s.labels.Of(a.name)
-	view.Instances, view.Events = published.Instances, a.events()
+	view.Next, view.Restore, view.Discovery = next, records.ShownRestoration(published.Record.Restore), s.labels.Of(a.Name)
+	view.Instances, view.Events = published.Instances, a.Events()
 	view.Victims, view.VictimsError = published.Victims, published.Unchosen
-	view.Pauses, _ = s.env.Pauses.Of(a.name, def.Target.Fleet, s.env.Clock.Now(), scale)
+	view.Pauses, _ = s.env.Pauses.Of(a.Name, def.Target.Fleet, s.env.Clock.Now(), scale)
 	if published.Outcome.Kind == policy.Written {
 		reached := published.Outcome.Reached
 		view.Evaluation.Written = &reached
@@ -125,10 +126,10 @@ func (s *status) view(a *autoscaler, lost string, next *policy.Next) api.Autosca
 	if published.Untold.Changes > 0 {
 		view.Evaluation.Untold = &api.Untold{Changes: published.Untold.Changes, From: published.Untold.From}
 	}
-	if scaleIn := def.fleet.ScaleIn; scaleIn != nil {
+	if scaleIn := def.Fleet.ScaleIn; scaleIn != nil {
 		view.Drains = scaleIn.Draining(def.Target)
 	}
-	if published.decided() {
+	if published.Decided() {
 		decision := published.Decision // a copy, which Shown changes
 		view.Decision = &decision
 	}
@@ -139,21 +140,21 @@ func (s *status) view(a *autoscaler, lost string, next *policy.Next) api.Autosca
 func (s *status) Discovered() []api.Discovered { return s.labels.Targets() }
 
 // Config returns the active configuration as TOML, without secrets.
-func (s *status) Config() string { return s.scheduler.Current().config.Redacted() }
+func (s *status) Config() string { return s.scheduler.Current().Config.Redacted() }
 
 // AutoscalerConfig returns the active table of an autoscaler as TOML, without secrets; empty if it
 // does not exist.
 func (s *status) AutoscalerConfig(name string) string {
-	a := s.scheduler.Current().autoscalers[name]
+	a := s.scheduler.Current().Autoscalers[name]
 	if a == nil {
 		return ""
 	}
-	return a.definition.Load().Redacted(name)
+	return a.Definition().Redacted(name)
 }
 
 // ConfigFile returns the absolute path of the main configuration file; empty without a file.
 func (s *status) ConfigFile() string {
-	files := s.scheduler.Current().config.Files
+	files := s.scheduler.Current().Config.Files
 	if len(files) == 0 {
 		return ""
 	}
@@ -166,7 +167,7 @@ func (s *status) ConfigFile() string {
 
 // losses returns recent losses of state.
 func (s *status) losses() []records.RecentLoss {
-	return records.RecentLosses(s.store.Losses(), s.scheduler.Current().longestMemory, s.env.Clock)
+	return records.RecentLosses(s.store.Losses(), s.scheduler.Current().LongestMemory, s.env.Clock)
 }
 
 // logLosses logs recent losses of state.

@@ -1,0 +1,340 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/daemon/config"
+	"github.com/hpad/hpad/daemon/metrics"
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/clock"
+	"github.com/hpad/hpad/targets/targettest"
+)
+
+// limited gives an autoscaler a rate of one instance per 20 seconds upwards, no
+// window there, and one of 30 seconds downwards.
+func limited(a *config.Autoscaler) {
+	none, half := int32(0), int32(30)
+	a.SyncPeriod = 5 * time.Second
+	a.Spec.Behavior = &policy.Behavior{
+		ScaleUp: &policy.ScalingRules{
+			StabilizationWindowSeconds: &none,
+			Policies:                   []policy.ScalingPolicy{{Type: policy.InstancesPolicy, Value: 1, PeriodSeconds: 20}},
+		},
+		ScaleDown: &policy.ScalingRules{StabilizationWindowSeconds: &half},
+	}
+}
+
+// TestStepsOfTheClock runs a rate and a window over a step of the wall clock, with
+// the daemon killed or ended meanwhile or not: all of them write what is written
+// without a step, when it is written without one.
+func TestStepsOfTheClock(t *testing.T) {
+	run := func(t *testing.T, by time.Duration, restart func(*world)) (writes, told []string) {
+		inWorld(t, func(t *testing.T, w *world) {
+			w.queue("q", 1, limited)
+			w.source().value("q", 6)
+			start := time.Now()
+			w.start()
+			w.advance(12 * time.Second) // in the middle of the rate's first period
+			w.stepClock(by)
+			if restart != nil {
+				restart(w)
+			}
+			w.advance(70 * time.Second)
+			w.source().value("q", 1)
+			w.advance(13 * time.Second) // in the middle of the window
+			w.stepClock(by)
+			if restart != nil {
+				restart(w)
+			}
+			w.advance(time.Minute)
+			writes = w.writes("q", start)
+			for _, event := range w.view("q").Events {
+				if event.Reason == "ClockStepped" {
+					told = append(told, event.Message)
+				}
+			}
+			w.stop()
+		})
+		return writes, told
+	}
+	want, told := run(t, 0, nil)
+	if len(want) < 5 || told != nil {
+		t.Fatalf("without a step it wrote %v and told %v", want, told)
+	}
+	restarts := map[string]func(*world){
+		"running": nil,
+		"ended":   func(w *world) { w.stop(); w.start() },
+		"killed": func(w *world) {
+			left := w.store.copied()
+			w.stop()
+			w.store = left
+			w.start()
+		},
+	}
+	for _, by := range []time.Duration{-time.Hour, time.Hour} {
+		for name, restart := range restarts {
+			t.Run(fmt.Sprintf("%s %s", by, name), func(t *testing.T) {
+				got, told := run(t, by, restart)
+				if diff := cmp.Diff(want, got); diff != "" {
+					t.Errorf("the writes (-without a step +with):\n%s", diff)
+				}
+				direction := "forward"
+				if by < 0 {
+					direction = "back"
+				}
+				text := "the wall clock was stepped " + direction + " by 1h0m0s; windows and rates are not affected"
+				if len(told) == 0 || slices.ContainsFunc(told, func(s string) bool { return s != text }) {
+					t.Errorf("told are %q, want %q", told, text)
+				}
+			})
+		}
+	}
+}
+
+// TestStepIsTold wants each step shown once: by an event and an entry of the history
+// for each autoscaler, and by the metrics.
+func TestStepIsTold(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		registry := prometheus.NewRegistry()
+		w.metrics = metrics.New(registry)
+		for _, name := range []string{"a", "b"} {
+			w.queue(name, 3)
+			w.source().value(name, 3)
+		}
+		w.start()
+		w.advance(time.Minute)
+		w.stepClock(-time.Hour)
+		w.advance(time.Minute)
+		w.stepClock(30 * time.Minute)
+		w.advance(time.Minute)
+		w.queue("c", 3) // which is younger than both
+		w.source().value("c", 3)
+		if _, err := w.daemon.Reload(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		w.stepClock(45 * time.Second)
+		w.advance(time.Minute)
+		for name, want := range map[string]int{"a": 3, "b": 3, "c": 1} {
+			told := 0
+			for _, event := range w.view(name).Events {
+				if event.Reason == "ClockStepped" {
+					told += int(event.Count)
+				}
+			}
+			entries, err := w.daemon.History(t.Context(), name, time.Time{}, time.Time{}, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			inHistory := 0
+			for _, entry := range entries {
+				for _, event := range entry.Events {
+					if event.Reason == "ClockStepped" {
+						inHistory++
+					}
+				}
+			}
+			if told != want || inHistory != want {
+				t.Errorf("%s tells of %d steps, its history of %d, want %d", name, told, inHistory, want)
+			}
+		}
+		if err := testutil.GatherAndCompare(registry, strings.NewReader(`# HELP hpad_clock_offset_seconds How far the wall clock is ahead of the one that windows and rates go by: what its steps add up to.
+# TYPE hpad_clock_offset_seconds gauge
+hpad_clock_offset_seconds -1755
+# HELP hpad_clock_steps_total Steps of the wall clock by more than a second. Windows and rates do not follow them.
+# TYPE hpad_clock_steps_total counter
+hpad_clock_steps_total{direction="back"} 1
+hpad_clock_steps_total{direction="forward"} 2
+`), "hpad_clock_offset_seconds", "hpad_clock_steps_total"); err != nil {
+			t.Error(err)
+		}
+		w.stop()
+	})
+}
+
+// dating is a fleet that dates its instances and samples by the wall clock, as
+// platforms do.
+type dating struct {
+	*targettest.Memory
+	// steps are those of the wall clock, as durations by when they were made.
+	steps *sync.Map
+}
+
+// wall is what the wall clock showed at an instant.
+func (f dating) wall(at time.Time) time.Time {
+	shown := at.Round(0)
+	for since, by := range f.steps.Range {
+		if !at.Before(since.(time.Time)) {
+			shown = shown.Add(by.(time.Duration))
+		}
+	}
+	return shown
+}
+
+func (f dating) Snapshot(ctx context.Context, refs []targets.Ref) (map[targets.Ref]targets.Reading, error) {
+	readings, err := f.Memory.Snapshot(ctx, refs)
+	for ref, reading := range readings {
+		reading.Instances = slices.Clone(reading.Instances)
+		for i := range reading.Instances {
+			instance := &reading.Instances[i]
+			instance.StartedAt, instance.ReadinessChanged = f.wall(instance.StartedAt), f.wall(instance.ReadinessChanged)
+		}
+		readings[ref] = reading
+	}
+	return readings, err
+}
+
+func (f dating) Samples(ctx context.Context, refs []targets.Ref) (map[targets.Ref]targets.Samples, error) {
+	samples, err := f.Memory.Samples(ctx, refs)
+	for ref, found := range samples {
+		found.Instances = slices.Clone(found.Instances)
+		for i := range found.Instances {
+			found.Instances[i].At = f.wall(found.Instances[i].At)
+		}
+		samples[ref] = found
+	}
+	return samples, err
+}
+
+// TestTimesThatPlatformsState grows and shrinks by a cpu metric, whose samples
+// count by when instances started and got ready (R27), over steps of the clock by
+// which the platform dates those: it makes no difference.
+func TestTimesThatPlatformsState(t *testing.T) {
+	run := func(t *testing.T, steps map[time.Duration]time.Duration) (writes []string) {
+		inWorld(t, func(t *testing.T, w *world) {
+			var made sync.Map
+			w.fleetKind = func(memory *targettest.Memory) targets.Fleet { return dating{Memory: memory, steps: &made} }
+			w.queue("q", 4, resource(50))
+			start := time.Now()
+			w.fleet().Change("q", func(target *targettest.MemoryTarget) {
+				target.ReadyDelay = 20 * time.Second
+				target.Tasks = []policy.Task{{Name: "app", Requests: []policy.Amount{{Resource: "cpu", Milli: 500}}}}
+				target.Usage = func(now time.Time, instance policy.Instance, running int) []policy.TaskUsage {
+					minute := uint64(now.Sub(start) / (7 * time.Minute))
+					use := rand.New(rand.NewPCG(7, minute)).Int64N(4000) / int64(running)
+					if now.Sub(instance.StartedAt) < time.Minute {
+						use = 2000 // busy with starting
+					}
+					return []policy.TaskUsage{{Task: "app", Usage: []policy.Amount{{Resource: "cpu", Milli: use}}}}
+				}
+			})
+			w.start()
+			for at := range 240 {
+				if by, ok := steps[time.Duration(at)*time.Minute]; ok {
+					w.advance(2 * time.Second)
+					w.stepClock(by)
+					made.Store(time.Now(), by)
+					w.advance(58 * time.Second)
+					continue
+				}
+				w.advance(time.Minute)
+			}
+			writes = w.writes("q", start)
+			w.stop()
+		})
+		return writes
+	}
+	want := run(t, nil)
+	if len(want) < 15 {
+		t.Fatalf("without a step it wrote %v: too little to compare", want)
+	}
+	for name, steps := range map[string]map[time.Duration]time.Duration{
+		"back":             {30 * time.Minute: -time.Hour},
+		"forward":          {30 * time.Minute: time.Hour},
+		"back and forward": {30 * time.Minute: -time.Hour, 100 * time.Minute: time.Hour, 150 * time.Minute: -10 * time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(want, run(t, steps)); diff != "" {
+				t.Errorf("the writes (-without a step +with):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestEveryTimeIsTheWallClocks fills in every time that readers can see, so that none
+// which is added later stays on the steady clock unnoticed.
+func TestEveryTimeIsTheWallClocks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var step time.Duration
+		c := clock.New(clock.System{Wall: func() time.Time { return time.Now().Add(step) }})
+		steady := time.Now().UTC().Round(0)
+		step = time.Hour
+		var view api.Autoscaler
+		fillTimes(reflect.ValueOf(&view).Elem(), steady)
+		shown := clock.Shown(c.Scale(), view)
+		kept := map[string]bool{
+			"Autoscaler.Decision.Hold.Until":   true, // the platform's own
+			"Autoscaler.Evaluation.Hold.Until": true,
+		}
+		found := 0
+		eachTime(reflect.ValueOf(shown), "Autoscaler", func(path string, at time.Time) {
+			found++
+			want := steady.Add(step)
+			if kept[path] {
+				want = steady
+			}
+			if !at.Equal(want) {
+				t.Errorf("%s is %s, want %s", path, at, want)
+			}
+		})
+		if found < 20 {
+			t.Errorf("found %d times in a view", found)
+		}
+	})
+}
+
+var timeType = reflect.TypeFor[time.Time]()
+
+// fillTimes sets every time in v, in one element of each slice and behind each
+// pointer.
+func fillTimes(v reflect.Value, at time.Time) {
+	switch {
+	case !v.CanSet():
+	case v.Type() == timeType:
+		v.Set(reflect.ValueOf(at))
+	case v.Kind() == reflect.Struct:
+		for _, field := range v.Fields() {
+			fillTimes(field, at)
+		}
+	case v.Kind() == reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		fillTimes(v.Elem(), at)
+	case v.Kind() == reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
+		fillTimes(v.Index(0), at)
+	}
+}
+
+// eachTime calls visit with every time in v that is encoded, and where it is.
+func eachTime(v reflect.Value, path string, visit func(path string, at time.Time)) {
+	switch {
+	case v.Type() == timeType:
+		visit(path, v.Interface().(time.Time))
+	case v.Kind() == reflect.Struct:
+		for field, value := range v.Fields() {
+			if field.IsExported() && field.Tag.Get("json") != "-" {
+				eachTime(value, path+"."+field.Name, visit)
+			}
+		}
+	case v.Kind() == reflect.Pointer && !v.IsNil():
+		eachTime(v.Elem(), path, visit)
+	case v.Kind() == reflect.Slice:
+		for i := range v.Len() {
+			eachTime(v.Index(i), path, visit)
+		}
+	}
+}

@@ -1,0 +1,358 @@
+package round
+
+import (
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/daemon/metrics"
+	"github.com/hpad/hpad/daemon/reason"
+	"github.com/hpad/hpad/daemon/records"
+	"github.com/hpad/hpad/daemon/state"
+	"github.com/hpad/hpad/daemon/ticks"
+	"github.com/hpad/hpad/daemon/trouble"
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets/clock"
+)
+
+// Autoscaler is an autoscaler at run time. Unlike its definition it outlives reloads.
+type Autoscaler struct {
+	Name string
+	// added is the time at which this run added it, on Go's monotonic clock.
+	added      time.Time
+	definition atomic.Pointer[Definition]
+	metrics    *metrics.Autoscaler
+	// published is the last result. It is immutable, and replaced while mu is held.
+	published atomic.Pointer[Result]
+	// earlierEvents are events before the start of this run; nil if there are none.
+	earlierEvents atomic.Pointer[[]api.Event]
+	// cpuUse is the last CPU use of each instance in thousandths of a core, by ID, if
+	// instances are removed by CPU use; nil before the first reading.
+	cpuUse atomic.Pointer[map[string]int64]
+	// dates are the dates of the instances at the last reading; nil before it.
+	dates atomic.Pointer[dates]
+	// leaves is the count after the active pass, if it removes instances that a breaker
+	// counts, or nil.
+	leaves atomic.Pointer[int32]
+	// Late counts ticks at which a pass was still active.
+	Late atomic.Uint64
+	// removed is set, while mu is held, when a reload removes the autoscaler. After that
+	// nothing of it is recorded.
+	removed atomic.Bool
+
+	// mu guards the data that the scheduler and the active pass share. It is held while either
+	// records, so that the newer record wins.
+	mu sync.Mutex
+	// busy is set during a pass; since is the instant of the pass.
+	busy  bool
+	since time.Time
+	// again requests another pass after the active one.
+	again bool
+	// recorded is set after this run has recorded the autoscaler.
+	recorded bool
+	// gap is set if a tick passed during a pass.
+	gap bool
+	// request is a request of a user that no pass has taken, or nil.
+	request *scaleRequest
+
+	// The active pass owns the remaining fields, and between passes the scheduler.
+
+	// known is the start of the last read, or the end of a later write, on Go's monotonic
+	// clock; zero before the first read.
+	known time.Time
+	// retried reports whether the last pass conflicted with an external writer and requested
+	// another pass.
+	retried bool
+	// unsure reports whether the last pass did not know if its failed source was out.
+	unsure bool
+	// unmeasured is the time of the first pass while all passes have failed only because the
+	// fleet has no samples yet; zero otherwise.
+	unmeasured time.Time
+	// panicked reports whether a pass panicked and none has succeeded since; panics counts
+	// panics in a row.
+	panicked bool
+	panics   int
+	// stepsReported is the number of clock steps that have been reported as events.
+	stepsReported uint64
+	following     following
+	// drawn is the time of the last data point, in Unix seconds.
+	drawn int64
+}
+
+// newAutoscaler returns an autoscaler with its stored record; nil for a new one.
+func newAutoscaler(def *Definition, record *state.Record, m *metrics.Autoscaler, now time.Time) *Autoscaler {
+	a := &Autoscaler{Name: def.Name, added: time.Now(), metrics: m}
+	a.definition.Store(def)
+	published := &Result{Record: state.Record{Created: now}}
+	if record != nil {
+		published.Record = *record
+		if record.Hindrance != nil {
+			a.following.hindrance = trouble.Known(record.Hindrance.Cause, record.Hindrance.Since)
+		}
+	}
+	a.published.Store(published)
+	return a
+}
+
+// Definition returns the active definition.
+func (a *Autoscaler) Definition() *Definition { return a.definition.Load() }
+
+// Redefine replaces the definition and returns the earlier one.
+func (a *Autoscaler) Redefine(def *Definition) *Definition { return a.definition.Swap(def) }
+
+// Last returns the result of the last pass.
+func (a *Autoscaler) Last() *Result { return a.published.Load() }
+
+// NewAutoscaler returns an autoscaler with its stored record; nil for a new one.
+func (e *Env) NewAutoscaler(def *Definition, record *state.Record) *Autoscaler {
+	a := newAutoscaler(def, record, e.Metrics.Autoscaler(def.Name), e.Clock.Now())
+	if a.published.Load().Record.Through.IsZero() { // earlier clock steps do not concern it
+		a.stepsReported = e.steps.Load().count
+	}
+	return a
+}
+
+// DueAtOnce reports whether an autoscaler that was not running is evaluated before its next
+// tick: if it is new or changed (R23), if it missed a tick since the last completed round, or if
+// the outcome of a write is unknown.
+func (a *Autoscaler) DueAtOnce(lastRound, now time.Time) bool {
+	def, record := a.definition.Load(), &a.published.Load().Record
+	if record.Fingerprint != def.Fingerprint || record.Intention != nil {
+		return true
+	}
+	last := lastRound
+	if record.Through.After(last) {
+		last = record.Through
+	}
+	return !now.Before(ticks.Next(last, def.SyncPeriod))
+}
+
+// begin starts a pass at now. It returns false during another pass, after which one follows if
+// again is set.
+func (a *Autoscaler) begin(now time.Time, again bool) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.busy {
+		a.again = a.again || again
+		return false
+	}
+	a.busy, a.since = true, now
+	return true
+}
+
+// release ends the pass and reports whether another one was requested.
+func (a *Autoscaler) release() (again bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.busy = false
+	again, a.again = a.again, false
+	return again
+}
+
+// requestPass requests another pass after the active one.
+func (a *Autoscaler) requestPass() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.again = true
+}
+
+// EndQuarantine ends a quarantine after a change of the configuration.
+func (a *Autoscaler) EndQuarantine() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if published := *a.published.Load(); !published.Quarantine.IsZero() {
+		published.Quarantine = time.Time{}
+		a.published.Store(&published)
+	}
+}
+
+// intend records the intention of a write, with the memory of the decision; nil if the
+// autoscaler was removed. Readers see the pass before, with the intention.
+func (a *Autoscaler) intend(to *records.Recorder, record *state.Record) *records.Commit {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.removed.Load() {
+		return nil
+	}
+	before := *a.published.Load()
+	before.Record.Intention, before.Record.Replay = record.Intention, nil
+	before.Record.Target, before.Record.Labels, before.Record.Fingerprint = record.Target, record.Labels, record.Fingerprint
+	a.published.Store(&before)
+	a.recorded = true
+	return to.Record(a.Name, record)
+}
+
+// publish publishes the result of a pass and records what the store cannot derive itself; the
+// commit is nil if that is nothing. Both are one step, so that a tick in between records the
+// pass before. It returns false if the autoscaler was removed.
+func (a *Autoscaler) publish(to *records.Recorder, before *Result, after *passResult, settlement policy.Settlement, period time.Duration, entries []state.Entry) (*records.Commit, bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.removed.Load() {
+		return nil, false
+	}
+	record := &after.Record
+	if a.gap { // the last completed round may be later than this pass
+		record.Replay = nil
+	}
+	derived := a.recorded && !a.gap && after.Outcome.Kind != policy.Written && records.Follows(record, &a.published.Load().Record, period)
+	a.gap, a.recorded = false, true
+	a.published.Store(&after.Result)
+	if derived && entries == nil {
+		return nil, true
+	}
+	if derived {
+		record = nil
+	}
+	return to.RecordOr(func(err error) { a.storeFailed(err, before, settlement, after.Record.Through) }, a.Name, record, entries...), true
+}
+
+// storeFailed publishes that the store did not accept the result of the pass at now, as R74
+// requires, unless there has been another pass since. The decision stays, and is written with
+// the next commit. If the store rejects the record, a restart would not know the decisions of
+// the autoscaler, which is therefore quarantined.
+func (a *Autoscaler) storeFailed(err error, before *Result, settlement policy.Settlement, now time.Time) {
+	settlement.StatusChanged = !before.Record.Status.Same(settlement.Status)
+	var events []policy.Event
+	for _, event := range settlement.StatusWriteFailed(err.Error()) {
+		if !slices.Contains(settlement.Events, event) { // the others are published already
+			events = append(events, event)
+		}
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	after := *a.published.Load()
+	_, rejected := errors.AsType[state.RejectedError](err)
+	if !rejected && !after.Record.Through.Equal(now) {
+		return
+	}
+	after.Err, after.Events = err.Error(), addEvents(after.Events, events, now)
+	if rejected {
+		after.Unevaluated, after.Quarantine = "quarantined: "+after.Err, now.Add(quarantine)
+		a.recorded = false // the active pass is recorded in any case
+	}
+	a.published.Store(&after)
+}
+
+// publishPanic publishes that a pass panicked. The store keeps the pass before.
+func (a *Autoscaler) publishPanic(to *records.Recorder, after *Result) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.published.Store(after)
+	a.missedLocked(to)
+}
+
+// After panicsAllowed panics in a row an autoscaler is quarantined: it is not evaluated for a
+// while.
+const (
+	panicsAllowed = 3
+	quarantine    = 5 * time.Minute
+)
+
+// missed records the pass before, without a replay, for a tick that passed without an
+// evaluation. Readers see the reason until a pass ends.
+func (a *Autoscaler) missed(to *records.Recorder, why reason.Code) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if before := a.published.Load(); before.Reason != why && (a.busy || why != reason.Late) {
+		after := *before
+		after.Reason = why
+		a.published.Store(&after)
+	}
+	a.missedLocked(to)
+}
+
+// missedAt calls missed if the pass of a tick is still active.
+func (a *Autoscaler) missedAt(to *records.Recorder, tick time.Time) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.busy && a.since.Equal(tick) {
+		a.missedLocked(to)
+	}
+}
+
+func (a *Autoscaler) missedLocked(to *records.Recorder) {
+	a.gap = true
+	before := a.published.Load()
+	if before.Record.Replay == nil || a.removed.Load() {
+		return
+	}
+	after := *before
+	after.Record.Replay = nil
+	a.published.Store(&after)
+	to.Record(a.Name, &after.Record)
+}
+
+// recordUnfinished records the last pass if the store would replay it only after the end of its
+// round, which a stop prevents.
+func (a *Autoscaler) recordUnfinished(to *records.Recorder, completed time.Time) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	record := &a.published.Load().Record
+	if a.recorded && record.Replay != nil && record.Through.After(completed) {
+		to.Record(a.Name, record)
+	}
+}
+
+// Remove removes the autoscaler. It returns the record of a discovered autoscaler, which is
+// stored because the target may return, and nil for a configured one.
+func (a *Autoscaler) Remove(to *records.Recorder) (orphan *state.Record) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.removed.Store(true)
+	if a.request != nil {
+		a.request.done <- scaleResult{err: errRemoved}
+		a.request = nil
+	}
+	record := a.published.Load().Record
+	if a.definition.Load().Labels == nil || record.Through.IsZero() {
+		to.Remove(a.Name)
+		return nil
+	}
+	record.Replay, record.Labels = nil, nil
+	to.Record(a.Name, &record)
+	return &record
+}
+
+// lowestCount returns the lowest count that the target may have.
+func (a *Autoscaler) lowestCount() int32 {
+	if leaves := a.leaves.Load(); leaves != nil {
+		return *leaves
+	}
+	record := &a.published.Load().Record
+	return records.LowestCount(record, record.Status.CurrentReplicas)
+}
+
+// dated returns instances with steady times in place of wall-clock times of the platform.
+func (a *Autoscaler) dated(instances []policy.Instance, scale *clock.Scale, now time.Time) []policy.Instance {
+	var known dates
+	if before := a.dates.Load(); before != nil {
+		known = *before
+	}
+	instances, known = known.of(instances, scale, now)
+	a.dates.Store(&known)
+	return instances
+}
+
+// unevaluatedAfter is the number of sync periods without an evaluation that is a problem.
+const unevaluatedAfter = 3
+
+// Overdue returns the time since the last evaluation if it exceeds unevaluatedAfter periods,
+// otherwise 0.
+func (a *Autoscaler) Overdue(now time.Time) time.Duration {
+	if since := a.SinceEvaluation(now); since > unevaluatedAfter*a.definition.Load().SyncPeriod {
+		return since
+	}
+	return 0
+}
+
+// SinceEvaluation returns the time since the last evaluation, or since the autoscaler was added.
+func (a *Autoscaler) SinceEvaluation(now time.Time) time.Duration {
+	if last := a.published.Load().Evaluated; !last.IsZero() {
+		return now.Sub(last)
+	}
+	return now.Sub(a.added)
+}

@@ -1,0 +1,166 @@
+package round
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+	"time"
+
+	"github.com/hpad/hpad/daemon/adapters"
+	"github.com/hpad/hpad/daemon/config"
+	"github.com/hpad/hpad/daemon/graph"
+	"github.com/hpad/hpad/daemon/observe"
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/drain"
+)
+
+// Definition is the configuration of an autoscaler with its fleet and sources. It is immutable; a
+// reload makes a new one.
+type Definition struct {
+	*config.Autoscaler
+	Settings policy.Settings
+	rules    policy.WindowRules
+	strict   bool
+	Kind     string
+	Fleet    *adapters.Fleet
+	// Drainer drains instances before their removal, through drainFleet; both may be nil.
+	Drainer    drain.Drainer
+	drainFleet targets.Fleet
+	// MetricInputs has an entry for each metric of the spec.
+	MetricInputs []input
+	graphed      graph.Subject
+	// Fingerprint identifies the configuration, also across restarts.
+	Fingerprint string
+}
+
+// input is the origin of the readings of a metric.
+type input struct {
+	observe.Input
+	// From is nil for a metric of the fleet's samples.
+	From *adapters.Source
+}
+
+func Define(c *config.Autoscaler, daemon config.Daemon, fleet *adapters.Fleet, sources map[string]*adapters.Source) *Definition {
+	d := &Definition{
+		Autoscaler: c,
+		Settings:   settingsOf(c, daemon),
+		rules:      policy.RulesFor(daemon.Settings(), c.Spec),
+		strict:     daemon.Strict(),
+		Kind:       fleet.Kind,
+		Fleet:      fleet,
+	}
+	d.MetricInputs = make([]input, len(c.Inputs))
+	for i := range c.Inputs {
+		d.MetricInputs[i] = input{Input: observe.NewInput(&c.Inputs[i]), From: sources[c.Inputs[i].Source]}
+	}
+	d.graphed = graph.Subject{Name: c.Name, Metrics: graphNames(c.Spec.Metrics)}
+	text, err := json.Marshal(c)
+	if err == nil { // always, since it is plain data
+		sum := sha256.Sum256(text)
+		d.Fingerprint = base64.RawURLEncoding.EncodeToString(sum[:12])
+	}
+	return d
+}
+
+// Redefine returns the definition of an autoscaler: the earlier one if nothing changed, so that a
+// change of one autoscaler does not copy all others. Earlier may be nil.
+func Redefine(earlier *Definition, c *config.Autoscaler, daemon config.Daemon, set adapters.Set) (*Definition, error) {
+	fleet, by := set.Fleets[c.Target.Fleet], drainFleet(c, set.Fleets)
+	if earlier != nil && earlier.Fleet == fleet && earlier.drainFleet == by && earlier.strict == daemon.Strict() &&
+		earlier.Settings == settingsOf(c, daemon) && earlier.rules == policy.RulesFor(daemon.Settings(), c.Spec) &&
+		!slices.ContainsFunc(earlier.MetricInputs, func(in input) bool { return in.From != set.Sources[in.Source] }) &&
+		reflect.DeepEqual(earlier.Autoscaler, c) {
+		return earlier, nil
+	}
+	d := Define(c, daemon, fleet, set.Sources)
+	d.drainFleet = by
+	var err error
+	d.Drainer, err = newDrainer(c, by, earlier)
+	return d, err
+}
+
+// newDrainer returns the drainer of an autoscaler, or nil. An unchanged one is reused.
+func newDrainer(c *config.Autoscaler, by targets.Fleet, earlier *Definition) (drain.Drainer, error) {
+	if c.Drain == nil {
+		return nil, nil
+	}
+	if earlier != nil && earlier.Drainer != nil && reflect.DeepEqual(earlier.Drain, c.Drain) && earlier.drainFleet == by {
+		return earlier.Drainer, nil
+	}
+	return c.Drain.Config.Build(by)
+}
+
+// drainFleet returns the fleet that the drain of an autoscaler names, or nil.
+func drainFleet(c *config.Autoscaler, fleets map[string]*adapters.Fleet) targets.Fleet {
+	if c.Drain == nil {
+		return nil
+	}
+	namer, ok := c.Drain.Config.(drain.FleetNamer)
+	if !ok {
+		return nil
+	}
+	name, _ := namer.DrainFleet()
+	if fleets[name] == nil {
+		return nil
+	}
+	return fleets[name].Inner
+}
+
+// settingsOf returns the settings of the daemon with those of the autoscaler.
+func settingsOf(c *config.Autoscaler, daemon config.Daemon) policy.Settings {
+	settings := daemon.Settings()
+	settings.Mode = c.Mode
+	if c.Initialization != nil && !daemon.Strict() {
+		settings.CPUInitializationPeriod = *c.Initialization
+	}
+	return settings
+}
+
+// SameSpec reports whether two definitions make the same decisions.
+func (d *Definition) SameSpec(other *Definition) bool {
+	return d.Fingerprint == other.Fingerprint && d.Settings == other.Settings
+}
+
+// needsSamples reports whether a metric uses the fleet's samples.
+func (d *Definition) needsSamples() bool {
+	return d.Settings.Mode != policy.ModeOff && slices.ContainsFunc(d.MetricInputs, func(in input) bool { return in.From == nil })
+}
+
+// longestMemory is the longest window or period: the time for which a loss of state has an effect.
+func (d *Definition) longestMemory() time.Duration {
+	longest := max(d.rules.Up, d.rules.Down)
+	if d.Spec.Behavior == nil {
+		return longest
+	}
+	for _, rules := range []*policy.ScalingRules{d.Spec.Behavior.ScaleUp, d.Spec.Behavior.ScaleDown} {
+		if rules == nil {
+			continue
+		}
+		for _, p := range rules.Policies {
+			longest = max(longest, time.Duration(p.PeriodSeconds)*time.Second)
+		}
+	}
+	return longest
+}
+
+// graphNames returns a unique name for each metric.
+func graphNames(metrics []policy.MetricSpec) []string {
+	names := make([]string, 0, len(metrics))
+	for i := range metrics {
+		m := &metrics[i]
+		name := m.Name
+		if of := cmp.Or(m.Task, m.Object); of != "" {
+			name += " of " + of
+		}
+		for n, alone := 2, name; slices.Contains(names, name); n++ {
+			name = fmt.Sprintf("%s (%d)", alone, n)
+		}
+		names = append(names, name)
+	}
+	return names
+}

@@ -1,0 +1,41 @@
+package round
+
+import (
+	"testing"
+	"time"
+
+	"github.com/hpad/hpad/daemon/adapters"
+	"github.com/hpad/hpad/daemon/config"
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets"
+)
+
+// A configuration that stays as it is has the same fingerprint in every version of hpad:
+// with another one an upgrade evaluates all autoscalers at once, off their ticks.
+func TestFingerprintStays(t *testing.T) {
+	goal, window, low := int64(30_000), int32(300), int32(2)
+	whole := config.Autoscaler{
+		Name: "checkout", Target: targets.Ref{Fleet: "prod", Name: "checkout/api"}, SyncPeriod: 15 * time.Second,
+		Spec: policy.Default(policy.Spec{
+			MinReplicas: &low, MaxReplicas: 40,
+			Metrics: []policy.MetricSpec{{
+				Type: policy.ExternalMetric, Name: "queue", Target: policy.MetricTarget{Type: policy.AverageValueTarget, AverageValueMilli: &goal},
+			}},
+			Behavior: &policy.Behavior{ScaleDown: &policy.ScalingRules{StabilizationWindowSeconds: &window}},
+		}),
+		Inputs: []config.Input{{Source: "prom", Query: "sum(queue)", Select: config.SelectionOf(map[string]string{"queue": "checkout"})}},
+	}
+	for _, test := range []struct {
+		name string
+		config.Autoscaler
+		want string
+	}{
+		{"nothing", config.Autoscaler{}, "Z--5EioFHQC-zaM4"},
+		{"metric and behavior", whole, "Mz5Xed0LFeyol_ap"},
+	} {
+		got := Define(&test.Autoscaler, config.DefaultDaemon(), &adapters.Fleet{}, nil).Fingerprint
+		if got != test.want {
+			t.Errorf("the fingerprint of an autoscaler with %s is %q, and was %q before", test.name, got, test.want)
+		}
+	}
+}

@@ -1,0 +1,10 @@
+// Package round runs the autoscalers: it observes, decides, writes and records.
+//
+// A [Scheduler] starts a round for all autoscalers that are due at the same instant. A round reads
+// each fleet once and evaluates each distinct query once. A pass, the evaluation of one
+// autoscaler, is given to a worker as soon as its own reads have ended or its timeout is over.
+// The worker decides; a write runs in a goroutine of its own. Each pass publishes an immutable
+// [Result] of its [Autoscaler].
+//
+// A [Generation] is the autoscalers and adapters of one configuration. A reload swaps it.
+package round

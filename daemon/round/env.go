@@ -1,0 +1,113 @@
+package round
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/hpad/hpad/daemon/graph"
+	"github.com/hpad/hpad/daemon/metrics"
+	"github.com/hpad/hpad/daemon/notify"
+	"github.com/hpad/hpad/daemon/records"
+	"github.com/hpad/hpad/daemon/trouble"
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets/clock"
+)
+
+// Env is what all rounds share.
+type Env struct {
+	Log      *zap.Logger
+	Metrics  *metrics.Metrics
+	Clock    *clock.Clock
+	Recorder *records.Recorder
+	// Pauses and Breakers are recorded with Recorder.
+	Pauses   records.Pauses
+	Breakers records.Breakers
+	// Receivers receive notifications.
+	Receivers notify.Receivers
+	// Graph stores the data points of graphs; nil stores none.
+	Graph  *graph.Store
+	DryRun bool
+	// Until returns the end of the lease of this member; nil without a cluster.
+	Until func() time.Time
+	// Decided, if not nil, is called after each pass with the name of its autoscaler.
+	Decided func(name string)
+	// Unwritten is the reason why the state cannot be written.
+	Unwritten trouble.Problem
+	// RunContext ends reads when the daemon stops, ActContext ends writes that take too long
+	// after that.
+	RunContext, ActContext context.Context
+
+	// steps counts the steps of the wall clock in this run.
+	steps atomic.Pointer[clockSteps]
+	// evaluations has the names of autoscalers to evaluate before their next tick.
+	evaluations chan string
+	// readers are the goroutines that read fleets and sources, actors those that write.
+	readers, actors sync.WaitGroup
+}
+
+// Init makes an Env ready for use, after its exported fields are set.
+func (e *Env) Init() {
+	e.steps.Store(&clockSteps{})
+	e.evaluations = make(chan string)
+}
+
+// clockSteps is immutable.
+type clockSteps struct {
+	count uint64
+	// event is the event of the last step.
+	event policy.Event
+}
+
+// clockSteppedReason is the reason of the event of a clock step.
+const clockSteppedReason = "ClockStepped"
+
+// CheckClock detects a step of the wall clock. A step is logged and counted, and the next pass
+// of each autoscaler reports it as an event.
+func (e *Env) CheckClock() {
+	step, stepped := e.Clock.Look()
+	if !stepped {
+		return
+	}
+	direction := "forward"
+	if step.By < 0 {
+		direction = "back"
+	}
+	by := step.By.Abs().Round(100 * time.Millisecond)
+	e.Log.Warn("wall clock stepped", zap.String("direction", direction), zap.Duration("by", by), zap.Duration("offset", step.Offset))
+	e.Metrics.ClockStep(step.By, step.Offset)
+	e.steps.Store(&clockSteps{count: e.steps.Load().count + 1, event: policy.Event{
+		Kind: policy.WarningEvent, Reason: clockSteppedReason,
+		Message: fmt.Sprintf("the wall clock was stepped %s by %s; windows and rates are not affected", direction, by),
+	}})
+}
+
+// Evaluate evaluates an autoscaler immediately, or after its active pass.
+func (e *Env) Evaluate(name string) {
+	select {
+	case e.evaluations <- name:
+	case <-e.RunContext.Done():
+	}
+}
+
+// ReportCommit counts and logs the result of a commit of the state.
+func (e *Env) ReportCommit(took time.Duration, records int, err error) {
+	e.Metrics.StateWrite(took, records, err)
+	news, fields := e.Unwritten.Set(err)
+	switch {
+	case news && err != nil && e.Until != nil: // without an intention there is no write
+		e.Log.Error("state cannot be written; no scaling until it can be", append(fields, zap.NamedError("err", err))...)
+	case news && err != nil:
+		e.Log.Error("state cannot be written; scaling continues", append(fields, zap.NamedError("err", err))...)
+	case news:
+		e.Log.Info("state can be written again", fields...)
+	}
+}
+
+// ErrStopping is the error of calls and reloads that the end of the daemon interrupts.
+var ErrStopping = errors.New("hpad is stopping")

@@ -1,0 +1,97 @@
+package round
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/hpad/hpad/daemon/adapters"
+	"github.com/hpad/hpad/daemon/config"
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/drain"
+)
+
+// Generation is the autoscalers and adapters of one configuration. A reload builds the next
+// generation with those that are unchanged, and swaps it in. It is immutable, except for
+// rosters, which the scheduler owns.
+type Generation struct {
+	adapters.Set
+	Config      *config.Config
+	Autoscalers map[string]*Autoscaler
+	// Names are the names of the autoscalers in order.
+	Names []string
+	// periods has the autoscalers of each sync period, by name.
+	periods map[time.Duration][]*Autoscaler
+	rosters map[string]*roster
+	// LongestMemory is the longest window or period of any autoscaler.
+	LongestMemory time.Duration
+}
+
+// NewGeneration returns a generation without autoscalers.
+func NewGeneration(c *config.Config, set adapters.Set) *Generation {
+	return &Generation{
+		Set: set, Config: c,
+		Names:       slices.Sorted(maps.Keys(c.Autoscalers)),
+		Autoscalers: map[string]*Autoscaler{},
+		periods:     map[time.Duration][]*Autoscaler{},
+		rosters:     map[string]*roster{},
+	}
+}
+
+// Add adds an autoscaler with its definition.
+func (g *Generation) Add(a *Autoscaler, def *Definition) {
+	g.Autoscalers[def.Name] = a
+	g.LongestMemory = max(g.LongestMemory, def.longestMemory())
+	g.periods[def.SyncPeriod] = append(g.periods[def.SyncPeriod], a)
+}
+
+// ConfigureScaleIn configures in each fleet how instances of its targets are removed.
+func (g *Generation) ConfigureScaleIn() {
+	options := map[*adapters.Fleet]map[targets.Ref]drain.Options{}
+	for _, a := range g.Autoscalers {
+		def := a.definition.Load()
+		if def.Fleet.ScaleIn == nil {
+			continue
+		}
+		if options[def.Fleet] == nil {
+			options[def.Fleet] = map[targets.Ref]drain.Options{}
+		}
+		options[def.Fleet][def.Target] = def.scaleInOptions(&a.cpuUse)
+	}
+	for _, h := range g.Fleets {
+		if h.ScaleIn != nil {
+			h.ScaleIn.Configure(options[h])
+		}
+	}
+}
+
+// maxRosters is the number of rosters that a generation caches.
+const maxRosters = 16
+
+// rosterFor returns the autoscalers that have one of the periods.
+func (g *Generation) rosterFor(periods []time.Duration) *roster {
+	var key strings.Builder
+	var all []*Autoscaler
+	for _, period := range periods {
+		key.WriteString(period.String() + " ")
+	}
+	if r, ok := g.rosters[key.String()]; ok {
+		return r
+	}
+	for _, period := range periods {
+		all = append(all, g.periods[period]...)
+	}
+	r := newRoster(all)
+	if len(g.rosters) >= maxRosters {
+		clear(g.rosters)
+	}
+	g.rosters[key.String()] = r
+	return r
+}
+
+// Has reports whether the autoscaler or the fleet of a scope exists.
+func (g *Generation) Has(scope policy.Scope) bool {
+	return (scope.Autoscaler == "" || g.Autoscalers[scope.Autoscaler] != nil) && (scope.Fleet == "" || g.Fleets[scope.Fleet] != nil)
+}

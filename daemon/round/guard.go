@@ -1,0 +1,72 @@
+package round
+
+import (
+	"fmt"
+
+	"github.com/hpad/hpad/daemon/config"
+	"github.com/hpad/hpad/daemon/records"
+	"github.com/hpad/hpad/daemon/state"
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets"
+)
+
+// implausibleReason is the condition reason while the guard rejects a reading.
+const implausibleReason = "ImplausibleReading"
+
+// guard holds the target if a count collapsed since the last accepted reading without a write by
+// hpad, which then must not be used. It accepts the reading after enough similar ones.
+func (p *pass) guard(observation *policy.Observation, reading *targets.Reading) (rejected bool) {
+	def, record := p.definition, &p.after.Record
+	if def.strict || def.Guard.Confirm == 0 || observation.ReadError != "" {
+		return false
+	}
+	seen, what := countsOf(reading), ""
+	if before := record.Seen; before != nil {
+		what = collapsed(before, def.Guard, records.LowestCount(record, before.Spec), seen)
+	}
+	if what == "" || record.Doubts >= def.Guard.Confirm {
+		record.Doubts, record.Seen = 0, records.Keep(record.Seen, seen)
+		return false
+	}
+	record.Doubts++
+	p.env.Metrics.Doubted(p.autoscaler.Name)
+	observation.Hold = &policy.Hold{
+		Reason: implausibleReason,
+		Message: fmt.Sprintf("%s between two rounds without a write by hpad; not accepted yet, %d of %d readings in a row",
+			what, record.Doubts, def.Guard.Confirm+1),
+	}
+	return true
+}
+
+func countsOf(reading *targets.Reading) state.Counts {
+	alive := int32(0)
+	for i := range reading.Instances {
+		if instance := &reading.Instances[i]; !instance.Deleting && instance.Phase != policy.PhaseFailed && instance.Phase != policy.PhaseSucceeded {
+			alive++
+		}
+	}
+	return state.Counts{Spec: reading.SpecReplicas, Status: reading.StatusReplicas, Instances: alive}
+}
+
+// collapsed describes the count that has collapsed since the last accepted reading; empty if none
+// has. Wanted is the lowest count that hpad may have written since.
+func collapsed(before *state.Counts, guard config.Guard, wanted int32, seen state.Counts) string {
+	for _, count := range []struct {
+		name    string
+		was, is int32
+	}{
+		{"wanted replicas", wanted, seen.Spec},
+		{"observed replicas", min(before.Status, wanted), seen.Status},
+		{"instances", min(before.Instances, wanted), seen.Instances},
+	} {
+		if collapses(guard, count.was, count.is) {
+			return fmt.Sprintf("the number of %s fell from %d to %d", count.name, count.was, count.is)
+		}
+	}
+	return ""
+}
+
+// collapses reports whether a count fell by more than the guard's share.
+func collapses(guard config.Guard, was, is int32) bool {
+	return int64(is)*100 < int64(was)*int64(100-guard.Drop)
+}

@@ -1,0 +1,146 @@
+package round
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unique"
+
+	"github.com/hpad/hpad/daemon/state"
+	"github.com/hpad/hpad/daemon/trouble"
+	"github.com/hpad/hpad/policy"
+)
+
+// historyEntries returns the history entry of a pass, if it changed something: a count, a pause,
+// the reason of a condition, or the problem of the autoscaler.
+func historyEntries(name string, following *following, before *Result, after *passResult, settled, dryRun bool, events []policy.Event, err string) []state.Entry {
+	// Actions of users are always recorded.
+	settled = settled || slices.ContainsFunc(events, policy.Event.TellsOfPause)
+	decision, hindered := &after.Decision, &following.hindrance
+	known := hindered.Cause()
+	hindrance := hindranceOf(decision, after.Outcome, failureOf(decision, after.Outcome, after.failed))
+	news, flapped := hindered.Follow(hindrance, decision.Time, settled)
+	reasons, turns := followReasons(&following.reasons, &before.Record.Status, &after.Record.Status, decision.Time, settled || news)
+	if flapped.Changes == 0 {
+		flapped = turns
+	}
+	after.Since, after.Untold = hindered.Since(), hindered.Untold()
+	if hindrance == "" && after.Untold.Changes == 0 {
+		after.Untold = following.reasons.Untold()
+	}
+	if hindrance == "" {
+		after.Since = time.Time{}
+	}
+	// A problem that comes and goes also changes the reasons, which is not news again.
+	if !settled && !news && (hindrance != known || !reasons) {
+		return nil
+	}
+	entry := state.Entry{
+		Autoscaler: name, Time: decision.Time, Decision: *decision, Events: events, Victims: after.Victims,
+		Error: err, Hold: after.Outcome.Hold, DryRun: dryRun, Since: after.Since, Reason: after.Reason.String(),
+	}
+	if after.Outcome.Kind == policy.Written {
+		entry.Written = &after.Outcome.Reached
+	}
+	if flapped.Changes > 0 {
+		entry.Untold = &state.Untold{Changes: flapped.Changes, From: flapped.From}
+	}
+	return []state.Entry{entry}
+}
+
+// followReasons reports whether the reasons of the conditions changed. Reasons that alternate, as
+// those of a metric near its target value do, are counted instead. With always the pass has an
+// entry in any case.
+func followReasons(f *trouble.Follower, before, after *policy.Status, now time.Time, always bool) (news bool, flapped trouble.Flapping) {
+	same := sameReasons(before, after)
+	switch {
+	case f.Follows() && same:
+		if news, flapped = f.Follow(f.Cause(), now, always); f.Rests(now) {
+			*f = trouble.Follower{}
+		}
+		return news, flapped
+	case same:
+		return false, flapped
+	case len(before.Conditions) == 0:
+		return true, flapped
+	case !f.Follows():
+		*f = trouble.Known(reasonsOf(before), time.Time{})
+	}
+	return f.Follow(reasonsOf(after), now, always)
+}
+
+// reasonsOf returns a key for the reasons of all conditions.
+func reasonsOf(status *policy.Status) string {
+	var parts []string
+	for i := range status.Conditions {
+		condition := &status.Conditions[i]
+		parts = append(parts, string(condition.Type), string(condition.Status), condition.Reason)
+	}
+	return unique.Make(strings.Join(parts, " ")).Value() // shared by many autoscalers
+}
+
+// boundsChange describes a change of min and max since the last pass; empty if there is none.
+func boundsChange(before *state.Bounds, now state.Bounds) string {
+	if before == nil || *before == now {
+		return ""
+	}
+	var changed []string
+	if before.Min != now.Min {
+		changed = append(changed, fmt.Sprintf("min from %d to %d", before.Min, now.Min))
+	}
+	if before.Max != now.Max {
+		changed = append(changed, fmt.Sprintf("max from %d to %d", before.Max, now.Max))
+	}
+	return "the configuration changed " + strings.Join(changed, " and ")
+}
+
+// failureOf returns a key for the cause of a failed pass; empty if it succeeded.
+func failureOf(decision *policy.Decision, outcome policy.Outcome, failed string) string {
+	if failed == "" {
+		return ""
+	}
+	if decision.Case == policy.CaseUnreadable {
+		return trouble.Cause(decision.Error)
+	}
+	parts := []string{outcome.Error}
+	for i := range decision.Metrics {
+		if metric := &decision.Metrics[i]; metric.Error != "" {
+			parts = append(parts, string(metric.Type), metric.Name, metric.Task, metric.Object, metric.Error)
+		}
+	}
+	if cause := trouble.Cause(parts...); cause != "" {
+		return cause
+	}
+	return trouble.Cause(failed)
+}
+
+// hindranceOf returns a key for all problems of an autoscaler: the failure of its pass, holds and
+// notices of the platform, and partial results. It is empty without a problem.
+func hindranceOf(decision *policy.Decision, outcome policy.Outcome, failure string) string {
+	var parts []string
+	for _, hold := range []*policy.Hold{decision.Hold, outcome.Hold} {
+		if hold != nil {
+			parts = append(parts, hold.Reason, hold.Message)
+		}
+	}
+	for i := range decision.Notices {
+		notice := &decision.Notices[i]
+		parts = append(parts, string(notice.Condition), notice.Reason, notice.Message)
+	}
+	for i := range decision.Metrics {
+		if metric := &decision.Metrics[i]; metric.Partial != "" && metric.Error == "" {
+			parts = append(parts, string(metric.Type), metric.Name, metric.Task, metric.Object, metric.Partial)
+		}
+	}
+	if cause := trouble.Cause(parts...); cause != "" {
+		return cause + failure
+	}
+	return failure
+}
+
+func sameReasons(a, b *policy.Status) bool {
+	return slices.EqualFunc(a.Conditions, b.Conditions, func(x, y policy.Condition) bool {
+		return x.Type == y.Type && x.Status == y.Status && x.Reason == y.Reason
+	})
+}

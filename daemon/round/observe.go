@@ -1,0 +1,58 @@
+package round
+
+import (
+	"slices"
+
+	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/daemon/trouble"
+	"github.com/hpad/hpad/policy"
+)
+
+func countInstances(instances []policy.Instance) (n api.Instances) {
+	for i := range instances {
+		instance := &instances[i]
+		n.Add(instance.Phase.String(), instance.Readiness.String(), instance.Deleting)
+	}
+	return n
+}
+
+// withRequests sets the configured requests of instances (R29).
+func withRequests(instances []policy.Instance, requests []policy.Amount) []policy.Instance {
+	if len(requests) == 0 {
+		return instances
+	}
+	stated := slices.Clone(instances)
+	for i := range stated {
+		stated[i].Requests = requests
+	}
+	return stated
+}
+
+// shortHold bounds the length of the message, which may quote texts of jobs and images.
+func shortHold(hold *policy.Hold) *policy.Hold {
+	if hold == nil {
+		return nil
+	}
+	short := *hold
+	short.Message = trouble.Shorten(short.Message)
+	return &short
+}
+
+func shortNotices(notices []policy.Notice) []policy.Notice {
+	short := slices.Clone(notices)
+	for i := range short {
+		short[i].Message = trouble.Shorten(short[i].Message)
+	}
+	return short
+}
+
+// isIdle reports whether the pass failed only because there are no instances to measure: at zero
+// replicas, with a metric that can start the first one. That is not an error.
+func isIdle(decision *policy.Decision, settlement policy.Settlement) bool {
+	if decision.CurrentReplicas != 0 || decision.Winner == nil || settlement.Error != decision.Error {
+		return false
+	}
+	return !slices.ContainsFunc(decision.Metrics, func(m policy.MetricResult) bool {
+		return m.Error != "" && (m.Type == policy.ObjectMetric || m.Type == policy.ExternalMetric)
+	})
+}

@@ -1,0 +1,500 @@
+package round
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"slices"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/daemon/config"
+	"github.com/hpad/hpad/daemon/explain"
+	"github.com/hpad/hpad/daemon/notify"
+	"github.com/hpad/hpad/daemon/observe"
+	"github.com/hpad/hpad/daemon/reason"
+	"github.com/hpad/hpad/daemon/records"
+	"github.com/hpad/hpad/daemon/redact"
+	"github.com/hpad/hpad/daemon/state"
+	"github.com/hpad/hpad/daemon/trouble"
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets"
+)
+
+// evaluate decides once the reads of the pass have ended. A decision that changes the count is
+// carried out in another goroutine; any other pass ends here.
+func (p *pass) evaluate() {
+	if p.env.RunContext.Err() != nil || p.autoscaler.removed.Load() { // the stop may have interrupted the reads
+		p.env.Metrics.Reason(reason.Abandoned)
+		p.end()
+		return
+	}
+	before := p.autoscaler.published.Load()
+	p.after = &passResult{Result: Result{Record: recordUnder(&before.Record, p.definition, p.now())}}
+	err := trouble.Guard(func() error {
+		p.decide()
+		return nil
+	})
+	switch {
+	case err != nil:
+		p.panicked(err)
+		p.end()
+	case p.after.Decision.Write && !p.env.DryRun:
+		p.countRemovals(&p.after.Decision)
+		p.env.actors.Go(p.scale)
+	default:
+		p.countRemovals(&p.after.Decision)
+		p.conclude(policy.Outcome{})
+		p.end()
+	}
+}
+
+func (p *pass) now() time.Time { return p.round.now }
+
+// recordUnder returns the record at the start of a pass: that of the pass before, under a
+// definition. If the target changed, nothing is known of its count.
+func recordUnder(before *state.Record, def *Definition, now time.Time) state.Record {
+	record := *before
+	if record.Target != def.Target {
+		record.Intention, record.Left, record.Restore, record.Seen, record.Doubts = nil, nil, nil, nil, 0
+	}
+	record.Through, record.Replay = now, nil
+	record.Target, record.Labels, record.Fingerprint = def.Target, def.Labels, def.Fingerprint
+	return record
+}
+
+func (p *pass) decide() {
+	a, def, after := p.autoscaler, p.definition, p.after
+	record := &after.Record
+	if steps := p.env.steps.Load(); a.stepsReported != steps.count {
+		a.stepsReported = steps.count
+		after.extraEvents = []policy.Event{steps.event}
+	}
+	reading := new(targets.Reading)
+	observation := p.observe(reading)
+	p.releaseResults()
+	after.Instances = countInstances(observation.Instances)
+	record.Restore = records.RestorationUnder(record.Restore, def.Autoscaler)
+	if after.suspect = p.guard(&observation, reading); !after.suspect {
+		after.extraEvents = append(after.extraEvents, p.settleIntention(&observation)...)
+		p.findForeign(&observation)
+	}
+	observation.Restore = records.ShownRestoration(record.Restore)
+	p.takeRequest(&observation)
+	observation.Pauses, observation.Resumed = p.env.Pauses.Of(a.Name, def.Target.Fleet, p.now(), p.env.Clock.Scale())
+	if use := def.cpuUse(&observation); use != nil {
+		a.cpuUse.Store(use)
+	}
+	p.inputs = &policy.Inputs{
+		Settings: def.Settings, Spec: def.Spec, Memory: record.Memory, Status: record.Status, Observation: observation, Now: p.now(),
+	}
+	after.Decision = p.inputs.Decide()
+	after.Victims, after.Unchosen = def.chooseVictims(p.env.ActContext, &after.Decision, reading)
+	after.version = reading.Version
+}
+
+// observe returns the observation and fills in the reading of the target. A failed read is part
+// of the observation.
+func (p *pass) observe(reading *targets.Reading) policy.Observation {
+	a, def := p.autoscaler, p.definition
+	observed := p.env.Clock.Now()
+	found, since, err := p.reading()
+	*reading = found
+	if err != nil {
+		p.after.cause = err
+		return policy.Observation{
+			ReadError: trouble.Shorten(redact.Text(err.Error())), ReadReason: targets.Reason(err), Unscalable: errors.Is(err, targets.ErrUnscalable),
+		}
+	}
+	a.known = since
+	instances := a.dated(reading.Instances, p.round.scale, observed)
+	observation := policy.Observation{
+		SpecReplicas:   reading.SpecReplicas,
+		StatusReplicas: reading.StatusReplicas,
+		Hold:           shortHold(reading.Hold),
+		Notices:        shortNotices(reading.Notices),
+		Instances:      withRequests(instances, def.Requests),
+	}
+	if !def.strict { // targets of the HPA have no bounds of their own
+		observation.PlatformMin, observation.PlatformMax = reading.Min, reading.Max
+	}
+	if def.Settings.Mode == policy.ModeOff {
+		return observation
+	}
+	target := observe.Target{Ref: def.Target, Reading: reading, Strict: def.strict, Scale: p.round.scale, Observed: observed}
+	observation.Metrics = make([]policy.Reading, len(def.Spec.Metrics))
+	for i := range observation.Metrics {
+		observation.Metrics[i] = p.metric(i, &target)
+	}
+	return observation
+}
+
+// metric returns the reading of one metric of the spec.
+func (p *pass) metric(i int, target *observe.Target) policy.Reading {
+	metric, in := &p.definition.Spec.Metrics[i], &p.definition.MetricInputs[i]
+	var reading policy.Reading
+	var answer *observe.Answer
+	var err error
+	if in.From == nil {
+		var samples targets.Samples
+		if samples, err = p.sampled(); err == nil {
+			reading, err = target.Sampled(metric, &in.Input, samples)
+		}
+	} else if answer, err = p.queried(i); err == nil {
+		reading, err = target.Queried(metric, &in.Input, answer)
+	}
+	if len(reading.Warnings) > 0 {
+		reading.Partial = redact.Text(reading.Partial)
+		reading.Warnings = slices.Clone(reading.Warnings) // other passes read them too
+		for i, warning := range reading.Warnings {
+			reading.Warnings[i] = redact.Text(warning)
+		}
+	}
+	if err != nil {
+		return policy.Reading{Error: trouble.Shorten(redact.Text(err.Error())), Warnings: reading.Warnings, Partial: reading.Partial}
+	}
+	if age := target.Age(&reading, answer); age > p.definition.SyncPeriod {
+		if p.after.Ages == nil {
+			p.after.Ages = make([]time.Duration, len(p.definition.MetricInputs))
+		}
+		p.after.Ages[i] = age
+	}
+	return reading
+}
+
+// settleIntention finds the outcome of a write whose response is missing. If the count is the
+// old one, the write was not made. Any other count shows that it was made; if it is not the
+// intended one either, an external writer changed it after that.
+func (p *pass) settleIntention(observation *policy.Observation) []policy.Event {
+	def, record := p.definition, &p.after.Record
+	intention := record.Intention
+	if intention == nil || observation.ReadError != "" {
+		return nil
+	}
+	record.Intention = nil
+	if observation.SpecReplicas == intention.From {
+		if intention.Reason != policy.Commanded { // the breaker does not count those
+			p.returnRemovals(intention.Time, int64(intention.From)-int64(intention.To))
+		}
+		return nil
+	}
+	record.Left = &intention.To
+	if intention.Reason == policy.Commanded { // a user's count replaces the count to restore
+		record.Restore = nil
+	}
+	settlement := policy.SettleLate(def.Settings, def.Spec, record.Memory, record.Status, intention.Intention, p.now())
+	record.Memory, record.Status = settlement.Memory, settlement.Status
+	return settlement.Events
+}
+
+// findForeign detects a change of the count by an external writer. If the definition restores
+// the count, the previous one is restored, except 0: a change from 0 switches the autoscaler on.
+func (p *pass) findForeign(observation *policy.Observation) {
+	def, record := p.definition, &p.after.Record
+	if record.Left == nil || observation.ReadError != "" || *record.Left == observation.SpecReplicas {
+		return
+	}
+	observation.Foreign = &policy.ForeignChange{From: *record.Left}
+	p.env.Metrics.Foreign(p.autoscaler.Name)
+	if def.OnForeignChange == config.RestoreForeignChange && !record.Status.Disabled() {
+		record.Restore = records.RestoreForeign(record.Restore, def.Autoscaler, *record.Left, observation.SpecReplicas, p.now())
+	}
+}
+
+// scale carries out the decision: it commits the intention, writes the count, settles and
+// publishes the outcome, and commits it.
+func (p *pass) scale() {
+	defer p.end()
+	a, def, decision := p.autoscaler, p.definition, &p.after.Decision
+	p.awaitBreaker()
+	p.after.Record.Intention = &state.Intention{
+		Intention: policy.Intention{
+			From: decision.CurrentReplicas, To: decision.DesiredReplicas, Time: p.now(), Reason: decision.Reason, Message: decision.Message,
+		},
+		ID: rand.Text(), Version: p.after.version,
+	}
+	intent := p.after.Record
+	intent.Memory = decision.Memory
+	intended := a.intend(p.env.Recorder, &intent)
+	if intended == nil { // the autoscaler was removed
+		return
+	}
+	unwritten := intended.Wait(context.Background(), a.Name)
+	if decision.Command == nil && p.pausedMeanwhile(decision) {
+		p.after.Record.Intention = nil
+		p.returnUnmade(policy.Outcome{})
+		p.concludeWrite(policy.Outcome{})
+		return
+	}
+	until, err := p.mayWrite(unwritten)
+	if err == nil {
+		err = write{
+			fleet: def.Fleet, target: def.Target, from: decision.CurrentReplicas, to: decision.DesiredReplicas,
+			version: p.after.version, reason: decision.Message, overwrite: def.strict || decision.Command != nil, period: def.SyncPeriod,
+			until: until, metrics: p.env.Metrics,
+		}.run(p.env.ActContext)
+		a.known = time.Now()
+	}
+	outcome := outcomeOf(decision, err)
+	p.after.cause = err
+	if outcome.Kind != policy.WriteFailed || !errors.Is(err, targets.ErrUnknownOutcome) {
+		p.after.Record.Intention = nil
+		p.returnUnmade(outcome)
+	}
+	if _, panicked := errors.AsType[*trouble.Panic](err); panicked {
+		p.panicked(err)
+		return
+	}
+	// After a conflict with an external writer the autoscaler is evaluated again immediately,
+	// but not twice in a row.
+	_, foreign := errors.AsType[*foreignError](err)
+	if a.retried = foreign && !a.retried; a.retried {
+		a.requestPass()
+	}
+	p.concludeWrite(outcome)
+}
+
+// concludeWrite concludes the pass and waits for the commit of its record.
+func (p *pass) concludeWrite(outcome policy.Outcome) {
+	if commit := p.conclude(outcome); commit != nil {
+		_ = commit.Wait(context.Background(), p.autoscaler.Name) // an error is published by storeFailed
+	}
+}
+
+// conclude settles the pass, publishes its result, and records what the store cannot derive
+// itself. It returns the commit, nil if there is nothing to record.
+func (p *pass) conclude(outcome policy.Outcome) *records.Commit {
+	a, def, after := p.autoscaler, p.definition, p.after
+	record, decision := &after.Record, &after.Decision
+	var settlement policy.Settlement
+	err := trouble.Guard(func() error {
+		settlement = policy.Settle(*decision, outcome, p.now())
+		return nil
+	})
+	if err != nil {
+		p.panicked(err)
+		return nil
+	}
+	before := a.published.Load()
+	a.panics = 0
+	p.updateRecord(before, &settlement, outcome)
+	*decision = decision.Explained()
+	events := append(after.extraEvents, p.boundsChanged(decision)...)
+	p.followInstanceFailures(before)
+	events = append(events, p.followShortage(before)...)
+	after.newlyHeld = isNewlyHeld(before, decision)
+	settled := after.newlyHeld || len(events) > 0 || decision.Foreign != nil || decision.Command != nil || outcome.Kind == policy.Written
+	events = append(events, settlement.Events...)
+
+	p.classify(outcome, settlement)
+	entries := historyEntries(a.Name, &a.following, before, after, settled, p.env.DryRun, events, settlement.Error)
+	for i := range entries {
+		entries[i].Engine, entries[i].Inputs = policy.Engine, p.inputs
+	}
+	if now := records.HindranceOf(a.following.hindrance); !records.SameHindrance(record.Hindrance, now) {
+		record.Hindrance = now
+	}
+	after.Events = addEvents(before.Events, events, p.now())
+	after.Evaluated, after.Duration = p.round.started, time.Since(p.round.started)
+	news := p.failureNews(after)
+	commit, ok := a.publish(p.env.Recorder, before, after, settlement, def.SyncPeriod, entries)
+	if !ok {
+		p.env.Metrics.Reason(reason.Abandoned)
+		return nil
+	}
+	p.addDataPoint(decision)
+	p.report(before, news)
+	p.env.notifyPass(a.Name, def.Target, after, len(entries) > 0, news != nil)
+	p.answer(outcome, commit)
+	return commit
+}
+
+// updateRecord sets what the next pass needs.
+func (p *pass) updateRecord(before *Result, settlement *policy.Settlement, outcome policy.Outcome) {
+	record, decision := &p.after.Record, &p.after.Decision
+	record.Status = settlement.Status
+	if p.after.suspect {
+		return
+	}
+	record.Memory = settlement.Memory
+	records.SetLeft(record, decision, outcome)
+	record.Restore = records.RestorationAfter(record.Restore, decision, outcome, p.env.DryRun)
+	if count := decision.Recommendation; count != nil {
+		record.Replay = records.Keep(before.Record.Replay, state.Replay{Replicas: *count, Period: p.definition.SyncPeriod, Rules: p.definition.rules})
+	}
+}
+
+// classify sets the outcome, the error and the reason code of the pass.
+func (p *pass) classify(outcome policy.Outcome, settlement policy.Settlement) {
+	after := p.after
+	if !isIdle(&after.Decision, settlement) {
+		after.failed, after.Err = settlement.Error, settlement.Error
+	}
+	after.Outcome, after.blind = outcome, p.isBlind(&after.Decision, outcome)
+	_, lost := errors.AsType[*foreignError](after.cause)
+	after.Reason = reason.Of(reason.Pass{
+		Decision: &after.Decision, Outcome: outcome, Err: after.cause,
+		Doubted: after.suspect, Lost: lost, Fenced: errors.Is(after.cause, errNotOwner), Failed: after.Err != "",
+	})
+}
+
+// report logs and counts the pass.
+func (p *pass) report(before *Result, news []zap.Field) {
+	a, after := p.autoscaler, p.after
+	p.env.logPass(a.Name, p.definition.Target, before, after, news)
+	if after.Outcome.Kind == policy.Written {
+		a.metrics.Rescaled(after.Decision.CurrentReplicas, after.Outcome.Reached)
+	}
+	p.env.Metrics.Reason(after.Reason)
+	a.metrics.Pass(&after.Decision, after.errorKind(!a.definition.Load().Fleet.Problem.Exists()), after.Duration)
+	if p.env.Decided != nil {
+		p.env.Decided(a.Name)
+	}
+}
+
+// boundsChanged returns an event if min or max changed since the last pass.
+func (p *pass) boundsChanged(decision *policy.Decision) []policy.Event {
+	record, now := &p.after.Record, state.Bounds{Min: decision.MinReplicas, Max: decision.MaxReplicas}
+	change := boundsChange(record.Bounds, now)
+	record.Bounds = records.Keep(record.Bounds, now)
+	if change == "" {
+		return nil
+	}
+	p.env.Log.Info("bounds changed", zap.String("autoscaler", p.autoscaler.Name), zap.Stringer("target", p.definition.Target),
+		zap.Int32("min", now.Min), zap.Int32("max", now.Max), zap.String("change", change))
+	return []policy.Event{{Kind: policy.NormalEvent, Reason: api.BoundsChanged, Message: change}}
+}
+
+// isBlind reports whether the pass failed only because its fleet, the fleet's samples or its
+// sources returned nothing at all. That is reported once for all autoscalers.
+func (p *pass) isBlind(decision *policy.Decision, outcome policy.Outcome) bool {
+	if p.isFleetOut() {
+		return true
+	}
+	if outcome.Error != "" {
+		return false
+	}
+	failed, unsure := false, false
+	for i := range decision.Metrics {
+		if decision.Metrics[i].Error == "" {
+			continue
+		}
+		out, sure := p.isOut(i)
+		if !out && sure {
+			return false
+		}
+		failed, unsure = true, unsure || !sure
+	}
+	// If the other queries of the source have not ended, the next pass decides, but only once.
+	again := p.autoscaler.unsure && unsure
+	p.autoscaler.unsure = unsure
+	return failed && !again
+}
+
+// failureNews returns log fields if the pass is the first that fails, that fails with a
+// different cause, or that succeeds again; otherwise nil.
+func (p *pass) failureNews(after *passResult) []zap.Field {
+	a := p.autoscaler
+	if after.blind {
+		if !a.published.Load().Decided() || !a.unmeasured.IsZero() {
+			a.unmeasured = p.now() // nothing was sampled meanwhile
+		}
+		return nil
+	}
+	unmeasured := early(&after.Decision) && after.Outcome.Error == ""
+	if unmeasured && !a.published.Load().Decided() {
+		a.unmeasured = p.now()
+		p.env.Log.Info("not measured yet", zap.String("autoscaler", a.Name), zap.Stringer("target", p.definition.Target), zap.String("err", after.failed))
+	}
+	if unmeasured && p.now().Sub(a.unmeasured) < measuredWithin {
+		return nil
+	}
+	a.unmeasured = time.Time{}
+	cause := failureOf(&after.Decision, after.Outcome, after.failed)
+	news, flapped := a.following.failing.Follow(cause, after.Record.Through, false)
+	if a.panicked && cause == "" { // panics are logged separately
+		news, a.panicked = true, false
+	}
+	if !news {
+		return nil
+	}
+	return append([]zap.Field{zap.String("autoscaler", a.Name), zap.Stringer("target", p.definition.Target)},
+		a.following.failing.Fields(flapped, p.env.Clock.Scale().Wall)...)
+}
+
+// measuredWithin is the time in which a fleet measures running instances for the first time:
+// that takes two readings, and resource_interval is 15 s by default.
+const measuredWithin = time.Minute
+
+// early reports whether a pass failed only because its fleet has no samples yet.
+func early(decision *policy.Decision) bool {
+	failed := false
+	for i := range decision.Metrics {
+		result := &decision.Metrics[i]
+		if result.Error != "" && !observe.Early(result) {
+			return false
+		}
+		failed = failed || result.Error != ""
+	}
+	return failed
+}
+
+// panicked publishes that the pass panicked. Its result is dropped, except for earlier events.
+// After panicsAllowed panics in a row the autoscaler is quarantined.
+func (p *pass) panicked(err error) {
+	a := p.autoscaler
+	a.panics++
+	news := !a.panicked
+	after := *a.published.Load()
+	after.Unevaluated, after.Err = err.Error(), err.Error()
+	after.Quarantine = time.Time{}
+	a.panicked, after.Reason = true, reason.Panicked
+	after.Events = addEvents(after.Events, p.after.extraEvents, p.now())
+	if a.panics >= panicsAllowed {
+		a.panics = 0
+		after.Quarantine = p.now().Add(quarantine)
+		after.Unevaluated, news = "quarantined after "+err.Error(), true
+	}
+	a.publishPanic(p.env.Recorder, &after)
+	if news {
+		p.reportPanic(&after)
+	}
+	p.env.Metrics.Reason(reason.Panicked)
+	p.env.logPanic(a.Name, err, after.Quarantine)
+}
+
+// reportPanic adds a panic, or the quarantine after several, to the history and to the
+// notifications.
+func (p *pass) reportPanic(after *Result) {
+	a, current := p.autoscaler, after.Record.Status.CurrentReplicas
+	decision := policy.Decision{
+		Time: p.now(), CurrentReplicas: current, DesiredReplicas: current,
+		Message: "the pass panicked, which is a bug of hpad", Error: after.Unevaluated,
+	}
+	p.env.Recorder.Record(a.Name, nil, state.Entry{
+		Autoscaler: a.Name, Time: p.now(), Reason: reason.Panicked.String(), Error: after.Unevaluated, DryRun: p.env.DryRun, Decision: decision,
+	})
+	target := p.definition.Target
+	p.env.Receivers.Tell(&notify.Event{
+		Kind: notify.Failed, Time: p.env.Clock.Scale().Wall(p.now()), Autoscaler: a.Name, Fleet: target.Fleet, Target: target.String(),
+		From: current, To: current, Reason: reason.Panicked.String(),
+		Message: explain.Sentence(decision, api.Evaluation{}),
+	})
+}
+
+// end releases the autoscaler and ends the pass.
+func (p *pass) end() {
+	p.countRemovals(nil)
+	if p.removes > 0 {
+		p.autoscaler.leaves.Store(nil)
+	}
+	p.releaseResults()
+	p.answerUnknown()
+	p.after, p.inputs = nil, nil // the round may last longer
+	if p.autoscaler.release() {
+		p.env.Evaluate(p.autoscaler.Name)
+	}
+	p.round.end(1)
+}

@@ -1,0 +1,197 @@
+package round
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/hpad/hpad/daemon/adapters"
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/sources"
+	"github.com/hpad/hpad/targets"
+)
+
+// roster is the autoscalers of a round with their definitions, and the plan of their reads.
+// It is immutable and shared by all rounds of the same autoscalers.
+type roster struct {
+	autoscalers []*Autoscaler
+	definitions []*Definition
+	plan        *plan
+}
+
+func newRoster(autoscalers []*Autoscaler) *roster {
+	r := &roster{autoscalers: autoscalers, definitions: make([]*Definition, len(autoscalers))}
+	for i, a := range autoscalers {
+		r.definitions[i] = a.definition.Load()
+	}
+	r.plan = newPlan(r.definitions)
+	return r
+}
+
+// plan is the reads of a round: each fleet once and each distinct query once. Passes are
+// identified by their index.
+type plan struct {
+	passes    []passPlan
+	snapshots []plannedRead
+	samples   []plannedRead
+	queries   []plannedQuery
+	batches   []plannedBatch
+	// byTimeout has the passes by their read timeout.
+	byTimeout map[time.Duration][]int
+}
+
+// passPlan has the indices of the reads of one pass.
+type passPlan struct {
+	snapshot int
+	// samples is -1 if no metric needs the fleet's samples.
+	samples int
+	// queries has an index for each metric, -1 for a metric of the fleet's samples; nil if no
+	// metric is read.
+	queries []int
+	// reads is the number of distinct reads.
+	reads   int32
+	timeout time.Duration
+}
+
+// plannedRead is a read of a fleet, with the longest timeout of its passes.
+type plannedRead struct {
+	fleet   *adapters.Fleet
+	refs    []targets.Ref
+	timeout time.Duration
+	passes  []int
+}
+
+// plannedQuery is a query of a source, with the longest timeout of its passes and the labels
+// that any of its metrics needs.
+type plannedQuery struct {
+	source  *adapters.Source
+	query   sources.Query
+	timeout time.Duration
+	passes  []int
+	batch   int
+	// metrics is the number of metrics that use the result.
+	metrics int32
+	// configured reports whether a configured autoscaler uses it, and not only discovered ones.
+	configured bool
+	// rank is the lowest position of a metric that uses it within its autoscaler.
+	rank int
+}
+
+// plannedBatch is the queries of one source with the same timeout.
+type plannedBatch struct {
+	source  *adapters.Source
+	timeout time.Duration
+	queries []int
+	// autoscalers is the number of autoscalers that query the source.
+	autoscalers int
+}
+
+type queryKey struct {
+	source *adapters.Source
+	text   string
+	maxAge time.Duration
+}
+
+func newPlan(definitions []*Definition) *plan {
+	p := &plan{passes: make([]passPlan, len(definitions)), byTimeout: map[time.Duration][]int{}}
+	snapshots, samples, queries := map[*adapters.Fleet]int{}, map[*adapters.Fleet]int{}, map[queryKey]int{}
+	for i, d := range definitions {
+		next := passPlan{samples: -1, reads: 1, timeout: readTimeout(d.SyncPeriod)}
+		next.snapshot = addRead(&p.snapshots, snapshots, d, next.timeout, i)
+		if d.needsSamples() {
+			next.samples = addRead(&p.samples, samples, d, next.timeout, i)
+			next.reads++
+		}
+		if d.Settings.Mode != policy.ModeOff {
+			next.queries = make([]int, len(d.MetricInputs))
+			for metric := range d.MetricInputs {
+				next.queries[metric] = p.addQuery(queries, d, metric, i, &next)
+			}
+		}
+		p.passes[i] = next
+		p.byTimeout[next.timeout] = append(p.byTimeout[next.timeout], i)
+	}
+	p.makeBatches()
+	return p
+}
+
+// addRead adds the target of a pass to the read of its fleet and returns the index of the read.
+func addRead(reads *[]plannedRead, index map[*adapters.Fleet]int, d *Definition, timeout time.Duration, pass int) int {
+	i, ok := index[d.Fleet]
+	if !ok {
+		i = len(*reads)
+		index[d.Fleet] = i
+		*reads = append(*reads, plannedRead{fleet: d.Fleet})
+	}
+	read := &(*reads)[i]
+	read.refs = append(read.refs, d.Target)
+	read.timeout = max(read.timeout, timeout)
+	read.passes = append(read.passes, pass)
+	return i
+}
+
+// addQuery adds the query of a metric and returns its index, -1 if the metric uses the fleet's
+// samples.
+func (p *plan) addQuery(index map[queryKey]int, d *Definition, metric, pass int, next *passPlan) int {
+	in := &d.MetricInputs[metric]
+	if in.From == nil {
+		return -1
+	}
+	key := queryKey{in.From, in.Query, in.MaxAge}
+	i, ok := index[key]
+	if !ok {
+		i = len(p.queries)
+		index[key] = i
+		p.queries = append(p.queries, plannedQuery{source: in.From, query: sources.Query{Text: in.Query, MaxAge: in.MaxAge}, rank: metric})
+	}
+	q := &p.queries[i]
+	q.timeout, q.rank = max(q.timeout, next.timeout), min(q.rank, metric)
+	q.configured = q.configured || d.Labels == nil
+	q.metrics++
+	for _, label := range in.Labels {
+		if !slices.Contains(q.query.Labels, label) {
+			q.query.Labels = append(q.query.Labels, label)
+		}
+	}
+	if n := len(q.passes); n == 0 || q.passes[n-1] != pass { // two metrics may share a query
+		q.passes = append(q.passes, pass)
+		next.reads++
+	}
+	return i
+}
+
+// makeBatches groups the queries by source and timeout. Queries of the configuration precede
+// those of discovered autoscalers, and the first metrics of all autoscalers precede their
+// other metrics, so that an autoscaler with many queries does not delay the others.
+func (p *plan) makeBatches() {
+	type batchKey struct {
+		source  *adapters.Source
+		timeout time.Duration
+	}
+	index, passes := map[batchKey]int{}, map[*adapters.Source][]int{}
+	for i := range p.queries {
+		q := &p.queries[i]
+		key := batchKey{q.source, q.timeout}
+		b, ok := index[key]
+		if !ok {
+			b = len(p.batches)
+			index[key] = b
+			p.batches = append(p.batches, plannedBatch{source: q.source, timeout: q.timeout})
+		}
+		p.batches[b].queries = append(p.batches[b].queries, i)
+		q.batch = b
+		passes[q.source] = append(passes[q.source], q.passes...)
+	}
+	for i := range p.batches {
+		b := &p.batches[i]
+		slices.Sort(passes[b.source])
+		b.autoscalers = len(slices.Compact(slices.Clone(passes[b.source])))
+		slices.SortStableFunc(b.queries, func(x, y int) int {
+			a, b := &p.queries[x], &p.queries[y]
+			if a.configured != b.configured {
+				return map[bool]int{true: -1, false: 1}[a.configured]
+			}
+			return cmp.Compare(a.rank, b.rank)
+		})
+	}
+}

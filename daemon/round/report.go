@@ -1,0 +1,84 @@
+package round
+
+import (
+	"errors"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/hpad/hpad/daemon/metrics"
+	"github.com/hpad/hpad/daemon/reason"
+	"github.com/hpad/hpad/daemon/trouble"
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets"
+)
+
+// logPass logs a pass. Changes of the count and news of failures are logged, other passes only
+// at debug level.
+func (e *Env) logPass(name string, target targets.Ref, before *Result, after *passResult, news []zap.Field) {
+	decision, outcome := &after.Decision, after.Outcome
+	fields := func(more ...zap.Field) []zap.Field {
+		return append([]zap.Field{zap.String("autoscaler", name), zap.Stringer("target", target)}, more...)
+	}
+	counts := func(more ...zap.Field) []zap.Field {
+		return append(fields(zap.Stringer("code", after.Reason), zap.Int32("current", decision.CurrentReplicas), zap.Int32("desired", decision.DesiredReplicas),
+			zap.String("reason", decision.Message)), more...)
+	}
+	if foreign := decision.Foreign; foreign != nil {
+		e.Log.Warn("count changed by external writer", fields(zap.Int32("from", foreign.From), zap.Int32("to", decision.CurrentReplicas))...)
+	}
+	switch {
+	case outcome.Kind == policy.Written:
+		e.Log.Info("rescaled", counts(zap.Int32("reached", outcome.Reached))...)
+	case decision.Write && e.DryRun:
+		e.Log.Info("would rescale", counts()...)
+	default:
+		if entry := e.Log.Check(zap.DebugLevel, "evaluated"); entry != nil {
+			entry.Write(counts()...)
+		}
+	}
+	switch {
+	case news == nil:
+	case errors.Is(after.cause, targets.ErrWriteTime):
+		e.Log.Info("rescaled in part", append(news, zap.Stringer("code", after.Reason), zap.String("err", after.failed))...)
+	case after.failed != "":
+		e.Log.Warn("evaluation failed", append(news, zap.Stringer("code", after.Reason), zap.String("err", after.failed))...)
+	default:
+		e.Log.Info("evaluation works again", news...)
+	}
+	if after.newlyHeld {
+		e.Log.Info("not rescaled", counts(zap.String("held_by", string(decision.HeldBy)))...)
+	}
+	// Autoscaling off is logged when it begins, and once in each run.
+	switch was, is := before.Record.Status.Disabled(), after.Record.Status.Disabled(); {
+	case is && (!was || !before.Decided()):
+		e.Log.Warn("autoscaling is off", fields(zap.String("reason", decision.Message))...)
+	case was && !is:
+		e.Log.Info("autoscaling is on again", fields()...)
+	}
+}
+
+// errorKind returns the kind of the error of a pass, as upstream: "spec" for an error in the
+// autoscaler itself, "internal" for any other.
+func (r *passResult) errorKind(fleetAnswers bool) metrics.ErrorKind {
+	switch {
+	case r.Err == "":
+		return metrics.NoError
+	case r.Decision.Case == policy.CaseUnreadable && fleetAnswers:
+		return metrics.SpecError
+	}
+	return metrics.InternalError
+}
+
+// logPanic logs and counts a panic of a pass.
+func (e *Env) logPanic(name string, err error, quarantinedUntil time.Time) {
+	fields := []zap.Field{zap.String("autoscaler", name), zap.Stringer("code", reason.Panicked), zap.NamedError("err", err)}
+	if caught, ok := errors.AsType[*trouble.Panic](err); ok {
+		fields = append(fields, zap.ByteString("stack", caught.Stack))
+	}
+	if !quarantinedUntil.IsZero() {
+		fields = append(fields, zap.Time("quarantined_until", e.Clock.Scale().Wall(quarantinedUntil)))
+	}
+	e.Log.Error("pass panicked", fields...)
+	e.Metrics.Panic(name)
+}

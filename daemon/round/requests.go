@@ -1,0 +1,128 @@
+package round
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/daemon/records"
+	"github.com/hpad/hpad/policy"
+)
+
+// scaleRequest is a count that a user requests.
+type scaleRequest struct {
+	policy.Command
+	// done receives the result once.
+	done chan scaleResult
+}
+
+type scaleResult struct {
+	err error
+	// commit is the commit of the pass that carried out the request; nil if there is none.
+	commit *records.Commit
+}
+
+// Scale has a pass of an autoscaler set the count that a user requests, and returns when it is
+// written and recorded. The error is an api.ErrRefused if nothing was done. After ctx has ended
+// the outcome is unknown.
+func (s *Scheduler) Scale(ctx context.Context, a *Autoscaler, command policy.Command) error {
+	request := &scaleRequest{Command: command, done: make(chan scaleResult, 1)}
+	if !a.addRequest(request) {
+		return fmt.Errorf("%w: another count is being set already", api.ErrRefused)
+	}
+	s.env.Evaluate(a.Name)
+	var cause error
+	select {
+	case result := <-request.done:
+		if result.commit != nil {
+			_ = result.commit.Wait(ctx, a.Name) // the autoscaler shows an error
+		}
+		return result.err
+	case <-ctx.Done():
+		cause = context.Cause(ctx)
+	case <-s.env.RunContext.Done():
+		cause = ErrStopping
+	}
+	if a.withdrawRequest(request) {
+		return fmt.Errorf("%w: no pass took it up in time: %w", api.ErrRefused, cause)
+	}
+	return fmt.Errorf("scale %s to %d replicas: outcome unknown: %w", a.Name, request.Replicas, cause)
+}
+
+// addRequest adds a request for the next pass; false if another one waits.
+func (a *Autoscaler) addRequest(request *scaleRequest) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.request != nil {
+		return false
+	}
+	a.request = request
+	return true
+}
+
+// withdrawRequest removes a request; false if a pass has taken it.
+func (a *Autoscaler) withdrawRequest(request *scaleRequest) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.request != request {
+		return false
+	}
+	a.request = nil
+	return true
+}
+
+// takeRequest removes and returns the waiting request, or nil.
+func (a *Autoscaler) takeRequest() *scaleRequest {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	request := a.request
+	a.request = nil
+	return request
+}
+
+// takeRequest takes the waiting request, or refuses it.
+func (p *pass) takeRequest(observation *policy.Observation) {
+	request := p.autoscaler.takeRequest()
+	if request == nil {
+		return
+	}
+	if refusal := request.Refusal(p.definition.Spec, observation); refusal != "" {
+		request.done <- scaleResult{err: fmt.Errorf("%w: %s", api.ErrRefused, refusal)}
+		return
+	}
+	observation.Command = &request.Command
+	p.request = request
+}
+
+// answer sends the result of the request that the pass has taken.
+func (p *pass) answer(outcome policy.Outcome, commit *records.Commit) {
+	if p.request == nil {
+		return
+	}
+	result := scaleResult{commit: commit}
+	switch {
+	case outcome.Kind == policy.WriteHeld:
+		result.err = fmt.Errorf("%w: the target is held", api.ErrRefused)
+		if outcome.Hold != nil {
+			result.err = fmt.Errorf("%w: the target is held: %s", api.ErrRefused, outcome.Hold.Message)
+		}
+	case outcome.Error != "":
+		result.err = errors.New(outcome.Error)
+	}
+	p.request.done <- result
+	p.request = nil
+}
+
+// answerUnknown answers the request of a pass that ended without a result.
+func (p *pass) answerUnknown() {
+	if p.request == nil {
+		return
+	}
+	text := p.autoscaler.published.Load().Unevaluated
+	if p.autoscaler.removed.Load() {
+		text = errRemoved.Error()
+	}
+	p.request.done <- scaleResult{err: fmt.Errorf("outcome unknown: %s", text)}
+	p.request = nil
+}

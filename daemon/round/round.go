@@ -1,0 +1,179 @@
+package round
+
+import (
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hpad/hpad/daemon/adapters"
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets/clock"
+)
+
+// round is all passes of one tick, or a set of passes between ticks.
+type round struct {
+	env  *Env
+	plan *plan
+	// now is the one instant of all passes, in steady time; scale converts it.
+	now   time.Time
+	scale *clock.Scale
+	// tick reports whether now is a tick of the schedule.
+	tick bool
+	// readOnly reports whether the round shows instances to a user: nothing is decided, and a
+	// failed read is no news.
+	readOnly bool
+	// started is the start of the round on Go's monotonic clock.
+	started time.Time
+	passes  []pass
+	// unfinished counts the passes that have not ended.
+	unfinished atomic.Int64
+	// over is closed when all passes have ended.
+	over chan struct{}
+	// missed reports whether the store knows that a later round ended first. The scheduler
+	// owns it.
+	missed bool
+
+	// snapshots has a read for each fleet of the plan, and then for each a second one of the
+	// targets that cannot use an earlier read that is still active.
+	snapshots []snapshotRead
+	samples   []future[samplesResult]
+	queries   []queryRead
+	batches   []batchState
+	// uses are the adapters that the round uses.
+	uses []*adapters.Uses
+	// removals are the scale-downs of fleets with a breaker, by fleet; nil without one.
+	removals map[string]*fleetRemovals
+
+	// ready receives each pass once, when its reads have ended or its timeout is over.
+	ready chan<- *pass
+	// completed receives the round when all passes have ended.
+	completed chan<- *round
+}
+
+func newRound(e *Env, roster *roster, now time.Time, ready chan<- *pass, completed chan<- *round) *round {
+	p := roster.plan
+	r := &round{
+		env: e, plan: p, now: now, scale: e.Clock.Scale(), started: time.Now(), ready: ready, completed: completed,
+		passes:    make([]pass, len(p.passes)),
+		over:      make(chan struct{}),
+		snapshots: make([]snapshotRead, 2*len(p.snapshots)),
+		samples:   make([]future[samplesResult], len(p.samples)),
+		queries:   make([]queryRead, len(p.queries)),
+		batches:   make([]batchState, len(p.batches)),
+	}
+	for i := range r.passes {
+		next := &r.passes[i]
+		next.round, next.env, next.plan = r, e, &p.passes[i]
+		next.autoscaler, next.definition = roster.autoscalers[i], roster.definitions[i]
+		next.missing.Store(p.passes[i].reads)
+	}
+	for i := range r.queries {
+		r.queries[i].users.Store(p.queries[i].metrics + 1)
+	}
+	for i := range r.batches {
+		r.batches[i].left.Store(int32(len(p.batches[i].queries)))
+	}
+	return r
+}
+
+// end counts passes that have ended.
+func (r *round) end(passes int64) {
+	if r.unfinished.Add(-passes) != 0 {
+		return
+	}
+	close(r.over)
+	for _, uses := range r.uses {
+		uses.End()
+	}
+	select {
+	case r.completed <- r:
+	case <-r.env.RunContext.Done():
+	}
+}
+
+// pass is one evaluation of one autoscaler. One goroutine at a time owns it.
+type pass struct {
+	round      *round
+	env        *Env
+	plan       *passPlan
+	autoscaler *Autoscaler
+	definition *Definition
+	// missing counts the reads that have not ended.
+	missing atomic.Int32
+	// taken is set once: when the pass is ready, skipped or withdrawn.
+	taken atomic.Bool
+	// left reports whether the pass has released the query results.
+	left     bool
+	snapshot *snapshotRead
+
+	after *passResult
+	// inputs are the inputs of the decision.
+	inputs *policy.Inputs
+	// request is the request of a user that the pass carries out and has not answered.
+	request *scaleRequest
+	// counted reports whether the breaker of the fleet has the decision; removes is the number
+	// of instances that it counts.
+	counted bool
+	removes int64
+}
+
+// future is the result of a read. It is set once.
+type future[T any] struct {
+	once  sync.Once
+	value atomic.Pointer[T]
+}
+
+// set stores the value and calls then. A later call waits for the first and does nothing, so
+// that no pass becomes ready after all reads of its round have returned.
+func (f *future[T]) set(value *T, then func()) (first bool) {
+	f.once.Do(func() {
+		first = true
+		f.value.Store(value)
+		then()
+	})
+	return first
+}
+
+// get returns nil until the read has ended.
+func (f *future[T]) get() *T { return f.value.Load() }
+
+// arrived counts a read that has ended.
+func (r *round) arrived(passes []int) {
+	for _, i := range passes {
+		if p := &r.passes[i]; p.missing.Add(-1) == 0 {
+			p.becomeReady()
+		}
+	}
+}
+
+// becomeReady gives the pass to a worker, unless that has been done.
+func (p *pass) becomeReady() {
+	if p.taken.CompareAndSwap(false, true) {
+		p.round.ready <- p
+	}
+}
+
+// withdraw removes a pass that is not ready from the round; false if it is ready.
+func (p *pass) withdraw() bool {
+	if !p.taken.CompareAndSwap(false, true) {
+		return false
+	}
+	p.releaseResults()
+	return true
+}
+
+// releaseResults releases the query results of the pass. Only the first call has an effect.
+func (p *pass) releaseResults() {
+	if p.left {
+		return
+	}
+	p.left = true
+	for _, q := range p.plan.queries {
+		if q >= 0 {
+			p.round.queries[q].release()
+		}
+	}
+}
+
+var errRemoved = errors.New("the autoscaler was removed")

@@ -1,0 +1,50 @@
+package round
+
+import (
+	"context"
+	"github.com/hpad/hpad/daemon/records"
+	"slices"
+	"testing"
+	"time"
+)
+
+// TestLastCompletedRound holds which rounds move the last completed one, up to
+// which a restart replays: ticks alone, forward alone, and none that a stop cut
+// off.
+func TestLastCompletedRound(t *testing.T) {
+	noon := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	tick := func(after time.Duration) *round { return &round{now: noon.Add(after), tick: true} }
+	for _, test := range []struct {
+		name   string
+		rounds []*round
+		stop   bool
+		want   time.Time
+	}{
+		{name: "ticks", rounds: []*round{tick(0), tick(15 * time.Second)}, want: noon.Add(15 * time.Second)},
+		{name: "an older one later", rounds: []*round{tick(15 * time.Second), tick(0)}, want: noon.Add(15 * time.Second)},
+		{name: "two of one tick", rounds: []*round{tick(0), tick(0)}, want: noon},
+		{name: "out of turn", rounds: []*round{tick(0), {now: noon.Add(7 * time.Second)}}, want: noon},
+		{name: "out of turn alone", rounds: []*round{{now: noon}}},
+		{name: "cut off", rounds: []*round{tick(0)}, stop: true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			if test.stop {
+				cancel()
+			}
+			env := &Env{RunContext: ctx, Recorder: records.NewRecorder(nil, nil, nil, nil)}
+			s := NewScheduler(env, NewServiceManager(nil, 0, nil))
+			s.rounds = slices.Clone(test.rounds)
+			for _, r := range test.rounds {
+				s.complete(r)
+			}
+			if !s.newest.Equal(test.want) {
+				t.Errorf("the last completed round is %s, want %s", s.newest, test.want)
+			}
+			if len(s.rounds) != 0 {
+				t.Errorf("%d rounds count as not completed", len(s.rounds))
+			}
+		})
+	}
+}

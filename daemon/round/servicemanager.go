@@ -1,0 +1,71 @@
+package round
+
+import (
+	"time"
+
+	"github.com/coreos/go-systemd/v22/daemon"
+
+	"github.com/hpad/hpad/daemon/redact"
+)
+
+// ServiceManager sends states to the service manager, as in sd_notify(3). The scheduler calls alive
+// and status.
+type ServiceManager struct {
+	notify   func(state string)
+	interval time.Duration
+	// line returns the STATUS line.
+	line   func() string
+	fed    time.Time
+	sent   string
+	sentAt time.Time
+}
+
+// The STATUS line is updated at most once per statusInterval after a round, and once per
+// statusIdle without one.
+const (
+	statusInterval = 5 * time.Second
+	statusIdle     = time.Minute
+)
+
+// NewServiceManager returns a serviceManager that calls notify, which may be nil.
+func NewServiceManager(notify func(string), watchdog time.Duration, line func() string) *ServiceManager {
+	if notify == nil {
+		notify, line = func(string) {}, func() string { return "" }
+	}
+	return &ServiceManager{notify: notify, interval: watchdog, line: func() string { return redact.Text(line()) }}
+}
+
+// alive feeds the watchdog, at least twice per interval if that is 2 s or longer. The scheduler
+// calls it at least once per maxIdle.
+func (s *ServiceManager) alive(now time.Time) {
+	if s.interval <= 0 || now.Sub(s.fed) < s.interval/2-maxIdle && !now.Before(s.fed) {
+		return
+	}
+	s.fed = now
+	s.notify(daemon.SdNotifyWatchdog)
+}
+
+// status sends the STATUS line if it changed, at most once per interval.
+func (s *ServiceManager) status(now time.Time, interval time.Duration) {
+	if since := now.Sub(s.sentAt); since >= 0 && since < interval {
+		return
+	}
+	s.sentAt = now
+	if text := s.line(); text != s.sent {
+		s.sent = text
+		s.notify("STATUS=" + text)
+	}
+}
+
+func (s *ServiceManager) Ready() {
+	s.notify(daemon.SdNotifyReady + "\nSTATUS=" + s.line())
+}
+
+func (s *ServiceManager) Reloading() {
+	s.notify(daemon.SdNotifyReloading + "\n" + daemon.SdNotifyMonotonicUsec())
+}
+
+func (s *ServiceManager) Stopping() { s.notify(daemon.SdNotifyStopping) }
+
+// maxIdle is the longest sleep of the scheduler, so that a step of the wall clock is noticed.
+const maxIdle = time.Second

@@ -1,0 +1,196 @@
+package round
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/hpad/hpad/daemon/adapters"
+	"github.com/hpad/hpad/daemon/metrics"
+	"github.com/hpad/hpad/daemon/redact"
+	"github.com/hpad/hpad/daemon/state"
+	"github.com/hpad/hpad/daemon/trouble"
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets"
+)
+
+// R71 limits the retries after a version conflict.
+const (
+	conflictAttempts = 5
+	conflictDelay    = 10 * time.Millisecond
+	conflictJitter   = 0.1
+)
+
+// foreignError is the error of a write after an external writer changed the count.
+type foreignError struct{ read, found int32 }
+
+func (e *foreignError) Error() string {
+	return fmt.Sprintf("an external writer changed the count from %d to %d meanwhile; evaluating again", e.read, e.found)
+}
+
+// write is a write of a count. It is a copy, because a call that ignores its context may outlive
+// the pass.
+type write struct {
+	fleet           *adapters.Fleet
+	target          targets.Ref
+	from, to        int32
+	version, reason string
+	// overwrite writes even if an external writer changed the count since it was read, for
+	// compat = "strict" and for requests of users.
+	overwrite bool
+	// period is the sync period of the autoscaler.
+	period time.Duration
+	// until is the end of the member's lease; zero without a cluster.
+	until   time.Time
+	metrics *metrics.Metrics
+}
+
+var errNotOwner = errors.New("this member may no longer own the fleet")
+
+// mayWrite returns the time until which a pass may write, zero without a limit, or the reason
+// why it may not. Unwritten is the error of the commit of its intention. Without a cluster a
+// store that cannot be written does not prevent a write. A rejected intention does, because a
+// restart would not know the write.
+func (p *pass) mayWrite(unwritten error) (until time.Time, err error) {
+	_, rejected := errors.AsType[state.RejectedError](unwritten)
+	switch {
+	case p.autoscaler.removed.Load():
+		return time.Time{}, errRemoved
+	case rejected:
+		return time.Time{}, unwritten
+	case p.env.Until == nil && unwritten != nil:
+		p.env.Log.Error("intention not committed, scaling nevertheless", zap.String("autoscaler", p.autoscaler.Name), zap.NamedError("err", unwritten))
+		return time.Time{}, nil
+	case p.env.Until == nil:
+		return time.Time{}, nil
+	case unwritten != nil:
+		return time.Time{}, fmt.Errorf("%w: the intention to scale could not be written: %w", errNotOwner, unwritten)
+	}
+	if until = p.env.Until(); !time.Now().Before(until) {
+		return until, fmt.Errorf("%w: its lease has not been renewed", errNotOwner)
+	}
+	return until, nil
+}
+
+// run writes the count within the timeout of a write.
+func (w write) run(ctx context.Context) error {
+	timeout, limit := writeTimeout(w.period)
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout, limit)
+	defer cancel()
+	if !w.until.IsZero() {
+		ctx, cancel = context.WithDeadlineCause(ctx, w.until, &limitError{time.Until(w.until).Round(time.Millisecond), "until the lease of this member ends"})
+		defer cancel()
+	}
+	err := w.call(ctx)
+	if errors.Is(err, targets.ErrWriteTime) {
+		err = fmt.Errorf("%w (%s, %s)", err, limit.limit, limit.why)
+	}
+	return err
+}
+
+// call writes the count, within the limit of concurrent writes of the fleet. A call that
+// ignores its context is not waited for, and counts towards the limit until it returns.
+func (w write) call(ctx context.Context) error {
+	select {
+	case w.fleet.Writes <- struct{}{}:
+	case <-ctx.Done():
+		return fmt.Errorf("scale %s to %d replicas: %w, because %d earlier writes to fleet %q have not returned yet",
+			w.target, w.to, context.Cause(ctx), cap(w.fleet.Writes), w.fleet.Name)
+	}
+	w.fleet.Uses.Begin()
+	result := make(chan error, 1)
+	go func() {
+		defer w.fleet.Uses.End()
+		defer func() { <-w.fleet.Writes }()
+		result <- trouble.Guard(func() error { return w.retryConflicts(ctx) })
+	}()
+	select {
+	case err := <-result:
+		return w.markUnknown(ctx, err)
+	case <-ctx.Done():
+	}
+	select {
+	case err := <-result:
+		return w.markUnknown(ctx, err)
+	case <-time.After(adapters.CallGrace):
+		return w.unknown(context.Cause(ctx))
+	}
+}
+
+func (w write) unknown(err error) error {
+	return fmt.Errorf("scale %s to %d replicas: %w: %w", w.target, w.to, targets.ErrUnknownOutcome, err)
+}
+
+// markUnknown marks the outcome of a write as unknown after a deadline or a panic.
+func (w write) markUnknown(ctx context.Context, err error) error {
+	if _, panicked := errors.AsType[*trouble.Panic](err); panicked {
+		return w.unknown(err)
+	}
+	if err == nil || ctx.Err() == nil || !errors.Is(err, ctx.Err()) && !errors.Is(err, context.Cause(ctx)) {
+		return err
+	}
+	if !errors.Is(err, targets.ErrUnknownOutcome) {
+		err = fmt.Errorf("%w: %w", targets.ErrUnknownOutcome, err)
+	}
+	return withLimit(ctx, err)
+}
+
+// retryConflicts writes the count. After a version conflict it reads again and retries, within
+// the limits of R71, if the count has not changed.
+func (w write) retryConflicts(ctx context.Context) error {
+	for attempt := 1; ; attempt++ {
+		started := time.Now()
+		err := w.fleet.SetReplicas(ctx, w.target, w.to, w.version, redact.Text(w.reason))
+		w.metrics.FleetCall(w.fleet.Name, callSetReplicas, time.Since(started), err)
+		if !errors.Is(err, targets.ErrConflict) || attempt == conflictAttempts {
+			return err
+		}
+		if err := sleep(ctx, conflictDelay+time.Duration(rand.Float64()*conflictJitter*float64(conflictDelay))); err != nil {
+			return err
+		}
+		readings, err := w.fleet.Snapshot(ctx, []targets.Ref{w.target})
+		if err != nil {
+			return fmt.Errorf("read again after a version conflict: %w", err)
+		}
+		reading := readings[w.target]
+		if reading.Err != nil {
+			return fmt.Errorf("read again after a version conflict: %w", reading.Err)
+		}
+		if reading.SpecReplicas != w.from && !w.overwrite {
+			return &foreignError{read: w.from, found: reading.SpecReplicas}
+		}
+		w.version = reading.Version
+	}
+}
+
+// outcomeOf returns the outcome of a write with an error.
+func outcomeOf(decision *policy.Decision, err error) policy.Outcome {
+	var held *targets.HeldError
+	var partial *targets.PartialError
+	switch {
+	case err == nil:
+		return policy.Outcome{Kind: policy.Written, Reached: decision.DesiredReplicas}
+	case errors.As(err, &held):
+		return policy.Outcome{Kind: policy.WriteHeld, Hold: shortHold(&held.Hold)}
+	case errors.Is(err, targets.ErrHeld):
+		return policy.Outcome{Kind: policy.WriteHeld, Hold: &policy.Hold{Message: trouble.Shorten(err.Error())}}
+	case errors.As(err, &partial) && partial.Reached != decision.CurrentReplicas:
+		return policy.Outcome{Kind: policy.Written, Reached: partial.Reached, Error: trouble.Shorten(err.Error())}
+	default:
+		return policy.Outcome{Kind: policy.WriteFailed, Error: trouble.Shorten(err.Error()), Reason: targets.Reason(err)}
+	}
+}
+
+// pausedMeanwhile holds a decision if a pause began after it was made.
+func (p *pass) pausedMeanwhile(decision *policy.Decision) bool {
+	active, _ := p.env.Pauses.Of(p.autoscaler.Name, p.definition.Target.Fleet, p.env.Clock.Now(), p.env.Clock.Scale())
+	if !decision.HoldBy(active, p.now()) {
+		return false
+	}
+	p.inputs.Meanwhile = active
+	return true
+}
