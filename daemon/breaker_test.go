@@ -45,7 +45,7 @@ func (w *world) wantCounts(want int32, names ...string) {
 // wantBreaker looks at how the breaker stands.
 func (w *world) wantBreaker(open bool, removed int64) {
 	w.t.Helper()
-	if got := w.daemon.breakers()["fleet"]; got.Open != open || got.Removed != removed {
+	if got := w.daemon.Breakers()["fleet"]; got.Open != open || got.Removed != removed {
 		w.t.Errorf("open: %t, %d removed, want %t and %d", got.Open, got.Removed, open, removed)
 	}
 }

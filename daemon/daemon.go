@@ -23,6 +23,7 @@ import (
 	"github.com/hpad/hpad/daemon/round"
 	"github.com/hpad/hpad/daemon/server"
 	"github.com/hpad/hpad/daemon/state"
+	"github.com/hpad/hpad/daemon/status"
 	"github.com/hpad/hpad/daemon/trouble"
 	"github.com/hpad/hpad/sources"
 	"github.com/hpad/hpad/targets"
@@ -64,7 +65,7 @@ type Options struct {
 
 // Daemon runs the autoscalers of one configuration.
 type Daemon struct {
-	*status
+	*status.Reader
 	options   Options
 	env       *round.Env
 	scheduler *round.Scheduler
@@ -114,10 +115,10 @@ func New(options Options) *Daemon {
 		options: options, env: env, labels: discovery.New(options.Log),
 		reloaded: make(chan struct{}, 1), running: make(chan struct{}),
 	}
-	d.service = round.NewServiceManager(options.Notify, options.WatchdogInterval, func() string { return d.statusLine() })
+	d.service = round.NewServiceManager(options.Notify, options.WatchdogInterval, func() string { return d.Line() })
 	d.scheduler = round.NewScheduler(env, d.service)
-	d.status = &status{env: env, scheduler: d.scheduler, store: options.Store, labels: d.labels, refused: &d.refused}
-	d.showMetrics(options.Metrics)
+	d.Reader = status.NewReader(env, d.scheduler, options.Store, d.labels, &d.refused)
+	d.ShowMetrics(options.Metrics)
 	options.Metrics.DryRun(options.DryRun)
 	return d
 }
@@ -152,7 +153,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	}
 	restored := d.restoredOf(first.next)
 	d.scheduler.Start(d.swap(first), first.next.Config.Daemon.ConcurrentSyncs)
-	d.logLosses()
+	d.LogLosses()
 	d.prune()
 	d.service.Ready()
 	close(d.running)
@@ -203,7 +204,7 @@ func (d *Daemon) load(ctx context.Context) (*change, error) {
 	}
 	d.adapters = adapters.NewKeeper(env.RunContext, env.ActContext, adapters.Env{
 		Log: env.Log, Clock: env.Clock, Store: d.options.Store.Fleet, Until: env.Until,
-		Meter: func(fleet string) targets.Meter { return env.Metrics.Platform(fleet) },
+		Meter:  func(fleet string) targets.Meter { return env.Metrics.Platform(fleet) },
 		Fleet:  targets.Env{Output: d.options.Output, Now: env.Clock.Now, DryRun: env.DryRun},
 		Source: sources.Env{Clock: env.Clock, Discover: d.readTarget, Answers: d.budgets.answers, Samples: d.budgets.samples},
 	})

@@ -59,7 +59,7 @@ func TestLossIsTold(t *testing.T) {
 			if !w.daemon.Readiness().Ready {
 				t.Error("it is not ready")
 			}
-			if parts := records.LostParts(w.daemon.losses()); parts["memory"] != told || parts["history"] || parts["directory"] || len(parts) != len(state.Parts) {
+			if parts := records.LostParts(w.daemon.Losses()); parts["memory"] != told || parts["history"] || parts["directory"] || len(parts) != len(state.Parts) {
 				t.Errorf("the lost parts are %v, want the memory lost: %t", parts, told)
 			}
 		}

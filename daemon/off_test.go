@@ -40,7 +40,7 @@ func TestDisabledIsTold(t *testing.T) {
 		if readiness := w.daemon.Readiness(); !readiness.Ready || !slices.Equal(w.problems(), want) {
 			t.Errorf("ready %v with %q, want true with %q", readiness.Ready, w.problems(), want)
 		}
-		if got := w.daemon.statusLine(); got != "2 autoscalers, 0 failing, 1 off" {
+		if got := w.daemon.Line(); got != "2 autoscalers, 0 failing, 1 off" {
 			t.Errorf("status line %q", got)
 		}
 

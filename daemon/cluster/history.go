@@ -9,9 +9,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/hpad/hpad/daemon"
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/state"
+	"github.com/hpad/hpad/daemon/status"
 	"github.com/hpad/hpad/targets/clock"
 )
 
@@ -28,7 +28,7 @@ func (v *clusterView) History(ctx context.Context, name string, from, to time.Ti
 	if err != nil {
 		return nil, err
 	}
-	all = append(all, daemon.Recorded(past, new(clock.Scale))...)
+	all = append(all, status.Recorded(past, new(clock.Scale))...)
 	for _, found := range fromEach(ctx, v, name, peerTimeout, func(ctx context.Context, member *api.Client) ([]api.Recorded, error) {
 		return member.History(ctx, name, from, to, limit)
 	}) {

@@ -10,10 +10,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/hpad/hpad/daemon"
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/daemon/records"
+	"github.com/hpad/hpad/daemon/status"
 	"github.com/hpad/hpad/policy"
 )
 
@@ -78,7 +78,7 @@ func (v *clusterView) configured(name string) iter.Seq[api.Autoscaler] {
 // asConfigured returns an autoscaler as configured, with the reason why its status is unknown.
 func asConfigured(whole *config.Config, name string, why error) api.Autoscaler {
 	a := whole.Autoscalers[name]
-	view := daemon.AsConfigured(a, whole.Fleets[a.Target.Fleet].Kind)
+	view := status.AsConfigured(a, whole.Fleets[a.Target.Fleet].Kind)
 	view.Evaluation = api.Evaluation{Unevaluated: true, Error: why.Error()}
 	return view
 }

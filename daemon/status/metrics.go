@@ -1,4 +1,4 @@
-package daemon
+package status
 
 import (
 	"iter"
@@ -9,12 +9,12 @@ import (
 	"github.com/hpad/hpad/policy"
 )
 
-// showMetrics exports the status as metrics.
-func (s *status) showMetrics(m *metrics.Metrics) {
+// ShowMetrics exports the status as metrics.
+func (s *Reader) ShowMetrics(m *metrics.Metrics) {
 	m.Show(func() iter.Seq[api.Autoscaler] { return s.AutoscalersAfter("") })
 	m.ShowDiscovered(s.Discovered)
-	m.ShowLost(func() map[string]bool { return records.LostParts(s.losses()) })
-	m.ShowBreakers(s.breakers)
+	m.ShowLost(func() map[string]bool { return records.LostParts(s.Losses()) })
+	m.ShowBreakers(s.Breakers)
 	m.ShowReceivers(func() map[string]metrics.Receiver {
 		shown := map[string]metrics.Receiver{}
 		for name, counts := range s.env.Receivers.Counts() {
@@ -24,8 +24,8 @@ func (s *status) showMetrics(m *metrics.Metrics) {
 	})
 }
 
-// breakers returns the state of the breaker of each fleet that has one.
-func (s *status) breakers() map[string]metrics.Breaker {
+// Breakers returns the state of the breaker of each fleet that has one.
+func (s *Reader) Breakers() map[string]metrics.Breaker {
 	shown := map[string]metrics.Breaker{}
 	now := s.env.Clock.Now()
 	active := s.env.Pauses.Active()

@@ -1,4 +1,4 @@
-package daemon
+package status
 
 import (
 	"github.com/hpad/hpad/daemon/api"
@@ -21,8 +21,8 @@ type Pass struct {
 
 // LastPass returns the last evaluation of an autoscaler, and false if the configuration has
 // no autoscaler of this name. It may be called from Options.Decided.
-func (d *Daemon) LastPass(name string) (Pass, bool) {
-	a, ok := d.scheduler.Current().Autoscalers[name]
+func (s *Reader) LastPass(name string) (Pass, bool) {
+	a, ok := s.scheduler.Current().Autoscalers[name]
 	if !ok {
 		return Pass{}, false
 	}

@@ -1,4 +1,4 @@
-package daemon
+package status
 
 import (
 	"fmt"
@@ -13,7 +13,7 @@ import (
 
 // next returns what would change the count of an autoscaler after its last pass; nil before the
 // first pass, and after a change of the configuration until the next.
-func (s *status) next(a *round.Autoscaler) *policy.Next {
+func (s *Reader) next(a *round.Autoscaler) *policy.Next {
 	def, published := a.Definition(), a.Last()
 	if !published.Decided() || published.Record.Fingerprint != def.Fingerprint {
 		return nil
@@ -61,7 +61,7 @@ func (s *status) next(a *round.Autoscaler) *policy.Next {
 }
 
 // nextWaits returns the reasons outside of the algorithm that prevent a change.
-func (s *status) nextWaits(published *round.Result, now time.Time) (waits []policy.Wait) {
+func (s *Reader) nextWaits(published *round.Result, now time.Time) (waits []policy.Wait) {
 	if intention := published.Record.Intention; intention != nil {
 		waits = append(waits, policy.Wait{
 			Reason: reason.UnknownOutcome.String(), Replicas: intention.To,

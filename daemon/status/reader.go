@@ -1,4 +1,4 @@
-package daemon
+package status
 
 import (
 	"iter"
@@ -20,8 +20,8 @@ import (
 	"github.com/hpad/hpad/targets/clock"
 )
 
-// status implements the read methods of the API.
-type status struct {
+// Reader implements the read methods of the API.
+type Reader struct {
 	env       *round.Env
 	scheduler *round.Scheduler
 	store     state.Store
@@ -30,14 +30,19 @@ type status struct {
 	refused *trouble.Problem
 }
 
+// NewReader returns a Reader. Refused is the error of the last reload.
+func NewReader(env *round.Env, scheduler *round.Scheduler, store state.Store, labels *discovery.Labels, refused *trouble.Problem) *Reader {
+	return &Reader{env: env, scheduler: scheduler, store: store, labels: labels, refused: refused}
+}
+
 // Autoscalers returns all autoscalers, ordered by name.
-func (s *status) Autoscalers() []api.Autoscaler { return slices.Collect(s.AutoscalersAfter("")) }
+func (s *Reader) Autoscalers() []api.Autoscaler { return slices.Collect(s.AutoscalersAfter("")) }
 
 // AutoscalersAfter returns the autoscalers whose names follow a name, ordered by name.
-func (s *status) AutoscalersAfter(name string) iter.Seq[api.Autoscaler] {
+func (s *Reader) AutoscalersAfter(name string) iter.Seq[api.Autoscaler] {
 	return func(yield func(api.Autoscaler) bool) {
 		g := s.scheduler.Current()
-		lost := records.LossText(s.losses())
+		lost := records.LossText(s.Losses())
 		first, found := slices.BinarySearch(g.Names, name)
 		if found {
 			first++
@@ -51,19 +56,19 @@ func (s *status) AutoscalersAfter(name string) iter.Seq[api.Autoscaler] {
 }
 
 // Autoscaler returns one autoscaler; false if it does not exist.
-func (s *status) Autoscaler(name string) (api.Autoscaler, bool) {
+func (s *Reader) Autoscaler(name string) (api.Autoscaler, bool) {
 	a := s.scheduler.Current().Autoscalers[name]
 	if a == nil {
 		return api.Autoscaler{}, false
 	}
-	view := s.view(a, records.LossText(s.losses()), s.next(a))
+	view := s.view(a, records.LossText(s.Losses()), s.next(a))
 	s.measureAges(a, &view)
 	return view, true
 }
 
 // measureAges adds the ages of samples that exceed the sync period. Results of most sources contain
 // the time of the query, so that another query is necessary.
-func (s *status) measureAges(a *round.Autoscaler, view *api.Autoscaler) {
+func (s *Reader) measureAges(a *round.Autoscaler, view *api.Autoscaler) {
 	def, ages := a.Definition(), a.Last().Ages
 	for i := range min(len(view.Inputs), len(def.MetricInputs)) { // a reload may change the inputs
 		var age time.Duration
@@ -95,7 +100,7 @@ func AsConfigured(c *config.Autoscaler, kind string) api.Autoscaler {
 }
 
 // view returns an autoscaler. Lost describes losses of state, next the next change; both are optional.
-func (s *status) view(a *round.Autoscaler, lost string, next *policy.Next) api.Autoscaler {
+func (s *Reader) view(a *round.Autoscaler, lost string, next *policy.Next) api.Autoscaler {
 	def, published := a.Definition(), a.Last()
 	scale := s.env.Clock.Scale()
 	view := AsConfigured(def.Autoscaler, def.Kind)
@@ -137,14 +142,14 @@ func (s *status) view(a *round.Autoscaler, lost string, next *policy.Next) api.A
 }
 
 // Discovered returns the targets that fleets discovered by their labels.
-func (s *status) Discovered() []api.Discovered { return s.labels.Targets() }
+func (s *Reader) Discovered() []api.Discovered { return s.labels.Targets() }
 
 // Config returns the active configuration as TOML, without secrets.
-func (s *status) Config() string { return s.scheduler.Current().Config.Redacted() }
+func (s *Reader) Config() string { return s.scheduler.Current().Config.Redacted() }
 
 // AutoscalerConfig returns the active table of an autoscaler as TOML, without secrets; empty if it
 // does not exist.
-func (s *status) AutoscalerConfig(name string) string {
+func (s *Reader) AutoscalerConfig(name string) string {
 	a := s.scheduler.Current().Autoscalers[name]
 	if a == nil {
 		return ""
@@ -153,7 +158,7 @@ func (s *status) AutoscalerConfig(name string) string {
 }
 
 // ConfigFile returns the absolute path of the main configuration file; empty without a file.
-func (s *status) ConfigFile() string {
+func (s *Reader) ConfigFile() string {
 	files := s.scheduler.Current().Config.Files
 	if len(files) == 0 {
 		return ""
@@ -165,21 +170,21 @@ func (s *status) ConfigFile() string {
 	return path
 }
 
-// losses returns recent losses of state.
-func (s *status) losses() []records.RecentLoss {
+// Losses returns recent losses of state.
+func (s *Reader) Losses() []records.RecentLoss {
 	return records.RecentLosses(s.store.Losses(), s.scheduler.Current().LongestMemory, s.env.Clock)
 }
 
-// logLosses logs recent losses of state.
-func (s *status) logLosses() {
-	for _, loss := range s.losses() {
+// LogLosses logs recent losses of state.
+func (s *Reader) LogLosses() {
+	for _, loss := range s.Losses() {
 		s.env.Log.Warn("state lost or removed", zap.String("part", string(loss.Part)), zap.Time("at", loss.At),
 			zap.Time("shown_until", loss.Until), zap.String("err", loss.Message))
 	}
 }
 
 // Pauses returns all active pauses, the widest first, with wall-clock times.
-func (s *status) Pauses() []policy.Pause {
+func (s *Reader) Pauses() []policy.Pause {
 	scale, now := s.env.Clock.Scale(), s.env.Clock.Now()
 	var all []policy.Pause
 	for _, pause := range s.env.Pauses.Active() {

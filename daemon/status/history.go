@@ -1,4 +1,4 @@
-package daemon
+package status
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 )
 
 // History returns committed entries of an autoscaler's history.
-func (s *status) History(ctx context.Context, name string, from, to time.Time, limit int) ([]api.Recorded, error) {
+func (s *Reader) History(ctx context.Context, name string, from, to time.Time, limit int) ([]api.Recorded, error) {
 	scale := s.env.Clock.Scale()
 	entries, err := s.store.History(ctx, name, scale.Steady(from), scale.Steady(to), limit)
 	if err != nil {
@@ -39,12 +39,12 @@ func Recorded(entries []state.Entry, scale *clock.Scale) []api.Recorded {
 }
 
 // ExportState writes the state.
-func (s *status) ExportState(ctx context.Context, to io.Writer, history bool) error {
+func (s *Reader) ExportState(ctx context.Context, to io.Writer, history bool) error {
 	return s.store.Export(ctx, to, history)
 }
 
 // VerifyHistory repeats recorded decisions and compares the results.
-func (s *status) VerifyHistory(ctx context.Context, name string, from, to time.Time) (api.Verification, error) {
+func (s *Reader) VerifyHistory(ctx context.Context, name string, from, to time.Time) (api.Verification, error) {
 	scale := s.env.Clock.Scale()
 	found, err := s.store.Verify(ctx, name, scale.Steady(from), scale.Steady(to))
 	if err != nil {
@@ -68,7 +68,7 @@ func (s *status) VerifyHistory(ctx context.Context, name string, from, to time.T
 
 // Graph returns the data points of an autoscaler in an interval. The error is an api.ErrUnknown if
 // none are stored.
-func (s *status) Graph(_ context.Context, name string, from, to time.Time) (api.Graph, error) {
+func (s *Reader) Graph(_ context.Context, name string, from, to time.Time) (api.Graph, error) {
 	if s.env.Graph == nil {
 		return api.Graph{}, fmt.Errorf("no data points are stored because daemon.page is false: %w", api.ErrUnknown)
 	}

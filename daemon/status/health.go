@@ -1,4 +1,4 @@
-package daemon
+package status
 
 import (
 	"fmt"
@@ -16,7 +16,7 @@ import (
 )
 
 // Lateness returns the longest delay of an evaluation, in whole seconds.
-func (s *status) Lateness() time.Duration {
+func (s *Reader) Lateness() time.Duration {
 	now, late := time.Now(), time.Duration(0)
 	for _, a := range s.scheduler.Current().Autoscalers {
 		late = max(late, a.SinceEvaluation(now)-a.Definition().SyncPeriod)
@@ -30,7 +30,7 @@ const schedulerSilence = 15 * time.Second
 
 // Health reports whether the scheduler runs, the autoscalers that are quarantined or were not
 // evaluated for three periods, and the pauses and modes that hold counts.
-func (s *status) Health() api.Health {
+func (s *Reader) Health() api.Health {
 	now := time.Now()
 	g := s.scheduler.Current()
 	health := api.Health{
@@ -43,7 +43,7 @@ func (s *status) Health() api.Health {
 	return health
 }
 
-func (s *status) unevaluated(now time.Time) []api.Problem {
+func (s *Reader) unevaluated(now time.Time) []api.Problem {
 	var problems []api.Problem
 	g := s.scheduler.Current()
 	for _, name := range g.Names {
@@ -69,14 +69,14 @@ func (s *status) unevaluated(now time.Time) []api.Problem {
 
 // Readiness reports whether the state can be written and every autoscaler has been evaluated, and
 // all problems.
-func (s *status) Readiness() api.Readiness {
+func (s *Reader) Readiness() api.Readiness {
 	g := s.scheduler.Current()
 	readiness := api.Readiness{Ready: s.scheduler.LastWake() != nil}
 	if text := s.env.Unwritten.Text(); text != "" {
 		readiness.Ready, readiness.Unwritten = false, true
 		readiness.Problems = append(readiness.Problems, api.Problem{Subject: "state", Message: text})
 	}
-	if text := records.LossText(s.losses()); text != "" {
+	if text := records.LossText(s.Losses()); text != "" {
 		readiness.Problems = append(readiness.Problems, api.Problem{Subject: "state", Message: text})
 	}
 	if text := s.refused.Text(); text != "" {
@@ -137,7 +137,7 @@ func adapterProblems(subject string, p *trouble.Problem, adapter any) []api.Prob
 }
 
 // offProblems returns the autoscalers that are not scaled although nothing fails.
-func (s *status) offProblems(g *round.Generation) []api.Problem {
+func (s *Reader) offProblems(g *round.Generation) []api.Problem {
 	var problems []api.Problem
 	if s.env.DryRun {
 		problems = append(problems, api.Problem{Subject: "daemon", Message: api.DryRun})
@@ -151,7 +151,7 @@ func (s *status) offProblems(g *round.Generation) []api.Problem {
 }
 
 // heldBack returns the active pauses and the autoscalers whose mode is not on.
-func (s *status) heldBack(g *round.Generation) []api.Problem {
+func (s *Reader) heldBack(g *round.Generation) []api.Problem {
 	var held []api.Problem
 	for _, pause := range s.Pauses() {
 		subject := "daemon"
@@ -172,7 +172,7 @@ func (s *status) heldBack(g *round.Generation) []api.Problem {
 }
 
 // shortages returns the autoscalers at their maximum that want more replicas.
-func (s *status) shortages(g *round.Generation) []api.Problem {
+func (s *Reader) shortages(g *round.Generation) []api.Problem {
 	var problems []api.Problem
 	for _, name := range g.Names {
 		if shortage := g.Autoscalers[name].Last().Shortage; shortage != nil {
@@ -185,7 +185,7 @@ func (s *status) shortages(g *round.Generation) []api.Problem {
 // allFailing returns the error of the first autoscaler if the last pass of every autoscaler
 // ended with an error; empty otherwise. Autoscalers with mode off, or before their first pass,
 // are not counted.
-func (s *status) allFailing(g *round.Generation) string {
+func (s *Reader) allFailing(g *round.Generation) string {
 	first := ""
 	for _, name := range g.Names {
 		a := g.Autoscalers[name]
@@ -200,8 +200,8 @@ func (s *status) allFailing(g *round.Generation) string {
 	return first
 }
 
-// statusLine returns the status that "systemctl status" shows.
-func (s *status) statusLine() string {
+// Line returns the status that "systemctl status" shows.
+func (s *Reader) Line() string {
 	g := s.scheduler.Current()
 	failing, off := 0, 0
 	for _, a := range g.Autoscalers {
