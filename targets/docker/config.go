@@ -20,43 +20,42 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// Defaults and bounds of a Config.
+// Defaults and bounds.
 const (
 	DefaultHost = "unix:///var/run/docker.sock"
-	// DefaultMaxConnections is for hosts that are reached by unix and tcp.
+	// DefaultMaxConnections applies to unix and tcp hosts.
 	DefaultMaxConnections = 512
-	// DefaultSSHConnections is for hosts that are reached by ssh, where each connection
-	// is a process here and a session there.
+	// DefaultSSHConnections applies to ssh hosts, where each connection is a process here and a
+	// session there.
 	DefaultSSHConnections = 8
 
-	// OldestAPIVersion is the oldest version of the Engine API that hpad talks: that of
-	// Docker 20.10, the first with one-shot stats.
+	// OldestAPIVersion is that of Docker 20.10, the first with one-shot stats.
 	OldestAPIVersion = "1.41"
 )
 
-// Config is how one engine is reached. A kind embeds it without a tag. What is
-// left out comes from the environment of the Docker command line (DOCKER_HOST and
+// Config is the connection to one engine. Configurations of fleets embed it without a tag.
+// Missing values come from the environment variables of the Docker command line (DOCKER_HOST and
 // so on).
 type Config struct {
-	// Host is where the engine's API is: unix, tcp or ssh; empty means
-	// DOCKER_HOST, or the socket at the usual place.
+	// Host is the address of the engine's API: unix, tcp or ssh; empty means DOCKER_HOST, or the
+	// default socket.
 	Host string `toml:"host"`
-	// TLS applies to a tcp host, which is spoken to without TLS where it is nil.
-	// Left out it comes from DOCKER_TLS_VERIFY and DOCKER_CERT_PATH.
+	// TLS applies to a tcp host; nil means no TLS. If it is missing, DOCKER_TLS_VERIFY and
+	// DOCKER_CERT_PATH apply.
 	TLS *httpclient.TLS `toml:"tls"`
-	// APIVersion fixes the version of the Engine API; empty means
-	// DOCKER_API_VERSION, or the highest that both sides know.
+	// APIVersion fixes the version of the Engine API; empty means DOCKER_API_VERSION, or the
+	// highest that both sides support.
 	APIVersion string `toml:"api_version"`
-	// Timeout bounds one call, from sending it to the end of the answer.
+	// Timeout is the limit of one call, including the response.
 	Timeout time.Duration `toml:"timeout" default:"10s" above:"0s" must:"more than 0, as \"10s\""`
-	// MaxConnections bounds the connections open at once: 1 to 4096. 0 means
-	// DefaultMaxConnections, or DefaultSSHConnections for an ssh host.
+	// MaxConnections is the limit of open connections: 1 to 4096. 0 means DefaultMaxConnections,
+	// or DefaultSSHConnections for an ssh host.
 	MaxConnections int `toml:"max_connections" min:"0" max:"4096" must:"from 1 to 4096"`
-	// ResourceInterval is how often cpu and memory are sampled: at least 1s.
+	// ResourceInterval is the interval for sampling CPU and memory: at least 1s.
 	ResourceInterval time.Duration `toml:"resource_interval" default:"15s" min:"1s"`
 }
 
-// SetDefaults fills in what was not given, from the environment where it has it.
+// SetDefaults sets missing values, from the environment if possible.
 func (c *Config) SetDefaults() {
 	c.Host = cmp.Or(c.Host, os.Getenv(client.EnvOverrideHost), DefaultHost)
 	if c.TLS == nil {
@@ -66,8 +65,8 @@ func (c *Config) SetDefaults() {
 	settings.SetDefaults(c)
 }
 
-// environmentTLS returns the environment's settings of TLS, as the Docker command line
-// reads them; nil when it has none.
+// environmentTLS returns the TLS settings in the environment, as the Docker command line reads
+// them; nil without such variables.
 func environmentTLS() *httpclient.TLS {
 	verify, dir := os.Getenv(client.EnvTLSVerify), os.Getenv(client.EnvOverrideCertPath)
 	if verify == "" && dir == "" {
@@ -86,13 +85,13 @@ func environmentTLS() *httpclient.TLS {
 	}
 }
 
-// Local reports whether the engine is the machine's own.
+// Local reports whether the engine runs on hpad's host.
 func (c *Config) Local() bool { return strings.HasPrefix(c.Host, "unix://") }
 
-// CallTimeout returns how long a call may take.
+// CallTimeout returns the limit of one call.
 func (c *Config) CallTimeout() time.Duration { return c.Timeout }
 
-// Validate returns every mistake of a defaulted configuration, with paths below the
+// Validate returns all errors of a configuration with defaults. Fields are paths below the
 // fleet's table.
 func (c *Config) Validate() []settings.FieldError {
 	var mistakes settings.Mistakes
@@ -106,10 +105,9 @@ func (c *Config) Validate() []settings.FieldError {
 	return append(mistakes, settings.Validate(c)...)
 }
 
-// versionForm is the form of a version of the Engine API.
 var versionForm = regexp.MustCompile(`^[1-9][0-9]*\.[0-9]+$`)
 
-// checkVersion returns what is wrong with a fixed version; "" when nothing is.
+// checkVersion returns the error of a fixed version; "" if it is valid.
 func checkVersion(version string) string {
 	switch {
 	case version == "":
@@ -122,7 +120,7 @@ func checkVersion(version string) string {
 	return ""
 }
 
-// CheckHost returns what is wrong with the address of an engine; "" when nothing is.
+// CheckHost returns the error of an engine's address; "" if it is valid.
 func CheckHost(text string) string {
 	const form = `must be the address of a Docker engine, as "unix:///var/run/docker.sock", "tcp://192.0.2.1:2376" or "ssh://me@192.0.2.1"`
 	address, err := url.Parse(text)
@@ -153,7 +151,6 @@ func CheckHost(text string) string {
 	return ""
 }
 
-// connections returns how many connections may be open at once.
 func (c *Config) connections() int {
 	if c.MaxConnections > 0 {
 		return c.MaxConnections
@@ -164,7 +161,7 @@ func (c *Config) connections() int {
 	return DefaultMaxConnections
 }
 
-// Engine returns what two fleets have in common that are sure to be of one engine.
+// Engine returns a value that is equal for two fleets of the same engine.
 func (c *Config) Engine() string {
 	address, err := url.Parse(c.Host)
 	if err != nil {
@@ -173,7 +170,7 @@ func (c *Config) Engine() string {
 	switch address.Scheme {
 	case "unix":
 		return "unix://" + targets.SocketPath(address.Path)
-	case "ssh": // where another user may have an engine of their own
+	case "ssh": // other users may have other engines
 		return "ssh://" + address.User.Username() + "@" + targets.HostPort(address) + address.Path
 	}
 	return "tcp://" + targets.HostPort(address)

@@ -9,7 +9,7 @@ import (
 	"github.com/hpad/hpad/settings/httpclient"
 )
 
-// clearEnvironment takes away what the environment of the tests may say of Docker.
+// clearEnvironment removes the variables of the Docker command line.
 func clearEnvironment(t *testing.T) {
 	t.Helper()
 	for _, name := range []string{"DOCKER_HOST", "DOCKER_TLS_VERIFY", "DOCKER_CERT_PATH", "DOCKER_API_VERSION"} {

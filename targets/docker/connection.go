@@ -17,21 +17,21 @@ import (
 	"github.com/hpad/hpad/settings/httpclient"
 )
 
-// idleConnections is how many connections are kept for the next call.
+// idleConnections is the limit of idle connections.
 const idleConnections = 64
 
-// link is how an engine is reached.
+// link contains a client and the settings that it was made with.
 type link struct {
 	client    *client.Client
 	transport *http.Transport
-	// tls is the client's side of TLS; nil where it is not spoken.
+	// tls is nil without TLS.
 	tls *tls.Config
-	// stamps are of the files it was made from, or of newer ones that cannot be used.
+	// stamps identify its files, or newer files that cannot be used.
 	stamps []httpclient.Stamp
 }
 
-// newLink returns a link whose client talks a version of the API until ctx ends; it
-// does not connect.
+// newLink returns a link with a client for one API version. It does not connect. ctx ends all
+// connection attempts.
 func newLink(ctx context.Context, c *Config, stamps []httpclient.Stamp, version string) (*link, error) {
 	settings, err := tlsSettings(c)
 	if err != nil {
@@ -48,8 +48,7 @@ func newLink(ctx context.Context, c *Config, stamps []httpclient.Stamp, version 
 	return &link{client: talking, transport: transport, tls: settings, stamps: stamps}, nil
 }
 
-// newTransport returns a transport to an engine, which does not connect after ctx ends.
-// Settings are nil where TLS is not spoken.
+// newTransport returns a transport to an engine. Settings are nil without TLS.
 func newTransport(ctx context.Context, c *Config, settings *tls.Config) (*http.Transport, error) {
 	transport := &http.Transport{
 		TLSHandshakeTimeout: c.Timeout,
@@ -79,7 +78,6 @@ func newTransport(ctx context.Context, c *Config, settings *tls.Config) (*http.T
 	return transport, nil
 }
 
-// newClient returns a client that talks one version of the API over a transport.
 func newClient(c *Config, transport *http.Transport, version string) (*client.Client, error) {
 	options := []client.Opt{client.WithVersion(version), client.WithUserAgent("hpad")}
 	if c.scheme() == "ssh" {
@@ -94,18 +92,18 @@ func newClient(c *Config, transport *http.Transport, version string) (*client.Cl
 	if transport.TLSClientConfig != nil {
 		options = append(options, client.WithScheme("https"))
 	}
-	// In place of the transport that the client has made for the host.
+	// Replaces the client's own transport.
 	options = append(options, client.WithHTTPClient(&http.Client{Transport: verbatim{transport}, CheckRedirect: client.CheckRedirect}))
 	return client.NewClientWithOpts(options...)
 }
 
-// scheme returns what the host begins with: unix, tcp or ssh.
+// scheme returns unix, tcp or ssh.
 func (c *Config) scheme() string {
 	scheme, _, _ := strings.Cut(c.Host, "://")
 	return scheme
 }
 
-// usedTLS returns the settings of TLS; nil where it is not spoken.
+// usedTLS returns the TLS settings; nil without TLS.
 func (c *Config) usedTLS() *httpclient.TLS {
 	if c.scheme() != "tcp" {
 		return nil
@@ -113,7 +111,7 @@ func (c *Config) usedTLS() *httpclient.TLS {
 	return c.TLS
 }
 
-// stamps returns those of all files that a link is made from.
+// stamps identify all files of a link.
 func (c *Config) stamps() []httpclient.Stamp {
 	t := c.usedTLS()
 	if t == nil {
@@ -122,7 +120,7 @@ func (c *Config) stamps() []httpclient.Stamp {
 	return httpclient.StampFiles(t.CAFile, t.CertFile, t.KeyFile)
 }
 
-// tlsSettings returns the client's side of TLS; nil where it is not spoken.
+// tlsSettings returns nil without TLS.
 func tlsSettings(c *Config) (*tls.Config, error) {
 	t := c.usedTLS()
 	if t == nil {
@@ -138,14 +136,13 @@ func tlsSettings(c *Config) (*tls.Config, error) {
 	return settings, nil
 }
 
-// verbatim sends the body given to WithBody in place of a request's own.
+// verbatim replaces the body of a request by the document of WithBody.
 type verbatim struct{ *http.Transport }
 
-// bodyKey is the key of that body in a context.
 type bodyKey struct{}
 
-// WithBody returns a context in which a call that sends a document sends this one in its
-// place: for documents with fields that the client does not know.
+// WithBody returns a context for a call that sends this document instead of its own: the client
+// would drop unknown fields.
 func WithBody(ctx context.Context, document []byte) context.Context {
 	return context.WithValue(ctx, bodyKey{}, document)
 }

@@ -13,11 +13,11 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// TestFilesChange: files are read again when they change, and those that cannot be
-// used are reported and change nothing.
+// TestFilesChange: changed files are read again. Files that cannot be used are reported, and the
+// old ones stay in use.
 func TestFilesChange(t *testing.T) {
 	clearEnvironment(t)
-	server := httptest.NewTLSServer(&imitation{version: "1.41"})
+	server := httptest.NewTLSServer(&fakeEngine{version: "1.41"})
 	t.Cleanup(server.Close)
 	ca := filepath.Join(t.TempDir(), "ca.pem")
 	write := func(text string) {
@@ -59,21 +59,21 @@ func TestFilesChange(t *testing.T) {
 	}
 }
 
-// TestAdvice: the error about TLS says what to do about it.
+// TestAdvice: TLS errors contain a remedy.
 func TestAdvice(t *testing.T) {
 	clearEnvironment(t)
-	sealed := httptest.NewTLSServer(&imitation{version: "1.41"})
+	sealed := httptest.NewTLSServer(&fakeEngine{version: "1.41"})
 	t.Cleanup(sealed.Close)
-	plain := serve(t, &imitation{version: "1.41"})
+	plain := serve(t, &fakeEngine{version: "1.41"})
 	other := "tcp://" + sealed.Listener.Addr().String()
 	for _, test := range []struct {
 		name, host string
 		tls        *httpclient.TLS
 		want       string
 	}{
-		{"plain to TLS", other, nil, "; the engine speaks TLS: give the fleet a tls table with ca_file, cert_file and key_file"},
-		{"TLS to plain", plain, &httpclient.TLS{}, "; the engine does not speak TLS: leave out the tls table, or start the engine with --tlsverify"},
-		{"no authority", other, &httpclient.TLS{}, "; tls.ca_file has to name the authority of the engine's certificate"},
+		{"plain to TLS", other, nil, "; the engine requires TLS: add a tls table with ca_file, cert_file and key_file"},
+		{"TLS to plain", plain, &httpclient.TLS{}, "; the engine does not use TLS: remove the tls table, or start the engine with --tlsverify"},
+		{"no authority", other, &httpclient.TLS{}, "; set tls.ca_file to the authority of the engine's certificate"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			err := inspect(connect(t, test.host, func(c *Config) { c.TLS = test.tls }))

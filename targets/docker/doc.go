@@ -1,7 +1,6 @@
-// Package docker holds what the kinds of fleets on Docker engines share: how an
-// engine is reached ([Config], [Engine]), what its errors mean, the use of
-// resources by containers ([Sampler]) and what they reserve ([Requests]).
+// Package docker contains the common parts of the fleets on Docker engines: the connection
+// ([Config], [Engine]), the classes of its errors, the resource usage of containers ([Sampler])
+// and their requests ([Requests]).
 //
-// It is no kind of its own. A kind embeds [Config] in its configuration, so that
-// the keys are the fleet's, and makes all its calls through an [Engine].
+// A fleet's configuration embeds [Config], and the fleet makes all its calls through an [Engine].
 package docker

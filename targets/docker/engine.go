@@ -113,7 +113,7 @@ func (e *Engine) Client(ctx context.Context) (*client.Client, error) {
 	return l.client, nil
 }
 
-// negotiate requests the engine's version and returns the one to use.
+// negotiate requests the engine's version and returns the version to use.
 func (e *Engine) negotiate(ctx context.Context, c *client.Client) (string, error) {
 	ctx, cancel := targets.Bounded(ctx, e.config.Timeout)
 	defer cancel()
@@ -167,7 +167,7 @@ func (e *Engine) do(ctx context.Context, call func(context.Context, *client.Clie
 	return raw, e.Error(targets.Overdue(ctx, raw))
 }
 
-// Close closes idle connections and ends new ones. The engine must not be used afterwards.
+// Close closes idle connections and prevents new connections. The engine must not be used afterwards.
 func (e *Engine) Close() {
 	e.cancel()
 	e.link.Load().transport.CloseIdleConnections()

@@ -25,9 +25,8 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// asSSH is the environment variable that makes the test binary be "ssh": it
-// connects its input and output with the socket of that path, as "docker system
-// dial-stdio" does at the other end.
+// asSSH is the variable that makes the test binary act as "ssh": it connects its input and output
+// to the socket with this path, like "docker system dial-stdio" on the remote host.
 const asSSH = "HPAD_TEST_SSH_SOCKET"
 
 func TestMain(m *testing.M) {
@@ -38,7 +37,7 @@ func TestMain(m *testing.M) {
 }
 
 func dialStdio(socket string) int {
-	// Tests have a timeout of 5 seconds, or of an hour.
+	// Tests have a timeout of 5 seconds or an hour.
 	for _, either := range [][]string{{"-o BatchMode=yes"}, {"-o ConnectTimeout=5", "-o ConnectTimeout=3600"}, {"-o ServerAliveInterval=15"}} {
 		if !slices.ContainsFunc(os.Args, func(given string) bool { return slices.Contains(either, given) }) {
 			fmt.Fprintf(os.Stderr, "ssh has no option of %q among %q\n", either, os.Args)
@@ -58,16 +57,16 @@ func dialStdio(socket string) int {
 	return 0
 }
 
-// imitation is an engine of some version that does what a test says.
-type imitation struct {
+// fakeEngine is an engine with an API version.
+type fakeEngine struct {
 	mu      sync.Mutex
 	version string
 	paths   []string
-	// answer serves all calls but the ping; nil sends 200 and an empty object.
+	// answer handles all calls except the ping; nil responds with 200 and an empty object.
 	answer http.HandlerFunc
 }
 
-func (i *imitation) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (i *fakeEngine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	i.mu.Lock()
 	version, answer := i.version, i.answer
 	i.paths = append(i.paths, r.URL.Path)
@@ -84,13 +83,13 @@ func (i *imitation) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, "{}")
 }
 
-func (i *imitation) asked() []string {
+func (i *fakeEngine) asked() []string {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	return slices.Clone(i.paths)
 }
 
-// answering sends a status and an error in the engine's form.
+// answering responds with a status and an error in the engine's format.
 func answering(status int, message string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(status)
@@ -98,7 +97,7 @@ func answering(status int, message string) http.HandlerFunc {
 	}
 }
 
-// serve serves an imitation by tcp and returns its host.
+// serve serves a fake engine by tcp and returns its host.
 func serve(t testing.TB, i http.Handler) string {
 	t.Helper()
 	server := httptest.NewServer(i)
@@ -109,7 +108,7 @@ func serve(t testing.TB, i http.Handler) string {
 	return "tcp://" + server.Listener.Addr().String()
 }
 
-// serveUnix serves an imitation by a socket and returns its path.
+// serveUnix serves a fake engine on a socket and returns its path.
 func serveUnix(t *testing.T, i http.Handler) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "docker.sock")
@@ -123,7 +122,6 @@ func serveUnix(t *testing.T, i http.Handler) string {
 	return path
 }
 
-// connect returns an engine at a host.
 func connect(t testing.TB, host string, changes ...func(c *Config)) *Engine {
 	t.Helper()
 	c := &Config{Host: host, Timeout: 5 * time.Second, ResourceInterval: time.Second}
@@ -141,7 +139,6 @@ func connect(t testing.TB, host string, changes ...func(c *Config)) *Engine {
 	return e
 }
 
-// inspect makes a call that reads, remove one that changes something.
 func inspect(e *Engine) error {
 	return e.Read(context.Background(), func(ctx context.Context, c *client.Client) error {
 		_, err := c.ContainerInspect(ctx, "c1")
@@ -169,7 +166,7 @@ func TestVersions(t *testing.T) {
 		{name: "none", engine: "", says: "the response has no API version: is it a Docker engine?"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			i := &imitation{version: test.engine}
+			i := &fakeEngine{version: test.engine}
 			e := connect(t, serve(t, i), func(c *Config) { c.APIVersion = test.fixed })
 			err := inspect(e)
 			if test.says != "" {
@@ -208,13 +205,13 @@ func sshPath(t *testing.T) string {
 func TestHosts(t *testing.T) {
 	clearEnvironment(t)
 	t.Run("unix", func(t *testing.T) {
-		if err := inspect(connect(t, "unix://"+serveUnix(t, &imitation{version: "1.41"}))); err != nil {
+		if err := inspect(connect(t, "unix://"+serveUnix(t, &fakeEngine{version: "1.41"}))); err != nil {
 			t.Errorf("Read() = %v", err)
 		}
 	})
 	t.Run("ssh", func(t *testing.T) {
 		t.Setenv("PATH", sshPath(t))
-		t.Setenv(asSSH, serveUnix(t, &imitation{version: "1.41"}))
+		t.Setenv(asSSH, serveUnix(t, &fakeEngine{version: "1.41"}))
 		if err := inspect(connect(t, "ssh://me@192.0.2.1")); err != nil {
 			t.Errorf("Read() = %v", err)
 		}
@@ -234,7 +231,7 @@ func TestHosts(t *testing.T) {
 		}
 	})
 	t.Run("tls", func(t *testing.T) {
-		server := httptest.NewTLSServer(&imitation{version: "1.41"})
+		server := httptest.NewTLSServer(&fakeEngine{version: "1.41"})
 		t.Cleanup(server.Close)
 		ca := filepath.Join(t.TempDir(), "ca.pem")
 		if err := os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), 0o600); err != nil {
@@ -274,7 +271,7 @@ func TestErrors(t *testing.T) {
 		name   string
 		status int
 		class  error
-		// unknown reports whether a write leaves the outcome open.
+		// unknown reports whether the outcome of a write is unknown.
 		unknown bool
 	}{
 		{"not found", http.StatusNotFound, targets.ErrTargetNotFound, false},
@@ -288,7 +285,7 @@ func TestErrors(t *testing.T) {
 		{"bad gateway", http.StatusBadGateway, targets.ErrTransient, true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			e := connect(t, serve(t, &imitation{version: "1.41", answer: answering(test.status, "the engine says no")}))
+			e := connect(t, serve(t, &fakeEngine{version: "1.41", answer: answering(test.status, "the engine says no")}))
 			for name, err := range map[string]error{"Read": inspect(e), "Write": remove(e)} {
 				if !errors.Is(err, test.class) || !strings.Contains(err.Error(), "the engine says no") || !strings.Contains(err.Error(), e.config.Host) {
 					t.Errorf("%s() = %v, want %q with the engine's words and its host", name, err, test.class)
@@ -312,7 +309,7 @@ func TestUnanswered(t *testing.T) {
 		}
 	})
 	t.Run("hangs up", func(t *testing.T) {
-		e := connect(t, serve(t, &imitation{version: "1.41", answer: func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }}))
+		e := connect(t, serve(t, &fakeEngine{version: "1.41", answer: func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }}))
 		if err := inspect(e); !errors.Is(err, targets.ErrTransient) {
 			t.Errorf("Read() = %v, want ErrTransient", err)
 		}
@@ -321,14 +318,14 @@ func TestUnanswered(t *testing.T) {
 		}
 	})
 	t.Run("garbled", func(t *testing.T) {
-		e := connect(t, serve(t, &imitation{version: "1.41", answer: func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "<html>") }}))
+		e := connect(t, serve(t, &fakeEngine{version: "1.41", answer: func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "<html>") }}))
 		if err := inspect(e); !errors.Is(err, targets.ErrTransient) {
 			t.Errorf("Read() = %v, want ErrTransient", err)
 		}
 	})
 	t.Run("slow", func(t *testing.T) {
 		released := make(chan struct{})
-		host := serve(t, &imitation{version: "1.41", answer: func(_ http.ResponseWriter, r *http.Request) {
+		host := serve(t, &fakeEngine{version: "1.41", answer: func(_ http.ResponseWriter, r *http.Request) {
 			select {
 			case <-r.Context().Done():
 			case <-released:
@@ -342,7 +339,7 @@ func TestUnanswered(t *testing.T) {
 		if err := remove(e); !errors.Is(err, targets.ErrUnknownOutcome) {
 			t.Errorf("Write() = %v, want ErrUnknownOutcome", err)
 		}
-		// Long enough for the call to be sent on a busy machine.
+		// Long enough to send the call on a busy host.
 		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 		defer cancel()
 		err := connect(t, host).Write(ctx, func(ctx context.Context, c *client.Client) error {

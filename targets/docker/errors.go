@@ -12,19 +12,18 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// sayingTooNew is in the error of an engine that was replaced by an older one.
-const sayingTooNew = "client version"
+// tooNew is part of the error of an engine that was replaced by an older one.
+const tooNew = "client version"
 
-// undone reports whether an error is a response by which the engine did nothing.
+// undone reports whether a response means that the engine has changed nothing.
 func undone(err error) bool {
 	return errdefs.IsNotFound(err) || errdefs.IsInvalidArgument(err) || errdefs.IsConflict(err) || errdefs.IsUnauthorized(err) ||
 		errdefs.IsPermissionDenied(err) || errdefs.IsResourceExhausted(err) || errdefs.IsFailedPrecondition(err) ||
 		errdefs.IsUnavailable(err) || errdefs.IsNotImplemented(err) || errdefs.IsNotModified(err)
 }
 
-// Error returns an error of the client as one of a class of package targets: 404 is
-// ErrTargetNotFound and 409 ErrConflict, whatever they are about. An error that has a
-// class, and nil, stay as they are.
+// Error gives an error of the client a class of package targets: 404 is ErrTargetNotFound and 409
+// ErrConflict. Errors with a class and nil are returned unchanged.
 func (e *Engine) Error(err error) error {
 	if err == nil || targets.Classed(err) {
 		return err
@@ -49,12 +48,11 @@ func (e *Engine) Error(err error) error {
 	return wrap(targets.ErrTransient)
 }
 
-// transient returns an ErrTransient of the engine.
 func (e *Engine) transient(err error) error {
 	return fmt.Errorf("%w: docker at %s: %w", targets.ErrTransient, e.config.Host, err)
 }
 
-// lost reports whether the next call may reach another engine, of another version.
+// lost reports whether the next call may reach an engine with another version.
 func lost(err error) bool {
-	return client.IsErrConnectionFailed(err) || errdefs.IsInvalidArgument(err) && strings.Contains(err.Error(), sayingTooNew)
+	return client.IsErrConnectionFailed(err) || errdefs.IsInvalidArgument(err) && strings.Contains(err.Error(), tooNew)
 }

@@ -8,7 +8,6 @@ import (
 	"github.com/hpad/hpad/policy"
 )
 
-// What an engine counts by.
 const (
 	nanoPerCore     = 1_000_000_000
 	nanoPerMilli    = 1_000_000
@@ -16,9 +15,8 @@ const (
 	defaultPeriodUs = 100_000
 )
 
-// Requests returns what a container reserves (R28): of cpu its limit, else its quota,
-// else its shares, of memory its reservation, else its limit. What it does not state is
-// left out.
+// Requests returns the requests of a container (R28): cpu from its limit, quota or shares, memory
+// from its reservation or limit, the first that is set.
 func Requests(c *container.HostConfig) []policy.Amount {
 	if c == nil {
 		return nil
@@ -43,8 +41,8 @@ func Requests(c *container.HostConfig) []policy.Amount {
 	return Amounts(nano, memory)
 }
 
-// Amounts returns billionths of a core and bytes of memory as requests; what is not more
-// than 0 is left out.
+// Amounts returns requests of billionths of a core and bytes of memory. It leaves out amounts up
+// to 0.
 func Amounts(nanoCores, bytes int64) []policy.Amount {
 	var amounts []policy.Amount
 	if nanoCores > 0 {

@@ -18,20 +18,18 @@ import (
 // 23.0.8 and 24.0.7 delay each response by up to a second.
 const maxReads = 128
 
-// Container is a running container whose use can be sampled.
+// Container is a running container.
 type Container struct {
-	// Instance is the id of its instance in readings, Task the name of its task there.
+	// Instance is the ID of its instance in readings, Task the name of the instance's task.
 	Instance, Task string
-	// Engine runs it; nil when none is known that does, for the reason of Err.
+	// Engine runs it; if nil, Err is the reason.
 	Engine *Engine
 	Err    error
-	// ID is the container's id on that engine.
-	ID string
-	// Started is when it started last: its counters begin there.
+	ID     string
+	// Started is its last start, which resets its counters.
 	Started time.Time
 }
 
-// key names a container among those of all engines.
 type key struct {
 	engine *Engine
 	id     string
@@ -45,8 +43,7 @@ type Sampler struct {
 	*sampling.Members[key, Container, sampling.Usage]
 }
 
-// NewSampler returns a sampler with that interval, which does nothing before the first
-// call of Samples.
+// NewSampler returns a sampler that starts with the first call of Samples.
 func NewSampler(interval time.Duration) *Sampler {
 	s := &Sampler{}
 	s.Members = sampling.NewMembers(interval, sampling.Kind[key, Container, sampling.Usage]{
@@ -98,13 +95,12 @@ func (s *Sampler) sampleEngine(ctx context.Context, containers []Container) {
 	_ = group.Wait() // each container has its own error
 }
 
-// gone reports whether an engine is not to be called again in this pass.
+// gone reports whether the engine does not respond, so that this pass makes no more calls to it.
 func gone(err error) bool {
 	return errors.Is(err, targets.ErrTimeout) || errors.Is(err, context.Canceled) || errors.Is(err, targets.ErrForbidden) ||
 		errors.Is(err, targets.ErrThrottled) || lost(err)
 }
 
-// sample samples one container.
 func (s *Sampler) sample(ctx context.Context, c Container) error {
 	found, err := readCounters(ctx, c.Engine, c.ID)
 	if err != nil {

@@ -17,13 +17,13 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// meter is an engine whose containers use one core each, from its start on.
+// meter is an engine with containers that use one core each.
 type meter struct {
-	imitation
+	fakeEngine
 	begun time.Time
 
 	mu sync.Mutex
-	// silent sends nothing measured, hangUp nothing at all.
+	// silent sends no measurements, hangUp no responses.
 	silent, hangUp bool
 	asked          int
 }
@@ -71,7 +71,7 @@ func (m *meter) count() int {
 
 var web = targets.Ref{Fleet: "shop", Name: "shop/web"}
 
-// containersOn returns so many containers of an engine.
+// containersOn returns n containers of an engine.
 func containersOn(e *Engine, n int) []Container {
 	containers := make([]Container, n)
 	for i := range containers {
@@ -81,7 +81,7 @@ func containersOn(e *Engine, n int) []Container {
 	return containers
 }
 
-// sampled asks a sampler for one target, which has to work.
+// sampled returns the samples of one target.
 func sampled(t *testing.T, s *Sampler, ref targets.Ref) targets.Samples {
 	t.Helper()
 	answer, err := s.Samples([]targets.Ref{ref})
@@ -146,9 +146,8 @@ func TestSampler(t *testing.T) {
 	}
 }
 
-// TestSamplerSaysWhy: what keeps containers from having samples is reported, and one
-// engine's trouble is none of another's.
-func TestSamplerSaysWhy(t *testing.T) {
+// TestSamplerErrors: errors of one engine are reported, and do not affect another engine.
+func TestSamplerErrors(t *testing.T) {
 	clearEnvironment(t)
 	bad, good := newMeter(), newMeter()
 	badEngine, goodEngine := connect(t, serve(t, bad)), connect(t, serve(t, good))
@@ -170,7 +169,7 @@ func TestSamplerSaysWhy(t *testing.T) {
 		})
 	}
 	bad.set(func(m *meter) { m.silent = true })
-	says("the engine measures nothing of it")
+	says("the engine has no usage data")
 	bad.set(func(m *meter) { m.hangUp = true })
 	says("EOF")
 	s.Publish(web, []Container{{Instance: "i-1", Err: errors.New("no engine of node n1 is known")}})

@@ -20,28 +20,27 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// sshHelper returns the library's way to an engine by the ssh program, and the host that
-// requests then name.
+// sshHelper returns the library's connection helper, and the host name for requests.
 func sshHelper(c *Config) (*connhelper.ConnectionHelper, error) {
-	// Nobody is there to give a password. A stop has no limit of its own, so ssh has to
-	// find out when the other side is gone.
+	// Without a terminal, ssh cannot prompt for a password. A stop has no timeout, so ssh has to
+	// detect a broken connection.
 	return connhelper.GetConnectionHelperWithSSHOpts(c.Host, []string{
 		"-o BatchMode=yes", fmt.Sprintf("-o ConnectTimeout=%d", max(1, int(c.Timeout.Seconds()))), "-o ServerAliveInterval=15",
 	})
 }
 
-// sshDialer connects by the ssh program.
+// sshDialer connects through the ssh program.
 type sshDialer struct {
-	// life ends attempts that are under way.
+	// life ends connection attempts.
 	life context.Context
-	// timeout bounds one attempt, to the engine's first response.
+	// timeout is the limit of one attempt, including the engine's first response.
 	timeout time.Duration
 	// start starts a process.
 	start func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
-// dial returns a connection on which the engine has responded: a process is there before
-// it is known whether it can connect, and so whether what is sent then would be lost.
+// dial returns a connection on which the engine has responded. A started process may fail to
+// connect, and a request that was sent to it would be lost.
 func (d *sshDialer) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	ctx, cancel := targets.Bounded(ctx, d.timeout)
 	defer cancel()
@@ -62,10 +61,9 @@ func (d *sshDialer) dial(ctx context.Context, network, address string) (net.Conn
 	if err != nil {
 		return nil, err
 	}
-	return d.begin(ctx, network, address) // It takes one request at a time.
+	return d.begin(ctx, network, address) // the first takes no further request
 }
 
-// begin starts a process, and returns its connection.
 func (d *sshDialer) begin(ctx context.Context, network, address string) (net.Conn, error) {
 	connection, err := d.start(ctx, network, address)
 	switch {
@@ -77,10 +75,9 @@ func (d *sshDialer) begin(ctx context.Context, network, address string) (net.Con
 	return sshConnection{connection}, nil
 }
 
-// proven waits for a response, whatever it is, and reports whether the connection takes
-// more requests.
+// proven waits for a response, and reports whether the connection takes more requests.
 func proven(connection net.Conn) (more bool, err error) {
-	// Why a process has ended is in the error of reading, not of writing.
+	// The error of an ended process is in the error of reading, not of writing.
 	_, _ = io.WriteString(connection, "HEAD /_ping HTTP/1.1\r\nHost: docker\r\n\r\n")
 	response, err := http.ReadResponse(bufio.NewReader(connection), &http.Request{Method: http.MethodHead})
 	if err != nil {
@@ -89,51 +86,49 @@ func proven(connection net.Conn) (more bool, err error) {
 	return !response.Close, response.Body.Close()
 }
 
-// sshConnection is a connection through an ssh process. When that has ended for a
-// reason, reads fail with an sshError.
+// sshConnection is a connection through an ssh process. After the process has ended with an
+// error, reads fail with an sshError.
 type sshConnection struct{ net.Conn }
 
-// Read reads what comes from the other side.
+// Read reads from the connection.
 func (c sshConnection) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	return n, explainSSH(err)
 }
 
-// sshError is why an ssh process ended.
+// sshError is the error of an ended ssh process.
 type sshError struct {
-	// status is how it ended, as "exit status 255".
+	// status is its exit status, such as "exit status 255".
 	status string
-	// said is the end of what it said, in one line.
-	said string
+	// output is the end of its error output, in one line.
+	output string
 }
 
-// Exit statuses of ssh: its own failure, and that of a shell on the other side
-// which finds no such command.
+// Exit statuses of ssh: its own failure, and a command that is not found.
 const (
 	sshFailed   = "exit status 255"
 	sshNotFound = "exit status 127"
 )
 
-// Error leaves out what was said: the client takes words such as "dial unix" for its
-// own.
+// Error does not contain the output: the client would interpret texts such as "dial unix".
 func (e *sshError) Error() string { return "ssh has ended with " + e.status }
 
-// words returns what is wrong.
-func (e *sshError) words() string {
-	said := cmp.Or(e.said, e.status)
+// problem returns the failure with its output.
+func (e *sshError) problem() string {
+	said := cmp.Or(e.output, e.status)
 	switch e.status {
 	case sshFailed:
-		return "ssh says: " + said
+		return "ssh failed: " + said
 	case sshNotFound:
-		return "there is no docker on the other side: " + said
+		return "docker was not found on the remote host: " + said
 	}
-	return `"docker system dial-stdio" on the other side says: ` + said
+	return `"docker system dial-stdio" failed on the remote host: ` + said
 }
 
-// advice returns what is to be done about it, where host was to be reached.
+// advice returns the remedy.
 func (e *sshError) advice(host string) string {
 	if e.status == sshNotFound {
-		return "install Docker's command line there, where commands by ssh find it on their PATH"
+		return "install Docker's command line there, in the PATH of ssh commands"
 	}
 	destination := strings.TrimPrefix(host, "ssh://")
 	if address, err := url.Parse(host); err == nil {
@@ -145,13 +140,13 @@ func (e *sshError) advice(host string) string {
 			destination = "-p " + address.Port() + " " + destination
 		}
 	}
-	return fmt.Sprintf(`as hpad's user "ssh %s docker version" has to work without a question`, destination)
+	return fmt.Sprintf(`"ssh %s docker version" must work for hpad's user without a prompt`, destination)
 }
 
-// ended matches the library's error of a process that ended, with its status and words.
+// ended matches the library's error of an ended process, with its status and output.
 var ended = regexp.MustCompile(`(?s)has exited with (.*?), make sure the URL is valid, .*?: stderr=(.*)$`)
 
-// explainSSH returns an sshError for the library's error of an ssh that has ended.
+// explainSSH returns an sshError for the library's error of an ended process.
 func explainSSH(err error) error {
 	if err == nil {
 		return nil
@@ -160,11 +155,11 @@ func explainSSH(err error) error {
 	if found == nil {
 		return err
 	}
-	return &sshError{status: found[1], said: lastWords(found[2])}
+	return &sshError{status: found[1], output: lastWords(found[2])}
 }
 
-// lastWords returns the last two lines with letters in them as one: those before are
-// greetings and warnings.
+// lastWords returns the last two lines with letters in one line. Lines before are banners and
+// warnings.
 func lastWords(text string) string {
 	var lines []string
 	for line := range strings.Lines(text) {

@@ -6,7 +6,6 @@ import (
 	"testing"
 )
 
-// TestSSHEnded wants an error with what ssh said, and what to do about it.
 func TestSSHEnded(t *testing.T) {
 	const ended = "command [ssh -T -- vm] has exited with %s, make sure the URL is valid, and Docker 18.09 or later is installed on the remote host: stderr=%s"
 	for _, test := range []struct {
@@ -14,27 +13,27 @@ func TestSSHEnded(t *testing.T) {
 	}{
 		{
 			"refused", "exit status 255", "me@vm: Permission denied (publickey).\r\n", "ssh://me@vm:2222",
-			`ssh says: me@vm: Permission denied (publickey).; as hpad's user "ssh -p 2222 me@vm docker version" has to work without a question`,
+			`ssh failed: me@vm: Permission denied (publickey).; "ssh -p 2222 me@vm docker version" must work for hpad's user without a prompt`,
 		},
 		{
 			"greeting", "exit status 255", "Welcome!\n\nssh: connect to host vm port 22: Connection refused\n", "ssh://vm",
-			`ssh says: Welcome! ssh: connect to host vm port 22: Connection refused; as hpad's user "ssh vm docker version" has to work without a question`,
+			`ssh failed: Welcome! ssh: connect to host vm port 22: Connection refused; "ssh vm docker version" must work for hpad's user without a prompt`,
 		},
 		{
 			"another key", "exit status 255", "@@@@@@@@\n@    WARNING    @\n@@@@@@@@\nIT IS POSSIBLE\n  remove with:\nHost key for vm has changed.\nHost key verification failed.\n", "ssh://vm/run/docker.sock",
-			`ssh says: Host key for vm has changed. Host key verification failed.; as hpad's user "ssh vm docker version" has to work without a question`,
+			`ssh failed: Host key for vm has changed. Host key verification failed.; "ssh vm docker version" must work for hpad's user without a prompt`,
 		},
 		{
 			"no docker", "exit status 127", "sh: 1: docker: not found\n", "ssh://vm",
-			"there is no docker on the other side: sh: 1: docker: not found; install Docker's command line there, where commands by ssh find it on their PATH",
+			"docker was not found on the remote host: sh: 1: docker: not found; install Docker's command line there, in the PATH of ssh commands",
 		},
 		{
 			"no engine", "exit status 1", "dial unix /run/docker.sock: connect: no such file or directory\n", "ssh://vm",
-			`"docker system dial-stdio" on the other side says: dial unix /run/docker.sock: connect: no such file or directory; as hpad's user "ssh vm docker version" has to work without a question`,
+			`"docker system dial-stdio" failed on the remote host: dial unix /run/docker.sock: connect: no such file or directory; "ssh vm docker version" must work for hpad's user without a prompt`,
 		},
 		{
 			"silent", "signal: killed", "", "ssh://vm",
-			`"docker system dial-stdio" on the other side says: signal: killed; as hpad's user "ssh vm docker version" has to work without a question`,
+			`"docker system dial-stdio" failed on the remote host: signal: killed; "ssh vm docker version" must work for hpad's user without a prompt`,
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {

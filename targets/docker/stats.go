@@ -14,11 +14,10 @@ import (
 	"github.com/hpad/hpad/targets/sampling"
 )
 
-// errUnmeasured is the error of a container whose use the engine does not know.
-var errUnmeasured = errors.New("the engine measures nothing of it: it just stopped, or the engine cannot read its cgroups (its log then says \"no metrics received\")")
+// errUnmeasured is the error of a container without usage data.
+var errUnmeasured = errors.New("the engine has no usage data: the container has just stopped, or the engine cannot read its cgroups (see \"no metrics received\" in its log)")
 
-// readCounters reads the counters of one container, without waiting for a second
-// measurement.
+// readCounters reads the counters of one container without a second measurement.
 func readCounters(ctx context.Context, engine *Engine, id string) (sampling.Counters, error) {
 	var found sampling.Counters
 	err := engine.Read(ctx, func(ctx context.Context, c *client.Client) error {
@@ -28,7 +27,7 @@ func readCounters(ctx context.Context, engine *Engine, id string) (sampling.Coun
 		}
 		defer answer.Body.Close()
 		if answer.OSType == "windows" {
-			return errors.New("it counts as Windows does, which hpad does not read")
+			return errors.New("the usage data of Windows containers is not supported")
 		}
 		found, err = parseCounters(answer.Body)
 		return err
@@ -36,8 +35,8 @@ func readCounters(ctx context.Context, engine *Engine, id string) (sampling.Coun
 	return found, err
 }
 
-// parseCounters parses a stats document. One of a container that does not run, or that
-// the engine cannot measure, has no time.
+// parseCounters parses a stats document. If the container does not run, or cannot be measured,
+// the document has no time.
 func parseCounters(body io.Reader) (sampling.Counters, error) {
 	var document container.StatsResponse
 	if err := json.NewDecoder(body).Decode(&document); err != nil {
@@ -51,11 +50,10 @@ func parseCounters(body io.Reader) (sampling.Counters, error) {
 	return found, nil
 }
 
-// workingSet returns the memory that counts as used, as for "docker stats" and the
-// kubelet: without what the page cache has not touched lately. It is negative where
-// nothing was measured.
+// workingSet returns the used memory like "docker stats" and the kubelet: without inactive file
+// pages. It is negative without a measurement.
 func workingSet(stats container.MemoryStats) int64 {
-	// A number this large is none.
+	// Larger numbers mean unlimited.
 	const highest = math.MaxInt64 / 1000
 	if stats.Usage == 0 || stats.Usage > highest {
 		return -1

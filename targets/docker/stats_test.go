@@ -14,7 +14,6 @@ import (
 	"github.com/docker/docker/api/types/container"
 )
 
-// document returns a stats document of testdata.
 func document(t *testing.T, name string) io.Reader {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("testdata", name))
@@ -24,8 +23,8 @@ func document(t *testing.T, name string) io.Reader {
 	return bytes.NewReader(text)
 }
 
-// TestParseCounters reads what engines of versions 20.10 and 28.5 answered, both on
-// cgroup v1, and a document as 28.5 writes it on cgroup v2.
+// TestParseCounters parses documents of engines 20.10 and 28.5 on cgroup v1, and one of 28.5 on
+// cgroup v2.
 func TestParseCounters(t *testing.T) {
 	for _, test := range []struct {
 		name   string

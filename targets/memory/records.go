@@ -16,68 +16,65 @@ import (
 )
 
 const (
-	// savedAtOnce is how many shards are saved at once: a store writes what comes
-	// together in one transaction.
-	savedAtOnce = 256
-	// forgottenAfter is how long a vanished instance is remembered.
+	// maxSaves is the number of shards that are written at the same time: a store combines
+	// concurrent writes in one transaction.
+	maxSaves = 256
+	// forgottenAfter is the time after which the record of an instance that no longer exists is
+	// deleted.
 	forgottenAfter = 24 * time.Hour
 	sweepInterval  = time.Hour
 )
 
-// Record is what is remembered of one instance; it is stored as JSON.
+// Record is the record of one instance, stored as JSON.
 type Record[R any] interface {
-	// Equal reports whether another record need not be stored in place of this one.
+	// Equal reports whether another record need not be stored instead of this one.
 	Equal(other R) bool
 }
 
-// Records are what is remembered of the instances of a fleet, by their ids. They
-// are safe for concurrent use.
+// Records are the records of a fleet's instances, by ID. They are safe for concurrent use.
 type Records[R Record[R]] struct {
 	store  targets.Store
 	prefix string
-	// belongs returns the name of the shard of a record, by its id.
+	// belongs returns the name of a record's shard.
 	belongs func(id string) string
-	// saving is held while records are stored, so that none is by an older one.
+	// saving is held during a write, so that an older record never overwrites a newer record.
 	saving chan struct{}
 
 	mu     sync.Mutex
 	loaded bool
 	known  map[string]entry[R]
 	shards map[string]*shard
-	// dirty are the shards whose records changed since they were saved.
+	// dirty are the shards that have changed since they were written.
 	dirty []*shard
 	swept time.Time
-	// epoch is when they were used first.
+	// epoch is the time of the first use.
 	epoch time.Time
-	// saveErr is why the last save failed; nil when it did not.
+	// saveErr is the error of the last write.
 	saveErr error
 }
 
-// entry is a record, how long after the epoch of the records its instance was there
-// last, by the steady clock, and where it is stored.
+// entry is a record, the last time of its instance since the epoch, and its shard.
 type entry[R any] struct {
 	record R
 	seen   time.Duration
 	at     *shard
 }
 
-// shard is records that are stored under one key. It is one value for all of them, since
-// each save looks at every record's.
+// shard contains the records under one key. All records share one value.
 type shard struct {
 	name  string
 	dirty bool
 }
 
-// New returns the records that a store keeps below a prefix of its keys; a store of nil
-// keeps none across restarts. Belongs returns the name of the shard in which a record is
-// stored, by its id, so that a change of one rewrites a small part of all. It must return
-// the same in every version of hpad.
+// New returns the records under a prefix of a store's keys. With a nil store they do not survive
+// a restart. belongs returns the name of a record's shard by its ID, so that a change rewrites
+// only a small part; it must return the same in every version of hpad.
 func New[R Record[R]](store targets.Store, prefix string, belongs func(id string) string) *Records[R] {
 	return &Records[R]{store: store, prefix: prefix, belongs: belongs, saving: make(chan struct{}, 1), known: map[string]entry[R]{}, shards: map[string]*shard{}}
 }
 
-// Load reads what was stored, once; it is called before anything else and tried
-// again when it failed, with an ErrTransient.
+// Load reads the store once, before any other call. After an error, an ErrTransient, it can be
+// called again.
 func (r *Records[R]) Load(ctx context.Context, now time.Time) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -86,16 +83,15 @@ func (r *Records[R]) Load(ctx context.Context, now time.Time) error {
 	}
 	shards, err := r.store.List(ctx, r.prefix)
 	if err != nil {
-		return fmt.Errorf("%w: load what is known of instances: %w", targets.ErrTransient, err)
+		return fmt.Errorf("%w: load the records of instances: %w", targets.ErrTransient, err)
 	}
-	for _, key := range slices.Sorted(maps.Keys(shards)) {
-		text := shards[key]
+	for key, text := range shards {
 		var stored map[string]R
 		if err := json.Unmarshal(text, &stored); err != nil {
-			return fmt.Errorf("%w: load what is known of instances: entry %q of the fleet's store: %w", targets.ErrTransient, key, err)
+			return fmt.Errorf("%w: load the records of instances: entry %q of the fleet's store: %w", targets.ErrTransient, key, err)
 		}
 		for id, record := range stored {
-			r.keepLocked(id, record, r.shardLocked(strings.TrimPrefix(key, r.prefix)), now)
+			r.known[id] = entry[R]{record, r.sinceEpoch(now), r.shardLocked(r.belongs(id))}
 		}
 	}
 	r.loaded = true
@@ -103,40 +99,23 @@ func (r *Records[R]) Load(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// keepLocked keeps a record that was stored in a shard, and moves it to the shard where it
-// belongs.
-func (r *Records[R]) keepLocked(id string, record R, here *shard, now time.Time) {
-	_, again := r.known[id]
-	at := r.shardLocked(r.belongs(id))
-	if !again || here == at {
-		r.known[id] = entry[R]{record, r.sinceEpoch(now), at}
-	}
-	if here != at {
-		r.touchLocked(here, at)
-	}
-}
-
-// shardLocked returns the shard with a name.
 func (r *Records[R]) shardLocked(name string) *shard {
 	at, ok := r.shards[name]
 	if !ok {
-		at = &shard{name: strings.Clone(name)} // which may be a part of a long text
+		at = &shard{name: strings.Clone(name)} // name may be part of a long string
 		r.shards[at.name] = at
 	}
 	return at
 }
 
-// touchLocked has shards saved, where there is a store.
-func (r *Records[R]) touchLocked(shards ...*shard) {
-	for _, s := range shards {
-		if !s.dirty && r.store != nil {
-			s.dirty = true
-			r.dirty = append(r.dirty, s)
-		}
+func (r *Records[R]) touchLocked(s *shard) {
+	if !s.dirty && r.store != nil {
+		s.dirty = true
+		r.dirty = append(r.dirty, s)
 	}
 }
 
-// sinceEpoch returns how long ago the records were used first.
+// sinceEpoch sets the epoch at the first call.
 func (r *Records[R]) sinceEpoch(now time.Time) time.Duration {
 	if r.epoch.IsZero() {
 		r.epoch = now
@@ -144,7 +123,7 @@ func (r *Records[R]) sinceEpoch(now time.Time) time.Duration {
 	return now.Sub(r.epoch)
 }
 
-// Recall returns what is known of an instance; false when nothing is.
+// Recall returns the record of an instance; false if it has no record.
 func (r *Records[R]) Recall(id string) (R, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -152,8 +131,8 @@ func (r *Records[R]) Recall(id string) (R, bool) {
 	return known.record, ok
 }
 
-// See remembers an instance that is there now, and returns its record. Next makes it of
-// the one before, which is zero where none is known. It must not use the Records.
+// See sets and returns the record of an existing instance. next returns it from the previous
+// record, the zero R if it has no record. It must not use the Records.
 func (r *Records[R]) See(id string, now time.Time, next func(before R, known bool) R) R {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -166,8 +145,7 @@ func (r *Records[R]) See(id string, now time.Time, next func(before R, known boo
 	return record
 }
 
-// Change changes what is known of an instance; nothing where nothing is. It must
-// not use the Records.
+// Change changes the record of an instance, if there is one. change must not use the Records.
 func (r *Records[R]) Change(id string, change func(record *R)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -178,18 +156,7 @@ func (r *Records[R]) Change(id string, change func(record *R)) {
 	}
 }
 
-// Keep notes that an instance is still there, as it was; nothing where nothing is known
-// of it.
-func (r *Records[R]) Keep(id string, now time.Time) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if known, ok := r.known[id]; ok {
-		known.seen = r.sinceEpoch(now)
-		r.known[id] = known
-	}
-}
-
-// Forget removes what is known of an instance: one that starts its life anew.
+// Forget deletes the record of an instance.
 func (r *Records[R]) Forget(id string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -203,22 +170,21 @@ func (r *Records[R]) forgetLocked(id string) {
 	}
 }
 
-// Save stores what changed since the last save, and forgets instances that vanished a
-// day ago. What cannot be stored stays known, and is stored as soon as it can be;
-// Failure returns why.
+// Save writes the changed records, and deletes records of instances that have not existed for
+// forgottenAfter. A later call repeats a failed write; Failure returns its error.
 func (r *Records[R]) Save(ctx context.Context, now time.Time) {
 	select {
 	case r.saving <- struct{}{}:
 		defer func() { <-r.saving }()
 	case <-ctx.Done():
-		return // the next save stores it
+		return // the next call repeats it
 	}
 	changed := r.changed(now)
 	if len(changed) == 0 {
 		return
 	}
 	var group errgroup.Group
-	group.SetLimit(savedAtOnce)
+	group.SetLimit(maxSaves)
 	for _, name := range slices.Sorted(maps.Keys(changed)) {
 		group.Go(func() error {
 			err := r.saveShard(ctx, name, changed[name])
@@ -236,8 +202,7 @@ func (r *Records[R]) Save(ctx context.Context, now time.Time) {
 	r.saveErr = err
 }
 
-// changed returns the records of shards that are to be stored, and takes them for
-// stored.
+// changed returns the records of the dirty shards, which are no longer dirty.
 func (r *Records[R]) changed(now time.Time) map[string]map[string]R {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -275,7 +240,7 @@ func (r *Records[R]) saveShard(ctx context.Context, name string, records map[str
 	return r.store.Save(ctx, r.prefix+name, text)
 }
 
-// sweepLocked forgets instances that vanished long ago.
+// sweepLocked deletes the records of instances that no longer exist.
 func (r *Records[R]) sweepLocked(now time.Time) {
 	if now.Sub(r.swept) < sweepInterval {
 		return
@@ -288,7 +253,7 @@ func (r *Records[R]) sweepLocked(now time.Time) {
 	}
 }
 
-// Failure returns why the last save failed; nil when it did not.
+// Failure returns the error of the last write.
 func (r *Records[R]) Failure() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -16,7 +16,7 @@ import (
 
 var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
-// life is a record as kinds of fleets have them.
+// life is a record.
 type life struct {
 	Started time.Time `json:"s"`
 	Name    string    `json:"n,omitempty"`
@@ -26,7 +26,7 @@ func (l life) Equal(other life) bool { return l.Started.Equal(other.Started) && 
 
 const prefix = "lives/"
 
-// byEnd stores records by the last digit of their ids.
+// byEnd returns the last digit of an ID as its shard.
 func byEnd(id string) string { return id[len(id)-1:] }
 
 func loaded(t *testing.T, store targets.Store, now time.Time) *Records[life] {
@@ -38,7 +38,7 @@ func loaded(t *testing.T, store targets.Store, now time.Time) *Records[life] {
 	return r
 }
 
-// see remembers an instance that started when it was first seen.
+// see sets the start of an instance when it is first seen.
 func see(r *Records[life], id string, now time.Time) life {
 	return r.See(id, now, func(before life, known bool) life {
 		if !known {
@@ -54,20 +54,16 @@ func TestRecords(t *testing.T) {
 	if _, known := r.Recall("i-1"); known {
 		t.Error("an instance is known that was never seen")
 	}
-	r.Change("i-1", func(l *life) { l.Name = "web" })
-	if _, known := r.Recall("i-1"); known {
-		t.Error("an instance is known that was changed and never seen")
-	}
 	for _, id := range []string{"i-1", "i-2", "i-11"} {
 		see(r, id, noon)
 	}
 	r.Save(t.Context(), noon)
 	later := noon.Add(time.Hour)
-	r = loaded(t, store, later) // another hpad
+	r = loaded(t, store, later) // a restart
 	if got := see(r, "i-1", later); !got.Started.Equal(noon) {
 		t.Errorf("started %v, want %v, as was known before the restart", got.Started, noon)
 	}
-	r.Change("i-1", func(l *life) { l.Name = "web" })
+	r.See("i-1", later, func(before life, _ bool) life { return life{before.Started, "web"} })
 	r.Forget("i-2")
 	r.Save(t.Context(), later)
 	r = loaded(t, store, later)
@@ -83,9 +79,8 @@ func TestRecords(t *testing.T) {
 	}
 }
 
-// TestRecordsStored holds how records are stored, which later versions have to
-// read: as an object by id, under the prefix and the shard. What did not change is
-// not written.
+// TestRecordsStored: a shard is an object by ID, under the prefix. Unchanged shards are not
+// written.
 func TestRecordsStored(t *testing.T) {
 	store := &targettest.Store{}
 	r := loaded(t, store, noon)

@@ -27,7 +27,7 @@ type Store[V any] struct {
 }
 
 type entry[V any] struct {
-	// saving is held during a write, so that an older value never overwrites a newer one.
+	// saving is held during a write, so that writes keep their order.
 	saving chan struct{}
 	value  V
 	// known reports that value was read or set.
@@ -51,7 +51,7 @@ type CorruptError struct {
 func (e *CorruptError) Error() string { return e.Err.Error() }
 func (e *CorruptError) Unwrap() error { return e.Err }
 
-// Read returns the value in the backend and does not change the one in memory. The error is
+// Read returns the value in the backend and does not change the value in memory. The error is
 // a [CorruptError] or the backend's.
 func (s *Store[V]) Read(ctx context.Context, name string) (value V, found bool, err error) {
 	if s.backend == nil {
@@ -67,7 +67,7 @@ func (s *Store[V]) Read(ctx context.Context, name string) (value V, found bool, 
 	return value, true, nil
 }
 
-// Load replaces all values in memory by those in the backend. Its error is an ErrTransient.
+// Load replaces all values in memory by the values in the backend. Its error is an ErrTransient.
 func (s *Store[V]) Load(ctx context.Context) error {
 	stored, err := s.backend.List(ctx, s.prefix)
 	if err != nil {
@@ -149,7 +149,7 @@ func (s *Store[V]) Save(ctx context.Context, name string) error {
 
 // Commit writes the result of change first and sets it then. After an error nothing has
 // changed. If the value changes during the write, the change is applied again to the new
-// one, and the next Save writes the result.
+// value, and the next Save writes the result.
 func (s *Store[V]) Commit(ctx context.Context, name string, change func(before V) V) error {
 	s.mu.Lock()
 	e := s.entryLocked(name)

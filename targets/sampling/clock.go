@@ -9,12 +9,10 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// Clock makes passes over what is to be sampled, one every interval, while Ask is
-// called. A target is sampled for three intervals after a question for it, or for
-// twice the time between the last two where that is longer, so that an autoscaler
-// with a long period gets samples too, also beside one with a short period. The Clock
-// rests when no target is left and there was no question for as long; the next one
-// begins again. It is safe for concurrent use.
+// Clock runs passes at an interval while Ask is called. A target is sampled for three intervals
+// after a call of Ask, or for twice the time between the last two calls if that is longer, so
+// that autoscalers with a long period get samples. The Clock pauses when no target is left; the
+// next call of Ask resumes it. It is safe for concurrent use.
 type Clock struct {
 	interval time.Duration
 	pass     func(ctx context.Context, wanted []targets.Ref)
@@ -25,25 +23,24 @@ type Clock struct {
 
 	mu      sync.Mutex
 	running bool
-	// all are the questions of all targets or none, own those for each target.
-	all question
-	own map[targets.Ref]question
+	// all is the demand of all calls, own that of each target.
+	all demand
+	own map[targets.Ref]demand
 }
 
-// question is when Ask was called, and how often.
-type question struct {
-	// last is the time of the last call, counted when gap was found: the time since the
-	// call before, where they were no less than an interval apart, and at most
-	// longestGap.
+// demand contains the times of calls of Ask.
+type demand struct {
+	// last is the time of the last call, counted that of the last call at least an interval after
+	// the one before, and gap the time between those two, at most longestGap.
 	last, counted time.Time
 	gap           time.Duration
 }
 
-// longestGap is the longest period that autoscalers have.
+// longestGap is the longest period of autoscalers.
 const longestGap = time.Hour
 
-// again returns the question after another call.
-func (q question) again(now time.Time, interval time.Duration) question {
+// again returns the demand after another call.
+func (q demand) again(now time.Time, interval time.Duration) demand {
 	since := now.Sub(q.counted)
 	if !q.counted.IsZero() && since >= interval {
 		q.gap = min(since, longestGap)
@@ -55,32 +52,28 @@ func (q question) again(now time.Time, interval time.Duration) question {
 	return q
 }
 
-// stands reports whether samples are still wanted.
-func (q question) stands(now time.Time, interval time.Duration) bool {
+// lasts reports whether samples are still in demand.
+func (q demand) lasts(now time.Time, interval time.Duration) bool {
 	return now.Sub(q.last) <= max(3*interval, 2*q.gap)
 }
 
-// NewClock returns a Clock that does nothing until Ask is called. The interval is
-// more than 0.
+// NewClock returns a Clock that starts with the first call of Ask. The interval must be positive.
 //
-// Pass samples once, at the first question and then at every interval; a pass
-// that takes longer leaves out those in between. No two run at once. Wanted are
-// the targets with lasting questions, in no order, and ctx ends at Close.
+// pass runs at the first call and then at every interval. If it takes longer, passes are skipped;
+// no two run at the same time. wanted are the targets in demand, in no order; ctx ends at Close.
 //
-// Rest forgets what is not to be known when sampling begins again; nil forgets
-// nothing. It runs between the last pass and the next question, and must not call the
-// Clock, nor take a lock under which the Clock is called.
+// rest, if not nil, runs between the last pass and the next call of Ask, to forget what must not
+// survive a pause. It must not call the Clock, nor take a lock under which the Clock is called.
 func NewClock(interval time.Duration, pass func(ctx context.Context, wanted []targets.Ref), rest func()) *Clock {
-	c := &Clock{interval: interval, pass: pass, rest: rest, own: map[targets.Ref]question{}}
+	c := &Clock{interval: interval, pass: pass, rest: rest, own: map[targets.Ref]demand{}}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	return c
 }
 
-// Validity returns how old a sample may be, and how long it may cover.
+// Validity is the maximum age of a sample, and the longest time that it may cover.
 func (c *Clock) Validity() time.Duration { return 2*c.interval + 5*time.Second }
 
-// Ask keeps or begins the sampling of these targets. It does not wait for a pass. It
-// returns false once the Clock is closed.
+// Ask demands samples of some targets. It does not wait for a pass. It returns false after Close.
 func (c *Clock) Ask(refs []targets.Ref, now time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -98,8 +91,7 @@ func (c *Clock) Ask(refs []targets.Ref, now time.Time) bool {
 	return true
 }
 
-// Inherit takes over the questions of an older Clock. It is called before the first
-// own one.
+// Inherit copies the demand of an older Clock, before the first call of Ask.
 func (c *Clock) Inherit(older *Clock) {
 	older.mu.Lock()
 	all, own := older.all, maps.Clone(older.own)
@@ -109,14 +101,14 @@ func (c *Clock) Inherit(older *Clock) {
 	c.all, c.own = all, own
 }
 
-// Running reports whether the Clock makes passes, rather than rests.
+// Running reports whether the Clock is not paused.
 func (c *Clock) Running() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.running
 }
 
-// Close ends the sampling, and returns once no pass is under way.
+// Close waits for the end of a pass.
 func (c *Clock) Close() {
 	c.mu.Lock()
 	c.cancel()
@@ -139,15 +131,14 @@ func (c *Clock) run() {
 	}
 }
 
-// lately returns the targets that are still wanted, and forgets those that have not
-// been for long.
+// lately returns the targets in demand, and forgets old demand.
 func (c *Clock) lately(now time.Time) []targets.Ref {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	refs := make([]targets.Ref, 0, len(c.own))
 	for ref, q := range c.own {
 		switch {
-		case q.stands(now, c.interval):
+		case q.lasts(now, c.interval):
 			refs = append(refs, ref)
 		case now.Sub(q.last) > 2*longestGap:
 			delete(c.own, ref)
@@ -156,15 +147,15 @@ func (c *Clock) lately(now time.Time) []targets.Ref {
 	return refs
 }
 
-// idle rests if nothing was wanted for long enough, and reports whether it does.
+// idle pauses the Clock if there is no demand, and reports whether it does.
 func (c *Clock) idle(now time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.all.stands(now, c.interval) {
+	if c.all.lasts(now, c.interval) {
 		return false
 	}
 	for _, q := range c.own {
-		if q.stands(now, c.interval) {
+		if q.lasts(now, c.interval) {
 			return false
 		}
 	}

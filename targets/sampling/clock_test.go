@@ -19,13 +19,13 @@ var (
 	db  = targets.Ref{Fleet: "shop", Name: "db"}
 )
 
-// record keeps what a Clock does, under a lock as samplers have it.
+// record contains the passes and pauses of a Clock.
 type record struct {
 	mu     sync.Mutex
 	passes []time.Time
 	wanted [][]targets.Ref
 	rests  int
-	// takes is how long a pass takes, cut how many were cut short by Close.
+	// takes is the duration of a pass, cut the number of passes interrupted by Close.
 	takes time.Duration
 	cut   int
 }
@@ -54,14 +54,14 @@ func (r *record) rest() {
 	r.rests++
 }
 
-// get returns how many passes were made, how many cut short, and the rests.
+// get returns the numbers of passes, interrupted passes and pauses.
 func (r *record) get() (passes, cut, rests int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return len(r.passes), r.cut, r.rests
 }
 
-// since returns when passes were made, and forgets them.
+// since returns the times of the passes, and deletes them.
 func (r *record) since(begin time.Time) []time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -73,7 +73,7 @@ func (r *record) since(begin time.Time) []time.Duration {
 	return after
 }
 
-// run tests a Clock in a bubble of its own.
+// run tests a Clock in a synctest bubble.
 func run(t *testing.T, test func(t *testing.T, c *Clock, r *record)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -84,7 +84,6 @@ func run(t *testing.T, test func(t *testing.T, c *Clock, r *record)) {
 	})
 }
 
-// pass lets time pass.
 func pass(d time.Duration) {
 	<-time.After(d)
 	synctest.Wait()
@@ -94,7 +93,7 @@ func TestPassesWhileAsked(t *testing.T) {
 	run(t, func(t *testing.T, c *Clock, r *record) {
 		pass(time.Minute)
 		if passes, _, _ := r.get(); c.Running() || passes > 0 {
-			t.Fatalf("%d passes before the first question", passes)
+			t.Fatalf("%d passes before the first demand", passes)
 		}
 		begin := time.Now()
 		for range 6 { // every 5s, for half a minute
@@ -112,8 +111,7 @@ func TestPassesWhileAsked(t *testing.T) {
 	})
 }
 
-// TestRests: after three intervals without a question there is no more pass, and
-// the next question begins again at once.
+// TestRests: after three intervals without a call the Clock pauses, and the next call resumes it.
 func TestRests(t *testing.T) {
 	run(t, func(t *testing.T, c *Clock, r *record) {
 		begin := time.Now()
@@ -137,8 +135,8 @@ func TestRests(t *testing.T) {
 	})
 }
 
-// TestPeriodsBesideEachOther: a target that is asked for seldom is sampled all the
-// time, also beside others that are asked for often, or at other times.
+// TestPeriodsBesideEachOther: a target with a long period is sampled all the time, also beside
+// others with different periods.
 func TestPeriodsBesideEachOther(t *testing.T) {
 	for name, c := range map[string]struct {
 		step time.Duration
@@ -176,7 +174,7 @@ func TestPeriodsBesideEachOther(t *testing.T) {
 	}
 }
 
-// TestWanted: a pass gets the targets that were asked for lately.
+// TestWanted: a pass gets the targets in demand.
 func TestWanted(t *testing.T) {
 	run(t, func(t *testing.T, c *Clock, r *record) {
 		c.Ask([]targets.Ref{web, db}, time.Now())
@@ -212,6 +210,6 @@ func TestClose(t *testing.T) {
 		if passes, _, _ := r.get(); passes != 1 {
 			t.Errorf("%d passes, want none after Close()", passes)
 		}
-		c.Close() // once more does nothing
+		c.Close() // no effect
 	})
 }

@@ -1,3 +1,6 @@
+// Package sampling contains the common parts of the samplers of all kinds of fleets: the [Clock]
+// of their passes, the [Members] that are sampled individually, and the [Usage] between two
+// readings.
 package sampling
 
 import (
@@ -10,69 +13,62 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// Members samples the members of targets, one by one, on a [Clock] of its own. It
-// keeps the members of each target by its last reading, and what is known of each: M
-// is a member, K its name among those of all targets, and V what is known of it, zero
-// for nothing. It is safe for concurrent use.
+// Members samples the members of targets on its own [Clock]. It contains the members of each
+// target at its last reading, and the sampled values. M is a member, K its key among the members
+// of all targets, and V its sampled value, initially the zero V. It is safe for concurrent use.
 type Members[K comparable, M, V any] struct {
 	*Clock
 	kind Kind[K, M, V]
 
 	mu sync.Mutex
-	// published list the members of the last reading of each target.
+	// published list the members of each target at its last reading.
 	published map[targets.Ref]func() []M
 	known     map[K]V
-	// err is the last pass's.
+	// err is the error of the last pass.
 	err error
 }
 
-// Kind is how a kind of fleet samples.
+// Kind contains the functions of a kind of fleet.
 type Kind[K comparable, M, V any] struct {
-	// Key names a member.
+	// Key returns the key of a member.
 	Key func(member M) K
-	// Pass samples once the members that are due, those of all targets that are
-	// wanted, and keeps what it finds by [Members.Learn]. An error means that it found
-	// nothing at all, and is that of Samples until the next pass is over. No two passes
-	// run at once, and ctx ends at Close.
+	// Pass samples the members of the targets in demand, and sets their values with
+	// [Members.Learn]. An error means that nothing was sampled; Samples returns it until the next
+	// pass. No two passes run at the same time, and ctx ends at Close.
 	Pass func(ctx context.Context, due []M) error
-	// Sample makes a sample of what is known of a member; nil where that is nothing
-	// or too old, with an error where there is a reason. It must not call the Members,
-	// but for Validity.
+	// Sample returns the sample from a member's value; nil without a sample that is recent,
+	// with an error if there is a reason. Of the Members it may call Validity only.
 	Sample func(member M, known V) (*targets.InstanceSample, error)
-	// Rest forgets what else is not to be known when sampling begins again; nil
-	// forgets nothing. It must not call the Members.
-	Rest func()
 }
 
-// NewMembers returns Members that are sampled every interval, which is more than 0,
-// once Samples is called.
+// NewMembers returns Members with a positive interval. The first call of Samples starts them.
 func NewMembers[K comparable, M, V any](interval time.Duration, kind Kind[K, M, V]) *Members[K, M, V] {
 	m := &Members[K, M, V]{kind: kind, published: map[targets.Ref]func() []M{}, known: map[K]V{}}
 	m.Clock = NewClock(interval, m.pass, m.rest)
 	return m
 }
 
-// Publish sets the members of a target, at every reading.
+// Publish sets the members of a target after a reading.
 func (m *Members[K, M, V]) Publish(ref targets.Ref, members []M) {
 	m.PublishFunc(ref, func() []M { return members })
 }
 
-// PublishFunc is Publish of members that are listed when they are of use. The function
-// always returns equal ones, and must not call the Members.
+// PublishFunc is like Publish with a list that is only created when it is needed. The function
+// must always return equal lists, and must not call the Members.
 func (m *Members[K, M, V]) PublishFunc(ref targets.Ref, list func() []M) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.published[ref] = list
 }
 
-// Withdraw forgets the members of a target that cannot be read.
+// Withdraw deletes the members of a target that cannot be read.
 func (m *Members[K, M, V]) Withdraw(ref targets.Ref) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.published, ref)
 }
 
-// Learn changes what is known of a member, under the lock of the Members.
+// Learn changes the value of a member. The Members are locked meanwhile.
 func (m *Members[K, M, V]) Learn(key K, change func(known *V)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -81,8 +77,7 @@ func (m *Members[K, M, V]) Learn(key K, change func(known *V)) {
 	m.known[key] = known
 }
 
-// Inherit copies the members of an older Members, and what it knows of them, before the first
-// call of Samples.
+// Inherit copies members and values from older Members, before the first call of Samples.
 func (m *Members[K, M, V]) Inherit(older *Members[K, M, V]) {
 	older.mu.Lock()
 	published, known := maps.Clone(older.published), maps.Clone(older.known)
@@ -93,9 +88,9 @@ func (m *Members[K, M, V]) Inherit(older *Members[K, M, V]) {
 	m.published, m.known = published, known
 }
 
-// Samples returns the newest samples, and keeps the sampling going. With those of a
-// target goes the first error of any of its members. A target that was not published
-// has no entry. The error is that of the last pass, or an ErrTransient after Close.
+// Samples returns the newest samples, and demands further samples. Samples.Err of a target is the
+// first error of its members. A target without published members has no entry. The error is that
+// of the last pass, or an ErrTransient after Close.
 func (m *Members[K, M, V]) Samples(refs []targets.Ref) (map[targets.Ref]targets.Samples, error) {
 	if !m.Ask(refs, time.Now()) {
 		return nil, fmt.Errorf("%w: the fleet is closed", targets.ErrTransient)
@@ -126,7 +121,6 @@ func (m *Members[K, M, V]) Samples(refs []targets.Ref) (map[targets.Ref]targets.
 	return all, nil
 }
 
-// pass samples the members of all wanted targets once.
 func (m *Members[K, M, V]) pass(ctx context.Context, wanted []targets.Ref) {
 	err := m.kind.Pass(ctx, m.due(wanted))
 	m.mu.Lock()
@@ -134,7 +128,7 @@ func (m *Members[K, M, V]) pass(ctx context.Context, wanted []targets.Ref) {
 	m.err = err
 }
 
-// due returns the members to sample, and forgets what is known of all others.
+// due returns the members to sample, and deletes the values of all others.
 func (m *Members[K, M, V]) due(wanted []targets.Ref) []M {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -154,13 +148,10 @@ func (m *Members[K, M, V]) due(wanted []targets.Ref) []M {
 	return due
 }
 
-// rest forgets what is known of members.
+// rest deletes all values.
 func (m *Members[K, M, V]) rest() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.err = nil
 	clear(m.known)
-	if m.kind.Rest != nil {
-		m.kind.Rest()
-	}
 }

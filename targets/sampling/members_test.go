@@ -15,20 +15,19 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// member is one that counts its passes, wrong why that fails.
+// member is a test member with the error of its sample.
 type member struct {
 	name  string
 	wrong error
 }
 
-// counting samples members by counting: the sample of the nth pass has a window of
-// n seconds.
+// counting counts the passes of each member: the sample of the nth pass has a window of n
+// seconds.
 type counting struct {
 	*Members[string, member, int]
 
-	mu    sync.Mutex
-	due   [][]string
-	rests int
+	mu  sync.Mutex
+	due [][]string
 	// fails is the error of the next passes.
 	fails error
 }
@@ -46,7 +45,7 @@ func (c *counting) pass(_ context.Context, due []member) error {
 	return c.fails
 }
 
-// sample has nothing to say of the first pass.
+// sample returns no sample for the first pass.
 func (c *counting) sample(m member, known int) (*targets.InstanceSample, error) {
 	if known < 2 {
 		return nil, m.wrong
@@ -54,15 +53,13 @@ func (c *counting) sample(m member, known int) (*targets.InstanceSample, error) 
 	return &targets.InstanceSample{ID: m.name, Window: time.Duration(known) * time.Second}, m.wrong
 }
 
-// fail sets the error of the next passes.
 func (c *counting) fail(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.fails = err
 }
 
-// says tests the samples of a target: "name passes" of each member, or "none"
-// where there is no entry.
+// says checks the samples of a target: "name passes" of each member, or "none" without an entry.
 func (c *counting) says(t *testing.T, ref targets.Ref, want ...string) {
 	t.Helper()
 	answer, err := c.Samples([]targets.Ref{ref})
@@ -89,22 +86,21 @@ func (c *counting) says(t *testing.T, ref targets.Ref, want ...string) {
 	}
 }
 
-// count tests Members in a bubble of its own.
+// count tests Members in a synctest bubble.
 func count(t *testing.T, test func(t *testing.T, c *counting)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		c := &counting{}
 		c.Members = NewMembers(interval, Kind[string, member, int]{
 			Key: func(m member) string { return m.name }, Pass: c.pass, Sample: c.sample,
-			Rest: func() { c.rests++ },
 		})
 		defer c.Close()
 		test(t, c)
 	})
 }
 
-// TestMembersOfTargets: a pass gets the members of the targets that were
-// published and wanted, and samples are in the order of publishing.
+// TestMembersOfTargets: a pass gets the members of targets that are published and in demand.
+// Samples have the order of the members.
 func TestMembersOfTargets(t *testing.T) {
 	count(t, func(t *testing.T, c *counting) {
 		c.Publish(web, []member{{name: "w2"}, {name: "w1"}})
@@ -122,8 +118,8 @@ func TestMembersOfTargets(t *testing.T) {
 	})
 }
 
-// TestMembersThatGo: there is no sample of a member that is published no more, and
-// nothing is known of it when it comes back after a pass.
+// TestMembersThatGo: a member that is no longer published has no sample, and no value after a
+// pass.
 func TestMembersThatGo(t *testing.T) {
 	count(t, func(t *testing.T, c *counting) {
 		c.Publish(web, []member{{name: "w1"}, {name: "w2"}})
@@ -133,7 +129,7 @@ func TestMembersThatGo(t *testing.T) {
 		c.Publish(web, []member{{name: "w1"}, {name: "w3"}})
 		c.says(t, web, "w1 2")
 		c.Publish(web, []member{{name: "w1"}, {name: "w2"}})
-		c.says(t, web, "w1 2", "w2 2") // there was no pass without it
+		c.says(t, web, "w1 2", "w2 2") // without a pass in between
 		c.Publish(web, []member{{name: "w1"}})
 		pass(interval)
 		c.Publish(web, []member{{name: "w1"}, {name: "w2"}})
@@ -144,12 +140,12 @@ func TestMembersThatGo(t *testing.T) {
 		pass(interval)
 		c.Publish(web, []member{{name: "w1"}})
 		c.says(t, web)
-		c.Withdraw(db) // which was never published
+		c.Withdraw(db) // never published
 	})
 }
 
-// TestPassThatFindsNothing: its error is returned until a pass has none, or
-// sampling begins again.
+// TestPassThatFindsNothing: the error of a pass is returned until the next successful pass, or a
+// pause.
 func TestPassThatFindsNothing(t *testing.T) {
 	count(t, func(t *testing.T, c *counting) {
 		broken := errors.New("no token")

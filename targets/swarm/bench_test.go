@@ -10,10 +10,10 @@ import (
 	"github.com/hpad/hpad/targets/targettest"
 )
 
-// BenchmarkSnapshot reads 200 services of 5 tasks, none of which changes.
+// BenchmarkSnapshot reads 200 unchanged services of 5 tasks.
 func BenchmarkSnapshot(b *testing.B) {
 	const services, replicas = 200, 5
-	i := newImitation(b)
+	i := newFakeManager(b)
 	var refs []targets.Ref
 	for n := range services {
 		name := fmt.Sprintf("s%d", n)

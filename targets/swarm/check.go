@@ -15,9 +15,8 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// Check returns the engine's version, what the manager knows of its swarm, and which
-// nodes' cpu and memory cannot be sampled. Nothing is changed: the right to update is
-// tried with a service that cannot exist.
+// Check returns the engine's version, information about the swarm, and the nodes whose CPU and
+// memory cannot be sampled. It tests the permission to update with a service that does not exist.
 func (f *Fleet) Check(ctx context.Context) ([]string, error) {
 	return targets.Ask(ctx, &f.base, "check", f.check)
 }
@@ -31,9 +30,9 @@ func (f *Fleet) check(ctx context.Context) ([]string, error) {
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("ask for the engine: %w", err)
+		return nil, fmt.Errorf("read the engine's information: %w", err)
 	}
-	found := []string{fmt.Sprintf("is Docker %s, talked to in version %s of its API", info.ServerVersion, version)}
+	found := []string{fmt.Sprintf("is Docker %s with API version %s", info.ServerVersion, version)}
 	if !info.Swarm.ControlAvailable {
 		return found, noManager(info)
 	}
@@ -45,7 +44,7 @@ func (f *Fleet) check(ctx context.Context) ([]string, error) {
 	return append(found, f.checkNodes(ctx)...), nil
 }
 
-// noManager returns the error of an engine that cannot scale services.
+// noManager returns the error of an engine that is not a manager.
 func noManager(info system.Info) error {
 	err := fmt.Errorf("%w: the engine of %q is not a swarm manager (its part in a swarm is: %s)", targets.ErrTransient, info.Name, info.Swarm.LocalNodeState)
 	if info.Swarm.Error != "" {
@@ -54,7 +53,7 @@ func noManager(info system.Info) error {
 	return managerError(err)
 }
 
-// tryUpdate sends an update that no service can have.
+// tryUpdate sends an invalid update.
 func (f *Fleet) tryUpdate(ctx context.Context) error {
 	const nobody = "hpad-check"
 	err := f.engine.Read(ctx, func(ctx context.Context, c *client.Client) error {
@@ -67,8 +66,8 @@ func (f *Fleet) tryUpdate(ctx context.Context) error {
 	return nil
 }
 
-// checkNodes returns the nodes whose engines are not known, the engines whose nodes are
-// not, and those that cannot be reached.
+// checkNodes returns nodes without an engine, engines without a node, and engines that cannot be
+// reached.
 func (f *Fleet) checkNodes(ctx context.Context) []string {
 	own, names, err := f.nodes.list(ctx)
 	if err != nil {
@@ -82,12 +81,12 @@ func (f *Fleet) checkNodes(ctx context.Context) []string {
 	}
 	if len(blind) > 0 {
 		slices.Sort(blind)
-		found = append(found, fmt.Sprintf("cpu and memory of tasks on %q cannot be sampled: nodes does not name their engines", blind))
+		found = append(found, fmt.Sprintf("cpu and memory of tasks on %q cannot be sampled: nodes has no engine for them", blind))
 	}
 	for _, key := range slices.Sorted(maps.Keys(f.nodes.engines)) {
 		_, isID := names[key]
 		if !isID && !slices.Contains(slices.Collect(maps.Values(names)), key) {
-			found = append(found, fmt.Sprintf("nodes names %q, which is neither the id nor the hostname of a node; there is %s", key, strings.Join(slices.Sorted(maps.Values(names)), ", ")))
+			found = append(found, fmt.Sprintf("nodes contains %q, which is not the ID or hostname of a node; there are %s", key, strings.Join(slices.Sorted(maps.Values(names)), ", ")))
 		}
 		if _, err := f.nodes.engines[key].Client(ctx); err != nil {
 			found = append(found, fmt.Sprintf("cpu and memory of tasks on %q cannot be sampled: %v", key, err))

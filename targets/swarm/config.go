@@ -11,28 +11,27 @@ import (
 	"github.com/hpad/hpad/targets/docker"
 )
 
-// Config is one [fleets.NAME] table of kind "swarm". The host is one of the
-// swarm's managers.
+// Config is one [fleets.NAME] table of kind "swarm". The host is a manager of the swarm.
 type Config struct {
 	docker.Config
-	// Nodes are the engines of the swarm's other nodes, each by the id or the
-	// hostname of its node, for cpu and memory of the tasks there. TLS and Timeout
-	// are those of the manager.
+	// Nodes are the engines of the swarm's other nodes, by the ID or the hostname of the node.
+	// They are needed for CPU and memory of tasks there. TLS and Timeout are those of the
+	// manager.
 	Nodes map[string]string `toml:"nodes"`
-	// ScaleDuringUpdate scales a service while it is being updated, at the cost of
-	// the version to which a rollback returns.
+	// ScaleDuringUpdate also scales a service during an update. A rollback then returns to the
+	// new version.
 	ScaleDuringUpdate bool `toml:"scale_during_update"`
 	// Discovery is by the labels of services.
 	targets.Discovery
 }
 
-// SetDefaults fills in what was not given, from the environment where it has it.
+// SetDefaults sets missing values, from the environment if possible.
 func (c *Config) SetDefaults() {
 	c.Config.SetDefaults()
 	settings.SetDefaults(c)
 }
 
-// Validate returns every mistake of a defaulted configuration, with paths below the
+// Validate returns all errors of a configuration with defaults. Fields are paths below the
 // fleet's table.
 func (c *Config) Validate() []settings.FieldError {
 	mistakes := append(c.Config.Validate(), settings.Validate(&c.Discovery)...)
@@ -66,17 +65,17 @@ var Kind = targets.Kind{
 	},
 }
 
-// Build makes a fleet of that name.
+// Build returns a fleet with this configuration.
 func (c *Config) Build(name string, _ targets.Env) (targets.Fleet, error) { return New(name, c) }
 
-// Target is the part of an autoscaler's target table that a swarm fleet reads.
+// Target is the part of an autoscaler's target table for swarm fleets.
 type Target struct {
-	// Service is the name of a replicated service: of one in a stack, with the
-	// stack's name before it, as "shop_web".
+	// Service is the name of a replicated service. In a stack it starts with the name of the
+	// stack: "shop_web".
 	Service string `toml:"service"`
 }
 
-// Validate returns every mistake of the target.
+// Validate returns all errors of the target.
 func (t *Target) Validate() []settings.FieldError {
 	if t.Service == "" {
 		return []settings.FieldError{{Field: "service", Detail: `is required: the name of a service, as "shop_web" for the service web of the stack shop`}}

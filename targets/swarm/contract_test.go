@@ -10,7 +10,6 @@ import (
 	"github.com/hpad/hpad/targets/targettest"
 )
 
-// testConfig returns a valid configuration of a fleet at a host.
 func testConfig(t testing.TB, host string, changes ...func(c *Config)) *Config {
 	t.Helper()
 	for _, name := range []string{"DOCKER_HOST", "DOCKER_TLS_VERIFY", "DOCKER_CERT_PATH", "DOCKER_API_VERSION"} {
@@ -41,7 +40,7 @@ func ref(name string) targets.Ref { return targets.Ref{Fleet: "shop", Name: name
 
 func TestContract(t *testing.T) {
 	targettest.Run(t, targettest.Kind{Of: &Kind, Samples: true, New: func(t *testing.T, counts ...int32) *targettest.Platform {
-		i := newImitation(t)
+		i := newFakeManager(t)
 		p := &targettest.Platform{Missing: ref("nobody"), Survive: true, Compares: true}
 		for n, count := range counts {
 			name := fmt.Sprintf("shop_%c", 'a'+n)
@@ -54,13 +53,13 @@ func TestContract(t *testing.T) {
 			return current
 		}
 		p.SetCount = func(_ *testing.T, ref targets.Ref, n int32) {
-			i.with(ref.Name, func(s *imitatedService) { s.setCount(int(n)) })
+			i.with(ref.Name, func(s *fakeService) { s.setCount(int(n)) })
 		}
 		p.Rival = func(_ *testing.T, ref targets.Ref, act func()) {
 			i.rival.Before(act, "POST /v"+i.version+"/services/id-of-"+ref.Name+"/update")
 		}
 		p.Hold = func(_ *testing.T, ref targets.Ref, on bool) {
-			i.with(ref.Name, func(s *imitatedService) {
+			i.with(ref.Name, func(s *fakeService) {
 				s.updateStatus = map[string]any{"State": "completed", "Message": "update completed"}
 				if on {
 					s.updateStatus = map[string]any{"State": "updating", "Message": "update in progress"}

@@ -11,10 +11,9 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// Discover returns all services with a label that begins with "hpad.", by name: also
-// those that cannot be scaled, since reading them says so. The labels are those of the
-// service (deploy.labels in a stack); where only its containers have the label that asks
-// for an autoscaler, which has no effect there, the service has a Problem.
+// Discover returns all services with a label that starts with "hpad.", in order. The labels are
+// those of the service (deploy.labels in a stack). If only its containers have the label that
+// enables an autoscaler, the service has a Problem.
 func (f *Fleet) Discover(ctx context.Context) ([]targets.Discovered, error) {
 	if !f.config.Discover {
 		return nil, nil
@@ -50,7 +49,8 @@ func (f *Fleet) Discover(ctx context.Context) ([]targets.Discovered, error) {
 	return found, nil
 }
 
-// misplaced reports whether the labels of a service's containers ask for an autoscaler.
+// misplaced reports whether the containers of a service have the label that enables an
+// autoscaler.
 func misplaced(service *swarm.Service) bool {
 	container := service.Spec.TaskTemplate.ContainerSpec
 	return container != nil && container.Labels[targets.EnableLabel] == "true"

@@ -12,30 +12,29 @@ import (
 	"github.com/hpad/hpad/policy"
 )
 
-// TasksFailing is the condition of a service whose tasks fail and are replaced.
+// TasksFailing: tasks fail and are replaced.
 const TasksFailing policy.ConditionType = "TasksFailing"
 
-// TaskFailed is the reason of TasksFailing; its message has the swarm's own words.
+// TaskFailed is the reason of TasksFailing. The message contains the error of the swarm.
 const TaskFailed = "TaskFailed"
 
-// failingWindow is how long ago a task that counts may have failed.
+// failingWindow is the maximum age of a reported failure.
 const failingWindow = time.Minute
 
-// unsettled reports whether a service has tasks that do not run yet, or not for long:
-// others may have failed before them.
+// unsettled reports whether a service has new or pending tasks. Only then may others have failed
+// recently.
 func unsettled(tasks []*swarm.Task, now time.Time) bool {
 	return slices.ContainsFunc(tasks, func(task *swarm.Task) bool {
 		return !stopping(task) && (phaseOf(task) != policy.PhaseRunning || now.Sub(task.CreatedAt) < failingWindow)
 	})
 }
 
-// listFailed lists the tasks that ended, of services where some may have failed: one
-// call, and none while all is quiet. One that fails is left out.
+// listFailed lists the ended tasks of unsettled services. Errors are ignored.
 func (s *snapshot) listFailed(ctx context.Context, names []string) {
 	wanted := filters.NewArgs(filters.Arg("desired-state", string(swarm.TaskStateShutdown)))
 	for _, name := range names {
 		service := s.services[name]
-		if service != nil && unsettled(s.tasks[service.ID], s.observed) && len(wanted.Get("service")) < filtered {
+		if service != nil && unsettled(s.tasks[service.ID], s.observed) && len(wanted.Get("service")) < maxFiltered {
 			wanted.Add("service", service.ID)
 		}
 	}
@@ -52,7 +51,7 @@ func (s *snapshot) listFailed(ctx context.Context, names []string) {
 	}
 }
 
-// failing returns the notice of tasks of a service that failed lately; nil when none did.
+// failing returns the notice of tasks that failed recently; else nil.
 func failing(service *swarm.Service, tasks []*swarm.Task, now time.Time) *policy.Notice {
 	places := map[int]bool{}
 	var last *swarm.Task

@@ -14,11 +14,10 @@ import (
 	"github.com/hpad/hpad/targets/docker"
 )
 
-// NotSwarmManager is the condition reason of an engine that is no manager of a
-// swarm, or not of one with a leader.
+// NotSwarmManager is the reason of an error if the engine is not a manager, or if its swarm has
+// no leader.
 const NotSwarmManager = "NotSwarmManager"
 
-// sayingNotManager is in the errors of an engine that is no manager.
 const sayingNotManager = "not a swarm manager"
 
 // Fleet reads and scales the services of one swarm. It is safe for concurrent
@@ -31,9 +30,8 @@ type Fleet struct {
 	sampler *docker.Sampler
 }
 
-// New returns a fleet of that name, which connects when it is first read. The
-// configuration is defaulted and valid, and is not modified. An error names a
-// file that cannot be used.
+// New returns a fleet that connects when it is first read. The configuration must be valid, with
+// defaults; it is not modified. An error names a file that cannot be used.
 func New(name string, config *Config) (*Fleet, error) {
 	engine, err := docker.Connect(&config.Config)
 	if err != nil {
@@ -49,7 +47,6 @@ func New(name string, config *Config) (*Fleet, error) {
 	return f, nil
 }
 
-// Close ends the sampling and gives up the connections.
 func (f *Fleet) Close() error {
 	if f.base.End() {
 		f.sampler.Close()
@@ -59,8 +56,7 @@ func (f *Fleet) Close() error {
 	return nil
 }
 
-// Problems returns what is wrong with the connections to the manager and to the engines
-// of nodes.
+// Problems returns problems of the connections to the manager and to other nodes.
 func (f *Fleet) Problems() []string {
 	problems := f.engine.Problems()
 	for _, node := range slices.Sorted(maps.Keys(f.nodes.engines)) {
@@ -69,20 +65,18 @@ func (f *Fleet) Problems() []string {
 	return problems
 }
 
-// Samples returns cpu and memory of each running task whose node's engine is known, and
-// begins to sample when it was not called for a while.
+// Samples returns CPU and memory of each running task on a node with a known engine.
 func (f *Fleet) Samples(ctx context.Context, refs []targets.Ref) (map[targets.Ref]targets.Samples, error) {
 	return targets.Ask(ctx, &f.base, "sample", func(context.Context) (map[targets.Ref]targets.Samples, error) {
 		return f.sampler.Samples(refs)
 	})
 }
 
-// read makes a call to the manager that changes nothing.
 func (f *Fleet) read(ctx context.Context, call func(context.Context, *client.Client) error) error {
 	return managerError(f.engine.Read(ctx, call))
 }
 
-// managerError adds what to do about an engine that is no manager.
+// managerError adds a remedy if an engine is not a manager.
 func managerError(err error) error {
 	if err == nil || !strings.Contains(err.Error(), sayingNotManager) || errors.Is(err, targets.ErrForbidden) {
 		return err

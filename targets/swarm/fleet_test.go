@@ -17,7 +17,6 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// read reads one target of a fleet.
 func read(t *testing.T, f *Fleet, name string) targets.Reading {
 	t.Helper()
 	readings, err := f.Snapshot(t.Context(), []targets.Ref{ref(name)})
@@ -27,12 +26,11 @@ func read(t *testing.T, f *Fleet, name string) targets.Reading {
 	return readings[ref(name)]
 }
 
-// TestRoundTakesTwoCalls: a round is one list of services and one of tasks,
-// however many targets there are.
+// TestRoundTakesTwoCalls: a reading takes two lists for any number of targets.
 func TestRoundTakesTwoCalls(t *testing.T) {
-	for _, count := range []int{1, filtered, 10 * filtered} {
+	for _, count := range []int{1, maxFiltered, 10 * maxFiltered} {
 		t.Run(fmt.Sprint(count), func(t *testing.T) {
-			i := newImitation(t)
+			i := newFakeManager(t)
 			var refs []targets.Ref
 			for n := range count {
 				name := fmt.Sprintf("s%d", n)
@@ -64,7 +62,7 @@ func TestRoundTakesTwoCalls(t *testing.T) {
 }
 
 func TestReading(t *testing.T) {
-	i := newImitation(t)
+	i := newFakeManager(t)
 	i.add("shop_web", 1)
 	got := read(t, openFleet(t, testConfig(t, i.host())), "shop_web")
 	if got.Err != nil || len(got.Instances) != 1 || got.Min != nil || got.Max != nil || got.Hold != nil || got.Notices != nil {
@@ -78,14 +76,14 @@ func TestReading(t *testing.T) {
 }
 
 func TestUnscalable(t *testing.T) {
-	i := newImitation(t)
+	i := newFakeManager(t)
 	for name, mode := range map[string]map[string]any{
 		"agent": {"Global": map[string]any{}},
 		"batch": {"ReplicatedJob": map[string]any{"MaxConcurrent": 1}},
 		"clean": {"GlobalJob": map[string]any{}},
 	} {
 		i.add(name, 1)
-		i.with(name, func(s *imitatedService) { s.spec["Mode"] = mode })
+		i.with(name, func(s *fakeService) { s.spec["Mode"] = mode })
 	}
 	f := openFleet(t, testConfig(t, i.host()))
 	for _, test := range []struct {
@@ -109,10 +107,10 @@ func TestUnscalable(t *testing.T) {
 	}
 }
 
-// TestFailuresAreTold: tasks that failed and were replaced are read while those in
-// their places are young, and shown.
-func TestFailuresAreTold(t *testing.T) {
-	i := newImitation(t)
+// TestFailuresAreReported: failed and replaced tasks are reported while their successors are
+// young.
+func TestFailuresAreReported(t *testing.T) {
+	i := newFakeManager(t)
 	i.add("web", 2)
 	f := openFleet(t, testConfig(t, i.host()))
 	i.age(time.Hour)
@@ -123,7 +121,7 @@ func TestFailuresAreTold(t *testing.T) {
 	s := i.findLocked("web")
 	s.tasks[0].created = time.Now()
 	failed := func(slot int, ago time.Duration, state, err string) {
-		s.tasks = append(s.tasks, &imitatedTask{id: fmt.Sprintf("failed%d", len(s.tasks)), slot: slot, state: state, desired: "shutdown", err: err, since: time.Now().Add(-ago), spec: s.spec["TaskTemplate"]})
+		s.tasks = append(s.tasks, &fakeTask{id: fmt.Sprintf("failed%d", len(s.tasks)), slot: slot, state: state, desired: "shutdown", err: err, since: time.Now().Add(-ago), spec: s.spec["TaskTemplate"]})
 	}
 	failed(1, 30*time.Second, "failed", "task: non-zero exit (1)")
 	failed(2, 10*time.Second, "rejected", "No such image: worker:9")
@@ -150,9 +148,9 @@ func TestFailuresAreTold(t *testing.T) {
 }
 
 func TestCapacityIsTold(t *testing.T) {
-	i := newImitation(t)
+	i := newFakeManager(t)
 	i.add("web", 0)
-	i.with("web", func(s *imitatedService) {
+	i.with("web", func(s *fakeService) {
 		s.err = "no suitable node (insufficient resources on 1 node)"
 		s.setCount(3)
 	})
@@ -171,10 +169,10 @@ func TestCapacityIsTold(t *testing.T) {
 	}
 }
 
-// TestNothingElseChanges: a write changes the count and leaves every other field
-// as it is, those included that the client does not know.
+// TestNothingElseChanges: a write changes only the count. It keeps fields that the client does
+// not know.
 func TestNothingElseChanges(t *testing.T) {
-	i := newImitation(t)
+	i := newFakeManager(t)
 	s := i.add("web", 2)
 	before, err := json.Marshal(s.spec)
 	if err != nil {
@@ -202,10 +200,9 @@ func TestNothingElseChanges(t *testing.T) {
 	}
 }
 
-// TestLostUpdate: a version that was lost after the service was read is a
-// conflict, although the engine says 500.
+// TestLostUpdate: an old version is a conflict, although the engine responds with 500.
 func TestLostUpdate(t *testing.T) {
-	i := newImitation(t)
+	i := newFakeManager(t)
 	i.add("web", 2)
 	f := openFleet(t, testConfig(t, i.host()))
 	version := read(t, f, "web").Version
@@ -240,7 +237,7 @@ func TestLostUpdate(t *testing.T) {
 }
 
 func TestNoManager(t *testing.T) {
-	i := newImitation(t)
+	i := newFakeManager(t)
 	i.add("web", 2)
 	f := openFleet(t, testConfig(t, i.host()))
 	version := read(t, f, "web").Version
@@ -271,15 +268,15 @@ func samplesOf(t *testing.T, f *Fleet, name string, enough func(samples targets.
 	})
 }
 
-// TestNodes: a task is sampled by its own node's engine, which is named by id or
-// hostname; one that is not named says which setting is missing.
+// TestNodes: a task is sampled by the engine of its node, which is configured by ID or hostname.
+// For a missing engine the error names the setting.
 func TestNodes(t *testing.T) {
 	for _, key := range []string{"node2id", "node-2", ""} {
 		t.Run("by "+key, func(t *testing.T) {
-			manager, other := newImitation(t), newImitation(t)
-			manager.nodes = append([]imitatedNode{{"node2id", "node-2"}}, manager.nodes...)
+			manager, other := newFakeManager(t), newFakeManager(t)
+			manager.nodes = append([]fakeNode{{"node2id", "node-2"}}, manager.nodes...)
 			manager.add("web", 1)
-			// The manager itself is the first node again, and the task on the other.
+			// Now the manager is the second node.
 			slices.Reverse(manager.nodes)
 			f := openFleet(t, testConfig(t, manager.host(), func(c *Config) {
 				if key != "" {
@@ -291,7 +288,7 @@ func TestNodes(t *testing.T) {
 			}
 			if key == "" {
 				samplesOf(t, f, "web", func(s targets.Samples) bool {
-					return s.Err != nil && strings.Contains(s.Err.Error(), `a task runs on node "node-2", whose engine nodes does not name`)
+					return s.Err != nil && strings.Contains(s.Err.Error(), `a task runs on node "node-2", and nodes has no engine for it`)
 				})
 				return
 			}
@@ -304,19 +301,19 @@ func TestNodes(t *testing.T) {
 }
 
 func TestDiscover(t *testing.T) {
-	i := newImitation(t)
+	i := newFakeManager(t)
 	for name, labels := range map[string]map[string]any{
 		"web":   {"hpad.enable": "true", "hpad.max": "9", "com.example": "other"},
 		"agent": {"hpad.enable": "false"},
 		"db":    {"com.example": "hpad.enable"},
 	} {
 		i.add(name, 1)
-		i.with(name, func(s *imitatedService) { s.spec["Labels"] = labels })
+		i.with(name, func(s *fakeService) { s.spec["Labels"] = labels })
 	}
-	i.with("agent", func(s *imitatedService) { s.spec["Mode"] = map[string]any{"Global": map[string]any{}} })
+	i.with("agent", func(s *fakeService) { s.spec["Mode"] = map[string]any{"Global": map[string]any{}} })
 	for name, enable := range map[string]string{"inside": "true", "quiet": "false"} {
 		i.add(name, 1)
-		i.with(name, func(s *imitatedService) {
+		i.with(name, func(s *fakeService) {
 			s.spec["TaskTemplate"] = map[string]any{"ContainerSpec": map[string]any{"Labels": map[string]any{"hpad.enable": enable, "hpad.max": "3"}}}
 		})
 	}
@@ -342,8 +339,8 @@ func TestDiscover(t *testing.T) {
 }
 
 func TestCheck(t *testing.T) {
-	i, dead := newImitation(t), newImitation(t)
-	i.nodes = append(i.nodes, imitatedNode{"node2id", "node-2"}, imitatedNode{"node3id", "node-3"})
+	i, dead := newFakeManager(t), newFakeManager(t)
+	i.nodes = append(i.nodes, fakeNode{"node2id", "node-2"}, fakeNode{"node3id", "node-3"})
 	dead.server.Close()
 	f := openFleet(t, testConfig(t, i.host(), func(c *Config) { c.Nodes = map[string]string{"node-3": dead.host(), "nobody": i.host()} }))
 	got, err := f.Check(t.Context())
@@ -351,11 +348,11 @@ func TestCheck(t *testing.T) {
 		t.Fatalf("Check() = %v", err)
 	}
 	want := []string{
-		"is Docker 20.10.24, talked to in version 1.41 of its API",
+		"is Docker 20.10.24 with API version 1.41",
 		`node "node-1" is one of 1 managers of a swarm of 3 nodes`,
 		"may read and update services",
-		`cpu and memory of tasks on ["node-2"] cannot be sampled: nodes does not name their engines`,
-		`nodes names "nobody", which is neither the id nor the hostname of a node; there is node-1, node-2, node-3`,
+		`cpu and memory of tasks on ["node-2"] cannot be sampled: nodes has no engine for them`,
+		`nodes contains "nobody", which is not the ID or hostname of a node; there are node-1, node-2, node-3`,
 	}
 	last := `cpu and memory of tasks on "node-3" cannot be sampled: temporary failure: docker at ` + dead.host()
 	if len(got) != len(want)+1 || !slices.Equal(got[:len(want)], want) || !strings.HasPrefix(got[len(want)], last) {

@@ -102,12 +102,12 @@ func (n *nodes) outdated(used map[string]bool, now time.Time) bool {
 	return false
 }
 
-// list returns the id of the manager's node, and the hostnames of all by their ids.
+// list returns the ID of the manager's node, and the hostnames of all nodes by ID.
 func (n *nodes) list(ctx context.Context) (own string, names map[string]string, err error) {
 	err = n.manager.Read(ctx, func(ctx context.Context, c *client.Client) error {
 		info, err := c.Info(ctx)
 		if err != nil {
-			return fmt.Errorf("ask for the manager's node: %w", err)
+			return fmt.Errorf("read the manager's node: %w", err)
 		}
 		own = info.Swarm.NodeID
 		all, err := c.NodeList(ctx, swarm.NodeListOptions{})
@@ -123,7 +123,7 @@ func (n *nodes) list(ctx context.Context) (own string, names map[string]string, 
 	return own, names, err
 }
 
-// name returns a node's hostname, and its id where that is not known.
+// name returns a node's hostname, or its ID if the hostname is unknown.
 func (n *nodes) name(id string) string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -133,7 +133,7 @@ func (n *nodes) name(id string) string {
 	return id
 }
 
-// engineOf returns the engine of a node, and an error where none is known.
+// engineOf returns the engine of a node.
 func (n *nodes) engineOf(id string) (*docker.Engine, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -151,14 +151,14 @@ func (n *nodes) engineOf(id string) (*docker.Engine, error) {
 	case name == "":
 		name = id
 	}
-	return nil, fmt.Errorf("%w: a task runs on node %q, whose engine nodes does not name: add nodes = { %q = \"tcp://…\" } to the fleet, or take the metric from Prometheus", targets.ErrTransient, name, name)
+	return nil, fmt.Errorf("%w: a task runs on node %q, and nodes has no engine for it: add nodes = { %q = \"tcp://…\" } to the fleet, or take the metric from Prometheus", targets.ErrTransient, name, name)
 }
 
-// container returns the container by which the use of a running task is sampled.
+// container returns the container of a running task.
 func (n *nodes) container(service *swarm.Service, task *swarm.Task) docker.Container {
 	c := docker.Container{Instance: task.ID, Task: service.Spec.Name, Started: task.Status.Timestamp}
 	if task.Status.ContainerStatus == nil || task.Status.ContainerStatus.ContainerID == "" {
-		c.Err = fmt.Errorf("%w: the swarm does not tell the container of task %s", targets.ErrTransient, task.ID)
+		c.Err = fmt.Errorf("%w: the swarm has not reported the container of task %s", targets.ErrTransient, task.ID)
 		return c
 	}
 	c.ID = task.Status.ContainerStatus.ContainerID
@@ -166,13 +166,13 @@ func (n *nodes) container(service *swarm.Service, task *swarm.Task) docker.Conta
 	return c
 }
 
-// location returns where a task is to be found: by its addresses in the networks of the
-// service, and there by the ports that the service listens on.
+// location returns the addresses of a task in the networks of the service, and the ports of the
+// service.
 func (n *nodes) location(service *swarm.Service, task *swarm.Task) targets.Location {
 	l := targets.Location{Name: fmt.Sprintf("%s.%d.%s", service.Spec.Name, task.Slot, task.ID), Node: n.name(task.NodeID)}
 	for _, attachment := range task.NetworksAttachments {
 		if attachment.Network.Spec.Ingress {
-			continue // reached by published ports only
+			continue // only published ports are reachable
 		}
 		for _, text := range attachment.Addresses {
 			if prefix, err := netip.ParsePrefix(text); err == nil {

@@ -11,15 +11,14 @@ import (
 	"github.com/hpad/hpad/policy"
 )
 
-// InsufficientCapacity is the condition of a service with tasks that find no node.
+// InsufficientCapacity: tasks wait for a node.
 const InsufficientCapacity policy.ConditionType = "InsufficientCapacity"
 
-// NoSuitableNode is the reason of InsufficientCapacity; its message has the swarm's own
-// words.
+// NoSuitableNode is the reason of InsufficientCapacity. The message contains the error of the
+// swarm.
 const NoSuitableNode = "NoSuitableNode"
 
-// waiting returns the notice of members that the swarm has no node for; nil when there
-// are none.
+// waiting returns the notice of tasks without a node; else nil.
 func waiting(service *swarm.Service, members []member) *policy.Notice {
 	count := 0
 	why := map[string]bool{}

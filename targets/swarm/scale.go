@@ -15,14 +15,12 @@ import (
 	"github.com/hpad/hpad/targets/docker"
 )
 
-// sayingOutOfSequence is in the error of an old version, whose status is that of a
-// server's own error.
-const sayingOutOfSequence = "update out of sequence"
+// outOfSequence is part of the engine's error for an old version. Its status is 500.
+const outOfSequence = "update out of sequence"
 
-// SetReplicas scales a service, if it has not changed since version. It reads the
-// service first: a count that it has already is not written again, since every write
-// takes away the version that a rollback returns to. All else in the service stays as it
-// is. Swarm has no place for the reason.
+// SetReplicas scales a service if it has not changed since version. It does not write an equal
+// count, because every write replaces the version that a rollback returns to. Swarm does not
+// record the reason.
 func (f *Fleet) SetReplicas(ctx context.Context, ref targets.Ref, n int32, version, _ string) error {
 	return f.base.Scale(ctx, ref, n, "service", func(ctx context.Context, name string) error {
 		return f.setReplicas(ctx, name, n, version)
@@ -58,8 +56,7 @@ func (f *Fleet) setReplicas(ctx context.Context, name string, n int32, version s
 	return f.update(ctx, service, spec)
 }
 
-// tasksOfFresh lists the tasks of a service that was changed just now; those of others
-// need not be known.
+// tasksOfFresh lists the tasks of a service that was changed recently; nil for other services.
 func (f *Fleet) tasksOfFresh(ctx context.Context, service *swarm.Service) ([]*swarm.Task, error) {
 	if !fresh(service, time.Now()) {
 		return nil, nil
@@ -80,7 +77,7 @@ func (f *Fleet) tasksOfFresh(ctx context.Context, service *swarm.Service) ([]*sw
 	return tasks, nil
 }
 
-// inspect reads one service, also as the document it is.
+// inspect reads one service, also as raw JSON.
 func (f *Fleet) inspect(ctx context.Context, name string) (*swarm.Service, []byte, error) {
 	var service swarm.Service
 	var document []byte
@@ -94,18 +91,18 @@ func (f *Fleet) inspect(ctx context.Context, name string) (*swarm.Service, []byt
 	case err != nil:
 		return nil, nil, fmt.Errorf("read it: %w", err)
 	case service.Spec.Name != name:
-		return nil, nil, notFound(name, nil) // the engine takes the beginning of an id too
+		return nil, nil, notFound(name, nil) // the engine accepts a prefix of an ID
 	}
 	return &service, document, nil
 }
 
-// update sends a new specification of a service, which has to be as it was read. The
-// credentials for its registry stay those it has.
+// update sends a new specification of a service at its version. The registry credentials stay the
+// same.
 func (f *Fleet) update(ctx context.Context, service *swarm.Service, spec []byte) error {
 	options := swarm.ServiceUpdateOptions{RegistryAuthFrom: swarm.RegistryAuthFromSpec}
 	err := f.engine.Write(docker.WithBody(ctx, spec), func(ctx context.Context, c *client.Client) error {
 		_, err := c.ServiceUpdate(ctx, service.ID, service.Version, service.Spec, options)
-		if err != nil && strings.Contains(err.Error(), sayingOutOfSequence) {
+		if err != nil && strings.Contains(err.Error(), outOfSequence) {
 			return fmt.Errorf("%w: %w", targets.ErrConflict, err)
 		}
 		return err
@@ -116,8 +113,8 @@ func (f *Fleet) update(ctx context.Context, service *swarm.Service, spec []byte)
 	return managerError(err)
 }
 
-// withReplicas returns the specification in a service's document with another count;
-// everything else in it stays as it is, unknown fields included.
+// withReplicas returns the specification in a raw service with another count. It keeps unknown
+// fields.
 func withReplicas(document []byte, n int32) ([]byte, error) {
 	var service struct{ Spec json.RawMessage }
 	if err := json.Unmarshal(document, &service); err != nil {

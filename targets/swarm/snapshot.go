@@ -19,22 +19,20 @@ import (
 	"github.com/hpad/hpad/targets/docker"
 )
 
-// filtered is up to how many targets are named in the filters of lists; for more
-// everything is listed.
-const filtered = 20
+// maxFiltered is the maximum number of targets in the filters of a list. For more targets all
+// objects are listed.
+const maxFiltered = 20
 
-// The condition reasons of services that cannot be read or scaled.
+// The reasons of errors.
 const (
-	// ServiceNotFound: there is no service of that name.
 	ServiceNotFound = "ServiceNotFound"
-	// GlobalService: a service that runs once on each node has no count.
+	// GlobalService: the service runs once on each node and has no count.
 	GlobalService = "GlobalService"
-	// JobService: a service whose tasks run to completion has no count to keep.
+	// JobService: the tasks run to completion.
 	JobService = "JobService"
 )
 
-// Snapshot reads the given services: a list of services and one of their tasks, and
-// one of those that ended where some may have failed.
+// Snapshot lists services and tasks, and ended tasks if some may have failed.
 func (f *Fleet) Snapshot(ctx context.Context, refs []targets.Ref) (map[targets.Ref]targets.Reading, error) {
 	return f.base.Snapshot(ctx, refs, f.snapshot)
 }
@@ -56,17 +54,15 @@ func (f *Fleet) snapshot(ctx context.Context, wanted map[targets.Ref]string) (ma
 	return readings, nil
 }
 
-// snapshot is one reading of services under way.
+// snapshot is one reading of services in progress.
 type snapshot struct {
 	fleet    *Fleet
 	services map[string]*swarm.Service
-	// tasks are those of each service, by its id, ended those that were replaced, as far
-	// as they were listed.
+	// tasks are the current tasks by the ID of the service, ended the replaced tasks.
 	tasks, ended map[string][]*swarm.Task
 	observed     time.Time
 }
 
-// read reads the lists.
 func (s *snapshot) read(ctx context.Context, names []string) error {
 	if err := s.listServices(ctx, names); err != nil {
 		return fmt.Errorf("list services: %w", err)
@@ -90,10 +86,10 @@ func (s *snapshot) read(ctx context.Context, names []string) error {
 	return nil
 }
 
-// listServices lists the services: for a few targets, those whose names begin as theirs.
+// listServices filters by prefixes of names if there are few targets.
 func (s *snapshot) listServices(ctx context.Context, names []string) error {
 	var options swarm.ServiceListOptions
-	if len(names) <= filtered {
+	if len(names) <= maxFiltered {
 		options.Filters = filters.NewArgs()
 		for _, name := range names {
 			options.Filters.Add("name", name)
@@ -111,8 +107,7 @@ func (s *snapshot) listServices(ctx context.Context, names []string) error {
 	return err
 }
 
-// current returns a filter of tasks that are to run, wait for their slot, or are being
-// removed: not of those that are gone.
+// current returns a filter for tasks that have not ended.
 func current() filters.Args {
 	return filters.NewArgs(
 		filters.Arg("desired-state", string(swarm.TaskStateRunning)),
@@ -121,10 +116,10 @@ func current() filters.Args {
 	)
 }
 
-// listTasks lists the tasks: for a few targets, those of their services.
+// listTasks filters by services if there are few targets.
 func (s *snapshot) listTasks(ctx context.Context, names []string) ([]swarm.Task, error) {
 	narrow := current()
-	if len(names) <= filtered {
+	if len(names) <= maxFiltered {
 		named := false
 		for _, name := range names {
 			if service := s.services[name]; service != nil {
@@ -138,13 +133,12 @@ func (s *snapshot) listTasks(ctx context.Context, names []string) ([]swarm.Task,
 	}
 	tasks, err := s.fleet.tasks(ctx, narrow)
 	if errors.Is(err, targets.ErrTargetNotFound) {
-		// A service that was removed in between fails the list of all.
+		// The whole list fails if a service was removed meanwhile.
 		tasks, err = s.fleet.tasks(ctx, current())
 	}
 	return tasks, err
 }
 
-// tasks lists tasks.
 func (f *Fleet) tasks(ctx context.Context, wanted filters.Args) (tasks []swarm.Task, err error) {
 	err = f.read(ctx, func(ctx context.Context, c *client.Client) (err error) {
 		tasks, err = c.TaskList(ctx, swarm.TaskListOptions{Filters: wanted})
@@ -153,7 +147,6 @@ func (f *Fleet) tasks(ctx context.Context, wanted filters.Args) (tasks []swarm.T
 	return tasks, err
 }
 
-// reading returns the reading of one target.
 func (s *snapshot) reading(ref targets.Ref, name string) (targets.Reading, error) {
 	service := s.services[name]
 	if service == nil {
@@ -191,7 +184,7 @@ func (s *snapshot) reading(ref targets.Ref, name string) (targets.Reading, error
 	return reading, nil
 }
 
-// notFound returns the error of a service that does not exist; cause may be nil.
+// notFound returns an ErrTargetNotFound; cause may be nil.
 func notFound(name string, cause error) error {
 	err := fmt.Errorf("%w: there is no service %q in the swarm; one of a stack has the stack's name before its own, as \"shop_web\"", targets.ErrTargetNotFound, name)
 	if cause != nil {
@@ -200,14 +193,14 @@ func notFound(name string, cause error) error {
 	return &targets.ReasonError{Reason: ServiceNotFound, Err: err}
 }
 
-// replicasOf returns a service's count, and an error for one that has none.
+// replicasOf returns a service's count, or an error if it has no count.
 func replicasOf(service *swarm.Service) (int32, error) {
 	mode := service.Spec.Mode
 	switch {
 	case mode.Replicated != nil && mode.Replicated.Replicas != nil:
 		return int32(min(*mode.Replicated.Replicas, math.MaxInt32)), nil
 	case mode.Replicated != nil:
-		return 1, nil // as the swarm has it
+		return 1, nil // the default of the swarm
 	case mode.Global != nil:
 		return 0, &targets.ReasonError{Reason: GlobalService, Err: fmt.Errorf("%w: service %q is global: it runs once on each node; only replicated services have a count", targets.ErrUnscalable, service.Spec.Name)}
 	}

@@ -10,20 +10,19 @@ import (
 	"github.com/hpad/hpad/targets/docker"
 )
 
-// requestHint is how a service states what it reserves.
+// requestHint describes how to set the resource requests of a service.
 const requestHint = `reserve it in the service (deploy.resources.reservations or limits; docker service update --reserve-cpu, --reserve-memory), or say requests = { cpu = "500m", memory = "256Mi" } in the autoscaler's target`
 
 // member is a task that counts as an instance.
 type member struct {
 	*swarm.Task
-	// leaving reports whether the swarm stops it, or is about to.
+	// leaving reports that the swarm is stopping the task, or is about to stop it.
 	leaving bool
 }
 
-// living reports whether a member is neither terminal nor being stopped.
+// living reports whether a member is neither terminal nor stopping.
 func (m member) living() bool { return !m.leaving && !ended(m.Task) }
 
-// phaseOf returns where a task is in its life.
 func phaseOf(task *swarm.Task) policy.Phase {
 	switch task.Status.State {
 	case swarm.TaskStateNew, swarm.TaskStateAllocated, swarm.TaskStatePending, swarm.TaskStateAssigned,
@@ -39,13 +38,12 @@ func phaseOf(task *swarm.Task) policy.Phase {
 	return policy.PhaseUnknown
 }
 
-// ended reports whether a task does not run any more.
 func ended(task *swarm.Task) bool {
 	phase := phaseOf(task)
 	return phase == policy.PhaseSucceeded || phase == policy.PhaseFailed
 }
 
-// stopping reports whether the swarm wants a task to stop.
+// stopping reports whether the desired state of a task is an end.
 func stopping(task *swarm.Task) bool {
 	switch task.DesiredState {
 	case swarm.TaskStateShutdown, swarm.TaskStateRemove, swarm.TaskStateOrphaned:
@@ -54,16 +52,15 @@ func stopping(task *swarm.Task) bool {
 	return false
 }
 
-// membersOf returns the tasks of a service that count as its instances: of each slot one
-// that lives, and those that are being stopped. A task that waits for another of its
-// slot to end does not count yet. With more living ones than the count, those that the
-// swarm is about to stop are leaving.
+// membersOf returns the tasks that count as instances: one for each slot, and those that are
+// stopping. If there are more than count, it marks the tasks as leaving that the swarm is about
+// to stop.
 func membersOf(tasks []*swarm.Task, count int) []member {
 	var members []member
 	slots := map[int][]*swarm.Task{}
 	for _, task := range tasks {
 		switch {
-		case stopping(task) && ended(task): // gone
+		case stopping(task) && ended(task): // removed
 		case stopping(task):
 			members = append(members, member{Task: task, leaving: true})
 		default:
@@ -79,7 +76,7 @@ func membersOf(tasks []*swarm.Task, count int) []member {
 				members = append(members, member{Task: task})
 			case i == 0:
 				living = append(living, task)
-			case phaseOf(task) == policy.PhaseRunning: // the update has passed it
+			case phaseOf(task) == policy.PhaseRunning: // replaced by an update
 				members = append(members, member{Task: task, leaving: true})
 			}
 		}
@@ -94,9 +91,8 @@ func membersOf(tasks []*swarm.Task, count int) []member {
 	return members
 }
 
-// bySeniority orders the tasks of one slot, first the one that fills it: one that runs,
-// the newer of two; else one that is on its way; else one that ended and has no
-// successor yet.
+// bySeniority orders the tasks of one slot: running tasks are first, the newest of them before
+// others; pending tasks follow, and then ended tasks without a successor.
 func bySeniority(a, b *swarm.Task) int {
 	rank := func(task *swarm.Task) int {
 		switch {
@@ -110,8 +106,8 @@ func bySeniority(a, b *swarm.Task) int {
 	return cmp.Or(cmp.Compare(rank(a), rank(b)), b.CreatedAt.Compare(a.CreatedAt), cmp.Compare(a.ID, b.ID))
 }
 
-// order puts tasks in the order in which the swarm keeps them when a count is lowered:
-// those of the nodes with the fewest first, as the swarm's own orchestrator sorts them.
+// order sorts tasks like the swarm's orchestrator: at a lower count it keeps the first ones,
+// preferring nodes with the fewest tasks.
 func order(living []*swarm.Task) {
 	running := func(task *swarm.Task) int {
 		if task.Status.State == swarm.TaskStateRunning {
@@ -135,8 +131,8 @@ func order(living []*swarm.Task) {
 	slices.SortStableFunc(living, func(a, b *swarm.Task) int { return cmp.Compare(nth[a], nth[b]) })
 }
 
-// instance returns what a member is to policy. A task runs only once its healthcheck
-// succeeds, and is replaced when it fails, so that one that runs is ready.
+// instance returns a member as an instance. A running task is ready: it runs once its healthcheck
+// succeeds, and is replaced when that fails.
 func (m member) instance(service *swarm.Service) policy.Instance {
 	instance := policy.Instance{
 		ID: m.ID, Phase: phaseOf(m.Task), Readiness: policy.ReadinessFalse, Deleting: m.leaving,
@@ -150,7 +146,7 @@ func (m member) instance(service *swarm.Service) policy.Instance {
 	return instance
 }
 
-// requestsOf returns what a task reserves, and else how much it may use.
+// requestsOf returns the reservations of a task, or its limits.
 func requestsOf(task *swarm.Task) []policy.Amount {
 	resources := task.Spec.Resources
 	if resources == nil {

@@ -14,7 +14,7 @@ import (
 
 var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
-// task returns a task of a slot that was made so many minutes after noon.
+// task returns a task of a slot that was created some minutes after noon.
 func task(id string, slot, minute int, state, desired swarm.TaskState, node string) *swarm.Task {
 	t := &swarm.Task{ID: id, Slot: slot, NodeID: node, DesiredState: desired}
 	t.Status.State = state
@@ -32,7 +32,7 @@ func TestMembers(t *testing.T) {
 		name  string
 		tasks []*swarm.Task
 		count int
-		// want are the members' ids, with "-" before those that leave.
+		// want are the IDs, with "-" before leaving members.
 		want   string
 		living int
 	}{
@@ -143,13 +143,13 @@ func TestHold(t *testing.T) {
 		state swarm.UpdateState
 		want  string
 		says  string
-		// during reports whether scale_during_update lifts it.
+		// during reports whether scale_during_update lifts the hold.
 		during bool
 	}{
 		{swarm.UpdateStateUpdating, UpdateInProgress, `service "web" is being updated: because`, true},
 		{swarm.UpdateStateRollbackStarted, UpdateInProgress, `service "web" is being rolled back: because`, true},
-		{swarm.UpdateStatePaused, UpdatePaused, `the update of service "web" is paused: because; go on with "docker service update", or back with "docker service rollback"`, false},
-		{swarm.UpdateStateRollbackPaused, UpdatePaused, `the rollback of service "web" is paused: because; go on with "docker service update"`, false},
+		{swarm.UpdateStatePaused, UpdatePaused, `the update of service "web" is paused: because; resume it with "docker service update", or undo it with "docker service rollback"`, false},
+		{swarm.UpdateStateRollbackPaused, UpdatePaused, `the rollback of service "web" is paused: because; resume it with "docker service update"`, false},
 		{swarm.UpdateStateCompleted, "", "", false},
 		{swarm.UpdateStateRollbackCompleted, "", "", false},
 	} {
@@ -171,8 +171,8 @@ func TestHold(t *testing.T) {
 	}
 }
 
-// TestUpdateBegins: between a change and the swarm's word on it, tasks of another
-// version say that there will be an update.
+// TestUpdateBegins: before the swarm reports an update, tasks of an older version mean that it is
+// about to start.
 func TestUpdateBegins(t *testing.T) {
 	template := swarm.TaskSpec{ContainerSpec: &swarm.ContainerSpec{Image: "worker:2"}}
 	service := &swarm.Service{Spec: swarm.ServiceSpec{Annotations: swarm.Annotations{Name: "web"}, TaskTemplate: template}}

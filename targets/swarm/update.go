@@ -13,40 +13,39 @@ import (
 
 // The reasons of holds.
 const (
-	// UpdateInProgress: a write while a service is updated or rolled back makes
-	// the new version the one that a rollback returns to, and failures are counted
-	// from zero again.
+	// UpdateInProgress: a write during an update or a rollback would make the new version the one
+	// that a rollback returns to, and reset the count of failures.
 	UpdateInProgress = "UpdateInProgress"
-	// UpdatePaused: a write would start a stopped update or rollback again.
+	// UpdatePaused: a write would resume a paused update or rollback.
 	UpdatePaused = "UpdatePaused"
 )
 
-// updateBeginning is how long after a change tasks of an older version are taken for an
-// update that is about to begin, which the swarm shows after a moment. Later they are
-// such as need none, as after a change of constraints that their nodes fulfill.
+// updateBeginning is the time after a change during which tasks of an older version mean
+// that an update is about to start. The swarm reports it after a moment. Later, such tasks need no
+// update, for example after a change of constraints that their nodes meet.
 const updateBeginning = 10 * time.Second
 
-// beginning reports whether an update is about to begin.
+// beginning reports whether an update is about to start.
 func beginning(service *swarm.Service, tasks []*swarm.Task, now time.Time) bool {
 	return fresh(service, now) && slices.ContainsFunc(tasks, func(task *swarm.Task) bool {
 		made := task.Spec
-		made.Runtime = service.Spec.TaskTemplate.Runtime // which tasks do not have
+		made.Runtime = service.Spec.TaskTemplate.Runtime // not set in tasks
 		return !stopping(task) && !ended(task) && !reflect.DeepEqual(made, service.Spec.TaskTemplate)
 	})
 }
 
-// fresh reports whether the last change of a service was just now and one of its tasks'
-// template, and the swarm does not show what became of it.
+// fresh reports whether the task template of a service has changed recently and the swarm does
+// not report an update yet.
 func fresh(service *swarm.Service, now time.Time) bool {
 	return service.UpdateStatus == nil && now.Sub(service.UpdatedAt).Abs() < updateBeginning &&
 		service.PreviousSpec != nil && !reflect.DeepEqual(service.PreviousSpec.TaskTemplate, service.Spec.TaskTemplate)
 }
 
-// hold returns why a service with such tasks must not be scaled now; nil when it may be.
+// hold returns the hold of a service during an update; nil if it may be scaled.
 func (f *Fleet) hold(service *swarm.Service, tasks []*swarm.Task, now time.Time) *policy.Hold {
 	name, said := service.Spec.Name, ""
 	if beginning(service, tasks, now) && !f.config.ScaleDuringUpdate {
-		return &policy.Hold{Reason: UpdateInProgress, Message: fmt.Sprintf("service %q was changed just now, and has tasks of the version before", name)}
+		return &policy.Hold{Reason: UpdateInProgress, Message: fmt.Sprintf("service %q has just changed, and has tasks of the previous version", name)}
 	}
 	status := service.UpdateStatus
 	if status == nil {
@@ -66,9 +65,9 @@ func (f *Fleet) hold(service *swarm.Service, tasks []*swarm.Task, now time.Time)
 		}
 		return &policy.Hold{Reason: UpdateInProgress, Message: fmt.Sprintf("service %q is being %s%s", name, doing, said)}
 	case swarm.UpdateStatePaused:
-		return &policy.Hold{Reason: UpdatePaused, Message: fmt.Sprintf("the update of service %q is paused%s; go on with \"docker service update\", or back with \"docker service rollback\"", name, said)}
+		return &policy.Hold{Reason: UpdatePaused, Message: fmt.Sprintf("the update of service %q is paused%s; resume it with \"docker service update\", or undo it with \"docker service rollback\"", name, said)}
 	case swarm.UpdateStateRollbackPaused:
-		return &policy.Hold{Reason: UpdatePaused, Message: fmt.Sprintf("the rollback of service %q is paused%s; go on with \"docker service update\"", name, said)}
+		return &policy.Hold{Reason: UpdatePaused, Message: fmt.Sprintf("the rollback of service %q is paused%s; resume it with \"docker service update\"", name, said)}
 	}
 	return nil
 }

@@ -1,3 +1,4 @@
+// Package proc reads the properties of local processes and of the host.
 package proc
 
 import (
@@ -6,27 +7,34 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+	"sync"
 	"syscall"
 )
 
-// ClockTicks is the unit of the times in /proc, in ticks a second. Linux has no
-// other towards programs, on all machines that Go runs on.
+// Hostname returns the host's name; "" if it is unknown.
+var Hostname = sync.OnceValue(func() string {
+	name, _ := os.Hostname()
+	return name
+})
+
+// ClockTicks is the unit of times in /proc, in ticks per second. It is the same on all
+// platforms of Go.
 const ClockTicks = 100
 
-// Stat is what is read of one process in /proc.
+// Stat contains fields of /proc/PID/stat.
 type Stat struct {
-	// Group is its process group.
+	// Group is the process group.
 	Group int
-	// Ticks is the cpu time of the process and of the children it waited for.
+	// Ticks is the CPU time of the process and of its awaited children.
 	Ticks uint64
-	// Started tells processes of the same number apart.
+	// Started is the start time, which distinguishes processes with the same number.
 	Started uint64
-	// Pages is the resident memory.
+	// Pages is the resident memory in pages.
 	Pages uint64
 }
 
-// Fields of /proc/PID/stat after the program's name, as proc(5) counts them less
-// three.
+// The positions of fields in /proc/PID/stat, as in proc(5), relative to the first field after
+// the program's name.
 const (
 	fieldGroup          = 5 - 3
 	fieldUser           = 14 - 3
@@ -37,8 +45,8 @@ const (
 	fieldPages          = 24 - 3
 )
 
-// Parse reads the text of /proc/PID/stat. The name in it is in parentheses,
-// and may itself have parentheses, spaces and line feeds.
+// Parse parses /proc/PID/stat. The program's name in parentheses may itself contain
+// parentheses, spaces and line feeds.
 func Parse(text []byte) (Stat, error) {
 	end := bytes.LastIndexByte(text, ')')
 	if end < 0 {
@@ -71,9 +79,8 @@ func Parse(text []byte) (Stat, error) {
 	return s, nil
 }
 
-// Read reads the stat file of one process, at a path, into a buffer of at least 4 KiB.
-// A process that has gone, or that is somebody else's and hidden, is the zero Stat, in
-// no group.
+// Read reads a stat file with a buffer of at least 4 KiB. It returns the zero Stat if the
+// process has ended or is hidden.
 func Read(path string, buffer []byte) (Stat, error) {
 	fd, err := syscall.Open(path, syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
 	if err == nil {

@@ -17,52 +17,51 @@ import (
 	"github.com/hpad/hpad/targets/targettest"
 )
 
-// reconcileDelay is how long the imitation takes from a new count to new tasks.
+// reconcileDelay is the time between a new count and new tasks.
 const reconcileDelay = 20 * time.Millisecond
 
-// imitation is the part of a manager's API that the fleet uses. As the real one it
-// takes a moment to follow a new count.
-type imitation struct {
+// fakeManager implements the calls that the fleet makes. Like a real manager it applies a new
+// count after a moment.
+type fakeManager struct {
 	server *httptest.Server
 	rival  targettest.Rival
 
 	mu       sync.Mutex
 	version  string
 	index    uint64
-	services []*imitatedService
-	// nodes are the hostnames of the nodes by id; tasks go to the first.
-	nodes []imitatedNode
-	// updates are the bodies of the updates that were taken, calls counts all
-	// calls by method and path.
+	services []*fakeService
+	// nodes are in order; tasks run on the first.
+	nodes []fakeNode
+	// updates are the bodies of the accepted updates, calls counts all calls by method and path.
 	updates []string
 	calls   map[string]int
 	sampled time.Time
-	// throttle, refuse and hang are how all calls but the ping are answered; refuse
-	// is a status and a message.
+	// throttle, refuse and hang affect all calls except the ping. refuse is a status and a
+	// message.
 	throttle bool
 	refuse   func(r *http.Request) (status int, message string)
 	hang     chan struct{}
 }
 
-type imitatedNode struct{ id, hostname string }
+type fakeNode struct{ id, hostname string }
 
-type imitatedService struct {
+type fakeService struct {
 	id      string
 	spec    map[string]any
 	version uint64
-	// previous is the specification of before; nil for none.
+	// previous is the previous specification, or nil.
 	previous any
-	// updateStatus is in the form of the API; nil for none.
+	// updateStatus is in the form of the API; nil if there is none.
 	updateStatus map[string]any
 	changed      time.Time
-	tasks        []*imitatedTask
-	// slow lets victims take a while to go; they are chosen at once.
+	tasks        []*fakeTask
+	// slow delays the end of stopped tasks.
 	slow bool
-	// err keeps new tasks pending, with that reason.
+	// err keeps new tasks pending.
 	err string
 }
 
-type imitatedTask struct {
+type fakeTask struct {
 	id, node       string
 	slot           int
 	state, desired string
@@ -71,9 +70,9 @@ type imitatedTask struct {
 	created, since time.Time
 }
 
-func newImitation(t testing.TB) *imitation {
+func newFakeManager(t testing.TB) *fakeManager {
 	t.Helper()
-	i := &imitation{version: "1.41", index: 10, calls: map[string]int{}, nodes: []imitatedNode{{"node1id", "node-1"}}}
+	i := &fakeManager{version: "1.41", index: 10, calls: map[string]int{}, nodes: []fakeNode{{"node1id", "node-1"}}}
 	i.server = httptest.NewServer(i)
 	t.Cleanup(func() {
 		i.setHang(false)
@@ -83,14 +82,14 @@ func newImitation(t testing.TB) *imitation {
 	return i
 }
 
-func (i *imitation) host() string { return "tcp://" + i.server.Listener.Addr().String() }
+func (i *fakeManager) host() string { return "tcp://" + i.server.Listener.Addr().String() }
 
-// add adds a replicated service whose tasks run.
-func (i *imitation) add(name string, count int) *imitatedService {
+// add adds a replicated service with running tasks.
+func (i *fakeManager) add(name string, count int) *fakeService {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.index++
-	s := &imitatedService{
+	s := &fakeService{
 		id: "id-of-" + name, version: i.index, changed: time.Now().Add(-time.Minute),
 		spec: map[string]any{
 			"Name": name, "Labels": map[string]any{},
@@ -103,8 +102,8 @@ func (i *imitation) add(name string, count int) *imitatedService {
 	return s
 }
 
-// with changes a service, as somebody else would who needs no version.
-func (i *imitation) with(name string, change func(s *imitatedService)) {
+// with changes a service.
+func (i *fakeManager) with(name string, change func(s *fakeService)) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	s := i.findLocked(name)
@@ -114,7 +113,7 @@ func (i *imitation) with(name string, change func(s *imitatedService)) {
 	s.changed = time.Now()
 }
 
-func (i *imitation) setHang(on bool) {
+func (i *fakeManager) setHang(on bool) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if i.hang != nil {
@@ -126,14 +125,14 @@ func (i *imitation) setHang(on bool) {
 	}
 }
 
-func (i *imitation) setRefusal(refuse func(r *http.Request) (int, string)) {
+func (i *fakeManager) setRefusal(refuse func(r *http.Request) (int, string)) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.refuse = refuse
 }
 
-// age makes all tasks so old.
-func (i *imitation) age(old time.Duration) {
+// age changes the age of all tasks.
+func (i *fakeManager) age(old time.Duration) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	for _, s := range i.services {
@@ -143,14 +142,13 @@ func (i *imitation) age(old time.Duration) {
 	}
 }
 
-func (i *imitation) called(call string) int {
+func (i *fakeManager) called(call string) int {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	return i.calls[call]
 }
 
-// findLocked returns a service by name or id; nil when there is none.
-func (i *imitation) findLocked(name string) *imitatedService {
+func (i *fakeManager) findLocked(name string) *fakeService {
 	for _, s := range i.services {
 		if s.spec["Name"] == name || s.id == name {
 			return s
@@ -159,12 +157,12 @@ func (i *imitation) findLocked(name string) *imitatedService {
 	return nil
 }
 
-func (s *imitatedService) setCount(n int) {
+func (s *fakeService) setCount(n int) {
 	s.spec["Mode"] = map[string]any{"Replicated": map[string]any{"Replicas": json.Number(strconv.Itoa(n))}}
 }
 
-// count returns the count of a replicated service; false for any other.
-func (s *imitatedService) count() (int, bool) {
+// count returns false for services that are not replicated.
+func (s *fakeService) count() (int, bool) {
 	replicated, ok := s.spec["Mode"].(map[string]any)["Replicated"].(map[string]any)
 	if !ok {
 		return 0, false
@@ -173,18 +171,17 @@ func (s *imitatedService) count() (int, bool) {
 	return int(n), err == nil
 }
 
-// reconcileLocked makes a service's tasks follow its count, as the swarm's orchestrator
-// does.
-func (i *imitation) reconcileLocked(s *imitatedService, now time.Time) {
+// reconcileLocked applies a service's count, as the swarm's orchestrator does.
+func (i *fakeManager) reconcileLocked(s *fakeService, now time.Time) {
 	const stopping = 300 * time.Millisecond
-	s.tasks = slices.DeleteFunc(s.tasks, func(t *imitatedTask) bool {
+	s.tasks = slices.DeleteFunc(s.tasks, func(t *fakeTask) bool {
 		return t.desired == "remove" && (!s.slow || now.Sub(t.since) > stopping)
 	})
 	count, replicated := s.count()
 	if !replicated || !s.slow && now.Sub(s.changed) < reconcileDelay {
 		return
 	}
-	var living []*imitatedTask
+	var living []*fakeTask
 	used := map[int]bool{}
 	for _, t := range s.tasks {
 		if t.desired == "running" {
@@ -197,23 +194,23 @@ func (i *imitation) reconcileLocked(s *imitatedService, now time.Time) {
 			continue
 		}
 		i.index++
-		t := &imitatedTask{id: fmt.Sprintf("task%06d", i.index), node: i.nodes[0].id, slot: slot, state: "running", desired: "running", created: now, since: now, spec: s.spec["TaskTemplate"]}
+		t := &fakeTask{id: fmt.Sprintf("task%06d", i.index), node: i.nodes[0].id, slot: slot, state: "running", desired: "running", created: now, since: now, spec: s.spec["TaskTemplate"]}
 		if s.err != "" {
 			t.node, t.state, t.err = "", "pending", s.err
 		}
 		s.tasks = append(s.tasks, t)
 		living = append(living, t)
 	}
-	slices.SortFunc(living, func(a, b *imitatedTask) int {
+	slices.SortFunc(living, func(a, b *fakeTask) int {
 		return cmp.Or(-cmp.Compare(a.state, b.state), cmp.Compare(a.slot, b.slot))
 	})
 	for _, t := range living[min(count, len(living)):] {
 		t.desired, t.since = "remove", now
 	}
-	s.tasks = slices.DeleteFunc(s.tasks, func(t *imitatedTask) bool { return t.desired == "remove" && !s.slow })
+	s.tasks = slices.DeleteFunc(s.tasks, func(t *fakeTask) bool { return t.desired == "remove" && !s.slow })
 }
 
-func (i *imitation) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (i *fakeManager) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	i.rival.Meet(r.Method + " " + r.URL.Path)
 	i.mu.Lock()
@@ -258,8 +255,7 @@ func refused(w http.ResponseWriter, status int, message string) {
 
 func answer(w io.Writer, v any) { _ = json.NewEncoder(w).Encode(v) }
 
-// answerLocked serves one call.
-func (i *imitation) answerLocked(w http.ResponseWriter, r *http.Request, path string) {
+func (i *fakeManager) answerLocked(w http.ResponseWriter, r *http.Request, path string) {
 	now := time.Now()
 	for _, s := range i.services {
 		i.reconcileLocked(s, now)
@@ -307,7 +303,7 @@ func filtersOf(r *http.Request) map[string]map[string]bool {
 	return found
 }
 
-func (s *imitatedService) document() map[string]any {
+func (s *fakeService) document() map[string]any {
 	document := map[string]any{
 		"ID": s.id, "Version": map[string]any{"Index": s.version}, "UpdatedAt": s.changed, "Spec": s.spec,
 		"Endpoint": map[string]any{"Ports": []any{map[string]any{"Protocol": "tcp", "TargetPort": 8080, "PublishedPort": 30000, "PublishMode": "ingress"}}},
@@ -321,7 +317,7 @@ func (s *imitatedService) document() map[string]any {
 	return document
 }
 
-func (i *imitation) listServices(w io.Writer, wanted map[string]map[string]bool) {
+func (i *fakeManager) listServices(w io.Writer, wanted map[string]map[string]bool) {
 	list := []any{}
 	for _, s := range i.services {
 		named := len(wanted["name"]) == 0
@@ -335,7 +331,7 @@ func (i *imitation) listServices(w io.Writer, wanted map[string]map[string]bool)
 	answer(w, list)
 }
 
-func (i *imitation) listTasks(w http.ResponseWriter, wanted map[string]map[string]bool) {
+func (i *fakeManager) listTasks(w http.ResponseWriter, wanted map[string]map[string]bool) {
 	for id := range wanted["service"] {
 		if s := i.findLocked(id); s == nil {
 			refused(w, http.StatusNotFound, "service "+id+" not found")
@@ -356,7 +352,7 @@ func (i *imitation) listTasks(w http.ResponseWriter, wanted map[string]map[strin
 	answer(w, list)
 }
 
-func (s *imitatedService) taskDocument(t *imitatedTask) map[string]any {
+func (s *fakeService) taskDocument(t *fakeTask) map[string]any {
 	status := map[string]any{"Timestamp": t.since, "State": t.state, "Message": "started"}
 	if t.desired == "remove" {
 		status["Timestamp"] = t.created
@@ -377,7 +373,7 @@ func (s *imitatedService) taskDocument(t *imitatedTask) map[string]any {
 	}
 }
 
-func (i *imitation) update(w http.ResponseWriter, r *http.Request, name string) {
+func (i *fakeManager) update(w http.ResponseWriter, r *http.Request, name string) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		refused(w, http.StatusBadRequest, err.Error())
