@@ -14,10 +14,9 @@ import (
 	"github.com/hpad/hpad/test/docker/dockertest"
 )
 
-// own are the parts of what the engine says of a container that are each
-// container's own: ids, times, processes, addresses and the ports the engine
-// chose. The container's id, its short id, its name and its number are masked
-// wherever they occur, the names of its anonymous volumes in its mounts.
+// own matches the fields that differ between containers: IDs, times, processes, addresses and
+// ports chosen by the engine. IDs, names and numbers of the container are masked in other fields,
+// the names of its anonymous volumes in its mounts.
 var own = regexp.MustCompile(`^(` + strings.Join([]string{
 	`Id`, `Created`, `ExecIDs.*`,
 	`State\.(Pid|StartedAt|FinishedAt)`, `State\.Health\.(Log.*|FailingStreak)`,
@@ -27,18 +26,18 @@ var own = regexp.MustCompile(`^(` + strings.Join([]string{
 	`NetworkSettings\.Ports\..*\.HostPort`,
 	`Config\.Labels\.com\.docker\.compose\.container-number`,
 	`Config\.Labels\.io\.hpad\..*`,
-	// Only a replica that Compose recreated has this one.
+	// Only in replicas that Compose recreated.
 	`Config\.Labels\.com\.docker\.compose\.replace`,
 }, "|") + `)$`)
 
-// unordered are the lists that Compose writes in another order each time.
+// unordered are the lists that Compose writes in random order.
 var unordered = regexp.MustCompile(`^(Config\.Env|HostConfig\.(Binds|Ulimits)|NetworkSettings\.Networks\.[^.]+\.Aliases)$`)
 
-// anonymous is the name of a volume that nobody named.
+// anonymous matches the names of anonymous volumes.
 var anonymous = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
-// document is what the engine says of a container, by path, without what is its
-// own, and the names of its anonymous volumes.
+// document returns the inspection of a container by path, without its own fields, and the names
+// of its anonymous volumes.
 func document(t testing.TB, e *dockertest.Engine, name string) (fields map[string]string, volumes []string) {
 	t.Helper()
 	inspected, raw, err := e.Client.ContainerInspectWithRaw(t.Context(), name, false)
@@ -70,8 +69,8 @@ func document(t testing.TB, e *dockertest.Engine, name string) (fields map[strin
 	return fields, volumes
 }
 
-// byPath returns mounts, which are in no order, by where they are. Compose names
-// the anonymous volumes that a replica inherits from the one it replaces.
+// byPath returns mounts by their path. Compose names the anonymous volumes that a replica
+// inherits.
 func byPath(mounts any, key string) map[string]any {
 	list, _ := mounts.([]any)
 	found := map[string]any{}
@@ -116,9 +115,9 @@ func flatten(fields map[string]string, path string, value any) {
 	}
 }
 
-// alike wants two replicas to be the same but for what is each container's own, as
-// the engine sees them and as they see themselves, and their anonymous volumes to
-// be different ones. It returns how many fields it compared.
+// alike checks that two replicas differ only in their own fields, as the engine and as they
+// themselves see them, and that they have different anonymous volumes. It returns the number of
+// compared fields.
 func alike(t testing.TB, e *dockertest.Engine, composes, hpads string) int {
 	t.Helper()
 	want, wantVolumes := document(t, e, composes)
@@ -140,7 +139,7 @@ func alike(t testing.TB, e *dockertest.Engine, composes, hpads string) int {
 	return len(want)
 }
 
-// seen is what a worker sees from within, without what is its own.
+// seen returns what a worker sees inside its container, without its own fields.
 func seen(t testing.TB, e *dockertest.Engine, name string) map[string]string {
 	t.Helper()
 	inspected, err := e.Client.ContainerInspect(t.Context(), name)

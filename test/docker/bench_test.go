@@ -27,17 +27,16 @@ import (
 	"github.com/hpad/hpad/test/docker/dockertest"
 )
 
-// What the benchmarks run: as many containers as leave a machine that allows 4,900
-// threads some room, at 15 of each with its shim.
+// The number of containers fits on a host with 4,900 threads: each container and its shim have
+// 15.
 const (
 	benchServices = 20
 	benchReplicas = 10
 	benchCount    = benchServices * benchReplicas
 )
 
-// BenchmarkCompose measures what many containers cost on each version of the
-// engine: a round (one list and what else a reading needs) and the stats of all of
-// them, in time, in calls, and in processor time of hpad and of dockerd.
+// BenchmarkCompose measures a round and the stats of all containers on each version of the
+// engine: time, calls, and CPU time of hpad and dockerd.
 func BenchmarkCompose(b *testing.B) {
 	for _, version := range both {
 		b.Run(version.String(), func(b *testing.B) {
@@ -50,7 +49,7 @@ func BenchmarkCompose(b *testing.B) {
 	}
 }
 
-// crowd makes the containers, with the labels that Compose gives.
+// crowd creates the containers with Compose's labels.
 func crowd(b *testing.B, e *dockertest.Engine) []targets.Ref {
 	b.Helper()
 	var refs []targets.Ref
@@ -82,7 +81,6 @@ func crowd(b *testing.B, e *dockertest.Engine) []targets.Ref {
 	return refs
 }
 
-// benchFleet returns a fleet on an engine.
 func benchFleet(b *testing.B, host string) *compose.Fleet {
 	b.Helper()
 	c := &compose.Config{Config: docker.Config{Host: host, Timeout: time.Minute, ResourceInterval: time.Minute}}
@@ -95,7 +93,7 @@ func benchFleet(b *testing.B, host string) *compose.Fleet {
 	return f
 }
 
-// counting returns the address of a way to an engine that counts the calls.
+// counting returns the address of a proxy to an engine that counts the calls.
 func counting(b *testing.B, e *dockertest.Engine) (host string, calls *atomic.Int64) {
 	b.Helper()
 	calls = new(atomic.Int64)
@@ -111,7 +109,7 @@ func counting(b *testing.B, e *dockertest.Engine) (host string, calls *atomic.In
 	return "tcp://" + server.Listener.Addr().String(), calls
 }
 
-// measured reports what the loop cost this process and dockerd, for 1,000 instances.
+// measured reports the CPU time of this process and dockerd for 1,000 instances.
 func measured(b *testing.B, e *dockertest.Engine, operation func()) {
 	b.Helper()
 	before := e.Busy(b)
@@ -148,7 +146,7 @@ func benchStats(b *testing.B, e *dockertest.Engine, version dockertest.Version) 
 	if err != nil {
 		b.Fatal(err)
 	}
-	// As many at once as the sampler asks for.
+	// The limit of the sampler.
 	atOnce := 64
 	if version == dockertest.Packaged {
 		atOnce = 512
@@ -189,7 +187,7 @@ func benchStats(b *testing.B, e *dockertest.Engine, version dockertest.Version) 
 	b.ReportMetric(float64(len(found)), "calls/op")
 }
 
-// BenchmarkSwarm measures a round over as many tasks of a swarm of one node.
+// BenchmarkSwarm measures a round of as many tasks in a swarm of one node.
 func BenchmarkSwarm(b *testing.B) {
 	for _, version := range both {
 		b.Run(version.String(), func(b *testing.B) {

@@ -18,9 +18,9 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// The cases of this file run docker compose exactly between two calls of a fleet.
+// The cases in this file run docker compose between two calls of a fleet.
 
-// beside is a fleet whose calls pass a gate, and the service web of a project.
+// beside is a fleet behind a gate, and the service web of a project.
 type beside struct {
 	*compose.Fleet
 	gate *gate
@@ -53,7 +53,7 @@ func (b *beside) read(t testing.TB) targets.Reading {
 	return readings[b.ref]
 }
 
-// at runs something once, before the fleet's next call that ends in a word.
+// at runs a function once, before the fleet's next call whose path ends in a word.
 func (b *beside) at(word string, do func()) {
 	once := sync.OnceFunc(do)
 	b.gate.set(func() {
@@ -65,8 +65,8 @@ func (b *beside) at(word string, do func()) {
 	})
 }
 
-// configurations returns Compose's hashes of containers, each once. Compose may keep
-// any of those that it renews, so that their numbers say nothing.
+// configurations returns the distinct configuration hashes of containers. Their numbers do not
+// matter: Compose may keep any of the recreated containers.
 func configurations(found []container.Summary) []string {
 	var hashes []string
 	for _, c := range found {
@@ -76,8 +76,8 @@ func configurations(found []container.Summary) []string {
 	return slices.Compact(hashes)
 }
 
-// renewedBeside: "docker compose up" with another file, while hpad makes replicas,
-// leaves none of the old configuration behind, whenever it comes.
+// renewedBeside: "docker compose up" with a changed file at any time of a scale-up leaves no
+// replica of the old configuration.
 func renewedBeside(t *testing.T, s *site) {
 	const file = "services: { web: { image: \"worker:1\", stop_grace_period: 1s, environment: { VERSION: %q } } }\n"
 	p := s.Project(t, "beside", fmt.Sprintf(file, "0"))
@@ -111,9 +111,8 @@ func renewedBeside(t *testing.T, s *site) {
 	}
 }
 
-// takenDownBeside: of a project that "docker compose down" removes while hpad creates
-// replicas, and of a service that "docker compose rm" removes, no container is left, and
-// the reading has the reason.
+// takenDownBeside: "docker compose down" and "docker compose rm" at any time of a scale-up leave
+// no container, and the reading has the reason.
 func takenDownBeside(t *testing.T, s *site) {
 	const file = `services:
   web: { image: "worker:1", stop_grace_period: 1s }
@@ -144,7 +143,7 @@ func takenDownBeside(t *testing.T, s *site) {
 				})
 			})
 			_ = b.SetReplicas(t.Context(), b.ref, 5, version, "a test asks")
-			<-ended // it cannot remove the network while a replica uses it
+			<-ended // it waits until the network is unused
 			wait.For(t, patience, compose.ServiceNotFound, func() (string, bool) {
 				got, found := b.read(t), s.replicas(t, test.project, "web")
 				return fmt.Sprintf("%v with %s", got.Err, describe(found)), targets.Reason(got.Err) == compose.ServiceNotFound && len(found) == 0

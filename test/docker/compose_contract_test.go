@@ -24,11 +24,10 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// TestComposeContract runs the contract suite over services that Compose made on
-// a real engine. It shares the process with nothing, so that goroutines which
-// outlive a fleet are seen.
+// TestComposeContract runs the contract suite with services of Compose on a real engine. It does
+// not run in parallel, so that it can detect leaked goroutines.
 func TestComposeContract(t *testing.T) {
-	e := dockertest.Start(t, dockertest.Options{Version: dockertest.Newest}) // which checks health more often at first
+	e := dockertest.Start(t, dockertest.Options{Version: dockertest.Newest}) // with more frequent health checks at the start
 	e.ImportWorker(t, dockertest.Worker, "1")
 	projects := 0
 	targettest.Run(t, targettest.Kind{Samples: true, Patience: patience, New: func(t *testing.T, counts ...int32) *targettest.Platform {
@@ -41,11 +40,10 @@ func TestComposeContract(t *testing.T) {
 
 // contract is the platform of one case.
 type contract struct {
-	e       *dockertest.Engine
-	gate    *gate
-	project *dockertest.Project
-	store   *targettest.Store
-	// services are those of the project.
+	e        *dockertest.Engine
+	gate     *gate
+	project  *dockertest.Project
+	store    *targettest.Store
 	services map[targets.Ref]*contractService
 }
 
@@ -82,8 +80,8 @@ func (c *contract) platform(t *testing.T, counts []int32) *targettest.Platform {
 	p.Throttle = func(_ *testing.T, on bool) { c.gate.set(func() { c.gate.throttle = on }) }
 	p.Hang = func(_ *testing.T, on bool) { c.gate.hold(on) }
 	p.Reach = func(t *testing.T, ref targets.Ref, count int32) {
-		// Another container takes the name of the first replica that is not to be, when the
-		// fleet is about to create it.
+		// Another container takes the name of the first excess replica just before the fleet
+		// creates it.
 		name := fmt.Sprintf("%s-%s-%d", c.project.Name, c.services[ref].name, count+1)
 		var once sync.Once
 		c.gate.set(func() {
@@ -109,7 +107,7 @@ func (c *contract) platform(t *testing.T, counts []int32) *targettest.Platform {
 	return p
 }
 
-// up writes the Compose file and brings it about.
+// up writes the Compose file and applies it.
 func (c *contract) up() {
 	var file strings.Builder
 	file.WriteString("services:\n")
@@ -126,7 +124,6 @@ func (c *contract) up() {
 	c.project.Compose("up", "--detach")
 }
 
-// open returns a fleet that reaches the engine through the gate.
 func (c *contract) open(t *testing.T) *compose.Fleet {
 	t.Helper()
 	config := &compose.Config{Config: docker.Config{Host: c.gate.host(), ResourceInterval: time.Second}}
@@ -138,7 +135,7 @@ func (c *contract) open(t *testing.T) *compose.Fleet {
 	return f
 }
 
-// toZero has hpad scale a service to 0.
+// toZero lets hpad scale a service to 0.
 func (c *contract) toZero(t *testing.T, ref targets.Ref) {
 	t.Helper()
 	f := c.open(t)
@@ -157,7 +154,7 @@ func (c *contract) toZero(t *testing.T, ref targets.Ref) {
 	}
 }
 
-// setReady sets how a worker responds to its health check.
+// setReady sets the result of a worker's health check.
 func (c *contract) setReady(t *testing.T, _ targets.Ref, id string, ready bool) {
 	t.Helper()
 	inspected, err := c.e.Client.ContainerInspect(t.Context(), id)
@@ -179,8 +176,7 @@ func (c *contract) setReady(t *testing.T, _ targets.Ref, id string, ready bool) 
 	t.Fatalf("container %s has no network", id)
 }
 
-// hold gives a container the name that one has which Compose puts in the place of
-// another, or takes it away.
+// hold gives a container the name of a replacement in progress, or its own name.
 func (c *contract) hold(t *testing.T, ref targets.Ref, on bool) {
 	t.Helper()
 	name := c.project.Name + "-" + c.services[ref].name + "-1"
@@ -193,7 +189,7 @@ func (c *contract) hold(t *testing.T, ref targets.Ref, on bool) {
 	}
 }
 
-// gate stands between a fleet and the engine.
+// gate is a proxy between a fleet and the engine.
 type gate struct {
 	server *httptest.Server
 
@@ -202,7 +198,7 @@ type gate struct {
 	held             chan struct{}
 	writes           int
 	sampled          time.Time
-	// before is run before each call; nil is nothing.
+	// before runs before each call, unless it is nil.
 	before func(r *http.Request)
 }
 
@@ -231,7 +227,7 @@ func (g *gate) set(change func()) {
 	change()
 }
 
-// hold keeps calls waiting, or lets them go on.
+// hold delays calls, or releases them.
 func (g *gate) hold(on bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -244,7 +240,7 @@ func (g *gate) hold(on bool) {
 	}
 }
 
-// pass does to a call what the gate is set to.
+// pass applies the gate's settings to a call.
 func (g *gate) pass(w http.ResponseWriter, r *http.Request, engine http.Handler) {
 	g.mu.Lock()
 	broken, throttle, held, before := g.broken, g.throttle, g.held, g.before
@@ -274,8 +270,7 @@ func (g *gate) pass(w http.ResponseWriter, r *http.Request, engine http.Handler)
 	engine.ServeHTTP(w, r)
 }
 
-// TestComposeHooks holds that a fleet runs in its replicas and victims what it is
-// given for a service.
+// TestComposeHooks: a fleet runs the configured hooks in its replicas and victims.
 func TestComposeHooks(t *testing.T) {
 	t.Parallel()
 	e := dockertest.Start(t, dockertest.Options{})

@@ -18,11 +18,10 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// patience is how long hpad and an engine may take to do what they do within
-// seconds on an idle machine.
+// patience is the limit of a wait for hpad and an engine.
 const patience = world.Patience
 
-// site is what cases share: an engine with the images, and a load.
+// site is shared by the cases: an engine with the images, and a load.
 type site struct {
 	*dockertest.Engine
 	load *world.Load
@@ -36,14 +35,13 @@ func newSite(t *testing.T, options dockertest.Options) *site {
 	return s
 }
 
-// fleet is the configuration of a fleet called shop.
+// fleet returns the configuration of a fleet named shop.
 func (s *site) fleet(kind, extra string) string {
 	return fmt.Sprintf("[fleets.shop]\nkind = %q\nhost = %q\nresource_interval = \"1s\"\ntimeout = \"20s\"\n%s\n", kind, s.Host(), extra)
 }
 
-// queued is that of a fleet called shop, a source and an autoscaler for the
-// service web of a project, which gets a replica for each 10 in the project's
-// queue.
+// queued returns the configuration of a fleet named shop, a source, and an autoscaler for the
+// service web of a project, with one replica for each 10 in the project's queue.
 func (s *site) queued(project string, minimum, maximum int) string {
 	return s.fleet("compose", "") + s.load.Source() +
 		world.Queued(project, fmt.Sprintf(`{ fleet = "shop", project = %q, service = "web" }`, project), minimum, maximum)
@@ -61,13 +59,13 @@ func (s *site) replicas(t testing.TB, project, service string) []container.Summa
 	return found
 }
 
-// number is the one that Compose gave a container; 0 if it did not.
+// number returns a container's number; 0 if it has none.
 func number(c container.Summary) int {
 	n, _ := strconv.Atoi(c.Labels["com.docker.compose.container-number"])
 	return n
 }
 
-// describe returns how containers are shown in messages.
+// describe formats containers for messages.
 func describe(found []container.Summary) string {
 	var shown []string
 	for _, c := range found {
@@ -76,8 +74,7 @@ func describe(found []container.Summary) string {
 	return "there are " + strings.Join(shown, "; ")
 }
 
-// awaitReplicas waits until so many containers of a project's service web are
-// there, all running, and returns them.
+// awaitReplicas waits until a project's service web has n containers, all running.
 func (s *site) awaitReplicas(t testing.TB, project string, n int) []container.Summary {
 	t.Helper()
 	var found []container.Summary
@@ -89,7 +86,7 @@ func (s *site) awaitReplicas(t testing.TB, project string, n int) []container.Su
 	return found
 }
 
-// stays wants a service to keep so many containers over passes of its autoscaler.
+// stays checks that the number of containers is constant over several passes.
 func (s *site) stays(t testing.TB, w *world.World, project string, n, passes int) {
 	t.Helper()
 	w.Passes(project, passes)
@@ -123,7 +120,7 @@ func TestCompose(t *testing.T) {
 	}, newSite)
 }
 
-// comparison: replicas that Compose made are alike, and one that differs is shown.
+// comparison: replicas of Compose are alike, and a difference is detected.
 func comparison(t *testing.T, s *site) {
 	p := newEverything(t, s.Engine, "alike", 18180)
 	p.Compose("up", "--detach", "--wait")
@@ -138,8 +135,8 @@ func comparison(t *testing.T, s *site) {
 	}
 }
 
-// burn: a service under load grows to its maximum; Compose and the network treat
-// its replicas as Compose's own; without load it shrinks to the one it had first.
+// burn: a service under load grows to its maximum. Compose and the network treat its replicas
+// like those of Compose. Without load it shrinks to the first replica.
 func burn(t *testing.T, s *site) {
 	p := s.Project(t, "burn", `
 services:
@@ -190,8 +187,8 @@ stabilization_window = "3s"
 	}
 }
 
-// resolves wants names to mean all replicas in one of the networks that a
-// container shares with them, and each replica's own name to mean that one.
+// resolves checks that the service's names resolve to all replicas in a shared network, and each
+// replica's own name to that replica.
 func (s *site) resolves(t testing.TB, replicas []container.Summary, from string, names ...string) {
 	t.Helper()
 	resolve := func(name string, meant ...container.Summary) {
@@ -215,8 +212,8 @@ func (s *site) resolves(t testing.TB, replicas []container.Summary, from string,
 	}
 }
 
-// judge wants Compose to take the service's containers for its own: none is
-// touched when it is to have as many.
+// judge checks that Compose accepts the service's containers: it changes none of them at the same
+// count.
 func (s *site) judge(t testing.TB, p *dockertest.Project, service string, n int) {
 	t.Helper()
 	state := func() map[string]string {
@@ -262,9 +259,8 @@ func (s *site) judge(t testing.TB, p *dockertest.Project, service string, n int)
 	}
 }
 
-// everythingScales: a service that uses all there is grows by replicas that are as
-// Compose's own, also after Compose recreated the one that they are made after, and
-// leaves nothing behind when it shrinks.
+// everythingScales: the replicas of a service with all settings are like those of Compose, also
+// after Compose has recreated the source, and a scale-down removes everything.
 func everythingScales(t *testing.T, s *site) {
 	p := newEverything(t, s.Engine, "all", 18080)
 	p.Compose("up", "--detach", "--wait")
@@ -272,7 +268,7 @@ func everythingScales(t *testing.T, s *site) {
 	world.New(t, s.queued("all", 1, 5)+"[fleets.shop.services.\"all/web\"]\ncopy_paths = [\"/etc/content.conf\"]\n")
 	for _, step := range []string{"made", "recreated"} {
 		if step == "recreated" {
-			// The new ones inherit the anonymous volumes.
+			// The new containers inherit the anonymous volumes.
 			p.Compose("up", "--detach", "--wait", "--force-recreate", "--scale", "web=2")
 		}
 		s.load.Queue("all", 40)

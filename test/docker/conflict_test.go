@@ -15,8 +15,8 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// countReset: "docker compose up" puts the file's count back, which is noticed. The
-// count is accepted, or put back although hpad may not scale down for the metric.
+// countReset: "docker compose up" restores the file's count, which hpad notices. The count is
+// accepted, or restored although the metric forbids a scale-down.
 func countReset(t *testing.T, s *site) {
 	for project, answer := range map[string]string{"taken": "accept", "kept": "restore"} {
 		p := s.Project(t, project, "services: { web: { image: worker:1, scale: 5, stop_grace_period: 1s } }\n")
@@ -43,8 +43,8 @@ func countReset(t *testing.T, s *site) {
 	}
 }
 
-// movedTag: a replica has the image of the others although its name means another
-// one by now, or nothing.
+// movedTag: a replica has the image of the others, although its name refers to another image by
+// now, or to none.
 func movedTag(t *testing.T, s *site) {
 	s.ImportWorker(t, "moving:1", "before")
 	p := s.Project(t, "moved", "services: { web: { image: \"moving:1\", stop_grace_period: 1s } }\n")
@@ -65,7 +65,7 @@ func movedTag(t *testing.T, s *site) {
 	}
 }
 
-// rangeOfPorts: a range of ports of the host is a bound of the platform.
+// rangeOfPorts: a range of host ports limits the count.
 func rangeOfPorts(t *testing.T, s *site) {
 	p := s.Project(t, "range", "services: { web: { image: \"worker:1\", ports: [\"18400-18402:8080\"] } }\n")
 	p.Compose("up", "--detach")
@@ -86,8 +86,8 @@ func rangeOfPorts(t *testing.T, s *site) {
 	}
 }
 
-// TestDisk: on a full disk nothing shrinks, what could not be made is shown and
-// leaves nothing, and the service grows once there is room.
+// TestDisk: with a full disk there is no scale-down, and failed starts are reported and leave
+// nothing behind. The service grows once there is space.
 func TestDisk(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, dockertest.Options{Disk: "96m"})
@@ -107,8 +107,8 @@ func TestDisk(t *testing.T) {
 	s.awaitReplicas(t, "full", 4)
 }
 
-// TestEngineDown: while the engine is down nothing is decided, and when it is back
-// hpad goes on with the windows it had.
+// TestEngineDown: without the engine there are no decisions. When it is back, the windows
+// continue.
 func TestEngineDown(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, dockertest.Options{})
@@ -135,7 +135,7 @@ func TestEngineDown(t *testing.T) {
 	}
 	s.load.Queue("down", 50)
 	s.awaitReplicas(t, "down", 5)
-	// A crash of the whole machine is no different.
+	// Like a crash of the host.
 	s.Kill()
 	w.Await("down", policy.AbleToScale, "FailedGetScale", "temporary failure")
 	s.StartAgain()
@@ -146,8 +146,8 @@ func TestEngineDown(t *testing.T) {
 	})
 }
 
-// compatibility: replicas of a project with the names of the first Compose get
-// such names too, and what "docker compose run" started is no replica.
+// compatibility: replicas of a project with names of Compose v1 get such names too. A container
+// of "docker compose run" is not a replica.
 func compatibility(t *testing.T, s *site) {
 	p := s.Project(t, "classic", "services: { web: { image: \"worker:1\", stop_grace_period: 1s } }\n")
 	p.Compose("--compatibility", "up", "--detach")
@@ -156,7 +156,7 @@ func compatibility(t *testing.T, s *site) {
 	w := world.New(t, s.queued("classic", 1, 5))
 	wait.For(t, patience, "3 replicas beside what was run", func() (string, bool) {
 		found := s.replicas(t, "classic", "web")
-		return describe(found), len(found) == 4 // the one that was run has no number
+		return describe(found), len(found) == 4 // the one-off container has no number
 	})
 	s.stays(t, w, "classic", 4, 2)
 	before := map[string]bool{}

@@ -17,23 +17,23 @@ import (
 
 // misfit is a fleet that cannot reach its engine.
 type misfit struct {
-	// name is that of the fleet and of its autoscaler.
+	// name is the name of the fleet and of its autoscaler.
 	name string
-	// keys are the fleet's besides its kind.
+	// keys are the fleet's keys besides its kind.
 	keys string
-	// words are those of its error, the last ones being what to do about it.
+	// words are parts of its error.
 	words []string
 }
 
-// connected is the configuration of a fleet and of the autoscaler of its name, for
-// one service of a project.
+// connected returns the configuration of a fleet and an autoscaler with its name, for one service
+// of a project.
 func connected(name, keys, project, service string) string {
 	return fmt.Sprintf("[fleets.%s]\nkind = \"compose\"\ntimeout = \"20s\"\n%s\n", name, keys) +
 		world.Queued(name, fmt.Sprintf(`{ fleet = %q, project = %q, service = %q }`, name, project, service), 1, 5)
 }
 
-// configuration is that of a source, and of fleets that cannot reach the engine of
-// a project. Each has a service of its name for its target: the engine is one.
+// configuration returns the configuration of a source, and of misfits with a service of the same
+// name each.
 func (s *site) configuration(project string, misfits []misfit) string {
 	var text strings.Builder
 	text.WriteString(s.load.Source())
@@ -43,8 +43,7 @@ func (s *site) configuration(project string, misfits []misfit) string {
 	return text.String()
 }
 
-// tellsMisfits: hpad holds the targets of fleets that cannot reach their engine, and
-// says why, as does a check.
+// tellsMisfits: the autoscalers of misfits have the errors, and so does a check.
 func tellsMisfits(t *testing.T, h *program.Program, misfits []misfit) {
 	t.Helper()
 	for _, m := range misfits {
@@ -52,7 +51,7 @@ func tellsMisfits(t *testing.T, h *program.Program, misfits []misfit) {
 			h.Await(m.name, policy.AbleToScale, "FailedGetScale", words)
 		}
 	}
-	// Where an engine hangs up, what is sent to it may fail before it is known why.
+	// If an engine closes connections, the first error may be less specific.
 	wait.For(t, patience, "check that tells of all fleets", func() (string, bool) {
 		said, code := h.Check()
 		told := code == 3
@@ -72,7 +71,6 @@ func tellsMisfits(t *testing.T, h *program.Program, misfits []misfit) {
 	})
 }
 
-// copyFile writes what a file has into another.
 func copyFile(t *testing.T, from, to string) {
 	t.Helper()
 	text, err := os.ReadFile(from)
@@ -84,9 +82,8 @@ func copyFile(t *testing.T, from, to string) {
 	}
 }
 
-// TestTLS: an engine that asks for certificates is scaled with the right ones, from
-// the configuration and from the environment, also once they were replaced. What is
-// wrong with others is shown, and disturbs nobody.
+// TestTLS: a TLS engine is scaled with a valid certificate, from the configuration or the
+// environment, also after the files were replaced. Other fleets report their errors.
 func TestTLS(t *testing.T) {
 	t.Parallel()
 	for _, version := range both {
@@ -104,7 +101,7 @@ func sealed(t *testing.T, version dockertest.Version) {
 	cert, key := authority.Issue(t, "hpad")
 	otherCert, otherKey := other.Issue(t, "hpad")
 	oldCert, oldKey := authority.IssueExpired(t, "old")
-	// What the right fleet uses is replaced below.
+	// A copy, because it is replaced below.
 	ca := filepath.Join(own, "used.crt")
 	copyFile(t, authority.File, ca)
 
@@ -137,7 +134,7 @@ services:
 	s.awaitReplicas(t, "sealed", 3)
 	tellsMisfits(t, h, misfits)
 
-	// The expired one is renewed, in its place.
+	// The expired certificate is renewed.
 	copyFile(t, cert, oldCert)
 	copyFile(t, key, oldKey)
 	wait.For(t, patience, "replicas with the renewed certificate", func() (string, bool) {
@@ -145,7 +142,7 @@ services:
 		return describe(found), len(found) == 2
 	})
 
-	// The right one loses its authority, and finds it again.
+	// The authority is replaced, and restored.
 	copyFile(t, other.File, ca)
 	h.Await("right", policy.AbleToScale, "FailedGetScale", fmt.Sprintf("tls.ca_file %q is not the authority", ca))
 	s.load.Queue("right", 10)
@@ -158,7 +155,7 @@ services:
 	s.awaitReplicas(t, "sealed", 1)
 	h.Stop()
 
-	// The variables of the Docker command line, and nothing in the configuration.
+	// Only the variables of the Docker command line.
 	certs := t.TempDir()
 	for name, file := range map[string]string{"ca.pem": authority.File, "cert.pem": cert, "key.pem": key} {
 		copyFile(t, file, filepath.Join(certs, name))
@@ -172,9 +169,8 @@ services:
 	}
 }
 
-// TestSSH: an engine behind an ssh server is scaled, also once the server was gone
-// for a while, and no ssh is left when hpad ends. What is wrong with others is shown,
-// and disturbs nobody.
+// TestSSH: an engine behind an ssh server is scaled, also after an outage of the server, and no
+// ssh process outlives hpad. Other fleets report their errors.
 func TestSSH(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, dockertest.Options{})

@@ -1,5 +1,4 @@
-// Package docker tests fleets of the kinds "compose" and "swarm", and the daemon
-// over them, on real Docker engines, which test/install/docker.sh and dockerd.sh
-// provide. Compose itself is the judge, which test/install/compose.sh builds. The ssh
-// server that some engines are behind is from test/install/ssh.sh.
+// Package docker tests fleets of the kinds "compose" and "swarm", and the daemon with them, on
+// real Docker engines from test/install/docker.sh and dockerd.sh, with Compose from
+// test/install/compose.sh, and the ssh server from test/install/ssh.sh.
 package docker

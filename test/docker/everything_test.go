@@ -7,8 +7,8 @@ import (
 	"github.com/hpad/hpad/test/docker/dockertest"
 )
 
-// everything is a Compose file whose service web uses all that a replica has to
-// share with the others, or must not share.
+// everything is a Compose file whose service web has all settings that a replica must copy, or
+// must not copy.
 const everything = `
 services:
   db:
@@ -76,7 +76,7 @@ configs:
   of_content: { content: "made by Compose\n" }
 `
 
-// newEverything makes a project of that file, with ranges of 10 ports from port on.
+// newEverything creates a project from that file, with ranges of 10 ports from port on.
 func newEverything(t testing.TB, e *dockertest.Engine, name string, port int) *dockertest.Project {
 	t.Helper()
 	p := e.Project(t, name, fmt.Sprintf(everything, port, port+9, port+10, port+19))

@@ -30,9 +30,8 @@ func (s *site) states(t testing.TB, project string) (map[int]string, string) {
 	return m, describe(found)
 }
 
-// failing: a container that fails, and one that runs out of memory, are started again
-// and shown, by the next hpad where one was replaced meanwhile; one that somebody kills
-// or stops is not, and nothing is in a dry run.
+// failing: containers that fail or run out of memory are restarted and reported, also after a
+// restart of hpad. Killed and stopped containers are not restarted, and none is in a dry run.
 func failing(t *testing.T, s *site) {
 	p := s.Project(t, "failing", "services: { web: { image: worker:1, mem_limit: 48m, environment: { GOGC: \"400\" } } }\n")
 	p.Compose("up", "--detach", "--scale", "web=5")
@@ -44,7 +43,7 @@ func failing(t *testing.T, s *site) {
 	s.CLI(t, "stop", "failing-web-4")
 	s.post(t, found[1], "exit?code=3")
 	w.Await("failing", compose.ContainersFailing, "ContainersExited", "failing-web-2 exited with 3;")
-	w.Passes("failing", 12) // longer than the wait would be
+	w.Passes("failing", 12) // longer than the wait
 	if state, told := s.states(t, "failing"); state[2] != container.StateExited {
 		t.Errorf("in a dry run %s", told)
 	}
@@ -58,7 +57,7 @@ func failing(t *testing.T, s *site) {
 		c := w.Condition("failing", compose.ContainersRestarted)
 		return fmt.Sprintf("%s; %+v", told, c), state[2] == container.StateRunning && state[5] == container.StateRunning &&
 			strings.Contains(c.Message, "failing-web-2 exited with 3 and was started again, 1 times so far") &&
-			// Engine 20.10 may lose the kernel's notice of it.
+			// Engine 20.10 may not report it.
 			(strings.Contains(c.Message, "failing-web-5 was killed out of memory and was started again, 1 times so far") ||
 				strings.Contains(c.Message, "failing-web-5 exited with 137 and was started again, 1 times so far"))
 	})
@@ -75,9 +74,8 @@ func failing(t *testing.T, s *site) {
 	s.judge(t, p, "web", 5)
 }
 
-// exhausted: a container that five starts did not help is replaced by a new one, which
-// Compose takes for its own, and the service's only one too. The long form waits for
-// the starts; the short one has them stored.
+// exhausted: a container is replaced after five restarts, also a service's only one. The long
+// form waits for the restarts; the short form stores them.
 func exhausted(t *testing.T, s *site) {
 	for n, count := range map[string]int{"only": 1, "many": 3} {
 		t.Run(n, func(t *testing.T) {
@@ -161,8 +159,8 @@ func (s *site) exhaust(t *testing.T, project string, count int) {
 	s.judge(t, p, "web", count)
 }
 
-// haveStarted stores of the one container that failed that five starts have passed, and
-// the wait.
+// haveStarted stores that the failed container was restarted five times, and that its wait is
+// over.
 func haveStarted(t *testing.T, store *targettest.Store, key string) {
 	t.Helper()
 	stored, err := store.Load(t.Context(), key)

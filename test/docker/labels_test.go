@@ -11,7 +11,7 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// labeled is a Compose file whose service web asks for its autoscaler.
+// labeled returns a Compose file whose service web has labels for an autoscaler.
 func labeled(most, window string) string {
 	return fmt.Sprintf(`
 services:
@@ -36,8 +36,7 @@ services:
 `, most, window)
 }
 
-// awaitLabels waits until the labels of a target are in a state, with some words
-// where there is a problem.
+// awaitLabels waits for the state of a target's labels, with a text if there is a problem.
 func awaitLabels(t testing.TB, w *world.World, reference string, want api.DiscoveredState, words string) {
 	t.Helper()
 	wait.For(t, patience, fmt.Sprintf("%s labels of %s with %q", want, reference, words), func() (string, bool) {
@@ -50,7 +49,7 @@ func awaitLabels(t testing.TB, w *world.World, reference string, want api.Discov
 	})
 }
 
-// awaitGone waits until there is no autoscaler of that name.
+// awaitGone waits until an autoscaler no longer exists.
 func awaitGone(t testing.TB, w *world.World, name string) {
 	t.Helper()
 	wait.For(t, patience, "end of autoscaler "+name, func() (string, bool) {
@@ -59,9 +58,8 @@ func awaitGone(t testing.TB, w *world.World, name string) {
 	})
 }
 
-// labels: autoscalers come with their services, follow the labels, survive a
-// restart of hpad with their windows and a mistake in the labels, and go with their
-// services; those of the configuration come first.
+// labels: autoscalers follow the labels of their services. Their windows survive a restart of
+// hpad and invalid labels. The configuration takes precedence.
 func labels(t *testing.T, s *site) {
 	const name = "shop/labeled/web"
 	p := s.Project(t, "labeled", labeled("4", "10m"))
@@ -71,7 +69,7 @@ func labels(t *testing.T, s *site) {
 		t.Fatalf("autoscalers %+v without labels", views)
 	}
 
-	// Added, with the service.
+	// A new service.
 	s.load.Queue("labeled", 100)
 	p.Compose("up", "--detach")
 	s.awaitReplicas(t, "labeled", 4)
@@ -92,13 +90,13 @@ func labels(t *testing.T, s *site) {
 		t.Errorf("after a restart %s, want 4: the window of 10m still has them", describe(found))
 	}
 
-	// Changed.
+	// Changed labels.
 	s.load.Queue("labeled", 100)
 	p.Write("compose.yaml", labeled("6", "2s"))
 	p.Compose("up", "--detach")
 	s.awaitReplicas(t, "labeled", 6)
 
-	// Broken: what was there stays in force, the other service is none the worse.
+	// Invalid labels: the previous ones stay in effect, and the other service is not affected.
 	p.Write("compose.yaml", labeled("many", "2s"))
 	p.Compose("up", "--detach")
 	awaitLabels(t, w, name, api.DiscoveredMistaken, "hpad.max")
@@ -117,7 +115,7 @@ func labels(t *testing.T, s *site) {
 	s.load.Queue("labeled", 100)
 	s.awaitReplicas(t, "labeled", 3)
 
-	// The configuration comes first.
+	// The configuration takes precedence.
 	w.Restart(text + world.Queued("labeled", `{ fleet = "shop", project = "labeled", service = "web" }`, 1, 2))
 	awaitLabels(t, w, name, api.DiscoveredOverridden, "")
 	s.awaitReplicas(t, "labeled", 2)
@@ -125,7 +123,7 @@ func labels(t *testing.T, s *site) {
 	awaitLabels(t, w, name, api.DiscoveredActive, "")
 	s.awaitReplicas(t, "labeled", 3)
 
-	// Removed: one service's labels, then all services.
+	// First the labels of one service are removed, then all services.
 	p.Write("compose.yaml", strings.Replace(labeled("3", "2s"), `hpad.enable: "true", hpad.max: "2", hpad.cpu: "60"`, `team: shop`, 1))
 	p.Compose("up", "--detach", "--scale", "web=3")
 	awaitGone(t, w, "shop/labeled/other")

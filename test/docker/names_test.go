@@ -7,8 +7,8 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// namedOtherwise: labels identify the replicas of a service. A renamed replica and a container
-// of somebody else with the name of the next replica change nothing.
+// namedOtherwise: labels identify the replicas of a service. A renamed replica and a foreign
+// container with the name of the next replica do not matter.
 func namedOtherwise(t *testing.T, s *site) {
 	p := s.Project(t, "named", "services: { web: { image: \"worker:1\", stop_grace_period: 1s } }\n")
 	p.Compose("up", "--detach", "--scale", "web=2")
@@ -26,8 +26,7 @@ func namedOtherwise(t *testing.T, s *site) {
 	s.awaitReplicas(t, "named", 4)
 }
 
-// unreadyFirst: of a replica that is unhealthy and one that is healthy, the unhealthy one is
-// removed, although it is the older one.
+// unreadyFirst: an unhealthy replica is removed before a healthy one, although it is older.
 func unreadyFirst(t *testing.T, s *site) {
 	p := s.Project(t, "unready", `
 services:

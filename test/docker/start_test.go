@@ -11,8 +11,8 @@ import (
 	"github.com/hpad/hpad/test/internal/program"
 )
 
-// TestStart runs docs/start-compose.md and docs/start-swarm.md, each on an engine of its
-// own, with the tests' image in place of one from a registry.
+// TestStart runs docs/start-compose.md and docs/start-swarm.md, each on its own engine, with the
+// tests' image instead of one from a registry.
 func TestStart(t *testing.T) {
 	t.Parallel()
 	for page, image := range map[string]map[string]string{

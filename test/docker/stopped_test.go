@@ -14,9 +14,8 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// halted: services that somebody stops stay as they are, whatever their containers
-// do at the signal, while their backlog grows and across a restart of hpad, until
-// one of their containers runs again.
+// halted: stopped services are not changed, whatever the exit codes, with a growing queue and
+// across a restart of hpad, until one of their containers runs again.
 func halted(t *testing.T, s *site) {
 	services := []string{"plain", "always", "sulky", "struck"}
 	p := s.Project(t, "halted", `
@@ -61,7 +60,7 @@ services:
 	stay()
 	w.Restart(text)
 	stay()
-	queue(0)             // nor does it shrink, or there would be nothing left to start
+	queue(0)             // no scale-down either
 	w.Passes("plain", 3) // longer than its window
 	stay()
 

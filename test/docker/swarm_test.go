@@ -27,12 +27,10 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// checked is the image of a worker with a healthcheck: the command line of a
-// service takes none without a shell.
+// checked is the image of a worker with a healthcheck.
 const checked = "checked:1"
 
-// cluster is an engine that is the manager of a swarm, of which it is the only
-// node.
+// cluster is an engine that is the only node of a swarm.
 type cluster struct{ *dockertest.Engine }
 
 func newCluster(t testing.TB, options dockertest.Options) *cluster {
@@ -50,13 +48,13 @@ func (c *cluster) begin(t testing.TB) {
 	c.CLI(t, "swarm", "init", "--advertise-addr", "127.0.0.1", "--listen-addr", "127.0.0.1:2377")
 }
 
-// create makes a service of the worker, with more arguments to docker.
+// create creates a service of the worker, with more arguments for docker.
 func (c *cluster) create(t testing.TB, name string, replicas int, more ...string) {
 	t.Helper()
 	c.createOf(t, dockertest.Worker, name, replicas, more...)
 }
 
-// createOf makes a service of an image.
+// createOf creates a service from an image.
 func (c *cluster) createOf(t testing.TB, image, name string, replicas int, more ...string) {
 	t.Helper()
 	args := append([]string{
@@ -66,13 +64,11 @@ func (c *cluster) createOf(t testing.TB, image, name string, replicas int, more 
 	c.CLI(t, append(args, image)...)
 }
 
-// update changes a service.
 func (c *cluster) update(t testing.TB, name string, args ...string) {
 	t.Helper()
 	c.CLI(t, append(append([]string{"service", "update", "--detach", "--no-resolve-image"}, args...), name)...)
 }
 
-// service returns a service as the swarm has it.
 func (c *cluster) service(t testing.TB, name string) swarm.Service {
 	t.Helper()
 	service, _, err := c.Client.ServiceInspectWithRaw(t.Context(), name, swarm.ServiceInspectOptions{})
@@ -82,7 +78,7 @@ func (c *cluster) service(t testing.TB, name string) swarm.Service {
 	return service
 }
 
-// awaitUpdate waits until the swarm says that it has updated a service.
+// awaitUpdate waits until the swarm reports the end of an update.
 func (c *cluster) awaitUpdate(t testing.TB, name string) {
 	t.Helper()
 	wait.For(t, patience, "end of the update of "+name, func() (string, bool) {
@@ -91,7 +87,7 @@ func (c *cluster) awaitUpdate(t testing.TB, name string) {
 	})
 }
 
-// running returns how many tasks of a service run and are to.
+// running returns the number of running tasks that are to run.
 func (c *cluster) running(t testing.TB, name string) int {
 	t.Helper()
 	tasks, err := c.Client.TaskList(t.Context(), swarm.TaskListOptions{
@@ -117,7 +113,7 @@ func (c *cluster) awaitRunning(t testing.TB, name string, n int) {
 	})
 }
 
-// fleet returns a fleet at a host.
+// swarmFleet returns a fleet at a host.
 func swarmFleet(t testing.TB, host string) *swarmfleet.Fleet {
 	t.Helper()
 	config := &swarmfleet.Config{Config: docker.Config{Host: host, ResourceInterval: time.Second}, Discovery: targets.Discovery{Discover: true}}
@@ -132,7 +128,7 @@ func swarmFleet(t testing.TB, host string) *swarmfleet.Fleet {
 
 func swarmRef(name string) targets.Ref { return targets.Ref{Fleet: "shop", Name: name} }
 
-// reading reads one service, which has to work.
+// reading reads one service.
 func reading(t testing.TB, f *swarmfleet.Fleet, name string) targets.Reading {
 	t.Helper()
 	readings, err := f.Snapshot(t.Context(), []targets.Ref{swarmRef(name)})
@@ -145,7 +141,7 @@ func reading(t testing.TB, f *swarmfleet.Fleet, name string) targets.Reading {
 	return readings[swarmRef(name)]
 }
 
-// awaitReading reads a service until the reading is as wanted.
+// awaitReading reads a service until the reading meets a condition.
 func awaitReading(t testing.TB, f *swarmfleet.Fleet, name, what string, wanted func(r targets.Reading) bool) targets.Reading {
 	t.Helper()
 	var last targets.Reading
@@ -156,11 +152,10 @@ func awaitReading(t testing.TB, f *swarmfleet.Fleet, name, what string, wanted f
 	return last
 }
 
-// TestSwarmContract runs the contract suite over the services of a real swarm. It
-// shares the process with nothing, so that goroutines which outlive a fleet are
-// seen.
+// TestSwarmContract runs the contract suite with services of a real swarm. It does not run in
+// parallel, so that it can detect leaked goroutines.
 func TestSwarmContract(t *testing.T) {
-	// The manager of 20.10 may panic when services come and go as fast as here.
+	// The manager of 20.10 may panic when services change as fast as here.
 	c := newCluster(t, dockertest.Options{Version: dockertest.Newest})
 	services := 0
 	targettest.Run(t, targettest.Kind{Samples: true, Patience: patience, New: func(t *testing.T, counts ...int32) *targettest.Platform {
@@ -218,8 +213,7 @@ func TestSwarm(t *testing.T) {
 	}, func(t *testing.T, options dockertest.Options) *cluster { return newCluster(t, options) })
 }
 
-// swarmFollowsLoad: the daemon grows and shrinks a service with its queue, to none
-// and back; a count that somebody else sets is noticed.
+// swarmFollowsLoad: a service follows its queue, to 0 and back. hpad notices a foreign count.
 func swarmFollowsLoad(t *testing.T, c *cluster) {
 	load := world.NewLoad(t)
 	c.create(t, "shop_mail", 1)
@@ -239,13 +233,13 @@ func swarmFollowsLoad(t *testing.T, c *cluster) {
 	c.awaitRunning(t, "shop_mail", 3)
 }
 
-// swarmLosesNoUpdate: while hpad scales, somebody else's updates all stay.
+// swarmLosesNoUpdate: hpad's writes overwrite no concurrent updates.
 func swarmLosesNoUpdate(t *testing.T, c *cluster) {
 	const updates, scales = 25, 25
 	c.create(t, "contended", 1)
 	f := swarmFleet(t, c.Host())
 	var group sync.WaitGroup
-	defer group.Wait() // also where the test ends before
+	defer group.Wait() // also if the test ends early
 	group.Go(func() {
 		for n := range updates {
 			if err := c.label(t.Context(), "contended", fmt.Sprintf("n%d", n)); err != nil {
@@ -279,7 +273,7 @@ func swarmLosesNoUpdate(t *testing.T, c *cluster) {
 	t.Logf("%d conflicts in %d writes", conflicts, scales)
 }
 
-// label adds a label to a service, until it is not in somebody else's way.
+// label adds a label to a service, and repeats this after a conflict.
 func (c *cluster) label(ctx context.Context, name, label string) error {
 	for {
 		service, _, err := c.Client.ServiceInspectWithRaw(ctx, name, swarm.ServiceInspectOptions{})
@@ -297,8 +291,8 @@ func (c *cluster) label(ctx context.Context, name, label string) error {
 	}
 }
 
-// swarmWaitsForUpdate: while a service is updated its count is held, so that a
-// rollback still returns to the version of before.
+// swarmWaitsForUpdate: the count is held during an update, so that a rollback returns to the
+// previous version.
 func swarmWaitsForUpdate(t *testing.T, c *cluster) {
 	load := world.NewLoad(t)
 	c.create(t, "updated", 3, "--env", "VERSION=1")
@@ -325,8 +319,7 @@ func swarmWaitsForUpdate(t *testing.T, c *cluster) {
 	}
 }
 
-// swarmHoldsAtOnce: the count is held from the moment that somebody updates the
-// service, before the swarm says that it does.
+// swarmHoldsAtOnce: the count is held before the swarm reports an update.
 func swarmHoldsAtOnce(t *testing.T, c *cluster) {
 	c.create(t, "forced", 2)
 	c.awaitRunning(t, "forced", 2)
@@ -349,7 +342,7 @@ func swarmHoldsAtOnce(t *testing.T, c *cluster) {
 	}
 }
 
-// swarmTellsOfNoPlace: tasks that no node has room for are shown, and count.
+// swarmTellsOfNoPlace: tasks without a node are reported, and count.
 func swarmTellsOfNoPlace(t *testing.T, c *cluster) {
 	c.create(t, "large", 1, "--reserve-memory", "100GB")
 	f := swarmFleet(t, c.Host())
@@ -363,8 +356,8 @@ func swarmTellsOfNoPlace(t *testing.T, c *cluster) {
 	}
 }
 
-// swarmTellsOfFailures: tasks that fail again and again, and those that cannot
-// even be made, are shown with the swarm's words.
+// swarmTellsOfFailures: failing tasks and tasks that cannot be created are reported with the
+// swarm's error.
 func swarmTellsOfFailures(t *testing.T, c *cluster) {
 	c.create(t, "crashing", 1, "--env", "WORKER_EXIT_AFTER=300ms")
 	c.createOf(t, "nowhere:1", "imageless", 1)
@@ -378,8 +371,8 @@ func swarmTellsOfFailures(t *testing.T, c *cluster) {
 	}
 }
 
-// swarmWaitsForHealth: a task is ready once its healthcheck succeeds, and then
-// keeps its times.
+// swarmWaitsForHealth: a task is ready once its healthcheck succeeds, and its times do not change
+// then.
 func swarmWaitsForHealth(t *testing.T, c *cluster) {
 	c.createOf(t, checked, "late", 1, "--env", "WORKER_HEALTH_AFTER=3s")
 	f := swarmFleet(t, c.Host())
@@ -401,8 +394,8 @@ func swarmWaitsForHealth(t *testing.T, c *cluster) {
 	}
 }
 
-// swarmSamplesCPU: cpu in cores and memory in bytes are what "docker stats" says,
-// whatever the machine has to spare, against what the service reserves.
+// swarmSamplesCPU: CPU and memory are those of "docker stats", relative to the service's
+// reservations.
 func swarmSamplesCPU(t *testing.T, c *cluster) {
 	c.create(t, "burning", 1, "--env", "WORKER_BURN=0.2", "--limit-cpu", "0.5", "--reserve-memory", "16MB")
 	f := swarmFleet(t, c.Host())
@@ -426,15 +419,14 @@ func swarmSamplesCPU(t *testing.T, c *cluster) {
 		cpu, hasCPU := policy.ResourceSample(tasks, "cpu")
 		memory, hasMemory := policy.ResourceSample(tasks, "memory")
 		percent, bytes := c.stats(t, "burning.1."+found.Instances[0].ID)
-		// The same second is not measured by both: a factor of 10 would be seen.
+		// Both measure at different times; an error of a factor of 10 would be detected.
 		near := func(got, want float64) bool { return got > want/3 && got < want*3 }
 		return fmt.Sprintf("hpad has %d thousandths of a core and %d of a byte, docker stats %v %% and %v bytes", cpu, memory, percent, bytes),
 			hasCPU && hasMemory && near(float64(cpu), percent*10) && near(float64(memory)/1000, bytes)
 	})
 }
 
-// stats returns what "docker stats" says of a container: percents of a core, and
-// bytes.
+// stats returns the values of "docker stats": percents of a core, and bytes.
 func (c *cluster) stats(t testing.TB, name string) (cpu, memory float64) {
 	t.Helper()
 	told := strings.Fields(c.CLI(t, "stats", "--no-stream", "--format", "{{.CPUPerc}} {{.MemUsage}}", name))
@@ -452,8 +444,8 @@ func (c *cluster) stats(t testing.TB, name string) (cpu, memory float64) {
 	return cpu, float64(bytes)
 }
 
-// swarmLabels: a service's labels make its autoscaler, which follows them and goes
-// with the service.
+// swarmLabels: a service's labels create an autoscaler, which follows them until the service is
+// removed.
 func swarmLabels(t *testing.T, c *cluster) {
 	const name = "shop/labeled"
 	load := world.NewLoad(t)

@@ -8,8 +8,8 @@ import (
 	"github.com/hpad/hpad/test/soak"
 )
 
-// The versions of the engine that tests run on: both where the engine's own words differ
-// between them, else one of them; in soak both.
+// The versions of the engine for a test: both if their messages differ, otherwise one of them; in
+// soak tests both.
 var (
 	packaged = []dockertest.Version{dockertest.Packaged}
 	newest   = []dockertest.Version{dockertest.Newest}
@@ -23,14 +23,13 @@ type scenario[Shared any] struct {
 	run  func(t *testing.T, shared *Shared)
 }
 
-// onVersions runs tests beside each other on an engine of each version that they are
-// for.
+// onVersions runs tests in parallel on an engine of each version that they need.
 func onVersions[Shared any](t *testing.T, all []scenario[Shared], start func(*testing.T, dockertest.Options) *Shared) {
 	for _, version := range both {
 		t.Run(version.String(), func(t *testing.T) {
 			t.Parallel()
 			shared := start(t, dockertest.Options{Version: version})
-			// The group ends before the engine does.
+			// The group ends before the engine.
 			t.Run("cases", func(t *testing.T) {
 				for _, s := range all {
 					if !slices.Contains(soak.Rounds(s.on, both), version) {

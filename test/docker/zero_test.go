@@ -16,8 +16,7 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// awaitHealthy waits until so many containers of a project's service are there, all
-// healthy.
+// awaitHealthy waits until a project's service has n containers, all healthy.
 func (s *site) awaitHealthy(t testing.TB, project, service string, n int) {
 	t.Helper()
 	wait.For(t, patience, fmt.Sprintf("%d healthy replicas of %s", n, project), func() (string, bool) {
@@ -27,9 +26,8 @@ func (s *site) awaitHealthy(t testing.TB, project, service string, n int) {
 	})
 }
 
-// TestZero: a service that uses all there is goes to zero and comes back as it was,
-// although hpad was killed and the engine restarted in between, once what it depends
-// on is there. What changed or went away meanwhile is shown.
+// TestZero: a service with all settings returns from 0 unchanged, although hpad was killed and
+// the engine restarted meanwhile, once its dependencies run. Missing objects are reported.
 func TestZero(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, dockertest.Options{})
@@ -78,8 +76,8 @@ func TestZero(t *testing.T) {
 	}
 }
 
-// TestKilled: an hpad that is killed while containers stop, or are started, leaves
-// neither victims nor halves of containers to the next one.
+// TestKilled: after a kill during starts and stops, the next hpad completes the removals, and
+// removes containers that were not started.
 func TestKilled(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, dockertest.Options{Version: dockertest.Newest})

@@ -15,7 +15,7 @@ import (
 	"github.com/hpad/hpad/test/systemd/systemdtest"
 )
 
-// TestContract runs the contract suite over a real manager.
+// TestContract runs the contract suite with a real manager.
 func TestContract(t *testing.T) {
 	m := systemdtest.Start(t)
 	trials := 0
@@ -25,12 +25,11 @@ func TestContract(t *testing.T) {
 	}})
 }
 
-// patience is how long hpad and systemd may take to do what they do within a second
-// on an idle machine.
+// patience is the limit of a wait for hpad and systemd.
 const patience = world.Patience
 
-// newPlatform has templates of a prefix and a, b and so on, whose instances were
-// started by somebody else than hpad.
+// newPlatform creates templates with a prefix and a, b and so on. Their instances were not
+// started by hpad.
 func newPlatform(t *testing.T, m *systemdtest.Manager, prefix string, counts ...int32) *targettest.Platform {
 	control := t.TempDir()
 	var store targettest.Store
@@ -58,7 +57,6 @@ func newPlatform(t *testing.T, m *systemdtest.Manager, prefix string, counts ...
 
 func ref(template string) targets.Ref { return targets.Ref{Fleet: "vm", Name: template} }
 
-// open returns a fleet of a manager.
 func open(m *systemdtest.Manager, store targets.Store, configure func(c *systemd.Config)) *systemd.Fleet {
 	c := &systemd.Config{Manager: "user", Address: m.Socket, ResourceInterval: time.Second}
 	if configure != nil {
@@ -68,7 +66,7 @@ func open(m *systemdtest.Manager, store targets.Store, configure func(c *systemd
 	return systemd.New("vm", c, targets.Env{Store: store})
 }
 
-// touch makes a file that workers look for.
+// touch creates a control file for workers.
 func touch(t testing.TB, control, what string) {
 	t.Helper()
 	if err := os.WriteFile(filepath.Join(control, what), nil, 0o600); err != nil {

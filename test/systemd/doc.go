@@ -1,3 +1,2 @@
-// Package systemd holds the integration tests of systemd fleets: against real
-// service managers, which package systemdtest runs.
+// Package systemd tests systemd fleets with real service managers from package systemdtest.
 package systemd

@@ -16,8 +16,7 @@ import (
 	"github.com/hpad/hpad/test/internal/program"
 )
 
-// The environment of a worker: the directory of the files that control it, and the
-// index it has.
+// The environment of a worker: its control directory and its index.
 const (
 	controlVariable = "HPAD_SYSTEMDTEST_CONTROL"
 	indexVariable   = "HPAD_SYSTEMDTEST_INDEX"
@@ -32,21 +31,21 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// workerUnit is the unit file of workers that this test's own binary is.
+// workerUnit returns a unit file that runs this test binary as a worker.
 func workerUnit(kind, control, more string) string {
 	return fmt.Sprintf("[Service]\nType=%s\nExecStart=%s\nEnvironment=%s=%s %s=%%i GORACE=atexit_sleep_ms=0\n%s\n[Install]\nWantedBy=default.target\n",
 		kind, os.Args[0], controlVariable, control, indexVariable, more)
 }
 
-// look is how often a worker looks at its control directory.
+// look is the interval at which a worker reads its control directory.
 const look = 20 * time.Millisecond
 
-// work is a worker's life. Files in the control directory say what it does: with
-// "unready-INDEX" or "unready" it does not say that it is ready, with
-// "crash-INDEX" it ends with status 1, with "slow" it takes a moment to stop, with
-// "slower" until that is gone, with "burn-INDEX" it uses a processor.
+// work runs a worker. Files in the control directory control it: with "unready-INDEX" or
+// "unready" it does not notify readiness, with "crash-INDEX" it exits with 1, with "slow" it
+// takes a moment to stop, with "slower" it stops once the file is removed, with "burn-INDEX" it
+// uses a CPU.
 func work(control, index string) {
-	// It goes with its manager, as it would with the manager's control group.
+	// It ends with its manager, as it would with the manager's control group.
 	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0); err != nil {
 		panic(err)
 	}
@@ -82,7 +81,7 @@ func work(control, index string) {
 	}
 }
 
-// notify sends the manager something, where it listens.
+// notify sends a message to the manager.
 func notify(words string) {
 	socket := os.Getenv("NOTIFY_SOCKET")
 	if socket == "" {

@@ -22,25 +22,25 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// fleet is the configuration of a fleet called vm.
+// fleet returns the configuration of a fleet named vm.
 func fleet(m *systemdtest.Manager, more string) string {
 	return fmt.Sprintf("[fleets.vm]\nkind = \"systemd\"\nmanager = \"user\"\naddress = %q\nresource_interval = \"1s\"\ntimeout = \"5s\"\n%s\n", m.Socket, more)
 }
 
-// queued is that of an autoscaler that gives a template an instance for each 10 in
-// its queue, and shrinks after 2 seconds.
+// queued returns the configuration of an autoscaler with an instance for each 10 in its queue,
+// which scales down after 2 seconds.
 func queued(name string, minimum, maximum int) string {
 	return world.Queued(name, fmt.Sprintf(`{ fleet = "vm", template = "%s@.service" }`, name), minimum, maximum)
 }
 
-// worker makes a template of workers, with more lines of its [Service] section, and
-// returns the directory that controls them.
+// worker creates a template of workers, with more lines in its [Service] section, and returns
+// their control directory.
 func worker(t testing.TB, m *systemdtest.Manager, name, kind, more string) (control string) {
 	t.Helper()
 	control = t.TempDir()
 	m.Unit(t, name+"@.service", workerUnit(kind, control, more))
 	t.Cleanup(func() {
-		_, _ = m.Try("stop", name+"@*") // a manager that is gone has none
+		_, _ = m.Try("stop", name+"@*") // the manager may have ended
 	})
 	return control
 }
@@ -72,12 +72,12 @@ func awaitActive(t testing.TB, m *systemdtest.Manager, name string, indexes ...i
 	})
 }
 
-// TestManager runs the cases that can share one manager and one Prometheus.
+// TestManager runs the cases that can share a manager and a Prometheus server.
 func TestManager(t *testing.T) {
 	t.Parallel()
 	m := systemdtest.Start(t)
 	l := world.NewLoad(t)
-	// The group ends before the manager does.
+	// The group ends before the manager.
 	t.Run("cases", func(t *testing.T) {
 		for name, run := range map[string]func(t *testing.T, m *systemdtest.Manager, l *world.Load){
 			"queue":         byQueue,
@@ -101,8 +101,8 @@ func TestManager(t *testing.T) {
 	})
 }
 
-// byQueue: instances follow a metric, up by the lowest indexes and down to the instance
-// that has been ready for the longest time. One that has not said yet that it is ready is pending.
+// byQueue: instances follow a metric, up from the lowest index and down to the instance that has
+// been ready for the longest time. An instance is pending until it is ready.
 func byQueue(t *testing.T, m *systemdtest.Manager, l *world.Load) {
 	control := worker(t, m, "queue", "notify", "")
 	m.Control(t, "start", "queue@2")
@@ -127,8 +127,8 @@ func byQueue(t *testing.T, m *systemdtest.Manager, l *world.Load) {
 	awaitActive(t, m, "queue", 2)
 }
 
-// byCPU: instances that burn grow to the maximum by what the manager, or their
-// control groups, say they use.
+// byCPU: busy instances grow to the maximum by their CPU usage from the manager or the control
+// groups.
 func byCPU(t *testing.T, m *systemdtest.Manager, _ *world.Load) {
 	control := worker(t, m, "burner", "notify", "CPUQuota=20%\nMemoryMax=256M")
 	m.Control(t, "start", "burner@1")
@@ -155,8 +155,8 @@ stabilization_window = "2s"
 	w.Await("burner", policy.ScalingActive, "ValidMetricFound", "")
 }
 
-// byHand: what hpad started comes back when somebody stops it; what hpad only found
-// does not, and what somebody starts belongs to the target.
+// byHand: instances that hpad started are restarted after an external stop, others are not.
+// Instances that were started externally belong to the target.
 func byHand(t *testing.T, m *systemdtest.Manager, l *world.Load) {
 	worker(t, m, "hand", "notify", "")
 	m.Control(t, "start", "hand@1")
@@ -173,10 +173,10 @@ func byHand(t *testing.T, m *systemdtest.Manager, l *world.Load) {
 
 	m.Control(t, "start", "hand@9")
 	w.Await("hand", policy.ForeignWriter, "Rescaled", "")
-	awaitActive(t, m, "hand", 1, 2, 3) // too many for the queue, the highest goes
+	awaitActive(t, m, "hand", 1, 2, 3) // one too many for the queue: the highest index stops
 }
 
-// empty: a template without instances is shown as off, until somebody starts one.
+// empty: a template without instances is switched off until an instance is started.
 func empty(t *testing.T, m *systemdtest.Manager, l *world.Load) {
 	worker(t, m, "empty", "notify", "")
 	l.Queue("empty", 30)
@@ -188,7 +188,7 @@ func empty(t *testing.T, m *systemdtest.Manager, l *world.Load) {
 	w.AwaitOff("empty", false)
 }
 
-// toldByHand: while somebody else has an instance stop, hpad changes nothing.
+// toldByHand: hpad waits for the end of an external stop.
 func toldByHand(t *testing.T, m *systemdtest.Manager, l *world.Load) {
 	control := worker(t, m, "told", "notify", "")
 	m.Control(t, "start", "told@1")
@@ -203,7 +203,7 @@ func toldByHand(t *testing.T, m *systemdtest.Manager, l *world.Load) {
 	awaitActive(t, m, "told", 1, 2, 3)
 }
 
-// failing: an instance that failed is shown, is not counted, and is the first to go.
+// failing: a failed instance is reported, is not counted, and is removed first.
 func failing(t *testing.T, m *systemdtest.Manager, l *world.Load) {
 	control := worker(t, m, "fails", "notify", "Restart=no")
 	m.Control(t, "start", "fails@1")
@@ -220,8 +220,7 @@ func failing(t *testing.T, m *systemdtest.Manager, l *world.Load) {
 	})
 }
 
-// startLimit: an instance that the manager gave up is shown as such, and comes back
-// once somebody takes its failure away.
+// startLimit: an instance that reached the start limit is reported, and restarted after a reset.
 func startLimit(t *testing.T, m *systemdtest.Manager, l *world.Load) {
 	control := worker(t, m, "limited", "notify", "Restart=always\nRestartSec=50ms\n[Unit]\nStartLimitBurst=3\nStartLimitIntervalSec=1h")
 	touch(t, control, "crash-2")
@@ -234,8 +233,7 @@ func startLimit(t *testing.T, m *systemdtest.Manager, l *world.Load) {
 	awaitActive(t, m, "limited", 1, 2)
 }
 
-// crashLoop: an instance that its own Restart= starts again and again is pending,
-// and shown.
+// crashLoop: an instance that restarts repeatedly by its own Restart= is pending, and reported.
 func crashLoop(t *testing.T, m *systemdtest.Manager, l *world.Load) {
 	control := worker(t, m, "loops", "notify", "Restart=always\nRestartSec=2s\n[Unit]\nStartLimitIntervalSec=0")
 	touch(t, control, "crash-2")
@@ -247,8 +245,8 @@ func crashLoop(t *testing.T, m *systemdtest.Manager, l *world.Load) {
 	awaitActive(t, m, "loops", 1, 2)
 }
 
-// masked: a masked instance gives its place to the next index; a masked template
-// ends the scaling, and its end lets it go on.
+// masked: the next index is used instead of a masked one. A masked template stops the scaling
+// until it is unmasked.
 func masked(t *testing.T, m *systemdtest.Manager, l *world.Load) {
 	worker(t, m, "veiled", "notify", "")
 	m.Control(t, "mask", "veiled@2.service")
@@ -276,8 +274,8 @@ func masked(t *testing.T, m *systemdtest.Manager, l *world.Load) {
 	awaitActive(t, m, "hidden", 1, 2)
 }
 
-// TestRefused: instances that the manager cannot load, or whose dependency does not exist,
-// keep their places, and are started once they can be.
+// TestRefused: instances that the manager cannot load, or with a missing dependency, keep their
+// indexes, and start once they can.
 func TestRefused(t *testing.T) {
 	t.Parallel()
 	m := systemdtest.Start(t)
@@ -295,7 +293,7 @@ func TestRefused(t *testing.T) {
 	awaitActive(t, m, "spoiled", 1, 2, 3, 4)
 }
 
-// templateGone: a template without a file is shown, and is read again every round.
+// templateGone: a missing template is reported, and read again in each round.
 func templateGone(t *testing.T, m *systemdtest.Manager, l *world.Load) {
 	l.Queue("later", 20)
 	w := world.New(t, fleet(m, "[fleets.vm.templates.\"later@.service\"]\nreplicas = 1\n")+l.Source()+queued("later", 1, 5))
@@ -304,8 +302,8 @@ func templateGone(t *testing.T, m *systemdtest.Manager, l *world.Load) {
 	awaitActive(t, m, "later", 1, 2)
 }
 
-// alias: a template and its alias are one target with the name of the template. The
-// second autoscaler is an error, also if only the manager knows the alias.
+// alias: a template and its alias are one target with the name of the template. The second
+// autoscaler is an error, also if only the manager knows the alias.
 func alias(t *testing.T, m *systemdtest.Manager, l *world.Load) {
 	worker(t, m, "named", "notify", "")
 	worker(t, m, "loose", "notify", "")
@@ -327,10 +325,11 @@ func alias(t *testing.T, m *systemdtest.Manager, l *world.Load) {
 	}
 	l.Queue("alias", 20)
 	program.New(t, fleet(m, "")+l.Source()+queued("alias", 1, 5), environment...)
-	awaitActive(t, m, "named", 1, 3) // 2 is a name of another unit
+	awaitActive(t, m, "named", 1, 3) // index 2 is an alias of another unit
 }
 
-// hpadRestarts: the count outlives hpad, and a stop in between is seen to.
+// hpadRestarts: the count survives a restart of hpad, and an instance that stopped meanwhile is
+// restarted.
 func hpadRestarts(t *testing.T, m *systemdtest.Manager, l *world.Load) {
 	worker(t, m, "lasting", "notify", "")
 	m.Control(t, "start", "lasting@1")
@@ -345,9 +344,8 @@ func hpadRestarts(t *testing.T, m *systemdtest.Manager, l *world.Load) {
 	awaitActive(t, m, "lasting", 1, 2, 3)
 }
 
-// TestManagerEnds: while the manager is gone nothing is decided; when another one
-// begins, as at boot, hpad brings all instances back, those that it had only found
-// included.
+// TestManagerEnds: without the manager there are no decisions. A new run of the manager, as at
+// boot, gets all instances back.
 func TestManagerEnds(t *testing.T) {
 	t.Parallel()
 	m := systemdtest.Start(t)
@@ -364,8 +362,8 @@ func TestManagerEnds(t *testing.T) {
 	w.Await("boot", policy.AbleToScale, "ReadyForNewScale", "")
 }
 
-// TestConnection: a manager that executes itself anew closes its connections. The
-// next reading is as good as the one before, and nothing of old connections stays.
+// TestConnection: a daemon-reexec closes the connections. The next reading succeeds, and no old
+// connection is left.
 func TestConnection(t *testing.T) {
 	m := systemdtest.Start(t)
 	worker(t, m, "linked", "notify", "")
@@ -401,8 +399,8 @@ func TestConnection(t *testing.T) {
 	})
 }
 
-// TestHungManager: a manager that takes connections and responds to nothing costs the
-// fleet's timeout, and nothing of the tries stays.
+// TestHungManager: calls to an unresponsive manager end after the fleet's timeout, and leave
+// nothing behind.
 func TestHungManager(t *testing.T) {
 	m := systemdtest.Start(t)
 	worker(t, m, "hung", "notify", "")
@@ -433,8 +431,7 @@ func TestHungManager(t *testing.T) {
 	})
 }
 
-// TestBus: the manager is reached by way of a bus as well. The bus ends and comes
-// back.
+// TestBus: the manager can be reached through a bus, also after a restart of the bus.
 func TestBus(t *testing.T) {
 	m := systemdtest.Start(t)
 	address := m.Bus(t)
@@ -471,7 +468,7 @@ func TestBus(t *testing.T) {
 	}
 }
 
-// TestEnable: with enable, a manager that restarts starts the same instances as before.
+// TestEnable: with enable = true a restarted manager starts the same instances.
 func TestEnable(t *testing.T) {
 	m := systemdtest.Start(t)
 	worker(t, m, "stays", "notify", "")
@@ -496,7 +493,7 @@ func TestEnable(t *testing.T) {
 	awaitActive(t, m, "stays", 1, 2)
 }
 
-// TestRequests: what an instance reserves is what its unit file limits.
+// TestRequests: the requests of an instance are the limits in its unit file.
 func TestRequests(t *testing.T) {
 	m := systemdtest.Start(t)
 	worker(t, m, "modest", "notify", "CPUQuota=150%\nMemoryHigh=64M\nMemoryMax=128M")

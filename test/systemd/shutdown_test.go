@@ -11,14 +11,13 @@ import (
 	"github.com/hpad/hpad/test/systemd/systemdtest"
 )
 
-// slowWorker is a template of whose instances one takes long to stop.
+// slowWorker is a template with one instance that stops slowly.
 const slowWorker = `[Service]
 ExecStart=/bin/sleep infinity
 ExecStop=/bin/sh -c 'test %i != 3 || sleep 3'
 `
 
-// TestLogout: instances that a manager stops because it ends itself, one after the
-// other, are still wanted when it is there again.
+// TestLogout: instances that stop because the manager ends remain in the count.
 func TestLogout(t *testing.T) {
 	t.Parallel()
 	m := systemdtest.Start(t)

@@ -15,17 +15,16 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// Printed is what a command printed.
+// Printed is the output of a command.
 type Printed struct {
-	// Out is its standard output, Err its standard error, where Compose tells what
-	// it does.
+	// Out is its standard output, Err its standard error, which Compose uses for its progress.
 	Out, Err string
 }
 
 // Run runs a docker command in a directory.
 func (e *Engine) Run(t testing.TB, dir string, args ...string) (Printed, error) {
 	t.Helper()
-	// Without the test's context, which has ended when the test cleans up.
+	// Without the test's context, which has ended during the cleanup.
 	command := exec.Command(filepath.Join(e.programs, "bin", "docker"), args...)
 	command.Dir = dir
 	command.Env = e.Environment()
@@ -39,13 +38,12 @@ func (e *Engine) Run(t testing.TB, dir string, args ...string) (Printed, error) 
 	return printed, nil
 }
 
-// Environment is that of docker commands on the engine.
+// Environment is the environment of docker commands for the engine.
 func (e *Engine) Environment() []string {
 	return e.environment("DOCKER_HOST="+e.Host(), "DOCKER_CONFIG="+e.path("config"), "COMPOSE_ANSI=never", "COMPOSE_PROGRESS=plain")
 }
 
-// CLI runs a docker command, which is to succeed, and returns what it printed on
-// its standard output.
+// CLI runs a docker command, which must succeed, and returns its standard output.
 func (e *Engine) CLI(t testing.TB, args ...string) string {
 	t.Helper()
 	printed, err := e.Run(t, "", args...)
@@ -58,15 +56,15 @@ func (e *Engine) CLI(t testing.TB, args ...string) string {
 // Project is a Compose project on an engine.
 type Project struct {
 	Name string
-	// Dir has compose.yaml and what it refers to.
+	// Dir contains compose.yaml and the files that it refers to.
 	Dir string
 
 	e *Engine
 	t testing.TB
 }
 
-// AddCompose has docker commands find the Compose plugin. The test is skipped without
-// it, and fails where CI=true.
+// AddCompose installs the Compose plugin for docker commands. Without the plugin the test is
+// skipped, or fails with CI=true.
 func (e *Engine) AddCompose(t testing.TB) {
 	t.Helper()
 	plugin := installed.Path(t, filepath.Join("compose-v*", "docker-compose"), "test/install/compose.sh")
@@ -75,9 +73,8 @@ func (e *Engine) AddCompose(t testing.TB) {
 	}
 }
 
-// Project makes a Compose project with a compose.yaml of that text. It is taken
-// down with its volumes when the test ends. The test is skipped without the
-// Compose plugin, and fails where CI=true.
+// Project creates a Compose project. It is removed with its volumes at the end of the test.
+// Without the Compose plugin the test is skipped, or fails with CI=true.
 func (e *Engine) Project(t testing.TB, name, yaml string) *Project {
 	t.Helper()
 	e.AddCompose(t)
@@ -87,7 +84,7 @@ func (e *Engine) Project(t testing.TB, name, yaml string) *Project {
 		if e.process.Ended() {
 			return
 		}
-		// The network of containers that just went may have their endpoints for a moment.
+		// The network may have endpoints of removed containers for a moment.
 		if said, down := wait.Until(10*time.Second, func() (string, bool) {
 			_, err := p.Try("down", "--volumes", "--timeout", "0", "--remove-orphans")
 			return fmt.Sprint(err), err == nil
@@ -110,14 +107,14 @@ func (p *Project) Write(name, text string) {
 	}
 }
 
-// Try runs "docker compose" on the project.
+// Try runs "docker compose" for the project.
 func (p *Project) Try(args ...string) (Printed, error) {
 	p.t.Helper()
 	return p.e.Run(p.t, p.Dir, append([]string{"compose", "--project-name", p.Name}, args...)...)
 }
 
-// Compose runs "docker compose" on the project, which is to succeed. Like a person, it tries
-// again where hpad removed a container that Compose was about to touch.
+// Compose runs "docker compose" for the project, which must succeed. It repeats the command if
+// hpad has removed a container meanwhile.
 func (p *Project) Compose(args ...string) Printed {
 	p.t.Helper()
 	var printed Printed
@@ -131,5 +128,5 @@ func (p *Project) Compose(args ...string) Printed {
 	return printed
 }
 
-// removed is what an engine says of a container that another client removes.
+// removed matches the engine's errors for a container that another client removes.
 var removed = regexp.MustCompile("is already in progress|marked for removal|No such container")

@@ -1,5 +1,5 @@
-// Package dockertest runs real Docker engines for tests: each with its own data,
-// socket, network and processes, none of which outlive the test.
+// Package dockertest runs real Docker engines for tests, each with its own data, socket, network
+// and processes, which end with the test.
 package dockertest
 
 import (
@@ -28,20 +28,18 @@ import (
 
 const (
 	startTimeout = time.Minute
-	// stopTimeout leaves the engine time to stop its containers.
+	// stopTimeout is long enough for the engine to stop its containers.
 	stopTimeout = 40 * time.Second
 	endTimeout  = 20 * time.Second
 )
 
-// Version is which engine a test runs.
+// Version is the version of an engine.
 type Version int
 
 const (
-	// Packaged is Debian's engine, which test/install/docker.sh unpacks: API 1.41
-	// on Debian 12.
+	// Packaged is Debian's engine from test/install/docker.sh: API 1.41 on Debian 12.
 	Packaged Version = iota
-	// Newest is the engine of the client's own version, which
-	// test/install/dockerd.sh builds: API 1.51.
+	// Newest is the engine of the client's version from test/install/dockerd.sh: API 1.51.
 	Newest
 )
 
@@ -53,34 +51,32 @@ func (v Version) String() string {
 	return "packaged"
 }
 
-// Options are what engines differ in.
+// Options are the options of an engine.
 type Options struct {
-	// Version is which engine to run.
 	Version Version
-	// Disk is the size of a file system of the engine's data of their own, as mount
-	// takes it ("64m"); empty leaves them with all other files.
+	// Disk is the size of a separate file system for the engine's data ("64m"); empty means none.
 	Disk string
 	// Args are added to the engine's command line.
 	Args []string
 }
 
-// Engine is a Docker engine that lives as long as its test. Its methods are for
-// any goroutine but Stop, Kill and StartAgain, which are for the test's own.
+// Engine is a Docker engine that ends with its test. Stop, Kill and StartAgain must be called
+// from the test's own goroutine.
 type Engine struct {
-	// Client talks to it. Its connections do not stay open, so they do not look
-	// like leaks of what is tested.
+	// Client is a client of the engine. It keeps no idle connections, which would look like
+	// leaks.
 	Client *client.Client
 
 	t       testing.TB
 	options Options
-	// programs is where test/install/docker.sh put them.
+	// programs is the directory of test/install/docker.sh.
 	programs string
 	dir      string
 	process  *child.Process
 }
 
-// Start runs an engine and returns once it responds. Without its programs, or
-// without root, the test is skipped, and fails where CI=true.
+// Start runs an engine and waits until it responds. Without its programs, or without root, the
+// test is skipped, or fails with CI=true.
 func Start(t testing.TB, options Options) *Engine {
 	t.Helper()
 	programs := installed.Path(t, "docker", "test/install/docker.sh")
@@ -90,7 +86,7 @@ func Start(t testing.TB, options Options) *Engine {
 	if err := sweep(); err != nil {
 		t.Logf("remove what an earlier test left: %v", err)
 	}
-	// The directory of a test may be too deep for a socket.
+	// The test's own directory may be too deep for a socket.
 	dir, lock, err := claim()
 	if err != nil {
 		t.Fatal(err)
@@ -118,11 +114,11 @@ func Start(t testing.TB, options Options) *Engine {
 	return e
 }
 
-// Host is where the engine listens, as DOCKER_HOST has it; it outlives StartAgain.
+// Host is the engine's address, as in DOCKER_HOST. StartAgain does not change it.
 func (e *Engine) Host() string { return "unix://" + e.path("docker.sock") }
 
-// Data is the directory of the engine's data. With Options.Disk it is the root of
-// that file system.
+// Data is the directory of the engine's data. With Options.Disk it is the root of that file
+// system.
 func (e *Engine) Data() string { return e.path("data") }
 
 func (e *Engine) path(name string) string { return filepath.Join(e.dir, name) }
@@ -130,9 +126,8 @@ func (e *Engine) path(name string) string { return filepath.Join(e.dir, name) }
 // cgroup is the name of the parent of all containers' cgroups.
 func (e *Engine) cgroup() string { return filepath.Base(e.dir) }
 
-// enter is what the first process of an engine's namespaces does: it sees its own
-// processes, and mounts the hierarchies of cgroups that are there and not mounted,
-// without which an engine counts nothing.
+// enter is run by the first process of an engine's namespaces: it mounts /proc, and the cgroup
+// hierarchies that are not mounted, because the engine needs them for its stats.
 const enter = `
 mount --make-rslave /
 mount -t proc proc /proc
@@ -142,11 +137,11 @@ done
 exec "$@"
 `
 
-// start runs the engine and returns once it responds.
+// start runs the engine and waits until it responds.
 func (e *Engine) start() {
 	e.t.Helper()
 	e.prefer()
-	// What a machine loses when it goes down.
+	// The files that do not survive a restart of the host.
 	for _, name := range []string{"exec", "pid", "docker.sock"} {
 		if err := os.RemoveAll(e.path(name)); err != nil {
 			e.t.Fatal(err)
@@ -157,8 +152,7 @@ func (e *Engine) start() {
 		e.t.Fatal(err)
 	}
 	defer func() { _ = log.Close() }()
-	// The init reaps what containers' parents leave, and takes all processes with it
-	// when it ends.
+	// The init process reaps orphans, and ends all processes with itself.
 	args := []string{
 		"-euc", enter, "enter", "docker-init", "--", e.daemon(),
 		"--data-root", e.Data(), "--exec-root", e.path("exec"), "--pidfile", e.path("pid"), "--host", e.Host(),
@@ -185,9 +179,8 @@ func (e *Engine) start() {
 	})
 }
 
-// prefer has the kernel prefer the containers to all else: on a busy machine one
-// that burns what it may would seem idle otherwise. Where that cannot be it is as
-// it is.
+// prefer raises the priority of the containers, so that they get CPU time on a busy host. Errors
+// are ignored.
 func (e *Engine) prefer() {
 	prefer := func(hierarchy, knob, most string) {
 		parent := filepath.Join(hierarchy, e.cgroup())
@@ -212,8 +205,8 @@ func (e *Engine) daemon() string {
 	return filepath.Join(e.programs, "bin", "dockerd")
 }
 
-// environment is that of the engine and its command line: the machine's, with
-// their programs first and nothing that points to another engine.
+// environment returns the host's environment with the engine's programs first in PATH, and
+// without variables for other engines.
 func (e *Engine) environment(more ...string) []string {
 	environment := slices.DeleteFunc(os.Environ(), func(variable string) bool {
 		return strings.HasPrefix(variable, "DOCKER_") || strings.HasPrefix(variable, "COMPOSE_") || strings.HasPrefix(variable, "PATH=")
@@ -221,7 +214,7 @@ func (e *Engine) environment(more ...string) []string {
 	return append(append(environment, "PATH="+filepath.Join(e.programs, "bin")+":/usr/sbin:/usr/bin:/sbin:/bin"), more...)
 }
 
-// Stop asks the engine to end as systemd does: it stops its containers.
+// Stop stops the engine like systemd. It stops its containers.
 func (e *Engine) Stop() {
 	e.t.Helper()
 	if err := e.process.Stop(syscall.SIGTERM, stopTimeout); err != nil {
@@ -229,25 +222,23 @@ func (e *Engine) Stop() {
 	}
 }
 
-// Kill ends the engine and all containers without warning, as a machine that
-// loses its power.
+// Kill ends the engine and all containers, like a power failure.
 func (e *Engine) Kill() { e.process.Kill() }
 
-// StartAgain runs the engine with the data it had when it was stopped or killed,
-// and returns once it responds.
+// StartAgain runs the engine with its data after Stop or Kill, and waits until it responds.
 func (e *Engine) StartAgain() {
 	e.t.Helper()
 	e.start()
 }
 
-// end leaves nothing of the engine.
+// end removes the engine completely.
 func (e *Engine) end() {
 	if e.Client != nil {
 		_ = e.Client.Close()
 	}
 	if e.process != nil {
 		e.process.Kill()
-		// The kernel empties them as the containers end.
+		// The cgroups become empty when the containers end.
 		if seen, ok := wait.Until(endTimeout, func() (string, bool) {
 			err := removeCgroups(e.cgroup())
 			return fmt.Sprint(err), err == nil
@@ -262,14 +253,14 @@ func (e *Engine) end() {
 		e.unmountDisk()
 	}
 	if seen, ok := wait.Until(endTimeout, func() (string, bool) {
-		err := os.RemoveAll(e.dir) // Its mounts go with its last process.
+		err := os.RemoveAll(e.dir) // Its mounts end with its last process.
 		return fmt.Sprint(err), err == nil
 	}); !ok {
 		e.t.Errorf("remove what dockerd left: %s", seen)
 	}
 }
 
-// removeCgroups removes the parents of an engine's cgroups, in all hierarchies.
+// removeCgroups removes the parents of an engine's cgroups in all hierarchies.
 func removeCgroups(name string) error {
 	var failed error
 	for _, pattern := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/*"} {
@@ -282,8 +273,7 @@ func removeCgroups(name string) error {
 	return failed
 }
 
-// removeTree removes the directories of a cgroup and those below, whose files
-// cannot be removed.
+// removeTree removes a cgroup and its descendants. Their files cannot be removed.
 func removeTree(root string) error {
 	var directories []string
 	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
@@ -303,8 +293,7 @@ func removeTree(root string) error {
 	return err
 }
 
-// Log is the end of what the engine printed, without the information that its runtime
-// prints of each container whatever the level.
+// Log is the end of the engine's output, without messages of its runtime at the info level.
 func (e *Engine) Log() string {
 	const most = 50
 	text, err := os.ReadFile(e.path("log"))
@@ -317,8 +306,7 @@ func (e *Engine) Log() string {
 	return string(bytes.Join(lines[max(0, len(lines)-most):], []byte("\n")))
 }
 
-// Busy returns how long dockerd itself has kept processors busy since it started,
-// without its containers and what else it started.
+// Busy returns the CPU time of dockerd itself since its start.
 func (e *Engine) Busy(t testing.TB) time.Duration {
 	t.Helper()
 	pid := e.process.Command.Process.Pid

@@ -16,11 +16,10 @@ import (
 	"github.com/hpad/hpad/test/internal/gobuild"
 )
 
-// Worker is the image of test/docker/worker, which has no registry and is there
-// once ImportWorker made it.
+// Worker is the image of test/docker/worker, which ImportWorker creates.
 const Worker = "worker:1"
 
-// worker builds the program of the image, once for all engines of the test's process.
+// worker builds the program of the image once.
 var worker = sync.OnceValues(func() ([]byte, error) {
 	dir, err := os.MkdirTemp("", "hpad-worker-")
 	if err != nil {
@@ -34,10 +33,8 @@ var worker = sync.OnceValues(func() ([]byte, error) {
 	return os.ReadFile(path)
 })
 
-// ImportWorker makes the engine an image of that name from test/docker/worker,
-// built for the machine, with a file /marker of that text, so that two images
-// differ. Changes are lines of a Dockerfile ("VOLUME /data") beside those for the
-// command.
+// ImportWorker creates an image from test/docker/worker, with a file /marker that makes images
+// different. Changes are additional lines of a Dockerfile ("VOLUME /data").
 func (e *Engine) ImportWorker(t testing.TB, name, marker string, changes ...string) {
 	t.Helper()
 	program, err := worker()

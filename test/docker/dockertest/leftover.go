@@ -8,15 +8,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// prefix is what the directories of engines begin with.
+// prefix is the prefix of the engines' directories.
 const prefix = "hpad-docker-"
 
-// lockName is a file in an engine's directory that its test's process holds a lock
-// on, so that what a killed one left can be told.
+// lockName is a file in an engine's directory that its test locks, so that leftovers of killed
+// tests can be identified.
 const lockName = "lock"
 
-// claim returns a new directory that nobody takes for a leftover while the result's
-// lock is held.
+// claim returns a new directory, which is not a leftover while the lock is held.
 func claim() (dir string, lock *os.File, err error) {
 	if dir, err = os.MkdirTemp("", prefix); err != nil {
 		return "", nil, err
@@ -35,8 +34,7 @@ func claim() (dir string, lock *os.File, err error) {
 	return dir, lock, nil
 }
 
-// sweep removes what tests left that were killed: their engines died with them, but
-// files, cgroups and mounted disks stay.
+// sweep removes leftovers of killed tests: files, cgroups and mounted disks.
 func sweep() error {
 	locks, err := filepath.Glob(filepath.Join(os.TempDir(), prefix+"*", lockName))
 	if err != nil {
@@ -45,7 +43,7 @@ func sweep() error {
 	for _, path := range locks {
 		lock, openErr := os.Open(path)
 		if openErr != nil {
-			continue // it has just gone
+			continue // removed meanwhile
 		}
 		if unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {
 			dir := filepath.Dir(path)

@@ -11,8 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// newNetwork gives the calling thread a network of its own, in which only the
-// loopback interface is up.
+// newNetwork moves the calling thread to a new network namespace with a loopback interface.
 func newNetwork() error {
 	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
 		return fmt.Errorf("make a network: %w", err)
@@ -33,8 +32,8 @@ func newNetwork() error {
 	return nil
 }
 
-// Dial connects to an address, which must be an IP address with a port, in the
-// engine's network: a published port at 127.0.0.1, or a container's own address.
+// Dial connects to an IP address with a port in the engine's network: a published port at
+// 127.0.0.1, or a container's address.
 func (e *Engine) Dial(ctx context.Context, network, address string) (net.Conn, error) {
 	type answer struct {
 		connection net.Conn
@@ -43,7 +42,7 @@ func (e *Engine) Dial(ctx context.Context, network, address string) (net.Conn, e
 	answers := make(chan answer, 1)
 	pid := e.process.Command.Process.Pid
 	go func() {
-		// Not unlocked: the thread is thrown away, with the network it is in.
+		// The thread is not unlocked, so that it ends with the goroutine.
 		runtime.LockOSThread()
 		namespace, err := unix.Open(fmt.Sprintf("/proc/%d/ns/net", pid), unix.O_RDONLY|unix.O_CLOEXEC, 0)
 		if err != nil {

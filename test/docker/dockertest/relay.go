@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// Relay returns an address on the machine's loopback interface, whose connections
-// lead to one in the engine's network, as Dial has it, until the test ends.
+// Relay returns an address on the host's loopback interface that forwards connections to an
+// address in the engine's network, until the test ends.
 func (e *Engine) Relay(t testing.TB, address string) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -32,12 +32,12 @@ func (e *Engine) Relay(t testing.TB, address string) string {
 	return listener.Addr().String()
 }
 
-// relay connects two ends until either hangs up, or the test is over.
+// relay connects two ends until either closes the connection, or the test ends.
 func (e *Engine) relay(t testing.TB, here net.Conn, address string) {
 	defer func() { _ = here.Close() }()
 	there, err := e.Dial(t.Context(), "tcp", address)
 	if err != nil {
-		return // which the other end sees as a connection that is closed at once
+		return // the other end sees a closed connection
 	}
 	defer func() { _ = there.Close() }()
 	over := make(chan struct{})

@@ -20,31 +20,29 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// The hosts that the ssh of an SSH knows. All but NoServer lead to its server.
+// The hosts in the ssh configuration. All except NoServer lead to the server.
 const (
-	// Known has all in place.
+	// Known is configured correctly.
 	Known = "known.example"
-	// WrongKey is asked with a key that the server does not know.
+	// WrongKey uses a key that the server does not accept.
 	WrongKey = "wrong-key.example"
-	// Unknown is a host whose key nobody has noted, Changed one that another key is
-	// noted of.
+	// Unknown has no known host key, Changed a different one.
 	Unknown = "unknown.example"
 	Changed = "changed.example"
-	// NoServer is a port that nobody listens on.
+	// NoServer is a port without a listener.
 	NoServer = "no-server.example"
 )
 
-// The users of an SSH's server.
+// The users of the server.
 const (
-	// Operator finds the docker command line, and an engine by DOCKER_HOST.
+	// Operator has the docker command line, with the engine in DOCKER_HOST.
 	Operator = "operator"
-	// Stranger finds no docker.
+	// Stranger has no docker command.
 	Stranger = "stranger"
 )
 
-// SSH is an ssh server on the loopback interface beside an engine, with users and
-// keys of its own, and the ssh that reaches it. Its methods are for the test's own
-// goroutine.
+// SSH is an ssh server on the loopback interface with its own users and keys, and an ssh client
+// for it. Its methods must be called from the test's own goroutine.
 type SSH struct {
 	t        testing.TB
 	engine   *Engine
@@ -54,9 +52,8 @@ type SSH struct {
 	process  *child.Process
 }
 
-// ServeSSH starts a server by which the engine can be reached. The machine's own
-// configuration of ssh plays no part. Without its programs the test is skipped, and
-// fails where CI=true.
+// ServeSSH starts a server for access to the engine. It ignores the host's ssh configuration.
+// Without its programs the test is skipped, or fails with CI=true.
 func (e *Engine) ServeSSH(t testing.TB) *SSH {
 	t.Helper()
 	s := &SSH{t: t, engine: e, programs: installed.Path(t, "ssh", "test/install/ssh.sh"), dir: e.path("ssh")}
@@ -75,7 +72,7 @@ func (e *Engine) ServeSSH(t testing.TB) *SSH {
 			t.Logf("what sshd said:\n%s", s.Log())
 		}
 	})
-	// A port that was free may have been taken since.
+	// The free port may be in use by now.
 	for attempt := 1; ; attempt++ {
 		s.port = s.freePort()
 		s.configure()
@@ -101,7 +98,7 @@ func (s *SSH) write(name string, mode os.FileMode, text string) {
 	}
 }
 
-// makeKey makes a key in a file, and returns its public half.
+// makeKey creates a key in a file, and returns its public half.
 func (s *SSH) makeKey(name string) string {
 	s.t.Helper()
 	public, private, err := ed25519.GenerateKey(rand.Reader)
@@ -120,8 +117,7 @@ func (s *SSH) makeKey(name string) string {
 	return string(ssh.MarshalAuthorizedKey(key))
 }
 
-// freePort returns a port of the loopback interface that nobody listens on at the
-// moment.
+// freePort returns a free port of the loopback interface.
 func (s *SSH) freePort() int {
 	s.t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -132,8 +128,7 @@ func (s *SSH) freePort() int {
 	return listener.Addr().(*net.TCPAddr).Port
 }
 
-// configure writes the server's configuration. Sessions take their environment from
-// it alone.
+// configure writes the server's configuration, including the environment of sessions.
 func (s *SSH) configure() {
 	s.t.Helper()
 	text := fmt.Sprintf(`
@@ -150,7 +145,7 @@ PermitRootLogin yes
 MaxStartups 100
 KexAlgorithms curve25519-sha256
 `, s.port, s.path("host"), s.path("authorized_keys"))
-	// Where connections are served by programs beside sshd, it is to find them.
+	// Newer versions of sshd need other programs.
 	if libexec := filepath.Join(s.programs, "libexec"); exists(filepath.Join(libexec, "sshd-session")) {
 		text += fmt.Sprintf("SshdSessionPath %s/sshd-session\nSshdAuthPath %s/sshd-auth\n", libexec, libexec)
 	}
@@ -164,8 +159,8 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// configureClient makes an ssh that knows the hosts and reads nothing of the
-// machine's.
+// configureClient creates an ssh command that knows the hosts and ignores the host's
+// configuration.
 func (s *SSH) configureClient() {
 	s.t.Helper()
 	var text strings.Builder
@@ -187,11 +182,11 @@ func (s *SSH) configureClient() {
 	s.write("bin/ssh", 0o700, fmt.Sprintf("#!/bin/sh\nLD_LIBRARY_PATH=%[1]s/lib exec %[1]s/bin/ssh -F %[2]s \"$@\"\n", s.programs, s.path("ssh_config")))
 }
 
-// Path is a PATH on which the ssh that knows the hosts is found first.
+// Path is a PATH with this ssh command first.
 func (s *SSH) Path() string { return s.path("bin") + ":" + os.Getenv("PATH") }
 
-// join is what the first process of the server's namespaces does: it sees its own
-// processes, users and /run, and nothing of them is the machine's.
+// join is run by the first process of the server's namespaces, which have their own processes,
+// users and /run.
 const join = `
 mount --make-rslave /
 mount -t proc proc /proc
@@ -202,8 +197,7 @@ shift
 exec "$@"
 `
 
-// run runs the server and returns once it listens; the error tells that it does
-// not.
+// run runs the server and waits until it listens.
 func (s *SSH) run() error {
 	s.t.Helper()
 	log, err := os.OpenFile(s.path("log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
@@ -236,7 +230,7 @@ func (s *SSH) run() error {
 	return nil
 }
 
-// Log is what the server printed.
+// Log is the server's output.
 func (s *SSH) Log() string {
 	text, err := os.ReadFile(s.path("log"))
 	if err != nil {
@@ -245,7 +239,7 @@ func (s *SSH) Log() string {
 	return string(text)
 }
 
-// Kill ends the server and all its sessions without warning.
+// Kill kills the server and all its sessions.
 func (s *SSH) Kill() {
 	if s.process != nil {
 		s.process.Kill()
@@ -260,7 +254,7 @@ func (s *SSH) StartAgain() {
 	}
 }
 
-// Clients returns the command lines of all processes that are the ssh of Path.
+// Clients returns the command lines of all running ssh processes of Path.
 func (s *SSH) Clients() []string {
 	s.t.Helper()
 	paths, err := filepath.Glob("/proc/[0-9]*/cmdline")
@@ -269,7 +263,7 @@ func (s *SSH) Clients() []string {
 	}
 	var found []string
 	for _, path := range paths {
-		text, err := os.ReadFile(path) // One that has just ended has none.
+		text, err := os.ReadFile(path) // An ended process has no command line.
 		if err == nil && (strings.Contains(string(text), s.path("ssh_config")) || strings.Contains(string(text), s.path("bin/ssh"))) {
 			found = append(found, strings.ReplaceAll(string(text), "\x00", " "))
 		}

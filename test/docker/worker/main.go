@@ -1,22 +1,17 @@
-// Command worker is what the containers of the Docker tests run. It serves HTTP
-// on port 8080, or WORKER_PORT:
+// Command worker runs in the containers of the Docker tests. It serves HTTP on port 8080, or
+// WORKER_PORT:
 //
-//	GET  /health       200, or 503 while it is unhealthy or not healthy yet
-//	GET  /state        what it sees, as JSON: see state
-//	POST /set?KEY=V    sets burn (cores to burn) or health ("good", "bad")
-//	POST /exit?code=N  ends it
-//	POST /eat          takes memory until it is killed, or has 512 MiB
+// GET /health (200, or 503 while it is unhealthy or not healthy yet), GET /state (JSON, see
+// state), POST /set?KEY=V (KEY is burn, in cores, or health, "good" or "bad"), POST /exit?code=N,
+// and POST /eat (uses memory until it is killed, or up to 512 MiB).
 //
-// Its environment tells how it begins: WORKER_BURN, WORKER_HEALTH_AFTER (a
-// duration before it is healthy), WORKER_EXIT_AFTER (a duration after which it
-// ends with code 1), WORKER_STOP_AFTER (how long it takes to end when it is asked
-// to; it tells which signal asked), WORKER_STOP_CODE (the code it ends with then, 0
-// if it is not set), WORKER_CONTROL (a directory whose files "burn"
-// and "health" are as /set for every worker that mounts it).
+// Variables: WORKER_BURN, WORKER_HEALTH_AFTER (time until it is healthy), WORKER_EXIT_AFTER (time
+// until it exits with 1), WORKER_STOP_AFTER (time between the signal to stop and the exit),
+// WORKER_STOP_CODE (its exit code then), and WORKER_CONTROL (a directory with files "burn" and
+// "health", like /set for all workers that mount it).
 //
-// With arguments it does one thing and ends: "check" is its health check, "state"
-// prints what /state responds, "resolve NAME" the addresses of a name,
-// "write PATH TEXT" writes a file.
+// With arguments it runs one command: "check" is its health check, "state" prints the response of
+// /state, "resolve NAME" the addresses of a name, and "write PATH TEXT" writes a file.
 package main
 
 import (
@@ -86,17 +81,16 @@ func check() error {
 	return nil
 }
 
-// worker is a running worker.
 type worker struct {
-	// burn is the cores to burn, in thousandths.
+	// burn is the number of cores to use, in thousandths.
 	burn atomic.Int64
 	bad  atomic.Bool
-	// healthy is when it becomes healthy.
+	// healthy is the time when it becomes healthy.
 	healthy time.Time
 	// changed wakes the burner.
 	changed chan struct{}
 	ends    sync.Once
-	// eaten is the memory that it took.
+	// eaten is the used memory.
 	eaten [][]byte
 }
 
@@ -146,7 +140,7 @@ func serve() error {
 			http.Error(rw, err.Error(), http.StatusBadRequest)
 			return
 		}
-		_ = http.NewResponseController(rw).Flush() // it is answered before
+		_ = http.NewResponseController(rw).Flush() // the response is sent before
 		w.end("told to end", code)
 	})
 	http.HandleFunc("POST /eat", func(http.ResponseWriter, *http.Request) { go w.eat() })
@@ -154,7 +148,7 @@ func serve() error {
 	return http.ListenAndServe(":"+port(), nil)
 }
 
-// duration returns that of a variable, 0 if it is not set.
+// duration parses a variable; 0 if it is not set.
 func duration(variable string) (time.Duration, error) {
 	text := os.Getenv(variable)
 	if text == "" {
@@ -167,7 +161,7 @@ func duration(variable string) (time.Duration, error) {
 	return d, nil
 }
 
-// end says why and ends the worker.
+// end prints a reason and exits.
 func (w *worker) end(why string, code int) {
 	w.ends.Do(func() {
 		fmt.Println("worker:", why)
@@ -190,7 +184,7 @@ func (w *worker) change(rw http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// set changes what it does; an empty value is the one to begin with.
+// set changes a setting; an empty value restores the initial one.
 func (w *worker) set(key, value string) error {
 	switch key {
 	case "burn":
@@ -214,7 +208,7 @@ func (w *worker) set(key, value string) error {
 	return nil
 }
 
-// spin burns up to one core: a share of every slice of time.
+// spin uses up to one core, in slices of time.
 func (w *worker) spin() {
 	const slice = 50 * time.Millisecond
 	for {
@@ -230,7 +224,7 @@ func (w *worker) spin() {
 	}
 }
 
-// obey does what the files of the control directory say.
+// obey applies the files in the control directory.
 func (w *worker) obey(directory string) {
 	last := map[string]string{}
 	for range time.Tick(100 * time.Millisecond) {
@@ -248,7 +242,7 @@ func (w *worker) obey(directory string) {
 	}
 }
 
-// state is what a worker sees of its container.
+// state is the view of a worker on its container.
 type state struct {
 	Hostname    string            `json:"hostname"`
 	Args        []string          `json:"args"`
@@ -265,7 +259,7 @@ type state struct {
 	Init        string            `json:"init"`
 }
 
-// eat takes memory, and uses it.
+// eat uses memory.
 func (w *worker) eat() {
 	for range 512 {
 		block := make([]byte, 1<<20)
@@ -276,10 +270,9 @@ func (w *worker) eat() {
 	}
 }
 
-// see looks around. Addresses are without those of the loopback interface, Mounts
-// the mount points with the options of each; Files the text of those below
-// /run/secrets, /etc/hosts' aliases excepted, and of WORKER_FILES, separated by
-// colons.
+// see returns the state. Addresses exclude the loopback interface, Mounts are the options by
+// mount point, Files the files below /run/secrets, in /etc/hosts without aliases, and in
+// WORKER_FILES, separated by colons.
 func see() state {
 	s := state{
 		Args: os.Args, UID: os.Getuid(), GID: os.Getgid(),
@@ -321,7 +314,7 @@ func see() state {
 	return s
 }
 
-// read returns a file's text, empty if there is none.
+// read returns a file's text; "" if it does not exist.
 func read(path string) string {
 	text, _ := os.ReadFile(path)
 	return string(text)

@@ -1,6 +1,5 @@
-// Package systemdtest runs real service managers for tests: "systemd --user" in a
-// mount namespace and a control group of its own, with its units, its sockets and
-// its state in a directory of the test's.
+// Package systemdtest runs real service managers for tests: "systemd --user" in its own mount
+// namespace and control group, with units, sockets and state in a temporary directory.
 package systemdtest
 
 import (
@@ -25,24 +24,24 @@ const (
 	stopTimeout  = 20 * time.Second
 )
 
-// Manager is a service manager that lives as long as its test. Methods that take a
-// test are for any goroutine, each with its own, all others for that of its test.
+// Manager is a service manager that ends with its test. Methods with a test argument may be
+// called from any goroutine with its own test, others from the manager's test only.
 type Manager struct {
-	// Socket is the manager's own.
+	// Socket is the manager's own socket.
 	Socket string
 
 	t       testing.TB
 	name    string
 	dir     string
 	process *child.Process
-	// systemd and systemctl are the programs' paths.
+	// systemd and systemctl are the paths of the programs.
 	systemd, systemctl string
 }
 
-// script is what sees to the programs that a test lacks.
+// script installs missing programs.
 const script = "test/install/systemd.sh"
 
-// find returns the manager's and systemctl's paths.
+// find returns the paths of the manager and systemctl.
 func find(t testing.TB) (systemd, systemctl string) {
 	t.Helper()
 	if os.Getuid() != 0 {
@@ -63,11 +62,11 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// Start runs a manager without any unit of the test's.
+// Start runs a manager without units.
 func Start(t testing.TB) *Manager {
 	t.Helper()
 	systemd, systemctl := find(t)
-	// The paths of sockets have to be short.
+	// Paths of sockets must be short.
 	dir, err := os.MkdirTemp("", "hpad-sd")
 	if err != nil {
 		t.Fatal(err)
@@ -92,7 +91,7 @@ func Start(t testing.TB) *Manager {
 	return m
 }
 
-// tellFailures tells of a test that failed which units did, and how.
+// tellFailures logs the failed units of a failed test.
 func (m *Manager) tellFailures() {
 	if !m.t.Failed() {
 		return
@@ -101,10 +100,9 @@ func (m *Manager) tellFailures() {
 	m.t.Logf("units that failed: %v\n%s", err, said)
 }
 
-// beginning starts the manager. It refuses to run where the machine's own one is
-// something else than systemd, which it tells by a directory that only this
-// namespace has. In each hierarchy of control groups that it uses it has a group of its
-// own: two managers in one would end each other's units of the same name.
+// beginning starts the manager. systemd only runs if /run/systemd/system exists, which this
+// namespace provides. The manager has its own group in each hierarchy of control groups: two
+// managers in one group would end each other's units.
 const beginning = `
 set -e
 mount -t tmpfs tmpfs /run
@@ -142,7 +140,7 @@ func (m *Manager) run() {
 	})
 }
 
-// Environment is what programs that are to find the manager need.
+// Environment is the environment of programs that use the manager.
 func (m *Manager) Environment() []string {
 	return []string{
 		"HOME=" + filepath.Join(m.dir, "home"), "XDG_RUNTIME_DIR=" + filepath.Join(m.dir, "run"),
@@ -150,7 +148,7 @@ func (m *Manager) Environment() []string {
 	}
 }
 
-// Stop ends the manager as it ends at logout: with all of its units.
+// Stop ends the manager and its units, as at logout.
 func (m *Manager) Stop() {
 	m.t.Helper()
 	if m.process.Ended() {
@@ -161,21 +159,20 @@ func (m *Manager) Stop() {
 	}
 }
 
-// Kill ends the manager without warning.
+// Kill kills the manager.
 func (m *Manager) Kill() {
 	m.t.Helper()
 	m.process.Kill()
 }
 
-// Restart runs a manager again that was stopped or killed. It knows nothing of
-// before but what is on disk.
+// Restart runs the manager again after Stop or Kill.
 func (m *Manager) Restart() {
 	m.t.Helper()
 	m.removeGroups()
 	m.run()
 }
 
-// Signal sends a signal to the manager, as SIGSTOP to have it hang.
+// Signal sends a signal to the manager: SIGSTOP makes it unresponsive.
 func (m *Manager) Signal(signal syscall.Signal) {
 	m.t.Helper()
 	if err := m.process.Command.Process.Signal(signal); err != nil {
@@ -183,7 +180,7 @@ func (m *Manager) Signal(signal syscall.Signal) {
 	}
 }
 
-// Unit writes a unit file and has the manager read it.
+// Unit writes a unit file and reloads the manager.
 func (m *Manager) Unit(t testing.TB, name, text string) {
 	t.Helper()
 	if err := os.WriteFile(m.unitFile(name), []byte(text), 0o600); err != nil {
@@ -192,7 +189,7 @@ func (m *Manager) Unit(t testing.TB, name, text string) {
 	m.Control(t, "daemon-reload")
 }
 
-// Alias links a name to a unit file and has the manager read it.
+// Alias links a name to a unit file and reloads the manager.
 func (m *Manager) Alias(t testing.TB, name, unit string) {
 	t.Helper()
 	if err := os.Symlink(m.unitFile(unit), m.unitFile(name)); err != nil {
@@ -201,7 +198,7 @@ func (m *Manager) Alias(t testing.TB, name, unit string) {
 	m.Control(t, "daemon-reload")
 }
 
-// RemoveUnit takes a unit file away.
+// RemoveUnit removes a unit file.
 func (m *Manager) RemoveUnit(t testing.TB, name string) {
 	t.Helper()
 	if err := os.Remove(m.unitFile(name)); err != nil {
@@ -214,7 +211,7 @@ func (m *Manager) unitFile(name string) string {
 	return filepath.Join(m.dir, "home/.config/systemd/user", name)
 }
 
-// Control runs systemctl, which must succeed, and returns what it says.
+// Control runs systemctl, which must succeed, and returns its output.
 func (m *Manager) Control(t testing.TB, arguments ...string) string {
 	t.Helper()
 	said, err := m.Try(arguments...)
@@ -224,7 +221,7 @@ func (m *Manager) Control(t testing.TB, arguments ...string) string {
 	return said
 }
 
-// Try runs systemctl and returns what it says.
+// Try runs systemctl and returns its output.
 func (m *Manager) Try(arguments ...string) (string, error) {
 	command := exec.Command(m.systemctl, append([]string{"--user", "--no-pager"}, arguments...)...)
 	command.Env = m.Environment()
@@ -232,8 +229,7 @@ func (m *Manager) Try(arguments ...string) (string, error) {
 	return strings.TrimSpace(string(said)), err
 }
 
-// Units returns the units that match a pattern and are in a state, as "active", by
-// name.
+// Units returns the names of units that match a pattern and have a state such as "active".
 func (m *Manager) Units(t testing.TB, pattern, state string) []string {
 	t.Helper()
 	var names []string
@@ -246,7 +242,7 @@ func (m *Manager) Units(t testing.TB, pattern, state string) []string {
 	return names
 }
 
-// Bus runs a bus beside the manager, which is on it, and returns its address.
+// Bus runs a bus with the manager, and returns its address.
 func (m *Manager) Bus(t testing.TB) string {
 	t.Helper()
 	daemon, err := exec.LookPath("dbus-daemon")
@@ -264,7 +260,7 @@ func (m *Manager) Bus(t testing.TB) string {
 	return "unix:path=" + filepath.Join(m.dir, "run/bus")
 }
 
-// busConfiguration lets everybody on the bus do everything, as on a user's own.
+// busConfiguration allows everything, like a user's bus.
 const busConfiguration = `<!DOCTYPE busconfig PUBLIC "-//freedesktop//DTD D-Bus Bus Configuration 1.0//EN" "http://www.freedesktop.org/standards/dbus/1.0/busconfig.dtd">
 <busconfig>
   <type>session</type>
@@ -284,7 +280,7 @@ func (m *Manager) Property(t testing.TB, unit, name string) string {
 	return m.Control(t, "show", "--value", "--property="+name, unit)
 }
 
-// removeGroups removes the control groups that the manager left behind.
+// removeGroups removes the control groups of the manager.
 func (m *Manager) removeGroups() {
 	groups, _ := filepath.Glob("/sys/fs/cgroup/*/" + m.name)
 	for _, group := range append(groups, "/sys/fs/cgroup/"+m.name) {
@@ -292,7 +288,7 @@ func (m *Manager) removeGroups() {
 	}
 }
 
-// removeGroup removes a group and those below it, and says whether it is gone.
+// removeGroup removes a group and its descendants, and reports whether it is gone.
 func removeGroup(group string) bool {
 	var all []string
 	_ = filepath.WalkDir(group, func(path string, entry fs.DirEntry, err error) error {
