@@ -202,31 +202,6 @@ func TestReplaceFailed(t *testing.T) {
 	}
 }
 
-// TestReplaceTheOnly: a service's only container is replaced, and the new one stays.
-func TestReplaceTheOnly(t *testing.T) {
-	i := newFakeEngine(t)
-	i.up(service{project: "shop", name: "web"}, 1)
-	store := &targettest.Store{}
-	f := started(t, i, store)
-	for range maxRestarts {
-		i.fail(1, 1)
-		read(t, f)
-		impatient(f)
-		restarted(t, i, f, 1)
-	}
-	i.fail(1, 1)
-	read(t, f)
-	impatient(f)
-	restarted(t, i, f, 2)
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
-	f = started(t, i, store)
-	for range 3 {
-		restarted(t, i, f, 2)
-	}
-}
-
 func TestLeftAlone(t *testing.T) {
 	end := func(code int) func(i *fakeEngine, c *fakeContainer) {
 		return func(i *fakeEngine, c *fakeContainer) {

@@ -372,47 +372,6 @@ func TestNamesOfContainers(t *testing.T) {
 	}
 }
 
-// TestVictims: containers that do not run go first, then those of an older configuration.
-func TestVictims(t *testing.T) {
-	i := newFakeEngine(t)
-	i.up(service{project: "shop", name: "web", hash: "old"}, 2)
-	i.with(func() {
-		for _, c := range i.containers {
-			c.created = c.created.Add(-time.Minute)
-		}
-	})
-	i.up(service{project: "shop", name: "web", hash: "new"}, 5)
-	i.with(func() {
-		c := i.replicas("shop", "web")[2]
-		c.State.Status, c.State.ExitCode = container.StateExited, 3
-	})
-	f := started(t, i, &targettest.Store{})
-	if got := read(t, f); got.SpecReplicas != 5 || got.StatusReplicas != 4 {
-		t.Fatalf("spec %d and status %d, want 5, 4 of which run", got.SpecReplicas, got.StatusReplicas)
-	}
-	for _, want := range [][]string{
-		{"shop-web-1", "shop-web-2", "shop-web-4", "shop-web-5"}, // shop-web-3 has exited
-		{"shop-web-1", "shop-web-4", "shop-web-5"},               // obsolete
-		{"shop-web-4", "shop-web-5"},
-		{"shop-web-4"},
-	} {
-		mustScale(t, f, int32(len(want)))
-		if got := read(t, f); got.SpecReplicas != int32(len(want)) {
-			t.Errorf("spec %d right after the write of %d", got.SpecReplicas, len(want))
-		}
-		wantNames(t, i, want...)
-	}
-	// New replicas have the newest configuration.
-	mustScale(t, f, 2)
-	wantNames(t, i, "shop-web-4", "shop-web-5")
-	if hash := i.of("shop", "web")[1].Config.Labels[labelHash]; hash != "new" {
-		t.Errorf("the new replica has configuration %q", hash)
-	}
-	if first := i.order[:2]; !slices.Equal(first, []string{"stop shop-web-3", "remove shop-web-3 v=1"}) {
-		t.Errorf("the first calls were %q, want a stop and a removal with volumes", first)
-	}
-}
-
 // TestFailedStart: a container that cannot be started is removed; containers that were started
 // before it stay.
 func TestFailedStart(t *testing.T) {

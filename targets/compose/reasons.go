@@ -32,15 +32,15 @@ const (
 	StartFailed = "StartFailed"
 )
 
-// ObsoleteReplicas: hpad created replicas with the previous configuration while Compose renewed
-// the service.
-const ObsoleteReplicas policy.ConditionType = "ObsoleteReplicas"
-
-// ContainersRestarted: hpad has restarted failed containers.
-const ContainersRestarted policy.ConditionType = "ContainersRestarted"
-
-// ContainersReplaced: hpad has replaced containers that failed repeatedly.
-const ContainersReplaced policy.ConditionType = "ContainersReplaced"
-
-// ContainersFailing: containers have ended by themselves, or restart again and again.
-const ContainersFailing policy.ConditionType = "ContainersFailing"
+// The conditions of services.
+const (
+	// ObsoleteReplicas: hpad created replicas with the previous configuration while Compose
+	// renewed the service.
+	ObsoleteReplicas policy.ConditionType = "ObsoleteReplicas"
+	// ContainersRestarted: hpad has restarted failed containers.
+	ContainersRestarted policy.ConditionType = "ContainersRestarted"
+	// ContainersReplaced: hpad has replaced containers that failed repeatedly.
+	ContainersReplaced policy.ConditionType = "ContainersReplaced"
+	// ContainersFailing: containers have ended by themselves, or restart again and again.
+	ContainersFailing policy.ConditionType = "ContainersFailing"
+)

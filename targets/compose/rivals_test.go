@@ -260,33 +260,6 @@ func TestTakenDownMeanwhile(t *testing.T) {
 	}
 }
 
-// TestServiceRemovedMeanwhile is the same test with "docker compose rm" of one service.
-func TestServiceRemovedMeanwhile(t *testing.T) {
-	whole := wholeWrite(t)
-	for first := 1; first <= whole; first++ {
-		t.Run(fmt.Sprintf("before call %d", first), func(t *testing.T) {
-			t.Parallel()
-			i := newFakeEngine(t)
-			i.up(service{project: "shop", name: "web"}, 2)
-			seen := i.seen("shop")
-			i.up(service{project: "shop", name: "db"}, 1)
-			f := started(t, i, &targettest.Store{})
-			version := read(t, f).Version
-			c := i.count(map[int]func(){first: func() { i.takeDown("shop", seen) }})
-			_ = f.SetReplicas(t.Context(), web, 4, version, "a test asks")
-			c.end()
-			got := read(t, f)
-			wantNames(t, i)
-			if targets.Reason(got.Err) != ServiceNotFound {
-				t.Errorf("the reading has error %v, want %s", got.Err, ServiceNotFound)
-			}
-			if len(i.of("shop", "db")) != 1 {
-				t.Error("the other service is gone")
-			}
-		})
-	}
-}
-
 // TestKilledWhileTakenDown: the next hpad removes the replicas of a killed one if the project was
 // removed, and keeps them otherwise.
 func TestKilledWhileTakenDown(t *testing.T) {

@@ -5,8 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hpad/hpad/settings"
-
 	"github.com/BurntSushi/toml"
 	"github.com/google/go-cmp/cmp"
 
@@ -120,19 +118,5 @@ func TestConfigMistakes(t *testing.T) {
 	want := []string{"resource_interval", "services.a.command", "services.a.ports", "services.b.command"}
 	if diff := cmp.Diff(want, fields); diff != "" {
 		t.Errorf("fields of all mistakes together (-want +got):\n%s", diff)
-	}
-}
-
-func TestTarget(t *testing.T) {
-	var target Target
-	if _, err := toml.Decode(`service = "worker"`, &target); err != nil {
-		t.Fatal(err)
-	}
-	if errs := target.Validate(); errs != nil || target.Name() != "worker" {
-		t.Errorf("target %q with %v, want worker", target.Name(), errs)
-	}
-	want := []settings.FieldError{{Field: "service", Detail: "is required: the name of one of the fleet's services"}}
-	if diff := cmp.Diff(want, new(Target).Validate()); diff != "" {
-		t.Errorf("mistakes of an empty target (-want +got):\n%s", diff)
 	}
 }

@@ -46,28 +46,6 @@ func TestParseTemplate(t *testing.T) {
 	}
 }
 
-func TestIndex(t *testing.T) {
-	for unit, want := range map[string]int32{
-		"worker@0.service": 0, "worker@7.service": 7, "worker@2147483647.service": 2147483647,
-		"worker@2147483648.service": -1, "worker@07.service": -1, "worker@-1.service": -1, "worker@+1.service": -1, "worker@.service": -1,
-		"worker@a.service": -1, "workers@1.service": -1, "worker@1.timer": -1, "worker@1": -1, "worker@1@2.service": -1,
-	} {
-		got, ok := template("worker").index(unit)
-		if ok != (want >= 0) || ok && got != want {
-			t.Errorf("index(%q) = %d, %v, want %d", unit, got, ok, want)
-		}
-	}
-}
-
-func TestPattern(t *testing.T) {
-	if got, want := template(`a\x2db`).pattern(), `a\\x2db@*.service`; got != want {
-		t.Errorf("pattern() = %q, want %q", got, want)
-	}
-	if got, want := template(`a\x2db`).filePattern(), `a\\x2db@.service`; got != want {
-		t.Errorf("filePattern() = %q, want %q", got, want)
-	}
-}
-
 func TestStateOf(t *testing.T) {
 	for _, c := range []struct {
 		active, job string

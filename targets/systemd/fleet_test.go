@@ -348,29 +348,6 @@ func TestMasked(t *testing.T) {
 	})
 }
 
-// TestNotLoaded: an instance that the manager cannot load keeps its index, and starts once the
-// manager can load it.
-func TestNotLoaded(t *testing.T) {
-	run(t, []int{1}, func(r *fixture) {
-		r.m.set(func() { r.m.bad["worker@2.service"] = true })
-		r.read()
-		r.scale(3)
-		r.wantSpec(3)
-		r.wantActive(1, 3)
-		r.wantNotice(UnitsMissing, StartRefused, "worker@2.service should run and cannot be started: Unit worker@2.service has a bad unit file setting.")
-		r.m.called("")
-		r.read()
-		if got := r.m.called("start"); len(got) > 0 {
-			r.Errorf("calls %q at once again, want a pause", got)
-		}
-		r.m.set(func() { clear(r.m.bad) })
-		pass(backoff.First)
-		r.wantSpec(3)
-		r.wantActive(1, 2, 3)
-		r.wantNotice(UnitsMissing, "", "")
-	})
-}
-
 // TestNoneLoads: if no instance runs and the manager rejects all, the write fails and the count
 // stays.
 func TestNoneLoads(t *testing.T) {

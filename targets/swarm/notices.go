@@ -3,7 +3,9 @@ package swarm
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/docker/docker/api/types/filters"
@@ -79,5 +81,31 @@ func failing(service *swarm.Service, tasks []*swarm.Task, now time.Time) *policy
 	return &policy.Notice{
 		Condition: TasksFailing, Reason: TaskFailed,
 		Message: fmt.Sprintf("tasks of service %q failed within a minute, in %d of its places; the last: %s", service.Spec.Name, len(places), said),
+	}
+}
+
+// InsufficientCapacity: tasks wait for a node.
+const InsufficientCapacity policy.ConditionType = "InsufficientCapacity"
+
+// NoSuitableNode is the reason of InsufficientCapacity. The message contains the error of the
+// swarm.
+const NoSuitableNode = "NoSuitableNode"
+
+// waiting returns the notice of tasks without a node; else nil.
+func waiting(service *swarm.Service, members []member) *policy.Notice {
+	count := 0
+	why := map[string]bool{}
+	for _, m := range members {
+		if m.Status.State == swarm.TaskStatePending && m.Status.Err != "" && !m.leaving {
+			count++
+			why[m.Status.Err] = true
+		}
+	}
+	if count == 0 {
+		return nil
+	}
+	return &policy.Notice{
+		Condition: InsufficientCapacity, Reason: NoSuitableNode,
+		Message: fmt.Sprintf("%d tasks of service %q wait for a node: %s", count, service.Spec.Name, strings.Join(slices.Sorted(maps.Keys(why)), "; ")),
 	}
 }
