@@ -52,7 +52,7 @@ func (f *Fleet) check(ctx context.Context) ([]string, error) {
 
 // lacks returns the operations that hpad may not perform.
 func (f *Fleet) lacks(ctx context.Context) []string {
-	const nobody = "hpad-check-nobody"
+	const missing = "hpad-check-missing"
 	var lack []string
 	for _, try := range []struct {
 		what string
@@ -64,28 +64,28 @@ func (f *Fleet) lacks(ctx context.Context) []string {
 			return err
 		}},
 		{"start containers", func(ctx context.Context, c *client.Client) error {
-			return c.ContainerStart(ctx, nobody, container.StartOptions{})
+			return c.ContainerStart(ctx, missing, container.StartOptions{})
 		}},
 		{"stop containers", func(ctx context.Context, c *client.Client) error {
-			return c.ContainerStop(ctx, nobody, container.StopOptions{})
+			return c.ContainerStop(ctx, missing, container.StopOptions{})
 		}},
 		{"remove containers", func(ctx context.Context, c *client.Client) error {
-			return c.ContainerRemove(ctx, nobody, container.RemoveOptions{})
+			return c.ContainerRemove(ctx, missing, container.RemoveOptions{})
 		}},
 		{"read files of containers", func(ctx context.Context, c *client.Client) error {
-			_, err := c.ContainerStatPath(ctx, nobody, "/")
+			_, err := c.ContainerStatPath(ctx, missing, "/")
 			return err
 		}},
 		{"read images", func(ctx context.Context, c *client.Client) error {
-			_, err := c.ImageInspect(ctx, nobody)
+			_, err := c.ImageInspect(ctx, missing)
 			return err
 		}},
 		{"read networks", func(ctx context.Context, c *client.Client) error {
-			_, err := c.NetworkInspect(ctx, nobody, networkInspect)
+			_, err := c.NetworkInspect(ctx, missing, networkInspect)
 			return err
 		}},
 		{"read volumes", func(ctx context.Context, c *client.Client) error {
-			_, err := c.VolumeInspect(ctx, nobody)
+			_, err := c.VolumeInspect(ctx, missing)
 			return err
 		}},
 	} {

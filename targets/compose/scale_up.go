@@ -265,29 +265,29 @@ func create(ctx context.Context, c *client.Client, name string, r *blueprint) (i
 
 // Texts in the engine's errors.
 const (
-	sayingNameTaken = "is already in use by container"
-	sayingNoImage   = "No such image"
-	sayingGone      = "No such container"
+	nameTaken   = "is already in use by container"
+	noImage     = "No such image"
+	noContainer = "No such container"
 )
 
-var sayingPortTaken = []string{"port is already allocated", "address already in use"}
+var portTaken = []string{"port is already allocated", "address already in use"}
 
 // explainStart classifies the error of creating or starting a container.
 func explainStart(what, name string, r *blueprint, err error) error {
 	text := err.Error()
-	says := func(saying string) bool { return strings.Contains(text, saying) }
+	contains := func(part string) bool { return strings.Contains(text, part) }
 	reason, class, wayOut := StartFailed, targets.ErrTransient, ""
 	switch {
-	case errdefs.IsConflict(err) && says(sayingNameTaken), what == "start" && errdefs.IsNotFound(err) && says(sayingGone):
+	case errdefs.IsConflict(err) && contains(nameTaken), what == "start" && errdefs.IsNotFound(err) && contains(noContainer):
 		return fmt.Errorf("%w: %s container %s: %w", targets.ErrConflict, what, name, err)
 	case errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || client.IsErrConnectionFailed(err):
 		return fmt.Errorf("%w: %w: %s container %s: %w", targets.ErrUnknownOutcome, targets.ErrTransient, what, name, err)
 	case errdefs.IsUnauthorized(err) || errdefs.IsPermissionDenied(err):
 		class = targets.ErrForbidden
-	case errdefs.IsNotFound(err) && says(sayingNoImage):
+	case errdefs.IsNotFound(err) && contains(noImage):
 		reason = ImageNotFound
-		wayOut = fmt.Sprintf("; \"docker compose up -d\" pulls image %q again", r.Config.Image)
-	case slices.ContainsFunc(sayingPortTaken, says):
+		wayOut = fmt.Sprintf("; \"docker compose up -d\" restores image %q", r.Config.Image)
+	case slices.ContainsFunc(portTaken, contains):
 		wayOut = "; the port is in use"
 	}
 	return &targets.ReasonError{Reason: reason, Err: fmt.Errorf("%w: %s container %s: %w%s", class, what, name, err, wayOut)}

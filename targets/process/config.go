@@ -199,8 +199,8 @@ var Kind = targets.Kind{
 	Failing:   []policy.ConditionType{ProcessesFailing},
 	Hosted:    true,
 	Without: map[string]string{
-		"read, after somebody else's change":    "nobody else starts or stops its processes",
-		"a rival writes between read and write": "nobody else starts or stops its processes",
+		"read, after somebody else's change":    "only hpad starts and stops its processes",
+		"a rival writes between read and write": "only hpad starts and stops its processes",
 		"held":                                  "nothing but the fleet itself acts on its processes",
 		"throttled":                             "the kernel does not count calls",
 		"restart, readiness":                    "its processes end with it",

@@ -98,7 +98,7 @@ func (g *guard) close() {
 func (g *guard) send(change string, group int) error {
 	_, err := fmt.Fprintln(g.pipe, change, group)
 	if err != nil {
-		return fmt.Errorf("tell the guard of process group %d: %w", group, err)
+		return fmt.Errorf("send process group %d to the guard: %w", group, err)
 	}
 	return nil
 }

@@ -55,9 +55,9 @@ func noManager(info system.Info) error {
 
 // tryUpdate sends an invalid update.
 func (f *Fleet) tryUpdate(ctx context.Context) error {
-	const nobody = "hpad-check"
+	const missing = "hpad-check"
 	err := f.engine.Read(ctx, func(ctx context.Context, c *client.Client) error {
-		_, err := c.ServiceUpdate(ctx, nobody, swarm.Version{}, swarm.ServiceSpec{}, swarm.ServiceUpdateOptions{})
+		_, err := c.ServiceUpdate(ctx, missing, swarm.Version{}, swarm.ServiceSpec{}, swarm.ServiceUpdateOptions{})
 		return err
 	})
 	if errors.Is(err, targets.ErrForbidden) {

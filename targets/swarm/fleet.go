@@ -18,7 +18,7 @@ import (
 // no leader.
 const NotSwarmManager = "NotSwarmManager"
 
-const sayingNotManager = "not a swarm manager"
+const notManager = "not a swarm manager"
 
 // Fleet reads and scales the services of one swarm. It is safe for concurrent
 // use.
@@ -78,7 +78,7 @@ func (f *Fleet) read(ctx context.Context, call func(context.Context, *client.Cli
 
 // managerError adds a remedy if an engine is not a manager.
 func managerError(err error) error {
-	if err == nil || !strings.Contains(err.Error(), sayingNotManager) || errors.Is(err, targets.ErrForbidden) {
+	if err == nil || !strings.Contains(err.Error(), notManager) || errors.Is(err, targets.ErrForbidden) {
 		return err
 	}
 	return &targets.ReasonError{

@@ -219,7 +219,7 @@ func (c *connection) call(ctx context.Context, what string, call func(context.Co
 		}
 	}
 	if err != nil && ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
-		return fmt.Errorf("%w: %w: no response from the manager within %v (timeout)", targets.ErrTransient, errLost, c.config.Timeout)
+		return fmt.Errorf("%w: %w from the manager within %v (timeout)", targets.ErrTransient, errLost, c.config.Timeout)
 	}
 	return err
 }

@@ -413,7 +413,7 @@ func TestHungManager(t *testing.T) {
 	for range 5 {
 		begun := time.Now()
 		_, err := f.Snapshot(t.Context(), []targets.Ref{hung})
-		if !errors.Is(err, targets.ErrTransient) || !strings.Contains(err.Error(), "not answered within 300ms") {
+		if !errors.Is(err, targets.ErrTransient) || !strings.Contains(err.Error(), "no response from the manager within 300ms") {
 			t.Errorf("Snapshot() of a hung manager = %v, want ErrTransient with the timeout", err)
 		}
 		if took := time.Since(begun); took > patience {
