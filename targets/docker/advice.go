@@ -8,34 +8,16 @@ import (
 	"net/http"
 	"strings"
 	"time"
-
-	"github.com/docker/docker/client"
 )
 
 // tlsRequired is part of a TLS server's response to plain HTTP.
 const tlsRequired = "HTTP request to an HTTPS server"
-
-// unreached is the client's error of a failed connection without the host, which the message
-// already contains.
-type unreached struct {
-	error
-	host string
-}
-
-// Error returns the client's error text.
-func (e unreached) Error() string { return strings.Replace(e.error.Error(), " at "+e.host, "", 1) }
-
-// Unwrap returns the client's error.
-func (e unreached) Unwrap() error { return e.error }
 
 // advise adds a remedy to an error of the connection. The error of an ended ssh is replaced by
 // its output.
 func (e *Engine) advise(err error) error {
 	if ended := (*sshError)(nil); errors.As(err, &ended) {
 		return fmt.Errorf("%s; %s", ended.problem(), ended.advice(e.config.Host))
-	}
-	if client.IsErrConnectionFailed(err) {
-		err = unreached{err, e.config.Host}
 	}
 	if advice := e.adviceTLS(err); advice != "" {
 		err = fmt.Errorf("%w; %s", err, advice)

@@ -245,10 +245,6 @@ func TestCrashLoop(t *testing.T) {
 		}
 		output = rest
 	}
-	found, err := f.Check(t.Context())
-	if err != nil || len(found) != 1 || !strings.Contains(found[0], "exit status 3") {
-		t.Errorf("Check() = %q, %v, want what happened to the instance", found, err)
-	}
 	// The notice stays for a while after a restart.
 	wantNotice(t, f, "c", ProcessRestarting, "times in a row: c-0: process ended: exit status 3")
 	scale(t, f, "c", 3)

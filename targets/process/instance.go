@@ -44,8 +44,6 @@ type instance struct {
 	ready    bool
 	// changed is the time of the last change of ready.
 	changed time.Time
-	// problem is the reason why there is no process; "" if there was no failure.
-	problem string
 	last    failure
 }
 
@@ -174,7 +172,7 @@ func (i *instance) environment() []string {
 func (i *instance) setChild(child *child) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	i.child, i.problem = child, ""
+	i.child = child
 	if !i.config.Readiness.probes() {
 		i.ready, i.changed = true, child.started
 	}
@@ -192,7 +190,7 @@ func (i *instance) setFailed(err error, times int) {
 	defer i.mu.Unlock()
 	text := describe(err)
 	i.last = failure{text: text, started: i.child != nil, times: times}
-	i.child, i.problem = nil, text
+	i.child = nil
 	if i.ready {
 		i.ready, i.changed = false, time.Now()
 	}
@@ -234,11 +232,4 @@ func (i *instance) leader() int {
 		return 0
 	}
 	return i.child.pid()
-}
-
-// state returns the reason why the instance has no process; "" if it has one or has not failed.
-func (i *instance) state() string {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	return i.problem
 }

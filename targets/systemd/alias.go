@@ -73,17 +73,25 @@ func aliasOf(dirs []string, unit string) string {
 	return ""
 }
 
-// unusable returns an error if a template cannot be used, by the states of unit files. The
-// manager may know an alias that [Config.canonical] does not find.
+// unusable returns an error if a template cannot be used, by the states of unit files. The manager
+// may know an alias that [Config.canonical] does not find.
 func (f *Fleet) unusable(ctx context.Context, t template, files map[string]string) error {
-	if files[t.file()] != "alias" {
-		return t.unusable(files)
+	state, found := files[t.file()]
+	switch {
+	case !found:
+		return &targets.ReasonError{Reason: TemplateNotFound, Err: fmt.Errorf("%w: there is no unit file %s (systemctl cat %s; after writing one: systemctl daemon-reload)", targets.ErrTargetNotFound, t.file(), t.file())}
+	case isMasked(state):
+		return &targets.ReasonError{Reason: TemplateMasked, Err: fmt.Errorf("%w: %s is masked; systemctl unmask %s lets its instances start", targets.ErrUnscalable, t.file(), t.file())}
+	case state == "bad":
+		return &targets.ReasonError{Reason: TemplateInvalid, Err: fmt.Errorf("%w: the manager cannot load %s (see systemd-analyze verify)", targets.ErrUnscalable, t.file())}
+	case state == "alias":
+		of := "another template"
+		if id, err := f.manager.property(ctx, t.unit(1), unitID); err == nil && text(id) != "" {
+			of = templateOf(text(id)).file()
+		}
+		return &targets.ReasonError{Reason: TemplateAlias, Err: fmt.Errorf("%w: %s is an alias of %s, which is the target", targets.ErrUnscalable, t.file(), of)}
 	}
-	of := "another template"
-	if id, err := f.manager.property(ctx, t.unit(1), unitID); err == nil && text(id) != "" {
-		of = templateOf(text(id)).file()
-	}
-	return &targets.ReasonError{Reason: TemplateAlias, Err: fmt.Errorf("%w: %s is an alias of %s, which is the target", targets.ErrUnscalable, t.file(), of)}
+	return nil
 }
 
 // unitPath returns the directories of a manager's unit files, without symbolic links, in the

@@ -1,7 +1,6 @@
 package systemd
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -89,20 +88,6 @@ func (t *target) location(index int32, u unit) targets.Location {
 		location.Ports = targets.Ports{{Number: port}}
 	}
 	return location
-}
-
-// unusable returns an error if a template cannot be used, by the states of unit files.
-func (t template) unusable(files map[string]string) error {
-	state, found := files[t.file()]
-	switch {
-	case !found:
-		return &targets.ReasonError{Reason: TemplateNotFound, Err: fmt.Errorf("%w: there is no unit file %s (systemctl cat %s; after writing one: systemctl daemon-reload)", targets.ErrTargetNotFound, t.file(), t.file())}
-	case isMasked(state):
-		return &targets.ReasonError{Reason: TemplateMasked, Err: fmt.Errorf("%w: %s is masked; systemctl unmask %s lets its instances start", targets.ErrUnscalable, t.file(), t.file())}
-	case state == "bad":
-		return &targets.ReasonError{Reason: TemplateInvalid, Err: fmt.Errorf("%w: the manager cannot load %s (see systemd-analyze verify)", targets.ErrUnscalable, t.file())}
-	}
-	return nil
 }
 
 func isMasked(state string) bool { return state == "masked" || state == "masked-runtime" }
