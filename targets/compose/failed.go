@@ -139,7 +139,11 @@ func (f *Fleet) restartFailed(ctx context.Context, k key, members []*member, kno
 			due[m.ID] = true
 		}
 	}
-	renew := len(obsolete(members)) > 0 && f.isQuiet(members, l.observed)
+	renew := len(obsolete(members)) > 0
+	if !renew {
+		f.removals.setError(replaceError(k), "")
+	}
+	renew = renew && f.isQuiet(members, l.observed)
 	if len(due) == 0 && !renew || held || f.running() != nil {
 		return
 	}

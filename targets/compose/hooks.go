@@ -52,7 +52,7 @@ func (h Hook) validate(field string) []settings.FieldError {
 	return errs
 }
 
-const hookPollInterval = 200 * time.Millisecond
+const hookPollInterval = 100 * time.Millisecond
 
 // runHook runs a command in a container and waits for its end. An exit code other than 0 is an
 // error.

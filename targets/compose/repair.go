@@ -209,8 +209,10 @@ func (f *Fleet) replaceObsolete(c *change) {
 			text = fmt.Sprintf("obsolete replicas of service %q cannot be replaced: %v", c.key, err)
 		}
 	}
-	f.removals.setError("replace "+c.key.String(), text)
+	f.removals.setError(replaceError(c.key), text)
 }
+
+func replaceError(k key) string { return "replace " + k.String() }
 
 // withoutReplacement returns the containers that have no replacement yet.
 func (c *change) withoutReplacement(old []*member) []*member {

@@ -363,8 +363,7 @@ func TestReplacementFails(t *testing.T) {
 	if got := read(t, f); got.SpecReplicas != 2 || !strings.Contains(strings.Join(f.Problems(), ""), "no such device") {
 		t.Errorf("spec %d with problems %q, want 2 with the error", got.SpecReplicas, f.Problems())
 	}
-	i.with(func() { i.refuseStart = nil })
-	settled(t, i, f, 2, "hash-2")
+	i.renew(s, i.seen("shop")) // by Compose
 	if got := read(t, f); len(got.Notices) > 0 || len(f.Problems()) > 0 {
 		t.Errorf("notices %+v with problems %q, want none", got.Notices, f.Problems())
 	}
