@@ -1,5 +1,7 @@
 package policy
 
+import "strconv"
+
 // finitePointer returns nil if a number is not finite.
 func finitePointer(f float64) *float64 {
 	if !finite(f) {
@@ -86,4 +88,76 @@ func describeMetric(metric *MetricSpec) string {
 	default:
 		return "instances metric " + metric.Name
 	}
+}
+
+// combineMetrics merges the proposals of all metrics into Raw (R46, R47). After a failure it
+// returns false, and the decision has the error.
+func (p *pass) combineMetrics() bool {
+	d := &p.decision
+	best, winner, failed, firstFailed := int32(0), -1, 0, -1
+	for i := range d.Metrics {
+		result := &d.Metrics[i]
+		if result.Error != "" {
+			p.warn(failureReason(result.Type), describeMetric(&p.spec.Metrics[i])+": "+result.Error) // R48
+		}
+		if !result.Proposes() {
+			if failed++; firstFailed < 0 {
+				firstFailed = i
+			}
+			continue
+		}
+		if best == 0 || result.Proposal > best { // R46
+			best, winner = result.Proposal, i
+		}
+	}
+	d.Error = p.describeFailures()
+	if failed == len(d.Metrics) || failed > 0 && best < d.CurrentReplicas { // R47
+		p.metricsFailed(failed, firstFailed, best)
+		return false
+	}
+	d.Raw, d.Winner = &best, &winner
+	if d.Metrics[winner].FallsBack() {
+		p.set(ScalingActive, ConditionTrue, metricMissing, "the count is that of "+describeOnMissing(&p.spec.Metrics[winner]))
+		return true
+	}
+	p.set(ScalingActive, ConditionTrue, "ValidMetricFound", "the count was computed from "+describeMetric(&p.spec.Metrics[winner]))
+	return true
+}
+
+// describeFailures returns an error for all failed metrics, including those with a fallback.
+func (p *pass) describeFailures() string {
+	failed, first := 0, 0
+	for i := range p.decision.Metrics {
+		if p.decision.Metrics[i].Error == "" {
+			continue
+		}
+		if failed++; failed == 1 {
+			first = i
+		}
+	}
+	if failed == 0 {
+		return ""
+	}
+	return strconv.Itoa(failed) + " of " + strconv.Itoa(len(p.spec.Metrics)) + " metrics failed, first " +
+		describeMetric(&p.spec.Metrics[first]) + ": " + p.decision.Metrics[first].Error
+}
+
+// metricsFailed ends a pass without a result of the metrics (R25.5, R75).
+func (p *pass) metricsFailed(failed, first int, best int32) {
+	d := &p.decision
+	d.Case = CaseMetricsFailed
+	reason := "InvalidMetricSourceType"
+	if first >= 0 {
+		reason = failureReason(d.Metrics[first].Type)
+	} else {
+		d.Error = "the autoscaler has no metric"
+	}
+	p.set(ScalingActive, ConditionFalse, reason, "the count could not be computed: "+d.Error)
+	d.Message = "no change: " + d.Error
+	if failed < len(d.Metrics) {
+		d.Message = "no change: the metrics that were read ask for " + itoa(best) + " instead of " + itoa(d.CurrentReplicas) +
+			" replicas, but nothing is scaled down while a metric fails: " + d.Error
+	}
+	d.Status.DesiredReplicas = p.status.DesiredReplicas
+	p.warn(failedComputeReason, d.Error)
 }

@@ -50,3 +50,79 @@ func held(before []Condition, hold *Hold) bool {
 func (h *Hold) event() Event {
 	return Event{Kind: NormalEvent, Reason: holdReason(h), Message: h.Message}
 }
+
+// Shortage is a recommendation above the allowed maximum.
+type Shortage struct {
+	// Wanted is the recommendation, Max the allowed maximum.
+	Wanted int32 `json:"wanted"`
+	Max    int32 `json:"max"`
+	// Reason is TooManyReplicas for max_replicas, and PlatformMax for the platform's maximum.
+	Reason string `json:"reason"`
+}
+
+// Shortage returns the shortage of a pass; nil if the recommendation is allowed, or while a
+// rate limit or window keeps the count below the maximum.
+func (d *Decision) Shortage() *Shortage {
+	if d.Recommendation == nil {
+		return nil
+	}
+	s := Shortage{Wanted: *d.Recommendation, Max: d.MaxReplicas, Reason: tooManyReplicas}
+	if d.PlatformMax != nil && *d.PlatformMax < s.Max {
+		s.Max, s.Reason = *d.PlatformMax, platformMax
+	}
+	if s.Wanted <= s.Max || d.DesiredReplicas < s.Max {
+		return nil
+	}
+	return &s
+}
+
+func (s *Shortage) String() string {
+	text := "wants " + itoa(s.Wanted) + ", max " + itoa(s.Max)
+	if s.Reason == platformMax {
+		text += " (" + platformMax + ")"
+	}
+	return text
+}
+
+// noticeResolved is the reason after a notice has ended.
+const noticeResolved = "Resolved"
+
+// own reports whether notices may not use the condition type.
+func (t ConditionType) own() bool {
+	switch t {
+	case AbleToScale, ScalingActive, ScalingLimited, ScaledToZero, ForeignWriter, Paused, ExternalMetricFallbackActive:
+		return true
+	}
+	return false
+}
+
+// noticePlatform sets a condition for each notice, with an event at its start. It does not
+// affect the count.
+func (p *pass) noticePlatform() {
+	for i := range p.observation.Notices {
+		notice := &p.observation.Notices[i]
+		if notice.Condition == "" || notice.Condition.own() {
+			continue
+		}
+		p.decision.Notices = append(p.decision.Notices, *notice)
+		if before := findCondition(p.status.Conditions, notice.Condition); before == nil || before.Status != ConditionTrue {
+			p.warn(string(notice.Condition), notice.Message)
+		}
+		p.set(notice.Condition, ConditionTrue, notice.Reason, notice.Message)
+	}
+	for i := range p.status.Conditions {
+		condition := &p.status.Conditions[i]
+		if condition.Status == ConditionTrue && !condition.Type.own() && !p.notices(condition.Type) {
+			p.set(condition.Type, ConditionFalse, noticeResolved, "the platform no longer says so")
+		}
+	}
+}
+
+func (p *pass) notices(kind ConditionType) bool {
+	for i := range p.decision.Notices {
+		if p.decision.Notices[i].Condition == kind {
+			return true
+		}
+	}
+	return false
+}

@@ -132,3 +132,24 @@ type ScalingPolicy struct {
 	// PeriodSeconds is 1 to 1800.
 	PeriodSeconds int32 `json:"period_seconds"`
 }
+
+func minReplicasOf(spec *Spec) int32 {
+	if spec.MinReplicas == nil {
+		return defaultMinReplicas
+	}
+	return *spec.MinReplicas
+}
+
+// hasWholeMetric reports whether a metric can be read without instances (R15, R51, R72).
+func hasWholeMetric(spec *Spec) bool {
+	for i := range spec.Metrics {
+		if isWhole(&spec.Metrics[i]) {
+			return true
+		}
+	}
+	return false
+}
+
+func isWhole(metric *MetricSpec) bool {
+	return metric.Type == ObjectMetric || metric.Type == ExternalMetric
+}

@@ -1,6 +1,9 @@
 package policy
 
-import "strconv"
+import (
+	"strconv"
+	"time"
+)
 
 // missingPercent is the minimum usage of a missing instance when scaling down (R36.3).
 const missingPercent = 100
@@ -231,4 +234,134 @@ func (u *usageMetric) rule(step int) string {
 		names = [...]string{2: "R37.2", 5: "R37.5", 7: "R37.7", 8: "R37.8"}
 	}
 	return names[step]
+}
+
+// tolerance is the band around a ratio of 1 without a change (R30).
+type tolerance struct {
+	down, up float64
+}
+
+// toleranceOf returns the tolerance of each direction (R30).
+func toleranceOf(settings *Settings, spec *Spec) tolerance {
+	band := tolerance{down: settings.Tolerance, up: settings.Tolerance}
+	if spec.Behavior == nil {
+		return band
+	}
+	if rules := spec.Behavior.ScaleDown; rules != nil && rules.Tolerance != nil {
+		band.down = *rules.Tolerance
+	}
+	if rules := spec.Behavior.ScaleUp; rules != nil && rules.Tolerance != nil {
+		band.up = *rules.Tolerance
+	}
+	return band
+}
+
+// within reports whether a ratio is in the band, including its ends; false for NaN (R30).
+func (t tolerance) within(ratio float64) bool {
+	return 1-t.down <= ratio && ratio <= 1+t.up
+}
+
+// group is one of the four groups of R27.
+type group uint8
+
+const (
+	ready group = iota
+	unready
+	missing
+	ignored
+)
+
+var groupNames = [...]string{ready: "ready", unready: "unready", missing: "missing", ignored: "ignored"}
+
+type grouping struct {
+	// cpu enables step 4 of R27.
+	cpu bool
+	// initialized is the latest start time of an instance whose initialization period is over.
+	initialized time.Time
+	delay       time.Duration
+}
+
+func groupingFor(settings *Settings, metric *MetricSpec, now time.Time) grouping {
+	return grouping{
+		cpu:         metric.Name == "cpu" && (metric.Type == ResourceMetric || metric.Type == ContainerResourceMetric),
+		initialized: now.Add(-settings.CPUInitializationPeriod),
+		delay:       settings.InitialReadinessDelay,
+	}
+}
+
+// of returns the group of an instance (R27). sample is nil if there is none.
+func (g *grouping) of(instance *Instance, sample *Sample) group {
+	group := groupOf(instance, sample)
+	if group == ready && g.cpu && g.cpuUnready(instance, sample) {
+		return unready
+	}
+	return group
+}
+
+// sampleOf returns the usable sample of an instance; nil if there is none.
+func sampleOf(samples []Sample, i int) *Sample {
+	if i < len(samples) && samples[i].OK {
+		return &samples[i]
+	}
+	return nil
+}
+
+// groupOf applies the steps of R27 for all metrics.
+func groupOf(instance *Instance, sample *Sample) group {
+	switch {
+	case instance.Deleting || instance.Phase == PhaseFailed:
+		return ignored
+	case instance.Phase == PhasePending:
+		return unready
+	case sample == nil:
+		return missing
+	}
+	return ready
+}
+
+// cpuUnready is step 4 of R27: a cpu sample of a starting instance does not show its load.
+func (g *grouping) cpuUnready(instance *Instance, sample *Sample) bool {
+	if instance.Readiness == ReadinessNotKnown || instance.StartedAt.IsZero() {
+		return true
+	}
+	if instance.StartedAt.After(g.initialized) {
+		return instance.Readiness == ReadinessFalse ||
+			sample.At.Before(instance.ReadinessChanged.Add(sample.Window))
+	}
+	return instance.Readiness == ReadinessFalse &&
+		instance.StartedAt.Add(g.delay).After(instance.ReadinessChanged)
+}
+
+// Measured is the contribution of one instance to a metric.
+type Measured struct {
+	// Group is "ready", "unready", "missing" or "ignored" (R27).
+	Group string `json:"group"`
+	// ValueMilli is the measured value; nil if absent.
+	ValueMilli *int64 `json:"value_milli,omitempty"`
+	// Utilization is the value in percent of the request; nil if it does not apply.
+	Utilization *int32 `json:"utilization,omitempty"`
+}
+
+// Measure returns the contribution of each instance to a Resource, ContainerResource or
+// Instances metric.
+func Measure(settings Settings, metric *MetricSpec, instances []Instance, reading *Reading, now time.Time) []Measured {
+	grouping := groupingFor(&settings, metric, now)
+	measured := make([]Measured, len(instances))
+	for i := range instances {
+		sample := sampleOf(reading.Samples, i)
+		m := &measured[i]
+		m.Group = groupNames[grouping.of(&instances[i], sample)]
+		if sample == nil {
+			continue
+		}
+		m.ValueMilli = &sample.Milli
+		if metric.Type == InstancesMetric || metric.Target.AverageUtilization == nil {
+			continue
+		}
+		if request, ok := requestOf(&instances[i], metric); ok && request > 0 {
+			used := int32(sample.Milli * 100 / request)
+			m.Utilization = &used
+		}
+	}
+	return measured
 }

@@ -1,0 +1,158 @@
+package policy
+
+import "time"
+
+// noticeForeign reports a manual change. The condition stays until the autoscaler writes the
+// count.
+func (p *pass) noticeForeign() {
+	foreign := p.observation.Foreign
+	if foreign == nil {
+		return
+	}
+	noticed := *foreign
+	p.decision.Foreign = &noticed
+	message := "somebody else changed the count from " + itoa(foreign.From) + " to " + itoa(p.observation.SpecReplicas)
+	p.warn(string(ForeignWriter), message)
+	p.set(ForeignWriter, ConditionTrue, "CountChanged", message)
+}
+
+// noticeRestored ends a restoration that is complete, as far as the platform allows it, or that
+// an operator ended by scaling to 0 (R51).
+func (p *pass) noticeRestored() {
+	d := &p.decision
+	if d.Restore != nil && (d.CurrentReplicas == 0 || p.platformAllows(p.restored()) == d.CurrentReplicas) {
+		d.Restore = nil
+	}
+}
+
+// restore reverts a manual change (deviation). Recommendations are stored, because a hold may
+// delay the restoration for longer than the windows.
+func (p *pass) restore() {
+	p.remember()
+	p.force(CaseRestored, ForeignChanged, p.restored())
+}
+
+// remember stores the recommendation of the metrics in a pass that does not use it.
+func (p *pass) remember() {
+	d := &p.decision
+	p.evaluateMetrics()
+	if p.combineMetrics() {
+		recommended := max(0, *d.Raw)
+		d.Recommendation = &recommended
+		d.Memory.Recommendations = Remember(RulesFor(p.settings, p.spec), d.Memory.Recommendations, recommended, p.now)
+	}
+}
+
+// restored is the count to restore, within the current bounds.
+func (p *pass) restored() int32 {
+	return min(max(p.decision.Restore.Replicas, p.decision.MinReplicas), p.decision.MaxReplicas)
+}
+
+// overwritten ends the ForeignWriter condition after a write.
+func (s *Settlement) overwritten(now time.Time) {
+	if condition := findCondition(s.Status.Conditions, ForeignWriter); condition != nil && condition.Status == ConditionTrue {
+		s.Status.Conditions = setCondition(s.Status.Conditions, now, ForeignWriter, ConditionFalse, "Rescaled",
+			"the autoscaler has written the count since somebody else did")
+	}
+}
+
+// Command is a count that an operator sets.
+type Command struct {
+	Replicas int32 `json:"replicas"`
+	// Force allows a count outside of min and max.
+	Force bool `json:"force,omitempty"`
+	// Author is the operator; empty if unknown.
+	Author string `json:"author,omitempty"`
+}
+
+// Refusal returns the reason to reject a command; empty to accept it. Pauses and modes do not
+// matter. A count of 0 is maintenance (R51) and needs no force.
+func (c *Command) Refusal(spec Spec, observation *Observation) string {
+	low, o := minReplicasOf(&spec), observation
+	switch {
+	case c.Replicas < 0:
+		return "a count is at least 0"
+	case o.ReadError != "":
+		return "the target could not be read: " + o.ReadError
+	case o.Hold != nil:
+		return "the target is held: " + o.Hold.Message
+	case !c.Force && c.Replicas != 0 && (c.Replicas < low || c.Replicas > spec.MaxReplicas):
+		return itoa(c.Replicas) + " replicas are not within min_replicas = " + itoa(low) + " and max_replicas = " + itoa(spec.MaxReplicas)
+	case o.PlatformMax != nil && c.Replicas > max(*o.PlatformMax, o.SpecReplicas):
+		return itoa(c.Replicas) + " replicas are more than the platform's own maximum of " + itoa(*o.PlatformMax)
+	case o.PlatformMin != nil && c.Replicas < min(*o.PlatformMin, o.SpecReplicas):
+		return itoa(c.Replicas) + " replicas are less than the platform's own minimum of " + itoa(*o.PlatformMin)
+	}
+	return ""
+}
+
+// obey applies a command. The recommendation of the metrics is still stored.
+func (p *pass) obey() {
+	d, command := &p.decision, p.observation.Command
+	if p.settings.Mode != ModeOff && (d.CurrentReplicas != 0 || p.computesAtZero()) {
+		p.remember()
+	}
+	ordered := *command
+	d.Case, d.Command = CaseCommanded, &ordered
+	d.DesiredReplicas = command.Replicas
+	d.Write = d.DesiredReplicas != d.CurrentReplicas && d.Hold == nil
+	d.Reason, d.Message = NoReason, "no change: the count is the one that "+command.author()+" set"
+	if d.DesiredReplicas != d.CurrentReplicas {
+		d.Reason, d.Message = Commanded, newSize(d.DesiredReplicas, command.author()+" set the count")
+	}
+}
+
+func (c *Command) author() string {
+	if c.Author == "" {
+		return "a person"
+	}
+	return c.Author
+}
+
+// fromZero reports whether the autoscaler scaled the target to zero (R50).
+func (p *pass) fromZero() bool {
+	if !p.settings.ScaleToZero {
+		return false
+	}
+	condition := findCondition(p.status.Conditions, ScaledToZero)
+	return condition != nil && condition.Status == ConditionTrue
+}
+
+// computesAtZero reports whether metrics are evaluated with zero replicas (R51).
+func (p *pass) computesAtZero() bool {
+	return p.fromZero() && (p.decision.MinReplicas != 0 || hasWholeMetric(&p.spec))
+}
+
+const scalingDisabled = "ScalingDisabled"
+
+// Disabled reports whether an operator has scaled the target to zero (R51). The autoscaler
+// continues after a manual scale-up.
+func (s *Status) Disabled() bool {
+	active := findCondition(s.Conditions, ScalingActive)
+	return active != nil && active.Status == ConditionFalse && active.Reason == scalingDisabled
+}
+
+// disable ends a pass over a target that an operator scaled to zero (R51).
+func (p *pass) disable() {
+	d := &p.decision
+	d.Case = CaseDisabled
+	p.forgetMissing()
+	d.Message = "no change: the target has 0 replicas, which were not set by this autoscaler; scale it up by hand to resume"
+	p.set(ScalingActive, ConditionFalse, scalingDisabled, "scaling is disabled since the replica count of the target is zero")
+	if !p.settings.ScaleToZero {
+		d.Status.Conditions = removeCondition(d.Status.Conditions, ScaledToZero)
+	}
+}
+
+// raiseFromZero raises a count to the lower bound after the autoscaler's own zero (R53).
+func (p *pass) raiseFromZero(desired int32) int32 {
+	d := &p.decision
+	if d.CurrentReplicas != 0 || d.MinReplicas == 0 || desired >= d.MinReplicas || !p.fromZero() {
+		return desired
+	}
+	d.RaisedToMin = true
+	if d.Reason == NoReason {
+		d.Reason = BelowMin
+	}
+	return d.MinReplicas
+}
