@@ -22,10 +22,9 @@ import (
 const (
 	// marginShare is the part of a lease that is left when a member stops scaling: a fifth.
 	marginShare = 5
-	// unfitFor is how long a member leaves a fleet to others after it could not run it, and
-	// unreadFor after it could not read the state.
-	unfitFor, unreadFor = time.Minute, 5 * time.Second
-	loadWait            = time.Minute
+	// unfitFor is how long a member leaves a fleet to others after it could not run it.
+	unfitFor = 15 * time.Second
+	loadWait = time.Minute
 )
 
 // run is the run of one fleet by this member, from before the member owns the fleet until it
@@ -77,10 +76,6 @@ func (r *run) run() time.Duration {
 	}
 	r.log.Info("fleet acquired", zap.Uint64("term", r.currentTerm().Number()))
 	if err := r.serve(); err != nil && r.ctx.Err() == nil && !errors.Is(err, state.ErrFenced) {
-		if _, is := errors.AsType[storeError](err); is || !time.Now().Before(r.until()) { // not a problem of the fleet
-			r.log.Warn("fleet takeover failed", zap.NamedError("err", err))
-			return unreadFor
-		}
 		r.log.Error("fleet failed, left to other members", zap.NamedError("err", err))
 		return unfitFor
 	}
@@ -110,36 +105,16 @@ func (r *run) currentTerm() Term {
 	return r.term
 }
 
-// counted is a term that counts its rejected writes, and whose errors are storeErrors.
+// counted is a term that counts its rejected writes.
 type counted struct {
 	Term
 	in *Cluster
 }
 
-// storeError is an error of the store, as opposed to an error in the stored state.
-type storeError struct{ error }
-
-func (e storeError) Unwrap() error { return e.error }
-
 func (c counted) Write(ctx context.Context, values map[string][]byte) error {
 	err := c.Term.Write(ctx, values)
 	if errors.Is(err, state.ErrFenced) {
 		c.in.fenced.Add(1)
-	}
-	if err != nil {
-		err = storeError{err}
-	}
-	return err
-}
-
-func (c counted) Load(ctx context.Context, keep func(key string, value []byte) error) error {
-	var rejected error
-	err := c.Term.Load(ctx, func(key string, value []byte) error {
-		rejected = keep(key, value)
-		return rejected
-	})
-	if err != nil && rejected == nil {
-		err = storeError{err}
 	}
 	return err
 }

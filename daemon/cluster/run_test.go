@@ -129,45 +129,6 @@ func TestRegain(t *testing.T) {
 	}
 }
 
-// hanging is records whose Load returns once its context has ended.
-type hanging struct{ state.Records }
-
-func (hanging) Load(ctx context.Context, _ func(string, []byte) error) error {
-	<-ctx.Done()
-	return ctx.Err()
-}
-
-// unread is a term whose state cannot be read, for a reason of the store or for what is in it.
-type unread struct {
-	answering
-	key string
-}
-
-func (unread) Number() uint64                { return 1 }
-func (unread) Release(context.Context) error { return nil }
-func (u unread) Load(ctx context.Context, keep func(string, []byte) error) error {
-	if u.key != "" {
-		return keep(u.key, nil)
-	}
-	return hanging{}.Load(ctx, keep)
-}
-
-// TestUnreadState holds that a member leaves a fleet to others for a while with whose state it
-// can do nothing, and tries one again soon of which the store's answer was lost.
-func TestUnreadState(t *testing.T) {
-	for key, want := range map[string]time.Duration{"": unreadFor, "of another hpad": unfitFor} {
-		dir := t.TempDir()
-		synctest.Test(t, func(t *testing.T) {
-			c := newIdle(time.Second)
-			c.options.Dir = dir
-			session := &rejoined{renewed{expires: time.Now().Add(time.Hour), ended: make(chan struct{})}, unread{key: key}}
-			if leaves := newRun(t.Context(), c, session, "prod").run(); leaves != want {
-				t.Errorf("with the key %q it leaves the fleet to others for %v, want %v", key, leaves, want)
-			}
-		})
-	}
-}
-
 // TestReloadOfEndingRun holds that a fleet whose run ends while it is to reload refuses nothing,
 // and that any other one is told of.
 func TestReloadOfEndingRun(t *testing.T) {
