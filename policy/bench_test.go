@@ -56,8 +56,6 @@ func fleetOf(n int, now time.Time) policy.Observation {
 	return o
 }
 
-// settledFor runs enough passes for memory and status to be those of an
-// autoscaler that has been at it for a while.
 func settledFor(settings policy.Settings, spec policy.Spec, o policy.Observation, now time.Time) (policy.Memory, policy.Status) {
 	memory, status := policy.Memory{}, policy.Status{}
 	for i := 40; i > 0; i-- {

@@ -11,7 +11,6 @@ import (
 	"github.com/hpad/hpad/policy"
 )
 
-// queueSpec scales a queue to one replica per item, with default behavior.
 func queueSpec(least, most int32) policy.Spec {
 	return policy.Default(policy.Spec{
 		MinReplicas: &least, MaxReplicas: most, Metrics: []policy.MetricSpec{queueMetric(1000)},
@@ -106,7 +105,6 @@ func TestHold(t *testing.T) {
 	}
 }
 
-// toldOnce fails unless an event is that of the first round, and of no later one.
 func toldOnce(t *testing.T, round int, events []policy.Event, event policy.Event) {
 	t.Helper()
 	var want []policy.Event
@@ -150,8 +148,6 @@ func TestSettlePartialWrite(t *testing.T) {
 	}
 }
 
-// TestSettleLate: a write whose response was lost and that the next reading
-// proves leaves the same memory as one that was answered.
 func TestSettleLate(t *testing.T) {
 	settings := benchSettings
 	spec := policy.Default(policy.Spec{
@@ -190,8 +186,6 @@ func TestSettleLate(t *testing.T) {
 	}
 }
 
-// TestWholeInstanceRequests: where the whole instance states requests for
-// another resource, those of the tasks are added exactly and rounded once (R29).
 func TestWholeInstanceRequests(t *testing.T) {
 	half := policy.Amount{Resource: "cpu", Milli: 2, RoundedUpNano: 500_000} // 1.5 milli
 	for _, test := range []struct {
@@ -220,7 +214,6 @@ func TestWholeInstanceRequests(t *testing.T) {
 	}
 }
 
-// TestMetricErrorsSayWhatIsWrong: each error names what a person can look for.
 func TestMetricErrorsSayWhatIsWrong(t *testing.T) {
 	instances, samples := instancesWith(start, policy.ReadinessTrue, 50, 50)
 	noRequest, _ := instancesWith(start, policy.ReadinessTrue, 50, 50)
@@ -261,8 +254,6 @@ func TestMetricErrorsSayWhatIsWrong(t *testing.T) {
 	}
 }
 
-// TestQuietStatusIsStable: a pass that finds nothing new does not change the
-// status, so that nothing has to be written (R74).
 func TestQuietStatusIsStable(t *testing.T) {
 	memory, status := policy.Memory{}, policy.Status{}
 	for i := range 30 {
@@ -320,9 +311,6 @@ func TestForeignChange(t *testing.T) {
 	}
 }
 
-// TestRestore: a count that is to be put back is put back in whichever pass it may
-// be, also long after the change, and is dropped where there is nothing to put
-// back any more.
 func TestRestore(t *testing.T) {
 	ten := int32(10)
 	for _, test := range []struct {
@@ -359,8 +347,6 @@ func TestRestore(t *testing.T) {
 	}
 }
 
-// TestNotices: what the platform says besides is a condition for as long as it is
-// said, once.
 func TestNotices(t *testing.T) {
 	const short = policy.ConditionType("InsufficientCapacity")
 	notice := func(reason, message string) []policy.Notice {
@@ -372,7 +358,7 @@ func TestNotices(t *testing.T) {
 		failed  string
 		status  policy.ConditionStatus
 		reason  string
-		since   int // the round in which the status last changed
+		since   int
 		told    int
 	}{
 		{notice("Exhausted", "2 wait"), "", policy.ConditionTrue, "Exhausted", 0, 1},
@@ -411,8 +397,6 @@ func TestNotices(t *testing.T) {
 	}
 }
 
-// TestReadReason: the platform's own reason of a read that failed is the
-// condition's, shown once; it changes nothing else of R25.1.
 func TestReadReason(t *testing.T) {
 	settled := func(memory policy.Memory, status policy.Status, o policy.Observation, now time.Time) policy.Settlement {
 		return policy.Settle(policy.Decide(benchSettings, queueSpec(2, 50), memory, status, o, now), policy.Outcome{}, now)
@@ -448,8 +432,6 @@ func TestReadReason(t *testing.T) {
 	}
 }
 
-// TestPartialResult: a partial result scales up and holds, and is a failed metric where it
-// would scale down (R47).
 func TestPartialResult(t *testing.T) {
 	const warning = "store unavailable"
 	total := func(milli int64, partial string) policy.Reading {

@@ -7,8 +7,6 @@ import (
 	"github.com/hpad/hpad/policy"
 )
 
-// instancesWith are instances of one task that requests 1 cpu, and their cpu
-// samples: one in percent for each instance, negative where there is none.
 func instancesWith(now time.Time, readiness policy.Readiness, percents ...int64) ([]policy.Instance, []policy.Sample) {
 	var instances []policy.Instance
 	var samples []policy.Sample
@@ -23,7 +21,6 @@ func instancesWith(now time.Time, readiness policy.Readiness, percents ...int64)
 	return instances, samples
 }
 
-// queueOf is an observation of an External metric alone.
 func queueOf(current, status int32, values ...int64) policy.Observation {
 	return policy.Observation{SpecReplicas: current, StatusReplicas: status, Metrics: []policy.Reading{{ValuesMilli: values}}}
 }

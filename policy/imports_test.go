@@ -10,8 +10,6 @@ import (
 	"testing"
 )
 
-// allowedImports are all packages that this one may use: no I/O, no clock but
-// its values, nothing from outside of the standard library but the form of a mistake.
 var allowedImports = []string{"github.com/hpad/hpad/settings", "cmp", "errors", "fmt", "maps", "math", "slices", "strconv", "strings", "time"}
 
 func TestImports(t *testing.T) {

@@ -6,8 +6,6 @@ import (
 	"time"
 )
 
-// TestMeasure holds that instances are shown in the groups in which a pass counts them
-// (R27), and that their values add up to what it found.
 func TestMeasure(t *testing.T) {
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	goal := int32(50)

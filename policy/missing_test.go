@@ -13,8 +13,6 @@ import (
 	"github.com/hpad/hpad/policy"
 )
 
-// passes runs one pass after the other, every 15 seconds, over a target whose count is
-// what they write.
 type passes struct {
 	spec    policy.Spec
 	memory  policy.Memory
@@ -57,7 +55,6 @@ func missingQueue(name string, missing policy.OnMissing) policy.MetricSpec {
 	return metric
 }
 
-// onMissing is what the tests use: three periods.
 func onMissing(use policy.MissingUse, replicas int32) policy.OnMissing {
 	return policy.OnMissing{AfterSeconds: 45, Use: use, Replicas: replicas}
 }
@@ -123,7 +120,6 @@ func TestOnMissing(t *testing.T) {
 	}
 }
 
-// TestLastProposal: it is the metric's own, and nothing where there was none.
 func TestLastProposal(t *testing.T) {
 	spec := queueSpec(2, 50)
 	spec.Metrics = []policy.MetricSpec{missingQueue("queue", onMissing(policy.UseLast, 0)), queueMetric(1000)}
@@ -150,9 +146,6 @@ func TestLastProposal(t *testing.T) {
 	}
 }
 
-// TestOnMissingFromZero: a fleet that the autoscaler scaled to zero comes back, and not
-// because no instance is there to be measured. One that a person scaled to zero stays,
-// and its metric begins anew.
 func TestOnMissingFromZero(t *testing.T) {
 	zero := int32(0)
 	cpu := cpuUtilization(50)
@@ -218,9 +211,6 @@ func drawMissing(t *rapid.T, w *world) {
 	}
 }
 
-// TestOnMissingProperties holds that without the key no decision differs, whatever is
-// remembered, nor with it while the metrics that have it are read or the time is not
-// over; and that with it the count is never below what the other metrics say.
 func TestOnMissingProperties(t *testing.T) {
 	said := map[string]int{}
 	rapid.Check(t, func(t *rapid.T) {

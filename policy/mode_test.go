@@ -8,8 +8,6 @@ import (
 	"github.com/hpad/hpad/policy"
 )
 
-// TestModeIsDisabled holds that with behavior up-only and down-only decide what a select
-// policy of Disabled does, from zero and outside of the bounds too.
 func TestModeIsDisabled(t *testing.T) {
 	random := rand.New(rand.NewPCG(13, 1))
 	settings := benchSettings
@@ -43,8 +41,6 @@ func TestModeIsDisabled(t *testing.T) {
 	}
 }
 
-// TestPausedDecision holds that a pause changes nothing of a decision but whether it is
-// carried out.
 func TestPausedDecision(t *testing.T) {
 	random := rand.New(rand.NewPCG(13, 2))
 	for range 20_000 {

@@ -10,8 +10,6 @@ import (
 	"github.com/hpad/hpad/policy"
 )
 
-// at returns the world as it is later, if nothing in it changes: what is so old is as
-// old then.
 func (w *world) at(later time.Time) *world {
 	by := later.Sub(w.Now)
 	moved := *w
@@ -36,7 +34,6 @@ func (w *world) at(later time.Time) *world {
 	return &moved
 }
 
-// asks returns the world with one metric, which asks for a count.
 func (w *world) asks(count int32) *world {
 	asking := *w
 	asking.Spec.Metrics = []policy.MetricSpec{queueMetric(1000)}
@@ -45,7 +42,6 @@ func (w *world) asks(count int32) *world {
 	return &asking
 }
 
-// after returns the world that a pass leaves, with a write where it asks for one.
 func (w *world) after(d policy.Decision) *world {
 	left, outcome := *w, policy.Outcome{}
 	if d.Write {
@@ -62,9 +58,6 @@ func (w *world) next(d policy.Decision) policy.Next {
 	return policy.LookAhead(w.Settings, w.Spec, w.Memory, w.Status, d.Explained(), w.Observation.SpecReplicas)
 }
 
-// changes fails unless a pass at an instant, in the world as it is then, changes the
-// count to what was said, and none before does, neither alone nor after passes every 15
-// seconds. A zero instant stands for never.
 func (w *world) changes(t *rapid.T, at time.Time, says func(desired int32) bool) {
 	count := w.Observation.SpecReplicas
 	until := at
@@ -104,8 +97,6 @@ func (w *world) changes(t *rapid.T, at time.Time, says func(desired int32) bool)
 	}
 }
 
-// TestNextHolds replays what was said of the next change: it comes then, and not
-// before.
 func TestNextHolds(t *testing.T) {
 	said := map[string]int{}
 	property := func(t *rapid.T) {
@@ -127,9 +118,9 @@ func TestNextHolds(t *testing.T) {
 		switch {
 		case d.Case == policy.CaseUnreadable:
 			return
-		case d.Write && d.Recommendation != nil: // the instances are others, the metrics ask for the same
+		case d.Write && d.Recommendation != nil:
 			left = left.asks(*d.Recommendation)
-		case d.Write: // whatever the metrics ask for
+		case d.Write:
 			return
 		}
 		if d.Case == policy.CaseMetricsFailed && d.Restore == nil {
@@ -170,9 +161,6 @@ func TestNextHolds(t *testing.T) {
 	}
 }
 
-// valued returns the world with one metric of another value; false where instances
-// cannot have it. A utilization, or an average, is that of the least usage that comes to it,
-// or of the most.
 func (w *world) valued(metric int, result policy.MetricResult, value int64, least bool) (*world, bool) {
 	valued := *w
 	valued.Observation.Metrics = slices.Clone(w.Observation.Metrics)
@@ -186,7 +174,7 @@ func (w *world) valued(metric int, result policy.MetricResult, value int64, leas
 		reading.ValuesMilli = []int64{value}
 		return &valued, true
 	}
-	var ready []int // each of which is found by what it adds
+	var ready []int
 	for i := range reading.Samples {
 		for j := range reading.Samples {
 			reading.Samples[j].Milli = 0
@@ -220,15 +208,14 @@ func (w *world) valued(metric int, result policy.MetricResult, value int64, leas
 		usage = ((value+1)*requested+99)/100 - 1
 	}
 	reading.Samples[ready[0]].Milli = usage
-	return &valued, usage*100/requested == value // few milli-units do not come to each percent
+	return &valued, usage*100/requested == value
 }
 
-// TestThresholdsHold gives metrics the values that were said, and those just past them.
 func TestThresholdsHold(t *testing.T) {
 	said := map[policy.MetricType]int{}
 	property := func(t *rapid.T) {
 		w := drawWorld(t)
-		w.Observation.Hold = &policy.Hold{} // so that the instances stay as they are
+		w.Observation.Hold = &policy.Hold{}
 		d := w.decide()
 		left := w.after(d)
 		next := left.next(d)

@@ -14,8 +14,6 @@ import (
 	"github.com/hpad/hpad/policy"
 )
 
-// TestMain asks for more random cases than usual, since one takes microseconds;
-// the command line may ask for yet more.
 func TestMain(m *testing.M) {
 	for name, value := range map[string]string{"rapid.checks": "3000", "rapid.nofailfile": "true"} {
 		if err := flag.Set(name, value); err != nil {
@@ -39,7 +37,6 @@ func (w *world) decide() policy.Decision {
 	return policy.Decide(w.Settings, w.Spec, w.Memory, w.Status, w.Observation, w.Now)
 }
 
-// text is the world as JSON, by which a modification shows.
 func (w *world) text(t *rapid.T) string {
 	text, err := json.Marshal(w)
 	if err != nil {
@@ -48,7 +45,6 @@ func (w *world) text(t *rapid.T) string {
 	return string(text)
 }
 
-// chance is true once in n times.
 func chance(t *rapid.T, n int, label string) bool {
 	return rapid.IntRange(1, n).Draw(t, label) == 1
 }
@@ -59,7 +55,6 @@ func drawBefore(t *rapid.T, now time.Time, label string) time.Time {
 	return now.Add(-time.Duration(rapid.IntRange(0, 4000).Draw(t, label)) * time.Second)
 }
 
-// drawWorld draws a valid world of moderate size.
 func drawWorld(t *rapid.T) *world {
 	w := &world{Now: start.Add(48 * time.Hour)}
 	w.Settings = policy.Settings{
@@ -96,7 +91,7 @@ func drawSpec(t *rapid.T, scaleToZero bool) policy.Spec {
 		spec.Behavior = &policy.Behavior{ScaleUp: drawRules(t, "up"), ScaleDown: drawRules(t, "down")}
 	}
 	spec = policy.Default(spec)
-	if len(policy.Validate(spec, scaleToZero)) > 0 { // min 0 where that is not allowed
+	if len(policy.Validate(spec, scaleToZero)) > 0 {
 		*spec.MinReplicas = 1
 	}
 	if mistakes := policy.Validate(spec, scaleToZero); len(mistakes) > 0 {
@@ -307,7 +302,6 @@ func pick(selected policy.SelectPolicy, limits []float64, current float64, large
 	return best
 }
 
-// checkDecision checks the promises of a decision in a valid world.
 func checkDecision(t *rapid.T, w *world, d policy.Decision) {
 	current, desired := w.Observation.SpecReplicas, d.DesiredReplicas
 	if d.Case != policy.CaseUnreadable && d.Write != (desired != current && w.Observation.Hold == nil) {
@@ -346,7 +340,6 @@ func checkDecision(t *rapid.T, w *world, d policy.Decision) {
 	}
 }
 
-// checkMemory checks that a memory is one that a pass may start from.
 func checkMemory(t *rapid.T, w *world, next policy.Memory, read bool) {
 	if read && len(next.Recommendations) == 0 || len(next.Recommendations) > max(len(w.Memory.Recommendations), 1)+1 {
 		t.Fatalf("%d recommendations became %d", len(w.Memory.Recommendations), len(next.Recommendations))
@@ -365,7 +358,6 @@ func checkMemory(t *rapid.T, w *world, next policy.Memory, read bool) {
 	}
 }
 
-// checkSettlement checks what the outcomes of a write leave behind.
 func checkSettlement(t *rapid.T, w *world, d policy.Decision, outcome policy.Outcome) {
 	s := policy.Settle(d, outcome, w.Now)
 	checkMemory(t, w, s.Memory, d.Case != policy.CaseUnreadable)
@@ -387,9 +379,6 @@ func checkSettlement(t *rapid.T, w *world, d policy.Decision, outcome policy.Out
 	}
 }
 
-// decisionProperty is what holds for every pass in a valid world.
-// checkNotices: what the platform says besides changes conditions of its own
-// types, and nothing else of a decision.
 func checkNotices(t *rapid.T, w *world, d policy.Decision) {
 	silent := *w
 	silent.Observation.Notices = nil
@@ -411,7 +400,6 @@ func checkNotices(t *rapid.T, w *world, d policy.Decision) {
 	}
 }
 
-// findCondition returns a condition, the zero one where it is not set.
 func findCondition(status policy.Status, kind policy.ConditionType) policy.Condition {
 	for _, c := range status.Conditions {
 		if c.Type == kind {
@@ -456,7 +444,6 @@ func TestDecisionProperties(t *testing.T) { rapid.Check(t, decisionProperty) }
 
 func FuzzDecision(f *testing.F) { f.Fuzz(rapid.MakeFuzz(decisionProperty)) }
 
-// drawWildWorld draws a world that no validation has seen: any number anywhere.
 func drawWildWorld(t *rapid.T) *world {
 	w := drawWorld(t)
 	w.Settings.Tolerance = rapid.Float64().Draw(t, "wild tolerance")
@@ -491,8 +478,6 @@ func drawWildWorld(t *rapid.T) *world {
 	return w
 }
 
-// wildProperty is what holds whatever the numbers are: a result, and one that
-// can be recorded.
 func wildProperty(t *rapid.T) {
 	w := drawWildWorld(t)
 	d := w.decide()

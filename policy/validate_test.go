@@ -22,8 +22,6 @@ type validationVector struct {
 	Errors      []string   `json:"errors"`
 }
 
-// upstreamFields are the fields of mistakes as the vectors name them: sorted,
-// each once.
 func upstreamFields(mistakes []settings.FieldError) []string {
 	names := map[string]string{"max_replicas": "max", "min_replicas": "min"}
 	var fields []string

@@ -31,7 +31,6 @@ func (d *duration) UnmarshalText(text []byte) error {
 	return err
 }
 
-// instant is the time at an offset from the start.
 func (d *duration) instant() time.Time {
 	if d == nil {
 		return time.Time{}
@@ -39,13 +38,11 @@ func (d *duration) instant() time.Time {
 	return start.Add(time.Duration(*d))
 }
 
-// vectorScenario is one line of a vectors file: one autoscaler, step by step,
-// and what the upstream controller did with it.
 type vectorScenario struct {
 	Name   string   `json:"name"`
 	Tags   []string `json:"tags"`
 	Config struct {
-		SyncPeriod              duration `json:"sync_period"` // informative: the steps say when
+		SyncPeriod              duration `json:"sync_period"`
 		Tolerance               float64  `json:"tolerance"`
 		CPUInitializationPeriod duration `json:"cpu_initialization_period"`
 		InitialReadinessDelay   duration `json:"initial_readiness_delay"`
@@ -141,8 +138,6 @@ type vectorSample struct {
 	Window *duration         `json:"window"`
 }
 
-// vectorExpect is what upstream answered. Everything that a vector may state
-// is here; decoding is strict so that nothing is overlooked.
 type vectorExpect struct {
 	Replicas  int32        `json:"replicas"`
 	Rescaled  bool         `json:"rescaled"`
@@ -278,8 +273,6 @@ func (i *vectorInstance) policyInstance(t *testing.T) policy.Instance {
 	return instance
 }
 
-// policyReading converts a metric's result; samples are aligned with the
-// instances, and those of unknown instances come after them.
 func (r *vectorReading) policyReading(metric *policy.MetricSpec, instances []policy.Instance, at time.Time) policy.Reading {
 	if r.Error {
 		return policy.Reading{Error: "the source is down"}
@@ -346,8 +339,7 @@ type replay struct {
 	memory    policy.Memory
 	status    policy.Status
 	instances []policy.Instance
-	// decided gets each decision with its inputs; nil for nobody.
-	decided func(*policy.Inputs, policy.Decision)
+	decided   func(*policy.Inputs, policy.Decision)
 }
 
 func newReplay(scenario *vectorScenario) *replay {
@@ -368,7 +360,6 @@ func newReplay(scenario *vectorScenario) *replay {
 	return r
 }
 
-// observe brings the instances up to date and reads the world as a step has it.
 func (r *replay) observe(t *testing.T, step *vectorStep) policy.Observation {
 	r.instances = slices.DeleteFunc(r.instances, func(i policy.Instance) bool { return slices.Contains(step.Gone, i.ID) })
 	for i := range step.Set {
@@ -391,7 +382,6 @@ func (r *replay) observe(t *testing.T, step *vectorStep) policy.Observation {
 	return observation
 }
 
-// run runs one step and returns what it did in the words of the vectors.
 func (r *replay) run(t *testing.T, step *vectorStep) vectorExpect {
 	if step.Spec != nil {
 		r.spec = policy.Default(step.Spec.policySpec())
@@ -477,9 +467,6 @@ func vectorStatusOf(status policy.Status) vectorStatus {
 	return got
 }
 
-// alignExpectations brings got and want into one form: what is absent in a vector is
-// the same as empty, except for proposals, raw and winner; a winner is only
-// stated where it is unambiguous; unspecified numbers are not compared (R45).
 func alignExpectations(got, want *vectorExpect) {
 	if want.Winner == nil && want.Raw != nil {
 		got.Winner = nil
@@ -505,9 +492,6 @@ func alignExpectations(got, want *vectorExpect) {
 	}
 }
 
-// TestVectors replays what the upstream controller (v1.37.1) did and compares
-// every step with what this package does. HPAD_VECTORS, a glob, names other
-// files of the same form. There is no known deviation.
 func TestVectors(t *testing.T) {
 	for _, file := range vectorFiles(t, "HPAD_VECTORS", "testdata/hpa-v[0-9]*.jsonl.gz") {
 		t.Run(filepath.Base(file), func(t *testing.T) {
@@ -538,8 +522,6 @@ func testScenario(t *testing.T, scenario *vectorScenario) {
 	}
 }
 
-// vectorFiles are the files of the environment variable's glob, or of the
-// default one.
 func vectorFiles(t *testing.T, variable, fallback string) []string {
 	glob := cmp.Or(os.Getenv(variable), fallback)
 	files, err := filepath.Glob(glob)
@@ -549,7 +531,6 @@ func vectorFiles(t *testing.T, variable, fallback string) []string {
 	return files
 }
 
-// readLines calls do with each line of a file, which may be gzipped.
 func readLines(t *testing.T, path string, do func(line []byte)) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -577,7 +558,6 @@ func readLines(t *testing.T, path string, do func(line []byte)) {
 	}
 }
 
-// decodeStrictly decodes a line; a field that nobody compares is an error.
 func decodeStrictly[T any](t *testing.T, line []byte) (value T) {
 	decoder := json.NewDecoder(strings.NewReader(string(line)))
 	decoder.DisallowUnknownFields()

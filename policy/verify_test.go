@@ -39,7 +39,6 @@ func newRecordedDecisions(t *testing.T) *recordedDecisions {
 	return &recordedDecisions{t: t, store: store}
 }
 
-// recordedAtOnce is how many decisions are written in one transaction.
 const recordedAtOnce = 5000
 
 func (r *recordedDecisions) add(in *policy.Inputs, decision policy.Decision) {
@@ -62,7 +61,6 @@ func (r *recordedDecisions) commit() {
 	r.entries = nil
 }
 
-// check verifies all that was recorded.
 func (r *recordedDecisions) check() {
 	r.t.Helper()
 	r.commit()
@@ -77,10 +75,8 @@ func (r *recordedDecisions) check() {
 	r.t.Logf("%d decisions", r.count)
 }
 
-// answers is the sum of the decisions on all vectors by this Engine.
 const answers = "2 33a4ed0397022b8e"
 
-// An engine that decides otherwise, or in other words, is another one.
 func TestEngine(t *testing.T) {
 	t.Parallel()
 	sum := sha256.New()
@@ -94,7 +90,6 @@ func TestEngine(t *testing.T) {
 	}
 }
 
-// eachVectorDecision calls do with each decision on the vectors.
 func eachVectorDecision(t *testing.T, do func(*policy.Inputs, policy.Decision)) {
 	for _, file := range vectorFiles(t, "HPAD_VECTORS", "testdata/hpa-v[0-9]*.jsonl.gz") {
 		readLines(t, file, func(line []byte) {
@@ -131,7 +126,6 @@ func TestVerifyRandomDecisions(t *testing.T) {
 	recorded.check()
 }
 
-// drawInputs draws a world, and what people did in it.
 func drawInputs(t *rapid.T) *policy.Inputs {
 	w := drawWorld(t)
 	if chance(t, 3, "has fallbacks") {

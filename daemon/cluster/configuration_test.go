@@ -65,7 +65,6 @@ func TestSeparate(t *testing.T) {
 	}
 }
 
-// TestAssign spreads fleets evenly, moves few, and gives none to whom has it otherwise.
 func TestAssign(t *testing.T) {
 	view := View{Members: map[string]Member{}, Fleets: map[string]Ownership{}}
 	has := map[string]string{}

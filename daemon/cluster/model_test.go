@@ -38,19 +38,13 @@ var (
 )
 
 const (
-	ttl    = 15 * time.Second
-	period = 5 * time.Second
-	// slack is what looks, calls and the ends of what is under way take.
-	slack = 4 * time.Second
-	// patience is how long after the last fault every fleet is evaluated again: after a
-	// lease that may have been renewed once without an answer, and a period.
-	patience = ttl + ttl/3 + period + slack
-	// Every autoscaler may grow by so much in the time of a rate, which is longer than a
-	// schedule, and its window is longer still.
+	ttl                  = 15 * time.Second
+	period               = 5 * time.Second
+	slack                = 4 * time.Second
+	patience             = ttl + ttl/3 + period + slack
 	growth, rate, window = int32(30), int32(1800), int32(3600)
 )
 
-// model is some members over one store, and what they scale.
 type model struct {
 	t      *testing.T
 	random *rand.Rand
@@ -62,35 +56,25 @@ type model struct {
 	// late are the calls that platforms have yet to carry out.
 	late sync.WaitGroup
 
-	// identities are those of fleets, by what members have loaded.
 	identities map[config.Tolerance]map[string]string
 
-	// disturbed is when the last fault began or ended, and planned says that it was a
-	// member's planned stop, or a start, among members that are well.
 	disturbed time.Time
 	planned   bool
 	// delayed is when a slow member last had the autoscaler of a target, or was about to.
 	delayed map[targets.Ref]time.Time
 
-	mu sync.Mutex
-	// chance is what platforms do by.
+	mu     sync.Mutex
 	chance *rand.Rand
-	// calm has them do all at once.
-	calm bool
-	// load is what each target of a fleet has to do.
-	load map[string]float64
-	// asked are the calls of members for counts that arrived.
-	asked []ask
+	calm   bool
+	load   map[string]float64
+	asked  []ask
 	// evaluated is when a target was last read by its owner.
 	evaluated map[targets.Ref]time.Time
-	// paused are the targets whose autoscalers a person paused, and said to be so, since
-	// when; unsure are those of which nobody knows.
-	paused map[targets.Ref]time.Time
-	unsure map[targets.Ref]bool
-	spans  []span
+	paused    map[targets.Ref]time.Time
+	unsure    map[targets.Ref]bool
+	spans     []span
 }
 
-// refs returns all targets, in order.
 func (m *model) refs() (all []targets.Ref) {
 	for _, fleet := range slices.Sorted(maps.Keys(m.fleets)) {
 		all = append(all, m.fleets[fleet].Ref("web"))
@@ -98,10 +82,8 @@ func (m *model) refs() (all []targets.Ref) {
 	return all
 }
 
-// nameOf returns the name of a target's autoscaler.
 func nameOf(ref targets.Ref) string { return ref.Fleet + "-" + ref.Name }
 
-// ask is a call for a count, when it arrived.
 type ask struct {
 	at            time.Time
 	member, owner string
@@ -109,7 +91,6 @@ type ask struct {
 	to            int32
 }
 
-// span is a time for which a target's autoscaler was paused.
 type span struct {
 	ref      targets.Ref
 	from, to time.Time
@@ -118,31 +99,20 @@ type span struct {
 // node is a member, which may run or not.
 type node struct {
 	*model
-	name string
-	// tolerance is that of the configuration to load, loaded that of the active one.
+	name              string
 	tolerance, loaded config.Tolerance
-	// hung has its calls to fleets hang, cut says that those to the store do in some way,
-	// and frozen that the process stands still.
 	hung, cut, frozen bool
-	// disk and lag are what its files and the store take at most.
-	disk, lag time.Duration
-	// ahead is how far its wall clock is from the true one.
-	ahead time.Duration
-	// seen are the fleets that had an owner while it ran: of the others its wall clock is all
-	// that it goes by.
-	seen map[string]bool
+	disk, lag         time.Duration
+	ahead             time.Duration
+	seen              map[string]bool
 	// killed is when it was last: until that lease is over, a next run is no member.
-	killed time.Time
-	// stumbles is for how long the process stands still from where it acts next, at stumbled,
-	// once it has; zero where it does not, and has not.
+	killed   time.Time
 	stumbles time.Duration
 	stumbled time.Time
 	// lingers is that it ended on a slow disk, and may still have files open: a process would have
 	// exited.
-	lingers bool
-	// heals is when what is wrong with it ends by itself; zero is never.
-	heals time.Time
-	// address is where others reach it; empty where nobody does.
+	lingers    bool
+	heals      time.Time
 	address    string
 	connection *clustertest.Connection
 	cluster    *cluster.Cluster
@@ -168,7 +138,6 @@ type view struct {
 	fleet   string
 }
 
-// arrive returns once a call reaches the fleet.
 func (v view) arrive(ctx context.Context) error {
 	v.mu.Lock()
 	takes := time.Duration(v.chance.Int64N(int64(30 * time.Millisecond)))
@@ -204,7 +173,6 @@ func (v view) Snapshot(ctx context.Context, refs []targets.Ref) (map[targets.Ref
 	return v.fleets[v.fleet].Snapshot(ctx, refs)
 }
 
-// late is how the reason of a write begins that the platform carried out late.
 const late = "late: "
 
 func (v view) SetReplicas(ctx context.Context, ref targets.Ref, n int32, version, reason string) error {
@@ -221,9 +189,9 @@ func (v view) SetReplicas(ctx context.Context, ref targets.Ref, n int32, version
 	}
 	v.mu.Unlock()
 	switch fate {
-	case 0: // the answer is lost
+	case 0:
 		_ = fleet.SetReplicas(context.Background(), ref, n, version, reason)
-	case 1: // the platform does it when nobody waits for it any more, if it is as it was
+	case 1:
 		v.late.Go(func() {
 			time.Sleep(later)
 			_ = fleet.SetReplicas(context.Background(), ref, n, version, late+reason)
@@ -248,14 +216,12 @@ func (s sourceOf) Query(_ context.Context, query sources.Query, at time.Time) (s
 	return sources.Vector{Series: []sources.Series{{Value: s.load[query.Text], At: at}}}, nil
 }
 
-// configuration returns what a member loads.
 func (n *node) configuration() (*config.Config, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.configurationOf(n.tolerance), nil
 }
 
-// configurationOf returns the configuration with a tolerance.
 func (n *node) configurationOf(tolerance config.Tolerance) *config.Config {
 	c := &config.Config{
 		Daemon: config.DefaultDaemon(), Fleets: map[string]config.Fleet{}, Autoscalers: map[string]*config.Autoscaler{},
@@ -288,7 +254,6 @@ func (n *node) configurationOf(tolerance config.Tolerance) *config.Config {
 	return c
 }
 
-// start runs the member, with a directory as empty as on another machine, or its own.
 func (n *node) start(fresh bool) {
 	if fresh || n.lingers {
 		n.runs++
@@ -323,14 +288,12 @@ func (n *node) start(fresh bool) {
 	}()
 }
 
-// wall is what the member's wall clock shows.
 func (n *node) wall() time.Time {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return time.Now().Add(n.ahead)
 }
 
-// spin is the time that the member's disk takes.
 func (n *node) spin() {
 	n.mu.Lock()
 	takes := time.Duration(0)
@@ -341,7 +304,6 @@ func (n *node) spin() {
 	time.Sleep(takes)
 }
 
-// end ends the member: as asked to, or as one that is gone at once.
 func (n *node) end(killed bool) {
 	if n.stop == nil {
 		return
@@ -354,11 +316,10 @@ func (n *node) end(killed bool) {
 		n.connection.Thaw()
 	}
 	n.stop()
-	<-n.ended // what it says of a store that it does not reach is no matter
+	<-n.ended
 	n.stop = nil
 }
 
-// written is called after a write to the store.
 func (n *node) written(values map[string][]byte) {
 	for key, value := range values {
 		if _, record, err := state.RecordIn(key, value); err == nil && record.Intention != nil {
@@ -368,26 +329,23 @@ func (n *node) written(values map[string][]byte) {
 	}
 }
 
-// stumble has the process stand still from now on, if it is to.
 func (n *node) stumble() {
 	n.mu.Lock()
 	if n.stumbles > 0 && n.stumbled.IsZero() && n.chance.IntN(2) == 0 {
 		n.stumbled = time.Now()
 		n.connection.Freeze()
-		time.AfterFunc(n.stumbles, n.connection.Thaw) // also where somebody waits for the member
+		time.AfterFunc(n.stumbles, n.connection.Thaw)
 	}
 	n.mu.Unlock()
 	n.connection.Stand()
 }
 
-// ail changes what is wrong with the member.
 func (n *node) ail(change func()) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	change()
 }
 
-// mend ends what is wrong with a member, but for its clock, and its connection.
 func (n *node) mend() {
 	n.ail(func() {
 		n.hung, n.cut, n.frozen, n.disk, n.lag, n.heals = false, false, false, 0, 0, time.Time{}
@@ -395,7 +353,6 @@ func (n *node) mend() {
 	})
 }
 
-// well ends what is wrong with a member that runs, but for its clock.
 func (n *node) well() {
 	n.mend()
 	n.connection.Cut(false, false)
@@ -403,15 +360,13 @@ func (n *node) well() {
 	n.connection.Thaw()
 }
 
-// isWell reports whether nothing is wrong with the member.
 func (n *node) isWell() bool {
 	return n.stop != nil && !n.hung && !n.cut && !n.frozen && n.disk == 0 && n.lag == 0
 }
 
-// fault has something happen to some member.
 func (m *model) fault() {
 	n := m.nodes[m.random.IntN(len(m.nodes))]
-	all := time.Since(m.disturbed) >= patience && // what went before is over, too
+	all := time.Since(m.disturbed) >= patience &&
 		!slices.ContainsFunc(m.nodes, func(n *node) bool { return n.stop != nil && !n.isWell() })
 	m.disturbed, m.planned = time.Now(), false
 	lasts := time.Second + time.Duration(m.random.Int64N(int64(119*time.Second)))
@@ -440,7 +395,7 @@ func (m *model) fault() {
 		}
 		n.ail(func() { n.cut, n.heals = true, time.Now().Add(lasts) })
 		n.connection.Cut(way != 0, way != 1)
-	case what == 4: // at once, or between two steps of what changes a count
+	case what == 4:
 		n.ail(func() { n.stumbles = lasts })
 	case what == 5:
 		n.ail(func() { n.frozen, n.heals = true, time.Now().Add(lasts) })
@@ -463,7 +418,6 @@ func (m *model) fault() {
 	}
 }
 
-// reload has a member load its configuration again; it may refuse.
 func (n *node) reload() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -473,12 +427,10 @@ func (n *node) reload() {
 	n.disturbed = time.Now()
 }
 
-// isSettled reports whether every fleet has an owner.
 func (m *model) isSettled() bool {
 	return !slices.ContainsFunc(m.refs(), func(ref targets.Ref) bool { return m.store.Owner(ref.Fleet) == "" })
 }
 
-// person has somebody pause or resume an autoscaler where it is owned.
 func (m *model) person(ref targets.Ref) {
 	name := m.store.Owner(ref.Fleet)
 	i := slices.IndexFunc(m.nodes, func(n *node) bool { return n.name == name && n.stop != nil && !n.frozen })
@@ -507,7 +459,6 @@ func (m *model) person(ref targets.Ref) {
 	}
 }
 
-// rest lets a time pass, in which what heals by itself does, and watches meanwhile.
 func (m *model) rest(lasts time.Duration) {
 	for end := time.Now().Add(lasts); time.Now().Before(end); {
 		time.Sleep(min(time.Second, time.Until(end)))
@@ -529,7 +480,6 @@ func (m *model) rest(lasts time.Duration) {
 	}
 }
 
-// watch holds what goes on to what is promised of the time after the last fault.
 func (m *model) watch() {
 	for _, ref := range m.refs() {
 		owner := m.store.Owner(ref.Fleet)
@@ -575,7 +525,7 @@ func (m *model) watch() {
 		if last.Before(m.disturbed) || time.Since(last) > 2*period+slack {
 			m.t.Errorf("at %s, %s after a fault (planned: %t), %s is not evaluated since %s, though %q could; its owner is %q",
 				time.Since(m.begun), time.Since(m.disturbed), m.planned, ref, time.Since(last), able, owner)
-			m.disturbed, m.planned = time.Now(), false // told once
+			m.disturbed, m.planned = time.Now(), false
 			return
 		}
 		if len(running) > 1 {
@@ -584,15 +534,12 @@ func (m *model) watch() {
 	}
 }
 
-// isSlow reports whether a member's disk or its way to the store is slow that owns a fleet,
-// or that may be about to, of a fleet without an owner: it keeps what it owns, and is late.
 func (m *model) isSlow(owner string) bool {
 	return slices.ContainsFunc(m.nodes, func(n *node) bool {
 		return n.stop != nil && (n.disk > 0 || n.lag > 0) && (n.name == owner || owner == "")
 	})
 }
 
-// identity is that of the member's active configuration of a fleet.
 func (n *node) identity(fleet string) string {
 	of := n.identities[n.loaded]
 	if of == nil {
@@ -602,7 +549,6 @@ func (n *node) identity(fleet string) string {
 	return of[fleet]
 }
 
-// heal ends all faults, and lets all members have the same configuration.
 func (m *model) heal() {
 	for _, n := range m.nodes {
 		n.ail(func() { n.tolerance = standard })
@@ -611,7 +557,7 @@ func (m *model) heal() {
 		}
 		n.well()
 	}
-	time.Sleep(ttl + 2*time.Second) // those that were cut off are members again
+	time.Sleep(ttl + 2*time.Second)
 	for _, n := range m.nodes {
 		n.reload()
 		if n.loaded != standard {
@@ -626,7 +572,6 @@ func (m *model) heal() {
 	m.disturbed, m.planned = time.Now(), false
 }
 
-// check holds what happened to what is promised.
 func (m *model) check() {
 	terms, members := map[string]uint64{}, map[string]string{}
 	for _, w := range m.store.Writes() {
@@ -648,7 +593,6 @@ func (m *model) check() {
 	m.checkRecords()
 }
 
-// checkOwner holds that one member evaluates an autoscaler, and knows whether it is paused.
 func (m *model) checkOwner(ref targets.Ref) {
 	var owners []string
 	for _, n := range m.nodes {
@@ -674,7 +618,6 @@ func (m *model) checkOwner(ref targets.Ref) {
 	}
 }
 
-// checkWrites holds what was done with a target's count to what is promised.
 func (m *model) checkWrites(ref targets.Ref) {
 	grown, grownLate := int32(0), int32(0)
 	unmade := m.intended(nameOf(ref))
@@ -717,9 +660,6 @@ func (m *model) checkWrites(ref targets.Ref) {
 		}
 		events += grownBy(record)
 	}
-	// A write that was not made, since it found the count of an earlier one that was late, or since
-	// its call did not arrive: whoever does not hear of that sees neither its count nor the one
-	// before, and takes it for done and changed since.
 	doubted := grownLate > 0 && len(unmade) > 0
 	if events < grown || events > grown+grownLate && (!doubted || events > growth) {
 		m.t.Errorf("%s grew by %d, and %d late, and its events are of %d", ref, grown, grownLate, events)
@@ -738,7 +678,6 @@ func (m *model) checkWrites(ref targets.Ref) {
 // change is one of a target's count.
 type change struct{ from, to int32 }
 
-// intended returns the changes that were intended for an autoscaler's target.
 func (m *model) intended(autoscaler string) map[change]bool {
 	changes := map[change]bool{}
 	for _, w := range m.store.Writes() {
@@ -765,8 +704,6 @@ func grownBy(r state.Record) (sum int32) {
 	return sum
 }
 
-// checkRecords holds each record to the one before, under whichever owner: nothing is
-// gone that its window and its rate still need.
 func (m *model) checkRecords() {
 	type written struct {
 		state.Record
@@ -812,24 +749,6 @@ func (m *model) cameLate(autoscaler string, count int32, from, to time.Time) boo
 	})
 }
 
-// TestModel runs members through faults by a seed, and holds what they did to what is
-// promised: see "Several hpads" of docs/reliability.md.
-//
-// Of schedules 1 to 60 none fails as it is. Without one of the fences there fail, two more or
-// less from run to run,
-//
-//   - 44 where the store's transactions do not compare the term,
-//   - 10 where platforms do not compare versions,
-//   - 9 where a platform is asked without waiting for the intention, 4 where none is
-//     written, and 1 where that it could not be is no matter,
-//   - 7 where a platform may be asked past the lease,
-//   - 7 where a take-over believes the wall clock,
-//   - 4 where a member goes on after another one's term.
-//
-// None of 1 to 100 does without the margin before the lease's end, since here no call arrives
-// at a platform once its context has ended. And none does where a member that regains a fleet
-// does not compare the number of its term: who had it meanwhile is mostly seen in a view before.
-// TestActsBeforeTheLeaseEnds and TestRegain hold these.
 func TestModel(t *testing.T) {
 	count := soak.Rounds(8, 10_000)
 	if *seed != 0 {
@@ -851,7 +770,6 @@ func TestModel(t *testing.T) {
 // standard is the configuration that members have in the beginning and in the end.
 const standard = config.Tolerance(0.02)
 
-// newModel has four fleets of one target each.
 func newModel(t *testing.T, run uint64, dir string) *model {
 	m := &model{
 		t: t, dir: dir, random: rand.New(rand.NewPCG(run, 0)), chance: rand.New(rand.NewPCG(run, 2)), store: clustertest.NewMemory(run),
@@ -867,14 +785,12 @@ func newModel(t *testing.T, run uint64, dir string) *model {
 	return m
 }
 
-// add adds a member, which does not run yet.
 func (m *model) add() *node {
 	n := &node{model: m, name: fmt.Sprint("hpad-", len(m.nodes)), tolerance: standard}
 	m.nodes = append(m.nodes, n)
 	return n
 }
 
-// begin starts members and waits until they run all.
 func (m *model) begin(members int) {
 	for range members {
 		m.add().start(true)
@@ -883,7 +799,6 @@ func (m *model) begin(members int) {
 	m.rest(patience)
 }
 
-// setLoad sets what each target of a fleet has to do.
 func (m *model) setLoad(fleet string, load float64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -14,7 +14,6 @@ import (
 	"github.com/hpad/hpad/daemon/state"
 )
 
-// answering is a term whose writes have an outcome.
 type answering struct {
 	Term
 	err error
@@ -22,15 +21,12 @@ type answering struct {
 
 func (t answering) Write(context.Context, map[string][]byte) error { return t.err }
 
-// newIdle returns a cluster without a fleet, and with nothing in its coordinator.
 func newIdle(ttl time.Duration) *Cluster {
 	c := New(Options{Coordinator: viewing{}, TTL: ttl})
 	c.active.Store(separate(&config.Config{Daemon: config.DefaultDaemon()}))
 	return c
 }
 
-// renewed is a membership whose lease expires at a time that a test sets. A nil ended is never
-// closed.
 type renewed struct {
 	Session
 	expires time.Time
@@ -41,7 +37,6 @@ func (r *renewed) Expires() time.Time                   { return r.expires }
 func (r *renewed) Ended() <-chan struct{}               { return r.ended }
 func (r *renewed) Update(context.Context, Member) error { return nil }
 
-// viewing is a coordinator whose View succeeds.
 type viewing struct{ Coordinator }
 
 func (viewing) View(context.Context) (View, error) { return View{}, nil }
@@ -72,8 +67,6 @@ func TestLapsing(t *testing.T) {
 	})
 }
 
-// TestActsBeforeTheLeaseEnds holds that a platform is not asked in the last fifth of a lease, in
-// which a call that is on its way may arrive, nor after a membership.
 func TestActsBeforeTheLeaseEnds(t *testing.T) {
 	const ttl = 15 * time.Second
 	ended := make(chan struct{})
@@ -98,7 +91,6 @@ type numbered struct {
 func (n numbered) Number() uint64                { return n.number }
 func (n numbered) Release(context.Context) error { *n.released = true; return nil }
 
-// rejoined is a membership in which a fleet is acquired in a term.
 type rejoined struct {
 	renewed
 	term Term
@@ -106,7 +98,6 @@ type rejoined struct {
 
 func (r *rejoined) Acquire(context.Context, string, string) (Term, error) { return r.term, nil }
 
-// continued counts how often a state goes on under later terms.
 type continued struct {
 	state.Shared
 	times int
@@ -114,8 +105,6 @@ type continued struct {
 
 func (c *continued) Continue(state.Records) { c.times++ }
 
-// TestRegain holds that a member whose lease ended goes on with a fleet where its next term
-// follows its last one, and not where another one's was between them, whatever views showed.
 func TestRegain(t *testing.T) {
 	for next, goesOn := range map[uint64]bool{4: true, 5: false} {
 		c, released, store := newIdle(time.Second), false, &continued{}
@@ -129,8 +118,6 @@ func TestRegain(t *testing.T) {
 	}
 }
 
-// TestReloadOfEndingRun holds that a fleet whose run ends while it is to reload refuses nothing,
-// and that any other one is told of.
 func TestReloadOfEndingRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		refusal := errors.New("hpad is stopping")
@@ -155,8 +142,6 @@ func TestReloadOfEndingRun(t *testing.T) {
 	})
 }
 
-// TestWaitsForDaemon holds that who asks for a fleet that this member has begun to own waits
-// for its daemon, and is told where that takes too long.
 func TestWaitsForDaemon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newIdle(time.Second)

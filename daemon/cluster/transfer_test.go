@@ -72,7 +72,6 @@ func single(t *testing.T, dir string) (export []byte, snapshot state.Snapshot) {
 	return text.Bytes(), snapshot
 }
 
-// filled imports an export into a store and a directory, as a configuration has it.
 func filled(t *testing.T, into cluster.Coordinator, c *config.Config, dir string, export []byte) error {
 	t.Helper()
 	_, err := state.Import(t.Context(), dir, bytes.NewReader(export), func(values map[string][]byte, keep func(map[string][]byte) error) error {
@@ -138,8 +137,6 @@ func TestTransfer(t *testing.T) {
 	})
 }
 
-// hooks are called before some calls for a term, which return their errors instead; nil ones
-// are not.
 type hooks struct {
 	// write is called before a write, which puts something, or removes alone.
 	write func(puts bool) error
@@ -195,7 +192,6 @@ func (t hookedTerm) Write(ctx context.Context, values map[string][]byte) error {
 
 var errFull = errors.New("quota exceeded")
 
-// reader is who reads an export.
 type reader struct {
 	io.Writer
 	reads func()
@@ -206,8 +202,6 @@ func (r reader) Write(text []byte) (int, error) {
 	return r.Writer.Write(text)
 }
 
-// TestImportFails leaves nothing of an import that fails in the middle, and refuses one while
-// members run.
 func TestImportFails(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
@@ -261,8 +255,6 @@ func TestImportFails(t *testing.T) {
 	})
 }
 
-// TestImportIsKilled holds that nobody can own any fleet from before something is written until
-// all is: an import that is killed leaves it so.
 func TestImportIsKilled(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {

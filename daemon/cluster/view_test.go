@@ -82,7 +82,6 @@ func TestWhole(t *testing.T) {
 		t.Errorf("the clocks of others are ahead by %v, want that of %s by 0", offsets, there.name)
 	}
 
-	// What one asks for is there for the next question.
 	for range 2 {
 		if _, err := client.Pauses(t.Context()); err != nil {
 			t.Fatal(err)
@@ -157,7 +156,6 @@ func TestWhole(t *testing.T) {
 		t.Errorf("the cluster is %+v, %v", c, err)
 	}
 
-	// A member that does not answer is named, and what it runs is as it was.
 	servers[there.name].Close()
 	wait.Soon(t, "word of it", func() bool {
 		view, known := list()[name]
@@ -176,8 +174,6 @@ func TestWhole(t *testing.T) {
 	wait.Soon(t, "word that it is gone", func() bool { return strings.Contains(lacks(), "former member "+there.name+" is gone") })
 }
 
-// TestOwnedIsKnown holds that an autoscaler is there for who asks its owner while that is about
-// to run it, on a slow disk.
 func TestOwnedIsKnown(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
@@ -198,8 +194,6 @@ func TestOwnedIsKnown(t *testing.T) {
 	})
 }
 
-// TestUnownedIsShown has who asks a member see the autoscalers that nobody runs, with why: those
-// whose owner is gone with its configuration, and all while the store cannot be reached.
 func TestUnownedIsShown(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {

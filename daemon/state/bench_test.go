@@ -36,7 +36,6 @@ func BenchmarkLoad(b *testing.B) {
 		b.Run(fmt.Sprintf("%d records", count), func(b *testing.B) {
 			dir := b.TempDir()
 			s := open(b, dir)
-			// An hour of rounds in which nothing changed.
 			commit(b, s, Changes{Records: someRecords(count), LastRound: epoch.Add(time.Hour)})
 			sealed, err := sealRecord("a", sampleRecord(1))
 			if err != nil {

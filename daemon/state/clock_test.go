@@ -21,7 +21,7 @@ func TestClockIsKept(t *testing.T) {
 		Offsets: []clock.Offset{{From: epoch.Add(-time.Minute), Ahead: -time.Hour}},
 	}
 	commit(t, s, Changes{LastRound: epoch, Clock: want})
-	commit(t, s, Changes{LastRound: epoch.Add(time.Second)}) // says nothing of the clock
+	commit(t, s, Changes{LastRound: epoch.Add(time.Second)})
 	closeStore(t, s)
 	s = open(t, dir)
 	defer closeStore(t, s)

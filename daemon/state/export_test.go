@@ -18,7 +18,6 @@ import (
 	"github.com/hpad/hpad/policy"
 )
 
-// everyValue returns every value of a directory's databases, by where it is.
 func everyValue(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -50,7 +49,6 @@ func everyValue(t *testing.T, dir string) map[string]string {
 	return all
 }
 
-// exported is a directory with something of everything, and its export.
 func exported(t *testing.T) (dir string, text []byte) {
 	t.Helper()
 	dir = t.TempDir()
@@ -81,7 +79,6 @@ func exported(t *testing.T) (dir string, text []byte) {
 	return dir, alone.Bytes()
 }
 
-// TestExport holds that an import is what was exported, to the bit, and is loaded.
 func TestExport(t *testing.T) {
 	from, text := exported(t)
 	to := filepath.Join(t.TempDir(), "new", "state")
@@ -117,9 +114,6 @@ func TestExport(t *testing.T) {
 	closeStore(t, s)
 }
 
-// TestImportRefuses holds what is not imported, and that nothing is left of it.
-// TestExportHoldsNobodyUp: commits go on while nobody reads an export, also those that
-// make the file grow.
 func TestExportHoldsNobodyUp(t *testing.T) {
 	st := open(t, t.TempDir())
 	records := map[string]Record{}
@@ -209,7 +203,6 @@ func TestImportRefuses(t *testing.T) {
 	closeStore(t, s)
 }
 
-// TestCheck holds that a check names what is damaged, and changes nothing.
 func TestCheck(t *testing.T) {
 	dir, _ := exported(t)
 	report, err := Check(dir)

@@ -12,7 +12,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// smallDisk mounts a file system of 2 MiB; false where that is not permitted.
 func smallDisk(t *testing.T) (dir string, ok bool) {
 	t.Helper()
 	dir = t.TempDir()
@@ -32,7 +31,6 @@ func smallDisk(t *testing.T) (dir string, ok bool) {
 	return dir, true
 }
 
-// TestFullDisk runs out of room, wants an error, and goes on when there is some again.
 func TestFullDisk(t *testing.T) {
 	dir, ok := smallDisk(t)
 	if !ok {

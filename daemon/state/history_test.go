@@ -13,10 +13,8 @@ import (
 	"github.com/hpad/hpad/policy"
 )
 
-// stored leaves out what a decision does not keep.
 var stored = cmpopts.IgnoreUnexported(policy.Decision{})
 
-// sampleEntry is an entry of an autoscaler, minutes after the epoch.
 func sampleEntry(name string, minute int) Entry {
 	at := epoch.Add(time.Duration(minute) * time.Minute)
 	return Entry{
@@ -85,7 +83,7 @@ func TestHistory(t *testing.T) {
 			}
 			for i, entry := range got {
 				name := test.autoscaler
-				if name == "" { // those of one time are in order of their names
+				if name == "" {
 					name = []string{"b", "ab", "a"}[(len(got)-1-i)%3]
 				}
 				if diff := cmp.Diff(sampleEntry(name, minutes([]Entry{entry})[0]), entry, stored); diff != "" {
@@ -122,7 +120,6 @@ func TestHistoryRetention(t *testing.T) {
 	if err != nil || len(got) != 61 || minutes(got)[0] != 139 {
 		t.Errorf("%d entries from minute %d, %v; want 61 from 139", len(got), minutes(got)[0], err)
 	}
-	// What is too much after a pause goes little by little.
 	late := 10_000
 	for range 20 {
 		late++
@@ -136,8 +133,6 @@ func TestHistoryRetention(t *testing.T) {
 	}
 }
 
-// TestDamagedEntry: an entry that is damaged while hpad runs keeps neither others from
-// being read nor the state from being written, and goes in its time.
 func TestDamagedEntry(t *testing.T) {
 	dir := t.TempDir()
 	st, err := Open(dir, Options{Retention: time.Hour})
@@ -198,8 +193,6 @@ func TestHistorySize(t *testing.T) {
 	}
 }
 
-// Entries and records of earlier versions are read as they are: what they do not
-// have is not known.
 func TestEarlierEntriesAndRecords(t *testing.T) {
 	const (
 		oldEntry = `{"autoscaler":"a","time":"2026-03-01T12:00:00Z","decision":{"time":"2026-03-01T12:00:00Z","case":"Unreadable",` +

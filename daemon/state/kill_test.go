@@ -21,7 +21,6 @@ const killedEnv = "HPAD_TEST_COMMIT_UNTIL_KILLED"
 
 func killedDir() string { return os.Getenv(killedEnv) }
 
-// commitUntilKilled commits numbers, and prints each once it is committed.
 func commitUntilKilled(dir string) {
 	fail := func(err error) {
 		if err != nil {
@@ -56,15 +55,12 @@ func TestKillLosesNoCommit(t *testing.T) {
 		for i := range kills {
 			last = killOnce(t, dir, last, i%2 == 0)
 		}
-		if last < 2 { // each process begins with the last number again, and on a slow disk adds none
+		if last < 2 {
 			t.Errorf("only %d numbers were committed", last+1)
 		}
 	}
 }
 
-// killOnce runs the committing process for a random time, kills it, and looks
-// for everything it said was committed. The time runs from the first commit on,
-// or from the start: opening is a moment too.
 func killOnce(t *testing.T, dir string, last int, fromCommit bool) int {
 	t.Helper()
 	process := exec.CommandContext(t.Context(), os.Args[0])

@@ -9,7 +9,6 @@ import (
 	"time"
 )
 
-// wantLosses wants losses of those parts, in that order.
 func wantLosses(t *testing.T, s Store, want ...Part) {
 	t.Helper()
 	var got []Part
@@ -24,8 +23,6 @@ func wantLosses(t *testing.T, s Store, want ...Part) {
 	}
 }
 
-// TestLossIsTold loses files between two starts: what is lost is reported at the next
-// start, and at those after it.
 func TestLossIsTold(t *testing.T) {
 	for _, test := range []struct {
 		name    string
@@ -57,7 +54,6 @@ func TestLossIsTold(t *testing.T) {
 	}
 }
 
-// TestBothAreDamaged damages both files: neither is begun anew in silence.
 func TestBothAreDamaged(t *testing.T) {
 	dir := t.TempDir()
 	filled(t, dir)

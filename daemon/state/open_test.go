@@ -47,7 +47,6 @@ func TestHeldByAnotherProcess(t *testing.T) {
 	closeStore(t, open(t, dir))
 }
 
-// filled makes a directory with something of everything.
 func filled(t *testing.T, dir string) {
 	t.Helper()
 	if template == nil {
@@ -78,10 +77,8 @@ func filled(t *testing.T, dir string) {
 	}
 }
 
-// template is what filled copies.
 var template fstest.MapFS
 
-// overwrite changes a file in place.
 func overwrite(change func([]byte) []byte) func(*testing.T, string) {
 	return func(t *testing.T, path string) {
 		t.Helper()
@@ -95,7 +92,6 @@ func overwrite(change func([]byte) []byte) func(*testing.T, string) {
 	}
 }
 
-// edit changes a database through bbolt.
 func edit(change func(*bolt.Tx) error) func(*testing.T, string) {
 	return func(t *testing.T, path string) {
 		t.Helper()
@@ -111,7 +107,6 @@ func edit(change func(*bolt.Tx) error) func(*testing.T, string) {
 
 const pageSize = 4096
 
-// zeroPages empties all pages but the two meta pages.
 func zeroPages(text []byte) []byte {
 	clear(text[2*pageSize:])
 	return text
@@ -161,7 +156,6 @@ func TestDamagedFileIsSetAside(t *testing.T) {
 				}
 				s := open(t, dir)
 				defer closeStore(t, s)
-				// What was not damaged is there, and the rest is reported.
 				wantLosses(t, s, part)
 				if aside := asideNames(path, "damaged"); len(aside) != 1 || !strings.Contains(s.Losses()[0].Message, aside[0]) {
 					t.Errorf("set aside is %q, told is %q", aside, s.Losses()[0].Message)
@@ -184,8 +178,6 @@ func TestDamagedFileIsSetAside(t *testing.T) {
 	}
 }
 
-// wantSetAside opens a directory with a damaged file, and wants an error that
-// tells where the file is now, unchanged.
 func wantSetAside(t *testing.T, dir, path string, content []byte) {
 	t.Helper()
 	_, err := Open(dir, Options{})
@@ -209,8 +201,6 @@ func wantSetAside(t *testing.T, dir, path string, content []byte) {
 	}
 }
 
-// TestUnusableValue holds that a value which is whole and says nothing is damage with a
-// remedy, and not an error that every start ends with.
 func TestUnusableValue(t *testing.T) {
 	put := func(t *testing.T, dir string, bucket []byte, key string) string {
 		t.Helper()
@@ -242,8 +232,6 @@ func TestUnusableValue(t *testing.T) {
 	}
 }
 
-// TestRandomDamage flips bytes anywhere: the file opens with everything in it,
-// or is set aside, but nothing is lost in silence and nothing panics.
 func TestRandomDamage(t *testing.T) {
 	source := t.TempDir()
 	filled(t, source)
@@ -332,9 +320,6 @@ func TestTroubleIsNoDamage(t *testing.T) {
 	}
 }
 
-// TestPanicInACommit has bbolt panic while it writes: the error says so, later
-// commits do not wait for locks that nobody holds any more, and what was
-// committed before is there after a restart.
 func TestPanicInACommit(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir).(*store)

@@ -11,7 +11,6 @@ import (
 	"github.com/hpad/hpad/policy"
 )
 
-// TestPauses keeps one pause of each scope, over restarts, and none that ended.
 func TestPauses(t *testing.T) {
 	dir := t.TempDir()
 	since := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)

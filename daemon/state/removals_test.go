@@ -7,8 +7,6 @@ import (
 	"github.com/hpad/hpad/daemon/state"
 )
 
-// TestRemovalsWithin holds that what counts is of the window before now, and that what
-// was let go on is so for no longer than a window, whatever window or clock it was under.
 func TestRemovalsWithin(t *testing.T) {
 	const window = 10 * time.Minute
 	now := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)

@@ -31,9 +31,6 @@ func contentsOf(t *testing.T, s Store) contents {
 	return contents{Snapshot: load(t, s), Fleet: fleet, History: minutes(entries)}
 }
 
-// TestRemovedWhileOpen takes away the directory, or files in it, from an open store:
-// the next commit, of whatever it is, writes all of it anew, and the next start finds
-// it.
 func TestRemovedWhileOpen(t *testing.T) {
 	removeAll := func(t *testing.T, dir string) {
 		if err := os.RemoveAll(dir); err != nil {
@@ -107,8 +104,6 @@ func TestRemovedWhileOpen(t *testing.T) {
 	}
 }
 
-// TestCannotBeWrittenAnew has the directory removed and no way to make it again until
-// somebody helps.
 func TestCannotBeWrittenAnew(t *testing.T) {
 	parent := filepath.Join(t.TempDir(), "parent")
 	dir := filepath.Join(parent, "state")

@@ -11,7 +11,6 @@ import (
 	"github.com/hpad/hpad/policy"
 )
 
-// naiveReplay asks policy itself, tick by tick.
 func naiveReplay(list []policy.Recommendation, r *Replay, through, lastRound time.Time) []policy.Recommendation {
 	for tick := nextTick(through, r.Period); !tick.After(lastRound); tick = tick.Add(r.Period) {
 		list = policy.Remember(r.Rules, list, r.Replicas, tick)

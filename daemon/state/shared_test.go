@@ -21,9 +21,8 @@ import (
 type memoryRecords struct {
 	mu     sync.Mutex
 	values map[string][]byte
-	// err is what Write fails with, once where that is so.
-	err  error
-	once bool
+	err    error
+	once   bool
 	// largest is the limit of a value in bytes; 0 for no limit.
 	largest int
 }
@@ -76,7 +75,6 @@ func openShared(t *testing.T, dir string, records Records) Shared {
 	return s
 }
 
-// TestShared has one member write, and another one on another machine go on.
 func TestShared(t *testing.T) {
 	records := &memoryRecords{values: map[string][]byte{}}
 	first := openShared(t, t.TempDir(), records)
@@ -139,7 +137,6 @@ func TestSharedForgets(t *testing.T) {
 	}
 }
 
-// TestSharedFenced keeps what the records refuse out of the directory, too.
 func TestSharedFenced(t *testing.T) {
 	records := &memoryRecords{values: map[string][]byte{}}
 	s := openShared(t, t.TempDir(), records)
@@ -164,7 +161,6 @@ func TestSharedFenced(t *testing.T) {
 	}
 }
 
-// TestSharedDamaged refuses values that cannot be trusted, and those of a newer hpad.
 func TestSharedDamaged(t *testing.T) {
 	for _, key := range []string{"autoscalers/a", "meta/last_round", "elsewhere/a", "autoscalers/", "fleets/shop"} {
 		records := &memoryRecords{values: map[string][]byte{key: []byte("\x01\x00\x00\x00\x00{}")}}

@@ -27,7 +27,6 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// tester is what testing.TB and rapid.T share.
 type tester interface {
 	Helper()
 	Fatalf(format string, args ...any)
@@ -137,8 +136,6 @@ func TestStoreAnswersWhatWasCommitted(t *testing.T) {
 	closeStore(t, s)
 }
 
-// TestRejectedRecords commits records and entries that the store cannot hold, each of which
-// fails alone.
 func TestRejectedRecords(t *testing.T) {
 	random := make([]byte, 2*maxRecord)
 	_, _ = rand.Read(random)
@@ -247,8 +244,6 @@ func TestClosedStore(t *testing.T) {
 	}
 }
 
-// simulated is a daemon of one autoscaler, as far as its memory goes: it writes a
-// record when a pass does anything but what the pass before it did.
 type simulated struct {
 	period  time.Duration
 	rules   policy.WindowRules
@@ -269,7 +264,6 @@ func (d *simulated) pass(now time.Time, replicas int32) *Record {
 	return &Record{Memory: d.memory, Through: now, Replay: &replay}
 }
 
-// missed is a tick without a pass: the store may assume nothing from here on.
 func (d *simulated) missed() *Record {
 	if d.saved == nil {
 		return nil

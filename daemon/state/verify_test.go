@@ -19,8 +19,6 @@ import (
 	"github.com/hpad/hpad/settings"
 )
 
-// someInputs are those of a decision about instances with times as a platform has them,
-// of which a fifth began lately.
 func someInputs(instances int, now time.Time) policy.Inputs {
 	random := rand.New(rand.NewPCG(uint64(now.Unix()), uint64(instances)))
 	upTo := func(d time.Duration) time.Duration { return time.Duration(random.Int64N(int64(d))) }
@@ -56,7 +54,6 @@ func someInputs(instances int, now time.Time) policy.Inputs {
 	return in
 }
 
-// decidedEntry is the entry of a decision on inputs.
 func decidedEntry(name string, in *policy.Inputs) Entry {
 	decision := in.Decide()
 	settled := policy.Settle(decision, policy.Outcome{Kind: policy.Written, Reached: decision.DesiredReplicas}, in.Now)
@@ -75,7 +72,6 @@ func verification(t tester, s Store, name string, from, to time.Time) Verificati
 	return found
 }
 
-// What was decided otherwise, in another version or before inputs were kept is told apart.
 func TestVerify(t *testing.T) {
 	s := open(t, t.TempDir())
 	defer closeStore(t, s)
@@ -205,8 +201,6 @@ func BenchmarkVerify(b *testing.B) {
 	}
 }
 
-// BenchmarkSealEntry measures what an entry costs when it is written, with its inputs and
-// without.
 func BenchmarkSealEntry(b *testing.B) {
 	for _, instances := range []int{1, 100} {
 		in := someInputs(instances, epoch)

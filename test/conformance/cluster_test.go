@@ -28,8 +28,6 @@ type member struct {
 	ownStore state.Store
 }
 
-// playCluster runs the members of a cluster. The lines contain what the owner of a fleet
-// reports; the stored recommendations show only in its decisions.
 func playCluster(s *side) {
 	s.configure()
 	store := clustertest.NewMemory(s.scenario.Seed)
@@ -82,7 +80,6 @@ func (m *member) start() {
 	go func() { ended <- running.Run(ctx) }()
 }
 
-// end stops the member. After a crash no call of it reaches the store.
 func (m *member) end(crash bool) {
 	if m.stop == nil {
 		return

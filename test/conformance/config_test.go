@@ -12,7 +12,6 @@ import (
 	"github.com/hpad/hpad/test/conformance/sim"
 )
 
-// configure writes the configuration for the current state of the scenario.
 func (s *side) configure() {
 	var b strings.Builder
 	c := &s.config
@@ -146,7 +145,6 @@ func writeAutoscaler(p func(string, ...any), a *sim.Autoscaler, spec *sim.Spec, 
 	}
 }
 
-// labelsOf returns the labels of a target that define its autoscaler.
 func labelsOf(a *sim.Autoscaler, spec *sim.Spec, fleet int) map[string]string {
 	labels := map[string]string{}
 	set := func(key string, value any) { labels[targets.LabelPrefix+key] = fmt.Sprint(value) }

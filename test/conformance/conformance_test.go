@@ -96,14 +96,12 @@ func newRunner(t *testing.T) *runner {
 	return &runner{T: t, upstream: upstream, url: server.URL, dir: t.TempDir()}
 }
 
-// with returns a runner for a subtest.
 func (r *runner) with(t *testing.T) *runner {
 	next := *r
 	next.T = t
 	return &next
 }
 
-// random runs n random scenarios, and fails if one differs.
 func (r *runner) random(seed uint64, n int) {
 	r.Logf("%d scenarios of seed %d", n, seed)
 	for from := 0; from < n; from += batch {
@@ -118,7 +116,6 @@ func (r *runner) random(seed uint64, n int) {
 // maxDifferences is the number of differences that a failure prints.
 const maxDifferences = 10
 
-// mustAgree runs scenarios, and reports the differences as errors.
 func (r *runner) mustAgree(all []*sim.Scenario) {
 	r.Helper()
 	differences, same := r.compare(all)
@@ -141,7 +138,6 @@ func (r *runner) mustAgree(all []*sim.Scenario) {
 		same, len(differences), kept)
 }
 
-// different returns the scenarios that have a difference.
 func different(all []*sim.Scenario, differences []sim.Difference) (found []*sim.Scenario) {
 	names := map[string]bool{}
 	for i := range differences {
@@ -160,7 +156,7 @@ func different(all []*sim.Scenario, differences []sim.Difference) (found []*sim.
 func (r *runner) compare(all []*sim.Scenario) (differences []sim.Difference, same int) {
 	r.Helper()
 	var ours []sim.Played
-	var led []*sim.Scenario // with the instants at which upstream evaluates
+	var led []*sim.Scenario
 	for _, s := range all {
 		played, upstreams := play(r.T, clone(s), r.url), clone(s)
 		if s.Led {
@@ -201,7 +197,6 @@ func lines(played *sim.Played) string {
 	return b.String()
 }
 
-// playUpstream runs scenarios in the program of upstream.
 func (r *runner) playUpstream(all []*sim.Scenario) (played []*sim.Played) {
 	r.Helper()
 	in, out := filepath.Join(r.dir, "in.jsonl"), filepath.Join(r.dir, "out.jsonl")

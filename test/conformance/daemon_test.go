@@ -48,8 +48,7 @@ type run struct {
 	// stored has the times of the evaluations in the store, and reported the times of the
 	// evaluations that the daemon reported, both by autoscaler.
 	stored, reported map[string]time.Time
-	// kill is the commit at which the run is killed; nil for none.
-	kill atomic.Pointer[killAt]
+	kill             atomic.Pointer[killAt]
 }
 
 // killAt is a kill at the n-th commit from now, before or after it.
@@ -58,7 +57,6 @@ type killAt struct {
 	after bool
 }
 
-// playDaemon runs one daemon, which restarts and reloads as the scenario demands.
 func playDaemon(s *side) {
 	d := &single{side: s, booted: time.Now().Add(-24 * time.Hour)}
 	d.configure()
@@ -81,7 +79,6 @@ func sortActions(actions []action) {
 	sort.SliceStable(actions, func(i, j int) bool { return actions[i].at < actions[j].at })
 }
 
-// edit executes a step that upstream executes as well.
 func (d *single) edit(step *sim.Step) {
 	switch {
 	case step.Kind == "settings":
@@ -97,7 +94,6 @@ func (d *single) edit(step *sim.Step) {
 	}
 }
 
-// nameOf returns the name that hpad gives to an autoscaler of the scenario.
 func (d *single) nameOf(name string) string {
 	if !d.scenario.Labels {
 		return name
@@ -106,7 +102,6 @@ func (d *single) nameOf(name string) string {
 	return fmt.Sprintf("f%d/%s", d.scenario.FleetOf(i), name)
 }
 
-// act executes an action that concerns only hpad.
 func (d *single) act(a sim.Act) {
 	switch a.Kind {
 	case "restart":
@@ -143,7 +138,6 @@ func (d *single) act(a sim.Act) {
 	}
 }
 
-// look reads everything that a user can read.
 func (d *single) look() {
 	if d.current == nil {
 		return
@@ -163,7 +157,6 @@ func (d *single) look() {
 	running.Readiness()
 }
 
-// stateDir returns the state directory of the next run.
 func (d *single) stateDir() string { return filepath.Join(d.dir, fmt.Sprintf("state-%d", d.runs)) }
 
 func (d *single) start() {
@@ -198,10 +191,8 @@ func (d *single) start() {
 	}
 }
 
-// monotonic returns the boot and the time since then.
 func (d *single) monotonic() (string, time.Duration) { return d.booted.String(), time.Since(d.booted) }
 
-// stop ends the daemon as SIGTERM does.
 func (d *single) stop() {
 	r := d.current
 	if r == nil {
@@ -221,7 +212,6 @@ func (d *single) stop() {
 	}
 }
 
-// kill ends the daemon as SIGKILL does: the next run has the files as they are now.
 func (d *single) kill() {
 	r := d.current
 	if r == nil {
@@ -234,7 +224,6 @@ func (d *single) kill() {
 	d.discard(r)
 }
 
-// copyState copies the state of a run to the state directory of the next one.
 func (d *single) copyState(r *run) {
 	d.runs++
 	if err := os.MkdirAll(d.stateDir(), 0o750); err != nil {
@@ -255,7 +244,6 @@ func (d *single) copyState(r *run) {
 	}
 }
 
-// discard ends a run that counts as killed.
 func (d *single) discard(r *run) {
 	d.current = nil
 	r.cancel()
@@ -272,7 +260,6 @@ func (d *single) reload() {
 	}
 }
 
-// evaluated records the result of an evaluation.
 func (d *single) evaluated(r *run, name string) {
 	pass, ok := r.daemon.LastPass(name)
 	if !ok {
@@ -307,7 +294,6 @@ func (d *single) evaluated(r *run, name string) {
 	}
 }
 
-// changes returns scale events in the notation of sim.Line.
 func (d *single) changes(events []policy.ScaleEvent) (all []string) {
 	for _, e := range events {
 		text := fmt.Sprintf("%d@%s", e.Change, d.world.Since(e.Time))
@@ -326,7 +312,6 @@ type killStore struct {
 	run    *run
 }
 
-// Commit commits unless the disk is full or the process is dead.
 func (s killStore) Commit(ctx context.Context, changes state.Changes) error {
 	d := s.daemon
 	d.mu.Lock()
@@ -357,9 +342,6 @@ func (s killStore) Commit(ctx context.Context, changes state.Changes) error {
 	return errors.New("killed")
 }
 
-// markKilled declares the process dead, and records the evaluations that it stored, at least
-// with their intention, and that are not among the lines of the side. A reported evaluation that
-// wrote nothing and has an open intention is repeated after the start, so its line is dropped.
 func (s killStore) markKilled() {
 	d := s.daemon
 	d.mu.Lock()
@@ -376,12 +358,10 @@ func (s killStore) markKilled() {
 	}
 }
 
-// wrote reports whether an evaluation at an instant wrote a count. The caller holds d.mu.
 func (d *single) wrote(name string, at sim.Dur) bool {
 	return slices.ContainsFunc(d.lines, func(l sim.Line) bool { return l.A == name && l.T == at && len(l.Wrote) > 0 })
 }
 
-// commit commits, and notes the evaluations and intentions in the changes.
 func (s killStore) commit(ctx context.Context, changes state.Changes) error {
 	d := s.daemon
 	now := d.now()

@@ -23,7 +23,6 @@ import (
 // configuration can refer to one.
 var sides sync.Map
 
-// addKinds registers the kind "world" for fleets and for sources.
 func addKinds() {
 	kinds.Fleets["world"] = targets.Kind{
 		Name: "world", Samples: true, LabelPlace: "the scenario",
@@ -64,7 +63,6 @@ type fleet struct {
 
 func (f *fleet) Close() error { return nil }
 
-// index returns the number of the fleet in the scenario.
 func (f *fleet) index() int {
 	i, _ := strconv.Atoi(strings.TrimPrefix(f.name, "f"))
 	return i
@@ -160,7 +158,6 @@ func (f *fleet) Samples(_ context.Context, refs []targets.Ref) (map[targets.Ref]
 	return all, nil
 }
 
-// at returns the time that the wall clock showed at an instant of the scenario.
 func (s *side) at(d sim.Dur) time.Time {
 	at := s.world.At(d)
 	for _, act := range s.scenario.Acts {

@@ -47,7 +47,6 @@ type process struct {
 	open, written map[string]time.Time
 }
 
-// play runs a scenario in a bubble of synctest.
 func play(t *testing.T, s *sim.Scenario, url string) (played sim.Played) {
 	played.Name = s.Name
 	dir, err := os.MkdirTemp(memory(), "conformance-")
@@ -88,7 +87,6 @@ func memory() string {
 	return ""
 }
 
-// logger returns hpad's logger.
 func logger() *zap.Logger {
 	if *showLog {
 		log, _ := zap.NewDevelopment()
@@ -97,23 +95,18 @@ func logger() *zap.Logger {
 	return zap.NewNop()
 }
 
-// now returns the time since the start of the scenario.
 func (s *side) now() sim.Dur { return s.world.Since(time.Now()) }
 
-// wall returns the time of the wall clock.
 func (s *side) wall() time.Time { return time.Now().Add(s.step) }
 
-// file returns the path of the configuration.
 func (s *side) file() string { return filepath.Join(s.dir, "hpad.toml") }
 
-// problem records an error of hpad that no scenario causes.
 func (s *side) problem(format string, args ...any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.problems = append(s.problems, fmt.Sprintf("%s: ", s.now())+fmt.Sprintf(format, args...))
 }
 
-// perform waits for each action and then executes it, and returns at the end of the scenario.
 func (s *side) perform(actions []action) {
 	sortActions(actions)
 	for _, action := range actions {
@@ -152,14 +145,12 @@ func (s *side) line(autoscaler, target string, at sim.Dur, status *policy.Status
 	return l
 }
 
-// add records the result of an evaluation.
 func (s *side) add(l sim.Line) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.lines = append(s.lines, l)
 }
 
-// statusText returns a current metric in the notation of sim.Line.
 func statusText(m *policy.MetricStatus) string {
 	if m.Type == "" {
 		return "-"

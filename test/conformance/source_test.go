@@ -55,7 +55,6 @@ type series struct {
 
 var queryForm = regexp.MustCompile(`^w\{(?:a="([^"]*)",)?m="(\d+)"\}$`)
 
-// query returns the series of metric m of autoscaler a, or of all autoscalers.
 func (s *side) query(text string, at sim.Dur) (all []series, err error) {
 	parts := queryForm.FindStringSubmatch(text)
 	if parts == nil {

@@ -18,12 +18,9 @@ type cloud struct {
 	// fleet is the configuration of a fleet called cloud, target the group as TOML
 	// has it.
 	fleet, target string
-	// look returns the count that the group is to have, and its instances that stay,
-	// as calls that take instances name them, in order.
-	look func(t *testing.T) (wanted int, staying []string)
+	look          func(t *testing.T) (wanted int, staying []string)
 }
 
-// newAWS returns an Auto Scaling group of so many machines, which take a time to go.
 func newAWS(t *testing.T, size int, stop time.Duration) (cloud, *awstest.Cloud) {
 	t.Helper()
 	aws := awstest.New(t)

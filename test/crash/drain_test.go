@@ -20,23 +20,19 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// machines is an Auto Scaling group whose instances are Nomad clients: each node
-// has its instance's id in its metadata.
 type machines struct {
 	cloud
 	*testing.T
 	aws     *awstest.Cloud
 	cluster *nomadtest.Cluster
-	// ids are the instances, as they are chosen when they do not differ otherwise.
-	ids    []string
-	agents map[string]*nomadtest.Agent
-	load   *world.Load
-	name   string
+	ids     []string
+	agents  map[string]*nomadtest.Agent
+	load    *world.Load
+	name    string
 	// unfinished is there for as long as no allocation may stop.
 	unfinished string
 }
 
-// newMachines starts so many, whose autoscaler has a name.
 func newMachines(t *testing.T, l *world.Load, name string, size int) *machines {
 	t.Helper()
 	m := &machines{T: t, agents: map[string]*nomadtest.Agent{}, load: l, name: name}
@@ -52,7 +48,6 @@ func newMachines(t *testing.T, l *world.Load, name string, size int) *machines {
 	return m
 }
 
-// start runs hpad over them.
 func (m *machines) start() *program.Program {
 	m.Helper()
 	drains := "kind = \"nomad\"\nfleet = \"jobs\"\nnode_attribute = \"meta.instance\"\ndeadline = \"5m\"\n"
@@ -61,8 +56,6 @@ func (m *machines) start() *program.Program {
 	return h
 }
 
-// work runs a job with an allocation on each node, none of which stops before
-// finish was called: it has something to finish first.
 func (m *machines) work() {
 	m.Helper()
 	m.unfinished = filepath.Join(m.TempDir(), "unfinished")
@@ -84,7 +77,6 @@ func (m *machines) work() {
 	m.cluster.AwaitRunning(m.T, m.name, len(m.ids), patience)
 }
 
-// finish lets allocations stop that are to.
 func (m *machines) finish() {
 	m.Helper()
 	if err := os.Remove(m.unfinished); err != nil {
@@ -92,13 +84,11 @@ func (m *machines) finish() {
 	}
 }
 
-// node returns the Nomad node of an instance; nil when there is none.
 func (m *machines) node(id string) *nomadapi.Node {
 	m.Helper()
 	return m.cluster.NodeOf(m.T, m.agents[id].Name)
 }
 
-// awaitEligible waits until the node of an instance takes work.
 func (m *machines) awaitEligible(id string) {
 	m.Helper()
 	wait.For(m.T, patience, "node of "+id+" that takes work", func() (string, bool) {
@@ -111,8 +101,6 @@ func (m *machines) awaitEligible(id string) {
 	})
 }
 
-// awaitDraining waits until hpad drains so many instances, and their nodes do, and
-// returns the operations by instance.
 func (m *machines) awaitDraining(h *program.Program, n int) map[string]drain.Operation {
 	m.Helper()
 	operations := map[string]drain.Operation{}
@@ -172,7 +160,6 @@ func (m *machines) awaitOutcome(h *program.Program, begun map[string]drain.Opera
 	m.wantShown(h, "describe", begun, fmt.Sprintf("%s at ", outcome))
 }
 
-// wantShown wants a command to show something of each instance.
 func (m *machines) wantShown(h *program.Program, command string, operations map[string]drain.Operation, words string) {
 	m.Helper()
 	said := h.Says(command, m.name)
@@ -228,5 +215,5 @@ func TestDrain(t *testing.T) {
 		t.Errorf("the count was set %d times, want it lowered with the instances", n)
 	}
 	m.awaitEligible(left[0])
-	m.cluster.AwaitRunning(t, m.name, 3, patience) // all on the one that is left
+	m.cluster.AwaitRunning(t, m.name, 3, patience)
 }

@@ -16,40 +16,31 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// gate stands between hpad and a cloud. What has come through is done, whatever
-// becomes of the caller. It counts the calls that ask to take instances, and can
-// hold one of them.
 type gate struct {
 	URL string
 
-	// victims returns the instances that a call asks to take; none for other calls.
 	victims func(r *http.Request, body []byte) []string
 	forward *httputil.ReverseProxy
 
-	mu   sync.Mutex
-	next held
-	// asked is how often each instance was to be taken.
+	mu      sync.Mutex
+	next    held
 	asked   map[string]int
 	arrived chan struct{}
 	opened  chan struct{}
 	open    func()
 }
 
-// held is what becomes of the next call that asks to take instances.
 type held string
 
 const (
-	// passed: it is passed on and answered.
 	passed held = ""
 	// unanswered: it is passed on, and its response is held until the gate is opened.
 	unanswered held = "unanswered"
 	// late: it is passed on when the gate is opened, whoever still waits for it.
 	late held = "late"
-	// lost: it is never passed on, and never answered.
 	lost held = "lost"
 )
 
-// newGate puts a gate before a cloud.
 func newGate(t *testing.T, cloud string, victims func(r *http.Request, body []byte) []string) *gate {
 	t.Helper()
 	backend, err := url.Parse(cloud)
@@ -75,15 +66,12 @@ func newGate(t *testing.T, cloud string, victims func(r *http.Request, body []by
 	return g
 }
 
-// hold says what becomes of the next call that asks to take instances; those after
-// it are passed on.
 func (g *gate) hold(how held) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.next = how
 }
 
-// await waits until a call is held.
 func (g *gate) await(t *testing.T) {
 	t.Helper()
 	wait.For(t, patience, "call that takes instances", func() (string, bool) {
@@ -96,8 +84,6 @@ func (g *gate) await(t *testing.T) {
 	})
 }
 
-// taken returns the instances that were to be taken, in order, and how often at most
-// one of them.
 func (g *gate) taken() (ids []string, most int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -107,7 +93,6 @@ func (g *gate) taken() (ids []string, most int) {
 	return slices.Sorted(maps.Keys(g.asked)), most
 }
 
-// ServeHTTP passes a call on.
 func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -134,7 +119,6 @@ func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(answer.Body.Bytes())
 }
 
-// take counts a call, and returns what becomes of it.
 func (g *gate) take(victims []string) held {
 	g.mu.Lock()
 	defer g.mu.Unlock()

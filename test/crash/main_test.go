@@ -9,8 +9,6 @@ import (
 	"github.com/hpad/hpad/test/internal/world"
 )
 
-// patience is how long hpad, a cloud and Nomad may take to do what they do within
-// seconds on an idle machine.
 const patience = world.Patience
 
 func TestMain(m *testing.M) {

@@ -13,8 +13,6 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// configuration is that of an autoscaler that gives the group an instance for each
-// 10 in its queue, and of the drain of what it takes, where there is one.
 func (c cloud) configuration(l *world.Load, name, victims, drain string) string {
 	text := strings.Replace(world.Queued(name, c.target, 1, 9), "min_replicas", fmt.Sprintf("victims = %q\nmin_replicas", victims), 1)
 	if drain != "" {
@@ -23,8 +21,6 @@ func (c cloud) configuration(l *world.Load, name, victims, drain string) string 
 	return c.fleet + l.Source() + text
 }
 
-// TestRemoval kills hpad after it has asked a cloud to take two of three machines,
-// and before it has a response.
 func TestRemoval(t *testing.T) {
 	l := world.NewLoad(t)
 	// The group ends before Prometheus does.
@@ -40,7 +36,6 @@ func TestRemoval(t *testing.T) {
 	})
 }
 
-// stopTime is how long a machine takes to go.
 const stopTime = 2 * time.Second
 
 // removal is one case.
@@ -88,7 +83,6 @@ func (r *removal) run(t *testing.T, how held) {
 	}
 }
 
-// awaitTerminated waits until the operations that were begun ended well.
 func (r *removal) awaitTerminated(t *testing.T, h *program.Program, begun []drain.Operation) {
 	t.Helper()
 	if len(begun) != 2 {

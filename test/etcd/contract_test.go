@@ -1,4 +1,4 @@
-// Package etcd tests clusters of hpads whose store is etcd, on real servers.
+// Package etcd tests clusters with a real etcd.
 package etcd
 
 import (
@@ -11,8 +11,6 @@ import (
 	"github.com/hpad/hpad/test/internal/relay"
 )
 
-// TestContract is what every store of a cluster does. It is timed, and shares the process
-// with nothing else.
 func TestContract(t *testing.T) {
 	for name, servers := range map[string]int{"one server": 1, "three servers": 3} {
 		t.Run(name, func(t *testing.T) {

@@ -31,7 +31,6 @@ type vm struct {
 	*api.Client
 }
 
-// example is what the files of configs/ha-* lead to on loopback.
 type example struct {
 	t                 *testing.T
 	etcd              string
@@ -39,9 +38,6 @@ type example struct {
 	nomad, prometheus string
 }
 
-// TestExample runs the example of three VMs as it is, but for addresses, paths and the
-// password: etcd and hpad on each, with the certificates of its script. They share the
-// fleet, and another one takes it over.
 func TestExample(t *testing.T) {
 	t.Parallel()
 	etcd, err := installed.Program("etcd")
@@ -109,7 +105,6 @@ func TestExample(t *testing.T) {
 	follows(6)
 }
 
-// start runs what is on a VM.
 func (e *example) start(n int) *vm {
 	e.t.Helper()
 	name := fmt.Sprint("vm", n)
@@ -141,14 +136,12 @@ func (e *example) start(n int) *vm {
 	return &vm{name, hpad, api.NewClient(filepath.Join(root, "run/hpad/hpad.sock"))}
 }
 
-// adapted returns a file of the example with the addresses and paths of a VM.
 func (e *example) adapted(file, root string, n int, hash string) string {
 	text, err := os.ReadFile(configs + file)
 	if err != nil {
 		e.t.Fatal(err)
 	}
 	var adapted strings.Builder
-	// What is of fleets is alike for all.
 	replace := strings.NewReplacer("/etc/hpad/nomad-token", filepath.Join(e.dir, "nomad-token"), "/etc/hpad", root+"/etc/hpad", "/run/hpad", root+"/run/hpad", "/var/lib", root+"/var/lib",
 		"http://10.0.1.1:4646", e.nomad, "http://10.0.1.2:9090", e.prometheus, "10.0.0.", e.network)
 	for line := range strings.Lines(string(text)) {
@@ -163,7 +156,6 @@ func (e *example) adapted(file, root string, n int, hash string) string {
 	return adapted.String()
 }
 
-// run runs a program as long as the test.
 func (e *example) run(name, binary string, args ...string) *child.Process {
 	e.t.Helper()
 	log, err := os.Create(filepath.Join(e.dir, name+"-"+filepath.Base(binary)+".log"))

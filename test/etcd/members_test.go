@@ -20,7 +20,6 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// over returns options of a cluster over etcd: what the store decides of them, and others.
 func over(t *testing.T, store *etcdtest.Cluster, options members.Options) members.Options {
 	t.Helper()
 	options.Servers = store.Endpoints
@@ -40,14 +39,11 @@ func over(t *testing.T, store *etcdtest.Cluster, options members.Options) member
 	return options
 }
 
-// open returns a cluster over etcd that has no members yet.
 func open(t *testing.T, store *etcdtest.Cluster, options members.Options) *members.Cluster {
 	t.Helper()
 	return members.New(t, over(t, store, options))
 }
 
-// start runs so many members over so many servers of etcd, and returns once each fleet
-// has an owner.
 func start(t *testing.T, count, servers int) *members.Cluster {
 	t.Helper()
 	c := open(t, etcdtest.Start(t, servers), members.Options{})
@@ -55,8 +51,6 @@ func start(t *testing.T, count, servers int) *members.Cluster {
 	return c
 }
 
-// TestMembers shows and steers fleets by any member, and moves them as members come and
-// go: with what was remembered, and what was paused.
 func TestMembers(t *testing.T) {
 	t.Parallel()
 	s := start(t, 3, 1)
@@ -102,7 +96,6 @@ func TestMembers(t *testing.T) {
 		t.Errorf("the window is forgotten: %+v", held.Status)
 	}
 
-	// And back, and asked to leave.
 	owner.Launch()
 	s.Spread()
 	leaving, other := s.OwnerOf("beta")

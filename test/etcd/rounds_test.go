@@ -19,8 +19,6 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// TestRounds has each fault happen to the owner of a fleet many times: those that every
-// store has, and those of etcd.
 func TestRounds(t *testing.T) {
 	t.Parallel()
 	shared := etcdtest.Start(t, 3)
@@ -40,7 +38,6 @@ func TestRounds(t *testing.T) {
 	}
 }
 
-// viewed returns options of a cluster over etcd for rounds.
 func viewed(t *testing.T, store *etcdtest.Cluster, name string) members.Options {
 	t.Helper()
 	viewer := etcd.Options{Cluster: name, Endpoints: store.Endpoints}
@@ -57,7 +54,6 @@ func viewed(t *testing.T, store *etcdtest.Cluster, name string) members.Options 
 	return over(t, store, members.Options{Cluster: name, View: view})
 }
 
-// full is an etcd whose quota is used up.
 func full(t *testing.T, cluster string) (members.Fault, members.Options) {
 	store := etcdtest.Start(t, 3, "--quota-backend-bytes", fmt.Sprint(quota))
 	client := store.Client(0)
@@ -68,7 +64,6 @@ func full(t *testing.T, cluster string) (members.Fault, members.Options) {
 	}, viewed(t, store, cluster)
 }
 
-// expired is an owner whose certificate expires.
 func expired(t *testing.T, cluster string) (members.Fault, members.Options) {
 	secure := etcdtest.Secure{Authority: webtest.NewAuthority(t, t.TempDir(), "ca"), Username: "hpad", Password: "secret"}
 	return members.Fault{
@@ -81,11 +76,8 @@ func expired(t *testing.T, cluster string) (members.Fault, members.Options) {
 	}, viewed(t, etcdtest.StartSecure(t, secure), cluster)
 }
 
-// quota is how many bytes a store may have that is to be full: few, since etcd keeps in memory
-// what was written last.
 const quota = 4 << 20
 
-// fill writes until etcd's quota is used up.
 func fill(t *testing.T, client *clientv3.Client) {
 	t.Helper()
 	value := strings.Repeat("x", 1<<20)
@@ -105,7 +97,6 @@ func fill(t *testing.T, client *clientv3.Client) {
 	t.Fatal("etcd is never full")
 }
 
-// empty does what a person does then.
 func empty(t *testing.T, client *clientv3.Client, endpoints []string) {
 	t.Helper()
 	ctx, revision := t.Context(), int64(0)
@@ -124,7 +115,6 @@ func empty(t *testing.T, client *clientv3.Client, endpoints []string) {
 		return err
 	})
 	for _, endpoint := range endpoints {
-		// A server that has yet to compact keeps what another one has let go of.
 		wait.For(t, time.Minute, "a small file of "+endpoint, func() (string, bool) {
 			etcdtest.Do(t, "defragment", func() error { _, err := client.Defragment(ctx, endpoint); return err })
 			status, err := client.Status(ctx, endpoint)

@@ -11,9 +11,6 @@ import (
 	"github.com/hpad/hpad/test/internal/members"
 )
 
-// TestSecure has etcd want certificates and a user, and members speak TLS with each
-// other: they share their fleets and steer each other's. One whose certificate has
-// expired is no member, and says why.
 func TestSecure(t *testing.T) {
 	t.Parallel()
 	secure := etcdtest.Secure{Authority: webtest.NewAuthority(t, t.TempDir(), "ca"), Username: "hpad", Password: "secret"}

@@ -12,8 +12,6 @@ import (
 	"github.com/hpad/hpad/test/nomad/nomadtest"
 )
 
-// BenchmarkWrite measures how many pages Nomad takes a second, where all that a fleet of
-// 2,000 autoscalers has changes at once: 16 pages of 32 kB.
 func BenchmarkWrite(b *testing.B) {
 	for _, count := range []int{1, 3} {
 		b.Run(fmt.Sprintf("servers=%d", count), func(b *testing.B) {

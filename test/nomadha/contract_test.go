@@ -22,7 +22,6 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// servers are the agents of a test, three servers.
 func servers(t *testing.T) []string {
 	t.Helper()
 	return urls(nomadtest.StartServers(t, 3, nomadtest.Options{}))
@@ -36,7 +35,6 @@ func urls(c *nomadtest.Cluster) []string {
 	return all
 }
 
-// TestContract is what every store of a cluster does.
 func TestContract(t *testing.T) {
 	for name, start := range map[string]func(t *testing.T) []string{
 		"one server":    func(t *testing.T) []string { return []string{nomadtest.StartServers(t, 1, nomadtest.Options{}).URL} },

@@ -1,2 +1,2 @@
-// Package nomadha tests clusters of hpads whose store is Nomad's variables, on real agents.
+// Package nomadha tests clusters with Nomad variables on real agents.
 package nomadha

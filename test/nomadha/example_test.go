@@ -52,8 +52,6 @@ func TestExample(t *testing.T) {
 	})
 }
 
-// example returns a member with the configuration of the example, where some texts are
-// others.
 func example(t *testing.T, i int, authority *webtest.Authority, others map[string]string) *program.Program {
 	t.Helper()
 	address, dir := ports.Free(t), t.TempDir()
@@ -95,7 +93,6 @@ func example(t *testing.T, i int, authority *webtest.Authority, others map[strin
 	})
 }
 
-// longestFirst returns keys, so that none is a part of a later one.
 func longestFirst(texts map[string]string) []string {
 	keys := slices.Collect(maps.Keys(texts))
 	slices.SortFunc(keys, func(a, b string) int { return len(b) - len(a) })

@@ -38,7 +38,6 @@ func TestPolicy(t *testing.T) {
 	}
 }
 
-// documented returns the policy of docs/ha.md.
 func documented(t *testing.T) string {
 	t.Helper()
 	page, err := os.ReadFile("../../docs/ha.md")
@@ -52,7 +51,6 @@ func documented(t *testing.T) string {
 	return string(found[1])
 }
 
-// tokenOf returns a new token with a policy.
 func tokenOf(t *testing.T, agent *nomadtest.Agent, name, policy string) *api.ACLToken {
 	t.Helper()
 	if _, err := agent.Client.ACLPolicies().Upsert(&api.ACLPolicy{Name: name, Rules: policy}, nil); err != nil {
@@ -65,7 +63,6 @@ func tokenOf(t *testing.T, agent *nomadtest.Agent, name, policy string) *api.ACL
 	return token
 }
 
-// takePart has a member with a token of a policy own a fleet, write its state and leave.
 func takePart(t *testing.T, agent *nomadtest.Agent, name, policy string) error {
 	t.Helper()
 	file := webtest.Write(t, t.TempDir(), "token", tokenOf(t, agent, name, policy).SecretID+"\n")

@@ -18,8 +18,6 @@ import (
 	"github.com/hpad/hpad/test/nomad/nomadtest"
 )
 
-// TestRounds has each fault happen to the owner of a fleet many times: those that every
-// store has, and those of Nomad.
 func TestRounds(t *testing.T) {
 	t.Parallel()
 	shared := nomadtest.StartServers(t, 3, nomadtest.Options{ACL: true})
@@ -57,8 +55,6 @@ func over(t *testing.T, servers *nomadtest.Cluster, cluster string, k *tokens) m
 	}
 }
 
-// viewer returns what has the view of a cluster that nobody else has influenced: each time
-// by a new connection, since one that has seen members lets them go once they are silent.
 func viewer(t *testing.T, servers *nomadtest.Cluster, name string) func(ctx context.Context) (cluster.View, error) {
 	agent := nomadfleet.Config{Address: servers.URL}
 	if servers.Token != "" {
@@ -74,7 +70,6 @@ func viewer(t *testing.T, servers *nomadtest.Cluster, name string) func(ctx cont
 	}
 }
 
-// tokens are those of a cluster's members, in files.
 type tokens struct {
 	t       *testing.T
 	servers *nomadtest.Cluster
@@ -87,7 +82,6 @@ func newTokens(t *testing.T, servers *nomadtest.Cluster) *tokens {
 	return &tokens{t: t, servers: servers, dir: t.TempDir(), issued: map[string]string{}}
 }
 
-// login gives a member a token with the policy of docs/ha.md, and returns what [ha] says of it.
 func (k *tokens) login(member string) string {
 	if k == nil {
 		return ""
@@ -98,7 +92,6 @@ func (k *tokens) login(member string) string {
 	return fmt.Sprintf(", token_file = %q", webtest.Write(k.t, k.dir, member, token.SecretID))
 }
 
-// revoked is an owner whose token is deleted, and that gets another one.
 func revoked(t *testing.T, servers *nomadtest.Cluster, cluster string) (members.Fault, members.Options) {
 	k := newTokens(t, servers)
 	return members.Fault{
@@ -112,8 +105,6 @@ func revoked(t *testing.T, servers *nomadtest.Cluster, cluster string) (members.
 	}, over(t, servers, cluster, k)
 }
 
-// ailing starts servers that are killed in the end: one that stood still often, or found no
-// room, does not always stop when it is asked to.
 func ailing(t *testing.T, options nomadtest.Options) *nomadtest.Cluster {
 	t.Helper()
 	servers := nomadtest.StartServers(t, 3, options)
@@ -125,7 +116,6 @@ func ailing(t *testing.T, options nomadtest.Options) *nomadtest.Cluster {
 	return servers
 }
 
-// halted is a cluster of Nomad most of whose servers stand still.
 func halted(t *testing.T, cluster string) (members.Fault, members.Options) {
 	servers := ailing(t, nomadtest.Options{})
 	return members.Fault{
@@ -145,8 +135,6 @@ func halted(t *testing.T, cluster string) (members.Fault, members.Options) {
 	}, over(t, servers, cluster, nil)
 }
 
-// full is a cluster of Nomad that finds no room on its disks: what is left in its files
-// somebody else writes.
 func full(t *testing.T, cluster string) (members.Fault, members.Options) {
 	const disk = 128
 	servers := ailing(t, nomadtest.Options{Disk: disk})
@@ -168,8 +156,6 @@ func full(t *testing.T, cluster string) (members.Fault, members.Options) {
 	}, over(t, servers, cluster, nil)
 }
 
-// stuff writes to servers until the function that it returns is called, and returns once
-// they took nothing a few times in a row.
 func stuff(t *testing.T, servers *nomadtest.Cluster) (end func()) {
 	t.Helper()
 	const timeout, enough = 500 * time.Millisecond, 3

@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 )
 
-// buildAutoscaler returns the path of nomad-autoscaler, built where it is not there.
 func buildAutoscaler(ctx context.Context) (string, error) {
 	said, err := exec.CommandContext(ctx, "test/scale/nomad-autoscaler.sh").Output()
 	if err != nil {
@@ -19,8 +18,6 @@ func buildAutoscaler(ctx context.Context) (string, error) {
 	return string(bytes.TrimSpace(said)), nil
 }
 
-// autoscaler is a nomad-autoscaler that runs. It does not tell how many evaluations
-// it made; each has one query.
 type autoscaler struct {
 	*process
 	surroundings *surroundings
@@ -37,8 +34,6 @@ func (a *autoscaler) count(context.Context) (counts, error) {
 	return c, err
 }
 
-// measureAutoscaler runs nomad-autoscaler over a new world: its policies are those
-// of the jobs, its defaults stay.
 func measureAutoscaler(ctx context.Context, program string, r row) (*result, error) {
 	s, err := surround(ctx, r)
 	if err != nil {
@@ -84,6 +79,6 @@ strategy "pass-through" {
 		return nil, err
 	}
 	err = measure(ctx, &autoscaler{process: p, surroundings: s}, s, m)
-	p.Kill() // it may panic when it is asked to end
+	p.Kill()
 	return m, err
 }

@@ -18,11 +18,8 @@ import (
 	"github.com/hpad/hpad/test/internal/installed"
 )
 
-// shared is what was measured of a cluster: members that share fleets through etcd.
 type shared struct {
-	row row
-	// passes are of all members, cpu and rss of the one with the most, and of the one with
-	// the fewest fleets, which is a standby where it has none.
+	row           row
 	passes        float64
 	cpu           time.Duration
 	busy, idle    time.Duration
@@ -34,7 +31,6 @@ type shared struct {
 	load          string
 }
 
-// sharing is the table of what clusters cost, and how fast they fail over.
 var sharing = table[*shared]{
 	head: []string{
 		"members", "fleets", "autoscalers", "period", "cpu s per 1,000 evaluations, all members", "who owns most: % of a core", "RSS MiB",
@@ -85,7 +81,7 @@ func measureShared(ctx context.Context, program string, r row) (*shared, error) 
 	if err := g.measure(ctx, m); err != nil {
 		return nil, err
 	}
-	if r.members == 1 { // which nobody follows
+	if r.members == 1 {
 		return m, nil
 	}
 	if m.stopped, err = g.without(ctx, (*hpad).end); err != nil {
@@ -98,7 +94,6 @@ func measureShared(ctx context.Context, program string, r row) (*shared, error) 
 	return m, err
 }
 
-// begin starts etcd, the worlds and the members.
 func (g *group) begin(ctx context.Context, program, dir string) error {
 	binary, err := installed.Program("etcd")
 	if err != nil {
@@ -162,7 +157,6 @@ func (g *group) end() {
 	}
 }
 
-// free returns addresses of the loopback interface that nobody listens at.
 func free(count int) ([]string, error) {
 	var addresses []string
 	for range count {
@@ -176,20 +170,18 @@ func free(count int) ([]string, error) {
 	return addresses, nil
 }
 
-// owned returns how many fleets, or parts of them, each member owns, and reports whether that is all.
 func (g *group) owned(ctx context.Context) (owned []float64, all bool) {
 	owned, sum := make([]float64, len(g.members)), 0.0
 	for i, h := range g.members {
 		if h.Ended() {
 			continue
 		}
-		owned[i], _ = h.value(ctx, "hpad_cluster_owned_fleets") // one that does not listen yet owns none
+		owned[i], _ = h.value(ctx, "hpad_cluster_owned_fleets")
 		sum += owned[i]
 	}
 	return owned, int(sum) >= len(g.worlds)
 }
 
-// value returns a metric without labels.
 func (s *socket) value(ctx context.Context, name string) (float64, error) {
 	var text strings.Builder
 	if _, err := s.scrape(ctx, &text, name); err != nil {
@@ -198,7 +190,6 @@ func (s *socket) value(ctx context.Context, name string) (float64, error) {
 	return valueIn(text.String(), name), nil
 }
 
-// valueIn returns a metric without labels of a scrape; 0 where it has none.
 func valueIn(text, name string) float64 {
 	for line := range strings.Lines(text) {
 		if number, ok := strings.CutPrefix(strings.TrimSpace(line), name+" "); ok {
@@ -209,8 +200,6 @@ func valueIn(text, name string) float64 {
 	return 0
 }
 
-// settle waits until every autoscaler is evaluated and fleets have stayed where they are
-// for two periods.
 func (g *group) settle(ctx context.Context) error {
 	begun, before, same := time.Now(), "", 0
 	for same < 2 {
@@ -236,7 +225,6 @@ func (g *group) settle(ctx context.Context) error {
 	return nil
 }
 
-// evaluated reports whether every autoscaler was evaluated after a time, as its owner says.
 func (g *group) evaluated(ctx context.Context, after time.Time) bool {
 	count := 0
 	for _, h := range g.members {
@@ -254,7 +242,6 @@ func (g *group) evaluated(ctx context.Context, after time.Time) bool {
 	return count >= g.row.n/len(g.worlds)*len(g.worlds)
 }
 
-// measure measures the members for the periods of the row.
 func (g *group) measure(ctx context.Context, m *shared) error {
 	begun := time.Now()
 	written, _, err := g.stored(ctx)
@@ -299,7 +286,6 @@ func (g *group) measure(ctx context.Context, m *shared) error {
 	return err
 }
 
-// stored returns how often etcd was written to, and how large what it has is.
 func (g *group) stored(ctx context.Context) (writes float64, size int64, err error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, g.store+"/metrics", nil)
 	if err != nil {
@@ -314,8 +300,6 @@ func (g *group) stored(ctx context.Context) (writes float64, size int64, err err
 	return valueIn(string(text), "etcd_server_proposals_committed_total"), int64(valueIn(string(text), "etcd_mvcc_db_total_size_in_use_in_bytes")), err
 }
 
-// without ends the member that owns the most, and returns when every autoscaler was
-// evaluated again. Then it is started again, and all come to rest.
 func (g *group) without(ctx context.Context, end func(*hpad) error) (time.Duration, error) {
 	owned, _ := g.owned(ctx)
 	most := slices.Index(owned, slices.Max(owned))

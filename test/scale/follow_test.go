@@ -12,9 +12,6 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// TestFollow runs hpad over 200 jobs whose loads change, with a query for all of them
-// and with one for each. Every autoscaler is evaluated, none fails, each count
-// follows its load, and what hpad says at last is what the cluster has.
 func TestFollow(t *testing.T) {
 	for _, query := range []string{"shared", "each"} {
 		t.Run(query, func(t *testing.T) {
@@ -50,8 +47,6 @@ func TestFollow(t *testing.T) {
 	}
 }
 
-// disagreement returns how what hpad says differs from the truth, and whether it
-// does not.
 func disagreement(t *testing.T, p *program.Program, s *surroundings) (string, bool) {
 	t.Helper()
 	views, err := p.Client.Autoscalers(t.Context())

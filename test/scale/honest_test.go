@@ -21,8 +21,6 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// realJobs is how many jobs a real agent runs to compare the simulator's with: of 1,
-// 2 and 20 allocations.
 const realJobs = 3
 
 // jobFile is a job as the simulator has them.
@@ -79,12 +77,10 @@ job %[1]q {
 // pair is a real server and its simulation.
 type pair struct{ real, simulated string }
 
-// both calls a function for each of them, and returns what it returns.
 func both[T any](p pair, of func(address string) T) (real, simulated T) {
 	return of(p.real), of(p.simulated)
 }
 
-// startCluster runs a real agent with a few jobs beside a simulation of them.
 func startCluster(t *testing.T) pair {
 	t.Helper()
 	agent := nomadtest.Start(t, nomadtest.Options{})
@@ -111,14 +107,12 @@ func startCluster(t *testing.T) pair {
 	return p
 }
 
-// answer is what a server answered.
 type answer struct {
 	status int
 	header http.Header
 	body   []byte
 }
 
-// call calls a server, and reads what it answers, compressed if it is.
 func call(t *testing.T, method, address, body string) answer {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), method, address, strings.NewReader(body))
@@ -165,10 +159,8 @@ func list(t *testing.T, address, path string) []map[string]any {
 	return found
 }
 
-// opaque fields hold whatever keys somebody chose, or a machine has.
 var opaque = []string{"Details", "Attributes", "Drivers", "Config"}
 
-// shape collects the fields of JSON by their paths, with the types of their values.
 func shape(path string, value any, into map[string]string) {
 	add := func(kind string) {
 		if into[path] == "" || into[path] == "null" {
@@ -207,7 +199,6 @@ func shapeOf(t *testing.T, body []byte) map[string]string {
 	return fields
 }
 
-// headers are those of an answer that mean something, without numbers.
 func headers(a answer) map[string]string {
 	found := map[string]string{}
 	for name := range a.header {
@@ -221,14 +212,12 @@ func headers(a answer) map[string]string {
 	return found
 }
 
-// TestNomadAnswers compares the simulator's answers with a real agent's.
 func TestNomadAnswers(t *testing.T) {
 	p := startCluster(t)
 	t.Run("answers", p.testAnswers)
 	t.Run("filters", p.testFilters)
 }
 
-// testAnswers compares fields, types, sizes and headers.
 func (p pair) testAnswers(t *testing.T) {
 	for path, most := range map[string]float64{
 		"/v1/jobs": 1.1, "/v1/jobs?meta=true": 1.1, "/v1/deployments": 1.1,
@@ -261,8 +250,6 @@ func (p pair) testAnswers(t *testing.T) {
 	}
 }
 
-// testFilters compares what filters let through, of those that hpad sends and of
-// others that the simulator knows.
 func (p pair) testFilters(t *testing.T) {
 	for path, filters := range map[string][]string{
 		"/v1/jobs": {
@@ -323,7 +310,6 @@ func (p pair) testFilters(t *testing.T) {
 	}
 }
 
-// TestPrometheusAnswers compares the simulator's answers with a real server's.
 func TestPrometheusAnswers(t *testing.T) {
 	s, err := surround(t.Context(), row{n: 50, period: 15 * time.Second})
 	if err != nil {
@@ -369,7 +355,6 @@ func TestPrometheusAnswers(t *testing.T) {
 	}
 }
 
-// answered is an answer with its series in order.
 func answered(t *testing.T, a answer) map[string]any {
 	t.Helper()
 	var body map[string]any

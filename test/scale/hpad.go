@@ -19,7 +19,6 @@ import (
 	"github.com/hpad/hpad/test/internal/gobuild"
 )
 
-// buildHpad builds this tree's hpad.
 func buildHpad(ctx context.Context) (path string, clean func(), err error) {
 	dir, err := os.MkdirTemp("", "hpad-scale-")
 	if err != nil {
@@ -40,7 +39,6 @@ type hpad struct {
 	program, dir string
 }
 
-// startHpad runs a program over the configuration in a directory.
 func startHpad(program, dir string) (*hpad, error) {
 	p, err := start(filepath.Join(dir, "log"), program, "run", "--config", filepath.Join(dir, "hpad.toml"))
 	if err != nil {
@@ -49,7 +47,6 @@ func startHpad(program, dir string) (*hpad, error) {
 	return &hpad{process: p, program: program, dir: dir, socket: newSocket(filepath.Join(dir, "sock"))}, nil
 }
 
-// socket asks an hpad over its socket.
 type socket struct{ http.Client }
 
 func newSocket(path string) *socket {
@@ -58,7 +55,6 @@ func newSocket(path string) *socket {
 	}}}}
 }
 
-// scrape writes metrics of some names, or all, and returns their size.
 func (s *socket) scrape(ctx context.Context, to io.Writer, names ...string) (int64, error) {
 	address := "http://hpad/metrics?" + url.Values{"name[]": names}.Encode()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
@@ -78,7 +74,6 @@ const (
 	lateMetric   = "hpad_autoscaler_late_passes_total"
 )
 
-// counts returns the passes so far; late ones only of lateMetric.
 func (s *socket) counts(ctx context.Context, names ...string) (c counts, err error) {
 	var text strings.Builder
 	_, err = s.scrape(ctx, &text, names...)
@@ -98,12 +93,10 @@ func (s *socket) counts(ctx context.Context, names ...string) (c counts, err err
 	return c, err
 }
 
-// count is counts of all of them.
 func (s *socket) count(ctx context.Context) (counts, error) {
 	return s.counts(ctx, passesMetric, lateMetric)
 }
 
-// ask measures what people ask of a daemon under way, and of its configuration.
 func (h *hpad) ask(ctx context.Context, m *result) error {
 	begun := betweenTicks(ctx, m.row.period)
 	size, err := h.scrape(ctx, io.Discard)
@@ -132,21 +125,18 @@ func (h *hpad) ask(ctx context.Context, m *result) error {
 	return err
 }
 
-// parse reads a file with the parser of TOML that hpad uses, and nothing else.
 func parse(file string) error {
 	var root map[string]any
 	_, err := toml.DecodeFile(file, &root)
 	return err
 }
 
-// betweenTicks waits until no round is about to begin, and returns when that is.
 func betweenTicks(ctx context.Context, period time.Duration) time.Time {
 	toTick(ctx, period)
 	pause(ctx, period/2)
 	return time.Now()
 }
 
-// runOnce runs a program to its end and returns the cpu time that it used.
 func runOnce(ctx context.Context, program string, args ...string) (time.Duration, error) {
 	command := exec.CommandContext(ctx, program, args...)
 	said, err := command.CombinedOutput()
@@ -183,13 +173,11 @@ func restart(ctx context.Context, program, dir string, m *result) error {
 	return h.end()
 }
 
-// end stops it.
 func (h *hpad) end() error {
 	h.CloseIdleConnections()
 	return h.stop()
 }
 
-// measureHpad runs a program over a new world.
 func measureHpad(ctx context.Context, program string, r row) (*result, error) {
 	s, err := surround(ctx, r)
 	if err != nil {

@@ -27,15 +27,13 @@ import (
 
 // row is one measurement.
 type row struct {
-	n       int
-	period  time.Duration
-	single  bool
-	each    bool
-	changes float64
-	// warm is how many periods pass before the measurement, which takes so many.
-	warm, periods int
-	extra         bool
-	// members share so many fleets, where there are any; n is of all fleets.
+	n               int
+	period          time.Duration
+	single          bool
+	each            bool
+	changes         float64
+	warm, periods   int
+	extra           bool
 	members, fleets int
 }
 
@@ -95,13 +93,11 @@ func run() error {
 	return err
 }
 
-// What is written stands between these two lines of a page.
 const (
 	tablesBegin = "<!-- begin of what make scale writes -->\n"
 	tablesEnd   = "<!-- end of what make scale writes -->\n"
 )
 
-// rewrite puts tables into a page.
 func rewrite(page, tables string) error {
 	text, err := os.ReadFile(page)
 	if err != nil {
@@ -115,7 +111,6 @@ func rewrite(page, tables string) error {
 	return os.WriteFile(page, []byte(before+tablesBegin+"\n"+tables+"\n"+tablesEnd+after), 0o644)
 }
 
-// settled returns the row with its changes.
 func (r row) settled() row {
 	if r.changes < 0 {
 		r.changes = max(1, float64(r.n)/5000)
@@ -123,13 +118,11 @@ func (r row) settled() row {
 	return r
 }
 
-// measurement is a row, and what is measured for it.
 type measurement struct {
 	row
 	programs []string
 }
 
-// allRows are those of docs/performance.md, as long as r says.
 func allRows(r row) []measurement {
 	both := []string{"nomad-autoscaler", "hpad"}
 	rows := []measurement{
@@ -169,8 +162,6 @@ func (b *bench) clean() {
 	}
 }
 
-// measureAll measures all rows and prints tables of them. A measurement that fails
-// keeps none of the others from being made.
 func (b *bench) measureAll(ctx context.Context, rows []measurement) error {
 	_, _ = fmt.Fprintf(b.out, "%s\n\n", machine())
 	if slices.ContainsFunc(rows, func(m measurement) bool { return m.members == 0 }) {
@@ -228,7 +219,6 @@ func (b *bench) measureAll(ctx context.Context, rows []measurement) error {
 	return nil
 }
 
-// measureShared measures members of a program for a row.
 func (b *bench) measureShared(ctx context.Context, program string, r row) (*shared, error) {
 	path, err := b.build(ctx, program)
 	if err != nil {
@@ -241,7 +231,6 @@ func (b *bench) measureShared(ctx context.Context, program string, r row) (*shar
 	return m, nil
 }
 
-// measure measures a program for a row.
 func (b *bench) measure(ctx context.Context, program string, r row) (*result, error) {
 	path, err := b.build(ctx, program)
 	if err != nil {
@@ -259,7 +248,6 @@ func (b *bench) measure(ctx context.Context, program string, r row) (*result, er
 	return m, nil
 }
 
-// build returns the path of a program, built where it is known by a name.
 func (b *bench) build(ctx context.Context, program string) (path string, err error) {
 	if path = b.built[program]; path != "" {
 		return path, nil

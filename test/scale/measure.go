@@ -11,10 +11,8 @@ import (
 	"time"
 )
 
-// patience is how long a program may take to begin.
 const patience = 10 * time.Minute
 
-// counts are the passes of a program so far, by how they ended.
 type counts struct{ passes, failed, late float64 }
 
 // measured is a program under measurement.
@@ -26,27 +24,22 @@ type measured interface {
 	count(context.Context) (counts, error)
 }
 
-// result is what was measured of a program for a row.
 type result struct {
-	program     string
-	row         row
-	passes      counts
-	cpu         time.Duration
-	rss, peak   int64
-	connections int64
-	reactions   []time.Duration
-	// waiting is how many jobs still waited for their count at the end.
-	waiting int
-	load    string
-	// What people ask for.
+	program                      string
+	row                          row
+	passes                       counts
+	cpu                          time.Duration
+	rss, peak                    int64
+	connections                  int64
+	reactions                    []time.Duration
+	waiting                      int
+	load                         string
 	scrape, get, check, checkCPU time.Duration
 	scraped                      int64
-	// parse is what the parser of TOML takes alone for the configuration that is checked.
-	parse, parseCPU          time.Duration
-	restartFirst, restartAll time.Duration
+	parse, parseCPU              time.Duration
+	restartFirst, restartAll     time.Duration
 }
 
-// measure lets a program begin and run for some periods, and measures some more.
 func measure(ctx context.Context, p measured, s *surroundings, m *result) error {
 	begun := time.Now()
 	for waited := 0; ; waited++ {
@@ -103,7 +96,6 @@ func rssOver(ctx context.Context, p measured, r row) int64 {
 	return sum / max(1, samples)
 }
 
-// toTick waits until shortly before the next tick.
 func toTick(ctx context.Context, period time.Duration) {
 	at := time.Now().Truncate(period).Add(period - period/20)
 	if !at.After(time.Now()) {
@@ -121,7 +113,6 @@ func pause(ctx context.Context, wait time.Duration) {
 	}
 }
 
-// quantile returns how long a part of the reactions took at most.
 func (m *result) quantile(part float64) time.Duration {
 	if len(m.reactions) == 0 {
 		return 0
@@ -130,23 +121,19 @@ func (m *result) quantile(part float64) time.Duration {
 	return m.reactions[int(part*float64(len(m.reactions)-1))]
 }
 
-// perThousand is the cpu time of a thousand evaluations, in seconds.
 func (m *result) perThousand() float64 { return m.cpu.Seconds() / max(1, m.passes.passes) * 1000 }
 
-// core is how much of a core was used, in percent.
 func (m *result) core() float64 {
 	return 100 * m.cpu.Seconds() / (float64(m.row.periods) * m.row.period.Seconds())
 }
 
 const mebibyte = 1 << 20
 
-// table is what is printed of results: a row of cells each.
 type table[T any] struct {
 	head  []string
 	cells func(T) []string
 }
 
-// costs is the table of what programs cost and how fast they are.
 var costs = table[*result]{
 	head: []string{
 		"program", "autoscalers", "period", "query", "allocations", "cpu s per 1,000 evaluations", "% of a core", "RSS MiB", "peak MiB", "connections",
@@ -168,7 +155,6 @@ var costs = table[*result]{
 	},
 }
 
-// extras is the table of what people ask of hpad.
 var extras = table[*result]{
 	head: []string{
 		"program", "autoscalers", "restart: first decision s", "all s", "get s", "scrape s", "of MiB", "check s", "cpu s",
@@ -185,12 +171,10 @@ var extras = table[*result]{
 
 func seconds(d time.Duration) string { return fmt.Sprintf("%.2f", d.Seconds()) }
 
-// begin writes the head of the table, in Markdown.
 func (t table[T]) begin(out io.Writer) {
 	_, _ = fmt.Fprintf(out, "| %s |\n%s|\n", strings.Join(t.head, " | "), strings.Repeat("|---", len(t.head)))
 }
 
-// show writes a row.
 func (t table[T]) show(out io.Writer, m T) {
 	_, _ = fmt.Fprintf(out, "| %s |\n", strings.Join(t.cells(m), " | "))
 }

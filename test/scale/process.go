@@ -21,7 +21,6 @@ type process struct {
 	log string
 }
 
-// start runs a program whose output is added to a file.
 func start(log, program string, args ...string) (*process, error) {
 	file, err := os.OpenFile(log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -37,7 +36,6 @@ func start(log, program string, args ...string) (*process, error) {
 	return &process{Process: p, log: log}, nil
 }
 
-// running returns an error, with what the program said at last, once it has ended.
 func (p *process) running() error {
 	if !p.Ended() {
 		return nil
@@ -45,7 +43,6 @@ func (p *process) running() error {
 	return fmt.Errorf("%s ended with %s\n%s", p.Command.Path, p.Command.ProcessState, p.said())
 }
 
-// said is the end of what it printed, but for what is no trouble.
 func (p *process) said() []byte {
 	const most = 4000
 	text, err := os.ReadFile(p.log)
@@ -61,7 +58,6 @@ func (p *process) said() []byte {
 	return said[max(0, len(said)-most):]
 }
 
-// stop ends the program, and returns an error if it does not end in time and well.
 func (p *process) stop() error {
 	const limit = time.Minute
 	err := p.Stop(syscall.SIGTERM, limit)
@@ -74,7 +70,6 @@ func (p *process) stop() error {
 // ticksPerSecond is the kernel's unit of cpu time in /proc.
 const ticksPerSecond = 100
 
-// cpu returns the cpu time that the program has used.
 func (p *process) cpu() (time.Duration, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.Command.Process.Pid))
 	if err != nil {
@@ -90,7 +85,6 @@ func (p *process) cpu() (time.Duration, error) {
 	return time.Duration(user+system) * time.Second / ticksPerSecond, errors.Join(userErr, systemErr)
 }
 
-// memory returns the resident set of the program and its peak, in bytes.
 func (p *process) memory() (now, peak int64) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.Command.Process.Pid))
 	if err != nil {
@@ -112,7 +106,6 @@ func (p *process) memory() (now, peak int64) {
 	return now, peak
 }
 
-// loadAverage is how many threads wanted to run in the last minute.
 func loadAverage() string {
 	text, err := os.ReadFile("/proc/loadavg")
 	if err != nil {
@@ -122,7 +115,6 @@ func loadAverage() string {
 	return load
 }
 
-// machine is what the figures are of.
 func machine() string {
 	model, memory := "", ""
 	if text, err := os.ReadFile("/proc/cpuinfo"); err == nil {

@@ -14,17 +14,13 @@ import (
 	"github.com/hpad/hpad/test/scale/sim"
 )
 
-// surroundings are a world, and where its servers listen.
 type surroundings struct {
 	*sim.World
-	nomad, prometheus string
-	// open is how many connections there are to both, most how many there were at
-	// once; queries is how often Prometheus was asked.
+	nomad, prometheus   string
 	open, most, queries atomic.Int64
 	end                 func()
 }
 
-// surround runs a new world for a row, until its end is called.
 func surround(ctx context.Context, r row) (*surroundings, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	s := &surroundings{World: sim.New(sim.Options{Jobs: r.n, Single: r.single, Changes: r.changes, Period: r.period})}
@@ -72,15 +68,12 @@ func (s *surroundings) count(_ net.Conn, state http.ConnState) {
 	}
 }
 
-// configure writes hpad's configuration, with all its files in a directory.
 func (s *surroundings) configure(dir string, r row) error {
 	text := fmt.Sprintf("[daemon]\nlisten      = \"\"\nsocket      = %q\nstate_dir   = %q\nsync_period = %q\n%s",
 		filepath.Join(dir, "sock"), filepath.Join(dir, "state"), r.period, s.autoscalers(r, "prod", ""))
 	return os.WriteFile(filepath.Join(dir, "hpad.toml"), []byte(text), 0o600)
 }
 
-// autoscalers is what a configuration has but for its [daemon] table: an autoscaler
-// for each job of one fleet, by the name of the job after a prefix.
 func (s *surroundings) autoscalers(r row, fleet, prefix string) string {
 	var text strings.Builder
 	fmt.Fprintf(&text, `
@@ -118,8 +111,6 @@ stabilization_window = "0s"
 	return text.String()
 }
 
-// serveAlone runs the simulator until ctx ends, and writes a configuration of hpad
-// for it.
 func serveAlone(ctx context.Context, r row) error {
 	s, err := surround(ctx, r)
 	if err != nil {

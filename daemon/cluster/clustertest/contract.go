@@ -39,7 +39,6 @@ var contract = map[string]func(t *testing.T, connect func() (cluster.Coordinator
 	"configurations": configurations, "one owner": oneOwner, "many": many, "leave": leave, "too large": tooLarge,
 }
 
-// names returns unique names for a test.
 func names(t *testing.T) (member func(string) cluster.Member, fleet string) {
 	return func(name string) cluster.Member {
 		return cluster.Member{Name: name + "." + t.Name(), Address: "https://127.0.0.1:4720", Fleets: map[string]string{t.Name(): "1"}}
@@ -101,7 +100,6 @@ func write(t *testing.T, term cluster.Term, values map[string][]byte) {
 	}
 }
 
-// eventually waits some leases until a condition is true.
 func eventually(t *testing.T, what string, is func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(5 * TTL); !is(); time.Sleep(TTL / 40) {
@@ -240,7 +238,6 @@ func fence(t *testing.T, connect func() (cluster.Coordinator, func())) {
 	}
 }
 
-// tooLarge writes values that exceed the limit of every store, together with others.
 func tooLarge(t *testing.T, connect func() (cluster.Coordinator, func())) {
 	member, fleet := names(t)
 	c, _ := connect()

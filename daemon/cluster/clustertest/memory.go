@@ -149,7 +149,7 @@ func (c *Connection) Slow(most time.Duration) {
 	c.slow = most
 }
 
-// Freeze blocks all calls, as those of a stopped process; their contexts do not end.
+// Freeze blocks all calls, as if the process were stopped. Their contexts do not end.
 func (c *Connection) Freeze() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -184,14 +184,11 @@ func (c *Connection) isCut() (requests, answers bool) {
 
 var errNoAnswer = errors.New("the store does not answer")
 
-// lateBy is when a request arrives whose caller has given up.
 const lateBy = 500 * time.Millisecond
 
 // silence is the time limit of a call.
 const silence = 10 * time.Second
 
-// call executes a request at one moment before it returns, or later if the caller does not
-// wait.
 func (c *Connection) call(ctx context.Context, do func(*Memory) error) error {
 	ctx, cancel := context.WithTimeout(ctx, silence)
 	defer cancel()

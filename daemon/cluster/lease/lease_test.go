@@ -41,7 +41,6 @@ func TestKeep(t *testing.T) {
 	})
 }
 
-// TestLeave leaves while a renewal is under way, which would keep who leaves waiting.
 func TestLeave(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := New(time.Now().Add(ttl))

@@ -11,7 +11,6 @@ import (
 	nomadfleet "github.com/hpad/hpad/targets/nomad"
 )
 
-// TestContract holds the fake to what test/nomadha holds real agents to.
 func TestContract(t *testing.T) {
 	f := newFake(t)
 	clustertest.Run(t, func(t *testing.T) (cluster.Coordinator, func()) {

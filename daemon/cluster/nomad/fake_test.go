@@ -16,24 +16,18 @@ import (
 	nomadfleet "github.com/hpad/hpad/targets/nomad"
 )
 
-// fate is what becomes of a call.
 type fate int
 
 const (
 	arrives fate = iota
-	// lost calls are not carried out, unanswered ones are, and late ones are once the
-	// fake is told so; none of them is answered.
 	lost
 	unanswered
 	late
-	// silent ones are carried out, and the connection stays as it is.
 	silent
 	// outdated calls read what there was before the last write.
 	outdated
 )
 
-// fake is what Nomad does with variables that are compared and set, where a real one
-// cannot be made to fail at a given moment.
 type fake struct {
 	server *httptest.Server
 
@@ -54,7 +48,6 @@ func newFake(t *testing.T) *fake {
 	return f
 }
 
-// connect returns a coordinator over the fake.
 func (f *fake) connect(t *testing.T) *Coordinator {
 	c, err := New(Options{Cluster: "test", Path: "hpad", Agent: nomadfleet.Config{Address: f.server.URL}})
 	if err != nil {
@@ -64,14 +57,12 @@ func (f *fake) connect(t *testing.T) *Coordinator {
 	return c
 }
 
-// meet has what becomes of calls decided from now on; nil has all arrive.
 func (f *fake) meet(fate func(r *http.Request) fate) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.fate = fate
 }
 
-// arrive carries out what is late.
 func (f *fake) arrive() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -115,7 +106,6 @@ func (f *fake) serve(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(answer)
 }
 
-// call returns what carries a request out.
 func (f *fake) call(r *http.Request, outdated bool) (call func() (status int, index uint64, answer any), err error) {
 	path, one := strings.CutPrefix(r.URL.Path, "/v1/var/")
 	compared, _ := strconv.ParseUint(r.URL.Query().Get("cas"), 10, 64)
@@ -149,7 +139,6 @@ func (f *fake) call(r *http.Request, outdated bool) (call func() (status int, in
 	}, nil
 }
 
-// change writes or removes a variable that has an index.
 func (f *fake) change(path string, remove bool, compared uint64, items api.VariableItems) (status int, index uint64, answer any) {
 	f.index++
 	was := f.variables[path]

@@ -12,8 +12,6 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// record is that of an autoscaler with a window of five minutes, two metrics and all
-// conditions, unlike those of others where they differ by chance.
 func record(random *rand.Rand, i int, now time.Time) state.Record {
 	var memory policy.Memory
 	for j := range 21 {
@@ -52,7 +50,6 @@ func record(random *rand.Rand, i int, now time.Time) state.Record {
 	}
 }
 
-// TestSizes holds the figures that Check goes by to what records take.
 func TestSizes(t *testing.T) {
 	const count = 2000
 	f := newFake(t)

@@ -19,7 +19,6 @@ import (
 
 const fleet = "prod"
 
-// own makes a member the owner of the fleet, whoever was it before.
 func (f *fake) own(t *testing.T, name string) *term {
 	t.Helper()
 	f.mu.Lock()
@@ -52,7 +51,6 @@ func load(t *testing.T, from *term) map[string]string {
 	return found
 }
 
-// noise is a value that nothing makes smaller.
 func noise(random *rand.Rand, size int) []byte {
 	value := make([]byte, size)
 	for i := range value {
@@ -67,8 +65,6 @@ func soon(t *testing.T) context.Context {
 	return ctx
 }
 
-// TestSilence holds that no call waits for an answer that does not come for as long as its
-// caller would: a write is sent again, and a read fails.
 func TestSilence(t *testing.T) {
 	f := newFake(t)
 	now := f.own(t, "m")
@@ -98,16 +94,13 @@ func TestSilence(t *testing.T) {
 	}
 }
 
-// TestLateWrites has owners end at random moments, with writes on their way that arrive
-// when others own the fleet, or whose answers are lost. What was written is there, what
-// was not is not, and nothing comes back.
 func TestLateWrites(t *testing.T) {
 	for seed := range uint64(soak.Rounds(12, 400)) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			t.Parallel()
 			random := rand.New(rand.NewPCG(seed, 1))
 			f := newFake(t)
-			may := map[string][]string{} // what each key may have; "" for nothing
+			may := map[string][]string{}
 			var previous *term
 			for owner := range 6 {
 				f.meet(nil)
@@ -150,7 +143,6 @@ func TestLateWrites(t *testing.T) {
 	}
 }
 
-// mishaps returns fates of which one of so many is not to arrive.
 func (f *fake) mishaps(seed uint64, one int) func(*http.Request) fate {
 	random := rand.New(rand.NewPCG(seed, 2))
 	return func(r *http.Request) fate {
@@ -164,7 +156,6 @@ func (f *fake) mishaps(seed uint64, one int) func(*http.Request) fate {
 	}
 }
 
-// write writes some keys, and notes what they may have then.
 func (f *fake) write(t *testing.T, owner *term, random *rand.Rand, may map[string][]string) {
 	values := map[string][]byte{}
 	for range 1 + random.IntN(20) {
@@ -188,7 +179,6 @@ func (f *fake) write(t *testing.T, owner *term, random *rand.Rand, may map[strin
 	}
 }
 
-// TestMissingPage has a person remove a page: that is said, and nothing is forgotten.
 func TestMissingPage(t *testing.T) {
 	f := newFake(t)
 	first := f.own(t, "a")

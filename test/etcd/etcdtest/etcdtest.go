@@ -35,8 +35,7 @@ const (
 type Cluster struct {
 	// Endpoints are the servers' addresses, as "http://127.0.0.1:41234".
 	Endpoints []string
-	// Secure is how clients have to show themselves; nil where anybody may do anything.
-	Secure *Secure
+	Secure    *Secure
 
 	t       testing.TB
 	binary  string
@@ -46,20 +45,17 @@ type Cluster struct {
 	servers []*child.Process
 }
 
-// Start runs so many servers, Debian's or whichever etcd is on the PATH, and returns once
-// they answer. Args are added to their command lines. Without a binary the test is
-// skipped, and fails where CI=true.
+// Start runs the given number of etcd servers and returns when they respond. args are added to
+// their command lines.
 func Start(t testing.TB, servers int, args ...string) *Cluster {
 	t.Helper()
 	return start(t, nil, servers, args)
 }
 
-// Secure is what a server wants of its clients.
+// Secure has the security options of servers.
 type Secure struct {
 	// Authority vouches for the certificates of servers and clients.
-	Authority *webtest.Authority
-	// Username and Password are those of the one user besides root, who may read and write
-	// below /hpad/.
+	Authority          *webtest.Authority
 	Username, Password string
 }
 
@@ -85,8 +81,7 @@ func StartSecure(t testing.TB, secure Secure) *Cluster {
 	return c
 }
 
-// Do does something with etcd, again where no leader took it in time. What an attempt
-// without an answer did after all is there then.
+// Do calls do until it succeeds, because etcd may have no leader for a while.
 func Do(t testing.TB, what string, do func() error) {
 	t.Helper()
 	for attempt := 1; ; attempt++ {
@@ -131,7 +126,6 @@ func (c *Cluster) name(i int) string { return fmt.Sprint("etcd", i) }
 
 func (c *Cluster) log(i int) string { return filepath.Join(c.dir, c.name(i)+".log") }
 
-// launch begins a server, with the data it had.
 func (c *Cluster) launch(i int) {
 	c.t.Helper()
 	var initial []string
@@ -155,7 +149,6 @@ func (c *Cluster) launch(i int) {
 	}
 }
 
-// await returns once a server answers what takes a quorum.
 func (c *Cluster) await(i int) {
 	c.t.Helper()
 	client := c.Client(i)
@@ -217,21 +210,20 @@ func (c *Cluster) Leader() int {
 	return 0
 }
 
-// Kill ends a server at once.
+// Kill kills a server.
 func (c *Cluster) Kill(i int) { c.servers[i].Kill() }
 
-// Restart begins a server again that was killed, with the data it had, and returns once
-// it answers.
+// Restart starts a killed server with its data and returns when it responds.
 func (c *Cluster) Restart(i int) {
 	c.t.Helper()
 	c.launch(i)
 	c.await(i)
 }
 
-// Pause stops a server's process where it is, until Resume.
+// Pause stops the process of a server until Resume.
 func (c *Cluster) Pause(i int) { c.signal(i, syscall.SIGSTOP) }
 
-// Resume has a paused server go on.
+// Resume continues a paused server.
 func (c *Cluster) Resume(i int) { c.signal(i, syscall.SIGCONT) }
 
 func (c *Cluster) signal(i int, signal syscall.Signal) {

@@ -12,18 +12,15 @@ import (
 // Process is a child that never outlives the test's process. Its methods are for
 // any goroutine.
 type Process struct {
-	// Command is what was started. Its ProcessState says how it ended, once it has.
 	Command *exec.Cmd
 	// Done is closed once the child has ended.
 	Done <-chan struct{}
 }
 
-// Start runs a command. What its SysProcAttr asks for is kept.
+// Start runs a command and keeps its SysProcAttr.
 func Start(command *exec.Cmd) (*Process, error) { return StartIn(command, nil) }
 
-// StartIn is Start from a thread on which enter was called before, as to join
-// other namespaces. The thread is used for nothing else and thrown away; nil
-// means any thread.
+// StartIn is Start from a thread on which enter was called, for example to join namespaces.
 func StartIn(command *exec.Cmd, enter func() error) (*Process, error) {
 	if command.SysProcAttr == nil {
 		command.SysProcAttr = &syscall.SysProcAttr{}
@@ -45,13 +42,13 @@ func StartIn(command *exec.Cmd, enter func() error) (*Process, error) {
 		err := command.Start()
 		started <- err
 		if err == nil {
-			_ = command.Wait() // Its ProcessState says how it ended.
+			_ = command.Wait()
 		}
 	}()
 	return &Process{Command: command, Done: done}, <-started
 }
 
-// Ended says that the child is gone.
+// Ended reports whether the process has ended.
 func (p *Process) Ended() bool {
 	select {
 	case <-p.Done:

@@ -8,9 +8,8 @@ import (
 	"os/exec"
 )
 
-// Build builds a program, a package by its path or directory, into a file, as
-// packaging/build.sh builds hpad: what is compiled for one is not compiled again for the
-// other. More are further arguments to "go build".
+// Build builds a package into a file, with the flags of packaging/build.sh so that both share
+// the build cache. more are further arguments of "go build".
 func Build(ctx context.Context, file, of string, more ...string) error {
 	args := append([]string{"build", "-trimpath", "-ldflags", "-s -w", "-o", file}, more...)
 	command := exec.CommandContext(ctx, "go", append(args, of)...)
@@ -21,8 +20,7 @@ func Build(ctx context.Context, file, of string, more ...string) error {
 	return nil
 }
 
-// Hpad makes a file the hpad that tests run: a link to the one that "make test" built for all
-// packages, or, without that, one that it builds.
+// Hpad creates a link to the hpad that "make test" built, or builds it.
 func Hpad(ctx context.Context, file string) error {
 	made := os.Getenv("HPAD_TEST_PROGRAM")
 	if made == "" {

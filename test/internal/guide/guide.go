@@ -1,5 +1,4 @@
-// Package guide runs the examples of a page as its reader does, from the first to the
-// last, and compares what they print with what the page shows.
+// Package guide runs the examples of a page and compares their output with the page.
 package guide
 
 import (
@@ -17,22 +16,18 @@ import (
 	"github.com/hpad/hpad/test/internal/ports"
 )
 
-// Page is what is run.
+// Page is a page with examples.
 type Page struct {
 	// Path is its file, Dir where its commands run; empty is a directory of the test's.
 	Path, Dir string
 	// Environment is added to the test's.
 	Environment []string
-	// Replace are texts of the page and what a test has in their place: each is there.
-	Replace map[string]string
-	// Skip are the first lines of examples that are not run, and why.
-	Skip map[string]string
+	Replace     map[string]string
+	Skip        map[string]string
 }
 
-// limit is how long a page may take.
 const limit = 8 * time.Minute
 
-// mark begins a line of the output that tells which command is next.
 const mark = "--- guide "
 
 // step is a command of the page, and the lines that it shows below it.
@@ -41,8 +36,7 @@ type step struct {
 	shown   []string
 }
 
-// Run runs the page, fails the test where a command fails or does not print what is
-// shown, and returns what each command printed.
+// Run runs the examples of the page and returns the output of each command.
 func Run(t *testing.T, p *Page) map[string]string {
 	t.Helper()
 	text, err := os.ReadFile(p.Path)
@@ -75,7 +69,6 @@ func Run(t *testing.T, p *Page) map[string]string {
 	return said
 }
 
-// replaced is a text of the page as the test has it.
 func (p *Page) replaced(text string) string {
 	pairs := make([]string, 0, 2*len(p.Replace))
 	for old, with := range p.Replace {
@@ -84,7 +77,6 @@ func (p *Page) replaced(text string) string {
 	return strings.NewReplacer(pairs...).Replace(text)
 }
 
-// bash runs a script and returns what it printed.
 func bash(t *testing.T, p *Page, script string) string {
 	t.Helper()
 	log, err := os.Create(filepath.Join(t.TempDir(), "output"))
@@ -100,7 +92,6 @@ func bash(t *testing.T, p *Page, script string) string {
 	timer := time.AfterFunc(limit, func() { _ = command.Cancel() })
 	defer timer.Stop()
 	err = command.Run()
-	// What it left in the background.
 	_ = syscall.Kill(-command.Process.Pid, syscall.SIGKILL)
 	said, readErr := os.ReadFile(log.Name())
 	if err != nil || readErr != nil {

@@ -1,4 +1,4 @@
-// Package installed finds what the scripts of test/install fetched or built.
+// Package installed finds the programs that the scripts in test/install fetched or built.
 package installed
 
 import (
@@ -18,9 +18,8 @@ func Cache() string {
 	return filepath.Join(os.Getenv("HOME"), ".cache", "hpad-test")
 }
 
-// Path returns what matches a pattern below Cache, of several the last in
-// alphabetical order. Where nothing does, the test is skipped, and fails where
-// CI=true; script is what would put it there.
+// Path returns the last match of a pattern below Cache. Without a match the test is skipped, or
+// fails if CI=true; script would install the missing file.
 func Path(t testing.TB, pattern, script string) string {
 	t.Helper()
 	paths, err := filepath.Glob(filepath.Join(Cache(), pattern))
@@ -33,8 +32,7 @@ func Path(t testing.TB, pattern, script string) string {
 	return paths[len(paths)-1]
 }
 
-// Program returns the path of a program on the PATH, or else below Cache, where some
-// scripts link programs.
+// Program returns the path of a program on the PATH or in the cache.
 func Program(name string) (string, error) {
 	path, err := exec.LookPath(name)
 	if err != nil {
@@ -43,8 +41,7 @@ func Program(name string) (string, error) {
 	return path, err
 }
 
-// Absent skips a test that lacks something, which is a failure where CI=true. The
-// reason says what, and how to get it.
+// Absent skips the test, or fails it if CI=true.
 func Absent(t testing.TB, reason string) {
 	t.Helper()
 	if os.Getenv("CI") == "true" {

@@ -28,37 +28,29 @@ import (
 // TTL is the lease of the members.
 const TTL = 5 * time.Second
 
-// Jobs is how many each fleet has.
+// Jobs is the number of jobs of each fleet.
 const Jobs = 4
 
-// Fleets are those that the members share.
+// Fleets are the shared fleets.
 var Fleets = []string{"alpha", "beta", "gamma"}
 
-// Options are what clusters differ in.
+// Options configure a Cluster.
 type Options struct {
 	// Cluster is the name that the members have in common; empty means "hpad".
 	Cluster string
 	// Servers are the URLs of the store's servers. Each member reaches them by relays of its
 	// own.
 	Servers []string
-	// Store returns what [ha] says of the store for a member of that name, which reaches the
-	// servers at these URLs, as `etcd = { … }`.
-	Store func(name string, servers []string) string
-	// View returns who owns what, as the store has it, for Rounds alone.
-	View func(ctx context.Context) (cluster.View, error)
+	Store   func(name string, servers []string) string
+	View    func(ctx context.Context) (cluster.View, error)
 	// Authority vouches for members, which speak TLS with each other; nil has them not.
 	Authority *webtest.Authority
-	// Watch, if not nil, returns what is called instead of a fleet's platform. The token
-	// of a call is the name of the member.
-	Watch func(fleet string, next http.Handler) http.Handler
-	// Windows are those that stabilize scale-downs, by job; another job's is "1h".
-	Windows map[int]string
+	Watch     func(fleet string, next http.Handler) http.Handler
+	Windows   map[int]string
 }
 
-// Cluster is some members with what they scale. Its methods are for the test's own
-// goroutine.
+// Cluster is a number of members with their fleets. Only the goroutine of the test may use it.
 type Cluster struct {
-	// Worlds are what is scaled, by fleet.
 	Worlds  map[string]*sim.World
 	Members []*Member
 
@@ -71,7 +63,6 @@ type Cluster struct {
 	// by its name.
 	relays map[string][]*relay.Relay
 	fronts map[string]*relay.Relay
-	// shared is what all members' configurations have.
 	shared string
 }
 
@@ -81,7 +72,7 @@ type Member struct {
 	Name string
 }
 
-// New runs what is scaled, and returns a cluster that has no members yet.
+// New returns a cluster without members.
 func New(t *testing.T, options Options) *Cluster {
 	t.Helper()
 	c := &Cluster{
@@ -123,7 +114,7 @@ func Serve(t *testing.T, handler http.Handler) string {
 	return server.URL
 }
 
-// Start runs so many members, and returns once each fleet has an owner.
+// Start runs a number of members and returns when each fleet has an owner.
 func (c *Cluster) Start(count int) {
 	c.t.Helper()
 	c.Add(count)
@@ -136,7 +127,7 @@ func (c *Cluster) Start(count int) {
 	})
 }
 
-// Add adds so many members that do not run yet, "hpad-0" and so on.
+// Add adds a number of members that do not run yet.
 func (c *Cluster) Add(count int) {
 	c.t.Helper()
 	for i := range count {
@@ -144,7 +135,7 @@ func (c *Cluster) Add(count int) {
 	}
 }
 
-// Prepare returns a member that does not run yet. It is none of Members.
+// Prepare returns a member that is not running and not in Members.
 func (c *Cluster) Prepare(name string) *Member {
 	c.t.Helper()
 	address := ports.Free(c.t)
@@ -175,15 +166,14 @@ members = { username = "members", password_file = %q%s }
 	})}
 }
 
-// Cut drops calls of a member to the store, or the store's answers, until it is called with
-// neither.
+// Cut drops the calls of a member to the store, or the responses.
 func (c *Cluster) Cut(m *Member, calls, answers bool) {
 	for _, r := range c.relays[m.Name] {
 		r.Drop(calls, answers)
 	}
 }
 
-// Reset closes all connections of a member to the store; it may make new ones.
+// Reset closes all connections of a member to the store.
 func (c *Cluster) Reset(m *Member) {
 	for _, r := range c.relays[m.Name] {
 		r.Reset()
@@ -196,7 +186,6 @@ func (c *Cluster) Alone() *Member {
 	return &Member{Name: "alone", Program: program.Prepare(c.t, program.Options{Directory: c.directory("alone"), Config: c.shared})}
 }
 
-// directory returns one to run in, with the token by which fleets know a member.
 func (c *Cluster) directory(name string) string {
 	c.t.Helper()
 	return filepath.Dir(webtest.Write(c.t, c.t.TempDir(), "token", name))
@@ -208,7 +197,7 @@ func (c *Cluster) Await(what string, is func() (string, bool)) {
 	wait.For(c.t, world.Patience, what, is)
 }
 
-// Owners returns who owns each fleet that is owned, as a member says.
+// Owners returns the owners of all fleets, according to a member.
 func (c *Cluster) Owners(m *Member) map[string]string {
 	owners := map[string]string{}
 	found, err := m.Client.Cluster(c.t.Context())
@@ -223,8 +212,7 @@ func (c *Cluster) Owners(m *Member) map[string]string {
 	return owners
 }
 
-// Spread waits until every member knows all members, and each has its share of the fleets,
-// which it is to keep.
+// Spread waits until the members know each other and have their shares of the fleets.
 func (c *Cluster) Spread() {
 	c.t.Helper()
 	c.Await("all members, and fleets that stay", func() (string, bool) {
@@ -265,7 +253,7 @@ func (c *Cluster) OwnerOf(fleet string) (owner, other *Member) {
 	return owner, other
 }
 
-// TakenOver waits until another member than one owns a fleet, as a third one says.
+// TakenOver waits until another member owns a fleet, according to a third one.
 func (c *Cluster) TakenOver(fleet string, from, says *Member) {
 	c.t.Helper()
 	c.Await("another owner", func() (string, bool) {
@@ -274,7 +262,7 @@ func (c *Cluster) TakenOver(fleet string, from, says *Member) {
 	})
 }
 
-// Follows waits until the count of a job follows a load that asks for so many.
+// Follows waits until the count of a job follows its load.
 func (c *Cluster) Follows(fleet string, job, count int) {
 	c.t.Helper()
 	w := c.Worlds[fleet]
@@ -303,8 +291,8 @@ func (c *Cluster) EvaluatedAfter(m *Member, name string, began time.Time) api.Au
 	return view
 }
 
-// Scaled has the target of an autoscaler scaled, as a member is asked to; again where it
-// could not be read in time, as on a busy machine.
+// Scaled scales a target through a member, and repeats this if the target could not be read in
+// time.
 func (c *Cluster) Scaled(m *Member, name string, count int32) {
 	c.t.Helper()
 	c.Await(fmt.Sprintf("%d replicas of %s", count, name), func() (string, bool) {
@@ -316,8 +304,7 @@ func (c *Cluster) Scaled(m *Member, name string, count int32) {
 	})
 }
 
-// Paused has an autoscaler paused, as a member is asked to; again where its fleet is just
-// being taken over, as on a busy machine.
+// Paused pauses an autoscaler through a member, and repeats this during a takeover.
 func (c *Cluster) Paused(m *Member, name string) {
 	c.t.Helper()
 	c.Await("a pause of "+name, func() (string, bool) {

@@ -19,23 +19,18 @@ import (
 	"github.com/hpad/hpad/test/soak"
 )
 
-// inTime is how long after a fault all autoscalers are evaluated again: a lease, a
-// period, and what looks, calls and a machine take that is busy with other tests. The model
-// of daemon/cluster, whose time is its own, holds them to less.
 const inTime = TTL + 85*time.Second
 
-// Fault is what happens to the owner of a fleet in each round.
+// Fault is a fault of the owner of a fleet in one round.
 type Fault struct {
 	// Begin has it happen in the round of a number, and End be over.
 	Begin, End func(c *Cluster, owner *Member, n int)
 	// Moves reports whether another member takes over.
-	Moves bool
-	// Refusal, if not empty, is part of what the owner says of why nothing is scaled until the
-	// end.
+	Moves   bool
 	Refusal string
 }
 
-// Faults are those of members and of their network, whatever the store is.
+// Faults are the faults that do not depend on the store.
 var Faults = map[string]Fault{
 	"stopped": {
 		Moves: true,
@@ -68,8 +63,6 @@ var Faults = map[string]Fault{
 	},
 }
 
-// The jobs of a fleet in rounds: one that grows and shrinks, one whose window keeps it large, and one
-// that somebody paused.
 const (
 	growing, kept, paused = 1, 2, 3
 	keptCount             = 20
@@ -77,25 +70,19 @@ const (
 
 func autoscaler(job int) string { return fmt.Sprint("alpha-", job) }
 
-// rounds is a cluster whose fleets go through a fault again and again.
 type rounds struct {
 	*Cluster
-	fault Fault
-	// longest is how long it took at most until an autoscaler was evaluated again.
+	fault   Fault
 	longest time.Duration
 
-	mu sync.Mutex
-	// counts are those that fleets' jobs have by the writes that were accepted.
+	mu     sync.Mutex
 	counts map[string]int64
-	// wrong is what members did that none may.
-	wrong []string
+	wrong  []string
 }
 
-// Rounds has a fault happen many times to the owner of a fleet, in two clusters side by
-// side, each with the fault and the options that prepare returns: of these Cluster is as
-// prepare is told, and Rounds decides Watch and Windows. After each time the fleet's
-// autoscalers are evaluated by one member and in time, no count was written but by the owner
-// that the store has, none twice, and window, pause and times are what they were.
+// Rounds repeats a fault of the owner of a fleet, in two clusters with the options that prepare
+// returns. After each round another member must evaluate the fleet's autoscalers, or the same
+// one if the fault spares it.
 func Rounds(t *testing.T, prepare func(t *testing.T, cluster string) (Fault, Options)) {
 	t.Helper()
 	const clusters = 2
@@ -130,7 +117,6 @@ func open(t *testing.T, fault Fault, options Options) *rounds {
 	return r
 }
 
-// watch notes who writes counts of a fleet, and what was accepted.
 func (r *rounds) watch(fleet string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
 		if request.Method == http.MethodGet || !strings.HasSuffix(request.URL.Path, "/scale") {
@@ -168,8 +154,6 @@ func (s *status) WriteHeader(code int) {
 	s.ResponseWriter.WriteHeader(code)
 }
 
-// ownerWrites asks the store whether a member that is about to write owns the fleet, until
-// View succeeds. It returns false where ctx ends first: the member no longer waits.
 func (r *rounds) ownerWrites(ctx context.Context, member, fleet string) bool {
 	for {
 		view, err := r.options.View(ctx)
@@ -189,7 +173,6 @@ func (r *rounds) ownerWrites(ctx context.Context, member, fleet string) bool {
 	}
 }
 
-// round has the fault happen once.
 func (r *rounds) round(n int) {
 	t := r.t
 	owner, other := r.OwnerOf("alpha")
@@ -220,8 +203,6 @@ func (r *rounds) round(n int) {
 	r.check(n, other, before)
 }
 
-// refused waits until the owner of a fleet says why it does not follow a load that asks for
-// so many.
 func (r *rounds) refused(n int, owner *Member, count int) {
 	t, w := r.t, r.Worlds["alpha"]
 	t.Helper()
@@ -242,7 +223,6 @@ func (r *rounds) refused(n int, owner *Member, count int) {
 	}
 }
 
-// evaluatedAfter waits for a pass after a fault, which has to be in time.
 func (r *rounds) evaluatedAfter(m *Member, name string, began time.Time) {
 	r.t.Helper()
 	r.EvaluatedAfter(m, name, began)
@@ -252,7 +232,6 @@ func (r *rounds) evaluatedAfter(m *Member, name string, began time.Time) {
 	}
 }
 
-// check holds what is there after a round to what was before.
 func (r *rounds) check(n int, by *Member, before api.Autoscaler) {
 	t := r.t
 	t.Helper()

@@ -10,8 +10,7 @@ import (
 	"testing"
 )
 
-// Run runs the tests, so many of them at once at least, whatever the number of
-// processors, and returns the exit code.
+// Run runs the tests with a minimum parallelism, regardless of the number of processors.
 func Run(m *testing.M, least int) int {
 	flag.Parse()
 	if err := flag.Set("test.parallel", strconv.Itoa(max(least, runtime.GOMAXPROCS(0)))); err != nil {

@@ -9,8 +9,6 @@ import (
 	"testing"
 )
 
-// Ports are chosen between these: below those that the system gives to connections, one of
-// which might take a port before its server does, and below those that Nomad gives to jobs.
 const first, last = 10_000, 19_999
 
 // claims are abstract Unix sockets, each named after a port that this process has. Another
@@ -20,8 +18,7 @@ var (
 	claims []net.Listener
 )
 
-// Free returns a loopback address that nobody listens at, for one server, which is to
-// listen soon.
+// Free returns an unused loopback address.
 func Free(t testing.TB) string {
 	t.Helper()
 	return fmt.Sprintf("127.0.0.1:%d", Port(t))

@@ -28,7 +28,7 @@ func (p *Program) Pid() int { return p.process.Command.Process.Pid }
 // Done is closed once it has ended.
 func (p *Program) Done() <-chan struct{} { return p.process.Done }
 
-// Ended says how it ended; empty while it runs.
+// Ended describes how the program ended; empty if it runs.
 func (p *Program) Ended() string {
 	if !p.process.Ended() {
 		return ""
@@ -71,7 +71,7 @@ func (p *Program) Ask(method, path string) (status int, body string, err error) 
 	return response.StatusCode, string(text), err
 }
 
-// Metric returns the sum of the series of a metric whose labels contain a text.
+// Metric returns the sum of the series with labels that contain a text.
 func (p *Program) Metric(name, labels string) float64 {
 	p.t.Helper()
 	_, text, err := p.Ask(http.MethodGet, "/metrics?name[]="+name)
@@ -88,7 +88,7 @@ func (p *Program) Metric(name, labels string) float64 {
 	return sum
 }
 
-// Use is what a process takes.
+// Use is the resource usage of a process.
 type Use struct {
 	Goroutines, Descriptors int
 	// Resident is memory in bytes.
@@ -100,7 +100,7 @@ var (
 	resident   = regexp.MustCompile(`VmRSS:\s+(\d+) kB`)
 )
 
-// Use returns what it takes now.
+// Use returns the current resource usage.
 func (p *Program) Use() (Use, error) {
 	var u Use
 	_, text, err := p.Ask(http.MethodGet, "/metrics?name[]=go_goroutines")

@@ -23,19 +23,15 @@ import (
 
 // Program is an hpad with its files. Its methods are for the test's own goroutine.
 type Program struct {
-	// Client asks it over its socket.
 	Client *api.Client
 
-	t       testing.TB
-	dir     string
-	binary  string
-	process *child.Process
-	// environment is added to that of the test.
-	environment []string
-	// daemon is what the [daemon] table has besides files, state where the state is.
+	t             testing.TB
+	dir           string
+	binary        string
+	process       *child.Process
+	environment   []string
 	daemon, state string
-	// directory is the one that it runs in; empty is the test's.
-	directory string
+	directory     string
 }
 
 // build makes the hpad that all programs of the test's process run, once.
@@ -69,23 +65,17 @@ func Clean() {
 	}
 }
 
-// Options are what programs differ in.
+// Options configure a Program.
 type Options struct {
-	// Config is the configuration but for its [daemon] table, of which Daemon is what
-	// is not files; empty means rounds every second.
 	Config, Daemon string
-	// Environment is added to that of the test, as "PATH=/bin".
-	Environment []string
+	Environment    []string
 	// State is the directory of the state; empty is one of its own.
-	State string
-	// Directory is the one that it runs in; empty is the test's.
+	State     string
 	Directory string
 }
 
-// New runs hpad over a configuration, which lacks its [daemon] table, with rounds
-// every second, and returns once all its autoscalers had a pass. The environment is
-// added to that of the test, as "PATH=/bin". It is killed with the test, and by the
-// kernel should the test's process end first.
+// New runs hpad with a configuration without its [daemon] table and a sync period of one
+// second, and returns after the first passes. The program is killed with the test.
 func New(t testing.TB, text string, environment ...string) *Program {
 	t.Helper()
 	p := Prepare(t, Options{Config: text, Environment: environment})
@@ -125,7 +115,7 @@ func (p *Program) Configure(text string) {
 	}
 }
 
-// Socket is where it listens.
+// Socket is the path of its socket.
 func (p *Program) Socket() string { return p.path("sock") }
 
 // File is its configuration.
@@ -182,7 +172,7 @@ func (p *Program) Kill() {
 	}
 }
 
-// Stop asks hpad to end, as systemd does, and returns once it has.
+// Stop sends SIGTERM and waits until hpad has ended.
 func (p *Program) Stop() {
 	p.t.Helper()
 	if err := p.process.Stop(syscall.SIGTERM, world.Patience); err != nil {
@@ -193,8 +183,7 @@ func (p *Program) Stop() {
 	}
 }
 
-// Check returns what "hpad check --live" says of the configuration, and its exit
-// code.
+// Check returns the output and the exit code of "hpad check --live".
 func (p *Program) Check() (said string, code int) {
 	p.t.Helper()
 	command := exec.CommandContext(p.t.Context(), p.binary, "check", "--live", p.path("hpad.toml"))
@@ -206,7 +195,7 @@ func (p *Program) Check() (said string, code int) {
 	return string(text), command.ProcessState.ExitCode()
 }
 
-// View returns what hpad shows of an autoscaler.
+// View returns the status of an autoscaler.
 func (p *Program) View(name string) api.Autoscaler {
 	p.t.Helper()
 	view, err := p.Client.Autoscaler(p.t.Context(), name)
@@ -231,7 +220,7 @@ func (p *Program) Await(name string, kind policy.ConditionType, reason, words st
 	})
 }
 
-// Passes waits until so many more passes of an autoscaler ended.
+// Passes waits for n more passes of an autoscaler.
 func (p *Program) Passes(name string, n int) {
 	p.t.Helper()
 	seen, last := 0, p.View(name).Evaluation.Last
@@ -244,8 +233,7 @@ func (p *Program) Passes(name string, n int) {
 	})
 }
 
-// Says runs a command of the command line, which is to succeed, and returns what it
-// prints.
+// Says runs a command and returns its output.
 func (p *Program) Says(arguments ...string) string {
 	p.t.Helper()
 	command := exec.CommandContext(p.t.Context(), p.binary, arguments...)

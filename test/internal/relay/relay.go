@@ -8,10 +8,9 @@ import (
 	"testing"
 )
 
-// Relay leads connections from an address of its own to another one, and drops what it
-// is told to: nothing is closed then, as by a network that is cut.
+// Relay forwards connections to an address. It can drop data without closing a connection, as a
+// broken network does.
 type Relay struct {
-	// URL is where it listens, as "http://127.0.0.1:41234", with the scheme of the server.
 	URL string
 
 	to       string
@@ -40,8 +39,7 @@ func New(t testing.TB, url string) *Relay {
 	return r
 }
 
-// Drop has the relay drop what goes to the server, and what comes back. Once it drops
-// nothing any more, connections that lack something are closed.
+// Drop drops data to or from the server. When it ends, connections with lost data are closed.
 func (r *Relay) Drop(there, back bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -53,7 +51,7 @@ func (r *Relay) Drop(there, back bool) {
 	}
 }
 
-// Reset closes all connections; new ones are carried.
+// Reset closes all connections.
 func (r *Relay) Reset() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -81,8 +79,6 @@ func (r *Relay) accept() {
 	}
 }
 
-// carry carries bytes until either end hangs up. Once some were dropped nothing more is
-// carried, since they were part of a stream.
 func (r *Relay) carry(to, from net.Conn, dropped *bool) {
 	defer func() {
 		_, _ = to.Close(), from.Close()

@@ -11,36 +11,24 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// Chosen are targets of a cloud that have five instances each and shrink to three, whose
-// victims hpad chooses: one target for each order that goes by what the cloud or a source
-// of metrics knows.
+// Chosen tests the choice of victims: one target for each order that depends on the cloud or on
+// a metric.
 type Chosen struct {
 	// Fleet is the configuration of the targets' fleet, Target a target as TOML has it.
-	Fleet  string
-	Target func(name string) string
-	// Make makes a target of five running instances, each an hour younger than the one
-	// before it, of which those at some places are unhealthy and the one at protected is
-	// kept by the platform; none where it is negative. It returns what the instances are
-	// called, in that order.
-	Make func(name string, unhealthy []int, protected int) []string
-	// Match is what of an instance hpad matches to what it is called: "id" or "name".
-	Match string
-	// Protects says that the platform can protect single instances.
+	Fleet    string
+	Target   func(name string) string
+	Make     func(name string, unhealthy []int, protected int) []string
+	Match    string
 	Protects bool
-	// Stay returns the instances of a target that are there and not on their way out,
-	// Count how many it is to have, Writes how many changes the platform was sent.
-	Stay   func(name string) []string
-	Count  func(name string) int
-	Writes func() int
+	Stay     func(name string) []string
+	Count    func(name string) int
+	Writes   func() int
 }
 
-// choice is one order, and whom it is to take.
 type choice struct {
-	order     drain.Order
-	unhealthy []int
-	cpu       []float64
-	// protected is who would be taken first if nothing kept it; victims are who goes,
-	// with the instance that is protected and without protection.
+	order              drain.Order
+	unhealthy          []int
+	cpu                []float64
 	protected          int
 	victims, unguarded []int
 }
@@ -54,10 +42,8 @@ func choices() []choice {
 	}
 }
 
-// name is that of the choice's target.
 func (c choice) name() string { return "by-" + string(c.order) }
 
-// text is the configuration of the choice's autoscaler.
 func (c choice) text(target, match string) string {
 	text := strings.Replace(Queued(c.name(), target, 1, 10), "min_replicas", fmt.Sprintf("victims = %q\nmin_replicas", c.order), 1)
 	if c.cpu == nil {
@@ -76,8 +62,7 @@ average_value  = "1"
 `, c.name(), match)
 }
 
-// Run sees that hpad tells in a dry run whom it would take, takes exactly those when it
-// is none, and has told the same of the decision that took them.
+// Run checks that a dry run shows the victims, and that exactly these are removed afterwards.
 func (s Chosen) Run(t *testing.T, l *Load) {
 	var configured strings.Builder
 	configured.WriteString(s.Fleet + l.Source())
@@ -115,7 +100,6 @@ func (s Chosen) Run(t *testing.T, l *Load) {
 	}
 }
 
-// called returns what victims are called, in their order.
 func (s Chosen) called(victims []drain.Victim) []string {
 	var names []string
 	for _, v := range victims {
@@ -128,7 +112,6 @@ func (s Chosen) called(victims []drain.Victim) []string {
 	return names
 }
 
-// tells: whom the decision would take is told before anything happens.
 func (s Chosen) tells(t *testing.T, w *World, c choice, want []string) {
 	t.Helper()
 	wait.For(t, Patience, fmt.Sprintf("victims %v of %s in a dry run", want, c.name()), func() (string, bool) {

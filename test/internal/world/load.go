@@ -14,8 +14,7 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// Load is an exporter whose values the test sets, and a Prometheus that scrapes
-// it every second.
+// Load is an exporter with values from the test, and a Prometheus that scrapes it every second.
 type Load struct {
 	url string
 
@@ -47,7 +46,7 @@ func (l *Load) Set(series string, value float64) {
 	l.values[series] = value
 }
 
-// ServeHTTP is what Prometheus scrapes.
+// ServeHTTP serves the metrics.
 func (l *Load) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -59,8 +58,7 @@ func (l *Load) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 // Queue sets the length of a queue.
 func (l *Load) Queue(of string, length float64) { l.Set(fmt.Sprintf("queue{of=%q}", of), length) }
 
-// AwaitQueue waits until Prometheus knows the length of a queue that was set: what
-// is decided from then on is decided by it.
+// AwaitQueue waits until Prometheus has scraped the queue length.
 func (l *Load) AwaitQueue(t testing.TB, of string) {
 	t.Helper()
 	series := fmt.Sprintf("queue{of=%q}", of)
@@ -73,7 +71,6 @@ func (l *Load) AwaitQueue(t testing.TB, of string) {
 	})
 }
 
-// ask returns the value of a series, as Prometheus writes it; empty when it has none.
 func (l *Load) ask(series string) (string, error) {
 	response, err := http.Get(l.url + "/api/v1/query?query=" + url.QueryEscape(series))
 	if err != nil {

@@ -12,41 +12,29 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// The targets of a Minute that lie in the account which refuses calls, and how many
-// instances they have, for a queue of 10 times as many.
 const (
 	Shrinking = "shrinking"
 	Growing   = "growing"
 	Before    = 4
 )
 
-// Minute is an account that refuses all calls as too many for a minute, as a
-// platform does once somebody else has spent what the account may, and another
-// account that is spared.
+// Minute is an account whose calls are throttled for a minute, and another account that works.
 type Minute struct {
 	// Fleets is the configuration of two fleets: "spent" and "spared".
 	Fleets string
 	// Target returns a target of a fleet, as TOML has it.
-	Target func(fleet, name string) string
-	// Spared are targets of one instance each in the fleet of that name: more than
-	// its limit of changes lets be changed at once.
-	Spared []string
-	// Count returns how many instances a target is to have, by the platform.
-	Count func(fleet, name string) int
-	// Spend makes the account of fleet "spent" refuse all calls for so long.
-	Spend func(d time.Duration)
-	// Refused and Writes return how many calls that account refused so far, and how
-	// many changes of counts it was sent and did not refuse.
+	Target          func(fleet, name string) string
+	Spared          []string
+	Count           func(fleet, name string) int
+	Spend           func(d time.Duration)
 	Refused, Writes func() int
 	// Words are the platform's own, about a call that it refused.
 	Words string
-	// Most is how many refused calls are few enough.
-	Most int
+	Most  int
 }
 
-// Run sees that both targets of the account are held as long as it refuses calls,
-// that few are made meanwhile, that the other account's targets grow, and that
-// everything goes on by itself after the minute.
+// Run checks that the targets of the throttled account are held with few calls, that the other
+// account still scales, and that the first one recovers.
 func (m Minute) Run(t *testing.T, l *Load) {
 	var text strings.Builder
 	text.WriteString(m.Fleets + l.Source())
@@ -73,7 +61,6 @@ func (m Minute) Run(t *testing.T, l *Load) {
 	t.Logf("all is well again %v after the account began to refuse calls", time.Since(begun).Round(time.Second))
 }
 
-// holds: both targets say why nothing happens to them, and so does the fleet.
 func (m Minute) holds(t *testing.T, w *World) {
 	t.Helper()
 	for _, name := range []string{Shrinking, Growing} {
@@ -121,7 +108,6 @@ func (m Minute) spares(t *testing.T, w *World, l *Load) {
 	}
 }
 
-// lasts: nothing changes until the minute is over, and the platform is left alone.
 func (m Minute) lasts(t *testing.T, w *World, begun time.Time) {
 	t.Helper()
 	end := begun.Add(time.Minute)
@@ -143,8 +129,6 @@ func (m Minute) lasts(t *testing.T, w *World, begun time.Time) {
 	}
 }
 
-// comesBack: the account is read again by itself, what waited is done once, and the
-// metrics know how many calls were refused.
 func (m Minute) comesBack(t *testing.T, w *World) {
 	t.Helper()
 	for name, want := range map[string]int{Shrinking: 1, Growing: 8} {

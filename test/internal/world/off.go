@@ -8,8 +8,7 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// AwaitOff waits until an autoscaler is told to be off, or not to be, by a daemon
-// that is ready all the same.
+// AwaitOff waits until an autoscaler is off, or is not.
 func (w *World) AwaitOff(name string, off bool) {
 	w.t.Helper()
 	told := api.Problem{Subject: "autoscaler " + name, Message: api.Disabled}

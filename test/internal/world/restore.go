@@ -7,8 +7,8 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// Restores changes the configuration of an autoscaler by [Queued]: it puts its
-// count back after somebody else changed it, and never scales down for its metric.
+// Restores changes the configuration of an autoscaler by [Queued], so that it reverts manual
+// changes and never scales down.
 func Restores(name, text string) string {
 	return strings.NewReplacer(
 		"[autoscalers."+name+"]\n", "[autoscalers."+name+"]\non_foreign_change = \"restore\"\n",
@@ -16,8 +16,7 @@ func Restores(name, text string) string {
 	).Replace(text)
 }
 
-// AwaitRestore waits until hpad shows that a count is to be put back in place of
-// one that somebody else set.
+// AwaitRestore waits until hpad shows a count to restore.
 func (w *World) AwaitRestore(name string, replicas, foreign int32) {
 	w.t.Helper()
 	wait.For(w.t, Patience, fmt.Sprintf("%d replicas of %q to be put back in place of %d", replicas, name, foreign), func() (string, bool) {
@@ -26,7 +25,7 @@ func (w *World) AwaitRestore(name string, replicas, foreign int32) {
 	})
 }
 
-// AwaitRestored waits until nothing is to be put back.
+// AwaitRestored waits until the count is restored.
 func (w *World) AwaitRestored(name string) {
 	w.t.Helper()
 	wait.For(w.t, Patience, fmt.Sprintf("nothing of %q to be put back any more", name), func() (string, bool) {

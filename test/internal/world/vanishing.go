@@ -11,18 +11,14 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// Ghost is the target of a Vanishing, with Present instances for a queue of 10 times
-// as many; Left are those that a true loss leaves.
 const (
 	Ghost   = "ghost"
 	Present = 6
 	Left    = 2
 )
 
-// confirm is how many readings in a row hpad does not believe by default.
 const confirm = 3
 
-// lost is how long after a lie hpad must have heard it, if it heard it at all.
 const lost = 15 * time.Second
 
 // Vanishing is a target of a cloud that seems to be nearly gone.
@@ -30,18 +26,13 @@ type Vanishing struct {
 	// Fleet is the configuration of the target's fleet, Target the target as TOML has
 	// it.
 	Fleet, Target string
-	// Lie makes the platform show one instance in place of all, and a count of one, for
-	// so many rounds.
-	Lie func(rounds int)
-	// Lose makes somebody else leave the target with Left.
-	Lose func()
-	// Count returns how many instances the target is to have, Writes how many changes
-	// of that the platform was sent.
+	Lie           func(rounds int)
+	Lose          func()
 	Count, Writes func() int
 }
 
-// Run has the platform lie for one round, and for three, of which hpad believes
-// nothing, and then truly lose instances, which it believes at last.
+// Run lets the platform hide instances for one and for three rounds, which hpad must ignore,
+// and then removes instances.
 func (v Vanishing) Run(t *testing.T, l *Load) {
 	l.Queue(Ghost, 10*Present)
 	w := New(t, v.Fleet+l.Source()+Queued(Ghost, v.Target, 1, 20))

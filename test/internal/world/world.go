@@ -1,5 +1,5 @@
-// Package world runs hpad's daemon in a test's process, over real fleets and a
-// Prometheus whose values the test sets.
+// Package world runs hpad's daemon in a test's process, with real fleets and a Prometheus with
+// values from the test.
 package world
 
 import (
@@ -25,8 +25,7 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// Patience is how long hpad and an engine may take to do what they do within
-// seconds on an idle machine: many times that, for one that is busy.
+// Patience is the time limit for operations that take seconds on an idle host.
 const Patience = 90 * time.Second
 
 // World is a daemon of a test, with its state. Its methods are for the test's own
@@ -37,7 +36,6 @@ type World struct {
 	dir  string
 	wrap func(name string, fleet targets.Fleet) targets.Fleet
 	stop func()
-	// text is the whole configuration, dry says that the daemon writes no counts.
 	text atomic.Pointer[string]
 	dry  bool
 	// measured are the metrics of the daemon that runs.
@@ -51,7 +49,7 @@ func New(t testing.TB, text string) *World {
 	return NewWrapped(t, text, nil)
 }
 
-// NewWrapped is New with something around the fleets; nil wraps none.
+// NewWrapped is New with wrapped fleets; a nil wrap does nothing.
 func NewWrapped(t testing.TB, text string, wrap func(name string, fleet targets.Fleet) targets.Fleet) *World {
 	t.Helper()
 	w := &World{t: t, dir: t.TempDir(), wrap: wrap}
@@ -73,7 +71,7 @@ func (w *World) Stop() {
 	w.stop()
 }
 
-// Restart ends the daemon if it runs, and runs another one with its state.
+// Restart stops the daemon and starts another one with its state.
 func (w *World) Restart(text string) {
 	w.t.Helper()
 	w.stop()
@@ -81,7 +79,7 @@ func (w *World) Restart(text string) {
 	w.run(text)
 }
 
-// Reload makes the daemon go on with another configuration.
+// Reload loads another configuration.
 func (w *World) Reload(text string) {
 	w.t.Helper()
 	w.configure(text)
@@ -90,7 +88,6 @@ func (w *World) Reload(text string) {
 	}
 }
 
-// configure makes a configuration the one that the daemon reads next.
 func (w *World) configure(text string) {
 	w.t.Helper()
 	text = fmt.Sprintf("[daemon]\nsync_period = \"1s\"\nstate_dir = %q\ncpu_initialization_period = \"1s\"\ninitial_readiness_delay = \"1s\"\n%s",
@@ -147,7 +144,7 @@ func (w *World) run(text string) {
 	})
 }
 
-// View returns what hpad shows of an autoscaler.
+// View returns the status of an autoscaler.
 func (w *World) View(name string) api.Autoscaler {
 	w.t.Helper()
 	a, ok := w.Autoscaler(name)
@@ -181,7 +178,7 @@ func (w *World) Await(name string, kind policy.ConditionType, reason, words stri
 	return c
 }
 
-// Told returns how often events of some reasons were told.
+// Told counts the events with some reasons.
 func Told(events []api.Event, reasons ...string) int64 {
 	total := int64(0)
 	for _, event := range events {
@@ -192,7 +189,7 @@ func Told(events []api.Event, reasons ...string) int64 {
 	return total
 }
 
-// AwaitTold waits until an event of a reason was told of an autoscaler.
+// AwaitTold waits for an event of an autoscaler.
 func (w *World) AwaitTold(name, reason string) {
 	w.t.Helper()
 	wait.For(w.t, Patience, fmt.Sprintf("event %s of %q", reason, name), func() (string, bool) {
@@ -201,7 +198,7 @@ func (w *World) AwaitTold(name, reason string) {
 	})
 }
 
-// Passes waits until so many more passes of an autoscaler ended.
+// Passes waits for n more passes of an autoscaler.
 func (w *World) Passes(name string, n int) {
 	w.t.Helper()
 	seen, last := 0, w.View(name).Evaluation.Last
@@ -214,8 +211,8 @@ func (w *World) Passes(name string, n int) {
 	})
 }
 
-// Metric returns the sum of a metric's series whose labels have these values; 0
-// where there is none. A histogram counts as how much was observed.
+// Metric returns the sum of all series with the given labels; for a histogram the number of
+// observations.
 func (w *World) Metric(name string, labels prometheus.Labels) float64 {
 	w.t.Helper()
 	families, err := w.measured.Gather()

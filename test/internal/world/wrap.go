@@ -14,14 +14,11 @@ func Wrap(c *config.Config, wrap *func(name string, fleet targets.Fleet) targets
 	}
 }
 
-// wrapped is a table whose fleets are wrapped. Wrap is a pointer, so that two tables
-// can be compared.
 type wrapped struct {
 	targets.Config
 	wrap *func(name string, fleet targets.Fleet) targets.Fleet
 }
 
-// Build makes the fleet and wraps it.
 func (w wrapped) Build(name string, env targets.Env) (targets.Fleet, error) {
 	fleet, err := w.Config.Build(name, env)
 	if err != nil {

@@ -8,7 +8,6 @@ import (
 	"text/scanner"
 )
 
-// fields are what filters may name of a document.
 type fields[T any] map[string]func(T) string
 
 // compile returns a filter of Nomad's language (go-bexpr), of it as much as hpad and
@@ -41,7 +40,6 @@ type parser[T any] struct {
 	known   fields[T]
 }
 
-// take goes on to the next word and returns the one before.
 func (p *parser[T]) take() string {
 	taken := p.next
 	p.next = ""
@@ -51,7 +49,6 @@ func (p *parser[T]) take() string {
 	return taken
 }
 
-// either reads what "or" joins; "and" binds closer.
 func (p *parser[T]) either() func(T) bool {
 	terms := []func(T) bool{p.both()}
 	for p.next == "or" {

@@ -29,14 +29,12 @@ func (w *World) scale(number, count int, message string, meta []byte) (specIndex
 	return specIndex, eval
 }
 
-// alter puts a changed copy of a job in its place. The caller holds mu.
 func (w *World) alter(number int, change func(*job)) {
 	j := *w.jobs[number]
 	change(&j)
 	w.jobs[number] = &j
 }
 
-// put puts an allocation in its place, by its id. The caller holds mu.
 func (w *World) put(a *alloc) {
 	at, there := w.find(a.id)
 	if there {
@@ -50,7 +48,6 @@ func (w *World) find(id string) (at int, there bool) {
 	return sort.Find(len(w.allocs), func(n int) int { return strings.Compare(id, w.allocs[n].id) })
 }
 
-// place is what the scheduler does: all of one plan has one index.
 func (w *World) place(number int, eval string) {
 	now := time.Now()
 	w.index++
@@ -114,8 +111,6 @@ func isReceived(a *alloc) bool { return a.client == "running" && a.tasks == rece
 
 func isStopping(a *alloc) bool { return a.client == "running" && a.desired == "stop" }
 
-// advance is what clients tell of allocations; it moves the summary where they change
-// their status.
 func (w *World) advance(number int, summary bool, which func(*alloc) bool, change func(*alloc)) {
 	if !slices.ContainsFunc(w.jobs[number].allocs, which) {
 		return
@@ -144,7 +139,6 @@ func (w *World) advance(number int, summary bool, which func(*alloc) bool, chang
 	}
 }
 
-// report is when clients tell that allocations are healthy.
 func (w *World) report(number int) {
 	w.advance(number, false, func(a *alloc) bool { return a.desired == "run" && a.tasks == running && a.healthIndex == 0 }, func(a *alloc) {
 		a.healthIndex, a.healthTime = w.index, a.modified
@@ -153,14 +147,12 @@ func (w *World) report(number int) {
 	w.touched(number, deploymentsTable)
 }
 
-// conclude ends the deployment.
 func (w *World) conclude(number int) {
 	w.index++
 	w.alter(number, func(j *job) { j.deployment.status, j.deployment.index = "successful", w.index })
 	w.touched(number, deploymentsTable)
 }
 
-// collect takes away what ended.
 func (w *World) collect(number int) {
 	w.index++
 	w.alter(number, func(j *job) {

@@ -16,7 +16,6 @@ import (
 	"github.com/klauspost/compress/gzip"
 )
 
-// The waits of blocking queries where a client does not say, and at most.
 const (
 	defaultWait = 5 * time.Minute
 	maxWait     = 10 * time.Minute
@@ -72,7 +71,6 @@ type statusError struct {
 
 func (e statusError) Error() string { return e.text }
 
-// call is a request under way.
 type call struct {
 	world    *World
 	response http.ResponseWriter
@@ -87,7 +85,6 @@ func (c call) get(name string) string {
 	return ""
 }
 
-// check refuses what is not known.
 func (c call) check() error {
 	for name := range c.query {
 		if !slices.Contains([]string{"region", "namespace", "stale", "index", "wait", "filter", "prefix", "resources", "task_states", "meta", "type", "per_page", "next_token", "all"}, name) {
@@ -100,8 +97,6 @@ func (c call) check() error {
 	return nil
 }
 
-// block waits while nothing is newer than the index that was asked with, and
-// returns with the world's lock held for reading.
 func (c call) block(what watched, current func() uint64) {
 	w := c.world
 	after, _ := strconv.ParseUint(c.get("index"), 10, 64)
@@ -154,8 +149,6 @@ var compressors = sync.Pool{New: func() any {
 	return writer
 }}
 
-// answer sends JSON in pieces, compressed where the client takes it, with Nomad's
-// headers where there is an index.
 func (c call) answer(index uint64, pieces func(yield func(appendTo func([]byte) []byte))) error {
 	header := c.response.Header()
 	header.Set("Content-Type", "application/json")
@@ -168,7 +161,6 @@ func (c call) answer(index uint64, pieces func(yield func(appendTo func([]byte) 
 	return send(c.response, c.request, pieces)
 }
 
-// send sends pieces, compressed where the client takes it.
 func send(response http.ResponseWriter, request *http.Request, pieces func(yield func(appendTo func([]byte) []byte))) error {
 	var out io.Writer = response
 	if strings.Contains(request.Header.Get("Accept-Encoding"), "gzip") {
@@ -200,7 +192,6 @@ func (c call) plain(body string) error {
 	return c.answer(0, func(yield func(func([]byte) []byte)) { yield(func(dst []byte) []byte { return append(dst, body...) }) })
 }
 
-// list sends those of some documents that pass.
 func list[T any](c call, index uint64, all []T, known fields[T], stub func([]byte, T) []byte) error {
 	pass, err := compile(c.get("filter"), known)
 	if err != nil {
@@ -259,7 +250,6 @@ func listJobs(c call) error {
 	return list(c, index, all, jobFields, func(dst []byte, j *job) []byte { return j.stub(dst, meta) })
 }
 
-// jobs returns all jobs in the order of their ids. The caller holds the lock.
 func (c call) jobs() []*job { return slices.Clone(c.world.jobs) }
 
 func (c call) detail(resources bool) detail {
@@ -322,8 +312,6 @@ func (c call) one(index uint64, appendTo func([]byte) []byte) error {
 	return c.answer(index, func(yield func(func([]byte) []byte)) { yield(appendTo) })
 }
 
-// blockJob waits for a change of the job that is called for or of what belongs to it,
-// and returns it.
 func (c call) blockJob(indexOf func(*job) uint64) (*job, error) {
 	number, err := c.jobNumber(c.request.PathValue("id"))
 	if err != nil {
@@ -350,7 +338,6 @@ func readJob(c call) error {
 	return c.one(j.index, func(dst []byte) []byte { return j.specification(dst, c.world.options.Period) })
 }
 
-// allIndex is the newest index of a job and of its allocations.
 func (j *job) allIndex() uint64 {
 	index := j.index
 	for _, a := range j.allocs {
@@ -359,7 +346,6 @@ func (j *job) allIndex() uint64 {
 	return index
 }
 
-// listJobAllocs returns no allocations of a job that is not there, as Nomad does.
 func listJobAllocs(c call) error {
 	j, err := c.blockJob((*job).allIndex)
 	if errors.Is(err, errNoJob) {
@@ -382,7 +368,6 @@ func readScale(c call) error {
 	return c.one(j.allIndex(), j.scaleStatus)
 }
 
-// writeScale checks what the real server checks, in its order.
 func writeScale(c call) error {
 	var request struct {
 		Count          *int
@@ -404,7 +389,7 @@ func writeScale(c call) error {
 	j := w.jobs[number]
 	specIndex, eval := j.specIndex, ""
 	switch {
-	case request.Count == nil && request.Error: // an autoscaler tells what went wrong
+	case request.Count == nil && request.Error:
 	case request.Count == nil: // or that it would do something
 	case *request.Count < 0:
 		err = fmt.Errorf("scaling action count can't be negative")
@@ -449,7 +434,6 @@ func readPolicy(c call) error {
 	return c.one(j.createIndex, func(dst []byte) []byte { return j.policy(dst, c.world.options.Period) })
 }
 
-// meta is what a call gave, or null.
 func meta(raw json.RawMessage) []byte {
 	if len(raw) == 0 {
 		return []byte("null")

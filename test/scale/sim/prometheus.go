@@ -74,8 +74,6 @@ func (w *World) answerQuery(rw http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// answerRange answers with the load of one job at every step of a range, as
-// nomad-autoscaler asks for it.
 func (w *World) answerRange(rw http.ResponseWriter, r *http.Request) {
 	start, startErr := instant(r.FormValue("start"))
 	end, endErr := instant(r.FormValue("end"))
@@ -103,7 +101,6 @@ func (w *World) answerRange(rw http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// refuse answers a query that is not known.
 func refuse(rw http.ResponseWriter, query string, err error) {
 	rw.WriteHeader(http.StatusBadRequest)
 	_, _ = fmt.Fprintf(rw, `{"status":"error","errorType":"bad_data","error":%q}`, fmt.Sprintf("the simulator does not know the query %s, %v", query, err))
@@ -114,12 +111,10 @@ func atoi(text string) int {
 	return n
 }
 
-// sample appends the value of a series.
 func sample(dst []byte, at time.Time, value int) []byte {
 	return append(point(append(dst, `"value":`...), at, value), '}')
 }
 
-// point appends a time and a value.
 func point(dst []byte, at time.Time, value int) []byte {
 	dst = append(dst, '[')
 	dst = strconv.AppendFloat(dst, float64(at.UnixMilli())/1000, 'f', -1, 64)
@@ -128,7 +123,6 @@ func point(dst []byte, at time.Time, value int) []byte {
 	return append(dst, `"]`...)
 }
 
-// instant reads the time of a query.
 func instant(text string) (time.Time, error) {
 	if text == "" {
 		return time.Now(), nil
@@ -139,7 +133,6 @@ func instant(text string) (time.Time, error) {
 	return time.Parse(time.RFC3339Nano, text)
 }
 
-// at returns the load at an instant.
 func (l load) at(at time.Time) int {
 	if at.Before(l.changed) {
 		return l.before

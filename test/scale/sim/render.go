@@ -6,9 +6,6 @@ import (
 	"time"
 )
 
-// What the answers consist of, in the order that Nomad writes the fields.
-
-// detail is what a list of allocations was asked for.
 type detail struct{ resources, states bool }
 
 func stamp(dst []byte, at time.Time) []byte {
@@ -30,7 +27,6 @@ func text(dst []byte, name, value string) []byte {
 	return append(append(append(dst, '"'), value...), '"')
 }
 
-// stub appends a job as a list has it.
 func (j *job) stub(dst []byte, meta bool) []byte {
 	dst = number(dst, `{"CreateIndex":`, j.createIndex)
 	dst = text(dst, `,"Datacenters":["*"],"ID":`, j.id)
@@ -68,7 +64,6 @@ func (j *job) summary(dst []byte) []byte {
 	return append(dst, `,"Unknown":0}}}`...)
 }
 
-// stub appends an allocation as a list has it.
 func (a *alloc) stub(dst []byte, of *job, with detail) []byte {
 	dst = append(dst, '{')
 	if with.resources {
@@ -122,7 +117,6 @@ func (a *alloc) describe() string {
 	return ""
 }
 
-// states appends the states of the task, with the events that it had.
 func (a *alloc) states(dst []byte, with detail) []byte {
 	if !with.states || a.tasks == unreceived {
 		return append(dst, `null`...)
@@ -157,7 +151,6 @@ func (a *alloc) states(dst []byte, with detail) []byte {
 // taskEvent is an event of a task, before and after its time.
 type taskEvent struct{ head, tail string }
 
-// events are those of a task from its begin to its end.
 var events = [ended]taskEvent{
 	newEvent("Received", "Task received by client", "", `{}`),
 	newEvent("Task Setup", "Building Task Directory", "Building Task Directory", `{"message":"Building Task Directory"}`),
@@ -176,7 +169,6 @@ func newEvent(kind, display, message, details string) taskEvent {
 	}
 }
 
-// stub appends a job's deployment as a list has it.
 func (d *deployment) stub(dst []byte, of *job) []byte {
 	dst = number(dst, `{"CreateIndex":`, d.createIndex)
 	dst = number(dst, `,"CreateTime":`, d.created.UnixNano())
@@ -201,7 +193,6 @@ func (d *deployment) stub(dst []byte, of *job) []byte {
 	return append(dst, `,"UnhealthyAllocs":0}}}`...)
 }
 
-// specification appends a job as a call for it alone has it.
 func (j *job) specification(dst []byte, period time.Duration) []byte {
 	dst = number(dst, `{"Affinities":null,"AllAtOnce":false,"Constraints":null,"ConsulNamespace":"","CreateIndex":`, j.createIndex)
 	dst = text(dst, `,"Datacenters":["*"],"DispatchIdempotencyToken":"","Dispatched":false,"ID":`, j.id)
@@ -232,7 +223,6 @@ const (
 		`"User":"","Vault":null,"VolumeMounts":null}],"Update":{"AutoPromote":false,"AutoRevert":false,"Canary":0,"HealthCheck":"checks","HealthyDeadline":300000000000,"MaxParallel":1,"MinHealthyTime":1000000000,"ProgressDeadline":600000000000,"Stagger":30000000000},"Volumes":null}]`
 )
 
-// policy appends the scaling policy of a job's group: what nomad-autoscaler goes by.
 func (j *job) policy(dst []byte, period time.Duration) []byte {
 	dst = number(dst, `{"CreateIndex":`, j.createIndex)
 	dst = text(dst, `,"Enabled":true,"ID":`, policyID(j.number))
@@ -243,7 +233,6 @@ func (j *job) policy(dst []byte, period time.Duration) []byte {
 	return append(dst, `,"Group":"app"},"Type":"horizontal"}`...)
 }
 
-// policyStub appends that policy as a list has it.
 func (j *job) policyStub(dst []byte) []byte {
 	dst = number(dst, `{"CreateIndex":`, j.createIndex)
 	dst = text(dst, `,"Enabled":true,"ID":`, policyID(j.number))
@@ -252,7 +241,6 @@ func (j *job) policyStub(dst []byte) []byte {
 	return append(dst, `,"Group":"app"},"Type":"horizontal"}`...)
 }
 
-// scaleStatus appends what a job was scaled to.
 func (j *job) scaleStatus(dst []byte) []byte {
 	var placed, runs, well, unwell int
 	for _, a := range j.allocs {
@@ -322,7 +310,6 @@ const policyPrefix = "288b0641-4e16-4912-794d-"
 
 func policyID(job int) string { return fmt.Sprintf("%s%012x", policyPrefix, job) }
 
-// nodeStub appends a node as a list has it.
 func nodeStub(dst []byte, n int, created time.Time, resources bool) []byte {
 	dst = text(dst, `{"Address":`, address(n))
 	dst = append(append(append(dst, `,"CreateIndex":8,"Datacenter":"dc1","Drain":false,"Drivers":`...), drivers(created)...), `,"HostVolumes":{}`...)
@@ -334,7 +321,6 @@ func nodeStub(dst []byte, n int, created time.Time, resources bool) []byte {
 	return append(dst, `,"SchedulingEligibility":"eligible","Status":"ready","StatusDescription":"","Version":"1.11.2"}`...)
 }
 
-// node appends a node as a call for it alone has it, of it as much as matters.
 func node(dst []byte, n int, created time.Time) []byte {
 	dst = append(append(dst, `{"CreateIndex":8,"Datacenter":"dc1","Drain":false,"DrainStrategy":null,"Drivers":`...), drivers(created)...)
 	dst = text(dst, `,"HTTPAddr":`, address(n))

@@ -1,7 +1,6 @@
-// Package sim simulates a Nomad cluster of many jobs and the Prometheus server that
-// knows their load, with answers of recorded size: as much of both APIs as hpad and
-// nomad-autoscaler use. A call that it does not know is refused, never answered with
-// less than the real thing would.
+// Package sim simulates a Nomad cluster with many jobs and a Prometheus server with their load.
+// It implements the calls that hpad and nomad-autoscaler use, with responses of realistic size,
+// and rejects all others.
 package sim
 
 import (
@@ -16,27 +15,20 @@ import (
 	"time"
 )
 
-// Options are what worlds differ in.
+// Options configure a World.
 type Options struct {
-	// Jobs is how many there are, each with one group that has one task.
 	Jobs int
 	// Single gives each job one allocation; else they have 1 to 20, 5 on average.
-	Single bool
-	// Changes is how many jobs a second get another load, which asks for another
-	// count; 0 is none.
+	Single  bool
 	Changes float64
-	// Period is how often nomad-autoscaler is to evaluate a policy.
-	Period time.Duration
+	Period  time.Duration
 }
 
-// PerInstance is the load that an instance is to have.
+// PerInstance is the target load of an instance.
 const PerInstance = 10
 
-// counts are those of the jobs in turn: 1 to 20, 5 on average.
 var counts = [...]int{1, 2, 20, 3, 4, 1, 5, 2, 6, 3, 7, 4, 1, 5, 9, 2, 3, 13, 4, 5}
 
-// How long Nomad and its clients take for what follows a change of a count: what an
-// idle agent took, and a second for a task to start.
 const (
 	placing    = 50 * time.Millisecond
 	receiving  = 400 * time.Millisecond
@@ -58,7 +50,6 @@ const (
 	tables
 )
 
-// nodes is how many the cluster has.
 const nodes = 50
 
 // World is a cluster and its load. It is safe for concurrent use.
@@ -76,26 +67,22 @@ type World struct {
 	// another takes the place.
 	jobs   []*job
 	allocs []*alloc
-	// loads are those of the jobs.
-	loads []load
-	due   timers
-	wake  chan struct{}
+	loads  []load
+	due    timers
+	wake   chan struct{}
 
 	reactions []time.Duration
 	writes    int
-	// calm means that no load changes any more.
-	calm bool
+	calm      bool
 }
 
 // watched is a table, or with table -1 the job of a number.
 type watched struct{ table, job int }
 
-// load is what a job has to do.
 type load struct {
 	now, before int
 	changed     time.Time
-	// asked means that the count does not follow yet.
-	asked bool
+	asked       bool
 }
 
 type job struct {
@@ -108,10 +95,9 @@ type job struct {
 	specIndex, index, summaryIndex uint64
 	version                        int
 	submitted                      time.Time
-	// allocs are those that the world still has.
-	allocs     []*alloc
-	deployment deployment
-	scalings   []scaling
+	allocs                         []*alloc
+	deployment                     deployment
+	scalings                       []scaling
 }
 
 type deployment struct {
@@ -136,22 +122,20 @@ type scaling struct {
 }
 
 type alloc struct {
-	id, eval    string
-	jobID       string
-	job, number int
-	node        int
-	version     int
-	desired     string
-	client      string
-	// healthIndex is when the health was told; 0 while it is not.
+	id, eval           string
+	jobID              string
+	job, number        int
+	node               int
+	version            int
+	desired            string
+	client             string
 	healthIndex        uint64
 	healthTime         time.Time
 	createIndex, index uint64
 	created, modified  time.Time
-	// tasks is how far the task is: it has as many of its events.
-	tasks   int
-	started time.Time
-	ended   time.Time
+	tasks              int
+	started            time.Time
+	ended              time.Time
 }
 
 // How far a task is.
@@ -180,7 +164,7 @@ func (t *timers) Pop() any {
 	return last
 }
 
-// New returns a world whose jobs have run for an hour, with nothing under way.
+// New returns a world in which the jobs have run for an hour.
 func New(options Options) *World {
 	now := time.Now()
 	w := &World{
@@ -223,7 +207,6 @@ func JobID(number int) string { return fmt.Sprintf("shop-%06d", number) }
 // Base returns the count that the job of a number begins with, unless all have one.
 func Base(number int) int { return counts[number%len(counts)] }
 
-// uuid returns an id as Nomad makes them. The caller holds mu, or is alone.
 func (w *World) uuid() string {
 	var raw [16]byte
 	_, _ = w.random.Read(raw[:])
@@ -258,7 +241,6 @@ func (w *World) Run(ctx context.Context) {
 	}
 }
 
-// after does something later, holding mu. The caller holds mu.
 func (w *World) after(wait time.Duration, do func()) {
 	heap.Push(&w.due, timer{at: time.Now().Add(wait), do: do})
 	select {
@@ -267,7 +249,6 @@ func (w *World) after(wait time.Duration, do func()) {
 	}
 }
 
-// change gives one job after the other another load.
 func (w *World) change(ctx context.Context) {
 	ticker := time.NewTicker(time.Duration(float64(time.Second) / w.options.Changes))
 	defer ticker.Stop()
@@ -284,8 +265,6 @@ func (w *World) change(ctx context.Context) {
 	}
 }
 
-// ask gives a job a load that asks for another count, unless the last change of it
-// is still under way. The caller holds mu.
 func (w *World) ask(number int) {
 	j, l := w.jobs[number], &w.loads[number]
 	if w.calm || l.asked || j.deployment.status == "running" {
@@ -307,8 +286,6 @@ func other(base int) int {
 	return base - max(1, base/3)
 }
 
-// touched notes that tables changed, with what belongs to a job. The caller holds mu
-// and has moved the index.
 func (w *World) touched(number int, changed ...int) {
 	for _, table := range changed {
 		w.table[table] = w.index
@@ -327,7 +304,6 @@ func (w *World) tell(what watched) {
 	}
 }
 
-// watch returns what is closed when something changes. The caller holds mu.
 func (w *World) watch(what watched) <-chan struct{} {
 	waiting := w.watched[what]
 	if waiting == nil {
@@ -337,8 +313,8 @@ func (w *World) watch(what watched) <-chan struct{} {
 	return waiting
 }
 
-// Reactions returns the times from a change of a load to the write of the count, and
-// how many writes there were, since the last time; and how many jobs still wait.
+// Reactions returns the times from a change of a load to the write of the count since the last
+// call, the number of writes, and the number of waiting jobs.
 func (w *World) Reactions() (reactions []time.Duration, writes, waiting int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -352,14 +328,14 @@ func (w *World) Reactions() (reactions []time.Duration, writes, waiting int) {
 	return reactions, writes, waiting
 }
 
-// Load returns what a job has to do now.
+// Load returns the current load of a job.
 func (w *World) Load(number int) int {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
 	return w.loads[number].now
 }
 
-// Ask gives a job a load that asks for a count.
+// Ask sets the load of a job so that it needs a count.
 func (w *World) Ask(number, count int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -374,18 +350,15 @@ func (w *World) Calm() {
 	w.calm = true
 }
 
-// Truth is what there is of a job.
+// Truth is the state of a job.
 type Truth struct {
-	// Wanted is the count that its load asks for, Count the one that it has.
-	Wanted, Count int
-	// Healthy are allocations that run and are to go on, and whose health is told;
-	// Others are those that are there besides.
+	Wanted, Count   int
 	Healthy, Others int
 	// Deploying means that a deployment runs.
 	Deploying bool
 }
 
-// Truth returns what there is of the job of a number.
+// Truth returns the state of a job.
 func (w *World) Truth(number int) Truth {
 	w.mu.RLock()
 	defer w.mu.RUnlock()

@@ -38,19 +38,15 @@ func main() {
 	h.report()
 }
 
-// measure reads the source tree below a directory.
 func measure(root string) (*house, error) {
 	h := &house{files: token.NewFileSet(), rooms: map[string]int{}, packages: map[string][]*file{}}
 	return h, h.read(root)
 }
 
-// house is the source tree as it was read.
 type house struct {
-	files    *token.FileSet
-	rooms    map[string]int
-	packages map[string][]*file
-	// production and test are lines of Go. Test files, directories below test/ and packages
-	// whose name ends in "test" count as tests.
+	files            *token.FileSet
+	rooms            map[string]int
+	packages         map[string][]*file
 	production, test int
 	long             []string
 	// unsafe and mutexes count uses of package unsafe, and fields and variables of the types
@@ -116,12 +112,10 @@ func (h *house) readFile(name, relative string) error {
 	return nil
 }
 
-// isTest reports whether a file counts as a test.
 func isTest(relative string) bool {
 	return strings.HasSuffix(relative, "_test.go") || strings.HasPrefix(relative, "test/") || strings.HasSuffix(path.Dir(relative), "test")
 }
 
-// readSelectors counts uses of unsafe and of mutexes.
 func (h *house) readSelectors(syntax *ast.File) {
 	ast.Inspect(syntax, func(n ast.Node) bool {
 		selector, ok := n.(*ast.SelectorExpr)
@@ -171,7 +165,6 @@ func (h *house) embedding() (depth int, chains []string) {
 	return depth, chains
 }
 
-// embeddedIn returns the names of the types of the same package that a struct embeds.
 func embeddedIn(s *ast.StructType) (names []string) {
 	for _, field := range s.Fields.List {
 		expr := field.Type
@@ -286,8 +279,6 @@ func (h *house) declaresKind(room string) bool {
 	return config && scales
 }
 
-// names reports whether a file imports a kind's package or bears its name as a
-// string.
 func names(syntax *ast.File, kind string) bool {
 	found := false
 	ast.Inspect(syntax, func(n ast.Node) bool {
@@ -341,8 +332,6 @@ func (h *house) daemon() map[string][]string {
 	return graph
 }
 
-// uses returns pairs of files of one package of which the first names what the
-// second defines. What other packages define is not resolved.
 func (h *house) uses(room string) [][2]string {
 	var syntax []*ast.File
 	byName := map[string]string{}
@@ -352,7 +341,7 @@ func (h *house) uses(room string) [][2]string {
 	}
 	info := types.Info{Uses: map[*ast.Ident]types.Object{}, Selections: map[*ast.SelectorExpr]*types.Selection{}}
 	config := types.Config{Importer: nothing{}, Error: func(error) {}}
-	_, _ = config.Check(room, h.files, syntax, &info) // what cannot be resolved is another package's
+	_, _ = config.Check(room, h.files, syntax, &info)
 	var found [][2]string
 	for identifier, object := range info.Uses {
 		if !object.Pos().IsValid() {
@@ -370,15 +359,10 @@ func (h *house) uses(room string) [][2]string {
 	return slices.Compact(found)
 }
 
-// nothing is an importer without packages.
 type nothing struct{}
 
 func (nothing) Import(string) (*types.Package, error) { return nil, errors.New("not imported") }
 
-// arrange puts rooms on floors, each above all that it names, and returns the
-// number of floors and the arrows that cannot be had to run down. Which arrows of
-// a loop these are is chosen greedily: rooms that name more than they are named by
-// go to the top.
 func arrange(graph map[string][]string) (floors int, up []string) {
 	order := orderOf(graph)
 	floor := map[string]int{}

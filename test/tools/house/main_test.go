@@ -2,8 +2,6 @@ package main
 
 import "testing"
 
-// TestArrowsRunDown holds the daemon to a shape that can be read from the top down: no
-// file names what a file above it defines.
 func TestArrowsRunDown(t *testing.T) {
 	h, err := measure("../../..")
 	if err != nil {
