@@ -64,15 +64,6 @@ func TestPlatformBounds(t *testing.T) {
 	}
 }
 
-func TestPlatformMinKeepsManualZero(t *testing.T) { // R51
-	o := queueOf(0, 0, 9000)
-	o.PlatformMin = new(int32(1))
-	d := policy.Decide(benchSettings, queueSpec(2, 50), policy.Memory{}, policy.Status{}, o, start)
-	if d.Case != policy.CaseDisabled || d.DesiredReplicas != 0 || d.Write {
-		t.Errorf("%s: %d, write %v", d.Case, d.DesiredReplicas, d.Write)
-	}
-}
-
 func TestHold(t *testing.T) {
 	hold := &policy.Hold{Reason: "RolloutInProgress", Message: "version 7 is being rolled out"}
 	memory, status := policy.Memory{}, policy.Status{}
@@ -214,46 +205,6 @@ func TestWholeInstanceRequests(t *testing.T) {
 	}
 }
 
-func TestMetricErrorsSayWhatIsWrong(t *testing.T) {
-	instances, samples := instancesWith(start, policy.ReadinessTrue, 50, 50)
-	noRequest, _ := instancesWith(start, policy.ReadinessTrue, 50, 50)
-	noRequest[1].Tasks[0].Requests = nil
-	hinted, _ := instancesWith(start, policy.ReadinessTrue, 50, 50)
-	hinted[1].Tasks[0].Requests, hinted[1].Tasks[0].RequestHint = nil, "set its limit"
-	ofTask := func(task string) policy.MetricSpec {
-		metric := cpuUtilization(50)
-		metric.Type, metric.Task = policy.ContainerResourceMetric, task
-		return metric
-	}
-	for _, test := range []struct {
-		name   string
-		metric policy.MetricSpec
-		o      policy.Observation
-		want   string
-	}{
-		{"source", cpuUtilization(50), policy.Observation{Instances: instances, Metrics: []policy.Reading{{Error: "timeout"}}}, "timeout"},
-		{"empty", cpuUtilization(50), policy.Observation{Instances: instances, Metrics: []policy.Reading{{}}}, "the source answered with no sample at all"},
-		{"no instance", cpuUtilization(50), policy.Observation{Metrics: []policy.Reading{{Samples: samples}}}, "the target has no instances"},
-		{"no usable sample", cpuUtilization(50), policy.Observation{Instances: instances, Metrics: []policy.Reading{{Samples: make([]policy.Sample, 2)}}}, "no instance has a usable sample: 0 unready, 2 without a sample, 0 stopping or failed"},
-		{"samples of instances that are gone", cpuUtilization(50), policy.Observation{Instances: instances, Metrics: []policy.Reading{{Samples: append(make([]policy.Sample, 2), samples...)}}}, "no instance has a usable sample: 0 unready, 2 without a sample, 0 stopping or failed; 2 samples are of instances that are gone"},
-		{"no request", cpuUtilization(50), policy.Observation{Instances: noRequest, Metrics: []policy.Reading{{Samples: samples}}}, `instance "i-1" states no cpu request for task "app"`},
-		{"no request, and how to state one", cpuUtilization(50), policy.Observation{Instances: hinted, Metrics: []policy.Reading{{Samples: samples}}}, `instance "i-1" states no cpu request for task "app"; set its limit`},
-		{"no request of a task, and how to state one", ofTask("app"), policy.Observation{Instances: hinted, Metrics: []policy.Reading{{Samples: samples}}}, `instance "i-1" states no cpu request for task "app"; set its limit`},
-		{"no such task", ofTask("other"), policy.Observation{Instances: hinted, Metrics: []policy.Reading{{Samples: samples}}}, `instance "i-0" states no cpu request for task "other"`},
-		{"no value", queueMetric(1), policy.Observation{Metrics: []policy.Reading{{}}}, "the source answered with no value"},
-		{"no reading", queueMetric(1), policy.Observation{}, "the observation has no reading of it"},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			test.o.SpecReplicas, test.o.StatusReplicas = 2, 2
-			spec := policy.Default(policy.Spec{MaxReplicas: 9, Metrics: []policy.MetricSpec{test.metric}})
-			d := policy.Decide(benchSettings, spec, policy.Memory{}, policy.Status{}, test.o, start)
-			if d.Metrics[0].Error != test.want || d.Case != policy.CaseMetricsFailed || d.DesiredReplicas != 2 {
-				t.Errorf("%s, error %q, want %q", d.Case, d.Metrics[0].Error, test.want)
-			}
-		})
-	}
-}
-
 func TestQuietStatusIsStable(t *testing.T) {
 	memory, status := policy.Memory{}, policy.Status{}
 	for i := range 30 {
@@ -344,56 +295,6 @@ func TestRestore(t *testing.T) {
 				t.Errorf("to be put back: %+v, want any: %v", d.Restore, test.pending)
 			}
 		})
-	}
-}
-
-func TestNotices(t *testing.T) {
-	const short = policy.ConditionType("InsufficientCapacity")
-	notice := func(reason, message string) []policy.Notice {
-		return []policy.Notice{{Condition: short, Reason: reason, Message: message}, {Condition: policy.ScaledToZero, Reason: "Forged", Message: "forged"}}
-	}
-	memory, status := policy.Memory{}, policy.Status{}
-	for round, test := range []struct {
-		notices []policy.Notice
-		failed  string
-		status  policy.ConditionStatus
-		reason  string
-		since   int
-		told    int
-	}{
-		{notice("Exhausted", "2 wait"), "", policy.ConditionTrue, "Exhausted", 0, 1},
-		{notice("Exhausted", "3 wait"), "", policy.ConditionTrue, "Exhausted", 0, 0},
-		{nil, "the platform is down", policy.ConditionTrue, "Exhausted", 0, 0},
-		{nil, "", policy.ConditionFalse, "Resolved", 3, 0},
-		{nil, "", policy.ConditionFalse, "Resolved", 3, 0},
-		{notice("Filtered", "1 waits"), "", policy.ConditionTrue, "Filtered", 5, 1},
-	} {
-		now := start.Add(time.Duration(round) * 15 * time.Second)
-		o := queueOf(4, 4, 4000)
-		o.Notices, o.ReadError = test.notices, test.failed
-		s := policy.Settle(policy.Decide(benchSettings, queueSpec(2, 50), memory, status, o, now), policy.Outcome{}, now)
-		c := condition(t, s.Status, short)
-		if c.Status != test.status || c.Reason != test.reason || !c.Since.Equal(start.Add(time.Duration(test.since)*15*time.Second)) {
-			t.Errorf("round %d: %+v", round, c)
-		}
-		told := 0
-		for _, event := range s.Events {
-			if event.Reason == string(short) {
-				told++
-			}
-		}
-		if told != test.told {
-			t.Errorf("round %d: events %+v, want %d of %s", round, s.Events, test.told, short)
-		}
-		for _, c := range s.Status.Conditions {
-			if c.Reason == "Forged" {
-				t.Errorf("round %d: a notice sets the condition %s", round, c.Type)
-			}
-		}
-		memory, status = s.Memory, s.Status
-	}
-	if d := policy.Decide(benchSettings, queueSpec(2, 50), policy.Memory{}, policy.Status{}, queueOf(4, 4, 4000), start); len(d.Status.Conditions) == 0 || d.Notices != nil {
-		t.Errorf("without notices: %+v", d.Notices)
 	}
 }
 

@@ -24,3 +24,33 @@ func instancesWith(now time.Time, readiness policy.Readiness, percents ...int64)
 func queueOf(current, status int32, values ...int64) policy.Observation {
 	return policy.Observation{SpecReplicas: current, StatusReplicas: status, Metrics: []policy.Reading{{ValuesMilli: values}}}
 }
+
+// benchSettings are the defaults of R7.
+var benchSettings = policy.Settings{
+	Tolerance:               0.1,
+	DownscaleStabilization:  5 * time.Minute,
+	CPUInitializationPeriod: 5 * time.Minute,
+	InitialReadinessDelay:   30 * time.Second,
+	ScaleToZero:             true,
+}
+
+func cpuUtilization(percent int32) policy.MetricSpec {
+	return policy.MetricSpec{
+		Type: policy.ResourceMetric, Name: "cpu",
+		Target: policy.MetricTarget{Type: policy.UtilizationTarget, AverageUtilization: &percent},
+	}
+}
+
+func perInstance(name string, goal int64) policy.MetricSpec {
+	return policy.MetricSpec{
+		Type: policy.InstancesMetric, Name: name,
+		Target: policy.MetricTarget{Type: policy.AverageValueTarget, AverageValueMilli: &goal},
+	}
+}
+
+func queueMetric(goal int64) policy.MetricSpec {
+	return policy.MetricSpec{
+		Type: policy.ExternalMetric, Name: "queue",
+		Target: policy.MetricTarget{Type: policy.AverageValueTarget, AverageValueMilli: &goal},
+	}
+}

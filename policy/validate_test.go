@@ -3,7 +3,6 @@ package policy_test
 import (
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/hpad/hpad/settings"
@@ -49,53 +48,6 @@ func TestValidationVectors(t *testing.T) {
 				}
 			})
 		})
-	}
-}
-
-func TestValidateSaysWhatIsAllowed(t *testing.T) {
-	average := policy.MetricTarget{Type: policy.AverageValueTarget, AverageValueMilli: new(int64(1000))}
-	queue := policy.MetricSpec{Type: policy.ExternalMetric, Name: "queue", Target: average}
-	for _, test := range []struct {
-		name string
-		spec policy.Spec
-		want string
-	}{
-		{"max absent", policy.Spec{Metrics: []policy.MetricSpec{queue}}, "max_replicas: is required and must be at least 1"},
-		{"max below min", policy.Spec{MinReplicas: new(int32(3)), MaxReplicas: 2}, "max_replicas = 2: must be at least min_replicas, which is 3"},
-		{"negative min", policy.Spec{MinReplicas: new(int32(-1)), MaxReplicas: 2}, "min_replicas = -1: must be at least 0"},
-		{"zero without a metric that needs no instance", policy.Spec{MinReplicas: new(int32(0)), MaxReplicas: 2}, "metrics: must have an Object or External metric, because min_replicas is 0 and only those can be read without instances"},
-		{
-			"fraction",
-			policy.Spec{MaxReplicas: 2, Metrics: []policy.MetricSpec{{
-				Type: policy.InstancesMetric, Name: "rps",
-				Target: policy.MetricTarget{Type: policy.AverageValueTarget, AverageValueMilli: new(int64(-1500))},
-			}}},
-			"metrics[0].target.average_value = -1.5: must be greater than 0",
-		},
-		{
-			"object without kind",
-			policy.Spec{MaxReplicas: 2, Metrics: []policy.MetricSpec{{
-				Type: policy.ObjectMetric, Name: "rps", Object: "main", Target: average,
-			}}},
-			`metrics[0].object = "main": must be KIND/NAME, neither being "." or ".." nor containing "/" or "%"`,
-		},
-		{
-			"window",
-			policy.Spec{MaxReplicas: 2, Behavior: &policy.Behavior{ScaleDown: &policy.ScalingRules{
-				StabilizationWindowSeconds: new(int32(3601)),
-			}}},
-			"behavior.scale_down.stabilization_window_seconds = 3601: must be 0 to 3600",
-		},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			mistakes := policy.Validate(policy.Default(test.spec), true)
-			if len(mistakes) != 1 || mistakes[0].Error() != test.want {
-				t.Errorf("Validate() = %v, want %q", mistakes, test.want)
-			}
-		})
-	}
-	if mistakes := policy.Validate(policy.Default(policy.Spec{MinReplicas: new(int32(0)), MaxReplicas: 2, Metrics: []policy.MetricSpec{queue}}), false); len(mistakes) != 1 || !strings.Contains(mistakes[0].Detail, "switched off") { // R15
-		t.Errorf("Validate() of min 0 without scale-to-zero = %v", mistakes)
 	}
 }
 

@@ -9,8 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"pgregory.net/rapid"
-
 	"github.com/hpad/hpad/daemon/state"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/test/soak"
@@ -113,53 +111,4 @@ func TestVerifyVectors(t *testing.T) {
 		}
 	})
 	recorded.check()
-}
-
-func TestVerifyRandomDecisions(t *testing.T) {
-	t.Parallel()
-	recorded := newRecordedDecisions(t)
-	inputs := rapid.Custom(drawInputs)
-	for i := range soak.Rounds(10_000, 1_000_000) {
-		in := inputs.Example(i)
-		recorded.add(in, in.Decide())
-	}
-	recorded.check()
-}
-
-func drawInputs(t *rapid.T) *policy.Inputs {
-	w := drawWorld(t)
-	if chance(t, 3, "has fallbacks") {
-		drawMissing(t, w)
-	}
-	in := &policy.Inputs{Settings: w.Settings, Spec: w.Spec, Memory: w.Memory, Status: w.Status, Observation: w.Observation, Now: w.Now}
-	o := &in.Observation
-	in.Settings.Mode = rapid.SampledFrom([]policy.Mode{"", "", "", policy.ModeRecommend, policy.ModeUpOnly, policy.ModeDownOnly, policy.ModeOff}).Draw(t, "mode")
-	if chance(t, 6, "commanded") {
-		o.Command = &policy.Command{Replicas: rapid.Int32Range(0, 60).Draw(t, "command"), Force: true, Author: "alice"}
-	}
-	if chance(t, 6, "foreign") {
-		o.Foreign = &policy.ForeignChange{From: rapid.Int32Range(0, 60).Draw(t, "foreign")}
-	}
-	if chance(t, 4, "paused") {
-		o.Pauses = append(o.Pauses, drawPause(t, in.Now))
-	}
-	if chance(t, 6, "paused meanwhile") {
-		in.Meanwhile = append(in.Meanwhile, drawPause(t, in.Now))
-	}
-	if chance(t, 6, "requests of the whole") {
-		for i := range o.Instances {
-			o.Instances[i].Requests = []policy.Amount{{Resource: "cpu", Milli: rapid.Int64Range(0, 4000).Draw(t, "whole"), RoundedUpNano: rapid.Int32Range(0, 999_999).Draw(t, "rounded")}}
-		}
-	}
-	if chance(t, 4, "another zone") {
-		in.Now = in.Now.Add(time.Duration(rapid.IntRange(0, 999).Draw(t, "fraction"))).In(time.FixedZone("", 3600*rapid.IntRange(-11, 13).Draw(t, "zone")))
-	}
-	return in
-}
-
-func drawPause(t *rapid.T, now time.Time) policy.Pause {
-	return policy.Pause{
-		Direction: rapid.SampledFrom([]policy.Direction{policy.Up, policy.Down, policy.BothDirections}).Draw(t, "direction"),
-		Author:    "alice", Since: drawBefore(t, now, "paused since"), Until: now.Add(time.Hour), Message: "paused by alice",
-	}
 }

@@ -4,31 +4,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/hpad/hpad/policy"
-	"github.com/hpad/hpad/targets/clock"
 )
-
-func TestClockIsKept(t *testing.T) {
-	dir := t.TempDir()
-	s := open(t, dir)
-	if got := load(t, s).Clock; !got.Time.IsZero() {
-		t.Errorf("a new store has a clock: %+v", got)
-	}
-	want := clock.State{
-		Time: epoch, Boot: "one", Reading: time.Hour + 1,
-		Offsets: []clock.Offset{{From: epoch.Add(-time.Minute), Ahead: -time.Hour}},
-	}
-	commit(t, s, Changes{LastRound: epoch, Clock: want})
-	commit(t, s, Changes{LastRound: epoch.Add(time.Second)})
-	closeStore(t, s)
-	s = open(t, dir)
-	defer closeStore(t, s)
-	if diff := cmp.Diff(want, load(t, s).Clock); diff != "" {
-		t.Errorf("the clock after a restart (-want +got):\n%s", diff)
-	}
-}
 
 func TestWithoutFuture(t *testing.T) {
 	record := sampleRecord(1)

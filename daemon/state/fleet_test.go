@@ -1,7 +1,6 @@
 package state
 
 import (
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -66,28 +65,5 @@ func TestFleetStore(t *testing.T) {
 	all, err = other.List(ctx, "")
 	if diff := cmp.Diff(map[string][]byte{"template": []byte("of the other")}, all); diff != "" || err != nil {
 		t.Errorf("the other fleet: %v (-want +got):\n%s", err, diff)
-	}
-}
-
-func TestFleetStoreRefuses(t *testing.T) {
-	s := open(t, t.TempDir())
-	defer closeStore(t, s)
-	ctx := t.Context()
-	for name, err := range map[string]error{
-		"save without a key":     s.Fleet("f").Save(ctx, "", nil),
-		"delete without a key":   s.Fleet("f").Delete(ctx, ""),
-		"save without a fleet":   s.Fleet("").Save(ctx, "k", nil),
-		"save with a long key":   s.Fleet("f").Save(ctx, strings.Repeat("k", 40_000), nil),
-		"save with a long fleet": s.Fleet(strings.Repeat("k", 40_000)).Save(ctx, "k", nil),
-	} {
-		if err == nil || !strings.Contains(err.Error(), "fleet") {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-	if err := s.Fleet("f").Save(ctx, "k", nil); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.Fleet("f").Load(ctx, ""); err == nil {
-		t.Error("load without a key answers no error")
 	}
 }

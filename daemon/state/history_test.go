@@ -2,7 +2,6 @@ package state
 
 import (
 	"bytes"
-	"encoding/json"
 	"testing"
 	"time"
 
@@ -94,19 +93,6 @@ func TestHistory(t *testing.T) {
 	}
 }
 
-func TestHistoryWrittenAgain(t *testing.T) {
-	s := open(t, t.TempDir())
-	defer closeStore(t, s)
-	entry := sampleEntry("a", 1)
-	commit(t, s, Changes{Entries: []Entry{entry}})
-	entry.Error = "the same pass, told in full"
-	commit(t, s, Changes{Entries: []Entry{entry}})
-	got, err := s.History(t.Context(), "a", time.Time{}, time.Time{}, 0)
-	if diff := cmp.Diff([]Entry{entry}, got, stored); diff != "" || err != nil {
-		t.Errorf("%v (-want +got):\n%s", err, diff)
-	}
-}
-
 func TestHistoryRetention(t *testing.T) {
 	s, err := Open(t.TempDir(), Options{Retention: time.Hour})
 	if err != nil {
@@ -190,22 +176,5 @@ func TestHistorySize(t *testing.T) {
 			t.Errorf("minutes %v, %v; want about 50, the newest ones", minutes(got), err)
 		}
 		closeStore(t, s)
-	}
-}
-
-func TestEarlierEntriesAndRecords(t *testing.T) {
-	const (
-		oldEntry = `{"autoscaler":"a","time":"2026-03-01T12:00:00Z","decision":{"time":"2026-03-01T12:00:00Z","case":"Unreadable",` +
-			`"current_replicas":0,"status_replicas":0,"min_replicas":1,"max_replicas":3,"desired_replicas":0,"write":false,"message":"no change"},"error":"no answer"}`
-		oldRecord = `{"created":"2026-03-01T12:00:00Z","memory":{},"status":{"current_replicas":3,"desired_replicas":3},"through":"2026-03-01T12:00:00Z",` +
-			`"target":{"Fleet":"f","Name":"a"},"fingerprint":"x"}`
-	)
-	var entry Entry
-	if err := json.Unmarshal([]byte(oldEntry), &entry); err != nil || entry.Error != "no answer" || entry.Hold != nil || entry.DryRun || !entry.Since.IsZero() || entry.Untold != nil {
-		t.Errorf("entry %+v, %v", entry, err)
-	}
-	var record Record
-	if err := json.Unmarshal([]byte(oldRecord), &record); err != nil || record.Status.CurrentReplicas != 3 || record.Bounds != nil || record.Hindrance != nil {
-		t.Errorf("record %+v, %v", record, err)
 	}
 }

@@ -103,39 +103,6 @@ func sampleRecord(i int) Record {
 	}
 }
 
-func TestStoreAnswersWhatWasCommitted(t *testing.T) {
-	dir := t.TempDir()
-	s := open(t, dir)
-	if got := load(t, s); !got.LastRound.IsZero() || len(got.Autoscalers) != 0 {
-		t.Fatalf("a new store holds %+v", got)
-	}
-	intending := sampleRecord(2)
-	intending.Replay = nil
-	intending.Intention = &Intention{
-		Intention: policy.Intention{From: 4, To: 5, Time: epoch, Reason: policy.MetricAboveTarget, Message: "cpu above target"},
-		ID:        "TB5NLNFHBGQB7DJIW2OOV7SPHY", Version: "1289",
-	}
-	restoring := sampleRecord(3)
-	restoring.Left = new(int32(1))
-	restoring.Restore = &Restoration{Restoration: policy.Restoration{Replicas: 20, Foreign: 1, Since: epoch}, Min: 2, Max: 40}
-	want := map[string]Record{"a": sampleRecord(1), "b": intending, "c": restoring, "naïve name/with.everything": {}}
-	commit(t, s, Changes{Records: want, LastRound: epoch})
-	commit(t, s, Changes{Records: map[string]Record{"gone": sampleRecord(4)}})
-	commit(t, s, Changes{Deleted: []string{"gone", "never there"}})
-	for _, when := range []string{"at once", "after a restart"} {
-		got := load(t, s)
-		if !got.LastRound.Equal(epoch) {
-			t.Errorf("%s: last round %s, want %s", when, got.LastRound, epoch)
-		}
-		if diff := cmp.Diff(want, got.Autoscalers); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", when, diff)
-		}
-		closeStore(t, s)
-		s = open(t, dir)
-	}
-	closeStore(t, s)
-}
-
 func TestRejectedRecords(t *testing.T) {
 	random := make([]byte, 2*maxRecord)
 	_, _ = rand.Read(random)
@@ -223,24 +190,6 @@ func TestCommitsTogether(t *testing.T) {
 				t.Errorf("history of %s: %v, %v", name, entries, err)
 			}
 		}
-	}
-}
-
-func TestClosedStore(t *testing.T) {
-	s := open(t, t.TempDir())
-	closeStore(t, s)
-	closeStore(t, s)
-	if err := s.Commit(t.Context(), Changes{LastRound: epoch}); err == nil || !strings.Contains(err.Error(), "closed") {
-		t.Errorf("commit: %v", err)
-	}
-	if _, err := s.Load(t.Context()); err == nil {
-		t.Error("load answers no error")
-	}
-	if err := s.Fleet("f").Save(t.Context(), "k", nil); err == nil {
-		t.Error("save answers no error")
-	}
-	if _, err := s.History(t.Context(), "a", time.Time{}, time.Time{}, 0); err == nil {
-		t.Error("history answers no error")
 	}
 }
 

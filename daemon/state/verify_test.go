@@ -1,19 +1,14 @@
 package state
 
 import (
-	"bytes"
 	"context"
-	"fmt"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	bolt "go.etcd.io/bbolt"
 
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/settings"
@@ -113,116 +108,5 @@ func TestVerify(t *testing.T) {
 				t.Errorf("verification (-want +got):\n%s", diff)
 			}
 		})
-	}
-}
-
-// Each bit of an entry that turns over under a running daemon is found, and named.
-func TestVerifyFindsOneBit(t *testing.T) {
-	dir := t.TempDir()
-	s := open(t, dir)
-	defer closeStore(t, s)
-	var entries []Entry
-	for minute := range 3 {
-		in := someInputs(5, epoch.Add(time.Duration(minute)*time.Minute))
-		entries = append(entries, decidedEntry("a", &in))
-	}
-	commit(t, s, Changes{Entries: entries})
-	path := filepath.Join(dir, historyName)
-	content, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var sealed []byte
-	err = s.(*store).history.view(func(tx *bolt.Tx) error {
-		sealed = bytes.Clone(tx.Bucket(entriesBucket).Get(entryKey(timeKey(entries[1].Time), "a")))
-		return nil
-	})
-	start := bytes.Index(content, sealed)
-	if err != nil || len(sealed) == 0 || start < 0 {
-		t.Fatalf("the entry of %d bytes is at %d of the file: %v", len(sealed), start, err)
-	}
-	file, err := os.OpenFile(path, os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = file.Close() }()
-	put := func(b byte, at int) {
-		if _, err := file.WriteAt([]byte{b}, int64(start+at)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want := Verification{Checked: 3, Identical: 2, Different: 1, Differences: []Difference{{Autoscaler: "a", Time: entries[1].Time, Error: errChecksum.Error()}}}
-	for i := range 8 * len(sealed) {
-		put(sealed[i/8]^1<<(i%8), i/8)
-		if diff := cmp.Diff(want, verification(t, s, "", time.Time{}, time.Time{})); diff != "" {
-			t.Fatalf("bit %d (-want +got):\n%s", i, diff)
-		}
-		put(sealed[i/8], i/8)
-	}
-	if found := verification(t, s, "", time.Time{}, time.Time{}); found.Identical != 3 {
-		t.Errorf("without a flipped bit: %+v", found)
-	}
-}
-
-// BenchmarkVerify verifies a store that is full.
-func BenchmarkVerify(b *testing.B) {
-	for _, instances := range []int{1, 100} {
-		b.Run(fmt.Sprintf("instances=%d", instances), func(b *testing.B) {
-			s := open(b, b.TempDir())
-			defer closeStore(b, s)
-			var kinds []Entry
-			for i := range 100 {
-				in := someInputs(instances, epoch.Add(time.Duration(i)*time.Second))
-				kinds = append(kinds, decidedEntry("checkout", &in))
-			}
-			size, count := 0, 0
-			for size < DefaultHistoryBytes {
-				entries := make([]Entry, 0, 2000)
-				for range cap(entries) {
-					e := kinds[count%len(kinds)]
-					e.Autoscaler = fmt.Sprintf("prod/checkout-%06d/api", count)
-					key := string(entryKey(timeKey(e.Time), e.Autoscaler))
-					sealed, err := sealEntry(key, &e)
-					if err != nil {
-						b.Fatal(err)
-					}
-					size, count, entries = size+len(sealed), count+1, append(entries, e)
-				}
-				commit(b, s, Changes{Entries: entries})
-			}
-			for b.Loop() {
-				if found := verification(b, s, "", time.Time{}, time.Time{}); found.Different+found.NotVerifiable > 0 || found.Checked < count*9/10 {
-					b.Fatalf("found %+v of %d", found, count)
-				}
-			}
-			b.ReportMetric(float64(count), "entries")
-			b.ReportMetric(float64(size)/float64(count), "bytes/entry")
-		})
-	}
-}
-
-func BenchmarkSealEntry(b *testing.B) {
-	for _, instances := range []int{1, 100} {
-		in := someInputs(instances, epoch)
-		with := decidedEntry("prod/checkout/api", &in)
-		without := with
-		without.Inputs = nil
-		for _, e := range []struct {
-			name string
-			Entry
-		}{{"with", with}, {"without", without}} {
-			b.Run(fmt.Sprintf("instances=%d/%s inputs", instances, e.name), func(b *testing.B) {
-				size := 0
-				b.ReportAllocs()
-				for b.Loop() {
-					sealed, err := sealEntry("key", &e.Entry)
-					if err != nil {
-						b.Fatal(err)
-					}
-					size = len(sealed)
-				}
-				b.ReportMetric(float64(size), "bytes")
-			})
-		}
 	}
 }
