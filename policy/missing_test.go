@@ -2,10 +2,13 @@ package policy_test
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"pgregory.net/rapid"
 
 	"github.com/hpad/hpad/policy"
 )
@@ -175,5 +178,100 @@ func TestOnMissingFromZero(t *testing.T) {
 	p.current = 1
 	if d := p.pass(failed, none); d.Metrics[0].Fallback.Active {
 		t.Errorf("at once after a person's zero: %+v", d.Metrics[0].Fallback)
+	}
+}
+
+// drawMissing gives some metrics of a world an OnMissing, and has some of those fail since
+// any time.
+func drawMissing(t *rapid.T, w *world) {
+	w.Spec.Metrics = slices.Clone(w.Spec.Metrics)
+	for i := range w.Spec.Metrics {
+		metric := &w.Spec.Metrics[i]
+		metric.Name = fmt.Sprint(metric.Name, i)
+		if chance(t, 4, "lacks the key") {
+			continue
+		}
+		uses := []policy.MissingUse{policy.UseHold, policy.UseLast, policy.UseMax, policy.UseReplicas}
+		missing := policy.OnMissing{AfterSeconds: 60, Use: rapid.SampledFrom(uses).Draw(t, "use")}
+		if missing.Use == policy.UseReplicas {
+			missing.Replicas = rapid.Int32Range(1, w.Spec.MaxReplicas).Draw(t, "of its own")
+		}
+		metric.OnMissing = &missing
+		known := policy.MissingMetric{Type: metric.Type, Name: metric.Name, Task: metric.Task, Object: metric.Object}
+		if !chance(t, 5, "worked before") {
+			known.FirstFailureTime = drawBefore(t, w.Now, "failed since")
+		}
+		if missing.Use == policy.UseLast && rapid.Bool().Draw(t, "proposed before") {
+			known.Proposal = new(rapid.Int32Range(0, 80).Draw(t, "proposed"))
+		}
+		w.Memory.Missing = append(w.Memory.Missing, known)
+		if rapid.Bool().Draw(t, "fails") {
+			w.Observation.Metrics[i] = failed
+		}
+	}
+}
+
+func TestOnMissingProperties(t *testing.T) {
+	said := map[string]int{}
+	rapid.Check(t, func(t *rapid.T) {
+		w := drawWorld(t)
+		drawMissing(t, w)
+		if !chance(t, 4, "anywhere") {
+			w.Observation.ReadError, w.Observation.SpecReplicas = "", rapid.Int32Range(*w.Spec.MinReplicas, w.Spec.MaxReplicas).Draw(t, "in bounds")
+		}
+		before := w.text(t)
+		d := w.decide()
+		if after := w.text(t); before != after {
+			t.Fatalf("the arguments were modified:\n%s\n%s", before, after)
+		}
+		w.next(d)
+		checkMemory(t, w, d.Memory, d.Case != policy.CaseUnreadable)
+
+		without := *w
+		without.Spec.Metrics = slices.Clone(w.Spec.Metrics)
+		for i := range without.Spec.Metrics {
+			without.Spec.Metrics[i].OnMissing = nil
+		}
+		forgetful := without
+		forgetful.Memory.Missing = nil
+		plain := forgetful.decide()
+		if d := without.decide(); !reflect.DeepEqual(d.Explained(), plain.Explained()) || !reflect.DeepEqual(d.Status, plain.Status) {
+			t.Fatalf("what is remembered changes a decision without the key:\n%+v\n%+v", d, plain)
+		}
+		active := slices.ContainsFunc(d.Metrics, func(r policy.MetricResult) bool { return r.FallsBack() })
+		if !active {
+			said["not active"]++
+			if d.DesiredReplicas != plain.DesiredReplicas || d.Message != plain.Message || d.Error != plain.Error || !reflect.DeepEqual(d.Raw, plain.Raw) {
+				t.Fatalf("%d (%s), and without the key %d (%s)", d.DesiredReplicas, d.Message, plain.DesiredReplicas, plain.Message)
+			}
+			return
+		}
+		said["active"]++
+		for i := range d.Metrics {
+			result, known := &d.Metrics[i], w.Spec.Metrics[i].OnMissing
+			switch {
+			case d.Raw == nil:
+			case result.Proposes() && *d.Raw < result.Proposal:
+				t.Fatalf("%d is below the %d of metric %d", *d.Raw, result.Proposal, i)
+			case !result.Proposes() && *d.Raw < d.CurrentReplicas: // R47
+				t.Fatalf("%d is below the present %d, and metric %d failed", *d.Raw, d.CurrentReplicas, i)
+			}
+			if result.FallsBack() && (known == nil || result.Error == "" || w.Now.Sub(result.Fallback.FirstFailureTime) < time.Minute) {
+				t.Fatalf("metric %d falls back: %+v", i, result)
+			}
+		}
+		if plain.Raw != nil && d.Raw != nil && *d.Raw < *plain.Raw {
+			t.Fatalf("%d is below the %d that the others ask for", *d.Raw, *plain.Raw)
+		}
+		if plain.Raw != nil && (d.Raw == nil || d.DesiredReplicas < plain.DesiredReplicas) {
+			t.Fatalf("%d (%s), and without the key %d (%s)", d.DesiredReplicas, d.Message, plain.DesiredReplicas, plain.Message)
+		}
+		settled := policy.Settle(d, policy.Outcome{}, w.Now)
+		if len(settled.Memory.Missing) != len(w.Memory.Missing) {
+			t.Fatalf("%+v became %+v", w.Memory.Missing, settled.Memory.Missing)
+		}
+	})
+	if said["active"] < 300 || said["not active"] < 300 {
+		t.Errorf("%v: too few cases", said)
 	}
 }

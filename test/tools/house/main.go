@@ -1,6 +1,6 @@
 // Command house measures the shape of the source tree: lines per directory, long functions,
-// levels and upward references inside of the daemon, uses of unsafe, mutexes, the depth of
-// embedded structs, and the places that name a kind of fleet. Run it in the root of the
+// levels and upward references inside of the daemon, uses of unsafe, mutexes, and the depth of
+// embedded structs. Run it in the root of the
 // repository as "go run ./test/tools/house [DIR]"; DIR is another checkout to compare with.
 package main
 
@@ -18,7 +18,6 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 )
 
@@ -210,89 +209,10 @@ func (h *house) report() {
 	for _, arrow := range up {
 		fmt.Println("  " + arrow)
 	}
-	h.reportKinds()
 	fmt.Println("lines per directory:")
 	for _, room := range slices.Sorted(maps.Keys(h.rooms)) {
 		fmt.Printf("  %6d %s\n", h.rooms[room], room)
 	}
-}
-
-// kindList is the package that lists the kinds, which counts as one place.
-const kindList = "daemon/kinds"
-
-// reportKinds prints, for each kind of fleet, the production files outside of its
-// own directory that import it or bear its name as a string.
-func (h *house) reportKinds() {
-	named := map[string][]string{}
-	var kinds []string
-	for room := range h.rooms {
-		if kind, ok := strings.CutPrefix(room, "targets/"); ok && h.declaresKind(room) {
-			kinds = append(kinds, kind)
-		}
-	}
-	slices.Sort(kinds)
-	for room, files := range h.packages {
-		for _, f := range files {
-			for _, kind := range kinds {
-				own := "targets/" + kind
-				if room == own || strings.HasPrefix(room, own+"/") || !names(f.syntax, kind) {
-					continue
-				}
-				place := f.path
-				if room == kindList {
-					place = kindList
-				}
-				if !slices.Contains(named[kind], place) {
-					named[kind] = append(named[kind], place)
-				}
-			}
-		}
-	}
-	fmt.Println("files outside of its directory that name a kind of fleet:")
-	for _, kind := range kinds {
-		slices.Sort(named[kind])
-		fmt.Printf("  %s: %d\n", kind, len(named[kind]))
-		for _, one := range named[kind] {
-			fmt.Println("    " + one)
-		}
-	}
-}
-
-// declaresKind reports whether a directory below targets is a kind: it has a struct
-// Config and a method SetReplicas.
-func (h *house) declaresKind(room string) bool {
-	config, scales := false, false
-	for _, f := range h.packages[room] {
-		for _, declaration := range f.syntax.Decls {
-			switch d := declaration.(type) {
-			case *ast.FuncDecl:
-				scales = scales || d.Recv != nil && d.Name.Name == "SetReplicas"
-			case *ast.GenDecl:
-				for _, spec := range d.Specs {
-					if t, ok := spec.(*ast.TypeSpec); ok && t.Name.Name == "Config" {
-						_, config = t.Type.(*ast.StructType)
-					}
-				}
-			}
-		}
-	}
-	return config && scales
-}
-
-func names(syntax *ast.File, kind string) bool {
-	found := false
-	ast.Inspect(syntax, func(n ast.Node) bool {
-		literal, ok := n.(*ast.BasicLit)
-		if !ok || literal.Kind != token.STRING {
-			return true
-		}
-		text, err := strconv.Unquote(literal.Value)
-		if err == nil && (text == kind || strings.HasSuffix(text, "/targets/"+kind)) {
-			found = true
-		}
-		return true
-	})
-	return found
 }
 
 // daemon returns which rooms of the daemon each of them names. A room is a file of
