@@ -134,18 +134,18 @@ func (v *clusterView) ExportState(ctx context.Context, to io.Writer, history boo
 	if err != nil {
 		return err
 	}
-	copies, err := v.copies(history)
+	file, err := v.spool(ctx, fleets, history)
 	if err != nil {
 		return err
 	}
-	defer copies.Close()
-	return copies.Export(ctx, to, fleets)
+	defer func() { _ = file.Close() }()
+	_, err = io.Copy(to, file)
+	return err
 }
 
-// copies returns copies of this member's files. Only the copying delays runs that start.
-func (v *clusterView) copies(history bool) (*state.Copies, error) {
+func (v *clusterView) spool(ctx context.Context, fleets []map[string][]byte, history bool) (*os.File, error) {
 	if !history {
-		return state.Copy(v.options.Daemon.Store, nil)
+		return state.Spool(ctx, v.options.Daemon.Store, fleets, nil)
 	}
 	v.archiving.Lock() // so that no history is closed
 	defer v.archiving.Unlock()
@@ -153,7 +153,7 @@ func (v *clusterView) copies(history bool) (*state.Copies, error) {
 	if err != nil {
 		return nil, err
 	}
-	return state.Copy(v.options.Daemon.Store, histories)
+	return state.Spool(ctx, v.options.Daemon.Store, fleets, histories)
 }
 
 // archived returns the history that this member recorded of fleets that it does not run now.

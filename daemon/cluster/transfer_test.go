@@ -107,14 +107,15 @@ func TestTransfer(t *testing.T) {
 		if err != nil || len(fleets) != len(m.fleets) {
 			t.Fatalf("%d fleets, %v, want %d", len(fleets), err, len(m.fleets))
 		}
-		var back bytes.Buffer
-		if err := state.ExportWith(t.Context(), &back, own, fleets, []state.Store{own}); err != nil {
+		back, err := state.Spool(t.Context(), own, fleets, []state.Store{own})
+		if err != nil {
 			t.Fatal(err)
 		}
+		defer func() { _ = back.Close() }()
 		if err := own.Close(); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := state.Import(t.Context(), filepath.Join(dir, "back"), &back, nil); err != nil {
+		if _, err := state.Import(t.Context(), filepath.Join(dir, "back"), back, nil); err != nil {
 			t.Fatal(err)
 		}
 		s, err := state.Open(filepath.Join(dir, "back"), state.Options{})

@@ -71,60 +71,44 @@ type exporter struct {
 	bytes int64
 }
 
-// Export implements [Store]. It reads from copies of the files, because a slow reader would
-// keep a transaction open, and bbolt may block writers meanwhile.
+// Export implements [Store].
 func (s *store) Export(ctx context.Context, to io.Writer, withHistory bool) error {
 	var histories []Store
 	if withHistory {
 		histories = []Store{s}
 	}
-	return ExportWith(ctx, to, s, nil, histories)
-}
-
-// ExportWith exports the state of a cluster member together with the state of fleets, which has
-// priority, and the histories of several stores. The stores must come from [Open] or
-// [OpenShared].
-func ExportWith(ctx context.Context, to io.Writer, own Store, fleets []map[string][]byte, histories []Store) error {
-	copies, err := Copy(own, histories)
+	file, err := Spool(ctx, s, nil, histories)
 	if err != nil {
 		return err
 	}
-	defer copies.Close()
-	return copies.Export(ctx, to, fleets)
+	defer func() { _ = file.Close() }()
+	_, err = io.Copy(to, file)
+	return err
 }
 
-// Copies are copies of database files for an export.
-type Copies struct{ all []*database }
-
-// Copy copies the state of a store and the histories of several stores. The caller closes the
-// copies.
-func Copy(own Store, histories []Store) (*Copies, error) {
-	copies := &Copies{}
-	from := []*database{filesOf(own).state}
-	for _, s := range histories {
-		from = append(from, filesOf(s).history)
+// Spool writes an export to an unlinked file: the state of a cluster member together with the
+// state of fleets, which has priority, and the histories of several stores. The stores must come
+// from [Open] or [OpenShared]. A slow reader of the file does not keep a transaction open, which
+// could block writers. The caller closes the file.
+func Spool(ctx context.Context, own Store, fleets []map[string][]byte, histories []Store) (*os.File, error) {
+	s := filesOf(own)
+	path := filepath.Join(s.dir, "export-"+rand.Text())
+	file, err := createFile(path, os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, unwritten(s.dir, err)
 	}
-	for _, d := range from {
-		taken, err := d.copied()
-		if err != nil {
-			copies.Close()
-			return nil, fmt.Errorf("copy %q for an export: %w", d.path, unwritten(filepath.Dir(d.path), err))
-		}
-		copies.all = append(copies.all, taken)
+	var databases []*database
+	for _, h := range histories {
+		databases = append(databases, filesOf(h).history)
 	}
-	return copies, nil
-}
-
-// Export writes the export; see [ExportWith].
-func (c *Copies) Export(ctx context.Context, to io.Writer, fleets []map[string][]byte) error {
-	return export(ctx, to, c.all[0], fleets, c.all[1:])
-}
-
-// Close removes the copies.
-func (c *Copies) Close() {
-	for _, taken := range c.all {
-		_ = taken.close()
+	err = errors.Join(os.Remove(path), export(ctx, file, s.state, fleets, databases))
+	if err == nil {
+		_, err = file.Seek(0, io.SeekStart)
 	}
+	if err != nil {
+		return nil, errors.Join(unwritten(s.dir, err), file.Close())
+	}
+	return file, nil
 }
 
 func filesOf(s Store) *store {
@@ -132,16 +116,6 @@ func filesOf(s Store) *store {
 		return shared.store
 	}
 	return s.(*store)
-}
-
-// copied returns a read-only copy of the database. Its file is unlinked.
-func (d *database) copied() (*database, error) {
-	path := d.path + ".export-" + rand.Text()
-	if err := d.copyTo(path); err != nil {
-		return nil, errors.Join(err, remove(path))
-	}
-	taken, err := openReadOnly(path)
-	return taken, errors.Join(err, remove(path))
 }
 
 func export(ctx context.Context, to io.Writer, own *database, fleets []map[string][]byte, histories []*database) error {
@@ -269,7 +243,8 @@ func (e *exporter) value(file string, path []string, key, value []byte) error {
 	return e.line(&line)
 }
 
-// ExportDir exports a directory that no daemon uses, with the histories of more directories.
+// ExportDir exports a directory that no daemon uses, with the state of fleets and the histories of
+// more directories.
 func ExportDir(ctx context.Context, dir string, to io.Writer, withHistory bool, fleets []map[string][]byte, more ...string) error {
 	paths := []string{filepath.Join(dir, stateName)}
 	if withHistory {
