@@ -132,20 +132,15 @@ func (p *pass) reportLimit(step *Limit) {
 	if step.Limited {
 		status = ConditionTrue
 	}
-	message := "the desired count is within the acceptable range"
-	switch step.Reason {
-	case modeUpOnlyReason:
-		message = `the autoscaler's mode is "up-only"`
-	case modeDownOnlyReason:
-		message = `the autoscaler's mode is "down-only"`
-	case tooFewReplicas:
-		message = "the desired count is less than the minimum"
-	case tooManyReplicas:
-		message = "the desired count is more than the maximum"
-	case scaleUpLimited:
-		message = "the desired count is increasing faster than the maximum scale rate"
-	case scaleDownLimited:
-		message = "the desired count is decreasing faster than the maximum scale rate"
-	}
-	p.set(ScalingLimited, status, step.Reason, message)
+	p.set(ScalingLimited, status, step.Reason, limitMessages[step.Reason])
+}
+
+var limitMessages = map[string]string{
+	desiredWithinRange: "the desired count is within the acceptable range",
+	modeUpOnlyReason:   `the autoscaler's mode is "up-only"`,
+	modeDownOnlyReason: `the autoscaler's mode is "down-only"`,
+	tooFewReplicas:     "the desired count is less than the minimum",
+	tooManyReplicas:    "the desired count is more than the maximum",
+	scaleUpLimited:     "the desired count is increasing faster than the maximum scale rate",
+	scaleDownLimited:   "the desired count is decreasing faster than the maximum scale rate",
 }

@@ -6,10 +6,11 @@ import "math"
 // error.
 func (p *pass) evaluateWhole(metric *MetricSpec, reading *Reading, result *MetricResult) string {
 	var goal int64
+	external := metric.Type == ExternalMetric // R39; for an Object metric the type of the target decides (R40)
 	switch target := &metric.Target; {
-	case usesAverageValue(metric) && target.AverageValueMilli != nil:
+	case (external || target.Type == AverageValueTarget) && target.AverageValueMilli != nil:
 		result.Goal, goal = AverageValueTarget, *target.AverageValueMilli
-	case usesValue(metric) && target.ValueMilli != nil:
+	case (external || target.Type == ValueTarget) && target.ValueMilli != nil:
 		result.Goal, goal = ValueTarget, *target.ValueMilli
 	default:
 		return "the metric's target has neither a value nor an average_value that its type asks for"
@@ -19,7 +20,7 @@ func (p *pass) evaluateWhole(metric *MetricSpec, reading *Reading, result *Metri
 	if failure != "" {
 		return failure
 	}
-	if metric.Type == ExternalMetric && len(reading.ValuesMilli) > 1 {
+	if external && len(reading.ValuesMilli) > 1 {
 		result.Series = int32(min(len(reading.ValuesMilli), math.MaxInt32))
 	}
 	if result.Goal == ValueTarget {
@@ -33,16 +34,6 @@ func (p *pass) evaluateWhole(metric *MetricSpec, reading *Reading, result *Metri
 	p.byAverageValue(usage, goal, result)
 	p.reportAverage(metric, usage, result)
 	return ""
-}
-
-// usesAverageValue: External uses an average value if there is one (R39), Object depends on the
-// type (R40).
-func usesAverageValue(metric *MetricSpec) bool {
-	return metric.Type == ExternalMetric || metric.Target.Type == AverageValueTarget
-}
-
-func usesValue(metric *MetricSpec) bool {
-	return metric.Type == ExternalMetric || metric.Target.Type == ValueTarget
 }
 
 // wholeUsage is the value of the metric in milli-units (R26, R42, R43).
