@@ -1,9 +1,6 @@
-// Package clock keeps the daemon's own time, which nobody sets: the wall time at
-// which it began plus what the monotonic clock counted since, also across the
-// restarts of one boot. Windows, rates, ticks and deadlines are measured by it.
-//
-// The wall clock is what platforms, sources and people go by. A [Scale] converts
-// between the two.
+// Package clock keeps steady time: the wall time at the start of the daemon plus the elapsed
+// monotonic time, also across restarts within one boot. Windows, rates, ticks and deadlines use
+// it. Platforms, sources and users see the wall clock; a [Scale] converts between the two.
 package clock
 
 import (
@@ -16,59 +13,56 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// System is what a Clock reads. The zero value is the machine's.
+// System is the clocks that a Clock reads. The zero value uses the clocks of the host.
 type System struct {
 	// Wall returns the time of the wall clock; nil means time.Now.
 	Wall func() time.Time
-	// Boot returns the id of the machine's present boot and the reading of its
-	// monotonic clock. It is called once, by New. An empty id means that neither is
-	// known. Nil means those of the machine.
+	// Boot returns the id of the present boot and the reading of its monotonic clock; the id is
+	// empty if they are unknown. New calls it once. Nil means the boot of the host.
 	Boot func() (id string, reading time.Duration)
-	// Longest is how long ago an earlier Clock left its State at most, as somebody else
-	// knows; 0 where nobody does. The wall clock of another boot is not believed beyond it.
+	// Longest is the maximum age of the State of an earlier Clock; 0 if it is unknown. It limits
+	// the elapsed time that the wall clock of another boot indicates.
 	Longest time.Duration
-	// Shared says that the State may be another machine's: how far that one's wall clock is
-	// off does not make this one's later than it is.
+	// Shared reports whether the State may be from another host. The wall clock error of that
+	// host then does not make this clock later than the wall clock.
 	Shared bool
 }
 
-// State is what the store keeps of a Clock, so that the next one goes on. The zero
-// State is that of a store which never had one.
+// State is the stored state from which the next Clock resumes. The zero State is the state of a
+// new store.
 type State struct {
-	// Time is the steady time at which the rest was read.
+	// Time is the steady time of the State.
 	Time time.Time `json:"time"`
-	// Boot is the id of the boot, empty when it was not known, and Reading what its
-	// monotonic clock showed.
+	// Boot is the id of the boot, or empty, and Reading the reading of its monotonic clock.
 	Boot    string        `json:"boot,omitempty"`
 	Reading time.Duration `json:"reading,omitempty"`
-	// Offsets are those of the Scale.
+	// Offsets are the offsets of the Scale.
 	Offsets []Offset `json:"offsets,omitempty"`
 }
 
 // Step is a sudden change of the wall clock.
 type Step struct {
-	// By is how far it went; below zero is back.
+	// By is the size of the step, negative for a step back.
 	By time.Duration
-	// Offset is how far the wall clock is ahead of steady time since.
+	// Offset is the difference between wall clock and steady time after the step.
 	Offset time.Duration
 }
 
-// stepThreshold is how far the wall clock may be from where it is expected without
-// having been stepped. What slews a clock moves the monotonic one along with it.
+// stepThreshold is the tolerated difference between the wall clock and its expected time. Slewing
+// adjusts the monotonic clock as well.
 const stepThreshold = time.Second
 
-// offsetUnit is what offsets are rounded to: sources know instants to the
-// millisecond.
+// offsetUnit is the precision of offsets; sources use milliseconds.
 const offsetUnit = time.Millisecond
 
-// keptOffsets bounds the steps that are kept.
+// keptOffsets is the maximum number of stored steps.
 const keptOffsets = 16
 
 // Clock counts steady time. It is safe for concurrent use. Make one with New.
 type Clock struct {
 	wall func() time.Time
-	// begun is when New was called: it carries Go's monotonic reading. Boot and
-	// reading are those of that instant.
+	// begun is the time of New with Go's monotonic reading. Boot and reading are of the same
+	// instant.
 	begun   time.Time
 	boot    string
 	reading time.Duration
@@ -76,8 +70,8 @@ type Clock struct {
 	shared  bool
 
 	scale atomic.Pointer[Scale]
-	// mu is held while scale is replaced, and guards what follows: what Look has yet
-	// to return, and the scale without that.
+	// mu guards changes of scale, and the fields below: the step that Look has not returned yet,
+	// and the scale without that step.
 	mu      sync.Mutex
 	pending Step
 	looked  *Scale
@@ -99,14 +93,11 @@ func New(system System) *Clock {
 	return c
 }
 
-// plain returns a time without monotonic reading or location.
 func plain(t time.Time) time.Time { return t.Round(0).UTC() }
 
-// Resume makes the clock go on where an earlier one was when it left State behind:
-// by the monotonic clock in the same boot, else by the wall clock, but never back, and
-// no further than System.Longest.
-// What the wall clock did meanwhile counts as a step. It is called before the clock
-// is used.
+// Resume continues from the State of an earlier Clock: by the monotonic clock within one boot,
+// and otherwise by the wall clock, but never back and at most System.Longest ahead. A difference
+// to the wall clock counts as a step. It is called before the clock is used.
 func (c *Clock) Resume(kept State) {
 	if kept.Time.IsZero() {
 		return
@@ -134,13 +125,13 @@ func (c *Clock) Resume(kept State) {
 // Now returns the steady time, without a monotonic reading.
 func (c *Clock) Now() time.Time { return c.Of(time.Now()) }
 
-// Of returns the steady time of an instant that time.Now returned in this process,
-// and that still carries its monotonic reading.
+// Of returns the steady time of an instant that time.Now returned in this process, with its
+// monotonic reading.
 func (c *Clock) Of(instant time.Time) time.Time {
 	return c.scale.Load().base.Add(instant.Sub(c.begun))
 }
 
-// Scale returns how steady time and the wall clock relate at present.
+// Scale returns the present relation of steady time and the wall clock.
 func (c *Clock) Scale() *Scale {
 	scale := c.scale.Load()
 	if within(c.ahead() - scale.Offset()) {
@@ -148,7 +139,7 @@ func (c *Clock) Scale() *Scale {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	// Again, since a process that stood still between two readings saw no step.
+	// Check again, because a process that was suspended between the two readings saw no step.
 	scale = c.scale.Load()
 	ahead := c.ahead().Round(offsetUnit)
 	by := ahead - scale.Offset()
@@ -162,11 +153,11 @@ func (c *Clock) Scale() *Scale {
 	return scale
 }
 
-// Steady returns the steady time at which the wall clock, as it goes now, shows wall.
+// Steady returns the steady time of a present wall clock time.
 func (c *Clock) Steady(wall time.Time) time.Time { return c.Scale().Steady(wall) }
 
-// Look returns the step of the wall clock since the last Look, the sum of them
-// where there were several; false means that there was none.
+// Look returns the sum of the steps of the wall clock since the last Look; false if there was no
+// step.
 func (c *Clock) Look() (Step, bool) {
 	c.Scale()
 	c.mu.Lock()
@@ -176,14 +167,14 @@ func (c *Clock) Look() (Step, bool) {
 	return step, step.By != 0
 }
 
-// ahead returns how far the wall clock is ahead of steady time.
+// ahead returns the difference between the wall clock and steady time.
 func (c *Clock) ahead() time.Duration { return plain(c.wall()).Sub(c.Now()) }
 
-// within reports whether a difference is none that a step leads to.
+// within reports whether a difference is no step.
 func within(d time.Duration) bool { return d.Abs() <= stepThreshold }
 
-// State returns what a later Clock resumes from. A step that nobody looked at yet is
-// left to that one.
+// State returns the state from which a later Clock resumes. It does not contain a step that Look
+// has not returned yet.
 func (c *Clock) State() State {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -201,11 +192,10 @@ func Later(a, b time.Time) time.Time {
 	return b
 }
 
-// bootIDFile has the id of the present boot.
 const bootIDFile = "/proc/sys/kernel/random/boot_id"
 
-// machineBoot returns the id of the present boot and what CLOCK_MONOTONIC shows,
-// which Go's own monotonic readings count on from.
+// machineBoot returns the id of the present boot and the reading of CLOCK_MONOTONIC, on which
+// Go's monotonic readings are based.
 func machineBoot() (id string, reading time.Duration) {
 	text, err := os.ReadFile(bootIDFile)
 	var now unix.Timespec

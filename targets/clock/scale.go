@@ -6,34 +6,31 @@ import (
 	"time"
 )
 
-// Offset is how far the wall clock was ahead of steady time, below zero for
-// behind, from one steady time on.
+// Offset is the difference between the wall clock and steady time from one steady time on.
 type Offset struct {
 	From  time.Time     `json:"from"`
 	Ahead time.Duration `json:"ahead"`
 }
 
-// Scale converts between steady time and the wall clock's. It never changes: a
-// step makes another one. The zero Scale is that of a clock without steps, where
-// both are the same.
+// Scale converts between steady time and wall clock time. It is immutable. The zero Scale has no
+// offset.
 type Scale struct {
-	// base is the steady time when its Clock began.
+	// base is the steady time at the start of its Clock.
 	base time.Time
-	// offsets are those since each step, the oldest first.
+	// offsets are the offsets after each step, the oldest first.
 	offsets []Offset
 }
 
-// with returns the scale after another step.
 func (s *Scale) with(next Offset) *Scale {
 	offsets := append(slices.Clone(s.offsets), next)
 	if over := len(offsets) - keptOffsets; over > 0 {
 		offsets = offsets[over:]
-		offsets[0].From = time.Time{} // stands for those before, too
+		offsets[0].From = time.Time{} // also replaces the deleted offsets
 	}
 	return &Scale{base: s.base, offsets: offsets}
 }
 
-// Offset returns how far the wall clock is ahead of steady time at present.
+// Offset returns the present difference between the wall clock and steady time.
 func (s *Scale) Offset() time.Duration {
 	if len(s.offsets) == 0 {
 		return 0
@@ -41,11 +38,10 @@ func (s *Scale) Offset() time.Duration {
 	return s.offsets[len(s.offsets)-1].Ahead
 }
 
-// Stepped reports whether the wall clock was stepped as far as is known.
+// Stepped reports whether there is a known step of the wall clock.
 func (s *Scale) Stepped() bool { return len(s.offsets) > 0 }
 
-// Wall returns a steady time as the wall clock, as it goes at present, has it. A
-// zero time stays zero.
+// Wall converts steady time to wall clock time by the present offset. A zero time stays zero.
 func (s *Scale) Wall(t time.Time) time.Time {
 	if offset := s.Offset(); offset != 0 && !t.IsZero() {
 		return t.Add(offset)
@@ -53,8 +49,7 @@ func (s *Scale) Wall(t time.Time) time.Time {
 	return t
 }
 
-// Steady returns the steady time that Wall has made a time of. A zero time stays
-// zero.
+// Steady is the inverse of Wall. A zero time stays zero.
 func (s *Scale) Steady(wall time.Time) time.Time {
 	if offset := s.Offset(); offset != 0 && !wall.IsZero() {
 		return wall.Add(-offset)
@@ -62,11 +57,10 @@ func (s *Scale) Steady(wall time.Time) time.Time {
 	return wall
 }
 
-// Happened returns the steady time of something that happened when the wall clock
-// showed a time, as the wall clock went then; now is the present steady time. What
-// the wall clock showed twice happened the second time, what it did not show when
-// it was stepped over it, and what it has yet to show happened now. A zero time
-// stays zero.
+// Happened returns the steady time of an event that another system dated by the wall clock, by
+// the offset at that time; now is the present steady time. A time that the wall clock showed
+// twice is the second one. A time that it skipped is the time of the step, and a future time is
+// now. A zero time stays zero.
 func (s *Scale) Happened(wall, now time.Time) time.Time {
 	if wall.IsZero() {
 		return wall
@@ -94,7 +88,7 @@ func (s *Scale) Happened(wall, now time.Time) time.Time {
 	return nearest
 }
 
-// Shown returns a value with its times as the wall clock has them, see [Moved].
+// Shown returns a value with its times converted to wall clock time, see [Moved].
 func Shown[T any](s *Scale, value T) T {
 	if s.Offset() == 0 {
 		return value
@@ -102,9 +96,8 @@ func Shown[T any](s *Scale, value T) T {
 	return Moved(value, s.Wall)
 }
 
-// Moved returns a copy of a value with all its times replaced by move: those in structs,
-// behind pointers and in lists. Fields with the tag `json:"-"` keep their times, and so do
-// those with the tag `clock:"wall"`, which are of another clock. The value is not changed.
+// Moved returns a copy of a value in which move has replaced all times: in structs, behind
+// pointers and in slices. It skips fields with the tag `json:"-"` or `clock:"wall"`.
 func Moved[T any](value T, move func(time.Time) time.Time) T {
 	moveTimes(reflect.ValueOf(&value).Elem(), move)
 	return value

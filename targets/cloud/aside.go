@@ -8,8 +8,8 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// Aside is a detail that readings can do without, with a clock of its own. It is safe for
-// concurrent use; the zero value was never read.
+// Aside is an optional detail of readings with its own interval. It is safe for concurrent use;
+// the zero value was never read.
 type Aside[T any] struct {
 	mu    sync.Mutex
 	value T
@@ -18,8 +18,8 @@ type Aside[T any] struct {
 	due   time.Time
 }
 
-// Refresh reads the value unless it was read, or forbidden, within the interval. A failed
-// read keeps the last value.
+// Refresh reads the value unless it was read, or forbidden, within the interval. A failed read
+// keeps the last value.
 func (a *Aside[T]) Refresh(interval time.Duration, read func() (T, error)) {
 	a.do(interval, read, func(err error) bool { return err == nil || errors.Is(err, targets.ErrForbidden) })
 }
@@ -29,8 +29,8 @@ func (a *Aside[T]) Try(interval time.Duration, read func() (T, error)) {
 	a.do(interval, read, func(err error) bool { return err != nil })
 }
 
-// do reads the value if it is due: after the interval if rests reports true for the last
-// error, and otherwise immediately.
+// do reads the value if it is due: after the interval if rests returns true for the last error,
+// and otherwise immediately.
 func (a *Aside[T]) do(interval time.Duration, read func() (T, error), rests func(error) bool) {
 	now := time.Now()
 	a.mu.Lock()
@@ -67,7 +67,6 @@ func (a *Aside[T]) Value() (T, bool) {
 	return a.value, a.known
 }
 
-// Failure returns the error of the last read; nil if it succeeded.
 func (a *Aside[T]) Failure() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -14,20 +14,19 @@ import (
 
 // Try is one permission that Check tries.
 type Try[N any] struct {
-	// Permission is the platform's name of it.
+	// Permission is the platform's name of the permission.
 	Permission string
-	// Without is the effect of a missing permission in words; empty if the fleet cannot
-	// work without it.
+	// Without is the effect if the permission is missing; empty if it is required.
 	Without string
-	// Each makes a call for a group, All one for all groups; one of them is set. An
-	// ErrForbidden that is no ErrCredentials shows that the permission is missing.
+	// Each makes a call for one group, All one call for all groups; one of them is set. A missing
+	// permission is an ErrForbidden other than ErrCredentials.
 	Each func(ctx context.Context, name N) error
 	All  func(ctx context.Context) error
 }
 
-// Check returns the permissions of the fleet after found, and the effects of missing
-// optional ones. The error has the missing permissions that the fleet needs, with the
-// groups, and groups that cannot be read.
+// Check appends the permissions of the fleet, and the effects of missing optional permissions, to
+// found. The error has the missing required permissions with their groups, and groups that cannot
+// be read.
 func (f *Fleet[N, G]) Check(ctx context.Context, found []string, tries func(groups map[N]*Group[G]) []Try[N]) ([]string, error) {
 	groups, err := f.Platform.List(ctx, f.Known())
 	if err != nil {
@@ -56,8 +55,8 @@ func (f *Fleet[N, G]) Check(ctx context.Context, found []string, tries func(grou
 	return found, errors.Join(missing...)
 }
 
-// try returns the groups for which a permission is missing: nil if the permission is there, and an
-// empty list for all of them. An error means that it could not be tried.
+// try returns the groups for which a permission is missing: nil if it is granted, and an empty
+// list if it is missing for all groups. An error means that it could not be tried.
 func (f *Fleet[N, G]) try(ctx context.Context, t *Try[N]) (lacking []string, err error) {
 	if t.All != nil {
 		if err := t.All(ctx); errors.Is(err, targets.ErrForbidden) && !errors.Is(err, ErrCredentials) {
@@ -90,18 +89,17 @@ func (f *Fleet[N, G]) try(ctx context.Context, t *Try[N]) (lacking []string, err
 	return lacking, nil
 }
 
-// undecided reports whether the error of a call that cannot succeed leaves open whether
-// it is permitted: the platform checks permissions before anything else.
+// undecided reports whether the error of a call that cannot succeed does not show the permission.
+// Platforms check permissions first.
 func undecided(err error) bool {
 	_, answered := errors.AsType[*Answer](err)
 	return err != nil && (!answered && !errors.Is(err, targets.ErrHeld) || errors.Is(err, targets.ErrThrottled) ||
 		errors.Is(err, targets.ErrUnknownOutcome) || errors.Is(err, ErrCredentials))
 }
 
-// mostNamed bounds the groups that a sentence names.
+// mostNamed is the maximum number of groups in a sentence.
 const mostNamed = 10
 
-// ofGroups returns the names of groups as part of a sentence.
 func ofGroups(names []string) string {
 	if len(names) == 0 {
 		return ""

@@ -16,11 +16,11 @@ import (
 // Connection caches the client of a fleet, and makes another client when one of its files
 // changes. It is safe for concurrent use.
 type Connection[C any] struct {
-	// Make makes a client without connecting to the platform. An error without a class is
-	// an ErrForbidden.
+	// Make builds a client without connecting to the platform. An error without a class is an
+	// ErrForbidden.
 	Make func(ctx context.Context) (*C, error)
-	// Files returns the paths of the files that a client is made from; empty paths are
-	// left out. If it is nil, files are read again only after Forget.
+	// Files returns the paths of the files of a client; empty paths are ignored. If it is nil,
+	// files are read again only after Forget.
 	Files func() []string
 	// Drop closes the connections of a client.
 	Drop func(*C)
@@ -56,13 +56,11 @@ func (c *Connection[C]) Client(ctx context.Context) (*C, error) {
 	return next, nil
 }
 
-// Forget drops a client whose credentials were rejected, so that the next call reads them
-// again.
+// Forget drops a client with rejected credentials, so that the next call reads them again.
 func (c *Connection[C]) Forget(rejected *C) {
 	c.drop(func() bool { return c.current == rejected })
 }
 
-// Close closes the connections.
 func (c *Connection[C]) Close() { c.drop(func() bool { return true }) }
 
 func (c *Connection[C]) drop(due func() bool) {
@@ -74,8 +72,8 @@ func (c *Connection[C]) drop(due func() bool) {
 	}
 }
 
-// NewTransport returns a transport that connects within the fleet's timeout, with a limit
-// of connections to one host.
+// NewTransport returns a transport with the fleet's timeout and a limit of connections for each
+// host.
 func NewTransport(timeout time.Duration, connections int) *http.Transport {
 	return &http.Transport{
 		Proxy:               http.ProxyFromEnvironment,

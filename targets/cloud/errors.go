@@ -15,16 +15,16 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// Answer is the error response of a platform to a call.
+// Answer is the error response of a platform.
 type Answer struct {
 	// Platform is the platform's name: "azure".
 	Platform string
-	// Status is that of HTTP; 0 for the outcome of an operation.
+	// Status is the HTTP status; 0 for the outcome of an operation.
 	Status int
-	// Code is the platform's code of the error; may be empty.
+	// Code is the platform's error code; may be empty.
 	Code    string
 	Message string
-	// RetryAfter is the pause that the platform requires; 0 if it requires no pause.
+	// RetryAfter is the pause that the platform requires, or 0.
 	RetryAfter time.Duration
 }
 
@@ -44,7 +44,7 @@ func (a *Answer) Error() string {
 	return text + ": " + message
 }
 
-// longestMessage is the most of a platform's message that is shown, in bytes.
+// longestMessage is the limit of a platform's message in bytes.
 const longestMessage = 400
 
 // OneLine returns a text in one line of at most 400 bytes.
@@ -66,18 +66,17 @@ func (a *Answer) Says(words ...string) bool {
 
 // Rule gives an Answer a class. Zero fields match every Answer.
 type Rule struct {
-	// Status is that of HTTP; 4 and 5 are all of the 400s and 500s.
+	// Status is the HTTP status; 4 and 5 match all statuses from 400 and 500.
 	Status int
-	// Code is the platform's code, and Words are alternatives for Says.
+	// Code is the platform's code; Words are arguments of Says.
 	Code  string
 	Words []string
 	// Waits matches an Answer with a RetryAfter.
 	Waits bool
 
-	// Class is one of the error classes of package targets; an ErrUnknownOutcome is an
-	// ErrTransient too.
+	// Class is an error class of package targets; an ErrUnknownOutcome is also an ErrTransient.
 	Class error
-	// Reason is the condition reason; for an ErrHeld the default is the code.
+	// Reason is the condition reason; the default for an ErrHeld is the code.
 	Reason string
 }
 
@@ -99,23 +98,23 @@ func (a *Answer) Classify(rules ...Rule) error {
 	return a.as(targets.ErrTransient, "")
 }
 
-// ErrCredentials is the ErrForbidden of credentials that the platform rejected. They may
-// have been renewed since they were read.
+// ErrCredentials is the ErrForbidden of rejected credentials. They may have been renewed since
+// they were read.
 var ErrCredentials = fmt.Errorf("%w: the credentials are rejected", targets.ErrForbidden)
 
-// Errors classify the errors of the calls of one platform.
+// Errors classifies the errors of the calls of one platform.
 type Errors struct {
-	// Answer returns the platform's response in an error; nil without a response.
+	// Answer returns the platform's response in an error, or nil.
 	Answer func(err error) *Answer
-	// Token returns the error of getting credentials in its class; nil for other errors,
-	// since a call may have been sent then.
+	// Token returns the classified error of getting credentials; nil for other errors, after
+	// which a call may have been sent.
 	Token func(err error) error
-	// Read and Write are the rules for responses to calls of the classes.
+	// Read and Write are the rules for responses to calls of these classes.
 	Read, Write []Rule
 }
 
-// Classify returns the error of a call of a class in one of the error classes of package
-// targets; an error that has one already stays as it is.
+// Classify returns the error of a call in a class of package targets. It does not change a
+// classified error.
 func (e *Errors) Classify(ctx context.Context, class Class, err error) error {
 	if e == nil || err == nil || targets.Classed(err) {
 		return err

@@ -1,8 +1,8 @@
-// Package cloud is the skeleton of fleets of cloud instance groups. A [Fleet] reads and
-// writes groups through the calls of a [Platform], which a kind implements: it lists
-// groups and their instances, remembers instances in a [Memory], and applies writes that
-// the platform does not show yet. A [Limiter] keeps all fleets of an account below the
-// platform's limits, and classifies the errors of calls by the rules of [Errors].
+// Package cloud is the common part of fleets of cloud instance groups. A [Fleet] reads and writes
+// groups through the calls of a [Platform], which a kind implements: it lists groups and their
+// instances, stores records of instances in a [Memory], and applies writes that the platform does
+// not show yet. A [Limiter] limits the calls, and classifies their errors by the rules of
+// [Errors].
 package cloud
 
 import (
@@ -21,17 +21,16 @@ import (
 )
 
 const (
-	// callsAtOnce bounds the calls of one reading that are in progress.
+	// callsAtOnce limits the concurrent calls of one reading.
 	callsAtOnce = 16
-	// extraTimeout bounds the time for details that a reading can do without.
+	// extraTimeout is the time limit for optional details of a reading.
 	extraTimeout = 3 * time.Second
-	// factsRetry is the pause after a failed look-up of instances.
+	// factsRetry is the pause after a failed query of facts.
 	factsRetry = time.Minute
 )
 
-// Fleet is the part of a fleet that all kinds of instance groups have in common. A kind
-// embeds it, sets the exported fields and implements Platform. It is safe for concurrent
-// use.
+// Fleet is the common part of all kinds of instance groups. A kind embeds it, sets the exported
+// fields and implements Platform. It is safe for concurrent use.
 type Fleet[N comparable, G any] struct {
 	targets.Base[N]
 	Platform Platform[N, G]
@@ -40,19 +39,18 @@ type Fleet[N comparable, G any] struct {
 	Limiter *Limiter
 	// Noun is the term for a group: "scale set".
 	Noun string
-	// DeletesAtOnce is the most instances that Delete takes.
+	// DeletesAtOnce is the maximum number of instances for Delete.
 	DeletesAtOnce int
-	// FactsProblem is the effect of a failed look-up of instances, as a sentence.
+	// FactsProblem is the effect of a failed query of facts, as a sentence.
 	FactsProblem string
-	// OnClose is called by Close.
-	OnClose func()
+	OnClose      func()
 
 	facts     Aside[struct{}]
 	written   written[N]
 	shortages shortages[N]
 
 	mu sync.Mutex
-	// lists are the last listings of groups.
+	// lists are the last listings by group.
 	lists map[N]*lastList
 }
 
@@ -94,7 +92,7 @@ func (f *Fleet[N, G]) snapshot(ctx context.Context, refs map[targets.Ref]N) (map
 	return readings, nil
 }
 
-// explain reads the reasons for missing instances of groups that lack some for a while.
+// explain reads the reasons for missing instances.
 func (f *Fleet[N, G]) explain(ctx context.Context, groups map[N]*Group[G]) {
 	now := time.Now()
 	var calls errgroup.Group
@@ -113,8 +111,8 @@ func (f *Fleet[N, G]) explain(ctx context.Context, groups map[N]*Group[G]) {
 	_ = calls.Wait()
 }
 
-// lookUp reads the facts of running instances without facts. An instance that does
-// not run may come back with other ones.
+// lookUp reads the facts of running instances without facts. It drops the facts of instances that
+// do not run, because they may change.
 func (f *Fleet[N, G]) lookUp(ctx context.Context, groups map[N]*Group[G]) map[string]*Found {
 	unknown := map[N]Unknown[G]{}
 	for name, group := range groups {
@@ -146,7 +144,6 @@ func (f *Fleet[N, G]) lookUp(ctx context.Context, groups map[N]*Group[G]) map[st
 	return found
 }
 
-// reading returns the reading of one group.
 func (f *Fleet[N, G]) reading(name N, g *Group[G], found map[string]*Found, observed, now time.Time) targets.Reading {
 	if g.Err != nil {
 		return targets.Reading{Err: g.Err}
@@ -174,7 +171,7 @@ func (f *Fleet[N, G]) reading(name N, g *Group[G], found map[string]*Found, obse
 	return r
 }
 
-// see remembers an instance, and returns its record.
+// see records an instance, and returns its record.
 func (f *Fleet[N, G]) see(m *Member, found *Found, now time.Time) Record {
 	sighting := Sighting{Launched: m.Launched, Readiness: m.Readiness, Since: m.Since}
 	if found != nil && !found.Launched.IsZero() {
@@ -210,7 +207,7 @@ func (m *Member) location(facts *Facts) targets.Location {
 	return l
 }
 
-// Problems returns the details that readings lack, and the reasons, as sentences.
+// Problems returns the missing details with the reasons, as sentences.
 func (f *Fleet[N, G]) Problems() []string {
 	return targets.Sentences(
 		targets.Trouble{Words: f.FactsProblem, Err: f.facts.Failure()},

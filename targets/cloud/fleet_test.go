@@ -298,8 +298,8 @@ func TestWritten(t *testing.T) {
 		want    []int
 	}
 	for name, looks := range map[string][]look{
-		"lags":                         {{"a", 0, []int{5, 7}}, {"b", believed, []int{5, 7}}},
-		"lags too long":                {{"a", believed + 1, nil}, {"a", 0, nil}},
+		"lags":                         {{"a", 0, []int{5, 7}}, {"b", writeLag, []int{5, 7}}},
+		"lags too long":                {{"a", writeLag + 1, nil}, {"a", 0, nil}},
 		"shows it, then the old":       {{"b", 0, []int{5, 7}}, {"c", 1, nil}, {"b", 2, nil}},
 		"shows somebody else's change": {{"z", 0, nil}, {"a", 1, nil}},
 	} {

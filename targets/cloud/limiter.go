@@ -23,20 +23,20 @@ const (
 
 // Limit is a token bucket.
 type Limit struct {
-	// PerSecond is the rate of calls: more than 0.
+	// PerSecond is the rate of calls, more than 0.
 	PerSecond float64
-	// Burst is the most calls after a pause: at least 1.
+	// Burst is the maximum number of calls after a pause, at least 1.
 	Burst int
 }
 
-// Saved returns a limit of calls per second, whose burst is the calls of some seconds.
+// Saved returns a limit of calls per second, with a burst of the calls of some seconds.
 func Saved(perSecond, seconds float64) Limit {
 	return Limit{PerSecond: perSecond, Burst: max(1, int(perSecond*seconds))}
 }
 
-// Limits are those of the calls to an account.
+// Limits are the limits of the calls of a fleet.
 type Limits struct {
-	// Calls are the limits of all calls of a class; other classes have no limit.
+	// Calls are the limits by class; other classes have no limit.
 	Calls map[Class]Limit
 	// TargetCalls are additional limits of the calls for one target.
 	TargetCalls map[Class]Limit
@@ -44,18 +44,18 @@ type Limits struct {
 
 // Call is one call to the platform.
 type Call struct {
-	// Operation is its name as the platform has it, for metrics.
+	// Operation is the platform's name of the call, for metrics.
 	Operation string
 	Class     Class
-	// Target is the target of the call if the platform limits the calls for one target.
+	// Target is set if the platform limits the calls for one target.
 	Target string
 }
 
 // Limiter keeps the calls of a fleet to one account within limits, and pauses after the platform
 // throttled a call. Make one with [NewLimiter]. It is safe for concurrent use.
 type Limiter struct {
-	// Timeout bounds each call; 0 is no bound. Errors classify its error; nil leaves it as
-	// it is. They are set before the first call.
+	// Timeout limits each call; 0 is no limit. Errors classifies its error; may be nil. They are
+	// set before the first call.
 	Timeout time.Duration
 	Errors  *Errors
 
@@ -67,22 +67,19 @@ type Limiter struct {
 	buckets map[bucketKey]*rate.Limiter
 }
 
-// bucketKey is a class of calls: for one target, or for all if target is empty.
 type bucketKey struct {
 	target string
 	class  Class
 }
 
-// NewLimiter returns a limiter with full buckets. A nil meter counts nothing.
+// NewLimiter returns a limiter with full buckets. Meter may be nil.
 func NewLimiter(limits Limits, meter targets.Meter) *Limiter {
 	return &Limiter{limits: limits, meter: meter, buckets: map[bucketKey]*rate.Limiter{}}
 }
 
-// Do makes a call: it waits until the limits allow it, and counts the wait and the
-// call. It returns a [targets.ThrottledError] without a call during a pause after
-// throttling, and if the limits do not allow the call before ctx ends; the context's
-// error if it ends while waiting; else the error of call in its class. An ErrThrottled
-// starts a pause.
+// Do makes a call when the limits allow it, and counts the wait and the call. It returns a
+// [targets.ThrottledError] without a call during a pause after throttling, and if the limits do
+// not allow the call before ctx ends. An ErrThrottled starts a pause.
 func (l *Limiter) Do(ctx context.Context, c Call, call func(ctx context.Context) error) error {
 	if err := l.admit(ctx, c); err != nil {
 		return err
@@ -107,8 +104,7 @@ func (l *Limiter) bounded(ctx context.Context, class Class, call func(ctx contex
 	return l.Errors.Classify(ctx, class, call(ctx))
 }
 
-// Refusal returns the error of any call during a pause after throttling; nil if there is no
-// pause.
+// Refusal returns the error of any call during a pause after throttling, or nil.
 func (l *Limiter) Refusal() error {
 	return l.backoff.Wait()
 }
@@ -137,7 +133,7 @@ func (l *Limiter) admit(ctx context.Context, c Call) error {
 	return l.Refusal() // which may have come meanwhile
 }
 
-// bucketsOf returns the buckets of a call: the one of its target first.
+// bucketsOf returns the buckets of a call, the target's bucket first.
 func (l *Limiter) bucketsOf(c Call) []*rate.Limiter {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -160,8 +156,8 @@ func (l *Limiter) bucketsOf(c Call) []*rate.Limiter {
 	return found
 }
 
-// Room returns the number of calls of a class that need not wait: 0 during a pause after
-// throttling, and MaxInt32 if the class has no limit.
+// Room returns the number of calls of a class without a wait: 0 during a pause after throttling,
+// and MaxInt32 without a limit.
 func (l *Limiter) Room(class Class) int {
 	if l.Refusal() != nil {
 		return 0
@@ -173,8 +169,7 @@ func (l *Limiter) Room(class Class) int {
 	return room
 }
 
-// waitFor takes a token from a bucket, and fails immediately if ctx ends
-// before the token is due.
+// waitFor takes a token from a bucket. It fails immediately if ctx ends before the token is due.
 func waitFor(ctx context.Context, bucket *rate.Limiter, c Call) error {
 	token := bucket.Reserve()
 	delay := token.Delay()

@@ -16,20 +16,18 @@ import (
 )
 
 const (
-	// listAge is the greatest age of a listing that decisions may use.
+	// listAge is the maximum age of a listing for a decision.
 	listAge = 2 * time.Minute
-	// quietAge is the age from which the instances of a quiet group are listed again.
+	// quietAge is the age at which the instances of a quiet group are listed again.
 	quietAge = time.Minute
-	// listTime bounds the time that one round spends on listing instances, and listShare
-	// is the share of the round's own time that it may use.
+	// listTime limits the time for listing instances in one round, and listShare its share of the
+	// round's time.
 	listTime  = 20 * time.Second
 	listShare = 0.7
-	// reserve is the part of the burst of calls, 1 in so many, that listings that can
-	// wait leave to writes and to listings that cannot.
+	// reserve is the part of the burst, 1/reserve, that optional listings leave for other calls.
 	reserve = 4
 )
 
-// lastList is the last listing of a group.
 type lastList struct {
 	listing *Listing
 	version string
@@ -37,8 +35,8 @@ type lastList struct {
 	at      time.Time
 }
 
-// listMembers sets the Listing of all groups: a new one for groups that are due, and for
-// as many others as the limits allow, the oldest first.
+// listMembers sets the Listing of all groups: a new one for groups that are due, and for others
+// as far as the limits allow, the oldest first.
 func (f *Fleet[N, G]) listMembers(ctx context.Context, groups map[N]*Group[G], now time.Time) {
 	type job struct {
 		name  N
@@ -90,7 +88,6 @@ func (f *Fleet[N, G]) listMembers(ctx context.Context, groups map[N]*Group[G], n
 	_ = calls.Wait() // each group has its own error
 }
 
-// list lists the instances of one group.
 func (f *Fleet[N, G]) list(ctx context.Context, name N, group *Group[G]) (*Listing, error) {
 	at := time.Now()
 	listing, err := f.Platform.Members(ctx, name, group)
@@ -110,7 +107,7 @@ func (f *Fleet[N, G]) list(ctx context.Context, name N, group *Group[G]) (*Listi
 	return listing, nil
 }
 
-// LastListing returns the last listing of a group; nil if the group was never listed.
+// LastListing returns the last listing of a group, or nil.
 func (f *Fleet[N, G]) LastListing(name N) *Listing {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -129,18 +126,18 @@ func (f *Fleet[N, G]) forget(name N) {
 	}
 }
 
-// InsufficientCapacity is the condition of a target that gets no instances.
+// InsufficientCapacity is the condition of a target whose instances cannot start.
 const InsufficientCapacity policy.ConditionType = "InsufficientCapacity"
 
 const (
-	// explainAfter is how long a group lacks instances before the platform is queried
-	// for the reason, and explainEvery the pause before the next query.
+	// explainAfter is the time that a group lacks instances before the platform is queried for
+	// the reason, and explainEvery the pause before the next query.
 	explainAfter = 15 * time.Second
 	explainEvery = 30 * time.Second
 )
 
-// shortages are the groups that have fewer instances than they should, with the
-// platform's reasons. They are safe for concurrent use; the zero value is empty.
+// shortages are the groups with missing instances, and the platform's reasons. They are safe for
+// concurrent use; the zero value is empty.
 type shortages[N comparable] struct {
 	mu    sync.Mutex
 	known map[N]*shortage
@@ -151,8 +148,8 @@ type shortage struct {
 	notice           *policy.Notice
 }
 
-// update records whether a group lacks instances, and reports whether the platform is to
-// be queried for the reason.
+// update records whether a group lacks instances, and reports whether a query for the reason is
+// due.
 func (s *shortages[N]) update(name N, short bool, now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -171,7 +168,6 @@ func (s *shortages[N]) update(name N, short bool, now time.Time) bool {
 	return now.Sub(known.since) >= explainAfter && now.Sub(known.explained) >= explainEvery
 }
 
-// explain records the platform's reason, or nil.
 func (s *shortages[N]) explain(name N, notice *policy.Notice, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -180,7 +176,6 @@ func (s *shortages[N]) explain(name N, notice *policy.Notice, now time.Time) {
 	}
 }
 
-// notices returns the last reason for a group that lacks instances.
 func (s *shortages[N]) notices(name N) []policy.Notice {
 	s.mu.Lock()
 	defer s.mu.Unlock()

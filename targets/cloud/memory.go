@@ -12,37 +12,37 @@ import (
 
 // Sighting is one observation of an instance.
 type Sighting struct {
-	// Launched is when the instance last started; zero if not known.
+	// Launched is the last start time; zero if unknown.
 	Launched time.Time
-	// Readiness is its health. ReadinessNotKnown leaves a ready instance ready.
+	// Readiness is the health. ReadinessNotKnown keeps a ready instance ready.
 	Readiness policy.Readiness
-	// Since is when Readiness last changed; zero if not known.
+	// Since is the time of the last change of Readiness; zero if unknown.
 	Since time.Time
 }
 
 // Record is the stored state of an instance.
 type Record struct {
 	FirstSeen time.Time `json:"f"`
-	// Launched is the start time of the platform; zero if not known.
+	// Launched is the platform's start time; zero if unknown.
 	Launched time.Time `json:"l,omitzero"`
-	// Readiness and Changed are its health and when that changed.
+	// Readiness is the health, and Changed the time of its last change.
 	Readiness policy.Readiness `json:"r"`
 	Changed   time.Time        `json:"c"`
 	Facts     *Facts           `json:"i,omitempty"`
 }
 
-// Facts are the properties that an instance keeps while it runs. They are shared and must
-// not be modified.
+// Facts are the immutable properties of a running instance. They are shared and must not be
+// modified.
 type Facts struct {
-	// Name is empty if it is the id.
+	// Name is empty if it equals the id.
 	Name string `json:"n,omitempty"`
 	// Addresses are host names and IP addresses.
 	Addresses []string `json:"a,omitempty"`
-	// Labels are the platform's own labels of it.
+	// Labels are the platform's labels of the instance.
 	Labels map[string]string `json:"t,omitempty"`
 }
 
-// Started returns the start time of the platform, or the time of the first observation.
+// Started returns the platform's start time, or the time of the first observation.
 func (r Record) Started() time.Time {
 	if r.Launched.IsZero() {
 		return r.FirstSeen
@@ -50,7 +50,7 @@ func (r Record) Started() time.Time {
 	return r.Launched
 }
 
-// Equal reports whether two records are the same.
+// Equal reports whether two records are equal.
 func (r Record) Equal(other Record) bool {
 	return r.FirstSeen.Equal(other.FirstSeen) && r.Launched.Equal(other.Launched) &&
 		r.Readiness == other.Readiness && r.Changed.Equal(other.Changed) && r.Facts == other.Facts
@@ -61,11 +61,10 @@ const (
 	shards      = 256
 )
 
-// Memory holds the records of all instances of a fleet across restarts. It is safe for
-// concurrent use.
+// Memory has the records of all instances of a fleet. It is safe for concurrent use.
 type Memory struct{ *memory.Records[Record] }
 
-// NewMemory returns the memory in a store; nil loses it at a restart.
+// NewMemory returns the records in a store; nil stores nothing.
 func NewMemory(store targets.Store) *Memory {
 	return &Memory{memory.New[Record](store, shardPrefix, shardOf)}
 }
@@ -76,7 +75,7 @@ func shardOf(id string) string {
 	return fmt.Sprintf("%02x", hash.Sum32()%shards)
 }
 
-// Learn adds the facts of a known instance, and its start time unless that is zero.
+// Learn sets the facts of a known instance, and its start time unless it is zero.
 func (m *Memory) Learn(id string, launched time.Time, facts *Facts) {
 	m.Change(id, func(record *Record) {
 		if !launched.IsZero() {
@@ -86,7 +85,7 @@ func (m *Memory) Learn(id string, launched time.Time, facts *Facts) {
 	})
 }
 
-// Update records a sighting of an instance, and returns its record.
+// Update records an observation of an instance, and returns its record.
 func (m *Memory) Update(id string, s Sighting, now time.Time) Record {
 	return m.See(id, now, func(before Record, known bool) Record {
 		next := before

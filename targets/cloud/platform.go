@@ -12,60 +12,60 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// Platform is the part of a kind that differs: its calls. N names a group, and G is a
-// group in the platform's own terms. Errors have the classes of package targets. All
-// methods are safe for concurrent use.
+// Platform is the calls of a kind. N names a group, and G is the platform's type of a group.
+// Errors have the classes of package targets. All methods are safe for concurrent use.
 type Platform[N comparable, G any] interface {
-	// List reads groups in as few calls as possible. The result has an entry for each
-	// name. An error means that no group could be read.
+	// List reads groups in as few calls as possible. The result has an entry for each name. An
+	// error means that no group could be read.
 	List(ctx context.Context, names []N) (map[N]*Group[G], error)
 	// Get reads one group just before a write.
 	Get(ctx context.Context, name N) (*Group[G], error)
 	// Members lists the instances of a group. It is not called if List and Get return
 	// groups with a Listing.
 	Members(ctx context.Context, name N, group *Group[G]) (*Listing, error)
-	// Hold returns the reason not to write a group now, without a call; nil if it may be
-	// written. Listing is the last one, or nil.
+	// Hold returns the reason not to write a group now, or nil. It makes no call. Listing is the
+	// last one, or nil.
 	Hold(name N, group *Group[G], listing *Listing) *policy.Hold
-	// Facts looks up instances by their keys. Instances that the platform does not know
-	// yet are left out, and looked up again. The result is valid beside an error.
+	// Facts returns the facts of instances by key. It omits instances that the platform does not
+	// know yet; they are queried again. The result is valid even with an error.
 	Facts(ctx context.Context, unknown map[N]Unknown[G]) (map[string]*Found, error)
 	// Explain returns the platform's reason for missing instances, or nil.
 	Explain(ctx context.Context, name N, group *Group[G]) (*policy.Notice, error)
-	// Resize writes the size of a group, and returns its identity afterwards; "" if the
-	// identity did not change.
+	// Resize sets the size of a group, and returns its new identity; "" if the identity did not
+	// change.
 	Resize(ctx context.Context, name N, group *Group[G], size int32) (identity string, err error)
-	// Delete removes instances and lowers the size by as many in the same call. It
-	// returns the handles of removed instances, also beside an error.
+	// Delete removes instances and lowers the size by their number in the same call. It returns
+	// the handles of removed instances, also with an error.
 	Delete(ctx context.Context, name N, group *Group[G], handles []string) (removed []string, err error)
 }
 
 // Group is one reading of a group.
 type Group[G any] struct {
-	// Native is the group in the platform's own terms.
+	// Native is the platform's representation of the group.
 	Native G
-	// Err is the reason that the group cannot be read or scaled; it replaces the other fields.
+	// Err is the reason that the group cannot be read or scaled; the other fields are then
+	// invalid.
 	Err error
 	// Size is the number of instances that the platform keeps.
 	Size int32
 	// Min and Max are the platform's bounds, or nil.
 	Min, Max *int32
-	// Identity differs if the group was replaced, or changed otherwise; it has no "@".
+	// Identity changes if the group is replaced or modified; it contains no "@".
 	Identity string
 	// Stable reports that the platform is not changing the group.
 	Stable bool
-	// Quiet reports that the instances of a stable group hardly change: they are listed
-	// again only after a while.
+	// Quiet reports that the instances of a stable group rarely change, and are listed less
+	// often.
 	Quiet bool
 	// Notices are other conditions of the group.
 	Notices []policy.Notice
 	// Listing is set if the platform returns instances together with groups.
 	Listing *Listing
-	// Lagging is set by Fleet: the platform does not show the last write yet.
+	// Lagging is set by Fleet if the platform does not show the last write yet.
 	Lagging bool
 }
 
-// Listing is the instances of a group at one time. It is not modified once made.
+// Listing is the instances of a group at one time. It is immutable.
 type Listing struct {
 	Members []Member
 	// Notice is the reason that instances do not start, or nil.
@@ -77,21 +77,21 @@ type Listing struct {
 // Member is one instance of a group.
 type Member struct {
 	ID string
-	// Key identifies the instance in the memory of the fleet; empty means ID.
+	// Key identifies the instance in Memory; empty means ID.
 	Key string
-	// Handle names the instance in Delete; empty means ID.
+	// Handle is the argument for Delete; empty means ID.
 	Handle string
-	// Name is the instance's name unless Facts have another; empty if it is ID.
+	// Name is the default of Facts.Name; empty if it equals ID.
 	Name     string
 	Phase    policy.Phase
 	Deleting bool
-	// Readiness is the health. ReadinessNotKnown leaves an instance ready that was.
+	// Readiness is the health. ReadinessNotKnown keeps a ready instance ready.
 	Readiness policy.Readiness
-	// Launched is when the instance started, and Since when Readiness last changed; zero
-	// if not known.
+	// Launched is the start time, and Since the time of the last change of Readiness; zero if
+	// unknown.
 	Launched, Since time.Time
 	Protected       bool
-	// Labels are added to those of Facts.
+	// Labels are added to the labels of Facts.
 	Labels map[string]string
 }
 
@@ -101,25 +101,24 @@ func (m *Member) handle() string { return cmp.Or(m.Handle, m.ID) }
 
 func (m *Member) running() bool { return m.Phase == policy.PhaseRunning }
 
-// Unknown is instances of a group whose facts are not known.
+// Unknown is the instances of a group without known facts.
 type Unknown[G any] struct {
 	Group *Group[G]
-	// Members are by their keys.
+	// Members are the instances by key.
 	Members map[string]Member
 }
 
-// Found is the result of looking up an instance.
+// Found is the facts of an instance.
 type Found struct {
-	// Launched is when it started; zero if the list of members has it.
+	// Launched is the start time; zero if the list of members contains it.
 	Launched time.Time
 	Facts    Facts
 }
 
-// version returns SIZE@IDENTITY.
 func (g *Group[G]) version() string { return strconv.Itoa(int(g.Size)) + "@" + g.Identity }
 
-// at reports whether the group is at a version. An identity that one of two readings
-// lacks is not compared.
+// at reports whether the group has a version. An identity that is missing in one of the versions
+// is ignored.
 func (g *Group[G]) at(version string) bool {
 	size, identity, _ := strings.Cut(version, "@")
 	return size == strconv.Itoa(int(g.Size)) && (identity == g.Identity || identity == "" || g.Identity == "")
@@ -133,7 +132,7 @@ func (g *Group[G]) allows(size int32, err error) error {
 	return nil
 }
 
-// apply makes a group what writes made of it that the platform does not show yet.
+// apply applies writes that the platform does not show yet.
 func (g *Group[G]) apply(writes []write) {
 	shown := g.version()
 	for _, w := range writes {
@@ -145,7 +144,7 @@ func (g *Group[G]) apply(writes []write) {
 	}
 }
 
-// without returns a listing whose instances with the given handles are being deleted.
+// without returns a listing that marks the instances with the given handles as Deleting.
 func (l *Listing) without(handles []string) *Listing {
 	next := *l
 	next.Members = slices.Clone(l.Members)

@@ -13,11 +13,11 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// InstanceProtected is the reason of the hold of a removal of a protected instance.
+// InstanceProtected is the reason of the hold of a removal with protected instances.
 const InstanceProtected = "InstanceProtected"
 
-// SetReplicas sets the size of a group if it is still at version. It reads the group
-// first: a size that the group has already is not written again.
+// SetReplicas sets the size of a group if it is still at version. It reads the group first and
+// does not write an unchanged size.
 func (f *Fleet[N, G]) SetReplicas(ctx context.Context, ref targets.Ref, n int32, version, _ string) error {
 	return f.Scale(ctx, ref, n, f.Noun, func(ctx context.Context, name N) error {
 		g, err := f.current(ctx, name, version)
@@ -37,9 +37,9 @@ func (f *Fleet[N, G]) SetReplicas(ctx context.Context, ref targets.Ref, n int32,
 	})
 }
 
-// Remove removes instances of a group, and lowers its size by as many, if it is still at
-// version. Instances that are gone or being deleted are left out; one protected
-// instance prevents the whole removal.
+// Remove removes instances of a group and lowers its size by their number, if the group is still
+// at version. It ignores instances that are gone or being deleted; one protected instance
+// prevents the removal.
 func (f *Fleet[N, G]) Remove(ctx context.Context, ref targets.Ref, ids []string, version, _ string) error {
 	what := fmt.Sprintf("remove %d instances of %s %q of fleet %q", len(ids), f.Noun, ref.Name, f.Name)
 	return f.Write(ctx, ref, what, func(ctx context.Context, name N) error { return f.remove(ctx, name, ids, version) })
@@ -81,8 +81,7 @@ func (f *Fleet[N, G]) remove(ctx context.Context, name N, ids []string, version 
 	return g.bounded(err)
 }
 
-// current reads a group just before it is written. An ErrConflict means that it is not
-// at version any more.
+// current reads a group before a write. It returns an ErrConflict if the group is not at version.
 func (f *Fleet[N, G]) current(ctx context.Context, name N, version string) (*Group[G], error) {
 	g, err := f.Platform.Get(ctx, name)
 	if err != nil {
@@ -111,7 +110,7 @@ func (g *Group[G]) bounded(err error) error {
 	return err
 }
 
-// victims returns the handles of instances that the group still has.
+// victims returns the handles of present instances.
 func (g *Group[G]) victims(noun string, name any, ids []string) (handles []string, err error) {
 	var protected []string
 	for i := range g.Listing.Members {
@@ -132,35 +131,34 @@ func (g *Group[G]) victims(noun string, name any, ids []string) (handles []strin
 	return handles, nil
 }
 
-// believed is how long an accepted write counts while the platform does not show it.
-const believed = time.Minute
+// writeLag is the time for which an accepted write counts before the platform shows it.
+const writeLag = time.Minute
 
 // write is an accepted write of a group.
 type write struct {
 	size int32
-	// identity is the group's afterwards; empty if it did not change.
+	// identity is the new identity of the group; empty if it did not change.
 	identity string
-	// removed are the handles of removed instances.
-	removed []string
+	removed  []string
 }
 
-// written remembers the writes that a platform accepted. Its reads may lag behind: a size
-// that seems unwritten would count as the change of an external writer. It is safe for
-// concurrent use; the zero value is empty.
+// written records accepted writes. The platform's reads may lag behind, and an old size would
+// count as a change by an external writer. It is safe for concurrent use; the zero value is
+// empty.
 type written[N comparable] struct {
 	mu    sync.Mutex
 	known map[N]unseen
 }
 
-// unseen are writes that were not read yet, the oldest first.
+// unseen is the writes of a group that the platform does not show yet, the oldest first.
 type unseen struct {
-	// versions are the group's before each write.
+	// versions are the versions of the group before each write.
 	versions []string
 	writes   []write
 	at       time.Time
 }
 
-// add remembers a write of a group that had a version before.
+// add records a write of a group, with the group's version before the write.
 func (w *written[N]) add(name N, version string, next write, now time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -171,14 +169,14 @@ func (w *written[N]) add(name N, version string, next write, now time.Time) {
 	w.known[name] = unseen{append(last.versions, version), append(last.writes, next), now}
 }
 
-// unseen returns the writes that the platform does not show yet, the oldest first, if it
-// shows a group at a version from before one of them. Any other version, and a minute
-// without another write, ends that.
+// unseen returns the writes that the platform does not show yet, the oldest first, if the group
+// still has a version from before one of them. Any other version, or a minute without a write,
+// deletes them.
 func (w *written[N]) unseen(name N, version string, now time.Time) []write {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	last := w.known[name]
-	if !slices.Contains(last.versions, version) || now.Sub(last.at) > believed {
+	if !slices.Contains(last.versions, version) || now.Sub(last.at) > writeLag {
 		delete(w.known, name)
 		return nil
 	}
