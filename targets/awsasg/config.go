@@ -1,12 +1,11 @@
-// Package awsasg is the fleet of EC2 Auto Scaling groups of one AWS account and
-// region.
+// Package awsasg is the fleet kind for EC2 Auto Scaling groups of one AWS account and region.
 //
-// A round describes a hundred groups a call, and looks up each instance once, when
-// it first is in service, for its start time and addresses. What the platform
-// forbids or reserves for itself becomes the reading's bounds, hold or notice.
+// A round describes 100 groups with each call, and queries the start time and addresses of each
+// instance once, when it is first in service. Restrictions of AWS become the reading's bounds,
+// hold or notices.
 //
-// Auto Scaling compares no versions: a write reads its group just before, and is
-// an ErrConflict where the desired capacity is another one than that of the reading.
+// Auto Scaling has no compare-and-set: a write reads its group first, and is an ErrConflict if
+// the desired capacity has changed since the reading.
 package awsasg
 
 import (
@@ -23,70 +22,68 @@ import (
 	"github.com/hpad/hpad/targets/cloud"
 )
 
-// burstSeconds is how many seconds' worth of calls are made at once after a pause.
+// burstSeconds is the burst of calls, in seconds of the permitted rate.
 const burstSeconds = 4
 
-// What a group's own scaling policies mean: the values of Config.NativeAutoscaler.
+// The effects of a group's own scaling policies: the values of Config.NativeAutoscaler.
 const (
-	// NativeHold holds a group that has any.
+	// NativeHold holds a group that has scaling policies.
 	NativeHold = "hold"
-	// NativeIgnore scales it nevertheless.
+	// NativeIgnore ignores scaling policies.
 	NativeIgnore = "ignore"
 )
 
-// Config is one [fleets.NAME] table of kind "awsasg". What is left out comes from
-// where the AWS command line has it: environment, shared files, the instance's
-// role.
+// Config is one [fleets.NAME] table of kind "awsasg". The defaults are those of the AWS command
+// line: environment, shared files, instance role.
 type Config struct {
-	// Region is the groups', as "eu-central-1"; empty means AWS_REGION, the
-	// profile's, or that of the instance hpad runs on.
+	// Region is the region of the groups, such as "eu-central-1"; empty means AWS_REGION, or the
+	// region of the profile or of the instance that hpad runs on.
 	Region string `toml:"region"`
-	// Profile is one of the shared configuration; empty means AWS_PROFILE.
+	// Profile is a profile of the shared configuration; empty means AWS_PROFILE.
 	Profile string `toml:"profile"`
-	// CredentialsFile is a shared credentials file, read again when AWS refuses its
-	// credentials; empty means AWS_SHARED_CREDENTIALS_FILE, or ~/.aws/credentials.
+	// CredentialsFile is a shared credentials file, read again when AWS rejects its credentials;
+	// empty means AWS_SHARED_CREDENTIALS_FILE, or ~/.aws/credentials.
 	CredentialsFile string `toml:"credentials_file"`
-	// RoleARN is a role to assume with these credentials; empty means none.
+	// RoleARN is a role to assume with these credentials; empty assumes no role.
 	RoleARN string `toml:"role_arn"`
-	// ExternalID is what the role's trust policy asks for; empty means nothing.
+	// ExternalID is the external id that the role's trust policy requires; may be empty.
 	ExternalID string `toml:"external_id"`
-	// Endpoints are where the services are.
+	// Endpoints are the addresses of the services.
 	Endpoints Endpoints `toml:"endpoints"`
-	// Timeout bounds one call, from sending it to the end of the answer.
+	// Timeout limits one call, including the response.
 	Timeout time.Duration `toml:"timeout" default:"10s" above:"0s" must:"more than 0, as \"10s\""`
-	// ReadsPerSecond and WritesPerSecond bound the calls of Auto Scaling in the long
-	// run, and each of them, apart, those of EC2: more than 0 and at most 1000. Four
-	// times as many are made at once after a pause.
+	// ReadsPerSecond and WritesPerSecond limit the fleet's calls of Auto Scaling, and separately
+	// of EC2: more than 0 and at most 1000. The burst is four seconds of calls.
 	ReadsPerSecond  float64 `toml:"reads_per_second" default:"10" above:"0" max:"1000" must:"more than 0 and at most 1000"`
 	WritesPerSecond float64 `toml:"writes_per_second" default:"5" above:"0" max:"1000" must:"more than 0 and at most 1000"`
-	// DescribeInstances asks EC2 once for each instance when it started, its
-	// addresses and its tags; nil means that it does.
+	// DescribeInstances queries EC2 once for the start time, addresses and tags of each instance;
+	// nil means true.
 	DescribeInstances *bool `toml:"describe_instances" default:"true"`
-	// HoldDuringRefresh leaves a group alone while its instances are refreshed.
+	// HoldDuringRefresh holds a group during an instance refresh.
 	HoldDuringRefresh bool `toml:"hold_during_refresh"`
-	// NativeAutoscaler is what a group's own scaling policies mean: one of the Native
+	// NativeAutoscaler is the effect of a group's own scaling policies: one of the Native
 	// constants.
 	NativeAutoscaler string `toml:"native_autoscaler" default:"hold" values:"hold ignore" must:"one of \"hold\", \"ignore\""`
-	// CheckInterval is how often scaling policies are read: at least 1s.
+	// CheckInterval is the interval of reading scaling policies: at least 1s.
 	CheckInterval time.Duration `toml:"check_interval" default:"1m" min:"1s"`
 }
 
-// Endpoints are the addresses of services. An empty one means that of AWS, or what
-// AWS_ENDPOINT_URL and AWS_ENDPOINT_URL_AUTO_SCALING, _EC2 and _STS say.
+// Endpoints are the addresses of services. An empty address means AWS_ENDPOINT_URL_AUTO_SCALING,
+// _EC2 or _STS, AWS_ENDPOINT_URL, or the address of AWS.
 type Endpoints struct {
 	AutoScaling string `toml:"auto_scaling"`
 	EC2         string `toml:"ec2"`
 	STS         string `toml:"sts"`
 }
 
-// SetDefaults fills in what was not given.
+// SetDefaults sets missing values to their defaults.
 func (c *Config) SetDefaults() { settings.SetDefaults(c) }
 
-// CallTimeout returns how long a call may take.
+// CallTimeout returns the timeout of a call.
 func (c *Config) CallTimeout() time.Duration { return c.Timeout }
 
-// Validate returns every mistake of a defaulted configuration, with paths below the
-// fleet's table.
+// Validate returns all errors of a configuration with defaults, with paths below the fleet's
+// table.
 func (c *Config) Validate() []settings.FieldError {
 	var mistakes settings.Mistakes
 	if strings.ContainsAny(c.Region, " \t/.:") {
@@ -110,22 +107,20 @@ func (c *Config) Validate() []settings.FieldError {
 	return append(mistakes, settings.Validate(c)...)
 }
 
-// endpointForm is what an endpoint has to be.
 const endpointForm = `must be the address of a service, as "https://autoscaling.eu-central-1.amazonaws.com"`
 
 var endpointAddress = httpclient.Address{Form: endpointForm, End: endpointForm}
 
-// Target is the part of an autoscaler's target table that a fleet of Auto Scaling
-// groups reads.
+// Target is the target table of an Auto Scaling group.
 type Target struct {
 	// Group is the name of an Auto Scaling group.
 	Group string `toml:"group"`
 }
 
-// longestName is how long AWS lets a group's name be.
+// longestName is AWS's limit of a group name.
 const longestName = 255
 
-// Validate returns every mistake of the target.
+// Validate returns all errors of the target.
 func (t *Target) Validate() []settings.FieldError {
 	switch {
 	case t.Group == "":
@@ -139,18 +134,18 @@ func (t *Target) Validate() []settings.FieldError {
 	return nil
 }
 
-// Name returns the target's name in a targets.Ref: the group's.
+// Name returns the group's name.
 func (t *Target) Name() string { return t.Group }
 
-// validName reports whether AWS takes a name: another one fails the whole call in which
-// groups are described.
+// validName reports whether AWS accepts a name. An invalid name fails the whole call that
+// describes groups.
 func validName(name string) bool {
 	return name != "" && len(name) <= longestName && !strings.ContainsFunc(name, func(r rune) bool {
 		return r < ' ' || r > '~' || r == ':'
 	})
 }
 
-// parseName returns the group that a target's name means.
+// parseName returns the group of a target's name.
 func parseName(name string) (string, error) {
 	if !validName(name) {
 		return "", cloud.Reasoned(GroupNotFound, fmt.Errorf("%w: AWS takes no group of the name %q", targets.ErrTargetNotFound, name))
@@ -158,9 +153,8 @@ func parseName(name string) (string, error) {
 	return name, nil
 }
 
-// Engine returns what two fleets have in common that are sure to be of one account
-// and region: a role names its account, any other credentials are only known by
-// where they come from.
+// Engine returns a value that is equal for two fleets of the same account and region. A role
+// names its account; other credentials are identified by their source.
 func (c *Config) Engine() string {
 	region := cmp.Or(c.Region, os.Getenv("AWS_REGION"), os.Getenv("AWS_DEFAULT_REGION"))
 	endpoint := cmp.Or(c.Endpoints.AutoScaling, os.Getenv("AWS_ENDPOINT_URL_AUTO_SCALING"), os.Getenv("AWS_ENDPOINT_URL"))
@@ -175,7 +169,7 @@ func (c *Config) Engine() string {
 	return strings.Join([]string{targets.ServiceAddress(endpoint), region, account}, " ")
 }
 
-// Kind is the kind of fleets of Auto Scaling groups.
+// Kind is the fleet kind "awsasg".
 var Kind = targets.Kind{
 	Name:      "awsasg",
 	Config:    func() targets.Config { return new(Config) },
@@ -191,10 +185,10 @@ var Kind = targets.Kind{
 	},
 }
 
-// Build makes a fleet of that name.
+// Build builds a fleet.
 func (c *Config) Build(name string, env targets.Env) (targets.Fleet, error) {
 	return New(name, c, env), nil
 }
 
-// Requests returns false: what machines request is for the target of an autoscaler to say.
+// Requests returns false: requests are in the target table of an autoscaler.
 func (c *Config) Requests(string, string) (stated bool, at string) { return false, "" }

@@ -27,25 +27,24 @@ import (
 	"github.com/hpad/hpad/targets/cloud"
 )
 
-// sessionName is what AWS's own records call an assumed role's session.
+// sessionName is the name of an assumed role's session in AWS's logs.
 const sessionName = "hpad"
 
-// credentialsTime is the time of calls for credentials beyond the fleet's timeout, which
-// ends all others.
+// credentialsTime is the additional time for calls that get credentials.
 const credentialsTime = 5 * time.Second
 
-// maxConnections bounds the connections to one service.
+// maxConnections limits the connections to one service.
 const maxConnections = 10
 
-// connection makes sessions, of which one is kept until AWS rejects its credentials:
-// files are then read again. It is safe for concurrent use.
+// connection builds sessions, and caches one until AWS rejects its credentials. It is safe for
+// concurrent use.
 type connection struct {
 	cloud.Connection[session]
 	config            *Config
 	groups, instances service
 }
 
-// service limits the calls of one service in the account and region.
+// service limits the calls of one service.
 type service struct{ *cloud.Limiter }
 
 func newService(c *Config, meter targets.Meter) service {
@@ -56,7 +55,7 @@ func newService(c *Config, meter targets.Meter) service {
 	return s
 }
 
-// middleware puts the limit around each call.
+// middleware adds the limit to each call.
 func (s service) middleware(stack *middleware.Stack) error {
 	return stack.Finalize.Insert(middleware.FinalizeMiddlewareFunc("HpadLimit", func(
 		ctx context.Context, in middleware.FinalizeInput, next middleware.FinalizeHandler,
@@ -66,7 +65,7 @@ func (s service) middleware(stack *middleware.Stack) error {
 			out, metadata, err = next.HandleFinalize(ctx, in)
 			response, ok := awsmiddleware.GetRawResponse(metadata).(*smithyhttp.Response)
 			if ok && err == nil && !strings.Contains(response.Header.Get("Content-Type"), "xml") {
-				// The SDK does not look at responses of operations that return nothing.
+				// The SDK does not check the responses of operations without a result.
 				err = fmt.Errorf("the response is %q, not XML: is there a proxy before the endpoint", response.Header.Get("Content-Type"))
 			}
 			return err
@@ -75,7 +74,6 @@ func (s service) middleware(stack *middleware.Stack) error {
 	}), "Retry", middleware.After)
 }
 
-// classOf returns the class of an operation.
 func classOf(operation string) cloud.Class {
 	if strings.HasPrefix(operation, "Describe") || strings.HasPrefix(operation, "Get") {
 		return cloud.Read
@@ -83,8 +81,8 @@ func classOf(operation string) cloud.Class {
 	return cloud.Write
 }
 
-// called returns the error of an operation in its class, without the words that the SDK
-// adds. Rejected credentials are read again for the next call.
+// called returns the classified error of an operation without the SDK's prefix. After rejected
+// credentials the next call reads them again.
 func (c *connection) called(ctx context.Context, s *session, err error) error {
 	if err == nil {
 		return nil
@@ -114,7 +112,6 @@ func newConnection(c *Config, meter targets.Meter) *connection {
 	return made
 }
 
-// session is one set of clients with credentials.
 type session struct {
 	groups    *autoscaling.Client
 	instances *ec2.Client
@@ -123,34 +120,33 @@ type session struct {
 	region    string
 }
 
-// newHTTPClient returns what the SDK begins with, to which it adds the authorities of
-// AWS_CA_BUNDLE.
+// newHTTPClient returns a client for the SDK, which adds the authorities of AWS_CA_BUNDLE.
 func newHTTPClient(timeout time.Duration) *awshttp.BuildableClient {
 	return awshttp.NewBuildableClient().WithTimeout(timeout).WithTransportOptions(func(t *http.Transport) {
 		t.MaxIdleConns, t.MaxIdleConnsPerHost, t.MaxConnsPerHost = 3*maxConnections, maxConnections, maxConnections
 	})
 }
 
-// client returns a client as the SDK's, whose connections can be given up.
+// client returns a copy of the SDK's client whose connections can be closed.
 func client(from aws.HTTPClient, timeout time.Duration) (*http.Client, error) {
 	built, ok := from.(*awshttp.BuildableClient)
 	if !ok {
 		return nil, fmt.Errorf("the SDK has a client of type %T", from)
 	}
 	return &http.Client{
-		Transport:     &wholeBodies{Transport: built.GetTransport()},
+		Transport:     &bufferedBodies{Transport: built.GetTransport()},
 		Timeout:       timeout + credentialsTime,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}, nil
 }
 
-// wholeBodies sends requests from memory. The SDK closes a request's body as soon as the
-// response begins; where net/http has not seen the body's end by then, it takes that for
-// a failure to write and closes the connection amidst the response.
-type wholeBodies struct{ *http.Transport }
+// bufferedBodies sends request bodies from memory. The SDK closes a request body when the response
+// begins. If net/http has not reached the end of the body by then, it closes the connection
+// during the response.
+type bufferedBodies struct{ *http.Transport }
 
-// RoundTrip sends a request whose body is small.
-func (t *wholeBodies) RoundTrip(r *http.Request) (*http.Response, error) {
+// RoundTrip sends a request with a small body.
+func (t *bufferedBodies) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.Body == nil || r.Body == http.NoBody {
 		return t.Transport.RoundTrip(r)
 	}
@@ -184,11 +180,11 @@ func (c *connection) newSession(ctx context.Context) (*session, error) {
 	}, nil
 }
 
-// load reads what the SDK reads: environment, shared files, the instance's role.
+// load loads the configuration of the SDK.
 func (c *connection) load(ctx context.Context) (aws.Config, *http.Client, error) {
 	options := []func(*config.LoadOptions) error{
 		config.WithHTTPClient(newHTTPClient(c.config.Timeout)),
-		// The next round is the retry.
+		// hpad retries in the next round.
 		config.WithRetryer(func() aws.Retryer { return aws.NopRetryer{} }),
 		config.WithAppID("hpad"),
 		config.WithLogger(logging.Nop{}),
@@ -227,7 +223,6 @@ func (c *connection) load(ctx context.Context) (aws.Config, *http.Client, error)
 	return loaded, own, nil
 }
 
-// role returns the credentials of the role to assume.
 func (c *connection) role(loaded aws.Config) aws.CredentialsProvider {
 	return stscreds.NewAssumeRoleProvider(c.newSTS(loaded), c.config.RoleARN, func(o *stscreds.AssumeRoleOptions) {
 		o.RoleSessionName = sessionName
@@ -247,7 +242,6 @@ func endpoint(base **string, configured string) {
 	}
 }
 
-// provider marks errors of retrieving credentials.
 type provider struct{ inner aws.CredentialsProvider }
 
 // Retrieve returns the credentials, or a credentialsError.
@@ -259,7 +253,7 @@ func (p *provider) Retrieve(ctx context.Context) (aws.Credentials, error) {
 	return found, nil
 }
 
-// credentialsError is why there are no credentials, so that nothing was sent.
+// credentialsError is an error of getting credentials, before any call.
 type credentialsError struct{ err error }
 
 func (e *credentialsError) Error() string { return "get credentials: " + e.err.Error() }

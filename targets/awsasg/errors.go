@@ -16,25 +16,25 @@ import (
 	"github.com/hpad/hpad/targets/cloud"
 )
 
-// The reasons of holds, and of errors of targets that cannot be read or scaled.
+// The reasons of holds, and of targets that cannot be read or scaled.
 const (
 	// GroupNotFound: there is no such group.
 	GroupNotFound = "GroupNotFound"
 	// GroupDeleting: the group is being deleted.
 	GroupDeleting = "GroupDeleting"
-	// NativeAutoscaler: the group has scaling policies of its own.
+	// NativeAutoscaler: the group has scaling policies.
 	NativeAutoscaler = "NativeAutoscaler"
 	// RefreshInProgress: the group's instances are being replaced.
 	RefreshInProgress = "RefreshInProgress"
-	// ScalingActivityInProgress: AWS refuses changes until an activity ends.
+	// ScalingActivityInProgress: AWS rejects changes during an activity.
 	ScalingActivityInProgress = "ScalingActivityInProgress"
-	// WeightedCapacity: the group's capacity counts weights, not instances.
+	// WeightedCapacity: the group's capacity is a sum of weights.
 	WeightedCapacity = "WeightedCapacity"
-	// CapacityType: the group's capacity counts vCPUs or memory, not instances.
+	// CapacityType: the group's capacity is in vCPUs or memory.
 	CapacityType = "CapacityType"
 )
 
-// What AWS's errors are recognized by.
+// The codes and texts by which AWS's errors are recognized.
 const (
 	codeValidation      = "ValidationError"
 	codeActivity        = "ScalingActivityInProgress"
@@ -52,8 +52,8 @@ const (
 	sayingNoInstance = "No managed instance found"
 )
 
-// forbiddenCodes are the codes of missing permissions, and credentialCodes those of
-// rejected credentials.
+// forbiddenCodes are the codes of missing permissions, and credentialCodes the codes of rejected
+// credentials.
 var (
 	forbiddenCodes  = []string{"AccessDenied", "AccessDeniedException", "UnauthorizedOperation", "OptInRequired", "Blocked"}
 	credentialCodes = []string{
@@ -63,7 +63,7 @@ var (
 	}
 )
 
-// errorClasses are the classes of AWS's errors.
+// errorClasses classifies AWS's errors.
 var errorClasses = cloud.Errors{
 	Answer: answerOf, Token: tokenError,
 	Read: accessRules(),
@@ -82,7 +82,7 @@ var errorClasses = cloud.Errors{
 	}, accessRules(), []cloud.Rule{{Status: 5, Class: targets.ErrUnknownOutcome}}),
 }
 
-// accessRules are the rules for throttled calls, permissions and credentials.
+// accessRules returns the rules for throttled calls, permissions and credentials.
 func accessRules() []cloud.Rule {
 	rules := []cloud.Rule{{Status: http.StatusTooManyRequests, Class: targets.ErrThrottled}}
 	for code := range retry.DefaultThrottleErrorCodes {
@@ -97,17 +97,16 @@ func accessRules() []cloud.Rule {
 	return rules
 }
 
-// answerOf returns AWS's response in an error, with the id of the request; nil if there
-// was none.
+// answerOf returns AWS's response in an error, with the request id, or nil.
 func answerOf(err error) *cloud.Answer {
 	if answer, ok := errors.AsType[*cloud.Answer](err); ok {
 		return answer
 	}
-	said, ok := errors.AsType[smithy.APIError](err)
+	sentences, ok := errors.AsType[smithy.APIError](err)
 	if !ok {
 		return nil
 	}
-	answer := &cloud.Answer{Platform: "aws", Code: said.ErrorCode(), Message: said.ErrorMessage()}
+	answer := &cloud.Answer{Platform: "aws", Code: sentences.ErrorCode(), Message: sentences.ErrorMessage()}
 	if response, ok := errors.AsType[*awshttp.ResponseError](err); ok && response.Response != nil {
 		answer.Status, answer.RetryAfter = response.HTTPStatusCode(), targets.RetryAfter(response.Response.Header)
 		if id := response.ServiceRequestID(); id != "" {
@@ -117,8 +116,8 @@ func answerOf(err error) *cloud.Answer {
 	return answer
 }
 
-// tokenError returns the error of retrieving credentials in its class: an ErrTransient if
-// their source cannot be reached; nil for other errors.
+// tokenError returns the classified error of getting credentials: an ErrTransient if their source
+// cannot be reached. It returns nil for other errors.
 func tokenError(err error) error {
 	missing, ok := errors.AsType[*credentialsError](err)
 	if !ok {

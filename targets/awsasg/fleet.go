@@ -21,15 +21,15 @@ import (
 )
 
 const (
-	// groupsPerCall is the most groups that AWS describes in a call, and describingCalls
-	// the calls in progress.
+	// groupsPerCall is AWS's limit of groups in a call, and describingCalls the limit of
+	// concurrent calls.
 	groupsPerCall   = 100
 	describingCalls = 4
-	// pagesPerCall bounds the pages of one description: more of them are garbled.
+	// pagesPerCall limits the pages of one description; a response with more pages is invalid.
 	pagesPerCall = 10
-	// removalsPerCall is the most instances that AWS terminates in a call.
+	// removalsPerCall is AWS's limit of instances in a call.
 	removalsPerCall = 100
-	// policiesTimeout is how long a reading waits for scaling policies.
+	// policiesTimeout is the time limit for reading scaling policies.
 	policiesTimeout = 3 * time.Second
 )
 
@@ -42,8 +42,8 @@ type Fleet struct {
 	policies   cloud.Aside[policies]
 }
 
-// New returns a fleet of that name, which connects when it is first read. The
-// configuration is defaulted and valid, and is not modified.
+// New returns a fleet, which connects on first use. The configuration has its defaults, is valid,
+// and is not modified.
 func New(name string, config *Config, env targets.Env) *Fleet {
 	f := &Fleet{config: config, connection: newConnection(config, env.Meter)}
 	f.Name, f.Parse, f.Platform, f.Memory = name, parseName, f, cloud.NewMemory(env.Store)
@@ -53,13 +53,13 @@ func New(name string, config *Config, env targets.Env) *Fleet {
 	return f
 }
 
-// Problems returns the details that readings lack, and the reasons.
+// Problems returns the missing details with the reasons.
 func (f *Fleet) Problems() []string {
 	native := targets.Sentences(targets.Trouble{Words: "scaling policies are not known", Err: f.policies.Failure()})
 	return append(native, f.Fleet.Problems()...)
 }
 
-// List implements cloud.Platform: one call for each hundred groups.
+// List implements cloud.Platform with one call for 100 groups.
 func (f *Fleet) List(ctx context.Context, names []string) (map[string]*cloud.Group[*group], error) {
 	session, err := f.connection.Client(ctx)
 	if err != nil {
@@ -110,7 +110,7 @@ func (f *Fleet) Get(ctx context.Context, name string) (*cloud.Group[*group], err
 	return groupOf(name, groups[name], nil), nil
 }
 
-// describe reads groups by their names.
+// describe reads groups by name.
 func (f *Fleet) describe(ctx context.Context, s *session, names []string) (map[string]*group, error) {
 	groups := make(map[string]*group, len(names))
 	pages := autoscaling.NewDescribeAutoScalingGroupsPaginator(s.groups, &autoscaling.DescribeAutoScalingGroupsInput{
@@ -136,7 +136,7 @@ func (f *Fleet) describe(ctx context.Context, s *session, names []string) (map[s
 	return groups, nil
 }
 
-// forgetWarmed forgets instances in the warm pool, which start again later.
+// forgetWarmed deletes the records of instances in the warm pool, because they start again later.
 func (f *Fleet) forgetWarmed(g *group) {
 	for _, i := range g.Instances {
 		if strings.HasPrefix(string(i.LifecycleState), "Warmed") {
@@ -145,8 +145,8 @@ func (f *Fleet) forgetWarmed(g *group) {
 	}
 }
 
-// Members implements cloud.Platform: it is not called, since AWS describes instances
-// together with their group.
+// Members implements cloud.Platform. It is not called, because AWS describes instances together
+// with their group.
 func (f *Fleet) Members(context.Context, string, *cloud.Group[*group]) (*cloud.Listing, error) {
 	return &cloud.Listing{}, nil
 }
@@ -156,11 +156,11 @@ func (f *Fleet) Hold(_ string, g *cloud.Group[*group], _ *cloud.Listing) *policy
 	if hold := g.Native.deleting(); hold != nil {
 		return hold
 	}
-	known, _ := f.policies.Value() // none if they do not matter
+	known, _ := f.policies.Value() // empty if they are ignored
 	return known.hold(g.Native)
 }
 
-// Resize implements cloud.Platform: it ignores the group's cooldown.
+// Resize implements cloud.Platform. It ignores the group's cooldown.
 func (f *Fleet) Resize(ctx context.Context, name string, _ *cloud.Group[*group], size int32) (string, error) {
 	session, err := f.writable(ctx, name)
 	if err != nil {
@@ -172,8 +172,7 @@ func (f *Fleet) Resize(ctx context.Context, name string, _ *cloud.Group[*group],
 	return "", f.connection.called(ctx, session, err)
 }
 
-// Delete implements cloud.Platform. If one instance is gone meanwhile, AWS rejects the
-// call for all of them; the next reading does not have it any more.
+// Delete implements cloud.Platform. AWS rejects the whole call if one instance is already gone.
 func (f *Fleet) Delete(ctx context.Context, name string, _ *cloud.Group[*group], ids []string) ([]string, error) {
 	session, err := f.writable(ctx, name)
 	if err != nil {
@@ -191,8 +190,8 @@ func (f *Fleet) Delete(ctx context.Context, name string, _ *cloud.Group[*group],
 	return ids, nil
 }
 
-// writable returns a session for a write, or the reason not to write a group now that
-// only calls find out.
+// writable returns a session for a write, or the reason not to write a group that only calls
+// reveal.
 func (f *Fleet) writable(ctx context.Context, name string) (*session, error) {
 	session, err := f.connection.Client(ctx)
 	if err != nil {
@@ -214,13 +213,12 @@ func (f *Fleet) writable(ctx context.Context, name string) (*session, error) {
 	return session, nil
 }
 
-// nobody is an instance that no group has.
-const nobody = "i-00000000000000000"
+// noInstance is the id of an instance that does not exist.
+const noInstance = "i-00000000000000000"
 
-// Check returns the identity of hpad at AWS, and its permissions for the groups that were
-// read. The error has the missing permissions and the groups. Nothing is changed: the
-// permission to scale is tried with a count that no group can have, the permission to
-// terminate with an instance that does not exist.
+// Check returns hpad's identity at AWS, and its permissions for the groups that were read. The
+// error has the missing permissions and the groups. Check changes nothing: it tries to scale to a
+// count that no group can have, and to terminate an instance that does not exist.
 func (f *Fleet) Check(ctx context.Context) ([]string, error) {
 	return targets.Ask(ctx, &f.Base, "check", func(ctx context.Context) ([]string, error) {
 		session, err := f.connection.Client(ctx)
@@ -232,7 +230,6 @@ func (f *Fleet) Check(ctx context.Context) ([]string, error) {
 	})
 }
 
-// whoami returns the account and the user or role in a sentence.
 func (f *Fleet) whoami(ctx context.Context, s *session) string {
 	identity, err := s.identity.GetCallerIdentity(ctx, &sts.GetCallerIdentityInput{})
 	if err != nil {
@@ -256,7 +253,7 @@ func (f *Fleet) tries(s *session) []cloud.Try[string] {
 		}},
 		{Permission: "autoscaling:TerminateInstanceInAutoScalingGroup", Without: "it cannot choose victims", Each: func(ctx context.Context, group string) error {
 			_, err := s.groups.TerminateInstanceInAutoScalingGroup(ctx, &autoscaling.TerminateInstanceInAutoScalingGroupInput{
-				AutoScalingGroupName: &group, InstanceIds: []string{nobody}, ShouldDecrementDesiredCapacity: aws.Bool(true),
+				AutoScalingGroupName: &group, InstanceIds: []string{noInstance}, ShouldDecrementDesiredCapacity: aws.Bool(true),
 			})
 			return called(ctx, err)
 		}},

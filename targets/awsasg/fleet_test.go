@@ -794,7 +794,7 @@ func TestPages(t *testing.T) {
 }
 
 // TestNames: a name that AWS does not take, or a target of another fleet, keeps
-// nobody else from being read, nor is it written to.
+// noInstance else from being read, nor is it written to.
 func TestNames(t *testing.T) {
 	c, f := open(t, 2, nil)
 	odd := []targets.Ref{ref(""), ref(strings.Repeat("x", 256)), {Fleet: "other", Name: "web"}}

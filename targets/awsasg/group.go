@@ -18,8 +18,7 @@ import (
 	"github.com/hpad/hpad/targets/cloud"
 )
 
-// ProcessesSuspended is the condition of a group that may not launch or terminate
-// instances because somebody suspended that.
+// ProcessesSuspended is the condition of a group with suspended launches or terminations.
 const ProcessesSuspended policy.ConditionType = "ProcessesSuspended"
 
 // The reasons of ProcessesSuspended.
@@ -28,30 +27,29 @@ const (
 	LaunchSuspended = "LaunchSuspended"
 	// TerminateSuspended: the group cannot shrink.
 	TerminateSuspended = "TerminateSuspended"
-	// BothSuspended: it can do neither.
+	// BothSuspended: the group can neither grow nor shrink.
 	BothSuspended = "LaunchAndTerminateSuspended"
 )
 
-// The processes of a group that matter here.
+// The processes of a group that affect scaling.
 const (
 	processLaunch    = "Launch"
 	processTerminate = "Terminate"
-	// processAlarms is how alarms reach the scaling policies.
+	// processAlarms triggers the scaling policies.
 	processAlarms = "AlarmNotification"
 )
 
-// capacityUnits is the one DesiredCapacityType that counts instances.
+// capacityUnits is the DesiredCapacityType that counts instances.
 const capacityUnits = "units"
 
-// group is a group as AWS describes it.
 type group struct{ types.AutoScalingGroup }
 
 func (g *group) name() string { return aws.ToString(g.AutoScalingGroupName) }
 
 func (g *group) desired() int32 { return aws.ToInt32(g.DesiredCapacity) }
 
-// groupOf returns a group for the skeleton. Native is nil if there is none of the name, or
-// if it could not be read.
+// groupOf returns a group for package cloud. Native is nil if the group does not exist or could
+// not be read.
 func groupOf(name string, g *group, err error) *cloud.Group[*group] {
 	switch {
 	case err != nil:
@@ -66,13 +64,13 @@ func groupOf(name string, g *group, err error) *cloud.Group[*group] {
 	}
 }
 
-// The labels of an instance's location that are not its tags.
+// The labels of an instance's location besides its tags.
 const (
 	labelZone = "availability_zone"
 	labelType = "instance_type"
 )
 
-// members returns the instances of the group in the order of their ids.
+// members returns the instances of the group, sorted by id.
 func (g *group) members() []cloud.Member {
 	var members []cloud.Member
 	for _, i := range g.Instances {
@@ -94,8 +92,7 @@ func (g *group) suspended(process string) bool {
 	return slices.ContainsFunc(g.SuspendedProcesses, func(p types.SuspendedProcess) bool { return aws.ToString(p.ProcessName) == process })
 }
 
-// min returns the lowest count that the group can get: the present one where nothing
-// may be terminated.
+// min returns the minimum count: the present count if terminations are suspended.
 func (g *group) min() *int32 {
 	lowest := aws.ToInt32(g.MinSize)
 	if g.suspended(processTerminate) {
@@ -104,8 +101,7 @@ func (g *group) min() *int32 {
 	return &lowest
 }
 
-// max returns the highest count that the group can get: the present one where nothing
-// may be launched.
+// max returns the maximum count: the present count if launches are suspended.
 func (g *group) max() *int32 {
 	highest := aws.ToInt32(g.MaxSize)
 	if g.suspended(processLaunch) {
@@ -114,7 +110,7 @@ func (g *group) max() *int32 {
 	return &highest
 }
 
-// unscalable returns why the group's capacity is no count of instances; nil when it is.
+// unscalable returns an error if the group's capacity is not a number of instances.
 func (g *group) unscalable() error {
 	if kind := aws.ToString(g.DesiredCapacityType); kind != "" && kind != capacityUnits {
 		return cloud.Reasoned(CapacityType, fmt.Errorf("%w: the desired capacity of group %q is counted in %s, not in instances", targets.ErrUnscalable, g.name(), kind))
@@ -122,24 +118,24 @@ func (g *group) unscalable() error {
 	weighted := func(weight *string) bool { return !slices.Contains([]string{"", "1"}, aws.ToString(weight)) }
 	for _, instance := range g.Instances {
 		if weighted(instance.WeightedCapacity) {
-			return g.weighs("instance "+aws.ToString(instance.InstanceId), aws.ToString(instance.WeightedCapacity))
+			return g.weighted("instance "+aws.ToString(instance.InstanceId), aws.ToString(instance.WeightedCapacity))
 		}
 	}
 	if g.MixedInstancesPolicy != nil && g.MixedInstancesPolicy.LaunchTemplate != nil {
 		for _, override := range g.MixedInstancesPolicy.LaunchTemplate.Overrides {
 			if weighted(override.WeightedCapacity) {
-				return g.weighs("type "+aws.ToString(override.InstanceType), aws.ToString(override.WeightedCapacity))
+				return g.weighted("type "+aws.ToString(override.InstanceType), aws.ToString(override.WeightedCapacity))
 			}
 		}
 	}
 	return nil
 }
 
-func (g *group) weighs(what, weight string) error {
+func (g *group) weighted(what, weight string) error {
 	return cloud.Reasoned(WeightedCapacity, fmt.Errorf("%w: the capacity of group %q is weighted (%s counts %s), so it is no count of instances", targets.ErrUnscalable, g.name(), what, weight))
 }
 
-// deleting returns the hold of a group that is being deleted; nil when it is not.
+// deleting returns the hold of a group that is being deleted, or nil.
 func (g *group) deleting() *policy.Hold {
 	if g.Status == nil {
 		return nil
@@ -147,9 +143,9 @@ func (g *group) deleting() *policy.Hold {
 	return &policy.Hold{Reason: GroupDeleting, Message: fmt.Sprintf("group %q: %s", g.name(), *g.Status)}
 }
 
-// notices returns which of the group's processes are suspended.
+// notices returns a notice of suspended processes.
 func (g *group) notices() []policy.Notice {
-	var said []string
+	var sentences []string
 	for _, process := range []struct{ name, effect string }{
 		{processLaunch, "it cannot grow"}, {processTerminate, "it cannot shrink"},
 	} {
@@ -159,11 +155,11 @@ func (g *group) notices() []policy.Notice {
 				if why := aws.ToString(suspended.SuspensionReason); why != "" {
 					text += " (" + why + ")"
 				}
-				said = append(said, text)
+				sentences = append(sentences, text)
 			}
 		}
 	}
-	if len(said) == 0 {
+	if len(sentences) == 0 {
 		return nil
 	}
 	reason := BothSuspended
@@ -173,52 +169,52 @@ func (g *group) notices() []policy.Notice {
 	case !g.suspended(processLaunch):
 		reason = TerminateSuspended
 	}
-	return []policy.Notice{{Condition: ProcessesSuspended, Reason: reason, Message: strings.Join(said, "; ")}}
+	return []policy.Notice{{Condition: ProcessesSuspended, Reason: reason, Message: strings.Join(sentences, "; ")}}
 }
 
-// stage is what a lifecycle state means.
-type stage struct {
+// lifecycleStage is the meaning of a lifecycle state.
+type lifecycleStage struct {
 	phase policy.Phase
-	// serving instances are ready where they are healthy.
+	// serving instances are ready if they are healthy.
 	serving  bool
 	deleting bool
-	// outside instances are none of the desired capacity: in the warm pool or on standby.
+	// outside instances do not count in the desired capacity: they are in the warm pool or on
+	// standby.
 	outside bool
 }
 
-// stageOf returns what a lifecycle state means. One that is not known counts, and is not
-// ready.
-func stageOf(state types.LifecycleState) stage {
+// stageOf returns the meaning of a lifecycle state. An instance in an unknown state counts, and
+// is not ready.
+func stageOf(state types.LifecycleState) lifecycleStage {
 	main, _, _ := strings.Cut(string(state), ":")
 	switch main {
 	case "Warmed", "Standby", "EnteringStandby":
-		return stage{outside: true}
+		return lifecycleStage{outside: true}
 	case "Pending":
-		return stage{phase: policy.PhasePending}
+		return lifecycleStage{phase: policy.PhasePending}
 	case "InService":
-		return stage{phase: policy.PhaseRunning, serving: true}
+		return lifecycleStage{phase: policy.PhaseRunning, serving: true}
 	case "ReplacingRootVolume", "RootVolumeReplaced":
-		return stage{phase: policy.PhaseRunning}
+		return lifecycleStage{phase: policy.PhaseRunning}
 	case "Terminating", "Terminated", "Detaching", "Detached":
-		return stage{phase: policy.PhaseRunning, deleting: true}
+		return lifecycleStage{phase: policy.PhaseRunning, deleting: true}
 	}
-	return stage{phase: policy.PhaseUnknown}
+	return lifecycleStage{phase: policy.PhaseUnknown}
 }
 
-// readiness returns what the health of an instance means.
-func (s stage) readiness(health string) policy.Readiness {
+func (s lifecycleStage) readiness(health string) policy.Readiness {
 	if s.serving && strings.EqualFold(health, "Healthy") {
 		return policy.ReadinessTrue
 	}
 	return policy.ReadinessFalse
 }
 
-// How instances are looked up: so many in a call, and at most so many calls in a round;
-// a large fleet that is new to hpad takes some rounds.
+// Facts are queried for instancesPerCall instances in a call, with at most lookupsPerRound calls
+// in a round.
 const (
 	instancesPerCall = 100
 	lookupsPerRound  = 20
-	// awsTags begins the tags that AWS itself sets.
+	// awsTags is the prefix of AWS's own tags.
 	awsTags = "aws:"
 )
 
@@ -247,8 +243,8 @@ func (f *Fleet) Facts(ctx context.Context, unknown map[string]cloud.Unknown[*gro
 	return found, nil
 }
 
-// lookUp finds instances by a filter, which leaves out instances that EC2 does not know
-// yet instead of failing.
+// lookUp queries instances with a filter, because a query by id fails if EC2 does not know one of
+// them yet.
 func (f *Fleet) lookUp(ctx context.Context, s *session, ids []string, found map[string]*cloud.Found) error {
 	pages := ec2.NewDescribeInstancesPaginator(s.instances, &ec2.DescribeInstancesInput{
 		Filters: []ec2types.Filter{{Name: aws.String("instance-id"), Values: ids}},
@@ -267,8 +263,8 @@ func (f *Fleet) lookUp(ctx context.Context, s *session, ids []string, found map[
 	return nil
 }
 
-// foundOf returns the facts in an instance's description. Its name is the private
-// DNS name: the tag "Name" is mostly the same for a whole group.
+// foundOf returns the facts of an instance. Its name is the private DNS name, because a whole
+// group usually has the same tag "Name".
 func foundOf(i *ec2types.Instance) *cloud.Found {
 	d := &cloud.Found{Launched: aws.ToTime(i.LaunchTime)}
 	d.Facts.Name = aws.ToString(i.PrivateDnsName)

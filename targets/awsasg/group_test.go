@@ -16,12 +16,12 @@ import (
 
 // TestStages has every lifecycle state that the SDK knows.
 func TestStages(t *testing.T) {
-	outside := stage{outside: true}
-	pending := stage{phase: policy.PhasePending}
-	serving := stage{phase: policy.PhaseRunning, serving: true}
-	replacing := stage{phase: policy.PhaseRunning}
-	going := stage{phase: policy.PhaseRunning, deleting: true}
-	want := map[types.LifecycleState]stage{
+	outside := lifecycleStage{outside: true}
+	pending := lifecycleStage{phase: policy.PhasePending}
+	serving := lifecycleStage{phase: policy.PhaseRunning, serving: true}
+	replacing := lifecycleStage{phase: policy.PhaseRunning}
+	going := lifecycleStage{phase: policy.PhaseRunning, deleting: true}
+	want := map[types.LifecycleState]lifecycleStage{
 		"Pending": pending, "Pending:Wait": pending, "Pending:Proceed": pending,
 		"InService":           serving,
 		"ReplacingRootVolume": replacing, "ReplacingRootVolume:Wait": replacing, "ReplacingRootVolume:Proceed": replacing, "RootVolumeReplaced": replacing,

@@ -25,19 +25,17 @@ const (
 	typePredictive     = "PredictiveScaling"
 )
 
-// How all policies of a region are read: as many in a call as AWS takes, and at
-// most so many calls.
+// All policies of a region are read with at most policyPages calls.
 const (
 	policiesPerCall = 100
 	policyPages     = 50
 )
 
-// policies name one scaling policy of each group that has any that changes its count:
-// by alarms, or by forecasts.
+// policies has the name of one active scaling policy for each group that has any, by type.
 type policies struct{ alarmed, predictive map[string]string }
 
-// readPolicies reads the scaling policies of the region, once in a while. Without the
-// right to read them the groups are taken to have none.
+// readPolicies reads the scaling policies of the region at an interval. Without the permission,
+// groups count as having no policies.
 func (f *Fleet) readPolicies(ctx context.Context, s *session) {
 	if f.config.NativeAutoscaler == NativeHold {
 		ctx, cancel := context.WithTimeout(ctx, policiesTimeout)
@@ -76,7 +74,7 @@ func describePolicy(p *types.ScalingPolicy) string {
 	return fmt.Sprintf("%q (%s)", aws.ToString(p.PolicyName), aws.ToString(p.PolicyType))
 }
 
-// changes reports whether a policy changes counts by itself.
+// changes reports whether a policy changes counts automatically.
 func changes(p *types.ScalingPolicy) bool {
 	if p.Enabled != nil && !*p.Enabled {
 		return false
@@ -92,8 +90,7 @@ func changes(p *types.ScalingPolicy) bool {
 	return false
 }
 
-// hold returns the hold of a group with policies that change its count; nil for one
-// without.
+// hold returns the hold of a group with active policies, or nil.
 func (p policies) hold(g *group) *policy.Hold {
 	name := p.predictive[g.name()]
 	if name == "" && !g.suspended(processAlarms) {
@@ -106,8 +103,8 @@ func (p policies) hold(g *group) *policy.Hold {
 		"the scaling policy %s of group %q changes its count too: delete or disable it, or set native_autoscaler = %q", name, g.name(), NativeIgnore)}
 }
 
-// policiesUnknown returns why nothing is known of policies yet, where AWS may still
-// allow to read them; nil where they were read, or may not be.
+// policiesUnknown returns the error of the first reading of policies; nil if they were read, or
+// may not be read.
 func (f *Fleet) policiesUnknown() error {
 	err := f.policies.Failure()
 	if _, known := f.policies.Value(); known || errors.Is(err, targets.ErrForbidden) {
@@ -116,8 +113,8 @@ func (f *Fleet) policiesUnknown() error {
 	return err
 }
 
-// refresh returns the hold of a group whose instances are being refreshed; nil if they
-// are not. AWS shows one group a call, so it is read before each write only.
+// refresh returns the hold of a group during an instance refresh, or nil. It takes one call for
+// each group, so it is called only before a write.
 func (f *Fleet) refresh(ctx context.Context, s *session, name string) (*policy.Hold, error) {
 	found, err := s.groups.DescribeInstanceRefreshes(ctx, &autoscaling.DescribeInstanceRefreshesInput{
 		AutoScalingGroupName: &name, MaxRecords: aws.Int32(1), // the newest
@@ -138,24 +135,24 @@ func (f *Fleet) refresh(ctx context.Context, s *session, name string) (*policy.H
 
 // The reasons of InsufficientCapacity.
 const (
-	// CapacityShortage: AWS has no such instances now.
+	// CapacityShortage: AWS has no capacity for such instances.
 	CapacityShortage = "CapacityShortage"
-	// QuotaExceeded: the account may have no more.
+	// QuotaExceeded: a quota of the account is reached.
 	QuotaExceeded = "QuotaExceeded"
 	// LaunchFailed: another reason.
 	LaunchFailed = "LaunchFailed"
 )
 
 const (
-	// activitiesPerCall is how many of a group's newest activities are read.
+	// activitiesPerCall is the number of activities that are read.
 	activitiesPerCall = 20
-	// activityAge is how old an activity that explains a shortage may be.
+	// activityAge is the maximum age of an activity that explains a shortage.
 	activityAge = time.Hour
-	// sayingLaunch begins the description of activities that launch instances.
+	// sayingLaunch is the prefix of the description of a launch.
 	sayingLaunch = "Launching"
 )
 
-// Explain implements cloud.Platform: it reads the group's newest activities.
+// Explain implements cloud.Platform. It reads the group's newest activities.
 func (f *Fleet) Explain(ctx context.Context, name string, _ *cloud.Group[*group]) (*policy.Notice, error) {
 	session, err := f.connection.Client(ctx)
 	if err != nil {
@@ -173,8 +170,8 @@ func (f *Fleet) Explain(ctx context.Context, name string, _ *cloud.Group[*group]
 	return failedLaunch(found.Activities, time.Now()), nil
 }
 
-// failedLaunch returns the message of the newest launch that ended, where it failed; nil
-// where it did not. Activities come newest first.
+// failedLaunch returns a notice if the newest launch failed, or nil. Activities are sorted from
+// the newest.
 func failedLaunch(activities []types.Activity, now time.Time) *policy.Notice {
 	for _, one := range activities {
 		if !strings.HasPrefix(aws.ToString(one.Description), sayingLaunch) || now.Sub(aws.ToTime(one.StartTime)) > activityAge {
@@ -198,13 +195,12 @@ func failedLaunch(activities []types.Activity, now time.Time) *policy.Notice {
 	return nil
 }
 
-// What the messages of failed launches are recognized by, in lower case.
+// The texts by which failed launches are recognized, in lower case.
 var (
 	sayingQuota    = []string{"limit exceeded", "limitexceeded", "countexceeded", "quota", "requested more vcpu capacity", "requested more instances"}
 	sayingShortage = []string{"insufficientinstancecapacity", "sufficient", "unfulfillablecapacity", "no spot capacity", "capacity-not-available", "capacityoversubscribed"}
 )
 
-// launchReason returns the reason that the message of a failed launch means.
 func launchReason(message string) string {
 	message = strings.ToLower(message)
 	says := func(words []string) bool {

@@ -23,7 +23,7 @@ import (
 	platform "github.com/hpad/hpad/targets/cloud"
 )
 
-// The operations that are called, as Azure names them.
+// The operations, by Azure's names.
 const (
 	opListSets        = "VirtualMachineScaleSets_List"
 	opListAllSets     = "VirtualMachineScaleSets_ListAll"
@@ -38,12 +38,10 @@ const (
 	computeVersion    = "2025-04-01"
 	autoscaleVersion  = "2022-10-01"
 	interfacesVersion = "2023-09-01"
-	// memberInterfacesVersion is the one by which interfaces of Uniform sets are
-	// listed.
+	// memberInterfacesVersion is the API version for interfaces of Uniform sets.
 	memberInterfacesVersion = "2018-10-01"
 )
 
-// call makes one call within the fleet's limits.
 func (f *Fleet) call(ctx context.Context, call platform.Call, do func(ctx context.Context, c *client) error) error {
 	c, err := f.connection.Client(ctx)
 	if err != nil {
@@ -56,12 +54,11 @@ func (f *Fleet) call(ctx context.Context, call platform.Call, do func(ctx contex
 	return err
 }
 
-// read makes one call that changes nothing.
 func (f *Fleet) read(ctx context.Context, operation string, do func(ctx context.Context, c *client) error) error {
 	return f.call(ctx, platform.Call{Operation: operation, Class: platform.Read}, do)
 }
 
-// request builds a request for a path, which may have a query.
+// request builds a request for a path with an optional query.
 func request(ctx context.Context, c *client, path, version string) (*azpolicy.Request, error) {
 	path, query, _ := strings.Cut(path, "?")
 	r, err := runtime.NewRequest(ctx, http.MethodGet, runtime.JoinPaths(c.manager.Endpoint(), path))
@@ -71,8 +68,8 @@ func request(ctx context.Context, c *client, path, version string) (*azpolicy.Re
 	return r, err
 }
 
-// list reads all pages of a list, each a call of its own. Own types, unlike those of the
-// SDK, decode no more than hpad uses: Azure's responses are long.
+// list reads all pages of a list, each in its own call. It decodes only the fields that hpad
+// uses, because Azure's responses are long.
 func list[T any](ctx context.Context, f *Fleet, operation, path, version string, take func(value *T)) error {
 	for next, first := "", true; first || next != ""; first = false {
 		var page struct {
@@ -99,7 +96,6 @@ func list[T any](ctx context.Context, f *Fleet, operation, path, version string,
 	return nil
 }
 
-// get reads one resource.
 func get[T any](ctx context.Context, f *Fleet, operation, path string) (*T, error) {
 	into := new(T)
 	return into, f.read(ctx, operation, func(ctx context.Context, c *client) error {
@@ -119,18 +115,16 @@ func get[T any](ctx context.Context, f *Fleet, operation, path string) (*T, erro
 }
 
 const (
-	// mostGroups is how many resource groups are listed one by one before the whole
-	// subscription is, with ListAuto.
+	// mostGroups is the number of resource groups up to which ListAuto lists them individually.
 	mostGroups = 4
-	// listing is how many lists are read at once.
+	// listing limits the concurrent lists.
 	listing = 16
 )
 
-// scope is what one list covers: a resource group in lower case, or "" for the
-// subscription.
+// scope is the scope of a list: a resource group in lower case, or "" for the subscription.
 type scope string
 
-// scopes returns what is listed for some scale sets.
+// scopes returns the lists for some scale sets.
 func (c *Config) scopes(wanted []key) []scope {
 	groups := map[scope]bool{}
 	for _, k := range wanted {
@@ -142,7 +136,6 @@ func (c *Config) scopes(wanted []key) []scope {
 	return slices.Sorted(maps.Keys(groups))
 }
 
-// path returns the path of a scope in a subscription.
 func (s scope) path(subscription string) string {
 	if s == "" {
 		return "/subscriptions/" + subscription
@@ -150,7 +143,6 @@ func (s scope) path(subscription string) string {
 	return "/subscriptions/" + subscription + "/resourceGroups/" + string(s)
 }
 
-// String returns the scope in words.
 func (s scope) String() string {
 	if s == "" {
 		return "the subscription"
@@ -158,8 +150,7 @@ func (s scope) String() string {
 	return fmt.Sprintf("resource group %q", string(s))
 }
 
-// listSets lists the scale sets of some scopes. An error means that no scope could be
-// listed.
+// listSets lists the scale sets of some scopes. It returns an error if no scope could be listed.
 func (f *Fleet) listSets(ctx context.Context, scopes []scope, wanted []key) (map[key]*platform.Group[*scaleSet], error) {
 	sets, failed := map[key]*scaleSet{}, map[scope]error{}
 	want := make(map[key]bool, len(wanted))
@@ -208,7 +199,6 @@ func (f *Fleet) listSets(ctx context.Context, scopes []scope, wanted []key) (map
 	return groups, nil
 }
 
-// listMachines lists the machines of a scale set.
 func (f *Fleet) listMachines(ctx context.Context, s *scaleSet) ([]*machine, error) {
 	operation, path := opListMembers, s.path(f.config)+"/virtualMachines?$expand=instanceView"
 	if s.flexible {
@@ -227,7 +217,7 @@ func (f *Fleet) listMachines(ctx context.Context, s *scaleSet) ([]*machine, erro
 	return found, nil
 }
 
-// networkInterface is what a list says of a network interface.
+// networkInterface is the decoded part of a network interface.
 type networkInterface struct {
 	Properties struct {
 		Primary bool `json:"primary"`
@@ -243,8 +233,8 @@ type networkInterface struct {
 	} `json:"properties"`
 }
 
-// Facts implements cloud.Platform: it looks up the addresses of machines, in one call for a
-// set, or for the resource group of a Flexible one.
+// Facts implements cloud.Platform. It queries the addresses of machines in one call for a set, or
+// for the resource group of a Flexible set.
 func (f *Fleet) Facts(ctx context.Context, unknown map[key]platform.Unknown[*scaleSet]) (map[string]*platform.Found, error) {
 	if f.config.Addresses == AddressesNone {
 		return nil, nil
@@ -275,7 +265,6 @@ func (f *Fleet) Facts(ctx context.Context, unknown map[key]platform.Unknown[*sca
 	return found, group.Wait()
 }
 
-// interfaces reads the addresses of the network interfaces of a set or its resource group.
 func (f *Fleet) interfaces(ctx context.Context, s *scaleSet, take func(machine, address string, primary bool)) error {
 	base := scope(s.group).path(f.config.Subscription)
 	path, version := base+"/providers/Microsoft.Compute/virtualMachineScaleSets/"+s.name+"/networkInterfaces", memberInterfacesVersion
@@ -295,19 +284,18 @@ func (f *Fleet) interfaces(ctx context.Context, s *scaleSet, take func(machine, 
 	return nil
 }
 
-// autoscaleAge is the age from which autoscale settings are listed again.
+// autoscaleAge is the interval of listing autoscale settings.
 const autoscaleAge = 15 * time.Second
 
 // autoscalers are the enabled autoscale settings of Azure Monitor.
 type autoscalers struct {
 	scopes []scope
-	// names are the settings by the sets that they change.
+	// names are the names of the settings by set.
 	names map[key]string
-	// err is the reason that the settings of a scope are not known.
+	// err is the error of a scope that could not be listed.
 	err error
 }
 
-// autoscaleSetting is a setting in a list.
 type autoscaleSetting struct {
 	Name       string `json:"name"`
 	Properties struct {
@@ -316,8 +304,8 @@ type autoscaleSetting struct {
 	} `json:"properties"`
 }
 
-// readAutoscalers lists the settings of some scopes if the known ones are old, or of
-// other scopes. The settings of a scope that cannot be listed stay as they were.
+// readAutoscalers lists the settings of some scopes if the cached settings are old, or lack a
+// scope. If a scope cannot be listed, its settings stay cached.
 func (f *Fleet) readAutoscalers(ctx context.Context, scopes []scope) {
 	last, _ := f.autoscalers.Value()
 	known := func(at scope) bool { return slices.Contains(last.scopes, at) || slices.Contains(last.scopes, "") }
@@ -346,7 +334,7 @@ func (f *Fleet) readAutoscalers(ctx context.Context, scopes []scope) {
 	})
 }
 
-// hold returns the hold of a set with an enabled setting; nil for others.
+// hold returns the hold of a set with an enabled setting, or nil.
 func (a autoscalers) hold(k key) *policy.Hold {
 	name, ok := a.names[k]
 	if !ok {
@@ -358,12 +346,10 @@ func (a autoscalers) hold(k key) *policy.Hold {
 	}
 }
 
-// mayUpgrade reports whether a rolling upgrade of a set may be in progress.
 func mayUpgrade(s *scaleSet, machines []*machine) bool {
 	return s.upgrading && (s.busy() || slices.ContainsFunc(machines, func(m *machine) bool { return m.outdated() }))
 }
 
-// rollingUpgrade is the latest rolling upgrade of a set.
 type rollingUpgrade struct {
 	Properties struct {
 		Status struct {
@@ -378,8 +364,8 @@ type rollingUpgrade struct {
 	} `json:"properties"`
 }
 
-// readUpgrade returns the progress of a rolling upgrade of a set in words; "" if none is
-// in progress.
+// readUpgrade returns the progress of a rolling upgrade of a set as a sentence; "" if there is
+// none.
 func (f *Fleet) readUpgrade(ctx context.Context, s *scaleSet) (string, error) {
 	found, err := get[rollingUpgrade](ctx, f, opUpgrade, s.path(f.config)+"/rollingUpgrades/latest")
 	if errors.Is(err, targets.ErrTargetNotFound) {

@@ -1,14 +1,9 @@
-// Package azurevmss is the fleet of an Azure subscription: each target is a
-// virtual machine scale set, Uniform or Flexible, its instances are the machines.
+// Package azurevmss is the fleet kind for virtual machine scale sets of an Azure subscription,
+// Uniform or Flexible: each target is a scale set, and its instances are the machines.
 //
-// A round lists the scale sets once, and the machines of the sets that changed, are
-// not settled or were not looked at for longest, as many as the fleet's own limit
-// of calls allows; a set that is settled and unchanged keeps the machines that were
-// listed last. The version of a reading is the set's capacity and ETag, and every
-// write names the ETag, so that nobody's change is overwritten.
-//
-// Cpu and memory of machines are not known to the platform's API: their metrics
-// come from a source.
+// A round lists the scale sets once. It lists the machines of changed and unsettled sets, and of
+// other sets as far as the fleet's limit of calls allows. The version of a reading is the set's
+// capacity and ETag; each write contains the ETag, so that it overwrites no other change.
 package azurevmss
 
 import (
@@ -35,90 +30,84 @@ const (
 	ChinaCloud      = "china"
 )
 
-// How the scale sets are listed: the values of Config.ListBy.
+// The ways of listing scale sets: the values of Config.ListBy.
 const (
 	ListAuto           = "auto"            // resource groups while they are few
 	ListSubscription   = "subscription"    // the whole of it, in one call and its pages
 	ListResourceGroups = "resource-groups" // each with targets
 )
 
-// What addresses of machines are looked up: the values of Config.Addresses.
+// The addresses that are queried: the values of Config.Addresses.
 const (
 	AddressesPrivate = "private" // IP addresses of the network interfaces
 	AddressesNone    = "none"
 )
 
-// What happens to writes while the platform works on a set: the values of
-// Config.WhileUpdating and Config.WhileUpgrading.
+// The effects of an update or upgrade on writes: the values of Config.WhileUpdating and
+// Config.WhileUpgrading.
 const (
 	Hold  = "hold"  // the count is left alone
 	Write = "write" // it is changed, where the platform takes that
 )
 
-// Config is one [fleets.NAME] table of kind "azurevmss". What is left out comes
-// from the environment of Azure's SDKs (AZURE_SUBSCRIPTION_ID and so on).
+// Config is one [fleets.NAME] table of kind "azurevmss". The defaults come from the environment
+// variables of Azure's SDKs.
 type Config struct {
 	// Subscription is the id of the subscription; empty means
 	// AZURE_SUBSCRIPTION_ID.
 	Subscription string `toml:"subscription"`
 	// Cloud is one of the Cloud constants; empty means PublicCloud.
 	Cloud string `toml:"cloud" default:"public" values:"public usgovernment china" must:"one of \"public\", \"usgovernment\", \"china\""`
-	// Endpoint is the address of Azure Resource Manager, https; empty means that of
-	// Cloud.
+	// Endpoint is the address of Azure Resource Manager, https; empty means the address in Cloud.
 	Endpoint string `toml:"endpoint"`
-	// Audience is whom access tokens are for; empty means the usual one of Cloud, or
-	// Endpoint where that is given.
+	// Audience is the audience of access tokens; empty means Endpoint, or the default of Cloud.
 	Audience string `toml:"audience"`
 	// AuthorityHost is the address of Microsoft Entra ID, https; empty means
-	// AZURE_AUTHORITY_HOST, or that of Cloud.
+	// AZURE_AUTHORITY_HOST, or the address in Cloud.
 	AuthorityHost string `toml:"authority_host"`
-	// DisableInstanceDiscovery trusts AuthorityHost without asking Microsoft for it,
-	// as private clouds need it.
+	// DisableInstanceDiscovery disables the validation of AuthorityHost by Microsoft, as private
+	// clouds require.
 	DisableInstanceDiscovery bool `toml:"disable_instance_discovery"`
-	// CAFile has the certificates of the authorities to trust, in PEM; empty means
-	// those of the system.
+	// CAFile contains the trusted certificate authorities in PEM format; empty means the
+	// authorities of the system.
 	CAFile string `toml:"ca_file"`
 
-	// Tenant and Client name the identity; empty means AZURE_TENANT_ID and
-	// AZURE_CLIENT_ID. Without any of the files the default chain of credentials is
-	// used, or, where Client is written here and Tenant is not, the managed identity
-	// of that client id.
+	// Tenant and Client are the identity; empty means AZURE_TENANT_ID and AZURE_CLIENT_ID.
+	// Without one of the files the default chain of credentials is used, or, if only Client is
+	// configured, the managed identity with that client id.
 	Tenant string `toml:"tenant_id"`
 	Client string `toml:"client_id"`
-	// ClientSecretFile is a file with the client's secret, read again when it
-	// changes.
+	// ClientSecretFile is a file with the client's secret, read again after a change.
 	ClientSecretFile string `toml:"client_secret_file"`
-	// ClientCertificateFile is a file with the client's certificate and key, PEM or
-	// PKCS#12 without a password, read again when it changes.
+	// ClientCertificateFile is a file with the client's certificate and key, PEM or PKCS#12
+	// without a password, read again after a change.
 	ClientCertificateFile string `toml:"client_certificate_file"`
-	// FederatedTokenFile is a file with a token of another authority that stands for
-	// the client (workload identity).
+	// FederatedTokenFile is a file with a token of another authority (workload identity).
 	FederatedTokenFile string `toml:"federated_token_file"`
 
-	// Timeout bounds one call, from sending it to the end of the answer.
+	// Timeout limits one call, including the response.
 	Timeout time.Duration `toml:"timeout" default:"20s" above:"0s" must:"more than 0, as \"20s\""`
-	// ReadsPerSecond and WritesPerSecond bound the calls of the fleet in the long
-	// run; ten and twenty times as many are made at once after a pause.
+	// ReadsPerSecond and WritesPerSecond limit the calls of the fleet. The bursts are 10 seconds
+	// of reads and 20 seconds of writes.
 	ReadsPerSecond  int `toml:"reads_per_second" default:"20" min:"1" max:"100000"`
 	WritesPerSecond int `toml:"writes_per_second" default:"5" min:"1" max:"100000"`
-	// SetWritesPerMinute bounds the changes of one scale set in the long run; two and
-	// a half times as many are made at once after a pause.
+	// SetWritesPerMinute limits the changes of one scale set. The burst is two and a half minutes
+	// of changes.
 	SetWritesPerMinute int `toml:"set_writes_per_minute" default:"4" min:"1" max:"100000"`
-	// ListBy is one of the List constants.
+	// ListBy is the way of listing scale sets: one of the List constants.
 	ListBy string `toml:"list_by" default:"auto" values:"auto subscription resource-groups" must:"one of \"auto\", \"subscription\", \"resource-groups\""`
 	// Addresses is one of the Addresses constants.
 	Addresses string `toml:"addresses" default:"private" values:"private none" must:"one of \"private\", \"none\""`
-	// WhileUpdating says what happens to writes while the platform works on the set:
-	// Hold or Write.
+	// WhileUpdating is the effect of an update of the set on writes: Hold or Write.
 	WhileUpdating string `toml:"while_updating" default:"hold" values:"hold write" must:"one of \"hold\", \"write\""`
-	// WhileUpgrading says the same of rolling upgrades.
+	// WhileUpgrading is the effect of a rolling upgrade on writes: Hold or Write.
 	WhileUpgrading string `toml:"while_upgrading" default:"hold" values:"hold write" must:"one of \"hold\", \"write\""`
 
-	// identity is set where Client was written, not taken from the environment.
+	// identity is set if Client is configured and Tenant is not.
 	identity bool
 }
 
-// SetDefaults fills in what was not given, from the environment where it has it.
+// SetDefaults sets missing values from the environment or to their defaults.
 func (c *Config) SetDefaults() {
 	c.identity = c.Client != "" && c.Tenant == ""
 	c.Subscription = cmp.Or(c.Subscription, os.Getenv("AZURE_SUBSCRIPTION_ID"))
@@ -128,11 +117,11 @@ func (c *Config) SetDefaults() {
 	settings.SetDefaults(c)
 }
 
-// CallTimeout returns how long a call may take.
+// CallTimeout returns the timeout of a call.
 func (c *Config) CallTimeout() time.Duration { return c.Timeout }
 
-// Validate returns every mistake of a defaulted configuration, with paths below
-// the fleet's table.
+// Validate returns all errors of a configuration with defaults, with paths below the fleet's
+// table.
 func (c *Config) Validate() []settings.FieldError {
 	mistakes := settings.Mistakes(settings.Validate(c))
 	switch {
@@ -149,7 +138,7 @@ func (c *Config) Validate() []settings.FieldError {
 	return append(mistakes, c.checkCredentials()...)
 }
 
-// checkCredentials returns the mistakes of the keys that say who hpad is.
+// checkCredentials returns the errors of the keys for the identity.
 func (c *Config) checkCredentials() []settings.FieldError {
 	var given []string
 	for _, file := range []struct{ field, path string }{
@@ -182,7 +171,6 @@ func isHTTPS(text string) bool {
 	return err == nil && address.Scheme == "https" && address.Hostname() != "" && address.User == nil && address.RawQuery == "" && address.Fragment == ""
 }
 
-// services returns the addresses of the cloud.
 func (c *Config) services() cloud.Configuration {
 	named := map[string]cloud.Configuration{PublicCloud: cloud.AzurePublic, GovernmentCloud: cloud.AzureGovernment, ChinaCloud: cloud.AzureChina}[c.Cloud]
 	manager := named.Services[cloud.ResourceManager]
@@ -196,7 +184,6 @@ func (c *Config) services() cloud.Configuration {
 	}
 }
 
-// address returns where Azure Resource Manager is.
 func (c *Config) address() string { return c.services().Services[cloud.ResourceManager].Endpoint }
 
 func (c *Config) limits() platform.Limits {
@@ -211,13 +198,12 @@ func (c *Config) limits() platform.Limits {
 	}
 }
 
-// Engine returns what two fleets have in common that are sure to be of one
-// subscription.
+// Engine returns a value that is equal for two fleets of the same subscription.
 func (c *Config) Engine() string {
 	return targets.ServiceAddress(c.address()) + " " + strings.ToLower(c.Subscription)
 }
 
-// Kind is the kind of fleets of virtual machine scale sets.
+// Kind is the fleet kind "azurevmss".
 var Kind = targets.Kind{
 	Name:   "azurevmss",
 	Config: func() targets.Config { return new(Config) },
@@ -235,22 +221,22 @@ var Kind = targets.Kind{
 	},
 }
 
-// Build makes a fleet of that name.
+// Build builds a fleet.
 func (c *Config) Build(name string, env targets.Env) (targets.Fleet, error) {
 	return New(name, c, env), nil
 }
 
-// Requests returns false: what machines request is for the target of an autoscaler to say.
+// Requests returns false: requests are in the target table of an autoscaler.
 func (c *Config) Requests(string, string) (stated bool, at string) { return false, "" }
 
-// Target is the part of an autoscaler's target table that an Azure fleet reads.
+// Target is the target table of a scale set.
 type Target struct {
-	// ResourceGroup and ScaleSet name the scale set, in any case.
+	// ResourceGroup and ScaleSet name the scale set; case is ignored.
 	ResourceGroup string `toml:"resource_group"`
 	ScaleSet      string `toml:"scale_set"`
 }
 
-// Validate returns every mistake of the target.
+// Validate returns all errors of the target.
 func (t *Target) Validate() []settings.FieldError {
 	var mistakes []settings.FieldError
 	check := func(field, value, what string) {
@@ -266,14 +252,13 @@ func (t *Target) Validate() []settings.FieldError {
 	return mistakes
 }
 
-// Name returns the target's name in a targets.Ref: "resource_group/scale_set" in
-// lower case, since Azure ignores the case.
+// Name returns "resource_group/scale_set" in lower case, because Azure ignores the case.
 func (t *Target) Name() string { return strings.ToLower(t.ResourceGroup + "/" + t.ScaleSet) }
 
 // key names a scale set, in lower case.
 type key struct{ group, set string }
 
-// keyOf returns the key that a target's name stands for.
+// keyOf returns the key of a target's name.
 func keyOf(name string) (key, error) {
 	group, set, ok := strings.Cut(strings.ToLower(name), "/")
 	if !ok || group == "" || set == "" || strings.Contains(set, "/") {

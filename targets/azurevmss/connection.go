@@ -19,17 +19,16 @@ import (
 	platform "github.com/hpad/hpad/targets/cloud"
 )
 
-// maxConnections bounds the connections open at once to one host.
+// maxConnections limits the connections to one host.
 const maxConnections = 32
 
-// client is what calls are made with.
 type client struct {
 	transport *http.Transport
 	sets      *armcompute.VirtualMachineScaleSetsClient
 	manager   *arm.Client
 }
 
-// newConnection returns what keeps a client of a subscription.
+// newConnection returns a cached client of a subscription.
 func newConnection(c *Config) *platform.Connection[client] {
 	return &platform.Connection[client]{
 		Make:  func(context.Context) (*client, error) { return newClient(c) },
@@ -38,7 +37,7 @@ func newConnection(c *Config) *platform.Connection[client] {
 	}
 }
 
-// newClient builds a client; it does not connect.
+// newClient builds a client without connecting to Azure.
 func newClient(c *Config) (*client, error) {
 	transport := platform.NewTransport(c.Timeout, maxConnections)
 	transport.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12}
@@ -55,7 +54,7 @@ func newClient(c *Config) (*client, error) {
 	options := azcore.ClientOptions{
 		Cloud:     c.services(),
 		Transport: &http.Client{Transport: transport},
-		// The next round is the retry, and every call is counted.
+		// hpad retries in the next round.
 		Retry:     azpolicy.RetryOptions{MaxRetries: -1},
 		Telemetry: azpolicy.TelemetryOptions{ApplicationID: "hpad"},
 	}
@@ -75,12 +74,11 @@ func newClient(c *Config) (*client, error) {
 	return &client{transport: transport, sets: sets, manager: manager}, nil
 }
 
-// credential is who hpad is to Azure. Its errors are tokenErrors, to differ from those
-// of the call that the token was for.
+// credential is hpad's identity. Its errors are tokenErrors, to distinguish them from errors of a
+// call.
 type credential struct{ azcore.TokenCredential }
 
-// tokenError is an error of getting an access token: the call it was for was never
-// sent.
+// tokenError is an error of getting an access token, before any call.
 type tokenError struct{ err error }
 
 func (e *tokenError) Error() string { return e.err.Error() }
@@ -96,7 +94,7 @@ func (c credential) GetToken(ctx context.Context, options azpolicy.TokenRequestO
 	return token, nil
 }
 
-// newCredential returns the credential that a configuration asks for.
+// newCredential returns the configured credential.
 func newCredential(c *Config, options azcore.ClientOptions) (azcore.TokenCredential, error) {
 	made, err := chooseCredential(c, options)
 	if err != nil {
@@ -125,7 +123,7 @@ func chooseCredential(c *Config, options azcore.ClientOptions) (azcore.TokenCred
 		}
 		certificates, key, err := azidentity.ParseCertificates([]byte(text), nil)
 		if err != nil {
-			// The parser's words may quote what it read.
+			// The parser's error may contain a part of the file.
 			return nil, fmt.Errorf("client_certificate_file %q: %w", c.ClientCertificateFile, errors.New("it holds no certificate with its key, as PEM or as PKCS#12 without a password"))
 		}
 		return azidentity.NewClientCertificateCredential(c.Tenant, c.Client, certificates, key, &azidentity.ClientCertificateCredentialOptions{

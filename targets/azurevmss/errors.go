@@ -21,28 +21,28 @@ import (
 	platform "github.com/hpad/hpad/targets/cloud"
 )
 
-// The reasons of holds, and of errors of targets that cannot be read or scaled.
+// The reasons of holds, and of targets that cannot be read or scaled.
 const (
 	ScaleSetNotFound    = "ScaleSetNotFound"
 	ScaleSetUpdating    = "ScaleSetUpdating"
 	ScaleSetDeleting    = "ScaleSetDeleting"
 	RolloutInProgress   = "RolloutInProgress"   // a rolling upgrade replaces the machines
 	NativeAutoscaler    = "NativeAutoscaler"    // an autoscale setting of Azure Monitor changes the count too
-	ConcurrentRequest   = "ConcurrentRequest"   // another request for the set is under way
+	ConcurrentRequest   = "ConcurrentRequest"   // another request for the set is in progress
 	OperationNotAllowed = "OperationNotAllowed" // for now, in Azure's words
 	NoProfile           = "NoMachineProfile"    // a Flexible set without a profile of machines cannot grow
 	QuotaExceeded       = "QuotaExceeded"
 	ProvisioningFailed  = "ProvisioningFailed" // Azure gives no code of its own
 )
 
-// platformError is how Azure writes an error.
+// platformError is an error in Azure's format.
 type platformError struct {
 	Code    string          `json:"code"`
 	Message string          `json:"message"`
 	Details []platformError `json:"details"`
 }
 
-// innermost returns the most precise of an error and its details.
+// innermost returns the most specific detail of an error.
 func (e platformError) innermost() platformError {
 	for _, detail := range e.Details {
 		if detail.Code != "" {
@@ -52,12 +52,11 @@ func (e platformError) innermost() platformError {
 	return e
 }
 
-// newAnswer returns what Azure said.
 func newAnswer(status int, code, message string) *platform.Answer {
 	return &platform.Answer{Platform: "azure", Status: status, Code: code, Message: message}
 }
 
-// answerOf returns the refusal that an error is; nil when it is none.
+// answerOf returns Azure's response in an error, or nil.
 func answerOf(err error) *platform.Answer {
 	response, ok := errors.AsType[*azcore.ResponseError](err)
 	if !ok {
@@ -80,7 +79,7 @@ func answerOf(err error) *platform.Answer {
 	return answer
 }
 
-// What refusals mean.
+// The rules for error responses.
 var (
 	readRules = []platform.Rule{
 		{Status: http.StatusTooManyRequests, Class: targets.ErrThrottled},
@@ -100,15 +99,14 @@ var (
 		{Status: http.StatusConflict, Words: []string{OperationNotAllowed}, Class: targets.ErrHeld, Reason: OperationNotAllowed},
 		{Status: http.StatusConflict, Class: targets.ErrHeld, Reason: ConcurrentRequest},
 	}, readRules, []platform.Rule{
-		{Status: 5, Class: targets.ErrUnknownOutcome}, // a server's own error may come after the change was taken
+		{Status: 5, Class: targets.ErrUnknownOutcome}, // a change may have been accepted before a server error
 	})
 )
 
-// errorClasses are the classes of Azure's errors.
+// errorClasses classifies Azure's errors.
 var errorClasses = platform.Errors{Answer: answerOf, Token: tokenFailure, Read: readRules, Write: writeRules}
 
-// tokenFailure returns the error of getting a token in its class, in one line; nil for
-// other errors.
+// tokenFailure returns the classified error of getting a token in one line; nil for other errors.
 func tokenFailure(err error) error {
 	token, ok := errors.AsType[*tokenError](err)
 	if !ok {
@@ -127,7 +125,7 @@ func tokenFailure(err error) error {
 	return fmt.Errorf("%w: no access token: %s", class, text)
 }
 
-// tokenWords returns what Microsoft Entra ID said.
+// tokenWords returns the error text of Microsoft Entra ID.
 func tokenWords(failed *azidentity.AuthenticationFailedError) string {
 	body, err := runtime.Payload(failed.RawResponse)
 	var said struct {
@@ -140,7 +138,7 @@ func tokenWords(failed *azidentity.AuthenticationFailedError) string {
 	return said.Code + ": " + said.Description
 }
 
-// Quotas and shortages, by their codes and words.
+// The codes and texts of quotas and shortages.
 var (
 	sayingQuota    = []string{"QuotaExceeded", "exceeding approved", "quota limit", "SpotQuotaExceeded"}
 	sayingShortage = []string{
@@ -149,10 +147,10 @@ var (
 	}
 )
 
-// codeWord is what a condition's reason looks like.
+// codeWord matches a condition reason.
 var codeWord = regexp.MustCompile(`^[A-Z][A-Za-z0-9]*$`)
 
-// shortage returns the notice of a failure in the platform's words.
+// shortage returns a notice of a failure with the platform's message.
 func shortage(code, message string) *policy.Notice {
 	text := platform.OneLine(message)
 	if text == "" {

@@ -25,8 +25,8 @@ type Fleet struct {
 	autoscalers platform.Aside[autoscalers]
 }
 
-// New returns a fleet of that name, which connects when it is first read. The
-// configuration is defaulted and valid, and is not modified.
+// New returns a fleet, which connects on first use. The configuration has its defaults, is valid,
+// and is not modified.
 func New(name string, config *Config, env targets.Env) *Fleet {
 	f := &Fleet{config: config, connection: newConnection(config)}
 	f.Limiter = platform.NewLimiter(config.limits(), env.Meter)
@@ -38,7 +38,7 @@ func New(name string, config *Config, env targets.Env) *Fleet {
 	return f
 }
 
-// Problems returns the details that readings lack, and the reasons.
+// Problems returns the missing details with the reasons.
 func (f *Fleet) Problems() []string {
 	known, _ := f.autoscalers.Value()
 	native := targets.Sentences(targets.Trouble{
@@ -47,7 +47,7 @@ func (f *Fleet) Problems() []string {
 	return append(native, f.Fleet.Problems()...)
 }
 
-// List implements cloud.Platform: one list of the sets, or one for each of a few resource
+// List implements cloud.Platform with one list of the sets, or one for each of a few resource
 // groups.
 func (f *Fleet) List(ctx context.Context, names []key) (map[key]*platform.Group[*scaleSet], error) {
 	scopes := f.config.scopes(names)
@@ -78,7 +78,7 @@ func (f *Fleet) Get(ctx context.Context, k key) (*platform.Group[*scaleSet], err
 	return groupOf(s), nil
 }
 
-// Members implements cloud.Platform: it lists the machines of a set, and reads its rolling
+// Members implements cloud.Platform. It lists the machines of a set, and reads its rolling
 // upgrade if there may be one.
 func (f *Fleet) Members(ctx context.Context, _ key, g *platform.Group[*scaleSet]) (*platform.Listing, error) {
 	machines, err := f.listMachines(ctx, g.Native)
@@ -122,8 +122,8 @@ func (f *Fleet) Hold(k key, g *platform.Group[*scaleSet], listed *platform.Listi
 	return nil
 }
 
-// Resize implements cloud.Platform: it names the ETag of the reading just before, so that
-// it overwrites no change of an external writer.
+// Resize implements cloud.Platform. It sends the ETag of the last reading, so that it overwrites
+// no other change.
 func (f *Fleet) Resize(ctx context.Context, k key, g *platform.Group[*scaleSet], size int32) (etag string, err error) {
 	s := g.Native
 	parameters := armcompute.VirtualMachineScaleSetUpdate{SKU: &armcompute.SKU{Name: &s.SKU.Name, Capacity: new(int64(size))}}
@@ -142,8 +142,7 @@ func (f *Fleet) Resize(ctx context.Context, k key, g *platform.Group[*scaleSet],
 	return etagIn(response, err), err
 }
 
-// Delete implements cloud.Platform. If one machine is gone meanwhile, Azure rejects the
-// call for all of them.
+// Delete implements cloud.Platform. Azure rejects the whole call if one machine is already gone.
 func (f *Fleet) Delete(ctx context.Context, k key, g *platform.Group[*scaleSet], handles []string) ([]string, error) {
 	ids := make([]*string, len(handles))
 	for i := range handles {
@@ -162,13 +161,12 @@ func (f *Fleet) delete(ctx context.Context, k key, s *scaleSet, ids []*string) e
 	})
 }
 
-// write makes one call that changes a set.
 func (f *Fleet) write(ctx context.Context, operation string, k key, do func(ctx context.Context, c *client) error) error {
 	return f.call(ctx, platform.Call{Operation: operation, Class: platform.Write, Target: k.String()}, do)
 }
 
-// Explain implements cloud.Platform: Azure reports no more than that the last change
-// failed, besides the reasons of failed machines.
+// Explain implements cloud.Platform. Azure reports only that the last change failed; failed
+// machines have their own reasons.
 func (f *Fleet) Explain(_ context.Context, k key, g *platform.Group[*scaleSet]) (*policy.Notice, error) {
 	if g.Native.state != stateFailed {
 		return nil, nil
@@ -176,26 +174,26 @@ func (f *Fleet) Explain(_ context.Context, k key, g *platform.Group[*scaleSet]) 
 	return shortage("", fmt.Sprintf("the last change of scale set %q failed", k)), nil
 }
 
-// etagIn returns the ETag in the response to a change; "" if it has none.
+// etagIn returns the ETag in the response to a change; "" if there is none.
 func etagIn(response *http.Response, err error) string {
 	var set struct {
 		ETag string `json:"etag"`
 	}
 	if err == nil && response != nil {
-		_ = runtime.UnmarshalAsJSON(response, &set) // a response without a body has none
+		_ = runtime.UnmarshalAsJSON(response, &set) // a response without a body has no ETag
 	}
 	return set.ETag
 }
 
-// noVersion is an ETag that no set has, and noInstance an instance that no set has: calls that
-// name them change nothing, and still show whether they are permitted.
+// noVersion is an ETag, and noInstance an instance id, that no set has. Calls with them change
+// nothing, but reveal missing permissions.
 const (
 	noVersion  = `"hpad-check"`
 	noInstance = "hpad-check"
 )
 
-// Check returns the permissions of hpad for the scale sets that were read. The error has
-// the missing ones, and the sets. It changes no set.
+// Check returns the permissions of hpad for the scale sets that were read. The error has the
+// missing permissions and the sets. It changes no set.
 func (f *Fleet) Check(ctx context.Context) ([]string, error) {
 	return targets.Ask(ctx, &f.Base, "check", func(ctx context.Context) ([]string, error) {
 		found, err := f.Fleet.Check(ctx, []string{fmt.Sprintf("uses subscription %s", f.config.Subscription)}, f.tries)

@@ -27,7 +27,7 @@ const (
 	healthUnknown = "unknown"
 )
 
-// machine is a machine of a Uniform or a Flexible set as Azure describes it.
+// machine is a machine of a Uniform or a Flexible set in Azure's format.
 type machine struct {
 	ID         string            `json:"id"`
 	Name       string            `json:"name"`
@@ -74,8 +74,7 @@ type status struct {
 	Time    time.Time `json:"time"`
 }
 
-// complete sets the fields that are derived from the others; false for a machine without
-// its names.
+// complete sets the derived fields; false for a machine without names.
 func (m *machine) complete(flexible bool) bool {
 	m.ID, m.handle = strings.ToLower(m.ID), m.InstanceID
 	if flexible {
@@ -98,21 +97,20 @@ func (m *machine) complete(flexible bool) bool {
 	return m.ID != "" && m.handle != ""
 }
 
-// outdated reports whether a machine is not of the set's latest model.
+// outdated reports whether a machine does not have the set's latest model.
 func (m *machine) outdated() bool { return m.Properties.Latest != nil && !*m.Properties.Latest }
 
-// counts reports whether a machine is one of the set's count, or was: machines that are
-// switched off, or wait in a standby pool, are not.
+// counts reports whether a machine belongs to the set's count. Stopped machines and machines in a
+// standby pool do not.
 func (m *machine) counts() bool {
 	return !m.Properties.View.Standby && m.power != powerStopped && m.power != powerDeallocated
 }
 
-// leaving reports whether a machine is being deleted or switched off.
+// leaving reports whether a machine is being deleted or stopped.
 func (m *machine) leaving() bool {
 	return m.state == stateDeleting || m.power == powerStopping || m.power == powerDeallocating
 }
 
-// phase returns where a machine is in its life.
 func (m *machine) phase() policy.Phase {
 	switch {
 	case m.state == stateFailed:
@@ -125,11 +123,10 @@ func (m *machine) phase() policy.Phase {
 	return policy.PhaseUnknown
 }
 
-// readiness returns the health of a machine.
 func (m *machine) readiness(monitored bool) policy.Readiness {
 	switch {
 	case m.phase() == policy.PhaseUnknown:
-		return policy.ReadinessNotKnown // what it was counts on
+		return policy.ReadinessNotKnown // keep the previous readiness
 	case m.phase() != policy.PhaseRunning:
 		return policy.ReadinessFalse
 	case m.health == healthHealthy:
@@ -144,7 +141,7 @@ func (m *machine) readiness(monitored bool) policy.Readiness {
 	return policy.ReadinessTrue
 }
 
-// member returns a machine for the skeleton.
+// member returns a machine for package cloud.
 func (m *machine) member(monitored bool) platform.Member {
 	p := &m.Properties
 	member := platform.Member{
@@ -165,8 +162,7 @@ func (m *machine) member(monitored bool) platform.Member {
 	return member
 }
 
-// failedMachines returns the notice of machines that could not be provisioned; nil
-// when there is none.
+// failedMachines returns a notice of machines with failed provisioning, or nil.
 func failedMachines(machines []*machine) *policy.Notice {
 	failed := 0
 	var first *machine

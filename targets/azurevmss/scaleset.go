@@ -10,15 +10,13 @@ import (
 	platform "github.com/hpad/hpad/targets/cloud"
 )
 
-// The most machines that Azure lets a scale set have: in one placement group, and
-// else.
+// Azure's limits of machines in a scale set, with one placement group and with several.
 const (
 	mostInPlacementGroup = 100
 	mostInSet            = 1000
 )
 
-// The provisioning states of a scale set and of machines that matter, in lower
-// case, as Azure does not keep to one.
+// The provisioning states that matter, in lower case, because Azure uses both cases.
 const (
 	stateCreating  = "creating"
 	stateDeleting  = "deleting"
@@ -28,7 +26,7 @@ const (
 	stateUpdating  = "updating"
 )
 
-// scaleSet is a scale set as Azure describes it.
+// scaleSet is a scale set in Azure's format.
 type scaleSet struct {
 	ID   string `json:"id"`
 	ETag string `json:"etag"`
@@ -58,10 +56,10 @@ type scaleSet struct {
 	} `json:"properties"`
 
 	key key
-	// group and name are as Azure writes them, and state is in lower case.
+	// group and name are in Azure's spelling, state is in lower case.
 	group, name, state string
-	// flexible sets list their machines in the resource group, monitored sets have a health
-	// probe or the health extension, upgrading sets can have rolling upgrades.
+	// flexible sets have their machines in the resource group, monitored sets have a health probe
+	// or the health extension, upgrading sets can have rolling upgrades.
 	flexible, monitored, upgrading bool
 }
 
@@ -71,8 +69,7 @@ type extension struct {
 	} `json:"properties"`
 }
 
-// complete sets the fields that are derived from the others; false for a set without a
-// proper id.
+// complete sets the derived fields; false for a set without a valid id.
 func (s *scaleSet) complete() bool {
 	k, ok := keyOfID(s.ID)
 	if !ok {
@@ -88,14 +85,13 @@ func (s *scaleSet) complete() bool {
 	return true
 }
 
-// path returns the path of the set.
 func (s *scaleSet) path(c *Config) string { return setPath(c, s.group, s.name) }
 
 func setPath(c *Config, group, name string) string {
 	return scope(group).path(c.Subscription) + "/providers/Microsoft.Compute/virtualMachineScaleSets/" + name
 }
 
-// highest returns the most machines that the set may have.
+// highest returns the maximum number of machines.
 func (s *scaleSet) highest() *int32 {
 	most := int32(mostInSet)
 	if s.Properties.SingleGroup {
@@ -104,12 +100,12 @@ func (s *scaleSet) highest() *int32 {
 	return &most
 }
 
-// busy reports whether the platform works on the set.
+// busy reports whether Azure is changing the set.
 func (s *scaleSet) busy() bool {
 	return s.state == stateUpdating || s.state == stateCreating || s.state == stateMigrating
 }
 
-// groupOf returns a set for the skeleton.
+// groupOf returns a set for package cloud.
 func groupOf(s *scaleSet) *platform.Group[*scaleSet] {
 	return &platform.Group[*scaleSet]{
 		Native: s, Err: s.unscalable(), Size: max(0, *cmp.Or(s.SKU.Capacity, new(int32))), Min: new(int32), Max: s.highest(), Identity: s.ETag,
@@ -117,8 +113,7 @@ func groupOf(s *scaleSet) *platform.Group[*scaleSet] {
 	}
 }
 
-// unscalable returns why the set has no count that could be changed; nil when it
-// has one.
+// unscalable returns an error if the set has no count that can be changed.
 func (s *scaleSet) unscalable() error {
 	if s.SKU.Name != "" && s.SKU.Capacity != nil {
 		return nil

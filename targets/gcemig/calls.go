@@ -8,11 +8,10 @@ import (
 	"google.golang.org/api/googleapi"
 )
 
-// pageSize is the most that a list returns at once.
+// pageSize is the maximum page size of lists.
 const pageSize = 500
 
-// either makes the call for a target's group that is for zonal groups, or the one for
-// regional groups.
+// either makes the zonal or the regional call for a target's group.
 func either[R any](t *Target, zonal, regional func(...googleapi.CallOption) (R, error)) (R, error) {
 	if t.Region != "" {
 		return regional()
@@ -20,7 +19,7 @@ func either[R any](t *Target, zonal, regional func(...googleapi.CallOption) (R, 
 	return zonal()
 }
 
-// operation returns the platform's name of an operation on a group.
+// operation returns the platform's name of a call for a group.
 func (t *Target) operation(verb string) string {
 	if t.Region != "" {
 		return "regionInstanceGroupManagers." + verb
@@ -28,7 +27,6 @@ func (t *Target) operation(verb string) string {
 	return "instanceGroupManagers." + verb
 }
 
-// group reads one group.
 func (s *session) group(ctx context.Context, t *Target) (*compute.InstanceGroupManager, error) {
 	ctx = reading(ctx, t.operation("get"))
 	found, err := either(t,
@@ -40,7 +38,6 @@ func (s *session) group(ctx context.Context, t *Target) (*compute.InstanceGroupM
 	return found, nil
 }
 
-// members lists the instances of a group.
 func (s *session) members(ctx context.Context, t *Target) ([]*compute.ManagedInstance, error) {
 	ctx = reading(ctx, t.operation("listManagedInstances"))
 	var found []*compute.ManagedInstance
@@ -64,7 +61,6 @@ func (s *session) members(ctx context.Context, t *Target) ([]*compute.ManagedIns
 	return found, nil
 }
 
-// resize sets the size of a group.
 func (s *session) resize(ctx context.Context, t *Target, size int32) (*compute.Operation, error) {
 	ctx = writing(ctx, t.operation("resize"))
 	started, err := either(t,
@@ -73,8 +69,8 @@ func (s *session) resize(ctx context.Context, t *Target, size int32) (*compute.O
 	return started, sent(err)
 }
 
-// remove deletes instances, which lowers the group's size. Those that cannot be
-// deleted any more are passed over.
+// remove deletes instances, which lowers the group's size. It skips instances that cannot be
+// deleted.
 func (s *session) remove(ctx context.Context, t *Target, urls []string) (*compute.Operation, error) {
 	ctx = writing(ctx, t.operation("deleteInstances"))
 	zonal := &compute.InstanceGroupManagersDeleteInstancesRequest{Instances: urls, SkipInstancesOnValidationError: true}
@@ -85,8 +81,8 @@ func (s *session) remove(ctx context.Context, t *Target, urls []string) (*comput
 	return started, sent(err)
 }
 
-// touch changes nothing, at a version that the group never has: the error shows whether
-// the right to change the group is there.
+// touch tries an empty change with a version that the group never has; the error reveals a
+// missing permission.
 func (s *session) touch(ctx context.Context, t *Target) error {
 	ctx = writing(ctx, t.operation("patch"))
 	nothing := &compute.InstanceGroupManager{Fingerprint: "AAAAAAAAAAA="}
@@ -96,7 +92,6 @@ func (s *session) touch(ctx context.Context, t *Target) error {
 	return sent(err)
 }
 
-// follow reads an operation on a group.
 func (s *session) follow(ctx context.Context, t *Target, name string) (*compute.Operation, error) {
 	found, err := either(t,
 		s.service.ZoneOperations.Get(s.project, t.Zone, name).Context(reading(ctx, "zoneOperations.get")).Do,

@@ -1,19 +1,12 @@
-// Package gcemig is the fleet of the managed instance groups of a Google Cloud
-// project, zonal and regional ones: each target is a group, its instances are the
-// group's virtual machines.
+// Package gcemig is the fleet kind for managed instance groups of a Google Cloud project, zonal
+// and regional: each target is a group, and its instances are the group's virtual machines.
 //
-// A round reads one aggregated list for each 500 groups of the project, whatever
-// the number of targets. The instances of a group are listed where that list says
-// that something is going on in it; those of a stable group are known from before,
-// and listed again from time to time, more often where a health check watches them.
-// Start times, addresses and labels are looked up once for each machine.
+// A round reads one aggregated list for 500 groups of the project. The instances of a group are
+// listed if that list shows a change; the instances of a stable group are listed less often.
+// Start times, addresses and labels are queried once for each machine.
 //
-// Compute Engine does not compare when it resizes. The version of a reading is the
-// group's id and size, which are read again just before a write; a request id makes
-// a repeated write the same one.
-//
-// No member of a managed instance group is ever protected: Compute Engine has no
-// such thing for them.
+// Compute Engine has no compare-and-set for sizes. The version of a reading is the group's id and
+// size, which a write reads again first. Instances are never Protected.
 package gcemig
 
 import (
@@ -31,49 +24,47 @@ import (
 	"github.com/hpad/hpad/targets/cloud"
 )
 
-// DefaultUniverseDomain is Google's own cloud.
+// DefaultUniverseDomain is the domain of Google's public cloud.
 const DefaultUniverseDomain = "googleapis.com"
 
-// burstSeconds is how long calls can be saved up for a burst.
+// burstSeconds is the burst of calls, in seconds of the permitted rate.
 const burstSeconds = 10
 
 // Config is one [fleets.NAME] table of kind "gcemig".
 type Config struct {
-	// Project is the id of the groups' project; empty means GOOGLE_CLOUD_PROJECT,
-	// or CLOUDSDK_CORE_PROJECT.
+	// Project is the id of the project; empty means GOOGLE_CLOUD_PROJECT, or
+	// CLOUDSDK_CORE_PROJECT.
 	Project string `toml:"project"`
-	// Zone or Region is that of targets that name neither.
+	// Zone or Region is the default of targets without both.
 	Zone   string `toml:"zone"`
 	Region string `toml:"region"`
-	// Endpoint is the address below which the API's "projects" are; empty means
-	// CLOUDSDK_API_ENDPOINT_OVERRIDES_COMPUTE, or that of UniverseDomain.
+	// Endpoint is the address of the API without "projects"; empty means
+	// CLOUDSDK_API_ENDPOINT_OVERRIDES_COMPUTE, or the address in UniverseDomain.
 	Endpoint string `toml:"endpoint"`
-	// UniverseDomain is the cloud's domain, for sovereign clouds; empty means
+	// UniverseDomain is the domain of a sovereign cloud; empty means
 	// GOOGLE_CLOUD_UNIVERSE_DOMAIN, or DefaultUniverseDomain.
 	UniverseDomain string `toml:"universe_domain"`
-	// CredentialsFile is a file with credentials as Google Cloud writes them, read
-	// again when it changes; empty means Application Default Credentials.
+	// CredentialsFile is a credentials file of Google Cloud, read again after a change; empty
+	// means Application Default Credentials.
 	CredentialsFile string `toml:"credentials_file"`
-	// Impersonate is the service account to act as, by its address; empty means that
-	// of the credentials.
+	// Impersonate is the address of a service account to impersonate; empty uses the credentials
+	// directly.
 	Impersonate string `toml:"impersonate_service_account"`
-	// QuotaProject is the project whose limits count the calls; empty means that of
-	// the credentials.
+	// QuotaProject is the project for quotas; empty means the default of the credentials.
 	QuotaProject string `toml:"quota_project"`
-	// Timeout bounds one call, from sending it to the end of the answer.
+	// Timeout limits one call, including the response.
 	Timeout time.Duration `toml:"timeout" default:"10s" above:"0s" must:"more than 0, as \"10s\""`
-	// ReadsPerSecond and WritesPerSecond are how many calls the fleet makes at most in
-	// the long run; those of 10 seconds may be saved up. More than 0, at most 10000.
+	// ReadsPerSecond and WritesPerSecond limit the calls of the fleet: more than 0, at most
+	// 10000. The burst is 10 seconds of calls.
 	ReadsPerSecond  float64 `toml:"reads_per_second" default:"20" above:"0" max:"10000" must:"more than 0, and at most 10000"`
 	WritesPerSecond float64 `toml:"writes_per_second" default:"10" above:"0" max:"10000" must:"more than 0, and at most 10000"`
-	// MaxConnections bounds the calls under way at once: 1 to 1000.
+	// MaxConnections limits the concurrent calls: 1 to 1000.
 	MaxConnections int `toml:"max_connections" default:"20" min:"1" max:"1000"`
-	// HoldDuringRollout makes a group's count wait while a proactive update of its
-	// instances is under way.
+	// HoldDuringRollout holds a group during a proactive update of its instances.
 	HoldDuringRollout bool `toml:"hold_during_rollout"`
 }
 
-// SetDefaults fills in what was not given, from the environment where it has it.
+// SetDefaults sets missing values from the environment or to their defaults.
 func (c *Config) SetDefaults() {
 	c.Project = cmp.Or(c.Project, os.Getenv("GOOGLE_CLOUD_PROJECT"), os.Getenv("CLOUDSDK_CORE_PROJECT"))
 	c.UniverseDomain = cmp.Or(c.UniverseDomain, os.Getenv("GOOGLE_CLOUD_UNIVERSE_DOMAIN"), DefaultUniverseDomain)
@@ -81,7 +72,7 @@ func (c *Config) SetDefaults() {
 	settings.SetDefaults(c)
 }
 
-// Names as Compute Engine takes them; a project may be one of a domain.
+// The name formats of Compute Engine; a project may have a domain prefix.
 var (
 	resourceName = regexp.MustCompile(`^[a-z]([-a-z0-9]{0,61}[a-z0-9])?$`)
 	projectID    = regexp.MustCompile(`^([a-z][-.a-z0-9]*:)?[a-z][-a-z0-9]{0,61}[a-z0-9]$`)
@@ -91,11 +82,11 @@ var (
 
 const nameForm = `must be a name of lower-case letters, digits and hyphens, at most 63`
 
-// CallTimeout returns how long a call may take.
+// CallTimeout returns the timeout of a call.
 func (c *Config) CallTimeout() time.Duration { return c.Timeout }
 
-// Validate returns every mistake of a defaulted configuration, with paths below
-// the fleet's table.
+// Validate returns all errors of a configuration with defaults, with paths below the fleet's
+// table.
 func (c *Config) Validate() []settings.FieldError {
 	mistakes := settings.Mistakes(settings.Validate(c))
 	if c.Project == "" {
@@ -126,20 +117,18 @@ func (c *Config) Validate() []settings.FieldError {
 	return mistakes
 }
 
-// endpointForm is what an endpoint has to be.
 const endpointForm = `must be the address of the Compute Engine API, as "https://compute.googleapis.com/compute/v1/"`
 
 var endpointAddress = httpclient.Address{Form: endpointForm, Credentials: "credentials_file", End: endpointForm}
 
-// DefaultTarget fills in what a target leaves to its fleet.
+// DefaultTarget sets the zone or region of a target that has neither.
 func (c *Config) DefaultTarget(target targets.Target) {
 	if t, ok := target.(*Target); ok && t.Zone == "" && t.Region == "" {
 		t.Zone, t.Region = c.Zone, c.Region
 	}
 }
 
-// CheckTarget returns what is wrong with the name of a target that has what its fleet
-// leaves to it; "" when nothing is.
+// CheckTarget returns the error of a target's name after DefaultTarget; "" if it is valid.
 func (c *Config) CheckTarget(name string) string {
 	if _, err := parseName(name); err != nil {
 		return "needs a zone, or a region for a regional group, here or in the fleet"
@@ -154,10 +143,10 @@ func (c *Config) limits() cloud.Limits {
 	}}
 }
 
-// Engine returns what two fleets have in common that are sure to be of one project.
+// Engine returns a value that is equal for two fleets of the same project.
 func (c *Config) Engine() string { return targets.ServiceAddress(c.Endpoint) + " " + c.Project }
 
-// Kind is the kind of fleets of managed instance groups.
+// Kind is the fleet kind "gcemig".
 var Kind = targets.Kind{
 	Name:   "gcemig",
 	Config: func() targets.Config { return new(Config) },
@@ -175,26 +164,25 @@ var Kind = targets.Kind{
 	},
 }
 
-// Build makes a fleet of that name.
+// Build builds a fleet.
 func (c *Config) Build(name string, env targets.Env) (targets.Fleet, error) {
 	return New(name, c, env), nil
 }
 
-// Requests returns false: what machines request is for the target of an autoscaler to say.
+// Requests returns false: requests are in the target table of an autoscaler.
 func (c *Config) Requests(string, string) (stated bool, at string) { return false, "" }
 
-// Target is the part of an autoscaler's target table that this kind of fleet reads.
+// Target is the target table of a managed instance group.
 type Target struct {
 	// Group is the name of a managed instance group.
 	Group string `toml:"group"`
-	// Zone is that of a zonal group, Region that of a regional one: one of them. When
-	// both are empty the fleet's is meant.
+	// Zone is set for a zonal group, Region for a regional group. If both are empty, the fleet's
+	// default applies.
 	Zone   string `toml:"zone"`
 	Region string `toml:"region"`
 }
 
-// Validate returns every mistake of the target; Config.CheckTarget those that it makes
-// together with its fleet.
+// Validate returns all errors of the target except those that Config.CheckTarget returns.
 func (t *Target) Validate() []settings.FieldError {
 	var mistakes settings.Mistakes
 	name := func(field, value string) {
@@ -223,7 +211,7 @@ const (
 	regions = "regions"
 )
 
-// scope is where the group is, as aggregated lists have it.
+// scope returns the key of the group's location in aggregated lists.
 func (t *Target) scope() string {
 	if t.Region != "" {
 		return regions + "/" + t.Region

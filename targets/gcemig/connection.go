@@ -25,23 +25,21 @@ import (
 	"github.com/hpad/hpad/targets/cloud"
 )
 
-// tokenScope is that of all tokens: what they allow is up to the roles of their account.
+// tokenScope is the scope of all tokens; roles determine the permissions.
 const tokenScope = "https://www.googleapis.com/auth/cloud-platform"
 
-// connection makes sessions with the credentials as they are now. Where a changed file
-// is of no use, as one half written, the session there is goes on.
+// connection builds sessions with the present credentials. If a changed file is invalid, the
+// previous session stays in use.
 type connection struct {
 	cloud.Connection[session]
-	config *Config
-	// limiter counts the calls.
+	config  *Config
 	limiter *cloud.Limiter
 }
 
-// session makes calls with one set of credentials.
 type session struct {
 	service *compute.Service
 	project string
-	// transports are those of tokens and of calls.
+	// transports are the transports for tokens and for calls.
 	transports [2]*http.Transport
 }
 
@@ -57,13 +55,13 @@ func newConnection(c *Config) *connection {
 	return made
 }
 
-// credentialsFile returns the file that credentials come from, if any.
+// credentialsFile returns the file of the credentials, if there is one.
 func (c *connection) credentialsFile() string {
 	return cmp.Or(c.config.CredentialsFile, os.Getenv("GOOGLE_APPLICATION_CREDENTIALS"))
 }
 
-// newSession makes a session. It connects to nobody, except to find out whether this is
-// a machine of Google's, where there are no other credentials.
+// newSession builds a session without connecting to the API. Without configured credentials it
+// may connect to the metadata server.
 func (c *connection) newSession(context.Context) (*session, error) {
 	made := &session{project: c.config.Project}
 	for i := range made.transports {
@@ -94,8 +92,8 @@ func (c *connection) newSession(context.Context) (*session, error) {
 	return made, nil
 }
 
-// credentials finds those of the configuration, or Application Default Credentials,
-// and those of the account to act as.
+// credentials returns the configured or Application Default Credentials, or those of the service
+// account to impersonate.
 func (c *connection) credentials(tokens *http.Client) (*auth.Credentials, error) {
 	options := &credentials.DetectOptions{Scopes: []string{tokenScope}, Client: tokens}
 	var found *auth.Credentials
@@ -123,10 +121,10 @@ func (c *connection) credentials(tokens *http.Client) (*auth.Credentials, error)
 	return found, nil
 }
 
-// actAs returns the credentials of the account to act as.
+// actAs returns the credentials of the service account to impersonate.
 func (c *connection) actAs(own *auth.Credentials, tokens *http.Client, scopes []string) (*auth.Credentials, error) {
 	asking, err := httptransport.NewClient(&httptransport.Options{
-		Credentials: own, BaseRoundTripper: &refusals{tokens.Transport}, UniverseDomain: c.config.UniverseDomain, DisableTelemetry: true,
+		Credentials: own, BaseRoundTripper: &tokenRejections{tokens.Transport}, UniverseDomain: c.config.UniverseDomain, DisableTelemetry: true,
 	})
 	if err != nil {
 		return nil, err
@@ -137,25 +135,25 @@ func (c *connection) actAs(own *auth.Credentials, tokens *http.Client, scopes []
 	})
 }
 
-// refusals makes refusals of a token of another account errors.
-type refusals struct{ http.RoundTripper }
+// tokenRejections converts rejections of an impersonated token to errors.
+type tokenRejections struct{ http.RoundTripper }
 
-// longestRefusal is how much of one is read, in bytes.
-const longestRefusal = 64 << 10
+// longestRejection is the limit of a rejection's body in bytes.
+const longestRejection = 64 << 10
 
-// RoundTrip returns a tokenError for a refusal.
-func (r *refusals) RoundTrip(request *http.Request) (*http.Response, error) {
+// RoundTrip returns a tokenError for a rejection.
+func (r *tokenRejections) RoundTrip(request *http.Request) (*http.Response, error) {
 	response, err := r.RoundTripper.RoundTrip(request)
 	if err != nil || response.StatusCode < http.StatusMultipleChoices {
 		return response, err
 	}
 	defer func() { _ = response.Body.Close() }()
 	var body struct{ Error struct{ Message string } }
-	_ = json.NewDecoder(io.LimitReader(response.Body, longestRefusal)).Decode(&body) // another body has no message
+	_ = json.NewDecoder(io.LimitReader(response.Body, longestRejection)).Decode(&body) // another body has no message
 	return nil, tokenError{&cloud.Answer{Platform: "the server", Status: response.StatusCode, Message: body.Error.Message}}
 }
 
-// fileCredentials reads credentials of whichever type the file says.
+// fileCredentials reads credentials of any type from a file.
 func fileCredentials(path string, options *credentials.DetectOptions) (*auth.Credentials, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -163,7 +161,7 @@ func fileCredentials(path string, options *credentials.DetectOptions) (*auth.Cre
 	}
 	var kind struct{ Type credentials.CredType }
 	if err := json.Unmarshal(text, &kind); err != nil {
-		// The error may quote what is in the file.
+		// The error may contain a part of the file.
 		return nil, fmt.Errorf("credentials_file %q is not the JSON of credentials", path)
 	}
 	if kind.Type == "" {
@@ -176,8 +174,7 @@ func fileCredentials(path string, options *credentials.DetectOptions) (*auth.Cre
 	return found, nil
 }
 
-// sender sends the requests of the SDK within the limits of the project and the fleet's
-// timeout. Its errors have a class.
+// sender sends the requests of the SDK within the fleet's limits. Its errors are classified.
 type sender struct {
 	// RoundTripper adds the credentials.
 	http.RoundTripper
@@ -187,19 +184,18 @@ type sender struct {
 
 type callKey struct{}
 
-// reading returns a context for a call that changes nothing, by the platform's name of
-// the operation.
+// reading returns a context for a call that reads, with the platform's name of the call.
 func reading(ctx context.Context, operation string) context.Context {
 	return context.WithValue(ctx, callKey{}, cloud.Call{Operation: operation, Class: cloud.Read})
 }
 
-// writing returns a context for a call that changes something.
+// writing returns a context for a call that writes.
 func writing(ctx context.Context, operation string) context.Context {
 	return context.WithValue(ctx, callKey{}, cloud.Call{Operation: operation, Class: cloud.Write})
 }
 
-// RoundTrip sends a request, whose context is one of [reading] or [writing], and reads the
-// whole response.
+// RoundTrip sends a request with a context of [reading] or [writing], and reads the whole
+// response.
 func (s *sender) RoundTrip(r *http.Request) (response *http.Response, err error) {
 	call, _ := r.Context().Value(callKey{}).(cloud.Call)
 	err = s.connection.limiter.Do(r.Context(), call, func(ctx context.Context) (err error) {
@@ -226,7 +222,7 @@ func (s *sender) RoundTrip(r *http.Request) (response *http.Response, err error)
 	return response, nil
 }
 
-// sent returns the error of a request without the words that the SDK adds.
+// sent returns the error of a request without the SDK's prefix.
 func sent(err error) error {
 	if wrapped, ok := errors.AsType[*url.Error](err); ok && targets.Classed(wrapped.Err) {
 		return wrapped.Err

@@ -15,35 +15,34 @@ import (
 	"github.com/hpad/hpad/targets/cloud"
 )
 
-// The reasons of holds, of notices, and of errors of targets that cannot be read
-// or scaled.
+// The reasons of holds, notices, and targets that cannot be read or scaled.
 const (
 	GroupNotFound     = "GroupNotFound"
 	NativeAutoscaler  = "NativeAutoscaler"  // Compute Engine's own autoscaler sets the group's size
 	RolloutInProgress = "RolloutInProgress" // a proactive update that the fleet is to wait for
 	GroupNotReady     = "GroupNotReady"     // it is being made, changed or deleted
-	GroupInUse        = "GroupInUse"        // another change of the group is under way
+	GroupInUse        = "GroupInUse"        // another change of the group is in progress
 	ChangeRefused     = "ChangeRefused"     // by the platform's rules for the group
 	QuotaExceeded     = "QuotaExceeded"
 	OutOfCapacity     = "OutOfCapacity" // the platform has no more machines of the kind
 	LaunchFailed      = "LaunchFailed"  // machines fail to start for another reason
 )
 
-// answerOf returns what the server said; nil where it said nothing.
+// answerOf returns the server's response in an error, or nil.
 func answerOf(err error) *cloud.Answer {
 	if answer, ok := errors.AsType[*cloud.Answer](err); ok {
 		return answer
 	}
-	said, ok := errors.AsType[*googleapi.Error](err)
+	sentences, ok := errors.AsType[*googleapi.Error](err)
 	if !ok {
 		return nil
 	}
-	answer := newAnswer(said.Code, "", said.Message)
-	if len(said.Errors) > 0 {
-		answer.Code = said.Errors[0].Reason
-		answer.Message = cmp.Or(answer.Message, said.Errors[0].Message)
+	answer := newAnswer(sentences.Code, "", sentences.Message)
+	if len(sentences.Errors) > 0 {
+		answer.Code = sentences.Errors[0].Reason
+		answer.Message = cmp.Or(answer.Message, sentences.Errors[0].Message)
 	}
-	answer.Message, answer.RetryAfter = cmp.Or(answer.Message, said.Body), targets.RetryAfter(said.Header)
+	answer.Message, answer.RetryAfter = cmp.Or(answer.Message, sentences.Body), targets.RetryAfter(sentences.Header)
 	return answer
 }
 
@@ -51,10 +50,10 @@ func newAnswer(status int, reason, message string) *cloud.Answer {
 	return &cloud.Answer{Platform: "compute engine", Status: status, Code: reason, Message: message}
 }
 
-// tokenError is the refusal of a token of another account.
+// tokenError is a rejected token of an impersonated account.
 type tokenError struct{ *cloud.Answer }
 
-// credentialsError returns the error of getting a token in its class; nil for other errors.
+// credentialsError returns the classified error of getting a token; nil for other errors.
 func credentialsError(err error) error {
 	status := 0
 	if acting, ok := errors.AsType[tokenError](err); ok {
@@ -73,7 +72,8 @@ func credentialsError(err error) error {
 	return fmt.Errorf("%w: get a token: %w", targets.ErrForbidden, err)
 }
 
-// What refusals mean. A quota of calls differs from one of machines by what it counts.
+// The rules for error responses. A quota of calls differs from a quota of machines in its
+// message.
 var (
 	readRules = []cloud.Rule{
 		{Status: http.StatusTooManyRequests, Class: targets.ErrThrottled},
@@ -86,7 +86,7 @@ var (
 		{Status: http.StatusNotFound, Class: targets.ErrTargetNotFound, Reason: GroupNotFound},
 	}
 	throttles = readRules[:5]
-	// changeRules are of those that leave no doubt about a change.
+	// changeRules are the rules for responses after which the outcome of a change is known.
 	changeRules = slices.Concat(throttles, []cloud.Rule{
 		{Code: codeQuota, Class: targets.ErrOutOfRange, Reason: QuotaExceeded},
 		{Status: http.StatusForbidden, Class: targets.ErrForbidden},
@@ -101,8 +101,8 @@ var (
 		{Code: "resourceInUseByAnotherResource", Class: targets.ErrHeld, Reason: GroupInUse},
 		{Status: http.StatusBadRequest, Words: []string{"'size'", "targetsize", "target size"}, Class: targets.ErrOutOfRange},
 	})
-	// errorClasses are the classes of Compute Engine's errors. A server's own error, or a
-	// proxy's, may come after the change was accepted.
+	// errorClasses classifies Compute Engine's errors. A change may have been accepted before a
+	// server error.
 	errorClasses = cloud.Errors{
 		Answer: answerOf, Token: credentialsError, Read: readRules,
 		Write: slices.Concat(changeRules, []cloud.Rule{{Status: 5, Class: targets.ErrUnknownOutcome}}),
@@ -111,8 +111,7 @@ var (
 
 const codeQuota = "quotaExceeded"
 
-// launchReason returns the reason of a notice for an error code of a machine that
-// does not start.
+// launchReason returns the reason for an error code of a machine that does not start.
 func launchReason(code string) string {
 	switch code = strings.ToUpper(code); {
 	case strings.Contains(code, "QUOTA"), strings.Contains(code, "LIMIT_EXCEEDED"):

@@ -16,11 +16,10 @@ import (
 )
 
 const (
-	// mostRemoved is the most instances that Compute Engine deletes in one call.
+	// mostRemoved is Compute Engine's limit of instances in a call.
 	mostRemoved = 1000
-	// confirmedWithin is how long a write waits for the end of its operation, which shows
-	// whether the change is possible at all; firstConfirm and longestConfirm are the
-	// pauses between looks, which grow.
+	// confirmedWithin is the time that a write waits for the end of its operation, which reveals
+	// impossible changes; firstConfirm and longestConfirm limit the growing pause between polls.
 	confirmedWithin = 3 * time.Second
 	firstConfirm    = 100 * time.Millisecond
 	longestConfirm  = time.Second
@@ -37,8 +36,8 @@ type Fleet struct {
 	autoscalers autoscalers
 }
 
-// New returns a fleet of that name, which connects when it is first read. The
-// configuration is defaulted and valid, and is not modified.
+// New returns a fleet, which connects on first use. The configuration has its defaults, is valid,
+// and is not modified.
 func New(name string, config *Config, env targets.Env) *Fleet {
 	f := &Fleet{config: config, connection: newConnection(config)}
 	f.Limiter = cloud.NewLimiter(config.limits(), env.Meter)
@@ -51,7 +50,7 @@ func New(name string, config *Config, env targets.Env) *Fleet {
 	return f
 }
 
-// open returns a session with the credentials as they are now.
+// open returns a session with the present credentials.
 func (f *Fleet) open(ctx context.Context) (*session, error) {
 	if err := f.Limiter.Refusal(); err != nil {
 		return nil, err
@@ -63,7 +62,7 @@ func (f *Fleet) open(ctx context.Context) (*session, error) {
 	return s, nil
 }
 
-// List implements cloud.Platform: one list for each 500 groups of the project.
+// List implements cloud.Platform with one list for 500 groups of the project.
 func (f *Fleet) List(ctx context.Context, names []Target) (map[Target]*cloud.Group[*compute.InstanceGroupManager], error) {
 	s, err := f.open(ctx)
 	if err != nil {
@@ -128,7 +127,7 @@ func (f *Fleet) Hold(name Target, g *cloud.Group[*compute.InstanceGroupManager],
 	return &policy.Hold{Reason: RolloutInProgress, Message: fmt.Sprintf("a proactive update of group %v is in progress", name)}
 }
 
-// Explain implements cloud.Platform: instances that do not start have their own errors.
+// Explain implements cloud.Platform. Instances that do not start have their own errors.
 func (f *Fleet) Explain(context.Context, Target, *cloud.Group[*compute.InstanceGroupManager]) (*policy.Notice, error) {
 	return nil, nil
 }
@@ -138,8 +137,7 @@ func (f *Fleet) Resize(ctx context.Context, name Target, _ *cloud.Group[*compute
 	return "", f.change(ctx, &name, func(s *session) (*compute.Operation, error) { return s.resize(ctx, &name, size) })
 }
 
-// Delete implements cloud.Platform. Compute Engine leaves out instances that are gone
-// meanwhile.
+// Delete implements cloud.Platform. Compute Engine ignores missing instances.
 func (f *Fleet) Delete(ctx context.Context, name Target, _ *cloud.Group[*compute.InstanceGroupManager], urls []string) ([]string, error) {
 	if err := f.change(ctx, &name, func(s *session) (*compute.Operation, error) { return s.remove(ctx, &name, urls) }); err != nil {
 		return nil, err
@@ -147,8 +145,8 @@ func (f *Fleet) Delete(ctx context.Context, name Target, _ *cloud.Group[*compute
 	return urls, nil
 }
 
-// change starts an operation, and waits a moment for its failure. An operation that is
-// still in progress then counts as accepted.
+// change starts an operation, and briefly waits for its failure. An operation that is still in
+// progress counts as accepted.
 func (f *Fleet) change(ctx context.Context, t *Target, start func(s *session) (*compute.Operation, error)) error {
 	s, err := f.open(ctx)
 	if err != nil {
@@ -172,7 +170,7 @@ func (f *Fleet) change(ctx context.Context, t *Target, start func(s *session) (*
 	return operationError(last)
 }
 
-// operationError returns the failure of an operation in its class; nil if it succeeded.
+// operationError returns the classified error of an operation, or nil.
 func operationError(o *compute.Operation) error {
 	if o.Error == nil && o.HttpErrorStatusCode < http.StatusBadRequest {
 		return nil
@@ -189,10 +187,9 @@ func operationError(o *compute.Operation) error {
 	return fmt.Errorf("operation %s: %w", o.Name, answer.Classify(rules...))
 }
 
-// Check returns the permissions of the account for the groups that were read, and the
-// effects of missing optional ones. The error has the missing ones. Nothing is changed:
-// the permission to change a group is tried with a change of nothing, for a version of the
-// group that does not exist.
+// Check returns the permissions of the account for the groups that were read, and the effects of
+// missing optional permissions. The error has the missing required permissions. Check changes
+// nothing: it tries an empty change of a group version that does not exist.
 func (f *Fleet) Check(ctx context.Context) ([]string, error) {
 	return targets.Ask(ctx, &f.Base, "check", func(ctx context.Context) ([]string, error) {
 		s, err := f.open(ctx)

@@ -20,15 +20,15 @@ import (
 	"github.com/hpad/hpad/targets/cloud"
 )
 
-// What is looked up of a machine.
+// The fields that are queried.
 const (
 	machineFields = "id,name,zone,status,hostname,labels,creationTimestamp,lastStartTimestamp,networkInterfaces(networkIP,ipv6Address,accessConfigs(natIP),ipv6AccessConfigs(externalIpv6))"
 	listFields    = "nextPageToken,unreachables,items/*/instances(" + machineFields + ")"
 )
 
-// mostAlone is the most machines that are looked up one by one: more take one list of all
-// machines of the project.
-const mostAlone = 10
+// maxIndividual is the number of machines up to which they are queried individually. For more, all
+// machines of the project are listed.
+const maxIndividual = 10
 
 // Facts implements cloud.Platform.
 func (f *Fleet) Facts(ctx context.Context, unknown map[Target]cloud.Unknown[*compute.InstanceGroupManager]) (map[string]*cloud.Found, error) {
@@ -40,13 +40,12 @@ func (f *Fleet) Facts(ctx context.Context, unknown map[Target]cloud.Unknown[*com
 	for _, of := range unknown {
 		maps.Copy(wanted, of.Members)
 	}
-	if len(wanted) <= mostAlone {
+	if len(wanted) <= maxIndividual {
 		return s.machines(ctx, wanted)
 	}
 	return s.allMachines(ctx, wanted)
 }
 
-// machines reads every machine alone.
 func (s *session) machines(ctx context.Context, wanted map[string]cloud.Member) (map[string]*cloud.Found, error) {
 	found := make(map[string]*cloud.Found, len(wanted))
 	var mu sync.Mutex
@@ -71,7 +70,7 @@ func (s *session) machines(ctx context.Context, wanted map[string]cloud.Member) 
 	return found, group.Wait()
 }
 
-// allMachines lists the machines of the project, and returns the wanted ones.
+// allMachines lists the machines of the project, and returns the wanted machines.
 func (s *session) allMachines(ctx context.Context, wanted map[string]cloud.Member) (map[string]*cloud.Found, error) {
 	found := make(map[string]*cloud.Found, len(wanted))
 	err := s.service.Instances.AggregatedList(s.project).MaxResults(pageSize).ReturnPartialSuccess(true).Fields(listFields).
@@ -92,7 +91,6 @@ func (s *session) allMachines(ctx context.Context, wanted map[string]cloud.Membe
 	return found, nil
 }
 
-// machineOf returns the facts of a machine.
 func machineOf(answer *compute.Instance) *cloud.Found {
 	found := &cloud.Found{Facts: cloud.Facts{Name: answer.Name, Labels: answer.Labels}}
 	for _, text := range []string{answer.LastStartTimestamp, answer.CreationTimestamp} {
@@ -122,15 +120,14 @@ func machineOf(answer *compute.Instance) *cloud.Found {
 	return found
 }
 
-// What the platform is doing with an instance (currentAction), and how its machine
-// is doing (instanceStatus).
+// The actions of the platform (currentAction), and the states of the machine (instanceStatus).
 var (
 	comingActions = []string{"CREATING", "CREATING_WITHOUT_RETRIES", "VERIFYING", "RECREATING", "RESTARTING", "STARTING", "RESUMING"}
 	goingActions  = []string{"DELETING", "ABANDONING", "STOPPING", "SUSPENDING"}
 
 	comingStatuses = []string{"", "PENDING", "PROVISIONING", "STAGING"}
 	goingStatuses  = []string{"STOPPING", "PENDING_STOP", "SUSPENDING", "DEPROVISIONING"}
-	// idleStatuses are those of machines in a standby pool, and of dead ones.
+	// idleStatuses are the states of machines in a standby pool, and of stopped machines.
 	idleStatuses = []string{"STOPPED", "SUSPENDED", "TERMINATED"}
 )
 
@@ -141,33 +138,30 @@ const (
 	healthUnknown = "UNKNOWN"
 )
 
-// standing is what a member of a group is to policy.
-type standing struct {
-	// counted reports whether it is an instance at all.
+// memberState is the state of a group member for policy.
+type memberState struct {
 	counted  bool
 	phase    policy.Phase
 	deleting bool
 }
 
-// standingOf judges by what the platform is doing with an instance, then by how its
-// machine is doing.
-func standingOf(m *compute.ManagedInstance) standing {
+// memberStateOf considers first the platform's action, then the state of the machine.
+func memberStateOf(m *compute.ManagedInstance) memberState {
 	switch {
 	case slices.Contains(comingActions, m.CurrentAction):
-		return standing{counted: true, phase: policy.PhasePending}
+		return memberState{counted: true, phase: policy.PhasePending}
 	case slices.Contains(goingActions, m.CurrentAction), slices.Contains(goingStatuses, m.InstanceStatus):
-		return standing{counted: true, phase: goingPhase(m.InstanceStatus), deleting: true}
+		return memberState{counted: true, phase: goingPhase(m.InstanceStatus), deleting: true}
 	case slices.Contains(idleStatuses, m.InstanceStatus):
-		return standing{}
+		return memberState{}
 	case m.InstanceStatus == statusRunning:
-		return standing{counted: true, phase: policy.PhaseRunning}
+		return memberState{counted: true, phase: policy.PhaseRunning}
 	case slices.Contains(comingStatuses, m.InstanceStatus):
-		return standing{counted: true, phase: policy.PhasePending}
+		return memberState{counted: true, phase: policy.PhasePending}
 	}
-	return standing{counted: true, phase: policy.PhaseUnknown}
+	return memberState{counted: true, phase: policy.PhaseUnknown}
 }
 
-// goingPhase is the phase of an instance on its way out.
 func goingPhase(status string) policy.Phase {
 	switch {
 	case status == statusRunning:
@@ -178,9 +172,8 @@ func goingPhase(status string) policy.Phase {
 	return policy.PhaseUnknown
 }
 
-// healthOf returns the readiness of a running instance: what its health checks say,
-// and ReadinessNotKnown as long as one says nothing. Without a health check a running
-// instance is ready.
+// healthOf returns the readiness of a running instance: the result of its health checks, or
+// ReadinessNotKnown if a result is missing. Without a health check a running instance is ready.
 func healthOf(m *compute.ManagedInstance, watched bool) policy.Readiness {
 	if !watched {
 		return policy.ReadinessTrue
@@ -205,8 +198,7 @@ func healthOf(m *compute.ManagedInstance, watched bool) policy.Readiness {
 	return policy.ReadinessTrue
 }
 
-// idOf returns the id of an instance: that of its machine, or its name as long as it
-// has none.
+// idOf returns the id of the machine, or the instance's name before it has a machine.
 func idOf(m *compute.ManagedInstance) string {
 	if m.Id == 0 {
 		return nameOf(m)
@@ -216,7 +208,6 @@ func idOf(m *compute.ManagedInstance) string {
 
 func nameOf(m *compute.ManagedInstance) string { return cmp.Or(m.Name, lastSegments(m.Instance, 1)) }
 
-// zoneOf returns the zone of an instance, from its address.
 func zoneOf(m *compute.ManagedInstance) string {
 	zone, _, found := strings.Cut(lastSegments(m.Instance, 3), "/") // …/zones/ZONE/instances/NAME
 	if !found {
@@ -225,9 +216,9 @@ func zoneOf(m *compute.ManagedInstance) string {
 	return zone
 }
 
-// memberOf returns an instance for the skeleton; false for one that does not count.
+// memberOf returns an instance for package cloud; false if it does not count.
 func memberOf(m *compute.ManagedInstance, watched bool) (cloud.Member, bool) {
-	s := standingOf(m)
+	s := memberStateOf(m)
 	member := cloud.Member{
 		ID: idOf(m), Handle: fmt.Sprintf("zones/%s/instances/%s", zoneOf(m), nameOf(m)), Name: nameOf(m),
 		Phase: s.phase, Deleting: s.deleting, Readiness: policy.ReadinessFalse,
@@ -238,21 +229,20 @@ func memberOf(m *compute.ManagedInstance, watched bool) (cloud.Member, bool) {
 	return member, s.counted
 }
 
-// failure is why a machine did not start.
+// failure is the error of a machine that did not start.
 type failure struct{ code, message string }
 
-// launchNotice returns why instances do not start, by their own errors; nil when none
-// has any.
+// launchNotice returns a notice of instances that do not start, or nil.
 func launchNotice(members []*compute.ManagedInstance) *policy.Notice {
 	counts := map[failure]int{}
 	for _, m := range members {
-		s := standingOf(m)
+		s := memberStateOf(m)
 		if !s.counted || s.deleting || s.phase == policy.PhaseRunning || m.LastAttempt == nil || m.LastAttempt.Errors == nil {
 			continue
 		}
-		for _, said := range m.LastAttempt.Errors.Errors {
-			if said != nil {
-				counts[failure{code: said.Code, message: said.Message}]++
+		for _, sentences := range m.LastAttempt.Errors.Errors {
+			if sentences != nil {
+				counts[failure{code: sentences.Code, message: sentences.Message}]++
 				break
 			}
 		}

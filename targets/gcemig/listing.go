@@ -18,19 +18,18 @@ import (
 	"github.com/hpad/hpad/targets/cloud"
 )
 
-// listing is what was read of all groups of a project.
+// listing is one reading of all groups of a project.
 type listing struct {
-	// groups are by the names of targets.
+	// groups are by target name.
 	groups map[string]*compute.InstanceGroupManager
-	// failed are the zones and regions that could not be read, and why.
+	// failed are the zones and regions that could not be read, with the reasons.
 	failed map[string]string
 }
 
-// noneHere is what a list says of a zone that has nothing: no failure.
+// noneHere is the warning for a zone without groups, which is no error.
 const noneHere = "NO_RESULTS_ON_PAGE"
 
-// list reads all groups of the project, 500 a call. Zones that the platform cannot
-// reach now fail alone.
+// list reads all groups of the project, 500 in each call. Unreachable zones do not affect others.
 func (s *session) list(ctx context.Context) (*listing, error) {
 	l := &listing{groups: map[string]*compute.InstanceGroupManager{}, failed: map[string]string{}}
 	err := s.service.InstanceGroupManagers.AggregatedList(s.project).MaxResults(pageSize).ReturnPartialSuccess(true).
@@ -61,7 +60,6 @@ func (l *listing) add(page *compute.InstanceGroupManagerAggregatedList) {
 	}
 }
 
-// find returns a target's group.
 func (l *listing) find(t *Target) *cloud.Group[*compute.InstanceGroupManager] {
 	if group := l.groups[t.Name()]; group != nil {
 		return groupOf(group)
@@ -73,7 +71,7 @@ func (l *listing) find(t *Target) *cloud.Group[*compute.InstanceGroupManager] {
 	return &cloud.Group[*compute.InstanceGroupManager]{Err: err}
 }
 
-// groupOf returns a group for the skeleton.
+// groupOf returns a group for package cloud.
 func groupOf(g *compute.InstanceGroupManager) *cloud.Group[*compute.InstanceGroupManager] {
 	return &cloud.Group[*compute.InstanceGroupManager]{
 		Native: g, Size: int32(min(max(g.TargetSize, 0), math.MaxInt32)), Identity: strconv.FormatUint(g.Id, 10),
@@ -81,7 +79,6 @@ func groupOf(g *compute.InstanceGroupManager) *cloud.Group[*compute.InstanceGrou
 	}
 }
 
-// lastSegments returns the last n parts of an address or path.
 func lastSegments(path string, n int) string {
 	parts := strings.Split(strings.Trim(path, "/"), "/")
 	return strings.Join(parts[max(0, len(parts)-n):], "/")
@@ -94,24 +91,24 @@ func watched(group *compute.InstanceGroupManager) bool {
 	})
 }
 
-// rolling reports whether the group replaces or changes its instances on its own.
+// rolling reports whether a proactive update is in progress.
 func rolling(group *compute.InstanceGroupManager) bool {
 	return group.Status != nil && group.Status.VersionTarget != nil && !group.Status.VersionTarget.IsReached &&
 		group.UpdatePolicy != nil && group.UpdatePolicy.Type == "PROACTIVE"
 }
 
-// autoscalersKept is how long modes that were read are believed.
+// autoscalersKept is the interval of reading the autoscalers' modes.
 const autoscalersKept = time.Minute
 
-// modeOff leaves the group alone.
+// modeOff disables an autoscaler.
 const modeOff = "OFF"
 
-// autoscalers are the modes of Compute Engine's own autoscalers, by their paths. The zero
-// value has none; it is safe for concurrent use.
+// autoscalers are the modes of Compute Engine's autoscalers by path. The zero value is empty; it
+// is safe for concurrent use.
 type autoscalers struct{ cloud.Aside[map[string]string] }
 
-// autoscalerOf returns the path of a group's autoscaler, as
-// "zones/ZONE/autoscalers/NAME"; "" when it has none.
+// autoscalerOf returns the path of a group's autoscaler, such as "zones/ZONE/autoscalers/NAME";
+// "" if it has none.
 func autoscalerOf(group *compute.InstanceGroupManager) string {
 	if group == nil || group.Status == nil || group.Status.Autoscaler == "" {
 		return ""
@@ -119,8 +116,8 @@ func autoscalerOf(group *compute.InstanceGroupManager) string {
 	return lastSegments(group.Status.Autoscaler, 4)
 }
 
-// refresh reads the modes where they are old, or that of one of paths is not known.
-// Without paths it reads nothing.
+// refresh reads the modes if they are old, or if the mode of one of the paths is unknown. Without
+// paths it does nothing.
 func (a *autoscalers) refresh(ctx context.Context, s *session, paths []string) {
 	if len(paths) == 0 {
 		return
@@ -136,8 +133,8 @@ func (a *autoscalers) refresh(ctx context.Context, s *session, paths []string) {
 	a.Refresh(autoscalersKept, func() (map[string]string, error) { return s.autoscalers(ctx) })
 }
 
-// hold returns why a group with that autoscaler must not be resized; nil when it
-// may be. An unknown mode counts as on.
+// hold returns the reason not to resize a group with an autoscaler, or nil. An unknown mode
+// counts as on.
 func (a *autoscalers) hold(t *Target, path string) *policy.Hold {
 	if path == "" {
 		return nil
@@ -161,7 +158,6 @@ func (a *autoscalers) hold(t *Target, path string) *policy.Hold {
 	return &policy.Hold{Reason: NativeAutoscaler, Message: message}
 }
 
-// autoscalers reads the modes of all autoscalers of the project, by path.
 func (s *session) autoscalers(ctx context.Context) (map[string]string, error) {
 	modes := map[string]string{}
 	err := s.service.Autoscalers.AggregatedList(s.project).MaxResults(pageSize).ReturnPartialSuccess(true).

@@ -33,7 +33,7 @@ func TestStanding(t *testing.T) {
 		unknown = "unknown"
 		left    = "not counted"
 	)
-	words := func(s standing) string {
+	words := func(s memberState) string {
 		switch {
 		case !s.counted:
 			return left
@@ -60,7 +60,7 @@ func TestStanding(t *testing.T) {
 					t.Errorf("nobody said what an instance of status %s is", status)
 				}
 			}
-			got := words(standingOf(&compute.ManagedInstance{CurrentAction: action, InstanceStatus: status}))
+			got := words(memberStateOf(&compute.ManagedInstance{CurrentAction: action, InstanceStatus: status}))
 			if got != want {
 				t.Errorf("action %q and status %q: %s, want %s", action, status, got, want)
 			}
