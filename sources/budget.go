@@ -10,21 +10,19 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// ErrNoRoom is the error of a query that waited for a part of a Budget in vain.
+// ErrNoRoom is the error of a query that waited in vain for its share of a Budget.
 var ErrNoRoom = errors.New("no room for the answer")
 
-// The parts of a Budget: what each query gets at once, and what a large one may
-// have at most.
+// The parts of a Budget: the share of each query, and the limit of a large query.
 const (
 	sharesOfBudget  = 256
 	largestOfBudget = 4
 )
 
-// Budget bounds what queries hold together. Half of it is for those that take
-// little: each gets a share at once. The other half is for those that turn out to
-// take more: such a one waits for all that it may ever take. So none waits with a
-// part of it for the rest that another one holds, and small ones go on however many
-// large ones wait. It is safe for concurrent use; nil bounds nothing.
+// Budget limits the memory of all queries together. Half of it is for small queries: each gets a
+// share. The other half is for large queries, which wait until their whole limit is free. So no
+// query waits for memory while it holds a part of it, and large queries do not block small ones.
+// It is safe for concurrent use; nil is no limit.
 type Budget struct {
 	setting      string
 	total        int64
@@ -33,8 +31,8 @@ type Budget struct {
 	used, waits, refusals atomic.Int64
 }
 
-// NewBudget makes a budget of a total, at least sharesOfBudget. Setting is the key
-// that sets it with its value, for errors.
+// NewBudget returns a budget of at least sharesOfBudget. Setting is its configuration key with
+// the value, for errors.
 func NewBudget(total int64, setting string) *Budget {
 	return &Budget{
 		setting: setting, total: total,
@@ -42,36 +40,36 @@ func NewBudget(total int64, setting string) *Budget {
 	}
 }
 
-// Usage is how a Budget is used.
+// Usage is the present usage of a Budget.
 type Usage struct {
-	// Total is the whole budget, Used what is held of it now.
+	// Total is the whole budget, Used the part in use.
 	Total, Used int64
-	// Waits counts the times that a query had to wait, Refusals those that it did in
-	// vain or wanted more than one may have.
+	// Waits is the number of waits, Refusals the number of queries that waited in vain or
+	// exceeded their limit.
 	Waits, Refusals int64
 }
 
-// Usage returns how the budget is used.
+// Usage returns the present usage of the budget.
 func (b *Budget) Usage() Usage {
 	return Usage{Total: b.total, Used: b.used.Load(), Waits: b.waits.Load(), Refusals: b.refusals.Load()}
 }
 
-// Share returns how much each query gets at once.
+// Share returns the share of each query.
 func (b *Budget) Share() int64 { return b.total / sharesOfBudget }
 
-// largest returns how much one result may take.
+// largest returns the limit of one result.
 func (b *Budget) largest() int64 { return b.total / largestOfBudget }
 
-// Claim is what one query holds of a Budget. It belongs to one goroutine at a
-// time, but for Release; nil is one of no budget.
+// Claim is the part of a Budget that one query uses. Only Release is safe for concurrent use; nil
+// is the claim of a nil Budget.
 type Claim struct {
 	budget *Budget
-	// small and large are what it holds of each half.
+	// small and large are the parts of each half.
 	small, large atomic.Int64
 	enlarged     bool
 }
 
-// Claim takes a share, waiting for it until ctx ends.
+// Claim takes a share. It waits until ctx ends.
 func (b *Budget) Claim(ctx context.Context) (*Claim, error) {
 	if b == nil {
 		return nil, nil
@@ -85,11 +83,11 @@ func (b *Budget) Claim(ctx context.Context) (*Claim, error) {
 	return c, nil
 }
 
-// Room returns how much the claim holds.
+// Room returns the size of the claim.
 func (c *Claim) Room() int64 { return c.small.Load() + c.large.Load() }
 
-// Enlarge makes the claim one of n, or of all that there is for large ones where
-// that is less, waiting until ctx ends. It gives back what the claim held before.
+// Enlarge replaces the claim by one of n, or of the whole half for large queries if that is less.
+// It waits until ctx ends.
 func (c *Claim) Enlarge(ctx context.Context, n int64) error {
 	n = min(n, c.budget.total/2)
 	if err := c.budget.acquire(ctx, c.budget.large, n); err != nil {
@@ -103,7 +101,7 @@ func (c *Claim) Enlarge(ctx context.Context, n int64) error {
 	return nil
 }
 
-// shrink gives back what the claim holds beyond n.
+// shrink reduces the claim to n.
 func (c *Claim) shrink(n int64) {
 	held, half := &c.small, c.budget.small
 	if c.enlarged {
@@ -116,7 +114,7 @@ func (c *Claim) shrink(n int64) {
 	}
 }
 
-// extend takes n more if there are as many at once.
+// extend adds n to the claim if it is free now.
 func (c *Claim) extend(n int64) bool {
 	switch {
 	case c == nil:
@@ -133,7 +131,7 @@ func (c *Claim) extend(n int64) bool {
 	return true
 }
 
-// Release gives everything back. Only the first call counts.
+// Release returns the whole claim. It may be called again.
 func (c *Claim) Release() {
 	if c == nil {
 		return
@@ -144,7 +142,6 @@ func (c *Claim) Release() {
 	c.budget.used.Add(-small - large)
 }
 
-// acquire takes n of one half.
 func (b *Budget) acquire(ctx context.Context, half *semaphore.Weighted, n int64) error {
 	if !half.TryAcquire(n) {
 		b.waits.Add(1)
@@ -159,7 +156,7 @@ func (b *Budget) acquire(ctx context.Context, half *semaphore.Weighted, n int64)
 	return nil
 }
 
-// tooLarge returns the error of a result that takes more than one may.
+// tooLarge returns the error of a result that exceeds its limit.
 func (b *Budget) tooLarge(series int) error {
 	b.refusals.Add(1)
 	return &QueryError{Err: fmt.Errorf("answer takes more than %d MiB by its series number %d, which is all that one may have of %s; let the query select or aggregate more, or raise it",

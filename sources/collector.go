@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// What a series counts in memory, in bytes: with the hash of its labels and a copy of
-// its place while the result is read, and afterwards. A label has a string of its own.
+// The memory of a series in bytes: while the result is read, with the hash of its labels and a
+// copy during growth, and afterwards. Each label has its own string.
 const (
 	seriesReadBytes = 160
 	seriesKeptBytes = 72
@@ -18,17 +18,15 @@ const (
 )
 
 const (
-	// maxLabelBytes bounds the labels of one series.
+	// maxLabelBytes limits the labels of one series.
 	maxLabelBytes = 1 << 20
-	// maxWholeBytes bounds the labels that are kept although the query does not name
-	// them.
+	// maxWholeBytes limits the stored labels that the query does not need.
 	maxWholeBytes = 64 << 10
 )
 
-// Collector makes a Vector, series by series, within a Budget. It keeps the labels
-// that the query names; of series that an error may have to show it keeps all: the
-// first ones, and those whose value is no plain number, up to 64 KiB. Series differ by
-// a hash of 128 bits over all of their labels, with seeds of the Collector's own.
+// Collector builds a Vector within a Budget. It stores the labels that the query needs; for
+// errors it stores all labels of the first series and of series with special values, up to 64
+// KiB. It compares series by a 128-bit hash of all labels.
 type Collector struct {
 	ctx    context.Context
 	budget *Budget
@@ -37,29 +35,28 @@ type Collector struct {
 	query  Query
 
 	series []Series
-	// kept is how much the series hold, held that with what reading takes besides.
+	// kept is the memory of the series, held that with the memory for reading.
 	kept, held int64
-	// whole is how much labels hold that the query does not name.
+	// whole is the memory of labels that the query does not need.
 	whole int64
 
 	seeds [2]maphash.Seed
 	seen  map[[2]uint64]struct{}
-	// hash and labels are of the series that is being read; text has its labels one
-	// after the other, each name and value with a separator between.
+	// hash and labels belong to the current series; text has its labels with a separator after
+	// each name.
 	hash   [2]uint64
 	labels []span
 	text   []byte
 }
 
-// span is a label in a Collector's text: from start, its separator at middle.
+// span is the position of a label in a Collector's text, with its separator at middle.
 type span struct{ start, middle, end int }
 
-// labelSeparator stands between the name and the value of a label; it occurs in no
-// valid UTF-8.
+// labelSeparator separates the name and the value of a label; valid UTF-8 does not contain it.
 const labelSeparator = '\xff'
 
-// Collect begins the Vector of a query, waiting for a share until ctx ends, as Add
-// does for more. A Collector whose Vector is not used is to be Released.
+// Collect starts the Vector of a query. It waits for a share until ctx ends, and Add waits for
+// more. A Collector must be released if its Vector is not used.
 func (b *Budget) Collect(ctx context.Context, query Query) (*Collector, error) {
 	claim, err := b.Claim(ctx)
 	if err != nil {
@@ -77,8 +74,8 @@ func (b *Budget) Collect(ctx context.Context, query Query) (*Collector, error) {
 	return c, nil
 }
 
-// Label adds a label to the next series, unless it is empty. Labels may come in any
-// order; no name may come twice.
+// Label adds a label to the current series, unless it is empty. The order does not matter; names
+// must be unique.
 func (c *Collector) Label(name, value []byte) error {
 	if len(value) == 0 {
 		return nil
@@ -98,7 +95,7 @@ func (c *Collector) Label(name, value []byte) error {
 	return nil
 }
 
-// Named returns all labels of the series that is being read.
+// Named returns all labels of the current series.
 func (c *Collector) Named() map[string]string {
 	labels := make(map[string]string, len(c.labels))
 	for _, label := range c.labels {
@@ -110,9 +107,8 @@ func (c *Collector) Named() map[string]string {
 func (c *Collector) name(label span) []byte  { return c.text[label.start:label.middle] }
 func (c *Collector) value(label span) []byte { return c.text[label.middle+1 : label.end] }
 
-// Add ends a series with its value and time. It is an error when there is a series
-// with the same labels already, when the Vector takes more than one may, and when ctx
-// ends before there is as much.
+// Add completes a series with its value and time. It returns an error for a duplicate series, if
+// the Vector exceeds its limit, or if ctx ends during the wait for memory.
 func (c *Collector) Add(value float64, at time.Time) error {
 	if _, double := c.seen[c.hash]; double {
 		return fmt.Errorf("answer has two series with the same labels %s", LabelsOf(c.Named()))
@@ -129,7 +125,7 @@ func (c *Collector) Add(value float64, at time.Time) error {
 	return nil
 }
 
-// keep returns the labels to keep of the series, and their size.
+// keep returns the labels to store, and their size.
 func (c *Collector) keep(value float64) (labels Labels, size int64) {
 	if c.whole < maxWholeBytes && (len(c.series) < wholeSeries || value < 0 || math.IsNaN(value) || math.IsInf(value, 0) || value > math.MaxInt64/1000) {
 		for _, label := range c.labels {
@@ -153,10 +149,10 @@ func (c *Collector) keep(value float64) (labels Labels, size int64) {
 	return labels, size
 }
 
-// wholeSeries is of how many series at the beginning all labels are kept.
+// wholeSeries is the number of series at the beginning with all labels.
 const wholeSeries = 100
 
-// fit holds the claim to what is kept.
+// fit enlarges the claim if necessary.
 func (c *Collector) fit() error {
 	switch {
 	case c.claim == nil || c.held <= c.claim.Room():
@@ -169,7 +165,7 @@ func (c *Collector) fit() error {
 	return c.claim.Enlarge(c.ctx, c.budget.largest())
 }
 
-// Vector returns the Vector, whose Release gives back what it holds of the Budget.
+// Vector returns the Vector, whose Release returns its part of the Budget.
 func (c *Collector) Vector(warnings []string) Vector {
 	if c.claim != nil {
 		c.claim.shrink(c.kept)
@@ -177,5 +173,5 @@ func (c *Collector) Vector(warnings []string) Vector {
 	return Vector{Series: c.series, Warnings: warnings, claim: c.claim}
 }
 
-// Release gives back what the Collector holds of the Budget.
+// Release returns the Collector's part of the Budget.
 func (c *Collector) Release() { c.claim.Release() }

@@ -9,77 +9,73 @@ import (
 	"github.com/hpad/hpad/targets/clock"
 )
 
-// Kind is a kind of source, declared by its package as the variable Kind and listed
-// in package daemon/kinds.
+// Kind is a kind of source. Its package declares it as the variable Kind, and package
+// daemon/kinds lists it.
 type Kind struct {
-	// Name is what a source of the configuration has as its kind.
+	// Name is the value of the key "kind" in a source's table.
 	Name string
-	// Config returns the empty table of a source, a pointer to a struct with toml tags.
+	// Config returns an empty source table, a pointer to a struct with toml tags.
 	Config func() Config
 }
 
-// Config is the table of one source, of one kind.
+// Config is the table of one source.
 type Config interface {
-	// SetDefaults fills in what was not given.
+	// SetDefaults sets missing values to their defaults.
 	SetDefaults()
-	// Validate returns every mistake of a defaulted table, with paths relative to it.
+	// Validate returns all errors of a table with defaults, with paths relative to it.
 	Validate() []settings.FieldError
-	// Build makes the source of a valid table, with no effect outside of the process.
+	// Build builds the source of a valid table, without an effect outside of the process.
 	Build(name string, env Env) (Source, error)
 }
 
-// Evaluator is a Config of a kind which scrapes, and evaluates queries itself.
+// Evaluator is a Config of a kind that scrapes and evaluates queries itself.
 type Evaluator interface {
-	// Scrapes returns what is scraped, in the order of the table.
+	// Scrapes returns the entries of the scrape table in order.
 	Scrapes() []Scrape
-	// ScrapeInterval returns the shortest interval in which a job is scraped of which
-	// ofJob is true, or any job where there is none; 0 where nothing is scraped.
+	// ScrapeInterval returns the shortest interval of the matching jobs, or of all jobs if no job
+	// matches; 0 without jobs.
 	ScrapeInterval(ofJob func(job string) bool) time.Duration
 }
 
-// Scrape is one entry of what an Evaluator scrapes.
+// Scrape is one entry of an Evaluator's scrape table.
 type Scrape struct {
 	// Field is the path of the entry in the source's table.
 	Field string
-	// Fleet and Target name a target; an empty Fleet means that the entry names
-	// addresses instead.
+	// Fleet and Target name a target; Fleet is empty if the entry has addresses.
 	Fleet, Target string
 }
 
-// Env is what a source is lent by the daemon.
+// Env is the daemon's resources for a source.
 type Env struct {
-	// StateDir is the daemon's; a source keeps its files below it.
+	// StateDir is the daemon's directory; a source uses a subdirectory.
 	StateDir string
-	// Clock is the daemon's; nil where there is no daemon.
+	// Clock is the daemon's clock, or nil.
 	Clock *clock.Clock
 	// Discover reads the instances of a target, for a source that scrapes them.
 	Discover func(ctx context.Context, fleet, target string) (targets.Reading, error)
-	// Answers bounds the memory that the results of all sources take together, Samples
-	// the samples that all queries hold of sources which evaluate them here; nil bounds
-	// nothing.
+	// Answers limits the memory of all results, Samples the samples of all queries that sources
+	// evaluate themselves; nil is no limit.
 	Answers, Samples *Budget
 }
 
-// Source evaluates queries at one instant. It is safe for concurrent use. The Vector
-// is of that instant and no other, each of its series has other labels, and it has
-// at least the labels that the query names. It is Released once nobody reads it any
-// more.
+// Source evaluates queries at one instant. It is safe for concurrent use. The Vector is of
+// exactly that instant, its series are distinct, and they have at least the labels that the query
+// names. The caller releases the Vector after use.
 type Source interface {
 	Query(ctx context.Context, query Query, at time.Time) (Vector, error)
 }
 
-// Lookbacker is a Source with a lookback of its own. Lookback returns the maximum age
-// of a sample for queries without a MaxAge; 0 if it is unknown.
+// Lookbacker is a Source with its own lookback. Lookback returns the maximum age of a sample for
+// queries without a MaxAge; 0 if it is unknown.
 type Lookbacker interface {
 	Lookback() time.Duration
 }
 
-// QueryError means that the source works, and the query cannot be used: its text has
-// a mistake, or its result is nothing to decide on.
+// QueryError is an error that the query causes: it is invalid, or its result cannot be used.
 type QueryError struct{ Err error }
 
-// Error returns the text of the source's own error.
+// Error returns the source's error.
 func (e *QueryError) Error() string { return e.Err.Error() }
 
-// Unwrap returns the source's own error.
+// Unwrap returns the source's error.
 func (e *QueryError) Unwrap() error { return e.Err }

@@ -1,5 +1,4 @@
-// Package sources has the results of queries. Each kind of source lives in
-// a package below this one.
+// Package sources is the contract of all kinds of sources. Each kind is a package below this one.
 package sources
 
 import (
@@ -13,31 +12,31 @@ import (
 
 // Query is a query of a source.
 type Query struct {
-	// Text is the query in the source's own language.
+	// Text is the query in the source's language.
 	Text string
-	// Labels are the names of the labels that are used, each once.
+	// Labels are the distinct names of the labels that are used.
 	Labels []string
-	// MaxAge is how old the newest sample of a series may be: whole seconds, 0 leaves it
-	// to the source. It has no bearing on ranges.
+	// MaxAge is the maximum age of a sample: whole seconds, 0 means the source's default. It does
+	// not affect ranges.
 	MaxAge time.Duration
-	// Diagnosis marks a query that explains the absence of a result. It must not delay other
-	// queries: it fails rather than waits, and does not count in a source's limit of them.
+	// Diagnosis marks a query that explains a missing result. It must not delay other queries: it
+	// fails instead of waiting, and does not count as concurrent.
 	Diagnosis bool
 }
 
-// Vector is the result of an instant query. A scalar is a Vector of one
-// Series without labels. It is shared between readers and not to be modified.
+// Vector is the result of an instant query. A scalar is a Vector of one Series without labels. It
+// is shared and must not be modified.
 type Vector struct {
 	Series []Series
-	// Warnings are the server's own, Infos its remarks that cast no doubt on the result.
+	// Warnings are the server's warnings, Infos its remarks that do not affect the result.
 	Warnings, Infos []string
 
-	// claim is what the Vector holds of its Budget; nil for none.
+	// claim is the Vector's part of its Budget, or nil.
 	claim *Claim
 }
 
-// Partial returns the first warning which means that the result lacks data, for example because
-// a store did not respond; "" without such a warning.
+// Partial returns the first warning about missing data, for example because a store did not
+// respond; "" if there is no such warning.
 func (v *Vector) Partial() string {
 	for _, warning := range v.Warnings {
 		if MarksPartial(warning) {
@@ -47,9 +46,9 @@ func (v *Vector) Partial() string {
 	return ""
 }
 
-// MarksPartial reports whether a warning means that the result lacks data. The PromQL engine
-// annotates results too, which mostly concerns the query; but it leaves series out that mix
-// floats and histograms, or several kinds of histograms.
+// MarksPartial reports whether a warning means that data is missing. Annotations of the PromQL
+// engine mostly concern the query, but it omits series that mix floats and histograms, or several
+// kinds of histograms.
 func MarksPartial(warning string) bool {
 	switch {
 	case IsInfo(warning):
@@ -60,36 +59,33 @@ func MarksPartial(warning string) bool {
 	return true
 }
 
-// IsInfo reports whether a warning is a PromQL info, which servers before Prometheus 3 return
-// among the warnings.
+// IsInfo reports whether a warning is a PromQL info, which servers before Prometheus 3 return as
+// a warning.
 func IsInfo(warning string) bool { return strings.HasPrefix(warning, "PromQL info") }
 
 // Series is one element of a Vector.
 type Series struct {
-	// Labels has the labels that the query names, as far as the series has them. Others
-	// may be there too: see Collector.
+	// Labels has the labels that the query names, and maybe others.
 	Labels Labels
 	// Value may be NaN or infinite.
 	Value float64
-	// At is the time that the source states for the value.
+	// At is the time that the source reports for the value.
 	At time.Time
 }
 
-// Release gives back what the Vector holds of its Budget; it is not read any more.
-// Only the first call counts.
+// Release returns the Vector's part of its Budget. It may be called again.
 func (v *Vector) Release() { v.claim.Release() }
 
-// Extend takes n bytes more of the Budget, for what a reader makes of the Vector, and
-// reports whether there are as many. It does not wait.
+// Extend takes n bytes more of the Budget, for derived data, and reports whether they were free.
+// It does not wait.
 func (v *Vector) Extend(n int64) bool { return v.claim.extend(n) }
 
-// Label is the name and the value of a label.
 type Label struct{ Name, Value string }
 
-// Labels are those of one series, each name once; nil means none.
+// Labels are the distinct labels of one series; nil means no labels.
 type Labels []Label
 
-// LabelsOf returns the labels that a map has, by name.
+// LabelsOf returns the labels of a map, sorted by name.
 func LabelsOf(values map[string]string) Labels {
 	var labels Labels
 	for name, value := range values {
@@ -99,7 +95,7 @@ func LabelsOf(values map[string]string) Labels {
 	return labels
 }
 
-// Get returns the value of a label; "" where there is none.
+// Get returns the value of a label, or "".
 func (l Labels) Get(name string) string {
 	for i := range l {
 		if l[i].Name == name {
@@ -109,7 +105,7 @@ func (l Labels) Get(name string) string {
 	return ""
 }
 
-// String returns the labels as PromQL writes them, in the order of their names.
+// String returns the labels in PromQL syntax, sorted by name.
 func (l Labels) String() string {
 	var texts []string
 	for _, label := range l {
@@ -119,9 +115,9 @@ func (l Labels) String() string {
 	return "{" + strings.Join(texts, ", ") + "}"
 }
 
-// Milli turns a value into milli-units by truncation toward zero, as
-// prometheus-adapter does: 90.00000000000001 is 90000. NaN, an infinity or a
-// value whose milli-units do not fit 64 bits (R3) is an error.
+// Milli converts a value to milli-units by truncation toward zero, as prometheus-adapter does:
+// 90.00000000000001 is 90000. NaN, an infinity or a value outside of 64-bit milli-units (R3) is
+// an error.
 func Milli(value float64) (int64, error) {
 	switch {
 	case math.IsNaN(value):

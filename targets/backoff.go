@@ -10,18 +10,17 @@ import (
 	"time"
 )
 
-// How long a platform is left alone after it throttled a call: the first wait, doubled
-// with each further time, up to the longest, less up to half of it at random, so that
-// not all callers come back at once. It is longer where the platform asks for that, up
-// to the longest that is believed.
+// The pauses after throttling: the first pause, doubled after each further throttling up to the
+// longest. Up to half of it is subtracted at random, so that callers do not return at the same
+// time. A longer pause that the platform requires applies, up to believedWait.
 const (
 	firstWait    = time.Second
 	longestWait  = 20 * time.Second
 	believedWait = time.Hour
 )
 
-// Backoff keeps calls from a platform that throttles them. The zero value holds none
-// back. It is safe for concurrent use.
+// Backoff pauses the calls to a platform after throttling. The zero value has no pause. It is
+// safe for concurrent use.
 type Backoff struct {
 	mu    sync.Mutex
 	cause error
@@ -29,8 +28,8 @@ type Backoff struct {
 	until time.Time
 }
 
-// RetryAfter returns how long the header of a response asks to wait, in the ways of HTTP
-// and of Azure; 0 when it does not say.
+// RetryAfter returns the pause in the headers of a response, in the standard form and in Azure's;
+// 0 if there is none.
 func RetryAfter(header http.Header) time.Duration {
 	for _, name := range []string{"retry-after-ms", "x-ms-retry-after-ms"} {
 		if n, err := strconv.Atoi(header.Get(name)); err == nil && n > 0 {
@@ -58,9 +57,8 @@ func (b *Backoff) Wait() error {
 	return &ThrottledError{RetryAfter: left.Round(time.Millisecond), Err: fmt.Errorf("waiting after: %w", b.cause)}
 }
 
-// Record heeds the error of a call that began at begun and has ended now: an
-// [ErrThrottled] begins a wait, and the success of a call that began after a wait ends
-// its growth.
+// Record records the result of a call between begun and now: an [ErrThrottled] starts a pause,
+// and a success that began after a pause resets its growth.
 func (b *Backoff) Record(err error, begun, now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -9,26 +9,23 @@ import (
 	"time"
 )
 
-// Base is what fleets of all kinds do alike around their own work: it ends with the
-// fleet, parses the names of targets, rejects those of other fleets and counts below
-// zero, marks writes that were cut off, and begins every error with what was tried. N
-// is a target as its kind knows it. It is safe for concurrent use.
+// Base is the common part of all kinds of fleets: it ends with the fleet, parses the names of
+// targets, rejects other fleets and negative counts, marks interrupted writes, and adds the
+// attempt to each error. N is the kind's type of a target. It is safe for concurrent use.
 type Base[N any] struct {
 	Life
 	// Name is the fleet's key in the configuration.
 	Name string
-	// Place follows the name in errors of readings, as ` in project "web"`; empty adds
-	// nothing.
+	// Place follows the name in errors of readings, such as ` in project "web"`; may be empty.
 	Place string
 	// Parse parses a target's name. An error without a class is an ErrTargetNotFound.
 	Parse func(name string) (N, error)
 
-	mu sync.Mutex
-	// known are the targets of the last snapshot, in its order.
+	mu    sync.Mutex
 	known []N
 }
 
-// Target returns what ref means to the kind, or an [ErrTargetNotFound].
+// Target parses the name of a target, or returns an [ErrTargetNotFound].
 func (b *Base[N]) Target(ref Ref) (N, error) {
 	var none N
 	if ref.Fleet != b.Name {
@@ -44,10 +41,9 @@ func (b *Base[N]) Target(ref Ref) (N, error) {
 	return none, fmt.Errorf("%w: %w", ErrTargetNotFound, err)
 }
 
-// Snapshot reads the targets whose names are good with read, which returns a reading
-// of each, in a map that it leaves to Snapshot, and does not modify its own. The others
-// have a reading with the error, and one without a time was observed now. Without any
-// good name nothing is read.
+// Snapshot reads the targets with valid names with read, and adds readings with errors for the
+// others. read returns a new map with a reading of each target; it is not called without a
+// target. A reading without a time gets the present time.
 func (b *Base[N]) Snapshot(ctx context.Context, refs []Ref, read func(context.Context, map[Ref]N) (map[Ref]Reading, error)) (map[Ref]Reading, error) {
 	good, bad := make(map[Ref]N, len(refs)), map[Ref]error{}
 	known := make([]N, 0, len(refs))
@@ -90,8 +86,8 @@ func (b *Base[N]) Known() []N {
 	return slices.Clone(b.known)
 }
 
-// Write changes a target with change. What says in an error what was tried. An error
-// after the end of ctx is an [ErrUnknownOutcome].
+// Write changes a target with change. What describes the attempt in errors. An error after the
+// end of ctx is an [ErrUnknownOutcome].
 func (b *Base[N]) Write(ctx context.Context, ref Ref, what string, change func(context.Context, N) error) error {
 	err := b.Usable(ctx)
 	if err == nil {
@@ -106,8 +102,8 @@ func (b *Base[N]) Write(ctx context.Context, ref Ref, what string, change func(c
 	return nil
 }
 
-// Scale sets the count of a target to n with change, as Write does. Kind is what an
-// error calls a target: "service".
+// Scale sets the count of a target to n with change, as Write does. Kind is the noun for a target
+// in errors: "service".
 func (b *Base[N]) Scale(ctx context.Context, ref Ref, n int32, kind string, change func(context.Context, N) error) error {
 	what := fmt.Sprintf("scale %s %q of fleet %q to %d replicas", kind, ref.Name, b.Name, n)
 	return b.Write(ctx, ref, what, func(ctx context.Context, target N) error {
@@ -118,8 +114,7 @@ func (b *Base[N]) Scale(ctx context.Context, ref Ref, n int32, kind string, chan
 	})
 }
 
-// Ask calls do while the fleet is open, and begins its error with a verb: "check",
-// "sample".
+// Ask calls do unless the fleet is closed, and adds the verb to its error: "check", "sample".
 func Ask[T, N any](ctx context.Context, b *Base[N], verb string, do func(context.Context) (T, error)) (T, error) {
 	var answer T
 	err := b.Usable(ctx)
@@ -132,18 +127,16 @@ func Ask[T, N any](ctx context.Context, b *Base[N], verb string, do func(context
 	return answer, nil
 }
 
-// Life is how long a fleet may be used: from when it is made until it is closed.
-// The zero Life has not ended. It is safe for concurrent use.
+// Life reports whether a fleet is closed. The zero Life is open. It is safe for concurrent use.
 type Life struct{ ended atomic.Bool }
 
-// End closes the fleet for good. It returns false where it was closed before.
+// End closes the fleet. It returns false if it was closed already.
 func (l *Life) End() bool { return l.ended.CompareAndSwap(false, true) }
 
 // Ended reports whether the fleet is closed.
 func (l *Life) Ended() bool { return l.ended.Load() }
 
-// Usable returns why the fleet cannot be used now: the error of ctx where that has
-// ended, or an [ErrTransient] once the fleet is closed; else nil.
+// Usable returns the error of ctx, or an [ErrTransient] if the fleet is closed.
 func (l *Life) Usable(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err

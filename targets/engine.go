@@ -7,9 +7,8 @@ import (
 	"strings"
 )
 
-// SocketPath returns the one path of a socket on this machine, whatever links lead
-// to it. Of what does not exist it is the path with the links of its directory
-// resolved, as far as there is one.
+// SocketPath returns the path of a socket without symbolic links. For a missing file it resolves
+// the existing part of the path.
 func SocketPath(path string) string {
 	path = filepath.Clean(path)
 	if resolved, err := filepath.EvalSymlinks(path); err == nil {
@@ -22,9 +21,9 @@ func SocketPath(path string) string {
 	return filepath.Join(SocketPath(dir), name)
 }
 
-// HostPort returns the host and port of an address in one spelling: in lower case,
-// with the port of http, https or ssh where it names none, and 127.0.0.1 as
-// "localhost". Other addresses of the loopback interface may be of others.
+// HostPort returns the host and port of an address in one spelling: in lower case, with the
+// default port of http, https or ssh, and with "localhost" for 127.0.0.1. Other loopback
+// addresses may belong to other servers.
 func HostPort(address *url.URL) string {
 	port := address.Port()
 	if port == "" {
@@ -40,8 +39,8 @@ func HostPort(address *url.URL) string {
 	return net.JoinHostPort(host, port)
 }
 
-// ServiceAddress returns the address of an HTTP API in one spelling: without its
-// scheme and without a slash at its end. What is no URL is returned as it is.
+// ServiceAddress returns the address of an HTTP API in one spelling: without scheme and final
+// slash. It does not change a text that is not a URL.
 func ServiceAddress(text string) string {
 	address, err := url.Parse(text)
 	if err != nil || address.Host == "" {

@@ -6,43 +6,41 @@ import (
 	"time"
 )
 
-// Env is what a fleet is lent by the daemon. A field may have its zero value, but for
-// the Store of kinds that cannot do without.
+// Env is the daemon's resources for a fleet. All fields are optional, except that some kinds need
+// a Store.
 type Env struct {
-	// Store is the fleet's own small store; nil keeps nothing across restarts.
+	// Store is the fleet's store; nil stores nothing.
 	Store Store
 	// Meter counts the fleet's calls to a platform that limits them.
 	Meter Meter
-	// Output returns where the output of an instance goes that the fleet itself runs.
+	// Output returns the writer for the output of an instance that the fleet runs.
 	Output func(service, instance string) io.Writer
-	// Now is the daemon's clock, which nobody sets, also across restarts.
+	// Now is the daemon's steady clock.
 	Now func() time.Time
-	// DryRun is set where the fleet is to change nothing of its own accord.
+	// DryRun forbids changes that no autoscaler requested.
 	DryRun bool
 }
 
-// Meter counts what a fleet does towards a platform that limits its callers. It
-// is safe for concurrent use.
+// Meter counts the calls of a fleet to a platform with rate limits. It is safe for concurrent
+// use.
 type Meter interface {
-	// Call counts one call of an operation, as the platform names it, and its
-	// outcome; err is nil when it succeeded. One that is an ErrThrottled counts as
-	// throttled as well.
+	// Call counts one call of an operation and its result. An ErrThrottled counts as throttled as
+	// well.
 	Call(operation string, took time.Duration, err error)
 	// Wait counts a wait for hpad's own limit before a call of an operation.
 	Wait(operation string, waited time.Duration)
 }
 
-// Store is a small key-value store of a fleet's own, kept across restarts: for
-// first-seen and readiness times, counts that no platform keeps, operations
-// under way. Keys are not empty. It is safe for concurrent use.
+// Store is a small key-value store of a fleet, for first-seen and readiness times, counts that
+// the platform does not store, and active operations. Keys are not empty. It is safe for
+// concurrent use.
 type Store interface {
-	// Load returns the value of a key, and nil when there is none. The caller
-	// owns the result.
+	// Load returns the value of a key, or nil. The caller owns the result.
 	Load(ctx context.Context, key string) ([]byte, error)
-	// Save sets the value of a key; once it returns nil a crash does not lose it.
+	// Save sets the value of a key durably.
 	Save(ctx context.Context, key string, value []byte) error
-	// Delete removes a key; a missing one is no error.
+	// Delete removes a key; a missing key is no error.
 	Delete(ctx context.Context, key string) error
-	// List returns all entries whose keys start with prefix.
+	// List returns all entries with a key prefix.
 	List(ctx context.Context, prefix string) (map[string][]byte, error)
 }

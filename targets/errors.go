@@ -11,35 +11,30 @@ import (
 	"github.com/hpad/hpad/policy"
 )
 
-// The classes of errors that a fleet returns, for errors.Is. A fleet wraps them with
-// what it tried and what the platform said.
+// The classes of errors that a fleet returns, for errors.Is.
 var (
-	// ErrTargetNotFound: there is no such target. It is read again every round
-	// and never created.
+	// ErrTargetNotFound: the target does not exist.
 	ErrTargetNotFound = errors.New("target not found")
 	// ErrConflict: the target changed since it was read at the version given.
 	ErrConflict = errors.New("target changed since it was read")
-	// ErrForbidden: the credentials or the permission do not suffice.
+	// ErrForbidden: the credentials or permissions are insufficient.
 	ErrForbidden = errors.New("forbidden")
 	// ErrUnscalable: the target cannot be scaled until its own configuration
 	// changes.
 	ErrUnscalable = errors.New("target cannot be scaled")
-	// ErrTransient: network trouble, a server's own error; it is tried again as
-	// usual.
+	// ErrTransient: a network or server error; the next pass tries again.
 	ErrTransient = errors.New("temporary failure")
-	// ErrWriteTime: a part of a write was made, and the time that the context leaves
-	// is too short for more. Who set the deadline knows how long it was.
+	// ErrWriteTime: a part of a write was made, and the remaining time is too short for the rest.
 	ErrWriteTime = errors.New("the time for one write is over")
-	// ErrHeld is what every HeldError is.
+	// ErrHeld is the class of HeldError.
 	ErrHeld = errors.New("held by the platform")
-	// ErrThrottled is what every ThrottledError is.
+	// ErrThrottled is the class of ThrottledError.
 	ErrThrottled = errors.New("throttled")
-	// ErrOutOfRange is what every OutOfRangeError is.
+	// ErrOutOfRange is the class of OutOfRangeError.
 	ErrOutOfRange = errors.New("count outside of the platform's bounds")
 )
 
-// Classed reports whether an error is of one of these classes already, or an
-// [ErrUnknownOutcome].
+// Classed reports whether an error has one of these classes, or is an [ErrUnknownOutcome].
 func Classed(err error) bool {
 	return slices.ContainsFunc([]error{
 		ErrTargetNotFound, ErrConflict, ErrForbidden, ErrUnscalable, ErrTransient, ErrHeld, ErrThrottled, ErrOutOfRange,
@@ -47,7 +42,7 @@ func Classed(err error) bool {
 	}, func(class error) bool { return errors.Is(err, class) })
 }
 
-// ReasonError gives an error a condition reason of its own.
+// ReasonError adds a condition reason to an error.
 type ReasonError struct {
 	// Reason is one CamelCase word: "JobNotFound", "StaticHostPort".
 	Reason string
@@ -57,10 +52,10 @@ type ReasonError struct {
 // Error returns the error without the reason.
 func (e *ReasonError) Error() string { return e.Err.Error() }
 
-// Unwrap returns the error, which has its class.
+// Unwrap returns the error with its class.
 func (e *ReasonError) Unwrap() error { return e.Err }
 
-// Reason returns the condition reason of an error; "" when it has none of its own.
+// Reason returns the condition reason of an error; "" if it has none.
 func Reason(err error) string {
 	if reasoned, ok := errors.AsType[*ReasonError](err); ok {
 		return reasoned.Reason
@@ -68,7 +63,7 @@ func Reason(err error) string {
 	return ""
 }
 
-// HeldError is the error of a write that the platform forbids for now. It is an ErrHeld.
+// HeldError is the error of a write that the platform rejects for now.
 type HeldError struct {
 	Hold policy.Hold
 }
@@ -79,15 +74,14 @@ func (e *HeldError) Error() string { return e.Hold.Reason + ": " + e.Hold.Messag
 // Is makes every HeldError an ErrHeld.
 func (e *HeldError) Is(target error) bool { return target == ErrHeld }
 
-// ThrottledError is the error of a call of which there were too many. The whole fleet
-// backs off, not only the target. It is an ErrThrottled.
+// ThrottledError is the error of a call that the platform throttled. The whole fleet pauses.
 type ThrottledError struct {
-	// RetryAfter is how long the platform asked to wait; 0 when it did not.
+	// RetryAfter is the pause that the platform requires, or 0.
 	RetryAfter time.Duration
 	Err        error
 }
 
-// Error returns the platform's own words and the wait.
+// Error returns the platform's error and the pause.
 func (e *ThrottledError) Error() string {
 	return fmt.Sprintf("throttled (retry after %s): %v", e.RetryAfter, e.Err)
 }
@@ -98,15 +92,14 @@ func (e *ThrottledError) Is(target error) bool { return target == ErrThrottled }
 // Unwrap returns the platform's own error.
 func (e *ThrottledError) Unwrap() error { return e.Err }
 
-// OutOfRangeError is the error of a count that the platform's bounds forbid. It is an
-// ErrOutOfRange.
+// OutOfRangeError is the error of a count outside of the platform's bounds.
 type OutOfRangeError struct {
-	// Min and Max are the platform's bounds; nil where there is none.
+	// Min and Max are the platform's bounds, or nil.
 	Min, Max *int32
 	Err      error
 }
 
-// Error returns the platform's own words.
+// Error returns the platform's error.
 func (e *OutOfRangeError) Error() string { return fmt.Sprintf("%v: %v", ErrOutOfRange, e.Err) }
 
 // Is makes every OutOfRangeError an ErrOutOfRange.
@@ -115,30 +108,29 @@ func (e *OutOfRangeError) Is(target error) bool { return target == ErrOutOfRange
 // Unwrap returns the platform's own error.
 func (e *OutOfRangeError) Unwrap() error { return e.Err }
 
-// PartialError is the error of a SetReplicas that did only a part: not all replicas, or
-// all of them but not what goes with them, such as saving the count.
+// PartialError is the error of a SetReplicas that succeeded in part: it reached another count, or
+// did not complete a secondary action such as saving the count.
 type PartialError struct {
-	// Reached is the count that the target really has now.
+	// Reached is the present count of the target.
 	Reached int32
-	// Err is what stopped the rest.
+	// Err is the reason for the incomplete change.
 	Err error
 }
 
-// Error returns the count that was reached and what stopped the rest.
+// Error returns the reached count and the reason.
 func (e *PartialError) Error() string {
 	return fmt.Sprintf("%d replicas reached: %v", e.Reached, e.Err)
 }
 
-// Unwrap returns what stopped the rest.
+// Unwrap returns the reason.
 func (e *PartialError) Unwrap() error { return e.Err }
 
-// ErrUnknownOutcome marks an error of SetReplicas after which nobody knows
-// whether the platform took the count: a response that got lost, a deadline that
-// passed. The next reading settles it.
+// ErrUnknownOutcome marks an error of a write that the platform may have accepted, for example
+// after a lost response or a deadline. The next reading reveals the outcome.
 var ErrUnknownOutcome = errors.New("outcome of the write is not known")
 
-// CutOff makes an error of a write an [ErrUnknownOutcome] where its context has
-// ended, and returns any other one, and nil, as it is.
+// CutOff returns an error of a write as an [ErrUnknownOutcome] if its context has ended, and
+// otherwise unchanged.
 func CutOff(ctx context.Context, err error) error {
 	if err == nil || ctx.Err() == nil || errors.Is(err, ErrUnknownOutcome) {
 		return err
@@ -146,9 +138,8 @@ func CutOff(ctx context.Context, err error) error {
 	return fmt.Errorf("%w: %w", ErrUnknownOutcome, err)
 }
 
-// Undelivered makes the error of a write without a response an [ErrTransient], and
-// an [ErrUnknownOutcome] besides unless there was never a connection: nothing
-// changed then.
+// Undelivered returns an error of a write without a response as an [ErrTransient]. It is an
+// [ErrUnknownOutcome] as well unless the connection failed.
 func Undelivered(err error) error {
 	if network, ok := errors.AsType[*net.OpError](err); ok && network.Op == "dial" {
 		return fmt.Errorf("%w: %w", ErrTransient, err)
@@ -156,8 +147,7 @@ func Undelivered(err error) error {
 	return fmt.Errorf("%w: %w: %w", ErrUnknownOutcome, ErrTransient, err)
 }
 
-// ErrTimeout is the error of a call that took longer than its fleet's timeout, which
-// is no deadline of the caller.
+// ErrTimeout is the error of a call that exceeded its fleet's timeout.
 var ErrTimeout = errors.New("no answer within the fleet's timeout")
 
 // Bounded returns a context for one call within a fleet's timeout.
@@ -165,8 +155,8 @@ func Bounded(ctx context.Context, timeout time.Duration) (context.Context, conte
 	return context.WithTimeoutCause(ctx, timeout, fmt.Errorf("%w of %v", ErrTimeout, timeout))
 }
 
-// Overdue returns an [ErrTimeout] for the error of a call whose [Bounded] context ended
-// by the fleet's timeout, and any other error, and nil, as it is.
+// Overdue returns an [ErrTimeout] for an error after the timeout of a [Bounded] context, and
+// otherwise the error unchanged.
 func Overdue(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); err != nil && errors.Is(cause, ErrTimeout) {
 		return cause

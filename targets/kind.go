@@ -7,142 +7,138 @@ import (
 	"github.com/hpad/hpad/settings"
 )
 
-// Kind is a kind of fleet, declared by its package as the variable Kind and listed
-// in package daemon/kinds.
+// Kind is a kind of fleet. Its package declares it as the variable Kind, and package daemon/kinds
+// lists it.
 type Kind struct {
-	// Name is what a fleet of the configuration has as its kind.
+	// Name is the value of the key "kind" in a fleet's table.
 	Name string
-	// Config returns the empty table of a fleet, Target the empty table of a target
-	// of one: pointers to structs with toml tags.
+	// Config returns an empty fleet table, Target an empty target table: pointers to structs with
+	// toml tags.
 	Config func() Config
 	Target func() Target
-	// Reference is how targets are written on the command line.
+	// Reference is the syntax of targets on the command line.
 	Reference Reference
-	// Samples is set where fleets are Samplers, Removes where they are Removers.
+	// Samples reports whether fleets are Samplers, Removes whether they are Removers.
 	Samples, Removes bool
-	// Guarded is set where a reading by which a target collapses is doubted unless the
-	// configuration says otherwise.
+	// Guarded reports whether hpad by default distrusts a reading in which most instances are
+	// missing.
 	Guarded bool
-	// Unique is set where no two instances anywhere have the same id.
+	// Unique reports whether instance ids are globally unique.
 	Unique bool
-	// Hosted is set where instances are processes of hpad's own, of which only the hpad that
-	// runs knows.
+	// Hosted reports whether instances are processes of hpad, which only the running hpad knows.
 	Hosted bool
-	// InstanceLabel is the label by which series of a metrics system usually name an
-	// instance of the kind by its id; empty where there is no such custom.
+	// InstanceLabel is the label that usually has the instance's id in metrics; may be empty.
 	InstanceLabel string
-	// LabelPlace is where a person edits the labels of a target; empty where fleets
-	// are no Discoverers.
+	// LabelPlace describes where to edit the labels of a target; empty if fleets are no
+	// Discoverers.
 	LabelPlace string
-	// Failing are the conditions of targets whose instances cannot start, or end by
-	// themselves. They are to be told wherever it is told what fails.
+	// Failing are the conditions of targets whose instances cannot start or crash, for alerts.
 	Failing []policy.ConditionType
-	// Without is why fleets cannot be in a situation of the contract, by the
-	// situation; all others are tested (see targettest.Table).
+	// Without is the reason why the kind cannot be in a situation of the contract suite, by
+	// situation (see targettest.Table).
 	Without map[string]string
 }
 
-// Config is the table of one fleet, of one kind.
+// Config is the table of one fleet.
 type Config interface {
-	// SetDefaults fills in what was not given.
+	// SetDefaults sets missing values to their defaults.
 	SetDefaults()
-	// Validate returns every mistake of a defaulted table, with paths relative to it.
+	// Validate returns all errors of a table with defaults, with paths relative to it.
 	Validate() []settings.FieldError
-	// Build makes the fleet of a valid table, with no effect outside of the process.
+	// Build builds the fleet of a valid table, without an effect outside of the process.
 	Build(name string, env Env) (Fleet, error)
 }
 
-// Target is the part of an autoscaler's target table that one kind of fleet reads.
+// Target is the part of an autoscaler's target table for one kind of fleet.
 type Target interface {
-	// Validate returns every mistake, with paths relative to the table.
+	// Validate returns all errors, with paths relative to the table.
 	Validate() []settings.FieldError
 	// Name returns the target's canonical name, for a Ref.
 	Name() string
 }
 
-// Localer is a Config of a kind whose fleets may be those of the machine that hpad runs
-// on, which no other machine can read: Local reports whether this one is.
+// Localer is a Config whose fleets may be on hpad's own host, where no other host can read them:
+// Local reports whether this fleet is.
 type Localer interface{ Local() bool }
 
-// Local reports whether the fleet of a configuration is the machine's own.
+// Local reports whether a fleet is on hpad's own host.
 func Local(c Config) bool {
 	local, may := c.(Localer)
 	return may && local.Local()
 }
 
-// TargetChecker is a Config that knows the targets there are. CheckTarget returns why
-// there is none of that name; "" when there is.
+// TargetChecker is a Config that knows all targets. CheckTarget returns the error of a target
+// name; "" if the target exists.
 type TargetChecker interface {
 	CheckTarget(name string) string
 }
 
-// TargetBounder is a Config that knows how many instances a target can have. MostReplicas
-// returns how many at most, and of what there are as many; 0 where nothing bounds it.
+// TargetBounder is a Config that limits the instances of a target. MostReplicas returns the limit
+// and its cause; 0 if there is no limit.
 type TargetBounder interface {
 	MostReplicas(target string) (most int32, of string)
 }
 
-// Requester is a Config by which all is known of what instances request. Requests reports
-// whether those of a target state a request of a resource; at is the path, below the
-// fleet's table, of the one in which a person states it, "" where there is none.
+// Requester is a Config that contains the requests of instances. Requests reports whether a
+// target has a request of a resource; at is the path below the fleet's table where the request is
+// configured, or "".
 type Requester interface {
 	Requests(target, resource string) (stated bool, at string)
 }
 
-// TargetDefaulter is a Config by which a target, of the same kind, is completed.
+// TargetDefaulter is a Config with defaults for targets of its kind.
 type TargetDefaulter interface {
 	DefaultTarget(target Target)
 }
 
-// LabelReader is a Config of a kind whose fleets are Discoverers: whether this one is
-// to discover, and what labels may ask for. Each embeds a [Discovery].
+// LabelReader is a Config of a kind whose fleets are Discoverers. Each embeds a [Discovery].
 type LabelReader interface {
 	Discovers() bool
 	LimitsLabels() LabelLimits
 }
 
-// Limited is a Config that bounds each call. A read of targets, which may take several
-// calls, goes on for as long as one of them at least, whoever still waits for it.
+// Limited is a Config with a timeout of calls. A read of targets, which may take several calls,
+// is allowed at least that time.
 type Limited interface {
 	CallTimeout() time.Duration
 }
 
-// EngineNamer is a Config of a kind of which several fleets may reach the same
-// targets. Engine returns what two fleets have in common that are sure to do so, as
-// the configuration tells. That two differ proves nothing.
+// EngineNamer is a Config of a kind of which several fleets may reach the same targets. Engine
+// returns a value that is equal only for fleets of the same platform; different values prove
+// nothing.
 type EngineNamer interface {
 	Engine() string
 }
 
-// Discovery is what a fleet is told of labels that ask for autoscalers. Configurations of
-// kinds that are Discoverers embed it without a tag.
+// Discovery is the settings for autoscalers in labels. Configurations of Discoverers embed it
+// without a tag.
 type Discovery struct {
-	// Discover makes targets with labels that begin with "hpad." autoscalers: services,
-	// and task groups with such meta.
+	// Discover makes autoscalers of targets with labels that begin with "hpad.": services, and
+	// task groups with such meta.
 	Discover bool `toml:"discover"`
-	// LabelLimits bound what the labels may ask for.
+	// LabelLimits limit the autoscalers in labels.
 	LabelLimits LabelLimits `toml:"label_limits"`
 }
 
 // Discovers reports whether targets with labels become autoscalers.
 func (d *Discovery) Discovers() bool { return d.Discover }
 
-// LimitsLabels returns what labels may ask for.
+// LimitsLabels returns the limits of autoscalers in labels.
 func (d *Discovery) LimitsLabels() LabelLimits { return d.LabelLimits }
 
-// LabelLimits bound what labels may ask for: whoever may deploy a target writes
-// them. The zero value of each is its default.
+// LabelLimits limit the autoscalers in labels, because anyone who may deploy a target can set its
+// labels. The zero value of each limit is its default.
 type LabelLimits struct {
-	// Autoscalers is how many targets of the fleet may have one by their labels; those
-	// that have one keep it. At least 1.
+	// Autoscalers limits the autoscalers in labels of the fleet; existing autoscalers are kept.
+	// At least 1.
 	Autoscalers int `toml:"autoscalers" default:"1000" min:"1"`
-	// Metrics is how many metrics one may have; at least 1.
+	// Metrics limits the metrics of an autoscaler; at least 1.
 	Metrics int `toml:"metrics" default:"10" min:"1"`
-	// MaxReplicas is the highest max_replicas; at least 1.
+	// MaxReplicas limits max_replicas; at least 1.
 	MaxReplicas int32 `toml:"max_replicas" default:"1000" min:"1"`
-	// SyncPeriod is the shortest sync_period, where the labels give one; at least 1s.
+	// SyncPeriod is the minimum of sync_period in labels; at least 1s.
 	SyncPeriod time.Duration `toml:"sync_period" default:"5s" min:"1s" must:"at least \"1s\""`
-	// Query is how many bytes a query may have; at least 1.
+	// Query limits the length of a query in bytes; at least 1.
 	Query int `toml:"query" default:"4096" min:"1"`
 }
 
@@ -161,5 +157,5 @@ const (
 // Total returns the limit of all labels of a target in bytes.
 func (l *LabelLimits) Total() int { return maxLabels + l.Metrics*l.Query }
 
-// SetDefaults fills in what was not given.
+// SetDefaults sets missing values to their defaults.
 func (l *LabelLimits) SetDefaults() { settings.SetDefaults(l) }

@@ -8,55 +8,52 @@ import (
 	"github.com/hpad/hpad/policy"
 )
 
-// Ref names one target. It is comparable and identifies the target across
-// restarts, reloads and processes.
+// Ref is the name of one target. It is comparable and identifies the target across restarts,
+// reloads and processes.
 type Ref struct {
 	// Fleet is the fleet's key in the configuration.
 	Fleet string `json:"fleet"`
-	// Name is the target's name inside the fleet, in the one canonical spelling
-	// of the fleet's kind: "worker", "project/service", …
+	// Name is the canonical name of the target inside the fleet: "worker", "project/service", …
 	Name string `json:"name"`
 }
 
 // String returns "fleet/name".
 func (r Ref) String() string { return r.Fleet + "/" + r.Name }
 
-// Reading is what reading one target yields. Its slices belong to the reader,
-// which may share them between readings, and are not to be modified.
+// Reading is the state of one target. Its slices may be shared between readings, and must not be
+// modified.
 type Reading struct {
-	// Err is one of this package's error classes when this target, as opposed
-	// to the whole fleet, could not be read. Nothing else counts then.
+	// Err is an error of this package's classes if this target could not be read. The other
+	// fields are then invalid.
 	Err error
-	// SpecReplicas is the wanted count: what SetReplicas sets.
+	// SpecReplicas is the desired count, which SetReplicas sets.
 	SpecReplicas int32
 	// StatusReplicas is the observed count: instances that exist and are
 	// neither terminal nor terminating.
 	StatusReplicas int32
-	// Min and Max are bounds that the platform itself enforces; nil means none.
+	// Min and Max are bounds that the platform enforces, or nil.
 	Min, Max *int32
-	// Instances are all members of the target that R27 has to see. A fleet that
-	// states no requests leaves them out. StartedAt is never zero for a Running
-	// instance: where the platform gives none, it is when the fleet first saw
-	// the instance.
+	// Instances are all members of the target for R27. A fleet without requests leaves them out.
+	// StartedAt of a Running instance is never zero: if the platform does not report it, it is
+	// the time of the first observation.
 	Instances []policy.Instance
-	// Locations are where Instances are to be found; nil when the kind does not know.
+	// Locations are the locations of Instances; nil if the kind does not know them.
 	Locations Locations
-	// Version is handed back to SetReplicas for compare-and-set; empty where the
-	// platform has none. It has no meaning outside the fleet.
+	// Version is an argument for SetReplicas; empty if the platform has no compare-and-set. It
+	// has no meaning outside the fleet.
 	Version string
-	// Hold is set while the count must not be written.
+	// Hold is set if the count must not be written.
 	Hold *policy.Hold
-	// Notices are what else the platform says of the target and a person should
-	// know, at most one for each type of condition.
+	// Notices are other conditions of the target, at most one for each type.
 	Notices []policy.Notice
-	// Observed is when the platform was read.
+	// Observed is the time of the reading.
 	Observed time.Time
 }
 
-// Locations are where the instances of a reading are to be found. Few ask for those of a
-// target: a kind that has many keeps what they are made of.
+// Locations are the locations of the instances of a reading. It is an interface, because kinds
+// with many instances can create locations on demand.
 type Locations interface {
-	// At returns the location of Instances[i], of any of them. It is not to be modified.
+	// At returns the location of Instances[i]. It must not be modified.
 	At(i int) Location
 }
 
@@ -66,55 +63,53 @@ type LocationList []Location
 // At returns the location of Instances[i].
 func (l LocationList) At(i int) Location { return l[i] }
 
-// Location is where an instance is to be found: for scraping it, and for
-// joining query results by name or address.
+// Location is the location of an instance, for scraping it, and for joining query results by name
+// or address.
 type Location struct {
-	// Name is the instance's name where it differs from its id.
+	// Name is the instance's name if it differs from the id.
 	Name string
-	// Node is the machine it runs on.
+	// Node is the host that it runs on.
 	Node string
 	// Addresses are host names or IP addresses without port.
 	Addresses []string
-	// Ports are its ports; a kind with one unnamed port labels it "".
+	// Ports are its ports; a single unnamed port has the label "".
 	Ports Ports
-	// Labels are the platform's own labels of the instance.
+	// Labels are the platform's labels of the instance.
 	Labels map[string]string
-	// Protected reports whether the platform keeps the instance when the count goes down.
+	// Protected reports whether a scale-down must not remove the instance.
 	Protected bool
 }
 
-// Samples is the resource use of one target's instances.
+// Samples is the resource usage of one target's instances.
 type Samples struct {
 	Instances []InstanceSample
-	// Err is why instances have no sample, where the fleet knows more than that
-	// there is none yet; nil when it does not.
+	// Err is the reason for missing samples, if the fleet knows one.
 	Err error
 }
 
-// InstanceSample is the resource use of one instance over a window of time.
+// InstanceSample is the resource usage of one instance over a time window.
 type InstanceSample struct {
-	// ID is the instance's, as in Reading.Instances.
+	// ID is the instance's id.
 	ID string
 	// At is the end of the window, Window its length (R27).
 	At     time.Time
 	Window time.Duration
-	// Tasks is the use of each task; R26 says what a missing one means.
+	// Tasks is the usage of each task; for missing tasks see R26.
 	Tasks []policy.TaskUsage
 }
 
 // Port is a port of an instance.
 type Port struct {
-	// Label is what it is called; empty for a kind's one unnamed port.
+	// Label is its name; empty for a single unnamed port.
 	Label string
 	// Number is 1 to 65535.
 	Number int
 }
 
-// Ports are the ports of an instance in the order of their labels, which all differ. A
-// map would take ten times the memory, and there is one for each instance.
+// Ports are the ports of an instance, sorted by label. A map would take ten times the memory.
 type Ports []Port
 
-// Find returns the number of the port with a label; false where there is none.
+// Find returns the number of the port with a label; false if there is none.
 func (p Ports) Find(label string) (number int, found bool) {
 	i, found := p.search(label)
 	if !found {
@@ -132,7 +127,7 @@ func (p *Ports) Set(label string, number int) {
 	(*p)[i].Number = number
 }
 
-// Labels returns the labels of all.
+// Labels returns the labels of all ports.
 func (p Ports) Labels() []string {
 	labels := make([]string, len(p))
 	for i, port := range p {

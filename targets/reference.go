@@ -5,33 +5,30 @@ import (
 	"strings"
 )
 
-// Reference is how the targets of a kind are written on the command line, after
-// "FLEET/".
+// Reference is the syntax of targets on the command line, after "FLEET/".
 type Reference struct {
-	// Paths are the ways to write one: keys in braces and words, parted by slashes.
+	// Paths are the alternatives: keys in braces and words, separated by slashes.
 	Paths []string
-	// Whole is set where the only key takes slashes too, Escaped where a slash inside
-	// of a part is "%2F".
+	// Whole reports whether the only key may contain slashes, Escaped whether a slash inside of a
+	// part is "%2F".
 	Whole, Escaped bool
-	// Example is what the first path may look like.
+	// Example is an example of the first path.
 	Example string
-	// Workload is the target that a workload of Kubernetes probably is: "{name}" stands
-	// for its name, "{namespace}" for its namespace.
+	// Workload is the probable target for a workload of Kubernetes: "{name}" is its name,
+	// "{namespace}" its namespace.
 	Workload string
-	// Around are the keys of what a target is in, as a region, and Suffix ends the name of
-	// every target: both are left out where a target is called by a short name.
+	// Around are the keys that a short name omits, such as a region, and Suffix the suffix that
+	// it omits.
 	Around []string
 	Suffix string
 }
 
-// Key is a key of a target's table and its text.
+// Key is a key of a target's table and its value.
 type Key struct{ Name, Value string }
 
-// unescape undoes how a slash and a percent sign are written inside of a part.
 var unescape = strings.NewReplacer("%2F", "/", "%2f", "/", "%25", "%")
 
-// Parse returns the keys that a name gives by the first path that it fills; false
-// when it fills none.
+// Parse returns the keys of a name by the first matching path; false if no path matches.
 func (r Reference) Parse(name string) (keys []Key, ok bool) {
 	for _, path := range r.Paths {
 		if keys, ok := r.match(path, name); ok {
@@ -41,7 +38,7 @@ func (r Reference) Parse(name string) (keys []Key, ok bool) {
 	return nil, false
 }
 
-// Suggest returns the keys of the target that a workload of Kubernetes probably is.
+// Suggest returns the keys of the probable target for a workload of Kubernetes.
 func (r Reference) Suggest(namespace, name string) []Key {
 	keys, _ := r.Parse(r.Workload)
 	of := strings.NewReplacer("{namespace}", namespace, "{name}", name)
@@ -51,8 +48,8 @@ func (r Reference) Suggest(namespace, name string) []Key {
 	return keys
 }
 
-// Short returns what a target with these keys is called in short: the values that tell
-// it from others, each once.
+// Short returns a short name for a target with these keys: the distinct values without the Around
+// keys.
 func (r Reference) Short(keys []Key) string {
 	var parts []string
 	for _, key := range keys {
@@ -64,7 +61,7 @@ func (r Reference) Short(keys []Key) string {
 	return strings.Join(parts, "-")
 }
 
-// match returns the keys of a path that a name fills; false when it does not.
+// match returns the keys of a name by a path; false if the path does not match.
 func (r Reference) match(path, name string) (keys []Key, ok bool) {
 	words, parts := strings.Split(path, "/"), strings.Split(name, "/")
 	if r.Whole {
@@ -90,7 +87,7 @@ func (r Reference) match(path, name string) (keys []Key, ok bool) {
 	return keys, true
 }
 
-// Hint returns how the targets of a fleet are written, for a person.
+// Hint returns the syntax of the targets of a fleet as a sentence.
 func (r Reference) Hint(fleet string) string {
 	var forms []string
 	for _, path := range r.Paths {

@@ -37,12 +37,11 @@ func RemovalClassOf(i *policy.Instance) RemovalClass {
 	return RemoveReady
 }
 
-// CompareForRemoval compares two instances of a target in the order in which a
-// scale-down removes them, as the ReplicaSet controller does: negative if a goes before
-// b. Preference, the result of a comparison by a fleet's own order, decides between
-// instances of the same class. After it, the instance that became ready last goes first,
-// or, of unready instances, the instance that started last. Times are compared in whole
-// seconds, as Kubernetes stores them, so that instances that started together are equal.
+// CompareForRemoval compares two instances of a target in the removal order of the ReplicaSet
+// controller: negative if a is removed before b. Preference, the result of a comparison by a
+// fleet's own order, decides between instances of the same class. After it, the instance that
+// became ready last is removed first, or, for unready instances, the one that started last. Times
+// are compared in whole seconds, as Kubernetes stores them.
 func CompareForRemoval(a, b *policy.Instance, preference int) int {
 	class := RemovalClassOf(a)
 	latest := b.StartedAt.Truncate(time.Second).Compare(a.StartedAt.Truncate(time.Second))

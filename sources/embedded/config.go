@@ -17,63 +17,58 @@ import (
 	"github.com/hpad/hpad/sources"
 )
 
-// DefaultScrapeTimeout is the timeout of a scrape whose interval is longer.
+// DefaultScrapeTimeout is the default timeout of a scrape with a longer interval.
 const DefaultScrapeTimeout = 10 * time.Second
 
-// MinInterval is the shortest interval between two scrapes of an endpoint.
+// MinInterval is the minimum interval between two scrapes of an endpoint.
 const MinInterval = 100 * time.Millisecond
 
 // Config is one [sources.NAME] table of kind "embedded".
 type Config struct {
-	// Dir is the directory of the stored samples; empty means one of its own below
-	// the daemon's state_dir. One source at a time may use it.
+	// Dir is the directory of the stored samples; empty means a subdirectory of state_dir. Only
+	// one source may use it.
 	Dir string `toml:"dir"`
-	// Retention is how long samples are kept, at least 1 minute; 0 means
-	// 6h. Samples go in blocks, so some stay a little longer.
+	// Retention is the time for which samples are stored, at least 1 minute; 0 means 6h. Samples
+	// are deleted in blocks, some a little later.
 	Retention time.Duration `toml:"retention" default:"6h"`
-	// Timeout bounds one query; 0 means 30s.
+	// Timeout limits one query; 0 means 30s.
 	Timeout time.Duration `toml:"timeout" default:"30s"`
-	// LookbackDelta is how old the newest sample of a series may be for an
-	// instant selector to see it; 0 means 5m.
+	// LookbackDelta is the maximum age of a sample for an instant selector; 0 means 5m.
 	LookbackDelta time.Duration `toml:"lookback_delta" default:"5m"`
-	// MaxSamples bounds the samples that one query may hold in memory; 0 means
-	// 5000000.
+	// MaxSamples limits the samples in memory for one query; 0 means 5000000.
 	MaxSamples int `toml:"max_samples" default:"5000000"`
-	// Scrape says where samples come from.
+	// Scrape lists the endpoints.
 	Scrape []Scrape `toml:"scrape"`
 }
 
-// Scrape is a set of endpoints that are scraped alike: either Addresses, or the
-// instances of the target of a fleet.
+// Scrape is a set of endpoints with the same settings: either Addresses, or the instances of a
+// fleet's target.
 type Scrape struct {
-	// Job is the label "job" of every series; empty means Target, or "static"
-	// where there are Addresses.
+	// Job is the label "job" of every series; empty means Target, or "static" with Addresses.
 	Job string `toml:"job"`
 	// Addresses are host:port, which is also the label "instance".
 	Addresses []string `toml:"addresses"`
-	// Fleet and Target name the target whose instances are scraped. Target is
-	// the name inside the fleet, in the canonical spelling of its kind.
+	// Fleet and Target name the target whose instances are scraped. Target is the canonical name
+	// inside the fleet.
 	Fleet  string `toml:"fleet"`
 	Target string `toml:"target"`
-	// PortLabel picks a port of each instance; empty means its only one.
+	// PortLabel selects a port of each instance; empty means the only port.
 	PortLabel string `toml:"port_label"`
-	// Path is the path and, where there is one, the query of the URL; empty
-	// means "/metrics".
+	// Path is the path and optional query of the URL; empty means "/metrics".
 	Path string `toml:"path" default:"/metrics"`
-	// Interval is how often each endpoint is scraped, at least MinInterval; 0
-	// means 5s.
+	// Interval is the interval of scrapes, at least MinInterval; 0 means 5s.
 	Interval time.Duration `toml:"interval" default:"5s"`
-	// Timeout bounds one scrape, at most Interval; 0 means Interval or
-	// DefaultScrapeTimeout, whichever is shorter.
+	// Timeout limits one scrape, at most Interval; 0 means Interval or DefaultScrapeTimeout,
+	// whichever is shorter.
 	Timeout time.Duration `toml:"timeout"`
 	// Labels are added to every series.
 	Labels map[string]string `toml:"labels"`
-	// SampleLimit fails a scrape that yields more samples; 0 means no limit.
+	// SampleLimit fails a scrape with more samples; 0 means no limit.
 	SampleLimit int `toml:"sample_limit"`
 }
 
-// The labels that hpad itself gives to every series of an endpoint. The last
-// three are only on the instances of a fleet.
+// The labels that hpad adds to every series. The last three are added only for instances of a
+// fleet.
 const (
 	labelJob        = "job"
 	labelInstance   = "instance"
@@ -84,7 +79,7 @@ const (
 
 var reservedLabels = []string{labelJob, labelInstance, labelInstanceID, labelFleet, labelTarget}
 
-// SetDefaults fills in what is zero.
+// SetDefaults sets missing values to their defaults.
 func (c *Config) SetDefaults() {
 	settings.SetDefaults(c)
 	for i := range c.Scrape {
@@ -98,8 +93,8 @@ func (c *Config) SetDefaults() {
 	}
 }
 
-// Validate returns every mistake of a defaulted configuration; their fields are
-// relative to the source's table, as "scrape[0].interval".
+// Validate returns all errors of a configuration with defaults; fields are relative to the
+// source's table, such as "scrape[0].interval".
 func (c *Config) Validate() []settings.FieldError {
 	var m mistakes
 	if c.Retention < time.Minute {
@@ -187,7 +182,7 @@ func validAddress(address string) bool {
 	return err == nil && number > 0
 }
 
-// endpointKeys returns what would make the series of two endpoints the same.
+// endpointKeys returns keys that are equal for two endpoints with the same series.
 func (s *Scrape) endpointKeys() []string {
 	job := s.Job + "\xff" + fmt.Sprint(s.Labels) + "\xff"
 	if len(s.Addresses) == 0 {
@@ -206,15 +201,15 @@ func (m *mistakes) add(field string, value any, detail string) {
 	*m = append(*m, settings.FieldError{Field: field, Value: fmt.Sprint(value), Detail: detail})
 }
 
-// Kind is the kind of sources that scrape by themselves.
+// Kind is the source kind "embedded".
 var Kind = sources.Kind{Name: "embedded", Config: func() sources.Config { return new(Config) }}
 
-// Build makes a source of that name.
+// Build builds a source.
 func (c *Config) Build(name string, env sources.Env) (sources.Source, error) {
 	return New(name, c, env)
 }
 
-// Scrapes returns what the source scrapes.
+// Scrapes returns the entries of the scrape table.
 func (c *Config) Scrapes() []sources.Scrape {
 	scrapes := make([]sources.Scrape, len(c.Scrape))
 	for i, s := range c.Scrape {
@@ -223,8 +218,8 @@ func (c *Config) Scrapes() []sources.Scrape {
 	return scrapes
 }
 
-// ScrapeInterval returns the shortest interval in which one of the jobs is scraped,
-// or any where none of them is.
+// ScrapeInterval returns the shortest interval of the matching jobs, or of all jobs if no job
+// matches.
 func (c *Config) ScrapeInterval(ofJob func(job string) bool) time.Duration {
 	var ofAny, shortest time.Duration
 	shorter := func(a, b time.Duration) time.Duration {

@@ -13,21 +13,19 @@ import (
 	"github.com/prometheus/prometheus/storage"
 )
 
-// maxLabelGrowth bounds how many times longer label_replace and label_join may make
-// a label.
+// maxLabelGrowth limits the growth of a label by label_replace and label_join.
 const maxLabelGrowth = 64
 
-// cost is what a query takes that the engine does not count as samples.
+// cost is the cost of a query that the engine does not count as samples.
 type cost struct {
-	// steps is how many steps its subqueries have, for which the engine takes memory
-	// before it evaluates the first.
+	// steps is the number of steps of its subqueries, for which the engine allocates memory
+	// before the evaluation.
 	steps int64
-	// growth is how many times longer a label may get.
+	// growth is the maximum growth of a label as a factor.
 	growth float64
 }
 
-// costOf measures a query; one that does not parse costs nothing, and is an error of
-// the engine.
+// costOf returns the cost of a query; zero for an invalid query, which the engine rejects.
 func costOf(text string) cost {
 	c := cost{growth: 1}
 	expr, err := parser.NewParser(parser.Options{}).ParseExpr(text)
@@ -58,7 +56,7 @@ func costOf(text string) cost {
 	return c
 }
 
-// labelGrowth is how many times longer a call may make a label.
+// labelGrowth returns the growth of a label by a call.
 func labelGrowth(node parser.Node) float64 {
 	call, ok := node.(*parser.Call)
 	if !ok {
@@ -75,7 +73,7 @@ func labelGrowth(node parser.Node) float64 {
 	return 1
 }
 
-// check returns an error for a query that would take more than it may.
+// check returns an error for a query that is too expensive.
 func (c cost) check(maxSamples int) error {
 	switch {
 	case c.steps > int64(maxSamples):
@@ -86,12 +84,12 @@ func (c cost) check(maxSamples int) error {
 	return nil
 }
 
-// samplesPerSeries is how many samples take as much memory as the engine needs for
-// a series itself, which it gathers all of before it counts the first sample.
+// samplesPerSeries is the memory of a series in samples. The engine collects all series before it
+// counts samples.
 const samplesPerSeries = 32
 
-// limited is a database of which a selector may select so many series. One more is
-// an error as of too many samples.
+// limited is a database with a limit of series for each selector. Exceeding it is the same error
+// as too many samples.
 type limited struct {
 	storage.Queryable
 	series int64
@@ -111,7 +109,7 @@ type limitedQuerier struct {
 	series int64
 }
 
-// Select returns the series that the matchers select, up to the limit.
+// Select returns the selected series, up to the limit.
 func (q limitedQuerier) Select(ctx context.Context, sorted bool, hints *storage.SelectHints, matchers ...*labels.Matcher) storage.SeriesSet {
 	return &limitedSeries{SeriesSet: q.Querier.Select(ctx, sorted, hints, matchers...), left: q.series}
 }
@@ -121,7 +119,7 @@ type limitedSeries struct {
 	left int64
 }
 
-// Next moves on to the next series.
+// Next advances to the next series.
 func (s *limitedSeries) Next() bool {
 	if s.left < 0 || !s.SeriesSet.Next() {
 		return false
@@ -130,7 +128,7 @@ func (s *limitedSeries) Next() bool {
 	return s.left >= 0
 }
 
-// Err returns why there is no next series.
+// Err returns the error that ended the iteration.
 func (s *limitedSeries) Err() error {
 	if s.left < 0 {
 		return promql.ErrTooManySamples("series of a selector")

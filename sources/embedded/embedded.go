@@ -1,6 +1,6 @@
-// Package embedded is the source of fleets that have no Prometheus: it scrapes
-// endpoints itself, keeps the samples in Prometheus's own database (tsdb) and
-// evaluates queries with Prometheus's own engine (promql).
+// Package embedded is a source for hosts without a Prometheus: it scrapes endpoints, stores the
+// samples in the Prometheus database (tsdb) and evaluates queries with the Prometheus engine
+// (promql).
 package embedded
 
 import (
@@ -31,22 +31,20 @@ type Source struct {
 	env    sources.Env
 	dir    string
 	engine *promql.Engine
-	// few is the engine of queries that hold no more samples than every query gets at
-	// once; nil where that is as much as any may hold.
+	// few is an engine with the limit of a small query; nil if every query may be that small.
 	few    *promql.Engine
 	client *http.Client
 
-	mu sync.Mutex
-	// store is nil before Start and after Close.
+	mu     sync.Mutex
 	store  *store
 	pools  []*pool
 	closed bool
-	// queries are those under way.
+	// queries are the queries in progress.
 	queries sync.WaitGroup
 }
 
-// New builds a source of a defaulted and valid configuration. It has no effect outside of the
-// process: Start opens the directory and begins to scrape.
+// New builds a source of a valid configuration with defaults. It has no effect outside of the
+// process: Start opens the directory and starts scraping.
 func New(name string, cfg *Config, env sources.Env) (*Source, error) {
 	dir, err := filepath.Abs(cmp.Or(cfg.Dir, filepath.Join(env.StateDir, Kind.Name, name)))
 	if err != nil {
@@ -62,17 +60,16 @@ func New(name string, cfg *Config, env sources.Env) (*Source, error) {
 	return s, nil
 }
 
-// defaultStep is that of a subquery that names none.
+// defaultStep is the default step of a subquery.
 const defaultStep = time.Minute
 
-// newEngine builds an engine like that of a Prometheus server without feature flags.
+// newEngine builds an engine with the defaults of a Prometheus server.
 func newEngine(cfg *Config, maxSamples int) *promql.Engine {
 	return promql.NewEngine(promql.EngineOpts{
 		MaxSamples:    maxSamples,
 		Timeout:       cfg.Timeout,
 		LookbackDelta: cfg.LookbackDelta,
-		// A server evaluates its rules every minute unless told otherwise, and
-		// that is the step of a subquery that names none.
+		// This is the default evaluation interval of a server.
 		NoStepSubqueryIntervalFn: func(int64) int64 { return defaultStep.Milliseconds() },
 		EnableAtModifier:         true,
 		EnableNegativeOffset:     true,
@@ -80,7 +77,7 @@ func newEngine(cfg *Config, maxSamples int) *promql.Engine {
 	})
 }
 
-// Start opens the directory and begins to scrape.
+// Start opens the directory and starts scraping.
 func (s *Source) Start(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -128,8 +125,8 @@ func (s *Source) Close() error {
 	return nil
 }
 
-// Problems returns a sentence for everything that is wrong now: endpoints whose last
-// scrape failed, targets whose instances are unknown, trouble with storing.
+// Problems returns a sentence for each current problem: failed scrapes, failed discovery of
+// instances, storage errors.
 func (s *Source) Problems() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -144,9 +141,8 @@ func (s *Source) Problems() []string {
 	return problems
 }
 
-// Check returns the Problems of a started source. One that is not started tries
-// every endpoint once, without storing anything, and returns what went wrong; it
-// is an error when nothing could be scraped at all.
+// Check returns the Problems of a started source. Otherwise it scrapes every endpoint once
+// without storing samples, and returns the problems; it returns an error if all scrapes failed.
 func (s *Source) Check(ctx context.Context) ([]string, error) {
 	s.mu.Lock()
 	started := s.store != nil

@@ -14,12 +14,12 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// endpoint is one URL to scrape and the labels of what it yields.
+// endpoint is one URL to scrape, with the labels of its series.
 type endpoint struct {
-	// key is the same for two endpoints iff URL and labels are.
+	// key is unique for a URL and labels.
 	key string
 	url string
-	// name is the URL without its query, which may hold a secret.
+	// name is the URL without its query, which may contain a secret.
 	name   string
 	labels labels.Labels
 }
@@ -42,7 +42,6 @@ func staticEndpoints(s *Scrape) []endpoint {
 	return endpoints
 }
 
-// instanceEndpoint returns where an instance is scraped.
 func instanceEndpoint(s *Scrape, id string, at targets.Location) (endpoint, error) {
 	if len(at.Addresses) == 0 {
 		return endpoint{}, fmt.Errorf("instance %q has no address", id)
@@ -63,8 +62,8 @@ func instanceEndpoint(s *Scrape, id string, at targets.Location) (endpoint, erro
 	return newEndpoint(s, net.JoinHostPort(at.Addresses[0], strconv.Itoa(port)), set), nil
 }
 
-// pickPort returns the port of a label; no label picks the unnamed port or the
-// only one.
+// pickPort returns the port with a label. Without a label it returns the unnamed port or the only
+// port.
 func pickPort(label, id string, ports targets.Ports) (int, error) {
 	if port, found := ports.Find(label); found {
 		return port, nil
@@ -82,7 +81,7 @@ func pickPort(label, id string, ports targets.Ports) (int, error) {
 	return ports[0].Number, nil
 }
 
-// labelName turns a platform's label name into one that PromQL can name.
+// labelName converts a platform's label name to a valid PromQL name.
 func labelName(name string) string {
 	clean := strings.Map(func(r rune) rune {
 		if r == '_' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' {
@@ -99,9 +98,8 @@ func labelName(name string) string {
 	return clean
 }
 
-// withEndpointLabels returns the labels of a scraped series with those of its
-// endpoint. A scraped label of the same name is kept as "exported_" plus its
-// name, with the prefix repeated where that exists too.
+// withEndpointLabels adds the labels of an endpoint to a scraped series. A scraped label with the
+// same name gets the prefix "exported_", several times if necessary.
 func withEndpointLabels(scraped, own labels.Labels) labels.Labels {
 	builder := labels.NewBuilder(scraped)
 	own.Range(func(label labels.Label) { builder.Set(label.Name, label.Value) })

@@ -15,21 +15,21 @@ import (
 	"github.com/prometheus/prometheus/storage"
 )
 
-// The series that a scrape yields about itself.
+// The series about a scrape.
 const (
 	seriesUp       = "up"
 	seriesDuration = "scrape_duration_seconds"
 	seriesSamples  = "scrape_samples_scraped"
 )
 
-// loop scrapes one endpoint until it is stopped.
+// loop scrapes one endpoint.
 type loop struct {
 	endpoint endpoint
 	scrape   *Scrape
 	client   *http.Client
 	store    *store
 
-	// What follows belongs to the goroutine of run, and after stop to the caller.
+	// The fields below belong to the goroutine of run, and after stop to the caller.
 	cache   *seriesCache
 	reports *reports
 	symbols *labels.SymbolTable
@@ -39,11 +39,10 @@ type loop struct {
 	done   chan struct{}
 
 	mu sync.Mutex
-	// failure is why the last scrape failed or lost samples.
+	// failure is the error of the last scrape.
 	failure error
 }
 
-// reports are the series about the scrapes of one endpoint.
 type reports struct {
 	up, duration, samples cachedSeries
 }
@@ -74,7 +73,7 @@ func (l *loop) start() {
 	go l.run(ctx)
 }
 
-// stop ends the loop; a scrape under way is given up without a trace.
+// stop ends the loop and discards a scrape in progress.
 func (l *loop) stop() {
 	l.cancel()
 	<-l.done
@@ -99,22 +98,21 @@ func (l *loop) run(ctx context.Context) {
 	}
 }
 
-// spread returns an endpoint's own place in the interval, the same after every
-// restart, so that many endpoints are not scraped at once.
+// spread returns the offset of an endpoint in the interval, which distributes the scrapes and is
+// the same after a restart.
 func spread(key string, interval time.Duration) time.Duration {
 	hash := fnv.New64a()
 	io.WriteString(hash, key) //nolint:errcheck // A hash takes everything.
 	return time.Duration(hash.Sum64() % uint64(interval))
 }
 
-// nextTick returns the first time after now that is offset behind a multiple of
-// the interval.
+// nextTick returns the first time after now with an offset to a multiple of the interval.
 func nextTick(now time.Time, interval, offset time.Duration) time.Time {
 	behind := (time.Duration(now.UnixNano()) - offset) % interval
 	return now.Add(interval - behind)
 }
 
-// scrapeOnce scrapes and stores. Its error is for a person.
+// scrapeOnce scrapes the endpoint and stores the samples.
 func (l *loop) scrapeOnce(ctx context.Context) error {
 	start := time.Now()
 	l.body.Reset()
@@ -123,7 +121,7 @@ func (l *loop) scrapeOnce(ctx context.Context) error {
 		return nil
 	}
 	l.cache.pass++
-	a := l.appendage(start)
+	a := l.scrapeWriter(start)
 	if err == nil {
 		_, err = eachSample(l.body.Bytes(), contentType, l.symbols, a.append)
 	}
@@ -146,8 +144,8 @@ func (l *loop) scrapeOnce(ctx context.Context) error {
 	return a.dropped.err()
 }
 
-func (l *loop) appendage(now time.Time) *appendage {
-	a := &appendage{
+func (l *loop) scrapeWriter(now time.Time) *scrapeWriter {
+	a := &scrapeWriter{
 		app:   l.store.appender(),
 		clock: l.store.clock,
 		cache: l.cache,
@@ -159,25 +157,23 @@ func (l *loop) appendage(now time.Time) *appendage {
 	return a
 }
 
-// report writes the series about the scrape.
-func (l *loop) report(a *appendage, good bool, took time.Duration) {
+func (l *loop) report(a *scrapeWriter, good bool, took time.Duration) {
 	up := 0.0
 	if good {
 		up = 1
 	}
-	// What the database rejects, for its time alone, is counted.
+	// Rejected samples are counted.
 	_, _ = a.write(&l.reports.up, a.at, up)
 	_, _ = a.write(&l.reports.duration, a.at, took.Seconds())
 	_, _ = a.write(&l.reports.samples, a.at, float64(a.samples))
 }
 
-// endSeries marks the series of an endpoint as ended, those about its scrapes
-// included.
+// endSeries marks all series of an endpoint as stale.
 func endSeries(held *store, own labels.Labels, cache *seriesCache) error {
 	if cache.last == 0 {
 		return nil
 	}
-	a := &appendage{app: held.appender(), clock: held.clock, cache: cache, at: max(held.clock.Of(time.Now()).UnixMilli(), cache.last+1)}
+	a := &scrapeWriter{app: held.appender(), clock: held.clock, cache: cache, at: max(held.clock.Of(time.Now()).UnixMilli(), cache.last+1)}
 	cache.failed(a.end)
 	about := newReports(own)
 	a.end(&about.up)
@@ -192,14 +188,13 @@ func (l *loop) problem() error {
 	return l.failure
 }
 
-// seriesCache has every series of one endpoint by its text in the last scrape, so that
-// a steady scrape neither parses nor hashes labels, and it is known which series
-// ended. It belongs to one scrape loop at a time.
+// seriesCache has every series of one endpoint by its text in the last scrape. It saves parsing
+// labels, and reveals which series ended. It belongs to one scrape loop.
 type seriesCache struct {
 	entries map[string]*cachedSeries
 	// pass counts scrapes.
 	pass uint64
-	// last is the newest time, in milliseconds, at which anything was stored.
+	// last is the newest time of a stored sample in milliseconds.
 	last int64
 }
 
@@ -207,12 +202,11 @@ type seriesCache struct {
 type cachedSeries struct {
 	ref    storage.SeriesRef
 	labels labels.Labels
-	// seen is the last pass that had the series.
+	// seen is the last pass with the series.
 	seen uint64
-	// tracked is false where the endpoint states the times itself: only it can
-	// know then when the series ends.
+	// tracked is false if the endpoint reports timestamps; the end of the series is then unknown.
 	tracked bool
-	// live means that the newest stored sample is a value, not a staleness marker.
+	// live reports whether the newest stored sample is a value, not a staleness marker.
 	live bool
 }
 
@@ -220,8 +214,8 @@ func newSeriesCache() *seriesCache {
 	return &seriesCache{entries: map[string]*cachedSeries{}}
 }
 
-// succeeded ends a pass: the series it did not have are forgotten, after a call of
-// ended for those that were live.
+// succeeded ends a successful pass. It removes the missing series, and calls ended for those that
+// were live.
 func (c *seriesCache) succeeded(ended func(*cachedSeries)) {
 	for text, series := range c.entries {
 		if series.seen == c.pass {
@@ -235,8 +229,7 @@ func (c *seriesCache) succeeded(ended func(*cachedSeries)) {
 	}
 }
 
-// failed ends a pass of which nothing is stored, with a call of ended for every live
-// series. They are kept for the next pass, others are forgotten.
+// failed ends a failed pass. It calls ended for every live series and keeps it for the next pass.
 func (c *seriesCache) failed(ended func(*cachedSeries)) {
 	for text, series := range c.entries {
 		if !series.live {

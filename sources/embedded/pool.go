@@ -15,24 +15,23 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// The bounds of how often the instances of a target are looked up; between them
-// it is as often as they are scraped.
+// The interval of discovering the instances of a target is the scrape interval within these
+// limits.
 const (
 	minLookup = time.Second
 	maxLookup = 15 * time.Second
 )
 
-// lookupTimeout bounds one look-up.
+// lookupTimeout limits one discovery.
 const lookupTimeout = 30 * time.Second
 
-// maxProbes bounds the endpoints that a check scrapes at once.
+// maxProbes limits the concurrent scrapes of a check.
 const maxProbes = 8
 
 // discoverFunc reads the instances of a fleet's target.
 type discoverFunc func(ctx context.Context, fleet, target string) (targets.Reading, error)
 
-// pool scrapes the endpoints of one Scrape, and follows a target's instances as
-// they come and go.
+// pool scrapes the endpoints of one Scrape, and discovers the instances of a target.
 type pool struct {
 	scrape   *Scrape
 	discover discoverFunc
@@ -44,7 +43,7 @@ type pool struct {
 
 	mu    sync.Mutex
 	loops map[string]*loop
-	// failure is the error of the last look-up.
+	// failure is the error of the last discovery.
 	failure error
 	// unusable are the errors of instances that cannot be scraped.
 	unusable []error
@@ -61,7 +60,6 @@ func newPool(scrape *Scrape, discover discoverFunc, client *http.Client, held *s
 	}
 }
 
-// start begins to scrape.
 func (p *pool) start() {
 	ctx, cancel := context.WithCancel(context.Background())
 	p.cancel = cancel
@@ -73,7 +71,6 @@ func (p *pool) start() {
 	go p.follow(ctx)
 }
 
-// stop stops all scrapes.
 func (p *pool) stop() {
 	p.cancel()
 	<-p.done
@@ -87,8 +84,7 @@ func (p *pool) stop() {
 	}
 }
 
-// follow looks up the instances again and again. While that fails, the known ones are
-// scraped on.
+// follow repeats the discovery of instances. While it fails, the known instances are scraped.
 func (p *pool) follow(ctx context.Context) {
 	defer close(p.done)
 	ticker := time.NewTicker(min(max(p.scrape.Interval, minLookup), maxLookup))
@@ -115,7 +111,7 @@ func (p *pool) follow(ctx context.Context) {
 	}
 }
 
-// lookUp returns the endpoints of the instances, and why others have none.
+// lookUp returns the endpoints of the instances, and the errors of instances without an endpoint.
 func (p *pool) lookUp(ctx context.Context) ([]endpoint, []error, error) {
 	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
 	defer cancel()
@@ -139,7 +135,7 @@ func (p *pool) lookUp(ctx context.Context) ([]endpoint, []error, error) {
 	return endpoints, unusable, nil
 }
 
-// sync starts the loops of new endpoints and ends those of vanished ones.
+// sync starts the loops of new endpoints and stops those of removed endpoints.
 func (p *pool) sync(endpoints []endpoint) {
 	wanted := make(map[string]bool, len(endpoints))
 	for _, e := range endpoints {
@@ -156,7 +152,7 @@ func (p *pool) sync(endpoints []endpoint) {
 	p.mu.Unlock()
 	for _, l := range gone {
 		l.stop()
-		// A failure is the store's, which reports it itself.
+		// The store reports its errors.
 		_ = endSeries(p.store, l.endpoint.labels, l.cache)
 	}
 	p.mu.Lock()
@@ -193,8 +189,8 @@ func (p *pool) sentence(err error) string {
 	return fmt.Sprintf("job %q: %v", p.scrape.Job, err)
 }
 
-// probe scrapes every endpoint once without storing anything. It returns how many are
-// well and what is wrong with the others.
+// probe scrapes every endpoint once without storing samples. It returns the number of successful
+// scrapes and the problems of the others.
 func (p *pool) probe(ctx context.Context) (int, []string) {
 	endpoints, unusable, err := staticEndpoints(p.scrape), []error(nil), error(nil)
 	if p.scrape.Fleet != "" {
@@ -234,7 +230,7 @@ func (p *pool) probeOne(ctx context.Context, e endpoint) error {
 	if err != nil {
 		return err
 	}
-	count, err := eachSample(body.Bytes(), contentType, labels.NewSymbolTable(), func(sample exposed) error {
+	count, err := eachSample(body.Bytes(), contentType, labels.NewSymbolTable(), func(sample scrapedSample) error {
 		_, err := newSeries(sample, e.labels)
 		return err
 	})

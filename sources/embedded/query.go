@@ -16,12 +16,12 @@ import (
 	"github.com/hpad/hpad/sources"
 )
 
-// maxAnnotations bounds the remarks of the engine about one result, of each severity.
+// maxAnnotations limits the warnings and the infos of one result.
 const maxAnnotations = 10
 
-// Query evaluates an instant query over the stored samples. A range of samples, a
-// string or a native histogram is an error; NaN and infinite values are not. What is
-// the query's own matter is a sources.QueryError.
+// Query evaluates an instant query over the stored samples. A range of samples, a string or a
+// native histogram is an error; NaN and infinite values are allowed. An error that the query
+// causes is a sources.QueryError.
 func (s *Source) Query(ctx context.Context, query sources.Query, at time.Time) (sources.Vector, error) {
 	vector, err := s.query(ctx, query, at)
 	if err != nil {
@@ -30,8 +30,8 @@ func (s *Source) Query(ctx context.Context, query sources.Query, at time.Time) (
 	return vector, nil
 }
 
-// query evaluates first within the small share of samples that every query gets, and
-// only where that is not enough within max_samples, once as many are free.
+// query first evaluates with the limit of a small query. If that is exceeded, it waits for the
+// budget of a large query.
 func (s *Source) query(ctx context.Context, query sources.Query, at time.Time) (sources.Vector, error) {
 	held, err := s.hold()
 	if err != nil {
@@ -64,9 +64,8 @@ func (s *Source) query(ctx context.Context, query sources.Query, at time.Time) (
 	return s.evaluate(ctx, s.engine, held.db, query, held.clock.Steady(at), at)
 }
 
-// evaluate runs a query at an instant of the samples' clock, which the wall clock
-// shows as at, and copies its result out of the memory that the engine will use
-// again.
+// evaluate runs a query at a steady time, which the wall clock shows as at, and copies the
+// result, because the engine reuses its memory.
 func (s *Source) evaluate(ctx context.Context, engine *promql.Engine, store storage.Queryable, query sources.Query, steady, at time.Time) (sources.Vector, error) {
 	var options promql.QueryOpts // nil leaves the lookback to the engine
 	if query.MaxAge > 0 {
@@ -109,7 +108,7 @@ func (s *Source) evaluate(ctx context.Context, engine *promql.Engine, store stor
 // Lookback returns the configured lookback_delta.
 func (s *Source) Lookback() time.Duration { return s.cfg.LookbackDelta }
 
-// hold returns the store, which stays open until the query is Done.
+// hold returns the store, which stays open until the query is done.
 func (s *Source) hold() (*store, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -120,7 +119,7 @@ func (s *Source) hold() (*store, error) {
 	return s.store, nil
 }
 
-// collect hands a result to a collector, its times moved by some span.
+// collect passes a result to a collector with shifted times.
 func collect(collector *sources.Collector, result parser.Value, by time.Duration) error {
 	switch value := result.(type) {
 	case promql.Scalar:

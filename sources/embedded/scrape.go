@@ -22,26 +22,26 @@ import (
 	"github.com/hpad/hpad/targets/clock"
 )
 
-// maxAhead is how far in the future a stated time may be: a sample beyond it
-// would make the present too old for the database.
+// maxAhead limits timestamps in the future, because a later sample makes the database reject
+// present samples.
 const maxAhead = 10 * time.Minute
 
 var staleNaN = math.Float64frombits(value.StaleNaN)
 
-// appendage is the writing of one scrape of one endpoint.
-type appendage struct {
+// scrapeWriter writes one scrape of one endpoint.
+type scrapeWriter struct {
 	app   storage.AppenderV2
 	clock *clock.Clock
 	cache *seriesCache
 	own   labels.Labels
 	limit int
-	// at is the time, in milliseconds, of samples that state none.
+	// at is the default timestamp in milliseconds.
 	at      int64
 	samples int
 	dropped dropped
 }
 
-// dropped counts the samples of a scrape that the database rejects.
+// dropped counts rejected samples.
 type dropped struct {
 	outOfOrder, duplicate, outOfBounds int
 }
@@ -53,9 +53,8 @@ func (d dropped) err() error {
 	return fmt.Errorf("samples were dropped: %d out of order, %d twice for one time, %d too old or too far in the future", d.outOfOrder, d.duplicate, d.outOfBounds)
 }
 
-// append writes one sample of the exposition. An error means that the scrape
-// failed.
-func (a *appendage) append(sample exposed) error {
+// append writes one sample. An error fails the scrape.
+func (a *scrapeWriter) append(sample scrapedSample) error {
 	a.samples++
 	if a.limit > 0 && a.samples > a.limit {
 		return fmt.Errorf("more than %d samples (sample_limit)", a.limit)
@@ -86,7 +85,7 @@ func (a *appendage) append(sample exposed) error {
 	return nil
 }
 
-func newSeries(sample exposed, own labels.Labels) (*cachedSeries, error) {
+func newSeries(sample scrapedSample, own labels.Labels) (*cachedSeries, error) {
 	var scraped labels.Labels
 	sample.labels(&scraped)
 	lset := withEndpointLabels(scraped, own)
@@ -99,8 +98,8 @@ func newSeries(sample exposed, own labels.Labels) (*cachedSeries, error) {
 	return &cachedSeries{labels: lset}, nil
 }
 
-// write appends one value, and counts what the database rejects for its time.
-func (a *appendage) write(series *cachedSeries, at int64, v float64) (bool, error) {
+// write appends one value, and counts samples that the database rejects because of their time.
+func (a *scrapeWriter) write(series *cachedSeries, at int64, v float64) (bool, error) {
 	if at > a.at+maxAhead.Milliseconds() {
 		a.dropped.outOfBounds++
 		return false, nil
@@ -122,34 +121,32 @@ func (a *appendage) write(series *cachedSeries, at int64, v float64) (bool, erro
 	return false, nil
 }
 
-// end writes the marker after which a series has no value. That it cannot be
-// written only means that the series ends with the lookback instead.
-func (a *appendage) end(series *cachedSeries) {
+// end writes a staleness marker. If that fails, the series ends after the lookback.
+func (a *scrapeWriter) end(series *cachedSeries) {
 	_, _ = a.app.Append(series.ref, series.labels, 0, a.at, staleNaN, nil, nil, storage.AOptions{})
 }
 
-// fallbackType is assumed where an endpoint has no usable one.
+// fallbackType is the default content type.
 const fallbackType = "text/plain"
 
-// exposed is one sample of an exposition.
-type exposed struct {
-	// text is the series as written; it is only valid until the next sample.
+// scrapedSample is one sample of a scrape.
+type scrapedSample struct {
+	// text is the unparsed series; it is valid until the next sample.
 	text  []byte
 	value float64
-	// at is the timestamp in milliseconds; nil where none is written.
-	at *int64
-	// labels reads the series' labels.
+	// at is the timestamp in milliseconds, or nil.
+	at     *int64
 	labels func(*labels.Labels)
 }
 
-// eachSample calls f for every sample of an exposition, and returns how many
-// there were until it ended or failed.
-func eachSample(body []byte, contentType string, symbols *labels.SymbolTable, f func(exposed) error) (int, error) {
+// eachSample calls f for every sample of a scrape, and returns their number up to the end or an
+// error.
+func eachSample(body []byte, contentType string, symbols *labels.SymbolTable, f func(scrapedSample) error) (int, error) {
 	parser, err := textparse.New(body, contentType, symbols, textparse.ParserOptions{FallbackContentType: fallbackType})
 	if parser == nil {
 		return 0, fmt.Errorf("content type %q: %w", contentType, err)
 	}
-	sample := exposed{labels: parser.Labels}
+	sample := scrapedSample{labels: parser.Labels}
 	for count := 0; ; {
 		entry, err := parser.Next()
 		switch {
@@ -168,13 +165,13 @@ func eachSample(body []byte, contentType string, symbols *labels.SymbolTable, f 
 	}
 }
 
-// maxBody bounds the uncompressed response to one scrape.
+// maxBody limits the uncompressed response in bytes.
 const maxBody = 64 << 20
 
-// maxQuoted bounds how much of a response is quoted in an error.
+// maxQuoted limits the part of a response in an error.
 const maxQuoted = 200
 
-// acceptHeader prefers OpenMetrics to the older text format.
+// acceptHeader prefers OpenMetrics to the text format.
 const acceptHeader = "application/openmetrics-text;version=1.0.0;q=0.5,application/openmetrics-text;version=0.0.1;q=0.4,text/plain;version=1.0.0;q=0.3,text/plain;version=0.0.4;q=0.2,*/*;q=0.1"
 
 // newClient builds the client of a source. It ignores the environment's proxy, as a Prometheus
@@ -186,7 +183,6 @@ func newClient() *http.Client {
 	}}
 }
 
-// fetch reads an endpoint into body and returns the content type.
 func fetch(ctx context.Context, client *http.Client, address string, timeout time.Duration, body *bytes.Buffer) (string, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("no complete answer within %s", timeout))
 	defer cancel()
@@ -216,7 +212,7 @@ func get(ctx context.Context, client *http.Client, address string, timeout time.
 	return response.Header.Get("Content-Type"), readBody(response, body)
 }
 
-// withoutURL returns an error without the URL, whose query may hold a secret.
+// withoutURL returns an error without the URL, whose query may contain a secret.
 func withoutURL(err error) error {
 	if failure, ok := errors.AsType[*url.Error](err); ok {
 		return failure.Err

@@ -19,19 +19,19 @@ import (
 	"github.com/hpad/hpad/targets/clock"
 )
 
-// The sizes of the database. Its defaults are those of a server with millions of
-// series and take tens of megabytes before the first of them.
+// The sizes of the database. Its defaults are for millions of series, and use tens of megabytes
+// from the start.
 const (
 	stripeSize       = 512
 	walSegmentSize   = 8 << 20
 	minBlockDuration = 5 * time.Minute
 	maxBlockDuration = 2 * time.Hour
-	// blocksPerRetention is how finely old samples are dropped.
+	// blocksPerRetention is the number of blocks in the retention time, the unit of deletion.
 	blocksPerRetention = 12
 )
 
-// backgroundErrorAge is how long an error of the database's own background work
-// stays among the problems: it tries again every minute.
+// backgroundErrorAge is the time for which an error of the database's background work is a
+// problem. The database retries every minute.
 const backgroundErrorAge = 5 * time.Minute
 
 // store is an open database.
@@ -42,12 +42,12 @@ type store struct {
 	background *errorLog
 
 	mu sync.Mutex
-	// failure is why the newest commit failed; nil when it did not.
+	// failure is the error of the last commit.
 	failure error
 }
 
-// openStore opens or creates the database in a directory, and repairs what a
-// crash left damaged at the end of its write-ahead log.
+// openStore opens or creates the database in a directory, and repairs its write-ahead log after a
+// crash.
 func openStore(dir string, retention time.Duration, steady *clock.Clock) (*store, error) {
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return nil, fmt.Errorf("directory %q of the samples: %w", dir, err)
@@ -81,7 +81,7 @@ func (s *store) appender() storage.AppenderV2 {
 	return s.db.AppenderV2(context.Background())
 }
 
-// commit stores what was appended, all or nothing.
+// commit stores all appended samples, or none if it fails.
 func (s *store) commit(app storage.AppenderV2) error {
 	err := app.Commit()
 	s.mu.Lock()
@@ -104,14 +104,13 @@ func (s *store) problems() []string {
 	return problems
 }
 
-// errorLog stores the last error that the database logs about its background work.
+// errorLog stores the last error of the database's background work.
 type errorLog struct {
 	mu      sync.Mutex
 	message string
 	at      time.Time
 }
 
-// logger returns a logger of errors without time and level.
 func (l *errorLog) logger() *slog.Logger {
 	return slog.New(slog.NewTextHandler(l, &slog.HandlerOptions{
 		Level: slog.LevelError,
@@ -124,7 +123,6 @@ func (l *errorLog) logger() *slog.Logger {
 	}))
 }
 
-// Write stores a message.
 func (l *errorLog) Write(message []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -132,7 +130,7 @@ func (l *errorLog) Write(message []byte) (int, error) {
 	return len(message), nil
 }
 
-// recent returns the last error, or nothing once it is old.
+// recent returns the last error unless it is old.
 func (l *errorLog) recent(now time.Time) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -20,19 +20,18 @@ import (
 )
 
 const (
-	// maxShownQuery and maxShownAnswer bound what errors repeat, in characters.
+	// maxShownQuery and maxShownAnswer limit quoted text in errors, in characters.
 	maxShownQuery  = 200
 	maxShownAnswer = 300
-	// maxShownBytes are enough for maxShownAnswer: a character has up to four bytes.
+	// maxShownBytes is enough for maxShownAnswer characters.
 	maxShownBytes = 4 * maxShownAnswer
-	// maxErrorBytes bounds what is read of a response that is no success.
+	// maxErrorBytes limits the body of an error response.
 	maxErrorBytes = 64 << 10
-	// readAhead is how much of a response is read at once.
+	// readAhead is the size of the read buffer.
 	readAhead = 32 << 10
 )
 
-// explainTransport returns an error without the URL, which the caller adds without
-// its secrets.
+// explainTransport returns an error without the URL, which may contain secrets.
 func explainTransport(err error) error {
 	if wrapped, ok := errors.AsType[*url.Error](err); ok {
 		return wrapped.Err
@@ -40,7 +39,7 @@ func explainTransport(err error) error {
 	return err
 }
 
-// buffers are the buffers of one response, which the next response reuses.
+// buffers are reused between responses.
 type buffers struct {
 	ahead *bufio.Reader
 	json  jsontext.Decoder
@@ -48,18 +47,17 @@ type buffers struct {
 
 var spare = sync.Pool{New: func() any { return &buffers{ahead: bufio.NewReaderSize(nil, readAhead)} }}
 
-// release returns the buffers to the pool, without references to the response.
+// release returns the buffers to the pool without references to the response.
 func (b *buffers) release() {
 	b.ahead.Reset(nil)
 	b.json.Reset(http.NoBody)
 	spare.Put(b)
 }
 
-// partialHeaders are the headers of M3 that mark a partial result.
+// partialHeaders are the headers by which M3 marks a partial result.
 var partialHeaders = []string{"M3-Results-Limited", "M3-Returned-Data-Limited"}
 
-// readVector reads the response to a query.
-func readVector(answer *http.Response, limit int64, collector *sources.Collector, m moment) (sources.Vector, error) {
+func readVector(answer *http.Response, limit int64, collector *sources.Collector, m expectedTime) (sources.Vector, error) {
 	b, _ := spare.Get().(*buffers)
 	defer b.release()
 	start, err := b.open(answer)
@@ -77,13 +75,12 @@ func readVector(answer *http.Response, limit int64, collector *sources.Collector
 		return sources.Vector{}, input.err
 	case errors.As(err, &syntax), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
 		return sources.Vector{}, fmt.Errorf("answer is cut short or garbled: %s", errorText(start))
-	case errors.Is(err, errForeign), errors.As(err, &semantic):
+	case errors.Is(err, errNotPrometheus), errors.As(err, &semantic):
 		return sources.Vector{}, fmt.Errorf("answer is not what the Prometheus API answers: %s", errorText(start))
 	}
 	return sources.Vector{}, err
 }
 
-// vector returns the result with its warnings and infos.
 func (r *response) vector(header http.Header) sources.Vector {
 	for _, name := range partialHeaders {
 		if value := header.Get(name); value != "" {
@@ -109,8 +106,8 @@ func (r *response) vector(header http.Header) sources.Vector {
 	return vector
 }
 
-// open returns the start of the body of a response that can be a success of the Prometheus
-// API. Any other response is an error.
+// open returns the beginning of a body that may be a successful response of the Prometheus API.
+// Any other response is an error.
 func (b *buffers) open(response *http.Response) (start []byte, err error) {
 	if encoding := response.Header.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
 		return nil, fmt.Errorf("server answered with Content-Encoding %q, which it was not asked for", shorten(encoding, maxShownAnswer))
@@ -138,8 +135,7 @@ func (b *buffers) open(response *http.Response) (start []byte, err error) {
 	return start, nil
 }
 
-// explainStatus returns the error of a status that is not 200, which no whole result
-// has.
+// explainStatus returns the error for a status other than 200.
 func explainStatus(response *http.Response, body []byte) error {
 	status := strings.TrimSpace(fmt.Sprintf("%d %s", response.StatusCode, http.StatusText(response.StatusCode)))
 	switch class := response.StatusCode / 100; {
@@ -153,11 +149,10 @@ func explainStatus(response *http.Response, body []byte) error {
 	case class == 2:
 		return fmt.Errorf("server answered %s, and only 200 OK is an answer: %s", status, errorText(body))
 	}
-	return judgeStatus(response.StatusCode, body, fmt.Errorf("server answered %s: %s", status, errorText(body)))
+	return classifyStatus(response.StatusCode, body, fmt.Errorf("server answered %s: %s", status, errorText(body)))
 }
 
-// errorText returns the API's type and message of an error, or the beginning of the
-// body.
+// errorText returns the API's error type and message, or the beginning of the body.
 func errorText(body []byte) string {
 	var answer struct {
 		ErrorType string `json:"errorType"`
@@ -172,8 +167,8 @@ func errorText(body []byte) string {
 	return fmt.Sprintf("%q", shorten(string(body[:min(len(body), maxShownBytes)]), maxShownAnswer))
 }
 
-// shorten makes one line of at most so many characters of a text. What cannot be
-// printed, such as the codes that steer a terminal, is left as a question mark.
+// shorten returns a text in one line with a limit of characters. Nonprintable characters, such as
+// terminal control codes, become question marks.
 func shorten(text string, characters int) string {
 	line := []rune(strings.Join(strings.Fields(text), " "))
 	if len(line) > characters {
@@ -187,16 +182,16 @@ func shorten(text string, characters int) string {
 	return string(line)
 }
 
-// mistakeTypes are the types of errors of the Prometheus API that blame the query.
-var mistakeTypes = []string{"bad_data", "execution"}
+// queryErrorTypes are the error types of the Prometheus API for errors of the query.
+var queryErrorTypes = []string{"bad_data", "execution"}
 
-// judgeStatus makes an error a sources.QueryError where the server blames the query.
-func judgeStatus(status int, body []byte, err error) error {
+// classifyStatus returns an error as a sources.QueryError if the query causes it.
+func classifyStatus(status int, body []byte, err error) error {
 	var answer struct {
 		ErrorType string `json:"errorType"`
 	}
 	blamed := status == http.StatusBadRequest || status == http.StatusUnprocessableEntity
-	if blamed && json.Unmarshal(body, &answer) == nil && slices.Contains(mistakeTypes, answer.ErrorType) {
+	if blamed && json.Unmarshal(body, &answer) == nil && slices.Contains(queryErrorTypes, answer.ErrorType) {
 		return &sources.QueryError{Err: err}
 	}
 	return err

@@ -177,7 +177,7 @@ func TestPartial(t *testing.T) {
 		{"about the query", "", `"warnings":` + quoted(many[0]) + `,`, "", 1, 0},
 		{"series are left out", "", `"warnings":["PromQL warning: encountered a mix of histograms and floats for aggregation"],`, "PromQL warning: encountered a mix of histograms and floats for aggregation", 1, 0},
 		{"after others", "", `"warnings":` + quoted(many[0], unavailable) + `,`, unavailable, 2, 0},
-		{"after too many others", "", `"warnings":` + quoted(append(many, unavailable)...) + `,`, unavailable, maxRemarks, 0},
+		{"after too many others", "", `"warnings":` + quoted(append(many, unavailable)...) + `,`, unavailable, maxAnnotations, 0},
 		{"long", "", `"warnings":["` + strings.Repeat("a store is down ", 1000) + `"],`, shorten(strings.Repeat("a store is down ", 1000), maxShownAnswer), 1, 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -33,7 +33,7 @@ func (s *Source) Check(ctx context.Context) ([]string, error) {
 
 // version reads the server's version, which may be empty.
 func (s *Source) version(ctx context.Context) (version string, err error) {
-	err = s.ask(ctx, func(ctx context.Context) error {
+	err = s.request(ctx, func(ctx context.Context) error {
 		response, err := s.get(ctx, s.config.at(buildPath))
 		if err != nil {
 			return err

@@ -18,24 +18,24 @@ import (
 )
 
 const (
-	// maxAnswerBytes is the limit of a response in bytes: enough for a million series.
+	// maxAnswerBytes limits a response: enough for a million series.
 	maxAnswerBytes = 256 << 20
-	// maxTokenBytes is the limit of one name, text or number of a response in bytes.
+	// maxTokenBytes limits one name, text or number of a response.
 	maxTokenBytes = 1 << 20
-	// maxRemarks is the limit of the warnings, and of the infos, of a response.
-	maxRemarks = 10
+	// maxAnnotations limits the warnings, and the infos, of a response.
+	maxAnnotations = 10
 )
 
-// errForeign is the error of JSON that is not a response of the API.
-var errForeign = errors.New("not what the Prometheus API answers")
+// errNotPrometheus is the error of JSON that is not a response of the API.
+var errNotPrometheus = errors.New("not what the Prometheus API answers")
 
 // response is the body of a response to a query.
 type response struct {
-	Status    string  `json:"status"`
-	ErrorType string  `json:"errorType"`
-	Error     string  `json:"error"`
-	Warnings  remarks `json:"warnings"`
-	Infos     remarks `json:"infos"`
+	Status    string      `json:"status"`
+	ErrorType string      `json:"errorType"`
+	Error     string      `json:"error"`
+	Warnings  annotations `json:"warnings"`
+	Infos     annotations `json:"infos"`
 	// VictoriaMetrics sets isPartial, and FiloDB partial.
 	IsPartial jsontext.Value `json:"isPartial"`
 	Partial   jsontext.Value `json:"partial"`
@@ -45,13 +45,12 @@ type response struct {
 	} `json:"data"`
 }
 
-// decode reads a response to its end.
-func decode(input *limitedReader, collector *sources.Collector, m moment, decoder *jsontext.Decoder) (*response, error) {
-	// To detect duplicate names is expensive, and they do no harm.
+func decode(input *limitedReader, collector *sources.Collector, m expectedTime, decoder *jsontext.Decoder) (*response, error) {
+	// Detecting duplicate names is expensive.
 	decoder.Reset(input, jsontext.AllowDuplicateNames(true))
 	input.consumed = decoder.InputOffset
 	var r response
-	r.Data.Result = result{resultType: &r.Data.ResultType, collector: collector, moment: m}
+	r.Data.Result = result{resultType: &r.Data.ResultType, collector: collector, expectedTime: m}
 	switch err := json.UnmarshalDecode(decoder, &r); {
 	case r.Data.Result.err != nil:
 		return nil, r.Data.Result.err
@@ -68,12 +67,12 @@ func decode(input *limitedReader, collector *sources.Collector, m moment, decode
 		return nil, err
 	}
 	if shape := r.Data.Result.shape; r.Status != "success" || shape == "" || shape != r.Data.ResultType {
-		return nil, errForeign
+		return nil, errNotPrometheus
 	}
 	return &r, nil
 }
 
-// checkType returns an error for a type of result that is not numbers at one instant.
+// checkType returns an error for a result type without numbers at one instant.
 func checkType(resultType string) error {
 	switch resultType {
 	case "matrix":
@@ -85,12 +84,12 @@ func checkType(resultType string) error {
 	return nil
 }
 
-// remarks are the first warnings or infos of a response. A later warning that marks the
-// result as partial replaces the last one.
-type remarks []string
+// annotations are the first warnings or infos of a response. A later warning about a partial result
+// replaces the last one.
+type annotations []string
 
-// UnmarshalJSONFrom reads an array and skips elements that are not texts.
-func (r *remarks) UnmarshalJSONFrom(decoder *jsontext.Decoder) error {
+// UnmarshalJSONFrom reads an array and skips elements that are not strings.
+func (r *annotations) UnmarshalJSONFrom(decoder *jsontext.Decoder) error {
 	if decoder.PeekKind() != '[' {
 		return decoder.SkipValue()
 	}
@@ -106,17 +105,16 @@ func (r *remarks) UnmarshalJSONFrom(decoder *jsontext.Decoder) error {
 	})
 }
 
-func (r *remarks) add(text string) {
+func (r *annotations) add(text string) {
 	text = shorten(text, maxShownAnswer)
 	switch {
-	case len(*r) < maxRemarks:
+	case len(*r) < maxAnnotations:
 		*r = append(*r, text)
 	case sources.MarksPartial(text) && !slices.ContainsFunc(*r, sources.MarksPartial):
-		(*r)[maxRemarks-1] = text
+		(*r)[maxAnnotations-1] = text
 	}
 }
 
-// eachElement reads an array, each element by a function.
 func eachElement(decoder *jsontext.Decoder, read func() error) error {
 	if _, err := decoder.ReadToken(); err != nil {
 		return err
@@ -130,13 +128,13 @@ func eachElement(decoder *jsontext.Decoder, read func() error) error {
 	return err
 }
 
-// result passes each series of a result to the collector while it is read.
+// result passes each series to the collector during decoding.
 type result struct {
-	// resultType is the type of the result if it precedes the result.
-	resultType *string
-	collector  *sources.Collector
-	moment     moment
-	// shape is "vector" or "scalar" once a result was read.
+	// resultType is set if the type precedes the result.
+	resultType   *string
+	collector    *sources.Collector
+	expectedTime expectedTime
+	// shape is "vector" or "scalar" after a result was read.
 	shape string
 	// err is the error of a series.
 	err error
@@ -152,7 +150,7 @@ func (r *result) UnmarshalJSONFrom(decoder *jsontext.Decoder) error {
 
 func (r *result) read(decoder *jsontext.Decoder) error {
 	if decoder.PeekKind() != '[' || r.shape != "" {
-		return errForeign
+		return errNotPrometheus
 	}
 	if *r.resultType == "scalar" {
 		return r.readScalar(decoder)
@@ -161,7 +159,7 @@ func (r *result) read(decoder *jsontext.Decoder) error {
 	next := series{Metric: labels{collector: r.collector}}
 	return eachElement(decoder, func() error {
 		if kind := decoder.PeekKind(); kind != '{' && kind != 'n' {
-			return errForeign
+			return errNotPrometheus
 		}
 		next.Value, next.Histogram = next.Value[:0], next.Histogram[:0]
 		switch err := json.UnmarshalDecode(decoder, &next); {
@@ -186,7 +184,7 @@ func (r *result) readScalar(decoder *jsontext.Decoder) error {
 	return r.add(value)
 }
 
-// add adds a series with a time and a value, as [1767225600, "1"].
+// add adds a series with a pair such as [1767225600, "1"].
 func (r *result) add(pair jsontext.Value) error {
 	stated, text, ok := strings.Cut(strings.Trim(string(pair), "[] \t\r\n"), ",")
 	if !ok {
@@ -195,23 +193,22 @@ func (r *result) add(pair jsontext.Value) error {
 	text = strings.TrimSpace(text)
 	seconds, err := strconv.ParseFloat(strings.TrimSpace(stated), 64)
 	if err != nil || math.Abs(seconds) > maxSeconds || len(text) < 2 || text[0] != '"' {
-		return errForeign
+		return errNotPrometheus
 	}
 	value, err := strconv.ParseFloat(text[1:len(text)-1], 64)
 	if err != nil {
-		return errForeign
+		return errNotPrometheus
 	}
 	at := time.UnixMilli(int64(math.Round(seconds * 1000))).UTC()
-	if err := r.moment.check(at); err != nil {
+	if err := r.expectedTime.check(at); err != nil {
 		return err
 	}
 	return r.collector.Add(value, at)
 }
 
-// maxSeconds is a time that time.Time can represent in milliseconds.
+// maxSeconds is the limit of times in seconds.
 const maxSeconds = 1e12
 
-// series is one series of a vector.
 type series struct {
 	Metric    labels         `json:"metric"`
 	Value     jsontext.Value `json:"value"`
@@ -225,7 +222,7 @@ type labels struct {
 	err        error
 }
 
-// UnmarshalJSONFrom reads an object of texts, or null.
+// UnmarshalJSONFrom reads an object of strings, or null.
 func (l *labels) UnmarshalJSONFrom(decoder *jsontext.Decoder) error {
 	if decoder.PeekKind() == 'n' {
 		return decoder.SkipValue()
@@ -236,7 +233,7 @@ func (l *labels) UnmarshalJSONFrom(decoder *jsontext.Decoder) error {
 
 func (l *labels) read(decoder *jsontext.Decoder) error {
 	if decoder.PeekKind() != '{' {
-		return errForeign
+		return errNotPrometheus
 	}
 	if _, err := decoder.ReadToken(); err != nil {
 		return err
@@ -252,7 +249,7 @@ func (l *labels) read(decoder *jsontext.Decoder) error {
 			return err
 		}
 		if value.Kind() != '"' {
-			return errForeign
+			return errNotPrometheus
 		}
 		l.text, _ = jsontext.AppendUnquote(l.text[:0], value)
 		if err := l.collector.Label(l.name, l.text); err != nil {
@@ -263,7 +260,6 @@ func (l *labels) read(decoder *jsontext.Decoder) error {
 	return err
 }
 
-// metric returns labels as Prometheus writes a metric.
 func metric(labels map[string]string) model.Metric {
 	m := make(model.Metric, len(labels))
 	for name, value := range labels {
@@ -272,15 +268,14 @@ func metric(labels map[string]string) model.Metric {
 	return m
 }
 
-// moment is the time that a result must state, in milliseconds. The zero value accepts any
-// time.
-type moment struct {
+// expectedTime is the time that a result must have, in milliseconds. The zero value accepts any time.
+type expectedTime struct {
 	at        time.Time
 	tolerance time.Duration
 }
 
-// check returns an error for a time that is not the moment.
-func (m moment) check(at time.Time) error {
+// check returns an error for another time.
+func (m expectedTime) check(at time.Time) error {
 	if at.UnixMilli() == 0 {
 		return errors.New("answer states no time")
 	}
@@ -299,14 +294,13 @@ func (m moment) check(at time.Time) error {
 		at.Format(time.RFC3339Nano), late.Abs(), what)
 }
 
-// limitedReader limits a response, and the part of it that the decoder buffers.
+// limitedReader limits a response, and the undecoded part of it.
 type limitedReader struct {
 	next        io.Reader
 	read, limit int64
-	// consumed returns the offset up to which the decoder has read.
+	// consumed returns the offset of the decoder.
 	consumed func() int64
-	// err is the error that ended the reading.
-	err error
+	err      error
 }
 
 // Read reads from the response.

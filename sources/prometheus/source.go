@@ -20,7 +20,6 @@ import (
 	"github.com/hpad/hpad/sources"
 )
 
-// The paths of the API.
 const (
 	queryPath = "/api/v1/query"
 	buildPath = "/api/v1/status/buildinfo"
@@ -34,16 +33,15 @@ type Source struct {
 	http    *http.Client
 	slots   *semaphore.Weighted
 	budget  *sources.Budget
-	// getOnly is true while the server, or a proxy before it, rejects POST and serves GET.
+	// getOnly is true while the server, or a proxy in front of it, rejects POST and accepts GET.
 	getOnly atomic.Bool
-	// maxAnswer is maxAnswerBytes, or less for tests.
+	// maxAnswer is maxAnswerBytes, except in tests.
 	maxAnswer int64
 }
 
-// New builds a source from a valid configuration that has its defaults. The name
-// is for error messages; results are held within the budget, nil for none. Nothing
-// is sent; the files of TLS are read, and one that cannot be used is an error.
-// Proxies are those of the environment (HTTPS_PROXY, NO_PROXY).
+// New builds a source from a valid configuration with defaults. The name is for errors; budget
+// limits the results, nil is no limit. New reads the files of TLS and connects to nothing. It
+// uses the proxies of the environment (HTTPS_PROXY, NO_PROXY).
 func New(name string, cfg *Config, budget *sources.Budget) (*Source, error) {
 	address := withoutCredentials(cfg.URL)
 	client, err := config.NewClientFromConfig(cfg.ClientConfig(), name, config.WithUserAgent("hpad"))
@@ -62,12 +60,10 @@ func New(name string, cfg *Config, budget *sources.Budget) (*Source, error) {
 	}, nil
 }
 
-// Query returns what the query evaluates to at an instant, to the millisecond; a
-// zero instant is the server's own present. A result that is not a vector or scalar
-// of plain numbers, of that instant and each of other labels, is an error. Errors
-// name the source, the server, the query and the response; one that comes from
-// ctx is its error for errors.Is, and one that is the query's own matter is a
-// sources.QueryError.
+// Query evaluates a query at an instant, to the millisecond; a zero instant is the server's
+// present time. Any result other than a vector or scalar of distinct plain numbers of that
+// instant is an error. Errors name the source, the server, the query and the response. They wrap
+// the error of ctx; an error that the query causes is a sources.QueryError.
 func (s *Source) Query(ctx context.Context, query sources.Query, at time.Time) (sources.Vector, error) {
 	vector, err := s.query(ctx, query, at)
 	if err != nil {
@@ -79,7 +75,7 @@ func (s *Source) Query(ctx context.Context, query sources.Query, at time.Time) (
 // Lookback returns the configured max_age.
 func (s *Source) Lookback() time.Duration { return s.config.MaxAge }
 
-// Close ends the connections that are idle; those in use end with their query.
+// Close closes idle connections.
 func (s *Source) Close() error {
 	s.http.CloseIdleConnections()
 	return nil
@@ -91,8 +87,8 @@ func (s *Source) query(ctx context.Context, query sources.Query, at time.Time) (
 		if err := s.slots.Acquire(ctx, 1); err != nil {
 			return sources.Vector{}, fmt.Errorf("wait for %d other queries (max_concurrent): %w", s.config.MaxConcurrent, err)
 		}
-		// The server is through with a query when its response begins: a large one that
-		// waits for memory keeps no other query from being evaluated.
+		// The server has evaluated a query when its response begins, so waiting for memory must
+		// not block other queries.
 		leave = sync.OnceFunc(func() { s.slots.Release(1) })
 	}
 	defer leave()
@@ -104,7 +100,7 @@ func (s *Source) query(ctx context.Context, query sources.Query, at time.Time) (
 	if age := cmp.Or(query.MaxAge, s.config.MaxAge); age > 0 {
 		form.Set("lookback_delta", age.String())
 	}
-	err = s.ask(ctx, func(ctx context.Context) error {
+	err = s.request(ctx, func(ctx context.Context) error {
 		response, err := s.send(ctx, form)
 		if err != nil {
 			return err
@@ -115,7 +111,7 @@ func (s *Source) query(ctx context.Context, query sources.Query, at time.Time) (
 		if err != nil {
 			return err
 		}
-		vector, err = readVector(response, s.maxAnswer, collector, moment{at: at, tolerance: s.config.TimeTolerance})
+		vector, err = readVector(response, s.maxAnswer, collector, expectedTime{at: at, tolerance: s.config.TimeTolerance})
 		if err != nil {
 			collector.Release()
 		}
@@ -127,9 +123,8 @@ func (s *Source) query(ctx context.Context, query sources.Query, at time.Time) (
 	return vector, err
 }
 
-// ask makes one request under the source's timeout. Its errors name the deadline that
-// ended it.
-func (s *Source) ask(ctx context.Context, request func(context.Context) error) error {
+// request makes one request with the source's timeout.
+func (s *Source) request(ctx context.Context, request func(context.Context) error) error {
 	limited, cancel := context.WithTimeout(ctx, s.config.Timeout)
 	defer cancel()
 	err := request(limited)
@@ -137,7 +132,7 @@ func (s *Source) ask(ctx context.Context, request func(context.Context) error) e
 	case err == nil || limited.Err() == nil:
 		return explainTransport(err)
 	case ctx.Err() != nil:
-		// The transport returns the context's cause, which need not be its error.
+		// The transport returns the context's cause, which may differ from its error.
 		if !errors.Is(err, ctx.Err()) {
 			return fmt.Errorf("%w: %w", ctx.Err(), explainTransport(err))
 		}
@@ -148,8 +143,8 @@ func (s *Source) ask(ctx context.Context, request func(context.Context) error) e
 	return fmt.Errorf("no answer within the timeout of %s (sources.%s.timeout): %w", s.config.Timeout, s.name, limited.Err())
 }
 
-// send sends a query as a POST, or as a GET if the server, or a proxy before it, rejects
-// POST. The source keeps using GET until a GET fails.
+// send sends a query as a POST, or as a GET if the server, or a proxy in front of it, rejects
+// POST. The source then uses GET until a GET fails.
 func (s *Source) send(ctx context.Context, form url.Values) (*http.Response, error) {
 	address := s.config.at(queryPath)
 	if !s.getOnly.Load() {
@@ -184,10 +179,9 @@ func (s *Source) get(ctx context.Context, address string) (*http.Response, error
 	return s.http.Do(request)
 }
 
-// at returns the address of a path of the API.
 func (c *Config) at(path string) string { return strings.TrimRight(c.URL, "/") + path }
 
-// withoutCredentials returns a URL as errors show it.
+// withoutCredentials returns a URL for errors.
 func withoutCredentials(text string) string {
 	address, err := url.Parse(text)
 	if err != nil {
