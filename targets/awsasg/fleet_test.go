@@ -460,22 +460,6 @@ func TestReadErrors(t *testing.T) {
 	}
 }
 
-// TestRetryAfter leaves AWS alone for as long as it asks.
-func TestRetryAfter(t *testing.T) {
-	c, f := open(t, 2, nil)
-	c.Inject(awstest.Fault{Action: "DescribeAutoScalingGroups", Times: 1, Status: http.StatusTooManyRequests, Code: "Throttling", RetryAfter: 30})
-	for range 3 {
-		_, err := f.Snapshot(t.Context(), []targets.Ref{ref("web")})
-		var throttled *targets.ThrottledError
-		if !errors.As(err, &throttled) || throttled.RetryAfter < 29*time.Second || throttled.RetryAfter > 30*time.Second {
-			t.Errorf("Snapshot() = %v, want to be throttled for 30s", err)
-		}
-	}
-	if n := c.Calls()["DescribeAutoScalingGroups"]; n != 1 {
-		t.Errorf("%d calls, want 1", n)
-	}
-}
-
 func TestCredentials(t *testing.T) {
 	c := awstest.New(t)
 	c.Add(awstest.Group{Name: "web", Max: 10, Desired: 2})
@@ -533,25 +517,6 @@ func TestRole(t *testing.T) {
 	}
 }
 
-// TestConflict has somebody else change the count between the read and the write,
-// and the group replaced by another one of its name.
-func TestConflict(t *testing.T) {
-	c, f := open(t, 2, nil)
-	version := readOne(t, f, "web").Version
-	c.Edit("web", func(g *awstest.Group) { g.Desired = 5 })
-	if err := f.SetReplicas(t.Context(), ref("web"), 3, version, ""); !errors.Is(err, targets.ErrConflict) {
-		t.Errorf("SetReplicas() after somebody else's change = %v, want ErrConflict", err)
-	}
-	if got := c.Look("web").Desired; got != 5 {
-		t.Errorf("the count is %d, want somebody else's 5", got)
-	}
-	version = readOne(t, f, "web").Version
-	c.Edit("web", func(g *awstest.Group) { g.Created = g.Created.Add(time.Hour) })
-	if err := f.Remove(t.Context(), ref("web"), nil, version, ""); !errors.Is(err, targets.ErrConflict) {
-		t.Errorf("Remove() from a new group of the name = %v, want ErrConflict", err)
-	}
-}
-
 // TestHonorCooldown scales a group just after an activity, which AWS refuses to
 // calls that honor the cooldown.
 func TestHonorCooldown(t *testing.T) {
@@ -588,122 +553,6 @@ func TestShortage(t *testing.T) {
 	r = await(t, f, "end of the shortage", func(r targets.Reading) bool { return r.StatusReplicas == 6 })
 	if len(r.Notices) != 0 {
 		t.Errorf("notices %+v once nothing is lacking", r.Notices)
-	}
-}
-
-// TestThousand reads 1,000 groups of three instances: the calls of a round, while
-// the instances are new and then.
-func TestThousand(t *testing.T) {
-	c := awstest.New(t)
-	var refs []targets.Ref
-	for n := range 1000 {
-		name := fmt.Sprintf("group-%04d", n)
-		c.Add(awstest.Group{Name: name, Max: 10, Desired: 3})
-		refs = append(refs, ref(name))
-	}
-	config := testConfig(t, c)
-	config.CheckInterval, config.Timeout = time.Hour, time.Minute
-	f := openFleet(t, config, targets.Env{Store: &targettest.Store{}})
-	round := func() map[string]int {
-		t.Helper()
-		readings, err := f.Snapshot(t.Context(), refs)
-		if err != nil || len(readings) != 1000 {
-			t.Fatalf("Snapshot() answered %d groups, %v", len(readings), err)
-		}
-		for ref, r := range readings {
-			if r.Err != nil || r.SpecReplicas < 3 || len(r.Instances) != int(r.SpecReplicas) {
-				t.Fatalf("%s: %+v", ref, r)
-			}
-		}
-		return c.Calls()
-	}
-	// 3,000 instances take 30 lookups, 20 a round, fewer where the time is short.
-	lookups, policies := 0, 0
-	for rounds := 0; ; rounds++ {
-		calls := round()
-		if calls["DescribeAutoScalingGroups"] != 10 || calls["DescribeInstances"] > lookupsPerRound {
-			t.Errorf("calls of round %d: %v", rounds+1, calls)
-		}
-		lookups += calls["DescribeInstances"]
-		policies += calls["DescribePolicies"]
-		if calls["DescribeInstances"] == 0 {
-			break
-		}
-		if rounds == 15 {
-			t.Fatalf("after %d rounds and %d lookups there are more", rounds, lookups)
-		}
-	}
-	if lookups < 30 || lookups > 45 || policies != 1 {
-		t.Errorf("%d lookups and %d calls for policies, want 30 and 1", lookups, policies)
-	}
-	if diff := cmp.Diff(map[string]int{"DescribeAutoScalingGroups": 10}, round()); diff != "" {
-		t.Errorf("calls of a round in which nothing changed (-want +got):\n%s", diff)
-	}
-	for _, ref := range refs[:5] {
-		c.Edit(ref.Name, func(g *awstest.Group) { g.Desired = 4 })
-	}
-	if diff := cmp.Diff(map[string]int{"DescribeAutoScalingGroups": 10, "DescribeInstances": 1}, round()); diff != "" {
-		t.Errorf("calls of a round with five new instances (-want +got):\n%s", diff)
-	}
-}
-
-// TestOneCallFails has one of several calls of a round fail: its groups alone are
-// not read.
-func TestOneCallFails(t *testing.T) {
-	c := awstest.New(t)
-	var refs []targets.Ref
-	for n := range 250 {
-		name := fmt.Sprintf("group-%04d", n)
-		c.Add(awstest.Group{Name: name, Max: 10, Desired: 1})
-		refs = append(refs, ref(name))
-	}
-	f := openFleet(t, testConfig(t, c), targets.Env{})
-	c.Inject(awstest.Fault{Action: "DescribeAutoScalingGroups", Times: 1, Status: 403, Code: "AccessDenied"})
-	readings, err := f.Snapshot(t.Context(), refs)
-	if err != nil {
-		t.Fatal(err)
-	}
-	failed := 0
-	for _, r := range readings {
-		if r.Err != nil {
-			failed++
-			if !errors.Is(r.Err, targets.ErrForbidden) {
-				t.Errorf("Err = %v, want ErrForbidden", r.Err)
-			}
-		}
-	}
-	if failed != 100 && failed != 50 {
-		t.Errorf("%d of 250 groups were not read, want those of one call", failed)
-	}
-}
-
-// TestStoreFails goes on without a store that cannot be written, and says so.
-func TestStoreFails(t *testing.T) {
-	c, _ := open(t, 2, nil)
-	store := &targettest.Store{}
-	f := openFleet(t, testConfig(t, c), targets.Env{Store: store})
-	readOne(t, f, "web")
-	store.Fail(errors.New("no space left on device"))
-	c.Edit("web", func(g *awstest.Group) { g.Desired = 3 })
-	if r := readOne(t, f, "web"); len(r.Instances) != 3 {
-		t.Errorf("%d instances", len(r.Instances))
-	}
-	if problems := f.Problems(); len(problems) != 1 || !strings.Contains(problems[0], "no space left") {
-		t.Errorf("Problems() = %q", problems)
-	}
-	f = openFleet(t, testConfig(t, c), targets.Env{Store: store})
-	if _, err := f.Snapshot(t.Context(), []targets.Ref{ref("web")}); !errors.Is(err, targets.ErrTransient) {
-		t.Errorf("Snapshot() without what was stored = %v, want ErrTransient", err)
-	}
-}
-
-func TestClosed(t *testing.T) {
-	_, f := open(t, 1, nil)
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := f.Snapshot(context.Background(), []targets.Ref{ref("web")}); !errors.Is(err, targets.ErrTransient) {
-		t.Errorf("Snapshot() of a closed fleet = %v", err)
 	}
 }
 
@@ -984,22 +833,6 @@ func TestRemoveRefused(t *testing.T) {
 	}
 }
 
-// TestRemoveLostAnswer leaves open what became of it.
-func TestRemoveLostAnswer(t *testing.T) {
-	c, f := open(t, 3, nil)
-	all := idsOf(c.Look("web"))
-	c.Inject(awstest.Fault{Action: "TerminateInstanceInAutoScalingGroup", Times: 1, Lost: true})
-	if err := f.Remove(t.Context(), ref("web"), all[:1], "", ""); !errors.Is(err, targets.ErrUnknownOutcome) {
-		t.Errorf("Remove() whose answer is lost = %v, want ErrUnknownOutcome", err)
-	}
-	if err := f.Remove(t.Context(), ref("web"), all[:1], "", ""); err != nil {
-		t.Errorf("the same again = %v", err)
-	}
-	if g := c.Look("web"); g.Desired != 2 || !slices.Equal(idsOf(g), all[1:]) {
-		t.Errorf("desired %d of %v, want 2 of %v: nothing is terminated twice", g.Desired, idsOf(g), all[1:])
-	}
-}
-
 // A call that the fleet's timeout ends says so; one that its context ends does not.
 func TestTimeout(t *testing.T) {
 	over := make(chan struct{})
@@ -1035,63 +868,4 @@ func TestTimeout(t *testing.T) {
 			}
 		})
 	}
-}
-
-// TestDescriptionsLag: AWS describes a group for a while as it was before hpad
-// changed it. Its count is the one that hpad wrote, its instances those that hpad
-// left, and nothing is written twice.
-func TestDescriptionsLag(t *testing.T) {
-	c, f := open(t, 2, nil)
-	expect := func(what string, spec int32, deleting int) {
-		t.Helper()
-		r := readOne(t, f, "web")
-		going := 0
-		for _, instance := range r.Instances {
-			if instance.Deleting {
-				going++
-			}
-		}
-		if r.SpecReplicas != spec || going != deleting || int(r.StatusReplicas) != len(r.Instances)-going {
-			t.Errorf("%s: spec %d, status %d, %d of %d instances are leaving; want spec %d and %d leaving",
-				what, r.SpecReplicas, r.StatusReplicas, going, len(r.Instances), spec, deleting)
-		}
-	}
-	scale := func(n int32, writes int) {
-		t.Helper()
-		before := c.Writes()
-		if err := f.SetReplicas(t.Context(), ref("web"), n, readOne(t, f, "web").Version, ""); err != nil {
-			t.Fatalf("SetReplicas(%d) = %v", n, err)
-		}
-		if got := c.Writes() - before; got != writes {
-			t.Errorf("SetReplicas(%d) took %d writes, want %d", n, got, writes)
-		}
-	}
-	lag := func(d time.Duration) {
-		c.Edit("web", func(g *awstest.Group) { g.ReadLag, g.Stop = d, time.Hour })
-	}
-	lag(time.Hour)
-	scale(4, 1)
-	expect("after one write", 4, 0)
-	scale(4, 0)
-	scale(5, 1)
-	expect("after two writes", 5, 0)
-	lag(0)
-	expect("once AWS shows them", 5, 0)
-	c.Edit("web", func(g *awstest.Group) { g.Desired = 2 })
-	expect("after somebody else's change", 2, 3)
-
-	lag(time.Hour)
-	staying := slices.DeleteFunc(c.Look("web").Instances, func(i *awstest.Instance) bool { return i.State != awstest.StateInService })
-	c.Calls()
-	for range 2 {
-		if err := f.Remove(t.Context(), ref("web"), []string{staying[0].ID}, "", ""); err != nil {
-			t.Fatal(err)
-		}
-	}
-	expect("after a removal", 1, 4)
-	if calls, g := c.Calls()["TerminateInstanceInAutoScalingGroup"], c.Look("web"); calls != 1 || g.Desired != 1 {
-		t.Errorf("%d calls to terminate one instance, desired capacity %d; want 1 and 1", calls, g.Desired)
-	}
-	lag(0)
-	expect("once AWS shows the removal", 1, 4)
 }

@@ -7,7 +7,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"net/url"
 	"os"
 	"slices"
@@ -196,31 +195,6 @@ func TestRefusals(t *testing.T) {
 	}
 	if r := readOf(t, f, "shop/nobody"); targets.Reason(r.Err) != ScaleSetNotFound {
 		t.Errorf("a set that is not there: %v", r.Err)
-	}
-}
-
-// TestForeignEdit has somebody else change a set between the reading and the write,
-// and between the write's own reading and the write.
-func TestForeignEdit(t *testing.T) {
-	s := azuretest.New(t)
-	s.Add(azuretest.Set{Group: "shop", Name: "web", Capacity: 2})
-	f := openFleet(t, testConfig(t, s, hasty), targets.Env{})
-	r := read(t, f, "shop/web")
-	s.Change("shop/web", func(set *azuretest.Set) { set.Monitored = true })
-	if err := f.SetReplicas(t.Context(), ref("shop/web"), 3, r.Version, "test"); !errors.Is(err, targets.ErrConflict) {
-		t.Errorf("SetReplicas() after another edit = %v, want ErrConflict", err)
-	}
-	end := s.Fail(azuretest.Failure{Operation: "VirtualMachineScaleSets_Update", Times: 1, Status: 412, Code: "ConditionNotMet", Message: "If-Match"})
-	defer end()
-	r = read(t, f, "shop/web")
-	if err := f.SetReplicas(t.Context(), ref("shop/web"), 3, r.Version, "test"); !errors.Is(err, targets.ErrConflict) {
-		t.Errorf("SetReplicas() with an edit at the same moment = %v, want ErrConflict", err)
-	}
-	if got := s.Capacity("shop/web"); got != 2 {
-		t.Errorf("capacity %d, want 2", got)
-	}
-	if err := f.SetReplicas(t.Context(), ref("shop/web"), 3, r.Version, "test"); err != nil {
-		t.Error(err)
 	}
 }
 
@@ -597,24 +571,6 @@ func TestThrottled(t *testing.T) {
 	}
 }
 
-// TestClosed uses a fleet after its end.
-func TestClosed(t *testing.T) {
-	s := azuretest.New(t)
-	f := New("cloud", testConfig(t, s, ""), targets.Env{})
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := f.Snapshot(t.Context(), nil); !errors.Is(err, targets.ErrTransient) {
-		t.Errorf("Snapshot() = %v, want ErrTransient", err)
-	}
-	if _, err := f.Check(t.Context()); err == nil {
-		t.Error("Check() answers")
-	}
-	if err := f.Remove(t.Context(), ref("shop/web"), []string{"web_0"}, "", ""); err == nil {
-		t.Error("Remove() answers")
-	}
-}
-
 // TestAutoscalersStayKnown reads one set again, in another list than all of them,
 // without forgetting which sets Azure itself scales.
 func TestAutoscalersStayKnown(t *testing.T) {
@@ -730,25 +686,6 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// A call that the fleet's timeout ends says so.
-func TestTimeoutIsNamed(t *testing.T) {
-	s := azuretest.New(t)
-	s.Add(azuretest.Set{Group: "shop", Name: "web", Capacity: 1})
-	c := testConfig(t, s, "")
-	f := openFleet(t, c, targets.Env{})
-	if _, err := f.Snapshot(t.Context(), []targets.Ref{ref("shop/web")}); err != nil {
-		t.Fatal(err)
-	}
-	c = testConfig(t, s, "")
-	c.Timeout = 50 * time.Millisecond
-	s.Hang(true)
-	defer s.Hang(false)
-	err := openFleet(t, c, targets.Env{}).SetReplicas(t.Context(), ref("shop/web"), 2, "", "the test asks")
-	if err == nil || !strings.Contains(err.Error(), "no answer within the fleet's timeout of 50ms") {
-		t.Errorf("SetReplicas() = %v, want the limit named", err)
-	}
-}
-
 // complete adds what Azure says of every scale set beside what the imitation does.
 var complete = strings.NewReplacer(
 	`"virtualMachineProfile":{`, `"timeCreated":"2026-03-02T08:00:00.000000+00:00","uniqueId":"01234567-89ab-cdef-0123-456789abcdef",`+
@@ -765,44 +702,3 @@ var complete = strings.NewReplacer(
 		`"ssh":{"publicKeys":[{"path":"/home/azureuser/.ssh/authorized_keys","keyData":"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhscHR4f"}]},`+
 		`"provisionVMAgent":true,"patchSettings":{"patchMode":"ImageDefault","assessmentMode":"ImageDefault"}},`,
 )
-
-// BenchmarkSnapshot reads scale sets of two machines each: 5,000 in a round in which
-// nothing changed, and 1,000 in one that lists all machines.
-func BenchmarkSnapshot(b *testing.B) {
-	for _, bench := range []struct {
-		name string
-		sets int
-		all  bool
-	}{{"steady", 5000, false}, {"every machine", 1000, true}} {
-		b.Run(bench.name, func(b *testing.B) {
-			s := azuretest.New(b)
-			var refs []targets.Ref
-			for i := range bench.sets {
-				group, name := fmt.Sprintf("group-%d", i%50), fmt.Sprintf("set-%d", i)
-				s.Add(azuretest.Set{Group: group, Name: name, Capacity: 2})
-				refs = append(refs, ref(group+"/"+name))
-			}
-			replay := &targettest.Replay{Handler: s, Complete: complete}
-			server := httptest.NewTLSServer(replay)
-			b.Cleanup(server.Close)
-			s.URL = server.URL
-			f := openFleet(b, testConfig(b, s, hasty+"addresses = \"none\"\n"), targets.Env{Store: &targettest.Store{}})
-			round := func() {
-				readings, err := f.Snapshot(b.Context(), refs)
-				if err != nil {
-					b.Fatal(err)
-				}
-				for ref, r := range readings {
-					if r.Err != nil {
-						b.Fatalf("%s: %v", ref, r.Err)
-					}
-				}
-			}
-			round()
-			if !bench.all {
-				f.config.ReadsPerSecond = 1_000_000 // no room for lists that could wait
-			}
-			replay.Rounds(b, 2*bench.sets, round)
-		})
-	}
-}

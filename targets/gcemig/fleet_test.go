@@ -1,10 +1,8 @@
 package gcemig
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -209,26 +207,6 @@ func TestRecreated(t *testing.T) {
 	}
 }
 
-// TestLag: a list that shows a group as it was before hpad changed it is not
-// believed; the same size put back by somebody is.
-func TestLag(t *testing.T) {
-	server, f := startWeb(t, 2)
-	version := read(t, f, web).Version
-	server.Lag(t, web, 2)
-	if err := f.SetReplicas(t.Context(), ref(web), 4, version, "test"); err != nil {
-		t.Fatal(err)
-	}
-	for range 3 {
-		if reading := read(t, f, web); reading.SpecReplicas != 4 || reading.StatusReplicas != 4 {
-			t.Errorf("%d of %d replicas, want 4 of 4", reading.StatusReplicas, reading.SpecReplicas)
-		}
-	}
-	server.Resize(t, web, 2)
-	if reading := read(t, f, web); reading.SpecReplicas != 2 {
-		t.Errorf("%d replicas after somebody put the size back, want 2", reading.SpecReplicas)
-	}
-}
-
 func TestRemove(t *testing.T) {
 	server, f := startWeb(t, 4, func(g *gcetest.Group) { g.Stop = time.Hour })
 	reading := read(t, f, web)
@@ -267,29 +245,9 @@ func TestRemove(t *testing.T) {
 	}
 }
 
-// TestRemoveMeetsRival: what somebody else takes between the read and the removal is
-// gone all the same, and what hpad takes lowers the size that it finds.
-func TestRemoveMeetsRival(t *testing.T) {
-	server, f := startWeb(t, 5, func(g *gcetest.Group) { g.Stop = time.Hour })
-	before := read(t, f, web)
-	var ids []string
-	for _, instance := range before.Instances {
-		ids = append(ids, instance.ID)
-	}
-	server.Rival.Before(func() { server.Resize(t, web, 3) }, "instanceGroupManagers.deleteInstances")
-	if err := f.Remove(t.Context(), ref(web), ids[2:4], before.Version, "test"); err != nil {
-		t.Fatal(err)
-	}
-	after := read(t, f, web)
-	if after.SpecReplicas != 2 || after.StatusReplicas != 2 || server.Size(t, web) != 2 || after.Version == before.Version {
-		t.Errorf("spec %d, status %d, size %d, want the 2 that are left of the 3 that somebody else wanted", after.SpecReplicas, after.StatusReplicas, server.Size(t, web))
-	}
-}
-
 // TestRemoveMany: more instances than one call takes are deleted in several.
 func TestRemoveMany(t *testing.T) {
 	server, f := startWeb(t, mostRemoved+5)
-	server.SkipChecks()
 	reading := read(t, f, web)
 	var ids []string
 	for _, instance := range reading.Instances {
@@ -364,7 +322,6 @@ func (*meter) Wait(string, time.Duration) {}
 // regional, and their targets.
 func many(t testing.TB, groups int, watched bool) (*gcetest.Server, []targets.Ref) {
 	server := gcetest.Start(t)
-	server.SkipChecks()
 	refs := make([]targets.Ref, 0, groups)
 	for i := range groups {
 		group := gcetest.Group{Zone: "us-east1-b", Name: fmt.Sprintf("group-%04d", i), Size: 3, Watched: watched}
@@ -423,35 +380,6 @@ func TestCalls(t *testing.T) {
 	defer counted.mu.Unlock()
 	if counted.calls["instanceGroupManagers.aggregatedList"] != 6 || len(counted.failed) != 0 {
 		t.Errorf("the meter counted %v, and %v that failed", counted.calls, counted.failed)
-	}
-}
-
-// TestThrottledByItself: what the fleet's own limits do not allow in time is said of
-// the targets that it concerns, and the rest goes on.
-func TestThrottledByItself(t *testing.T) {
-	server, refs := many(t, 50, false)
-	config := testConfig(t, server)
-	config.ReadsPerSecond = 2 // and 20 at once
-	f := openFleet(t, config, &targettest.Store{})
-	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
-	defer cancel()
-	readings, err := f.Snapshot(ctx, refs)
-	if err != nil {
-		t.Fatal(err)
-	}
-	known, waiting := 0, 0
-	for _, reading := range readings {
-		switch {
-		case reading.Err == nil:
-			known++
-		case errors.Is(reading.Err, targets.ErrThrottled):
-			waiting++
-		default:
-			t.Errorf("reading: %v, want ErrThrottled", reading.Err)
-		}
-	}
-	if known < 15 || waiting < 15 || known+waiting != 50 {
-		t.Errorf("%d groups are read and %d wait, want about 20 and 30", known, waiting)
 	}
 }
 
@@ -690,18 +618,6 @@ func TestCredentialsRefused(t *testing.T) {
 	}
 }
 
-// TestTimeout: a call that takes too long is no deadline of the caller.
-func TestTimeout(t *testing.T) {
-	server, f := startWeb(t, 1)
-	read(t, f, web) // which needs a token first
-	f.Limiter.Timeout = 500 * time.Millisecond
-	server.Inject(gcetest.Fault{Method: "compute.instanceGroupManagers.aggregatedList", Hang: true})
-	_, err := f.Snapshot(t.Context(), []targets.Ref{ref(web)})
-	if !errors.Is(err, targets.ErrTransient) || errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "no answer within") {
-		t.Errorf("Snapshot() without an answer = %v, want ErrTransient and the fleet's timeout", err)
-	}
-}
-
 // TestOperationFails: a change that is accepted and fails at once is refused.
 func TestOperationFails(t *testing.T) {
 	server, f := startWeb(t, 2)
@@ -710,24 +626,5 @@ func TestOperationFails(t *testing.T) {
 	err := f.SetReplicas(t.Context(), ref(web), 5, version, "test")
 	if !errors.Is(err, targets.ErrOutOfRange) || targets.Reason(err) != QuotaExceeded || !strings.Contains(err.Error(), "CPUS") {
 		t.Errorf("SetReplicas() that fails = %v, want ErrOutOfRange with reason %s", err, QuotaExceeded)
-	}
-}
-
-// BenchmarkSnapshot reads all of a project's groups, of three instances each, in
-// rounds in which nothing happens.
-func BenchmarkSnapshot(b *testing.B) {
-	for _, groups := range []int{1000, 5000} {
-		b.Run(fmt.Sprintf("groups=%d", groups), func(b *testing.B) {
-			imitation, refs := many(b, groups, false)
-			replay := &targettest.Replay{Handler: imitation}
-			server := httptest.NewServer(replay)
-			b.Cleanup(server.Close)
-			config := testConfig(b, imitation)
-			config.Endpoint = server.URL + "/compute/v1/"
-			config.ReadsPerSecond = 10_000
-			f := openFleet(b, config, &targettest.Store{})
-			readAll(b, f, refs)
-			replay.Rounds(b, 3*groups, func() { readAll(b, f, refs) })
-		})
 	}
 }

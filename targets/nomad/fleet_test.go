@@ -478,53 +478,6 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestBounds: the bounds of the group's scaling block are heeded, and their ends are
-// within them, without a call that Nomad would refuse.
-func TestBounds(t *testing.T) {
-	i := newFakeServer(t)
-	i.add("web", 3).extra = map[string]any{"TaskGroups": []any{map[string]any{"Name": "app", "Count": 3, "Scaling": map[string]any{"Min": 2, "Max": 4}}}}
-	f := newFleet(t, i)
-	for n, want := range map[int32]bool{1: false, 2: true, 4: true, 5: false} {
-		before := len(i.scaled)
-		err := f.SetReplicas(t.Context(), ref("web/app"), n, "", "r")
-		outside, refused := errors.AsType[*targets.OutOfRangeError](err)
-		if want != (err == nil) || len(i.scaled)-before != map[bool]int{true: 1}[want] || refused && (*outside.Min != 2 || *outside.Max != 4) {
-			t.Errorf("SetReplicas(%d) from 2 to 4 = %v with %d writes", n, err, len(i.scaled)-before)
-		}
-	}
-	if err := f.SetReplicas(t.Context(), targets.Ref{Fleet: "other", Name: "web/app"}, 3, "", "r"); !errors.Is(err, targets.ErrTargetNotFound) {
-		t.Errorf("SetReplicas() of another fleet's target = %v", err)
-	}
-}
-
-// TestStoreFails holds that a store that cannot be read stops the readings, and
-// one that cannot be written does not.
-func TestStoreFails(t *testing.T) {
-	i := newFakeServer(t)
-	i.add("web", 1)
-	store := &targettest.Store{}
-	store.Fail(errors.New("disk is on fire"))
-	f := openFleet(t, testConfig(t, i.server.URL), store)
-	if _, err := f.Snapshot(t.Context(), []targets.Ref{ref("web/app")}); !errors.Is(err, targets.ErrTransient) || !strings.Contains(err.Error(), "disk is on fire") {
-		t.Errorf("Snapshot() with a store that cannot be read = %v, want why", err)
-	}
-	store.Fail(nil)
-	readOne(t, f, "web/app")
-	store.Fail(errors.New("disk is full"))
-	i.change("web", func(job *fakeJob) { job.count = 2 })
-	if got := readOne(t, f, "web/app").StatusReplicas; got != 2 {
-		t.Errorf("status %d, want 2", got)
-	}
-	if found, err := f.Check(t.Context()); err != nil || !strings.Contains(strings.Join(found, "\n"), "disk is full") {
-		t.Errorf("Check() = %q, %v, want that readiness cannot be stored", found, err)
-	}
-	store.Fail(nil)
-	readOne(t, f, "web/app")
-	if entries, _ := store.List(t.Context(), shardPrefix); len(entries) != 2 {
-		t.Errorf("%d shards are stored, want that of each allocation", len(entries))
-	}
-}
-
 func TestWhyNoPlace(t *testing.T) {
 	for _, c := range []struct {
 		failed        placement

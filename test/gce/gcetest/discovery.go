@@ -3,23 +3,17 @@ package gcetest
 import (
 	"encoding/json"
 	"fmt"
-	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
-	"strconv"
 	"strings"
 	"sync"
 )
 
-// Document is a discovery document: what an API takes and returns.
+// Document is the part of the discovery document of an API that the tests use.
 type Document struct {
-	Revision  string               `json:"revision"`
 	Resources map[string]*resource `json:"resources"`
 	Schemas   map[string]*Schema   `json:"schemas"`
-	// Parameters are those that every method takes.
-	Parameters map[string]*Schema `json:"parameters"`
 
 	methods []*Method
 }
@@ -28,42 +22,25 @@ type resource struct {
 	Methods map[string]*Method `json:"methods"`
 }
 
+// Schema is the type of a value.
+type Schema struct {
+	Enum       []string           `json:"enum"`
+	Properties map[string]*Schema `json:"properties"`
+}
+
 // Method is one method of the API.
 type Method struct {
-	ID         string             `json:"id"`
-	Verb       string             `json:"httpMethod"`
-	Path       string             `json:"path"`
-	Parameters map[string]*Schema `json:"parameters"`
-	Request    *Schema            `json:"request"`
-	Response   *Schema            `json:"response"`
+	ID   string `json:"id"`
+	Verb string `json:"httpMethod"`
+	Path string `json:"path"`
 
 	segments []string
 }
 
-// Schema is the type of a value.
-type Schema struct {
-	Ref        string             `json:"$ref"`
-	Type       string             `json:"type"`
-	Format     string             `json:"format"`
-	Location   string             `json:"location"`
-	Required   bool               `json:"required"`
-	Enum       []string           `json:"enum"`
-	Minimum    string             `json:"minimum"`
-	Maximum    string             `json:"maximum"`
-	Items      *Schema            `json:"items"`
-	Properties map[string]*Schema `json:"properties"`
-	Additional *Schema            `json:"additionalProperties"`
-}
-
-// Discovery returns the document of the API.
+// Discovery returns the document of the Compute Engine API.
 var Discovery = sync.OnceValues(func() (*Document, error) { return discover("compute") })
 
-// tokenDiscovery returns the document of the API that gives tokens of other service
-// accounts.
-var tokenDiscovery = sync.OnceValues(func() (*Document, error) { return discover("iamcredentials") })
-
-// discover reads a document that comes with google.golang.org/api, as the module's
-// version in go.mod has it.
+// discover reads a document in the module google.golang.org/api.
 func discover(api string) (*Document, error) {
 	dir, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "google.golang.org/api").Output()
 	if err != nil {
@@ -87,8 +64,8 @@ func discover(api string) (*Document, error) {
 	return d, nil
 }
 
-// Find returns the method of a verb and a path, as "projects/p/zones/z/…", and the
-// parameters that the path has; nil when there is none.
+// Find returns the method of a verb and a path such as "projects/p/zones/z/…", and the
+// parameters in the path, or nil.
 func (d *Document) Find(verb, path string) (*Method, map[string]string) {
 	segments := strings.Split(path, "/")
 	for _, m := range d.methods {
@@ -114,127 +91,4 @@ func (m *Method) match(segments []string) (map[string]string, bool) {
 		}
 	}
 	return values, true
-}
-
-// CheckQuery returns what is wrong with the parameters of a request.
-func (d *Document) CheckQuery(m *Method, query url.Values) []string {
-	var wrong []string
-	for name, values := range query {
-		schema := m.Parameters[name]
-		if schema == nil || schema.Location != "query" {
-			schema = d.Parameters[name]
-		}
-		if schema == nil {
-			wrong = append(wrong, fmt.Sprintf("%s has no parameter %q", m.ID, name))
-			continue
-		}
-		for _, value := range values {
-			if detail := schema.checkText(value); detail != "" {
-				wrong = append(wrong, fmt.Sprintf("%s: parameter %s=%q %s", m.ID, name, value, detail))
-			}
-		}
-	}
-	for name, schema := range m.Parameters {
-		if schema.Required && schema.Location == "query" && !query.Has(name) {
-			wrong = append(wrong, fmt.Sprintf("%s lacks its parameter %q", m.ID, name))
-		}
-	}
-	return wrong
-}
-
-// checkText says what is wrong with the text of a parameter.
-func (s *Schema) checkText(text string) string {
-	switch s.Type {
-	case "integer":
-		n, err := strconv.ParseInt(text, 10, 64)
-		if err != nil {
-			return "is no integer"
-		}
-		if least, err := strconv.ParseInt(s.Minimum, 10, 64); err == nil && n < least {
-			return "is less than " + s.Minimum
-		}
-		if most, err := strconv.ParseInt(s.Maximum, 10, 64); err == nil && n > most {
-			return "is more than " + s.Maximum
-		}
-	case "boolean":
-		if text != "true" && text != "false" {
-			return "is no boolean"
-		}
-	}
-	if len(s.Enum) > 0 && !slices.Contains(s.Enum, text) {
-		return "is none of " + strings.Join(s.Enum, ", ")
-	}
-	return ""
-}
-
-// Check returns what is wrong with a JSON value, as encoding/json decodes it with
-// UseNumber, as one of a schema.
-func (d *Document) Check(at string, s *Schema, value any) []string {
-	if s.Ref != "" {
-		known := d.Schemas[s.Ref]
-		if known == nil {
-			return []string{fmt.Sprintf("%s: the document has no schema %q", at, s.Ref)}
-		}
-		return d.Check(at, known, value)
-	}
-	switch value := value.(type) {
-	case map[string]any:
-		return d.checkObject(at, s, value)
-	case []any:
-		if s.Type != "array" {
-			return []string{fmt.Sprintf("%s is an array, want %s", at, s.Type)}
-		}
-		var wrong []string
-		for i, element := range value {
-			wrong = append(wrong, d.Check(fmt.Sprintf("%s[%d]", at, i), s.Items, element)...)
-		}
-		return wrong
-	case bool:
-		if s.Type != "boolean" {
-			return []string{fmt.Sprintf("%s is a boolean, want %s", at, s.Type)}
-		}
-	case json.Number:
-		if s.Type != "integer" && s.Type != "number" {
-			return []string{fmt.Sprintf("%s is a number, want %s", at, s.Type)}
-		}
-	case string:
-		return s.checkString(at, value)
-	}
-	return nil
-}
-
-func (d *Document) checkObject(at string, s *Schema, value map[string]any) []string {
-	if s.Type != "object" {
-		return []string{fmt.Sprintf("%s is an object, want %s", at, s.Type)}
-	}
-	var wrong []string
-	for name, element := range value {
-		of := s.Properties[name]
-		if of == nil {
-			of = s.Additional
-		}
-		if of == nil {
-			wrong = append(wrong, fmt.Sprintf("%s has no property %q", at, name))
-			continue
-		}
-		wrong = append(wrong, d.Check(at+"."+name, of, element)...)
-	}
-	return wrong
-}
-
-func (s *Schema) checkString(at, value string) []string {
-	if s.Type != "string" {
-		return []string{fmt.Sprintf("%s is a string, want %s", at, s.Type)}
-	}
-	if len(s.Enum) > 0 && !slices.Contains(s.Enum, value) {
-		return []string{fmt.Sprintf("%s = %q is none of %s", at, value, strings.Join(s.Enum, ", "))}
-	}
-	if s.Format == "uint64" || s.Format == "int64" {
-		if _, err := strconv.ParseInt(strings.TrimPrefix(value, "-"), 10, 64); err != nil {
-			if _, err := strconv.ParseUint(value, 10, 64); err != nil {
-				return []string{fmt.Sprintf("%s = %q is no %s", at, value, s.Format)}
-			}
-		}
-	}
-	return nil
 }

@@ -2,8 +2,6 @@ package gcetest
 
 import (
 	"encoding/json"
-	"net/http"
-	"net/url"
 	"reflect"
 	"strings"
 	"testing"
@@ -30,81 +28,6 @@ func TestHandlers(t *testing.T) {
 		if found, _ := document.Find(m.Verb, path); found != m {
 			t.Errorf("%s %s is %v, want %s", m.Verb, path, found, id)
 		}
-	}
-}
-
-// TestCheck: what the document does not have is found, wherever it is.
-func TestCheck(t *testing.T) {
-	document, err := Discovery()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, c := range map[string]struct{ text, want string }{
-		"right":            {`{"name": "web", "targetSize": 3, "id": "18446744073709551615", "status": {"isStable": true}, "namedPorts": [{"name": "http", "port": 80}]}`, ""},
-		"unknown property": {`{"nam": "web"}`, `has no property "nam"`},
-		"deep property":    {`{"status": {"stable": true}}`, `.status has no property "stable"`},
-		"in an array":      {`{"namedPorts": [{"port": "80"}]}`, ".namedPorts[0].port is a string, want integer"},
-		"number for text":  {`{"name": 3}`, ".name is a number, want string"},
-		"text for number":  {`{"targetSize": "3"}`, ".targetSize is a string, want integer"},
-		"number for id":    {`{"id": 3}`, ".id is a number, want string"},
-		"no id":            {`{"id": "web"}`, `.id = "web" is no uint64`},
-		"object for text":  {`{"name": {}}`, ".name is an object, want string"},
-		"array for object": {`{"status": []}`, ".status is an array, want object"},
-		"text for truth":   {`{"status": {"isStable": "yes"}}`, ".isStable is a string, want boolean"},
-		"truth for text":   {`{"name": true}`, ".name is a boolean, want string"},
-		"unknown value":    {`{"updatePolicy": {"type": "EAGER"}}`, `.type = "EAGER" is none of`},
-	} {
-		t.Run(name, func(t *testing.T) {
-			var value any
-			if err := decode([]byte(c.text), &value); err != nil {
-				t.Fatal(err)
-			}
-			wrong := document.Check("group", &Schema{Ref: "InstanceGroupManager"}, value)
-			if c.want == "" {
-				if len(wrong) > 0 {
-					t.Errorf("Check() = %q, want nothing", wrong)
-				}
-				return
-			}
-			if len(wrong) != 1 || !strings.Contains(wrong[0], c.want) {
-				t.Errorf("Check() = %q, want %q", wrong, c.want)
-			}
-		})
-	}
-}
-
-func TestCheckQuery(t *testing.T) {
-	document, err := Discovery()
-	if err != nil {
-		t.Fatal(err)
-	}
-	resize, _ := document.Find(http.MethodPost, "projects/p/zones/z/instanceGroupManagers/g/resize")
-	list, _ := document.Find(http.MethodGet, "projects/p/aggregated/instanceGroupManagers")
-	for name, c := range map[string]struct {
-		method      *Method
-		query, want string
-	}{
-		"right":         {resize, "size=0&requestId=x&prettyPrint=false&alt=json", ""},
-		"not given":     {resize, "requestId=x", `lacks its parameter "size"`},
-		"no number":     {resize, "size=many", "is no integer"},
-		"no parameter":  {resize, "size=1&request_id=x", `has no parameter "request_id"`},
-		"path as query": {resize, "size=1&zone=z", `has no parameter "zone"`},
-		"below":         {list, "maxResults=-1", "is less than 0"},
-		"no truth":      {list, "returnPartialSuccess=yes", "is no boolean"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			query, err := url.ParseQuery(c.query)
-			if err != nil {
-				t.Fatal(err)
-			}
-			wrong := strings.Join(document.CheckQuery(c.method, query), "; ")
-			if (c.want == "") != (wrong == "") || !strings.Contains(wrong, c.want) {
-				t.Errorf("CheckQuery(%s) = %q, want %q", c.query, wrong, c.want)
-			}
-		})
-	}
-	if found, _ := document.Find(http.MethodGet, "projects/p/zones/z/instanceGroupManagers/g/resize"); found != nil {
-		t.Errorf("GET …/resize is %s, want nothing", found.ID)
 	}
 }
 

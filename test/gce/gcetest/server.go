@@ -13,7 +13,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -60,7 +59,6 @@ type Server struct {
 	issued        int
 	calls         map[string]int
 	resized       int
-	unchecked     atomic.Bool
 }
 
 // Start runs a server that ends with the test.
@@ -98,11 +96,6 @@ func (s *Server) Open() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.open = true
-}
-
-// SkipChecks makes responses without a look into the discovery document, for benchmarks.
-func (s *Server) SkipChecks() {
-	s.unchecked.Store(true)
 }
 
 // Calls returns how many calls of each method were let in so far, by its id without
@@ -144,14 +137,6 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err := c.read(r); err != nil {
 		s.report("%s: %v", method.ID, err)
 	}
-	for _, wrong := range s.document.CheckQuery(method, c.query) {
-		s.report("the client asks wrongly: %s", wrong)
-	}
-	if c.body != nil && method.Request != nil {
-		for _, wrong := range s.document.Check("request of "+method.ID, method.Request, c.body) {
-			s.report("the client asks wrongly: %s", wrong)
-		}
-	}
 	s.mu.Lock()
 	met := s.meet(method.ID)
 	s.mu.Unlock()
@@ -183,9 +168,6 @@ func (c *call) read(r *http.Request) error {
 	text, err := io.ReadAll(r.Body)
 	if err != nil || len(bytes.TrimSpace(text)) == 0 {
 		return err
-	}
-	if c.method.Request == nil {
-		return fmt.Errorf("it takes no body, and got %s", text)
 	}
 	return decode(text, &c.body)
 }
@@ -296,24 +278,19 @@ func (c *call) changes() bool {
 	return c.method.Verb != http.MethodGet && verb != "listManagedInstances" && verb != "wait"
 }
 
-// write sends a response, once the document agrees with it.
+// write sends a response, or its first half.
 func (s *Server) write(w http.ResponseWriter, c *call, text []byte, half bool) {
-	if !s.unchecked.Load() || c.query.Has("fields") {
+	if wanted := c.query.Get("fields"); wanted != "" {
 		var value any
-		if err := decode(text, &value); err != nil {
+		err := decode(text, &value)
+		if err == nil {
+			var selected selection
+			if selected, err = parseFields(wanted); err == nil {
+				text, err = json.Marshal(selected.from(value))
+			}
+		}
+		if err != nil {
 			s.report("%s: %v", c.method.ID, err)
-		}
-		for _, wrong := range s.document.Check("answer of "+c.method.ID, c.method.Response, value) {
-			s.report("the imitation answers wrongly: %s", wrong)
-		}
-		if wanted := c.query.Get("fields"); wanted != "" {
-			selected, err := parseFields(wanted)
-			if err != nil {
-				s.report("the client asks wrongly: %v", err)
-			}
-			if text, err = json.Marshal(selected.from(value)); err != nil {
-				s.report("%s: %v", c.method.ID, err)
-			}
 		}
 	}
 	w.Header().Set("Content-Type", "application/json; charset=UTF-8")
