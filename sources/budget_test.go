@@ -12,8 +12,7 @@ import (
 
 const setting = `daemon.answer_memory = "16Mi"`
 
-// collectSeries reads a result of so many series, whose one label that is named
-// has 100 bytes.
+// collectSeries reads a result with a number of series, each with one named label of 100 bytes.
 func collectSeries(ctx context.Context, b *Budget, series int) (Vector, error) {
 	c, err := b.Collect(ctx, Query{Text: "up", Labels: []string{"id"}})
 	if err != nil {
@@ -32,8 +31,8 @@ func collectSeries(ctx context.Context, b *Budget, series int) (Vector, error) {
 	return c.Vector(nil), nil
 }
 
-// A large result that finds no room waits until another one is released; small ones
-// do not wait for it, and one whose time is over fails.
+// A large result waits until another one is released; small results do not wait, and a wait ends
+// with the context.
 func TestBudgetMakesLargeAnswersWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := NewBudget(16<<20, setting)
@@ -92,7 +91,7 @@ func TestBudgetBoundsOneAnswer(t *testing.T) {
 	}
 }
 
-// What a reader makes of a result is of the budget too.
+// Data derived from a result counts in the budget.
 func TestVectorExtend(t *testing.T) {
 	b := NewBudget(16<<20, setting)
 	vector, err := collectSeries(t.Context(), b, 10)

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// newBase returns the base of a fleet whose targets' names are in upper case.
+// newBase returns the base of a fleet with target names in upper case.
 func newBase() *Base[string] {
 	return &Base[string]{Name: "shop", Place: " in town", Parse: func(name string) (string, error) {
 		if name != strings.ToUpper(name) {
@@ -119,7 +119,7 @@ func TestLife(t *testing.T) {
 	}
 }
 
-// TestRetryAfter reads the ways in which platforms ask to wait.
+// TestRetryAfter: all headers with a pause.
 func TestRetryAfter(t *testing.T) {
 	for _, test := range []struct {
 		name, value string

@@ -12,8 +12,7 @@ import (
 	"github.com/hpad/hpad/sources"
 )
 
-// Queries that hold much wait for each other, and those that hold little do not
-// wait for them.
+// Large queries wait for each other, and small queries do not wait.
 func TestQueriesShareSamples(t *testing.T) {
 	samples := sources.NewBudget(400_000, "daemon.query_samples = 400000")
 	cfg := config()
@@ -136,7 +135,7 @@ func TestCost(t *testing.T) {
 	}
 }
 
-// A query whose cost the engine does not count does not get to it.
+// An expensive query that the engine does not count is rejected before the evaluation.
 func TestQueriesOfHiddenCost(t *testing.T) {
 	source := started(t, config(), sources.Env{Samples: sources.NewBudget(10_000_000, "")})
 	doubled := "vector(1)"

@@ -92,9 +92,8 @@ func TestErrorLog(t *testing.T) {
 	}
 }
 
-// TestSteppedClock asks by a wall clock that was stepped: what was scraped before
-// stays as old as it is, what is scraped since is found, and results are of the
-// instant that was asked for.
+// TestSteppedClock: after a step of the wall clock, samples keep their age, new samples are
+// found, and results have the requested instant.
 func TestSteppedClock(t *testing.T) {
 	for _, by := range []time.Duration{-time.Hour, time.Hour} {
 		t.Run(by.String(), func(t *testing.T) {
@@ -128,7 +127,7 @@ func TestSteppedClock(t *testing.T) {
 			ask("sum(jobs)", "{} 2")
 			ask("max(max_over_time(jobs[1m])) - min(min_over_time(jobs[1m]))", "{} 1")
 
-			// What an exposition dates, it dates by the wall clock.
+			// Timestamps in a scrape are wall clock times.
 			e.set(http.StatusOK, textFormat, fmt.Sprintf("dated 3 %d\n", wall().UnixMilli()))
 			ask("sum(dated)", "{} 3")
 		})

@@ -139,7 +139,7 @@ func TestStatedTimes(t *testing.T) {
 	eventually(t, source, "sum(past)", "{} 1")
 }
 
-// fleet is a target whose instances the test changes.
+// fleet is a target with mutable instances.
 type fleet struct {
 	mu        sync.Mutex
 	instances map[string]targets.Location

@@ -21,7 +21,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const textFormat = "text/plain; version=0.0.4"
 
-// exporter is an endpoint whose page the test changes.
+// exporter is an endpoint with a mutable page.
 type exporter struct {
 	*httptest.Server
 	mu          sync.Mutex

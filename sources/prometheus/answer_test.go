@@ -115,7 +115,7 @@ func TestWithoutCredentials(t *testing.T) {
 	}
 }
 
-// What is not an error of HTTP is returned as it is.
+// Other errors are returned unchanged.
 func TestExplainTransport(t *testing.T) {
 	plain := errors.New("plain")
 	if got := explainTransport(fmt.Errorf("wrapped: %w", plain)); !errors.Is(got, plain) || got.Error() != "wrapped: plain" {
@@ -149,8 +149,8 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
-// TestPartial holds that each way in which a server marks a result as partial is found, that
-// annotations of PromQL are not taken for one, and that on_warnings = "accept" only shows it.
+// TestPartial: each mark of a partial result is found, annotations of PromQL are not a mark, and
+// on_warnings = "accept" only shows the mark.
 func TestPartial(t *testing.T) {
 	body := func(members string) string {
 		return `{"status":"success",` + members + `"data":{"resultType":"vector","result":[{"metric":{},"value":[1767225600,"30"]}]}}`

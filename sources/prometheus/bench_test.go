@@ -30,8 +30,8 @@ func answerOf(series int) []byte {
 	return body.Bytes()
 }
 
-// BenchmarkQuery is one query over a kept loopback connection; the server only
-// writes prepared bytes. "api" is what the API's own client takes, for comparison.
+// BenchmarkQuery is one query over an open loopback connection; the server writes prepared bytes.
+// "api" is the client of the Prometheus API, for comparison.
 func BenchmarkQuery(b *testing.B) {
 	for _, series := range []int{10, 1000, 10_000, 250_000} {
 		body := answerOf(series)

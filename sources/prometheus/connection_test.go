@@ -42,7 +42,7 @@ func certificatePEM(der []byte) []byte {
 func serveTLS(t testing.TB, handler http.HandlerFunc, edit func(*tls.Config)) (server *httptest.Server, caFile string) {
 	t.Helper()
 	server = httptest.NewUnstartedServer(handler)
-	server.Config.ErrorLog = log.New(io.Discard, "", 0) // Failed handshakes are what is tested.
+	server.Config.ErrorLog = log.New(io.Discard, "", 0) // the test causes failed handshakes
 	server.EnableHTTP2 = true
 	server.TLS = &tls.Config{}
 	if edit != nil {
@@ -86,8 +86,7 @@ func newClientCertificate(t testing.TB) (certificate *x509.Certificate, certFile
 		write(t, filepath.Join(dir, "key.pem"), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER}))
 }
 
-// query asks once and fails the test where the error does not hold want; no want
-// means no error.
+// query queries once and fails the test unless the error contains want; "" means no error.
 func query(t testing.TB, source *Source, want string) {
 	t.Helper()
 	_, err := source.Query(t.Context(), sources.Query{Text: "up"}, at)
@@ -165,8 +164,7 @@ func TestNewErrors(t *testing.T) {
 	}
 }
 
-// authorized serves a recorded response to requests whose Authorization is the
-// current one.
+// authorized serves a recorded response to requests with the current Authorization.
 func authorized(t testing.TB, current *string) *httptest.Server {
 	t.Helper()
 	reply := recorded(t, "200-sum")

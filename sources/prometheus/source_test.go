@@ -137,8 +137,7 @@ func huge() string {
 	return `{"status":"success","junk":[0` + strings.Repeat(`,"`+strings.Repeat("0", 2000)+`"`, testedAnswerBytes/1000)
 }
 
-// What is written otherwise than Prometheus does is read all the same: other orders,
-// unknown members, nulls and spaces.
+// Valid responses in another form are read: other orders, unknown members, nulls and spaces.
 func TestQueryForms(t *testing.T) {
 	want := sources.Vector{Series: []sources.Series{{Labels: sources.LabelsOf(map[string]string{"a": "é\n"}), Value: 1.5, At: at}}}
 	for name, handler := range map[string]http.HandlerFunc{

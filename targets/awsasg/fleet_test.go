@@ -24,8 +24,7 @@ import (
 	"github.com/hpad/hpad/test/aws/awstest"
 )
 
-// open returns an imitated cloud with a group "web" of so many instances, and a
-// fleet in it.
+// open returns a fake cloud with a group "web" of a number of instances, and its fleet.
 func open(t *testing.T, count int, change func(c *Config)) (*awstest.Cloud, *Fleet) {
 	t.Helper()
 	c := awstest.New(t)
@@ -93,7 +92,7 @@ func TestReading(t *testing.T) {
 		add("i-5", "Terminating:Wait", "Healthy", "eu-central-1a")
 		add("i-6", "Standby", "Healthy", "eu-central-1a")
 		add("i-7", "Warmed:Stopped", "Healthy", "eu-central-1a")
-		g.Suspended = []string{"Launch", "Terminate"} // so that nothing changes meanwhile
+		g.Suspended = []string{"Launch", "Terminate"} // no more changes
 	})
 	c.Adopt("web")
 	before := time.Now()
@@ -308,8 +307,7 @@ func TestIgnores(t *testing.T) {
 	}
 }
 
-// TestPoliciesNotReadable lets a group be scaled whose policies cannot be read, and
-// says so.
+// TestPoliciesNotReadable: a group with unreadable policies is scaled, with a problem.
 func TestPoliciesNotReadable(t *testing.T) {
 	t.Parallel()
 	c, f := open(t, 2, nil)
@@ -325,8 +323,7 @@ func TestPoliciesNotReadable(t *testing.T) {
 	await(t, f, "end of the problem", func(targets.Reading) bool { return len(f.Problems()) == 0 })
 }
 
-// TestPoliciesUnknown writes nothing before it is known whether the group has
-// policies.
+// TestPoliciesUnknown: hpad does not write before it knows whether the group has policies.
 func TestPoliciesUnknown(t *testing.T) {
 	t.Parallel()
 	c, f := open(t, 2, nil)
@@ -341,7 +338,7 @@ func TestPoliciesUnknown(t *testing.T) {
 	}
 }
 
-// TestDoesNotWait has what a reading can do without hang.
+// TestDoesNotWait: optional details of a reading hang.
 func TestDoesNotWait(t *testing.T) {
 	t.Parallel()
 	for _, action := range []string{"DescribeInstances", "DescribePolicies"} {
@@ -606,7 +603,7 @@ may ec2:DescribeInstances`
 	}
 }
 
-// TestCheckProblems: what readings do without is in a check's findings too.
+// TestCheckProblems: the result of Check includes the problems of readings.
 func TestCheckProblems(t *testing.T) {
 	c, f := open(t, 2, nil)
 	c.Deny("DescribePolicies", "")
@@ -616,8 +613,7 @@ func TestCheckProblems(t *testing.T) {
 	}
 }
 
-// TestPages: AWS may return fewer groups than a call asks for, and the rest on
-// further pages.
+// TestPages: AWS may return fewer groups on a page than requested.
 func TestPages(t *testing.T) {
 	c := awstest.New(t)
 	c.Page(2)
@@ -667,8 +663,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// TestNoSizes: a description that lacks a size, or has one that cannot be, is no
-// reading of anything, and nothing is written by it.
+// TestNoSizes: a description without a valid size is an error for reads and writes.
 func TestNoSizes(t *testing.T) {
 	for _, size := range []string{"DesiredCapacity", "MinSize", "MaxSize"} {
 		for _, value := range []string{"", "-1"} {
@@ -715,7 +710,7 @@ func altered(t *testing.T, alter func(answer string) string) (*awstest.Cloud, *F
 	return c, openFleet(t, config, targets.Env{})
 }
 
-// TestWriteErrorClasses: what AWS says of a change, or what kept it from being sent.
+// TestWriteErrorClasses: the class of each error of a change.
 func TestWriteErrorClasses(t *testing.T) {
 	says := func(code, message string) error { return &smithy.GenericAPIError{Code: code, Message: message} }
 	dialing := func(err error) error { return &net.OpError{Op: "dial", Err: err} }
@@ -778,7 +773,7 @@ func TestRemove(t *testing.T) {
 	if n := c.Calls()["TerminateInstanceInAutoScalingGroup"]; n != 1 {
 		t.Errorf("%d calls for two instances, want 1", n)
 	}
-	// The same again, as after a lost response: it lowers nothing.
+	// Again, as after a lost response: it lowers nothing.
 	if err := f.Remove(t.Context(), ref("web"), []string{all[4], all[1]}, "", ""); err != nil {
 		t.Errorf("Remove() of what is gone = %v", err)
 	}
@@ -833,7 +828,7 @@ func TestRemoveRefused(t *testing.T) {
 	}
 }
 
-// A call that the fleet's timeout ends says so; one that its context ends does not.
+// An error by the fleet's timeout names it; an error by the end of the context does not.
 func TestTimeout(t *testing.T) {
 	over := make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

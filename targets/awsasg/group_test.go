@@ -65,7 +65,7 @@ func TestReadiness(t *testing.T) {
 	}
 }
 
-// made returns a group of so many instances in service.
+// made returns a group with a number of instances in service.
 func made(desired int32, change func(g *group)) *group {
 	g := &group{types.AutoScalingGroup{
 		AutoScalingGroupName: aws.String("web"), MinSize: aws.Int32(1), MaxSize: aws.Int32(9), DesiredCapacity: &desired,
@@ -221,8 +221,8 @@ func TestPoliciesOfGroups(t *testing.T) {
 	}
 }
 
-// TestPoliciesStillUnknown: nothing is written before AWS has listed policies, or
-// refused to; what it listed before stands.
+// TestPoliciesStillUnknown: hpad does not write before AWS has listed policies or denied the
+// permission; an earlier list stays valid.
 func TestPoliciesStillUnknown(t *testing.T) {
 	for _, c := range []struct {
 		read []error

@@ -33,7 +33,7 @@ func testConfig(t testing.TB, s *azuretest.Server, extra string) *Config {
 	return &c
 }
 
-// hasty are limits that get in nobody's way.
+// hasty are limits without an effect.
 const hasty = "reads_per_second = 10000\nwrites_per_second = 10000\nset_writes_per_minute = 60000\n"
 
 func openFleet(t testing.TB, c *Config, options targets.Env) *Fleet {

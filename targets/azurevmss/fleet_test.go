@@ -57,7 +57,7 @@ func both(t *testing.T, set azuretest.Set, test func(t *testing.T, s *azuretest.
 	}
 }
 
-// TestReading holds what is read of a set against what it is.
+// TestReading: the reading of a set.
 func TestReading(t *testing.T) {
 	both(t, azuretest.Set{Capacity: 3, Monitored: true}, func(t *testing.T, s *azuretest.Server, f *Fleet) {
 		s.Page(2)
@@ -198,7 +198,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestLostAnswers has a write done without a response that says so.
+// TestLostAnswers: a write without a response has an unknown outcome.
 func TestLostAnswers(t *testing.T) {
 	for name, failure := range map[string]azuretest.Failure{
 		"an error after the fact": {Status: 500, Code: "InternalServerError", Late: true},
@@ -253,7 +253,7 @@ func TestRemove(t *testing.T) {
 	})
 }
 
-// TestRemoveProtected takes none where one of the machines is protected.
+// TestRemoveProtected: one protected machine prevents the removal.
 func TestRemoveProtected(t *testing.T) {
 	s := azuretest.New(t)
 	s.Add(azuretest.Set{Group: "shop", Name: "web", Capacity: 3, DeleteDelay: time.Minute})
@@ -412,8 +412,8 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestWithoutExtras has a client that may read no autoscale settings and no network
-// interfaces: that is reported, and nothing else is wrong.
+// TestWithoutExtras: a missing permission for autoscale settings or network interfaces is a
+// problem without other effects.
 func TestWithoutExtras(t *testing.T) {
 	s := azuretest.New(t)
 	s.Add(azuretest.Set{Group: "shop", Name: "web", Capacity: 2})
@@ -468,7 +468,7 @@ func TestOneSetFails(t *testing.T) {
 	}
 }
 
-// TestGroupsAndSubscription lists few resource groups one by one, and many at once.
+// TestGroupsAndSubscription: a few resource groups are listed individually, many in one list.
 func TestGroupsAndSubscription(t *testing.T) {
 	s := azuretest.New(t)
 	var refs []targets.Ref
@@ -610,7 +610,7 @@ func coded(code, message string) string {
 	return `{"error":{"code":"` + code + `","message":"` + message + `"}}`
 }
 
-// TestErrors puts what Azure says into classes, of reads and of writes.
+// TestErrors: the class of each error, for reads and writes.
 func TestErrors(t *testing.T) {
 	dial := &url.Error{Op: "Patch", URL: "https://x", Err: &net.OpError{Op: "dial", Err: errors.New("connection refused")}}
 	cut := &url.Error{Op: "Patch", URL: "https://x", Err: io.ErrUnexpectedEOF}
@@ -621,7 +621,7 @@ func TestErrors(t *testing.T) {
 		// reason is the write's, unknown whether its outcome is not known.
 		reason  string
 		unknown bool
-		// says is part of the write's error.
+		// says is a part of the write's error.
 		says string
 	}{
 		{

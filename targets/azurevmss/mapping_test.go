@@ -20,7 +20,7 @@ func TestMachine(t *testing.T) {
 		name                 string
 		state, power, health string
 		monitored            bool
-		// want is the phase, or that the machine is none of the count, or on its way.
+		// want is the phase, "not counted", or "leaving".
 		want      string
 		readiness policy.Readiness
 	}{
@@ -83,7 +83,7 @@ func machineIn(t *testing.T, text string, flexible bool) *machine {
 	return &m
 }
 
-// described returns what a machine counts as.
+// described returns the state of a machine for the test.
 func described(m *machine) string {
 	switch {
 	case !m.counts():
@@ -94,7 +94,7 @@ func described(m *machine) string {
 	return m.phase().String()
 }
 
-// TestMachineDetails reads what else there is of a machine.
+// TestMachineDetails: the other properties of a machine.
 func TestMachineDetails(t *testing.T) {
 	m := machineIn(t, `{
 		"id": "/subscriptions/S/resourceGroups/Shop/providers/Microsoft.Compute/virtualMachineScaleSets/Web/virtualMachines/3",

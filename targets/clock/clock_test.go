@@ -11,7 +11,7 @@ import (
 	"github.com/hpad/hpad/targets/clock"
 )
 
-// machine is a machine whose wall clock somebody sets.
+// machine is a host with a settable wall clock.
 type machine struct {
 	boot    string
 	started time.Time
@@ -33,7 +33,7 @@ func (m *machine) clock(kept clock.State) *clock.Clock {
 	return c
 }
 
-// stored returns what a store has of a clock.
+// stored returns the stored state of a clock.
 func stored(t *testing.T, c *clock.Clock) clock.State {
 	t.Helper()
 	text, err := json.Marshal(c.State())
@@ -64,7 +64,7 @@ func TestNoStep(t *testing.T) {
 		c := m.clock(clock.State{})
 		for range 3 {
 			time.Sleep(time.Hour)
-			// What is not more than a second is no step, however it came about.
+			// A difference of up to a second is no step.
 			m.stepped = -time.Second
 			wantStep(t, c, 0)
 			m.stepped = time.Second
@@ -117,14 +117,14 @@ func TestStep(t *testing.T) {
 	}
 }
 
-// TestResume goes on in another process, with the clock stepped meanwhile or not.
+// TestResume: another process resumes, with and without a step of the wall clock in between.
 func TestResume(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		// running is a step before the restart, down one while no process runs.
 		running, down time.Duration
 		change        func(*machine)
-		// passed is what the new process takes the minute of the restart for.
+		// passed is the elapsed time that the new process assumes for the minute of the restart.
 		passed, told time.Duration
 	}{
 		{name: "same boot", passed: time.Minute},
@@ -166,8 +166,8 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// TestTakeOver goes on on another machine, whose wall clock is off, or was not stepped as
-// the one before was: no time has passed that did not.
+// TestTakeOver: another host resumes, with another wall clock error or without the steps of the
+// previous host. The elapsed time is not too long.
 func TestTakeOver(t *testing.T) {
 	for _, c := range []struct {
 		name           string
@@ -241,7 +241,7 @@ func TestHappened(t *testing.T) {
 		want(4*time.Hour, 165*time.Minute) // stepped over
 		want(7*time.Hour, 180*time.Minute)
 
-		// The oldest offsets are forgotten, and then stand for what was before.
+		// The oldest offsets are replaced by one.
 		for range 40 {
 			m.stepped += time.Hour
 			c.Look()

@@ -38,9 +38,6 @@ func (s *Scale) Offset() time.Duration {
 	return s.offsets[len(s.offsets)-1].Ahead
 }
 
-// Stepped reports whether there is a known step of the wall clock.
-func (s *Scale) Stepped() bool { return len(s.offsets) > 0 }
-
 // Wall converts steady time to wall clock time by the present offset. A zero time stays zero.
 func (s *Scale) Wall(t time.Time) time.Time {
 	if offset := s.Offset(); offset != 0 && !t.IsZero() {

@@ -10,8 +10,8 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// TestConnection makes another client when a file changes, and when one is given up;
-// where a file is of no use it keeps the client there is, and says why.
+// TestConnection: a changed file or rejected credentials cause a new client. An invalid file
+// causes an error, and the previous client stays in use.
 func TestConnection(t *testing.T) {
 	type client struct{ secret string }
 	path := filepath.Join(t.TempDir(), "secret")

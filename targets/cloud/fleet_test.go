@@ -72,7 +72,7 @@ func (p *fake) Delete(_ context.Context, _ string, _ *Group[string], handles []s
 
 var web = targets.Ref{Fleet: "prod", Name: "web"}
 
-// start returns a fleet of so many ready instances: a, b, c and so on.
+// start returns a fleet with a number of ready instances: a, b, c and so on.
 func start(size int32) (*fake, *Fleet[string, string]) {
 	p := &fake{
 		group:   Group[string]{Size: size, Min: new(int32), Max: new(int32(9)), Identity: "1", Stable: true},
@@ -288,8 +288,8 @@ func TestShortages(t *testing.T) {
 	}
 }
 
-// TestWritten: changes are believed while the platform shows a target as it was before
-// one of them, for a minute, and no longer than until it shows anything else.
+// TestWritten: a write counts for a minute while the platform shows a version from before one of
+// the writes, until it shows another version.
 func TestWritten(t *testing.T) {
 	begun := time.Now()
 	type look struct {
@@ -323,8 +323,8 @@ func TestWritten(t *testing.T) {
 	}
 }
 
-// TestAside: a value is read again after the interval, and at once where it may be had
-// then; what was read stays when it cannot be read any more.
+// TestAside: a value is read again after the interval, or immediately after an error; a failed
+// read keeps the value.
 func TestAside(t *testing.T) {
 	broken := errors.New("broken")
 	type step struct {
@@ -364,7 +364,7 @@ func TestAside(t *testing.T) {
 	}
 }
 
-// TestAsideExpires: what is known to be out of date is read again at once.
+// TestAsideExpires: Expire causes an immediate read.
 func TestAsideExpires(t *testing.T) {
 	var a Aside[int]
 	calls := 0

@@ -196,8 +196,8 @@ func TestLimiterHeedsRetryAfter(t *testing.T) {
 	}
 }
 
-// TestLimiterAskedAgain has a platform that asks for the same short wait each time,
-// because it does not know that somebody else spends what there will be then.
+// TestLimiterAskedAgain: the platform requires the same short pause each time, because other
+// callers use its capacity.
 func TestLimiterAskedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		meter := &counter{}
@@ -211,8 +211,8 @@ func TestLimiterAskedAgain(t *testing.T) {
 	})
 }
 
-// TestLimiterSameTime has several calls under way when the platform refuses them:
-// that is one refusal, and a success that began before it does not end it.
+// TestLimiterSameTime: concurrent throttled calls count as one, and a success that began before
+// them does not end the pause.
 func TestLimiterSameTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := NewLimiter(Limits{}, nil)

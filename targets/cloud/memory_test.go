@@ -77,8 +77,7 @@ func TestMemoryNotes(t *testing.T) {
 	}
 }
 
-// TestRecordEqual: a record that differs in anything is another one, which is to be
-// stored.
+// TestRecordEqual: records that differ in any field are not equal.
 func TestRecordEqual(t *testing.T) {
 	record := Record{FirstSeen: noon, Launched: noon, Readiness: policy.ReadinessTrue, Changed: noon, Facts: &Facts{}}
 	elsewhere := record

@@ -23,8 +23,8 @@ import (
 
 var errSpoiled = errors.New("spoiled by the test")
 
-// TestDrain: a scale-down counts at once, drains, removes all victims in one call
-// and clears up after them.
+// TestDrain: a scale-down changes the count immediately, drains, removes all victims in one call
+// and cleans up.
 func TestDrain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDrainer("web-0", "web-1")
@@ -75,8 +75,8 @@ func TestDrain(t *testing.T) {
 	})
 }
 
-// TestTakeBack: a scale-up takes back the newest operations first, waits for no
-// drainer, and asks the platform only for the rest.
+// TestTakeBack: a scale-up takes back the newest operations first, does not wait for the drainer,
+// and requests only the rest from the platform.
 func TestTakeBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDrainer("web-0", "web-1", "web-2")
@@ -109,7 +109,7 @@ func TestTakeBack(t *testing.T) {
 	})
 }
 
-// TestDeadline: what is not drained in time is terminated or taken back.
+// TestDeadline: overdue instances are removed or taken back.
 func TestDeadline(t *testing.T) {
 	for _, c := range []struct {
 		expiry  drain.Expiry
@@ -185,7 +185,7 @@ func TestRefusedRemoval(t *testing.T) {
 	}
 }
 
-// TestLostAnswer: a removal whose outcome is unknown is seen, and not sent again.
+// TestLostAnswer: a removal with an unknown outcome is observed, and not repeated.
 func TestLostAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 3, newDrainer())
@@ -223,8 +223,7 @@ func TestHeldRemoval(t *testing.T) {
 	}
 }
 
-// TestHold: while the platform says that it does not want to be written to it is
-// not, neither by removals nor by new decisions.
+// TestHold: during a hold of the platform there are no removals and no new decisions.
 func TestHold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDrainer("web-0")
@@ -254,8 +253,7 @@ func TestHold(t *testing.T) {
 	})
 }
 
-// TestLyingReading: one reading without the instances means nothing; a drain goes
-// on, and nobody is cleared up after who is there.
+// TestLyingReading: one reading without the instances has no effect on a drain.
 func TestLyingReading(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDrainer("web-0")
@@ -352,7 +350,7 @@ func TestProtected(t *testing.T) {
 	})
 }
 
-// crowded is a platform that counts how many removals it is asked for at once.
+// crowded is a platform that counts the concurrent removals.
 type crowded struct {
 	targettest.Removable
 	now, most *atomic.Int32
@@ -365,8 +363,7 @@ func (c crowded) Remove(ctx context.Context, ref targets.Ref, ids []string, vers
 	return c.Removable.Remove(ctx, ref, ids, version, reason)
 }
 
-// TestManyTargets: many targets that shrink at once are drained and removed a few
-// at a time, each with one removal.
+// TestManyTargets: many targets are drained and removed a few at a time, each with one removal.
 func TestManyTargets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const count = 40
@@ -413,8 +410,7 @@ func (w *world) forgotten() {
 	}
 }
 
-// TestRemovalWithoutDrain: what the platform says at once leaves no operation
-// behind.
+// TestRemovalWithoutDrain: a removal with a known outcome leaves no operation.
 func TestRemovalWithoutDrain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 4, nil)
@@ -440,15 +436,14 @@ func TestRemovalWithoutDrain(t *testing.T) {
 	})
 }
 
-// TestRemovalWithoutAnswer: whatever became of a removal whose outcome is unknown, the
-// same instances go and no others, although the order has others by now,
-// and the process is another one.
+// TestRemovalWithoutAnswer: after a removal with an unknown outcome the same instances are
+// removed, even if the order has changed, and in another process.
 func TestRemovalWithoutAnswer(t *testing.T) {
 	for name, c := range map[string]struct {
 		fault targettest.Fault
-		// late is what the platform does after the restart.
+		// late is the reaction of the platform after the restart.
 		late func(w *world) error
-		// calls is how many removals there are then.
+		// calls is the expected number of removals after it.
 		calls int
 	}{
 		"done":  {fault: targettest.Fault{Lost: true}, calls: 1},
@@ -516,9 +511,10 @@ func TestKilledWithoutDrain(t *testing.T) {
 				if err := f.Start(t.Context()); err != nil {
 					t.Fatal(err)
 				}
-				// Its work sleeps now, and takes no step between those of the removal.
+				// The background work sleeps, so that its steps do not mix with those of the
+				// removal.
 				synctest.Wait()
-				_ = f.SetReplicas(t.Context(), w.ref, 2, "", "the test asks") // nobody hears it
+				_ = f.SetReplicas(t.Context(), w.ref, 2, "", "the test asks") // the result is lost
 				w.wait(time.Second)
 				if err := f.Close(); err != nil {
 					t.Fatal(err)
@@ -544,8 +540,8 @@ func TestKilledWithoutDrain(t *testing.T) {
 	}
 }
 
-// TestContract runs the contract suite over a wrapped fleet: with everything left
-// to the platform, with named victims, and with a drainer that drains at once.
+// TestContract runs the contract suite over a wrapped fleet: without options, with named victims,
+// and with a drainer that drains immediately.
 func TestContract(t *testing.T) {
 	for name, options := range map[string]drain.Options{
 		"platform": {},
@@ -607,8 +603,7 @@ func newPlatform(options drain.Options, counts ...int32) *targettest.Platform {
 	p.Throttle = until(func() targettest.Fault { return targettest.Fault{Err: &targets.ThrottledError{Err: errSpoiled}} })
 	p.Hang = until(func() targettest.Fault { return targettest.Fault{Hang: true} })
 	if options.Drainer == nil {
-		// A drainer's victims are taken back where more are wanted, which is not what
-		// the case of slow stops wants to see.
+		// A scale-up takes back draining victims, which the case of slow stops does not expect.
 		p.SlowStop = func(_ *testing.T, ref targets.Ref) {
 			m.Change(ref.Name, func(target *targettest.MemoryTarget) { target.StopDelay = 1500 * time.Millisecond })
 		}

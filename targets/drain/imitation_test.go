@@ -26,13 +26,12 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // drainer is a Drainer in memory that records its calls.
 type drainer struct {
 	mu sync.Mutex
-	// working are the instances that still have work; an instance not among them is
-	// drained as soon as it is begun.
+	// working are the instances with work; others are drained as soon as the drain begins.
 	working map[string]bool
 	// broken makes calls fail, by their names; hang makes them not return.
 	broken map[string]error
 	hang   chan struct{}
-	// calls are all calls, as "begin web-1", deadlines those of the last ones.
+	// calls are all calls, such as "begin web-1", deadlines the last deadlines.
 	calls     []string
 	deadlines map[string]time.Time
 	// allocations are the results of a Counter.
@@ -100,14 +99,14 @@ func (d *drainer) fail(call string, err error) {
 	d.broken[call] = err
 }
 
-// deadline returns the one that the drainer got last for an instance.
+// deadline returns the last deadline that the drainer got for an instance.
 func (d *drainer) deadline(id string) time.Time {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.deadlines[id]
 }
 
-// asked returns how often the drainer got a call.
+// asked returns the number of equal calls of the drainer.
 func (d *drainer) asked(call string) int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -130,16 +129,16 @@ type world struct {
 	options  drain.Options
 	ref      targets.Ref
 	fleet    *drain.Fleet
-	// clock is the fleet's, kept what the one before left, and step by how much the
-	// wall clock was stepped. The machine was booted when the bubble began.
+	// clock is the clock of the fleet, kept the state of the previous clock, and step the step of
+	// the wall clock. The host was booted at the start of the test.
 	clock *clock.Clock
 	kept  clock.State
 	begun time.Time
 	step  atomic.Int64
 }
 
-// newWorld starts a fleet with a target "web" of so many instances, which are as
-// many seconds old as they are from the end.
+// newWorld starts a fleet with a target "web". Its instances are one second apart, the last one
+// is the youngest.
 func newWorld(t *testing.T, replicas int32, d *drainer) *world {
 	t.Helper()
 	w := &world{T: t, platform: targettest.Removable{Memory: targettest.NewMemory("memory")}, store: &targettest.Store{}, drainer: d, begun: time.Now()}
@@ -178,7 +177,7 @@ func (w *world) close() {
 	}
 }
 
-// restart ends the fleet and starts another one on the same platform and store.
+// restart closes the fleet and starts another one with the same platform and store.
 func (w *world) restart() {
 	w.Helper()
 	w.close()
@@ -191,7 +190,7 @@ func (w *world) configure(change func(options *drain.Options)) {
 	w.fleet.Configure(map[targets.Ref]drain.Options{w.ref: w.options})
 }
 
-// wait lets time pass, and what is to be done then happen.
+// wait lets time pass, and then waits for all work.
 func (w *world) wait(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
@@ -218,8 +217,7 @@ func (w *world) scale(n int32) {
 	synctest.Wait()
 }
 
-// expect holds the counts against what they are to be: as decided, and on the
-// platform.
+// expect compares the decided counts and those of the platform.
 func (w *world) expect(what string, spec, status, platform int32) {
 	w.Helper()
 	reading := w.read()
@@ -229,7 +227,7 @@ func (w *world) expect(what string, spec, status, platform int32) {
 	}
 }
 
-// deleting returns who is on its way out.
+// deleting returns the IDs of Deleting instances.
 func deleting(reading targets.Reading) []string {
 	ids := []string{}
 	for _, instance := range reading.Instances {

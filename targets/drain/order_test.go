@@ -99,8 +99,7 @@ func TestPick(t *testing.T) {
 	}
 }
 
-// TestFacts: orders that go by facts ask whoever knows them, and take nobody while
-// they cannot be had.
+// TestFacts: orders with facts query them, and fail if they are missing.
 func TestFacts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDrainer("web-0", "web-1", "web-2")

@@ -39,9 +39,8 @@ var steps = rapid.Custom(func(t *rapid.T) step {
 	}
 })
 
-// TestAnyInterleaving: whatever happens in whatever order, no more is removed than
-// was decided, nobody twice, and once everything works again the count is one
-// number everywhere and everybody who stayed has work.
+// TestAnyInterleaving: with random events in random order, no more instances are removed than
+// decided, none twice, and in the end all counts agree and the remaining instances have work.
 func TestAnyInterleaving(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		script := rapid.SliceOfN(steps, 1, 25).Draw(rt, "script")
@@ -53,7 +52,7 @@ func TestAnyInterleaving(t *testing.T) {
 	})
 }
 
-// course is a script under way.
+// course is a script in progress.
 type course struct {
 	*world
 	mends    []func()
@@ -148,7 +147,7 @@ func (c *course) decide(n int32) {
 	}
 }
 
-// converged sees that nothing is under way any more, and that it ended well.
+// converged checks that no work is in progress, and that the result is right.
 func (c *course) converged() {
 	fail := func(format string, arguments ...any) {
 		c.failures = append(c.failures, fmt.Sprintf(format, arguments...))

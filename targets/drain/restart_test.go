@@ -20,7 +20,7 @@ import (
 	"github.com/hpad/hpad/targets/targettest"
 )
 
-// TestRestart: a fleet that starts again goes on with what its store has.
+// TestRestart: a new fleet continues with the stored operations.
 func TestRestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDrainer("web-0", "web-1")
@@ -49,8 +49,7 @@ func TestRestart(t *testing.T) {
 	})
 }
 
-// TestUnconfigured: after a restart nothing is done to a target that nobody scales
-// any more.
+// TestUnconfigured: after a restart a target without an autoscaler is not changed.
 func TestUnconfigured(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDrainer("web-0")
@@ -72,7 +71,7 @@ func TestUnconfigured(t *testing.T) {
 	})
 }
 
-// TestLease: nothing is removed once another process may work on the drains.
+// TestLease: there is no removal after the lease.
 func TestLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDrainer("web-0")
@@ -97,8 +96,8 @@ func TestLease(t *testing.T) {
 	})
 }
 
-// dying is a store, a platform and a drainer of a process that is killed at its
-// n-th step: from then on nothing that it does has an effect.
+// dying is the store, platform and drainer of a process that is killed at its n-th step: later
+// steps have no effect.
 type dying struct {
 	targettest.Removable
 	store   *targettest.Store
@@ -124,7 +123,7 @@ func (d *dying) step(do func() error) error {
 		return do()
 	}
 	if d.after {
-		_ = do() // nobody hears how it went
+		_ = do() // the result is lost
 	}
 	return errDead
 }
@@ -185,9 +184,8 @@ func (d *dying) Finish(ctx context.Context, instance drain.Instance) error {
 	return d.step(func() error { return d.drainer.Finish(ctx, instance) })
 }
 
-// TestKilledAtEveryStep: whenever the process is killed, and whether or not its
-// last step had its effect, the next one goes on: the instance is taken exactly
-// once, or not at all where nothing had been recorded.
+// TestKilledAtEveryStep: the process is killed before or after each step, and the next one
+// continues: the instance is removed exactly once, or not at all if it was not recorded.
 func TestKilledAtEveryStep(t *testing.T) {
 	const most = 40 // a drain takes about 11 steps
 	for _, after := range []bool{false, true} {

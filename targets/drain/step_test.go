@@ -22,7 +22,7 @@ var (
 	begun   = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 )
 
-// idle is a Drainer that nobody calls.
+// idle is a Drainer that is not called.
 type idle struct{}
 
 func (idle) Begin(context.Context, Instance) error           { return errTest }
@@ -53,7 +53,7 @@ func asking(o *Operation) { o.removalPending = true }
 
 func attempts(n int) func(o *Operation) { return func(o *Operation) { o.Attempts = n } }
 
-// TestStep: what each event does in each state that it matters in.
+// TestStep: the effect of each event in each relevant state.
 func TestStep(t *testing.T) {
 	reading := func(after time.Duration, there, staying bool) sighting {
 		return sighting{observed: begun.Add(after), there: there, staying: staying}
@@ -64,8 +64,7 @@ func TestStep(t *testing.T) {
 		from  Operation
 		event event
 		after time.Duration
-		// want is the state, the outcome, the attempts if any, why or else the error,
-		// and then the effects.
+		// want is the state, the outcome, the attempts, the reason or error, and the effects.
 		want string
 	}{
 		{"tick calls the drainer", at(Waiting), tick{draining, true, false}, 0, "waiting; call"},
@@ -135,7 +134,7 @@ func TestStep(t *testing.T) {
 	}
 }
 
-// shown returns what TestStep compares.
+// shown returns the text that TestStep compares.
 func shown(o Operation, effects []effect) string {
 	words := []string{string(o.State)}
 	if o.Outcome != "" {
@@ -188,9 +187,8 @@ func events(now time.Time) *rapid.Generator[event] {
 	})
 }
 
-// TestAnyEvents: whatever happens to an operation in whatever order, it goes one
-// way, is undone before it ends if its drainer may have begun, and is recorded as
-// it is.
+// TestAnyEvents: with random events, an operation only moves forward, is undone before its end if
+// its drainer may have begun, and is recorded.
 func TestAnyEvents(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		o, now, undone := at(Waiting), begun, false
@@ -217,7 +215,7 @@ func TestAnyEvents(t *testing.T) {
 	})
 }
 
-// check holds one step against what is true of all.
+// check checks the invariants of one step.
 func check(t *rapid.T, o, next Operation, e event, effects []effect) {
 	did := func(a action) bool {
 		return slices.ContainsFunc(effects, func(e effect) bool { return e.action == a })

@@ -56,7 +56,7 @@ func TestReading(t *testing.T) {
 	}
 }
 
-// TestUncounted: machines in a standby pool and dead ones are none.
+// TestUncounted: stopped machines and machines in a standby pool do not count.
 func TestUncounted(t *testing.T) {
 	server, f := startWeb(t, 3)
 	names := server.Running(t, web)
@@ -73,8 +73,8 @@ func TestUncounted(t *testing.T) {
 	}
 }
 
-// TestStickyReadiness: a health check that has nothing to say leaves an instance as
-// it was, also for another hpad; one that says something does not.
+// TestStickyReadiness: an unknown health keeps the readiness, also after a restart of hpad; a
+// known health changes it.
 func TestStickyReadiness(t *testing.T) {
 	server := gcetest.Start(t)
 	server.Add(gcetest.Group{Zone: "us-east1-b", Name: "web", Size: 2, Watched: true})
@@ -116,7 +116,7 @@ func TestRestartSeen(t *testing.T) {
 	}
 }
 
-// TestZoneUnreachable: what cannot be listed is not gone.
+// TestZoneUnreachable: a group that cannot be listed is not missing.
 func TestZoneUnreachable(t *testing.T) {
 	server, f := startWeb(t, 1)
 	server.Add(gcetest.Group{Region: "us-east1", Name: "api", Size: 2})
@@ -193,7 +193,7 @@ func TestSizeRefused(t *testing.T) {
 	}
 }
 
-// TestRecreated: a group of the same name and size is another one.
+// TestRecreated: a new group with the same name and size is another one.
 func TestRecreated(t *testing.T) {
 	server, f := startWeb(t, 2)
 	version := read(t, f, web).Version
@@ -226,7 +226,7 @@ func TestRemove(t *testing.T) {
 			t.Errorf("instance %q: deleting is %v, want %v", instance.ID, instance.Deleting, want)
 		}
 	}
-	// The same ones again are no error, and lower nothing.
+	// Removing the same instances again is no error, and lowers nothing.
 	if err := f.Remove(t.Context(), ref(web), ids, after.Version, "test"); err != nil {
 		t.Errorf("Remove() of instances that go = %v", err)
 	}
@@ -262,8 +262,7 @@ func TestRemoveMany(t *testing.T) {
 	}
 }
 
-// TestCapacity: what instances or the group's errors say of a shortage is a notice,
-// until it is over.
+// TestCapacity: errors of instances or of the group are a notice of a shortage while they last.
 func TestCapacity(t *testing.T) {
 	for name, c := range map[string]struct {
 		begin, end func(t *testing.T, s *gcetest.Server)
@@ -318,8 +317,7 @@ func (m *meter) Call(operation string, _ time.Duration, err error) {
 
 func (*meter) Wait(string, time.Duration) {}
 
-// many returns a server with so many groups of three instances each, half of them
-// regional, and their targets.
+// many returns a server with groups of three instances, half of them regional, and their targets.
 func many(t testing.TB, groups int, watched bool) (*gcetest.Server, []targets.Ref) {
 	server := gcetest.Start(t)
 	refs := make([]targets.Ref, 0, groups)
@@ -383,8 +381,8 @@ func TestCalls(t *testing.T) {
 	}
 }
 
-// TestAutoscalersKept: the modes of autoscalers are read once a minute, and at
-// once for one that is new.
+// TestAutoscalersKept: the modes of autoscalers are read once a minute, and immediately for a new
+// autoscaler.
 func TestAutoscalersKept(t *testing.T) {
 	server, f := startWeb(t, 1)
 	server.SetAutoscaler(t, web, "ON")
@@ -491,7 +489,7 @@ const (
 	web          = "zones/us-east1-b/web"
 )
 
-// startWeb returns a server with one group of so many instances, and a fleet of it.
+// startWeb returns a server with one group of a number of instances, and its fleet.
 func startWeb(t testing.TB, size int, change ...func(g *gcetest.Group)) (*gcetest.Server, *Fleet) {
 	t.Helper()
 	server := gcetest.Start(t)
@@ -523,7 +521,7 @@ func TestRefusals(t *testing.T) {
 		fault gcetest.Fault
 		// read and write are the classes of a reading and of a change.
 		read, write error
-		// reason is that of the change's hold or error.
+		// reason is the reason of the change's hold or error.
 		reason string
 		words  string
 	}{
@@ -591,8 +589,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestCredentialsRefused: without a token nothing is called, and the error says that
-// it is about the token.
+// TestCredentialsRefused: without a token there is no call, and the error names the token.
 func TestCredentialsRefused(t *testing.T) {
 	server, f := startWeb(t, 1)
 	server.ExpireCredentials(true)
@@ -618,7 +615,7 @@ func TestCredentialsRefused(t *testing.T) {
 	}
 }
 
-// TestOperationFails: a change that is accepted and fails at once is refused.
+// TestOperationFails: a change that is accepted and fails immediately is an error.
 func TestOperationFails(t *testing.T) {
 	server, f := startWeb(t, 2)
 	version := read(t, f, web).Version

@@ -12,7 +12,7 @@ import (
 	"github.com/hpad/hpad/test/gce/gcetest"
 )
 
-// front is the proxy of all tests: net/http looks at the environment once.
+// front is the proxy of all tests, because net/http reads the environment once.
 var front *gcetest.Front
 
 func TestMain(m *testing.M) { os.Exit(runBehindFront(m)) }
@@ -50,8 +50,7 @@ func frontConfig(t *testing.T, s *gcetest.Server, domain string) *Config {
 	return c
 }
 
-// TestActing: in Google's cloud and in a sovereign one, whose accounts sign their
-// own tokens, hpad acts as another service account where that is configured.
+// TestActing: hpad impersonates a service account in Google's cloud and in a sovereign one.
 func TestActing(t *testing.T) {
 	for _, domain := range []string{DefaultUniverseDomain, "apis.sovereign.example"} {
 		t.Run(domain, func(t *testing.T) {
@@ -75,7 +74,7 @@ func TestActing(t *testing.T) {
 			if size := s.Size(t, web); size != 4 {
 				t.Errorf("the size is %d, want 4", size)
 			}
-			// A token that is worth nothing any more is given up, once.
+			// A rejected token is dropped once.
 			s.ExpireCredentials(true)
 			s.ExpireCredentials(false)
 			if _, err := f.Snapshot(t.Context(), []targets.Ref{ref(web)}); !errors.Is(err, targets.ErrForbidden) {
@@ -86,8 +85,7 @@ func TestActing(t *testing.T) {
 	}
 }
 
-// TestMayNotAct: what is missing to act as another account is said, and the account
-// is forbidden, not gone for a moment.
+// TestMayNotAct: a missing permission for impersonation is an ErrForbidden that names it.
 func TestMayNotAct(t *testing.T) {
 	s := gcetest.Start(t)
 	s.Add(gcetest.Group{Zone: "us-east1-b", Name: "web", Size: 2})

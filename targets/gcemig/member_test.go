@@ -23,8 +23,7 @@ func documented(t *testing.T, schema, property string) []string {
 	return values
 }
 
-// TestStanding says for every action and status that the API has what an instance
-// is then.
+// TestStanding: the state of an instance for each action and status of the API.
 func TestStanding(t *testing.T) {
 	const (
 		pending = "pending"
@@ -68,7 +67,7 @@ func TestStanding(t *testing.T) {
 	}
 }
 
-// TestHealth says for every state of a health check whether an instance is ready.
+// TestHealth: the readiness for each state of a health check.
 func TestHealth(t *testing.T) {
 	want := map[string]policy.Readiness{
 		"HEALTHY": policy.ReadinessTrue, "UNHEALTHY": policy.ReadinessFalse, "TIMEOUT": policy.ReadinessFalse,

@@ -52,7 +52,7 @@ func startMoto(t *testing.T) string {
 	return address
 }
 
-// seen is what a reading says that both imitations have to agree on.
+// seen is the part of a reading that is compared.
 type seen struct {
 	Spec, Status, Min, Max int32
 	Held                   bool
@@ -77,9 +77,8 @@ func see(r targets.Reading, begun time.Time) seen {
 	return s
 }
 
-// TestMoto does the same, through the real SDK, to groups of our imitation and of
-// moto's, and compares every reading. Moto knows neither bounds nor times: its
-// instances are there at once, and it refuses nothing.
+// TestMoto makes the same changes to groups of the fake server and of moto, and compares the
+// readings. Moto has no bounds and no delays, and rejects nothing.
 func TestMoto(t *testing.T) {
 	t.Parallel()
 	moto := startMoto(t)

@@ -16,8 +16,7 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// patience is how long hpad may take to do what it does within seconds on an idle
-// machine.
+// patience is the time limit for actions that take seconds on an idle host.
 const patience = world.Patience
 
 // fleet is the configuration of a fleet called cloud in an imitation of AWS.
@@ -25,7 +24,7 @@ func fleet(c *awstest.Cloud, credentials, extra string) string {
 	return named("cloud", c, credentials, extra)
 }
 
-// named is that of a fleet of another name.
+// named returns the table of a fleet with another name.
 func named(name string, c *awstest.Cloud, credentials, extra string) string {
 	return fmt.Sprintf(`
 [fleets.%s]
@@ -105,8 +104,8 @@ func growsAndShrinks(t *testing.T, c *awstest.Cloud, l *world.Load) {
 	}
 }
 
-// booting: machines that do not come count as using nothing, so that a high use of
-// the others makes hpad grow once and not again and again (R27, R36).
+// booting: instances that do not start count as unused, so that hpad scales up once and not
+// repeatedly (R27, R36).
 func booting(t *testing.T, c *awstest.Cloud, l *world.Load) {
 	c.Add(awstest.Group{Name: "slow", Max: 100, Desired: 2, NeverBoots: true})
 	for _, instance := range c.Look("slow").Instances {
@@ -145,8 +144,7 @@ average_utilization = 60
 	}
 }
 
-// chosen: instances go in the orders of hpad's own, shown before, never protected ones,
-// and the count with them.
+// chosen: instances are removed in hpad's orders, as shown before, and never protected instances.
 func chosen(t *testing.T, c *awstest.Cloud, l *world.Load) {
 	world.Chosen{
 		Fleet:  fleet(c, c.Credentials(t), ""),
@@ -187,7 +185,7 @@ func ids(c *awstest.Cloud, group string) []string {
 	return found
 }
 
-// quota: launches fail until it is raised; that is shown, and decisions go on.
+// quota: failed launches are shown, and decisions continue.
 func quota(t *testing.T, c *awstest.Cloud, l *world.Load) {
 	c.Add(awstest.Group{Name: "big", Max: 100, Desired: 2})
 	c.SetQuota(3)
@@ -205,8 +203,7 @@ func quota(t *testing.T, c *awstest.Cloud, l *world.Load) {
 	}
 }
 
-// throttled: an account whose bucket of calls is empty for a minute, and one that is
-// another's.
+// throttled: all calls of an account are throttled for a minute; another account is not affected.
 func throttled(t *testing.T, c *awstest.Cloud, l *world.Load) {
 	other := awstest.New(t)
 	clouds := map[string]*awstest.Cloud{"spent": c, "spared": other}
@@ -243,7 +240,7 @@ func oneAccount(t *testing.T, c *awstest.Cloud, l *world.Load) {
 		}
 		return text.String() + l.Source()
 	}
-	// Eight at once, two changes, and what is on its way when the limit lets more out.
+	// The burst, two changes, and a margin for calls in progress.
 	c.Throttle(2, 8+2+6)
 	w := world.New(t, text(false))
 	for name := range fleets {
@@ -258,8 +255,8 @@ func oneAccount(t *testing.T, c *awstest.Cloud, l *world.Load) {
 	}
 }
 
-// credentials: expired ones are reported, and new ones in the file count without a
-// reload.
+// credentials: expired credentials are reported, and new credentials in the file are used without
+// a reload.
 func credentials(t *testing.T, c *awstest.Cloud, l *world.Load) {
 	c.Add(awstest.Group{Name: "locked", Max: 100, Desired: 2})
 	l.Queue("locked", 20)
@@ -280,8 +277,8 @@ func credentials(t *testing.T, c *awstest.Cloud, l *world.Load) {
 	w.Await("locked", policy.AbleToScale, "ReadyForNewScale", "")
 }
 
-// edited: somebody else changes the count, which is shown, and then the minimum,
-// which holds.
+// edited: an external writer changes the count, which is shown, and then the minimum, which is
+// respected.
 func edited(t *testing.T, c *awstest.Cloud, l *world.Load) {
 	c.Add(awstest.Group{Name: "shared", Max: 100, Desired: 2})
 	l.Queue("shared", 20)
@@ -297,9 +294,8 @@ func edited(t *testing.T, c *awstest.Cloud, l *world.Load) {
 	}
 }
 
-// lagging: descriptions show for some rounds what was before a change. It is not taken
-// for somebody else's, and nothing is written twice; somebody else's is shown all the
-// same.
+// lagging: descriptions lag behind a change for some rounds. It does not count as an external
+// change, and nothing is written twice; an external change is still shown.
 func lagging(t *testing.T, c *awstest.Cloud, l *world.Load) {
 	c.Add(awstest.Group{Name: "late", Max: 100, Desired: 2, ReadLag: 3 * time.Second})
 	l.Queue("late", 20)
@@ -359,8 +355,7 @@ func suspended(t *testing.T, c *awstest.Cloud, l *world.Load) {
 	}
 }
 
-// weighted: a group whose capacity is no count of instances is left alone, for that
-// reason, until it is one.
+// weighted: a group with a weighted capacity is not scaled until its weights are removed.
 func weighted(t *testing.T, c *awstest.Cloud, l *world.Load) {
 	c.Add(awstest.Group{Name: "mixed", Max: 100, Desired: 4, Weight: "2"})
 	l.Queue("mixed", 60)
@@ -380,7 +375,7 @@ func weighted(t *testing.T, c *awstest.Cloud, l *world.Load) {
 	awaitDesired(t, c, "mixed", 6)
 }
 
-// vanishing: descriptions in which nearly all instances are gone.
+// vanishing: descriptions in which nearly all instances are missing.
 func vanishing(t *testing.T, c *awstest.Cloud, l *world.Load) {
 	c.Add(awstest.Group{Name: world.Ghost, Max: 100, Desired: world.Present})
 	world.Vanishing{
@@ -395,7 +390,7 @@ func vanishing(t *testing.T, c *awstest.Cloud, l *world.Load) {
 	}.Run(t, l)
 }
 
-// restarted: another daemon goes on with what the first one knew of instances.
+// restarted: another daemon continues with the stored records of instances.
 func restarted(t *testing.T, c *awstest.Cloud, l *world.Load) {
 	c.Add(awstest.Group{Name: "again", Max: 100, Desired: 2, Boot: time.Second})
 	l.Queue("again", 30)
@@ -412,7 +407,7 @@ func restarted(t *testing.T, c *awstest.Cloud, l *world.Load) {
 	l.Queue("again", 50)
 	w.Restart(text)
 	awaitDesired(t, c, "again", 5)
-	if calls := c.Calls(); calls["DescribeInstances"] > 1 { // for those that are new
+	if calls := c.Calls(); calls["DescribeInstances"] > 1 { // for the new instances
 		t.Errorf("calls after a restart: %v, want no lookup of what was known", calls)
 	}
 }

@@ -15,8 +15,7 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// patience is how long hpad may take to do what it does within seconds on an idle
-// machine.
+// patience is the time limit for actions that take seconds on an idle host.
 const patience = world.Patience
 
 // quick are limits that suit rounds of a second.
@@ -65,8 +64,8 @@ func TestScaling(t *testing.T) {
 	}
 }
 
-// growsAndShrinks: with machines that take seconds to come, be healthy and go; a
-// write waits until Azure is done with the one before it.
+// growsAndShrinks: machines start, become healthy and stop with delays; a write waits for the
+// previous one.
 func growsAndShrinks(t *testing.T, s *azuretest.Server, l *world.Load) {
 	s.Add(azuretest.Set{Group: "Shop", Name: "web", Capacity: 1, Monitored: true, BootDelay: 3 * time.Second, HealthDelay: time.Second, DeleteDelay: 2 * time.Second})
 	l.Queue("web", 40)
@@ -88,8 +87,8 @@ func growsAndShrinks(t *testing.T, s *azuretest.Server, l *world.Load) {
 	awaitCapacity(t, s, "web", 2)
 }
 
-// booting: machines that do not come count as using nothing, so that a high use of
-// the others makes hpad grow once and not again and again (R27, R36).
+// booting: machines that do not start count as unused, so that hpad scales up once and not
+// repeatedly (R27, R36).
 func booting(t *testing.T, s *azuretest.Server, l *world.Load) {
 	s.Add(azuretest.Set{Group: "Shop", Name: "slow", Capacity: 2, Monitored: true, NeverBoot: true})
 	for _, host := range azuretest.Look(s, "shop/slow", func(set *azuretest.Set) []string {
@@ -130,8 +129,7 @@ average_utilization = 60
 	}
 }
 
-// quota: a refusal for a quota is shown in Azure's own words, and hpad goes on as
-// soon as it is lifted.
+// quota: the quota error is shown in Azure's words, and hpad continues when the quota increases.
 func quota(t *testing.T, s *azuretest.Server, l *world.Load) {
 	s.Add(azuretest.Set{Group: "Shop", Name: "large", Capacity: 1})
 	s.Quota(2)
@@ -163,8 +161,8 @@ func noCapacity(t *testing.T, s *azuretest.Server, l *world.Load) {
 	w.Await("rare", cloud.InsufficientCapacity, "Resolved", "")
 }
 
-// throttled: a subscription whose calls are spent for a minute, in which Azure asks
-// for waits of a second all the time, and one that is another's.
+// throttled: all calls of a subscription are throttled for a minute with pauses of a second;
+// another subscription is not affected.
 func throttled(t *testing.T, s *azuretest.Server, l *world.Load) {
 	other := azuretest.New(t)
 	servers := map[string]*azuretest.Server{"spent": s, "spared": other}
@@ -177,7 +175,7 @@ func throttled(t *testing.T, s *azuretest.Server, l *world.Load) {
 		Spend: s.Spend, Refused: s.Refused, Writes: func() int { return s.Calls("VirtualMachineScaleSets_Update") },
 		Words: "too many requests have been received", Most: 18,
 	}
-	for n := range 22 { // of which twenty are changed at once
+	for n := range 22 { // twenty of them are changed at the same time
 		m.Spared = append(m.Spared, fmt.Sprintf("spared-%c", 'a'+n))
 		other.Add(azuretest.Set{Group: "Shop", Name: m.Spared[n], Capacity: 1})
 	}
@@ -207,8 +205,8 @@ func credentials(t *testing.T, s *azuretest.Server, l *world.Load) {
 	awaitCapacity(t, s, "locked", 5)
 }
 
-// edited: somebody else's change at the same moment is read again and not
-// overwritten, and one of the count is noticed.
+// edited: a concurrent external change is not overwritten, and an external change of the count is
+// noticed.
 func edited(t *testing.T, s *azuretest.Server, l *world.Load) {
 	s.Add(azuretest.Set{Group: "Shop", Name: "shared", Capacity: 1})
 	s.Fail(azuretest.Failure{Operation: "VirtualMachineScaleSets_Update", Times: 2, Status: 412, Code: "ConditionNotMet", Message: "If-Match"})
@@ -258,7 +256,7 @@ func rollingUpgrade(t *testing.T, s *azuretest.Server, l *world.Load) {
 	awaitCapacity(t, s, "rolling", 5)
 }
 
-// chosen: machines go in the orders of hpad's own, shown before, never protected ones.
+// chosen: machines are removed in hpad's orders, as shown before, and never protected machines.
 func chosen(t *testing.T, s *azuretest.Server, l *world.Load) {
 	target := func(name string) string { return "shop/" + name }
 	deleted := func() int { return s.Calls("VirtualMachineScaleSets_DeleteInstances") }
@@ -300,7 +298,7 @@ func chosen(t *testing.T, s *azuretest.Server, l *world.Load) {
 	}
 }
 
-// vanishing: readings in which nearly all machines are gone.
+// vanishing: readings in which nearly all machines are missing.
 func vanishing(t *testing.T, s *azuretest.Server, l *world.Load) {
 	target := "shop/" + world.Ghost
 	s.Add(azuretest.Set{Group: "Shop", Name: world.Ghost, Capacity: world.Present})
@@ -313,8 +311,7 @@ func vanishing(t *testing.T, s *azuretest.Server, l *world.Load) {
 	}.Run(t, l)
 }
 
-// killed: a daemon that goes while Azure still works on its change, and another one
-// that takes over, write it once.
+// killed: a daemon is killed during its change, and its successor does not repeat the change.
 func killed(t *testing.T, s *azuretest.Server, l *world.Load) {
 	s.Add(azuretest.Set{Group: "Shop", Name: "lasting", Capacity: 1, BootDelay: 4 * time.Second})
 	l.Queue("lasting", 30)

@@ -1,5 +1,4 @@
-// Package gce tries hpad's daemon on managed instance groups: on an imitation of the
-// Compute Engine API that is held against the API's own documents, with the metrics
-// of a real Prometheus. Google's own command line judges the imitation, where it is
-// there.
+// Package gce tests hpad's daemon with managed instance groups: with a fake server of the Compute
+// Engine API, and the metrics of a real Prometheus. The gcloud command line checks the fake
+// server if it is installed.
 package gce

@@ -15,7 +15,7 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// patience is how long hpad and the imitation may take.
+// patience is the time limit of hpad and the fake server.
 const patience = world.Patience
 
 // TestGCE runs the cases that can share one Prometheus.
@@ -48,7 +48,7 @@ func TestGCE(t *testing.T) {
 	})
 }
 
-// place is a project with one group, whose autoscaler has the group's name.
+// place is a project with one group and its autoscaler.
 type place struct {
 	*gcetest.Server
 	t            *testing.T
@@ -64,20 +64,18 @@ func (p *place) add(size int, boot time.Duration) {
 // fleet is the configuration of a fleet of the project.
 func (p *place) fleet() string { return fleet("gce", p.Server, p.CredentialsFile(p.t), "") }
 
-// fleet is that of a fleet of another name, with more lines of its table.
+// fleet returns the table of a fleet with another name.
 func fleet(name string, s *gcetest.Server, credentials, extra string) string {
 	return fmt.Sprintf("[fleets.%s]\nkind = \"gcemig\"\nproject = %q\nendpoint = %q\ncredentials_file = %q\ntimeout = \"3s\"\n%s",
 		name, s.Project, s.Endpoint, credentials, extra)
 }
 
-// queued is that of an autoscaler that gives the group an instance for each 10 in
-// its queue.
+// queued returns an autoscaler with one instance for each 10 in the queue.
 func (p *place) queued(minimum, maximum int) string {
 	return p.fleet() + p.load.Source() + world.Queued(p.name, fmt.Sprintf(`{ fleet = "gce", group = %q, zone = "us-east1-b" }`, p.name), minimum, maximum)
 }
 
-// awaitRunning waits until so many instances run, and the group wants no other
-// number.
+// awaitRunning waits until a number of instances run, and the group has that size.
 func (p *place) awaitRunning(n int) {
 	p.t.Helper()
 	wait.For(p.t, patience, fmt.Sprintf("%d running instances of %s", n, p.name), func() (string, bool) {
@@ -86,8 +84,8 @@ func (p *place) awaitRunning(n int) {
 	})
 }
 
-// slowBoot: while machines boot they count as using nothing, so that the group does
-// not grow again for a load that the new ones are about to share.
+// slowBoot: starting machines count as unused, so that the group does not grow again for the same
+// load.
 func slowBoot(t *testing.T, p *place) {
 	p.add(1, 5*time.Second)
 	first := p.Running(t, p.target)[0]
@@ -131,7 +129,7 @@ stabilization_window = "2s"
 	p.awaitRunning(1)
 }
 
-// queue: a group follows its queue, to none and back.
+// queue: a group follows its queue, to zero and back.
 func queue(t *testing.T, p *place) {
 	p.add(1, 0)
 	p.load.Queue(p.name, 45)
@@ -164,7 +162,7 @@ func quota(t *testing.T, p *place) {
 	})
 }
 
-// throttled: a project whose calls are spent for a minute, and one that is another's.
+// throttled: all calls of a project are throttled for a minute; another project is not affected.
 func throttled(t *testing.T, p *place) {
 	other := gcetest.Start(t)
 	servers := map[string]*gcetest.Server{"spent": p.Server, "spared": other}
@@ -176,7 +174,7 @@ func throttled(t *testing.T, p *place) {
 		Count: func(fleet, name string) int { return servers[fleet].Size(t, "zones/us-east1-b/"+name) },
 		Spend: p.Spend, Refused: p.Refused, Writes: p.Writes, Words: "Quota exceeded for quota metric 'Read requests'", Most: 12,
 	}
-	for n := range 6 { // of which five are changed at once
+	for n := range 6 { // five of them are changed at the same time
 		m.Spared = append(m.Spared, fmt.Sprintf("spared-%c", 'a'+n))
 		other.Add(gcetest.Group{Zone: "us-east1-b", Name: m.Spared[n], Size: 1})
 	}
@@ -186,7 +184,7 @@ func throttled(t *testing.T, p *place) {
 	m.Run(t, p.load)
 }
 
-// credentials: while they are worth nothing hpad says so and leaves the group alone.
+// credentials: rejected credentials are reported, and the group is not changed.
 func credentials(t *testing.T, p *place) {
 	p.add(3, 0)
 	p.load.Queue(p.name, 30)
@@ -203,7 +201,7 @@ func credentials(t *testing.T, p *place) {
 	p.awaitRunning(1)
 }
 
-// edited: somebody else's size is seen, shown and put right by the metrics.
+// edited: an external change of the size is shown, and corrected by the metrics.
 func edited(t *testing.T, p *place) {
 	p.add(3, 0)
 	p.load.Queue(p.name, 50)
@@ -234,7 +232,7 @@ func nativeAutoscaler(t *testing.T, p *place) {
 	p.awaitRunning(3)
 }
 
-// lostAnswers: changes whose responses get lost are made once each.
+// lostAnswers: changes with lost responses are made once.
 func lostAnswers(t *testing.T, p *place) {
 	p.add(1, 0)
 	for _, method := range []string{"compute.instanceGroupManagers.resize", "compute.zoneOperations.get"} {
@@ -285,7 +283,7 @@ func restart(t *testing.T, p *place) {
 	}
 }
 
-// chosen: machines go in the orders of hpad's own, shown before.
+// chosen: machines are removed in hpad's orders, as shown before.
 func chosen(t *testing.T, p *place) {
 	group := func(name string) gcetest.Group {
 		return gcetest.Group{Zone: "us-east1-b", Name: name, Size: 5, Watched: true, Stop: time.Second}
@@ -313,7 +311,7 @@ func chosen(t *testing.T, p *place) {
 	}.Run(t, p.load)
 }
 
-// vanishing: readings in which nearly all instances are gone.
+// vanishing: readings in which nearly all instances are missing.
 func vanishing(t *testing.T, p *place) {
 	target := "zones/us-east1-b/" + world.Ghost
 	p.Add(gcetest.Group{Zone: "us-east1-b", Name: world.Ghost, Size: world.Present})

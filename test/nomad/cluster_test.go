@@ -101,8 +101,8 @@ func TestACL(t *testing.T) {
 	agent.AwaitRunning(t, "guarded", 4, patience)
 }
 
-// TestRestart: Nomad dies and comes back with its state; meanwhile nothing is
-// decided, afterward hpad goes on with the windows it had.
+// TestRestart: Nomad is killed and restarts with its state. Meanwhile there are no decisions, and
+// afterward hpad continues with its windows.
 func TestRestart(t *testing.T) {
 	t.Parallel()
 	agent := nomadtest.Start(t, nomadtest.Options{})
@@ -125,9 +125,8 @@ func TestRestart(t *testing.T) {
 	agent.AwaitRunning(t, "lasting", 5, patience)
 }
 
-// TestCalls: a round over 200 jobs takes two calls, up to two for allocations of which
-// some may change, at most 20 that read unchanged jobs again, and one for each job that
-// changed, counted between hpad and Nomad.
+// TestCalls: a round over 200 jobs takes two calls, up to two for unsettled allocations, at most
+// 20 for unchanged jobs in turn, and one for each changed job, counted by a proxy.
 func TestCalls(t *testing.T) {
 	t.Parallel()
 	agent := nomadtest.Start(t, nomadtest.Options{})

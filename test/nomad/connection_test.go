@@ -13,8 +13,7 @@ import (
 	"github.com/hpad/hpad/test/nomad/nomadtest"
 )
 
-// TestTLS: an agent that asks for certificates, which are all replaced while hpad
-// runs.
+// TestTLS: an agent requires certificates, which are all replaced while hpad runs.
 func TestTLS(t *testing.T) {
 	t.Parallel()
 	shown, own := nomadtest.NewCertificate(t), nomadtest.NewCertificate(t)
@@ -51,8 +50,8 @@ func TestTLS(t *testing.T) {
 	agent.AwaitRunning(t, "sealed", 4, patience)
 }
 
-// TestLeader: the leader of three servers dies, and hpad goes on under the next
-// one; without a majority it holds, although the queue is empty, and says so.
+// TestLeader: the leader of three servers dies, and hpad continues with the next one. Without a
+// majority it holds and reports it, although the queue is empty.
 func TestLeader(t *testing.T) {
 	t.Parallel()
 	cluster := nomadtest.StartCluster(t, 3)
@@ -80,7 +79,7 @@ func TestLeader(t *testing.T) {
 	}
 	l.Queue("steady", 50)
 	l.AwaitQueue(t, "steady")
-	w.Passes("steady", 2) // the second began with the new length: none knows the empty queue when a leader is there
+	w.Passes("steady", 2) // the second pass started with the new length, so no pass sees the empty queue
 	first.Restart()
 	cluster.AwaitRunning(t, "steady", 5, patience)
 	for _, event := range cluster.Scalings(t, "steady") {

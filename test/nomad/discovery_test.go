@@ -15,7 +15,7 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// labeledJob is the job file of a group that asks for its autoscaler.
+// labeledJob returns the job file of a group with an autoscaler in its meta.
 func labeledJob(most, window string) string {
 	return fmt.Sprintf(`
 job "labeled" {
@@ -51,7 +51,7 @@ job "labeled" {
 `, most, window)
 }
 
-// found returns what became of a target's labels.
+// found returns the result of a target's labels.
 func found(w *world.World, reference string) api.Discovered {
 	for _, target := range w.Discovered() {
 		if target.Reference == reference {
@@ -61,8 +61,8 @@ func found(w *world.World, reference string) api.Discovered {
 	return api.Discovered{}
 }
 
-// discovery: an autoscaler comes with its job, follows the job's meta, and goes
-// with the job.
+// discovery: an autoscaler appears with its job, follows the job's meta, and disappears with the
+// job.
 func discovery(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 	const name = "prod/labeled/app"
 	text := fleet(agent.URL, "discover = true") + l.Source()
@@ -78,7 +78,7 @@ func discovery(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 		t.Fatalf("autoscalers %+v without labels", views)
 	}
 
-	// It comes with the job, within the limits of the meta.
+	// It appears within the limits of the meta.
 	l.Queue("labeled", 100)
 	agent.RunFile(t, labeledJob("4", "10m"))
 	agent.AwaitRunning(t, "labeled", 4, patience)
@@ -98,7 +98,7 @@ func discovery(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 		t.Errorf("count %d after a restart, want 4: the window of 10m still has it", count)
 	}
 
-	// Meta that changes counts, a mistake leaves the last ones in force.
+	// Changed meta is used; after an error the previous meta stays in use.
 	l.Queue("labeled", 100)
 	agent.RunFile(t, labeledJob("6", "2s"))
 	agent.AwaitRunning(t, "labeled", 6, patience)
@@ -114,7 +114,7 @@ func discovery(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 	l.Queue("labeled", 100)
 	agent.AwaitRunning(t, "labeled", 3, patience)
 
-	// An autoscaler of the configuration goes before the one of the meta.
+	// A configured autoscaler has precedence over the meta.
 	w.Restart(text + queued("labeled", 1, 2))
 	state(api.DiscoveredOverridden, "")
 	agent.AwaitRunning(t, "labeled", 2, patience)
@@ -139,7 +139,7 @@ func discovery(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 		return "it is still there", !there
 	})
 
-	// A job that has no count says so.
+	// A job without a count is a problem.
 	kind := nomadapi.JobTypeSystem
 	agent.Run(t, nomadtest.Job{ID: "labeled", Count: 1, Alter: func(job *nomadapi.Job) {
 		job.Type = &kind
@@ -151,7 +151,7 @@ func discovery(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 	})
 	w.Await(name, policy.AbleToScale, nomad.SystemJob, "")
 
-	// Neither has one that launches others, and what it launches is left alone.
+	// So is a periodic job, and its launched jobs are ignored.
 	kind = nomadapi.JobTypeBatch
 	agent.Run(t, nomadtest.Job{ID: "order", Count: 1, Alter: func(job *nomadapi.Job) {
 		job.Type = &kind

@@ -20,8 +20,7 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// machines is a target of two instances, each of which is a Nomad client, and a
-// fleet that drains them.
+// machines is a target of two instances, which are Nomad clients, with a fleet that drains them.
 type machines struct {
 	*testing.T
 	cluster  *nomadtest.Cluster
@@ -81,14 +80,13 @@ func (m *machines) scale(n int32) {
 	}
 }
 
-// node returns the Nomad node of an instance; nil when Nomad has none.
+// node returns the Nomad node of an instance, or nil.
 func (m *machines) node(id string) *nomadapi.Node {
 	m.Helper()
 	return m.cluster.Servers[0].NodeOf(m.T, m.agents[id].Name)
 }
 
-// await waits until an instance's node is drained, or draining, and ineligible, or
-// none of it.
+// await waits until an instance's node is draining, and ineligible, or neither.
 func (m *machines) await(id string, draining, ineligible bool) {
 	m.Helper()
 	wait.For(m.T, 2*patience, fmt.Sprintf("node of %s that drains: %v and is ineligible: %v", id, draining, ineligible), func() (string, bool) {
@@ -101,7 +99,7 @@ func (m *machines) await(id string, draining, ineligible bool) {
 	})
 }
 
-// running returns how many allocations of a job run on each instance's node.
+// running returns the number of running allocations of a job on each instance's node.
 func (m *machines) running(job string) map[string]int {
 	m.Helper()
 	allocs, _, err := m.cluster.Servers[0].Client.Jobs().Allocations(job, false, nil)
@@ -165,7 +163,7 @@ func TestDrain(t *testing.T) {
 	}
 	want := map[string]int{"pool-0": 3, "pool-1": 2}
 	wait.For(t, patience, fmt.Sprintf("Allocations() of %v", want), func() (string, bool) {
-		counts, err := m.drainer.Allocations(t.Context(), instances) // those of the job before may not have ended yet
+		counts, err := m.drainer.Allocations(t.Context(), instances) // those of the previous job may not have ended yet
 		return fmt.Sprintf("they are %v, %v", counts, err), err == nil && maps.Equal(counts, want)
 	})
 	m.scale(1)
@@ -187,7 +185,7 @@ func TestDrain(t *testing.T) {
 	m.await("pool-0", false, false)
 }
 
-// quickMigration lets a job's allocations move all at once, without waiting.
+// quickMigration lets a job's allocations move at the same time.
 func quickMigration(job *nomadapi.Job) {
 	strategy := nomadapi.DefaultMigrateStrategy()
 	atOnce, healthy, check := 4, 100*time.Millisecond, "task_states"

@@ -17,9 +17,9 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// TestNamespaces: jobs of the same name in three namespaces are three targets. What
-// a token may not do in one is shown of that one, with the capability, and holds up
-// no other; with a token that may, all are scaled, and found by their meta.
+// TestNamespaces: jobs of the same name in three namespaces are three targets. A missing
+// capability in one namespace is reported for that namespace and does not affect others; with all
+// capabilities, all jobs are scaled and discovered.
 func TestNamespaces(t *testing.T) {
 	t.Parallel()
 	agent := nomadtest.Start(t, nomadtest.Options{ACL: true})

@@ -10,8 +10,8 @@ import (
 	"github.com/hpad/hpad/daemon/config"
 )
 
-// TestPage holds what docs/nomad.md gives to copy: the examples are configurations, and
-// the ACL policy is the one that TestACL tries.
+// TestPage: the examples in docs/nomad.md are valid configurations, and the ACL policy is the one
+// in TestACL.
 func TestPage(t *testing.T) {
 	page, err := os.ReadFile("../../docs/nomad.md")
 	if err != nil {

@@ -38,8 +38,8 @@ func serveHealth(dir string) {
 	os.Exit(1)
 }
 
-// checks: with readiness = "checks" an allocation whose service check fails is not
-// ready, and is again once it passes.
+// checks: with readiness = "checks" an allocation with a failed service check is not ready until
+// it passes.
 func checks(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 	dir := t.TempDir()
 	program, err := os.Executable()
@@ -80,9 +80,8 @@ func checks(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 	ready(3, 0)
 }
 
-// readiness: allocations whose health Nomad has forgotten, as it does at each change
-// of a count, are as ready as they were, also to an hpad that was started since. To
-// one that has no memory of them they are not.
+// readiness: allocations keep their readiness after a change of the count, which resets their
+// health in Nomad, also after a restart of hpad, but not without its records.
 func readiness(t *testing.T, agent *nomadtest.Agent, _ *world.Load) {
 	run := func(healthy time.Duration) {
 		agent.Run(t, nomadtest.Job{ID: "sticky", Count: 2, Deployed: true, Alter: func(job *nomadapi.Job) {

@@ -50,8 +50,8 @@ func TestNomad(t *testing.T) {
 	})
 }
 
-// oddIDs: jobs whose IDs are special in Nomad's filters are scaled, and so is a job beside
-// them.
+// oddIDs: jobs whose IDs contain special characters of Nomad's filters are scaled, and so are
+// others.
 func oddIDs(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 	jobs := []string{"plain", `"`, `a\"b`, "/a/b", "a`\"b", "a\nb", strings.Repeat("x", 2000)}
 	var text strings.Builder
@@ -198,7 +198,7 @@ average_value  = "100"
 	agent.AwaitRunning(t, "shop", 5, patience)
 }
 
-// deployment: while one runs hpad waits and says so, and acts once it is over.
+// deployment: during a deployment hpad waits and reports it, and acts afterwards.
 func deployment(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 	l.Queue("deployed", 10)
 	agent.Run(t, nomadtest.Job{ID: "deployed", Count: 1, Deployed: true, Alter: func(job *nomadapi.Job) {
@@ -316,7 +316,7 @@ func scalingBounds(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 	w.Await("bounded", policy.ScalingLimited, "PlatformMax", "")
 }
 
-// unscalable: jobs without counts of their own say what they are, once.
+// unscalable: jobs without counts report the reason once.
 func unscalable(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 	typed := func(kind string) func(job *nomadapi.Job) { return func(job *nomadapi.Job) { job.Type = &kind } }
 	var text strings.Builder
@@ -354,12 +354,11 @@ func unscalable(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 	}
 }
 
-// toldOnce fails unless one event of a reason says that it began, and none is of an
-// error.
+// toldOnce fails unless one event of a reason reports its start, and none an error.
 func toldOnce(t *testing.T, w *world.World, job, reason string) {
 	t.Helper()
 	events := w.View(job).Events
-	late := int64(0) // reads that a slow machine cut off, after which the reason begins anew
+	late := int64(0) // reads that timed out on a slow host, after which the reason starts again
 	for _, event := range events {
 		if event.Reason == "FailedGetScale" && (strings.Contains(event.Message, "no answer within") || strings.Contains(event.Message, "context deadline exceeded")) {
 			late += event.Count
@@ -399,9 +398,8 @@ func noPlace(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 	w.Await("large", nomad.InsufficientCapacity, "Resolved", "")
 }
 
-// failing: allocations that fail are shown with Nomad's words, while they wait to be
-// started again and once they are given up; none is counted twice, and none is made
-// in their place.
+// failing: failed allocations are shown with Nomad's error, while they wait for a restart and
+// after Nomad gives up; none is counted twice or replaced by hpad.
 func failing(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 	l.Queue("crashing", 20)
 	run := func(attempts, code int, lifetime string) {

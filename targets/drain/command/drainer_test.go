@@ -106,7 +106,7 @@ func TestExitCodes(t *testing.T) {
 	}
 }
 
-// TestKilled: a command that takes too long is killed, and what it started with it.
+// TestKilled: a command is killed at the timeout, with its child processes.
 func TestKilled(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "pid")
 	d := shell(t, `sleep 300 & echo $! > "`+file+`"; wait`, 3*time.Second)

@@ -11,11 +11,11 @@ import (
 const (
 	defaultPage = 50
 	longestPage = 100
-	// longestName is that of a group.
+	// longestName limits the name of a group.
 	longestName = 255
 )
 
-// page is the part of a list that a call asks for.
+// page is the requested part of a list.
 type page struct {
 	most  int
 	token string
@@ -139,7 +139,6 @@ func (a *describeGroups) describe(g *Group) []element {
 	}))
 }
 
-// unknownGroup is the refusal of what concerns a group that there is not.
 func unknownGroup(name string) *refusal {
 	return invalid("AutoScalingGroup name not found - AutoScalingGroup '%s' not found", name)
 }

@@ -16,18 +16,18 @@ import (
 	"github.com/hpad/hpad/targets/targettest"
 )
 
-// What the imitation is.
+// The properties of the fake cloud.
 const (
-	// Region and Account are the only ones.
+	// Region and Account are the only region and account.
 	Region  = "eu-central-1"
 	Account = "123456789012"
-	// Secret is that of every access key.
+	// Secret is the secret of all access keys.
 	Secret = "imitated"
 	// firstKey is the access key that is valid at first.
 	firstKey = "AKIAIMITATED00000001"
 )
 
-// launchRetry is how long a group waits after a launch that failed.
+// launchRetry is the pause of a group after a failed launch.
 const launchRetry = 200 * time.Millisecond
 
 // Cloud is one account and region. Its methods are safe for concurrent use.
@@ -40,7 +40,7 @@ type Cloud struct {
 
 	mu     sync.Mutex
 	groups map[string]*Group
-	// names are those of the groups, in order.
+	// names are the names of the groups in order.
 	names []string
 	// homes are the groups of instances.
 	homes     map[string]*Group
@@ -94,7 +94,7 @@ func (c *Cloud) Credentials(t testing.TB) string {
 	return path
 }
 
-// WriteCredentials writes that file over another one.
+// WriteCredentials overwrites a credentials file.
 func (c *Cloud) WriteCredentials(t testing.TB, path string) {
 	t.Helper()
 	c.mu.Lock()
@@ -108,7 +108,7 @@ func (c *Cloud) WriteCredentials(t testing.TB, path string) {
 // Expire makes the access key expire.
 func (c *Cloud) Expire() { c.locked(func() { c.expired = true }) }
 
-// Rotate makes another access key the one that is valid.
+// Rotate replaces the valid access key.
 func (c *Cloud) Rotate() {
 	c.locked(func() {
 		c.expired = false
@@ -129,20 +129,18 @@ func (c *Cloud) Permit(action, group string) {
 // SetQuota bounds how many instances the account may have; -1 means no bound.
 func (c *Cloud) SetQuota(instances int) { c.locked(func() { c.quota = instances }) }
 
-// Page makes lists have so many entries on a page at most; 0 means as many as a call
-// asks for.
+// Page limits the entries on a page of lists; 0 uses the requested number.
 func (c *Cloud) Page(entries int) { c.locked(func() { c.page = entries }) }
 
-// Throttle puts all calls of Auto Scaling into a token bucket of so many calls a
-// second, and those of EC2 into another.
+// Throttle limits the calls of Auto Scaling, and those of EC2, by a token bucket each.
 func (c *Cloud) Throttle(perSecond float64, burst int) {
 	c.locked(func() {
 		c.bucket, c.ec2Bucket = rate.NewLimiter(rate.Limit(perSecond), burst), rate.NewLimiter(rate.Limit(perSecond), burst)
 	})
 }
 
-// Spend does the same to buckets of 10 calls a second from which somebody else has
-// taken so much that they let nobody through for so long.
+// Spend limits calls by token buckets of 10 calls a second that let no call through for some
+// time.
 func (c *Cloud) Spend(d time.Duration) {
 	spent := func() *rate.Limiter {
 		bucket := rate.NewLimiter(10, 20)
@@ -155,7 +153,7 @@ func (c *Cloud) Spend(d time.Duration) {
 	c.locked(func() { c.bucket, c.ec2Bucket = spent(), spent() })
 }
 
-// Refused returns how many calls found their bucket empty so far.
+// Refused returns the number of throttled calls.
 func (c *Cloud) Refused() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -177,7 +175,7 @@ func (c *Cloud) Hang(on bool) {
 	})
 }
 
-// Calls returns how many calls there were since the last time, by action.
+// Calls returns the number of calls since its last call, by action.
 func (c *Cloud) Calls() map[string]int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -186,7 +184,7 @@ func (c *Cloud) Calls() map[string]int {
 	return counted
 }
 
-// Writes returns how many calls changed a count so far.
+// Writes returns the number of calls that changed a count.
 func (c *Cloud) Writes() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -199,7 +197,7 @@ func (c *Cloud) locked(change func()) {
 	change()
 }
 
-// Add makes a group whose instances run already.
+// Add adds a group with running instances.
 func (c *Cloud) Add(g Group) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -217,7 +215,7 @@ func (c *Cloud) Add(g Group) {
 	}
 }
 
-// Edit does something to a group as somebody else would.
+// Edit changes a group as an external writer.
 func (c *Cloud) Edit(name string, change func(g *Group)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -250,7 +248,7 @@ func (c *Cloud) Delete(name string) {
 	c.names = slices.DeleteFunc(c.names, func(n string) bool { return n == name })
 }
 
-// Look returns a copy of a group as it is now.
+// Look returns a copy of a group.
 func (c *Cloud) Look(name string) Group {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -1,9 +1,7 @@
-// Package awstest imitates, over HTTP and in memory, as much of EC2 Auto Scaling,
-// EC2 and STS as fleets of Auto Scaling groups use: with machines that take time to
-// boot, quotas, throttling, refusals, lost responses and other people's changes, as a
-// test's script asks for.
+// Package awstest is a fake server of EC2 Auto Scaling, EC2 and STS in memory, with the calls
+// that fleets use. Tests control boot times, quotas, throttling, errors, lost responses and
+// external changes.
 //
-// The wire format is that of AWS's Query protocol. The tests of package aws hold it
-// against the SDK's own recorded requests, against the AWS command line, and against
-// moto where that is installed.
+// The wire format is AWS's Query protocol. Package aws compares it with the SDK's recorded
+// requests, the AWS command line, and moto if it is installed.
 package awstest

@@ -15,13 +15,13 @@ const (
 	StateTerminating = "Terminating"
 )
 
-// Group is an Auto Scaling group: what AWS knows of it, and how it behaves.
+// Group is an Auto Scaling group and its behavior.
 type Group struct {
 	Name              string
 	Min, Max, Desired int
 	// Status is set while the group is being deleted.
 	Status string
-	// CapacityType is the DesiredCapacityType, Weight that of its instances.
+	// CapacityType is the DesiredCapacityType, Weight the weight of the instances.
 	CapacityType, Weight string
 	// Suspended are processes that do not run.
 	Suspended  []string
@@ -31,32 +31,32 @@ type Group struct {
 	Instances  []*Instance
 	Created    time.Time
 
-	// Boot and Stop are how long instances take to come and to go.
+	// Boot and Stop are the durations of starting and stopping an instance.
 	Boot, Stop time.Duration
 	// NeverBoots leaves instances that are launched from now on pending.
 	NeverBoots bool
-	// Launchable is how many instances the group gets before AWS has no more; -1
-	// means no bound, as does 0 for Add.
+	// Launchable is the number of instances after which launches fail; -1 means no limit, as does
+	// 0 for Add.
 	Launchable int
-	// Lag is how long EC2 takes to know of a new instance.
+	// Lag is the time before EC2 describes a new instance.
 	Lag time.Duration
-	// ReadLag is how long descriptions show the group as it was before a change,
-	// whoever made it; 0 ends that at once.
+	// ReadLag is the time for which descriptions show the group as before a change; 0 ends it
+	// immediately.
 	ReadLag time.Duration
 	// Locked refuses writes because of an activity in progress.
 	Locked bool
-	// Lies are how many of the next descriptions are changed by Lie.
+	// Lies is the number of descriptions that Lie changes.
 	Lies int
 	// Lie changes a copy of the group before it is described; one without a name is
 	// left out.
 	Lie func(g *Group)
 
 	retry time.Time
-	// past is what descriptions show until some times, the first ones first.
+	// past are the states that descriptions still show, the oldest first.
 	past []view
 }
 
-// view is a group as it was, and until when it is shown.
+// view is an earlier state of a group, and the time until which it is shown.
 type view struct {
 	group Group
 	until time.Time
@@ -78,7 +78,7 @@ type Policy struct {
 	Disabled   bool
 	// Alarm is the alarm that executes it.
 	Alarm string
-	// Mode is that of predictive scaling.
+	// Mode is the mode of predictive scaling.
 	Mode string
 }
 
@@ -112,7 +112,7 @@ func (g *Group) changing(now time.Time) {
 	}
 }
 
-// described is what a description shows of the group.
+// described returns the described state of the group.
 func (g *Group) described(now time.Time) *Group {
 	g.past = slices.DeleteFunc(g.past, func(v view) bool { return g.ReadLag == 0 || !now.Before(v.until) })
 	if len(g.past) > 0 {
@@ -129,7 +129,7 @@ func mainState(state string) string {
 	return main
 }
 
-// counted says that an instance is part of the capacity.
+// counted reports whether an instance is part of the capacity.
 func (i *Instance) counted() bool {
 	switch mainState(i.State) {
 	case "Warmed", "Standby", "EnteringStandby", StateTerminating, "Terminated", "Detaching", "Detached":
@@ -148,8 +148,8 @@ func (g *Group) living() []*Instance {
 	return living
 }
 
-// settle brings a group to where it is now: instances boot and go, and are launched
-// and terminated as the desired capacity asks for.
+// settle advances a group to the present: instances start and stop, and are launched and
+// terminated to reach the desired capacity.
 func (c *Cloud) settle(g *Group, now time.Time) {
 	g.Instances = slices.DeleteFunc(g.Instances, func(i *Instance) bool {
 		gone := g.turn(i, now)
@@ -192,7 +192,7 @@ func (g *Group) turn(i *Instance, now time.Time) bool {
 	return i.State == StateTerminating
 }
 
-// refusal returns why no instance can be launched beside n; "" when one can be.
+// refusal returns the reason for a failed launch beside n instances; "" if it succeeds.
 func (c *Cloud) refusal(g *Group, n int) string {
 	switch {
 	case c.quota >= 0 && c.living >= c.quota:
@@ -203,8 +203,8 @@ func (c *Cloud) refusal(g *Group, n int) string {
 	return ""
 }
 
-// victims orders instances as they are taken: unhealthy ones, then the oldest;
-// protected ones are not.
+// victims sorts instances for termination: unhealthy instances, then the oldest, without
+// protected instances.
 func victims(living []*Instance) []*Instance {
 	ordered := slices.SortedStableFunc(slices.Values(living), func(a, b *Instance) int {
 		rank := func(i *Instance) int {
@@ -224,7 +224,7 @@ func victims(living []*Instance) []*Instance {
 			protected++
 		}
 	}
-	// Where all that are left are protected, none of them goes.
+	// Only protected instances are left.
 	kept := ordered[:len(ordered)-protected]
 	return append(kept, make([]*Instance, protected)...)
 }
@@ -270,7 +270,7 @@ func (g *Group) fail(why string, now time.Time) {
 	g.record(Activity{Description: "Launching a new EC2 instance.  Status Reason: " + why, Status: "Failed", Message: why, Started: now})
 }
 
-// longestRecord is how many activities are kept.
+// longestRecord limits the stored activities.
 const longestRecord = 200
 
 func (g *Group) record(a Activity) {

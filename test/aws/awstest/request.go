@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// request is one call of the Query protocol. What reads a parameter takes it out;
-// what is left at the end is not known.
+// request is one call of the Query protocol. Reading a parameter removes it; the remaining
+// parameters are unknown.
 type request struct {
 	values url.Values
 	err    error
@@ -79,7 +79,7 @@ func (r *request) filters(prefix, values string) []filter {
 	}
 }
 
-// left returns the parameters that nothing read.
+// left returns the unread parameters.
 func (r *request) left() []string {
 	var keys []string
 	for key := range r.values {
@@ -116,8 +116,7 @@ func decode(values url.Values) (action, *request, error) {
 
 // action is one call that was read.
 type action interface {
-	// group is the group it is about, empty for others; change says that it changes
-	// something.
+	// about returns the group of the call, or "", and whether the call is a change.
 	about() (group string, change bool)
 	run(c *Cloud) (element, *refusal)
 }

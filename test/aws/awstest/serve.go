@@ -7,29 +7,29 @@ import (
 	"time"
 )
 
-// Fault is what the imitation does wrong with the next calls of an action.
+// Fault is an error of the next calls of an action.
 type Fault struct {
-	// Action is the one it meets; empty means any.
+	// Action is the affected action; empty means any.
 	Action string
-	// Times is how many calls it meets.
+	// Times is the number of affected calls.
 	Times int
 	// Delay holds the response.
 	Delay time.Duration
-	// Status, Code and Message are answered in place of doing anything.
+	// Status, Code and Message are the response.
 	Status        int
 	Code, Message string
 	// RetryAfter is the header of that, in seconds.
 	RetryAfter int
-	// Lost does what is asked and cuts the connection in place of a response.
+	// Lost performs the call and closes the connection without a response.
 	Lost bool
-	// Garbled responds with what is no XML.
+	// Garbled responds with invalid XML.
 	Garbled bool
 }
 
 // Inject adds a fault.
 func (c *Cloud) Inject(f Fault) { c.locked(func() { c.faults = append(c.faults, &f) }) }
 
-// take returns the fault that meets a call; the zero one where none does.
+// take returns the fault for a call; zero if there is none.
 func (c *Cloud) take(name string) Fault {
 	for _, f := range c.faults {
 		if f.Times > 0 && (f.Action == "" || f.Action == name) {
@@ -86,8 +86,7 @@ func (c *Cloud) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// admit returns why a call is not even looked at; nil when it is. It goes through
-// what AWS goes through, in its order.
+// admit returns the error of a rejected call, or nil. It makes AWS's checks in their order.
 func (c *Cloud) admit(r *http.Request, name, version string, called action, parameters *request, err error) *refusal {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -117,7 +116,7 @@ func (c *Cloud) admit(r *http.Request, name, version string, called action, para
 	return nil
 }
 
-// authenticate looks at whose signature a call has.
+// authenticate checks the signature of a call.
 func (c *Cloud) authenticate(r *http.Request, version string) *refusal {
 	_, signature, ok := strings.Cut(r.Header.Get("Authorization"), "AWS4-HMAC-SHA256 Credential=")
 	scope := strings.Split(signature, "/")

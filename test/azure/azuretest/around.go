@@ -62,8 +62,7 @@ func (s *Server) serveMemberInterfaces(w http.ResponseWriter, _ *http.Request, p
 	return document(w, map[string]any{"value": set.interfaces()})
 }
 
-// serveInterfaces lists the network interfaces of a resource group, which are those
-// of its Flexible sets.
+// serveInterfaces lists the network interfaces of the Flexible sets of a resource group.
 func (s *Server) serveInterfaces(w http.ResponseWriter, _ *http.Request, parts []string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -76,8 +75,8 @@ func (s *Server) serveInterfaces(w http.ResponseWriter, _ *http.Request, parts [
 	return document(w, map[string]any{"value": found})
 }
 
-// interfaces are the network interfaces of a set's machines: two for each, of which
-// the second is the primary one.
+// interfaces returns the network interfaces of a set's machines: two for each, the second is
+// primary.
 func (s *Set) interfaces() []any {
 	found := []any{}
 	for _, m := range s.Machines {

@@ -17,12 +17,11 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/compute/armcompute/v7/fake"
 )
 
-// call is one call of the compute API under way.
+// call is one call of the compute API.
 type call struct {
 	server  *Server
 	request *http.Request
-	// operation is the long-running operation that the call began; empty when it
-	// began none.
+	// operation is the long-running operation that the call started; may be empty.
 	operation string
 }
 
@@ -43,8 +42,7 @@ func (c *call) transport(api string) azpolicy.Transporter {
 	})
 }
 
-// page returns where a page of so many entries begins and ends, and the link to the
-// next; nil when there is none.
+// page returns the bounds of a page and the link to the next page, or nil.
 func (c *call) page(entries int) (from, to int, next *string) {
 	query := c.request.URL.Query()
 	from, _ = strconv.Atoi(query.Get("$skiptoken"))
@@ -86,8 +84,7 @@ func (c *call) listed(group string) ([]*armcompute.VirtualMachineScaleSet, *stri
 	return found, next
 }
 
-// lied returns the lie that a read of a set is told; nil for the truth. A read is
-// that of the set or of its machines.
+// lied returns the lie for a read of a set or its machines, or nil.
 func (s *Server) lied(name string) *lie {
 	for i, each := range s.lies {
 		if each.set != name {
@@ -116,7 +113,7 @@ func (c *call) list(group string, _ *armcompute.VirtualMachineScaleSetsClientLis
 	return answer
 }
 
-// view is how Azure shows a set.
+// view returns a set in Azure's format.
 func (s *Server) view(set *Set, now time.Time) *armcompute.VirtualMachineScaleSet {
 	set.settle(now)
 	mode := armcompute.OrchestrationModeUniform
@@ -201,12 +198,12 @@ func (c *call) update(_ context.Context, group, name string, parameters armcompu
 		return answer, failed
 	}
 	view := c.server.view(set, time.Now())
-	view.Properties.ProvisioningState = new("Updating") // a change that was accepted is never done at once
+	view.Properties.ProvisioningState = new("Updating") // an accepted change is never complete immediately
 	answer.SetTerminalResponse(http.StatusOK, armcompute.VirtualMachineScaleSetsClientUpdateResponse{VirtualMachineScaleSet: *view}, nil)
 	return answer, failed
 }
 
-// changed returns a set that may be changed, at an ETag where one is given.
+// changed returns a set for a change, if it has the given ETag.
 func (c *call) changed(group, name, ifMatch string) (*Set, error) {
 	set, err := c.server.found(group, name)
 	if err != nil {
@@ -259,7 +256,7 @@ func (c *call) resize(set *Set, parameters armcompute.VirtualMachineScaleSetUpda
 	return nil
 }
 
-// total is how many machines all sets want.
+// total returns the sum of the capacities of all sets.
 func (s *Server) total() int {
 	sum := 0
 	for _, set := range s.sets {
@@ -352,7 +349,7 @@ func (s *Server) shown(set *Set) []*Machine {
 	return set.Machines[:min(lied.count, len(set.Machines))]
 }
 
-// member is how Azure shows a machine of a Uniform set.
+// member returns a machine of a Uniform set in Azure's format.
 func (s *Set) member(m *Machine, viewed bool, now time.Time) *armcompute.VirtualMachineScaleSetVM {
 	vm := &armcompute.VirtualMachineScaleSetVM{
 		ID: new(s.machineID(m)), Name: new(s.ID(m)), InstanceID: new(strconv.Itoa(m.Number)), Location: new("westeurope"),
@@ -381,7 +378,7 @@ func (s *Set) machineID(m *Machine) string {
 	return setID(s) + "/virtualMachines/" + strconv.Itoa(m.Number)
 }
 
-// statuses are what the instance view says of a machine.
+// statuses returns the statuses in the instance view of a machine.
 func (s *Set) statuses(m *Machine, now time.Time) ([]*armcompute.InstanceViewStatus, *armcompute.VirtualMachineHealthStatus) {
 	provisioning := "ProvisioningState/" + strings.ToLower(m.state(now))
 	status := &armcompute.InstanceViewStatus{Code: &provisioning, Level: new(armcompute.StatusLevelTypesInfo), Time: &m.Created}
@@ -406,7 +403,7 @@ func (s *Set) statuses(m *Machine, now time.Time) ([]*armcompute.InstanceViewSta
 	return statuses, &armcompute.VirtualMachineHealthStatus{Status: &armcompute.InstanceViewStatus{Code: new("HealthState/" + health)}}
 }
 
-// failureMessage is what Azure says when it has no machine to give.
+// failureMessage returns Azure's message for a shortage.
 func failureMessage(code string) string {
 	return code + ". Allocation failed. We do not have sufficient capacity for the requested VM size in this region."
 }
@@ -452,7 +449,7 @@ func (c *call) filtered(group string, options *armcompute.VirtualMachinesClientL
 	return nil, false, &refusal{status: http.StatusNotFound, code: "ResourceNotFound", message: "The scale set of the filter was not found."}
 }
 
-// machine is how Azure shows a machine of a Flexible set.
+// machine returns a machine of a Flexible set in Azure's format.
 func (s *Set) machine(m *Machine, viewed bool, now time.Time) *armcompute.VirtualMachine {
 	vm := &armcompute.VirtualMachine{
 		ID: new(s.machineID(m)), Name: new(s.ID(m)), Location: new("westeurope"), Tags: map[string]*string{"role": new("worker")},

@@ -1,8 +1,4 @@
-// Package azuretest runs an Azure of scale sets for tests: Azure Resource Manager
-// and Microsoft Entra ID behind one HTTPS server, driven by a script.
-//
-// What it says of scale sets and machines goes through the fake servers that Azure's
-// SDK comes with, which know every path, parameter and property of the real service;
-// the state behind them, the long-running operations and the refusals are this
-// package's.
+// Package azuretest is a fake of Azure Resource Manager and Microsoft Entra ID behind one HTTPS
+// server, controlled by tests. It uses the fake servers of Azure's SDK for paths, parameters and
+// properties; this package has the state, the long-running operations and the errors.
 package azuretest

@@ -72,8 +72,8 @@ func TestRoutes(t *testing.T) {
 	}
 }
 
-// TestInterfaceRoutes holds what hpad asks of the network API, and what this package
-// responses, against the SDK's client for it.
+// TestInterfaceRoutes compares hpad's requests of the network API, and the responses of this
+// package, with the SDK's client.
 func TestInterfaceRoutes(t *testing.T) {
 	dir := moduleDir(t, "github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/network/armnetwork/v8")
 	source, err := os.ReadFile(filepath.Join(dir, "interfaces_client.go"))

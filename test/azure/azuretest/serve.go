@@ -21,12 +21,11 @@ const computeVersion = "2025-04-01"
 // route is one path that this Azure knows.
 type route struct {
 	method, pattern string
-	// operation is what Azure names it, action what it takes the right to do.
+	// operation is Azure's name, action the required permission.
 	operation, action string
-	// version is the api-version that the operation has to be asked for with.
+	// version is the required api-version.
 	version string
-	// api is how the SDK's fake servers know the operation; empty for those that are
-	// served otherwise.
+	// api is the name in the SDK's fake servers; empty for other operations.
 	api   string
 	serve func(s *Server, w http.ResponseWriter, r *http.Request, parts []string) error
 
@@ -40,7 +39,7 @@ const (
 	aSet           = inGroup + `/providers/Microsoft.Compute/virtualMachineScaleSets/([^/]+)`
 )
 
-// opListSubscriptions is what other clients than hpad begin with.
+// opListSubscriptions is the first call of other clients.
 const opListSubscriptions = "Subscriptions_List"
 
 var routes = compile([]route{
@@ -99,7 +98,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if err == nil {
-		if failure != nil { // do it, and say that it failed
+		if failure != nil { // perform it and report a failure
 			_ = found.answer(s, discard{}, r, parts)
 			s.fail(w, failure)
 			return
@@ -111,8 +110,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// await holds a call for as long as the script wants; false when nobody waits any
-// more.
+// await delays a call; false if the client has gone.
 func (s *Server) await(ctx context.Context) bool {
 	s.mu.Lock()
 	hang, delay := s.hang, s.delay
@@ -148,8 +146,7 @@ func find(r *http.Request) (*route, []string) {
 	return nil, nil
 }
 
-// admit counts a call and says whether it is let in; the failure is what the script
-// has for it.
+// admit counts a call and reports whether it is accepted, with its failure.
 func (s *Server) admit(r *http.Request, found *route) (*Failure, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -251,7 +248,6 @@ func document(w http.ResponseWriter, what any) error {
 	return json.NewEncoder(w).Encode(what)
 }
 
-// discard is a ResponseWriter for what nobody reads.
 type discard struct{}
 
 func (discard) Header() http.Header { return http.Header{} }

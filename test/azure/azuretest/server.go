@@ -20,14 +20,13 @@ import (
 	"github.com/hpad/hpad/targets/targettest"
 )
 
-// Who hpad is to a Server.
+// The identity of hpad.
 const (
 	Subscription = "5b5b1c4e-0000-4000-8000-000000000001"
 	Tenant       = "7e7e2d3f-0000-4000-8000-000000000002"
 	Client       = "9c9c3e2a-0000-4000-8000-000000000003"
 	Secret       = "it~is.a-secret"
-	// Federation is the tenant by which clients know the federation service of a
-	// private cloud, which is asked nothing but itself.
+	// Federation is the tenant of the federation service of a private cloud.
 	Federation = "adfs"
 )
 
@@ -51,13 +50,13 @@ type Server struct {
 	strays []string
 	tokens map[string]bool
 	issued int
-	// operations are those under way, by id.
+	// operations are the active operations by id.
 	operations map[string]*operation
 
 	refused bool
 	hang    chan struct{}
 	delay   time.Duration
-	// throttle is what calls are told to wait; 0 means that none is refused.
+	// throttle is the pause in rejected calls; 0 rejects none.
 	throttle time.Duration
 	tooMany  int
 	buckets  map[string]*rate.Limiter
@@ -76,22 +75,22 @@ type operation struct {
 	failure string
 }
 
-// Failure is what some calls are answered with.
+// Failure is an error of some calls.
 type Failure struct {
-	// Operation is the operation that fails; empty means any. Times is how often; 0
-	// means until the function that Fail returns is called.
+	// Operation is the affected operation; empty means any. Times is the number of affected
+	// calls; 0 means until the function that Fail returns is called.
 	Operation string
 	Times     int
 	// Status, Code and Message are the response, and Header more of it.
 	Status        int
 	Code, Message string
 	Header        map[string]string
-	// Late does what was asked for before it responds, and Cut cuts the connection
-	// instead of answering.
+	// Late performs the call before the failure, and Cut closes the connection instead of
+	// responding.
 	Late, Cut bool
 }
 
-// lie is what a set seems to be for some reads.
+// lie is the apparent state of a set for some reads.
 type lie struct {
 	set             string
 	reads           int
@@ -148,7 +147,7 @@ client_secret_file         = %q
 
 func keyOf(group, name string) string { return strings.ToLower(group + "/" + name) }
 
-// Add adds a scale set, whose machines are there already.
+// Add adds a scale set with running machines.
 func (s *Server) Add(set Set) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -165,7 +164,7 @@ func (s *Server) Add(set Set) {
 	s.sets[keyOf(set.Group, set.Name)] = added
 }
 
-// Change changes a set as somebody else would, by the name of a target.
+// Change changes a set as an external writer, by target name.
 func (s *Server) Change(target string, change func(set *Set)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -179,7 +178,7 @@ func (s *Server) Change(target string, change func(set *Set)) {
 	set.settle(time.Now())
 }
 
-// Look returns what a function says of a set.
+// Look returns the result of a function of a set.
 func Look[T any](s *Server, target string, look func(set *Set) T) T {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -203,8 +202,7 @@ func (s *Server) Remove(target string) {
 	delete(s.sets, strings.ToLower(target))
 }
 
-// Calls returns how often an operation was called; "" asks for all that are not for
-// tokens.
+// Calls returns the number of calls of an operation; "" means all except tokens.
 func (s *Server) Calls(operation string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -232,31 +230,30 @@ func (s *Server) Hang(on bool) {
 	}
 }
 
-// Delay makes every response take so long.
+// Delay delays every response.
 func (s *Server) Delay(d time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.delay = d
 }
 
-// Throttle refuses all calls as too many and asks for a wait, in whole seconds; less
-// than none asks for none. 0 ends that.
+// Throttle rejects all calls with a pause in whole seconds; a negative pause is omitted. 0 ends
+// it.
 func (s *Server) Throttle(wait time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.throttle = wait
 }
 
-// Bucket allows so many calls of an operation a second, and so many at once; "" is
-// for all operations together.
+// Bucket limits the calls of an operation by a token bucket; "" means all operations together.
 func (s *Server) Bucket(operation string, perSecond float64, burst int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.buckets[operation] = rate.NewLimiter(rate.Limit(perSecond), burst)
 }
 
-// Spend lets no call through for so long: a token bucket of 25 calls a second, as that
-// of Resource Manager, from which somebody else has taken too much.
+// Spend lets no call through for some time: an empty token bucket of 25 calls a second, as in
+// Resource Manager.
 func (s *Server) Spend(d time.Duration) {
 	const perSecond = 25
 	s.Bucket("", perSecond, 10*perSecond)
@@ -269,14 +266,14 @@ func (s *Server) Spend(d time.Duration) {
 	}
 }
 
-// Refused returns how many calls were refused as too many so far.
+// Refused returns the number of throttled calls.
 func (s *Server) Refused() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.tooMany
 }
 
-// Refuse makes the client's secret and its tokens worth nothing, or ends that.
+// Refuse makes the client's secret and tokens invalid, or valid again.
 func (s *Server) Refuse(on bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -302,30 +299,29 @@ func (s *Server) Fail(f Failure) (end func()) {
 	}
 }
 
-// Lie makes so many reads of a set, and of its machines, show another capacity and
-// count of machines; less than none leaves one as it is.
+// Lie makes some reads of a set and its machines show another capacity and number of machines;
+// negative values do not change them.
 func (s *Server) Lie(target string, reads, capacity, count int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.lies = append(s.lies, &lie{set: strings.ToLower(target), reads: 2 * reads, capacity: capacity, count: count})
 }
 
-// Quota lets all sets together have so many machines; 0 means any number.
+// Quota limits the machines of all sets; 0 means no limit.
 func (s *Server) Quota(machines int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.quota = machines
 }
 
-// Permit lets the client do these actions, in which * stands for anything. They are
-// what it is told, and what it may.
+// Permit sets the permitted actions, with * as a wildcard.
 func (s *Server) Permit(actions ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.actions = actions
 }
 
-// Page makes lists have so many entries on a page.
+// Page limits the entries on a page of lists.
 func (s *Server) Page(entries int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -340,7 +336,7 @@ func (s *Server) Tolerate() {
 	s.tolerant = true
 }
 
-// take returns the failure that meets an operation; nil when there is none.
+// take returns the failure for an operation, or nil.
 func (s *Server) take(operation string) *Failure {
 	for i, f := range s.failures {
 		if f.Operation != "" && f.Operation != operation {
@@ -357,7 +353,7 @@ func (s *Server) take(operation string) *Failure {
 	return nil
 }
 
-// refusal is a response that says no.
+// refusal is an error response.
 type refusal struct {
 	status        int
 	code, message string
@@ -366,7 +362,7 @@ type refusal struct {
 
 func (r *refusal) Error() string { return r.code + ": " + r.message }
 
-// tooMany is what Azure responds when there are too many calls.
+// tooMany returns Azure's response to a throttled call.
 func tooMany(wait time.Duration) *refusal {
 	r := &refusal{
 		status: http.StatusTooManyRequests, code: "OperationNotAllowed",

@@ -16,8 +16,8 @@ type Set struct {
 	Flexible bool
 	// Capacity is the wanted count.
 	Capacity int
-	// BootDelay is how long a new machine is being created, HealthDelay how long it
-	// then is not healthy yet, DeleteDelay how long a victim takes to go.
+	// BootDelay is the duration of creating a machine, HealthDelay the time until it is healthy,
+	// DeleteDelay the duration of a deletion.
 	BootDelay, HealthDelay, DeleteDelay time.Duration
 	// NeverBoot keeps new machines being created for good.
 	NeverBoot bool
@@ -37,12 +37,12 @@ type Set struct {
 	Deleting bool
 	// Autoscaled is whether an autoscale setting of Azure Monitor is enabled for it.
 	Autoscaled bool
-	// FailAllocation is the code that new machines fail with; empty means none.
+	// FailAllocation is the error code of new machines; empty means none.
 	FailAllocation string
 	// Unlisted leaves the ETag out of lists, Silent out of all responses.
 	Unlisted, Silent bool
 
-	// Machines are there now, those that are going too.
+	// Machines are the present machines, including those that are being deleted.
 	Machines []*Machine
 
 	etag    int
@@ -70,7 +70,7 @@ type Machine struct {
 	never        bool
 }
 
-// ID is how hpad and Azure name the machine.
+// ID returns the id of a machine in hpad and Azure.
 func (s *Set) ID(m *Machine) string {
 	if s.Flexible {
 		return fmt.Sprintf("%s_%08x", s.Name, 0xa1b2c300+m.Number)
@@ -78,7 +78,7 @@ func (s *Set) ID(m *Machine) string {
 	return s.Name + "_" + strconv.Itoa(m.Number)
 }
 
-// handle is how a deletion names the machine.
+// handle returns the argument for a deletion.
 func (s *Set) handle(m *Machine) string {
 	if s.Flexible {
 		return s.ID(m)
@@ -118,7 +118,7 @@ func (m *Machine) state(now time.Time) string {
 	return "Succeeded"
 }
 
-// power is a machine's power state; empty while it has none.
+// power returns a machine's power state; "" if it has none.
 func (m *Machine) power(now time.Time) string {
 	switch {
 	case m.Power != "":
@@ -129,8 +129,7 @@ func (m *Machine) power(now time.Time) string {
 	return "running"
 }
 
-// settle lets go what is gone by now, and starts and stops machines as the capacity
-// asks for.
+// settle deletes machines, and starts and stops machines to reach the capacity.
 func (s *Set) settle(now time.Time) {
 	kept := s.Machines[:0:0]
 	for _, m := range s.Machines {
@@ -149,7 +148,7 @@ func (s *Set) settle(now time.Time) {
 	if s.FailAllocation != "" && len(living) < s.Capacity {
 		s.failure = s.FailAllocation
 	}
-	// The newest go first, failed ones before them, protected ones never.
+	// Failed machines are deleted first, then the newest, and never protected machines.
 	for count := len(living); count > s.Capacity; count-- {
 		victim := s.victim()
 		if victim == nil {

@@ -26,15 +26,14 @@ const Account = "hpad@shop-prod.iam.gserviceaccount.com"
 // accountKey is the private key of the service account of all servers.
 var accountKey = sync.OnceValues(func() (*rsa.PrivateKey, error) { return rsa.GenerateKey(rand.Reader, 2048) })
 
-// CredentialsFile writes the service account's credentials, for which the server
-// gives tokens, and returns the file's path.
+// CredentialsFile writes the credentials of the service account, and returns the path.
 func (s *Server) CredentialsFile(t testing.TB) string {
 	t.Helper()
 	return s.UniverseFile(t, "googleapis.com")
 }
 
-// UniverseFile writes those of an account of a sovereign cloud, which gives no
-// tokens: its clients sign their own.
+// UniverseFile writes the credentials of an account of a sovereign cloud, whose clients sign
+// their own tokens.
 func (s *Server) UniverseFile(t testing.TB, domain string) string {
 	t.Helper()
 	key, err := accountKey()
@@ -69,7 +68,7 @@ func (s *Server) ExpireCredentials(on bool) {
 	clear(s.tokens)
 }
 
-// tokenGrant is what a client of a service account sends.
+// tokenGrant is the grant type of a service account.
 const tokenGrant = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 
 // giveToken serves the request of a service account for a token.
@@ -117,7 +116,7 @@ func (s *Server) checkAssertion(assertion string) error {
 	return nil
 }
 
-// claims are what a service account signs.
+// claims are the signed claims of a service account.
 type claims struct {
 	Issuer   string `json:"iss"`
 	Subject  string `json:"sub"`
@@ -163,7 +162,7 @@ func verify(signed string) (claims, error) {
 	return c, nil
 }
 
-// caller returns the account whose request it is; "" where that is not known.
+// caller returns the account of a request; "" if it is unknown.
 func (s *Server) caller(r *http.Request) string {
 	token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	switch {
@@ -182,7 +181,7 @@ func (s *Server) caller(r *http.Request) string {
 // Acting is a service account that Account may act as.
 const Acting = "scaler@shop-prod.iam.gserviceaccount.com"
 
-// OnlyActing lets nobody but the account Acting call the API.
+// OnlyActing restricts the API to the account Acting.
 func (s *Server) OnlyActing() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -10,12 +10,12 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Fault is what the server does wrong. Its steps happen in the order of the fields.
+// Fault is an error of the server. Its steps happen in the order of the fields.
 type Fault struct {
 	// Method is the id of the method it meets, as
 	// "compute.instanceGroupManagers.resize"; "" means any.
 	Method string
-	// Times is how often; 0 means until it is removed.
+	// Times is the number of affected calls; 0 means until it is removed.
 	Times int
 
 	// Delay holds the response.
@@ -24,13 +24,12 @@ type Fault struct {
 	Hang bool
 	// Drop ends the connection without doing anything.
 	Drop bool
-	// Status, Reason and Message are answered in place of doing anything; Status 0
-	// means that they are not. RetryAfter goes with them.
+	// Status, Reason, Message and RetryAfter are the response, if Status is not 0.
 	Status     int
 	Reason     string
 	Message    string
 	RetryAfter time.Duration
-	// Lose does what is asked for, and ends the connection without a response.
+	// Lose performs the call, and closes the connection without a response.
 	Lose bool
 	// Truncate sends half of the response.
 	Truncate bool
@@ -62,7 +61,7 @@ func (s *Server) drop(gone *fault) {
 	gone.end()
 }
 
-// meet returns the fault that meets a call; nil for none.
+// meet returns the fault for a call, or nil.
 func (s *Server) meet(method string) *fault {
 	for _, f := range s.faults {
 		if f.Method != "" && f.Method != method {
@@ -99,8 +98,8 @@ func (s *Server) Bucket(readsPerSecond float64, burst int) {
 	s.reads = rate.NewLimiter(rate.Limit(readsPerSecond), burst)
 }
 
-// Spend lets no call through for so long: token buckets of 1,500 calls a minute, as
-// Compute Engine's, from which somebody else has taken too much.
+// Spend lets no call through for some time: empty token buckets of 1,500 calls a minute, as in
+// Compute Engine.
 func (s *Server) Spend(d time.Duration) {
 	const perMinute = 1500
 	spent := func() *rate.Limiter {
@@ -116,7 +115,7 @@ func (s *Server) Spend(d time.Duration) {
 	s.reads, s.writes = spent(), spent()
 }
 
-// Refused returns how many calls were refused as too many so far.
+// Refused returns the number of throttled calls.
 func (s *Server) Refused() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -138,7 +137,7 @@ func (s *Server) Forbid(permission string, on bool) {
 	s.forbidden[permission] = on
 }
 
-// apiError is a response that says no.
+// apiError is an error response.
 type apiError struct {
 	status  int
 	domain  string

@@ -78,7 +78,7 @@ func (p *fieldParser) path(to selection) error {
 	return nil
 }
 
-// from returns what the selection wants of a JSON value.
+// from returns the selected part of a JSON value.
 func (s selection) from(value any) any {
 	if len(s) == 0 {
 		return value

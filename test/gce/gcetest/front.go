@@ -22,8 +22,8 @@ import (
 	"time"
 )
 
-// Front is a proxy behind which all names of clouds are: what a client sends to
-// https://compute.DOMAIN comes to the Server of the domain, and to no other machine.
+// Front is a proxy for all cloud domains: it sends requests for https://compute.DOMAIN to the
+// Server of the domain.
 type Front struct {
 	// CAFile has the certificate of the authority to trust.
 	CAFile string
@@ -38,7 +38,7 @@ type Front struct {
 	domains map[string]*Server
 }
 
-// StartFront starts one whose files are in a directory.
+// StartFront starts a proxy with its files in a directory.
 func StartFront(dir string) (*Front, error) {
 	f := &Front{CAFile: filepath.Join(dir, "ca.pem"), domains: map[string]*Server{}}
 	if err := f.certify(); err != nil {
@@ -138,7 +138,7 @@ func (f *Front) certify() error {
 	return os.WriteFile(f.CAFile, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600)
 }
 
-// certificate makes the one of a host.
+// certificate makes the certificate of a host.
 func (f *Front) certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 	host := &x509.Certificate{
 		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: hello.ServerName}, DNSNames: []string{hello.ServerName},

@@ -9,16 +9,16 @@ import (
 
 // Group is a managed instance group as the test wants it.
 type Group struct {
-	// Zone or Region is where it is, Name what it is called.
+	// Zone or Region is its location.
 	Zone, Region, Name string
-	// Size is how many instances it has at the start, all of them running.
+	// Size is the number of running instances at the start.
 	Size int
 	// Watched gives it a health check.
 	Watched bool
 	// Paginated makes it list its instances in pages.
 	Paginated bool
-	// Boot is how long its instances take to run, Healthy how long from then until
-	// their health check succeeds, Stop how long they take to go.
+	// Boot is the start time of instances, Healthy the time from then until the health check
+	// succeeds, Stop the duration of a deletion.
 	Boot, Healthy, Stop time.Duration
 }
 
@@ -32,7 +32,7 @@ func (g Group) scope() string {
 // Target returns the group's name as hpad has it.
 func (g Group) Target() string { return g.scope() + "/" + g.Name }
 
-// group is a group as it is now.
+// group is the state of a group.
 type group struct {
 	Group
 	id         uint64
@@ -41,19 +41,19 @@ type group struct {
 	made       int
 	generation int
 	instances  []*instance
-	// autoscaler is the mode of the group's autoscaler; "" for none.
+	// autoscaler is the mode of the group's autoscaler; "" if there is none.
 	autoscaler string
 	rolling    bool
-	// neverBoot keeps machines from starting; stuck is why none can be had at all.
+	// neverBoot keeps machines from starting; stuck is the error of new machines.
 	neverBoot bool
 	stuck     *attemptError
 	resizing  *attemptError
 	largest   int
-	// lag is how many lists of groups still show the size before the last change.
+	// lag is the number of lists of groups that still show the size before the last change.
 	lag, lagging int
 	lies         int
 	lie          int
-	// healths are what health checks are made to say, by the names of instances.
+	// healths are the forced results of health checks, by instance name.
 	healths map[string]string
 }
 
@@ -84,7 +84,7 @@ const (
 	statusStopping     = "STOPPING"
 )
 
-// advance brings a group to what it is at a time.
+// advance advances a group to a time.
 func (s *Server) advance(g *group, now time.Time) {
 	g.instances = slices.DeleteFunc(g.instances, func(i *instance) bool {
 		return i.action == actionDeleting && now.Sub(i.stopped) >= g.Stop
@@ -123,7 +123,7 @@ func (s *Server) boot(g *group, i *instance, now time.Time) {
 	}
 }
 
-// refusal says why no machine can be made for a group; nil when one can.
+// refusal returns the error of a new machine for a group, or nil.
 func (s *Server) refusal(g *group) *attemptError {
 	if g.stuck != nil {
 		return g.stuck
@@ -208,13 +208,12 @@ func (g *group) make(now time.Time) {
 	})
 }
 
-// stable reports whether nothing is going on in a group.
+// stable reports whether a group has no change in progress.
 func (g *group) stable() bool {
 	return !slices.ContainsFunc(g.instances, func(i *instance) bool { return i.action != actionNone })
 }
 
-// health returns what the group's health check says of an instance; "" where there
-// is none.
+// health returns the result of the group's health check for an instance; "" without a check.
 func (g *group) health(i *instance, now time.Time) string {
 	switch {
 	case !g.Watched || i.status != statusRunning:

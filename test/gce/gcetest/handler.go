@@ -52,7 +52,7 @@ func (c *call) scope() string {
 	return "zones/" + c.parameters["zone"]
 }
 
-// group returns the group that a call names, as it is now.
+// group returns the group of a call at present.
 func (s *Server) group(c *call) (*group, *apiError) {
 	g := s.groups[c.scope()+"/"+c.parameters["instanceGroupManager"]]
 	if g == nil {
@@ -107,8 +107,8 @@ func listGroups(s *Server, c *call) (proto.Message, *apiError) {
 	})
 }
 
-// reach lists the scopes that lists cannot reach, where the client wants to hear
-// of them; else the list fails.
+// reach reports the scopes that lists cannot reach, if the client accepts partial results;
+// otherwise the list fails.
 func (s *Server) reach(c *call, tell func(scope string, warning *computepb.Warning)) *apiError {
 	for _, scope := range slices.Sorted(maps.Keys(s.unreachable)) {
 		if !s.unreachable[scope] {
@@ -201,7 +201,7 @@ func listRegionMembers(s *Server, c *call) (proto.Message, *apiError) {
 	return &computepb.RegionInstanceGroupManagersListInstancesResponse{ManagedInstances: members, NextPageToken: next}, refused
 }
 
-// unchangeable returns why nobody but its autoscaler may set a group's size.
+// unchangeable returns the error of a resize while the autoscaler is on.
 func (g *group) unchangeable() *apiError {
 	if g.autoscaler == "" || g.autoscaler == "OFF" {
 		return nil

@@ -23,15 +23,15 @@ type operation struct {
 	done    time.Time
 	failed  *attemptError
 	status  int
-	// undo takes the change back, where it fails in the end.
+	// undo reverts the change if it fails in the end.
 	undo func(now time.Time)
 }
 
-// requestID is what a request id has to look like; of zeros alone there is none.
+// requestID is the format of request ids, which must not be zero.
 var requestID = regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-[1-5][0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`)
 
-// begin accepts a change of a group, once for each request id: do makes it, and
-// returns a refusal or what may come of it later.
+// begin accepts a change of a group, once for each request id. do makes the change, and returns
+// an error, or its later effect.
 func (s *Server) begin(c *call, g *group, kind string, do func(o *operation, now time.Time) *apiError) (proto.Message, *apiError) {
 	request := c.query.Get("requestId")
 	if request != "" && !requestID.MatchString(request) {
@@ -61,7 +61,7 @@ func (s *Server) begin(c *call, g *group, kind string, do func(o *operation, now
 	return answer, nil
 }
 
-// look returns what an operation is now.
+// look returns the present state of an operation.
 func (s *Server) look(o *operation, now time.Time) *computepb.Operation {
 	answer := &computepb.Operation{
 		Kind: new("compute#operation"), Name: &o.name, Id: &o.id, OperationType: &o.kind, User: new(Account),

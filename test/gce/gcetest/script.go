@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Add makes a group whose instances run already, since an hour ago.
+// Add adds a group whose instances have been running for an hour.
 func (s *Server) Add(wanted Group) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -40,7 +40,7 @@ func (s *Server) with(t testing.TB, target string, change func(g *group)) {
 	change(g)
 }
 
-// Resize changes a group's size as somebody else would.
+// Resize changes a group's size as an external writer.
 func (s *Server) Resize(t testing.TB, target string, size int) {
 	t.Helper()
 	s.with(t, target, func(g *group) { s.setSize(g, size, time.Now()) })
@@ -76,15 +76,15 @@ func (s *Server) Running(t testing.TB, target string) []string {
 	return names
 }
 
-// Machines returns how many machines were ever made.
+// Machines returns the number of machines so far.
 func (s *Server) Machines() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.machines
 }
 
-// SetHealth makes the health check of one instance, by id, say something, as
-// "UNHEALTHY"; "" lets it say what it finds.
+// SetHealth sets the result of the health check of one instance by id, such as "UNHEALTHY"; ""
+// resets it.
 func (s *Server) SetHealth(t testing.TB, target, id, state string) {
 	t.Helper()
 	s.with(t, target, func(g *group) {
@@ -102,7 +102,7 @@ func (s *Server) SetHealthOf(t testing.TB, target, name, state string) {
 	s.with(t, target, func(g *group) { g.healths[name] = state })
 }
 
-// Age makes an instance, by name, one that was made and started so long ago.
+// Age sets the age of an instance by name.
 func (s *Server) Age(t testing.TB, target, name string, age time.Duration) {
 	t.Helper()
 	s.with(t, target, func(g *group) {
@@ -131,12 +131,6 @@ func (s *Server) SetAutoscaler(t testing.TB, target, mode string) {
 func (s *Server) SetRolling(t testing.TB, target string, on bool) {
 	t.Helper()
 	s.with(t, target, func(g *group) { g.rolling = on; g.generation++ })
-}
-
-// SetNeverBoot keeps a group's new machines from running, or lets them.
-func (s *Server) SetNeverBoot(t testing.TB, target string, on bool) {
-	t.Helper()
-	s.with(t, target, func(g *group) { g.neverBoot = on })
 }
 
 // SetStockout takes away all machines of the group's kind, or gives them back.
@@ -192,21 +186,19 @@ func (s *Server) Force(t testing.TB, target, name, action, status string) {
 	})
 }
 
-// Lie makes the next reads of a group tell of another size and of as many
-// instances at most.
+// Lie makes the next reads of a group show another size and a limited number of instances.
 func (s *Server) Lie(t testing.TB, target string, size, reads int) {
 	t.Helper()
 	s.with(t, target, func(g *group) { g.lie, g.lies = size, reads })
 }
 
-// Lag makes the next lists of groups show a group's size as it was before its last
-// change.
+// Lag makes the next lists of groups show the size before the last change.
 func (s *Server) Lag(t testing.TB, target string, lists int) {
 	t.Helper()
 	s.with(t, target, func(g *group) { g.lag, g.lagging = lists, g.size })
 }
 
-// SetQuota lets the project have so many machines; 0 means any number.
+// SetQuota limits the machines of the project; 0 means no limit.
 func (s *Server) SetQuota(machines int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -218,11 +210,4 @@ func (s *Server) SetUnreachable(scope string, on bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.unreachable[scope] = on
-}
-
-// SetOperationTime is how long changes take to be done.
-func (s *Server) SetOperationTime(d time.Duration) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.operationTime = d
 }

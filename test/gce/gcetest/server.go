@@ -25,8 +25,7 @@ import (
 
 // Server imitates the API for one project. Its methods are safe for concurrent use.
 type Server struct {
-	// Endpoint is where the API is, as a client is configured; Project is the one
-	// that there is.
+	// Endpoint is the address for a client's configuration; Project is the only project.
 	Endpoint, Project string
 	// Rival acts before calls, by their methods' ids without "compute.".
 	Rival targettest.Rival
@@ -37,8 +36,7 @@ type Server struct {
 	// report reports a mistake of the imitation, or of its client.
 	report func(format string, arguments ...any)
 
-	// mu guards all that follows. What is exported, or serves a request, locks it;
-	// everything else runs below one of those.
+	// mu guards all fields below. Exported methods and handlers lock it.
 	mu            sync.Mutex
 	groups        map[string]*group
 	ids           uint64
@@ -98,22 +96,21 @@ func (s *Server) Open() {
 	s.open = true
 }
 
-// Calls returns how many calls of each method were let in so far, by its id without
-// "compute.".
+// Calls returns the number of accepted calls of each method, by its id without "compute.".
 func (s *Server) Calls() map[string]int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return maps.Clone(s.calls)
 }
 
-// ForgetCalls begins to count anew.
+// ForgetCalls resets the counters.
 func (s *Server) ForgetCalls() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	clear(s.calls)
 }
 
-// Writes returns how many changes of sizes were asked for.
+// Writes returns the number of size changes.
 func (s *Server) Writes() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -154,7 +151,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.write(w, c, answer, met != nil && met.Truncate)
 }
 
-// call is one call under way.
+// call is one call in progress.
 type call struct {
 	method     *Method
 	parameters map[string]string
@@ -172,7 +169,7 @@ func (c *call) read(r *http.Request) error {
 	return decode(text, &c.body)
 }
 
-// suffer holds or ends a call as its fault says; true when the call is over.
+// suffer delays or ends a call as its fault requires; true if the call is over.
 func (f *fault) suffer(w http.ResponseWriter, r *http.Request) bool {
 	if f == nil {
 		return false
@@ -201,7 +198,7 @@ func (f *fault) suffer(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-// What a call asks for is done, and the response is text before anything can change.
+// The response is encoded before the state can change.
 func (s *Server) answer(c *call, r *http.Request) ([]byte, *apiError) {
 	s.Rival.Meet(strings.TrimPrefix(c.method.ID, "compute."))
 	s.mu.Lock()
@@ -217,7 +214,7 @@ func (s *Server) answer(c *call, r *http.Request) ([]byte, *apiError) {
 	return text, nil
 }
 
-// do does what a call asks for.
+// do performs a call.
 func (s *Server) do(c *call, r *http.Request) (proto.Message, *apiError) {
 	switch caller := s.caller(r); {
 	case caller == "":
@@ -247,7 +244,7 @@ func (s *Server) do(c *call, r *http.Request) (proto.Message, *apiError) {
 	return handler.do(s, c)
 }
 
-// resource is what a call is about, as messages name it.
+// resource returns the resource of a call for messages.
 func (c *call) resource() string {
 	path := c.method.Path
 	for name, value := range c.parameters {
@@ -272,7 +269,7 @@ func (s *Server) limited(c *call) *apiError {
 	}
 }
 
-// changes reports whether a call is a change: all but reads, of which some are posted.
+// changes reports whether a call is a change. Some reads are posts.
 func (c *call) changes() bool {
 	verb := c.method.ID[strings.LastIndex(c.method.ID, ".")+1:]
 	return c.method.Verb != http.MethodGet && verb != "listManagedInstances" && verb != "wait"

@@ -36,34 +36,35 @@ const (
 	askTimeout   = 30 * time.Second
 )
 
-// directoryVariable is by what processes are known as an agent's.
+// directoryVariable identifies the processes of an agent.
 const directoryVariable = "HPAD_NOMADTEST_DIRECTORY"
 
-// Options are what agents differ in.
+// Options are the options of an agent.
 type Options struct {
 	// ACL turns access control on; the agent's Client then has a management token.
 	ACL bool
-	// TLS, if not nil, is what the agent shows, and asks of its clients, in HTTP.
+	// TLS, if not nil, is the certificate of the agent, which also requires certificates of its
+	// clients.
 	TLS *Certificate
 	// Meta is the metadata of the agent's node.
 	Meta map[string]string
-	// Disk is how many MiB the file system of its state has, which Fill fills; 0 means the
-	// machine's. It takes privilege: without, the test is skipped as without a binary.
+	// Disk is the size in MiB of the file system of its state, which Fill fills; 0 uses the
+	// host's. It requires privileges; without them the test is skipped.
 	Disk int
 	// Extra is more of the agent's configuration, in HCL.
 	Extra string
 
-	// servers makes the agent one of so many servers that run nothing; 0 means that
-	// it is the only server and runs everything.
+	// servers is the number of servers in the cluster of a server without a client; 0 means a
+	// single server with a client.
 	servers int
 	// join are the servers that a server gossips with.
 	join []string
-	// clientOf are the servers of an agent that is none itself.
+	// clientOf are the servers of an agent that is only a client.
 	clientOf []string
 }
 
-// Agent is a Nomad agent that lives as long as its test. Its methods are for the
-// test's own goroutine, those of Client for any.
+// Agent is a Nomad agent that ends with its test. Its methods are for the test's goroutine, those
+// of Client for any goroutine.
 type Agent struct {
 	// URL is where its HTTP API is, RPC and Serf are where servers call each other
 	// and gossip; they outlive Restart.
@@ -97,7 +98,7 @@ func Start(t testing.TB, options Options) *Agent {
 	return a
 }
 
-// prepare sees to what an agent needs to start.
+// prepare creates the files of an agent.
 func prepare(t testing.TB, options Options) *Agent {
 	t.Helper()
 	a := &Agent{t: t, options: options, binary: installed.Path(t, filepath.Join("nomad-v*", "nomad"), "test/install/nomad.sh"), dir: t.TempDir()}
@@ -157,10 +158,10 @@ func (a *Agent) configure() {
 	}
 }
 
-// connect makes the Client, with the certificates as they are now.
+// connect makes the Client with the present certificates.
 func (a *Agent) connect() {
 	a.t.Helper()
-	// Connections that stay open would look like leaks of what is tested.
+	// Open connections would look like leaks in the tests.
 	unkept := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}}}
 	if c := a.options.TLS; c != nil {
 		if err := api.ConfigureTLS(unkept, &api.TLSConfig{CACert: c.CAFile, ClientCert: c.CertFile, ClientKey: c.KeyFile}); err != nil {
@@ -174,8 +175,8 @@ func (a *Agent) connect() {
 	a.Client = client
 }
 
-// In returns the same agent, which talks of another namespace: its Client, and what
-// asks through it. Only the agent itself is to be killed and restarted.
+// In returns the same agent with another namespace for its Client. Only the agent itself may be
+// killed and restarted.
 func (a *Agent) In(t testing.TB, namespace string) *Agent {
 	t.Helper()
 	other := *a
@@ -184,8 +185,7 @@ func (a *Agent) In(t testing.TB, namespace string) *Agent {
 	return &other
 }
 
-// configuration is an agent's: the recipe of its drivers, and nothing that looks
-// for a cloud.
+// configuration returns the configuration of an agent: its drivers, without cloud fingerprints.
 func configuration(options Options, data string, ports []int) string {
 	servers, encryption := max(1, options.servers), ""
 	clientOf := options.clientOf
@@ -260,7 +260,7 @@ acl {
 		len(options.clientOf) == 0, servers, listOf(options.join), options.servers == 0, listOf(clientOf), pairsOf(options.Meta), options.ACL, encryption, options.Extra)
 }
 
-// nameOf is what an agent on these ports is called.
+// nameOf returns the name of an agent with these ports.
 func nameOf(ports []int) string { return fmt.Sprintf("agent-%d", ports[0]) }
 
 // listOf writes a list of texts in HCL.
@@ -300,8 +300,7 @@ func (a *Agent) start() {
 	}
 }
 
-// environment is that of Nomad's own program: the test's, without what is meant for
-// others. A certificate file of another tool keeps agents from starting.
+// environment returns the test's environment without variables that affect Nomad.
 func environment() []string {
 	return slices.DeleteFunc(os.Environ(), func(variable string) bool {
 		return strings.HasPrefix(variable, "AWS_CA_BUNDLE=") || strings.HasPrefix(variable, "NOMAD_")
@@ -347,8 +346,7 @@ func (a *Agent) awaitNode() {
 	})
 }
 
-// NodeOf returns the node of that name, as this agent's cluster knows it now; nil
-// when it knows of none.
+// NodeOf returns the node with a name, or nil.
 func (a *Agent) NodeOf(t testing.TB, name string) *api.Node {
 	t.Helper()
 	var node *api.Node
@@ -374,7 +372,7 @@ func (a *Agent) node(name string) (*api.Node, error) {
 	return nil, err
 }
 
-// Kill ends the agent as a crash would; its tasks go on.
+// Kill kills the agent; its tasks continue.
 func (a *Agent) Kill() {
 	a.t.Helper()
 	a.process.Kill()
@@ -394,8 +392,7 @@ func (a *Agent) Restart() {
 	}
 }
 
-// Freeze stops the agent in its tracks: it takes connections and responds to nothing,
-// until Thaw.
+// Freeze stops the agent's process: it accepts connections and does not respond, until Thaw.
 func (a *Agent) Freeze() {
 	a.t.Helper()
 	_ = a.process.Command.Process.Signal(syscall.SIGSTOP)
@@ -412,7 +409,7 @@ func (a *Agent) Freeze() {
 	})
 }
 
-// Thaw lets a frozen agent go on.
+// Thaw continues a frozen agent.
 func (a *Agent) Thaw() { _ = a.process.Command.Process.Signal(syscall.SIGCONT) }
 
 // end stops all jobs, so that no task outlives the test, and the agent.
@@ -434,7 +431,7 @@ func (a *Agent) end() {
 	}
 }
 
-// purge stops all jobs and waits until none of their allocations runs.
+// purge stops all jobs and waits for the end of their allocations.
 func (a *Agent) purge() {
 	jobs, _, err := a.Client.Jobs().List(&api.QueryOptions{Namespace: "*"})
 	if err != nil {
@@ -458,9 +455,8 @@ func (a *Agent) purge() {
 	_ = a.Client.System().GarbageCollect()
 }
 
-// killStragglers ends what the agent started and left: it is made to let tasks
-// and their loggers outlive it. All of those have its directory in their
-// environment, and nothing else has.
+// killStragglers kills the remaining processes of the agent. They have its directory in their
+// environment.
 func (a *Agent) killStragglers() {
 	paths, err := filepath.Glob("/proc/[0-9]*/environ")
 	if err != nil {
@@ -469,7 +465,7 @@ func (a *Agent) killStragglers() {
 	for _, path := range paths {
 		text, err := os.ReadFile(path)
 		if err != nil || !bytes.Contains(text, []byte("="+a.dir)) {
-			continue // it ended, or is somebody else's
+			continue // it ended, or belongs to another test
 		}
 		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path)))
 		if err == nil && pid != os.Getpid() {
@@ -478,8 +474,7 @@ func (a *Agent) killStragglers() {
 	}
 }
 
-// unmount takes away what the client mounted below the test's directory, which
-// could not be removed else.
+// unmount unmounts the client's mounts below the test's directory, so that it can be removed.
 func (a *Agent) unmount() {
 	text, err := os.ReadFile("/proc/self/mounts")
 	if err != nil {
@@ -492,12 +487,11 @@ func (a *Agent) unmount() {
 	}
 }
 
-// allocation is how the agent names an allocation that it runs.
+// allocation matches an allocation in the agent's log.
 var allocation = regexp.MustCompile(`alloc_id=([0-9a-f-]{36})`)
 
-// removeGroups removes the control groups of the agent's allocations, which Nomad leaves
-// where it uses version 1 of them. They are those that the agent has told of: of
-// allocations that are gone its API does not know any more.
+// removeGroups removes the control groups of the agent's allocations, which Nomad leaves with
+// cgroups version 1. It finds them in the log, because the API does not know old allocations.
 func (a *Agent) removeGroups() {
 	log, err := os.ReadFile(a.path("log"))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) { // as of one that never started
@@ -513,13 +507,13 @@ func (a *Agent) removeGroups() {
 	}
 	for _, group := range groups {
 		if id, _, _ := strings.Cut(filepath.Base(group), "."); own[id] {
-			// What was killed just now ends in a moment.
+			// Killed processes end shortly afterwards.
 			wait.Until(stopTimeout, func() (string, bool) { return "", !errors.Is(os.Remove(group), unix.EBUSY) })
 		}
 	}
 }
 
-// log is the end of what the agent printed.
+// log returns the end of the agent's output.
 func (a *Agent) log() []byte {
 	const most = 8 << 10
 	text, err := os.ReadFile(a.path("log"))

@@ -31,7 +31,7 @@ func (c *Certificate) Renew(t testing.TB) {
 	c.CertFile, c.KeyFile = authority.Issue(t, "nomad")
 }
 
-// CopyTo writes the files of this certificate over those of another.
+// CopyTo overwrites the files of another certificate.
 func (c *Certificate) CopyTo(t testing.TB, other *Certificate) {
 	t.Helper()
 	for from, to := range map[string]string{c.CAFile: other.CAFile, c.CertFile: other.CertFile, c.KeyFile: other.KeyFile} {

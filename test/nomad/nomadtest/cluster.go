@@ -2,8 +2,8 @@ package nomadtest
 
 import "testing"
 
-// Cluster is some servers that choose their leader, and an agent that passes their
-// API on and, where there is one that is no server, runs what they decide.
+// Cluster is some servers that elect a leader, and an agent that forwards their API and may run
+// allocations.
 type Cluster struct {
 	*Agent
 	Servers []*Agent
@@ -11,8 +11,8 @@ type Cluster struct {
 	rpc []string
 }
 
-// StartCluster runs so many servers and one agent that is none, and returns once
-// its node takes work. What it needs is as for Start.
+// StartCluster starts servers and one client, and returns when its node is ready. It has the same
+// requirements as Start.
 func StartCluster(t testing.TB, servers int) *Cluster {
 	t.Helper()
 	c := StartServers(t, servers, Options{})
@@ -46,8 +46,7 @@ func StartServers(t testing.TB, servers int, options Options) *Cluster {
 	return c
 }
 
-// AddClient runs one more agent that is no server, whose node has metadata, and
-// returns once its node takes work.
+// AddClient starts another client, whose node has metadata, and returns when its node is ready.
 func (c *Cluster) AddClient(t testing.TB, meta map[string]string) *Agent {
 	t.Helper()
 	a := prepare(t, Options{clientOf: c.rpc, Meta: meta})

@@ -21,14 +21,11 @@ const lifetime = "600"
 type Job struct {
 	ID    string
 	Count int
-	// Script is what a task runs in a shell; empty means that it runs nothing, in
-	// mock_driver.
+	// Script is the shell script of a task; empty uses mock_driver.
 	Script string
-	// CPU is what it reserves in MHz, Memory in MiB of the node's 200,000; 0 means
-	// 10 of each.
+	// CPU is its request in MHz, Memory in MiB of the node's 200,000; 0 means 10.
 	CPU, Memory int
-	// Deployed makes every change of the job a deployment, which takes a second
-	// of health; the job has none without.
+	// Deployed makes every change of the job a deployment with a second of health checks.
 	Deployed bool
 	// Alter, if not nil, changes the job before it is run.
 	Alter func(job *api.Job)
@@ -111,7 +108,7 @@ func (a *Agent) count(id string, options *api.QueryOptions) (int, error) {
 	return *job.TaskGroups[0].Count, nil
 }
 
-// Running returns the ids of a job's allocations that run and are to go on.
+// Running returns the ids of a job's running allocations that are not stopping.
 func (a *Agent) Running(t testing.TB, id string) map[string]bool {
 	t.Helper()
 	var running map[string]bool
@@ -136,8 +133,7 @@ func (a *Agent) running(id string) (map[string]bool, error) {
 	return running, nil
 }
 
-// AwaitRunning waits until so many allocations of a job run, and its count is
-// that.
+// AwaitRunning waits until a number of allocations of a job run, and its count is equal.
 func (a *Agent) AwaitRunning(t testing.TB, id string, n int, limit time.Duration) {
 	t.Helper()
 	wait.For(t, limit, fmt.Sprintf("%d allocations of job %q", n, id), func() (string, bool) {
@@ -166,8 +162,7 @@ func (a *Agent) Scalings(t testing.TB, id string) []api.ScalingEvent {
 	return status.TaskGroups["app"].Events
 }
 
-// asking asks the cluster something, again while it cannot respond: servers that died
-// a moment ago are still asked by agents, and others may be choosing a leader.
+// asking repeats a query while the cluster cannot respond, for example during an election.
 func (a *Agent) asking(t testing.TB, what string, ask func() error) {
 	t.Helper()
 	wait.For(t, askTimeout, fmt.Sprintf("answer to %q", what), func() (string, bool) {
@@ -177,8 +172,7 @@ func (a *Agent) asking(t testing.TB, what string, ask func() error) {
 	})
 }
 
-// unlessPassing ends the test with an error that stays however often one asks: a
-// refusal of what was asked.
+// unlessPassing ends the test for a permanent error.
 func (a *Agent) unlessPassing(t testing.TB, err error) {
 	t.Helper()
 	var answer api.UnexpectedResponseError

@@ -1,6 +1,5 @@
-// Package discover is what the tests' Nomad has in place of go-discover, which finds
-// servers through every cloud's own library: a third of what Nomad would compile. The
-// tests give their agents addresses.
+// Package discover replaces go-discover in the tests' Nomad, which would compile the libraries of
+// all clouds. The tests give their agents addresses.
 package discover
 
 import (
@@ -16,8 +15,6 @@ func (*Discover) Addrs(string, *log.Logger) ([]string, error) {
 	return nil, errors.New("this Nomad was built for tests, without the libraries of clouds")
 }
 
-// Help returns what there is to configure: nothing.
 func (*Discover) Help() string { return "" }
 
-// Names returns the clouds: none.
 func (*Discover) Names() []string { return nil }
