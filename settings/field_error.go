@@ -1,15 +1,14 @@
-// Package settings is what the configurations of the daemon, fleets, sources and
-// drainers have in common: how a mistake is named here, amounts in quantity, and
-// access to servers over HTTP in httpclient.
+// Package settings decodes, defaults and validates configuration tables of the daemon, fleets,
+// sources and drains. Its subpackages have quantities and access to HTTP servers.
 package settings
 
-// FieldError is one mistake in a configuration value.
+// FieldError is one error in a configuration value.
 type FieldError struct {
-	// Field is the path of the value, as "metrics[0].target.value".
+	// Field is the path of the value, such as "metrics[0].target.value".
 	Field string
-	// Value is what was given, as written; empty when nothing was.
+	// Value is the value as written; empty if it is absent.
 	Value string
-	// Detail says what is wrong and what is allowed, as "must be at least 1".
+	// Detail describes the error and the allowed values, such as "must be at least 1".
 	Detail string
 }
 
@@ -21,11 +20,10 @@ func (e FieldError) Error() string {
 	return e.Field + " = " + e.Value + ": " + e.Detail
 }
 
-// Mistakes are those of a table, in the order they were found.
+// Mistakes are the errors in a table, in the order they were found.
 type Mistakes []FieldError
 
-// Add adds one: the key's path, its value as it is shown, empty where it is not, and
-// what is wrong.
+// Add adds an error: the path of the key, its value (empty if it is hidden), and the detail.
 func (m *Mistakes) Add(field, value, detail string) {
 	*m = append(*m, FieldError{Field: field, Value: value, Detail: detail})
 }

@@ -11,44 +11,40 @@ import (
 	"sync"
 )
 
-// A key of a table is one field of a struct. Its tags say what is the same for all
-// who read, validate, show and document it:
+// A key of a table is a field of a struct with these tags:
 //
-//	toml       its name; ",omitempty" leaves an empty one out where it is shown
-//	default    what SetDefaults fills in
-//	min, max   the bounds of a number or duration, above one that it must exceed
-//	whole      what it must be a multiple of
-//	values     the words there are besides none, parted by blanks
-//	must       what a mistake says instead of what follows from the bounds
-//	next_start "true" for what a reload does not change
-//	secret     "true" for a table whose values are never shown
+//	toml            name; ",omitempty" omits an empty value in output
+//	default         value that SetDefaults sets
+//	min, max, above bounds of a number or duration; above is exclusive
+//	whole           unit of which the value must be a multiple
+//	values          allowed words besides the empty one, separated by blanks
+//	must            error message that replaces the generated one
+//	next_start      "true" if a reload does not change the key
+//	secret          "true" for a table with secret values
 
-// Fields are the keys of a struct type, those of untagged embedded structs included.
+// Fields are the keys of a struct type, including those of untagged embedded structs.
 type Fields struct {
 	Keys  []string
 	ByKey map[string]reflect.StructField
-	// defaulted and bounded are the keys that have such tags, or a table inside with
-	// any.
+	// defaulted and bounded are the keys with such tags, directly or in an inner table.
 	defaulted, bounded []key
 }
 
-// key is a key with its field.
 type key struct {
 	name  string
 	field reflect.StructField
 }
 
-// Has reports whether there is a key of that name.
+// Has reports whether a key exists.
 func (f Fields) Has(key string) bool {
 	_, ok := f.ByKey[key]
 	return ok
 }
 
-// knownFields are the Fields by reflect.Type: thousands of tables are of the same
-// few types.
+// knownFields caches Fields by reflect.Type: thousands of tables have the same few types.
 var knownFields sync.Map
 
-// FieldsOf returns the keys of a struct type. They are shared and not to be modified.
+// FieldsOf returns the keys of a struct type. The result is shared and must not be modified.
 func FieldsOf(goType reflect.Type) Fields {
 	if known, ok := knownFields.Load(goType); ok {
 		return known.(Fields)
@@ -83,8 +79,8 @@ func FieldsOf(goType reflect.Type) Fields {
 	return fields
 }
 
-// SetDefaults fills in the defaults of keys that are zero in a table, a pointer to a
-// struct, and in the tables inside of it.
+// SetDefaults sets the defaults of zero keys in a table, a pointer to a struct, and in its inner
+// tables.
 func SetDefaults(table any) {
 	walk("", reflect.ValueOf(table).Elem(), func(f Fields) []key { return f.defaulted }, func(_ string, k key, value reflect.Value) {
 		text, ok := k.field.Tag.Lookup("default")
@@ -96,13 +92,12 @@ func SetDefaults(table any) {
 			value = value.Elem()
 		}
 		if err := SetText(value, text); err != nil {
-			panic(fmt.Sprintf("default of %s: %v", k.field.Name, err)) // of the program, not of a file
+			panic(fmt.Sprintf("default of %s: %v", k.field.Name, err)) // an error in the program
 		}
 	})
 }
 
-// Validate returns the mistakes in the keys of a table, a pointer to a struct, that
-// their tags declare.
+// Validate returns the violations of the bounds in the tags of a table, a pointer to a struct.
 func Validate(table any) []FieldError {
 	var mistakes []FieldError
 	walk("", reflect.ValueOf(table).Elem(), func(f Fields) []key { return f.bounded }, func(path string, k key, value reflect.Value) {
@@ -119,8 +114,8 @@ func Validate(table any) []FieldError {
 // boundTag matches the tags that bound a value.
 var boundTag = regexp.MustCompile(`\b(min|max|above|whole|values):`)
 
-// walk visits those keys of interest that are no tables, in the order of the fields,
-// each with the path of its table.
+// walk visits the selected keys that are not tables, in the order of the fields, each with the path
+// of its table.
 func walk(path string, table reflect.Value, ofInterest func(Fields) []key, visit func(path string, k key, value reflect.Value)) {
 	for _, k := range ofInterest(FieldsOf(table.Type())) {
 		value, err := table.FieldByIndexErr(k.field.Index)
@@ -141,10 +136,9 @@ func walk(path string, table reflect.Value, ofInterest func(Fields) []key, visit
 	}
 }
 
-// inside returns the path of a key of the table at a path.
 func inside(path, key string) string { return strings.TrimPrefix(path+"."+key, ".") }
 
-// check returns what the tags of a key say is wrong with a value; "" when nothing is.
+// check returns the violation of a key's tags; "" for a valid value.
 func check(tag reflect.StructTag, value reflect.Value) string {
 	least, hasLeast := tag.Lookup("min")
 	most, hasMost := tag.Lookup("max")
@@ -179,10 +173,10 @@ func check(tag reflect.StructTag, value reflect.Value) string {
 	return detail
 }
 
-// WholeSeconds is what a span has to be where the algorithm counts seconds.
-const WholeSeconds = `must be whole seconds, as "90s" or "5m"`
+// WholeSeconds is the error for durations that the algorithm counts in seconds.
+const WholeSeconds = `must be whole seconds, such as "90s" or "5m"`
 
-// compare returns how a number compares to a bound of its type.
+// compare compares a number with a bound of its type.
 func compare(value reflect.Value, bound string) int {
 	to := parsed(value.Type(), bound)
 	switch {
@@ -198,7 +192,7 @@ func compare(value reflect.Value, bound string) int {
 func parsed(goType reflect.Type, text string) reflect.Value {
 	value := reflect.New(goType).Elem()
 	if err := SetText(value, text); err != nil {
-		panic(fmt.Sprintf("bound of a %s: %v", goType, err)) // of the program, not of a file
+		panic(fmt.Sprintf("bound of a %s: %v", goType, err)) // an error in the program
 	}
 	return value
 }

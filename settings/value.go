@@ -11,12 +11,12 @@ import (
 	"time"
 )
 
-// ownValue is a type that reads TOML values in its own way.
+// ownValue is a type with its own TOML decoding.
 type ownValue interface{ UnmarshalTOML(value any) error }
 
-// numbered is a type of text that people take for a number.
+// numbered is a type of text that users often write as a number.
 type numbered interface {
-	// TextOf returns how a number of it is written.
+	// TextOf returns the text for a number.
 	TextOf(number float64) string
 }
 
@@ -25,8 +25,7 @@ var (
 	textType = reflect.TypeFor[encoding.TextUnmarshaler]()
 )
 
-// IsValue reports whether a type is written as one value: it is no table and no
-// array.
+// IsValue reports whether a type is neither a table nor an array in TOML.
 func IsValue(goType reflect.Type) bool {
 	if pointer := reflect.PointerTo(goType); pointer.Implements(ownType) || pointer.Implements(textType) {
 		return true
@@ -38,7 +37,7 @@ func IsValue(goType reflect.Type) bool {
 	return true
 }
 
-// SetValue sets a value to one of TOML. The error says what is allowed.
+// SetValue sets a value from TOML. The error describes the allowed values.
 func SetValue(to reflect.Value, value any) error {
 	text, isText := value.(string)
 	whole, isWhole := value.(int64)
@@ -60,7 +59,7 @@ func SetValue(to reflect.Value, value any) error {
 		case isWhole:
 			return fmt.Errorf("must be a duration with its unit: write \"%ds\"", whole)
 		case !isText:
-			return errors.New(`must be a duration, as "15s", not ` + KindOf(value))
+			return errors.New(`must be a duration, such as "15s", not ` + KindOf(value))
 		}
 		kind = reflect.String
 	}
@@ -90,7 +89,7 @@ func SetValue(to reflect.Value, value any) error {
 	return nil
 }
 
-// SetText sets a value to what a text says. The error says what is allowed.
+// SetText sets a value from a text. The error describes the allowed values.
 func SetText(to reflect.Value, text string) error {
 	switch own := to.Addr().Interface().(type) {
 	case ownValue:
@@ -100,7 +99,7 @@ func SetText(to reflect.Value, text string) error {
 	case *time.Duration:
 		span, err := time.ParseDuration(text)
 		if err != nil {
-			return errors.New(`must be a duration, as "15s", "5m" or "1h30m"`)
+			return errors.New(`must be a duration, such as "15s", "5m" or "1h30m"`)
 		}
 		*own = span
 		return nil
@@ -130,7 +129,7 @@ func SetText(to reflect.Value, text string) error {
 	return nil
 }
 
-// setWhole sets a whole number to one that may not fit.
+// setWhole sets a whole number, if it fits.
 func setWhole(to reflect.Value, number int64) error {
 	switch bits := to.Type().Bits(); {
 	case to.CanInt() && to.OverflowInt(number):
@@ -146,7 +145,7 @@ func setWhole(to reflect.Value, number int64) error {
 	return nil
 }
 
-// Text returns a value as it would be written in TOML, and as a mistake names it.
+// Text returns a value in TOML form, for messages.
 func Text(value reflect.Value) string {
 	if span, ok := value.Interface().(time.Duration); ok {
 		return strconv.Quote(span.String())
@@ -158,8 +157,7 @@ func Text(value reflect.Value) string {
 	return fmt.Sprint(shown)
 }
 
-// Written returns a value that is no table and no array as an encoder of TOML takes
-// it.
+// Written returns a value that is neither a table nor an array for a TOML encoder.
 func Written(value reflect.Value) any {
 	switch known := value.Interface().(type) {
 	case time.Duration:
@@ -188,7 +186,7 @@ func Span(span time.Duration) string {
 	return text
 }
 
-// KindOf names the kind of a TOML value.
+// KindOf returns the kind of a TOML value for messages.
 func KindOf(value any) string {
 	switch value.(type) {
 	case string:

@@ -11,12 +11,12 @@ import (
 )
 
 const (
-	// A query without a result is diagnosed at most once per diagnoseEvery. Its cause is
-	// forgotten after causeLasts without another diagnosis.
+	// A query without a result is diagnosed at most once per diagnoseEvery. Its cause expires after
+	// causeLasts without another diagnosis.
 	diagnoseEvery = time.Minute
 	causeLasts    = 3 * diagnoseEvery
-	// A round diagnoses at most diagnosesAtOnce queries of a source, one after the other,
-	// within diagnoseTimeout.
+	// A round diagnoses at most diagnosesAtOnce queries of a source, one after the other, within
+	// diagnoseTimeout.
 	diagnosesAtOnce = 20
 	diagnoseTimeout = 5 * time.Second
 	// An age is measured at most once per ageEvery, within ageTimeout.
@@ -31,7 +31,7 @@ type absences struct {
 	known map[string]absence
 }
 
-// ages has the ages of the newest samples that queries select.
+// ages has the ages of the newest samples, by query.
 type ages struct {
 	gate  Gate
 	mu    sync.Mutex
@@ -43,8 +43,8 @@ type sampleAge struct {
 	age   time.Duration
 }
 
-// Age measures the age of the newest samples that a query selects, the oldest of all series, at most
-// once per ageEvery; 0 if it is unknown. It takes at most ageTimeout.
+// Age returns the age of the newest samples that a query selects, the oldest of all series; 0 if it
+// is unknown. It measures at most once per ageEvery, and takes at most ageTimeout.
 func (s *Source) Age(q *sources.Query, at time.Time) time.Duration {
 	key, now := absenceKey(q), time.Now()
 	s.ages.mu.Lock()
@@ -86,15 +86,13 @@ func (s *Source) Age(q *sources.Query, at time.Time) time.Duration {
 }
 
 type absence struct {
-	// since is when the diagnosis began.
 	since time.Time
 	cause string
 }
 
-// absenceKey identifies a query.
 func absenceKey(q *sources.Query) string { return q.Text + "\xff" + q.MaxAge.String() }
 
-// Cause returns the cause of a missing result that the last Diagnose found.
+// Cause returns the cause of a missing result from the last Diagnose.
 func (s *Source) Cause(q *sources.Query) string {
 	s.absences.mu.Lock()
 	defer s.absences.mu.Unlock()
@@ -129,7 +127,7 @@ func (s *Source) Diagnose(ctx context.Context, queries []*sources.Query, at time
 	}, func(int, error) {})
 }
 
-// due returns the queries to be diagnosed now, and forgets old causes.
+// due returns the queries to diagnose now, and forgets expired causes.
 func (a *absences) due(queries []*sources.Query, now time.Time) (due []*sources.Query) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

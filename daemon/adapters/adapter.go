@@ -15,30 +15,28 @@ import (
 	"github.com/hpad/hpad/targets/drain"
 )
 
-// Adapter is what fleets and sources in use have in common.
+// Adapter is the common part of active fleets and sources.
 type Adapter struct {
 	Name, Kind string
-	// Problem is why it cannot be started or read; empty while it can.
+	// Problem is the error of starting or reading it.
 	Problem trouble.Problem
 	Uses    Uses
 
 	// what is "fleet" or "source", table its configuration.
 	what  string
 	table any
-	// built is what is started and closed.
 	built any
-	// begun is closed once it has started, or will not be any more, and over when a
-	// reload replaced it: reloads in quick succession do with each adapter one thing
-	// after the other.
+	// begun is closed after the start succeeded or was given up, and over after a reload replaced
+	// it. They order the steps of quick successive reloads.
 	begun, over chan struct{}
 }
 
 func (a *Adapter) own() *Adapter { return a }
 
-// Subject returns what the adapter is called in messages.
+// Subject returns the name in messages.
 func (a *Adapter) Subject() string { return a.what + " " + a.Name }
 
-// same reports whether the adapter was built from such a table.
+// same reports whether the adapter was built from an equal table.
 func (a *Adapter) same(kind string, table any) bool {
 	return a.Kind == kind && reflect.DeepEqual(a.table, table)
 }
@@ -47,36 +45,33 @@ func newAdapter(what, name, kind string, table, built any) Adapter {
 	return Adapter{Name: name, Kind: kind, what: what, table: table, built: built, begun: make(chan struct{}), over: make(chan struct{})}
 }
 
-// ReadsAtOnce bounds the reads of one sort under way at one fleet: a round makes
-// one, a round out of turn may make another, and some may hang.
+// ReadsAtOnce limits the concurrent reads of one kind at one fleet: a round makes one read, an
+// extra round another, and some may hang.
 const ReadsAtOnce = 4
 
-// QueriesAtOnce bounds the queries under way at one source; a source may have a
-// lower bound of its own.
+// QueriesAtOnce limits the concurrent queries of one source; a source may have a lower limit.
 const QueriesAtOnce = 64
 
-// Fleet is a fleet in use.
+// Fleet is an active fleet.
 type Fleet struct {
 	Adapter
-	// Fleet is what is read and scaled: ScaleIn where that is there, else Inner.
+	// Fleet is ScaleIn if it exists, otherwise Inner.
 	targets.Fleet
-	// Inner is what the kind built.
+	// Inner is the fleet that the kind built.
 	Inner targets.Fleet
-	// ScaleIn chooses and drains instances; nil where the platform alone can choose.
+	// ScaleIn chooses and drains instances; nil if only the platform can choose.
 	ScaleIn *drain.Fleet
-	// Sampler and Discoverer are nil where the fleet is none.
+	// Sampler and Discoverer are nil if the fleet does not implement them.
 	Sampler    targets.Sampler
 	Discoverer targets.Discoverer
-	// Timeout is the fleet's own limit of a call, which a read of its targets gets at
-	// least; 0 where its kind has none.
+	// Timeout is the fleet's own minimum time limit of a read; 0 for none of its own.
 	Timeout time.Duration
-	// Snapshots, Samples and Discoveries bound the reads under way, Writes the writes,
-	// by concurrent_syncs.
+	// Snapshots, Samples and Discoveries limit concurrent reads; Writes limits writes to
+	// concurrent_syncs.
 	Snapshots            Reads
 	Samples, Discoveries Gate
 	Writes               chan struct{}
-	// Undiscovered is why targets cannot be discovered, Unsampled why samples cannot
-	// be read.
+	// Undiscovered is the error of discovery, Unsampled the error of reading samples.
 	Undiscovered, Unsampled trouble.Problem
 
 	mu sync.Mutex
@@ -103,7 +98,7 @@ func newFleet(c config.Fleet, inner targets.Fleet, scaleIn *drain.Fleet, writes 
 	return f
 }
 
-// Keep keeps the readings of a snapshot of targets that Read was called for.
+// Keep stores the readings of targets that Read was called for.
 func (f *Fleet) Keep(readings map[targets.Ref]targets.Reading) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -114,8 +109,7 @@ func (f *Fleet) Keep(readings map[targets.Ref]targets.Reading) {
 	}
 }
 
-// Read returns a reading of the target that is not older than age, a kept one where
-// there is one.
+// Read returns a reading of the target that is at most age old, a stored one if possible.
 func (f *Fleet) Read(ctx context.Context, ref targets.Ref, age time.Duration) (targets.Reading, error) {
 	f.mu.Lock()
 	reading, ok := f.latest[ref]
@@ -141,15 +135,15 @@ func (f *Fleet) Read(ctx context.Context, ref targets.Ref, age time.Duration) (t
 	return reading, nil
 }
 
-// Source is a source in use.
+// Source is an active source.
 type Source struct {
 	Adapter
 	sources.Source
-	// Queries bounds the queries under way.
+	// Queries limits concurrent queries.
 	Queries Gate
 
 	mu sync.Mutex
-	// warned are the warnings that were logged, with their queries.
+	// warned are the logged warnings with their queries.
 	warned map[string]bool
 
 	absences absences
@@ -164,11 +158,10 @@ func newSource(c config.Source, source sources.Source) *Source {
 	}
 }
 
-// keptWarnings bounds how many warnings of a source are told apart.
+// keptWarnings limits the distinct warnings of a source.
 const keptWarnings = 1000
 
-// NewWarnings returns those of the warnings that came with an answer to a query which
-// did not come with one before.
+// NewWarnings returns the warnings of a query that were not returned before.
 func (s *Source) NewWarnings(query string, warnings []string) []string {
 	if len(warnings) == 0 {
 		return nil
@@ -190,7 +183,7 @@ func (s *Source) NewWarnings(query string, warnings []string) []string {
 	return fresh
 }
 
-// Close closes what can be closed.
+// Close closes an adapter that is an io.Closer.
 func Close(adapter any) error {
 	closer, ok := adapter.(io.Closer)
 	if !ok {

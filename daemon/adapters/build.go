@@ -18,13 +18,13 @@ import (
 	"github.com/hpad/hpad/targets/drain"
 )
 
-// Set is the adapters of one configuration, by name.
+// Set has the adapters of one configuration, by name.
 type Set struct {
 	Fleets  map[string]*Fleet
 	Sources map[string]*Source
 }
 
-// Close closes all adapters at once. The error has what could not be closed.
+// Close closes all adapters concurrently and joins their errors.
 func (s Set) Close() error {
 	all := slices.Concat(owned(s.Sources), owned(s.Fleets))
 	errs := make([]error, len(all))
@@ -48,19 +48,18 @@ func owned[A interface{ own() *Adapter }](set map[string]A) []*Adapter {
 	return all
 }
 
-// Change is what puts another Set in the place of one.
+// Change replaces one Set with another.
 type Change struct {
 	Set
-	// added are the new adapters, retired those that nothing replaces.
+	// added are the new adapters, retired those without a replacement.
 	added   []replacement
 	retired []*Adapter
 }
 
-// replacement is a new adapter, and the one of the same name and kind that it
-// replaces; nil where there is none.
+// replacement is a new adapter with the one of the same name and kind that it replaces; may be nil.
 type replacement struct{ next, older *Adapter }
 
-// Discard closes what was built for a change that is not made.
+// Discard closes the new adapters of a change that is not applied.
 func (c *Change) Discard() error {
 	var err error
 	for _, a := range c.added {
@@ -69,8 +68,8 @@ func (c *Change) Discard() error {
 	return err
 }
 
-// Start starts the new adapters of a first Set, one after the other. What cannot be
-// started now is tried again once the change is made.
+// Start starts the new adapters of the first Set, one after the other. Failed starts are repeated
+// after Swap.
 func (c *Change) Start(ctx context.Context) {
 	c.added = slices.DeleteFunc(c.added, func(r replacement) bool {
 		if start(ctx, r.next.built) != nil {
@@ -81,24 +80,24 @@ func (c *Change) Start(ctx context.Context) {
 	})
 }
 
-// Env is what adapters are lent.
+// Env has the dependencies of adapters.
 type Env struct {
-	// Log is logged to, and given to what drains instances.
+	// Log is also the log of drains.
 	Log *zap.Logger
-	// Clock is the daemon's.
 	Clock *clock.Clock
-	// Store and Meter are those of a fleet's targets.Env.
+	// Store and Meter are the targets.Env values of a fleet.
 	Store func(fleet string) targets.Store
 	Meter func(fleet string) targets.Meter
-	// Until returns until when a platform may be asked for a removal; nil is always.
+	// Until returns the end of the period in which the platform may be called for a removal; nil
+	// for no limit.
 	Until func() time.Time
-	// Fleet and Source have what all fleets, and all sources, are lent alike.
+	// Fleet and Source have the common values of all fleets and sources.
 	Fleet  targets.Env
 	Source sources.Env
 }
 
-// Build makes the adapters of a configuration. Those whose tables are as before stay,
-// and nothing that runs is touched; on an error nothing that was built is left over.
+// Build builds the adapters of a configuration and keeps those with equal tables. It does not
+// affect active adapters, and closes new ones after an error.
 func (k *Keeper) Build(c *config.Config, before Set) (_ *Change, err error) {
 	change := &Change{}
 	defer func() {
@@ -121,8 +120,8 @@ func (k *Keeper) Build(c *config.Config, before Set) (_ *Change, err error) {
 	return change, nil
 }
 
-// build makes the adapters of tables, of which tableOf returns the kind and what is
-// compared, and adds to the change what comes and goes.
+// build builds the adapters of tables and adds the differences to the change. tableOf returns the
+// kind and the compared value of a table.
 func build[T any, A interface{ own() *Adapter }](
 	change *Change, what string, tables map[string]T, before map[string]A, tableOf func(T) (kind string, table any), construct func(T) (A, error),
 ) (map[string]A, error) {
@@ -161,7 +160,7 @@ func (k *Keeper) buildFleet(c config.Fleet, writes int) (*Fleet, error) {
 		return nil, err
 	}
 	var scaleIn *drain.Fleet
-	if inner, ok := fleet.(drain.Inner); ok { // without options it leaves everything to the platform
+	if inner, ok := fleet.(drain.Inner); ok { // without options the platform decides
 		scaleIn = drain.Wrap(inner, env.Store, k.env.Clock, k.env.Log.With(zap.String("fleet", c.Name)))
 		scaleIn.Lease(k.env.Until)
 	}

@@ -1,3 +1,3 @@
-// Package adapters keeps the fleets and sources of a configuration in use: it builds
-// them, replaces them at a reload, and closes those that nothing uses any more.
+// Package adapters manages the fleets and sources of a configuration: it builds and starts them,
+// replaces them at a reload, and closes those that are no longer in use.
 package adapters

@@ -8,19 +8,19 @@ import (
 	"time"
 )
 
-// CallGrace is how long a call may take to notice that its context has ended.
+// CallGrace is the time for a call to return after its context has ended.
 const CallGrace = 50 * time.Millisecond
 
-// Gate bounds the calls into an adapter that are under way at once, also those
-// that an earlier round gave up waiting for.
+// Gate limits the concurrent calls into an adapter, including calls that an earlier round
+// abandoned.
 type Gate struct{ places chan struct{} }
 
 func newGate(limit int) Gate { return Gate{places: make(chan struct{}, limit)} }
 
-// Run makes n calls as the gate admits them, and returns when each has ended: by
-// itself, or by expire once ctx has. It never waits for a call that does not heed its
-// context; such a call keeps its place until it returns. Both do and expire may be
-// called for the same i, in either order; the first one counts.
+// Run makes n calls within the limit, and returns after each has ended by itself, or by expire
+// after ctx has ended. It does not wait for a call that ignores its context; such a call keeps its
+// place until it returns. Both do and expire may be called for the same i, in either order; the
+// first one counts.
 func (g Gate) Run(ctx context.Context, n int, do func(ctx context.Context, i int), expire func(i int, err error)) {
 	var next atomic.Int32
 	var running sync.WaitGroup
@@ -58,7 +58,7 @@ func (g Gate) Run(ctx context.Context, n int, do func(ctx context.Context, i int
 	}
 }
 
-// enter takes a place; false when ctx ended first.
+// enter takes a place; false if ctx ended first.
 func (g Gate) enter(ctx context.Context) bool {
 	if ctx.Err() != nil {
 		return false

@@ -11,23 +11,22 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// Keeper builds, starts, replaces and retires adapters.
+// Keeper builds, starts, replaces and closes adapters.
 type Keeper struct {
 	env Env
-	// running ends when the daemon stops, acting when it has stopped waiting for
-	// writes.
+	// running ends when the daemon stops, acting when it no longer waits for writes.
 	running, acting context.Context
 	working         sync.WaitGroup
 }
 
-// NewKeeper returns a keeper. Running ends when the daemon stops, acting when no write
-// is waited for any more.
+// NewKeeper returns a keeper. Running ends when the daemon stops, acting when it no longer waits
+// for writes.
 func NewKeeper(running, acting context.Context, env Env) *Keeper {
 	return &Keeper{env: env, running: running, acting: acting}
 }
 
-// Swap starts the adapters of a change in the place of those before it, and retires
-// those that nothing replaces. It does not wait for any.
+// Swap starts the new adapters of a change and closes those without a replacement, in the
+// background.
 func (k *Keeper) Swap(c *Change) {
 	for _, r := range c.added {
 		if r.older != nil {
@@ -41,11 +40,11 @@ func (k *Keeper) Swap(c *Change) {
 	}
 }
 
-// Wait returns when nothing is being started or retired any more.
+// Wait waits for all starts and closes.
 func (k *Keeper) Wait() { k.working.Wait() }
 
-// replace starts a new adapter in the place of an older one: one that can take over
-// does so at once, any other waits until the older one is closed.
+// replace starts a new adapter. A targets.Successor takes over immediately; any other adapter
+// starts after the old one is closed.
 func (k *Keeper) replace(r replacement) {
 	defer close(r.next.begun)
 	if r.older != nil {
@@ -61,12 +60,10 @@ func (k *Keeper) replace(r replacement) {
 	k.start(r.next)
 }
 
-// StartRetry is how long an adapter that could not be started waits before it is
-// tried again.
+// StartRetry is the interval of attempts to start an adapter.
 const StartRetry = 15 * time.Second
 
-// start starts an adapter, however often it has to be tried, unless the daemon stops
-// or a reload replaces the adapter.
+// start starts an adapter, with retries, unless the daemon stops or a reload replaces it.
 func (k *Keeper) start(a *Adapter) {
 	for {
 		err := start(k.running, a.built)
@@ -95,11 +92,11 @@ func start(ctx context.Context, built any) error {
 	return trouble.Guard(func() error { return starter.Start(ctx) })
 }
 
-// retireWait is how long calls into a replaced adapter may take to end.
+// retireWait is the time for calls into a replaced adapter to end.
 const retireWait = time.Minute
 
-// retire closes an adapter once nobody uses it. A daemon that stops has waited for
-// the writes, and waits for nothing else.
+// retire closes an adapter after its last use. A stopping daemon has waited for writes and waits
+// for no other call.
 func (k *Keeper) retire(a *Adapter) {
 	<-a.begun
 	ctx, cancel := context.WithTimeout(k.acting, retireWait)

@@ -8,8 +8,8 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// Reads are the reads of a fleet's targets that are under way, each for all that wait
-// for one when it ends. It is safe for concurrent use.
+// Reads are the reads of a fleet's targets in progress. Several waiters may share one. It is safe
+// for concurrent use.
 type Reads struct {
 	Gate
 	mu      sync.Mutex
@@ -18,21 +18,20 @@ type Reads struct {
 
 // Read is a read of some targets of a fleet.
 type Read struct {
-	// Began is when it did, on Go's monotonic clock: what it finds was so then, or later.
+	// Began is the start on the monotonic clock: the result is not older.
 	Began time.Time
-	// Done is closed once Readings and Err are what came of it.
+	// Done is closed after Readings and Err are set.
 	Done     chan struct{}
 	Readings map[targets.Ref]targets.Reading
 	Err      error
 
 	refs []targets.Ref
-	// set holds refs, for whoever asks for others than those of the same plan.
+	// set has the refs for lookups of other plans' targets.
 	set func() map[targets.Ref]struct{}
 }
 
-// Begin adds a read of the targets, which End ends. Where failed is not nil and another
-// read of them began since that did, it is that one, and there is none to end. The caller
-// must not change refs.
+// Begin adds a read of the targets, and the caller calls End. If failed is not nil and another read
+// of them began later, Begin returns that one and false. The caller must not change refs.
 func (r *Reads) Begin(refs []targets.Ref, failed *Read) (read *Read, begun bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -53,7 +52,7 @@ func (r *Reads) Begin(refs []targets.Ref, failed *Read) (read *Read, begun bool)
 	return read, true
 }
 
-// End hands over what came of a read.
+// End sets the result of a read.
 func (r *Reads) End(read *Read, readings map[targets.Ref]targets.Reading, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -62,8 +61,7 @@ func (r *Reads) End(read *Read, readings map[targets.Ref]targets.Reading, err er
 	close(read.Done)
 }
 
-// Covering returns the newest read under way that has all of the targets; nil when none
-// has.
+// Covering returns the newest read in progress that has all of the targets; may be nil.
 func (r *Reads) Covering(refs []targets.Ref) *Read {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -5,22 +5,22 @@ import (
 	"sync"
 )
 
-// Uses counts who is using an adapter, so that one which a reload replaced is closed
-// when the last of them is through. The zero value is ready to use.
+// Uses counts the users of an adapter, so that a replaced one is closed after its last use. The
+// zero value is ready to use.
 type Uses struct {
 	mu    sync.Mutex
 	count int
-	idle  chan struct{} // closed when count falls to 0 after release was asked for
+	idle  chan struct{} // closed when count reaches 0 during a wait
 }
 
-// Begin counts one more, which calls End when it is through.
+// Begin adds a user.
 func (u *Uses) Begin() {
 	u.mu.Lock()
 	u.count++
 	u.mu.Unlock()
 }
 
-// End counts one less.
+// End removes a user.
 func (u *Uses) End() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -31,7 +31,7 @@ func (u *Uses) End() {
 	}
 }
 
-// wait returns when nobody uses the adapter, or when ctx ends.
+// wait returns without users, or when ctx ends.
 func (u *Uses) wait(ctx context.Context) {
 	u.mu.Lock()
 	if u.count == 0 {

@@ -97,9 +97,9 @@ func (l *loader) readAutoscalers(c *Config) {
 func (t *table) recordOwned(ref targets.Ref, owner *table, owned targets.Ref) {
 	engine := ""
 	if owned.Fleet != ref.Fleet {
-		engine = fmt.Sprintf(", by fleet %q, which is the same engine as fleet %q", owned.Fleet, ref.Fleet)
+		engine = fmt.Sprintf(" through fleet %q, which is on the same engine as fleet %q", owned.Fleet, ref.Fleet)
 	}
-	t.record("target", "", fmt.Sprintf("is the target of autoscaler %q in %s already%s; two autoscalers cannot scale the same target (%s)",
+	t.record("target", "", fmt.Sprintf("is already the target of autoscaler %q in %s%s; two autoscalers cannot scale the same target (%s)",
 		owner.name, owner.where("target"), engine, ref))
 }
 
@@ -161,7 +161,7 @@ func (t *table) checkReach(fleet Fleet, a Autoscaler) {
 
 func (t *table) readTarget(c *Config, raw map[string]any, a *Autoscaler) {
 	if raw == nil {
-		t.add("target", "", `is required: the fleet and what to scale in it, as { fleet = "local", service = "worker" }`)
+		t.add("target", "", `is required: a fleet and a target in it, such as { fleet = "local", service = "worker" }`)
 		return
 	}
 	var shared targetTable

@@ -51,7 +51,7 @@ func (t *table) readBreaker(strict bool) *Breaker {
 		return nil
 	}
 	if strict {
-		t.add(key, "", `is not with compat = "strict": an HPA knows nothing of the others`)
+		t.add(key, "", `is not allowed with compat = "strict": an HPA ignores other autoscalers`)
 		return nil
 	}
 	var given fleetTable

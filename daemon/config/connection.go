@@ -88,14 +88,14 @@ func readKind[K any](t *table, what string, known map[string]K, omitted map[stri
 		return kind, true
 	}
 	if tag, ok := omitted[kind]; ok {
-		t.addWritten(kindKey, fmt.Sprintf("is not part of this hpad: it was built without (tag %s)", tag))
+		t.addWritten(kindKey, fmt.Sprintf("is not part of this build of hpad (tag %s)", tag))
 		return "", false
 	}
 	meant := Nearest(kind, names)
 	if meant != "" {
 		allowed = fmt.Sprintf("did you mean %q? (%s)", meant, allowed)
 	}
-	t.addWritten(kindKey, "is no kind of "+what+"; "+allowed)
+	t.addWritten(kindKey, "is not a kind of "+what+"; "+allowed)
 	if _, ok := known[meant]; !ok {
 		meant = ""
 	}
@@ -145,7 +145,7 @@ func (t *table) known(key, name, section string) bool {
 	}
 	names := slices.Sorted(maps.Keys(defined))
 	if len(names) == 0 {
-		t.addWritten(key, fmt.Sprintf("there is no such %s, nor any other; define [%s.%s]", what, section, name))
+		t.addWritten(key, fmt.Sprintf("does not exist, and there is no other %s; define [%s.%s]", what, section, name))
 		return false
 	}
 	detail := "there is no such " + what

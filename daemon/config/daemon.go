@@ -129,10 +129,10 @@ func (d *Daemon) validate(t *table) {
 		t.addWritten("listen", detail)
 	}
 	if d.Socket != "" && !filepath.IsAbs(d.Socket) {
-		t.addWritten("socket", `must be an absolute path, as "/run/hpad/hpad.sock", or empty for no socket`)
+		t.addWritten("socket", `must be an absolute path, such as "/run/hpad/hpad.sock", or empty for no socket`)
 	}
 	if len(d.Socket) > maxSocketPathLen {
-		t.addWritten("socket", "must have at most "+strconv.Itoa(maxSocketPathLen)+" bytes: the system allows no longer path of a socket")
+		t.addWritten("socket", "must have at most "+strconv.Itoa(maxSocketPathLen)+" bytes: a longer path of a socket is not possible")
 	}
 	if d.StateDir == "" {
 		t.addWritten("state_dir", "must not be empty; leave the key out for "+strconv.Quote(DefaultDaemon().StateDir))
@@ -140,7 +140,7 @@ func (d *Daemon) validate(t *table) {
 	switch {
 	case d.WebConfig == "":
 	case !filepath.IsAbs(d.WebConfig):
-		t.addWritten("web_config", `must be an absolute path, as "/etc/hpad/web.yml", or empty for none`)
+		t.addWritten("web_config", `must be an absolute path, such as "/etc/hpad/web.yml", or empty for none`)
 	default:
 		if err := web.Check(d.WebConfig); err != nil {
 			t.addWritten("web_config", err.Error())
@@ -149,7 +149,7 @@ func (d *Daemon) validate(t *table) {
 	d.validateWriters(t)
 	for i, host := range d.AllowedHosts {
 		if !isHostName(host) {
-			t.addWritten(element("allowed_hosts", i), `must be the name of a host without a port, as "hpad.example.com"`)
+			t.addWritten(element("allowed_hosts", i), `must be a host name without a port, such as "hpad.example.com"`)
 		}
 	}
 }
@@ -160,18 +160,18 @@ func (d *Daemon) validateWriters(t *table) {
 	for i, name := range d.Writers {
 		switch {
 		case name == "":
-			t.addWritten(element("writers", i), `must be a user of the web config or the name of a client certificate, as "alice"`)
+			t.addWritten(element("writers", i), `must be a user of the web config or the name of a client certificate, such as "alice"`)
 		case slices.Contains(d.Writers[:i], name):
-			t.addWritten(element("writers", i), "is there twice")
+			t.addWritten(element("writers", i), "is listed twice")
 		case d.WebConfig != "" && !certificates && !slices.Contains(users, name):
-			t.warn(element("writers", i), "is no user of the web config, which knows no client certificates either: nobody can write by that name")
+			t.warn(element("writers", i), "is not a user in the web config, which does not accept client certificates: this name can never write")
 		}
 	}
 	switch {
 	case len(d.Writers) == 0 && len(users) > 0:
-		t.warn("web_config", fmt.Sprintf("each of its users may write, also one that is there for scrapes: daemon.writers = [%q, …] names who may", users[0]))
+		t.warn("web_config", fmt.Sprintf("each of its users may write, even a user for scrapes: list the writers in daemon.writers = [%q, …]", users[0]))
 	case len(d.Writers) > 0 && d.WebConfig == "":
-		t.warn("writers", "says nothing without web_config: nobody can write over TCP then")
+		t.warn("writers", "has no effect without web_config: TCP is read-only then")
 	}
 }
 
@@ -182,7 +182,7 @@ func isHostName(text string) bool {
 
 // checkAddress returns the error in an address to listen on; empty if it is valid.
 func checkAddress(address string) string {
-	const form = `must be HOST:PORT, as "127.0.0.1:4720" or ":4720", or empty for no HTTP server`
+	const form = `must be HOST:PORT, such as "127.0.0.1:4720" or ":4720", or empty for no HTTP server`
 	_, port, err := net.SplitHostPort(address)
 	if err != nil {
 		return form

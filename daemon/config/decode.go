@@ -127,7 +127,7 @@ func (t *table) decodeArray(key string, to reflect.Value, value any) bool {
 	if elements, ok := value.(map[string]any); ok && t.labels {
 		array, complete := elementsOf(elements)
 		if !complete {
-			t.misfit(key, "elements are numbered from 0 without gaps")
+			t.misfit(key, "elements must be numbered from 0 without gaps")
 			return false
 		}
 		value = array
@@ -136,7 +136,7 @@ func (t *table) decodeArray(key string, to reflect.Value, value any) bool {
 	if raw.Kind() != reflect.Slice {
 		form := "an array"
 		if _, isText := value.(string); isText && to.Type().Elem().Kind() == reflect.String {
-			form += `, as ["one", "two"]`
+			form += `, such as ["one", "two"]`
 		}
 		t.misfit(key, "must be "+form+", not "+settings.KindOf(value))
 		return false

@@ -18,7 +18,7 @@ type Drain struct {
 	// Kind is "nomad", "webhook" or "command".
 	Kind string `toml:"kind"`
 	// Deadline is the time limit of a drain; more than 0.
-	Deadline time.Duration `toml:"deadline" default:"15m" above:"0s" must:"more than 0, as \"15m\""`
+	Deadline time.Duration `toml:"deadline" default:"15m" above:"0s" must:"more than 0, such as \"15m\""`
 	// OnDeadline is the action at the deadline: the instance is removed with its remaining work, or
 	// the drain is undone.
 	OnDeadline drain.Expiry `toml:"on_deadline" default:"terminate" values:"terminate undo"`
@@ -46,7 +46,7 @@ func (t *table) readDrain(raw map[string]any, a *Autoscaler) {
 		}
 	}
 	if a.Victims == drain.EmptyNomadNodes && !kinds.Drains[d.Kind].Counts && !slices.Contains(t.misfits, "drain") && !slices.Contains(t.misfits, "drain.kind") {
-		t.addWritten("victims", `needs drain = { kind = "nomad", … }, which names the nodes`)
+		t.addWritten("victims", `requires drain = { kind = "nomad", … }, which identifies the nodes`)
 	}
 }
 

@@ -33,7 +33,7 @@ func (p *Percent) UnmarshalText(text []byte) error {
 	number, ok := strings.CutSuffix(string(text), "%")
 	value, err := strconv.ParseInt(number, 10, 32)
 	if !ok || err != nil {
-		return errors.New(`must be a percentage, as "50%"`)
+		return errors.New(`must be a percentage, such as "50%"`)
 	}
 	*p = Percent(value)
 	return nil

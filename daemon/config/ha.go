@@ -110,7 +110,7 @@ func (l *loader) readHA(d *Daemon) *HA {
 	var ha HA
 	settings.SetDefaults(&ha)
 	if _, divided := t.raw["shard_size"]; divided {
-		t.addWritten("shard_size", "is not supported any more: a member owns whole fleets; to spread the autoscalers of a Nomad cluster over members, make one fleet of each namespace")
+		t.addWritten("shard_size", "is no longer supported, because a member owns whole fleets: to distribute the autoscalers of a Nomad cluster, define one fleet per namespace")
 		delete(t.raw, "shard_size")
 	}
 	if !t.decode("", reflect.ValueOf(&ha).Elem(), t.raw) {
@@ -123,16 +123,16 @@ func (l *loader) readHA(d *Daemon) *HA {
 		}
 	}
 	if d.Listen == "" {
-		t.add("address", strconv.Quote(ha.Address), "is of no use while daemon.listen is empty: the other members ask this one there")
+		t.add("address", strconv.Quote(ha.Address), "has no effect if daemon.listen is empty: other members connect to this member there")
 	}
 	if d.WebConfig == "" {
-		t.warn("members", "without daemon.web_config what a person asks of one member cannot be sent to another: set it, and who this member is in [ha.members]")
+		t.warn("members", "without daemon.web_config, members cannot forward requests of users: set it, and the credentials of this member in [ha.members]")
 	}
-	t.checkServer("address", ha.Address, `must be the URL at which other members reach this one, as "https://10.0.0.1:4720"`)
+	t.checkServer("address", ha.Address, `must be the URL at which other members reach this one, such as "https://10.0.0.1:4720"`)
 	if m := ha.Members; (m.Username == "") != (m.PasswordFile == "") {
-		t.addWritten("members.username", "is not without password_file, nor that without it")
+		t.addWritten("members.username", "requires password_file, and vice versa")
 	} else if (m.CertFile == "") != (m.KeyFile == "") {
-		t.addWritten("members.cert_file", "is not without key_file, nor that without it")
+		t.addWritten("members.cert_file", "requires key_file, and vice versa")
 	}
 	if ha.Store == "nomad" {
 		t.checkNomad(&ha)
@@ -145,14 +145,14 @@ func (l *loader) readHA(d *Daemon) *HA {
 // checkEtcd validates [ha.etcd].
 func (t *table) checkEtcd(ha *HA) {
 	if ha.Nomad != nil {
-		t.addWritten("nomad", `is of no use while store is "etcd"`)
+		t.addWritten("nomad", `has no effect if store is "etcd"`)
 	}
 	if ha.Etcd == nil || len(ha.Etcd.Endpoints) == 0 {
-		t.addWritten("etcd.endpoints", `must have at least one server, as ["https://10.0.0.1:2379"]`)
+		t.addWritten("etcd.endpoints", `must have at least one server, such as ["https://10.0.0.1:2379"]`)
 		return
 	}
 	for i, endpoint := range ha.Etcd.Endpoints {
-		t.checkServer(element("etcd.endpoints", i), endpoint, `must be the address of a server of etcd, as "https://10.0.0.1:2379"`)
+		t.checkServer(element("etcd.endpoints", i), endpoint, `must be the address of an etcd server, such as "https://10.0.0.1:2379"`)
 	}
 	for _, mistake := range ha.Etcd.TLS.Validate() {
 		t.add(under("etcd", mistake.Field), mistake.Value, mistake.Detail)
@@ -162,7 +162,7 @@ func (t *table) checkEtcd(ha *HA) {
 // checkNomad defaults and validates [ha.nomad].
 func (t *table) checkNomad(ha *HA) {
 	if ha.Etcd != nil {
-		t.addWritten("etcd", `is of no use while store is "nomad"`)
+		t.addWritten("etcd", `has no effect if store is "nomad"`)
 	}
 	if ha.Nomad == nil {
 		ha.Nomad = &Nomad{}
@@ -170,7 +170,7 @@ func (t *table) checkNomad(ha *HA) {
 	n := ha.Nomad
 	settings.SetDefaults(n)
 	if n.Address != "" {
-		t.checkServer("nomad.address", n.Address, `must be the address of a Nomad agent, as "https://127.0.0.1:4646"`)
+		t.checkServer("nomad.address", n.Address, `must be the address of a Nomad agent, such as "https://127.0.0.1:4646"`)
 	}
 	if n.Namespace == "*" {
 		t.add("nomad.namespace", strconv.Quote(n.Namespace), "must be one namespace")
@@ -204,7 +204,7 @@ func (l *loader) checkShared(c *Config) {
 		_, is := c.Sources[source].Config.(sources.Evaluator)
 		return is
 	}
-	const remedy = "its samples are this machine's own, and no other member has them: use a server that all members can ask"
+	const remedy = "its samples exist only on this host: use a server that all members can query"
 	for _, name := range slices.Sorted(maps.Keys(c.Autoscalers)) {
 		a := c.Autoscalers[name]
 		if targets.Local(c.Fleets[a.Target.Fleet].Config) {

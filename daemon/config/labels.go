@@ -141,13 +141,13 @@ func (r *labelReader) isOversized(limits targets.LabelLimits, labels map[string]
 		}
 		total += len(label) + len(value)
 		if len(label) > targets.MaxLabelName {
-			r.add(strings.ToValidUTF8(shorten(key), "�"), "", fmt.Sprintf("names of labels may have %d bytes, and this has %d", targets.MaxLabelName, len(label)))
+			r.add(strings.ToValidUTF8(shorten(key), "�"), "", fmt.Sprintf("the name of a label may have at most %d bytes, and this has %d", targets.MaxLabelName, len(label)))
 		} else if len(value) > targets.MaxLabelValue && !strings.HasSuffix(key, ".query") {
-			r.add(key, "", fmt.Sprintf("values of labels may have %d bytes, unless they are queries, and this has %d", targets.MaxLabelValue, len(value)))
+			r.add(key, "", fmt.Sprintf("the value of a label other than a query may have at most %d bytes, and this has %d", targets.MaxLabelValue, len(value)))
 		}
 	}
 	if most := limits.Total(); total > most && len(r.errs) == 0 {
-		r.add("*", "", fmt.Sprintf("all labels together may have %d bytes, and these have %d", most, total))
+		r.add("*", "", fmt.Sprintf("all labels together may have at most %d bytes, and these have %d", most, total))
 	}
 	return len(r.errs) > 0
 }
@@ -162,7 +162,7 @@ func (r *labelReader) tree(labels map[string]string) map[string]any {
 		}
 		percent, err := strconv.ParseInt(strings.TrimSuffix(value, "%"), 10, 32)
 		if err != nil {
-			r.add(short, strings.ToValidUTF8(value, "�"), `must be a percentage of what is requested, as "60" or "60%"; for other goals use `+targets.LabelPrefix+"metrics.0.resource and so on")
+			r.add(short, strings.ToValidUTF8(value, "�"), `must be a percentage of the request, such as "60" or "60%"; for other targets use `+targets.LabelPrefix+"metrics.0.resource and so on")
 			percent = 1
 		}
 		at := metricsKey + "." + strconv.Itoa(len(r.shorts)) + "."
@@ -217,13 +217,13 @@ func (r *labelReader) put(tree map[string]any, key, label, value string) {
 		}
 		inner, ok := tree[part].(map[string]any)
 		if !ok {
-			r.add(label, value, "has no parts: a label before it is the whole value")
+			r.add(label, value, "cannot be set: another label sets the whole value")
 			return
 		}
 		tree = inner
 	}
 	if tree[parts[last]] != nil {
-		r.add(label, value, "is given already by another label")
+		r.add(label, value, "is already set by another label")
 		return
 	}
 	tree[parts[last]] = labelText(value)
@@ -323,17 +323,17 @@ func (r *labelReader) limit(limits targets.LabelLimits, tree map[string]any, a *
 		r.add(r.labelOf(path), value, fmt.Sprintf("%s (%s)", detail, LabelLimit(a.Target.Fleet, key, limit)))
 	}
 	if a.Spec.MaxReplicas > limits.MaxReplicas {
-		add(maxKey, strconv.Itoa(int(a.Spec.MaxReplicas)), fmt.Sprintf("labels may ask for at most %d", limits.MaxReplicas), "max_replicas", limits.MaxReplicas)
+		add(maxKey, strconv.Itoa(int(a.Spec.MaxReplicas)), fmt.Sprintf("labels may set at most %d", limits.MaxReplicas), "max_replicas", limits.MaxReplicas)
 	}
 	if tree[periodKey] != nil && a.SyncPeriod < limits.SyncPeriod {
-		add(periodKey, a.SyncPeriod.String(), fmt.Sprintf("labels may ask for at least %s", limits.SyncPeriod), "sync_period", strconv.Quote(limits.SyncPeriod.String()))
+		add(periodKey, a.SyncPeriod.String(), fmt.Sprintf("labels may set at least %s", limits.SyncPeriod), "sync_period", strconv.Quote(limits.SyncPeriod.String()))
 	}
 	if len(a.Inputs) > limits.Metrics {
-		add(element(metricsKey, limits.Metrics), "", fmt.Sprintf("labels may ask for at most %d metrics, and these do for %d", limits.Metrics, len(a.Inputs)), "metrics", limits.Metrics)
+		add(element(metricsKey, limits.Metrics), "", fmt.Sprintf("labels may define at most %d metrics, and these define %d", limits.Metrics, len(a.Inputs)), "metrics", limits.Metrics)
 	}
 	for i, in := range a.Inputs {
 		if len(in.Query) > limits.Query {
-			add(element(metricsKey, i)+".query", in.Query, fmt.Sprintf("labels may ask for queries of at most %d bytes, and this has %d", limits.Query, len(in.Query)), "query", limits.Query)
+			add(element(metricsKey, i)+".query", in.Query, fmt.Sprintf("a query in labels may have at most %d bytes, and this has %d", limits.Query, len(in.Query)), "query", limits.Query)
 		}
 	}
 }

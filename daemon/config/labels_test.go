@@ -233,23 +233,23 @@ func TestLabeledMistakes(t *testing.T) {
 		"no prefix left":     {map[string]string{"hpad.": "x"}, `hpad.: unknown key; allowed are behavior, cpu, enable, guard, initialization, max, memory, metrics, min, mode, on_foreign_change, requests, sync_period`},
 		"not a number":       {map[string]string{"hpad.min": "two"}, `hpad.min = "two": must be a whole number`},
 		"too large":          {map[string]string{"hpad.max": "3000000000"}, `hpad.max = "3000000000": must be a whole number from -2147483648 to 2147483647`},
-		"given twice":        {map[string]string{"hpad.max": "3", "hpad.max_replicas": "4"}, `hpad.max_replicas = "4": is given already by another label`},
-		"cpu":                {map[string]string{"hpad.cpu": "500m"}, `hpad.cpu = "500m": must be a percentage of what is requested, as "60" or "60%"; for other goals use hpad.metrics.0.resource and so on`},
+		"given twice":        {map[string]string{"hpad.max": "3", "hpad.max_replicas": "4"}, `hpad.max_replicas = "4": is already set by another label`},
+		"cpu":                {map[string]string{"hpad.cpu": "500m"}, `hpad.cpu = "500m": must be a percentage of the request, such as "60" or "60%"; for other targets use hpad.metrics.0.resource and so on`},
 		"cpu of nothing":     {map[string]string{"hpad.cpu": "0"}, `hpad.cpu = "0": must be at least 1`},
 		"memory of nothing":  {map[string]string{"hpad.cpu": "60", "hpad.memory": "0%"}, `hpad.memory = "0": must be at least 1`},
 		"a table":            {map[string]string{"hpad.behavior": "fast"}, `hpad.behavior: is not a value: give a label for each part, such as "scale_up"`},
 		"an array":           {map[string]string{"hpad.metrics": "cpu"}, `hpad.metrics: is not a value: give a label for each part, such as "0.type"`},
 		"an element":         {map[string]string{"hpad.metrics.0": "cpu"}, `hpad.metrics.0: is not a value: give a label for each part, such as "type"`},
-		"no number":          {map[string]string{"hpad.metrics.first.type": "External"}, `hpad.metrics: elements are numbered from 0 without gaps`},
-		"a gap":              {map[string]string{"hpad.metrics.1.type": "External"}, `hpad.metrics: elements are numbered from 0 without gaps`},
-		"parts of a value":   {map[string]string{"hpad.max": "3", "hpad.sync_period.x": "4"}, `hpad.sync_period: must be a duration, as "15s", not a table`},
-		"a duration":         {map[string]string{"hpad.sync_period": "15"}, `hpad.sync_period = "15": must be a duration, as "15s", "5m" or "1h30m"`},
+		"no number":          {map[string]string{"hpad.metrics.first.type": "External"}, `hpad.metrics: elements must be numbered from 0 without gaps`},
+		"a gap":              {map[string]string{"hpad.metrics.1.type": "External"}, `hpad.metrics: elements must be numbered from 0 without gaps`},
+		"parts of a value":   {map[string]string{"hpad.max": "3", "hpad.sync_period.x": "4"}, `hpad.sync_period: must be a duration, such as "15s", not a table`},
+		"a duration":         {map[string]string{"hpad.sync_period": "15"}, `hpad.sync_period = "15": must be a duration, such as "15s", "5m" or "1h30m"`},
 		"a quantity":         {map[string]string{"hpad.requests.cpu": "much"}, `hpad.requests.cpu = "much": `},
 		"a request of 0":     {map[string]string{"hpad.requests.cpu": "0"}, `hpad.requests.cpu = "0": must be greater than 0: utilization is a part of it`},
 		"min above max":      {map[string]string{"hpad.min": "9", "hpad.max": "3"}, `hpad.max = "3": must be at least min_replicas, which is 9`},
 		"max missing":        {map[string]string{"hpad.max": "-"}, `hpad.max = "-": must be a whole number`},
 		"a source":           {map[string]string{"hpad.metrics.0.type": "External", "hpad.metrics.0.name": "q", "hpad.metrics.0.source": "prometheus", "hpad.metrics.0.query": "x", "hpad.metrics.0.value": "1"}, `hpad.metrics.0.source = "prometheus": there is no such source; there is prom`},
-		"behind cpu":         {map[string]string{"hpad.cpu": "50", "hpad.metrics.0.type": "External", "hpad.metrics.0.name": "q", "hpad.metrics.0.source": "prom", "hpad.metrics.0.value": "1"}, `hpad.metrics.0.query: is required with a source: what to ask it`},
+		"behind cpu":         {map[string]string{"hpad.cpu": "50", "hpad.metrics.0.type": "External", "hpad.metrics.0.name": "q", "hpad.metrics.0.source": "prom", "hpad.metrics.0.value": "1"}, `hpad.metrics.0.query: is required with a source`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			labels := map[string]string{"hpad.enable": "true", "hpad.max": "10"}
@@ -318,14 +318,14 @@ func TestLabelText(t *testing.T) {
 		labels map[string]string
 		want   string
 	}{
-		"the name of a metric": {map[string]string{"hpad.metrics.0.name": long}, "values of labels may have 1024 bytes"},
-		"a selected value":     {map[string]string{"hpad.metrics.0.select.queue": long[:2000]}, "values of labels may have 1024 bytes"},
-		"a resource":           {map[string]string{"hpad.requests." + long: "1"}, "names of labels may have 256 bytes"},
-		"a selected label":     {map[string]string{"hpad.metrics.0.select." + long[:300]: "1"}, "names of labels may have 256 bytes"},
-		"an unknown label":     {map[string]string{"hpad." + long: ""}, "names of labels may have 256 bytes"},
-		"a query":              {map[string]string{"hpad.metrics.0.query": long[:5000]}, "queries of at most 4096 bytes"},
-		"a very long query":    {map[string]string{"hpad.metrics.0.query": long}, "all labels together may have 57344 bytes"},
-		"many labels":          {many, "all labels together may have 57344 bytes, and these have 99029"},
+		"the name of a metric": {map[string]string{"hpad.metrics.0.name": long}, "the value of a label other than a query may have at most 1024 bytes"},
+		"a selected value":     {map[string]string{"hpad.metrics.0.select.queue": long[:2000]}, "the value of a label other than a query may have at most 1024 bytes"},
+		"a resource":           {map[string]string{"hpad.requests." + long: "1"}, "the name of a label may have at most 256 bytes"},
+		"a selected label":     {map[string]string{"hpad.metrics.0.select." + long[:300]: "1"}, "the name of a label may have at most 256 bytes"},
+		"an unknown label":     {map[string]string{"hpad." + long: ""}, "the name of a label may have at most 256 bytes"},
+		"a query":              {map[string]string{"hpad.metrics.0.query": long[:5000]}, "a query in labels may have at most 4096 bytes"},
+		"a very long query":    {map[string]string{"hpad.metrics.0.query": long}, "all labels together may have at most 57344 bytes"},
+		"many labels":          {many, "all labels together may have at most 57344 bytes, and these have 99029"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			labels := map[string]string{
@@ -378,15 +378,15 @@ func TestLabelLimits(t *testing.T) {
 	}{
 		"as many":           {targets.LabelLimits{}, with(metrics(10), "hpad.max", "1000", "hpad.sync_period", "5s"), ""},
 		"as many of others": {own, with(metrics(3), "hpad.max", "5000", "hpad.sync_period", "1s"), ""},
-		"max":               {targets.LabelLimits{}, map[string]string{"hpad.max": "1001"}, `hpad.max = "1001": labels may ask for at most 1000 (fleets.local.label_limits.max_replicas = 1000)`},
-		"max_replicas":      {own, map[string]string{"hpad.max_replicas": "2000000000"}, `hpad.max_replicas = "2000000000": labels may ask for at most 5000 (fleets.local.label_limits.max_replicas = 5000)`},
-		"sync_period":       {targets.LabelLimits{}, map[string]string{"hpad.sync_period": "4s"}, `hpad.sync_period = "4s": labels may ask for at least 5s (fleets.local.label_limits.sync_period = "5s")`},
-		"metrics":           {targets.LabelLimits{}, metrics(11), `hpad.metrics.10: labels may ask for at most 10 metrics, and these do for 11 (fleets.local.label_limits.metrics = 10)`},
+		"max":               {targets.LabelLimits{}, map[string]string{"hpad.max": "1001"}, `hpad.max = "1001": labels may set at most 1000 (fleets.local.label_limits.max_replicas = 1000)`},
+		"max_replicas":      {own, map[string]string{"hpad.max_replicas": "2000000000"}, `hpad.max_replicas = "2000000000": labels may set at most 5000 (fleets.local.label_limits.max_replicas = 5000)`},
+		"sync_period":       {targets.LabelLimits{}, map[string]string{"hpad.sync_period": "4s"}, `hpad.sync_period = "4s": labels may set at least 5s (fleets.local.label_limits.sync_period = "5s")`},
+		"metrics":           {targets.LabelLimits{}, metrics(11), `hpad.metrics.10: labels may define at most 10 metrics, and these define 11 (fleets.local.label_limits.metrics = 10)`},
 		"cpu is one of them": {
 			own, with(metrics(3), "hpad.cpu", "60"),
-			`hpad.metrics.2: labels may ask for at most 3 metrics, and these do for 4 (fleets.local.label_limits.metrics = 3)`,
+			`hpad.metrics.2: labels may define at most 3 metrics, and these define 4 (fleets.local.label_limits.metrics = 3)`,
 		},
-		"query": {own, with(metrics(1), "hpad.metrics.0.query", "123456789"), `hpad.metrics.0.query = "123456789": labels may ask for queries of at most 8 bytes, and this has 9 (fleets.local.label_limits.query = 8)`},
+		"query": {own, with(metrics(1), "hpad.metrics.0.query", "123456789"), `hpad.metrics.0.query = "123456789": a query in labels may have at most 8 bytes, and this has 9 (fleets.local.label_limits.query = 8)`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := parseLabeledFile(t)

@@ -127,9 +127,9 @@ func unreadable(attempt string, err error) string {
 	detail := attempt + ": " + cause.Error()
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		detail += "; create it or name another file"
+		detail += "; create it, or use another file"
 	case errors.Is(err, fs.ErrPermission):
-		detail += "; let the user that hpad runs as read it"
+		detail += "; make it readable for the user of hpad"
 	}
 	return detail
 }

@@ -96,8 +96,8 @@ func TestOmitted(t *testing.T) {
 	setKind(t, "awsasg", nil)
 	_, err := Parse("hpad.toml", []byte("[fleets.a]\nkind = \"awsasg\"\n[fleets.c]\nkind = \"rainy\"\n"))
 	for _, want := range []string{
-		`hpad.toml:2: fleets.a.kind = "awsasg": is not part of this hpad: it was built without (tag noaws)`,
-		`hpad.toml:4: fleets.c.kind = "rainy": is no kind of fleet; the kinds of fleets are awsasg, `,
+		`hpad.toml:2: fleets.a.kind = "awsasg": is not part of this build of hpad (tag noaws)`,
+		`hpad.toml:4: fleets.c.kind = "rainy": is not a kind of fleet; the kinds of fleets are awsasg, `,
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got\n%v\nwant\n%s", err, want)
@@ -340,7 +340,7 @@ func TestLoadMistakes(t *testing.T) {
 		want  []string
 	}{
 		"no such file": {
-			want: []string{"hpad.toml: read the configuration: no such file or directory; create it or name another file"},
+			want: []string{"hpad.toml: read the configuration: no such file or directory; create it, or use another file"},
 		},
 		"defined in two files": {
 			files: map[string]string{
@@ -387,7 +387,7 @@ func TestLoadMistakes(t *testing.T) {
 				"hpad.toml":     fleetText + worker,
 				"conf.d/a.toml": strings.Replace(worker, "worker]", "again]", 1),
 			},
-			want: []string{`hpad.toml:9: autoscalers.worker.target: is the target of autoscaler "again" in conf.d/a.toml:2 already; two autoscalers cannot scale the same target (local/worker)`},
+			want: []string{`hpad.toml:9: autoscalers.worker.target: is already the target of autoscaler "again" in conf.d/a.toml:2; two autoscalers cannot scale the same target (local/worker)`},
 		},
 		"begins with a byte order mark": { // the line is known all the same
 			files: map[string]string{"hpad.toml": "\xef\xbb\xbf" + fleetText + strings.Replace(worker, "= 2", "= -2", 1)},
@@ -401,7 +401,7 @@ func TestLoadMistakes(t *testing.T) {
 			},
 			want: []string{
 				"conf.d/a.toml:1: not valid TOML: ",
-				"conf.d/b.toml:1: autoscalers.b.target: is required: the fleet",
+				"conf.d/b.toml:1: autoscalers.b.target: is required: a fleet",
 				`conf.d/b.toml:2: autoscalers.b.max_replica: unknown key; did you mean "max_replicas"?`,
 			},
 		},
@@ -435,7 +435,7 @@ func TestLoadMistakes(t *testing.T) {
 func TestNoSamples(t *testing.T) {
 	setKind(t, "process", &targets.Kind{Config: kinds.Fleets["process"].Config, Target: kinds.Fleets["process"].Target})
 	_, err := Parse("hpad.toml", []byte(fleetText+"[autoscalers.a]\ntarget = { fleet = \"local\", service = \"worker\" }\nmax_replicas = 2\n"))
-	want := `hpad.toml:8: autoscalers.a.metrics.source: is required: a fleet of kind "process" cannot tell the use of resources itself`
+	want := `hpad.toml:8: autoscalers.a.metrics.source: is required: a fleet of kind "process" does not measure the use of resources`
 	if err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}

@@ -67,7 +67,7 @@ type metricTable struct {
 	// MaxAge is the maximum age of a reading; an older one makes the metric fail: whole seconds, at
 	// least 1s. With a source it replaces the source's lookback and limits the newest sample of
 	// each series, but does not affect ranges in square brackets.
-	MaxAge *time.Duration `toml:"max_age" min:"1s" whole:"1s" must:"whole seconds, as \"90s\", and at least \"1s\""`
+	MaxAge *time.Duration `toml:"max_age" min:"1s" whole:"1s" must:"whole seconds, such as \"90s\", and at least \"1s\""`
 	// Empty is the meaning of a result without series: "zero"; left out, a failure. Not with compat
 	// = "strict".
 	Empty string `toml:"empty,omitempty" values:"zero" of:"Object External" with:"source"`
@@ -178,10 +178,10 @@ func (m metricTable) validate(t *table, path string) {
 		return
 	}
 	if m.Query == "" {
-		t.add(under(path, "query"), "", "is required with a source: what to ask it")
+		t.add(under(path, "query"), "", "is required with a source")
 	}
 	if m.ofInstances() && m.InstanceLabel == "" {
-		t.add(under(path, "instance_label"), "", "is required: the label by which a series finds its instance")
+		t.add(under(path, "instance_label"), "", "is required: the label that identifies the instance of a series")
 	}
 	if !slices.Contains([]Match{"", MatchID, MatchName, MatchAddress}, m.Match) {
 		t.addWritten(under(path, "match"), `must be "id", "name" or "address"`)
@@ -190,7 +190,7 @@ func (m metricTable) validate(t *table, path string) {
 	case m.Window != nil && *m.Window < 0:
 		t.addWritten(under(path, "window"), "must be at least 0s")
 	case m.Window == nil && m.ofResource() && m.Resource == "cpu":
-		t.add(under(path, "window"), "", `is required for cpu from a source: the span that each value covers, as "1m" for a rate(…[1m])`)
+		t.add(under(path, "window"), "", `is required for cpu from a source: the period of each value, such as "1m" for a rate(…[1m])`)
 	}
 }
 
@@ -211,7 +211,7 @@ func (m metricTable) validateOf(t *table, path string) {
 			t.addWritten(under(path, key), "is not allowed for a metric of type "+m.Type+"; it is for "+only)
 		}
 		if m.Source == "" && field.Tag.Get("with") == "source" && (m.ofResource() || key == "query") {
-			t.addWritten(under(path, key), "needs a source, which is not given")
+			t.addWritten(under(path, key), "requires a source")
 		}
 	}
 }
@@ -230,15 +230,15 @@ func (m metricTable) validateObjectTarget(t *table, path string) {
 	switch policy.TargetType(m.TargetType) {
 	case "":
 		if m.Value != nil && m.AverageValue != nil {
-			t.add(key, "", "is required where both value and average_value are given: Value or AverageValue")
+			t.add(key, "", "is required with both value and average_value: Value or AverageValue")
 		}
 	case policy.ValueTarget:
 		if m.Value == nil {
-			t.addWritten(key, "needs the key value")
+			t.addWritten(key, "requires the key value")
 		}
 	case policy.AverageValueTarget:
 		if m.AverageValue == nil {
-			t.addWritten(key, "needs the key average_value")
+			t.addWritten(key, "requires the key average_value")
 		}
 	case policy.UtilizationTarget:
 		t.addWritten(key, "must be Value or AverageValue for a metric of type Object")
@@ -327,7 +327,7 @@ func (m metricTable) maxAge() time.Duration {
 func (t *table) checkBelief(path string, m metricTable, strict bool) {
 	valid, least, empty := under(path, "valid"), under(path, "min_series"), under(path, "empty")
 	if strict {
-		const why = `is not with compat = "strict": an HPA believes every reading`
+		const why = `is not allowed with compat = "strict": an HPA accepts every reading`
 		if m.Valid != nil {
 			t.addWritten(valid, why)
 		}
@@ -335,12 +335,12 @@ func (t *table) checkBelief(path string, m metricTable, strict bool) {
 			t.addWritten(least, why)
 		}
 		if m.Empty != "" {
-			t.addWritten(empty, `is not with compat = "strict": an HPA takes an answer without series for a failure`)
+			t.addWritten(empty, `is not allowed with compat = "strict": for an HPA a result without series is a failure`)
 		}
 		return
 	}
 	if m.Valid != nil && (len(m.Valid) != 2 || *milliOf(&m.Valid[0]) > *milliOf(&m.Valid[1])) {
-		t.addWritten(valid, "must be the lowest and the highest value, as [0, 1e6]")
+		t.addWritten(valid, "must be the lowest and the highest value, such as [0, 1e6]")
 	}
 	if m.MinSeries != nil && *m.MinSeries < 1 {
 		t.addWritten(least, "must be at least 1")
@@ -348,11 +348,11 @@ func (t *table) checkBelief(path string, m metricTable, strict bool) {
 	switch {
 	case m.Empty == "":
 	case m.MaxAge != nil:
-		t.addWritten(empty, "contradicts max_age, by which an answer is empty whose series are too old")
+		t.addWritten(empty, "contradicts max_age, which makes a result with old series empty")
 	case m.MinSeries != nil:
-		t.addWritten(empty, "contradicts min_series, by which an answer without series fails the metric")
+		t.addWritten(empty, "contradicts min_series, which makes the metric fail without series")
 	case len(m.Valid) == 2 && (*milliOf(&m.Valid[0]) > 0 || *milliOf(&m.Valid[1]) < 0):
-		t.addWritten(empty, "contradicts valid, by which zero fails the metric")
+		t.addWritten(empty, "contradicts valid, which makes the metric fail for zero")
 	}
 }
 
@@ -380,11 +380,11 @@ func (t *table) checkRequest(fleet Fleet, path string, metric *policy.MetricSpec
 	}
 	key, detail := under(path, "average_utilization"), ""
 	if path == metricsKey {
-		key, detail = path, fmt.Sprintf("left out, the goal is %s at %d%%, which ", metric.Name, *metric.Target.AverageUtilization)
+		key, detail = path, fmt.Sprintf("left out, the target is %s at %d%%, which ", metric.Name, *metric.Target.AverageUtilization)
 	}
-	detail += fmt.Sprintf("is a percentage of what an instance requests of %s, and no request is stated", metric.Name)
+	detail += fmt.Sprintf("is a percentage of the %s request of an instance, and no request is set", metric.Name)
 	if len(places) > 0 {
-		detail += ": state it in " + strings.Join(places, " or in ")
+		detail += ": set it in " + strings.Join(places, " or in ")
 	}
 	t.warnUnworkable(key, detail)
 }
@@ -396,7 +396,7 @@ func (t *table) checkSampled(m metricTable, path string, a Autoscaler) {
 		t.add(under(path, "source"), "", "is required for a metric of type "+m.Type+": the name of one of the sources")
 	case policy.ResourceMetric, policy.ContainerResourceMetric:
 		if name, kind, ok := t.loader.kindOfFleet(a.Target.Fleet); ok && !kind.Samples {
-			t.add(under(path, "source"), "", fmt.Sprintf("is required: a fleet of kind %q cannot tell the use of resources itself", name))
+			t.add(under(path, "source"), "", fmt.Sprintf("is required: a fleet of kind %q does not measure the use of resources", name))
 		}
 	}
 }

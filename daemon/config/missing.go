@@ -59,13 +59,13 @@ func (t *table) checkMissing(path string, o *onMissingTable, period time.Duratio
 	case o == nil:
 		return
 	case strict:
-		t.add(path, "", `is not with compat = "strict": a metric of an HPA that fails proposes nothing`)
+		t.add(path, "", `is not allowed with compat = "strict": a failed metric of an HPA has no proposal`)
 		return
 	}
 	after, use := under(path, "after"), under(path, "use")
 	switch {
 	case o.After == 0:
-		t.add(after, "", `is required: for how long the metric has to have failed, as "3m"`)
+		t.add(after, "", `is required: the duration of the failure, such as "3m"`)
 	case o.After < period:
 		t.addWritten(after, fmt.Sprintf("must be at least the sync_period, which is %s", period))
 	case o.After%time.Second != 0:
@@ -74,7 +74,7 @@ func (t *table) checkMissing(path string, o *onMissingTable, period time.Duratio
 	const words = `"hold", "last", "max" or "replicas:N"`
 	switch {
 	case o.Use == "":
-		t.add(use, "", "is required: what the metric proposes then, "+words)
+		t.add(use, "", "is required: the proposal of the metric, "+words)
 	case o.spec().Use == "":
 		t.addWritten(use, "must be "+words)
 	}

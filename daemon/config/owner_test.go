@@ -110,7 +110,7 @@ func TestAlias(t *testing.T) {
 		t.Errorf("the target is %q, want the canonical name worker@.service", got)
 	}
 	_, err = Parse("hpad.toml", []byte(text+autoscaler("job")+autoscaler("worker")))
-	if err == nil || !strings.Contains(err.Error(), `autoscalers.worker.target: is the target of autoscaler "job" in hpad.toml:5 already`) {
+	if err == nil || !strings.Contains(err.Error(), `autoscalers.worker.target: is already the target of autoscaler "job" in hpad.toml:5`) {
 		t.Errorf("Parse() = %v, want the second autoscaler as an error", err)
 	}
 }

@@ -19,7 +19,7 @@ func (t *table) checkAge(path string, m metricTable) {
 		return
 	}
 	if q, err := query.Parse(m.Query); err == nil && !q.Latest() {
-		t.warn(under(path, "max_age"), "has no effect on the query: all its samples are of ranges in square brackets, whose span is how old they may be")
+		t.warn(under(path, "max_age"), "has no effect on the query: all its samples are from ranges in square brackets, which limit their age")
 	}
 }
 
@@ -38,27 +38,27 @@ func (t *table) checkQuery(c *Config, path string, m metricTable) {
 		t.addWritten(under(path, "query"), unfit)
 		return
 	default:
-		t.warn(under(path, "query"), unfit+"; the source is asked all the same, as servers have dialects")
+		t.warn(under(path, "query"), unfit+"; it is sent nevertheless, because servers have dialects")
 		return
 	}
 	for _, r := range q.Ranges() {
 		if !evaluated {
 			if least := least(r, assumedInterval); r.Span < least {
-				t.warn(under(path, "query"), fmt.Sprintf("%s over %s needs %s in that time, and few servers scrape every %s; use %s or more, better four times the server's scrape_interval",
+				t.warn(under(path, "query"), fmt.Sprintf("%s over %s requires %s in that period, and few servers scrape every %s; use at least %s, or better four times the server's scrape_interval",
 					r.Function, settings.Span(r.Span), samples(r), settings.Span(assumedInterval), settings.Span(least)))
 			}
 			continue
 		}
 		interval := evaluator.ScrapeInterval(r.OfJob)
 		if least := least(r, interval); r.Span < least {
-			t.addWritten(under(path, "query"), fmt.Sprintf("%s over %s needs %s in that time, and source %q scrapes every %s: use %s or more, better %s",
+			t.addWritten(under(path, "query"), fmt.Sprintf("%s over %s requires %s in that period, and source %q scrapes every %s: use at least %s, or better %s",
 				r.Function, settings.Span(r.Span), samples(r), m.Source, settings.Span(interval), settings.Span(least), settings.Span(4*interval)))
 			return
 		}
 	}
 	ofValue := m.metricType() == policy.ExternalMetric || m.metricType() == policy.ObjectMetric
 	if ofValue && m.targetType() == policy.ValueTarget && q.Total() {
-		t.warn(under(path, "value"), "the query is a total, which does not fall when instances are added: its ratio to value multiplies the count again at every evaluation; use average_value, what one instance can take of it")
+		t.warn(under(path, "value"), "the query is a total, which does not fall when instances are added: its ratio to value multiplies the count again in every evaluation; use average_value, the share that one instance can handle")
 	}
 }
 

@@ -37,9 +37,9 @@ metrics = [
 ]
 `
 
-const totalWarning = "the query is a total, which does not fall when instances are added: its ratio to value multiplies the count again at every evaluation; use average_value, what one instance can take of it"
+const totalWarning = "the query is a total, which does not fall when instances are added: its ratio to value multiplies the count again in every evaluation; use average_value, the share that one instance can handle"
 
-const askedWarning = "; the source is asked all the same, as servers have dialects"
+const askedWarning = "; it is sent nevertheless, because servers have dialects"
 
 func TestWarnings(t *testing.T) {
 	c, err := Parse("hpad.toml", []byte(doubtful))
@@ -53,11 +53,11 @@ func TestWarnings(t *testing.T) {
 	want := []string{
 		"hpad.toml:13: autoscalers.worker.metrics[0].value = 100: " + totalWarning,
 		"hpad.toml:16: autoscalers.worker.metrics[3].value = 100: " + totalWarning,
-		`hpad.toml:17: autoscalers.worker.metrics[4].query = "sum(rate(x[2s]))": rate over 2s needs 2 samples in that time, and few servers scrape every 5s; use 10s or more, better four times the server's scrape_interval`,
+		`hpad.toml:17: autoscalers.worker.metrics[4].query = "sum(rate(x[2s]))": rate over 2s requires 2 samples in that period, and few servers scrape every 5s; use at least 10s, or better four times the server's scrape_interval`,
 		`hpad.toml:19: autoscalers.worker.metrics[6].query = "of a newer (server": cannot be parsed: 1:4: parse error: unexpected identifier "a"` + askedWarning,
-		`hpad.toml:20: autoscalers.worker.metrics[7].max_age = "1m": has no effect on the query: all its samples are of ranges in square brackets, whose span is how old they may be`,
-		`hpad.toml:22: autoscalers.worker.metrics[9].query = "queue_depth[5m]": answers a range of samples for each series, where one value is needed: put a function around it, as avg_over_time(…) or rate(…)` + askedWarning,
-		`hpad.toml:23: autoscalers.worker.metrics[10].query = "'jobs'": answers a text, where a number is needed` + askedWarning,
+		`hpad.toml:20: autoscalers.worker.metrics[7].max_age = "1m": has no effect on the query: all its samples are from ranges in square brackets, which limit their age`,
+		`hpad.toml:22: autoscalers.worker.metrics[9].query = "queue_depth[5m]": returns a range of samples for each series instead of one value: use a function such as avg_over_time(…) or rate(…)` + askedWarning,
+		`hpad.toml:23: autoscalers.worker.metrics[10].query = "'jobs'": returns a text instead of a number` + askedWarning,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("warnings (-want +got):\n%s", diff)
@@ -139,13 +139,13 @@ func TestUnworkable(t *testing.T) {
 		}
 		got = append(got, warning.Error())
 	}
-	const percentage = "is a percentage of what an instance requests of "
+	const percentage = "is a percentage of the "
 	want := []string{
-		"hpad.toml:16: autoscalers.bare.metrics: left out, the goal is cpu at 80%, which " + percentage + "cpu, and no request is stated: state it in [fleets.local.services.bare] or in the autoscaler's target",
+		"hpad.toml:16: autoscalers.bare.metrics: left out, the target is cpu at 80%, which " + percentage + "cpu request of an instance, and no request is set: set it in [fleets.local.services.bare] or in the autoscaler's target",
 		`hpad.toml:21: autoscalers.ported.max_replicas = 6: cannot be reached: must be at most 5, the number of ports of service "ported"`,
-		"hpad.toml:25: autoscalers.ported.metrics[2].average_utilization = 60: " + percentage + "memory, and no request is stated: state it in [fleets.local.services.ported] or in the autoscaler's target",
-		"hpad.toml:26: autoscalers.ported.metrics[3].average_utilization = 60: " + percentage + "cpu, and no request is stated: state it in [fleets.local.services.ported]",
-		"hpad.toml:38: autoscalers.vms.metrics[0].average_utilization = 60: " + percentage + "cpu, and no request is stated: state it in the autoscaler's target",
+		"hpad.toml:25: autoscalers.ported.metrics[2].average_utilization = 60: " + percentage + "memory request of an instance, and no request is set: set it in [fleets.local.services.ported] or in the autoscaler's target",
+		"hpad.toml:26: autoscalers.ported.metrics[3].average_utilization = 60: " + percentage + "cpu request of an instance, and no request is set: set it in [fleets.local.services.ported]",
+		"hpad.toml:38: autoscalers.vms.metrics[0].average_utilization = 60: " + percentage + "cpu request of an instance, and no request is set: set it in the autoscaler's target",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("warnings (-want +got):\n%s", diff)
@@ -157,7 +157,7 @@ func TestUnworkable(t *testing.T) {
 	if err != nil || !enabled {
 		t.Fatal(enabled, err)
 	}
-	if got, want := fmt.Sprint(a.Warnings), "[labels of vms/api: hpad.metrics.0.average_utilization = \"60\": "+percentage+"cpu, and no request is stated: state it in the label hpad.requests.cpu]"; got != want {
+	if got, want := fmt.Sprint(a.Warnings), "[labels of vms/api: hpad.metrics.0.average_utilization = \"60\": "+percentage+"cpu request of an instance, and no request is set: set it in the label hpad.requests.cpu]"; got != want {
 		t.Errorf("warnings of labels\n%s\nwant\n%s", got, want)
 	}
 }

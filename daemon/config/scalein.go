@@ -28,6 +28,6 @@ func (t *table) readVictims(given drain.Order, a *Autoscaler) {
 // checkRemoves records a key that requires a fleet that removes instances by name.
 func (t *table) checkRemoves(key string, a *Autoscaler) {
 	if name, kind, ok := t.loader.kindOfFleet(a.Target.Fleet); ok && !kind.Removes {
-		t.add(key, "", fmt.Sprintf("is not allowed for a fleet of kind %q, whose platform chooses the instances to take", name))
+		t.add(key, "", fmt.Sprintf("is not allowed for a fleet of kind %q: its platform chooses the instances to remove", name))
 	}
 }

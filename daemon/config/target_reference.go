@@ -38,7 +38,7 @@ func (c *Config) ParseReference(text string) (Reference, error) {
 	fleet, name, found := strings.Cut(text, "/")
 	if !found || fleet == "" || name == "" {
 		return Reference{}, &ReferenceError{
-			Detail: fmt.Sprintf("%q does not name a fleet and a target in it, as FLEET/TARGET", text),
+			Detail: fmt.Sprintf("%q is not a fleet and a target in the form FLEET/TARGET", text),
 			Hint:   c.referencesHint(),
 		}
 	}
@@ -48,13 +48,13 @@ func (c *Config) ParseReference(text string) (Reference, error) {
 		if best := Nearest(fleet, slices.Sorted(maps.Keys(c.Fleets))); best != "" {
 			hint = fmt.Sprintf("did you mean %q?", best+"/"+name)
 		}
-		return Reference{}, &ReferenceError{Detail: fmt.Sprintf("there is no fleet %q", fleet), Hint: hint}
+		return Reference{}, &ReferenceError{Detail: fmt.Sprintf("fleet %q does not exist", fleet), Hint: hint}
 	}
 	form := kinds.Fleets[known.Kind].Reference
 	keys, ok := form.Parse(name)
 	if !ok {
 		return Reference{}, &ReferenceError{
-			Detail: fmt.Sprintf("%q is not how a target of fleet %q, of kind %q, is written", text, fleet, known.Kind),
+			Detail: fmt.Sprintf("%q is not the form of a target in fleet %q of kind %q", text, fleet, known.Kind),
 			Hint:   form.Hint(fleet),
 		}
 	}
@@ -89,11 +89,11 @@ func (c *Config) reference(fleet Fleet, keys []targets.Key) (Reference, error) {
 // referencesHint lists the fleets with the form of their targets.
 func (c *Config) referencesHint() string {
 	if len(c.Fleets) == 0 {
-		return "the configuration has no fleet yet: define one as [fleets.NAME]"
+		return "the configuration has no fleet yet: define [fleets.NAME]"
 	}
 	var examples []string
 	for _, name := range slices.Sorted(maps.Keys(c.Fleets)) {
 		examples = append(examples, name+"/"+kinds.Fleets[c.Fleets[name].Kind].Reference.Example)
 	}
-	return "\"hpad get\" shows references; they are written as " + strings.Join(examples, ", ")
+	return "\"hpad get\" shows references; their form is " + strings.Join(examples, ", ")
 }

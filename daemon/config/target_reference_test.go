@@ -105,13 +105,13 @@ func TestParseReference(t *testing.T) {
 func TestParseReferenceTellsTheForm(t *testing.T) {
 	c := configForReferences(t)
 	for _, test := range []struct{ text, detail, hint string }{
-		{"worker", `"worker" does not name a fleet and a target in it, as FLEET/TARGET`, "nomad/checkout/api"},
-		{"nomda/checkout/api", `there is no fleet "nomda"`, `did you mean "nomad/checkout/api"?`},
+		{"worker", `"worker" is not a fleet and a target in the form FLEET/TARGET`, "nomad/checkout/api"},
+		{"nomda/checkout/api", `fleet "nomda" does not exist`, `did you mean "nomad/checkout/api"?`},
 		{
-			"nomad/checkout", `"nomad/checkout" is not how a target of fleet "nomad", of kind "nomad", is written`,
+			"nomad/checkout", `"nomad/checkout" is not the form of a target in fleet "nomad" of kind "nomad"`,
 			"write it as nomad/JOB/GROUP or nomad/NAMESPACE/JOB/GROUP or nomad/REGION/NAMESPACE/JOB/GROUP, for example nomad/checkout/api",
 		},
-		{"compose/web", `is not how a target of fleet "compose"`, "write it as compose/PROJECT/SERVICE, for example compose/shop/web"},
+		{"compose/web", `is not the form of a target in fleet "compose"`, "write it as compose/PROJECT/SERVICE, for example compose/shop/web"},
 		{"compose/Shop/web", `"compose/Shop/web": project = "Shop": must be as Compose names projects`, "compose/PROJECT/SERVICE"},
 		{"process/wroker", `"process/wroker": target: `, "process/SERVICE"},
 	} {

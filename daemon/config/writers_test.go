@@ -15,8 +15,8 @@ func TestWriterWarnings(t *testing.T) {
 	for text, want := range map[string]string{
 		fmt.Sprintf("web_config = %q", users):                               `daemon.web_config`,
 		fmt.Sprintf("web_config = %q\nwriters = [\"alice\"]", users):        ``,
-		fmt.Sprintf("web_config = %q\nwriters = [\"alice\",\"bo\"]", users): `daemon.writers[1] = "bo": is no user of the web config`,
-		`writers = ["alice"]`: `daemon.writers: says nothing without web_config`,
+		fmt.Sprintf("web_config = %q\nwriters = [\"alice\",\"bo\"]", users): `daemon.writers[1] = "bo": is not a user in the web config`,
+		`writers = ["alice"]`: `daemon.writers: has no effect without web_config`,
 		`listen = ""`:         ``,
 	} {
 		c, err := Parse("hpad.toml", []byte("[daemon]\n"+text+"\n"))

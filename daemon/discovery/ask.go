@@ -1,5 +1,5 @@
-// Package discovery keeps what targets ask for by their labels, and makes autoscalers
-// of it, beside those of the configuration's files.
+// Package discovery tracks the labels of targets and adds the autoscalers that they define to the
+// configuration of the files.
 package discovery
 
 import (
@@ -16,26 +16,23 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// Fleet is a fleet that can be asked for the targets that have labels.
+// Fleet is a fleet that discovers targets with labels.
 type Fleet struct {
 	Name string
-	// Ask asks it. It returns when ctx ends, or when the call's own time is over.
+	// Ask discovers the targets. It returns when ctx ends, or at the call's own time limit.
 	Ask func(ctx context.Context) ([]targets.Discovered, error)
-	// Problem keeps why it cannot be asked.
 	Problem *trouble.Problem
 }
 
-// Found is what a fleet discovered.
+// Found is the result of one fleet.
 type Found struct {
 	Targets []targets.Discovered
-	// Unread reports whether nothing is known of the target of a name; nil means that
-	// all is known.
+	// Unread reports whether the target with a name could not be read; nil means that all could.
 	Unread func(name string) bool
 }
 
-// Ask asks fleets, all at once, and returns what each of them found, by name. One
-// that could not be asked is missing, which is logged when it is news. Nothing is
-// found when ctx ends.
+// Ask queries fleets concurrently and returns their results by name. A fleet with an error is
+// missing, and a new error is logged. It returns nil if ctx ends.
 func Ask(ctx context.Context, log *zap.Logger, fleets []Fleet) map[string]Found {
 	var asking sync.WaitGroup
 	var mu sync.Mutex
@@ -67,8 +64,8 @@ func Ask(ctx context.Context, log *zap.Logger, fleets []Fleet) map[string]Found 
 }
 
 // Bounded limits the names and problems of targets, because they are stored and shown in many
-// places. A target with a name that is too long gets a short name, and a problem instead of
-// labels. It is left out if its labels do not enable an autoscaler.
+// places. A target with a name that is too long gets a short name, and a problem instead of labels.
+// It is left out if its labels do not enable an autoscaler.
 func Bounded(found []targets.Discovered) []targets.Discovered {
 	bounded := make([]targets.Discovered, 0, len(found))
 	for _, target := range found {
@@ -88,7 +85,7 @@ func Bounded(found []targets.Discovered) []targets.Discovered {
 	return bounded
 }
 
-// report keeps whether a fleet can discover, and logs when that changes.
+// report stores the error of a fleet, and logs changes.
 func (f *Fleet) report(log *zap.Logger, err error) {
 	if err != nil {
 		err = fmt.Errorf("discover targets by their labels: %w", err)

@@ -16,100 +16,94 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// Labels is what targets ask for by their labels. It is for one goroutine at a time,
-// but for Targets and Of.
+// Labels has the labels of all targets. Only Targets and Of are safe for concurrent use.
 type Labels struct {
 	log     *zap.Logger
 	labeled map[targets.Ref]*labeled
-	// file is the configuration of files in force, to which autoscalers are added.
+	// file is the active configuration of the files, without labels.
 	file *config.Config
-	// shown is what readers see.
 	shown atomic.Pointer[shown]
 }
 
-// New returns labels of no target.
+// New returns labels without targets.
 func New(log *zap.Logger) *Labels {
 	l := &Labels{log: log, labeled: map[targets.Ref]*labeled{}}
 	l.shown.Store(&shown{})
 	return l
 }
 
-// File returns the configuration of files in force; nil before the first.
+// File returns the active configuration of the files; nil before the first.
 func (l *Labels) File() *config.Config { return l.file }
 
-// Targets returns what was made of each target's labels, in order.
+// Targets returns the state of each target with labels, in order.
 func (l *Labels) Targets() []api.Discovered { return l.shown.Load().targets }
 
-// Of returns what readers of an autoscaler should know of labels; nil for nothing.
+// Of returns the target with labels that concern an autoscaler; nil for none.
 func (l *Labels) Of(autoscaler string) *api.Discovered {
 	return l.shown.Load().byAutoscaler[autoscaler]
 }
 
-// shown is what readers see of the targets with labels. It is never changed.
+// shown is the immutable view for readers.
 type shown struct {
 	targets []api.Discovered
-	// byAutoscaler has those that an autoscaler's readers should know of: labels
-	// that it overrides, or that have a mistake.
+	// byAutoscaler has targets with labels that the autoscaler overrides, or with invalid labels.
 	byAutoscaler map[string]*api.Discovered
 }
 
 // labeled is a target with labels.
 type labeled struct {
-	// labels are those read last; nil for a target that only the state has, as
-	// after a restart. Problem is why they could not be told.
+	// labels are the last read labels; nil for a target that is only in the state, such as after a
+	// restart. Problem is the error of reading them.
 	labels  map[string]string
 	problem string
-	// aliases are other names of the target, as its fleet told last.
+	// aliases are other names of the target.
 	aliases []string
-	// inForce are the last ones without a mistake, nil when there are none or when
-	// these asked for no autoscaler.
+	// inForce are the last valid labels; nil if there are none, or if they do not enable an
+	// autoscaler.
 	inForce map[string]string
-	// absences counts the discoveries in a row that did not find the target.
+	// absences counts consecutive discoveries without the target.
 	absences int
-	// read is what labels came to under the configuration readUnder.
+	// read is the result of the labels under the configuration readUnder.
 	read      *config.Autoscaler
 	enabled   bool
 	mistake   error
 	readUnder *config.Config
-	// placed reports whether the target has an autoscaler by its labels, which others that
-	// come later do not take from it.
+	// placed reports whether the target has an autoscaler, which it keeps if others reach the
+	// limit.
 	placed bool
-	// told is what the log was told last.
+	// told is the last logged state.
 	told api.Discovered
 }
 
-// absencesUntilGone is after how many discoveries in a row without its target an
-// autoscaler goes: a container that is made anew, or a job between a purge and
-// the next registration, is not gone.
+// absencesUntilGone is the number of consecutive discoveries without a target after which its
+// autoscaler is removed: a container may be recreated, and a job purged and registered again.
 const absencesUntilGone = 3
 
-// Recall keeps that a target has an autoscaler by labels that were in force before the
-// restart, so that it works before, and without, the first discovery.
+// Recall adds the labels of an autoscaler from the state, so that it works before the first
+// discovery.
 func (l *Labels) Recall(target targets.Ref, labels map[string]string) {
 	l.labeled[target] = &labeled{inForce: labels, placed: true}
 }
 
-// Judgement is what was made of a target's labels.
+// Judgement is the result of a target's labels.
 type Judgement struct {
 	api.Discovered
-	// Mistakes are those in the labels.
+	// Mistakes are the errors in the labels.
 	Mistakes config.Errors
-	// Over is set where other targets of the fleet have as many autoscalers as there may
-	// be.
+	// Over is set if the fleet has reached its limit of autoscalers.
 	Over bool
 
 	ref targets.Ref
 }
 
-// Merged is a configuration of files together with the autoscalers that targets ask
-// for.
+// Merged is a configuration of files with the autoscalers of labels.
 type Merged struct {
 	Config *config.Config
 	file   *config.Config
 	judged []Judgement
 }
 
-// Of returns what was made of a target's labels.
+// Of returns the result of a target's labels.
 func (m *Merged) Of(ref targets.Ref) Judgement {
 	i, found := slices.BinarySearchFunc(m.judged, ref, func(j Judgement, ref targets.Ref) int { return compareRefs(j.ref, ref) })
 	if !found {
@@ -118,10 +112,9 @@ func (m *Merged) Of(ref targets.Ref) Judgement {
 	return m.judged[i]
 }
 
-// Merge adds the autoscalers that targets ask for to a configuration of files. One of
-// a file wins over labels of the same target, the first of several fleets that are
-// one engine wins over the others, and labels with a mistake leave the last ones
-// without in force.
+// Merge adds the autoscalers of labels to a configuration of files. An autoscaler of a file
+// overrides labels of the same target, and the first of several fleets on one engine overrides the
+// others. Invalid labels leave the last valid ones active.
 func (l *Labels) Merge(file *config.Config) *Merged {
 	if len(l.labeled) == 0 {
 		return &Merged{Config: file, file: file}
@@ -168,8 +161,7 @@ func (l *Labels) Merge(file *config.Config) *Merged {
 	return merged
 }
 
-// inOrder returns the targets in the order in which they get their autoscalers:
-// first those that have one, and then by name.
+// inOrder returns first the targets with an autoscaler, then the others, each by name.
 func (l *Labels) inOrder() []targets.Ref {
 	var placed, others []targets.Ref
 	for ref, target := range l.labeled {
@@ -188,8 +180,7 @@ func compareRefs(a, b targets.Ref) int {
 	return cmp.Or(cmp.Compare(a.Fleet, b.Fleet), cmp.Compare(a.Name, b.Name))
 }
 
-// autoscaler returns the autoscaler that the target asks for, or asked for
-// before it made a mistake; false when there is none.
+// autoscaler returns the autoscaler of the labels, or of the last valid ones; false for none.
 func (l *labeled) autoscaler(file *config.Config, ref targets.Ref) (*config.Autoscaler, bool) {
 	if l.readUnder != file {
 		l.readUnder = file
@@ -215,17 +206,15 @@ func (l *labeled) autoscaler(file *config.Config, ref targets.Ref) (*config.Auto
 	return l.read, l.enabled
 }
 
-// mistakes returns those in the labels read last.
 func (l *labeled) mistakes() config.Errors {
 	mistakes, _ := errors.AsType[config.Errors](l.mistake)
 	return mistakes
 }
 
-// shownMistakes limits the mistakes of one target that are shown.
+// shownMistakes limits the shown errors of one target.
 const shownMistakes = 10
 
-// trouble says what is wrong with the labels as they are now; empty when nothing
-// is.
+// trouble returns the errors in the present labels; may be empty.
 func (l *labeled) trouble() string {
 	var sentences []string
 	if l.problem != "" {
@@ -244,7 +233,7 @@ func (l *labeled) trouble() string {
 	return strings.Join(sentences, "; ")
 }
 
-// Keep keeps what a fleet discovered and reports whether that is news.
+// Keep stores the discovered targets of a fleet and reports whether they changed.
 func (l *Labels) Keep(fleet string, found Found) (news bool) {
 	seen := make(map[targets.Ref]bool, len(found.Targets))
 	for _, discovered := range found.Targets {
@@ -279,7 +268,7 @@ func (l *Labels) Keep(fleet string, found Found) (news bool) {
 	return news
 }
 
-// Settle keeps that a merged configuration is in force, and logs what changed.
+// Settle activates a merged configuration and logs the changes.
 func (l *Labels) Settle(merged *Merged) {
 	file := merged.file
 	l.file = file
@@ -307,7 +296,7 @@ func (l *Labels) Settle(merged *Merged) {
 	l.shown.Store(next)
 }
 
-// report logs what was made of a target's labels where that changed.
+// report logs a changed state of a target's labels.
 func (l *Labels) report(view Judgement) {
 	known := l.labeled[view.ref]
 	if known == nil || known.told == view.Discovered {
@@ -330,8 +319,7 @@ func (l *Labels) report(view Judgement) {
 	}
 }
 
-// scaledByLabels reports whether an autoscaler that the target itself asked for
-// scales it.
+// scaledByLabels reports whether the target has an autoscaler from its own labels.
 func scaledByLabels(view api.Discovered) bool {
 	return view.Autoscaler != "" && view.State != api.DiscoveredOverridden
 }

@@ -1,4 +1,4 @@
-// Package kinds lists the kinds of fleets, of sources and of drains.
+// Package kinds lists the kinds of fleets, sources and drains.
 package kinds
 
 import (
@@ -19,8 +19,8 @@ import (
 	"github.com/hpad/hpad/targets/systemd"
 )
 
-// Fleets are the kinds of fleets that this build has, by name: these, and those of
-// the files that a build tag may leave out. It is not to be changed.
+// Fleets are the kinds of fleets in this build, by name; files with build tags add more. It must
+// not be changed.
 var Fleets = map[string]targets.Kind{
 	process.Kind.Name: process.Kind,
 	nomad.Kind.Name:   nomad.Kind,
@@ -29,24 +29,23 @@ var Fleets = map[string]targets.Kind{
 	systemd.Kind.Name: systemd.Kind,
 }
 
-// Sources are the kinds of sources, by name. It is not to be changed.
+// Sources are the kinds of sources, by name. It must not be changed.
 var Sources = map[string]sources.Kind{
 	prometheus.Kind.Name: prometheus.Kind,
 	embedded.Kind.Name:   embedded.Kind,
 }
 
-// Drains are the kinds of drains, by name. It is not to be changed.
+// Drains are the kinds of drains, by name. It must not be changed.
 var Drains = map[string]drain.Kind{
 	drainer.Kind.Name: drainer.Kind,
 	webhook.Kind.Name: webhook.Kind,
 	command.Kind.Name: command.Kind,
 }
 
-// tags are the kinds of fleets that a build may leave out, each with the tag that does.
+// tags are the optional kinds with the build tags that leave them out.
 var tags = map[string]string{"awsasg": "noaws", "azurevmss": "noazure", "gcemig": "nogce"}
 
-// Omitted returns the kinds of fleets that this build leaves out, each with the build
-// tag that did.
+// Omitted returns the kinds of fleets that this build leaves out, with their build tags.
 func Omitted() map[string]string {
 	omitted := maps.Clone(tags)
 	maps.DeleteFunc(omitted, func(name, _ string) bool { return Fleets[name].Name != "" })

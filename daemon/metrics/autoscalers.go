@@ -13,14 +13,14 @@ import (
 	"github.com/hpad/hpad/policy"
 )
 
-// family is a metric of which every autoscaler has series, or none.
+// family is a metric with series of each autoscaler.
 type family struct {
 	name, help string
 	kind       prometheus.ValueType
-	// add gives the sink the series of one autoscaler, in the order of the values
-	// of their labels.
+	// add sends the series of one autoscaler to the sink, in the order of the values of their
+	// labels.
 	add func(s *sink, a *shown)
-	// labels are those besides the autoscaler's name, in their order.
+	// labels are the labels besides the autoscaler's name, in order.
 	labels []string
 }
 
@@ -28,8 +28,8 @@ func newFamily(name, help string, kind prometheus.ValueType, add func(s *sink, a
 	return &family{name: "hpad_autoscaler_" + name, help: help, kind: kind, add: add, labels: labels}
 }
 
-// ofMetrics is a family with a series for each metric of an autoscaler for which
-// value returns true.
+// ofMetrics returns a family with a series for each metric of an autoscaler for which value returns
+// true.
 func ofMetrics(name, help string, value func(m *shownMetric) (float64, bool)) *family {
 	return newFamily("metric_"+name, help, prometheus.GaugeValue, func(s *sink, a *shown) {
 		s.metrics = a.metricsIn(s.metrics[:0])
@@ -44,14 +44,14 @@ func ofMetrics(name, help string, value func(m *shownMetric) (float64, bool)) *f
 
 // families are the metrics of each autoscaler, in the order of their names.
 var families = sortedFamilies(
-	newFamily("info", "What the autoscaler scales; always 1.", prometheus.GaugeValue, func(s *sink, a *shown) {
+	newFamily("info", "Target of the autoscaler; always 1.", prometheus.GaugeValue, func(s *sink, a *shown) {
 		fleet, target, _ := strings.Cut(a.reference, "/")
 		s.add(1, fleet, a.kind, target)
 	}, "fleet", "kind", "target"),
 	newFamily("current_replicas", "Replicas before the write of the last pass.", prometheus.GaugeValue, func(s *sink, a *shown) {
 		s.add(float64(a.current))
 	}),
-	newFamily("desired_replicas", "Replicas that the last pass wanted; absent before the first pass that could compute them.", prometheus.GaugeValue, func(s *sink, a *shown) {
+	newFamily("desired_replicas", "Replicas that the last pass computed; absent before the first computation.", prometheus.GaugeValue, func(s *sink, a *shown) {
 		if a.computed {
 			s.add(float64(a.desired))
 		}
@@ -69,7 +69,7 @@ var families = sortedFamilies(
 			s.add(float64(*a.platformMax))
 		}
 	}),
-	newFamily("instances", "Instances of the target that the last pass saw, by state.", prometheus.GaugeValue, func(s *sink, a *shown) {
+	newFamily("instances", "Instances of the target in the last pass, by state.", prometheus.GaugeValue, func(s *sink, a *shown) {
 		n := &a.instances
 		s.add(float64(n.Deleting), "deleting")
 		s.add(float64(n.Failed), "failed")
@@ -78,25 +78,25 @@ var families = sortedFamilies(
 		s.add(float64(n.Succeeded), "succeeded")
 		s.add(float64(n.Unready), "unready")
 	}, "state"),
-	newFamily("recommended_replicas", "Replicas that the metrics asked for in the last pass, before stabilization and limits; absent when no metric was looked at or none could be.", prometheus.GaugeValue, func(s *sink, a *shown) {
+	newFamily("recommended_replicas", "Replicas that the metrics requested in the last pass, before stabilization and limits; absent if no metric was read.", prometheus.GaugeValue, func(s *sink, a *shown) {
 		if a.recommended != nil {
 			s.add(float64(*a.recommended))
 		}
 	}),
 	newFamily("condition", "State of a condition: 1 for True, 0 for False, -1 for Unknown.", prometheus.GaugeValue, conditions, "condition"),
-	newFamily("last_scale_timestamp_seconds", "When the count was last written; absent before the first time.", prometheus.GaugeValue, func(s *sink, a *shown) {
+	newFamily("last_scale_timestamp_seconds", "Time of the last write of the count; absent before the first.", prometheus.GaugeValue, func(s *sink, a *shown) {
 		s.time(a.scaled)
 	}),
-	newFamily("last_evaluation_timestamp_seconds", "The tick of the last pass that ended; absent before the first.", prometheus.GaugeValue, func(s *sink, a *shown) {
+	newFamily("last_evaluation_timestamp_seconds", "Tick of the last complete pass; absent before the first.", prometheus.GaugeValue, func(s *sink, a *shown) {
 		s.time(a.evaluated)
 	}),
-	newFamily("last_evaluation_duration_seconds", "How long the last pass took.", prometheus.GaugeValue, func(s *sink, a *shown) {
+	newFamily("last_evaluation_duration_seconds", "Duration of the last pass.", prometheus.GaugeValue, func(s *sink, a *shown) {
 		s.add(a.duration)
 	}),
-	newFamily("sync_period_seconds", "How often the autoscaler is evaluated.", prometheus.GaugeValue, func(s *sink, a *shown) {
+	newFamily("sync_period_seconds", "Evaluation period of the autoscaler.", prometheus.GaugeValue, func(s *sink, a *shown) {
 		s.add(a.period)
 	}),
-	newFamily("reason", "The reason that the last pass ended with, or why there was none at the last tick; always 1, absent before the first.", prometheus.GaugeValue, func(s *sink, a *shown) {
+	newFamily("reason", "Reason of the last pass, or of a missing pass at the last tick; always 1, absent before the first pass.", prometheus.GaugeValue, func(s *sink, a *shown) {
 		if a.reason != "" {
 			s.add(1, a.reason)
 		}
@@ -104,61 +104,61 @@ var families = sortedFamilies(
 	newFamily("failing", "Whether the last pass ended with an error: 1 or 0.", prometheus.GaugeValue, func(s *sink, a *shown) {
 		s.add(truth(a.failing))
 	}),
-	newFamily("held", "Whether the platform does not want the count to be written: 1 or 0.", prometheus.GaugeValue, func(s *sink, a *shown) {
+	newFamily("held", "Whether the platform currently rejects changes of the count: 1 or 0.", prometheus.GaugeValue, func(s *sink, a *shown) {
 		s.add(truth(a.held))
 	}),
-	newFamily("disabled", "Whether autoscaling is off because the target has 0 replicas that its metrics did not ask for: 1 or 0.", prometheus.GaugeValue, func(s *sink, a *shown) {
+	newFamily("disabled", "Whether autoscaling is off because the target was set to 0 replicas: 1 or 0.", prometheus.GaugeValue, func(s *sink, a *shown) {
 		s.add(truth(a.disabled))
 	}),
-	newFamily("paused", "Whether a pause holds changes of the count, in one direction at least: 1 or 0.", prometheus.GaugeValue, func(s *sink, a *shown) {
+	newFamily("paused", "Whether a pause holds changes of the count in at least one direction: 1 or 0.", prometheus.GaugeValue, func(s *sink, a *shown) {
 		s.add(truth(a.paused))
 	}),
-	newFamily("paused_until_timestamp_seconds", "When the last pause that holds it ends by itself; absent when none holds it, or one has no end.", prometheus.GaugeValue, func(s *sink, a *shown) {
+	newFamily("paused_until_timestamp_seconds", "End of the last active pause; absent without a pause, or if a pause has no end.", prometheus.GaugeValue, func(s *sink, a *shown) {
 		s.time(a.pausedUntil)
 	}),
-	newFamily("mode", "How much the autoscaler does by itself, by its configuration; always 1.", prometheus.GaugeValue, func(s *sink, a *shown) {
+	newFamily("mode", "Configured mode of the autoscaler; always 1.", prometheus.GaugeValue, func(s *sink, a *shown) {
 		s.add(1, a.mode)
 	}, "mode"),
-	newFamily("unevaluated", "Whether three periods went by without a pass that ended, or the autoscaler is quarantined: 1 or 0.", prometheus.GaugeValue, func(s *sink, a *shown) {
+	newFamily("unevaluated", "Whether three periods passed without a complete pass, or the autoscaler is quarantined: 1 or 0.", prometheus.GaugeValue, func(s *sink, a *shown) {
 		s.add(truth(a.unevaluated))
 	}),
-	newFamily("quarantined", "Whether the autoscaler is left alone after repeated panics, or because the state store rejects its record: 1 or 0.", prometheus.GaugeValue, func(s *sink, a *shown) {
+	newFamily("quarantined", "Whether the autoscaler is quarantined after repeated panics, or because the state store rejects its record: 1 or 0.", prometheus.GaugeValue, func(s *sink, a *shown) {
 		s.add(truth(a.quarantined))
 	}),
-	newFamily("late_passes_total", "Ticks at which a pass was still under way.", prometheus.CounterValue, func(s *sink, a *shown) {
+	newFamily("late_passes_total", "Ticks during an earlier pass.", prometheus.CounterValue, func(s *sink, a *shown) {
 		s.add(float64(a.counts.late.Load()))
 	}),
 	newFamily("panics_total", "Passes that panicked.", prometheus.CounterValue, func(s *sink, a *shown) {
 		s.add(float64(a.counts.panics.Load()))
 	}),
-	newFamily("foreign_changes_total", "Times that somebody else changed the count.", prometheus.CounterValue, func(s *sink, a *shown) {
+	newFamily("foreign_changes_total", "Changes of the count by other writers.", prometheus.CounterValue, func(s *sink, a *shown) {
 		s.add(float64(a.counts.foreign.Load()))
 	}),
-	newFamily("doubted_readings_total", "Readings that the guard did not believe.", prometheus.CounterValue, func(s *sink, a *shown) {
+	newFamily("doubted_readings_total", "Readings that the guard suspected.", prometheus.CounterValue, func(s *sink, a *shown) {
 		s.add(float64(a.counts.doubted.Load()))
 	}),
-	newFamily("reversals_total", "Times that the count was written in the other direction than the time before.", prometheus.CounterValue, func(s *sink, a *shown) {
+	newFamily("reversals_total", "Writes of the count in the opposite direction of the previous write.", prometheus.CounterValue, func(s *sink, a *shown) {
 		s.add(float64(a.counts.reversals.Load()))
 	}),
-	newFamily("draining_instances", "Instances that a drain takes the work of, or that are being removed after it.", prometheus.GaugeValue, func(s *sink, a *shown) {
+	newFamily("draining_instances", "Instances that are being drained, or removed after a drain.", prometheus.GaugeValue, func(s *sink, a *shown) {
 		s.add(float64(a.draining))
 	}),
-	newFamily("overdue_drains", "Drains that are not over although their deadline has passed.", prometheus.GaugeValue, func(s *sink, a *shown) {
+	newFamily("overdue_drains", "Drains in progress after their deadline.", prometheus.GaugeValue, func(s *sink, a *shown) {
 		s.add(float64(a.overdue))
 	}),
 
-	ofMetrics("value", "Current value of a metric, in the unit of its goal; absent when it failed.", func(m *shownMetric) (float64, bool) {
+	ofMetrics("value", "Current value of a metric, in the unit of its target; absent if it failed.", func(m *shownMetric) (float64, bool) {
 		if !m.succeeded() {
 			return 0, false
 		}
 		current := &m.result.Current
 		return goalValue(m.goal, current.AverageUtilization, current.AverageValueMilli, current.ValueMilli)
 	}),
-	ofMetrics("goal", "Goal of a metric: percent of the requests for Utilization, else the metric's own unit.", func(m *shownMetric) (float64, bool) {
+	ofMetrics("goal", "Target of a metric: percent of the request for Utilization, otherwise in the unit of the metric.", func(m *shownMetric) (float64, bool) {
 		goal := &m.spec.Target
 		return goalValue(m.goal, goal.AverageUtilization, goal.AverageValueMilli, goal.ValueMilli)
 	}),
-	ofMetrics("proposed_replicas", "Replicas that a metric alone asked for in the last pass; absent when it failed, unless its on_missing asked.", func(m *shownMetric) (float64, bool) {
+	ofMetrics("proposed_replicas", "Replicas that a metric alone requested in the last pass; absent if it failed without an on_missing proposal.", func(m *shownMetric) (float64, bool) {
 		if m.result == nil || !m.result.Proposes() {
 			return 0, false
 		}
@@ -177,10 +177,9 @@ func sortedFamilies(families ...*family) []*family {
 	return families
 }
 
-// shown is what a scrape keeps of an autoscaler until it is written: what its series
-// are made of, and not the whole view.
+// shown has the data of an autoscaler's series during a scrape, which is less than the whole view.
 type shown struct {
-	// name is the label of that name, escaped what it is in text.
+	// name is the label, and escaped its form in text.
 	name, escaped   string
 	reference, kind string
 	// reason is the code of the last pass; "" before the first.
@@ -202,7 +201,7 @@ type shown struct {
 	mode             string
 }
 
-// instant is a time in milliseconds since the epoch.
+// instant is a time in milliseconds since 1970.
 type instant struct {
 	milli int64
 	known bool
@@ -212,7 +211,7 @@ func instantOf(at time.Time) instant { return instant{milli: at.UnixMilli(), kno
 
 type shownMetric struct {
 	spec *policy.MetricSpec
-	// result is nil where the last pass did not look at it.
+	// result is nil if the last pass did not read the metric.
 	result *policy.MetricResult
 	goal   policy.TargetType
 	index  string
@@ -239,7 +238,7 @@ func (m *Metrics) show() []shown {
 	return all
 }
 
-// endOf is when the last of the pauses ends by itself; not known where one never does.
+// endOf returns the end of the last pause; unknown if a pause has no end.
 func endOf(pauses []policy.Pause) instant {
 	var last instant
 	for i := range pauses {
@@ -300,7 +299,7 @@ func (a *shown) metricsIn(metrics []shownMetric) []shownMetric {
 func conditions(s *sink, a *shown) {
 	byType := func(a, b policy.Condition) int { return cmp.Compare(a.Type, b.Type) }
 	conditions := a.conditions
-	if !slices.IsSortedFunc(conditions, byType) { // they are not ours to sort
+	if !slices.IsSortedFunc(conditions, byType) { // the view owns the slice
 		conditions = slices.SortedFunc(slices.Values(conditions), byType)
 	}
 	for i := range conditions {
@@ -323,8 +322,7 @@ func truth(is bool) float64 {
 	return 0
 }
 
-// goalOf returns which of the goals is used: the one that the pass says it used,
-// or the one that the spec has.
+// goalOf returns the type of the target that the pass used, or that of the spec.
 func goalOf(spec *policy.MetricSpec, result *policy.MetricResult) policy.TargetType {
 	target := &spec.Target
 	switch {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -13,10 +12,10 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// fleetCalls are the calls that a fleet gets, by the name of the method.
+// fleetCalls are the calls of a fleet, by the name of the method.
 var fleetCalls = [...]string{"snapshot", "samples", "set_replicas"}
 
-// fleetErrors are the classes of a fleet's errors, the first that fits counting.
+// fleetErrors are the classes of a fleet's errors; the first match counts.
 var fleetErrors = [...]struct {
 	reason string
 	class  error
@@ -33,7 +32,7 @@ var fleetErrors = [...]struct {
 	{"transient", targets.ErrTransient},
 }
 
-// otherError is the reason of errors of no class.
+// otherError is the reason of errors without a class.
 const otherError = "other"
 
 func fleetError(err error) string {
@@ -45,142 +44,121 @@ func fleetError(err error) string {
 	return otherError
 }
 
-// calls count calls that leave the daemon, by the fleet or source they go to.
+// calls count the calls to fleets, platforms and sources.
 type calls struct {
-	fleetDuration  *prometheus.HistogramVec
-	fleetErrors    *prometheus.CounterVec
-	sourceDuration *prometheus.HistogramVec
-	sourceErrors   *prometheus.CounterVec
-	fleetsNow      prometheus.Gauge
-	sourcesNow     prometheus.Gauge
-	platform       platformCalls
-
-	mu sync.RWMutex
-	// configured is set once fleets and sources are known; calls to others are
-	// not counted then.
-	configured      bool
+	fleetDuration   *prometheus.HistogramVec
+	fleetErrors     *prometheus.CounterVec
+	sourceDuration  *prometheus.HistogramVec
+	sourceErrors    *prometheus.CounterVec
+	platformTotal   *prometheus.CounterVec
+	platformSeconds *prometheus.CounterVec
+	platformWaited  *prometheus.CounterVec
+	fleetsNow       prometheus.Gauge
+	sourcesNow      prometheus.Gauge
+	// fleets and sources are the configured ones.
 	fleets, sources []string
 }
 
 func newCalls(factory promauto.Factory) calls {
+	counters := func(name, help string, labels ...string) *prometheus.CounterVec {
+		return factory.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+	}
+	durations := func(name, help string, labels ...string) *prometheus.HistogramVec {
+		return factory.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: durationBuckets()}, labels)
+	}
 	return calls{
-		fleetDuration: factory.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "hpad_fleet_call_duration_seconds", Buckets: durationBuckets(),
-			Help: "How long calls to fleets took, failed ones included.",
-		}, []string{"fleet", "call"}),
-		fleetErrors: factory.NewCounterVec(prometheus.CounterOpts{
-			Name: "hpad_fleet_call_errors_total",
-			Help: "Calls to fleets that failed, by the class of the error.",
-		}, []string{"fleet", "call", "reason"}),
-		sourceDuration: factory.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "hpad_source_query_duration_seconds", Buckets: durationBuckets(),
-			Help: "How long queries took, failed ones included.",
-		}, []string{"source"}),
-		sourceErrors: factory.NewCounterVec(prometheus.CounterOpts{
-			Name: "hpad_source_query_errors_total",
-			Help: "Queries that failed.",
-		}, []string{"source"}),
-		fleetsNow: factory.NewGauge(prometheus.GaugeOpts{
-			Name: "hpad_fleets",
-			Help: "Fleets in the configuration in force.",
-		}),
-		sourcesNow: factory.NewGauge(prometheus.GaugeOpts{
-			Name: "hpad_sources",
-			Help: "Sources in the configuration in force.",
-		}),
-		platform: newPlatformCalls(factory),
+		fleetDuration:   durations("hpad_fleet_call_duration_seconds", "Duration of calls to fleets, including failed ones.", "fleet", "call"),
+		fleetErrors:     counters("hpad_fleet_call_errors_total", "Failed calls to fleets, by class of the error.", "fleet", "call", "reason"),
+		sourceDuration:  durations("hpad_source_query_duration_seconds", "Duration of queries, including failed ones.", "source"),
+		sourceErrors:    counters("hpad_source_query_errors_total", "Failed queries.", "source"),
+		platformTotal:   counters("hpad_platform_calls_total", "Calls to a platform that limits its callers, by result: success, throttled or error.", "fleet", "operation", "result"),
+		platformSeconds: counters("hpad_platform_call_seconds_total", "Total duration of calls to a platform, including failed ones.", "fleet", "operation"),
+		platformWaited:  counters("hpad_platform_wait_seconds_total", "Total time that calls to a platform waited for hpad's own rate limit.", "fleet", "operation"),
+		fleetsNow:       factory.NewGauge(prometheus.GaugeOpts{Name: "hpad_fleets", Help: "Fleets in the active configuration."}),
+		sourcesNow:      factory.NewGauge(prometheus.GaugeOpts{Name: "hpad_sources", Help: "Sources in the active configuration."}),
 	}
 }
 
-// Configured sets which fleets and sources the configuration in force has. The
-// series of new ones start at zero, those of others go, and calls to others that
-// are still under way are not counted.
+// Configured sets the fleets and sources of the active configuration. Series of new ones start at
+// zero, and series of removed ones are deleted. It must not be called concurrently.
 func (m *Metrics) Configured(fleets, sources []string) {
 	c := &m.calls
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, gone := range c.fleets {
-		if !slices.Contains(fleets, gone) {
-			c.fleetDuration.DeletePartialMatch(prometheus.Labels{"fleet": gone})
-			c.fleetErrors.DeletePartialMatch(prometheus.Labels{"fleet": gone})
-			c.platform.forget(gone)
+	for _, fleet := range c.fleets {
+		if !slices.Contains(fleets, fleet) {
+			labels := prometheus.Labels{"fleet": fleet}
+			c.fleetDuration.DeletePartialMatch(labels)
+			for _, vec := range []*prometheus.CounterVec{c.fleetErrors, c.platformTotal, c.platformSeconds, c.platformWaited} {
+				vec.DeletePartialMatch(labels)
+			}
 		}
 	}
-	for _, gone := range c.sources {
-		if !slices.Contains(sources, gone) {
-			c.sourceDuration.DeleteLabelValues(gone)
-			c.sourceErrors.DeleteLabelValues(gone)
+	for _, source := range c.sources {
+		if !slices.Contains(sources, source) {
+			c.sourceDuration.DeleteLabelValues(source)
+			c.sourceErrors.DeleteLabelValues(source)
 		}
 	}
-	c.configured = true
-	c.fleets, c.sources = nil, nil
-	for _, name := range fleets {
-		c.addFleet(name)
+	c.fleets, c.sources = fleets, sources
+	for _, fleet := range fleets {
+		for _, call := range fleetCalls {
+			c.fleetDuration.WithLabelValues(fleet, call)
+			c.fleetErrors.WithLabelValues(fleet, call, otherError)
+			for _, known := range fleetErrors {
+				c.fleetErrors.WithLabelValues(fleet, call, known.reason)
+			}
+		}
 	}
-	for _, name := range sources {
-		c.addSource(name)
+	for _, source := range sources {
+		c.sourceDuration.WithLabelValues(source)
+		c.sourceErrors.WithLabelValues(source)
 	}
 	c.fleetsNow.Set(float64(len(fleets)))
 	c.sourcesNow.Set(float64(len(sources)))
 }
 
-func (c *calls) addFleet(name string) {
-	c.fleets = append(c.fleets, name)
-	for _, call := range fleetCalls {
-		c.fleetDuration.WithLabelValues(name, call)
-		c.fleetErrors.WithLabelValues(name, call, otherError)
-		for _, known := range fleetErrors {
-			c.fleetErrors.WithLabelValues(name, call, known.reason)
-		}
-	}
-}
-
-func (c *calls) addSource(name string) {
-	c.sources = append(c.sources, name)
-	c.sourceDuration.WithLabelValues(name)
-	c.sourceErrors.WithLabelValues(name)
-}
-
-// count calls f unless the fleet or source is not configured.
-func (c *calls) count(known *[]string, name string, add func(string), f func()) {
-	c.mu.RLock()
-	if slices.Contains(*known, name) {
-		defer c.mu.RUnlock()
-		f()
-		return
-	}
-	c.mu.RUnlock()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if !slices.Contains(*known, name) {
-		if c.configured {
-			return
-		}
-		add(name)
-	}
-	f()
-}
-
-// FleetCall counts a call to a fleet: "snapshot", "samples" or "set_replicas".
-// One that was canceled, because the daemon stops, is no error.
+// FleetCall counts a call to a fleet: "snapshot", "samples" or "set_replicas". A call that was
+// canceled because the daemon stops is not an error.
 func (m *Metrics) FleetCall(fleet, call string, duration time.Duration, err error) {
-	c := &m.calls
-	c.count(&c.fleets, fleet, c.addFleet, func() {
-		c.fleetDuration.WithLabelValues(fleet, call).Observe(duration.Seconds())
-		if err != nil && !errors.Is(err, context.Canceled) {
-			c.fleetErrors.WithLabelValues(fleet, call, fleetError(err)).Inc()
-		}
-	})
+	m.calls.fleetDuration.WithLabelValues(fleet, call).Observe(duration.Seconds())
+	if err != nil && !errors.Is(err, context.Canceled) {
+		m.calls.fleetErrors.WithLabelValues(fleet, call, fleetError(err)).Inc()
+	}
 }
 
-// Query counts a query of a source. One that was canceled, because the daemon
-// stops, is no error.
+// Query counts a query of a source. A query that was canceled because the daemon stops is not an
+// error.
 func (m *Metrics) Query(source string, duration time.Duration, err error) {
-	c := &m.calls
-	c.count(&c.sources, source, c.addSource, func() {
-		c.sourceDuration.WithLabelValues(source).Observe(duration.Seconds())
-		if err != nil && !errors.Is(err, context.Canceled) {
-			c.sourceErrors.WithLabelValues(source).Inc()
-		}
-	})
+	m.calls.sourceDuration.WithLabelValues(source).Observe(duration.Seconds())
+	if err != nil && !errors.Is(err, context.Canceled) {
+		m.calls.sourceErrors.WithLabelValues(source).Inc()
+	}
+}
+
+// Platform returns the meter of a fleet's calls to its platform.
+func (m *Metrics) Platform(fleet string) targets.Meter {
+	return platform{calls: &m.calls, fleet: fleet}
+}
+
+type platform struct {
+	calls *calls
+	fleet string
+}
+
+// Call counts a call, unless it was canceled because the daemon stops.
+func (p platform) Call(operation string, took time.Duration, err error) {
+	result := "success"
+	switch {
+	case errors.Is(err, context.Canceled):
+		return
+	case errors.Is(err, targets.ErrThrottled):
+		result = "throttled"
+	case err != nil:
+		result = "error"
+	}
+	p.calls.platformTotal.WithLabelValues(p.fleet, operation, result).Inc()
+	p.calls.platformSeconds.WithLabelValues(p.fleet, operation).Add(took.Seconds())
+}
+
+func (p platform) Wait(operation string, waited time.Duration) {
+	p.calls.platformWaited.WithLabelValues(p.fleet, operation).Add(waited.Seconds())
 }

@@ -7,7 +7,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
-// clockSteps count what became of the wall clock.
 type clockSteps struct {
 	forward, back prometheus.Counter
 	offset        prometheus.Gauge
@@ -16,20 +15,20 @@ type clockSteps struct {
 func newClockSteps(factory promauto.Factory) clockSteps {
 	steps := factory.NewCounterVec(prometheus.CounterOpts{
 		Name: "hpad_clock_steps_total",
-		Help: "Steps of the wall clock by more than a second. Windows and rates do not follow them.",
+		Help: "Steps of the wall clock by more than a second. They do not affect windows and rates.",
 	}, []string{"direction"})
 	return clockSteps{
 		forward: steps.WithLabelValues("forward"),
 		back:    steps.WithLabelValues("back"),
 		offset: factory.NewGauge(prometheus.GaugeOpts{
 			Name: "hpad_clock_offset_seconds",
-			Help: "How far the wall clock is ahead of the one that windows and rates go by: what its steps add up to.",
+			Help: "Sum of the steps of the wall clock: its difference to the clock of windows and rates.",
 		}),
 	}
 }
 
-// ClockStep counts a step of the wall clock, below zero for back, that left it
-// offset ahead of the daemon's own.
+// ClockStep counts a step of the wall clock, negative for back, after which it is offset ahead of
+// the daemon's own clock.
 func (m *Metrics) ClockStep(by, offset time.Duration) {
 	if by < 0 {
 		m.clock.back.Inc()
@@ -39,5 +38,5 @@ func (m *Metrics) ClockStep(by, offset time.Duration) {
 	m.ClockOffset(offset)
 }
 
-// ClockOffset sets how far the wall clock is ahead of the daemon's own.
+// ClockOffset sets the difference of the wall clock to the daemon's own clock.
 func (m *Metrics) ClockOffset(offset time.Duration) { m.clock.offset.Set(offset.Seconds()) }

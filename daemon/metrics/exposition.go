@@ -17,25 +17,24 @@ import (
 	"github.com/hpad/hpad/daemon/redact"
 )
 
-// Exposition is the source of a scrape: the counters of a daemon, its autoscalers at the
-// time of the scrape, and the other metrics of its registry. It is safe for concurrent use.
+// Exposition gathers the metrics of a scrape: those of the registry, and the series of autoscalers.
+// It is safe for concurrent use.
 //
-// A registry builds, checks and sorts each series. For the 480,000 series of 10,000
-// autoscalers that takes four times the processor time of writing the text, and several
-// hundred MiB. Exposition writes their text family by family instead.
+// A registry builds, checks and sorts each series. For the 480,000 series of 10,000 autoscalers
+// that takes four times the CPU time of writing text, and several hundred MiB. Exposition writes
+// their text family by family instead.
 type Exposition struct {
 	metrics *Metrics
 	rest    prometheus.Gatherer
 }
 
-// Exposition returns what to scrape; rest is the registry that the metrics were
-// made with.
+// Exposition returns the source of a scrape; rest is the registry of the metrics.
 func (m *Metrics) Exposition(rest prometheus.Gatherer) *Exposition {
 	return &Exposition{metrics: m, rest: rest}
 }
 
-// Gather returns the families of WriteText, in the order of their names. It holds all
-// series in memory.
+// Gather returns the families of WriteText, in the order of their names. It holds all series in
+// memory.
 func (e *Exposition) Gather() ([]*dto.MetricFamily, error) {
 	var text bytes.Buffer
 	if err := e.WriteText(&text); err != nil {
@@ -48,11 +47,11 @@ func (e *Exposition) Gather() ([]*dto.MetricFamily, error) {
 	}), err
 }
 
-// WriteText writes the metrics of these names in Prometheus's text format, in the order
-// of their names. Without names it writes all metrics except those that ShowSeries hides.
-// Metrics that cannot be gathered are left out; the error is that of writing.
+// WriteText writes the metrics with these names in Prometheus's text format, in the order of their
+// names. Without names it writes all metrics except those that ShowSeries hides. It leaves out
+// metrics that cannot be gathered; the error is a write error.
 func (e *Exposition) WriteText(w io.Writer, names ...string) error {
-	rest, _ := e.rest.Gather() // a collector that fails does not hide the others
+	rest, _ := e.rest.Gather() // a failed collector does not hide the others
 	at := place(rest)
 	encoder := expfmt.NewEncoder(w, expfmt.NewFormat(expfmt.TypeTextPlain))
 	if err := encode(encoder, rest[:at], names); err != nil {
@@ -64,8 +63,8 @@ func (e *Exposition) WriteText(w io.Writer, names ...string) error {
 	return encode(encoder, rest[at:], names)
 }
 
-// place returns where the families of the autoscalers come among the others; no
-// other sorts between them.
+// place returns the position of the autoscalers' families among the others; no other family sorts
+// between them.
 func place(rest []*dto.MetricFamily) int {
 	at, _ := slices.BinarySearchFunc(rest, families[0].name, func(f *dto.MetricFamily, name string) int {
 		return cmp.Compare(f.GetName(), name)
@@ -73,7 +72,7 @@ func place(rest []*dto.MetricFamily) int {
 	return at
 }
 
-// isAsked reports whether a metric is among the names, or there are none.
+// isAsked reports whether a metric is requested; without names, every metric is.
 func isAsked(names []string, name string) bool {
 	return len(names) == 0 || slices.Contains(names, name)
 }
@@ -90,13 +89,12 @@ func encode(encoder expfmt.Encoder, families []*dto.MetricFamily, names []string
 	return nil
 }
 
-// count is the number of the autoscalers, which is written with them.
+// count is the number of autoscalers, which is written with them.
 var count = &family{
-	name: "hpad_autoscalers", help: "Autoscalers in the configuration in force.", kind: prometheus.GaugeValue,
+	name: "hpad_autoscalers", help: "Autoscalers in the active configuration.", kind: prometheus.GaugeValue,
 }
 
-// asked returns the families of these names, all of them where there are no names,
-// unless they are left out then.
+// asked returns the requested families; without names, all of them unless ShowSeries hides them.
 func (m *Metrics) asked(names []string) []*family {
 	if len(names) == 0 && !m.withoutSeries.Load() {
 		return families
@@ -110,8 +108,8 @@ func (m *Metrics) asked(names []string) []*family {
 	return asked
 }
 
-// write writes the families of these names, of every autoscaler, and their count. It stops
-// at the first error.
+// write writes the requested families of every autoscaler, and their count. It stops at the first
+// error.
 func (m *Metrics) write(w io.Writer, names []string) error {
 	asked, counted := m.asked(names), isAsked(names, count.name)
 	if len(asked) == 0 && !counted {
@@ -141,19 +139,19 @@ type sink struct {
 	to      io.Writer
 	pending []byte
 	family  *family
-	// of is nil for the series of no autoscaler.
+	// of is nil for series without an autoscaler.
 	of *shown
-	// begun is the last family whose heading was written.
+	// begun is the last family with a written heading.
 	begun *family
-	// metrics is a buffer for those of an autoscaler.
+	// metrics is a reused buffer.
 	metrics []shownMetric
 	err     error
 }
 
-// maxPending is the number of bytes from which they are written.
+// maxPending is the size from which buffered bytes are written.
 const maxPending = 32 << 10
 
-// begin writes the heading of a family that has a series, once.
+// begin writes the heading of a family before its first series.
 func (s *sink) begin() {
 	if s.begun == s.family {
 		return
@@ -190,7 +188,7 @@ func (s *sink) add(value float64, labels ...string) {
 	}
 }
 
-// time writes a series whose value is a time, unless it is zero.
+// time writes a series with a time, unless it is unknown.
 func (s *sink) time(at instant) {
 	if at.known {
 		s.add(float64(at.milli) / 1000)
@@ -206,7 +204,6 @@ func (s *sink) flush() {
 
 var labelEscapes = strings.NewReplacer("\\", `\\`, "\n", `\n`, `"`, `\"`)
 
-// appendLabel appends a label after those before.
 func appendLabel(line []byte, name, value string) []byte {
 	line = append(line, ',')
 	line = append(line, name...)
@@ -215,6 +212,5 @@ func appendLabel(line []byte, name, value string) []byte {
 	return append(line, '"')
 }
 
-// validText returns a valid label value without secrets. All labels of autoscalers pass
-// through it.
+// validText returns a valid label value without secrets. All labels of autoscalers pass through it.
 func validText(value string) string { return redact.Text(strings.ToValidUTF8(value, "\uFFFD")) }

@@ -1,9 +1,8 @@
-// Package metrics counts what the daemon does, for Prometheus, with the
-// meanings of the HPA controller's own metrics under hpad_.
+// Package metrics has the Prometheus metrics of the daemon. Metrics of the HPA controller have the
+// same meaning with the prefix hpad_.
 //
-// What happens is counted as it happens, on children that exist from the start.
-// What an autoscaler is (its counts, conditions, metrics) is read from the
-// published views when somebody scrapes, so that a round pays nothing for it.
+// Events are counted when they happen, on children that exist from the start. The state of
+// autoscalers is read from the published views at each scrape, so that rounds have no cost.
 // docs/metrics.md lists every metric.
 package metrics
 
@@ -28,7 +27,7 @@ type Metrics struct {
 	clock   clockSteps
 	reloads reloads
 	dryRun  prometheus.Gauge
-	// withoutSeries is set where those of autoscalers are left out unless they are named.
+	// withoutSeries hides the series of autoscalers unless a scrape names them.
 	withoutSeries atomic.Bool
 	views         atomic.Pointer[func() iter.Seq[api.Autoscaler]]
 	discovered    scraped[[]api.Discovered]
@@ -40,14 +39,14 @@ type Metrics struct {
 	*handles
 }
 
-// handles are those of autoscalers, by name.
+// handles are the counters of autoscalers, by name.
 type handles struct {
 	mu          sync.RWMutex
 	autoscalers map[string]*Autoscaler
 }
 
-// New makes the metrics of a daemon and registers them; nil registers nowhere.
-// Known label sets start at zero.
+// New returns the metrics of a daemon and registers them; nil registers nowhere. Known label sets
+// start at zero.
 func New(reg prometheus.Registerer) *Metrics {
 	factory := promauto.With(reg)
 	m := &Metrics{
@@ -57,26 +56,26 @@ func New(reg prometheus.Registerer) *Metrics {
 		state:      newStateWrites(factory),
 		clock:      newClockSteps(factory),
 		reloads:    newReloads(factory),
-		discovered: scraped[[]api.Discovered]{descs: []*prometheus.Desc{discoveredDesc}, send: sendDiscovered},
-		lost:       scraped[map[string]bool]{descs: []*prometheus.Desc{lostDesc}, send: sendLost},
-		breakers:   scraped[map[string]Breaker]{descs: []*prometheus.Desc{breakerOpenDesc, breakerRemovedDesc}, send: sendBreakers},
-		receivers:  scraped[map[string]Receiver]{descs: []*prometheus.Desc{sentDesc, failedDesc, droppedDesc, waitingDesc}, send: sendReceivers},
+		discovered: scraped[[]api.Discovered]{descs: []*prometheus.Desc{discoveredTargets}, send: sendDiscovered},
+		lost:       scraped[map[string]bool]{descs: []*prometheus.Desc{stateLost}, send: sendLost},
+		breakers:   scraped[map[string]Breaker]{descs: []*prometheus.Desc{breakerOpen, breakerRemoved}, send: sendBreakers},
+		receivers:  scraped[map[string]Receiver]{descs: []*prometheus.Desc{notificationsSent, notificationsFailed, notificationsDropped, notificationsWaiting}, send: sendReceivers},
 		budgets: scraped[Budgets]{
-			descs: []*prometheus.Desc{budgetLimitDesc, budgetUsedDesc, budgetWaitsDesc, budgetRefusalsDesc}, send: sendBudgets,
+			descs: []*prometheus.Desc{budgetLimit, budgetUsed, budgetWaits, budgetRefusals}, send: sendBudgets,
 		},
 		cluster: scraped[Cluster]{
-			descs: []*prometheus.Desc{clusterMemberDesc, clusterMembersDesc, clusterOwnedDesc, clusterUnownedDesc, clusterTermsDesc, clusterFencedDesc, clusterOffsetDesc}, send: sendCluster,
+			descs: []*prometheus.Desc{clusterMember, clusterMembers, clusterOwned, clusterUnowned, clusterTerms, clusterFenced, clusterOffset}, send: sendCluster,
 		},
 		handles: &handles{autoscalers: map[string]*Autoscaler{}},
 		dryRun: factory.NewGauge(prometheus.GaugeOpts{
 			Name: "hpad_dry_run",
-			Help: "Whether hpad is in a dry run, and writes no counts: 1 or 0.",
+			Help: "Whether hpad is in a dry run and writes no counts: 1 or 0.",
 		}),
 	}
 	build := api.Build()
 	factory.NewGauge(prometheus.GaugeOpts{
 		Name: "hpad_build_info",
-		Help: "Which hpad this is; always 1.",
+		Help: "Build information of hpad; always 1.",
 		ConstLabels: prometheus.Labels{
 			"version": build.Version, "revision": build.Revision, "goversion": build.GoVersion, "platform": build.Platform,
 		},
@@ -87,8 +86,8 @@ func New(reg prometheus.Registerer) *Metrics {
 	return m
 }
 
-// Shard returns the metrics of one fleet of a cluster, and their gatherer. Each has the label
-// shard with the name, except for those of autoscalers, which belong to m.
+// Shard returns the metrics of one fleet of a cluster, and their gatherer. Each has the label shard
+// with the name, except for those of autoscalers, which belong to m.
 func (m *Metrics) Shard(name string) (*Metrics, prometheus.Gatherer) {
 	registry := prometheus.NewRegistry()
 	shard := New(prometheus.WrapRegistererWith(prometheus.Labels{"shard": name}, registry))
@@ -96,24 +95,17 @@ func (m *Metrics) Shard(name string) (*Metrics, prometheus.Gatherer) {
 	return shard, registry
 }
 
-// Show sets where the views of the autoscalers come from, once per scrape.
+// Show sets the views of the autoscalers, which each scrape reads.
 func (m *Metrics) Show(views func() iter.Seq[api.Autoscaler]) { m.views.Store(&views) }
 
-// ShowSeries sets whether the series of each autoscaler are shown also where they are
-// not asked for by their names; they are, until it is called.
+// ShowSeries sets whether a scrape without names includes the series of autoscalers; true by
+// default.
 func (m *Metrics) ShowSeries(on bool) { m.withoutSeries.Store(!on) }
-
-// ShowDiscovered sets where the targets come from that fleets found by their
-// labels, once per scrape.
-func (m *Metrics) ShowDiscovered(discovered func() []api.Discovered) {
-	m.discovered.view.Store(&discovered)
-}
 
 // DryRun sets whether the daemon writes no counts.
 func (m *Metrics) DryRun(on bool) { m.dryRun.Set(truth(on)) }
 
-// Autoscaler returns the handle of the autoscaler of that name, to be kept by
-// whoever evaluates it.
+// Autoscaler returns the counters of an autoscaler for its evaluation.
 func (m *Metrics) Autoscaler(name string) *Autoscaler {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -125,15 +117,14 @@ func (m *Metrics) Autoscaler(name string) *Autoscaler {
 	return a
 }
 
-// Forget drops what was counted for an autoscaler that is gone. Its handle may
-// still be used by a pass that is ending.
+// Forget removes the counters of a removed autoscaler. A pass that is ending may still use them.
 func (m *handles) Forget(name string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.autoscalers, name)
 }
 
-// Late counts a tick at which a pass of the autoscaler was still under way.
+// Late counts a tick during an earlier pass of the autoscaler.
 func (m *Metrics) Late(name string) {
 	if a := m.find(name); a != nil {
 		a.late.Add(1)
@@ -147,28 +138,28 @@ func (m *Metrics) Panic(name string) {
 	}
 }
 
-// Foreign counts a change of the autoscaler's target by somebody else.
+// Foreign counts a change of the count by another writer.
 func (m *Metrics) Foreign(name string) {
 	if a := m.find(name); a != nil {
 		a.foreign.Add(1)
 	}
 }
 
-// Doubted counts a reading of the autoscaler's target that was not believed.
+// Doubted counts a suspect reading of the autoscaler's target.
 func (m *Metrics) Doubted(name string) {
 	if a := m.find(name); a != nil {
 		a.doubted.Add(1)
 	}
 }
 
-// find returns nil for an autoscaler that is not there, as one that is gone.
+// find returns the counters of an autoscaler; nil after its removal.
 func (m *handles) find(name string) *Autoscaler {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	return m.autoscalers[name]
 }
 
-// count returns how many autoscalers there are handles of.
+// count returns the number of autoscalers.
 func (m *handles) count() int {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
@@ -179,10 +170,9 @@ func (m *handles) count() int {
 func durationBuckets() []float64 { return prometheus.ExponentialBuckets(0.001, 2, 16) }
 
 type stateWrites struct {
-	duration prometheus.Histogram
-	records  prometheus.Counter
-	failures prometheus.Counter
-	// lostPoints are those of drawings.
+	duration   prometheus.Histogram
+	records    prometheus.Counter
+	failures   prometheus.Counter
 	lostPoints prometheus.Counter
 }
 
@@ -190,7 +180,7 @@ func newStateWrites(factory promauto.Factory) stateWrites {
 	return stateWrites{
 		duration: factory.NewHistogram(prometheus.HistogramOpts{
 			Name: "hpad_state_write_duration_seconds", Buckets: durationBuckets(),
-			Help: "How long writes to the state directory took, failed ones included.",
+			Help: "Duration of writes to the state directory, including failed ones.",
 		}),
 		records: factory.NewCounter(prometheus.CounterOpts{
 			Name: "hpad_state_written_records_total",
@@ -198,16 +188,16 @@ func newStateWrites(factory promauto.Factory) stateWrites {
 		}),
 		failures: factory.NewCounter(prometheus.CounterOpts{
 			Name: "hpad_state_write_failures_total",
-			Help: "Writes to the state directory that failed. What they held is tried again.",
+			Help: "Failed writes to the state directory. Their records are written again.",
 		}),
 		lostPoints: factory.NewCounter(prometheus.CounterOpts{
 			Name: "hpad_graph_lost_points_total",
-			Help: "Passes that drawings lack because their points could not be kept. Nothing else depends on them.",
+			Help: "Passes that are missing in graphs because their data could not be stored.",
 		}),
 	}
 }
 
-// StateWrite counts a commit of so many records; err is nil when it succeeded.
+// StateWrite counts a commit of records; a nil err is a success.
 func (m *Metrics) StateWrite(duration time.Duration, records int, err error) {
 	m.state.duration.Observe(duration.Seconds())
 	if err != nil {
@@ -217,7 +207,7 @@ func (m *Metrics) StateWrite(duration time.Duration, records int, err error) {
 	m.state.records.Add(float64(records))
 }
 
-// LostPoints counts points that drawings lack.
+// LostPoints counts passes that are missing in graphs.
 func (m *Metrics) LostPoints(n int) { m.state.lostPoints.Add(float64(n)) }
 
 type reloads struct {
@@ -235,20 +225,20 @@ func newReloads(factory promauto.Factory) reloads {
 		total: [2]prometheus.Counter{total.WithLabelValues("failure"), total.WithLabelValues("success")},
 		successful: factory.NewGauge(prometheus.GaugeOpts{
 			Name: "hpad_config_last_reload_successful",
-			Help: "Whether the configuration was valid when it was last read: 1 or 0. With 0 the one before it is in force.",
+			Help: "Whether the last reload of the configuration succeeded: 1 or 0. With 0 the previous configuration is active.",
 		}),
 		at: factory.NewGauge(prometheus.GaugeOpts{
 			Name: "hpad_config_last_reload_success_timestamp_seconds",
-			Help: "When a valid configuration was last read.",
+			Help: "Time of the last successful load of the configuration.",
 		}),
 	}
-	// A daemon that runs has read one.
+	// A running daemon has loaded a configuration.
 	r.successful.Set(1)
 	r.at.SetToCurrentTime()
 	return r
 }
 
-// Reload counts a reload of the configuration; err is nil when it succeeded.
+// Reload counts a reload of the configuration; a nil err is a success.
 func (m *Metrics) Reload(err error) {
 	if err != nil {
 		m.reloads.total[0].Inc()

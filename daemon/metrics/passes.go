@@ -11,17 +11,16 @@ import (
 	"github.com/hpad/hpad/policy"
 )
 
-// ErrorKind is whose fault an error is, as the HPA controller distinguishes them.
+// ErrorKind is the kind of an error, as the HPA controller distinguishes them.
 type ErrorKind uint8
 
 // The kinds of errors.
 const (
-	// NoError: nothing failed.
+	// NoError is a success.
 	NoError ErrorKind = iota
-	// SpecError: the autoscaler asks for what cannot be, until its configuration
-	// or its target changes.
+	// SpecError is an error of the configuration or the target that lasts until it changes.
 	SpecError
-	// InternalError: everything else that fails, as a source that does not respond.
+	// InternalError is any other error, such as a source that does not respond.
 	InternalError
 	errorKinds
 )
@@ -55,11 +54,10 @@ func actionOf(from, to int32) action {
 	}
 }
 
-// newReasons returns a counter for each code.
 func newReasons(factory promauto.Factory) []prometheus.Counter {
 	ended := factory.NewCounterVec(prometheus.CounterOpts{
 		Name: "hpad_passes_total",
-		Help: "Passes, and ticks without one, by the reason that they ended with.",
+		Help: "Passes, and ticks without a pass, by reason.",
 	}, []string{"reason"})
 	counters := []prometheus.Counter{reason.None: nil}
 	for _, code := range reason.All() {
@@ -68,7 +66,7 @@ func newReasons(factory promauto.Factory) []prometheus.Counter {
 	return counters
 }
 
-// Reason counts a pass that ended, or a tick without one.
+// Reason counts a complete pass, or a tick without a pass.
 func (m *Metrics) Reason(code reason.Code) {
 	if code != reason.None {
 		m.reasons[code].Inc()
@@ -84,15 +82,15 @@ type passes struct {
 func newPasses(factory promauto.Factory) passes {
 	total := factory.NewCounterVec(prometheus.CounterOpts{
 		Name: "hpad_reconciliations_total",
-		Help: "Passes that ended, by the direction that they decided on and whose fault their error was.",
+		Help: "Complete passes, by direction of the decision and kind of error.",
 	}, []string{"action", "error"})
 	duration := factory.NewHistogramVec(prometheus.HistogramOpts{
 		Name: "hpad_reconciliation_duration_seconds", Buckets: durationBuckets(),
-		Help: "How long passes took from the tick to their end, waiting for readings and writes included.",
+		Help: "Duration of passes from the tick to their end, including readings and writes.",
 	}, []string{"action", "error"})
 	computed := factory.NewCounterVec(prometheus.CounterOpts{
 		Name: "hpad_metric_computation_total",
-		Help: "Metrics that were computed, by the direction that each proposed and whose fault its error was.",
+		Help: "Computed metrics, by direction of the proposal and kind of error.",
 	}, []string{"action", "error", "metric_type"})
 	var p passes
 	for a, actionLabel := range actionLabels {
@@ -112,12 +110,12 @@ type Autoscaler struct {
 	passes                         *passes
 	late, panics, foreign, doubted atomic.Uint64
 	reversals                      atomic.Uint64
-	// direction is the action of the last write; none before the first of this run.
+	// direction is the action of the last write; none before the first of this process.
 	direction atomic.Uint32
 }
 
-// Rescaled counts a write that changed the count, for whether it turns back what
-// the one before did. Those of one autoscaler come one after the other.
+// Rescaled counts a write that changed the count, and whether it reverses the previous one. Writes
+// of one autoscaler are sequential.
 func (a *Autoscaler) Rescaled(from, to int32) {
 	does := actionOf(from, to)
 	if does == noAction {
@@ -128,8 +126,8 @@ func (a *Autoscaler) Rescaled(from, to int32) {
 	}
 }
 
-// Pass counts a pass that ended: what it decided, whose fault its error was, and
-// how long it took. The error of a metric that failed counts as internal.
+// Pass counts a complete pass with its decision, error kind and duration. Errors of metrics count
+// as internal.
 func (a *Autoscaler) Pass(decision *policy.Decision, failed ErrorKind, duration time.Duration) {
 	failed = min(failed, InternalError)
 	does := actionOf(decision.CurrentReplicas, decision.DesiredReplicas)

@@ -17,41 +17,37 @@ import (
 
 // Config is one receiver: a [notifications.NAME] table.
 type Config struct {
-	// URL is what is posted to, http or https, without credentials; either it or
-	// url_file.
+	// URL is the http or https URL for posts, without credentials; either it or url_file.
 	URL string `toml:"url"`
-	// URLFile is a file with the address, where that is a secret, read again for every
-	// post.
+	// URLFile is a file with the URL, if it is a secret, read again for every post.
 	URLFile string `toml:"url_file"`
-	// Events are what is told: "changed", "refused", "failed", "recovered"; empty means
-	// all.
+	// Events are the kinds of events to send: "changed", "refused", "failed", "recovered"; empty
+	// means all.
 	Events []string `toml:"events"`
-	// Reasons are the words of docs/reasons.md that are told, of autoscalers; empty means
-	// all.
+	// Reasons are the reason codes of docs/reasons.md to send, for autoscalers; empty means all.
 	Reasons []string `toml:"reasons"`
 	// Template is the body, in the language of Go's text/template; empty means a CloudEvent.
 	Template string `toml:"template"`
-	// ContentType is that of a body by the template.
+	// ContentType is the content type of a body from the template.
 	ContentType string `toml:"content_type" default:"application/json"`
-	// Timeout bounds one post, from sending it to the end of the answer: up to 1m.
+	// Timeout is the time limit of one post including the response: up to 1m.
 	Timeout time.Duration `toml:"timeout" default:"10s" above:"0s" max:"1m" must:"more than 0, and 1m at most"`
-	// GiveUpAfter is for how long one is posted again that did not arrive: 1s to 24h.
+	// GiveUpAfter is the period in which failed posts are repeated: 1s to 24h.
 	GiveUpAfter time.Duration `toml:"give_up_after" default:"10m" min:"1s" max:"24h" must:"from \"1s\" to \"24h\""`
-	// Queue is how many may wait for those before them: 1 to 100000. More are lost, and
+	// Queue is the maximum number of waiting events: 1 to 100000. Further events are lost and
 	// counted.
 	Queue int `toml:"queue" default:"1000" min:"1" max:"100000"`
-	// Access is how it is reached. Its Headers are no secrets.
+	// Access has the credentials. Its Headers are not secret.
 	httpclient.Access
-	// HeaderFiles are files with the values of headers to be sent, read again for every
-	// post.
+	// HeaderFiles are files with the values of headers, read again for every post.
 	HeaderFiles map[string]string `toml:"header_files"`
 }
 
-// SetDefaults fills in what was not given.
+// SetDefaults fills in the defaults.
 func (c *Config) SetDefaults() { settings.SetDefaults(c) }
 
-// Validate returns every mistake of a defaulted configuration. Fields are relative to
-// the table, as "tls.key_file".
+// Validate returns all errors of a defaulted configuration. Fields are relative to the table, such
+// as "tls.key_file".
 func (c *Config) Validate() []settings.FieldError {
 	var mistakes []settings.FieldError
 	add := func(field, value, detail string) {
@@ -59,9 +55,9 @@ func (c *Config) Validate() []settings.FieldError {
 	}
 	switch {
 	case (c.URL == "") == (c.URLFile == ""):
-		add("url", "", "either url or url_file is required: where to post to")
+		add("url", "", "either url or url_file is required")
 	case c.URL != "":
-		if detail := receiver.Check(c.URL); detail != "" { // which may have a secret
+		if detail := receiver.Check(c.URL); detail != "" { // the URL may contain a secret
 			add("url", "", detail)
 		}
 	}
@@ -70,13 +66,13 @@ func (c *Config) Validate() []settings.FieldError {
 			add(fmt.Sprintf("events[%d]", i), fmt.Sprintf("%q", event), `must be "changed", "refused", "failed" or "recovered"`)
 		}
 	}
-	known := reasons()
+	known := reportable()
 	for i, code := range c.Reasons {
 		switch {
-		case slices.ContainsFunc(untold, func(one reason.Code) bool { return one.String() == code }):
-			add(fmt.Sprintf("reasons[%d]", i), fmt.Sprintf("%q", code), "is no reason that notifications have; a pass that panics is \"Panicked\"")
+		case slices.ContainsFunc(unreported, func(one reason.Code) bool { return one.String() == code }):
+			add(fmt.Sprintf("reasons[%d]", i), fmt.Sprintf("%q", code), "is not a reason of notifications; a pass that panics is \"Panicked\"")
 		case !slices.Contains(known, code):
-			add(fmt.Sprintf("reasons[%d]", i), fmt.Sprintf("%q", code), "is none of the reasons in docs/reasons.md, as \"BreakerOpen\"")
+			add(fmt.Sprintf("reasons[%d]", i), fmt.Sprintf("%q", code), "is not a reason in docs/reasons.md, such as \"BreakerOpen\"")
 		}
 	}
 	if _, err := c.body(); err != nil {
@@ -88,25 +84,24 @@ func (c *Config) Validate() []settings.FieldError {
 }
 
 var receiver = httpclient.Address{
-	Form:        `must be an address to post to, as "https://alerts.example.com/hpad"`,
+	Form:        `must be the URL of a receiver, such as "https://alerts.example.com/hpad"`,
 	Credentials: "url_file, basic_auth or token_file",
 }
 
-// untold end passes, or stand for one, of which no receiver is told: what led to them is.
-var untold = []reason.Code{reason.Late, reason.Quarantined, reason.Abandoned}
+// unreported are the reasons of passes that are not sent, because their causes are.
+var unreported = []reason.Code{reason.Late, reason.Quarantined, reason.Abandoned}
 
-// reasons are the words by which autoscalers may be told of.
-func reasons() []string {
+func reportable() []string {
 	var words []string
 	for _, code := range reason.All() {
-		if !slices.Contains(untold, code) {
+		if !slices.Contains(unreported, code) {
 			words = append(words, code.String())
 		}
 	}
 	return words
 }
 
-// body returns the template, tried with an event of each kind; nil where there is none.
+// body returns the template after a test with an event of each kind; nil without a template.
 func (c *Config) body() (*template.Template, error) {
 	if c.Template == "" {
 		return nil, nil
@@ -124,13 +119,12 @@ func (c *Config) body() (*template.Template, error) {
 			return nil, err
 		}
 		if strings.Contains(c.ContentType, "json") && !json.Valid(text) {
-			return nil, fmt.Errorf("makes no valid JSON: {{json .Message}} writes a text with its quotes; it makes %.200s", text)
+			return nil, fmt.Errorf("does not produce valid JSON: {{json .Message}} writes a text with its quotes; it produces %.200s", text)
 		}
 	}
 	return parsed, nil
 }
 
-// httpConfig returns the configuration of the HTTP client.
 func (c *Config) httpConfig() config.HTTPClientConfig {
 	made := c.ClientConfig()
 	for name, file := range c.HeaderFiles {

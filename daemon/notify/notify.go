@@ -1,6 +1,6 @@
-// Package notify tells receivers what became of autoscalers, by HTTP: each event is
-// posted once as a CloudEvent, or as what a template makes of it, in order, and again
-// until it arrives or is too old. Nobody who has an event waits for a receiver.
+// Package notify sends events about autoscalers to receivers over HTTP. Each event is posted in
+// order, as a CloudEvent or as the output of a template, and repeated until it arrives or is too
+// old. Senders of events never wait for a receiver.
 package notify
 
 import (
@@ -29,12 +29,11 @@ import (
 	"github.com/hpad/hpad/daemon/trouble"
 )
 
-// Kind is what became of an autoscaler, a fleet or a source.
+// Kind is the kind of an event.
 type Kind string
 
-// The kinds. Changed is that a count was written, Refused that one is wanted and not
-// written, Failed that passes or reads fail, for another cause than before, and
-// Recovered that they no longer do.
+// The kinds of events: a count was written; a count is wanted but not written; passes or reads fail
+// with a new cause; they no longer fail.
 const (
 	Changed   Kind = "changed"
 	Refused   Kind = "refused"
@@ -44,30 +43,26 @@ const (
 
 var kinds = []Kind{Changed, Refused, Failed, Recovered}
 
-// Event is what a receiver is told. A template has its fields.
+// Event is an event with the fields of templates.
 type Event struct {
-	// ID is the event's alone, and the same each time that it is posted.
+	// ID is unique, and the same for repeated posts.
 	ID   string    `json:"-"`
 	Kind Kind      `json:"-"`
 	Time time.Time `json:"-"`
-	// Autoscaler is empty where it is of a whole fleet or source. Target is
-	// "fleet/target".
+	// Autoscaler is empty for an event of a whole fleet or source. Target is "fleet/target".
 	Autoscaler string `json:"autoscaler,omitempty"`
 	Fleet      string `json:"fleet,omitempty"`
 	Source     string `json:"source,omitempty"`
 	Target     string `json:"target,omitempty"`
-	// From and To are the count and the one that is wanted or was reached; 0 where there
-	// is no decision.
+	// From and To are the count and the wanted or reached one; 0 without a decision.
 	From int32 `json:"from"`
 	To   int32 `json:"to"`
-	// Reason is the word that the pass ended with, of docs/reasons.md; empty for a fleet
-	// or source.
+	// Reason is the reason code of the pass, see docs/reasons.md; empty for a fleet or source.
 	Reason string `json:"reason,omitempty"`
-	// Message says it in words.
 	Message string `json:"message"`
 }
 
-// Subject names what the event is of, as "autoscaler/checkout".
+// Subject returns the subject of the event, such as "autoscaler/checkout".
 func (e *Event) Subject() string {
 	switch {
 	case e.Autoscaler != "":
@@ -78,7 +73,7 @@ func (e *Event) Subject() string {
 	return "fleet/" + e.Fleet
 }
 
-// redacted returns the event as receivers get it.
+// redacted returns the event without secrets.
 func (e *Event) redacted() *Event {
 	shown := *e
 	for _, text := range []*string{&shown.Autoscaler, &shown.Fleet, &shown.Source, &shown.Target, &shown.Reason, &shown.Message} {
@@ -87,7 +82,7 @@ func (e *Event) redacted() *Event {
 	return &shown
 }
 
-// cloudEvent is an event in the structured form of CloudEvents 1.0.
+// cloudEvent is the structured form of CloudEvents 1.0.
 type cloudEvent struct {
 	SpecVersion     string    `json:"specversion"`
 	ID              string    `json:"id"`
@@ -99,15 +94,15 @@ type cloudEvent struct {
 	Data            *Event    `json:"data"`
 }
 
-// Counts are what became of the events of one receiver.
+// Counts are the counts of one receiver's events.
 type Counts struct {
-	// Sent arrived, Failed did not within their time, Dropped found no room in the queue.
+	// Sent events arrived, Failed ones expired or were rejected, Dropped ones did not fit the
+	// queue.
 	Sent, Failed, Dropped uint64
-	// Waiting are in the queue, or were in that of whose place the receiver took.
+	// Waiting events are in the queue, including those of the replaced receiver.
 	Waiting int
 }
 
-// tally counts what became of the events of one name.
 type tally struct{ sent, failed, dropped atomic.Uint64 }
 
 // Notifier is one receiver. It is safe for concurrent use.
@@ -119,26 +114,26 @@ type Notifier struct {
 	log    *zap.Logger
 	queue  chan Event
 
-	// tally counts on from whose place it takes.
+	// tally continues the counts of the replaced receiver.
 	tally *tally
-	// inherited are the events of whose place it takes that still wait.
+	// inherited counts the waiting events of the replaced receiver.
 	inherited atomic.Int64
-	// losing reports whether the last event found no room.
+	// losing reports whether the last event did not fit the queue.
 	losing  atomic.Bool
 	problem trouble.Problem
 
 	start sync.Once
-	// before is whose place it takes, by the same name; nil for nobody's.
+	// before is the replaced receiver of the same name; may be nil.
 	before *Notifier
-	// left are, once ended, the events that it had no time for.
+	// left are the unsent events after the end.
 	left []Event
-	// stop ends what waits; ended is closed once nothing is posted any more.
+	// stop ends all posts; ended is closed afterwards.
 	stop  context.CancelCauseFunc
 	ended chan struct{}
 }
 
-// New returns a receiver of a valid configuration, which posts nothing before it is
-// started. The error names a file that cannot be used.
+// New returns a receiver of a valid configuration. It posts after Start. The error names an
+// unusable file.
 func New(name string, c Config, log *zap.Logger) (*Notifier, error) {
 	client, err := config.NewClientFromConfig(c.httpConfig(), "notify")
 	if err != nil {
@@ -154,7 +149,7 @@ func New(name string, c Config, log *zap.Logger) (*Notifier, error) {
 	}, nil
 }
 
-// Start begins to post, once.
+// Start starts posting; further calls do nothing.
 func (n *Notifier) Start() {
 	n.start.Do(func() {
 		var ctx context.Context
@@ -163,7 +158,6 @@ func (n *Notifier) Start() {
 	})
 }
 
-// Wants reports whether the receiver is told of such an event.
 func (n *Notifier) wants(event *Event) bool {
 	if len(n.config.Events) > 0 && !slices.Contains(n.config.Events, string(event.Kind)) {
 		return false
@@ -171,8 +165,8 @@ func (n *Notifier) wants(event *Event) bool {
 	return len(n.config.Reasons) == 0 || event.Reason == "" || slices.Contains(n.config.Reasons, event.Reason)
 }
 
-// Tell has an event posted that the receiver wants. It never waits: where the queue is
-// full the event is lost, and counted.
+// Tell queues an event if the receiver wants it. It never waits: if the queue is full, the event is
+// lost and counted.
 func (n *Notifier) Tell(event *Event) {
 	if !n.wants(event) {
 		return
@@ -190,17 +184,17 @@ func (n *Notifier) Tell(event *Event) {
 	}
 }
 
-// Counts returns what became of the events.
+// Counts returns the counts of the events.
 func (n *Notifier) Counts() Counts {
 	t := n.tally
 	return Counts{Sent: t.sent.Load(), Failed: t.failed.Load(), Dropped: t.dropped.Load(), Waiting: len(n.queue) + int(n.inherited.Load())}
 }
 
-// errClosed ends what is being posted.
+// errClosed ends a post at a stop or a reload.
 var errClosed = errors.New("hpad stops, or has another configuration")
 
-// Close posts what waits until ctx ends, and ends. What is left is lost, logged, and
-// counted as dropped. Nothing may be told any more.
+// Close posts the waiting events until ctx ends. The rest is lost, logged, and counted as dropped.
+// Tell must not be called afterwards.
 func (n *Notifier) Close(ctx context.Context) {
 	n.end(ctx)
 	if lost := len(n.left); lost > 0 {
@@ -209,7 +203,7 @@ func (n *Notifier) Close(ctx context.Context) {
 	}
 }
 
-// end posts what waits until ctx ends, and then leaves it.
+// end posts the waiting events until ctx ends.
 func (n *Notifier) end(ctx context.Context) {
 	close(n.queue)
 	n.Start()
@@ -234,8 +228,8 @@ func (n *Notifier) run(ctx context.Context) {
 	}
 }
 
-// inherit ends whose place the receiver takes, and returns the events that it leaves, no
-// more than the queue has room for: the oldest.
+// inherit ends the replaced receiver and returns its unsent events, at most as many as fit the
+// queue.
 func (n *Notifier) inherit() []Event {
 	before := n.before
 	if before == nil {
@@ -254,7 +248,7 @@ func (n *Notifier) inherit() []Event {
 	return left
 }
 
-// handle posts an event, or leaves it once the receiver has to end.
+// handle posts an event, or keeps it after the end.
 func (n *Notifier) handle(ctx context.Context, event *Event) {
 	if ctx.Err() != nil {
 		n.left = append(n.left, *event)
@@ -273,7 +267,7 @@ func (n *Notifier) handle(ctx context.Context, event *Event) {
 	n.report(err)
 }
 
-// report logs that events do not arrive, for another cause, or arrive again.
+// report logs the first failure of each cause, and the recovery.
 func (n *Notifier) report(err error) {
 	news, fields := n.problem.Set(err)
 	switch {
@@ -284,14 +278,14 @@ func (n *Notifier) report(err error) {
 	}
 }
 
-// Posts that fail are made again after firstWait, and each time after twice as long up to
-// longestWait, or after what the receiver asks for, no longer than that.
+// A failed post is repeated after firstWait, then after twice the time up to longestWait, or after
+// Retry-After up to longestWait.
 const (
 	firstWait   = time.Second
 	longestWait = time.Minute
 )
 
-// deliver posts an event until it arrives, is refused for good or is too old.
+// deliver posts an event until it arrives, is rejected or is too old.
 func (n *Notifier) deliver(ctx context.Context, event *Event) error {
 	body, err := n.encode(event)
 	if err != nil {
@@ -318,7 +312,7 @@ func (n *Notifier) deliver(ctx context.Context, event *Event) error {
 	}
 }
 
-// maxBody bounds what a template makes of one event, in bytes.
+// maxBody limits the output of a template for one event, in bytes.
 const maxBody = 256 << 10
 
 // encode returns the body of an event without secrets.
@@ -337,7 +331,7 @@ func (n *Notifier) encode(event *Event) ([]byte, error) {
 	return body.Bytes(), nil
 }
 
-// limited is a buffer that takes so many bytes.
+// limited is a buffer with a size limit.
 type limited struct {
 	bytes.Buffer
 	left int
@@ -350,14 +344,14 @@ func (l *limited) Write(text []byte) (int, error) {
 	return l.Buffer.Write(text)
 }
 
-// refusedError is an answer after which the same is not posted again.
+// refusedError is a response after which the event is not posted again.
 type refusedError struct{ status string }
 
-func (e *refusedError) Error() string { return "the receiver answers " + e.status }
+func (e *refusedError) Error() string { return "the receiver returned " + e.status }
 
-// post makes one attempt. After is for how long the receiver asks to be left alone.
+// post makes one attempt. After is the requested delay of the next one.
 func (n *Notifier) post(ctx context.Context, body []byte) (after time.Duration, err error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, n.config.Timeout, fmt.Errorf("no answer within %s: %w", n.config.Timeout, context.DeadlineExceeded))
+	ctx, cancel := context.WithTimeoutCause(ctx, n.config.Timeout, fmt.Errorf("no response within %s: %w", n.config.Timeout, context.DeadlineExceeded))
 	defer cancel()
 	address := n.config.URL
 	if n.config.URLFile != "" {
@@ -369,7 +363,7 @@ func (n *Notifier) post(ctx context.Context, body []byte) (after time.Duration, 
 	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(body))
 	if err != nil {
-		return 0, errors.New("the address is not valid") // which may be a secret
+		return 0, errors.New("the address is not valid") // the URL may be a secret
 	}
 	contentType := "application/cloudevents+json"
 	if n.body != nil {
@@ -390,13 +384,12 @@ func (n *Notifier) post(ctx context.Context, body []byte) (after time.Duration, 
 	case code < 300:
 		return 0, nil
 	case code == http.StatusTooManyRequests || code == http.StatusRequestTimeout || code >= 500:
-		return retryAfter(response.Header.Get("Retry-After")), fmt.Errorf("the receiver answers %s", status)
+		return retryAfter(response.Header.Get("Retry-After")), fmt.Errorf("the receiver returned %s", status)
 	}
 	return 0, &refusedError{status}
 }
 
-// withoutAddress returns the error of a request without its address, which may be a
-// secret.
+// withoutAddress returns the error of a request without its URL, which may be a secret.
 func withoutAddress(err error) error {
 	if cause := errors.Unwrap(err); cause != nil {
 		return cause
@@ -404,7 +397,7 @@ func withoutAddress(err error) error {
 	return err
 }
 
-// retryAfter is how long a receiver asks to be left alone; 0 where it does not say.
+// retryAfter returns the delay of a Retry-After header; 0 without a valid one.
 func retryAfter(header string) time.Duration {
 	if seconds, err := strconv.Atoi(header); err == nil && seconds > 0 {
 		return min(time.Duration(seconds)*time.Second, longestWait)

@@ -248,13 +248,13 @@ func TestMistakes(t *testing.T) {
 	}{
 		"no address":     {Config{}, "url", "either url or url_file"},
 		"two":            {Config{URL: url, URLFile: "f"}, "url", "either url or url_file"},
-		"no http":        {Config{URL: "ftp://a"}, "url", "must be an address to post to"},
+		"no http":        {Config{URL: "ftp://a"}, "url", "must be the URL of a receiver"},
 		"event":          {Config{URL: url, Events: []string{"change"}}, "events[0]", `must be "changed"`},
 		"reason":         {Config{URL: url, Reasons: []string{"Paused", "paused"}}, "reasons[1]", "docs/reasons.md"},
 		"never told":     {Config{URL: url, Reasons: []string{"Quarantined"}}, "reasons[0]", `"Panicked"`},
 		"syntax":         {Config{URL: url, Template: "{{"}, "template", "unclosed action"},
 		"field":          {Config{URL: url, Template: "{{.Nam}}"}, "template", "can't evaluate field Nam"},
-		"not quoted":     {Config{URL: url, Template: `{"text": "{{.Message}}"}`}, "template", "makes no valid JSON"},
+		"not quoted":     {Config{URL: url, Template: `{"text": "{{.Message}}"}`}, "template", "does not produce valid JSON"},
 		"too much":       {Config{URL: url, Template: `{{define "x"}}{{template "x"}}{{end}}aaaaaaaa{{template "x"}}`, ContentType: "text/plain"}, "template", "exceeded maximum template depth"},
 		"empty timeouts": {Config{URL: url, Timeout: -1}, "timeout", "more than 0"},
 	} {

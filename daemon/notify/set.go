@@ -10,20 +10,20 @@ import (
 	"go.uber.org/zap"
 )
 
-// Set is the receivers of one configuration, by name.
+// Set has the receivers of one configuration, by name.
 type Set map[string]*Notifier
 
-// Receivers are those in force. The zero value has none. It is safe for concurrent use.
+// Receivers has the active receivers. The zero value has no receiver. It is safe for concurrent
+// use.
 type Receivers struct {
 	inForce atomic.Pointer[Set]
-	// telling is held for reading while events are told, so that none is told to a
-	// receiver that ends.
+	// telling is read-locked while events are queued, so that no event reaches a closed receiver.
 	telling sync.RWMutex
 	closing sync.WaitGroup
 }
 
-// Make returns the receivers of a configuration; those stay that are the same. Nothing is
-// started or ended.
+// Make returns the receivers of a configuration and keeps unchanged ones. It neither starts nor
+// closes receivers.
 func (r *Receivers) Make(configs map[string]Config, log *zap.Logger) (Set, error) {
 	before, made := r.inForce.Load(), Set{}
 	for name, c := range configs {
@@ -40,11 +40,11 @@ func (r *Receivers) Make(configs map[string]Config, log *zap.Logger) (Set, error
 	return made, nil
 }
 
-// flushed is for how long a receiver that ends may still take what waits.
+// flushed is the time for waiting events of a closed receiver.
 const flushed = 5 * time.Second
 
-// Swap puts receivers in force, and ends those that are not among them in the background:
-// one of the same name takes over what waits, and counts on.
+// Swap activates receivers and closes the previous ones in the background. A receiver with the same
+// name takes over the waiting events and the counts.
 func (r *Receivers) Swap(next Set) {
 	var before Set
 	if inForce := r.inForce.Load(); inForce != nil {
@@ -72,19 +72,19 @@ func (r *Receivers) Swap(next Set) {
 	}
 }
 
-// Close ends all receivers.
+// Close closes all receivers.
 func (r *Receivers) Close() {
 	r.Swap(Set{})
 	r.closing.Wait()
 }
 
-// Any reports whether there is anybody to tell.
+// Any reports whether there is a receiver.
 func (r *Receivers) Any() bool {
 	set := r.inForce.Load()
 	return set != nil && len(*set) > 0
 }
 
-// Tell tells each receiver that wants it of an event, and waits for none.
+// Tell queues an event for each receiver that wants it, without waiting.
 func (r *Receivers) Tell(event *Event) {
 	r.telling.RLock()
 	defer r.telling.RUnlock()
@@ -95,7 +95,7 @@ func (r *Receivers) Tell(event *Event) {
 	}
 }
 
-// Counts returns what became of the events of each receiver.
+// Counts returns the counts of the events by receiver.
 func (r *Receivers) Counts() map[string]Counts {
 	counts := map[string]Counts{}
 	if set := r.inForce.Load(); set != nil {

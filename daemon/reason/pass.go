@@ -8,22 +8,20 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// Pass is what a code is derived from.
+// Pass has the inputs of a code.
 type Pass struct {
 	Decision *policy.Decision
 	Outcome  policy.Outcome
-	// Err is why the target could not be read, or not be written; nil when it was, and
-	// without a write.
+	// Err is the error of reading or writing the target; may be nil.
 	Err error
-	// Doubted reports whether the guard does not believe the reading, Lost whether the
-	// write was lost to somebody else, Fenced whether it was not made because another
-	// member of the cluster may own the fleet.
+	// Doubted means that the guard suspects the reading, Lost that another writer changed the count
+	// first, Fenced that another member of the cluster may own the fleet.
 	Doubted, Lost, Fenced bool
 	// Failed reports whether the pass ended with an error.
 	Failed bool
 }
 
-// Of returns the code of a pass that ended. It is never None.
+// Of returns the code of a complete pass. It is never None.
 func Of(p Pass) Code {
 	d := p.Decision
 	switch {
@@ -56,7 +54,7 @@ func Of(p Pass) Code {
 	case p.Outcome.Kind == policy.WriteFailed:
 		return ofWrite(p)
 	}
-	return DryRun // nothing else keeps a change from being written
+	return DryRun // no other reason is left
 }
 
 func ofRead(err error) Code {
@@ -85,8 +83,8 @@ func ofWrite(p Pass) Code {
 	return FailedUpdateScale
 }
 
-// ofChange is why a count changed. The reason of the decision is that of the metrics,
-// which the window may have turned around (R25.5).
+// ofChange returns the reason of a changed count. The decision's reason is that of the metrics, and
+// the window may have reversed the direction (R25.5).
 func ofChange(d *policy.Decision) Code {
 	up := cmp.Compare(d.DesiredReplicas, d.CurrentReplicas) > 0
 	switch {
@@ -109,7 +107,7 @@ func ofChange(d *policy.Decision) Code {
 	return EarlierRecommendation
 }
 
-// ofNoChange is what the count stays for: the last step that kept it.
+// ofNoChange returns the last step that kept the count.
 func ofNoChange(d *policy.Decision, failed bool) Code {
 	switch {
 	case d.PlatformBound != nil && d.PlatformBound.Wanted > d.CurrentReplicas:

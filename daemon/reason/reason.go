@@ -1,98 +1,95 @@
-// Package reason has the one word that each pass ends with: why the count changed, why it
-// did not, or why there was no pass. The words are stable, docs/reasons.md says what each
-// means, and those that conditions and events have too are spelled as there.
+// Package reason has the code that each pass ends with: the reason of a changed count, of an
+// unchanged one, or of a missing pass. The codes are stable and documented in docs/reasons.md;
+// codes that conditions and events also have are spelled the same.
 package reason
 
-// Code is why a pass ended as it did. The zero Code is that of no pass.
+// Code is the reason of a pass. The zero Code means no pass.
 type Code uint8
 
-// The codes. Their numbers mean nothing outside of the process.
+// The codes. Their numbers have no meaning outside of the process.
 const (
-	// None: there was no pass yet.
+	// None is the code before the first pass.
 	None Code = iota
 
-	// MetricAboveTarget and AllBelowTarget: the metrics changed the count.
+	// MetricAboveTarget and AllBelowTarget are changes by the metrics.
 	MetricAboveTarget
 	AllBelowTarget
-	// MetricMissing: a metric that failed decided, by what its on_missing proposes.
+	// MetricMissing is a change by the on_missing proposal of a failed metric.
 	MetricMissing
-	// EarlierRecommendation: one that the window remembers raised the count.
+	// EarlierRecommendation is an increase by a recommendation in the window.
 	EarlierRecommendation
-	// AboveMax and BelowMin: the count was outside of the bounds, or came back from zero.
+	// AboveMax and BelowMin are corrections of a count outside of the bounds.
 	AboveMax
 	BelowMin
-	// ForeignChanged: what somebody else had changed was put back.
+	// ForeignChanged is the restoration of a foreign change.
 	ForeignChanged
-	// Commanded: a person set it.
+	// Commanded is a count that an operator set.
 	Commanded
-	// RescaledInPart: only a part of the change could be made.
+	// RescaledInPart is a change that was only partly possible.
 	RescaledInPart
 
-	// MetricsAtTarget: the metrics ask for the count that there is.
+	// MetricsAtTarget means that the metrics request the present count.
 	MetricsAtTarget
-	// SomeMetricsFailed: those that were read ask for the count that there is.
+	// SomeMetricsFailed means that the readable metrics request the present count.
 	SomeMetricsFailed
-	// ScaleDownStabilized and ScaleUpStabilized: a window holds the count.
+	// ScaleDownStabilized and ScaleUpStabilized mean that a window holds the count.
 	ScaleDownStabilized
 	ScaleUpStabilized
-	// TooFewReplicas and TooManyReplicas: min or max holds the count.
+	// TooFewReplicas and TooManyReplicas mean that min or max holds the count.
 	TooFewReplicas
 	TooManyReplicas
-	// ScaleUpLimit and ScaleDownLimit: a rate does.
+	// ScaleUpLimit and ScaleDownLimit mean that a rate holds the count.
 	ScaleUpLimit
 	ScaleDownLimit
-	// DirectionDisabled: the select policy of that direction is Disabled, or the mode is
-	// that of the other one.
+	// DirectionDisabled means that the select policy or the mode excludes the direction.
 	DirectionDisabled
-	// PlatformMin and PlatformMax: the platform's own bound holds the count.
+	// PlatformMin and PlatformMax mean that the platform's own bound holds the count.
 	PlatformMin
 	PlatformMax
-	// ScalingDisabled: the count is 0, and not by the autoscaler.
+	// ScalingDisabled means that the count was set to 0.
 	ScalingDisabled
-	// ModeOff: the autoscaler's mode is off.
+	// ModeOff means that the mode of the autoscaler is off.
 	ModeOff
 
-	// DryRun: a change was decided, and hpad writes none.
+	// DryRun is a change that is not written in a dry run.
 	DryRun
-	// Paused: a change was decided, and somebody paused it.
+	// Paused is a change that a pause holds.
 	Paused
-	// BreakerOpen: a scale-down was decided, and the fleet's breaker holds all.
+	// BreakerOpen is a scale-down that the fleet's breaker holds.
 	BreakerOpen
-	// ModeRecommend: a change was decided, and the autoscaler's mode is recommend.
+	// ModeRecommend is a change that the mode recommend does not write.
 	ModeRecommend
-	// Held: a change was decided, and the platform does not take any for now.
+	// Held is a change that the platform does not accept now.
 	Held
-	// ImplausibleReading: the guard does not believe the reading.
+	// ImplausibleReading is a reading that the guard suspects.
 	ImplausibleReading
 
-	// FailedGetScale: the target could not be read.
+	// FailedGetScale means that the target could not be read.
 	FailedGetScale
-	// TargetNotFound: there is no such target.
+	// TargetNotFound means that the target does not exist.
 	TargetNotFound
-	// TargetUnscalable: it cannot be scaled until its own configuration changes.
+	// TargetUnscalable means that the target cannot be scaled until its configuration changes.
 	TargetUnscalable
-	// Forbidden: hpad may not read or write the target.
+	// Forbidden means that hpad lacks permission to read or write the target.
 	Forbidden
-	// FailedComputeMetricsReplicas: no metric could be read, or one that failed keeps
-	// the others from scaling down.
+	// FailedComputeMetricsReplicas means that no metric could be read, or that a failed one
+	// prevents a scale-down.
 	FailedComputeMetricsReplicas
-	// FailedUpdateScale: the write failed.
+	// FailedUpdateScale means that the write failed.
 	FailedUpdateScale
-	// UnknownOutcome: nobody knows whether the write was made; the next reading says.
+	// UnknownOutcome means that the result of the write is unknown until the next reading.
 	UnknownOutcome
-	// ForeignWriter: somebody else wrote the count meanwhile.
+	// ForeignWriter means that another writer changed the count first.
 	ForeignWriter
-	// NotOwner: another member of the cluster may own the fleet, and the count was left to
-	// it.
+	// NotOwner means that another member of the cluster may own the fleet.
 	NotOwner
 
-	// Panicked: the pass did. Quarantined: it did again and again, and there are none
-	// for a while.
+	// Panicked is a panic of the pass; Quarantined follows repeated panics.
 	Panicked
 	Quarantined
-	// Late: the tick went by while an earlier pass was still under way.
+	// Late is a tick during an earlier pass.
 	Late
-	// Abandoned: the daemon stops, or the autoscaler was removed.
+	// Abandoned means that the daemon stops, or that the autoscaler was removed.
 	Abandoned
 
 	codes
@@ -107,7 +104,7 @@ var names = [codes]string{
 	"Panicked", "Quarantined", "Late", "Abandoned",
 }
 
-// String returns the word, "" for None.
+// String returns the code, "" for None.
 func (c Code) String() string {
 	if c >= codes {
 		return ""

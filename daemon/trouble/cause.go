@@ -7,9 +7,8 @@ import (
 	"unicode"
 )
 
-// Cause returns an identity of what errors say, so that the same trouble is known again
-// while its numbers, times and ids change: words that hold a digit do not count.
-// It is empty where nothing is said.
+// Cause returns an identity of error texts. Words with a digit are ignored, so that the identity is
+// stable if only numbers, times or IDs change. It is empty for empty texts.
 func Cause(texts ...string) string {
 	if len(texts) == 0 {
 		return ""
@@ -22,7 +21,7 @@ func Cause(texts ...string) string {
 			if strings.ContainsFunc(word, unicode.IsDigit) {
 				word = "#"
 			}
-			_, _ = hash.Write([]byte(word + " ")) // a hash takes everything
+			_, _ = hash.Write([]byte(word + " ")) // a hash returns no error
 		}
 		_, _ = hash.Write([]byte{'\n'})
 	}

@@ -1,3 +1,3 @@
-// Package trouble follows what is wrong with something, so that each cause is reported
-// once, and not every time it is found again.
+// Package trouble suppresses repeated reports of problems: each cause is reported once, not at
+// every occurrence.
 package trouble

@@ -7,33 +7,31 @@ import (
 	"go.uber.org/zap"
 )
 
-// A cause that was reported counts as known for knownFor: when it comes back within
-// that time it is counted, and reported only once it has lasted for lastingAfter. Of
-// more than knownCauses different ones within that time the rest is counted too.
+// A reported cause is known for knownFor: if it returns within that time, it is counted, and
+// reported only after it has lasted for lastingAfter. At most knownCauses causes are known; further
+// ones are only counted.
 const (
 	knownFor     = 10 * time.Minute
 	lastingAfter = 2 * time.Minute
 	knownCauses  = 8
 )
 
-// Follower follows the cause of what is wrong with something and finds what is
-// news of it. A cause is news when it is another one than was reported last; causes
-// that take turns are counted instead. The zero value is ready to use: nothing is
-// wrong, and that was reported. As long as nothing is it takes a word.
+// Follower suppresses repeated reports of a problem. A cause is news if it differs from the last
+// reported cause; alternating causes are counted instead. The zero value has no problem and needs
+// one word of memory.
 type Follower struct{ course *course }
 
-// course is what a Follower has followed.
+// course is the state of a Follower with a problem.
 type course struct {
-	// cause is the present one, and since is when it began.
+	// cause is the present cause, and since its start.
 	cause string
 	since time.Time
-	// wrong is since when something is wrong, whatever its cause; it stays when that
-	// is over.
+	// wrong is the start of the problem, whatever its cause; it stays after the end.
 	wrong time.Time
-	// last is the cause that was reported last, known are those reported within knownFor.
+	// last is the last reported cause; known are the causes reported within knownFor.
 	last  string
 	known []knownCause
-	// untold counts the changes that were not reported.
+	// untold counts unreported changes.
 	untold Flapping
 }
 
@@ -42,13 +40,13 @@ type knownCause struct {
 	reported time.Time
 }
 
-// Flapping counts changes of a cause, from the time of the first; 0 means none.
+// Flapping counts changes of a cause, with the time of the first.
 type Flapping struct {
 	Changes int
 	From    time.Time
 }
 
-// Cause returns the present cause, empty while nothing is wrong.
+// Cause returns the present cause; empty without a problem.
 func (f Follower) Cause() string {
 	if f.course == nil {
 		return ""
@@ -56,7 +54,7 @@ func (f Follower) Cause() string {
 	return f.course.cause
 }
 
-// Since returns when the present cause began; zero where nothing was ever wrong.
+// Since returns the start of the present cause; zero if there was never a problem.
 func (f Follower) Since() time.Time {
 	if f.course == nil {
 		return time.Time{}
@@ -64,7 +62,7 @@ func (f Follower) Since() time.Time {
 	return f.course.since
 }
 
-// Untold counts the changes that were not reported.
+// Untold counts the unreported changes.
 func (f Follower) Untold() Flapping {
 	if f.course == nil {
 		return Flapping{}
@@ -72,8 +70,8 @@ func (f Follower) Untold() Flapping {
 	return f.course.untold
 }
 
-// Follow takes the cause at now and reports whether it is news; with always any change
-// is. Flapped are the changes before this one that were not.
+// Follow records the cause at now and reports whether it is news; with always, every change is
+// news. Flapped are the unreported changes before it.
 func (f *Follower) Follow(cause string, now time.Time, always bool) (news bool, flapped Flapping) {
 	if f.course == nil {
 		if cause == "" {
@@ -105,7 +103,7 @@ func (c *course) follow(cause string, now time.Time, always bool) (news bool, fl
 		return false, Flapping{}
 	}
 	flapped, c.untold = c.untold, Flapping{}
-	if cause != c.last && !changed { // the last of them is what is reported now
+	if cause != c.last && !changed { // the last of them is reported now
 		flapped.Changes--
 	}
 	c.last = cause
@@ -113,22 +111,21 @@ func (c *course) follow(cause string, now time.Time, always bool) (news bool, fl
 	return true, flapped
 }
 
-// isKnown reports whether a cause was reported lately, or too many others were.
+// isKnown reports whether a cause was reported recently, or too many others were.
 func (c *course) isKnown(cause string, now time.Time) bool {
 	c.forget(now)
 	return len(c.known) >= knownCauses || slices.ContainsFunc(c.known, func(k knownCause) bool { return k.cause == cause })
 }
 
-// forget forgets the causes that do not count as known any more.
 func (c *course) forget(now time.Time) {
 	c.known = slices.DeleteFunc(c.known, func(k knownCause) bool { return now.Sub(k.reported) >= knownFor || k.reported.After(now) })
 }
 
-// Follows reports whether something was wrong: if not, it is the zero value.
+// Follows reports whether the follower has any state.
 func (f Follower) Follows() bool { return f.course != nil }
 
-// Rests reports whether the present cause was reported, and no change before it counts
-// any more: what comes of a follower that is made of that cause by [Known] is the same.
+// Rests reports whether the present cause is reported and earlier changes no longer matter, so that
+// [Known] can rebuild the follower.
 func (f Follower) Rests(now time.Time) bool {
 	if f.course == nil {
 		return true
@@ -137,14 +134,13 @@ func (f Follower) Rests(now time.Time) bool {
 	return f.course.cause == f.course.last && f.course.untold.Changes == 0 && len(f.course.known) == 0
 }
 
-// Known returns a follower of a cause that was reported before, and since when it is.
+// Known returns a follower with a reported cause and its start.
 func Known(cause string, since time.Time) Follower {
 	return Follower{&course{cause: cause, last: cause, since: since, wrong: since}}
 }
 
-// Fields returns what a line of the log says of news besides the error: since when
-// that is so where it is not new, since when something was wrong where that is
-// over, and the changes that were not reported. Wall converts times for people.
+// Fields returns the log fields of news besides the error: the start of the cause or of the ended
+// problem, and the unreported changes. Wall converts times for display.
 func (f Follower) Fields(flapped Flapping, wall func(time.Time) time.Time) []zap.Field {
 	var fields []zap.Field
 	switch {

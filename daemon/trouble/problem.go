@@ -8,8 +8,7 @@ import (
 	"go.uber.org/zap"
 )
 
-// Problem is what is wrong with something now. The zero value is ready to use:
-// nothing is. It is safe for concurrent use.
+// Problem is a present problem. The zero value has no error. It is safe for concurrent use.
 type Problem struct {
 	text atomic.Pointer[string]
 
@@ -17,8 +16,7 @@ type Problem struct {
 	follower Follower
 }
 
-// Set keeps the error, or clears it where it is nil, and reports whether its cause is
-// news. The fields are what a line of the log has besides.
+// Set stores or clears the error and reports whether its cause is news. The fields are for the log.
 func (p *Problem) Set(err error) (news bool, fields []zap.Field) {
 	cause := ""
 	if err == nil {
@@ -37,10 +35,10 @@ func (p *Problem) Set(err error) (news bool, fields []zap.Field) {
 	return true, p.follower.Fields(flapped, func(at time.Time) time.Time { return at })
 }
 
-// Exists reports whether something is wrong.
+// Exists reports whether there is an error.
 func (p *Problem) Exists() bool { return p.text.Load() != nil }
 
-// Text returns the error's text, empty when nothing is wrong.
+// Text returns the text of the error; empty without an error.
 func (p *Problem) Text() string {
 	if text := p.text.Load(); text != nil {
 		return *text

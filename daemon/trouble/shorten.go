@@ -2,11 +2,11 @@ package trouble
 
 import "strings"
 
-// longestText is the limit of a text of a platform, a source or a target in bytes. Such
-// texts become part of records, history entries, events and notifications.
+// longestText limits texts of platforms, sources and targets, in bytes, because they become part of
+// records, history entries, events and notifications.
 const longestText = 2000
 
-// Shorten cuts a text to a length that can be stored and shown.
+// Shorten limits the length of a text.
 func Shorten(text string) string {
 	if len(text) <= longestText {
 		return text

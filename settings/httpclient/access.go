@@ -1,5 +1,4 @@
-// Package httpclient holds what the configurations of all HTTP clients have in
-// common: who hpad is towards a server, and whom it trusts.
+// Package httpclient has the common configuration of HTTP clients: credentials, headers and TLS.
 package httpclient
 
 import (
@@ -14,46 +13,41 @@ import (
 	"github.com/prometheus/common/config"
 )
 
-// Access says who hpad is towards a server, and whom it trusts. It is embedded in
-// configurations.
+// Access has the credentials and TLS settings for a server. It is embedded in configurations.
 type Access struct {
-	// BasicAuth are the credentials of HTTP basic authentication; nil for none.
+	// BasicAuth are the credentials of HTTP basic authentication; may be nil.
 	BasicAuth *BasicAuth `toml:"basic_auth"`
-	// TokenFile is a file with a bearer token, read again for every request; empty
-	// for none.
+	// TokenFile is a file with a bearer token, read again for every request; may be empty.
 	TokenFile string `toml:"token_file"`
-	// Headers are sent with every request, such as a tenant's name.
+	// Headers are sent with every request, such as a tenant name.
 	Headers map[string]string `toml:"headers" secret:"true"`
-	// TLS applies to https. Its files are read again when they change.
+	// TLS applies to https. Its files are read again after a change.
 	TLS TLS `toml:"tls"`
 }
 
 // BasicAuth are the credentials of HTTP basic authentication.
 type BasicAuth struct {
 	Username string `toml:"username"`
-	// PasswordFile is a file with the password, whose changes are followed; empty
-	// means an empty password.
+	// PasswordFile is a file with the password, read again after a change; empty means an empty
+	// password.
 	PasswordFile string `toml:"password_file"`
 }
 
-// TLS says whom to trust and who hpad is.
+// TLS has the trusted authorities and the client certificate.
 type TLS struct {
-	// CAFile has the certificates of the authorities to trust, in PEM; empty means
-	// those of the system.
+	// CAFile has the trusted authorities in PEM; empty means those of the system.
 	CAFile string `toml:"ca_file"`
-	// CertFile and KeyFile are the client's certificate and key in PEM; both or
-	// neither.
+	// CertFile and KeyFile are the client certificate and its key in PEM; both or neither.
 	CertFile string `toml:"cert_file"`
 	KeyFile  string `toml:"key_file"`
-	// ServerName is the name the server's certificate must be for; empty means the
-	// host of the address.
+	// ServerName is the expected name in the server's certificate; empty means the host of the
+	// address.
 	ServerName string `toml:"server_name"`
 	// InsecureSkipVerify accepts any certificate.
 	InsecureSkipVerify bool `toml:"insecure_skip_verify"`
 }
 
-// Validate returns every mistake in an Access; nil means that there is none.
-// Fields are relative to its table, as "tls.key_file".
+// Validate returns all errors. Fields are relative to the table, such as "tls.key_file".
 func (a Access) Validate() []settings.FieldError {
 	mistakes := a.BasicAuth.Validate()
 	if a.BasicAuth != nil && a.TokenFile != "" {
@@ -65,8 +59,7 @@ func (a Access) Validate() []settings.FieldError {
 	return append(mistakes, a.TLS.Validate()...)
 }
 
-// Validate returns every mistake in credentials, below "basic_auth"; nil means
-// that there is none, as in credentials that are nil.
+// Validate returns all errors below "basic_auth"; nil is valid.
 func (b *BasicAuth) Validate() []settings.FieldError {
 	if b != nil && b.Username == "" {
 		return []settings.FieldError{{Field: "basic_auth.username", Detail: "must be set"}}
@@ -74,22 +67,21 @@ func (b *BasicAuth) Validate() []settings.FieldError {
 	return nil
 }
 
-// Validate returns every mistake in what is said of TLS, below "tls"; nil means
-// that there is none, as in a TLS that is nil.
+// Validate returns all errors below "tls"; nil is valid.
 func (t *TLS) Validate() []settings.FieldError {
 	switch {
 	case t == nil:
 		return nil
 	case t.CertFile != "" && t.KeyFile == "":
-		return []settings.FieldError{{Field: "tls.key_file", Detail: "must be set where tls.cert_file is"}}
+		return []settings.FieldError{{Field: "tls.key_file", Detail: "must be set together with tls.cert_file"}}
 	case t.KeyFile != "" && t.CertFile == "":
-		return []settings.FieldError{{Field: "tls.cert_file", Detail: "must be set where tls.key_file is"}}
+		return []settings.FieldError{{Field: "tls.cert_file", Detail: "must be set together with tls.key_file"}}
 	}
 	return nil
 }
 
-// ValidateHeaders returns every mistake in a table of headers, below its name; nil
-// means that there is none. Values may be secret and are never quoted.
+// ValidateHeaders returns all errors in a table of headers. Values may be secret and are never
+// quoted.
 func ValidateHeaders(table string, headers map[string]string) []settings.FieldError {
 	var mistakes []settings.FieldError
 	for _, name := range slices.Sorted(maps.Keys(headers)) {
@@ -100,7 +92,7 @@ func ValidateHeaders(table string, headers map[string]string) []settings.FieldEr
 	return mistakes
 }
 
-// checkHeader says what is wrong with a header; "" when nothing is.
+// checkHeader returns the error of a header; "" if it is valid.
 func checkHeader(name, value string) string {
 	canonical := http.CanonicalHeaderKey(name)
 	_, reserved := config.ReservedHeaders[canonical]
@@ -108,16 +100,16 @@ func checkHeader(name, value string) string {
 	case canonical == "Authorization":
 		return "must not be set here: use basic_auth or token_file"
 	case reserved:
-		return "must not be set: the connection needs it"
+		return "must not be set: it is reserved for the connection"
 	case name == "" || strings.ContainsFunc(name, notInHeaderName):
 		return "is not the name of a header: use letters, digits and hyphens"
 	case strings.ContainsFunc(value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }):
-		return "must not hold control characters such as line ends"
+		return "must not contain control characters such as line ends"
 	}
 	return ""
 }
 
-// notInHeaderName reports whether a header's name cannot hold r (RFC 9110, 5.6.2).
+// notInHeaderName reports whether r is not allowed in a header name (RFC 9110, 5.6.2).
 func notInHeaderName(r rune) bool {
 	switch {
 	case 'a' <= r && r <= 'z', 'A' <= r && r <= 'Z', '0' <= r && r <= '9':
@@ -126,9 +118,8 @@ func notInHeaderName(r rune) bool {
 	return !strings.ContainsRune("!#$%&'*+-.^_`|~", r)
 }
 
-// ClientConfig says what an Access says in the words of the client's library.
-// Proxies are those of the environment (HTTPS_PROXY, NO_PROXY). Redirects are not
-// followed: they would lose the body of a request.
+// ClientConfig converts the settings. Proxies come from the environment (HTTPS_PROXY, NO_PROXY).
+// Redirects are not followed, because they would lose the body of a request.
 func (a Access) ClientConfig() config.HTTPClientConfig {
 	made := config.HTTPClientConfig{
 		EnableHTTP2: true,

@@ -34,10 +34,10 @@ func TestValidate(t *testing.T) {
 		}, []string{
 			"basic_auth.username: must be set",
 			`token_file = "t": cannot be combined with basic_auth; keep one of them`,
-			"headers.Host: must not be set: the connection needs it",
-			"tls.key_file: must be set where tls.cert_file is",
+			"headers.Host: must not be set: it is reserved for the connection",
+			"tls.key_file: must be set together with tls.cert_file",
 		}},
-		{"a key alone", Access{TLS: TLS{KeyFile: "key"}}, []string{"tls.cert_file: must be set where tls.key_file is"}},
+		{"a key alone", Access{TLS: TLS{KeyFile: "key"}}, []string{"tls.cert_file: must be set together with tls.key_file"}},
 	} {
 		if diff := cmp.Diff(test.want, messages(test.access.Validate())); diff != "" {
 			t.Errorf("%s: Validate (-want +got):\n%s", test.name, diff)
@@ -56,13 +56,13 @@ func TestValidateHeaders(t *testing.T) {
 	}
 	want := []string{
 		"extra.: is not the name of a header: use letters, digits and hyphens",
-		"extra.Host: must not be set: the connection needs it",
+		"extra.Host: must not be set: it is reserved for the connection",
 		"extra.X Y: is not the name of a header: use letters, digits and hyphens",
-		"extra.X-Lines: must not hold control characters such as line ends",
+		"extra.X-Lines: must not contain control characters such as line ends",
 		"extra.X-Ümlaut: is not the name of a header: use letters, digits and hyphens",
 		"extra.X:Y: is not the name of a header: use letters, digits and hyphens",
 		"extra.authorization: must not be set here: use basic_auth or token_file",
-		"extra.content-type: must not be set: the connection needs it",
+		"extra.content-type: must not be set: it is reserved for the connection",
 	}
 	if diff := cmp.Diff(want, messages(ValidateHeaders("extra", headers))); diff != "" {
 		t.Errorf("ValidateHeaders (-want +got):\n%s", diff)

@@ -6,28 +6,26 @@ import (
 	"strings"
 )
 
-// Address says which addresses a key takes of those with http or https.
+// Address defines the valid http and https addresses of a key.
 type Address struct {
-	// Form is what a mistake says of a text that is none.
+	// Form is the error for a text that is not such an address.
 	Form string
-	// Credentials are the keys to use instead of credentials in an address, which it
-	// must not hold; empty where there are none.
+	// Credentials are the keys to use instead of credentials in the address; may be empty.
 	Credentials string
-	// End is what a mistake says of an address with more than a path; empty where it
-	// may have more.
+	// End is the error for a query or a fragment; empty allows them.
 	End string
 }
 
-// Check returns what is wrong with an address; "" when nothing is.
+// Check returns the error of an address; "" if it is valid.
 func (a Address) Check(text string) string {
 	address, err := url.Parse(text)
 	switch {
 	case err != nil:
 		return a.Form
 	case address.User != nil && a.Credentials == "":
-		return "must not hold credentials"
+		return "must not contain credentials"
 	case address.User != nil:
-		return "must not hold credentials: use " + a.Credentials
+		return "must not contain credentials: use " + a.Credentials
 	case address.Scheme != "http" && address.Scheme != "https", address.Hostname() == "":
 		return a.Form
 	case address.RawQuery != "" || address.ForceQuery || address.Fragment != "":
@@ -36,7 +34,7 @@ func (a Address) Check(text string) string {
 	return ""
 }
 
-// QuoteAddress returns how a mistaken address is shown; "" where it may hold a secret.
+// QuoteAddress returns an invalid address for messages; "" if it may contain a secret.
 func QuoteAddress(text string) string {
 	if strings.ContainsAny(text, "@?") {
 		return ""

@@ -16,12 +16,12 @@ func TestAddress(t *testing.T) {
 		{kind, "ftp://localhost", kind.Form},
 		{kind, "http:///path", kind.Form},
 		{kind, "http://local host", kind.Form},
-		{kind, "http://me:secret@localhost", "must not hold credentials: use token_file"},
-		{kind, "http://me@localhost/?a=b", "must not hold credentials: use token_file"},
+		{kind, "http://me:secret@localhost", "must not contain credentials: use token_file"},
+		{kind, "http://me@localhost/?a=b", "must not contain credentials: use token_file"},
 		{kind, "http://localhost/?a=b", kind.End},
 		{kind, "http://localhost/?", kind.End},
 		{kind, "http://localhost/#a", kind.End},
-		{bare, "http://me:secret@localhost", "must not hold credentials"},
+		{bare, "http://me:secret@localhost", "must not contain credentials"},
 		{bare, "http://localhost/?a=b#c", ""},
 	} {
 		if got := test.kind.Check(test.text); got != test.want {

@@ -5,17 +5,15 @@ import (
 	"time"
 )
 
-// Stamp is by what a change of a file is noticed. Two of them are of the same
-// content as far as their files' times and sizes show; compare them by ==.
+// Stamp detects changes of a file by its time and size. Compare it with ==.
 type Stamp struct {
 	path string
-	// modified and size are zero when the file cannot be found.
+	// modified and size are zero if the file does not exist.
 	modified time.Time
 	size     int64
 }
 
-// StampFiles returns the stamps of files; those without a name are left out. It
-// reads none of them.
+// StampFiles returns the stamps of files without reading them, and ignores empty names.
 func StampFiles(paths ...string) []Stamp {
 	var stamps []Stamp
 	for _, path := range paths {

@@ -9,8 +9,7 @@ import (
 	"github.com/hpad/hpad/settings"
 )
 
-// OrNumber is a quantity that may also be written as a TOML number, which is read
-// through its shortest decimal text (R6).
+// OrNumber is a quantity or a TOML number, which is converted from its shortest decimal text (R6).
 type OrNumber struct{ Quantity }
 
 // OfMilli returns an amount of milli-units.
@@ -42,7 +41,7 @@ func (n *OrNumber) UnmarshalTOML(value any) error {
 	return nil
 }
 
-// Bytes is an amount of memory in whole bytes, written as a quantity or a number.
+// Bytes is an amount of memory in bytes, written as a quantity or a number.
 type Bytes int64
 
 // UnmarshalTOML reads a quantity or a number.

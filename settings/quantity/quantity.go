@@ -1,5 +1,5 @@
-// Package quantity reads Kubernetes quantities ("500m", "1.5Gi") into the
-// milli-units that the algorithm works on (R1 to R3, R6).
+// Package quantity parses Kubernetes quantities ("500m", "1.5Gi") into milli-units, the unit of the
+// algorithm (R1 to R3, R6).
 package quantity
 
 import (
@@ -14,45 +14,45 @@ import (
 	"github.com/hpad/hpad/policy"
 )
 
-// Quantity is an exact decimal amount whose milli-units fit 64 bits. The zero
-// Quantity is 0. It decodes from the text of a quantity.
+// Quantity is an exact decimal amount with milli-units that fit 64 bits. The zero Quantity is 0. It
+// decodes from the text of a quantity.
 type Quantity struct {
 	text  string
 	milli int64
-	// roundedUp is what the rounding to milli-units added, in nano-units.
+	// roundedUp is the amount that rounding to milli-units added, in nano-units.
 	roundedUp int32
 	float     float64
 }
 
-// hugeExponent matches a decimal exponent of 1000 or more, or -1000 or less. Such an amount
-// is never in range, and arithmetic with all its digits would take minutes and gigabytes.
+// hugeExponent matches a decimal exponent of 1000 or more, or -1000 or less. Such an amount is
+// never in range, and arithmetic with all its digits would take minutes and gigabytes.
 var hugeExponent = regexp.MustCompile(`[eE][+-]?0*[1-9][0-9]{3,}$`)
 
-// Parse reads a quantity by R1. A text that is none, or an amount whose
-// milli-units do not fit 64 bits (R3), is an error that says what is allowed.
+// Parse parses a quantity by R1. An invalid text, or an amount with milli-units that do not fit 64
+// bits (R3), is an error with the allowed form.
 func Parse(text string) (Quantity, error) {
 	if hugeExponent.MatchString(text) {
 		return Quantity{}, fmt.Errorf("%q is out of range: the exponent of a quantity has at most 3 digits", text)
 	}
 	parsed, err := resource.ParseQuantity(text)
 	if err != nil {
-		return Quantity{}, fmt.Errorf("%q is not a quantity: want a number with an optional suffix n, u, m, k, M, G, T, P, E, Ki, Mi, Gi, Ti, Pi or Ei, as \"500m\" or \"1.5Gi\"", text)
+		return Quantity{}, fmt.Errorf("%q is not a quantity: use a number with an optional suffix n, u, m, k, M, G, T, P, E, Ki, Mi, Gi, Ti, Pi or Ei, such as \"500m\" or \"1.5Gi\"", text)
 	}
 	exact := parsed.AsDec()
 	milli, ok := new(inf.Dec).Round(exact, 3, inf.RoundUp).Unscaled()
 	if !ok || milli == math.MinInt64 {
-		return Quantity{}, fmt.Errorf("%q is too large: a quantity's thousandths have to fit 64 bits, so that at most 9.2e15 is allowed", text)
+		return Quantity{}, fmt.Errorf("%q is too large: at most 9.2e15 is allowed, because thousandths must fit 64 bits", text)
 	}
 	added := new(inf.Dec).Sub(inf.NewDec(milli, 3), exact)
 	nano, _ := new(inf.Dec).Round(added, 9, inf.RoundDown).Unscaled()
-	// R6 is about the canonical form, which is what upstream stores: "0.3" becomes
-	// "300m", whose float differs in the last bit.
+	// R6 uses the canonical form, which upstream stores: "0.3" becomes "300m", and its float
+	// differs in the last bit.
 	unrounded := resource.MustParse(text)
 	stored := resource.MustParse(unrounded.String())
 	return Quantity{text: text, milli: milli, roundedUp: int32(nano), float: stored.AsApproximateFloat64()}, nil
 }
 
-// UnmarshalText reads a quantity from a configuration value.
+// UnmarshalText parses a quantity.
 func (q *Quantity) UnmarshalText(text []byte) error {
 	parsed, err := Parse(string(text))
 	if err != nil {
@@ -62,7 +62,7 @@ func (q *Quantity) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// String returns the text as it was written.
+// String returns the text as written.
 func (q Quantity) String() string {
 	if q.text == "" {
 		return "0"
@@ -70,22 +70,22 @@ func (q Quantity) String() string {
 	return q.text
 }
 
-// TextOf returns how a number is written as a quantity: "500m" for 0.5.
+// TextOf returns the quantity for a number: "500m" for 0.5.
 func (Quantity) TextOf(number float64) string { return FormatMilli(int64(math.Round(number * 1000))) }
 
 // Milli returns the amount in milli-units, rounded away from zero (R2).
 func (q Quantity) Milli() int64 { return q.milli }
 
-// Float returns the amount as R6 makes a float of it.
+// Float returns the amount as a float by R6.
 func (q Quantity) Float() float64 { return q.float }
 
-// Amount returns the amount of a resource, with what the rounding added.
+// Amount returns the amount of a resource, with the rounding.
 func (q Quantity) Amount(name string) policy.Amount {
 	return policy.Amount{Resource: name, Milli: q.milli, RoundedUpNano: q.roundedUp}
 }
 
-// FormatMilli writes milli-units as kubectl does: the shortest decimal quantity,
-// as "80", "1500m" or "2k".
+// FormatMilli formats milli-units like kubectl: the shortest decimal quantity, such as "80",
+// "1500m" or "2k".
 func FormatMilli(milli int64) string {
 	if milli%1000 != 0 {
 		return resource.NewMilliQuantity(milli, resource.DecimalSI).String()
@@ -93,8 +93,7 @@ func FormatMilli(milli int64) string {
 	return resource.NewQuantity(milli/1000, resource.DecimalSI).String()
 }
 
-// FormatDecimal writes milli-units as people read them: as FormatMilli does, but
-// what is not whole as a decimal, as "16.5" or "0.833".
+// FormatDecimal is FormatMilli with fractions as decimals, such as "16.5" or "0.833".
 func FormatDecimal(milli int64) string {
 	if milli%1000 == 0 {
 		return FormatMilli(milli)
@@ -102,8 +101,8 @@ func FormatDecimal(milli int64) string {
 	return strings.TrimRight(inf.NewDec(milli, 3).String(), "0")
 }
 
-// FormatBytes writes thousandths of bytes as people write amounts of memory: the
-// binary quantity where it is shorter than the decimal one, as "512Mi" or "500M".
+// FormatBytes formats thousandths of bytes as the shorter of the binary and the decimal quantity,
+// such as "512Mi" or "500M".
 func FormatBytes(milli int64) string {
 	decimal := FormatDecimal(milli)
 	if milli%1000 != 0 {
@@ -115,8 +114,8 @@ func FormatBytes(milli int64) string {
 	return decimal
 }
 
-// FormatMemory writes thousandths of bytes as "kubectl top" does, in whole mebibytes, as
-// "50Mi" or "1Gi"; less than 1Mi in whole kibibytes or bytes.
+// FormatMemory formats thousandths of bytes like "kubectl top": in whole mebibytes, such as "50Mi"
+// or "1Gi"; less than 1Mi in whole kibibytes or bytes.
 func FormatMemory(milli int64) string {
 	bytes := milli / 1000
 	for _, unit := range []int64{1 << 20, 1 << 10} {

@@ -120,7 +120,7 @@ func TestURLOfPageOrAPI(t *testing.T) {
 func TestConfigValidate(t *testing.T) {
 	const (
 		form        = `must be the address of a Prometheus server, as "http://127.0.0.1:9090"`
-		credentials = "must not hold credentials: use basic_auth or token_file"
+		credentials = "must not contain credentials: use basic_auth or token_file"
 		path        = `must end with the path: no "?" and no "#"`
 	)
 	for _, test := range []struct {
@@ -166,16 +166,16 @@ func TestConfigValidate(t *testing.T) {
 			},
 			[]string{
 				"headers.: is not the name of a header: use letters, digits and hyphens",
-				"headers.Host: must not be set: the connection needs it",
+				"headers.Host: must not be set: it is reserved for the connection",
 				"headers.X Y: is not the name of a header: use letters, digits and hyphens",
-				"headers.X-Lines: must not hold control characters such as line ends",
+				"headers.X-Lines: must not contain control characters such as line ends",
 				"headers.authorization: must not be set here: use basic_auth or token_file",
 			},
 		},
-		{"certificate without key", func(c *Config) { c.TLS.CertFile = "cert" }, []string{"tls.key_file: must be set where tls.cert_file is"}},
-		{"key without certificate", func(c *Config) { c.TLS.KeyFile = "key" }, []string{"tls.cert_file: must be set where tls.key_file is"}},
+		{"certificate without key", func(c *Config) { c.TLS.CertFile = "cert" }, []string{"tls.key_file: must be set together with tls.cert_file"}},
+		{"key without certificate", func(c *Config) { c.TLS.KeyFile = "key" }, []string{"tls.cert_file: must be set together with tls.key_file"}},
 		{"all together", func(c *Config) { c.URL, c.Timeout, c.TLS.KeyFile = "", 0, "key" }, []string{
-			"url: " + form, `timeout = "0s": must be more than 0, as "10s"`, "tls.cert_file: must be set where tls.key_file is",
+			"url: " + form, `timeout = "0s": must be more than 0, as "10s"`, "tls.cert_file: must be set together with tls.key_file",
 		}},
 	} {
 		t.Run(test.name, func(t *testing.T) {

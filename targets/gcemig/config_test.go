@@ -52,7 +52,7 @@ func TestConfigMistakes(t *testing.T) {
 		"bad domain":         {func(c *Config) { c.UniverseDomain = "https://x" }, `universe_domain = "https://x": must be a domain`},
 		"bad endpoint":       {func(c *Config) { c.Endpoint = "compute.example.com" }, `endpoint = "compute.example.com": must be the address`},
 		"query in endpoint":  {func(c *Config) { c.Endpoint = "https://x/?key=secret" }, `endpoint: must be the address`},
-		"secret in endpoint": {func(c *Config) { c.Endpoint = "https://me:secret@x/" }, `endpoint: must not hold credentials`},
+		"secret in endpoint": {func(c *Config) { c.Endpoint = "https://me:secret@x/" }, `endpoint: must not contain credentials`},
 		"no timeout":         {func(c *Config) { c.Timeout = -1 }, `timeout = "-1ns": must be more than 0`},
 		"no reads":           {func(c *Config) { c.ReadsPerSecond = -1 }, `reads_per_second = -1: must be more than 0`},
 		"too many writes":    {func(c *Config) { c.WritesPerSecond = 1e6 }, `writes_per_second = 1e+06: must be more than 0, and at most 10000`},

@@ -248,7 +248,7 @@ func TestMistakes(t *testing.T) {
 		}},
 		{"unknown field beside spec", header + "  maxReplicas: 3\nspecs: {}\n", []string{`f:7: HorizontalPodAutoscaler web: unknown field "specs"`}},
 		{"another type", header + "  maxReplicas: many\n", []string{`f:6: HorizontalPodAutoscaler web: spec.maxReplicas = "many": must be a whole number up to 2147483647`}},
-		{"a bad quantity", header + "  maxReplicas: 3\n  metrics: [{ type: External, external: { metric: { name: q }, target: { type: Value, value: 3 apples } } }]\n", []string{`f:7: HorizontalPodAutoscaler web: spec.metrics[0].external.target.value: "3 apples" is not a quantity: want a number`}},
+		{"a bad quantity", header + "  maxReplicas: 3\n  metrics: [{ type: External, external: { metric: { name: q }, target: { type: Value, value: 3 apples } } }]\n", []string{`f:7: HorizontalPodAutoscaler web: spec.metrics[0].external.target.value: "3 apples" is not a quantity: use a number`}},
 		{"no max", header, []string{`f:4: HorizontalPodAutoscaler web: spec.maxReplicas: is required and must be at least 1`}},
 		{"max below min", header + "  minReplicas: 4\n  maxReplicas: 3\n", []string{`f:7: HorizontalPodAutoscaler web: spec.maxReplicas = 3: must be at least minReplicas, which is 4`}},
 		{"no goal", header + "  maxReplicas: 3\n  metrics:\n    - type: Pods\n      pods:\n        metric: { name: q }\n        target: { type: AverageValue }\n", []string{`f:11: HorizontalPodAutoscaler web: spec.metrics[0].pods.target.averageValue: is required`}},
@@ -296,7 +296,7 @@ func TestMistakes(t *testing.T) {
 
 // Each invalid field is an error with the object, the path, the value and the line.
 func TestInvalidFields(t *testing.T) {
-	const notQuantity = "is not a quantity: want a number with an optional suffix"
+	const notQuantity = "is not a quantity: use a number with an optional suffix"
 	for _, test := range []struct{ name, text, want string }{
 		{"all at once", header + "  minReplicas: 1.5\n  maxReplicas: 99999999999\n  metrics:\n" +
 			"    - type: Resource\n      resource:\n        name: memory\n        target: { averageValue: 400Mib }\n" +

@@ -29,9 +29,9 @@ func ParseFlagged(text string) (Query, error) {
 func (q Query) Unfit() string {
 	switch q.expr.Type() {
 	case parser.ValueTypeMatrix:
-		return "answers a range of samples for each series, where one value is needed: put a function around it, as avg_over_time(…) or rate(…)"
+		return "returns a range of samples for each series instead of one value: use a function such as avg_over_time(…) or rate(…)"
 	case parser.ValueTypeString:
-		return "answers a text, where a number is needed"
+		return "returns a text instead of a number"
 	}
 	return ""
 }

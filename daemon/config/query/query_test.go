@@ -125,9 +125,9 @@ func TestLatest(t *testing.T) {
 
 func TestUnfit(t *testing.T) {
 	for text, want := range map[string]string{
-		`x[5m]`:                "answers a range of samples for each series, where one value is needed: put a function around it, as avg_over_time(…) or rate(…)",
-		`(sum(x)[5m:1m])`:      "answers a range of samples for each series, where one value is needed: put a function around it, as avg_over_time(…) or rate(…)",
-		`"jobs"`:               "answers a text, where a number is needed",
+		`x[5m]`:                "returns a range of samples for each series instead of one value: use a function such as avg_over_time(…) or rate(…)",
+		`(sum(x)[5m:1m])`:      "returns a range of samples for each series instead of one value: use a function such as avg_over_time(…) or rate(…)",
+		`"jobs"`:               "returns a text instead of a number",
 		`5`:                    "",
 		`scalar(x)`:            "",
 		`x`:                    "",
