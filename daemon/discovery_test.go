@@ -235,7 +235,7 @@ func TestDiscoveryMistakes(t *testing.T) {
 				t.Errorf("%d replicas while the labels before a mistake are in force, want 6", got)
 			}
 			view := w.view("fleet/api")
-			if view.Discovery == nil || view.Discovery.Problem != "hpad.max = \"3\": must be at least min_replicas, which is 4; the labels before stay in force" {
+			if view.Discovery == nil || view.Discovery.Problem != "hpad.max = \"3\": must be at least min_replicas, which is 4; the previous labels stay active" {
 				t.Errorf("the view tells %+v", view.Discovery)
 			}
 			w.stop()
@@ -248,7 +248,7 @@ func TestDiscoveryMistakes(t *testing.T) {
 		l.found["api"] = targets.Discovered{Name: "api", Problem: "containers carry different labels"}
 		l.mu.Unlock()
 		w.advance(time.Minute)
-		if got := w.problems(); !slices.Equal(got, []string{"target fleet/api: containers carry different labels; the labels before stay in force"}) {
+		if got := w.problems(); !slices.Equal(got, []string{"target fleet/api: containers carry different labels; the previous labels stay active"}) {
 			t.Errorf("problems are %q", got)
 		}
 		l.set("api", "hpad.enable", "false")
@@ -366,7 +366,7 @@ func TestDiscoveryLimit(t *testing.T) {
 		l.set("x")
 		w.start()
 		w.advance(time.Minute)
-		refused := "2 targets of the fleet have an autoscaler by their labels already (fleets.fleet.label_limits.autoscalers = 2)"
+		refused := "2 targets of the fleet already have an autoscaler from labels (fleets.fleet.label_limits.autoscalers = 2)"
 		for _, name := range []string{"b", "a"} {
 			l.set(name)
 			w.advance(time.Minute)

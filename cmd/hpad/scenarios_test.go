@@ -219,7 +219,7 @@ func scenarios() *apitest.Daemon {
 			{Reference: "prod/batch", State: api.DiscoveredOverridden, Autoscaler: "batch"},
 			{Reference: "prod/batch/main", State: api.DiscoveredOverridden, Autoscaler: "nightly"},
 			{Reference: "prod/mail/send", State: api.DiscoveredActive, Autoscaler: "prod/mail/send"},
-			{Reference: "prod/shop/cart", State: api.DiscoveredMistaken, Autoscaler: "prod/shop/cart", Problem: "hpad.maxx: unknown label; did you mean \"max\"?; the labels before stay in force"},
+			{Reference: "prod/shop/cart", State: api.DiscoveredMistaken, Autoscaler: "prod/shop/cart", Problem: "hpad.maxx: unknown label; did you mean \"max\"?; the previous labels stay active"},
 			{Reference: "prod/shop/jobs", State: api.DiscoveredDisabled},
 			{Reference: "prod/shop/mail", State: api.DiscoveredMistaken, Problem: `hpad.max = "many": must be a whole number`},
 		},
@@ -337,7 +337,7 @@ func labeled() api.Autoscaler {
 	view.Labels = map[string]string{"hpad.enable": "true", "hpad.max": "5", "hpad.cpu": "60"}
 	view.Discovery = &api.Discovered{
 		Reference: "prod/shop/cart", State: api.DiscoveredMistaken, Autoscaler: "prod/shop/cart",
-		Problem: "hpad.maxx: unknown label; did you mean \"max\"?; the labels before stay in force",
+		Problem: "hpad.maxx: unknown label; did you mean \"max\"?; the previous labels stay active",
 	}
 	return view
 }

@@ -72,7 +72,7 @@ func (k *Keeper) start(a *Adapter) {
 			return
 		}
 		if news {
-			k.env.Log.Error("start "+a.Subject()+"; trying again", zap.NamedError("err", err), zap.Duration("every", StartRetry))
+			k.env.Log.Error("start failed, retrying", zap.String(a.what, a.Name), zap.NamedError("err", err), zap.Duration("every", StartRetry))
 		}
 		select {
 		case <-time.After(StartRetry):
@@ -103,6 +103,6 @@ func (k *Keeper) retire(a *Adapter) {
 	defer cancel()
 	a.Uses.wait(ctx)
 	if err := Close(a.built); err != nil {
-		k.env.Log.Error("close "+a.Subject(), zap.NamedError("err", err))
+		k.env.Log.Error("close failed", zap.String(a.what, a.Name), zap.NamedError("err", err))
 	}
 }

@@ -2,6 +2,7 @@ package config
 
 import (
 	"maps"
+	"reflect"
 	"slices"
 	"time"
 
@@ -26,6 +27,16 @@ type Config struct {
 	Files []string
 	// warnings are the warnings about the [daemon] and [ha] tables.
 	warnings []Error
+}
+
+// Adopt replaces autoscalers by equal ones of an earlier configuration, which definitions in the
+// daemon still reference, so that each is in memory once. The configuration must not be in use.
+func (c *Config) Adopt(earlier *Config) {
+	for name, a := range c.Autoscalers {
+		if before, ok := earlier.Autoscalers[name]; ok && reflect.DeepEqual(before, a) {
+			c.Autoscalers[name] = before
+		}
+	}
 }
 
 // Warnings returns all warnings, in the order of the files.

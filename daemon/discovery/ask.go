@@ -94,9 +94,9 @@ func (f *Fleet) report(log *zap.Logger, err error) {
 	fields = append([]zap.Field{zap.String("fleet", f.Name)}, fields...)
 	switch {
 	case news && err != nil:
-		log.Warn("targets cannot be discovered; those known stay", append(fields, zap.NamedError("err", err))...)
+		log.Warn("target discovery failed", append(fields, zap.NamedError("err", err))...)
 	case news:
-		log.Info("targets can be discovered again", fields...)
+		log.Info("target discovery recovered", fields...)
 	}
 	if news {
 		trouble.LogPanic(log, "fleet", f.Name, err)

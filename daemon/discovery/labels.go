@@ -142,7 +142,7 @@ func (l *Labels) Merge(file *config.Config) *Merged {
 			view.State, view.Autoscaler, view.Problem = api.DiscoveredOverridden, owner, ""
 		case ok && count[ref.Fleet] >= limit:
 			view.Over = true
-			view.Problem = fmt.Sprintf("%d targets of the fleet have an autoscaler by their labels already (%s)", limit, config.LabelLimit(ref.Fleet, "autoscalers", limit))
+			view.Problem = fmt.Sprintf("%d targets of the fleet already have an autoscaler from labels (%s)", limit, config.LabelLimit(ref.Fleet, "autoscalers", limit))
 		case ok:
 			count[ref.Fleet]++
 			view.State, view.Autoscaler = api.DiscoveredActive, a.Name
@@ -228,7 +228,7 @@ func (l *labeled) trouble() string {
 		sentences = append(sentences, fmt.Sprintf("and %d more", more))
 	}
 	if len(sentences) > 0 && l.enabled {
-		sentences = append(sentences, "the labels before stay in force")
+		sentences = append(sentences, "the previous labels stay active")
 	}
 	return strings.Join(sentences, "; ")
 }
@@ -290,7 +290,7 @@ func (l *Labels) Settle(merged *Merged) {
 	}
 	for _, before := range l.shown.Load().targets {
 		if scaledByLabels(before) && !there[before.Reference] {
-			l.log.Info("a target with labels is not found any more; its autoscaler is gone", zap.String("target", before.Reference))
+			l.log.Info("target with labels disappeared", zap.String("target", before.Reference))
 		}
 	}
 	l.shown.Store(next)
@@ -307,15 +307,15 @@ func (l *Labels) report(view Judgement) {
 	target := zap.String("target", view.Reference)
 	switch view.State {
 	case api.DiscoveredActive:
-		l.log.Info("a target's labels are in force", target)
+		l.log.Info("labels activated", target)
 	case api.DiscoveredOverridden:
-		l.log.Info("a target's labels are ignored: another autoscaler scales it", target, zap.String("autoscaler", view.Autoscaler))
+		l.log.Info("labels overridden by another autoscaler", target, zap.String("autoscaler", view.Autoscaler))
 	case api.DiscoveredDisabled:
 		if scaledByLabels(before) {
-			l.log.Info("a target's labels ask for no autoscaler any more; it is gone", target)
+			l.log.Info("labels no longer enable autoscaler", target)
 		}
 	case api.DiscoveredMistaken:
-		l.log.Warn("a target's labels have a mistake", target, zap.String("err", view.Problem))
+		l.log.Warn("invalid labels", target, zap.String("err", view.Problem))
 	}
 }
 

@@ -179,7 +179,7 @@ func (n *Notifier) Tell(event *Event) {
 	default:
 		n.tally.dropped.Add(1)
 		if !n.losing.Swap(true) {
-			n.log.Error("notifications are lost: the receiver does not take them, and the queue is full", zap.Int("queue", cap(n.queue)))
+			n.log.Error("notifications lost, queue full", zap.Int("queue", cap(n.queue)))
 		}
 	}
 }
@@ -191,7 +191,7 @@ func (n *Notifier) Counts() Counts {
 }
 
 // errClosed ends a post at a stop or a reload.
-var errClosed = errors.New("hpad stops, or has another configuration")
+var errClosed = errors.New("hpad stopped or reloaded its configuration")
 
 // Close posts the waiting events until ctx ends. The rest is lost, logged, and counted as dropped.
 // Tell must not be called afterwards.
@@ -199,7 +199,7 @@ func (n *Notifier) Close(ctx context.Context) {
 	n.end(ctx)
 	if lost := len(n.left); lost > 0 {
 		n.tally.dropped.Add(uint64(lost))
-		n.log.Error("notifications are lost: the receiver did not take them before hpad stopped, or was configured away", zap.Int("count", lost))
+		n.log.Error("notifications lost at stop", zap.Int("count", lost))
 	}
 }
 
@@ -242,7 +242,7 @@ func (n *Notifier) inherit() []Event {
 	left := slices.DeleteFunc(before.left, func(event Event) bool { return !n.wants(&event) })
 	if lost := len(left) - cap(n.queue); lost > 0 {
 		n.tally.dropped.Add(uint64(lost))
-		n.log.Error("notifications are lost: more wait than the queue has room for", zap.Int("queue", cap(n.queue)), zap.Int("count", lost))
+		n.log.Error("notifications lost, queue too small", zap.Int("queue", cap(n.queue)), zap.Int("count", lost))
 		left = slices.Clip(left[:cap(n.queue)])
 	}
 	return left
@@ -272,9 +272,9 @@ func (n *Notifier) report(err error) {
 	news, fields := n.problem.Set(err)
 	switch {
 	case news && err != nil:
-		n.log.Warn("notifications do not arrive", append(fields, zap.NamedError("err", err))...)
+		n.log.Warn("notification delivery failed", append(fields, zap.NamedError("err", err))...)
 	case news:
-		n.log.Info("notifications arrive again", fields...)
+		n.log.Info("notification delivery recovered", fields...)
 	}
 }
 
@@ -326,7 +326,7 @@ func (n *Notifier) encode(event *Event) ([]byte, error) {
 	}
 	body := limited{left: maxBody}
 	if err := n.body.Execute(&body, event); err != nil {
-		return nil, fmt.Errorf("make the body: %w", err)
+		return nil, fmt.Errorf("execute the template: %w", err)
 	}
 	return body.Bytes(), nil
 }
