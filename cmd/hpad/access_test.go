@@ -241,7 +241,7 @@ func TestProtectedTCP(t *testing.T) {
 		right, wrong := filepath.Join(r.dir, "right"), filepath.Join(r.dir, "wrong")
 		common := []string{"reload", "--server", server, "--ca-file", authority.File}
 		r.expect(exitFine, reloaded, append(common, "--username", "alice", "--password-file", right)...)
-		r.expect(exitFailure, "say who you are with --username and --password-file", append(common, "--username", "alice", "--password-file", wrong)...)
+		r.expect(exitFailure, "set --username and --password-file", append(common, "--username", "alice", "--password-file", wrong)...)
 		r.expect(exitFailure, `has no user "bob" with this password`, append(common, "--username", "bob", "--password-file", right)...)
 		r.expect(exitFailure, "requires a user name and a password", common...)
 		r.expect(exitFailure, "requires a user name and a password", "get", "--server", server, "--ca-file", authority.File)
@@ -252,7 +252,7 @@ func TestProtectedTCP(t *testing.T) {
 		t.Setenv(passwordFileVariable, right)
 		r.expect(exitFine, reloaded, "reload")
 		r.expect(exitFine, reloaded, "reload", "--socket", r.socket)
-		r.expect(exitFine, "look at it with: go tool pprof", "debug", "profile", "--seconds", "1", "--file", filepath.Join(r.dir, "cpu"))
+		r.expect(exitFine, "open it with: go tool pprof", "debug", "profile", "--seconds", "1", "--file", filepath.Join(r.dir, "cpu"))
 	})
 	t.Run("users without TLS", func(t *testing.T) {
 		r, _, _ := begin(t, users)
@@ -321,7 +321,7 @@ func TestServerNames(t *testing.T) {
 			t.Errorf("--server %s ends with %d and %s, want %q and no password", server, code, errs, want)
 		}
 	}
-	r.expect(exitWrongUse, "--socket and --server both say where the daemon is", "get", "--server", "http://vm1", "--socket", "/x")
+	r.expect(exitWrongUse, "--socket and --server exclude each other", "get", "--server", "http://vm1", "--socket", "/x")
 }
 
 // The socket's group may use it, and nobody else but root. The users are real.
@@ -413,10 +413,10 @@ func TestMistakenWebConfig(t *testing.T) {
 	path := webtest.Write(t, dir, "web.yml", "basic_auth_users:\n  alice: "+webtest.Hash(t, "wonder")+"\n")
 	r := runConfig(t, dir, fmt.Sprintf("web_config = %q\n", path))
 	file := filepath.Join(dir, "hpad.toml")
-	r.expect(exitFine, "fine", "check", file)
+	r.expect(exitFine, "valid", "check", file)
 	webtest.Write(t, dir, "web.yml", "basic_auth_users:\n  alice: hunter2\n")
 	want := fmt.Sprintf(`%s:5: daemon.web_config = %q: basic_auth_users: the hash of user "alice"`, file, path)
-	r.expect(exitMistakes, want, "check", file)
+	r.expect(exitInvalidConfig, want, "check", file)
 	r.expect(exitFailure, want, "reload", "--socket", r.socket)
 	if err := runDaemon(t.Context(), runOptions{file: file, log: zap.NewNop()}); err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("error %v, want %q", err, want)

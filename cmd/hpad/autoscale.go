@@ -20,7 +20,7 @@ import (
 type autoscaleOptions struct {
 	configuration
 	reference string
-	wish      draft.Wish
+	request   draft.Request
 }
 
 func newAutoscaleCommand(stream streams) *cobra.Command {
@@ -28,45 +28,44 @@ func newAutoscaleCommand(stream streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "autoscale FLEET/TARGET --max COUNT",
 		Short: "Add an autoscaler to the configuration",
-		Long: `Write an autoscaler of a target to a file of its own in conf.d beside the
-configuration, as "kubectl autoscale" makes one of a deployment, and have the
-daemon read its configuration again.
+		Long: `Write an autoscaler for a target to a new file in conf.d next to the configuration, and
+reload the daemon. The flags are those of "kubectl autoscale".
 
-FLEET/TARGET is what "hpad get" shows as REFERENCE, as prod/checkout/api for the
-group api of the Nomad job checkout. Nothing is written unless the configuration
-is valid with the new file, and no file is ever overwritten.
+FLEET/TARGET is the REFERENCE in "hpad get", for example prod/checkout/api for the group
+api of the Nomad job checkout. The command writes nothing unless the configuration is
+valid with the new file, and it never overwrites a file.
 
-Without --cpu-percent and --memory-percent the metric is cpu at 80 percent of what
-instances request, as for "kubectl autoscale".`,
+Without --cpu-percent and --memory-percent the metric is cpu at 80 percent of the
+requests, as in "kubectl autoscale".`,
 		Example: "  hpad autoscale prod/checkout/api --min 2 --max 10 --cpu-percent 60\n" +
 			"  hpad autoscale shop/web --max 5 --memory-percent 75 --name web --dry-run",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return wrongUse(fmt.Errorf("autoscale wants one target, as FLEET/TARGET, and got %d", len(args)), helpHint(cmd))
+				return wrongUse(fmt.Errorf("autoscale needs one target as FLEET/TARGET, got %d arguments", len(args)), helpHint(cmd))
 			}
 			return nil
 		},
 	}
 	options.add(cmd)
 	flags := cmd.Flags()
-	flags.Int32Var(&options.wish.Min, "min", 1, "the least `count`")
-	flags.Int32Var(&options.wish.Max, "max", 0, "the greatest `count`; required")
-	flags.Int32Var(&options.wish.CPU, "cpu-percent", 0, "cpu that instances are to use, in `percent` of what they request")
-	flags.Int32Var(&options.wish.Memory, "memory-percent", 0, "memory that instances are to use, in `percent` of what they request")
-	flags.StringVar(&options.wish.Name, "name", "", "the autoscaler's `name`; made of the target's when empty")
-	format := flags.StringP("output", "o", "", "\"toml\" prints the file and writes nothing, as --dry-run does")
+	flags.Int32Var(&options.request.Min, "min", 1, "minimum `count`")
+	flags.Int32Var(&options.request.Max, "max", 0, "maximum `count` (required)")
+	flags.Int32Var(&options.request.CPU, "cpu-percent", 0, "target cpu utilization in `percent` of the request")
+	flags.Int32Var(&options.request.Memory, "memory-percent", 0, "target memory utilization in `percent` of the request")
+	flags.StringVar(&options.request.Name, "name", "", "`name` of the autoscaler (default: derived from the target)")
+	format := flags.StringP("output", "o", "", "`format`: toml prints the file and writes nothing, like --dry-run")
 	completeFlag(cmd, "output", "toml")
-	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		if len(args) > 0 {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
 		options.locate(cmd)
-		return options.completeTargets(cmd, typed)
+		return completeFleets(options.file)
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		options.reference = args[0]
 		if *format != "" && *format != "toml" {
-			return wrongUse(fmt.Errorf("-o %s: the only output is toml", *format), helpHint(cmd))
+			return wrongUse(fmt.Errorf("-o %s: must be toml", *format), helpHint(cmd))
 		}
 		options.dryRun = options.dryRun || *format != ""
 		if err := options.check(cmd); err != nil {
@@ -78,15 +77,15 @@ instances request, as for "kubectl autoscale".`,
 	return cmd
 }
 
-// check finds mistakes in the flags alone.
+// check validates the flags.
 func (o *autoscaleOptions) check(cmd *cobra.Command) error {
 	switch flags := cmd.Flags(); {
 	case !flags.Changed("max"):
-		return wrongUse(errors.New("--max is required: the greatest count there may be"), "for example --min 2 --max 10")
-	case flags.Changed("cpu-percent") && o.wish.CPU < 1:
-		return wrongUse(fmt.Errorf("--cpu-percent %d: must be at least 1", o.wish.CPU), "for example --cpu-percent 60")
-	case flags.Changed("memory-percent") && o.wish.Memory < 1:
-		return wrongUse(fmt.Errorf("--memory-percent %d: must be at least 1", o.wish.Memory), "for example --memory-percent 75")
+		return wrongUse(errors.New("--max is required: the maximum count"), "for example --min 2 --max 10")
+	case flags.Changed("cpu-percent") && o.request.CPU < 1:
+		return wrongUse(fmt.Errorf("--cpu-percent %d: must be at least 1", o.request.CPU), "for example --cpu-percent 60")
+	case flags.Changed("memory-percent") && o.request.Memory < 1:
+		return wrongUse(fmt.Errorf("--memory-percent %d: must be at least 1", o.request.Memory), "for example --memory-percent 75")
 	}
 	return nil
 }
@@ -97,35 +96,35 @@ func autoscale(cmd *cobra.Command, stream streams, o *autoscaleOptions) error {
 		return hint.With(err, namingHint)
 	}
 	if err != nil {
-		return hint.With(err, "nothing was written: the configuration has to be fine first")
+		return hint.With(err, "nothing was written: fix these errors first")
 	}
 	reference, err := c.ParseReference(o.reference)
-	if mistake, ok := errors.AsType[*config.ReferenceError](err); ok {
-		return wrongUse(mistake, mistake.Hint)
+	if invalid, ok := errors.AsType[*config.ReferenceError](err); ok {
+		return wrongUse(invalid, invalid.Hint)
 	}
 	if err != nil {
 		return err
 	}
-	if o.wish.Name == "" {
-		o.wish.Name = draft.NameOf(reference)
+	if o.request.Name == "" {
+		o.request.Name = draft.NameOf(reference)
 	}
-	if config.AdaptName(o.wish.Name) != o.wish.Name {
-		return wrongUse(fmt.Errorf("--name %q is not a valid name", o.wish.Name),
-			fmt.Sprintf("names are lower-case letters, digits, \"-\" and \".\": for example %q", config.AdaptName(o.wish.Name)))
+	if config.AdaptName(o.request.Name) != o.request.Name {
+		return wrongUse(fmt.Errorf("--name %q is not a valid name", o.request.Name),
+			fmt.Sprintf("names have lower-case letters, digits, \"-\" and \".\", for example %q", config.AdaptName(o.request.Name)))
 	}
-	text := o.wish.Draft(reference).TOML()
-	addition := confd.Addition{Main: o.file, Name: o.wish.Name, Text: []byte(text)}
+	text := o.request.Draft(reference).TOML()
+	addition := confd.Addition{Main: o.file, Name: o.request.Name, Text: []byte(text)}
 	addition.Apart = confd.HoldsService(addition.Path(), reference.Ref.Fleet)
 	if err := addition.CheckFree(c, reference.Ref); err != nil {
 		return err
 	}
 	if o.discovered(cmd, c, reference.Ref, api.DiscoveredActive) {
-		return hint.With(fmt.Errorf("%s is scaled already, as its own labels ask for", reference.Ref),
-			"change the labels, or take hpad.enable away first; an autoscaler in a file would win over them")
+		return hint.With(fmt.Errorf("%s already has an autoscaler from its labels", reference.Ref),
+			"change the labels, or remove hpad.enable first: an autoscaler in a file takes precedence over labels")
 	}
 	if !reference.Samples && !o.dryRun {
-		return hint.With(fmt.Errorf("a fleet of kind %q cannot tell the use of cpu or memory itself: the metric needs a source and a query", reference.Kind),
-			"--dry-run prints the autoscaler with what is left to decide")
+		return hint.With(fmt.Errorf("a fleet of kind %q does not measure cpu or memory: the metric needs a source and a query", reference.Kind),
+			"--dry-run prints the autoscaler with the open decisions")
 	}
 	if reference.Samples {
 		if err := addition.Check(); err != nil {
@@ -138,10 +137,10 @@ func autoscale(cmd *cobra.Command, stream streams, o *autoscaleOptions) error {
 	if err := addition.Do(); err != nil {
 		return err
 	}
-	if err := say(stream.out, fmt.Sprintf("autoscaler %q written to %s: %s\n", o.wish.Name, addition.Path(), o.wish.Summary(reference))); err != nil {
+	if err := say(stream.out, fmt.Sprintf("autoscaler %q written to %s: %s\n", o.request.Name, addition.Path(), o.request.Summary(reference))); err != nil {
 		return err
 	}
-	return o.apply(cmd, stream, c, o.wish.Name, true)
+	return o.apply(cmd, stream, c, o.request.Name, true)
 }
 
 func completeFleets(file string) ([]cobra.Completion, cobra.ShellCompDirective) {

@@ -16,17 +16,13 @@ import (
 	"github.com/hpad/hpad/daemon/redact"
 )
 
-type checkError struct{ mistakes []error }
+type checkError struct{ errs []error }
 
 func (e *checkError) Error() string {
-	lines := make([]string, len(e.mistakes))
-	for i, mistake := range e.mistakes {
-		lines[i] = mistake.Error()
-	}
-	return strings.Join(lines, "\n")
+	return errors.Join(e.errs...).Error()
 }
 
-func (e *checkError) Unwrap() []error { return e.mistakes }
+func (e *checkError) Unwrap() []error { return e.errs }
 
 func newCheckCommand(stream streams) *cobra.Command {
 	var tryLive bool
@@ -35,24 +31,23 @@ func newCheckCommand(stream streams) *cobra.Command {
 		Use:        "check [FILE]...",
 		SuggestFor: []string{"validate", "lint"},
 		Short:      "Validate a configuration without running it",
-		Long: `Validate a configuration without running it, and tell all its mistakes.
+		Long: `Validate a configuration without running it, and print all errors.
 
-One FILE is read as "hpad run" reads it: together with conf.d/*.toml beside it. Several
-FILEs are read as one configuration. Without any it is that of HPAD_CONFIG, or of the
-daemon that runs on this machine, or ` + defaultConfig + `.
+One FILE is read like in "hpad run", together with conf.d/*.toml next to it. Several
+FILEs are read as one configuration. The default is the file in HPAD_CONFIG, or that of
+the daemon on this host, or ` + defaultConfig + `.
 
-With --live, hpad also connects to all fleets and sources, reads every target and
-asks every query once, and tells what came back. Nothing is started, scaled or
-stored.
+With --live, hpad also connects to all fleets and sources, reads every target and runs
+every query once, and prints the results. It starts, scales and stores nothing.
 
-What is allowed and hardly meant is a warning on standard error. The exit code is 3
-when something is wrong, and 0 with warnings alone. An autoscaler that cannot work as
-it is configured is wrong here, though "hpad run" runs the others.`,
+Suspicious settings are warnings on standard error. The exit code is 3 if there are
+errors, and 0 with warnings only. An autoscaler that can never work is an error here,
+although "hpad run" runs the others.`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, files []string) error {
 			switch {
 			case len(files) > 0 && cmd.Flags().Changed("config"):
-				return wrongUse(errors.New("--config and FILE both name the configuration"), helpHint(cmd))
+				return wrongUse(errors.New("--config and FILE exclude each other"), helpHint(cmd))
 			case len(files) == 0:
 				files = []string{locateConfig(cmd, named, daemonHere())}
 			}
@@ -67,17 +62,17 @@ it is configured is wrong here, though "hpad run" runs the others.`,
 				problems = append(problems, found...)
 			}
 			if err == nil && len(problems) > 0 {
-				return &checkError{mistakes: problems}
+				return &checkError{errs: problems}
 			}
 			return err
 		},
 	}
-	addConfigFlag(cmd, &named, "the configuration `file`, as FILE")
+	addConfigFlag(cmd, &named, "configuration `file`, same as FILE")
 	cmd.Flags().BoolVar(&tryLive, "live", false, "also connect to fleets and sources and run every query once")
 	return cmd
 }
 
-// loadFiles reads a configuration; its mistakes are a checkError.
+// loadFiles reads a configuration and returns its errors as a checkError.
 func loadFiles(files []string) (*config.Config, error) {
 	var c *config.Config
 	var err error
@@ -88,13 +83,13 @@ func loadFiles(files []string) (*config.Config, error) {
 		c, err = config.LoadFiles(files...)
 	}
 	if joined, ok := err.(config.Errors); ok { //nolint:errorlint // Loading returns nothing else.
-		return nil, &checkError{mistakes: joined.Unwrap()}
+		return nil, &checkError{errs: joined.Unwrap()}
 	}
 	return c, err
 }
 
-// writeOffline writes what a valid configuration says by itself, and returns what cannot
-// work in it.
+// writeOffline writes the warnings and a summary of a valid configuration. It returns the
+// settings that cannot work.
 func writeOffline(stream streams, c *config.Config) (problems []error, err error) {
 	for _, warning := range c.Warnings() {
 		if warning.Unworkable {
@@ -107,7 +102,7 @@ func writeOffline(stream streams, c *config.Config) (problems []error, err error
 		return problems, nil
 	}
 	var text strings.Builder
-	fmt.Fprintf(&text, "%s: fine: %s, %s, %s\n", strings.Join(c.Files, ", "),
+	fmt.Fprintf(&text, "%s: valid: %s, %s, %s\n", strings.Join(c.Files, ", "),
 		explain.Plural(len(c.Autoscalers), "autoscaler"), explain.Plural(len(c.Fleets), "fleet"), explain.Plural(len(c.Sources), "source"))
 	if c.HA != nil {
 		if c.HA.Store == "nomad" {
@@ -116,13 +111,13 @@ func writeOffline(stream streams, c *config.Config) (problems []error, err error
 			}
 		}
 		shared, own := c.Movable()
-		fmt.Fprintf(&text, "ha: members share %s; of this machine alone: %s\n",
+		fmt.Fprintf(&text, "ha: shared by the members: %s; only on this host: %s\n",
 			cmp.Or(strings.Join(shared, ", "), "no fleet"), cmp.Or(strings.Join(own, ", "), "no fleet"))
 	}
 	return nil, say(stream.out, text.String())
 }
 
-// writeFindings writes what a live check found, and returns the problems.
+// writeFindings writes the findings of a live check and returns the problems.
 func writeFindings(stream streams, findings []live.Finding) (problems []error, err error) {
 	var page strings.Builder
 	for _, finding := range findings {

@@ -12,13 +12,13 @@ import (
 func newClusterCommand(stream streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cluster",
-		Short: "Show the members of a cluster, and who owns which fleet",
-		Long: `Show the members of a cluster that [ha] makes of several hpads, and which of them owns
-which of the fleets that they share. LATE is for how long the autoscaler of a fleet that
-waits longest should have been evaluated. NEXT is who is to
-own a fleet where that is not its owner. CONFIGURATION identifies what a fleet is owned
-under: OTHERWISE are members that have it configured in another way, with what identifies
-theirs, and that do not take it over.`,
+		Short: "Show the members of a cluster and the owners of fleets",
+		Long: `Show the members of a cluster, which [ha] configures, and the owner of each shared fleet.
+
+LATE is the longest delay of an evaluation in a fleet. NEXT is the next owner, if it
+differs from the current owner. CONFIGURATION identifies the configuration that the fleet
+runs with. OTHERWISE lists members with another configuration, which cannot take over the
+fleet.`,
 		Args: cobra.NoArgs,
 	}
 	client, format := addConnectFlags(cmd), addOutputFlag(cmd)
@@ -36,9 +36,10 @@ theirs, and that do not take it over.`,
 func newAdoptCommand(stream streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "adopt FLEET",
-		Short: "Have a fleet owned under this member's configuration",
-		Long: `Have a fleet owned under the configuration of the member that is asked. Members that
-have another one hand it over, and do not take it over until they have the same.`,
+		Short: "Run a fleet with the configuration of this member",
+		Long: `Run a fleet with the configuration of the member that receives this command. Members with
+another configuration hand the fleet over, and cannot take it over until they have the
+same configuration.`,
 		Args: cobra.ExactArgs(1),
 	}
 	client, format := addConnectFlags(cmd), addOutputFlag(cmd)

@@ -13,7 +13,7 @@ import (
 	"github.com/hpad/hpad/daemon/api"
 )
 
-// completions write the completion script of each shell.
+// completions has the generator of each shell.
 var completions = map[string]func(*cobra.Command, io.Writer) error{
 	"bash":       func(root *cobra.Command, w io.Writer) error { return root.GenBashCompletionV2(w, true) },
 	"zsh":        func(root *cobra.Command, w io.Writer) error { return root.GenZshCompletion(w) },
@@ -26,34 +26,33 @@ func newCompletionCommand(stream streams) *cobra.Command {
 	return &cobra.Command{
 		Use:       "completion " + strings.Join(shells, "|"),
 		Short:     "Write a completion script for a shell",
-		Long:      "Write a completion script for a shell. That of bash needs the package bash-completion.",
+		Long:      "Write a completion script for a shell. The script for bash needs the package bash-completion.",
 		Example:   "  hpad completion bash > /etc/bash_completion.d/hpad",
 		ValidArgs: shells,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 1 && slices.Contains(shells, args[0]) {
 				return nil
 			}
-			return wrongUse(fmt.Errorf("completion wants one shell of %s", strings.Join(shells, ", ")),
+			return wrongUse(fmt.Errorf("completion needs one shell of %s", strings.Join(shells, ", ")),
 				"for example \"hpad completion bash > /etc/bash_completion.d/hpad\"")
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := completions[args[0]](cmd.Root(), stream.out); err != nil {
-				return fmt.Errorf("write the script for %s: %w", args[0], err)
+				return fmt.Errorf("write the completion script for %s: %w", args[0], err)
 			}
 			return nil
 		},
 	}
 }
 
-// completeFlag completes a flag that takes one of a few values, which was just added.
+// completeFlag completes an existing flag with fixed values.
 func completeFlag(cmd *cobra.Command, name string, values ...string) {
 	if err := cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)); err != nil {
-		panic(err) // there is no such flag, or it has one already
+		panic(err) // the flag is missing or already has a completion
 	}
 }
 
-// plainUsages takes the backquotes out of what flags say of themselves: for help they name
-// the value, and shells would show them.
+// plainUsages removes the backquotes from usage texts, because shells would show them.
 func plainUsages(cmd *cobra.Command) {
 	cmd.LocalFlags().VisitAll(func(flag *pflag.Flag) { flag.Usage = strings.ReplaceAll(flag.Usage, "`", "") })
 	for _, child := range cmd.Commands() {
@@ -61,8 +60,7 @@ func plainUsages(cmd *cobra.Command) {
 	}
 }
 
-// completeFlagFleets completes --fleet, which was just added, with the fleets that the
-// daemon's autoscalers have.
+// completeFlagFleets completes the existing flag --fleet with the fleets of autoscalers.
 func completeFlagFleets(cmd *cobra.Command, client func() *api.Client) {
 	if err := cmd.RegisterFlagCompletionFunc("fleet", func(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		names, err := fleetsOf(cmd.Context(), client())
@@ -71,45 +69,6 @@ func completeFlagFleets(cmd *cobra.Command, client func() *api.Client) {
 		}
 		return names, cobra.ShellCompDirectiveNoFileComp
 	}); err != nil {
-		panic(err) // there is no such flag, or it has one already
+		panic(err) // the flag is missing or already has a completion
 	}
-}
-
-// completeListed completes names of autoscalers and, once there is a slash, their targets.
-func completeListed(client func() *api.Client) cobra.CompletionFunc {
-	names := completeNames(client, 0)
-	return func(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		found, directive := names(cmd, args, typed)
-		if !strings.Contains(typed, "/") || directive == cobra.ShellCompDirectiveError {
-			return found, directive
-		}
-		for view, err := range client().EachBriefly(cmd.Context()) {
-			if err != nil {
-				return nil, cobra.ShellCompDirectiveError
-			}
-			found = append(found, view.Reference)
-		}
-		slices.Sort(found)
-		return slices.Compact(found), directive
-	}
-}
-
-// completeTargets adds to the fleets of a configuration the targets that the daemon found
-// and that no autoscaler scales.
-func (c *configuration) completeTargets(cmd *cobra.Command, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	found, directive := completeFleets(c.file)
-	if !strings.Contains(typed, "/") || directive == cobra.ShellCompDirectiveError {
-		return found, directive
-	}
-	discovered, err := c.named().Discovered(cmd.Context())
-	if err != nil {
-		return found, directive // the fleets are known without a daemon
-	}
-	var free []cobra.Completion
-	for _, target := range discovered {
-		if target.Autoscaler == "" {
-			free = append(free, target.Reference)
-		}
-	}
-	return free, cobra.ShellCompDirectiveNoFileComp
 }

@@ -20,10 +20,10 @@ import (
 	"github.com/hpad/hpad/daemon/explain"
 )
 
-// defaultSocket is where the daemon listens by default.
+// defaultSocket is the default socket of the daemon.
 const defaultSocket = "/run/hpad/hpad.sock"
 
-// The environment variables that say where the daemon is when flags do not.
+// The environment variables for the flags below.
 const (
 	socketVariable       = "HPAD_SOCKET"
 	serverVariable       = "HPAD_SERVER"
@@ -34,9 +34,9 @@ const (
 	passwordFileVariable = "HPAD_PASSWORD_FILE"
 )
 
-// addConnectFlags gives a command the flags that say where the daemon is, and
-// returns how to get a client of it once flags are parsed. A flag goes before the
-// environment, and a server of the environment before a socket of it.
+// addConnectFlags adds the flags for the connection to the daemon, and returns a function that
+// returns a client after flags are parsed. Flags have priority over the environment, and in
+// the environment the server over the socket.
 func addConnectFlags(cmd *cobra.Command) func() *api.Client {
 	socket, server := defaultSocket, api.Server{}
 	flags := cmd.Flags()
@@ -44,29 +44,29 @@ func addConnectFlags(cmd *cobra.Command) func() *api.Client {
 		if named := os.Getenv(variable); named != "" {
 			*to = named
 		}
-		flags.StringVar(to, flag, *to, usage+"; "+variable+" names it too")
+		flags.StringVar(to, flag, *to, usage+"; env "+variable)
 	}
-	add(&socket, "socket", socketVariable, "the daemon's unix socket")
-	add(&server.URL, "server", serverVariable, "the `URL` of the daemon, to ask it over TCP instead")
-	add(&server.CAFile, "ca-file", caFileVariable, "the `file` of the authorities that vouch for the server")
-	add(&server.CertFile, "cert-file", certFileVariable, "the `file` of the certificate to show to the server")
-	add(&server.KeyFile, "key-file", keyFileVariable, "the `file` of its key")
-	add(&server.Username, "username", usernameVariable, "the `name` to give to the server")
-	add(&server.PasswordFile, "password-file", passwordFileVariable, "the `file` of its password")
+	add(&socket, "socket", socketVariable, "unix `socket` of the daemon")
+	add(&server.URL, "server", serverVariable, "`URL` of the daemon, for a connection over TCP")
+	add(&server.CAFile, "ca-file", caFileVariable, "`file` with the certificate authorities of the server")
+	add(&server.CertFile, "cert-file", certFileVariable, "`file` with the client certificate")
+	add(&server.KeyFile, "key-file", keyFileVariable, "`file` with the key of the client certificate")
+	add(&server.Username, "username", usernameVariable, "user `name` for the server")
+	add(&server.PasswordFile, "password-file", passwordFileVariable, "`file` with the password of the user")
 	warn := func() {}
 	var lacking func(string)
 	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
-		// Once, and not where a shell asks for names to complete.
+		// Once, and not during shell completion.
 		warn = sync.OnceFunc(func() { warnOfPassword(cmd.ErrOrStderr(), server) })
-		told := map[string]bool{}
+		reported := map[string]bool{}
 		lacking = func(text string) {
-			if !told[text] { // once, also by what asks again and again
-				told[text] = true
+			if !reported[text] { // once, also for repeated requests
+				reported[text] = true
 				notice(cmd.ErrOrStderr(), "warning", "%s", text)
 			}
 		}
 		if flags.Changed("socket") && flags.Changed("server") {
-			return wrongUse(errors.New("--socket and --server both say where the daemon is"), helpHint(cmd))
+			return wrongUse(errors.New("--socket and --server exclude each other"), helpHint(cmd))
 		}
 		return nil
 	}
@@ -83,21 +83,20 @@ func addConnectFlags(cmd *cobra.Command) func() *api.Client {
 	}
 }
 
-// daemonHere returns a client of the daemon on this machine, for a command without the
-// flags that say where it is.
+// daemonHere returns a client of the daemon on this host, for a command without connection
+// flags.
 func daemonHere() *api.Client {
 	return api.NewClient(cmp.Or(os.Getenv(socketVariable), defaultSocket))
 }
 
-// warnOfPassword warns that a password is about to be sent for everybody to read.
+// warnOfPassword warns about a password that is sent without TLS.
 func warnOfPassword(to io.Writer, server api.Server) {
 	if host := server.ExposedTo(); host != "" {
-		notice(to, "warning", "the password goes to %q without TLS, and anybody on the way can read it: https:// needs TLS in the server's web config", host)
+		notice(to, "warning", "the password is sent to %q without TLS: configure TLS in the server's web config and use https://", host)
 	}
 }
 
-// completeNames completes the names of autoscalers, at most limit of them; 0 is
-// no limit.
+// completeNames completes at most limit names of autoscalers; 0 is no limit.
 func completeNames(client func() *api.Client, limit int) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		if limit > 0 && len(args) >= limit {
@@ -114,8 +113,8 @@ func completeNames(client func() *api.Client, limit int) cobra.CompletionFunc {
 	}
 }
 
-// suggestName adds to the error of a name that does not exist a near one, or that of the
-// autoscaler whose target it is.
+// suggestName adds a hint to the error of an unknown name: a similar name, or the autoscaler
+// with that target.
 func suggestName(ctx context.Context, client *api.Client, name string, err error) error {
 	if !errors.Is(err, api.ErrNotFound) {
 		return err
@@ -124,8 +123,7 @@ func suggestName(ctx context.Context, client *api.Client, name string, err error
 	scaler := ""
 	for view, listErr := range client.EachBriefly(ctx) {
 		if listErr != nil {
-			// The name is wrong all the same; only the hint is lost.
-			return err
+			return err // without a hint
 		}
 		if view.Reference == name {
 			scaler = view.Name
@@ -144,24 +142,22 @@ func suggestName(ctx context.Context, client *api.Client, name string, err error
 	return hint.With(err, "\"hpad get\" lists the autoscalers")
 }
 
-// suggestFleet adds to the error of a fleet that there is not the name that was probably
-// meant, of the fleets that autoscalers have.
+// suggestFleet adds a similar name to the error of an unknown fleet.
 func suggestFleet(ctx context.Context, client *api.Client, name string, err error) error {
 	if !errors.Is(err, api.ErrNotFound) {
 		return err
 	}
 	names, listErr := fleetsOf(ctx, client)
 	if listErr != nil {
-		// The name is wrong all the same; only the hint is lost.
-		return err
+		return err // without a hint
 	}
 	if near := config.Nearest(name, names); near != "" {
 		return hint.With(err, "did you mean \""+near+"\"?")
 	}
-	return hint.With(err, "\"hpad get\" lists the autoscalers, with fleets before the slash of their targets")
+	return hint.With(err, "\"hpad get\" lists the autoscalers; their references start with the fleet")
 }
 
-// fleetsOf returns the fleets that autoscalers have.
+// fleetsOf returns the fleets of all autoscalers.
 func fleetsOf(ctx context.Context, client *api.Client) ([]string, error) {
 	var names []string
 	for view, err := range client.EachBriefly(ctx) {
@@ -175,12 +171,11 @@ func fleetsOf(ctx context.Context, client *api.Client) ([]string, error) {
 	return names, nil
 }
 
-// labelsText says of a target with labels why no autoscaler has its name; empty
-// when there is nothing to say.
+// labelsText explains why the labels of a target have no autoscaler; "" if it has no labels.
 func labelsText(ctx context.Context, client *api.Client, reference string) string {
 	discovered, err := client.Discovered(ctx)
 	if err != nil {
-		return "" // the name is wrong all the same
+		return ""
 	}
 	i := slices.IndexFunc(discovered, func(target api.Discovered) bool { return target.Reference == reference })
 	if i < 0 {
@@ -192,7 +187,7 @@ func labelsText(ctx context.Context, client *api.Client, reference string) strin
 	case api.DiscoveredMistaken:
 		return "the labels of this target are invalid: " + explain.OneLine(target.Problem)
 	case api.DiscoveredDisabled:
-		return `the labels of this target ask for no autoscaler: hpad.enable is not "true"`
+		return `the labels of this target do not enable an autoscaler: hpad.enable is not "true"`
 	}
 	return ""
 }

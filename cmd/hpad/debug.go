@@ -17,7 +17,7 @@ import (
 func newDebugCommand(stream streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "debug",
-		Short: "Look into a running daemon",
+		Short: "Inspect a running daemon",
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -25,12 +25,10 @@ func newDebugCommand(stream streams) *cobra.Command {
 	return cmd
 }
 
-// cpuProfile is the name of the CPU profile on the command line; net/http/pprof calls it
-// profile.
+// cpuProfile is the name of the profile "profile" of net/http/pprof on the command line.
 const cpuProfile = "cpu"
 
-// profileSeconds returns the default durations of api.ProfileSeconds by the names on the command
-// line.
+// profileSeconds returns api.ProfileSeconds with the names of the command line.
 func profileSeconds() map[string]int {
 	kinds := maps.Clone(api.ProfileSeconds)
 	kinds[cpuProfile] = kinds["profile"]
@@ -45,8 +43,8 @@ func newProfileCommand(stream streams) *cobra.Command {
 	var seconds int
 	cmd := &cobra.Command{
 		Use:   "profile [" + strings.Join(names, "|") + "]",
-		Short: "Fetch a profile of the daemon: where its time or its memory goes",
-		Long: `Fetch a profile of the daemon into a file for the tools of Go. The default is cpu.
+		Short: "Fetch a cpu, memory or other profile of the daemon",
+		Long: `Fetch a profile of the daemon into a file for the Go tools. The default is cpu.
 
 cpu and trace record for some seconds; allocs, heap and goroutine are snapshots. The
 daemon takes one profile at a time.`,
@@ -55,8 +53,8 @@ daemon takes one profile at a time.`,
 		Args:      cobra.MatchAll(cobra.MaximumNArgs(1), knownProfile(names)),
 	}
 	client := addConnectFlags(cmd)
-	cmd.Flags().StringVar(&file, "file", "", "the `file` to write; hpad-KIND-TIME in the current directory when left out")
-	cmd.Flags().IntVar(&seconds, "seconds", 0, fmt.Sprintf("duration of cpu (default 30) or trace (default 5), at most %d", api.MaxProfileSeconds))
+	cmd.Flags().StringVar(&file, "file", "", "output `file` (default: hpad-KIND-TIME in the current directory)")
+	cmd.Flags().IntVar(&seconds, "seconds", 0, fmt.Sprintf("duration of cpu (default 30) or trace (default 5) in `seconds`, at most %d", api.MaxProfileSeconds))
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		name := strings.Join(append(args, cpuProfile)[:1], "")
 		fallback := kinds[name]
@@ -87,7 +85,7 @@ daemon takes one profile at a time.`,
 		if err != nil {
 			return err
 		}
-		return say(stream.out, fmt.Sprintf("%s: %s; look at it with: %s %s\n", file, units.HumanSize(float64(size)), tool, file))
+		return say(stream.out, fmt.Sprintf("%s: %s; open it with: %s %s\n", file, units.HumanSize(float64(size)), tool, file))
 	}
 	return cmd
 }
@@ -96,7 +94,7 @@ func knownProfile(names []string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		for _, name := range args {
 			if !slices.Contains(names, name) {
-				return wrongUse(fmt.Errorf("there is no profile %q", name), "there are "+strings.Join(names, ", "))
+				return wrongUse(fmt.Errorf("no profile named %q", name), "the profiles are "+strings.Join(names, ", "))
 			}
 		}
 		return nil

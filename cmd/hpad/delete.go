@@ -23,8 +23,8 @@ func newDeleteCommand(stream streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "delete NAME",
 		Short: "Remove an autoscaler from the configuration",
-		Long: `Remove an autoscaler from the configuration, and have the daemon read it again.
-The target keeps the count it has.
+		Long: `Remove an autoscaler from the configuration and reload the daemon. The target keeps its
+count.
 
 The command removes the file in conf.d that defines the autoscaler, with its comments.
 If the file has other content, or is the main file, the command prints file and line
@@ -48,9 +48,9 @@ and changes nothing.`,
 }
 
 func deleteAutoscaler(cmd *cobra.Command, stream streams, c *configuration, name string) error {
-	loaded, mistakes := config.Load(c.file) // one with mistakes may be what is to be deleted
-	if _, err := os.Stat(c.file); errors.Is(err, fs.ErrNotExist) && mistakes != nil {
-		return hint.With(mistakes, namingHint)
+	loaded, invalid := config.Load(c.file) // the autoscaler itself may be invalid
+	if _, err := os.Stat(c.file); errors.Is(err, fs.ErrNotExist) && invalid != nil {
+		return hint.With(invalid, namingHint)
 	}
 	file, err := confd.PlanDeletion(c.file, name)
 	if errors.Is(err, confd.ErrNotConfigured) {
@@ -78,12 +78,12 @@ func (c *configuration) consequence(cmd *cobra.Command, loaded *config.Config, n
 	}
 	ref := loaded.Autoscalers[name].Target
 	if c.discovered(cmd, loaded, ref, api.DiscoveredOverridden) {
-		return fmt.Sprintf("%s keeps its count, and its own labels say how it is scaled from now on.\n", ref)
+		return fmt.Sprintf("%s keeps its count; its labels define its autoscaler from now on.\n", ref)
 	}
-	return fmt.Sprintf("%s keeps its count, and nothing scales it any more.\n", ref)
+	return fmt.Sprintf("%s keeps its count and is no longer scaled.\n", ref)
 }
 
-// notConfigured says why an autoscaler cannot be deleted that no file has.
+// notConfigured explains why no file defines an autoscaler.
 func (c *configuration) notConfigured(cmd *cobra.Command, loaded *config.Config, name string) error {
 	missing := fmt.Errorf("no autoscaler named %q in %s", name, c.file)
 	if loaded == nil {
@@ -92,12 +92,12 @@ func (c *configuration) notConfigured(cmd *cobra.Command, loaded *config.Config,
 	}
 	fleet, _, isReference := strings.Cut(name, "/")
 	if isReference && loaded.Fleets[fleet].Discover {
-		return hint.With(fmt.Errorf("autoscaler %q is made by the labels of its target, and in no file", name), labelsHint(loaded.Fleets[fleet].Kind))
+		return hint.With(fmt.Errorf("autoscaler %q comes from the labels of its target, not from a file", name), labelsHint(loaded.Fleets[fleet].Kind))
 	}
 	var names []string
 	for configured, autoscaler := range loaded.Autoscalers {
 		if autoscaler.Target.String() == name {
-			return hint.With(missing, fmt.Sprintf("its target is scaled by the autoscaler %q", configured))
+			return hint.With(missing, fmt.Sprintf("the autoscaler of this target is %q", configured))
 		}
 		names = append(names, configured)
 	}
@@ -106,11 +106,11 @@ func (c *configuration) notConfigured(cmd *cobra.Command, loaded *config.Config,
 		return hint.With(missing, "did you mean \""+near+"\"?")
 	}
 	if _, err := c.client(cmd, loaded).Autoscaler(cmd.Context(), name); err == nil {
-		return hint.With(missing, "the daemon has one: it runs another configuration, which --config names")
+		return hint.With(missing, "the daemon has it, but from another configuration: set --config")
 	}
 	return hint.With(missing, "\"hpad get\" lists the autoscalers")
 }
 
 func labelsHint(kind string) string {
-	return "take hpad.enable away or set it to \"false\" in " + cmp.Or(kinds.Fleets[kind].LabelPlace, "its labels")
+	return "remove hpad.enable or set it to \"false\" in " + cmp.Or(kinds.Fleets[kind].LabelPlace, "its labels")
 }

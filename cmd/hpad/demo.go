@@ -33,7 +33,7 @@ the demo. No process remains in any case.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if duration < demo.MinDuration {
 				return wrongUse(fmt.Errorf("--for = %v: must be at least %v", duration, demo.MinDuration),
-					"in less time the load cannot rise and fall, and the fleet follow it")
+					"a shorter load is too fast for the fleet")
 			}
 			if printConfig {
 				return say(stream.out, string(demo.Example(duration).Config()))
@@ -41,8 +41,8 @@ the demo. No process remains in any case.`,
 			return demo.Run(cmd.Context(), stream.out, duration)
 		},
 	}
-	cmd.Flags().DurationVar(&duration, "for", 2*time.Minute, "how long the demo takes at most, at least 30s")
-	cmd.Flags().BoolVar(&printConfig, "print-config", false, "print the configuration that the demo runs, with addresses as examples, and exit")
+	cmd.Flags().DurationVar(&duration, "for", 2*time.Minute, "maximum `duration` of the demo, at least 30s")
+	cmd.Flags().BoolVar(&printConfig, "print-config", false, "print the configuration of the demo with example addresses and exit")
 	cmd.AddCommand(newDemoWorkerCommand())
 	return cmd
 }
@@ -51,21 +51,21 @@ func newDemoWorkerCommand() *cobra.Command {
 	var queue string
 	cmd := &cobra.Command{
 		Use:    "worker",
-		Short:  "Be one of the demo's workers",
+		Short:  "Run a worker of the demo",
 		Hidden: true,
 		Args:   cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return runDemoWorker(cmd.Context(), queue)
 		},
 	}
-	cmd.Flags().StringVar(&queue, "queue", "", "the `URL` of the queue")
+	cmd.Flags().StringVar(&queue, "queue", "", "`URL` of the queue")
 	return cmd
 }
 
 func runDemoWorker(ctx context.Context, queue string) error {
 	port := os.Getenv("HPAD_PORT")
 	if queue == "" || port == "" {
-		return wrongUse(errors.New("a worker needs --queue and the variable HPAD_PORT"), "\"hpad demo\" starts its workers itself")
+		return wrongUse(errors.New("a worker needs --queue and the environment variable HPAD_PORT"), "\"hpad demo\" starts its own workers")
 	}
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort("127.0.0.1", port))
 	if err != nil {

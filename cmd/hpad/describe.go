@@ -14,15 +14,14 @@ func newDescribeCommand(stream streams) *cobra.Command {
 		Use:        "describe NAME",
 		SuggestFor: []string{"inspect", "show"},
 		Short:      "Show everything about one autoscaler",
-		Long: `Show one autoscaler as "kubectl describe hpa" does: metrics, behavior, conditions
-and events; and where its readings come from, how its passes went, and its instances,
-as they are now, with what its metrics measure of each. What is no name is taken for a
-target, as "hpad get" does.`,
+		Long: `Show one autoscaler like "kubectl describe hpa": metrics, behavior, conditions and events;
+also the origin of its readings, its evaluations, and its current instances with their
+metric values. NAME may also be a target, as in "hpad get".`,
 		Example: "  hpad describe checkout",
 		Args:    oneName,
 	}
 	format := addOutputFlag(cmd)
-	whole := cmd.Flags().Bool("instances", false, "list all instances, not 20 at most; with -o json and yaml nothing else")
+	whole := cmd.Flags().Bool("instances", false, "list all instances instead of at most 20; with -o json and yaml list only instances")
 	client := addConnectFlags(cmd)
 	cmd.ValidArgsFunction = completeNames(client, 1)
 	cmd.RunE = func(cmd *cobra.Command, names []string) error {
@@ -32,14 +31,14 @@ target, as "hpad get" does.`,
 		}
 		list, err := client().Instances(cmd.Context(), name)
 		if err != nil {
-			list.Error = err.Error() // of a target that hangs, for one
+			list.Error = err.Error()
 		}
 		var described any = view
-		most := show.MostInstances
+		most := show.MaxInstances
 		if *whole {
 			described, most = list, len(list.Instances)
 		}
-		return writePage(stream.out, *format, described, func(w io.Writer) error {
+		return write(stream.out, *format, described, func(w io.Writer) error {
 			return show.Autoscaler(w, view, list, most, time.Now())
 		})
 	}

@@ -17,15 +17,15 @@ const (
 	exitFine     = 0
 	exitFailure  = 1
 	exitWrongUse = 2
-	// exitMistakes is that of "hpad check" when it found errors.
-	exitMistakes = 3
+	// exitInvalidConfig is returned by "hpad check" if the configuration has errors.
+	exitInvalidConfig = 3
 )
 
 type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }
 
-// wrongUse marks an error as a mistake in the command line, with a hint.
+// wrongUse marks an error of the command line, with a hint.
 func wrongUse(err error, text string) error { return usageError{hint.With(err, text)} }
 
 func exitCode(err error) int {
@@ -33,30 +33,24 @@ func exitCode(err error) int {
 		return exitWrongUse
 	}
 	if _, ok := errors.AsType[*checkError](err); ok {
-		return exitMistakes
+		return exitInvalidConfig
 	}
 	return exitFailure
 }
 
-// report writes an error, without what may be secret in it, and its hint where there
-// is one. Errors that are joined are written one by one, and then the hint they have
-// in common.
+// report writes an error with its hint. It writes joined errors separately, followed by their
+// common hint.
 func report(w io.Writer, err error) {
 	advice := ""
-	if hinted, ok := err.(*hint.Error); ok { //nolint:errorlint // Only errors joined at the very top are separate.
+	if hinted, ok := err.(*hint.Error); ok { //nolint:errorlint // Only errors joined at the top are separate.
 		advice, err = hinted.Hint, hinted.Err
 	}
 	if joined, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // As above.
-		for _, one := range joined.Unwrap() {
-			report(w, one)
+		for _, err := range joined.Unwrap() {
+			report(w, err)
 		}
 	} else {
-		// When even this cannot be written nobody is left to read it.
-		label := "hpad: error:"
-		if coloured(w) {
-			label = show.Problem(label)
-		}
-		_, _ = fmt.Fprintf(w, "%s %s\n", label, show.Clean(redact.Text(err.Error())))
+		notice(w, "error", "%s", redact.Text(err.Error()))
 		advice = cmp.Or(advice, hintOf(err))
 	}
 	if advice != "" {
@@ -64,9 +58,8 @@ func report(w io.Writer, err error) {
 	}
 }
 
-// notice writes a line beside the output of a command.
+// notice writes a line to the error stream. It ignores write errors.
 func notice(w io.Writer, kind, format string, args ...any) {
-	// The exit code of the command does not depend on it, so a write error is ignored.
 	_, _ = fmt.Fprintf(w, "hpad: %s: %s\n", kind, show.Clean(fmt.Sprintf(format, args...)))
 }
 
@@ -78,7 +71,7 @@ func hintOf(err error) string {
 		return reach.Hint
 	}
 	if failed, ok := errors.AsType[*api.Error](err); ok && failed.Type == api.ErrorUnauthorized {
-		return "say who you are with --username and --password-file, or HPAD_USERNAME and HPAD_PASSWORD_FILE; on the machine itself, --socket needs none"
+		return "set --username and --password-file, or HPAD_USERNAME and HPAD_PASSWORD_FILE; --socket on the same host needs no password"
 	}
 	return ""
 }

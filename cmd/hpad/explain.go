@@ -17,40 +17,38 @@ func newExplainCommand(stream streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:        "explain NAME",
 		SuggestFor: []string{"why"},
-		Short:      "Say why one autoscaler wants the count it wants",
-		Long: `Show the record of an autoscaler's last decision, every step with its numbers in
-the order of the algorithm, and say it in one sentence. The rules in parentheses
-are those of docs/algorithm.md.
+		Short:      "Explain the desired count of an autoscaler",
+		Long: `Show every step of an autoscaler's last decision in the order of the algorithm, with a
+summary in one sentence. docs/algorithm.md describes the rules in parentheses.
 
-With --at it is the newest decision that was recorded up to that time; "hpad
-history" lists those that are. Times are local, as TZ says.`,
+--at selects the newest decision recorded before a time; "hpad history" lists these
+decisions. Times are in the time zone of TZ.`,
 		Example: "  hpad explain checkout\n  hpad explain checkout --at 11:45",
 		Args:    oneName,
 	}
 	format := addOutputFlag(cmd)
 	client := addConnectFlags(cmd)
 	var at string
-	cmd.Flags().StringVar(&at, "at", "", "explain what was decided at this `time`: "+instantForms)
+	cmd.Flags().StringVar(&at, "at", "", "explain the decision at this `time`: "+instantForms)
 	cmd.ValidArgsFunction = completeNames(client, 1)
 	cmd.RunE = func(cmd *cobra.Command, names []string) error {
 		explanation, err := explanationAt(cmd, client(), names[0], at)
 		if errors.Is(err, api.ErrNotFound) && at != "" {
 			if _, known := client().Autoscaler(cmd.Context(), names[0]); known == nil {
-				return hint.With(err, fmt.Sprintf("\"hpad history %s\" lists what is recorded", names[0]))
+				return hint.With(err, fmt.Sprintf("\"hpad history %s\" lists the recorded decisions", names[0]))
 			}
 		}
 		if err != nil {
 			return suggestName(cmd.Context(), client(), names[0], err)
 		}
-		return writePage(stream.out, *format, explanation, func(w io.Writer) error {
+		return write(stream.out, *format, explanation, func(w io.Writer) error {
 			return explain.Write(w, explanation, time.Local)
 		})
 	}
 	return cmd
 }
 
-// explanationAt returns the explanation of the last decision, or of that at a time
-// that is named.
+// explanationAt returns the explanation of the last decision, or of the decision at a time.
 func explanationAt(cmd *cobra.Command, client *api.Client, name, text string) (api.Explanation, error) {
 	if text == "" {
 		return client.Explain(cmd.Context(), name)
@@ -62,11 +60,11 @@ func explanationAt(cmd *cobra.Command, client *api.Client, name, text string) (a
 	return client.ExplainAt(cmd.Context(), name, at)
 }
 
-// oneName wants exactly one name.
+// oneName requires exactly one name.
 func oneName(cmd *cobra.Command, args []string) error {
 	if len(args) == 1 {
 		return nil
 	}
-	return wrongUse(fmt.Errorf("%s wants the name of one autoscaler, and got %d", cmd.Name(), len(args)),
+	return wrongUse(fmt.Errorf("%s needs the name of one autoscaler, got %d", cmd.Name(), len(args)),
 		"\"hpad get\" lists the autoscalers")
 }

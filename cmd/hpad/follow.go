@@ -10,29 +10,29 @@ import (
 	"github.com/hpad/hpad/daemon/api"
 )
 
-// followInterval is how often a command that follows something asks for it.
+// followInterval is the interval of requests of --watch and --follow.
 const followInterval = time.Second
 
-// follow calls look at once and then at each interval, until ctx ends, which is the
-// clean end, or look fails. A daemon that cannot be reached after the first time is
-// waited for, as at its restart; told once, on to.
-func follow(ctx context.Context, to io.Writer, look func() error) error {
+// follow calls list immediately and at each interval until ctx ends, which is no error, or
+// list fails. After the first success it waits for a daemon that cannot be reached, and writes
+// one warning to w.
+func follow(ctx context.Context, w io.Writer, list func() error) error {
 	tick := time.NewTicker(followInterval)
 	defer tick.Stop()
-	looked, lost := false, false
+	listed, lost := false, false
 	for {
-		err := look()
+		err := list()
 		_, unreachable := errors.AsType[*api.ReachError](err)
 		switch {
 		case ctx.Err() != nil:
 			return nil
 		case err == nil:
-			looked, lost = true, false
-		case !looked || !unreachable:
+			listed, lost = true, false
+		case !listed || !unreachable:
 			return err
 		case !lost:
 			lost = true
-			notice(to, "warning", "%v; waiting for it", err)
+			notice(w, "warning", "%v; waiting for it", err)
 		}
 		select {
 		case <-tick.C:
@@ -42,37 +42,34 @@ func follow(ctx context.Context, to io.Writer, look func() error) error {
 	}
 }
 
-// refuseWhole returns an error for a format that is of a whole, which what goes on never
-// is.
-func (f outputFormat) refuseWhole(flag string) error {
+// rejectJSON returns an error for JSON, because an endless list is no valid JSON value.
+func (f outputFormat) rejectJSON(flag string) error {
 	if f == outputJSON {
-		return fmt.Errorf("%s never ends, and -o json is of a whole: use -o jsonl", flag)
+		return fmt.Errorf("%s with -o json: the output has no end, use -o jsonl", flag)
 	}
 	return nil
 }
 
-// recordedLate is for how long after the newest entry that was seen an earlier one may still be
-// recorded: a pass is recorded when it ends, at the time of its tick.
-const recordedLate = 2 * time.Minute
+// maxRecordDelay is the time in which an entry earlier than the newest may still appear: a pass
+// is recorded when it ends, with the time of its tick.
+const maxRecordDelay = 2 * time.Minute
 
-// recordedAfter is what a follower of a history has seen.
-type recordedAfter struct {
+// historyCursor selects the new entries of a history.
+type historyCursor struct {
 	newest time.Time
-	// oldest is when the first of the entries was that were asked for; zero where it was
-	// all that there are.
+	// oldest is the time of the first entry within the limit; zero without a limit.
 	oldest time.Time
-	// seen are the entries since recordedLate before the newest.
+	// seen has the entries up to maxRecordDelay before the newest.
 	seen map[entryID]bool
 }
 
-// entryID is one entry of a history.
 type entryID struct {
 	autoscaler string
 	at         int64
 }
 
-// unseen returns those of the entries, which are in order, that were not seen before.
-func (r *recordedAfter) unseen(entries []api.Recorded) []api.Recorded {
+// unseen returns the new entries of a sorted list.
+func (r *historyCursor) unseen(entries []api.Recorded) []api.Recorded {
 	var fresh []api.Recorded
 	for _, entry := range entries {
 		id := entryID{entry.Autoscaler, entry.Time.UnixNano()}
@@ -96,10 +93,10 @@ func (r *recordedAfter) unseen(entries []api.Recorded) []api.Recorded {
 	return fresh
 }
 
-// from returns from when on entries may be new; zero before the first.
-func (r *recordedAfter) from() time.Time {
+// from returns the time from which entries may be new; zero before the first call of unseen.
+func (r *historyCursor) from() time.Time {
 	if r.newest.IsZero() {
 		return time.Time{}
 	}
-	return r.newest.Add(-recordedLate)
+	return r.newest.Add(-maxRecordDelay)
 }

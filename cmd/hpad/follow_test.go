@@ -59,7 +59,7 @@ func TestUnseen(t *testing.T) {
 		return api.Recorded{Autoscaler: name, Time: begin.Add(after)}
 	}
 	all := []api.Recorded{entry("a", 0), entry("b", 0)}
-	r := recordedAfter{oldest: begin}
+	r := historyCursor{oldest: begin}
 	var got []string
 	look := func() {
 		var asked []api.Recorded

@@ -17,11 +17,11 @@ import (
 	"github.com/hpad/hpad/daemon/api"
 )
 
-// listing is how autoscalers are listed.
+// listing has the options of a list.
 type listing struct {
 	format *outputFormat
-	table  show.Pieces
-	// order is one of show.Orders; empty is that of the answer.
+	table  show.Table
+	// order is one of show.Orders; empty is the order of the daemon.
 	order string
 }
 
@@ -30,26 +30,25 @@ func newGetCommand(stream streams) *cobra.Command {
 		Use:        "get [NAME]...",
 		SuggestFor: []string{"list", "ls", "status", "ps"},
 		Short:      "List autoscalers",
-		Long: `List all autoscalers, or those named, as "kubectl get hpa" does. What is no name is
-taken for a target, as REFERENCE shows it. A last column PROBLEM appears when an
-autoscaler is failing or is not being evaluated; -o wide always has it, with the last
-evaluation and the conditions that bear on the count.
+		Long: `List all autoscalers, or those with the given names, like "kubectl get hpa". NAME may also
+be a target, as in the column REFERENCE. The column PROBLEM appears if an autoscaler has a
+problem; -o wide always shows it, together with the last evaluation and the conditions
+that affect the count.
 
-With --watch a line follows for each autoscaler whose line has changed, until it is
-interrupted.`,
+With --watch the command prints each autoscaler again when it changes, until Ctrl-C.`,
 		Example: "  hpad get\n  hpad get checkout -o wide\n  hpad get prod/checkout/api\n  hpad get --sort-by problem\n  hpad get -o json",
 		Args:    cobra.ArbitraryArgs,
 	}
 	var list listing
 	var watching bool
 	flags := cmd.Flags()
-	flags.BoolVarP(&watching, "watch", "w", false, "go on with each autoscaler that changes")
-	flags.BoolVar(&list.table.Headless, "no-headers", false, "leave out the line above the table")
-	flags.Var(choice{&list.order, show.Orders, "COLUMN"}, "sort-by", "the column to sort by: "+strings.Join(show.Orders, ", "))
+	flags.BoolVarP(&watching, "watch", "w", false, "print each autoscaler again when it changes")
+	flags.BoolVar(&list.table.Headless, "no-headers", false, "omit the header of the table")
+	flags.Var(choice{&list.order, show.Orders, "COLUMN"}, "sort-by", "`column` to sort by: "+strings.Join(show.Orders, ", "))
 	completeFlag(cmd, "sort-by", show.Orders...)
 	list.format = addOutputFlag(cmd, outputName)
 	client := addConnectFlags(cmd)
-	cmd.ValidArgsFunction = completeListed(client)
+	cmd.ValidArgsFunction = completeNames(client, 0)
 	cmd.RunE = func(cmd *cobra.Command, names []string) error {
 		if watching {
 			return list.watch(cmd, stream, client(), names)
@@ -66,7 +65,6 @@ interrupted.`,
 	return cmd
 }
 
-// named writes autoscalers that were asked for by name.
 func (l *listing) named(stream streams, views []api.Autoscaler, one bool) error {
 	now := time.Now()
 	l.sort(views, now)
@@ -74,7 +72,7 @@ func (l *listing) named(stream streams, views []api.Autoscaler, one bool) error 
 	if one {
 		value = views[0]
 	}
-	return l.write(stream.out, value, func(w io.Writer) error {
+	return write(stream.out, *l.format, value, func(w io.Writer) error {
 		if *l.format == outputName {
 			return writeNames(w, slices.Values(views))
 		}
@@ -97,32 +95,32 @@ func writeNames(w io.Writer, views iter.Seq[api.Autoscaler]) error {
 	return nil
 }
 
-// watch writes autoscalers, and then each that looks otherwise than before.
+// watch writes autoscalers, and later each one that changes.
 func (l *listing) watch(cmd *cobra.Command, stream streams, client *api.Client, names []string) error {
-	if err := l.format.refuseWhole("--watch"); err != nil {
+	if err := l.format.rejectJSON("--watch"); err != nil {
 		return wrongUse(err, helpHint(cmd))
 	}
-	begun, looks := false, map[string]string{}
+	started, rows := false, map[string]string{}
 	return follow(cmd.Context(), stream.err, func() error {
 		changed, now := []api.Autoscaler{}, time.Now()
-		there := map[string]bool{}
+		present := map[string]bool{}
 		for view, err := range watched(cmd.Context(), client, names) {
 			if err != nil {
 				return err
 			}
-			there[view.Name] = true
-			if look := show.Look(view); looks[view.Name] != look {
-				looks[view.Name] = look
+			present[view.Name] = true
+			if row := show.Row(view); rows[view.Name] != row {
+				rows[view.Name] = row
 				changed = append(changed, view)
 			}
 		}
-		maps.DeleteFunc(looks, func(name, _ string) bool { return !there[name] })
-		if begun && len(changed) == 0 {
+		maps.DeleteFunc(rows, func(name, _ string) bool { return !present[name] })
+		if started && len(changed) == 0 {
 			return nil
 		}
-		begun = true
+		started = true
 		l.sort(changed, now)
-		return l.write(stream.out, changed, func(w io.Writer) error {
+		return write(stream.out, *l.format, changed, func(w io.Writer) error {
 			if *l.format == outputName {
 				return writeNames(w, slices.Values(changed))
 			}
@@ -131,7 +129,7 @@ func (l *listing) watch(cmd *cobra.Command, stream streams, client *api.Client, 
 	})
 }
 
-// watched yields the autoscalers named, or all; each name has to be there.
+// watched yields all autoscalers, or those with names; an unknown name is an error.
 func watched(ctx context.Context, client *api.Client, names []string) iter.Seq2[api.Autoscaler, error] {
 	if len(names) == 0 {
 		return client.EachBriefly(ctx)
@@ -146,8 +144,7 @@ func watched(ctx context.Context, client *api.Client, names []string) iter.Seq2[
 	}
 }
 
-// all writes all autoscalers as they come: a table once all are there, and nothing
-// of it where some are not.
+// all writes all autoscalers, or nothing after an error.
 func (l *listing) all(ctx context.Context, client *api.Client, stream streams) error {
 	if *l.format != outputTable && *l.format != outputWide {
 		return l.allRaw(ctx, client, stream)
@@ -169,7 +166,7 @@ func (l *listing) all(ctx context.Context, client *api.Client, stream streams) e
 		views = slices.Values(sorted)
 	}
 	var warned error
-	written := l.write(stream.out, nil, func(w io.Writer) error {
+	written := write(stream.out, *l.format, nil, func(w io.Writer) error {
 		var table bytes.Buffer
 		err := l.table.Whole(&table, views, *l.format == outputWide, now)
 		if failed != nil {
@@ -186,12 +183,8 @@ func (l *listing) all(ctx context.Context, client *api.Client, stream streams) e
 	return errors.Join(written, warned)
 }
 
-// allRaw writes all autoscalers for programs: as they come, or, where they are sorted or
-// their names alone are wanted, once all are there.
+// allRaw writes all autoscalers for programs.
 func (l *listing) allRaw(ctx context.Context, client *api.Client, stream streams) error {
-	if l.order == "" && *l.format != outputName {
-		return writeList(stream.out, *l.format, client.EachAutoscalerJSON(ctx))
-	}
 	views, err := client.Autoscalers(ctx)
 	if err != nil {
 		return err
@@ -200,18 +193,16 @@ func (l *listing) allRaw(ctx context.Context, client *api.Client, stream streams
 	return write(stream.out, *l.format, views, func(w io.Writer) error { return writeNames(w, slices.Values(views)) })
 }
 
-// warnOfReload warns of a configuration that was refused, so that another one is in force
-// than in the files.
+// warnOfReload warns about a rejected configuration.
 func warnOfReload(ctx context.Context, client *api.Client, to io.Writer) error {
 	health, err := client.Health(ctx)
 	if err == nil && health.RefusedReload != "" {
-		notice(to, "warning", "the last reload was refused, and the configuration of before is in force: %s", health.RefusedReload)
+		notice(to, "warning", "the last reload was rejected, and the previous configuration is active: %s", health.RefusedReload)
 	}
 	return err
 }
 
-// warnOfLabels warns of targets that nothing scales because their labels have a
-// mistake: they are in no row.
+// warnOfLabels warns about targets without an autoscaler because of invalid labels.
 func warnOfLabels(ctx context.Context, client *api.Client, to io.Writer) error {
 	discovered, err := client.Discovered(ctx)
 	if err != nil {
@@ -225,7 +216,7 @@ func warnOfLabels(ctx context.Context, client *api.Client, to io.Writer) error {
 	return nil
 }
 
-// fetch returns those named that exist together with the errors of those that do not.
+// fetch returns the existing autoscalers, and an error for each unknown name.
 func fetch(ctx context.Context, client *api.Client, names []string) ([]api.Autoscaler, error) {
 	var views []api.Autoscaler
 	var missing []error
@@ -243,8 +234,7 @@ func fetch(ctx context.Context, client *api.Client, names []string) ([]api.Autos
 	return views, errors.Join(missing...)
 }
 
-// find returns the autoscaler of a name, or else the one whose target that is, and the name
-// by which the daemon has it.
+// find returns the autoscaler with a name, or else with that target, and its name.
 func find(ctx context.Context, client *api.Client, name string) (api.Autoscaler, string, error) {
 	view, err := client.Autoscaler(ctx, name)
 	if !errors.Is(err, api.ErrNotFound) || !strings.Contains(name, "/") {

@@ -29,7 +29,7 @@ func TestGolden(t *testing.T) {
 	}
 	for _, view := range list {
 		file := strings.ReplaceAll(view.Name, "/", "-") + ".txt"
-		pages["describe-"+file] = func(w io.Writer) error { return show.Autoscaler(w, view, api.InstanceList{}, show.MostInstances, now) }
+		pages["describe-"+file] = func(w io.Writer) error { return show.Autoscaler(w, view, api.InstanceList{}, show.MaxInstances, now) }
 		pages["explain-"+file] = func(w io.Writer) error { return explain.Write(w, view.Explanation(), time.UTC) }
 	}
 	for name, page := range pages {

@@ -14,81 +14,79 @@ import (
 )
 
 func newHistoryCommand(stream streams) *cobra.Command {
-	var asked historyFlags
+	var options historyFlags
 	cmd := &cobra.Command{
 		Use:        "history [NAME]",
 		SuggestFor: []string{"events", "log", "logs"},
-		Short:      "List what was decided before",
-		Long: `List the decisions of an autoscaler, or of all, that changed something or the
-reason of a condition, oldest first, each with the count before and after and why.
-They are kept for 7 days, also across restarts and once the autoscaler is deleted.
-Changes of its configuration, by a reload or a restart, are among them.
+		Short:      "List earlier decisions",
+		Long: `List the decisions of one or all autoscalers that changed the count or the reason of a
+condition, oldest first, with the count before and after and the cause. The list also has
+configuration changes. Entries are stored for 7 days, also across restarts and after the
+autoscaler is deleted.
 
-Times are local, as TZ says. With --changes only those decisions are listed that
-wrote a count, or follow a change by somebody else: of the count, of the bounds,
-or a pause that began or ended; and changes of the configuration.
+Times are in the time zone of TZ. --changes selects entries with a change of the count, the
+bounds, a pause or the configuration.
 
-With --follow what is recorded from then on follows, until it is interrupted.
+With --follow the command also prints new entries, until Ctrl-C.
 
-With --verify each decision is made again from what it was made of, and compared
-with the one that was recorded. The exit code is 1 where one comes out otherwise, or
-is damaged; those of other versions of hpad cannot be verified and are no failure.
+With --verify the daemon repeats each decision from its recorded inputs and compares the
+results. The exit code is 1 if a result differs or an entry is damaged. Entries of other
+versions of hpad cannot be verified and are no failure.
 
-"hpad explain NAME --at TIME" shows every step of one of them.`,
+"hpad explain NAME --at TIME" shows every step of a decision.`,
 		Example: "  hpad history\n  hpad history checkout --since 2h -n 100\n  hpad history --since yesterday --until today --changes\n  hpad history --verify",
 		Args:    cobra.MaximumNArgs(1),
 	}
 	format := addOutputFlag(cmd)
 	client := addConnectFlags(cmd)
-	asked.add(cmd)
+	options.add(cmd)
 	cmd.ValidArgsFunction = completeNames(client, 1)
 	cmd.RunE = func(cmd *cobra.Command, names []string) error {
-		query, err := asked.query(cmd)
+		query, err := options.query(cmd)
 		if err != nil {
 			return err
 		}
 		name := strings.Join(names, "")
 		switch {
-		case asked.verify:
+		case options.verify:
 			return verifyHistory(cmd, stream, client(), *format, name, query)
-		case asked.following:
-			return followHistory(cmd, stream, client(), *format, name, query, &asked.table)
+		case options.following:
+			return followHistory(cmd, stream, client(), *format, name, query, &options.table)
 		}
 		entries, err := client().HistoryOf(cmd.Context(), name, query)
 		if err != nil {
 			return suggestName(cmd.Context(), client(), name, err)
 		}
-		return writePage(stream.out, *format, entries, func(w io.Writer) error {
+		return write(stream.out, *format, entries, func(w io.Writer) error {
 			if len(entries) == 0 {
-				_, err := io.WriteString(stream.err, "Nothing is recorded.\n")
+				_, err := io.WriteString(stream.err, "No decisions are recorded.\n")
 				return err
 			}
-			return asked.table.History(w, entries, name == "", time.Local)
+			return options.table.History(w, entries, name == "", time.Local)
 		})
 	}
 	return cmd
 }
 
-// historyFlags are what "hpad history" is asked for.
 type historyFlags struct {
 	since, until               string
 	changes, following, verify bool
-	table                      show.Pieces
+	table                      show.Table
 	limit                      int
 }
 
 func (f *historyFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringVar(&f.since, "since", "", "only what came after this `time`: "+instantForms)
-	flags.StringVar(&f.until, "until", "", "only what came before this `time`")
-	flags.BoolVar(&f.changes, "changes", false, "only what changed the count, its bounds, a pause or the configuration")
-	flags.BoolVarP(&f.following, "follow", "f", false, "go on with what is recorded from now on")
-	flags.BoolVar(&f.verify, "verify", false, "make every decision again, and compare")
-	flags.BoolVar(&f.table.Headless, "no-headers", false, "leave out the line above the table")
-	flags.IntVarP(&f.limit, "limit", "n", 20, fmt.Sprintf("the newest so many, at most %d", api.MaxHistoryLimit))
+	flags.StringVar(&f.since, "since", "", "only entries after this `time`: "+instantForms)
+	flags.StringVar(&f.until, "until", "", "only entries before this `time`")
+	flags.BoolVar(&f.changes, "changes", false, "only changes of the count, the bounds, a pause or the configuration")
+	flags.BoolVarP(&f.following, "follow", "f", false, "also print new entries")
+	flags.BoolVar(&f.verify, "verify", false, "repeat every decision and compare the results")
+	flags.BoolVar(&f.table.Headless, "no-headers", false, "omit the header of the table")
+	flags.IntVarP(&f.limit, "limit", "n", 20, fmt.Sprintf("maximum `number` of entries, the newest ones, at most %d", api.MaxHistoryLimit))
 }
 
-// query returns what is asked of the daemon.
+// query returns the query for the daemon.
 func (f *historyFlags) query(cmd *cobra.Command) (api.HistoryQuery, error) {
 	query := api.HistoryQuery{Changes: f.changes, Limit: f.limit}
 	for _, bound := range []struct {
@@ -114,42 +112,42 @@ func (f *historyFlags) query(cmd *cobra.Command) (api.HistoryQuery, error) {
 	}
 	for _, flag := range []string{"changes", "follow", "limit"} {
 		if cmd.Flags().Changed(flag) {
-			return query, wrongUse(fmt.Errorf("--verify takes every decision, and --%s some of them", flag), helpHint(cmd))
+			return query, wrongUse(fmt.Errorf("--verify excludes --%s", flag), helpHint(cmd))
 		}
 	}
 	return query, nil
 }
 
-// followHistory writes the entries that a query asks for, and then those that come.
-func followHistory(cmd *cobra.Command, stream streams, client *api.Client, format outputFormat, name string, query api.HistoryQuery, table *show.Pieces) error {
-	err := format.refuseWhole("--follow")
+// followHistory writes the entries of a query, then new entries.
+func followHistory(cmd *cobra.Command, stream streams, client *api.Client, format outputFormat, name string, query api.HistoryQuery, table *show.Table) error {
+	err := format.rejectJSON("--follow")
 	if !query.To.IsZero() {
-		err = errors.New("--follow goes on, and --until ends it")
+		err = errors.New("--follow excludes --until")
 	}
 	if err != nil {
 		return wrongUse(err, helpHint(cmd))
 	}
-	var shown recordedAfter
-	begun := false
+	var cursor historyCursor
+	started := false
 	return follow(cmd.Context(), stream.err, func() error {
 		entries, err := client.HistoryOf(cmd.Context(), name, query)
 		if err != nil {
 			return suggestName(cmd.Context(), client, name, err)
 		}
-		if begun && len(entries) == api.MaxHistoryLimit {
-			notice(stream.err, "warning", "more than %d decisions at once: earlier ones may be left out", api.MaxHistoryLimit)
+		if started && len(entries) == api.MaxHistoryLimit {
+			notice(stream.err, "warning", "more than %d new entries: earlier ones may be missing", api.MaxHistoryLimit)
 		}
-		if !begun && len(entries) == query.Limit {
-			shown.oldest = entries[0].Time // those before it were not asked for
+		if !started && len(entries) == query.Limit {
+			cursor.oldest = entries[0].Time
 		}
-		entries = shown.unseen(entries)
-		if len(entries) > 0 || !begun {
-			err = writePage(stream.out, format, entries, func(w io.Writer) error {
+		entries = cursor.unseen(entries)
+		if len(entries) > 0 || !started {
+			err = write(stream.out, format, entries, func(w io.Writer) error {
 				return table.History(w, entries, name == "", time.Local)
 			})
 		}
-		begun, query.Limit = true, api.MaxHistoryLimit
-		if from := shown.from(); from.After(query.From) {
+		started, query.Limit = true, api.MaxHistoryLimit
+		if from := cursor.from(); from.After(query.From) {
 			query.From = from
 		}
 		return err

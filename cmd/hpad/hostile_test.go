@@ -171,7 +171,7 @@ func TestHostileErrors(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	report(&failed, hint.With(&checkError{mistakes: append(problems, errors.New("second"))}, "hint"+hostile))
+	report(&failed, hint.With(&checkError{errs: append(problems, errors.New("second"))}, "hint"+hostile))
 	notice(&failed, "warning", "%s", hostile)
 	for text, lines := range map[string]int{out.String(): 1, failed.String(): 4} {
 		if strings.Count(text, "\n") != lines || strings.ContainsFunc(text, func(r rune) bool { return r != '\n' && !unicode.IsPrint(r) }) {

@@ -7,17 +7,17 @@ import (
 	"time"
 )
 
-// instantForms says how parseInstant wants times.
-const instantForms = `"15:04", "2006-01-02 15:04:05" (local, or with a zone, as -0700), RFC 3339, "today", "yesterday", or how long ago, as "90m" or "10d"`
+// instantForms describes the formats of parseInstant.
+const instantForms = `"15:04", "2006-01-02 15:04:05" (local, or with an offset like -0700), RFC 3339, "today", "yesterday", or an age like "90m" or "10d"`
 
-// parseDays reads a number of days, as "10d".
+// parseDays parses a number of days, for example "10d".
 func parseDays(text string) (int, bool) {
 	number, days := strings.CutSuffix(text, "d")
 	count, err := strconv.ParseUint(number, 10, 16)
 	return int(count), days && err == nil
 }
 
-// parseSpan reads how long something lasts, as "90m" or "10d", where a day has 24 hours.
+// parseSpan parses a duration, for example "90m" or "10d"; a day has 24 hours.
 func parseSpan(text string) (time.Duration, bool) {
 	if days, ok := parseDays(text); ok {
 		return time.Duration(days) * 24 * time.Hour, true
@@ -26,9 +26,9 @@ func parseSpan(text string) (time.Duration, bool) {
 	return span, err == nil
 }
 
-// parseInstant reads a time as a person writes it. A time of day is the last one
-// that has been, today and yesterday are their midnights, and zones that are not written
-// are that of now. Of names of zones only UTC means one.
+// parseInstant parses a time in one of the forms above. A time of day is in the past, "today"
+// and "yesterday" are at midnight, and the default time zone is that of now. UTC is the only
+// unambiguous name of a time zone.
 func parseInstant(text string, now time.Time) (time.Time, error) {
 	if local, utc := strings.CutSuffix(text, " UTC"); utc {
 		return parseInstant(local, now.UTC())
@@ -47,7 +47,7 @@ func parseInstant(text string, now time.Time) (time.Time, error) {
 		return time.Date(year, month, day-1, 0, 0, 0, 0, now.Location()), nil
 	}
 	for _, layout := range []string{
-		time.RFC3339Nano, time.DateTime, "2006-01-02 15:04:05 -0700", time.RFC1123Z, // as commands print them
+		time.RFC3339Nano, time.DateTime, "2006-01-02 15:04:05 -0700", time.RFC1123Z, // printed by commands
 		"2006-01-02 15:04", time.DateOnly,
 	} {
 		if at, err := time.ParseInLocation(layout, text, now.Location()); err == nil {
@@ -65,5 +65,5 @@ func parseInstant(text string, now time.Time) (time.Time, error) {
 		}
 		return at, nil
 	}
-	return time.Time{}, fmt.Errorf("%q is no time: write it as %s", text, instantForms)
+	return time.Time{}, fmt.Errorf("%q: must be %s", text, instantForms)
 }

@@ -15,18 +15,18 @@ import (
 type logFlags struct{ level, format string }
 
 func (f *logFlags) add(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.level, "log-level", "info", "the least `level` to log: debug, info, warn or error")
-	cmd.Flags().StringVar(&f.format, "log-format", "console", "the `format` of the log: console or json")
+	cmd.Flags().StringVar(&f.level, "log-level", "info", "minimum `level` of the log: debug, info, warn or error")
+	cmd.Flags().StringVar(&f.format, "log-format", "console", "`format` of the log: console or json")
 	completeFlag(cmd, "log-level", "debug", "info", "warn", "error")
 	completeFlag(cmd, "log-format", "console", "json")
 }
 
-// logger returns the logger that the flags ask for, which hides what may be secret.
-// Under journald, which writes the time itself, lines carry none.
+// logger returns a logger that removes secrets. Under journald, which has its own timestamps,
+// lines have none.
 func (f *logFlags) logger(w io.Writer) (*zap.Logger, error) {
 	level, err := zapcore.ParseLevel(f.level)
 	if err != nil {
-		return nil, wrongUse(fmt.Errorf("--log-level = %q: no such level", f.level), "the levels are debug, info, warn and error")
+		return nil, wrongUse(fmt.Errorf("--log-level %q: unknown level", f.level), "the levels are debug, info, warn and error")
 	}
 	encoding := zap.NewProductionEncoderConfig()
 	encoding.EncodeTime = zapcore.ISO8601TimeEncoder
@@ -42,7 +42,7 @@ func (f *logFlags) logger(w io.Writer) (*zap.Logger, error) {
 	case "json":
 		encoder = zapcore.NewJSONEncoder(encoding)
 	default:
-		return nil, wrongUse(fmt.Errorf("--log-format = %q: no such format", f.format), "the formats are console and json")
+		return nil, wrongUse(fmt.Errorf("--log-format %q: unknown format", f.format), "the formats are console and json")
 	}
 	return zap.New(redact.Core(zapcore.NewCore(encoder, zapcore.Lock(zapcore.AddSync(w)), level))), nil
 }

@@ -1,4 +1,4 @@
-// Command hpad runs the autoscaler and asks it what it does.
+// Command hpad is the autoscaler daemon and its command line.
 package main
 
 import (
@@ -12,8 +12,8 @@ func main() {
 	os.Exit(interruptible())
 }
 
-// interruptible runs the command line until it ends or a signal asks it to; a
-// second signal ends the process at once.
+// interruptible runs the command line and cancels it at a signal. A second signal kills the
+// process.
 func interruptible() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()

@@ -20,13 +20,13 @@ func newManCommand() *cobra.Command {
 		Args:    cobra.ExactArgs(1),
 		Hidden:  true,
 	}
-	cmd.Flags().StringVar(&date, "date", "", "the `day` in the pages, as 2026-03-01; today's when left out")
+	cmd.Flags().StringVar(&date, "date", "", "`date` in the pages, for example 2026-03-01 (default: today)")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		day := time.Now()
 		if date != "" {
 			var err error
 			if day, err = time.Parse(time.DateOnly, date); err != nil {
-				return wrongUse(fmt.Errorf("--date is %q: it wants a day, as 2026-03-01", date), helpHint(cmd))
+				return wrongUse(fmt.Errorf("--date %q: must be a date, for example 2026-03-01", date), helpHint(cmd))
 			}
 		}
 		if err := os.MkdirAll(args[0], 0o755); err != nil {

@@ -26,8 +26,8 @@ type member struct {
 	users       []string
 }
 
-// newMember makes the member that a configuration with [ha] asks for.
-func newMember(c *config.Config, made daemon.Options) (*member, error) {
+// newMember returns the cluster member for a configuration with [ha].
+func newMember(c *config.Config, options daemon.Options) (*member, error) {
 	ha := c.HA
 	coordinator, err := newCoordinator(ha)
 	if err != nil {
@@ -38,11 +38,11 @@ func newMember(c *config.Config, made daemon.Options) (*member, error) {
 		m.users = []string{ha.Members.Username}
 	}
 	m.Cluster = cluster.New(cluster.Options{
-		Load:        made.Load,
+		Load:        options.Load,
 		Coordinator: m.coordinator,
 		Member:      cluster.Member{Name: ha.Name(), Address: ha.Address, Version: api.Build().Version},
 		TTL:         ha.TTL,
-		Daemon:      made,
+		Daemon:      options,
 		Dir:         fleetsDir(c),
 		Peer: func(address string) *api.Client {
 			return api.NewServerClient(api.Server{
@@ -54,7 +54,7 @@ func newMember(c *config.Config, made daemon.Options) (*member, error) {
 	return m, nil
 }
 
-// newCoordinator returns what members of the cluster share.
+// newCoordinator returns the store that the members share.
 func newCoordinator(ha *config.HA) (cluster.Coordinator, error) {
 	if n := ha.Nomad; ha.Store == "nomad" {
 		c, err := nomad.New(nomad.Options{Cluster: ha.Cluster, Path: n.Path, Agent: nomadfleet.Config{
@@ -85,5 +85,5 @@ func (m *member) served(gatherer prometheus.Gatherer, log *zap.Logger) server.Op
 	}
 }
 
-// fleetsDir is where each fleet that members share has a directory of its own.
+// fleetsDir returns the parent of the directories of shared fleets.
 func fleetsDir(c *config.Config) string { return filepath.Join(c.Daemon.StateDir, "fleets") }

@@ -1,45 +1,42 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
-	"iter"
 	"reflect"
 	"slices"
 	"strings"
 
-	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
 
 	"github.com/hpad/hpad/cmd/hpad/show"
 )
 
-// outputFormat is how a command writes what it shows.
+// outputFormat is the format of a command's output.
 type outputFormat string
 
-// The output formats. Wide differs from table where a command has more to show.
+// The output formats. Only some commands have more columns in the wide format.
 const (
 	outputTable outputFormat = "table"
 	outputWide  outputFormat = "wide"
 	outputJSON  outputFormat = "json"
 	outputYAML  outputFormat = "yaml"
-	// outputJSONL is JSON Lines: a line for each item of a list, or one.
+	// outputJSONL is JSON Lines, with a line for each item of a list.
 	outputJSONL outputFormat = "jsonl"
-	// outputName is of the commands that list autoscalers: their names, one a line.
+	// outputName lists only names.
 	outputName outputFormat = "name"
 )
 
-// outputFormats are those of every command, as help and errors list them.
+// outputFormats are the formats of every command.
 var outputFormats = []string{string(outputTable), string(outputWide), string(outputJSON), string(outputYAML), string(outputJSONL)}
 
-// encodings are the formats for programs: they have texts as they are.
+// encodings are the formats for programs, with unchanged texts.
 var encodings = []outputFormat{outputJSON, outputYAML, outputJSONL}
 
-// choice is the value of a flag that is one of a few words.
+// choice is the value of a flag with fixed values.
 type choice struct {
 	to    *string
 	words []string
@@ -50,7 +47,7 @@ func (c choice) String() string { return *c.to }
 
 func (c choice) Set(text string) error {
 	if !slices.Contains(c.words, text) {
-		return fmt.Errorf("want one of %s", strings.Join(c.words, ", "))
+		return fmt.Errorf("must be one of %s", strings.Join(c.words, ", "))
 	}
 	*c.to = text
 	return nil
@@ -58,81 +55,24 @@ func (c choice) Set(text string) error {
 
 func (c choice) Type() string { return c.kind }
 
-// addOutputFlag gives a command the flag -o and returns its value, which may also be one
-// of those that the command alone has.
+// addOutputFlag adds the flag -o with the common formats and own formats of the command.
 func addOutputFlag(cmd *cobra.Command, own ...outputFormat) *outputFormat {
 	format, words := outputTable, slices.Clone(outputFormats)
 	for _, more := range own {
 		words = append(words, string(more))
 	}
-	cmd.Flags().VarP(choice{(*string)(&format), words, "FORMAT"}, "output", "o", "how to write the answer: "+strings.Join(words, ", "))
+	cmd.Flags().VarP(choice{(*string)(&format), words, "FORMAT"}, "output", "o", "output `format`: "+strings.Join(words, ", "))
 	completeFlag(cmd, "output", words...)
 	return &format
 }
 
-// write writes value as JSON, JSON Lines or YAML, or what text makes for a person.
+// write writes a value as JSON, JSON Lines or YAML, or calls text.
 func write(w io.Writer, format outputFormat, value any, text func(io.Writer) error) error {
 	body, err := render(format, value, text)
 	if err != nil {
 		return err
 	}
 	return say(w, string(body))
-}
-
-// writeList writes what a sequence has as JSON, JSON Lines or YAML, as write writes a slice, item by
-// item: nothing before the first. An error ends it where it is, so that nobody takes a
-// part for the whole.
-func writeList(w io.Writer, format outputFormat, items iter.Seq2[jsontext.Value, error]) error {
-	to := bufio.NewWriter(w)
-	count := 0
-	for item, err := range items {
-		if err != nil {
-			_ = to.Flush()
-			return err
-		}
-		encoded, err := renderItem(format, item, count == 0)
-		if err != nil {
-			return err
-		}
-		count++
-		if _, err := to.Write(encoded); err != nil {
-			break // Flush has the same error
-		}
-	}
-	switch {
-	case format == outputJSONL:
-	case count == 0:
-		_, _ = to.WriteString("[]\n")
-	case format == outputJSON:
-		_, _ = to.WriteString("\n]\n")
-	}
-	if err := to.Flush(); err != nil {
-		return fmt.Errorf("write the answer: %w", err)
-	}
-	return nil
-}
-
-// renderItem renders an item of a list with what parts it from the one before.
-func renderItem(format outputFormat, item jsontext.Value, first bool) ([]byte, error) {
-	if format == outputYAML {
-		return render(format, []jsontext.Value{item}, nil)
-	}
-	if format == outputJSONL {
-		line := slices.Clone(item)
-		if err := line.Compact(jsontext.PreserveRawStrings(true)); err != nil {
-			return nil, fmt.Errorf("encode the answer: %w", err)
-		}
-		return append(line, '\n'), nil
-	}
-	opening := ",\n  "
-	if first {
-		opening = "[\n  "
-	}
-	encoded, err := jsontext.AppendFormat([]byte(opening), item, jsontext.WithIndentPrefix("  "), jsontext.WithIndent("  "), jsontext.PreserveRawStrings(true))
-	if err != nil {
-		return nil, fmt.Errorf("encode the answer: %w", err)
-	}
-	return encoded, nil
 }
 
 func render(format outputFormat, value any, text func(io.Writer) error) ([]byte, error) {
@@ -143,7 +83,7 @@ func render(format outputFormat, value any, text func(io.Writer) error) ([]byte,
 		encoder.SetEscapeHTML(false)
 		encoder.SetIndent("", "  ")
 		if err := encoder.Encode(value); err != nil {
-			return nil, fmt.Errorf("encode the answer: %w", err)
+			return nil, fmt.Errorf("encode the output: %w", err)
 		}
 		return page.Bytes(), nil
 	case outputJSONL:
@@ -151,7 +91,7 @@ func render(format outputFormat, value any, text func(io.Writer) error) ([]byte,
 	case outputYAML:
 		encoded, err := yaml.Marshal(value)
 		if err != nil {
-			return nil, fmt.Errorf("encode the answer: %w", err)
+			return nil, fmt.Errorf("encode the output: %w", err)
 		}
 		return encoded, nil
 	default:
@@ -162,7 +102,7 @@ func render(format outputFormat, value any, text func(io.Writer) error) ([]byte,
 	}
 }
 
-// renderLines renders a value as JSON Lines: a slice has one for each item.
+// renderLines renders a value as JSON Lines, with a line for each item of a slice.
 func renderLines(value any) ([]byte, error) {
 	var page bytes.Buffer
 	encoder := json.NewEncoder(&page)
@@ -176,7 +116,7 @@ func renderLines(value any) ([]byte, error) {
 	}
 	for _, item := range items {
 		if err := encoder.Encode(item); err != nil {
-			return nil, fmt.Errorf("encode the answer: %w", err)
+			return nil, fmt.Errorf("encode the output: %w", err)
 		}
 	}
 	return page.Bytes(), nil

@@ -12,22 +12,21 @@ import (
 	"github.com/hpad/hpad/daemon/api"
 )
 
-const refusedHint = "the old configuration is still in force; \"hpad check\" tells all mistakes"
+const rejectedHint = "the previous configuration stays active; \"hpad check\" prints all errors"
 
 func newReloadCommand(stream streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "reload",
-		Short: "Make the daemon read its configuration again",
-		Long: `Make the running daemon read its configuration again. A configuration with a
-mistake changes nothing. What is different is printed, and what waits for the next
-start. --dry-run says what would change, or be refused, and leaves everything as it
-is.`,
+		Short: "Reload the configuration of the daemon",
+		Long: `Reload the configuration of the running daemon and print the changes, including those that
+take effect only at the next start. An invalid configuration changes nothing. --dry-run
+prints the changes or the errors without a reload.`,
 		Example: "  hpad reload --dry-run\n  hpad reload",
 		Args:    cobra.NoArgs,
 	}
 	client := addConnectFlags(cmd)
 	format := addOutputFlag(cmd)
-	dry := cmd.Flags().Bool("dry-run", false, "say what a reload would change, and change nothing")
+	dry := cmd.Flags().Bool("dry-run", false, "print the changes of a reload without making them")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		var changes api.ReloadChanges
 		var err error
@@ -36,10 +35,10 @@ is.`,
 		} else {
 			changes, err = client().Reload(cmd.Context())
 		}
-		var answered *api.Error
+		var failed *api.Error
 		switch {
-		case errors.As(err, &answered) && answered.Type == api.ErrorReload:
-			return hint.With(fmt.Errorf("reload: %w", err), refusedHint)
+		case errors.As(err, &failed) && failed.Type == api.ErrorReload:
+			return hint.With(fmt.Errorf("reload: %w", err), rejectedHint)
 		case err != nil:
 			return err
 		}

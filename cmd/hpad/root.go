@@ -18,8 +18,7 @@ type streams struct {
 	out, err io.Writer
 }
 
-// run runs one command line and returns its exit code. What goes wrong is written
-// to the error stream.
+// run runs a command line and returns its exit code. It writes errors to the error stream.
 func run(ctx context.Context, args []string, io streams) int {
 	root := newRootCommand(io)
 	root.SetArgs(args)
@@ -41,10 +40,10 @@ func newRootCommand(io streams) *cobra.Command {
 		Long: `hpad is the Kubernetes Horizontal Pod Autoscaler for fleets that do not run on
 Kubernetes.
 
-Exit codes: 0 fine, 1 failure, 2 wrong use, 3 "hpad check" found errors.`,
+Exit codes: 0 success, 1 failure, 2 wrong usage, 3 "hpad check" found errors.`,
 		Args: knownCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-		// Errors are written by run, in one form.
+		// The function run prints errors.
 		SilenceErrors:     true,
 		SilenceUsage:      true,
 		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
@@ -86,8 +85,7 @@ Exit codes: 0 fine, 1 failure, 2 wrong use, 3 "hpad check" found errors.`,
 	return root
 }
 
-// knownCommand refuses arguments to hpad itself: they are commands that do not
-// exist.
+// knownCommand rejects arguments of hpad itself, which are unknown commands.
 func knownCommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
@@ -97,11 +95,10 @@ func knownCommand(cmd *cobra.Command, args []string) error {
 	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
 		text = fmt.Sprintf("did you mean \"hpad %s\"?", near[0])
 	}
-	return wrongUse(fmt.Errorf("there is no command %q", args[0]), text)
+	return wrongUse(fmt.Errorf("unknown command %q", args[0]), text)
 }
 
-// checkUse makes every mistake in a command's arguments wrong use, with a hint, in the
-// words of hpad.
+// checkUse turns errors of a command's arguments into usage errors with a hint.
 func checkUse(command *cobra.Command) {
 	check := command.Args
 	if check == nil {
@@ -113,10 +110,10 @@ func checkUse(command *cobra.Command) {
 			return err
 		}
 		if cmd.HasSubCommands() {
-			return wrongUse(fmt.Errorf("there is no command \"%s %s\"", cmd.CommandPath(), args[0]), helpHint(cmd))
+			return wrongUse(fmt.Errorf("unknown command \"%s %s\"", cmd.CommandPath(), args[0]), helpHint(cmd))
 		}
 		_, wanted, _ := strings.Cut(cmd.Use, " ")
-		return wrongUse(fmt.Errorf("%s wants %s, and got %s", cmd.Name(), cmp.Or(wanted, "no words"), explain.Plural(len(args), "word")), helpHint(cmd))
+		return wrongUse(fmt.Errorf("%s needs %s, got %s", cmd.Name(), cmp.Or(wanted, "no arguments"), explain.Plural(len(args), "argument")), helpHint(cmd))
 	}
 	for _, child := range command.Commands() {
 		checkUse(child)

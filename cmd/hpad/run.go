@@ -27,7 +27,7 @@ import (
 	"github.com/hpad/hpad/daemon/state"
 )
 
-// defaultConfig is where the configuration is unless --config says otherwise.
+// defaultConfig is the default path of the configuration.
 const defaultConfig = "/etc/hpad/hpad.toml"
 
 func newRunCommand(stream streams) *cobra.Command {
@@ -38,14 +38,14 @@ func newRunCommand(stream streams) *cobra.Command {
 		Use:        "run [FILE]",
 		SuggestFor: []string{"start", "serve", "daemon"},
 		Short:      "Run the autoscalers of a configuration",
-		Long: `Run the autoscalers of a configuration until SIGTERM or SIGINT. SIGHUP reads the
-configuration again; a bad one is reported and changes nothing.`,
+		Long: `Run the autoscalers of a configuration until SIGTERM or SIGINT. SIGHUP reloads the
+configuration; an invalid one is logged and changes nothing.`,
 		Example: "  hpad run hpad.toml\n  hpad run --config hpad.toml --dry-run",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, files []string) error {
 			if len(files) > 0 {
 				if cmd.Flags().Changed("config") {
-					return wrongUse(errors.New("--config and FILE both name the configuration"), helpHint(cmd))
+					return wrongUse(errors.New("--config and FILE exclude each other"), helpHint(cmd))
 				}
 				file = files[0]
 			}
@@ -56,8 +56,8 @@ configuration again; a bad one is reported and changes nothing.`,
 			return runDaemon(cmd.Context(), runOptions{file: file, dryRun: dryRun, log: log})
 		},
 	}
-	cmd.Flags().StringVar(&file, "config", cmp.Or(os.Getenv(configVariable), defaultConfig), "the configuration `file`, as FILE; conf.d/*.toml beside it is read too; "+configVariable+" names it too")
-	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "do everything but act: decide, explain and remember, and never write a count")
+	cmd.Flags().StringVar(&file, "config", cmp.Or(os.Getenv(configVariable), defaultConfig), "configuration `file`, same as FILE, with conf.d/*.toml next to it; env "+configVariable)
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "evaluate and record decisions, but never write a count")
 	logs.add(cmd)
 	return cmd
 }
@@ -70,13 +70,13 @@ type runOptions struct {
 
 // runDaemon runs the daemon of a configuration file with its API, until ctx ends.
 func runDaemon(ctx context.Context, options runOptions) (err error) {
-	// From the beginning: a SIGHUP that nobody takes ends the process.
+	// Without a handler, a SIGHUP would kill the process.
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
 	defer signal.Stop(hangups)
 	first, err := config.Load(options.file)
 	if err != nil {
-		return hint.With(err, fmt.Sprintf("\"hpad check %s\" says the same without starting anything", options.file))
+		return hint.With(err, fmt.Sprintf("\"hpad check %s\" prints the same errors without starting anything", options.file))
 	}
 	store, err := state.Open(first.Daemon.StateDir, state.Options{Log: options.log})
 	if err != nil {
@@ -91,14 +91,14 @@ func runDaemon(ctx context.Context, options runOptions) (err error) {
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	watchdog, err := sd.SdWatchdogEnabled(false)
 	if err != nil {
-		options.log.Warn("the service manager's watchdog is not fed", zap.NamedError("err", err))
+		options.log.Warn("read watchdog settings", zap.NamedError("err", err))
 	}
 	measured := metrics.New(registry)
 	var graphs *graph.Store
 	if first.Daemon.Page {
 		graphs = graph.New(filepath.Join(first.Daemon.StateDir, "graph.db"), options.log, measured.LostPoints)
 	}
-	made := daemon.Options{
+	daemonOptions := daemon.Options{
 		Load:             loadOnce(first, options.file),
 		Store:            store,
 		Graph:            graphs,
@@ -109,7 +109,7 @@ func runDaemon(ctx context.Context, options runOptions) (err error) {
 		WatchdogInterval: watchdog,
 	}
 	if first.HA != nil {
-		member, err := newMember(first, made)
+		member, err := newMember(first, daemonOptions)
 		if err != nil {
 			return errors.Join(err, listeners.Close())
 		}
@@ -118,7 +118,7 @@ func runDaemon(ctx context.Context, options runOptions) (err error) {
 			return server.Serve(ctx, listeners, member.served(measured.Exposition(prometheus.Gatherers{registry, member}), options.log))
 		})
 	}
-	d := daemon.New(made)
+	d := daemon.New(daemonOptions)
 	return runAll(ctx, d, hangups, func(ctx context.Context) error { return d.Serve(ctx, listeners, measured.Exposition(registry)) })
 }
 
@@ -128,7 +128,7 @@ type runner interface {
 	Reload(ctx context.Context) ([]config.Change, error)
 }
 
-// runAll runs a daemon and what serves it, until ctx ends.
+// runAll runs a daemon, its servers and its reloads until ctx ends.
 func runAll(ctx context.Context, d runner, hangups <-chan os.Signal, serve func(context.Context) error) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return serve(ctx) })
@@ -140,10 +140,10 @@ func runAll(ctx context.Context, d runner, hangups <-chan os.Signal, serve func(
 	return nil
 }
 
-// errEnded ends the group when the daemon has ended as it should.
+// errEnded cancels the group after the daemon has ended normally.
 var errEnded = errors.New("ended")
 
-// ended returns an error in any case, so that nothing goes on without the daemon.
+// ended replaces nil by errEnded, so that the group never continues without the daemon.
 func ended(ctx context.Context, err error) error {
 	if err == nil && ctx.Err() != nil {
 		return errEnded
@@ -151,8 +151,7 @@ func ended(ctx context.Context, err error) error {
 	return err
 }
 
-// loadOnce returns a function that returns first at its first call, and loads the file at later
-// calls.
+// loadOnce returns a function that returns first at its first call and later loads the file.
 func loadOnce(first *config.Config, file string) func() (*config.Config, error) {
 	return func() (*config.Config, error) {
 		if c := first; c != nil {
@@ -166,18 +165,18 @@ func loadOnce(first *config.Config, file string) func() (*config.Config, error) 
 func notify(log *zap.Logger) func(state string) {
 	return func(state string) {
 		if _, err := sd.SdNotify(false, state); err != nil {
-			log.Warn("tell the service manager", zap.String("state", state), zap.NamedError("err", err))
+			log.Warn("notify service manager", zap.String("state", state), zap.NamedError("err", err))
 		}
 	}
 }
 
-// reloadOnHangup reads the configuration again at each hangup, until ctx ends.
-// The daemon logs what goes wrong.
+// reloadOnHangup reloads the configuration at each SIGHUP until ctx ends. The daemon logs
+// errors.
 func reloadOnHangup(ctx context.Context, d runner, hangups <-chan os.Signal) error {
 	for {
 		select {
 		case <-hangups:
-			_, _ = d.Reload(api.WithAuthor(ctx, api.AuthorSignal)) // logged there, and the old configuration stays in force
+			_, _ = d.Reload(api.WithAuthor(ctx, api.AuthorSignal))
 		case <-ctx.Done():
 			return nil
 		}

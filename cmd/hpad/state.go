@@ -24,7 +24,7 @@ import (
 func newStateCommand(stream streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "state",
-		Short: "Move, copy and check what hpad remembers",
+		Short: "Export, import and check the state of hpad",
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -32,7 +32,6 @@ func newStateCommand(stream streams) *cobra.Command {
 	return cmd
 }
 
-// stateDirFlag adds the flag for the directory of a state.
 func stateDirFlag(cmd *cobra.Command, usage string) *string {
 	return cmd.Flags().String("state-dir", "", usage)
 }
@@ -40,24 +39,23 @@ func stateDirFlag(cmd *cobra.Command, usage string) *string {
 func newExportCommand(stream streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "export",
-		Short: "Write what hpad remembers as JSON Lines",
-		Long: `Write what hpad remembers as JSON Lines, for "hpad state import": windows, rates,
-pauses, counts and what else decisions depend on, and the history of decisions.
-The daemon goes on meanwhile. Without one, --state-dir names the directory.
+		Short: "Export the state as JSON Lines",
+		Long: `Export the state as JSON Lines for "hpad state import": windows, rates, pauses, counts and
+other inputs of decisions, and the history. The daemon continues to run. Without a daemon,
+set --state-dir.
 
-Of a cluster any member writes all that is shared, with its own history. Without a
-daemon, --config names a configuration with [ha], whose store is read.
+In a cluster, any member exports the shared state with its own history. Without a daemon,
+set --config to a configuration with [ha] to read the cluster's store.
 
-An export has everything, also the contents of secrets that a fleet keeps for its
-containers: who may read it may know them.`,
+An export is not redacted: it includes secrets that a fleet stores for its containers.`,
 		Example: "  hpad state export --file hpad.jsonl\n  hpad state export --no-history | gzip > hpad.jsonl.gz",
 		Args:    cobra.NoArgs,
 	}
 	client := addConnectFlags(cmd)
-	dir := stateDirFlag(cmd, "read the state in this `directory`, which no daemon uses, not that of the daemon")
-	configured := cmd.Flags().String("config", "", "read the state that this configuration `file` names, which no daemon uses, and with [ha] that in the cluster's store")
-	file := cmd.Flags().String("file", "", "the `file` to write, for its owner alone; the output when left out")
-	without := cmd.Flags().Bool("no-history", false, "leave the history of decisions out")
+	dir := stateDirFlag(cmd, "read the state in this `directory`, which no daemon may use")
+	configured := cmd.Flags().String("config", "", "read the state of this configuration `file`, which no daemon may use; with [ha] read the store of the cluster")
+	file := cmd.Flags().String("file", "", "output `file` with mode 0600 (default: standard output)")
+	without := cmd.Flags().Bool("no-history", false, "omit the history")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		export := func(to io.Writer) error {
 			switch {
@@ -80,7 +78,7 @@ containers: who may read it may know them.`,
 	return cmd
 }
 
-// exportConfigured exports the state that a configuration names.
+// exportConfigured exports the state of a configuration.
 func exportConfigured(ctx context.Context, file string, to io.Writer, history bool) error {
 	c, err := config.Load(file)
 	if err != nil {
@@ -94,7 +92,7 @@ func exportConfigured(ctx context.Context, file string, to io.Writer, history bo
 		return err
 	}
 	defer func() { _ = coordinator.Close() }()
-	ctx, cancel := context.WithTimeout(ctx, storeWait)
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
 	fleets, err := cluster.ReadAll(ctx, coordinator)
 	if err != nil {
@@ -107,12 +105,12 @@ func exportConfigured(ctx context.Context, file string, to io.Writer, history bo
 	return state.ExportDir(ctx, c.Daemon.StateDir, to, history, fleets, histories...)
 }
 
-// storeWait bounds how long a cluster's store is waited for.
-const storeWait = 5 * time.Minute
+// storeTimeout limits the access to the store of a cluster.
+const storeTimeout = 5 * time.Minute
 
-// sharer returns what puts the state of the fleets that a configuration shares into the
-// cluster's store; nil where it shares none.
-func sharer(ctx context.Context, c *config.Config) func(map[string][]byte, func(map[string][]byte) error) error {
+// clusterImport returns a function that writes the state of shared fleets to the store of the
+// cluster; nil without [ha].
+func clusterImport(ctx context.Context, c *config.Config) func(map[string][]byte, func(map[string][]byte) error) error {
 	if c == nil || c.HA == nil {
 		return nil
 	}
@@ -122,16 +120,17 @@ func sharer(ctx context.Context, c *config.Config) func(map[string][]byte, func(
 			return err
 		}
 		defer func() { _ = coordinator.Close() }()
-		ctx, cancel := context.WithTimeout(ctx, storeWait)
+		ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 		defer cancel()
 		if err := cluster.Fill(ctx, coordinator, c, values, keep); err != nil {
-			return fmt.Errorf("the state of the fleets that members share: %w", err)
+			return fmt.Errorf("state of the shared fleets: %w", err)
 		}
 		return nil
 	}
 }
 
-// writeWhole writes a file, an export or what else it is, whole or not at all, and returns its size in bytes.
+// writeWhole writes a file completely or not at all, and returns its size in bytes. What names
+// the content in errors.
 func writeWhole(file, what string, write func(io.Writer) error) (size int64, err error) {
 	part, err := os.CreateTemp(filepath.Dir(file), "."+filepath.Base(file)+"-*")
 	if err != nil {
@@ -158,22 +157,21 @@ func writeWhole(file, what string, write func(io.Writer) error) (size int64, err
 func newImportCommand(stream streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "import [FILE]",
-		Short: "Make a state of an export",
-		Long: `Make the state of a directory, which has none, of an export: of a file, or of the
-input. It is imported whole or not at all. The directory is daemon.state_dir of
-the configuration, or --state-dir. As root, the files belong to its owner.
+		Short: "Import an export into an empty state directory",
+		Long: `Import an export from a file or standard input into a directory without a state,
+completely or not at all. The directory is daemon.state_dir of the configuration, or
+--state-dir. If run as root, the files get the owner of the directory.
 
-With [ha] in the configuration, what concerns fleets that members share goes into the
-cluster's store, and only the rest, with the history, into the directory: do it on one
-machine, before any member begins. A store that has a state of these fleets is refused.
+With [ha] in the configuration, the state of shared fleets goes to the store of the
+cluster, and the rest with the history to the directory. Do this on one host, before any
+member starts. The import fails if the store already has a state of these fleets.
 
-An export of the same or an earlier hpad can be imported. Upgrades are one way: an
-hpad refuses what a newer one wrote.`,
+The export must come from the same or an earlier version of hpad.`,
 		Example: "  hpad state import hpad.jsonl\n  zcat hpad.jsonl.gz | hpad state import --state-dir /var/lib/hpad",
 		Args:    cobra.MaximumNArgs(1),
 	}
-	file := cmd.Flags().String("config", defaultConfig, "the configuration `file` that names the directory")
-	dir := stateDirFlag(cmd, "the `directory` of the state, not that of the configuration")
+	file := cmd.Flags().String("config", defaultConfig, "configuration `file` with the directory")
+	dir := stateDirFlag(cmd, "`directory` of the state, instead of that in the configuration")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		into, configured, err := stateDirOf(*dir, *file)
 		if err != nil {
@@ -188,28 +186,27 @@ hpad refuses what a newer one wrote.`,
 			defer func() { _ = opened.Close() }()
 			from = opened
 		}
-		values, err := state.Import(cmd.Context(), into, from, sharer(cmd.Context(), configured))
+		values, err := state.Import(cmd.Context(), into, from, clusterImport(cmd.Context(), configured))
 		if err != nil {
 			return fmt.Errorf("import into %q: %w", into, err)
 		}
 		text := fmt.Sprintf("%s: %s imported", into, explain.Plural(values, "value"))
 		if file, err := os.Stat(filepath.Join(into, "state.db")); err == nil && file.Sys().(*syscall.Stat_t).Uid == 0 {
-			text += "; if hpad does not run as root, let its user own it (chown -R) before you start hpad"
+			text += "; if hpad does not run as root, change the owner to its user (chown -R) before you start hpad"
 		}
 		return say(stream.out, text+"\n")
 	}
 	return cmd
 }
 
-// stateDirOf returns the directory that is given, or else that of a configuration, and this
-// one; nil where the directory is given.
+// stateDirOf returns the given directory, or else a loaded configuration with its directory.
 func stateDirOf(given, file string) (string, *config.Config, error) {
 	if given != "" {
 		return given, nil, nil
 	}
 	loaded, err := config.Load(file)
 	if err != nil {
-		return "", nil, hint.With(err, "--state-dir names the directory without a configuration")
+		return "", nil, hint.With(err, "without a configuration, set --state-dir")
 	}
 	return loaded.Daemon.StateDir, loaded, nil
 }
@@ -217,16 +214,16 @@ func stateDirOf(given, file string) (string, *config.Config, error) {
 func newStateCheckCommand(stream streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check",
-		Short: "Look whether the state is sound",
-		Long: `Look at every page and value of the state, and name what is damaged and what a start
-would do about it. Nothing is changed. A running daemon has looked when it began,
-and is told of: stop it first, or check a copy.`,
+		Short: "Check the state for damage",
+		Long: `Check every page and value of the state, and print the damage and how the next start would
+handle it. The command changes nothing. It cannot check the state of a running daemon,
+which checked it at its start: stop the daemon or check a copy.`,
 		Example: "  hpad state check\n  hpad state check --state-dir /var/backups/hpad",
 		Args:    cobra.NoArgs,
 	}
 	format := addOutputFlag(cmd)
-	file := cmd.Flags().String("config", defaultConfig, "the configuration `file` that names the directory")
-	dir := stateDirFlag(cmd, "the `directory` of the state, not that of the configuration")
+	file := cmd.Flags().String("config", defaultConfig, "configuration `file` with the directory")
+	dir := stateDirFlag(cmd, "`directory` of the state, instead of that in the configuration")
 	cmd.RunE = func(_ *cobra.Command, _ []string) error {
 		of, _, err := stateDirOf(*dir, *file)
 		if err != nil {
@@ -235,7 +232,7 @@ and is told of: stop it first, or check a copy.`,
 		report, err := state.Check(of)
 		var held *state.HeldError
 		if errors.As(err, &held) {
-			return hint.With(err, `the daemon has looked at it when it began; "hpad history --verify" makes its decisions again, and "hpad state export" copies it`)
+			return hint.With(err, `the daemon checked it at its start; "hpad history --verify" repeats its decisions, and "hpad state export" copies it`)
 		}
 		if err != nil {
 			return err
@@ -244,7 +241,7 @@ and is told of: stop it first, or check a copy.`,
 			return err
 		}
 		if damaged := report.Problems(); damaged > 0 {
-			return fmt.Errorf("%s of the state cannot be used", explain.Plural(damaged, "file"))
+			return fmt.Errorf("%s of the state not usable", explain.Plural(damaged, "file"))
 		}
 		return nil
 	}

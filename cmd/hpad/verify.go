@@ -12,8 +12,7 @@ import (
 	"github.com/hpad/hpad/daemon/api"
 )
 
-// verifyHistory has the daemon make recorded decisions again, and fails where one of
-// them comes out otherwise.
+// verifyHistory repeats recorded decisions in the daemon and fails if a result differs.
 func verifyHistory(cmd *cobra.Command, stream streams, client *api.Client, format outputFormat, name string, query api.HistoryQuery) error {
 	found, err := client.VerifyHistory(cmd.Context(), name, query.From, query.To)
 	if err != nil {
@@ -27,6 +26,6 @@ func verifyHistory(cmd *cobra.Command, stream streams, client *api.Client, forma
 	if found.Different == 0 {
 		return nil
 	}
-	return hint.With(fmt.Errorf("%d of %d decisions come out otherwise than they were recorded, or cannot be read", found.Different, found.Checked),
-		`"hpad explain NAME --at TIME" shows what was recorded of one`)
+	return hint.With(fmt.Errorf("%d of %d decisions differ from their records or cannot be read", found.Different, found.Checked),
+		`"hpad explain NAME --at TIME" shows a record`)
 }

@@ -13,7 +13,7 @@ import (
 func newVersionCommand(stream streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "version",
-		Short: "Say which hpad this is",
+		Short: "Print the version of hpad",
 		Args:  cobra.NoArgs,
 	}
 	format := addOutputFlag(cmd)
@@ -26,13 +26,13 @@ func newVersionCommand(stream streams) *cobra.Command {
 	return cmd
 }
 
-// addVersionFlag gives the root command --version, which writes what "hpad version" does.
+// addVersionFlag adds --version to the root command, with the output of "hpad version".
 func addVersionFlag(root *cobra.Command) {
 	var text strings.Builder
-	_ = writeVersion(&text, api.Build()) // a Builder takes everything
+	_ = writeVersion(&text, api.Build())
 	root.Version = strings.TrimSpace(text.String())
 	root.SetVersionTemplate("{{.Version}}\n")
-	root.Flags().Bool("version", false, "say which hpad this is")
+	root.Flags().Bool("version", false, "print the version of hpad")
 }
 
 func writeVersion(w io.Writer, build api.BuildInfo) error {

@@ -109,7 +109,7 @@ func (a *administrator) socket() {
 		a.t.Errorf("somebody who is not in the group gets %q, %v", said, err)
 	}
 	a.says("No autoscalers are configured.", "setpriv --reuid 65534 --regid 65534 --groups $(getent group hpad | cut -d : -f 3) hpad get")
-	a.says("The configuration was reloaded.\nNothing in it changed.", "setpriv --reuid 65534 --regid 65534 --groups $(getent group hpad | cut -d : -f 3) hpad reload")
+	a.says("The configuration was reloaded.\nThere are no changes.", "setpriv --reuid 65534 --regid 65534 --groups $(getent group hpad | cut -d : -f 3) hpad reload")
 }
 
 // examples is where the package keeps drop-ins.

@@ -1,3 +1,5 @@
+// Package confd adds and removes files in the conf.d directory of a configuration. Readers, also
+// after a crash, see each file either completely or not at all.
 package confd
 
 import (
@@ -12,19 +14,19 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// Addition is a file of its own for one more autoscaler of a configuration.
+// Addition is a new file with an autoscaler.
 type Addition struct {
 	// Main is the configuration's main file.
 	Main string
-	// Name is the autoscaler's.
+	// Name is the name of the autoscaler.
 	Name string
 	Text []byte
-	// Apart has the file named NAME-autoscaler.toml, because NAME.toml has the target's
-	// service.
+	// Apart selects the file name NAME-autoscaler.toml, because NAME.toml has the service of
+	// the target.
 	Apart bool
 }
 
-// Path returns where the file is to be.
+// Path returns the path of the file.
 func (a *Addition) Path() string {
 	name := a.Name
 	if a.Apart {
@@ -33,23 +35,23 @@ func (a *Addition) Path() string {
 	return filepath.Join(config.ExtraDir(a.Main), name+".toml")
 }
 
-// CheckFree returns why the file is not to be there: because the configuration has an
-// autoscaler of that name, or one of the target. Errors have hints.
+// CheckFree returns an error if the configuration has an autoscaler with the name or the
+// target. Errors have hints.
 func (a *Addition) CheckFree(c *config.Config, target targets.Ref) error {
 	if owner := c.Owners().Of(target, nil); owner != "" {
-		return hint.With(fmt.Errorf("%s is scaled already, by the autoscaler %q", target, owner),
-			fmt.Sprintf("change that one in %s, or \"hpad delete %s\" first", Place(a.Main, owner), owner))
+		return hint.With(fmt.Errorf("%s already has the autoscaler %q", target, owner),
+			fmt.Sprintf("change it in %s, or run \"hpad delete %s\" first", Place(a.Main, owner), owner))
 	}
 	if _, taken := c.Autoscalers[a.Name]; taken {
-		return hint.With(fmt.Errorf("there is an autoscaler %q already, in %s", a.Name, Place(a.Main, a.Name)), "give another name with --name")
+		return hint.With(fmt.Errorf("autoscaler %q already exists in %s", a.Name, Place(a.Main, a.Name)), "set another --name")
 	}
 	return nil
 }
 
-// Check returns why the file cannot be there: because there is one, or because the
-// configuration would have a mistake. Errors have hints.
+// Check returns an error if the file exists or would make the configuration invalid. Errors
+// have hints.
 func (a *Addition) Check() error {
-	if err := free(a.Path(), "give another name with --name, or edit that file"); err != nil {
+	if err := free(a.Path(), "set another --name, or edit that file"); err != nil {
 		return err
 	}
 	_, err := config.LoadWith(a.Main, map[string][]byte{a.Path(): a.Text})
@@ -59,15 +61,14 @@ func (a *Addition) Check() error {
 	return nil
 }
 
-// Do makes the file. Errors have hints.
+// Do creates the file. Errors have hints.
 func (a *Addition) Do() error { return Create(a.Path(), a.Main, a.Text) }
 
-// File is a file that there is not yet.
+// File is a new file.
 type File struct{ Path, Text string }
 
-// CreateFor makes a file, with the mode and owner that [Create] gives it: in conf.d of
-// the configuration whose main file is main those of the configuration, elsewhere those
-// of the directory. Errors have hints.
+// CreateFor creates a file with [Create]: in conf.d next to the main file with its mode and
+// owner, elsewhere with those of the directory. Errors have hints.
 func CreateFor(main string, file File) error {
 	like := filepath.Dir(file.Path)
 	if _, err := os.Stat(main); err == nil && like == config.ExtraDir(main) {
@@ -76,10 +77,10 @@ func CreateFor(main string, file File) error {
 	return Create(file.Path, like, []byte(file.Text))
 }
 
-// CreateAll makes all files as [CreateFor] does, or none. Errors have hints.
+// CreateAll creates all files with [CreateFor], or none. Errors have hints.
 func CreateAll(main string, files []File) error {
 	for _, file := range files {
-		if err := free(file.Path, "move it away, or write to another directory"); err != nil {
+		if err := free(file.Path, "move it, or use another directory"); err != nil {
 			return err
 		}
 	}
@@ -94,10 +95,10 @@ func CreateAll(main string, files []File) error {
 	return nil
 }
 
-// free returns an error where there is something at a path, with what to do instead.
+// free returns an error with a hint if a path exists.
 func free(path, instead string) error {
 	if _, err := os.Lstat(path); err == nil {
-		return hint.With(fmt.Errorf("%q: %w", path, fs.ErrExist), "no file is overwritten: "+instead)
+		return hint.With(fmt.Errorf("%q: %w", path, fs.ErrExist), "hpad does not overwrite files: "+instead)
 	}
 	return nil
 }

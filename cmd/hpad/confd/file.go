@@ -12,17 +12,16 @@ import (
 	"github.com/hpad/hpad/cmd/hpad/hint"
 )
 
-// Create makes a file that there is not yet, with mode, owner and group of the
-// other *.toml files of its directory, or else of the file or directory like. Of a
-// directory only the owner may write it, and where everybody may make files the
-// other ones do not count. An error that is fs.ErrExist means that there is such a
-// file, which is left as it is. Errors have hints.
+// Create creates a file with mode, owner and group of another *.toml file of its directory, or
+// else of like. If like is a directory, only the owner can write the file. It ignores the
+// other files of a world-writable directory. An existing file stays unchanged and is the error
+// fs.ErrExist. Errors have hints.
 func Create(path, like string, text []byte) error {
 	staged, err := stage(path, sibling(path, like), text)
 	if err != nil {
 		return failed("write", path, err)
 	}
-	defer func() { _ = os.Remove(staged) }() // its name, which a file that is linked has twice
+	defer func() { _ = os.Remove(staged) }() // the link remains
 	if err := os.Link(staged, path); err != nil {
 		return failed("write", path, err)
 	}
@@ -41,8 +40,8 @@ func Remove(path string) error {
 	return failed("remove", path, syncDir(path))
 }
 
-// stage writes a text to a file beside path that no daemon reads, with the mode,
-// owner and group of like, and returns its name. There is none after an error.
+// stage writes a text to a temporary file next to path, with mode, owner and group of like, and
+// returns its name.
 func stage(path, like string, text []byte) (name string, err error) {
 	model, err := os.Stat(like)
 	if err != nil {
@@ -66,7 +65,7 @@ func stage(path, like string, text []byte) (name string, err error) {
 	}
 	mode := model.Mode().Perm()
 	if model.IsDir() {
-		mode &^= 0o133 // who may make files beside it may not change it
+		mode &^= 0o133 // only the owner can write
 	}
 	if err := file.Chmod(mode); err != nil { // after chown, which clears bits
 		return "", err
@@ -74,11 +73,11 @@ func stage(path, like string, text []byte) (name string, err error) {
 	return file.Name(), file.Sync()
 }
 
-// errOwner is that a file cannot be given to those who read its siblings.
-var errOwner = errors.New("cannot be given the owner and group of the other files")
+// errOwner is returned if the readers of the other files could not read a new file.
+var errOwner = errors.New("set the owner and group of the other files: not permitted")
 
-// own gives a file the owner and group of another one. The owner may be another
-// one as long as everybody who could read that one can read the file.
+// own sets the owner and group of a file to those of another file. The owner may differ if all
+// readers of the other file can read the new file.
 func own(file *os.File, model fs.FileInfo) error {
 	want, ok := model.Sys().(*syscall.Stat_t)
 	if !ok {
@@ -91,7 +90,7 @@ func own(file *os.File, model fs.FileInfo) error {
 	const group, others = 0o040, 0o004
 	switch mode := model.Mode(); {
 	case mode&others != 0:
-		_ = file.Chown(-1, int(want.Gid)) // everybody may read it anyway
+		_ = file.Chown(-1, int(want.Gid)) // readable by all users
 		return nil
 	case mode&group != 0 && file.Chown(-1, int(want.Gid)) == nil:
 		return nil
@@ -99,9 +98,9 @@ func own(file *os.File, model fs.FileInfo) error {
 	return errOwner
 }
 
-// sibling returns the file whose mode and owner a new one gets: the first *.toml
-// beside it, or else like. Where everybody may make files, as in /tmp, those that
-// are there say nothing: somebody else's would get the new one.
+// sibling returns the model for a new file: the first *.toml file of its directory, or else
+// like. It returns like for a world-writable directory such as /tmp, because its files may
+// belong to other users.
 func sibling(path, like string) string {
 	const othersWrite = 0o002
 	info, err := os.Stat(filepath.Dir(path))
@@ -110,7 +109,7 @@ func sibling(path, like string) string {
 	}
 	entries, err := os.ReadDir(filepath.Dir(path))
 	if err != nil {
-		return like // writing will fail, and say why
+		return like // the write returns the error
 	}
 	for _, entry := range entries {
 		if strings.HasSuffix(entry.Name(), ".toml") && entry.Type().IsRegular() {
@@ -128,9 +127,8 @@ func syncDir(path string) error {
 	return errors.Join(dir.Sync(), dir.Close())
 }
 
-// failed returns the error of an attempt, as "write", at a file that is as it was,
-// with a hint where something is known to help; nil for nil.
-func failed(attempt, path string, err error) error {
+// failed returns the error of an operation, for example "write", with a hint; nil for nil.
+func failed(operation, path string, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -142,15 +140,15 @@ func failed(attempt, path string, err error) error {
 	}
 	switch dir := filepath.Dir(path); {
 	case errors.Is(err, fs.ErrExist):
-		text = "it is left as it is: choose another name, or edit it"
+		text = "the file is unchanged: use another name, or edit it"
 	case errors.Is(err, errOwner), errors.Is(err, fs.ErrPermission):
 		text = fmt.Sprintf("run the command as root or as the owner of %q", dir)
 	case errors.Is(err, fs.ErrNotExist):
-		text = fmt.Sprintf("is there a directory %q? mkdir -p %q makes it", dir, dir)
+		text = fmt.Sprintf("create the directory with: mkdir -p %q", dir)
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
-		text = fmt.Sprintf("make room on the file system of %q; nothing was changed", dir)
+		text = fmt.Sprintf("free space on the file system of %q; nothing was changed", dir)
 	case errors.Is(err, syscall.EROFS):
-		text = fmt.Sprintf("the file system of %q is mounted read-only: change the configuration where it comes from", dir)
+		text = fmt.Sprintf("the file system of %q is read-only: change the configuration at its origin", dir)
 	}
-	return hint.With(fmt.Errorf("%s %q: %w", attempt, path, cause), text)
+	return hint.With(fmt.Errorf("%s %q: %w", operation, path, cause), text)
 }

@@ -53,7 +53,7 @@ func TestFull(t *testing.T) {
 		want  error
 		hint  string
 	}{
-		"full":      {0, syscall.ENOSPC, "make room"},
+		"full":      {0, syscall.ENOSPC, "free space"},
 		"read-only": {unix.MS_RDONLY, syscall.EROFS, "read-only"},
 	} {
 		t.Run(name, func(t *testing.T) {

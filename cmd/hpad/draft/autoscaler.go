@@ -1,3 +1,5 @@
+// Package draft formats autoscalers as TOML for further editing: aligned keys in the order of the
+// documentation, with comments.
 package draft
 
 import (
@@ -5,36 +7,34 @@ import (
 	"time"
 )
 
-// Autoscaler is one [autoscalers.NAME] table and those inside of it. Empty texts,
-// nil pointers and nil slices are keys that are not written.
+// Autoscaler is an [autoscalers.NAME] table with its inner tables. Keys with empty strings, nil
+// pointers and nil slices are omitted.
 type Autoscaler struct {
 	Name string
-	// Notes are comments above the table, one in a line.
+	// Notes are lines of comments above the table.
 	Notes       []string
 	Target      Target
 	MinReplicas *int32
 	MaxReplicas int32
-	// SyncPeriod is left out if it is 0.
+	// SyncPeriod is omitted if it is 0.
 	SyncPeriod time.Duration
 	Metrics    []Metric
 	Behavior   *Behavior
 }
 
-// Target is what is scaled.
+// Target is the key target.
 type Target struct {
-	// Notes are comments above it.
 	Notes []string
 	Fleet string
-	// Keys are those by which the fleet's kind knows the target, in order.
+	// Keys identify the target in its fleet, in order.
 	Keys []Key
 }
 
-// Key is a key whose value is a text.
+// Key is a key with a string value.
 type Key struct{ Name, Value string }
 
 // Metric is one [[autoscalers.NAME.metrics]] table.
 type Metric struct {
-	// Notes are comments above the table.
 	Notes []string
 
 	Type       string
@@ -52,25 +52,24 @@ type Metric struct {
 	Empty              string
 	// OnMissing is an inline table.
 	OnMissing string
-	// Suggested are keys that are written as comments, for somebody to decide on.
+	// Suggested are keys that are written as comments.
 	Suggested []Key
 }
 
-// Behavior is the [autoscalers.NAME.behavior] table. It is written even if it is
-// empty: its presence says something.
+// Behavior is the [autoscalers.NAME.behavior] table. It is written even if it is empty, because
+// its presence changes the defaults.
 type Behavior struct {
 	ScaleUp   *Rules
 	ScaleDown *Rules
 }
 
-// Rules are those of one direction.
+// Rules are the rules of one direction.
 type Rules struct {
 	StabilizationWindow *time.Duration
 	SelectPolicy        string
-	// Policies are written even if there are none, unless the slice is nil.
+	// Policies is written unless it is nil.
 	Policies []Policy
-	// Tolerance is a number or, in quotes, a quantity, as TOML writes them; empty means
-	// none.
+	// Tolerance is a number or a quoted quantity in TOML; empty for none.
 	Tolerance string
 }
 
@@ -181,8 +180,7 @@ func (r *Rules) write(p *page, path string) {
 	p.lines(lines)
 }
 
-// policies returns an array of inline tables, one in a line where there are
-// several.
+// policies returns an array of inline tables.
 func policies(given []Policy) string {
 	var elements []string
 	for _, policy := range given {

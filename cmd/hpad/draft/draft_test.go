@@ -105,8 +105,7 @@ func TestTOML(t *testing.T) {
 	}
 }
 
-// TestFull holds that what is written is what the configuration reads, once what
-// was suggested is taken.
+// TestFull checks the parsed configuration of a draft with its suggestions.
 func TestFull(t *testing.T) {
 	c, err := config.Parse("full.toml", []byte(strings.Replace(full.TOML(), "# query = ", "query = ", 1)+around))
 	if err != nil {
@@ -138,8 +137,7 @@ func TestFull(t *testing.T) {
 	}
 }
 
-// TestPresence holds that an empty behavior and an empty list of policies are
-// written, because they say something.
+// TestPresence checks that an empty behavior and an empty list of policies are written.
 func TestPresence(t *testing.T) {
 	a := draft.Autoscaler{Name: "web", Target: draft.Target{Fleet: "local"}, MaxReplicas: 1, Behavior: &draft.Behavior{}}
 	if got := a.TOML(); !strings.Contains(got, "\n[autoscalers.web.behavior]\n") {
@@ -151,8 +149,7 @@ func TestPresence(t *testing.T) {
 	}
 }
 
-// TestAnyText holds that any text is read as it was written, and that no note can
-// become anything else.
+// TestAnyText checks that arbitrary strings survive, and that notes remain comments.
 func TestAnyText(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		value, note := rapid.String().Draw(t, "value"), rapid.String().Draw(t, "note")

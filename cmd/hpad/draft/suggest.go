@@ -8,30 +8,29 @@ import (
 	"github.com/hpad/hpad/daemon/kinds"
 )
 
-// UndecidedFleet and UndecidedSource stand where somebody has to name a fleet or
-// a source. No configuration can have one of that name.
+// UndecidedFleet and UndecidedSource are placeholders for a fleet or a source. They are invalid
+// names.
 const (
 	UndecidedFleet  = "WHICH-FLEET"
 	UndecidedSource = "WHICH-SOURCE"
 )
 
-// Decide begins every note that asks for a decision.
+// Decide is the start of a note about an open decision.
 const Decide = "DECIDE: "
 
-// rateWindow is the span of the rates that are suggested.
+// rateWindow is the range of suggested rates.
 const rateWindow = "2m"
 
-// AskSource makes the metric one that is read from a source, as the type and the
-// kind of fleet want it, and suggests the keys that somebody has to decide on. An
-// empty source is undecided, and an empty kind one that is not known.
-// Matchers are those of a Prometheus selector, as `queue="work"`.
+// AskSource reads the metric from a source and suggests keys for its type and the kind of its
+// fleet. The source and the kind may be empty. Matchers are those of a Prometheus selector,
+// for example `queue="work"`.
 func (m *Metric) AskSource(source, kind, matchers string) {
 	m.Source = source
 	if source == "" {
 		m.Source = UndecidedSource
-		m.Notes = append(m.Notes, Decide+"the source, and the query that it is asked.")
+		m.Notes = append(m.Notes, Decide+"the source and the query.")
 	} else {
-		m.Notes = append(m.Notes, Decide+"the query that the source is asked.")
+		m.Notes = append(m.Notes, Decide+"the query.")
 	}
 	switch m.Type {
 	case "Resource", "ContainerResource":
@@ -48,7 +47,7 @@ func (m *Metric) AskSource(source, kind, matchers string) {
 	}
 }
 
-// suggestResource suggests what node_exporter measures of machines.
+// suggestResource suggests queries for metrics of node_exporter.
 func (m *Metric) suggestResource(kind string) {
 	query := "sum by (instance) (" + series(m.Resource, "") + ")"
 	switch m.Resource {
@@ -64,20 +63,20 @@ func (m *Metric) suggestResource(kind string) {
 		{"window", rateWindow},
 	}
 	if m.AverageUtilization != nil {
-		m.Notes = append(m.Notes, fmt.Sprintf("A percentage needs to know of what: requests = { %s = … } in the target, unless the fleet tells it.", key(m.Resource)))
+		m.Notes = append(m.Notes, fmt.Sprintf("A percentage needs a request: set requests = { %s = … } in the target, unless the fleet has it.", key(m.Resource)))
 	}
 	if kind != "" {
-		m.Notes = append(m.Notes, fmt.Sprintf("A fleet of kind %q cannot tell the use of resources itself.", kind))
+		m.Notes = append(m.Notes, fmt.Sprintf("A fleet of kind %q does not measure resources.", kind))
 	}
 }
 
-// plainName is a name of series that needs no quotes in PromQL.
+// plainName matches a metric name without quotes in PromQL.
 var plainName = regexp.MustCompile(`^[a-zA-Z_:][a-zA-Z0-9_:]*$`)
 
-// perSecond is how prometheus-adapter's customary rules rename a counter.
+// perSecond is the suffix of a rate in the usual rules of prometheus-adapter.
 const perSecond = "_per_second"
 
-// series returns the selector of the series that a metric is probably made of.
+// series returns the probable selector of a metric.
 func series(name, matchers string) string {
 	counter, isRate := strings.CutSuffix(name, perSecond)
 	switch {

@@ -1,15 +1,15 @@
-// Package hint adds to errors what to do about them.
+// Package hint adds remedies to errors.
 package hint
 
 import "errors"
 
-// Error is an error with a hint what to do about it.
+// Error is an error with a hint about its remedy.
 type Error struct {
 	Err  error
 	Hint string
 }
 
-// With returns err with a hint; an empty one adds nothing.
+// With returns err with a hint; it returns err if the hint is empty.
 func With(err error, text string) error {
 	if text == "" {
 		return err
@@ -17,7 +17,7 @@ func With(err error, text string) error {
 	return &Error{Err: err, Hint: text}
 }
 
-// Of returns the first hint in err's tree; empty where there is none.
+// Of returns the first hint in the tree of err; "" if there is none.
 func Of(err error) string {
 	if hinted, ok := errors.AsType[*Error](err); ok {
 		return hinted.Hint

@@ -17,45 +17,38 @@ import (
 	"github.com/hpad/hpad/daemon/kinds"
 )
 
-// Choices are what a manifest cannot say.
+// Choices are values that a manifest does not have.
 type Choices struct {
 	// Fleet is the fleet of all targets; empty leaves it undecided.
 	Fleet string
-	// Kind is the fleet's; empty where there is no fleet.
+	// Kind is the kind of the fleet.
 	Kind string
 	// Source is the source of all queries; empty leaves it undecided.
 	Source string
 }
 
-// Conversion is what became of an object.
+// Conversion is an object and its autoscaler.
 type Conversion struct {
 	Object *Object
 	Draft  *draft.Autoscaler
 }
 
-// Decisions counts what is left for somebody to decide.
+// Decisions returns the number of open decisions.
 func (c *Conversion) Decisions() int {
+	notes := slices.Concat(c.Draft.Notes, c.Draft.Target.Notes)
+	for _, metric := range c.Draft.Metrics {
+		notes = append(notes, metric.Notes...)
+	}
 	count := 0
-	for _, notes := range c.notes() {
-		for _, note := range notes {
-			if strings.HasPrefix(note, draft.Decide) {
-				count++
-			}
+	for _, note := range notes {
+		if strings.HasPrefix(note, draft.Decide) {
+			count++
 		}
 	}
 	return count
 }
 
-func (c *Conversion) notes() [][]string {
-	notes := [][]string{c.Draft.Notes, c.Draft.Target.Notes}
-	for _, metric := range c.Draft.Metrics {
-		notes = append(notes, metric.Notes)
-	}
-	return notes
-}
-
-// Convert drafts the autoscalers that objects mean, in order, each with a name of
-// its own.
+// Convert converts objects to autoscalers with unique names, in the same order.
 func Convert(objects []Object, choices Choices) []Conversion {
 	conversions := make([]Conversion, len(objects))
 	taken := map[string]bool{}
@@ -76,7 +69,7 @@ func Convert(objects []Object, choices Choices) []Conversion {
 			a.Notes = append(a.Notes, note)
 		}
 		if len(o.Spec.Metrics) == 0 {
-			a.Notes = append(a.Notes, "It names no metrics: cpu at 80 % of what instances request.")
+			a.Notes = append(a.Notes, "No metrics: the default is cpu at 80 % of the requests.")
 		}
 		for j := range o.Spec.Metrics {
 			metric := choices.metric(&o.Spec.Metrics[j])
@@ -89,14 +82,14 @@ func Convert(objects []Object, choices Choices) []Conversion {
 			a.SyncPeriod = time.Duration(*o.SyncPeriodSeconds) * time.Second
 		}
 		if len(o.NotConverted) > 0 {
-			a.Notes = append(a.Notes, fmt.Sprintf("Not converted: %s. The section \"KEDA\" of docs/kubernetes.md has the keys to use instead.", strings.Join(o.NotConverted, ", ")))
+			a.Notes = append(a.Notes, fmt.Sprintf("Not converted: %s. The section \"KEDA\" of docs/kubernetes.md lists replacements.", strings.Join(o.NotConverted, ", ")))
 		}
 		conversions[i] = Conversion{Object: o, Draft: a}
 	}
 	return conversions
 }
 
-// reference returns "namespace/name", as far as it is known.
+// reference returns "namespace/name" or the known part of it.
 func (o *Object) reference() string {
 	switch {
 	case o.Name == "":
@@ -107,16 +100,15 @@ func (o *Object) reference() string {
 	return o.Namespace + "/" + o.Name
 }
 
-// autoscalerName returns a name that is not taken, and why it is not the
-// object's.
+// autoscalerName returns a unique name, and a note if it differs from that of the object.
 func (o *Object) autoscalerName(taken map[string]bool) (name, note string) {
 	name = config.AdaptName(o.Name)
 	switch {
 	case o.Name == "":
 		name = config.AdaptName(o.Spec.ScaleTargetRef.Name)
-		note = "It is named after its target."
+		note = "The name is that of the target."
 	case name != o.Name:
-		note = fmt.Sprintf("Its name %q is not allowed here.", o.Name)
+		note = fmt.Sprintf("The name %q is not valid in hpad.", o.Name)
 	}
 	if name == "" {
 		name = "autoscaler"
@@ -127,13 +119,13 @@ func (o *Object) autoscalerName(taken map[string]bool) (name, note string) {
 	if o.Namespace != "" {
 		other := config.AdaptName(o.Namespace + "-" + name)
 		if !taken[other] {
-			return other, fmt.Sprintf("Its name is that of its namespace too, because there is another %q.", name)
+			return other, fmt.Sprintf("The name includes the namespace, because another autoscaler is named %q.", name)
 		}
 		name = other
 	}
 	for n := 2; ; n++ {
 		if other := fmt.Sprintf("%s-%d", name, n); !taken[other] {
-			return other, fmt.Sprintf("Its name has a number, because there is another %q.", name)
+			return other, fmt.Sprintf("The name has a number, because another autoscaler is named %q.", name)
 		}
 	}
 }
@@ -143,13 +135,13 @@ func (c *Choices) target(o *Object) draft.Target {
 	if c.Fleet == "" {
 		return draft.Target{
 			Fleet: draft.UndecidedFleet,
-			Notes: []string{fmt.Sprintf("%sthe fleet, and what %s %q is in it, as { fleet = \"prod\", job = %q, group = %q } for a fleet of kind nomad.",
+			Notes: []string{fmt.Sprintf("%sthe fleet and the name of %s %q in it, for example { fleet = \"prod\", job = %q, group = %q } in a fleet of kind nomad.",
 				draft.Decide, ref.Kind, ref.Name, ref.Name, ref.Name)},
 		}
 	}
 	target := draft.Target{
 		Fleet: c.Fleet,
-		Notes: []string{fmt.Sprintf("Guessed from %s %q: correct it where that is called otherwise.", ref.Kind, ref.Name)},
+		Notes: []string{fmt.Sprintf("Guessed from %s %q: correct it if the name differs.", ref.Kind, ref.Name)},
 	}
 	if namespace == "" {
 		namespace = ref.Name
@@ -186,8 +178,8 @@ func (c *Choices) metric(given *autoscalingv2.MetricSpec) draft.Metric {
 	if target.Type != impliedType(given.Type, target) {
 		m.TargetType = string(target.Type)
 	}
-	if given.Type == autoscalingv2.ObjectMetricSourceType && !namesGoal(target) {
-		m.Notes = append(m.Notes, draft.Decide+"the goal: its type names one that is not given, which fails every evaluation in Kubernetes too.")
+	if given.Type == autoscalingv2.ObjectMetricSourceType && !hasValueOfType(target) {
+		m.Notes = append(m.Notes, draft.Decide+"the target value: the field of its type is missing, which fails every evaluation in Kubernetes as well.")
 	}
 	switch {
 	case identifier.Name != "":
@@ -199,8 +191,8 @@ func (c *Choices) metric(given *autoscalingv2.MetricSpec) draft.Metric {
 	return m
 }
 
-// fromTrigger replaces the suggestions for a metric of the external metrics API with the
-// query of the trigger of KEDA that returns it.
+// fromTrigger replaces the suggestions for an External metric with the query of its trigger in
+// KEDA.
 func (c *Choices) fromTrigger(m *draft.Metric, t Trigger) {
 	note, server := "KEDA reads "+t.Path, ""
 	if t.Server != "" {
@@ -217,9 +209,9 @@ func (c *Choices) fromTrigger(m *draft.Metric, t Trigger) {
 	}
 }
 
-// namesGoal reports whether the type word of an Object metric's goal is that of a
-// goal that is given (R40).
-func namesGoal(target autoscalingv2.MetricTarget) bool {
+// hasValueOfType reports whether the target of an Object metric has the field of its type
+// (R40).
+func hasValueOfType(target autoscalingv2.MetricTarget) bool {
 	switch target.Type {
 	case autoscalingv2.ValueMetricType:
 		return target.Value != nil
@@ -229,7 +221,7 @@ func namesGoal(target autoscalingv2.MetricTarget) bool {
 	return false
 }
 
-// impliedType returns the type word that follows from the goal.
+// impliedType returns the default type of a target.
 func impliedType(metricType autoscalingv2.MetricSourceType, target autoscalingv2.MetricTarget) autoscalingv2.MetricTargetType {
 	switch {
 	case target.AverageUtilization != nil:
@@ -242,7 +234,7 @@ func impliedType(metricType autoscalingv2.MetricSourceType, target autoscalingv2
 	return autoscalingv2.ValueMetricType
 }
 
-// metricNote describes a metric of the custom or external metrics API.
+// metricNote describes a metric of an adapter.
 func metricNote(metricType autoscalingv2.MetricSourceType, object string, identifier autoscalingv2.MetricIdentifier) string {
 	note := fmt.Sprintf("%s metric %q", metricType, identifier.Name)
 	if object != "" {
@@ -251,13 +243,13 @@ func metricNote(metricType autoscalingv2.MetricSourceType, object string, identi
 	if selected := matchers(identifier.Selector); selected != "" {
 		note += " where " + selected
 	}
-	return note + ", which an adapter (prometheus-adapter, KEDA …) answers in Kubernetes and has a query for."
+	return note + " of an adapter in Kubernetes (prometheus-adapter, KEDA …), whose configuration has the query."
 }
 
-// labelName is what Prometheus takes as a label.
+// labelName matches characters that are invalid in a label of Prometheus.
 var labelName = regexp.MustCompile(`[^a-zA-Z0-9_]`)
 
-// matchers returns a selector as Prometheus writes it.
+// matchers converts a selector to matchers of Prometheus.
 func matchers(selector *metav1.LabelSelector) string {
 	if selector == nil {
 		return ""
@@ -326,6 +318,9 @@ func rulesDraft(given *autoscalingv2.HPAScalingRules) *draft.Rules {
 	}
 	if given.SelectPolicy != nil {
 		rules.SelectPolicy = string(*given.SelectPolicy)
+	}
+	if given.Policies != nil {
+		rules.Policies = []draft.Policy{} // "hpad check" rejects an empty list
 	}
 	for _, policy := range given.Policies {
 		policyType := string(policy.Type)

@@ -224,7 +224,3 @@ func (r *reader) prometheusTrigger(node *yaml.Node, path string, metadata map[st
 	}
 	return t
 }
-
-// kedaFields turns the fields of an HPA into the fields of a ScaledObject.
-var kedaFields = strings.NewReplacer("minReplicas", "minReplicaCount", "maxReplicas", "maxReplicaCount",
-	"spec.metrics", "spec.triggers", "spec.behavior", "spec.advanced.horizontalPodAutoscalerConfig.behavior")

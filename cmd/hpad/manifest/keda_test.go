@@ -13,8 +13,7 @@ import (
 	"github.com/hpad/hpad/daemon/config"
 )
 
-// A ScaledObject becomes an autoscaler with the queries of its triggers, which the
-// configuration accepts.
+// TestScaledObjects checks that the configuration accepts converted ScaledObjects.
 func TestScaledObjects(t *testing.T) {
 	objects, skipped := readAll(t, "keda/scaledobjects.yaml")
 	if len(skipped) > 0 {
@@ -32,7 +31,7 @@ func TestScaledObjects(t *testing.T) {
 	}
 	for _, conversion := range manifest.Convert(objects, manifest.Choices{Fleet: "f", Kind: "nomad", Source: "prom"}) {
 		if n := conversion.Decisions(); n != 0 {
-			t.Errorf("%s: %d decisions although the fleet and the source are given", conversion.Draft.Name, n)
+			t.Errorf("%s: %d decisions with a fleet and a source", conversion.Draft.Name, n)
 		}
 	}
 }
@@ -46,12 +45,10 @@ func TestInvalidScaledObjects(t *testing.T) {
 		{"threshold of 0", fmt.Sprintf(trigger, "up", `"0"`), `f:7: ScaledObject shop/web: spec.triggers[0].metadata.threshold: "0" must be greater than 0`},
 		{"threshold as a number", fmt.Sprintf(trigger, "up", "3"), `f:7: ScaledObject shop/web: spec.triggers[0].metadata.threshold = 3: must be a string`},
 		{"no query", fmt.Sprintf(trigger, `""`, `"3"`), `f:7: ScaledObject shop/web: spec.triggers[0].metadata.query: is required`},
-		{"bounds", "  minReplicaCount: 5\n  maxReplicaCount: 3\n" + good, `f:7: ScaledObject shop/web: spec.maxReplicaCount = 3: must be at least minReplicaCount, which is 5`},
-		{"window", "  advanced: { horizontalPodAutoscalerConfig: { behavior: { scaleUp: { stabilizationWindowSeconds: 9999 } } } }\n" + good, `f:6: ScaledObject shop/web: spec.advanced.horizontalPodAutoscalerConfig.behavior.scaleUp.stabilizationWindowSeconds = 9999: must be 0 to 3600`},
 		{"formula", "  advanced: { scalingModifiers: { formula: a + b } }\n" + good, `f:6: ScaledObject shop/web: spec.advanced.scalingModifiers cannot be converted: write the formula as one query in PromQL`},
 		{"another trigger", "  triggers:\n    - { type: kafka, metadata: { lagThreshold: \"3\" } }\n", `f:7: ScaledObject shop/web: spec.triggers[0].type = "kafka": only triggers of the types prometheus, cpu and memory can be converted: convert the HPA that KEDA made (kubectl get hpa -n shop keda-hpa-web -o yaml)`},
 		{"no trigger", "  triggers: []\n", `f:6: ScaledObject shop/web: spec.triggers: is required`},
-		{"version", "", `f:1: ScaledObject shop/web: apiVersion "keda.sh/v2" is not known: it is keda.sh/v1alpha1`},
+		{"version", "", `f:1: ScaledObject shop/web: apiVersion "keda.sh/v2": must be keda.sh/v1alpha1`},
 	} {
 		text := form + test.text
 		if test.text == "" {
@@ -64,8 +61,7 @@ func TestInvalidScaledObjects(t *testing.T) {
 	}
 }
 
-// A metric that KEDA made has no query in the HPA: none is suggested, and the decision
-// and the trigger name its place.
+// TestMadeByKEDA checks HPAs made by KEDA, which do not contain the queries of their metrics.
 func TestMadeByKEDA(t *testing.T) {
 	const labeled, selected = `, labels: { scaledobject.keda.sh/name: web }`, `, selector: { matchLabels: { scaledobject.keda.sh/name: web } }`
 	for _, test := range []struct{ metric, labels, selector, remedy string }{
@@ -94,7 +90,7 @@ func TestMadeByKEDA(t *testing.T) {
 	}
 }
 
-// A file of Nomad is one error that names the keys to write and the page.
+// TestNomadFiles checks the error for a file of Nomad.
 func TestNomadFiles(t *testing.T) {
 	for _, test := range []struct {
 		name, text string

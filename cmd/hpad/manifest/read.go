@@ -1,3 +1,5 @@
+// Package manifest reads HorizontalPodAutoscalers of Kubernetes (autoscaling/v1 and v2) and
+// ScaledObjects of KEDA, and converts them to autoscalers.
 package manifest
 
 import (
@@ -18,7 +20,6 @@ import (
 	kjson "sigs.k8s.io/json"
 )
 
-// The kinds of documents that are read.
 const (
 	kindHPA     = "HorizontalPodAutoscaler"
 	kindHPAList = "HorizontalPodAutoscalerList"
@@ -28,17 +29,14 @@ const (
 // Object is a HorizontalPodAutoscaler of a manifest, or a ScaledObject of KEDA.
 type Object struct {
 	File string
-	// Line is where it begins, from 1.
-	Line int
-	Kind string
-	// APIVersion is the one it is written in.
+	// Line is the first line, from 1.
+	Line       int
+	Kind       string
 	APIVersion string
-	// Namespace is empty where the manifest has none.
-	Namespace string
-	// Name is empty where the manifest has none, as with generateName.
+	Namespace  string
+	// Name is empty if the manifest has none, for example with generateName.
 	Name string
-	// Spec is as autoscaling/v2 has it, whatever the manifest is written in, and not
-	// defaulted.
+	// Spec is converted to autoscaling/v2, without defaults.
 	Spec autoscalingv2.HorizontalPodAutoscalerSpec
 
 	// Triggers are the triggers of KEDA that metrics of Spec are made of, by the index
@@ -54,16 +52,15 @@ type Object struct {
 type Skipped struct {
 	File string
 	Line int
-	// What names it, as "Deployment web".
+	// What is the kind and name, for example "Deployment web".
 	What string
 }
 
-// Error is a mistake in a manifest.
+// Error is an error in a manifest.
 type Error struct {
 	File string
-	// Line is where it is, from 1; 0 where that is not known.
-	Line int
-	// Detail says what is wrong.
+	// Line is the line, from 1; 0 if it is unknown.
+	Line   int
 	Detail string
 }
 
@@ -75,28 +72,28 @@ func (e *Error) Error() string {
 	return e.File + ":" + strconv.Itoa(e.Line) + ": " + e.Detail
 }
 
-// maxFile bounds what is read of one file, in bytes.
+// maxFile is the maximum size of a file in bytes.
 const maxFile = 64 << 20
 
-// ReadFiles reads files as [Read] does; "-" is stdin. What can be read is, whatever
-// else is wrong.
-func ReadFiles(files []string, stdin io.Reader) (objects []Object, skipped []Skipped, mistakes []error) {
+// ReadFiles reads files like [Read]; "-" is stdin. It returns all valid objects, and the errors
+// of others.
+func ReadFiles(files []string, stdin io.Reader) (objects []Object, skipped []Skipped, errs []error) {
 	for _, file := range files {
 		name, text, err := readFile(file, stdin)
 		if err != nil {
-			mistakes = append(mistakes, err)
+			errs = append(errs, err)
 			continue
 		}
 		found, others, err := Read(name, text)
 		objects, skipped = append(objects, found...), append(skipped, others...)
 		if joined, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // Read returns joined errors.
-			mistakes = append(mistakes, joined.Unwrap()...)
+			errs = append(errs, joined.Unwrap()...)
 		}
 	}
-	return objects, skipped, mistakes
+	return objects, skipped, errs
 }
 
-// readFile returns the text of a file and what the file is called in messages.
+// readFile returns the name of a file for messages, and its content.
 func readFile(file string, stdin io.Reader) (name string, text []byte, err error) {
 	name, from := "stdin", stdin
 	if file != "-" {
@@ -117,9 +114,8 @@ func readFile(file string, stdin io.Reader) (name string, text []byte, err error
 	return name, text, nil
 }
 
-// Read reads the manifests of a file, as YAML documents or JSON; lists are taken
-// apart. What has a mistake is left out, and the error joins an [Error] for
-// each.
+// Read reads the manifests of a file in YAML or JSON, including those in lists. It returns the
+// valid objects; the error joins an [Error] for each error.
 func Read(file string, text []byte) ([]Object, []Skipped, error) {
 	r := &reader{file: file, template: bytes.Contains(text, []byte("{{"))}
 	decoder := yaml.NewDecoder(bytes.NewReader(text))
@@ -147,15 +143,15 @@ func Read(file string, text []byte) ([]Object, []Skipped, error) {
 // nomadBlock matches a block of a Nomad job or of a policy of nomad-autoscaler, in HCL or JSON.
 var nomadBlock = regexp.MustCompile(`(?im)^[ \t]*(job|group|scaling|policy|check|strategy)([ \t]+"[^"\n]*")*[ \t]*\{|"(job|task_?groups|scaling|policy|check|strategy)"\s*:\s*[\[{]`)
 
-const nomadRemedy = `is a file of Nomad, which convert does not read. Write the autoscaler by hand: [autoscalers.NAME] with target = { fleet, job, group }, ` +
+const nomadRemedy = `is a file of Nomad, which convert cannot read. Write the autoscaler by hand: [autoscalers.NAME] with target = { fleet, job, group }, ` +
 	`min_replicas (min) and max_replicas (max), and for each check [[autoscalers.NAME.metrics]] with type = "External", name, source, query and value ` +
 	`(target of the strategy). The section "Coming from nomad-autoscaler" of docs/nomad.md has the key for each key of a policy`
 
 type reader struct {
 	file string
-	// template reports whether there is something in the file that templates have.
+	// template is set if the file may be a template.
 	template bool
-	// object names the object that is read, as "HorizontalPodAutoscaler shop/web".
+	// object is the current object, for example "HorizontalPodAutoscaler shop/web".
 	object string
 
 	objects []Object
@@ -171,10 +167,10 @@ func (r *reader) add(line int, format string, args ...any) {
 	r.errs = append(r.errs, &Error{File: r.file, Line: line, Detail: detail})
 }
 
-// yamlLine is how the YAML library begins its messages.
+// yamlLine matches the start of a message of the YAML library.
 var yamlLine = regexp.MustCompile(`^(?:yaml: )?(?:unmarshal errors:\s*)?line (\d+): `)
 
-// syntax records text that is no YAML, at a line unless the error knows better.
+// syntax adds a YAML error with the line of its message, or else the given line.
 func (r *reader) syntax(err error, line int) {
 	detail := err.Error()
 	if found := yamlLine.FindStringSubmatch(detail); found != nil {
@@ -183,13 +179,13 @@ func (r *reader) syntax(err error, line int) {
 	}
 	detail = "not valid YAML: " + strings.TrimPrefix(detail, "yaml: ")
 	if r.template {
-		detail += "; a template has to be rendered first, as by helm template"
+		detail += "; render a template first, for example with helm template"
 	}
 	r.add(line, "%s", detail)
 }
 
-// document reads one document, or one element of a list whose elements are
-// written in a version.
+// document reads a document or an element of a list. Version is the default version of the
+// elements.
 func (r *reader) document(node *yaml.Node, version string) {
 	if node.Tag == "!!null" {
 		return
@@ -201,7 +197,7 @@ func (r *reader) document(node *yaml.Node, version string) {
 	}
 	text, err := json.Marshal(tree)
 	if err != nil {
-		r.add(node.Line, "cannot be JSON, which manifests have to be: %v", err)
+		r.add(node.Line, "cannot be converted to JSON: %v", err)
 		return
 	}
 	var fields map[string]json.RawMessage
@@ -211,7 +207,7 @@ func (r *reader) document(node *yaml.Node, version string) {
 		Metadata   metadata
 	}
 	if json.Unmarshal(text, &fields) != nil {
-		r.add(node.Line, "is no manifest: it has no apiVersion, kind and metadata")
+		r.add(node.Line, "is not a manifest: it has no apiVersion, kind and metadata")
 		return
 	}
 	err = json.Unmarshal(text, &object)
@@ -245,7 +241,7 @@ func (r *reader) document(node *yaml.Node, version string) {
 	case kindHPA, kindScaledObject:
 		r.autoscaler(node, object.Kind, object.APIVersion, meta, fields)
 	case "":
-		r.add(node.Line, "is no manifest: it has no kind")
+		r.add(node.Line, "is not a manifest: it has no kind")
 	default:
 		r.skipped = append(r.skipped, Skipped{File: r.file, Line: node.Line, What: strings.TrimSpace(object.Kind + " " + meta.Name)})
 	}
@@ -278,7 +274,7 @@ func (r *reader) autoscaler(node *yaml.Node, kind, version string, meta metadata
 	case kind == kindScaledObject && version == versionScaledObject:
 		object.Spec = r.scaledObject(node, raw, &object)
 	case kind == kindScaledObject:
-		r.add(lineOf(node, "apiVersion"), "apiVersion %q is not known: it is %s", version, versionScaledObject)
+		r.add(lineOf(node, "apiVersion"), "apiVersion %q: must be %s", version, versionScaledObject)
 	case !known:
 		r.add(lineOf(node, "apiVersion"), "apiVersion %q cannot be converted, only autoscaling/v2 and v1: %s", version, useV2)
 	default:
@@ -297,8 +293,7 @@ func (r *reader) autoscaler(node *yaml.Node, kind, version string, meta metadata
 	}
 }
 
-// decode decodes the spec of an object, recording fields that its version does not
-// have and values that are not allowed.
+// decode decodes the spec of an object, and adds errors for unknown fields and invalid values.
 func (r *reader) decode(node *yaml.Node, raw json.RawMessage, to any) {
 	for _, path := range r.decodeKnown(node, raw, to) {
 		r.add(lineOf(node, path), "unknown field %q", path)
@@ -321,7 +316,7 @@ func (r *reader) decodeKnown(node *yaml.Node, raw json.RawMessage, to any) (unkn
 	return unknown
 }
 
-// child returns the value of a key of a mapping; nil without a mapping or a value.
+// child returns the value of a key of a mapping, or nil.
 func child(node *yaml.Node, key string) *yaml.Node {
 	if node == nil {
 		return nil
@@ -340,8 +335,8 @@ func child(node *yaml.Node, key string) *yaml.Node {
 	return nil
 }
 
-// lineOf returns the line of a path as "spec.metrics[0].type", or else of the
-// nearest part of it that there is.
+// lineOf returns the line of a path, for example "spec.metrics[0].type", or else of its longest
+// existing prefix.
 func lineOf(node *yaml.Node, path string) int {
 	line := node.Line
 	for part := range strings.FieldsFuncSeq(path, func(r rune) bool { return r == '.' || r == '[' || r == ']' }) {

@@ -1,3 +1,5 @@
+// Package show formats data of the daemon for a terminal, like kubectl where it has the same
+// output.
 package show
 
 import (
@@ -16,8 +18,8 @@ import (
 	"github.com/hpad/hpad/targets/drain"
 )
 
-// Autoscaler writes one autoscaler as "kubectl describe hpa" does, with so many of its
-// instances at most. Ages are as of now, and times in its zone.
+// Autoscaler writes one autoscaler like "kubectl describe hpa", with at most a number of its
+// instances. Ages are relative to now, and times are in its zone.
 func Autoscaler(w io.Writer, view api.Autoscaler, list api.InstanceList, most int, now time.Time) error {
 	table := newTable(w)
 	d := description{w: table, now: now}
@@ -27,10 +29,10 @@ func Autoscaler(w io.Writer, view api.Autoscaler, list api.InstanceList, most in
 	d.behavior(view.Spec.Behavior)
 	d.line(0, "%s replicas:\t%s current / %s desired", view.Kind, explain.ReplicasText(view), explain.DesiredText(view))
 	if restore := view.Restore; restore != nil {
-		d.line(0, "To be restored:\t%d replicas, which somebody else changed to %d; noticed %s", restore.Replicas, restore.Foreign, d.sinceOrNever(restore.Since))
+		d.line(0, "To be restored:\t%d replicas after an external change to %d, noticed %s", restore.Replicas, restore.Foreign, d.sinceOrNever(restore.Since))
 	}
 	counts := view.Instances
-	if len(list.Instances) > 0 { // which were read later than the last pass
+	if len(list.Instances) > 0 { // newer than the last pass
 		counts = list.Counts()
 	}
 	if counts != (api.Instances{}) {
@@ -47,7 +49,7 @@ func Autoscaler(w io.Writer, view api.Autoscaler, list api.InstanceList, most in
 	return table.Flush()
 }
 
-// description is the text while it grows; columns are separated by tabs.
+// description writes lines with columns separated by tabs.
 type description struct {
 	w   io.Writer
 	now time.Time
@@ -105,8 +107,7 @@ func (d description) metrics(view api.Autoscaler) {
 	}
 }
 
-// missing adds what a metric proposes once it has failed for a while, and what came of
-// that.
+// missing adds the on_missing of a metric and its current effect.
 func (d description) missing(spec policy.MetricSpec, decision *policy.Decision, i int) {
 	if spec.OnMissing == nil {
 		return
@@ -176,14 +177,14 @@ func (d description) evaluation(view api.Autoscaler) {
 		d.line(1, "Reason:\t%s", evaluation.Reason)
 	}
 	if evaluation.DryRun {
-		d.line(1, "Mode:\tdry run, no count is written")
+		d.line(1, "Mode:\tdry run, counts are not written")
 	}
 	if view.Mode != policy.ModeOn {
 		d.line(1, "Mode:\t%s", view.Mode)
 	}
 	for _, pause := range view.Pauses {
 		d.line(1, "Paused:\t%s", explain.OneLine(pause.Message))
-		if !pause.Breaker { // whose message has it
+		if !pause.Breaker { // its message has the time
 			d.line(1, "Paused since:\t%s", d.sinceOrNever(pause.Since))
 		}
 	}
@@ -202,13 +203,11 @@ func (d description) evaluation(view api.Autoscaler) {
 	}
 	since := d.sinceOrNever(evaluation.Since)
 	if untold := evaluation.Untold; untold != nil {
-		since += fmt.Sprintf("; others came and went since %s, in %d changes", d.instant(untold.From), untold.Changes)
+		since += fmt.Sprintf("; alternating with other causes since %s, %d changes", d.instant(untold.From), untold.Changes)
 	}
 	d.line(1, "Cause since:\t%s", since)
 }
 
-// next adds what would have to happen for the count to change; nothing where that is not
-// known.
 func (d description) next(view api.Autoscaler) {
 	for i, line := range explain.Next(view.Next, view.Explanation(), d.now.Location()) {
 		title := ""
@@ -219,8 +218,7 @@ func (d description) next(view api.Autoscaler) {
 	}
 }
 
-// table begins a table with its title and the lines above its rows; where there are
-// none it has only the title.
+// table adds the title and header of a table.
 func (d description) table(title string, rows int, head ...string) {
 	if rows == 0 {
 		d.line(0, "%s:\t%s", title, none)
@@ -239,8 +237,7 @@ func (d description) conditions(conditions []policy.Condition) {
 	}
 }
 
-// drains adds what is under way with instances that were to go, and what ended
-// lately; nothing where there is none.
+// drains adds active and recent drain operations.
 func (d description) drains(operations []drain.Operation) {
 	if len(operations) == 0 {
 		return

@@ -3,7 +3,6 @@ package show
 import (
 	"io"
 	"iter"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -13,30 +12,29 @@ import (
 	"github.com/hpad/hpad/policy"
 )
 
-// Autoscalers writes a table of autoscalers as "kubectl get hpa" does. Wide adds columns; a
-// narrow table gets PROBLEM only when there is one. Of each it keeps the cells alone.
+// Autoscalers writes a table of autoscalers like "kubectl get hpa".
 func Autoscalers(w io.Writer, views iter.Seq[api.Autoscaler], wide bool, now time.Time) error {
-	return new(Pieces).Whole(w, views, wide, now)
+	return new(Table).Whole(w, views, wide, now)
 }
 
-// Whole writes autoscalers as a table that nothing follows.
-func (p *Pieces) Whole(w io.Writer, views iter.Seq[api.Autoscaler], wide bool, now time.Time) error {
+// Whole writes a complete table of autoscalers. Wide adds columns; otherwise the column
+// PROBLEM appears only if there is a problem.
+func (p *Table) Whole(w io.Writer, views iter.Seq[api.Autoscaler], wide bool, now time.Time) error {
 	return p.autoscalers(w, views, wide, wide, now)
 }
 
-// Autoscalers writes autoscalers as a piece, which always has PROBLEM.
-func (p *Pieces) Autoscalers(w io.Writer, views iter.Seq[api.Autoscaler], wide bool, now time.Time) error {
+// Autoscalers writes more rows, always with the column PROBLEM.
+func (p *Table) Autoscalers(w io.Writer, views iter.Seq[api.Autoscaler], wide bool, now time.Time) error {
 	return p.autoscalers(w, views, wide, true, now)
 }
 
-func (p *Pieces) autoscalers(w io.Writer, views iter.Seq[api.Autoscaler], wide, withProblems bool, now time.Time) error {
+func (p *Table) autoscalers(w io.Writer, views iter.Seq[api.Autoscaler], wide, withProblems bool, now time.Time) error {
 	columns := []string{"NAME", "REFERENCE", "TARGETS", "MIN", "MAX", "REPLICAS", "AGE"}
 	if wide {
 		columns = append(columns, "LAST EVALUATION", "CONDITIONS")
 	}
 	var rows [][]string
 	var problems []string
-	var changing []bool
 	for view := range views {
 		cells := []string{
 			view.Name, view.Reference, explain.TargetsText(view.Spec.Metrics, view.Status.Metrics), minText(view.Spec),
@@ -48,7 +46,6 @@ func (p *Pieces) autoscalers(w io.Writer, views iter.Seq[api.Autoscaler], wide, 
 		problem := explain.Problem(view, now)
 		withProblems = withProblems || problem != ""
 		rows, problems = append(rows, cells), append(problems, problem)
-		changing = append(changing, isChanging(view.Status))
 	}
 	if withProblems {
 		columns = append(columns, "PROBLEM")
@@ -58,28 +55,11 @@ func (p *Pieces) autoscalers(w io.Writer, views iter.Seq[api.Autoscaler], wide, 
 			rows[i] = append(rows[i], orNone(problems[i]))
 		}
 	}
-	return p.writeColoured(w, columns, rows, func(row, column int) colour {
-		switch name := columns[column]; {
-		case name == "PROBLEM" && problems[row] != "":
-			return trouble
-		case name == "REPLICAS" && changing[row]:
-			return change
-		}
-		return ""
-	})
+	return p.write(w, columns, rows)
 }
 
-// isChanging reports whether the count is to be another one, as far as that is known.
-func isChanging(status policy.Status) bool {
-	unknown := func(c policy.Condition) bool {
-		return c.Status == policy.ConditionFalse && (c.Type == policy.AbleToScale || c.Type == policy.ScalingActive)
-	}
-	return status.CurrentReplicas != status.DesiredReplicas && !slices.ContainsFunc(status.Conditions, unknown)
-}
-
-// Look returns what a watcher sees of an autoscaler: it is another one when something but
-// time has passed.
-func Look(view api.Autoscaler) string {
+// Row returns the content of an autoscaler's row without ages, to detect changes.
+func Row(view api.Autoscaler) string {
 	return strings.Join([]string{
 		view.Reference, explain.TargetsText(view.Spec.Metrics, view.Status.Metrics), minText(view.Spec),
 		strconv.Itoa(int(view.Spec.MaxReplicas)), explain.ReplicasText(view), explain.Problem(view, view.Evaluation.Last),
@@ -93,14 +73,13 @@ func minText(spec policy.Spec) string {
 	return strconv.Itoa(int(*spec.MinReplicas))
 }
 
-// conditionsText writes the conditions that bear on the count now: what stops
-// the autoscaler, what limits it, and what the platform says besides.
+// conditionsText formats the conditions that affect the count.
 func conditionsText(conditions []policy.Condition) string {
-	var said []string
+	var texts []string
 	for _, condition := range conditions {
 		if api.Bears(condition) {
-			said = append(said, string(condition.Type)+": "+condition.Reason)
+			texts = append(texts, string(condition.Type)+": "+condition.Reason)
 		}
 	}
-	return orNone(strings.Join(said, ", "))
+	return orNone(strings.Join(texts, ", "))
 }

@@ -88,7 +88,7 @@ func TestBriefListShowsTheSame(t *testing.T) {
 		}
 	}
 	for i := range whole {
-		if diff := cmp.Diff(show.Look(whole[i]), show.Look(brief[i])); diff != "" {
+		if diff := cmp.Diff(show.Row(whole[i]), show.Row(brief[i])); diff != "" {
 			t.Errorf("%s (-whole +brief):\n%s", whole[i].Name, diff)
 		}
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/hpad/hpad/daemon/explain"
 )
 
-// Changes writes what a reload changed, if made, or would change, a line for each.
+// Changes writes the changes of a reload; made is false for a dry run.
 func Changes(w io.Writer, changes []config.Change, made bool) error {
 	var text strings.Builder
 	if made {
@@ -20,7 +20,7 @@ func Changes(w io.Writer, changes []config.Change, made bool) error {
 	switch {
 	case len(changes) > 0:
 	case made:
-		text.WriteString("Nothing in it changed.\n")
+		text.WriteString("There are no changes.\n")
 	default:
 		text.WriteString("A reload would change nothing.\n")
 	}

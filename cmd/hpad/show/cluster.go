@@ -12,14 +12,14 @@ import (
 	"github.com/hpad/hpad/daemon/api"
 )
 
-// Cluster writes the members of a cluster and who owns which fleet.
+// Cluster writes the members of a cluster and the owners of fleets.
 func Cluster(w io.Writer, c *api.Cluster) error {
 	members := newTable(w)
 	_, _ = fmt.Fprintln(members, "MEMBER\tADDRESS\tFLEETS\tVERSION\tCLOCK\tPROBLEM")
 	for _, m := range c.Members {
 		name, clock := m.Name, unknown
 		if m.Name == c.Member {
-			name, clock = m.Name+" (asked)", "here"
+			name, clock = m.Name+" (this)", "here"
 		} else if m.ClockOffsetSeconds != nil {
 			clock = seconds(*m.ClockOffsetSeconds).Round(time.Millisecond).String()
 		}
@@ -38,7 +38,7 @@ func Cluster(w io.Writer, c *api.Cluster) error {
 		next := f.Next
 		switch {
 		case f.Owner == "" && f.Next == "" && len(c.Members) > 0:
-			next = "nobody may"
+			next = "no candidate"
 		case f.Next == f.Owner:
 			next = ""
 		}

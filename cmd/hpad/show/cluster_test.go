@@ -22,12 +22,12 @@ func TestCluster(t *testing.T) {
 		got = append(got, strings.Join(strings.Fields(line), " "))
 	}
 	want := `MEMBER ADDRESS FLEETS VERSION CLOCK PROBLEM
-a (asked) https://a:4721 1 v1 here
+a (this) https://a:4721 1 v1 here
 b 0 -1.5s
 
 FLEET OWNER TERM LATE NEXT CONFIGURATION OTHERWISE
 prod a 3 12s b one b two, c <none>
-test <none> 0 <unknown> nobody may <none>
+test <none> 0 <unknown> no candidate <none>
 
 Warning: etcd does not answer`
 	if text := strings.Join(got, "\n"); err != nil || text != want {

@@ -8,9 +8,9 @@ import (
 	"github.com/hpad/hpad/daemon/explain"
 )
 
-// History writes entries as a piece, with a column for their autoscalers where they are of
-// several, and times of a zone.
-func (p *Pieces) History(w io.Writer, entries []api.Recorded, several bool, zone *time.Location) error {
+// History writes entries of the history, with a column NAME for several autoscalers. Times are
+// in a zone.
+func (p *Table) History(w io.Writer, entries []api.Recorded, several bool, zone *time.Location) error {
 	row := func(when, name, replicas, why string) []string {
 		if several {
 			return []string{when, name, replicas, why}

@@ -7,13 +7,13 @@ import (
 	"github.com/hpad/hpad/daemon/explain"
 )
 
-// MostInstances is how many instances are listed where nobody asks for all.
-const MostInstances = 20
+// MaxInstances is the default limit of listed instances.
+const MaxInstances = 20
 
-// instances lists instances as a table of its own, so that their columns are theirs.
+// instances adds instances as a table with its own columns.
 func (d description) instances(list api.InstanceList, most int) error {
 	if list.Error != "" {
-		d.line(1, "cannot be listed:\t%s", explain.OneLine(list.Error))
+		d.line(1, "not listed:\t%s", explain.OneLine(list.Error))
 		return nil
 	}
 	for _, failed := range list.Failed {
@@ -71,19 +71,18 @@ func hasNodes(list *api.InstanceList) bool {
 	return false
 }
 
-// instance returns the columns of one instance.
-func (d description) instance(one *api.Instance, node bool) []string {
-	name := one.ID
-	if one.Name != "" {
-		name = one.Name
+func (d description) instance(instance *api.Instance, node bool) []string {
+	name := instance.ID
+	if instance.Name != "" {
+		name = instance.Name
 	}
 	columns := []string{explain.OneLine(name)}
 	if node {
-		columns = append(columns, orNone(explain.OneLine(one.Node)))
+		columns = append(columns, orNone(explain.OneLine(instance.Node)))
 	}
-	columns = append(columns, explain.StateText(one), age(one.Started, d.now))
-	for i := range one.Metrics {
-		columns = append(columns, explain.MeasuredText(&one.Metrics[i]))
+	columns = append(columns, explain.StateText(instance), age(instance.Started, d.now))
+	for i := range instance.Metrics {
+		columns = append(columns, explain.MeasuredText(&instance.Metrics[i]))
 	}
 	return columns
 }

@@ -57,7 +57,7 @@ Evaluation:
 			t.Errorf("of 5 instances %d are listed as\n%s", most, got)
 		}
 	}
-	if got := text(api.InstanceList{Error: "no\nanswer"}, 20); !strings.Contains(got, "  cannot be listed:   no answer\n") {
+	if got := text(api.InstanceList{Error: "no\nanswer"}, 20); !strings.Contains(got, "  not listed:        no answer\n") {
 		t.Errorf("where they cannot be read it says\n%s", got)
 	}
 }

@@ -10,42 +10,42 @@ import (
 	"github.com/hpad/hpad/daemon/explain"
 )
 
-// orders compare two autoscalers by what a column shows.
+// orders compare two autoscalers by a column.
 var orders = map[string]func(a, b api.Autoscaler, now time.Time) int{
 	"name":      func(a, b api.Autoscaler, _ time.Time) int { return strings.Compare(a.Name, b.Name) },
 	"reference": func(a, b api.Autoscaler, _ time.Time) int { return strings.Compare(a.Reference, b.Reference) },
-	"min":       func(a, b api.Autoscaler, _ time.Time) int { return cmp.Compare(leastOf(a), leastOf(b)) },
+	"min":       func(a, b api.Autoscaler, _ time.Time) int { return cmp.Compare(minOf(a), minOf(b)) },
 	"max":       func(a, b api.Autoscaler, _ time.Time) int { return cmp.Compare(a.Spec.MaxReplicas, b.Spec.MaxReplicas) },
 	"replicas": func(a, b api.Autoscaler, _ time.Time) int {
 		return cmp.Compare(a.Status.CurrentReplicas, b.Status.CurrentReplicas)
 	},
 	"age": func(a, b api.Autoscaler, _ time.Time) int { return b.Created.Compare(a.Created) },
 	"problem": func(a, b api.Autoscaler, now time.Time) int {
-		return cmp.Compare(untroubled(a, now), untroubled(b, now))
+		return cmp.Compare(problemOrder(a, now), problemOrder(b, now))
 	},
 }
 
-// Orders are the names of the orders that there are, in the order of the columns.
+// Orders are the names of all orders, sorted by column.
 var Orders = []string{"name", "reference", "min", "max", "replicas", "age", "problem"}
 
-// leastOf returns the lower bound, which is 1 where none is set.
-func leastOf(view api.Autoscaler) int32 {
+// minOf returns the lower bound; the default is 1.
+func minOf(view api.Autoscaler) int32 {
 	if view.Spec.MinReplicas == nil {
 		return 1
 	}
 	return *view.Spec.MinReplicas
 }
 
-// untroubled is 0 for an autoscaler with a problem and 1 without, so that problems come first.
-func untroubled(view api.Autoscaler, now time.Time) int {
+// problemOrder returns 0 for an autoscaler with a problem, otherwise 1.
+func problemOrder(view api.Autoscaler, now time.Time) int {
 	if explain.Problem(view, now) == "" {
 		return 1
 	}
 	return 0
 }
 
-// Sort sorts autoscalers by one of Orders, the least, the youngest and those with a
-// problem first, and by name where that is alike.
+// Sort sorts autoscalers by one of Orders and by name: the smallest, the youngest and those with
+// a problem first.
 func Sort(views []api.Autoscaler, order string, now time.Time) {
 	slices.SortFunc(views, func(a, b api.Autoscaler) int {
 		return cmp.Or(orders[order](a, b, now), strings.Compare(a.Name, b.Name))

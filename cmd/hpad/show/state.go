@@ -13,14 +13,14 @@ import (
 	"github.com/hpad/hpad/daemon/state"
 )
 
-// State writes what a check of a state found.
+// State writes the report of a state check.
 func State(w io.Writer, report state.Report) error {
 	var text strings.Builder
 	for i := range report.Files {
 		file := &report.Files[i]
 		fmt.Fprintf(&text, "%s: ", file.Path)
 		if len(file.Problems) == 0 {
-			fmt.Fprintf(&text, "fine: %s, format %s", units.HumanSize(float64(file.Bytes)), file.Format)
+			fmt.Fprintf(&text, "valid: %s, format %s", units.HumanSize(float64(file.Bytes)), file.Format)
 			for _, bucket := range slices.Sorted(maps.Keys(file.Values)) {
 				fmt.Fprintf(&text, ", %d %s", file.Values[bucket], bucket)
 			}

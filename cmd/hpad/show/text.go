@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 )
 
-// none and unset are kubectl's words for what is not there.
+// none, unset and unknown are placeholders of kubectl.
 const (
 	none    = "<none>"
 	unset   = "<unset>"
@@ -19,7 +19,6 @@ const (
 
 func newTable(w io.Writer) *tabwriter.Writer { return tabwriter.NewWriter(w, 6, 4, 3, ' ', 0) }
 
-// orNone returns text, or the word for none.
 func orNone(text string) string {
 	if text == "" {
 		return none
@@ -34,7 +33,7 @@ func age(since, now time.Time) string {
 	return duration.HumanDuration(now.Sub(since))
 }
 
-// ago writes how long ago something happened that may not have happened yet.
+// ago formats an age; "never" for the zero time.
 func ago(at, now time.Time) string {
 	if at.IsZero() {
 		return "never"
@@ -44,8 +43,8 @@ func ago(at, now time.Time) string {
 
 func seconds(count float64) time.Duration { return time.Duration(count * float64(time.Second)) }
 
-// Clean returns a text from outside as part of one line that people read: without control
-// characters, which could begin lines, or control a terminal.
+// Clean returns an untrusted text on one line, without control characters, which could start
+// lines or control the terminal.
 func Clean(text string) string {
 	last := rune(0)
 	return strings.Map(func(letter rune) rune {
@@ -60,8 +59,7 @@ func Clean(text string) string {
 	}, text)
 }
 
-// Printable keeps what may go to a terminal: words of platforms and sources are
-// shown, and must not be able to steer it.
+// Printable replaces characters that could control the terminal.
 func Printable(letter rune) rune {
 	if letter == '\n' || unicode.IsPrint(letter) {
 		return letter

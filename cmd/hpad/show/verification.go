@@ -9,15 +9,15 @@ import (
 	"github.com/hpad/hpad/daemon/api"
 )
 
-// Verification writes what came of making recorded decisions again, and what is different
-// about them, line by line, with times of zone.
+// Verification writes the result of repeated decisions, with a line for each difference. Times
+// are in a zone.
 func Verification(w io.Writer, v api.Verification, zone *time.Location) error {
 	head := []string{"CHECKED", "IDENTICAL", "DIFFERENT", "NOT VERIFIABLE"}
 	var counts []string
 	for _, count := range []int{v.Checked, v.Identical, v.Different, v.NotVerifiable} {
 		counts = append(counts, strconv.Itoa(count))
 	}
-	if err := new(Pieces).write(w, head, [][]string{counts}); err != nil || v.Different == 0 {
+	if err := new(Table).write(w, head, [][]string{counts}); err != nil || v.Different == 0 {
 		return err
 	}
 	var rows [][]string
@@ -27,13 +27,13 @@ func Verification(w io.Writer, v api.Verification, zone *time.Location) error {
 			rows = append(rows, []string{at, d.Autoscaler, d.Error})
 		}
 		for _, field := range d.Fields {
-			rows = append(rows, []string{at, d.Autoscaler, fmt.Sprintf("%s: %s was recorded, and %s comes out", field.Field, orNothing(field.Recorded), orNothing(field.Now))})
+			rows = append(rows, []string{at, d.Autoscaler, fmt.Sprintf("%s: recorded %s, now %s", field.Field, orNothing(field.Recorded), orNothing(field.Now))})
 		}
 	}
 	if _, err := io.WriteString(w, "\n"); err != nil {
 		return err
 	}
-	if err := new(Pieces).write(w, []string{"TIME", "NAME", "DIFFERENCE"}, rows); err != nil {
+	if err := new(Table).write(w, []string{"TIME", "NAME", "DIFFERENCE"}, rows); err != nil {
 		return err
 	}
 	if more := v.Different - len(v.Differences); more > 0 {

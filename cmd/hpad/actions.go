@@ -21,18 +21,17 @@ import (
 	"github.com/hpad/hpad/policy"
 )
 
-// scopeFlags are the flags by which an act is about more than the autoscalers named.
+// scopeFlags select a fleet or all autoscalers instead of names.
 type scopeFlags struct {
 	fleet string
 	all   bool
 }
 
 func (f *scopeFlags) add(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.fleet, "fleet", "", "all autoscalers of this `fleet`, also those that are added later")
-	cmd.Flags().BoolVar(&f.all, "all", false, "all autoscalers, also those that are added later")
+	cmd.Flags().StringVar(&f.fleet, "fleet", "", "all autoscalers of this `fleet`, including future ones")
+	cmd.Flags().BoolVar(&f.all, "all", false, "all autoscalers, including future ones")
 }
 
-// scopes returns what a command is about.
 func (f *scopeFlags) scopes(cmd *cobra.Command, names []string) ([]policy.Scope, error) {
 	ways := 0
 	for _, used := range []bool{len(names) > 0, f.fleet != "", f.all} {
@@ -41,7 +40,7 @@ func (f *scopeFlags) scopes(cmd *cobra.Command, names []string) ([]policy.Scope,
 		}
 	}
 	if ways != 1 {
-		return nil, wrongUse(fmt.Errorf("%s wants names of autoscalers, --fleet or --all, and got %d of them", cmd.Name(), ways), helpHint(cmd))
+		return nil, wrongUse(fmt.Errorf("%s needs either names of autoscalers, --fleet or --all; got %d of these", cmd.Name(), ways), helpHint(cmd))
 	}
 	if len(names) == 0 {
 		return []policy.Scope{{Fleet: f.fleet}}, nil
@@ -55,7 +54,7 @@ func (f *scopeFlags) scopes(cmd *cobra.Command, names []string) ([]policy.Scope,
 	return scopes, nil
 }
 
-// each does something for each scope, and all that can be done.
+// each calls do for each scope and joins the errors.
 func (f *scopeFlags) each(cmd *cobra.Command, client *api.Client, names []string, do func(context.Context, policy.Scope) error) error {
 	scopes, err := f.scopes(cmd, names)
 	if err != nil {
@@ -80,32 +79,31 @@ func (f *scopeFlags) each(cmd *cobra.Command, client *api.Client, names []string
 	return errors.Join(failed...)
 }
 
-// pauseAnswer is what pause and resume write of one scope.
-type pauseAnswer struct {
+// pauseResult is the output of pause and resume for one scope.
+type pauseResult struct {
 	policy.Pause
-	// Replaced is the earlier pause in whose place this one is; nil without one.
+	// Replaced is the previous pause of the scope; nil without one.
 	Replaced *policy.Pause `json:"replaced,omitempty"`
-	// text says it to a person.
-	text string
+	text     string
 }
 
-// write does something for each scope and writes what came of it: for a person at once,
-// else as a list of all that was done.
-func (f *scopeFlags) write(cmd *cobra.Command, stream streams, client *api.Client, names []string, format outputFormat, do func(context.Context, policy.Scope) (pauseAnswer, error)) error {
-	var done []pauseAnswer
-	forPerson := format == outputTable || format == outputWide
+// write calls do for each scope and writes the results: each at once as text, or all of them
+// as a list for programs.
+func (f *scopeFlags) write(cmd *cobra.Command, stream streams, client *api.Client, names []string, format outputFormat, do func(context.Context, policy.Scope) (pauseResult, error)) error {
+	var done []pauseResult
+	asText := format == outputTable || format == outputWide
 	err := f.each(cmd, client, names, func(ctx context.Context, scope policy.Scope) error {
-		answer, err := do(ctx, scope)
+		result, err := do(ctx, scope)
 		if err != nil {
 			return err
 		}
-		done = append(done, answer)
-		if !forPerson {
+		done = append(done, result)
+		if !asText {
 			return nil
 		}
-		return say(stream.out, fmt.Sprintf("%s: %s\n", scope, answer.text))
+		return say(stream.out, fmt.Sprintf("%s: %s\n", scope, result.text))
 	})
-	if len(done) == 0 || forPerson {
+	if len(done) == 0 || asText {
 		return err
 	}
 	if writeErr := write(stream.out, format, done, nil); writeErr != nil {
@@ -114,15 +112,14 @@ func (f *scopeFlags) write(cmd *cobra.Command, stream streams, client *api.Clien
 	return err
 }
 
-// pauseOf returns the pause of a scope that is in force; nil where there is none, or it
-// cannot be read.
+// pauseOf returns the active pause of a scope; nil if there is none or it cannot be read.
 func pauseOf(ctx context.Context, client *api.Client, scope policy.Scope) *policy.Pause {
-	inForce, err := client.Pauses(ctx)
+	active, err := client.Pauses(ctx)
 	if err != nil {
-		return nil // what is asked for next fails as well, and says why
+		return nil // the next call returns the error
 	}
-	if i := slices.IndexFunc(inForce, func(p policy.Pause) bool { return p.Scope == scope }); i >= 0 {
-		return &inForce[i]
+	if i := slices.IndexFunc(active, func(p policy.Pause) bool { return p.Scope == scope }); i >= 0 {
+		return &active[i]
 	}
 	return nil
 }
@@ -131,11 +128,11 @@ func newPauseCommand(stream streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:        "pause NAME... | --fleet FLEET | --all",
 		SuggestFor: []string{"disable", "stop", "suspend"},
-		Short:      "Keep counts from being changed for a while",
-		Long: `Keep counts from being changed, until "hpad resume" or for a time. Passes go on and
-record what they would have done. A pause outlives restarts and changes of the
-configuration, and takes the place of an earlier one of the same autoscaler, fleet
-or all, which is named.`,
+		Short:      "Pause scaling for a while",
+		Long: `Pause scaling until "hpad resume" or for a duration. Evaluations continue and record
+the counts that they would have written. A pause survives restarts and configuration
+changes. It replaces an earlier pause of the same autoscaler, of the same fleet, or of
+all autoscalers, which the command prints.`,
 		Example: "  hpad pause checkout --for 2h --reason \"migration of the database\"\n  hpad pause --fleet prod --direction down",
 		Args:    cobra.ArbitraryArgs,
 	}
@@ -144,42 +141,42 @@ or all, which is named.`,
 	var lasts string
 	direction := string(policy.BothDirections)
 	scope.add(cmd)
-	cmd.Flags().StringVar(&direction, "direction", direction, "which changes to keep from: up, down or both")
+	cmd.Flags().StringVar(&direction, "direction", direction, "the paused `direction`: up, down or both")
 	format := addOutputFlag(cmd)
 	completeFlag(cmd, "direction", string(policy.Up), string(policy.Down), string(policy.BothDirections))
-	cmd.Flags().StringVar(&lasts, "for", "", "for how `long`, as 2h or 3d; left out, until \"hpad resume\"")
-	cmd.Flags().StringVar(&asked.Reason, "reason", "", "why, for all who look at it")
+	cmd.Flags().StringVar(&lasts, "for", "", "`duration` of the pause, for example 2h or 3d (default: until \"hpad resume\")")
+	cmd.Flags().StringVar(&asked.Reason, "reason", "", "`reason` for the pause, shown to all users")
 	client := addConnectFlags(cmd)
 	completeFlagFleets(cmd, client)
 	cmd.ValidArgsFunction = completeNames(client, 0)
 	cmd.RunE = func(cmd *cobra.Command, names []string) error {
 		asked.Direction = policy.Direction(direction)
 		if !slices.Contains([]policy.Direction{policy.Up, policy.Down, policy.BothDirections}, asked.Direction) {
-			return wrongUse(fmt.Errorf("--direction %q: want up, down or both", direction), helpHint(cmd))
+			return wrongUse(fmt.Errorf("--direction %q: must be up, down or both", direction), helpHint(cmd))
 		}
 		if cmd.Flags().Changed("for") {
 			span, ok := parseSpan(lasts)
 			if !ok || span <= 0 {
-				return wrongUse(fmt.Errorf("--for %q: want a time longer than 0s, as 2h or 3d", lasts), helpHint(cmd))
+				return wrongUse(fmt.Errorf("--for %q: must be a duration above 0s, for example 2h or 3d", lasts), helpHint(cmd))
 			}
 			asked.For = span.String()
 		}
-		return scope.write(cmd, stream, client(), names, *format, func(ctx context.Context, scope policy.Scope) (pauseAnswer, error) {
+		return scope.write(cmd, stream, client(), names, *format, func(ctx context.Context, scope policy.Scope) (pauseResult, error) {
 			replaced := pauseOf(ctx, client(), scope)
 			pause, err := client().Pause(ctx, scope, asked)
 			text := pauseText(pause)
 			if replaced != nil {
 				text += "; before: " + pauseText(*replaced)
 			}
-			return pauseAnswer{pause, replaced, text}, err
+			return pauseResult{pause, replaced, text}, err
 		})
 	}
 	return cmd
 }
 
-// pauseText returns a pause in words, beside the name of what is paused.
+// pauseText describes a pause without its scope.
 func pauseText(pause policy.Pause) string {
-	return explain.OneLine(strings.Replace(cmp.Or(pause.Message, "the pause is over"), " for "+pause.String(), "", 1))
+	return explain.OneLine(strings.Replace(cmp.Or(pause.Message, "the pause has ended"), " for "+pause.String(), "", 1))
 }
 
 func newResumeCommand(stream streams) *cobra.Command {
@@ -187,9 +184,9 @@ func newResumeCommand(stream streams) *cobra.Command {
 		Use:        "resume NAME... | --fleet FLEET | --all",
 		SuggestFor: []string{"enable", "unpause"},
 		Short:      "End a pause",
-		Long: `End the pause of autoscalers, of a fleet or of all: each ends only by the same words
-that began it. An autoscaler goes on from where it is, by the windows and rates that
-it has kept.`,
+		Long: `End the pause of autoscalers, of a fleet, or of all autoscalers. A pause ends only with
+the selection that it was created with. An autoscaler continues from its current count
+with its recorded windows and rates.`,
 		Example: "  hpad resume checkout\n  hpad resume --fleet prod",
 		Args:    cobra.ArbitraryArgs,
 	}
@@ -200,9 +197,9 @@ it has kept.`,
 	completeFlagFleets(cmd, client)
 	cmd.ValidArgsFunction = completeNames(client, 0)
 	cmd.RunE = func(cmd *cobra.Command, names []string) error {
-		return scope.write(cmd, stream, client(), names, *format, func(ctx context.Context, scope policy.Scope) (pauseAnswer, error) {
+		return scope.write(cmd, stream, client(), names, *format, func(ctx context.Context, scope policy.Scope) (pauseResult, error) {
 			ended, err := client().Resume(ctx, scope)
-			return pauseAnswer{Pause: ended, text: "resumed; before: " + pauseText(ended)}, err
+			return pauseResult{Pause: ended, text: "resumed; before: " + pauseText(ended)}, err
 		})
 	}
 	return cmd
@@ -212,29 +209,29 @@ func newScaleCommand(stream streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "scale NAME COUNT",
 		Short: "Set a count once",
-		Long: `Set the count of an autoscaler's target once, within its bounds unless forced. The
-passes after it go on from there: the command prints the next change that they will
-make, and "hpad pause" prevents it. 0 switches autoscaling off until somebody sets 1 or more.
+		Long: `Set the count of an autoscaler's target once, within its bounds unless forced. Later
+evaluations continue from there: the command prints the next change, and "hpad pause"
+prevents it. A count of 0 disables autoscaling until it is set to 1 or more.
 
-It makes no scale event, so that rates do not count it, and it is the count that
-on_foreign_change = "restore" puts back from then on.`,
+The change is not a scale event, so that rates do not include it. From then on it is the
+count that on_foreign_change = "restore" restores.`,
 		Example: "  hpad scale checkout 8\n  hpad scale checkout 0",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 2 {
 				return nil
 			}
-			return wrongUse(fmt.Errorf("scale wants the name of one autoscaler and a count, and got %d words", len(args)), helpHint(cmd))
+			return wrongUse(fmt.Errorf("scale needs the name of an autoscaler and a count, got %d arguments", len(args)), helpHint(cmd))
 		},
 	}
 	var force bool
-	cmd.Flags().BoolVar(&force, "force", false, "also outside of the bounds")
+	cmd.Flags().BoolVar(&force, "force", false, "allow a count outside of the bounds")
 	format := addOutputFlag(cmd)
 	client := addConnectFlags(cmd)
 	cmd.ValidArgsFunction = completeNames(client, 1)
 	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {
 			if _, notNumber := strconv.Atoi(unknown.GetSpecifiedShortnames()); notNumber == nil {
-				err = countError("-" + unknown.GetSpecifiedShortnames()) // it looks like a flag
+				err = countError("-" + unknown.GetSpecifiedShortnames()) // a negative count looks like a flag
 			}
 		}
 		return wrongUse(err, helpHint(cmd))
@@ -245,15 +242,15 @@ on_foreign_change = "restore" puts back from then on.`,
 			return wrongUse(countError(args[1]), helpHint(cmd))
 		}
 		view, err := client().Scale(cmd.Context(), args[0], int32(count), force)
-		var answered *api.Error
+		var failed *api.Error
 		switch {
-		case !force && errors.As(err, &answered) && answered.Type == api.ErrorRefused:
-			return hint.With(err, "\"hpad describe "+args[0]+"\" tells more; --force is for counts outside of the bounds")
+		case !force && errors.As(err, &failed) && failed.Type == api.ErrorRefused:
+			return hint.With(err, "\"hpad describe "+args[0]+"\" shows the details; --force allows counts outside of the bounds")
 		case err != nil:
 			return suggestName(cmd.Context(), client(), args[0], err)
 		}
 		return write(stream.out, *format, view, func(w io.Writer) error {
-			next := "; autoscaling is off until somebody sets 1 or more\n"
+			next := "; autoscaling is disabled until the count is 1 or more\n"
 			if count != 0 {
 				next = "\n" + scaledNext(&view)
 			}
@@ -263,31 +260,32 @@ on_foreign_change = "restore" puts back from then on.`,
 	return cmd
 }
 
-// scaledNext returns the next change after a count was set, and the command that prevents it.
+// scaledNext describes the next change after a count was set, and the command that prevents
+// it.
 func scaledNext(view *api.Autoscaler) string {
 	text := ""
 	for _, line := range explain.Next(view.Next, view.Explanation(), time.Local) {
 		text += "next change: " + line + "\n"
 	}
 	if text == "" {
-		text = fmt.Sprintf("next pass: at %s, the metrics decide again\n", view.Evaluation.Next.Local().Format(time.TimeOnly))
+		text = fmt.Sprintf("next pass: at %s, decided by the metrics\n", view.Evaluation.Next.Local().Format(time.TimeOnly))
 	}
 	if view.Mode == policy.ModeOff || view.Mode == policy.ModeRecommend || len(view.Pauses) > 0 && (view.Next == nil || view.Next.At.IsZero()) {
-		return text // the count is already kept
+		return text // no change to prevent
 	}
 	return text + fmt.Sprintf("\"hpad pause %s\" keeps the count\n", view.Name)
 }
 
 func countError(count string) error {
-	return fmt.Errorf("count %q: want a whole number of at least 0", count)
+	return fmt.Errorf("count %q: must be a whole number of at least 0", count)
 }
 
 func newEvaluateCommand(stream streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "evaluate NAME",
 		Short: "Evaluate an autoscaler now",
-		Long: `Evaluate an autoscaler now, without waiting for its next tick, and say what came of
-it. The pass is one as any other.`,
+		Long: `Evaluate an autoscaler now, without waiting for its next tick, and print the decision.
+The pass may change the count.`,
 		Example: "  hpad evaluate checkout",
 		Args:    oneName,
 	}
@@ -301,7 +299,7 @@ it. The pass is one as any other.`,
 		}
 		return write(stream.out, *format, view, func(w io.Writer) error {
 			if view.Decision == nil {
-				return hint.With(fmt.Errorf("autoscaler %q: %s", view.Name, cmp.Or(view.Evaluation.Error, "nothing was decided")), "\"hpad describe\" tells more")
+				return hint.With(fmt.Errorf("autoscaler %q: %s", view.Name, cmp.Or(view.Evaluation.Error, "no decision")), "\"hpad describe\" shows the details")
 			}
 			decision := *view.Decision
 			decision.Time = decision.Time.Local()
