@@ -20,7 +20,7 @@ import (
 // change is the transition to another generation.
 type change struct {
 	next *round.Generation
-	// added are new autoscalers. Changed are those whose configuration changed, which are
+	// added are new autoscalers. Changed are autoscalers with a changed configuration, which are
 	// evaluated immediately (R23).
 	added, changed []*round.Autoscaler
 	// definitions are the new definitions of autoscalers that stay.
@@ -30,8 +30,8 @@ type change struct {
 	receivers   notify.Set
 }
 
-// build builds the next generation. It does not change anything that runs, and leaves nothing
-// behind after an error.
+// build builds the next generation without an effect on the active one. After an error it closes
+// all new adapters.
 func (d *Daemon) build(c *config.Config) (*change, error) {
 	previous := d.scheduler.Current()
 	made, err := d.adapters.Build(c, previous.Set)

@@ -10,19 +10,18 @@ import (
 	"github.com/hpad/hpad/sources"
 )
 
-// budgets bound what the queries of all sources take together.
+// budgets limit the resources of all queries together.
 type budgets struct {
-	// answers is in bytes, samples in samples.
+	// answers limits the bytes of query results, samples their samples.
 	answers, samples *sources.Budget
 }
 
-// AnswerBudget returns a budget of answers as a configuration has it.
+// AnswerBudget returns the configured budget of query results.
 func AnswerBudget(c config.Daemon) *sources.Budget {
 	bytes := int64(cmp.Or(c.AnswerMemory, config.DefaultDaemon().AnswerMemory))
 	return sources.NewBudget(bytes, fmt.Sprintf("daemon.answer_memory = %q", quantity.FormatBytes(bytes*1000)))
 }
 
-// newBudgets returns the budgets of a configuration.
 func newBudgets(c config.Daemon) budgets {
 	samples := cmp.Or(c.QuerySamples, config.DefaultDaemon().QuerySamples)
 	return budgets{
@@ -31,7 +30,6 @@ func newBudgets(c config.Daemon) budgets {
 	}
 }
 
-// usage returns how the budgets are used.
 func (b budgets) usage() metrics.Budgets {
 	return metrics.Budgets{Answers: b.answers.Usage(), Samples: b.samples.Usage()}
 }

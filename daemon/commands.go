@@ -25,7 +25,7 @@ const maxReason = 500
 // is 0, until it is resumed. An empty direction is both. Since, Until and Message are ignored.
 //
 // After Pause returns nil no pass starts a write that the pause holds, also after a crash; an
-// active write continues. After an api.ErrUnknown or api.ErrRefused nothing was done; after any
+// active write continues. An api.ErrUnknown or api.ErrRefused has no effect; after any
 // other error the pause is active, but not stored yet.
 func (d *Daemon) Pause(ctx context.Context, pause policy.Pause, duration time.Duration) (policy.Pause, error) {
 	if err := d.AwaitRunning(ctx); err != nil {
@@ -174,7 +174,7 @@ func (d *Daemon) waiveBreaker(fleet string) time.Time {
 // on. 0 switches the autoscaler off (R51).
 //
 // Without force the count must be within min and max, or 0. ScaleTo returns when the count is
-// written and recorded. The error is an api.ErrUnknown, or an api.ErrRefused if nothing was done:
+// written and recorded. The error is an api.ErrUnknown, or an api.ErrRefused if the count was not written:
 // in a dry run, under a hold, or if the target cannot be read. After ctx has ended the outcome is
 // unknown.
 func (d *Daemon) ScaleTo(ctx context.Context, name string, replicas int32, force bool, author string) error {
@@ -199,11 +199,11 @@ func (d *Daemon) ScaleTo(ctx context.Context, name string, replicas int32, force
 	return err
 }
 
-// evaluatedInterval is the interval at which EvaluateNow checks whether the pass has ended.
+// evaluatedInterval is the interval of the checks whether a pass has ended.
 const evaluatedInterval = 20 * time.Millisecond
 
 // EvaluateNow evaluates an autoscaler and returns when the pass has ended, with any result. The
-// error is an api.ErrUnknown, an api.ErrRefused during a quarantine, or that of ctx.
+// error is an api.ErrUnknown, an api.ErrRefused during a quarantine, or the cause of ctx.
 func (d *Daemon) EvaluateNow(ctx context.Context, name string) error {
 	if err := d.AwaitRunning(ctx); err != nil {
 		return err

@@ -2,8 +2,6 @@ package daemon
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"io"
 	"sync"
 	"time"
@@ -25,8 +23,6 @@ import (
 	"github.com/hpad/hpad/daemon/state"
 	"github.com/hpad/hpad/daemon/status"
 	"github.com/hpad/hpad/daemon/trouble"
-	"github.com/hpad/hpad/sources"
-	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/clock"
 )
 
@@ -36,7 +32,7 @@ type Options struct {
 	Load func() (*config.Config, error)
 	// Store stores the state. The daemon does not close it.
 	Store state.Store
-	// Graph stores the data points of graphs while the daemon runs; nil stores none.
+	// Graph stores the data points of graphs while the daemon runs; it may be nil.
 	Graph *graph.Store
 	// Log may be nil.
 	Log *zap.Logger
@@ -53,8 +49,7 @@ type Options struct {
 	Output func(service, instance string) io.Writer
 	// Notify sends a state to the service manager, as in sd_notify(3); it may be nil.
 	Notify func(state string)
-	// WatchdogInterval is the interval in which the service manager expects a sign of life; 0
-	// is never.
+	// WatchdogInterval is the watchdog interval of the service manager; 0 without a watchdog.
 	WatchdogInterval time.Duration
 	// Clock is the zero value for the clocks of the host.
 	Clock clock.System
@@ -130,137 +125,6 @@ func logOutput(log *zap.Logger) func(service, instance string) io.Writer {
 	}
 }
 
-// stopWait is the time that active writes have at a stop.
-const stopWait = 20 * time.Second
-
-// Run loads the configuration and the state and runs the autoscalers until ctx ends. Then it
-// waits for active writes, commits the remaining state and closes the fleets and sources.
-func (d *Daemon) Run(ctx context.Context) error {
-	act, stopActing := context.WithCancelCause(context.WithoutCancel(ctx))
-	defer stopActing(nil)
-	d.env.RunContext, d.env.ActContext = ctx, act
-	first, err := d.load(ctx)
-	if err != nil {
-		return err
-	}
-
-	recording, stopRecording := context.WithCancel(context.WithoutCancel(ctx))
-	defer stopRecording()
-	var recorder sync.WaitGroup
-	recorder.Go(func() { d.env.Recorder.Run(recording) })
-	if d.env.Graph != nil {
-		recorder.Go(func() { d.env.Graph.Run(recording, d.env.Clock.Now) })
-	}
-	restored := d.restoredOf(first.next)
-	d.scheduler.Start(d.swap(first), first.next.Config.Daemon.ConcurrentSyncs)
-	d.LogLosses()
-	d.prune()
-	d.service.Ready()
-	close(d.running)
-	d.background.Go(func() { d.discover(ctx) })
-	d.background.Go(func() { d.recallEvents(ctx, restored, d.env.Clock.Now()) })
-	d.env.Log.Info("started", zap.Int("autoscalers", len(first.next.Names)), zap.Bool("dry_run", d.env.DryRun))
-	if d.env.DryRun {
-		d.env.Log.Warn(api.DryRun)
-	}
-	d.scheduler.Run(ctx)
-
-	d.env.Log.Info("stopping")
-	d.service.Stopping()
-	giveUp := time.AfterFunc(stopWait, func() { stopActing(round.ErrStopping) })
-	defer giveUp.Stop()
-	d.background.Wait()
-	d.scheduler.Finish()
-	stopRecording()
-	recorder.Wait()
-	d.env.Receivers.Close()
-	stopActing(round.ErrStopping)
-	d.adapters.Wait()
-	if text := d.env.Unwritten.Text(); text != "" {
-		err = fmt.Errorf("state that could not be written is lost: %s", text)
-	}
-	err = errors.Join(err, d.scheduler.Current().Close())
-	d.env.Log.Info("stopped", zap.NamedError("err", err))
-	return err
-}
-
-// restartPeriods is the number of sync periods that a restart may take without an effect on the
-// time for which a metric has failed.
-const restartPeriods = 4
-
-// load loads the configuration and the state, and starts the adapters of the first generation.
-func (d *Daemon) load(ctx context.Context) (*change, error) {
-	c, err := d.options.Load()
-	if err != nil {
-		return nil, err
-	}
-	env := d.env
-	d.started = c.Daemon
-	d.budgets = newBudgets(c.Daemon)
-	env.Metrics.ShowBudgets(d.budgets.usage)
-	restored, err := d.options.Store.Load(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("load the state: %w", err)
-	}
-	d.adapters = adapters.NewKeeper(env.RunContext, env.ActContext, adapters.Env{
-		Log: env.Log, Clock: env.Clock, Store: d.options.Store.Fleet, Until: env.Until,
-		Meter:  func(fleet string) targets.Meter { return env.Metrics.Platform(fleet) },
-		Fleet:  targets.Env{Output: d.options.Output, Now: env.Clock.Now, DryRun: env.DryRun},
-		Source: sources.Env{Clock: env.Clock, Discover: d.readTarget, Answers: d.budgets.answers, Samples: d.budgets.samples},
-	})
-	env.Clock.Resume(restored.Clock)
-	env.CheckClock()
-	env.Metrics.ClockOffset(env.Clock.Scale().Offset())
-	now := env.Clock.Now()
-	d.restored = restored.WithoutFuture(now).WithoutDowntime(now, restartPeriods*c.Daemon.SyncPeriod)
-	env.Pauses.Restore(d.restored.Pauses)
-	env.Breakers.Restore(d.restored.Removals)
-	for name, record := range d.restored.Autoscalers {
-		if record.Labels != nil && name == config.LabelsName(record.Target) {
-			d.labels.Recall(record.Target, record.Labels)
-		}
-	}
-	merged := d.labels.Merge(c)
-	first, err := d.build(merged.Config)
-	if err != nil {
-		return nil, err
-	}
-	d.labels.Settle(merged)
-	first.adapters.Start(ctx)
-	return first, nil
-}
-
-// restoredOf returns the autoscalers of a generation that the loaded state contains.
-func (d *Daemon) restoredOf(g *round.Generation) []*round.Autoscaler {
-	var restored []*round.Autoscaler
-	for name := range d.restored.Autoscalers {
-		if a := g.Autoscalers[name]; a != nil {
-			restored = append(restored, a)
-		}
-	}
-	return restored
-}
-
-// recallEvents reads the events of the last hour before the start from the history. They are
-// only shown, so no pass waits for them.
-func (d *Daemon) recallEvents(ctx context.Context, restored []*round.Autoscaler, started time.Time) {
-	for _, a := range restored {
-		if ctx.Err() != nil {
-			return
-		}
-		entries, err := d.options.Store.History(ctx, a.Name, started.Add(-recalledEvents), started, round.MaxEvents)
-		if err != nil {
-			d.env.Log.Warn("cannot read events before the restart", zap.NamedError("err", err))
-			return
-		}
-		a.RecallEvents(entries)
-	}
-}
-
-// recalledEvents is the age of the oldest event that is shown after a restart, as long as
-// Kubernetes keeps events.
-const recalledEvents = time.Hour
-
 // Evaluate evaluates an autoscaler immediately, or after its active pass. An unknown name has no
 // effect.
 func (d *Daemon) Evaluate(name string) { d.env.Evaluate(name) }
@@ -280,8 +144,8 @@ func (d *Daemon) writers() ([]string, bool) {
 	}
 }
 
-// AwaitRunning waits until the first configuration is active. The error is that of ctx, or that
-// the daemon is stopping.
+// AwaitRunning waits until the first configuration is active. The error is the cause of ctx, or
+// ErrStopping of package round.
 func (d *Daemon) AwaitRunning(ctx context.Context) error {
 	select {
 	case <-d.running:

@@ -17,6 +17,7 @@ import (
 	"github.com/hpad/hpad/daemon/state"
 	"github.com/hpad/hpad/daemon/ticks"
 	"github.com/hpad/hpad/settings"
+	"github.com/hpad/hpad/targets"
 )
 
 // beginReload takes the reload lock, after the start of the daemon.
@@ -34,8 +35,8 @@ func (d *Daemon) beginReload(ctx context.Context) error {
 	return nil
 }
 
-// Reload reads and activates the configuration, and returns the changes, including those that
-// the next start applies. After an error nothing has changed.
+// Reload reads and activates the configuration. It returns the changes, including changes that
+// need a restart. An error has no effect.
 func (d *Daemon) Reload(ctx context.Context) ([]config.Change, error) {
 	if err := d.beginReload(ctx); err != nil {
 		return nil, err
@@ -116,12 +117,12 @@ func (d *Daemon) ReloadChanges(ctx context.Context) ([]config.Change, error) {
 }
 
 // activate activates a configuration together with the discovered autoscalers, and records the
-// changes. The next generation is built before the swap, which cannot fail. After an error nothing
-// has changed. The caller holds the reload lock.
+// changes. The next generation is built before the swap, which cannot fail. An error has no effect.
+// The caller holds the reload lock.
 func (d *Daemon) activate(file *config.Config, author string) error {
 	merged := d.labels.Merge(file)
 	before := d.scheduler.Current()
-	// Before the first pass after the change, whose entry would otherwise have the same time.
+	// Earlier than the first pass after the change, because two entries must not have the same time.
 	at := d.env.Clock.Now().Add(-time.Nanosecond)
 	ch, err := d.build(merged.Config)
 	if err != nil {
@@ -193,8 +194,8 @@ func (d *Daemon) addDiscovered(asked *round.Generation, found map[string]discove
 	}
 }
 
-// orphanKept is the time for which the record of an autoscaler without a configuration is
-// stored, in case it was removed by mistake. No window is longer.
+// orphanKept is the retention of the record of an autoscaler without a configuration, which may
+// have been removed by mistake. No window is longer.
 const orphanKept = 24 * time.Hour
 
 // prune deletes the records of old orphans. The store must not replay passes for the others.
@@ -210,4 +211,20 @@ func (d *Daemon) prune() {
 			d.env.Recorder.Record(name, &record)
 		}
 	}
+}
+
+// discoverers returns the fleets that discover targets.
+func (d *Daemon) discoverers(g *round.Generation) []discovery.Fleet {
+	var fleets []discovery.Fleet
+	for name, h := range g.Fleets {
+		if g.Config.Fleets[name].Discover && h.Discoverer != nil {
+			fleets = append(fleets, discovery.Fleet{
+				Name: name, Problem: &h.Undiscovered,
+				Ask: func(ctx context.Context) ([]targets.Discovered, error) {
+					return d.env.Discover(ctx, h, g.Config.Daemon.SyncPeriod)
+				},
+			})
+		}
+	}
+	return fleets
 }

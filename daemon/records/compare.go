@@ -10,8 +10,8 @@ import (
 	"github.com/hpad/hpad/policy"
 )
 
-// Follows reports whether the store derives the record of a pass from the one before: loading
-// replays an unchanged recommendation at the ticks up to the last completed round.
+// Follows reports whether the store derives the record after a pass from the record before it:
+// loading replays an unchanged recommendation at the ticks up to the last completed round.
 func Follows(after, before *state.Record, period time.Duration) bool {
 	return before.Intention == nil && after.Intention == nil && before.Fingerprint == after.Fingerprint &&
 		after.Through.Equal(ticks.Next(before.Through, period)) &&
@@ -37,8 +37,8 @@ func Keep[T comparable](before *T, value T) *T {
 	return &next
 }
 
-// sameStatus compares what a restart must not forget. A change of metric values, or of a message
-// that quotes them, is not worth a write.
+// sameStatus ignores metric values, and messages that quote them: their changes are not worth a
+// write.
 func sameStatus(a, b *policy.Status) bool {
 	return a.DesiredReplicas == b.DesiredReplicas &&
 		a.LastScaleTime.Equal(b.LastScaleTime) &&

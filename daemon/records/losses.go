@@ -9,7 +9,7 @@ import (
 	"github.com/hpad/hpad/targets/clock"
 )
 
-// ShownAtLeast is the shortest time for which a loss is shown, so that metrics are scraped in it.
+// ShownAtLeast is the shortest display of a loss, so that a scrape of the metrics contains it.
 const ShownAtLeast = 5 * time.Minute
 
 // RecentLoss is a loss of state that still affects decisions.

@@ -16,7 +16,7 @@ import (
 	"github.com/hpad/hpad/targets/clock"
 )
 
-// Pauses are the active pauses, including those of breakers. It is safe for concurrent use.
+// Pauses are the active pauses, including pauses by breakers. It is safe for concurrent use.
 type Pauses struct {
 	// mu is held while table is replaced and recorded, so that both are in the same order.
 	mu    sync.Mutex
@@ -28,9 +28,9 @@ type pauseTable struct {
 	active map[policy.Scope]policy.Pause
 	// ended are the pauses that ended within endingsKept.
 	ended map[policy.Scope]ending
-	// next is the earliest end of an active pause; zero if none has an end.
+	// next is the earliest end of an active pause; zero without an end.
 	next time.Time
-	// breakers are the fleets whose breaker is open.
+	// breakers are the fleets with an open breaker.
 	breakers []string
 }
 
@@ -78,8 +78,8 @@ func (p *Pauses) Put(pause policy.Pause, to *Recorder) *Commit {
 	return to.pause(map[policy.Scope]*policy.Pause{pause.Scope: &pause})
 }
 
-// End ends the pauses for which ends returns true, with its message, and records that. The commit
-// is nil if no pause ends.
+// End ends and records the pauses that the function ends selects, with its message. The commit is
+// nil if no pause ends.
 func (p *Pauses) End(now time.Time, to *Recorder, ends func(policy.Pause) (message string, ends bool)) (ended []policy.Pause, recorded *Commit) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -104,7 +104,7 @@ func (p *Pauses) End(now time.Time, to *Recorder, ends func(policy.Pause) (messa
 	return ended, to.pause(changes)
 }
 
-// EndDue ends the pauses whose time is over, and those of breakers that are no longer configured.
+// EndDue ends expired pauses, and the pauses of breakers that are no longer configured.
 func (p *Pauses) EndDue(now time.Time, to *Recorder, hasBreaker func(fleet string) bool) (ended []policy.Pause) {
 	table := p.table.Load()
 	gone := func(fleet string) bool { return !hasBreaker(fleet) }
@@ -123,7 +123,7 @@ func (p *Pauses) EndDue(now time.Time, to *Recorder, hasBreaker func(fleet strin
 	return ended
 }
 
-// Active returns the active pauses by scope. The time of some may be over.
+// Active returns the pauses by scope. Some may have expired.
 func (p *Pauses) Active() map[policy.Scope]policy.Pause { return p.table.Load().active }
 
 // LastEnded returns the last pause of a scope that ended, and the time of its end.
@@ -133,7 +133,7 @@ func (p *Pauses) LastEnded(scope policy.Scope) (policy.Pause, time.Time) {
 }
 
 // Of returns the active pauses of an autoscaler, the widest first, and the message of the last
-// pause that ended; empty if there is none.
+// pause that ended; both may be empty.
 func (p *Pauses) Of(name, fleet string, now time.Time, scale *clock.Scale) (active []policy.Pause, resumed string) {
 	table := p.table.Load()
 	if len(table.active) == 0 && len(table.ended) == 0 {
@@ -189,7 +189,7 @@ func PauseText(pause *policy.Pause, scale *clock.Scale) string {
 	return text.String()
 }
 
-// ComparePauses orders pauses, the widest first. The pause of a breaker follows that of its fleet.
+// ComparePauses orders pauses, the widest first. The breaker of a fleet comes after the fleet.
 func ComparePauses(a, b policy.Pause) int {
 	order := cmp.Or(strings.Compare(a.Autoscaler, b.Autoscaler), strings.Compare(a.Fleet, b.Fleet))
 	if order == 0 && a.Breaker != b.Breaker {

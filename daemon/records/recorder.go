@@ -28,7 +28,7 @@ type Recorder struct {
 
 	mu      sync.Mutex
 	changes state.Changes
-	// next is the commit of the changes; nil if there are none.
+	// next is the commit of the changes; nil without changes.
 	next *Commit
 	due  chan struct{}
 }
@@ -70,7 +70,7 @@ func NewRecorder(store state.Store, clock *clock.Clock, log *zap.Logger, observe
 	return &Recorder{store: store, clock: clock, log: log, observe: observe, due: make(chan struct{}, 1)}
 }
 
-// Record adds a record, nil for none, and entries of the history to the next commit.
+// Record adds a record, which may be nil, and history entries to the next commit.
 func (r *Recorder) Record(name string, record *state.Record, entries ...state.Entry) *Commit {
 	return r.RecordOr(nil, name, record, entries...)
 }
@@ -187,7 +187,7 @@ func (r *Recorder) commit() {
 // several times the memory of its data.
 const maxBatch = 2000
 
-// write writes changes, large ones in several transactions, and returns the rest after an error.
+// write writes changes, in several transactions if they are large, and returns the rest after an error.
 // History entries are written before the records of the same passes, and the last completed round
 // is written last. Records that the store does not accept are added to rejected and dropped.
 func (r *Recorder) write(left state.Changes, rejected state.RejectedError) (state.Changes, error) {
@@ -264,7 +264,7 @@ func (r *Recorder) keep(old state.Changes) {
 	}
 }
 
-// merged returns a map with the newer values replacing the older ones.
+// merged returns a map with the values of both; newer values win.
 func merged[K comparable, V any](older, newer map[K]V) map[K]V {
 	if older == nil {
 		return newer

@@ -10,7 +10,7 @@ import (
 // Breakers count the removed instances of fleets with a breaker. It is safe for concurrent use.
 type Breakers struct {
 	mu sync.Mutex
-	// removals are by fleet, and may include those that are older than the window.
+	// removals are by fleet. Some may be older than the window.
 	removals map[string]state.Removals
 }
 

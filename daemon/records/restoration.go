@@ -31,7 +31,7 @@ func RestorationUnder(r *state.Restoration, c *config.Autoscaler) *state.Restora
 }
 
 // RestorationAfter returns the restoration after a pass: nil if it is complete, or a user set
-// another count. A dry run and the modes recommend and off restore nothing.
+// another count. A dry run and the modes recommend and off do not restore counts.
 func RestorationAfter(r *state.Restoration, decision *policy.Decision, outcome policy.Outcome, dryRun bool) *state.Restoration {
 	reached := decision.Case == policy.CaseRestored && outcome.Kind == policy.Written && outcome.Reached == decision.DesiredReplicas
 	commanded := decision.Case == policy.CaseCommanded && (outcome.Kind == policy.Written || !decision.Write)

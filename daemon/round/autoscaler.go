@@ -21,13 +21,13 @@ import (
 // Autoscaler is an autoscaler at run time. Unlike its definition it outlives reloads.
 type Autoscaler struct {
 	Name string
-	// added is the time at which this run added it, on Go's monotonic clock.
+	// added is the start of the autoscaler in this run, on Go's monotonic clock.
 	added      time.Time
 	definition atomic.Pointer[Definition]
 	metrics    *metrics.Autoscaler
 	// published is the last result. It is immutable, and replaced while mu is held.
 	published atomic.Pointer[Result]
-	// earlierEvents are events before the start of this run; nil if there are none.
+	// earlierEvents are events before the start of this run; may be nil.
 	earlierEvents atomic.Pointer[[]api.Event]
 	// cpuUse is the last CPU use of each instance in thousandths of a core, by ID, if
 	// instances are removed by CPU use; nil before the first reading.
@@ -37,10 +37,10 @@ type Autoscaler struct {
 	// leaves is the count after the active pass, if it removes instances that a breaker
 	// counts, or nil.
 	leaves atomic.Pointer[int32]
-	// Late counts ticks at which a pass was still active.
+	// Late counts the ticks during a pass.
 	Late atomic.Uint64
-	// removed is set, while mu is held, when a reload removes the autoscaler. After that
-	// nothing of it is recorded.
+	// removed is set, while mu is held, when a reload removes the autoscaler, which is
+	// not recorded after that.
 	removed atomic.Bool
 
 	// mu guards the data that the scheduler and the active pass share. It is held while either
@@ -71,8 +71,7 @@ type Autoscaler struct {
 	// unmeasured is the time of the first pass while all passes have failed only because the
 	// fleet has no samples yet; zero otherwise.
 	unmeasured time.Time
-	// panicked reports whether a pass panicked and none has succeeded since; panics counts
-	// panics in a row.
+	// panicked is set by a panic and reset by the next success. panics counts panics in a row.
 	panicked bool
 	panics   int
 	// stepsReported is the number of clock steps that have been reported as events.
@@ -143,7 +142,7 @@ func (a *Autoscaler) begin(now time.Time, again bool) bool {
 	return true
 }
 
-// release ends the pass and reports whether another one was requested.
+// release ends the pass and reports whether another pass was requested.
 func (a *Autoscaler) release() (again bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -185,9 +184,9 @@ func (a *Autoscaler) intend(to *records.Recorder, record *state.Record) *records
 	return to.Record(a.Name, record)
 }
 
-// publish publishes the result of a pass and records what the store cannot derive itself; the
-// commit is nil if that is nothing. Both are one step, so that a tick in between records the
-// pass before. It returns false if the autoscaler was removed.
+// publish publishes the result of a pass. It also records it, unless the store derives the record
+// from the one before; then the commit is nil. Both are one step, so that a tick in between
+// records the previous pass. It returns false if the autoscaler was removed.
 func (a *Autoscaler) publish(to *records.Recorder, before *Result, after *passResult, settlement policy.Settlement, period time.Duration, entries []state.Entry) (*records.Commit, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

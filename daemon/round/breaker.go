@@ -29,8 +29,8 @@ type fleetRemovals struct {
 	counts map[string]int32
 }
 
-// instances returns the number of instances of the fleet without those that are counted as
-// removed: as read in this round, and for other autoscalers as last known.
+// instances returns the number of instances of the fleet, excluding counted removals: the counts of
+// this round, and for other autoscalers the last known counts.
 func (f *fleetRemovals) instances() int64 {
 	sum := int64(0)
 	for name, a := range f.generation.Autoscalers {
@@ -107,8 +107,8 @@ func (p *pass) awaitBreaker() {
 	}
 }
 
-// checkBreaker counts the removals of a round, or opens the breaker if they exceed its limit
-// together with the earlier ones of its window.
+// checkBreaker counts the removals of a round. If the sum within the window exceeds the limit, it
+// opens the breaker instead.
 func (r *round) checkBreaker(f *fleetRemovals) {
 	if f.removes == 0 {
 		return

@@ -13,7 +13,7 @@ import (
 // a step back the wall clock repeats times, so that later readings are ambiguous.
 type dates []date
 
-// date has the times at which an instance started and its readiness changed.
+// date is the start of an instance and the last change of its readiness.
 type date struct {
 	id               string
 	started, changed stamp
@@ -44,7 +44,7 @@ func (d dates) of(instances []policy.Instance, scale *clock.Scale, now time.Time
 	return dated, known
 }
 
-// with returns the dates of instances: d itself if nothing changed.
+// with returns the dates of instances: d itself without a change.
 func (d dates) with(instances []policy.Instance, scale *clock.Scale, now time.Time) dates {
 	changed := len(d) != len(instances)
 	for i := 0; i < len(instances) && !changed; i++ {

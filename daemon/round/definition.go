@@ -67,8 +67,8 @@ func Define(c *config.Autoscaler, daemon config.Daemon, fleet *adapters.Fleet, s
 	return d
 }
 
-// Redefine returns the definition of an autoscaler: the earlier one if nothing changed, so that a
-// change of one autoscaler does not copy all others. Earlier may be nil.
+// Redefine returns the definition of an autoscaler. It returns earlier, which may be nil, if the
+// configuration is the same, so that a change of one autoscaler does not copy all others.
 func Redefine(earlier *Definition, c *config.Autoscaler, daemon config.Daemon, set adapters.Set) (*Definition, error) {
 	fleet, by := set.Fleets[c.Target.Fleet], drainFleet(c, set.Fleets)
 	if earlier != nil && earlier.Fleet == fleet && earlier.drainFleet == by && earlier.strict == daemon.Strict() &&
@@ -111,7 +111,7 @@ func drainFleet(c *config.Autoscaler, fleets map[string]*adapters.Fleet) targets
 	return fleets[name].Inner
 }
 
-// settingsOf returns the settings of the daemon with those of the autoscaler.
+// settingsOf returns the settings of an autoscaler, which override those of the daemon.
 func settingsOf(c *config.Autoscaler, daemon config.Daemon) policy.Settings {
 	settings := daemon.Settings()
 	settings.Mode = c.Mode
@@ -131,7 +131,7 @@ func (d *Definition) needsSamples() bool {
 	return d.Settings.Mode != policy.ModeOff && slices.ContainsFunc(d.MetricInputs, func(in input) bool { return in.From == nil })
 }
 
-// longestMemory is the longest window or period: the time for which a loss of state has an effect.
+// longestMemory is the longest window or period. A loss of state has an effect for so long.
 func (d *Definition) longestMemory() time.Duration {
 	longest := max(d.rules.Up, d.rules.Down)
 	if d.Spec.Behavior == nil {

@@ -19,7 +19,7 @@ import (
 	"github.com/hpad/hpad/targets/clock"
 )
 
-// Env is what all rounds share.
+// Env has the dependencies that all rounds share.
 type Env struct {
 	Log      *zap.Logger
 	Metrics  *metrics.Metrics
@@ -30,7 +30,7 @@ type Env struct {
 	Breakers records.Breakers
 	// Receivers receive notifications.
 	Receivers notify.Receivers
-	// Graph stores the data points of graphs; nil stores none.
+	// Graph stores the data points of graphs; it may be nil.
 	Graph  *graph.Store
 	DryRun bool
 	// Until returns the end of the lease of this member; nil without a cluster.
@@ -47,7 +47,7 @@ type Env struct {
 	steps atomic.Pointer[clockSteps]
 	// evaluations has the names of autoscalers to evaluate before their next tick.
 	evaluations chan string
-	// readers are the goroutines that read fleets and sources, actors those that write.
+	// readers are the goroutines that read fleets and sources, actors the goroutines that write.
 	readers, actors sync.WaitGroup
 }
 

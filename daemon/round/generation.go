@@ -14,8 +14,8 @@ import (
 )
 
 // Generation is the autoscalers and adapters of one configuration. A reload builds the next
-// generation with those that are unchanged, and swaps it in. It is immutable, except for
-// rosters, which the scheduler owns.
+// generation, reuses unchanged autoscalers and adapters, and swaps it in. It is immutable, except
+// for rosters, which the scheduler owns.
 type Generation struct {
 	adapters.Set
 	Config      *config.Config

@@ -49,9 +49,9 @@ func historyEntries(name string, following *following, before *Result, after *pa
 	return []state.Entry{entry}
 }
 
-// followReasons reports whether the reasons of the conditions changed. Reasons that alternate, as
-// those of a metric near its target value do, are counted instead. With always the pass has an
-// entry in any case.
+// followReasons reports whether the reasons of the conditions changed. Reasons that alternate, for
+// example because a metric is near its target value, are counted instead. With always the pass has
+// an entry in any case.
 func followReasons(f *trouble.Follower, before, after *policy.Status, now time.Time, always bool) (news bool, flapped trouble.Flapping) {
 	same := sameReasons(before, after)
 	switch {
@@ -80,7 +80,7 @@ func reasonsOf(status *policy.Status) string {
 	return unique.Make(strings.Join(parts, " ")).Value() // shared by many autoscalers
 }
 
-// boundsChange describes a change of min and max since the last pass; empty if there is none.
+// boundsChange describes a change of min and max since the last pass; empty without a change.
 func boundsChange(before *state.Bounds, now state.Bounds) string {
 	if before == nil || *before == now {
 		return ""

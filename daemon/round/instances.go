@@ -9,8 +9,8 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// Instances reads the instances of an autoscaler's target and their metrics, as a pass does, and
-// decides nothing. A read that fails is reported in the list.
+// Instances reads the instances of an autoscaler's target and their metrics, as a pass does, but
+// without a decision. The list contains the error of a failed read.
 func (s *Scheduler) Instances(ctx context.Context, a *Autoscaler) (api.InstanceList, error) {
 	// A copy with the same definition, because an active pass owns the data of the original.
 	other := &Autoscaler{Name: a.Name}
@@ -75,7 +75,7 @@ func (p *pass) shown(observation *policy.Observation, locations targets.Location
 	return shown
 }
 
-// measure adds the metrics of the instances, and returns those that failed.
+// measure adds the metrics of the instances, and returns the failed metrics.
 func (p *pass) measure(observation *policy.Observation, shown []api.Instance) (failed []api.FailedMetric) {
 	spec := &p.definition.Spec
 	for m := range observation.Metrics {

@@ -53,8 +53,8 @@ func (p *pass) evaluate() {
 
 func (p *pass) now() time.Time { return p.round.now }
 
-// recordUnder returns the record at the start of a pass: that of the pass before, under a
-// definition. If the target changed, nothing is known of its count.
+// recordUnder returns the record at the start of a pass: the record of the previous pass under a
+// definition. If the target changed, its earlier counts are dropped.
 func recordUnder(before *state.Record, def *Definition, now time.Time) state.Record {
 	record := *before
 	if record.Target != def.Target {
@@ -164,7 +164,7 @@ func (p *pass) metric(i int, target *observe.Target) policy.Reading {
 	return reading
 }
 
-// settleIntention finds the outcome of a write whose response is missing. If the count is the
+// settleIntention finds the outcome of a write without a response. If the count is the
 // old one, the write was not made. Any other count shows that it was made; if it is not the
 // intended one either, an external writer changed it after that.
 func (p *pass) settleIntention(observation *policy.Observation) []policy.Event {
@@ -263,8 +263,8 @@ func (p *pass) concludeWrite(outcome policy.Outcome) {
 	}
 }
 
-// conclude settles the pass, publishes its result, and records what the store cannot derive
-// itself. It returns the commit, nil if there is nothing to record.
+// conclude settles the pass and publishes its result. It returns the commit of the record; nil if
+// the store derives the record from the one before.
 func (p *pass) conclude(outcome policy.Outcome) *records.Commit {
 	a, def, after := p.autoscaler, p.definition, p.after
 	record, decision := &after.Record, &after.Decision
@@ -307,11 +307,11 @@ func (p *pass) conclude(outcome policy.Outcome) *records.Commit {
 	p.addDataPoint(decision)
 	p.report(before, news)
 	p.env.notifyPass(a.Name, def.Target, after, len(entries) > 0, news != nil)
-	p.answer(outcome, commit)
+	p.finishRequest(outcome, commit)
 	return commit
 }
 
-// updateRecord sets what the next pass needs.
+// updateRecord updates the record for the next pass.
 func (p *pass) updateRecord(before *Result, settlement *policy.Settlement, outcome policy.Outcome) {
 	record, decision := &p.after.Record, &p.after.Decision
 	record.Status = settlement.Status
@@ -367,8 +367,8 @@ func (p *pass) boundsChanged(decision *policy.Decision) []policy.Event {
 	return []policy.Event{{Kind: policy.NormalEvent, Reason: api.BoundsChanged, Message: change}}
 }
 
-// isBlind reports whether the pass failed only because its fleet, the fleet's samples or its
-// sources returned nothing at all. That is reported once for all autoscalers.
+// isBlind reports whether the pass failed only because of an outage of its fleet, the fleet's
+// samples or its sources, which is reported once for all autoscalers.
 func (p *pass) isBlind(decision *policy.Decision, outcome policy.Outcome) bool {
 	if p.isFleetOut() {
 		return true
@@ -424,8 +424,8 @@ func (p *pass) failureNews(after *passResult) []zap.Field {
 		a.following.failing.Fields(flapped, p.env.Clock.Scale().Wall)...)
 }
 
-// measuredWithin is the time in which a fleet measures running instances for the first time:
-// that takes two readings, and resource_interval is 15 s by default.
+// measuredWithin is the longest time until the first samples of running instances: a fleet needs
+// two readings, and resource_interval is 15 s by default.
 const measuredWithin = time.Minute
 
 // early reports whether a pass failed only because its fleet has no samples yet.
@@ -491,7 +491,7 @@ func (p *pass) end() {
 		p.autoscaler.leaves.Store(nil)
 	}
 	p.releaseResults()
-	p.answerUnknown()
+	p.abandonRequest()
 	p.after, p.inputs = nil, nil // the round may last longer
 	if p.autoscaler.release() {
 		p.env.Evaluate(p.autoscaler.Name)

@@ -71,7 +71,7 @@ type plannedQuery struct {
 	batch   int
 	// metrics is the number of metrics that use the result.
 	metrics int32
-	// configured reports whether a configured autoscaler uses it, and not only discovered ones.
+	// configured reports whether a configured autoscaler uses it, not only discovered autoscalers.
 	configured bool
 	// rank is the lowest position of a metric that uses it within its autoscaler.
 	rank int
@@ -160,9 +160,9 @@ func (p *plan) addQuery(index map[queryKey]int, d *Definition, metric, pass int,
 	return i
 }
 
-// makeBatches groups the queries by source and timeout. Queries of the configuration precede
-// those of discovered autoscalers, and the first metrics of all autoscalers precede their
-// other metrics, so that an autoscaler with many queries does not delay the others.
+// makeBatches groups the queries by source and timeout. Configured autoscalers precede discovered
+// autoscalers, and first metrics precede other metrics, so that an autoscaler with many queries
+// does not delay the others.
 func (p *plan) makeBatches() {
 	type batchKey struct {
 		source  *adapters.Source

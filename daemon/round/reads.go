@@ -131,8 +131,9 @@ func (r *round) awaitTimeout(timeout time.Duration, passes []int) {
 }
 
 // shareSnapshot decides which read of a fleet each pass waits for. An active read of an earlier
-// round is not repeated: its result is at least as new as that round. A target of which newer
-// data is known, for example because it was scaled meanwhile, is read separately.
+// round is not repeated: its result is at least as new as that round. If hpad has
+// newer data of a target, for example because it scaled the target meanwhile, it reads that
+// target separately.
 func (r *round) shareSnapshot(i int) {
 	read, s, own := &r.plan.snapshots[i], &r.snapshots[i], &r.snapshots[len(r.plan.snapshots)+i]
 	s.fleet, s.refs, s.passes, s.timeout = read.fleet, read.refs, read.passes, read.timeout
@@ -352,8 +353,8 @@ func (p *pass) isFleetOut() bool {
 	return p.snapshot.late.Load()
 }
 
-// isOut reports whether the fleet or the source of a failed metric returned nothing at all. It
-// is not sure while other queries of the source are active.
+// isOut reports whether the fleet or the source of a failed metric is out. It is not sure while
+// other queries of the source are active.
 func (p *pass) isOut(metric int) (out, sure bool) {
 	q := p.plan.queries[metric]
 	if q < 0 {

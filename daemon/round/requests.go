@@ -19,12 +19,13 @@ type scaleRequest struct {
 
 type scaleResult struct {
 	err error
-	// commit is the commit of the pass that carried out the request; nil if there is none.
+	// commit is the commit of the pass that carried out the request; may be nil.
 	commit *records.Commit
 }
 
 // Scale has a pass of an autoscaler set the count that a user requests, and returns when it is
-// written and recorded. The error is an api.ErrRefused if nothing was done. After ctx has ended
+// written and recorded. The error is an api.ErrRefused if the count was not
+// written. After ctx has ended
 // the outcome is unknown.
 func (s *Scheduler) Scale(ctx context.Context, a *Autoscaler, command policy.Command) error {
 	request := &scaleRequest{Command: command, done: make(chan scaleResult, 1)}
@@ -50,7 +51,7 @@ func (s *Scheduler) Scale(ctx context.Context, a *Autoscaler, command policy.Com
 	return fmt.Errorf("scale %s to %d replicas: outcome unknown: %w", a.Name, request.Replicas, cause)
 }
 
-// addRequest adds a request for the next pass; false if another one waits.
+// addRequest adds a request for the next pass; false if another request waits.
 func (a *Autoscaler) addRequest(request *scaleRequest) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -95,8 +96,8 @@ func (p *pass) takeRequest(observation *policy.Observation) {
 	p.request = request
 }
 
-// answer sends the result of the request that the pass has taken.
-func (p *pass) answer(outcome policy.Outcome, commit *records.Commit) {
+// finishRequest sends the result of the request that the pass has taken.
+func (p *pass) finishRequest(outcome policy.Outcome, commit *records.Commit) {
 	if p.request == nil {
 		return
 	}
@@ -114,8 +115,8 @@ func (p *pass) answer(outcome policy.Outcome, commit *records.Commit) {
 	p.request = nil
 }
 
-// answerUnknown answers the request of a pass that ended without a result.
-func (p *pass) answerUnknown() {
+// abandonRequest reports an unknown outcome for the request of a pass without a result.
+func (p *pass) abandonRequest() {
 	if p.request == nil {
 		return
 	}

@@ -52,14 +52,14 @@ type Result struct {
 	Reason reason.Code
 }
 
-// passResult is a publication that a pass fills in, with data that only this pass needs.
+// passResult is a Result with data that only its pass needs.
 type passResult struct {
 	Result
 	// failed is the error of the pass itself. blind reports that readers see it as an
 	// error of its fleet or its sources.
 	failed string
 	blind  bool
-	// version is the version at which the target was read. suspect reports that the guard
+	// version is the version of the target that was read. suspect reports that the guard
 	// rejected the reading.
 	version string
 	suspect bool
@@ -68,12 +68,12 @@ type passResult struct {
 	// newlyHeld reports whether a pause or the mode holds a change of the count, and
 	// held no change of that direction in the pass before.
 	newlyHeld bool
-	// extraEvents are events in addition to those of the decision.
+	// extraEvents are published in addition to the events of the decision.
 	extraEvents []policy.Event
 }
 
-// following detects changes of the problems of an autoscaler: hindrance and reasons, which are
-// those of its conditions, for the history, the others for the log.
+// following detects changes of the problems of an autoscaler. The history contains changes of
+// hindrance and of reasons, the reasons of its conditions; the log contains the others.
 type following struct{ hindrance, failing, reasons, instances, shortage trouble.Follower }
 
 // isNewlyHeld reports whether a pause or the mode holds a change, unless it held one of the same

@@ -15,13 +15,13 @@ import (
 type round struct {
 	env  *Env
 	plan *plan
-	// now is the one instant of all passes, in steady time; scale converts it.
+	// now is the instant of all passes, in steady time; scale converts it.
 	now   time.Time
 	scale *clock.Scale
 	// tick reports whether now is a tick of the schedule.
 	tick bool
-	// readOnly reports whether the round shows instances to a user: nothing is decided, and a
-	// failed read is no news.
+	// readOnly reports whether the round only shows instances to a user. Its failed reads are
+	// not reported.
 	readOnly bool
 	// started is the start of the round on Go's monotonic clock.
 	started time.Time
@@ -110,7 +110,7 @@ type pass struct {
 	after *passResult
 	// inputs are the inputs of the decision.
 	inputs *policy.Inputs
-	// request is the request of a user that the pass carries out and has not answered.
+	// request is the unfinished request of a user that the pass carries out.
 	request *scaleRequest
 	// counted reports whether the breaker of the fleet has the decision; removes is the number
 	// of instances that it counts.
@@ -124,7 +124,7 @@ type future[T any] struct {
 	value atomic.Pointer[T]
 }
 
-// set stores the value and calls then. A later call waits for the first and does nothing, so
+// set stores the value and calls then. A later call waits for the first and has no effect, so
 // that no pass becomes ready after all reads of its round have returned.
 func (f *future[T]) set(value *T, then func()) (first bool) {
 	f.once.Do(func() {

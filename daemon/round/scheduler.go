@@ -14,13 +14,13 @@ import (
 	"github.com/hpad/hpad/daemon/ticks"
 )
 
-// Scheduler starts the rounds. Run owns its unexported fields, except for atomic ones.
+// Scheduler starts the rounds. Run owns its fields, except for the atomic pointers.
 type Scheduler struct {
 	env     *Env
 	service *ServiceManager
 	// current is the active generation.
 	current atomic.Pointer[Generation]
-	// lastWake is the last time at which the scheduler looked for due rounds.
+	// lastWake is the time of the last check for due rounds.
 	lastWake atomic.Pointer[time.Time]
 
 	ready     chan *pass
@@ -60,8 +60,7 @@ func NewScheduler(e *Env, service *ServiceManager) *Scheduler {
 // Current returns the active generation.
 func (s *Scheduler) Current() *Generation { return s.current.Load() }
 
-// LastWake returns the last time at which the scheduler looked for due rounds; nil before the
-// first.
+// LastWake returns the time of the last check for due rounds; nil before the first.
 func (s *Scheduler) LastWake() *time.Time { return s.lastWake.Load() }
 
 // Start activates the first generation and starts workers for its passes.
@@ -274,7 +273,7 @@ func (s *Scheduler) complete(r *round) {
 	s.env.Recorder.Completed(r.now)
 }
 
-// endPauses ends pauses whose time is over, and those of breakers that are no longer configured.
+// endPauses ends expired pauses, and the pauses of breakers that are no longer configured.
 func (s *Scheduler) endPauses(now time.Time) {
 	fleets := s.Current().Config.Fleets
 	hasBreaker := func(fleet string) bool { return fleets[fleet].Breaker != nil }

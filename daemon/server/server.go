@@ -174,7 +174,7 @@ func (s *server) serve(ctx context.Context) error {
 	return group.Wait()
 }
 
-// socketInterval is the interval at which the socket file is checked.
+// socketInterval is the interval of the checks of the socket file.
 const socketInterval = 5 * time.Second
 
 // keepSocket recreates a removed socket file, until ctx ends.

@@ -136,7 +136,7 @@ func adapterProblems(subject string, p *trouble.Problem, adapter any) []api.Prob
 	return problems
 }
 
-// offProblems returns the autoscalers that are not scaled although nothing fails.
+// offProblems returns the reasons other than failures why autoscalers are not scaled.
 func (s *Reader) offProblems(g *round.Generation) []api.Problem {
 	var problems []api.Problem
 	if s.env.DryRun {
@@ -150,7 +150,7 @@ func (s *Reader) offProblems(g *round.Generation) []api.Problem {
 	return append(problems, s.heldBack(g)...)
 }
 
-// heldBack returns the active pauses and the autoscalers whose mode is not on.
+// heldBack returns the active pauses and the autoscalers with another mode than on.
 func (s *Reader) heldBack(g *round.Generation) []api.Problem {
 	var held []api.Problem
 	for _, pause := range s.Pauses() {

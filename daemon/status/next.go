@@ -11,7 +11,7 @@ import (
 	"github.com/hpad/hpad/policy"
 )
 
-// next returns what would change the count of an autoscaler after its last pass; nil before the
+// next returns the conditions of the next change of a count, after the last pass; nil before the
 // first pass, and after a change of the configuration until the next.
 func (s *Reader) next(a *round.Autoscaler) *policy.Next {
 	def, published := a.Definition(), a.Last()

@@ -38,7 +38,7 @@ func NewReader(env *round.Env, scheduler *round.Scheduler, store state.Store, la
 // Autoscalers returns all autoscalers, ordered by name.
 func (s *Reader) Autoscalers() []api.Autoscaler { return slices.Collect(s.AutoscalersAfter("")) }
 
-// AutoscalersAfter returns the autoscalers whose names follow a name, ordered by name.
+// AutoscalersAfter returns the autoscalers after a name, ordered by name.
 func (s *Reader) AutoscalersAfter(name string) iter.Seq[api.Autoscaler] {
 	return func(yield func(api.Autoscaler) bool) {
 		g := s.scheduler.Current()

@@ -12,7 +12,7 @@ import (
 	"github.com/hpad/hpad/policy"
 )
 
-// FailingConditions returns the conditions by which a kind of fleet reports that instances cannot
+// FailingConditions returns the conditions of a kind of fleet that report instances which cannot
 // start or end unexpectedly.
 func FailingConditions(kind string, conditions []policy.Condition) []policy.Condition {
 	var failing []policy.Condition
@@ -24,8 +24,7 @@ func FailingConditions(kind string, conditions []policy.Condition) []policy.Cond
 	return failing
 }
 
-// instancesFailing returns the messages of such conditions and a key for them; both are empty if
-// there are none.
+// instancesFailing returns the messages of such conditions and a key for them; both may be empty.
 func instancesFailing(kind string, decision *policy.Decision) (text, cause string) {
 	var messages, types []string
 	for _, notice := range decision.Notices {
@@ -65,4 +64,45 @@ func (p *pass) followInstanceFailures(before *Result) {
 		p.env.Log.Warn("instances fail", append(fields, zap.String("err", text))...)
 	}
 	p.env.Receivers.Tell(&event)
+}
+
+// withinRange is the reason of the event that a shortage is over, as of ScalingLimited.
+const withinRange = "DesiredWithinRange"
+
+// followShortage publishes the shortage of the pass. When a shortage begins or ends, it logs
+// that and returns an event, and it notifies the receivers of a new shortage. Other numbers, or
+// a shortage that recurs within minutes, are not repeated.
+func (p *pass) followShortage(before *Result) []policy.Event {
+	decision, follower := &p.after.Decision, &p.autoscaler.following.shortage
+	shortage := decision.Shortage()
+	p.after.Shortage = shortage
+	growing := shortage != nil && decision.CurrentReplicas < shortage.Max // the maximum may be enough
+	if decision.Case != policy.CaseMetrics || p.after.suspect || growing {
+		return nil
+	}
+	cause := ""
+	if shortage != nil {
+		cause = shortage.Reason
+	}
+	if !before.Decided() && slices.ContainsFunc(before.Record.Status.Conditions, func(c policy.Condition) bool {
+		return c.Type == policy.ScalingLimited && c.Status == policy.ConditionTrue && c.Reason == cause
+	}) {
+		*follower = trouble.Known(cause, decision.Time) // reported before the restart
+	}
+	news, flapped := follower.Follow(cause, decision.Time, false)
+	if !news {
+		return nil
+	}
+	name, target, wall := p.autoscaler.Name, p.definition.Target, p.env.Clock.Scale().Wall
+	fields := append([]zap.Field{zap.String("autoscaler", name), zap.Stringer("target", target)}, follower.Fields(flapped, wall)...)
+	if shortage == nil {
+		p.env.Log.Info("recommendation within the maximum again", fields...)
+		return []policy.Event{{Kind: policy.NormalEvent, Reason: withinRange, Message: "the recommendation is within the maximum again"}}
+	}
+	p.env.Log.Info("recommendation above the maximum", append(fields, zap.Int32("recommended", shortage.Wanted), zap.Int32("max", shortage.Max), zap.String("reason", cause))...)
+	p.env.Receivers.Tell(&notify.Event{
+		Kind: notify.Refused, Time: wall(decision.Time), Autoscaler: name, Fleet: target.Fleet, Target: target.String(),
+		From: decision.CurrentReplicas, To: shortage.Wanted, Reason: cause, Message: shortage.String(),
+	})
+	return []policy.Event{{Kind: policy.WarningEvent, Reason: cause, Message: shortage.String()}}
 }
