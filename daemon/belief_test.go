@@ -44,7 +44,7 @@ func TestReadingsNotBelieved(t *testing.T) {
 		"none":             {config.Input{MinSeries: 1}, nil, 6, "0 series are selected, and min_series = 1"},
 		"empty":            {config.Input{}, nil, 6, "the source answered with no value"},
 		"empty is zero":    {config.Input{EmptyZero: true}, nil, 1, ""},
-		"none of those":    {config.Input{EmptyZero: true, Select: config.SelectionOf(map[string]string{"queue": "a"})}, []float64{6}, 6, `the query answers 1 series, none of which has the labels of select, {queue="a"}; they have {}`},
+		"none of those":    {config.Input{EmptyZero: true, Select: config.SelectionOf(map[string]string{"queue": "a"})}, []float64{6}, 6, `the query returned 1 series, none of which has the labels of select, {queue="a"}; they have {}`},
 		"not empty":        {config.Input{EmptyZero: true}, []float64{4}, 4, ""},
 		"enough":           {config.Input{MinSeries: 2}, []float64{1, 2}, 3, ""},
 	} {

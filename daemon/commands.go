@@ -174,9 +174,9 @@ func (d *Daemon) waiveBreaker(fleet string) time.Time {
 // on. 0 switches the autoscaler off (R51).
 //
 // Without force the count must be within min and max, or 0. ScaleTo returns when the count is
-// written and recorded. The error is an api.ErrUnknown, or an api.ErrRefused if the count was not written:
-// in a dry run, under a hold, or if the target cannot be read. After ctx has ended the outcome is
-// unknown.
+// written and recorded. The error is an api.ErrUnknown, or an api.ErrRefused if the count was not
+// written, for example in a dry run, under a hold, or if the target cannot be read. After ctx has
+// ended the outcome is unknown.
 func (d *Daemon) ScaleTo(ctx context.Context, name string, replicas int32, force bool, author string) error {
 	if err := d.AwaitRunning(ctx); err != nil {
 		return err

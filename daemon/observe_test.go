@@ -217,7 +217,7 @@ func TestSeriesFindTheirInstances(t *testing.T) {
 			"none of them is there",
 			config.Input{InstanceLabel: "id", Match: config.MatchID},
 			func([]string) []sources.Series { return []sources.Series{labelled(40, "id", "somebody-else")} },
-			2, "none is of an instance of the target",
+			2, "but none of an instance of the target",
 			policy.Groups{},
 		},
 		{

@@ -13,8 +13,8 @@ import (
 	"github.com/hpad/hpad/targets/clock"
 )
 
-// TestMaxAge holds that a reading that is too old fails the metric and says so, and that
-// what is as old as allowed does not, nor a sample that is not used.
+// TestMaxAge checks that a reading older than max_age fails the metric, and that samples that are
+// not used do not.
 func TestMaxAge(t *testing.T) {
 	c := clock.New(clock.System{Wall: time.Now})
 	now := c.Now()

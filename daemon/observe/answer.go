@@ -10,9 +10,8 @@ import (
 	"github.com/hpad/hpad/sources"
 )
 
-// Answer is what a source's answer to a query holds, for any number of readers: its
-// series are found by the values of labels, through an index that the first reader
-// builds. The zero value is an answer without series.
+// Answer is the result of a query, for any number of concurrent readers. Series are found by the
+// values of labels, through an index that the first reader builds. The zero value has no series.
 type Answer struct {
 	Vector sources.Vector
 	// Absence is the cause if the result has no series; empty if the cause is unknown.
@@ -20,11 +19,11 @@ type Answer struct {
 
 	mu    sync.Mutex
 	byKey map[string]seriesIndex
-	// oldest is the oldest time that the source states for a value; zero while it is unknown.
+	// oldest is the oldest time of a value, as stated by the source; zero until it is needed.
 	oldest time.Time
 }
 
-// statedAt returns the oldest time that the source states for a value.
+// statedAt returns the oldest time of a value, as stated by the source.
 func (a *Answer) statedAt() time.Time {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -38,7 +37,7 @@ func (a *Answer) statedAt() time.Time {
 	return a.oldest
 }
 
-// because returns the cause of an absence, as the end of an error.
+// because returns the cause of an absence as the end of an error.
 func (a *Answer) because() string {
 	if a.Absence == "" {
 		return ""
@@ -54,21 +53,21 @@ func (a *Answer) remarks() []string {
 	return slices.Concat(a.Vector.Warnings, a.Vector.Infos)
 }
 
-// Release gives the memory of the answer back; nobody may read it any more.
+// Release releases the memory. The Answer must not be used after that.
 func (a *Answer) Release() {
 	a.Vector.Release()
 	a.Vector, a.byKey = sources.Vector{}, nil
 }
 
-// seriesIndex holds the series of a vector by the values of some labels.
+// seriesIndex finds the series of a vector by the values of some labels.
 type seriesIndex struct {
-	// first is the first series of each key; next[i] is the one after series i
-	// with the same key, or negative.
+	// first is the first series of each key. next[i] is the next series with the key of
+	// series i, or negative.
 	first map[string]int32
 	next  []int32
 }
 
-// at returns the first series of a key, negative when there is none.
+// at returns the first series of a key, or a negative number.
 func (x seriesIndex) at(key string) int32 {
 	if i, ok := x.first[key]; ok {
 		return i
@@ -76,15 +75,14 @@ func (x seriesIndex) at(key string) int32 {
 	return -1
 }
 
-// keySeparator stands between label values in a key; it occurs in no valid UTF-8.
+// keySeparator separates label values in a key. It does not occur in valid UTF-8.
 const keySeparator = "\xff"
 
-// indexBytes is what a series is taken to need in an index, besides its key.
+// indexBytes is the estimated size of a series in an index, without its key.
 const indexBytes = 48
 
-// by returns the series by the values of the labels, joined with keySeparator; a
-// label that a series lacks counts as empty. It is an error when the memory of
-// answers does not suffice for the index.
+// by returns the index of some labels. Its keys are label values joined with keySeparator. A missing
+// label counts as empty. The error is a sources.ErrNoRoom if the index exceeds the memory budget.
 func (a *Answer) by(labels []string) (seriesIndex, error) {
 	name := strings.Join(labels, keySeparator)
 	a.mu.Lock()

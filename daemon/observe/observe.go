@@ -1,6 +1,5 @@
-// Package observe turns what fleets and sources say into what policy decides on. The
-// daemon's passes and "hpad check --live" both read through it, so that they judge
-// alike.
+// Package observe converts results of fleets and sources into readings for package policy. The
+// passes of the daemon and "hpad check --live" use it, so that both have the same results.
 package observe
 
 import (
@@ -18,23 +17,23 @@ import (
 	"github.com/hpad/hpad/targets/clock"
 )
 
-// Target is a target as it was read.
+// Target is a target with its reading.
 type Target struct {
 	Ref     targets.Ref
 	Reading *targets.Reading
 	// Strict is compat = "strict".
 	Strict bool
-	// Scale converts the times of samples and series, and Observed is the steady time
-	// of the reading.
+	// Scale converts the times of samples and series. Observed is the steady time of the
+	// reading.
 	Scale    *clock.Scale
 	Observed time.Time
 }
 
-// happened returns the steady time of what a platform or a source dates.
+// happened returns the steady time of a wall-clock time of a platform or a source.
 func (t *Target) happened(wall time.Time) time.Time { return t.Scale.Happened(wall, t.Observed) }
 
-// Age returns the age of the oldest sample of a reading, by the times that the source's answer states,
-// or those of the fleet's own samples if answer is nil. It is 0 for a reading without samples.
+// Age returns the age of the oldest sample of a reading: by the times in the result of the
+// query, or of the fleet's samples without one. It is 0 for a reading without samples.
 func (t *Target) Age(reading *policy.Reading, answer *Answer) (oldest time.Duration) {
 	if answer != nil && len(answer.Vector.Series) > 0 {
 		return t.Observed.Sub(t.happened(answer.statedAt()))
@@ -48,18 +47,16 @@ func (t *Target) Age(reading *policy.Reading, answer *Answer) (oldest time.Durat
 }
 
 var (
-	errNoneRuns  = errors.New("no instance of the target runs, so that there is nothing to measure")
-	errNoSamples = errors.New("the fleet has no samples of the target yet; it takes two readings of an instance to have one")
+	errNoneRuns  = errors.New("no instance of the target is running")
+	errNoSamples = errors.New("the fleet has no samples of the target yet; the first sample of an instance needs two readings")
 )
 
-// Early reports whether a metric failed as those do that a fleet samples until it has read
-// its instances twice.
+// Early reports whether a metric failed because its fleet has not read the instances twice yet.
 func Early(result *policy.MetricResult) bool {
 	return strings.HasSuffix(result.Error, errNoneRuns.Error()) || strings.HasSuffix(result.Error, errNoSamples.Error())
 }
 
-// Sampled returns the reading of a metric from samples that the target's own fleet
-// took.
+// Sampled returns the reading of a metric from the samples of the fleet.
 func (t *Target) Sampled(metric *policy.MetricSpec, in *Input, found targets.Samples) (policy.Reading, error) {
 	samples := found.Instances
 	if len(samples) == 0 && found.Err != nil {
@@ -103,8 +100,8 @@ func (t *Target) Sampled(metric *policy.MetricSpec, in *Input, found targets.Sam
 	return policy.Reading{Samples: joined}, nil
 }
 
-// Queried returns the reading of a metric from the result of its query. An error comes
-// with the source's warnings.
+// Queried returns the reading of a metric from the result of its query. The reading contains the
+// warnings of the source even if there is an error.
 func (t *Target) Queried(metric *policy.MetricSpec, in *Input, answer *Answer) (policy.Reading, error) {
 	reading := policy.Reading{Warnings: answer.remarks()}
 	if !t.Strict {
@@ -122,7 +119,7 @@ func (t *Target) Queried(metric *policy.MetricSpec, in *Input, answer *Answer) (
 	return reading, err
 }
 
-// externalValues hands over every selected series; policy sums them (R42, R43).
+// externalValues returns the values of all selected series. Policy uses the sum (R42, R43).
 func (t *Target) externalValues(in *Input, answer *Answer) (values []int64, err error) {
 	for series, err := range in.Selected(answer) {
 		if err != nil {
@@ -149,7 +146,7 @@ func (t *Target) externalValues(in *Input, answer *Answer) (values []int64, err 
 	return values, nil
 }
 
-// objectValue wants exactly one series.
+// objectValue returns the value of the only selected series.
 func (t *Target) objectValue(in *Input, answer *Answer) (*int64, error) {
 	var found []*sources.Series
 	for series, err := range in.Selected(answer) {
@@ -168,10 +165,10 @@ func (t *Target) objectValue(in *Input, answer *Answer) (*int64, error) {
 		return nil, in.noValue(answer)
 	}
 	if len(found) == 0 {
-		return nil, nil // an empty answer, which is R26's to judge
+		return nil, nil // policy applies R26
 	}
 	if len(found) > 1 {
-		return nil, fmt.Errorf("the query answers %d series for one object, as %s and %s; aggregate them or select one",
+		return nil, fmt.Errorf("the query returned %d series for one object, as %s and %s; aggregate them or select one",
 			len(found), found[0].Labels, found[1].Labels)
 	}
 	milli, err := t.value(in, found[0])
@@ -181,9 +178,8 @@ func (t *Target) objectValue(in *Input, answer *Answer) (*int64, error) {
 	return &milli, nil
 }
 
-// instanceValues joins the series with the instances. A series that belongs to
-// no instance of this target is somebody else's and left out, as
-// prometheus-adapter asks for the target's own pods only.
+// instanceValues joins the series with the instances. Series of other targets are ignored;
+// prometheus-adapter queries only the pods of the target.
 func (t *Target) instanceValues(in *Input, answer *Answer) ([]policy.Sample, error) {
 	index, err := answer.by(in.Labels)
 	if err != nil {
@@ -220,10 +216,10 @@ func (t *Target) instanceValues(in *Input, answer *Answer) ([]policy.Sample, err
 	return samples, in.enough(joined, "instances have a series")
 }
 
-// UnjoinedError says why no series found its instance. It is an empty answer (R26).
+// UnjoinedError is the error of a result without a series for any instance. It counts as an empty
+// result (R26).
 type UnjoinedError struct{ why string }
 
-// Error says why.
 func (e *UnjoinedError) Error() string { return e.why }
 
 func (t *Target) noneJoined(in *Input, answer *Answer) error {
@@ -232,7 +228,7 @@ func (t *Target) noneJoined(in *Input, answer *Answer) error {
 		return &UnjoinedError{in.noValue(answer).Error()}
 	}
 	if len(series) == 0 {
-		return &UnjoinedError{"the query answers no series at all" + answer.because()}
+		return &UnjoinedError{"the query returned no series" + answer.because()}
 	}
 	selects := func(s sources.Series) bool {
 		return !slices.ContainsFunc(in.Select, func(p config.LabelValue) bool { return s.Labels.Get(p.Label) != p.Value })
@@ -243,13 +239,13 @@ func (t *Target) noneJoined(in *Input, answer *Answer) error {
 	label := in.InstanceLabel
 	bearer := slices.IndexFunc(series, func(s sources.Series) bool { return s.Labels.Get(label) != "" })
 	if bearer < 0 {
-		return &UnjoinedError{fmt.Sprintf("the query answers %d series, and none has the label %q", len(series), label)}
+		return &UnjoinedError{fmt.Sprintf("the query returned %d series, but none has the label %q", len(series), label)}
 	}
-	return &UnjoinedError{fmt.Sprintf("the query answers %d series, and none is of an instance of the target: the label %s is %q and the like, and an instance is known by one like %q",
+	return &UnjoinedError{fmt.Sprintf("the query returned %d series, but none of an instance of the target: the label %s has values like %q, and the instances have names like %q",
 		len(series), label, series[bearer].Labels.Get(label), strings.Join(in.Match.Names(t.Reading, 0), `" or "`))}
 }
 
-// findInstance returns the one series of an instance, negative when it has none.
+// findInstance returns the series of an instance, or a negative number.
 func findInstance(index seriesIndex, prefix string, match config.Match, reading *targets.Reading, i int) (int32, error) {
 	found, count := int32(-1), 0
 	for _, name := range match.Names(reading, i) {
@@ -259,13 +255,13 @@ func findInstance(index seriesIndex, prefix string, match config.Match, reading 
 		}
 	}
 	if count > 1 {
-		return -1, fmt.Errorf("the query answers %d series for instance %s; aggregate them by the instance label", count, reading.Instances[i].ID)
+		return -1, fmt.Errorf("the query returned %d series for instance %s; aggregate them by the instance label", count, reading.Instances[i].ID)
 	}
 	return found, nil
 }
 
-// value returns a series' value in milli-units. What is no number fails the metric; so
-// does what the input does not believe, and a value below zero, unless compat is strict.
+// value returns the value of a series in milli-units. NaN, infinite values, values outside of valid
+// and, unless compat is strict, negative values fail the metric.
 func (t *Target) value(in *Input, series *sources.Series) (int64, error) {
 	milli, err := sources.Milli(series.Value)
 	if err != nil {
@@ -281,14 +277,13 @@ func (t *Target) value(in *Input, series *sources.Series) (int64, error) {
 	return milli, nil
 }
 
-// CountsAsZero reports whether a result counts as zero because it has no series at all. A
-// result with other series more likely means that Select is mistyped, and a result with
-// warnings that a part of the server did not respond.
+// CountsAsZero reports whether a result without series counts as zero. If it has other series, Select
+// is probably mistyped; if it has warnings, a part of the server has probably not responded.
 func (in *Input) CountsAsZero(answer *Answer) bool {
 	return in.EmptyZero && len(answer.Vector.Series) == 0 && len(answer.Vector.Warnings) == 0
 }
 
-// shownSeries bounds how many series the error of a Select lists.
+// shownSeries is the number of series in the error of a Select.
 const shownSeries = 5
 
 // NoneSelected returns the error of a Select that matches no series of a non-empty result.
@@ -314,14 +309,13 @@ func (in *Input) NoneSelected(answer *Answer) error {
 			break
 		}
 	}
-	return fmt.Errorf("the query answers %d series, none of which has the labels of select, %s; they have %s",
+	return fmt.Errorf("the query returned %d series, none of which has the labels of select, %s; they have %s",
 		len(answer.Vector.Series), shorten(sources.LabelsOf(in.Select.Values()).String()), strings.Join(found, ", "))
 }
 
-// maxShownLabels bounds the labels of a series in an error, in characters.
+// maxShownLabels is the length of the labels of a series in an error, in characters.
 const maxShownLabels = 200
 
-// shorten cuts a text that comes from a source for an error.
 func shorten(text string) string {
 	if letters := []rune(text); len(letters) > maxShownLabels {
 		return string(letters[:maxShownLabels-1]) + "…"
@@ -329,7 +323,7 @@ func shorten(text string) string {
 	return text
 }
 
-// noValue is the error of a result without series, or without recent ones.
+// noValue returns the error of a result without series, or without recent series.
 func (in *Input) noValue(answer *Answer) error {
 	young := ""
 	if in.MaxAge > 0 {
@@ -338,7 +332,6 @@ func (in *Input) noValue(answer *Answer) error {
 	return fmt.Errorf("the source answered with no value%s%s", young, answer.because())
 }
 
-// enough returns an error where fewer series than the input wants were found.
 func (in *Input) enough(found int, what string) error {
 	if found < in.MinSeries {
 		return fmt.Errorf("%d %s, and min_series = %d", found, what, in.MinSeries)
@@ -346,8 +339,8 @@ func (in *Input) enough(found int, what string) error {
 	return nil
 }
 
-// negative is the error of a reading below zero: a deviation from upstream,
-// which would scale by it (R43).
+// negative returns the error of a reading below zero, a deviation from upstream, which accepts it
+// (R43).
 func negative(milli int64, what string) error {
-	return fmt.Errorf("%s reads %s, and a metric below zero is not decided on", what, quantity.FormatDecimal(milli))
+	return fmt.Errorf("%s reads %s, and metrics below zero are rejected", what, quantity.FormatDecimal(milli))
 }
