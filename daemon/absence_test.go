@@ -19,8 +19,8 @@ func part(name string, labels ...sources.Label) sources.Series {
 	return sources.Series{Labels: append(sources.Labels{{Name: "hpad_part", Value: name}}, labels...), Value: 1}
 }
 
-// TestAbsence holds that the error of a metric without a value names the cause from the next pass
-// on, and that one query more per minute finds it out.
+// TestAbsence checks that the error of a metric without a value names the cause from the next pass
+// on, with one additional query per minute.
 func TestAbsence(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.fed("web", 6, 6, func(a *config.Autoscaler) { a.Inputs[0].Query = `queue{name="chekout"}` })
@@ -60,8 +60,8 @@ func TestAbsence(t *testing.T) {
 	})
 }
 
-// TestAbsenceDelaysNoPass holds that diagnoses which hang, also in spite of their context, delay no
-// pass, and that a source of many queries is asked few of them at once.
+// TestAbsenceDelaysNoPass checks that diagnoses that hang, even if they ignore their context, delay
+// no pass, and that the number of concurrent diagnoses is limited.
 func TestAbsenceDelaysNoPass(t *testing.T) {
 	for name, heeds := range map[string]bool{"heeds its context": true, "hangs": false} {
 		t.Run(name, func(t *testing.T) {
@@ -97,8 +97,8 @@ func TestAbsenceDelaysNoPass(t *testing.T) {
 	}
 }
 
-// TestSampleAge holds that explain shows the age of a sample that exceeds the sync period, be it
-// stated by the result, measured by one more query, or of the fleet's own samples.
+// TestSampleAge checks that explain shows the age of a sample that exceeds the sync period, for all
+// origins of the age: the result, an additional query, and the samples of the fleet.
 func TestSampleAge(t *testing.T) {
 	const want = "oldest sample: 40s old, more than the sync period"
 	for name, c := range map[string]struct {

@@ -23,7 +23,7 @@ import (
 	"github.com/hpad/hpad/targets/targettest"
 )
 
-// benchFleet reads every target as the same count, at no cost of its own.
+// benchFleet returns the same readings at no cost.
 type benchFleet struct {
 	readings map[targets.Ref]targets.Reading
 }
@@ -36,8 +36,8 @@ func (f *benchFleet) SetReplicas(context.Context, targets.Ref, int32, string, st
 	return nil
 }
 
-// benchSource returns one series for each autoscaler for a shared query, and one for
-// any other.
+// benchSource returns a series per autoscaler for the shared query, and one series for any other
+// query.
 type benchSource struct{ shared sources.Vector }
 
 func (s *benchSource) Query(_ context.Context, query sources.Query, at time.Time) (sources.Vector, error) {
@@ -47,22 +47,19 @@ func (s *benchSource) Query(_ context.Context, query sources.Query, at time.Time
 	return one(3, at), nil
 }
 
-// nullStore writes nothing.
+// nullStore discards all changes.
 type nullStore struct{ *memoryStore }
 
 func (nullStore) Export(context.Context, io.Writer, bool) error { return nil }
 
 func (nullStore) Commit(context.Context, state.Changes) error { return nil }
 
-// BenchmarkRound measures whole rounds in a steady state: each autoscaler has two
-// metrics, behavior, and a full window. Reported are CPU time (user and system, all
-// threads) and allocations per autoscaler and round, and the memory that an idle
-// autoscaler holds beside what its fleet and its source know.
-//
-// In the rounds called autoscalers=N everything around costs nothing: the first metric is
-// of a query that all share, the second of a query of its own. In those called
-// whole/autoscalers=N both are of queries that all share, whose responses a source of the
-// kind prometheus receives over HTTP and decodes, and the state is on disk.
+// BenchmarkRound measures rounds in a steady state: each autoscaler has two metrics, behavior and a
+// full window. It reports CPU time (user and system) and allocations per autoscaler and round, and
+// the memory of an idle autoscaler without its fleet and source. In autoscalers=N the fleet, the
+// source and the store cost nothing, and the second query of each autoscaler is its own. In
+// whole/autoscalers=N both queries are shared, a source of kind prometheus decodes the results, and
+// the state is on disk.
 func BenchmarkRound(b *testing.B) {
 	for _, n := range []int{1000, 10_000, 100_000} {
 		b.Run(fmt.Sprintf("autoscalers=%d", n), func(b *testing.B) {
@@ -90,8 +87,8 @@ func BenchmarkRound(b *testing.B) {
 	}
 }
 
-// loadWhole returns a configuration as files are read to one, which shares nothing that
-// files could not share.
+// loadWhole returns a configuration without the sharing of slices that world.load has, like one
+// from files.
 func (w *world) loadWhole() (*config.Config, error) {
 	c, err := w.load()
 	if err != nil {
@@ -106,8 +103,8 @@ func (w *world) loadWhole() (*config.Config, error) {
 	return c, nil
 }
 
-// recordedSource returns what makes a source of Prometheus, whose server responds with
-// a series for each autoscaler, as Prometheus writes it.
+// recordedSource returns a constructor of a prometheus source whose server returns a series per
+// autoscaler.
 func recordedSource(b *testing.B, n int) func(name string) sources.Source {
 	body := []byte(`{"status":"success","data":{"resultType":"vector","result":[`)
 	for i := range n {
@@ -135,8 +132,8 @@ func recordedSource(b *testing.B, n int) func(name string) sources.Source {
 }
 
 func benchmarkRound(b *testing.B, d *Daemon, rounds func(now time.Time), n int, before uint64) {
-	// A window's worth of rounds, so that the lists are as long as they get.
-	now := ticks.Last(time.Now().Add(-1000*time.Hour), 15*time.Second) // no round is ahead of the clock
+	// Fill the windows.
+	now := ticks.Last(time.Now().Add(-1000*time.Hour), 15*time.Second) // in the past for the clock
 	for range 22 {
 		now = now.Add(15 * time.Second)
 		rounds(now)
@@ -167,15 +164,14 @@ func benchmarkRound(b *testing.B, d *Daemon, rounds func(now time.Time), n int, 
 	}
 }
 
-// benchDaemon returns a running daemon of n autoscalers whose scheduler is the
-// caller: rounds runs one and waits for its end.
+// benchDaemon returns a daemon without a scheduler; rounds runs one round.
 func benchDaemon(b *testing.B, n int) (d *Daemon, rounds func(now time.Time)) {
 	d = New(Options{Load: benchWorld(b, n).load, Store: nullStore{newMemoryStore()}})
 	return d, d.roundsFor(b)
 }
 
-// benchWorld returns a world of n autoscalers with two metrics each, whose fleet and
-// source cost nothing.
+// benchWorld returns a world of n autoscalers with two metrics each, with a fleet and a source that
+// cost nothing.
 func benchWorld(b *testing.B, n int) *world {
 	fleet := &benchFleet{readings: make(map[targets.Ref]targets.Reading, n)}
 	source := &benchSource{}
@@ -207,7 +203,7 @@ func benchWorld(b *testing.B, n int) *world {
 	return w
 }
 
-// roundsFor starts everything of the daemon but its scheduler.
+// roundsFor starts the daemon without its scheduler.
 func (d *Daemon) roundsFor(b *testing.B) func(now time.Time) {
 	ctx, cancel := context.WithCancel(b.Context())
 	d.env.RunContext, d.env.ActContext = ctx, ctx
@@ -247,8 +243,8 @@ func cpuTime(b *testing.B) time.Duration {
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
-// BenchmarkStart measures what a restart takes until its first round has ended: the
-// state is on disk, and each autoscaler has some history of the last hour.
+// BenchmarkStart measures a restart until the end of the first round, with the state on disk and
+// some history of the last hour.
 func BenchmarkStart(b *testing.B) {
 	for _, n := range []int{1000, 10_000} {
 		b.Run(fmt.Sprintf("autoscalers=%d", n), func(b *testing.B) {

@@ -16,8 +16,8 @@ import (
 	"github.com/hpad/hpad/targets/targettest"
 )
 
-// guarded gives the fleet a breaker at 30%, and ten autoscalers of ten instances each
-// without stabilization, whose names it returns.
+// guarded adds a breaker at 30% and ten autoscalers with ten instances each, without stabilization.
+// It returns their names.
 func (w *world) guarded() []string {
 	w.config.Daemon.DownscaleStabilization = 0
 	w.breaker = &config.Breaker{MaxRemoved: 30, Window: 10 * time.Minute}
@@ -42,7 +42,7 @@ func (w *world) wantCounts(want int32, names ...string) {
 	}
 }
 
-// wantBreaker looks at how the breaker stands.
+// wantBreaker checks the state of the breaker.
 func (w *world) wantBreaker(open bool, removed int64) {
 	w.t.Helper()
 	if got := w.daemon.Breakers()["fleet"]; got.Open != open || got.Removed != removed {
@@ -50,9 +50,8 @@ func (w *world) wantBreaker(open bool, removed int64) {
 	}
 }
 
-// TestBreakerRound holds that what the autoscalers of a fleet would take away together in
-// one round is done where the breaker allows it, and none of it where it does not, while
-// others go up.
+// TestBreakerRound checks that the scale-downs of one round are made together if the breaker allows
+// their sum, and otherwise not at all. Scale-ups are not affected.
 func TestBreakerRound(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -95,8 +94,8 @@ func TestBreakerRound(t *testing.T) {
 	}
 }
 
-// TestBreakerBase holds that the share is of what the fleet has, however lately an
-// autoscaler looked.
+// TestBreakerBase checks that the share refers to the present number of instances, even if an
+// autoscaler has read its count long ago.
 func TestBreakerBase(t *testing.T) {
 	t.Run("what was removed since the others looked", func(t *testing.T) {
 		inWorld(t, func(t *testing.T, w *world) {
@@ -125,7 +124,7 @@ func TestBreakerBase(t *testing.T) {
 			w.daemon.Evaluate(names[0])
 			w.advance(13 * time.Second)
 			w.wantCount(names[0], 10)
-			w.wantBreaker(true, 0) // all are held, also those that had not been written
+			w.wantBreaker(true, 0) // all are held, including uncommitted scale-downs
 			w.stop()
 		})
 	})
@@ -149,7 +148,7 @@ func TestBreakerBase(t *testing.T) {
 				}
 			}
 			lie.Store(&tell)
-			w.values(6, names[5:]...) // 30 of 110; 75 are told of
+			w.values(6, names[5:]...) // 30 of 110, 75 of them known
 			w.advance(15 * time.Second)
 			w.wantCounts(6, names[5:]...)
 			w.wantBreaker(false, 30)
@@ -158,8 +157,8 @@ func TestBreakerBase(t *testing.T) {
 	})
 }
 
-// TestBreakerWindow holds that rounds are counted together, that what was held is looked
-// at again once the window is over, and that neither a restart nor a kill forgets it.
+// TestBreakerWindow checks that removals of several rounds are added, that held scale-downs are
+// evaluated again after the window, and that a restart or kill loses neither.
 func TestBreakerWindow(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		names := w.guarded()
@@ -171,7 +170,7 @@ func TestBreakerWindow(t *testing.T) {
 			t.Helper()
 			w.stop()
 			w.start()
-			w.store = w.store.copied() // what a kill leaves
+			w.store = w.store.copied() // the state after a kill
 			w.stop()
 			w.start()
 		}
@@ -184,15 +183,15 @@ func TestBreakerWindow(t *testing.T) {
 		again()
 		w.advance(time.Minute)
 		w.wantCounts(8, names...)
-		w.advance(9 * time.Minute) // and now 20 of 80
+		w.advance(9 * time.Minute) // 20 of 80
 		w.wantCounts(6, names...)
 		w.wantBreaker(false, 20)
 		w.stop()
 	})
 }
 
-// TestBreakerResumed holds that what a person lets go goes, and all that follows within
-// the window, and that the end of a person's own pause lets nothing go.
+// TestBreakerResumed checks that a resume of the breaker allows all scale-downs within the window,
+// and that a resume of a user's pause does not.
 func TestBreakerResumed(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		names := w.guarded()
@@ -232,7 +231,7 @@ func TestBreakerResumed(t *testing.T) {
 	})
 }
 
-// TestBreakerPasses holds what the breaker has no part in, and what it does not count.
+// TestBreakerPasses checks changes that the breaker neither holds nor counts.
 func TestBreakerPasses(t *testing.T) {
 	t.Run("a person's count", func(t *testing.T) {
 		inWorld(t, func(t *testing.T, w *world) {
@@ -292,8 +291,8 @@ func TestBreakerPasses(t *testing.T) {
 	})
 }
 
-// TestBreakerWaits holds that scale-downs wait for those of the round that are slow to
-// decide, no longer than these may take, and for none that panics.
+// TestBreakerWaits checks that scale-downs wait for slow passes of their round, up to the read
+// timeout, and not for a pass that panics.
 func TestBreakerWaits(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		names := w.guarded()
@@ -311,7 +310,7 @@ func TestBreakerWaits(t *testing.T) {
 		if writes := w.writes(names[0], begun); len(writes) != 1 {
 			t.Errorf("writes %v", writes)
 		}
-		w.source().hangs(names[9]) // of one that is removed before it has an answer
+		w.source().hangs(names[9]) // of an autoscaler that is removed before the query ends
 		w.values(6, names[2:4]...)
 		w.advance(time.Until(ticks.Next(time.Now(), 15*time.Second).Add(time.Second)))
 		w.wantCounts(8, names[2:4]...)

@@ -35,7 +35,7 @@ func (s *memorySource) failing(text string, errs ...error) {
 	})
 }
 
-// failuresLogged returns what was logged of failures since the last call.
+// failuresLogged returns the failures that were logged since the last call.
 func failuresLogged(logs *observer.ObservedLogs) []string {
 	var all []string
 	for _, entry := range logs.TakeAll() {
@@ -54,7 +54,7 @@ func failuresLogged(logs *observer.ObservedLogs) []string {
 	return all
 }
 
-// historyOf returns what the store has of an autoscaler's history.
+// historyOf returns the stored history of an autoscaler.
 func (w *world) historyOf(name string) []state.Entry {
 	w.t.Helper()
 	entries, err := w.store.History(w.t.Context(), name, time.Time{}, time.Time{}, 0)
@@ -64,8 +64,8 @@ func (w *world) historyOf(name string) []state.Entry {
 	return entries
 }
 
-// The log and the history have each cause of a failure, once, although conditions
-// and reasons stay what they are.
+// TestCausesAreFollowed checks that the log and the history contain each cause of a failure once,
+// even if conditions and reasons do not change.
 func TestCausesAreFollowed(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		logs := w.observed()
@@ -100,7 +100,7 @@ func TestCausesAreFollowed(t *testing.T) {
 			"evaluation works again | q",
 		}
 		got := failuresLogged(logs)
-		slices.Sort(want) // the source and those who query it are logged in any order
+		slices.Sort(want) // the order of sources and autoscalers is random
 		slices.Sort(got)
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("log (-want +got):\n%s", diff)
@@ -121,8 +121,8 @@ func TestCausesAreFollowed(t *testing.T) {
 	})
 }
 
-// A restart does not forget since when a cause is there, and does not write it into
-// the history again.
+// TestCauseSurvivesARestart checks that a restart keeps the start of a problem and does not record
+// it again.
 func TestCauseSurvivesARestart(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		logs := w.observed()
@@ -151,7 +151,8 @@ func TestCauseSurvivesARestart(t *testing.T) {
 	})
 }
 
-// A fleet that cannot be read is one line, with how many it is about.
+// TestFailedFleetIsOneLine checks that an outage of a fleet is one log line with the number of
+// autoscalers.
 func TestFailedFleetIsOneLine(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		logs := w.observed()
@@ -179,7 +180,7 @@ func TestFailedFleetIsOneLine(t *testing.T) {
 		if len(got) != 3 || !strings.Contains(got[0], "connection refused") || !strings.Contains(got[1], "forbidden") || got[2] != "fleet can be read again" {
 			t.Errorf("log %q, want one line for each cause and one for the end", got)
 		}
-		// A target of its own that cannot be read is logged by itself.
+		// The error of a single target is logged for its autoscaler.
 		w.fleet().Change("q3", func(target *targettest.MemoryTarget) { target.Err = targets.ErrTargetNotFound })
 		w.advance(time.Minute)
 		if got := failuresLogged(logs); len(got) != 1 || !strings.HasPrefix(got[0], "evaluation failed | q3 | ") {
@@ -189,14 +190,14 @@ func TestFailedFleetIsOneLine(t *testing.T) {
 	})
 }
 
-// What became of a write is in its entry and in the view.
-func TestOutcomesAreKept(t *testing.T) {
+// TestOutcomesAreRecorded checks that the history and the view contain the outcome of a write.
+func TestOutcomesAreRecorded(t *testing.T) {
 	hold := &policy.Hold{Reason: "DependencyNotReady", Message: "waits"}
 	for _, test := range []struct {
 		name   string
 		fault  targettest.Fault
 		dryRun bool
-		// after is how long it takes.
+		// after is the duration of the write.
 		after time.Duration
 		want  func(e state.Entry) bool
 	}{
@@ -253,9 +254,9 @@ func TestOutcomesAreKept(t *testing.T) {
 	}
 }
 
-// Somebody else's change and bounds that a reload changed are in the log and in the
-// history.
-func TestForeignChangesAndBoundsAreTold(t *testing.T) {
+// TestForeignChangesAndBoundsAreReported checks that changes by external writers and changes of bounds
+// are in the log and in the history.
+func TestForeignChangesAndBoundsAreReported(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		logs := w.observed()
 		w.fed("q", 3, 3)
@@ -290,7 +291,7 @@ func TestForeignChangesAndBoundsAreTold(t *testing.T) {
 		}
 		w.boundsTold(message)
 
-		// So are those that changed while hpad was away.
+		// A change of the bounds between two runs is detected as well.
 		w.stop()
 		changed.Spec.MaxReplicas = 60
 		w.config.Autoscalers["q"] = changed
@@ -301,7 +302,7 @@ func TestForeignChangesAndBoundsAreTold(t *testing.T) {
 	})
 }
 
-// boundsTold looks for the event of changed bounds, once, in the history of "q".
+// boundsTold checks that the history of "q" contains the event of changed bounds once.
 func (w *world) boundsTold(message string) {
 	w.t.Helper()
 	count := 0

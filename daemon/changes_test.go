@@ -12,8 +12,8 @@ import (
 	"github.com/hpad/hpad/daemon/config"
 )
 
-// reloadsOf returns the changes of the configuration in the history of an autoscaler as
-// "author: change".
+// reloadsOf returns the changes of the configuration in the history of an autoscaler as "author:
+// change".
 func (w *world) reloadsOf(name string) []string {
 	w.t.Helper()
 	entries, err := w.daemon.History(w.t.Context(), name, time.Time{}, time.Time{}, 0)
@@ -35,7 +35,7 @@ func (w *world) reloadsOf(name string) []string {
 	return all
 }
 
-// TestReloadInHistory checks that the history of each autoscaler has the changes of the
+// TestReloadInHistory checks that the history of each autoscaler contains the changes of the
 // configuration that affect it, and no others.
 func TestReloadInHistory(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
@@ -50,7 +50,7 @@ func TestReloadInHistory(t *testing.T) {
 			if _, err := w.daemon.Reload(api.WithAuthor(t.Context(), author)); err != nil {
 				t.Fatal(err)
 			}
-			// The history has it at once, also while no pass ends.
+			// The history has the change even while no pass ends.
 			for _, one := range []struct {
 				name   string
 				before int

@@ -25,8 +25,8 @@ import (
 	"github.com/hpad/hpad/targets/targettest"
 )
 
-// limited gives an autoscaler a rate of one instance per 20 seconds upwards, no
-// window there, and one of 30 seconds downwards.
+// limited limits scale-ups to one instance per 20 seconds without a window, and sets a scale-down
+// window of 30 seconds.
 func limited(a *config.Autoscaler) {
 	none, half := int32(0), int32(30)
 	a.SyncPeriod = 5 * time.Second
@@ -39,9 +39,8 @@ func limited(a *config.Autoscaler) {
 	}
 }
 
-// TestStepsOfTheClock runs a rate and a window over a step of the wall clock, with
-// the daemon killed or ended meanwhile or not: all of them write what is written
-// without a step, when it is written without one.
+// TestStepsOfTheClock checks that a step of the wall clock does not change the writes under a rate
+// and a window, with and without a restart or kill.
 func TestStepsOfTheClock(t *testing.T) {
 	run := func(t *testing.T, by time.Duration, restart func(*world)) (writes, told []string) {
 		inWorld(t, func(t *testing.T, w *world) {
@@ -49,14 +48,14 @@ func TestStepsOfTheClock(t *testing.T) {
 			w.source().value("q", 6)
 			start := time.Now()
 			w.start()
-			w.advance(12 * time.Second) // in the middle of the rate's first period
+			w.advance(12 * time.Second) // in the first period of the rate
 			w.stepClock(by)
 			if restart != nil {
 				restart(w)
 			}
 			w.advance(70 * time.Second)
 			w.source().value("q", 1)
-			w.advance(13 * time.Second) // in the middle of the window
+			w.advance(13 * time.Second) // in the window
 			w.stepClock(by)
 			if restart != nil {
 				restart(w)
@@ -106,9 +105,9 @@ func TestStepsOfTheClock(t *testing.T) {
 	}
 }
 
-// TestStepIsTold wants each step shown once: by an event and an entry of the history
-// for each autoscaler, and by the metrics.
-func TestStepIsTold(t *testing.T) {
+// TestStepIsReported checks that each autoscaler has one event and one history entry for each step, and
+// that the metrics count it.
+func TestStepIsReported(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		registry := prometheus.NewRegistry()
 		w.metrics = metrics.New(registry)
@@ -122,7 +121,7 @@ func TestStepIsTold(t *testing.T) {
 		w.advance(time.Minute)
 		w.stepClock(30 * time.Minute)
 		w.advance(time.Minute)
-		w.queue("c", 3) // which is younger than both
+		w.queue("c", 3) // added after both steps
 		w.source().value("c", 3)
 		if _, err := w.daemon.Reload(t.Context()); err != nil {
 			t.Fatal(err)
@@ -166,15 +165,14 @@ hpad_clock_steps_total{direction="forward"} 2
 	})
 }
 
-// dating is a fleet that dates its instances and samples by the wall clock, as
-// platforms do.
+// dating is a fleet whose instances and samples have wall-clock times, as on real platforms.
 type dating struct {
 	*targettest.Memory
-	// steps are those of the wall clock, as durations by when they were made.
+	// steps are the steps of the wall clock by their time.
 	steps *sync.Map
 }
 
-// wall is what the wall clock showed at an instant.
+// wall returns the wall-clock time at an instant.
 func (f dating) wall(at time.Time) time.Time {
 	shown := at.Round(0)
 	for since, by := range f.steps.Range {
@@ -210,10 +208,9 @@ func (f dating) Samples(ctx context.Context, refs []targets.Ref) (map[targets.Re
 	return samples, err
 }
 
-// TestTimesThatPlatformsState grows and shrinks by a cpu metric, whose samples
-// count by when instances started and got ready (R27), over steps of the clock by
-// which the platform dates those: it makes no difference.
-func TestTimesThatPlatformsState(t *testing.T) {
+// TestTimesOfPlatforms checks that steps of the wall clock do not change decisions by a CPU
+// metric, which depend on the start and readiness times of instances (R27).
+func TestTimesOfPlatforms(t *testing.T) {
 	run := func(t *testing.T, steps map[time.Duration]time.Duration) (writes []string) {
 		inWorld(t, func(t *testing.T, w *world) {
 			var made sync.Map
@@ -227,7 +224,7 @@ func TestTimesThatPlatformsState(t *testing.T) {
 					minute := uint64(now.Sub(start) / (7 * time.Minute))
 					use := rand.New(rand.NewPCG(7, minute)).Int64N(4000) / int64(running)
 					if now.Sub(instance.StartedAt) < time.Minute {
-						use = 2000 // busy with starting
+						use = 2000 // high use during the start
 					}
 					return []policy.TaskUsage{{Task: "app", Usage: []policy.Amount{{Resource: "cpu", Milli: use}}}}
 				}
@@ -265,9 +262,9 @@ func TestTimesThatPlatformsState(t *testing.T) {
 	}
 }
 
-// TestEveryTimeIsTheWallClocks fills in every time that readers can see, so that none
-// which is added later stays on the steady clock unnoticed.
-func TestEveryTimeIsTheWallClocks(t *testing.T) {
+// TestEveryTimeIsWallClockTime sets every time in the API types and checks that each is converted
+// to a wall-clock time, including fields that are added later.
+func TestEveryTimeIsWallClockTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var step time.Duration
 		c := clock.New(clock.System{Wall: func() time.Time { return time.Now().Add(step) }})
@@ -277,7 +274,7 @@ func TestEveryTimeIsTheWallClocks(t *testing.T) {
 		fillTimes(reflect.ValueOf(&view).Elem(), steady)
 		shown := clock.Shown(c.Scale(), view)
 		kept := map[string]bool{
-			"Autoscaler.Decision.Hold.Until":   true, // the platform's own
+			"Autoscaler.Decision.Hold.Until":   true, // a wall-clock time of the platform
 			"Autoscaler.Evaluation.Hold.Until": true,
 		}
 		found := 0
@@ -299,8 +296,7 @@ func TestEveryTimeIsTheWallClocks(t *testing.T) {
 
 var timeType = reflect.TypeFor[time.Time]()
 
-// fillTimes sets every time in v, in one element of each slice and behind each
-// pointer.
+// fillTimes sets every time in v, in one element of each slice and behind each pointer.
 func fillTimes(v reflect.Value, at time.Time) {
 	switch {
 	case !v.CanSet():
@@ -319,7 +315,7 @@ func fillTimes(v reflect.Value, at time.Time) {
 	}
 }
 
-// eachTime calls visit with every time in v that is encoded, and where it is.
+// eachTime calls visit for every encoded time in v with its path.
 func eachTime(v reflect.Value, path string, visit func(path string, at time.Time)) {
 	switch {
 	case v.Type() == timeType:

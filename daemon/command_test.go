@@ -19,20 +19,20 @@ func (w *world) scaleTo(name string, replicas int32, force bool) error {
 	return err
 }
 
-// withBehavior gives an autoscaler rates that a scale event would show in.
+// withBehavior sets rates that a scale event would exhaust.
 func withBehavior(a *config.Autoscaler) {
 	a.Spec.Behavior = &policy.Behavior{ScaleUp: &policy.ScalingRules{
 		Policies: []policy.ScalingPolicy{{Type: policy.InstancesPolicy, Value: 2, PeriodSeconds: 1800}},
 	}}
 }
 
-// TestScaleTo sets a count by hand: it is written, is no scale event, and is what later
-// passes go on from.
+// TestScaleTo checks that a count set by a user is written without a scale event, and that later
+// passes continue from it.
 func TestScaleTo(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.fed("web", 5, 5, withBehavior, func(a *config.Autoscaler) { a.Spec.MaxReplicas = 20 })
 		w.start()
-		w.pause(policy.Scope{}, policy.BothDirections, 0) // people's acts pass
+		w.pause(policy.Scope{}, policy.BothDirections, 0) // requests of users ignore pauses
 		if err := w.scaleTo("web", 9, false); err != nil {
 			t.Fatal(err)
 		}
@@ -52,7 +52,7 @@ func TestScaleTo(t *testing.T) {
 		w.wantCount("web", 9)
 		w.resume(policy.Scope{})
 		w.advance(time.Minute)
-		w.wantCount("web", 11) // the rate of 2 in half an hour: of 9, as if there were no event
+		w.wantCount("web", 11) // 2 per half an hour from 9, without a scale event
 		if slices.Contains(w.reasons("web"), "ForeignWriter x1") {
 			t.Errorf("it is taken for somebody else's: %v", w.reasons("web"))
 		}
@@ -60,7 +60,8 @@ func TestScaleTo(t *testing.T) {
 	})
 }
 
-// TestScaleToZero switches the autoscaler off, also where hpad itself may scale to zero.
+// TestScaleToZero checks that a user's 0 switches the autoscaler off, even if hpad itself may scale
+// to zero.
 func TestScaleToZero(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.config.Daemon.ScaleToZero = true
@@ -84,7 +85,7 @@ func TestScaleToZero(t *testing.T) {
 	})
 }
 
-// TestScaleToRefused leaves the count where it is, and says why.
+// TestScaleToRefused checks requests that are refused with a reason and have no effect.
 func TestScaleToRefused(t *testing.T) {
 	held := &policy.Hold{Reason: "Deploying", Message: "a deployment is under way"}
 	for _, c := range []struct {
@@ -132,20 +133,20 @@ func TestScaleToRefused(t *testing.T) {
 	}
 }
 
-// TestScaleToKilled is killed between the commit of the intention and the end of the
-// write: what was done is settled as a person's act, and what was not is not done later.
+// TestScaleToKilled kills the daemon between the commit of the intention and the end of the write.
+// A write that was made is settled as a user's request; a write that was not made is not repeated.
 func TestScaleToKilled(t *testing.T) {
 	for _, done := range []bool{false, true} {
 		inWorld(t, func(t *testing.T, w *world) {
 			w.fed("web", 5, 5, withBehavior, func(a *config.Autoscaler) { a.OnForeignChange = config.RestoreForeignChange })
 			w.start()
 			w.pause(policy.Scope{}, policy.BothDirections, 0)
-			w.fleet().Change("web", func(target *targettest.MemoryTarget) { target.Replicas = 4 }) // to be put back
+			w.fleet().Change("web", func(target *targettest.MemoryTarget) { target.Replicas = 4 }) // to be restored
 			w.advance(time.Minute)
 			w.fleet().Inject(targettest.Fault{Call: targettest.WriteCall, Times: 1, Delay: time.Second})
 			scaled := make(chan error, 1)
 			go func() { scaled <- w.daemon.ScaleTo(t.Context(), "web", 8, false, "alice") }()
-			w.advance(500 * time.Millisecond) // the write is under way
+			w.advance(500 * time.Millisecond) // the write is in progress
 			killed := w.store.copied()
 			if err := <-scaled; err != nil {
 				t.Fatal(err)

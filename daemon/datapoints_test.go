@@ -13,8 +13,8 @@ import (
 	"github.com/hpad/hpad/targets/targettest"
 )
 
-// TestGraph holds that each pass is drawn with what it decided of, once in 15 s, by the
-// wall clock and over a restart, and what was not known as such.
+// TestGraph checks the data points of passes: one per 15 s, by the wall clock, across a restart,
+// with unknown values marked as unknown.
 func TestGraph(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		path := filepath.Join(t.TempDir(), "graph.db")
@@ -51,7 +51,7 @@ func TestGraph(t *testing.T) {
 				t.Errorf("there are %d s between two points, want 15", gap)
 			}
 		}
-		if near > 1 { // that of the restart
+		if near > 1 { // the restart adds one
 			t.Errorf("%d points are too near", near)
 		}
 		if n := len(got.Time); n < 33 || n > 37 || got.Time[n-1] < w.wall().Add(-20*time.Second).Unix() {

@@ -19,16 +19,16 @@ import (
 	"github.com/hpad/hpad/targets/targettest"
 )
 
-// labels are what a discovering fleet's targets are labeled with.
+// labels is a discovering fleet.
 type labels struct {
 	mu    sync.Mutex
 	found map[string]targets.Discovered
 	calls int
-	// answer replaces the answer, when not nil.
+	// answer replaces the result if it is not nil.
 	answer func(ctx context.Context) ([]targets.Discovered, error)
 }
 
-// set labels a target; given are more labels and their values.
+// set labels a target. Given are additional labels and values in turn.
 func (l *labels) set(name string, given ...string) {
 	all := map[string]string{
 		"hpad.enable": "true", "hpad.max": "100",
@@ -66,7 +66,7 @@ func (l *labels) answers(answer func(ctx context.Context) ([]targets.Discovered,
 	l.answer = answer
 }
 
-// discovering is a fleet that discovers.
+// discovering is a fleet that implements Discoverer.
 type discovering struct {
 	*targettest.Memory
 	labels *labels
@@ -76,8 +76,8 @@ func (f discovering) Discover(ctx context.Context) ([]targets.Discovered, error)
 	return f.labels.discover(ctx)
 }
 
-// newDiscoveringWorld is a world whose fleet discovers a target "web", which has
-// replicas and a queue of value.
+// newDiscoveringWorld returns a world with a fleet that discovers a target "web" with a number of
+// replicas and a queue.
 func newDiscoveringWorld(t *testing.T, replicas int32, value float64) (*world, *labels) {
 	w := newWorld(t)
 	l := &labels{found: map[string]targets.Discovered{}}
@@ -107,8 +107,8 @@ func (w *world) problems() []string {
 
 const webName = "fleet/web"
 
-// TestDiscovery holds that an autoscaler comes with the labels, scales its
-// target, follows changes, and goes when the target has been gone for a while.
+// TestDiscovery checks that an autoscaler is added with the labels, scales its target, follows
+// changes, and is removed some time after its target.
 func TestDiscovery(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, l := newDiscoveringWorld(t, 3, 7)
@@ -134,7 +134,7 @@ func TestDiscovery(t *testing.T) {
 		if view.Labels["hpad.max"] != "100" || view.Reference != webName || view.Spec.MaxReplicas != 100 || view.Discovery != nil {
 			t.Errorf("the view is %+v", view)
 		}
-		// A change counts at the next discovery, and at once.
+		// A change is applied at the next discovery and evaluated immediately.
 		l.set("web", "hpad.max", "5")
 		w.advance(16 * time.Second)
 		if got := w.fleet().Replicas("web"); got != 5 {
@@ -156,9 +156,8 @@ func TestDiscovery(t *testing.T) {
 	})
 }
 
-// TestDiscoveryKeepsWindows holds that the window of a discovered autoscaler
-// survives a restart during which nothing can be discovered, and a while without
-// its target.
+// TestDiscoveryKeepsWindows checks that the window of a discovered autoscaler survives a restart
+// without a working discovery, and a temporary absence of its target.
 func TestDiscoveryKeepsWindows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, l := newDiscoveringWorld(t, 8, 8)
@@ -194,16 +193,16 @@ func TestDiscoveryKeepsWindows(t *testing.T) {
 			t.Fatalf("there are %v and %d replicas", got, w.fleet().Replicas("web"))
 		}
 		w.advance(10 * time.Minute)
-		// The last recommendation of 8 was at 2m; it counts until 7m (R55).
+		// The last recommendation of 8 was at 2m and is valid until 7m (R55).
 		if diff := cmp.Diff([]string{"7m15s: 8>2"}, w.writes("web", start)); diff != "" {
 			t.Errorf("writes (-want +got):\n%s", diff)
 		}
 	})
 }
 
-// TestDiscoveryMistakes holds that a mistake is shown of its target, touches no
-// other, and leaves the labels before it in force, also across a restart.
-func TestDiscoveryMistakes(t *testing.T) {
+// TestDiscoveryErrors checks that invalid labels are reported for their target, do not affect
+// others, and keep the previous labels active, also after a restart.
+func TestDiscoveryErrors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, l := newDiscoveringWorld(t, 3, 3)
 		w.fleet().Add("api", targettest.MemoryTarget{Replicas: 2, Age: time.Hour})
@@ -243,7 +242,7 @@ func TestDiscoveryMistakes(t *testing.T) {
 		}
 		defer w.stop()
 		w.advance(time.Minute)
-		// What cannot be read at all is like a mistake.
+		// Unreadable labels are treated in the same way.
 		l.mu.Lock()
 		l.found["api"] = targets.Discovered{Name: "api", Problem: "containers carry different labels"}
 		l.mu.Unlock()
@@ -259,9 +258,8 @@ func TestDiscoveryMistakes(t *testing.T) {
 	})
 }
 
-// TestDiscoveryUnderTheConfiguration holds that an autoscaler of the
-// configuration wins over labels of the same target and says so, and that a
-// reload changes what labels can name.
+// TestDiscoveryUnderTheConfiguration checks that a configured autoscaler wins over labels of the
+// same target, which is reported, and that a reload changes the names that labels may use.
 func TestDiscoveryUnderTheConfiguration(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, l := newDiscoveringWorld(t, 3, 3)
@@ -289,7 +287,7 @@ func TestDiscoveryUnderTheConfiguration(t *testing.T) {
 		if got := w.names(); !slices.Equal(got, []string{webName}) || w.fleet().Replicas("web") != 5 {
 			t.Fatalf("without the configuration's there are %v and %d replicas", got, w.fleet().Replicas("web"))
 		}
-		// Labels name a source that only the next configuration has.
+		// The labels name a source of the next configuration.
 		l.set("web", "hpad.metrics.0.source", "second")
 		w.advance(30 * time.Second)
 		if got := w.problems(); len(got) != 1 || !strings.Contains(got[0], `there is no such source`) {
@@ -313,13 +311,13 @@ func TestDiscoveryUnderTheConfiguration(t *testing.T) {
 	})
 }
 
-// TestDiscoveryFails holds that a fleet whose discovery hangs or panics loses no
-// autoscaler, delays no pass, and is named.
+// TestDiscoveryFails checks that a discovery that hangs or panics removes no autoscaler, delays no
+// pass, and is reported.
 func TestDiscoveryFails(t *testing.T) {
 	for name, answer := range map[string]func(context.Context) ([]targets.Discovered, error){
 		"hangs": func(ctx context.Context) ([]targets.Discovered, error) {
 			<-ctx.Done()
-			time.Sleep(time.Hour) // and does not heed its context
+			time.Sleep(time.Hour) // ignores its context
 			return nil, nil
 		},
 		"panics": func(context.Context) ([]targets.Discovered, error) { panic("no map") },
@@ -352,9 +350,8 @@ func TestDiscoveryFails(t *testing.T) {
 	}
 }
 
-// TestDiscoveryLimit holds that a fleet has so many autoscalers by labels and no
-// more, that none that is there goes for one that comes, also across a restart, and
-// that one that goes leaves its place.
+// TestDiscoveryLimit checks the limit of discovered autoscalers of a fleet: a new one never
+// replaces an existing one, also after a restart, and a removed one makes room.
 func TestDiscoveryLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, l := newDiscoveringWorld(t, 3, 3)
@@ -395,8 +392,8 @@ func TestDiscoveryLimit(t *testing.T) {
 	})
 }
 
-// TestLongTargetName discovers targets with names of 33,000 bytes. They get no autoscaler,
-// and no output repeats the names.
+// TestLongTargetName discovers targets with names of 33,000 bytes. They get no autoscaler, and no
+// output repeats the names.
 func TestLongTargetName(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, l := newDiscoveringWorld(t, 3, 7)

@@ -15,7 +15,7 @@ import (
 	"github.com/hpad/hpad/targets/targettest"
 )
 
-// lying is a fleet whose readings say what a test wants.
+// lying is a fleet whose readings a test may change.
 type lying struct {
 	*targettest.Memory
 	lie *atomic.Pointer[func(*targets.Reading)]
@@ -32,8 +32,8 @@ func (f lying) Snapshot(ctx context.Context, refs []targets.Ref) (map[targets.Re
 	return readings, err
 }
 
-// newLyingWorld is a world with one guarded autoscaler "web" of 10 replicas and a
-// queue of 10; tell sets the lie, nil for the truth.
+// newLyingWorld returns a world with one guarded autoscaler "web" of 10 replicas and a queue of 10.
+// tell sets the false reading; nil for correct readings.
 func newLyingWorld(t *testing.T, edit ...func(*config.Autoscaler)) (w *world, tell func(func(*targets.Reading))) {
 	w = newWorld(t)
 	lie := &atomic.Pointer[func(*targets.Reading)]{}
@@ -51,15 +51,15 @@ func newLyingWorld(t *testing.T, edit ...func(*config.Autoscaler)) (w *world, te
 	}
 }
 
-// vanish says that most of the target is gone.
+// vanish returns a reading without most of the target.
 func vanish(reading *targets.Reading) {
 	reading.SpecReplicas, reading.StatusReplicas, reading.Instances = 3, 3, reading.Instances[:3]
 }
 
 const aRound = 15 * time.Second
 
-// TestGuardLies holds that readings by which a target collapses change nothing
-// as long as not enough of them agree, in whichever count they lie.
+// TestGuardLies checks that collapsed readings have no effect until enough of them agree, for each
+// kind of count.
 func TestGuardLies(t *testing.T) {
 	for name, lie := range map[string]func(*targets.Reading){
 		"all counts": vanish,
@@ -102,9 +102,9 @@ func TestGuardLies(t *testing.T) {
 	}
 }
 
-// TestGuardBelieves holds that a true loss is believed once enough readings
-// agree, and is then somebody else's change.
-func TestGuardBelieves(t *testing.T) {
+// TestGuardAccepts checks that a real loss is accepted after enough readings, as a change by an
+// external writer.
+func TestGuardAccepts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, _ := newLyingWorld(t)
 		w.start()
@@ -129,8 +129,8 @@ func TestGuardBelieves(t *testing.T) {
 	})
 }
 
-// TestGuardExpectsItsOwn holds that what hpad itself wrote is not doubted, nor a
-// fall of the guard's share and less, nor a rise.
+// TestGuardExpectsItsOwn checks that the guard accepts hpad's own writes, smaller falls and all
+// rises.
 func TestGuardExpectsItsOwn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, _ := newLyingWorld(t)
@@ -163,8 +163,8 @@ func TestGuardExpectsItsOwn(t *testing.T) {
 	})
 }
 
-// TestGuardAcrossRestarts holds that a restart neither forgets what was seen nor
-// how many readings agreed.
+// TestGuardAcrossRestarts checks that a restart keeps the last accepted counts and the number of
+// suspect readings.
 func TestGuardAcrossRestarts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, tell := newLyingWorld(t)
@@ -192,8 +192,7 @@ func TestGuardAcrossRestarts(t *testing.T) {
 	})
 }
 
-// TestGuardOff holds that without a guard, and with compat = "strict", every
-// reading is believed.
+// TestGuardOff checks that every reading is accepted without a guard and with compat = "strict".
 func TestGuardOff(t *testing.T) {
 	for name, off := range map[string]func(*world, *config.Autoscaler){
 		"not asked for": func(_ *world, a *config.Autoscaler) { a.Guard = config.Guard{} },
@@ -216,8 +215,8 @@ func TestGuardOff(t *testing.T) {
 	}
 }
 
-// TestInitialization holds that an autoscaler's own initialization takes the
-// place of the daemon's, unless compat = "strict".
+// TestInitialization checks that the initialization of an autoscaler overrides the daemon's, unless
+// compat is strict.
 func TestInitialization(t *testing.T) {
 	for strict, want := range map[bool]time.Duration{false: time.Hour, true: 5 * time.Minute} {
 		inWorld(t, func(t *testing.T, w *world) {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// What was decided can be read back, and is bounded by time and number.
+// TestHistory checks that decisions can be read back, limited by time and number.
 func TestHistory(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.fed("q", 3, 4)

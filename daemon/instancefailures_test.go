@@ -13,8 +13,9 @@ import (
 	"github.com/hpad/hpad/targets/targettest"
 )
 
-// Instances that cannot start are told once, in the words of the platform, and so is that
-// they run again: not each restart of theirs, and not after one of hpad.
+// TestInstancesThatFail checks that failing instances are reported once, with the message of the
+// platform, and so is the recovery. Repeated restarts of instances, or a restart of hpad, are not
+// reported.
 func TestInstancesThatFail(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		core, logs := observer.New(zap.InfoLevel)

@@ -15,7 +15,7 @@ import (
 	"github.com/hpad/hpad/targets/targettest"
 )
 
-// TestInstancesOf reads instances beside the passes, which go on, and changes nothing.
+// TestInstancesOf checks that instances are read without an effect on the passes.
 func TestInstancesOf(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		half := int32(50)

@@ -14,9 +14,9 @@ import (
 	"github.com/hpad/hpad/test/soak"
 )
 
-// TestAnHourOfLoad runs 2,000 autoscalers for an hour, a tenth of which fail and a tenth
-// of which are given another count all the time: none misses a tick, those that fail keep
-// what they have, and the memory stays what it was after ten minutes.
+// TestAnHourOfLoad runs 2,000 autoscalers for an hour. A tenth of them fail, and a tenth scale all
+// the time. No tick is missed, failing autoscalers keep their counts, and the memory does not grow
+// after ten minutes.
 func TestAnHourOfLoad(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		const autoscalers, replicas = 2000, 3
@@ -65,7 +65,7 @@ func TestAnHourOfLoad(t *testing.T) {
 	})
 }
 
-// forget drops what the store keeps for tests to look at.
+// forget drops recorded calls of the test doubles.
 func (s *memoryStore) forget() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -14,14 +14,14 @@ import (
 	"github.com/hpad/hpad/policy"
 )
 
-// memoryLoss is the loss of the memory, as of now.
+// memoryLoss is a loss of the recommendation history at the present time.
 func memoryLoss() state.Loss {
 	return state.Loss{At: time.Now().UTC(), Part: state.MemoryPart, Message: `"/state.db" was lost`}
 }
 
-// TestLossIsTold loses the memory: it is shown everywhere for the longest window of all
-// autoscalers, by each start in that time, and not after it.
-func TestLossIsTold(t *testing.T) {
+// TestLossIsShown checks that a loss is shown in all views for the longest window of any autoscaler,
+// and logged by each start in that time.
+func TestLossIsShown(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		core, logs := observer.New(zap.WarnLevel)
 		w.log = zap.New(core)
@@ -88,9 +88,9 @@ func TestLossIsTold(t *testing.T) {
 	})
 }
 
-// TestLossIsToldForAWhile wants a loss shown for some minutes where no window is that
-// long, also one that is noticed long after the start.
-func TestLossIsToldForAWhile(t *testing.T) {
+// TestLossIsShownForAWhile checks the shortest display of a loss, also of a loss that is noticed
+// long after the start.
+func TestLossIsShownForAWhile(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.config.Daemon.DownscaleStabilization = time.Second
 		w.fed("a", 3, 3)
@@ -114,9 +114,9 @@ func TestLossIsToldForAWhile(t *testing.T) {
 	})
 }
 
-// TestLossIsToldOverSteps steps the wall clock after a loss: it is shown as long as it
-// would have been without that.
-func TestLossIsToldOverSteps(t *testing.T) {
+// TestLossIsShownOverSteps checks that a step of the wall clock does not change the display of a
+// loss.
+func TestLossIsShownOverSteps(t *testing.T) {
 	for _, step := range []time.Duration{-time.Hour, time.Hour} {
 		inWorld(t, func(t *testing.T, w *world) {
 			w.fed("a", 3, 3)

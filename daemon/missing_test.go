@@ -10,8 +10,8 @@ import (
 	"github.com/hpad/hpad/policy"
 )
 
-// TestOnMissingOverRestarts holds that a metric that fails is followed from its first
-// failure on, over restarts and steps of the clock, and that everybody is told.
+// TestOnMissingOverRestarts checks that the duration of a failure of a metric is measured across
+// restarts and clock steps, and shown in all views.
 func TestOnMissingOverRestarts(t *testing.T) {
 	for name, step := range map[string]time.Duration{"restart": 0, "clock put back": -time.Hour, "clock put forward": 48 * time.Hour} {
 		t.Run(name, func(t *testing.T) {
@@ -22,7 +22,7 @@ func TestOnMissingOverRestarts(t *testing.T) {
 				w.start()
 				w.advance(time.Minute)
 				began := time.Now()
-				w.source().set("web", nil) // an answer without any series
+				w.source().set("web", nil) // a result without series
 				w.advance(15 * time.Second)
 				first := w.view("web").Status.Metrics[0].FirstFailureTime
 				if first.Before(began) || first.After(w.wall()) {
@@ -67,7 +67,8 @@ func TestOnMissingOverRestarts(t *testing.T) {
 	}
 }
 
-// TestOnMissingAfterDowntime: what nobody saw fail has not failed.
+// TestOnMissingAfterDowntime checks that a downtime of hpad does not count as a failure of a
+// metric.
 func TestOnMissingAfterDowntime(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.fed("web", 6, 6, func(a *config.Autoscaler) {
@@ -92,8 +93,8 @@ func TestOnMissingAfterDowntime(t *testing.T) {
 	})
 }
 
-// TestLastProposalIsKept holds that what a metric proposed last outlives a kill, although
-// another one decided.
+// TestLastProposalIsKept checks that the last proposal of a metric survives a kill, even if another
+// metric decided.
 func TestLastProposalIsKept(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.fed("web", 9, 9, func(a *config.Autoscaler) {

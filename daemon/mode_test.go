@@ -20,8 +20,8 @@ func (w *world) setMode(name string, mode policy.Mode) {
 	w.advance(time.Millisecond)
 }
 
-// TestRecommend recommends for a while: the window grows, scale events do not, so that
-// switching on neither jumps nor inherits a rate limit.
+// TestRecommend checks that mode "recommend" fills the window but adds no scale events, so that
+// switching it on causes neither a jump nor a rate limit.
 func TestRecommend(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.fed("web", 10, 10, func(a *config.Autoscaler) {
@@ -53,17 +53,17 @@ func TestRecommend(t *testing.T) {
 		w.source().value("web", 4)
 		w.advance(time.Minute)
 		w.setMode("web", policy.ModeOn)
-		w.wantCount("web", 10) // the window has the 20 of before
+		w.wantCount("web", 10) // the window contains the 20 of before
 		w.advance(6 * time.Minute)
 		w.wantCount("web", 4)
 		w.source().value("web", 20)
 		w.advance(15 * time.Second)
-		w.wantCount("web", 13) // 10 - 6 + 6 + 3: no event of what was recommended
+		w.wantCount("web", 13) // 10 - 6 + 6 + 3: recommendations are no scale events
 		w.stop()
 	})
 }
 
-// TestModes shows what each mode makes of more and of less, and that bounds hold.
+// TestModes checks each mode with higher and lower recommendations, and that bounds apply.
 func TestModes(t *testing.T) {
 	for _, c := range []struct {
 		mode                   policy.Mode

@@ -9,8 +9,8 @@ import (
 	"github.com/hpad/hpad/policy"
 )
 
-// What is said of the next change comes true, at that tick and not before, for as long as
-// the metrics ask for the same.
+// TestNextComesTrue checks that the predicted change happens at the predicted tick if the metrics
+// do not change.
 func TestNextComesTrue(t *testing.T) {
 	policies := func(window int32, all ...policy.ScalingPolicy) *policy.ScalingRules {
 		return &policy.ScalingRules{StabilizationWindowSeconds: &window, Policies: all}
@@ -30,11 +30,11 @@ func TestNextComesTrue(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
 				w.fed("web", 20, 20, edit)
 				w.start()
-				w.advance(time.Millisecond) // ticks are over when this looks
+				w.advance(time.Millisecond) // after the tick
 				foretold := 0
 				for _, value := range []float64{20, 9, 33, 3} {
 					w.source().value("web", value)
-					w.advance(time.Minute) // in which every window has it
+					w.advance(time.Minute) // longer than every window
 					for range 1200 {
 						before, count := w.view("web").Next, w.fleet().Replicas("web")
 						if before == nil || before.Count != count {
@@ -60,8 +60,8 @@ func TestNextComesTrue(t *testing.T) {
 	}
 }
 
-// What keeps an autoscaler besides the algorithm is said, too: an unsettled write, a
-// quarantine, a dry run, a hold that only the write met.
+// TestNextWaits checks reasons outside of the algorithm that delay a change: an unsettled write, a
+// quarantine, a dry run, and a hold that only the write met.
 func TestNextWaits(t *testing.T) {
 	for word, code := range map[string]reason.Code{
 		"UnknownOutcome": reason.UnknownOutcome, "Quarantined": reason.Quarantined, "DryRun": reason.DryRun, "Busy": reason.Held,

@@ -17,8 +17,7 @@ import (
 	"github.com/hpad/hpad/targets/targettest"
 )
 
-// resource makes an autoscaler's metric one of cpu utilization, from the fleet's
-// own samples.
+// resource sets a metric of CPU utilization from the samples of the fleet.
 func resource(utilization int32) func(a *config.Autoscaler) {
 	return func(a *config.Autoscaler) {
 		a.Spec.Metrics = []policy.MetricSpec{{
@@ -29,7 +28,7 @@ func resource(utilization int32) func(a *config.Autoscaler) {
 	}
 }
 
-// busy returns a use of cpu that many instances share.
+// busy returns a CPU use of several instances.
 func busy(total int64) func(time.Time, policy.Instance, int) []policy.TaskUsage {
 	return func(_ time.Time, _ policy.Instance, running int) []policy.TaskUsage {
 		return []policy.TaskUsage{{Task: "app", Usage: []policy.Amount{{Resource: "cpu", Milli: total / int64(running)}}}}
@@ -70,9 +69,8 @@ func TestFleetSamples(t *testing.T) {
 	}
 }
 
-// TestNoInstancesToMeasure: a target that was scaled to zero has no samples because
-// it has no instances, in every pass. That is no failure of the autoscaler as long
-// as another metric says when they are wanted again.
+// TestNoInstancesToMeasure checks that missing samples of a target at zero replicas are no failure
+// if another metric can start the first instance.
 func TestNoInstancesToMeasure(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.queue("q", 1, func(a *config.Autoscaler) {
@@ -87,7 +85,7 @@ func TestNoInstancesToMeasure(t *testing.T) {
 		})
 		w.source().value("q", 0)
 		w.start()
-		for range 40 { // past the scale-down window
+		for range 40 { // longer than the scale-down window
 			w.advance(15 * time.Second)
 		}
 		if got := w.fleet().Replicas("q"); got != 0 {
@@ -111,7 +109,7 @@ func TestNoInstancesToMeasure(t *testing.T) {
 	})
 }
 
-// instances makes an autoscaler's metric one value for each instance.
+// instances sets a metric with one value per instance.
 func instances(average int64, in config.Input) func(a *config.Autoscaler) {
 	return func(a *config.Autoscaler) {
 		a.Spec.Metrics = []policy.MetricSpec{{
@@ -206,7 +204,7 @@ func TestSeriesFindTheirInstances(t *testing.T) {
 			policy.Groups{Ready: 2},
 		},
 		{
-			// 40 against 10 says up, the missing one then counts as 0 (R37): 20/10.
+			// 40 against 10 scales up, so the missing value counts as 0 (R37): 20/10.
 			"one is missing",
 			config.Input{InstanceLabel: "id", Match: config.MatchID},
 			func(ids []string) []sources.Series { return []sources.Series{labelled(40, "id", ids[0])} },
@@ -248,7 +246,7 @@ func TestSeriesFindTheirInstances(t *testing.T) {
 				w.start()
 				w.advance(time.Second)
 				decision := w.view("q").Decision
-				if decision.DesiredReplicas != min(test.want, 4) { // R57: doubled at most
+				if decision.DesiredReplicas != min(test.want, 4) { // R57: at most twice the count
 					t.Errorf("desired = %d, want %d", decision.DesiredReplicas, min(test.want, 4))
 				}
 				result := decision.Metrics[0]
@@ -267,8 +265,8 @@ func TestSeriesFindTheirInstances(t *testing.T) {
 	}
 }
 
-// compat = "strict" decides on values below zero as upstream does: R43 reads a
-// negative total as the largest number there is.
+// TestStrictDecidesOnNegativeValues checks that compat = "strict" accepts negative values as upstream does: R43
+// reads a negative total as the largest number.
 func TestStrictDecidesOnNegativeValues(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.config.Daemon.Compat = config.CompatStrict

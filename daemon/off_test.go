@@ -12,9 +12,9 @@ import (
 	"github.com/hpad/hpad/targets/targettest"
 )
 
-// An autoscaler that somebody's count of 0 switched off is among the problems, and
-// in the log at its beginning, after a restart, and at its end.
-func TestDisabledIsTold(t *testing.T) {
+// TestDisabledIsShown checks that an autoscaler that a count of 0 switched off is among the problems, and in
+// the log at the beginning, after a restart, and at the end.
+func TestDisabledIsShown(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.queue("web", 3)
 		w.queue("fine", 3)
@@ -63,8 +63,9 @@ func TestDisabledIsTold(t *testing.T) {
 	})
 }
 
-// A dry run is a problem of the daemon, in a metric, and logged at the start.
-func TestDryRunIsTold(t *testing.T) {
+// TestDryRunIsShown checks that a dry run is a problem of the daemon, has a metric, and is logged
+// at the start.
+func TestDryRunIsShown(t *testing.T) {
 	for _, dry := range []bool{true, false} {
 		inWorld(t, func(t *testing.T, w *world) {
 			w.dryRun = dry
@@ -94,7 +95,7 @@ func TestDryRunIsTold(t *testing.T) {
 	}
 }
 
-// sorted returns messages that come in any order.
+// sorted sorts messages.
 func sorted(messages []string) []string { return slices.Sorted(slices.Values(messages)) }
 
 // gauge returns a gauge without labels.

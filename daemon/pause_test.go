@@ -38,13 +38,13 @@ func (w *world) wantCount(name string, want int32) {
 	}
 }
 
-// TestPauseHolds pauses one autoscaler: what it would have done stays recorded, and is
-// done once it is resumed.
+// TestPauseHolds checks that a paused autoscaler records its decisions, and carries them out after
+// the pause.
 func TestPauseHolds(t *testing.T) {
 	for _, c := range []struct {
 		name      string
 		direction policy.Direction
-		// value is what the metric asks for of 5 replicas, with the bound at 10.
+		// value is the value of the metric for 5 replicas, within a maximum of 10.
 		value  float64
 		want   int32
 		reason string
@@ -95,8 +95,8 @@ func TestPauseHolds(t *testing.T) {
 	}
 }
 
-// TestPauseStays looks at what must not lift a pause: a restart, a kill, a reload, a
-// changed file, and autoscalers that come and go.
+// TestPauseStays checks that a restart, a kill, a reload, a changed file, and added or removed
+// autoscalers do not end a pause.
 func TestPauseStays(t *testing.T) {
 	for _, scope := range []policy.Scope{{Autoscaler: "web"}, {Fleet: "fleet"}, {}} {
 		t.Run(scope.String(), func(t *testing.T) {
@@ -132,12 +132,12 @@ func TestPauseStays(t *testing.T) {
 				w.start()
 				w.advance(time.Minute)
 				w.wantCount("web", 8)
-				w.store = w.store.copied() // what a kill leaves
+				w.store = w.store.copied() // the state after a kill
 				w.stop()
 				w.start()
 				w.advance(time.Minute)
 				w.wantCount("web", 8)
-				if scope.Autoscaler == "" { // one record holds what comes later
+				if scope.Autoscaler == "" { // one pause applies to autoscalers that are added later
 					w.fed("later", 5, 9)
 					reload("another autoscaler")
 					w.wantCount("later", 5)
@@ -154,8 +154,8 @@ func TestPauseStays(t *testing.T) {
 	}
 }
 
-// TestPauseEnds lets a pause of an hour end by itself, whatever the wall clock does
-// meanwhile, and also where hpad did not run all the time.
+// TestPauseEnds checks that a pause of an hour ends by itself, regardless of clock steps and
+// downtime.
 func TestPauseEnds(t *testing.T) {
 	for _, step := range []time.Duration{0, -3 * time.Hour, 3 * time.Hour} {
 		for _, restart := range []bool{false, true} {
@@ -196,8 +196,8 @@ func TestPauseEnds(t *testing.T) {
 	}
 }
 
-// TestPauseMistakes are acts that are refused.
-func TestPauseMistakes(t *testing.T) {
+// TestPauseErrors checks pauses that are refused.
+func TestPauseErrors(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.fed("web", 5, 5)
 		w.start()

@@ -9,15 +9,14 @@ import (
 	"github.com/hpad/hpad/targets/targettest"
 )
 
-// TestPrecedence is the order that docs/operations.md has: where two of them ask for
-// different things, the first one holds. Bounds are 2 and 20.
+// TestPrecedence checks the order of precedence in docs/operations.md. Bounds are 2 and 20.
 func TestPrecedence(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		dryRun bool
-		pause  policy.Direction // "" for none
+		pause  policy.Direction // "" for no pause
 		mode   policy.Mode
-		// current is the count, value what the metric asks for; fails adds a metric that fails.
+		// current is the count, value the value of the metric. fails adds a metric that fails.
 		current int32
 		value   float64
 		fails   bool
@@ -62,7 +61,7 @@ func TestPrecedence(t *testing.T) {
 					})
 					a := w.config.Autoscalers["web"]
 					a.SyncPeriod, a.Mode = 15*time.Second, c.mode
-					w.fleet().Remove("web") // it comes at its count once all is in force
+					w.fleet().Remove("web") // it is added with its count later
 					w.start()
 					if c.pause != "" {
 						w.pause(policy.Scope{}, c.pause, 0)

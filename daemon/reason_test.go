@@ -17,15 +17,15 @@ import (
 	"github.com/hpad/hpad/targets/targettest"
 )
 
-// told is what a daemon says of why passes ended.
+// told has the reason codes of a daemon.
 type told struct {
 	w   *world
 	reg *prometheus.Registry
-	// shown are the codes that the view of "web" had.
+	// shown are the codes in the view of "web".
 	shown map[string]bool
 }
 
-// watch lets time pass, and looks at "web" every second.
+// watch collects the code of "web" every second for some time.
 func (o *told) watch(d time.Duration) {
 	for range int(d / time.Second) {
 		o.w.advance(time.Second)
@@ -33,7 +33,7 @@ func (o *told) watch(d time.Duration) {
 	}
 }
 
-// counted returns how often each code was counted, and how many passes were.
+// counted returns the counter of each code, and the number of passes.
 func (o *told) counted(t *testing.T) (codes map[string]float64, passes float64) {
 	t.Helper()
 	families, err := o.reg.Gather()
@@ -68,7 +68,7 @@ func oneIn10Minutes(window int32) *policy.ScalingRules {
 
 func retarget(w *world, edit func(*targettest.MemoryTarget)) { w.fleet().Change("web", edit) }
 
-// fails has a call to the fleet fail.
+// fails makes a call of the fleet fail.
 func fails(call targettest.Call, err error) func(*world, *told) {
 	return func(w *world, o *told) {
 		w.fed("web", 3, 6)
@@ -78,7 +78,7 @@ func fails(call targettest.Call, err error) func(*world, *told) {
 	}
 }
 
-// comesTo starts with an autoscaler as given, and has a queue of another length later.
+// comesTo starts with an autoscaler and changes its queue later.
 func comesTo(replicas int32, value float64, later float64, edit ...func(*config.Autoscaler)) func(*world, *told) {
 	return func(w *world, o *told) {
 		w.fed("web", replicas, value, edit...)
@@ -89,7 +89,7 @@ func comesTo(replicas int32, value float64, later float64, edit ...func(*config.
 	}
 }
 
-// inMode runs an autoscaler that would grow in a mode.
+// inMode runs an autoscaler that would scale up in a mode.
 func inMode(mode policy.Mode) func(*world, *told) {
 	return func(w *world, o *told) {
 		w.fed("web", 3, 3)
@@ -101,7 +101,7 @@ func inMode(mode policy.Mode) func(*world, *told) {
 	}
 }
 
-// endings has for each code how a pass comes to end with it.
+// endings has a scenario for each code.
 var endings = map[reason.Code]func(*world, *told){
 	reason.MetricAboveTarget: comesTo(3, 3, 6),
 	reason.AllBelowTarget:    comesTo(6, 6, 3),
@@ -113,7 +113,7 @@ var endings = map[reason.Code]func(*world, *told){
 		w.start()
 		o.watch(2 * time.Minute)
 	},
-	reason.EarlierRecommendation: func(w *world, o *told) { // somebody else lowers what the window holds
+	reason.EarlierRecommendation: func(w *world, o *told) { // an external writer sets a count below the window's
 		comesTo(6, 6, 3)(w, o)
 		w.source().value("web", 8)
 		o.watch(time.Minute)
@@ -233,7 +233,7 @@ var endings = map[reason.Code]func(*world, *told){
 		o.watch(time.Second)
 	},
 	reason.NotOwner: func(w *world, o *told) {
-		w.until = time.Now // the lease is over
+		w.until = time.Now // the lease has expired
 		w.fed("web", 3, 6)
 		w.start()
 		o.watch(time.Second)
@@ -253,7 +253,7 @@ var endings = map[reason.Code]func(*world, *told){
 		o.watch(2 * time.Minute)
 	},
 	reason.Late: func(w *world, o *told) {
-		// The write is given up after 5 s, which is between two ticks.
+		// The timeout of the write, 5 s, ends between two ticks.
 		w.fed("web", 3, 6, func(a *config.Autoscaler) { a.SyncPeriod = 2 * time.Second })
 		w.fleet().Inject(targettest.Fault{Call: targettest.WriteCall, Hang: true, Times: 1})
 		w.start()
@@ -267,10 +267,9 @@ var endings = map[reason.Code]func(*world, *told){
 	},
 }
 
-// TestEveryReasonIsTold holds that passes come to end with each code there is, in the
-// metrics and in the view, that no pass ends without one, and that the history has the
-// same.
-func TestEveryReasonIsTold(t *testing.T) {
+// TestEveryReasonIsReported checks that a pass can end with each code, which is then in the metrics, in
+// the view and in the history, and that no pass ends without a code.
+func TestEveryReasonIsReported(t *testing.T) {
 	for _, code := range reason.All() {
 		t.Run(code.String(), func(t *testing.T) {
 			ends := endings[code]
@@ -308,8 +307,7 @@ func TestEveryReasonIsTold(t *testing.T) {
 	}
 }
 
-// unreasoned returns what is wrong with the codes of a daemon's autoscalers: each that
-// had a pass has one.
+// unreasoned returns an error if an autoscaler was evaluated and has no reason code.
 func (w *world) unreasoned() error {
 	for _, a := range w.daemon.Autoscalers() {
 		if a.Decision != nil && a.Evaluation.Reason == "" {

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// TestReloadChanges holds that a trial of a reload tells what would change, or what would
-// refuse it, and changes nothing.
+// TestReloadChanges checks that ReloadChanges returns the changes or the error of a reload, without
+// an effect.
 func TestReloadChanges(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.fed("web", 3, 3)
@@ -28,7 +28,7 @@ func TestReloadChanges(t *testing.T) {
 		if _, known := w.daemon.Autoscaler("other"); known || w.view("web").Spec.MaxReplicas != 100 {
 			t.Error("it is in force")
 		}
-		for range 2 { // what waits for the next start waits on
+		for range 2 { // changes that need a restart are shown again
 			w.config.Daemon.Listen = "127.0.0.1:1"
 			changes, err := w.daemon.Reload(t.Context())
 			if err != nil || len(changes) == 0 || changes[0].Key != "daemon.listen" || !changes[0].NextStart {

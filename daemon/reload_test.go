@@ -76,8 +76,7 @@ func TestReload(t *testing.T) {
 		if got := w.source().count("goes"); got != queries["goes"] {
 			t.Errorf("the removed autoscaler was evaluated")
 		}
-		// R21: the change of the spec resets no window: the 9 found at the start
-		// holds until 5m, not for five minutes from the reload.
+		// R21: a change of the spec resets no window: the 9 from the start holds until 5m.
 		w.advance(5 * time.Minute)
 		if diff := cmp.Diff([]string{"5m15s: 9>3"}, w.writes("changes", start)); diff != "" {
 			t.Errorf("writes (-want +got):\n%s", diff)
@@ -92,15 +91,15 @@ func TestReload(t *testing.T) {
 	})
 }
 
-// lifecycle is a source that records its life.
+// lifecycle is a source that records its start and end.
 type lifecycle struct {
 	*memorySource
 	name     string
 	log      *[]string
 	succeeds bool
-	// takes is how long its start and its end take.
+	// takes is the duration of its start and its end.
 	takes time.Duration
-	// fails is how its start fails until then; a zero time means always.
+	// fails is the error of its start before until; always if until is zero.
 	fails error
 	until time.Time
 }
@@ -151,7 +150,7 @@ func TestReloadReplacesAdapters(t *testing.T) {
 					t.Fatal(err)
 				}
 				w.advance(time.Minute)
-				if _, err := w.daemon.Reload(t.Context()); err != nil { // nothing changed
+				if _, err := w.daemon.Reload(t.Context()); err != nil { // without a change
 					t.Fatal(err)
 				}
 				w.stop()
@@ -163,13 +162,13 @@ func TestReloadReplacesAdapters(t *testing.T) {
 	}
 }
 
-// TestStartThatFails: a source that cannot be started is logged, keeps nothing else
-// from being scaled, and is tried again until it can.
+// TestStartThatFails checks that a source that cannot be started is logged, does not prevent other
+// scaling, and is retried.
 func TestStartThatFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log []string
 		w := newWorld(t)
-		w.log = zap.NewNop() // an error on purpose
+		w.log = zap.NewNop() // the test causes an error
 		w.fed("q", 3, 5)
 		w.sources["another"] = newMemorySource()
 		broken := &lifecycle{memorySource: w.sources["another"], name: "another", log: &log, fails: errors.New("directory is locked"), until: time.Now().Add(25 * time.Second)}
@@ -203,7 +202,7 @@ func TestStartThatFails(t *testing.T) {
 	})
 }
 
-// closingFleet says when it is used after its end.
+// closingFleet reports a use after its end.
 type closingFleet struct {
 	*targettest.Memory
 	t      *testing.T
@@ -222,7 +221,8 @@ func (f *closingFleet) SetReplicas(ctx context.Context, ref targets.Ref, n int32
 	return f.Memory.SetReplicas(ctx, ref, n, version, reason)
 }
 
-// A pass under way when a reload replaces its fleet still has it for its write.
+// TestReplacedFleetOutlivesItsPasses checks that a pass that is active when a reload replaces its fleet can
+// still use that fleet for its write.
 func TestReplacedFleetOutlivesItsPasses(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.fed("q", 3, 3)
@@ -246,9 +246,9 @@ func TestReplacedFleetOutlivesItsPasses(t *testing.T) {
 	})
 }
 
-// TestDoubtfulConfiguration holds that what an autoscaler hardly means is logged when it comes and
-// when it changes, and not again.
-func TestDoubtfulConfiguration(t *testing.T) {
+// TestSuspiciousConfiguration checks that a suspicious configuration is logged when it is added or
+// changed, and only then.
+func TestSuspiciousConfiguration(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		logs := w.observed()
 		doubt := func(detail string) func(*config.Autoscaler) {
@@ -297,8 +297,8 @@ func TestDoubtfulConfiguration(t *testing.T) {
 	})
 }
 
-// TestReloadKeepsDefinitions reloads where one thing changed: what says the same as
-// before is not made anew, and held once.
+// TestReloadKeepsDefinitions checks that a reload reuses unchanged definitions and does not store
+// them twice.
 func TestReloadKeepsDefinitions(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.queue("stays", 3)
@@ -306,7 +306,7 @@ func TestReloadKeepsDefinitions(t *testing.T) {
 		w.start()
 		w.advance(time.Second)
 		reload := func() (stays, changes *round.Definition) {
-			for _, a := range w.config.Autoscalers { // as from files that were read again
+			for _, a := range w.config.Autoscalers { // like files that are read again
 				a.Inputs, a.Spec.Metrics = slices.Clone(a.Inputs), slices.Clone(a.Spec.Metrics)
 			}
 			if _, err := w.daemon.Reload(t.Context()); err != nil {

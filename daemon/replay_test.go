@@ -12,15 +12,15 @@ import (
 	"github.com/hpad/hpad/targets/targettest"
 )
 
-// These tests are about what a kill at a bad moment leaves: the store replays
-// exactly the passes that there were.
+// The following tests check the state after a kill at an unfavorable moment: the store replays
+// exactly the passes that were made.
 
-// remembered returns what the running daemon remembers of an autoscaler.
+// remembered returns the memory of an autoscaler in the running daemon.
 func (w *world) remembered(name string) policy.Memory {
 	return w.record(name).Memory
 }
 
-// stored returns what a kill at this moment leaves of an autoscaler's memory.
+// stored returns the memory of an autoscaler after a kill at this moment.
 func (w *world) stored(name string) policy.Memory {
 	w.t.Helper()
 	snapshot, err := w.store.copied().Load(w.t.Context())
@@ -30,8 +30,8 @@ func (w *world) stored(name string) policy.Memory {
 	return snapshot.Autoscalers[name].Memory
 }
 
-// A write that a stop gives up is settled by the next run.
-func TestStopGivesUpAHungWrite(t *testing.T) {
+// TestStopAbandonsHungWrite checks that the next run settles a write that a stop interrupted.
+func TestStopAbandonsHungWrite(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.queue("q", 3, func(a *config.Autoscaler) {
 			a.SyncPeriod = time.Minute
@@ -50,7 +50,7 @@ func TestStopGivesUpAHungWrite(t *testing.T) {
 			t.Errorf("the stop took %s", took)
 		}
 		close(release)
-		w.fleet().Change("q", func(target *targettest.MemoryTarget) { target.Replicas = 6 }) // it was made all the same
+		w.fleet().Change("q", func(target *targettest.MemoryTarget) { target.Replicas = 6 }) // the write was made nevertheless
 		w.start()
 		w.advance(time.Minute)
 		if got := w.remembered("q").ScaleUpEvents; len(got) != 1 || got[0].Change != 3 {
@@ -60,8 +60,8 @@ func TestStopGivesUpAHungWrite(t *testing.T) {
 	})
 }
 
-// A change that a run finds to have been made by the one before, which was
-// killed, is in the history.
+// TestSettledWriteIsInTheHistory checks that a change that the previous, killed run made is in the
+// history.
 func TestSettledWriteIsInTheHistory(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.queue("q", 3, func(a *config.Autoscaler) { a.Spec.Behavior = &policy.Behavior{} })
@@ -91,8 +91,8 @@ func TestSettledWriteIsInTheHistory(t *testing.T) {
 	})
 }
 
-// A kill between the intention and its outcome loses nothing of the decision: its
-// recommendation is in the record of the intention.
+// TestIntentionHasTheMemoryOfItsDecision checks that a kill between the intention and its outcome keeps the
+// recommendation, which the record of the intention contains.
 func TestIntentionHasTheMemoryOfItsDecision(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.fed("q", 3, 3)
@@ -115,8 +115,8 @@ func TestIntentionHasTheMemoryOfItsDecision(t *testing.T) {
 	})
 }
 
-// TestOpenIntentionIsDueAtOnce kills the daemon between the intention and the write. The
-// first pass after the start does not wait for the next tick.
+// TestOpenIntentionIsDueAtOnce kills the daemon between the intention and the write. The first pass
+// after the start does not wait for the next tick.
 func TestOpenIntentionIsDueAtOnce(t *testing.T) {
 	for _, written := range []bool{false, true} {
 		t.Run(fmt.Sprintf("written %t", written), func(t *testing.T) {

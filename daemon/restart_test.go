@@ -20,8 +20,8 @@ import (
 	"github.com/hpad/hpad/test/soak"
 )
 
-// load is a queue that rises and falls over two hours, steady for stretches and
-// unreadable now and then: the same in every run.
+// load is a queue that rises and falls over two hours, with steady and unreadable intervals. It is
+// the same in every run.
 func load(at time.Time, seed uint64) (float64, error) {
 	minute := at.Unix() / 60
 	random := rand.New(rand.NewPCG(seed, uint64(minute/7)))
@@ -32,17 +32,16 @@ func load(at time.Time, seed uint64) (float64, error) {
 	return math.Round(wave + 6*random.Float64()), nil
 }
 
-// outcome is what a run did to its targets, and what it remembers.
+// outcome has the writes and the memory of a run.
 type outcome struct {
 	Writes   map[string][]string
 	Memories map[string]policy.Memory
 	Statuses map[string][]policy.Condition
 }
 
-// runHours lets a world with every sort of behavior run for hours, and restarts
-// the daemon at the given times: in good order, or as a kill does, which leaves
-// what was committed by then. Steps, if not nil, returns by how much the wall clock
-// is stepped before the nth restart, while no daemon runs, and after it.
+// runHours runs autoscalers with all sorts of behavior for hours, and stops or kills the daemon at
+// the given times. A kill keeps only committed state. Steps, if not nil, returns the clock steps
+// before and after the nth restart.
 func runHours(t *testing.T, seed uint64, length time.Duration, restarts []time.Duration, kill bool, steps func(nth int) [3]time.Duration) outcome {
 	w := newWorld(t)
 	w.store = newMemoryStore()
@@ -116,9 +115,8 @@ func runHours(t *testing.T, seed uint64, length time.Duration, restarts []time.D
 	return result
 }
 
-// A daemon that is restarted or killed between two ticks decides as one that
-// never stopped, and remembers the same. So does one whose wall clock is stepped
-// meanwhile, by whatever, while it runs and while it does not.
+// TestRestartChangesNothing checks that a daemon that is stopped or killed between two ticks makes
+// the same decisions and has the same memory as one that runs all the time, also with clock steps.
 func TestRestartChangesNothing(t *testing.T) {
 	const length = 3 * time.Hour
 	for seed := range uint64(soak.Rounds(8, 500)) {
@@ -126,7 +124,7 @@ func TestRestartChangesNothing(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 1))
 			var restarts []time.Duration
 			for at := time.Duration(0); at < length-10*time.Minute; {
-				// Off the ticks: a pass that a stop cuts off is a tick missed.
+				// Not at a tick: a pass that a stop interrupts is a missed tick.
 				at += time.Duration(1+random.IntN(120))*15*time.Second + time.Duration(1+random.IntN(4))*time.Second
 				restarts = append(restarts, min(at, length-time.Minute).Truncate(5*time.Second)+time.Duration(1+random.IntN(3999))*time.Millisecond)
 			}
@@ -164,8 +162,7 @@ func TestRestartChangesNothing(t *testing.T) {
 	}
 }
 
-// After a kill in the middle of a write the next run finds out what became of
-// it.
+// TestKilledInTheMiddleOfAWrite checks that the next run finds the outcome of a write after a kill.
 func TestKilledInTheMiddleOfAWrite(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.queue("q", 3, func(a *config.Autoscaler) { a.Spec.Behavior = &policy.Behavior{} })
@@ -175,7 +172,7 @@ func TestKilledInTheMiddleOfAWrite(t *testing.T) {
 		w.source().value("q", 6)
 		w.fleet().Inject(targettest.Fault{Call: targettest.WriteCall, Times: 1, Lost: true})
 		w.advance(15 * time.Second)
-		killed := newMemoryStore() // what a kill right after the write leaves
+		killed := newMemoryStore() // the state after a kill immediately after the write
 		record, _ := w.store.record("q")
 		killed.snapshot.Autoscalers["q"] = record
 		killed.snapshot.LastRound = record.Through.Add(-15 * time.Second)
@@ -194,7 +191,7 @@ func TestKilledInTheMiddleOfAWrite(t *testing.T) {
 	})
 }
 
-// What happened in the last hour is still shown after a restart.
+// TestEventsSurvive checks that events of the last hour are shown after a restart.
 func TestEventsSurvive(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.fed("q", 3, 6)
@@ -215,8 +212,8 @@ func TestEventsSurvive(t *testing.T) {
 	})
 }
 
-// In a fresh directory the count found at first is a recommendation (R25.3), so
-// that nothing shrinks for a whole window.
+// TestFreshStateHoldsForAWindow checks that without stored state the first count is a recommendation (R25.3),
+// so that no scale-down happens for a whole window.
 func TestFreshStateHoldsForAWindow(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.fed("q", 9, 2)
@@ -230,7 +227,8 @@ func TestFreshStateHoldsForAWindow(t *testing.T) {
 	})
 }
 
-// R54: hpad's own zero survives a restart, and a person's zero stays off.
+// TestOwnZeroSurvives (R54): a zero by hpad survives a restart, and a zero by a user stays
+// off.
 func TestOwnZeroSurvives(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		zero := int32(0)
@@ -261,7 +259,7 @@ func TestOwnZeroSurvives(t *testing.T) {
 	})
 }
 
-// Steady rounds write nothing but the time of the last one.
+// TestSteadyRoundsWriteLittle checks that steady rounds write only the time of the last round.
 func TestSteadyRoundsWriteLittle(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		for i := range 50 {

@@ -14,12 +14,12 @@ import (
 	"github.com/hpad/hpad/targets/targettest"
 )
 
-// deploying is the hold of a platform that is busy with somebody's change.
+// deploying is the hold of a platform during a deployment.
 var deploying = &policy.Hold{Reason: "DeploymentActive", Message: "a deployment is under way"}
 
-// newRestoringWorld has an autoscaler that left its target at 20 and puts that
-// back. Its metric asks for 20 as well, which by the rates of R57 would be reached
-// from 1 in steps of 4, 8 and 16.
+// newRestoringWorld returns a world with an autoscaler that left its target at 20 and restores
+// that. Its metric requests 20 as well, which the rates of R57 reach from 1 in steps of 4, 8 and
+// 16.
 func newRestoringWorld(t *testing.T) (w *world, start time.Time) {
 	w = newWorld(t)
 	w.queue("web", 20, restores)
@@ -32,22 +32,22 @@ func newRestoringWorld(t *testing.T) (w *world, start time.Time) {
 
 func restores(a *config.Autoscaler) { a.OnForeignChange = config.RestoreForeignChange }
 
-// deploy has somebody set the count, by what the platform is then busy with.
+// deploy sets the count by an external writer, followed by a deployment.
 func (w *world) deploy(replicas int32) {
 	w.fleet().Change("web", func(target *targettest.MemoryTarget) { target.Replicas, target.Hold = replicas, deploying })
 }
 
-// deployed ends what the platform is busy with.
+// deployed ends the deployment.
 func (w *world) deployed() {
 	w.fleet().Change("web", func(target *targettest.MemoryTarget) { target.Hold = nil })
 }
 
-// scale has somebody set the count, with nothing to follow.
+// scale sets the count by an external writer, without a deployment.
 func (w *world) scale(replicas int32) {
 	w.fleet().Change("web", func(target *targettest.MemoryTarget) { target.Replicas = replicas })
 }
 
-// edit changes the autoscaler and has the daemon read its configuration again.
+// edit changes the autoscaler and reloads the configuration.
 func (w *world) edit(name string, change func(*config.Autoscaler)) {
 	w.t.Helper()
 	change(w.config.Autoscalers[name])
@@ -56,12 +56,12 @@ func (w *world) edit(name string, change func(*config.Autoscaler)) {
 	}
 }
 
-// A count is put back once it can be, whatever keeps it from that before. Each
-// case begins ten seconds before the round of 1m30s.
+// TestRestoreLasts checks that a count is restored as soon as possible. Each case begins ten seconds
+// before the round of 1m30s.
 func TestRestoreLasts(t *testing.T) {
 	for _, test := range []struct {
 		name string
-		// lives is what happens until the round in which the count can be put back.
+		// lives happens until the round in which the count can be restored.
 		lives func(w *world)
 		want  []string
 	}{
@@ -84,7 +84,7 @@ func TestRestoreLasts(t *testing.T) {
 			w.fleet().Inject(targettest.Fault{Call: targettest.WriteCall, Times: 1, Hang: true})
 			w.scale(1)
 			w.advance(25 * time.Second)
-		}, []string{"1m45s: 1>20", "2m0s: 1>20"}}, // the first is given up just as the round of 1m45s begins
+		}, []string{"1m45s: 1>20", "2m0s: 1>20"}}, // the first write times out at the beginning of the round of 1m45s
 		{"through a lost answer, which is one write", func(w *world) {
 			w.fleet().Inject(targettest.Fault{Call: targettest.WriteCall, Times: 1, Lost: true})
 			w.scale(1)
@@ -156,7 +156,7 @@ func TestRestoreLasts(t *testing.T) {
 				test.lives(w)
 				w.advance(16 * time.Second)
 				got := w.writes("web", start)
-				if hung := []string{"1m45s: 1>20", "1m45s: 1>20"}; cmp.Equal(got, hung) { // or before it
+				if hung := []string{"1m45s: 1>20", "1m45s: 1>20"}; cmp.Equal(got, hung) { // or before that round
 					got[1] = "2m0s: 1>20"
 				}
 				if diff := cmp.Diff(test.want, got); diff != "" {
@@ -168,7 +168,7 @@ func TestRestoreLasts(t *testing.T) {
 				if record, _ := w.store.record("web"); record.Restore != nil {
 					t.Errorf("the state has %+v, want nothing to be put back any more", record.Restore)
 				}
-				w.advance(time.Minute) // and the metrics have the say again
+				w.advance(time.Minute) // the metrics decide again
 				w.source().value("web", 24)
 				w.advance(15 * time.Second)
 				if got := w.fleet().Replicas("web"); got != 24 {
@@ -180,7 +180,7 @@ func TestRestoreLasts(t *testing.T) {
 	}
 }
 
-// A count is not put back any more once that makes no sense.
+// TestRestoreEnds checks cases in which a count is no longer restored.
 func TestRestoreEnds(t *testing.T) {
 	for _, test := range []struct {
 		name  string
@@ -241,7 +241,7 @@ func TestRestoreEnds(t *testing.T) {
 					t.Errorf("%+v is to be put back, want the 20 that became 1 at 1m30s", got)
 				}
 				test.lives(w)
-				w.advance(time.Second) // what a reload evaluates at once is still held
+				w.advance(time.Second) // the evaluation after the reload is still held
 				w.deployed()
 				w.advance(2 * time.Minute)
 				if diff := cmp.Diff(test.want, w.writes("web", start)); diff != "" {

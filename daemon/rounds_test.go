@@ -73,7 +73,7 @@ func TestTicksAreAligned(t *testing.T) {
 		w.advance(61 * time.Second)
 		w.stop()
 		s := time.Second
-		first := 7300 * time.Millisecond // R23: a new autoscaler is evaluated at once
+		first := 7300 * time.Millisecond // R23: a new autoscaler is evaluated immediately
 		if want := []time.Duration{first, 15 * s, 30 * s, 45 * s, 60 * s}; !slices.Equal(at["default"], want) {
 			t.Errorf("default was evaluated at %v, want %v", at["default"], want)
 		}
@@ -96,8 +96,7 @@ func TestScalesUpAndDown(t *testing.T) {
 		w.advance(time.Minute)
 		w.source().value("q", 2)
 		w.advance(10 * time.Minute)
-		// R57: doubled at most; R55: the last 9 was seen at 120 s, and counts until
-		// it is older than five minutes.
+		// R57: at most twice the count. R55: the last 9 was at 120 s and is valid for five minutes.
 		want := []string{"1m15s: 3>6", "1m30s: 6>9", "7m15s: 9>2"}
 		if diff := cmp.Diff(want, w.writes("q", start)); diff != "" {
 			t.Errorf("writes (-want +got):\n%s", diff)
@@ -113,7 +112,7 @@ func TestScalesUpAndDown(t *testing.T) {
 	})
 }
 
-// Failing readings, of whatever kind, hold a fleet where it is.
+// TestFailedReadingsNeverShrink checks that failing readings of any kind keep the count.
 func TestFailedReadingsNeverShrink(t *testing.T) {
 	series := func(values ...float64) sources.Vector {
 		var v sources.Vector
@@ -163,8 +162,9 @@ func TestFailedReadingsNeverShrink(t *testing.T) {
 	}
 }
 
-// A source that hangs delays nobody else, and fails the metric by its deadline.
-func TestHungSourceDelaysNobody(t *testing.T) {
+// TestHungSourceDelaysNoOther checks that a source that hangs delays no other autoscaler and fails the metric
+// at its deadline.
+func TestHungSourceDelaysNoOther(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.sources["slow"] = newMemorySource()
 		w.queue("good", 3)
@@ -196,8 +196,8 @@ func TestHungSourceDelaysNobody(t *testing.T) {
 	})
 }
 
-// An adapter that ignores its context costs its own autoscalers their readings,
-// and no goroutine more than the bound.
+// TestAdapterThatIgnoresItsContext checks that an adapter that ignores its context affects only its own
+// autoscalers and a limited number of goroutines.
 func TestAdapterThatIgnoresItsContext(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.fleets["other"] = targettest.NewMemory("other")
@@ -230,8 +230,8 @@ func TestAdapterThatIgnoresItsContext(t *testing.T) {
 	})
 }
 
-// A write that hangs keeps its own autoscaler busy: late, then failed, then
-// settled by what the fleet says.
+// TestHungWrite checks that a write that hangs makes only its own autoscaler late, then fails,
+// and is settled by the next reading.
 func TestHungWrite(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		second := func(a *config.Autoscaler) { a.SyncPeriod = time.Second }
@@ -291,7 +291,7 @@ func TestPanics(t *testing.T) {
 		if problems := w.daemon.Health().Unevaluated; len(problems) != 1 || !contains([]string{problems[0].Message}, "boom") {
 			t.Errorf("unevaluated = %v, want q with its panic", problems)
 		}
-		if counts := w.daemon.env.Receivers.Counts()["waits"]; counts.Waiting != 1 { // behind the one that cannot be posted
+		if counts := w.daemon.env.Receivers.Counts()["waits"]; counts.Waiting != 1 { // behind one that cannot be sent
 			t.Errorf("the receiver has %+v, want that it was told of the first panic and of the quarantine", counts)
 		}
 		var told []string
@@ -317,7 +317,8 @@ func TestPanics(t *testing.T) {
 	})
 }
 
-// A fleet and a source that panic fail their reads; the daemon goes on.
+// TestPanickingReads checks that a panic of a fleet or a source fails its read and does not stop
+// the daemon.
 func TestPanickingReads(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.queue("q", 8)
@@ -345,7 +346,8 @@ func TestPanickingReads(t *testing.T) {
 	})
 }
 
-// R71: a lost version is read again and tried again while the count is the same.
+// TestConflictIsRetried (R71): after a version conflict the target is read again and the write retried if
+// the count is the same.
 func TestConflictIsRetried(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.fed("q", 3, 6)
@@ -373,8 +375,8 @@ func TestConflictIsRetried(t *testing.T) {
 	})
 }
 
-// A count that somebody else changed between read and write is not overwritten:
-// the autoscaler looks again at once.
+// TestForeignChangeIsNotOverwritten checks that a count that an external writer changed between read
+// and write is not overwritten, and that the autoscaler is evaluated again immediately.
 func TestForeignChangeIsNotOverwritten(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.fed("q", 3, 3)
@@ -383,7 +385,7 @@ func TestForeignChangeIsNotOverwritten(t *testing.T) {
 		w.advance(time.Minute)
 		changed := false
 		w.source().set("q", func(_ context.Context, at time.Time) (sources.Vector, error) {
-			if !changed { // after the fleet was read
+			if !changed { // after the read
 				changed = true
 				time.Sleep(time.Second)
 				w.fleet().Change("q", func(target *targettest.MemoryTarget) { target.Replicas = 5 })
@@ -394,7 +396,7 @@ func TestForeignChangeIsNotOverwritten(t *testing.T) {
 		if !contains(w.reasons("q"), foreignEvent) {
 			t.Errorf("events = %v, want %s", w.reasons("q"), foreignEvent)
 		}
-		// From 3 it would have been 6 (R57); from the 5 that somebody set it is 10.
+		// From 3 it would be 6 (R57); from 5 it is 10.
 		if diff := cmp.Diff([]string{"1m16s: 5>10"}, trimFractions(w.writes("q", start))); diff != "" {
 			t.Errorf("writes (-want +got):\n%s", diff)
 		}
@@ -402,15 +404,15 @@ func TestForeignChangeIsNotOverwritten(t *testing.T) {
 	})
 }
 
-// A count that somebody else changes between two passes has an event, and is accepted
-// or put back.
+// TestForeignChange checks that a change by an external writer between two passes has an event, and
+// is accepted or restored.
 func TestForeignChange(t *testing.T) {
 	for _, test := range []struct {
 		answer config.OnForeignChange
 		to     int32
 		want   []string
 	}{
-		// The window still holds 5, and R57 lets 2 grow to 4 at once.
+		// The window still contains 5, and R57 allows 2 to grow to 4.
 		{config.AcceptForeignChange, 2, []string{"1m30s: 2>4", "1m45s: 4>5"}},
 		{config.RestoreForeignChange, 2, []string{"1m30s: 2>5"}},
 		{config.RestoreForeignChange, 50, []string{"1m30s: 50>5"}},
@@ -460,9 +462,9 @@ func trimFractions(all []string) []string {
 	return all
 }
 
-// A write whose response got lost is settled by the next reading: its event counts
-// once, at the time of the write.
-func TestLostAnswer(t *testing.T) {
+// TestLostResponse checks that the next reading settles a write without a response: its event
+// counts once, at the time of the write.
+func TestLostResponse(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		after  func(w *world)
@@ -531,8 +533,8 @@ func TestDryRun(t *testing.T) {
 	})
 }
 
-// A reload that gives an autoscaler another period starts with the next tick of
-// that period.
+// TestReloadOfThePeriodMissesNoTick checks that after a change of the period an autoscaler starts at the next tick
+// of the new period.
 func TestReloadOfThePeriodMissesNoTick(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.fed("q", 3, 3)

@@ -21,8 +21,8 @@ import (
 	"github.com/hpad/hpad/targets/targettest"
 )
 
-// newRemovingWorld is a world whose fleet takes instances by name, with an
-// autoscaler "web" of 4 replicas that wants 2.
+// newRemovingWorld returns a world with a fleet that removes instances by name, and an autoscaler
+// "web" that scales from 4 to 2 replicas.
 func newRemovingWorld(t *testing.T, edit func(*config.Autoscaler)) *world {
 	w := newWorld(t)
 	w.fleetKind = func(memory *targettest.Memory) targets.Fleet { return targettest.Removable{Memory: memory} }
@@ -50,8 +50,8 @@ func victimIDs(victims []drain.Victim) string {
 	return strings.Join(ids, " ")
 }
 
-// TestVictims holds that an order of victims takes those instances and no others,
-// and that they are published and kept with the decision.
+// TestVictims checks that the instances are removed in the configured order, and that they are
+// published and recorded with the decision.
 func TestVictims(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newRemovingWorld(t, func(a *config.Autoscaler) { a.Victims = drain.Newest })
@@ -76,8 +76,8 @@ func TestVictims(t *testing.T) {
 	})
 }
 
-// TestVictimsByCPU holds that least-cpu goes by the autoscaler's own cpu metric, the
-// lowest use first.
+// TestVictimsByCPU checks that least-cpu removes the instances with the lowest value of the
+// autoscaler's CPU metric.
 func TestVictimsByCPU(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newRemovingWorld(t, func(a *config.Autoscaler) {
@@ -108,7 +108,7 @@ func TestVictimsByCPU(t *testing.T) {
 	})
 }
 
-// instanceIDs returns the ids of a target's instances.
+// instanceIDs returns the IDs of a target's instances.
 func (w *world) instanceIDs(t *testing.T, name string) []string {
 	t.Helper()
 	ref := w.fleet().Ref(name)
@@ -123,13 +123,12 @@ func (w *world) instanceIDs(t *testing.T, name string) []string {
 	return ids
 }
 
-// TestDrain holds that instances are drained before they are taken, that a rise
-// of demand takes them back first, and that what is under way is shown and
-// survives a restart.
+// TestDrain checks that instances are drained before their removal, that rising demand cancels
+// drains first, and that drains are shown and survive a restart.
 func TestDrain(t *testing.T) {
 	dir := t.TempDir()
 	script := filepath.Join(dir, "drain")
-	// Nothing is drained before there is a file "through".
+	// Drains end when the file "through" exists.
 	text := fmt.Sprintf("#!/bin/sh\necho $HPAD_ACTION $HPAD_INSTANCE >> %[1]s/log\n[ $HPAD_ACTION != drained ] || [ -e %[1]s/through ] || exit 75\n", dir)
 	if err := os.WriteFile(script, []byte(text), 0o700); err != nil {
 		t.Fatal(err)

@@ -19,8 +19,8 @@ type limitedTable struct {
 
 func (c limitedTable) CallTimeout() time.Duration { return c.timeout }
 
-// slowFleet takes a while to hand over what it read. Where the context ends before, it
-// hands over what is there: the targets but for those in missing.
+// slowFleet returns its readings after a delay. If the context ends before, it returns partial
+// results, without the targets in missing.
 type slowFleet struct {
 	*targettest.Memory
 	takes   func() time.Duration
@@ -50,7 +50,7 @@ func (f *slowFleet) Snapshot(ctx context.Context, refs []targets.Ref) (map[targe
 	return readings, nil
 }
 
-// slow makes the world's fleet take a while for each read, within a timeout.
+// slow sets a fleet with slow reads and a timeout.
 func (w *world) slow(timeout time.Duration, takes func() time.Duration) *slowFleet {
 	fleet := &slowFleet{takes: takes}
 	w.fleetConfig = func() targets.Config { return limitedTable{fleetTable{w, nil}, timeout} }
@@ -63,8 +63,8 @@ func (w *world) slow(timeout time.Duration, takes func() time.Duration) *slowFle
 
 func everySecond(a *config.Autoscaler) { a.SyncPeriod = time.Second }
 
-// A read that takes longer than its passes wait goes on, and serves those of the round
-// in which it ends: it is not begun again every time.
+// TestReadOutlastsItsRound checks that a read that takes longer than its passes wait continues, and
+// serves the passes of the round in which it ends.
 func TestReadOutlastsItsRound(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.slow(10*time.Second, func() time.Duration { return 2300 * time.Millisecond })
@@ -84,7 +84,7 @@ func TestReadOutlastsItsRound(t *testing.T) {
 	})
 }
 
-// What a read found before hpad wrote is not decided on, however late the read ends.
+// TestReadOlderThanAWrite checks that a reading from before a write is not used after the write.
 func TestReadOlderThanAWrite(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		var takes atomic.Int64
@@ -95,9 +95,9 @@ func TestReadOlderThanAWrite(t *testing.T) {
 		w.advance(3500 * time.Millisecond)
 		w.fleet().Inject(targettest.Fault{Call: targettest.WriteCall, Target: "q", Times: 1, Delay: 2500 * time.Millisecond})
 		w.source().value("q", 6)
-		w.advance(time.Second) // q is being written, and 3 yet
+		w.advance(time.Second) // q is being written, and its count is still 3
 		takes.Store(int64(5300 * time.Millisecond))
-		w.advance(time.Second) // and this read is under way
+		w.advance(time.Second) // during this read
 		takes.Store(0)
 		w.advance(10 * time.Second)
 		if got := w.fleet().Replicas("q"); got != 6 {

@@ -12,7 +12,7 @@ import (
 	"github.com/hpad/hpad/targets/targettest"
 )
 
-// eventsThat returns how often the events with a reason and message occurred.
+// eventsThat returns the number of events with a reason and message.
 func eventsThat(view api.Autoscaler, reason, message string) (count int64) {
 	for _, event := range view.Events {
 		if event.Reason == reason && event.Message == message {
@@ -22,9 +22,9 @@ func eventsThat(view api.Autoscaler, reason, message string) (count int64) {
 	return count
 }
 
-// TestShortage runs autoscalers whose metrics want far more than max_replicas or the
-// platform allows: every view shows that, one event and one entry of the history mark when
-// it began, and neither a restart nor other numbers repeat them.
+// TestShortage runs autoscalers with metrics far above max_replicas or the limit of the platform.
+// Every view shows that, and its beginning has one event and one history entry, which a restart or
+// other numbers do not repeat.
 func TestShortage(t *testing.T) {
 	for _, test := range []struct {
 		name, reason, want string
@@ -84,7 +84,7 @@ func TestShortage(t *testing.T) {
 				if view := w.view("web"); eventsThat(view, test.reason, test.want) > 1 {
 					t.Errorf("events after a restart: %+v, want one %s", view.Events, test.reason)
 				}
-				w.source().value("web", 1) // and only the window holds the count
+				w.source().value("web", 1) // only the window keeps the count
 				w.advance(time.Minute)
 				check(false)
 				if view := w.view("web"); eventsThat(view, "DesiredWithinRange", "the recommendation is within the maximum again") != 1 {
@@ -95,8 +95,8 @@ func TestShortage(t *testing.T) {
 	}
 }
 
-// TestAllFailing has no pass succeed, then one of two autoscalers, and last leaves out
-// an autoscaler whose mode is off.
+// TestAllFailing checks the report that all autoscalers fail, which ignores autoscalers with mode
+// off.
 func TestAllFailing(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.queue("api", 1)

@@ -10,7 +10,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 )
 
-// TestUnwrittenState cannot write its state for a while, and at the end.
+// TestUnwrittenState checks a store that cannot be written for some time, and at the stop.
 func TestUnwrittenState(t *testing.T) {
 	full := errors.New("no space left on device")
 	inWorld(t, func(t *testing.T, w *world) {

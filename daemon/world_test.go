@@ -35,16 +35,15 @@ import (
 	"github.com/hpad/hpad/targets/targettest"
 )
 
-// foreignEvent is the reason of the event for somebody else's change.
+// foreignEvent is the reason of the event for a change by an external writer.
 const foreignEvent = string(policy.ForeignWriter)
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// world is a daemon with everything around it in memory. It is used inside of a
-// synctest bubble.
+// world is a daemon with all its dependencies in memory, for use in a synctest bubble.
 type world struct {
 	t testing.TB
-	// graph keeps what drawings show; nil for nothing.
+	// graph may be nil.
 	graph   *graph.Store
 	fleets  map[string]*targettest.Memory
 	sources map[string]*memorySource
@@ -52,38 +51,36 @@ type world struct {
 	config  *config.Config
 	loadErr error
 	dryRun  bool
-	// kind is the name of the fleets' kind; empty is one of the tests.
-	kind string
-	// until is as in Options.
+	// kind is the kind of the fleets; "memory" if empty.
+	kind  string
 	until func() time.Time
-	// blind takes the fleets' samples away.
+	// blind disables the samples of the fleets.
 	blind bool
 	log   *zap.Logger
-	// metrics are those of the daemon; nil for some of its own.
+	// metrics may be nil.
 	metrics *metrics.Metrics
-	// sourceKind makes the sources, and sourceConfig their configuration, when not nil.
+	// sourceKind and sourceConfig, if not nil, make the sources and their configuration.
 	sourceKind   func(name string) sources.Source
 	sourceConfig func() any
-	// fleetKind makes the fleets, and fleetConfig their configuration, when not nil.
+	// fleetKind and fleetConfig, if not nil, make the fleets and their configuration.
 	fleetKind   func(*targettest.Memory) targets.Fleet
 	fleetConfig func() targets.Config
-	// discover lets the fleets discover.
-	discover bool
-	// labelLimits are those of every fleet.
+	// discover enables discovery in all fleets.
+	discover    bool
 	labelLimits targets.LabelLimits
-	// breaker is that of every fleet; nil for none.
+	// breaker is the breaker of all fleets, or nil.
 	breaker *config.Breaker
 	// starting, if not nil, is called before a daemon runs.
 	starting func()
-	// boot is the boot of the machine, step how far its wall clock was stepped since
-	// the bubble began. Change step with stepClock.
+	// boot is the boot ID of the host. step is the sum of the clock steps; change it with
+	// stepClock.
 	boot string
 	step atomic.Int64
-	// notified are the words sent to the service manager.
+	// notified are the states sent to the service manager.
 	notified []string
 	telling  sync.Mutex
 
-	// env is what the daemon lent the fleet that was made last.
+	// env is the Env of the last fleet.
 	env targets.Env
 
 	daemon *Daemon
@@ -106,7 +103,7 @@ func newWorld(t testing.TB) *world {
 	}
 }
 
-// inWorld runs a test in a synctest bubble, with a world of its own.
+// inWorld runs a test with a new world in a synctest bubble.
 func inWorld(t *testing.T, test func(t *testing.T, w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -116,7 +113,7 @@ func inWorld(t *testing.T, test func(t *testing.T, w *world)) {
 	})
 }
 
-// verifyHistory makes all recorded decisions again, which must come out the same.
+// verifyHistory checks that all recorded decisions are reproducible.
 func (w *world) verifyHistory() {
 	w.t.Helper()
 	entries, err := w.store.History(w.t.Context(), "", time.Time{}, time.Time{}, 0)
@@ -124,7 +121,7 @@ func (w *world) verifyHistory() {
 		w.t.Fatal(err)
 	}
 	for i := range entries {
-		if entries[i].Decision.Time.IsZero() || entries[i].Reason == reason.Panicked.String() { // the test's own, and no decision
+		if entries[i].Decision.Time.IsZero() || entries[i].Reason == reason.Panicked.String() { // no decision
 			continue
 		}
 		in := entries[i].Inputs
@@ -144,8 +141,8 @@ func (w *world) fleet() *targettest.Memory { return w.fleets["fleet"] }
 
 func (w *world) source() *memorySource { return w.sources["source"] }
 
-// queue configures an autoscaler of a new target of the same name, on an
-// external metric of one item per instance: the value is the proposal.
+// queue configures an autoscaler of a new target with the same name, on an external metric whose
+// value is the proposal.
 func (w *world) queue(name string, replicas int32, edit ...func(*config.Autoscaler)) {
 	w.fleet().Add(name, targettest.MemoryTarget{Replicas: replicas, Age: time.Hour})
 	one := int64(1000)
@@ -170,13 +167,13 @@ func (w *world) queue(name string, replicas int32, edit ...func(*config.Autoscal
 	w.config.Autoscalers[name] = a
 }
 
-// fed configures an autoscaler as queue does, whose source has a value.
+// fed calls queue and sets the value of the metric.
 func (w *world) fed(name string, replicas int32, value float64, edit ...func(*config.Autoscaler)) {
 	w.queue(name, replicas, edit...)
 	w.source().value(name, value)
 }
 
-// load returns a configuration that shares nothing with the next one.
+// load returns a copy of the configuration.
 func (w *world) load() (*config.Config, error) {
 	if w.loadErr != nil {
 		return nil, w.loadErr
@@ -205,7 +202,7 @@ func (w *world) load() (*config.Config, error) {
 	return &c, nil
 }
 
-// fleetTable is the configuration of a world's fleet; two with another given differ.
+// fleetTable is the configuration of a fleet. Two with different values of given differ.
 type fleetTable struct {
 	*world
 	given any
@@ -226,7 +223,7 @@ func (c fleetTable) Build(name string, env targets.Env) (targets.Fleet, error) {
 	return memory, nil
 }
 
-// sourceTable is the configuration of a world's source; two with another given differ.
+// sourceTable is the configuration of a source. Two with different values of given differ.
 type sourceTable struct {
 	*world
 	given any
@@ -267,11 +264,11 @@ func (w *world) start() {
 	synctest.Wait()
 }
 
-// wall is the wall clock, as it was stepped.
+// wall returns the time of the wall clock, including steps.
 func (w *world) wall() time.Time { return time.Now().Add(time.Duration(w.step.Load())) }
 
-// monotonic is the boot and its monotonic clock, which began a while before the
-// bubble's.
+// monotonic returns the boot ID and the time since the boot, which was before the start of the
+// bubble.
 func (w *world) monotonic() (string, time.Duration) {
 	return w.boot, time.Since(time.Date(1999, 12, 31, 0, 0, 0, 0, time.UTC))
 }
@@ -289,7 +286,7 @@ func (w *world) stop() {
 	}
 }
 
-// advance lets the time pass and everything due happen.
+// advance waits until everything that is due within d has happened.
 func (w *world) advance(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
@@ -342,14 +339,14 @@ func (w *world) writes(name string, since time.Time) []string {
 	return all
 }
 
-// memorySource returns for queries what a test says.
+// memorySource is a source with results set by tests.
 type memorySource struct {
 	mu      sync.Mutex
 	answers map[string]func(ctx context.Context, at time.Time) (sources.Vector, error)
 	calls   map[string]int
-	// labels are those that queries named last.
+	// labels are the labels of the last call of each query.
 	labels map[string][]string
-	// diagnose returns the results of diagnoses; nil returns empty ones.
+	// diagnose returns the results of diagnoses; nil for empty results.
 	diagnose func(ctx context.Context, text string, at time.Time) (sources.Vector, error)
 }
 
@@ -359,7 +356,7 @@ func newMemorySource() *memorySource {
 
 func (s *memorySource) Query(ctx context.Context, query sources.Query, at time.Time) (sources.Vector, error) {
 	text := query.Text
-	if query.MaxAge > 0 { // which makes it another one
+	if query.MaxAge > 0 { // a different query
 		text += " within " + query.MaxAge.String()
 	}
 	s.mu.Lock()
@@ -393,7 +390,7 @@ func (s *memorySource) value(text string, value float64) {
 	s.set(text, func(_ context.Context, at time.Time) (sources.Vector, error) { return one(value, at), nil })
 }
 
-// hangs holds the query until its context ends.
+// hangs blocks a query until its context ends.
 func (s *memorySource) hangs(text string) {
 	s.set(text, func(ctx context.Context, _ time.Time) (sources.Vector, error) {
 		<-ctx.Done()
@@ -411,7 +408,7 @@ func one(value float64, at time.Time) sources.Vector {
 	return sources.Vector{Series: []sources.Series{{Value: value, At: at}}}
 }
 
-// memoryStore keeps state as package state does, in memory.
+// memoryStore is an in-memory state store.
 type memoryStore struct {
 	mu       sync.Mutex
 	snapshot state.Snapshot
@@ -419,9 +416,9 @@ type memoryStore struct {
 	commits  int
 	written  int
 	failing  error
-	// most is after how many commits it fails, 0 for never.
+	// most is the number of successful commits, after which all fail; 0 for no limit.
 	most int
-	// slow is how long a commit takes.
+	// slow is the duration of a commit.
 	slow time.Duration
 	// largest is the limit of a record in bytes of JSON; 0 for no limit.
 	largest   int
@@ -508,8 +505,7 @@ func (s *memoryStore) fail(err error) {
 	s.failing = err
 }
 
-// copied returns a store that holds what this one holds: what a kill at this
-// moment leaves to the next run.
+// copied returns a copy of the store: the state after a kill at this moment.
 func (s *memoryStore) copied() *memoryStore {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -521,7 +517,7 @@ func (s *memoryStore) copied() *memoryStore {
 	}
 }
 
-// records is how many records were written.
+// records returns the number of written records.
 func (s *memoryStore) records() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -565,7 +561,7 @@ func (s *memoryStore) History(_ context.Context, name string, from, to time.Time
 	return found, nil
 }
 
-// Verify needs the form on disk, which the tests of state have.
+// Verify is not supported, because it needs the encoded form.
 func (s *memoryStore) Verify(context.Context, string, time.Time, time.Time) (state.Verification, error) {
 	return state.Verification{}, errors.ErrUnsupported
 }

@@ -110,7 +110,7 @@ else
 	while read -r package; do
 		if grep -qE "$starts" "$package"/*.go; then raced+=("$package"); else still+=("$package"); fi
 	done < <(go list -f '{{.Dir}}' "${packages[@]}" | grep -v '/policy$')
-	long='^(TestScript|TestAnHourOfLoad|TestAnyInterleaving|TestEightDays|TestEveryReasonIsTold|TestFollows'
+	long='^(TestScript|TestAnHourOfLoad|TestAnyInterleaving|TestEightDays|TestEveryReasonIsReported|TestFollows'
 	long+='|TestLabelsAreAsAFile|TestLateWrites|TestMisfitIsOneMistake|TestNextComesTrue|TestNoSecretIsTold|TestRandomDamage'
 	long+='|TestRenewedMeanwhile|TestRestartChangesNothing|TestRestartedBesideCompose|TestShortage|TestThousand|TestThousandSets'
 	long+='|TestUnconfigured|TestUnworkable|TestVerify|TestWatchedCalls)$'

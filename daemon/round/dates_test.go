@@ -9,8 +9,8 @@ import (
 	"github.com/hpad/hpad/targets/clock"
 )
 
-// TestDatesBeforeTheFirstStep: times that were read before the first step back of the wall clock
-// stay the same when the wall clock repeats them.
+// TestDatesBeforeTheFirstStep checks that times that were read before the first step back of the
+// wall clock stay the same when the wall clock repeats them.
 func TestDatesBeforeTheFirstStep(t *testing.T) {
 	for _, by := range []time.Duration{-57 * time.Second, -2 * time.Second, -time.Hour, time.Hour} {
 		t.Run(by.String(), func(t *testing.T) {
@@ -31,7 +31,7 @@ func TestDatesBeforeTheFirstStep(t *testing.T) {
 				step = by
 				c.Look()
 				stepped := c.Now()
-				time.Sleep(by.Abs() + 10*time.Second) // the wall clock has shown all of these times again
+				time.Sleep(by.Abs() + 10*time.Second) // the wall clock repeats all of these times
 				since := c.Scale().Wall(c.Now())
 				young := policy.Instance{ID: "a", StartedAt: since, ReadinessChanged: since}
 				for range 2 {

@@ -12,7 +12,7 @@ import (
 	"github.com/hpad/hpad/policy"
 )
 
-// TestJoinEvents holds two lists that are joined against one that had all events.
+// TestJoinEvents compares two joined lists with a list of all events.
 func TestJoinEvents(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 1000 {
@@ -29,7 +29,7 @@ func TestJoinEvents(t *testing.T) {
 			}
 		}
 		if kinds > MaxEvents {
-			// What a list had to drop is not counted any more.
+			// Events that a list has dropped are not counted.
 			continue
 		}
 		if diff := cmp.Diff(all, joinEvents(earlier, later)); diff != "" {
@@ -38,8 +38,8 @@ func TestJoinEvents(t *testing.T) {
 	}
 }
 
-// TestEventsAgain holds that a warning whose numbers alone change is one event, and that
-// two rescales are two.
+// TestEventsAgain checks that warnings that differ only in numbers are one event, and that two
+// rescales are two.
 func TestEventsAgain(t *testing.T) {
 	at := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	list := addEvents(nil, nil, at)

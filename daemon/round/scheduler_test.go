@@ -8,9 +8,8 @@ import (
 	"time"
 )
 
-// TestLastCompletedRound holds which rounds move the last completed one, up to
-// which a restart replays: ticks alone, forward alone, and none that a stop cut
-// off.
+// TestLastCompletedRound checks which rounds advance the last completed round, up to which a
+// restart replays: only later ticks, and none that a stop interrupted.
 func TestLastCompletedRound(t *testing.T) {
 	noon := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	tick := func(after time.Duration) *round { return &round{now: noon.Add(after), tick: true} }

@@ -8,7 +8,7 @@ import (
 	"github.com/coreos/go-systemd/v22/daemon"
 )
 
-// TestWatchdogIsFed wakes as seldom as the scheduler does, and a little late.
+// TestWatchdogIsFed wakes as rarely as the scheduler does, and a little late.
 func TestWatchdogIsFed(t *testing.T) {
 	for _, interval := range []time.Duration{2 * time.Second, 3 * time.Second, 30 * time.Second} {
 		now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -33,7 +33,7 @@ func TestWatchdogIsFed(t *testing.T) {
 	}
 }
 
-// TestStatusLineIsRedacted holds that the service manager gets no secret.
+// TestStatusLineIsRedacted checks that the status line contains no secret.
 func TestStatusLineIsRedacted(t *testing.T) {
 	var sent []string
 	n := NewServiceManager(func(state string) { sent = append(sent, state) }, 0, func() string { return "fails: password=hunter2" })

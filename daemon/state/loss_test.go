@@ -23,7 +23,7 @@ func wantLosses(t *testing.T, s Store, want ...Part) {
 	}
 }
 
-func TestLossIsTold(t *testing.T) {
+func TestLossIsShown(t *testing.T) {
 	for _, test := range []struct {
 		name    string
 		removed []string

@@ -18,8 +18,8 @@ import (
 	"github.com/hpad/hpad/daemon/ticks"
 )
 
-// peak returns how far the heap grew while do ran, which alone is timed, as it is
-// looked at every millisecond, garbage included.
+// peak returns the growth of the heap during do, including garbage, sampled every millisecond. Only
+// do is timed.
 func peak(b *testing.B, do func()) (bytes uint64) {
 	b.StopTimer()
 	defer b.StartTimer()
@@ -49,10 +49,9 @@ func peak(b *testing.B, do func()) (bytes uint64) {
 	return max(<-highest, before) - before
 }
 
-// BenchmarkFace measures what those who look at a daemon of n autoscalers wait
-// for, over its socket: the whole list, both sides of it in this process, and a
-// scrape.
-func BenchmarkFace(b *testing.B) {
+// BenchmarkAPI measures the list of n autoscalers, including the client, and a scrape, both over
+// the socket.
+func BenchmarkAPI(b *testing.B) {
 	for _, n := range []int{10_000, 100_000} {
 		d, rounds := benchDaemon(b, n)
 		now := ticks.Last(time.Now(), 15*time.Second)
@@ -100,7 +99,7 @@ func BenchmarkFace(b *testing.B) {
 
 const text = "text/plain;version=0.0.4"
 
-// scrape asks for the metrics and returns how many bytes came.
+// scrape returns the size of the metrics in bytes.
 func scrape(b *testing.B, transport http.RoundTripper, accept, encoding string) int64 {
 	request, err := http.NewRequestWithContext(b.Context(), http.MethodGet, "http://hpad/metrics", http.NoBody)
 	if err != nil {

@@ -19,9 +19,7 @@ import (
 	"github.com/hpad/hpad/targets/targettest"
 )
 
-// These tests are about what a person sees.
-
-// observed has what the daemon logs from Info on collected.
+// observed collects log entries from level info.
 func (w *world) observed() *observer.ObservedLogs {
 	core, logs := observer.New(zapcore.InfoLevel)
 	w.log = zap.New(core)
@@ -36,8 +34,8 @@ func messages(logs *observer.ObservedLogs) []string {
 	return all
 }
 
-// A refused configuration and what adapters know of their own troubles are among
-// the problems, until they are over.
+// TestProblems checks that a rejected configuration and problems that adapters report
+// are among the problems while they last.
 func TestProblems(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.fed("q", 3, 3)
@@ -74,8 +72,8 @@ type troubledSource struct {
 
 func (s *troubledSource) Problems() []string { return s.problems }
 
-// An autoscaler in quarantine says when it is evaluated next; a changed one is
-// evaluated at once (R23), as the change may be the remedy.
+// TestQuarantine checks that a quarantined autoscaler shows the time of its next
+// evaluation, and that a change of its configuration evaluates it immediately (R23).
 func TestQuarantine(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.fed("q", 3, 6)
@@ -101,7 +99,7 @@ func TestQuarantine(t *testing.T) {
 	})
 }
 
-// A warning of a source is logged once, and shown with every decision.
+// TestWarnings checks that a warning of a source is logged once and shown with every decision.
 func TestWarnings(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		logs := w.observed()
@@ -123,7 +121,8 @@ func TestWarnings(t *testing.T) {
 	})
 }
 
-// A reload takes the series of autoscalers out of the metrics, and puts them back.
+// TestAutoscalerSeriesFollowTheConfiguration checks that a reload can remove the series of autoscalers from the
+// metrics and restore them.
 func TestAutoscalerSeriesFollowTheConfiguration(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.fed("q", 3, 3)

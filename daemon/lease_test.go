@@ -14,9 +14,9 @@ import (
 	"github.com/hpad/hpad/targets/targettest"
 )
 
-// A member of a cluster asks no platform past its lease, observes meanwhile, and goes on
-// once the lease is renewed.
-func TestActsUntil(t *testing.T) {
+// TestWritesWithinLease checks that a member of a cluster does not write after the end of its lease, continues
+// to observe, and writes again after a renewal.
+func TestWritesWithinLease(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		var until atomic.Pointer[time.Time]
 		set := func(at time.Time) { until.Store(&at) }
@@ -50,7 +50,8 @@ func TestActsUntil(t *testing.T) {
 	})
 }
 
-// A member whose intention cannot be written does not act: another member would not know.
+// TestIntentionBeforeAction checks that a member does not write without a committed intention, which
+// other members need.
 func TestIntentionBeforeAction(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		core, logs := observer.New(zap.ErrorLevel)
@@ -80,7 +81,7 @@ func TestIntentionBeforeAction(t *testing.T) {
 	})
 }
 
-// A write does not outlast the lease under which it began.
+// TestWriteEndsWithLease checks that a write ends with the lease.
 func TestWriteEndsWithLease(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.until = func() time.Time { return time.Now().Add(3 * time.Second) }

@@ -16,9 +16,9 @@ import (
 	"github.com/hpad/hpad/sources"
 )
 
-// TestReadingsNotBelieved holds that values outside of valid, and fewer series than
-// min_series, fail the metric and shrink nothing, and that their bounds are believed.
-func TestReadingsNotBelieved(t *testing.T) {
+// TestReadingsRejected checks that values outside of valid, and fewer series than min_series,
+// fail the metric and never scale down, and that the bounds of valid are accepted.
+func TestReadingsRejected(t *testing.T) {
 	several := func(values ...float64) func(context.Context, time.Time) (sources.Vector, error) {
 		return func(_ context.Context, at time.Time) (sources.Vector, error) {
 			var all sources.Vector
@@ -69,7 +69,7 @@ func TestReadingsNotBelieved(t *testing.T) {
 	}
 }
 
-// TestEmptyAsZero holds that only an answer that came, and has no series, counts as zero.
+// TestEmptyAsZero checks that only a successful result without any series counts as zero.
 func TestEmptyAsZero(t *testing.T) {
 	answers := func(vector sources.Vector, err error) func(context.Context, time.Time) (sources.Vector, error) {
 		return func(context.Context, time.Time) (sources.Vector, error) { return vector, err }
@@ -122,9 +122,8 @@ func TestEmptyAsZero(t *testing.T) {
 	}
 }
 
-// TestPartialResults holds that a result that its server marks as partial scales up and holds
-// the count, but does not scale down unless compat is strict, and that all views show the
-// warning.
+// TestPartialResults checks that a result that its server marks as partial scales up but not down,
+// unless compat is strict, and that all views show the warning.
 func TestPartialResults(t *testing.T) {
 	const warning = "No StoreAPIs matched: store unavailable"
 	for name, c := range map[string]struct {

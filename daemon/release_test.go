@@ -12,7 +12,7 @@ import (
 	"github.com/hpad/hpad/targets/targettest"
 )
 
-// collected returns so many series of a label "id" within a budget.
+// collected returns n series with a label "id" within a budget.
 func collected(ctx context.Context, budget *sources.Budget, series int, at time.Time) (sources.Vector, error) {
 	c, err := budget.Collect(ctx, sources.Query{Labels: []string{"id"}})
 	if err != nil {
@@ -30,15 +30,15 @@ func collected(ctx context.Context, budget *sources.Budget, series int, at time.
 	return c.Vector(nil), nil
 }
 
-// An answer is held until the last pass has read it and no longer: not for the
-// writes of the round, not when nobody waits any more, and not when it comes late.
-func TestAnswersAreGivenBack(t *testing.T) {
+// TestAnswersAreReleased checks that a result is released when the last pass has read it, when no
+// pass waits for it, and when it is late. It is not held during the writes of the round.
+func TestAnswersAreReleased(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		budget := sources.NewBudget(16<<20, "")
 		var delay atomic.Int64
 		w.source().set("shared", func(ctx context.Context, at time.Time) (sources.Vector, error) {
 			vector, err := collected(ctx, budget, 10, at)
-			time.Sleep(time.Duration(delay.Load())) // whatever the context says
+			time.Sleep(time.Duration(delay.Load())) // ignores the context
 			return vector, err
 		})
 		shared := func(a *config.Autoscaler) {
@@ -46,7 +46,7 @@ func TestAnswersAreGivenBack(t *testing.T) {
 			a.Spec.Metrics, a.Inputs = append(a.Spec.Metrics, a.Spec.Metrics[0]), append(a.Inputs, a.Inputs[0])
 		}
 		w.queue("steady", 3, shared)
-		w.queue("stuck", 1, shared) // wants 3
+		w.queue("stuck", 1, shared) // requests 3
 		w.queue("hasty", 3, shared, func(a *config.Autoscaler) { a.SyncPeriod = time.Second })
 		remove := w.fleet().Inject(targettest.Fault{Call: targettest.WriteCall, Target: "stuck", Hang: true})
 		w.start()
@@ -61,13 +61,13 @@ func TestAnswersAreGivenBack(t *testing.T) {
 		w.advance(time.Minute + 100*time.Millisecond)
 		held("while its autoscaler is late", false)
 		delay.Store(int64(800 * time.Millisecond))
-		w.advance(time.Minute) // a tick of hasty's and of the others
+		w.advance(time.Minute) // a tick of all autoscalers
 		held("until the answer is there", true)
 		w.advance(550 * time.Millisecond)
 		held("while hasty has given up and others wait", true)
 		w.advance(100 * time.Millisecond)
 		held("when others have read it", false)
-		delay.Store(int64(12 * time.Second)) // longer than anybody waits
+		delay.Store(int64(12 * time.Second)) // longer than any timeout
 		w.advance(14 * time.Second)
 		w.advance(11 * time.Second)
 		held("after everybody gave up", true)
