@@ -33,7 +33,7 @@ const patience = world.Patience
 func newPlatform(t *testing.T, m *systemdtest.Manager, prefix string, counts ...int32) *targettest.Platform {
 	control := t.TempDir()
 	var store targettest.Store
-	p := &targettest.Platform{Survive: true, Missing: ref("nobody@.service")}
+	p := &targettest.Platform{Survive: true, Missing: ref("missing@.service")}
 	for i, count := range counts {
 		name := prefix + string(rune('a'+i))
 		m.Unit(t, name+"@.service", workerUnit("notify", control, ""))

@@ -49,30 +49,30 @@ func work(control, index string) {
 	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0); err != nil {
 		panic(err)
 	}
-	told := func(what string) bool {
-		_, err := os.Stat(filepath.Join(control, what))
+	hasFile := func(name string) bool {
+		_, err := os.Stat(filepath.Join(control, name))
 		return err == nil
 	}
-	ends := make(chan os.Signal, 1)
-	signal.Notify(ends, syscall.SIGTERM)
+	stop := make(chan os.Signal, 1)
+	signal.Notify(stop, syscall.SIGTERM)
 	ready := false
-	ticker := time.NewTicker(look)
+	ticker := time.NewTicker(pollInterval)
 	for {
-		if told("crash-" + index) {
+		if hasFile("crash-" + index) {
 			os.Exit(1)
 		}
-		if !ready && !told("unready") && !told("unready-"+index) {
+		if !ready && !hasFile("unready") && !hasFile("unready-"+index) {
 			ready = true
 			notify("READY=1")
 		}
-		for begun := time.Now(); told("burn-"+index) && time.Since(begun) < look; {
+		for begun := time.Now(); hasFile("burn-"+index) && time.Since(begun) < pollInterval; {
 		}
 		select {
-		case <-ends:
-			if told("slow") {
+		case <-stop:
+			if hasFile("slow") {
 				<-time.After(time.Second)
 			}
-			for told("slower") {
+			for hasFile("slower") {
 				<-ticker.C
 			}
 			os.Exit(0)

@@ -1,16 +1,13 @@
 package systemd
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
-	"time"
 
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
@@ -52,7 +49,7 @@ func untouch(t testing.TB, control, what string) {
 	}
 }
 
-// units returns the names of instances.
+// units returns the unit names of the given instances.
 func units(name string, indexes ...int) []string {
 	names := make([]string, len(indexes))
 	for i, index := range indexes {
@@ -61,7 +58,7 @@ func units(name string, indexes ...int) []string {
 	return names
 }
 
-// awaitActive waits until exactly these instances of a template are active.
+// awaitActive waits until exactly the given instances of a template are active.
 func awaitActive(t testing.TB, m *systemdtest.Manager, name string, indexes ...int) {
 	t.Helper()
 	want := units(name, indexes...)
@@ -82,16 +79,16 @@ func TestManager(t *testing.T) {
 		for name, run := range map[string]func(t *testing.T, m *systemdtest.Manager, l *world.Load){
 			"queue":         byQueue,
 			"cpu":           byCPU,
-			"by hand":       byHand,
+			"manual change": manualChange,
 			"empty":         empty,
-			"told by hand":  toldByHand,
+			"manual job":    manualJob,
 			"failed":        failing,
 			"start limit":   startLimit,
 			"crash loop":    crashLoop,
 			"masked":        masked,
-			"template gone": templateGone,
+			"no template":   noTemplate,
 			"alias":         alias,
-			"restart":       hpadRestarts,
+			"restart":       restart,
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
@@ -196,11 +193,11 @@ func toldByHand(t *testing.T, m *systemdtest.Manager, l *world.Load) {
 	w := world.New(t, fleet(m, "")+l.Source()+queued("told", 1, 5))
 	awaitActive(t, m, "told", 1, 2)
 	touch(t, control, "slower")
-	m.Control(t, "restart", "--no-block", "told@2")
-	w.Await("told", policy.AbleToScale, systemd.JobQueued, "told@2.service")
+	m.Control(t, "restart", "--no-block", "job@2")
+	w.Await("job", policy.AbleToScale, systemd.JobQueued, "job@2.service")
 	untouch(t, control, "slower")
-	l.Queue("told", 30)
-	awaitActive(t, m, "told", 1, 2, 3)
+	l.Queue("job", 30)
+	awaitActive(t, m, "job", 1, 2, 3)
 }
 
 // failing: a failed instance is reported, is not counted, and is removed first.
@@ -214,7 +211,7 @@ func failing(t *testing.T, m *systemdtest.Manager, l *world.Load) {
 	w.Await("fails", systemd.UnitsFailing, systemd.UnitFailed, "fails@2.service (result: exit-code)")
 	l.Queue("fails", 20)
 	awaitActive(t, m, "fails", 1, 3)
-	wait.For(t, patience, "end of the condition", func() (string, bool) {
+	wait.For(t, patience, "cleared condition", func() (string, bool) {
 		c := w.Condition("fails", systemd.UnitsFailing)
 		return fmt.Sprintf("%+v", c), c.Status != policy.ConditionTrue
 	})
@@ -282,7 +279,7 @@ func TestRefused(t *testing.T) {
 	l := world.NewLoad(t)
 	worker(t, m, "spoiled", "notify", "")
 	m.Unit(t, "spoiled@2.service", "[Service]\nType=notify\n")
-	m.Unit(t, "spoiled@3.service", "[Unit]\nRequires=nobody.service\n[Service]\nExecStart=/bin/sleep infinity\n")
+	m.Unit(t, "spoiled@3.service", "[Unit]\nRequires=missing.service\n[Service]\nExecStart=/bin/sleep infinity\n")
 	m.Control(t, "start", "spoiled@1")
 	l.Queue("spoiled", 40)
 	w := world.New(t, fleet(m, "")+l.Source()+queued("spoiled", 4, 4))
@@ -320,8 +317,8 @@ func alias(t *testing.T, m *systemdtest.Manager, l *world.Load) {
 
 	environment := m.Environment()
 	p := program.Prepare(t, program.Options{Config: both, Environment: environment})
-	if said, code := p.Check(); code == 0 || !strings.Contains(said, "two autoscalers cannot scale the same target (vm/named@.service)") {
-		t.Errorf("check exits with %d and prints %q, want the second autoscaler as an error", code, said)
+	if output, code := p.Check(); code == 0 || !strings.Contains(output, "two autoscalers cannot scale the same target (vm/named@.service)") {
+		t.Errorf("hpad check exited with %d and printed %q, want an error for the second autoscaler", code, output)
 	}
 	l.Queue("alias", 20)
 	program.New(t, fleet(m, "")+l.Source()+queued("alias", 1, 5), environment...)
@@ -393,7 +390,7 @@ func TestConnection(t *testing.T) {
 			t.Errorf("after daemon-reexec: %+v, want %+v", again, first)
 		}
 	}
-	wait.For(t, patience, "end of old connections", func() (string, bool) {
+	wait.For(t, patience, "closed connections", func() (string, bool) {
 		now := runtime.NumGoroutine()
 		return fmt.Sprintf("%d goroutines, %d before", now, goroutines), now <= goroutines
 	})
@@ -446,7 +443,7 @@ func TestBus(t *testing.T) {
 	bused := ref("bused@.service")
 	await := func(n int32) {
 		t.Helper()
-		wait.For(t, patience, fmt.Sprintf("%d ready instances by way of the bus", n), func() (string, bool) {
+		wait.For(t, patience, fmt.Sprintf("%d ready instances over the bus", n), func() (string, bool) {
 			readings, err := f.Snapshot(t.Context(), []targets.Ref{bused})
 			ready := slices.DeleteFunc(slices.Clone(readings[bused].Instances), func(i policy.Instance) bool { return i.Readiness != policy.ReadinessTrue })
 			return fmt.Sprintf("%+v, %v", readings[bused], err), err == nil && readings[bused].SpecReplicas == n && len(ready) == int(n)

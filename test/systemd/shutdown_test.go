@@ -45,12 +45,12 @@ func TestLogout(t *testing.T) {
 		defer close(stopped)
 		m.Stop()
 	}()
-	ending := 0
+	shuttingDown := 0
 	for ticker := time.NewTicker(20 * time.Millisecond); ; {
 		select {
 		case <-ticker.C:
 			if err := wantThree(); targets.Reason(err) == systemd.ShuttingDown {
-				ending++
+				shuttingDown++
 			}
 			continue
 		case <-stopped:
@@ -58,8 +58,8 @@ func TestLogout(t *testing.T) {
 		ticker.Stop()
 		break
 	}
-	if ending == 0 {
-		t.Error("no reading told that the manager stops all units")
+	if shuttingDown == 0 {
+		t.Errorf("no reading with reason %s during the shutdown", systemd.ShuttingDown)
 	}
 	if err := wantThree(); !errors.Is(err, targets.ErrTransient) {
 		t.Errorf("Snapshot() without a manager = %v, want ErrTransient", err)

@@ -15,9 +15,9 @@ import (
 func TestStart(t *testing.T) {
 	t.Parallel()
 	m := systemdtest.Start(t)
-	said := guide.Run(t, &guide.Page{
+	output := guide.Run(t, &guide.Page{
 		Path: "../../docs/start-systemd.md", Replace: guide.Own(t),
 		Environment: slices.Concat(m.Environment(), []string{"PATH=" + filepath.Dir(program.Binary(t)) + ":" + os.Getenv("PATH")}),
 	})
-	guide.Breathes(t, said["hpad history worker"])
+	guide.Breathes(t, output["hpad history worker"])
 }

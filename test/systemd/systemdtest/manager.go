@@ -20,8 +20,8 @@ import (
 )
 
 const (
-	startTimeout = 30 * time.Second
-	stopTimeout  = 20 * time.Second
+	startTimeout = 2 * time.Minute
+	stopTimeout  = time.Minute
 )
 
 // Manager is a service manager that ends with its test. Methods with a test argument may be
@@ -45,7 +45,7 @@ const script = "test/install/systemd.sh"
 func find(t testing.TB) (systemd, systemctl string) {
 	t.Helper()
 	if os.Getuid() != 0 {
-		installed.Absent(t, "a service manager of a test's own needs root")
+		installed.Absent(t, "starting a service manager needs root")
 	}
 	systemctl, err := exec.LookPath("systemctl")
 	for _, systemd := range []string{"/usr/lib/systemd/systemd", "/lib/systemd/systemd"} {
@@ -75,7 +75,7 @@ func Start(t testing.TB) *Manager {
 	t.Cleanup(func() {
 		if t.Failed() {
 			log, _ := os.ReadFile(filepath.Join(dir, "log"))
-			t.Logf("the manager said:\n%s", log)
+			t.Logf("manager log:\n%s", log)
 		}
 		m.removeGroups()
 		_ = os.RemoveAll(dir)
@@ -87,7 +87,7 @@ func Start(t testing.TB) *Manager {
 	}
 	m.run()
 	t.Cleanup(m.Stop)
-	t.Cleanup(m.tellFailures)
+	t.Cleanup(m.logFailures)
 	return m
 }
 
@@ -96,8 +96,8 @@ func (m *Manager) tellFailures() {
 	if !m.t.Failed() {
 		return
 	}
-	said, err := m.Try("show", "--all", "--state=failed", "--property=Id,Result,ExecMainCode,ExecMainStatus,NRestarts,StatusText", "*")
-	m.t.Logf("units that failed: %v\n%s", err, said)
+	output, err := m.Try("show", "--all", "--state=failed", "--property=Id,Result,ExecMainCode,ExecMainStatus,NRestarts,StatusText", "*")
+	m.t.Logf("failed units: %v\n%s", err, output)
 }
 
 // beginning starts the manager. systemd only runs if /run/systemd/system exists, which this
@@ -125,15 +125,15 @@ func (m *Manager) run() {
 		m.t.Fatal(err)
 	}
 	defer func() { _ = log.Close() }()
-	command := exec.Command("unshare", "--mount", "--propagation", "private", "sh", "-c", beginning, "sh", m.name, m.systemd, "--user")
+	command := exec.Command("unshare", "--mount", "--propagation", "private", "sh", "-c", startScript, "sh", m.name, m.systemd, "--user")
 	command.Env = m.Environment()
 	command.Stdout, command.Stderr = log, log
 	if m.process, err = child.Start(command); err != nil {
 		m.t.Fatalf("start a manager: %v", err)
 	}
-	wait.For(m.t, startTimeout, "answer of a manager", func() (string, bool) {
+	wait.For(m.t, startTimeout, "response of the manager", func() (string, bool) {
 		if m.process.Ended() {
-			return "it ended: " + m.process.Command.ProcessState.String(), false
+			return "it exited: " + m.process.Command.ProcessState.String(), false
 		}
 		state, err := m.Try("show", "--value", "--property=SystemState")
 		return fmt.Sprintf("%s, %v", state, err), state == "running" || state == "degraded"
@@ -155,7 +155,7 @@ func (m *Manager) Stop() {
 		return
 	}
 	if err := m.process.Stop(syscall.SIGTERM, stopTimeout); err != nil {
-		m.t.Errorf("the manager does not stop: %v", err)
+		m.t.Errorf("stop the manager: %v", err)
 	}
 }
 
@@ -214,19 +214,19 @@ func (m *Manager) unitFile(name string) string {
 // Control runs systemctl, which must succeed, and returns its output.
 func (m *Manager) Control(t testing.TB, arguments ...string) string {
 	t.Helper()
-	said, err := m.Try(arguments...)
+	output, err := m.Try(arguments...)
 	if err != nil {
-		t.Fatalf("systemctl %s: %v: %s", strings.Join(arguments, " "), err, said)
+		t.Fatalf("systemctl %s: %v: %s", strings.Join(arguments, " "), err, output)
 	}
-	return said
+	return output
 }
 
 // Try runs systemctl and returns its output.
 func (m *Manager) Try(arguments ...string) (string, error) {
 	command := exec.Command(m.systemctl, append([]string{"--user", "--no-pager"}, arguments...)...)
 	command.Env = m.Environment()
-	said, err := command.CombinedOutput()
-	return strings.TrimSpace(string(said)), err
+	output, err := command.CombinedOutput()
+	return strings.TrimSpace(string(output)), err
 }
 
 // Units returns the names of units that match a pattern and have a state such as "active".
