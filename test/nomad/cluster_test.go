@@ -33,7 +33,7 @@ node {
 }
 `
 
-// token makes a token with a policy.
+// token creates a token with a policy.
 func token(t *testing.T, agent *nomadtest.Agent, name, rules string) *nomadapi.ACLToken {
 	t.Helper()
 	if _, err := agent.Client.ACLPolicies().Upsert(&nomadapi.ACLPolicy{Name: name, Rules: rules}, nil); err != nil {
@@ -46,8 +46,8 @@ func token(t *testing.T, agent *nomadtest.Agent, name, rules string) *nomadapi.A
 	return made
 }
 
-// TestACL: the minimal token is enough, one without scale-job has its own error, and a
-// token that is revoked while hpad runs holds everything until there is another.
+// TestACL: the minimal policy is sufficient, a missing scale-job is reported, and a revoked
+// token holds the fleet until the token file has a valid token.
 func TestACL(t *testing.T) {
 	t.Parallel()
 	agent := nomadtest.Start(t, nomadtest.Options{ACL: true})
@@ -119,7 +119,7 @@ func TestRestart(t *testing.T) {
 	w.Await("lasting", policy.AbleToScale, "ScaleDownStabilized", "")
 	w.Passes("lasting", 2)
 	if count := agent.Count(t, "lasting"); count != 3 {
-		t.Errorf("count %d after a restart of Nomad, want 3: the window of 10m still has it", count)
+		t.Errorf("count %d after a restart of Nomad, want 3 within the window of 10m", count)
 	}
 	l.Queue("lasting", 50)
 	agent.AwaitRunning(t, "lasting", 5, patience)
@@ -194,13 +194,13 @@ func TestCalls(t *testing.T) {
 	}
 }
 
-// TestContract runs the contract suite on a real agent, alone: it looks for
-// goroutines that are left.
+// TestContract runs the contract suite on a real agent. It checks for leaked goroutines, so
+// it does not run in parallel with other tests.
 func TestContract(t *testing.T) {
 	agent := nomadtest.Start(t, nomadtest.Options{})
 	made := 0
 	targettest.Run(t, targettest.Kind{Patience: patience, New: func(t *testing.T, counts ...int32) *targettest.Platform {
-		p := &targettest.Platform{Missing: targets.Ref{Fleet: "prod", Name: "nobody/app"}, Survive: true}
+		p := &targettest.Platform{Missing: targets.Ref{Fleet: "prod", Name: "missing/app"}, Survive: true}
 		for _, count := range counts {
 			made++
 			id := fmt.Sprintf("contract-%d", made)

@@ -70,8 +70,8 @@ func discovery(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 	state := func(want api.DiscoveredState, words string) {
 		t.Helper()
 		wait.For(t, patience, fmt.Sprintf("%s with %q", want, words), func() (string, bool) {
-			target := found(w, name)
-			return fmt.Sprintf("it is %+v", target), target.State == want && strings.Contains(target.Problem, words)
+			target := discovered(w, name)
+			return fmt.Sprintf("%+v", target), target.State == want && strings.Contains(target.Problem, words)
 		})
 	}
 	if views := w.Autoscalers(); len(views) != 0 {
@@ -85,7 +85,7 @@ func discovery(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 	state(api.DiscoveredActive, "")
 	w.Passes(name, 2)
 	if view := w.View(name); view.Spec.MaxReplicas != 4 || view.Kind != "nomad" {
-		t.Errorf("%+v, want the limits of the meta", view)
+		t.Errorf("got %+v, want the limits in the meta", view)
 	}
 
 	// Its windows survive a restart of hpad.
@@ -95,7 +95,7 @@ func discovery(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 	w.Passes(name, 3)
 	w.Await(name, policy.AbleToScale, "ScaleDownStabilized", "")
 	if count := agent.Count(t, "labeled"); count != 4 {
-		t.Errorf("count %d after a restart, want 4: the window of 10m still has it", count)
+		t.Errorf("count %d after a restart, want 4 within the window of 10m", count)
 	}
 
 	// Changed meta is used; after an error the previous meta stays in use.
@@ -107,7 +107,7 @@ func discovery(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 	l.Queue("labeled", 20)
 	agent.AwaitRunning(t, "labeled", 2, patience)
 	if most := w.View(name).Spec.MaxReplicas; most != 6 {
-		t.Errorf("max is %d after a mistake, want the 6 from before", most)
+		t.Errorf("max %d with invalid meta, want 6 as before", most)
 	}
 	agent.RunFile(t, labeledJob("3", "2s"))
 	state(api.DiscoveredActive, "")
@@ -118,14 +118,14 @@ func discovery(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 	w.Restart(text + queued("labeled", 1, 2))
 	state(api.DiscoveredOverridden, "")
 	agent.AwaitRunning(t, "labeled", 2, patience)
-	if _, there := w.Autoscaler(name); there || found(w, name).Autoscaler != "labeled" {
-		t.Errorf("discovered %+v beside an autoscaler of the configuration", w.Discovered())
+	if _, exists := w.Autoscaler(name); exists || discovered(w, name).Autoscaler != "labeled" {
+		t.Errorf("discovered %+v, want that the configuration overrides it", w.Discovered())
 	}
 	w.Restart(text)
 	state(api.DiscoveredActive, "")
 	agent.AwaitRunning(t, "labeled", 3, patience)
 
-	// A stopped job keeps its autoscaler, a purged one does not.
+	// A stopped job keeps its autoscaler; a purged job loses it.
 	if _, _, err := agent.Client.Jobs().Deregister("labeled", false, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -134,9 +134,9 @@ func discovery(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 	if _, _, err := agent.Client.Jobs().Deregister("labeled", true, nil); err != nil {
 		t.Fatal(err)
 	}
-	wait.For(t, patience, "autoscaler less", func() (string, bool) {
-		_, there := w.Autoscaler(name)
-		return "it is still there", !there
+	wait.For(t, patience, "removal of the autoscaler", func() (string, bool) {
+		_, exists := w.Autoscaler(name)
+		return "it still exists", !exists
 	})
 
 	// A job without a count is a problem.
@@ -166,21 +166,21 @@ func discovery(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 	agent.AwaitRunning(t, launched.DispatchedJobID, 1, patience)
 	const parent = "prod/order/app"
 	wait.For(t, patience, "autoscaler of the parameterized job", func() (string, bool) {
-		_, there := w.Autoscaler(parent)
-		return "there is none", there
+		_, exists := w.Autoscaler(parent)
+		return "it does not exist", exists
 	})
 	w.Await(parent, policy.AbleToScale, nomad.ParameterizedJob, "")
 	w.Passes(parent, 2)
-	if found := w.Discovered(); len(found) != 2 {
-		t.Errorf("discovered %+v, want the two jobs that were submitted", found)
+	if got := w.Discovered(); len(got) != 1 {
+		t.Errorf("discovered %+v, want only the submitted job", got)
 	}
 
-	// Meta of a job, which a group does not have, is shown and has no effect.
+	// Labels in the meta of the job instead of the group are reported.
 	agent.Run(t, nomadtest.Job{ID: "above", Count: 1, Alter: func(job *nomadapi.Job) {
 		job.Meta = map[string]string{"hpad.enable": "true", "hpad.max": "3"}
 	}})
-	wait.For(t, patience, "word of meta that has no effect", func() (string, bool) {
-		target := found(w, "prod/above/app")
-		return fmt.Sprintf("it is %+v", target), target.State == api.DiscoveredMistaken && target.Autoscaler == "" && strings.Contains(target.Problem, "in the meta of the job")
+	wait.For(t, patience, "problem of meta that has no effect", func() (string, bool) {
+		target := discovered(w, "prod/above/app")
+		return fmt.Sprintf("%+v", target), target.State == api.DiscoveredMistaken && target.Autoscaler == "" && strings.Contains(target.Problem, "in the meta of the job")
 	})
 }

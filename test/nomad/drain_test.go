@@ -38,7 +38,7 @@ func newMachines(t *testing.T) *machines {
 	m.cluster = nomadtest.StartCluster(t, 1)
 	m.agents = map[string]*nomadtest.Agent{"pool-0": m.cluster.Agent, "pool-1": m.cluster.AddClient(t, nil)}
 	m.ref = m.platform.Add("pool", targettest.MemoryTarget{Replicas: 2, StopDelay: time.Hour, Edit: func(reading *targets.Reading) {
-		// The machines have the names of their clients; they share host and address.
+		// Only the names identify the machines; they share host and address.
 		var locations targets.LocationList
 		for _, instance := range reading.Instances {
 			locations = append(locations, targets.Location{Name: m.agents[instance.ID].Name})
@@ -71,12 +71,12 @@ func (m *machines) open() {
 
 func (m *machines) scale(n int32) {
 	m.Helper()
-	if err := m.fleet.SetReplicas(m.Context(), m.ref, n, "", "the test asks"); err != nil {
+	if err := m.fleet.SetReplicas(m.Context(), m.ref, n, "", "test"); err != nil {
 		m.Fatal(err)
 	}
 	readings, err := m.fleet.Snapshot(m.Context(), []targets.Ref{m.ref})
 	if reading := readings[m.ref]; err != nil || reading.SpecReplicas != n || reading.StatusReplicas != n {
-		m.Fatalf("spec %d and status %d replicas, %v, right after %d were asked for", reading.SpecReplicas, reading.StatusReplicas, err, n)
+		m.Fatalf("spec %d and status %d replicas, %v after SetReplicas(%d)", reading.SpecReplicas, reading.StatusReplicas, err, n)
 	}
 }
 
@@ -92,7 +92,7 @@ func (m *machines) await(id string, draining, ineligible bool) {
 	wait.For(m.T, 2*patience, fmt.Sprintf("node of %s that drains: %v and is ineligible: %v", id, draining, ineligible), func() (string, bool) {
 		node := m.node(id)
 		if node == nil {
-			return "it is gone", false
+			return "no node", false
 		}
 		is := node.SchedulingEligibility == nomadapi.NodeSchedulingIneligible
 		return fmt.Sprintf("drains: %v, ineligible: %v", node.DrainStrategy != nil, is), (node.DrainStrategy != nil) == draining && is == ineligible
@@ -117,14 +117,13 @@ func (m *machines) running(job string) map[string]int {
 	return counts
 }
 
-// TestDrain drains the nodes of a cluster of one server and two clients: a drain
-// that cannot end is taken back after a restart of hpad, and one that can moves the
-// work before the machine goes, and purges its node.
+// TestDrain: a drain that cannot finish is canceled, also after a restart of hpad. A drain
+// that finishes moves the allocations, removes the machine and purges its node.
 func TestDrain(t *testing.T) {
 	t.Parallel()
 	m := newMachines(t)
 	server := m.cluster.Servers[0]
-	// One allocation on each host: no node can be drained while there are two.
+	// One allocation per host: no node can be drained while both are needed.
 	server.Run(t, nomadtest.Job{ID: "pinned", Count: 2, Alter: func(job *nomadapi.Job) {
 		job.Constrain(nomadapi.NewConstraint("", nomadapi.ConstraintDistinctHosts, "true"))
 		quickMigration(job)
@@ -159,7 +158,7 @@ func TestDrain(t *testing.T) {
 		t.Fatalf("allocations %v, want two on each node", counts)
 	}
 	instances := []drain.Instance{
-		{ID: "pool-0", Name: m.agents["pool-0"].Name}, {ID: "pool-1", Name: m.agents["pool-1"].Name}, {ID: "nobody"},
+		{ID: "pool-0", Name: m.agents["pool-0"].Name}, {ID: "pool-1", Name: m.agents["pool-1"].Name}, {ID: "unknown"},
 	}
 	want := map[string]int{"pool-0": 3, "pool-1": 2}
 	wait.For(t, patience, fmt.Sprintf("Allocations() of %v", want), func() (string, bool) {
@@ -171,10 +170,10 @@ func TestDrain(t *testing.T) {
 		return fmt.Sprintf("%+v", m.fleet.Draining(m.ref)), len(m.platform.Removals()) > 0
 	})
 	if removal := m.platform.Removals()[0]; !slices.Equal(removal.Taken, []string{"pool-1"}) {
-		t.Errorf("%v were removed, want the one with the fewest allocations", removal.Taken)
+		t.Errorf("removed %v, want pool-1, which has the fewest allocations", removal.Taken)
 	}
 	if counts := m.running("work"); counts["pool-1"] != 0 {
-		t.Errorf("allocations %v when the instance was removed, want none on it", counts)
+		t.Errorf("allocations %v when pool-1 was removed, want none on it", counts)
 	}
 	server.AwaitRunning(t, "work", 4, 2*patience)
 	m.agents["pool-1"].Kill()
@@ -188,7 +187,7 @@ func TestDrain(t *testing.T) {
 // quickMigration lets a job's allocations move at the same time.
 func quickMigration(job *nomadapi.Job) {
 	strategy := nomadapi.DefaultMigrateStrategy()
-	atOnce, healthy, check := 4, 100*time.Millisecond, "task_states"
-	strategy.MaxParallel, strategy.MinHealthyTime, strategy.HealthCheck = &atOnce, &healthy, &check
+	parallel, healthy, check := 4, 100*time.Millisecond, "task_states"
+	strategy.MaxParallel, strategy.MinHealthyTime, strategy.HealthCheck = &parallel, &healthy, &check
 	job.TaskGroups[0].Migrate = strategy
 }

@@ -17,9 +17,9 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// TestFollows: a fleet that reads what moved has what one has that has just begun, and
-// reads everything, at all times while jobs are scaled, deployed, stopped, run again and
-// purged, and their allocations stopped, started again and fail.
+// TestFollows: a fleet that reads only changed jobs has the same readings as a new fleet,
+// which reads all jobs. Meanwhile jobs are scaled, deployed, stopped, restarted and purged,
+// and allocations are stopped, restarted and fail.
 func TestFollows(t *testing.T) {
 	t.Parallel()
 	agent := nomadtest.Start(t, nomadtest.Options{})
@@ -27,7 +27,7 @@ func TestFollows(t *testing.T) {
 	job := func(n, count int) nomadtest.Job {
 		j := nomadtest.Job{ID: fmt.Sprintf("moving-%02d", n), Count: count, Deployed: n%3 == 0}
 		if n%5 == 1 {
-			j.Script = "sleep 7; exit 3" // fails, and is started again
+			j.Script = "sleep 7; exit 3" // restarted repeatedly
 		}
 		return j
 	}
@@ -67,17 +67,17 @@ func TestFollows(t *testing.T) {
 			before := whole()
 			got := read(moving)
 			if whole() != before {
-				return "always something happens", false
+				return "the jobs keep changing", false
 			}
 			if got != before {
-				t.Fatalf("after %d changes, by reading what moved:\n%s\nby reading everything:\n%s", n, got, before)
+				t.Fatalf("after %d changes, readings of changed jobs:\n%s\nreadings of all jobs:\n%s", n, got, before)
 			}
 			return "", true
 		})
 	}
 }
 
-// change does something to one of the jobs.
+// change changes a random job.
 func change(t *testing.T, agent *nomadtest.Agent, job func(n, count int) nomadtest.Job, random *rand.Rand) {
 	t.Helper()
 	n, count := random.IntN(30), random.IntN(5)
@@ -89,12 +89,12 @@ func change(t *testing.T, agent *nomadtest.Agent, job func(n, count int) nomadte
 		}
 	}
 	var err error
-	switch what := random.IntN(6); {
-	case what == 0 && len(allocs) > 0:
+	switch kind := random.IntN(6); {
+	case kind == 0 && len(allocs) > 0:
 		_, err = agent.Client.Allocations().Stop(&nomadapi.Allocation{ID: allocs[0].ID}, nil)
-	case what == 1:
+	case kind == 1:
 		_, _, err = agent.Client.Jobs().Deregister(id, false, nil)
-	case what == 2:
+	case kind == 2:
 		if _, _, err = agent.Client.Jobs().Deregister(id, true, nil); err == nil {
 			agent.Run(t, job(n, count))
 		}
@@ -102,7 +102,7 @@ func change(t *testing.T, agent *nomadtest.Agent, job func(n, count int) nomadte
 		agent.Run(t, job(n, count))
 	}
 	if err != nil {
-		t.Logf("change %s: %v", id, err) // as of one that is deployed
+		t.Logf("change %s: %v", id, err) // for example, a deployment is in progress
 	}
 	time.Sleep(time.Duration(random.IntN(400)) * time.Millisecond)
 }

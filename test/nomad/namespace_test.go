@@ -77,10 +77,10 @@ func TestNamespaces(t *testing.T) {
 	if _, err := f.Snapshot(t.Context(), []targets.Ref{{Fleet: "prod", Name: "web/app"}, {Fleet: "prod", Name: "shop/web/app"}, {Fleet: "prod", Name: "mail/web/app"}}); err != nil {
 		t.Fatal(err)
 	}
-	told, err := f.Check(t.Context())
+	report, err := f.Check(t.Context())
 	for _, words := range []string{`lacks scale-job in namespace "shop", for ["web"]`, `lacks list-jobs, read-job, scale-job in namespace "mail", for ["web"]`} {
 		if err == nil || !strings.Contains(err.Error(), words) {
-			t.Errorf("Check() = %q, %v, want that the token %s", told, err, words)
+			t.Errorf("Check() = %q, %v, want %q", report, err, words)
 		}
 	}
 
@@ -89,10 +89,10 @@ func TestNamespaces(t *testing.T) {
 		in[namespace].AwaitRunning(t, "web", 3, patience)
 	}
 	wait.For(t, patience, "autoscaler of the group with meta", func() (string, bool) {
-		_, there := w.Autoscaler("prod/mail/labeled/app")
-		return fmt.Sprintf("discovered are %+v", w.Discovered()), there
+		_, exists := w.Autoscaler("prod/mail/labeled/app")
+		return fmt.Sprintf("discovered %+v", w.Discovered()), exists
 	})
-	if told, err := f.Check(t.Context()); err != nil {
-		t.Errorf("Check() with all rights = %q, %v", told, err)
+	if report, err := f.Check(t.Context()); err != nil {
+		t.Errorf("Check() with all capabilities = %q, %v", report, err)
 	}
 }

@@ -18,7 +18,7 @@ func TestPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !strings.Contains(string(page), "```hcl"+minimal+"```") {
-		t.Errorf("docs/nomad.md does not give the ACL policy%s", minimal)
+		t.Errorf("docs/nomad.md does not contain the ACL policy%s", minimal)
 	}
 	metrics := 0
 	for n, block := range regexp.MustCompile("(?s)```toml\n(.*?)```").FindAllSubmatch(page, -1) {

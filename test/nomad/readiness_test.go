@@ -21,12 +21,12 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// healthVariable makes the test's own program a task that serves its health. It
-// names a directory.
+// healthVariable is set for tasks that run this test binary as a health endpoint. Its value
+// is a directory.
 const healthVariable = "HPAD_NOMAD_TEST_HEALTH"
 
-// serveHealth responds on the allocation's port until it is ended: well, unless the
-// directory has a file named "sick-" and the number of the allocation.
+// serveHealth serves 200 on the allocation's port, or 503 if the directory has a file
+// "sick-" with the index of the allocation.
 func serveHealth(dir string) {
 	sick := filepath.Join(dir, "sick-"+os.Getenv("NOMAD_ALLOC_INDEX"))
 	err := http.ListenAndServe(net.JoinHostPort("127.0.0.1", os.Getenv("NOMAD_PORT_http")), http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -62,7 +62,7 @@ func checks(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 		t.Helper()
 		wait.For(t, patience, fmt.Sprintf("%d ready and %d unready allocations", n, unready), func() (string, bool) {
 			instances := w.View("checked").Instances
-			return fmt.Sprintf("there are %+v", instances), instances.Ready == n && instances.Unready == unready
+			return fmt.Sprintf("%+v", instances), instances.Ready == n && instances.Unready == unready
 		})
 	}
 	ready(2, 0)
@@ -124,28 +124,28 @@ func readiness(t *testing.T, agent *nomadtest.Agent, _ *world.Load) {
 	var first map[string]time.Time
 	wait.For(t, patience, "two ready allocations", func() (string, bool) {
 		first = ready(before)
-		return fmt.Sprintf("there are %v", first), len(first) == 2
+		return fmt.Sprintf("%v", first), len(first) == 2
 	})
 	run(time.Hour)
-	wait.For(t, patience, "allocations whose health is forgotten", func() (string, bool) {
+	wait.For(t, patience, "allocations without health", func() (string, bool) {
 		allocs, _, err := agent.Client.Jobs().Allocations("sticky", false, nil)
 		if err != nil {
 			return err.Error(), false
 		}
-		forgotten := 0
+		unknown := 0
 		for _, alloc := range allocs {
-			if _, kept := first[alloc.ID]; kept && (alloc.DeploymentStatus == nil || alloc.DeploymentStatus.Healthy == nil) {
-				forgotten++
+			if _, existed := first[alloc.ID]; existed && (alloc.DeploymentStatus == nil || alloc.DeploymentStatus.Healthy == nil) {
+				unknown++
 			}
 		}
-		return fmt.Sprintf("%d of %d are", forgotten, len(allocs)), forgotten == 2
+		return fmt.Sprintf("%d of %d", unknown, len(allocs)), unknown == 2
 	})
-	for what, f := range map[string]*nomad.Fleet{"the hpad of before": before, "an hpad that was started since": open(store)} {
+	for what, f := range map[string]*nomad.Fleet{"the same fleet": before, "a new fleet": open(store)} {
 		if diff := cmp.Diff(first, ready(f)); diff != "" {
-			t.Errorf("ready to %s (-want +got):\n%s", what, diff)
+			t.Errorf("ready allocations of %s (-want +got):\n%s", what, diff)
 		}
 	}
 	if found := ready(open(nil)); len(found) != 0 {
-		t.Errorf("ready to an hpad without memory are %v, want none: Nomad has forgotten their health", found)
+		t.Errorf("got ready allocations %v with an empty store, want none", found)
 	}
 }

@@ -23,8 +23,7 @@ func TestNomad(t *testing.T) {
 	t.Parallel()
 	agent := nomadtest.Start(t, nomadtest.Options{})
 	l := world.NewLoad(t)
-	// The group ends before the agent does.
-	t.Run("cases", func(t *testing.T) {
+	t.Run("cases", func(t *testing.T) { // ends before the cleanup stops the agent
 		for name, run := range map[string]func(t *testing.T, agent *nomadtest.Agent, l *world.Load){
 			"cpu":            cpu,
 			"checks":         checks,
@@ -68,9 +67,8 @@ func oddIDs(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 	}
 }
 
-// finishedWork: work of batch jobs that has finished is not run again: of a group that is
-// complete, of a group beside the target, and of the launch of a periodic job. Batch jobs
-// without finished work are scaled.
+// finishedWork: hpad never repeats finished work of batch jobs: of a complete group, of a
+// group beside the target, and of a launch of a periodic job. Other batch jobs are scaled.
 func finishedWork(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 	batch := func(id string, count int, alter func(job *nomadapi.Job)) {
 		agent.Run(t, nomadtest.Job{ID: id, Count: count, Alter: func(job *nomadapi.Job) {
@@ -134,7 +132,8 @@ func finishedWork(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 	}
 }
 
-// cpu: a burning group grows to its maximum, an idle one shrinks to its minimum.
+// cpu: a busy group grows to its maximum, and shrinks to its minimum when it is idle. Its
+// scaling events explain the decisions.
 func cpu(t *testing.T, agent *nomadtest.Agent, _ *world.Load) {
 	busy := filepath.Join(t.TempDir(), "busy")
 	if err := os.WriteFile(busy, nil, 0o600); err != nil {
@@ -163,16 +162,16 @@ stabilization_window = "3s"
 	agent.AwaitRunning(t, "burner", 1, patience)
 	for _, event := range agent.Scalings(t, "burner") {
 		if !strings.HasPrefix(event.Message, "hpad: ") || event.Meta["scaled_by"] != "hpad" || event.Meta["hpad_target"] != "prod/burner/app" {
-			t.Errorf("scaling event %+v does not tell that hpad did it, and why", event)
+			t.Errorf("scaling event %+v does not name hpad and its target", event)
 		}
 		if event.Count == nil || event.Meta["from"] != float64(event.PreviousCount) || event.Meta["to"] != float64(*event.Count) || event.Message != fmt.Sprint("hpad: ", event.Meta["reason"]) {
-			t.Errorf("scaling event %+v does not tell the decision", event)
+			t.Errorf("scaling event %+v does not have the decision", event)
 		}
 	}
 }
 
-// instances: a metric by allocation finds its instances by their ids, and an
-// External metric is queried beside it; the larger result counts.
+// instances: an Instances metric matches samples to allocations by ID. The larger result of
+// two metrics counts.
 func instances(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 	agent.Run(t, nomadtest.Job{ID: "shop", Count: 2})
 	agent.AwaitRunning(t, "shop", 2, patience)
@@ -192,7 +191,7 @@ average_value  = "100"
 	agent.AwaitRunning(t, "shop", 3, patience)
 	w.Passes("shop", 2)
 	if count := agent.Count(t, "shop"); count != 3 {
-		t.Errorf("count %d, want 3: 300 requests at 100 each, and none for the new one", count)
+		t.Errorf("count %d, want 3: 300 requests at 100 each, and none of the new allocation", count)
 	}
 	l.Queue("shop", 45)
 	agent.AwaitRunning(t, "shop", 5, patience)
@@ -202,7 +201,7 @@ average_value  = "100"
 func deployment(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 	l.Queue("deployed", 10)
 	agent.Run(t, nomadtest.Job{ID: "deployed", Count: 1, Deployed: true, Alter: func(job *nomadapi.Job) {
-		// An allocation that is not there keeps the deployment from ending.
+		// An allocation that cannot be placed keeps the deployment active.
 		job.Constrain(nomadapi.NewConstraint("${meta.never}", "=", "there"))
 	}})
 	w := world.New(t, fleet(agent.URL, "")+l.Source()+queued("deployed", 1, 5))
@@ -212,13 +211,13 @@ func deployment(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 	if count := agent.Count(t, "deployed"); count != 1 {
 		t.Errorf("count %d during a deployment, want 1", count)
 	}
-	toldOnce(t, w, "deployed", nomad.DeploymentActive)
+	reportedOnce(t, w, "deployed", nomad.DeploymentActive)
 	agent.Run(t, nomadtest.Job{ID: "deployed", Count: 1, Deployed: true})
 	agent.AwaitRunning(t, "deployed", 3, patience)
 	w.Await("deployed", policy.AbleToScale, "ReadyForNewScale", "")
 }
 
-// canary: a canary is not counted, and the count waits for the promotion.
+// canary: a canary is not counted, and hpad holds until the promotion.
 func canary(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 	l.Queue("bird", 20)
 	agent.Run(t, nomadtest.Job{ID: "bird", Count: 2, Deployed: true})
@@ -237,7 +236,7 @@ func canary(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 	})
 	w.Passes("bird", 2)
 	if got := w.View("bird").Status.CurrentReplicas; got != 2 {
-		t.Errorf("current replicas are %d with a canary, want 2", got)
+		t.Errorf("current replicas %d with a canary, want 2", got)
 	}
 	d, _, err := agent.Client.Jobs().LatestDeployment("bird", nil)
 	if err != nil {
@@ -245,14 +244,14 @@ func canary(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 	}
 	l.Queue("bird", 40)
 	wait.For(t, patience, "promotion of the canary", func() (string, bool) {
-		_, _, err := agent.Client.Deployments().PromoteAll(d.ID, nil) // not before it is healthy
+		_, _, err := agent.Client.Deployments().PromoteAll(d.ID, nil) // rejected until the canary is healthy
 		return fmt.Sprint(err), err == nil
 	})
 	agent.AwaitRunning(t, "bird", 4, patience)
 }
 
-// zero: to zero and back on an External metric, and a count of 0 that a person set
-// turns the autoscaler off (R51).
+// zero: an External metric scales to zero and back. A manual count of 0 turns the autoscaler
+// off (R51).
 func zero(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 	l.Queue("night", 0)
 	agent.Run(t, nomadtest.Job{ID: "night", Count: 2})
@@ -269,42 +268,42 @@ func zero(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 	w.AwaitOff("upkeep", true)
 	w.Passes("upkeep", 3)
 	if count := agent.Count(t, "upkeep"); count != 0 {
-		t.Errorf("count %d, want that 0 stays", count)
+		t.Errorf("count %d, want 0", count)
 	}
 }
 
-// resubmitted: a job that is run again with its file's count is noticed. The count
-// is accepted, or put back although hpad may not scale down for the metric.
+// resubmitted: hpad accepts or restores the count of a job that was submitted again, even if
+// scale-down is disabled.
 func resubmitted(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
-	for job, answer := range map[string]string{"taken": "accept", "kept": "restore"} {
+	for job, mode := range map[string]string{"taken": "accept", "kept": "restore"} {
 		l.Queue(job, 40)
 		agent.Run(t, nomadtest.Job{ID: job, Count: 1})
 		text := strings.NewReplacer(
-			"[autoscalers."+job+"]\n", "[autoscalers."+job+"]\non_foreign_change = \""+answer+"\"\n",
+			"[autoscalers."+job+"]\n", "[autoscalers."+job+"]\non_foreign_change = \""+mode+"\"\n",
 			`stabilization_window = "2s"`, `select_policy = "Disabled"`,
 		).Replace(queued(job, 1, 5))
 		w := world.New(t, fleet(agent.URL, "")+l.Source()+text)
 		agent.AwaitRunning(t, job, 4, patience)
 		w.Passes(job, 2)
 		agent.Run(t, nomadtest.Job{ID: job, Count: 5})
-		if answer == "restore" {
+		if mode == "restore" {
 			w.Await(job, policy.ForeignWriter, "Rescaled", "")
 			agent.AwaitRunning(t, job, 4, patience)
 		} else {
 			w.Await(job, policy.ForeignWriter, "CountChanged", "from 4 to 5")
 			w.Passes(job, 3)
 			if count := agent.Count(t, job); count != 5 {
-				t.Errorf("count %d, want the 5 that were accepted", count)
+				t.Errorf("count %d, want the accepted 5", count)
 			}
 		}
-		if told := world.Told(w.View(job).Events, string(policy.ForeignWriter)); told != 1 {
-			t.Errorf("%s: %d events of ForeignWriter, want one", answer, told)
+		if n := world.Told(w.View(job).Events, string(policy.ForeignWriter)); n != 1 {
+			t.Errorf("%s: %d events of ForeignWriter, want 1", mode, n)
 		}
 		w.Stop()
 	}
 }
 
-// scalingBounds: the bounds of the job's own scaling block hold.
+// scalingBounds: the bounds of the job's scaling block apply.
 func scalingBounds(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 	l.Queue("bounded", 100)
 	low, high, on := int64(1), int64(3), false
@@ -337,7 +336,7 @@ func unscalable(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 		agent.Run(t, nomadtest.Job{ID: job, Count: 1, Alter: func(built *nomadapi.Job) {
 			alter(built)
 			if *built.Type != nomadapi.JobTypeSystem {
-				built.TaskGroups[0].Update = nil // only services and system jobs have one
+				built.TaskGroups[0].Update = nil // invalid for other types
 			}
 		}})
 		l.Queue(job, 30)
@@ -348,9 +347,9 @@ func unscalable(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 		w.Await(job, policy.AbleToScale, reason, job)
 		w.Passes(job, 2)
 		if active := w.Condition(job, policy.ScalingActive); active.Status != policy.ConditionFalse || active.Reason != reason {
-			t.Errorf("%s: %+v, want that it cannot be scaled", job, active)
+			t.Errorf("%s: got %+v, want False with %s", job, active, reason)
 		}
-		toldOnce(t, w, job, reason)
+		reportedOnce(t, w, job, reason)
 	}
 }
 
@@ -360,17 +359,17 @@ func toldOnce(t *testing.T, w *world.World, job, reason string) {
 	events := w.View(job).Events
 	late := int64(0) // reads that timed out on a slow host, after which the reason starts again
 	for _, event := range events {
-		if event.Reason == "FailedGetScale" && (strings.Contains(event.Message, "no answer within") || strings.Contains(event.Message, "context deadline exceeded")) {
+		if event.Reason == "FailedGetScale" && (strings.Contains(event.Message, "no mode within") || strings.Contains(event.Message, "context deadline exceeded")) {
 			late += event.Count
 		}
 	}
-	told := world.Told(events, reason)
-	if told < 1 || told > 1+late || world.Told(events, "FailedGetScale", "FailedRescale", "FailedUpdateStatus") != late {
-		t.Errorf("%s: events %+v, want one, %s", job, events, reason)
+	reported := world.Told(events, reason)
+	if reported < 1 || reported > 1+late || world.Told(events, "FailedGetScale", "FailedRescale", "FailedUpdateStatus") != late {
+		t.Errorf("%s: events %+v, want one with %s", job, events, reason)
 	}
 }
 
-// noPlace: allocations that find no place do not count as there.
+// noPlace: allocations that cannot be placed count as replicas and are reported once.
 func noPlace(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 	l.Queue("large", 40)
 	agent.Run(t, nomadtest.Job{ID: "large", Count: 1, Memory: 60_000})
@@ -378,20 +377,20 @@ func noPlace(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 	w := world.New(t, fleet(agent.URL, "")+l.Source()+queued("large", 1, 5))
 	wait.For(t, patience, "count of 4", func() (string, bool) {
 		count := agent.Count(t, "large")
-		return fmt.Sprintf("it is %d", count), count == 4
+		return fmt.Sprint(count), count == 4
 	})
 	short := w.Await("large", nomad.InsufficientCapacity, nomad.ResourcesExhausted, `dimension "memory" exhausted on 1 nodes`)
 	if short.Status != policy.ConditionTrue || !strings.HasPrefix(short.Message, `1 allocations of group "app" are queued: `) {
 		t.Errorf("%+v, want that one allocation waits", short)
 	}
 	w.Passes("large", 3)
-	if told := world.Told(w.View("large").Events, string(nomad.InsufficientCapacity)); told != 1 {
-		t.Errorf("told %d times, want once", told)
+	if reported := world.Told(w.View("large").Events, string(nomad.InsufficientCapacity)); reported != 1 {
+		t.Errorf("%d events of InsufficientCapacity, want 1", reported)
 	}
 	status := w.View("large").Status
 	running := len(agent.Running(t, "large"))
 	if running >= 4 || int(status.CurrentReplicas) != 4 {
-		t.Errorf("%d run, current replicas are %d, want fewer than the count of 4", running, status.CurrentReplicas)
+		t.Errorf("%d running allocations and %d current replicas, want fewer than 4, and 4", running, status.CurrentReplicas)
 	}
 	l.Queue("large", 10)
 	agent.AwaitRunning(t, "large", 1, patience)
@@ -416,10 +415,10 @@ func failing(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 	run(0, 4, "1s")
 	w.Await("crashing", nomad.AllocationsFailing, nomad.AllocationsFailed, `2 allocations of group "app" failed and have no replacement: crashing.app[0] (`)
 	w.Passes("crashing", 3)
-	wait.For(t, patience, "two instances that failed and no other", func() (string, bool) {
+	wait.For(t, patience, "exactly two failed instances", func() (string, bool) {
 		view := w.View("crashing")
 		count := agent.Count(t, "crashing")
-		return fmt.Sprintf("they are %+v, current replicas %d, the count %d", view.Instances, view.Status.CurrentReplicas, count),
+		return fmt.Sprintf("%+v, current replicas %d, count %d", view.Instances, view.Status.CurrentReplicas, count),
 			view.Instances == api.Instances{Failed: 2} && view.Status.CurrentReplicas == 2 && count == 2
 	})
 	run(0, 0, "600s")

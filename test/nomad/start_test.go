@@ -16,12 +16,12 @@ func TestStart(t *testing.T) {
 	t.Parallel()
 	agent := nomadtest.Start(t, nomadtest.Options{})
 	nomad := installed.Path(t, filepath.Join("nomad-v*", "nomad"), "test/install/nomad.sh")
-	said := guide.Run(t, &guide.Page{
+	output := guide.Run(t, &guide.Page{
 		Path: "../../docs/start-nomad.md", Replace: guide.Own(t),
 		Environment: []string{
 			"NOMAD_ADDR=" + agent.URL,
 			"PATH=" + filepath.Dir(program.Binary(t)) + ":" + filepath.Dir(nomad) + ":" + os.Getenv("PATH"),
 		},
 	})
-	guide.Breathes(t, said["hpad history worker"])
+	guide.Breathes(t, output["hpad history worker"])
 }

@@ -1,5 +1,5 @@
-// Package nomadtest runs real Nomad agents for tests: server and client in one
-// process, on loopback ports of their own, with their state on disk.
+// Package nomadtest runs real Nomad agents for tests: server and client in one process, on
+// loopback ports, with their state on disk.
 package nomadtest
 
 import (
@@ -31,9 +31,9 @@ import (
 )
 
 const (
-	startTimeout = 2 * time.Minute
-	stopTimeout  = 20 * time.Second
-	askTimeout   = 30 * time.Second
+	startTimeout   = 2 * time.Minute
+	stopTimeout    = time.Minute
+	requestTimeout = time.Minute
 )
 
 // directoryVariable identifies the processes of an agent.
@@ -41,7 +41,7 @@ const directoryVariable = "HPAD_NOMADTEST_DIRECTORY"
 
 // Options are the options of an agent.
 type Options struct {
-	// ACL turns access control on; the agent's Client then has a management token.
+	// ACL enables access control; the agent's Client then has a management token.
 	ACL bool
 	// TLS, if not nil, is the certificate of the agent, which also requires certificates of its
 	// clients.
@@ -51,13 +51,13 @@ type Options struct {
 	// Disk is the size in MiB of the file system of its state, which Fill fills; 0 uses the
 	// host's. It requires privileges; without them the test is skipped.
 	Disk int
-	// Extra is more of the agent's configuration, in HCL.
+	// Extra is additional configuration in HCL.
 	Extra string
 
 	// servers is the number of servers in the cluster of a server without a client; 0 means a
 	// single server with a client.
 	servers int
-	// join are the servers that a server gossips with.
+	// join has the Serf addresses of the servers.
 	join []string
 	// clientOf are the servers of an agent that is only a client.
 	clientOf []string
@@ -66,14 +66,14 @@ type Options struct {
 // Agent is a Nomad agent that ends with its test. Its methods are for the test's goroutine, those
 // of Client for any goroutine.
 type Agent struct {
-	// URL is where its HTTP API is, RPC and Serf are where servers call each other
-	// and gossip; they outlive Restart.
+	// URL is the address of the HTTP API, RPC and Serf are those between servers. They do
+	// not change in Restart.
 	URL, RPC, Serf string
-	// Client talks to it, as management where ACL is on.
+	// Client is a client of the agent, with the management token if there is one.
 	Client *api.Client
 	// Token is the management token; empty without ACL.
 	Token string
-	// Name is the agent's, and its node's.
+	// Name is the name of the agent and of its node.
 	Name string
 
 	t       testing.TB
@@ -84,8 +84,8 @@ type Agent struct {
 	process *child.Process
 }
 
-// Start runs an agent and returns once its node takes work. Without a binary the
-// test is skipped, and fails where CI=true.
+// Start runs an agent and waits until its node is ready. Without the program the test is
+// skipped, and fails if CI=true.
 func Start(t testing.TB, options Options) *Agent {
 	t.Helper()
 	a := prepare(t, options)
@@ -118,7 +118,7 @@ func prepare(t testing.TB, options Options) *Agent {
 	return a
 }
 
-// mount makes the file system of the agent's state, until unmount.
+// mount mounts the file system for the agent's state.
 func (a *Agent) mount() {
 	a.t.Helper()
 	if err := os.Mkdir(a.path("data"), 0o700); err != nil {
@@ -126,23 +126,23 @@ func (a *Agent) mount() {
 	}
 	err := unix.Mount("hpad-nomadtest", a.path("data"), "tmpfs", 0, fmt.Sprintf("size=%dm,mode=0700", a.options.Disk))
 	if errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES) {
-		installed.Absent(a.t, "mounting a file system needs privilege: "+err.Error())
+		installed.Absent(a.t, "mounting a file system requires privileges: "+err.Error())
 	}
 	if err != nil {
 		a.t.Fatal(err)
 	}
 }
 
-// Fill leaves no room where the agent has its state, until Empty.
+// Fill fills the disk of the agent until Empty.
 func (a *Agent) Fill() {
 	a.t.Helper()
 	ballast := make([]byte, a.options.Disk<<20)
 	if err := os.WriteFile(a.path("data/ballast"), ballast, 0o600); !errors.Is(err, unix.ENOSPC) {
-		a.t.Fatalf("the disk of %s is not full: %v", a.Name, err)
+		a.t.Fatalf("fill the disk of %s: got %v, want ENOSPC", a.Name, err)
 	}
 }
 
-// Empty makes room again.
+// Empty frees the disk space.
 func (a *Agent) Empty() {
 	a.t.Helper()
 	if err := os.Remove(a.path("data/ballast")); err != nil {
@@ -150,7 +150,7 @@ func (a *Agent) Empty() {
 	}
 }
 
-// configure writes the agent's file.
+// configure writes the agent's configuration file.
 func (a *Agent) configure() {
 	a.t.Helper()
 	if err := os.WriteFile(a.path("agent.hcl"), []byte(configuration(a.options, a.path("data"), a.ports)), 0o600); err != nil {
@@ -164,15 +164,14 @@ func (a *Agent) connect() {
 	// Open connections would look like leaks in the tests.
 	unkept := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}}}
 	if c := a.options.TLS; c != nil {
-		if err := api.ConfigureTLS(unkept, &api.TLSConfig{CACert: c.CAFile, ClientCert: c.CertFile, ClientKey: c.KeyFile}); err != nil {
+		if err := api.ConfigureTLS(client, &api.TLSConfig{CACert: c.CAFile, ClientCert: c.CertFile, ClientKey: c.KeyFile}); err != nil {
 			a.t.Fatal(err)
 		}
 	}
-	client, err := api.NewClient(&api.Config{Address: a.URL, HttpClient: unkept, SecretID: a.Token})
-	if err != nil {
+	var err error
+	if a.Client, err = api.NewClient(&api.Config{Address: a.URL, HttpClient: client, SecretID: a.Token}); err != nil {
 		a.t.Fatal(err)
 	}
-	a.Client = client
 }
 
 // In returns the same agent with another namespace for its Client. Only the agent itself may be
@@ -228,7 +227,7 @@ server {
   }
 }
 autopilot {
-  cleanup_dead_servers = false # one that a test killed comes back
+  cleanup_dead_servers = false # a killed server returns
 }
 client {
   enabled           = %t
@@ -263,7 +262,7 @@ acl {
 // nameOf returns the name of an agent with these ports.
 func nameOf(ports []int) string { return fmt.Sprintf("agent-%d", ports[0]) }
 
-// listOf writes a list of texts in HCL.
+// listOf formats a list of strings in HCL.
 func listOf(texts []string) string {
 	quoted := make([]string, len(texts))
 	for n, text := range texts {
@@ -272,7 +271,7 @@ func listOf(texts []string) string {
 	return "[" + strings.Join(quoted, ", ") + "]"
 }
 
-// pairsOf writes the pairs of a map in HCL.
+// pairsOf formats a map in HCL.
 func pairsOf(texts map[string]string) string {
 	var pairs []string
 	for _, key := range slices.Sorted(maps.Keys(texts)) {
@@ -283,7 +282,6 @@ func pairsOf(texts map[string]string) string {
 
 func (a *Agent) path(name string) string { return filepath.Join(a.dir, name) }
 
-// start runs the agent.
 func (a *Agent) start() {
 	a.t.Helper()
 	log, err := os.OpenFile(a.path("log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
@@ -307,19 +305,19 @@ func environment() []string {
 	})
 }
 
-// awaitLeader waits until a server leads.
+// awaitLeader waits until there is a leader.
 func (a *Agent) awaitLeader() {
 	a.t.Helper()
 	a.eventually(startTimeout, "leader", func() (string, bool) {
 		if a.process.Ended() {
-			a.t.Fatalf("nomad ended: %s\n%s", a.process.Command.ProcessState, a.log())
+			a.t.Fatalf("nomad exited: %s\n%s", a.process.Command.ProcessState, a.log())
 		}
 		leader, err := a.Client.Status().Leader()
 		return fmt.Sprintf("%q, %v", leader, err), err == nil && leader != ""
 	})
 }
 
-// bootstrap makes the management token.
+// bootstrap creates the management token.
 func (a *Agent) bootstrap() {
 	a.t.Helper()
 	a.eventually(startTimeout, "management token", func() (string, bool) {
@@ -333,16 +331,16 @@ func (a *Agent) bootstrap() {
 	a.Client.SetSecretID(a.Token)
 }
 
-// awaitNode waits until the agent's node takes work.
+// awaitNode waits until the agent's node is ready.
 func (a *Agent) awaitNode() {
 	a.t.Helper()
 	a.eventually(startTimeout, "ready node", func() (string, bool) {
 		node, err := a.node(a.Name)
 		if node == nil {
-			return fmt.Sprintf("it is not there, %v", err), false
+			return fmt.Sprintf("no node, %v", err), false
 		}
-		able := func(driver string) bool { return node.Drivers[driver] != nil && node.Drivers[driver].Healthy }
-		return fmt.Sprintf("it is %s", node.Status), node.Status == api.NodeStatusReady && able("raw_exec") && able("mock_driver")
+		healthy := func(driver string) bool { return node.Drivers[driver] != nil && node.Drivers[driver].Healthy }
+		return fmt.Sprintf("it is %s", node.Status), node.Status == api.NodeStatusReady && healthy("raw_exec") && healthy("mock_driver")
 	})
 }
 
@@ -350,7 +348,7 @@ func (a *Agent) awaitNode() {
 func (a *Agent) NodeOf(t testing.TB, name string) *api.Node {
 	t.Helper()
 	var node *api.Node
-	a.asking(t, "read node "+name, func() (err error) {
+	a.request(t, "read node "+name, func() (err error) {
 		node, err = a.node(name)
 		return err
 	})
@@ -362,8 +360,8 @@ func (a *Agent) node(name string) (*api.Node, error) {
 	for _, stub := range nodes {
 		if stub.Name == name {
 			node, _, err := a.Client.Nodes().Info(stub.ID, nil)
-			var answer api.UnexpectedResponseError
-			if errors.As(err, &answer) && answer.StatusCode() == http.StatusNotFound { // purged since the list
+			var response api.UnexpectedResponseError
+			if errors.As(err, &response) && response.StatusCode() == http.StatusNotFound { // purged since the list
 				return nil, nil
 			}
 			return node, err
@@ -379,9 +377,8 @@ func (a *Agent) Kill() {
 	a.process = nil
 }
 
-// Restart starts a killed agent with the state it had and the certificates there
-// are now, and returns once a server leads and its node, if it has one, takes work
-// again.
+// Restart starts a killed agent with its state and the current certificates, and waits until
+// there is a leader and its node is ready.
 func (a *Agent) Restart() {
 	a.t.Helper()
 	a.connect()
@@ -396,7 +393,7 @@ func (a *Agent) Restart() {
 func (a *Agent) Freeze() {
 	a.t.Helper()
 	_ = a.process.Command.Process.Signal(syscall.SIGSTOP)
-	// Threads stop one by one, and until then they respond.
+	// The threads stop one by one and respond until then.
 	a.eventually(stopTimeout, "stop", func() (string, bool) {
 		paths, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", a.process.Command.Process.Pid))
 		for _, path := range paths {
@@ -405,14 +402,14 @@ func (a *Agent) Freeze() {
 				return fmt.Sprintf("%s has %s", path, text), false
 			}
 		}
-		return fmt.Sprintf("there are %d threads, %v", len(paths), err), len(paths) > 0
+		return fmt.Sprintf("%d threads, %v", len(paths), err), len(paths) > 0
 	})
 }
 
 // Thaw continues a frozen agent.
 func (a *Agent) Thaw() { _ = a.process.Command.Process.Signal(syscall.SIGCONT) }
 
-// end stops all jobs, so that no task outlives the test, and the agent.
+// end stops the agent, after all jobs so that no task outlives the test.
 func (a *Agent) end() {
 	if a.process != nil && !a.process.Ended() {
 		a.Thaw()
@@ -423,11 +420,11 @@ func (a *Agent) end() {
 			a.t.Errorf("stop nomad: %v", err)
 		}
 	}
-	a.killStragglers()
+	a.killLeftovers()
 	a.unmount()
 	a.removeGroups()
 	if a.t.Failed() {
-		a.t.Logf("what nomad said:\n%s", a.log())
+		a.t.Logf("nomad log:\n%s", a.log())
 	}
 }
 
@@ -460,7 +457,7 @@ func (a *Agent) purge() {
 func (a *Agent) killStragglers() {
 	paths, err := filepath.Glob("/proc/[0-9]*/environ")
 	if err != nil {
-		a.t.Errorf("look for what nomad left: %v", err)
+		a.t.Errorf("find leftovers of nomad: %v", err)
 	}
 	for _, path := range paths {
 		text, err := os.ReadFile(path)
@@ -494,8 +491,8 @@ var allocation = regexp.MustCompile(`alloc_id=([0-9a-f-]{36})`)
 // cgroups version 1. It finds them in the log, because the API does not know old allocations.
 func (a *Agent) removeGroups() {
 	log, err := os.ReadFile(a.path("log"))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) { // as of one that never started
-		a.t.Errorf("look for what nomad left: %v", err)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) { // missing if the agent never started
+		a.t.Errorf("find leftovers of nomad: %v", err)
 	}
 	own := map[string]bool{}
 	for _, match := range allocation.FindAllSubmatch(log, -1) {
@@ -503,7 +500,7 @@ func (a *Agent) removeGroups() {
 	}
 	groups, err := filepath.Glob("/sys/fs/cgroup/*/nomad/*.*")
 	if err != nil {
-		a.t.Errorf("look for what nomad left: %v", err)
+		a.t.Errorf("find leftovers of nomad: %v", err)
 	}
 	for _, group := range groups {
 		if id, _, _ := strings.Cut(filepath.Base(group), "."); own[id] {

@@ -7,15 +7,14 @@ import (
 	"github.com/hpad/hpad/daemon/web/webtest"
 )
 
-// Certificate names the files of a certificate in PEM: its authority's, its own,
-// and its key.
+// Certificate has the PEM files of a certificate, its key and its authority.
 type Certificate struct {
 	CAFile, CertFile, KeyFile string
 	dir                       string
 }
 
-// NewCertificate makes an authority, and a certificate of it for 127.0.0.1, good
-// for servers and clients. The files are in a directory of the test's.
+// NewCertificate creates an authority, and a certificate for 127.0.0.1 for servers and
+// clients.
 func NewCertificate(t testing.TB) *Certificate {
 	t.Helper()
 	c := &Certificate{dir: t.TempDir()}
@@ -23,7 +22,7 @@ func NewCertificate(t testing.TB) *Certificate {
 	return c
 }
 
-// Renew makes another authority and another certificate, in the same files.
+// Renew creates another authority and certificate in the same files.
 func (c *Certificate) Renew(t testing.TB) {
 	t.Helper()
 	authority := webtest.NewAuthority(t, c.dir, "authority")

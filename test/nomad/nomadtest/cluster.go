@@ -20,8 +20,7 @@ func StartCluster(t testing.TB, servers int) *Cluster {
 	return c
 }
 
-// StartServers is StartCluster without an agent that takes work: the first server
-// passes the API on, and has the management token.
+// StartServers runs servers without a client. The embedded Agent is the first server.
 func StartServers(t testing.TB, servers int, options Options) *Cluster {
 	t.Helper()
 	c := &Cluster{}
@@ -33,7 +32,7 @@ func StartServers(t testing.TB, servers int, options Options) *Cluster {
 		c.Servers = append(c.Servers, server)
 	}
 	for _, server := range c.Servers {
-		server.options.join = join // whichever of them is there when it comes back
+		server.options.join = join // after a restart any of them may be up
 		server.configure()
 		server.start()
 	}
@@ -56,7 +55,7 @@ func (c *Cluster) AddClient(t testing.TB, meta map[string]string) *Agent {
 	return a
 }
 
-// Leader returns the server that leads.
+// Leader returns the leader.
 func (c *Cluster) Leader() *Agent {
 	c.t.Helper()
 	var leader *Agent

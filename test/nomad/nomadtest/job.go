@@ -14,7 +14,7 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// lifetime ends tasks that a test left behind by mistake.
+// lifetime is the limit of tasks in seconds, in case that a test leaves them behind.
 const lifetime = "600"
 
 // Job is a service job of one group, "app", with one task, "main".
@@ -27,11 +27,11 @@ type Job struct {
 	CPU, Memory int
 	// Deployed makes every change of the job a deployment with a second of health checks.
 	Deployed bool
-	// Alter, if not nil, changes the job before it is run.
+	// Alter, if not nil, changes the job before Run.
 	Alter func(job *api.Job)
 }
 
-// Build returns the job as Nomad's API takes it.
+// Build returns the job for Nomad's API.
 func (j Job) Build() *api.Job {
 	job := api.NewServiceJob(j.ID, j.ID, "global", 50)
 	job.Datacenters = []string{"*"}
@@ -45,7 +45,7 @@ func (j Job) Build() *api.Job {
 	kill := 500 * time.Millisecond
 	task.KillTimeout = &kill
 	group := api.NewTaskGroup("app", j.Count).AddTask(task)
-	parallel, healthy, deadline, progress := 0, time.Second, 20*time.Second, 30*time.Second
+	parallel, healthy, deadline, progress := 0, time.Second, 2*time.Minute, 3*time.Minute
 	if j.Deployed {
 		parallel = 5
 	}
@@ -60,31 +60,30 @@ func (j Job) Build() *api.Job {
 // Run registers a job, as "nomad job run" does.
 func (a *Agent) Run(t testing.TB, job Job) {
 	t.Helper()
-	a.asking(t, fmt.Sprintf("run job %q", job.ID), func() error {
+	a.request(t, fmt.Sprintf("run job %q", job.ID), func() error {
 		_, _, err := a.Client.Jobs().Register(job.Build(), nil)
 		return err
 	})
 }
 
-// RunFile runs a job file with Nomad's own command line, and keeps the counts that
-// there are.
+// RunFile runs "nomad job run -preserve-counts" with a job file.
 func (a *Agent) RunFile(t testing.TB, text string) {
 	t.Helper()
 	command := exec.Command(a.binary, "job", "run", "-detach", "-preserve-counts", "-")
 	command.Env = append(environment(), "NOMAD_ADDR="+a.URL, "NOMAD_TOKEN="+a.Token)
 	command.Stdin = strings.NewReader(text)
-	if said, err := command.CombinedOutput(); err != nil {
-		t.Fatalf("nomad job run: %v\n%s", err, said)
+	if output, err := command.CombinedOutput(); err != nil {
+		t.Fatalf("nomad job run: %v\n%s", err, output)
 	}
 }
 
-// Count returns the count of a job's group, as the specification has it.
+// Count returns the count of a job's group in its specification.
 func (a *Agent) Count(t testing.TB, id string) int {
 	t.Helper()
 	return a.countAs(t, id, nil)
 }
 
-// CountAnywhere is Count of any server, which may be without a leader.
+// CountAnywhere is Count from any server, even without a leader.
 func (a *Agent) CountAnywhere(t testing.TB, id string) int {
 	t.Helper()
 	return a.countAs(t, id, &api.QueryOptions{AllowStale: true})
@@ -93,7 +92,7 @@ func (a *Agent) CountAnywhere(t testing.TB, id string) int {
 func (a *Agent) countAs(t testing.TB, id string, options *api.QueryOptions) int {
 	t.Helper()
 	var count int
-	a.asking(t, fmt.Sprintf("read job %q", id), func() (err error) {
+	a.request(t, fmt.Sprintf("read job %q", id), func() (err error) {
 		count, err = a.count(id, options)
 		return err
 	})
@@ -112,7 +111,7 @@ func (a *Agent) count(id string, options *api.QueryOptions) (int, error) {
 func (a *Agent) Running(t testing.TB, id string) map[string]bool {
 	t.Helper()
 	var running map[string]bool
-	a.asking(t, fmt.Sprintf("list the allocations of job %q", id), func() (err error) {
+	a.request(t, fmt.Sprintf("list the allocations of job %q", id), func() (err error) {
 		running, err = a.running(id)
 		return err
 	})
@@ -139,12 +138,12 @@ func (a *Agent) AwaitRunning(t testing.TB, id string, n int, limit time.Duration
 	wait.For(t, limit, fmt.Sprintf("%d allocations of job %q", n, id), func() (string, bool) {
 		count, err := a.count(id, nil)
 		if err != nil {
-			a.unlessPassing(t, err)
+			failIfRejected(t, err)
 			return err.Error(), false
 		}
 		running, err := a.running(id)
 		if err != nil {
-			a.unlessPassing(t, err)
+			failIfRejected(t, err)
 			return err.Error(), false
 		}
 		return fmt.Sprintf("the count is %d and %d run", count, len(running)), count == n && len(running) == n
@@ -155,7 +154,7 @@ func (a *Agent) AwaitRunning(t testing.TB, id string, n int, limit time.Duration
 func (a *Agent) Scalings(t testing.TB, id string) []api.ScalingEvent {
 	t.Helper()
 	var status *api.JobScaleStatusResponse
-	a.asking(t, fmt.Sprintf("read the scaling events of job %q", id), func() (err error) {
+	a.request(t, fmt.Sprintf("read the scaling events of job %q", id), func() (err error) {
 		status, _, err = a.Client.Jobs().ScaleStatus(id, nil)
 		return err
 	})
@@ -165,9 +164,9 @@ func (a *Agent) Scalings(t testing.TB, id string) []api.ScalingEvent {
 // asking repeats a query while the cluster cannot respond, for example during an election.
 func (a *Agent) asking(t testing.TB, what string, ask func() error) {
 	t.Helper()
-	wait.For(t, askTimeout, fmt.Sprintf("answer to %q", what), func() (string, bool) {
-		err := ask()
-		a.unlessPassing(t, err)
+	wait.For(t, requestTimeout, fmt.Sprintf("response to %q", what), func() (string, bool) {
+		err := send()
+		failIfRejected(t, err)
 		return fmt.Sprint(err), err == nil
 	})
 }
@@ -175,8 +174,8 @@ func (a *Agent) asking(t testing.TB, what string, ask func() error) {
 // unlessPassing ends the test for a permanent error.
 func (a *Agent) unlessPassing(t testing.TB, err error) {
 	t.Helper()
-	var answer api.UnexpectedResponseError
-	if errors.As(err, &answer) && answer.HasStatusCode() && answer.StatusCode() < http.StatusInternalServerError {
+	var response api.UnexpectedResponseError
+	if errors.As(err, &response) && response.HasStatusCode() && response.StatusCode() < http.StatusInternalServerError {
 		t.Fatal(err)
 	}
 }

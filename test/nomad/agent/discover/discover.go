@@ -7,7 +7,7 @@ import (
 	"log"
 )
 
-// Discover knows no cloud.
+// Discover supports no cloud.
 type Discover struct{}
 
 // Addrs returns an error.
