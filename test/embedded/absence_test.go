@@ -15,8 +15,8 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// TestAbsence holds that one more query to an embedded source finds the cause of a missing
-// result, within the samples that every query may hold.
+// TestAbsence: one additional query to an embedded source finds the cause of a missing result
+// within the sample budget.
 func TestAbsence(t *testing.T) {
 	old := time.Now().Add(-20 * time.Minute).Truncate(time.Second)
 	var down atomic.Bool

@@ -21,8 +21,8 @@ func newSource(t *testing.T, url string, maxAge time.Duration) *prometheus.Sourc
 	t.Helper()
 	cfg := &prometheus.Config{URL: url, MaxAge: maxAge}
 	cfg.SetDefaults()
-	for _, mistake := range cfg.Validate() {
-		t.Fatal(mistake)
+	for _, invalid := range cfg.Validate() {
+		t.Fatal(invalid)
 	}
 	source, err := prometheus.New("prom", cfg, nil)
 	if err != nil {
@@ -32,9 +32,8 @@ func newSource(t *testing.T, url string, maxAge time.Duration) *prometheus.Sourc
 	return source
 }
 
-// The last sample of "silent" is two minutes old. A server that knows
-// lookback_delta leaves it out for a max_age of one minute; of an older one Check
-// says that it does not.
+// TestMaxAge: the last sample of "silent" is two minutes old. A server with lookback_delta
+// omits it for a max_age of one minute; Check reports a server without lookback_delta.
 func TestMaxAge(t *testing.T) {
 	for name, binary := range map[string]func(testing.TB) string{
 		"installed": func(t testing.TB) string { return promtest.Binary(t, "prometheus") },
@@ -44,7 +43,7 @@ func TestMaxAge(t *testing.T) {
 			server := promtest.StartBinary(t, binary(t), "")
 			server.Load(samples())
 			source := newSource(t, server.URL, time.Minute)
-			sentences, err := source.Check(t.Context())
+			findings, err := source.Check(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -61,12 +60,12 @@ func TestMaxAge(t *testing.T) {
 				t.Fatal(err)
 			}
 			if len(got.Series) != want || name == "module" && want != 0 {
-				t.Errorf("Query answered %d series, want %d, as Check says %q", len(got.Series), want, sentences)
+				t.Errorf("Query() = %d series, want %d; Check() = %q", len(got.Series), want, findings)
 			}
 
 			got, err = newSource(t, server.URL, 3*time.Minute).Query(t.Context(), sources.Query{Text: "silent"}, at)
 			if err != nil || len(got.Series) != 1 {
-				t.Errorf("Query answered %d series and the error %v for a max_age of 3m, want 1 and none", len(got.Series), err)
+				t.Errorf("Query() with max_age 3m = %d series, %v, want 1", len(got.Series), err)
 			}
 		})
 	}

@@ -3,6 +3,7 @@ package promtest
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -16,20 +17,20 @@ import (
 	"github.com/hpad/hpad/test/internal/child"
 	"github.com/hpad/hpad/test/internal/installed"
 	"github.com/hpad/hpad/test/internal/ports"
+	"github.com/hpad/hpad/test/wait"
 )
 
 const (
-	startTimeout = time.Minute
-	stopTimeout  = 20 * time.Second
-	pollInterval = 20 * time.Millisecond
-	// startAttempts is how often a free port may turn out to be taken.
+	startTimeout = 2 * time.Minute
+	stopTimeout  = time.Minute
+	// startAttempts limits the retries if another process takes the free port.
 	startAttempts = 3
 )
 
-// Server is a Prometheus server that lives as long as its test. Its methods are
-// for the test's own goroutine.
+// Server is a Prometheus server that lives as long as its test. Its methods may be called
+// only from the test's own goroutine.
 type Server struct {
-	// URL is where it listens, as "http://127.0.0.1:41234"; it outlives Restart.
+	// URL is the base URL; it does not change in Restart.
 	URL string
 
 	t       testing.TB
@@ -40,15 +41,15 @@ type Server struct {
 	process *child.Process
 }
 
-// Start runs Debian's prometheus, or whichever is on the PATH, and returns once it
-// is ready. The configuration is Prometheus's own YAML; args are added to its
-// command line. Without a binary the test is skipped, and fails where CI=true.
+// Start runs a server with a YAML configuration and additional arguments, and waits until it
+// is ready. It uses the program on the PATH or the installed one. Without it the test is
+// skipped, and fails if CI=true.
 func Start(t testing.TB, config string, args ...string) *Server {
 	t.Helper()
 	return StartBinary(t, Binary(t, "prometheus"), config, args...)
 }
 
-// StartBinary is Start with a binary of the caller's choice.
+// StartBinary is Start with another program.
 func StartBinary(t testing.TB, binary, config string, args ...string) *Server {
 	t.Helper()
 	s := &Server{t: t, binary: binary, dir: t.TempDir(), args: args}
@@ -69,9 +70,8 @@ func StartBinary(t testing.TB, binary, config string, args ...string) *Server {
 	}
 }
 
-// Binary returns the path of prometheus or promtool: on the PATH, or where
-// test/install/prometheus.sh puts them. Without it the test is skipped, and fails
-// where CI=true.
+// Binary returns the path of prometheus or promtool on the PATH, or of the one that
+// test/install/prometheus.sh installed.
 func Binary(t testing.TB, name string) string {
 	t.Helper()
 	if path, err := exec.LookPath(name); err == nil {
@@ -80,17 +80,15 @@ func Binary(t testing.TB, name string) string {
 	return installed.Path(t, filepath.Join("bin", name), "test/install/prometheus.sh")
 }
 
-// ModuleBinary returns the path of a prometheus as new as the modules of hpad,
-// which test/install/promserver.sh builds. Without it the test is skipped, and
-// fails where CI=true.
+// ModuleBinary returns the path of a prometheus of the version in hpad's go.mod, which
+// test/install/promserver.sh builds.
 func ModuleBinary(t testing.TB) string {
 	t.Helper()
 	return moduleBinary(t, "prometheus")
 }
 
-// Promtools returns the paths of the promtools there are to hold a file against:
-// the installed one, which may be some years old, and one as new as the modules of
-// hpad. Without one of them the test is skipped, and fails where CI=true.
+// Promtools returns the paths of the installed promtool, which may be years old, and of one of
+// the version in hpad's go.mod.
 func Promtools(t testing.TB) map[string]string {
 	t.Helper()
 	return map[string]string{"installed": Binary(t, "promtool"), "module": moduleBinary(t, "promtool")}
@@ -101,7 +99,7 @@ func moduleBinary(t testing.TB, name string) string {
 	return installed.Path(t, filepath.Join("prometheus-v*", name), "test/install/promserver.sh")
 }
 
-// Stop ends the server; its data stay for Restart.
+// Stop stops the server and keeps its data.
 func (s *Server) Stop() {
 	s.t.Helper()
 	if s.process == nil {
@@ -112,12 +110,11 @@ func (s *Server) Stop() {
 	if err != nil {
 		s.t.Errorf("stop prometheus: %v\n%s", err, s.log())
 	} else if s.t.Failed() {
-		s.t.Logf("what prometheus said:\n%s", s.log())
+		s.t.Logf("prometheus log:\n%s", s.log())
 	}
 }
 
-// Restart ends the server if it runs, and starts it with the same data at the
-// same URL.
+// Restart stops and starts the server with the same data and URL.
 func (s *Server) Restart() {
 	s.t.Helper()
 	s.Stop()
@@ -126,8 +123,7 @@ func (s *Server) Restart() {
 	}
 }
 
-// Load adds recorded samples, in OpenMetrics text with timestamps, to the
-// server's data. It restarts the server.
+// Load adds samples in OpenMetrics format to the server's data. It restarts the server.
 func (s *Server) Load(openMetrics string) {
 	s.t.Helper()
 	promtool := Binary(s.t, "promtool")
@@ -144,7 +140,7 @@ func (s *Server) Load(openMetrics string) {
 
 func (s *Server) path(name string) string { return filepath.Join(s.dir, name) }
 
-// start returns once the server is ready, or with what it said.
+// start runs the server and waits until it is ready. The error includes the log.
 func (s *Server) start() error {
 	log, err := os.Create(s.path("log"))
 	if err != nil {
@@ -173,27 +169,24 @@ func (s *Server) start() error {
 
 func (s *Server) awaitReady() error {
 	client := http.Client{Timeout: time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
-	deadline := time.After(startTimeout)
-	poll := time.NewTicker(pollInterval)
-	defer poll.Stop()
-	for {
+	ready := false
+	state, _ := wait.Until(startTimeout, func() (string, bool) {
+		if s.process.Ended() {
+			return "it exited: " + s.process.Command.ProcessState.String(), true
+		}
 		if response, err := client.Get(s.URL + "/-/ready"); err == nil {
 			_ = response.Body.Close()
-			if response.StatusCode == http.StatusOK {
-				return nil
-			}
+			ready = response.StatusCode == http.StatusOK
 		}
-		select {
-		case <-s.process.Done:
-			return fmt.Errorf("it ended: %s", s.process.Command.ProcessState)
-		case <-deadline:
-			return fmt.Errorf("it was not ready within %s", startTimeout)
-		case <-poll.C:
-		}
+		return "it is not ready within " + startTimeout.String(), ready
+	})
+	if !ready {
+		return errors.New(state)
 	}
+	return nil
 }
 
-// log is the end of what the server printed.
+// log returns the end of the server's log.
 func (s *Server) log() []byte {
 	const most = 8 << 10
 	text, err := os.ReadFile(s.path("log"))

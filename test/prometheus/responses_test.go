@@ -19,16 +19,15 @@ import (
 	"github.com/hpad/hpad/test/prometheus/promtest"
 )
 
-var update = flag.Bool("update", false, "record the server's answers in sources/prometheus/testdata")
+var update = flag.Bool("update", false, "record the server's responses in sources/prometheus/testdata")
 
-// recorded is where the unit tests of sources/prometheus find what a real server
-// answered.
+// recorded is the directory with the recorded responses for unit tests.
 const recorded = "../../sources/prometheus/testdata"
 
-// at is the instant of every query; the samples lead up to it.
+// at is the time of every query.
 var at = time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
 
-// samples are loaded into the servers.
+// samples returns the data of the servers in OpenMetrics format.
 func samples() string {
 	var text bytes.Buffer
 	for _, metric := range []struct{ name, kind, series, value string }{
@@ -46,22 +45,21 @@ func samples() string {
 			fmt.Fprintf(&text, "%s%s %s %d\n", metric.name, metric.series, metric.value, at.Add(-age).Unix())
 		}
 	}
-	// The last sample of this one is two minutes old at the time of the query.
+	// The last sample of silent is two minutes old at the time of the query.
 	fmt.Fprintf(&text, "# TYPE silent gauge\nsilent 7 %d\n# EOF\n", at.Add(-2*time.Minute).Unix())
 	return text.String()
 }
 
-// warning is a configuration whose server warns at every query, as nobody responds
-// at port 1.
+// warning is a configuration that adds a warning to every response: nothing listens on port 1.
 const warning = `
 remote_read:
   - url: http://127.0.0.1:1/read
     read_recent: true
 `
 
-// TestAnswers holds the recorded responses that unit tests rely on against a real
-// server. The wording of errors and warnings may differ between versions.
-func TestAnswers(t *testing.T) {
+// TestResponses compares the recorded responses of unit tests with a real server. The text of
+// errors and warnings may differ between versions.
+func TestResponses(t *testing.T) {
 	plain := promtest.Start(t, "")
 	plain.Load(samples())
 	warns := promtest.Start(t, warning)
@@ -85,7 +83,7 @@ func TestAnswers(t *testing.T) {
 		{"422-execution", plain, `queue_messages_ready * on() odd_value`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			got := ask(t, test.server, test.query)
+			got := send(t, test.server, test.query)
 			file := filepath.Join(recorded, test.name+".json")
 			if *update {
 				if err := os.WriteFile(file, got.body, 0o600); err != nil {
@@ -100,21 +98,21 @@ func TestAnswers(t *testing.T) {
 			if _, err := fmt.Sscanf(test.name, "%d-", &status); err != nil {
 				t.Fatal(err)
 			}
-			if want := (answer{status, body}); got.String() != want.String() {
-				t.Errorf("the server's answer differs from the recorded one (-recorded +server; -update records it):\n%s",
+			if want := (response{status, body}); got.String() != want.String() {
+				t.Errorf("response differs (-recorded +server; -update records it):\n%s",
 					cmp.Diff(want.String(), got.String()))
 			}
 		})
 	}
 }
 
-type answer struct {
+type response struct {
 	status int
 	body   []byte
 }
 
-// String is the part of the response that is the same in every version, indented.
-func (a answer) String() string {
+// String returns the indented parts that are the same in every version.
+func (a response) String() string {
 	var body struct {
 		Status    string `json:"status"`
 		Data      any    `json:"data"`
@@ -134,19 +132,19 @@ func (a answer) String() string {
 	return fmt.Sprintf("%d %s", a.status, text)
 }
 
-func ask(t *testing.T, server *promtest.Server, query string) answer {
+func send(t *testing.T, server *promtest.Server, query string) response {
 	t.Helper()
-	response, err := http.PostForm(server.URL+"/api/v1/query", url.Values{
+	r, err := http.PostForm(server.URL+"/api/v1/query", url.Values{
 		"query": {query},
 		"time":  {at.Format(time.RFC3339)},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
+	defer r.Body.Close()
+	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return answer{response.StatusCode, body}
+	return response{r.StatusCode, body}
 }
