@@ -62,7 +62,7 @@ func document(t testing.TB, e *dockertest.Engine, name string) (fields map[strin
 	fields = map[string]string{}
 	flatten(fields, "", parsed)
 	for path := range fields {
-		if own.MatchString(path) {
+		if ownFields.MatchString(path) {
 			delete(fields, path)
 		}
 	}
@@ -85,7 +85,7 @@ func byPath(mounts any, key string) map[string]any {
 	return found
 }
 
-// flatten adds a JSON value to fields, by path.
+// flatten adds the scalars in a JSON value to fields, by path.
 func flatten(fields map[string]string, path string, value any) {
 	join := func(name string) string { return strings.TrimPrefix(path+"."+name, ".") }
 	switch value := value.(type) {
@@ -120,21 +120,21 @@ func flatten(fields map[string]string, path string, value any) {
 // compared fields.
 func alike(t testing.TB, e *dockertest.Engine, composes, hpads string) int {
 	t.Helper()
-	want, wantVolumes := document(t, e, composes)
-	got, gotVolumes := document(t, e, hpads)
+	want, wantVolumes := inspect(t, e, original)
+	got, gotVolumes := inspect(t, e, replica)
 	if difference := cmp.Diff(want, got); difference != "" {
-		t.Errorf("%s (+) is not as %s (-):\n%s", hpads, composes, difference)
+		t.Errorf("fields of %s (+) and %s (-) differ:\n%s", replica, original, difference)
 	}
 	if len(gotVolumes) != len(wantVolumes) {
-		t.Errorf("%s has %d anonymous volumes, %s has %d", hpads, len(gotVolumes), composes, len(wantVolumes))
+		t.Errorf("%s has %d anonymous volumes, want %d as %s", replica, len(gotVolumes), len(wantVolumes), original)
 	}
 	for _, volume := range gotVolumes {
 		if slices.Contains(wantVolumes, volume) {
-			t.Errorf("%s and %s share the anonymous volume %s", hpads, composes, volume)
+			t.Errorf("%s and %s share the anonymous volume %s", replica, original, volume)
 		}
 	}
-	if difference := cmp.Diff(seen(t, e, composes), seen(t, e, hpads)); difference != "" {
-		t.Errorf("%s (+) does not see what %s (-) sees:\n%s", hpads, composes, difference)
+	if difference := cmp.Diff(workerState(t, e, original), workerState(t, e, replica)); difference != "" {
+		t.Errorf("states of %s (+) and %s (-) differ:\n%s", replica, original, difference)
 	}
 	return len(want)
 }
@@ -150,7 +150,7 @@ func seen(t testing.TB, e *dockertest.Engine, name string) map[string]string {
 		Replace(e.CLI(t, "exec", name, "/worker", "state"))
 	var state map[string]any
 	if err := json.Unmarshal([]byte(text), &state); err != nil {
-		t.Fatalf("%v in what %s says: %s", err, name, text)
+		t.Fatalf("state of %s: %v: %s", name, err, text)
 	}
 	if addresses, ok := state["addresses"].([]any); ok {
 		state["addresses"] = len(addresses)

@@ -42,7 +42,7 @@ func BenchmarkCompose(b *testing.B) {
 		b.Run(version.String(), func(b *testing.B) {
 			e := dockertest.Start(b, dockertest.Options{Version: version})
 			e.ImportWorker(b, dockertest.Worker, "1")
-			refs := crowd(b, e)
+			refs := createContainers(b, e)
 			b.Run("round", func(b *testing.B) { benchRound(b, e, refs) })
 			b.Run("stats", func(b *testing.B) { benchStats(b, e, version) })
 		})
@@ -64,7 +64,7 @@ func crowd(b *testing.B, e *dockertest.Engine) []targets.Ref {
 					"com.docker.compose.project": "crowd", "com.docker.compose.service": service,
 					"com.docker.compose.container-number": strconv.Itoa(n), "com.docker.compose.oneoff": "False",
 					"com.docker.compose.config-hash": strings.Repeat("0", 64), "com.docker.compose.version": "2.40.3",
-					"com.docker.compose.project.working_dir": "/srv/crowd", "com.docker.compose.project.config_files": "/srv/crowd/compose.yaml",
+					"com.docker.compose.project.working_dir": "/srv/createContainers", "com.docker.compose.project.config_files": "/srv/createContainers/compose.yaml",
 				}}
 				host := &container.HostConfig{NetworkMode: "none", Resources: container.Resources{NanoCPUs: 500_000_000, Memory: 64 << 20}}
 				created, err := e.Client.ContainerCreate(b.Context(), config, host, nil, nil, fmt.Sprintf("crowd-%s-%d", service, n))
@@ -149,7 +149,7 @@ func benchStats(b *testing.B, e *dockertest.Engine, version dockertest.Version) 
 	// The limit of the sampler.
 	atOnce := 64
 	if version == dockertest.Packaged {
-		atOnce = 512
+		concurrency = 512
 	}
 	c := &docker.Config{Host: e.Host(), Timeout: time.Minute}
 	c.SetDefaults()
@@ -160,17 +160,17 @@ func benchStats(b *testing.B, e *dockertest.Engine, version dockertest.Version) 
 	defer engine.Close()
 	measured(b, e, func() {
 		var group errgroup.Group
-		group.SetLimit(atOnce)
+		group.SetLimit(concurrency)
 		for _, summary := range found {
 			group.Go(func() error {
 				return engine.Read(b.Context(), func(ctx context.Context, c *client.Client) error {
-					answer, err := c.ContainerStatsOneShot(ctx, summary.ID)
+					response, err := c.ContainerStatsOneShot(ctx, summary.ID)
 					if err != nil {
 						return err
 					}
-					defer func() { _ = answer.Body.Close() }()
+					defer func() { _ = response.Body.Close() }()
 					var stats container.StatsResponse
-					if err := json.NewDecoder(answer.Body).Decode(&stats); err != nil {
+					if err := json.NewDecoder(response.Body).Decode(&stats); err != nil {
 						return err
 					}
 					if stats.CPUStats.CPUUsage.TotalUsage == 0 {

@@ -27,9 +27,9 @@ type beside struct {
 	ref  targets.Ref
 }
 
-func (s *site) beside(t *testing.T, p *dockertest.Project) *beside {
+func (s *site) hookedFleet(t *testing.T, p *dockertest.Project) *hookedFleet {
 	t.Helper()
-	b := &beside{gate: newGate(t, s.Engine), ref: targets.Ref{Fleet: "shop", Name: p.Name + "/web"}}
+	b := &hookedFleet{gate: newGate(t, s.Engine), ref: targets.Ref{Fleet: "shop", Name: p.Name + "/web"}}
 	config := &compose.Config{Config: docker.Config{Host: b.gate.host()}}
 	config.SetDefaults()
 	f, err := compose.New("shop", config, targets.Env{Store: &targettest.Store{}})
@@ -44,7 +44,7 @@ func (s *site) beside(t *testing.T, p *dockertest.Project) *beside {
 	return b
 }
 
-func (b *beside) read(t testing.TB) targets.Reading {
+func (b *hookedFleet) read(t testing.TB) targets.Reading {
 	t.Helper()
 	readings, err := b.Snapshot(t.Context(), []targets.Ref{b.ref})
 	if err != nil {
@@ -58,7 +58,7 @@ func (b *beside) at(word string, do func()) {
 	once := sync.OnceFunc(do)
 	b.gate.set(func() {
 		b.gate.before = func(r *http.Request) {
-			if path.Base(r.URL.Path) == word {
+			if path.Base(r.URL.Path) == action {
 				once()
 			}
 		}
@@ -82,31 +82,31 @@ func renewedBeside(t *testing.T, s *site) {
 	const file = "services: { web: { image: \"worker:1\", stop_grace_period: 1s, environment: { VERSION: %q } } }\n"
 	p := s.Project(t, "beside", fmt.Sprintf(file, "0"))
 	p.Compose("up", "--detach", "--scale", "web=2")
-	b := s.beside(t, p)
-	for n, word := range []string{"create", "start"} {
+	b := s.hookedFleet(t, p)
+	for n, action := range []string{"create", "start"} {
 		old := configurations(s.awaitReplicas(t, "beside", 2))
 		version := b.read(t).Version
 		var failure error
-		b.at(word, func() {
+		b.before(action, func() {
 			p.Write("compose.yaml", fmt.Sprintf(file, fmt.Sprint(n+1)))
 			_, failure = p.Try("up", "--detach", "--scale", "web=2")
 		})
-		err := b.SetReplicas(t.Context(), b.ref, 4, version, "a test asks")
+		err := b.SetReplicas(t.Context(), b.ref, 4, version, "test")
 		if failure != nil {
-			t.Fatalf("docker compose up before %s: %v", word, failure)
+			t.Fatalf("docker compose up before %s: %v", action, failure)
 		}
 		b.gate.set(func() { b.gate.before = nil })
 		wait.For(t, patience, "4 replicas of the newest configuration", func() (string, bool) {
 			got := b.read(t)
 			if got.Err == nil && got.Hold == nil && got.SpecReplicas < 4 {
-				err = b.SetReplicas(t.Context(), b.ref, 4, got.Version, "a test asks")
+				err = b.SetReplicas(t.Context(), b.ref, 4, got.Version, "test")
 			}
 			found := s.replicas(t, "beside", "web")
 			made := configurations(found)
-			return fmt.Sprintf("configurations are %v, the old one was %v; the last write says %v; the notices are %+v", made, old, err, got.Notices),
+			return fmt.Sprintf("configurations %v, before %v; last write: %v; notices %+v", made, old, err, got.Notices),
 				len(found) == 4 && len(made) == 1 && made[0] != old[0]
 		})
-		s.judge(t, p, "web", 4)
+		s.ownedByCompose(t, p, "web", 4)
 		p.Compose("up", "--detach", "--no-recreate", "--scale", "web=2")
 	}
 }
@@ -129,15 +129,15 @@ func takenDownBeside(t *testing.T, s *site) {
 		t.Run(test.project, func(t *testing.T) {
 			p := s.Project(t, test.project, file)
 			p.Compose("up", "--detach", "--scale", "web=2")
-			b := s.beside(t, p)
+			b := s.hookedFleet(t, p)
 			version := b.read(t).Version
 			ended := make(chan error, 1)
-			b.at(test.before, func() {
+			b.before(test.before, func() {
 				go func() {
 					_, err := p.Try(test.args...)
 					ended <- err
 				}()
-				wait.For(t, patience, "the first one stopped", func() (string, bool) {
+				wait.For(t, patience, "stopped replica", func() (string, bool) {
 					found := s.replicas(t, test.project, "web")
 					return describe(found), len(found) == 0 || found[0].State != "running"
 				})

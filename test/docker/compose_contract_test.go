@@ -38,7 +38,7 @@ func TestComposeContract(t *testing.T) {
 	}})
 }
 
-// contract is the platform of one case.
+// contract is the platform of one test case.
 type contract struct {
 	e        *dockertest.Engine
 	gate     *gate
@@ -53,7 +53,7 @@ type contractService struct {
 }
 
 func (c *contract) platform(t *testing.T, counts []int32) *targettest.Platform {
-	p := &targettest.Platform{Missing: targets.Ref{Fleet: "shop", Name: c.project.Name + "/nobody"}, Survive: true}
+	p := &targettest.Platform{Missing: targets.Ref{Fleet: "shop", Name: c.project.Name + "/missing"}, Survive: true}
 	p.Open = func(t *testing.T) targets.Fleet { return c.open(t) }
 	for n, count := range counts {
 		s := &contractService{name: fmt.Sprintf("svc-%c", 'a'+n), scale: max(1, count)}
@@ -93,7 +93,7 @@ func (c *contract) platform(t *testing.T, counts []int32) *targettest.Platform {
 		})
 		t.Cleanup(func() { c.e.CLI(t, "rm", name) })
 	}
-	p.SlowStop = func(*testing.T, targets.Ref) {} // all of them stop slowly
+	p.SlowStop = func(*testing.T, targets.Ref) {} // all workers stop slowly
 	p.Writes = func() int {
 		c.gate.mu.Lock()
 		defer c.gate.mu.Unlock()
@@ -142,10 +142,10 @@ func (c *contract) toZero(t *testing.T, ref targets.Ref) {
 	if err := f.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := f.SetReplicas(t.Context(), ref, 0, "", "to begin with"); err != nil {
+	if err := f.SetReplicas(t.Context(), ref, 0, "", "test"); err != nil {
 		t.Fatal(err)
 	}
-	wait.For(t, patience, "end of the last container", func() (string, bool) {
+	wait.For(t, patience, "removal of the last container", func() (string, bool) {
 		left := c.e.CLI(t, "ps", "--all", "--quiet", "--filter", "name="+c.project.Name+"-"+c.services[ref].name)
 		return left, left == ""
 	})
@@ -244,10 +244,10 @@ func (g *gate) hold(on bool) {
 func (g *gate) pass(w http.ResponseWriter, r *http.Request, engine http.Handler) {
 	g.mu.Lock()
 	broken, throttle, held, before := g.broken, g.throttle, g.held, g.before
-	switch what := path.Base(r.URL.Path); {
-	case r.Method == http.MethodPost && (what == "create" || what == "stop" || what == "update"):
+	switch action := path.Base(r.URL.Path); {
+	case r.Method == http.MethodPost && (action == "create" || action == "stop" || action == "update"):
 		g.writes++
-	case what == "stats":
+	case action == "stats":
 		g.sampled = time.Now()
 	}
 	g.mu.Unlock()
@@ -297,7 +297,7 @@ func TestComposeHooks(t *testing.T) {
 		replicas int32
 		name     string
 	}{{2, "started"}, {1, "stopping"}} {
-		if err := f.SetReplicas(t.Context(), targets.Ref{Fleet: "shop", Name: "hooked/web"}, step.replicas, "", "a test asks"); err != nil {
+		if err := f.SetReplicas(t.Context(), targets.Ref{Fleet: "shop", Name: "hooked/web"}, step.replicas, "", "test"); err != nil {
 			t.Fatal(err)
 		}
 		wait.For(t, patience, "file of the hook", func() (string, bool) {

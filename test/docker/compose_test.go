@@ -47,7 +47,7 @@ func (s *site) queued(project string, minimum, maximum int) string {
 		world.Queued(project, fmt.Sprintf(`{ fleet = "shop", project = %q, service = "web" }`, project), minimum, maximum)
 }
 
-// replicas returns all containers of a service, by number.
+// replicas returns all containers of a service, ordered by number.
 func (s *site) replicas(t testing.TB, project, service string) []container.Summary {
 	t.Helper()
 	found, err := s.Client.ContainerList(t.Context(), container.ListOptions{All: true, Filters: filters.NewArgs(
@@ -91,7 +91,7 @@ func (s *site) stays(t testing.TB, w *world.World, project string, n, passes int
 	t.Helper()
 	w.Passes(project, passes)
 	if found := s.replicas(t, project, "web"); len(found) != n {
-		t.Errorf("%d replicas after %d passes, want the %d of before: %s", len(found), passes, n, describe(found))
+		t.Errorf("%d replicas after %d passes, want %d as before: %s", len(found), passes, n, describe(found))
 	}
 }
 
@@ -99,24 +99,22 @@ func (s *site) stays(t testing.TB, w *world.World, project string, n, passes int
 func TestCompose(t *testing.T) {
 	t.Parallel()
 	onVersions(t, []scenario[site]{
-		{"alike", both, comparison},
 		{"burn", both, burn},
 		{"everything", both, everythingScales},
 		{"halted", packaged, halted},
 		{"failing", newest, failing},
 		{"exhausted", packaged, exhausted},
-		{"late", both, late},
+		{"slow health", both, slowHealth},
 		{"crash", packaged, crash},
 		{"killed", newest, killed},
 		{"count reset", packaged, countReset},
 		{"moved tag", packaged, movedTag},
 		{"labels", newest, labels},
-		{"named otherwise", both, namedOtherwise},
+		{"renamed", both, renamed},
 		{"unready first", both, unreadyFirst},
-		{"compatibility", packaged, compatibility},
 		{"range of port", packaged, rangeOfPorts},
-		{"renewed", packaged, renewedBeside},
-		{"taken down", newest, takenDownBeside},
+		{"updated", packaged, updatedDuringScaleUp},
+		{"removed", newest, removedDuringScaleUp},
 	}, newSite)
 }
 
@@ -173,17 +171,17 @@ stabilization_window = "3s"
 		}
 	}
 	for _, name := range []string{"burn-web-2", "burn-web-3"} {
-		alike(t, s.Engine, "burn-web-1", name)
+		compare(t, s.Engine, "burn-web-1", name)
 	}
 	s.resolves(t, found, "burn-probe-1", "web", "www")
-	s.judge(t, p, "web", 3)
+	s.ownedByCompose(t, p, "web", 3)
 	p.Write("control/burn", "0")
 	if left := s.awaitReplicas(t, "burn", 1)[0]; left.ID != first.ID {
-		t.Errorf("%s is left, want the first replica %s", left.Names, first.ID)
+		t.Errorf("remaining replica %s (%s), want the first one, %s", left.Names, left.ID, first.ID)
 	}
 	p.Compose("down", "--timeout", "1")
 	if left := s.replicas(t, "burn", "web"); len(left) > 0 {
-		t.Errorf("after docker compose down %s", describe(left))
+		t.Errorf("after docker compose down %s, want none", describe(left))
 	}
 }
 
@@ -191,17 +189,17 @@ stabilization_window = "3s"
 // replica's own name to that replica.
 func (s *site) resolves(t testing.TB, replicas []container.Summary, from string, names ...string) {
 	t.Helper()
-	resolve := func(name string, meant ...container.Summary) {
+	resolve := func(name string, want ...container.Summary) {
 		addresses := map[string]bool{}
-		for _, c := range meant {
+		for _, c := range want {
 			for _, endpoint := range c.NetworkSettings.Networks {
 				addresses[endpoint.IPAddress] = true
 			}
 		}
 		got := strings.Fields(s.CLI(t, "exec", from, "/worker", "resolve", name))
-		strange := slices.ContainsFunc(got, func(address string) bool { return !addresses[address] })
-		if len(got) != len(meant) || strange {
-			t.Errorf("name %s means %q, want one address of each of %d replicas: %q", name, got, len(meant), slices.Sorted(maps.Keys(addresses)))
+		unexpected := slices.ContainsFunc(got, func(address string) bool { return !addresses[address] })
+		if len(got) != len(want) || unexpected {
+			t.Errorf("name %s resolves to %q, want one address of each of %d replicas: %q", name, got, len(want), slices.Sorted(maps.Keys(addresses)))
 		}
 	}
 	for _, name := range names {
@@ -235,7 +233,7 @@ func (s *site) judge(t testing.TB, p *dockertest.Project, service string, n int)
 	for _, args := range [][]string{{"up", "--detach", "--no-recreate", "--scale", scale}, {"up", "--detach", "--scale", scale}, {"up", "--detach", "--no-deps", "--scale", scale, service}} {
 		printed := p.Compose(args...)
 		if after := state(); !maps.Equal(before, after) {
-			t.Errorf("docker compose %s made of\n%v\n%v\nand said\n%s", args, before, after, printed.Err)
+			t.Errorf("docker compose %s changed the containers:\n%v\n%v\n%s", args, before, after, printed.Err)
 		}
 	}
 	listed := 0
@@ -254,7 +252,7 @@ func (s *site) judge(t testing.TB, p *dockertest.Project, service string, n int)
 	logs := p.Compose("logs", "--no-color", service).Out
 	for _, c := range s.replicas(t, p.Name, service) {
 		if prefix := fmt.Sprintf("%s-%d ", service, number(c)); !strings.Contains(logs, prefix) {
-			t.Errorf("docker compose logs has nothing of %s:\n%s", prefix, logs)
+			t.Errorf("docker compose logs has no line of %s:\n%s", prefix, logs)
 		}
 	}
 }
@@ -272,26 +270,22 @@ func everythingScales(t *testing.T, s *site) {
 			p.Compose("up", "--detach", "--wait", "--force-recreate", "--scale", "web=2")
 		}
 		s.load.Queue("all", 40)
-		wait.For(t, patience, "4 healthy replicas", func() (string, bool) {
-			found := s.replicas(t, "all", "web")
-			sick := slices.ContainsFunc(found, func(c container.Summary) bool { return !strings.Contains(c.Status, "(healthy)") })
-			return describe(found), len(found) == 4 && !sick
-		})
+		s.awaitHealthy(t, "all", "web", 4)
 		var volumes []string
 		for _, name := range []string{"all-web-3", "all-web-4"} {
-			_, own := document(t, s.Engine, name)
+			_, own := inspect(t, s.Engine, name)
 			if volumes = append(volumes, own...); len(own) != 3 {
 				t.Errorf("%s has %d anonymous volumes, want those of /scratch, /long and the image", name, len(own))
 			}
-			if n := alike(t, s.Engine, "all-web-1", name); n < 200 {
+			if n := compare(t, s.Engine, "all-web-1", name); n < 200 {
 				t.Errorf("only %d fields were compared", n)
 			}
 		}
-		s.judge(t, p, "web", 4)
+		s.ownedByCompose(t, p, "web", 4)
 		s.load.Queue("all", 20)
 		for _, c := range s.awaitReplicas(t, "all", 2) {
 			if number(c) > 2 {
-				t.Errorf("replica %d is left, want the lowest numbers", number(c))
+				t.Errorf("replica %d remains, want the lowest numbers", number(c))
 			}
 		}
 		wait.For(t, patience, "removal of the anonymous volumes", func() (string, bool) {

@@ -1,35 +1,31 @@
 package docker
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/docker/docker/api/types/container"
 
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets/compose"
 	"github.com/hpad/hpad/test/docker/dockertest"
 	"github.com/hpad/hpad/test/internal/world"
-	"github.com/hpad/hpad/test/wait"
 )
 
 // countReset: "docker compose up" restores the file's count, which hpad notices. The count is
 // accepted, or restored although the metric forbids a scale-down.
 func countReset(t *testing.T, s *site) {
-	for project, answer := range map[string]string{"taken": "accept", "kept": "restore"} {
+	for project, mode := range map[string]string{"taken": "accept", "kept": "restore"} {
 		p := s.Project(t, project, "services: { web: { image: worker:1, scale: 5, stop_grace_period: 1s } }\n")
 		p.Compose("up", "--detach", "--scale", "web=1")
 		s.load.Queue(project, 40)
 		w := world.New(t, strings.NewReplacer(
-			"[autoscalers."+project+"]\n", "[autoscalers."+project+"]\non_foreign_change = \""+answer+"\"\n",
+			"[autoscalers."+project+"]\n", "[autoscalers."+project+"]\non_foreign_change = \""+mode+"\"\n",
 			`stabilization_window = "2s"`, `select_policy = "Disabled"`,
 		).Replace(s.queued(project, 1, 6)))
 		s.awaitReplicas(t, project, 4)
 		w.Passes(project, 2)
 		p.Compose("up", "--detach", "--no-recreate")
-		if answer == "restore" {
+		if mode == "restore" {
 			w.Await(project, policy.ForeignWriter, "Rescaled", "")
 			s.awaitReplicas(t, project, 4)
 		} else {
@@ -37,7 +33,7 @@ func countReset(t *testing.T, s *site) {
 			s.stays(t, w, project, 5, 3)
 		}
 		if n := world.Told(w.View(project).Events, string(policy.ForeignWriter)); n == 0 {
-			t.Errorf("%s: no event of ForeignWriter", answer)
+			t.Errorf("%s: no event of ForeignWriter", mode)
 		}
 		w.Stop()
 	}
@@ -55,13 +51,13 @@ func movedTag(t *testing.T, s *site) {
 	world.New(t, s.queued("moved", 1, 5))
 	for n, c := range s.awaitReplicas(t, "moved", 2) {
 		if c.ImageID != first {
-			t.Errorf("replica %d has image %s, want that of the first: %s", n+1, c.ImageID, first)
+			t.Errorf("replica %d has image %s, want %s as the first replica", n+1, c.ImageID, first)
 		}
 	}
 	s.CLI(t, "rmi", "moving:1")
 	s.load.Queue("moved", 30)
 	if c := s.awaitReplicas(t, "moved", 3)[2]; c.ImageID != first {
-		t.Errorf("without the name the new replica has image %s, want %s", c.ImageID, first)
+		t.Errorf("without the tag the new replica has image %s, want %s", c.ImageID, first)
 	}
 }
 
@@ -74,7 +70,7 @@ func rangeOfPorts(t *testing.T, s *site) {
 	s.awaitReplicas(t, "range", 3)
 	w.Await("range", policy.ScalingLimited, "PlatformMax", "")
 	if shortage := w.View("range").Evaluation.Shortage; shortage == nil || shortage.String() != "wants 5, max 3 (PlatformMax)" {
-		t.Errorf("shortage %v, want 5 wanted of 3", shortage)
+		t.Errorf("got shortage %v, want 5 wanted, max 3", shortage)
 	}
 	var ports []int
 	for _, c := range s.replicas(t, "range", "web") {
@@ -82,7 +78,7 @@ func rangeOfPorts(t *testing.T, s *site) {
 	}
 	slices.Sort(ports)
 	if !slices.Equal(ports, []int{18400, 18401, 18402}) {
-		t.Errorf("ports %v, want all of the range", ports)
+		t.Errorf("got ports %v, want 18400 to 18402", ports)
 	}
 }
 
@@ -101,7 +97,7 @@ func TestDisk(t *testing.T) {
 	w.Await("full", policy.AbleToScale, compose.StartFailed, "no space left on device")
 	s.stays(t, w, "full", 2, 3)
 	if n := world.Told(w.View("full").Events, "SuccessfulRescale"); n != 0 {
-		t.Errorf("%d events of SuccessfulRescale on a full disk", n)
+		t.Errorf("%d events of SuccessfulRescale on a full disk, want 0", n)
 	}
 	empty()
 	s.awaitReplicas(t, "full", 4)
@@ -124,14 +120,14 @@ func TestEngineDown(t *testing.T) {
 	w.Await("down", policy.AbleToScale, "FailedGetScale", "temporary failure")
 	w.Passes("down", 5)
 	if message := w.Condition("down", policy.AbleToScale).Message; !strings.Contains(message, s.Host()) {
-		t.Errorf("message %q does not name the engine", message)
+		t.Errorf("got message %q, want one with %s", message, s.Host())
 	}
 	s.StartAgain()
 	w.Await("down", policy.AbleToScale, "ScaleDownStabilized", "")
 	s.awaitReplicas(t, "down", 3)
 	s.stays(t, w, "down", 3, 3)
 	if n := world.Told(w.View("down").Events, string(policy.ForeignWriter)); n != foreign {
-		t.Errorf("%d more events of ForeignWriter, want none: nobody changed the count", n-foreign)
+		t.Errorf("%d more events of ForeignWriter, want 0", n-foreign)
 	}
 	s.load.Queue("down", 50)
 	s.awaitReplicas(t, "down", 5)

@@ -37,7 +37,7 @@ func connected(name, keys, project, service string) string {
 func (s *site) configuration(project string, misfits []misfit) string {
 	var text strings.Builder
 	text.WriteString(s.load.Source())
-	for _, m := range misfits {
+	for _, m := range broken {
 		text.WriteString(connected(m.name, m.keys, project, m.name))
 	}
 	return text.String()
@@ -46,7 +46,7 @@ func (s *site) configuration(project string, misfits []misfit) string {
 // tellsMisfits: the autoscalers of misfits have the errors, and so does a check.
 func tellsMisfits(t *testing.T, h *program.Program, misfits []misfit) {
 	t.Helper()
-	for _, m := range misfits {
+	for _, m := range broken {
 		for _, words := range m.words {
 			h.Await(m.name, policy.AbleToScale, "FailedGetScale", words)
 		}
@@ -59,15 +59,15 @@ func tellsMisfits(t *testing.T, h *program.Program, misfits []misfit) {
 			for _, m := range misfits {
 				if strings.Contains(line, "fleets."+m.name+":") {
 					for _, words := range m.words {
-						told = told && strings.Contains(line, words)
+						complete = complete && strings.Contains(line, words)
 					}
 				}
 			}
 		}
-		for _, m := range misfits {
-			told = told && strings.Contains(said, "fleets."+m.name+":")
+		for _, m := range broken {
+			complete = complete && strings.Contains(output, "fleets."+m.name+":")
 		}
-		return fmt.Sprintf("it ends with %d and says\n%s", code, said), told
+		return fmt.Sprintf("exit status %d:\n%s", code, output), complete
 	})
 }
 
@@ -89,12 +89,12 @@ func TestTLS(t *testing.T) {
 	for _, version := range both {
 		t.Run(version.String(), func(t *testing.T) {
 			t.Parallel()
-			sealed(t, version)
+			secured(t, version)
 		})
 	}
 }
 
-func sealed(t *testing.T, version dockertest.Version) {
+func secured(t *testing.T, version dockertest.Version) {
 	own, foreign := t.TempDir(), t.TempDir()
 	authority, other := webtest.NewAuthority(t, own, "ca"), webtest.NewAuthority(t, foreign, "ca")
 	serverCert, serverKey := authority.Issue(t, "engine")
@@ -129,10 +129,10 @@ services:
 	}
 	s.load.Queue("right", 30)
 	s.load.Queue("old", 20)
-	text := s.configuration("sealed", misfits)
+	text := s.configuration("sealed", broken)
 	h := program.New(t, text+connected("right", with(ca, cert, key), "sealed", "web"))
 	s.awaitReplicas(t, "sealed", 3)
-	tellsMisfits(t, h, misfits)
+	awaitErrors(t, h, broken)
 
 	// The expired certificate is renewed.
 	copyFile(t, cert, oldCert)
@@ -149,7 +149,7 @@ services:
 	s.load.AwaitQueue(t, "right")
 	h.Passes("right", 4) // more than the window of 2s
 	if found := s.replicas(t, "sealed", "web"); len(found) != 3 {
-		t.Errorf("without an authority to trust %s, want the 3 replicas of before", describe(found))
+		t.Errorf("with another authority %s, want 3 replicas as before", describe(found))
 	}
 	copyFile(t, authority.File, ca)
 	s.awaitReplicas(t, "sealed", 1)
@@ -164,8 +164,8 @@ services:
 	h = program.New(t, s.load.Source()+connected("variables", "", "sealed", "web"),
 		"DOCKER_HOST="+host, "DOCKER_TLS_VERIFY=1", "DOCKER_CERT_PATH="+certs)
 	s.awaitReplicas(t, "sealed", 2)
-	if said, code := h.Check(); code != 0 || !strings.Contains(said, "fleets.variables: is Docker ") {
-		t.Errorf("hpad check --live ends with %d and says\n%s", code, said)
+	if output, code := h.Check(); code != 0 || !strings.Contains(output, "fleets.variables: is Docker ") {
+		t.Errorf("hpad check --live exited with %d:\n%s", code, output)
 	}
 }
 
@@ -179,8 +179,8 @@ func TestSSH(t *testing.T) {
 	p.Compose("up", "--detach")
 	to := func(user, host string) string { return "ssh://" + user + "@" + host }
 	at := func(host string) string { return fmt.Sprintf("host = %q", host) }
-	fit := func(name, host string, words ...string) misfit {
-		return misfit{name, at(host), append([]string{"docker at " + host + ": "}, words...)}
+	failed := func(name, host string, words ...string) brokenFleet {
+		return brokenFleet{name, at(host), append([]string{"docker at " + host + ": "}, words...)}
 	}
 	misfits := []misfit{
 		fit("wrong-key", to(dockertest.Operator, dockertest.WrongKey), "ssh failed: ", "Permission denied (publickey)",
@@ -194,9 +194,9 @@ func TestSSH(t *testing.T) {
 		fit("no-engine", to(dockertest.Operator, dockertest.Known)+"/no/such.sock", `"docker system dial-stdio" failed on the remote host: `, "dial unix /no/such.sock: connect: no such file or directory"),
 	}
 	s.load.Queue("right", 30)
-	h := program.New(t, s.configuration("remote", misfits)+connected("right", at(to(dockertest.Operator, dockertest.Known)), "remote", "web"), "PATH="+server.Path())
+	h := program.New(t, s.configuration("remote", broken)+connected("right", at(to(dockertest.Operator, dockertest.Known)), "remote", "web"), "PATH="+server.Path())
 	s.awaitReplicas(t, "remote", 3)
-	tellsMisfits(t, h, misfits)
+	awaitErrors(t, h, broken)
 
 	server.Kill()
 	h.Await("right", policy.AbleToScale, "FailedGetScale", "Connection refused")
@@ -204,24 +204,24 @@ func TestSSH(t *testing.T) {
 	s.load.AwaitQueue(t, "right")
 	h.Passes("right", 4) // more than the window of 2s
 	if found := s.replicas(t, "remote", "web"); len(found) != 3 {
-		t.Errorf("without an ssh server %s, want the 3 replicas of before", describe(found))
+		t.Errorf("without an ssh server %s, want 3 replicas as before", describe(found))
 	}
 	server.StartAgain()
 	s.awaitReplicas(t, "remote", 1)
 
-	ends := func(end func()) {
+	endsClients := func(end func()) {
 		t.Helper()
 		wait.For(t, patience, "ssh of hpad", func() (string, bool) {
 			found := server.Clients()
-			return fmt.Sprintf("there are %q", found), len(found) > 0
+			return fmt.Sprintf("%q", found), len(found) > 0
 		})
 		end()
-		wait.For(t, patience, "end of all ssh with hpad", func() (string, bool) {
+		wait.For(t, patience, "exit of all ssh processes", func() (string, bool) {
 			left := server.Clients()
-			return fmt.Sprintf("there are %q", left), len(left) == 0
+			return fmt.Sprintf("%q", left), len(left) == 0
 		})
 	}
-	ends(h.Stop)
+	endsClients(h.Stop)
 	h.Start()
-	ends(h.Kill)
+	endsClients(h.Kill)
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// states returns the state of each container of a project's service web, by number.
+// states returns the states of the service web's containers by number, and a description.
 func (s *site) states(t testing.TB, project string) (map[int]string, string) {
 	t.Helper()
 	found := s.replicas(t, project, "web")
@@ -53,25 +53,25 @@ func failing(t *testing.T, s *site) {
 	w.Restart(text)
 	s.post(t, found[4], "eat")
 	wait.For(t, patience, "containers that run again", func() (string, bool) {
-		state, told := s.states(t, "failing")
+		state, description := s.states(t, "failing")
 		c := w.Condition("failing", compose.ContainersRestarted)
-		return fmt.Sprintf("%s; %+v", told, c), state[2] == container.StateRunning && state[5] == container.StateRunning &&
+		return fmt.Sprintf("%s; %+v", description, c), state[2] == container.StateRunning && state[5] == container.StateRunning &&
 			strings.Contains(c.Message, "failing-web-2 exited with 3 and was started again, 1 times so far") &&
 			// Engine 20.10 may not report it.
 			(strings.Contains(c.Message, "failing-web-5 was killed out of memory and was started again, 1 times so far") ||
 				strings.Contains(c.Message, "failing-web-5 exited with 137 and was started again, 1 times so far"))
 	})
-	state, told := s.states(t, "failing")
+	state, description := s.states(t, "failing")
 	if state[3] != container.StateExited || state[4] != container.StateExited || len(state) != 5 {
-		t.Errorf("3 was killed and 4 stopped, and %s", told)
+		t.Errorf("%s, want 3 and 4 exited", description)
 	}
 	if n := world.Told(w.View("failing").Events, string(compose.ContainersRestarted)); n == 0 {
-		t.Error("no event tells that containers are started again")
+		t.Error("no event of ContainersRestarted")
 	}
 	w.Await("failing", policy.AbleToScale, "ReadyForNewScale", "")
 	p.Compose("start")
 	s.awaitReplicas(t, "failing", 5)
-	s.judge(t, p, "web", 5)
+	s.ownedByCompose(t, p, "web", 5)
 }
 
 // exhausted: a container is replaced after five restarts, also a service's only one. The long
@@ -137,8 +137,8 @@ func (s *site) exhaust(t *testing.T, project string, count int) {
 			fail(fmt.Sprintf("starts it again %v later", 10*time.Second<<n))
 			wait.For(t, limit, "container that runs again", func() (string, bool) {
 				got := read(f)
-				state, told := s.states(t, project)
-				return fmt.Sprintf("%s; %+v", told, got.Notices), state[1] == container.StateRunning
+				state, description := s.states(t, project)
+				return fmt.Sprintf("%s; %+v", description, got.Notices), state[1] == container.StateRunning
 			})
 		}
 		fail("replaces it 5m0s later")
@@ -146,17 +146,17 @@ func (s *site) exhaust(t *testing.T, project string, count int) {
 	wait.For(t, limit, "replacement of the first", func() (string, bool) {
 		got := read(f)
 		if got.Err != nil || int(got.SpecReplicas) != count {
-			t.Fatalf("spec %d, %v while it is replaced, want %d", got.SpecReplicas, got.Err, count)
+			t.Fatalf("spec %d, %v during the replacement, want %d", got.SpecReplicas, got.Err, count)
 		}
-		state, told := s.states(t, project)
+		state, description := s.states(t, project)
 		_, old := state[1]
 		return told, !old && len(state) == count && state[count+1] == container.StateRunning &&
 			strings.Contains(fmt.Sprint(got.Notices), fmt.Sprintf("%s-web-%d replaces %s-web-1, which exited with 1 repeatedly", project, count+1, project))
 	})
-	for range 3 { // it stays
+	for range 3 {
 		read(f)
 	}
-	s.judge(t, p, "web", count)
+	s.ownedByCompose(t, p, "web", count)
 }
 
 // haveStarted stores that the failed container was restarted five times, and that its wait is

@@ -42,19 +42,19 @@ func awaitLabels(t testing.TB, w *world.World, reference string, want api.Discov
 	wait.For(t, patience, fmt.Sprintf("%s labels of %s with %q", want, reference, words), func() (string, bool) {
 		for _, d := range w.Discovered() {
 			if d.Reference == reference {
-				return fmt.Sprintf("they are %+v", d), d.State == want && strings.Contains(d.Problem, words)
+				return fmt.Sprintf("%+v", d), d.State == want && strings.Contains(d.Problem, words)
 			}
 		}
-		return "there are none", false
+		return "no labels", false
 	})
 }
 
 // awaitGone waits until an autoscaler no longer exists.
 func awaitGone(t testing.TB, w *world.World, name string) {
 	t.Helper()
-	wait.For(t, patience, "end of autoscaler "+name, func() (string, bool) {
-		_, there := w.Autoscaler(name)
-		return "it is still there", !there
+	wait.For(t, patience, "removal of autoscaler "+name, func() (string, bool) {
+		_, exists := w.Autoscaler(name)
+		return "it still exists", !exists
 	})
 }
 
@@ -77,7 +77,7 @@ func labels(t *testing.T, s *site) {
 	awaitLabels(t, w, "shop/labeled/other", api.DiscoveredActive, "")
 	w.Await("shop/labeled/other", policy.ScalingActive, "FailedGetResourceMetric", "cpus")
 	if view := w.View(name); view.Spec.MaxReplicas != 4 || view.Kind != "compose" || view.Labels["hpad.max"] != "4" {
-		t.Errorf("%+v, want the limits of the labels", view)
+		t.Errorf("got %+v, want the limits in the labels", view)
 	}
 
 	// Windows survive a restart.
@@ -87,7 +87,7 @@ func labels(t *testing.T, s *site) {
 	w.Passes(name, 3)
 	w.Await(name, policy.AbleToScale, "ScaleDownStabilized", "")
 	if found := s.replicas(t, "labeled", "web"); len(found) != 4 {
-		t.Errorf("after a restart %s, want 4: the window of 10m still has them", describe(found))
+		t.Errorf("after a restart %s, want 4 within the window of 10m", describe(found))
 	}
 
 	// Changed labels.
@@ -104,7 +104,7 @@ func labels(t *testing.T, s *site) {
 	s.load.Queue("labeled", 20)
 	s.awaitReplicas(t, "labeled", 2)
 	if most := w.View(name).Spec.MaxReplicas; most != 6 {
-		t.Errorf("max is %d after a mistake, want the 6 of before", most)
+		t.Errorf("max %d with invalid labels, want 6 as before", most)
 	}
 	p.Write("compose.yaml", strings.Replace(labeled("3", "2s"), "hpad.min:", "hpad.mni:", 1))
 	p.Compose("up", "--detach")

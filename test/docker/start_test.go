@@ -32,8 +32,8 @@ func TestStart(t *testing.T) {
 					environment[n] = "PATH=" + filepath.Dir(program.Binary(t)) + ":" + path
 				}
 			}
-			said := guide.Run(t, &guide.Page{Path: "../../docs/start-" + page + ".md", Replace: replace, Environment: environment})
-			guide.Breathes(t, said["hpad history worker"])
+			output := guide.Run(t, &guide.Page{Path: "../../docs/start-" + page + ".md", Replace: replace, Environment: environment})
+			guide.Breathes(t, output["hpad history worker"])
 		})
 	}
 }

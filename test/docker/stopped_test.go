@@ -53,7 +53,7 @@ services:
 			found := s.replicas(t, "halted", name)
 			runs := slices.ContainsFunc(found, func(c container.Summary) bool { return c.State == "running" })
 			if len(found) != 2 || runs {
-				t.Errorf("%s was stopped, and %s", name, describe(found))
+				t.Errorf("stopped service %s: %s, want 2 stopped containers", name, describe(found))
 			}
 		}
 	}

@@ -38,7 +38,7 @@ func newCluster(t testing.TB, options dockertest.Options) *cluster {
 	c := &cluster{Engine: dockertest.Start(t, options)}
 	c.ImportWorker(t, dockertest.Worker, "1")
 	c.ImportWorker(t, checked, "checked", `HEALTHCHECK --interval=1s --retries=30 CMD ["/worker", "check"]`)
-	c.begin(t)
+	c.CLI(t, "swarm", "init", "--advertise-addr", "127.0.0.1", "--listen-addr", "127.0.0.1:2377")
 	return c
 }
 
@@ -81,9 +81,9 @@ func (c *cluster) service(t testing.TB, name string) swarm.Service {
 // awaitUpdate waits until the swarm reports the end of an update.
 func (c *cluster) awaitUpdate(t testing.TB, name string) {
 	t.Helper()
-	wait.For(t, patience, "end of the update of "+name, func() (string, bool) {
+	wait.For(t, patience, "completed update of "+name, func() (string, bool) {
 		status := c.service(t, name).UpdateStatus
-		return fmt.Sprintf("it is %+v", status), status != nil && status.State == swarm.UpdateStateCompleted
+		return fmt.Sprintf("%+v", status), status != nil && status.State == swarm.UpdateStateCompleted
 	})
 }
 
@@ -147,7 +147,7 @@ func awaitReading(t testing.TB, f *swarmfleet.Fleet, name, what string, wanted f
 	var last targets.Reading
 	wait.For(t, patience, what, func() (string, bool) {
 		last = reading(t, f, name)
-		return fmt.Sprintf("it reads %+v, hold %+v", last, last.Hold), wanted(last)
+		return fmt.Sprintf("%+v, hold %+v", last, last.Hold), wanted(last)
 	})
 	return last
 }
@@ -160,7 +160,7 @@ func TestSwarmContract(t *testing.T) {
 	services := 0
 	targettest.Run(t, targettest.Kind{Samples: true, Patience: patience, New: func(t *testing.T, counts ...int32) *targettest.Platform {
 		gate := newGate(t, c.Engine)
-		p := &targettest.Platform{Missing: swarmRef("nobody"), Survive: true}
+		p := &targettest.Platform{Missing: swarmRef("missing"), Survive: true}
 		for _, count := range counts {
 			services++
 			name := fmt.Sprintf("contract%d", services)
@@ -183,7 +183,7 @@ func TestSwarmContract(t *testing.T) {
 		p.Unreachable = func(_ *testing.T, on bool) { gate.set(func() { gate.broken = on }) }
 		p.Throttle = func(_ *testing.T, on bool) { gate.set(func() { gate.throttle = on }) }
 		p.Hang = func(_ *testing.T, on bool) { gate.hold(on) }
-		p.SlowStop = func(*testing.T, targets.Ref) {} // all of them stop slowly
+		p.SlowStop = func(*testing.T, targets.Ref) {} // all workers stop slowly
 		p.Writes = func() int {
 			gate.mu.Lock()
 			defer gate.mu.Unlock()
@@ -204,10 +204,10 @@ func TestSwarm(t *testing.T) {
 		{"grows and shrinks", both, swarmFollowsLoad},
 		{"lost update", both, swarmLosesNoUpdate},
 		{"update", packaged, swarmWaitsForUpdate},
-		{"at once", newest, swarmHoldsAtOnce},
-		{"no place", both, swarmTellsOfNoPlace},
-		{"failing", both, swarmTellsOfFailures},
-		{"late", both, swarmWaitsForHealth},
+		{"immediate hold", newest, swarmHoldsImmediately},
+		{"no place", both, swarmReportsNoPlace},
+		{"failing", both, swarmReportsFailures},
+		{"slow health", both, swarmWaitsForHealth},
 		{"cpu", both, swarmSamplesCPU},
 		{"labels", newest, swarmLabels},
 	}, func(t *testing.T, options dockertest.Options) *cluster { return newCluster(t, options) })
@@ -265,10 +265,10 @@ func swarmLosesNoUpdate(t *testing.T, c *cluster) {
 	group.Wait()
 	service := c.service(t, "contended")
 	if got := len(service.Spec.Labels); got != updates {
-		t.Errorf("%d of %d labels are left: %v", got, updates, slices.Sorted(maps.Keys(service.Spec.Labels)))
+		t.Errorf("got %d of %d labels: %v", got, updates, slices.Sorted(maps.Keys(service.Spec.Labels)))
 	}
 	if got, want := *service.Spec.Mode.Replicated.Replicas, uint64(1+(scales-1)%2); got != want {
-		t.Errorf("%d replicas, want the %d of the last write", got, want)
+		t.Errorf("%d replicas, want %d from the last write", got, want)
 	}
 	t.Logf("%d conflicts in %d writes", conflicts, scales)
 }
@@ -307,7 +307,7 @@ func swarmWaitsForUpdate(t *testing.T, c *cluster) {
 	w.Passes("updated", 3)
 	service := c.service(t, "updated")
 	if got := *service.Spec.Mode.Replicated.Replicas; got != 3 {
-		t.Errorf("%d replicas during the update, want the 3 of before", got)
+		t.Errorf("%d replicas during the update, want 3 as before", got)
 	}
 	if got := service.PreviousSpec.TaskTemplate.ContainerSpec.Env; !slices.Contains(got, "VERSION=1") {
 		t.Errorf("a rollback would return to %v, want VERSION=1", got)
@@ -327,7 +327,7 @@ func swarmHoldsAtOnce(t *testing.T, c *cluster) {
 	for n := range 5 {
 		c.update(t, "forced", "--force")
 		if got := reading(t, f, "forced"); got.Hold == nil || got.Hold.Reason != swarmfleet.UpdateInProgress {
-			t.Errorf("hold %+v right after update %d, want one", got.Hold, n)
+			t.Errorf("hold %+v right after update %d, want UpdateInProgress", got.Hold, n)
 		}
 		if err := f.SetReplicas(t.Context(), swarmRef("forced"), 5, "", ""); !errors.Is(err, targets.ErrHeld) {
 			t.Errorf("SetReplicas() right after update %d = %v, want ErrHeld", n, err)
@@ -335,7 +335,7 @@ func swarmHoldsAtOnce(t *testing.T, c *cluster) {
 	}
 	free := awaitReading(t, f, "forced", "end of the update", func(r targets.Reading) bool { return r.Hold == nil })
 	if status := c.service(t, "forced").UpdateStatus; status == nil || status.State != swarm.UpdateStateCompleted {
-		t.Errorf("the hold ends while the update is %+v", status)
+		t.Errorf("hold ended with update status %+v", status)
 	}
 	if err := f.SetReplicas(t.Context(), swarmRef("forced"), 3, free.Version, ""); err != nil {
 		t.Errorf("SetReplicas() after the update = %v", err)
@@ -363,7 +363,7 @@ func swarmTellsOfFailures(t *testing.T, c *cluster) {
 	c.createOf(t, "nowhere:1", "imageless", 1)
 	f := swarmFleet(t, c.Host())
 	for name, words := range map[string]string{"crashing": "non-zero exit (1)", "imageless": "No such image: nowhere:1"} {
-		awaitReading(t, f, name, "notice that says "+words, func(r targets.Reading) bool {
+		awaitReading(t, f, name, "notice with "+words, func(r targets.Reading) bool {
 			return slices.ContainsFunc(r.Notices, func(n policy.Notice) bool {
 				return n.Condition == swarmfleet.TasksFailing && n.Reason == swarmfleet.TaskFailed && strings.Contains(n.Message, words)
 			})
@@ -406,14 +406,14 @@ func swarmSamplesCPU(t *testing.T, c *cluster) {
 	if got := found.Instances[0].Tasks[0].Requests; !slices.Equal(got, requests) {
 		t.Errorf("requests %+v, want %+v", got, requests)
 	}
-	wait.For(t, patience, "samples as docker stats has them", func() (string, bool) {
+	wait.For(t, patience, "samples as in docker stats", func() (string, bool) {
 		reading(t, f, "burning")
 		samples, err := f.Samples(t.Context(), []targets.Ref{swarmRef("burning")})
 		if err != nil {
 			t.Fatal(err)
 		}
 		if len(samples[swarmRef("burning")].Instances) != 1 {
-			return fmt.Sprintf("there are %+v", samples), false
+			return fmt.Sprintf("%+v", samples), false
 		}
 		tasks := samples[swarmRef("burning")].Instances[0].Tasks
 		cpu, hasCPU := policy.ResourceSample(tasks, "cpu")
@@ -421,7 +421,7 @@ func swarmSamplesCPU(t *testing.T, c *cluster) {
 		percent, bytes := c.stats(t, "burning.1."+found.Instances[0].ID)
 		// Both measure at different times; an error of a factor of 10 would be detected.
 		near := func(got, want float64) bool { return got > want/3 && got < want*3 }
-		return fmt.Sprintf("hpad has %d thousandths of a core and %d of a byte, docker stats %v %% and %v bytes", cpu, memory, percent, bytes),
+		return fmt.Sprintf("hpad: %d thousandths of a core and %d of a byte, docker stats: %v %% and %v bytes", cpu, memory, percent, bytes),
 			hasCPU && hasMemory && near(float64(cpu), percent*10) && near(float64(memory)/1000, bytes)
 	})
 }
@@ -429,17 +429,17 @@ func swarmSamplesCPU(t *testing.T, c *cluster) {
 // stats returns the values of "docker stats": percents of a core, and bytes.
 func (c *cluster) stats(t testing.TB, name string) (cpu, memory float64) {
 	t.Helper()
-	told := strings.Fields(c.CLI(t, "stats", "--no-stream", "--format", "{{.CPUPerc}} {{.MemUsage}}", name))
-	if len(told) < 2 {
-		t.Fatalf("docker stats says %q", told)
+	fields := strings.Fields(c.CLI(t, "stats", "--no-stream", "--format", "{{.CPUPerc}} {{.MemUsage}}", name))
+	if len(fields) < 2 {
+		t.Fatalf("docker stats printed %q", fields)
 	}
-	cpu, err := strconv.ParseFloat(strings.TrimSuffix(told[0], "%"), 64)
+	cpu, err := strconv.ParseFloat(strings.TrimSuffix(fields[0], "%"), 64)
 	if err != nil {
-		t.Fatalf("docker stats says %q: %v", told, err)
+		t.Fatalf("docker stats printed %q: %v", fields, err)
 	}
-	bytes, err := units.RAMInBytes(told[1])
+	bytes, err := units.RAMInBytes(fields[1])
 	if err != nil {
-		t.Fatalf("docker stats says %q: %v", told, err)
+		t.Fatalf("docker stats printed %q: %v", fields, err)
 	}
 	return cpu, float64(bytes)
 }
@@ -462,9 +462,9 @@ func swarmLabels(t *testing.T, c *cluster) {
 	c.update(t, "labeled", "--label-add", "hpad.max=2")
 	c.awaitRunning(t, "labeled", 2)
 	c.update(t, "labeled", "--label-add", "hpad.max=5", "--label-add", "hpad.cpu=60")
-	wait.For(t, patience, "metric that says what to add", func() (string, bool) {
-		told := w.View(name).Evaluation.Error
-		return told, strings.Contains(told, `states no cpu request for task "labeled"; reserve it in the service`)
+	wait.For(t, patience, "advice for the metric", func() (string, bool) {
+		message := w.View(name).Evaluation.Error
+		return message, strings.Contains(message, `states no cpu request for task "labeled"; reserve it in the service`)
 	})
 	c.CLI(t, "service", "rm", "labeled")
 	awaitGone(t, w, name)

@@ -16,7 +16,7 @@ var (
 	both     = []dockertest.Version{dockertest.Packaged, dockertest.Newest}
 )
 
-// scenario is a test that shares an engine with others.
+// scenario is a test that shares an engine with other tests.
 type scenario[Shared any] struct {
 	name string
 	on   []dockertest.Version

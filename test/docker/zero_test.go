@@ -33,8 +33,8 @@ func TestZero(t *testing.T) {
 	s := newSite(t, dockertest.Options{})
 	p := newEverything(t, s.Engine, "night", 18080)
 	p.Compose("up", "--detach", "--wait", "--scale", "web=1")
-	fields, _ := document(t, s.Engine, "night-web-1")
-	sight := seen(t, s.Engine, "night-web-1")
+	fields, _ := inspect(t, s.Engine, "night-web-1")
+	state := workerState(t, s.Engine, "night-web-1")
 	s.load.Queue("night", 0)
 	h := program.New(t, s.queued("night", 0, 5)+"[fleets.shop.services.\"night/web\"]\ncopy_paths = [\"/etc/content.conf\"]\n")
 	s.awaitReplicas(t, "night", 0)
@@ -45,20 +45,20 @@ func TestZero(t *testing.T) {
 	h.Start()
 	h.Await("night", policy.AbleToScale, compose.DependencyNotReady, `"db"`)
 	if found := s.replicas(t, "night", "web"); len(found) > 0 {
-		t.Errorf("before its dependency runs %s", describe(found))
+		t.Errorf("before its dependency runs %s, want none", describe(found))
 	}
 	p.Compose("start", "db")
 	s.awaitHealthy(t, "night", "web", 2)
 	for _, name := range []string{"night-web-1", "night-web-2"} {
-		got, volumes := document(t, s.Engine, name)
+		got, volumes := inspect(t, s.Engine, name)
 		if difference := cmp.Diff(fields, got); difference != "" || len(volumes) != 3 {
-			t.Errorf("%s (+) is not as the one before zero (-), with %d anonymous volumes:\n%s", name, len(volumes), difference)
+			t.Errorf("%s (+) differs from the replica before zero (-), with %d anonymous volumes:\n%s", name, len(volumes), difference)
 		}
-		if difference := cmp.Diff(sight, seen(t, s.Engine, name)); difference != "" {
-			t.Errorf("%s (+) does not see what the one before zero (-) saw:\n%s", name, difference)
+		if difference := cmp.Diff(state, workerState(t, s.Engine, name)); difference != "" {
+			t.Errorf("state of %s (+) differs from the replica before zero (-):\n%s", name, difference)
 		}
 	}
-	s.judge(t, p, "web", 2)
+	s.ownedByCompose(t, p, "web", 2)
 
 	s.load.Queue("night", 0)
 	s.awaitReplicas(t, "night", 0)
@@ -67,11 +67,11 @@ func TestZero(t *testing.T) {
 	s.load.Queue("night", 20)
 	h.Await("night", policy.AbleToScale, compose.ProjectRemoved, "docker compose up -d")
 	if found := s.replicas(t, "night", "web"); len(found) > 0 {
-		t.Errorf("of a project that was taken down %s", describe(found))
+		t.Errorf("after docker compose down %s, want none", describe(found))
 	}
 	p.Compose("up", "--detach", "--wait", "--scale", "web=1")
 	s.awaitHealthy(t, "night", "web", 2)
-	if environment := seen(t, s.Engine, "night-web-2"); !strings.Contains(fmt.Sprint(environment), "PLAIN=another") {
+	if environment := workerState(t, s.Engine, "night-web-2"); !strings.Contains(fmt.Sprint(environment), "PLAIN=another") {
 		t.Errorf("the new replica has %v, want the changed environment", environment)
 	}
 }
@@ -120,6 +120,6 @@ services:
 	if len(names) != 9 {
 		t.Errorf("numbers %v, want 9 of them", names)
 	}
-	s.judge(t, p, "web", 9)
+	s.ownedByCompose(t, p, "web", 9)
 	h.Kill()
 }

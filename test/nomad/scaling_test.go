@@ -359,7 +359,7 @@ func toldOnce(t *testing.T, w *world.World, job, reason string) {
 	events := w.View(job).Events
 	late := int64(0) // reads that timed out on a slow host, after which the reason starts again
 	for _, event := range events {
-		if event.Reason == "FailedGetScale" && (strings.Contains(event.Message, "no mode within") || strings.Contains(event.Message, "context deadline exceeded")) {
+		if event.Reason == "FailedGetScale" && (strings.Contains(event.Message, "no answer within") || strings.Contains(event.Message, "context deadline exceeded")) {
 			late += event.Count
 		}
 	}

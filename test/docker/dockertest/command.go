@@ -89,7 +89,7 @@ func (e *Engine) Project(t testing.TB, name, yaml string) *Project {
 			_, err := p.Try("down", "--volumes", "--timeout", "0", "--remove-orphans")
 			return fmt.Sprint(err), err == nil
 		}); !down {
-			t.Errorf("take the project down: %s", said)
+			t.Errorf("remove project %s: %s", name, seen)
 		}
 	})
 	return p

@@ -19,7 +19,7 @@ func (e *Engine) mountDisk() {
 	e.t.Helper()
 	err := unix.Mount("hpad-docker", e.Data(), "tmpfs", 0, "mode=0700,size="+e.options.Disk)
 	if errors.Is(err, unix.EPERM) {
-		installed.Absent(e.t, "mounting a small file system needs privilege")
+		installed.Absent(e.t, "mounting a file system requires privileges")
 	}
 	if err != nil {
 		e.t.Fatalf("mount a file system of %s: %v", e.options.Disk, err)
@@ -39,7 +39,7 @@ func (e *Engine) unmountDisk() {
 func (e *Engine) FillDisk(t testing.TB) (empty func()) {
 	t.Helper()
 	if e.options.Disk == "" {
-		t.Fatal("the engine has no disk of its own")
+		t.Fatal("Options.Disk is not set")
 	}
 	path := filepath.Join(e.Data(), "ballast")
 	file, err := os.Create(path)
@@ -56,7 +56,7 @@ func (e *Engine) FillDisk(t testing.TB) (empty func()) {
 	}
 	return func() {
 		if err := os.Remove(path); err != nil {
-			t.Errorf("make room again: %v", err)
+			t.Errorf("empty the disk: %v", err)
 		}
 	}
 }

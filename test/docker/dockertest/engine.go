@@ -43,7 +43,7 @@ const (
 	Newest
 )
 
-// String returns the name of the version in the names of tests.
+// String returns the version's name in test names.
 func (v Version) String() string {
 	if v == Newest {
 		return "newest"
@@ -83,8 +83,8 @@ func Start(t testing.TB, options Options) *Engine {
 	if os.Geteuid() != 0 {
 		installed.Absent(t, "a Docker engine needs root")
 	}
-	if err := sweep(); err != nil {
-		t.Logf("remove what an earlier test left: %v", err)
+	if err := removeLeftovers(); err != nil {
+		t.Logf("remove leftovers of earlier tests: %v", err)
 	}
 	// The test's own directory may be too deep for a socket.
 	dir, lock, err := claim()
@@ -123,7 +123,7 @@ func (e *Engine) Data() string { return e.path("data") }
 
 func (e *Engine) path(name string) string { return filepath.Join(e.dir, name) }
 
-// cgroup is the name of the parent of all containers' cgroups.
+// cgroup returns the name of the parent of all containers' cgroups.
 func (e *Engine) cgroup() string { return filepath.Base(e.dir) }
 
 // enter is run by the first process of an engine's namespaces: it mounts /proc, and the cgroup
@@ -154,7 +154,7 @@ func (e *Engine) start() {
 	defer func() { _ = log.Close() }()
 	// The init process reaps orphans, and ends all processes with itself.
 	args := []string{
-		"-euc", enter, "enter", "docker-init", "--", e.daemon(),
+		"-euc", startScript, "startScript", "docker-init", "--", e.daemon(),
 		"--data-root", e.Data(), "--exec-root", e.path("exec"), "--pidfile", e.path("pid"), "--host", e.Host(),
 		"--log-level", "warn", "--exec-opt", "native.cgroupdriver=cgroupfs", "--cgroup-parent", "/" + e.cgroup(),
 	}
@@ -170,9 +170,9 @@ func (e *Engine) start() {
 	if e.process, err = child.StartIn(command, newNetwork); err != nil {
 		e.t.Fatalf("start dockerd: %v", err)
 	}
-	wait.For(e.t, startTimeout, "answer of dockerd", func() (string, bool) {
+	wait.For(e.t, startTimeout, "response of dockerd", func() (string, bool) {
 		if e.process.Ended() {
-			e.t.Fatalf("dockerd ended: %s\n%s", e.process.Command.ProcessState, e.Log())
+			e.t.Fatalf("dockerd exited: %s\n%s", e.process.Command.ProcessState, e.Log())
 		}
 		_, err := e.Client.Ping(context.Background())
 		return fmt.Sprintf("%v\n%s", err, e.Log()), err == nil
@@ -189,11 +189,11 @@ func (e *Engine) prefer() {
 		}
 	}
 	if _, err := os.Stat("/sys/fs/cgroup/cgroup.controllers"); err == nil {
-		prefer("/sys/fs/cgroup", "cpu.weight", "10000")
+		set("/sys/fs/cgroup", "cpu.weight", "10000")
 	}
 	hierarchies, _ := filepath.Glob("/sys/fs/cgroup/*/cpu.shares")
 	for _, path := range hierarchies {
-		prefer(filepath.Dir(path), "cpu.shares", "262144")
+		set(filepath.Dir(path), "cpu.shares", "262144")
 	}
 }
 
@@ -247,7 +247,7 @@ func (e *Engine) end() {
 		}
 	}
 	if e.t.Failed() {
-		e.t.Logf("what dockerd said:\n%s", e.Log())
+		e.t.Logf("dockerd log:\n%s", e.Log())
 	}
 	if e.options.Disk != "" {
 		e.unmountDisk()
@@ -256,7 +256,7 @@ func (e *Engine) end() {
 		err := os.RemoveAll(e.dir) // Its mounts end with its last process.
 		return fmt.Sprint(err), err == nil
 	}); !ok {
-		e.t.Errorf("remove what dockerd left: %s", seen)
+		e.t.Errorf("remove the files of dockerd: %s", seen)
 	}
 }
 
@@ -330,6 +330,6 @@ func (e *Engine) Busy(t testing.TB) time.Duration {
 		}
 		return time.Duration(ticks) * 10 * time.Millisecond
 	}
-	t.Fatalf("there is no dockerd among the processes %s", children)
+	t.Fatalf("no dockerd among the processes %s", children)
 	return 0
 }

@@ -35,37 +35,37 @@ func newNetwork() error {
 // Dial connects to an IP address with a port in the engine's network: a published port at
 // 127.0.0.1, or a container's address.
 func (e *Engine) Dial(ctx context.Context, network, address string) (net.Conn, error) {
-	type answer struct {
+	type result struct {
 		connection net.Conn
 		err        error
 	}
-	answers := make(chan answer, 1)
+	results := make(chan result, 1)
 	pid := e.process.Command.Process.Pid
 	go func() {
 		// The thread is not unlocked, so that it ends with the goroutine.
 		runtime.LockOSThread()
 		namespace, err := unix.Open(fmt.Sprintf("/proc/%d/ns/net", pid), unix.O_RDONLY|unix.O_CLOEXEC, 0)
 		if err != nil {
-			answers <- answer{err: fmt.Errorf("open the network of dockerd: %w", err)}
+			results <- result{err: fmt.Errorf("open the network of dockerd: %w", err)}
 			return
 		}
 		defer func() { _ = unix.Close(namespace) }()
 		if err := unix.Setns(namespace, unix.CLONE_NEWNET); err != nil {
-			answers <- answer{err: fmt.Errorf("enter the network of dockerd: %w", err)}
+			results <- result{err: fmt.Errorf("enter the network of dockerd: %w", err)}
 			return
 		}
 		var dialer net.Dialer
 		connection, err := dialer.DialContext(ctx, network, address)
-		answers <- answer{connection, err}
+		results <- result{connection, err}
 	}()
-	a := <-answers
+	a := <-results
 	return a.connection, a.err
 }
 
-// HTTP returns a client in the engine's network.
+// HTTP returns an HTTP client in the engine's network.
 func (e *Engine) HTTP() *http.Client {
 	return &http.Client{
-		Timeout:   10 * time.Second,
+		Timeout:   time.Minute,
 		Transport: &http.Transport{DisableKeepAlives: true, DialContext: e.Dial},
 	}
 }

@@ -20,7 +20,7 @@ func (e *Engine) Relay(t testing.TB, address string) string {
 		for {
 			here, err := listener.Accept()
 			if err != nil {
-				return // the test has ended
+				return // closed at the end of the test
 			}
 			connections.Go(func() { e.relay(t, here, address) })
 		}
@@ -40,17 +40,17 @@ func (e *Engine) relay(t testing.TB, here net.Conn, address string) {
 		return // the other end sees a closed connection
 	}
 	defer func() { _ = there.Close() }()
-	over := make(chan struct{})
+	done := make(chan struct{})
 	var once sync.Once
-	carry := func(to, from net.Conn) {
+	forward := func(to, from net.Conn) {
 		_, _ = io.Copy(to, from)
-		once.Do(func() { close(over) })
+		once.Do(func() { close(done) })
 	}
 	var both sync.WaitGroup
-	both.Go(func() { carry(here, there) })
-	both.Go(func() { carry(there, here) })
+	both.Go(func() { forward(here, there) })
+	both.Go(func() { forward(there, here) })
 	select {
-	case <-over:
+	case <-done:
 	case <-t.Context().Done():
 	}
 	_, _ = here.Close(), there.Close()

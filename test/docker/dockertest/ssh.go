@@ -69,7 +69,7 @@ func (e *Engine) ServeSSH(t testing.TB) *SSH {
 	t.Cleanup(func() {
 		s.Kill()
 		if t.Failed() {
-			t.Logf("what sshd said:\n%s", s.Log())
+			t.Logf("sshd log:\n%s", s.Log())
 		}
 	})
 	// The free port may be in use by now.
@@ -170,7 +170,7 @@ func (s *SSH) configureClient() {
 	}{
 		{Known, "own", "known_hosts", s.port},
 		{WrongKey, "other", "known_hosts", s.port},
-		{Unknown, "own", "nobody", s.port},
+		{Unknown, "own", "no_hosts", s.port},
 		{Changed, "own", "known_hosts", s.port},
 		{NoServer, "own", "known_hosts", 1},
 	} {
@@ -205,7 +205,7 @@ func (s *SSH) run() error {
 		return err
 	}
 	defer func() { _ = log.Close() }()
-	command := exec.Command("/bin/sh", "-euc", join, "join", s.path("users"),
+	command := exec.Command("/bin/sh", "-euc", serverScript, "serverScript", s.path("users"),
 		filepath.Join(s.programs, "bin", "sshd"), "-D", "-e", "-f", s.path("sshd_config"))
 	command.Stdout, command.Stderr = log, log
 	command.Env = append(os.Environ(), "LD_LIBRARY_PATH="+filepath.Join(s.programs, "lib"))
@@ -215,7 +215,7 @@ func (s *SSH) run() error {
 	}
 	seen, ok := wait.Until(startTimeout, func() (string, bool) {
 		if s.process.Ended() {
-			return "it ended", true
+			return "it exited", true
 		}
 		connection, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", s.port))
 		if err != nil {
@@ -225,7 +225,7 @@ func (s *SSH) run() error {
 		return "it listens", true
 	})
 	if !ok || s.process.Ended() {
-		return fmt.Errorf("no answer of sshd: %s\n%s", seen, s.Log())
+		return fmt.Errorf("start sshd: %s\n%s", seen, s.Log())
 	}
 	return nil
 }
@@ -246,7 +246,7 @@ func (s *SSH) Kill() {
 	}
 }
 
-// StartAgain runs the server after Kill, at the same address.
+// StartAgain starts a killed server on the same port.
 func (s *SSH) StartAgain() {
 	s.t.Helper()
 	if err := s.run(); err != nil {

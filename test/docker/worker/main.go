@@ -57,7 +57,7 @@ func run(args []string) error {
 	case "write":
 		return os.WriteFile(args[1], []byte(args[2]), 0o644)
 	default:
-		return fmt.Errorf("it knows no %q", args[0])
+		return fmt.Errorf("unknown command %q", args[0])
 	}
 }
 
@@ -69,7 +69,7 @@ func port() string {
 }
 
 func check() error {
-	client := http.Client{Timeout: time.Second}
+	client := http.Client{Timeout: 10 * time.Second}
 	response, err := client.Get("http://127.0.0.1:" + port() + "/health")
 	if err != nil {
 		return err
@@ -87,7 +87,7 @@ type worker struct {
 	bad  atomic.Bool
 	// healthy is the time when it becomes healthy.
 	healthy time.Time
-	// changed wakes the burner.
+	// changed wakes spin.
 	changed chan struct{}
 	ends    sync.Once
 	// eaten is the used memory.
@@ -109,7 +109,7 @@ func serve() error {
 		return err
 	}
 	if end > 0 {
-		time.AfterFunc(end, func() { w.end("it was to end after "+end.String(), 1) })
+		time.AfterFunc(end, func() { w.end("exit after "+end.String(), 1) })
 	}
 	stop, err := duration("WORKER_STOP_AFTER")
 	if err != nil {
@@ -121,11 +121,11 @@ func serve() error {
 			return fmt.Errorf("WORKER_STOP_CODE: %w", err)
 		}
 	}
-	asked := make(chan os.Signal, 1)
-	signal.Notify(asked, syscall.SIGTERM, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGUSR1)
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGUSR1)
 	go func() {
-		s := <-asked
-		time.AfterFunc(stop, func() { w.end("asked by "+s.String(), code) })
+		s := <-signals
+		time.AfterFunc(stop, func() { w.end("signal "+s.String(), code) })
 	}()
 	go w.spin()
 	if control := os.Getenv("WORKER_CONTROL"); control != "" {
@@ -203,7 +203,7 @@ func (w *worker) set(key, value string) error {
 	case "health":
 		w.bad.Store(value == "bad")
 	default:
-		return fmt.Errorf("there is no %q to set", key)
+		return fmt.Errorf("unknown key %q", key)
 	}
 	return nil
 }
