@@ -1,3 +1,2 @@
-// Package aws tries hpad on an imitation of AWS, beside second clients and servers
-// that were made by others.
+// Package aws tests hpad with the fake AWS of package awstest.
 package aws

@@ -19,7 +19,7 @@ import (
 // patience is the time limit for actions that take seconds on an idle host.
 const patience = world.Patience
 
-// fleet is the configuration of a fleet called cloud in an imitation of AWS.
+// fleet returns the configuration of a fleet "cloud".
 func fleet(c *awstest.Cloud, credentials, extra string) string {
 	return named("cloud", c, credentials, extra)
 }
@@ -38,22 +38,21 @@ check_interval   = "1s"
 `, name, awstest.Region, credentials, c.URL, c.URL, c.URL, extra)
 }
 
-// queued is the configuration of an autoscaler of a group of its own name.
+// queued returns an autoscaler for the group of the same name.
 func queued(group string, minimum, maximum int) string {
 	return world.Queued(group, fmt.Sprintf(`{ fleet = "cloud", group = %q }`, group), minimum, maximum)
 }
 
-// awaitDesired waits for a desired capacity of a group.
+// awaitDesired waits for the desired capacity of a group.
 func awaitDesired(t *testing.T, c *awstest.Cloud, group string, want int) {
 	t.Helper()
 	wait.For(t, patience, fmt.Sprintf("desired capacity %d of %s", want, group), func() (string, bool) {
 		got := c.Look(group).Desired
-		return fmt.Sprintf("it is %d", got), got == want
+		return fmt.Sprint(got), got == want
 	})
 }
 
-// TestScaling runs each case with an AWS and a daemon of its own, and one
-// Prometheus for all.
+// TestScaling runs each case with its own AWS and daemon. They share one Prometheus.
 func TestScaling(t *testing.T) {
 	t.Parallel()
 	l := world.NewLoad(t)
@@ -62,19 +61,19 @@ func TestScaling(t *testing.T) {
 		run  func(t *testing.T, c *awstest.Cloud, l *world.Load)
 	}{
 		{"grows and shrinks", growsAndShrinks},
-		{"booting machines", booting},
+		{"booting instances", booting},
 		{"chosen victims", chosen},
 		{"quota", quota},
 		{"throttled for a minute", throttled},
 		{"one account for two fleets", oneAccount},
 		{"credentials", credentials},
-		{"edited in between", edited},
-		{"descriptions lag", lagging},
+		{"external writer", externalWriter},
+		{"stale descriptions", stale},
 		{"another autoscaler", anotherAutoscaler},
 		{"suspended", suspended},
 		{"weighted", weighted},
 		{"vanishing", vanishing},
-		{"restarted", restarted},
+		{"restart", restart},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -83,7 +82,7 @@ func TestScaling(t *testing.T) {
 	}
 }
 
-// growsAndShrinks: with machines that take seconds to come and to go.
+// growsAndShrinks: a group follows its queue with slow launches and terminations.
 func growsAndShrinks(t *testing.T, c *awstest.Cloud, l *world.Load) {
 	c.Add(awstest.Group{Name: "web", Max: 100, Desired: 1, Boot: 3 * time.Second, Stop: 2 * time.Second})
 	l.Queue("web", 40)
@@ -93,14 +92,14 @@ func growsAndShrinks(t *testing.T, c *awstest.Cloud, l *world.Load) {
 	awaitDesired(t, c, "web", 6)
 	wait.For(t, patience, "current replicas 6", func() (string, bool) {
 		got := w.View("web").Status.CurrentReplicas
-		return fmt.Sprintf("they are %d", got), got == 6
+		return fmt.Sprint(got), got == 6
 	})
 	l.Queue("web", 0)
 	awaitDesired(t, c, "web", 0)
 	l.Queue("web", 20)
 	awaitDesired(t, c, "web", 2)
 	if n := c.Writes(); n > 6 {
-		t.Errorf("%d writes, want none of a count that is there", n)
+		t.Errorf("%d writes, want at most 6", n)
 	}
 }
 
@@ -125,11 +124,11 @@ instance_label      = "instance_id"
 window              = "1s"
 average_utilization = 60
 `)
-	// 200 % of two machines at 60 % is 7, and of seven machines it is 57 %.
+	// 200 % of two instances at 60 % is 7; of seven instances it is 57 %.
 	awaitDesired(t, c, "slow", 7)
 	w.Passes("slow", 4)
 	if got := c.Look("slow").Desired; got != 7 {
-		t.Errorf("desired capacity %d while machines boot, want the 7 of the first decision", got)
+		t.Errorf("desired capacity %d while instances boot, want 7", got)
 	}
 	c.Edit("slow", func(g *awstest.Group) {
 		for _, instance := range g.Instances {
@@ -140,7 +139,7 @@ average_utilization = 60
 	})
 	w.Passes("slow", 3)
 	if got := c.Look("slow").Desired; got != 7 {
-		t.Errorf("desired capacity %d with machines that are unhealthy, want 7", got)
+		t.Errorf("desired capacity %d with unhealthy instances, want 7", got)
 	}
 }
 
@@ -169,11 +168,11 @@ func chosen(t *testing.T, c *awstest.Cloud, l *world.Load) {
 		Count: func(name string) int { return c.Look(name).Desired }, Writes: c.Writes,
 	}.Run(t, l)
 	if n := c.Calls()["SetDesiredCapacity"]; n != 0 {
-		t.Errorf("the count was set %d times, want it lowered with the instances", n)
+		t.Errorf("%d calls of SetDesiredCapacity, want 0", n)
 	}
 }
 
-// ids returns the ids of a group's instances that stay, in order.
+// ids returns the sorted IDs of a group's instances that are not terminating.
 func ids(c *awstest.Cloud, group string) []string {
 	var found []string
 	for _, instance := range c.Look(group).Instances {
@@ -194,13 +193,14 @@ func quota(t *testing.T, c *awstest.Cloud, l *world.Load) {
 	awaitDesired(t, c, "big", 5)
 	w.Await("big", cloud.InsufficientCapacity, awsasg.QuotaExceeded, "vCPU limit of 6")
 	if got := w.View("big").Status; len(ids(c, "big")) != 3 || got.DesiredReplicas != 5 {
-		t.Errorf("%d instances for %d desired replicas, want 3 for 5", len(ids(c, "big")), got.DesiredReplicas)
+		t.Errorf("%d instances and %d desired replicas, want 3 and 5", len(ids(c, "big")), got.DesiredReplicas)
 	}
 	c.SetQuota(-1)
 	w.Await("big", cloud.InsufficientCapacity, "Resolved", "")
-	if got := len(ids(c, "big")); got != 5 {
-		t.Errorf("%d instances once the quota is raised, want 5", got)
-	}
+	wait.For(t, patience, "5 instances", func() (string, bool) {
+		got := ids(c, "big")
+		return fmt.Sprint(got), len(got) == 5
+	})
 }
 
 // throttled: all calls of an account are throttled for a minute; another account is not affected.
@@ -223,8 +223,7 @@ func throttled(t *testing.T, c *awstest.Cloud, l *world.Load) {
 	m.Run(t, l)
 }
 
-// oneAccount: two fleets of one account, which want more calls than AWS allows it, are
-// never refused one, also across reloads.
+// oneAccount: two fleets of one account share its limit of calls, also across reloads.
 func oneAccount(t *testing.T, c *awstest.Cloud, l *world.Load) {
 	file := c.Credentials(t)
 	fleets := map[string]string{"one": file, "two": file}
@@ -251,7 +250,7 @@ func oneAccount(t *testing.T, c *awstest.Cloud, l *world.Load) {
 		w.Passes("of-one", 3)
 	}
 	if n := c.Refused(); n != 0 {
-		t.Errorf("AWS refused %d of the calls %v as too many", n, c.Calls())
+		t.Errorf("%d throttled calls of %v, want 0", n, c.Calls())
 	}
 }
 
@@ -306,10 +305,10 @@ func lagging(t *testing.T, c *awstest.Cloud, l *world.Load) {
 		awaitDesired(t, c, "late", count)
 		w.Passes("late", 6)
 		if got := w.View("late").Status; got.CurrentReplicas != int32(count) || got.DesiredReplicas != int32(count) {
-			t.Errorf("hpad shows %d replicas of %d once it wrote %d", got.CurrentReplicas, got.DesiredReplicas, count)
+			t.Errorf("%d current and %d desired replicas, want %d", got.CurrentReplicas, got.DesiredReplicas, count)
 		}
-		if told := world.Told(w.View("late").Events, string(policy.ForeignWriter)); told != 0 || c.Writes() != writes+1 {
-			t.Errorf("after %d writes hpad told %d times of somebody else", c.Writes(), told)
+		if n := world.Told(w.View("late").Events, string(policy.ForeignWriter)); n != 0 || c.Writes() != writes+1 {
+			t.Errorf("%d writes and %d events of ForeignWriter, want %d and 0", c.Writes(), n, writes+1)
 		}
 	}
 	c.Edit("late", func(g *awstest.Group) { g.Desired = 7 })
@@ -317,7 +316,7 @@ func lagging(t *testing.T, c *awstest.Cloud, l *world.Load) {
 	awaitDesired(t, c, "late", 3)
 }
 
-// anotherAutoscaler: a group with a scaling policy of its own is left to it.
+// anotherAutoscaler: hpad holds while the group has a scaling policy or an instance refresh.
 func anotherAutoscaler(t *testing.T, c *awstest.Cloud, l *world.Load) {
 	c.Add(awstest.Group{Name: "native", Max: 100, Desired: 2})
 	l.Queue("native", 20)
@@ -341,7 +340,7 @@ func anotherAutoscaler(t *testing.T, c *awstest.Cloud, l *world.Load) {
 	awaitDesired(t, c, "native", 5)
 }
 
-// suspended: a group that may not terminate grows and does not shrink.
+// suspended: a group with a suspended Terminate process grows and does not shrink.
 func suspended(t *testing.T, c *awstest.Cloud, l *world.Load) {
 	c.Add(awstest.Group{Name: "half", Max: 100, Desired: 3, Suspended: []string{"Terminate"}})
 	l.Queue("half", 10)
@@ -351,7 +350,7 @@ func suspended(t *testing.T, c *awstest.Cloud, l *world.Load) {
 	l.Queue("half", 50)
 	awaitDesired(t, c, "half", 5)
 	if n := c.Writes(); n != 1 {
-		t.Errorf("%d writes, want the growth alone", n)
+		t.Errorf("%d writes, want 1", n)
 	}
 }
 
@@ -362,7 +361,7 @@ func weighted(t *testing.T, c *awstest.Cloud, l *world.Load) {
 	w := world.New(t, fleet(c, c.Credentials(t), "")+l.Source()+queued("mixed", 1, 10))
 	for _, kind := range []policy.ConditionType{policy.AbleToScale, policy.ScalingActive} {
 		if condition := w.Await("mixed", kind, awsasg.WeightedCapacity, "counts 2"); condition.Status != policy.ConditionFalse {
-			t.Errorf("%+v, want that it is False", condition)
+			t.Errorf("got %+v, want False", condition)
 		}
 	}
 	w.Passes("mixed", 3)
@@ -397,7 +396,7 @@ func restarted(t *testing.T, c *awstest.Cloud, l *world.Load) {
 	text := fleet(c, c.Credentials(t), "") + l.Source() + queued("again", 1, 10)
 	w := world.New(t, text)
 	awaitDesired(t, c, "again", 3)
-	wait.For(t, patience, "lookup of the new instance", func() (string, bool) {
+	wait.For(t, patience, "running new instance", func() (string, bool) {
 		w.Passes("again", 1)
 		states := c.Look("again").Instances
 		return fmt.Sprintf("%+v", states), !slices.ContainsFunc(states, func(i *awstest.Instance) bool { return i.State != awstest.StateInService })

@@ -12,7 +12,7 @@ import (
 	"github.com/hpad/hpad/test/internal/program"
 )
 
-// TestStart runs docs/start-aws.md against the imitation.
+// TestStart runs docs/start-aws.md.
 func TestStart(t *testing.T) {
 	t.Parallel()
 	c := awstest.New(t)
@@ -21,9 +21,9 @@ func TestStart(t *testing.T) {
 	replace["/home/me/.aws/credentials"] = c.Credentials(t)
 	region := fmt.Sprintf("region = %q", awstest.Region)
 	replace[region] = fmt.Sprintf("%s\nendpoints = { auto_scaling = %q, ec2 = %q, sts = %q }", region, c.URL, c.URL, c.URL)
-	said := guide.Run(t, &guide.Page{
+	output := guide.Run(t, &guide.Page{
 		Path: "../../docs/start-aws.md", Replace: replace,
 		Environment: []string{"PATH=" + filepath.Dir(program.Binary(t)) + ":" + os.Getenv("PATH")},
 	})
-	guide.Breathes(t, said["hpad history worker"])
+	guide.Breathes(t, output["hpad history worker"])
 }

@@ -25,8 +25,8 @@ func readPage(r *request) page {
 	return page{most: r.number("MaxRecords", defaultPage), token: r.text("NextToken")}
 }
 
-// cut returns the part of a list, and the token of the next one.
-func cut[T any](c *Cloud, p page, all []T) ([]T, string, *refusal) {
+// cut returns a page of a list and the token of the next page.
+func cut[T any](c *Cloud, p page, all []T) ([]T, string, *apiError) {
 	from, _ := strconv.Atoi(p.token)
 	if p.most < 1 || p.most > longestPage || from < 0 || from > len(all) {
 		return nil, "", invalid("MaxRecords %d, NextToken %q", p.most, p.token)
@@ -62,11 +62,11 @@ func readDescribeGroups(r *request) action {
 	}
 }
 
-func (a *describeGroups) about() (string, bool) { return "", false }
+func (a *describeGroups) scope() (string, bool) { return "", false }
 
-func (a *describeGroups) run(c *Cloud) (element, *refusal) {
+func (a *describeGroups) run(c *Cloud) (element, *apiError) {
 	if len(a.filters) > 0 {
-		return element{}, invalid("this imitation has no filters of groups")
+		return element{}, invalid("filters of groups are not implemented")
 	}
 	if len(a.names) > max(a.most, defaultPage) || len(a.names) > longestPage {
 		return element{}, invalid("The number of Auto Scaling group names is more than the maximum")
@@ -143,9 +143,9 @@ func unknownGroup(name string) *refusal {
 	return invalid("AutoScalingGroup name not found - AutoScalingGroup '%s' not found", name)
 }
 
-// busy is the refusal of changes while an activity is in progress.
-func busy() *refusal {
-	return &refusal{status: http.StatusBadRequest, code: "ScalingActivityInProgress", message: "Scaling activity 6d5d3d3c-imitated is in progress and blocks this action"}
+// busy is the error of changes while an activity is in progress.
+func busy() *apiError {
+	return &apiError{status: http.StatusBadRequest, code: "ScalingActivityInProgress", message: "Scaling activity 6d5d3d3c-imitated is in progress and blocks this action"}
 }
 
 type setDesired struct {
@@ -158,9 +158,9 @@ func readSetDesired(r *request) action {
 	return &setDesired{name: r.text("AutoScalingGroupName"), desired: r.number("DesiredCapacity", -1), honor: r.truth("HonorCooldown", false)}
 }
 
-func (a *setDesired) about() (string, bool) { return a.name, true }
+func (a *setDesired) scope() (string, bool) { return a.name, true }
 
-func (a *setDesired) run(c *Cloud) (element, *refusal) {
+func (a *setDesired) run(c *Cloud) (element, *apiError) {
 	g := c.groups[a.name]
 	switch {
 	case g == nil:
@@ -195,9 +195,9 @@ func readTerminate(r *request) action {
 	}
 }
 
-func (a *terminate) about() (string, bool) { return a.group, true }
+func (a *terminate) scope() (string, bool) { return a.group, true }
 
-func (a *terminate) run(c *Cloud) (element, *refusal) {
+func (a *terminate) run(c *Cloud) (element, *apiError) {
 	ids := a.ids
 	if len(ids) == 0 {
 		ids = []string{a.id}
@@ -206,7 +206,7 @@ func (a *terminate) run(c *Cloud) (element, *refusal) {
 	}
 	victims := map[*Group][]*Instance{}
 	for _, id := range ids {
-		home := c.homes[id]
+		home := c.groupOf[id]
 		if home == nil || a.group != "" && home.Name != a.group {
 			return element{}, invalid("Instance Id not found - No managed instance found for instance ID: %s", id)
 		}
@@ -263,9 +263,9 @@ func readDescribeActivities(r *request) action {
 	return &describeActivities{page: readPage(r), group: r.text("AutoScalingGroupName")}
 }
 
-func (a *describeActivities) about() (string, bool) { return a.group, false }
+func (a *describeActivities) scope() (string, bool) { return a.group, false }
 
-func (a *describeActivities) run(c *Cloud) (element, *refusal) {
+func (a *describeActivities) run(c *Cloud) (element, *apiError) {
 	var all []element
 	for _, name := range c.names {
 		if a.group != "" && name != a.group {
@@ -303,9 +303,9 @@ func readDescribePolicies(r *request) action {
 	return &describePolicies{page: readPage(r), group: r.text("AutoScalingGroupName"), types: r.list("PolicyTypes.member.")}
 }
 
-func (a *describePolicies) about() (string, bool) { return a.group, false }
+func (a *describePolicies) scope() (string, bool) { return a.group, false }
 
-func (a *describePolicies) run(c *Cloud) (element, *refusal) {
+func (a *describePolicies) run(c *Cloud) (element, *apiError) {
 	var all []element
 	for _, name := range c.names {
 		if a.group != "" && name != a.group {
@@ -342,9 +342,9 @@ func readDescribeRefreshes(r *request) action {
 	return &describeRefreshes{page: readPage(r), group: r.text("AutoScalingGroupName")}
 }
 
-func (a *describeRefreshes) about() (string, bool) { return a.group, false }
+func (a *describeRefreshes) scope() (string, bool) { return a.group, false }
 
-func (a *describeRefreshes) run(c *Cloud) (element, *refusal) {
+func (a *describeRefreshes) run(c *Cloud) (element, *apiError) {
 	g := c.groups[a.group]
 	if g == nil {
 		return element{}, unknownGroup(a.group)

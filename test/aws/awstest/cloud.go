@@ -23,7 +23,7 @@ const (
 	Account = "123456789012"
 	// Secret is the secret of all access keys.
 	Secret = "imitated"
-	// firstKey is the access key that is valid at first.
+	// firstKey is the initial access key.
 	firstKey = "AKIAIMITATED00000001"
 )
 
@@ -34,7 +34,7 @@ const launchRetry = 200 * time.Millisecond
 type Cloud struct {
 	// URL is the endpoint of all services.
 	URL string
-	// Rival acts before calls, by their actions.
+	// Rival runs changes before calls, by action.
 	Rival  targettest.Rival
 	server *httptest.Server
 
@@ -42,8 +42,8 @@ type Cloud struct {
 	groups map[string]*Group
 	// names are the names of the groups in order.
 	names []string
-	// homes are the groups of instances.
-	homes     map[string]*Group
+	// groupOf has the groups of instances by ID.
+	groupOf   map[string]*Group
 	launched  int
 	living    int
 	quota     int
@@ -59,17 +59,17 @@ type Cloud struct {
 	writes    int
 	refused   int
 	requests  int
-	// strange are parameters that were not understood.
-	strange []string
+	// unknown are unknown request parameters.
+	unknown []string
 }
 
 type denial struct{ action, group string }
 
-// New starts an imitation without groups.
+// New starts a server without groups.
 func New(t testing.TB) *Cloud {
 	t.Helper()
 	c := &Cloud{
-		groups: map[string]*Group{}, homes: map[string]*Group{}, denied: map[denial]bool{}, calls: map[string]int{},
+		groups: map[string]*Group{}, groupOf: map[string]*Group{}, denied: map[denial]bool{}, calls: map[string]int{},
 		quota: -1, key: firstKey,
 	}
 	c.server = httptest.NewServer(c)
@@ -78,15 +78,14 @@ func New(t testing.TB) *Cloud {
 		c.Hang(false)
 		c.server.CloseClientConnections()
 		c.server.Close()
-		for _, parameter := range c.strange {
-			t.Errorf("the imitation of AWS was sent a parameter that it does not know: %s", parameter)
+		for _, parameter := range c.unknown {
+			t.Errorf("request with an unknown parameter: %s", parameter)
 		}
 	})
 	return c
 }
 
-// Credentials writes a shared credentials file that holds the access key that is
-// valid now, and returns its path.
+// Credentials writes a shared credentials file with the valid access key and returns its path.
 func (c *Cloud) Credentials(t testing.TB) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "credentials")
@@ -116,17 +115,17 @@ func (c *Cloud) Rotate() {
 	})
 }
 
-// Deny refuses an action, for one group or for all where group is empty.
+// Deny denies an action for one group, or for all if group is empty.
 func (c *Cloud) Deny(action, group string) {
 	c.locked(func() { c.denied[denial{action, group}] = true })
 }
 
-// Permit ends that.
+// Permit reverts Deny.
 func (c *Cloud) Permit(action, group string) {
 	c.locked(func() { delete(c.denied, denial{action, group}) })
 }
 
-// SetQuota bounds how many instances the account may have; -1 means no bound.
+// SetQuota limits the number of instances in the account; -1 means no limit.
 func (c *Cloud) SetQuota(instances int) { c.locked(func() { c.quota = instances }) }
 
 // Page limits the entries on a page of lists; 0 uses the requested number.
@@ -160,10 +159,10 @@ func (c *Cloud) Refused() int {
 	return c.refused
 }
 
-// Unthrottle ends that.
+// Unthrottle removes both token buckets.
 func (c *Cloud) Unthrottle() { c.locked(func() { c.bucket, c.ec2Bucket = nil, nil }) }
 
-// Hang makes the imitation take calls and not respond, or ends that.
+// Hang makes the server accept calls and not respond, until it is turned off.
 func (c *Cloud) Hang(on bool) {
 	c.locked(func() {
 		if on && c.hang == nil {
@@ -224,12 +223,12 @@ func (c *Cloud) Edit(name string, change func(g *Group)) {
 	c.settle(c.groups[name], time.Now())
 }
 
-// Adopt makes instances that Edit put into a group by hand part of the account.
+// Adopt registers instances that Edit added to a group.
 func (c *Cloud) Adopt(name string) {
 	c.locked(func() {
 		for _, instance := range c.groups[name].Instances {
-			if c.homes[instance.ID] == nil {
-				c.homes[instance.ID] = c.groups[name]
+			if c.groupOf[instance.ID] == nil {
+				c.groupOf[instance.ID] = c.groups[name]
 				c.living++
 			}
 		}
@@ -241,7 +240,7 @@ func (c *Cloud) Delete(name string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, instance := range c.groups[name].Instances {
-		delete(c.homes, instance.ID)
+		delete(c.groupOf, instance.ID)
 		c.living--
 	}
 	delete(c.groups, name)
@@ -257,7 +256,7 @@ func (c *Cloud) Look(name string) Group {
 	return g.clone()
 }
 
-// ServeHTTP responds as AWS.
+// ServeHTTP implements the Query protocol.
 func (c *Cloud) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c.mu.Lock()
 	hang := c.hang
@@ -270,7 +269,7 @@ func (c *Cloud) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if err := r.ParseForm(); err != nil || r.Method != http.MethodPost || r.URL.Path != "/" {
-		http.Error(w, "not a request of the Query protocol", http.StatusBadRequest)
+		http.Error(w, "want a request of the Query protocol", http.StatusBadRequest)
 		return
 	}
 	c.serve(w, r)

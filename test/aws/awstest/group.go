@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// The states of instances that the imitation itself goes through.
+// The states of instances that the server sets itself.
 const (
 	StatePending     = "Pending"
 	StateInService   = "InService"
@@ -23,7 +23,7 @@ type Group struct {
 	Status string
 	// CapacityType is the DesiredCapacityType, Weight the weight of the instances.
 	CapacityType, Weight string
-	// Suspended are processes that do not run.
+	// Suspended are the suspended processes.
 	Suspended  []string
 	Policies   []Policy
 	Refreshes  []Refresh
@@ -33,7 +33,7 @@ type Group struct {
 
 	// Boot and Stop are the durations of starting and stopping an instance.
 	Boot, Stop time.Duration
-	// NeverBoots leaves instances that are launched from now on pending.
+	// NeverBoots keeps new instances pending.
 	NeverBoots bool
 	// Launchable is the number of instances after which launches fail; -1 means no limit, as does
 	// 0 for Add.
@@ -43,12 +43,11 @@ type Group struct {
 	// ReadLag is the time for which descriptions show the group as before a change; 0 ends it
 	// immediately.
 	ReadLag time.Duration
-	// Locked refuses writes because of an activity in progress.
+	// Locked rejects writes because of an activity in progress.
 	Locked bool
 	// Lies is the number of descriptions that Lie changes.
 	Lies int
-	// Lie changes a copy of the group before it is described; one without a name is
-	// left out.
+	// Lie changes a copy of the group before it is described. It clears the name to omit it.
 	Lie func(g *Group)
 
 	retry time.Time
@@ -62,12 +61,12 @@ type view struct {
 	until time.Time
 }
 
-// Instance is one of a group.
+// Instance is an instance of a group.
 type Instance struct {
 	ID, State, Health, Zone, Type, Address string
 	Protected                              bool
 	Launched                               time.Time
-	// Turns is when the state changes next by itself; zero means never.
+	// Turns is the time of the next state change; zero means never.
 	Turns time.Time
 	Tags  map[string]string
 }
@@ -105,7 +104,7 @@ func (g *Group) clone() Group {
 	return copied
 }
 
-// changing has descriptions lag behind the change to come.
+// changing records the state before a change for ReadLag.
 func (g *Group) changing(now time.Time) {
 	if g.ReadLag > 0 {
 		g.past = append(g.past, view{group: g.clone(), until: now.Add(g.ReadLag)})
@@ -123,7 +122,7 @@ func (g *Group) described(now time.Time) *Group {
 
 func (g *Group) suspended(process string) bool { return slices.Contains(g.Suspended, process) }
 
-// mainState is a state without how far a hook is in it.
+// mainState returns a state without the suffix of a lifecycle hook.
 func mainState(state string) string {
 	main, _, _ := strings.Cut(state, ":")
 	return main
@@ -154,7 +153,7 @@ func (c *Cloud) settle(g *Group, now time.Time) {
 	g.Instances = slices.DeleteFunc(g.Instances, func(i *Instance) bool {
 		gone := g.turn(i, now)
 		if gone {
-			delete(c.homes, i.ID)
+			delete(c.groupOf, i.ID)
 			c.living--
 		}
 		return gone
@@ -165,7 +164,7 @@ func (c *Cloud) settle(g *Group, now time.Time) {
 	living := g.living()
 	if !g.suspended("Launch") && !now.Before(g.retry) {
 		for n := len(living); n < g.Desired; n++ {
-			if why := c.refusal(g, n); why != "" {
+			if why := c.launchError(g, n); why != "" {
 				g.fail(why, now)
 				break
 			}
@@ -180,7 +179,7 @@ func (c *Cloud) settle(g *Group, now time.Time) {
 	}
 }
 
-// turn brings an instance to the state it is in now, and reports whether it is gone.
+// turn applies an instance's state change if it is due, and reports whether it is gone.
 func (g *Group) turn(i *Instance, now time.Time) bool {
 	if i.Turns.IsZero() || now.Before(i.Turns) {
 		return false
@@ -229,7 +228,7 @@ func victims(living []*Instance) []*Instance {
 	return append(kept, make([]*Instance, protected)...)
 }
 
-// launch makes an instance that boots.
+// launch starts an instance.
 func (c *Cloud) launch(g *Group, now time.Time) *Instance {
 	c.launched++
 	c.living++
@@ -246,11 +245,11 @@ func (c *Cloud) launch(g *Group, now time.Time) *Instance {
 		g.turn(instance, now)
 	}
 	g.Instances = append(g.Instances, instance)
-	c.homes[instance.ID] = g
+	c.groupOf[instance.ID] = g
 	return instance
 }
 
-// terminate lets an instance go.
+// terminate starts the termination of an instance.
 func (g *Group) terminate(i *Instance, now time.Time) {
 	if i == nil {
 		return
@@ -259,12 +258,12 @@ func (g *Group) terminate(i *Instance, now time.Time) {
 	g.begin("Terminating EC2 instance: "+i.ID, now)
 }
 
-// begin records an activity, newest first.
+// begin records an activity.
 func (g *Group) begin(description string, now time.Time) {
 	g.record(Activity{Description: description, Status: "InProgress", Started: now})
 }
 
-// fail records a launch that failed, and puts the next one off.
+// fail records a failed launch and delays the next one.
 func (g *Group) fail(why string, now time.Time) {
 	g.retry = now.Add(launchRetry)
 	g.record(Activity{Description: "Launching a new EC2 instance.  Status Reason: " + why, Status: "Failed", Message: why, Started: now})
@@ -280,7 +279,7 @@ func (g *Group) record(a Activity) {
 	g.Activities = g.Activities[:min(len(g.Activities), longestRecord)]
 }
 
-// ended marks the launch of an instance as done.
+// ended marks the launch of an instance as successful.
 func (g *Group) ended(id string) {
 	for n := range g.Activities {
 		if g.Activities[n].Description == "Launching a new EC2 instance: "+id {

@@ -46,7 +46,7 @@ func (r *request) truth(key string, absent bool) bool {
 }
 
 func (r *request) fail(key, text string) {
-	r.err = fmt.Errorf("%s=%s cannot be read", key, text)
+	r.err = fmt.Errorf("invalid value %s=%s", key, text)
 }
 
 // list reads prefix1, prefix2, ….
@@ -61,7 +61,7 @@ func (r *request) list(prefix string) []string {
 	}
 }
 
-// filter is one of DescribeInstances and the like.
+// filter is a filter of a list.
 type filter struct {
 	name   string
 	values []string
@@ -89,8 +89,7 @@ func (r *request) left() []string {
 	return keys
 }
 
-// Decode reads the body of a request, as the imitation does, and returns the
-// parameters that it does not know.
+// Decode decodes the body of a request and returns its unknown parameters.
 func Decode(body string) (unknown []string, err error) {
 	values, err := url.ParseQuery(strings.TrimSpace(body))
 	if err != nil {
@@ -103,18 +102,18 @@ func Decode(body string) (unknown []string, err error) {
 	return r.left(), r.err
 }
 
-// decode finds the action of a request, and reads its parameters.
+// decode decodes a request.
 func decode(values url.Values) (action, *request, error) {
 	r := &request{values: values}
 	name, version := r.text("Action"), r.text("Version")
 	known, ok := actions[version][name]
 	if !ok {
-		return nil, nil, fmt.Errorf("there is no action %q in version %q", name, version)
+		return nil, nil, fmt.Errorf("unknown action %q in version %q", name, version)
 	}
 	return known(r), r, nil
 }
 
-// action is one call that was read.
+// action is a decoded call.
 type action interface {
 	// about returns the group of the call, or "", and whether the call is a change.
 	about() (group string, change bool)
@@ -128,7 +127,7 @@ const (
 	versionSTS         = "2011-06-15"
 )
 
-// actions are those the imitation knows, by version and name.
+// actions are the implemented actions by version and name.
 var actions = map[string]map[string]func(r *request) action{
 	versionAutoScaling: {
 		"DescribeAutoScalingGroups":           readDescribeGroups,

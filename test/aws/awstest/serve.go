@@ -13,12 +13,12 @@ type Fault struct {
 	Action string
 	// Times is the number of affected calls.
 	Times int
-	// Delay holds the response.
+	// Delay delays the response.
 	Delay time.Duration
 	// Status, Code and Message are the response.
 	Status        int
 	Code, Message string
-	// RetryAfter is the header of that, in seconds.
+	// RetryAfter is its Retry-After header in seconds.
 	RetryAfter int
 	// Lost performs the call and closes the connection without a response.
 	Lost bool
@@ -65,13 +65,13 @@ func (c *Cloud) serve(w http.ResponseWriter, r *http.Request) {
 	var result element
 	refused := c.admit(r, name, version, called, parameters, err)
 	if refused == nil && fault.Status > 0 {
-		refused = &refusal{status: fault.Status, code: fault.Code, message: fault.Message, retryAfter: fault.RetryAfter}
+		refused = &apiError{status: fault.Status, code: fault.Code, message: fault.Message, retryAfter: fault.RetryAfter}
 	}
 	if refused == nil {
 		c.Rival.Meet(name)
 		c.mu.Lock()
 		result, refused = called.run(c)
-		if _, change := called.about(); change && refused == nil {
+		if _, change := called.scope(); change && refused == nil {
 			c.writes++
 		}
 		c.mu.Unlock()
@@ -80,9 +80,9 @@ func (c *Cloud) serve(w http.ResponseWriter, r *http.Request) {
 	case fault.Lost:
 		panic(http.ErrAbortHandler)
 	case refused != nil:
-		refuse(w, version, id, refused)
+		writeError(w, version, id, refused)
 	default:
-		answer(w, version, name, id, result)
+		writeResult(w, version, name, id, result)
 	}
 }
 
@@ -91,13 +91,13 @@ func (c *Cloud) admit(r *http.Request, name, version string, called action, para
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err != nil {
-		c.strange = append(c.strange, err.Error())
-		return &refusal{status: http.StatusBadRequest, code: "InvalidAction", message: err.Error()}
+		c.unknown = append(c.unknown, err.Error())
+		return &apiError{status: http.StatusBadRequest, code: "InvalidAction", message: err.Error()}
 	}
 	if refused := c.authenticate(r, version); refused != nil {
 		return refused
 	}
-	group, _ := called.about()
+	group, _ := called.scope()
 	if c.denied[denial{name, ""}] || c.denied[denial{name, group}] {
 		return denied(version, name, group)
 	}
@@ -107,10 +107,10 @@ func (c *Cloud) admit(r *http.Request, name, version string, called action, para
 	}
 	if bucket != nil && version != versionSTS && !bucket.Allow() {
 		c.refused++
-		return &refusal{status: status, code: code, message: "Rate exceeded"}
+		return &apiError{status: status, code: code, message: "Rate exceeded"}
 	}
 	if left := parameters.left(); len(left) > 0 || parameters.err != nil {
-		c.strange = append(c.strange, fmt.Sprintf("%s of %s (%v)", left, name, parameters.err))
+		c.unknown = append(c.unknown, fmt.Sprintf("%s of %s (%v)", left, name, parameters.err))
 		return invalid("parameters %s (%v)", left, parameters.err)
 	}
 	return nil
@@ -123,22 +123,22 @@ func (c *Cloud) authenticate(r *http.Request, version string) *refusal {
 	service := map[string]string{versionAutoScaling: "autoscaling", versionEC2: "ec2", versionSTS: "sts"}[version]
 	switch {
 	case !ok || len(scope) < 4:
-		return &refusal{status: http.StatusForbidden, code: "MissingAuthenticationToken", message: "Request is missing Authentication Token"}
+		return &apiError{status: http.StatusForbidden, code: "MissingAuthenticationToken", message: "Request is missing Authentication Token"}
 	case scope[2] != Region || scope[3] != service:
-		return &refusal{status: http.StatusForbidden, code: "SignatureDoesNotMatch", message: fmt.Sprintf("Credential should be scoped to %s/%s, not %s/%s", Region, service, scope[2], scope[3])}
+		return &apiError{status: http.StatusForbidden, code: "SignatureDoesNotMatch", message: fmt.Sprintf("Credential should be scoped to %s/%s, not %s/%s", Region, service, scope[2], scope[3])}
 	case scope[0] == c.key && !c.expired, strings.HasPrefix(scope[0], roleKey):
 		return nil
 	case c.expired:
-		return &refusal{status: http.StatusForbidden, code: "ExpiredToken", message: "The security token included in the request is expired"}
+		return &apiError{status: http.StatusForbidden, code: "ExpiredToken", message: "The security token included in the request is expired"}
 	}
-	return &refusal{status: http.StatusForbidden, code: "InvalidClientTokenId", message: "The security token included in the request is invalid."}
+	return &apiError{status: http.StatusForbidden, code: "InvalidClientTokenId", message: "The security token included in the request is invalid."}
 }
 
-func denied(version, name, group string) *refusal {
+func denied(version, name, group string) *apiError {
 	if version == versionEC2 {
-		return &refusal{status: http.StatusForbidden, code: "UnauthorizedOperation", message: "You are not authorized to perform this operation."}
+		return &apiError{status: http.StatusForbidden, code: "UnauthorizedOperation", message: "You are not authorized to perform this operation."}
 	}
-	return &refusal{status: http.StatusForbidden, code: "AccessDenied", message: fmt.Sprintf(
+	return &apiError{status: http.StatusForbidden, code: "AccessDenied", message: fmt.Sprintf(
 		"User: arn:aws:iam::%s:user/hpad is not authorized to perform: autoscaling:%s on resource: %s because no identity-based policy allows the autoscaling:%s action",
 		Account, name, arn(group), name)}
 }

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// roleKey begins the access keys of assumed roles.
+// roleKey is the prefix of access keys of assumed roles.
 const roleKey = "ASIAIMITATED"
 
 type describeInstances struct {
@@ -27,31 +27,31 @@ func readDescribeInstances(r *request) action {
 	}
 }
 
-func (a *describeInstances) about() (string, bool) { return "", false }
+func (a *describeInstances) scope() (string, bool) { return "", false }
 
-func (a *describeInstances) run(c *Cloud) (element, *refusal) {
+func (a *describeInstances) run(c *Cloud) (element, *apiError) {
 	if a.dryRun {
-		return element{}, &refusal{status: http.StatusPreconditionFailed, code: "DryRunOperation", message: "Request would have succeeded, but DryRun flag is set."}
+		return element{}, &apiError{status: http.StatusPreconditionFailed, code: "DryRunOperation", message: "Request would have succeeded, but DryRun flag is set."}
 	}
 	wanted := a.ids
 	for _, f := range a.filters {
 		if f.name != "instance-id" {
-			return element{}, &refusal{status: http.StatusBadRequest, code: "InvalidParameterValue", message: "this imitation has no filter " + f.name}
+			return element{}, &apiError{status: http.StatusBadRequest, code: "InvalidParameterValue", message: "unknown filter " + f.name}
 		}
 		if len(f.values) > 200 {
-			return element{}, &refusal{status: http.StatusBadRequest, code: "FilterLimitExceeded", message: "The maximum number of filter values specified on a single call is 200"}
+			return element{}, &apiError{status: http.StatusBadRequest, code: "FilterLimitExceeded", message: "The maximum number of filter values specified on a single call is 200"}
 		}
 		wanted = append(wanted, f.values...)
 	}
 	names := c.names
-	asked := map[string]bool{}
+	requested := map[string]bool{}
 	everything := len(a.ids)+len(a.filters) == 0
 	if !everything {
 		names = nil
 	}
 	for _, id := range wanted {
-		asked[id] = true
-		if home := c.homes[id]; home != nil && !slices.Contains(names, home.Name) {
+		requested[id] = true
+		if home := c.groupOf[id]; home != nil && !slices.Contains(names, home.Name) {
 			names = append(names, home.Name)
 		}
 	}
@@ -61,15 +61,15 @@ func (a *describeInstances) run(c *Cloud) (element, *refusal) {
 		g := c.groups[name]
 		c.settle(g, time.Now())
 		for _, instance := range g.Instances {
-			if (everything || asked[instance.ID]) && time.Since(instance.Launched) >= g.Lag {
+			if (everything || requested[instance.ID]) && time.Since(instance.Launched) >= g.Lag {
 				found = append(found, instance)
-				delete(asked, instance.ID)
+				delete(requested, instance.ID)
 			}
 		}
 	}
 	for _, id := range a.ids {
-		if asked[id] {
-			return element{}, &refusal{status: http.StatusBadRequest, code: "InvalidInstanceID.NotFound", message: "The instance ID '" + id + "' does not exist"}
+		if requested[id] {
+			return element{}, &apiError{status: http.StatusBadRequest, code: "InvalidInstanceID.NotFound", message: "The instance ID '" + id + "' does not exist"}
 		}
 	}
 	from, _ := strconv.Atoi(a.token)
@@ -112,9 +112,9 @@ type getCallerIdentity struct{}
 
 func readGetCallerIdentity(*request) action { return &getCallerIdentity{} }
 
-func (a *getCallerIdentity) about() (string, bool) { return "", false }
+func (a *getCallerIdentity) scope() (string, bool) { return "", false }
 
-func (a *getCallerIdentity) run(*Cloud) (element, *refusal) {
+func (a *getCallerIdentity) run(*Cloud) (element, *apiError) {
 	return node("", text("Arn", "arn:aws:iam::"+Account+":user/hpad"), text("UserId", "AIDAIMITATED"), text("Account", Account)), nil
 }
 
@@ -125,12 +125,12 @@ func readAssumeRole(r *request) action {
 	return &assumeRole{role: r.text("RoleArn"), session: r.text("RoleSessionName"), externalID: r.text("ExternalId")}
 }
 
-func (a *assumeRole) about() (string, bool) { return "", false }
+func (a *assumeRole) scope() (string, bool) { return "", false }
 
-// run lets everybody with the external id "shop" be the role hpad.
-func (a *assumeRole) run(*Cloud) (element, *refusal) {
+// run permits the role hpad with the external ID "shop".
+func (a *assumeRole) run(*Cloud) (element, *apiError) {
 	if a.role != "arn:aws:iam::"+Account+":role/hpad" || a.externalID != "shop" {
-		return element{}, &refusal{status: http.StatusForbidden, code: "AccessDenied", message: "User: arn:aws:iam::" + Account + ":user/hpad is not authorized to perform: sts:AssumeRole on resource: " + a.role}
+		return element{}, &apiError{status: http.StatusForbidden, code: "AccessDenied", message: "User: arn:aws:iam::" + Account + ":user/hpad is not authorized to perform: sts:AssumeRole on resource: " + a.role}
 	}
 	return node("",
 		node("Credentials", text("AccessKeyId", roleKey+"00000001"), text("SecretAccessKey", Secret), text("SessionToken", "imitated"), moment("Expiration", time.Now().Add(time.Hour))),

@@ -10,8 +10,8 @@ import (
 	"github.com/hpad/hpad/test/aws/awstest"
 )
 
-// TestRequestSnapshots reads the requests that the SDK's authors recorded, each
-// with every parameter there is, as the imitation does: it knows all of them.
+// TestRequestSnapshots: awstest decodes the requests recorded in the SDK, which have every
+// parameter of their operation.
 func TestRequestSnapshots(t *testing.T) {
 	t.Parallel()
 	for service, operations := range map[string][]string{
@@ -35,21 +35,21 @@ func TestRequestSnapshots(t *testing.T) {
 			}
 			head, body, _ := strings.Cut(string(text), "\n\nContent-Type: application/x-www-form-urlencoded\n\n")
 			if head != "POST /" {
-				t.Errorf("%s is sent as %q, the imitation takes POST /", operation, head)
+				t.Errorf("%s is sent as %q, want POST /", operation, head)
 			}
 			unknown, err := awstest.Decode(body)
-			// The recorded values are placeholders, some where a number belongs.
-			if err != nil && !strings.Contains(err.Error(), "cannot be read") {
+			// The recorded values are placeholders, also for numbers.
+			if err != nil && !strings.Contains(err.Error(), "invalid value") {
 				t.Errorf("%s: %v", operation, err)
 			}
 			if kept := ignored(operation, unknown); len(kept) > 0 {
-				t.Errorf("%s: the imitation does not know %v", operation, kept)
+				t.Errorf("%s: unknown parameters %v", operation, kept)
 			}
 		}
 	}
 }
 
-// ignored leaves out parameters that hpad never sends.
+// ignored removes parameters that hpad never sends.
 func ignored(operation string, unknown []string) []string {
 	if operation != "AssumeRole" {
 		return unknown

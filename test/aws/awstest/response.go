@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// element is one XML element: a text or children.
+// element is an XML element with text or children.
 type element struct {
 	name     string
 	text     string
@@ -27,7 +27,7 @@ func moment(name string, value time.Time) element {
 
 func node(name string, children ...element) element { return element{name: name, children: children} }
 
-// list is a list in the way of a service: of "member" or "item".
+// list is a list of elements named each, which is "member" or "item".
 func list[T any](name, each string, items []T, of func(T) []element) element {
 	all := element{name: name}
 	for _, item := range items {
@@ -38,7 +38,7 @@ func list[T any](name, each string, items []T, of func(T) []element) element {
 
 func (e element) write(b *strings.Builder) {
 	b.WriteString("<" + e.name + ">")
-	_ = xml.EscapeText(b, []byte(e.text)) // a Builder takes everything
+	_ = xml.EscapeText(b, []byte(e.text)) // a Builder returns no error
 	for _, child := range e.children {
 		child.write(b)
 	}
@@ -46,26 +46,26 @@ func (e element) write(b *strings.Builder) {
 	b.WriteString("</" + name + ">")
 }
 
-// refusal is a response that is an error.
-type refusal struct {
+// apiError is an error response.
+type apiError struct {
 	status        int
 	code, message string
 	retryAfter    int
 }
 
-func invalid(format string, arguments ...any) *refusal {
-	return &refusal{status: http.StatusBadRequest, code: "ValidationError", message: fmt.Sprintf(format, arguments...)}
+func invalid(format string, arguments ...any) *apiError {
+	return &apiError{status: http.StatusBadRequest, code: "ValidationError", message: fmt.Sprintf(format, arguments...)}
 }
 
-// spaces are the XML namespaces of the services.
-var spaces = map[string]string{
+// namespaces are the XML namespaces of the services.
+var namespaces = map[string]string{
 	versionAutoScaling: "http://autoscaling.amazonaws.com/doc/2011-01-01/",
 	versionEC2:         "http://ec2.amazonaws.com/doc/2016-11-15/",
 	versionSTS:         "https://sts.amazonaws.com/doc/2011-06-15/",
 }
 
-func answer(w http.ResponseWriter, version, name, id string, result element) {
-	root := element{name: fmt.Sprintf("%sResponse xmlns=%q", name, spaces[version])}
+func writeResult(w http.ResponseWriter, version, name, id string, result element) {
+	root := element{name: fmt.Sprintf("%sResponse xmlns=%q", name, namespaces[version])}
 	if version == versionEC2 {
 		root.children = append([]element{text("requestId", id)}, result.children...)
 	} else {
@@ -74,8 +74,7 @@ func answer(w http.ResponseWriter, version, name, id string, result element) {
 	send(w, http.StatusOK, root)
 }
 
-// refuse writes a refusal.
-func refuse(w http.ResponseWriter, version, id string, r *refusal) {
+func writeError(w http.ResponseWriter, version, id string, r *apiError) {
 	if r.retryAfter > 0 {
 		w.Header().Set("Retry-After", fmt.Sprint(r.retryAfter))
 	}
@@ -87,7 +86,7 @@ func refuse(w http.ResponseWriter, version, id string, r *refusal) {
 	if r.status >= http.StatusInternalServerError {
 		kind = "Receiver"
 	}
-	send(w, r.status, element{name: fmt.Sprintf("ErrorResponse xmlns=%q", spaces[version]), children: []element{
+	send(w, r.status, element{name: fmt.Sprintf("ErrorResponse xmlns=%q", namespaces[version]), children: []element{
 		node("Error", text("Type", kind), text("Code", r.code), text("Message", r.message)), text("RequestId", id),
 	}})
 }
