@@ -19,11 +19,11 @@ func az(t *testing.T, s *azuretest.Server, dir string, into any, args ...string)
 		"AZURE_CONFIG_DIR="+dir, "REQUESTS_CA_BUNDLE="+s.CAFile, "SSL_CERT_FILE="+s.CAFile,
 		"AZURE_CORE_COLLECT_TELEMETRY=false", "AZURE_CORE_ONLY_SHOW_ERRORS=true",
 	)
-	var said bytes.Buffer
-	command.Stderr = &said
+	var stderr bytes.Buffer
+	command.Stderr = &stderr
 	output, err := command.Output()
 	if err != nil {
-		t.Fatalf("az %q: %v\n%s%s", args, err, output, said.Bytes())
+		t.Fatalf("az %q: %v\n%s%s", args, err, output, stderr.Bytes())
 	}
 	if into == nil {
 		return
@@ -37,7 +37,7 @@ func az(t *testing.T, s *azuretest.Server, dir string, into any, args ...string)
 func TestAz(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("az"); err != nil {
-		installed.Absent(t, "az, the second client of this Azure (apt-get install azure-cli)")
+		installed.Absent(t, "az is not installed (apt-get install azure-cli)")
 	}
 	s := azuretest.New(t)
 	s.Tolerate()
@@ -56,7 +56,7 @@ func TestAz(t *testing.T) {
 	}
 	az(t, s, dir, &sets, "vmss", "list", "--resource-group", "shop")
 	if len(sets) != 2 || sets[0].Name != "flex" || sets[1].Sku.Capacity != 2 || sets[1].ProvisioningState != "Succeeded" {
-		t.Errorf("az lists %+v", sets)
+		t.Errorf("az vmss list: got %+v", sets)
 	}
 	var machines []struct {
 		InstanceID   string
@@ -68,15 +68,15 @@ func TestAz(t *testing.T) {
 	}
 	az(t, s, dir, &machines, "vmss", "list-instances", "--resource-group", "shop", "--name", "web", "--expand", "instanceView")
 	if len(machines) != 2 || machines[1].InstanceID != "1" || len(machines[1].InstanceView.Statuses) != 2 || machines[1].InstanceView.VMHealth.Status.Code != "HealthState/healthy" {
-		t.Errorf("az lists machines %+v", machines)
+		t.Errorf("az vmss list-instances: got %+v", machines)
 	}
 	az(t, s, dir, nil, "rest", "--method", "patch", "--headers", `If-Match="1"`, "--body", `{"sku":{"name":"Standard_D2s_v5","capacity":4}}`,
 		"--uri", s.URL+"/subscriptions/"+azuretest.Subscription+"/resourceGroups/shop/providers/Microsoft.Compute/virtualMachineScaleSets/web?api-version=2025-04-01")
 	if got := s.Capacity("shop/web"); got != 4 {
-		t.Errorf("capacity %d after az set 4", got)
+		t.Errorf("capacity %d after az rest, want 4", got)
 	}
 	az(t, s, dir, nil, "vmss", "delete-instances", "--resource-group", "shop", "--name", "web", "--instance-ids", "0", "2")
 	if got := s.Capacity("shop/web"); got != 2 {
-		t.Errorf("capacity %d after az deleted two of four", got)
+		t.Errorf("capacity %d after az vmss delete-instances, want 2", got)
 	}
 }

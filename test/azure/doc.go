@@ -1,3 +1,2 @@
-// Package azure holds tests of hpad's daemon and its azurevmss fleet over the Azure
-// of package azuretest, with metrics from a real Prometheus.
+// Package azure tests hpad with the fake Azure of package azuretest.
 package azure

@@ -18,25 +18,24 @@ import (
 // patience is the time limit for actions that take seconds on an idle host.
 const patience = world.Patience
 
-// quick are limits that suit rounds of a second.
+// quick has limits for passes every second.
 const quick = "set_writes_per_minute = 6000\n"
 
-// queued is the configuration of an autoscaler of a scale set of its own name.
+// queued returns an autoscaler for the scale set of the same name.
 func queued(set string, minimum, maximum int) string {
 	return world.Queued(set, fmt.Sprintf(`{ fleet = "cloud", resource_group = "Shop", scale_set = %q }`, set), minimum, maximum)
 }
 
-// awaitCapacity waits for a capacity of a set.
+// awaitCapacity waits for the capacity of a set.
 func awaitCapacity(t *testing.T, s *azuretest.Server, set string, want int) {
 	t.Helper()
 	wait.For(t, patience, fmt.Sprintf("capacity %d of %s", want, set), func() (string, bool) {
 		got := s.Capacity("shop/" + set)
-		return fmt.Sprintf("it is %d", got), got == want
+		return fmt.Sprint(got), got == want
 	})
 }
 
-// TestScaling runs each case with an Azure and a daemon of its own, and one
-// Prometheus for all.
+// TestScaling runs each case with its own Azure and daemon. They share one Prometheus.
 func TestScaling(t *testing.T) {
 	t.Parallel()
 	l := world.NewLoad(t)
@@ -50,7 +49,7 @@ func TestScaling(t *testing.T) {
 		{"no capacity", noCapacity},
 		{"throttled for a minute", throttled},
 		{"credentials", credentials},
-		{"edited in between", edited},
+		{"external writer", externalWriter},
 		{"another autoscaler", anotherAutoscaler},
 		{"rolling upgrade", rollingUpgrade},
 		{"chosen victims", chosen},
@@ -71,14 +70,14 @@ func growsAndShrinks(t *testing.T, s *azuretest.Server, l *world.Load) {
 	l.Queue("web", 40)
 	w := world.New(t, s.TOML("cloud", quick)+l.Source()+queued("web", 0, 6))
 	awaitCapacity(t, s, "web", 4)
-	s.Change("shop/web", func(set *azuretest.Set) { set.Busy = true }) // until that was seen
+	s.Change("shop/web", func(set *azuretest.Set) { set.Busy = true })
 	w.Await("web", policy.AbleToScale, azurevmss.ScaleSetUpdating, "still works on scale set")
 	l.Queue("web", 60)
 	s.Change("shop/web", func(set *azuretest.Set) { set.Busy = false })
 	awaitCapacity(t, s, "web", 6)
 	wait.For(t, patience, "current replicas 6", func() (string, bool) {
 		got := w.View("web").Status.CurrentReplicas
-		return fmt.Sprintf("they are %d", got), got == 6
+		return fmt.Sprint(got), got == 6
 	})
 	w.Await("web", policy.AbleToScale, "ReadyForNewScale", "")
 	l.Queue("web", 0)
@@ -111,11 +110,11 @@ match               = "name"
 window              = "1s"
 average_utilization = 60
 `)
-	// 200 % of two machines at 60 % is 7, and of seven machines it is 57 %.
+	// 200 % of two machines at 60 % is 7; of seven machines it is 57 %.
 	awaitCapacity(t, s, "slow", 7)
 	w.Passes("slow", 4)
 	if got := s.Capacity("shop/slow"); got != 7 {
-		t.Errorf("capacity %d while machines boot, want the 7 of the first decision", got)
+		t.Errorf("capacity %d while machines boot, want 7", got)
 	}
 	s.Change("shop/slow", func(set *azuretest.Set) {
 		set.NeverBoot = false
@@ -125,7 +124,7 @@ average_utilization = 60
 	})
 	w.Passes("slow", 3)
 	if got := s.Capacity("shop/slow"); got != 7 {
-		t.Errorf("capacity %d with machines that are unhealthy, want 7", got)
+		t.Errorf("capacity %d with unhealthy machines, want 7", got)
 	}
 }
 
@@ -143,14 +142,14 @@ func quota(t *testing.T, s *azuretest.Server, l *world.Load) {
 	awaitCapacity(t, s, "large", 4)
 }
 
-// noCapacity: machines that Azure cannot make are shown, and do not count as there.
+// noCapacity: machines that Azure cannot create are reported.
 func noCapacity(t *testing.T, s *azuretest.Server, l *world.Load) {
 	s.Add(azuretest.Set{Group: "Shop", Name: "rare", Capacity: 1, FailAllocation: "ZonalAllocationFailed"})
 	l.Queue("rare", 30)
 	w := world.New(t, s.TOML("cloud", quick)+l.Source()+queued("rare", 1, 5))
 	w.Await("rare", cloud.InsufficientCapacity, "ZonalAllocationFailed", "sufficient capacity")
 	if got := s.Capacity("shop/rare"); got != 3 {
-		t.Errorf("capacity %d, want the 3 that were asked for", got)
+		t.Errorf("capacity %d, want 3", got)
 	}
 	s.Change("shop/rare", func(set *azuretest.Set) {
 		set.FailAllocation = ""
@@ -185,7 +184,7 @@ func throttled(t *testing.T, s *azuretest.Server, l *world.Load) {
 	m.Run(t, l)
 }
 
-// credentials: a secret that expired holds everything, and a good one is enough.
+// credentials: hpad holds while the secret is expired and does not reveal it.
 func credentials(t *testing.T, s *azuretest.Server, l *world.Load) {
 	s.Add(azuretest.Set{Group: "Shop", Name: "locked", Capacity: 2})
 	l.Queue("locked", 20)
@@ -195,7 +194,7 @@ func credentials(t *testing.T, s *azuretest.Server, l *world.Load) {
 	l.Queue("locked", 50)
 	c := w.Await("locked", policy.AbleToScale, "FailedGetScale", "AADSTS7000222")
 	if strings.Contains(c.Message, azuretest.Secret) {
-		t.Errorf("%+v tells the secret", c)
+		t.Errorf("the condition contains the secret: %+v", c)
 	}
 	w.Passes("locked", 3)
 	if got := s.Capacity("shop/locked"); got != 2 {
@@ -211,24 +210,24 @@ func edited(t *testing.T, s *azuretest.Server, l *world.Load) {
 	s.Add(azuretest.Set{Group: "Shop", Name: "shared", Capacity: 1})
 	s.Fail(azuretest.Failure{Operation: "VirtualMachineScaleSets_Update", Times: 2, Status: 412, Code: "ConditionNotMet", Message: "If-Match"})
 	l.Queue("shared", 30)
-	// Of which a write may take two thirds, with all that it tries again.
+	// A write and its retries may take two thirds of the period.
 	slow := strings.Replace(queued("shared", 1, 8), "min_replicas", "sync_period = \"3s\"\nmin_replicas", 1)
 	w := world.New(t, s.TOML("cloud", quick)+l.Source()+slow)
 	awaitCapacity(t, s, "shared", 3)
 	w.Passes("shared", 2)
-	if told := world.Told(w.View("shared").Events, "FailedRescale"); told != 0 {
-		t.Errorf("%d failed writes were told, want that they were tried again", told)
+	if n := world.Told(w.View("shared").Events, "FailedRescale"); n != 0 {
+		t.Errorf("%d events of FailedRescale, want 0", n)
 	}
 	s.Change("shop/shared", func(set *azuretest.Set) { set.Capacity = 5 })
 	w.AwaitTold("shared", string(policy.ForeignWriter))
 	awaitCapacity(t, s, "shared", 3)
 	w.Passes("shared", 2)
-	if told := world.Told(w.View("shared").Events, string(policy.ForeignWriter)); told != 1 {
-		t.Errorf("somebody else's change was told %d times, want once", told)
+	if n := world.Told(w.View("shared").Events, string(policy.ForeignWriter)); n != 1 {
+		t.Errorf("%d events of ForeignWriter, want 1", n)
 	}
 }
 
-// anotherAutoscaler: a set that Azure itself scales is left alone.
+// anotherAutoscaler: hpad holds while the set has an autoscale setting.
 func anotherAutoscaler(t *testing.T, s *azuretest.Server, l *world.Load) {
 	s.Add(azuretest.Set{Group: "Shop", Name: "native", Capacity: 1, Autoscaled: true})
 	l.Queue("native", 30)
@@ -242,7 +241,7 @@ func anotherAutoscaler(t *testing.T, s *azuretest.Server, l *world.Load) {
 	awaitCapacity(t, s, "native", 3)
 }
 
-// rollingUpgrade: the count waits for a rolling upgrade.
+// rollingUpgrade: hpad holds during a rolling upgrade.
 func rollingUpgrade(t *testing.T, s *azuretest.Server, l *world.Load) {
 	s.Add(azuretest.Set{Group: "Shop", Name: "rolling", Capacity: 3, Rolling: true, Upgrading: true})
 	l.Queue("rolling", 50)
@@ -294,7 +293,7 @@ func chosen(t *testing.T, s *azuretest.Server, l *world.Load) {
 		Writes: func() int { return deleted() + s.Calls("VirtualMachineScaleSets_Update") },
 	}.Run(t, l)
 	if n := s.Calls("VirtualMachineScaleSets_Update"); n != 0 {
-		t.Errorf("%d changes of capacity, want it lowered with the machines", n)
+		t.Errorf("%d updates of the capacity, want 0", n)
 	}
 }
 
@@ -323,7 +322,7 @@ func killed(t *testing.T, s *azuretest.Server, l *world.Load) {
 	if got, writes := s.Capacity("shop/lasting"), s.Calls("VirtualMachineScaleSets_Update"); got != 3 || writes != 1 {
 		t.Errorf("capacity %d after %d writes, want 3 after one", got, writes)
 	}
-	if told := world.Told(w.View("lasting").Events, string(policy.ForeignWriter)); told != 0 {
-		t.Error("hpad takes its own change for somebody else's")
+	if n := world.Told(w.View("lasting").Events, string(policy.ForeignWriter)); n != 0 {
+		t.Errorf("%d events of ForeignWriter, want 0", n)
 	}
 }

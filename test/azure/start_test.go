@@ -12,7 +12,7 @@ import (
 	"github.com/hpad/hpad/test/internal/program"
 )
 
-// TestStart runs docs/start-azure.md against the imitation.
+// TestStart runs docs/start-azure.md.
 func TestStart(t *testing.T) {
 	t.Parallel()
 	s := azuretest.New(t)
@@ -23,9 +23,9 @@ func TestStart(t *testing.T) {
 	replace["22222222-2222-2222-2222-222222222222"] = azuretest.Client
 	replace[`client_secret_file = "/home/me/azure-secret"`] = fmt.Sprintf(
 		"client_secret_file = %q\nendpoint = %q\nauthority_host = %q\ndisable_instance_discovery = true\nca_file = %q", s.SecretFile, s.URL, s.URL, s.CAFile)
-	said := guide.Run(t, &guide.Page{
+	output := guide.Run(t, &guide.Page{
 		Path: "../../docs/start-azure.md", Replace: replace,
 		Environment: []string{"PATH=" + filepath.Dir(program.Binary(t)) + ":" + os.Getenv("PATH")},
 	})
-	guide.Breathes(t, said["hpad history worker"])
+	guide.Breathes(t, output["hpad history worker"])
 }

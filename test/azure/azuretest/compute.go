@@ -25,8 +25,8 @@ type call struct {
 	operation string
 }
 
-// transport returns the SDK's fake server of an operation, which decodes the request
-// and encodes the response.
+// transport returns the SDK's fake server of an operation, which decodes requests and encodes
+// responses.
 func (c *call) transport(api string) azpolicy.Transporter {
 	client, _, _ := strings.Cut(api, ".")
 	switch client {
@@ -58,7 +58,7 @@ func (c *call) page(entries int) (from, to int, next *string) {
 	return from, to, &text
 }
 
-// listed returns one page of the sets of a resource group, or of all.
+// listed returns one page of the sets of a resource group or of the subscription.
 func (c *call) listed(group string) ([]*armcompute.VirtualMachineScaleSet, *string) {
 	s := c.server
 	s.mu.Lock()
@@ -157,13 +157,13 @@ func setID(set *Set) string {
 	return fmt.Sprintf("/subscriptions/%s/resourceGroups/%s/providers/Microsoft.Compute/virtualMachineScaleSets/%s", Subscription, set.Group, set.Name)
 }
 
-// found returns a set, or the refusal for one that is not there.
+// found returns a set, or the error of a missing set.
 func (s *Server) found(group, name string) (*Set, error) {
 	set := s.sets[keyOf(group, name)]
 	if set == nil {
-		return nil, &refusal{
+		return nil, &apiError{
 			status: http.StatusNotFound, code: "ResourceNotFound",
-			message: fmt.Sprintf("The Resource 'Microsoft.Compute/virtualMachineScaleSets/%s' under resource group '%s' was not found.", name, group),
+			message: fmt.Sprintf("The Resource 'Microsoft.Compute/virtualMachineScaleSets/%s' op resource group '%s' was not found.", name, group),
 		}
 	}
 	return set, nil
@@ -213,14 +213,14 @@ func (c *call) changed(group, name, ifMatch string) (*Set, error) {
 	set.settle(now)
 	switch {
 	case ifMatch != "" && ifMatch != fmt.Sprintf("%q", strconv.Itoa(set.etag)):
-		return nil, &refusal{status: http.StatusPreconditionFailed, code: "ConditionNotMet", message: "The condition specified by the If-Match header was not met."}
+		return nil, &apiError{status: http.StatusPreconditionFailed, code: "ConditionNotMet", message: "The condition specified by the If-Match header was not met."}
 	case set.Deleting:
-		return nil, &refusal{
+		return nil, &apiError{
 			status: http.StatusConflict, code: "OperationNotAllowed",
 			message: fmt.Sprintf("Operation 'update' is not allowed on VM Scale Set '%s' since the VM Scale Set is marked for deletion.", set.Name),
 		}
 	case set.RefusesWhileBusy && set.state(now) == "Updating":
-		return nil, &refusal{
+		return nil, &apiError{
 			status: http.StatusConflict, code: "Conflict",
 			message: "The request failed due to conflict with a concurrent request.",
 		}
@@ -228,21 +228,21 @@ func (c *call) changed(group, name, ifMatch string) (*Set, error) {
 	return set, nil
 }
 
-// resize gives a set another capacity.
+// resize changes the capacity of a set.
 func (c *call) resize(set *Set, parameters armcompute.VirtualMachineScaleSetUpdate) error {
 	if parameters.SKU == nil || parameters.SKU.Capacity == nil || parameters.SKU.Name == nil {
-		return &refusal{status: http.StatusBadRequest, code: "InvalidParameter", message: "Required parameter 'sku' is missing (null)."}
+		return &apiError{status: http.StatusBadRequest, code: "InvalidParameter", message: "Required parameter 'sku' is missing (null)."}
 	}
 	capacity := int(*parameters.SKU.Capacity)
 	switch most := 1000; {
 	case set.SinglePlacement && capacity > 100, capacity > most, capacity < 0:
-		return &refusal{
+		return &apiError{
 			status: http.StatusBadRequest, code: "InvalidParameter",
 			message: "The value of parameter sku.capacity is not allowed: a scale set with singlePlacementGroup has at most 100 virtual machines, others have at most 1000.",
 		}
 	}
 	if total := c.server.total() - set.Capacity + capacity; c.server.quota > 0 && capacity > set.Capacity && total > c.server.quota {
-		return &refusal{
+		return &apiError{
 			status: http.StatusConflict, code: "OperationNotAllowed",
 			message: fmt.Sprintf("Operation could not be completed as it results in exceeding approved standardDSv5Family Cores quota. Additional details - Location: westeurope, Current Limit: %d, Current Usage: %d, New Limit Required: %d.", 2*c.server.quota, 2*c.server.total(), 2*total),
 		}
@@ -265,14 +265,14 @@ func (s *Server) total() int {
 	return sum
 }
 
-// begin begins a long-running operation on a set.
+// begin starts a long-running operation on a set.
 func (c *call) begin(set *Set, grows bool) {
-	under := &operation{set: keyOf(set.Group, set.Name)}
+	op := &operation{set: keyOf(set.Group, set.Name)}
 	if grows {
-		under.failure = set.FailAllocation
+		op.failure = set.FailAllocation
 	}
 	c.operation = fmt.Sprintf("op-%d", len(c.server.operations)+1)
-	c.server.operations[c.operation] = under
+	c.server.operations[c.operation] = op
 }
 
 func (c *call) deleteInstances(_ context.Context, group, name string, ids armcompute.VirtualMachineScaleSetVMInstanceRequiredIDs, _ *armcompute.VirtualMachineScaleSetsClientBeginDeleteInstancesOptions) (answer azfake.PollerResponder[armcompute.VirtualMachineScaleSetsClientDeleteInstancesResponse], failed azfake.ErrorResponder) {
@@ -291,16 +291,16 @@ func (c *call) deleteInstances(_ context.Context, group, name string, ids armcom
 	return answer, failed
 }
 
-// take deletes machines by their handles, which lowers the capacity by as many.
+// take deletes machines by their handles and lowers the capacity.
 func (s *Set) take(handles []*string) error {
 	var victims []*Machine
 	for _, handle := range handles {
 		at := slices.IndexFunc(s.Machines, func(m *Machine) bool { return handle != nil && s.handle(m) == *handle && m.Gone.IsZero() })
 		if at < 0 {
-			return &refusal{status: http.StatusBadRequest, code: "InvalidParameter", message: "The provided instanceId is not an active Virtual Machine Scale Set VM instanceId."}
+			return &apiError{status: http.StatusBadRequest, code: "InvalidParameter", message: "The provided instanceId is not an active Virtual Machine Scale Set VM instanceId."}
 		}
 		if s.Machines[at].Protected {
-			return &refusal{status: http.StatusConflict, code: "OperationNotAllowed", message: "The virtual machine is protected from scale set actions."}
+			return &apiError{status: http.StatusConflict, code: "OperationNotAllowed", message: "The virtual machine is protected from scale set actions."}
 		}
 		victims = append(victims, s.Machines[at])
 	}
@@ -319,7 +319,7 @@ func (c *call) listMembers(group, name string, options *armcompute.VirtualMachin
 	defer c.server.mu.Unlock()
 	set, err := c.server.found(group, name)
 	if err == nil && set.Flexible {
-		err = &refusal{status: http.StatusBadRequest, code: "OperationNotAllowed", message: "The operation is not supported on a scale set with flexible orchestration mode."}
+		err = &apiError{status: http.StatusBadRequest, code: "OperationNotAllowed", message: "The operation is not supported on a scale set with flexible orchestration mode."}
 	}
 	if err != nil {
 		answer.AddError(err)
@@ -340,7 +340,7 @@ func (c *call) listMembers(group, name string, options *armcompute.VirtualMachin
 	return answer
 }
 
-// shown returns the machines that a list shows: all, or as many as a lie has it.
+// shown returns the machines in a list, which may be false.
 func (s *Server) shown(set *Set) []*Machine {
 	lied := s.lied(keyOf(set.Group, set.Name))
 	if lied == nil || lied.count < 0 {
@@ -370,7 +370,7 @@ func (s *Set) member(m *Machine, viewed bool, now time.Time) *armcompute.Virtual
 	return vm
 }
 
-// machineID is the resource id of a machine.
+// machineID returns the resource ID of a machine.
 func (s *Set) machineID(m *Machine) string {
 	if s.Flexible {
 		return fmt.Sprintf("/subscriptions/%s/resourceGroups/%s/providers/Microsoft.Compute/virtualMachines/%s", Subscription, s.Group, s.ID(m))
@@ -430,15 +430,15 @@ func (c *call) listMachines(group string, options *armcompute.VirtualMachinesCli
 	return answer
 }
 
-// filtered returns the Flexible set that a list of machines is filtered by.
+// filtered returns the Flexible set in the filter of a list of machines.
 func (c *call) filtered(group string, options *armcompute.VirtualMachinesClientListOptions) (*Set, bool, error) {
 	if options == nil || options.Filter == nil {
-		return nil, false, errors.New("this Azure lists no machines without a filter")
+		return nil, false, errors.New("lists of machines without a filter are not implemented")
 	}
 	id, ok := strings.CutPrefix(*options.Filter, "'virtualMachineScaleSet/id' eq '")
 	id, closed := strings.CutSuffix(id, "'")
 	if !ok || !closed {
-		return nil, false, &refusal{status: http.StatusBadRequest, code: "InvalidFilter", message: "The filter " + *options.Filter + " cannot be read."}
+		return nil, false, &apiError{status: http.StatusBadRequest, code: "InvalidFilter", message: "The filter " + *options.Filter + " cannot be read."}
 	}
 	for _, set := range c.server.sets {
 		if strings.EqualFold(setID(set), id) && strings.EqualFold(set.Group, group) && set.Flexible {
@@ -446,7 +446,7 @@ func (c *call) filtered(group string, options *armcompute.VirtualMachinesClientL
 			return set, viewed, nil
 		}
 	}
-	return nil, false, &refusal{status: http.StatusNotFound, code: "ResourceNotFound", message: "The scale set of the filter was not found."}
+	return nil, false, &apiError{status: http.StatusNotFound, code: "ResourceNotFound", message: "The scale set of the filter was not found."}
 }
 
 // machine returns a machine of a Flexible set in Azure's format.
@@ -471,7 +471,7 @@ func (c *call) latestUpgrade(_ context.Context, group, name string, _ *armcomput
 	defer c.server.mu.Unlock()
 	set, err := c.server.found(group, name)
 	if err == nil && !set.Rolling {
-		err = &refusal{status: http.StatusNotFound, code: "NotFound", message: "There is no rolling upgrade."}
+		err = &apiError{status: http.StatusNotFound, code: "NotFound", message: "There is no rolling upgrade."}
 	}
 	if err != nil {
 		failed.SetError(err)

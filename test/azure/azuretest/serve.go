@@ -18,7 +18,7 @@ import (
 // computeVersion is the version of the API that the SDK's fake servers speak.
 const computeVersion = "2025-04-01"
 
-// route is one path that this Azure knows.
+// route is an implemented path.
 type route struct {
 	method, pattern string
 	// operation is Azure's name, action the required permission.
@@ -65,7 +65,7 @@ func compile(routes []route) []route {
 	return routes
 }
 
-// ServeHTTP responds as Azure Resource Manager and as Microsoft Entra ID.
+// ServeHTTP implements Azure Resource Manager and Microsoft Entra ID.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !s.await(r.Context()) {
 		return
@@ -88,7 +88,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.mu.Lock()
 		s.strays = append(s.strays, r.Method+" "+r.URL.String())
 		s.mu.Unlock()
-		write(w, &refusal{status: http.StatusNotFound, code: "InvalidResourceType", message: "no such path"})
+		write(w, &apiError{status: http.StatusNotFound, code: "InvalidResourceType", message: "no such path"})
 		return
 	}
 	s.Rival.Meet(found.operation)
@@ -103,7 +103,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			s.fail(w, failure)
 			return
 		}
-		err = found.answer(s, w, r, parts)
+		err = found.handle(s, w, r, parts)
 	}
 	if err != nil {
 		write(w, err)
@@ -154,11 +154,11 @@ func (s *Server) admit(r *http.Request, found *route) (*Failure, error) {
 	token, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	switch {
 	case !s.tokens[token]:
-		return nil, &refusal{status: http.StatusUnauthorized, code: "ExpiredAuthenticationToken", message: "The access token expiry is over."}
+		return nil, &apiError{status: http.StatusUnauthorized, code: "ExpiredAuthenticationToken", message: "The access token expiry is over."}
 	case found.operation != opListSubscriptions && !strings.HasPrefix(strings.ToLower(r.URL.Path), "/subscriptions/"+Subscription):
-		return nil, &refusal{status: http.StatusNotFound, code: "SubscriptionNotFound", message: "The subscription could not be found."}
+		return nil, &apiError{status: http.StatusNotFound, code: "SubscriptionNotFound", message: "The subscription could not be found."}
 	case r.URL.Query().Get("api-version") != found.version && !s.tolerant:
-		return nil, &refusal{status: http.StatusBadRequest, code: "InvalidApiVersionParameter", message: "The api-version is not " + found.version + "."}
+		return nil, &apiError{status: http.StatusBadRequest, code: "InvalidApiVersionParameter", message: "The api-version is not " + found.version + "."}
 	case s.throttle != 0:
 		s.tooMany++
 		return nil, tooMany(s.throttle)
@@ -171,7 +171,7 @@ func (s *Server) admit(r *http.Request, found *route) (*Failure, error) {
 		}
 	}
 	if !s.permitted(found.action) {
-		return nil, &refusal{
+		return nil, &apiError{
 			status: http.StatusForbidden, code: "AuthorizationFailed",
 			message: fmt.Sprintf("The client '%s' with object id 'o' does not have authorization to perform action '%s' over scope '%s' or the scope is invalid.", Client, found.action, r.URL.Path),
 		}
@@ -179,7 +179,7 @@ func (s *Server) admit(r *http.Request, found *route) (*Failure, error) {
 	return s.take(found.operation), nil
 }
 
-// permitted reports whether the client may do something.
+// permitted reports whether the client has a permission.
 func (s *Server) permitted(action string) bool {
 	if strings.HasPrefix(action, "Microsoft.Compute/locations/") {
 		return true
@@ -193,15 +193,15 @@ func (s *Server) permitted(action string) bool {
 	return false
 }
 
-// fail responds with a failure of the script.
+// fail responds with an injected failure.
 func (s *Server) fail(w http.ResponseWriter, f *Failure) {
 	if f.Cut {
 		panic(http.ErrAbortHandler)
 	}
-	write(w, &refusal{status: f.Status, code: f.Code, message: f.Message, header: f.Header})
+	write(w, &apiError{status: f.Status, code: f.Code, message: f.Message, header: f.Header})
 }
 
-func (found *route) answer(s *Server, w http.ResponseWriter, r *http.Request, parts []string) error {
+func (found *route) handle(s *Server, w http.ResponseWriter, r *http.Request, parts []string) error {
 	if found.serve != nil {
 		return found.serve(s, w, r, parts)
 	}
@@ -220,7 +220,7 @@ func (found *route) answer(s *Server, w http.ResponseWriter, r *http.Request, pa
 			w.Header()[name] = values
 		}
 	}
-	if c.operation != "" { // as Azure announces long-running operations
+	if c.operation != "" {
 		w.Header().Set("Azure-AsyncOperation", fmt.Sprintf("%s/subscriptions/%s/providers/Microsoft.Compute/locations/westeurope/operations/%s?api-version=%s", s.URL, Subscription, c.operation, computeVersion))
 	}
 	w.WriteHeader(response.StatusCode)
@@ -228,11 +228,11 @@ func (found *route) answer(s *Server, w http.ResponseWriter, r *http.Request, pa
 	return err
 }
 
-// write responds with an error, as Azure writes them.
+// write responds with an error.
 func write(w http.ResponseWriter, err error) {
-	var r *refusal
+	var r *apiError
 	if !errors.As(err, &r) {
-		r = &refusal{status: http.StatusBadRequest, code: "BadRequest", message: err.Error()}
+		r = &apiError{status: http.StatusBadRequest, code: "BadRequest", message: err.Error()}
 	}
 	for name, value := range r.header {
 		w.Header().Set(name, value)
@@ -256,8 +256,7 @@ func (discard) Write(text []byte) (int, error) { return len(text), nil }
 
 func (discard) WriteHeader(int) {}
 
-// serveToken responds as Microsoft Entra ID, or as the federation service of a private
-// cloud.
+// serveToken implements Microsoft Entra ID, and the federation service of a private cloud.
 func (s *Server) serveToken(w http.ResponseWriter, r *http.Request, tenant, path string) {
 	if strings.HasSuffix(path, ".well-known/openid-configuration") {
 		base := s.URL + "/" + tenant

@@ -30,15 +30,14 @@ const (
 	Federation = "adfs"
 )
 
-// Server is an Azure that lives as long as its test. Its methods are safe for
-// concurrent use.
+// Server is a fake Azure that lives as long as its test. Its methods are safe for concurrent
+// use.
 type Server struct {
-	// URL is where Azure Resource Manager and Microsoft Entra ID are.
+	// URL is the endpoint of Azure Resource Manager and Microsoft Entra ID.
 	URL string
-	// CAFile has the certificate of the authority to trust, SecretFile the client's
-	// secret.
+	// CAFile has the server's certificate, SecretFile the client's secret.
 	CAFile, SecretFile string
-	// Rival acts before calls, by their operations.
+	// Rival runs changes before calls, by operation.
 	Rival targettest.Rival
 
 	server *httptest.Server
@@ -46,7 +45,7 @@ type Server struct {
 	mu    sync.Mutex
 	sets  map[string]*Set
 	calls map[string]int
-	// strays are requests that this Azure does not know.
+	// strays are requests for unknown paths.
 	strays []string
 	tokens map[string]bool
 	issued int
@@ -65,7 +64,7 @@ type Server struct {
 	quota    int
 	actions  []string
 	page     int
-	// tolerant takes any version of the API.
+	// tolerant accepts any api-version.
 	tolerant bool
 }
 
@@ -81,7 +80,7 @@ type Failure struct {
 	// calls; 0 means until the function that Fail returns is called.
 	Operation string
 	Times     int
-	// Status, Code and Message are the response, and Header more of it.
+	// Status, Code, Message and Header are the response.
 	Status        int
 	Code, Message string
 	Header        map[string]string
@@ -97,7 +96,7 @@ type lie struct {
 	capacity, count int
 }
 
-// New starts an Azure without scale sets.
+// New starts a server without scale sets.
 func New(t testing.TB) *Server {
 	t.Helper()
 	s := &Server{
@@ -105,7 +104,7 @@ func New(t testing.TB) *Server {
 		buckets: map[string]*rate.Limiter{}, actions: []string{"*"}, page: 100,
 	}
 	s.server = httptest.NewUnstartedServer(s)
-	s.server.Config.ErrorLog = log.New(io.Discard, "", 0) // clients that hang up are part of the tests
+	s.server.Config.ErrorLog = log.New(io.Discard, "", 0) // tests close connections
 	s.server.StartTLS()
 	s.URL = s.server.URL
 	dir := t.TempDir()
@@ -123,13 +122,13 @@ func New(t testing.TB) *Server {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if len(s.strays) > 0 {
-			t.Errorf("requests that Azure does not know: %q", s.strays)
+			t.Errorf("requests for unknown paths: %q", s.strays)
 		}
 	})
 	return s
 }
 
-// TOML is the configuration of a fleet of that name, with more lines of the table.
+// TOML returns the configuration of a fleet with additional keys.
 func (s *Server) TOML(fleet, extra string) string {
 	return fmt.Sprintf(`[fleets.%s]
 kind                       = "azurevmss"
@@ -170,7 +169,7 @@ func (s *Server) Change(target string, change func(set *Set)) {
 	defer s.mu.Unlock()
 	set := s.sets[strings.ToLower(target)]
 	if set == nil {
-		panic(fmt.Sprintf("azuretest: there is no scale set %q", target))
+		panic(fmt.Sprintf("azuretest: no scale set %q", target))
 	}
 	set.settle(time.Now())
 	change(set)
@@ -184,7 +183,7 @@ func Look[T any](s *Server, target string, look func(set *Set) T) T {
 	defer s.mu.Unlock()
 	set := s.sets[strings.ToLower(target)]
 	if set == nil {
-		panic(fmt.Sprintf("azuretest: there is no scale set %q", target))
+		panic(fmt.Sprintf("azuretest: no scale set %q", target))
 	}
 	set.settle(time.Now())
 	return look(set)
@@ -195,7 +194,7 @@ func (s *Server) Capacity(target string) int {
 	return Look(s, target, func(set *Set) int { return set.Capacity })
 }
 
-// Remove makes a set be gone.
+// Remove removes a set.
 func (s *Server) Remove(target string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -218,7 +217,7 @@ func (s *Server) Calls(operation string) int {
 	return sum
 }
 
-// Hang makes the server accept calls and not respond, or ends that.
+// Hang makes the server accept calls and not respond, until it is turned off.
 func (s *Server) Hang(on bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -283,7 +282,7 @@ func (s *Server) Refuse(on bool) {
 	}
 }
 
-// Fail makes calls fail, until it is over or the function is called.
+// Fail injects a failure.
 func (s *Server) Fail(f Failure) (end func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -328,8 +327,7 @@ func (s *Server) Page(entries int) {
 	s.page = entries
 }
 
-// Tolerate takes calls of any version of the API, as other clients than hpad make
-// them.
+// Tolerate accepts any api-version, as other clients than hpad need.
 func (s *Server) Tolerate() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -360,7 +358,7 @@ type refusal struct {
 	header        map[string]string
 }
 
-func (r *refusal) Error() string { return r.code + ": " + r.message }
+func (r *apiError) Error() string { return r.code + ": " + r.message }
 
 // tooMany returns Azure's response to a throttled call.
 func tooMany(wait time.Duration) *refusal {

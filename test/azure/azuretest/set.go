@@ -7,39 +7,37 @@ import (
 	"time"
 )
 
-// Set is a virtual machine scale set. Its fields are the script, to be changed by
-// Server.Change.
+// Set is a virtual machine scale set and its behavior. Server.Change changes it.
 type Set struct {
-	// Group and Name are its resource group and name.
 	Group, Name string
-	// Flexible makes it one of orchestration mode Flexible.
+	// Flexible selects the orchestration mode Flexible.
 	Flexible bool
 	// Capacity is the wanted count.
 	Capacity int
 	// BootDelay is the duration of creating a machine, HealthDelay the time until it is healthy,
 	// DeleteDelay the duration of a deletion.
 	BootDelay, HealthDelay, DeleteDelay time.Duration
-	// NeverBoot keeps new machines being created for good.
+	// NeverBoot keeps new machines in creation.
 	NeverBoot bool
 	// Monitored gives the set a health extension.
 	Monitored bool
-	// SinglePlacement keeps the set to one placement group, of 100 machines.
+	// SinglePlacement limits the set to one placement group of 100 machines.
 	SinglePlacement bool
-	// Unsized leaves out the size of machines, as a Flexible set without a profile.
+	// Unsized omits the size of machines, like a Flexible set without a profile.
 	Unsized bool
-	// Rolling gives it a rolling upgrade policy; Upgrading is whether an upgrade runs.
+	// Rolling selects the rolling upgrade policy; Upgrading is true during an upgrade.
 	Rolling, Upgrading bool
 	// Busy keeps its provisioning state at Updating.
 	Busy bool
-	// RefusesWhileBusy responds to changes with 409 while the platform works on the set.
+	// RefusesWhileBusy rejects changes with 409 during another change.
 	RefusesWhileBusy bool
 	// Deleting marks it for deletion.
 	Deleting bool
-	// Autoscaled is whether an autoscale setting of Azure Monitor is enabled for it.
+	// Autoscaled adds an enabled autoscale setting of Azure Monitor.
 	Autoscaled bool
 	// FailAllocation is the error code of new machines; empty means none.
 	FailAllocation string
-	// Unlisted leaves the ETag out of lists, Silent out of all responses.
+	// Unlisted omits the ETag in lists, Silent in all responses.
 	Unlisted, Silent bool
 
 	// Machines are the present machines, including those that are being deleted.
@@ -52,18 +50,17 @@ type Set struct {
 
 // Machine is one machine of a set.
 type Machine struct {
-	// Number is its instance id in a Uniform set.
-	Number int
-	// Created is when its creation began.
+	// Number is the instance ID in a Uniform set.
+	Number  int
 	Created time.Time
-	// Gone is when it is gone; zero while it is no victim.
+	// Gone is the end of its deletion, or zero.
 	Gone time.Time
-	// Power overrides its power state, Health its health; empty means the usual.
+	// Power and Health override the power state and the health.
 	Power, Health string
-	// Failure is the code that its provisioning failed with.
+	// Failure is the error code of its provisioning.
 	Failure   string
 	Protected bool
-	// Standby puts it into the standby pool, Outdated on an older model.
+	// Standby puts it into the standby pool, Outdated gives it an older model.
 	Standby, Outdated bool
 
 	boot, health time.Time
@@ -86,15 +83,15 @@ func (s *Set) handle(m *Machine) string {
 	return strconv.Itoa(m.Number)
 }
 
-// Address is the machine's private address.
+// Address returns the machine's private address.
 func (m *Machine) Address() string { return fmt.Sprintf("10.1.%d.%d", m.Number/250, m.Number%250+1) }
 
-// Host is the machine's host name.
+// Host returns the machine's host name.
 func (s *Set) Host(m *Machine) string {
 	return s.Name + strings.ToUpper(fmt.Sprintf("%06s", strconv.FormatInt(int64(m.Number), 36)))
 }
 
-// Living returns the machines that are no victims.
+// Living returns the machines that are not being deleted and not in the standby pool.
 func (s *Set) Living() []*Machine {
 	var living []*Machine
 	for _, m := range s.Machines {
@@ -105,7 +102,7 @@ func (s *Set) Living() []*Machine {
 	return living
 }
 
-// state is a machine's provisioning state.
+// state returns a machine's provisioning state.
 func (m *Machine) state(now time.Time) string {
 	switch {
 	case !m.Gone.IsZero():
@@ -180,7 +177,7 @@ func (s *Set) victim() *Machine {
 	return chosen
 }
 
-// state is the set's provisioning state.
+// state returns the set's provisioning state.
 func (s *Set) state(now time.Time) string {
 	switch {
 	case s.Deleting:

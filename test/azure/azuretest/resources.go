@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// serveSubscriptions lists the subscriptions of the client, which is one.
+// serveSubscriptions lists the client's only subscription.
 func (s *Server) serveSubscriptions(w http.ResponseWriter, _ *http.Request, _ []string) error {
 	return document(w, map[string]any{"value": []any{map[string]any{
 		"id": "/subscriptions/" + Subscription, "subscriptionId": Subscription, "tenantId": Tenant, "displayName": "tests", "state": "Enabled",
@@ -14,27 +14,27 @@ func (s *Server) serveSubscriptions(w http.ResponseWriter, _ *http.Request, _ []
 	}}})
 }
 
-// serveOperation writes how far a long-running operation is.
+// serveOperation returns the status of a long-running operation.
 func (s *Server) serveOperation(w http.ResponseWriter, _ *http.Request, parts []string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	under := s.operations[parts[0]]
-	if under == nil {
-		return &refusal{status: http.StatusNotFound, code: "NotFound", message: "The operation was not found."}
+	op := s.operations[parts[0]]
+	if op == nil {
+		return &apiError{status: http.StatusNotFound, code: "NotFound", message: "The operation was not found."}
 	}
-	answer := map[string]any{"name": parts[0], "status": "InProgress", "startTime": time.Now()}
-	set := s.sets[under.set]
+	status := map[string]any{"name": parts[0], "status": "InProgress", "startTime": time.Now()}
+	set := s.sets[op.set]
 	switch {
-	case under.failure != "":
-		answer["status"] = "Failed"
-		answer["error"] = map[string]string{"code": under.failure, "message": failureMessage(under.failure)}
+	case op.failure != "":
+		status["status"] = "Failed"
+		status["error"] = map[string]string{"code": op.failure, "message": failureMessage(op.failure)}
 	case set == nil || set.state(time.Now()) != "Updating":
-		answer["status"] = "Succeeded"
+		status["status"] = "Succeeded"
 	}
-	return document(w, answer)
+	return document(w, status)
 }
 
-// serveAutoscale lists the autoscale settings of a resource group, or of all.
+// serveAutoscale lists the autoscale settings of a resource group or of the subscription.
 func (s *Server) serveAutoscale(w http.ResponseWriter, _ *http.Request, parts []string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
