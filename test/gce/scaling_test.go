@@ -22,17 +22,16 @@ const patience = world.Patience
 func TestGCE(t *testing.T) {
 	t.Parallel()
 	l := world.NewLoad(t)
-	// The group ends before Prometheus does.
-	t.Run("cases", func(t *testing.T) {
-		for name, run := range map[string]func(t *testing.T, p *place){
+	t.Run("cases", func(t *testing.T) { // ends before the cleanup stops Prometheus
+		for name, run := range map[string]func(t *testing.T, p *project){
 			"slow boot":         slowBoot,
 			"queue":             queue,
 			"quota":             quota,
 			"throttled minute":  throttled,
 			"credentials":       credentials,
-			"edited":            edited,
+			"external writer":   externalWriter,
 			"native autoscaler": nativeAutoscaler,
-			"lost answers":      lostAnswers,
+			"lost responses":    lostResponses,
 			"zone lost":         zoneLost,
 			"restart":           restart,
 			"chosen victims":    chosen,
@@ -40,9 +39,9 @@ func TestGCE(t *testing.T) {
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
-				of := strings.ReplaceAll(name, " ", "-")
+				group := strings.ReplaceAll(name, " ", "-")
 				server := gcetest.Start(t)
-				run(t, &place{Server: server, t: t, load: l, name: of, target: "zones/us-east1-b/" + of})
+				run(t, &project{Server: server, t: t, load: l, name: group, target: "zones/us-east1-b/" + group})
 			})
 		}
 	})
@@ -56,13 +55,13 @@ type place struct {
 	name, target string
 }
 
-// add makes the group.
-func (p *place) add(size int, boot time.Duration) {
+// add adds the group.
+func (p *project) add(size int, boot time.Duration) {
 	p.Add(gcetest.Group{Zone: "us-east1-b", Name: p.name, Size: size, Boot: boot, Stop: 500 * time.Millisecond})
 }
 
-// fleet is the configuration of a fleet of the project.
-func (p *place) fleet() string { return fleet("gce", p.Server, p.CredentialsFile(p.t), "") }
+// fleet returns the configuration of a fleet "gce".
+func (p *project) fleet() string { return fleet("gce", p.Server, p.CredentialsFile(p.t), "") }
 
 // fleet returns the table of a fleet with another name.
 func fleet(name string, s *gcetest.Server, credentials, extra string) string {
@@ -108,11 +107,11 @@ stabilization_window = "2s"
 `, p.name))
 	wait.For(t, patience, "size of 3", func() (string, bool) {
 		size := p.Size(t, p.target)
-		return fmt.Sprintf("it is %d", size), size == 3
+		return fmt.Sprint(size), size == 3
 	})
 	wait.For(t, patience, "3 running instances", func() (string, bool) {
 		if size := p.Size(t, p.target); size != 3 {
-			t.Fatalf("the group has size %d while its machines boot, want 3", size)
+			t.Fatalf("size %d while machines boot, want 3", size)
 		}
 		return fmt.Sprintf("%d run", len(p.Running(t, p.target))), len(p.Running(t, p.target)) == 3
 	})
@@ -143,22 +142,21 @@ func queue(t *testing.T, p *place) {
 	p.awaitRunning(2)
 }
 
-// quota: machines that the project may not have are shown, in the platform's
-// words, until it may.
-func quota(t *testing.T, p *place) {
+// quota: machines beyond the quota are reported with Google's message.
+func quota(t *testing.T, p *project) {
 	p.add(1, 0)
 	p.SetQuota(2)
 	p.load.Queue(p.name, 50)
 	w := world.New(t, p.queued(1, 8))
 	w.Await(p.name, cloud.InsufficientCapacity, gcemig.QuotaExceeded, "Quota 'INSTANCES' exceeded")
 	if running := len(p.Running(t, p.target)); running != 2 {
-		t.Errorf("%d instances run, want 2", running)
+		t.Errorf("%d running instances, want 2", running)
 	}
 	p.SetQuota(0)
 	p.awaitRunning(5)
-	wait.For(t, patience, "end of the shortage", func() (string, bool) {
+	wait.For(t, patience, "cleared condition", func() (string, bool) {
 		c := w.Condition(p.name, cloud.InsufficientCapacity)
-		return fmt.Sprintf("it is %+v", c), c.Status != policy.ConditionTrue
+		return fmt.Sprintf("%+v", c), c.Status != policy.ConditionTrue
 	})
 }
 
@@ -217,8 +215,8 @@ func edited(t *testing.T, p *place) {
 	p.awaitRunning(5)
 }
 
-// nativeAutoscaler: hpad waits while Compute Engine's own autoscaler is on.
-func nativeAutoscaler(t *testing.T, p *place) {
+// nativeAutoscaler: hpad holds while Compute Engine's autoscaler is on.
+func nativeAutoscaler(t *testing.T, p *project) {
 	p.add(1, 0)
 	p.SetAutoscaler(t, p.target, "ON")
 	p.load.Queue(p.name, 30)
@@ -226,7 +224,7 @@ func nativeAutoscaler(t *testing.T, p *place) {
 	w.Await(p.name, policy.AbleToScale, gcemig.NativeAutoscaler, "set its mode to OFF or delete it")
 	w.Passes(p.name, 2)
 	if size, writes := p.Size(t, p.target), p.Writes(); size != 1 || writes != 0 {
-		t.Errorf("size %d after %d changes beside an autoscaler, want 1 after none", size, writes)
+		t.Errorf("size %d after %d writes, want 1 after 0", size, writes)
 	}
 	p.SetAutoscaler(t, p.target, "")
 	p.awaitRunning(3)
@@ -245,12 +243,12 @@ func lostAnswers(t *testing.T, p *place) {
 	p.awaitRunning(4)
 	w.Passes(p.name, 2)
 	if writes, machines := p.Writes(), p.Machines(); writes != 1 || machines != 4 {
-		t.Errorf("%d changes made %d machines, want 1 and 4", writes, machines)
+		t.Errorf("%d writes and %d new machines, want 1 and 4", writes, machines)
 	}
 }
 
-// zoneLost: a group in a zone that cannot be reached is neither gone nor changed.
-func zoneLost(t *testing.T, p *place) {
+// zoneLost: hpad holds while the zone of a group is unreachable.
+func zoneLost(t *testing.T, p *project) {
 	p.add(3, 0)
 	p.load.Queue(p.name, 30)
 	w := world.New(t, p.queued(1, 8))
@@ -260,26 +258,26 @@ func zoneLost(t *testing.T, p *place) {
 	p.load.Queue(p.name, 10)
 	w.Passes(p.name, 2)
 	if size := p.Size(t, p.target); size != 3 {
-		t.Errorf("size %d of a group that cannot be read, want 3", size)
+		t.Errorf("size %d, want 3", size)
 	}
 	p.SetUnreachable("zones/us-east1-b", false)
 	p.awaitRunning(1)
 }
 
-// restart: another daemon with the same state makes no machine twice.
-func restart(t *testing.T, p *place) {
+// restart: a daemon that restarts during a change does not repeat it.
+func restart(t *testing.T, p *project) {
 	p.add(1, 2*time.Second)
 	p.load.Queue(p.name, 40)
 	text := p.queued(1, 8)
 	w := world.New(t, text)
 	wait.For(t, patience, "size of 4", func() (string, bool) {
-		return fmt.Sprintf("it is %d", p.Size(t, p.target)), p.Size(t, p.target) == 4
+		return fmt.Sprint(p.Size(t, p.target)), p.Size(t, p.target) == 4
 	})
 	w.Restart(text)
 	p.awaitRunning(4)
 	w.Passes(p.name, 2)
 	if writes, machines := p.Writes(), p.Machines(); writes != 1 || machines != 4 {
-		t.Errorf("%d changes made %d machines, want 1 and 4", writes, machines)
+		t.Errorf("%d writes and %d new machines, want 1 and 4", writes, machines)
 	}
 }
 

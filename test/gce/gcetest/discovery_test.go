@@ -5,10 +5,9 @@ import (
 	"reflect"
 	"strings"
 	"testing"
-	"time"
 )
 
-// TestHandlers: every method that is imitated is one of the API.
+// TestHandlers: every implemented method is a method of the API.
 func TestHandlers(t *testing.T) {
 	document, err := Discovery()
 	if err != nil {
