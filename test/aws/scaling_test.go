@@ -16,7 +16,7 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// patience is the time limit for actions that take seconds on an idle host.
+// patience is the limit of every wait for hpad.
 const patience = world.Patience
 
 // fleet returns the configuration of a fleet "cloud".
@@ -24,7 +24,7 @@ func fleet(c *awstest.Cloud, credentials, extra string) string {
 	return named("cloud", c, credentials, extra)
 }
 
-// named returns the table of a fleet with another name.
+// named returns the configuration of a fleet.
 func named(name string, c *awstest.Cloud, credentials, extra string) string {
 	return fmt.Sprintf(`
 [fleets.%s]
@@ -103,8 +103,8 @@ func growsAndShrinks(t *testing.T, c *awstest.Cloud, l *world.Load) {
 	}
 }
 
-// booting: instances that do not start count as unused, so that hpad scales up once and not
-// repeatedly (R27, R36).
+// booting: instances that never start count as idle, so a high load of the others causes one
+// scale-up (R27, R36).
 func booting(t *testing.T, c *awstest.Cloud, l *world.Load) {
 	c.Add(awstest.Group{Name: "slow", Max: 100, Desired: 2, NeverBoots: true})
 	for _, instance := range c.Look("slow").Instances {
@@ -143,7 +143,8 @@ average_utilization = 60
 	}
 }
 
-// chosen: instances are removed in hpad's orders, as shown before, and never protected instances.
+// chosen: hpad terminates instances in its configured order, except protected ones, and lowers
+// the count with them.
 func chosen(t *testing.T, c *awstest.Cloud, l *world.Load) {
 	world.Chosen{
 		Fleet:  fleet(c, c.Credentials(t), ""),
@@ -184,7 +185,7 @@ func ids(c *awstest.Cloud, group string) []string {
 	return found
 }
 
-// quota: failed launches are shown, and decisions continue.
+// quota: failing launches are reported until the quota is raised, and hpad keeps deciding.
 func quota(t *testing.T, c *awstest.Cloud, l *world.Load) {
 	c.Add(awstest.Group{Name: "big", Max: 100, Desired: 2})
 	c.SetQuota(3)
@@ -203,7 +204,7 @@ func quota(t *testing.T, c *awstest.Cloud, l *world.Load) {
 	})
 }
 
-// throttled: all calls of an account are throttled for a minute; another account is not affected.
+// throttled: an account without calls for a minute does not affect another account.
 func throttled(t *testing.T, c *awstest.Cloud, l *world.Load) {
 	other := awstest.New(t)
 	clouds := map[string]*awstest.Cloud{"spent": c, "spared": other}
@@ -239,7 +240,7 @@ func oneAccount(t *testing.T, c *awstest.Cloud, l *world.Load) {
 		}
 		return text.String() + l.Source()
 	}
-	// The burst, two changes, and a margin for calls in progress.
+	// Eight calls in parallel, two changes, and calls in flight when hpad's limiter refills.
 	c.Throttle(2, 8+2+6)
 	w := world.New(t, text(false))
 	for name := range fleets {
@@ -254,8 +255,7 @@ func oneAccount(t *testing.T, c *awstest.Cloud, l *world.Load) {
 	}
 }
 
-// credentials: expired credentials are reported, and new credentials in the file are used without
-// a reload.
+// credentials: expired credentials are reported, and new ones are read without a reload.
 func credentials(t *testing.T, c *awstest.Cloud, l *world.Load) {
 	c.Add(awstest.Group{Name: "locked", Max: 100, Desired: 2})
 	l.Queue("locked", 20)
@@ -276,9 +276,9 @@ func credentials(t *testing.T, c *awstest.Cloud, l *world.Load) {
 	w.Await("locked", policy.AbleToScale, "ReadyForNewScale", "")
 }
 
-// edited: an external writer changes the count, which is shown, and then the minimum, which is
-// respected.
-func edited(t *testing.T, c *awstest.Cloud, l *world.Load) {
+// externalWriter: a manual change of the count is reported and reverted. A new minimum of the
+// group is respected.
+func externalWriter(t *testing.T, c *awstest.Cloud, l *world.Load) {
 	c.Add(awstest.Group{Name: "shared", Max: 100, Desired: 2})
 	l.Queue("shared", 20)
 	w := world.New(t, fleet(c, c.Credentials(t), "")+l.Source()+queued("shared", 1, 10))
@@ -293,9 +293,9 @@ func edited(t *testing.T, c *awstest.Cloud, l *world.Load) {
 	}
 }
 
-// lagging: descriptions lag behind a change for some rounds. It does not count as an external
-// change, and nothing is written twice; an external change is still shown.
-func lagging(t *testing.T, c *awstest.Cloud, l *world.Load) {
+// stale: descriptions from before hpad's own write are not reported as a manual change and cause
+// no second write. A later manual change is reported.
+func stale(t *testing.T, c *awstest.Cloud, l *world.Load) {
 	c.Add(awstest.Group{Name: "late", Max: 100, Desired: 2, ReadLag: 3 * time.Second})
 	l.Queue("late", 20)
 	w := world.New(t, fleet(c, c.Credentials(t), "")+l.Source()+queued("late", 1, 10))
@@ -354,7 +354,7 @@ func suspended(t *testing.T, c *awstest.Cloud, l *world.Load) {
 	}
 }
 
-// weighted: a group with a weighted capacity is not scaled until its weights are removed.
+// weighted: hpad does not scale a group with a capacity that is not a number of instances.
 func weighted(t *testing.T, c *awstest.Cloud, l *world.Load) {
 	c.Add(awstest.Group{Name: "mixed", Max: 100, Desired: 4, Weight: "2"})
 	l.Queue("mixed", 60)
@@ -374,7 +374,7 @@ func weighted(t *testing.T, c *awstest.Cloud, l *world.Load) {
 	awaitDesired(t, c, "mixed", 6)
 }
 
-// vanishing: descriptions in which nearly all instances are missing.
+// vanishing: descriptions without most of the instances cause no scale-down.
 func vanishing(t *testing.T, c *awstest.Cloud, l *world.Load) {
 	c.Add(awstest.Group{Name: world.Ghost, Max: 100, Desired: world.Present})
 	world.Vanishing{
@@ -389,8 +389,8 @@ func vanishing(t *testing.T, c *awstest.Cloud, l *world.Load) {
 	}.Run(t, l)
 }
 
-// restarted: another daemon continues with the stored records of instances.
-func restarted(t *testing.T, c *awstest.Cloud, l *world.Load) {
+// restart: after a restart hpad does not look up known instances again.
+func restart(t *testing.T, c *awstest.Cloud, l *world.Load) {
 	c.Add(awstest.Group{Name: "again", Max: 100, Desired: 2, Boot: time.Second})
 	l.Queue("again", 30)
 	text := fleet(c, c.Credentials(t), "") + l.Source() + queued("again", 1, 10)
@@ -406,7 +406,7 @@ func restarted(t *testing.T, c *awstest.Cloud, l *world.Load) {
 	l.Queue("again", 50)
 	w.Restart(text)
 	awaitDesired(t, c, "again", 5)
-	if calls := c.Calls(); calls["DescribeInstances"] > 1 { // for the new instances
-		t.Errorf("calls after a restart: %v, want no lookup of what was known", calls)
+	if calls := c.Calls(); calls["DescribeInstances"] > 1 { // for new instances
+		t.Errorf("calls after a restart: %v, want at most one DescribeInstances", calls)
 	}
 }

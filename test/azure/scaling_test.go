@@ -15,7 +15,7 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// patience is the time limit for actions that take seconds on an idle host.
+// patience is the limit of every wait for hpad.
 const patience = world.Patience
 
 // quick has limits for passes every second.
@@ -63,8 +63,8 @@ func TestScaling(t *testing.T) {
 	}
 }
 
-// growsAndShrinks: machines start, become healthy and stop with delays; a write waits for the
-// previous one.
+// growsAndShrinks: a set follows its queue with slow creations, health checks and deletions. A
+// write waits until Azure has completed the previous one.
 func growsAndShrinks(t *testing.T, s *azuretest.Server, l *world.Load) {
 	s.Add(azuretest.Set{Group: "Shop", Name: "web", Capacity: 1, Monitored: true, BootDelay: 3 * time.Second, HealthDelay: time.Second, DeleteDelay: 2 * time.Second})
 	l.Queue("web", 40)
@@ -86,8 +86,8 @@ func growsAndShrinks(t *testing.T, s *azuretest.Server, l *world.Load) {
 	awaitCapacity(t, s, "web", 2)
 }
 
-// booting: machines that do not start count as unused, so that hpad scales up once and not
-// repeatedly (R27, R36).
+// booting: machines that never start count as idle, so a high load of the others causes one
+// scale-up (R27, R36).
 func booting(t *testing.T, s *azuretest.Server, l *world.Load) {
 	s.Add(azuretest.Set{Group: "Shop", Name: "slow", Capacity: 2, Monitored: true, NeverBoot: true})
 	for _, host := range azuretest.Look(s, "shop/slow", func(set *azuretest.Set) []string {
@@ -128,7 +128,8 @@ average_utilization = 60
 	}
 }
 
-// quota: the quota error is shown in Azure's words, and hpad continues when the quota increases.
+// quota: a write beyond the quota is reported with Azure's message, and hpad continues once the
+// quota is raised.
 func quota(t *testing.T, s *azuretest.Server, l *world.Load) {
 	s.Add(azuretest.Set{Group: "Shop", Name: "large", Capacity: 1})
 	s.Quota(2)
@@ -160,8 +161,7 @@ func noCapacity(t *testing.T, s *azuretest.Server, l *world.Load) {
 	w.Await("rare", cloud.InsufficientCapacity, "Resolved", "")
 }
 
-// throttled: all calls of a subscription are throttled for a minute with pauses of a second;
-// another subscription is not affected.
+// throttled: a subscription without calls for a minute does not affect another subscription.
 func throttled(t *testing.T, s *azuretest.Server, l *world.Load) {
 	other := azuretest.New(t)
 	servers := map[string]*azuretest.Server{"spent": s, "spared": other}
@@ -174,7 +174,7 @@ func throttled(t *testing.T, s *azuretest.Server, l *world.Load) {
 		Spend: s.Spend, Refused: s.Refused, Writes: func() int { return s.Calls("VirtualMachineScaleSets_Update") },
 		Words: "too many requests have been received", Most: 18,
 	}
-	for n := range 22 { // twenty of them are changed at the same time
+	for n := range 22 { // 20 of them change in parallel
 		m.Spared = append(m.Spared, fmt.Sprintf("spared-%c", 'a'+n))
 		other.Add(azuretest.Set{Group: "Shop", Name: m.Spared[n], Capacity: 1})
 	}
@@ -204,9 +204,9 @@ func credentials(t *testing.T, s *azuretest.Server, l *world.Load) {
 	awaitCapacity(t, s, "locked", 5)
 }
 
-// edited: a concurrent external change is not overwritten, and an external change of the count is
-// noticed.
-func edited(t *testing.T, s *azuretest.Server, l *world.Load) {
+// externalWriter: a conflicting write is repeated, and a manual change of the count is reported
+// and reverted.
+func externalWriter(t *testing.T, s *azuretest.Server, l *world.Load) {
 	s.Add(azuretest.Set{Group: "Shop", Name: "shared", Capacity: 1})
 	s.Fail(azuretest.Failure{Operation: "VirtualMachineScaleSets_Update", Times: 2, Status: 412, Code: "ConditionNotMet", Message: "If-Match"})
 	l.Queue("shared", 30)
@@ -255,7 +255,7 @@ func rollingUpgrade(t *testing.T, s *azuretest.Server, l *world.Load) {
 	awaitCapacity(t, s, "rolling", 5)
 }
 
-// chosen: machines are removed in hpad's orders, as shown before, and never protected machines.
+// chosen: hpad deletes machines in its configured order, except protected ones.
 func chosen(t *testing.T, s *azuretest.Server, l *world.Load) {
 	target := func(name string) string { return "shop/" + name }
 	deleted := func() int { return s.Calls("VirtualMachineScaleSets_DeleteInstances") }
@@ -297,7 +297,7 @@ func chosen(t *testing.T, s *azuretest.Server, l *world.Load) {
 	}
 }
 
-// vanishing: readings in which nearly all machines are missing.
+// vanishing: readings without most of the machines cause no scale-down.
 func vanishing(t *testing.T, s *azuretest.Server, l *world.Load) {
 	target := "shop/" + world.Ghost
 	s.Add(azuretest.Set{Group: "Shop", Name: world.Ghost, Capacity: world.Present})
@@ -310,7 +310,7 @@ func vanishing(t *testing.T, s *azuretest.Server, l *world.Load) {
 	}.Run(t, l)
 }
 
-// killed: a daemon is killed during its change, and its successor does not repeat the change.
+// killed: a daemon that restarts during a change does not repeat it.
 func killed(t *testing.T, s *azuretest.Server, l *world.Load) {
 	s.Add(azuretest.Set{Group: "Shop", Name: "lasting", Capacity: 1, BootDelay: 4 * time.Second})
 	l.Queue("lasting", 30)

@@ -14,10 +14,10 @@ import (
 	"github.com/hpad/hpad/test/docker/dockertest"
 )
 
-// own matches the fields that differ between containers: IDs, times, processes, addresses and
-// ports chosen by the engine. IDs, names and numbers of the container are masked in other fields,
-// the names of its anonymous volumes in its mounts.
-var own = regexp.MustCompile(`^(` + strings.Join([]string{
+// ownFields matches the fields of "docker inspect" that differ between replicas: IDs, times,
+// processes, addresses and assigned ports. IDs, names and anonymous volumes within other
+// fields are masked.
+var ownFields = regexp.MustCompile(`^(` + strings.Join([]string{
 	`Id`, `Created`, `ExecIDs.*`,
 	`State\.(Pid|StartedAt|FinishedAt)`, `State\.Health\.(Log.*|FailingStreak)`,
 	`GraphDriver\.Data\..*`,
@@ -26,19 +26,19 @@ var own = regexp.MustCompile(`^(` + strings.Join([]string{
 	`NetworkSettings\.Ports\..*\.HostPort`,
 	`Config\.Labels\.com\.docker\.compose\.container-number`,
 	`Config\.Labels\.io\.hpad\..*`,
-	// Only in replicas that Compose recreated.
+	// Only on a replica that Compose recreated.
 	`Config\.Labels\.com\.docker\.compose\.replace`,
 }, "|") + `)$`)
 
-// unordered are the lists that Compose writes in random order.
+// unordered matches the lists without a stable order.
 var unordered = regexp.MustCompile(`^(Config\.Env|HostConfig\.(Binds|Ulimits)|NetworkSettings\.Networks\.[^.]+\.Aliases)$`)
 
-// anonymous matches the names of anonymous volumes.
+// anonymous matches the name of an anonymous volume.
 var anonymous = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
-// document returns the inspection of a container by path, without its own fields, and the names
-// of its anonymous volumes.
-func document(t testing.TB, e *dockertest.Engine, name string) (fields map[string]string, volumes []string) {
+// inspect returns the fields of "docker inspect" by path, without ownFields, and the names of
+// the anonymous volumes.
+func inspect(t testing.TB, e *dockertest.Engine, name string) (fields map[string]string, volumes []string) {
 	t.Helper()
 	inspected, raw, err := e.Client.ContainerInspectWithRaw(t.Context(), name, false)
 	if err != nil {
@@ -69,8 +69,8 @@ func document(t testing.TB, e *dockertest.Engine, name string) (fields map[strin
 	return fields, volumes
 }
 
-// byPath returns mounts by their path. Compose names the anonymous volumes that a replica
-// inherits.
+// byPath returns a list of mounts as a map. Compose sets the source of an anonymous volume
+// that a recreated replica inherits; it is omitted.
 func byPath(mounts any, key string) map[string]any {
 	list, _ := mounts.([]any)
 	found := map[string]any{}
@@ -115,10 +115,9 @@ func flatten(fields map[string]string, path string, value any) {
 	}
 }
 
-// alike checks that two replicas differ only in their own fields, as the engine and as they
-// themselves see them, and that they have different anonymous volumes. It returns the number of
-// compared fields.
-func alike(t testing.TB, e *dockertest.Engine, composes, hpads string) int {
+// compare checks that two replicas have the same fields, the same view from the inside and
+// separate anonymous volumes. It returns the number of compared fields.
+func compare(t testing.TB, e *dockertest.Engine, original, replica string) int {
 	t.Helper()
 	want, wantVolumes := inspect(t, e, original)
 	got, gotVolumes := inspect(t, e, replica)
@@ -139,8 +138,8 @@ func alike(t testing.TB, e *dockertest.Engine, composes, hpads string) int {
 	return len(want)
 }
 
-// seen returns what a worker sees inside its container, without its own fields.
-func seen(t testing.TB, e *dockertest.Engine, name string) map[string]string {
+// workerState returns the state that a worker prints, without addresses and masked as above.
+func workerState(t testing.TB, e *dockertest.Engine, name string) map[string]string {
 	t.Helper()
 	inspected, err := e.Client.ContainerInspect(t.Context(), name)
 	if err != nil {

@@ -27,8 +27,8 @@ import (
 	"github.com/hpad/hpad/test/docker/dockertest"
 )
 
-// The number of containers fits on a host with 4,900 threads: each container and its shim have
-// 15.
+// The benchmarks run 200 containers: each needs 15 threads with its shim, and some machines
+// allow 4,900.
 const (
 	benchServices = 20
 	benchReplicas = 10
@@ -36,7 +36,7 @@ const (
 )
 
 // BenchmarkCompose measures a round and the stats of all containers on each version of the
-// engine: time, calls, and CPU time of hpad and dockerd.
+// engine: time, calls, and CPU time of hpad and of dockerd.
 func BenchmarkCompose(b *testing.B) {
 	for _, version := range both {
 		b.Run(version.String(), func(b *testing.B) {
@@ -49,8 +49,8 @@ func BenchmarkCompose(b *testing.B) {
 	}
 }
 
-// crowd creates the containers with Compose's labels.
-func crowd(b *testing.B, e *dockertest.Engine) []targets.Ref {
+// createContainers creates the containers with Compose's labels.
+func createContainers(b *testing.B, e *dockertest.Engine) []targets.Ref {
 	b.Helper()
 	var refs []targets.Ref
 	var group errgroup.Group
@@ -64,7 +64,7 @@ func crowd(b *testing.B, e *dockertest.Engine) []targets.Ref {
 					"com.docker.compose.project": "crowd", "com.docker.compose.service": service,
 					"com.docker.compose.container-number": strconv.Itoa(n), "com.docker.compose.oneoff": "False",
 					"com.docker.compose.config-hash": strings.Repeat("0", 64), "com.docker.compose.version": "2.40.3",
-					"com.docker.compose.project.working_dir": "/srv/createContainers", "com.docker.compose.project.config_files": "/srv/createContainers/compose.yaml",
+					"com.docker.compose.project.working_dir": "/srv/crowd", "com.docker.compose.project.config_files": "/srv/crowd/compose.yaml",
 				}}
 				host := &container.HostConfig{NetworkMode: "none", Resources: container.Resources{NanoCPUs: 500_000_000, Memory: 64 << 20}}
 				created, err := e.Client.ContainerCreate(b.Context(), config, host, nil, nil, fmt.Sprintf("crowd-%s-%d", service, n))
@@ -93,7 +93,7 @@ func benchFleet(b *testing.B, host string) *compose.Fleet {
 	return f
 }
 
-// counting returns the address of a proxy to an engine that counts the calls.
+// counting returns the address of a proxy that counts the calls to an engine.
 func counting(b *testing.B, e *dockertest.Engine) (host string, calls *atomic.Int64) {
 	b.Helper()
 	calls = new(atomic.Int64)
@@ -109,7 +109,7 @@ func counting(b *testing.B, e *dockertest.Engine) (host string, calls *atomic.In
 	return "tcp://" + server.Listener.Addr().String(), calls
 }
 
-// measured reports the CPU time of this process and dockerd for 1,000 instances.
+// measured reports the CPU time of this process and of dockerd per 1,000 instances.
 func measured(b *testing.B, e *dockertest.Engine, operation func()) {
 	b.Helper()
 	before := e.Busy(b)
@@ -146,8 +146,8 @@ func benchStats(b *testing.B, e *dockertest.Engine, version dockertest.Version) 
 	if err != nil {
 		b.Fatal(err)
 	}
-	// The limit of the sampler.
-	atOnce := 64
+	// The sampler's concurrency.
+	concurrency := 64
 	if version == dockertest.Packaged {
 		concurrency = 512
 	}
@@ -187,7 +187,7 @@ func benchStats(b *testing.B, e *dockertest.Engine, version dockertest.Version) 
 	b.ReportMetric(float64(len(found)), "calls/op")
 }
 
-// BenchmarkSwarm measures a round of as many tasks in a swarm of one node.
+// BenchmarkSwarm measures a round over as many tasks of a swarm with one node.
 func BenchmarkSwarm(b *testing.B) {
 	for _, version := range both {
 		b.Run(version.String(), func(b *testing.B) {

@@ -18,10 +18,9 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// The cases in this file run docker compose between two calls of a fleet.
-
-// beside is a fleet behind a gate, and the service web of a project.
-type beside struct {
+// hookedFleet is a fleet for the service web of a project. Tests run commands between two of
+// its calls to the engine.
+type hookedFleet struct {
 	*compose.Fleet
 	gate *gate
 	ref  targets.Ref
@@ -53,8 +52,8 @@ func (b *hookedFleet) read(t testing.TB) targets.Reading {
 	return readings[b.ref]
 }
 
-// at runs a function once, before the fleet's next call whose path ends in a word.
-func (b *beside) at(word string, do func()) {
+// before runs a function once before the fleet's next call to a path that ends in action.
+func (b *hookedFleet) before(action string, do func()) {
 	once := sync.OnceFunc(do)
 	b.gate.set(func() {
 		b.gate.before = func(r *http.Request) {
@@ -65,8 +64,7 @@ func (b *beside) at(word string, do func()) {
 	})
 }
 
-// configurations returns the distinct configuration hashes of containers. Their numbers do not
-// matter: Compose may keep any of the recreated containers.
+// configurations returns the distinct configuration hashes of containers.
 func configurations(found []container.Summary) []string {
 	var hashes []string
 	for _, c := range found {
@@ -76,9 +74,9 @@ func configurations(found []container.Summary) []string {
 	return slices.Compact(hashes)
 }
 
-// renewedBeside: "docker compose up" with a changed file at any time of a scale-up leaves no
-// replica of the old configuration.
-func renewedBeside(t *testing.T, s *site) {
+// updatedDuringScaleUp: after "docker compose up" with a changed file during a scale-up, all
+// replicas have the new configuration.
+func updatedDuringScaleUp(t *testing.T, s *site) {
 	const file = "services: { web: { image: \"worker:1\", stop_grace_period: 1s, environment: { VERSION: %q } } }\n"
 	p := s.Project(t, "beside", fmt.Sprintf(file, "0"))
 	p.Compose("up", "--detach", "--scale", "web=2")
@@ -111,9 +109,9 @@ func renewedBeside(t *testing.T, s *site) {
 	}
 }
 
-// takenDownBeside: "docker compose down" and "docker compose rm" at any time of a scale-up leave
-// no container, and the reading has the reason.
-func takenDownBeside(t *testing.T, s *site) {
+// removedDuringScaleUp: after "docker compose down" or "rm" during a scale-up, no container is
+// left, and the reading has the reason.
+func removedDuringScaleUp(t *testing.T, s *site) {
 	const file = `services:
   web: { image: "worker:1", stop_grace_period: 1s }
   other: { image: "worker:1", stop_grace_period: 1s }
@@ -142,8 +140,8 @@ func takenDownBeside(t *testing.T, s *site) {
 					return describe(found), len(found) == 0 || found[0].State != "running"
 				})
 			})
-			_ = b.SetReplicas(t.Context(), b.ref, 5, version, "a test asks")
-			<-ended // it waits until the network is unused
+			_ = b.SetReplicas(t.Context(), b.ref, 5, version, "test")
+			<-ended // with an error if a replica still uses the network
 			wait.For(t, patience, compose.ServiceNotFound, func() (string, bool) {
 				got, found := b.read(t), s.replicas(t, test.project, "web")
 				return fmt.Sprintf("%v with %s", got.Err, describe(found)), targets.Reason(got.Err) == compose.ServiceNotFound && len(found) == 0

@@ -24,10 +24,10 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// TestComposeContract runs the contract suite with services of Compose on a real engine. It does
-// not run in parallel, so that it can detect leaked goroutines.
+// TestComposeContract runs the contract suite over services of Compose on a real engine. It
+// checks for leaked goroutines, so it does not run in parallel with other tests.
 func TestComposeContract(t *testing.T) {
-	e := dockertest.Start(t, dockertest.Options{Version: dockertest.Newest}) // with more frequent health checks at the start
+	e := dockertest.Start(t, dockertest.Options{Version: dockertest.Newest}) // supports start_interval
 	e.ImportWorker(t, dockertest.Worker, "1")
 	projects := 0
 	targettest.Run(t, targettest.Kind{Samples: true, Patience: patience, New: func(t *testing.T, counts ...int32) *targettest.Platform {
@@ -80,8 +80,8 @@ func (c *contract) platform(t *testing.T, counts []int32) *targettest.Platform {
 	p.Throttle = func(_ *testing.T, on bool) { c.gate.set(func() { c.gate.throttle = on }) }
 	p.Hang = func(_ *testing.T, on bool) { c.gate.hold(on) }
 	p.Reach = func(t *testing.T, ref targets.Ref, count int32) {
-		// Another container takes the name of the first excess replica just before the fleet
-		// creates it.
+		// An unrelated container takes the name of the first replica above count just before
+		// the fleet creates it.
 		name := fmt.Sprintf("%s-%s-%d", c.project.Name, c.services[ref].name, count+1)
 		var once sync.Once
 		c.gate.set(func() {
@@ -107,7 +107,7 @@ func (c *contract) platform(t *testing.T, counts []int32) *targettest.Platform {
 	return p
 }
 
-// up writes the Compose file and applies it.
+// up writes the Compose file and runs "docker compose up".
 func (c *contract) up() {
 	var file strings.Builder
 	file.WriteString("services:\n")
@@ -135,7 +135,7 @@ func (c *contract) open(t *testing.T) *compose.Fleet {
 	return f
 }
 
-// toZero lets hpad scale a service to 0.
+// toZero scales a service to 0 with a fleet of its own.
 func (c *contract) toZero(t *testing.T, ref targets.Ref) {
 	t.Helper()
 	f := c.open(t)
@@ -176,7 +176,8 @@ func (c *contract) setReady(t *testing.T, _ targets.Ref, id string, ready bool) 
 	t.Fatalf("container %s has no network", id)
 }
 
-// hold gives a container the name of a replacement in progress, or its own name.
+// hold gives a container the temporary name that Compose uses during a replacement, or
+// renames it back.
 func (c *contract) hold(t *testing.T, ref targets.Ref, on bool) {
 	t.Helper()
 	name := c.project.Name + "-" + c.services[ref].name + "-1"
@@ -189,7 +190,7 @@ func (c *contract) hold(t *testing.T, ref targets.Ref, on bool) {
 	}
 }
 
-// gate is a proxy between a fleet and the engine.
+// gate is a proxy between a fleet and the engine that injects faults and counts calls.
 type gate struct {
 	server *httptest.Server
 
@@ -198,7 +199,7 @@ type gate struct {
 	held             chan struct{}
 	writes           int
 	sampled          time.Time
-	// before runs before each call, unless it is nil.
+	// before, if not nil, runs before each call.
 	before func(r *http.Request)
 }
 
@@ -227,7 +228,7 @@ func (g *gate) set(change func()) {
 	change()
 }
 
-// hold delays calls, or releases them.
+// hold blocks all calls, or continues them.
 func (g *gate) hold(on bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -240,7 +241,7 @@ func (g *gate) hold(on bool) {
 	}
 }
 
-// pass applies the gate's settings to a call.
+// pass forwards a call with the current faults.
 func (g *gate) pass(w http.ResponseWriter, r *http.Request, engine http.Handler) {
 	g.mu.Lock()
 	broken, throttle, held, before := g.broken, g.throttle, g.held, g.before
@@ -270,7 +271,7 @@ func (g *gate) pass(w http.ResponseWriter, r *http.Request, engine http.Handler)
 	engine.ServeHTTP(w, r)
 }
 
-// TestComposeHooks: a fleet runs the configured hooks in its replicas and victims.
+// TestComposeHooks: a fleet runs the configured hooks in new replicas and in victims.
 func TestComposeHooks(t *testing.T) {
 	t.Parallel()
 	e := dockertest.Start(t, dockertest.Options{})

@@ -18,10 +18,10 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// patience is the limit of a wait for hpad and an engine.
+// patience is the limit of every wait for hpad or the engine.
 const patience = world.Patience
 
-// site is shared by the cases: an engine with the images, and a load.
+// site is an engine with images and a load that several cases share.
 type site struct {
 	*dockertest.Engine
 	load *world.Load
@@ -35,13 +35,13 @@ func newSite(t *testing.T, options dockertest.Options) *site {
 	return s
 }
 
-// fleet returns the configuration of a fleet named shop.
+// fleet returns the configuration of a fleet "shop".
 func (s *site) fleet(kind, extra string) string {
 	return fmt.Sprintf("[fleets.shop]\nkind = %q\nhost = %q\nresource_interval = \"1s\"\ntimeout = \"20s\"\n%s\n", kind, s.Host(), extra)
 }
 
-// queued returns the configuration of a fleet named shop, a source, and an autoscaler for the
-// service web of a project, with one replica for each 10 in the project's queue.
+// queued returns a fleet, a source and an autoscaler for the service web of a project with one
+// replica per 10 queued items.
 func (s *site) queued(project string, minimum, maximum int) string {
 	return s.fleet("compose", "") + s.load.Source() +
 		world.Queued(project, fmt.Sprintf(`{ fleet = "shop", project = %q, service = "web" }`, project), minimum, maximum)
@@ -59,7 +59,7 @@ func (s *site) replicas(t testing.TB, project, service string) []container.Summa
 	return found
 }
 
-// number returns a container's number; 0 if it has none.
+// number returns the number that Compose gave a container, or 0.
 func number(c container.Summary) int {
 	n, _ := strconv.Atoi(c.Labels["com.docker.compose.container-number"])
 	return n
@@ -74,7 +74,7 @@ func describe(found []container.Summary) string {
 	return "there are " + strings.Join(shown, "; ")
 }
 
-// awaitReplicas waits until a project's service web has n containers, all running.
+// awaitReplicas waits until the service web has exactly n containers and all are running.
 func (s *site) awaitReplicas(t testing.TB, project string, n int) []container.Summary {
 	t.Helper()
 	var found []container.Summary
@@ -86,7 +86,7 @@ func (s *site) awaitReplicas(t testing.TB, project string, n int) []container.Su
 	return found
 }
 
-// stays checks that the number of containers is constant over several passes.
+// stays checks that a service keeps its number of containers over passes of its autoscaler.
 func (s *site) stays(t testing.TB, w *world.World, project string, n, passes int) {
 	t.Helper()
 	w.Passes(project, passes)
@@ -118,23 +118,8 @@ func TestCompose(t *testing.T) {
 	}, newSite)
 }
 
-// comparison: replicas of Compose are alike, and a difference is detected.
-func comparison(t *testing.T, s *site) {
-	p := newEverything(t, s.Engine, "alike", 18180)
-	p.Compose("up", "--detach", "--wait")
-	if n := alike(t, s.Engine, "alike-web-1", "alike-web-2"); n < 200 {
-		t.Errorf("only %d fields were compared", n)
-	}
-	s.CLI(t, "update", "--pids-limit", "40", "alike-web-2")
-	want, _ := document(t, s.Engine, "alike-web-1")
-	got, _ := document(t, s.Engine, "alike-web-2")
-	if want["HostConfig.PidsLimit"] != "50" || got["HostConfig.PidsLimit"] != "40" || maps.Equal(want, got) {
-		t.Errorf("limits of %s and %s processes are not told apart", want["HostConfig.PidsLimit"], got["HostConfig.PidsLimit"])
-	}
-}
-
-// burn: a service under load grows to its maximum. Compose and the network treat its replicas
-// like those of Compose. Without load it shrinks to the first replica.
+// burn: a busy service grows to its maximum and shrinks to its first replica when it is idle.
+// Compose and the network treat hpad's replicas like those of Compose.
 func burn(t *testing.T, s *site) {
 	p := s.Project(t, "burn", `
 services:
@@ -185,8 +170,8 @@ stabilization_window = "3s"
 	}
 }
 
-// resolves checks that the service's names resolve to all replicas in a shared network, and each
-// replica's own name to that replica.
+// resolves checks that service names resolve to one address per replica in a network shared
+// with a container, and that each replica's name resolves to that replica.
 func (s *site) resolves(t testing.TB, replicas []container.Summary, from string, names ...string) {
 	t.Helper()
 	resolve := func(name string, want ...container.Summary) {
@@ -210,9 +195,9 @@ func (s *site) resolves(t testing.TB, replicas []container.Summary, from string,
 	}
 }
 
-// judge checks that Compose accepts the service's containers: it changes none of them at the same
-// count.
-func (s *site) judge(t testing.TB, p *dockertest.Project, service string, n int) {
+// ownedByCompose checks that Compose accepts the service's containers as its own: it changes
+// none when it is to run the same number, and shows all of them.
+func (s *site) ownedByCompose(t testing.TB, p *dockertest.Project, service string, n int) {
 	t.Helper()
 	state := func() map[string]string {
 		m := map[string]string{}
@@ -257,8 +242,8 @@ func (s *site) judge(t testing.TB, p *dockertest.Project, service string, n int)
 	}
 }
 
-// everythingScales: the replicas of a service with all settings are like those of Compose, also
-// after Compose has recreated the source, and a scale-down removes everything.
+// everythingScales: replicas of a service that uses every option equal Compose's own, also
+// after Compose recreated the service. Scaling down leaves no volumes behind.
 func everythingScales(t *testing.T, s *site) {
 	p := newEverything(t, s.Engine, "all", 18080)
 	p.Compose("up", "--detach", "--wait")
@@ -266,7 +251,7 @@ func everythingScales(t *testing.T, s *site) {
 	world.New(t, s.queued("all", 1, 5)+"[fleets.shop.services.\"all/web\"]\ncopy_paths = [\"/etc/content.conf\"]\n")
 	for _, step := range []string{"made", "recreated"} {
 		if step == "recreated" {
-			// The new containers inherit the anonymous volumes.
+			// The recreated replicas inherit the anonymous volumes.
 			p.Compose("up", "--detach", "--wait", "--force-recreate", "--scale", "web=2")
 		}
 		s.load.Queue("all", 40)

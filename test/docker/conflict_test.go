@@ -11,8 +11,8 @@ import (
 	"github.com/hpad/hpad/test/internal/world"
 )
 
-// countReset: "docker compose up" restores the file's count, which hpad notices. The count is
-// accepted, or restored although the metric forbids a scale-down.
+// countReset: hpad accepts or restores the count that "docker compose up" resets, even if
+// scale-down is disabled.
 func countReset(t *testing.T, s *site) {
 	for project, mode := range map[string]string{"taken": "accept", "kept": "restore"} {
 		p := s.Project(t, project, "services: { web: { image: worker:1, scale: 5, stop_grace_period: 1s } }\n")
@@ -39,8 +39,8 @@ func countReset(t *testing.T, s *site) {
 	}
 }
 
-// movedTag: a replica has the image of the others, although its name refers to another image by
-// now, or to none.
+// movedTag: a new replica has the image of the existing replicas, even if its tag moved or was
+// removed.
 func movedTag(t *testing.T, s *site) {
 	s.ImportWorker(t, "moving:1", "before")
 	p := s.Project(t, "moved", "services: { web: { image: \"moving:1\", stop_grace_period: 1s } }\n")
@@ -61,7 +61,7 @@ func movedTag(t *testing.T, s *site) {
 	}
 }
 
-// rangeOfPorts: a range of host ports limits the count.
+// rangeOfPorts: a range of host ports limits the number of replicas.
 func rangeOfPorts(t *testing.T, s *site) {
 	p := s.Project(t, "range", "services: { web: { image: \"worker:1\", ports: [\"18400-18402:8080\"] } }\n")
 	p.Compose("up", "--detach")
@@ -82,8 +82,8 @@ func rangeOfPorts(t *testing.T, s *site) {
 	}
 }
 
-// TestDisk: with a full disk there is no scale-down, and failed starts are reported and leave
-// nothing behind. The service grows once there is space.
+// TestDisk: with a full disk hpad reports the failed start and removes no replica. It scales
+// up once there is space.
 func TestDisk(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, dockertest.Options{Disk: "96m"})
@@ -103,8 +103,7 @@ func TestDisk(t *testing.T) {
 	s.awaitReplicas(t, "full", 4)
 }
 
-// TestEngineDown: without the engine there are no decisions. When it is back, the windows
-// continue.
+// TestEngineDown: hpad holds while the engine is down, and then continues with its windows.
 func TestEngineDown(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, dockertest.Options{})
@@ -131,41 +130,9 @@ func TestEngineDown(t *testing.T) {
 	}
 	s.load.Queue("down", 50)
 	s.awaitReplicas(t, "down", 5)
-	// Like a crash of the host.
+	// A crash of the host.
 	s.Kill()
 	w.Await("down", policy.AbleToScale, "FailedGetScale", "temporary failure")
 	s.StartAgain()
-	wait.For(t, patience, "5 running replicas", func() (string, bool) {
-		found := s.replicas(t, "down", "web")
-		stopped := slices.ContainsFunc(found, func(c container.Summary) bool { return c.State != "running" })
-		return describe(found), len(found) == 5 && !stopped
-	})
-}
-
-// compatibility: replicas of a project with names of Compose v1 get such names too. A container
-// of "docker compose run" is not a replica.
-func compatibility(t *testing.T, s *site) {
-	p := s.Project(t, "classic", "services: { web: { image: \"worker:1\", stop_grace_period: 1s } }\n")
-	p.Compose("--compatibility", "up", "--detach")
-	p.Compose("--compatibility", "run", "--detach", "web")
-	s.load.Queue("classic", 30)
-	w := world.New(t, s.queued("classic", 1, 5))
-	wait.For(t, patience, "3 replicas beside what was run", func() (string, bool) {
-		found := s.replicas(t, "classic", "web")
-		return describe(found), len(found) == 4 // the one-off container has no number
-	})
-	s.stays(t, w, "classic", 4, 2)
-	before := map[string]bool{}
-	for _, c := range s.replicas(t, "classic", "web") {
-		before[c.ID] = true
-		if n := number(c); n > 0 && c.Names[0] != fmt.Sprintf("/classic_web_%d", n) {
-			t.Errorf("replica %d is called %s", n, c.Names[0])
-		}
-	}
-	p.Compose("--compatibility", "up", "--detach", "--scale", "web=3")
-	for _, c := range s.replicas(t, "classic", "web") {
-		if !before[c.ID] {
-			t.Errorf("docker compose up made %s anew", c.Names)
-		}
-	}
+	s.awaitReplicas(t, "down", 5)
 }

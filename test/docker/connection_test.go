@@ -15,26 +15,23 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// misfit is a fleet that cannot reach its engine.
-type misfit struct {
-	// name is the name of the fleet and of its autoscaler.
+// brokenFleet is a fleet that cannot reach its engine. Its autoscaler has the same name.
+type brokenFleet struct {
 	name string
-	// keys are the fleet's keys besides its kind.
 	keys string
-	// words are parts of its error.
+	// words are parts of its error, which endsClients with advice.
 	words []string
 }
 
-// connected returns the configuration of a fleet and an autoscaler with its name, for one service
-// of a project.
+// connected returns the configuration of a fleet and of an autoscaler for a service.
 func connected(name, keys, project, service string) string {
 	return fmt.Sprintf("[fleets.%s]\nkind = \"compose\"\ntimeout = \"20s\"\n%s\n", name, keys) +
 		world.Queued(name, fmt.Sprintf(`{ fleet = %q, project = %q, service = %q }`, name, project, service), 1, 5)
 }
 
-// configuration returns the configuration of a source, and of misfits with a service of the same
-// name each.
-func (s *site) configuration(project string, misfits []misfit) string {
+// configuration returns a source and fleets that cannot reach the engine. Their autoscalers
+// need different targets because the engine is the same.
+func (s *site) configuration(project string, broken []brokenFleet) string {
 	var text strings.Builder
 	text.WriteString(s.load.Source())
 	for _, m := range broken {
@@ -43,20 +40,20 @@ func (s *site) configuration(project string, misfits []misfit) string {
 	return text.String()
 }
 
-// tellsMisfits: the autoscalers of misfits have the errors, and so does a check.
-func tellsMisfits(t *testing.T, h *program.Program, misfits []misfit) {
+// awaitErrors waits until conditions and "hpad check --live" have the errors of all fleets.
+func awaitErrors(t *testing.T, h *program.Program, broken []brokenFleet) {
 	t.Helper()
 	for _, m := range broken {
 		for _, words := range m.words {
 			h.Await(m.name, policy.AbleToScale, "FailedGetScale", words)
 		}
 	}
-	// If an engine closes connections, the first error may be less specific.
-	wait.For(t, patience, "check that tells of all fleets", func() (string, bool) {
-		said, code := h.Check()
-		told := code == 3
-		for line := range strings.Lines(said) {
-			for _, m := range misfits {
+	// If the engine closes the connection, a write may fail before the cause is received.
+	wait.For(t, patience, "errors of all fleets in the check", func() (string, bool) {
+		output, code := h.Check()
+		complete := code == 3
+		for line := range strings.Lines(output) {
+			for _, m := range broken {
 				if strings.Contains(line, "fleets."+m.name+":") {
 					for _, words := range m.words {
 						complete = complete && strings.Contains(line, words)
@@ -82,8 +79,8 @@ func copyFile(t *testing.T, from, to string) {
 	}
 }
 
-// TestTLS: a TLS engine is scaled with a valid certificate, from the configuration or the
-// environment, also after the files were replaced. Other fleets report their errors.
+// TestTLS: hpad connects with certificates from the configuration or from the environment, and
+// reads replaced files. Errors of other fleets have advice and do not affect it.
 func TestTLS(t *testing.T) {
 	t.Parallel()
 	for _, version := range both {
@@ -101,7 +98,7 @@ func secured(t *testing.T, version dockertest.Version) {
 	cert, key := authority.Issue(t, "hpad")
 	otherCert, otherKey := other.Issue(t, "hpad")
 	oldCert, oldKey := authority.IssueExpired(t, "old")
-	// A copy, because it is replaced below.
+	// The copy that the valid fleet uses is replaced below.
 	ca := filepath.Join(own, "used.crt")
 	copyFile(t, authority.File, ca)
 
@@ -118,14 +115,14 @@ services:
 	with := func(ca, cert, key string) string {
 		return fmt.Sprintf("host = %q\ntls = { ca_file = %q, cert_file = %q, key_file = %q }", host, ca, cert, key)
 	}
-	place := "docker at " + host
-	misfits := []misfit{
-		{"wrong-ca", with(other.File, cert, key), []string{place, "certificate signed by unknown authority", fmt.Sprintf("tls.ca_file %q is not the authority of the engine's certificate", other.File)}},
-		{"foreign", with(authority.File, otherCert, otherKey), []string{place, "remote error: tls: ", fmt.Sprintf("the engine rejects the certificate in tls.cert_file %q: it must be issued by an authority that the engine trusts", otherCert)}},
-		{"old", with(authority.File, oldCert, oldKey), []string{place, "remote error: tls: ", fmt.Sprintf("the certificate in tls.cert_file %q has expired at ", oldCert), "renew it"}},
-		{"anonymous", fmt.Sprintf("host = %q\ntls = { ca_file = %q }", host, authority.File), []string{place, "remote error: tls: ", "set tls.cert_file and tls.key_file"}},
-		{"misnamed", fmt.Sprintf("host = %q\ntls = { ca_file = %q, cert_file = %q, key_file = %q, server_name = \"other.example\" }", host, authority.File, cert, key), []string{place, "other.example", "set tls.server_name to a name in the engine's certificate"}},
-		{"plain", fmt.Sprintf("host = %q", host), []string{place, "HTTP request to an HTTPS server", "add a tls table"}},
+	prefix := "docker at " + host
+	broken := []brokenFleet{
+		{"wrong-ca", with(other.File, cert, key), []string{prefix, "certificate signed by unknown authority", fmt.Sprintf("the authority in tls.ca_file %q is not the one of the engine's certificate", other.File)}},
+		{"foreign", with(authority.File, otherCert, otherKey), []string{prefix, "remote error: tls: ", fmt.Sprintf("the engine refuses the certificate in tls.cert_file %q: it has to be of the authority that the engine trusts", otherCert)}},
+		{"old", with(authority.File, oldCert, oldKey), []string{prefix, "remote error: tls: ", fmt.Sprintf("the certificate in tls.cert_file %q has expired at ", oldCert), "renew it"}},
+		{"anonymous", fmt.Sprintf("host = %q\ntls = { ca_file = %q }", host, authority.File), []string{prefix, "remote error: tls: ", "set tls.cert_file and tls.key_file"}},
+		{"misnamed", fmt.Sprintf("host = %q\ntls = { ca_file = %q, cert_file = %q, key_file = %q, server_name = \"other.example\" }", host, authority.File, cert, key), []string{prefix, "other.example", "tls.server_name has to be a name that the engine's certificate is for"}},
+		{"plain", fmt.Sprintf("host = %q", host), []string{prefix, "HTTP request to an HTTPS server", "give the fleet a tls table"}},
 	}
 	s.load.Queue("right", 30)
 	s.load.Queue("old", 20)
@@ -142,7 +139,7 @@ services:
 		return describe(found), len(found) == 2
 	})
 
-	// The authority is replaced, and restored.
+	// The valid fleet's authority is replaced, and restored.
 	copyFile(t, other.File, ca)
 	h.Await("right", policy.AbleToScale, "FailedGetScale", fmt.Sprintf("tls.ca_file %q is not the authority", ca))
 	s.load.Queue("right", 10)
@@ -155,7 +152,7 @@ services:
 	s.awaitReplicas(t, "sealed", 1)
 	h.Stop()
 
-	// Only the variables of the Docker command line.
+	// Only the environment variables of the Docker command line.
 	certs := t.TempDir()
 	for name, file := range map[string]string{"ca.pem": authority.File, "cert.pem": cert, "key.pem": key} {
 		copyFile(t, file, filepath.Join(certs, name))
@@ -169,8 +166,8 @@ services:
 	}
 }
 
-// TestSSH: an engine behind an ssh server is scaled, also after an outage of the server, and no
-// ssh process outlives hpad. Other fleets report their errors.
+// TestSSH: hpad connects over ssh, also after the server was down, and leaves no ssh process
+// behind. Errors of other fleets have advice and do not affect it.
 func TestSSH(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, dockertest.Options{})
@@ -182,16 +179,16 @@ func TestSSH(t *testing.T) {
 	failed := func(name, host string, words ...string) brokenFleet {
 		return brokenFleet{name, at(host), append([]string{"docker at " + host + ": "}, words...)}
 	}
-	misfits := []misfit{
-		fit("wrong-key", to(dockertest.Operator, dockertest.WrongKey), "ssh failed: ", "Permission denied (publickey)",
-			`"ssh `+dockertest.Operator+"@"+dockertest.WrongKey+` docker version" must work for hpad's user without a prompt`),
-		fit("unknown", to(dockertest.Operator, dockertest.Unknown), "ssh failed: ", "Host key verification failed",
-			`"ssh `+dockertest.Operator+"@"+dockertest.Unknown+` docker version" must work for hpad's user without a prompt`),
-		fit("changed", to(dockertest.Operator, dockertest.Changed), "ssh failed: ", "Host key for "+dockertest.Changed+" has changed",
-			`"ssh `+dockertest.Operator+"@"+dockertest.Changed+` docker version" must work for hpad's user without a prompt`),
-		fit("no-server", to(dockertest.Operator, dockertest.NoServer), "ssh failed: ", "Connection refused"),
-		fit("no-docker", to(dockertest.Stranger, dockertest.Known), "docker was not found on the remote host: ", "install Docker's command line there"),
-		fit("no-engine", to(dockertest.Operator, dockertest.Known)+"/no/such.sock", `"docker system dial-stdio" failed on the remote host: `, "dial unix /no/such.sock: connect: no such file or directory"),
+	broken := []brokenFleet{
+		failed("wrong-key", to(dockertest.Operator, dockertest.WrongKey), "ssh says: ", "Permission denied (publickey)",
+			`as hpad's user "ssh `+dockertest.Operator+"@"+dockertest.WrongKey+` docker version" has to work without a question`),
+		failed("unknown", to(dockertest.Operator, dockertest.Unknown), "ssh says: ", "Host key verification failed",
+			`as hpad's user "ssh `+dockertest.Operator+"@"+dockertest.Unknown+` docker version" has to work without a question`),
+		failed("changed", to(dockertest.Operator, dockertest.Changed), "ssh says: ", "Host key for "+dockertest.Changed+" has changed",
+			`as hpad's user "ssh `+dockertest.Operator+"@"+dockertest.Changed+` docker version" has to work without a question`),
+		failed("no-server", to(dockertest.Operator, dockertest.NoServer), "ssh says: ", "Connection refused"),
+		failed("no-docker", to(dockertest.Stranger, dockertest.Known), "there is no docker on the other side: ", "install Docker's command line there"),
+		failed("no-engine", to(dockertest.Operator, dockertest.Known)+"/no/such.sock", `"docker system dial-stdio" on the other side says: `, "dial unix /no/such.sock: connect: no such file or directory"),
 	}
 	s.load.Queue("right", 30)
 	h := program.New(t, s.configuration("remote", broken)+connected("right", at(to(dockertest.Operator, dockertest.Known)), "remote", "web"), "PATH="+server.Path())

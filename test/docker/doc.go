@@ -1,4 +1,3 @@
-// Package docker tests fleets of the kinds "compose" and "swarm", and the daemon with them, on
-// real Docker engines from test/install/docker.sh and dockerd.sh, with Compose from
-// test/install/compose.sh, and the ssh server from test/install/ssh.sh.
+// Package docker tests compose and swarm fleets on real Docker engines, with the real Compose
+// and ssh. test/install/docker.sh, dockerd.sh, compose.sh and ssh.sh install them.
 package docker

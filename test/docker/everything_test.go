@@ -7,8 +7,8 @@ import (
 	"github.com/hpad/hpad/test/docker/dockertest"
 )
 
-// everything is a Compose file whose service web has all settings that a replica must copy, or
-// must not copy.
+// everything is a Compose file with a service web that uses every option that replicas share
+// or must not share. The long timeout tolerates a busy host.
 const everything = `
 services:
   db:
@@ -76,7 +76,7 @@ configs:
   of_content: { content: "made by Compose\n" }
 `
 
-// newEverything creates a project from that file, with ranges of 10 ports from port on.
+// newEverything creates the project with 20 host ports from port on.
 func newEverything(t testing.TB, e *dockertest.Engine, name string, port int) *dockertest.Project {
 	t.Helper()
 	p := e.Project(t, name, fmt.Sprintf(everything, port, port+9, port+10, port+19))

@@ -30,8 +30,9 @@ func (s *site) states(t testing.TB, project string) (map[int]string, string) {
 	return m, describe(found)
 }
 
-// failing: containers that fail or run out of memory are restarted and reported, also after a
-// restart of hpad. Killed and stopped containers are not restarted, and none is in a dry run.
+// failing: hpad restarts containers that fail or run out of memory and reports them, also after
+// its own restart. It does not restart containers that were killed or stopped manually, nor
+// any in a dry run.
 func failing(t *testing.T, s *site) {
 	p := s.Project(t, "failing", "services: { web: { image: worker:1, mem_limit: 48m, environment: { GOGC: \"400\" } } }\n")
 	p.Compose("up", "--detach", "--scale", "web=5")
@@ -43,9 +44,9 @@ func failing(t *testing.T, s *site) {
 	s.CLI(t, "stop", "failing-web-4")
 	s.post(t, found[1], "exit?code=3")
 	w.Await("failing", compose.ContainersFailing, "ContainersExited", "failing-web-2 exited with 3;")
-	w.Passes("failing", 12) // longer than the wait
-	if state, told := s.states(t, "failing"); state[2] != container.StateExited {
-		t.Errorf("in a dry run %s", told)
+	w.Passes("failing", 12) // longer than the restart delay
+	if state, description := s.states(t, "failing"); state[2] != container.StateExited {
+		t.Errorf("in a dry run %s, want 2 exited", description)
 	}
 
 	w.Restart(text)
@@ -57,7 +58,7 @@ func failing(t *testing.T, s *site) {
 		c := w.Condition("failing", compose.ContainersRestarted)
 		return fmt.Sprintf("%s; %+v", description, c), state[2] == container.StateRunning && state[5] == container.StateRunning &&
 			strings.Contains(c.Message, "failing-web-2 exited with 3 and was started again, 1 times so far") &&
-			// Engine 20.10 may not report it.
+			// Engine 20.10 may miss that the container ran out of memory.
 			(strings.Contains(c.Message, "failing-web-5 was killed out of memory and was started again, 1 times so far") ||
 				strings.Contains(c.Message, "failing-web-5 exited with 137 and was started again, 1 times so far"))
 	})
@@ -74,8 +75,9 @@ func failing(t *testing.T, s *site) {
 	s.ownedByCompose(t, p, "web", 5)
 }
 
-// exhausted: a container is replaced after five restarts, also a service's only one. The long
-// form waits for the restarts; the short form stores them.
+// exhausted: a container that still fails after five restarts is replaced by a new one, which
+// Compose accepts. The soak version waits for the restarts; the short version loads them from
+// the store.
 func exhausted(t *testing.T, s *site) {
 	for n, count := range map[string]int{"only": 1, "many": 3} {
 		t.Run(n, func(t *testing.T) {
@@ -129,7 +131,7 @@ func (s *site) exhaust(t *testing.T, project string, count int) {
 		if err := f.Close(); err != nil {
 			t.Fatal(err)
 		}
-		haveStarted(t, store, "services/"+ref.Name)
+		storeRestarts(t, store, "failed/"+ref.Name)
 		f = open()
 	} else {
 		limit += 5 * time.Minute
@@ -150,8 +152,8 @@ func (s *site) exhaust(t *testing.T, project string, count int) {
 		}
 		state, description := s.states(t, project)
 		_, old := state[1]
-		return told, !old && len(state) == count && state[count+1] == container.StateRunning &&
-			strings.Contains(fmt.Sprint(got.Notices), fmt.Sprintf("%s-web-%d replaces %s-web-1, which exited with 1 repeatedly", project, count+1, project))
+		return description, !old && len(state) == count && state[count+1] == container.StateRunning &&
+			strings.Contains(fmt.Sprint(got.Notices), fmt.Sprintf("%s-web-%d is in the place of %s-web-1, which exited with 1", project, count+1, project))
 	})
 	for range 3 {
 		read(f)
@@ -159,9 +161,8 @@ func (s *site) exhaust(t *testing.T, project string, count int) {
 	s.ownedByCompose(t, p, "web", count)
 }
 
-// haveStarted stores that the failed container was restarted five times, and that its wait is
-// over.
-func haveStarted(t *testing.T, store *targettest.Store, key string) {
+// storeRestarts stores that the failed container was restarted five times, an hour ago.
+func storeRestarts(t *testing.T, store *targettest.Store, key string) {
 	t.Helper()
 	stored, err := store.Load(t.Context(), key)
 	if err != nil {
@@ -173,8 +174,8 @@ func haveStarted(t *testing.T, store *targettest.Store, key string) {
 	if err != nil || !ok || len(failed) != 1 {
 		t.Fatalf("stored %s, %v, want one failed container", stored, err)
 	}
-	for _, container := range failed {
-		fields := container.(map[string]any)
+	for _, each := range failed {
+		fields := each.(map[string]any)
 		fields["starts"], fields["since"] = 5, time.Now().Add(-time.Hour)
 	}
 	stored, _ = json.Marshal(record)

@@ -14,9 +14,9 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// late: replicas that are not healthy yet count as idle, so that a service does not grow for
-// their load. A replica that becomes unhealthy later is reported.
-func late(t *testing.T, s *site) {
+// slowHealth: replicas that are not healthy yet count as idle (R36), so the service does not
+// grow further. A replica that becomes unhealthy later is reported and changes no count.
+func slowHealth(t *testing.T, s *site) {
 	p := s.Project(t, "late", `
 services:
   web:
@@ -60,7 +60,7 @@ average_utilization = 55
 	s.stays(t, w, "late", 4, 3)
 }
 
-// post sends an HTTP request to a worker.
+// post sends a request to a worker.
 func (s *site) post(t testing.TB, c container.Summary, request string) {
 	t.Helper()
 	for _, endpoint := range c.NetworkSettings.Networks {
@@ -77,7 +77,7 @@ func (s *site) post(t testing.TB, c container.Summary, request string) {
 	t.Fatalf("container %s has no network", c.Names)
 }
 
-// crash: containers that end repeatedly are reported, and the count stays.
+// crash: containers in a restart loop are reported and still counted.
 func crash(t *testing.T, s *site) {
 	p := s.Project(t, "crash", `
 services:
@@ -94,8 +94,8 @@ services:
 	s.stays(t, w, "crash", 2, 3)
 }
 
-// killed: a killed container counts as failed, and is replaced after its removal, or restarted
-// with restart_exited.
+// killed: a killed container counts as failed and is replaced once it is removed. With
+// restart_exited it is restarted.
 func killed(t *testing.T, s *site) {
 	p := s.Project(t, "killed", "services: { web: { image: worker:1 } }\n")
 	p.Compose("up", "--detach", "--scale", "web=3")
@@ -110,7 +110,7 @@ func killed(t *testing.T, s *site) {
 		found := s.replicas(t, "killed", "web")
 		return describe(found), len(found) == 4 && found[3].State == "running" && number(found[3]) == 4
 	})
-	// Stopped containers go first.
+	// The stopped replica is removed first.
 	s.load.Queue("killed", 30)
 	found := s.awaitReplicas(t, "killed", 3)
 	if numbers := []int{number(found[0]), number(found[1]), number(found[2])}; numbers[0] != 1 || numbers[1] != 2 || numbers[2] != 4 {

@@ -11,7 +11,7 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// labeled returns a Compose file whose service web has labels for an autoscaler.
+// labeled returns a Compose file with labels for autoscalers.
 func labeled(most, window string) string {
 	return fmt.Sprintf(`
 services:
@@ -36,7 +36,7 @@ services:
 `, most, window)
 }
 
-// awaitLabels waits for the state of a target's labels, with a text if there is a problem.
+// awaitLabels waits for the state of a target's labels and for words in its problem.
 func awaitLabels(t testing.TB, w *world.World, reference string, want api.DiscoveredState, words string) {
 	t.Helper()
 	wait.For(t, patience, fmt.Sprintf("%s labels of %s with %q", want, reference, words), func() (string, bool) {
@@ -49,7 +49,7 @@ func awaitLabels(t testing.TB, w *world.World, reference string, want api.Discov
 	})
 }
 
-// awaitGone waits until an autoscaler no longer exists.
+// awaitGone waits for the removal of an autoscaler.
 func awaitGone(t testing.TB, w *world.World, name string) {
 	t.Helper()
 	wait.For(t, patience, "removal of autoscaler "+name, func() (string, bool) {
@@ -58,8 +58,8 @@ func awaitGone(t testing.TB, w *world.World, name string) {
 	})
 }
 
-// labels: autoscalers follow the labels of their services. Their windows survive a restart of
-// hpad and invalid labels. The configuration takes precedence.
+// labels: autoscalers are created with their services, follow their labels and are removed with
+// them. Invalid labels leave the last valid settings, and the configuration takes precedence.
 func labels(t *testing.T, s *site) {
 	const name = "shop/labeled/web"
 	p := s.Project(t, "labeled", labeled("4", "10m"))
@@ -69,7 +69,7 @@ func labels(t *testing.T, s *site) {
 		t.Fatalf("autoscalers %+v without labels", views)
 	}
 
-	// A new service.
+	// Created.
 	s.load.Queue("labeled", 100)
 	p.Compose("up", "--detach")
 	s.awaitReplicas(t, "labeled", 4)
@@ -96,7 +96,7 @@ func labels(t *testing.T, s *site) {
 	p.Compose("up", "--detach")
 	s.awaitReplicas(t, "labeled", 6)
 
-	// Invalid labels: the previous ones stay in effect, and the other service is not affected.
+	// Invalid: the last settings stay, and the other service is not affected.
 	p.Write("compose.yaml", labeled("many", "2s"))
 	p.Compose("up", "--detach")
 	awaitLabels(t, w, name, api.DiscoveredMistaken, "hpad.max")

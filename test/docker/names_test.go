@@ -7,9 +7,9 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// namedOtherwise: labels identify the replicas of a service. A renamed replica and a foreign
-// container with the name of the next replica do not matter.
-func namedOtherwise(t *testing.T, s *site) {
+// renamed: labels identify replicas. A renamed replica and an unrelated container with the name
+// of the next replica have no effect.
+func renamed(t *testing.T, s *site) {
 	p := s.Project(t, "named", "services: { web: { image: \"worker:1\", stop_grace_period: 1s } }\n")
 	p.Compose("up", "--detach", "--scale", "web=2")
 	s.CLI(t, "rm", "--force", "named-web-1")

@@ -11,8 +11,7 @@ import (
 	"github.com/hpad/hpad/test/internal/program"
 )
 
-// TestStart runs docs/start-compose.md and docs/start-swarm.md, each on its own engine, with the
-// tests' image instead of one from a registry.
+// TestStart runs docs/start-compose.md and docs/start-swarm.md with the worker's image.
 func TestStart(t *testing.T) {
 	t.Parallel()
 	for page, image := range map[string]map[string]string{

@@ -14,8 +14,8 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// halted: stopped services are not changed, whatever the exit codes, with a growing queue and
-// across a restart of hpad, until one of their containers runs again.
+// halted: hpad leaves manually stopped services alone, whatever their exit status and load, also
+// over its restart, until one of their containers runs again.
 func halted(t *testing.T, s *site) {
 	services := []string{"plain", "always", "sulky", "struck"}
 	p := s.Project(t, "halted", `
@@ -60,8 +60,8 @@ services:
 	stay()
 	w.Restart(text)
 	stay()
-	queue(0)             // no scale-down either
-	w.Passes("plain", 3) // longer than its window
+	queue(0)             // removing containers would leave none to start
+	w.Passes("plain", 3) // longer than the window
 	stay()
 
 	queue(60)

@@ -27,10 +27,11 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// checked is the image of a worker with a healthcheck.
+// checked is an image with a health check: "docker service create" cannot set one without a
+// shell in the image.
 const checked = "checked:1"
 
-// cluster is an engine that is the only node of a swarm.
+// cluster is a swarm of one manager.
 type cluster struct{ *dockertest.Engine }
 
 func newCluster(t testing.TB, options dockertest.Options) *cluster {
@@ -42,19 +43,13 @@ func newCluster(t testing.TB, options dockertest.Options) *cluster {
 	return c
 }
 
-// begin makes the engine a manager.
-func (c *cluster) begin(t testing.TB) {
-	t.Helper()
-	c.CLI(t, "swarm", "init", "--advertise-addr", "127.0.0.1", "--listen-addr", "127.0.0.1:2377")
-}
-
-// create creates a service of the worker, with more arguments for docker.
+// create creates a service of the worker with additional arguments.
 func (c *cluster) create(t testing.TB, name string, replicas int, more ...string) {
 	t.Helper()
 	c.createOf(t, dockertest.Worker, name, replicas, more...)
 }
 
-// createOf creates a service from an image.
+// createOf creates a service of an image.
 func (c *cluster) createOf(t testing.TB, image, name string, replicas int, more ...string) {
 	t.Helper()
 	args := append([]string{
@@ -78,7 +73,7 @@ func (c *cluster) service(t testing.TB, name string) swarm.Service {
 	return service
 }
 
-// awaitUpdate waits until the swarm reports the end of an update.
+// awaitUpdate waits for the completed update of a service.
 func (c *cluster) awaitUpdate(t testing.TB, name string) {
 	t.Helper()
 	wait.For(t, patience, "completed update of "+name, func() (string, bool) {
@@ -87,7 +82,7 @@ func (c *cluster) awaitUpdate(t testing.TB, name string) {
 	})
 }
 
-// running returns the number of running tasks that are to run.
+// running returns the number of running tasks of a service, without those being stopped.
 func (c *cluster) running(t testing.TB, name string) int {
 	t.Helper()
 	tasks, err := c.Client.TaskList(t.Context(), swarm.TaskListOptions{
@@ -113,7 +108,6 @@ func (c *cluster) awaitRunning(t testing.TB, name string, n int) {
 	})
 }
 
-// swarmFleet returns a fleet at a host.
 func swarmFleet(t testing.TB, host string) *swarmfleet.Fleet {
 	t.Helper()
 	config := &swarmfleet.Config{Config: docker.Config{Host: host, ResourceInterval: time.Second}, Discovery: targets.Discovery{Discover: true}}
@@ -128,7 +122,7 @@ func swarmFleet(t testing.TB, host string) *swarmfleet.Fleet {
 
 func swarmRef(name string) targets.Ref { return targets.Ref{Fleet: "shop", Name: name} }
 
-// reading reads one service.
+// reading returns the reading of a service.
 func reading(t testing.TB, f *swarmfleet.Fleet, name string) targets.Reading {
 	t.Helper()
 	readings, err := f.Snapshot(t.Context(), []targets.Ref{swarmRef(name)})
@@ -141,7 +135,7 @@ func reading(t testing.TB, f *swarmfleet.Fleet, name string) targets.Reading {
 	return readings[swarmRef(name)]
 }
 
-// awaitReading reads a service until the reading meets a condition.
+// awaitReading waits for a reading that meets a condition.
 func awaitReading(t testing.TB, f *swarmfleet.Fleet, name, what string, wanted func(r targets.Reading) bool) targets.Reading {
 	t.Helper()
 	var last targets.Reading
@@ -152,10 +146,10 @@ func awaitReading(t testing.TB, f *swarmfleet.Fleet, name, what string, wanted f
 	return last
 }
 
-// TestSwarmContract runs the contract suite with services of a real swarm. It does not run in
-// parallel, so that it can detect leaked goroutines.
+// TestSwarmContract runs the contract suite over a real swarm. It checks for leaked goroutines,
+// so it does not run in parallel with other tests.
 func TestSwarmContract(t *testing.T) {
-	// The manager of 20.10 may panic when services change as fast as here.
+	// The manager of engine 20.10 may panic if services are created and removed quickly.
 	c := newCluster(t, dockertest.Options{Version: dockertest.Newest})
 	services := 0
 	targettest.Run(t, targettest.Kind{Samples: true, Patience: patience, New: func(t *testing.T, counts ...int32) *targettest.Platform {
@@ -213,7 +207,8 @@ func TestSwarm(t *testing.T) {
 	}, func(t *testing.T, options dockertest.Options) *cluster { return newCluster(t, options) })
 }
 
-// swarmFollowsLoad: a service follows its queue, to 0 and back. hpad notices a foreign count.
+// swarmFollowsLoad: hpad scales a service with its queue, to zero and back, and detects a
+// manual change.
 func swarmFollowsLoad(t *testing.T, c *cluster) {
 	load := world.NewLoad(t)
 	c.create(t, "shop_mail", 1)
@@ -233,13 +228,13 @@ func swarmFollowsLoad(t *testing.T, c *cluster) {
 	c.awaitRunning(t, "shop_mail", 3)
 }
 
-// swarmLosesNoUpdate: hpad's writes overwrite no concurrent updates.
+// swarmLosesNoUpdate: hpad overwrites no concurrent update of a service.
 func swarmLosesNoUpdate(t *testing.T, c *cluster) {
 	const updates, scales = 25, 25
 	c.create(t, "contended", 1)
 	f := swarmFleet(t, c.Host())
 	var group sync.WaitGroup
-	defer group.Wait() // also if the test ends early
+	defer group.Wait() // if the test fails before
 	group.Go(func() {
 		for n := range updates {
 			if err := c.label(t.Context(), "contended", fmt.Sprintf("n%d", n)); err != nil {
@@ -273,7 +268,7 @@ func swarmLosesNoUpdate(t *testing.T, c *cluster) {
 	t.Logf("%d conflicts in %d writes", conflicts, scales)
 }
 
-// label adds a label to a service, and repeats this after a conflict.
+// label adds a label to a service, and repeats conflicting writes.
 func (c *cluster) label(ctx context.Context, name, label string) error {
 	for {
 		service, _, err := c.Client.ServiceInspectWithRaw(ctx, name, swarm.ServiceInspectOptions{})
@@ -291,8 +286,8 @@ func (c *cluster) label(ctx context.Context, name, label string) error {
 	}
 }
 
-// swarmWaitsForUpdate: the count is held during an update, so that a rollback returns to the
-// previous version.
+// swarmWaitsForUpdate: hpad holds during an update of a service, because a write would replace
+// the version that a rollback restores.
 func swarmWaitsForUpdate(t *testing.T, c *cluster) {
 	load := world.NewLoad(t)
 	c.create(t, "updated", 3, "--env", "VERSION=1")
@@ -319,8 +314,8 @@ func swarmWaitsForUpdate(t *testing.T, c *cluster) {
 	}
 }
 
-// swarmHoldsAtOnce: the count is held before the swarm reports an update.
-func swarmHoldsAtOnce(t *testing.T, c *cluster) {
+// swarmHoldsImmediately: hpad holds before the swarm reports the state of a new update.
+func swarmHoldsImmediately(t *testing.T, c *cluster) {
 	c.create(t, "forced", 2)
 	c.awaitRunning(t, "forced", 2)
 	f := swarmFleet(t, c.Host())
@@ -342,8 +337,8 @@ func swarmHoldsAtOnce(t *testing.T, c *cluster) {
 	}
 }
 
-// swarmTellsOfNoPlace: tasks without a node are reported, and count.
-func swarmTellsOfNoPlace(t *testing.T, c *cluster) {
+// swarmReportsNoPlace: tasks that fit on no node are reported and counted.
+func swarmReportsNoPlace(t *testing.T, c *cluster) {
 	c.create(t, "large", 1, "--reserve-memory", "100GB")
 	f := swarmFleet(t, c.Host())
 	found := awaitReading(t, f, "large", "notice", func(r targets.Reading) bool { return len(r.Notices) > 0 })
@@ -356,9 +351,8 @@ func swarmTellsOfNoPlace(t *testing.T, c *cluster) {
 	}
 }
 
-// swarmTellsOfFailures: failing tasks and tasks that cannot be created are reported with the
-// swarm's error.
-func swarmTellsOfFailures(t *testing.T, c *cluster) {
+// swarmReportsFailures: tasks that fail or cannot be created are reported.
+func swarmReportsFailures(t *testing.T, c *cluster) {
 	c.create(t, "crashing", 1, "--env", "WORKER_EXIT_AFTER=300ms")
 	c.createOf(t, "nowhere:1", "imageless", 1)
 	f := swarmFleet(t, c.Host())
@@ -371,8 +365,7 @@ func swarmTellsOfFailures(t *testing.T, c *cluster) {
 	}
 }
 
-// swarmWaitsForHealth: a task is ready once its healthcheck succeeds, and its times do not change
-// then.
+// swarmWaitsForHealth: a task is ready when its health check succeeds, and keeps its times.
 func swarmWaitsForHealth(t *testing.T, c *cluster) {
 	c.createOf(t, checked, "late", 1, "--env", "WORKER_HEALTH_AFTER=3s")
 	f := swarmFleet(t, c.Host())
@@ -394,8 +387,8 @@ func swarmWaitsForHealth(t *testing.T, c *cluster) {
 	}
 }
 
-// swarmSamplesCPU: CPU and memory are those of "docker stats", relative to the service's
-// reservations.
+// swarmSamplesCPU: samples are in cores and bytes, as in "docker stats", and requests are the
+// reservations or limits of the service.
 func swarmSamplesCPU(t *testing.T, c *cluster) {
 	c.create(t, "burning", 1, "--env", "WORKER_BURN=0.2", "--limit-cpu", "0.5", "--reserve-memory", "16MB")
 	f := swarmFleet(t, c.Host())
@@ -419,14 +412,14 @@ func swarmSamplesCPU(t *testing.T, c *cluster) {
 		cpu, hasCPU := policy.ResourceSample(tasks, "cpu")
 		memory, hasMemory := policy.ResourceSample(tasks, "memory")
 		percent, bytes := c.stats(t, "burning.1."+found.Instances[0].ID)
-		// Both measure at different times; an error of a factor of 10 would be detected.
+		// They measure different seconds; a wrong unit would be a factor of 10 or more.
 		near := func(got, want float64) bool { return got > want/3 && got < want*3 }
 		return fmt.Sprintf("hpad: %d thousandths of a core and %d of a byte, docker stats: %v %% and %v bytes", cpu, memory, percent, bytes),
 			hasCPU && hasMemory && near(float64(cpu), percent*10) && near(float64(memory)/1000, bytes)
 	})
 }
 
-// stats returns the values of "docker stats": percents of a core, and bytes.
+// stats returns the percentage of a core and the bytes of a container in "docker stats".
 func (c *cluster) stats(t testing.TB, name string) (cpu, memory float64) {
 	t.Helper()
 	fields := strings.Fields(c.CLI(t, "stats", "--no-stream", "--format", "{{.CPUPerc}} {{.MemUsage}}", name))
@@ -444,8 +437,8 @@ func (c *cluster) stats(t testing.TB, name string) (cpu, memory float64) {
 	return cpu, float64(bytes)
 }
 
-// swarmLabels: a service's labels create an autoscaler, which follows them until the service is
-// removed.
+// swarmLabels: an autoscaler is created with a labeled service, follows its labels and is
+// removed with it.
 func swarmLabels(t *testing.T, c *cluster) {
 	const name = "shop/labeled"
 	load := world.NewLoad(t)

@@ -8,8 +8,7 @@ import (
 	"github.com/hpad/hpad/test/soak"
 )
 
-// The versions of the engine for a test: both if their messages differ, otherwise one of them; in
-// soak tests both.
+// The engine versions of tests: both if their behavior differs, otherwise one; both in soak.
 var (
 	packaged = []dockertest.Version{dockertest.Packaged}
 	newest   = []dockertest.Version{dockertest.Newest}
@@ -23,14 +22,13 @@ type scenario[Shared any] struct {
 	run  func(t *testing.T, shared *Shared)
 }
 
-// onVersions runs tests in parallel on an engine of each version that they need.
+// onVersions runs tests in parallel on one engine per version.
 func onVersions[Shared any](t *testing.T, all []scenario[Shared], start func(*testing.T, dockertest.Options) *Shared) {
 	for _, version := range both {
 		t.Run(version.String(), func(t *testing.T) {
 			t.Parallel()
 			shared := start(t, dockertest.Options{Version: version})
-			// The group ends before the engine.
-			t.Run("cases", func(t *testing.T) {
+			t.Run("cases", func(t *testing.T) { // ends before the cleanup stops the engine
 				for _, s := range all {
 					if !slices.Contains(soak.Rounds(s.on, both), version) {
 						continue

@@ -16,7 +16,7 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// awaitHealthy waits until a project's service has n containers, all healthy.
+// awaitHealthy waits until a service has exactly n containers and all are healthy.
 func (s *site) awaitHealthy(t testing.TB, project, service string, n int) {
 	t.Helper()
 	wait.For(t, patience, fmt.Sprintf("%d healthy replicas of %s", n, project), func() (string, bool) {
@@ -26,8 +26,9 @@ func (s *site) awaitHealthy(t testing.TB, project, service string, n int) {
 	})
 }
 
-// TestZero: a service with all settings returns from 0 unchanged, although hpad was killed and
-// the engine restarted meanwhile, once its dependencies run. Missing objects are reported.
+// TestZero: a service that uses every option scales to zero and back to equal replicas, although
+// hpad was killed and the engine restarted in between. It waits for its dependencies, and hpad
+// reports a changed or removed project.
 func TestZero(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, dockertest.Options{})

@@ -21,10 +21,10 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// configs has the example configurations.
+// configs are the examples that packages have.
 const configs = "../../configs/"
 
-// vm is one of the three VMs of the example.
+// vm is one of the three of the example.
 type vm struct {
 	name string
 	hpad *child.Process
@@ -42,7 +42,7 @@ func TestExample(t *testing.T) {
 	t.Parallel()
 	etcd, err := installed.Program("etcd")
 	if err != nil {
-		installed.Absent(t, "etcd is not installed: run test/install/etcd.sh")
+		installed.Absent(t, "there is no etcd; run test/install/etcd.sh")
 	}
 	w := sim.New(sim.Options{Jobs: 2})
 	go w.Run(t.Context())
@@ -51,9 +51,9 @@ func TestExample(t *testing.T) {
 		network: fmt.Sprintf("127.%d.%d.", 1+rand.IntN(254), rand.IntN(255)),
 	}
 	certs := exec.CommandContext(t.Context(), "sh", configs+"ha-certs.sh", filepath.Join(e.dir, "certs"),
-		"vm1="+e.network+"1,127.0.0.1", "vm2="+e.network+"2,127.0.0.1", "vm3="+e.network+"3,127.0.0.1") // clients connect from 127.0.0.1
-	if output, err := certs.CombinedOutput(); err != nil {
-		t.Fatalf("make certificates: %v\n%s", err, output)
+		"vm1="+e.network+"1,127.0.0.1", "vm2="+e.network+"2,127.0.0.1", "vm3="+e.network+"3,127.0.0.1") // who connects on loopback
+	if said, err := certs.CombinedOutput(); err != nil {
+		t.Fatalf("make certificates: %v\n%s", err, said)
 	}
 	var vms []*vm
 	for n := 1; n <= 3; n++ {
@@ -81,7 +81,7 @@ func TestExample(t *testing.T) {
 			return fmt.Sprintf("%+v, %v", found, err), owner(each, 3) != ""
 		})
 	}
-	scale := func(count int) {
+	follows := func(count int) {
 		t.Helper()
 		w.Ask(1, count)
 		await(fmt.Sprint(count, " replicas"), func() (string, bool) {
@@ -89,7 +89,7 @@ func TestExample(t *testing.T) {
 			return fmt.Sprintf("%+v", truth), truth.Count == count
 		})
 	}
-	scale(4)
+	follows(4)
 	first, others := owner(vms[0], 3), []*vm{}
 	for _, each := range vms {
 		if each.name == first {
@@ -102,7 +102,7 @@ func TestExample(t *testing.T) {
 		now := owner(others[0], 2)
 		return now, now != "" && now != first
 	})
-	scale(6)
+	follows(6)
 }
 
 func (e *example) start(n int) *vm {
@@ -171,8 +171,8 @@ func (e *example) run(name, binary string, args ...string) *child.Process {
 	}
 	e.t.Cleanup(func() {
 		process.Kill()
-		if output, _ := os.ReadFile(log.Name()); e.t.Failed() {
-			e.t.Logf("end of %s:\n%s", filepath.Base(log.Name()), output[max(0, len(output)-4000):])
+		if said, _ := os.ReadFile(log.Name()); e.t.Failed() {
+			e.t.Logf("what %s said at last:\n%s", filepath.Base(log.Name()), said[max(0, len(said)-4000):])
 		}
 	})
 	return process

@@ -7,8 +7,8 @@ import (
 	"github.com/hpad/hpad/test/internal/members"
 )
 
-// TestLeaderEnds: if the leader of etcd is killed, fleets keep their owners and follow their
-// load.
+// TestLeaderEnds kills the server of etcd that leads: fleets keep their owners, and follow
+// their load.
 func TestLeaderEnds(t *testing.T) {
 	t.Parallel()
 	store := etcdtest.Start(t, 3)
@@ -23,7 +23,7 @@ func TestLeaderEnds(t *testing.T) {
 	}
 	for fleet, owner := range s.Owners(s.Members[0]) {
 		if owner != before[fleet] {
-			t.Errorf("owner of fleet %s: got %s, want %s as before", fleet, owner, before[fleet])
+			t.Errorf("fleet %s is %s's, before the leader's end %s's", fleet, owner, before[fleet])
 		}
 	}
 	store.Restart(leader)

@@ -15,7 +15,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	code := parallel.Run(m, 2*(len(members.Faults)+4)) // the tests mostly wait
+	code := parallel.Run(m, 2*(len(members.Faults)+4)) // which wait most of the time
 	program.Clean()
 	os.Exit(code)
 }
@@ -63,44 +63,47 @@ func TestMembers(t *testing.T) {
 	}
 	owner, other := s.OwnerOf("alpha")
 
-	// Control by a member that does not own the fleet.
+	// Steered by one that does not own it.
 	s.Follows("alpha", 0, 7)
 	s.Paused(other, "alpha-1")
 	before := s.Evaluated(owner, "alpha-1")
 	if len(before.Pauses) != 1 || before.Pauses[0].Reason != "moving house" || before.Pauses[0].Author == "members" {
-		t.Errorf("pauses of the owner: got %+v, want one of the test's user", before.Pauses)
+		t.Errorf("the owner has the pauses %+v", before.Pauses)
 	}
 	s.Scaled(other, "alpha-2", 9)
-	s.Await("9 replicas after a manual scale", func() (string, bool) {
-		got := s.Worlds["alpha"].Truth(2).Count
-		return fmt.Sprint(got), got == 9
-	})
+	if got := s.Worlds["alpha"].Truth(2).Count; got != 9 {
+		t.Errorf("%d replicas after a person asked for 9", got)
+	}
 	remembered := s.Evaluated(other, "alpha-0")
 
-	// Take-over from a killed owner.
+	// The owner is gone without a word.
 	owner.Kill()
+	began := time.Now()
 	s.TakenOver("alpha", owner, other)
+	if took := time.Since(began); took > members.TTL+8*time.Second {
+		t.Errorf("taken over after %s", took)
+	}
 	after := s.Evaluated(other, "alpha-0")
 	if !after.Created.Equal(remembered.Created) || !after.Status.LastScaleTime.Equal(remembered.Status.LastScaleTime) {
-		t.Errorf("got created %s and scaled %s, want %s and %s as before",
+		t.Errorf("what was remembered is not: created %s and scaled %s, before %s and %s",
 			after.Created, after.Status.LastScaleTime, remembered.Created, remembered.Status.LastScaleTime)
 	}
 	if paused := s.Evaluated(other, "alpha-1"); len(paused.Pauses) != 1 || paused.Pauses[0].Reason != "moving house" {
-		t.Errorf("pauses of the next owner: got %+v, want the one of before", paused.Pauses)
+		t.Errorf("the next owner has the pauses %+v", paused.Pauses)
 	}
-	s.Worlds["alpha"].Ask(0, 2) // held back by the existing window
+	s.Worlds["alpha"].Ask(0, 2) // which the window of before holds
 	if held := s.Evaluated(other, "alpha-0"); held.Status.DesiredReplicas < 7 || s.Worlds["alpha"].Truth(0).Count < 7 {
-		t.Errorf("got %+v, want at least 7 replicas within the window", held.Status)
+		t.Errorf("the window is forgotten: %+v", held.Status)
 	}
 
 	owner.Launch()
 	s.Spread()
 	leaving, other := s.OwnerOf("beta")
 	leaving.Stop()
-	began := time.Now()
+	began = time.Now()
 	s.TakenOver("beta", leaving, other)
 	if took := time.Since(began); took > members.TTL {
-		t.Errorf("taken over %s after a planned stop, want less than the lease of %s", took, members.TTL)
+		t.Errorf("a planned stop is taken over after %s, want sooner than a lease of %s", took, members.TTL)
 	}
 	s.Evaluated(other, "beta-0")
 	s.Follows("beta", 0, 19)

@@ -27,7 +27,7 @@ func TestSecure(t *testing.T) {
 	late := s.Prepare("late")
 	secure.Authority.IssueExpired(t, "late")
 	late.Launch()
-	s.Await("certificate problem", func() (string, bool) {
+	s.Await("why it is no member", func() (string, bool) {
 		found, err := late.Client.Cluster(t.Context())
 		if err != nil {
 			return err.Error(), false

@@ -22,16 +22,17 @@ const patience = world.Patience
 func TestGCE(t *testing.T) {
 	t.Parallel()
 	l := world.NewLoad(t)
-	t.Run("cases", func(t *testing.T) { // ends before the cleanup stops Prometheus
-		for name, run := range map[string]func(t *testing.T, p *project){
+	// The group ends before Prometheus does.
+	t.Run("cases", func(t *testing.T) {
+		for name, run := range map[string]func(t *testing.T, p *place){
 			"slow boot":         slowBoot,
 			"queue":             queue,
 			"quota":             quota,
 			"throttled minute":  throttled,
 			"credentials":       credentials,
-			"external writer":   externalWriter,
+			"edited":            edited,
 			"native autoscaler": nativeAutoscaler,
-			"lost responses":    lostResponses,
+			"lost answers":      lostAnswers,
 			"zone lost":         zoneLost,
 			"restart":           restart,
 			"chosen victims":    chosen,
@@ -39,9 +40,9 @@ func TestGCE(t *testing.T) {
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
-				group := strings.ReplaceAll(name, " ", "-")
+				of := strings.ReplaceAll(name, " ", "-")
 				server := gcetest.Start(t)
-				run(t, &project{Server: server, t: t, load: l, name: group, target: "zones/us-east1-b/" + group})
+				run(t, &place{Server: server, t: t, load: l, name: of, target: "zones/us-east1-b/" + of})
 			})
 		}
 	})
@@ -55,13 +56,13 @@ type place struct {
 	name, target string
 }
 
-// add adds the group.
-func (p *project) add(size int, boot time.Duration) {
+// add makes the group.
+func (p *place) add(size int, boot time.Duration) {
 	p.Add(gcetest.Group{Zone: "us-east1-b", Name: p.name, Size: size, Boot: boot, Stop: 500 * time.Millisecond})
 }
 
-// fleet returns the configuration of a fleet "gce".
-func (p *project) fleet() string { return fleet("gce", p.Server, p.CredentialsFile(p.t), "") }
+// fleet is the configuration of a fleet of the project.
+func (p *place) fleet() string { return fleet("gce", p.Server, p.CredentialsFile(p.t), "") }
 
 // fleet returns the table of a fleet with another name.
 func fleet(name string, s *gcetest.Server, credentials, extra string) string {
@@ -107,11 +108,11 @@ stabilization_window = "2s"
 `, p.name))
 	wait.For(t, patience, "size of 3", func() (string, bool) {
 		size := p.Size(t, p.target)
-		return fmt.Sprint(size), size == 3
+		return fmt.Sprintf("it is %d", size), size == 3
 	})
 	wait.For(t, patience, "3 running instances", func() (string, bool) {
 		if size := p.Size(t, p.target); size != 3 {
-			t.Fatalf("size %d while machines boot, want 3", size)
+			t.Fatalf("the group has size %d while its machines boot, want 3", size)
 		}
 		return fmt.Sprintf("%d run", len(p.Running(t, p.target))), len(p.Running(t, p.target)) == 3
 	})
@@ -142,21 +143,22 @@ func queue(t *testing.T, p *place) {
 	p.awaitRunning(2)
 }
 
-// quota: machines beyond the quota are reported with Google's message.
-func quota(t *testing.T, p *project) {
+// quota: machines that the project may not have are shown, in the platform's
+// words, until it may.
+func quota(t *testing.T, p *place) {
 	p.add(1, 0)
 	p.SetQuota(2)
 	p.load.Queue(p.name, 50)
 	w := world.New(t, p.queued(1, 8))
 	w.Await(p.name, cloud.InsufficientCapacity, gcemig.QuotaExceeded, "Quota 'INSTANCES' exceeded")
 	if running := len(p.Running(t, p.target)); running != 2 {
-		t.Errorf("%d running instances, want 2", running)
+		t.Errorf("%d instances run, want 2", running)
 	}
 	p.SetQuota(0)
 	p.awaitRunning(5)
-	wait.For(t, patience, "cleared condition", func() (string, bool) {
+	wait.For(t, patience, "end of the shortage", func() (string, bool) {
 		c := w.Condition(p.name, cloud.InsufficientCapacity)
-		return fmt.Sprintf("%+v", c), c.Status != policy.ConditionTrue
+		return fmt.Sprintf("it is %+v", c), c.Status != policy.ConditionTrue
 	})
 }
 
@@ -215,8 +217,8 @@ func edited(t *testing.T, p *place) {
 	p.awaitRunning(5)
 }
 
-// nativeAutoscaler: hpad holds while Compute Engine's autoscaler is on.
-func nativeAutoscaler(t *testing.T, p *project) {
+// nativeAutoscaler: hpad waits while Compute Engine's own autoscaler is on.
+func nativeAutoscaler(t *testing.T, p *place) {
 	p.add(1, 0)
 	p.SetAutoscaler(t, p.target, "ON")
 	p.load.Queue(p.name, 30)
@@ -224,7 +226,7 @@ func nativeAutoscaler(t *testing.T, p *project) {
 	w.Await(p.name, policy.AbleToScale, gcemig.NativeAutoscaler, "set its mode to OFF or delete it")
 	w.Passes(p.name, 2)
 	if size, writes := p.Size(t, p.target), p.Writes(); size != 1 || writes != 0 {
-		t.Errorf("size %d after %d writes, want 1 after 0", size, writes)
+		t.Errorf("size %d after %d changes beside an autoscaler, want 1 after none", size, writes)
 	}
 	p.SetAutoscaler(t, p.target, "")
 	p.awaitRunning(3)
@@ -243,12 +245,12 @@ func lostAnswers(t *testing.T, p *place) {
 	p.awaitRunning(4)
 	w.Passes(p.name, 2)
 	if writes, machines := p.Writes(), p.Machines(); writes != 1 || machines != 4 {
-		t.Errorf("%d writes and %d new machines, want 1 and 4", writes, machines)
+		t.Errorf("%d changes made %d machines, want 1 and 4", writes, machines)
 	}
 }
 
-// zoneLost: hpad holds while the zone of a group is unreachable.
-func zoneLost(t *testing.T, p *project) {
+// zoneLost: a group in a zone that cannot be reached is neither gone nor changed.
+func zoneLost(t *testing.T, p *place) {
 	p.add(3, 0)
 	p.load.Queue(p.name, 30)
 	w := world.New(t, p.queued(1, 8))
@@ -258,26 +260,26 @@ func zoneLost(t *testing.T, p *project) {
 	p.load.Queue(p.name, 10)
 	w.Passes(p.name, 2)
 	if size := p.Size(t, p.target); size != 3 {
-		t.Errorf("size %d, want 3", size)
+		t.Errorf("size %d of a group that cannot be read, want 3", size)
 	}
 	p.SetUnreachable("zones/us-east1-b", false)
 	p.awaitRunning(1)
 }
 
-// restart: a daemon that restarts during a change does not repeat it.
-func restart(t *testing.T, p *project) {
+// restart: another daemon with the same state makes no machine twice.
+func restart(t *testing.T, p *place) {
 	p.add(1, 2*time.Second)
 	p.load.Queue(p.name, 40)
 	text := p.queued(1, 8)
 	w := world.New(t, text)
 	wait.For(t, patience, "size of 4", func() (string, bool) {
-		return fmt.Sprint(p.Size(t, p.target)), p.Size(t, p.target) == 4
+		return fmt.Sprintf("it is %d", p.Size(t, p.target)), p.Size(t, p.target) == 4
 	})
 	w.Restart(text)
 	p.awaitRunning(4)
 	w.Passes(p.name, 2)
 	if writes, machines := p.Writes(), p.Machines(); writes != 1 || machines != 4 {
-		t.Errorf("%d writes and %d new machines, want 1 and 4", writes, machines)
+		t.Errorf("%d changes made %d machines, want 1 and 4", writes, machines)
 	}
 }
 

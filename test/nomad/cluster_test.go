@@ -101,8 +101,7 @@ func TestACL(t *testing.T) {
 	agent.AwaitRunning(t, "guarded", 4, patience)
 }
 
-// TestRestart: Nomad is killed and restarts with its state. Meanwhile there are no decisions, and
-// afterward hpad continues with its windows.
+// TestRestart: hpad holds while Nomad is down, and then continues with its windows.
 func TestRestart(t *testing.T) {
 	t.Parallel()
 	agent := nomadtest.Start(t, nomadtest.Options{})
@@ -125,8 +124,8 @@ func TestRestart(t *testing.T) {
 	agent.AwaitRunning(t, "lasting", 5, patience)
 }
 
-// TestCalls: a round over 200 jobs takes two calls, up to two for unsettled allocations, at most
-// 20 for unchanged jobs in turn, and one for each changed job, counted by a proxy.
+// TestCalls counts the calls of a round over 200 jobs: two lists, up to two lists of
+// allocations, up to 100 unchanged jobs that are read again, and one per changed job.
 func TestCalls(t *testing.T) {
 	t.Parallel()
 	agent := nomadtest.Start(t, nomadtest.Options{})

@@ -13,7 +13,8 @@ import (
 	"github.com/hpad/hpad/test/nomad/nomadtest"
 )
 
-// TestTLS: an agent requires certificates, which are all replaced while hpad runs.
+// TestTLS: hpad connects to an agent that requires certificates, and reads replaced
+// certificate files without a restart.
 func TestTLS(t *testing.T) {
 	t.Parallel()
 	shown, own := nomadtest.NewCertificate(t), nomadtest.NewCertificate(t)
@@ -50,8 +51,8 @@ func TestTLS(t *testing.T) {
 	agent.AwaitRunning(t, "sealed", 4, patience)
 }
 
-// TestLeader: the leader of three servers dies, and hpad continues with the next one. Without a
-// majority it holds and reports it, although the queue is empty.
+// TestLeader: hpad continues after the leader of three servers is killed, and holds while
+// there is no quorum, even with an empty queue.
 func TestLeader(t *testing.T) {
 	t.Parallel()
 	cluster := nomadtest.StartCluster(t, 3)
@@ -76,7 +77,7 @@ func TestLeader(t *testing.T) {
 	}
 	l.Queue("steady", 50)
 	l.AwaitQueue(t, "steady")
-	w.Passes("steady", 2) // the second pass started with the new length, so no pass sees the empty queue
+	w.Passes("steady", 2) // so that no pass has the empty queue when a leader returns
 	first.Restart()
 	cluster.AwaitRunning(t, "steady", 5, patience)
 	for _, event := range cluster.Scalings(t, "steady") {

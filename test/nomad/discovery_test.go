@@ -15,7 +15,7 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// labeledJob returns the job file of a group with an autoscaler in its meta.
+// labeledJob returns a job file with labels for an autoscaler.
 func labeledJob(most, window string) string {
 	return fmt.Sprintf(`
 job "labeled" {
@@ -51,8 +51,8 @@ job "labeled" {
 `, most, window)
 }
 
-// found returns the result of a target's labels.
-func found(w *world.World, reference string) api.Discovered {
+// discovered returns the result of the discovery of a target.
+func discovered(w *world.World, reference string) api.Discovered {
 	for _, target := range w.Discovered() {
 		if target.Reference == reference {
 			return target
@@ -61,8 +61,8 @@ func found(w *world.World, reference string) api.Discovered {
 	return api.Discovered{}
 }
 
-// discovery: an autoscaler appears with its job, follows the job's meta, and disappears with the
-// job.
+// discovery: an autoscaler is created with its job, follows the labels in the job's meta,
+// and is removed with the job.
 func discovery(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 	const name = "prod/labeled/app"
 	text := fleet(agent.URL, "discover = true") + l.Source()
@@ -78,7 +78,7 @@ func discovery(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 		t.Fatalf("autoscalers %+v without labels", views)
 	}
 
-	// It appears within the limits of the meta.
+	// It is created with the job.
 	l.Queue("labeled", 100)
 	agent.RunFile(t, labeledJob("4", "10m"))
 	agent.AwaitRunning(t, "labeled", 4, patience)
@@ -98,7 +98,7 @@ func discovery(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 		t.Errorf("count %d after a restart, want 4 within the window of 10m", count)
 	}
 
-	// Changed meta is used; after an error the previous meta stays in use.
+	// Changed meta takes effect. With invalid meta the last valid settings stay.
 	l.Queue("labeled", 100)
 	agent.RunFile(t, labeledJob("6", "2s"))
 	agent.AwaitRunning(t, "labeled", 6, patience)
@@ -114,7 +114,7 @@ func discovery(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 	l.Queue("labeled", 100)
 	agent.AwaitRunning(t, "labeled", 3, patience)
 
-	// A configured autoscaler has precedence over the meta.
+	// An autoscaler in the configuration takes precedence.
 	w.Restart(text + queued("labeled", 1, 2))
 	state(api.DiscoveredOverridden, "")
 	agent.AwaitRunning(t, "labeled", 2, patience)
@@ -139,20 +139,8 @@ func discovery(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 		return "it still exists", !exists
 	})
 
-	// A job without a count is a problem.
-	kind := nomadapi.JobTypeSystem
-	agent.Run(t, nomadtest.Job{ID: "labeled", Count: 1, Alter: func(job *nomadapi.Job) {
-		job.Type = &kind
-		job.TaskGroups[0].Meta = map[string]string{"hpad.enable": "true", "hpad.max": "3", "hpad.cpu": "60"}
-	}})
-	wait.For(t, patience, "autoscaler of the system job", func() (string, bool) {
-		_, there := w.Autoscaler(name)
-		return "there is none", there
-	})
-	w.Await(name, policy.AbleToScale, nomad.SystemJob, "")
-
-	// So is a periodic job, and its launched jobs are ignored.
-	kind = nomadapi.JobTypeBatch
+	// Not scaled: a parameterized job and the jobs dispatched from it.
+	kind := nomadapi.JobTypeBatch
 	agent.Run(t, nomadtest.Job{ID: "order", Count: 1, Alter: func(job *nomadapi.Job) {
 		job.Type = &kind
 		job.ParameterizedJob = &nomadapi.ParameterizedJobConfig{Payload: "optional"}

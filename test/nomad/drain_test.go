@@ -20,7 +20,8 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// machines is a target of two instances, which are Nomad clients, with a fleet that drains them.
+// machines is a target of two instances, which are Nomad clients, and a fleet that drains
+// them.
 type machines struct {
 	*testing.T
 	cluster  *nomadtest.Cluster
@@ -86,7 +87,7 @@ func (m *machines) node(id string) *nomadapi.Node {
 	return m.cluster.Servers[0].NodeOf(m.T, m.agents[id].Name)
 }
 
-// await waits until an instance's node is draining, and ineligible, or neither.
+// await waits for the drain state and the eligibility of an instance's node.
 func (m *machines) await(id string, draining, ineligible bool) {
 	m.Helper()
 	wait.For(m.T, 2*patience, fmt.Sprintf("node of %s that drains: %v and is ineligible: %v", id, draining, ineligible), func() (string, bool) {
@@ -99,7 +100,7 @@ func (m *machines) await(id string, draining, ineligible bool) {
 	})
 }
 
-// running returns the number of running allocations of a job on each instance's node.
+// running returns the number of running allocations of a job by instance.
 func (m *machines) running(job string) map[string]int {
 	m.Helper()
 	allocs, _, err := m.cluster.Servers[0].Client.Jobs().Allocations(job, false, nil)
@@ -162,7 +163,7 @@ func TestDrain(t *testing.T) {
 	}
 	want := map[string]int{"pool-0": 3, "pool-1": 2}
 	wait.For(t, patience, fmt.Sprintf("Allocations() of %v", want), func() (string, bool) {
-		counts, err := m.drainer.Allocations(t.Context(), instances) // those of the previous job may not have ended yet
+		counts, err := m.drainer.Allocations(t.Context(), instances) // may still include the purged job
 		return fmt.Sprintf("they are %v, %v", counts, err), err == nil && maps.Equal(counts, want)
 	})
 	m.scale(1)
@@ -184,7 +185,7 @@ func TestDrain(t *testing.T) {
 	m.await("pool-0", false, false)
 }
 
-// quickMigration lets a job's allocations move at the same time.
+// quickMigration lets all allocations of a job migrate in parallel without delay.
 func quickMigration(job *nomadapi.Job) {
 	strategy := nomadapi.DefaultMigrateStrategy()
 	parallel, healthy, check := 4, 100*time.Millisecond, "task_states"

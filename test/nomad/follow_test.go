@@ -62,7 +62,7 @@ func TestFollows(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for n := range changes {
 		change(t, agent, job, random)
-		// If the readings before and after are equal, there was no change in between.
+		// Two equal full reads, one before and one after, exclude a change in between.
 		wait.For(t, patience, fmt.Sprintf("moment without a change after the change %d", n), func() (string, bool) {
 			before := whole()
 			got := read(moving)
@@ -117,7 +117,7 @@ func list(t *testing.T, agent *nomadtest.Agent, id string) []*nomadapi.Allocatio
 	return allocs
 }
 
-// state encodes readings without values that depend on earlier readings.
+// state formats readings without the fields that depend on earlier readings.
 func state(refs []targets.Ref, readings map[targets.Ref]targets.Reading) string {
 	var text strings.Builder
 	for _, ref := range refs {

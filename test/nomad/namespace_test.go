@@ -17,9 +17,8 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// TestNamespaces: jobs of the same name in three namespaces are three targets. A missing
-// capability in one namespace is reported for that namespace and does not affect others; with all
-// capabilities, all jobs are scaled and discovered.
+// TestNamespaces: jobs with the same name in three namespaces are separate targets. A missing
+// capability in one namespace is reported for its jobs and does not affect the others.
 func TestNamespaces(t *testing.T) {
 	t.Parallel()
 	agent := nomadtest.Start(t, nomadtest.Options{ACL: true})

@@ -38,8 +38,7 @@ func serveHealth(dir string) {
 	os.Exit(1)
 }
 
-// checks: with readiness = "checks" an allocation with a failed service check is not ready until
-// it passes.
+// checks: with readiness = "checks", an allocation is ready while its service check passes.
 func checks(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 	dir := t.TempDir()
 	program, err := os.Executable()
@@ -80,8 +79,8 @@ func checks(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 	ready(3, 0)
 }
 
-// readiness: allocations keep their readiness after a change of the count, which resets their
-// health in Nomad, also after a restart of hpad, but not without its records.
+// readiness: Nomad discards the health of allocations when a count changes. hpad keeps their
+// readiness, also over a restart, unless its store is empty.
 func readiness(t *testing.T, agent *nomadtest.Agent, _ *world.Load) {
 	run := func(healthy time.Duration) {
 		agent.Run(t, nomadtest.Job{ID: "sticky", Count: 2, Deployed: true, Alter: func(job *nomadapi.Job) {

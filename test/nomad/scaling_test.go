@@ -49,8 +49,7 @@ func TestNomad(t *testing.T) {
 	})
 }
 
-// oddIDs: jobs whose IDs contain special characters of Nomad's filters are scaled, and so are
-// others.
+// oddIDs: jobs with IDs that are special in Nomad's filters are scaled, like other jobs.
 func oddIDs(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 	jobs := []string{"plain", `"`, `a\"b`, "/a/b", "a`\"b", "a\nb", strings.Repeat("x", 2000)}
 	var text strings.Builder
@@ -197,7 +196,7 @@ average_value  = "100"
 	agent.AwaitRunning(t, "shop", 5, patience)
 }
 
-// deployment: during a deployment hpad waits and reports it, and acts afterwards.
+// deployment: hpad holds during a deployment, and scales after it.
 func deployment(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 	l.Queue("deployed", 10)
 	agent.Run(t, nomadtest.Job{ID: "deployed", Count: 1, Deployed: true, Alter: func(job *nomadapi.Job) {
@@ -315,7 +314,7 @@ func scalingBounds(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 	w.Await("bounded", policy.ScalingLimited, "PlatformMax", "")
 }
 
-// unscalable: jobs without counts report the reason once.
+// unscalable: jobs without a count are reported once, with the reason.
 func unscalable(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 	typed := func(kind string) func(job *nomadapi.Job) { return func(job *nomadapi.Job) { job.Type = &kind } }
 	var text strings.Builder
@@ -353,11 +352,11 @@ func unscalable(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 	}
 }
 
-// toldOnce fails unless one event of a reason reports its start, and none an error.
-func toldOnce(t *testing.T, w *world.World, job, reason string) {
+// reportedOnce checks that a reason was reported in one event, and no other error.
+func reportedOnce(t *testing.T, w *world.World, job, reason string) {
 	t.Helper()
 	events := w.View(job).Events
-	late := int64(0) // reads that timed out on a slow host, after which the reason starts again
+	late := int64(0) // reads that timed out on a slow host; the reason is reported again after each
 	for _, event := range events {
 		if event.Reason == "FailedGetScale" && (strings.Contains(event.Message, "no answer within") || strings.Contains(event.Message, "context deadline exceeded")) {
 			late += event.Count
@@ -379,9 +378,9 @@ func noPlace(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 		count := agent.Count(t, "large")
 		return fmt.Sprint(count), count == 4
 	})
-	short := w.Await("large", nomad.InsufficientCapacity, nomad.ResourcesExhausted, `dimension "memory" exhausted on 1 nodes`)
-	if short.Status != policy.ConditionTrue || !strings.HasPrefix(short.Message, `1 allocations of group "app" are queued: `) {
-		t.Errorf("%+v, want that one allocation waits", short)
+	condition := w.Await("large", nomad.InsufficientCapacity, nomad.ResourcesExhausted, `dimension "memory" exhausted on 1 nodes`)
+	if condition.Status != policy.ConditionTrue || !strings.HasPrefix(condition.Message, `1 allocations of group "app" wait for a place: `) {
+		t.Errorf("got %+v, want one waiting allocation", condition)
 	}
 	w.Passes("large", 3)
 	if reported := world.Told(w.View("large").Events, string(nomad.InsufficientCapacity)); reported != 1 {
@@ -397,8 +396,8 @@ func noPlace(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 	w.Await("large", nomad.InsufficientCapacity, "Resolved", "")
 }
 
-// failing: failed allocations are shown with Nomad's error, while they wait for a restart and
-// after Nomad gives up; none is counted twice or replaced by hpad.
+// failing: failing allocations are reported while Nomad restarts them and after their last
+// attempt. They are not counted twice, and hpad starts no others in their place.
 func failing(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 	l.Queue("crashing", 20)
 	run := func(attempts, code int, lifetime string) {

@@ -17,7 +17,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	code := parallel.Run(m, 2*(len(members.Faults)+5)) // the tests mostly wait
+	code := parallel.Run(m, 2*(len(members.Faults)+5)) // which wait most of the time
 	program.Clean()
 	os.Exit(code)
 }
@@ -44,8 +44,8 @@ func TestContract(t *testing.T) {
 			t.Parallel()
 			urls, next := start(t), atomic.Int64{}
 			clustertest.Run(t, func(t *testing.T) (cluster.Coordinator, func()) {
-				proxy := relay.New(t, urls[int(next.Add(1))%len(urls)])
-				c, err := nomad.New(nomad.Options{Cluster: "test", Path: "hpad", Agent: nomadfleet.Config{Address: proxy.URL}})
+				way := relay.New(t, urls[int(next.Add(1))%len(urls)])
+				c, err := nomad.New(nomad.Options{Cluster: "test", Path: "hpad", Agent: nomadfleet.Config{Address: way.URL}})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -54,7 +54,7 @@ func TestContract(t *testing.T) {
 						t.Error(err)
 					}
 				})
-				return c, func() { proxy.Drop(true, true) }
+				return c, func() { way.Drop(true, true) }
 			})
 		})
 	}

@@ -21,8 +21,8 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// TestExample runs configs/ha-nomad.toml as three members and three Nomad servers. It
-// replaces addresses and files; the job belongs to a simulated Nomad cluster.
+// TestExample runs configs/ha-nomad.toml as three members over three servers of Nomad,
+// with other addresses and files, and the job of a simulated Nomad cluster.
 func TestExample(t *testing.T) {
 	t.Parallel()
 	urls := servers(t)
@@ -46,7 +46,7 @@ func TestExample(t *testing.T) {
 		all = append(all, p)
 	}
 	w.Ask(0, 5)
-	wait.For(t, world.Patience, "three members and the count of the load", func() (string, bool) {
+	wait.For(t, world.Patience, "three members, and the count that the load asks for", func() (string, bool) {
 		found, err := all[0].Client.Cluster(t.Context())
 		return fmt.Sprintf("%+v, %v, %+v", found, err, w.Truth(0)), err == nil && len(found.Members) == len(all) && w.Truth(0).Count == 5
 	})
@@ -74,18 +74,18 @@ func example(t *testing.T, i int, authority *webtest.Authority, others map[strin
 	}
 	_, config, found := strings.Cut(string(text), "[ha]\n")
 	if !found {
-		t.Fatal("the example has no [ha] table")
+		t.Fatal("the example has no [ha]")
 	}
-	replacements["https://10.0.0.1:4720"] = "https://" + address
-	replacements["/etc/hpad/members-password"] = write("password", "secret\n")
-	replacements["/etc/hpad/members-ca.pem"] = authority.File
-	replacements["/run/credentials/hpad.service/nomad-variables-token"] = write("token", "00000000-0000-0000-0000-000000000000\n")
-	replacements["/run/credentials/hpad.service/nomad-token"] = replacements["/run/credentials/hpad.service/nomad-variables-token"]
-	for _, from := range longestFirst(replacements) {
+	others["https://10.0.0.1:4720"] = "https://" + address
+	others["/etc/hpad/members-password"] = write("password", "secret\n")
+	others["/etc/hpad/members-ca.pem"] = authority.File
+	others["/run/credentials/hpad.service/nomad-variables-token"] = write("token", "00000000-0000-0000-0000-000000000000\n")
+	others["/run/credentials/hpad.service/nomad-token"] = others["/run/credentials/hpad.service/nomad-variables-token"]
+	for _, from := range longestFirst(others) {
 		if !strings.Contains(config, from) {
-			t.Errorf("the example does not contain %q", from)
+			t.Errorf("the example has no %s", from)
 		}
-		config = strings.ReplaceAll(config, from, replacements[from])
+		config = strings.ReplaceAll(config, from, others[from])
 	}
 	return program.Prepare(t, program.Options{
 		Daemon: fmt.Sprintf("listen = %q\nweb_config = %q\nsync_period = \"1s\"\n", address, write("web.yml", web)),

@@ -17,8 +17,8 @@ import (
 	"github.com/hpad/hpad/test/nomad/nomadtest"
 )
 
-// TestPolicy: the ACL policy of docs/ha.md is sufficient, and none of its capabilities can
-// be left out.
+// TestPolicy has a member use a token with the policy of docs/ha.md, which is all that it
+// takes, and one that lacks a capability of it.
 func TestPolicy(t *testing.T) {
 	t.Parallel()
 	agent := nomadtest.Start(t, nomadtest.Options{ACL: true})

@@ -40,8 +40,8 @@ func TestRounds(t *testing.T) {
 	}
 }
 
-// over returns options for a cluster over Nomad servers. Each member uses one server, and a
-// token of its own unless k is nil.
+// over returns options of a cluster over servers of Nomad, each member over one of them,
+// with a token of its own unless that is nil.
 func over(t *testing.T, servers *nomadtest.Cluster, cluster string, k *tokens) members.Options {
 	t.Helper()
 	next := 0
@@ -117,7 +117,7 @@ func ailing(t *testing.T, options nomadtest.Options) *nomadtest.Cluster {
 }
 
 func halted(t *testing.T, cluster string) (members.Fault, members.Options) {
-	servers := startKilled(t, nomadtest.Options{})
+	servers := ailing(t, nomadtest.Options{})
 	return members.Fault{
 		Refusal: "NotOwner",
 		Begin: func(_ *members.Cluster, _ *members.Member, n int) {
@@ -137,7 +137,7 @@ func halted(t *testing.T, cluster string) (members.Fault, members.Options) {
 
 func full(t *testing.T, cluster string) (members.Fault, members.Options) {
 	const disk = 128
-	servers := startKilled(t, nomadtest.Options{Disk: disk})
+	servers := ailing(t, nomadtest.Options{Disk: disk})
 	var end func()
 	return members.Fault{
 		Refusal: "NotOwner",
@@ -145,7 +145,7 @@ func full(t *testing.T, cluster string) (members.Fault, members.Options) {
 			for _, server := range servers.Servers {
 				server.Fill()
 			}
-			end = writeJunk(t, servers)
+			end = stuff(t, servers)
 		},
 		End: func(*members.Cluster, *members.Member, int) {
 			end()
@@ -160,8 +160,8 @@ func stuff(t *testing.T, servers *nomadtest.Cluster) (end func()) {
 	t.Helper()
 	const timeout, enough = 500 * time.Millisecond, 3
 	ctx, cancel := context.WithCancel(t.Context())
-	rejected, ended := make(chan struct{}), make(chan struct{})
-	full := sync.OnceFunc(func() { close(rejected) })
+	refused, ended := make(chan struct{}), make(chan struct{})
+	full := sync.OnceFunc(func() { close(refused) })
 	write := func() error {
 		call, cancel := context.WithTimeout(ctx, timeout)
 		defer cancel()
@@ -181,9 +181,9 @@ func stuff(t *testing.T, servers *nomadtest.Cluster) (end func()) {
 		}
 	}()
 	select {
-	case <-rejected:
+	case <-refused:
 	case <-time.After(world.Patience):
-		t.Errorf("Nomad still accepts writes to full disks after %v", world.Patience)
+		t.Error("the disks of Nomad's servers are never full")
 	}
 	return func() {
 		cancel()

@@ -12,7 +12,7 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// BenchmarkSnapshot reads 50 templates of 10 unchanged instances.
+// BenchmarkSnapshot reads 50 templates of 10 instances each, without changes.
 func BenchmarkSnapshot(b *testing.B) {
 	const instances, templates = 500, 50
 	m := systemdtest.Start(b)
@@ -40,7 +40,7 @@ func BenchmarkSnapshot(b *testing.B) {
 			b.Fatalf("%+v", readings[refs[0]])
 		}
 	}
-	round() // reads the details of the units
+	round() // the first round subscribes to the units
 	targettest.Rounds(b, instances, round)
 	m.Control(b, "stop", "bench*")
 }

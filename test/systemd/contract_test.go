@@ -25,11 +25,11 @@ func TestContract(t *testing.T) {
 	}})
 }
 
-// patience is the limit of a wait for hpad and systemd.
+// patience is the limit of every wait for hpad or systemd.
 const patience = world.Patience
 
-// newPlatform creates templates with a prefix and a, b and so on. Their instances were not
-// started by hpad.
+// newPlatform makes templates prefix+"a", prefix+"b" and so on. An external writer, not
+// hpad, started their instances.
 func newPlatform(t *testing.T, m *systemdtest.Manager, prefix string, counts ...int32) *targettest.Platform {
 	control := t.TempDir()
 	var store targettest.Store
@@ -57,6 +57,7 @@ func newPlatform(t *testing.T, m *systemdtest.Manager, prefix string, counts ...
 
 func ref(template string) targets.Ref { return targets.Ref{Fleet: "vm", Name: template} }
 
+// open opens a fleet on a manager.
 func open(m *systemdtest.Manager, store targets.Store, configure func(c *systemd.Config)) *systemd.Fleet {
 	c := &systemd.Config{Manager: "user", Address: m.Socket, ResourceInterval: time.Second}
 	if configure != nil {
@@ -66,7 +67,7 @@ func open(m *systemdtest.Manager, store targets.Store, configure func(c *systemd
 	return systemd.New("vm", c, targets.Env{Store: store})
 }
 
-// touch creates a control file for workers.
+// touch creates a control file for the workers.
 func touch(t testing.TB, control, what string) {
 	t.Helper()
 	if err := os.WriteFile(filepath.Join(control, what), nil, 0o600); err != nil {

@@ -1,2 +1,3 @@
-// Package systemd tests systemd fleets with real service managers from package systemdtest.
+// Package systemd tests systemd fleets against real service managers, which package
+// systemdtest starts.
 package systemd

@@ -16,7 +16,7 @@ import (
 	"github.com/hpad/hpad/test/internal/program"
 )
 
-// The environment of a worker: its control directory and its index.
+// Environment variables of a worker: its control directory and its instance name.
 const (
 	controlVariable = "HPAD_SYSTEMDTEST_CONTROL"
 	indexVariable   = "HPAD_SYSTEMDTEST_INDEX"
@@ -37,15 +37,14 @@ func workerUnit(kind, control, more string) string {
 		kind, os.Args[0], controlVariable, control, indexVariable, more)
 }
 
-// look is the interval at which a worker reads its control directory.
-const look = 20 * time.Millisecond
+// pollInterval is the poll interval of a worker for its control directory.
+const pollInterval = 20 * time.Millisecond
 
-// work runs a worker. Files in the control directory control it: with "unready-INDEX" or
-// "unready" it does not notify readiness, with "crash-INDEX" it exits with 1, with "slow" it
-// takes a moment to stop, with "slower" it stops once the file is removed, with "burn-INDEX" it
-// uses a CPU.
+// work runs a worker. Files in the control directory change its behavior: "unready" and
+// "unready-INDEX" delay readiness, "crash-INDEX" exits with status 1, "slow" delays the
+// stop by 1 s, "slower" until the file is removed, "burn-INDEX" uses a full core.
 func work(control, index string) {
-	// It ends with its manager, as it would with the manager's control group.
+	// Exit with the manager, as if its control group had been killed.
 	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0); err != nil {
 		panic(err)
 	}
@@ -81,7 +80,7 @@ func work(control, index string) {
 	}
 }
 
-// notify sends a message to the manager.
+// notify sends a message to the manager, if the manager set a socket for it.
 func notify(words string) {
 	socket := os.Getenv("NOTIFY_SOCKET")
 	if socket == "" {

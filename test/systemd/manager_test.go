@@ -24,20 +24,20 @@ func fleet(m *systemdtest.Manager, more string) string {
 	return fmt.Sprintf("[fleets.vm]\nkind = \"systemd\"\nmanager = \"user\"\naddress = %q\nresource_interval = \"1s\"\ntimeout = \"5s\"\n%s\n", m.Socket, more)
 }
 
-// queued returns the configuration of an autoscaler with an instance for each 10 in its queue,
-// which scales down after 2 seconds.
+// queued returns an autoscaler with one instance per 10 queued items and a scale-down
+// window of 2 s.
 func queued(name string, minimum, maximum int) string {
 	return world.Queued(name, fmt.Sprintf(`{ fleet = "vm", template = "%s@.service" }`, name), minimum, maximum)
 }
 
-// worker creates a template of workers, with more lines in its [Service] section, and returns
-// their control directory.
+// worker makes a template of workers, adds lines to its [Service] section, and returns
+// the workers' control directory.
 func worker(t testing.TB, m *systemdtest.Manager, name, kind, more string) (control string) {
 	t.Helper()
 	control = t.TempDir()
 	m.Unit(t, name+"@.service", workerUnit(kind, control, more))
 	t.Cleanup(func() {
-		_, _ = m.Try("stop", name+"@*") // the manager may have ended
+		_, _ = m.Try("stop", name+"@*") // fails if the manager has stopped
 	})
 	return control
 }
@@ -74,8 +74,7 @@ func TestManager(t *testing.T) {
 	t.Parallel()
 	m := systemdtest.Start(t)
 	l := world.NewLoad(t)
-	// The group ends before the manager.
-	t.Run("cases", func(t *testing.T) {
+	t.Run("cases", func(t *testing.T) { // ends before the cleanup stops the manager
 		for name, run := range map[string]func(t *testing.T, m *systemdtest.Manager, l *world.Load){
 			"queue":         byQueue,
 			"cpu":           byCPU,
@@ -98,8 +97,8 @@ func TestManager(t *testing.T) {
 	})
 }
 
-// byQueue: instances follow a metric, up from the lowest index and down to the instance that has
-// been ready for the longest time. An instance is pending until it is ready.
+// byQueue: hpad starts the lowest free indexes and keeps the instance that has been ready
+// for the longest time. A starting instance is pending.
 func byQueue(t *testing.T, m *systemdtest.Manager, l *world.Load) {
 	control := worker(t, m, "queue", "notify", "")
 	m.Control(t, "start", "queue@2")
@@ -124,8 +123,7 @@ func byQueue(t *testing.T, m *systemdtest.Manager, l *world.Load) {
 	awaitActive(t, m, "queue", 2)
 }
 
-// byCPU: busy instances grow to the maximum by their CPU usage from the manager or the control
-// groups.
+// byCPU: CPU and memory metrics come from the manager or from the control groups.
 func byCPU(t *testing.T, m *systemdtest.Manager, _ *world.Load) {
 	control := worker(t, m, "burner", "notify", "CPUQuota=20%\nMemoryMax=256M")
 	m.Control(t, "start", "burner@1")
@@ -152,9 +150,9 @@ stabilization_window = "2s"
 	w.Await("burner", policy.ScalingActive, "ValidMetricFound", "")
 }
 
-// byHand: instances that hpad started are restarted after an external stop, others are not.
-// Instances that were started externally belong to the target.
-func byHand(t *testing.T, m *systemdtest.Manager, l *world.Load) {
+// manualChange: hpad restarts an instance that was stopped manually, and counts one that
+// was started manually.
+func manualChange(t *testing.T, m *systemdtest.Manager, l *world.Load) {
 	worker(t, m, "hand", "notify", "")
 	m.Control(t, "start", "hand@1")
 	l.Queue("hand", 30)
@@ -170,10 +168,10 @@ func byHand(t *testing.T, m *systemdtest.Manager, l *world.Load) {
 
 	m.Control(t, "start", "hand@9")
 	w.Await("hand", policy.ForeignWriter, "Rescaled", "")
-	awaitActive(t, m, "hand", 1, 2, 3) // one too many for the queue: the highest index stops
+	awaitActive(t, m, "hand", 1, 2, 3) // hpad removes the most recently ready one
 }
 
-// empty: a template without instances is switched off until an instance is started.
+// empty: a template without instances is off until an instance is started manually.
 func empty(t *testing.T, m *systemdtest.Manager, l *world.Load) {
 	worker(t, m, "empty", "notify", "")
 	l.Queue("empty", 30)
@@ -185,13 +183,13 @@ func empty(t *testing.T, m *systemdtest.Manager, l *world.Load) {
 	w.AwaitOff("empty", false)
 }
 
-// toldByHand: hpad waits for the end of an external stop.
-func toldByHand(t *testing.T, m *systemdtest.Manager, l *world.Load) {
-	control := worker(t, m, "told", "notify", "")
-	m.Control(t, "start", "told@1")
-	l.Queue("told", 20)
-	w := world.New(t, fleet(m, "")+l.Source()+queued("told", 1, 5))
-	awaitActive(t, m, "told", 1, 2)
+// manualJob: hpad changes nothing while a job of an external writer is queued.
+func manualJob(t *testing.T, m *systemdtest.Manager, l *world.Load) {
+	control := worker(t, m, "job", "notify", "")
+	m.Control(t, "start", "job@1")
+	l.Queue("job", 20)
+	w := world.New(t, fleet(m, "")+l.Source()+queued("job", 1, 5))
+	awaitActive(t, m, "job", 1, 2)
 	touch(t, control, "slower")
 	m.Control(t, "restart", "--no-block", "job@2")
 	w.Await("job", policy.AbleToScale, systemd.JobQueued, "job@2.service")
@@ -200,7 +198,7 @@ func toldByHand(t *testing.T, m *systemdtest.Manager, l *world.Load) {
 	awaitActive(t, m, "job", 1, 2, 3)
 }
 
-// failing: a failed instance is reported, is not counted, and is removed first.
+// failing: a failed instance is reported, is not counted and is removed first.
 func failing(t *testing.T, m *systemdtest.Manager, l *world.Load) {
 	control := worker(t, m, "fails", "notify", "Restart=no")
 	m.Control(t, "start", "fails@1")
@@ -217,7 +215,8 @@ func failing(t *testing.T, m *systemdtest.Manager, l *world.Load) {
 	})
 }
 
-// startLimit: an instance that reached the start limit is reported, and restarted after a reset.
+// startLimit: an instance that hit its start limit is reported and started again after
+// "systemctl reset-failed".
 func startLimit(t *testing.T, m *systemdtest.Manager, l *world.Load) {
 	control := worker(t, m, "limited", "notify", "Restart=always\nRestartSec=50ms\n[Unit]\nStartLimitBurst=3\nStartLimitIntervalSec=1h")
 	touch(t, control, "crash-2")
@@ -230,7 +229,7 @@ func startLimit(t *testing.T, m *systemdtest.Manager, l *world.Load) {
 	awaitActive(t, m, "limited", 1, 2)
 }
 
-// crashLoop: an instance that restarts repeatedly by its own Restart= is pending, and reported.
+// crashLoop: an instance that its own Restart= setting restarts repeatedly is reported.
 func crashLoop(t *testing.T, m *systemdtest.Manager, l *world.Load) {
 	control := worker(t, m, "loops", "notify", "Restart=always\nRestartSec=2s\n[Unit]\nStartLimitIntervalSec=0")
 	touch(t, control, "crash-2")
@@ -242,8 +241,7 @@ func crashLoop(t *testing.T, m *systemdtest.Manager, l *world.Load) {
 	awaitActive(t, m, "loops", 1, 2)
 }
 
-// masked: the next index is used instead of a masked one. A masked template stops the scaling
-// until it is unmasked.
+// masked: hpad skips a masked instance and does not scale a masked template.
 func masked(t *testing.T, m *systemdtest.Manager, l *world.Load) {
 	worker(t, m, "veiled", "notify", "")
 	m.Control(t, "mask", "veiled@2.service")
@@ -271,9 +269,9 @@ func masked(t *testing.T, m *systemdtest.Manager, l *world.Load) {
 	awaitActive(t, m, "hidden", 1, 2)
 }
 
-// TestRefused: instances that the manager cannot load, or with a missing dependency, keep their
-// indexes, and start once they can.
-func TestRefused(t *testing.T) {
+// TestStartRefused: hpad reports instances that the manager cannot load or start, and
+// starts them after their unit files are fixed.
+func TestStartRefused(t *testing.T) {
 	t.Parallel()
 	m := systemdtest.Start(t)
 	l := world.NewLoad(t)
@@ -290,8 +288,8 @@ func TestRefused(t *testing.T) {
 	awaitActive(t, m, "spoiled", 1, 2, 3, 4)
 }
 
-// templateGone: a missing template is reported, and read again in each round.
-func templateGone(t *testing.T, m *systemdtest.Manager, l *world.Load) {
+// noTemplate: hpad reports a missing unit file and detects it when it is installed.
+func noTemplate(t *testing.T, m *systemdtest.Manager, l *world.Load) {
 	l.Queue("later", 20)
 	w := world.New(t, fleet(m, "[fleets.vm.templates.\"later@.service\"]\nreplicas = 1\n")+l.Source()+queued("later", 1, 5))
 	w.Await("later", policy.AbleToScale, systemd.TemplateNotFound, "there is no unit file later@.service")
@@ -299,8 +297,8 @@ func templateGone(t *testing.T, m *systemdtest.Manager, l *world.Load) {
 	awaitActive(t, m, "later", 1, 2)
 }
 
-// alias: a template and its alias are one target with the name of the template. The second
-// autoscaler is an error, also if only the manager knows the alias.
+// alias: a template and its alias are one target. A second autoscaler for it is an error,
+// even if only the manager can resolve the alias.
 func alias(t *testing.T, m *systemdtest.Manager, l *world.Load) {
 	worker(t, m, "named", "notify", "")
 	worker(t, m, "loose", "notify", "")
@@ -322,12 +320,11 @@ func alias(t *testing.T, m *systemdtest.Manager, l *world.Load) {
 	}
 	l.Queue("alias", 20)
 	program.New(t, fleet(m, "")+l.Source()+queued("alias", 1, 5), environment...)
-	awaitActive(t, m, "named", 1, 3) // index 2 is an alias of another unit
+	awaitActive(t, m, "named", 1, 3) // named@2 is an alias of another unit
 }
 
-// hpadRestarts: the count survives a restart of hpad, and an instance that stopped meanwhile is
-// restarted.
-func hpadRestarts(t *testing.T, m *systemdtest.Manager, l *world.Load) {
+// restart: hpad restores the count if an instance was stopped while hpad was down.
+func restart(t *testing.T, m *systemdtest.Manager, l *world.Load) {
 	worker(t, m, "lasting", "notify", "")
 	m.Control(t, "start", "lasting@1")
 	l.Queue("lasting", 30)
@@ -341,9 +338,9 @@ func hpadRestarts(t *testing.T, m *systemdtest.Manager, l *world.Load) {
 	awaitActive(t, m, "lasting", 1, 2, 3)
 }
 
-// TestManagerEnds: without the manager there are no decisions. A new run of the manager, as at
-// boot, gets all instances back.
-func TestManagerEnds(t *testing.T) {
+// TestManagerRestart: hpad holds while the manager is down and then starts all instances
+// again, as after a reboot, including those that an external writer had started.
+func TestManagerRestart(t *testing.T) {
 	t.Parallel()
 	m := systemdtest.Start(t)
 	l := world.NewLoad(t)
@@ -359,8 +356,8 @@ func TestManagerEnds(t *testing.T) {
 	w.Await("boot", policy.AbleToScale, "ReadyForNewScale", "")
 }
 
-// TestConnection: a daemon-reexec closes the connections. The next reading succeeds, and no old
-// connection is left.
+// TestConnection: "systemctl daemon-reexec" closes all connections. The next reading
+// succeeds and no goroutine leaks.
 func TestConnection(t *testing.T) {
 	m := systemdtest.Start(t)
 	worker(t, m, "linked", "notify", "")
@@ -396,39 +393,7 @@ func TestConnection(t *testing.T) {
 	})
 }
 
-// TestHungManager: calls to an unresponsive manager end after the fleet's timeout, and leave
-// nothing behind.
-func TestHungManager(t *testing.T) {
-	m := systemdtest.Start(t)
-	worker(t, m, "hung", "notify", "")
-	m.Control(t, "start", "hung@1")
-	hung := ref("hung@.service")
-	f := open(m, nil, func(c *systemd.Config) { c.Timeout = 300 * time.Millisecond })
-	defer func() { _ = f.Close() }()
-	goroutines := runtime.NumGoroutine()
-	m.Signal(syscall.SIGSTOP)
-	for range 5 {
-		begun := time.Now()
-		_, err := f.Snapshot(t.Context(), []targets.Ref{hung})
-		if !errors.Is(err, targets.ErrTransient) || !strings.Contains(err.Error(), "no response from the manager within 300ms") {
-			t.Errorf("Snapshot() of a hung manager = %v, want ErrTransient with the timeout", err)
-		}
-		if took := time.Since(begun); took > patience {
-			t.Errorf("it took %v", took)
-		}
-	}
-	wait.For(t, patience, "end of what was tried", func() (string, bool) {
-		now := runtime.NumGoroutine()
-		return fmt.Sprintf("%d goroutines, %d before", now, goroutines), now <= goroutines
-	})
-	m.Signal(syscall.SIGCONT)
-	wait.For(t, patience, "reading", func() (string, bool) {
-		readings, err := f.Snapshot(t.Context(), []targets.Ref{hung})
-		return fmt.Sprint(err), err == nil && readings[hung].StatusReplicas == 1
-	})
-}
-
-// TestBus: the manager can be reached through a bus, also after a restart of the bus.
+// TestBus: a fleet reaches the manager through a D-Bus daemon, also after that restarts.
 func TestBus(t *testing.T) {
 	m := systemdtest.Start(t)
 	address := m.Bus(t)
@@ -465,7 +430,7 @@ func TestBus(t *testing.T) {
 	}
 }
 
-// TestEnable: with enable = true a restarted manager starts the same instances.
+// TestEnable: with enable = true, a restarted manager starts the same instances.
 func TestEnable(t *testing.T) {
 	m := systemdtest.Start(t)
 	worker(t, m, "stays", "notify", "")
@@ -488,29 +453,4 @@ func TestEnable(t *testing.T) {
 	m.Stop()
 	m.Restart()
 	awaitActive(t, m, "stays", 1, 2)
-}
-
-// TestRequests: the requests of an instance are the limits in its unit file.
-func TestRequests(t *testing.T) {
-	m := systemdtest.Start(t)
-	worker(t, m, "modest", "notify", "CPUQuota=150%\nMemoryHigh=64M\nMemoryMax=128M")
-	worker(t, m, "greedy", "notify", "")
-	m.Control(t, "start", "modest@1", "greedy@1")
-	f := open(m, nil, nil)
-	defer func() { _ = f.Close() }()
-	modest, greedy := ref("modest@.service"), ref("greedy@.service")
-	readings, err := f.Snapshot(t.Context(), []targets.Ref{modest, greedy})
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := []policy.Amount{{Resource: "cpu", Milli: 1500}, {Resource: "memory", Milli: 64 << 20 * 1000}}
-	if got := readings[modest].Instances[0].Tasks[0].Requests; !slices.Equal(got, want) {
-		t.Errorf("requests %+v, want %+v", got, want)
-	}
-	if task := readings[greedy].Instances[0].Tasks[0]; len(task.Requests) != 0 || !strings.Contains(task.RequestHint, "CPUQuota=") {
-		t.Errorf("without limits: %+v, want no requests and a hint", task)
-	}
-	if age := time.Since(readings[modest].Instances[0].StartedAt); age < 0 || age > patience {
-		t.Errorf("started %v ago", age)
-	}
 }

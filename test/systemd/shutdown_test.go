@@ -11,13 +11,13 @@ import (
 	"github.com/hpad/hpad/test/systemd/systemdtest"
 )
 
-// slowWorker is a template with one instance that stops slowly.
+// slowWorker is a template with one instance, 3, that takes long to stop.
 const slowWorker = `[Service]
 ExecStart=/bin/sleep infinity
 ExecStop=/bin/sh -c 'test %i != 3 || sleep 3'
 `
 
-// TestLogout: instances that stop because the manager ends remain in the count.
+// TestLogout: hpad does not take a manager that stops all units for a manual scale-down.
 func TestLogout(t *testing.T) {
 	t.Parallel()
 	m := systemdtest.Start(t)

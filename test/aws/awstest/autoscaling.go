@@ -11,7 +11,7 @@ import (
 const (
 	defaultPage = 50
 	longestPage = 100
-	// longestName limits the name of a group.
+	// longestName is the limit of a group's name.
 	longestName = 255
 )
 
@@ -139,7 +139,8 @@ func (a *describeGroups) describe(g *Group) []element {
 	}))
 }
 
-func unknownGroup(name string) *refusal {
+// unknownGroup is the error of a missing group.
+func unknownGroup(name string) *apiError {
 	return invalid("AutoScalingGroup name not found - AutoScalingGroup '%s' not found", name)
 }
 

@@ -16,7 +16,6 @@ import (
 	"github.com/hpad/hpad/targets/targettest"
 )
 
-// The properties of the fake cloud.
 const (
 	// Region and Account are the only region and account.
 	Region  = "eu-central-1"
@@ -27,7 +26,7 @@ const (
 	firstKey = "AKIAIMITATED00000001"
 )
 
-// launchRetry is the pause of a group after a failed launch.
+// launchRetry is the delay after a failed launch.
 const launchRetry = 200 * time.Millisecond
 
 // Cloud is one account and region. Its methods are safe for concurrent use.
@@ -40,7 +39,7 @@ type Cloud struct {
 
 	mu     sync.Mutex
 	groups map[string]*Group
-	// names are the names of the groups in order.
+	// names are the sorted names of the groups.
 	names []string
 	// groupOf has the groups of instances by ID.
 	groupOf   map[string]*Group
@@ -128,18 +127,18 @@ func (c *Cloud) Permit(action, group string) {
 // SetQuota limits the number of instances in the account; -1 means no limit.
 func (c *Cloud) SetQuota(instances int) { c.locked(func() { c.quota = instances }) }
 
-// Page limits the entries on a page of lists; 0 uses the requested number.
+// Page limits the entries on a page of a list; 0 means the requested number.
 func (c *Cloud) Page(entries int) { c.locked(func() { c.page = entries }) }
 
-// Throttle limits the calls of Auto Scaling, and those of EC2, by a token bucket each.
+// Throttle limits the calls of Auto Scaling and those of EC2 by a token bucket each.
 func (c *Cloud) Throttle(perSecond float64, burst int) {
 	c.locked(func() {
 		c.bucket, c.ec2Bucket = rate.NewLimiter(rate.Limit(perSecond), burst), rate.NewLimiter(rate.Limit(perSecond), burst)
 	})
 }
 
-// Spend limits calls by token buckets of 10 calls a second that let no call through for some
-// time.
+// Spend replaces both token buckets by buckets of 10 calls per second that stay empty for a
+// time, as if another client had used them up.
 func (c *Cloud) Spend(d time.Duration) {
 	spent := func() *rate.Limiter {
 		bucket := rate.NewLimiter(10, 20)
@@ -174,7 +173,7 @@ func (c *Cloud) Hang(on bool) {
 	})
 }
 
-// Calls returns the number of calls since its last call, by action.
+// Calls returns the number of calls since the last call of Calls, by action.
 func (c *Cloud) Calls() map[string]int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -183,7 +182,7 @@ func (c *Cloud) Calls() map[string]int {
 	return counted
 }
 
-// Writes returns the number of calls that changed a count.
+// Writes returns the number of successful changes.
 func (c *Cloud) Writes() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -214,7 +213,7 @@ func (c *Cloud) Add(g Group) {
 	}
 }
 
-// Edit changes a group as an external writer.
+// Edit changes a group like an external writer.
 func (c *Cloud) Edit(name string, change func(g *Group)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -247,7 +246,7 @@ func (c *Cloud) Delete(name string) {
 	c.names = slices.DeleteFunc(c.names, func(n string) bool { return n == name })
 }
 
-// Look returns a copy of a group.
+// Look returns a copy of a group in its current state.
 func (c *Cloud) Look(name string) Group {
 	c.mu.Lock()
 	defer c.mu.Unlock()

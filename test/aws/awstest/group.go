@@ -21,7 +21,7 @@ type Group struct {
 	Min, Max, Desired int
 	// Status is set while the group is being deleted.
 	Status string
-	// CapacityType is the DesiredCapacityType, Weight the weight of the instances.
+	// CapacityType is the DesiredCapacityType, Weight the WeightedCapacity of instances.
 	CapacityType, Weight string
 	// Suspended are the suspended processes.
 	Suspended  []string
@@ -31,31 +31,30 @@ type Group struct {
 	Instances  []*Instance
 	Created    time.Time
 
-	// Boot and Stop are the durations of starting and stopping an instance.
+	// Boot and Stop are the durations of a launch and of a termination.
 	Boot, Stop time.Duration
 	// NeverBoots keeps new instances pending.
 	NeverBoots bool
-	// Launchable is the number of instances after which launches fail; -1 means no limit, as does
-	// 0 for Add.
+	// Launchable limits the instances for which AWS has capacity; -1, and 0 in Add, means no
+	// limit.
 	Launchable int
-	// Lag is the time before EC2 describes a new instance.
+	// Lag is the delay until EC2 returns a new instance.
 	Lag time.Duration
-	// ReadLag is the time for which descriptions show the group as before a change; 0 ends it
-	// immediately.
+	// ReadLag is the time for which descriptions show the group as it was before a change.
 	ReadLag time.Duration
 	// Locked rejects writes because of an activity in progress.
 	Locked bool
-	// Lies is the number of descriptions that Lie changes.
+	// Lies is the number of descriptions that Lie will change.
 	Lies int
 	// Lie changes a copy of the group before it is described. It clears the name to omit it.
 	Lie func(g *Group)
 
 	retry time.Time
-	// past are the states that descriptions still show, the oldest first.
+	// past has the views that descriptions still show, oldest first.
 	past []view
 }
 
-// view is an earlier state of a group, and the time until which it is shown.
+// view is an earlier state of a group and the end of its use.
 type view struct {
 	group Group
 	until time.Time
@@ -111,7 +110,7 @@ func (g *Group) changing(now time.Time) {
 	}
 }
 
-// described returns the described state of the group.
+// described returns the group as descriptions show it.
 func (g *Group) described(now time.Time) *Group {
 	g.past = slices.DeleteFunc(g.past, func(v view) bool { return g.ReadLag == 0 || !now.Before(v.until) })
 	if len(g.past) > 0 {
@@ -147,8 +146,8 @@ func (g *Group) living() []*Instance {
 	return living
 }
 
-// settle advances a group to the present: instances start and stop, and are launched and
-// terminated to reach the desired capacity.
+// settle applies the state changes up to now, and launches and terminates instances to reach
+// the desired capacity.
 func (c *Cloud) settle(g *Group, now time.Time) {
 	g.Instances = slices.DeleteFunc(g.Instances, func(i *Instance) bool {
 		gone := g.turn(i, now)
@@ -191,8 +190,8 @@ func (g *Group) turn(i *Instance, now time.Time) bool {
 	return i.State == StateTerminating
 }
 
-// refusal returns the reason for a failed launch beside n instances; "" if it succeeds.
-func (c *Cloud) refusal(g *Group, n int) string {
+// launchError returns the reason why a group with n instances gets no more, or "".
+func (c *Cloud) launchError(g *Group, n int) string {
 	switch {
 	case c.quota >= 0 && c.living >= c.quota:
 		return fmt.Sprintf("You have requested more vCPU capacity than your current vCPU limit of %d allows for the instance bucket that the specified instance type belongs to. Please visit http://aws.amazon.com/contact-us/ec2-request to request an adjustment to this limit. Launching EC2 instance failed.", 2*c.quota)
@@ -202,8 +201,8 @@ func (c *Cloud) refusal(g *Group, n int) string {
 	return ""
 }
 
-// victims sorts instances for termination: unhealthy instances, then the oldest, without
-// protected instances.
+// victims orders instances for termination: unhealthy ones, then the oldest. Protected
+// instances are replaced by nil.
 func victims(living []*Instance) []*Instance {
 	ordered := slices.SortedStableFunc(slices.Values(living), func(a, b *Instance) int {
 		rank := func(i *Instance) int {
@@ -223,7 +222,7 @@ func victims(living []*Instance) []*Instance {
 			protected++
 		}
 	}
-	// Only protected instances are left.
+	// If only protected instances remain, none of them is terminated.
 	kept := ordered[:len(ordered)-protected]
 	return append(kept, make([]*Instance, protected)...)
 }

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// request is one call of the Query protocol. Reading a parameter removes it; the remaining
+// request is a call of the Query protocol. Reading a parameter removes it, so the remaining
 // parameters are unknown.
 type request struct {
 	values url.Values
@@ -115,9 +115,9 @@ func decode(values url.Values) (action, *request, error) {
 
 // action is a decoded call.
 type action interface {
-	// about returns the group of the call, or "", and whether the call is a change.
-	about() (group string, change bool)
-	run(c *Cloud) (element, *refusal)
+	// scope returns the name of the call's group, if any, and whether it is a change.
+	scope() (group string, change bool)
+	run(c *Cloud) (element, *apiError)
 }
 
 // The versions of the services' APIs.

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Fault is an error of the next calls of an action.
+// Fault is a fault in the next calls of an action.
 type Fault struct {
 	// Action is the affected action; empty means any.
 	Action string
@@ -15,21 +15,21 @@ type Fault struct {
 	Times int
 	// Delay delays the response.
 	Delay time.Duration
-	// Status, Code and Message are the response.
+	// Status, Code and Message are an error response without any effect.
 	Status        int
 	Code, Message string
 	// RetryAfter is its Retry-After header in seconds.
 	RetryAfter int
-	// Lost performs the call and closes the connection without a response.
+	// Lost executes the call and closes the connection without a response.
 	Lost bool
-	// Garbled responds with invalid XML.
+	// Garbled returns invalid XML.
 	Garbled bool
 }
 
 // Inject adds a fault.
 func (c *Cloud) Inject(f Fault) { c.locked(func() { c.faults = append(c.faults, &f) }) }
 
-// take returns the fault for a call; zero if there is none.
+// take returns the fault of a call, or a zero Fault.
 func (c *Cloud) take(name string) Fault {
 	for _, f := range c.faults {
 		if f.Times > 0 && (f.Action == "" || f.Action == name) {
@@ -86,8 +86,9 @@ func (c *Cloud) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// admit returns the error of a rejected call, or nil. It makes AWS's checks in their order.
-func (c *Cloud) admit(r *http.Request, name, version string, called action, parameters *request, err error) *refusal {
+// admit authenticates, authorizes and throttles a call, in the order of AWS, and returns an
+// error or nil.
+func (c *Cloud) admit(r *http.Request, name, version string, called action, parameters *request, err error) *apiError {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err != nil {
@@ -116,8 +117,8 @@ func (c *Cloud) admit(r *http.Request, name, version string, called action, para
 	return nil
 }
 
-// authenticate checks the signature of a call.
-func (c *Cloud) authenticate(r *http.Request, version string) *refusal {
+// authenticate checks the access key and the scope of a call's signature.
+func (c *Cloud) authenticate(r *http.Request, version string) *apiError {
 	_, signature, ok := strings.Cut(r.Header.Get("Authorization"), "AWS4-HMAC-SHA256 Credential=")
 	scope := strings.Split(signature, "/")
 	service := map[string]string{versionAutoScaling: "autoscaling", versionEC2: "ec2", versionSTS: "sts"}[version]

@@ -17,11 +17,11 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/compute/armcompute/v7/fake"
 )
 
-// call is one call of the compute API.
+// call is a call of the compute API.
 type call struct {
 	server  *Server
 	request *http.Request
-	// operation is the long-running operation that the call started; may be empty.
+	// operation is the ID of the long-running operation that the call started, or "".
 	operation string
 }
 
@@ -42,7 +42,7 @@ func (c *call) transport(api string) azpolicy.Transporter {
 	})
 }
 
-// page returns the bounds of a page and the link to the next page, or nil.
+// page returns the bounds of a page in a list of entries, and the link to the next page or nil.
 func (c *call) page(entries int) (from, to int, next *string) {
 	query := c.request.URL.Query()
 	from, _ = strconv.Atoi(query.Get("$skiptoken"))
@@ -84,7 +84,7 @@ func (c *call) listed(group string) ([]*armcompute.VirtualMachineScaleSet, *stri
 	return found, next
 }
 
-// lied returns the lie for a read of a set or its machines, or nil.
+// lied returns the false values for a read of a set or of its machines, or nil.
 func (s *Server) lied(name string) *lie {
 	for i, each := range s.lies {
 		if each.set != name {
@@ -113,7 +113,7 @@ func (c *call) list(group string, _ *armcompute.VirtualMachineScaleSetsClientLis
 	return answer
 }
 
-// view returns a set in Azure's format.
+// view returns a set in Azure's API.
 func (s *Server) view(set *Set, now time.Time) *armcompute.VirtualMachineScaleSet {
 	set.settle(now)
 	mode := armcompute.OrchestrationModeUniform
@@ -198,12 +198,12 @@ func (c *call) update(_ context.Context, group, name string, parameters armcompu
 		return answer, failed
 	}
 	view := c.server.view(set, time.Now())
-	view.Properties.ProvisioningState = new("Updating") // an accepted change is never complete immediately
+	view.Properties.ProvisioningState = new("Updating") // Azure never completes a change immediately
 	answer.SetTerminalResponse(http.StatusOK, armcompute.VirtualMachineScaleSetsClientUpdateResponse{VirtualMachineScaleSet: *view}, nil)
 	return answer, failed
 }
 
-// changed returns a set for a change, if it has the given ETag.
+// changed returns a set for a change, or an error. An empty ETag matches.
 func (c *call) changed(group, name, ifMatch string) (*Set, error) {
 	set, err := c.server.found(group, name)
 	if err != nil {
@@ -256,7 +256,7 @@ func (c *call) resize(set *Set, parameters armcompute.VirtualMachineScaleSetUpda
 	return nil
 }
 
-// total returns the sum of the capacities of all sets.
+// total returns the sum of all capacities.
 func (s *Server) total() int {
 	sum := 0
 	for _, set := range s.sets {
@@ -349,7 +349,7 @@ func (s *Server) shown(set *Set) []*Machine {
 	return set.Machines[:min(lied.count, len(set.Machines))]
 }
 
-// member returns a machine of a Uniform set in Azure's format.
+// member returns a machine of a Uniform set in Azure's API.
 func (s *Set) member(m *Machine, viewed bool, now time.Time) *armcompute.VirtualMachineScaleSetVM {
 	vm := &armcompute.VirtualMachineScaleSetVM{
 		ID: new(s.machineID(m)), Name: new(s.ID(m)), InstanceID: new(strconv.Itoa(m.Number)), Location: new("westeurope"),
@@ -378,7 +378,7 @@ func (s *Set) machineID(m *Machine) string {
 	return setID(s) + "/virtualMachines/" + strconv.Itoa(m.Number)
 }
 
-// statuses returns the statuses in the instance view of a machine.
+// statuses returns the instance view of a machine.
 func (s *Set) statuses(m *Machine, now time.Time) ([]*armcompute.InstanceViewStatus, *armcompute.VirtualMachineHealthStatus) {
 	provisioning := "ProvisioningState/" + strings.ToLower(m.state(now))
 	status := &armcompute.InstanceViewStatus{Code: &provisioning, Level: new(armcompute.StatusLevelTypesInfo), Time: &m.Created}
@@ -403,7 +403,7 @@ func (s *Set) statuses(m *Machine, now time.Time) ([]*armcompute.InstanceViewSta
 	return statuses, &armcompute.VirtualMachineHealthStatus{Status: &armcompute.InstanceViewStatus{Code: new("HealthState/" + health)}}
 }
 
-// failureMessage returns Azure's message for a shortage.
+// failureMessage returns Azure's message for a lack of capacity.
 func failureMessage(code string) string {
 	return code + ". Allocation failed. We do not have sufficient capacity for the requested VM size in this region."
 }
@@ -449,7 +449,7 @@ func (c *call) filtered(group string, options *armcompute.VirtualMachinesClientL
 	return nil, false, &apiError{status: http.StatusNotFound, code: "ResourceNotFound", message: "The scale set of the filter was not found."}
 }
 
-// machine returns a machine of a Flexible set in Azure's format.
+// machine returns a machine of a Flexible set in Azure's API.
 func (s *Set) machine(m *Machine, viewed bool, now time.Time) *armcompute.VirtualMachine {
 	vm := &armcompute.VirtualMachine{
 		ID: new(s.machineID(m)), Name: new(s.ID(m)), Location: new("westeurope"), Tags: map[string]*string{"role": new("worker")},

@@ -1,4 +1,4 @@
-// Package azuretest is a fake of Azure Resource Manager and Microsoft Entra ID behind one HTTPS
-// server, controlled by tests. It uses the fake servers of Azure's SDK for paths, parameters and
-// properties; this package has the state, the long-running operations and the errors.
+// Package azuretest is a fake Azure Resource Manager and Microsoft Entra ID behind one HTTPS
+// server. The fake servers of Azure's SDK encode scale sets and machines. This package has
+// their state, long-running operations and errors.
 package azuretest

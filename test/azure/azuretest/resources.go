@@ -62,7 +62,7 @@ func (s *Server) serveMemberInterfaces(w http.ResponseWriter, _ *http.Request, p
 	return document(w, map[string]any{"value": set.interfaces()})
 }
 
-// serveInterfaces lists the network interfaces of the Flexible sets of a resource group.
+// serveInterfaces lists the network interfaces of a resource group's Flexible sets.
 func (s *Server) serveInterfaces(w http.ResponseWriter, _ *http.Request, parts []string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -75,8 +75,7 @@ func (s *Server) serveInterfaces(w http.ResponseWriter, _ *http.Request, parts [
 	return document(w, map[string]any{"value": found})
 }
 
-// interfaces returns the network interfaces of a set's machines: two for each, the second is
-// primary.
+// interfaces returns two network interfaces per machine; the second one is primary.
 func (s *Set) interfaces() []any {
 	found := []any{}
 	for _, m := range s.Machines {

@@ -59,8 +59,34 @@ func TestRoutes(t *testing.T) {
 	}
 }
 
-// TestInterfaceRoutes compares hpad's requests of the network API, and the responses of this
-// package, with the SDK's client.
+// compareRoute compares the pattern of a route with the path in the SDK's function that creates
+// its request, and returns the body of that function.
+func compareRoute(t *testing.T, r route, source, creator string) string {
+	t.Helper()
+	body := function(t, source, ") "+creator+"(")
+	path := regexp.MustCompile(`urlPath := "([^"]+)"`).FindStringSubmatch(body)
+	if path == nil {
+		t.Fatalf("%s: no path in %s", r.operation, creator)
+	}
+	example := regexp.MustCompile(`\{[^}]+\}`).ReplaceAllString(path[1], "some-name")
+	if !r.compiled.MatchString(example) {
+		t.Errorf("%s: %s does not match the SDK's %s", r.operation, r.pattern, example)
+	}
+	return body
+}
+
+// function returns the source code after a declaration up to the end of the function.
+func function(t *testing.T, source, declaration string) string {
+	t.Helper()
+	_, rest, found := strings.Cut(source, declaration)
+	if !found {
+		t.Fatalf("the SDK has no function %q", declaration)
+	}
+	body, _, _ := strings.Cut(rest, "\n}\n")
+	return body
+}
+
+// TestInterfaceRoutes compares paths and properties of the network API with the SDK's client.
 func TestInterfaceRoutes(t *testing.T) {
 	dir := moduleDir(t, "github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/network/armnetwork/v8")
 	source, err := os.ReadFile(filepath.Join(dir, "interfaces_client.go"))

@@ -21,11 +21,11 @@ const computeVersion = "2025-04-01"
 // route is an implemented path.
 type route struct {
 	method, pattern string
-	// operation is Azure's name, action the required permission.
+	// operation is Azure's name of the operation, action the permission that it needs.
 	operation, action string
-	// version is the required api-version.
+	// version is the api-version of the operation.
 	version string
-	// api is the name in the SDK's fake servers; empty for other operations.
+	// api is the operation's name in the SDK's fake servers; if it is empty, serve is used.
 	api   string
 	serve func(s *Server, w http.ResponseWriter, r *http.Request, parts []string) error
 
@@ -39,7 +39,7 @@ const (
 	aSet           = inGroup + `/providers/Microsoft.Compute/virtualMachineScaleSets/([^/]+)`
 )
 
-// opListSubscriptions is the first call of other clients.
+// opListSubscriptions is the first operation of clients other than hpad.
 const opListSubscriptions = "Subscriptions_List"
 
 var routes = compile([]route{
@@ -98,8 +98,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if err == nil {
-		if failure != nil { // perform it and report a failure
-			_ = found.answer(s, discard{}, r, parts)
+		if failure != nil { // Late: execute the call first
+			_ = found.handle(s, discard{}, r, parts)
 			s.fail(w, failure)
 			return
 		}
@@ -110,7 +110,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// await delays a call; false if the client has gone.
+// await delays a call, and returns false if its client gave up.
 func (s *Server) await(ctx context.Context) bool {
 	s.mu.Lock()
 	hang, delay := s.hang, s.delay
@@ -146,7 +146,8 @@ func find(r *http.Request) (*route, []string) {
 	return nil, nil
 }
 
-// admit counts a call and reports whether it is accepted, with its failure.
+// admit counts, authorizes and throttles a call. It returns the injected failure of the call, if
+// any.
 func (s *Server) admit(r *http.Request, found *route) (*Failure, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -248,6 +249,7 @@ func document(w http.ResponseWriter, what any) error {
 	return json.NewEncoder(w).Encode(what)
 }
 
+// discard is a ResponseWriter that discards the response.
 type discard struct{}
 
 func (discard) Header() http.Header { return http.Header{} }

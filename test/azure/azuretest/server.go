@@ -26,7 +26,8 @@ const (
 	Tenant       = "7e7e2d3f-0000-4000-8000-000000000002"
 	Client       = "9c9c3e2a-0000-4000-8000-000000000003"
 	Secret       = "it~is.a-secret"
-	// Federation is the tenant of the federation service of a private cloud.
+	// Federation is the tenant of a private cloud's federation service. Clients do not query
+	// Microsoft for it.
 	Federation = "adfs"
 )
 
@@ -49,13 +50,13 @@ type Server struct {
 	strays []string
 	tokens map[string]bool
 	issued int
-	// operations are the active operations by id.
+	// operations are the long-running operations by ID.
 	operations map[string]*operation
 
 	refused bool
 	hang    chan struct{}
 	delay   time.Duration
-	// throttle is the pause in rejected calls; 0 rejects none.
+	// throttle is the Retry-After of all calls; 0 disables it.
 	throttle time.Duration
 	tooMany  int
 	buckets  map[string]*rate.Limiter
@@ -74,22 +75,22 @@ type operation struct {
 	failure string
 }
 
-// Failure is an error of some calls.
+// Failure is an injected error response.
 type Failure struct {
-	// Operation is the affected operation; empty means any. Times is the number of affected
-	// calls; 0 means until the function that Fail returns is called.
+	// Operation is the failing operation; empty means any. Times is the number of failures; 0
+	// means until the result of Fail is called.
 	Operation string
 	Times     int
 	// Status, Code, Message and Header are the response.
 	Status        int
 	Code, Message string
 	Header        map[string]string
-	// Late performs the call before the failure, and Cut closes the connection instead of
-	// responding.
+	// Late executes the call before it responds, Cut closes the connection without a
+	// response.
 	Late, Cut bool
 }
 
-// lie is the apparent state of a set for some reads.
+// lie has false values for a number of reads of a set.
 type lie struct {
 	set             string
 	reads           int
@@ -163,7 +164,7 @@ func (s *Server) Add(set Set) {
 	s.sets[keyOf(set.Group, set.Name)] = added
 }
 
-// Change changes a set as an external writer, by target name.
+// Change changes a target's set like an external writer.
 func (s *Server) Change(target string, change func(set *Set)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -201,7 +202,8 @@ func (s *Server) Remove(target string) {
 	delete(s.sets, strings.ToLower(target))
 }
 
-// Calls returns the number of calls of an operation; "" means all except tokens.
+// Calls returns the number of calls of an operation, or of all operations except those for
+// tokens.
 func (s *Server) Calls(operation string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -236,23 +238,23 @@ func (s *Server) Delay(d time.Duration) {
 	s.delay = d
 }
 
-// Throttle rejects all calls with a pause in whole seconds; a negative pause is omitted. 0 ends
-// it.
+// Throttle rejects all calls with Retry-After in whole seconds, without it if wait is negative;
+// 0 stops it.
 func (s *Server) Throttle(wait time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.throttle = wait
 }
 
-// Bucket limits the calls of an operation by a token bucket; "" means all operations together.
+// Bucket limits an operation, or all operations together for "", by a token bucket.
 func (s *Server) Bucket(operation string, perSecond float64, burst int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.buckets[operation] = rate.NewLimiter(rate.Limit(perSecond), burst)
 }
 
-// Spend lets no call through for some time: an empty token bucket of 25 calls a second, as in
-// Resource Manager.
+// Spend limits all calls by a token bucket like that of Resource Manager, 25 calls per second,
+// which stays empty for a time as if another client had used it up.
 func (s *Server) Spend(d time.Duration) {
 	const perSecond = 25
 	s.Bucket("", perSecond, 10*perSecond)
@@ -272,7 +274,7 @@ func (s *Server) Refused() int {
 	return s.tooMany
 }
 
-// Refuse makes the client's secret and tokens invalid, or valid again.
+// Refuse revokes the client's secret and its tokens, or restores the secret.
 func (s *Server) Refuse(on bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -298,29 +300,29 @@ func (s *Server) Fail(f Failure) (end func()) {
 	}
 }
 
-// Lie makes some reads of a set and its machines show another capacity and number of machines;
-// negative values do not change them.
+// Lie makes a number of reads of a set and its machines return another capacity and number of
+// machines; a negative value keeps the true one.
 func (s *Server) Lie(target string, reads, capacity, count int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.lies = append(s.lies, &lie{set: strings.ToLower(target), reads: 2 * reads, capacity: capacity, count: count})
 }
 
-// Quota limits the machines of all sets; 0 means no limit.
+// Quota limits the sum of all capacities; 0 means no limit.
 func (s *Server) Quota(machines int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.quota = machines
 }
 
-// Permit sets the permitted actions, with * as a wildcard.
+// Permit sets the client's permissions. A * matches any text.
 func (s *Server) Permit(actions ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.actions = actions
 }
 
-// Page limits the entries on a page of lists.
+// Page sets the number of entries on a page of a list.
 func (s *Server) Page(entries int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -334,7 +336,7 @@ func (s *Server) Tolerate() {
 	s.tolerant = true
 }
 
-// take returns the failure for an operation, or nil.
+// take returns the injected failure of an operation, or nil.
 func (s *Server) take(operation string) *Failure {
 	for i, f := range s.failures {
 		if f.Operation != "" && f.Operation != operation {
@@ -351,8 +353,8 @@ func (s *Server) take(operation string) *Failure {
 	return nil
 }
 
-// refusal is an error response.
-type refusal struct {
+// apiError is an error response.
+type apiError struct {
 	status        int
 	code, message string
 	header        map[string]string
@@ -360,9 +362,9 @@ type refusal struct {
 
 func (r *apiError) Error() string { return r.code + ": " + r.message }
 
-// tooMany returns Azure's response to a throttled call.
-func tooMany(wait time.Duration) *refusal {
-	r := &refusal{
+// tooMany returns the error of a throttled call.
+func tooMany(wait time.Duration) *apiError {
+	r := &apiError{
 		status: http.StatusTooManyRequests, code: "OperationNotAllowed",
 		message: "The server rejected the request because too many requests have been received for this subscription.",
 		header:  map[string]string{},

@@ -14,8 +14,8 @@ type Set struct {
 	Flexible bool
 	// Capacity is the wanted count.
 	Capacity int
-	// BootDelay is the duration of creating a machine, HealthDelay the time until it is healthy,
-	// DeleteDelay the duration of a deletion.
+	// BootDelay is the duration of a creation, HealthDelay the time until a machine is healthy
+	// after that, DeleteDelay the duration of a deletion.
 	BootDelay, HealthDelay, DeleteDelay time.Duration
 	// NeverBoot keeps new machines in creation.
 	NeverBoot bool
@@ -35,12 +35,12 @@ type Set struct {
 	Deleting bool
 	// Autoscaled adds an enabled autoscale setting of Azure Monitor.
 	Autoscaled bool
-	// FailAllocation is the error code of new machines; empty means none.
+	// FailAllocation is the error code of new machines, or "".
 	FailAllocation string
 	// Unlisted omits the ETag in lists, Silent in all responses.
 	Unlisted, Silent bool
 
-	// Machines are the present machines, including those that are being deleted.
+	// Machines includes machines in deletion.
 	Machines []*Machine
 
 	etag    int
@@ -67,7 +67,7 @@ type Machine struct {
 	never        bool
 }
 
-// ID returns the id of a machine in hpad and Azure.
+// ID returns the name of a machine.
 func (s *Set) ID(m *Machine) string {
 	if s.Flexible {
 		return fmt.Sprintf("%s_%08x", s.Name, 0xa1b2c300+m.Number)
@@ -75,7 +75,7 @@ func (s *Set) ID(m *Machine) string {
 	return s.Name + "_" + strconv.Itoa(m.Number)
 }
 
-// handle returns the argument for a deletion.
+// handle returns the ID of a machine in a deletion.
 func (s *Set) handle(m *Machine) string {
 	if s.Flexible {
 		return s.ID(m)
@@ -115,7 +115,7 @@ func (m *Machine) state(now time.Time) string {
 	return "Succeeded"
 }
 
-// power returns a machine's power state; "" if it has none.
+// power returns a machine's power state, or "".
 func (m *Machine) power(now time.Time) string {
 	switch {
 	case m.Power != "":
@@ -126,7 +126,8 @@ func (m *Machine) power(now time.Time) string {
 	return "running"
 }
 
-// settle deletes machines, and starts and stops machines to reach the capacity.
+// settle applies the state changes up to now, and creates and deletes machines to reach the
+// capacity.
 func (s *Set) settle(now time.Time) {
 	kept := s.Machines[:0:0]
 	for _, m := range s.Machines {
@@ -145,7 +146,7 @@ func (s *Set) settle(now time.Time) {
 	if s.FailAllocation != "" && len(living) < s.Capacity {
 		s.failure = s.FailAllocation
 	}
-	// Failed machines are deleted first, then the newest, and never protected machines.
+	// Failed machines are deleted first, then the newest, but no protected machine.
 	for count := len(living); count > s.Capacity; count-- {
 		victim := s.victim()
 		if victim == nil {

@@ -17,14 +17,14 @@ import (
 
 // Printed is the output of a command.
 type Printed struct {
-	// Out is its standard output, Err its standard error, which Compose uses for its progress.
+	// Out is standard output, Err standard error, to which Compose writes its progress.
 	Out, Err string
 }
 
 // Run runs a docker command in a directory.
 func (e *Engine) Run(t testing.TB, dir string, args ...string) (Printed, error) {
 	t.Helper()
-	// Without the test's context, which has ended during the cleanup.
+	// The test's context has ended when cleanups run.
 	command := exec.Command(filepath.Join(e.programs, "bin", "docker"), args...)
 	command.Dir = dir
 	command.Env = e.Environment()
@@ -38,7 +38,7 @@ func (e *Engine) Run(t testing.TB, dir string, args ...string) (Printed, error) 
 	return printed, nil
 }
 
-// Environment is the environment of docker commands for the engine.
+// Environment returns the environment of docker commands on the engine.
 func (e *Engine) Environment() []string {
 	return e.environment("DOCKER_HOST="+e.Host(), "DOCKER_CONFIG="+e.path("config"), "COMPOSE_ANSI=never", "COMPOSE_PROGRESS=plain")
 }
@@ -56,15 +56,15 @@ func (e *Engine) CLI(t testing.TB, args ...string) string {
 // Project is a Compose project on an engine.
 type Project struct {
 	Name string
-	// Dir contains compose.yaml and the files that it refers to.
+	// Dir has compose.yaml and the files it refers to.
 	Dir string
 
 	e *Engine
 	t testing.TB
 }
 
-// AddCompose installs the Compose plugin for docker commands. Without the plugin the test is
-// skipped, or fails with CI=true.
+// AddCompose installs the Compose plugin for docker commands. Without it the test is skipped,
+// and fails if CI=true.
 func (e *Engine) AddCompose(t testing.TB) {
 	t.Helper()
 	plugin := installed.Path(t, filepath.Join("compose-v*", "docker-compose"), "test/install/compose.sh")
@@ -73,8 +73,8 @@ func (e *Engine) AddCompose(t testing.TB) {
 	}
 }
 
-// Project creates a Compose project. It is removed with its volumes at the end of the test.
-// Without the Compose plugin the test is skipped, or fails with CI=true.
+// Project creates a Compose project with the given compose.yaml. It is removed with its volumes
+// when the test ends. It calls AddCompose.
 func (e *Engine) Project(t testing.TB, name, yaml string) *Project {
 	t.Helper()
 	e.AddCompose(t)
@@ -85,7 +85,7 @@ func (e *Engine) Project(t testing.TB, name, yaml string) *Project {
 			return
 		}
 		// The network may have endpoints of removed containers for a moment.
-		if said, down := wait.Until(10*time.Second, func() (string, bool) {
+		if seen, down := wait.Until(time.Minute, func() (string, bool) {
 			_, err := p.Try("down", "--volumes", "--timeout", "0", "--remove-orphans")
 			return fmt.Sprint(err), err == nil
 		}); !down {
@@ -113,8 +113,8 @@ func (p *Project) Try(args ...string) (Printed, error) {
 	return p.e.Run(p.t, p.Dir, append([]string{"compose", "--project-name", p.Name}, args...)...)
 }
 
-// Compose runs "docker compose" for the project, which must succeed. It repeats the command if
-// hpad has removed a container meanwhile.
+// Compose runs "docker compose" on the project, which must succeed. It is repeated if hpad
+// removed a container that Compose was about to change.
 func (p *Project) Compose(args ...string) Printed {
 	p.t.Helper()
 	var printed Printed
@@ -128,5 +128,5 @@ func (p *Project) Compose(args ...string) Printed {
 	return printed
 }
 
-// removed matches the engine's errors for a container that another client removes.
+// removed matches errors about a container that another client removes.
 var removed = regexp.MustCompile("is already in progress|marked for removal|No such container")

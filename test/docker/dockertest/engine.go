@@ -1,5 +1,5 @@
-// Package dockertest runs real Docker engines for tests, each with its own data, socket, network
-// and processes, which end with the test.
+// Package dockertest runs real Docker engines for tests, each with its own data, socket,
+// network and processes, which end with the test.
 package dockertest
 
 import (
@@ -27,19 +27,19 @@ import (
 )
 
 const (
-	startTimeout = time.Minute
-	// stopTimeout is long enough for the engine to stop its containers.
-	stopTimeout = 40 * time.Second
-	endTimeout  = 20 * time.Second
+	startTimeout = 2 * time.Minute
+	stopTimeout  = 2 * time.Minute // including the containers
+	endTimeout   = time.Minute
 )
 
-// Version is the version of an engine.
+// Version selects an engine.
 type Version int
 
 const (
 	// Packaged is Debian's engine from test/install/docker.sh: API 1.41 on Debian 12.
 	Packaged Version = iota
-	// Newest is the engine of the client's version from test/install/dockerd.sh: API 1.51.
+	// Newest is the engine of the client library's version from test/install/dockerd.sh: API
+	// 1.51.
 	Newest
 )
 
@@ -51,20 +51,20 @@ func (v Version) String() string {
 	return "packaged"
 }
 
-// Options are the options of an engine.
+// Options configure an engine.
 type Options struct {
 	Version Version
-	// Disk is the size of a separate file system for the engine's data ("64m"); empty means none.
+	// Disk is the size of a file system for the engine's data, as mount takes it ("64m");
+	// empty uses the temporary directory.
 	Disk string
 	// Args are added to the engine's command line.
 	Args []string
 }
 
-// Engine is a Docker engine that ends with its test. Stop, Kill and StartAgain must be called
-// from the test's own goroutine.
+// Engine is a Docker engine that lives as long as its test. Its methods are safe for concurrent
+// use, except Stop, Kill and StartAgain.
 type Engine struct {
-	// Client is a client of the engine. It keeps no idle connections, which would look like
-	// leaks.
+	// Client keeps no idle connections, which would look like leaks of the tested code.
 	Client *client.Client
 
 	t       testing.TB
@@ -75,8 +75,8 @@ type Engine struct {
 	process  *child.Process
 }
 
-// Start runs an engine and waits until it responds. Without its programs, or without root, the
-// test is skipped, or fails with CI=true.
+// Start runs an engine and waits until it responds. Without its programs or without root the
+// test is skipped, and fails if CI=true.
 func Start(t testing.TB, options Options) *Engine {
 	t.Helper()
 	programs := installed.Path(t, "docker", "test/install/docker.sh")
@@ -86,7 +86,7 @@ func Start(t testing.TB, options Options) *Engine {
 	if err := removeLeftovers(); err != nil {
 		t.Logf("remove leftovers of earlier tests: %v", err)
 	}
-	// The test's own directory may be too deep for a socket.
+	// The path of t.TempDir may be too long for a socket.
 	dir, lock, err := claim()
 	if err != nil {
 		t.Fatal(err)
@@ -114,11 +114,10 @@ func Start(t testing.TB, options Options) *Engine {
 	return e
 }
 
-// Host is the engine's address, as in DOCKER_HOST. StartAgain does not change it.
+// Host returns the value for DOCKER_HOST. It does not change in StartAgain.
 func (e *Engine) Host() string { return "unix://" + e.path("docker.sock") }
 
-// Data is the directory of the engine's data. With Options.Disk it is the root of that file
-// system.
+// Data returns the directory of the engine's data.
 func (e *Engine) Data() string { return e.path("data") }
 
 func (e *Engine) path(name string) string { return filepath.Join(e.dir, name) }
@@ -126,9 +125,9 @@ func (e *Engine) path(name string) string { return filepath.Join(e.dir, name) }
 // cgroup returns the name of the parent of all containers' cgroups.
 func (e *Engine) cgroup() string { return filepath.Base(e.dir) }
 
-// enter is run by the first process of an engine's namespaces: it mounts /proc, and the cgroup
-// hierarchies that are not mounted, because the engine needs them for its stats.
-const enter = `
+// startScript runs in the engine's namespaces. It mounts /proc and the missing cgroup
+// hierarchies, without which the engine has no statistics.
+const startScript = `
 mount --make-rslave /
 mount -t proc proc /proc
 for c in perf_event hugetlb net_cls,net_prio; do
@@ -140,8 +139,8 @@ exec "$@"
 // start runs the engine and waits until it responds.
 func (e *Engine) start() {
 	e.t.Helper()
-	e.prefer()
-	// The files that do not survive a restart of the host.
+	e.raisePriority()
+	// A reboot deletes these files.
 	for _, name := range []string{"exec", "pid", "docker.sock"} {
 		if err := os.RemoveAll(e.path(name)); err != nil {
 			e.t.Fatal(err)
@@ -152,7 +151,7 @@ func (e *Engine) start() {
 		e.t.Fatal(err)
 	}
 	defer func() { _ = log.Close() }()
-	// The init process reaps orphans, and ends all processes with itself.
+	// docker-init reaps orphans and ends all processes when it exits.
 	args := []string{
 		"-euc", startScript, "startScript", "docker-init", "--", e.daemon(),
 		"--data-root", e.Data(), "--exec-root", e.path("exec"), "--pidfile", e.path("pid"), "--host", e.Host(),
@@ -179,10 +178,10 @@ func (e *Engine) start() {
 	})
 }
 
-// prefer raises the priority of the containers, so that they get CPU time on a busy host. Errors
-// are ignored.
-func (e *Engine) prefer() {
-	prefer := func(hierarchy, knob, most string) {
+// raisePriority raises the CPU priority of the containers, if permitted. Otherwise a busy
+// container would seem idle on a busy host.
+func (e *Engine) raisePriority() {
+	set := func(hierarchy, knob, most string) {
 		parent := filepath.Join(hierarchy, e.cgroup())
 		if err := os.MkdirAll(parent, 0o755); err == nil {
 			_ = os.WriteFile(filepath.Join(parent, knob), []byte(most), 0o600)
@@ -205,8 +204,8 @@ func (e *Engine) daemon() string {
 	return filepath.Join(e.programs, "bin", "dockerd")
 }
 
-// environment returns the host's environment with the engine's programs first in PATH, and
-// without variables for other engines.
+// environment returns the process environment with the engine's programs first and without
+// variables that select another engine.
 func (e *Engine) environment(more ...string) []string {
 	environment := slices.DeleteFunc(os.Environ(), func(variable string) bool {
 		return strings.HasPrefix(variable, "DOCKER_") || strings.HasPrefix(variable, "COMPOSE_") || strings.HasPrefix(variable, "PATH=")
@@ -214,7 +213,7 @@ func (e *Engine) environment(more ...string) []string {
 	return append(append(environment, "PATH="+filepath.Join(e.programs, "bin")+":/usr/sbin:/usr/bin:/sbin:/bin"), more...)
 }
 
-// Stop stops the engine like systemd. It stops its containers.
+// Stop stops the engine and its containers, as systemd does.
 func (e *Engine) Stop() {
 	e.t.Helper()
 	if err := e.process.Stop(syscall.SIGTERM, stopTimeout); err != nil {
@@ -222,23 +221,23 @@ func (e *Engine) Stop() {
 	}
 }
 
-// Kill ends the engine and all containers, like a power failure.
+// Kill kills the engine and all containers, as a power loss does.
 func (e *Engine) Kill() { e.process.Kill() }
 
-// StartAgain runs the engine with its data after Stop or Kill, and waits until it responds.
+// StartAgain starts a stopped or killed engine with its data and waits until it responds.
 func (e *Engine) StartAgain() {
 	e.t.Helper()
 	e.start()
 }
 
-// end removes the engine completely.
+// end stops the engine and removes its files, mounts and cgroups.
 func (e *Engine) end() {
 	if e.Client != nil {
 		_ = e.Client.Close()
 	}
 	if e.process != nil {
 		e.process.Kill()
-		// The cgroups become empty when the containers end.
+		// Cgroups are busy until the containers have exited.
 		if seen, ok := wait.Until(endTimeout, func() (string, bool) {
 			err := removeCgroups(e.cgroup())
 			return fmt.Sprint(err), err == nil
@@ -253,14 +252,14 @@ func (e *Engine) end() {
 		e.unmountDisk()
 	}
 	if seen, ok := wait.Until(endTimeout, func() (string, bool) {
-		err := os.RemoveAll(e.dir) // Its mounts end with its last process.
+		err := os.RemoveAll(e.dir) // fails until the last process has exited
 		return fmt.Sprint(err), err == nil
 	}); !ok {
 		e.t.Errorf("remove the files of dockerd: %s", seen)
 	}
 }
 
-// removeCgroups removes the parents of an engine's cgroups in all hierarchies.
+// removeCgroups removes an engine's cgroups in all hierarchies.
 func removeCgroups(name string) error {
 	var failed error
 	for _, pattern := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/*"} {
@@ -273,7 +272,7 @@ func removeCgroups(name string) error {
 	return failed
 }
 
-// removeTree removes a cgroup and its descendants. Their files cannot be removed.
+// removeTree removes a cgroup and its children. Their files cannot be removed.
 func removeTree(root string) error {
 	var directories []string
 	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
@@ -293,7 +292,8 @@ func removeTree(root string) error {
 	return err
 }
 
-// Log is the end of the engine's output, without messages of its runtime at the info level.
+// Log returns the end of the engine's log without the runtime's information, which ignores the
+// log level.
 func (e *Engine) Log() string {
 	const most = 50
 	text, err := os.ReadFile(e.path("log"))
@@ -306,7 +306,7 @@ func (e *Engine) Log() string {
 	return string(bytes.Join(lines[max(0, len(lines)-most):], []byte("\n")))
 }
 
-// Busy returns the CPU time of dockerd itself since its start.
+// Busy returns the CPU time of dockerd itself, without containers and other children.
 func (e *Engine) Busy(t testing.TB) time.Duration {
 	t.Helper()
 	pid := e.process.Command.Process.Pid

@@ -16,10 +16,10 @@ import (
 	"github.com/hpad/hpad/test/internal/gobuild"
 )
 
-// Worker is the image of test/docker/worker, which ImportWorker creates.
+// Worker is the name of the image of test/docker/worker. ImportWorker creates it.
 const Worker = "worker:1"
 
-// worker builds the program of the image once.
+// worker builds the program of the image once per test process.
 var worker = sync.OnceValues(func() ([]byte, error) {
 	dir, err := os.MkdirTemp("", "hpad-worker-")
 	if err != nil {
@@ -33,8 +33,8 @@ var worker = sync.OnceValues(func() ([]byte, error) {
 	return os.ReadFile(path)
 })
 
-// ImportWorker creates an image from test/docker/worker, with a file /marker that makes images
-// different. Changes are additional lines of a Dockerfile ("VOLUME /data").
+// ImportWorker creates an image from test/docker/worker with a file /marker of the given text,
+// so that images differ. Changes are additional Dockerfile lines.
 func (e *Engine) ImportWorker(t testing.TB, name, marker string, changes ...string) {
 	t.Helper()
 	program, err := worker()

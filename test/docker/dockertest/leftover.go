@@ -11,11 +11,11 @@ import (
 // prefix is the prefix of the engines' directories.
 const prefix = "hpad-docker-"
 
-// lockName is a file in an engine's directory that its test locks, so that leftovers of killed
-// tests can be identified.
+// lockName is a file in an engine's directory. The test process holds a lock on it; without a
+// lock the directory is a leftover.
 const lockName = "lock"
 
-// claim returns a new directory, which is not a leftover while the lock is held.
+// claim returns a new, locked directory.
 func claim() (dir string, lock *os.File, err error) {
 	if dir, err = os.MkdirTemp("", prefix); err != nil {
 		return "", nil, err
@@ -34,8 +34,8 @@ func claim() (dir string, lock *os.File, err error) {
 	return dir, lock, nil
 }
 
-// sweep removes leftovers of killed tests: files, cgroups and mounted disks.
-func sweep() error {
+// removeLeftovers removes files, cgroups and mounts of killed tests.
+func removeLeftovers() error {
 	locks, err := filepath.Glob(filepath.Join(os.TempDir(), prefix+"*", lockName))
 	if err != nil {
 		return err
@@ -43,7 +43,7 @@ func sweep() error {
 	for _, path := range locks {
 		lock, openErr := os.Open(path)
 		if openErr != nil {
-			continue // removed meanwhile
+			continue // removed by another process
 		}
 		if unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {
 			dir := filepath.Dir(path)

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// newNetwork moves the calling thread to a new network namespace with a loopback interface.
+// newNetwork moves the calling thread into a new network namespace with a loopback interface.
 func newNetwork() error {
 	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
 		return fmt.Errorf("make a network: %w", err)
@@ -32,8 +32,8 @@ func newNetwork() error {
 	return nil
 }
 
-// Dial connects to an IP address with a port in the engine's network: a published port at
-// 127.0.0.1, or a container's address.
+// Dial connects to an IP address and port in the engine's network, such as a published port on
+// 127.0.0.1 or a container.
 func (e *Engine) Dial(ctx context.Context, network, address string) (net.Conn, error) {
 	type result struct {
 		connection net.Conn
@@ -42,7 +42,7 @@ func (e *Engine) Dial(ctx context.Context, network, address string) (net.Conn, e
 	results := make(chan result, 1)
 	pid := e.process.Command.Process.Pid
 	go func() {
-		// The thread is not unlocked, so that it ends with the goroutine.
+		// Without UnlockOSThread the thread ends with the goroutine.
 		runtime.LockOSThread()
 		namespace, err := unix.Open(fmt.Sprintf("/proc/%d/ns/net", pid), unix.O_RDONLY|unix.O_CLOEXEC, 0)
 		if err != nil {

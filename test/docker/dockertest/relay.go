@@ -7,8 +7,7 @@ import (
 	"testing"
 )
 
-// Relay returns an address on the host's loopback interface that forwards connections to an
-// address in the engine's network, until the test ends.
+// Relay forwards a loopback address to an address in the engine's network until the test ends.
 func (e *Engine) Relay(t testing.TB, address string) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -32,12 +31,12 @@ func (e *Engine) Relay(t testing.TB, address string) string {
 	return listener.Addr().String()
 }
 
-// relay connects two ends until either closes the connection, or the test ends.
+// relay forwards a connection until an end closes it or the test is done.
 func (e *Engine) relay(t testing.TB, here net.Conn, address string) {
 	defer func() { _ = here.Close() }()
 	there, err := e.Dial(t.Context(), "tcp", address)
 	if err != nil {
-		return // the other end sees a closed connection
+		return
 	}
 	defer func() { _ = there.Close() }()
 	done := make(chan struct{})

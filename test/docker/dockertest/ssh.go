@@ -20,29 +20,29 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// The hosts in the ssh configuration. All except NoServer lead to the server.
+// The hosts in the ssh client's configuration. All but NoServer lead to the server.
 const (
-	// Known is configured correctly.
+	// Known works.
 	Known = "known.example"
-	// WrongKey uses a key that the server does not accept.
+	// WrongKey uses a key that the server rejects.
 	WrongKey = "wrong-key.example"
-	// Unknown has no known host key, Changed a different one.
+	// Unknown has no known host key, Changed another one.
 	Unknown = "unknown.example"
 	Changed = "changed.example"
-	// NoServer is a port without a listener.
+	// NoServer is a closed port.
 	NoServer = "no-server.example"
 )
 
 // The users of the server.
 const (
-	// Operator has the docker command line, with the engine in DOCKER_HOST.
+	// Operator has the docker command line and DOCKER_HOST.
 	Operator = "operator"
-	// Stranger has no docker command.
+	// Stranger has no docker command line.
 	Stranger = "stranger"
 )
 
-// SSH is an ssh server on the loopback interface with its own users and keys, and an ssh client
-// for it. Its methods must be called from the test's own goroutine.
+// SSH is an ssh server on the loopback interface with its own users and keys, and a client
+// configuration for it. Its methods may be called only from the test's own goroutine.
 type SSH struct {
 	t        testing.TB
 	engine   *Engine
@@ -52,8 +52,8 @@ type SSH struct {
 	process  *child.Process
 }
 
-// ServeSSH starts a server for access to the engine. It ignores the host's ssh configuration.
-// Without its programs the test is skipped, or fails with CI=true.
+// ServeSSH starts an ssh server that leads to the engine, independent of the host's ssh
+// configuration. Without its programs the test is skipped, and fails if CI=true.
 func (e *Engine) ServeSSH(t testing.TB) *SSH {
 	t.Helper()
 	s := &SSH{t: t, engine: e, programs: installed.Path(t, "ssh", "test/install/ssh.sh"), dir: e.path("ssh")}
@@ -72,7 +72,7 @@ func (e *Engine) ServeSSH(t testing.TB) *SSH {
 			t.Logf("sshd log:\n%s", s.Log())
 		}
 	})
-	// The free port may be in use by now.
+	// Another process may take the free port.
 	for attempt := 1; ; attempt++ {
 		s.port = s.freePort()
 		s.configure()
@@ -98,7 +98,7 @@ func (s *SSH) write(name string, mode os.FileMode, text string) {
 	}
 }
 
-// makeKey creates a key in a file, and returns its public half.
+// makeKey writes a private key and returns its public key.
 func (s *SSH) makeKey(name string) string {
 	s.t.Helper()
 	public, private, err := ed25519.GenerateKey(rand.Reader)
@@ -128,7 +128,7 @@ func (s *SSH) freePort() int {
 	return listener.Addr().(*net.TCPAddr).Port
 }
 
-// configure writes the server's configuration, including the environment of sessions.
+// configure writes the server's configuration, which has the whole environment of sessions.
 func (s *SSH) configure() {
 	s.t.Helper()
 	text := fmt.Sprintf(`
@@ -145,7 +145,7 @@ PermitRootLogin yes
 MaxStartups 100
 KexAlgorithms curve25519-sha256
 `, s.port, s.path("host"), s.path("authorized_keys"))
-	// Newer versions of sshd need other programs.
+	// Newer versions of sshd run other programs for their connections.
 	if libexec := filepath.Join(s.programs, "libexec"); exists(filepath.Join(libexec, "sshd-session")) {
 		text += fmt.Sprintf("SshdSessionPath %s/sshd-session\nSshdAuthPath %s/sshd-auth\n", libexec, libexec)
 	}
@@ -159,8 +159,7 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// configureClient creates an ssh command that knows the hosts and ignores the host's
-// configuration.
+// configureClient writes a client configuration and an ssh command that reads only it.
 func (s *SSH) configureClient() {
 	s.t.Helper()
 	var text strings.Builder
@@ -182,12 +181,11 @@ func (s *SSH) configureClient() {
 	s.write("bin/ssh", 0o700, fmt.Sprintf("#!/bin/sh\nLD_LIBRARY_PATH=%[1]s/lib exec %[1]s/bin/ssh -F %[2]s \"$@\"\n", s.programs, s.path("ssh_config")))
 }
 
-// Path is a PATH with this ssh command first.
+// Path returns a PATH with that ssh command.
 func (s *SSH) Path() string { return s.path("bin") + ":" + os.Getenv("PATH") }
 
-// join is run by the first process of the server's namespaces, which have their own processes,
-// users and /run.
-const join = `
+// serverScript runs in the server's namespaces. It replaces /proc, /etc/passwd and /run.
+const serverScript = `
 mount --make-rslave /
 mount -t proc proc /proc
 mount --bind "$1" /etc/passwd
@@ -230,7 +228,7 @@ func (s *SSH) run() error {
 	return nil
 }
 
-// Log is the server's output.
+// Log returns the server's log.
 func (s *SSH) Log() string {
 	text, err := os.ReadFile(s.path("log"))
 	if err != nil {
@@ -254,7 +252,7 @@ func (s *SSH) StartAgain() {
 	}
 }
 
-// Clients returns the command lines of all running ssh processes of Path.
+// Clients returns the command lines of all ssh processes of Path.
 func (s *SSH) Clients() []string {
 	s.t.Helper()
 	paths, err := filepath.Glob("/proc/[0-9]*/cmdline")
@@ -263,7 +261,7 @@ func (s *SSH) Clients() []string {
 	}
 	var found []string
 	for _, path := range paths {
-		text, err := os.ReadFile(path) // An ended process has no command line.
+		text, err := os.ReadFile(path) // fails if the process has exited
 		if err == nil && (strings.Contains(string(text), s.path("ssh_config")) || strings.Contains(string(text), s.path("bin/ssh"))) {
 			found = append(found, strings.ReplaceAll(string(text), "\x00", " "))
 		}

@@ -1,17 +1,19 @@
-// Command worker runs in the containers of the Docker tests. It serves HTTP on port 8080, or
+// Command worker runs in the containers of the Docker tests. It serves HTTP on port 8080 or
 // WORKER_PORT:
 //
-// GET /health (200, or 503 while it is unhealthy or not healthy yet), GET /state (JSON, see
-// state), POST /set?KEY=V (KEY is burn, in cores, or health, "good" or "bad"), POST /exit?code=N,
-// and POST /eat (uses memory until it is killed, or up to 512 MiB).
+//	GET  /health       200, or 503 while it is unhealthy or not healthy yet
+//	GET  /state        its view of the container as JSON: see state
+//	POST /set?KEY=V    sets burn (cores to burn) or health ("good", "bad")
+//	POST /exit?code=N  exits
+//	POST /eat          allocates 512 MiB
 //
-// Variables: WORKER_BURN, WORKER_HEALTH_AFTER (time until it is healthy), WORKER_EXIT_AFTER (time
-// until it exits with 1), WORKER_STOP_AFTER (time between the signal to stop and the exit),
-// WORKER_STOP_CODE (its exit code then), and WORKER_CONTROL (a directory with files "burn" and
-// "health", like /set for all workers that mount it).
+// Environment variables: WORKER_BURN, WORKER_HEALTH_AFTER (delay until it is healthy),
+// WORKER_EXIT_AFTER (delay until it exits with status 1), WORKER_STOP_AFTER (delay of its exit
+// after a signal), WORKER_STOP_CODE (its status then, default 0), WORKER_CONTROL (a directory
+// with files "burn" and "health", whose contents work like /set).
 //
-// With arguments it runs one command: "check" is its health check, "state" prints the response of
-// /state, "resolve NAME" the addresses of a name, and "write PATH TEXT" writes a file.
+// With arguments it runs one command: "check" is its health check, "state" prints /state,
+// "resolve NAME" prints the addresses of a name, "write PATH TEXT" writes a file.
 package main
 
 import (
@@ -82,16 +84,15 @@ func check() error {
 }
 
 type worker struct {
-	// burn is the number of cores to use, in thousandths.
+	// burn is the CPU use in thousandths of a core.
 	burn atomic.Int64
 	bad  atomic.Bool
-	// healthy is the time when it becomes healthy.
+	// healthy is the time at which it becomes healthy.
 	healthy time.Time
 	// changed wakes spin.
 	changed chan struct{}
 	ends    sync.Once
-	// eaten is the used memory.
-	eaten [][]byte
+	eaten   [][]byte
 }
 
 func serve() error {
@@ -140,15 +141,15 @@ func serve() error {
 			http.Error(rw, err.Error(), http.StatusBadRequest)
 			return
 		}
-		_ = http.NewResponseController(rw).Flush() // the response is sent before
-		w.end("told to end", code)
+		_ = http.NewResponseController(rw).Flush() // respond before the exit
+		w.end("exit requested", code)
 	})
 	http.HandleFunc("POST /eat", func(http.ResponseWriter, *http.Request) { go w.eat() })
 	fmt.Println("worker: ready")
 	return http.ListenAndServe(":"+port(), nil)
 }
 
-// duration parses a variable; 0 if it is not set.
+// duration returns the duration in an environment variable, or 0.
 func duration(variable string) (time.Duration, error) {
 	text := os.Getenv(variable)
 	if text == "" {
@@ -161,7 +162,7 @@ func duration(variable string) (time.Duration, error) {
 	return d, nil
 }
 
-// end prints a reason and exits.
+// end logs the reason and exits.
 func (w *worker) end(why string, code int) {
 	w.ends.Do(func() {
 		fmt.Println("worker:", why)
@@ -184,7 +185,7 @@ func (w *worker) change(rw http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// set changes a setting; an empty value restores the initial one.
+// set changes a setting; an empty value is the default.
 func (w *worker) set(key, value string) error {
 	switch key {
 	case "burn":
@@ -208,7 +209,7 @@ func (w *worker) set(key, value string) error {
 	return nil
 }
 
-// spin uses up to one core, in slices of time.
+// spin uses up to one core for a share of every time slice.
 func (w *worker) spin() {
 	const slice = 50 * time.Millisecond
 	for {
@@ -224,7 +225,7 @@ func (w *worker) spin() {
 	}
 }
 
-// obey applies the files in the control directory.
+// obey applies the files of the control directory.
 func (w *worker) obey(directory string) {
 	last := map[string]string{}
 	for range time.Tick(100 * time.Millisecond) {
@@ -242,7 +243,7 @@ func (w *worker) obey(directory string) {
 	}
 }
 
-// state is the view of a worker on its container.
+// state is a worker's view of its container.
 type state struct {
 	Hostname    string            `json:"hostname"`
 	Args        []string          `json:"args"`
@@ -259,7 +260,7 @@ type state struct {
 	Init        string            `json:"init"`
 }
 
-// eat uses memory.
+// eat allocates and writes memory.
 func (w *worker) eat() {
 	for range 512 {
 		block := make([]byte, 1<<20)
@@ -270,9 +271,8 @@ func (w *worker) eat() {
 	}
 }
 
-// see returns the state. Addresses exclude the loopback interface, Mounts are the options by
-// mount point, Files the files below /run/secrets, in /etc/hosts without aliases, and in
-// WORKER_FILES, separated by colons.
+// see returns the state: addresses without the loopback interface, mount options by mount point,
+// and the contents of files in /run/secrets and WORKER_FILES, which is separated by colons.
 func see() state {
 	s := state{
 		Args: os.Args, UID: os.Getuid(), GID: os.Getgid(),
@@ -314,7 +314,7 @@ func see() state {
 	return s
 }
 
-// read returns a file's text; "" if it does not exist.
+// read returns the contents of a file, or "".
 func read(path string) string {
 	text, _ := os.ReadFile(path)
 	return string(text)

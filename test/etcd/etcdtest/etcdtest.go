@@ -1,7 +1,8 @@
-// Package etcdtest runs real etcd servers for tests.
+// Package etcdtest runs real servers of etcd for tests.
 package etcdtest
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -21,18 +22,18 @@ import (
 	"github.com/hpad/hpad/test/internal/child"
 	"github.com/hpad/hpad/test/internal/installed"
 	"github.com/hpad/hpad/test/internal/ports"
-	"github.com/hpad/hpad/test/wait"
 )
 
 const (
-	startTimeout = 2 * time.Minute
-	stopTimeout  = time.Minute
+	startTimeout = time.Minute
+	stopTimeout  = 20 * time.Second
+	pollInterval = 50 * time.Millisecond
 )
 
-// Cluster is a set of servers that live as long as their test. Its methods may be called
-// only from the test's own goroutine.
+// Cluster is some servers that live as long as their test. Its methods are for the test's
+// own goroutine.
 type Cluster struct {
-	// Endpoints are the URLs of the servers.
+	// Endpoints are the servers' addresses, as "http://127.0.0.1:41234".
 	Endpoints []string
 	Secure    *Secure
 
@@ -58,7 +59,7 @@ type Secure struct {
 	Username, Password string
 }
 
-// StartSecure starts three servers that require client certificates and users.
+// StartSecure is as Start, for three servers that speak TLS and want certificates and users.
 func StartSecure(t testing.TB, secure Secure) *Cluster {
 	t.Helper()
 	cert, key := secure.Authority.Issue(t, "etcd")
@@ -104,7 +105,7 @@ func start(t testing.TB, secure *Secure, servers int, args []string) *Cluster {
 	}
 	binary, err := installed.Program("etcd")
 	if err != nil {
-		installed.Absent(t, "etcd is not installed: run test/install/etcd.sh")
+		installed.Absent(t, "there is no etcd; run test/install/etcd.sh")
 	}
 	c := &Cluster{t: t, binary: binary, dir: t.TempDir(), args: args, Secure: secure, servers: make([]*child.Process, servers)}
 	t.Cleanup(c.stop)
@@ -135,7 +136,7 @@ func (c *Cluster) launch(i int) {
 		"--name", c.name(i), "--data-dir", filepath.Join(c.dir, c.name(i)),
 		"--listen-client-urls", c.Endpoints[i], "--advertise-client-urls", c.Endpoints[i],
 		"--listen-peer-urls", c.peers[i], "--initial-advertise-peer-urls", c.peers[i], "--initial-cluster", strings.Join(initial, ","),
-		"--heartbeat-interval", "100", "--election-timeout", "1500", // tolerates a busy host
+		"--heartbeat-interval", "100", "--election-timeout", "1500", // for a machine that is busy with other tests
 	}, c.args...)...)
 	output, err := os.OpenFile(c.log(i), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -151,15 +152,20 @@ func (c *Cluster) launch(i int) {
 func (c *Cluster) await(i int) {
 	c.t.Helper()
 	client := c.Client(i)
-	wait.For(c.t, startTimeout, "response of etcd", func() (string, bool) {
-		if c.servers[i].Ended() {
-			c.t.Fatalf("etcd exited: %s", c.servers[i].Command.ProcessState)
-		}
+	deadline := time.Now().Add(startTimeout)
+	for {
 		ctx, cancel := context.WithTimeout(c.t.Context(), time.Second)
-		defer cancel()
 		_, err := client.Get(ctx, "/")
-		return fmt.Sprint(err), err == nil
-	})
+		cancel()
+		if err == nil {
+			return
+		}
+		if c.servers[i].Ended() || time.Now().After(deadline) {
+			text, _ := os.ReadFile(c.log(i))
+			c.t.Fatalf("etcd does not answer: %v\n%s", err, bytes.TrimSpace(text))
+		}
+		time.Sleep(pollInterval)
+	}
 }
 
 // Client returns a client of one server.
@@ -168,7 +174,7 @@ func (c *Cluster) Client(i int) *clientv3.Client {
 	return c.ClientOf(i, "", "")
 }
 
-// ClientOf returns a client of one server that authenticates as a user.
+// ClientOf is Client as a user.
 func (c *Cluster) ClientOf(i int, username, password string) *clientv3.Client {
 	c.t.Helper()
 	config := clientv3.Config{
@@ -186,23 +192,22 @@ func (c *Cluster) ClientOf(i int, username, password string) *clientv3.Client {
 	return client
 }
 
-// Leader waits for a leader and returns its index.
+// Leader returns which server leads.
 func (c *Cluster) Leader() int {
 	c.t.Helper()
-	leader := 0
-	wait.For(c.t, startTimeout, "leader", func() (string, bool) {
-		client := c.Client(leader)
-		defer func() { _ = client.Close() }()
-		ctx, cancel := context.WithTimeout(c.t.Context(), time.Second)
-		defer cancel()
-		status, err := client.Status(ctx, c.Endpoints[leader])
-		if err == nil && status.Header.MemberId == status.Leader {
-			return "", true
+	for i := range c.servers {
+		if c.servers[i] == nil || c.servers[i].Ended() {
+			continue
 		}
-		leader = (leader + 1) % len(c.servers)
-		return fmt.Sprint(err), false
-	})
-	return leader
+		ctx, cancel := context.WithTimeout(c.t.Context(), time.Second)
+		status, err := c.Client(i).Status(ctx, c.Endpoints[i])
+		cancel()
+		if err == nil && status.Header.MemberId == status.Leader {
+			return i
+		}
+	}
+	c.t.Fatal("no server of etcd leads")
+	return 0
 }
 
 // Kill kills a server.
@@ -229,10 +234,11 @@ func (c *Cluster) signal(i int, signal syscall.Signal) {
 }
 
 func (c *Cluster) stop() {
-	for _, server := range c.servers {
+	for i, server := range c.servers {
 		if server == nil || server.Ended() {
 			continue
 		}
+		c.signal(i, syscall.SIGCONT)
 		if err := server.Stop(syscall.SIGTERM, stopTimeout); err != nil && c.t.Failed() {
 			c.t.Logf("stop etcd: %v", err)
 		}
@@ -242,6 +248,6 @@ func (c *Cluster) stop() {
 	}
 	for i := range c.servers {
 		text, _ := os.ReadFile(c.log(i))
-		c.t.Logf("end of the log of etcd %d:\n%s", i, text[max(0, len(text)-4000):])
+		c.t.Logf("what etcd %d said last:\n%s", i, text[max(0, len(text)-4000):])
 	}
 }

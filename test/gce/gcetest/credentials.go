@@ -20,10 +20,10 @@ import (
 	"time"
 )
 
-// Account is the service account of the credentials.
+// Account is the service account that the credentials are of.
 const Account = "hpad@shop-prod.iam.gserviceaccount.com"
 
-// accountKey is the account's private key, shared by all servers.
+// accountKey is the private key of the service account of all servers.
 var accountKey = sync.OnceValues(func() (*rsa.PrivateKey, error) { return rsa.GenerateKey(rand.Reader, 2048) })
 
 // CredentialsFile writes the credentials of the service account, and returns the path.
@@ -59,8 +59,8 @@ func (s *Server) UniverseFile(t testing.TB, domain string) string {
 	return path
 }
 
-// ExpireCredentials revokes all tokens and rejects requests for new ones, until it is turned
-// off.
+// ExpireCredentials makes every token worthless and gives no more, or gives them
+// again.
 func (s *Server) ExpireCredentials(on bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -71,32 +71,32 @@ func (s *Server) ExpireCredentials(on bool) {
 // tokenGrant is the grant type of a service account.
 const tokenGrant = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 
-// giveToken serves a service account's request for a token.
+// giveToken serves the request of a service account for a token.
 func (s *Server) giveToken(w http.ResponseWriter, r *http.Request) {
-	reject := func(code, description string) {
+	refuse := func(code, description string) {
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(http.StatusBadRequest)
 		_ = json.NewEncoder(w).Encode(map[string]string{"error": code, "error_description": description})
 	}
 	if err := r.ParseForm(); err != nil || r.PostForm.Get("grant_type") != tokenGrant {
-		reject("unsupported_grant_type", "Invalid grant_type: "+r.PostForm.Get("grant_type"))
+		refuse("unsupported_grant_type", "Invalid grant_type: "+r.PostForm.Get("grant_type"))
 		return
 	}
 	if err := s.checkAssertion(r.PostForm.Get("assertion")); err != nil {
-		reject("invalid_grant", "Invalid JWT Signature: "+err.Error())
+		refuse("invalid_grant", "Invalid JWT Signature: "+err.Error())
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.expired {
-		reject("invalid_grant", "Invalid grant: account not found")
+		refuse("invalid_grant", "Invalid grant: account not found")
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(map[string]any{"access_token": s.issue(Account), "expires_in": 3599, "token_type": "Bearer"})
 }
 
-// issue returns a new token of an account.
+// issue makes a token of an account.
 func (s *Server) issue(account string) string {
 	s.issued++
 	token := fmt.Sprintf("ya29.%d", s.issued)
@@ -104,7 +104,7 @@ func (s *Server) issue(account string) string {
 	return token
 }
 
-// checkAssertion verifies the signed claim in a request for a token.
+// checkAssertion verifies a claim that the service account signed to get a token.
 func (s *Server) checkAssertion(assertion string) error {
 	c, err := verify(assertion)
 	switch {
@@ -125,12 +125,12 @@ type claims struct {
 	Expires  int64  `json:"exp"`
 }
 
-// verify checks the signature and the claims of a JWT.
+// verify reads claims that the service account signed, and that are not over.
 func verify(signed string) (claims, error) {
 	var c claims
 	parts := strings.Split(signed, ".")
 	if len(parts) != 3 {
-		return c, errors.New("want three parts")
+		return c, errors.New("it has no three parts")
 	}
 	signature, err := base64.RawURLEncoding.DecodeString(parts[2])
 	if err != nil {
@@ -157,7 +157,7 @@ func verify(signed string) (claims, error) {
 	case !strings.Contains(c.Scope, "https://www.googleapis.com/auth/"):
 		return c, fmt.Errorf("the scope is %q", c.Scope)
 	case time.Now().After(time.Unix(c.Expires, 0)):
-		return c, errors.New("expired")
+		return c, errors.New("it is over")
 	}
 	return c, nil
 }
@@ -178,7 +178,7 @@ func (s *Server) caller(r *http.Request) string {
 	return s.tokens[token]
 }
 
-// Acting is a service account that Account may impersonate.
+// Acting is a service account that Account may act as.
 const Acting = "scaler@shop-prod.iam.gserviceaccount.com"
 
 // OnlyActing restricts the API to the account Acting.
@@ -193,7 +193,7 @@ func (s *Server) serveActing(w http.ResponseWriter, r *http.Request) {
 	path, ok := strings.CutSuffix(r.URL.Path, ":generateAccessToken")
 	account, ours := strings.CutPrefix(path, "/v1/projects/-/serviceAccounts/")
 	if !ok || !ours || r.Method != http.MethodPost {
-		s.report("unknown call %s %s", r.Method, r.URL.Path)
+		s.report("there is no %s %s that gives tokens", r.Method, r.URL.Path)
 		http.NotFound(w, r)
 		return
 	}
@@ -207,14 +207,14 @@ func (s *Server) serveActing(w http.ResponseWriter, r *http.Request) {
 		writeStatus(w, http.StatusForbidden, "PERMISSION_DENIED", "Permission 'iam.serviceAccounts.getAccessToken' denied on resource (or it may not exist).")
 		return
 	}
-	response, err := json.Marshal(map[string]string{
+	answer, err := json.Marshal(map[string]string{
 		"accessToken": s.issue(account), "expireTime": time.Now().Add(time.Hour).UTC().Format(time.RFC3339),
 	})
 	if err != nil {
 		s.report("encode a token: %v", err)
 	}
 	w.Header().Set("Content-Type", "application/json; charset=UTF-8")
-	_, _ = w.Write(response)
+	_, _ = w.Write(answer)
 }
 
 // writeStatus writes an error as the APIs do that are newer than Compute Engine's.

@@ -5,9 +5,10 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 )
 
-// TestHandlers: every implemented method is a method of the API.
+// TestHandlers: every method that is imitated is one of the API.
 func TestHandlers(t *testing.T) {
 	document, err := Discovery()
 	if err != nil {

@@ -12,17 +12,17 @@ import (
 
 // Fault is an error of the server. Its steps happen in the order of the fields.
 type Fault struct {
-	// Method is the affected method, such as "compute.instanceGroupManagers.resize"; ""
-	// means any.
+	// Method is the id of the method it meets, as
+	// "compute.instanceGroupManagers.resize"; "" means any.
 	Method string
 	// Times is the number of affected calls; 0 means until it is removed.
 	Times int
 
-	// Delay delays the response.
+	// Delay holds the response.
 	Delay time.Duration
-	// Hang blocks the call until the client gives up or the fault is removed.
+	// Hang holds it until the client gives up or the fault is removed.
 	Hang bool
-	// Drop closes the connection before the call is executed.
+	// Drop ends the connection without doing anything.
 	Drop bool
 	// Status, Reason, Message and RetryAfter are the response, if Status is not 0.
 	Status     int
@@ -42,7 +42,7 @@ type fault struct {
 	end   func()
 }
 
-// Inject adds a fault. The result removes it and may be called repeatedly.
+// Inject adds a fault; the result takes it away and may be called more than once.
 func (s *Server) Inject(f Fault) (remove func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -77,7 +77,8 @@ func (s *Server) meet(method string) *fault {
 	return nil
 }
 
-// Limit limits reads and changes by a token bucket each, in calls per minute; 0 means no limit.
+// Limit makes the server refuse calls beyond token buckets of reads and of changes,
+// filled per minute; 0 means no limit.
 func (s *Server) Limit(readsPerMinute, writesPerMinute int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -90,7 +91,7 @@ func (s *Server) Limit(readsPerMinute, writesPerMinute int) {
 	s.reads, s.writes = bucket(readsPerMinute), bucket(writesPerMinute)
 }
 
-// Bucket limits reads by a token bucket.
+// Bucket is Limit with a token bucket of reads of another size.
 func (s *Server) Bucket(readsPerSecond float64, burst int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -121,14 +122,15 @@ func (s *Server) Refused() int {
 	return s.refused
 }
 
-// Throttle rejects every call as throttled, until it is turned off.
+// Throttle makes the server refuse every call as too many, or ends that.
 func (s *Server) Throttle(on bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.throttled = on
 }
 
-// Forbid revokes a permission such as "compute.instanceGroupManagers.update", or grants it.
+// Forbid takes a permission away, as "compute.instanceGroupManagers.update", or
+// gives it back.
 func (s *Server) Forbid(permission string, on bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

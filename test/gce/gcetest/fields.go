@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// selection has the selected properties of a partial response by name, with the selections
-// within them. An empty selection selects everything.
+// selection is a partial response: which properties are wanted, and of these which.
+// One without any wants all.
 type selection map[string]selection
 
-// parseFields parses the parameter "fields", such as "a,b/c,items/*/x(y,z)".
+// parseFields reads the parameter "fields", as "a,b/c,items/*/x(y,z)".
 func parseFields(text string) (selection, error) {
 	p := &fieldParser{text: text}
 	found, err := p.list()
@@ -41,7 +41,7 @@ func (p *fieldParser) list() (selection, error) {
 	}
 }
 
-// path parses a path and adds it.
+// path reads one path and adds it.
 func (p *fieldParser) path(to selection) error {
 	name := p.text[p.at:]
 	if end := strings.IndexAny(name, ",/()"); end >= 0 {
@@ -85,23 +85,23 @@ func (s selection) from(value any) any {
 	}
 	switch value := value.(type) {
 	case []any:
-		selected := make([]any, len(value))
+		answer := make([]any, len(value))
 		for i, element := range value {
-			selected[i] = s.from(element)
+			answer[i] = s.from(element)
 		}
-		return selected
+		return answer
 	case map[string]any:
-		selected := map[string]any{}
+		answer := map[string]any{}
 		for name, element := range value {
 			below, ok := s[name]
 			if !ok {
 				below, ok = s["*"]
 			}
 			if ok {
-				selected[name] = below.from(element)
+				answer[name] = below.from(element)
 			}
 		}
-		return selected
+		return answer
 	}
 	return value
 }

@@ -25,9 +25,9 @@ import (
 // Front is a proxy for all cloud domains: it sends requests for https://compute.DOMAIN to the
 // Server of the domain.
 type Front struct {
-	// CAFile has the certificate of the authority.
+	// CAFile has the certificate of the authority to trust.
 	CAFile string
-	// URL is the URL of the proxy.
+	// URL is the proxy's.
 	URL string
 
 	proxy, servers *httptest.Server
@@ -46,14 +46,14 @@ func StartFront(dir string) (*Front, error) {
 	}
 	f.servers = httptest.NewUnstartedServer(f)
 	f.servers.TLS = &tls.Config{GetCertificate: f.certificate}
-	f.servers.Config.ErrorLog = log.New(io.Discard, "", 0) // tests close connections
+	f.servers.Config.ErrorLog = log.New(io.Discard, "", 0) // clients that hang up are part of the tests
 	f.servers.StartTLS()
 	f.proxy = httptest.NewServer(http.HandlerFunc(f.connect))
 	f.URL = f.proxy.URL
 	return f, nil
 }
 
-// Close stops the proxy.
+// Close ends it.
 func (f *Front) Close() {
 	f.proxy.CloseClientConnections()
 	f.proxy.Close()
@@ -61,7 +61,7 @@ func (f *Front) Close() {
 	f.servers.Close()
 }
 
-// Serve assigns a domain such as "googleapis.com" to a server until the test ends.
+// Serve lets a server be a domain's, as "googleapis.com", until the test ends.
 func (f *Front) Serve(t testing.TB, domain string, s *Server) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -73,7 +73,7 @@ func (f *Front) Serve(t testing.TB, domain string, s *Server) {
 	})
 }
 
-// ServeHTTP forwards a request to the server of its domain.
+// ServeHTTP responds as the host that a request is for.
 func (f *Front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	service, domain, _ := strings.Cut(strings.TrimSuffix(r.Host, ":443"), ".")
 	f.mu.Lock()
@@ -85,11 +85,11 @@ func (f *Front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case s != nil && service == "iamcredentials":
 		s.serveActing(w, r)
 	default:
-		http.Error(w, "unknown host "+r.Host, http.StatusBadGateway)
+		http.Error(w, "there is no host "+r.Host, http.StatusBadGateway)
 	}
 }
 
-// connect handles CONNECT. It connects every host to Front itself.
+// connect is the proxy: whatever the host, the connection is one to Front itself.
 func (f *Front) connect(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodConnect {
 		http.Error(w, "only CONNECT is proxied", http.StatusMethodNotAllowed)
@@ -112,7 +112,7 @@ func (f *Front) connect(w http.ResponseWriter, r *http.Request) {
 	}
 	ended := make(chan struct{}, 2)
 	copies := func(to io.Writer, from io.Reader) {
-		_, _ = io.Copy(to, from)
+		_, _ = io.Copy(to, from) // an end is an end
 		ended <- struct{}{}
 	}
 	go copies(to, buffered)
@@ -120,7 +120,7 @@ func (f *Front) connect(w http.ResponseWriter, r *http.Request) {
 	<-ended
 }
 
-// certify creates the authority.
+// certify makes the authority.
 func (f *Front) certify() error {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -7,15 +7,15 @@ import (
 	"time"
 )
 
-// Group is the configuration of a managed instance group.
+// Group is a managed instance group as the test wants it.
 type Group struct {
 	// Zone or Region is its location.
 	Zone, Region, Name string
 	// Size is the number of running instances at the start.
 	Size int
-	// Watched adds a health check.
+	// Watched gives it a health check.
 	Watched bool
-	// Paginated selects pages for lists of its instances.
+	// Paginated makes it list its instances in pages.
 	Paginated bool
 	// Boot is the start time of instances, Healthy the time from then until the health check
 	// succeeds, Stop the duration of a deletion.
@@ -29,7 +29,7 @@ func (g Group) scope() string {
 	return "zones/" + g.Zone
 }
 
-// Target returns the name of hpad's target.
+// Target returns the group's name as hpad has it.
 func (g Group) Target() string { return g.scope() + "/" + g.Name }
 
 // group is the state of a group.
@@ -59,7 +59,7 @@ type group struct {
 
 type attemptError struct{ code, message string }
 
-// instance is an instance of a group.
+// instance is one member of a group.
 type instance struct {
 	name    string
 	zone    string
@@ -96,14 +96,14 @@ func (s *Server) advance(g *group, now time.Time) {
 	}
 }
 
-// boot advances a machine in creation.
+// boot brings a machine forward that is being made.
 func (s *Server) boot(g *group, i *instance, now time.Time) {
 	if i.status == "" {
-		if why := s.creationError(g); why != nil {
+		if why := s.refusal(g); why != nil {
 			if i.failed == nil || *i.failed != *why {
 				i.failed = why
 			}
-			i.created = now // retry
+			i.created = now // it is tried again
 			return
 		}
 		i.failed = nil
@@ -154,8 +154,8 @@ func (s *Server) nextID() uint64 {
 	return 5_000_000_000_000_000_000 + s.ids
 }
 
-// setSize changes the size of a group. Like Compute Engine it deletes instances that do not run,
-// then the newest.
+// setSize changes the size of a group, as Compute Engine does: the instances that
+// do not run go first, then the newest.
 func (s *Server) setSize(g *group, size int, now time.Time) {
 	s.advance(g, now)
 	g.lagging = g.size
@@ -187,7 +187,7 @@ func (s *Server) setSize(g *group, size int, now time.Time) {
 
 func (s *Server) stop(g *group, i *instance, now time.Time) {
 	i.action, i.stopped = actionDeleting, now
-	if i.status == "" { // no machine yet
+	if i.status == "" { // there is no machine to stop
 		g.instances = slices.DeleteFunc(g.instances, func(other *instance) bool { return other == i })
 		return
 	}

@@ -14,13 +14,13 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// handler implements a method, which needs a permission.
+// handler does one method, for those who have a permission.
 type handler struct {
 	permission string
 	do         func(s *Server, c *call) (proto.Message, *apiError)
 }
 
-// handlers are the implemented methods by ID without "compute.".
+// handlers are the methods that are imitated, by their ids without "compute.".
 var handlers = map[string]handler{
 	"instanceGroupManagers.aggregatedList":             {"compute.instanceGroupManagers.list", listGroups},
 	"instanceGroupManagers.get":                        {"compute.instanceGroupManagers.get", getGroup},
@@ -44,7 +44,7 @@ var handlers = map[string]handler{
 	"regionOperations.wait":                            {"compute.regionOperations.get", getOperation},
 }
 
-// scope returns the zone or region of a call.
+// scope is the zone or region that a call names.
 func (c *call) scope() string {
 	if region := c.parameters["region"]; region != "" {
 		return "regions/" + region
@@ -76,12 +76,12 @@ func listGroups(s *Server, c *call) (proto.Message, *apiError) {
 	if refused != nil {
 		return nil, refused
 	}
-	list := &computepb.InstanceGroupManagerAggregatedList{
+	answer := &computepb.InstanceGroupManagerAggregatedList{
 		Kind: new("compute#instanceGroupManagerAggregatedList"), Id: new("projects/" + s.Project + "/aggregated/instanceGroupManagers"),
 		Items: map[string]*computepb.InstanceGroupManagersScopedList{"zones/us-west9-z": {Warning: noResults("zones/us-west9-z")}},
 	}
 	if next != "" {
-		list.NextPageToken = &next
+		answer.NextPageToken = &next
 	}
 	for _, name := range names {
 		g := s.groups[name]
@@ -89,10 +89,10 @@ func listGroups(s *Server, c *call) (proto.Message, *apiError) {
 			continue
 		}
 		s.advance(g, now)
-		scope := list.Items[g.scope()]
+		scope := answer.Items[g.scope()]
 		if scope == nil {
 			scope = &computepb.InstanceGroupManagersScopedList{}
-			list.Items[g.scope()] = scope
+			answer.Items[g.scope()] = scope
 		}
 		listed := s.manager(g)
 		if g.lag > 0 {
@@ -101,9 +101,9 @@ func listGroups(s *Server, c *call) (proto.Message, *apiError) {
 		}
 		scope.InstanceGroupManagers = append(scope.InstanceGroupManagers, listed)
 	}
-	return list, s.reach(c, func(scope string, warning *computepb.Warning) {
-		list.Items[scope] = &computepb.InstanceGroupManagersScopedList{Warning: warning}
-		list.Unreachables = append(list.Unreachables, s.link(scope))
+	return answer, s.reach(c, func(scope string, warning *computepb.Warning) {
+		answer.Items[scope] = &computepb.InstanceGroupManagersScopedList{Warning: warning}
+		answer.Unreachables = append(answer.Unreachables, s.link(scope))
 	})
 }
 
@@ -117,7 +117,7 @@ func (s *Server) reach(c *call, tell func(scope string, warning *computepb.Warni
 		if c.query.Get("returnPartialSuccess") != "true" {
 			return &apiError{status: http.StatusServiceUnavailable, domain: "global", reason: "backendError", message: "The resource '" + scope + "' could not be reached"}
 		}
-		report(scope, &computepb.Warning{Code: new("UNREACHABLE"), Message: new("The scope '" + scope + "' is not reachable.")})
+		tell(scope, &computepb.Warning{Code: new("UNREACHABLE"), Message: new("The scope '" + scope + "' is not reachable.")})
 	}
 	return nil
 }
@@ -126,11 +126,11 @@ func noResults(scope string) *computepb.Warning {
 	return &computepb.Warning{Code: new("NO_RESULTS_ON_PAGE"), Message: new("There are no results for scope '" + scope + "' on this page.")}
 }
 
-// page returns the requested page of a list.
+// page cuts a list as the parameters of a call want it.
 func page(all []string, query url.Values) ([]string, string, *apiError) {
 	size := 500
 	if text := query.Get("maxResults"); text != "" {
-		size, _ = strconv.Atoi(text) // an integer, as checked before
+		size, _ = strconv.Atoi(text) // the document's types were checked
 		if size < 1 || size > 500 {
 			return nil, "", invalid("maxResults", text, "Value should be in [1, 500]")
 		}
@@ -158,7 +158,7 @@ func getGroup(s *Server, c *call) (proto.Message, *apiError) {
 	return s.manager(g), nil
 }
 
-// members returns a group's instances or a page of them.
+// members returns a group's instances, in pages where the group has them.
 func (s *Server) members(c *call) ([]*computepb.ManagedInstance, *string, *apiError) {
 	g, refused := s.group(c)
 	if refused != nil {
@@ -219,7 +219,7 @@ func resize(s *Server, c *call) (proto.Message, *apiError) {
 	if refused != nil {
 		return nil, refused
 	}
-	size, _ := strconv.Atoi(c.query.Get("size")) // an integer, as checked before
+	size, _ := strconv.Atoi(c.query.Get("size")) // the document's types were checked
 	switch {
 	case size < 0:
 		return nil, invalid("size", c.query.Get("size"), "Must be greater than or equal to 0")
@@ -277,7 +277,7 @@ func deleteInstances(s *Server, c *call) (proto.Message, *apiError) {
 	})
 }
 
-// find returns the instance of a full or partial URL.
+// find returns the instance of an address, whole or from its zone on.
 func (g *group) find(address string) *instance {
 	for _, i := range g.instances {
 		if strings.HasSuffix("/"+address, "/zones/"+i.zone+"/instances/"+i.name) {
@@ -287,7 +287,7 @@ func (g *group) find(address string) *instance {
 	return nil
 }
 
-// patch only compares the fingerprint.
+// patch compares the fingerprint and changes nothing.
 func patch(s *Server, c *call) (proto.Message, *apiError) {
 	g, refused := s.group(c)
 	if refused != nil {
@@ -315,20 +315,20 @@ func listMachines(s *Server, c *call) (proto.Message, *apiError) {
 	if refused != nil {
 		return nil, refused
 	}
-	list := &computepb.InstanceAggregatedList{Kind: new("compute#instanceAggregatedList"), Items: map[string]*computepb.InstancesScopedList{}}
+	answer := &computepb.InstanceAggregatedList{Kind: new("compute#instanceAggregatedList"), Items: map[string]*computepb.InstancesScopedList{}}
 	if next != "" {
-		list.NextPageToken = &next
+		answer.NextPageToken = &next
 	}
 	for _, name := range names {
 		zone, _, _ := strings.Cut(name, "/")
-		scope := list.Items["zones/"+zone]
+		scope := answer.Items["zones/"+zone]
 		if scope == nil {
 			scope = &computepb.InstancesScopedList{}
-			list.Items["zones/"+zone] = scope
+			answer.Items["zones/"+zone] = scope
 		}
 		scope.Instances = append(scope.Instances, all[name])
 	}
-	return list, nil
+	return answer, nil
 }
 
 func getMachine(s *Server, c *call) (proto.Message, *apiError) {
@@ -353,23 +353,23 @@ func listAutoscalers(s *Server, c *call) (proto.Message, *apiError) {
 	if refused != nil {
 		return nil, refused
 	}
-	list := &computepb.AutoscalerAggregatedList{Kind: new("compute#autoscalerAggregatedList"), Items: map[string]*computepb.AutoscalersScopedList{}}
+	answer := &computepb.AutoscalerAggregatedList{Kind: new("compute#autoscalerAggregatedList"), Items: map[string]*computepb.AutoscalersScopedList{}}
 	if next != "" {
-		list.NextPageToken = &next
+		answer.NextPageToken = &next
 	}
 	for _, name := range names {
 		g := s.groups[name]
-		scope := list.Items[g.scope()]
+		scope := answer.Items[g.scope()]
 		if scope == nil {
 			scope = &computepb.AutoscalersScopedList{}
-			list.Items[g.scope()] = scope
+			answer.Items[g.scope()] = scope
 		}
 		scope.Autoscalers = append(scope.Autoscalers, s.scaler(g))
 	}
-	return list, nil
+	return answer, nil
 }
 
-// scalers returns the autoscalers in the zone or region of a call.
+// scalers returns the autoscalers of the zone or region that a call names.
 func (s *Server) scalers(c *call) []*computepb.Autoscaler {
 	var found []*computepb.Autoscaler
 	for _, name := range slices.Sorted(maps.Keys(s.groups)) {

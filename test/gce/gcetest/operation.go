@@ -11,7 +11,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// operation is an accepted change.
+// operation is a change that was accepted.
 type operation struct {
 	name    string
 	id      uint64
@@ -53,17 +53,17 @@ func (s *Server) begin(c *call, g *group, kind string, do func(o *operation, now
 	if request != "" {
 		s.requests[request] = o
 	}
-	status := s.look(o, now)
-	if s.operationTime == 0 { // Compute Engine never completes a change immediately
-		status.Status = computepb.Operation_RUNNING.Enum()
-		status.EndTime, status.Progress, status.Error, status.HttpErrorStatusCode, status.HttpErrorMessage = nil, proto.Int32(0), nil, nil, nil
+	answer := s.look(o, now)
+	if s.operationTime == 0 { // The first response is never the last one.
+		answer.Status = computepb.Operation_RUNNING.Enum()
+		answer.EndTime, answer.Progress, answer.Error, answer.HttpErrorStatusCode, answer.HttpErrorMessage = nil, proto.Int32(0), nil, nil, nil
 	}
-	return status, nil
+	return answer, nil
 }
 
 // look returns the present state of an operation.
 func (s *Server) look(o *operation, now time.Time) *computepb.Operation {
-	status := &computepb.Operation{
+	answer := &computepb.Operation{
 		Kind: new("compute#operation"), Name: &o.name, Id: &o.id, OperationType: &o.kind, User: new(Account),
 		TargetLink: new(s.link(strings.Replace(o.target, "/"+lastOf(o.target), "/instanceGroupManagers/"+lastOf(o.target), 1))),
 		SelfLink:   new(s.link(o.scope + "/operations/" + o.name)),
@@ -71,23 +71,23 @@ func (s *Server) look(o *operation, now time.Time) *computepb.Operation {
 		Status: computepb.Operation_RUNNING.Enum(),
 	}
 	if o.request != "" {
-		status.ClientOperationId = &o.request
+		answer.ClientOperationId = &o.request
 	}
-	s.place(o.scope, &status.Zone, &status.Region)
+	s.place(o.scope, &answer.Zone, &answer.Region)
 	if now.Before(o.done) {
-		return status
+		return answer
 	}
 	if o.undo != nil && o.failed != nil {
 		o.undo(now)
 		o.undo = nil
 	}
-	status.Status, status.Progress, status.EndTime = computepb.Operation_DONE.Enum(), proto.Int32(100), stamp(o.done)
+	answer.Status, answer.Progress, answer.EndTime = computepb.Operation_DONE.Enum(), proto.Int32(100), stamp(o.done)
 	if o.failed != nil {
-		status.HttpErrorStatusCode = new(int32(o.status))
-		status.HttpErrorMessage = new(strings.ToUpper(http.StatusText(o.status)))
-		status.Error = &computepb.Error{Errors: []*computepb.Errors{{Code: &o.failed.code, Message: &o.failed.message}}}
+		answer.HttpErrorStatusCode = new(int32(o.status))
+		answer.HttpErrorMessage = new(strings.ToUpper(http.StatusText(o.status)))
+		answer.Error = &computepb.Error{Errors: []*computepb.Errors{{Code: &o.failed.code, Message: &o.failed.message}}}
 	}
-	return status
+	return answer
 }
 
 func getOperation(s *Server, c *call) (proto.Message, *apiError) {

@@ -27,14 +27,14 @@ func (s *Server) add(wanted Group) *group {
 	return g
 }
 
-// with locks the server and changes a group.
+// with changes a group under the lock.
 func (s *Server) with(t testing.TB, target string, change func(g *group)) {
 	t.Helper()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	g := s.groups[target]
 	if g == nil {
-		t.Fatalf("no group %q", target)
+		t.Fatalf("there is no group %q", target)
 	}
 	s.advance(g, time.Now())
 	change(g)
@@ -46,7 +46,7 @@ func (s *Server) Resize(t testing.TB, target string, size int) {
 	s.with(t, target, func(g *group) { s.setSize(g, size, time.Now()) })
 }
 
-// Delete removes a group and its instances.
+// Delete takes a group away, with its instances.
 func (s *Server) Delete(target string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -61,7 +61,8 @@ func (s *Server) Size(t testing.TB, target string) int {
 	return size
 }
 
-// Running returns the names of a group's running instances.
+// Running returns the names of a group's instances that run and are not being
+// deleted.
 func (s *Server) Running(t testing.TB, target string) []string {
 	t.Helper()
 	var names []string
@@ -95,7 +96,7 @@ func (s *Server) SetHealth(t testing.TB, target, id, state string) {
 	})
 }
 
-// SetHealthOf is SetHealth by name.
+// SetHealthOf is SetHealth of an instance by its name.
 func (s *Server) SetHealthOf(t testing.TB, target, name, state string) {
 	t.Helper()
 	s.with(t, target, func(g *group) { g.healths[name] = state })
@@ -114,19 +115,19 @@ func (s *Server) Age(t testing.TB, target, name string, age time.Duration) {
 	})
 }
 
-// SetTimes changes the durations of starts and deletions.
+// SetTimes changes how long a group's machines take to run and to go.
 func (s *Server) SetTimes(t testing.TB, target string, boot, stop time.Duration) {
 	t.Helper()
 	s.with(t, target, func(g *group) { g.Boot, g.Stop = boot, stop })
 }
 
-// SetAutoscaler adds an autoscaler with a mode such as "ON"; "" removes it.
+// SetAutoscaler gives a group an autoscaler of a mode, as "ON"; "" takes it away.
 func (s *Server) SetAutoscaler(t testing.TB, target, mode string) {
 	t.Helper()
 	s.with(t, target, func(g *group) { g.autoscaler = mode })
 }
 
-// SetRolling starts or ends a proactive update of a group.
+// SetRolling begins or ends a proactive update of a group.
 func (s *Server) SetRolling(t testing.TB, target string, on bool) {
 	t.Helper()
 	s.with(t, target, func(g *group) { g.rolling = on; g.generation++ })
@@ -143,13 +144,14 @@ func (s *Server) SetStockout(t testing.TB, target string, on bool) {
 	})
 }
 
-// SetLargest limits the size of a group; 0 means no limit.
+// SetLargest makes the platform refuse sizes above it; 0 ends that.
 func (s *Server) SetLargest(t testing.TB, target string, largest int) {
 	t.Helper()
 	s.with(t, target, func(g *group) { g.largest = largest })
 }
 
-// FailResizes makes accepted changes of a group's size fail later; an empty code stops it.
+// FailResizes makes accepted changes of a group's size fail later, with a code and a
+// message; an empty code ends that.
 func (s *Server) FailResizes(t testing.TB, target, code, message string) {
 	t.Helper()
 	s.with(t, target, func(g *group) {
@@ -160,7 +162,7 @@ func (s *Server) FailResizes(t testing.TB, target, code, message string) {
 	})
 }
 
-// Restart restarts the machine of an instance by name.
+// Restart stops and starts the machine of an instance, by name.
 func (s *Server) Restart(t testing.TB, target, name string) {
 	t.Helper()
 	s.with(t, target, func(g *group) {
@@ -172,7 +174,7 @@ func (s *Server) Restart(t testing.TB, target, name string) {
 	})
 }
 
-// Force sets the action and the status of an instance by name.
+// Force gives an instance an action and a status, by name.
 func (s *Server) Force(t testing.TB, target, name, action, status string) {
 	t.Helper()
 	s.with(t, target, func(g *group) {
@@ -203,7 +205,7 @@ func (s *Server) SetQuota(machines int) {
 	s.quota = machines
 }
 
-// SetUnreachable makes a zone or region such as "zones/z" unreachable for lists.
+// SetUnreachable makes a zone or region, as "zones/z", one that lists cannot reach.
 func (s *Server) SetUnreachable(scope string, on bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -23,17 +23,17 @@ import (
 	"github.com/hpad/hpad/targets/targettest"
 )
 
-// Server is a fake API with one project. Its methods are safe for concurrent use.
+// Server imitates the API for one project. Its methods are safe for concurrent use.
 type Server struct {
 	// Endpoint is the address for a client's configuration; Project is the only project.
 	Endpoint, Project string
-	// Rival runs changes before calls, by method ID without "compute.".
+	// Rival acts before calls, by their methods' ids without "compute.".
 	Rival targettest.Rival
 
 	document *Document
 	tokenURL string
 	server   *httptest.Server
-	// report fails the test.
+	// report reports a mistake of the imitation, or of its client.
 	report func(format string, arguments ...any)
 
 	// mu guards all fields below. Exported methods and handlers lock it.
@@ -59,7 +59,7 @@ type Server struct {
 	resized       int
 }
 
-// Start runs a server until the test ends.
+// Start runs a server that ends with the test.
 func Start(t testing.TB) *Server {
 	t.Helper()
 	document, err := Discovery()
@@ -78,7 +78,7 @@ func Start(t testing.TB) *Server {
 	return s
 }
 
-// close removes all faults, which may block calls, and stops the server.
+// close ends all faults, which may hold responses, and the server.
 func (s *Server) close() {
 	s.mu.Lock()
 	for len(s.faults) > 0 {
@@ -89,7 +89,7 @@ func (s *Server) close() {
 	s.server.Close()
 }
 
-// Open accepts calls without credentials.
+// Open lets everybody in without credentials.
 func (s *Server) Open() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -117,7 +117,7 @@ func (s *Server) Writes() int {
 	return s.resized
 }
 
-// ServeHTTP implements the API.
+// ServeHTTP serves one call.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path == "/token" {
 		s.giveToken(w, r)
@@ -126,7 +126,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	path, ok := strings.CutPrefix(r.URL.Path, "/compute/v1/")
 	method, parameters := s.document.Find(r.Method, path)
 	if !ok || method == nil {
-		s.report("unknown call %s %s", r.Method, r.URL.Path)
+		s.report("the API has no %s %s", r.Method, r.URL.Path)
 		http.NotFound(w, r)
 		return
 	}
@@ -137,10 +137,10 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	met := s.meet(method.ID)
 	s.mu.Unlock()
-	if met.apply(w, r) {
+	if met.suffer(w, r) {
 		return
 	}
-	execute, refused := s.execute(c, r)
+	answer, refused := s.answer(c, r)
 	if met != nil && met.Lose {
 		panic(http.ErrAbortHandler)
 	}
@@ -148,7 +148,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refused.write(w)
 		return
 	}
-	s.write(w, c, execute, met != nil && met.Truncate)
+	s.write(w, c, answer, met != nil && met.Truncate)
 }
 
 // call is one call in progress.
@@ -160,7 +160,7 @@ type call struct {
 	context    context.Context
 }
 
-// read decodes the body of a request.
+// read takes in the body of a request.
 func (c *call) read(r *http.Request) error {
 	text, err := io.ReadAll(r.Body)
 	if err != nil || len(bytes.TrimSpace(text)) == 0 {
@@ -203,11 +203,11 @@ func (s *Server) answer(c *call, r *http.Request) ([]byte, *apiError) {
 	s.Rival.Meet(strings.TrimPrefix(c.method.ID, "compute."))
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	execute, refused := s.do(c, r)
+	answer, refused := s.do(c, r)
 	if refused != nil {
 		return nil, refused
 	}
-	text, err := protojson.Marshal(execute)
+	text, err := protojson.Marshal(answer)
 	if err != nil {
 		s.report("%s: %v", c.method.ID, err)
 	}
@@ -228,8 +228,8 @@ func (s *Server) do(c *call, r *http.Request) (proto.Message, *apiError) {
 	id := strings.TrimPrefix(c.method.ID, "compute.")
 	handler, ok := handlers[id]
 	if !ok {
-		s.report("%s is not implemented", id)
-		return nil, &apiError{status: http.StatusNotImplemented, domain: "global", reason: "notImplemented", message: id + " is not implemented"}
+		s.report("%s is not imitated", id)
+		return nil, &apiError{status: http.StatusNotImplemented, domain: "global", reason: "notImplemented", message: id + " is not imitated"}
 	}
 	s.calls[id]++
 	if c.parameters["project"] != s.Project {
@@ -253,7 +253,7 @@ func (c *call) resource() string {
 	return path
 }
 
-// limited returns the error of a throttled call, or nil.
+// limited returns a refusal for too many calls; nil when the call may be made.
 func (s *Server) limited(c *call) *apiError {
 	bucket, group, per := s.reads, "Read", "ReadRequestsPerMinutePerProject"
 	if c.changes() {

@@ -36,35 +36,34 @@ const (
 	requestTimeout = time.Minute
 )
 
-// directoryVariable identifies the processes of an agent.
+// directoryVariable is the environment variable that marks an agent's processes.
 const directoryVariable = "HPAD_NOMADTEST_DIRECTORY"
 
-// Options are the options of an agent.
+// Options configure an agent.
 type Options struct {
 	// ACL enables access control; the agent's Client then has a management token.
 	ACL bool
-	// TLS, if not nil, is the certificate of the agent, which also requires certificates of its
-	// clients.
+	// TLS, if not nil, is the agent's certificate for HTTP and the one that clients present.
 	TLS *Certificate
 	// Meta is the metadata of the agent's node.
 	Meta map[string]string
-	// Disk is the size in MiB of the file system of its state, which Fill fills; 0 uses the
-	// host's. It requires privileges; without them the test is skipped.
+	// Disk is the size in MiB of a file system for the agent's state, which Fill fills; 0
+	// disables it. Mounting requires privileges; without them the test is skipped.
 	Disk int
 	// Extra is additional configuration in HCL.
 	Extra string
 
-	// servers is the number of servers in the cluster of a server without a client; 0 means a
-	// single server with a client.
+	// servers is the number of servers in a cluster without a client; 0 runs one agent that
+	// is server and client.
 	servers int
 	// join has the Serf addresses of the servers.
 	join []string
-	// clientOf are the servers of an agent that is only a client.
+	// clientOf has the RPC addresses of the servers if the agent is only a client.
 	clientOf []string
 }
 
-// Agent is a Nomad agent that ends with its test. Its methods are for the test's goroutine, those
-// of Client for any goroutine.
+// Agent is a Nomad agent that lives as long as its test. Its methods may be called only from
+// the test's own goroutine, those of Client from any.
 type Agent struct {
 	// URL is the address of the HTTP API, RPC and Serf are those between servers. They do
 	// not change in Restart.
@@ -98,7 +97,7 @@ func Start(t testing.TB, options Options) *Agent {
 	return a
 }
 
-// prepare creates the files of an agent.
+// prepare creates an agent with its files, without starting it.
 func prepare(t testing.TB, options Options) *Agent {
 	t.Helper()
 	a := &Agent{t: t, options: options, binary: installed.Path(t, filepath.Join("nomad-v*", "nomad"), "test/install/nomad.sh"), dir: t.TempDir()}
@@ -158,11 +157,11 @@ func (a *Agent) configure() {
 	}
 }
 
-// connect makes the Client with the present certificates.
+// connect creates the Client with the current certificates.
 func (a *Agent) connect() {
 	a.t.Helper()
-	// Open connections would look like leaks in the tests.
-	unkept := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}}}
+	// Idle connections would look like leaks of the tested code.
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}}}
 	if c := a.options.TLS; c != nil {
 		if err := api.ConfigureTLS(client, &api.TLSConfig{CACert: c.CAFile, ClientCert: c.CertFile, ClientKey: c.KeyFile}); err != nil {
 			a.t.Fatal(err)
@@ -174,8 +173,8 @@ func (a *Agent) connect() {
 	}
 }
 
-// In returns the same agent with another namespace for its Client. Only the agent itself may be
-// killed and restarted.
+// In returns the same agent with a Client for another namespace. Kill and restart only the
+// original agent.
 func (a *Agent) In(t testing.TB, namespace string) *Agent {
 	t.Helper()
 	other := *a
@@ -184,7 +183,7 @@ func (a *Agent) In(t testing.TB, namespace string) *Agent {
 	return &other
 }
 
-// configuration returns the configuration of an agent: its drivers, without cloud fingerprints.
+// configuration returns the agent's configuration. It disables all fingerprints of clouds.
 func configuration(options Options, data string, ports []int) string {
 	servers, encryption := max(1, options.servers), ""
 	clientOf := options.clientOf
@@ -298,7 +297,8 @@ func (a *Agent) start() {
 	}
 }
 
-// environment returns the test's environment without variables that affect Nomad.
+// environment returns the environment of the nomad command, without variables that would
+// configure it.
 func environment() []string {
 	return slices.DeleteFunc(os.Environ(), func(variable string) bool {
 		return strings.HasPrefix(variable, "AWS_CA_BUNDLE=") || strings.HasPrefix(variable, "NOMAD_")
@@ -344,7 +344,7 @@ func (a *Agent) awaitNode() {
 	})
 }
 
-// NodeOf returns the node with a name, or nil.
+// NodeOf returns the node of that name, or nil if there is none.
 func (a *Agent) NodeOf(t testing.TB, name string) *api.Node {
 	t.Helper()
 	var node *api.Node
@@ -389,7 +389,8 @@ func (a *Agent) Restart() {
 	}
 }
 
-// Freeze stops the agent's process: it accepts connections and does not respond, until Thaw.
+// Freeze stops the agent's process until Thaw, so that it accepts connections and does not
+// respond.
 func (a *Agent) Freeze() {
 	a.t.Helper()
 	_ = a.process.Command.Process.Signal(syscall.SIGSTOP)
@@ -428,7 +429,7 @@ func (a *Agent) end() {
 	}
 }
 
-// purge stops all jobs and waits for the end of their allocations.
+// purge purges all jobs and waits until no allocation runs.
 func (a *Agent) purge() {
 	jobs, _, err := a.Client.Jobs().List(&api.QueryOptions{Namespace: "*"})
 	if err != nil {
@@ -452,9 +453,9 @@ func (a *Agent) purge() {
 	_ = a.Client.System().GarbageCollect()
 }
 
-// killStragglers kills the remaining processes of the agent. They have its directory in their
-// environment.
-func (a *Agent) killStragglers() {
+// killLeftovers kills tasks and loggers, which outlive a Nomad agent by design. All of them
+// have the agent's directory in their environment.
+func (a *Agent) killLeftovers() {
 	paths, err := filepath.Glob("/proc/[0-9]*/environ")
 	if err != nil {
 		a.t.Errorf("find leftovers of nomad: %v", err)
@@ -462,7 +463,7 @@ func (a *Agent) killStragglers() {
 	for _, path := range paths {
 		text, err := os.ReadFile(path)
 		if err != nil || !bytes.Contains(text, []byte("="+a.dir)) {
-			continue // it ended, or belongs to another test
+			continue // exited, or not a process of this agent
 		}
 		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path)))
 		if err == nil && pid != os.Getpid() {
@@ -471,7 +472,7 @@ func (a *Agent) killStragglers() {
 	}
 }
 
-// unmount unmounts the client's mounts below the test's directory, so that it can be removed.
+// unmount detaches the mounts below the agent's directory, which block its removal.
 func (a *Agent) unmount() {
 	text, err := os.ReadFile("/proc/self/mounts")
 	if err != nil {
@@ -484,11 +485,11 @@ func (a *Agent) unmount() {
 	}
 }
 
-// allocation matches an allocation in the agent's log.
+// allocation matches the ID of an allocation in the agent's log.
 var allocation = regexp.MustCompile(`alloc_id=([0-9a-f-]{36})`)
 
-// removeGroups removes the control groups of the agent's allocations, which Nomad leaves with
-// cgroups version 1. It finds them in the log, because the API does not know old allocations.
+// removeGroups removes the control groups of allocations, which Nomad leaves behind with
+// cgroups v1. Their IDs come from the log because the API no longer has purged allocations.
 func (a *Agent) removeGroups() {
 	log, err := os.ReadFile(a.path("log"))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) { // missing if the agent never started
@@ -504,13 +505,13 @@ func (a *Agent) removeGroups() {
 	}
 	for _, group := range groups {
 		if id, _, _ := strings.Cut(filepath.Base(group), "."); own[id] {
-			// Killed processes end shortly afterwards.
+			// Killed processes take a moment to exit.
 			wait.Until(stopTimeout, func() (string, bool) { return "", !errors.Is(os.Remove(group), unix.EBUSY) })
 		}
 	}
 }
 
-// log returns the end of the agent's output.
+// log returns the end of the agent's log.
 func (a *Agent) log() []byte {
 	const most = 8 << 10
 	text, err := os.ReadFile(a.path("log"))

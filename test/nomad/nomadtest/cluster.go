@@ -2,8 +2,8 @@ package nomadtest
 
 import "testing"
 
-// Cluster is some servers that elect a leader, and an agent that forwards their API and may run
-// allocations.
+// Cluster is a set of servers and an agent for API requests, which is a client or the first
+// server.
 type Cluster struct {
 	*Agent
 	Servers []*Agent
@@ -11,8 +11,7 @@ type Cluster struct {
 	rpc []string
 }
 
-// StartCluster starts servers and one client, and returns when its node is ready. It has the same
-// requirements as Start.
+// StartCluster runs servers and one client, and waits until the client's node is ready.
 func StartCluster(t testing.TB, servers int) *Cluster {
 	t.Helper()
 	c := StartServers(t, servers, Options{})
@@ -45,7 +44,7 @@ func StartServers(t testing.TB, servers int, options Options) *Cluster {
 	return c
 }
 
-// AddClient starts another client, whose node has metadata, and returns when its node is ready.
+// AddClient runs another client, and waits until its node is ready.
 func (c *Cluster) AddClient(t testing.TB, meta map[string]string) *Agent {
 	t.Helper()
 	a := prepare(t, Options{clientOf: c.rpc, Meta: meta})

@@ -21,11 +21,11 @@ const lifetime = "600"
 type Job struct {
 	ID    string
 	Count int
-	// Script is the shell script of a task; empty uses mock_driver.
+	// Script runs in a shell; empty runs a mock_driver task.
 	Script string
-	// CPU is its request in MHz, Memory in MiB of the node's 200,000; 0 means 10.
+	// CPU is the reservation in MHz, Memory in MiB of the node's 200,000; 0 means 10.
 	CPU, Memory int
-	// Deployed makes every change of the job a deployment with a second of health checks.
+	// Deployed makes every change a deployment, which needs one second of health.
 	Deployed bool
 	// Alter, if not nil, changes the job before Run.
 	Alter func(job *api.Job)
@@ -107,7 +107,7 @@ func (a *Agent) count(id string, options *api.QueryOptions) (int, error) {
 	return *job.TaskGroups[0].Count, nil
 }
 
-// Running returns the ids of a job's running allocations that are not stopping.
+// Running returns the IDs of a job's running allocations without those being stopped.
 func (a *Agent) Running(t testing.TB, id string) map[string]bool {
 	t.Helper()
 	var running map[string]bool
@@ -132,7 +132,7 @@ func (a *Agent) running(id string) (map[string]bool, error) {
 	return running, nil
 }
 
-// AwaitRunning waits until a number of allocations of a job run, and its count is equal.
+// AwaitRunning waits until a job has the given count and as many running allocations.
 func (a *Agent) AwaitRunning(t testing.TB, id string, n int, limit time.Duration) {
 	t.Helper()
 	wait.For(t, limit, fmt.Sprintf("%d allocations of job %q", n, id), func() (string, bool) {
@@ -161,8 +161,9 @@ func (a *Agent) Scalings(t testing.TB, id string) []api.ScalingEvent {
 	return status.TaskGroups["app"].Events
 }
 
-// asking repeats a query while the cluster cannot respond, for example during an election.
-func (a *Agent) asking(t testing.TB, what string, ask func() error) {
+// request repeats a request until it succeeds. Requests fail temporarily while servers elect
+// a leader.
+func (a *Agent) request(t testing.TB, what string, send func() error) {
 	t.Helper()
 	wait.For(t, requestTimeout, fmt.Sprintf("response to %q", what), func() (string, bool) {
 		err := send()
@@ -171,8 +172,8 @@ func (a *Agent) asking(t testing.TB, what string, ask func() error) {
 	})
 }
 
-// unlessPassing ends the test for a permanent error.
-func (a *Agent) unlessPassing(t testing.TB, err error) {
+// failIfRejected ends the test if the server rejected the request.
+func failIfRejected(t testing.TB, err error) {
 	t.Helper()
 	var response api.UnexpectedResponseError
 	if errors.As(err, &response) && response.HasStatusCode() && response.StatusCode() < http.StatusInternalServerError {

@@ -1,5 +1,5 @@
-// Package systemdtest runs real service managers for tests: "systemd --user" in its own mount
-// namespace and control group, with units, sockets and state in a temporary directory.
+// Package systemdtest runs real service managers for tests: "systemd --user" with its own
+// mount namespace, control group, units, sockets and state.
 package systemdtest
 
 import (
@@ -24,24 +24,24 @@ const (
 	stopTimeout  = time.Minute
 )
 
-// Manager is a service manager that ends with its test. Methods with a test argument may be
-// called from any goroutine with its own test, others from the manager's test only.
+// Manager is a service manager that lives as long as its test. Methods with a
+// testing.TB parameter may be called from any goroutine, the others only from the test's.
 type Manager struct {
-	// Socket is the manager's own socket.
+	// Socket is the path of the manager's private socket.
 	Socket string
 
 	t       testing.TB
 	name    string
 	dir     string
 	process *child.Process
-	// systemd and systemctl are the paths of the programs.
+	// systemd and systemctl are paths of the programs.
 	systemd, systemctl string
 }
 
-// script installs missing programs.
+// script installs the programs that are missing.
 const script = "test/install/systemd.sh"
 
-// find returns the paths of the manager and systemctl.
+// find returns the paths of systemd and systemctl.
 func find(t testing.TB) (systemd, systemctl string) {
 	t.Helper()
 	if os.Getuid() != 0 {
@@ -66,7 +66,7 @@ func exists(path string) bool {
 func Start(t testing.TB) *Manager {
 	t.Helper()
 	systemd, systemctl := find(t)
-	// Paths of sockets must be short.
+	// Socket paths are limited to about 100 bytes.
 	dir, err := os.MkdirTemp("", "hpad-sd")
 	if err != nil {
 		t.Fatal(err)
@@ -91,8 +91,8 @@ func Start(t testing.TB) *Manager {
 	return m
 }
 
-// tellFailures logs the failed units of a failed test.
-func (m *Manager) tellFailures() {
+// logFailures logs the failed units of a failed test.
+func (m *Manager) logFailures() {
 	if !m.t.Failed() {
 		return
 	}
@@ -100,10 +100,10 @@ func (m *Manager) tellFailures() {
 	m.t.Logf("failed units: %v\n%s", err, output)
 }
 
-// beginning starts the manager. systemd only runs if /run/systemd/system exists, which this
-// namespace provides. The manager has its own group in each hierarchy of control groups: two
-// managers in one group would end each other's units.
-const beginning = `
+// startScript starts the manager. systemd refuses to run unless /run/systemd/system exists.
+// Each manager needs its own group in every hierarchy of control groups; otherwise two
+// managers would end each other's units of the same name.
+const startScript = `
 set -e
 mount -t tmpfs tmpfs /run
 mkdir -p /run/systemd/system
@@ -140,7 +140,7 @@ func (m *Manager) run() {
 	})
 }
 
-// Environment is the environment of programs that use the manager.
+// Environment returns the environment for programs that connect to the manager.
 func (m *Manager) Environment() []string {
 	return []string{
 		"HOME=" + filepath.Join(m.dir, "home"), "XDG_RUNTIME_DIR=" + filepath.Join(m.dir, "run"),
@@ -148,7 +148,7 @@ func (m *Manager) Environment() []string {
 	}
 }
 
-// Stop ends the manager and its units, as at logout.
+// Stop stops the manager with all of its units, as a logout does.
 func (m *Manager) Stop() {
 	m.t.Helper()
 	if m.process.Ended() {
@@ -165,14 +165,14 @@ func (m *Manager) Kill() {
 	m.process.Kill()
 }
 
-// Restart runs the manager again after Stop or Kill.
+// Restart starts a stopped or killed manager with the state on its disk.
 func (m *Manager) Restart() {
 	m.t.Helper()
 	m.removeGroups()
 	m.run()
 }
 
-// Signal sends a signal to the manager: SIGSTOP makes it unresponsive.
+// Signal sends a signal to the manager.
 func (m *Manager) Signal(signal syscall.Signal) {
 	m.t.Helper()
 	if err := m.process.Command.Process.Signal(signal); err != nil {
@@ -198,7 +198,7 @@ func (m *Manager) Alias(t testing.TB, name, unit string) {
 	m.Control(t, "daemon-reload")
 }
 
-// RemoveUnit removes a unit file.
+// RemoveUnit removes a unit file and reloads the manager.
 func (m *Manager) RemoveUnit(t testing.TB, name string) {
 	t.Helper()
 	if err := os.Remove(m.unitFile(name)); err != nil {
@@ -229,7 +229,7 @@ func (m *Manager) Try(arguments ...string) (string, error) {
 	return strings.TrimSpace(string(output)), err
 }
 
-// Units returns the names of units that match a pattern and have a state such as "active".
+// Units returns the sorted names of the units that match a pattern and a state.
 func (m *Manager) Units(t testing.TB, pattern, state string) []string {
 	t.Helper()
 	var names []string
@@ -242,7 +242,7 @@ func (m *Manager) Units(t testing.TB, pattern, state string) []string {
 	return names
 }
 
-// Bus runs a bus with the manager, and returns its address.
+// Bus runs a D-Bus daemon that the manager connects to, and returns its address.
 func (m *Manager) Bus(t testing.TB) string {
 	t.Helper()
 	daemon, err := exec.LookPath("dbus-daemon")
@@ -260,7 +260,7 @@ func (m *Manager) Bus(t testing.TB) string {
 	return "unix:path=" + filepath.Join(m.dir, "run/bus")
 }
 
-// busConfiguration allows everything, like a user's bus.
+// busConfiguration permits everything, like that of a user's session bus.
 const busConfiguration = `<!DOCTYPE busconfig PUBLIC "-//freedesktop//DTD D-Bus Bus Configuration 1.0//EN" "http://www.freedesktop.org/standards/dbus/1.0/busconfig.dtd">
 <busconfig>
   <type>session</type>
@@ -288,7 +288,7 @@ func (m *Manager) removeGroups() {
 	}
 }
 
-// removeGroup removes a group and its descendants, and reports whether it is gone.
+// removeGroup removes a group and its subgroups, and reports whether it is gone.
 func removeGroup(group string) bool {
 	var all []string
 	_ = filepath.WalkDir(group, func(path string, entry fs.DirEntry, err error) error {

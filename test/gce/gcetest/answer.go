@@ -10,7 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// link returns the URL of a resource in the project.
+// link is the address of something in the project.
 func (s *Server) link(path string) string { return s.Endpoint + "projects/" + s.Project + "/" + path }
 
 func lastOf(path string) string { return path[strings.LastIndex(path, "/")+1:] }
@@ -44,7 +44,7 @@ func (s *Server) manager(g *group) *computepb.InstanceGroupManager {
 	}
 	count := func(action string) *int32 { return new(actions[action]) }
 	template := s.link("global/instanceTemplates/" + g.Name + "-template")
-	message := &computepb.InstanceGroupManager{
+	answer := &computepb.InstanceGroupManager{
 		Kind: new("compute#instanceGroupManager"), Id: &g.id, Name: &g.Name, CreationTimestamp: stamp(g.created),
 		BaseInstanceName: &g.Name, InstanceTemplate: &template, Fingerprint: new(g.fingerprint()),
 		SelfLink:      new(s.link(g.scope() + "/instanceGroupManagers/" + g.Name)),
@@ -68,16 +68,16 @@ func (s *Server) manager(g *group) *computepb.InstanceGroupManager {
 		ListManagedInstancesResults: new("PAGELESS"),
 	}
 	if g.Paginated {
-		message.ListManagedInstancesResults = new("PAGINATED")
+		answer.ListManagedInstancesResults = new("PAGINATED")
 	}
 	if g.Watched {
-		message.AutoHealingPolicies = []*computepb.InstanceGroupManagerAutoHealingPolicy{{HealthCheck: new(s.healthCheck(g)), InitialDelaySec: proto.Int32(300)}}
+		answer.AutoHealingPolicies = []*computepb.InstanceGroupManagerAutoHealingPolicy{{HealthCheck: new(s.healthCheck(g)), InitialDelaySec: proto.Int32(300)}}
 	}
 	if g.autoscaler != "" {
-		message.Status.Autoscaler = new(s.link(g.scope() + "/autoscalers/" + g.scalerName()))
+		answer.Status.Autoscaler = new(s.link(g.scope() + "/autoscalers/" + g.scalerName()))
 	}
-	s.place(g.scope(), &message.Zone, &message.Region)
-	return message
+	s.place(g.scope(), &answer.Zone, &answer.Region)
+	return answer
 }
 
 func (s *Server) healthCheck(g *group) string {
@@ -86,31 +86,31 @@ func (s *Server) healthCheck(g *group) string {
 
 // member returns an instance of a group in the API's format.
 func (s *Server) member(g *group, i *instance, now time.Time) *computepb.ManagedInstance {
-	message := &computepb.ManagedInstance{
+	answer := &computepb.ManagedInstance{
 		Name: &i.name, Instance: new(s.link("zones/" + i.zone + "/instances/" + i.name)), CurrentAction: &i.action,
 		TargetStatus: new("RUNNING"),
 		Version:      &computepb.ManagedInstanceVersion{InstanceTemplate: new(s.link("global/instanceTemplates/" + g.Name + "-template"))},
 	}
 	if i.action == actionDeleting {
-		message.TargetStatus, message.Version = new("DELETED"), nil
+		answer.TargetStatus, answer.Version = new("DELETED"), nil
 	}
 	if i.status != "" {
-		message.Id, message.InstanceStatus = &i.id, &i.status
+		answer.Id, answer.InstanceStatus = &i.id, &i.status
 	}
 	if health := g.health(i, now); health != "" {
-		message.InstanceHealth = []*computepb.ManagedInstanceInstanceHealth{{HealthCheck: new(s.healthCheck(g)), DetailedHealthState: &health}}
+		answer.InstanceHealth = []*computepb.ManagedInstanceInstanceHealth{{HealthCheck: new(s.healthCheck(g)), DetailedHealthState: &health}}
 	}
 	if i.failed != nil {
-		message.LastAttempt = &computepb.ManagedInstanceLastAttempt{Errors: &computepb.ManagedInstanceLastAttemptErrors{
+		answer.LastAttempt = &computepb.ManagedInstanceLastAttempt{Errors: &computepb.ManagedInstanceLastAttemptErrors{
 			Errors: []*computepb.Errors{{Code: &i.failed.code, Message: &i.failed.message}},
 		}}
 	}
-	return message
+	return answer
 }
 
 // machine returns the machine of an instance in the API's format.
 func (s *Server) machine(g *group, i *instance) *computepb.Instance {
-	message := &computepb.Instance{
+	answer := &computepb.Instance{
 		Kind: new("compute#instance"), Id: &i.id, Name: &i.name, Status: &i.status, Zone: new(s.link("zones/" + i.zone)),
 		SelfLink: new(s.link("zones/" + i.zone + "/instances/" + i.name)), MachineType: new(s.link("zones/" + i.zone + "/machineTypes/e2-small")),
 		CreationTimestamp: stamp(i.created), Labels: map[string]string{"service": g.Name}, DeletionProtection: new(false),
@@ -120,14 +120,14 @@ func (s *Server) machine(g *group, i *instance) *computepb.Instance {
 		}},
 	}
 	if !i.started.IsZero() {
-		message.LastStartTimestamp = stamp(i.started)
+		answer.LastStartTimestamp = stamp(i.started)
 	}
-	return message
+	return answer
 }
 
 // scaler returns a group's autoscaler in the API's format.
 func (s *Server) scaler(g *group) *computepb.Autoscaler {
-	message := &computepb.Autoscaler{
+	answer := &computepb.Autoscaler{
 		Kind: new("compute#autoscaler"), Name: new(g.scalerName()), Status: new("ACTIVE"), CreationTimestamp: stamp(g.created),
 		Target:   new(s.link(g.scope() + "/instanceGroupManagers/" + g.Name)),
 		SelfLink: new(s.link(g.scope() + "/autoscalers/" + g.scalerName())),
@@ -136,6 +136,6 @@ func (s *Server) scaler(g *group) *computepb.Autoscaler {
 			CpuUtilization: &computepb.AutoscalingPolicyCpuUtilization{UtilizationTarget: new(0.6)},
 		},
 	}
-	s.place(g.scope(), &message.Zone, &message.Region)
-	return message
+	s.place(g.scope(), &answer.Zone, &answer.Region)
+	return answer
 }
