@@ -14,8 +14,8 @@ import (
 	"github.com/hpad/hpad/test/soak"
 )
 
-// wantLossTold wants the log since a position, /-/ready, "hpad get", "hpad describe" and
-// /metrics to show that a part of the state was lost, with all the texts.
+// wantLossReported checks that the log from byte offset since, /-/ready, the CLI and /metrics
+// report that part of the state was lost.
 func (h *hpad) wantLossTold(since int, part string, texts ...string) {
 	h.w.t.Helper()
 	_, ready, err := h.request(http.MethodGet, "/-/ready")
@@ -46,8 +46,7 @@ func (h *hpad) wantLossTold(since int, part string, texts ...string) {
 	}
 }
 
-// TestStateRemoved removes the state directory of an hpad that runs: it writes all of it
-// anew.
+// TestStateRemoved removes the state directory of a running hpad, which must write it again.
 func TestStateRemoved(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -58,7 +57,7 @@ func TestStateRemoved(t *testing.T) {
 	w.awaitWorkers(3)
 	dir := w.path("state")
 
-	// Within a round, of a second here, and again for each time.
+	// hpad checks the directory once per round, which is one second here.
 	writtenAnew := func() {
 		t.Helper()
 		eventually(t, "the state is written anew", 10*time.Second, func() (string, bool) {

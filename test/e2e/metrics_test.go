@@ -14,7 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 )
 
-// metrics returns what /metrics shows over TCP.
+// metrics returns the response of /metrics over TCP.
 func (h *hpad) metrics() string {
 	h.w.t.Helper()
 	status, text, err := h.request(http.MethodGet, "http://"+h.w.listen+"/metrics")
@@ -24,7 +24,7 @@ func (h *hpad) metrics() string {
 	return text
 }
 
-// TestMetrics compares /metrics with docs/metrics.md, and lints it.
+// TestMetrics compares /metrics with docs/metrics.md and lints it.
 func TestMetrics(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -46,8 +46,8 @@ func TestMetrics(t *testing.T) {
 	}
 	shown := names(text, `(?m)^# TYPE (hpad_\w+) `)
 	described := names(string(page), "(?m)^\\| `(hpad_\\w+)` \\|")
-	// A fleet of processes neither discovers nor calls a platform that limits calls, and
-	// this one has no breaker, no receiver of notifications, no pause and no cluster.
+	// The process fleet has no discovery, no rate limit and no breaker, and the configuration
+	// has no notifications, no pause and no cluster.
 	described = slices.DeleteFunc(described, func(name string) bool {
 		return name == "hpad_discovered_targets" || name == "hpad_autoscaler_paused_until_timestamp_seconds" ||
 			regexp.MustCompile(`^hpad_(platform|fleet_breaker|notifications|cluster)_`).MatchString(name)
@@ -62,7 +62,7 @@ func TestMetrics(t *testing.T) {
 	w.noneLeft()
 }
 
-// names are the distinct texts that a pattern's group matches, in order.
+// names returns the distinct matches of the first group of pattern, sorted.
 func names(text, pattern string) []string {
 	found := map[string]bool{}
 	for _, match := range regexp.MustCompile(pattern).FindAllStringSubmatch(text, -1) {

@@ -17,7 +17,6 @@ import (
 
 var update = flag.Bool("update", false, "draw the picture of README.md anew")
 
-// TestStart runs docs/start-process.md.
 func TestStart(t *testing.T) {
 	t.Parallel()
 	said := guide.Run(t, &guide.Page{
@@ -27,8 +26,8 @@ func TestStart(t *testing.T) {
 	guide.Breathes(t, said["hpad history worker"])
 }
 
-// TestReadme runs README.md in a copy of the sources, and holds its picture to what
-// "hpad explain" prints there; with -update it draws it.
+// TestReadme runs the examples of README.md in a copy of the sources and compares
+// docs/img/explain.svg with the output of "hpad explain". The flag -update writes the picture.
 func TestReadme(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -57,8 +56,8 @@ func TestReadme(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// What the numbers lead to differs from run to run; what always is there has to be
-	// drawn. What is next is not known right after a write.
+	// Compare only lines that are the same in every run. The line about the next step is
+	// missing directly after a write.
 	var shown []string
 	for _, match := range regexp.MustCompile(`<tspan[^>]*>(.*)</tspan>`).FindAllStringSubmatch(string(drawn), -1) {
 		if line := html.UnescapeString(match[1]); heading.MatchString(line) && !strings.HasSuffix(line, ". Next") || strings.Contains(line, "External queue") {
@@ -70,10 +69,10 @@ func TestReadme(t *testing.T) {
 	}
 }
 
-// heading is a line that explain writes in bold.
+// heading matches the lines that "hpad explain" prints in bold.
 var heading = regexp.MustCompile(`^(\d\. .*|Autoscaler: .*|Target: .*)$`)
 
-// draw makes a picture of a terminal.
+// draw renders a terminal as SVG.
 func draw(command, printed string) string {
 	lines := append([]string{"$ " + command}, strings.Split(strings.TrimSpace(printed), "\n")...)
 	width := 0

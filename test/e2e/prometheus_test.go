@@ -16,8 +16,7 @@ import (
 
 const syncPeriod = time.Second
 
-// scrape is the configuration of a server that scrapes all ports of the world,
-// and hpad.
+// scrape returns a Prometheus configuration for all ports of the world and for hpad.
 func (w *world) scrape() string {
 	var text strings.Builder
 	text.WriteString("global: {scrape_interval: 1s, scrape_timeout: 1s}\nscrape_configs:\n- job_name: worker\n  static_configs:\n  - targets:\n")
@@ -28,7 +27,7 @@ func (w *world) scrape() string {
 	return text.String()
 }
 
-// awaitSeen waits until a query of the server has one value.
+// awaitQuery waits until the query returns exactly one series with the value.
 func awaitSeen(t *testing.T, server *promtest.Server, query string, value int) time.Time {
 	t.Helper()
 	client := http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
@@ -49,14 +48,14 @@ func awaitSeen(t *testing.T, server *promtest.Server, query string, value int) t
 	return time.Now()
 }
 
-// change is a count and the tick that wrote it.
+// change is a written count and its time.
 type change struct {
 	count int32
 	at    time.Time
 }
 
-// changes waits until a count was written, and returns all that were written on
-// the way.
+// changes waits until hpad writes the count until, and returns every count written since the
+// call.
 func (h *hpad) changes(until int32, limit time.Duration) []change {
 	h.w.t.Helper()
 	last := h.view().Status.LastScaleTime
@@ -71,7 +70,7 @@ func (h *hpad) changes(until int32, limit time.Duration) []change {
 	return all
 }
 
-// wantSteps wants certain counts, each at least so long after the one before.
+// wantSteps checks the counts and the minimum time between them.
 func wantSteps(t *testing.T, got []change, least time.Duration, counts ...int32) {
 	t.Helper()
 	if len(got) != len(counts) {
@@ -87,8 +86,8 @@ func wantSteps(t *testing.T, got []change, least time.Duration, counts ...int32)
 	}
 }
 
-// wantNoSooner wants the first change only when the window has passed since the
-// last tick that may have seen the load as it was before it was lowered.
+// wantNoSooner wants the first change only when the window has passed since the last tick that
+// may have seen the load as it was before it was lowered.
 func wantNoSooner(t *testing.T, first change, lowered time.Time, window time.Duration) {
 	t.Helper()
 	if earliest := lowered.Add(window - syncPeriod); first.at.Before(earliest) {
@@ -139,13 +138,13 @@ policies = [{ type = "Instances", value = 2, period = "3s" }]
 	w.noneLeft()
 }
 
-// stabilized says that the window holds four replicas.
+// stabilized reports whether the scale-down window keeps four replicas.
 func stabilized(view api.Autoscaler) bool {
 	s := view.Decision.Stabilization
 	return s != nil && s.Reason == "ScaleDownStabilized" && s.Binding != nil && s.Binding.Replicas == 4
 }
 
-// TestInstances joins the series of each worker by its address.
+// TestInstances matches the series to the workers by address.
 func TestInstances(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -166,7 +165,7 @@ average_value  = "10"
 		metrics := view.Decision.Metrics
 		return len(metrics) == 1 && metrics[0].Groups != nil && *metrics[0].Groups == policy.Groups{Ready: 3}
 	})
-	w.load("sessions", 6) // ceil(3 × 6/10) is 2, and then 6 × 2 / 10 is still 2
+	w.load("sessions", 6) // ceil(3 × 6/10) = 2, and then 6 × 2 / 10 is still 2
 	steps := h.changes(2, 20*time.Second)
 	wantSteps(t, steps, 0, 2)
 	h.signal(syscall.SIGINT)

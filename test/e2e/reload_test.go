@@ -11,7 +11,7 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// TestReload reloads good and bad configurations in the middle of a window.
+// TestReload reloads valid and invalid configurations while the scale-down window is active.
 func TestReload(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -52,7 +52,7 @@ func TestReload(t *testing.T) {
 	if after := w.workers(); !maps.Equal(before, after) {
 		t.Errorf("over the reloads the workers became %v, they were %v", after, before)
 	}
-	// The metric is set just after the configuration is in use.
+	// hpad sets the metric after it activates the configuration.
 	wait.For(t, 10*time.Second, "the metric of a successful reload", func() (string, bool) {
 		text := h.metrics()
 		return text, strings.Contains(text, "\nhpad_config_last_reload_successful 1\n")

@@ -16,7 +16,6 @@ import (
 	"github.com/hpad/hpad/daemon/api"
 )
 
-// TestStop ends hpad and starts it again.
 func TestStop(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -48,7 +47,7 @@ func TestStop(t *testing.T) {
 	w.noneLeft()
 }
 
-// TestSecond starts a second hpad on the state directory of one that runs.
+// TestSecond starts a second hpad with the state directory of a running one.
 func TestSecond(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -63,7 +62,7 @@ func TestSecond(t *testing.T) {
 	eventually(t, "the second hpad has opened the state", 10*time.Second, func() (string, bool) {
 		return "", second.hasOpen(filepath.Join(w.path("state"), "state.db"))
 	})
-	second.signal(syscall.SIGHUP) // does not end an hpad that is starting
+	second.signal(syscall.SIGHUP) // ignored during the start
 	second.ended(1)
 	want := fmt.Sprintf("state directory %q is in use by another hpad", w.path("state"))
 	if said := second.said(); !strings.Contains(said, want) {
@@ -80,7 +79,7 @@ func TestSecond(t *testing.T) {
 	w.noneLeft()
 }
 
-// hasOpen reports whether hpad holds a file open, or has ended.
+// hasOpen reports whether hpad has opened the file or has exited.
 func (h *hpad) hasOpen(path string) bool {
 	select {
 	case <-h.done:

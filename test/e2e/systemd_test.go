@@ -13,13 +13,12 @@ import (
 	"time"
 )
 
-// manager is what hpad sees of a service manager: a socket that takes words.
+// manager imitates the notification socket of systemd.
 type manager struct {
 	t    testing.TB
 	path string
 
-	mu sync.Mutex
-	// sent are the messages, and when they came.
+	mu   sync.Mutex
 	sent []message
 }
 
@@ -56,15 +55,14 @@ func newManager(w *world) *manager {
 	return m
 }
 
-// all returns what was sent so far.
 func (m *manager) all() []message {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.Clone(m.sent)
 }
 
-// await waits for a message after the first so many, which has a word that
-// begins so, and returns how many were sent up to it.
+// await waits for a message after the first `after` messages that has a line with the prefix,
+// and returns the number of messages up to and including it.
 func (m *manager) await(after int, word string) int {
 	m.t.Helper()
 	found := 0
@@ -81,7 +79,7 @@ func (m *manager) await(after int, word string) int {
 	return found
 }
 
-// awaitStatus waits until the newest status is that one.
+// awaitStatus waits until the last STATUS line equals want.
 func (m *manager) awaitStatus(want string) {
 	m.t.Helper()
 	eventually(m.t, "the service manager sees "+want, 20*time.Second, func() (string, bool) {
@@ -97,7 +95,7 @@ func (m *manager) awaitStatus(want string) {
 	})
 }
 
-// TestNotify listens to what hpad sends systemd over its life.
+// TestNotify checks the messages that hpad sends to systemd from start to stop.
 func TestNotify(t *testing.T) {
 	t.Parallel()
 	const watchdog = 2 * time.Second
@@ -141,7 +139,7 @@ func TestNotify(t *testing.T) {
 	w.noneLeft()
 }
 
-// wantFed wants the watchdog fed in good time.
+// wantPings checks the watchdog messages.
 func (m *manager) wantFed(watchdog time.Duration) {
 	m.t.Helper()
 	var last time.Time
@@ -161,8 +159,7 @@ func (m *manager) wantFed(watchdog time.Duration) {
 	}
 }
 
-// doesNotKnow wants variables of hpad's own environment not to be in the
-// workers'.
+// wantUnset checks that workers do not inherit these environment variables.
 func (w *world) doesNotKnow(names ...string) {
 	w.t.Helper()
 	for _, pid := range w.workers() {

@@ -14,12 +14,11 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// workerVariable makes the test binary a worker; its value is the directory
-// that steers it.
+// workerVariable turns the test binary into a worker. Its value is the directory with the
+// metric values.
 const workerVariable = "E2E_WORKER"
 
-// work serves /metrics on HPAD_PORT until SIGTERM: the values that the test
-// wrote into the directory, as they are at the moment.
+// work serves the values in the directory as /metrics on HPAD_PORT until SIGTERM.
 func work(dir string) error {
 	listener, err := net.Listen("tcp", "127.0.0.1:"+os.Getenv("HPAD_PORT"))
 	if err != nil {
@@ -41,7 +40,7 @@ func work(dir string) error {
 	return http.Serve(listener, mux)
 }
 
-// load sets a value that all workers show, at once for each scrape.
+// load sets a value that all workers export. The rename makes the change atomic.
 func (w *world) load(name string, value int) {
 	w.t.Helper()
 	file := filepath.Join(w.control, name)
@@ -53,7 +52,7 @@ func (w *world) load(name string, value int) {
 	}
 }
 
-// workers returns the process ids of the workers that serve, by port.
+// workers returns the process IDs of the workers that respond, by port.
 func (w *world) workers() map[int]string {
 	client := http.Client{Timeout: time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 	pids := map[int]string{}
@@ -65,7 +64,6 @@ func (w *world) workers() map[int]string {
 	return pids
 }
 
-// awaitWorkers waits until so many workers serve.
 func (w *world) awaitWorkers(want int) {
 	w.t.Helper()
 	eventually(w.t, fmt.Sprintf("%d workers serve", want), 10*time.Second, func() (string, bool) {
@@ -74,12 +72,10 @@ func (w *world) awaitWorkers(want int) {
 	})
 }
 
-// worldVariable is in the environment of each hpad, and so in that of all that
-// it starts; its value differs between worlds.
+// worldVariable marks hpad and all its child processes with their world.
 const worldVariable = "E2E_WORLD"
 
-// noneLeft waits until no process of this world is left: neither hpad nor a
-// worker nor a guard of them.
+// awaitNoProcesses waits until hpad, its workers and their guards have ended.
 func (w *world) noneLeft() {
 	w.t.Helper()
 	eventually(w.t, "no process is left", 10*time.Second, func() (string, bool) {
@@ -91,7 +87,7 @@ func (w *world) noneLeft() {
 		for _, path := range found {
 			environment, err := os.ReadFile(path)
 			if err != nil {
-				continue // It has ended, or is somebody else's.
+				continue // the process has ended or belongs to another user
 			}
 			if slices.Contains(strings.Split(string(environment), "\x00"), worldVariable+"="+w.control) {
 				command, _ := os.ReadFile(filepath.Join(filepath.Dir(path), "cmdline"))
@@ -102,7 +98,7 @@ func (w *world) noneLeft() {
 	})
 }
 
-// eventually waits until something is so; ok also says how it is now.
+// eventually waits until ok returns true. The string describes the current state.
 func eventually(t testing.TB, what string, limit time.Duration, ok func() (string, bool)) {
 	t.Helper()
 	wait.For(t, limit, "state in which "+what, ok)

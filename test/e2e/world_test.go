@@ -25,7 +25,6 @@ import (
 	"github.com/hpad/hpad/test/internal/parallel"
 )
 
-// binary is the hpad that the tests run.
 var binary string
 
 func TestMain(m *testing.M) {
@@ -51,8 +50,7 @@ func buildAndRun(m *testing.M) int {
 	return parallel.Run(m, 6)
 }
 
-// world is what one test has of its own: directories, ports and a
-// configuration.
+// world has the directories, ports and configuration of one test.
 type world struct {
 	t           testing.TB
 	dir         string
@@ -62,10 +60,10 @@ type world struct {
 	listen string
 }
 
-// instances is the number of ports of a world, and so the most workers.
+// instances is the number of worker ports in a world.
 const instances = 8
 
-// portBlock is what a world takes: the instances and one for hpad.
+// portBlock is the number of ports in a world: the instances and hpad.
 const portBlock = instances + 1
 
 var nextPort atomic.Int32
@@ -85,9 +83,8 @@ func newWorld(t testing.TB) *world {
 	return w
 }
 
-// freePorts returns the first of a block of ports that nobody listens on, below
-// those that the kernel hands out by itself. A socket without a file keeps the
-// block from other runs of these tests until this one ends.
+// freePorts returns the first port of a free block below the kernel's ephemeral range. An
+// abstract Unix socket reserves the block for this process.
 func freePorts(t testing.TB) int {
 	t.Helper()
 	const lowest, blocks = 20_000, 1000
@@ -121,7 +118,6 @@ func allFree(first int) bool {
 
 func (w *world) path(name string) string { return filepath.Join(w.dir, name) }
 
-// configure writes hpad.toml.
 func (w *world) configure(s setup) {
 	w.t.Helper()
 	w.write(s.toml(w))
@@ -134,15 +130,15 @@ func (w *world) write(text string) {
 	}
 }
 
-// setup is what the configurations of the tests differ in.
+// setup has the differences between the configurations of the tests.
 type setup struct {
-	// Prometheus is the URL of the server to ask; empty means the embedded source.
+	// Prometheus is the URL of the server. Empty means the embedded source.
 	Prometheus string
 	Max        int
-	// Metrics and Behavior are TOML; empty ones mean a queue of 10 for each worker
-	// and a scale-down that waits 2 seconds.
+	// Metrics and Behavior are TOML. Empty means a queue of 10 per worker and a scale-down
+	// window of 2 s.
 	Metrics, Behavior string
-	// StateDir is below the world's directory unless it is set.
+	// StateDir is in the world's directory if empty.
 	StateDir string
 }
 
@@ -203,11 +199,11 @@ type hpad struct {
 	client  *api.Client
 	http    *http.Client
 	log     *os.File
-	// done is closed when it has ended.
+	// done is closed when the process has exited.
 	done <-chan struct{}
 }
 
-// start runs hpad over the world's configuration until it responds.
+// start runs hpad and waits until it is ready.
 func (w *world) start() *hpad {
 	w.t.Helper()
 	h := w.launch(nil)
@@ -223,8 +219,8 @@ func (w *world) start() *hpad {
 	return h
 }
 
-// launch starts hpad with further variables in its environment. It is ended
-// with the test, and by the kernel should the test's process end first.
+// launch starts hpad with additional environment variables and does not wait. hpad is killed
+// at the end of the test, or by the kernel if the test process ends first.
 func (w *world) launch(environment []string) *hpad {
 	w.t.Helper()
 	log, err := os.OpenFile(w.path("log"), os.O_CREATE|os.O_APPEND|os.O_RDWR, 0o600)
@@ -257,28 +253,26 @@ func (w *world) launch(environment []string) *hpad {
 	return h
 }
 
-// signal sends a signal, if hpad is still there.
 func (h *hpad) signal(signal syscall.Signal) {
 	if err := h.command.Process.Signal(signal); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		h.w.t.Errorf("send %s to hpad: %v", signal, err)
 	}
 }
 
-// kill ends hpad without warning.
 func (h *hpad) kill() {
 	h.w.t.Helper()
 	h.signal(syscall.SIGKILL)
 	<-h.done
 }
 
-// end asks hpad to end and wants it to do so well.
+// stop sends SIGTERM and wants exit code 0.
 func (h *hpad) end() {
 	h.w.t.Helper()
 	h.signal(syscall.SIGTERM)
 	h.ended(0)
 }
 
-// ended wants hpad to end by itself with that code.
+// awaitExit waits until hpad exits with the code.
 func (h *hpad) ended(code int) {
 	h.w.t.Helper()
 	select {
@@ -291,7 +285,7 @@ func (h *hpad) ended(code int) {
 	}
 }
 
-// said is all that hpads of this world have logged.
+// logged returns the log of all runs of hpad in this world.
 func (h *hpad) said() string {
 	h.w.t.Helper()
 	text, err := os.ReadFile(h.w.path("log"))
@@ -301,7 +295,7 @@ func (h *hpad) said() string {
 	return string(text)
 }
 
-// awaitSaid waits until the log has all the texts.
+// awaitLogged waits until the log contains all texts.
 func (h *hpad) awaitSaid(texts ...string) {
 	h.w.t.Helper()
 	eventually(h.w.t, fmt.Sprintf("the log has %q", texts), 10*time.Second, func() (string, bool) {
@@ -315,7 +309,7 @@ func (h *hpad) awaitSaid(texts ...string) {
 	})
 }
 
-// request asks over the socket, or over TCP where path has a host.
+// request sends a request over the socket, or over TCP if path is a URL.
 func (h *hpad) request(method, path string) (status int, body string, err error) {
 	client := h.http
 	if strings.HasPrefix(path, "/") {
@@ -336,7 +330,7 @@ func (h *hpad) request(method, path string) (status int, body string, err error)
 	return response.StatusCode, string(text), err
 }
 
-// get returns a page, and an error unless its status is 200.
+// get returns a page, or an error if the status is not 200.
 func get(client *http.Client, address string) (string, error) {
 	response, err := client.Get(address)
 	if err != nil {
@@ -350,7 +344,6 @@ func get(client *http.Client, address string) (string, error) {
 	return string(text), err
 }
 
-// view returns the autoscaler of the world.
 func (h *hpad) view() api.Autoscaler {
 	h.w.t.Helper()
 	view, err := h.client.Autoscaler(h.w.t.Context(), "worker")
@@ -360,8 +353,7 @@ func (h *hpad) view() api.Autoscaler {
 	return view
 }
 
-// awaitView waits until the autoscaler, which has a decision then, is as wanted,
-// and returns it.
+// awaitView waits until the autoscaler has a decision and ok returns true.
 func (h *hpad) awaitView(what string, limit time.Duration, ok func(api.Autoscaler) bool) api.Autoscaler {
 	h.w.t.Helper()
 	var view api.Autoscaler
@@ -372,7 +364,7 @@ func (h *hpad) awaitView(what string, limit time.Duration, ok func(api.Autoscale
 	return view
 }
 
-// awaitCount waits until the autoscaler wants so many replicas.
+// awaitCount waits for a number of desired replicas.
 func (h *hpad) awaitCount(want int32, limit time.Duration) api.Autoscaler {
 	h.w.t.Helper()
 	return h.awaitView(fmt.Sprintf("it wants %d replicas", want), limit, func(view api.Autoscaler) bool {
@@ -385,7 +377,7 @@ type answer struct {
 	code     int
 }
 
-// hpad runs a command of the command line.
+// hpad runs an hpad command.
 func (w *world) hpad(args ...string) answer {
 	w.t.Helper()
 	command := exec.CommandContext(w.t.Context(), binary, args...)
@@ -400,7 +392,7 @@ func (w *world) hpad(args ...string) answer {
 	return answer{out: out.String(), err: errs.String(), code: command.ProcessState.ExitCode()}
 }
 
-// wantSaid runs a command that is to succeed and to print all the texts.
+// wantOutput runs a command that must succeed and print all texts.
 func (w *world) wantSaid(args []string, texts ...string) {
 	w.t.Helper()
 	got := w.hpad(args...)
@@ -414,7 +406,7 @@ func (w *world) wantSaid(args []string, texts ...string) {
 	}
 }
 
-// queryURL is an instant query to a Prometheus server.
+// queryURL returns the URL of an instant query to a Prometheus server.
 func queryURL(server, query string) string {
 	return server + "/api/v1/query?query=" + url.QueryEscape(query)
 }
