@@ -18,8 +18,7 @@ import (
 	"github.com/hpad/hpad/test/soak"
 )
 
-// clientFaults are clients that one has rather not: what each of many does with its
-// connection.
+// clientFaults are misbehaving clients. do is called once for each connection.
 var clientFaults = []struct {
 	name    string
 	clients int
@@ -79,8 +78,8 @@ var clientFaults = []struct {
 	}},
 }
 
-// TestClients lets hundreds of bad clients at hpad's address and at its socket, all kinds
-// at once: the command line is answered all the time, and nobody loses a period.
+// TestClients connects hundreds of misbehaving clients to hpad's address and socket at the
+// same time. hpad must respond to the CLI and keep evaluating.
 func TestClients(t *testing.T) {
 	w := newWorld(t, 40, 5)
 	address := ports.Free(t)
@@ -95,7 +94,7 @@ func TestClients(t *testing.T) {
 	for _, fault := range clientFaults {
 		for n := range fault.clients {
 			network, at := "tcp", address
-			if n%10 == 0 { // whoever may use the socket has fewer such clients
+			if n%10 == 0 { // hpad limits connections to the socket less strictly
 				network, at = "unix", p.Socket()
 			}
 			clients.Go(func() { besiege(network, at, fault.do, stop, &connected) })
@@ -127,7 +126,7 @@ func TestClients(t *testing.T) {
 	p.Stop()
 }
 
-// besiege does with one connection after the other what a bad client does, until stop.
+// besiege opens one connection after another and calls do, until stop.
 func besiege(network, address string, do func(net.Conn, <-chan time.Time), stop <-chan struct{}, connected *atomic.Int64) {
 	for {
 		select {

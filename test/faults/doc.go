@@ -1,4 +1,3 @@
-// Package faults proves that hpad withstands what goes wrong around it: the real
-// program, over servers that misbehave on a script. docs/reliability.md lists every
-// fault with its test.
+// Package faults runs hpad against servers that misbehave on request. docs/reliability.md
+// lists every fault with its test.
 package faults

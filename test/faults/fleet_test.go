@@ -11,7 +11,8 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// fleetFaults are what may be wrong with all that a fleet answers.
+// fleetFaults are faults in every response of a fleet. why matches the error that hpad
+// reports.
 var fleetFaults = []struct {
 	name string
 	how  misbehavior
@@ -33,7 +34,7 @@ var fleetFaults = []struct {
 	{"says that there are no jobs", say(200, "application/json", `[]`, "X-Nomad-Index", "1"), "not found|no job|older|index"},
 }
 
-// writeFaults are what may be wrong with writes alone.
+// writeFaults are faults in responses to writes only.
 var writeFaults = []struct {
 	name string
 	how  misbehavior
@@ -44,7 +45,7 @@ var writeFaults = []struct {
 	{"hangs at every write", hang, "timeout|deadline|timed out|no answer"},
 }
 
-// onWrites misbehaves with requests to scale alone.
+// onWrites limits a misbehavior to scale requests.
 func onWrites(how misbehavior) misbehavior {
 	return func(f *front, w http.ResponseWriter, r *http.Request) {
 		if scales(r) {
@@ -55,7 +56,7 @@ func onWrites(how misbehavior) misbehavior {
 	}
 }
 
-// TestFleet has each fleet misbehave in its own way, all of them at the same time.
+// TestFleet runs all faults of fleets at the same time, each with its own fleet.
 func TestFleet(t *testing.T) {
 	w := newWorld(t, 100, 3)
 	victims := map[string]*victim{}
@@ -116,7 +117,8 @@ func TestFleet(t *testing.T) {
 	p.Stop()
 }
 
-// loses does each write and resets its connection: it is done once, and counts as done.
+// loses executes each write and then resets the connection. hpad must write once and record
+// the write as done.
 func (v *victim) loses(t *testing.T, p *program.Program) {
 	v.misbehave(onWrites(func(f *front, w http.ResponseWriter, r *http.Request) {
 		f.honest.ServeHTTP(httptest.NewRecorder(), r)
@@ -136,7 +138,8 @@ func (v *victim) loses(t *testing.T, p *program.Program) {
 	}
 }
 
-// doesNot accepts two writes and does nothing: hpad notices, tells, and tries again.
+// doesNot accepts two writes without executing them. hpad must notice, report an external
+// writer and write again.
 func (v *victim) doesNot(t *testing.T, p *program.Program) {
 	ignored := 0
 	v.misbehave(onWrites(func(f *front, w http.ResponseWriter, r *http.Request) {
@@ -159,7 +162,7 @@ func (v *victim) doesNot(t *testing.T, p *program.Program) {
 	}
 }
 
-// lies says for a round that nothing is there of all that is there.
+// lies returns empty lists for one round.
 func (v *victim) lies(t *testing.T, p *program.Program) {
 	count := v.Truth(v.number).Count
 	v.misbehave(func(f *front, w http.ResponseWriter, r *http.Request) {

@@ -14,23 +14,23 @@ import (
 	"time"
 )
 
-// misbehavior is what a front does with a request instead of passing it on.
+// misbehavior handles a request instead of the real server.
 type misbehavior func(f *front, w http.ResponseWriter, r *http.Request)
 
-// front is a server before an honest one, which misbehaves while it is told to. It
-// keeps its address.
+// front is a proxy for a server that can misbehave. It listens at the same address for its
+// whole life.
 type front struct {
 	t       testing.TB
 	honest  http.Handler
 	address string
-	// tls has the certificates of a front that has any, good and expired.
+	// tls has the valid (true) and the expired (false) certificate. nil means plain HTTP.
 	tls map[bool]tls.Certificate
 
 	mu      sync.Mutex
 	server  *httptest.Server
 	faulty  misbehavior
 	expired bool
-	// broken counts the requests that misbehavior answered.
+	// broken counts the requests that a misbehavior handled.
 	broken int
 }
 
@@ -42,7 +42,7 @@ func newFront(t testing.TB, honest http.Handler) *front {
 	return f
 }
 
-// listen begins to listen, again where it did before.
+// listen starts the server, after the first time at the same address.
 func (f *front) listen() {
 	f.t.Helper()
 	f.mu.Lock()
@@ -65,7 +65,7 @@ func (f *front) listen() {
 		}})
 	}
 	f.server = &httptest.Server{Listener: listener, Config: &http.Server{
-		Handler: f, ReadHeaderTimeout: time.Minute, ErrorLog: log.New(io.Discard, "", 0), // clients that go are meant to
+		Handler: f, ReadHeaderTimeout: time.Minute, ErrorLog: log.New(io.Discard, "", 0), // clients disconnect on purpose
 	}}
 	f.server.Start()
 }
@@ -79,7 +79,7 @@ func (f *front) close() {
 	server.Close()
 }
 
-// misbehave makes the front do something else than what is asked, until heal.
+// misbehave handles all requests with how until heal.
 func (f *front) misbehave(how misbehavior) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -88,7 +88,7 @@ func (f *front) misbehave(how misbehavior) {
 
 func (f *front) heal() { f.misbehave(nil) }
 
-// hit returns how many requests the misbehavior had.
+// hit returns the number of requests that a misbehavior handled.
 func (f *front) hit() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -102,7 +102,6 @@ func (f *front) url() string {
 	return "http://" + f.address
 }
 
-// ServeHTTP passes a request on, or misbehaves.
 func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f.mu.Lock()
 	how := f.faulty
@@ -117,20 +116,18 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f.honest.ServeHTTP(w, r)
 }
 
-// scales reports whether a request is one to scale a Nomad job.
+// scales reports whether the request scales a Nomad job.
 func scales(r *http.Request) bool {
 	return r.Method != http.MethodGet && strings.HasSuffix(r.URL.Path, "/scale")
 }
 
-// The misbehaviors of servers of any kind.
-
-// hang never answers.
+// hang never responds.
 func hang(_ *front, _ http.ResponseWriter, r *http.Request) {
-	_, _ = io.Copy(io.Discard, r.Body) // else the end of the client is not noticed
+	_, _ = io.Copy(io.Discard, r.Body) // without a read, the server does not notice that the client disconnects
 	<-r.Context().Done()
 }
 
-// beginning is how an answer to a request begins.
+// beginning returns the first bytes of a valid response.
 func beginning(r *http.Request) string {
 	if strings.HasPrefix(r.URL.Path, "/v1/") {
 		return `[{"ID":"shop-000000",` + strings.Repeat(" ", 60)
@@ -138,7 +135,7 @@ func beginning(r *http.Request) string {
 	return `{"status":"success","data":{"resultType":"vector","result":[`
 }
 
-// reset begins an answer and resets the connection.
+// reset sends part of a response and resets the connection.
 func reset(_ *front, w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Length", "1000000")
@@ -147,7 +144,6 @@ func reset(_ *front, w http.ResponseWriter, r *http.Request) {
 	cut(w)
 }
 
-// cut resets a connection.
 func cut(w http.ResponseWriter) {
 	conn, _, err := http.NewResponseController(w).Hijack()
 	if err != nil {
@@ -159,7 +155,7 @@ func cut(w http.ResponseWriter) {
 	_ = conn.Close()
 }
 
-// trickle answers a byte a second.
+// trickle sends one byte per second.
 func trickle(_ *front, w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	ticker := time.NewTicker(time.Second)
@@ -175,7 +171,7 @@ func trickle(_ *front, w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// say answers always the same.
+// say returns a misbehavior that always sends the same response.
 func say(status int, kind, text string, headers ...string) misbehavior {
 	return func(_ *front, w http.ResponseWriter, _ *http.Request) {
 		for n := 0; n+1 < len(headers); n += 2 {
@@ -187,5 +183,5 @@ func say(status int, kind, text string, headers ...string) misbehavior {
 	}
 }
 
-// loginPage is what a proxy that wants a password says.
+// loginPage is the response of a proxy that requires a login.
 const loginPage = "<!doctype html><html><head><title>Sign in</title></head></html>"

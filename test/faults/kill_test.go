@@ -16,14 +16,14 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// rate is how far apart the model wants two writes that each may add, or take, one
-// instance in growSeconds: less by what may lie between a decision and its write.
+// rate is the minimum time between two writes of an autoscaler that may change by one instance
+// per growSeconds. It allows 3 s between a decision and its write.
 const (
 	growSeconds = 10
 	rate        = (growSeconds - 3) * time.Second
 )
 
-// limited configures autoscalers that may change by one instance in a while.
+// limited allows a change of one instance per period.
 const limited = `[autoscalers.%[1]s.behavior.scale_up]
 policies = [{ type = "Instances", value = 1, period = "%[2]ds" }]
 [autoscalers.%[1]s.behavior.scale_down]
@@ -31,12 +31,12 @@ stabilization_window = "0s"
 policies = [{ type = "Instances", value = 1, period = "%[2]ds" }]
 `
 
-// remembered is what an hpad has told of an autoscaler: what the next one has to know.
+// remembered has the fields of an autoscaler that must survive a restart.
 type remembered struct {
 	created, scaled time.Time
 }
 
-// remember asks hpad for what it knows. One that is ending may not answer any more.
+// remember reads the autoscalers. It returns nil if hpad is stopping.
 func remember(p *program.Program, t testing.TB) map[string]remembered {
 	all := map[string]remembered{}
 	views, err := p.Client.Autoscalers(t.Context())
@@ -49,8 +49,8 @@ func remember(p *program.Program, t testing.TB) map[string]remembered {
 	return all
 }
 
-// killed is a world for hpads that are killed: half of its autoscalers grow, half
-// shrink, all the time, by one instance in a while.
+// killed returns a world in which half of the autoscalers grow and half shrink, by one
+// instance per growSeconds.
 func killed(t testing.TB) (w *world, numbers []int) {
 	t.Helper()
 	w = newWorld(t, 60, 0)
@@ -74,7 +74,7 @@ func killed(t testing.TB) (w *world, numbers []int) {
 	return w, numbers
 }
 
-// pause waits, unless the client goes.
+// pause waits, or returns early if the client disconnects.
 func pause(r *http.Request, wait time.Duration) {
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
@@ -84,8 +84,8 @@ func pause(r *http.Request, wait time.Duration) {
 	}
 }
 
-// judge compares what was written to the fleet with the model: by one instance each time,
-// and never twice within a while.
+// judge checks that each write changed the count by one and that no two writes of an
+// autoscaler are closer than rate.
 func (w *world) judge(t testing.TB, numbers []int) {
 	t.Helper()
 	total := 0
@@ -107,7 +107,7 @@ func (w *world) judge(t testing.TB, numbers []int) {
 	t.Logf("%d writes", total)
 }
 
-// knows wants hpad to know what an earlier one has told.
+// knows checks that hpad has not lost what an earlier process reported.
 func knows(t testing.TB, p *program.Program, before map[string]remembered) {
 	t.Helper()
 	now := remember(p, t)
@@ -119,22 +119,22 @@ func knows(t testing.TB, p *program.Program, before map[string]remembered) {
 	}
 }
 
-// turnKilled is after how many kills, and turnEnded after how many ends all ask for the
-// contrary: by 20 ends all have got what they asked for.
+// turnKilled is the number of kills, and turnEnded the number of restarts, after which all
+// loads are reversed. 20 restarts are enough to reach the requested counts.
 const (
 	turnKilled = 150
 	turnEnded  = 10
 )
 
-// turn has all ask for the contrary of what they asked for, for the n-th time.
+// turn reverses all loads for the n-th time.
 func (w *world) turn(numbers []int, n int) {
 	for i, number := range numbers {
 		w.Ask(number, 1+19*((i+n+1)%2))
 	}
 }
 
-// TestKill kills hpad at random moments under load. Nothing that was told is lost,
-// nothing is done twice.
+// TestKill kills hpad at random times under load. No reported state may be lost, and no write
+// may happen twice.
 func TestKill(t *testing.T) {
 	t.Parallel()
 	w, numbers := killed(t)
@@ -152,7 +152,7 @@ func TestKill(t *testing.T) {
 			}
 		}
 		p.Kill()
-		if n%5 == 4 { // also one that has hardly begun
+		if n%5 == 4 { // also kill it during the start
 			p.Launch()
 			pauseFor(time.Duration(random.Int64N(int64(300 * time.Millisecond))))
 			p.Kill()
@@ -172,8 +172,8 @@ func TestKill(t *testing.T) {
 
 func pauseFor(d time.Duration) { <-time.After(d) }
 
-// TestTerm ends hpad in the middle of writes, as systemd does: it ends well, and what was
-// under way is settled by the next one.
+// TestTerm sends SIGTERM during writes. hpad must exit with 0, and the next process must
+// complete the writes.
 func TestTerm(t *testing.T) {
 	t.Parallel()
 	w, numbers := killed(t)
@@ -199,8 +199,8 @@ func TestTerm(t *testing.T) {
 	p.Stop()
 }
 
-// TestReloads reloads without a break, by signals and over the socket, good
-// configurations and bad ones: nothing stops, and nothing is forgotten.
+// TestReloads reloads valid and invalid configurations continuously, by signal and over the
+// socket.
 func TestReloads(t *testing.T) {
 	w, numbers := killed(t)
 	for range 3 {
@@ -242,8 +242,8 @@ func TestReloads(t *testing.T) {
 	p.Stop()
 }
 
-// TestTwo runs two hpads with states of their own over the same targets: they agree, and
-// each tells that somebody else writes.
+// TestTwo runs two hpads with separate states for the same targets. Both must agree on the
+// count and report an external writer.
 func TestTwo(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 20, 1)

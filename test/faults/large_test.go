@@ -9,13 +9,13 @@ import (
 	"testing"
 )
 
-// endless answers series, or jobs, for as long as somebody reads: gigabytes a minute.
+// endless sends series or jobs until the client disconnects.
 func endless(_ *front, w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	pour(w, r)
 }
 
-// bomb is endless in few bytes: compressed it is a thousandth.
+// bomb sends the same compressed, which is about a thousandth of the size.
 func bomb(_ *front, w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Encoding", "gzip")
@@ -43,7 +43,7 @@ func pour(to io.Writer, r *http.Request) {
 	}
 }
 
-// TestLarge has sources and fleets answer without end.
+// TestLarge has sources and fleets send responses without end.
 func TestLarge(t *testing.T) {
 	w := newWorld(t, 40, 2)
 	type large struct {
@@ -67,7 +67,7 @@ func TestLarge(t *testing.T) {
 	p.Passes(w.steady[0], 2)
 	before := uses(t, p)
 	end := w.watch(t, p)
-	for _, one := range all { // one after the other: each keeps a processor busy
+	for _, one := range all { // in sequence, because each keeps a CPU busy
 		t.Run(one.name, func(t *testing.T) {
 			one.withstand(t, p, func() { one.misbehave(one.how) }, one.heal, one.why)
 			if now := uses(t, p); now.Resident > 1<<30 {

@@ -10,8 +10,8 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// TestLoad runs 2,000 autoscalers, a tenth of which have a source that fails: the others
-// keep their period, and memory stays what it was; for ten minutes in the long form.
+// TestLoad runs 2,000 autoscalers, a tenth of which have a failing source. The others must be
+// evaluated in time, and memory must not grow. The soak form takes ten minutes.
 func TestLoad(t *testing.T) {
 	const autoscalers, seconds = 2000, 5
 	w := newWorld(t, autoscalers, 0)
@@ -39,7 +39,7 @@ average_value = "%[4]d"
 	p := program.Prepare(t, program.Options{Config: w.config.String(), Daemon: fmt.Sprintf("listen = \"\"\nsync_period = \"%ds\"\n", seconds)})
 	p.Start()
 	probe := sim.JobID(1)
-	p.Passes(probe, 2) // until all that is kept is there
+	p.Passes(probe, 2) // fills all caches
 	before := uses(t, p)
 	late := p.Metric("hpad_autoscaler_late_passes_total", "")
 	passes := soak.Rounds(3, 600/seconds)

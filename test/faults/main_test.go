@@ -9,12 +9,11 @@ import (
 	"github.com/hpad/hpad/test/internal/program"
 )
 
-// patience is how long what takes seconds on an idle machine may take.
+// patience is the limit of waits for results that take seconds on an idle machine.
 const patience = 90 * time.Second
 
-// Tests that watch whether autoscalers keep their period run one after the other: their
-// honest servers are of this process, and are to answer in time. The others run
-// side by side.
+// Tests that measure whether autoscalers are evaluated in time run in sequence, because the
+// servers are in this process. The others run in parallel.
 func TestMain(m *testing.M) {
 	code := parallel.Run(m, 64)
 	program.Clean()

@@ -12,13 +12,12 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// receiver is an honest receiver of notifications.
+// receiver stores notifications.
 type receiver struct {
 	mu  sync.Mutex
 	got []string
 }
 
-// ServeHTTP takes a notification.
 func (r *receiver) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	text, err := io.ReadAll(request.Body)
 	if err != nil {
@@ -30,7 +29,7 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// told counts the notifications of an autoscaler.
+// told returns the number of notifications about an autoscaler.
 func (r *receiver) told(name string) (n int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -42,8 +41,8 @@ func (r *receiver) told(name string) (n int) {
 	return n
 }
 
-// TestReceiver has receivers of notifications misbehave. Rounds do not notice, what is
-// lost is counted and told, and once a receiver is well it gets what happens again.
+// TestReceiver has receivers misbehave. Evaluation must continue, lost notifications must be
+// counted and logged, and a receiver that recovers must get new notifications.
 func TestReceiver(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 60, 2)
@@ -58,7 +57,7 @@ func TestReceiver(t *testing.T) {
 		},
 		"refuses": nil,
 	}
-	// Of these the status is all that counts: they have it.
+	// These send a success status, so the notification counts as delivered.
 	taken := map[string]misbehavior{"trickles after its status": trickle, "answers a page with 200": say(200, "text/html", loginPage)}
 	maps.Copy(faults, taken)
 	type one struct {
@@ -94,7 +93,7 @@ func TestReceiver(t *testing.T) {
 			return fmt.Sprintf("%d, want %d", now, count), now == count
 		})
 	}
-	for range 7 { // more than queues take
+	for range 7 { // more than the queues hold
 		change()
 	}
 	for fault, r := range receivers {

@@ -11,8 +11,8 @@ import (
 	"github.com/hpad/hpad/daemon/web/webtest"
 )
 
-// vector is an answer of Prometheus with series of its own; TIME in it is the time that
-// was asked for.
+// vector returns a Prometheus response with the series. TIME is replaced by the time of the
+// query.
 func vector(result string) misbehavior {
 	return func(_ *front, w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -22,8 +22,7 @@ func vector(result string) misbehavior {
 
 func value(text string) misbehavior { return vector(`{"metric":{},"value":[TIME,"` + text + `"]}`) }
 
-// sourceFaults are what may be wrong with a source: how it misbehaves, and what hpad
-// then says.
+// sourceFaults are faults of a source. why matches the error that hpad reports.
 var sourceFaults = []struct {
 	name string
 	how  misbehavior
@@ -52,7 +51,7 @@ var sourceFaults = []struct {
 	{"answers other JSON", say(200, "application/json", `[1,{"a":null}]`), "JSON|not what the Prometheus API answers"},
 }
 
-// TestSource has each source misbehave in its own way, all of them at the same time.
+// TestSource runs all faults of sources at the same time, each with its own source.
 func TestSource(t *testing.T) {
 	w := newWorld(t, 100, 3)
 	victims := map[string]*victim{}
@@ -99,7 +98,7 @@ func TestSource(t *testing.T) {
 	p.Stop()
 }
 
-// newSecureFront is newFront over TLS, and the file of its authority.
+// newSecureFront returns a front with TLS and the file of its CA certificate.
 func newSecureFront(t testing.TB, honest http.Handler) (f *front, ca string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -118,11 +117,11 @@ func newSecureFront(t testing.TB, honest http.Handler) (f *front, ca string) {
 	return f, filepath.Join(dir, "authority.crt")
 }
 
-// expire shows the expired certificate from now on, or the good one.
+// expire switches between the expired and the valid certificate.
 func (f *front) expire(expired bool) {
 	f.mu.Lock()
 	f.expired = expired
 	server := f.server
 	f.mu.Unlock()
-	server.CloseClientConnections() // so that there are new ones
+	server.CloseClientConnections() // forces new handshakes
 }

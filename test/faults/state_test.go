@@ -20,11 +20,10 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// page is the size of a database's pages.
+// page is the page size of bbolt.
 const page = 4096
 
-// tear writes garbage over a part of a file, as a machine that lost its power in the
-// middle of a write may leave it.
+// tear overwrites part of a file with random bytes, like a power failure during a write.
 func tear(at func(size int64) int64, length int) func(path string) error {
 	return func(path string) error {
 		file, err := os.OpenFile(path, os.O_RDWR, 0)
@@ -51,7 +50,7 @@ func truncate(share float64) func(path string) error {
 	}
 }
 
-// stateFaults are what may become of a file of the state while hpad does not run.
+// stateFaults are damages to a state file while hpad is stopped.
 var stateFaults = []struct {
 	name, file string
 	damage     func(path string) error
@@ -68,8 +67,8 @@ var stateFaults = []struct {
 	{"removed history", "history.db", os.Remove},
 }
 
-// TestState damages the state of an hpad that was killed. The next one either knows what
-// that knew, or tells of the loss where people look; the count stays, and follows.
+// TestState damages the state of a killed hpad. The next process must either have the complete
+// state or report a loss, and must not change the count.
 func TestState(t *testing.T) {
 	t.Parallel()
 	for _, fault := range stateFaults {
@@ -94,7 +93,7 @@ func TestState(t *testing.T) {
 			startDamaged(t, p)
 			p.Passes(v.name, 2)
 			if _, ready, err := p.Ask(http.MethodGet, "/-/ready"); err != nil || !strings.Contains(ready, `"subject":"state"`) {
-				// Then nothing is.
+				// No loss is reported, so nothing may be missing.
 				knows(t, p, told)
 				if now := scaledTo(t, p, v.name, half); err != nil || !slices.ContainsFunc(now, known[0].Equal) {
 					t.Errorf("the change of %s is not in the history any more, but %s, and no loss is told: %s, %v", known[0], now, ready, err)
@@ -116,7 +115,7 @@ func TestState(t *testing.T) {
 	}
 }
 
-// scaledTo returns when the history says that a count was written.
+// scaledTo returns the times of all writes of a count in the history.
 func scaledTo(t *testing.T, p *program.Program, name string, count int) (times []time.Time) {
 	t.Helper()
 	var entries []api.Recorded
@@ -131,7 +130,7 @@ func scaledTo(t *testing.T, p *program.Program, name string, count int) (times [
 	return times
 }
 
-// startDamaged starts hpad over damaged state. It may refuse once, and say why.
+// startDamaged starts hpad with damaged state. hpad may exit once with an error.
 func startDamaged(t *testing.T, p *program.Program) {
 	t.Helper()
 	since := len(p.Said())
@@ -151,8 +150,8 @@ func startDamaged(t *testing.T, p *program.Program) {
 	p.AwaitPasses()
 }
 
-// TestReadOnlyState starts hpad over a state that cannot be written: it says so and ends,
-// and knows all of it once it can be.
+// TestReadOnlyState starts hpad with a read-only state directory. hpad must exit with an
+// error, and have the complete state when the directory is writable again.
 func TestReadOnlyState(t *testing.T) {
 	t.Parallel()
 	disk := filepath.Join(t.TempDir(), "disk")

@@ -20,22 +20,19 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// period is how often the worlds' autoscalers are evaluated, in seconds.
+// period is the sync period in seconds.
 const period = 2
 
-// daemonTable is what the [daemon] tables of worlds have.
 var daemonTable = fmt.Sprintf("listen = \"\"\nsync_period = \"%ds\"\n", period)
 
-// world is a cluster and its Prometheus with a model of what may happen to the cluster:
-// each request to scale that it got.
+// world is a simulated Nomad cluster with its Prometheus. It records all scale requests.
 type world struct {
 	*sim.World
 	t testing.TB
-	// nomad and prometheus are the honest servers.
+	// nomad and prometheus are the handlers without faults.
 	nomad, prometheus http.Handler
 	config            strings.Builder
-	// next is the next job without an autoscaler, steady are the autoscalers that nothing
-	// is to happen to.
+	// next is the next job without an autoscaler. steady lists the autoscalers without faults.
 	next   int
 	steady []string
 
@@ -43,16 +40,16 @@ type world struct {
 	writes []write
 }
 
-// write is a request to scale that reached the cluster.
+// write is a scale request that reached the cluster.
 type write struct {
 	job      int
 	at       time.Time
 	from, to int
-	// done means that it changed the count.
+	// done is true if the request changed the count.
 	done bool
 }
 
-// newWorld returns a world with a few autoscalers whose servers are honest.
+// newWorld returns a world with a number of steady autoscalers.
 func newWorld(t testing.TB, jobs, steady int) *world {
 	t.Helper()
 	w := &world{World: sim.New(sim.Options{Jobs: jobs}), t: t}
@@ -67,7 +64,7 @@ func newWorld(t testing.TB, jobs, steady int) *world {
 	return w
 }
 
-// recorded passes requests on, and remembers those to scale.
+// recorded forwards requests and records scale requests.
 func (w *world) recorded(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		if !scales(r) {
@@ -83,7 +80,7 @@ func (w *world) recorded(next http.Handler) http.Handler {
 			http.Error(rw, "faults: not a request to scale", http.StatusBadRequest)
 			return
 		}
-		w.mu.Lock() // nobody sees the count without its write
+		w.mu.Lock() // the new count must not be visible before its write is recorded
 		defer w.mu.Unlock()
 		before := w.Truth(number).Count
 		next.ServeHTTP(rw, r)
@@ -91,7 +88,7 @@ func (w *world) recorded(next http.Handler) http.Handler {
 	})
 }
 
-// written returns the writes to a job that changed its count.
+// written returns the writes that changed the count of a job.
 func (w *world) written(number int) (done []write) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -103,7 +100,7 @@ func (w *world) written(number int) (done []write) {
 	return done
 }
 
-// lasting is in the tables of fleets and sources: no call takes more than a second.
+// lasting limits the calls of fleets and sources to one second.
 const lasting = "timeout = \"1s\"\n"
 
 func (w *world) fleet(name string, f *front, more ...string) {
@@ -114,8 +111,7 @@ func (w *world) source(name string, f *front, more ...string) {
 	fmt.Fprintf(&w.config, "[sources.%s]\nkind = \"prometheus\"\nurl = %q\n%s%s\n", name, f.url(), lasting, strings.Join(more, ""))
 }
 
-// autoscaler configures one of the next job that has several instances, and returns its
-// name.
+// autoscaler configures the next job that has at least four instances.
 func (w *world) autoscaler(fleet, source string) (name string, number int) {
 	for w.Truth(w.next).Count < 4 {
 		w.next++
@@ -141,7 +137,7 @@ stabilization_window = "0s"
 	return name, number
 }
 
-// start runs hpad over the world until all its autoscalers had a pass.
+// start runs hpad and waits for a pass of every autoscaler.
 func (w *world) start() *program.Program {
 	w.t.Helper()
 	p := program.Prepare(w.t, program.Options{Config: w.config.String(), Daemon: daemonTable})
@@ -149,15 +145,13 @@ func (w *world) start() *program.Program {
 	return p
 }
 
-// view returns an autoscaler.
 func view(t testing.TB, p *program.Program, name string) api.Autoscaler {
 	t.Helper()
 	return p.With(t).View(name)
 }
 
-// watch looks at the steady autoscalers all the time, and returns what ends that: it
-// wants them to have kept their period, without an error but where this process itself
-// was too busy to answer for a moment.
+// watch checks the steady autoscalers until end is called. They must be evaluated on time,
+// with errors in at most 10 % of the checks, because this process may be too busy to respond.
 func (w *world) watch(t testing.TB, p *program.Program) (end func()) {
 	t.Helper()
 	done, ended := make(chan struct{}), make(chan struct{})
@@ -202,7 +196,7 @@ func (w *world) watch(t testing.TB, p *program.Program) (end func()) {
 	})
 }
 
-// passes counts the passes of steady autoscalers by when the last ones were.
+// passes returns the sum of the periods that the steady autoscalers were evaluated in.
 func (w *world) passes(p *program.Program) (sum float64) {
 	for _, name := range w.steady {
 		a, err := p.Client.Autoscaler(w.t.Context(), name)
@@ -213,7 +207,7 @@ func (w *world) passes(p *program.Program) (sum float64) {
 	return sum
 }
 
-// comesBack wants hpad to take no more than before, but for a little, at last.
+// comesBack waits until goroutines, descriptors and memory are close to their earlier values.
 func comesBack(t testing.TB, p *program.Program, before program.Use) {
 	t.Helper()
 	const goroutines, descriptors, resident = 20, 20, 96 << 20
@@ -224,7 +218,6 @@ func comesBack(t testing.TB, p *program.Program, before program.Use) {
 	})
 }
 
-// uses returns what hpad takes at the moment.
 func uses(t testing.TB, p *program.Program) program.Use {
 	t.Helper()
 	u, err := p.Use()
@@ -234,7 +227,7 @@ func uses(t testing.TB, p *program.Program) program.Use {
 	return u
 }
 
-// victim is an autoscaler that something happens to.
+// victim is an autoscaler whose fleet or source has a fault.
 type victim struct {
 	*world
 	*front
@@ -242,7 +235,8 @@ type victim struct {
 	number int
 }
 
-// told wants what people look at to say that the victim fails, and why.
+// told waits until /-/ready, /metrics, "hpad get" and "hpad explain" report the failure with
+// its cause.
 func (v *victim) told(t testing.TB, p *program.Program, why *regexp.Regexp) {
 	t.Helper()
 	p = p.With(t)
@@ -263,14 +257,13 @@ func (v *victim) told(t testing.TB, p *program.Program, why *regexp.Regexp) {
 	})
 }
 
-// unquoted is JSON as its texts read.
+// unquoted removes JSON escapes.
 func unquoted(text string) string {
 	return strings.NewReplacer(`\"`, `"`, `\u003c`, "<", `\u003e`, ">").Replace(text)
 }
 
-// withstand lets something happen to the victim while its load asks for half of its
-// instances: it is told, no instance is lost meanwhile, and once it is over the count
-// follows.
+// withstand starts a fault and halves the load. hpad must report the fault, must not change
+// the count during it, and must follow the load after it.
 func (v *victim) withstand(t testing.TB, p *program.Program, begin, end func(), why string) {
 	t.Helper()
 	before := v.Truth(v.number).Count
@@ -294,8 +287,7 @@ func (v *victim) withstand(t testing.TB, p *program.Program, begin, end func(), 
 	v.recovers(t, p, before/2)
 }
 
-// recovers wants the count to follow the load again, by one write, and nothing to be
-// told any more.
+// recovers waits until the count is want, with one write and no remaining error.
 func (v *victim) recovers(t testing.TB, p *program.Program, want int) {
 	t.Helper()
 	wait.For(t, patience, "recovery of "+v.name, func() (string, bool) {
