@@ -1,4 +1,4 @@
-// Package child runs programs for tests that end with the test's process.
+// Package child runs processes that end with the test process.
 package child
 
 import (
@@ -9,11 +9,11 @@ import (
 	"time"
 )
 
-// Process is a child that never outlives the test's process. Its methods are for
-// any goroutine.
+// Process is a child that never outlives the test process. Its methods are safe for concurrent
+// use.
 type Process struct {
 	Command *exec.Cmd
-	// Done is closed once the child has ended.
+	// Done is closed when the child has exited.
 	Done <-chan struct{}
 }
 
@@ -30,8 +30,8 @@ func StartIn(command *exec.Cmd, enter func() error) (*Process, error) {
 	started := make(chan error)
 	go func() {
 		defer close(done)
-		// The kernel kills the child when the thread that started it ends, so that
-		// thread is kept until the child has ended.
+		// The kernel kills the child when the thread that started it ends, so the thread must
+		// live as long as the child.
 		runtime.LockOSThread()
 		if enter == nil {
 			defer runtime.UnlockOSThread()
@@ -58,8 +58,8 @@ func (p *Process) Ended() bool {
 	}
 }
 
-// Stop sends a signal and waits until the child has ended. One that has not
-// within the limit is killed, which is an error.
+// Stop sends a signal and waits until the child has exited. After limit it kills the child and
+// returns an error.
 func (p *Process) Stop(signal syscall.Signal, limit time.Duration) error {
 	_ = p.Command.Process.Signal(signal)
 	select {
@@ -71,7 +71,7 @@ func (p *Process) Stop(signal syscall.Signal, limit time.Duration) error {
 	}
 }
 
-// Kill ends the child without warning, and returns once it has ended.
+// Kill sends SIGKILL and returns when the child has exited.
 func (p *Process) Kill() {
 	_ = p.Command.Process.Kill()
 	<-p.Done

@@ -1,4 +1,3 @@
-// Package gobuild builds programs for tests.
 package gobuild
 
 import (
@@ -26,7 +25,7 @@ func Hpad(ctx context.Context, file string) error {
 	if made == "" {
 		return Build(ctx, file, "github.com/hpad/hpad/cmd/hpad")
 	}
-	if _, err := os.Stat(made); err != nil { // which has go test know when it changed
+	if _, err := os.Stat(made); err != nil { // makes the file part of go test's cache key
 		return err
 	}
 	return os.Symlink(made, file)

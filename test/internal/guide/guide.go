@@ -18,9 +18,10 @@ import (
 
 // Page is a page with examples.
 type Page struct {
-	// Path is its file, Dir where its commands run; empty is a directory of the test's.
+	// Path is the file of the page. Dir is the directory of its commands; empty means a
+	// temporary directory.
 	Path, Dir string
-	// Environment is added to the test's.
+	// Environment is added to the environment of the test.
 	Environment []string
 	Replace     map[string]string
 	Skip        map[string]string
@@ -30,7 +31,7 @@ const limit = 8 * time.Minute
 
 const mark = "--- guide "
 
-// step is a command of the page, and the lines that it shows below it.
+// step is a command and the lines of output that the page shows for it.
 type step struct {
 	command string
 	shown   []string
@@ -106,7 +107,7 @@ var (
 	saved   = regexp.MustCompile("as `([^`]+)`:$")
 )
 
-// read returns the files that a page has its reader save, and its commands.
+// read returns the files that the page asks the reader to save, and its commands.
 func read(t *testing.T, p *Page, text string) (files map[string]string, steps []step) {
 	t.Helper()
 	for old := range p.Replace {
@@ -139,7 +140,7 @@ func read(t *testing.T, p *Page, text string) (files map[string]string, steps []
 	return files, steps
 }
 
-// console reads commands, which begin with "$ ", and the lines that each prints.
+// console reads commands, which begin with "$ ", and the output shown after each of them.
 func console(text string) (steps []step) {
 	for line := range strings.Lines(text) {
 		line = strings.TrimRight(line, "\n")
@@ -153,9 +154,9 @@ func console(text string) (steps []step) {
 	return steps
 }
 
-// Missing returns the lines of a sample that what was printed does not have. Numbers,
-// times, the width of columns and what a line of the history says of passes before it are
-// of one run, and not compared; a sample leaves lines out by "...".
+// Missing returns the lines of a sample that are not in the output. It ignores numbers, times,
+// column widths and the part of a history line about earlier passes. "..." in a sample matches
+// anything.
 func Missing(sample []string, printed string) (missing []string) {
 	var have []string
 	for line := range strings.Lines(printed) {
@@ -182,7 +183,7 @@ func shape(line string) string {
 	return strings.Join(strings.Fields(elapsed.ReplaceAllString(line, "D")), " ")
 }
 
-// Breathes fails the test unless a history tells of growing and of shrinking.
+// Breathes fails the test unless a history has a scale-up and a scale-down.
 func Breathes(t *testing.T, history string) {
 	t.Helper()
 	if !strings.Contains(history, "Scaled up from") || !strings.Contains(history, "Scaled down from") {
@@ -190,11 +191,11 @@ func Breathes(t *testing.T, history string) {
 	}
 }
 
-// Own is what a page's reader has for themselves and tests share a machine for: the
-// directory of hpad's files and the address of its page.
+// Own returns replacements for the directory and the address of hpad, so that tests can run in
+// parallel.
 func Own(t *testing.T) map[string]string {
 	t.Helper()
-	// The paths of sockets have to be short.
+	// paths of sockets must be short
 	dir, err := os.MkdirTemp("", "hpad-try")
 	if err != nil {
 		t.Fatal(err)

@@ -9,8 +9,7 @@ import (
 	"testing"
 )
 
-// Cache returns the directory into which the scripts put things:
-// ~/.cache/hpad-test, or what HPAD_TEST_CACHE names.
+// Cache returns the installation directory: HPAD_TEST_CACHE, or ~/.cache/hpad-test.
 func Cache() string {
 	if cache := os.Getenv("HPAD_TEST_CACHE"); cache != "" {
 		return cache

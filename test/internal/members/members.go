@@ -1,5 +1,5 @@
-// Package members runs clusters of hpads for tests: real processes, over any store, that
-// share simulated Nomad clusters.
+// Package members runs clusters of real hpad processes that share simulated Nomad clusters,
+// with any store.
 package members
 
 import (
@@ -25,7 +25,7 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// TTL is the lease of the members.
+// TTL is the lease duration of the members.
 const TTL = 5 * time.Second
 
 // Jobs is the number of jobs of each fleet.
@@ -36,10 +36,10 @@ var Fleets = []string{"alpha", "beta", "gamma"}
 
 // Options configure a Cluster.
 type Options struct {
-	// Cluster is the name that the members have in common; empty means "hpad".
+	// Cluster is the name of the cluster. Empty means "hpad".
 	Cluster string
-	// Servers are the URLs of the store's servers. Each member reaches them by relays of its
-	// own.
+	// Servers are the URLs of the store's servers. Each member connects to them through its
+	// own relays.
 	Servers []string
 	Store   func(name string, servers []string) string
 	View    func(ctx context.Context) (cluster.View, error)
@@ -57,16 +57,16 @@ type Cluster struct {
 	t       *testing.T
 	options Options
 	dir     string
-	// password is a file with the password of members, "secret".
+	// password is a file with the password of the members, "secret".
 	password string
-	// relays lead a member to the servers of the store, and fronts the other members to it,
-	// by its name.
+	// relays connect a member, by its name, to the servers of the store, and fronts connect
+	// the other members to it.
 	relays map[string][]*relay.Relay
 	fronts map[string]*relay.Relay
 	shared string
 }
 
-// Member is one hpad.
+// Member is one hpad process.
 type Member struct {
 	*program.Program
 	Name string
@@ -107,7 +107,7 @@ behavior = { scale_down = { stabilization_window = %[6]q } }
 	return c
 }
 
-// Serve serves as long as the test, and returns the URL.
+// Serve starts a server for the duration of the test and returns its URL.
 func Serve(t *testing.T, handler http.Handler) string {
 	server := httptest.NewServer(handler)
 	t.Cleanup(server.Close)
@@ -180,7 +180,7 @@ func (c *Cluster) Reset(m *Member) {
 	}
 }
 
-// Alone returns an hpad that is no member and does not run yet, with the same fleets.
+// Alone returns an hpad outside of the cluster with the same fleets. It is not started.
 func (c *Cluster) Alone() *Member {
 	c.t.Helper()
 	return &Member{Name: "alone", Program: program.Prepare(c.t, program.Options{Directory: c.directory("alone"), Config: c.shared})}
@@ -191,7 +191,7 @@ func (c *Cluster) directory(name string) string {
 	return filepath.Dir(webtest.Write(c.t, c.t.TempDir(), "token", name))
 }
 
-// Await waits until something is so.
+// Await waits until is returns true.
 func (c *Cluster) Await(what string, is func() (string, bool)) {
 	c.t.Helper()
 	wait.For(c.t, world.Patience, what, is)
@@ -236,7 +236,7 @@ func (c *Cluster) Spread() {
 	})
 }
 
-// OwnerOf returns the owner of a fleet once it has one, and some other member.
+// OwnerOf waits until a fleet has an owner, and returns it and another member.
 func (c *Cluster) OwnerOf(fleet string) (owner, other *Member) {
 	c.t.Helper()
 	c.Await("an owner of fleet "+fleet, func() (string, bool) {
@@ -273,13 +273,13 @@ func (c *Cluster) Follows(fleet string, job, count int) {
 	})
 }
 
-// Evaluated waits until an autoscaler is evaluated after now, as a member shows it.
+// Evaluated waits for an evaluation of an autoscaler after now, as reported by a member.
 func (c *Cluster) Evaluated(m *Member, name string) api.Autoscaler {
 	c.t.Helper()
 	return c.EvaluatedAfter(m, name, time.Now())
 }
 
-// EvaluatedAfter is Evaluated after another time.
+// EvaluatedAfter waits for an evaluation after began.
 func (c *Cluster) EvaluatedAfter(m *Member, name string, began time.Time) api.Autoscaler {
 	c.t.Helper()
 	var view api.Autoscaler

@@ -23,7 +23,7 @@ const inTime = TTL + 85*time.Second
 
 // Fault is a fault of the owner of a fleet in one round.
 type Fault struct {
-	// Begin has it happen in the round of a number, and End be over.
+	// Begin starts the fault in round n, and End ends it.
 	Begin, End func(c *Cluster, owner *Member, n int)
 	// Moves reports whether another member takes over.
 	Moves   bool
@@ -109,7 +109,7 @@ func open(t *testing.T, fault Fault, options Options) *rounds {
 	w := r.Worlds["alpha"]
 	owner, _ := r.OwnerOf("alpha")
 	r.Paused(owner, autoscaler(paused))
-	r.Follows("alpha", growing, 6) // so that the store has it
+	r.Follows("alpha", growing, 6) // makes sure that the store has the autoscaler
 	r.Follows("alpha", kept, keptCount)
 	r.Evaluated(owner, autoscaler(kept))
 	w.Ask(kept, 1)
@@ -126,7 +126,7 @@ func (r *rounds) watch(fleet string, next http.Handler) http.Handler {
 		body, _ := io.ReadAll(request.Body)
 		request.Body = io.NopCloser(bytes.NewReader(body))
 		var scale struct{ Count *int64 }
-		_ = json.Unmarshal(body, &scale) // without a count it is an event
+		_ = json.Unmarshal(body, &scale) // a request without a count is an event
 		if scale.Count != nil && !r.ownerWrites(request.Context(), request.Header.Get("X-Nomad-Token"), fleet) {
 			panic(http.ErrAbortHandler)
 		}

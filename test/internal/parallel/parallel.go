@@ -1,4 +1,4 @@
-// Package parallel runs tests that wait most of the time.
+// Package parallel runs tests that mostly wait in parallel.
 package parallel
 
 import (

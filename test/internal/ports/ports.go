@@ -1,4 +1,4 @@
-// Package ports finds addresses for servers that tests start.
+// Package ports finds free ports for servers in tests.
 package ports
 
 import (
@@ -11,8 +11,8 @@ import (
 
 const first, last = 10_000, 19_999
 
-// claims are abstract Unix sockets, each named after a port that this process has. Another
-// process cannot listen at the same name while this one runs.
+// claims are abstract Unix sockets, one for each port of this process. They exclude other
+// processes.
 var (
 	mu     sync.Mutex
 	claims []net.Listener
@@ -24,8 +24,8 @@ func Free(t testing.TB) string {
 	return fmt.Sprintf("127.0.0.1:%d", Port(t))
 }
 
-// Port returns the port of such an address. No test, also of another process, gets it again
-// while this process runs.
+// Port returns a free port. No other test or process gets the same port while this process
+// runs.
 func Port(t testing.TB) int {
 	t.Helper()
 	mu.Lock()

@@ -15,17 +15,17 @@ import (
 	"time"
 )
 
-// With returns the program as another test's, which does not start or end it.
+// With returns the program for use in another test, which must not start or stop it.
 func (p *Program) With(t testing.TB) *Program {
 	other := *p
 	other.t = t
 	return &other
 }
 
-// Pid is the process's id.
+// Pid returns the process ID.
 func (p *Program) Pid() int { return p.process.Command.Process.Pid }
 
-// Done is closed once it has ended.
+// Done is closed when the process has exited.
 func (p *Program) Done() <-chan struct{} { return p.process.Done }
 
 // Ended describes how the program ended; empty if it runs.
@@ -36,13 +36,13 @@ func (p *Program) Ended() string {
 	return p.process.Command.ProcessState.String()
 }
 
-// Signal sends a signal, which one that has ended does not get.
+// Signal sends a signal. It does nothing if the process has exited.
 func (p *Program) Signal(signal syscall.Signal) { _ = p.process.Command.Process.Signal(signal) }
 
-// State is the directory of its state.
+// State returns the state directory.
 func (p *Program) State() string { return p.state }
 
-// Said is all that its runs have logged.
+// Said returns the log of all runs.
 func (p *Program) Said() string {
 	text, err := os.ReadFile(p.path("log"))
 	if err != nil {
@@ -51,7 +51,7 @@ func (p *Program) Said() string {
 	return string(text)
 }
 
-// Ask gets or posts a page over the socket.
+// Ask sends a request over the socket.
 func (p *Program) Ask(method, path string) (status int, body string, err error) {
 	ctx, cancel := context.WithTimeout(p.t.Context(), 20*time.Second)
 	defer cancel()
@@ -91,7 +91,7 @@ func (p *Program) Metric(name, labels string) float64 {
 // Use is the resource usage of a process.
 type Use struct {
 	Goroutines, Descriptors int
-	// Resident is memory in bytes.
+	// Resident is the resident memory in bytes.
 	Resident int64
 }
 

@@ -1,4 +1,4 @@
-// Package program runs hpad as a process of its own, so that it can be killed.
+// Package program runs hpad as a separate process that can be killed.
 package program
 
 import (
@@ -21,7 +21,8 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// Program is an hpad with its files. Its methods are for the test's own goroutine.
+// Program is an hpad process with its files. Its methods must be called from the test's
+// goroutine.
 type Program struct {
 	Client *api.Client
 
@@ -34,7 +35,7 @@ type Program struct {
 	directory     string
 }
 
-// build makes the hpad that all programs of the test's process run, once.
+// build provides the hpad binary once per test process.
 var build = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "hpad-program-")
 	if err != nil {
@@ -45,7 +46,7 @@ var build = sync.OnceValues(func() (string, error) {
 	return binary, gobuild.Hpad(context.Background(), binary)
 })
 
-// Binary is the hpad that programs run, in a directory of its own.
+// Binary returns the path of the hpad binary, which has a directory of its own.
 func Binary(t testing.TB) string {
 	t.Helper()
 	binary, err := build()
@@ -55,10 +56,10 @@ func Binary(t testing.TB) string {
 	return binary
 }
 
-// built is the directory of that, once there is one.
+// built is the directory of the binary after build has run.
 var built string
 
-// Clean removes what New built, when all tests are over.
+// Clean removes the binary after all tests.
 func Clean() {
 	if built != "" {
 		_ = os.RemoveAll(built)
@@ -83,7 +84,7 @@ func New(t testing.TB, text string, environment ...string) *Program {
 	return p
 }
 
-// Prepare is New without a start.
+// Prepare is New without starting hpad.
 func Prepare(t testing.TB, o Options) *Program {
 	t.Helper()
 	p := &Program{t: t, dir: t.TempDir(), binary: Binary(t), environment: o.Environment, directory: o.Directory, daemon: cmp.Or(o.Daemon, "listen = \"\"\nsync_period = \"1s\"\n")}
@@ -99,13 +100,12 @@ func Prepare(t testing.TB, o Options) *Program {
 	return p
 }
 
-// Configure writes another configuration, without its [daemon] table, for the next start
-// or reload.
+// Configure replaces the configuration for the next start or reload.
 func (p *Program) Configure(text string) {
 	p.t.Helper()
 	text = fmt.Sprintf("[daemon]\nsocket = %q\nstate_dir = %q\ncpu_initialization_period = \"1s\"\ninitial_readiness_delay = \"1s\"\n%s%s",
 		p.path("sock"), p.state, p.daemon, text)
-	// At once: a reload may read it meanwhile.
+	// atomic, because hpad may be reloading
 	err := os.WriteFile(p.path("hpad.toml.new"), []byte(text), 0o600)
 	if err == nil {
 		err = os.Rename(p.path("hpad.toml.new"), p.path("hpad.toml"))
@@ -118,20 +118,19 @@ func (p *Program) Configure(text string) {
 // Socket is the path of its socket.
 func (p *Program) Socket() string { return p.path("sock") }
 
-// File is its configuration.
+// File returns the path of the configuration.
 func (p *Program) File() string { return p.path("hpad.toml") }
 
 func (p *Program) path(name string) string { return filepath.Join(p.dir, name) }
 
-// Start runs hpad again after Kill, with the state it had, until all its autoscalers
-// had a pass.
+// Start starts hpad, with the state of earlier runs, and waits for a pass of every autoscaler.
 func (p *Program) Start() {
 	p.t.Helper()
 	p.Launch()
 	p.AwaitPasses()
 }
 
-// Launch is Start without waiting for anything.
+// Launch starts hpad without waiting.
 func (p *Program) Launch() {
 	p.t.Helper()
 	log, err := os.OpenFile(p.path("log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
@@ -147,7 +146,7 @@ func (p *Program) Launch() {
 	}
 }
 
-// AwaitPasses waits until all autoscalers of a program that was launched had a pass.
+// AwaitPasses waits for a pass of every autoscaler.
 func (p *Program) AwaitPasses() {
 	p.t.Helper()
 	wait.For(p.t, world.Patience, "pass of hpad", func() (string, bool) {
@@ -165,7 +164,7 @@ func (p *Program) AwaitPasses() {
 	})
 }
 
-// Kill ends hpad without warning.
+// Kill sends SIGKILL and waits until hpad has exited.
 func (p *Program) Kill() {
 	if p.process != nil {
 		p.process.Kill()
@@ -205,8 +204,7 @@ func (p *Program) View(name string) api.Autoscaler {
 	return view
 }
 
-// Await waits until a condition of an autoscaler has a reason, and a message with
-// some words.
+// Await waits until a condition has the reason and a message that contains words.
 func (p *Program) Await(name string, kind policy.ConditionType, reason, words string) {
 	p.t.Helper()
 	wait.For(p.t, world.Patience, fmt.Sprintf("%s of %q with reason %s and %q", kind, name, reason, words), func() (string, bool) {

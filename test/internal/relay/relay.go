@@ -1,4 +1,4 @@
-// Package relay leads connections of tests to servers, and has a network fail between them.
+// Package relay forwards TCP connections and simulates network failures.
 package relay
 
 import (
@@ -16,13 +16,13 @@ type Relay struct {
 	to       string
 	listener net.Listener
 	mu       sync.Mutex
-	there    bool              // whether bytes to the server are dropped
-	back     bool              // and those from it
-	open     map[net.Conn]bool // with whether bytes of it were dropped
+	there    bool              // drop data to the server
+	back     bool              // drop data from the server
+	open     map[net.Conn]bool // true if data of the connection was dropped
 	all      sync.WaitGroup
 }
 
-// New returns a relay to a server's URL, which lives as long as its test.
+// New returns a relay to a URL for the duration of the test.
 func New(t testing.TB, url string) *Relay {
 	t.Helper()
 	scheme, to, _ := strings.Cut(url, "://")

@@ -121,8 +121,7 @@ func (s Chosen) tells(t *testing.T, w *World, c choice, want []string) {
 	})
 }
 
-// takes: those go and no others, and they are on record with the decision that took
-// them.
+// takes waits until exactly the victims are removed and recorded in the history.
 func (s Chosen) takes(t *testing.T, w *World, c choice, all, want []string) {
 	t.Helper()
 	left := slices.DeleteFunc(slices.Clone(all), func(name string) bool { return slices.Contains(want, name) })

@@ -22,7 +22,6 @@ type Load struct {
 	values map[string]float64
 }
 
-// NewLoad starts both.
 func NewLoad(t testing.TB) *Load {
 	t.Helper()
 	l := &Load{values: map[string]float64{}}
@@ -39,7 +38,7 @@ scrape_configs:
 	return l
 }
 
-// Set gives a series a value, as set(`queue{of="web"}`, 3).
+// Set sets the value of a series, for example `queue{of="web"}`.
 func (l *Load) Set(series string, value float64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -90,14 +89,13 @@ func (l *Load) ask(series string) (string, error) {
 	return fmt.Sprint(answer.Data.Result[0].Value[1]), nil
 }
 
-// Source is the configuration of a source called prom.
+// Source returns the configuration of the source "prom".
 func (l *Load) Source() string {
 	return fmt.Sprintf("[sources.prom]\nkind = \"prometheus\"\nurl = %q\n", l.url)
 }
 
-// Queued is the configuration of an autoscaler that gives a target, as TOML has
-// it, an instance for each 10 in the queue of the autoscaler's name, and shrinks
-// after 2 seconds.
+// Queued returns the configuration of an autoscaler that wants one instance per 10 entries of
+// the queue with its name, with a scale-down window of 2 s.
 func Queued(name, target string, minimum, maximum int) string {
 	return fmt.Sprintf(`
 [autoscalers.%[1]s]

@@ -20,7 +20,7 @@ const (
 
 // Minute is an account whose calls are throttled for a minute, and another account that works.
 type Minute struct {
-	// Fleets is the configuration of two fleets: "spent" and "spared".
+	// Fleets is the configuration of the fleets "spent" (throttled) and "spared".
 	Fleets string
 	// Target returns a target of a fleet, as TOML has it.
 	Target          func(fleet, name string) string
@@ -28,7 +28,7 @@ type Minute struct {
 	Count           func(fleet, name string) int
 	Spend           func(d time.Duration)
 	Refused, Writes func() int
-	// Words are the platform's own, about a call that it refused.
+	// Words is part of the platform's error message.
 	Words string
 	Most  int
 }
@@ -76,8 +76,7 @@ func (m Minute) holds(t *testing.T, w *World) {
 	t.Errorf("problems are %+v, want one of fleet spent", w.Readiness().Problems)
 }
 
-// spares: the other account is not held, and its changes wait for its own limit
-// alone, once they come faster than that lets them.
+// spares checks that the other account scales and is limited only by its own rate limit.
 func (m Minute) spares(t *testing.T, w *World, l *Load) {
 	t.Helper()
 	const most = 8

@@ -21,10 +21,9 @@ const confirm = 3
 
 const lost = 15 * time.Second
 
-// Vanishing is a target of a cloud that seems to be nearly gone.
+// Vanishing tests implausible readings of a cloud target.
 type Vanishing struct {
-	// Fleet is the configuration of the target's fleet, Target the target as TOML has
-	// it.
+	// Fleet is the configuration of the fleet, and Target the TOML of the target.
 	Fleet, Target string
 	Lie           func(rounds int)
 	Lose          func()
@@ -48,7 +47,7 @@ func (v Vanishing) Run(t *testing.T, l *Load) {
 		told := time.Now()
 		wait.For(t, Patience, fmt.Sprintf("%d doubted readings", doubts), func() (string, bool) {
 			now := doubted()
-			if now < doubts && time.Since(told) > lost { // on a busy machine a round may end before its response is there
+			if now < doubts && time.Since(told) > lost { // on a loaded machine a round may end before its response arrives
 				v.Lie(doubts - now)
 				told = time.Now()
 			}

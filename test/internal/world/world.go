@@ -28,8 +28,7 @@ import (
 // Patience is the time limit for operations that take seconds on an idle host.
 const Patience = 90 * time.Second
 
-// World is a daemon of a test, with its state. Its methods are for the test's own
-// goroutine.
+// World is a daemon with its state. Its methods must be called from the test's goroutine.
 type World struct {
 	*daemon.Daemon
 	t    testing.TB
@@ -42,8 +41,8 @@ type World struct {
 	measured *metrics.Exposition
 }
 
-// New runs a daemon over a configuration, which lacks its [daemon] table, with
-// rounds every second.
+// New runs a daemon with a sync period of 1 s. text is the configuration without its [daemon]
+// table.
 func New(t testing.TB, text string) *World {
 	t.Helper()
 	return NewWrapped(t, text, nil)
@@ -57,7 +56,7 @@ func NewWrapped(t testing.TB, text string, wrap func(name string, fleet targets.
 	return w
 }
 
-// Rehearse is New with a daemon that writes no counts. Restart runs one that does.
+// Rehearse is New in dry-run mode. Restart ends the dry run.
 func Rehearse(t testing.TB, text string) *World {
 	t.Helper()
 	w := &World{t: t, dir: t.TempDir(), dry: true}
@@ -65,7 +64,7 @@ func Rehearse(t testing.TB, text string) *World {
 	return w
 }
 
-// Stop ends the daemon; its state stays for Restart.
+// Stop stops the daemon and keeps its state for Restart.
 func (w *World) Stop() {
 	w.t.Helper()
 	w.stop()
@@ -154,8 +153,7 @@ func (w *World) View(name string) api.Autoscaler {
 	return a
 }
 
-// Condition returns one condition of an autoscaler; the zero one when it is not
-// set yet.
+// Condition returns a condition of an autoscaler, or the zero value if it is not set.
 func (w *World) Condition(name string, kind policy.ConditionType) policy.Condition {
 	w.t.Helper()
 	for _, c := range w.View(name).Status.Conditions {
@@ -166,8 +164,7 @@ func (w *World) Condition(name string, kind policy.ConditionType) policy.Conditi
 	return policy.Condition{}
 }
 
-// Await waits until a condition of an autoscaler has a status, a reason and a
-// message with some words.
+// Await waits until a condition has the reason and a message that contains words.
 func (w *World) Await(name string, kind policy.ConditionType, reason, words string) policy.Condition {
 	w.t.Helper()
 	var c policy.Condition

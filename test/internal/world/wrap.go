@@ -5,8 +5,7 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// Wrap puts something of a test's own around each fleet of a configuration, or in its
-// place.
+// Wrap replaces each fleet of a configuration by the result of wrap.
 func Wrap(c *config.Config, wrap *func(name string, fleet targets.Fleet) targets.Fleet) {
 	for name, fleet := range c.Fleets {
 		fleet.Config = wrapped{fleet.Config, wrap}
