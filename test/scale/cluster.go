@@ -52,7 +52,7 @@ var sharing = table[*shared]{
 	},
 }
 
-// group are the members under measurement, and their store.
+// group has the measured members and their store.
 type group struct {
 	row     row
 	members []*hpad
@@ -61,8 +61,8 @@ type group struct {
 	store   string
 }
 
-// measureShared runs members of a program over new worlds, and has one of them stopped,
-// and one killed, unless it is alone.
+// measureShared measures the members of a cluster. Unless there is only one, it also stops one
+// and kills one.
 func measureShared(ctx context.Context, program string, r row) (*shared, error) {
 	dir, err := os.MkdirTemp("", "hpad-scale-")
 	if err != nil {

@@ -32,7 +32,7 @@ func buildHpad(ctx context.Context) (path string, clean func(), err error) {
 	return path, func() { _ = os.RemoveAll(dir) }, nil
 }
 
-// hpad is one that runs over files in a directory.
+// hpad is a running daemon with its files in a directory.
 type hpad struct {
 	*process
 	*socket
@@ -146,9 +146,8 @@ func runOnce(ctx context.Context, program string, args ...string) (time.Duration
 	return command.ProcessState.UserTime() + command.ProcessState.SystemTime(), nil
 }
 
-// restart starts a program again with the state it had, just after a tick, and
-// measures when it has decided for the first, and for every, autoscaler: at its start
-// all are due.
+// restart starts hpad with existing state just after a tick. It measures the times of the
+// first decision and of the last first decision, because all autoscalers are due at the start.
 func restart(ctx context.Context, program, dir string, m *result) error {
 	toTick(ctx, m.row.period)
 	pause(ctx, m.row.period/10)
@@ -161,7 +160,7 @@ func restart(ctx context.Context, program, dir string, m *result) error {
 		pause(ctx, 20*time.Millisecond)
 		c, err := h.counts(ctx, passesMetric)
 		if err != nil {
-			continue // it has not begun to listen
+			continue // not listening yet
 		}
 		if m.restartFirst == 0 && c.passes > 0 {
 			m.restartFirst = time.Since(begun)

@@ -1,14 +1,14 @@
-// Command scale measures what hpad, and nomad-autoscaler beside it, cost over a
-// simulated Nomad cluster of many jobs and a Prometheus server that knows their load.
+// Command scale measures the costs of hpad and of nomad-autoscaler with a simulated Nomad
+// cluster and Prometheus server.
 //
 //	go run ./test/scale -n 1000                       one row: this tree's hpad, 1,000 jobs, a shared query
 //	go run ./test/scale -n 1000 -query each           a query for each autoscaler
 //	go run ./test/scale -n 10000 -programs ./before,hpad -times 2   two programs in turn
-//	go run ./test/scale -n 100000 -single -extra      one allocation a job; restart, get, scrape and check, too
-//	go run ./test/scale -n 30000 -single -members 3 -fleets 6       a cluster over etcd, which has to be installed
-//	go run ./test/scale -serve -n 1000                the simulator alone, and a configuration for it
+//	go run ./test/scale -n 100000 -single -extra      one allocation per job; also restart, get, scrape and check
+//	go run ./test/scale -n 30000 -single -members 3 -fleets 6       a cluster over etcd, which must be installed
+//	go run ./test/scale -serve -n 1000                the simulator alone, with a configuration for it
 //
-// The simulator's own cpu is not counted, but it needs some: nothing else should run.
+// The CPU time of the simulator is not counted, but nothing else should run at the same time.
 package main
 
 import (
@@ -148,12 +148,11 @@ func allRows(r row) []measurement {
 	return rows
 }
 
-// bench measures programs, which it builds once.
+// bench measures programs and builds them once.
 type bench struct {
 	built  map[string]string
 	cleans []func()
-	// out is where the tables go.
-	out io.Writer
+	out    io.Writer
 }
 
 func (b *bench) clean() {
@@ -237,7 +236,7 @@ func (b *bench) measure(ctx context.Context, program string, r row) (*result, er
 		return nil, err
 	}
 	run := measureHpad
-	if program == "nomad-autoscaler" { // which has a query for each
+	if program == "nomad-autoscaler" { // it has one query per policy
 		run, r.each = measureAutoscaler, true
 	}
 	m, err := run(ctx, path, r)

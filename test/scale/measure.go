@@ -83,8 +83,7 @@ func measure(ctx context.Context, p measured, s *surroundings, m *result) error 
 	return err
 }
 
-// rssOver waits for the periods of a row, to shortly before a tick, and returns the
-// mean of the resident set.
+// rssOver waits for the periods of a row and returns the mean resident set size.
 func rssOver(ctx context.Context, p measured, r row) int64 {
 	end := time.Now().Add(time.Duration(r.periods) * r.period)
 	var sum, samples int64

@@ -15,7 +15,7 @@ import (
 	"github.com/hpad/hpad/test/internal/child"
 )
 
-// process is a program under measurement, which does not outlive this one.
+// process is a program under measurement. It ends with this process.
 type process struct {
 	*child.Process
 	log string
@@ -67,7 +67,7 @@ func (p *process) stop() error {
 	return err
 }
 
-// ticksPerSecond is the kernel's unit of cpu time in /proc.
+// ticksPerSecond is the unit of CPU time in /proc.
 const ticksPerSecond = 100
 
 func (p *process) cpu() (time.Duration, error) {
@@ -88,7 +88,7 @@ func (p *process) cpu() (time.Duration, error) {
 func (p *process) memory() (now, peak int64) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.Command.Process.Pid))
 	if err != nil {
-		return 0, 0 // it ended
+		return 0, 0 // the program has ended
 	}
 	for line := range strings.Lines(string(text)) {
 		fields := strings.Fields(line)

@@ -10,9 +10,9 @@ import (
 
 type fields[T any] map[string]func(T) string
 
-// compile returns a filter of Nomad's language (go-bexpr), of it as much as hpad and
-// nomad-autoscaler speak: texts and numbers that are equal or not or match, and, or,
-// not, parentheses. Anything else is an error, and so is a field that is not known.
+// compile compiles the part of Nomad's filter language (go-bexpr) that hpad and
+// nomad-autoscaler use: ==, !=, matches, and, or, not and parentheses. Other expressions and
+// unknown fields are errors.
 func compile[T any](expression string, known fields[T]) (pass func(T) bool, err error) {
 	if expression == "" {
 		return func(T) bool { return true }, nil

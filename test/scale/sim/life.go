@@ -7,9 +7,8 @@ import (
 	"time"
 )
 
-// scale gives a job another count, and lets follow what does on a real cluster: new
-// allocations that start, others that end, and a deployment that waits for their
-// health. The caller holds mu.
+// scale changes the count of a job and schedules the effects on a real cluster: new
+// allocations start, others stop, and a deployment waits for health. The caller holds mu.
 func (w *World) scale(number, count int, message string, meta []byte) (specIndex uint64, eval string) {
 	now := time.Now()
 	w.writes++

@@ -21,7 +21,7 @@ const (
 	maxWait     = 10 * time.Minute
 )
 
-// Nomad returns the HTTP API of the world's cluster.
+// Nomad returns the HTTP API of the cluster.
 func (w *World) Nomad() http.Handler {
 	mux := http.NewServeMux()
 	handle := func(pattern string, serve func(call) error) {
@@ -61,7 +61,6 @@ func (w *World) Nomad() http.Handler {
 
 const agentSelf = `{"config":{"Datacenter":"dc1","Region":"global","Version":{"Version":"1.11.2"}},"member":{"Addr":"10.0.0.1","DelegateCur":4,"DelegateMax":5,"DelegateMin":2,"Name":"server-1.global","Port":4648,"ProtocolCur":2,"ProtocolMax":5,"ProtocolMin":1,"Status":"alive","Tags":{"build":"1.11.2","dc":"dc1","region":"global","role":"nomad"}},"stats":{"nomad":{"leader":"true","server":"true"}}}`
 
-// errNoJob is of calls that need a job that is there.
 var errNoJob = statusError{http.StatusNotFound, "job not found"}
 
 type statusError struct {
@@ -109,7 +108,7 @@ func (c call) block(what watched, current func() uint64) {
 		wait = defaultWait
 	}
 	wait = min(wait, maxWait)
-	limit := time.NewTimer(wait + rand.N(wait/16+1)) // as Nomad spreads them
+	limit := time.NewTimer(wait + rand.N(wait/16+1)) // jitter, as in Nomad
 	defer limit.Stop()
 	for {
 		w.mu.Lock()
@@ -131,8 +130,8 @@ func (c call) block(what watched, current func() uint64) {
 	w.mu.RLock()
 }
 
-// blockTable waits for a change of one of the tables, and returns their index with
-// the world's lock held for reading.
+// blockTable waits for a change of one of the tables. It returns their index with the world's
+// lock held for reading.
 func (c call) blockTable(tables ...int) uint64 {
 	current := func() (index uint64) {
 		for _, table := range tables {
@@ -185,7 +184,7 @@ func send(response http.ResponseWriter, request *http.Request, pieces func(yield
 	if failed == nil {
 		_, _ = out.Write(buffer)
 	}
-	return nil // the client went
+	return nil // the client has disconnected
 }
 
 func (c call) plain(body string) error {
@@ -226,8 +225,8 @@ func list[T any](c call, index uint64, all []T, known fields[T], stub func([]byt
 	})
 }
 
-// pageOf returns the page of a list, which is in the order of the ids, that begins at a
-// token, and the token of the next page; empty for the last page.
+// pageOf returns the page that starts at a token, and the token of the next page; empty for
+// the last page.
 func pageOf[T any](all []T, size int, token string, id func(T) string, passes func(T) bool) (page []T, next string) {
 	first, _ := slices.BinarySearchFunc(all, token, func(one T, token string) int { return strings.Compare(id(one), token) })
 	for _, one := range all[first:] {
@@ -262,7 +261,7 @@ func listAllocs(c call) error {
 		return statusError{http.StatusInternalServerError, "alloc lookup failed: index error: Input (without hyphens) must be even length"}
 	}
 	index := c.blockTable(allocsTable)
-	all := c.world.allocs // in the order of their ids
+	all := c.world.allocs // sorted by ID
 	first, _ := slices.BinarySearchFunc(all, prefix, func(a *alloc, id string) int { return strings.Compare(a.id, id) })
 	last := first
 	for last < len(all) && strings.HasPrefix(all[last].id, prefix) {

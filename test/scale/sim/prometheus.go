@@ -10,8 +10,7 @@ import (
 	"time"
 )
 
-// SharedQuery has a series for each job: its load, with the job's id as the label
-// "service".
+// SharedQuery returns the load of each job, with the job ID as the label "service".
 const SharedQuery = `sum by (service) (shop_load)`
 
 // Load returns the query for the load of one job.
@@ -19,7 +18,7 @@ func Load(number int) string { return `sum(shop_load{service="` + JobID(number) 
 
 var loadQuery = regexp.MustCompile(`^sum\(shop_load\{service="shop-(\d+)"\}\)(?: / (\d+))?$`)
 
-// Prometheus returns the HTTP API of the server that knows the loads.
+// Prometheus returns the HTTP API of the Prometheus server.
 func (w *World) Prometheus() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/api/v1/query", w.answerQuery)

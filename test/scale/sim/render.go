@@ -148,7 +148,7 @@ func (a *alloc) states(dst []byte, with detail) []byte {
 	return append(text(dst, `,"State":`, state), `}}`...)
 }
 
-// taskEvent is an event of a task, before and after its time.
+// taskEvent is a task event without its time.
 type taskEvent struct{ head, tail string }
 
 var events = [ended]taskEvent{
@@ -305,7 +305,7 @@ var nodeNames = func() (names [nodes]nodeNamed) {
 	return names
 }()
 
-// policyPrefix begins the ids of scaling policies; the job's number follows.
+// policyPrefix is followed by the job number in the IDs of scaling policies.
 const policyPrefix = "288b0641-4e16-4912-794d-"
 
 func policyID(job int) string { return fmt.Sprintf("%s%012x", policyPrefix, job) }

@@ -39,7 +39,7 @@ const (
 	collecting = 2 * time.Minute
 )
 
-// The tables of Nomad's state that have an index of their own.
+// The tables of Nomad's state store that have their own index.
 const (
 	jobsTable = iota
 	summariesTable
@@ -52,7 +52,7 @@ const (
 
 const nodes = 50
 
-// World is a cluster and its load. It is safe for concurrent use.
+// World is a cluster with its loads. It is safe for concurrent use.
 type World struct {
 	options Options
 	begun   time.Time
@@ -61,10 +61,10 @@ type World struct {
 	mu    sync.RWMutex
 	index uint64
 	table [tables]uint64
-	// watched are closed when a table, or a job or what belongs to it, changes.
+	// watched channels are closed when a table, or a job or its children, change.
 	watched map[watched]chan struct{}
-	// jobs are by number, allocs by id. A job and an allocation are never modified:
-	// another takes the place.
+	// jobs are indexed by number, allocs by ID. Jobs and allocations are immutable and
+	// replaced on a change.
 	jobs   []*job
 	allocs []*alloc
 	loads  []load
@@ -76,7 +76,7 @@ type World struct {
 	calm      bool
 }
 
-// watched is a table, or with table -1 the job of a number.
+// watched is a table, or a job if table is -1.
 type watched struct{ table, job int }
 
 type load struct {
@@ -104,7 +104,7 @@ type deployment struct {
 	id, status         string
 	version            int
 	createIndex, index uint64
-	// specIndex is the job's when the deployment began.
+	// specIndex is the index of the job when the deployment started.
 	specIndex     uint64
 	created       time.Time
 	total, placed int
@@ -138,7 +138,7 @@ type alloc struct {
 	ended              time.Time
 }
 
-// How far a task is.
+// Progress of a task.
 const (
 	unreceived = 0
 	received   = 2
@@ -146,7 +146,7 @@ const (
 	ended      = 6
 )
 
-// timer is something that happens later.
+// timer is a scheduled change.
 type timer struct {
 	at time.Time
 	do func()
@@ -201,10 +201,10 @@ func New(options Options) *World {
 	return w
 }
 
-// JobID returns the id of the job of a number.
+// JobID returns the ID of a job.
 func JobID(number int) string { return fmt.Sprintf("shop-%06d", number) }
 
-// Base returns the count that the job of a number begins with, unless all have one.
+// Base returns the initial count of a job if Single is false.
 func Base(number int) int { return counts[number%len(counts)] }
 
 func (w *World) uuid() string {
@@ -214,7 +214,7 @@ func (w *World) uuid() string {
 	return text[:8] + "-" + text[8:12] + "-" + text[12:16] + "-" + text[16:20] + "-" + text[20:]
 }
 
-// Run lets time pass in the world, until ctx ends.
+// Run processes timers and load changes until ctx ends.
 func (w *World) Run(ctx context.Context) {
 	if w.options.Changes > 0 {
 		go w.change(ctx)
@@ -258,7 +258,8 @@ func (w *World) change(ctx context.Context) {
 			return
 		case <-ticker.C:
 			w.mu.Lock()
-			// Neighbours have other counts, and 7919 is a prime: each has its turn.
+			// Neighbouring jobs have different counts. 7919 is a prime, so that each job has
+			// its turn.
 			w.ask(number * 7919 % len(w.jobs))
 			w.mu.Unlock()
 		}
@@ -277,8 +278,8 @@ func (w *World) ask(number int) {
 	*l = load{now: wanted * PerInstance, before: l.now, changed: time.Now(), asked: true}
 }
 
-// other returns the count that a job has in turn with its own: less by more than any
-// tolerance, or 2 for 1.
+// other returns the alternative count of a job: lower by more than any tolerance, or 2 instead
+// of 1.
 func other(base int) int {
 	if base == 1 {
 		return 2
@@ -290,7 +291,7 @@ func (w *World) touched(number int, changed ...int) {
 	for _, table := range changed {
 		w.table[table] = w.index
 		w.tell(watched{table: table})
-		if table == summariesTable { // which the list of jobs has
+		if table == summariesTable { // which is in the list of jobs
 			w.tell(watched{table: jobsTable})
 		}
 	}
@@ -343,7 +344,7 @@ func (w *World) Ask(number, count int) {
 	*l = load{now: count * PerInstance, before: l.now, changed: time.Now(), asked: count != w.jobs[number].count}
 }
 
-// Calm ends the changes of loads.
+// Calm stops the load changes.
 func (w *World) Calm() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -354,7 +355,7 @@ func (w *World) Calm() {
 type Truth struct {
 	Wanted, Count   int
 	Healthy, Others int
-	// Deploying means that a deployment runs.
+	// Deploying is true while a deployment runs.
 	Deploying bool
 }
 
