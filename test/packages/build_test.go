@@ -11,17 +11,16 @@ import (
 	"testing"
 )
 
-// The versions that are built: packages are upgraded from one to the other.
+// The versions before and after an upgrade.
 const (
 	oldVersion = "0.9.0"
 	newVersion = "0.10.0-rc.1"
 )
 
-// architectures are those that packages are made for, as Go, Debian and RPM call
-// them.
+// architectures are the names of the architectures in Go and in RPM.
 var architectures = map[string]string{"amd64": "x86_64", "arm64": "aarch64"}
 
-// scratch is a directory that all tests share.
+// scratch is a directory shared by all tests.
 var scratch string
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }
@@ -36,7 +35,7 @@ func run(m *testing.M) int {
 	return m.Run()
 }
 
-// script runs a script of packaging/ with these variables.
+// script runs a script of packaging/ with environment variables.
 func script(name string, environment ...string) error {
 	command := exec.Command("../../packaging/" + name)
 	command.Env = append(os.Environ(), environment...)
@@ -46,10 +45,9 @@ func script(name string, environment ...string) error {
 	return nil
 }
 
-// build is a directory of packages that are built once.
+// build builds packages once and returns their directory.
 type build func() (string, error)
 
-// built returns a build of a version.
 func built(name, version, architectures, formats string) build {
 	return sync.OnceValues(func() (string, error) {
 		directory := filepath.Join(scratch, name)
@@ -59,11 +57,11 @@ func built(name, version, architectures, formats string) build {
 }
 
 var (
-	// all is what make packages and make image make.
+	// all has the packages and images of all architectures.
 	all = built("all", oldVersion, "amd64 arm64", "deb rpm tar.gz image.tar")
-	// again is the part of it that this machine can run, built once more.
+	// again has those of this architecture from a second build.
 	again = built("again", oldVersion, runtime.GOARCH, "deb rpm tar.gz image.tar")
-	// newer is the package that the other is upgraded to.
+	// newer has the package to upgrade to.
 	newer = built("newer", newVersion, runtime.GOARCH, "deb")
 )
 
@@ -77,7 +75,7 @@ func (b build) in(t testing.TB) string {
 	return directory
 }
 
-// deb, rpm, archive and image return the names of packages.
+// deb, rpm, archive and image return the file names of packages.
 func deb(version, architecture string) string {
 	return fmt.Sprintf("hpad_%s-1_%s.deb", strings.Replace(version, "-", "~", 1), architecture)
 }

@@ -16,8 +16,7 @@ import (
 	"github.com/hpad/hpad/daemon/config"
 )
 
-// everywhere are files that each package has, apart from examples and pages, which
-// are those of the checkout.
+// everywhere are files in each package, without examples and documentation.
 var everywhere = []string{
 	"/etc/hpad/hpad.toml",
 	"/etc/hpad/conf.d",
@@ -35,7 +34,7 @@ var everywhere = []string{
 	"/usr/share/doc/hpad/third-party-licenses.gz",
 }
 
-// fromCheckout returns the paths of what packages take from folders.
+// fromCheckout returns the installed paths of examples and documentation.
 func fromCheckout(t testing.TB) []string {
 	t.Helper()
 	var paths []string
@@ -55,7 +54,7 @@ func fromCheckout(t testing.TB) []string {
 			t.Fatalf("%s is %q, %v", pattern, found, err)
 		}
 		for _, file := range found {
-			if strings.HasSuffix(file, "_test.yml") { // for promtool
+			if strings.HasSuffix(file, "_test.yml") { // only used by promtool
 				continue
 			}
 			paths = append(paths, path.Join(to, filepath.Base(file)))
@@ -64,7 +63,7 @@ func fromCheckout(t testing.TB) []string {
 	return paths
 }
 
-// TestDebian looks at what the .deb of each architecture would install.
+// TestDebian checks the content of the .deb of each architecture.
 func TestDebian(t *testing.T) {
 	t.Parallel()
 	directory := all.in(t)
@@ -108,7 +107,7 @@ func TestDebian(t *testing.T) {
 	}
 }
 
-// TestRPM looks at what the .rpm of each architecture would install.
+// TestRPM checks the content of the .rpm of each architecture.
 func TestRPM(t *testing.T) {
 	t.Parallel()
 	directory := all.in(t)
@@ -144,7 +143,7 @@ func TestRPM(t *testing.T) {
 	}
 }
 
-// TestArchive runs what is in the .tar.gz, and looks at the other architecture's.
+// TestArchive checks the content of the .tar.gz of each architecture.
 func TestArchive(t *testing.T) {
 	t.Parallel()
 	directory := all.in(t)
@@ -169,7 +168,6 @@ func TestArchive(t *testing.T) {
 	}
 }
 
-// has wants names to be among those found.
 func has(t testing.TB, found, want []string) {
 	t.Helper()
 	for _, name := range want {
@@ -179,8 +177,8 @@ func has(t testing.TB, found, want []string) {
 	}
 }
 
-// program wants a static program of an architecture, which says its version where
-// this machine can run it.
+// program checks for a static binary of an architecture, and its version if this host can run
+// it.
 func program(t testing.TB, name, architecture string) {
 	t.Helper()
 	file, err := elf.Open(name)
@@ -203,7 +201,7 @@ func program(t testing.TB, name, architecture string) {
 	}
 }
 
-// output runs a command, which is to succeed, and returns its standard output.
+// output runs a command, which must succeed, and returns its standard output.
 func output(t testing.TB, name string, args ...string) string {
 	t.Helper()
 	var errs bytes.Buffer
@@ -216,7 +214,7 @@ func output(t testing.TB, name string, args ...string) string {
 	return string(out)
 }
 
-// TestSameBytes builds the same packages once more.
+// TestSameBytes checks that a second build produces identical packages.
 func TestSameBytes(t *testing.T) {
 	t.Parallel()
 	first, second := all.in(t), again.in(t)
@@ -233,7 +231,7 @@ func TestSameBytes(t *testing.T) {
 	}
 }
 
-// TestLintian wants no error of Debian's checker.
+// TestLintian checks the packages with lintian.
 func TestLintian(t *testing.T) {
 	t.Parallel()
 	said := judged(t, all.in(t), "lintian --allow-root --fail-on error --suppress-tags unknown-field "+deb(oldVersion, runtime.GOARCH))
@@ -242,8 +240,8 @@ func TestLintian(t *testing.T) {
 	}
 }
 
-// TestManual wants pages that man can show, with what they are about, in lines so wide
-// that no name is broken at its hyphen.
+// TestManual checks that man can show the pages. The lines are wide enough that no name is
+// hyphenated.
 func TestManual(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
@@ -261,8 +259,8 @@ func TestManual(t *testing.T) {
 	}
 }
 
-// TestConfig wants the configurations of a new installation and of the image to be
-// fine, and to do nothing.
+// TestConfig checks that the configurations of a new installation and of the image are valid
+// and empty.
 func TestConfig(t *testing.T) {
 	t.Parallel()
 	for _, file := range []string{"../../packaging/hpad.toml", "../../packaging/image/hpad.toml"} {

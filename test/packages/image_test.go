@@ -16,8 +16,8 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// TestImage runs the image as it is meant to run: not as root, with nothing to
-// write but its state, and watched by its health check.
+// TestImage runs the image without root, with a read-only file system except for the state,
+// and with its health check.
 func TestImage(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(all.in(t), image(oldVersion, runtime.GOARCH))
@@ -37,7 +37,7 @@ func TestImage(t *testing.T) {
 	health("healthy")
 
 	processes := strings.Split(strings.TrimSpace(e.CLI(t, "top", "hpad", "-o", "pid,uid,gid")), "\n")
-	for _, process := range processes[1:] { // the check of its health may be another one
+	for _, process := range processes[1:] { // a health check may be running
 		if fields := strings.Fields(process); len(fields) != 3 || fields[1] != "65532" || fields[2] != "65532" {
 			t.Errorf("a process is %q, want that of user and group 65532", process)
 		}
@@ -70,7 +70,7 @@ func TestImage(t *testing.T) {
 		t.Errorf("the image trusts %d authorities, want at least 100", count)
 	}
 
-	// A daemon that hangs is there and not healthy.
+	// A stopped process must be reported as unhealthy.
 	e.CLI(t, "kill", "--signal", "STOP", "hpad")
 	health("unhealthy")
 	e.CLI(t, "kill", "--signal", "CONT", "hpad")

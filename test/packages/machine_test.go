@@ -14,25 +14,24 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// machine is a small Debian in a container, whose first process is systemd.
+// machine is a container with a small Debian and systemd as its first process.
 type machine struct {
 	t      testing.TB
 	engine *dockertest.Engine
 }
 
-// machineName is the container's.
 const machineName = "machine"
 
-// boot starts a machine that sees a directory at /mnt. It ends with the test.
+// boot starts a machine with a directory mounted at /mnt.
 func boot(t testing.TB, shared string) *machine {
 	t.Helper()
 	root := installed.Path(t, "systemd-container-*/root.tar", "test/install/systemd-container.sh")
 	m := &machine{t: t, engine: dockertest.Start(t, dockertest.Options{})}
 	m.engine.CLI(t, "import", "--change", `CMD ["/sbin/init"]`, root, "machine:1")
 	m.engine.CLI(t, "run", "--detach", "--name", machineName, "--hostname", machineName, "--network", "none", "--stop-signal", "SIGRTMIN+3", "--cgroupns", "host",
-		// What systemd needs to give each service namespaces and a filter of its own.
+		// Required for namespaces and seccomp filters of services.
 		"--cap-add", "SYS_ADMIN", "--cap-add", "SYS_PTRACE", "--security-opt", "seccomp=unconfined", "--security-opt", "apparmor=unconfined",
-		// As outside of containers: ports below 1024 are for the privileged.
+		// The default outside of containers.
 		"--sysctl", "net.ipv4.ip_unprivileged_port_start=1024",
 		"--tmpfs", "/run", "--tmpfs", "/run/lock", "--tmpfs", "/tmp", "--volume", "/sys/fs/cgroup:/sys/fs/cgroup",
 		"--volume", shared+":/mnt:ro", "machine:1")
@@ -43,20 +42,19 @@ func boot(t testing.TB, shared string) *machine {
 		}
 	})
 	m.await(2*time.Minute, "running", "systemctl is-system-running")
-	// As systemd does at the boot of a machine that is no container: credentials are
-	// mounted aside and come to light by propagation.
+	// systemd does this at boot outside of containers; credentials need the mount propagation.
 	m.run("mount --make-rshared /")
 	return m
 }
 
-// try runs a script on the machine and returns all it printed.
+// try runs a script and returns its output.
 func (m *machine) try(script string) (string, error) {
 	m.t.Helper()
 	printed, err := m.engine.Run(m.t, "", "exec", machineName, "sh", "-euc", script)
 	return strings.TrimSpace(printed.Out + printed.Err), err
 }
 
-// run is try of a script that is to succeed.
+// run runs a script that must succeed and returns its output.
 func (m *machine) run(script string) string {
 	m.t.Helper()
 	said, err := m.try(script)
@@ -66,7 +64,7 @@ func (m *machine) run(script string) string {
 	return said
 }
 
-// says wants a script to print exactly that.
+// says runs a script and compares its output.
 func (m *machine) says(want, script string) {
 	m.t.Helper()
 	if said, err := m.try(script); said != want {
@@ -74,7 +72,7 @@ func (m *machine) says(want, script string) {
 	}
 }
 
-// await waits until a script prints exactly that, at most so long.
+// await waits until a script prints want.
 func (m *machine) await(limit time.Duration, want, script string) {
 	m.t.Helper()
 	wait.For(m.t, limit, fmt.Sprintf("%q of %s", want, script), func() (string, bool) {
@@ -89,7 +87,7 @@ func (m *machine) write(path, text string) {
 	m.run(fmt.Sprintf("mkdir -p %q; cat >%q <<'END'\n%s\nEND\n", filepath.Dir(path), path, strings.TrimSpace(text)))
 }
 
-// share makes a directory with packages and the exporter, as a machine sees it.
+// share returns a directory with packages and the exporter.
 func share(t testing.TB, packages ...string) string {
 	t.Helper()
 	directory := t.TempDir()

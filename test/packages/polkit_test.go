@@ -7,9 +7,8 @@ import (
 	"testing"
 )
 
-// TestPolkit holds the rule for fleets of systemd against a real polkit: hpad's user
-// may start, stop and reset instances of the templates that the rule names, and
-// nothing else; nobody else may either.
+// TestPolkit checks the rule for systemd fleets with a real polkit. Only hpad's user may
+// start, stop and reset instances, and only of the templates in the rule.
 func TestPolkit(t *testing.T) {
 	t.Parallel()
 	rule, err := os.ReadFile("../../systemd/polkit/49-hpad-systemd.rules")
@@ -51,8 +50,8 @@ func TestPolkit(t *testing.T) {
 	}
 	may(false, "nobody", "StopUnit ss worker@1.service replace")
 
-	// What "hpad check --live" does: polkit decides on the unit and the verb, and then
-	// nothing happens.
+	// "hpad check --live" uses invalid job modes: polkit checks the unit and the verb before
+	// systemd rejects the mode.
 	asks := func(want bool, call, refusal string) {
 		t.Helper()
 		said, err := m.try("setpriv --reuid hpad --regid $(id -g hpad) --init-groups busctl call org.freedesktop.systemd1 /org/freedesktop/systemd1 org.freedesktop.systemd1.Manager " + call)

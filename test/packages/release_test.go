@@ -12,8 +12,8 @@ import (
 	"github.com/hpad/hpad/test/internal/installed"
 )
 
-// TestRelease makes a release of a tag of a copy of the checkout, and does with it what
-// its users do: they hold the checksums to the signature, and the files to the checksums.
+// TestRelease makes a release of a tagged copy of the checkout, and verifies its signature and
+// checksums.
 func TestRelease(t *testing.T) {
 	if _, err := exec.LookPath("gpg"); err != nil {
 		installed.Absent(t, "there is no gpg: run test/install/package-tools.sh")
@@ -79,7 +79,7 @@ func TestRelease(t *testing.T) {
 	}
 }
 
-// shortDir returns a directory for the sockets of gpg, whose paths are bounded.
+// shortDir returns a directory with a short path for the sockets of gpg.
 func shortDir(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "gpg")
@@ -87,7 +87,7 @@ func shortDir(t *testing.T) string {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		_ = exec.Command("gpgconf", "--homedir", dir, "--kill", "all").Run() // its agent
+		_ = exec.Command("gpgconf", "--homedir", dir, "--kill", "all").Run() // the agent
 		_ = os.RemoveAll(dir)
 	})
 	return dir

@@ -12,23 +12,22 @@ import (
 	"github.com/hpad/hpad/policy"
 )
 
-// patience is how long the machine may take to do what it does within seconds.
 const patience = 90 * time.Second
 
-// administrator does with the packages what people do who run hpad, and follows
-// one autoscaler's window through all of it.
+// administrator installs and uses the packages. It follows the window of one autoscaler
+// through all steps.
 type administrator struct {
 	*machine
-	// held is the recommendation that holds the count up, and leaves when it ceases
-	// to: what must be remembered.
+	// held is the recommendation that keeps the count, and leaves the time when it leaves the
+	// window. Both must survive restarts.
 	held   policy.Recommendation
 	leaves time.Time
-	// scaled is when the count was changed last.
+	// scaled is the time of the last change.
 	scaled time.Time
 }
 
-// TestMachine installs, configures, scales units, reloads, crashes, hangs, upgrades,
-// removes and purges hpad on a machine whose first process is systemd.
+// TestMachine installs, configures, reloads, kills, upgrades, removes and purges hpad on a
+// machine with systemd.
 func TestMachine(t *testing.T) {
 	t.Parallel()
 	a := &administrator{machine: boot(t, share(t,
@@ -59,12 +58,12 @@ func TestMachine(t *testing.T) {
 			a.t = t
 			step.do()
 		}) {
-			break // what follows builds on it
+			break // later steps depend on this one
 		}
 	}
 }
 
-// install wants the service to run as soon as the package is there.
+// install checks that the service runs after the installation.
 func (a *administrator) install() {
 	a.run("dpkg --install /mnt/0.deb")
 	a.says("active\nenabled", "systemctl is-active hpad; systemctl is-enabled hpad")
@@ -87,13 +86,13 @@ func (a *administrator) install() {
 	a.says("", "dpkg --verify hpad")
 }
 
-// showsStatus waits for a line that the daemon sends the service manager.
+// showsStatus waits for a status line of the service.
 func (a *administrator) showsStatus(want string) {
 	a.t.Helper()
 	a.await(patience, `Status: "`+want+`"`, `systemctl status --no-pager hpad | sed -n 's/^ *\(Status: \)/\1/p'`)
 }
 
-// sandbox looks at the process from outside.
+// sandbox checks the privileges of the process.
 func (a *administrator) sandbox() {
 	a.says("hpad", "ps --no-headers --format user --pid $(systemctl show --property MainPID --value hpad)")
 	a.says("CapPrm: 0000000000000000\nCapEff: 0000000000000000\nCapBnd: 0000000000000000\nCapAmb: 0000000000000000\nNoNewPrivs: 1\nSeccomp: 2",
@@ -103,7 +102,7 @@ func (a *administrator) sandbox() {
 	a.says("", "journalctl --no-pager --unit hpad --priority warning --output cat | grep -v '^-- ' || true")
 }
 
-// socket tries who may use it: members of the group, and nobody else.
+// socket checks that only members of the group may use the socket.
 func (a *administrator) socket() {
 	if said, err := a.try("setpriv --reuid 65534 --regid 65534 --clear-groups hpad get"); err == nil || !strings.Contains(said, "permission denied") {
 		a.t.Errorf("somebody who is not in the group gets %q, %v", said, err)
@@ -112,11 +111,11 @@ func (a *administrator) socket() {
 	a.says("The configuration was reloaded.\nThere are no changes.", "setpriv --reuid 65534 --regid 65534 --groups $(getent group hpad | cut -d : -f 3) hpad reload")
 }
 
-// examples is where the package keeps drop-ins.
+// examples is the directory of the drop-ins.
 const examples = "/usr/share/doc/hpad/examples/systemd"
 
-// credentials gives hpad secrets that its user cannot read where they are: one that
-// the unit names, while others that it names are not there, and one of the drop-in.
+// credentials checks credentials that hpad's user cannot read at their source: one in the
+// unit, whose other credentials are missing, and one in the drop-in.
 func (a *administrator) credentials() {
 	a.run("install -D -m 0644 " + examples + "/credentials.conf /etc/systemd/system/hpad.service.d/credentials.conf")
 	a.run("install -d -m 0700 /etc/credstore; systemctl daemon-reload")
@@ -133,7 +132,7 @@ func (a *administrator) credentials() {
 	}
 }
 
-// processes is a fleet in hpad's own sandbox.
+// processes is a fleet of processes inside hpad's sandbox.
 const processes = `
 [fleets.local]
 kind = "process"
@@ -151,8 +150,8 @@ resource      = "cpu"
 average_value = "1"
 `
 
-// looser runs processes and listens on a low port, by the drop-ins for both, and
-// wants no process to be left when hpad dies.
+// looser uses the drop-ins for processes and for low ports, and checks that processes end with
+// hpad.
 func (a *administrator) looser() {
 	const sleepers = "pgrep --count --exact --uid hpad sleep || true"
 	a.run("cd " + examples + "; cp process.conf low-port.conf /etc/systemd/system/hpad.service.d/")
@@ -175,21 +174,20 @@ func (a *administrator) looser() {
 	a.says("", "dpkg --verify hpad")
 }
 
-// workers are the units that the autoscaler scales.
+// workers is the template of the scaled units.
 const workers = `
 [Service]
 ExecStart=/bin/sleep infinity
 Restart=always
 `
 
-// load is the exporter that says how much there is to do.
+// load is the unit of the exporter.
 const load = `
 [Service]
 ExecStart=/mnt/load /run/load-value
 `
 
-// autoscaler is the configuration, with a comment that the test puts something
-// else in the place of.
+// autoscaler is the configuration of the autoscaler.
 const autoscaler = `
 [fleets.vm]
 kind = "systemd"
@@ -220,7 +218,7 @@ stabilization_window = "20m"
 
 const autoscalerFile = "/etc/hpad/conf.d/worker.toml"
 
-// scale has the load make units start, and then keeps them by the window.
+// scale scales up, and then keeps the count by the window.
 func (a *administrator) scale() {
 	a.write("/etc/systemd/system/worker@.service", workers)
 	a.write("/etc/systemd/system/load.service", load)
@@ -234,12 +232,12 @@ func (a *administrator) scale() {
 	a.run("echo 48 >/run/load-value")
 	a.unitsAre(5)
 	a.run("echo 27 >/run/load-value")
-	// What holds the count is from here on in the past.
+	// The binding recommendation does not change from here on.
 	a.held, a.leaves, a.scaled = a.window()
 	a.unitsAre(5)
 }
 
-// unitsAre waits until so many units are active, the lowest ones.
+// unitsAre waits until the first count units are active.
 func (a *administrator) unitsAre(count int) {
 	a.t.Helper()
 	var want []string
@@ -250,8 +248,8 @@ func (a *administrator) unitsAre(count int) {
 		"systemctl list-units --plain --no-legend --no-pager --state active 'worker@*' | cut -d ' ' -f 1 | sort")
 }
 
-// window waits until a recommendation of the past holds the count, and returns it,
-// when it leaves, and when the count was changed last.
+// window waits until an earlier recommendation keeps the count. It returns the recommendation,
+// the time when it leaves the window, and the time of the last change.
 func (a *administrator) window() (policy.Recommendation, time.Time, time.Time) {
 	a.t.Helper()
 	var view api.Autoscaler
@@ -268,7 +266,7 @@ echo "$(sed -n 's/.*"reason": "\(ScaleDownStabilized\)".*/\1/p' /tmp/view | tail
 	return *stabilization.Binding, stabilization.BindingLeaves, view.Status.LastScaleTime
 }
 
-// remembers wants the window to be what it was, and the units to be there.
+// remembers checks that the window, the time of the last change and the units are unchanged.
 func (a *administrator) remembers() {
 	a.t.Helper()
 	held, leaves, scaled := a.window()
@@ -279,7 +277,7 @@ func (a *administrator) remembers() {
 	a.unitsAre(5)
 }
 
-// reload wants a good configuration to be taken, and a bad one to be refused.
+// reload applies a valid configuration and rejects an invalid one.
 func (a *administrator) reload() {
 	pid := a.pid()
 	a.run("sed -i 's/max_replicas = 20/max_replicas = 10/' " + autoscalerFile + "; systemctl reload hpad")
@@ -306,14 +304,14 @@ func (a *administrator) pid() string {
 	return a.run("systemctl show --property MainPID --value hpad")
 }
 
-// another waits for a process that runs and is not that one.
+// another waits for a running main process other than pid.
 func (a *administrator) another(pid string) {
 	a.t.Helper()
 	a.await(patience, "active true", `now=$(systemctl show --property MainPID --value hpad)
 echo "$(systemctl is-active hpad) $([ "$now" != 0 ] && [ "$now" != `+pid+` ] && echo true)"`)
 }
 
-// kill wants hpad to be back by itself.
+// kill checks that systemd restarts hpad.
 func (a *administrator) kill() {
 	pid := a.pid()
 	a.run("kill -KILL " + pid)
@@ -321,7 +319,7 @@ func (a *administrator) kill() {
 	a.remembers()
 }
 
-// hang wants a daemon that does nothing any more to be replaced.
+// hang checks that systemd restarts an hpad that does not respond.
 func (a *administrator) hang() {
 	pid := a.pid()
 	a.run("kill -STOP " + pid)
@@ -335,8 +333,7 @@ func (a *administrator) hang() {
 	a.remembers()
 }
 
-// upgrade wants the newer version to run with the configuration and the state of
-// the one before.
+// upgrade checks that the newer version runs with the same configuration and state.
 func (a *administrator) upgrade() {
 	a.run("echo '# of this machine' >>/etc/hpad/hpad.toml")
 	sum := a.run("sha256sum /etc/hpad/hpad.toml " + autoscalerFile)
@@ -350,8 +347,7 @@ func (a *administrator) upgrade() {
 	a.remembers()
 }
 
-// upgradeRefused wants the daemon that runs to go on where the new one would not
-// start with the configuration.
+// upgradeRefused checks that the old process continues if the configuration is invalid.
 func (a *administrator) upgradeRefused() {
 	pid := a.pid()
 	a.run("sed -i 's/max_replicas = 20/max_replicas = 0/' " + autoscalerFile)
@@ -368,7 +364,7 @@ func (a *administrator) upgradeRefused() {
 	a.remembers()
 }
 
-// remove wants hpad to be gone, and configuration, state and units to stay.
+// remove checks that configuration, state and units remain.
 func (a *administrator) remove() {
 	a.run("dpkg --remove hpad")
 	a.says("inactive", "systemctl is-active hpad || true")
@@ -378,8 +374,7 @@ func (a *administrator) remove() {
 	a.unitsAre(5)
 }
 
-// installAgain wants hpad to go on where it was removed, and then lets the window
-// end.
+// installAgain checks that hpad continues after a removal, and then ends the window.
 func (a *administrator) installAgain() {
 	a.run("dpkg --install /mnt/1.deb")
 	a.says("active\nenabled", "systemctl is-active hpad; systemctl is-enabled hpad")
@@ -388,7 +383,7 @@ func (a *administrator) installAgain() {
 	a.unitsAre(3)
 }
 
-// purge wants nothing to be left.
+// purge checks that no files remain.
 func (a *administrator) purge() {
 	a.run("dpkg --purge hpad")
 	a.says("inactive", "systemctl is-active hpad || true")

@@ -9,10 +9,8 @@ import (
 	"github.com/hpad/hpad/test/internal/installed"
 )
 
-// enter is what a process with a mount namespace of its own does: it sees the
-// system that test/install made, and what it writes there is gone when it ends; at
-// /mnt of that system it sees the directory of what it judges, and runs a script
-// there.
+// enter runs a script in a mount namespace with the system in test/install's cache as root.
+// Changes are discarded. /mnt is the directory to check.
 const enter = `
 mount -t tmpfs tmpfs /media
 mkdir /media/written /media/work /media/root
@@ -23,9 +21,8 @@ mount -t proc proc /media/root/proc
 exec chroot /media/root /bin/sh -euc "cd /mnt; $3"
 `
 
-// judge runs a script with the tools that judge packages, in a directory, and
-// returns what it printed. Without them, or without root, the test is skipped, and
-// fails where CI=true.
+// judge runs a script with the checkers for packages and returns its output. Without them or
+// without root it skips the test, or fails it if CI=true.
 func judge(t testing.TB, directory, script string) (string, error) {
 	t.Helper()
 	root := installed.Path(t, "package-tools-*", "test/install/package-tools.sh")
@@ -41,7 +38,7 @@ func judge(t testing.TB, directory, script string) (string, error) {
 	return string(output), nil
 }
 
-// judged is judge of a script that is to succeed.
+// judged is judge for a script that must succeed.
 func judged(t testing.TB, directory, script string) string {
 	t.Helper()
 	output, err := judge(t, directory, script)

@@ -9,14 +9,12 @@ import (
 	"testing"
 )
 
-// highest is the highest exposure that systemd-analyze may find.
+// highest is the highest allowed exposure level.
 const highest = 2.0
 
-// exposure finds it in the output of "systemd-analyze security".
 var exposure = regexp.MustCompile(`Overall exposure level for hpad\.service: ([0-9.]+)`)
 
-// secure wants an exposure level that is low enough in the output of
-// systemd-analyze.
+// secure checks the exposure level in the output of systemd-analyze.
 func secure(t testing.TB, output string) {
 	t.Helper()
 	found := exposure.FindStringSubmatch(output)
@@ -28,8 +26,7 @@ func secure(t testing.TB, output string) {
 	}
 }
 
-// unit makes a root with the unit, a program in the place of hpad and of what
-// drop-ins want, and a drop-in, and returns it.
+// unit returns a root directory with the unit, a drop-in and a placeholder for hpad.
 func unit(t testing.TB, dropIn string) string {
 	t.Helper()
 	root := t.TempDir()
@@ -58,8 +55,7 @@ func unit(t testing.TB, dropIn string) string {
 	return root
 }
 
-// verify is what systemd says about the unit of a root and its drop-ins, where a
-// program is installed as hpad.
+// verify checks the unit and its drop-ins with systemd.
 const verify = `cp bin/hpad /usr/bin/hpad
 SYSTEMD_UNIT_PATH=/mnt: systemd-analyze verify --man=no hpad.service`
 
@@ -72,15 +68,13 @@ func TestUnit(t *testing.T) {
 	secure(t, judged(t, root, "systemd-analyze security --offline=true --no-pager ./hpad.service"))
 }
 
-// newerKeys are what systemd 252 does not know in drop-ins that are for newer
-// ones.
+// newerKeys are keys in drop-ins that systemd 252 does not support.
 var newerKeys = map[string][]string{
 	"notify-reload.conf": {"notify-reload"},
 	"backoff.conf":       {"RestartSteps", "RestartMaxDelaySec"},
 }
 
-// TestDropIns has systemd read each drop-in with the unit. None opens it as far as
-// to be above the limit.
+// TestDropIns checks each drop-in together with the unit, including the exposure level.
 func TestDropIns(t *testing.T) {
 	t.Parallel()
 	dropIns, err := filepath.Glob("../../systemd/drop-ins/*.conf")

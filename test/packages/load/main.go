@@ -1,6 +1,5 @@
-// Command load is the exporter of the machine that the packages are installed on.
-// It serves on 127.0.0.1:9999 the metric "load", whose value is what the file that
-// it is given holds at the moment.
+// Command load is the exporter on the test machine. It serves the metric "load" on
+// 127.0.0.1:9999 with the current content of a file.
 package main
 
 import (
