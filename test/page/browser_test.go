@@ -1,4 +1,4 @@
-// Package page looks at hpad's page in a real browser.
+// Package page tests hpad's web page in a real browser.
 package page
 
 import (
@@ -23,10 +23,9 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// patience is how long a page may take for what takes it a moment on an idle machine.
 const patience = time.Minute
 
-// browser is the one of all tests; each has a tab of its own.
+// browser is shared by all tests. Each test has its own tab.
 var browser struct {
 	once sync.Once
 	ctx  context.Context
@@ -57,8 +56,8 @@ func startBrowser() {
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.UserDataDir(profile), chromedp.NoSandbox, chromedp.DisableGPU,
 		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-background-networking", true), chromedp.Flag("disable-component-update", true),
 		chromedp.Flag("disable-sync", true), chromedp.Flag("disable-dev-shm-usage", true),
-		chromedp.Env("TMPDIR="+profile)) // it leaves files there
-	quiet := chromedp.WithErrorf(func(string, ...any) {}) // events that it does not know yet
+		chromedp.Env("TMPDIR="+profile)) // Chromium does not remove its temporary files
+	quiet := chromedp.WithErrorf(func(string, ...any) {}) // the library does not know all events
 	allocated, release := chromedp.NewExecAllocator(context.Background(), options...)
 	ctx, quit := chromedp.NewContext(allocated, quiet)
 	browser.ctx, browser.err = ctx, chromedp.Run(ctx)
@@ -69,8 +68,8 @@ func startBrowser() {
 	}
 }
 
-// tab is a page in the browser. A message of its console, of a policy that was violated or
-// of an exception fails the test, unless it has one of the texts in expected.
+// tab is a browser tab. Console messages, policy violations and exceptions fail the test,
+// unless they contain a text in expected.
 type tab struct {
 	t   *testing.T
 	ctx context.Context
@@ -112,7 +111,7 @@ func newTab(t *testing.T) *tab {
 			t.Errorf("the browser says: %s", text)
 		}
 	})
-	b.do(log.Enable(), emulation.SetFocusEmulationEnabled(true)) // tabs behind others are hidden otherwise
+	b.do(log.Enable(), emulation.SetFocusEmulationEnabled(true)) // background tabs are hidden otherwise
 	return b
 }
 
@@ -127,7 +126,7 @@ func (b *tab) hear(text string) {
 	b.said = append(b.said, text)
 }
 
-// expect lets the browser say something with a text.
+// expect allows messages that contain text.
 func (b *tab) expect(text string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -141,7 +140,7 @@ func (b *tab) do(actions ...chromedp.Action) {
 	}
 }
 
-// look makes the tab as wide as a device, in a colour scheme.
+// look sets the width and the colour scheme.
 func (b *tab) look(width int64, scheme string) {
 	b.t.Helper()
 	b.do(emulation.SetDeviceMetricsOverride(width, 900, 1, false),
@@ -153,7 +152,7 @@ func (b *tab) open(url string) {
 	b.do(chromedp.Navigate(url))
 }
 
-// js evaluates an expression in the page, which may be a promise.
+// js evaluates an expression and waits if it is a promise.
 func (b *tab) js(expression string) any {
 	b.t.Helper()
 	var result any
@@ -178,14 +177,14 @@ func (b *tab) await(what, expression string) {
 	})
 }
 
-// text is what the page shows in an element.
+// text returns the visible text of an element.
 func (b *tab) text(selector string) string {
 	b.t.Helper()
 	text, _ := b.js(fmt.Sprintf("document.querySelector(%q)?.innerText ?? ''", selector)).(string)
 	return text
 }
 
-// fill puts a text into a field as a person does.
+// fill types text into a field.
 func (b *tab) fill(selector, text string) {
 	b.t.Helper()
 	b.js(fmt.Sprintf("(() => { const e = document.querySelector(%q); e.focus(); e.value = ''; e.dispatchEvent(new Event('input', {bubbles: true})); })()", selector))
@@ -194,21 +193,21 @@ func (b *tab) fill(selector, text string) {
 	}
 }
 
-// click clicks a button of a text.
+// click clicks the button with the label text.
 func (b *tab) click(text string) {
 	b.t.Helper()
 	b.do(chromedp.Click(fmt.Sprintf(`//button[normalize-space(.)=%q and not(@hidden)]`, text), chromedp.BySearch))
 }
 
-// axe is what looks for barriers.
+// axe is the source of the accessibility checker.
 var axe = sync.OnceValues(func() (string, error) {
 	path := installed.Cache() + "/axe-core-v4.14.1/axe.min.js"
 	text, err := os.ReadFile(path)
 	return string(text), err
 })
 
-// accessible fails for each rule of WCAG 2.2 A and AA, and of good practice, that the page
-// breaks, and where the page is wider than the window.
+// accessible checks the rules of WCAG 2.2 A and AA and axe's best practices, and that the page
+// is not wider than the window.
 func (b *tab) accessible(what string) {
 	b.t.Helper()
 	source, err := axe()

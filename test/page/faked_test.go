@@ -14,18 +14,18 @@ import (
 	"github.com/hpad/hpad/policy"
 )
 
-// hostile is what a stranger may write into a label.
+// hostile is an untrusted label value.
 const hostile = `<img src=x onerror="window.broken=1">`
 
-// faked is a daemon in memory with autoscalers in every state.
+// faked is an in-memory daemon with autoscalers in every state.
 type faked struct{ *apitest.Daemon }
 
 func (f *faked) AutoscalerConfig(name string) string {
 	return fmt.Sprintf("[autoscalers.%q]\nmax_replicas = 20\n", name)
 }
 
-// newFaked serves the page of so many autoscalers, "shop-00" and on and the last one
-// hostile, to somebody who may write.
+// newFaked serves the page with write access. The autoscalers are named "shop-00" and so on;
+// the last one has the name hostile.
 func newFaked(t *testing.T, count int) string {
 	t.Helper()
 	now := time.Now()
@@ -49,7 +49,7 @@ func newFaked(t *testing.T, count int) string {
 	return d.serve(t)
 }
 
-// newShop serves the page of a few autoscalers with names as people give them.
+// newShop serves the page for the screenshots of the docs.
 func newShop(t *testing.T) string {
 	t.Helper()
 	now := time.Now()
@@ -67,7 +67,7 @@ func newShop(t *testing.T) string {
 	return d.serve(t)
 }
 
-// add adds an autoscaler, the first ones with a drawing and a history.
+// add adds an autoscaler. The first 50 have a chart and a history.
 func (f *faked) add(name string, n int, now time.Time) {
 	view := autoscaler(name, n, now)
 	f.List = append(f.List, view)
@@ -119,13 +119,13 @@ func autoscaler(name string, n int, now time.Time) api.Autoscaler {
 	return view
 }
 
-// drawn is an hour of a count that rises and falls.
+// drawn returns an hour of data points.
 func drawn(n int, now time.Time) api.Graph {
 	var g api.Graph
 	metric := api.GraphMetric{Name: "load"}
 	for i := range 240 {
 		g.Time = append(g.Time, now.Add(time.Duration(i-240)*15*time.Second).Unix())
-		count := float64(3 + (i/20+n+3)%7) // which ends at that of autoscaler
+		count := float64(3 + (i/20+n+3)%7) // ends at the count of autoscaler
 		g.Replicas, g.Desired = append(g.Replicas, count), append(g.Desired, count)
 		g.Min, g.Max = append(g.Min, 1), append(g.Max, 20)
 		metric.Proposals, metric.Values = append(metric.Proposals, float64(3+(min(i+4, 239)/20+n+3)%7)), append(metric.Values, 9)

@@ -26,7 +26,7 @@ import (
 
 var update = flag.Bool("update", false, "make the pictures of the docs anew")
 
-// cluster is a simulated Nomad with its Prometheus, and an hpad over both.
+// cluster is an hpad with a simulated Nomad and Prometheus.
 type cluster struct {
 	*program.Program
 	*sim.World
@@ -35,8 +35,7 @@ type cluster struct {
 
 const password = "a long password" //nolint:gosec // of a user of this test alone
 
-// newCluster starts an hpad over jobs, which evaluates each every period; more is further
-// configuration.
+// newCluster starts hpad with a sync period and additional configuration.
 func newCluster(t *testing.T, jobs int, period, more string) *cluster {
 	t.Helper()
 	c := &cluster{World: sim.New(sim.Options{Jobs: jobs, Single: jobs > 1000}), url: ""}
@@ -81,7 +80,7 @@ stabilization_window = "5s"
 	return c
 }
 
-// as has the tab ask as a user.
+// as sets the user of the tab's requests.
 func (b *tab) as(user string) {
 	b.t.Helper()
 	b.do(network.Enable(), network.SetExtraHTTPHeaders(network.Headers{"Authorization": "Basic " + basic(user, password)}))
@@ -93,7 +92,7 @@ func basic(user, password string) string {
 	return strings.TrimPrefix(request.Header.Get("Authorization"), "Basic ")
 }
 
-// TestViews looks at every view at three widths and in both colour schemes.
+// TestViews checks the accessibility of every view at three widths and in both colour schemes.
 func TestViews(t *testing.T) {
 	t.Parallel()
 	server := newFaked(t, 40)
@@ -122,7 +121,7 @@ func TestViews(t *testing.T) {
 	}
 }
 
-// TestStrangers holds that a label with markup shows as text.
+// TestStrangers checks that markup in a label is shown as text.
 func TestStrangers(t *testing.T) {
 	server := newFaked(t, 5)
 	b := newTab(t)
@@ -142,8 +141,7 @@ func TestStrangers(t *testing.T) {
 	}
 }
 
-// TestLive holds that a page follows a real scaling, tells that hpad is gone, and follows
-// again once it is back.
+// TestLive checks that the page follows a scaling, reports a lost connection, and reconnects.
 func TestLive(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 3, "1s", "")
@@ -190,7 +188,7 @@ func TestLive(t *testing.T) {
 	details.await("5 in the details", "document.querySelector('#count b').innerText === '5'")
 }
 
-// TestActs pauses and resumes, scales and reloads, as somebody who may.
+// TestActs pauses, resumes, scales and reloads as a user with write access.
 func TestActs(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 2, "1s", "")
@@ -258,7 +256,6 @@ func TestActs(t *testing.T) {
 	b.await("what is held", "document.querySelector('#notices').innerText.includes('2 autoscalers are held')")
 }
 
-// TestWithoutScripts reads both views without JavaScript.
 func TestWithoutScripts(t *testing.T) {
 	server := newFaked(t, 250)
 	b := newTab(t)
@@ -280,7 +277,7 @@ func TestWithoutScripts(t *testing.T) {
 	}
 }
 
-// TestKeyboard goes from the list to an autoscaler, and pauses, by keys alone.
+// TestKeyboard uses only the keyboard.
 func TestKeyboard(t *testing.T) {
 	server := newFaked(t, 12)
 	b := newTab(t)
@@ -342,8 +339,8 @@ func TestBehindProxy(t *testing.T) {
 	b.await("what was done", "document.querySelector('dialog h2').innerText === 'Done'")
 }
 
-// TestPictures makes the pictures of the docs with -update, and holds that they are there
-// and small.
+// TestPictures checks that the screenshots of the docs exist and are small. The flag -update
+// creates them.
 func TestPictures(t *testing.T) {
 	const most = 100_000
 	if *update {
