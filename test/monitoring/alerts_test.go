@@ -13,10 +13,9 @@ import (
 	"github.com/hpad/hpad/test/prometheus/promtest"
 )
 
-// configs is where the files are that are tested.
 const configs = "../../configs/prometheus/"
 
-// rule is one alert of alerts.yml.
+// rule is an alert of alerts.yml.
 type rule struct {
 	Alert       string            `json:"alert"`
 	Expr        string            `json:"expr"`
@@ -25,7 +24,6 @@ type rule struct {
 	Annotations map[string]string `json:"annotations"`
 }
 
-// rules reads alerts.yml.
 func rules(t *testing.T) []rule {
 	t.Helper()
 	var file struct {
@@ -56,8 +54,8 @@ func read(t *testing.T, name string, into any) {
 	}
 }
 
-// TestPromtool has Debian's promtool and the newest one check the files, and try
-// the alerts.
+// TestPromtool checks the files and runs the alert tests with Debian's promtool and the newest
+// one.
 func TestPromtool(t *testing.T) {
 	for name, promtool := range promtest.Promtools(t) {
 		t.Run(name, func(t *testing.T) {
@@ -76,8 +74,8 @@ func TestPromtool(t *testing.T) {
 	}
 }
 
-// TestAlertsAreExplained wants each alert to say how severe it is, what it means,
-// and where docs/operations.md says what to do.
+// TestAlertsAreExplained checks the labels and annotations of each alert, and its section in
+// docs/operations.md.
 func TestAlertsAreExplained(t *testing.T) {
 	page, err := os.ReadFile("../../docs/operations.md")
 	if err != nil {
@@ -101,10 +99,9 @@ func TestAlertsAreExplained(t *testing.T) {
 	}
 }
 
-// labelOfAlert matches what an annotation asks for.
 var labelOfAlert = regexp.MustCompile(`\$labels\.(\w+)`)
 
-// checkAlerts holds rules against what is exported.
+// checkAlerts compares the rules with the exported metrics.
 func checkAlerts(t reporter, rules []rule, exported map[string]family) {
 	t.Helper()
 	for _, rule := range rules {

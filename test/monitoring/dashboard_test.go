@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// dashboard is the part of a Grafana dashboard that is tested.
+// dashboard is the tested part of a Grafana dashboard.
 type dashboard struct {
 	SchemaVersion int `json:"schemaVersion"`
 	Panels        []panel
@@ -17,12 +17,11 @@ type dashboard struct {
 }
 
 type panel struct {
-	ID      int
-	Type    string
-	Title   string
-	Targets []query
-	GridPos struct{ H, W, X, Y int }
-	// Description says what the panel shows.
+	ID          int
+	Type        string
+	Title       string
+	Targets     []query
+	GridPos     struct{ H, W, X, Y int }
 	Description string
 }
 
@@ -37,7 +36,6 @@ type variable struct {
 	Name, Type, Definition string
 }
 
-// readDashboard reads configs/grafana/hpad.json.
 func readDashboard(t *testing.T) dashboard {
 	t.Helper()
 	text, err := os.ReadFile("../../configs/grafana/hpad.json")
@@ -51,10 +49,10 @@ func readDashboard(t *testing.T) dashboard {
 	return d
 }
 
-// variables are what stands for them when a query is tried.
+// variables replaces the dashboard's variables in a query.
 var variables = strings.NewReplacer("$__rate_interval", "15s", "$job", "hpad", "$instance", ".*", "$autoscaler", ".*")
 
-// TestDashboard holds the dashboard to what Grafana needs of it.
+// TestDashboard checks the structure of the dashboard.
 func TestDashboard(t *testing.T) {
 	d := readDashboard(t)
 	if d.SchemaVersion < 39 {
@@ -105,13 +103,13 @@ func TestDashboard(t *testing.T) {
 	}
 }
 
-// labelOfLegend matches what a legend asks for, labelValues the query of a variable.
+// labelOfLegend matches a label in a legend, and labelValues the query of a variable.
 var (
 	labelOfLegend = regexp.MustCompile(`\{\{(\w+)\}\}`)
 	labelValues   = regexp.MustCompile(`^label_values\((.*), (\w+)\)$`)
 )
 
-// check holds the queries of the dashboard against what is exported.
+// check compares the queries of the dashboard with the exported metrics.
 func (d dashboard) check(t reporter, exported map[string]family) {
 	t.Helper()
 	for _, p := range d.Panels {

@@ -1,4 +1,3 @@
-// Package monitoring holds the alert rules, the scrape configuration and the
-// dashboard of configs against what a running hpad exports, with real Prometheus
-// servers and their promtool.
+// Package monitoring compares the alert rules, the scrape configuration and the dashboard in
+// configs with the metrics of a running hpad. It uses real Prometheus servers and promtool.
 package monitoring

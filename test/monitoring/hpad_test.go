@@ -28,24 +28,21 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// patience is how long something may take that takes seconds on an idle machine.
 const patience = world.Patience
 
-// nobody is an address at which nobody listens.
+// nobody is an address without a server.
 const nobody = "127.0.0.1:1"
 
-// hpad is a daemon with fleets and sources of all kinds, of which some work and
-// some do not.
+// hpad is a daemon with fleets and sources of all kinds. Some of them fail.
 type hpad struct {
 	*daemon.Daemon
 	exposition *metrics.Exposition
 	load       *world.Load
-	// address is where /metrics is.
+	// address is the host and port of /metrics.
 	address string
 }
 
-// labeled is a fleet whose one target asks for its autoscaler, and another one
-// cannot be understood.
+// labeled is a fleet with one valid and one invalid autoscaler in labels.
 type labeled struct{ *targettest.Memory }
 
 // Discover returns the targets with labels.
@@ -62,7 +59,7 @@ func start(t *testing.T) *hpad {
 	registry := prometheus.NewRegistry()
 	measured := metrics.New(registry)
 	h := &hpad{exposition: measured.Exposition(registry), load: world.NewLoad(t)}
-	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})) // as "hpad run" does
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})) // like "hpad run"
 	h.load.Queue("worker", 40)
 	text := h.configuration(t)
 	if _, err := config.Parse("hpad.toml", []byte(text)); err != nil {
@@ -105,7 +102,7 @@ func start(t *testing.T) *hpad {
 	return h
 }
 
-// inMemory puts a fleet in memory in the place of the one of the name "labeled".
+// inMemory replaces the fleet "labeled".
 var inMemory = func(name string, fleet targets.Fleet) targets.Fleet {
 	if name != "labeled" {
 		return fleet
@@ -115,8 +112,8 @@ var inMemory = func(name string, fleet targets.Fleet) targets.Fleet {
 	return labeled{memory}
 }
 
-// configuration is that of the daemon. The fleet of AWS may make fewer calls than one
-// in each round, so that some have to wait.
+// configuration returns the configuration. The AWS fleet has a rate limit below one call per
+// round, so that some calls wait.
 func (h *hpad) configuration(t *testing.T) string {
 	t.Helper()
 	aws, gce, azure := awstest.New(t), gcetest.Start(t), azuretest.New(t)
@@ -201,10 +198,10 @@ resource      = "memory"
 average_value = "1Gi"
 `
 
-// family is what is exported of one name: its labels, each with its values.
+// family has the labels of a metric with their values. nil means any value.
 type family map[string]map[string]bool
 
-// exported returns what the daemon exports, by the name that a query has.
+// exported returns the exported metrics by the name used in queries.
 func (h *hpad) exported(t *testing.T) map[string]family {
 	t.Helper()
 	families, err := h.exposition.Gather()
@@ -213,7 +210,7 @@ func (h *hpad) exported(t *testing.T) map[string]family {
 	}
 	found := map[string]family{"up": targetLabels()}
 	for _, name := range []string{"member", "members", "owned_fleets", "unowned_fleets", "terms_total", "fenced_writes_total"} {
-		found["hpad_cluster_"+name] = targetLabels() // which this one, alone, has none of
+		found["hpad_cluster_"+name] = targetLabels() // only exported by cluster members
 	}
 	offset := targetLabels()
 	offset["member"] = nil
@@ -242,7 +239,7 @@ func (h *hpad) exported(t *testing.T) map[string]family {
 	return found
 }
 
-// targetLabels are those that Prometheus gives every series, with any values.
+// targetLabels returns the labels that Prometheus adds to every series.
 func targetLabels() family { return family{"job": nil, "instance": nil} }
 
 func (f family) String() string { return strings.Join(slices.Sorted(maps.Keys(f)), ", ") }

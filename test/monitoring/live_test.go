@@ -20,10 +20,9 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// TestMonitoring runs hpad with fleets and sources of all kinds. All names and
-// labels that rules and dashboard use must be among what it exports, and real
-// servers, which scrape it as scrape.yml says, must respond to every query: those of
-// the dashboard with data.
+// TestMonitoring runs hpad with fleets and sources of all kinds. hpad must export all names
+// and labels used by the rules and the dashboard. Real Prometheus servers with scrape.yml must
+// evaluate every rule and return data for every query of the dashboard.
 func TestMonitoring(t *testing.T) {
 	h := start(t)
 	servers := map[string]*promtest.Server{
@@ -43,8 +42,7 @@ func TestMonitoring(t *testing.T) {
 	}
 }
 
-// exportsAll wants hpad to export all that the rules and the dashboard use. Some of
-// it comes with time, as a wait for a platform's limit.
+// exportsAll waits until hpad exports everything that the rules and the dashboard use.
 func (h *hpad) exportsAll(t *testing.T) {
 	t.Helper()
 	alerts, board := rules(t), readDashboard(t)
@@ -60,8 +58,7 @@ func (h *hpad) exportsAll(t *testing.T) {
 	check(t, h.exported(t))
 }
 
-// scraped is the configuration of a server: scrape.yml, with this hpad and a
-// shorter interval, and alerts.yml.
+// scraped returns scrape.yml with this hpad's address and an interval of 1 s, and alerts.yml.
 func (h *hpad) scraped(t *testing.T) string {
 	t.Helper()
 	text, err := os.ReadFile(configs + "scrape.yml")
@@ -79,7 +76,7 @@ func (h *hpad) scraped(t *testing.T) string {
 	return fmt.Sprintf("global: { scrape_timeout: 1s, evaluation_interval: 1s }\nrule_files: [%q]\n%s", alerts, mine)
 }
 
-// upAndDown lets the worker grow and shrink, which is counted as a reversal.
+// upAndDown scales the worker up and down, which counts as a reversal.
 func (h *hpad) upAndDown(t *testing.T) {
 	t.Helper()
 	const reversals = "hpad_autoscaler_reversals_total"
@@ -118,7 +115,7 @@ func (h *hpad) value(t *testing.T, name, autoscaler string) float64 {
 	return 0
 }
 
-// evaluates wants the server to evaluate every rule without an error.
+// evaluates waits until the server has evaluated every rule without an error.
 func evaluates(t *testing.T, server *promtest.Server) {
 	wait.For(t, patience, "evaluation of every rule", func() (string, bool) {
 		var answer struct {
@@ -142,7 +139,7 @@ func evaluates(t *testing.T, server *promtest.Server) {
 	})
 }
 
-// shows wants every query of the dashboard to be answered with data.
+// shows waits until every query of the dashboard returns data.
 func shows(t *testing.T, server *promtest.Server) {
 	for _, p := range readDashboard(t).Panels {
 		for _, q := range p.Targets {
@@ -154,7 +151,7 @@ func shows(t *testing.T, server *promtest.Server) {
 	}
 }
 
-// How many series a query has, as Grafana asks it.
+// answers returns the number of series that a dashboard query returns.
 func answers(t *testing.T, server *promtest.Server, q query) int {
 	t.Helper()
 	now := time.Now()
@@ -170,7 +167,7 @@ func answers(t *testing.T, server *promtest.Server, q query) int {
 	return len(answer.Result)
 }
 
-// ask decodes the data of a response of the server's API.
+// ask decodes the data of an API response.
 func ask(t *testing.T, server *promtest.Server, path string, parameters url.Values, data any) {
 	t.Helper()
 	client := http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true}}

@@ -19,38 +19,35 @@ import (
 	"github.com/hpad/hpad/targets/systemd"
 )
 
-// rareConditions are conditions that no autoscaler of the daemon has, but that a
-// query may ask for.
+// rareConditions are conditions that a query may use although no autoscaler of this test has
+// them.
 var rareConditions = []string{
 	string(cloud.InsufficientCapacity), string(drain.ConditionDrainFailed),
 	string(nomad.AllocationsFailing), string(compose.ContainersFailing), string(process.ProcessesFailing), string(swarm.TasksFailing),
 	string(systemd.UnitsFailing), string(systemd.UnitsMissing), string(systemd.UnitsStuck),
 }
 
-// reporter takes what is wrong: a test, or tally.
+// reporter is a *testing.T or a tally.
 type reporter interface {
 	Errorf(format string, arguments ...any)
 	Helper()
 }
 
-// tally counts what is wrong, and keeps the last of it.
+// tally counts errors and stores the last one.
 type tally struct {
 	wrong int
 	last  string
 }
 
-// Errorf counts.
 func (c *tally) Errorf(format string, arguments ...any) {
 	c.wrong++
 	c.last = fmt.Sprintf(format, arguments...)
 }
 
-// Helper does nothing.
 func (*tally) Helper() {}
 
-// checkQuery holds a query against what is exported: that it can be parsed, and
-// that every name, label and value there is. It returns the labels that what it
-// reads has.
+// checkQuery checks that a query can be parsed and that hpad exports its names, labels and
+// values. It returns all labels of its selectors.
 func checkQuery(t reporter, exported map[string]family, query string) family {
 	t.Helper()
 	expression, err := parser.NewParser(parser.Options{}).ParseExpr(query)
@@ -80,8 +77,7 @@ func checkQuery(t reporter, exported map[string]family, query string) family {
 	return all
 }
 
-// checkSelector holds one selector against what is exported, and adds its labels
-// to all.
+// checkSelector checks a selector and adds its labels to all.
 func checkSelector(t reporter, exported map[string]family, selector *parser.VectorSelector, all family) {
 	t.Helper()
 	known, ok := exported[selector.Name]
@@ -110,7 +106,7 @@ func checkSelector(t reporter, exported map[string]family, selector *parser.Vect
 	}
 }
 
-// checkMentions holds the labels that a text asks for against those there are.
+// checkMentions checks that all labels in a text exist.
 func checkMentions(t reporter, text string, pattern *regexp.Regexp, known family) {
 	t.Helper()
 	for _, mention := range pattern.FindAllStringSubmatch(text, -1) {
