@@ -24,23 +24,23 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// block is an example of a page.
+// block is an example on a page.
 type block struct {
 	page, language, text string
 	line                 int
-	// heading is the one that it is below.
+	// heading is the heading above the example.
 	heading string
-	// before are the earlier examples of the page in the same language.
+	// before has the earlier examples of the page in the same language.
 	before string
 }
 
-// first is the first line of a block, by which the tables below name it.
+// first returns the first line, which identifies an example in the tables below.
 func (b *block) first() string {
 	line, _, _ := strings.Cut(b.text, "\n")
 	return strings.TrimSpace(line)
 }
 
-// claims are how examples are held to what hpad does, by their language.
+// claims are the checks by language.
 var claims = map[string]func(*testing.T, *block) error{
 	"console": claimConsole,
 	"hcl":     claimWords,
@@ -53,7 +53,8 @@ var claims = map[string]func(*testing.T, *block) error{
 	"yaml":    claimCompose,
 }
 
-// listed are the examples that are not run here, by their first line, and what holds them.
+// listed has the first lines of examples that cannot be checked here, with the place of their
+// test.
 var listed = map[string]string{
 	"apt install ./dist/hpad_1.2.3-1_amd64.deb      # starts hpad, with a configuration that scales nothing":                    "test/packages installs packages",
 	"install -m 0755 hpad /usr/bin/ && install -D -m 0644 hpad.toml /etc/hpad/hpad.toml && install -d -m 0755 /etc/hpad/conf.d": "test/packages, from the archive",
@@ -77,8 +78,8 @@ var listed = map[string]string{
 	"2026-03-01T12:00:00.584Z\tINFO\tstarted\t{\"autoscalers\": 1, \"dry_run\": false}":                           "of one run; test/e2e reads the same lines",
 }
 
-// TestBlocks wants every example of the pages to be held to what hpad does: run,
-// compared, read as what it is, or listed with what holds it.
+// TestBlocks checks every example of the pages. Examples that cannot be checked must be
+// listed.
 func TestBlocks(t *testing.T) {
 	used := map[string]bool{}
 	for _, page := range handwritten(t) {
@@ -101,8 +102,8 @@ func TestBlocks(t *testing.T) {
 	}
 }
 
-// handwritten are the pages that people write, but for those that are run from beginning
-// to end elsewhere.
+// handwritten returns all pages except generated ones and those that other tests run
+// completely.
 func handwritten(t *testing.T) (pages []string) {
 	t.Helper()
 	all, err := filepath.Glob("../../docs/*.md")
@@ -117,7 +118,6 @@ func handwritten(t *testing.T) (pages []string) {
 	return pages
 }
 
-// blocksOf returns the examples of a page.
 func blocksOf(t *testing.T, page string) (found []*block) {
 	t.Helper()
 	text, err := os.ReadFile(page)
@@ -149,7 +149,6 @@ func blocksOf(t *testing.T, page string) (found []*block) {
 	return found
 }
 
-// claimListed wants an example to be in the list.
 func claimListed(_ *testing.T, b *block) error {
 	if listed[b.first()] != "" {
 		return nil
@@ -157,7 +156,7 @@ func claimListed(_ *testing.T, b *block) error {
 	return fmt.Errorf("nothing holds the example that begins with %q", b.first())
 }
 
-// claimConsole leaves examples of commands to TestPage of cmd/hpad, which runs them.
+// claimConsole allows console examples only in cli.md, where TestPage of cmd/hpad runs them.
 func claimConsole(_ *testing.T, b *block) error {
 	if b.page != "cli.md" || !strings.HasPrefix(b.text, "$ ") {
 		return errors.New("commands with what they print are for cli.md, whose are run")
@@ -165,13 +164,14 @@ func claimConsole(_ *testing.T, b *block) error {
 	return nil
 }
 
-// prelude is what examples refer to and do not show.
+// prelude is the source that examples refer to.
 const prelude = `[sources.prom]
 kind = "prometheus"
 url  = "http://127.0.0.1:9090"
 `
 
-// claimConfig wants an example to be a configuration, by itself or after those before it.
+// claimConfig checks that an example is a valid configuration, alone or together with the
+// examples before it.
 func claimConfig(t *testing.T, b *block) error {
 	t.Helper()
 	web := filepath.Join(t.TempDir(), "web.yml")
@@ -195,7 +195,7 @@ func claimConfig(t *testing.T, b *block) error {
 	return first
 }
 
-// claimCompose wants services with labels to ask for autoscalers that hpad makes.
+// claimCompose checks that the labels of services define autoscalers.
 func claimCompose(t *testing.T, b *block) error {
 	t.Helper()
 	var file struct {
@@ -220,7 +220,7 @@ func claimCompose(t *testing.T, b *block) error {
 	return nil
 }
 
-// asks wants labels, if there are any, to make an autoscaler.
+// asks checks that labels, if there are any, define an autoscaler.
 func asks(t *testing.T, name string, labels map[string]string) error {
 	t.Helper()
 	if len(labels) == 0 {
@@ -236,7 +236,7 @@ func asks(t *testing.T, name string, labels map[string]string) error {
 	return nil
 }
 
-// rights are the words of an example that the sources of a kind have to know.
+// rights are patterns of permissions in examples, and the sources that must contain them.
 var rights = map[string]struct{ words, sources string }{
 	"aws.md":   {`(?:autoscaling|ec2):[A-Z]\w+`, "../../targets/awsasg/*.go"},
 	"azure.md": {`Microsoft\.[\w./]+`, "../../targets/azurevmss/*.go"},
@@ -245,15 +245,15 @@ var rights = map[string]struct{ words, sources string }{
 	"nomad.md": {`(?:list|read|scale)-jobs?`, "../../targets/nomad/*.go"},
 }
 
-// unchecked are words of the rights that hpad never names: what the platform itself looks
-// at, and rights without which only less is told of changes that fail.
+// unchecked are permissions that the sources do not contain, because the platform checks them
+// itself or because only error details depend on them.
 var unchecked = []string{
 	"compute.zoneOperations.get", "compute.regionOperations.get",
 	"Microsoft.Network/virtualNetworks/subnets/join/action", "autoscaling:ResourceTag", `"list"`,
 }
 
-// claimWords wants the sources of a kind to know the rights of an example, and its meta
-// to ask for an autoscaler.
+// claimWords checks the permissions of an example against the sources, and its metadata
+// against the label parser.
 func claimWords(t *testing.T, b *block) error {
 	t.Helper()
 	labels := map[string]string{}
@@ -284,7 +284,7 @@ func claimWords(t *testing.T, b *block) error {
 	return nil
 }
 
-// answers are what routes answer, by the heading of docs/api.md.
+// answers are the API responses by the heading in docs/api.md.
 var answers = map[string]any{
 	"The envelope": &struct {
 		Status, ErrorType, Error string
@@ -299,8 +299,8 @@ type data[T any] struct {
 	Data   T
 }
 
-// claimJSON wants an example to be what a route answers, without any other field, or the
-// rights of a cloud.
+// claimJSON checks that an example is an API response without unknown fields, or has
+// permissions of a cloud.
 func claimJSON(t *testing.T, b *block) error {
 	t.Helper()
 	if rights[b.page].words != "" {
@@ -310,7 +310,7 @@ func claimJSON(t *testing.T, b *block) error {
 		return claimWords(t, b)
 	}
 	if b.page == "notifications.md" {
-		if !json.Valid([]byte(b.text)) { // its fields are those that test/notify has arrive
+		if !json.Valid([]byte(b.text)) { // test/notify checks the fields
 			return errors.New("the example is no JSON")
 		}
 		return nil
@@ -330,8 +330,8 @@ func claimJSON(t *testing.T, b *block) error {
 	}
 }
 
-// claimPromQL wants queries that parse, separated by empty lines, of metrics that
-// docs/metrics.md has.
+// claimPromQL checks queries, separated by empty lines. They must parse and use only metrics
+// in docs/metrics.md.
 func claimPromQL(t *testing.T, b *block) error {
 	t.Helper()
 	page, err := os.ReadFile("../../docs/metrics.md")
@@ -353,8 +353,7 @@ func claimPromQL(t *testing.T, b *block) error {
 	return nil
 }
 
-// claimShell runs what needs nothing, and wants all else to be listed. The rights of
-// clouds are compared too.
+// claimShell runs examples without dependencies. Others must be listed.
 func claimShell(t *testing.T, b *block) error {
 	t.Helper()
 	switch {
@@ -370,7 +369,7 @@ func claimShell(t *testing.T, b *block) error {
 	return claimListed(t, b)
 }
 
-// runOpenSSL makes the certificates, and wants them to be of the authority.
+// runOpenSSL creates the certificates and verifies them.
 func runOpenSSL(t *testing.T, b *block) error {
 	t.Helper()
 	run := exec.Command("sh", "-euc", b.text+"openssl verify -CAfile ca.crt -purpose sslserver web.crt\nopenssl verify -CAfile ca.crt -purpose sslclient alice.crt")
@@ -381,7 +380,7 @@ func runOpenSSL(t *testing.T, b *block) error {
 	return nil
 }
 
-// claimCurl wants each path that is asked for to be one of the API.
+// claimCurl checks that the API has each path.
 func claimCurl(b *block) error {
 	description, err := os.ReadFile("../../daemon/api/openapi.yaml")
 	if err != nil {
@@ -396,8 +395,8 @@ func claimCurl(b *block) error {
 	return nil
 }
 
-// TestLines wants lines of at most 120 characters, but for tables, examples and headings;
-// where links lead does not count.
+// TestLines limits lines to 120 characters, except in tables and examples. Link targets do not
+// count.
 func TestLines(t *testing.T) {
 	all, err := filepath.Glob("../../docs/*.md")
 	if err != nil || len(all) == 0 {

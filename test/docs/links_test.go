@@ -1,4 +1,4 @@
-// Package docs holds the pages of the documentation together.
+// Package docs checks the documentation for consistency.
 package docs
 
 import (
@@ -17,8 +17,7 @@ var (
 	dropped = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
 )
 
-// TestLinks wants every link between pages to lead to a file, and to a heading of
-// it, that is there.
+// TestLinks checks that every link between pages leads to an existing file and heading.
 func TestLinks(t *testing.T) {
 	pages, err := filepath.Glob("../../docs/*.md")
 	if err != nil || len(pages) == 0 {
@@ -60,7 +59,7 @@ func read(t *testing.T, page string) string {
 	return fenced.ReplaceAllString(string(text), "")
 }
 
-// places are the anchors of a page, as GitHub makes them of headings.
+// places returns the anchors of a page as GitHub generates them.
 func places(t *testing.T, page string) map[string]bool {
 	t.Helper()
 	text := read(t, page)

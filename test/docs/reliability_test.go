@@ -11,21 +11,20 @@ import (
 	"testing"
 )
 
-// named is a test on the page: its directory, and after a slash its case. A case alone is
-// of the test before it, or of the one in the table's head.
+// named matches a reference to a test: directory, function and, after a slash, a case. A case
+// alone belongs to the test before it, or to the test in the table header.
 var named = regexp.MustCompile("`(?:((?:test|daemon|policy|sources|targets)[\\w/]*) (Test\\w+))?(?:/([^`]+))?`")
 
-// rounds has the cases that tests of several directories have in common.
+// rounds is the file with the cases shared by tests of several directories.
 const rounds = "../../test/internal/members/rounds.go"
 
-// tests are what a directory has of tests.
+// tests are the test functions and string literals of a directory.
 type tests struct {
 	functions, texts map[string]bool
-	// cases are the first texts of what the tables of faults have.
+	// cases are the names in the tables of faults.
 	cases []string
 }
 
-// readTests reads the tests of a directory.
 func readTests(t *testing.T, dir string) tests {
 	t.Helper()
 	found := tests{functions: map[string]bool{}, texts: map[string]bool{}}
@@ -65,7 +64,6 @@ func readTests(t *testing.T, dir string) tests {
 	return found
 }
 
-// add adds a text.
 func (t *tests) add(literal *ast.BasicLit) {
 	if text, err := strconv.Unquote(literal.Value); err == nil {
 		t.texts[text] = true
@@ -81,8 +79,8 @@ func firstTexts(table *ast.CompositeLit) (texts []string) {
 	return texts
 }
 
-// TestReliability wants every test and case that docs/reliability.md names to be there,
-// each row to name one, and each of test/faults to be named.
+// TestReliability checks that every test in docs/reliability.md exists, that each row names a
+// test, and that the page has all tests of test/faults.
 func TestReliability(t *testing.T) {
 	page := read(t, "../../docs/reliability.md")
 	known := map[string]tests{}
@@ -112,7 +110,7 @@ func TestReliability(t *testing.T) {
 			if _, ok := known[dir]; !ok {
 				known[dir] = readTests(t, dir)
 			}
-			// A case may be put together, as "source answers " and what it answers.
+			// a case may be concatenated from two literals
 			if !known[dir].functions[function] || one != "" && !known[dir].texts[one] && !joined(known[dir].texts, one) {
 				t.Errorf("docs/reliability.md names %s of %s, which is not there", match[0], function)
 			}
@@ -134,7 +132,7 @@ func TestReliability(t *testing.T) {
 	}
 }
 
-// joined reports whether two texts together are one.
+// joined reports whether one is the concatenation of two texts.
 func joined(texts map[string]bool, one string) bool {
 	for n := range one {
 		if texts[one[:n]] && texts[one[n:]] {
