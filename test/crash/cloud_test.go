@@ -12,11 +12,10 @@ import (
 	"github.com/hpad/hpad/test/aws/awstest"
 )
 
-// cloud is a group of machines in an imitated cloud, behind a gate.
+// cloud is an instance group in a simulated cloud behind a gate.
 type cloud struct {
 	*gate
-	// fleet is the configuration of a fleet called cloud, target the group as TOML
-	// has it.
+	// fleet is the configuration of the fleet "cloud", and target the TOML of the group.
 	fleet, target string
 	look          func(t *testing.T) (wanted int, staying []string)
 }

@@ -36,7 +36,7 @@ type machines struct {
 func newMachines(t *testing.T, l *world.Load, name string, size int) *machines {
 	t.Helper()
 	m := &machines{T: t, agents: map[string]*nomadtest.Agent{}, load: l, name: name}
-	// Instances that were terminated stay until their agent is gone: see bury.
+	// Terminated instances stay until bury ends their agent.
 	m.cloud, m.aws = newAWS(t, size, time.Hour)
 	_, m.ids = m.look(t)
 	m.cluster = nomadtest.StartServers(t, 1, nomadtest.Options{})
@@ -119,8 +119,8 @@ func (m *machines) awaitDraining(h *program.Program, n int) map[string]drain.Ope
 	return operations
 }
 
-// bury waits until an instance is terminated, ends its agent as its machine would,
-// lets it be gone, and waits until Nomad has forgotten its node.
+// bury waits until an instance is terminated, ends its agent and waits until Nomad has purged
+// the node.
 func (m *machines) bury(id string) {
 	m.Helper()
 	wait.For(m.T, patience, "termination of "+id, func() (string, bool) {
@@ -141,8 +141,8 @@ func (m *machines) bury(id string) {
 	})
 }
 
-// awaitOutcome waits until the operations ended as they should, under their ids and
-// deadlines, and wants hpad to show each.
+// awaitOutcome waits until the operations have ended with the outcome. Their IDs, deadlines
+// and start times must be unchanged.
 func (m *machines) awaitOutcome(h *program.Program, begun map[string]drain.Operation, outcome drain.Outcome) {
 	m.Helper()
 	wait.For(m.T, patience, fmt.Sprintf("operations that are %s", outcome), func() (string, bool) {
@@ -174,8 +174,8 @@ func (m *machines) wantShown(h *program.Program, command string, operations map[
 	}
 }
 
-// TestDrain kills hpad while two of three Nomad nodes of an Auto Scaling group drain. The
-// next hpad continues the same operations, and terminates both instances once.
+// TestDrain kills hpad while two of three Nomad nodes of an Auto Scaling group drain. The next
+// process must continue the same operations and terminate each instance once.
 func TestDrain(t *testing.T) {
 	l := world.NewLoad(t)
 	m := newMachines(t, l, "resumed", 3)

@@ -34,9 +34,9 @@ type held string
 
 const (
 	passed held = ""
-	// unanswered: it is passed on, and its response is held until the gate is opened.
+	// unanswered: it is forwarded, and its response is held until the gate is opened.
 	unanswered held = "unanswered"
-	// late: it is passed on when the gate is opened, whoever still waits for it.
+	// late: it is forwarded when the gate is opened, even if the caller has disconnected.
 	late held = "late"
 	lost held = "lost"
 )
@@ -56,7 +56,7 @@ func newGate(t *testing.T, cloud string, victims func(r *http.Request, body []by
 		server.Start()
 	}
 	g.URL = server.URL
-	// All test servers have the same certificate, which this one's client knows.
+	// All httptest servers have the same certificate, which this client trusts.
 	g.forward = &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(backend) }, Transport: server.Client().Transport}
 	t.Cleanup(func() {
 		g.open()

@@ -23,7 +23,7 @@ func (c cloud) configuration(l *world.Load, name, victims, drain string) string 
 
 func TestRemoval(t *testing.T) {
 	l := world.NewLoad(t)
-	// The group ends before Prometheus does.
+	// groups the cases, so that Prometheus outlives them
 	t.Run("cases", func(t *testing.T) {
 		for _, how := range []held{unanswered, late, lost} {
 			t.Run(string(how), func(t *testing.T) {
@@ -38,7 +38,6 @@ func TestRemoval(t *testing.T) {
 
 const stopTime = 2 * time.Second
 
-// removal is one case.
 type removal struct {
 	cloud
 	load *world.Load
