@@ -16,8 +16,8 @@ import (
 	"github.com/hpad/hpad/targets/targettest"
 )
 
-// TestEveryKind: the package of each kind that hpad comes with runs the suite of the
-// kind, which holds it to all rows. The log has the table.
+// TestEveryKind checks that the package of each fleet kind runs the contract suite. It logs
+// the table of the contract.
 func TestEveryKind(t *testing.T) {
 	for _, name := range names() {
 		if !runs(t, name) {
@@ -27,10 +27,9 @@ func TestEveryKind(t *testing.T) {
 	t.Logf("the contract:\n%s", written(targettest.Table))
 }
 
-// names returns the names of the kinds, in order.
 func names() []string { return slices.Sorted(maps.Keys(kinds.Fleets)) }
 
-// runs reports whether the tests of a kind's package run the suite of the kind.
+// runs reports whether the tests of a kind run the suite.
 func runs(t *testing.T, kind string) bool {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join("..", "..", "targets", kind, "*_test.go"))
@@ -56,7 +55,7 @@ func runs(t *testing.T, kind string) bool {
 	return ran && of
 }
 
-// written is the table for people, with what kinds cannot be in below it.
+// written formats the table, followed by the reasons for excluded rows.
 func written(table []targettest.Row) string {
 	var b, notes strings.Builder
 	columns := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
@@ -74,6 +73,6 @@ func written(table []targettest.Row) string {
 		}
 		line(cells...)
 	}
-	_ = columns.Flush() // a Builder takes everything
+	_ = columns.Flush()
 	return b.String() + notes.String()
 }

@@ -1,3 +1,2 @@
-// Package contract holds the kinds of fleets that hpad comes with against the table
-// of the contract, which is targettest.Table.
+// Package contract checks that every built-in fleet kind is tested against targettest.Table.
 package contract

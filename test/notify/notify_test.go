@@ -1,4 +1,4 @@
-// Package notify tests notifications of a real hpad to a real Alertmanager.
+// Package notify tests notifications to a real Alertmanager.
 package notify
 
 import (
@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 
 const patience = time.Minute
 
-// alertmanager runs Debian's Alertmanager, or the one on the PATH, and returns its address.
+// alertmanager starts Alertmanager and returns its address.
 func alertmanager(t *testing.T) string {
 	t.Helper()
 	binary, err := exec.LookPath("alertmanager")
@@ -84,7 +84,7 @@ func get(t *testing.T, url string) (status int, body string) {
 	return response.StatusCode, string(text)
 }
 
-// alerts returns the summaries of the alerts that fire, by subject.
+// alerts returns the summaries of the active alerts by subject.
 func alerts(t *testing.T, address string) map[string]string {
 	t.Helper()
 	_, body := get(t, "http://"+address+"/api/v2/alerts?active=true")
@@ -115,9 +115,9 @@ func example(t *testing.T, name string) string {
 	return string(found[1])
 }
 
-// TestNotifications runs the examples of the documentation: a source that fails is an
-// alert in a real Alertmanager until it answers again, the chat and a receiver of
-// CloudEvents are told in turn, and one that hangs keeps nobody waiting.
+// TestNotifications runs the examples of docs/notifications.md. A failing source must raise an
+// alert and clear it, the chat and the CloudEvents receiver must get their events, and a
+// hanging receiver must not delay evaluation.
 func TestNotifications(t *testing.T) {
 	address := alertmanager(t)
 	var mu sync.Mutex
@@ -194,7 +194,7 @@ url = %q
 		fire := alerts(t, address)
 		return fmt.Sprint(fire), len(fire) == 0
 	})
-	p.Passes("web", 3) // whatever hangs
+	p.Passes("web", 3) // while one receiver hangs
 	load.Store(50)
 	wait.For(t, patience, "events", func() (string, bool) {
 		mu.Lock()
@@ -212,7 +212,7 @@ url = %q
 			t.Errorf("told %s", event)
 		}
 	}
-	// A busy machine may delay one; a receiver that hangs would delay all.
+	// A loaded machine may delay a few passes; a hanging receiver would delay all of them.
 	if late := p.View("web").Evaluation.Late; late > 2 {
 		t.Errorf("%d passes were late", late)
 	}

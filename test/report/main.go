@@ -1,7 +1,6 @@
-// Command report reads the events of "go test -json" from its standard input, or those of
-// several runs from as many named pipes, and prints what a person wants of them: go test's
-// own line for each package as it ends, the output of what failed as it happens, and last
-// what failed and was skipped, and why, and how many tests were.
+// Command report reads the events of "go test -json" from standard input, or of several runs
+// from named pipes. It prints the result line of each package, the output of failed tests, and
+// finally a summary of failed and skipped tests.
 package main
 
 import (
@@ -34,8 +33,8 @@ func main() {
 	}
 }
 
-// event is one line of "go test -json", as "go doc test2json" describes it. One with the
-// Action "note" has as its Output something else that was skipped.
+// event is one line of "go test -json"; see "go doc test2json". An event with the Action
+// "note" reports another skipped item in Output.
 type event struct {
 	Action  string
 	Package string
@@ -43,23 +42,22 @@ type event struct {
 	Output  string
 }
 
-// results gathers the events of a run.
+// results collects the events of all runs.
 type results struct {
 	out io.Writer
-	// running has the output so far of every test under way, by package and test.
+	// running is the output of every running test by package and test.
 	running map[[2]string][]string
-	// tails has each package's own output, which ends with its verdict.
+	// tails is each package's own output, which ends with its result line.
 	tails   map[string][]string
 	reasons []string
 	skipped []string
-	// counts are how many tests, with those inside others, passed, failed or were
-	// skipped, by the action.
+	// counts are the numbers of tests, including subtests, by action.
 	counts map[string]int
 	failed bool
 }
 
-// report copies what matters of the events of several runs to out and says whether a test
-// or a package failed.
+// report writes the relevant output of several runs to out and reports whether anything
+// failed.
 func report(out io.Writer, runs ...io.Reader) (failed bool, err error) {
 	r := results{out: out, running: map[[2]string][]string{}, tails: map[string][]string{}, counts: map[string]int{}}
 	lines, errs := make(chan string), make(chan error)
@@ -84,7 +82,7 @@ func report(out io.Writer, runs ...io.Reader) (failed bool, err error) {
 	return r.failed || err != nil, err
 }
 
-// read sends all lines of a run.
+// read sends the lines of a run.
 func read(run io.Reader, lines chan<- string) error {
 	for from := bufio.NewReader(run); ; {
 		line, err := from.ReadString('\n')
@@ -129,8 +127,8 @@ func (r *results) add(e event) {
 	}
 }
 
-// endPackage prints the verdict of a package, and of one that failed all that is left: a
-// panic, or tests that never ended.
+// endPackage prints the result line of a package. If the package failed, it also prints the
+// output of tests that did not end, for example because of a panic.
 func (r *results) endPackage(e event) {
 	switch e.Action {
 	case "pass", "fail", "skip":
@@ -160,7 +158,7 @@ func (r *results) endPackage(e event) {
 	r.failed = r.failed || failed
 }
 
-// print copies a test's output without the marks that say where it starts.
+// print copies a test's output without the "===" lines.
 func (r *results) print(output []string) {
 	for _, line := range output {
 		if !strings.HasPrefix(line, "=== ") {
@@ -169,10 +167,9 @@ func (r *results) print(output []string) {
 	}
 }
 
-// say prints what failed.
 func (r *results) say(text string) { fmt.Fprint(r.out, text) }
 
-// finish prints why tests failed, what was skipped, and how many tests there were.
+// finish prints the summary.
 func (r *results) finish() {
 	for i, reason := range r.reasons {
 		if i == 0 {
@@ -192,11 +189,11 @@ func (r *results) finish() {
 	}
 }
 
-// message begins what a test said itself, at a line of a file of tests.
+// message matches a line that a test logged itself.
 var message = regexp.MustCompile(`^ *\w+_test\.go:\d+: `)
 
-// assertions are the beginnings of what a failed test said itself: among what it and
-// its helpers dump they are hard to find.
+// assertions returns the first messages that a failed test logged itself, without other
+// output.
 func assertions(e event, output []string) (said []string) {
 	const most, longest = 3, 500
 	for _, line := range output {
@@ -208,7 +205,7 @@ func assertions(e event, output []string) (said []string) {
 	return said
 }
 
-// reason is what a skipped test said, without the marks around it.
+// reason returns the message of a skipped test.
 func reason(output []string) string {
 	var said []string
 	for _, line := range output {

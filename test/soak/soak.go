@@ -1,10 +1,9 @@
-// Package soak gives tests their long forms, which "make soak" runs.
+// Package soak selects the long form of tests for "make soak".
 package soak
 
 import "os"
 
-// Rounds returns how often a test does what it repeats, or on what: long where HPAD_SOAK is
-// set, as "make soak" does, else short.
+// Rounds returns long if HPAD_SOAK is set, otherwise short.
 func Rounds[T any](short, long T) T {
 	if os.Getenv("HPAD_SOAK") != "" {
 		return long

@@ -1,6 +1,6 @@
-// Package spool is the smallest kind of fleet. A target is a directory, each file in it
-// an instance: some program runs a worker as long as a file is there, and ends it and
-// removes the file once that is named "*.stop".
+// Package spool is the smallest kind of fleet. A target is a directory, and each file in it is
+// an instance. An external program runs one worker per file, and removes a file after it has
+// been renamed to "*.stop" and its worker has ended.
 package spool
 
 import (
@@ -19,7 +19,7 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// Kind is the kind of fleets of directories.
+// Kind is the fleet kind "spool".
 var Kind = targets.Kind{
 	Name:      "spool",
 	Config:    func() targets.Config { return new(Config) },
@@ -39,16 +39,15 @@ var Kind = targets.Kind{
 	},
 }
 
-// Config is one [fleets.NAME] table of kind "spool".
 type Config struct {
-	// Dir is where the directories of the targets are.
+	// Dir is the directory with the directories of the targets.
 	Dir string `toml:"dir"`
 }
 
-// SetDefaults fills in nothing.
+// SetDefaults does nothing.
 func (c *Config) SetDefaults() {}
 
-// Validate returns every mistake.
+// Validate returns all errors.
 func (c *Config) Validate() []settings.FieldError {
 	if !filepath.IsAbs(c.Dir) {
 		return []settings.FieldError{{Field: "dir", Value: c.Dir, Detail: "must be an absolute path"}}
@@ -56,19 +55,19 @@ func (c *Config) Validate() []settings.FieldError {
 	return nil
 }
 
-// Build makes a fleet of that name.
+// Build returns a fleet.
 func (c *Config) Build(name string, _ targets.Env) (targets.Fleet, error) {
 	f := &Fleet{dir: c.Dir}
 	f.base.Name, f.base.Parse = name, parseName
 	return f, nil
 }
 
-// Target is the part of an autoscaler's target table that a fleet reads.
+// Target is the part of an autoscaler's target table that this kind reads.
 type Target struct {
 	Directory string `toml:"directory"`
 }
 
-// Validate returns every mistake.
+// Validate returns all errors.
 func (t *Target) Validate() []settings.FieldError {
 	if _, err := parseName(t.Directory); err != nil {
 		return []settings.FieldError{{Field: "directory", Value: t.Directory, Detail: err.Error()}}
@@ -76,7 +75,6 @@ func (t *Target) Validate() []settings.FieldError {
 	return nil
 }
 
-// Name returns the name of the directory.
 func (t *Target) Name() string { return t.Directory }
 
 func parseName(name string) (string, error) {
@@ -90,7 +88,7 @@ func parseName(name string) (string, error) {
 type Fleet struct {
 	base targets.Base[string]
 	dir  string
-	// writing is held by a write, which reads first.
+	// writing serializes writes, which read the directory first.
 	writing sync.Mutex
 }
 
@@ -114,7 +112,7 @@ func (f *Fleet) read(name string) targets.Reading {
 	for _, file := range files {
 		info, infoErr := file.Info()
 		if infoErr != nil {
-			continue // removed meanwhile
+			continue // removed in the meantime
 		}
 		instance := policy.Instance{
 			ID: strings.TrimSuffix(file.Name(), stop), Deleting: strings.HasSuffix(file.Name(), stop),
@@ -133,10 +131,10 @@ func (f *Fleet) read(name string) targets.Reading {
 	return r
 }
 
-// stop ends the name of a file whose worker is to end.
+// stop is the suffix of a file whose worker must end.
 const stop = ".stop"
 
-// SetReplicas makes files, or has workers end, if the directory is still at version.
+// SetReplicas creates or renames files if the directory still has the given version.
 func (f *Fleet) SetReplicas(ctx context.Context, ref targets.Ref, n int32, version, _ string) error {
 	return f.base.Scale(ctx, ref, n, "directory", func(_ context.Context, name string) error {
 		f.writing.Lock()

@@ -13,8 +13,7 @@ import (
 	"github.com/hpad/hpad/targets/targettest"
 )
 
-// program ends the workers whose files are named "*.stop": at once, or after a moment
-// where slow is set.
+// program removes files named "*.stop": immediately, or after a second if slow is set.
 type program struct {
 	dir  string
 	slow atomic.Bool
@@ -23,7 +22,7 @@ type program struct {
 func (p *program) run(ctx context.Context) {
 	seen := map[string]time.Time{}
 	for ctx.Err() == nil {
-		files, _ := filepath.Glob(filepath.Join(p.dir, "*", "*"+stop)) // a good pattern
+		files, _ := filepath.Glob(filepath.Join(p.dir, "*", "*"+stop)) // the pattern is valid
 		for _, file := range files {
 			if seen[file].IsZero() {
 				seen[file] = time.Now()

@@ -1,4 +1,4 @@
-// Package wait waits for conditions in tests of what runs outside of them.
+// Package wait waits for conditions in tests of external systems.
 package wait
 
 import (
@@ -6,19 +6,18 @@ import (
 	"time"
 )
 
-// A condition is looked at again after the shortest pause, after a longer one where looks
-// take long, so that they are not what keeps an engine busy, and after the longest at
-// most.
+// The pause between two checks grows with the duration of a check, so that slow checks do not
+// keep the system busy.
 const (
 	shortest = 20 * time.Millisecond
 	longest  = time.Second
-	// ofLook is how many times as long as a look a pause is.
+	// ofLook is the ratio of a pause to the duration of a check.
 	ofLook = 4
 )
 
-// For waits until a condition holds, and ends the test with what was seen last
-// when it does not within the limit. The condition is called from the test's own
-// goroutine and may end the test itself.
+// For waits until condition returns true, and fails the test with the last description if it
+// does not within limit. It calls condition from the test's goroutine, so condition may fail
+// the test.
 func For(t testing.TB, limit time.Duration, what string, condition func() (seen string, ok bool)) {
 	t.Helper()
 	if seen, ok := Until(limit, condition); !ok {
@@ -26,15 +25,13 @@ func For(t testing.TB, limit time.Duration, what string, condition func() (seen 
 	}
 }
 
-// Soon waits until something holds that takes no minute on the slowest machine, and ends the
-// test when it does not.
+// Soon is For with a limit of one minute.
 func Soon(t testing.TB, what string, holds func() bool) {
 	t.Helper()
 	For(t, time.Minute, what, func() (string, bool) { return "it is not there", holds() })
 }
 
-// Until waits until a condition holds, at most so long, and returns what was seen
-// last and whether it held.
+// Until waits at most limit for condition and returns its last result.
 func Until(limit time.Duration, condition func() (seen string, ok bool)) (string, bool) {
 	deadline := time.NewTimer(limit)
 	defer deadline.Stop()

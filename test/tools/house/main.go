@@ -21,7 +21,6 @@ import (
 	"strings"
 )
 
-// longFunction is the number of lines above which a function counts as long.
 const longFunction = 60
 
 func main() {
@@ -48,12 +47,12 @@ type house struct {
 	packages         map[string][]*file
 	production, test int
 	long             []string
-	// unsafe and mutexes count uses of package unsafe, and fields and variables of the types
-	// sync.Mutex and sync.RWMutex.
+	// unsafe and mutexes count uses of package unsafe and of the types sync.Mutex and
+	// sync.RWMutex.
 	unsafe, mutexes int
 }
 
-// file is one production file. Its path is slash-separated, from the root.
+// file is a production file. Its path is slash-separated and relative to the root.
 type file struct {
 	path   string
 	syntax *ast.File
@@ -133,8 +132,8 @@ func (h *house) readSelectors(syntax *ast.File) {
 	})
 }
 
-// embedding returns the number of structs of the same package that a struct embeds in a chain,
-// and the longest such chain of each package with more than one.
+// embedding returns the maximum depth of embedded structs of the same package, and the longest
+// chain of each package with a depth above one.
 func (h *house) embedding() (depth int, chains []string) {
 	for _, dir := range slices.Sorted(maps.Keys(h.packages)) {
 		embedded := map[string][]string{}
@@ -177,8 +176,7 @@ func embeddedIn(s *ast.StructType) (names []string) {
 	return names
 }
 
-// longestChain returns the longest chain of structs that begins with name. Structs cannot
-// embed themselves except through a pointer, which this code base does not do.
+// longestChain returns the longest chain of embedded structs that starts with name.
 func longestChain(embedded map[string][]string, name string) []string {
 	var longest []string
 	for _, next := range embedded[name] {
@@ -301,8 +299,8 @@ func arrange(graph map[string][]string) (floors int, up []string) {
 	return floors, up
 }
 
-// orderOf returns the rooms from the top down (the greedy heuristic of Eades, Lin
-// and Smyth for feedback arcs).
+// orderOf returns the nodes from top to bottom, by the greedy heuristic of Eades, Lin and
+// Smyth for feedback arcs.
 func orderOf(graph map[string][]string) []string {
 	left := map[string]bool{}
 	for room, tos := range graph {
