@@ -1,35 +1,29 @@
 package e2e
 
 import (
-	"crypto/rand"
 	"errors"
 	"fmt"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
+	"github.com/hpad/hpad/test/internal/program"
 	"github.com/hpad/hpad/test/soak"
 )
 
 // wantLossReported checks that the log from byte offset since, /-/ready, the CLI and /metrics
 // report that part of the state was lost.
-func (h *hpad) wantLossTold(since int, part string, texts ...string) {
-	h.w.t.Helper()
-	_, ready, err := h.request(http.MethodGet, "/-/ready")
-	if err != nil {
-		h.w.t.Fatal(err)
-	}
-	described := h.w.hpad("describe", "worker").out
-	said := h.said()[since:]
+func (w *fixture) wantLossReported(since int, part string, texts ...string) {
+	w.t.Helper()
+	ready, described := w.ready(), w.Says("describe", "worker")
+	logged := w.Said()[since:]
 	for _, text := range append(texts, "shown until") {
 		if !strings.Contains(ready, text) || !strings.Contains(ready, `"subject":"state"`) || !strings.Contains(ready, `"ready":true`) {
-			h.w.t.Errorf("/-/ready does not tell %q: %s", text, ready)
+			w.t.Errorf("/-/ready returns %s, want %q", ready, text)
 		}
 		if !strings.Contains(described, text) {
-			h.w.t.Errorf("hpad describe does not tell %q: %s", text, described)
+			w.t.Errorf("hpad describe prints %s, want %q", described, text)
 		}
 	}
 	for _, text := range append(texts, `"msg":"state lost`) {
@@ -37,30 +31,29 @@ func (h *hpad) wantLossTold(since int, part string, texts ...string) {
 			h.w.t.Errorf("the log does not tell %q: %s", text, said)
 		}
 	}
-	eventually(h.w.t, "hpad get tells of it, once the worker is scraped", 10*time.Second, func() (string, bool) {
-		got := h.w.hpad("get")
-		return got.out, strings.Contains(got.out, "PROBLEM") && strings.Contains(got.out, "state at 2")
+	eventually(w.t, "hpad get reports it, after the worker is scraped", func() (string, bool) {
+		output := w.Says("get")
+		return output, strings.Contains(output, "PROBLEM") && strings.Contains(output, "state at 2")
 	})
-	if metrics := h.metrics(); !strings.Contains(metrics, fmt.Sprintf("hpad_state_lost{part=%q} 1\n", part)) {
-		h.w.t.Errorf("/metrics does not tell that the part %s was lost:\n%s", part, metrics)
+	if metrics := w.metrics(); !strings.Contains(metrics, fmt.Sprintf("hpad_state_lost{part=%q} 1\n", part)) {
+		w.t.Errorf("/metrics does not report the loss of %s:\n%s", part, metrics)
 	}
 }
 
 // TestStateRemoved removes the state directory of a running hpad, which must write it again.
 func TestStateRemoved(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	w.configure(setup{})
+	w := newFixture(t, program.Options{})
 	w.load("queue_length", 30)
-	h := w.start()
-	grown := h.awaitCount(3, 20*time.Second)
+	w.start(setup{})
+	w.awaitCount(3)
 	w.awaitWorkers(3)
-	dir := w.path("state")
+	dir := w.State()
 
 	// hpad checks the directory once per round, which is one second here.
-	writtenAnew := func() {
+	awaitState := func() {
 		t.Helper()
-		eventually(t, "the state is written anew", 10*time.Second, func() (string, bool) {
+		eventually(t, "the state is written again", func() (string, bool) {
 			_, state := os.Stat(filepath.Join(dir, "state.db"))
 			_, history := os.Stat(filepath.Join(dir, "history.db"))
 			err := errors.Join(state, history)
@@ -69,34 +62,34 @@ func TestStateRemoved(t *testing.T) {
 	}
 	for n := range soak.Rounds(3, 50) {
 		w.load("queue_length", 40-n%2*10)
-		writtenAnew()
-		if err := os.Rename(dir, w.path(fmt.Sprint("removed-", rand.Text()))); err != nil {
+		awaitState()
+		if err := os.Rename(dir, filepath.Join(w.dir, fmt.Sprint("removed-", n))); err != nil {
 			t.Fatal(err)
 		}
 	}
-	writtenAnew()
+	awaitState()
 	w.load("queue_length", 50)
-	h.awaitCount(5, 20*time.Second)
+	w.awaitCount(5)
 	w.load("queue_length", 30)
-	grown = h.awaitCount(3, 20*time.Second)
-	eventually(t, "it is told", 20*time.Second, func() (string, bool) {
-		_, ready, err := h.request(http.MethodGet, "/-/ready")
-		return fmt.Sprint(ready, err), err == nil && strings.Contains(ready, "removed or replaced while hpad ran") &&
+	grown := w.awaitCount(3)
+	eventually(t, "/-/ready reports the loss", func() (string, bool) {
+		ready := w.ready()
+		return ready, strings.Contains(ready, "removed or replaced while hpad ran") &&
 			!strings.Contains(ready, "cannot be written")
 	})
-	h.wantLossTold(0, "directory", dir)
-	h.kill()
-	w.noneLeft()
+	w.wantLossReported(0, "directory", dir)
+	w.Kill()
+	w.awaitNoProcesses()
 
-	since := len(h.said())
-	h = w.start()
+	since := len(w.Said())
+	w.Start()
 	w.awaitWorkers(3)
-	if again := h.view(); !again.Status.LastScaleTime.Equal(grown.Status.LastScaleTime) || !again.Created.Equal(grown.Created) {
-		t.Errorf("last scaled %s and created %s after the start, before %s and %s",
+	if again := w.View("worker"); !again.Status.LastScaleTime.Equal(grown.Status.LastScaleTime) || !again.Created.Equal(grown.Created) {
+		t.Errorf("last scaled %s and created %s after the start, want %s and %s",
 			again.Status.LastScaleTime, again.Created, grown.Status.LastScaleTime, grown.Created)
 	}
-	w.wantSaid([]string{"history", "worker"}, "3")
-	h.wantLossTold(since, "directory", dir)
-	h.end()
-	w.noneLeft()
+	w.wantOutput([]string{"history", "worker"}, "3")
+	w.wantLossReported(since, "directory", dir)
+	w.Stop()
+	w.awaitNoProcesses()
 }

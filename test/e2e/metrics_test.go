@@ -2,24 +2,25 @@ package e2e
 
 import (
 	"maps"
-	"net/http"
 	"os"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+
+	"github.com/hpad/hpad/test/internal/program"
+	"github.com/hpad/hpad/test/internal/world"
 )
 
 // metrics returns the response of /metrics over TCP.
-func (h *hpad) metrics() string {
-	h.w.t.Helper()
-	status, text, err := h.request(http.MethodGet, "http://"+h.w.listen+"/metrics")
-	if err != nil || status != http.StatusOK {
-		h.w.t.Fatalf("/metrics answers %d, %v: %s", status, err, text)
+func (w *fixture) metrics() string {
+	w.t.Helper()
+	text, err := get(newClient(world.Patience), "http://"+w.listen+"/metrics")
+	if err != nil {
+		w.t.Fatal(err)
 	}
 	return text
 }
@@ -27,12 +28,11 @@ func (h *hpad) metrics() string {
 // TestMetrics compares /metrics with docs/metrics.md and lints it.
 func TestMetrics(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	w.configure(setup{})
+	w := newFixture(t, program.Options{})
 	w.load("queue_length", 20)
-	h := w.start()
-	h.awaitCount(2, 20*time.Second)
-	text := h.metrics()
+	w.start(setup{})
+	w.awaitCount(2)
+	text := w.metrics()
 	problems, err := promlint.New(strings.NewReader(text)).Lint()
 	if err != nil {
 		t.Fatal(err)
@@ -53,13 +53,12 @@ func TestMetrics(t *testing.T) {
 			regexp.MustCompile(`^hpad_(platform|fleet_breaker|notifications|cluster)_`).MatchString(name)
 	})
 	if diff := cmp.Diff(described, shown); diff != "" {
-		t.Errorf("/metrics against docs/metrics.md (-docs +shown):\n%s", diff)
+		t.Errorf("/metrics differs from docs/metrics.md (-docs +metrics):\n%s", diff)
 	}
 	if regexp.MustCompile(`="worker-\d`).MatchString(text) {
-		t.Error("/metrics has an instance's id in a label")
+		t.Error("/metrics has an instance ID in a label")
 	}
-	h.end()
-	w.noneLeft()
+	w.Stop()
 }
 
 // names returns the distinct matches of the first group of pattern, sorted.

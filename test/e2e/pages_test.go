@@ -13,17 +13,18 @@ import (
 	"unicode/utf8"
 
 	"github.com/hpad/hpad/test/internal/guide"
+	"github.com/hpad/hpad/test/internal/program"
 )
 
-var update = flag.Bool("update", false, "draw the picture of README.md anew")
+var update = flag.Bool("update", false, "write the picture of README.md")
 
 func TestStart(t *testing.T) {
 	t.Parallel()
-	said := guide.Run(t, &guide.Page{
+	output := guide.Run(t, &guide.Page{
 		Path: "../../docs/start-process.md", Replace: guide.Own(t),
-		Environment: []string{"PATH=" + filepath.Dir(binary) + ":" + os.Getenv("PATH")},
+		Environment: []string{"PATH=" + filepath.Dir(program.Binary(t)) + ":" + os.Getenv("PATH")},
 	})
-	guide.Breathes(t, said["hpad history worker"])
+	guide.Breathes(t, output["hpad history worker"])
 }
 
 // TestReadme runs the examples of README.md in a copy of the sources and compares
@@ -36,16 +37,16 @@ func TestReadme(t *testing.T) {
 	if err != nil {
 		t.Fatalf("copy the sources: %v: %s", err, copied)
 	}
-	said := guide.Run(t, &guide.Page{
+	output := guide.Run(t, &guide.Page{
 		Path: "../../README.md", Dir: dir, Replace: guide.Own(t),
 		Skip: map[string]string{
 			"go run ./cmd/hpad demo   # a real worker pool grows and shrinks under a load, within two minutes, and says why": "cmd/hpad runs the demo; make test runs this",
 			"make packages ARCHITECTURES=amd64 FORMATS=deb   # into dist/, in one to three minutes":                          "test/packages builds and installs them",
-			"[sources.prom]": "it goes on from the example, and needs a Prometheus of the reader",
+			"[sources.prom]": "it continues the example and needs a Prometheus server",
 		},
 	})
-	guide.Breathes(t, said["bin/hpad history worker"])
-	explained := said["bin/hpad explain worker"]
+	guide.Breathes(t, output["bin/hpad history worker"])
+	explained := output["bin/hpad explain worker"]
 	const picture = "../../docs/img/explain.svg"
 	if *update {
 		if err := os.WriteFile(picture, []byte(draw("hpad explain worker", explained)), 0o600); err != nil {
@@ -65,7 +66,7 @@ func TestReadme(t *testing.T) {
 		}
 	}
 	if missing := guide.Missing(shown, explained); len(missing) > 0 || len(shown) < 8 {
-		t.Errorf("the picture has %d lines that explain prints, and these that it does not: %q; draw it with -update", len(shown), missing)
+		t.Errorf("the picture has %d lines of explain, and lines that explain does not print: %q; update it with -update", len(shown), missing)
 	}
 }
 

@@ -3,14 +3,16 @@ package e2e
 import (
 	"fmt"
 	"net"
-	"net/http"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/hpad/hpad/test/internal/program"
 )
 
 // manager imitates the notification socket of systemd.
@@ -22,20 +24,17 @@ type manager struct {
 	sent []message
 }
 
-type message struct {
-	words []string
-	at    time.Time
-}
+type message struct{ lines []string }
 
-func newManager(w *world) *manager {
-	w.t.Helper()
-	m := &manager{t: w.t, path: w.path("notify")}
+func newManager(t testing.TB) *manager {
+	t.Helper()
+	m := &manager{t: t, path: filepath.Join(t.TempDir(), "notify")}
 	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: m.path, Net: "unixgram"})
 	if err != nil {
-		w.t.Fatal(err)
+		t.Fatal(err)
 	}
 	listening := make(chan struct{})
-	w.t.Cleanup(func() {
+	t.Cleanup(func() {
 		_ = conn.Close()
 		<-listening
 	})
@@ -48,7 +47,7 @@ func newManager(w *world) *manager {
 				return
 			}
 			m.mu.Lock()
-			m.sent = append(m.sent, message{strings.Split(string(buffer[:n]), "\n"), time.Now()})
+			m.sent = append(m.sent, message{strings.Split(string(buffer[:n]), "\n")})
 			m.mu.Unlock()
 		}
 	}()
@@ -63,13 +62,13 @@ func (m *manager) all() []message {
 
 // await waits for a message after the first `after` messages that has a line with the prefix,
 // and returns the number of messages up to and including it.
-func (m *manager) await(after int, word string) int {
+func (m *manager) await(after int, prefix string) int {
 	m.t.Helper()
 	found := 0
-	eventually(m.t, "the service manager hears "+word, 15*time.Second, func() (string, bool) {
+	eventually(m.t, "the service manager has received "+prefix, func() (string, bool) {
 		all := m.all()
 		for i := after; i < len(all); i++ {
-			if slices.ContainsFunc(all[i].words, func(each string) bool { return strings.HasPrefix(each, word) }) {
+			if slices.ContainsFunc(all[i].lines, func(line string) bool { return strings.HasPrefix(line, prefix) }) {
 				found = i + 1
 				return "", true
 			}
@@ -82,12 +81,12 @@ func (m *manager) await(after int, word string) int {
 // awaitStatus waits until the last STATUS line equals want.
 func (m *manager) awaitStatus(want string) {
 	m.t.Helper()
-	eventually(m.t, "the service manager sees "+want, 20*time.Second, func() (string, bool) {
+	eventually(m.t, "the last status is "+want, func() (string, bool) {
 		newest := ""
 		for _, each := range m.all() {
-			for _, word := range each.words {
-				if strings.HasPrefix(word, "STATUS=") {
-					newest = word
+			for _, line := range each.lines {
+				if strings.HasPrefix(line, "STATUS=") {
+					newest = line
 				}
 			}
 		}
@@ -99,68 +98,60 @@ func (m *manager) awaitStatus(want string) {
 func TestNotify(t *testing.T) {
 	t.Parallel()
 	const watchdog = 2 * time.Second
-	w := newWorld(t)
-	m := newManager(w)
-	w.configure(setup{})
-	h := w.launch([]string{"NOTIFY_SOCKET=" + m.path, fmt.Sprintf("WATCHDOG_USEC=%d", watchdog.Microseconds())})
+	m := newManager(t)
+	w := newFixture(t, program.Options{Environment: []string{"NOTIFY_SOCKET=" + m.path, fmt.Sprintf("WATCHDOG_USEC=%d", watchdog.Microseconds())}})
+	w.start(setup{})
 	n := m.await(0, "READY=1")
-	if words := m.all()[n-1].words; !slices.Contains(words, "STATUS=1 autoscaler, 0 failing") {
-		t.Errorf("with READY=1 it says %q, want its status", words)
+	if lines := m.all()[n-1].lines; !slices.Contains(lines, "STATUS=1 autoscaler, 0 failing") {
+		t.Errorf("got %q with READY=1, want the status", lines)
 	}
-	eventually(t, "each scrape has succeeded", 20*time.Second, func() (string, bool) {
-		_, body, err := h.request(http.MethodGet, "/-/ready")
-		return body, err == nil && !strings.Contains(body, "problems")
+	eventually(t, "each scrape has succeeded", func() (string, bool) {
+		ready := w.ready()
+		return ready, !strings.Contains(ready, "problems")
 	})
 	w.awaitWorkers(1)
-	w.doesNotKnow("NOTIFY_SOCKET", "WATCHDOG_USEC")
+	w.wantUnset("NOTIFY_SOCKET", "WATCHDOG_USEC")
 
 	m.awaitStatus("STATUS=1 autoscaler, 0 failing")
 	n = len(m.all())
 
-	h.signal(syscall.SIGHUP)
+	w.Signal(syscall.SIGHUP)
 	n = m.await(n, "RELOADING=1")
-	if words := m.all()[n-1].words; !slices.ContainsFunc(words, func(word string) bool { return strings.HasPrefix(word, "MONOTONIC_USEC=") }) {
-		t.Errorf("with RELOADING=1 it says %q, want MONOTONIC_USEC as well", words)
+	if lines := m.all()[n-1].lines; !slices.ContainsFunc(lines, func(line string) bool { return strings.HasPrefix(line, "MONOTONIC_USEC=") }) {
+		t.Errorf("got %q with RELOADING=1, want MONOTONIC_USEC", lines)
 	}
 	n = m.await(n, "READY=1")
 	if err := os.Remove(w.control + "/queue_length"); err != nil {
 		t.Fatal(err)
 	}
 	m.awaitStatus("STATUS=1 autoscaler, 1 failing")
-	h.signal(syscall.SIGTERM)
+	m.awaitPings(3)
+	w.Stop()
 	n = m.await(n, "STOPPING=1")
-	h.ended(0)
 	for _, late := range m.all()[n:] {
-		if slices.Contains(late.words, "READY=1") {
-			t.Errorf("after STOPPING=1 it says %q", late.words)
+		if slices.Contains(late.lines, "READY=1") {
+			t.Errorf("got %q after STOPPING=1", late.lines)
 		}
 	}
-	m.wantFed(watchdog)
-	w.noneLeft()
+	w.awaitNoProcesses()
 }
 
-// wantPings checks the watchdog messages.
-func (m *manager) wantFed(watchdog time.Duration) {
+// awaitPings waits for a number of watchdog messages.
+func (m *manager) awaitPings(want int) {
 	m.t.Helper()
-	var last time.Time
-	count := 0
-	for _, each := range m.all() {
-		if !slices.Contains(each.words, "WATCHDOG=1") {
-			continue
+	eventually(m.t, fmt.Sprintf("the service manager has received WATCHDOG=1 %d times", want), func() (string, bool) {
+		count := 0
+		for _, each := range m.all() {
+			if slices.Contains(each.lines, "WATCHDOG=1") {
+				count++
+			}
 		}
-		if gap := each.at.Sub(last); count > 0 && gap > watchdog {
-			m.t.Errorf("the watchdog was left alone for %s, it barks after %s", gap, watchdog)
-		}
-		last = each.at
-		count++
-	}
-	if count < 3 {
-		m.t.Errorf("the watchdog was fed %d times, want at least 3", count)
-	}
+		return fmt.Sprintf("%d times", count), count >= want
+	})
 }
 
 // wantUnset checks that workers do not inherit these environment variables.
-func (w *world) doesNotKnow(names ...string) {
+func (w *fixture) wantUnset(names ...string) {
 	w.t.Helper()
 	for _, pid := range w.workers() {
 		environment, err := os.ReadFile("/proc/" + pid + "/environ")
@@ -169,7 +160,7 @@ func (w *world) doesNotKnow(names ...string) {
 		}
 		for _, name := range names {
 			if strings.Contains("\x00"+string(environment), "\x00"+name+"=") {
-				w.t.Errorf("worker %s knows %s", pid, name)
+				w.t.Errorf("worker %s has the variable %s", pid, name)
 			}
 		}
 	}

@@ -8,10 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"testing"
 	"time"
-
-	"github.com/hpad/hpad/test/wait"
 )
 
 // workerVariable turns the test binary into a worker. Its value is the directory with the
@@ -41,7 +38,7 @@ func work(dir string) error {
 }
 
 // load sets a value that all workers export. The rename makes the change atomic.
-func (w *world) load(name string, value int) {
+func (w *fixture) load(name string, value int) {
 	w.t.Helper()
 	file := filepath.Join(w.control, name)
 	if err := os.WriteFile(file+".new", fmt.Append(nil, value), 0o600); err != nil {
@@ -53,32 +50,34 @@ func (w *world) load(name string, value int) {
 }
 
 // workers returns the process IDs of the workers that respond, by port.
-func (w *world) workers() map[int]string {
-	client := http.Client{Timeout: time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+func (w *fixture) workers() map[int]string {
+	client := newClient(5 * time.Second)
 	pids := map[int]string{}
 	for port := w.first; port <= w.last; port++ {
-		if pid, err := get(&client, fmt.Sprintf("http://127.0.0.1:%d/pid", port)); err == nil {
+		if pid, err := get(client, fmt.Sprintf("http://127.0.0.1:%d/pid", port)); err == nil {
 			pids[port] = pid
 		}
 	}
 	return pids
 }
 
-func (w *world) awaitWorkers(want int) {
+// awaitWorkers waits until a number of workers respond, and returns their process IDs by port.
+func (w *fixture) awaitWorkers(want int) (pids map[int]string) {
 	w.t.Helper()
-	eventually(w.t, fmt.Sprintf("%d workers serve", want), 10*time.Second, func() (string, bool) {
-		pids := w.workers()
+	eventually(w.t, fmt.Sprintf("%d workers respond", want), func() (string, bool) {
+		pids = w.workers()
 		return fmt.Sprint("workers by port: ", pids), len(pids) == want
 	})
+	return pids
 }
 
-// worldVariable marks hpad and all its child processes with their world.
-const worldVariable = "E2E_WORLD"
+// testVariable marks hpad and all its child processes with the directory of their test.
+const testVariable = "E2E_TEST"
 
 // awaitNoProcesses waits until hpad, its workers and their guards have ended.
-func (w *world) noneLeft() {
+func (w *fixture) awaitNoProcesses() {
 	w.t.Helper()
-	eventually(w.t, "no process is left", 10*time.Second, func() (string, bool) {
+	eventually(w.t, "no process is left", func() (string, bool) {
 		found, err := filepath.Glob("/proc/[0-9]*/environ")
 		if err != nil {
 			return err.Error(), false
@@ -89,17 +88,11 @@ func (w *world) noneLeft() {
 			if err != nil {
 				continue // the process has ended or belongs to another user
 			}
-			if slices.Contains(strings.Split(string(environment), "\x00"), worldVariable+"="+w.control) {
+			if slices.Contains(strings.Split(string(environment), "\x00"), testVariable+"="+w.control) {
 				command, _ := os.ReadFile(filepath.Join(filepath.Dir(path), "cmdline"))
 				left = append(left, fmt.Sprintf("%s %q", path, command))
 			}
 		}
 		return strings.Join(left, ", "), len(left) == 0
 	})
-}
-
-// eventually waits until ok returns true. The string describes the current state.
-func eventually(t testing.TB, what string, limit time.Duration, ok func() (string, bool)) {
-	t.Helper()
-	wait.For(t, limit, "state in which "+what, ok)
 }

@@ -24,26 +24,45 @@ func Free(t testing.TB) string {
 	return fmt.Sprintf("127.0.0.1:%d", Port(t))
 }
 
-// Port returns a free port. No other test or process gets the same port while this process
-// runs.
+// Port returns a free port. No other test or process gets the same port while this process runs.
 func Port(t testing.TB) int {
+	t.Helper()
+	return Block(t, 1)
+}
+
+// Block returns the first of count consecutive ports, which are free and reserved like those of
+// Port.
+func Block(t testing.TB, count int) int {
 	t.Helper()
 	mu.Lock()
 	defer mu.Unlock()
-	var err error
 	for range 100 {
-		port := first + rand.IntN(last-first+1)
-		var claim, listener net.Listener
-		if claim, err = net.Listen("unix", fmt.Sprintf("@hpad-test-port-%d", port)); err != nil {
-			continue
+		start := first + rand.IntN(last-first+2-count)
+		claimed, free := claim(start, count)
+		if free {
+			claims = append(claims, claimed...)
+			return start
 		}
-		if listener, err = net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port)); err == nil {
+		for _, listener := range claimed {
 			_ = listener.Close()
-			claims = append(claims, claim)
-			return port
 		}
-		_ = claim.Close()
 	}
-	t.Fatalf("find a free port from %d to %d: %v", first, last, err)
+	t.Fatalf("found no %d consecutive free ports from %d to %d", count, first, last)
 	return 0
+}
+
+func claim(start, count int) (claimed []net.Listener, free bool) {
+	for port := start; port < start+count; port++ {
+		reserved, err := net.Listen("unix", fmt.Sprintf("@hpad-test-port-%d", port))
+		if err != nil {
+			return claimed, false
+		}
+		claimed = append(claimed, reserved)
+		listener, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+		if err != nil {
+			return claimed, false
+		}
+		_ = listener.Close()
+	}
+	return claimed, true
 }

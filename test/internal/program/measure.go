@@ -12,7 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
+
+	"github.com/hpad/hpad/test/internal/world"
 )
 
 // With returns the program for use in another test, which must not start or stop it.
@@ -53,7 +54,7 @@ func (p *Program) Said() string {
 
 // Ask sends a request over the socket.
 func (p *Program) Ask(method, path string) (status int, body string, err error) {
-	ctx, cancel := context.WithTimeout(p.t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(p.t.Context(), world.Patience)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, method, "http://hpad"+path, http.NoBody)
 	if err != nil {

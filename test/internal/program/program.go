@@ -185,13 +185,7 @@ func (p *Program) Stop() {
 // Check returns the output and the exit code of "hpad check --live".
 func (p *Program) Check() (said string, code int) {
 	p.t.Helper()
-	command := exec.CommandContext(p.t.Context(), p.binary, "check", "--live", p.path("hpad.toml"))
-	command.Env = append(os.Environ(), p.environment...)
-	text, err := command.CombinedOutput()
-	if command.ProcessState == nil {
-		p.t.Fatalf("run hpad check: %v", err)
-	}
-	return string(text), command.ProcessState.ExitCode()
+	return p.CLI("check", "--live", p.File())
 }
 
 // View returns the status of an autoscaler.
@@ -234,11 +228,21 @@ func (p *Program) Passes(name string, n int) {
 // Says runs a command and returns its output.
 func (p *Program) Says(arguments ...string) string {
 	p.t.Helper()
-	command := exec.CommandContext(p.t.Context(), p.binary, arguments...)
-	command.Env = append(os.Environ(), "HPAD_SOCKET="+p.path("sock"))
-	said, err := command.CombinedOutput()
-	if err != nil {
-		p.t.Fatalf("hpad %s: %v\n%s", strings.Join(arguments, " "), err, said)
+	output, code := p.CLI(arguments...)
+	if code != 0 {
+		p.t.Fatalf("hpad %s: exit code %d\n%s", strings.Join(arguments, " "), code, output)
 	}
-	return string(said)
+	return output
+}
+
+// CLI runs an hpad command and returns its output and exit code.
+func (p *Program) CLI(arguments ...string) (output string, code int) {
+	p.t.Helper()
+	command := exec.CommandContext(p.t.Context(), p.binary, arguments...)
+	command.Env = append(append(os.Environ(), p.environment...), "HPAD_SOCKET="+p.Socket())
+	text, err := command.CombinedOutput()
+	if command.ProcessState == nil {
+		p.t.Fatalf("hpad %s: %v", strings.Join(arguments, " "), err)
+	}
+	return string(text), command.ProcessState.ExitCode()
 }
