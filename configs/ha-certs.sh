@@ -1,14 +1,14 @@
 #!/bin/sh
-# ha-certs.sh makes the certificates of ha-etcd.toml, one for each VM, which shows it as
-# server and as client, to etcd and to the other hpads:
+# ha-certs.sh creates the certificates of ha-etcd.toml, one per VM, which uses it as server
+# and as client, for etcd and for the other hpads:
 #
 #   sh ha-certs.sh DIR NAME=ADDRESS[,ADDRESS...]...
 #
-# ADDRESSes are all those from which the VM connects, and at which it is reached: etcd
-# compares them.
+# List all ADDRESSes from which the VM connects and at which it is reached, because etcd
+# checks them.
 #
-# DIR/NAME/ then has what belongs into /etc/hpad/tls of that VM: ca.crt, vm.crt and vm.key,
-# valid for two years. DIR/ca.key belongs on none of them: keep it, to make others with it.
+# Copy DIR/NAME/ to /etc/hpad/tls on that VM: ca.crt, vm.crt and vm.key, valid for two years.
+# Do not copy DIR/ca.key to a VM. Keep it to create further certificates.
 set -eu
 
 dir=$1
