@@ -28,17 +28,17 @@ func main() {
 	if len(os.Args) > 1 {
 		root = os.Args[1]
 	}
-	h, err := measure(root)
+	t, err := measure(root)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "house:", err)
 		os.Exit(1)
 	}
-	h.report()
+	t.report()
 }
 
-func measure(root string) (*house, error) {
-	h := &house{files: token.NewFileSet(), rooms: map[string]int{}, packages: map[string][]*file{}}
-	return h, h.read(root)
+func measure(root string) (*tree, error) {
+	t := &tree{files: token.NewFileSet(), lines: map[string]int{}, packages: map[string][]*file{}}
+	return t, t.read(root)
 }
 
 type house struct {
@@ -58,7 +58,7 @@ type file struct {
 	syntax *ast.File
 }
 
-func (h *house) read(root string) error {
+func (t *tree) read(root string) error {
 	return filepath.WalkDir(root, func(name string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -76,35 +76,35 @@ func (h *house) read(root string) error {
 		if err != nil {
 			return err
 		}
-		return h.readFile(name, filepath.ToSlash(relative))
+		return t.readFile(name, filepath.ToSlash(relative))
 	})
 }
 
-func (h *house) readFile(name, relative string) error {
+func (t *tree) readFile(name, relative string) error {
 	text, err := os.ReadFile(name)
 	if err != nil {
 		return err
 	}
-	syntax, err := parser.ParseFile(h.files, name, text, parser.ParseComments)
+	syntax, err := parser.ParseFile(t.files, name, text, parser.ParseComments)
 	if err != nil {
 		return err
 	}
 	lines := strings.Count(string(text), "\n")
 	if isTest(relative) {
-		h.test += lines
+		t.test += lines
 		return nil
 	}
-	h.readSelectors(syntax)
-	h.production += lines
-	h.rooms[path.Dir(relative)] += lines
-	h.packages[path.Dir(relative)] = append(h.packages[path.Dir(relative)], &file{path: relative, syntax: syntax})
+	t.readSelectors(syntax)
+	t.production += lines
+	t.lines[path.Dir(relative)] += lines
+	t.packages[path.Dir(relative)] = append(t.packages[path.Dir(relative)], &file{path: relative, syntax: syntax})
 	for _, declaration := range syntax.Decls {
 		function, ok := declaration.(*ast.FuncDecl)
 		if !ok {
 			continue
 		}
-		if n := h.files.Position(function.End()).Line - h.files.Position(function.Pos()).Line + 1; n > longFunction {
-			h.long = append(h.long, fmt.Sprintf("%s: %s, %d lines", relative, function.Name.Name, n))
+		if n := t.files.Position(function.End()).Line - t.files.Position(function.Pos()).Line + 1; n > longFunction {
+			t.long = append(t.long, fmt.Sprintf("%s: %s, %d lines", relative, function.Name.Name, n))
 		}
 	}
 	return nil
@@ -123,9 +123,9 @@ func (h *house) readSelectors(syntax *ast.File) {
 		if pkg, ok := selector.X.(*ast.Ident); ok {
 			switch name := pkg.Name + "." + selector.Sel.Name; {
 			case pkg.Name == "unsafe":
-				h.unsafe++
+				t.unsafe++
 			case name == "sync.Mutex", name == "sync.RWMutex":
-				h.mutexes++
+				t.mutexes++
 			}
 		}
 		return true
@@ -134,10 +134,10 @@ func (h *house) readSelectors(syntax *ast.File) {
 
 // embedding returns the maximum depth of embedded structs of the same package, and the longest
 // chain of each package with a depth above one.
-func (h *house) embedding() (depth int, chains []string) {
-	for _, dir := range slices.Sorted(maps.Keys(h.packages)) {
+func (t *tree) embedding() (depth int, chains []string) {
+	for _, dir := range slices.Sorted(maps.Keys(t.packages)) {
 		embedded := map[string][]string{}
-		for _, f := range h.packages[dir] {
+		for _, f := range t.packages[dir] {
 			ast.Inspect(f.syntax, func(n ast.Node) bool {
 				spec, ok := n.(*ast.TypeSpec)
 				if !ok {
@@ -189,27 +189,27 @@ func longestChain(embedded map[string][]string, name string) []string {
 	return append([]string{name}, longest...)
 }
 
-func (h *house) report() {
-	fmt.Printf("production lines %d, test lines %d\n", h.production, h.test)
-	fmt.Printf("functions over %d lines: %d\n", longFunction, len(h.long))
-	for _, one := range h.long {
+func (t *tree) report() {
+	fmt.Printf("production lines %d, test lines %d\n", t.production, t.test)
+	fmt.Printf("functions over %d lines: %d\n", longFunction, len(t.long))
+	for _, one := range t.long {
 		fmt.Println("  " + one)
 	}
-	fmt.Printf("uses of unsafe: %d\n", h.unsafe)
-	fmt.Printf("mutexes per 1,000 lines: %.2f\n", 1000*float64(h.mutexes)/float64(max(h.production, 1)))
-	depth, chains := h.embedding()
+	fmt.Printf("uses of unsafe: %d\n", t.unsafe)
+	fmt.Printf("mutexes per 1,000 lines: %.2f\n", 1000*float64(t.mutexes)/float64(max(t.production, 1)))
+	depth, chains := t.embedding()
 	fmt.Printf("depth of embedded structs: %d\n", depth)
 	for _, chain := range chains {
 		fmt.Println("  " + chain)
 	}
-	floors, up := arrange(h.daemon())
-	fmt.Printf("daemon: %d floors, %d arrows back up\n", floors, len(up))
-	for _, arrow := range up {
-		fmt.Println("  " + arrow)
+	levels, up := arrange(t.daemon())
+	fmt.Printf("daemon: %d levels, %d upward references\n", levels, len(up))
+	for _, reference := range up {
+		fmt.Println("  " + reference)
 	}
 	fmt.Println("lines per directory:")
-	for _, room := range slices.Sorted(maps.Keys(h.rooms)) {
-		fmt.Printf("  %6d %s\n", h.rooms[room], room)
+	for _, dir := range slices.Sorted(maps.Keys(t.lines)) {
+		fmt.Printf("  %6d %s\n", t.lines[dir], dir)
 	}
 }
 
@@ -224,14 +224,14 @@ func (h *house) daemon() map[string][]string {
 		}
 	}
 	below := func(name string) (string, bool) {
-		_, rest, ok := strings.Cut(name, "/"+room+"/")
+		_, rest, ok := strings.Cut(name, "/"+root+"/")
 		first, _, _ := strings.Cut(rest, "/")
-		return room + "/" + first, ok
+		return root + "/" + first, ok
 	}
-	for dir, files := range h.packages {
+	for dir, files := range t.packages {
 		for _, f := range files {
 			from := f.path
-			if dir != room {
+			if dir != root {
 				var ok bool
 				if from, ok = below("/" + f.path); !ok {
 					continue
@@ -244,7 +244,7 @@ func (h *house) daemon() map[string][]string {
 			}
 		}
 	}
-	for _, use := range h.uses(room) {
+	for _, use := range t.uses(root) {
 		add(use[0], use[1])
 	}
 	return graph
@@ -253,9 +253,9 @@ func (h *house) daemon() map[string][]string {
 func (h *house) uses(room string) [][2]string {
 	var syntax []*ast.File
 	byName := map[string]string{}
-	for _, f := range h.packages[room] {
+	for _, f := range t.packages[dir] {
 		syntax = append(syntax, f.syntax)
-		byName[h.files.Position(f.syntax.Package).Filename] = f.path
+		byName[t.files.Position(f.syntax.Package).Filename] = f.path
 	}
 	info := types.Info{Uses: map[*ast.Ident]types.Object{}, Selections: map[*ast.SelectorExpr]*types.Selection{}}
 	config := types.Config{Importer: nothing{}, Error: func(error) {}}
@@ -265,8 +265,8 @@ func (h *house) uses(room string) [][2]string {
 		if !object.Pos().IsValid() {
 			continue
 		}
-		from := byName[h.files.Position(identifier.Pos()).Filename]
-		to := byName[h.files.Position(object.Pos()).Filename]
+		from := byName[t.files.Position(identifier.Pos()).Filename]
+		to := byName[t.files.Position(object.Pos()).Filename]
 		if from != "" && to != "" && from != to {
 			found = append(found, [2]string{from, to})
 		}
@@ -279,32 +279,32 @@ func (h *house) uses(room string) [][2]string {
 
 type nothing struct{}
 
-func (nothing) Import(string) (*types.Package, error) { return nil, errors.New("not imported") }
+func (noImporter) Import(string) (*types.Package, error) { return nil, errors.New("not imported") }
 
 func arrange(graph map[string][]string) (floors int, up []string) {
 	order := orderOf(graph)
-	floor := map[string]int{}
-	for _, room := range slices.Backward(order) {
-		floor[room] = 1
-		for _, to := range graph[room] {
-			if slices.Index(order, to) > slices.Index(order, room) {
-				floor[room] = max(floor[room], floor[to]+1)
+	level := map[string]int{}
+	for _, node := range slices.Backward(order) {
+		level[node] = 1
+		for _, to := range graph[node] {
+			if slices.Index(order, to) > slices.Index(order, node) {
+				level[node] = max(level[node], level[to]+1)
 			} else {
-				up = append(up, room+" -> "+to)
+				up = append(up, node+" -> "+to)
 			}
 		}
-		floors = max(floors, floor[room])
+		levels = max(levels, level[node])
 	}
 	slices.Sort(up)
-	return floors, up
+	return levels, up
 }
 
 // orderOf returns the nodes from top to bottom, by the greedy heuristic of Eades, Lin and
 // Smyth for feedback arcs.
 func orderOf(graph map[string][]string) []string {
 	left := map[string]bool{}
-	for room, tos := range graph {
-		left[room] = true
+	for node, tos := range graph {
+		left[node] = true
 		for _, to := range tos {
 			left[to] = true
 		}
@@ -312,29 +312,29 @@ func orderOf(graph map[string][]string) []string {
 	var top, bottom []string
 	for len(left) > 0 {
 		out, in := map[string]int{}, map[string]int{}
-		for room := range left {
-			for _, to := range graph[room] {
+		for node := range left {
+			for _, to := range graph[node] {
 				if left[to] {
-					out[room]++
+					out[node]++
 					in[to]++
 				}
 			}
 		}
-		rooms := slices.Sorted(maps.Keys(left))
-		pick := func(fits func(room string) bool) (string, bool) {
-			i := slices.IndexFunc(rooms, fits)
+		nodes := slices.Sorted(maps.Keys(left))
+		pick := func(fits func(node string) bool) (string, bool) {
+			i := slices.IndexFunc(nodes, fits)
 			if i < 0 {
 				return "", false
 			}
-			return rooms[i], true
+			return nodes[i], true
 		}
-		if sink, ok := pick(func(room string) bool { return out[room] == 0 }); ok {
+		if sink, ok := pick(func(node string) bool { return out[node] == 0 }); ok {
 			bottom = append(bottom, sink)
 			delete(left, sink)
 			continue
 		}
-		best := slices.MaxFunc(rooms, func(a, b string) int { return cmp.Compare(out[a]-in[a], out[b]-in[b]) })
-		if source, ok := pick(func(room string) bool { return in[room] == 0 }); ok {
+		best := slices.MaxFunc(nodes, func(a, b string) int { return cmp.Compare(out[a]-in[a], out[b]-in[b]) })
+		if source, ok := pick(func(node string) bool { return in[node] == 0 }); ok {
 			best = source
 		}
 		top = append(top, best)

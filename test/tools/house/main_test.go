@@ -7,12 +7,12 @@ func TestArrowsRunDown(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	graph := h.daemon()
+	graph := source.daemon()
 	if len(graph) < 20 {
 		t.Fatalf("only %d files and packages of the daemon were read", len(graph))
 	}
 	_, up := arrange(graph)
-	for _, arrow := range up {
-		t.Errorf("%s runs back up: move what it names into a file below, or its user into one above", arrow)
+	for _, reference := range up {
+		t.Errorf("%s points upwards: move the declaration to a lower file, or its user to a higher one", reference)
 	}
 }
