@@ -5,27 +5,17 @@ import (
 	"fmt"
 	"maps"
 	"net/http/httptest"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
-
-	"github.com/hpad/hpad/daemon"
-	"github.com/hpad/hpad/daemon/api"
-	"github.com/hpad/hpad/daemon/config"
-	"github.com/hpad/hpad/daemon/metrics"
-	"github.com/hpad/hpad/daemon/state"
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/targettest"
 	"github.com/hpad/hpad/test/aws/awstest"
 	"github.com/hpad/hpad/test/azure/azuretest"
 	"github.com/hpad/hpad/test/gce/gcetest"
 	"github.com/hpad/hpad/test/internal/world"
-	"github.com/hpad/hpad/test/wait"
 )
 
 const patience = world.Patience
@@ -35,9 +25,8 @@ const nobody = "127.0.0.1:1"
 
 // hpad is a daemon with fleets and sources of all kinds. Some of them fail.
 type hpad struct {
-	*daemon.Daemon
-	exposition *metrics.Exposition
-	load       *world.Load
+	*world.World
+	load *world.Load
 	// address is the host and port of /metrics.
 	address string
 }
@@ -56,54 +45,17 @@ func (labeled) Discover(context.Context) ([]targets.Discovered, error) {
 // start runs the daemon until the test ends.
 func start(t *testing.T) *hpad {
 	t.Helper()
-	registry := prometheus.NewRegistry()
-	measured := metrics.New(registry)
-	h := &hpad{exposition: measured.Exposition(registry), load: world.NewLoad(t)}
-	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})) // like "hpad run"
+	h := &hpad{load: world.NewLoad(t)}
 	h.load.Queue("worker", 40)
-	text := h.configuration(t)
-	if _, err := config.Parse("hpad.toml", []byte(text)); err != nil {
-		t.Fatal(err)
-	}
-	store, err := state.Open(filepath.Join(t.TempDir(), "state"), state.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	h.Daemon = daemon.New(daemon.Options{
-		Load: func() (*config.Config, error) {
-			c, err := config.Parse("hpad.toml", []byte(text))
-			if err == nil {
-				world.Wrap(c, &inMemory)
-			}
-			return c, err
-		},
-		Store:   store,
-		Metrics: measured,
-	})
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- h.Run(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-ended; err != nil {
-			t.Errorf("the daemon ends with %v", err)
-		}
-		if err := store.Close(); err != nil {
-			t.Errorf("close the store: %v", err)
-		}
-	})
-	server := httptest.NewServer(api.NewHandler(h.Daemon, h.exposition, api.ReadOnly))
+	h.World = world.NewWrapped(t, h.configuration(t), inMemory)
+	server := httptest.NewServer(h.Handler())
 	t.Cleanup(server.Close)
 	h.address = strings.TrimPrefix(server.URL, "http://")
-	wait.For(t, patience, "first pass of every autoscaler", func() (string, bool) {
-		r := h.Readiness()
-		return fmt.Sprintf("%+v", r), r.Ready
-	})
 	return h
 }
 
 // inMemory replaces the fleet "labeled".
-var inMemory = func(name string, fleet targets.Fleet) targets.Fleet {
+func inMemory(name string, fleet targets.Fleet) targets.Fleet {
 	if name != "labeled" {
 		return fleet
 	}
@@ -120,10 +72,6 @@ func (h *hpad) configuration(t *testing.T) string {
 	aws.Add(awstest.Group{Name: "web", Max: 100, Desired: 1})
 	azure.Throttle(time.Second)
 	text := fmt.Sprintf(`
-[daemon]
-sync_period = "1s"
-state_dir   = "unused"
-
 [notifications.nobody]
 url = "http://127.0.0.1:1/"
 [fleets.local]
@@ -202,12 +150,7 @@ average_value = "1Gi"
 type family map[string]map[string]bool
 
 // exported returns the exported metrics by the name used in queries.
-func (h *hpad) exported(t *testing.T) map[string]family {
-	t.Helper()
-	families, err := h.exposition.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+func (h *hpad) exported() map[string]family {
 	found := map[string]family{"up": targetLabels()}
 	for _, name := range []string{"member", "members", "owned_fleets", "unowned_fleets", "terms_total", "fenced_writes_total"} {
 		found["hpad_cluster_"+name] = targetLabels() // only exported by cluster members
@@ -215,7 +158,7 @@ func (h *hpad) exported(t *testing.T) map[string]family {
 	offset := targetLabels()
 	offset["member"] = nil
 	found["hpad_cluster_clock_offset_seconds"] = offset
-	for _, each := range families {
+	for _, each := range h.Families() {
 		suffixes := []string{""}
 		if each.GetType().String() == "HISTOGRAM" {
 			suffixes = []string{"_count", "_sum", "_bucket"}

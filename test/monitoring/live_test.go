@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/goleak"
 
 	"github.com/hpad/hpad/policy"
@@ -50,12 +51,14 @@ func (h *hpad) exportsAll(t *testing.T) {
 		checkAlerts(t, alerts, exported)
 		board.check(t, exported)
 	}
+	var exported map[string]family
 	wait.Until(patience, func() (string, bool) {
 		var found tally
-		check(&found, h.exported(t))
+		exported = h.exported()
+		check(&found, exported)
 		return found.last, found.wrong == 0
 	})
-	check(t, h.exported(t))
+	check(t, exported)
 }
 
 // scraped returns scrape.yml with this hpad's address and an interval of 1 s, and alerts.yml.
@@ -87,32 +90,14 @@ func (h *hpad) upAndDown(t *testing.T) {
 		})
 	}
 	await(4)
-	if got := h.value(t, reversals, "worker"); got != 0 {
-		t.Errorf("%s is %v after one scale-up", reversals, got)
+	if got := h.Metric(reversals, prometheus.Labels{"autoscaler": "worker"}); got != 0 {
+		t.Errorf("%s is %v after one scale-up, want 0", reversals, got)
 	}
 	h.load.Queue("worker", 20)
 	await(2)
-	if got := h.value(t, reversals, "worker"); got != 1 {
+	if got := h.Metric(reversals, prometheus.Labels{"autoscaler": "worker"}); got != 1 {
 		t.Errorf("%s is %v after a scale-up and a scale-down, want 1", reversals, got)
 	}
-}
-
-// value returns a counter of an autoscaler.
-func (h *hpad) value(t *testing.T, name, autoscaler string) float64 {
-	t.Helper()
-	families, err := h.exposition.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, family := range families {
-		for _, metric := range family.Metric {
-			if family.GetName() == name && metric.Label[0].GetValue() == autoscaler {
-				return metric.GetCounter().GetValue()
-			}
-		}
-	}
-	t.Fatalf("there is no %s of %s", name, autoscaler)
-	return 0
 }
 
 // evaluates waits until the server has evaluated every rule without an error.

@@ -5,6 +5,7 @@ package world
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -14,6 +15,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	dto "github.com/prometheus/client_model/go"
 
 	"github.com/hpad/hpad/daemon"
 	"github.com/hpad/hpad/daemon/api"
@@ -105,6 +108,7 @@ func (w *World) run(text string) {
 		w.t.Fatal(err)
 	}
 	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})) // like "hpad run"
 	measured := metrics.New(registry)
 	w.measured = measured.Exposition(registry)
 	w.Daemon = daemon.New(daemon.Options{
@@ -212,12 +216,8 @@ func (w *World) Passes(name string, n int) {
 // observations.
 func (w *World) Metric(name string, labels prometheus.Labels) float64 {
 	w.t.Helper()
-	families, err := w.measured.Gather()
-	if err != nil {
-		w.t.Fatal(err)
-	}
 	sum := 0.0
-	for _, family := range families {
+	for _, family := range w.Families() {
 		if family.GetName() != name {
 			continue
 		}
@@ -234,4 +234,19 @@ func (w *World) Metric(name string, labels prometheus.Labels) float64 {
 		}
 	}
 	return sum
+}
+
+// Families returns all metrics of the daemon.
+func (w *World) Families() []*dto.MetricFamily {
+	w.t.Helper()
+	families, err := w.measured.Gather()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return families
+}
+
+// Handler returns the daemon's HTTP handler without write access.
+func (w *World) Handler() http.Handler {
+	return api.NewHandler(w.Daemon, w.measured, api.ReadOnly)
 }
