@@ -76,7 +76,7 @@ type tab struct {
 
 	mu       sync.Mutex
 	expected []string
-	said     []string
+	messages []string
 }
 
 func newTab(t *testing.T) *tab {
@@ -86,20 +86,20 @@ func newTab(t *testing.T) *tab {
 		installed.Absent(t, "no browser: "+browser.err.Error()+": run test/install/chromium.sh")
 	}
 	ctx, end := chromedp.NewContext(browser.ctx)
-	ctx, cancel := context.WithTimeout(ctx, 3*patience)
+	ctx, cancel := context.WithTimeout(ctx, 10*patience)
 	b := &tab{t: t, ctx: ctx}
 	chromedp.ListenTarget(ctx, func(event any) {
 		switch e := event.(type) {
 		case *log.EventEntryAdded:
-			b.hear(string(e.Entry.Source) + ": " + e.Entry.Text + " " + e.Entry.URL)
+			b.record(string(e.Entry.Source) + ": " + e.Entry.Text + " " + e.Entry.URL)
 		case *runtime.EventExceptionThrown:
-			b.hear("exception: " + e.ExceptionDetails.Error())
+			b.record("exception: " + e.ExceptionDetails.Error())
 		case *runtime.EventConsoleAPICalled:
 			var texts []string
 			for _, one := range e.Args {
 				texts = append(texts, string(one.Value))
 			}
-			b.hear("console: " + strings.Join(texts, " "))
+			b.record("console: " + strings.Join(texts, " "))
 		}
 	})
 	t.Cleanup(func() {
@@ -107,15 +107,15 @@ func newTab(t *testing.T) *tab {
 		end()
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		for _, text := range b.said {
-			t.Errorf("the browser says: %s", text)
+		for _, text := range b.messages {
+			t.Errorf("browser message: %s", text)
 		}
 	})
 	b.do(log.Enable(), emulation.SetFocusEmulationEnabled(true)) // background tabs are hidden otherwise
 	return b
 }
 
-func (b *tab) hear(text string) {
+func (b *tab) record(text string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, one := range b.expected {
@@ -123,7 +123,7 @@ func (b *tab) hear(text string) {
 			return
 		}
 	}
-	b.said = append(b.said, text)
+	b.messages = append(b.messages, text)
 }
 
 // expect allows messages that contain text.

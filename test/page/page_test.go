@@ -24,7 +24,7 @@ import (
 	"github.com/hpad/hpad/test/scale/sim"
 )
 
-var update = flag.Bool("update", false, "make the pictures of the docs anew")
+var update = flag.Bool("update", false, "write the screenshots of the docs")
 
 // cluster is an hpad with a simulated Nomad and Prometheus.
 type cluster struct {
@@ -108,7 +108,7 @@ func TestViews(t *testing.T) {
 			b.await("a live list", "document.querySelector('#live').innerText === 'live' && document.querySelectorAll('#rows tr[data-name]').length === 11")
 			b.accessible("what needs attention" + at)
 			b.open(server + "/autoscalers/shop-03")
-			b.await("a drawing and instances", "document.querySelector('#drawing canvas') && document.querySelector('#instances table')")
+			b.await("a chart and instances", "document.querySelector('#drawing canvas') && document.querySelector('#instances table')")
 			b.js("document.querySelectorAll('details').forEach((d) => d.open = true)")
 			b.accessible("details" + at)
 			b.click("Pause…")
@@ -116,7 +116,7 @@ func TestViews(t *testing.T) {
 			b.accessible("the dialog" + at)
 			b.expect("404")
 			b.open(server + "/autoscalers/nobody")
-			b.accessible("nobody" + at)
+			b.accessible("a missing autoscaler" + at)
 		}
 	}
 }
@@ -134,10 +134,10 @@ func TestStrangers(t *testing.T) {
 	b.await("the details", "document.body.dataset.page === 'details' && document.querySelector('#instances table') && document.querySelector('#drawing canvas')")
 	b.js("document.querySelectorAll('details').forEach((d) => d.open = true)")
 	if text := b.text("main"); strings.Count(text, hostile) < 3 {
-		t.Errorf("the details show %q less than three times:\n%s", hostile, text)
+		t.Errorf("the details show %q fewer than three times:\n%s", hostile, text)
 	}
 	if got := b.js("document.querySelectorAll('img').length + (window.broken ?? 0)"); got != 0.0 {
-		t.Errorf("the document has %v images or ran what strangers wrote", got)
+		t.Errorf("got %v images or script runs, want none", got)
 	}
 }
 
@@ -164,20 +164,20 @@ func TestLive(t *testing.T) {
 		list.await(fmt.Sprintf("%d in the list", want), fmt.Sprintf("%s.innerText === '%d'", row, want))
 		details.await(fmt.Sprintf("%d in the details", want), fmt.Sprintf("document.querySelector('#count b').innerText === '%d' && document.querySelector('#h-why').innerText === 'Why %d?'", want, want))
 		if got := count(); got != want {
-			t.Errorf("hpad has %d, want %d", got, want)
+			t.Errorf("got %d replicas, want %d", got, want)
 		}
 	}
 	details.await("the scaling in the history", "document.querySelector('#history tr.changed .values').innerText.includes('→ 2')")
 	if text := details.text("footer"); !strings.Contains(text, `"guest" is not in daemon.writers`) {
-		t.Errorf("the page of a guest does not say why it has no buttons: %s", text)
+		t.Errorf("the footer of a guest is %q, want the reason for the missing buttons", text)
 	}
 	if got := details.js("document.querySelectorAll('#acts').length"); got != 0.0 {
-		t.Error("a guest has buttons")
+		t.Error("a guest has buttons, want none")
 	}
 
 	c.Stop()
 	for _, b := range []*tab{list, details} {
-		b.await("word that hpad is gone", "document.querySelector('#live').innerText.includes('no connection')")
+		b.await("lost connection", "document.querySelector('#live').innerText.includes('no connection')")
 	}
 	c.Start()
 	for _, b := range []*tab{list, details} {
@@ -203,57 +203,57 @@ func TestActs(t *testing.T) {
 	b.await("a dialog", "document.querySelector('dialog[open]')")
 	b.fill("dialog input[name=reason]", "the sale")
 	b.click("Pause")
-	b.await("what was done", "document.querySelector('dialog h2').innerText === 'Done'")
+	b.await("the result", "document.querySelector('dialog h2').innerText === 'Done'")
 	if text := b.text("dialog"); !strings.Contains(text, "alice") || !strings.Contains(text, "the sale") {
-		t.Errorf("it does not say who paused and why: %s", text)
+		t.Errorf("got %q, want the author and the reason of the pause", text)
 	}
 	b.click("Close")
 	b.await("the pause", "document.querySelector('#state').innerText.includes('the sale')")
 	if pauses := c.View(name).Pauses; len(pauses) != 1 || pauses[0].Author != "alice" || pauses[0].Until.IsZero() {
-		t.Errorf("hpad has the pauses %+v", pauses)
+		t.Errorf("got pauses %+v, want one by alice", pauses)
 	}
 
 	b.click("Resume…")
-	b.await("what would be resumed", "document.querySelector('dialog[open]')?.innerText.includes('the sale')")
+	b.await("a dialog with the pause", "document.querySelector('dialog[open]')?.innerText.includes('the sale')")
 	b.click("Resume")
-	b.await("what was done", "document.querySelector('dialog h2').innerText === 'Done'")
+	b.await("the result", "document.querySelector('dialog h2').innerText === 'Done'")
 	b.click("Close")
 	b.await("the end of the pause", "!document.querySelector('#state').innerText.includes('the sale')")
 	if pauses := c.View(name).Pauses; len(pauses) != 0 {
-		t.Errorf("hpad still has the pauses %+v", pauses)
+		t.Errorf("got pauses %+v, want none", pauses)
 	}
 
 	b.click("Scale once…")
 	b.await("a dialog", "document.querySelector('dialog[open]')")
 	b.fill("dialog input[name=replicas]", "99")
-	b.click("Scale")
 	b.expect("409")
-	b.await("a refusal", "document.querySelector('dialog [role=alert]').innerText.includes('20')")
+	b.click("Scale")
+	b.await("a rejection", "document.querySelector('dialog [role=alert]').innerText.includes('20')")
 	b.fill("dialog input[name=replicas]", "17")
 	b.click("Scale")
-	b.await("what was done", "document.querySelector('dialog h2').innerText === 'Done'")
+	b.await("the result", "document.querySelector('dialog h2').innerText === 'Done'")
 	b.click("Close")
 	b.await("the scaling in the history", "[...document.querySelectorAll('#history tr')].some((tr) => tr.innerText.includes('set by alice') && tr.innerText.includes('17'))")
 
 	b.click("Evaluate now…")
 	b.await("a dialog", "document.querySelector('dialog[open]')")
 	b.click("Evaluate")
-	b.await("what was done", "document.querySelector('dialog h2').innerText === 'Done'")
+	b.await("the result", "document.querySelector('dialog h2').innerText === 'Done'")
 	b.click("Close")
 
 	b.open(c.url)
 	b.await("a live page", "document.querySelector('#live').innerText === 'live'")
 	b.click("Reload…")
-	b.await("what it would change", "document.querySelector('dialog pre').innerText === 'nothing'")
+	b.await("a dialog with the changes", "document.querySelector('dialog pre').innerText === 'nothing'")
 	b.click("Reload")
-	b.await("what was done", "document.querySelector('dialog').innerText.includes('0 changes')")
+	b.await("the result", "document.querySelector('dialog').innerText.includes('0 changes')")
 	b.click("Close")
 	b.click("Pause all…")
 	b.await("a dialog", "document.querySelector('dialog[open]')")
 	b.click("Pause")
-	b.await("what was done", "document.querySelector('dialog h2').innerText === 'Done'")
+	b.await("the result", "document.querySelector('dialog h2').innerText === 'Done'")
 	b.click("Close")
-	b.await("what is held", "document.querySelector('#notices').innerText.includes('2 autoscalers are held')")
+	b.await("the notice of pauses", "document.querySelector('#notices').innerText.includes('2 autoscalers are held')")
 }
 
 func TestWithoutScripts(t *testing.T) {
@@ -292,14 +292,14 @@ func TestKeyboard(t *testing.T) {
 			}
 			b.do(chromedp.KeyEvent(kb.Tab))
 		}
-		t.Fatalf("no number of tabs leads to %s", what)
+		t.Fatalf("%s is not reachable with the tab key", what)
 	}
 	tab("the search", "document.activeElement.name === 'q'")
 	b.do(chromedp.KeyEvent("shop-03"))
 	b.await("the row", "document.querySelectorAll('#rows tr[data-name]').length === 1")
 	tab("the row", "document.activeElement.closest('#rows') !== null")
 	if outline := b.js("getComputedStyle(document.activeElement).outlineStyle"); outline == "none" {
-		t.Error("it is not to be seen what has the focus")
+		t.Error("the focused element has no outline")
 	}
 	b.do(chromedp.KeyEvent(kb.Enter))
 	b.await("the details", "document.body.dataset.page === 'details' && document.querySelector('#acts button')")
@@ -332,11 +332,11 @@ func TestBehindProxy(t *testing.T) {
 	c.World.Ask(0, 5)
 	b.await("5", fmt.Sprintf("document.querySelector('tr[data-name=%q] .count b').innerText === '5'", name))
 	b.do(chromedp.Click(fmt.Sprintf("tr[data-name=%q] a", name), chromedp.ByQuery))
-	b.await("a drawing", "document.querySelector('#drawing canvas') && location.pathname.startsWith('/ops/hpad/autoscalers/')")
+	b.await("a chart", "document.querySelector('#drawing canvas') && location.pathname.startsWith('/ops/hpad/autoscalers/')")
 	b.click("Evaluate now…")
 	b.await("a dialog", "document.querySelector('dialog[open]')")
 	b.click("Evaluate")
-	b.await("what was done", "document.querySelector('dialog h2').innerText === 'Done'")
+	b.await("the result", "document.querySelector('dialog h2').innerText === 'Done'")
 }
 
 // TestPictures checks that the screenshots of the docs exist and are small. The flag -update
@@ -352,7 +352,7 @@ func TestPictures(t *testing.T) {
 		b.picture(t, "page-list.png")
 		b.do(emulation.SetDeviceMetricsOverride(1040, 760, 1, false))
 		b.open(server + "/autoscalers/checkout")
-		b.await("a drawing", "document.querySelector('#drawing canvas')")
+		b.await("a chart", "document.querySelector('#drawing canvas')")
 		b.picture(t, "page-details.png")
 	}
 	for _, name := range []string{"page-list.png", "page-details.png"} {

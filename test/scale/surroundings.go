@@ -60,9 +60,7 @@ func surround(ctx context.Context, r row) (*surroundings, error) {
 func (s *surroundings) count(_ net.Conn, state http.ConnState) {
 	switch state {
 	case http.StateNew:
-		open := s.open.Add(1)
-		for most := s.most.Load(); open > most && !s.most.CompareAndSwap(most, open); most = s.most.Load() {
-		}
+		s.open.Add(1)
 	case http.StateClosed, http.StateHijacked:
 		s.open.Add(-1)
 	}
