@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/hpad/hpad/test/internal/program"
@@ -13,11 +14,7 @@ import (
 
 // fleetFaults are faults in every response of a fleet. why matches the error that hpad
 // reports.
-var fleetFaults = []struct {
-	name string
-	how  misbehavior
-	why  string
-}{
+var fleetFaults = []fault{
 	{"hangs", hang, "timeout|deadline|timed out|no answer"},
 	{"resets in the middle of the answer", reset, "connection reset|EOF"},
 	{"trickles a byte a second", trickle, "timeout|deadline|timed out|no answer"},
@@ -46,10 +43,10 @@ var writeFaults = []struct {
 }
 
 // onWrites limits a misbehavior to scale requests.
-func onWrites(how misbehavior) misbehavior {
+func onWrites(do misbehavior) misbehavior {
 	return func(f *front, w http.ResponseWriter, r *http.Request) {
 		if scales(r) {
-			how(f, w, r)
+			do(f, w, r)
 			return
 		}
 		f.honest.ServeHTTP(w, r)
@@ -59,62 +56,27 @@ func onWrites(how misbehavior) misbehavior {
 // TestFleet runs all faults of fleets at the same time, each with its own fleet.
 func TestFleet(t *testing.T) {
 	w := newWorld(t, 100, 3)
-	victims := map[string]*victim{}
-	add := func(name string, f *front, more ...string) *victim {
-		fleet := fmt.Sprintf("f%d", len(victims))
+	fleets := 0
+	add := func(f *front, more ...string) *victim {
+		fleet := fmt.Sprintf("f%d", fleets)
+		fleets++
 		w.fleet(fleet, f, more...)
 		v := &victim{world: w, front: f}
 		v.name, v.number = w.autoscaler(fleet, "steady")
-		victims[name] = v
 		return v
 	}
-	for _, fault := range append(fleetFaults, writeFaults...) {
-		add(fault.name, newFront(t, w.nomad))
+	var tests []subtest
+	for _, fault := range fleetFaults {
+		tests = append(tests, add(newFront(t, w.nomad)).subtest(fault))
 	}
-	refusing := add("refuses", newFront(t, w.nomad))
-	secure, ca := newSecureFront(t, w.nomad)
-	expired := add("shows an expired certificate", secure, fmt.Sprintf("tls = { ca_file = %q }\n", ca))
-	lost := add("loses the answer of a write that it did", newFront(t, w.nomad))
-	undone := add("accepts a write and does not do it", newFront(t, w.nomad))
-	lying := add("lies for a round", newFront(t, w.nomad))
-
-	p := w.start()
-	p.Passes(w.steady[0], 2)
-	before := uses(t, p)
-	end := w.watch(t, p)
-	t.Run("faults", func(t *testing.T) {
-		for _, fault := range fleetFaults {
-			t.Run(fault.name, func(t *testing.T) {
-				t.Parallel()
-				v := victims[fault.name]
-				v.withstand(t, p, func() { v.misbehave(fault.how) }, v.heal, fault.why)
-			})
-		}
-		for _, fault := range writeFaults {
-			t.Run(fault.name, func(t *testing.T) {
-				t.Parallel()
-				v := victims[fault.name]
-				v.withstand(t, p, func() { v.misbehave(onWrites(fault.how)) }, v.heal, fault.why)
-			})
-		}
-		for name, run := range map[string]func(t *testing.T){
-			"refuses": func(t *testing.T) { refusing.withstand(t, p, refusing.close, refusing.listen, "connection refused") },
-			"shows an expired certificate": func(t *testing.T) {
-				expired.withstand(t, p, func() { expired.expire(true) }, func() { expired.expire(false) }, "certificate has expired")
-			},
-			"loses the answer of a write that it did": func(t *testing.T) { lost.loses(t, p) },
-			"accepts a write and does not do it":      func(t *testing.T) { undone.doesNot(t, p) },
-			"lies for a round":                        func(t *testing.T) { lying.lies(t, p) },
-		} {
-			t.Run(name, func(t *testing.T) {
-				t.Parallel()
-				run(t)
-			})
-		}
-	})
-	end()
-	comesBack(t, p, before)
-	p.Stop()
+	for _, fault := range writeFaults {
+		fault.do = onWrites(fault.do)
+		tests = append(tests, add(newFront(t, w.nomad)).subtest(fault))
+	}
+	w.runFaults(t, append(append(tests, connectionFaults(t, w.nomad, add)...),
+		subtest{"loses the answer of a write that it did", add(newFront(t, w.nomad)).loses},
+		subtest{"accepts a write and does not do it", add(newFront(t, w.nomad)).doesNot},
+		subtest{"lies for a round", add(newFront(t, w.nomad)).lies}))
 }
 
 // loses executes each write and then resets the connection. hpad must write once and record
@@ -131,34 +93,34 @@ func (v *victim) loses(t *testing.T, p *program.Program) {
 	v.recovers(t, p, half)
 	a := view(t, p, v.name)
 	if a.Status.LastScaleTime.IsZero() || v.hit() == 0 {
-		t.Errorf("it does not count as scaled: %+v", a.Status)
+		t.Errorf("got status %+v, want a last scale time", a.Status)
 	}
 	if said := p.With(t).Says("history", v.name); !strings.Contains(said, "EOF") && !strings.Contains(said, "reset") {
-		t.Errorf("the history does not tell of the lost answer: %s", said)
+		t.Errorf("the history has no lost response: %s", said)
 	}
 }
 
 // doesNot accepts two writes without executing them. hpad must notice, report an external
 // writer and write again.
 func (v *victim) doesNot(t *testing.T, p *program.Program) {
-	ignored := 0
+	var ignored atomic.Int64
 	v.misbehave(onWrites(func(f *front, w http.ResponseWriter, r *http.Request) {
-		if ignored++; ignored > 2 {
+		if ignored.Add(1) > 2 {
 			f.honest.ServeHTTP(w, r)
 			return
 		}
-		say(200, "application/json", `{"EvalID":"","Index":1,"JobModifyIndex":1}`, "X-Nomad-Index", "1")(f, w, r)
+		respond(200, "application/json", `{"EvalID":"","Index":1,"JobModifyIndex":1}`, "X-Nomad-Index", "1")(f, w, r)
 	}))
 	half := v.Truth(v.number).Count / 2
 	v.Ask(v.number, half)
 	v.recovers(t, p, half)
 	p = p.With(t)
-	wait.For(t, patience, "word that the count was not what was written", func() (string, bool) {
+	wait.For(t, patience, "report of an external writer", func() (string, bool) {
 		said := p.Says("describe", v.name)
 		return said, strings.Contains(said, "ForeignWriter")
 	})
-	if ignored != 3 {
-		t.Errorf("it was written %d times, want the two that were ignored and one more", ignored)
+	if got := ignored.Load(); got != 3 {
+		t.Errorf("got %d writes, want two ignored ones and one more", got)
 	}
 }
 
@@ -167,18 +129,18 @@ func (v *victim) lies(t *testing.T, p *program.Program) {
 	count := v.Truth(v.number).Count
 	v.misbehave(func(f *front, w http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.URL.Path, "/v1/job/") {
-			say(404, "text/plain", "job not found")(f, w, r)
+			respond(404, "text/plain", "job not found")(f, w, r)
 			return
 		}
-		say(200, "application/json", `[]`, "X-Nomad-Index", "999999999")(f, w, r)
+		respond(200, "application/json", `[]`, "X-Nomad-Index", "999999999")(f, w, r)
 	})
-	wait.For(t, patience, "read of the lie", func() (string, bool) { return fmt.Sprint(v.hit()), v.hit() > 0 })
+	wait.For(t, patience, "read of the empty list", func() (string, bool) { return fmt.Sprint(v.hit()), v.hit() > 0 })
 	p.With(t).Passes(v.name, 1)
 	v.heal()
 	for range 3 {
 		p.With(t).Passes(v.name, 1)
 		if now := v.Truth(v.number); now.Count != count || len(v.written(v.number)) > 0 {
-			t.Errorf("it has %+v after the lie, want the count %d", now, count)
+			t.Errorf("got %+v after the empty list, want the count %d", now, count)
 		}
 	}
 	v.Ask(v.number, count/2)

@@ -79,11 +79,11 @@ func (f *front) close() {
 	server.Close()
 }
 
-// misbehave handles all requests with how until heal.
-func (f *front) misbehave(how misbehavior) {
+// misbehave handles all requests with do until heal.
+func (f *front) misbehave(do misbehavior) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.faulty = how
+	f.faulty = do
 }
 
 func (f *front) heal() { f.misbehave(nil) }
@@ -104,13 +104,13 @@ func (f *front) url() string {
 
 func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f.mu.Lock()
-	how := f.faulty
-	if how != nil {
+	do := f.faulty
+	if do != nil {
 		f.broken++
 	}
 	f.mu.Unlock()
-	if how != nil {
-		how(f, w, r)
+	if do != nil {
+		do(f, w, r)
 		return
 	}
 	f.honest.ServeHTTP(w, r)
@@ -171,8 +171,8 @@ func trickle(_ *front, w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// say returns a misbehavior that always sends the same response.
-func say(status int, kind, text string, headers ...string) misbehavior {
+// respond returns a misbehavior that always sends the same response.
+func respond(status int, kind, text string, headers ...string) misbehavior {
 	return func(_ *front, w http.ResponseWriter, _ *http.Request) {
 		for n := 0; n+1 < len(headers); n += 2 {
 			w.Header().Set(headers[n], headers[n+1])

@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/hpad/hpad/test/internal/program"
 )
 
 // endless sends series or jobs until the client disconnects.
@@ -47,35 +49,28 @@ func pour(to io.Writer, r *http.Request) {
 func TestLarge(t *testing.T) {
 	w := newWorld(t, 40, 2)
 	type large struct {
-		name string
-		how  misbehavior
-		why  string
+		fault
 		*victim
 	}
 	var all []large
-	for name, how := range map[string]misbehavior{"gigabytes": endless, "a gzip bomb": bomb} {
+	for name, do := range map[string]misbehavior{"gigabytes": endless, "a gzip bomb": bomb} {
 		source := &victim{world: w, front: newFront(t, w.prometheus)}
 		w.source(fmt.Sprintf("s%d", len(all)), source.front)
 		source.name, source.number = w.autoscaler("steady", fmt.Sprintf("s%d", len(all)))
-		all = append(all, large{"source answers " + name, how, "timeout of 1s|more than|room|budget|Content-Encoding", source})
+		all = append(all, large{fault{"source answers " + name, do, "timeout of 1s|more than|room|budget|Content-Encoding"}, source})
 		fleet := &victim{world: w, front: newFront(t, w.nomad)}
 		w.fleet(fmt.Sprintf("f%d", len(all)), fleet.front)
 		fleet.name, fleet.number = w.autoscaler(fmt.Sprintf("f%d", len(all)), "steady")
-		all = append(all, large{"fleet answers " + name, how, "timeout|deadline|more than|large|cut off", fleet})
+		all = append(all, large{fault{"fleet answers " + name, do, "timeout|deadline|more than|large|cut off"}, fleet})
 	}
-	p := w.start()
-	p.Passes(w.steady[0], 2)
-	before := uses(t, p)
-	end := w.watch(t, p)
-	for _, one := range all { // in sequence, because each keeps a CPU busy
-		t.Run(one.name, func(t *testing.T) {
-			one.withstand(t, p, func() { one.misbehave(one.how) }, one.heal, one.why)
-			if now := uses(t, p); now.Resident > 1<<30 {
-				t.Errorf("hpad has %d MiB", now.Resident>>20)
-			}
-		})
-	}
-	end()
-	comesBack(t, p, before)
-	p.Stop()
+	w.watched(t, func(p *program.Program) {
+		for _, one := range all { // in sequence, because each keeps a CPU busy
+			t.Run(one.fault.name, func(t *testing.T) {
+				one.victim.subtest(one.fault).run(t, p)
+				if now := uses(t, p); now.Resident > 1<<30 {
+					t.Errorf("hpad uses %d MiB, want at most 1024", now.Resident>>20)
+				}
+			})
+		}
+	})
 }

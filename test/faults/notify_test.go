@@ -29,8 +29,8 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// told returns the number of notifications about an autoscaler.
-func (r *receiver) told(name string) (n int) {
+// received returns the number of notifications about an autoscaler.
+func (r *receiver) received(name string) (n int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, text := range r.got {
@@ -48,17 +48,17 @@ func TestReceiver(t *testing.T) {
 	w := newWorld(t, 60, 2)
 	name, number := w.autoscaler("steady", "steady")
 	faults := map[string]misbehavior{
-		"hangs": hang, "resets": func(_ *front, w http.ResponseWriter, _ *http.Request) { cut(w) }, "answers 500": say(500, "text/plain", "boom"),
-		"answers 429": say(429, "text/plain", "slow down", "Retry-After", "1"),
-		"redirects":   say(302, "text/plain", "", "Location", "https://login.example.org/"),
-		"answers 404": say(404, "text/html", loginPage), "answers gigabytes": func(f *front, w http.ResponseWriter, r *http.Request) {
+		"hangs": hang, "resets": func(_ *front, w http.ResponseWriter, _ *http.Request) { cut(w) }, "answers 500": respond(500, "text/plain", "boom"),
+		"answers 429": respond(429, "text/plain", "slow down", "Retry-After", "1"),
+		"redirects":   respond(302, "text/plain", "", "Location", "https://login.example.org/"),
+		"answers 404": respond(404, "text/html", loginPage), "answers gigabytes": func(f *front, w http.ResponseWriter, r *http.Request) {
 			w.WriteHeader(http.StatusInternalServerError)
 			endless(f, w, r)
 		},
 		"refuses": nil,
 	}
 	// These send a success status, so the notification counts as delivered.
-	taken := map[string]misbehavior{"trickles after its status": trickle, "answers a page with 200": say(200, "text/html", loginPage)}
+	taken := map[string]misbehavior{"trickles after its status": trickle, "answers a page with 200": respond(200, "text/html", loginPage)}
 	maps.Copy(faults, taken)
 	type one struct {
 		table string
@@ -99,23 +99,24 @@ func TestReceiver(t *testing.T) {
 	for fault, r := range receivers {
 		t.Run(fault, func(t *testing.T) {
 			if taken[fault] != nil {
-				if sent := p.Metric("hpad_notifications_sent_total", r.table); sent == 0 || r.hit() == 0 {
-					t.Errorf("%v are said to have arrived, %d did", sent, r.hit())
-				}
+				wait.For(t, patience, "delivered notification", func() (string, bool) {
+					sent := p.Metric("hpad_notifications_sent_total", r.table)
+					return fmt.Sprintf("%v sent, %d arrived", sent, r.hit()), sent > 0 && r.hit() > 0
+				})
 				return
 			}
-			wait.For(t, patience, "loss that is told", func() (string, bool) {
+			wait.For(t, patience, "reported loss", func() (string, bool) {
 				lost := p.Metric("hpad_notifications_failed_total", r.table) + p.Metric("hpad_notifications_dropped_total", r.table)
 				_, ready, err := p.Ask(http.MethodGet, "/-/ready")
 				return fmt.Sprintf("%v lost, log %v; %s, %v", lost, strings.Contains(p.Said(), r.table), ready, err), lost > 0 && strings.Contains(p.Said(), r.table)
 			})
-			if sent, got := p.Metric("hpad_notifications_sent_total", r.table), r.told(name); sent > 0 || got > 0 {
-				t.Errorf("%v are said to have arrived, %d did", sent, got)
+			if sent, got := p.Metric("hpad_notifications_sent_total", r.table), r.received(name); sent > 0 || got > 0 {
+				t.Errorf("got %v sent and %d delivered notifications, want none", sent, got)
 			}
 		})
 	}
 	if now := uses(t, p); now.Resident > use.Resident+256<<20 {
-		t.Errorf("hpad has %d MiB, and had %d", now.Resident>>20, use.Resident>>20)
+		t.Errorf("hpad uses %d MiB, before %d MiB", now.Resident>>20, use.Resident>>20)
 	}
 	for fault, r := range receivers {
 		if faults[fault] == nil {
@@ -123,7 +124,7 @@ func TestReceiver(t *testing.T) {
 		}
 		r.heal()
 	}
-	wait.For(t, patience, "queues that are empty", func() (string, bool) {
+	wait.For(t, patience, "empty queues", func() (string, bool) {
 		var waiting float64
 		for _, r := range receivers {
 			waiting += p.Metric("hpad_notifications_waiting", r.table)
@@ -132,12 +133,12 @@ func TestReceiver(t *testing.T) {
 	})
 	change()
 	for fault, r := range receivers {
-		wait.For(t, patience, "news for one that "+fault+" no more", func() (string, bool) {
-			got, sent := r.told(name), p.Metric("hpad_notifications_sent_total", r.table)
+		wait.For(t, patience, "notification of the receiver that "+fault, func() (string, bool) {
+			got, sent := r.received(name), p.Metric("hpad_notifications_sent_total", r.table)
 			return fmt.Sprintf("%d arrived, %v sent", got, sent), got > 0 && sent > 0
 		})
 	}
 	end()
-	comesBack(t, p, use)
+	wantNoLeak(t, p, use)
 	p.Stop()
 }

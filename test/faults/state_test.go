@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -94,21 +95,19 @@ func TestState(t *testing.T) {
 			p.Passes(v.name, 2)
 			if _, ready, err := p.Ask(http.MethodGet, "/-/ready"); err != nil || !strings.Contains(ready, `"subject":"state"`) {
 				// No loss is reported, so nothing may be missing.
-				knows(t, p, told)
+				wantRemembered(t, p, told)
 				if now := scaledTo(t, p, v.name, half); err != nil || !slices.ContainsFunc(now, known[0].Equal) {
-					t.Errorf("the change of %s is not in the history any more, but %s, and no loss is told: %s, %v", known[0], now, ready, err)
+					t.Errorf("the history lacks the change of %s and has %s, but no loss is reported: %s, %v", known[0], now, ready, err)
 				}
-			} else {
-				if p.Metric("hpad_state_lost", "") == 0 || !strings.Contains(p.Says("get"), "PROBLEM") || !strings.Contains(p.Says("describe", v.name), "state") {
-					t.Errorf("/-/ready alone tells of the loss: %s", ready)
-				}
+			} else if p.Metric("hpad_state_lost", "") == 0 || !strings.Contains(p.Says("get"), "PROBLEM") || !strings.Contains(p.Says("describe", v.name), "state") {
+				t.Errorf("only /-/ready reports the loss: %s", ready)
 			}
 			if writes := w.written(v.number); len(writes) != 1 {
-				t.Errorf("the count was written by %+v, want no more than before", writes)
+				t.Errorf("got writes %+v, want one", writes)
 			}
 			w.Ask(v.number, half+1)
-			wait.For(t, patience, "count that follows", func() (string, bool) {
-				return "", w.Truth(v.number).Count == half+1
+			wait.For(t, patience, "changed count", func() (string, bool) {
+				return fmt.Sprint(w.Truth(v.number).Count), w.Truth(v.number).Count == half+1
 			})
 			p.Stop()
 		})
@@ -136,14 +135,14 @@ func startDamaged(t *testing.T, p *program.Program) {
 	since := len(p.Said())
 	p.Launch()
 	ended := false
-	wait.For(t, patience, "answer or end of hpad", func() (string, bool) {
+	wait.For(t, patience, "response or end of hpad", func() (string, bool) {
 		_, _, err := p.Ask(http.MethodGet, "/-/ready")
 		ended = p.Ended() != ""
 		return p.Said()[since:], err == nil || ended
 	})
 	if ended {
 		if said := p.Said()[since:]; p.Ended() != "exit status 1" || !strings.Contains(said, "damaged") {
-			t.Fatalf("hpad ended with %s and said %s", p.Ended(), said)
+			t.Fatalf("hpad ended with %s, log: %s", p.Ended(), said)
 		}
 		p.Launch()
 	}
@@ -191,13 +190,13 @@ func TestReadOnlyState(t *testing.T) {
 	p.Launch()
 	wait.For(t, patience, "end of hpad", func() (string, bool) { return p.Said(), p.Ended() != "" })
 	if said := p.Said(); p.Ended() != "exit status 1" || !strings.Contains(said, "read-only file system") {
-		t.Errorf("it ended with %s and said %s", p.Ended(), said)
+		t.Errorf("hpad ended with %s, log: %s", p.Ended(), said)
 	}
 	remount(0)
 	p.Start()
-	knows(t, p, told)
+	wantRemembered(t, p, told)
 	if writes := w.written(v.number); len(writes) != 1 {
-		t.Errorf("the count was written by %+v, want no more than before", writes)
+		t.Errorf("got writes %+v, want one", writes)
 	}
 	p.Stop()
 }
