@@ -35,10 +35,10 @@ type cluster struct {
 
 const password = "a long password" //nolint:gosec // of a user of this test alone
 
-// newCluster starts hpad with a sync period and additional configuration.
-func newCluster(t *testing.T, jobs int, period, more string) *cluster {
+// newCluster starts hpad with a number of jobs.
+func newCluster(t *testing.T, jobs int) *cluster {
 	t.Helper()
-	c := &cluster{World: sim.New(sim.Options{Jobs: jobs, Single: jobs > 1000}), url: ""}
+	c := &cluster{World: sim.New(sim.Options{Jobs: jobs})}
 	go c.Run(t.Context())
 	serve := func(handler http.Handler) string {
 		server := httptest.NewServer(handler)
@@ -74,7 +74,7 @@ stabilization_window = "5s"
 	address := ports.Free(t)
 	c.url = "http://" + address + "/"
 	c.Program = program.Prepare(t, program.Options{
-		Config: text.String() + more, Daemon: fmt.Sprintf("listen = %q\nsync_period = %q\nweb_config = %q\nwriters = [\"alice\"]\n", address, period, web),
+		Config: text.String(), Daemon: fmt.Sprintf("listen = %q\nsync_period = \"1s\"\nweb_config = %q\nwriters = [\"alice\"]\n", address, web),
 	})
 	c.Start()
 	return c
@@ -102,10 +102,10 @@ func TestViews(t *testing.T) {
 			b.look(width, scheme)
 			at := fmt.Sprintf(", %d wide, %s", width, scheme)
 			b.open(server + "/")
-			b.await("a live list", "document.querySelector('#live').innerText === 'live' && document.querySelector('.spark path')")
+			b.await("a live list", live+" && document.querySelector('.spark path')")
 			b.accessible("the list" + at)
 			b.open(server + "/?state=attention&sort=late")
-			b.await("a live list", "document.querySelector('#live').innerText === 'live' && document.querySelectorAll('#rows tr[data-name]').length === 11")
+			b.await("a live list", live+" && document.querySelectorAll('#rows tr[data-name]').length === 11")
 			b.accessible("what needs attention" + at)
 			b.open(server + "/autoscalers/shop-03")
 			b.await("a chart and instances", "document.querySelector('#drawing canvas') && document.querySelector('#instances table')")
@@ -126,7 +126,7 @@ func TestStrangers(t *testing.T) {
 	server := newFaked(t, 5)
 	b := newTab(t)
 	b.open(server + "/?q=onerror")
-	b.await("the row", "document.querySelector('#live').innerText === 'live' && document.querySelectorAll('#rows tr[data-name]').length === 1")
+	b.await("the row", live+" && document.querySelectorAll('#rows tr[data-name]').length === 1")
 	if text := b.text("#rows"); !strings.Contains(text, hostile) {
 		t.Errorf("the list shows %q, want %q in it", text, hostile)
 	}
@@ -144,7 +144,7 @@ func TestStrangers(t *testing.T) {
 // TestLive checks that the page follows a scaling, reports a lost connection, and reconnects.
 func TestLive(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, 3, "1s", "")
+	c := newCluster(t, 3)
 	name := sim.JobID(1)
 	list, details := newTab(t), newTab(t)
 	for _, b := range []*tab{list, details} {
@@ -157,13 +157,12 @@ func TestLive(t *testing.T) {
 	list.open(c.url)
 	details.open(c.url + "autoscalers/" + name)
 	row := fmt.Sprintf("document.querySelector('tr[data-name=%q] .count b')", name)
-	count := func() int { return int(c.View(name).Status.CurrentReplicas) }
 	list.await("the row", row)
 	for _, want := range []int{6, 2} {
 		c.World.Ask(1, want)
 		list.await(fmt.Sprintf("%d in the list", want), fmt.Sprintf("%s.innerText === '%d'", row, want))
 		details.await(fmt.Sprintf("%d in the details", want), fmt.Sprintf("document.querySelector('#count b').innerText === '%d' && document.querySelector('#h-why').innerText === 'Why %d?'", want, want))
-		if got := count(); got != want {
+		if got := int(c.View(name).Status.CurrentReplicas); got != want {
 			t.Errorf("got %d replicas, want %d", got, want)
 		}
 	}
@@ -181,29 +180,40 @@ func TestLive(t *testing.T) {
 	}
 	c.Start()
 	for _, b := range []*tab{list, details} {
-		b.await("a live page again", "document.querySelector('#live').innerText === 'live'")
+		b.await("a live page again", live)
 	}
 	c.World.Ask(1, 5)
 	list.await("5 in the list", row+".innerText === '5'")
 	details.await("5 in the details", "document.querySelector('#count b').innerText === '5'")
 }
 
+// live is true when the page receives events.
+const live = "document.querySelector('#live').innerText === 'live'"
+
+// dialog opens a dialog, fills it in, confirms it and waits for the result.
+func (b *tab) dialog(button string, fill func(), confirm string) {
+	b.t.Helper()
+	b.click(button)
+	b.await("a dialog", "document.querySelector('dialog[open]')")
+	if fill != nil {
+		fill()
+	}
+	b.click(confirm)
+	b.await("the result", "document.querySelector('dialog h2').innerText === 'Done'")
+}
+
 // TestActs pauses, resumes, scales and reloads as a user with write access.
 func TestActs(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, 2, "1s", "")
+	c := newCluster(t, 2)
 	name := sim.JobID(0)
 	b := newTab(t)
 	b.as("alice")
 	b.look(1400, "light")
 	b.open(c.url + "autoscalers/" + name)
-	b.await("a live page", "document.querySelector('#live').innerText === 'live'")
+	b.await("a live page", live)
 
-	b.click("Pause…")
-	b.await("a dialog", "document.querySelector('dialog[open]')")
-	b.fill("dialog input[name=reason]", "the sale")
-	b.click("Pause")
-	b.await("the result", "document.querySelector('dialog h2').innerText === 'Done'")
+	b.dialog("Pause…", func() { b.fill("dialog input[name=reason]", "the sale") }, "Pause")
 	if text := b.text("dialog"); !strings.Contains(text, "alice") || !strings.Contains(text, "the sale") {
 		t.Errorf("got %q, want the author and the reason of the pause", text)
 	}
@@ -213,45 +223,36 @@ func TestActs(t *testing.T) {
 		t.Errorf("got pauses %+v, want one by alice", pauses)
 	}
 
-	b.click("Resume…")
-	b.await("a dialog with the pause", "document.querySelector('dialog[open]')?.innerText.includes('the sale')")
-	b.click("Resume")
-	b.await("the result", "document.querySelector('dialog h2').innerText === 'Done'")
+	b.dialog("Resume…", func() {
+		b.await("a dialog with the pause", "document.querySelector('dialog[open]').innerText.includes('the sale')")
+	}, "Resume")
 	b.click("Close")
 	b.await("the end of the pause", "!document.querySelector('#state').innerText.includes('the sale')")
 	if pauses := c.View(name).Pauses; len(pauses) != 0 {
 		t.Errorf("got pauses %+v, want none", pauses)
 	}
 
-	b.click("Scale once…")
-	b.await("a dialog", "document.querySelector('dialog[open]')")
-	b.fill("dialog input[name=replicas]", "99")
 	b.expect("409")
-	b.click("Scale")
-	b.await("a rejection", "document.querySelector('dialog [role=alert]').innerText.includes('20')")
-	b.fill("dialog input[name=replicas]", "17")
-	b.click("Scale")
-	b.await("the result", "document.querySelector('dialog h2').innerText === 'Done'")
+	b.dialog("Scale once…", func() {
+		b.fill("dialog input[name=replicas]", "99")
+		b.click("Scale")
+		b.await("a rejection", "document.querySelector('dialog [role=alert]').innerText.includes('20')")
+		b.fill("dialog input[name=replicas]", "17")
+	}, "Scale")
 	b.click("Close")
 	b.await("the scaling in the history", "[...document.querySelectorAll('#history tr')].some((tr) => tr.innerText.includes('set by alice') && tr.innerText.includes('17'))")
 
-	b.click("Evaluate now…")
-	b.await("a dialog", "document.querySelector('dialog[open]')")
-	b.click("Evaluate")
-	b.await("the result", "document.querySelector('dialog h2').innerText === 'Done'")
+	b.dialog("Evaluate now…", nil, "Evaluate")
 	b.click("Close")
 
 	b.open(c.url)
-	b.await("a live page", "document.querySelector('#live').innerText === 'live'")
+	b.await("a live page", live)
 	b.click("Reload…")
 	b.await("a dialog with the changes", "document.querySelector('dialog pre').innerText === 'nothing'")
 	b.click("Reload")
 	b.await("the result", "document.querySelector('dialog').innerText.includes('0 changes')")
 	b.click("Close")
-	b.click("Pause all…")
-	b.await("a dialog", "document.querySelector('dialog[open]')")
-	b.click("Pause")
-	b.await("the result", "document.querySelector('dialog h2').innerText === 'Done'")
+	b.dialog("Pause all…", nil, "Pause")
 	b.click("Close")
 	b.await("the notice of pauses", "document.querySelector('#notices').innerText.includes('2 autoscalers are held')")
 }
@@ -283,7 +284,7 @@ func TestKeyboard(t *testing.T) {
 	b := newTab(t)
 	b.look(1400, "light")
 	b.open(server + "/")
-	b.await("a live list", "document.querySelector('#live').innerText === 'live'")
+	b.await("a live list", live)
 	tab := func(what, expression string) {
 		t.Helper()
 		for range 40 {
@@ -313,7 +314,7 @@ func TestKeyboard(t *testing.T) {
 // TestBehindProxy opens the page below a path of a proxy.
 func TestBehindProxy(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, 2, "1s", "")
+	c := newCluster(t, 2)
 	target, err := url.Parse(c.url)
 	if err != nil {
 		t.Fatal(err)
@@ -328,15 +329,12 @@ func TestBehindProxy(t *testing.T) {
 	name := sim.JobID(0)
 	b := newTab(t)
 	b.open(outer.URL + "/ops/hpad/")
-	b.await("a live list", "document.querySelector('#live').innerText === 'live'")
+	b.await("a live list", live)
 	c.World.Ask(0, 5)
 	b.await("5", fmt.Sprintf("document.querySelector('tr[data-name=%q] .count b').innerText === '5'", name))
 	b.do(chromedp.Click(fmt.Sprintf("tr[data-name=%q] a", name), chromedp.ByQuery))
 	b.await("a chart", "document.querySelector('#drawing canvas') && location.pathname.startsWith('/ops/hpad/autoscalers/')")
-	b.click("Evaluate now…")
-	b.await("a dialog", "document.querySelector('dialog[open]')")
-	b.click("Evaluate")
-	b.await("the result", "document.querySelector('dialog h2').innerText === 'Done'")
+	b.dialog("Evaluate now…", nil, "Evaluate")
 }
 
 // TestPictures checks that the screenshots of the docs exist and are small. The flag -update
