@@ -82,7 +82,7 @@ func TestDebian(t *testing.T) {
 				}
 				mode, owner, name := fields[1], fields[2], fields[3]
 				if owner != "root/root" && owner != "0/0" {
-					t.Errorf("%s belongs to %s, want root", name, owner)
+					t.Errorf("%s is owned by %s, want root", name, owner)
 				}
 				wantMode := "-rw-r--r--"
 				switch {
@@ -96,7 +96,7 @@ func TestDebian(t *testing.T) {
 				}
 				found = append(found, strings.TrimSuffix(name, "/"))
 			}
-			has(t, found, want)
+			wantAll(t, found, want)
 			if configured := output(t, "dpkg-deb", "--info", file, "conffiles"); configured != "/etc/hpad/hpad.toml\n" {
 				t.Errorf("configuration files are %q, want hpad.toml alone", configured)
 			}
@@ -117,14 +117,14 @@ func TestRPM(t *testing.T) {
 		t.Run(architecture, func(t *testing.T) {
 			t.Parallel()
 			file := rpm(oldVersion, architecture)
-			listed := judged(t, directory, `rpm -qp --qf '[%{FILENAMES} %{FILEMODES:perms} %{FILEFLAGS:fflags} %{FILEUSERNAME}:%{FILEGROUPNAME}\n]' `+file)
+			listed := runTools(t, directory, `rpm -qp --qf '[%{FILENAMES} %{FILEMODES:perms} %{FILEFLAGS:fflags} %{FILEUSERNAME}:%{FILEGROUPNAME}\n]' `+file)
 			var found []string
 			for each := range strings.Lines(listed) {
 				fields := strings.Fields(each)
 				name, mode, owner := fields[0], fields[1], fields[len(fields)-1]
 				flags := strings.Join(fields[2:len(fields)-1], "")
 				if owner != "root:root" {
-					t.Errorf("%s belongs to %s, want root", name, owner)
+					t.Errorf("%s is owned by %s, want root", name, owner)
 				}
 				if name == "/usr/bin/hpad" && mode != "-rwxr-xr-x" {
 					t.Errorf("%s has mode %s", name, mode)
@@ -134,11 +134,11 @@ func TestRPM(t *testing.T) {
 				}
 				found = append(found, name)
 			}
-			has(t, found, want)
-			if tags := judged(t, directory, `rpm -qp --qf '%{NAME} %{VERSION} %{ARCH} %{LICENSE}' `+file); tags != "hpad "+oldVersion+" "+architectures[architecture]+" Apache-2.0" {
-				t.Errorf("the package says that it is %q", tags)
+			wantAll(t, found, want)
+			if tags := runTools(t, directory, `rpm -qp --qf '%{NAME} %{VERSION} %{ARCH} %{LICENSE}' `+file); tags != "hpad "+oldVersion+" "+architectures[architecture]+" Apache-2.0" {
+				t.Errorf("got tags %q", tags)
 			}
-			judged(t, directory, "rpm --checksig --nosignature "+file)
+			runTools(t, directory, "rpm --checksig --nosignature "+file)
 		})
 	}
 }
@@ -168,11 +168,11 @@ func TestArchive(t *testing.T) {
 	}
 }
 
-func has(t testing.TB, found, want []string) {
+func wantAll(t testing.TB, found, want []string) {
 	t.Helper()
 	for _, name := range want {
 		if !slices.Contains(found, name) {
-			t.Errorf("there is no %s", name)
+			t.Errorf("missing file %s", name)
 		}
 	}
 }
@@ -188,16 +188,16 @@ func program(t testing.TB, name, architecture string) {
 	defer func() { _ = file.Close() }()
 	machine := map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}[architecture]
 	if file.Machine != machine {
-		t.Errorf("the program is for %s, want %s", file.Machine, machine)
+		t.Errorf("got a program for %s, want %s", file.Machine, machine)
 	}
 	if slices.ContainsFunc(file.Progs, func(p *elf.Prog) bool { return p.Type == elf.PT_INTERP }) {
-		t.Error("the program wants libraries of the machine that it runs on")
+		t.Error("the program is dynamically linked, want a static one")
 	}
 	if architecture != runtime.GOARCH {
 		return
 	}
 	if said := output(t, name, "version"); !strings.HasPrefix(said, "hpad "+oldVersion+" (go") {
-		t.Errorf("the program says that it is %q, want version %s", said, oldVersion)
+		t.Errorf("hpad version prints %q, want version %s", said, oldVersion)
 	}
 }
 
@@ -226,7 +226,7 @@ func TestSameBytes(t *testing.T) {
 	for architecture := range architectures {
 		name := "hpad-" + oldVersion + "-linux-" + architecture + ".modules.json"
 		if built := output(t, "cat", filepath.Join(first, name)); !strings.Contains(sums, name) || !strings.Contains(built, `"go.etcd.io/bbolt"`) || !strings.Contains(built, `"Sum": "h1:`) {
-			t.Errorf("%s does not say what the program was built of:\n%.500s", name, built)
+			t.Errorf("%s lacks the modules of the program:\n%.500s", name, built)
 		}
 	}
 }
@@ -234,9 +234,9 @@ func TestSameBytes(t *testing.T) {
 // TestLintian checks the packages with lintian.
 func TestLintian(t *testing.T) {
 	t.Parallel()
-	said := judged(t, all.in(t), "lintian --allow-root --fail-on error --suppress-tags unknown-field "+deb(oldVersion, runtime.GOARCH))
+	said := runTools(t, all.in(t), "lintian --allow-root --fail-on error --suppress-tags unknown-field "+deb(oldVersion, runtime.GOARCH))
 	if strings.Contains(said, "W: ") || strings.Contains(said, "E: ") {
-		t.Errorf("lintian says:\n%s", said)
+		t.Errorf("lintian prints:\n%s", said)
 	}
 }
 
@@ -247,14 +247,14 @@ func TestManual(t *testing.T) {
 	root := t.TempDir()
 	output(t, "dpkg-deb", "--extract", filepath.Join(all.in(t), deb(oldVersion, runtime.GOARCH)), root)
 	manual := filepath.Join(root, "usr/share/man")
-	judged(t, manual, "for page in man?/*; do mandoc -T lint -W error $page; done")
+	runTools(t, manual, "for page in man?/*; do mandoc -T lint -W error $page; done")
 	for page, want := range map[string]string{
 		"man1/hpad.1.gz":      "hpad-explain(1)",
 		"man1/hpad-get.1.gz":  "--output",
 		"man5/hpad.toml.5.gz": "downscale_stabilization",
 	} {
-		if text := judged(t, manual, "mandoc -T ascii -O width=1000 "+page+" | sed 's/.\\x08//g'"); !strings.Contains(text, want) {
-			t.Errorf("%s says nothing of %s:\n%s", page, want, text)
+		if text := runTools(t, manual, "mandoc -T ascii -O width=1000 "+page+" | sed 's/.\\x08//g'"); !strings.Contains(text, want) {
+			t.Errorf("%s lacks %s:\n%s", page, want, text)
 		}
 	}
 }
@@ -272,7 +272,7 @@ func TestConfig(t *testing.T) {
 			t.Errorf("%s has fleets, sources or autoscalers", file)
 		}
 		if c.Daemon.Socket != "/run/hpad/hpad.sock" || c.Daemon.StateDir != "/var/lib/hpad" {
-			t.Errorf("%s has its socket at %s and its state in %s, want the directories of the unit", file, c.Daemon.Socket, c.Daemon.StateDir)
+			t.Errorf("%s has socket %s and state directory %s, want those of the unit", file, c.Daemon.Socket, c.Daemon.StateDir)
 		}
 	}
 }

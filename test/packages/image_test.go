@@ -23,7 +23,7 @@ func TestImage(t *testing.T) {
 	file := filepath.Join(all.in(t), image(oldVersion, runtime.GOARCH))
 	e := dockertest.Start(t, dockertest.Options{})
 	if said := e.CLI(t, "load", "--input", file); !strings.Contains(said, "hpad:"+oldVersion) {
-		t.Errorf("docker load says %q, want hpad:%s", said, oldVersion)
+		t.Errorf("docker load prints %q, want hpad:%s", said, oldVersion)
 	}
 	e.CLI(t, "run", "--detach", "--name", "hpad", "--read-only", "--cap-drop", "ALL", "--security-opt", "no-new-privileges",
 		"--tmpfs", "/run/hpad:uid=65532,gid=65532,mode=0750", "--health-interval", "1s", "hpad:"+oldVersion)
@@ -39,14 +39,14 @@ func TestImage(t *testing.T) {
 	processes := strings.Split(strings.TrimSpace(e.CLI(t, "top", "hpad", "-o", "pid,uid,gid")), "\n")
 	for _, process := range processes[1:] { // a health check may be running
 		if fields := strings.Fields(process); len(fields) != 3 || fields[1] != "65532" || fields[2] != "65532" {
-			t.Errorf("a process is %q, want that of user and group 65532", process)
+			t.Errorf("got process %q, want user and group 65532", process)
 		}
 	}
 	if len(processes) < 2 {
 		t.Error("the container has no process")
 	}
 	if said := e.CLI(t, "exec", "hpad", "/usr/bin/hpad", "version"); !strings.HasPrefix(said, "hpad "+oldVersion+" ") {
-		t.Errorf("the program says %q", said)
+		t.Errorf("hpad version prints %q", said)
 	}
 	e.CLI(t, "exec", "hpad", "/usr/bin/hpad", "get")
 	address := strings.TrimSpace(e.CLI(t, "inspect", "--format", "{{.NetworkSettings.IPAddress}}", "hpad"))
@@ -77,6 +77,6 @@ func TestImage(t *testing.T) {
 	health("healthy")
 	e.CLI(t, "stop", "hpad")
 	if said := strings.TrimSpace(e.CLI(t, "inspect", "--format", "{{.State.ExitCode}}", "hpad")); said != "0" {
-		t.Errorf("hpad ends with %s when it is stopped, want 0", said)
+		t.Errorf("got exit code %s after docker stop, want 0", said)
 	}
 }

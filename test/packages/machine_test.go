@@ -38,7 +38,7 @@ func boot(t testing.TB, shared string) *machine {
 	t.Cleanup(func() {
 		if t.Failed() {
 			said, _ := m.try("systemctl --failed --no-pager; journalctl --no-pager --lines 200")
-			t.Logf("what the machine said:\n%s", said)
+			t.Logf("log of the machine:\n%s", said)
 		}
 	})
 	m.await(2*time.Minute, "running", "systemctl is-system-running")
@@ -64,11 +64,11 @@ func (m *machine) run(script string) string {
 	return said
 }
 
-// says runs a script and compares its output.
-func (m *machine) says(want, script string) {
+// wantOutput runs a script and compares its output.
+func (m *machine) wantOutput(want, script string) {
 	m.t.Helper()
 	if said, err := m.try(script); said != want {
-		m.t.Errorf("%s\nprints %q, %v; want %q", script, said, err, want)
+		m.t.Errorf("%s\ngot %q, %v; want %q", script, said, err, want)
 	}
 }
 

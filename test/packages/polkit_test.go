@@ -34,7 +34,7 @@ func TestPolkit(t *testing.T) {
 	m.run("systemctl restart polkit")
 	may(true, "hpad", "StartUnit ss worker@1.service replace")
 	may(true, "hpad", "StopUnit ss worker@7.service replace")
-	m.says("worker@1.service", "systemctl list-units --plain --no-legend --no-pager --state active 'worker@*' | cut -d ' ' -f 1")
+	m.wantOutput("worker@1.service", "systemctl list-units --plain --no-legend --no-pager --state active 'worker@*' | cut -d ' ' -f 1")
 	for _, call := range []string{
 		"StartUnit ss api@1.service replace",
 		"StopUnit ss api@7.service replace",
@@ -65,6 +65,6 @@ func TestPolkit(t *testing.T) {
 		asks(want, "StartUnit ss "+unit+" triggering", "only valid for stop")
 	}
 	may(false, "hpad", "DisableUnitFiles asb 0 false")
-	m.says("api@7.service\nworker@1.service", "systemctl list-units --plain --no-legend --no-pager --state active 'worker@*' 'api@*' | cut -d ' ' -f 1 | sort")
-	m.says("", "journalctl --no-pager --unit polkit --output cat | grep -i -e error -e exception || true")
+	m.wantOutput("api@7.service\nworker@1.service", "systemctl list-units --plain --no-legend --no-pager --state active 'worker@*' 'api@*' | cut -d ' ' -f 1 | sort")
+	m.wantOutput("", "journalctl --no-pager --unit polkit --output cat | grep -i -e error -e exception || true")
 }

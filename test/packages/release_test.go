@@ -67,7 +67,7 @@ func TestRelease(t *testing.T) {
 		deb("7.8.9", runtime.GOARCH), rpm("7.8.9", runtime.GOARCH), archive("7.8.9", runtime.GOARCH), image("7.8.9", runtime.GOARCH), modules,
 	} {
 		if !strings.Contains(checked, file+": OK\n") {
-			t.Errorf("%s is not among what was checked:\n%s", file, checked)
+			t.Errorf("sha256sum did not check %s:\n%s", file, checked)
 		}
 	}
 	if text := do("cat", "dist/"+modules); !strings.Contains(text, "github.com/hashicorp/nomad/api") || !strings.Contains(text, "h1:") {
@@ -75,7 +75,7 @@ func TestRelease(t *testing.T) {
 	}
 	do("sh", "-c", "echo >> dist/SHA256SUMS")
 	if output, err := run(nil, "gpg", "--batch", "--verify", "dist/SHA256SUMS.asc", "dist/SHA256SUMS"); err == nil {
-		t.Errorf("changed checksums are good:\n%s", output)
+		t.Errorf("gpg accepts changed checksums:\n%s", output)
 	}
 }
 

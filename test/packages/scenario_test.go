@@ -41,7 +41,7 @@ func TestMachine(t *testing.T) {
 		{"sandbox", a.sandbox},
 		{"socket", a.socket},
 		{"credentials", a.credentials},
-		{"looser", a.looser},
+		{"drop-ins", a.dropIns},
 		{"scale", a.scale},
 		{"reload", a.reload},
 		{"kill", a.kill},
@@ -66,10 +66,10 @@ func TestMachine(t *testing.T) {
 // install checks that the service runs after the installation.
 func (a *administrator) install() {
 	a.run("dpkg --install /mnt/0.deb")
-	a.says("active\nenabled", "systemctl is-active hpad; systemctl is-enabled hpad")
-	a.showsStatus("0 autoscalers, 0 failing")
-	a.says("healthy", "hpad health")
-	a.says("hpad "+oldVersion, "hpad version | cut -d ' ' -f 1,2")
+	a.wantOutput("active\nenabled", "systemctl is-active hpad; systemctl is-enabled hpad")
+	a.awaitStatus("0 autoscalers, 0 failing")
+	a.wantOutput("healthy", "hpad health")
+	a.wantOutput("hpad "+oldVersion, "hpad version | cut -d ' ' -f 1,2")
 	for path, want := range map[string]string{
 		"/var/lib/hpad":          "hpad:hpad 700",
 		"/var/lib/hpad/state.db": "hpad:hpad 600",
@@ -80,32 +80,32 @@ func (a *administrator) install() {
 		"/etc/hpad/hpad.toml":    "root:root 644",
 		"/usr/bin/hpad":          "root:root 755",
 	} {
-		a.says(want, "stat --format '%U:%G %a' "+path)
+		a.wantOutput(want, "stat --format '%U:%G %a' "+path)
 	}
-	a.says("hpad:/var/lib/hpad:/usr/sbin/nologin", "getent passwd hpad | cut -d : -f 1,6,7")
-	a.says("", "dpkg --verify hpad")
+	a.wantOutput("hpad:/var/lib/hpad:/usr/sbin/nologin", "getent passwd hpad | cut -d : -f 1,6,7")
+	a.wantOutput("", "dpkg --verify hpad")
 }
 
-// showsStatus waits for a status line of the service.
-func (a *administrator) showsStatus(want string) {
+// awaitStatus waits for a status line of the service.
+func (a *administrator) awaitStatus(want string) {
 	a.t.Helper()
 	a.await(patience, `Status: "`+want+`"`, `systemctl status --no-pager hpad | sed -n 's/^ *\(Status: \)/\1/p'`)
 }
 
 // sandbox checks the privileges of the process.
 func (a *administrator) sandbox() {
-	a.says("hpad", "ps --no-headers --format user --pid $(systemctl show --property MainPID --value hpad)")
-	a.says("CapPrm: 0000000000000000\nCapEff: 0000000000000000\nCapBnd: 0000000000000000\nCapAmb: 0000000000000000\nNoNewPrivs: 1\nSeccomp: 2",
+	a.wantOutput("hpad", "ps --no-headers --format user --pid $(systemctl show --property MainPID --value hpad)")
+	a.wantOutput("CapPrm: 0000000000000000\nCapEff: 0000000000000000\nCapBnd: 0000000000000000\nCapAmb: 0000000000000000\nNoNewPrivs: 1\nSeccomp: 2",
 		"tr '\\t' ' ' </proc/$(systemctl show --property MainPID --value hpad)/status | grep -E '^(CapPrm|CapEff|CapBnd|CapAmb|NoNewPrivs|Seccomp):'")
-	secure(a.t, a.run("systemd-analyze security --no-pager hpad.service"))
-	a.says("", "systemd-analyze verify --man=no hpad.service 2>&1 | grep hpad || true")
-	a.says("", "journalctl --no-pager --unit hpad --priority warning --output cat | grep -v '^-- ' || true")
+	wantSecure(a.t, a.run("systemd-analyze security --no-pager hpad.service"))
+	a.wantOutput("", "systemd-analyze verify --man=no hpad.service 2>&1 | grep hpad || true")
+	a.wantOutput("", "journalctl --no-pager --unit hpad --priority warning --output cat | grep -v '^-- ' || true")
 }
 
 // socket checks that only members of the group may use the socket.
 func (a *administrator) socket() {
 	if said, err := a.try("setpriv --reuid 65534 --regid 65534 --clear-groups hpad get"); err == nil || !strings.Contains(said, "permission denied") {
-		a.t.Errorf("somebody who is not in the group gets %q, %v", said, err)
+		a.t.Errorf("got %q, %v outside of the group, want permission denied", said, err)
 	}
 	a.says("No autoscalers are configured.", "setpriv --reuid 65534 --regid 65534 --groups $(getent group hpad | cut -d : -f 3) hpad get")
 	a.says("The configuration was reloaded.\nThere are no changes.", "setpriv --reuid 65534 --regid 65534 --groups $(getent group hpad | cut -d : -f 3) hpad reload")
@@ -122,13 +122,13 @@ func (a *administrator) credentials() {
 	for _, name := range []string{"nomad-token", "webhook-token"} {
 		a.run("echo secret of " + name + " >/etc/credstore/hpad." + name + "; chmod 0600 /etc/credstore/hpad." + name)
 		if said, err := a.try("setpriv --reuid hpad --regid hpad --init-groups cat /etc/credstore/hpad." + name); err == nil {
-			a.t.Errorf("hpad's user can read %q where it is", said)
+			a.t.Errorf("hpad's user can read %q, want permission denied", said)
 		}
 	}
 	a.run("systemctl restart hpad")
-	a.says("active", "systemctl is-active hpad")
+	a.wantOutput("active", "systemctl is-active hpad")
 	for _, name := range []string{"nomad-token", "webhook-token"} {
-		a.says("secret of "+name, "nsenter --target $(systemctl show --property MainPID --value hpad) --mount setpriv --reuid hpad --regid hpad --init-groups cat /run/credentials/hpad.service/"+name)
+		a.wantOutput("secret of "+name, "nsenter --target $(systemctl show --property MainPID --value hpad) --mount setpriv --reuid hpad --regid hpad --init-groups cat /run/credentials/hpad.service/"+name)
 	}
 }
 
@@ -150,28 +150,28 @@ resource      = "cpu"
 average_value = "1"
 `
 
-// looser uses the drop-ins for processes and for low ports, and checks that processes end with
+// dropIns uses the drop-ins for processes and for low ports, and checks that processes end with
 // hpad.
-func (a *administrator) looser() {
+func (a *administrator) dropIns() {
 	const sleepers = "pgrep --count --exact --uid hpad sleep || true"
 	a.run("cd " + examples + "; cp process.conf low-port.conf /etc/systemd/system/hpad.service.d/")
 	a.run("sed -i 's/127.0.0.1:4720/127.0.0.1:80/' /etc/hpad/hpad.toml; systemctl daemon-reload")
 	a.write("/etc/hpad/conf.d/local.toml", processes)
 	a.run("systemctl restart hpad")
 	a.await(patience, "2", sleepers)
-	a.says("1", "grep --count ' 0100007F:0050 00000000:0000 0A ' /proc/net/tcp")
-	secure(a.t, a.run("systemd-analyze security --no-pager hpad.service"))
+	a.wantOutput("1", "grep --count ' 0100007F:0050 00000000:0000 0A ' /proc/net/tcp")
+	wantSecure(a.t, a.run("systemd-analyze security --no-pager hpad.service"))
 	before, pid := a.run("pgrep --exact --uid hpad sleep"), a.pid()
 	a.run("kill -KILL " + pid)
-	a.another(pid)
+	a.awaitRestart(pid)
 	a.await(patience, "2", sleepers)
 	for each := range strings.Lines(before) {
-		a.says("gone", "kill -0 "+strings.TrimSpace(each)+" 2>/dev/null || echo gone")
+		a.wantOutput("gone", "kill -0 "+strings.TrimSpace(each)+" 2>/dev/null || echo gone")
 	}
 	a.run("cd /etc/systemd/system/hpad.service.d; rm process.conf low-port.conf /etc/hpad/conf.d/local.toml")
 	a.run("sed -i 's/127.0.0.1:80\"/127.0.0.1:4720\"/' /etc/hpad/hpad.toml; systemctl daemon-reload; systemctl restart hpad")
-	a.says("0", sleepers)
-	a.says("", "dpkg --verify hpad")
+	a.wantOutput("0", sleepers)
+	a.wantOutput("", "dpkg --verify hpad")
 }
 
 // workers is the template of the scaled units.
@@ -227,18 +227,18 @@ func (a *administrator) scale() {
 	a.run("echo 5 >/run/load-value; systemctl daemon-reload; systemctl start load")
 	a.write(autoscalerFile, autoscaler)
 	a.run("hpad check; systemctl restart hpad")
-	a.showsStatus("1 autoscaler, 0 failing")
-	a.unitsAre(1)
+	a.awaitStatus("1 autoscaler, 0 failing")
+	a.awaitUnits(1)
 	a.run("echo 48 >/run/load-value")
-	a.unitsAre(5)
+	a.awaitUnits(5)
 	a.run("echo 27 >/run/load-value")
 	// The binding recommendation does not change from here on.
 	a.held, a.leaves, a.scaled = a.window()
-	a.unitsAre(5)
+	a.awaitUnits(5)
 }
 
-// unitsAre waits until the first count units are active.
-func (a *administrator) unitsAre(count int) {
+// awaitUnits waits until the first count units are active.
+func (a *administrator) awaitUnits(count int) {
 	a.t.Helper()
 	var want []string
 	for i := range count {
@@ -260,42 +260,42 @@ echo "$(sed -n 's/.*"reason": "\(ScaleDownStabilized\)".*/\1/p' /tmp/view | tail
 		a.t.Fatal(err)
 	}
 	if view.Decision == nil || view.Decision.Stabilization == nil || view.Decision.Stabilization.Binding == nil {
-		a.t.Fatalf("nothing that is remembered holds the count: %+v", view.Decision)
+		a.t.Fatalf("no recommendation keeps the count: %+v", view.Decision)
 	}
 	stabilization := view.Decision.Stabilization
 	return *stabilization.Binding, stabilization.BindingLeaves, view.Status.LastScaleTime
 }
 
-// remembers checks that the window, the time of the last change and the units are unchanged.
-func (a *administrator) remembers() {
+// wantStateKept checks that the window, the time of the last change and the units are unchanged.
+func (a *administrator) wantStateKept() {
 	a.t.Helper()
 	held, leaves, scaled := a.window()
 	if held != a.held || !leaves.Equal(a.leaves) || !scaled.Equal(a.scaled) {
-		a.t.Errorf("the count is held by %+v until %s and was changed at %s; want %+v until %s, and %s",
+		a.t.Errorf("got recommendation %+v until %s and last change %s; want %+v until %s and %s",
 			held, leaves, scaled, a.held, a.leaves, a.scaled)
 	}
-	a.unitsAre(5)
+	a.awaitUnits(5)
 }
 
 // reload applies a valid configuration and rejects an invalid one.
 func (a *administrator) reload() {
 	pid := a.pid()
 	a.run("sed -i 's/max_replicas = 20/max_replicas = 10/' " + autoscalerFile + "; systemctl reload hpad")
-	a.says("10", "hpad get --output json worker | sed -n 's/.*\"max_replicas\": \\([0-9]*\\).*/\\1/p' | head -n 1")
+	a.wantOutput("10", "hpad get --output json worker | sed -n 's/.*\"max_replicas\": \\([0-9]*\\).*/\\1/p' | head -n 1")
 	a.run("sed -i 's/max_replicas = 10/max_replicas = 0/' " + autoscalerFile)
 	if said, err := a.try("systemctl reload hpad"); err == nil {
-		a.t.Errorf("a reload of a bad configuration succeeds: %s", said)
+		a.t.Errorf("the reload of an invalid configuration succeeded: %s", said)
 	}
 	if said := a.run("journalctl --no-pager --unit hpad --output cat"); !strings.Contains(said, autoscalerFile+":16: autoscalers.worker.max_replicas = 0") {
-		a.t.Errorf("the journal does not tell the mistake:\n%s", said)
+		a.t.Errorf("the journal lacks the error:\n%s", said)
 	}
-	a.says("10", "hpad get --output json worker | sed -n 's/.*\"max_replicas\": \\([0-9]*\\).*/\\1/p' | head -n 1")
-	a.says("active", "systemctl is-active hpad")
+	a.wantOutput("10", "hpad get --output json worker | sed -n 's/.*\"max_replicas\": \\([0-9]*\\).*/\\1/p' | head -n 1")
+	a.wantOutput("active", "systemctl is-active hpad")
 	a.run("sed -i 's/max_replicas = 0/max_replicas = 20/' " + autoscalerFile + "; systemctl reload hpad")
 	if now := a.pid(); now != pid {
-		a.t.Errorf("the process is %s after reloads and was %s", now, pid)
+		a.t.Errorf("got process %s after the reloads, want %s", now, pid)
 	}
-	a.remembers()
+	a.wantStateKept()
 }
 
 // pid returns the main process.
@@ -304,8 +304,8 @@ func (a *administrator) pid() string {
 	return a.run("systemctl show --property MainPID --value hpad")
 }
 
-// another waits for a running main process other than pid.
-func (a *administrator) another(pid string) {
+// awaitRestart waits for a running main process other than pid.
+func (a *administrator) awaitRestart(pid string) {
 	a.t.Helper()
 	a.await(patience, "active true", `now=$(systemctl show --property MainPID --value hpad)
 echo "$(systemctl is-active hpad) $([ "$now" != 0 ] && [ "$now" != `+pid+` ] && echo true)"`)
@@ -315,22 +315,22 @@ echo "$(systemctl is-active hpad) $([ "$now" != 0 ] && [ "$now" != `+pid+` ] && 
 func (a *administrator) kill() {
 	pid := a.pid()
 	a.run("kill -KILL " + pid)
-	a.another(pid)
-	a.remembers()
+	a.awaitRestart(pid)
+	a.wantStateKept()
 }
 
 // hang checks that systemd restarts an hpad that does not respond.
 func (a *administrator) hang() {
 	pid := a.pid()
 	a.run("kill -STOP " + pid)
-	a.another(pid)
+	a.awaitRestart(pid)
 	said := a.run("journalctl --no-pager --unit hpad --output cat")
 	for _, want := range []string{"Watchdog timeout", "SIGABRT: abort", "goroutine "} {
 		if !strings.Contains(said, want) {
-			a.t.Errorf("the journal does not tell of %q:\n%s", want, said)
+			a.t.Errorf("the journal lacks %q:\n%s", want, said)
 		}
 	}
-	a.remembers()
+	a.wantStateKept()
 }
 
 // upgrade checks that the newer version runs with the same configuration and state.
@@ -339,12 +339,12 @@ func (a *administrator) upgrade() {
 	sum := a.run("sha256sum /etc/hpad/hpad.toml " + autoscalerFile)
 	pid := a.pid()
 	a.run("dpkg --install /mnt/1.deb")
-	a.another(pid)
-	a.says("/usr/bin/hpad", "readlink /proc/$(systemctl show --property MainPID --value hpad)/exe")
-	a.says("hpad "+newVersion, "hpad version | cut -d ' ' -f 1,2")
-	a.says(sum, "sha256sum /etc/hpad/hpad.toml "+autoscalerFile)
-	a.showsStatus("1 autoscaler, 0 failing")
-	a.remembers()
+	a.awaitRestart(pid)
+	a.wantOutput("/usr/bin/hpad", "readlink /proc/$(systemctl show --property MainPID --value hpad)/exe")
+	a.wantOutput("hpad "+newVersion, "hpad version | cut -d ' ' -f 1,2")
+	a.wantOutput(sum, "sha256sum /etc/hpad/hpad.toml "+autoscalerFile)
+	a.awaitStatus("1 autoscaler, 0 failing")
+	a.wantStateKept()
 }
 
 // upgradeRefused checks that the old process continues if the configuration is invalid.
@@ -354,39 +354,39 @@ func (a *administrator) upgradeRefused() {
 	said := a.run("dpkg --install /mnt/1.deb")
 	for _, want := range []string{"autoscalers.worker.max_replicas = 0", "the one that runs goes on"} {
 		if !strings.Contains(said, want) {
-			a.t.Errorf("the upgrade does not say %q:\n%s", want, said)
+			a.t.Errorf("the upgrade does not print %q:\n%s", want, said)
 		}
 	}
-	a.says("active "+pid, "echo $(systemctl is-active hpad) $(systemctl show --property MainPID --value hpad)")
+	a.wantOutput("active "+pid, "echo $(systemctl is-active hpad) $(systemctl show --property MainPID --value hpad)")
 	a.run("sed -i 's/max_replicas = 0/max_replicas = 20/' " + autoscalerFile)
 	a.run("dpkg --install /mnt/1.deb")
-	a.another(pid)
-	a.remembers()
+	a.awaitRestart(pid)
+	a.wantStateKept()
 }
 
 // remove checks that configuration, state and units remain.
 func (a *administrator) remove() {
 	a.run("dpkg --remove hpad")
-	a.says("inactive", "systemctl is-active hpad || true")
-	a.says("", "pgrep -x hpad || true")
-	a.says("", "ls -d /usr/bin/hpad /usr/lib/systemd/system/hpad.service /run/hpad 2>/dev/null || true")
+	a.wantOutput("inactive", "systemctl is-active hpad || true")
+	a.wantOutput("", "pgrep -x hpad || true")
+	a.wantOutput("", "ls -d /usr/bin/hpad /usr/lib/systemd/system/hpad.service /run/hpad 2>/dev/null || true")
 	a.run("test -s /var/lib/hpad/state.db; test -s /etc/hpad/hpad.toml; test -s " + autoscalerFile)
-	a.unitsAre(5)
+	a.awaitUnits(5)
 }
 
 // installAgain checks that hpad continues after a removal, and then ends the window.
 func (a *administrator) installAgain() {
 	a.run("dpkg --install /mnt/1.deb")
-	a.says("active\nenabled", "systemctl is-active hpad; systemctl is-enabled hpad")
-	a.remembers()
+	a.wantOutput("active\nenabled", "systemctl is-active hpad; systemctl is-enabled hpad")
+	a.wantStateKept()
 	a.run("sed -i 's/stabilization_window = \"20m\"/stabilization_window = \"0s\"/' " + autoscalerFile + "; systemctl reload hpad")
-	a.unitsAre(3)
+	a.awaitUnits(3)
 }
 
 // purge checks that no files remain.
 func (a *administrator) purge() {
 	a.run("dpkg --purge hpad")
-	a.says("inactive", "systemctl is-active hpad || true")
-	a.says("", "ls -d /var/lib/hpad /etc/hpad /usr/bin/hpad /run/hpad /usr/share/doc/hpad 2>/dev/null || true")
-	a.says("", "find /etc/systemd/system /var/lib/systemd -name 'hpad.service*' -not -name hpad.service.d")
+	a.wantOutput("inactive", "systemctl is-active hpad || true")
+	a.wantOutput("", "ls -d /var/lib/hpad /etc/hpad /usr/bin/hpad /run/hpad /usr/share/doc/hpad 2>/dev/null || true")
+	a.wantOutput("", "find /etc/systemd/system /var/lib/systemd -name 'hpad.service*' -not -name hpad.service.d")
 }

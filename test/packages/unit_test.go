@@ -14,15 +14,15 @@ const highest = 2.0
 
 var exposure = regexp.MustCompile(`Overall exposure level for hpad\.service: ([0-9.]+)`)
 
-// secure checks the exposure level in the output of systemd-analyze.
-func secure(t testing.TB, output string) {
+// wantSecure checks the exposure level in the output of systemd-analyze.
+func wantSecure(t testing.TB, output string) {
 	t.Helper()
 	found := exposure.FindStringSubmatch(output)
 	if found == nil {
-		t.Fatalf("systemd-analyze says nothing of the exposure:\n%s", output)
+		t.Fatalf("systemd-analyze prints no exposure level:\n%s", output)
 	}
 	if level, err := strconv.ParseFloat(found[1], 64); err != nil || level > highest {
-		t.Errorf("exposure level %s, want at most %.1f:\n%s", found[1], highest, output)
+		t.Errorf("got exposure level %s, want at most %.1f:\n%s", found[1], highest, output)
 	}
 }
 
@@ -62,10 +62,10 @@ SYSTEMD_UNIT_PATH=/mnt: systemd-analyze verify --man=no hpad.service`
 func TestUnit(t *testing.T) {
 	t.Parallel()
 	root := unit(t, "")
-	if output := judged(t, root, verify); strings.Contains(output, "hpad") {
-		t.Errorf("systemd-analyze verify says:\n%s", output)
+	if output := runTools(t, root, verify); strings.Contains(output, "hpad") {
+		t.Errorf("systemd-analyze verify prints:\n%s", output)
 	}
-	secure(t, judged(t, root, "systemd-analyze security --offline=true --no-pager ./hpad.service"))
+	wantSecure(t, runTools(t, root, "systemd-analyze security --offline=true --no-pager ./hpad.service"))
 }
 
 // newerKeys are keys in drop-ins that systemd 252 does not support.
@@ -86,19 +86,19 @@ func TestDropIns(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			root := unit(t, dropIn)
-			output := judged(t, root, verify)
+			output := runTools(t, root, verify)
 			for _, key := range newerKeys[name] {
 				if !strings.Contains(output, key) {
-					t.Errorf("systemd knows %s, which it is said to be too old for:\n%s", key, output)
+					t.Errorf("systemd knows %s, want an unknown key:\n%s", key, output)
 				}
 			}
 			if len(newerKeys[name]) > 0 {
 				return
 			}
 			if strings.Contains(output, "hpad") {
-				t.Errorf("systemd-analyze verify says:\n%s", output)
+				t.Errorf("systemd-analyze verify prints:\n%s", output)
 			}
-			secure(t, judged(t, root, "SYSTEMD_UNIT_PATH=/mnt: systemd-analyze security --offline=true --no-pager hpad.service"))
+			wantSecure(t, runTools(t, root, "SYSTEMD_UNIT_PATH=/mnt: systemd-analyze security --offline=true --no-pager hpad.service"))
 		})
 	}
 }
