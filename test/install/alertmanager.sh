@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
-# alertmanager.sh makes alertmanager available to the tests: the one on the PATH, or
-# Debian's in ~/.cache/hpad-test/bin, with the file of templates that it wants at a place
-# of its own, as root.
+# alertmanager.sh provides alertmanager: from PATH, or Debian's in ~/.cache/hpad-test/bin.
+# It needs root to copy the templates to their fixed directory.
 set -euo pipefail
 cd "$(dirname "$0")"
 

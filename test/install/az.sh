@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
-# az.sh makes Azure's own command line available to the tests, which have it speak to
-# their Azure: the one on the PATH, or Debian's, which is a hundred packages of Python and
-# is installed as root.
+# az.sh provides the Azure CLI: from PATH, or Debian's, which it installs as root because it
+# consists of a hundred packages.
 set -euo pipefail
 cd "$(dirname "$0")"
 

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
-# chromium.sh makes Chromium available to the tests of the page, that of the PATH or
-# Debian's, which is installed as root, and axe-core, which looks for what keeps people from using a page, at a pinned
-# version from npm in ~/.cache/hpad-test.
+# chromium.sh provides Chromium, from PATH or Debian's, which it installs as root, and the
+# accessibility checker axe-core, a pinned version from npm in ~/.cache/hpad-test.
 set -euo pipefail
 cd "$(dirname "$0")"
 

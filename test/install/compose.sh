@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
-# compose.sh builds the Compose plugin of the Docker command line, by which the
-# tests judge, into ~/.cache/hpad-test/compose-VERSION/docker-compose, and prints
-# that path. A plugin built earlier is used again. It is a nested module, so that
-# hpad itself does not depend on what only the plugin needs.
+# compose.sh builds the Docker Compose plugin in
+# ~/.cache/hpad-test/compose-VERSION/docker-compose, unless it exists, and prints that path.
+# Its nested module keeps the plugin's dependencies out of hpad's.
 set -euo pipefail
 cd "$(dirname "$0")/../docker/composeplugin"
 . ../../tools/building.sh

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # conformance.sh [path] builds the HorizontalPodAutoscaler controller of Kubernetes, with the
-# test in test/conformance/upstream as a part of its package, into
-# ~/.cache/hpad-test/conformance-HASH/upstream.test, and prints that path. HASH covers
-# everything that the build reads. With "path" it only prints the path. It is a nested
-# module, so that hpad itself does not depend on Kubernetes.
+# test in test/conformance/upstream as a part of its package, in
+# ~/.cache/hpad-test/conformance-HASH/upstream.test, and prints that path. HASH covers all
+# inputs of the build. With "path" it only prints the path. Its nested module keeps
+# Kubernetes out of hpad's dependencies.
 set -euo pipefail
 cd "$(dirname "$0")/../conformance/upstream"
 . ../../tools/building.sh

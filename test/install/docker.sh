@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
-# docker.sh makes a Docker engine and its command line available to the tests:
-# Debian's packages, unpacked and linked below ~/.cache/hpad-test/docker, which it
-# prints. Nothing is installed and no service started; the tests start engines of
-# their own, which need root.
+# docker.sh unpacks Debian's packages of the Docker engine and CLI in
+# ~/.cache/hpad-test/docker and prints that path. It installs nothing and starts no service.
+# The tests start their own engines, which need root.
 set -euo pipefail
 cd "$(dirname "$0")"
 
@@ -17,7 +16,7 @@ work=$(mktemp -d "$docker.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 mkdir "$work/bin" "$work/lib" "$work/xtables"
 
-# programs PACKAGE links the package's programs.
+# programs PACKAGE links the programs of a package.
 programs() {
 	local root
 	root=$(../tools/debian.sh "$1")
@@ -25,21 +24,21 @@ programs() {
 }
 
 programs docker.io
-# Since Debian 13 the command line is a package of its own.
+# Debian 13 has a separate package for the CLI.
 [ -e "$work/bin/docker" ] || programs docker-cli
 programs containerd
 programs runc
 programs tini
 ln -sf tini-static "$work/bin/docker-init"
 
-# The links that a program is called by tell it which one it is.
+# The program selects its mode by the name of the link.
 iptables=$(../tools/debian.sh iptables)
 for name in iptables iptables-save iptables-restore ip6tables ip6tables-save ip6tables-restore; do
 	ln -s "$iptables/usr/sbin/xtables-nft-multi" "$work/bin/$name"
 done
 find "$iptables" -path '*/xtables/*' -name '*.so' -exec ln -s -t "$work/xtables" {} +
 
-# The libraries that a small Debian lacks.
+# Libraries that a minimal Debian lacks.
 for package in libdevmapper1.02.1 libseccomp2 libip4tc2 libip6tc2 libxtables12 libmnl0 libnftnl11 libnetfilter-conntrack3 libnfnetlink0; do
 	root=$(../tools/debian.sh "$package")
 	find "$root" -name '*.so.*' -exec ln -s -t "$work/lib" {} +

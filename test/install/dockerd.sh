@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
-# dockerd.sh builds the Docker engine of the version of hpad's client, beside the
-# one that docker.sh has from Debian, into ~/.cache/hpad-test/dockerd-VERSION,
-# and prints that directory. An engine built earlier is used again. It is a nested
-# module, so that hpad itself does not depend on what only the engine needs.
+# dockerd.sh builds the Docker engine in the version of hpad's client library in
+# ~/.cache/hpad-test/dockerd-VERSION, unless it exists, and prints that directory. Its nested
+# module keeps the engine's dependencies out of hpad's.
 set -euo pipefail
 cd "$(dirname "$0")/../docker/dockerd"
 . ../../tools/building.sh

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# etcd.sh makes etcd available to the tests of clusters: etcd on the PATH, or Debian's in
-# ~/.cache/hpad-test/bin. The tests start servers of their own.
+# etcd.sh provides etcd: from PATH, or Debian's in ~/.cache/hpad-test/bin. The tests start
+# their own servers.
 set -euo pipefail
 cd "$(dirname "$0")"
 

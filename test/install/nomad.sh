@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
-# nomad.sh builds the Nomad agent that the tests run, into
-# ~/.cache/hpad-test/nomad-VERSION/nomad, and prints that path. An agent built
-# earlier is used again. It is a nested module, so that hpad itself does not
-# depend on what only the agent needs.
+# nomad.sh builds the Nomad agent in ~/.cache/hpad-test/nomad-VERSION/nomad, unless it
+# exists, and prints that path. Its nested module keeps the agent's dependencies out of
+# hpad's.
 set -euo pipefail
 cd "$(dirname "$0")/../nomad/agent"
 . ../../tools/building.sh
@@ -15,7 +14,7 @@ if [ ! -x "$directory/nomad" ]; then
 	mkdir -p "$directory"
 	built=$(mktemp "$directory/building.XXXXXX")
 	trap 'rm -f "$built"' EXIT
-	# Without the tag "release" the agent has mock_driver, which runs nothing.
+	# Without the tag "release" the agent includes mock_driver.
 	engine go build -mod=readonly -ldflags '-s -w' -o "$built" "$module"
 	chmod 755 "$built"
 	mv "$built" "$directory/nomad"

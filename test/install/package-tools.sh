@@ -1,15 +1,14 @@
 #!/usr/bin/env bash
-# package-tools.sh makes a Debian 12 with what judges packages and the unit:
-# lintian, rpm, mandoc, systemd-analyze and the shells that completions are for,
-# as ~/.cache/hpad-test/package-tools-RECIPE, and prints that directory. The tests
-# change their root into it, in a mount namespace of their own. gpg, which releases are
-# signed with, is the machine's.
+# package-tools.sh creates a Debian 12 root directory with lintian, rpm, mandoc,
+# systemd-analyze and shells in ~/.cache/hpad-test/package-tools-RECIPE, and prints that
+# directory. The tests use it with chroot in their own mount namespace. It also installs gpg
+# on the host, for the signatures of releases.
 set -euo pipefail
 cd "$(dirname "$0")"
 
 command -v gpg >/dev/null || ../tools/packages.sh gpg gpg-agent
 
-# Change the recipe's number with what is in it.
+# Increase recipe when the list of packages changes.
 recipe=1
 packages=(lintian rpm mandoc systemd bash-completion zsh fish)
 

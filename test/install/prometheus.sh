@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# prometheus.sh makes prometheus and promtool available to the tests: those on
-# the PATH, or Debian's in ~/.cache/hpad-test/bin.
+# prometheus.sh provides prometheus and promtool: from PATH, or Debian's in
+# ~/.cache/hpad-test/bin.
 set -euo pipefail
 cd "$(dirname "$0")"
 

@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
-# promserver.sh builds the Prometheus server of the version that the embedded
-# source uses, and its promtool, into ~/.cache/hpad-test/prometheus-VERSION, and
-# prints the path of the server. What was built earlier is used again. It is a
-# nested module, so that hpad itself does not depend on what only these need.
+# promserver.sh builds the Prometheus server and promtool in the version that the embedded
+# source uses, in ~/.cache/hpad-test/prometheus-VERSION, unless they exist, and prints the
+# path of the server. Its nested module keeps their dependencies out of hpad's.
 set -euo pipefail
 cd "$(dirname "$0")/../embedded/promserver"
 . ../../tools/building.sh
@@ -20,7 +19,7 @@ if [ ! -x "$directory/prometheus" ] || [ ! -x "$directory/promtool" ]; then
 	mkdir -p "$directory"
 	built=$(mktemp -d "$directory/building.XXXXXX")
 	trap 'rm -rf "$built"' EXIT
-	# No service discovery but files: the rest is most of the server's size.
+	# Only file-based service discovery, because the others are most of the server's size.
 	CGO_ENABLED=0 engine go build -mod=readonly -tags remove_all_sd -ldflags '-s -w' -o "$built/" "$module/cmd/prometheus" "$module/cmd/promtool"
 	mv "$built"/* "$directory/"
 fi

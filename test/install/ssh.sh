@@ -1,9 +1,8 @@
 #!/usr/bin/env bash
-# ssh.sh makes an ssh server and its client available to the tests, as
-# ~/.cache/hpad-test/ssh with bin/sshd, bin/ssh and lib, and prints that directory:
-# Debian's packages, unpacked and linked, and the machine's own ssh where there is
-# one. Nothing is installed and no service started; the tests start servers of their
-# own, which need root.
+# ssh.sh provides an ssh server and client in ~/.cache/hpad-test/ssh, with bin/sshd, bin/ssh
+# and lib, and prints that directory. It unpacks Debian's packages and uses ssh of the host if
+# it exists. It installs nothing and starts no service. The tests start their own servers,
+# which need root.
 set -euo pipefail
 cd "$(dirname "$0")"
 
@@ -24,12 +23,12 @@ mkdir "$work/bin" "$work/lib"
 
 server=$(../tools/debian.sh openssh-server)
 ln -s "$server/usr/sbin/sshd" "$work/bin/sshd"
-# Since Debian 13 each connection is served by programs beside it.
+# Since Debian 13, sshd runs helper programs for each connection.
 ln -s "$server/usr/lib/openssh" "$work/libexec"
 client=$(command -v ssh) || client=$(../tools/debian.sh openssh-client)/usr/bin/ssh
 ln -s "$client" "$work/bin/ssh"
 
-# The libraries that a small Debian lacks.
+# Libraries that a minimal Debian lacks.
 if ! runs "$work" 2>/dev/null; then
 	for package in libwrap0 libnsl2 libtirpc3 libgssapi-krb5-2 libkrb5-3 libk5crypto3 libkrb5support0 libkeyutils1 libssl3; do
 		root=$(../tools/debian.sh "$package")

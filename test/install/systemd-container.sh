@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# systemd-container.sh makes a Debian 12 that boots systemd in a container, as
-# ~/.cache/hpad-test/systemd-container-RECIPE/root.tar, and prints that path. The
-# tests of packages import it into a Docker engine of their own.
+# systemd-container.sh creates a Debian 12 image that boots systemd in a container, in
+# ~/.cache/hpad-test/systemd-container-RECIPE/root.tar, and prints that path. The package
+# tests import it into their own Docker engine.
 set -euo pipefail
 cd "$(dirname "$0")"
 
-# Change the recipe's number with what is in it.
+# Increase recipe when the list of packages changes.
 recipe=1
 packages=(systemd systemd-sysv dbus procps libpam-systemd polkitd)
 

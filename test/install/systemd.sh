@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
-# systemd.sh sees to systemd and a bus for the tests, which run service managers of
-# their own beside whatever the machine has for PID 1, and prints the manager's
-# path. As root it installs Debian's packages if they are missing; they do not become
-# the machine's init.
+# systemd.sh provides systemd and D-Bus and prints the path of the service manager. As root it
+# installs Debian's packages if they are missing. The tests run their own service managers,
+# and the host's init does not change.
 set -euo pipefail
 cd "$(dirname "$0")"
 

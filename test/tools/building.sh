@@ -1,16 +1,15 @@
 # shellcheck shell=bash
-# building.sh is sourced by the scripts that build with Go. It sets what their builds have
-# in common: the compiler and the linker collect no garbage below 2 GiB, which saves a
-# third of their processor time, and what they make does not depend on where the
-# checkout is, so that another checkout finds it in Go's cache. What is built, and tests,
-# run with the settings that they would have anyway.
+# building.sh is sourced by scripts that build with Go. The compiler and the linker collect
+# no garbage below 2 GiB, which saves a third of their CPU time. -trimpath makes the results
+# independent of the directory, so that other checkouts can use Go's cache. The settings do
+# not affect the built programs and the tests.
 case " ${GOFLAGS:-} " in
 *" '-toolexec="*) ;;
 *) export GOFLAGS="${GOFLAGS:-} -trimpath '-toolexec=env GOGC=off GOMEMLIMIT=2GiB'" ;;
 esac
 
-# again COMMAND... runs a command up to three times, until it succeeds: downloads fail now and
-# then, and what arrived before is kept.
+# again COMMAND... runs a command up to three times until it succeeds, because downloads fail
+# occasionally.
 again() {
 	local pause
 	for pause in 2 5; do
@@ -20,8 +19,8 @@ again() {
 	"$@"
 }
 
-# engine COMMAND... runs a command of Go that builds an engine. Only one runs at a time, since
-# each takes all processors and some gigabytes, and at low priority.
+# engine COMMAND... builds an engine with low priority, one at a time, because each build
+# needs all CPUs and some gigabytes.
 engine() {
 	local cache=${HPAD_TEST_CACHE:-$HOME/.cache/hpad-test}
 	mkdir -p "$cache"

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
-# debian.sh PACKAGE unpacks a Debian package below ~/.cache/hpad-test and prints
-# the directory. The package is not installed: nothing else on the machine
-# changes, no service starts, and once apt has its lists no root is needed.
+# debian.sh PACKAGE unpacks a Debian package in ~/.cache/hpad-test and prints the directory.
+# It installs nothing and starts no service. It needs root only if apt has no package lists.
 set -euo pipefail
 
 package=$1
@@ -13,14 +12,14 @@ fail() {
 	exit 1
 }
 
-command -v apt-get >/dev/null || fail "there is no apt-get here; install $package by hand"
+command -v apt-get >/dev/null || fail "apt-get is missing; install $package manually"
 
 candidate() {
 	apt-cache policy "$package" | sed -n 's/^  Candidate: //p' | grep -v none
 }
 
 update() {
-	[ "$(id -u)" = 0 ] || fail "apt has no usable list of packages; run 'apt-get update' as root or install $package by hand"
+	[ "$(id -u)" = 0 ] || fail "apt has no package lists; run 'apt-get update' as root or install $package manually"
 	"$tools/update.sh" || fail "apt-get update failed twice"
 }
 
@@ -28,7 +27,7 @@ download() {
 	apt-get -qq -o APT::Sandbox::User="$(id -un)" download "$package=$1" >&2
 }
 
-version=$(candidate) || { update && version=$(candidate); } || fail "apt knows no such package"
+version=$(candidate) || { update && version=$(candidate); } || fail "unknown package"
 directory=$cache/debian/${package}_$version
 if [ ! -d "$directory" ]; then
 	mkdir -p "$cache/debian"
@@ -43,6 +42,6 @@ if [ ! -d "$directory" ]; then
 	fi
 	mkdir root
 	dpkg-deb --extract ./*.deb root
-	mv -T root "$directory" 2>/dev/null || [ -d "$directory" ] || fail "no room at $directory"
+	mv -T root "$directory" 2>/dev/null || [ -d "$directory" ] || fail "cannot create $directory"
 fi
 echo "$directory"

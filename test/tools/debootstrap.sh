@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
-# debootstrap.sh DIRECTORY PACKAGE... makes a small Debian 12 with these packages
-# in a new directory, from the mirror that this machine's apt uses for Debian. It
-# needs root, and changes nothing else on the machine. The small Debian itself is
-# kept in ~/.cache/hpad-test.
+# debootstrap.sh DIRECTORY PACKAGE... creates a minimal Debian 12 with packages in a new
+# directory, from the Debian mirror of the host. It needs root. The base system is cached in
+# ~/.cache/hpad-test.
 set -euo pipefail
 
 directory=$1
@@ -11,17 +10,17 @@ fail() {
 	echo "debootstrap.sh: $*" >&2
 	exit 1
 }
-[ "$(id -u)" = 0 ] || fail "it needs root"
+[ "$(id -u)" = 0 ] || fail "root is required"
 command -v wget >/dev/null || "$(dirname "$0")/packages.sh" wget
 
 mirrors() {
-	# shellcheck disable=SC2016 # apt-get puts the names' values in
+	# shellcheck disable=SC2016 # apt-get expands the names
 	apt-get indextargets --format '$(ORIGIN)|$(COMPONENT)|$(CODENAME)|$(REPO_URI)' 'Created-By: Packages' |
 		sed -n 's/^Debian|main|bookworm|//p'
 }
 
 base=${HPAD_TEST_CACHE:-$HOME/.cache/hpad-test}/debian/minbase-bookworm.tar
-# Once, whoever else wants it.
+# Only one process creates the base system.
 mkdir -p "$(dirname "$base")"
 exec {lock}>"$base.lock"
 flock "$lock"
@@ -29,15 +28,15 @@ if [ ! -e "$base" ]; then
 	tool=$("$(dirname "$0")/debian.sh" debootstrap)
 	mirror=$(mirrors)
 	[ -n "$mirror" ] || { "$(dirname "$0")/update.sh" && mirror=$(mirrors); }
-	[ -n "$mirror" ] || fail "apt knows no mirror of Debian 12 (bookworm)"
+	[ -n "$mirror" ] || fail "apt has no mirror of Debian 12 (bookworm)"
 	work=$(mktemp -d "$base.XXXXXX")
 	trap 'rm -rf "$work"' EXIT
-	# What it mounts, and leaves behind when it is interrupted, is in a mount namespace
-	# of its own: what is removed below is never the machine's.
+	# In its own mount namespace, so that mounts left by an interruption are not on the host
+	# when the directory is removed.
 	DEBOOTSTRAP_DIR=$tool/usr/share/debootstrap unshare --mount --propagation private \
 		"$tool/usr/sbin/debootstrap" --variant=minbase bookworm "$work/root" "${mirror%%$'\n'*}" >"$work/log" 2>&1 || {
 		tail -n 30 "$work/log" "$work/root/debootstrap/debootstrap.log" >&2 || true
-		fail "Debian could not be unpacked, see above"
+		fail "debootstrap failed, see above"
 	}
 	tar --directory "$work/root" --numeric-owner --create --file "$work/root.tar" .
 	mv "$work/root.tar" "$base"
@@ -46,11 +45,11 @@ exec {lock}>&-
 
 mkdir "$directory"
 tar --directory "$directory" --numeric-owner --extract --file "$base"
-# Packages start nothing while they are installed.
+# Prevents packages from starting services.
 printf '#!/bin/sh\nexit 101\n' >"$directory/usr/sbin/policy-rc.d"
 chmod 755 "$directory/usr/sbin/policy-rc.d"
 cp /etc/resolv.conf "$directory/etc/resolv.conf"
-# A TMPDIR of this machine is none there.
+# TMPDIR of the host does not exist in the root directory.
 env -u TMPDIR DEBIAN_FRONTEND=noninteractive chroot "$directory" sh -euc '
 	apt-get -qq update || apt-get -qq update
 	apt-get -qq install --yes --no-install-recommends "$@"

@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
-# engines.sh SCRIPT... runs the scripts of test/install side by side, because one compiles
-# while another waits for the network, and prints the output of each as it ends. A script
-# that fails is a FAIL with CI=true and a SKIP otherwise; a line of $TMPDIR/failed then has
-# its name, a tab and the last line of its output.
+# engines.sh SCRIPT... runs the scripts of test/install in parallel and prints the output of
+# each when it ends. A failed script is reported as FAIL if CI=true, otherwise as SKIP. It adds
+# a line to $TMPDIR/failed with its name, a tab and the last line of its output.
 set -euo pipefail
 
 failure=SKIP

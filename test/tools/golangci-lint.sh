@@ -1,14 +1,11 @@
 #!/usr/bin/env bash
-# golangci-lint.sh ARGUMENTS... runs golangci-lint, which it builds from its module
-# into ~/.cache/hpad-test, once for each version.
+# golangci-lint.sh ARGUMENTS... runs golangci-lint and builds it in ~/.cache/hpad-test if
+# necessary.
 #
-# What golangci-lint keeps of a package names files by the checkout that was linted
-# and is found again by the package's files, below the checkout, and what is in them.
-# So it sees each checkout at one place, where a mount of its own puts it: what was found
-# in one is found for another with the same files, by the names that they have there.
-# Where nothing can be mounted, as without root, each checkout has a cache of its own,
-# since a second one would be told of files in the first, even of deleted ones, past every
-# exclusion.
+# The cache of golangci-lint contains absolute file names but is keyed by relative names and
+# content. So that checkouts can share the cache, the script mounts the checkout at a fixed
+# path. If it cannot mount, for example without root, each checkout gets its own cache, because
+# otherwise findings would refer to files of other checkouts.
 set -euo pipefail
 
 version=v2.12.2
@@ -16,7 +13,7 @@ cache=${HPAD_TEST_CACHE:-$HOME/.cache/hpad-test}
 directory=$cache/golangci-lint-$version-$(go env GOVERSION)
 if [ ! -x "$directory/golangci-lint" ]; then
 	echo "building golangci-lint $version" >&2
-	# Outside of any module, so that this one's go.mod plays no part.
+	# Outside of any module, so that go.mod is not used.
 	mkdir -p "$directory"
 	(cd "$directory" && GOBIN=$directory GOFLAGS= GOGC=off GOMEMLIMIT=2GiB go install "github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$version") >&2
 fi

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# packages.sh PACKAGE... installs Debian's packages as root. Without root, or on another
-# system, it prints the packages to install, and fails.
+# packages.sh PACKAGE... installs Debian packages as root. Without root, or on another system,
+# it prints the packages and fails.
 set -euo pipefail
 
 if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
@@ -8,8 +8,8 @@ if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
 	exit 1
 fi
 export DEBIAN_FRONTEND=noninteractive
-# apt-get waits for other installations. It is in a session of its own and has another
-# TMPDIR, so that Ctrl-C in "make test" does not leave a package half installed.
+# apt-get waits for other installations. Its own session and the default TMPDIR prevent that
+# Ctrl-C in "make test" leaves a package half installed.
 install() {
 	env -u TMPDIR setsid --wait apt-get -qq -o DPkg::Lock::Timeout=1800 install -y --no-install-recommends "$@" >&2
 }

@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
-# update.sh has apt read its lists of packages anew, as root, once whoever else does so
-# has ended.
+# update.sh updates apt's package lists as root. Concurrent calls wait for each other.
 set -euo pipefail
 
 cache=${HPAD_TEST_CACHE:-$HOME/.cache/hpad-test}
