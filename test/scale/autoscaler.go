@@ -20,11 +20,11 @@ func buildAutoscaler(ctx context.Context) (string, error) {
 
 type autoscaler struct {
 	*process
-	surroundings *surroundings
+	environment *environment
 }
 
 func (a *autoscaler) count(context.Context) (counts, error) {
-	c := counts{passes: float64(a.surroundings.queries.Load())}
+	c := counts{passes: float64(a.environment.queries.Load())}
 	text, err := os.ReadFile(a.log)
 	for line := range bytes.Lines(text) {
 		if bytes.Contains(line, []byte("[ERROR]")) || bytes.Contains(line, []byte("[WARN]")) {
@@ -35,7 +35,7 @@ func (a *autoscaler) count(context.Context) (counts, error) {
 }
 
 func measureAutoscaler(ctx context.Context, program string, r row) (*result, error) {
-	s, err := surround(ctx, r)
+	s, err := startEnvironment(ctx, r)
 	if err != nil {
 		return nil, err
 	}

@@ -33,8 +33,8 @@ type shared struct {
 
 var sharing = table[*shared]{
 	head: []string{
-		"members", "fleets", "autoscalers", "period", "cpu s per 1,000 evaluations, all members", "who owns most: % of a core", "RSS MiB",
-		"who owns least: fleets", "% of a core", "RSS MiB", "commits of etcd a second", "MiB", "stopped: all evaluated again s", "killed: s", "load",
+		"members", "fleets", "autoscalers", "period", "cpu s per 1,000 evaluations, all members", "busiest member: % of a core", "RSS MiB",
+		"least busy member: fleets", "% of a core", "RSS MiB", "etcd commits per second", "MiB", "stopped: all evaluated again s", "killed: s", "load",
 	},
 	cells: func(m *shared) []string {
 		part := func(cpu time.Duration) string {
@@ -56,7 +56,7 @@ var sharing = table[*shared]{
 type group struct {
 	row     row
 	members []*hpad
-	worlds  []*surroundings
+	worlds  []*environment
 	etcd    *process
 	store   string
 }
@@ -84,10 +84,10 @@ func measureShared(ctx context.Context, program string, r row) (*shared, error) 
 	if r.members == 1 {
 		return m, nil
 	}
-	if m.stopped, err = g.without(ctx, (*hpad).end); err != nil {
+	if m.stopped, err = g.failover(ctx, (*hpad).end); err != nil {
 		return nil, err
 	}
-	m.died, err = g.without(ctx, func(h *hpad) error {
+	m.died, err = g.failover(ctx, func(h *hpad) error {
 		h.Kill()
 		return nil
 	})
@@ -115,7 +115,7 @@ func (g *group) begin(ctx context.Context, program, dir string) error {
 		one := g.row
 		one.n /= one.fleets
 		one.changes = g.row.changes / float64(one.fleets)
-		world, err := surround(ctx, one)
+		world, err := startEnvironment(ctx, one)
 		if err != nil {
 			return err
 		}
@@ -208,7 +208,7 @@ func (g *group) settle(ctx context.Context) error {
 			return ctx.Err()
 		}
 		if time.Since(begun) > patience {
-			return errors.New("the members do not come to rest")
+			return errors.New("the members do not settle")
 		}
 		for _, h := range g.members {
 			if err := h.running(); err != nil {
@@ -315,7 +315,7 @@ func (g *group) without(ctx context.Context, end func(*hpad) error) (time.Durati
 			break
 		}
 		if took > patience {
-			return took, errors.New("not every autoscaler is evaluated again")
+			return took, errors.New("not all autoscalers were evaluated")
 		}
 		pause(ctx, time.Second/4)
 	}

@@ -16,7 +16,7 @@ func TestFollow(t *testing.T) {
 	for _, query := range []string{"shared", "each"} {
 		t.Run(query, func(t *testing.T) {
 			r := row{n: 200, period: time.Second, changes: 20, each: query == "each"}
-			s, err := surround(t.Context(), r)
+			s, err := startEnvironment(t.Context(), r)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -14,8 +14,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/BurntSushi/toml"
-
 	"github.com/hpad/hpad/test/internal/gobuild"
 )
 
@@ -109,9 +107,8 @@ func (h *hpad) ask(ctx context.Context, m *result) error {
 		return err
 	}
 	m.get = time.Since(begun)
-	file := filepath.Join(h.dir, "hpad.toml")
 	begun = time.Now()
-	if m.checkCPU, err = runOnce(ctx, h.program, "check", file); err != nil {
+	if m.checkCPU, err = runOnce(ctx, h.program, "check", filepath.Join(h.dir, "hpad.toml")); err != nil {
 		return err
 	}
 	m.check = time.Since(begun)
@@ -178,7 +175,7 @@ func (h *hpad) end() error {
 }
 
 func measureHpad(ctx context.Context, program string, r row) (*result, error) {
-	s, err := surround(ctx, r)
+	s, err := startEnvironment(ctx, r)
 	if err != nil {
 		return nil, err
 	}
@@ -197,7 +194,7 @@ func measureHpad(ctx context.Context, program string, r row) (*result, error) {
 		return nil, err
 	}
 	if err = measure(ctx, h, s, m); err == nil && r.extra {
-		err = h.ask(ctx, m)
+		err = h.measureRequests(ctx, m)
 	}
 	if ended := h.end(); err == nil {
 		err = ended

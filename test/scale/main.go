@@ -6,7 +6,6 @@
 //	go run ./test/scale -n 10000 -programs ./before,hpad -times 2   two programs in turn
 //	go run ./test/scale -n 100000 -single -extra      one allocation per job; also restart, get, scrape and check
 //	go run ./test/scale -n 30000 -single -members 3 -fleets 6       a cluster over etcd, which must be installed
-//	go run ./test/scale -serve -n 1000                the simulator alone, with a configuration for it
 //
 // The CPU time of the simulator is not counted, but nothing else should run at the same time.
 package main
@@ -49,36 +48,28 @@ func run() error {
 	defer stop()
 	var r row
 	var query, programs string
-	var serve, all bool
+	var all bool
 	var times int
-	var page, file string
-	flag.IntVar(&r.n, "n", 1000, "jobs, each with an autoscaler")
-	flag.DurationVar(&r.period, "period", 15*time.Second, "how often an autoscaler is evaluated")
-	flag.BoolVar(&r.single, "single", false, "one allocation a job, not 1 to 20")
-	flag.StringVar(&query, "query", "shared", "shared: one query with a series for each job; each: a query for each")
-	flag.Float64Var(&r.changes, "changes", -1, "jobs a second that get another load; -1 is one, or one of 5,000 jobs where that is more")
-	flag.IntVar(&r.warm, "warm", 2, "periods before the measurement, at least")
-	flag.IntVar(&r.periods, "periods", 8, "periods that are measured")
-	flag.BoolVar(&r.extra, "extra", false, "measure check, get, a scrape and a restart of hpad, too")
-	flag.IntVar(&r.members, "members", 0, "hpads that share the fleets through etcd; 0 is one by itself")
-	flag.IntVar(&r.fleets, "fleets", 1, "fleets that members share, each with its part of the jobs")
-	flag.StringVar(&programs, "programs", "hpad", `what to measure in turn, separated by commas: "hpad" is this tree's, "nomad-autoscaler", or the path of an hpad`)
-	flag.IntVar(&times, "times", 1, "how often each is measured")
-	flag.BoolVar(&serve, "serve", false, "run the simulator alone, until it is interrupted")
+	var page string
+	flag.IntVar(&r.n, "n", 1000, "number of jobs, each with an autoscaler")
+	flag.DurationVar(&r.period, "period", 15*time.Second, "sync period")
+	flag.BoolVar(&r.single, "single", false, "one allocation per job instead of 1 to 20")
+	flag.StringVar(&query, "query", "shared", "shared: one query with a series per job; each: one query per job")
+	flag.Float64Var(&r.changes, "changes", -1, "load changes per second; -1 means n/5000, at least 1")
+	flag.IntVar(&r.warm, "warm", 2, "minimum number of periods before the measurement")
+	flag.IntVar(&r.periods, "periods", 8, "number of measured periods")
+	flag.BoolVar(&r.extra, "extra", false, "also measure check, get, a scrape and a restart")
+	flag.IntVar(&r.members, "members", 0, "number of hpads that share fleets through etcd; 0 means no cluster")
+	flag.IntVar(&r.fleets, "fleets", 1, "number of shared fleets, each with a part of the jobs")
+	flag.StringVar(&programs, "programs", "hpad", `programs to measure, separated by commas: "hpad" (this tree), "nomad-autoscaler", or the path of an hpad`)
+	flag.IntVar(&times, "times", 1, "number of measurements of each program")
 	flag.BoolVar(&all, "all", false, "measure all rows of docs/performance.md")
-	flag.StringVar(&page, "write", "", "a page of Markdown in which the tables take the place of those that were written before")
-	flag.StringVar(&file, "parse", "", "read a file with the parser of TOML alone, as -extra does beside check")
+	flag.StringVar(&page, "write", "", "Markdown page whose tables are replaced")
 	flag.Parse()
-	if file != "" {
-		return parse(file)
-	}
 	if query != "shared" && query != "each" {
 		return fmt.Errorf("-query %s: must be shared or each", query)
 	}
 	r.each = query == "each"
-	if serve {
-		return serveAlone(ctx, r.settled())
-	}
 	rows := slices.Repeat([]measurement{{r, strings.Split(programs, ",")}}, times)
 	if all {
 		rows = allRows(r)
@@ -162,9 +153,9 @@ func (b *bench) clean() {
 }
 
 func (b *bench) measureAll(ctx context.Context, rows []measurement) error {
-	_, _ = fmt.Fprintf(b.out, "%s\n\n", machine())
+	_, _ = fmt.Fprintf(b.out, "%s\n\n", hostInfo())
 	if slices.ContainsFunc(rows, func(m measurement) bool { return m.members == 0 }) {
-		costs.begin(b.out)
+		costs.writeHeader(b.out)
 	}
 	var asked []*result
 	var clusters []*shared
@@ -192,7 +183,7 @@ func (b *bench) measureAll(ctx context.Context, rows []measurement) error {
 			if m == nil {
 				continue
 			}
-			costs.show(b.out, m)
+			costs.writeRow(b.out, m)
 			if m.restartAll > 0 {
 				asked = append(asked, m)
 			}
@@ -200,17 +191,17 @@ func (b *bench) measureAll(ctx context.Context, rows []measurement) error {
 	}
 	if len(asked) > 0 {
 		_, _ = fmt.Fprintln(b.out)
-		extras.begin(b.out)
+		extras.writeHeader(b.out)
 	}
 	for _, m := range asked {
-		extras.show(b.out, m)
+		extras.writeRow(b.out, m)
 	}
 	if len(clusters) > 0 {
 		_, _ = fmt.Fprintln(b.out)
-		sharing.begin(b.out)
+		sharing.writeHeader(b.out)
 	}
 	for _, m := range clusters {
-		sharing.show(b.out, m)
+		sharing.writeRow(b.out, m)
 	}
 	if failed > 0 {
 		return fmt.Errorf("%d measurements failed", failed)

@@ -18,7 +18,7 @@ type counts struct{ passes, failed, late float64 }
 // measured is a program under measurement.
 type measured interface {
 	running() error
-	said() []byte
+	output() []byte
 	cpu() (time.Duration, error)
 	memory() (now, peak int64)
 	count(context.Context) (counts, error)
@@ -78,7 +78,7 @@ func measure(ctx context.Context, p measured, s *surroundings, m *result) error 
 	c, err := p.count(ctx)
 	m.passes = counts{passes: c.passes - before.passes, failed: c.failed - before.failed, late: c.late - before.late}
 	if m.passes.failed > 0 || m.passes.passes == 0 {
-		fmt.Fprintf(os.Stderr, "%s, n = %d, said at last:\n%s\n", m.program, m.row.n, p.said())
+		fmt.Fprintf(os.Stderr, "%s, n = %d, last output:\n%s\n", m.program, m.row.n, p.output())
 	}
 	return err
 }
@@ -157,13 +157,11 @@ var costs = table[*result]{
 var extras = table[*result]{
 	head: []string{
 		"program", "autoscalers", "restart: first decision s", "all s", "get s", "scrape s", "of MiB", "check s", "cpu s",
-		"TOML parser alone s", "cpu s",
 	},
 	cells: func(m *result) []string {
 		return []string{
 			m.program, strconv.Itoa(m.row.n), seconds(m.restartFirst), seconds(m.restartAll), seconds(m.get),
 			seconds(m.scrape), strconv.FormatInt(m.scraped/mebibyte, 10), seconds(m.check), seconds(m.checkCPU),
-			seconds(m.parse), seconds(m.parseCPU),
 		}
 	},
 }
@@ -174,6 +172,6 @@ func (t table[T]) begin(out io.Writer) {
 	_, _ = fmt.Fprintf(out, "| %s |\n%s|\n", strings.Join(t.head, " | "), strings.Repeat("|---", len(t.head)))
 }
 
-func (t table[T]) show(out io.Writer, m T) {
+func (t table[T]) writeRow(out io.Writer, m T) {
 	_, _ = fmt.Fprintf(out, "| %s |\n", strings.Join(t.cells(m), " | "))
 }

@@ -2,15 +2,14 @@ package main
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"runtime"
-	"strconv"
-	"strings"
 	"syscall"
 	"time"
+
+	"github.com/prometheus/procfs"
 
 	"github.com/hpad/hpad/test/internal/child"
 )
@@ -40,7 +39,7 @@ func (p *process) running() error {
 	if !p.Ended() {
 		return nil
 	}
-	return fmt.Errorf("%s ended with %s\n%s", p.Command.Path, p.Command.ProcessState, p.said())
+	return fmt.Errorf("%s ended with %s\n%s", p.Command.Path, p.Command.ProcessState, p.output())
 }
 
 func (p *process) said() []byte {
@@ -49,13 +48,13 @@ func (p *process) said() []byte {
 	if err != nil {
 		return []byte(err.Error())
 	}
-	var said []byte
+	var output []byte
 	for line := range bytes.Lines(text) {
 		if !bytes.Contains(line, []byte("\tINFO\t")) {
-			said = append(said, line...)
+			output = append(output, line...)
 		}
 	}
-	return said[max(0, len(said)-most):]
+	return output[max(0, len(output)-most):]
 }
 
 func (p *process) stop() error {
@@ -71,48 +70,36 @@ func (p *process) stop() error {
 const ticksPerSecond = 100
 
 func (p *process) cpu() (time.Duration, error) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.Command.Process.Pid))
+	proc, err := procfs.NewProc(p.Command.Process.Pid)
 	if err != nil {
 		return 0, err
 	}
-	_, rest, _ := strings.Cut(string(text), ") ")
-	fields := strings.Fields(rest)
-	if len(fields) < 13 {
-		return 0, fmt.Errorf("/proc/%d/stat: %q", p.Command.Process.Pid, text)
-	}
-	user, userErr := strconv.Atoi(fields[11])
-	system, systemErr := strconv.Atoi(fields[12])
-	return time.Duration(user+system) * time.Second / ticksPerSecond, errors.Join(userErr, systemErr)
+	stat, err := proc.Stat()
+	return time.Duration(stat.CPUTime() * float64(time.Second)), err
 }
 
 func (p *process) memory() (now, peak int64) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.Command.Process.Pid))
+	proc, err := procfs.NewProc(p.Command.Process.Pid)
 	if err != nil {
-		return 0, 0 // the program has ended
+		return 0, 0
 	}
-	for line := range strings.Lines(string(text)) {
-		fields := strings.Fields(line)
-		if len(fields) < 2 {
-			continue
-		}
-		kib, _ := strconv.ParseInt(fields[1], 10, 64)
-		switch fields[0] {
-		case "VmRSS:":
-			now = kib << 10
-		case "VmHWM:":
-			peak = kib << 10
-		}
+	status, err := proc.NewStatus()
+	if err != nil {
+		return 0, 0
 	}
-	return now, peak
+	return int64(status.VmRSS), int64(status.VmHWM)
 }
 
 func loadAverage() string {
-	text, err := os.ReadFile("/proc/loadavg")
+	proc, err := procfs.NewDefaultFS()
 	if err != nil {
 		return err.Error()
 	}
-	load, _, _ := strings.Cut(string(text), " ")
-	return load
+	load, err := proc.LoadAvg()
+	if err != nil {
+		return err.Error()
+	}
+	return fmt.Sprintf("%.2f", load.Load1)
 }
 
 func machine() string {
@@ -122,11 +109,5 @@ func machine() string {
 			model, _, _ = strings.Cut(strings.TrimLeft(rest, "\t :"), "\n")
 		}
 	}
-	if text, err := os.ReadFile("/proc/meminfo"); err == nil {
-		if fields := strings.Fields(string(text)); len(fields) > 1 {
-			kib, _ := strconv.Atoi(fields[1])
-			memory = fmt.Sprintf("%d GiB", kib>>20)
-		}
-	}
-	return fmt.Sprintf("%d cores, %s, %s, %s %s", runtime.NumCPU(), model, memory, runtime.Version(), time.Now().Format(time.DateOnly))
+	return fmt.Sprintf("%d cores, %s, %d GiB, %s %s", runtime.NumCPU(), model, memory>>30, runtime.Version(), time.Now().Format(time.DateOnly))
 }

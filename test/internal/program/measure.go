@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
@@ -79,8 +78,11 @@ func (p *Program) Metric(name, labels string) float64 {
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	sum := 0.0
-	for line := range strings.Lines(text) {
+	return sum(text, name, labels)
+}
+
+func sum(metrics, name, labels string) (sum float64) {
+	for line := range strings.Lines(metrics) {
 		if series, value, found := strings.Cut(strings.TrimSpace(line), " "); found && strings.HasPrefix(line, name) && strings.Contains(series, labels) {
 			number, _ := strconv.ParseFloat(value, 64)
 			sum += number
@@ -103,29 +105,13 @@ var (
 
 // Use returns the current resource usage.
 func (p *Program) Use() (Use, error) {
-	var u Use
-	_, text, err := p.Ask(http.MethodGet, "/metrics?name[]=go_goroutines")
-	if err != nil {
-		return u, err
+	status, text, err := p.Ask(http.MethodGet, "/metrics?name[]=go_goroutines&name[]=process_open_fds&name[]=process_resident_memory_bytes")
+	if err == nil && status != http.StatusOK {
+		err = fmt.Errorf("/metrics: status %d: %s", status, text)
 	}
-	match := goroutines.FindStringSubmatch(text)
-	if match == nil {
-		return u, fmt.Errorf("no count of goroutines in %.200q", text)
-	}
-	u.Goroutines, _ = strconv.Atoi(match[1])
-	files, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", p.Pid()))
-	if err != nil {
-		return u, err
-	}
-	u.Descriptors = len(files)
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.Pid()))
-	if err != nil {
-		return u, err
-	}
-	if match = resident.FindStringSubmatch(string(status)); match == nil {
-		return u, fmt.Errorf("no memory in %q", status)
-	}
-	kib, _ := strconv.ParseInt(match[1], 10, 64)
-	u.Resident = kib << 10
-	return u, nil
+	return Use{
+		Goroutines:  int(sum(text, "go_goroutines", "")),
+		Descriptors: int(sum(text, "process_open_fds", "")),
+		Resident:    int64(sum(text, "process_resident_memory_bytes", "")),
+	}, err
 }

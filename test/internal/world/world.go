@@ -115,7 +115,7 @@ func (w *World) run(text string) {
 		Load: func() (*config.Config, error) {
 			c, err := config.Parse("hpad.toml", []byte(*w.text.Load()))
 			if err == nil && w.wrap != nil {
-				Wrap(c, &w.wrap)
+				wrapFleets(c, &w.wrap)
 			}
 			return c, err
 		},
@@ -249,4 +249,65 @@ func (w *World) Families() []*dto.MetricFamily {
 // Handler returns the daemon's HTTP handler without write access.
 func (w *World) Handler() http.Handler {
 	return api.NewHandler(w.Daemon, w.measured, api.ReadOnly)
+}
+
+// AwaitOff waits until readiness reports that an autoscaler is off, or is not off.
+func (w *World) AwaitOff(name string, off bool) {
+	w.t.Helper()
+	told := api.Problem{Subject: "autoscaler " + name, Message: api.Disabled}
+	wait.For(w.t, Patience, fmt.Sprintf("word that %q is off: %v", name, off), func() (string, bool) {
+		r := w.Readiness()
+		return fmt.Sprintf("it is %+v", r), r.Ready && slices.Contains(r.Problems, told) == off
+	})
+}
+
+// Restores changes a configuration by [Queued] so that hpad restores the count after an
+// external change and never scales down.
+func Restores(name, text string) string {
+	return strings.NewReplacer(
+		"[autoscalers."+name+"]\n", "[autoscalers."+name+"]\non_foreign_change = \"restore\"\n",
+		`stabilization_window = "2s"`, `select_policy = "Disabled"`,
+	).Replace(text)
+}
+
+// AwaitRestore waits until hpad plans to restore a count that was changed to foreign.
+func (w *World) AwaitRestore(name string, replicas, foreign int32) {
+	w.t.Helper()
+	wait.For(w.t, Patience, fmt.Sprintf("%d replicas of %q to be put back in place of %d", replicas, name, foreign), func() (string, bool) {
+		restore := w.View(name).Restore
+		return fmt.Sprintf("it is %+v", restore), restore != nil && restore.Replicas == replicas && restore.Foreign == foreign
+	})
+}
+
+// AwaitRestored waits until no restore is pending.
+func (w *World) AwaitRestored(name string) {
+	w.t.Helper()
+	wait.For(w.t, Patience, fmt.Sprintf("nothing of %q to be put back any more", name), func() (string, bool) {
+		restore := w.View(name).Restore
+		return fmt.Sprintf("it is %+v", restore), restore == nil
+	})
+}
+
+// wrapFleets replaces each fleet of a configuration by the result of wrap.
+func wrapFleets(c *config.Config, wrap *func(name string, fleet targets.Fleet) targets.Fleet) {
+	for name, fleet := range c.Fleets {
+		fleet.Config = wrapped{fleet.Config, wrap}
+		c.Fleets[name] = fleet
+	}
+}
+
+// wrapped wraps the fleets that a table builds. wrap is a pointer so that two tables are
+// comparable.
+type wrapped struct {
+	targets.Config
+	wrap *func(name string, fleet targets.Fleet) targets.Fleet
+}
+
+// Build builds the fleet and wraps it.
+func (w wrapped) Build(name string, env targets.Env) (targets.Fleet, error) {
+	fleet, err := w.Config.Build(name, env)
+	if err != nil {
+		return nil, err
+	}
+	return (*w.wrap)(name, fleet), nil
 }

@@ -12,9 +12,9 @@ import (
 func (w *World) scale(number, count int, message string, meta []byte) (specIndex uint64, eval string) {
 	now := time.Now()
 	w.writes++
-	if l := &w.loads[number]; l.asked && l.now == count*PerInstance {
+	if l := &w.loads[number]; l.pending && l.now == count*PerInstance {
 		w.reactions = append(w.reactions, now.Sub(l.changed))
-		l.asked = false
+		l.pending = false
 	}
 	w.index++
 	specIndex, eval = w.index, w.uuid()

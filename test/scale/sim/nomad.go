@@ -44,8 +44,6 @@ func (w *World) Nomad() http.Handler {
 	handle("GET /v1/jobs", listJobs)
 	handle("GET /v1/allocations", listAllocs)
 	handle("GET /v1/deployments", listDeployments)
-	handle("GET /v1/nodes", listNodes)
-	handle("GET /v1/node/{id}", readNode)
 	handle("GET /v1/job/{id}", readJob)
 	handle("GET /v1/job/{id}/allocations", listJobAllocs)
 	handle("GET /v1/job/{id}/scale", readScale)
@@ -87,7 +85,7 @@ func (c call) get(name string) string {
 func (c call) check() error {
 	for name := range c.query {
 		if !slices.Contains([]string{"region", "namespace", "stale", "index", "wait", "filter", "prefix", "resources", "task_states", "meta", "type", "per_page", "next_token", "all"}, name) {
-			return fmt.Errorf("the simulator does not know the parameter %q", name)
+			return fmt.Errorf("the simulator does not support the parameter %q", name)
 		}
 	}
 	if namespace := c.get("namespace"); namespace != "" && namespace != "default" && namespace != "*" {
@@ -198,7 +196,7 @@ func list[T any](c call, index uint64, all []T, known fields[T], stub func([]byt
 	}
 	prefix, id := c.get("prefix"), known["ID"]
 	if prefix != "" && id == nil {
-		return errors.New("the simulator does not know ids of these")
+		return errors.New("the simulator does not support a prefix here")
 	}
 	passes := func(one T) bool { return (prefix == "" || strings.HasPrefix(id(one), prefix)) && pass(one) }
 	if size, err := strconv.Atoi(c.get("per_page")); err == nil && size > 0 && id != nil {
@@ -283,28 +281,6 @@ func listDeployments(c call) error {
 	c.world.mu.RUnlock()
 	slices.SortFunc(all, func(a, b *job) int { return strings.Compare(a.deployment.id, b.deployment.id) })
 	return list(c, index, all, deploymentFields, func(dst []byte, j *job) []byte { return j.deployment.stub(dst, j) })
-}
-
-func listNodes(c call) error {
-	index := c.blockTable(nodesTable)
-	c.world.mu.RUnlock()
-	all := make([]int, nodes)
-	for n := range all {
-		all[n] = n
-	}
-	return list(c, index, all, fields[int]{"ID": nodeID, "Status": func(int) string { return "ready" }}, func(dst []byte, n int) []byte {
-		return nodeStub(dst, n, c.world.begun, c.get("resources") == "true")
-	})
-}
-
-func readNode(c call) error {
-	n := slices.IndexFunc(nodeNames[:], func(named nodeNamed) bool { return named.id == c.request.PathValue("id") })
-	if n < 0 {
-		return statusError{http.StatusNotFound, "node not found"}
-	}
-	index := c.blockTable(nodesTable)
-	c.world.mu.RUnlock()
-	return c.one(index, func(dst []byte) []byte { return node(dst, n, c.world.begun) })
 }
 
 func (c call) one(index uint64, appendTo func([]byte) []byte) error {

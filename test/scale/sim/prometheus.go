@@ -36,7 +36,7 @@ func (w *World) answerQuery(rw http.ResponseWriter, r *http.Request) {
 	match := loadQuery.FindStringSubmatch(query)
 	rw.Header().Set("Content-Type", "application/json")
 	if err != nil || match == nil && query != SharedQuery {
-		refuse(rw, query, err)
+		reject(rw, query, err)
 		return
 	}
 	const begin, end = `{"status":"success","data":{"resultType":"vector","result":[`, `]}}`
@@ -80,7 +80,7 @@ func (w *World) answerRange(rw http.ResponseWriter, r *http.Request) {
 	match := loadQuery.FindStringSubmatch(strings.TrimSpace(r.FormValue("query")))
 	rw.Header().Set("Content-Type", "application/json")
 	if err := errors.Join(startErr, endErr, stepErr); err != nil || match == nil || step <= 0 {
-		refuse(rw, r.FormValue("query"), err)
+		reject(rw, r.FormValue("query"), err)
 		return
 	}
 	number, divisor := atoi(match[1]), max(1, atoi(match[2]))
@@ -102,7 +102,7 @@ func (w *World) answerRange(rw http.ResponseWriter, r *http.Request) {
 
 func refuse(rw http.ResponseWriter, query string, err error) {
 	rw.WriteHeader(http.StatusBadRequest)
-	_, _ = fmt.Fprintf(rw, `{"status":"error","errorType":"bad_data","error":%q}`, fmt.Sprintf("the simulator does not know the query %s, %v", query, err))
+	_, _ = fmt.Fprintf(rw, `{"status":"error","errorType":"bad_data","error":%q}`, fmt.Sprintf("the simulator does not support the query %s, %v", query, err))
 }
 
 func atoi(text string) int {

@@ -8,7 +8,7 @@ import (
 
 type detail struct{ resources, states bool }
 
-func stamp(dst []byte, at time.Time) []byte {
+func timestamp(dst []byte, at time.Time) []byte {
 	if at.IsZero() {
 		return append(dst, "null"...)
 	}
@@ -82,7 +82,7 @@ func (a *alloc) stub(dst []byte, of *job, with detail) []byte {
 		dst = append(dst, `,"DeploymentStatus":null`...)
 	} else {
 		dst = number(dst, `,"DeploymentStatus":{"Canary":false,"Healthy":true,"ModifyIndex":`, a.healthIndex)
-		dst = append(stamp(append(dst, `,"Timestamp":`...), a.healthTime), '}')
+		dst = append(timestamp(append(dst, `,"Timestamp":`...), a.healthTime), '}')
 	}
 	description := ""
 	if a.desired == "stop" {
@@ -135,9 +135,9 @@ func (a *alloc) states(dst []byte, with detail) []byte {
 		dst = append(dst, event.tail...)
 	}
 	dst = append(dst, `],"Failed":false,"FinishedAt":`...)
-	dst = stamp(dst, a.ended)
+	dst = timestamp(dst, a.ended)
 	dst = append(dst, `,"LastRestart":null,"Paused":"","Restarts":0,"StartedAt":`...)
-	dst = stamp(dst, a.started)
+	dst = timestamp(dst, a.started)
 	state := "running"
 	switch a.tasks {
 	case received:
@@ -189,7 +189,7 @@ func (d *deployment) stub(dst []byte, of *job) []byte {
 	dst = number(dst, `,"HealthyAllocs":`, d.healthy)
 	dst = number(dst, `,"PlacedAllocs":`, d.placed)
 	dst = append(dst, `,"PlacedCanaries":null,"ProgressDeadline":600000000000,"Promoted":false,"RequireProgressBy":`...)
-	dst = stamp(dst, d.created.Add(10*time.Minute))
+	dst = timestamp(dst, d.created.Add(10*time.Minute))
 	return append(dst, `,"UnhealthyAllocs":0}}}`...)
 }
 

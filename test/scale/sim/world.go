@@ -46,7 +46,6 @@ const (
 	allocsTable
 	deploymentsTable
 	policiesTable
-	nodesTable
 	tables
 )
 
@@ -260,7 +259,7 @@ func (w *World) change(ctx context.Context) {
 			w.mu.Lock()
 			// Neighbouring jobs have different counts. 7919 is a prime, so that each job has
 			// its turn.
-			w.ask(number * 7919 % len(w.jobs))
+			w.changeLoad(number * 7919 % len(w.jobs))
 			w.mu.Unlock()
 		}
 	}
@@ -268,14 +267,14 @@ func (w *World) change(ctx context.Context) {
 
 func (w *World) ask(number int) {
 	j, l := w.jobs[number], &w.loads[number]
-	if w.calm || l.asked || j.deployment.status == "running" {
+	if w.calm || l.pending || j.deployment.status == "running" {
 		return
 	}
 	wanted := j.base
 	if j.count == j.base {
 		wanted = other(j.base)
 	}
-	*l = load{now: wanted * PerInstance, before: l.now, changed: time.Now(), asked: true}
+	*l = load{now: wanted * PerInstance, before: l.now, changed: time.Now(), pending: true}
 }
 
 // other returns the alternative count of a job: lower by more than any tolerance, or 2 instead
@@ -290,15 +289,15 @@ func other(base int) int {
 func (w *World) touched(number int, changed ...int) {
 	for _, table := range changed {
 		w.table[table] = w.index
-		w.tell(watched{table: table})
+		w.notify(watched{table: table})
 		if table == summariesTable { // which is in the list of jobs
-			w.tell(watched{table: jobsTable})
+			w.notify(watched{table: jobsTable})
 		}
 	}
-	w.tell(watched{table: -1, job: number})
+	w.notify(watched{table: -1, job: number})
 }
 
-func (w *World) tell(what watched) {
+func (w *World) notify(what watched) {
 	if waiting := w.watched[what]; waiting != nil {
 		close(waiting)
 		delete(w.watched, what)
@@ -322,7 +321,7 @@ func (w *World) Reactions() (reactions []time.Duration, writes, waiting int) {
 	reactions, writes = w.reactions, w.writes
 	w.reactions, w.writes = nil, 0
 	for _, l := range w.loads {
-		if l.asked {
+		if l.pending {
 			waiting++
 		}
 	}
@@ -341,7 +340,7 @@ func (w *World) Ask(number, count int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	l := &w.loads[number]
-	*l = load{now: count * PerInstance, before: l.now, changed: time.Now(), asked: count != w.jobs[number].count}
+	*l = load{now: count * PerInstance, before: l.now, changed: time.Now(), pending: count != w.jobs[number].count}
 }
 
 // Calm stops the load changes.

@@ -23,7 +23,7 @@ type surroundings struct {
 
 func surround(ctx context.Context, r row) (*surroundings, error) {
 	ctx, cancel := context.WithCancel(ctx)
-	s := &surroundings{World: sim.New(sim.Options{Jobs: r.n, Single: r.single, Changes: r.changes, Period: r.period})}
+	s := &environment{World: sim.New(sim.Options{Jobs: r.n, Single: r.single, Changes: r.changes, Period: r.period})}
 	var servers []*http.Server
 	s.end = func() {
 		cancel()
@@ -57,7 +57,7 @@ func surround(ctx context.Context, r row) (*surroundings, error) {
 	return s, nil
 }
 
-func (s *surroundings) count(_ net.Conn, state http.ConnState) {
+func (s *environment) count(_ net.Conn, state http.ConnState) {
 	switch state {
 	case http.StateNew:
 		s.open.Add(1)
