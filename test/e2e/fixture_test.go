@@ -137,20 +137,6 @@ func (w *fixture) awaitExit(want string) {
 	}
 }
 
-// awaitLogged waits until the log contains all texts.
-func (w *fixture) awaitLogged(texts ...string) {
-	w.t.Helper()
-	eventually(w.t, fmt.Sprintf("the log has %q", texts), func() (string, bool) {
-		logged := w.Said()
-		for _, text := range texts {
-			if !strings.Contains(logged, text) {
-				return text + " is missing", false
-			}
-		}
-		return "", true
-	})
-}
-
 // ready returns the response of /-/ready.
 func (w *fixture) ready() string {
 	w.t.Helper()

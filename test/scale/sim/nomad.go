@@ -44,6 +44,7 @@ func (w *World) Nomad() http.Handler {
 	handle("GET /v1/jobs", listJobs)
 	handle("GET /v1/allocations", listAllocs)
 	handle("GET /v1/deployments", listDeployments)
+	handle("GET /v1/nodes", listNodes)
 	handle("GET /v1/job/{id}", readJob)
 	handle("GET /v1/job/{id}/allocations", listJobAllocs)
 	handle("GET /v1/job/{id}/scale", readScale)
@@ -281,6 +282,18 @@ func listDeployments(c call) error {
 	c.world.mu.RUnlock()
 	slices.SortFunc(all, func(a, b *job) int { return strings.Compare(a.deployment.id, b.deployment.id) })
 	return list(c, index, all, deploymentFields, func(dst []byte, j *job) []byte { return j.deployment.stub(dst, j) })
+}
+
+func listNodes(c call) error {
+	index := c.blockTable(nodesTable)
+	c.world.mu.RUnlock()
+	all := make([]int, nodes)
+	for n := range all {
+		all[n] = n
+	}
+	return list(c, index, all, fields[int]{"ID": nodeID, "Status": func(int) string { return "ready" }}, func(dst []byte, n int) []byte {
+		return nodeStub(dst, n, c.world.begun, c.get("resources") == "true")
+	})
 }
 
 func (c call) one(index uint64, appendTo func([]byte) []byte) error {

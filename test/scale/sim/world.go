@@ -46,6 +46,7 @@ const (
 	allocsTable
 	deploymentsTable
 	policiesTable
+	nodesTable
 	tables
 )
 
