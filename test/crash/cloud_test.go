@@ -17,9 +17,12 @@ type cloud struct {
 	*gate
 	// fleet is the configuration of the fleet "cloud", and target the TOML of the group.
 	fleet, target string
-	look          func(t *testing.T) (wanted int, staying []string)
+	// look returns the desired count and the sorted IDs of the instances that are not
+	// terminating.
+	look func(t *testing.T) (wanted int, staying []string)
 }
 
+// newAWS returns an Auto Scaling group. Its instances take the time stop to terminate.
 func newAWS(t *testing.T, size int, stop time.Duration) (cloud, *awstest.Cloud) {
 	t.Helper()
 	aws := awstest.New(t)

@@ -1,3 +1,3 @@
-// Package crash kills hpad while it removes machines, and checks the next run, with simulated
-// clouds and a real Nomad.
+// Package crash kills hpad while it removes instances, and checks what the next process does.
+// It uses simulated clouds and a real Nomad.
 package crash

@@ -20,19 +20,23 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
+// machines is an Auto Scaling group whose instances are Nomad clients. The metadata of each
+// node has its instance ID.
 type machines struct {
 	cloud
 	*testing.T
 	aws     *awstest.Cloud
 	cluster *nomadtest.Cluster
-	ids     []string
-	agents  map[string]*nomadtest.Agent
-	load    *world.Load
-	name    string
-	// unfinished is there for as long as no allocation may stop.
+	// ids are the instance IDs, sorted.
+	ids    []string
+	agents map[string]*nomadtest.Agent
+	load   *world.Load
+	name   string
+	// unfinished is a file. Allocations do not stop while it exists.
 	unfinished string
 }
 
+// newMachines starts a group of a size for an autoscaler of a name.
 func newMachines(t *testing.T, l *world.Load, name string, size int) *machines {
 	t.Helper()
 	m := &machines{T: t, agents: map[string]*nomadtest.Agent{}, load: l, name: name}
@@ -56,6 +60,7 @@ func (m *machines) start() *program.Program {
 	return h
 }
 
+// work runs a job with one allocation on each node. The allocations do not stop before finish.
 func (m *machines) work() {
 	m.Helper()
 	m.unfinished = filepath.Join(m.TempDir(), "unfinished")
@@ -84,6 +89,7 @@ func (m *machines) finish() {
 	}
 }
 
+// node returns the Nomad node of an instance, or nil.
 func (m *machines) node(id string) *nomadapi.Node {
 	m.Helper()
 	return m.cluster.NodeOf(m.T, m.agents[id].Name)
@@ -101,6 +107,8 @@ func (m *machines) awaitEligible(id string) {
 	})
 }
 
+// awaitDraining waits until hpad and Nomad drain n instances, and returns the operations by
+// instance.
 func (m *machines) awaitDraining(h *program.Program, n int) map[string]drain.Operation {
 	m.Helper()
 	operations := map[string]drain.Operation{}
@@ -160,6 +168,8 @@ func (m *machines) awaitOutcome(h *program.Program, begun map[string]drain.Opera
 	m.wantShown(h, "describe", begun, fmt.Sprintf("%s at ", outcome))
 }
 
+// wantShown checks that the output of a command has a line with the ID and words for each
+// instance.
 func (m *machines) wantShown(h *program.Program, command string, operations map[string]drain.Operation, words string) {
 	m.Helper()
 	said := h.Says(command, m.name)
@@ -215,5 +225,5 @@ func TestDrain(t *testing.T) {
 		t.Errorf("the count was set %d times, want it lowered with the instances", n)
 	}
 	m.awaitEligible(left[0])
-	m.cluster.AwaitRunning(t, m.name, 3, patience)
+	m.cluster.AwaitRunning(t, m.name, 3, patience) // all on the remaining node
 }

@@ -16,28 +16,35 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
+// gate is a proxy for a cloud. It completes each forwarded call even if the caller
+// disconnects, counts the calls that remove instances, and can hold one of them.
 type gate struct {
 	URL string
 
+	// victims returns the instances that a call removes.
 	victims func(r *http.Request, body []byte) []string
 	forward *httputil.ReverseProxy
 
-	mu      sync.Mutex
-	next    held
+	mu   sync.Mutex
+	next held
+	// asked is the number of removal calls by instance.
 	asked   map[string]int
 	arrived chan struct{}
 	opened  chan struct{}
 	open    func()
 }
 
+// held is the treatment of the next removal call.
 type held string
 
 const (
+	// passed: it is forwarded and its response is returned.
 	passed held = ""
 	// unanswered: it is forwarded, and its response is held until the gate is opened.
 	unanswered held = "unanswered"
 	// late: it is forwarded when the gate is opened, even if the caller has disconnected.
 	late held = "late"
+	// lost: it is never forwarded and gets no response.
 	lost held = "lost"
 )
 
@@ -66,6 +73,7 @@ func newGate(t *testing.T, cloud string, victims func(r *http.Request, body []by
 	return g
 }
 
+// hold sets the treatment of the next removal call only.
 func (g *gate) hold(how held) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -84,6 +92,8 @@ func (g *gate) await(t *testing.T) {
 	})
 }
 
+// taken returns the instances in removal calls, sorted, and the maximum number of calls for
+// one of them.
 func (g *gate) taken() (ids []string, most int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -119,6 +129,7 @@ func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(answer.Body.Bytes())
 }
 
+// take counts a call and returns its treatment.
 func (g *gate) take(victims []string) held {
 	g.mu.Lock()
 	defer g.mu.Unlock()

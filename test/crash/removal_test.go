@@ -13,6 +13,8 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
+// configuration returns an autoscaler that wants one instance per 10 entries of its queue.
+// drain is the content of its drain table, if any.
 func (c cloud) configuration(l *world.Load, name, victims, drain string) string {
 	text := strings.Replace(world.Queued(name, c.target, 1, 9), "min_replicas", fmt.Sprintf("victims = %q\nmin_replicas", victims), 1)
 	if drain != "" {
@@ -21,6 +23,8 @@ func (c cloud) configuration(l *world.Load, name, victims, drain string) string 
 	return c.fleet + l.Source() + text
 }
 
+// TestRemoval kills hpad after it has sent a request to remove two of three instances and
+// before it gets the response.
 func TestRemoval(t *testing.T) {
 	l := world.NewLoad(t)
 	// groups the cases, so that Prometheus outlives them
@@ -36,6 +40,7 @@ func TestRemoval(t *testing.T) {
 	})
 }
 
+// stopTime is the time that an instance takes to terminate.
 const stopTime = 2 * time.Second
 
 type removal struct {
@@ -82,6 +87,7 @@ func (r *removal) run(t *testing.T, how held) {
 	}
 }
 
+// awaitTerminated waits until the operations have ended with a termination.
 func (r *removal) awaitTerminated(t *testing.T, h *program.Program, begun []drain.Operation) {
 	t.Helper()
 	if len(begun) != 2 {

@@ -26,9 +26,9 @@ func (w *fixture) wantLossReported(since int, part string, texts ...string) {
 			w.t.Errorf("hpad describe prints %s, want %q", described, text)
 		}
 	}
-	for _, text := range append(texts, `"msg":"state lost`) {
-		if !strings.Contains(said, text) {
-			h.w.t.Errorf("the log does not tell %q: %s", text, said)
+	for _, text := range append(texts, "state was lost or removed") {
+		if !strings.Contains(logged, text) {
+			w.t.Errorf("the log is %s, want %q", logged, text)
 		}
 	}
 	eventually(w.t, "hpad get reports it, after the worker is scraped", func() (string, bool) {

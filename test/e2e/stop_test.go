@@ -59,11 +59,11 @@ func TestSecond(t *testing.T) {
 	eventually(t, "the second hpad has opened the state", func() (string, bool) {
 		return "", second.hasOpen(filepath.Join(w.State(), "state.db"))
 	})
-	second.signal(syscall.SIGHUP) // ignored during the start
-	second.ended(1)
-	want := fmt.Sprintf("state directory %q is in use by another hpad", w.path("state"))
-	if said := second.said(); !strings.Contains(said, want) {
-		t.Errorf("the second hpad said %q, want %q", said, want)
+	second.Signal(syscall.SIGHUP) // ignored during the start
+	second.awaitExit("exit status 1")
+	want := fmt.Sprintf("state directory %q is held by another hpad", w.State())
+	if logged := second.Said(); !strings.Contains(logged, want) {
+		t.Errorf("the second hpad logged %q, want %q", logged, want)
 	}
 	second.awaitNoProcesses()
 

@@ -18,27 +18,23 @@ var fleetFaults = []fault{
 	{"hangs", hang, "timeout|deadline|timed out|no answer"},
 	{"resets in the middle of the answer", reset, "connection reset|EOF"},
 	{"trickles a byte a second", trickle, "timeout|deadline|timed out|no answer"},
-	{"answers a page with 200", say(200, "text/html", loginPage), "invalid character|text/html|<"},
-	{"answers 500", say(500, "text/plain", "boom"), "nomad returned 500: boom"},
-	{"answers 503", say(503, "text/plain", "no leader"), "nomad returned 503: no leader"},
-	{"answers 429 with Retry-After", say(429, "text/plain", "slow down", "Retry-After", "1"), "nomad returned 429: slow down"},
-	{"redirects", say(302, "text/plain", "", "Location", "https://login.example.org/"), "302|redirect|login.example.org"},
-	{"redirects to itself", say(307, "text/plain", "", "Location", "/"), "307|redirect"},
-	{"answers nothing", say(200, "application/json", ""), "EOF|nothing"},
-	{"forbids", say(403, "text/plain", "Permission denied"), "nomad returned 403: Permission denied"},
-	{"answers other JSON", say(200, "application/json", `{"a":[null]}`), "JSON|json|unmarshal|not what"},
-	{"answers wrong types", say(200, "application/json", `[{"ID":1,"JobModifyIndex":"many"}]`), "JSON|json|unmarshal|not what"},
-	{"says that there are no jobs", say(200, "application/json", `[]`, "X-Nomad-Index", "1"), "not found|no job|older|index"},
+	{"answers a page with 200", respond(200, "text/html", loginPage), "invalid character|text/html|<"},
+	{"answers 500", respond(500, "text/plain", "boom"), "nomad answers 500: boom"},
+	{"answers 503", respond(503, "text/plain", "no leader"), "nomad answers 503: no leader"},
+	{"answers 429 with Retry-After", respond(429, "text/plain", "slow down", "Retry-After", "1"), "nomad answers 429: slow down"},
+	{"redirects", respond(302, "text/plain", "", "Location", "https://login.example.org/"), "302|redirect|login.example.org"},
+	{"redirects to itself", respond(307, "text/plain", "", "Location", "/"), "307|redirect"},
+	{"answers nothing", respond(200, "application/json", ""), "EOF|nothing"},
+	{"forbids", respond(403, "text/plain", "Permission denied"), "nomad answers 403: Permission denied"},
+	{"answers other JSON", respond(200, "application/json", `{"a":[null]}`), "JSON|json|unmarshal|not what"},
+	{"answers wrong types", respond(200, "application/json", `[{"ID":1,"JobModifyIndex":"many"}]`), "JSON|json|unmarshal|not what"},
+	{"says that there are no jobs", respond(200, "application/json", `[]`, "X-Nomad-Index", "1"), "not found|no job|older|index"},
 }
 
 // writeFaults are faults in responses to writes only.
-var writeFaults = []struct {
-	name string
-	how  misbehavior
-	why  string
-}{
-	{"conflicts for ever", say(500, "text/plain", "Enforcing job modify index 1: job exists with conflicting job modify index: 2"), "Enforcing job modify index"},
-	{"refuses every write", say(400, "text/plain", "no, thanks"), "nomad returned 400: no, thanks"},
+var writeFaults = []fault{
+	{"conflicts for ever", respond(500, "text/plain", "Enforcing job modify index 1: job exists with conflicting job modify index: 2"), "Enforcing job modify index"},
+	{"refuses every write", respond(400, "text/plain", "no, thanks"), "nomad answers 400: no, thanks"},
 	{"hangs at every write", hang, "timeout|deadline|timed out|no answer"},
 }
 

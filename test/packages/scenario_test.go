@@ -107,8 +107,8 @@ func (a *administrator) socket() {
 	if said, err := a.try("setpriv --reuid 65534 --regid 65534 --clear-groups hpad get"); err == nil || !strings.Contains(said, "permission denied") {
 		a.t.Errorf("got %q, %v outside of the group, want permission denied", said, err)
 	}
-	a.says("No autoscalers are configured.", "setpriv --reuid 65534 --regid 65534 --groups $(getent group hpad | cut -d : -f 3) hpad get")
-	a.says("The configuration was reloaded.\nThere are no changes.", "setpriv --reuid 65534 --regid 65534 --groups $(getent group hpad | cut -d : -f 3) hpad reload")
+	a.wantOutput("No autoscalers are configured.", "setpriv --reuid 65534 --regid 65534 --groups $(getent group hpad | cut -d : -f 3) hpad get")
+	a.wantOutput("The configuration was reloaded.\nNothing in it changed.", "setpriv --reuid 65534 --regid 65534 --groups $(getent group hpad | cut -d : -f 3) hpad reload")
 }
 
 // examples is the directory of the drop-ins.

@@ -311,7 +311,8 @@ func TestKeyboard(t *testing.T) {
 	b.await("no dialog", "!document.querySelector('dialog')")
 }
 
-// TestBehindProxy opens the page below a path of a proxy.
+// TestBehindProxy uses the page below a path prefix, through a proxy that buffers the event
+// stream.
 func TestBehindProxy(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 2)
@@ -323,7 +324,19 @@ func TestBehindProxy(t *testing.T) {
 		r.SetURL(target)
 		r.Out.SetBasicAuth("alice", password)
 	}}
-	outer := httptest.NewServer(http.StripPrefix("/ops/hpad", proxy))
+	outer := httptest.NewServer(http.StripPrefix("/ops/hpad", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, "/changes") {
+			w.Header().Set("Content-Type", "text/event-stream") // without sending events
+			w.WriteHeader(http.StatusOK)
+			_ = http.NewResponseController(w).Flush()
+			select {
+			case <-r.Context().Done():
+			case <-time.After(patience):
+			}
+			return
+		}
+		proxy.ServeHTTP(w, r)
+	})))
 	t.Cleanup(outer.Close)
 	t.Cleanup(outer.CloseClientConnections)
 	name := sim.JobID(0)

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 )
 
+// buildAutoscaler returns the path of nomad-autoscaler and builds it if necessary.
 func buildAutoscaler(ctx context.Context) (string, error) {
 	said, err := exec.CommandContext(ctx, "test/scale/nomad-autoscaler.sh").Output()
 	if err != nil {
@@ -18,6 +19,8 @@ func buildAutoscaler(ctx context.Context) (string, error) {
 	return string(bytes.TrimSpace(said)), nil
 }
 
+// autoscaler is a running nomad-autoscaler. It does not export a number of evaluations; each
+// makes one query.
 type autoscaler struct {
 	*process
 	environment *environment
@@ -34,6 +37,7 @@ func (a *autoscaler) count(context.Context) (counts, error) {
 	return c, err
 }
 
+// measureAutoscaler runs nomad-autoscaler with default settings and the policies of the jobs.
 func measureAutoscaler(ctx context.Context, program string, r row) (*result, error) {
 	s, err := startEnvironment(ctx, r)
 	if err != nil {
@@ -78,7 +82,7 @@ strategy "pass-through" {
 	if err != nil {
 		return nil, err
 	}
-	err = measure(ctx, &autoscaler{process: p, surroundings: s}, s, m)
-	p.Kill()
+	err = measure(ctx, &autoscaler{process: p, environment: s}, s, m)
+	p.Kill() // it may panic during shutdown
 	return m, err
 }

@@ -18,8 +18,11 @@ import (
 	"github.com/hpad/hpad/test/internal/installed"
 )
 
+// shared is the measurement of a cluster of members that share fleets through etcd.
 type shared struct {
-	row           row
+	row row
+	// passes is the sum over all members. cpu and rss are of the member with the highest use,
+	// and idle values of the one with the fewest fleets, which may be a standby.
 	passes        float64
 	cpu           time.Duration
 	busy, idle    time.Duration
@@ -31,6 +34,7 @@ type shared struct {
 	load          string
 }
 
+// sharing is the table of costs and failover times of clusters.
 var sharing = table[*shared]{
 	head: []string{
 		"members", "fleets", "autoscalers", "period", "cpu s per 1,000 evaluations, all members", "busiest member: % of a core", "RSS MiB",
@@ -81,7 +85,7 @@ func measureShared(ctx context.Context, program string, r row) (*shared, error) 
 	if err := g.measure(ctx, m); err != nil {
 		return nil, err
 	}
-	if r.members == 1 {
+	if r.members == 1 { // without another member there is no failover
 		return m, nil
 	}
 	if m.stopped, err = g.failover(ctx, (*hpad).end); err != nil {
@@ -157,6 +161,7 @@ func (g *group) end() {
 	}
 }
 
+// free returns free loopback addresses.
 func free(count int) ([]string, error) {
 	var addresses []string
 	for range count {
@@ -170,13 +175,15 @@ func free(count int) ([]string, error) {
 	return addresses, nil
 }
 
+// owned returns the number of fleets that each member owns, and whether all fleets have an
+// owner.
 func (g *group) owned(ctx context.Context) (owned []float64, all bool) {
 	owned, sum := make([]float64, len(g.members)), 0.0
 	for i, h := range g.members {
 		if h.Ended() {
 			continue
 		}
-		owned[i], _ = h.value(ctx, "hpad_cluster_owned_fleets")
+		owned[i], _ = h.value(ctx, "hpad_cluster_owned_fleets") // a member that is starting owns none
 		sum += owned[i]
 	}
 	return owned, int(sum) >= len(g.worlds)
@@ -190,6 +197,7 @@ func (s *socket) value(ctx context.Context, name string) (float64, error) {
 	return valueIn(text.String(), name), nil
 }
 
+// valueIn returns a metric without labels from a scrape, or 0.
 func valueIn(text, name string) float64 {
 	for line := range strings.Lines(text) {
 		if number, ok := strings.CutPrefix(strings.TrimSpace(line), name+" "); ok {
@@ -200,6 +208,8 @@ func valueIn(text, name string) float64 {
 	return 0
 }
 
+// settle waits until every autoscaler has been evaluated and no fleet has moved for two
+// periods.
 func (g *group) settle(ctx context.Context) error {
 	begun, before, same := time.Now(), "", 0
 	for same < 2 {
@@ -225,6 +235,7 @@ func (g *group) settle(ctx context.Context) error {
 	return nil
 }
 
+// evaluated reports whether the owners have evaluated every autoscaler after a time.
 func (g *group) evaluated(ctx context.Context, after time.Time) bool {
 	count := 0
 	for _, h := range g.members {
@@ -286,6 +297,7 @@ func (g *group) measure(ctx context.Context, m *shared) error {
 	return err
 }
 
+// stored returns the number of writes to etcd and the size of its data.
 func (g *group) stored(ctx context.Context) (writes float64, size int64, err error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, g.store+"/metrics", nil)
 	if err != nil {
@@ -300,7 +312,9 @@ func (g *group) stored(ctx context.Context) (writes float64, size int64, err err
 	return valueIn(string(text), "etcd_server_proposals_committed_total"), int64(valueIn(string(text), "etcd_mvcc_db_total_size_in_use_in_bytes")), err
 }
 
-func (g *group) without(ctx context.Context, end func(*hpad) error) (time.Duration, error) {
+// failover ends the member with the most fleets and returns the time until every autoscaler has
+// been evaluated. It then restarts the member and waits until the cluster settles.
+func (g *group) failover(ctx context.Context, end func(*hpad) error) (time.Duration, error) {
 	owned, _ := g.owned(ctx)
 	most := slices.Index(owned, slices.Max(owned))
 	gone := g.members[most]

@@ -14,14 +14,18 @@ import (
 	"github.com/hpad/hpad/test/scale/sim"
 )
 
-type surroundings struct {
+// environment is a world with its servers.
+type environment struct {
 	*sim.World
-	nomad, prometheus   string
-	open, most, queries atomic.Int64
-	end                 func()
+	nomad, prometheus string
+	// open is the number of connections to both servers, and queries the number of queries to
+	// Prometheus.
+	open, queries atomic.Int64
+	end           func()
 }
 
-func surround(ctx context.Context, r row) (*surroundings, error) {
+// startEnvironment starts a world for a row.
+func startEnvironment(ctx context.Context, r row) (*environment, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	s := &environment{World: sim.New(sim.Options{Jobs: r.n, Single: r.single, Changes: r.changes, Period: r.period})}
 	var servers []*http.Server
@@ -66,13 +70,16 @@ func (s *environment) count(_ net.Conn, state http.ConnState) {
 	}
 }
 
-func (s *surroundings) configure(dir string, r row) error {
+// configure writes hpad's configuration. All its files are in dir.
+func (s *environment) configure(dir string, r row) error {
 	text := fmt.Sprintf("[daemon]\nlisten      = \"\"\nsocket      = %q\nstate_dir   = %q\nsync_period = %q\n%s",
 		filepath.Join(dir, "sock"), filepath.Join(dir, "state"), r.period, s.autoscalers(r, "prod", ""))
 	return os.WriteFile(filepath.Join(dir, "hpad.toml"), []byte(text), 0o600)
 }
 
-func (s *surroundings) autoscalers(r row, fleet, prefix string) string {
+// autoscalers returns the configuration of a fleet with an autoscaler for each job, without
+// the [daemon] table. prefix is part of their names.
+func (s *environment) autoscalers(r row, fleet, prefix string) string {
 	var text strings.Builder
 	fmt.Fprintf(&text, `
 [fleets.%[1]s]
@@ -107,23 +114,4 @@ stabilization_window = "0s"
 `, id, query, choice, sim.PerInstance, fleet, prefix)
 	}
 	return text.String()
-}
-
-func serveAlone(ctx context.Context, r row) error {
-	s, err := surround(ctx, r)
-	if err != nil {
-		return err
-	}
-	defer s.end()
-	dir, err := os.MkdirTemp("", "hpad-scale-")
-	if err != nil {
-		return err
-	}
-	defer func() { _ = os.RemoveAll(dir) }()
-	if err := s.configure(dir, r); err != nil {
-		return err
-	}
-	fmt.Printf("nomad       %s\nprometheus  %s\nhpad run --config %s\n", s.nomad, s.prometheus, filepath.Join(dir, "hpad.toml"))
-	<-ctx.Done()
-	return nil
 }

@@ -12,6 +12,8 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
+// TestFollow runs hpad with 200 jobs with changing loads, with one shared query and with one
+// query per job. Every count must follow its load without errors.
 func TestFollow(t *testing.T) {
 	for _, query := range []string{"shared", "each"} {
 		t.Run(query, func(t *testing.T) {
@@ -47,7 +49,8 @@ func TestFollow(t *testing.T) {
 	}
 }
 
-func disagreement(t *testing.T, p *program.Program, s *surroundings) (string, bool) {
+// disagreement compares hpad's view with the simulated cluster.
+func disagreement(t *testing.T, p *program.Program, s *environment) (string, bool) {
 	t.Helper()
 	views, err := p.Client.Autoscalers(t.Context())
 	if err != nil || len(views) != 200 {

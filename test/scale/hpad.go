@@ -17,6 +17,7 @@ import (
 	"github.com/hpad/hpad/test/internal/gobuild"
 )
 
+// buildHpad builds hpad from this tree.
 func buildHpad(ctx context.Context) (path string, clean func(), err error) {
 	dir, err := os.MkdirTemp("", "hpad-scale-")
 	if err != nil {
@@ -37,6 +38,7 @@ type hpad struct {
 	program, dir string
 }
 
+// startHpad runs a binary with the configuration in a directory.
 func startHpad(program, dir string) (*hpad, error) {
 	p, err := start(filepath.Join(dir, "log"), program, "run", "--config", filepath.Join(dir, "hpad.toml"))
 	if err != nil {
@@ -45,6 +47,7 @@ func startHpad(program, dir string) (*hpad, error) {
 	return &hpad{process: p, program: program, dir: dir, socket: newSocket(filepath.Join(dir, "sock"))}, nil
 }
 
+// socket is an HTTP client for hpad's socket.
 type socket struct{ http.Client }
 
 func newSocket(path string) *socket {
@@ -53,6 +56,7 @@ func newSocket(path string) *socket {
 	}}}}
 }
 
+// scrape copies metrics, all or by name, and returns their size.
 func (s *socket) scrape(ctx context.Context, to io.Writer, names ...string) (int64, error) {
 	address := "http://hpad/metrics?" + url.Values{"name[]": names}.Encode()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
@@ -72,6 +76,7 @@ const (
 	lateMetric   = "hpad_autoscaler_late_passes_total"
 )
 
+// counts returns the numbers of passes. Late ones need lateMetric in names.
 func (s *socket) counts(ctx context.Context, names ...string) (c counts, err error) {
 	var text strings.Builder
 	_, err = s.scrape(ctx, &text, names...)
@@ -91,11 +96,13 @@ func (s *socket) counts(ctx context.Context, names ...string) (c counts, err err
 	return c, err
 }
 
+// count returns all counts.
 func (s *socket) count(ctx context.Context) (counts, error) {
 	return s.counts(ctx, passesMetric, lateMetric)
 }
 
-func (h *hpad) ask(ctx context.Context, m *result) error {
+// measureRequests measures the requests of operators to a running daemon, and "hpad check".
+func (h *hpad) measureRequests(ctx context.Context, m *result) error {
 	begun := betweenTicks(ctx, m.row.period)
 	size, err := h.scrape(ctx, io.Discard)
 	if err != nil {
@@ -112,28 +119,17 @@ func (h *hpad) ask(ctx context.Context, m *result) error {
 		return err
 	}
 	m.check = time.Since(begun)
-	self, err := os.Executable()
-	if err != nil {
-		return err
-	}
-	begun = time.Now()
-	m.parseCPU, err = runOnce(ctx, self, "-parse", file)
-	m.parse = time.Since(begun)
-	return err
+	return nil
 }
 
-func parse(file string) error {
-	var root map[string]any
-	_, err := toml.DecodeFile(file, &root)
-	return err
-}
-
+// betweenTicks waits until no round is about to start, and returns the time of the next tick.
 func betweenTicks(ctx context.Context, period time.Duration) time.Time {
 	toTick(ctx, period)
 	pause(ctx, period/2)
 	return time.Now()
 }
 
+// runOnce runs a command and returns its CPU time.
 func runOnce(ctx context.Context, program string, args ...string) (time.Duration, error) {
 	command := exec.CommandContext(ctx, program, args...)
 	said, err := command.CombinedOutput()
@@ -174,6 +170,7 @@ func (h *hpad) end() error {
 	return h.stop()
 }
 
+// measureHpad measures a binary with a new world.
 func measureHpad(ctx context.Context, program string, r row) (*result, error) {
 	s, err := startEnvironment(ctx, r)
 	if err != nil {

@@ -26,13 +26,16 @@ import (
 
 // row is one measurement.
 type row struct {
-	n               int
-	period          time.Duration
-	single          bool
-	each            bool
-	changes         float64
-	warm, periods   int
-	extra           bool
+	n       int
+	period  time.Duration
+	single  bool
+	each    bool
+	changes float64
+	// warm is the number of periods before the measurement, and periods its duration.
+	warm, periods int
+	extra         bool
+	// members is the number of members that share fleets; 0 means no cluster. n is the total
+	// over all fleets.
 	members, fleets int
 }
 
@@ -84,11 +87,13 @@ func run() error {
 	return err
 }
 
+// The tables are inserted between these two lines of a page.
 const (
 	tablesBegin = "<!-- begin of what make scale writes -->\n"
 	tablesEnd   = "<!-- end of what make scale writes -->\n"
 )
 
+// rewrite replaces the tables of a page.
 func rewrite(page, tables string) error {
 	text, err := os.ReadFile(page)
 	if err != nil {
@@ -102,6 +107,7 @@ func rewrite(page, tables string) error {
 	return os.WriteFile(page, []byte(before+tablesBegin+"\n"+tables+"\n"+tablesEnd+after), 0o644)
 }
 
+// settled returns the row with the derived rate of changes.
 func (r row) settled() row {
 	if r.changes < 0 {
 		r.changes = max(1, float64(r.n)/5000)
@@ -109,11 +115,13 @@ func (r row) settled() row {
 	return r
 }
 
+// measurement is a row with the values to measure.
 type measurement struct {
 	row
 	programs []string
 }
 
+// allRows returns the rows of docs/performance.md with the durations of r.
 func allRows(r row) []measurement {
 	both := []string{"nomad-autoscaler", "hpad"}
 	rows := []measurement{
@@ -152,6 +160,8 @@ func (b *bench) clean() {
 	}
 }
 
+// measureAll measures all rows and prints their tables. A failed measurement does not stop the
+// others.
 func (b *bench) measureAll(ctx context.Context, rows []measurement) error {
 	_, _ = fmt.Fprintf(b.out, "%s\n\n", hostInfo())
 	if slices.ContainsFunc(rows, func(m measurement) bool { return m.members == 0 }) {
@@ -209,6 +219,7 @@ func (b *bench) measureAll(ctx context.Context, rows []measurement) error {
 	return nil
 }
 
+// measureShared measures a cluster.
 func (b *bench) measureShared(ctx context.Context, program string, r row) (*shared, error) {
 	path, err := b.build(ctx, program)
 	if err != nil {
@@ -221,6 +232,7 @@ func (b *bench) measureShared(ctx context.Context, program string, r row) (*shar
 	return m, nil
 }
 
+// measure measures a program.
 func (b *bench) measure(ctx context.Context, program string, r row) (*result, error) {
 	path, err := b.build(ctx, program)
 	if err != nil {
@@ -238,6 +250,7 @@ func (b *bench) measure(ctx context.Context, program string, r row) (*result, er
 	return m, nil
 }
 
+// build returns the path of a program, and builds it if it is given by name.
 func (b *bench) build(ctx context.Context, program string) (path string, err error) {
 	if path = b.built[program]; path != "" {
 		return path, nil

@@ -11,8 +11,10 @@ import (
 	"time"
 )
 
+// patience is the limit for the start of a program.
 const patience = 10 * time.Minute
 
+// counts are the numbers of passes of a program.
 type counts struct{ passes, failed, late float64 }
 
 // measured is a program under measurement.
@@ -24,23 +26,26 @@ type measured interface {
 	count(context.Context) (counts, error)
 }
 
+// result is the result of a row.
 type result struct {
-	program                      string
-	row                          row
-	passes                       counts
-	cpu                          time.Duration
-	rss, peak                    int64
-	connections                  int64
-	reactions                    []time.Duration
-	waiting                      int
-	load                         string
+	program     string
+	row         row
+	passes      counts
+	cpu         time.Duration
+	rss, peak   int64
+	connections int64
+	reactions   []time.Duration
+	// waiting is the number of jobs without the requested count at the end.
+	waiting int
+	load    string
+	// Requests of operators.
 	scrape, get, check, checkCPU time.Duration
 	scraped                      int64
-	parse, parseCPU              time.Duration
 	restartFirst, restartAll     time.Duration
 }
 
-func measure(ctx context.Context, p measured, s *surroundings, m *result) error {
+// measure runs a program for the warm-up periods and then measures it.
+func measure(ctx context.Context, p measured, s *environment, m *result) error {
 	begun := time.Now()
 	for waited := 0; ; waited++ {
 		toTick(ctx, m.row.period)
@@ -112,6 +117,7 @@ func pause(ctx context.Context, wait time.Duration) {
 	}
 }
 
+// quantile returns a quantile of the reaction times.
 func (m *result) quantile(part float64) time.Duration {
 	if len(m.reactions) == 0 {
 		return 0
@@ -120,19 +126,23 @@ func (m *result) quantile(part float64) time.Duration {
 	return m.reactions[int(part*float64(len(m.reactions)-1))]
 }
 
+// perThousand returns the CPU time of 1,000 evaluations in seconds.
 func (m *result) perThousand() float64 { return m.cpu.Seconds() / max(1, m.passes.passes) * 1000 }
 
+// core returns the CPU use as a percentage of one core.
 func (m *result) core() float64 {
 	return 100 * m.cpu.Seconds() / (float64(m.row.periods) * m.row.period.Seconds())
 }
 
 const mebibyte = 1 << 20
 
+// table has the columns of a table of results.
 type table[T any] struct {
 	head  []string
 	cells func(T) []string
 }
 
+// costs is the table of costs and reaction times.
 var costs = table[*result]{
 	head: []string{
 		"program", "autoscalers", "period", "query", "allocations", "cpu s per 1,000 evaluations", "% of a core", "RSS MiB", "peak MiB", "connections",
@@ -154,6 +164,7 @@ var costs = table[*result]{
 	},
 }
 
+// extras is the table of operator requests.
 var extras = table[*result]{
 	head: []string{
 		"program", "autoscalers", "restart: first decision s", "all s", "get s", "scrape s", "of MiB", "check s", "cpu s",
@@ -168,7 +179,8 @@ var extras = table[*result]{
 
 func seconds(d time.Duration) string { return fmt.Sprintf("%.2f", d.Seconds()) }
 
-func (t table[T]) begin(out io.Writer) {
+// writeHeader writes the header in Markdown.
+func (t table[T]) writeHeader(out io.Writer) {
 	_, _ = fmt.Fprintf(out, "| %s |\n%s|\n", strings.Join(t.head, " | "), strings.Repeat("|---", len(t.head)))
 }
 

@@ -20,6 +20,7 @@ type process struct {
 	log string
 }
 
+// start runs a program and appends its output to a file.
 func start(log, program string, args ...string) (*process, error) {
 	file, err := os.OpenFile(log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -35,6 +36,7 @@ func start(log, program string, args ...string) (*process, error) {
 	return &process{Process: p, log: log}, nil
 }
 
+// running returns an error with the last output if the program has ended.
 func (p *process) running() error {
 	if !p.Ended() {
 		return nil
@@ -42,7 +44,8 @@ func (p *process) running() error {
 	return fmt.Errorf("%s ended with %s\n%s", p.Command.Path, p.Command.ProcessState, p.output())
 }
 
-func (p *process) said() []byte {
+// output returns the end of the output without harmless lines.
+func (p *process) output() []byte {
 	const most = 4000
 	text, err := os.ReadFile(p.log)
 	if err != nil {
@@ -57,6 +60,7 @@ func (p *process) said() []byte {
 	return output[max(0, len(output)-most):]
 }
 
+// stop stops the program. It returns an error if the program does not exit in time or fails.
 func (p *process) stop() error {
 	const limit = time.Minute
 	err := p.Stop(syscall.SIGTERM, limit)
@@ -66,9 +70,7 @@ func (p *process) stop() error {
 	return err
 }
 
-// ticksPerSecond is the unit of CPU time in /proc.
-const ticksPerSecond = 100
-
+// cpu returns the CPU time of the program.
 func (p *process) cpu() (time.Duration, error) {
 	proc, err := procfs.NewProc(p.Command.Process.Pid)
 	if err != nil {
@@ -78,6 +80,7 @@ func (p *process) cpu() (time.Duration, error) {
 	return time.Duration(stat.CPUTime() * float64(time.Second)), err
 }
 
+// memory returns the resident set size and its peak in bytes, or 0 if the program has ended.
 func (p *process) memory() (now, peak int64) {
 	proc, err := procfs.NewProc(p.Command.Process.Pid)
 	if err != nil {
@@ -90,6 +93,7 @@ func (p *process) memory() (now, peak int64) {
 	return int64(status.VmRSS), int64(status.VmHWM)
 }
 
+// loadAverage returns the load average of the last minute.
 func loadAverage() string {
 	proc, err := procfs.NewDefaultFS()
 	if err != nil {
@@ -102,11 +106,15 @@ func loadAverage() string {
 	return fmt.Sprintf("%.2f", load.Load1)
 }
 
-func machine() string {
-	model, memory := "", ""
-	if text, err := os.ReadFile("/proc/cpuinfo"); err == nil {
-		if _, rest, found := strings.Cut(string(text), "model name"); found {
-			model, _, _ = strings.Cut(strings.TrimLeft(rest, "\t :"), "\n")
+// hostInfo describes the host.
+func hostInfo() string {
+	model, memory := "", uint64(0)
+	if proc, err := procfs.NewDefaultFS(); err == nil {
+		if cpus, err := proc.CPUInfo(); err == nil && len(cpus) > 0 {
+			model = cpus[0].ModelName
+		}
+		if info, err := proc.Meminfo(); err == nil && info.MemTotalBytes != nil {
+			memory = *info.MemTotalBytes
 		}
 	}
 	return fmt.Sprintf("%d cores, %s, %d GiB, %s %s", runtime.NumCPU(), model, memory>>30, runtime.Version(), time.Now().Format(time.DateOnly))

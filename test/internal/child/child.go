@@ -12,15 +12,17 @@ import (
 // Process is a child that never outlives the test process. Its methods are safe for concurrent
 // use.
 type Process struct {
+	// Command is the started command. Its ProcessState is set when Done is closed.
 	Command *exec.Cmd
 	// Done is closed when the child has exited.
 	Done <-chan struct{}
 }
 
-// Start runs a command and keeps its SysProcAttr.
+// Start runs a command. It keeps the other fields of SysProcAttr.
 func Start(command *exec.Cmd) (*Process, error) { return StartIn(command, nil) }
 
-// StartIn is Start from a thread on which enter was called, for example to join namespaces.
+// StartIn is Start from a thread on which enter was called, for example to join other
+// namespaces. The thread is discarded afterwards. If enter is nil, any thread is used.
 func StartIn(command *exec.Cmd, enter func() error) (*Process, error) {
 	if command.SysProcAttr == nil {
 		command.SysProcAttr = &syscall.SysProcAttr{}
@@ -42,13 +44,13 @@ func StartIn(command *exec.Cmd, enter func() error) (*Process, error) {
 		err := command.Start()
 		started <- err
 		if err == nil {
-			_ = command.Wait()
+			_ = command.Wait() // the result is in ProcessState
 		}
 	}()
 	return &Process{Command: command, Done: done}, <-started
 }
 
-// Ended reports whether the process has ended.
+// Ended reports whether the child has exited.
 func (p *Process) Ended() bool {
 	select {
 	case <-p.Done:

@@ -7,8 +7,9 @@ import (
 	"os/exec"
 )
 
-// Build builds a package into a file, with the flags of packaging/build.sh so that both share
-// the build cache. more are further arguments of "go build".
+// Build builds a package, given by its import path or directory. It uses the flags of
+// packaging/build.sh, so that both share the build cache. more are further arguments of "go
+// build".
 func Build(ctx context.Context, file, of string, more ...string) error {
 	args := append([]string{"build", "-trimpath", "-ldflags", "-s -w", "-o", file}, more...)
 	command := exec.CommandContext(ctx, "go", append(args, of)...)
@@ -19,7 +20,8 @@ func Build(ctx context.Context, file, of string, more ...string) error {
 	return nil
 }
 
-// Hpad creates a link to the hpad that "make test" built, or builds it.
+// Hpad creates a link to the binary that "make test" has built, or builds one if
+// HPAD_TEST_PROGRAM is not set.
 func Hpad(ctx context.Context, file string) error {
 	made := os.Getenv("HPAD_TEST_PROGRAM")
 	if made == "" {

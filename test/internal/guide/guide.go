@@ -1,4 +1,5 @@
-// Package guide runs the examples of a page and compares their output with the page.
+// Package guide runs all examples of a documentation page in order and compares their output
+// with the page.
 package guide
 
 import (
@@ -16,19 +17,23 @@ import (
 	"github.com/hpad/hpad/test/internal/ports"
 )
 
-// Page is a page with examples.
+// Page is a page with its environment.
 type Page struct {
 	// Path is the file of the page. Dir is the directory of its commands; empty means a
 	// temporary directory.
 	Path, Dir string
 	// Environment is added to the environment of the test.
 	Environment []string
-	Replace     map[string]string
-	Skip        map[string]string
+	// Replace has texts of the page and their replacements. Each text must occur in the page.
+	Replace map[string]string
+	// Skip has the first lines of examples that are not run, with the reasons.
+	Skip map[string]string
 }
 
+// limit is the timeout of a page.
 const limit = 8 * time.Minute
 
+// mark is the prefix of the line that separates the output of two commands.
 const mark = "--- guide "
 
 // step is a command and the lines of output that the page shows for it.
@@ -37,7 +42,8 @@ type step struct {
 	shown   []string
 }
 
-// Run runs the examples of the page and returns the output of each command.
+// Run runs the page and returns the output of each command. It fails the test if a command
+// fails or its output lacks a line of the page.
 func Run(t *testing.T, p *Page) map[string]string {
 	t.Helper()
 	text, err := os.ReadFile(p.Path)
@@ -70,6 +76,7 @@ func Run(t *testing.T, p *Page) map[string]string {
 	return said
 }
 
+// replaced applies Replace.
 func (p *Page) replaced(text string) string {
 	pairs := make([]string, 0, 2*len(p.Replace))
 	for old, with := range p.Replace {
@@ -78,6 +85,7 @@ func (p *Page) replaced(text string) string {
 	return strings.NewReplacer(pairs...).Replace(text)
 }
 
+// bash runs a script and returns its output.
 func bash(t *testing.T, p *Page, script string) string {
 	t.Helper()
 	log, err := os.Create(filepath.Join(t.TempDir(), "output"))
@@ -93,6 +101,7 @@ func bash(t *testing.T, p *Page, script string) string {
 	timer := time.AfterFunc(limit, func() { _ = command.Cancel() })
 	defer timer.Stop()
 	err = command.Run()
+	// Kill the background processes of the script.
 	_ = syscall.Kill(-command.Process.Pid, syscall.SIGKILL)
 	said, readErr := os.ReadFile(log.Name())
 	if err != nil || readErr != nil {

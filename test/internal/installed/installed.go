@@ -1,4 +1,4 @@
-// Package installed finds the programs that the scripts in test/install fetched or built.
+// Package installed finds the programs that the scripts in test/install have installed.
 package installed
 
 import (
@@ -17,8 +17,9 @@ func Cache() string {
 	return filepath.Join(os.Getenv("HOME"), ".cache", "hpad-test")
 }
 
-// Path returns the last match of a pattern below Cache. Without a match the test is skipped, or
-// fails if CI=true; script would install the missing file.
+// Path returns the file that matches a pattern in Cache; the last in alphabetical order if
+// there are several. If there is no match, it skips the test, or fails it if CI=true. script
+// is the script that installs the file.
 func Path(t testing.TB, pattern, script string) string {
 	t.Helper()
 	paths, err := filepath.Glob(filepath.Join(Cache(), pattern))
@@ -31,7 +32,7 @@ func Path(t testing.TB, pattern, script string) string {
 	return paths[len(paths)-1]
 }
 
-// Program returns the path of a program on the PATH or in the cache.
+// Program returns the path of a program in PATH or in the bin directory of Cache.
 func Program(name string) (string, error) {
 	path, err := exec.LookPath(name)
 	if err != nil {
@@ -40,7 +41,8 @@ func Program(name string) (string, error) {
 	return path, err
 }
 
-// Absent skips the test, or fails it if CI=true.
+// Absent skips the test, or fails it if CI=true. The reason names the missing program and how
+// to install it.
 func Absent(t testing.TB, reason string) {
 	t.Helper()
 	if os.Getenv("CI") == "true" {

@@ -34,23 +34,31 @@ const Jobs = 4
 // Fleets are the shared fleets.
 var Fleets = []string{"alpha", "beta", "gamma"}
 
-// Options configure a Cluster.
+// Options has the differences between clusters.
 type Options struct {
 	// Cluster is the name of the cluster. Empty means "hpad".
 	Cluster string
 	// Servers are the URLs of the store's servers. Each member connects to them through its
 	// own relays.
 	Servers []string
-	Store   func(name string, servers []string) string
-	View    func(ctx context.Context) (cluster.View, error)
-	// Authority vouches for members, which speak TLS with each other; nil has them not.
+	// Store returns the configuration of the store in [ha], such as `etcd = { … }`, for a
+	// member and its server URLs.
+	Store func(name string, servers []string) string
+	// View returns the owners of the fleets in the store. Only Rounds uses it.
+	View func(ctx context.Context) (cluster.View, error)
+	// Authority issues certificates for TLS between members. nil means plain HTTP.
 	Authority *webtest.Authority
-	Watch     func(fleet string, next http.Handler) http.Handler
-	Windows   map[int]string
+	// Watch, if not nil, wraps the handler of a fleet's platform. The token of a call is the
+	// name of the member.
+	Watch func(fleet string, next http.Handler) http.Handler
+	// Windows are the scale-down stabilization windows by job. The default is "1h".
+	Windows map[int]string
 }
 
-// Cluster is a number of members with their fleets. Only the goroutine of the test may use it.
+// Cluster is a group of members with the fleets that they scale. Its methods must be called
+// from the test's goroutine.
 type Cluster struct {
+	// Worlds are the simulated platforms by fleet.
 	Worlds  map[string]*sim.World
 	Members []*Member
 
@@ -63,6 +71,7 @@ type Cluster struct {
 	// the other members to it.
 	relays map[string][]*relay.Relay
 	fronts map[string]*relay.Relay
+	// shared is the part of the configuration that all members have in common.
 	shared string
 }
 
@@ -72,7 +81,7 @@ type Member struct {
 	Name string
 }
 
-// New returns a cluster without members.
+// New starts the simulated platforms and returns a cluster without members.
 func New(t *testing.T, options Options) *Cluster {
 	t.Helper()
 	c := &Cluster{
@@ -114,7 +123,7 @@ func Serve(t *testing.T, handler http.Handler) string {
 	return server.URL
 }
 
-// Start runs a number of members and returns when each fleet has an owner.
+// Start starts members and waits until each fleet has an owner.
 func (c *Cluster) Start(count int) {
 	c.t.Helper()
 	c.Add(count)
@@ -127,7 +136,7 @@ func (c *Cluster) Start(count int) {
 	})
 }
 
-// Add adds a number of members that do not run yet.
+// Add adds members "hpad-0" and so on without starting them.
 func (c *Cluster) Add(count int) {
 	c.t.Helper()
 	for i := range count {
@@ -135,7 +144,7 @@ func (c *Cluster) Add(count int) {
 	}
 }
 
-// Prepare returns a member that is not running and not in Members.
+// Prepare returns a member that is not started and is not in Members.
 func (c *Cluster) Prepare(name string) *Member {
 	c.t.Helper()
 	address := ports.Free(c.t)
@@ -166,14 +175,15 @@ members = { username = "members", password_file = %q%s }
 	})}
 }
 
-// Cut drops the calls of a member to the store, or the responses.
+// Cut drops a member's calls to the store, or the responses, until it is called with false and
+// false.
 func (c *Cluster) Cut(m *Member, calls, answers bool) {
 	for _, r := range c.relays[m.Name] {
 		r.Drop(calls, answers)
 	}
 }
 
-// Reset closes all connections of a member to the store.
+// Reset closes all connections of a member to the store. It can reconnect.
 func (c *Cluster) Reset(m *Member) {
 	for _, r := range c.relays[m.Name] {
 		r.Reset()
@@ -186,6 +196,7 @@ func (c *Cluster) Alone() *Member {
 	return &Member{Name: "alone", Program: program.Prepare(c.t, program.Options{Directory: c.directory("alone"), Config: c.shared})}
 }
 
+// directory returns a working directory with the token that identifies a member.
 func (c *Cluster) directory(name string) string {
 	c.t.Helper()
 	return filepath.Dir(webtest.Write(c.t, c.t.TempDir(), "token", name))
@@ -197,7 +208,7 @@ func (c *Cluster) Await(what string, is func() (string, bool)) {
 	wait.For(c.t, world.Patience, what, is)
 }
 
-// Owners returns the owners of all fleets, according to a member.
+// Owners returns the owner of each owned fleet as reported by a member.
 func (c *Cluster) Owners(m *Member) map[string]string {
 	owners := map[string]string{}
 	found, err := m.Client.Cluster(c.t.Context())
@@ -212,7 +223,8 @@ func (c *Cluster) Owners(m *Member) map[string]string {
 	return owners
 }
 
-// Spread waits until the members know each other and have their shares of the fleets.
+// Spread waits until every member lists all members and the fleets are distributed without a
+// pending move.
 func (c *Cluster) Spread() {
 	c.t.Helper()
 	c.Await("all members, and fleets that stay", func() (string, bool) {
@@ -253,7 +265,7 @@ func (c *Cluster) OwnerOf(fleet string) (owner, other *Member) {
 	return owner, other
 }
 
-// TakenOver waits until another member owns a fleet, according to a third one.
+// TakenOver waits until a member other than from owns a fleet, as reported by says.
 func (c *Cluster) TakenOver(fleet string, from, says *Member) {
 	c.t.Helper()
 	c.Await("another owner", func() (string, bool) {
@@ -262,7 +274,7 @@ func (c *Cluster) TakenOver(fleet string, from, says *Member) {
 	})
 }
 
-// Follows waits until the count of a job follows its load.
+// Follows requests a count from a job through its load and waits for it.
 func (c *Cluster) Follows(fleet string, job, count int) {
 	c.t.Helper()
 	w := c.Worlds[fleet]
@@ -291,8 +303,8 @@ func (c *Cluster) EvaluatedAfter(m *Member, name string, began time.Time) api.Au
 	return view
 }
 
-// Scaled scales a target through a member, and repeats this if the target could not be read in
-// time.
+// Scaled scales a target manually through a member. It retries if the target could not be read
+// in time.
 func (c *Cluster) Scaled(m *Member, name string, count int32) {
 	c.t.Helper()
 	c.Await(fmt.Sprintf("%d replicas of %s", count, name), func() (string, bool) {
@@ -304,7 +316,7 @@ func (c *Cluster) Scaled(m *Member, name string, count int32) {
 	})
 }
 
-// Paused pauses an autoscaler through a member, and repeats this during a takeover.
+// Paused pauses an autoscaler through a member. It retries while the fleet changes its owner.
 func (c *Cluster) Paused(m *Member, name string) {
 	c.t.Helper()
 	c.Await("a pause of "+name, func() (string, bool) {

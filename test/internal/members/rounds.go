@@ -19,14 +19,19 @@ import (
 	"github.com/hpad/hpad/test/soak"
 )
 
+// inTime is the limit for the first evaluation of all autoscalers after a fault: a lease, a
+// sync period and the delays of a loaded machine. The model test of daemon/cluster has a
+// stricter limit under a virtual clock.
 const inTime = TTL + 85*time.Second
 
-// Fault is a fault of the owner of a fleet in one round.
+// Fault is a fault of the owner of a fleet.
 type Fault struct {
 	// Begin starts the fault in round n, and End ends it.
 	Begin, End func(c *Cluster, owner *Member, n int)
-	// Moves reports whether another member takes over.
-	Moves   bool
+	// Moves is true if another member takes over the fleet.
+	Moves bool
+	// Refusal, if not empty, is part of the reason that the owner reports for not scaling
+	// during the fault.
 	Refusal string
 }
 
@@ -63,6 +68,8 @@ var Faults = map[string]Fault{
 	},
 }
 
+// The jobs of a fleet: one follows its load, one is kept large by its window, and one is
+// paused.
 const (
 	growing, kept, paused = 1, 2, 3
 	keptCount             = 20
@@ -70,19 +77,26 @@ const (
 
 func autoscaler(job int) string { return fmt.Sprint("alpha-", job) }
 
+// rounds is a cluster in which a fault is repeated.
 type rounds struct {
 	*Cluster
-	fault   Fault
+	fault Fault
+	// longest is the longest time from a fault to the next evaluation of an autoscaler.
 	longest time.Duration
 
-	mu     sync.Mutex
+	mu sync.Mutex
+	// counts are the accepted counts by job and fleet.
 	counts map[string]int64
-	wrong  []string
+	// wrong are violations by members.
+	wrong []string
 }
 
-// Rounds repeats a fault of the owner of a fleet, in two clusters with the options that prepare
-// returns. After each round another member must evaluate the fleet's autoscalers, or the same
-// one if the fault spares it.
+// Rounds repeats a fault of a fleet's owner in two clusters. prepare returns the fault and the
+// options for a cluster name; Rounds sets Watch and Windows itself.
+//
+// After each round, every autoscaler of the fleet must have been evaluated in time, each count
+// must have been written once and only by the owner according to the store, and the window,
+// the pause and the timestamps must be unchanged.
 func Rounds(t *testing.T, prepare func(t *testing.T, cluster string) (Fault, Options)) {
 	t.Helper()
 	const clusters = 2
@@ -117,6 +131,7 @@ func open(t *testing.T, fault Fault, options Options) *rounds {
 	return r
 }
 
+// watch records the accepted counts and checks that only the owner writes.
 func (r *rounds) watch(fleet string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
 		if request.Method == http.MethodGet || !strings.HasSuffix(request.URL.Path, "/scale") {
@@ -154,6 +169,8 @@ func (s *status) WriteHeader(code int) {
 	s.ResponseWriter.WriteHeader(code)
 }
 
+// ownerWrites checks in the store that the member owns the fleet. It retries View until it
+// succeeds, and returns false if ctx ends first because the member has given up.
 func (r *rounds) ownerWrites(ctx context.Context, member, fleet string) bool {
 	for {
 		view, err := r.options.View(ctx)
@@ -173,6 +190,7 @@ func (r *rounds) ownerWrites(ctx context.Context, member, fleet string) bool {
 	}
 }
 
+// round runs one round.
 func (r *rounds) round(n int) {
 	t := r.t
 	owner, other := r.OwnerOf("alpha")
@@ -203,6 +221,7 @@ func (r *rounds) round(n int) {
 	r.check(n, other, before)
 }
 
+// refused changes the load and waits until the owner reports why it does not scale.
 func (r *rounds) refused(n int, owner *Member, count int) {
 	t, w := r.t, r.Worlds["alpha"]
 	t.Helper()
@@ -223,6 +242,7 @@ func (r *rounds) refused(n int, owner *Member, count int) {
 	}
 }
 
+// evaluatedAfter waits for an evaluation after a fault and checks its delay.
 func (r *rounds) evaluatedAfter(m *Member, name string, began time.Time) {
 	r.t.Helper()
 	r.EvaluatedAfter(m, name, began)
@@ -232,6 +252,7 @@ func (r *rounds) evaluatedAfter(m *Member, name string, began time.Time) {
 	}
 }
 
+// check compares the state after a round with the state before it.
 func (r *rounds) check(n int, by *Member, before api.Autoscaler) {
 	t := r.t
 	t.Helper()

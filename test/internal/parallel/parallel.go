@@ -10,7 +10,8 @@ import (
 	"testing"
 )
 
-// Run runs the tests with a minimum parallelism, regardless of the number of processors.
+// Run runs at least `least` tests at once, independent of the number of CPUs, and returns the
+// exit code.
 func Run(m *testing.M, least int) int {
 	flag.Parse()
 	if err := flag.Set("test.parallel", strconv.Itoa(max(least, runtime.GOMAXPROCS(0)))); err != nil {

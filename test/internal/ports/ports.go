@@ -9,6 +9,8 @@ import (
 	"testing"
 )
 
+// The range is below the kernel's ephemeral range, from which a connection could take the port
+// before the server, and below the range of Nomad.
 const first, last = 10_000, 19_999
 
 // claims are abstract Unix sockets, one for each port of this process. They exclude other
@@ -18,7 +20,7 @@ var (
 	claims []net.Listener
 )
 
-// Free returns an unused loopback address.
+// Free returns a free loopback address for one server.
 func Free(t testing.TB) string {
 	t.Helper()
 	return fmt.Sprintf("127.0.0.1:%d", Port(t))

@@ -25,10 +25,7 @@ func (p *Program) With(t testing.TB) *Program {
 // Pid returns the process ID.
 func (p *Program) Pid() int { return p.process.Command.Process.Pid }
 
-// Done is closed when the process has exited.
-func (p *Program) Done() <-chan struct{} { return p.process.Done }
-
-// Ended describes how the program ended; empty if it runs.
+// Ended returns the exit status, or an empty string while the process runs.
 func (p *Program) Ended() string {
 	if !p.process.Ended() {
 		return ""
@@ -71,7 +68,7 @@ func (p *Program) Ask(method, path string) (status int, body string, err error) 
 	return response.StatusCode, string(text), err
 }
 
-// Metric returns the sum of the series with labels that contain a text.
+// Metric returns the sum of all series of a metric whose labels contain a text.
 func (p *Program) Metric(name, labels string) float64 {
 	p.t.Helper()
 	_, text, err := p.Ask(http.MethodGet, "/metrics?name[]="+name)
@@ -91,19 +88,14 @@ func sum(metrics, name, labels string) (sum float64) {
 	return sum
 }
 
-// Use is the resource usage of a process.
+// Use is the resource use of a process.
 type Use struct {
 	Goroutines, Descriptors int
 	// Resident is the resident memory in bytes.
 	Resident int64
 }
 
-var (
-	goroutines = regexp.MustCompile(`(?m)^go_goroutines (\d+)$`)
-	resident   = regexp.MustCompile(`VmRSS:\s+(\d+) kB`)
-)
-
-// Use returns the current resource usage.
+// Use returns the current resource use.
 func (p *Program) Use() (Use, error) {
 	status, text, err := p.Ask(http.MethodGet, "/metrics?name[]=go_goroutines&name[]=process_open_fds&name[]=process_resident_memory_bytes")
 	if err == nil && status != http.StatusOK {

@@ -24,13 +24,15 @@ import (
 // Program is an hpad process with its files. Its methods must be called from the test's
 // goroutine.
 type Program struct {
+	// Client uses the socket.
 	Client *api.Client
 
-	t             testing.TB
-	dir           string
-	binary        string
-	process       *child.Process
-	environment   []string
+	t           testing.TB
+	dir         string
+	binary      string
+	process     *child.Process
+	environment []string
+	// daemon is the [daemon] table without its paths. state is the state directory.
 	daemon, state string
 	directory     string
 }
@@ -66,17 +68,22 @@ func Clean() {
 	}
 }
 
-// Options configure a Program.
+// Options has the differences between programs.
 type Options struct {
+	// Config is the configuration without its [daemon] table. Daemon is that table without its
+	// paths; empty means a sync period of 1 s.
 	Config, Daemon string
-	Environment    []string
-	// State is the directory of the state; empty is one of its own.
-	State     string
+	// Environment is added to the environment of the test, for example "PATH=/bin".
+	Environment []string
+	// State is the state directory. Empty means a directory of the program.
+	State string
+	// Directory is the working directory. Empty means the test's.
 	Directory string
 }
 
-// New runs hpad with a configuration without its [daemon] table and a sync period of one
-// second, and returns after the first passes. The program is killed with the test.
+// New runs hpad with a sync period of 1 s and waits for a pass of every autoscaler. text is
+// the configuration without its [daemon] table. hpad is killed at the end of the test, or by
+// the kernel if the test process ends first.
 func New(t testing.TB, text string, environment ...string) *Program {
 	t.Helper()
 	p := Prepare(t, Options{Config: text, Environment: environment})
@@ -115,7 +122,7 @@ func (p *Program) Configure(text string) {
 	}
 }
 
-// Socket is the path of its socket.
+// Socket returns the path of hpad's socket.
 func (p *Program) Socket() string { return p.path("sock") }
 
 // File returns the path of the configuration.
@@ -171,7 +178,7 @@ func (p *Program) Kill() {
 	}
 }
 
-// Stop sends SIGTERM and waits until hpad has ended.
+// Stop sends SIGTERM and wants hpad to exit with 0.
 func (p *Program) Stop() {
 	p.t.Helper()
 	if err := p.process.Stop(syscall.SIGTERM, world.Patience); err != nil {
@@ -182,13 +189,13 @@ func (p *Program) Stop() {
 	}
 }
 
-// Check returns the output and the exit code of "hpad check --live".
+// Check runs "hpad check --live" and returns its output and exit code.
 func (p *Program) Check() (said string, code int) {
 	p.t.Helper()
 	return p.CLI("check", "--live", p.File())
 }
 
-// View returns the status of an autoscaler.
+// View returns an autoscaler.
 func (p *Program) View(name string) api.Autoscaler {
 	p.t.Helper()
 	view, err := p.Client.Autoscaler(p.t.Context(), name)
@@ -212,7 +219,7 @@ func (p *Program) Await(name string, kind policy.ConditionType, reason, words st
 	})
 }
 
-// Passes waits for n more passes of an autoscaler.
+// Passes waits for n more evaluations of an autoscaler.
 func (p *Program) Passes(name string, n int) {
 	p.t.Helper()
 	seen, last := 0, p.View(name).Evaluation.Last
@@ -225,7 +232,7 @@ func (p *Program) Passes(name string, n int) {
 	})
 }
 
-// Says runs a command and returns its output.
+// Says runs an hpad command, which must succeed, and returns its output.
 func (p *Program) Says(arguments ...string) string {
 	p.t.Helper()
 	output, code := p.CLI(arguments...)

@@ -8,9 +8,11 @@ import (
 	"testing"
 )
 
-// Relay forwards connections to an address. It can drop data without closing a connection, as a
-// broken network does.
+// Relay forwards connections to a server. It can drop data without closing the connections,
+// like a broken network.
 type Relay struct {
+	// URL is the address of the relay with the scheme of the server, for example
+	// "http://127.0.0.1:41234".
 	URL string
 
 	to       string
@@ -39,7 +41,8 @@ func New(t testing.TB, url string) *Relay {
 	return r
 }
 
-// Drop drops data to or from the server. When it ends, connections with lost data are closed.
+// Drop sets whether to drop data to the server and from it. If both are false, it closes the
+// connections that have lost data.
 func (r *Relay) Drop(there, back bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -51,7 +54,7 @@ func (r *Relay) Drop(there, back bool) {
 	}
 }
 
-// Reset closes all connections.
+// Reset closes all connections and accepts new ones.
 func (r *Relay) Reset() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -79,6 +82,8 @@ func (r *Relay) accept() {
 	}
 }
 
+// carry copies data until either side closes. After a loss it copies nothing more, because the
+// stream is incomplete.
 func (r *Relay) carry(to, from net.Conn, dropped *bool) {
 	defer func() {
 		_, _ = to.Close(), from.Close()

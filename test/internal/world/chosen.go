@@ -11,24 +11,35 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// Chosen tests the choice of victims: one target for each order that depends on the cloud or on
-// a metric.
+// Chosen tests the choice of instances to remove. Each target has five instances and shrinks
+// to three, with one target for each removal order that depends on the platform or on metrics.
 type Chosen struct {
-	// Fleet is the configuration of the targets' fleet, Target a target as TOML has it.
-	Fleet    string
-	Target   func(name string) string
-	Make     func(name string, unhealthy []int, protected int) []string
-	Match    string
+	// Fleet is the configuration of the fleet. Target returns the TOML of a target.
+	Fleet  string
+	Target func(name string) string
+	// Make creates a target with five running instances, each an hour younger than the one
+	// before. Instances at the indexes in unhealthy are unhealthy; the instance at protected
+	// has scale-in protection unless the index is negative. It returns the IDs or names in
+	// order.
+	Make func(name string, unhealthy []int, protected int) []string
+	// Match is the instance field that Make returns: "id" or "name".
+	Match string
+	// Protects is true if the platform has scale-in protection for single instances.
 	Protects bool
-	Stay     func(name string) []string
-	Count    func(name string) int
-	Writes   func() int
+	// Stay returns the instances of a target that are not being removed, Count its desired
+	// count, and Writes the number of changes sent to the platform.
+	Stay   func(name string) []string
+	Count  func(name string) int
+	Writes func() int
 }
 
+// choice is a removal order with the expected result.
 type choice struct {
-	order              drain.Order
-	unhealthy          []int
-	cpu                []float64
+	order     drain.Order
+	unhealthy []int
+	cpu       []float64
+	// protected is the first victim without protection. victims are the indexes of the removed
+	// instances with protection, and unguarded without.
 	protected          int
 	victims, unguarded []int
 }
@@ -44,6 +55,7 @@ func choices() []choice {
 
 func (c choice) name() string { return "by-" + string(c.order) }
 
+// text returns the configuration of the autoscaler.
 func (c choice) text(target, match string) string {
 	text := strings.Replace(Queued(c.name(), target, 1, 10), "min_replicas", fmt.Sprintf("victims = %q\nmin_replicas", c.order), 1)
 	if c.cpu == nil {
@@ -62,7 +74,8 @@ average_value  = "1"
 `, c.name(), match)
 }
 
-// Run checks that a dry run shows the victims, and that exactly these are removed afterwards.
+// Run checks that a dry run reports the expected victims without removing them, that hpad then
+// removes exactly those, and that the history has them.
 func (s Chosen) Run(t *testing.T, l *Load) {
 	var configured strings.Builder
 	configured.WriteString(s.Fleet + l.Source())
@@ -100,6 +113,7 @@ func (s Chosen) Run(t *testing.T, l *Load) {
 	}
 }
 
+// called returns the IDs or names of victims.
 func (s Chosen) called(victims []drain.Victim) []string {
 	var names []string
 	for _, v := range victims {
@@ -112,6 +126,7 @@ func (s Chosen) called(victims []drain.Victim) []string {
 	return names
 }
 
+// tells waits until the dry run reports the victims.
 func (s Chosen) tells(t *testing.T, w *World, c choice, want []string) {
 	t.Helper()
 	wait.For(t, Patience, fmt.Sprintf("victims %v of %s in a dry run", want, c.name()), func() (string, bool) {

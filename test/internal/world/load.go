@@ -14,7 +14,8 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// Load is an exporter with values from the test, and a Prometheus that scrapes it every second.
+// Load is an exporter with values set by the test, and a Prometheus server that scrapes it
+// every second.
 type Load struct {
 	url string
 
@@ -45,7 +46,7 @@ func (l *Load) Set(series string, value float64) {
 	l.values[series] = value
 }
 
-// ServeHTTP serves the metrics.
+// ServeHTTP returns the metrics.
 func (l *Load) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -57,7 +58,7 @@ func (l *Load) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 // Queue sets the length of a queue.
 func (l *Load) Queue(of string, length float64) { l.Set(fmt.Sprintf("queue{of=%q}", of), length) }
 
-// AwaitQueue waits until Prometheus has scraped the queue length.
+// AwaitQueue waits until Prometheus has the current length of a queue.
 func (l *Load) AwaitQueue(t testing.TB, of string) {
 	t.Helper()
 	series := fmt.Sprintf("queue{of=%q}", of)
@@ -70,6 +71,7 @@ func (l *Load) AwaitQueue(t testing.TB, of string) {
 	})
 }
 
+// ask returns the value of a series as Prometheus formats it, or an empty string.
 func (l *Load) ask(series string) (string, error) {
 	response, err := http.Get(l.url + "/api/v1/query?query=" + url.QueryEscape(series))
 	if err != nil {

@@ -12,29 +12,40 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
+// The targets of Minute in the throttled account, and their initial count for a queue of 10
+// times as many.
 const (
 	Shrinking = "shrinking"
 	Growing   = "growing"
 	Before    = 4
 )
 
-// Minute is an account whose calls are throttled for a minute, and another account that works.
+// Minute tests throttling: one account rejects all calls for a minute, as if another client
+// had used up the quota, while a second account works.
 type Minute struct {
 	// Fleets is the configuration of the fleets "spent" (throttled) and "spared".
 	Fleets string
-	// Target returns a target of a fleet, as TOML has it.
-	Target          func(fleet, name string) string
-	Spared          []string
-	Count           func(fleet, name string) int
-	Spend           func(d time.Duration)
+	// Target returns the TOML of a target in a fleet.
+	Target func(fleet, name string) string
+	// Spared are targets of fleet "spared" with one instance each, more than its rate limit
+	// allows to change at once.
+	Spared []string
+	// Count returns the desired count of a target on the platform.
+	Count func(fleet, name string) int
+	// Spend makes the account of fleet "spent" reject all calls for a duration.
+	Spend func(d time.Duration)
+	// Refused returns the number of rejected calls, and Writes the number of accepted changes,
+	// of that account.
 	Refused, Writes func() int
 	// Words is part of the platform's error message.
 	Words string
-	Most  int
+	// Most is the maximum number of rejected calls.
+	Most int
 }
 
-// Run checks that the targets of the throttled account are held with few calls, that the other
-// account still scales, and that the first one recovers.
+// Run checks that the targets of the throttled account are held, that hpad makes few calls
+// meanwhile, that the other account is not affected, and that scaling resumes after the
+// minute.
 func (m Minute) Run(t *testing.T, l *Load) {
 	var text strings.Builder
 	text.WriteString(m.Fleets + l.Source())
@@ -61,6 +72,7 @@ func (m Minute) Run(t *testing.T, l *Load) {
 	t.Logf("all is well again %v after the account began to refuse calls", time.Since(begun).Round(time.Second))
 }
 
+// holds checks that both targets and the fleet report the cause.
 func (m Minute) holds(t *testing.T, w *World) {
 	t.Helper()
 	for _, name := range []string{Shrinking, Growing} {
@@ -107,6 +119,7 @@ func (m Minute) spares(t *testing.T, w *World, l *Load) {
 	}
 }
 
+// lasts checks that nothing changes during the minute and that hpad makes few calls.
 func (m Minute) lasts(t *testing.T, w *World, begun time.Time) {
 	t.Helper()
 	end := begun.Add(time.Minute)
@@ -128,6 +141,8 @@ func (m Minute) lasts(t *testing.T, w *World, begun time.Time) {
 	}
 }
 
+// comesBack checks that each pending change is made once and that the metrics count the
+// rejected calls.
 func (m Minute) comesBack(t *testing.T, w *World) {
 	t.Helper()
 	for name, want := range map[string]int{Shrinking: 1, Growing: 8} {

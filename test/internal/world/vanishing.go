@@ -11,27 +11,34 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
+// Ghost is the target of Vanishing. It has Present instances for a queue of 10 times as many,
+// and Left after the real loss.
 const (
 	Ghost   = "ghost"
 	Present = 6
 	Left    = 2
 )
 
+// confirm is the default number of consecutive implausible readings that hpad ignores.
 const confirm = 3
 
+// lost is the time after which a lie that was not read is repeated.
 const lost = 15 * time.Second
 
 // Vanishing tests implausible readings of a cloud target.
 type Vanishing struct {
 	// Fleet is the configuration of the fleet, and Target the TOML of the target.
 	Fleet, Target string
-	Lie           func(rounds int)
-	Lose          func()
+	// Lie makes the platform report one instance and a count of one for a number of rounds.
+	Lie func(rounds int)
+	// Lose reduces the target to Left by an external change.
+	Lose func()
+	// Count returns the desired count, and Writes the number of changes sent to the platform.
 	Count, Writes func() int
 }
 
-// Run lets the platform hide instances for one and for three rounds, which hpad must ignore,
-// and then removes instances.
+// Run checks that hpad ignores implausible readings of one and of three rounds, and accepts a
+// real loss after three more.
 func (v Vanishing) Run(t *testing.T, l *Load) {
 	l.Queue(Ghost, 10*Present)
 	w := New(t, v.Fleet+l.Source()+Queued(Ghost, v.Target, 1, 20))

@@ -1,5 +1,5 @@
-// Package world runs hpad's daemon in a test's process, with real fleets and a Prometheus with
-// values from the test.
+// Package world runs the daemon inside the test process, with real fleets and a Prometheus
+// server whose values the test sets.
 package world
 
 import (
@@ -28,7 +28,7 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// Patience is the time limit for operations that take seconds on an idle host.
+// Patience is the limit of waits for results that take seconds on an idle machine.
 const Patience = 90 * time.Second
 
 // World is a daemon with its state. Its methods must be called from the test's goroutine.
@@ -38,9 +38,9 @@ type World struct {
 	dir  string
 	wrap func(name string, fleet targets.Fleet) targets.Fleet
 	stop func()
-	text atomic.Pointer[string]
-	dry  bool
-	// measured are the metrics of the daemon that runs.
+	// text is the complete configuration. If dry is true, the daemon writes no counts.
+	text     atomic.Pointer[string]
+	dry      bool
 	measured *metrics.Exposition
 }
 
@@ -51,7 +51,7 @@ func New(t testing.TB, text string) *World {
 	return NewWrapped(t, text, nil)
 }
 
-// NewWrapped is New with wrapped fleets; a nil wrap does nothing.
+// NewWrapped is New with a wrapper for all fleets. nil means none.
 func NewWrapped(t testing.TB, text string, wrap func(name string, fleet targets.Fleet) targets.Fleet) *World {
 	t.Helper()
 	w := &World{t: t, dir: t.TempDir(), wrap: wrap}
@@ -73,7 +73,7 @@ func (w *World) Stop() {
 	w.stop()
 }
 
-// Restart stops the daemon and starts another one with its state.
+// Restart stops the daemon if it runs and starts another one with its state.
 func (w *World) Restart(text string) {
 	w.t.Helper()
 	w.stop()
@@ -81,7 +81,7 @@ func (w *World) Restart(text string) {
 	w.run(text)
 }
 
-// Reload loads another configuration.
+// Reload replaces the configuration of the running daemon.
 func (w *World) Reload(text string) {
 	w.t.Helper()
 	w.configure(text)
@@ -90,6 +90,7 @@ func (w *World) Reload(text string) {
 	}
 }
 
+// configure sets the configuration for the next load.
 func (w *World) configure(text string) {
 	w.t.Helper()
 	text = fmt.Sprintf("[daemon]\nsync_period = \"1s\"\nstate_dir = %q\ncpu_initialization_period = \"1s\"\ninitial_readiness_delay = \"1s\"\n%s",
@@ -147,7 +148,7 @@ func (w *World) run(text string) {
 	})
 }
 
-// View returns the status of an autoscaler.
+// View returns an autoscaler.
 func (w *World) View(name string) api.Autoscaler {
 	w.t.Helper()
 	a, ok := w.Autoscaler(name)
@@ -179,7 +180,7 @@ func (w *World) Await(name string, kind policy.ConditionType, reason, words stri
 	return c
 }
 
-// Told counts the events with some reasons.
+// Told returns the number of events with one of the reasons.
 func Told(events []api.Event, reasons ...string) int64 {
 	total := int64(0)
 	for _, event := range events {
@@ -190,7 +191,7 @@ func Told(events []api.Event, reasons ...string) int64 {
 	return total
 }
 
-// AwaitTold waits for an event of an autoscaler.
+// AwaitTold waits for an event with the reason.
 func (w *World) AwaitTold(name, reason string) {
 	w.t.Helper()
 	wait.For(w.t, Patience, fmt.Sprintf("event %s of %q", reason, name), func() (string, bool) {
@@ -199,7 +200,7 @@ func (w *World) AwaitTold(name, reason string) {
 	})
 }
 
-// Passes waits for n more passes of an autoscaler.
+// Passes waits for n more evaluations of an autoscaler.
 func (w *World) Passes(name string, n int) {
 	w.t.Helper()
 	seen, last := 0, w.View(name).Evaluation.Last
@@ -212,8 +213,8 @@ func (w *World) Passes(name string, n int) {
 	})
 }
 
-// Metric returns the sum of all series with the given labels; for a histogram the number of
-// observations.
+// Metric returns the sum of all series of a metric with these labels, or 0. A histogram counts
+// with its number of observations.
 func (w *World) Metric(name string, labels prometheus.Labels) float64 {
 	w.t.Helper()
 	sum := 0.0

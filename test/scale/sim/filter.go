@@ -8,6 +8,7 @@ import (
 	"text/scanner"
 )
 
+// fields are the fields of a document that filters may use.
 type fields[T any] map[string]func(T) string
 
 // compile compiles the part of Nomad's filter language (go-bexpr) that hpad and
@@ -40,6 +41,7 @@ type parser[T any] struct {
 	known   fields[T]
 }
 
+// take returns the current word and advances.
 func (p *parser[T]) take() string {
 	taken := p.next
 	p.next = ""
@@ -49,6 +51,7 @@ func (p *parser[T]) take() string {
 	return taken
 }
 
+// either parses operands of "or". "and" has a higher precedence.
 func (p *parser[T]) either() func(T) bool {
 	terms := []func(T) bool{p.both()}
 	for p.next == "or" {

@@ -28,12 +28,14 @@ func (w *World) scale(number, count int, message string, meta []byte) (specIndex
 	return specIndex, eval
 }
 
+// alter replaces a job by a changed copy. The caller holds mu.
 func (w *World) alter(number int, change func(*job)) {
 	j := *w.jobs[number]
 	change(&j)
 	w.jobs[number] = &j
 }
 
+// put replaces an allocation by ID. The caller holds mu.
 func (w *World) put(a *alloc) {
 	at, there := w.find(a.id)
 	if there {
@@ -47,6 +49,7 @@ func (w *World) find(id string) (at int, there bool) {
 	return sort.Find(len(w.allocs), func(n int) int { return strings.Compare(id, w.allocs[n].id) })
 }
 
+// place acts as the scheduler. All allocations of a plan have the same index.
 func (w *World) place(number int, eval string) {
 	now := time.Now()
 	w.index++
@@ -110,6 +113,8 @@ func isReceived(a *alloc) bool { return a.client == "running" && a.tasks == rece
 
 func isStopping(a *alloc) bool { return a.client == "running" && a.desired == "stop" }
 
+// advance updates the task states of allocations. If summary is true, it also updates the job
+// summary.
 func (w *World) advance(number int, summary bool, which func(*alloc) bool, change func(*alloc)) {
 	if !slices.ContainsFunc(w.jobs[number].allocs, which) {
 		return
@@ -138,6 +143,7 @@ func (w *World) advance(number int, summary bool, which func(*alloc) bool, chang
 	}
 }
 
+// report sets the health of allocations.
 func (w *World) report(number int) {
 	w.advance(number, false, func(a *alloc) bool { return a.desired == "run" && a.tasks == running && a.healthIndex == 0 }, func(a *alloc) {
 		a.healthIndex, a.healthTime = w.index, a.modified
@@ -152,6 +158,7 @@ func (w *World) conclude(number int) {
 	w.touched(number, deploymentsTable)
 }
 
+// collect removes stopped allocations.
 func (w *World) collect(number int) {
 	w.index++
 	w.alter(number, func(j *job) {

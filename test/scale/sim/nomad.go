@@ -16,6 +16,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 )
 
+// The default and the maximum wait of blocking queries.
 const (
 	defaultWait = 5 * time.Minute
 	maxWait     = 10 * time.Minute
@@ -69,6 +70,7 @@ type statusError struct {
 
 func (e statusError) Error() string { return e.text }
 
+// call is a request.
 type call struct {
 	world    *World
 	response http.ResponseWriter
@@ -83,6 +85,7 @@ func (c call) get(name string) string {
 	return ""
 }
 
+// check rejects unknown parameters.
 func (c call) check() error {
 	for name := range c.query {
 		if !slices.Contains([]string{"region", "namespace", "stale", "index", "wait", "filter", "prefix", "resources", "task_states", "meta", "type", "per_page", "next_token", "all"}, name) {
@@ -95,6 +98,8 @@ func (c call) check() error {
 	return nil
 }
 
+// block waits until current exceeds the index of the request. It returns with the world's lock
+// held for reading.
 func (c call) block(what watched, current func() uint64) {
 	w := c.world
 	after, _ := strconv.ParseUint(c.get("index"), 10, 64)
@@ -147,6 +152,8 @@ var compressors = sync.Pool{New: func() any {
 	return writer
 }}
 
+// answer streams JSON, compressed if the client accepts it, with Nomad's headers if index is
+// not 0.
 func (c call) answer(index uint64, pieces func(yield func(appendTo func([]byte) []byte))) error {
 	header := c.response.Header()
 	header.Set("Content-Type", "application/json")
@@ -190,6 +197,7 @@ func (c call) plain(body string) error {
 	return c.answer(0, func(yield func(func([]byte) []byte)) { yield(func(dst []byte) []byte { return append(dst, body...) }) })
 }
 
+// list sends the documents that match the filter.
 func list[T any](c call, index uint64, all []T, known fields[T], stub func([]byte, T) []byte) error {
 	pass, err := compile(c.get("filter"), known)
 	if err != nil {
@@ -248,6 +256,7 @@ func listJobs(c call) error {
 	return list(c, index, all, jobFields, func(dst []byte, j *job) []byte { return j.stub(dst, meta) })
 }
 
+// jobs returns all jobs sorted by ID. The caller holds the lock.
 func (c call) jobs() []*job { return slices.Clone(c.world.jobs) }
 
 func (c call) detail(resources bool) detail {
@@ -300,6 +309,7 @@ func (c call) one(index uint64, appendTo func([]byte) []byte) error {
 	return c.answer(index, func(yield func(func([]byte) []byte)) { yield(appendTo) })
 }
 
+// blockJob waits for a change of the requested job, and returns it.
 func (c call) blockJob(indexOf func(*job) uint64) (*job, error) {
 	number, err := c.jobNumber(c.request.PathValue("id"))
 	if err != nil {
@@ -326,6 +336,7 @@ func readJob(c call) error {
 	return c.one(j.index, func(dst []byte) []byte { return j.specification(dst, c.world.options.Period) })
 }
 
+// allIndex returns the highest index of a job and its allocations.
 func (j *job) allIndex() uint64 {
 	index := j.index
 	for _, a := range j.allocs {
@@ -334,6 +345,7 @@ func (j *job) allIndex() uint64 {
 	return index
 }
 
+// listJobAllocs returns an empty list for an unknown job, like Nomad.
 func listJobAllocs(c call) error {
 	j, err := c.blockJob((*job).allIndex)
 	if errors.Is(err, errNoJob) {
@@ -356,6 +368,7 @@ func readScale(c call) error {
 	return c.one(j.allIndex(), j.scaleStatus)
 }
 
+// writeScale makes the checks of the real server in the same order.
 func writeScale(c call) error {
 	var request struct {
 		Count          *int
@@ -377,8 +390,8 @@ func writeScale(c call) error {
 	j := w.jobs[number]
 	specIndex, eval := j.specIndex, ""
 	switch {
-	case request.Count == nil && request.Error:
-	case request.Count == nil: // or that it would do something
+	case request.Count == nil && request.Error: // an error event of nomad-autoscaler
+	case request.Count == nil: // a dry-run event
 	case *request.Count < 0:
 		err = fmt.Errorf("scaling action count can't be negative")
 	case request.Target["Group"] != "app":
@@ -422,6 +435,7 @@ func readPolicy(c call) error {
 	return c.one(j.createIndex, func(dst []byte) []byte { return j.policy(dst, c.world.options.Period) })
 }
 
+// meta returns the metadata of a request, or null.
 func meta(raw json.RawMessage) []byte {
 	if len(raw) == 0 {
 		return []byte("null")

@@ -73,6 +73,7 @@ func (w *World) answerQuery(rw http.ResponseWriter, r *http.Request) {
 	})
 }
 
+// answerRange responds to the range queries of nomad-autoscaler.
 func (w *World) answerRange(rw http.ResponseWriter, r *http.Request) {
 	start, startErr := instant(r.FormValue("start"))
 	end, endErr := instant(r.FormValue("end"))
@@ -100,7 +101,8 @@ func (w *World) answerRange(rw http.ResponseWriter, r *http.Request) {
 	})
 }
 
-func refuse(rw http.ResponseWriter, query string, err error) {
+// reject rejects an unknown query.
+func reject(rw http.ResponseWriter, query string, err error) {
 	rw.WriteHeader(http.StatusBadRequest)
 	_, _ = fmt.Fprintf(rw, `{"status":"error","errorType":"bad_data","error":%q}`, fmt.Sprintf("the simulator does not support the query %s, %v", query, err))
 }
@@ -122,6 +124,7 @@ func point(dst []byte, at time.Time, value int) []byte {
 	return append(dst, `"]`...)
 }
 
+// instant parses the time of a query.
 func instant(text string) (time.Time, error) {
 	if text == "" {
 		return time.Now(), nil
@@ -132,6 +135,7 @@ func instant(text string) (time.Time, error) {
 	return time.Parse(time.RFC3339Nano, text)
 }
 
+// at returns the load at a time.
 func (l load) at(at time.Time) int {
 	if at.Before(l.changed) {
 		return l.before

@@ -6,6 +6,9 @@ import (
 	"time"
 )
 
+// JSON fragments of responses, with the fields in Nomad's order.
+
+// detail has the options of an allocation list.
 type detail struct{ resources, states bool }
 
 func timestamp(dst []byte, at time.Time) []byte {
@@ -27,6 +30,7 @@ func text(dst []byte, name, value string) []byte {
 	return append(append(append(dst, '"'), value...), '"')
 }
 
+// stub appends a job in the form of a list.
 func (j *job) stub(dst []byte, meta bool) []byte {
 	dst = number(dst, `{"CreateIndex":`, j.createIndex)
 	dst = text(dst, `,"Datacenters":["*"],"ID":`, j.id)
@@ -64,6 +68,7 @@ func (j *job) summary(dst []byte) []byte {
 	return append(dst, `,"Unknown":0}}}`...)
 }
 
+// stub appends an allocation in the form of a list.
 func (a *alloc) stub(dst []byte, of *job, with detail) []byte {
 	dst = append(dst, '{')
 	if with.resources {
@@ -117,6 +122,7 @@ func (a *alloc) describe() string {
 	return ""
 }
 
+// states appends the task state with its events.
 func (a *alloc) states(dst []byte, with detail) []byte {
 	if !with.states || a.tasks == unreceived {
 		return append(dst, `null`...)
@@ -151,6 +157,7 @@ func (a *alloc) states(dst []byte, with detail) []byte {
 // taskEvent is a task event without its time.
 type taskEvent struct{ head, tail string }
 
+// events are the events of a task from start to end.
 var events = [ended]taskEvent{
 	newEvent("Received", "Task received by client", "", `{}`),
 	newEvent("Task Setup", "Building Task Directory", "Building Task Directory", `{"message":"Building Task Directory"}`),
@@ -169,6 +176,7 @@ func newEvent(kind, display, message, details string) taskEvent {
 	}
 }
 
+// stub appends the deployment of a job in the form of a list.
 func (d *deployment) stub(dst []byte, of *job) []byte {
 	dst = number(dst, `{"CreateIndex":`, d.createIndex)
 	dst = number(dst, `,"CreateTime":`, d.created.UnixNano())
@@ -193,6 +201,7 @@ func (d *deployment) stub(dst []byte, of *job) []byte {
 	return append(dst, `,"UnhealthyAllocs":0}}}`...)
 }
 
+// specification appends the complete job.
 func (j *job) specification(dst []byte, period time.Duration) []byte {
 	dst = number(dst, `{"Affinities":null,"AllAtOnce":false,"Constraints":null,"ConsulNamespace":"","CreateIndex":`, j.createIndex)
 	dst = text(dst, `,"Datacenters":["*"],"DispatchIdempotencyToken":"","Dispatched":false,"ID":`, j.id)
@@ -223,6 +232,7 @@ const (
 		`"User":"","Vault":null,"VolumeMounts":null}],"Update":{"AutoPromote":false,"AutoRevert":false,"Canary":0,"HealthCheck":"checks","HealthyDeadline":300000000000,"MaxParallel":1,"MinHealthyTime":1000000000,"ProgressDeadline":600000000000,"Stagger":30000000000},"Volumes":null}]`
 )
 
+// policy appends the scaling policy of a job's group, which nomad-autoscaler uses.
 func (j *job) policy(dst []byte, period time.Duration) []byte {
 	dst = number(dst, `{"CreateIndex":`, j.createIndex)
 	dst = text(dst, `,"Enabled":true,"ID":`, policyID(j.number))
@@ -233,6 +243,7 @@ func (j *job) policy(dst []byte, period time.Duration) []byte {
 	return append(dst, `,"Group":"app"},"Type":"horizontal"}`...)
 }
 
+// policyStub appends the policy in the form of a list.
 func (j *job) policyStub(dst []byte) []byte {
 	dst = number(dst, `{"CreateIndex":`, j.createIndex)
 	dst = text(dst, `,"Enabled":true,"ID":`, policyID(j.number))
@@ -241,6 +252,7 @@ func (j *job) policyStub(dst []byte) []byte {
 	return append(dst, `,"Group":"app"},"Type":"horizontal"}`...)
 }
 
+// scaleStatus appends the scale status of a job.
 func (j *job) scaleStatus(dst []byte) []byte {
 	var placed, runs, well, unwell int
 	for _, a := range j.allocs {
@@ -310,6 +322,7 @@ const policyPrefix = "288b0641-4e16-4912-794d-"
 
 func policyID(job int) string { return fmt.Sprintf("%s%012x", policyPrefix, job) }
 
+// nodeStub appends a node in the form of a list.
 func nodeStub(dst []byte, n int, created time.Time, resources bool) []byte {
 	dst = text(dst, `{"Address":`, address(n))
 	dst = append(append(append(dst, `,"CreateIndex":8,"Datacenter":"dc1","Drain":false,"Drivers":`...), drivers(created)...), `,"HostVolumes":{}`...)
@@ -321,16 +334,8 @@ func nodeStub(dst []byte, n int, created time.Time, resources bool) []byte {
 	return append(dst, `,"SchedulingEligibility":"eligible","Status":"ready","StatusDescription":"","Version":"1.11.2"}`...)
 }
 
-func node(dst []byte, n int, created time.Time) []byte {
-	dst = append(append(dst, `{"CreateIndex":8,"Datacenter":"dc1","Drain":false,"DrainStrategy":null,"Drivers":`...), drivers(created)...)
-	dst = text(dst, `,"HTTPAddr":`, address(n))
-	dst = text(text(dst, `,"ID":`, nodeID(n)), `,"LastDrain":null,"ModifyIndex":10,"Name":`, nodeName(n))
-	dst = append(append(dst, `,"NodeClass":"","NodePool":"default","NodeResources":`...), nodeResources...)
-	return append(dst, `,"SchedulingEligibility":"eligible","Status":"ready","StatusDescription":""}`...)
-}
-
 func drivers(created time.Time) string {
-	return `{"docker":{"Attributes":{"driver.docker":"true","driver.docker.version":"28.5.2"},"Detected":true,"HealthDescription":"Healthy","Healthy":true,"UpdateTime":` + string(stamp(nil, created)) + `}}`
+	return `{"docker":{"Attributes":{"driver.docker":"true","driver.docker.version":"28.5.2"},"Detected":true,"HealthDescription":"Healthy","Healthy":true,"UpdateTime":` + string(timestamp(nil, created)) + `}}`
 }
 
 const nodeResources = `{"Cpu":{"CpuShares":16000,"ReservableCpuCores":[0,1,2,3,4,5,6,7],"TotalCpuCores":8},"Devices":null,"Disk":{"DiskMB":200000},"MaxDynamicPort":32000,"Memory":{"MemoryMB":64000},"MinDynamicPort":20000,"Networks":[{"Device":"eth0","IP":"10.0.0.1","MBits":1000,"Mode":"host"}]}`

@@ -1,6 +1,6 @@
-// Package sim simulates a Nomad cluster with many jobs and a Prometheus server with their load.
-// It implements the calls that hpad and nomad-autoscaler use, with responses of realistic size,
-// and rejects all others.
+// Package sim simulates a Nomad cluster and a Prometheus server with the loads of its jobs. It
+// implements the part of both APIs that hpad and nomad-autoscaler use, with responses of
+// realistic size. Unknown requests are rejected.
 package sim
 
 import (
@@ -15,20 +15,26 @@ import (
 	"time"
 )
 
-// Options configure a World.
+// Options has the parameters of a world.
 type Options struct {
+	// Jobs is the number of jobs. Each has one group with one task.
 	Jobs int
-	// Single gives each job one allocation; else they have 1 to 20, 5 on average.
-	Single  bool
+	// Single gives each job one allocation. Otherwise they have 1 to 20, 5 on average.
+	Single bool
+	// Changes is the number of load changes per second. Each change requires another count.
 	Changes float64
-	Period  time.Duration
+	// Period is the evaluation interval of nomad-autoscaler's policies.
+	Period time.Duration
 }
 
 // PerInstance is the target load of an instance.
 const PerInstance = 10
 
+// counts are the initial counts of the jobs in turn: 1 to 20, 5 on average.
 var counts = [...]int{1, 2, 20, 3, 4, 1, 5, 2, 6, 3, 7, 4, 1, 5, 9, 2, 3, 13, 4, 5}
 
+// Delays after a change of a count, as measured with an idle agent, plus one second for the
+// start of a task.
 const (
 	placing    = 50 * time.Millisecond
 	receiving  = 400 * time.Millisecond
@@ -50,6 +56,7 @@ const (
 	tables
 )
 
+// nodes is the number of nodes of the cluster.
 const nodes = 50
 
 // World is a cluster with its loads. It is safe for concurrent use.
@@ -73,16 +80,19 @@ type World struct {
 
 	reactions []time.Duration
 	writes    int
-	calm      bool
+	// calm stops the load changes.
+	calm bool
 }
 
 // watched is a table, or a job if table is -1.
 type watched struct{ table, job int }
 
+// load is the load of a job.
 type load struct {
 	now, before int
 	changed     time.Time
-	asked       bool
+	// pending is true while the count does not match the load.
+	pending bool
 }
 
 type job struct {
@@ -122,20 +132,22 @@ type scaling struct {
 }
 
 type alloc struct {
-	id, eval           string
-	jobID              string
-	job, number        int
-	node               int
-	version            int
-	desired            string
-	client             string
+	id, eval    string
+	jobID       string
+	job, number int
+	node        int
+	version     int
+	desired     string
+	client      string
+	// healthIndex is the index of the health report; 0 if there is none.
 	healthIndex        uint64
 	healthTime         time.Time
 	createIndex, index uint64
 	created, modified  time.Time
-	tasks              int
-	started            time.Time
-	ended              time.Time
+	// tasks is the task's progress, which is also its number of events.
+	tasks   int
+	started time.Time
+	ended   time.Time
 }
 
 // Progress of a task.
@@ -164,7 +176,7 @@ func (t *timers) Pop() any {
 	return last
 }
 
-// New returns a world in which the jobs have run for an hour.
+// New returns a world whose jobs have been running for an hour.
 func New(options Options) *World {
 	now := time.Now()
 	w := &World{
@@ -207,6 +219,7 @@ func JobID(number int) string { return fmt.Sprintf("shop-%06d", number) }
 // Base returns the initial count of a job if Single is false.
 func Base(number int) int { return counts[number%len(counts)] }
 
+// uuid returns a new ID. The caller holds mu or has exclusive access.
 func (w *World) uuid() string {
 	var raw [16]byte
 	_, _ = w.random.Read(raw[:])
@@ -241,6 +254,7 @@ func (w *World) Run(ctx context.Context) {
 	}
 }
 
+// after schedules do, which is called with mu held. The caller holds mu.
 func (w *World) after(wait time.Duration, do func()) {
 	heap.Push(&w.due, timer{at: time.Now().Add(wait), do: do})
 	select {
@@ -249,6 +263,7 @@ func (w *World) after(wait time.Duration, do func()) {
 	}
 }
 
+// change changes the loads of one job after another.
 func (w *World) change(ctx context.Context) {
 	ticker := time.NewTicker(time.Duration(float64(time.Second) / w.options.Changes))
 	defer ticker.Stop()
@@ -266,7 +281,8 @@ func (w *World) change(ctx context.Context) {
 	}
 }
 
-func (w *World) ask(number int) {
+// changeLoad changes the load of a job, unless its last change is pending. The caller holds mu.
+func (w *World) changeLoad(number int) {
 	j, l := w.jobs[number], &w.loads[number]
 	if w.calm || l.pending || j.deployment.status == "running" {
 		return
@@ -287,6 +303,8 @@ func other(base int) int {
 	return base - max(1, base/3)
 }
 
+// touched notifies watchers of tables and of a job. The caller holds mu and has increased the
+// index.
 func (w *World) touched(number int, changed ...int) {
 	for _, table := range changed {
 		w.table[table] = w.index
@@ -305,6 +323,7 @@ func (w *World) notify(what watched) {
 	}
 }
 
+// watch returns a channel that is closed at the next change. The caller holds mu.
 func (w *World) watch(what watched) <-chan struct{} {
 	waiting := w.watched[what]
 	if waiting == nil {
@@ -314,8 +333,8 @@ func (w *World) watch(what watched) <-chan struct{} {
 	return waiting
 }
 
-// Reactions returns the times from a change of a load to the write of the count since the last
-// call, the number of writes, and the number of waiting jobs.
+// Reactions returns the times from load changes to writes, and the number of writes, since the
+// last call, and the number of jobs whose count does not match.
 func (w *World) Reactions() (reactions []time.Duration, writes, waiting int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -336,7 +355,7 @@ func (w *World) Load(number int) int {
 	return w.loads[number].now
 }
 
-// Ask sets the load of a job so that it needs a count.
+// Ask sets a load that requires a count.
 func (w *World) Ask(number, count int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -351,9 +370,11 @@ func (w *World) Calm() {
 	w.calm = true
 }
 
-// Truth is the state of a job.
+// Truth is the actual state of a job.
 type Truth struct {
-	Wanted, Count   int
+	// Wanted is the count for the load, and Count the current one.
+	Wanted, Count int
+	// Healthy is the number of running, healthy allocations, and Others of the other ones.
 	Healthy, Others int
 	// Deploying is true while a deployment runs.
 	Deploying bool

@@ -1,7 +1,7 @@
-// Command house measures the shape of the source tree: lines per directory, long functions,
-// levels and upward references inside of the daemon, uses of unsafe, mutexes, and the depth of
-// embedded structs. Run it in the root of the
-// repository as "go run ./test/tools/house [DIR]"; DIR is another checkout to compare with.
+// Command house measures the structure of the source tree: lines per directory, long
+// functions, levels and cyclic references in the daemon, uses of unsafe, mutexes, and the depth
+// of embedded structs. Run it in the root of the repository: go run ./test/tools/house [DIR].
+// DIR is another checkout.
 package main
 
 import (
@@ -41,10 +41,13 @@ func measure(root string) (*tree, error) {
 	return t, t.read(root)
 }
 
-type house struct {
-	files            *token.FileSet
-	rooms            map[string]int
-	packages         map[string][]*file
+// tree is the parsed source tree.
+type tree struct {
+	files    *token.FileSet
+	lines    map[string]int
+	packages map[string][]*file
+	// production and test are lines of Go. Test files, directories below test/ and packages
+	// whose name ends in "test" count as tests.
 	production, test int
 	long             []string
 	// unsafe and mutexes count uses of package unsafe and of the types sync.Mutex and
@@ -114,7 +117,8 @@ func isTest(relative string) bool {
 	return strings.HasSuffix(relative, "_test.go") || strings.HasPrefix(relative, "test/") || strings.HasSuffix(path.Dir(relative), "test")
 }
 
-func (h *house) readSelectors(syntax *ast.File) {
+// readSelectors counts uses of unsafe and of mutexes.
+func (t *tree) readSelectors(syntax *ast.File) {
 	ast.Inspect(syntax, func(n ast.Node) bool {
 		selector, ok := n.(*ast.SelectorExpr)
 		if !ok {
@@ -163,6 +167,7 @@ func (t *tree) embedding() (depth int, chains []string) {
 	return depth, chains
 }
 
+// embeddedIn returns the names of embedded types of the same package.
 func embeddedIn(s *ast.StructType) (names []string) {
 	for _, field := range s.Fields.List {
 		expr := field.Type
@@ -213,10 +218,10 @@ func (t *tree) report() {
 	}
 }
 
-// daemon returns which rooms of the daemon each of them names. A room is a file of
-// the package itself, or a package below it.
-func (h *house) daemon() map[string][]string {
-	const room = "daemon"
+// daemon returns the references between the nodes of the daemon. A node is a file of package
+// daemon or a package below it.
+func (t *tree) daemon() map[string][]string {
+	const root = "daemon"
 	graph := map[string][]string{}
 	add := func(from, to string) {
 		if from != to && !slices.Contains(graph[from], to) {
@@ -250,7 +255,9 @@ func (h *house) daemon() map[string][]string {
 	return graph
 }
 
-func (h *house) uses(room string) [][2]string {
+// uses returns pairs of files of a package: the first uses a declaration of the second. It
+// does not resolve references to other packages.
+func (t *tree) uses(dir string) [][2]string {
 	var syntax []*ast.File
 	byName := map[string]string{}
 	for _, f := range t.packages[dir] {
@@ -258,8 +265,8 @@ func (h *house) uses(room string) [][2]string {
 		byName[t.files.Position(f.syntax.Package).Filename] = f.path
 	}
 	info := types.Info{Uses: map[*ast.Ident]types.Object{}, Selections: map[*ast.SelectorExpr]*types.Selection{}}
-	config := types.Config{Importer: nothing{}, Error: func(error) {}}
-	_, _ = config.Check(room, h.files, syntax, &info)
+	config := types.Config{Importer: noImporter{}, Error: func(error) {}}
+	_, _ = config.Check(dir, t.files, syntax, &info) // unresolved references are to other packages
 	var found [][2]string
 	for identifier, object := range info.Uses {
 		if !object.Pos().IsValid() {
@@ -277,11 +284,15 @@ func (h *house) uses(room string) [][2]string {
 	return slices.Compact(found)
 }
 
-type nothing struct{}
+// noImporter is an importer without packages.
+type noImporter struct{}
 
 func (noImporter) Import(string) (*types.Package, error) { return nil, errors.New("not imported") }
 
-func arrange(graph map[string][]string) (floors int, up []string) {
+// arrange assigns each node a level above all nodes that it references. It returns the number
+// of levels and the references that point upwards because of cycles. It chooses these
+// greedily: nodes with more outgoing than incoming references go to the top.
+func arrange(graph map[string][]string) (levels int, up []string) {
 	order := orderOf(graph)
 	level := map[string]int{}
 	for _, node := range slices.Backward(order) {

@@ -2,8 +2,9 @@ package main
 
 import "testing"
 
-func TestArrowsRunDown(t *testing.T) {
-	h, err := measure("../../..")
+// TestNoUpwardReferences checks that no file of the daemon references a file above it.
+func TestNoUpwardReferences(t *testing.T) {
+	source, err := measure("../../..")
 	if err != nil {
 		t.Fatal(err)
 	}
