@@ -86,7 +86,7 @@ func TestCausesAreFollowed(t *testing.T) {
 			return sources.Vector{}, fmt.Errorf("read tcp 127.0.0.1:%d: connection refused", port)
 		})
 		fail(func(context.Context, time.Time) (sources.Vector, error) {
-			return sources.Vector{}, &sources.QueryError{Err: errors.New("server answered 400 Bad Request: parse error")}
+			return sources.Vector{}, &sources.QueryError{Err: errors.New("server returned 400 Bad Request: parse error")}
 		})
 		fail(func(_ context.Context, at time.Time) (sources.Vector, error) { return one(math.NaN(), at), nil })
 		fail(func(_ context.Context, at time.Time) (sources.Vector, error) { return one(3, at), nil })
@@ -95,7 +95,7 @@ func TestCausesAreFollowed(t *testing.T) {
 		want := []string{
 			"source does not respond | read tcp 127.0.0.1:40001: connection refused",
 			"source responds again",
-			"evaluation failed | q | " + first + "server answered 400 Bad Request: parse error",
+			"evaluation failed | q | " + first + "server returned 400 Bad Request: parse error",
 			"evaluation failed | q | " + first + "series {}: value is not a number (NaN)",
 			"evaluation works again | q",
 		}

@@ -11,7 +11,7 @@ import (
 )
 
 // ErrNoRoom is the error of a query that waited in vain for its share of a Budget.
-var ErrNoRoom = errors.New("no room for the answer")
+var ErrNoRoom = errors.New("no memory for the result")
 
 // The parts of a Budget: the share of each query, and the limit of a large query.
 const (
@@ -148,7 +148,7 @@ func (b *Budget) acquire(ctx context.Context, half *semaphore.Weighted, n int64)
 		started := time.Now()
 		if err := half.Acquire(ctx, n); err != nil {
 			b.refusals.Add(1)
-			return fmt.Errorf("%w: waited %s for other queries, which hold all of %s; let queries select or aggregate more, or raise it: %w",
+			return fmt.Errorf("%w: waited %s for other queries, which use all of %s; select or aggregate more in the queries, or raise it: %w",
 				ErrNoRoom, time.Since(started).Round(time.Millisecond), b.setting, err)
 		}
 	}
@@ -159,6 +159,6 @@ func (b *Budget) acquire(ctx context.Context, half *semaphore.Weighted, n int64)
 // tooLarge returns the error of a result that exceeds its limit.
 func (b *Budget) tooLarge(series int) error {
 	b.refusals.Add(1)
-	return &QueryError{Err: fmt.Errorf("answer takes more than %d MiB by its series number %d, which is all that one may have of %s; let the query select or aggregate more, or raise it",
+	return &QueryError{Err: fmt.Errorf("result exceeds %d MiB at series %d, the limit for one result of %s; select or aggregate more in the query, or raise it",
 		b.largest()>>20, series, b.setting)}
 }

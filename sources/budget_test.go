@@ -44,7 +44,7 @@ func TestBudgetMakesLargeAnswersWait(t *testing.T) {
 			if err == nil {
 				large = append(large, vector)
 			} else if !errors.Is(err, ErrNoRoom) || !errors.Is(err, context.DeadlineExceeded) ||
-				!strings.Contains(err.Error(), "waited 1s for other queries, which hold all of "+setting) {
+				!strings.Contains(err.Error(), "waited 1s for other queries, which use all of "+setting) {
 				t.Errorf("the answer without room failed with %v, want a wait of 1s, the budget and its key", err)
 			}
 		}
@@ -83,7 +83,7 @@ func TestBudgetMakesLargeAnswersWait(t *testing.T) {
 func TestBudgetBoundsOneAnswer(t *testing.T) {
 	b := NewBudget(16<<20, setting)
 	_, err := collectSeries(t.Context(), b, 100_000)
-	if err == nil || !strings.Contains(err.Error(), "answer takes more than 4 MiB by its series number ") || !strings.Contains(err.Error(), setting) {
+	if err == nil || !strings.Contains(err.Error(), "result exceeds 4 MiB at series ") || !strings.Contains(err.Error(), setting) {
 		t.Errorf("an answer of 30 MiB failed with %v, want the bound of 4 MiB, and the key", err)
 	}
 	if usage := b.Usage(); usage.Used != 0 || usage.Refusals != 1 {

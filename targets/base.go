@@ -108,7 +108,7 @@ func (b *Base[N]) Scale(ctx context.Context, ref Ref, n int32, kind string, chan
 	what := fmt.Sprintf("scale %s %q of fleet %q to %d replicas", kind, ref.Name, b.Name, n)
 	return b.Write(ctx, ref, what, func(ctx context.Context, target N) error {
 		if n < 0 {
-			return &OutOfRangeError{Min: new(int32), Err: fmt.Errorf("%d replicas are less than none", n)}
+			return &OutOfRangeError{Min: new(int32), Err: fmt.Errorf("negative count %d", n)}
 		}
 		return change(ctx, target)
 	})

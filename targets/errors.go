@@ -148,7 +148,7 @@ func Undelivered(err error) error {
 }
 
 // ErrTimeout is the error of a call that exceeded its fleet's timeout.
-var ErrTimeout = errors.New("no answer within the fleet's timeout")
+var ErrTimeout = errors.New("no response within the fleet's timeout")
 
 // Bounded returns a context for one call within a fleet's timeout.
 func Bounded(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {

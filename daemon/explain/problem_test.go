@@ -49,7 +49,7 @@ func TestProblem(t *testing.T) {
 
 // TestShort keeps what failed and the cause of errors of any length.
 func TestShort(t *testing.T) {
-	const failed, cause = `1 of 1 metrics failed, first external metric queue: source "prom": query "sum(`, "server answered 400 Bad Request: bad_data: parse error"
+	const failed, cause = `1 of 1 metrics failed, first external metric queue: source "prom": query "sum(`, "server returned 400 Bad Request: bad_data: parse error"
 	for _, test := range []struct{ name, text string }{
 		{"whole", failed + "x)\": " + cause},
 		{"a long query", failed + strings.Repeat("long words ", 100) + ")\" at \"http://127.0.0.1:9090\": " + cause},

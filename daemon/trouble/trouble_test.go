@@ -23,7 +23,7 @@ func TestCause(t *testing.T) {
 		{"a port", "read tcp 127.0.0.1:51234->127.0.0.1:9090: connection reset", "read tcp 127.0.0.1:40001->127.0.0.1:9090: connection reset", true},
 		{"counts and times", "no instance has a usable sample: 3 unready, 12 without", "no instance has a usable sample: 1 unready, 0 without", true},
 		{"an id", `instance "3f2a9c" states no cpu request`, `instance "77b01e" states no cpu request`, true},
-		{"another status", "server answered 400 Bad Request", "server answered 503 Service Unavailable", false},
+		{"another status", "server returned 400 Bad Request", "server returned 503 Service Unavailable", false},
 		{"a right", "403: ACL token not found", "403: Permission denied", false},
 		{"not a number", "connection refused", "value is not a number (NaN)", false},
 	} {

@@ -55,7 +55,7 @@ func TestStaleness(t *testing.T) {
 	e.set(http.StatusInternalServerError, textFormat, "the pump is broken")
 	eventually(t, source, "sum(up)", "{} 0")
 	eventually(t, source, "kept", "")
-	want := `job "static": scrape ` + e.URL + `/metrics: endpoint answered 500 Internal Server Error: "the pump is broken"`
+	want := `job "static": scrape ` + e.URL + `/metrics: endpoint returned 500 Internal Server Error: "the pump is broken"`
 	if got := source.Problems(); !slices.Equal(got, []string{want}) {
 		t.Errorf("Problems() = %q, want %q", got, want)
 	}
@@ -70,9 +70,9 @@ func TestFailedScrapes(t *testing.T) {
 		name, contentType, page, want string
 		limit                         int
 	}{
-		{"garbled", textFormat, "good 1\n{{{{\n", "parse answer: ", 0},
-		{"truncated OpenMetrics", "application/openmetrics-text; version=1.0.0", "good 1\n", "parse answer: ", 0},
-		{"no name", textFormat, "good 1\n{a=\"b\"} 1\n", "parse answer: ", 0},
+		{"garbled", textFormat, "good 1\n{{{{\n", "parse response: ", 0},
+		{"truncated OpenMetrics", "application/openmetrics-text; version=1.0.0", "good 1\n", "parse response: ", 0},
+		{"no name", textFormat, "good 1\n{a=\"b\"} 1\n", "parse response: ", 0},
 		{"too many samples", textFormat, "good 1\nb 1\nc 1\n", "more than 2 samples (sample_limit)", 2},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -110,7 +110,7 @@ func TestSlowAndMissingEndpoints(t *testing.T) {
 	eventually(t, source, "count(up == 0)", "{} 2")
 	poll(t, func() bool {
 		got := strings.Join(source.Problems(), "\n")
-		return strings.Contains(got, "no complete answer within 100ms") && strings.Contains(got, "connection refused")
+		return strings.Contains(got, "no complete response within 100ms") && strings.Contains(got, "connection refused")
 	}, func() string { return fmt.Sprintf("Problems() = %q", source.Problems()) })
 	if got := strings.Join(source.Problems(), "\n"); strings.Contains(got, "hunter2") {
 		t.Errorf("Problems() = %q, want no query of a URL: it may hold a secret", got)
@@ -265,7 +265,7 @@ func TestQueryErrors(t *testing.T) {
 	for _, test := range []struct{ query, want string }{
 		{"sum(", "parse error"},
 		{"up[5m]", "range of samples (matrix)"},
-		{`"text"`, "answer is a string"},
+		{`"text"`, "result is a string"},
 	} {
 		_, err := source.Query(t.Context(), sources.Query{Text: test.query}, time.Now())
 		if err == nil || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), `source "local": query "`) {

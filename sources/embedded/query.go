@@ -127,7 +127,7 @@ func collect(collector *sources.Collector, result parser.Value, by time.Duration
 	case promql.Vector:
 		for _, sample := range value {
 			if sample.H != nil {
-				return &sources.QueryError{Err: fmt.Errorf("answer has a native histogram for %s, want numbers: use histogram_quantile or another function that yields one", sample.Metric)}
+				return &sources.QueryError{Err: fmt.Errorf("result has a native histogram for %s, want numbers: use histogram_quantile or a similar function", sample.Metric)}
 			}
 			var err error
 			sample.Metric.Range(func(label labels.Label) {
@@ -142,8 +142,8 @@ func collect(collector *sources.Collector, result parser.Value, by time.Duration
 		}
 		return nil
 	case promql.Matrix:
-		return &sources.QueryError{Err: errors.New("answer is a range of samples (matrix), want one value each: use a function such as rate or avg_over_time over it")}
+		return &sources.QueryError{Err: errors.New("result is a range of samples (matrix), want one value for each series: use a function such as rate or avg_over_time")}
 	default:
-		return &sources.QueryError{Err: fmt.Errorf("answer is a %s, want a vector or a scalar", value.Type())}
+		return &sources.QueryError{Err: fmt.Errorf("result is a %s, want a vector or a scalar", value.Type())}
 	}
 }

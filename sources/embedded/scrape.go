@@ -153,7 +153,7 @@ func eachSample(body []byte, contentType string, symbols *labels.SymbolTable, f 
 		case errors.Is(err, io.EOF):
 			return count, nil
 		case err != nil:
-			return count, fmt.Errorf("parse answer: %w", err)
+			return count, fmt.Errorf("parse response: %w", err)
 		case entry != textparse.EntrySeries:
 			continue
 		}
@@ -184,7 +184,7 @@ func newClient() *http.Client {
 }
 
 func fetch(ctx context.Context, client *http.Client, address string, timeout time.Duration, body *bytes.Buffer) (string, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("no complete answer within %s", timeout))
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("no complete response within %s", timeout))
 	defer cancel()
 	contentType, err := get(ctx, client, address, timeout, body)
 	if err != nil && ctx.Err() != nil {
@@ -223,18 +223,18 @@ func withoutURL(err error) error {
 func refusal(response *http.Response) error {
 	quoted, err := io.ReadAll(io.LimitReader(response.Body, maxQuoted))
 	if text := strings.TrimSpace(string(quoted)); err == nil && text != "" {
-		return fmt.Errorf("endpoint answered %s: %q", response.Status, text)
+		return fmt.Errorf("endpoint returned %s: %q", response.Status, text)
 	}
-	return fmt.Errorf("endpoint answered %s", response.Status)
+	return fmt.Errorf("endpoint returned %s", response.Status)
 }
 
 func readBody(response *http.Response, body *bytes.Buffer) error {
 	n, err := body.ReadFrom(io.LimitReader(response.Body, maxBody+1)) // uncompressed by the transport
 	if err != nil {
-		return fmt.Errorf("read answer: %w", err)
+		return fmt.Errorf("read response: %w", err)
 	}
 	if n > maxBody {
-		return fmt.Errorf("answer is longer than %d MiB", maxBody>>20)
+		return fmt.Errorf("response is longer than %d MiB", maxBody>>20)
 	}
 	return nil
 }

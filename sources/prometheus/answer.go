@@ -74,9 +74,9 @@ func readVector(answer *http.Response, limit int64, collector *sources.Collector
 	case input.err != nil && !errors.Is(input.err, io.EOF):
 		return sources.Vector{}, input.err
 	case errors.As(err, &syntax), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
-		return sources.Vector{}, fmt.Errorf("answer is cut short or garbled: %s", errorText(start))
+		return sources.Vector{}, fmt.Errorf("response is truncated or invalid: %s", errorText(start))
 	case errors.Is(err, errNotPrometheus), errors.As(err, &semantic):
-		return sources.Vector{}, fmt.Errorf("answer is not what the Prometheus API answers: %s", errorText(start))
+		return sources.Vector{}, fmt.Errorf("response is not from the Prometheus API: %s", errorText(start))
 	}
 	return sources.Vector{}, err
 }
@@ -110,7 +110,7 @@ func (r *response) vector(header http.Header) sources.Vector {
 // Any other response is an error.
 func (b *buffers) open(response *http.Response) (start []byte, err error) {
 	if encoding := response.Header.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
-		return nil, fmt.Errorf("server answered with Content-Encoding %q, which it was not asked for", shorten(encoding, maxShownAnswer))
+		return nil, fmt.Errorf("server returned Content-Encoding %q, which was not requested", shorten(encoding, maxShownAnswer))
 	}
 	if response.StatusCode != http.StatusOK {
 		text, err := io.ReadAll(io.LimitReader(response.Body, maxErrorBytes))
@@ -127,9 +127,9 @@ func (b *buffers) open(response *http.Response) (start []byte, err error) {
 	start = bytes.TrimSpace(bytes.Clone(start))
 	switch {
 	case len(start) == 0:
-		return nil, errors.New("server answered 200 OK with nothing in it; is there a Prometheus API at url?")
+		return nil, errors.New("server returned 200 OK with an empty body; is there a Prometheus API at url?")
 	case start[0] != '{':
-		return nil, fmt.Errorf("server answered 200 OK with %q instead of JSON of the API; is there a Prometheus API at url? %s",
+		return nil, fmt.Errorf("server returned 200 OK with %q instead of JSON of the API; is there a Prometheus API at url? %s",
 			response.Header.Get("Content-Type"), errorText(start))
 	}
 	return start, nil
@@ -140,16 +140,16 @@ func explainStatus(response *http.Response, body []byte) error {
 	status := strings.TrimSpace(fmt.Sprintf("%d %s", response.StatusCode, http.StatusText(response.StatusCode)))
 	switch class := response.StatusCode / 100; {
 	case class == 3:
-		return fmt.Errorf("server answered %s to %q; set url to where the API itself is", status, withoutCredentials(response.Header.Get("Location")))
+		return fmt.Errorf("server redirected with %s to %q; set url to the address of the API", status, withoutCredentials(response.Header.Get("Location")))
 	case response.StatusCode == http.StatusUnauthorized || response.StatusCode == http.StatusForbidden:
-		return fmt.Errorf("server answered %s: %s; check basic_auth, token_file, headers and tls", status, errorText(body))
+		return fmt.Errorf("server returned %s: %s; check basic_auth, token_file, headers and tls", status, errorText(body))
 	case response.StatusCode == http.StatusNotFound && response.Request != nil:
 		return fmt.Errorf("server returned %s for %s %q: %s", status,
 			response.Request.Method, withoutCredentials(response.Request.URL.String()), errorText(body))
 	case class == 2:
-		return fmt.Errorf("server answered %s, and only 200 OK is an answer: %s", status, errorText(body))
+		return fmt.Errorf("server returned %s instead of 200 OK: %s", status, errorText(body))
 	}
-	return classifyStatus(response.StatusCode, body, fmt.Errorf("server answered %s: %s", status, errorText(body)))
+	return classifyStatus(response.StatusCode, body, fmt.Errorf("server returned %s: %s", status, errorText(body)))
 }
 
 // errorText returns the API's error type and message, or the beginning of the body.

@@ -20,7 +20,7 @@ func (s *Source) Check(ctx context.Context) ([]string, error) {
 	vector.Release()
 	version, err := s.version(ctx)
 	if err != nil && ctx.Err() != nil {
-		return nil, fmt.Errorf("source %q: ask %q for its version: %w", s.name, s.address, err)
+		return nil, fmt.Errorf("source %q: query the version of %q: %w", s.name, s.address, err)
 	}
 	switch {
 	case err != nil:
@@ -52,7 +52,7 @@ func (s *Source) version(ctx context.Context) (version string, err error) {
 			} `json:"data"`
 		}
 		if err := json.NewDecoder(io.LimitReader(b.ahead, maxErrorBytes)).Decode(&answer); err != nil || answer.Status != "success" {
-			return fmt.Errorf("answer is not what the Prometheus API answers: %s", errorText(start))
+			return fmt.Errorf("response is not from the Prometheus API: %s", errorText(start))
 		}
 		version = answer.Data.Version
 		return nil

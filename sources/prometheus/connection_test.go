@@ -185,7 +185,7 @@ func TestToken(t *testing.T) {
 	query(t, source, "")
 
 	current = "Bearer second"
-	query(t, source, `server answered 401 Unauthorized: "bad credentials of 12 characters"`)
+	query(t, source, `server returned 401 Unauthorized: "bad credentials of 12 characters"`)
 	write(t, file, []byte("second"))
 	query(t, source, "")
 
@@ -205,7 +205,7 @@ func TestBasicAuth(t *testing.T) {
 	query(t, source, "")
 
 	write(t, file, []byte("looking-glass"))
-	query(t, source, "server answered 401 Unauthorized")
+	query(t, source, "server returned 401 Unauthorized")
 	if err := os.Remove(file); err != nil {
 		t.Fatal(err)
 	}

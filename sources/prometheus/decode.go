@@ -27,7 +27,7 @@ const (
 )
 
 // errNotPrometheus is the error of JSON that is not a response of the API.
-var errNotPrometheus = errors.New("not what the Prometheus API answers")
+var errNotPrometheus = errors.New("not from the Prometheus API")
 
 // response is the body of a response to a query.
 type response struct {
@@ -61,7 +61,7 @@ func decode(input *limitedReader, collector *sources.Collector, m expectedTime, 
 		return nil, io.ErrUnexpectedEOF
 	}
 	if r.Status == "error" {
-		return nil, fmt.Errorf("server answered %s", shorten(r.ErrorType+": "+r.Error, maxShownAnswer))
+		return nil, fmt.Errorf("server returned %s", shorten(r.ErrorType+": "+r.Error, maxShownAnswer))
 	}
 	if err := checkType(r.Data.ResultType); err != nil {
 		return nil, err
@@ -188,7 +188,7 @@ func (r *result) readScalar(decoder *jsontext.Decoder) error {
 func (r *result) add(pair jsontext.Value) error {
 	stated, text, ok := strings.Cut(strings.Trim(string(pair), "[] \t\r\n"), ",")
 	if !ok {
-		return errors.New("answer has a series or a scalar without a value")
+		return errors.New("result has a series or a scalar without a value")
 	}
 	text = strings.TrimSpace(text)
 	seconds, err := strconv.ParseFloat(strings.TrimSpace(stated), 64)
@@ -277,7 +277,7 @@ type expectedTime struct {
 // check returns an error for another time.
 func (m expectedTime) check(at time.Time) error {
 	if at.UnixMilli() == 0 {
-		return errors.New("answer states no time")
+		return errors.New("result has no time")
 	}
 	if m.at.IsZero() {
 		return nil
@@ -290,7 +290,7 @@ func (m expectedTime) check(at time.Time) error {
 	if late < 0 {
 		what = "before"
 	}
-	return fmt.Errorf("result is of %s, %s %s the instant that was asked for; is there a cache before the server? time_tolerance is for servers that state other times",
+	return fmt.Errorf("result is of %s, %s %s the requested instant; is there a cache in front of the server? time_tolerance permits other times",
 		at.Format(time.RFC3339Nano), late.Abs(), what)
 }
 
@@ -309,9 +309,9 @@ func (r *limitedReader) Read(p []byte) (n int, err error) {
 	case r.err != nil:
 		return 0, r.err
 	case r.read-r.consumed() > maxTokenBytes:
-		r.err = fmt.Errorf("answer has a text of more than %d MiB", maxTokenBytes>>20)
+		r.err = fmt.Errorf("response has a text of more than %d MiB", maxTokenBytes>>20)
 	case r.read > r.limit:
-		r.err = fmt.Errorf("answer is larger than %d MiB; let the query select or aggregate more", r.limit>>20)
+		r.err = fmt.Errorf("response is larger than %d MiB; select or aggregate more in the query", r.limit>>20)
 	default:
 		n, r.err = r.next.Read(p)
 		r.read += int64(n)

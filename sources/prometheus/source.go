@@ -140,7 +140,7 @@ func (s *Source) request(ctx context.Context, request func(context.Context) erro
 	case errors.Is(err, sources.ErrNoRoom):
 		return err
 	}
-	return fmt.Errorf("no answer within the timeout of %s (sources.%s.timeout): %w", s.config.Timeout, s.name, limited.Err())
+	return fmt.Errorf("no response within the timeout of %s (sources.%s.timeout): %w", s.config.Timeout, s.name, limited.Err())
 }
 
 // send sends a query as a POST, or as a GET if the server, or a proxy in front of it, rejects

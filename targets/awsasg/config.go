@@ -93,7 +93,7 @@ func (c *Config) Validate() []settings.FieldError {
 		mistakes.Add("role_arn", strconv.Quote(c.RoleARN), `must be the ARN of a role, as "arn:aws:iam::123456789012:role/hpad"`)
 	}
 	if c.ExternalID != "" && c.RoleARN == "" {
-		mistakes.Add("external_id", "", "must be left out where no role_arn is set")
+		mistakes.Add("external_id", "", "must not be set without role_arn")
 	}
 	for _, endpoint := range []struct{ field, value string }{
 		{"endpoints.auto_scaling", c.Endpoints.AutoScaling},
@@ -181,7 +181,7 @@ var Kind = targets.Kind{
 	Without: map[string]string{
 		"down, unready instances": "AWS chooses, unless hpad takes instances by name",
 		"partly done":             "AWS takes a count or refuses it",
-		"resource use":            "what machines use comes from node_exporter by way of Prometheus",
+		"resource use":            "resource usage of hosts comes from node_exporter through Prometheus",
 	},
 }
 

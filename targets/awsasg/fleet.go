@@ -128,7 +128,7 @@ func (f *Fleet) describe(ctx context.Context, s *session, names []string) (map[s
 			g := &group{AutoScalingGroup: one}
 			f.forgetWarmed(g)
 			if g.DesiredCapacity == nil || g.MinSize == nil || g.MaxSize == nil || g.desired() < 0 {
-				return nil, fmt.Errorf("%w: describe groups: the answer has no sizes for group %q", targets.ErrTransient, g.name())
+				return nil, fmt.Errorf("%w: describe groups: the response has no sizes for group %q", targets.ErrTransient, g.name())
 			}
 			groups[g.name()] = g
 		}

@@ -434,7 +434,7 @@ func TestReadErrors(t *testing.T) {
 		words string
 		tries int
 	}{
-		{"throttled", awstest.Fault{Status: 400, Code: "Throttling", Message: "Rate exceeded"}, targets.ErrThrottled, "aws answers 400 Throttling: Rate exceeded", 1},
+		{"throttled", awstest.Fault{Status: 400, Code: "Throttling", Message: "Rate exceeded"}, targets.ErrThrottled, "aws returned 400 Throttling: Rate exceeded", 1},
 		{"throttled as others do", awstest.Fault{Status: 429, Code: "Whatever"}, targets.ErrThrottled, "Whatever", 1},
 		{"forbidden", awstest.Fault{Status: 403, Code: "AccessDenied", Message: "no"}, targets.ErrForbidden, "autoscaling:DescribeAutoScalingGroups", 1},
 		{"server's own", awstest.Fault{Status: 500, Code: "InternalFailure"}, targets.ErrTransient, "InternalFailure", 1},
@@ -840,7 +840,7 @@ func TestTimeout(t *testing.T) {
 	}))
 	t.Cleanup(server.Close)
 	t.Cleanup(func() { close(over) })
-	const says = "no answer within the fleet's timeout of 20ms"
+	const says = "no response within the fleet's timeout of 20ms"
 	for _, test := range []struct {
 		name, path       string
 		timeout, context time.Duration

@@ -155,7 +155,7 @@ func (c *Config) checkCredentials() []settings.FieldError {
 	}
 	var mistakes []settings.FieldError
 	if len(given) > 1 {
-		mistakes = append(mistakes, settings.FieldError{Field: given[1], Detail: "must not be set beside " + given[0] + ": one of them says who hpad is"})
+		mistakes = append(mistakes, settings.FieldError{Field: given[1], Detail: "must not be set beside " + given[0] + ": only one credential is allowed"})
 	}
 	for _, name := range []struct{ field, value, variable string }{{"tenant_id", c.Tenant, "AZURE_TENANT_ID"}, {"client_id", c.Client, "AZURE_CLIENT_ID"}} {
 		if name.value == "" {
@@ -217,7 +217,7 @@ var Kind = targets.Kind{
 	Without: map[string]string{
 		"down, unready instances": "Azure chooses, unless hpad takes instances by name",
 		"partly done":             "Azure takes a capacity or refuses it",
-		"resource use":            "what machines use comes from node_exporter by way of Prometheus",
+		"resource use":            "resource usage of hosts comes from node_exporter through Prometheus",
 	},
 }
 

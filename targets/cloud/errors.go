@@ -30,7 +30,7 @@ type Answer struct {
 
 // Error returns the response in one line.
 func (a *Answer) Error() string {
-	text := a.Platform + " answers"
+	text := a.Platform + " returned"
 	if a.Status != 0 {
 		text += " " + strconv.Itoa(a.Status)
 	}

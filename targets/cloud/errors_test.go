@@ -56,8 +56,8 @@ func TestAnswerText(t *testing.T) {
 		answer Answer
 		want   string
 	}{
-		{Answer{Platform: "azure", Status: 502}, "azure answers 502: Bad Gateway"},
-		{Answer{Platform: "azure", Code: "Failed", Message: "two\n  lines"}, "azure answers Failed: two lines"},
+		{Answer{Platform: "azure", Status: 502}, "azure returned 502: Bad Gateway"},
+		{Answer{Platform: "azure", Code: "Failed", Message: "two\n  lines"}, "azure returned Failed: two lines"},
 	} {
 		if got := c.answer.Error(); got != c.want {
 			t.Errorf("Error() = %q, want %q", got, c.want)

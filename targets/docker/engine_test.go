@@ -333,7 +333,7 @@ func TestUnanswered(t *testing.T) {
 		}})
 		defer close(released)
 		e := connect(t, host, func(c *Config) { c.Timeout = 50 * time.Millisecond })
-		if err := inspect(e); !errors.Is(err, targets.ErrTransient) || errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "no answer within the fleet's timeout of 50ms") {
+		if err := inspect(e); !errors.Is(err, targets.ErrTransient) || errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "no response within the fleet's timeout of 50ms") {
 			t.Errorf("Read() = %v, want ErrTransient that names the timeout", err)
 		}
 		if err := remove(e); !errors.Is(err, targets.ErrUnknownOutcome) {

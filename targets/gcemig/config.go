@@ -160,7 +160,7 @@ var Kind = targets.Kind{
 	Without: map[string]string{
 		"down, unready instances": "Compute Engine chooses, unless hpad takes instances by name",
 		"partly done":             "Compute Engine takes a size or refuses it",
-		"resource use":            "what machines use comes from node_exporter by way of Prometheus",
+		"resource use":            "resource usage of hosts comes from node_exporter through Prometheus",
 	},
 }
 

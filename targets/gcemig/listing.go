@@ -148,7 +148,7 @@ func (a *autoscalers) hold(t *Target, path string) *policy.Hold {
 		return &policy.Hold{Reason: NativeAutoscaler, Message: fmt.Sprintf(
 			"Compute Engine's autoscaler %q sets the size of group %v (mode %s): set its mode to OFF or delete it", lastSegments(path, 1), t, cmp.Or(mode, "ON"))}
 	}
-	message := fmt.Sprintf("group %v has the autoscaler %q, whose mode is not known", t, lastSegments(path, 1))
+	message := fmt.Sprintf("group %v has the autoscaler %q, with an unknown mode", t, lastSegments(path, 1))
 	switch {
 	case errors.Is(err, targets.ErrForbidden):
 		message += ": grant compute.autoscalers.list, or delete the autoscaler: " + err.Error()

@@ -25,9 +25,9 @@ func value(text string) misbehavior { return vector(`{"metric":{},"value":[TIME,
 
 // sourceFaults are faults of a source. why matches the error that hpad reports.
 var sourceFaults = []fault{
-	{"hangs", hang, "no answer within the timeout of 1s"},
+	{"hangs", hang, "no response within the timeout of 1s"},
 	{"resets in the middle of the answer", reset, "connection reset|EOF"},
-	{"trickles a byte a second", trickle, "no answer within the timeout of 1s"},
+	{"trickles a byte a second", trickle, "no response within the timeout of 1s"},
 	{"answers a page with 200", respond(200, "text/html", loginPage), `"text/html" instead of JSON`},
 	{"answers 500", respond(500, "text/plain", "boom"), "500 Internal Server Error"},
 	{"answers 503", respond(503, "text/plain", "starting"), "503 Service Unavailable"},
@@ -42,10 +42,10 @@ var sourceFaults = []fault{
 	{"answers 1e300", value("1e300"), "value 1e\\+300 does not fit"},
 	{"answers no series", vector(""), "answered with no value"},
 	{"answers two series of the same labels", vector(`{"metric":{"a":"1"},"value":[TIME,"1"]},{"metric":{"a":"1"},"value":[TIME,"2"]}`), "two series with the same labels"},
-	{"answers an old value", vector(`{"metric":{},"value":[1767225600,"1"]}`), "before the instant that was asked for"},
-	{"answers a number as a number", vector(`{"metric":{},"value":[TIME,1]}`), "not what the Prometheus API answers"},
+	{"answers an old value", vector(`{"metric":{},"value":[1767225600,"1"]}`), "before the requested instant"},
+	{"answers a number as a number", vector(`{"metric":{},"value":[TIME,1]}`), "not from the Prometheus API"},
 	{"answers a range", respond(200, "application/json", `{"status":"success","data":{"resultType":"matrix","result":[]}}`), "range|matrix"},
-	{"answers other JSON", respond(200, "application/json", `[1,{"a":null}]`), "JSON|not what the Prometheus API answers"},
+	{"answers other JSON", respond(200, "application/json", `[1,{"a":null}]`), "JSON|not from the Prometheus API"},
 }
 
 // TestSource runs all faults of sources at the same time, each with its own source.

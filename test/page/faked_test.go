@@ -55,7 +55,7 @@ func newShop(t *testing.T) string {
 	now := time.Now()
 	d := &faked{&apitest.Daemon{
 		Alive: api.Health{Healthy: true}, Drawn: map[string]api.Graph{},
-		State: api.Readiness{Ready: true, Problems: []api.Problem{{Subject: "source prom", Message: "server answered 503 Service Unavailable"}}},
+		State: api.Readiness{Ready: true, Problems: []api.Problem{{Subject: "source prom", Message: "server returned 503 Service Unavailable"}}},
 		Listed: api.InstanceList{Time: now, Instances: []api.Instance{
 			{ID: "i-1", Name: "checkout.app[0]", Node: "client-03", Phase: "Running", Readiness: "True", Started: now.Add(-time.Hour)},
 			{ID: "i-2", Name: "checkout.app[1]", Node: "client-07", Phase: "Running", Readiness: "True", Started: now.Add(-time.Minute)},
@@ -97,7 +97,7 @@ func autoscaler(name string, n int, now time.Time) api.Autoscaler {
 		reading = policy.Reading{ValuesMilli: []int64{int64(replicas) * 13_000}}
 	}
 	if n%4 == 1 {
-		reading = policy.Reading{Error: "server answered 503 Service Unavailable"}
+		reading = policy.Reading{Error: "server returned 503 Service Unavailable"}
 	}
 	observation := policy.Observation{SpecReplicas: replicas, StatusReplicas: replicas, Metrics: []policy.Reading{reading}}
 	d := policy.Decide(policy.Settings{Tolerance: 0.1}, spec, policy.Memory{}, policy.Status{}, observation, now)
