@@ -25,8 +25,6 @@ import (
 	"github.com/hpad/hpad/daemon/web/webtest"
 )
 
-// These tests try each way into a whole daemon, and each way that is to be shut.
-
 // running is a daemon as "hpad run" runs it.
 type running struct {
 	t *testing.T
@@ -51,7 +49,6 @@ func openDir(t *testing.T) string {
 	return dir
 }
 
-// freeAddress returns an address of this machine that nobody listens on.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -62,8 +59,6 @@ func freeAddress(t *testing.T) string {
 	return listener.Addr().String()
 }
 
-// runConfig runs a daemon until the test ends. The text comes after [daemon] with
-// all addresses.
 func runConfig(t *testing.T, dir, text string) *running {
 	t.Helper()
 	r := &running{t: t, dir: dir, socket: filepath.Join(dir, "run", "hpad.sock"), address: freeAddress(t), log: new(transcript)}
@@ -129,7 +124,6 @@ func (r *running) hpad(args ...string) (code int, out, errs string) {
 	return code, stdout.String(), stderr.String()
 }
 
-// expect runs a command line that is to end with a code and to write what is wanted.
 func (r *running) expect(code int, want string, args ...string) {
 	r.t.Helper()
 	got, out, errs := r.hpad(args...)
@@ -138,7 +132,6 @@ func (r *running) expect(code int, want string, args ...string) {
 	}
 }
 
-// ask makes one request of HTTP over TCP and returns the status and the body.
 func (r *running) ask(method, path string, changes ...func(*http.Request)) (int, string) {
 	r.t.Helper()
 	request, err := http.NewRequestWithContext(r.t.Context(), method, "http://"+r.address+path, nil)
@@ -178,7 +171,7 @@ func as(host string) func(*http.Request) { return func(r *http.Request) { r.Host
 
 const reloaded = "The configuration was reloaded."
 
-// Without a web config, TCP may be read and nothing else.
+// Without a web config, TCP is read-only.
 func TestPlainTCPIsReadOnly(t *testing.T) {
 	r := runConfig(t, openDir(t), "")
 	server := "http://" + r.address
@@ -192,13 +185,12 @@ func TestPlainTCPIsReadOnly(t *testing.T) {
 	r.expectResponse(403, "cross-origin", "POST /-/reload", func(r *http.Request) { r.Header.Set("Origin", "https://evil.example") })
 	r.expectResponse(403, "is not a name of this hpad", "GET /api/v1/status/config", as("evil.example"))
 	r.expectResponse(200, "ready", "GET /-/ready", as("localhost:4720"))
-	// Where nobody asks for a password, none is checked.
 	for range 20 {
 		r.expectResponse(200, "", "GET /-/ready", signed)
 	}
 }
 
-// A web config opens TCP to those who say who they are, and only to them.
+// A web config accepts only authenticated clients over TCP.
 func TestProtectedTCP(t *testing.T) {
 	const cert = "tls_server_config:\n  cert_file: server.crt\n  key_file: server.key\n"
 	const clients = cert + "  client_ca_file: authority.crt\n  client_auth_type: RequireAndVerifyClientCert\n"
@@ -217,8 +209,8 @@ func TestProtectedTCP(t *testing.T) {
 	t.Run("TLS alone is read-only", func(t *testing.T) {
 		r, authority, server := begin(t, cert)
 		r.expect(exitFine, "No autoscalers", "get", "--server", server, "--ca-file", authority.File)
-		r.expect(exitFailure, "asks nobody who they are", "reload", "--server", server, "--ca-file", authority.File)
-		r.expect(exitFailure, "is a profile, and the web config asks nobody who they are", "debug", "profile", "heap",
+		r.expect(exitFailure, "does not authenticate clients", "reload", "--server", server, "--ca-file", authority.File)
+		r.expect(exitFailure, "is a profile, and the web config does not authenticate clients", "debug", "profile", "heap",
 			"--file", filepath.Join(r.dir, "heap"), "--server", server, "--ca-file", authority.File)
 		r.expect(exitFailure, "set --ca-file to its authority", "get", "--server", server)
 		r.expect(exitFailure, "write https:// instead of http://", "get", "--server", "http://"+r.address)
@@ -265,8 +257,7 @@ func TestProtectedTCP(t *testing.T) {
 	})
 }
 
-// Of those who say who they are, the ones that writers names may write; a reload
-// changes them. The log has who asked.
+// Only clients in daemon.writers may write. A reload changes the list. The log has the author.
 func TestWriters(t *testing.T) {
 	dir := openDir(t)
 	authority := webtest.NewAuthority(t, dir, "authority")
@@ -305,7 +296,7 @@ func TestWriters(t *testing.T) {
 	r.expect(exitFine, reloaded, reload("prometheus")...)
 }
 
-// A server is named in a way that can be used, and shown without what is secret.
+// The URL of a server is validated, and printed without secrets.
 func TestServerNames(t *testing.T) {
 	r := &running{t: t}
 	for server, want := range map[string]string{
@@ -324,7 +315,7 @@ func TestServerNames(t *testing.T) {
 	r.expect(exitWrongUse, "--socket and --server exclude each other", "get", "--server", "http://vm1", "--socket", "/x")
 }
 
-// The socket's group may use it, and nobody else but root. The users are real.
+// Only root and the group of the socket may use it. The test uses real users.
 func TestSocketUsers(t *testing.T) {
 	if os.Geteuid() != 0 {
 		const reason = "only root may run commands as other users"
@@ -386,7 +377,6 @@ func TestSocketUsers(t *testing.T) {
 	}
 }
 
-// exitOf returns the exit code of a command; nil is that of success.
 func exitOf(exit *exec.ExitError) int {
 	if exit == nil {
 		return exitFine
@@ -424,7 +414,6 @@ func TestMistakenWebConfig(t *testing.T) {
 	if strings.Contains(r.log.String(), "hunter2") {
 		t.Error("the log tells the password")
 	}
-	// Another web config is for the next start, which is said.
 	other := strings.Replace(r.config, path, "", 1) + "allowed_hosts = [\"vm1\"]\nsocket_group = \"hpad\"\n"
 	webtest.Write(t, dir, "hpad.toml", other)
 	r.expect(exitFine, reloaded, "reload", "--socket", r.socket)

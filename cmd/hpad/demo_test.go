@@ -16,10 +16,8 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// demoMark is a variable by which the processes of a test's demo are known.
 const demoMark = "DEMO_OF_TEST"
 
-// startDemo starts a demo that takes long, and returns it with what it writes.
 func startDemo(t *testing.T, prepare func(*exec.Cmd)) (*exec.Cmd, *transcript) {
 	t.Helper()
 	cmd := exec.Command("hpad", "demo", "--for", "10m")
@@ -44,7 +42,6 @@ func startDemo(t *testing.T, prepare func(*exec.Cmd)) (*exec.Cmd, *transcript) {
 	return cmd, said
 }
 
-// transcript is what somebody writes, and may be read meanwhile.
 type transcript struct {
 	mu   sync.Mutex
 	text bytes.Buffer

@@ -21,8 +21,7 @@ func readDoc(t *testing.T, name string) string {
 	return string(data)
 }
 
-// TestCommandLinePage holds docs/cli.md to what the commands print, and to all
-// commands and flags there are.
+// TestCommandLinePage checks that docs/cli.md describes all commands and flags.
 func TestCommandLinePage(t *testing.T) {
 	doc := readDoc(t, "cli.md")
 	want, err := os.ReadFile("testdata/golden/get-page.txt")

@@ -14,8 +14,8 @@ import (
 	"github.com/hpad/hpad/daemon/api"
 )
 
-// TestFollow holds that a daemon that is away is waited for, and told once for each
-// time, that other errors end it, and so does the context, cleanly.
+// TestFollow checks that follow waits for a missing daemon with one warning, and ends at other
+// errors and at the end of the context.
 func TestFollow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		away := &api.ReachError{Address: "/run/hpad/hpad.sock", Err: errors.New("connection refused")}

@@ -85,9 +85,9 @@ func serveDaemon(t *testing.T, daemon *apitest.Daemon) string {
 	return socket
 }
 
-// TestHostileText gives every text that a daemon has control characters, and wants as many
-// lines from each command as without, and nothing that a terminal obeys. JSON has the text
-// as it is.
+// TestHostileText adds control characters to all texts of a daemon. Each command must print
+// the same number of lines as without them, and only printable characters. JSON keeps the
+// texts.
 func TestHostileText(t *testing.T) {
 	plain, odd := scenarios(), scenarios()
 	plain.Alive.RefusedReload = "hpad.toml: broken"

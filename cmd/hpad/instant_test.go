@@ -33,7 +33,7 @@ func TestParseInstant(t *testing.T) {
 	}
 }
 
-// Who writes no zone means that of TZ, also on the day that has an hour less.
+// The default time zone is TZ, also on a day with 23 hours.
 func TestParseInstantOfTheZone(t *testing.T) {
 	berlin, err := time.LoadLocation("Europe/Berlin")
 	if err != nil {

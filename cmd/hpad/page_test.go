@@ -25,7 +25,6 @@ var shownBelow = map[string]struct {
 	"hpad autoscale local/worker --min 1 --max 3 --memory-percent 50 --config hpad.toml": {before: realDaemon + "exec hpad delete checkout --config hpad.toml\n"},
 }
 
-// shownElsewhere are those that other tests run, or that show a release.
 var shownElsewhere = map[string]string{
 	"hpad get checkout search mailer": "TestGolden, with ages",
 	"export HPAD_SERVER=https://vm1:4720 HPAD_CA_FILE=~/hpad-ca.crt HPAD_USERNAME=alice HPAD_PASSWORD_FILE=~/.hpad-password": "TestAccess, over TLS",
@@ -38,7 +37,6 @@ env HPAD_SOCKET=$WORK/s
 exec sh -c 'n=0; until hpad get -o wide 2>/dev/null | grep -q "prod/worker.*1 "; do n=$((n+1)); test $n -lt 600 || exit 1; sleep 0.1; done'
 `
 
-// shownFiles are what the examples work on.
 const shownFiles = `
 -- bad.in --
 [daemon]
@@ -68,8 +66,7 @@ target       = { fleet = "prod", service = "worker" }
 max_replicas = 40
 `
 
-// TestPage runs every command of the examples of docs/cli.md, and wants it to print what
-// the page shows.
+// TestPage runs the examples of docs/cli.md and compares their output with the page.
 func TestPage(t *testing.T) {
 	dir := t.TempDir()
 	for n, block := range regexp.MustCompile("(?ms)^```console\n(.*?)^```$").FindAllStringSubmatch(readDoc(t, "cli.md"), -1) {
@@ -113,7 +110,6 @@ func TestPage(t *testing.T) {
 	})
 }
 
-// sessionOf returns the commands of an example, after "$ ", and what each prints.
 func sessionOf(block string) (commands, outputs []string) {
 	for line := range strings.Lines(block) {
 		if command, ok := strings.CutPrefix(line, "$ "); ok {

@@ -11,14 +11,11 @@ import (
 	"github.com/hpad/hpad/policy"
 )
 
-// now is the instant at which the scenarios are looked at, tick that of their
-// last pass.
 var (
 	now  = time.Date(2026, 11, 21, 12, 0, 20, 0, time.UTC)
 	tick = now.Add(-5 * time.Second)
 )
 
-// listed are more instances than are shown where nobody asks for all.
 func listed() api.InstanceList {
 	list := api.InstanceList{Time: now}
 	for i := range 22 {
@@ -74,9 +71,6 @@ func past() []api.Recorded {
 	}
 }
 
-// recorded returns what is recorded of scenarios: the last decision of each, of
-// "rehearsal" an earlier one too, and of "past", which is not configured any more, a
-// whole story.
 func recorded(list []api.Autoscaler) []api.Recorded {
 	all := past()
 	for _, view := range list {
@@ -150,7 +144,6 @@ func passed(name, kind string, spec policy.Spec, memory policy.Memory, status po
 	return view
 }
 
-// nextOf returns what is next after a pass, as a daemon says it.
 func nextOf(view *api.Autoscaler, decision policy.Decision, settled policy.Settlement, outcome policy.Outcome) *policy.Next {
 	count := decision.CurrentReplicas
 	if outcome.Kind == policy.Written {
@@ -247,8 +240,6 @@ func growing() api.Autoscaler {
 		api.Input{}, queueInput)
 }
 
-// shrinking goes down by its rate, where an earlier recommendation would stop it
-// a little later.
 func shrinking() api.Autoscaler {
 	instances, cpu := working(8, 90)
 	memory := policy.Memory{Recommendations: []policy.Recommendation{
@@ -342,8 +333,6 @@ func labeled() api.Autoscaler {
 	return view
 }
 
-// overruled was set to another count by somebody, whose deployment it waits for
-// before it puts its own back.
 func overruled() api.Autoscaler {
 	hold := &policy.Hold{Reason: "DeploymentRunning", Message: "deployment 5f3c of the job is running"}
 	restore := &policy.Restoration{Replicas: 20, Foreign: 1, Since: tick.Add(-time.Minute)}

@@ -34,7 +34,6 @@ func runScripts(t *testing.T, dir string) {
 			env.Setenv("TZ", "UTC")
 			return nil
 		},
-		// [kind:NAME] says whether this hpad has fleets of a kind.
 		Condition: func(condition string) (bool, error) {
 			kind, ok := strings.CutPrefix(condition, "kind:")
 			if !ok {

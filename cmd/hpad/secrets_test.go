@@ -19,9 +19,6 @@ import (
 	"github.com/hpad/hpad/daemon/web/webtest"
 )
 
-// cloudsWithSecrets returns fleets of clouds that nobody serves, with an
-// autoscaler each and a webhook that takes their machines' work away; nothing for
-// a build without them.
 func cloudsWithSecrets(t *testing.T, dir, secret string) string {
 	t.Helper()
 	file := filepath.Join(dir, "secret")
@@ -80,9 +77,8 @@ func allEvaluated(t *testing.T, r *running) bool {
 	return !slices.ContainsFunc(views, func(view api.Autoscaler) bool { return view.Evaluation.Last.IsZero() })
 }
 
-// TestNoSecretIsTold runs a daemon whose every secret is the same word, over
-// sources that work and that fail, and looks for it in all that a daemon shows and
-// keeps.
+// TestNoSecretIsTold runs a daemon with the same text as every secret, with working and
+// failing sources, and searches its output and files for this text.
 func TestNoSecretIsTold(t *testing.T) {
 	const secret = "hunter2"
 	var sent atomic.Int32 // requests that had the secret
@@ -181,7 +177,6 @@ metrics      = [{ type = "External", name = "works", source = "basic", query = "
 			t.Errorf("hpad describe %s does not tell what failed:\n%s%s", name, out, errs)
 		}
 	}
-	// Mistakes, and errors of who is refused, are without it as well.
 	webtest.Write(t, dir, "hpad.toml", "[sources.x]\nkind = \"prometheus\"\nurl = \"http://a:"+secret+"@b\"\npassword = \""+secret+"\"\nheaders = { Authorization = \""+secret+"\" }\n")
 	for _, command := range [][]string{
 		{"check", filepath.Join(dir, "hpad.toml")},

@@ -9,9 +9,8 @@ import (
 	"github.com/hpad/hpad/policy"
 )
 
-// TestProblem holds which conditions of a target keep its autoscaler from doing
-// its work: what the platform says does, and somebody's zero; an autoscaler's own zero
-// does not.
+// TestProblem checks the conditions that are problems: those of the platform and a manual
+// count of 0, but not a count of 0 from the metrics.
 func TestProblem(t *testing.T) {
 	for _, test := range []struct {
 		condition policy.Condition

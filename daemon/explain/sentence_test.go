@@ -21,8 +21,6 @@ var cpu = policy.MetricResult{
 // queue is a result that failed.
 var queue = policy.MetricResult{Type: policy.ExternalMetric, Name: "queue", Error: "no answer\nfrom prom."}
 
-// missing returns a result that failed five minutes before, with an on_missing after so
-// many minutes, or after as many again.
 func missing(use policy.MissingUse, replicas int32, active bool) policy.MetricResult {
 	result := queue
 	result.Fallback = &policy.Fallback{Use: use, Replicas: &replicas, FirstFailureTime: noon.Add(-5 * time.Minute), From: noon, Active: active}
@@ -186,7 +184,7 @@ func TestSentenceAndLine(t *testing.T) {
 	}
 }
 
-// What became of a write is said with its reason, and once.
+// TestSentenceWrite checks the result of the write in a sentence.
 func TestSentenceWrite(t *testing.T) {
 	restored := policy.Decision{
 		Time: noon, Case: policy.CaseRestored, CurrentReplicas: 1, DesiredReplicas: 20, Write: true,

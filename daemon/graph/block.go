@@ -10,8 +10,8 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// row is one point as blocks have it: the four counts, then proposal and value of each
-// metric; NaN is an unknown number.
+// row is a point of a block: the four counts, then proposal and value of each metric; NaN is an
+// unknown number.
 type row struct {
 	time    int64 // in seconds since 1970
 	metrics []string
@@ -38,7 +38,7 @@ var (
 // outside of it.
 func init() { encoder.EncodeAll(nil, nil) }
 
-// blockError is the error of a block that cannot be read.
+// blockError is the error of reading a block.
 type blockError struct{ err error }
 
 func (e *blockError) Error() string { return fmt.Sprintf("read a block: %v", e.err) }
@@ -119,7 +119,7 @@ func inOrder(rows []row) []row {
 	return slices.CompactFunc(rows, func(a, b row) bool { return a.time == b.time })
 }
 
-// thinned returns the last row of each Thin.
+// thinned returns the last row of each interval Thin.
 func thinned(rows []row) []row {
 	const step = int64(Thin / 1e9)
 	var thin []row

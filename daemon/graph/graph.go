@@ -1,3 +1,17 @@
+// Package graph stores the data points of graphs of an autoscaler: at each pass the count,
+// the desired count, the bounds, and the value and the proposal of each metric.
+//
+// graph.db is a bbolt file. Points are written once a minute, so that a kill loses at most
+// the last minute of them. Decisions do not depend on it, and a damaged file is replaced
+// by an empty one. Points are at least [Step] apart. All of the last 6 hours are stored, and
+// one in [Thin] of the last 7 days. The buckets have blocks of points, in a bucket for each
+// hour or for each 6 hours, so that old points are removed with their bucket:
+//
+//	hours/HOUR       NUMBER NAME -> the points of one minute; NUMBER counts the flushes
+//	quarters/QUARTER NAME        -> the points of six hours, one in Thin
+//
+// A block is JSON, compressed with zstd, which has a checksum. Measured values are rounded
+// to five digits.
 package graph
 
 import (
@@ -5,8 +19,8 @@ import (
 	"time"
 )
 
-// Step is the least time between two points of an autoscaler, Thin that of points which
-// are older than Full. Points are kept for Retention.
+// Step is the minimum time between two points of an autoscaler, Thin that between points older
+// than Full. Points are stored for Retention.
 const (
 	Step      = 15 * time.Second
 	Thin      = 5 * time.Minute
@@ -14,28 +28,27 @@ const (
 	Retention = 7 * 24 * time.Hour
 )
 
-// Unknown is a count that is not known.
+// Unknown is an unknown count.
 const Unknown int32 = -1
 
-// Subject is an autoscaler that is drawn: its name, and those of its metrics, none twice.
+// Subject is an autoscaler with the unique names of its metrics.
 type Subject struct {
 	Name    string
 	Metrics []string
 }
 
-// Point is what a drawing shows of one pass.
+// Point is the data point of one pass.
 type Point struct {
 	Time time.Time
-	// Replicas is the count as read, Desired the one that the pass wants; Unknown where
-	// the target could not be read.
+	// Replicas is the current count, Desired the result of the pass; Unknown if the target
+	// could not be read.
 	Replicas, Desired int32
 	Min, Max          int32
-	// Values has two numbers for each metric of the subject: what it proposes, and what it measures; NaN
-	// for what it does not.
+	// Values has the proposal and the value of each metric of the subject; NaN is unknown.
 	Values []float64
 }
 
-// Series is points in columns of the same length, oldest first; NaN is what is not known.
+// Series has points in columns of the same length, oldest first; NaN is unknown.
 type Series struct {
 	Time                        []time.Time
 	Replicas, Desired, Min, Max []float64
@@ -45,12 +58,12 @@ type Series struct {
 // Metric is the columns of one metric.
 type Metric struct {
 	Name string
-	// Proposals are the counts that it proposed, Values what it measured: in percent for a
-	// utilization, else in its own unit.
+	// Proposals are counts. Values are in percent for a utilization, otherwise in the unit of
+	// the metric.
 	Proposals, Values []float64
 }
 
-// series returns rows in order as columns.
+// series converts sorted rows to columns.
 func series(rows []row) Series {
 	n := len(rows)
 	column := func() []float64 {

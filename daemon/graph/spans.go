@@ -166,8 +166,8 @@ func appendHour(rows []row, in *bolt.Bucket, name string) ([]row, error) {
 	return rows, nil
 }
 
-// Read returns the points of an autoscaler from a time until another, with those that are
-// not written yet. An unknown autoscaler has none.
+// Read returns the points of an autoscaler in a time span, including unwritten points. An
+// unknown autoscaler has no points.
 func (s *Store) Read(name string, from, until time.Time) (Series, error) {
 	rows, err := s.stored(name, from, until)
 	if err != nil {

@@ -34,9 +34,9 @@ const (
 	lockWait   = time.Second
 )
 
-var errCut = errors.New("it is cut off")
+var errCut = errors.New("file is truncated")
 
-// Store keeps points in a file. It is safe for concurrent use.
+// Store stores points in a file. It is safe for concurrent use.
 type Store struct {
 	path string
 	log  *zap.Logger
@@ -59,7 +59,7 @@ type Store struct {
 	noSync bool
 }
 
-// pending is a point that is not written yet.
+// pending is an unwritten point.
 type pending struct {
 	name string
 	row
@@ -143,19 +143,19 @@ func (s *Store) Flush(now time.Time) {
 	s.report(err, lost)
 }
 
-// report logs that the file cannot be written, and that it can be again. A file that is
-// damaged is replaced.
+// report logs the first failed write and the first success after it. It replaces a damaged
+// file.
 func (s *Store) report(err error, lost int) {
 	if err == nil {
 		if s.failing != "" {
-			s.log.Info("points for drawings are kept again", zap.String("path", s.path))
+			s.log.Info("graph store works again", zap.String("path", s.path))
 		}
 		s.failing = ""
 		return
 	}
-	if said := trouble.Cause(err.Error()); said != s.failing {
-		s.log.Warn("points for drawings are not kept; nothing else depends on them", zap.String("path", s.path), zap.Int("lost", lost), zap.NamedError("err", err))
-		s.failing = said
+	if cause := trouble.Cause(err.Error()); cause != s.failing {
+		s.log.Warn("graph store write failed", zap.String("path", s.path), zap.Int("lost", lost), zap.NamedError("err", err))
+		s.failing = cause
 	}
 	if isDamage(err) {
 		s.replace(err)
@@ -179,14 +179,14 @@ func isDamage(err error) bool {
 // replace removes the file, so that the next use creates an empty one. It does not wait for
 // the database to close, because a database that panicked may be unable to.
 func (s *Store) replace(err error) {
-	s.log.Warn("the points for drawings are damaged and begin anew", zap.String("path", s.path), zap.NamedError("err", err))
+	s.log.Warn("graph store damaged, starting an empty store", zap.String("path", s.path), zap.NamedError("err", err))
 	db := s.db
 	s.db = nil
 	if db != nil {
 		go func() { _ = s.guarded(db.Close) }()
 	}
 	if err := os.Remove(s.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		s.log.Warn("remove the damaged points for drawings", zap.NamedError("err", err))
+		s.log.Warn("remove damaged graph store", zap.NamedError("err", err))
 	}
 }
 

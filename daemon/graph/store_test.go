@@ -62,8 +62,8 @@ func fill(s *Store, from, until time.Time, period time.Duration, autoscalers int
 	s.Flush(until)
 }
 
-// TestEightDays stores eight days: six hours are stored at the period of the passes, a week
-// thinned, and nothing beyond, in order and within the published size.
+// TestEightDays adds eight days of points and checks that the last six hours are complete, a
+// week is thinned, and the file has the documented size.
 func TestEightDays(t *testing.T) {
 	for _, period := range []time.Duration{15 * time.Second, 7 * time.Minute} {
 		t.Run(period.String(), func(t *testing.T) {
@@ -109,8 +109,7 @@ func TestEightDays(t *testing.T) {
 	}
 }
 
-// TestValues holds that what is read is what was added, counts whole and measurements
-// nearly, unknown ones too, across metrics that come and go, flushes and joined hours.
+// TestValues checks that values survive with changing metrics, flushes and joined hours.
 func TestValues(t *testing.T) {
 	s := newStore(t)
 	random := rand.New(rand.NewPCG(3, 4))
@@ -180,8 +179,8 @@ func TestValues(t *testing.T) {
 	}
 }
 
-// TestDamage holds that a file which is damaged, cut off, removed or of somebody else is
-// no obstacle: it is told, and points are kept again.
+// TestDamage checks that a damaged, truncated or removed file, or one of another user, is
+// logged and replaced.
 func TestDamage(t *testing.T) {
 	end := begin.Add(3 * time.Hour)
 	for name, damage := range map[string]func(path string, s *Store) error{
@@ -239,8 +238,8 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-// TestTroubleIsNoDamage holds that what the operating system refuses costs no points of
-// before, also where bbolt makes a text of its error.
+// TestTroubleIsNoDamage checks that errors of the operating system do not remove stored
+// points, also if bbolt returns only their text.
 func TestTroubleIsNoDamage(t *testing.T) {
 	for _, trouble := range []error{
 		errors.New("file resize error: " + syscall.ENOSPC.Error()), &fs.PathError{Op: "write", Path: "graph.db", Err: syscall.EIO}, bolterrors.ErrTimeout,
@@ -252,15 +251,15 @@ func TestTroubleIsNoDamage(t *testing.T) {
 		if got, err := s.Read("autoscaler-00000", begin, begin.Add(time.Hour)); err != nil || len(got.Time) != 240 {
 			t.Errorf("%d points, %v, of before %v, want 240", len(got.Time), err, trouble)
 		}
-		if logs.FilterMessageSnippet("not kept").Len() != 1 || logs.Len() != 1 {
+		if logs.FilterMessage("graph store write failed").Len() != 1 || logs.Len() != 1 {
 			t.Errorf("of %v the log has %v", trouble, logs.All())
 		}
 		_ = s.db.Close()
 	}
 }
 
-// TestNoDisk holds that a file which cannot be made costs its points, is told once, and
-// is made once it can be.
+// TestNoDisk checks that a file that cannot be created costs its points with one warning, and
+// is created later.
 func TestNoDisk(t *testing.T) {
 	core, logs := observer.New(zap.InfoLevel)
 	lost := 0
@@ -278,12 +277,12 @@ func TestNoDisk(t *testing.T) {
 	if got, err := s.Read("autoscaler-00000", begin, begin.Add(time.Hour)); err != nil || len(got.Time) != 120 || lost != 240 {
 		t.Errorf("%d points, %v, and %d lost, want 120 and 240", len(got.Time), err, lost)
 	}
-	if logs.FilterMessageSnippet("kept again").Len() != 1 {
-		t.Error("that it is over is not told")
+	if logs.FilterMessage("graph store works again").Len() != 1 {
+		t.Error("no message after the recovery")
 	}
 }
 
-// BenchmarkStore is what one point costs with all that is done with it later.
+// BenchmarkStore measures the total cost of a point.
 func BenchmarkStore(b *testing.B) {
 	s := newStore(b)
 	const autoscalers = 1000

@@ -13,19 +13,17 @@ import (
 
 // Errors of Identify.
 var (
-	// ErrNobodyAsked means that the web config asks nobody who they are.
-	ErrNobodyAsked = errors.New("the web config asks nobody who they are: it has neither basic_auth_users nor client certificates that are verified")
-	// ErrAnonymous means that the web config knows clients, and this one did not
-	// say who it is.
-	ErrAnonymous = errors.New("the client did not say who it is: it showed no certificate")
+	// ErrNobodyAsked means that the web config does not authenticate clients.
+	ErrNobodyAsked = errors.New("the web config does not authenticate clients: it has neither basic_auth_users nor verified client certificates")
+	// ErrAnonymous means that the client is not authenticated although the web config allows
+	// it.
+	ErrAnonymous = errors.New("the client is not authenticated: it has no certificate")
 )
 
-// usersKey is the context key under which a request is marked where the web config
-// had users when it came in.
+// usersKey is the context key of requests that arrived while the web config had users.
 type usersKey struct{}
 
-// markUsers marks requests where the web config has users, before the
-// toolkit looks at it.
+// markUsers sets usersKey before the toolkit reads the web config.
 func markUsers(path string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") != "" {
@@ -37,15 +35,13 @@ func markUsers(path string, next http.Handler) http.Handler {
 	})
 }
 
-// Identify returns who asks, as the web config at path stands: the name of a user who
-// gave the password, or that of a certificate which the named authority signed: its
-// common name, or else the first of its other names. The request has to come through
-// [Serve], which lets no wrong password and no wrong certificate get here. The
-// error is ErrNobodyAsked, ErrAnonymous, or why the file cannot be read.
+// Identify returns the name of an authenticated client: the user, or the common name or first
+// other name of a certificate from client_ca_file. The request must come through [Serve],
+// which rejects wrong passwords and certificates. The error is ErrNobodyAsked, ErrAnonymous,
+// or that of reading the file.
 //
-// The file may change at any time, and the toolkit goes by what it says at each
-// request. Users count only if they were there before and after the toolkit
-// looked.
+// The toolkit reads the file at each request, so that it may change in between. A user is
+// accepted only if the file had users before and after the toolkit read it.
 func Identify(path string, r *http.Request) (string, error) {
 	c, err := read(path)
 	if err != nil {
@@ -64,7 +60,6 @@ func Identify(path string, r *http.Request) (string, error) {
 	return "", ErrAnonymous
 }
 
-// certificateName returns the name of a client's certificate.
 func certificateName(c *x509.Certificate) string {
 	names := slices.Concat([]string{c.Subject.CommonName}, c.DNSNames, c.EmailAddresses)
 	for _, uri := range c.URIs {
@@ -73,9 +68,8 @@ func certificateName(c *x509.Certificate) string {
 	return cmp.Or(names...)
 }
 
-// Users returns the names of the users in the web config at path, in order, and whether
-// clients may show certificates instead. A file that cannot be read has neither: it is
-// Check's to say so.
+// Users returns the sorted names of the users in the web config at path, and whether it accepts
+// client certificates. It returns neither for a file that cannot be read; see [Check].
 func Users(path string) (users []string, certificates bool) {
 	c, err := read(path)
 	if err != nil {
@@ -88,8 +82,7 @@ func verifies(clientAuth string) bool {
 	return clientAuth == requireAndVerify || clientAuth == verifyIfGiven
 }
 
-// IsExposed reports whether passwords go to the server of the web config at path
-// without TLS, for everybody on the way to read.
+// IsExposed reports whether the web config at path has users but no TLS.
 func IsExposed(path string) bool {
 	c, err := read(path)
 	return err == nil && len(c.Users) > 0 && !c.TLSConfig.IsEnabled()

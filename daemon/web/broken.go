@@ -6,12 +6,12 @@ import (
 	"net/http"
 )
 
-// guard is around the toolkit. Where its response is owed to a mistake in the web
-// config and not to the client, the client learns so.
+// guard wraps the toolkit. It replaces responses that are caused by an invalid web config, not
+// by the client.
 type guard struct {
 	path     string
 	mistakes *Mistakes
-	// broken serves requests that cannot be let in because of that.
+	// broken serves requests that are rejected because of an invalid web config.
 	broken http.Handler
 }
 
@@ -21,11 +21,11 @@ type response struct {
 	http.ResponseWriter
 	guard   *guard
 	request *http.Request
-	// done reports whether the client has its response already.
+	// done is set after the response was replaced.
 	done bool
 }
 
-// outside returns next, which is the toolkit around what inside answered.
+// outside wraps the toolkit.
 func (g *guard) outside(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		a := &response{ResponseWriter: w, guard: g, request: r}
@@ -33,8 +33,7 @@ func (g *guard) outside(next http.Handler) http.Handler {
 	})
 }
 
-// inside returns next, which the toolkit lets requests to: what it responds is its
-// own.
+// inside wraps the handler inside of the toolkit, whose responses are not replaced.
 func (*guard) inside(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if a, ok := r.Context().Value(guardKey{}).(*response); ok {
@@ -44,9 +43,9 @@ func (*guard) inside(next http.Handler) http.Handler {
 	})
 }
 
-// WriteHeader is called by the toolkit where it lets a request in no further.
+// WriteHeader is called if the toolkit rejects a request.
 func (a *response) WriteHeader(status int) {
-	if err := a.guard.mistakeBehind(status, a.request); err != nil {
+	if err := a.guard.configError(status, a.request); err != nil {
 		a.guard.mistakes.Log(err)
 		a.Header().Del("WWW-Authenticate")
 		a.done = true
@@ -56,7 +55,7 @@ func (a *response) WriteHeader(status int) {
 	a.ResponseWriter.WriteHeader(status)
 }
 
-// Write leaves out what the toolkit says to a client that is answered already.
+// Write drops the body of a replaced response.
 func (a *response) Write(text []byte) (int, error) {
 	if a.done {
 		return len(text), nil
@@ -64,16 +63,15 @@ func (a *response) Write(text []byte) (int, error) {
 	return a.ResponseWriter.Write(text)
 }
 
-// mistakeBehind returns the mistake in the web config to which the toolkit's response
-// is owed: the file cannot be used at all, or a user's hash is none, so that no
-// password is right. It is nil where it is the client's.
-func (g *guard) mistakeBehind(status int, r *http.Request) error {
+// configError returns the error in the web config that caused a response of the toolkit: an
+// unusable file, or an invalid hash of the user. It returns nil if the client caused it.
+func (g *guard) configError(status int, r *http.Request) error {
 	switch status {
 	case http.StatusInternalServerError:
 		if err := Check(g.path); err != nil {
 			return err
 		}
-		return errors.New("it could not be read a moment ago, and can be now")
+		return errors.New("a temporary read error")
 	case http.StatusUnauthorized:
 		user, _, named := r.BasicAuth()
 		if !named {
@@ -81,7 +79,7 @@ func (g *guard) mistakeBehind(status int, r *http.Request) error {
 		}
 		c, err := read(g.path)
 		if err != nil {
-			return nil //nolint:nilerr // The toolkit could read it a moment ago, and found the password wrong.
+			return nil //nolint:nilerr // The toolkit read the file and rejected the password.
 		}
 		if hash, known := c.Users[user]; known {
 			return checkHash(user, string(hash))

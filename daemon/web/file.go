@@ -19,19 +19,17 @@ import (
 	"golang.org/x/crypto/bcrypt"
 )
 
-// The values of client_auth_type that have certificates verified.
+// The values of client_auth_type with verified certificates.
 const (
 	requireAndVerify = "RequireAndVerifyClientCert"
 	verifyIfGiven    = "VerifyClientCertIfGiven"
 )
 
-// maxFileSize bounds a web config, in bytes.
+// maxFileSize limits a web config, in bytes.
 const maxFileSize = 1 << 20
 
-// Check says what is wrong with the web config at path: whether it can be read,
-// has only keys that there are, and names certificates, keys and hashes that can
-// be used. The error is about the file without naming it, and quotes no secret
-// that is in it.
+// Check validates the web config at path with its certificates, keys and hashes. The error
+// contains neither the path nor secrets of the file.
 func Check(path string) error {
 	if err := check(path); err != nil {
 		return scrub(err)
@@ -55,19 +53,17 @@ func check(path string) error {
 	return checkClientCA(c.TLSConfig)
 }
 
-// checkHash returns an error unless what is written for a user is the hash of a
-// password.
+// checkHash returns an error for an invalid hash of a user's password.
 func checkHash(user, hash string) error {
 	if _, err := bcrypt.Cost([]byte(hash)); err != nil {
-		return fmt.Errorf("basic_auth_users: the hash of user %q: %w; make one with: htpasswd -nB %s", user, err, user)
+		return fmt.Errorf("basic_auth_users: the hash of user %q: %w; create a hash with: htpasswd -nB %s", user, err, user)
 	}
 	return nil
 }
 
-// checkClientCA refuses authorities of clients that the toolkit would take
-// silently: a file without any certificate, which lets nobody in, and no file at
-// all, which lets in everybody whose certificate is of an authority that the
-// system trusts.
+// checkClientCA rejects two cases that the toolkit accepts: a file without certificates, which
+// rejects every client, and verification without a file, which accepts all authorities that
+// the system trusts.
 func checkClientCA(c toolkit.TLSConfig) error {
 	text := []byte(c.ClientCAsText)
 	if c.ClientCAs != "" {
@@ -80,21 +76,21 @@ func checkClientCA(c toolkit.TLSConfig) error {
 	case len(text) > 0 && !x509.NewCertPool().AppendCertsFromPEM(text):
 		return errors.New("tls_server_config: client_ca_file (or client_ca) has no certificate in PEM form")
 	case !hasClientCA(c) && verifies(c.ClientAuth):
-		return fmt.Errorf("tls_server_config: client_auth_type is %s without client_ca_file: every authority that the system trusts could make clients; name the one that makes yours", c.ClientAuth)
+		return fmt.Errorf("tls_server_config: client_auth_type is %s without client_ca_file: all authorities that the system trusts would be accepted; set client_ca_file", c.ClientAuth)
 	}
 	return nil
 }
 
 func hasClientCA(c toolkit.TLSConfig) bool { return c.ClientCAs != "" || c.ClientCAsText != "" }
 
-// read reads the web config at path without looking at the files that it names.
+// read reads the web config at path without its referenced files.
 func read(path string) (*toolkit.Config, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, cause(err)
 	}
 	if !info.Mode().IsRegular() {
-		return nil, errors.New("it is not a regular file")
+		return nil, errors.New("not a regular file")
 	}
 	file, err := os.Open(path)
 	if err != nil {
@@ -106,13 +102,13 @@ func read(path string) (*toolkit.Config, error) {
 		return nil, cause(err)
 	}
 	if len(text) > maxFileSize {
-		return nil, fmt.Errorf("it has more than %d bytes", maxFileSize)
+		return nil, fmt.Errorf("larger than %d bytes", maxFileSize)
 	}
-	// Zero values stand for the defaults here: nothing that has one is looked at.
+	// No field with a default is used, so that zero values are sufficient.
 	c := new(toolkit.Config)
 	if err := yaml.UnmarshalStrict(bytes.TrimSpace(text), c); err != nil {
-		if mistakes, ok := errors.AsType[*yaml.TypeError](err); ok {
-			err = errors.New(strings.Join(mistakes.Errors, "; ")) // on one line
+		if invalid, ok := errors.AsType[*yaml.TypeError](err); ok {
+			err = errors.New(strings.Join(invalid.Errors, "; ")) // on one line
 		}
 		return nil, err
 	}
@@ -120,7 +116,7 @@ func read(path string) (*toolkit.Config, error) {
 	return c, nil
 }
 
-// cause returns what is wrong with a file that the error names already.
+// cause returns an error without the path of the file, with a remedy.
 func cause(err error) error {
 	if failed, ok := errors.AsType[*fs.PathError](err); ok {
 		err = failed.Err
@@ -129,23 +125,22 @@ func cause(err error) error {
 	case errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("%w; create it or name another file", err)
 	case errors.Is(err, fs.ErrPermission):
-		return fmt.Errorf("%w; let the user that hpad runs as read it", err)
+		return fmt.Errorf("%w; allow the user of hpad to read it", err)
 	}
 	return err
 }
 
-// How errors of YAML quote the value that they are about, which may have a
-// backquote in it, and the one that a value with * before it refers to.
+// The quoted values in errors of YAML. A value may contain a backquote.
 var (
 	snippet = regexp.MustCompile("(?s)`.*?`( into )|`[^`]*`")
 	anchor  = regexp.MustCompile(`(?s)unknown anchor '.*?' referenced`)
 )
 
-// Scrub returns a message about a server or its web config without the values
-// that it quotes: one in the wrong place may be a password.
+// Scrub removes quoted values from a message about a server or its web config, because a
+// misplaced value may be a password.
 func Scrub(text string) string {
 	text = snippet.ReplaceAllString(text, "`…`$1")
-	return anchor.ReplaceAllString(text, "unknown anchor '…' referenced; a text that begins with * belongs in quotes")
+	return anchor.ReplaceAllString(text, "unknown anchor '…' referenced; quote a text that starts with *")
 }
 
 func scrub(err error) error {

@@ -39,17 +39,17 @@ func TestCheck(t *testing.T) {
 		{"no hash of bcrypt", "basic_auth_users:\n  bob: " + hash + strings.Repeat("x", 60) + "\n  al: 12345\n", `user "al"`},
 		{"password in the wrong place", "basic_auth_users: hunter2\n", "cannot unmarshal !!str `…` into map"},
 		{"password with a backquote", "basic_auth_users: x`hunter2\n", "line 1: cannot unmarshal !!str `…` into map"},
-		{"password with a star", "basic_auth_users:\n  alice: *hunter2\n", "unknown anchor '…' referenced; a text that begins with * belongs in quotes"},
+		{"password with a star", "basic_auth_users:\n  alice: *hunter2\n", "unknown anchor '…' referenced; quote a text that starts with *"},
 		{"two mistakes", "users: {}\nheaders: {}\n", "line 1: field users not found in type web.Config; line 2: field headers not found in type web.Config"},
 		{"no key", "tls_server_config:\n  cert_file: server.crt\n", "missing one of key or key_file"},
 		{"no such certificate", strings.Replace(tlsKeys, "server.crt", "nobody.crt", 1), "nobody.crt: no such file"},
 		{"another's key", strings.Replace(tlsKeys, "server.crt", "clients.crt", 1), "private key does not match public key"},
 		{"unknown client_auth_type", tlsKeys + "  client_auth_type: Sometimes\n", "invalid ClientAuth: Sometimes"},
 		{"authority without policy", tlsKeys + "  client_ca_file: clients.crt\n", "without a Client Auth Policy"},
-		{"everybody's authority", tlsKeys + "  client_auth_type: RequireAndVerifyClientCert\n", "every authority that the system trusts"},
+		{"everybody's authority", tlsKeys + "  client_auth_type: RequireAndVerifyClientCert\n", "all authorities that the system trusts"},
 		{"authority that is none", tlsKeys + "  client_auth_type: VerifyClientCertIfGiven\n  client_ca_file: server.key\n", "has no certificate in PEM form"},
 		{"unknown header", "http_server_config:\n  headers:\n    Server: hpad\n", `HTTP header "Server" can not be configured`},
-		{"too much", strings.Repeat("#", 1<<20+1), "more than 1048576 bytes"},
+		{"too much", strings.Repeat("#", 1<<20+1), "larger than 1048576 bytes"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			dir, _ := newDir(t)

@@ -35,8 +35,6 @@ type served struct {
 	outer atomic.Int32
 }
 
-// serve serves 200 to reads, and to writes of those who said who
-// they are; other writes are answered with 403 and the reason.
 func serve(t *testing.T, config string) *served {
 	t.Helper()
 	s := &served{t: t}
@@ -92,14 +90,11 @@ func serve(t *testing.T, config string) *served {
 	return s
 }
 
-// client is how a request is made.
 type client struct {
 	tls, cert      bool
 	user, password string
 }
 
-// ask makes a request over a connection of its own, and returns the status, or 0
-// and what went wrong.
 func (s *served) ask(c client, method string) (int, string) {
 	s.t.Helper()
 	scheme, transport := "http", &http.Transport{DisableKeepAlives: true}
@@ -130,12 +125,12 @@ func (s *served) ask(c client, method string) (int, string) {
 	return response.StatusCode, string(body)
 }
 
-// Who says who they are may write, and nobody else.
+// Only authenticated clients may write.
 func TestIdentify(t *testing.T) {
 	users := "basic_auth_users:\n  alice: " + webtest.Hash(t, "wonder") + "\n"
 	const clients = "  client_ca_file: clients.crt\n  client_auth_type: "
 	const required, given, whatever = clients + "RequireAndVerifyClientCert\n", clients + "VerifyClientCertIfGiven\n", "  client_auth_type: RequireAnyClientCert\n"
-	const nobody, anonymous, plain, wanted = "asks nobody who they are", "did not say who it is", "HTTP request to an HTTPS server", "certificate required"
+	const nobody, anonymous, plain, wanted = "does not authenticate clients", "is not authenticated", "HTTP request to an HTTPS server", "certificate required"
 	alice, wrong, bob := client{user: "alice", password: "wonder"}, client{user: "alice", password: "x"}, client{user: "bob", password: "wonder"}
 	withTLS := func(c client) client { c.tls = true; return c }
 	for _, test := range []struct {
@@ -180,7 +175,7 @@ func TestIdentify(t *testing.T) {
 	}
 }
 
-// A certificate of another authority gets nobody in.
+// A certificate of another authority is rejected.
 func TestStrangersCertificate(t *testing.T) {
 	s := serve(t, tlsKeys+"  client_ca_file: clients.crt\n  client_auth_type: RequireAndVerifyClientCert\n")
 	dir := t.TempDir()
@@ -206,8 +201,7 @@ func TestStrangersCertificate(t *testing.T) {
 	}
 }
 
-// What the file says holds from the next request on, and a file that asks nobody
-// any more lets nobody write.
+// Changes of the file apply to the next request. Without users, no client may write.
 func TestFileChanges(t *testing.T) {
 	users := "basic_auth_users:\n  alice: " + webtest.Hash(t, "wonder") + "\n"
 	s := serve(t, tlsKeys+users)
@@ -245,7 +239,6 @@ func TestFileChanges(t *testing.T) {
 	}
 	_ = after.Close()
 
-	// A file with a mistake lets nobody in, and its log has no secret.
 	webtest.Write(t, s.dir, "web.yml", "basic_auth_users: hunter2\n")
 	if status, _ := s.ask(alice, http.MethodPost); status == 200 {
 		t.Error("a broken file lets writes in")
@@ -259,8 +252,8 @@ func TestFileChanges(t *testing.T) {
 	}
 }
 
-// Without TLS, a file with a mistake is answered by who has words for it, and logged
-// once, without the secrets in it.
+// Without TLS, an invalid file is answered by the handler broken, and logged once without
+// secrets.
 func TestBrokenFile(t *testing.T) {
 	hash := webtest.Hash(t, "wonder")
 	good := "basic_auth_users:\n  alice: " + hash + "\n  bob: " + hash + "\n"
@@ -301,7 +294,7 @@ func TestBrokenFile(t *testing.T) {
 				}
 				return
 			}
-			if len(logged) != 1 || logged[0].Message != "the web config has a mistake" {
+			if len(logged) != 1 || logged[0].Message != "invalid web config" {
 				t.Fatalf("logged %v, want one mistake", logged)
 			}
 			if text := fmt.Sprint(logged[0].ContextMap()); !strings.Contains(text, test.log) || strings.Contains(text, "hunter2") {

@@ -32,7 +32,6 @@ func read(t *testing.T, path string) string {
 	return string(text)
 }
 
-// names are what a directory holds.
 func names(t *testing.T, dir string) string {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
@@ -60,7 +59,6 @@ func create(t *testing.T, path, like string) (mode os.FileMode, user, group int)
 	return info.Mode(), int(stat.Uid), int(stat.Gid)
 }
 
-// giveAway gives a file to user 12 and group 34, where the test may do so.
 func giveAway(t *testing.T, path string) {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -93,8 +91,7 @@ func TestCreate(t *testing.T) {
 	}
 }
 
-// TestCreateAmongStrangers holds that in a directory like /tmp a file belongs to
-// whoever makes it, and that nobody else may change it.
+// TestCreateAmongStrangers checks owner and mode of a file in a directory like /tmp.
 func TestCreateAmongStrangers(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.Chmod(dir, 0o777|os.ModeSticky); err != nil {

@@ -16,8 +16,6 @@ import (
 	"github.com/hpad/hpad/cmd/hpad/hint"
 )
 
-// smallDir returns a directory on a file system of 16 kB, of which nothing is
-// left but a few bytes.
 func smallDir(t *testing.T, flags uintptr) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -45,8 +43,8 @@ func smallDir(t *testing.T, flags uintptr) string {
 	return dir
 }
 
-// TestFull holds that on a full or read-only file system nothing changes, nothing
-// is left behind, and the error says what to do.
+// TestFull checks that an error on a full or read-only file system leaves no changes and has a
+// hint.
 func TestFull(t *testing.T) {
 	for name, test := range map[string]struct {
 		flags uintptr
@@ -74,14 +72,12 @@ func TestFull(t *testing.T) {
 	}
 }
 
-// TestForbidden holds that who may not write changes nothing, and is told who
-// may.
+// TestForbidden checks the hint for a user without write permission.
 func TestForbidden(t *testing.T) {
 	dir := t.TempDir()
 	a, b := filepath.Join(dir, "a.toml"), filepath.Join(dir, "b.toml")
 	write(t, a, "one", 0o640)
 	if os.Geteuid() == 0 {
-		// Only this thread becomes nobody, and only for files.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		for name := dir; name != os.TempDir() && name != "/"; name = filepath.Dir(name) {

@@ -11,8 +11,8 @@ import (
 	"github.com/hpad/hpad/policy"
 )
 
-// TestOnMissingIsShown holds that describe and explain say that a proposal is that of
-// on_missing, since when the metric fails and why.
+// TestOnMissingIsShown checks that describe and explain show a proposal of on_missing with the
+// failure of the metric.
 func TestOnMissingIsShown(t *testing.T) {
 	now := time.Date(2026, 11, 21, 12, 5, 0, 0, time.UTC)
 	goal := int64(1000)

@@ -10,7 +10,7 @@ import (
 	"github.com/hpad/hpad/policy"
 )
 
-// TestPausesBesideTrouble holds that neither a pause nor what is wrong hides the other.
+// TestPausesBesideTrouble checks that pauses and problems are both shown.
 func TestPausesBesideTrouble(t *testing.T) {
 	var view api.Autoscaler
 	view.Pauses = []policy.Pause{{Message: "scale-downs are paused for all autoscalers"}, {Message: "paused by alice: deploy"}}
@@ -27,7 +27,7 @@ func TestPausesBesideTrouble(t *testing.T) {
 	}
 }
 
-// TestPausedSince holds that it is told since when a person's pause holds.
+// TestPausedSince checks the start time of a pause.
 func TestPausedSince(t *testing.T) {
 	noon := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	view := api.Autoscaler{Name: "web", Pauses: []policy.Pause{{Message: "paused by alice: deploy", Since: noon}}}
