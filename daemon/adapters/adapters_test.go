@@ -18,7 +18,7 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// journal is what became of the fleets of a test, in order.
+// journal records the actions of fleets, in order.
 type journal struct {
 	mu    sync.Mutex
 	lines []string
@@ -30,7 +30,6 @@ func (j *journal) add(line string) {
 	j.lines = append(j.lines, line)
 }
 
-// want checks what was added since the last call.
 func (j *journal) want(t *testing.T, lines ...string) {
 	t.Helper()
 	synctest.Wait()
@@ -42,15 +41,15 @@ func (j *journal) want(t *testing.T, lines ...string) {
 	j.lines = nil
 }
 
-// table is the configuration of an imitated fleet.
+// table is the configuration of a fake fleet.
 type table struct {
 	journal *journal
-	// version differs between tables of one name.
+	// version distinguishes tables of one name.
 	version string
-	// unbuildable and the number of starts that fail are its faults.
+	// unbuildable and failing starts are faults.
 	unbuildable   bool
 	failingStarts int
-	// succeeds is set where the fleet can take over from an older one.
+	// succeeds makes the fleet a targets.Successor.
 	succeeds bool
 }
 
@@ -64,7 +63,6 @@ func (c *table) Build(name string, _ targets.Env) (targets.Fleet, error) {
 	return &fleet{table: *c, name: name + " " + c.version}, nil
 }
 
-// fleet is an imitated fleet.
 type fleet struct {
 	targets.Fleet
 	table
@@ -88,7 +86,7 @@ func (f *fleet) Close() error {
 	return nil
 }
 
-// keeper returns a keeper, and what stops it.
+// keeper returns a keeper with a function that stops it.
 func keeper(t *testing.T) (*Keeper, context.CancelFunc) {
 	t.Helper()
 	running, stop := context.WithCancel(t.Context())
@@ -100,7 +98,6 @@ func keeper(t *testing.T) (*Keeper, context.CancelFunc) {
 	}), stop
 }
 
-// of returns a configuration with fleets of those tables, by name.
 func of(tables map[string]*table) *config.Config {
 	c := &config.Config{Fleets: map[string]config.Fleet{}}
 	c.Daemon.ConcurrentSyncs = 1
@@ -110,7 +107,7 @@ func of(tables map[string]*table) *config.Config {
 	return c
 }
 
-// reload builds the fleets of those tables in the place of others, and swaps them.
+// reload builds fleets, replaces the previous ones and swaps.
 func reload(t *testing.T, k *Keeper, tables map[string]*table, before Set) Set {
 	t.Helper()
 	change, err := k.Build(of(tables), before)
@@ -121,8 +118,8 @@ func reload(t *testing.T, k *Keeper, tables map[string]*table, before Set) Set {
 	return change.Set
 }
 
-// TestReload: what is as before stays, what is changed waits until the older one is
-// closed, and nothing is closed that is in use.
+// TestReload checks that unchanged fleets stay, and that a changed one starts after the old one is
+// unused and closed.
 func TestReload(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k, _ := keeper(t)
@@ -148,7 +145,7 @@ func TestReload(t *testing.T) {
 	})
 }
 
-// TestSuccessor: one that takes over does not wait for calls into the older one.
+// TestSuccessor checks that a successor does not wait for calls into the old fleet.
 func TestSuccessor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k, _ := keeper(t)
@@ -160,14 +157,14 @@ func TestSuccessor(t *testing.T) {
 		j.want(t, "web 2 starts")
 		time.Sleep(retireWait - time.Second)
 		j.want(t)
-		time.Sleep(time.Second) // the call is taken to hang
+		time.Sleep(time.Second) // the call counts as hanging then
 		j.want(t, "web 1 is closed")
 		k.Wait()
 	})
 }
 
-// TestStartAgain: one that cannot be started is tried again, until it is replaced or
-// the daemon stops.
+// TestStartAgain checks that a failed start is repeated until the fleet is replaced or the daemon
+// stops.
 func TestStartAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k, stop := keeper(t)
@@ -194,8 +191,7 @@ func TestStartAgain(t *testing.T) {
 	})
 }
 
-// TestBuildFails: of a configuration that cannot be built nothing is left, and what
-// runs is not touched.
+// TestBuildFails checks that a failed build closes new fleets and does not affect active ones.
 func TestBuildFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k, _ := keeper(t)
@@ -211,8 +207,7 @@ func TestBuildFails(t *testing.T) {
 	})
 }
 
-// TestFirstStart: what a first Set starts is not started again by the swap, but for what
-// could not be.
+// TestFirstStart checks that only failed starts of the first Set are repeated by the swap.
 func TestFirstStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k, _ := keeper(t)

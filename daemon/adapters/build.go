@@ -83,7 +83,7 @@ func (c *Change) Start(ctx context.Context) {
 // Env has the dependencies of adapters.
 type Env struct {
 	// Log is also the log of drains.
-	Log *zap.Logger
+	Log   *zap.Logger
 	Clock *clock.Clock
 	// Store and Meter are the targets.Env values of a fleet.
 	Store func(fleet string) targets.Store

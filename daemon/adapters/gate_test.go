@@ -9,16 +9,16 @@ import (
 	"time"
 )
 
-// outcomes are what became of the calls of a Run, by their numbers.
+// outcomes are the results of the calls of a Run, by number.
 type outcomes struct {
 	mu      sync.Mutex
 	done    map[int]bool
 	expired map[int]error
-	// most is the most that were under way at once.
+	// most is the maximum of concurrent calls.
 	under, most int
 }
 
-// run makes n calls that take so long each.
+// run makes n calls of a duration.
 func run(ctx context.Context, g Gate, n int, takes time.Duration) *outcomes {
 	o := &outcomes{done: map[int]bool{}, expired: map[int]error{}}
 	g.Run(ctx, n, func(_ context.Context, i int) {
@@ -39,7 +39,6 @@ func run(ctx context.Context, g Gate, n int, takes time.Duration) *outcomes {
 	return o
 }
 
-// TestGate: all calls are made, no more at once than the gate admits.
 func TestGate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begun := time.Now()
@@ -53,8 +52,8 @@ func TestGate(t *testing.T) {
 	})
 }
 
-// TestGateHung: calls that do not heed their context delay nobody, and keep their
-// places, so that the next round has an error that says why it gets none.
+// TestGateHung checks that hanging calls do not delay Run and keep their places, and that the next
+// round gets an error about them.
 func TestGateHung(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, hung := newGate(2), make(chan struct{})

@@ -13,8 +13,7 @@ import (
 
 var update = flag.Bool("update", false, "write the messages of testdata/bad anew")
 
-// TestBad loads every file of testdata/bad, one for each mistake, and compares
-// the message with the .err file beside it.
+// TestBad loads every file of testdata/bad and compares the errors with the .err file beside it.
 func TestBad(t *testing.T) {
 	files, err := filepath.Glob("testdata/bad/*.toml")
 	if err != nil || len(files) == 0 {
@@ -56,8 +55,8 @@ func TestBad(t *testing.T) {
 	}
 }
 
-// checkFound says that every mistake has a file, a line, a key where it is not
-// one of syntax, and a detail.
+// checkFound checks that every error has a file, a line, a detail and, unless it is a syntax error,
+// a key.
 func checkFound(t *testing.T, file string, mistakes Errors) {
 	t.Helper()
 	for _, mistake := range mistakes {

@@ -7,7 +7,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestChanges holds how two configurations differ, key by key and without secrets.
 func TestChanges(t *testing.T) {
 	const one = `
 [daemon]
@@ -92,7 +91,6 @@ metrics = [{ type = "External", name = "q", source = "prom", query = "q", averag
 	}
 }
 
-// TestChangesOfEachAutoscaler compares the changes that affect each autoscaler.
 func TestChangesOfEachAutoscaler(t *testing.T) {
 	const one = `
 [daemon]

@@ -13,8 +13,8 @@ import (
 	"github.com/hpad/hpad/settings"
 )
 
-// TestDocs holds that the examples of docs/config.md are a configuration once they are
-// together, and that the pages have an example of each kind and link to its keys.
+// TestDocs checks that the examples of docs/config.md together are a valid configuration, and that
+// the pages have an example of each kind and link to its keys.
 func TestDocs(t *testing.T) {
 	page, err := os.ReadFile("../../docs/config.md")
 	if err != nil {
@@ -63,7 +63,6 @@ func TestDocs(t *testing.T) {
 	}
 }
 
-// checkShown wants the pages to have an example of a kind, and a link to its keys.
 func checkShown(t *testing.T, all []byte, table, kind string) {
 	t.Helper()
 	if !regexp.MustCompile(`\n\[` + table + `\.\w+\]\nkind += "` + kind + `"\n`).Match(all) {
@@ -74,7 +73,7 @@ func checkShown(t *testing.T, all []byte, table, kind string) {
 	}
 }
 
-// collectKeys adds every key of a type and of the types inside of it.
+// collectKeys adds every key of a type and of its inner types.
 func collectKeys(goType reflect.Type, keys map[string]bool) {
 	for goType.Kind() == reflect.Pointer || goType.Kind() == reflect.Slice || goType.Kind() == reflect.Map {
 		goType = goType.Elem()

@@ -7,7 +7,6 @@ import (
 	"github.com/hpad/hpad/targets/drain"
 )
 
-// TestDrainExamples finds each kind of drain once among the examples of clouds.
 func TestDrainExamples(t *testing.T) {
 	type example struct {
 		drain   string

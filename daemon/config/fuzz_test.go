@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// FuzzParse holds that no text makes the parser panic, that every mistake says
-// where it is, and that a configuration that is accepted can be written.
+// FuzzParse checks that no text causes a panic, that every error has a position, and that a valid
+// configuration can be written.
 func FuzzParse(f *testing.F) {
 	for _, pattern := range []string{"testdata/bad/*.toml", "../../configs/*.toml"} {
 		files, err := filepath.Glob(pattern)

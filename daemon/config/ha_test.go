@@ -9,7 +9,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestHA reads what members share, and says which fleets they do.
 func TestHA(t *testing.T) {
 	c, err := Parse("hpad.toml", []byte(`
 [ha]

@@ -32,22 +32,19 @@ import (
 //go:generate go test -count=1 -run ^TestKeys$ -update .
 
 const (
-	// keysPage is the reference that is generated from the types.
 	keysPage = "../../docs/config-keys.md"
-	// module is the path below which the sources of types are in this repository,
-	// which begins at root.
+	// module is the import path of the repository, root its directory.
 	module = "github.com/hpad/hpad/"
 	root   = "../../"
 )
 
-// TestKeys holds docs/config-keys.md to the types of the configuration: every key
-// with its type, its default, as hpad fills it in, whether it is required, as
-// validation says, and what its comment in the code says.
+// TestKeys compares docs/config-keys.md with the types of the configuration: every key with its
+// type, default, whether it is required, and the comment of its field.
 func TestKeys(t *testing.T) {
 	if len(kinds.Omitted()) > 0 {
 		t.Skipf("this build leaves out the kinds %s, of which the page tells", slices.Sorted(maps.Keys(kinds.Omitted())))
 	}
-	for _, variable := range os.Environ() { // which would be defaults
+	for _, variable := range os.Environ() { // they would be defaults
 		name, _, _ := strings.Cut(variable, "=")
 		if name != "PATH" && name != "HOME" {
 			t.Setenv(name, "")
@@ -55,7 +52,7 @@ func TestKeys(t *testing.T) {
 	}
 	page := newKeys(t).page()
 	if *update {
-		if err := os.WriteFile(keysPage, []byte(page), 0o644); err != nil { //nolint:gosec // a page for everybody
+		if err := os.WriteFile(keysPage, []byte(page), 0o644); err != nil { //nolint:gosec // readable for everybody
 			t.Fatal(err)
 		}
 		return
@@ -69,7 +66,6 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// keys writes the page.
 type keys struct {
 	t        *testing.T
 	text     bytes.Buffer
@@ -77,7 +73,7 @@ type keys struct {
 	example  *Config
 }
 
-// everything is a configuration that shows the defaults that no kind's own table has.
+// everything is a configuration with the defaults that are not in a kind's own table.
 const everything = `
 [fleets.local]
 kind = "process"
@@ -114,7 +110,6 @@ func newKeys(t *testing.T) *keys {
 	return &keys{t: t, packages: map[string]*source{}, example: example}
 }
 
-// page returns the whole page.
 func (k *keys) page() string {
 	k.text.WriteString(`# All keys
 
@@ -139,7 +134,7 @@ dots, ` + "`NAME`" + ` stands for any name and ` + "`[]`" + ` for each element o
 	receiver.SetDefaults()
 	k.section("## [notifications.NAME]", reflect.TypeFor[notify.Config](), tableOf(receiver), nil)
 	plain, drained := tableOf(k.example.Autoscalers["plain"].table()), tableOf(k.example.Autoscalers["drained"].Drain)
-	delete(plain, metricsKey) // the default one shows no defaults of others
+	delete(plain, metricsKey) // the default one has no defaults of others
 	needed := map[string]bool{"target": true, maxKey: true, "metrics[].type": true}
 	for _, direction := range []string{"scale_up", "scale_down"} {
 		delete(plain["behavior"].(map[string]any)[direction].(map[string]any), "policies")
@@ -165,7 +160,7 @@ dots, ` + "`NAME`" + ` stands for any name and ` + "`[]`" + ` for each element o
 
 func (k *keys) write(text string) { k.text.WriteString(text) }
 
-// kinds writes the key that every fleet or source has.
+// kinds writes the key kind of a section.
 func (k *keys) kinds(of string, names []string) {
 	k.write(fmt.Sprintf("\n## [%s.NAME]\n\n| key | type | default | meaning |\n|---|---|---|---|\n", of))
 	for i, name := range names {
@@ -174,7 +169,6 @@ func (k *keys) kinds(of string, names []string) {
 	k.write(fmt.Sprintf("| `%s` | text | required | One of %s. The other keys are those of the kind. |\n", kindKey, strings.Join(names, ", ")))
 }
 
-// kind writes the table of a kind of fleet or source.
 func (k *keys) kind(name string, kind interface {
 	SetDefaults()
 	Validate() []settings.FieldError
@@ -184,7 +178,7 @@ func (k *keys) kind(name string, kind interface {
 	k.section(fmt.Sprintf("### kind = %q", name), reflect.TypeOf(kind), tableOf(kind), required(kind))
 }
 
-// labels writes the labels that stand for keys of an autoscaler.
+// labels writes the labels of an autoscaler's keys.
 func (k *keys) labels() {
 	k.write("\n## Labels of targets\n\n| label | key |\n|---|---|\n")
 	prefix := "hpad."
@@ -214,7 +208,6 @@ func (k *keys) labels() {
 	}
 }
 
-// section writes one table of keys.
 func (k *keys) section(title string, goType reflect.Type, defaults map[string]any, needed map[string]bool) {
 	k.write("\n" + title + "\n\n| key | type | default | meaning |\n|---|---|---|---|\n")
 	for _, row := range k.rows(goType, "", defaults, needed) {
@@ -226,13 +219,13 @@ func (k *keys) row(r row) {
 	k.write(fmt.Sprintf("| `%s` | %s | %s | %s |\n", r.key, r.kind, r.value, strings.ReplaceAll(r.text, "|", "\\|")))
 }
 
-// row is one key. Table says that its own keys follow.
+// row is one key. A table is followed by rows of its own keys.
 type row struct {
 	key, kind, value, text string
 	table                  bool
 }
 
-// rows returns the keys of a type and of the types inside of it.
+// rows returns the keys of a type and of its inner types.
 func (k *keys) rows(goType reflect.Type, prefix string, defaults map[string]any, needed map[string]bool) []row {
 	for goType.Kind() == reflect.Pointer {
 		goType = goType.Elem()
@@ -261,9 +254,8 @@ func (k *keys) rows(goType reflect.Type, prefix string, defaults map[string]any,
 	return all
 }
 
-// innerType returns the struct type inside of a field that is a table, tables by
-// name or an array of tables, and what stands for its name or number; nil for any
-// other field.
+// innerType returns the struct type of a table, of tables by name or of an array of tables, with
+// the placeholder of the name or number; nil for any other field.
 func innerType(goType reflect.Type) (inner reflect.Type, suffix string) {
 	for goType.Kind() == reflect.Pointer {
 		goType = goType.Elem()
@@ -280,8 +272,8 @@ func innerType(goType reflect.Type) (inner reflect.Type, suffix string) {
 	return goType, suffix
 }
 
-// elementOf returns the first element of an array, the table NAME of tables by
-// name, or the value itself.
+// elementOf returns the first element of an array, the table NAME of tables by name, or the value
+// itself.
 func elementOf(value any) any {
 	switch value := value.(type) {
 	case []any:
@@ -301,17 +293,16 @@ func elementOf(value any) any {
 	return nil
 }
 
-// isTexts says whether a field is a table of values with any names.
+// isTexts reports whether a field is a table of values with arbitrary names.
 func isTexts(goType reflect.Type) bool {
 	inner, _ := innerType(goType)
 	return goType != reflect.TypeFor[map[string]any]() && goType.Kind() == reflect.Map && inner == nil
 }
 
-// seedName is the name of the elements by which the defaults inside of tables by
-// name are told.
+// seedName is the name of the elements that show the defaults in tables by name.
 const seedName = "NAME"
 
-// seed gives tables by name and arrays of tables one element, down to the bottom.
+// seed adds one element to tables by name and arrays of tables, recursively.
 func seed(value reflect.Value) {
 	for _, field := range settings.FieldsOf(value.Type()).ByKey {
 		inner, _ := innerType(field.Type)
@@ -333,7 +324,7 @@ func seed(value reflect.Value) {
 	}
 }
 
-// required returns the keys of a defaulted table that validation misses.
+// required returns the keys of a defaulted table that validation requires.
 func required(kind interface{ Validate() []settings.FieldError }) map[string]bool {
 	needed := map[string]bool{}
 	for _, mistake := range kind.Validate() {
@@ -344,7 +335,7 @@ func required(kind interface{ Validate() []settings.FieldError }) map[string]boo
 	return needed
 }
 
-// typeName says of what type a value is, in words.
+// typeName returns the type of a value for the page.
 func typeName(goType reflect.Type) string {
 	for goType.Kind() == reflect.Pointer {
 		goType = goType.Elem()
@@ -389,7 +380,6 @@ func plural(word string) string {
 	return word + "s"
 }
 
-// defaultText is how a default is shown.
 func defaultText(value any, given bool, goType reflect.Type) string {
 	for goType.Kind() == reflect.Pointer {
 		goType = goType.Elem()
@@ -413,19 +403,18 @@ func defaultText(value any, given bool, goType reflect.Type) string {
 	return "–"
 }
 
-// source is what is known of a package's source: its types and constants.
+// source has the types and constants of a package.
 type source struct {
-	types map[string]*ast.StructType
-	// comments are those of the types.
+	types    map[string]*ast.StructType
 	comments map[string]string
-	// constants are the values of constants that can be shown, as TOML has them, by
-	// name; typed are the names of those of a type, in order.
+	// constants are the values of printable constants by name, in TOML form; typed are the names of
+	// a type's constants, in order.
 	constants map[string]string
 	typed     map[string][]string
 	names     []string
 }
 
-// meaning returns the comment of a field, in the words of the configuration.
+// meaning returns the comment of a field with the names of keys.
 func (k *keys) meaning(goType reflect.Type, field reflect.StructField) string {
 	if len(field.Index) > 1 { // of an embedded struct
 		goType = goType.FieldByIndex(field.Index[:len(field.Index)-1]).Type
@@ -438,7 +427,7 @@ func (k *keys) meaning(goType reflect.Type, field reflect.StructField) string {
 	}
 	text, shared := commentOf(declared, field.Name)
 	if text == "" && goType.Name() != "Config" && token.IsExported(goType.Name()) {
-		text, shared = pack.comments[goType.Name()], true // which is about all its fields
+		text, shared = pack.comments[goType.Name()], true // the comment of the type describes all its fields
 	}
 	if text == "" {
 		k.t.Errorf("%s.%s has no comment, from which docs/config-keys.md would tell what it means", goType, field.Name)
@@ -451,8 +440,7 @@ func (k *keys) meaning(goType reflect.Type, field reflect.StructField) string {
 	return marked(meaning) + k.values(field.Type, text)
 }
 
-// values returns the values of a type that has constants, unless the comment names
-// them.
+// values returns the constants of a type, unless the comment mentions them.
 func (k *keys) values(goType reflect.Type, text string) string {
 	for goType.Kind() == reflect.Pointer {
 		goType = goType.Elem()
@@ -473,8 +461,8 @@ func (k *keys) values(goType reflect.Type, text string) string {
 	return " One of " + strings.Join(all, ", ") + "."
 }
 
-// commentOf returns the comment of a field, or the one of the fields before it that is
-// about it too; shared says that it is about several.
+// commentOf returns the comment of a field, or of an earlier field whose comment mentions it; then
+// shared is set.
 func commentOf(declared *ast.StructType, name string) (text string, shared bool) {
 	var told []string // the fields of one comment
 	comment := ""
@@ -499,11 +487,10 @@ func commentOf(declared *ast.StructType, name string) (text string, shared bool)
 
 func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
 
-// goWords are words of the code, and what the configuration has for them.
+// goWords are words of the code with their form in the configuration.
 var goWords = strings.NewReplacer("nil means", "left out means", "nil for none", "left out for none", "nil leaves", "left out leaves", "where it is nil", "where it is left out")
 
-// translate puts keys and values in the place of the names that a comment has for
-// them in the code.
+// translate replaces names of the code by keys and values.
 func (s *source) translate(text string, goType reflect.Type, field reflect.StructField) string {
 	text = regexp.MustCompile(`one of the (\w+) constants`).ReplaceAllStringFunc(text, func(phrase string) string {
 		prefix := strings.Fields(phrase)[3]
@@ -523,8 +510,8 @@ func (s *source) translate(text string, goType reflect.Type, field reflect.Struc
 	for key, sibling := range settings.FieldsOf(goType).ByKey {
 		known[sibling.Name] = "`" + key + "`"
 	}
-	// The first word is the field's own name, others are names only where they are
-	// not also words that begin a sentence.
+	// The first word is the field's own name; other names are replaced only if they are not also
+	// the first word of a sentence.
 	words := regexp.MustCompile(`"[^"]*"|\b[A-Z][A-Za-z0-9]*\b`)
 	at := 0
 	var out strings.Builder
@@ -549,22 +536,21 @@ func (s *source) translate(text string, goType reflect.Type, field reflect.Struc
 	return goWords.Replace(out.String())
 }
 
-// ownSentence returns a comment without the key with which it begins.
+// ownSentence removes the key at the start of a comment.
 func ownSentence(text string) string {
 	rest := regexp.MustCompile("^`\\w+` (?:is |are )?").ReplaceAllString(text, "")
 	first, size := utf8.DecodeRuneInString(rest)
 	return string(unicode.ToUpper(first)) + rest[size:]
 }
 
-// marked marks the other keys and the variables of the environment that a comment
-// has.
+// marked marks other keys and environment variables.
 func marked(text string) string {
 	return regexp.MustCompile("`[^`]*`|\\b[A-Za-z]+(_[A-Za-z]+)+\\b").ReplaceAllStringFunc(text, func(word string) string {
 		return "`" + strings.Trim(word, "`") + "`"
 	})
 }
 
-// source reads the source of a type's package, once.
+// source parses the package of a type, once.
 func (k *keys) source(goType reflect.Type) *source {
 	path := goType.PkgPath()
 	if known := k.packages[path]; known != nil {
@@ -594,7 +580,7 @@ func (k *keys) source(goType reflect.Type) *source {
 	return s
 }
 
-// add takes in the types and constants of a declaration.
+// add records the types and constants of a declaration.
 func (s *source) add(declaration *ast.GenDecl) {
 	for _, spec := range declaration.Specs {
 		switch spec := spec.(type) {
@@ -625,11 +611,10 @@ func (s *source) add(declaration *ast.GenDecl) {
 	}
 }
 
-// units are the spans that constants are made of.
+// units are the durations in constants.
 var units = map[string]time.Duration{"Millisecond": time.Millisecond, "Second": time.Second, "Minute": time.Minute, "Hour": time.Hour}
 
-// constantText returns a text, a number or a span as TOML has it; "" for what else
-// a constant may be.
+// constantText returns a text, a number or a duration in TOML form; "" for other constants.
 func constantText(expression ast.Expr) string {
 	switch expression := expression.(type) {
 	case *ast.BasicLit:

@@ -17,8 +17,7 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// labeledFile has what labels refer to; the autoscaler in it says the same as
-// wholeLabels.
+// labeledFile has the same autoscaler as wholeLabels, with its fleet and source.
 const labeledFile = `
 [daemon]
 scale_to_zero = true
@@ -120,8 +119,7 @@ func parseLabeledFile(t *testing.T) *Config {
 	return c
 }
 
-// TestLabeled holds that labels can say everything that a file can, and mean the
-// same by it.
+// TestLabeled checks that labels can express everything that a file can, with the same result.
 func TestLabeled(t *testing.T) {
 	c := parseLabeledFile(t)
 	ref := targets.Ref{Fleet: "local", Name: "worker"}
@@ -131,7 +129,7 @@ func TestLabeled(t *testing.T) {
 	}
 	want := c.Autoscalers["worker"]
 	want.Name, want.Labels = "local/worker", wholeLabels
-	// The kind's own target is there for writing the file anew.
+	// The target's own keys are only for writing the file.
 	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(Autoscaler{})); diff != "" {
 		t.Errorf("labels and file differ (-file +labels):\n%s", diff)
 	}
@@ -140,9 +138,8 @@ func TestLabeled(t *testing.T) {
 	}
 }
 
-// TestEachLabelCounts holds that every key of an autoscaler can be a label, and that
-// the autoscaler is another without it: a key that is decoded and then forgotten would
-// be missing alike in what a file and what labels say.
+// TestEachLabelCounts checks that every key of an autoscaler can be a label, and that removing it
+// changes the autoscaler.
 func TestEachLabelCounts(t *testing.T) {
 	c := parseLabeledFile(t)
 	ref := targets.Ref{Fleet: "local", Name: "worker"}
@@ -200,8 +197,7 @@ func TestLabeledDisabled(t *testing.T) {
 	}
 }
 
-// TestLabeledNearlyEnabled holds that a label which is nearly hpad.enable is a
-// mistake, where hpad.enable itself is not given.
+// TestLabeledNearlyEnabled checks that a label similar to hpad.enable is an error.
 func TestLabeledNearlyEnabled(t *testing.T) {
 	c := parseLabeledFile(t)
 	ref := targets.Ref{Fleet: "local", Name: "worker"}
@@ -221,8 +217,7 @@ func TestLabeledMistakes(t *testing.T) {
 	c := parseLabeledFile(t)
 	for name, test := range map[string]struct {
 		labels map[string]string
-		// want is the whole error; hpad.enable and hpad.max are given where they are
-		// not among the labels.
+		// want is the whole error; hpad.enable and hpad.max are added unless they are given.
 		want string
 	}{
 		"enable":             {map[string]string{"hpad.enable": "yes"}, `hpad.enable = "yes": must be "true" or "false"`},
@@ -266,7 +261,6 @@ func TestLabeledMistakes(t *testing.T) {
 	}
 }
 
-// TestLabeledMaxMissing holds that what a label does not say is named by label.
 func TestLabeledMaxMissing(t *testing.T) {
 	c := parseLabeledFile(t)
 	_, enabled, err := c.Labeled(targets.Ref{Fleet: "local", Name: "worker"}, map[string]string{"hpad.enable": "true"})
@@ -275,8 +269,7 @@ func TestLabeledMaxMissing(t *testing.T) {
 	}
 }
 
-// FuzzLabeled holds that no label makes the reader panic and that every mistake
-// names a label.
+// FuzzLabeled checks that no label causes a panic and that every error has a label as key.
 func FuzzLabeled(f *testing.F) {
 	for label, value := range wholeLabels {
 		f.Add(label, value, "hpad.max", "5")
@@ -306,8 +299,7 @@ func FuzzLabeled(f *testing.F) {
 	})
 }
 
-// TestLabelText holds that everything a target contributes is bounded, and that errors
-// about too much text are short.
+// TestLabelText checks that the size of everything from a target is limited, also in errors.
 func TestLabelText(t *testing.T) {
 	long := strings.Repeat("x", 80_000)
 	many := map[string]string{}
@@ -350,8 +342,8 @@ func TestLabelText(t *testing.T) {
 	}
 }
 
-// TestLabelLimits holds that labels may ask for no more than their fleet allows,
-// and that each refusal names the label, the bound and its key.
+// TestLabelLimits checks the limits of the fleet, and that each error names the label, the limit
+// and its key.
 func TestLabelLimits(t *testing.T) {
 	metric := func(i int, query string) map[string]string {
 		at := fmt.Sprintf("hpad.metrics.%d.", i)
@@ -393,7 +385,7 @@ func TestLabelLimits(t *testing.T) {
 			fleet := c.Fleets["local"]
 			fleet.LabelLimits = test.limits
 			c.Fleets["local"] = fleet
-			c.Daemon.SyncPeriod = time.Second // which the labels do not ask for
+			c.Daemon.SyncPeriod = time.Second // the labels do not set it
 			labels := map[string]string{"hpad.enable": "true"}
 			maps.Copy(labels, test.labels)
 			if labels["hpad.max"] == "" && labels["hpad.max_replicas"] == "" {

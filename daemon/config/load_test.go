@@ -20,7 +20,6 @@ import (
 	"github.com/hpad/hpad/targets/process"
 )
 
-// TestConfigs loads every example.
 func TestConfigs(t *testing.T) {
 	files, err := filepath.Glob("../../configs/*.toml")
 	if err != nil || len(files) < 3 {
@@ -46,8 +45,7 @@ func TestConfigs(t *testing.T) {
 
 var webConfigLine = regexp.MustCompile(`(?m)^web_config *= *"[^"]*"`)
 
-// withWebConfig returns an example, or a copy of one that names a web config, which names
-// one that is there.
+// withWebConfig returns an example, or a copy with an existing web config.
 func withWebConfig(t *testing.T, file string) string {
 	t.Helper()
 	text, err := os.ReadFile(file)
@@ -68,8 +66,7 @@ func withWebConfig(t *testing.T, file string) string {
 	return adapted
 }
 
-// omittedIn returns the kind of fleet that a configuration uses and this build leaves
-// out; "" when there is none.
+// omittedIn returns the kind of fleet in a configuration that this build leaves out; "" for none.
 func omittedIn(text []byte) string {
 	for name := range kinds.Omitted() {
 		if regexp.MustCompile(`(?m)^kind *= "` + name + `"`).Match(text) {
@@ -79,7 +76,6 @@ func omittedIn(text []byte) string {
 	return ""
 }
 
-// skipOmitted skips the test of a file that this build cannot load.
 func skipOmitted(t *testing.T, file string) {
 	t.Helper()
 	text, err := os.ReadFile(file)
@@ -119,8 +115,7 @@ func setKind(t *testing.T, name string, kind *targets.Kind) {
 	})
 }
 
-// checkRedactedLoads says that the configuration in force, as written, is the
-// same configuration.
+// checkRedactedLoads checks that the redacted configuration loads and is equal.
 func checkRedactedLoads(t *testing.T, c *Config) {
 	t.Helper()
 	again, err := Parse("redacted.toml", []byte(c.Redacted()))
@@ -273,7 +268,6 @@ func TestDefaultsOfAutoscaler(t *testing.T) { // R9, R10, R11
 	checkRedactedLoads(t, c)
 }
 
-// write writes files below a new directory and returns it.
 func write(t *testing.T, files map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -389,11 +383,11 @@ func TestLoadMistakes(t *testing.T) {
 			},
 			want: []string{`hpad.toml:9: autoscalers.worker.target: is already the target of autoscaler "again" in conf.d/a.toml:2; two autoscalers cannot scale the same target (local/worker)`},
 		},
-		"begins with a byte order mark": { // the line is known all the same
+		"begins with a byte order mark": { // the line is known nevertheless
 			files: map[string]string{"hpad.toml": "\xef\xbb\xbf" + fleetText + strings.Replace(worker, "= 2", "= -2", 1)},
 			want:  []string{"hpad.toml:10: autoscalers.worker.max_replicas = -2: must be at least 1"},
 		},
-		"one file is no TOML": { // what it would define is not said to be missing
+		"one file is no TOML": { // names are not reported as missing then
 			files: map[string]string{
 				"hpad.toml":     worker,
 				"conf.d/a.toml": "fleets.local\n",
@@ -431,7 +425,6 @@ func TestLoadMistakes(t *testing.T) {
 	}
 }
 
-// TestNoSamples has a fleet that does not measure the use of resources.
 func TestNoSamples(t *testing.T) {
 	setKind(t, "process", &targets.Kind{Config: kinds.Fleets["process"].Config, Target: kinds.Fleets["process"].Target})
 	_, err := Parse("hpad.toml", []byte(fleetText+"[autoscalers.a]\ntarget = { fleet = \"local\", service = \"worker\" }\nmax_replicas = 2\n"))

@@ -10,8 +10,8 @@ import (
 	"github.com/hpad/hpad/daemon/kinds"
 )
 
-// TestOneEngine has two fleets, of which the second reaches what the first does or
-// not, and an autoscaler of the same target in each.
+// TestOneEngine has two fleets on the same or different engines, and an autoscaler of the same
+// target in each.
 func TestOneEngine(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.Symlink(dir, filepath.Join(dir, "var-run")); err != nil {

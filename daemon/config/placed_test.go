@@ -8,8 +8,7 @@ import (
 	"testing"
 )
 
-// TestPlaced holds that what a start finds of a key is told with the place of the key,
-// also in a file of conf.d, and with the main file where it is written nowhere.
+// TestPlaced checks that an error about a key gets the position of the key, or the main file.
 func TestPlaced(t *testing.T) {
 	dir := t.TempDir()
 	main, other := filepath.Join(dir, "hpad.toml"), filepath.Join(dir, "conf.d", "daemon.toml")

@@ -9,7 +9,7 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// doubtful has metrics of which some hardly mean what they say.
+// doubtful has metrics with probable mistakes.
 const doubtful = `
 [fleets.local]
 kind = "process"
@@ -64,7 +64,6 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
-// TestLabelWarnings holds that labels are warned of as files are.
 func TestLabelWarnings(t *testing.T) {
 	c, err := Parse("hpad.toml", []byte(doubtful))
 	if err != nil {
@@ -82,7 +81,7 @@ func TestLabelWarnings(t *testing.T) {
 	}
 }
 
-// vain has autoscalers of which some can never do what they say.
+// vain has autoscalers that cannot work.
 const vain = `
 [fleets.local]
 kind = "process"
@@ -126,7 +125,7 @@ target       = { fleet = "prod", job = "web", group = "app" }
 max_replicas = 500
 `
 
-// TestUnworkable holds that what cannot work is told of, and keeps nobody from running.
+// TestUnworkable checks that such settings are warnings.
 func TestUnworkable(t *testing.T) {
 	c, err := Parse("hpad.toml", []byte(vain))
 	if err != nil {

@@ -14,9 +14,8 @@ import (
 // marker stands for every secret.
 const marker = "hunter2"
 
-// mark sets every text of a configuration at a path to something that has the
-// marker where a secret may be: as a whole where the key is one of secrets, and
-// inside of a URL everywhere else. It returns how many texts it set.
+// mark sets every text of a configuration at a path to a text with the marker: as a whole if the
+// key is in secrets, otherwise in a URL. It returns the number of texts.
 func mark(path string, value reflect.Value) (count int) {
 	if !value.CanSet() {
 		return 0
@@ -59,7 +58,7 @@ func mark(path string, value reflect.Value) (count int) {
 	return count
 }
 
-// No key of any kind shows a secret, and neither do those of autoscalers.
+// No key of any kind shows a secret, and no key of autoscalers.
 func TestNoKindShowsSecrets(t *testing.T) {
 	check := func(what string, c *Config) {
 		t.Helper()
@@ -102,8 +101,7 @@ func TestNoKindShowsSecrets(t *testing.T) {
 	check("daemon", &Config{Daemon: Daemon{WebConfig: query}})
 }
 
-// TestSecretCommands has commands and environments of every kind of fleet that runs
-// any, which are shown without the secrets in them.
+// TestSecretCommands checks commands and environments of every kind of fleet that has them.
 func TestSecretCommands(t *testing.T) {
 	text := `
 [fleets.local]
@@ -156,7 +154,7 @@ average_value = 5
 	}
 }
 
-// TestSecretInMistake has a mistake in a value that also has a secret.
+// TestSecretInMistake checks an error in a value that also has a secret.
 func TestSecretInMistake(t *testing.T) {
 	_, err := Parse("hpad.toml", []byte("[fleets.x]\nkind = \"process\"\n[fleets.x.services.w]\ncommand = \"worker --token hunter2\"\n"))
 	if err == nil || strings.Contains(err.Error(), marker) || !strings.Contains(err.Error(), `"worker --token <redacted>"`) {

@@ -11,7 +11,7 @@ func TestNearest(t *testing.T) {
 		"kase":     "käse",
 		"a-b-c-e":  "a-b-c-d",
 		"payments": "",
-		// A name of Kubernetes that has it as a word.
+		// A Kubernetes name that contains the key.
 		"scaleTargetRef": "target",
 		"scaleTargets":   "",
 		"":               "",

@@ -13,7 +13,7 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// fleetsForReferences has a fleet of each kind that is named as its kind.
+// fleetsForReferences has a fleet of each kind with the name of the kind.
 const fleetsForReferences = `
 [fleets.process]
 kind = "process"

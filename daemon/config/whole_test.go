@@ -11,8 +11,8 @@ import (
 	"github.com/hpad/hpad/daemon/kinds"
 )
 
-// TestEveryKindHasAnExample wants configs to have a file of the name of each kind
-// of fleet and source, which uses it.
+// TestEveryKindHasAnExample requires an example in configs with the name of each kind of fleet and
+// source.
 func TestEveryKindHasAnExample(t *testing.T) {
 	for name := range kinds.Fleets {
 		t.Run(name, func(t *testing.T) {
@@ -32,7 +32,6 @@ func TestEveryKindHasAnExample(t *testing.T) {
 	}
 }
 
-// example loads the example of a kind, which begins with a comment.
 func example(t *testing.T, kind string) *Config {
 	t.Helper()
 	file := "../../configs/" + kind + ".toml"
@@ -50,8 +49,8 @@ func example(t *testing.T, kind string) *Config {
 	return c
 }
 
-// TestWholeConfiguration wants configs/hpad.toml to show every key of the daemon and
-// of autoscalers, if only in a comment. Those of kinds are in their examples.
+// TestWholeConfiguration requires every key of the daemon and of autoscalers in configs/hpad.toml,
+// at least in a comment.
 func TestWholeConfiguration(t *testing.T) {
 	text, err := os.ReadFile("../../configs/hpad.toml")
 	if err != nil {

@@ -8,7 +8,6 @@ import (
 	"github.com/hpad/hpad/daemon/web/webtest"
 )
 
-// TestWriterWarnings holds what is said of writers that hardly are as they were meant.
 func TestWriterWarnings(t *testing.T) {
 	dir := t.TempDir()
 	users := webtest.Write(t, dir, "web.yml", "basic_auth_users:\n  alice: "+webtest.Hash(t, "wonder")+"\n")

@@ -20,7 +20,7 @@ import (
 type Fleet struct {
 	Name string
 	// Ask discovers the targets. It returns when ctx ends, or at the call's own time limit.
-	Ask func(ctx context.Context) ([]targets.Discovered, error)
+	Ask     func(ctx context.Context) ([]targets.Discovered, error)
 	Problem *trouble.Problem
 }
 

@@ -21,7 +21,7 @@ type Labels struct {
 	log     *zap.Logger
 	labeled map[targets.Ref]*labeled
 	// file is the active configuration of the files, without labels.
-	file *config.Config
+	file  *config.Config
 	shown atomic.Pointer[shown]
 }
 

@@ -24,8 +24,7 @@ import (
 	"github.com/hpad/hpad/policy"
 )
 
-// gathered is the text of what a registry gathers by itself, with all of its
-// checks.
+// gathered is the text that a registry gathers, with all its checks.
 func gathered(t interface{ Fatal(...any) }, gatherer prometheus.Gatherer) string {
 	families, err := gatherer.Gather()
 	if err != nil {
@@ -41,11 +40,10 @@ func gathered(t interface{ Fatal(...any) }, gatherer prometheus.Gatherer) string
 	return text.String()
 }
 
-// collector gathers the series of the autoscalers as a registry is given any: one by
-// one, as metrics of the library's own.
+// collector sends the series of the autoscalers to a registry as ordinary metrics.
 type collector Metrics
 
-func (c *collector) Describe(chan<- *prometheus.Desc) {} // they are checked all the same
+func (c *collector) Describe(chan<- *prometheus.Desc) {} // the registry checks them nevertheless
 
 func (c *collector) Collect(metrics chan<- prometheus.Metric) {
 	all := (*Metrics)(c).show()
@@ -72,7 +70,7 @@ type oneSeries struct {
 	labels []string
 }
 
-// seriesOf returns the series of an autoscaler in a family, read back.
+// seriesOf returns the parsed series of an autoscaler in a family.
 func seriesOf(f *family, of *shown) []oneSeries {
 	var text strings.Builder
 	s := &sink{family: f, of: of, to: &text}
@@ -103,8 +101,7 @@ func written(t interface{ Fatal(...any) }, exposition *Exposition) string {
 	return text.String()
 }
 
-// TestText: what is written is, to the byte, what a registry makes of the same
-// that checks names, labels and duplicates.
+// TestText compares the text with that of a registry, byte by byte.
 func TestText(t *testing.T) {
 	m, exposition := exercised(t)
 	everything := prometheus.NewPedanticRegistry()
@@ -114,8 +111,7 @@ func TestText(t *testing.T) {
 	}
 }
 
-// TestSeriesLeftOut: without them, the series of autoscalers are where they are named,
-// and all others as ever.
+// TestSeriesLeftOut checks that hidden series of autoscalers are only in scrapes that name them.
 func TestSeriesLeftOut(t *testing.T) {
 	m, exposition := exercised(t)
 	whole := strings.SplitAfter(written(t, exposition), "\n")
@@ -134,7 +130,6 @@ func TestSeriesLeftOut(t *testing.T) {
 	}
 }
 
-// TestTextOfSomeNames: metrics that nobody asks for are left out.
 func TestTextOfSomeNames(t *testing.T) {
 	_, exposition := exercised(t)
 	names := []string{"hpad_fleets", "hpad_autoscalers", "hpad_autoscaler_failing", "hpad_autoscaler_held", "hpad_unheard_of"}
@@ -153,7 +148,7 @@ func TestTextOfSomeNames(t *testing.T) {
 	}
 }
 
-// anyAutoscaler draws a view with names of any kind, in any order.
+// anyAutoscaler generates a view with arbitrary names.
 func anyAutoscaler(t *rapid.T) api.Autoscaler {
 	view := checkout()
 	text := rapid.OneOf(rapid.String(), rapid.SampledFrom([]string{`a"b`, `a\b`, "a\nb", "\xff\xfe", "é", ""}))
@@ -183,7 +178,7 @@ func anyAutoscaler(t *rapid.T) api.Autoscaler {
 	return view
 }
 
-// TestTextOfAnything: any autoscalers in any order are written as a registry does.
+// TestTextOfAnything compares arbitrary autoscalers with the text of a registry.
 func TestTextOfAnything(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		views := rapid.SliceOfNDistinct(rapid.Custom(anyAutoscaler), 0, 4, func(a api.Autoscaler) string { return validText(a.Name) }).Draw(t, "views")
@@ -197,7 +192,7 @@ func TestTextOfAnything(t *testing.T) {
 	})
 }
 
-// failing is a client who goes away after so many bytes.
+// failing is a client that disconnects after some bytes.
 type failing struct{ left int }
 
 func (f *failing) Write(text []byte) (int, error) {
@@ -207,8 +202,6 @@ func (f *failing) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-// TestClientGoesAway: whoever writes learns of it, wherever that happens, and does
-// not go on.
 func TestClientGoesAway(t *testing.T) {
 	exposition := fleetOf(1_000)
 	for _, left := range []int{0, 100, 3 * maxPending} {
@@ -222,7 +215,6 @@ func TestClientGoesAway(t *testing.T) {
 	}
 }
 
-// TestTextOfABrokenCollector: it does not hide what the others say.
 func TestTextOfABrokenCollector(t *testing.T) {
 	reg := prometheus.NewRegistry()
 	m := New(reg)
@@ -237,8 +229,7 @@ func TestTextOfABrokenCollector(t *testing.T) {
 	}
 }
 
-// fleetOf are the metrics of so many autoscalers with three metrics each, of which
-// no two have the same numbers.
+// fleetOf returns metrics of n autoscalers with three metrics and different numbers each.
 func fleetOf(count int) *Exposition {
 	random := rand.New(rand.NewPCG(1, 2))
 	reg := prometheus.NewRegistry()
@@ -265,7 +256,6 @@ func fleetOf(count int) *Exposition {
 	return m.Exposition(reg)
 }
 
-// scraper is the other end of a scrape: it throws away what it is sent.
 type scraper struct {
 	header http.Header
 	code   int
@@ -280,10 +270,10 @@ func (s *scraper) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-// BenchmarkScrape is a whole scrape through the handler that the daemon serves:
-// text, compressed and not, and one metric of it.
+// BenchmarkScrape is a whole scrape through the daemon's handler: plain, compressed, and of one
+// metric.
 func BenchmarkScrape(b *testing.B) {
-	// As Prometheus asks.
+	// The Accept header of Prometheus.
 	const text = "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.6,application/openmetrics-text;version=0.0.1;q=0.5,text/plain;version=1.0.0;escaping=allow-utf-8;q=0.4,text/plain;version=0.0.4;q=0.3,*/*;q=0.2"
 	for _, count := range []int{1_000, 10_000, 100_000} {
 		handler := api.NewHandler(nil, fleetOf(count), nil)

@@ -26,7 +26,7 @@ import (
 
 var now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// checkout is an autoscaler with something of everything.
+// checkout is an autoscaler with every field set.
 func checkout() api.Autoscaler {
 	return api.Autoscaler{
 		Name: "checkout", Reference: "prod/checkout/api", Kind: "nomad", SyncPeriodSeconds: 15,
@@ -69,7 +69,7 @@ func checkout() api.Autoscaler {
 	}
 }
 
-// exercised are metrics to which everything has happened.
+// exercised returns metrics with every series.
 func exercised(t *testing.T) (*Metrics, *Exposition) {
 	t.Helper()
 	reg := prometheus.NewPedanticRegistry()
@@ -96,9 +96,9 @@ func exercised(t *testing.T) (*Metrics, *Exposition) {
 	a.Rescaled(2, 4)
 	a.Rescaled(4, 5)
 	a.Rescaled(5, 5)
-	a.Rescaled(5, 3) // turns back
+	a.Rescaled(5, 3) // a reversal
 	a.Rescaled(3, 2)
-	a.Rescaled(2, 4) // and again
+	a.Rescaled(2, 4) // another reversal
 	m.Late("checkout")
 	m.Late("checkout")
 	m.Panic("checkout")
@@ -118,7 +118,7 @@ func exercised(t *testing.T) (*Metrics, *Exposition) {
 	return m, m.Exposition(reg)
 }
 
-// series are the samples of a registry as text, those of histograms by count.
+// series returns the samples of a registry as text; histograms by count.
 func series(t *testing.T, reg prometheus.Gatherer) map[string]float64 {
 	t.Helper()
 	families, err := reg.Gather()
@@ -238,7 +238,7 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// A pause without an end is not over when those that have one are.
+// A pause without an end hides the end of other pauses.
 func TestPauseWithoutAnEnd(t *testing.T) {
 	m, exposition := exercised(t)
 	view := checkout()
@@ -264,8 +264,8 @@ func TestMetricsAreClean(t *testing.T) {
 	}
 }
 
-// documented reads the tables of docs/metrics.md: type and labels by name. Labels that
-// all of a table have are above it.
+// documented reads the tables of docs/metrics.md: type and labels by name. Labels common to a table
+// are above it.
 func documented(t *testing.T) map[string]string {
 	t.Helper()
 	text, err := os.ReadFile("../../docs/metrics.md")

@@ -58,7 +58,7 @@ type Event struct {
 	From int32 `json:"from"`
 	To   int32 `json:"to"`
 	// Reason is the reason code of the pass, see docs/reasons.md; empty for a fleet or source.
-	Reason string `json:"reason,omitempty"`
+	Reason  string `json:"reason,omitempty"`
 	Message string `json:"message"`
 }
 

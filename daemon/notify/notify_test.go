@@ -26,7 +26,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// fake answers posts in memory, by what it is told for each.
+// fake responds to posts in memory; the last response repeats.
 type fake struct {
 	mu      sync.Mutex
 	bodies  []string
@@ -94,7 +94,6 @@ func ended(n *Notifier) {
 	n.Close(ctx)
 }
 
-// No field of an event shows its secret, in a CloudEvent and in a template.
 func TestNoFieldShowsItsSecret(t *testing.T) {
 	for _, secret := range redacttest.Texts {
 		for _, template := range []string{"", `{"message": {{json .Message}}, "all": {{json (printf "%+v %s" . .Subject)}}}`} {
@@ -114,7 +113,7 @@ func TestNoFieldShowsItsSecret(t *testing.T) {
 	}
 }
 
-// TestCloudEvent holds the body and what of it is the same each time.
+// TestCloudEvent checks the body, and that repeated posts are equal.
 func TestCloudEvent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{answers: []func(*http.Request) (*http.Response, error){refuses, answers(200)}}
@@ -152,14 +151,14 @@ func TestCloudEvent(t *testing.T) {
 	})
 }
 
-// TestRetries holds when one is posted again, and when it is given up.
+// TestRetries checks which posts are repeated, and for how long.
 func TestRetries(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		answers []func(*http.Request) (*http.Response, error)
-		posts   [2]int // at least and at most
+		posts   [2]int // minimum and maximum
 		counts  Counts
-		// first is how long the second post waits at least.
+		// first is the minimum delay of the second post.
 		first time.Duration
 	}{
 		{"refused for good", []func(*http.Request) (*http.Response, error){answers(400)}, [2]int{1, 1}, Counts{Failed: 1}, 0},
@@ -190,8 +189,8 @@ func TestRetries(t *testing.T) {
 	}
 }
 
-// TestQueue holds that a receiver which hangs is waited for by nobody, that what it has no
-// room for is lost and counted, and that the rest arrives in order.
+// TestQueue checks that a hanging receiver delays no sender, that events above the limit are lost
+// and counted, and that the rest arrives in order.
 func TestQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{answers: []func(*http.Request) (*http.Response, error){hangs, answers(200)}}
@@ -221,7 +220,6 @@ func TestQueue(t *testing.T) {
 	})
 }
 
-// TestFilters holds who is told of what.
 func TestFilters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{}
@@ -238,7 +236,6 @@ func TestFilters(t *testing.T) {
 	})
 }
 
-// TestMistakes holds what a configuration is refused for.
 func TestMistakes(t *testing.T) {
 	const url = "http://receiver.test/"
 	for name, c := range map[string]struct {
@@ -268,8 +265,8 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
-// TestAddressIsASecret holds that an address of a file is read for each post, and told by
-// no error.
+// TestAddressIsASecret checks that a URL file is read for each post, and that no error contains the
+// URL.
 func TestAddressIsASecret(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "url")
 	if err := os.WriteFile(file, []byte("http://127.0.0.1:1/hunter2\n"), 0o600); err != nil {
@@ -307,8 +304,8 @@ func TestAddressIsASecret(t *testing.T) {
 	n.http.CloseIdleConnections()
 }
 
-// TestQuickSuccessors holds that what waits outlives several changes of a receiver, in
-// order, also where they come one upon the other.
+// TestQuickSuccessors checks that waiting events survive several quick changes of a receiver, in
+// order.
 func TestQuickSuccessors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var r Receivers
@@ -364,8 +361,8 @@ func TestQuickSuccessors(t *testing.T) {
 	})
 }
 
-// TestReceivers holds that a reload keeps the receivers that stay, with what they have to
-// post, and ends the others.
+// TestReceivers checks that a reload keeps unchanged receivers with their events and closes the
+// others.
 func TestReceivers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var r Receivers

@@ -12,7 +12,7 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// TestReasonsAreDocumented holds that docs/reasons.md has each code once, and no other.
+// TestReasonsAreDocumented compares docs/reasons.md with the codes.
 func TestReasonsAreDocumented(t *testing.T) {
 	page, err := os.ReadFile("../../docs/reasons.md")
 	if err != nil {
@@ -32,7 +32,6 @@ func TestReasonsAreDocumented(t *testing.T) {
 	}
 }
 
-// TestEveryPassHasAReason holds that whatever a pass came to, it has a code.
 func TestEveryPassHasAReason(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	is := func() bool { return random.IntN(2) == 0 }

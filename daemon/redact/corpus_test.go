@@ -13,10 +13,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// example is a text of the corpus with what is shown of it.
+// example is a text of the corpus with its redacted form.
 type example struct{ text, shown string }
 
-// readHidden reads testdata/hidden.txt.
 func readHidden(t *testing.T) []example {
 	t.Helper()
 	var examples []example
@@ -30,7 +29,6 @@ func readHidden(t *testing.T) []example {
 	return examples
 }
 
-// readLines reads the lines of a file without comments.
 func readLines(t *testing.T, path string) []string {
 	t.Helper()
 	text, err := os.ReadFile(path)
@@ -42,7 +40,7 @@ func readLines(t *testing.T, path string) []string {
 	})
 }
 
-// The characters of what stands for a secret in the corpus.
+// The characters of secrets in the corpus.
 var characters = map[string]string{
 	"TOKEN":  letters,
 	"VALUE":  letters + marks,
@@ -55,7 +53,7 @@ const (
 	marks   = "!$%()*+,-./:;<=>?@[]^_{|}~"
 )
 
-// place matches what stands for a secret, which is part of names as well.
+// place matches the placeholder of a secret, which may be part of a name.
 var place = regexp.MustCompile(`(^|[^A-Z_$])(SECRET|VALUE|TOKEN|PHRASE)($|[^A-Z_=])`)
 
 // with returns the text of the example with secrets in their places.
@@ -91,15 +89,15 @@ func TestCorpus(t *testing.T) {
 	}
 }
 
-// drawSecret draws a secret of a kind. Its first character is a letter or digit:
-// what begins otherwise need not be a value at all.
+// drawSecret generates a secret of a kind. Its first character is a letter or digit, because other
+// texts need not be values.
 func drawSecret(t *rapid.T, kind string) string {
 	return rapid.StringOfN(rapid.RuneFrom([]rune("bXz9")), 1, 1, -1).Draw(t, "first of "+kind) +
 		rapid.StringOfN(rapid.RuneFrom([]rune(characters[kind])), 7, 30, -1).Draw(t, kind)
 }
 
-// leaked returns a part of a secret that a text shows; "" when it shows none. Blanks
-// and punctuation at the ends of the secret do not count.
+// leaked returns a part of a secret in a text; "" without any. Blanks and punctuation at the ends
+// of the secret do not count.
 func leaked(shown, secret string) string {
 	const enough = 4
 	secret = strings.Trim(secret, ` \,;:)]}`)

@@ -36,7 +36,7 @@ func TestNamed(t *testing.T) {
 	}
 }
 
-// commands are arguments with a secret, and what is shown of them.
+// commands are arguments with a secret, and their redacted form.
 var commands = []struct{ arguments, shown []string }{
 	{[]string{"worker", "--password", "SECRET", "-v"}, []string{"worker", "--password", Mark, "-v"}},
 	{[]string{"worker", "--token=SECRET", "-v"}, []string{"worker", "--token=" + Mark, "-v"}},
@@ -67,7 +67,7 @@ func TestArguments(t *testing.T) {
 	}
 }
 
-// Whatever a secret consists of, an argument that is one is not shown.
+// A secret argument is hidden, whatever it contains.
 func TestNoArgumentIsShown(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		command := rapid.SampledFrom(commands).Draw(t, "command")
@@ -130,7 +130,7 @@ func TestJSON(t *testing.T) {
 	}
 }
 
-// FuzzJSON holds that JSON stays JSON of the same shape whatever it says.
+// FuzzJSON checks that JSON stays valid and keeps its structure.
 func FuzzJSON(f *testing.F) {
 	f.Add("token", `x{token="a\"b`)
 	f.Add("a\"b", "-p hunter2 \xff")
@@ -160,7 +160,6 @@ func FuzzJSON(f *testing.F) {
 	})
 }
 
-// stringer is a target as log fields have it.
 type stringer struct{ text string }
 
 func (s stringer) String() string { return s.text }

@@ -36,10 +36,10 @@ func TestCause(t *testing.T) {
 	}
 }
 
-// TestFollower follows causes given by the minute, one letter each, "-" for none.
-// What is returned is what is news and when, with the changes left out before it.
+// TestFollower follows one cause per minute, a letter each, "-" for no problem. The result has the
+// news with their minutes and the unreported changes before them.
 func TestFollower(t *testing.T) {
-	// Four causes a minute: one for each pass of a usual period.
+	// Four causes a minute, one for each pass of a usual period.
 	const flaps = "a-a-a-a-a-a-a-a-a-a-a-a-a-a-a-a-a-a-a-a-"
 	for _, test := range []struct{ name, causes, want string }{
 		{"nothing", "----------", ""},
@@ -84,8 +84,7 @@ func TestFollower(t *testing.T) {
 	}
 }
 
-// TestFollowerForgets has a follower hold nothing once what was wrong is over and does not
-// count any more.
+// TestFollowerForgets checks that a follower has no state some time after a problem.
 func TestFollowerForgets(t *testing.T) {
 	var f Follower
 	now := time.Unix(0, 0)

@@ -9,7 +9,6 @@ import (
 	"github.com/prometheus/common/config"
 )
 
-// messages returns mistakes as people see them.
 func messages(mistakes []settings.FieldError) []string {
 	var all []string
 	for _, mistake := range mistakes {

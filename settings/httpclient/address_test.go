@@ -30,7 +30,6 @@ func TestAddress(t *testing.T) {
 	}
 }
 
-// TestQuoteAddress: what may hold a secret is not shown.
 func TestQuoteAddress(t *testing.T) {
 	for text, want := range map[string]string{"": `""`, "local host": `"local host"`, "http://me:secret@localhost": "", "http://x/?key=secret": ""} {
 		if got := QuoteAddress(text); got != want {

@@ -34,7 +34,6 @@ type hpad struct {
 // labeled is a fleet with one valid and one invalid autoscaler in labels.
 type labeled struct{ *targettest.Memory }
 
-// Discover returns the targets with labels.
 func (labeled) Discover(context.Context) ([]targets.Discovered, error) {
 	return []targets.Discovered{
 		{Name: "asks", Labels: map[string]string{"hpad.enable": "true", "hpad.max": "3", "hpad.cpu": "60"}},

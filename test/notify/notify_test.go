@@ -101,7 +101,6 @@ func alerts(t *testing.T, address string) map[string]string {
 	return fire
 }
 
-// example returns an example of docs/notifications.md.
 func example(t *testing.T, name string) string {
 	t.Helper()
 	page, err := os.ReadFile("../../docs/notifications.md")

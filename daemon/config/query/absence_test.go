@@ -9,7 +9,7 @@ import (
 	"github.com/hpad/hpad/sources"
 )
 
-// TestAbsenceIsBounded holds that the diagnosis of any query is PromQL, has a bounded cause, and
+// TestAbsenceIsBounded checks that the diagnosis of any query is PromQL, has a bounded cause, and
 // is empty if the result lacks a part. Tests with real servers cover the causes.
 func TestAbsenceIsBounded(t *testing.T) {
 	at := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)

@@ -56,14 +56,14 @@ func TestOfJob(t *testing.T) {
 
 func TestTotal(t *testing.T) {
 	for text, want := range map[string]bool{
-		// The length of a queue, in its many spellings.
+		// The length of a queue, in different spellings.
 		`rabbitmq_queue_messages_ready{queue="jobs"}`:    true,
 		`sum(rabbitmq_queue_messages_ready)`:             true,
 		`sum by (queue) (rabbitmq_queue_messages_ready)`: true,
 		`count(jobs{state="waiting"})`:                   true,
-		// What arrives at all instances together.
+		// Rates of all instances together.
 		`sum(rate(http_requests_total[1m]))`: true,
-		// What is of one instance or item, or may be.
+		// Values per instance or item.
 		`sum(queue_depth) / count(up)`:                                  false,
 		`sum(queue_depth) / scalar(count(up))`:                          false,
 		`sum(rate(x_seconds_sum[1m])) / sum(rate(x_seconds_count[1m]))`: false,
@@ -143,7 +143,7 @@ func TestUnfit(t *testing.T) {
 	}
 }
 
-// A server may know what its feature flags switch on.
+// A server may have feature flags.
 func TestParseFlagged(t *testing.T) {
 	for text, want := range map[string][2]bool{
 		`sum(x`:                 {false, false},

@@ -150,7 +150,7 @@ func (s *Server) start() error {
 	command := exec.Command(s.binary, append([]string{
 		"--config.file=" + s.path("prometheus.yml"),
 		"--storage.tsdb.path=" + s.path("data"),
-		"--storage.tsdb.retention.time=100y", // Recorded samples may be old.
+		"--storage.tsdb.retention.time=100y", // recorded samples may be old
 		"--web.listen-address=" + s.address,
 	}, s.args...)...)
 	command.Stdout, command.Stderr = log, log
