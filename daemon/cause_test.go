@@ -254,8 +254,8 @@ func TestOutcomesAreRecorded(t *testing.T) {
 	}
 }
 
-// TestForeignChangesAndBoundsAreReported checks that changes by external writers and changes of bounds
-// are in the log and in the history.
+// TestForeignChangesAndBoundsAreReported checks that changes by external writers and changes of
+// bounds are in the log and in the history.
 func TestForeignChangesAndBoundsAreReported(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		logs := w.observed()

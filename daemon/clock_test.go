@@ -105,8 +105,8 @@ func TestStepsOfTheClock(t *testing.T) {
 	}
 }
 
-// TestStepIsReported checks that each autoscaler has one event and one history entry for each step, and
-// that the metrics count it.
+// TestStepIsReported checks that each autoscaler has one event and one history entry for each step,
+// and that the metrics count it.
 func TestStepIsReported(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		registry := prometheus.NewRegistry()

@@ -14,8 +14,8 @@ import (
 	"github.com/hpad/hpad/targets/targettest"
 )
 
-// TestWritesWithinLease checks that a member of a cluster does not write after the end of its lease, continues
-// to observe, and writes again after a renewal.
+// TestWritesWithinLease checks that a member of a cluster does not write after the end of its
+// lease, continues to observe, and writes again after a renewal.
 func TestWritesWithinLease(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		var until atomic.Pointer[time.Time]

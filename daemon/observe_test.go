@@ -265,8 +265,8 @@ func TestSeriesFindTheirInstances(t *testing.T) {
 	}
 }
 
-// TestStrictDecidesOnNegativeValues checks that compat = "strict" accepts negative values as upstream does: R43
-// reads a negative total as the largest number.
+// TestStrictDecidesOnNegativeValues checks that compat = "strict" accepts negative values as
+// upstream does: R43 reads a negative total as the largest number.
 func TestStrictDecidesOnNegativeValues(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.config.Daemon.Compat = config.CompatStrict

@@ -12,8 +12,8 @@ import (
 	"github.com/hpad/hpad/targets/targettest"
 )
 
-// TestDisabledIsShown checks that an autoscaler that a count of 0 switched off is among the problems, and in
-// the log at the beginning, after a restart, and at the end.
+// TestDisabledIsShown checks that an autoscaler that a count of 0 switched off is among the
+// problems, and in the log at the beginning, after a restart, and at the end.
 func TestDisabledIsShown(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.queue("web", 3)

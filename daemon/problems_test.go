@@ -121,8 +121,8 @@ func TestWarnings(t *testing.T) {
 	})
 }
 
-// TestAutoscalerSeriesFollowTheConfiguration checks that a reload can remove the series of autoscalers from the
-// metrics and restore them.
+// TestAutoscalerSeriesFollowTheConfiguration checks that a reload can remove the series of
+// autoscalers from the metrics and restore them.
 func TestAutoscalerSeriesFollowTheConfiguration(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.fed("q", 3, 3)

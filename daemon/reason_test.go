@@ -267,8 +267,8 @@ var endings = map[reason.Code]func(*world, *told){
 	},
 }
 
-// TestEveryReasonIsReported checks that a pass can end with each code, which is then in the metrics, in
-// the view and in the history, and that no pass ends without a code.
+// TestEveryReasonIsReported checks that a pass can end with each code, which is then in the
+// metrics, in the view and in the history, and that no pass ends without a code.
 func TestEveryReasonIsReported(t *testing.T) {
 	for _, code := range reason.All() {
 		t.Run(code.String(), func(t *testing.T) {

@@ -221,8 +221,8 @@ func (f *closingFleet) SetReplicas(ctx context.Context, ref targets.Ref, n int32
 	return f.Memory.SetReplicas(ctx, ref, n, version, reason)
 }
 
-// TestReplacedFleetOutlivesItsPasses checks that a pass that is active when a reload replaces its fleet can
-// still use that fleet for its write.
+// TestReplacedFleetOutlivesItsPasses checks that a pass that is active when a reload replaces its
+// fleet can still use that fleet for its write.
 func TestReplacedFleetOutlivesItsPasses(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.fed("q", 3, 3)

@@ -91,8 +91,8 @@ func TestSettledWriteIsInTheHistory(t *testing.T) {
 	})
 }
 
-// TestIntentionHasTheMemoryOfItsDecision checks that a kill between the intention and its outcome keeps the
-// recommendation, which the record of the intention contains.
+// TestIntentionHasTheMemoryOfItsDecision checks that a kill between the intention and its outcome
+// keeps the recommendation, which the record of the intention contains.
 func TestIntentionHasTheMemoryOfItsDecision(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.fed("q", 3, 3)

@@ -16,7 +16,6 @@ import (
 	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/sources"
-	"github.com/hpad/hpad/targets/targettest"
 	"github.com/hpad/hpad/test/soak"
 )
 
@@ -162,35 +161,6 @@ func TestRestartChangesNothing(t *testing.T) {
 	}
 }
 
-// TestKilledInTheMiddleOfAWrite checks that the next run finds the outcome of a write after a kill.
-func TestKilledInTheMiddleOfAWrite(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		w.queue("q", 3, func(a *config.Autoscaler) { a.Spec.Behavior = &policy.Behavior{} })
-		w.source().value("q", 3)
-		w.start()
-		w.advance(time.Minute)
-		w.source().value("q", 6)
-		w.fleet().Inject(targettest.Fault{Call: targettest.WriteCall, Times: 1, Lost: true})
-		w.advance(15 * time.Second)
-		killed := newMemoryStore() // the state after a kill immediately after the write
-		record, _ := w.store.record("q")
-		killed.snapshot.Autoscalers["q"] = record
-		killed.snapshot.LastRound = record.Through.Add(-15 * time.Second)
-		wrote := record.Through
-		w.stop()
-
-		w.store = killed
-		w.source().value("q", 30)
-		w.start()
-		w.advance(15 * time.Second)
-		a := w.record("q")
-		if len(a.Memory.ScaleUpEvents) == 0 || a.Memory.ScaleUpEvents[0].Change != 3 || !a.Memory.ScaleUpEvents[0].Time.Equal(wrote) {
-			t.Errorf("scale-up events = %+v, want the change of 3 at %s", a.Memory.ScaleUpEvents, wrote)
-		}
-		w.stop()
-	})
-}
-
 // TestEventsSurvive checks that events of the last hour are shown after a restart.
 func TestEventsSurvive(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
@@ -212,8 +182,8 @@ func TestEventsSurvive(t *testing.T) {
 	})
 }
 
-// TestFreshStateHoldsForAWindow checks that without stored state the first count is a recommendation (R25.3),
-// so that no scale-down happens for a whole window.
+// TestFreshStateHoldsForAWindow checks that without stored state the first count is a
+// recommendation (R25.3), so that no scale-down happens for a whole window.
 func TestFreshStateHoldsForAWindow(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.fed("q", 9, 2)

@@ -162,8 +162,8 @@ func TestFailedReadingsNeverShrink(t *testing.T) {
 	}
 }
 
-// TestHungSourceDelaysNoOther checks that a source that hangs delays no other autoscaler and fails the metric
-// at its deadline.
+// TestHungSourceDelaysNoOther checks that a source that hangs delays no other autoscaler and fails
+// the metric at its deadline.
 func TestHungSourceDelaysNoOther(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.sources["slow"] = newMemorySource()
@@ -196,8 +196,8 @@ func TestHungSourceDelaysNoOther(t *testing.T) {
 	})
 }
 
-// TestAdapterThatIgnoresItsContext checks that an adapter that ignores its context affects only its own
-// autoscalers and a limited number of goroutines.
+// TestAdapterThatIgnoresItsContext checks that an adapter that ignores its context affects only its
+// own autoscalers and a limited number of goroutines.
 func TestAdapterThatIgnoresItsContext(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.fleets["other"] = targettest.NewMemory("other")
@@ -346,8 +346,8 @@ func TestPanickingReads(t *testing.T) {
 	})
 }
 
-// TestConflictIsRetried (R71): after a version conflict the target is read again and the write retried if
-// the count is the same.
+// TestConflictIsRetried (R71): after a version conflict the target is read again and the write
+// retried if the count is the same.
 func TestConflictIsRetried(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.fed("q", 3, 6)
@@ -514,27 +514,8 @@ func TestLostResponse(t *testing.T) {
 	}
 }
 
-func TestDryRun(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		w.dryRun = true
-		w.fed("q", 3, 6)
-		w.start()
-		w.advance(time.Minute)
-		if writes := w.fleet().Writes(); len(writes) != 0 {
-			t.Errorf("writes = %v, want none", writes)
-		}
-		if !w.view("q").Evaluation.DryRun {
-			t.Errorf("the view does not tell of the dry run")
-		}
-		if decision := w.view("q").Decision; decision.DesiredReplicas != 6 || !decision.Write {
-			t.Errorf("decision = %+v, want one to 6", decision)
-		}
-		w.stop()
-	})
-}
-
-// TestReloadOfThePeriodMissesNoTick checks that after a change of the period an autoscaler starts at the next tick
-// of the new period.
+// TestReloadOfThePeriodMissesNoTick checks that after a change of the period an autoscaler starts
+// at the next tick of the new period.
 func TestReloadOfThePeriodMissesNoTick(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.fed("q", 3, 3)

@@ -38,14 +38,14 @@ func (d *Daemon) Run(ctx context.Context) error {
 	if d.env.Graph != nil {
 		recorder.Go(func() { d.env.Graph.Run(recording, d.env.Clock.Now) })
 	}
-	restored := d.restoredOf(first.next)
+	restored, started := d.restoredOf(first.next), d.env.Clock.Now()
 	d.scheduler.Start(d.swap(first), first.next.Config.Daemon.ConcurrentSyncs)
 	d.LogLosses()
 	d.prune()
 	d.service.Ready()
 	close(d.running)
 	d.background.Go(func() { d.discover(ctx) })
-	d.background.Go(func() { d.recallEvents(ctx, restored, d.env.Clock.Now()) })
+	d.background.Go(func() { d.recallEvents(ctx, restored, started) })
 	d.env.Log.Info("started", zap.Int("autoscalers", len(first.next.Names)), zap.Bool("dry_run", d.env.DryRun))
 	if d.env.DryRun {
 		d.env.Log.Warn(api.DryRun)

@@ -187,9 +187,9 @@ func (r *Recorder) commit() {
 // several times the memory of its data.
 const maxBatch = 2000
 
-// write writes changes, in several transactions if they are large, and returns the rest after an error.
-// History entries are written before the records of the same passes, and the last completed round
-// is written last. Records that the store does not accept are added to rejected and dropped.
+// write writes changes, in several transactions if they are large, and returns the rest after an
+// error. History entries are written before the records of the same passes, and the last completed
+// round is written last. Records that the store does not accept are added to rejected and dropped.
 func (r *Recorder) write(left state.Changes, rejected state.RejectedError) (state.Changes, error) {
 	var names []string
 	if len(left.Records) > maxBatch {

@@ -45,7 +45,7 @@ type input struct {
 	From *adapters.Source
 }
 
-func Define(c *config.Autoscaler, daemon config.Daemon, fleet *adapters.Fleet, sources map[string]*adapters.Source) *Definition {
+func define(c *config.Autoscaler, daemon config.Daemon, fleet *adapters.Fleet, sources map[string]*adapters.Source) *Definition {
 	d := &Definition{
 		Autoscaler: c,
 		Settings:   settingsOf(c, daemon),
@@ -77,7 +77,7 @@ func Redefine(earlier *Definition, c *config.Autoscaler, daemon config.Daemon, s
 		reflect.DeepEqual(earlier.Autoscaler, c) {
 		return earlier, nil
 	}
-	d := Define(c, daemon, fleet, set.Sources)
+	d := define(c, daemon, fleet, set.Sources)
 	d.drainFleet = by
 	var err error
 	d.Drainer, err = newDrainer(c, by, earlier)

@@ -33,7 +33,7 @@ func TestFingerprintStays(t *testing.T) {
 		{"nothing", config.Autoscaler{}, "Z--5EioFHQC-zaM4"},
 		{"metric and behavior", whole, "Mz5Xed0LFeyol_ap"},
 	} {
-		got := Define(&test.Autoscaler, config.DefaultDaemon(), &adapters.Fleet{}, nil).Fingerprint
+		got := define(&test.Autoscaler, config.DefaultDaemon(), &adapters.Fleet{}, nil).Fingerprint
 		if got != test.want {
 			t.Errorf("the fingerprint of an autoscaler with %s is %q, and was %q before", test.name, got, test.want)
 		}

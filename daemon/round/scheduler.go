@@ -139,7 +139,7 @@ func (s *Scheduler) Swap(swap *Swap) bool {
 func (s *Scheduler) apply(swap *Swap) {
 	s.current.Store(swap.Next)
 	due := swap.Apply()
-	close(swap.Done)
+	defer close(swap.Done)
 	now := s.env.Clock.Now()
 	for period := range swap.Next.periods {
 		if _, known := s.last[period]; !known {

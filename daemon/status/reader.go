@@ -99,7 +99,8 @@ func AsConfigured(c *config.Autoscaler, kind string) api.Autoscaler {
 	return view
 }
 
-// view returns an autoscaler. Lost describes losses of state, next the next change; both are optional.
+// view returns an autoscaler. Lost describes losses of state, next the next change; both are
+// optional.
 func (s *Reader) view(a *round.Autoscaler, lost string, next *policy.Next) api.Autoscaler {
 	def, published := a.Definition(), a.Last()
 	scale := s.env.Clock.Scale()
