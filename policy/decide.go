@@ -215,7 +215,7 @@ func (p *pass) whyChange() string {
 	case BelowMin:
 		return "current number of replicas below min_replicas"
 	case ForeignChanged:
-		return "somebody else changed the count, and it is put back"
+		return "a manual change of the count is reverted"
 	default:
 		return "an earlier recommendation of the stabilization window is higher"
 	}
@@ -226,18 +226,18 @@ func (p *pass) whyNoChange() string {
 	d := &p.decision
 	switch {
 	case d.HeldBy == HeldByMode:
-		return "no change: the autoscaler's mode is \"" + d.Mode.String() + "\", and the metrics ask for the other direction"
+		return "no change: the autoscaler's mode is \"" + d.Mode.String() + "\", and the metrics recommend the other direction"
 	case d.PlatformBound != nil:
-		return "no change: the platform's own bounds allow no step"
+		return "no change: the platform's own bounds allow no change"
 	case d.Limit != nil && d.Limit.Limited:
-		return "no change: the scaling limits allow no step"
+		return "no change: the scaling limits allow no change"
 	case d.Recommendation != nil && *d.Recommendation != d.CurrentReplicas:
 		return "no change: earlier recommendations of the stabilization window hold the count"
 	}
 	if d.Winner != nil && d.Metrics[*d.Winner].FallsBack() {
 		return "no change: " + describeOnMissing(&p.spec.Metrics[*d.Winner]) + ", proposes the current count"
 	}
-	return "no change: the metrics ask for the current count"
+	return "no change: the metrics recommend the current count"
 }
 
 func (p *pass) set(kind ConditionType, status ConditionStatus, reason, message string) {

@@ -271,7 +271,7 @@ type Intention struct {
 
 // Engine is the version of the rules. It must be increased when the same inputs can lead to
 // another decision or another record of it.
-const Engine = 2
+const Engine = 3
 
 // Inputs are all inputs of a decision. With the same [Engine], [Inputs.Decide] always returns
 // the same decision.

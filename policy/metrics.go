@@ -29,7 +29,7 @@ func (p *pass) evaluateMetric(i int, result *MetricResult) {
 	result.Type, result.Name, result.Task, result.Object = metric.Type, metric.Name, metric.Task, metric.Object
 	result.ToleranceDown, result.ToleranceUp = recorded(p.band.down), recorded(p.band.up)
 	if i >= len(p.observation.Metrics) {
-		result.Error = "the observation has no reading of it"
+		result.Error = "the reading is missing"
 		return
 	}
 	reading := &p.observation.Metrics[i]
@@ -43,7 +43,7 @@ func (p *pass) evaluateMetric(i int, result *MetricResult) {
 	case ObjectMetric, ExternalMetric:
 		result.Error = p.evaluateWhole(metric, reading, result)
 	default:
-		result.Error = "there is no such type of metric"
+		result.Error = "unknown metric type"
 	}
 	if result.Error == "" && result.Partial != "" && result.Proposal < p.observation.SpecReplicas {
 		result.Error = "a partial result does not scale down: " + result.Partial
@@ -117,7 +117,7 @@ func (p *pass) combineMetrics() bool {
 	}
 	d.Raw, d.Winner = &best, &winner
 	if d.Metrics[winner].FallsBack() {
-		p.set(ScalingActive, ConditionTrue, metricMissing, "the count is that of "+describeOnMissing(&p.spec.Metrics[winner]))
+		p.set(ScalingActive, ConditionTrue, metricMissing, "the count was computed from "+describeOnMissing(&p.spec.Metrics[winner]))
 		return true
 	}
 	p.set(ScalingActive, ConditionTrue, "ValidMetricFound", "the count was computed from "+describeMetric(&p.spec.Metrics[winner]))
@@ -155,8 +155,8 @@ func (p *pass) metricsFailed(failed, first int, best int32) {
 	p.set(ScalingActive, ConditionFalse, reason, "the count could not be computed: "+d.Error)
 	d.Message = "no change: " + d.Error
 	if failed < len(d.Metrics) {
-		d.Message = "no change: the metrics that were read ask for " + itoa(best) + " instead of " + itoa(d.CurrentReplicas) +
-			" replicas, but nothing is scaled down while a metric fails: " + d.Error
+		d.Message = "no change: the other metrics recommend " + itoa(best) + " instead of " + itoa(d.CurrentReplicas) +
+			" replicas, but hpad does not scale down while a metric fails: " + d.Error
 	}
 	d.Status.DesiredReplicas = p.status.DesiredReplicas
 	p.warn(failedComputeReason, d.Error)

@@ -185,7 +185,7 @@ func (p *pass) reportFallback(active string) {
 		}
 		p.set(ExternalMetricFallbackActive, ConditionTrue, metricMissing, active)
 	case was:
-		const over = "no metric proposes what its on_missing says any more"
+		const over = "no on_missing fallback is active"
 		p.decision.Events = append(p.decision.Events, Event{Kind: NormalEvent, Reason: metricFound, Message: over})
 		p.set(ExternalMetricFallbackActive, ConditionFalse, metricFound, over)
 	}

@@ -13,7 +13,7 @@ func (p *pass) evaluateWhole(metric *MetricSpec, reading *Reading, result *Metri
 	case (external || target.Type == ValueTarget) && target.ValueMilli != nil:
 		result.Goal, goal = ValueTarget, *target.ValueMilli
 	default:
-		return "the metric's target has neither a value nor an average_value that its type asks for"
+		return "the metric's target has no value or average_value for its type"
 	}
 	result.GoalValue = goal
 	usage, failure := wholeUsage(metric, reading, result.Goal)
@@ -97,7 +97,7 @@ func (p *pass) byValue(usage, goal int64, result *MetricResult) string {
 		return ""
 	}
 	if result.Ready < 0 {
-		return "the target has no instances, so that their number cannot be multiplied"
+		return "the target has no instances"
 	}
 	result.BaseCount = result.Ready
 	result.Proposal = ceilToInt32(ratio * float64(result.Ready))

@@ -11,7 +11,7 @@ func (p *pass) noticeForeign() {
 	}
 	noticed := *foreign
 	p.decision.Foreign = &noticed
-	message := "somebody else changed the count from " + itoa(foreign.From) + " to " + itoa(p.observation.SpecReplicas)
+	message := "an external writer changed the count from " + itoa(foreign.From) + " to " + itoa(p.observation.SpecReplicas)
 	p.warn(string(ForeignWriter), message)
 	p.set(ForeignWriter, ConditionTrue, "CountChanged", message)
 }
@@ -52,7 +52,7 @@ func (p *pass) restored() int32 {
 func (s *Settlement) overwritten(now time.Time) {
 	if condition := findCondition(s.Status.Conditions, ForeignWriter); condition != nil && condition.Status == ConditionTrue {
 		s.Status.Conditions = setCondition(s.Status.Conditions, now, ForeignWriter, ConditionFalse, "Rescaled",
-			"the autoscaler has written the count since somebody else did")
+			"the autoscaler has written the count again")
 	}
 }
 
@@ -71,7 +71,7 @@ func (c *Command) Refusal(spec Spec, observation *Observation) string {
 	low, o := minReplicasOf(&spec), observation
 	switch {
 	case c.Replicas < 0:
-		return "a count is at least 0"
+		return "the count must be at least 0"
 	case o.ReadError != "":
 		return "the target could not be read: " + o.ReadError
 	case o.Hold != nil:
@@ -96,7 +96,7 @@ func (p *pass) obey() {
 	d.Case, d.Command = CaseCommanded, &ordered
 	d.DesiredReplicas = command.Replicas
 	d.Write = d.DesiredReplicas != d.CurrentReplicas && d.Hold == nil
-	d.Reason, d.Message = NoReason, "no change: the count is the one that "+command.author()+" set"
+	d.Reason, d.Message = NoReason, "no change: the count was already set by "+command.author()
 	if d.DesiredReplicas != d.CurrentReplicas {
 		d.Reason, d.Message = Commanded, newSize(d.DesiredReplicas, command.author()+" set the count")
 	}
@@ -104,7 +104,7 @@ func (p *pass) obey() {
 
 func (c *Command) author() string {
 	if c.Author == "" {
-		return "a person"
+		return "an operator"
 	}
 	return c.Author
 }

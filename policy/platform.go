@@ -113,7 +113,7 @@ func (p *pass) noticePlatform() {
 	for i := range p.status.Conditions {
 		condition := &p.status.Conditions[i]
 		if condition.Status == ConditionTrue && !condition.Type.own() && !p.notices(condition.Type) {
-			p.set(condition.Type, ConditionFalse, noticeResolved, "the platform no longer says so")
+			p.set(condition.Type, ConditionFalse, noticeResolved, "the platform no longer reports it")
 		}
 	}
 }

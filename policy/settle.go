@@ -203,7 +203,7 @@ func (s Settlement) StatusWriteFailed(message string) []Event {
 func SettleLate(settings Settings, spec Spec, memory Memory, status Status, intention Intention, now time.Time) Settlement {
 	message := intention.Message
 	if message == "" {
-		message = newSize(intention.To, "a write of an earlier pass turned out to have been made")
+		message = newSize(intention.To, "a write of an earlier pass was confirmed")
 	}
 	s := Settlement{Memory: memory, Status: status}
 	s.rescaled(rescale{

@@ -36,7 +36,7 @@ func (p *pass) evaluateUsage(metric *MetricSpec, reading *Reading, result *Metri
 	instances := p.observation.Instances
 	switch {
 	case len(reading.Samples) == 0: // R26
-		return "the source answered with no sample at all"
+		return "the source returned no samples"
 	case len(instances) == 0: // R34
 		return "the target has no instances"
 	}
@@ -131,7 +131,7 @@ func (u *usageMetric) byUtilization(result *MetricResult) string {
 		return u.noSamples() + "; " + strconv.Itoa(t.groups.Extraneous) + " samples are of instances that are gone"
 	}
 	if t.requested == 0 { // R35
-		return "the instances that have a sample request no " + u.metric.Name + " at all"
+		return "the instances with a sample request no " + u.metric.Name + " at all"
 	}
 	used, ratio := utilization(t.usage, t.requested, target)
 	completed := u.complete(ratio)
@@ -146,7 +146,7 @@ func (u *usageMetric) byUtilization(result *MetricResult) string {
 		requested += t.unreadyRequested
 	}
 	if requested == 0 { // R36.4
-		return "the instances together request no " + u.metric.Name + " at all"
+		return "the instances request no " + u.metric.Name + " at all"
 	}
 	average := t.usage / int64(t.groups.Ready)
 	result.Current.AverageUtilization, result.Current.AverageValueMilli = &used, &average

@@ -96,7 +96,7 @@ func validateOnMissing(mistakes *mistakes, path string, missing *OnMissing, most
 	case !slices.Contains([]MissingUse{UseHold, UseLast, UseMax, UseReplicas}, missing.Use):
 		mistakes.add(path+".use", quoted(string(missing.Use)), "must be hold, last, max or replicas")
 	case missing.Use != UseReplicas && missing.Replicas != 0:
-		mistakes.add(path+".replicas", missing.Replicas, "is for use = replicas")
+		mistakes.add(path+".replicas", missing.Replicas, "is only for use = replicas")
 	case missing.Use == UseReplicas && (missing.Replicas < 1 || missing.Replicas > max(1, most)):
 		mistakes.add(path+".replicas", missing.Replicas, "must be from 1 to max_replicas, which is "+itoa(most))
 	}
