@@ -69,9 +69,6 @@ func TestScaling(t *testing.T) {
 		{"credentials", credentials},
 		{"external writer", externalWriter},
 		{"stale descriptions", stale},
-		{"another autoscaler", anotherAutoscaler},
-		{"suspended", suspended},
-		{"weighted", weighted},
 		{"vanishing", vanishing},
 		{"restart", restart},
 	} {
@@ -314,64 +311,6 @@ func stale(t *testing.T, c *awstest.Cloud, l *world.Load) {
 	c.Edit("late", func(g *awstest.Group) { g.Desired = 7 })
 	w.AwaitTold("late", string(policy.ForeignWriter))
 	awaitDesired(t, c, "late", 3)
-}
-
-// anotherAutoscaler: hpad holds while the group has a scaling policy or an instance refresh.
-func anotherAutoscaler(t *testing.T, c *awstest.Cloud, l *world.Load) {
-	c.Add(awstest.Group{Name: "native", Max: 100, Desired: 2})
-	l.Queue("native", 20)
-	w := world.New(t, fleet(c, c.Credentials(t), "hold_during_refresh = true")+l.Source()+queued("native", 1, 10))
-	w.Passes("native", 2)
-	c.Edit("native", func(g *awstest.Group) {
-		g.Policies = []awstest.Policy{{Name: "cpu50", Type: "TargetTrackingScaling", Alarm: "cpu"}}
-	})
-	w.Await("native", policy.AbleToScale, awsasg.NativeAutoscaler, "cpu50")
-	l.Queue("native", 50)
-	w.Passes("native", 4)
-	if got := c.Look("native").Desired; got != 2 {
-		t.Errorf("desired capacity %d beside a scaling policy, want 2", got)
-	}
-	c.Edit("native", func(g *awstest.Group) {
-		g.Policies = nil
-		g.Refreshes = []awstest.Refresh{{ID: "r-1", Status: "InProgress", Percent: 10}}
-	})
-	w.Await("native", policy.AbleToScale, awsasg.RefreshInProgress, "r-1")
-	c.Edit("native", func(g *awstest.Group) { g.Refreshes[0].Status = "Successful" })
-	awaitDesired(t, c, "native", 5)
-}
-
-// suspended: a group with a suspended Terminate process grows and does not shrink.
-func suspended(t *testing.T, c *awstest.Cloud, l *world.Load) {
-	c.Add(awstest.Group{Name: "half", Max: 100, Desired: 3, Suspended: []string{"Terminate"}})
-	l.Queue("half", 10)
-	w := world.New(t, fleet(c, c.Credentials(t), "")+l.Source()+queued("half", 1, 10))
-	w.Await("half", policy.ScalingLimited, "PlatformMin", "")
-	w.Await("half", awsasg.ProcessesSuspended, awsasg.TerminateSuspended, "cannot shrink")
-	l.Queue("half", 50)
-	awaitDesired(t, c, "half", 5)
-	if n := c.Writes(); n != 1 {
-		t.Errorf("%d writes, want 1", n)
-	}
-}
-
-// weighted: hpad does not scale a group with a capacity that is not a number of instances.
-func weighted(t *testing.T, c *awstest.Cloud, l *world.Load) {
-	c.Add(awstest.Group{Name: "mixed", Max: 100, Desired: 4, Weight: "2"})
-	l.Queue("mixed", 60)
-	w := world.New(t, fleet(c, c.Credentials(t), "")+l.Source()+queued("mixed", 1, 10))
-	for _, kind := range []policy.ConditionType{policy.AbleToScale, policy.ScalingActive} {
-		if condition := w.Await("mixed", kind, awsasg.WeightedCapacity, "counts 2"); condition.Status != policy.ConditionFalse {
-			t.Errorf("got %+v, want False", condition)
-		}
-	}
-	w.Passes("mixed", 3)
-	c.Edit("mixed", func(g *awstest.Group) { g.Weight, g.CapacityType = "", "vcpu" })
-	w.Await("mixed", policy.AbleToScale, awsasg.CapacityType, "counted in vcpu")
-	if g := c.Look("mixed"); g.Desired != 4 || c.Writes() != 0 {
-		t.Errorf("desired capacity %d after %d writes, want 4 after none", g.Desired, c.Writes())
-	}
-	c.Edit("mixed", func(g *awstest.Group) { g.CapacityType = "units" })
-	awaitDesired(t, c, "mixed", 6)
 }
 
 // vanishing: descriptions without most of the instances cause no scale-down.

@@ -9,7 +9,6 @@ import (
 
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets/azurevmss"
-	"github.com/hpad/hpad/targets/cloud"
 	"github.com/hpad/hpad/test/azure/azuretest"
 	"github.com/hpad/hpad/test/internal/world"
 	"github.com/hpad/hpad/test/wait"
@@ -46,12 +45,9 @@ func TestScaling(t *testing.T) {
 		{"grows and shrinks", growsAndShrinks},
 		{"booting machines", booting},
 		{"quota", quota},
-		{"no capacity", noCapacity},
 		{"throttled for a minute", throttled},
 		{"credentials", credentials},
 		{"external writer", externalWriter},
-		{"another autoscaler", anotherAutoscaler},
-		{"rolling upgrade", rollingUpgrade},
 		{"chosen victims", chosen},
 		{"vanishing", vanishing},
 		{"killed in between", killed},
@@ -143,24 +139,6 @@ func quota(t *testing.T, s *azuretest.Server, l *world.Load) {
 	awaitCapacity(t, s, "large", 4)
 }
 
-// noCapacity: machines that Azure cannot create are reported.
-func noCapacity(t *testing.T, s *azuretest.Server, l *world.Load) {
-	s.Add(azuretest.Set{Group: "Shop", Name: "rare", Capacity: 1, FailAllocation: "ZonalAllocationFailed"})
-	l.Queue("rare", 30)
-	w := world.New(t, s.TOML("cloud", quick)+l.Source()+queued("rare", 1, 5))
-	w.Await("rare", cloud.InsufficientCapacity, "ZonalAllocationFailed", "sufficient capacity")
-	if got := s.Capacity("shop/rare"); got != 3 {
-		t.Errorf("capacity %d, want 3", got)
-	}
-	s.Change("shop/rare", func(set *azuretest.Set) {
-		set.FailAllocation = ""
-		for _, m := range set.Machines {
-			m.Failure = ""
-		}
-	})
-	w.Await("rare", cloud.InsufficientCapacity, "Resolved", "")
-}
-
 // throttled: a subscription without calls for a minute does not affect another subscription.
 func throttled(t *testing.T, s *azuretest.Server, l *world.Load) {
 	other := azuretest.New(t)
@@ -225,34 +203,6 @@ func externalWriter(t *testing.T, s *azuretest.Server, l *world.Load) {
 	if n := world.Told(w.View("shared").Events, string(policy.ForeignWriter)); n != 1 {
 		t.Errorf("%d events of ForeignWriter, want 1", n)
 	}
-}
-
-// anotherAutoscaler: hpad holds while the set has an autoscale setting.
-func anotherAutoscaler(t *testing.T, s *azuretest.Server, l *world.Load) {
-	s.Add(azuretest.Set{Group: "Shop", Name: "native", Capacity: 1, Autoscaled: true})
-	l.Queue("native", 30)
-	w := world.New(t, s.TOML("cloud", quick)+l.Source()+queued("native", 1, 5))
-	w.Await("native", policy.AbleToScale, azurevmss.NativeAutoscaler, `autoscale setting "native-autoscale"`)
-	w.Passes("native", 3)
-	if got := s.Capacity("shop/native"); got != 1 {
-		t.Errorf("capacity %d beside another autoscaler, want 1", got)
-	}
-	s.Change("shop/native", func(set *azuretest.Set) { set.Autoscaled = false })
-	awaitCapacity(t, s, "native", 3)
-}
-
-// rollingUpgrade: hpad holds during a rolling upgrade.
-func rollingUpgrade(t *testing.T, s *azuretest.Server, l *world.Load) {
-	s.Add(azuretest.Set{Group: "Shop", Name: "rolling", Capacity: 3, Rolling: true, Upgrading: true})
-	l.Queue("rolling", 50)
-	w := world.New(t, s.TOML("cloud", quick)+l.Source()+queued("rolling", 1, 5))
-	w.Await("rolling", policy.AbleToScale, azurevmss.RolloutInProgress, "1 machines are done, 0 at it, 2 pending")
-	w.Passes("rolling", 2)
-	if got := s.Capacity("shop/rolling"); got != 3 {
-		t.Errorf("capacity %d during a rolling upgrade, want 3", got)
-	}
-	s.Change("shop/rolling", func(set *azuretest.Set) { set.Upgrading = false })
-	awaitCapacity(t, s, "rolling", 5)
 }
 
 // chosen: hpad deletes machines in its configured order, except protected ones.

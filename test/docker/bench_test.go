@@ -4,11 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net"
 	"net/http"
-	"net/http/httptest"
-	"net/http/httputil"
-	"net/url"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -93,22 +89,6 @@ func benchFleet(b *testing.B, host string) *compose.Fleet {
 	return f
 }
 
-// counting returns the address of a proxy that counts the calls to an engine.
-func counting(b *testing.B, e *dockertest.Engine) (host string, calls *atomic.Int64) {
-	b.Helper()
-	calls = new(atomic.Int64)
-	proxy := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: "docker"})
-	proxy.Transport = &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, "unix", strings.TrimPrefix(e.Host(), "unix://"))
-	}}
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		calls.Add(1)
-		proxy.ServeHTTP(w, r)
-	}))
-	b.Cleanup(server.Close)
-	return "tcp://" + server.Listener.Addr().String(), calls
-}
-
 // measured reports the CPU time of this process and of dockerd per 1,000 instances.
 func measured(b *testing.B, e *dockertest.Engine, operation func()) {
 	b.Helper()
@@ -129,8 +109,10 @@ func benchRound(b *testing.B, e *dockertest.Engine, refs []targets.Ref) {
 			}
 		}
 	}
-	host, calls := counting(b, e)
-	counted := benchFleet(b, host)
+	var calls atomic.Int64
+	g := newGate(b, e)
+	g.before = func(*http.Request) { calls.Add(1) }
+	counted := benchFleet(b, g.host())
 	round(counted)
 	first := calls.Swap(0)
 	round(counted)

@@ -105,7 +105,6 @@ func TestCompose(t *testing.T) {
 		{"failing", newest, failing},
 		{"exhausted", packaged, exhausted},
 		{"slow health", both, slowHealth},
-		{"crash", packaged, crash},
 		{"killed", newest, killed},
 		{"count reset", packaged, countReset},
 		{"moved tag", packaged, movedTag},

@@ -77,23 +77,6 @@ func (s *site) post(t testing.TB, c container.Summary, request string) {
 	t.Fatalf("container %s has no network", c.Names)
 }
 
-// crash: containers in a restart loop are reported and still counted.
-func crash(t *testing.T, s *site) {
-	p := s.Project(t, "crash", `
-services:
-  web: { image: worker:1, restart: always, environment: { WORKER_EXIT_AFTER: 200ms } }
-`)
-	p.Compose("up", "--detach")
-	s.load.Queue("crash", 20)
-	w := world.New(t, s.queued("crash", 1, 4))
-	w.Await("crash", compose.ContainersFailing, "ContainersRestarting", "exited with 1 and was restarted")
-	wait.For(t, patience, "2 replicas of crash", func() (string, bool) {
-		found := s.replicas(t, "crash", "web")
-		return describe(found), len(found) == 2
-	})
-	s.stays(t, w, "crash", 2, 3)
-}
-
 // killed: a killed container counts as failed and is replaced once it is removed. With
 // restart_exited it is restarted.
 func killed(t *testing.T, s *site) {

@@ -25,21 +25,19 @@ func TestNomad(t *testing.T) {
 	l := world.NewLoad(t)
 	t.Run("cases", func(t *testing.T) { // ends before the cleanup stops the agent
 		for name, run := range map[string]func(t *testing.T, agent *nomadtest.Agent, l *world.Load){
-			"cpu":            cpu,
-			"checks":         checks,
-			"readiness":      readiness,
-			"discovery":      discovery,
-			"instances":      instances,
-			"deployment":     deployment,
-			"canary":         canary,
-			"zero":           zero,
-			"scaling bounds": scalingBounds,
-			"unscalable":     unscalable,
-			"no place":       noPlace,
-			"failing":        failing,
-			"resubmitted":    resubmitted,
-			"odd ids":        oddIDs,
-			"finished work":  finishedWork,
+			"cpu":           cpu,
+			"checks":        checks,
+			"readiness":     readiness,
+			"discovery":     discovery,
+			"instances":     instances,
+			"deployment":    deployment,
+			"canary":        canary,
+			"zero":          zero,
+			"no place":      noPlace,
+			"failing":       failing,
+			"resubmitted":   resubmitted,
+			"odd ids":       oddIDs,
+			"finished work": finishedWork,
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
@@ -299,56 +297,6 @@ func resubmitted(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 			t.Errorf("%s: %d events of ForeignWriter, want 1", mode, n)
 		}
 		w.Stop()
-	}
-}
-
-// scalingBounds: the bounds of the job's scaling block apply.
-func scalingBounds(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
-	l.Queue("bounded", 100)
-	low, high, on := int64(1), int64(3), false
-	agent.Run(t, nomadtest.Job{ID: "bounded", Count: 1, Alter: func(job *nomadapi.Job) {
-		job.TaskGroups[0].Scaling = &nomadapi.ScalingPolicy{Min: &low, Max: &high, Enabled: &on}
-	}})
-	w := world.New(t, fleet(agent.URL, "")+l.Source()+queued("bounded", 1, 9))
-	agent.AwaitRunning(t, "bounded", 3, patience)
-	w.Await("bounded", policy.ScalingLimited, "PlatformMax", "")
-}
-
-// unscalable: jobs without a count are reported once, with the reason.
-func unscalable(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
-	typed := func(kind string) func(job *nomadapi.Job) { return func(job *nomadapi.Job) { job.Type = &kind } }
-	var text strings.Builder
-	text.WriteString(fleet(agent.URL, "") + l.Source())
-	reasons := map[string]string{"everywhere": nomad.SystemJob, "sweep": nomad.SysBatchJob, "nightly": nomad.PeriodicJob, "form": nomad.ParameterizedJob}
-	for job, alter := range map[string]func(job *nomadapi.Job){
-		"everywhere": typed(nomadapi.JobTypeSystem),
-		"sweep":      typed(nomadapi.JobTypeSysbatch),
-		"nightly": func(job *nomadapi.Job) {
-			typed(nomadapi.JobTypeBatch)(job)
-			job.AddPeriodicConfig(&nomadapi.PeriodicConfig{Spec: new("0 0 1 1 *"), SpecType: new(nomadapi.PeriodicSpecCron)})
-		},
-		"form": func(job *nomadapi.Job) {
-			typed(nomadapi.JobTypeBatch)(job)
-			job.ParameterizedJob = &nomadapi.ParameterizedJobConfig{Payload: "optional"}
-		},
-	} {
-		agent.Run(t, nomadtest.Job{ID: job, Count: 1, Alter: func(built *nomadapi.Job) {
-			alter(built)
-			if *built.Type != nomadapi.JobTypeSystem {
-				built.TaskGroups[0].Update = nil // invalid for other types
-			}
-		}})
-		l.Queue(job, 30)
-		text.WriteString(queued(job, 1, 5))
-	}
-	w := world.New(t, text.String())
-	for job, reason := range reasons {
-		w.Await(job, policy.AbleToScale, reason, job)
-		w.Passes(job, 2)
-		if active := w.Condition(job, policy.ScalingActive); active.Status != policy.ConditionFalse || active.Reason != reason {
-			t.Errorf("%s: got %+v, want False with %s", job, active, reason)
-		}
-		reportedOnce(t, w, job, reason)
 	}
 }
 

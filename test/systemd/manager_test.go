@@ -83,9 +83,7 @@ func TestManager(t *testing.T) {
 			"manual job":    manualJob,
 			"failed":        failing,
 			"start limit":   startLimit,
-			"crash loop":    crashLoop,
 			"masked":        masked,
-			"no template":   noTemplate,
 			"alias":         alias,
 			"restart":       restart,
 		} {
@@ -229,18 +227,6 @@ func startLimit(t *testing.T, m *systemdtest.Manager, l *world.Load) {
 	awaitActive(t, m, "limited", 1, 2)
 }
 
-// crashLoop: an instance that its own Restart= setting restarts repeatedly is reported.
-func crashLoop(t *testing.T, m *systemdtest.Manager, l *world.Load) {
-	control := worker(t, m, "loops", "notify", "Restart=always\nRestartSec=2s\n[Unit]\nStartLimitIntervalSec=0")
-	touch(t, control, "crash-2")
-	m.Control(t, "start", "loops@1")
-	l.Queue("loops", 20)
-	w := world.New(t, fleet(m, "")+l.Source()+queued("loops", 1, 5))
-	w.Await("loops", systemd.UnitsFailing, systemd.UnitRestarting, "loops@2.service")
-	untouch(t, control, "crash-2")
-	awaitActive(t, m, "loops", 1, 2)
-}
-
 // masked: hpad skips a masked instance and does not scale a masked template.
 func masked(t *testing.T, m *systemdtest.Manager, l *world.Load) {
 	worker(t, m, "veiled", "notify", "")
@@ -286,15 +272,6 @@ func TestStartRefused(t *testing.T) {
 	m.RemoveUnit(t, "spoiled@2.service")
 	m.RemoveUnit(t, "spoiled@3.service")
 	awaitActive(t, m, "spoiled", 1, 2, 3, 4)
-}
-
-// noTemplate: hpad reports a missing unit file and detects it when it is installed.
-func noTemplate(t *testing.T, m *systemdtest.Manager, l *world.Load) {
-	l.Queue("later", 20)
-	w := world.New(t, fleet(m, "[fleets.vm.templates.\"later@.service\"]\nreplicas = 1\n")+l.Source()+queued("later", 1, 5))
-	w.Await("later", policy.AbleToScale, systemd.TemplateNotFound, "there is no unit file later@.service")
-	worker(t, m, "later", "notify", "")
-	awaitActive(t, m, "later", 1, 2)
 }
 
 // alias: a template and its alias are one target. A second autoscaler for it is an error,

@@ -145,6 +145,12 @@ client_secret_file         = %q
 `, fleet, Subscription, s.URL, s.URL, s.CAFile, Tenant, Client, s.SecretFile, extra)
 }
 
+func (s *Server) locked(change func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	change()
+}
+
 func keyOf(group, name string) string { return strings.ToLower(group + "/" + name) }
 
 // Add adds a scale set with running machines.
@@ -196,11 +202,7 @@ func (s *Server) Capacity(target string) int {
 }
 
 // Remove removes a set.
-func (s *Server) Remove(target string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.sets, strings.ToLower(target))
-}
+func (s *Server) Remove(target string) { s.locked(func() { delete(s.sets, strings.ToLower(target)) }) }
 
 // Calls returns the number of calls of an operation, or of all operations except those for
 // tokens.
@@ -232,25 +234,15 @@ func (s *Server) Hang(on bool) {
 }
 
 // Delay delays every response.
-func (s *Server) Delay(d time.Duration) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.delay = d
-}
+func (s *Server) Delay(d time.Duration) { s.locked(func() { s.delay = d }) }
 
 // Throttle rejects all calls with Retry-After in whole seconds, without it if wait is negative;
 // 0 stops it.
-func (s *Server) Throttle(wait time.Duration) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.throttle = wait
-}
+func (s *Server) Throttle(wait time.Duration) { s.locked(func() { s.throttle = wait }) }
 
 // Bucket limits an operation, or all operations together for "", by a token bucket.
 func (s *Server) Bucket(operation string, perSecond float64, burst int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.buckets[operation] = rate.NewLimiter(rate.Limit(perSecond), burst)
+	s.locked(func() { s.buckets[operation] = rate.NewLimiter(rate.Limit(perSecond), burst) })
 }
 
 // Spend limits all calls by a token bucket like that of Resource Manager, 25 calls per second,
@@ -303,38 +295,22 @@ func (s *Server) Fail(f Failure) (end func()) {
 // Lie makes a number of reads of a set and its machines return another capacity and number of
 // machines; a negative value keeps the true one.
 func (s *Server) Lie(target string, reads, capacity, count int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.lies = append(s.lies, &lie{set: strings.ToLower(target), reads: 2 * reads, capacity: capacity, count: count})
+	s.locked(func() {
+		s.lies = append(s.lies, &lie{set: strings.ToLower(target), reads: 2 * reads, capacity: capacity, count: count})
+	})
 }
 
 // Quota limits the sum of all capacities; 0 means no limit.
-func (s *Server) Quota(machines int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.quota = machines
-}
+func (s *Server) Quota(machines int) { s.locked(func() { s.quota = machines }) }
 
 // Permit sets the client's permissions. A * matches any text.
-func (s *Server) Permit(actions ...string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.actions = actions
-}
+func (s *Server) Permit(actions ...string) { s.locked(func() { s.actions = actions }) }
 
 // Page sets the number of entries on a page of a list.
-func (s *Server) Page(entries int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.page = entries
-}
+func (s *Server) Page(entries int) { s.locked(func() { s.page = entries }) }
 
 // Tolerate accepts any api-version, as other clients than hpad need.
-func (s *Server) Tolerate() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.tolerant = true
-}
+func (s *Server) Tolerate() { s.locked(func() { s.tolerant = true }) }
 
 // take returns the injected failure of an operation, or nil.
 func (s *Server) take(operation string) *Failure {

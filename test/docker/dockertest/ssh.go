@@ -17,6 +17,7 @@ import (
 
 	"github.com/hpad/hpad/test/internal/child"
 	"github.com/hpad/hpad/test/internal/installed"
+	"github.com/hpad/hpad/test/internal/ports"
 	"github.com/hpad/hpad/test/wait"
 )
 
@@ -72,17 +73,10 @@ func (e *Engine) ServeSSH(t testing.TB) *SSH {
 			t.Logf("sshd log:\n%s", s.Log())
 		}
 	})
-	// Another process may take the free port.
-	for attempt := 1; ; attempt++ {
-		s.port = s.freePort()
-		s.configure()
-		err := s.run()
-		if err == nil {
-			break
-		}
-		if attempt == 3 {
-			t.Fatal(err)
-		}
+	s.port = ports.Port(t)
+	s.configure()
+	if err := s.run(); err != nil {
+		t.Fatal(err)
 	}
 	s.write("known_hosts", 0o600, Known+" "+host+WrongKey+" "+host+Changed+" "+other)
 	s.configureClient()
@@ -115,17 +109,6 @@ func (s *SSH) makeKey(name string) string {
 		s.t.Fatal(err)
 	}
 	return string(ssh.MarshalAuthorizedKey(key))
-}
-
-// freePort returns a free port of the loopback interface.
-func (s *SSH) freePort() int {
-	s.t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	defer func() { _ = listener.Close() }()
-	return listener.Addr().(*net.TCPAddr).Port
 }
 
 // configure writes the server's configuration, which has the whole environment of sessions.

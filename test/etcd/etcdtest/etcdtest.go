@@ -171,15 +171,7 @@ func (c *Cluster) await(i int) {
 // Client returns a client of one server.
 func (c *Cluster) Client(i int) *clientv3.Client {
 	c.t.Helper()
-	return c.ClientOf(i, "", "")
-}
-
-// ClientOf is Client as a user.
-func (c *Cluster) ClientOf(i int, username, password string) *clientv3.Client {
-	c.t.Helper()
-	config := clientv3.Config{
-		Endpoints: []string{c.Endpoints[i]}, Logger: zap.NewNop(), DialTimeout: startTimeout, Username: username, Password: password,
-	}
+	config := clientv3.Config{Endpoints: []string{c.Endpoints[i]}, Logger: zap.NewNop(), DialTimeout: startTimeout}
 	if c.Secure != nil {
 		cert, key := c.Secure.Authority.Issue(c.t, "test")
 		config.TLS = c.Secure.Authority.ClientConfig(c.t, cert, key)

@@ -181,12 +181,8 @@ func (s *Server) caller(r *http.Request) string {
 // Acting is a service account that Account may act as.
 const Acting = "scaler@shop-prod.iam.gserviceaccount.com"
 
-// OnlyActing restricts the API to the account Acting.
-func (s *Server) OnlyActing() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.onlyActing = true
-}
+// OnlyActing permits only the account Acting to call the API.
+func (s *Server) OnlyActing() { s.locked(func() { s.onlyActing = true }) }
 
 // serveActing serves a request for a token of another service account.
 func (s *Server) serveActing(w http.ResponseWriter, r *http.Request) {

@@ -93,9 +93,7 @@ func (s *Server) Limit(readsPerMinute, writesPerMinute int) {
 
 // Bucket is Limit with a token bucket of reads of another size.
 func (s *Server) Bucket(readsPerSecond float64, burst int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.reads = rate.NewLimiter(rate.Limit(readsPerSecond), burst)
+	s.locked(func() { s.reads = rate.NewLimiter(rate.Limit(readsPerSecond), burst) })
 }
 
 // Spend lets no call through for some time: empty token buckets of 1,500 calls a minute, as in
@@ -122,19 +120,13 @@ func (s *Server) Refused() int {
 	return s.refused
 }
 
-// Throttle makes the server refuse every call as too many, or ends that.
-func (s *Server) Throttle(on bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.throttled = on
-}
+// Throttle rejects every call as throttled, until it is turned off.
+func (s *Server) Throttle(on bool) { s.locked(func() { s.throttled = on }) }
 
 // Forbid takes a permission away, as "compute.instanceGroupManagers.update", or
 // gives it back.
 func (s *Server) Forbid(permission string, on bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.forbidden[permission] = on
+	s.locked(func() { s.forbidden[permission] = on })
 }
 
 // apiError is an error response.

@@ -5,12 +5,8 @@ import (
 	"time"
 )
 
-// Add adds a group whose instances have been running for an hour.
-func (s *Server) Add(wanted Group) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.add(wanted)
-}
+// Add adds a group. Its instances have been running for an hour.
+func (s *Server) Add(wanted Group) { s.locked(func() { s.add(wanted) }) }
 
 func (s *Server) add(wanted Group) *group {
 	created := time.Now().Add(-time.Hour).Truncate(time.Millisecond)
@@ -27,7 +23,13 @@ func (s *Server) add(wanted Group) *group {
 	return g
 }
 
-// with changes a group under the lock.
+func (s *Server) locked(change func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	change()
+}
+
+// with locks the server and changes a group.
 func (s *Server) with(t testing.TB, target string, change func(g *group)) {
 	t.Helper()
 	s.mu.Lock()
@@ -46,12 +48,8 @@ func (s *Server) Resize(t testing.TB, target string, size int) {
 	s.with(t, target, func(g *group) { s.setSize(g, size, time.Now()) })
 }
 
-// Delete takes a group away, with its instances.
-func (s *Server) Delete(target string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.groups, target)
-}
+// Delete removes a group and its instances.
+func (s *Server) Delete(target string) { s.locked(func() { delete(s.groups, target) }) }
 
 // Size returns a group's size.
 func (s *Server) Size(t testing.TB, target string) int {
@@ -198,16 +196,13 @@ func (s *Server) Lag(t testing.TB, target string, lists int) {
 	s.with(t, target, func(g *group) { g.lag, g.lagging = lists, g.size })
 }
 
-// SetQuota limits the machines of the project; 0 means no limit.
-func (s *Server) SetQuota(machines int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.quota = machines
-}
+// SetQuota limits the number of machines in the project; 0 means no limit.
+func (s *Server) SetQuota(machines int) { s.locked(func() { s.quota = machines }) }
 
 // SetUnreachable makes a zone or region, as "zones/z", one that lists cannot reach.
 func (s *Server) SetUnreachable(scope string, on bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.unreachable[scope] = on
+	s.locked(func() { s.unreachable[scope] = on })
 }
+
+// SetOperationTime sets the duration of operations.
+func (s *Server) SetOperationTime(d time.Duration) { s.locked(func() { s.operationTime = d }) }

@@ -89,12 +89,8 @@ func (s *Server) close() {
 	s.server.Close()
 }
 
-// Open lets everybody in without credentials.
-func (s *Server) Open() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.open = true
-}
+// Open accepts calls without credentials.
+func (s *Server) Open() { s.locked(func() { s.open = true }) }
 
 // Calls returns the number of accepted calls of each method, by its id without "compute.".
 func (s *Server) Calls() map[string]int {
@@ -103,12 +99,8 @@ func (s *Server) Calls() map[string]int {
 	return maps.Clone(s.calls)
 }
 
-// ForgetCalls resets the counters.
-func (s *Server) ForgetCalls() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	clear(s.calls)
-}
+// ForgetCalls resets the numbers of calls.
+func (s *Server) ForgetCalls() { s.locked(func() { clear(s.calls) }) }
 
 // Writes returns the number of size changes.
 func (s *Server) Writes() int {

@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -23,8 +22,6 @@ import (
 const (
 	startTimeout = 2 * time.Minute
 	stopTimeout  = time.Minute
-	// startAttempts limits the retries if another process takes the free port.
-	startAttempts = 3
 )
 
 // Server is a Prometheus server that lives as long as its test. Its methods may be called
@@ -57,17 +54,12 @@ func StartBinary(t testing.TB, binary, config string, args ...string) *Server {
 		t.Fatalf("write configuration of prometheus: %v", err)
 	}
 	t.Cleanup(s.Stop)
-	for attempt := 1; ; attempt++ {
-		s.address = ports.Free(t)
-		s.URL = "http://" + s.address
-		err := s.start()
-		if err == nil {
-			return s
-		}
-		if attempt == startAttempts || !strings.Contains(err.Error(), "address already in use") {
-			t.Fatal(err)
-		}
+	s.address = ports.Free(t)
+	s.URL = "http://" + s.address
+	if err := s.start(); err != nil {
+		t.Fatal(err)
 	}
+	return s
 }
 
 // Binary returns the path of prometheus or promtool on the PATH, or of the one that
