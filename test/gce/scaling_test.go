@@ -15,7 +15,7 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// patience is the time limit of hpad and the fake server.
+// patience is the limit of every wait for hpad.
 const patience = world.Patience
 
 // TestGCE runs the cases that can share one Prometheus.
@@ -37,43 +37,43 @@ func TestGCE(t *testing.T) {
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
-				of := strings.ReplaceAll(name, " ", "-")
+				group := strings.ReplaceAll(name, " ", "-")
 				server := gcetest.Start(t)
-				run(t, &place{Server: server, t: t, load: l, name: of, target: "zones/us-east1-b/" + of})
+				run(t, &project{Server: server, t: t, load: l, name: group, target: "zones/us-east1-b/" + group})
 			})
 		}
 	})
 }
 
-// place is a project with one group and its autoscaler.
-type place struct {
+// project is a project with one group and an autoscaler of the same name.
+type project struct {
 	*gcetest.Server
 	t            *testing.T
 	load         *world.Load
 	name, target string
 }
 
-// add makes the group.
-func (p *place) add(size int, boot time.Duration) {
+// add adds the group.
+func (p *project) add(size int, boot time.Duration) {
 	p.Add(gcetest.Group{Zone: "us-east1-b", Name: p.name, Size: size, Boot: boot, Stop: 500 * time.Millisecond})
 }
 
-// fleet is the configuration of a fleet of the project.
-func (p *place) fleet() string { return fleet("gce", p.Server, p.CredentialsFile(p.t), "") }
+// fleet returns the configuration of a fleet "gce".
+func (p *project) fleet() string { return fleet("gce", p.Server, p.CredentialsFile(p.t), "") }
 
-// fleet returns the table of a fleet with another name.
+// fleet returns the configuration of a fleet with additional keys.
 func fleet(name string, s *gcetest.Server, credentials, extra string) string {
 	return fmt.Sprintf("[fleets.%s]\nkind = \"gcemig\"\nproject = %q\nendpoint = %q\ncredentials_file = %q\ntimeout = \"3s\"\n%s",
 		name, s.Project, s.Endpoint, credentials, extra)
 }
 
-// queued returns an autoscaler with one instance for each 10 in the queue.
-func (p *place) queued(minimum, maximum int) string {
+// queued returns an autoscaler with one instance per 10 queued items.
+func (p *project) queued(minimum, maximum int) string {
 	return p.fleet() + p.load.Source() + world.Queued(p.name, fmt.Sprintf(`{ fleet = "gce", group = %q, zone = "us-east1-b" }`, p.name), minimum, maximum)
 }
 
-// awaitRunning waits until a number of instances run, and the group has that size.
-func (p *place) awaitRunning(n int) {
+// awaitRunning waits until the group has n running instances and that size.
+func (p *project) awaitRunning(n int) {
 	p.t.Helper()
 	wait.For(p.t, patience, fmt.Sprintf("%d running instances of %s", n, p.name), func() (string, bool) {
 		running, size := len(p.Running(p.t, p.target)), p.Size(p.t, p.target)
@@ -81,9 +81,8 @@ func (p *place) awaitRunning(n int) {
 	})
 }
 
-// slowBoot: starting machines count as unused, so that the group does not grow again for the same
-// load.
-func slowBoot(t *testing.T, p *place) {
+// slowBoot: machines count as idle while they boot, so the group does not grow further.
+func slowBoot(t *testing.T, p *project) {
 	p.add(1, 5*time.Second)
 	first := p.Running(t, p.target)[0]
 	p.load.Set(fmt.Sprintf("gce_requests{vm=%q}", first), 300)
@@ -105,11 +104,11 @@ stabilization_window = "2s"
 `, p.name))
 	wait.For(t, patience, "size of 3", func() (string, bool) {
 		size := p.Size(t, p.target)
-		return fmt.Sprintf("it is %d", size), size == 3
+		return fmt.Sprint(size), size == 3
 	})
 	wait.For(t, patience, "3 running instances", func() (string, bool) {
 		if size := p.Size(t, p.target); size != 3 {
-			t.Fatalf("the group has size %d while its machines boot, want 3", size)
+			t.Fatalf("size %d while machines boot, want 3", size)
 		}
 		return fmt.Sprintf("%d run", len(p.Running(t, p.target))), len(p.Running(t, p.target)) == 3
 	})
@@ -127,7 +126,7 @@ stabilization_window = "2s"
 }
 
 // queue: a group follows its queue, to zero and back.
-func queue(t *testing.T, p *place) {
+func queue(t *testing.T, p *project) {
 	p.add(1, 0)
 	p.load.Queue(p.name, 45)
 	world.New(t, p.queued(0, 8))
@@ -140,27 +139,26 @@ func queue(t *testing.T, p *place) {
 	p.awaitRunning(2)
 }
 
-// quota: machines that the project may not have are shown, in the platform's
-// words, until it may.
-func quota(t *testing.T, p *place) {
+// quota: machines beyond the quota are reported with Google's message.
+func quota(t *testing.T, p *project) {
 	p.add(1, 0)
 	p.SetQuota(2)
 	p.load.Queue(p.name, 50)
 	w := world.New(t, p.queued(1, 8))
 	w.Await(p.name, cloud.InsufficientCapacity, gcemig.QuotaExceeded, "Quota 'INSTANCES' exceeded")
 	if running := len(p.Running(t, p.target)); running != 2 {
-		t.Errorf("%d instances run, want 2", running)
+		t.Errorf("%d running instances, want 2", running)
 	}
 	p.SetQuota(0)
 	p.awaitRunning(5)
-	wait.For(t, patience, "end of the shortage", func() (string, bool) {
+	wait.For(t, patience, "cleared condition", func() (string, bool) {
 		c := w.Condition(p.name, cloud.InsufficientCapacity)
-		return fmt.Sprintf("it is %+v", c), c.Status != policy.ConditionTrue
+		return fmt.Sprintf("%+v", c), c.Status != policy.ConditionTrue
 	})
 }
 
-// throttled: all calls of a project are throttled for a minute; another project is not affected.
-func throttled(t *testing.T, p *place) {
+// throttled: a project without calls for a minute does not affect another project.
+func throttled(t *testing.T, p *project) {
 	other := gcetest.Start(t)
 	servers := map[string]*gcetest.Server{"spent": p.Server, "spared": other}
 	m := world.Minute{
@@ -171,7 +169,7 @@ func throttled(t *testing.T, p *place) {
 		Count: func(fleet, name string) int { return servers[fleet].Size(t, "zones/us-east1-b/"+name) },
 		Spend: p.Spend, Refused: p.Refused, Writes: p.Writes, Words: "Quota exceeded for quota metric 'Read requests'", Most: 12,
 	}
-	for n := range 6 { // five of them are changed at the same time
+	for n := range 6 { // five of them change in parallel
 		m.Spared = append(m.Spared, fmt.Sprintf("spared-%c", 'a'+n))
 		other.Add(gcetest.Group{Zone: "us-east1-b", Name: m.Spared[n], Size: 1})
 	}
@@ -181,8 +179,8 @@ func throttled(t *testing.T, p *place) {
 	m.Run(t, p.load)
 }
 
-// credentials: rejected credentials are reported, and the group is not changed.
-func credentials(t *testing.T, p *place) {
+// credentials: hpad reports revoked credentials and holds.
+func credentials(t *testing.T, p *project) {
 	p.add(3, 0)
 	p.load.Queue(p.name, 30)
 	w := world.New(t, p.queued(1, 8))
@@ -198,8 +196,9 @@ func credentials(t *testing.T, p *place) {
 	p.awaitRunning(1)
 }
 
-// edited: an external change of the size is shown, and corrected by the metrics.
-func edited(t *testing.T, p *place) {
+// externalWriter: a manual change of the size is reported and reverted. A deleted group is
+// reported until it exists again.
+func externalWriter(t *testing.T, p *project) {
 	p.add(3, 0)
 	p.load.Queue(p.name, 50)
 	w := world.New(t, p.queued(1, 8))
@@ -227,7 +226,7 @@ func lostResponses(t *testing.T, p *project) {
 	p.awaitRunning(4)
 	w.Passes(p.name, 2)
 	if writes, machines := p.Writes(), p.Machines(); writes != 1 || machines != 4 {
-		t.Errorf("%d changes made %d machines, want 1 and 4", writes, machines)
+		t.Errorf("%d writes and %d new machines, want 1 and 4", writes, machines)
 	}
 }
 
@@ -238,18 +237,18 @@ func restart(t *testing.T, p *project) {
 	text := p.queued(1, 8)
 	w := world.New(t, text)
 	wait.For(t, patience, "size of 4", func() (string, bool) {
-		return fmt.Sprintf("it is %d", p.Size(t, p.target)), p.Size(t, p.target) == 4
+		return fmt.Sprint(p.Size(t, p.target)), p.Size(t, p.target) == 4
 	})
 	w.Restart(text)
 	p.awaitRunning(4)
 	w.Passes(p.name, 2)
 	if writes, machines := p.Writes(), p.Machines(); writes != 1 || machines != 4 {
-		t.Errorf("%d changes made %d machines, want 1 and 4", writes, machines)
+		t.Errorf("%d writes and %d new machines, want 1 and 4", writes, machines)
 	}
 }
 
-// chosen: machines are removed in hpad's orders, as shown before.
-func chosen(t *testing.T, p *place) {
+// chosen: hpad deletes machines in its configured order.
+func chosen(t *testing.T, p *project) {
 	group := func(name string) gcetest.Group {
 		return gcetest.Group{Zone: "us-east1-b", Name: name, Size: 5, Watched: true, Stop: time.Second}
 	}
@@ -276,8 +275,8 @@ func chosen(t *testing.T, p *place) {
 	}.Run(t, p.load)
 }
 
-// vanishing: readings in which nearly all instances are missing.
-func vanishing(t *testing.T, p *place) {
+// vanishing: readings without most of the instances cause no scale-down.
+func vanishing(t *testing.T, p *project) {
 	target := "zones/us-east1-b/" + world.Ghost
 	p.Add(gcetest.Group{Zone: "us-east1-b", Name: world.Ghost, Size: world.Present})
 	world.Vanishing{

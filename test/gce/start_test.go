@@ -12,7 +12,7 @@ import (
 	"github.com/hpad/hpad/test/internal/program"
 )
 
-// TestStart runs docs/start-gce.md against the imitation.
+// TestStart runs docs/start-gce.md.
 func TestStart(t *testing.T) {
 	t.Parallel()
 	s := gcetest.Start(t)
@@ -20,9 +20,9 @@ func TestStart(t *testing.T) {
 	replace := guide.Own(t)
 	replace["/home/me/gce.json"] = s.CredentialsFile(t)
 	replace[`project = "shop-prod-123"`] = fmt.Sprintf("project = %q\nendpoint = %q", s.Project, s.Endpoint)
-	said := guide.Run(t, &guide.Page{
+	output := guide.Run(t, &guide.Page{
 		Path: "../../docs/start-gce.md", Replace: replace,
 		Environment: []string{"PATH=" + filepath.Dir(program.Binary(t)) + ":" + os.Getenv("PATH")},
 	})
-	guide.Breathes(t, said["hpad history worker"])
+	guide.Breathes(t, output["hpad history worker"])
 }

@@ -11,6 +11,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -20,20 +21,19 @@ import (
 	"time"
 )
 
-// Account is the service account that the credentials are of.
+// Account is the service account of the credentials.
 const Account = "hpad@shop-prod.iam.gserviceaccount.com"
 
-// accountKey is the private key of the service account of all servers.
+// accountKey is the account's private key, shared by all servers.
 var accountKey = sync.OnceValues(func() (*rsa.PrivateKey, error) { return rsa.GenerateKey(rand.Reader, 2048) })
 
-// CredentialsFile writes the credentials of the service account, and returns the path.
+// CredentialsFile writes the service account's credentials and returns the file's path.
 func (s *Server) CredentialsFile(t testing.TB) string {
 	t.Helper()
 	return s.UniverseFile(t, "googleapis.com")
 }
 
-// UniverseFile writes the credentials of an account of a sovereign cloud, whose clients sign
-// their own tokens.
+// UniverseFile writes credentials for a sovereign cloud, whose clients sign their own tokens.
 func (s *Server) UniverseFile(t testing.TB, domain string) string {
 	t.Helper()
 	key, err := accountKey()
@@ -59,8 +59,8 @@ func (s *Server) UniverseFile(t testing.TB, domain string) string {
 	return path
 }
 
-// ExpireCredentials makes every token worthless and gives no more, or gives them
-// again.
+// ExpireCredentials revokes all tokens and rejects requests for new ones, until it is turned
+// off.
 func (s *Server) ExpireCredentials(on bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -68,35 +68,35 @@ func (s *Server) ExpireCredentials(on bool) {
 	clear(s.tokens)
 }
 
-// tokenGrant is the grant type of a service account.
+// tokenGrant is the grant type of service accounts.
 const tokenGrant = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 
-// giveToken serves the request of a service account for a token.
+// giveToken serves a service account's request for a token.
 func (s *Server) giveToken(w http.ResponseWriter, r *http.Request) {
-	refuse := func(code, description string) {
+	reject := func(code, description string) {
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(http.StatusBadRequest)
 		_ = json.NewEncoder(w).Encode(map[string]string{"error": code, "error_description": description})
 	}
 	if err := r.ParseForm(); err != nil || r.PostForm.Get("grant_type") != tokenGrant {
-		refuse("unsupported_grant_type", "Invalid grant_type: "+r.PostForm.Get("grant_type"))
+		reject("unsupported_grant_type", "Invalid grant_type: "+r.PostForm.Get("grant_type"))
 		return
 	}
 	if err := s.checkAssertion(r.PostForm.Get("assertion")); err != nil {
-		refuse("invalid_grant", "Invalid JWT Signature: "+err.Error())
+		reject("invalid_grant", "Invalid JWT Signature: "+err.Error())
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.expired {
-		refuse("invalid_grant", "Invalid grant: account not found")
+		reject("invalid_grant", "Invalid grant: account not found")
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(map[string]any{"access_token": s.issue(Account), "expires_in": 3599, "token_type": "Bearer"})
 }
 
-// issue makes a token of an account.
+// issue returns a new token of an account.
 func (s *Server) issue(account string) string {
 	s.issued++
 	token := fmt.Sprintf("ya29.%d", s.issued)
@@ -104,7 +104,7 @@ func (s *Server) issue(account string) string {
 	return token
 }
 
-// checkAssertion verifies a claim that the service account signed to get a token.
+// checkAssertion verifies the signed claim in a request for a token.
 func (s *Server) checkAssertion(assertion string) error {
 	c, err := verify(assertion)
 	switch {
@@ -116,7 +116,7 @@ func (s *Server) checkAssertion(assertion string) error {
 	return nil
 }
 
-// claims are the signed claims of a service account.
+// claims are the claims in a JWT.
 type claims struct {
 	Issuer   string `json:"iss"`
 	Subject  string `json:"sub"`
@@ -125,12 +125,12 @@ type claims struct {
 	Expires  int64  `json:"exp"`
 }
 
-// verify reads claims that the service account signed, and that are not over.
+// verify checks the signature and the claims of a JWT.
 func verify(signed string) (claims, error) {
 	var c claims
 	parts := strings.Split(signed, ".")
 	if len(parts) != 3 {
-		return c, errors.New("it has no three parts")
+		return c, errors.New("want three parts")
 	}
 	signature, err := base64.RawURLEncoding.DecodeString(parts[2])
 	if err != nil {
@@ -157,12 +157,12 @@ func verify(signed string) (claims, error) {
 	case !strings.Contains(c.Scope, "https://www.googleapis.com/auth/"):
 		return c, fmt.Errorf("the scope is %q", c.Scope)
 	case time.Now().After(time.Unix(c.Expires, 0)):
-		return c, errors.New("it is over")
+		return c, errors.New("expired")
 	}
 	return c, nil
 }
 
-// caller returns the account of a request; "" if it is unknown.
+// caller returns the account of a request, or "".
 func (s *Server) caller(r *http.Request) string {
 	token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	switch {
@@ -178,7 +178,7 @@ func (s *Server) caller(r *http.Request) string {
 	return s.tokens[token]
 }
 
-// Acting is a service account that Account may act as.
+// Acting is a service account that Account may impersonate.
 const Acting = "scaler@shop-prod.iam.gserviceaccount.com"
 
 // OnlyActing permits only the account Acting to call the API.
@@ -189,9 +189,16 @@ func (s *Server) serveActing(w http.ResponseWriter, r *http.Request) {
 	path, ok := strings.CutSuffix(r.URL.Path, ":generateAccessToken")
 	account, ours := strings.CutPrefix(path, "/v1/projects/-/serviceAccounts/")
 	if !ok || !ours || r.Method != http.MethodPost {
-		s.report("there is no %s %s that gives tokens", r.Method, r.URL.Path)
+		s.report("unknown call %s %s", r.Method, r.URL.Path)
 		http.NotFound(w, r)
 		return
+	}
+	text, err := io.ReadAll(r.Body)
+	if err == nil {
+		err = s.checkToken("GenerateAccessTokenRequest", text)
+	}
+	if err != nil {
+		s.report("invalid request for a token: %v", err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -203,17 +210,36 @@ func (s *Server) serveActing(w http.ResponseWriter, r *http.Request) {
 		writeStatus(w, http.StatusForbidden, "PERMISSION_DENIED", "Permission 'iam.serviceAccounts.getAccessToken' denied on resource (or it may not exist).")
 		return
 	}
-	answer, err := json.Marshal(map[string]string{
+	response, err := json.Marshal(map[string]string{
 		"accessToken": s.issue(account), "expireTime": time.Now().Add(time.Hour).UTC().Format(time.RFC3339),
 	})
+	if err == nil {
+		err = s.checkToken("GenerateAccessTokenResponse", response)
+	}
 	if err != nil {
-		s.report("encode a token: %v", err)
+		s.report("invalid response with a token: %v", err)
 	}
 	w.Header().Set("Content-Type", "application/json; charset=UTF-8")
-	_, _ = w.Write(answer)
+	_, _ = w.Write(response)
 }
 
-// writeStatus writes an error as the APIs do that are newer than Compute Engine's.
+// checkToken checks a message against the discovery document.
+func (s *Server) checkToken(schema string, text []byte) error {
+	document, err := tokenDiscovery()
+	if err != nil {
+		return err
+	}
+	var value any
+	if err := decode(text, &value); err != nil {
+		return err
+	}
+	if wrong := document.Check(schema, &Schema{Ref: schema}, value); len(wrong) > 0 {
+		return errors.New(strings.Join(wrong, "; "))
+	}
+	return nil
+}
+
+// writeStatus writes an error in the format of newer APIs than Compute Engine's.
 func writeStatus(w http.ResponseWriter, code int, status, message string) {
 	writeJSON(w, code, map[string]any{"error": map[string]any{"code": code, "message": message, "status": status}})
 }

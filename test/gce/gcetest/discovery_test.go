@@ -1,14 +1,11 @@
 package gcetest
 
 import (
-	"encoding/json"
-	"reflect"
 	"strings"
 	"testing"
-	"time"
 )
 
-// TestHandlers: every method that is imitated is one of the API.
+// TestHandlers: every implemented method is a method of the API.
 func TestHandlers(t *testing.T) {
 	document, err := Discovery()
 	if err != nil {
@@ -31,67 +28,42 @@ func TestHandlers(t *testing.T) {
 	}
 }
 
-func TestFields(t *testing.T) {
-	const text = `{"a": 1, "b": {"c": 2, "d": 3}, "items": {"x": {"list": [{"e": 4, "f": 5}], "g": 6}, "y": {"g": 7}}}`
-	for fields, want := range map[string]string{
-		"a":                      `{"a": 1}`,
-		"a,b/c":                  `{"a": 1, "b": {"c": 2}}`,
-		"b(c,d)":                 `{"b": {"c": 2, "d": 3}}`,
-		"items/*/list(e)":        `{"items": {"x": {"list": [{"e": 4}]}, "y": {}}}`,
-		"a,items/x(list/f,g),zz": `{"a": 1, "items": {"x": {"list": [{"f": 5}], "g": 6}}}`,
+// TestCheck: Check finds every difference from the document.
+func TestCheck(t *testing.T) {
+	document, err := Discovery()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct{ text, want string }{
+		"right":            {`{"name": "web", "targetSize": 3, "id": "18446744073709551615", "status": {"isStable": true}, "namedPorts": [{"name": "http", "port": 80}]}`, ""},
+		"unknown property": {`{"nam": "web"}`, `has no property "nam"`},
+		"deep property":    {`{"status": {"stable": true}}`, `.status has no property "stable"`},
+		"in an array":      {`{"namedPorts": [{"port": "80"}]}`, ".namedPorts[0].port is a string, want integer"},
+		"number for text":  {`{"name": 3}`, ".name is a number, want string"},
+		"text for number":  {`{"targetSize": "3"}`, ".targetSize is a string, want integer"},
+		"number for id":    {`{"id": 3}`, ".id is a number, want string"},
+		"no id":            {`{"id": "web"}`, `.id = "web" is no uint64`},
+		"object for text":  {`{"name": {}}`, ".name is an object, want string"},
+		"array for object": {`{"status": []}`, ".status is an array, want object"},
+		"text for truth":   {`{"status": {"isStable": "yes"}}`, ".isStable is a string, want boolean"},
+		"truth for text":   {`{"name": true}`, ".name is a boolean, want string"},
+		"unknown value":    {`{"updatePolicy": {"type": "EAGER"}}`, `.type = "EAGER" is none of`},
 	} {
-		selected, err := parseFields(fields)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var value, wanted any
-		for source, into := range map[string]*any{text: &value, want: &wanted} {
-			if err := json.Unmarshal([]byte(source), into); err != nil {
+		t.Run(name, func(t *testing.T) {
+			var value any
+			if err := decode([]byte(c.text), &value); err != nil {
 				t.Fatal(err)
 			}
-		}
-		if got := selected.from(value); !reflect.DeepEqual(got, wanted) {
-			t.Errorf("fields %q select %v, want %v", fields, got, wanted)
-		}
-	}
-	for _, wrong := range []string{"", "a,", "a(b", "a)b", "/a", "a//b"} {
-		if selected, err := parseFields(wrong); err == nil {
-			t.Errorf("parseFields(%q) = %v, want an error", wrong, selected)
-		}
-	}
-}
-
-// TestLife: an instance goes through its states in their times, and its group with
-// it.
-func TestLife(t *testing.T) {
-	s := Start(t)
-	s.Add(Group{Zone: "us-east1-b", Name: "web", Size: 1, Boot: 10 * time.Second, Stop: 5 * time.Second})
-	g := s.groups["zones/us-east1-b/web"]
-	now := time.Now()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.setSize(g, 2, now)
-	for _, step := range []struct {
-		after          time.Duration
-		action, status string
-		stable         bool
-	}{
-		{0, actionCreating, statusProvisioning, false},
-		{6 * time.Second, actionCreating, statusStaging, false},
-		{11 * time.Second, actionNone, statusRunning, true},
-	} {
-		s.advance(g, now.Add(step.after))
-		if i := g.instances[1]; i.action != step.action || i.status != step.status || g.stable() != step.stable {
-			t.Errorf("after %v: %s %s, stable %v, want %+v", step.after, i.action, i.status, g.stable(), step)
-		}
-	}
-	now = now.Add(time.Minute)
-	s.setSize(g, 1, now)
-	if i := g.instances[1]; i.action != actionDeleting || i.status != statusStopping || g.stable() {
-		t.Errorf("the newest instance is %s %s, want it to be deleted", i.action, i.status)
-	}
-	s.advance(g, now.Add(6*time.Second))
-	if len(g.instances) != 1 || !g.stable() {
-		t.Errorf("%d instances are left, stable %v, want 1 and stable", len(g.instances), g.stable())
+			wrong := document.Check("group", &Schema{Ref: "InstanceGroupManager"}, value)
+			if c.want == "" {
+				if len(wrong) > 0 {
+					t.Errorf("Check() = %q, want none", wrong)
+				}
+				return
+			}
+			if len(wrong) != 1 || !strings.Contains(wrong[0], c.want) {
+				t.Errorf("Check() = %q, want %q", wrong, c.want)
+			}
+		})
 	}
 }

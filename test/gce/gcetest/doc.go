@@ -1,4 +1,5 @@
-// Package gcetest is a fake server of the part of the Compute Engine API that managed instance
-// groups need. Its responses are messages of computepb, and its methods are those of the discovery
-// document in the module google.golang.org/api.
+// Package gcetest is a fake server for the part of the Compute Engine API that managed instance
+// groups use. Responses are messages of package computepb. Requests and responses are checked
+// against the discovery document in the module google.golang.org/api; a difference fails the
+// test.
 package gcetest

@@ -10,26 +10,27 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Fault is an error of the server. Its steps happen in the order of the fields.
+// Fault is an injected fault. Its fields apply in their order.
 type Fault struct {
-	// Method is the id of the method it meets, as
-	// "compute.instanceGroupManagers.resize"; "" means any.
+	// Method is the affected method, such as "compute.instanceGroupManagers.resize"; ""
+	// means any.
 	Method string
 	// Times is the number of affected calls; 0 means until it is removed.
 	Times int
 
-	// Delay holds the response.
+	// Delay delays the response.
 	Delay time.Duration
-	// Hang holds it until the client gives up or the fault is removed.
+	// Hang blocks the call until the client gives up or the fault is removed.
 	Hang bool
-	// Drop ends the connection without doing anything.
+	// Drop closes the connection before the call is executed.
 	Drop bool
-	// Status, Reason, Message and RetryAfter are the response, if Status is not 0.
+	// Status, Reason, Message and RetryAfter are an error response without any effect, if
+	// Status is not 0.
 	Status     int
 	Reason     string
 	Message    string
 	RetryAfter time.Duration
-	// Lose performs the call, and closes the connection without a response.
+	// Lose executes the call and closes the connection without a response.
 	Lose bool
 	// Truncate sends half of the response.
 	Truncate bool
@@ -42,7 +43,7 @@ type fault struct {
 	end   func()
 }
 
-// Inject adds a fault; the result takes it away and may be called more than once.
+// Inject adds a fault. The result removes it and may be called repeatedly.
 func (s *Server) Inject(f Fault) (remove func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -61,7 +62,7 @@ func (s *Server) drop(gone *fault) {
 	gone.end()
 }
 
-// meet returns the fault for a call, or nil.
+// meet returns the fault of a call, or nil.
 func (s *Server) meet(method string) *fault {
 	for _, f := range s.faults {
 		if f.Method != "" && f.Method != method {
@@ -77,8 +78,7 @@ func (s *Server) meet(method string) *fault {
 	return nil
 }
 
-// Limit makes the server refuse calls beyond token buckets of reads and of changes,
-// filled per minute; 0 means no limit.
+// Limit limits reads and changes by a token bucket each, in calls per minute; 0 means no limit.
 func (s *Server) Limit(readsPerMinute, writesPerMinute int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -91,13 +91,13 @@ func (s *Server) Limit(readsPerMinute, writesPerMinute int) {
 	s.reads, s.writes = bucket(readsPerMinute), bucket(writesPerMinute)
 }
 
-// Bucket is Limit with a token bucket of reads of another size.
+// Bucket limits reads by a token bucket.
 func (s *Server) Bucket(readsPerSecond float64, burst int) {
 	s.locked(func() { s.reads = rate.NewLimiter(rate.Limit(readsPerSecond), burst) })
 }
 
-// Spend lets no call through for some time: empty token buckets of 1,500 calls a minute, as in
-// Compute Engine.
+// Spend limits calls by token buckets like those of Compute Engine, 1,500 calls per minute, which
+// stay empty for a time as if another client had used them up.
 func (s *Server) Spend(d time.Duration) {
 	const perMinute = 1500
 	spent := func() *rate.Limiter {
@@ -123,8 +123,7 @@ func (s *Server) Refused() int {
 // Throttle rejects every call as throttled, until it is turned off.
 func (s *Server) Throttle(on bool) { s.locked(func() { s.throttled = on }) }
 
-// Forbid takes a permission away, as "compute.instanceGroupManagers.update", or
-// gives it back.
+// Forbid revokes a permission such as "compute.instanceGroupManagers.update", or grants it.
 func (s *Server) Forbid(permission string, on bool) {
 	s.locked(func() { s.forbidden[permission] = on })
 }

@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// selection is a partial response: which properties are wanted, and of these which.
-// One without any wants all.
+// selection has the selected properties of a partial response by name, with the selections
+// within them. An empty selection selects everything.
 type selection map[string]selection
 
-// parseFields reads the parameter "fields", as "a,b/c,items/*/x(y,z)".
+// parseFields parses the parameter "fields", such as "a,b/c,items/*/x(y,z)".
 func parseFields(text string) (selection, error) {
 	p := &fieldParser{text: text}
 	found, err := p.list()
@@ -41,7 +41,7 @@ func (p *fieldParser) list() (selection, error) {
 	}
 }
 
-// path reads one path and adds it.
+// path parses a path and adds it.
 func (p *fieldParser) path(to selection) error {
 	name := p.text[p.at:]
 	if end := strings.IndexAny(name, ",/()"); end >= 0 {
@@ -78,30 +78,30 @@ func (p *fieldParser) path(to selection) error {
 	return nil
 }
 
-// from returns the selected part of a JSON value.
+// from returns the selected parts of a JSON value.
 func (s selection) from(value any) any {
 	if len(s) == 0 {
 		return value
 	}
 	switch value := value.(type) {
 	case []any:
-		answer := make([]any, len(value))
+		selected := make([]any, len(value))
 		for i, element := range value {
-			answer[i] = s.from(element)
+			selected[i] = s.from(element)
 		}
-		return answer
+		return selected
 	case map[string]any:
-		answer := map[string]any{}
+		selected := map[string]any{}
 		for name, element := range value {
 			below, ok := s[name]
 			if !ok {
 				below, ok = s["*"]
 			}
 			if ok {
-				answer[name] = below.from(element)
+				selected[name] = below.from(element)
 			}
 		}
-		return answer
+		return selected
 	}
 	return value
 }

@@ -22,12 +22,12 @@ import (
 	"time"
 )
 
-// Front is a proxy for all cloud domains: it sends requests for https://compute.DOMAIN to the
-// Server of the domain.
+// Front is a proxy for clients that connect to https://compute.DOMAIN. It connects them to the
+// Server of the domain and never to another host.
 type Front struct {
-	// CAFile has the certificate of the authority to trust.
+	// CAFile has the certificate of the authority.
 	CAFile string
-	// URL is the proxy's.
+	// URL is the URL of the proxy.
 	URL string
 
 	proxy, servers *httptest.Server
@@ -46,14 +46,14 @@ func StartFront(dir string) (*Front, error) {
 	}
 	f.servers = httptest.NewUnstartedServer(f)
 	f.servers.TLS = &tls.Config{GetCertificate: f.certificate}
-	f.servers.Config.ErrorLog = log.New(io.Discard, "", 0) // clients that hang up are part of the tests
+	f.servers.Config.ErrorLog = log.New(io.Discard, "", 0) // tests close connections
 	f.servers.StartTLS()
 	f.proxy = httptest.NewServer(http.HandlerFunc(f.connect))
 	f.URL = f.proxy.URL
 	return f, nil
 }
 
-// Close ends it.
+// Close stops the proxy.
 func (f *Front) Close() {
 	f.proxy.CloseClientConnections()
 	f.proxy.Close()
@@ -61,7 +61,7 @@ func (f *Front) Close() {
 	f.servers.Close()
 }
 
-// Serve lets a server be a domain's, as "googleapis.com", until the test ends.
+// Serve assigns a domain such as "googleapis.com" to a server until the test ends.
 func (f *Front) Serve(t testing.TB, domain string, s *Server) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -73,7 +73,7 @@ func (f *Front) Serve(t testing.TB, domain string, s *Server) {
 	})
 }
 
-// ServeHTTP responds as the host that a request is for.
+// ServeHTTP forwards a request to the server of its domain.
 func (f *Front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	service, domain, _ := strings.Cut(strings.TrimSuffix(r.Host, ":443"), ".")
 	f.mu.Lock()
@@ -85,11 +85,11 @@ func (f *Front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case s != nil && service == "iamcredentials":
 		s.serveActing(w, r)
 	default:
-		http.Error(w, "there is no host "+r.Host, http.StatusBadGateway)
+		http.Error(w, "unknown host "+r.Host, http.StatusBadGateway)
 	}
 }
 
-// connect is the proxy: whatever the host, the connection is one to Front itself.
+// connect handles CONNECT. It connects every host to Front itself.
 func (f *Front) connect(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodConnect {
 		http.Error(w, "only CONNECT is proxied", http.StatusMethodNotAllowed)
@@ -112,7 +112,7 @@ func (f *Front) connect(w http.ResponseWriter, r *http.Request) {
 	}
 	ended := make(chan struct{}, 2)
 	copies := func(to io.Writer, from io.Reader) {
-		_, _ = io.Copy(to, from) // an end is an end
+		_, _ = io.Copy(to, from)
 		ended <- struct{}{}
 	}
 	go copies(to, buffered)
@@ -120,7 +120,7 @@ func (f *Front) connect(w http.ResponseWriter, r *http.Request) {
 	<-ended
 }
 
-// certify makes the authority.
+// certify creates the authority.
 func (f *Front) certify() error {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -138,7 +138,7 @@ func (f *Front) certify() error {
 	return os.WriteFile(f.CAFile, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600)
 }
 
-// certificate makes the certificate of a host.
+// certificate creates the certificate of a host.
 func (f *Front) certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 	host := &x509.Certificate{
 		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: hello.ServerName}, DNSNames: []string{hello.ServerName},

@@ -7,18 +7,18 @@ import (
 	"time"
 )
 
-// Group is a managed instance group as the test wants it.
+// Group is the configuration of a managed instance group.
 type Group struct {
-	// Zone or Region is its location.
+	// Either Zone or Region is set.
 	Zone, Region, Name string
-	// Size is the number of running instances at the start.
+	// Size is the initial number of instances, which are running.
 	Size int
-	// Watched gives it a health check.
+	// Watched adds a health check.
 	Watched bool
-	// Paginated makes it list its instances in pages.
+	// Paginated selects pages for lists of its instances.
 	Paginated bool
-	// Boot is the start time of instances, Healthy the time from then until the health check
-	// succeeds, Stop the duration of a deletion.
+	// Boot is the duration of a start, Healthy the time until the health check succeeds after
+	// it, Stop the duration of a deletion.
 	Boot, Healthy, Stop time.Duration
 }
 
@@ -29,7 +29,7 @@ func (g Group) scope() string {
 	return "zones/" + g.Zone
 }
 
-// Target returns the group's name as hpad has it.
+// Target returns the name of hpad's target.
 func (g Group) Target() string { return g.scope() + "/" + g.Name }
 
 // group is the state of a group.
@@ -41,25 +41,25 @@ type group struct {
 	made       int
 	generation int
 	instances  []*instance
-	// autoscaler is the mode of the group's autoscaler; "" if there is none.
+	// autoscaler is the mode of the group's autoscaler, or "".
 	autoscaler string
 	rolling    bool
-	// neverBoot keeps machines from starting; stuck is the error of new machines.
+	// neverBoot keeps machines in creation; stuck is the error of all creations.
 	neverBoot bool
 	stuck     *attemptError
 	resizing  *attemptError
 	largest   int
-	// lag is the number of lists of groups that still show the size before the last change.
+	// lag is the number of lists that still show lagging, the size before the last change.
 	lag, lagging int
 	lies         int
 	lie          int
-	// healths are the forced results of health checks, by instance name.
+	// healths override the health of instances by name.
 	healths map[string]string
 }
 
 type attemptError struct{ code, message string }
 
-// instance is one member of a group.
+// instance is an instance of a group.
 type instance struct {
 	name    string
 	zone    string
@@ -84,7 +84,7 @@ const (
 	statusStopping     = "STOPPING"
 )
 
-// advance advances a group to a time.
+// advance applies the state changes of a group up to now.
 func (s *Server) advance(g *group, now time.Time) {
 	g.instances = slices.DeleteFunc(g.instances, func(i *instance) bool {
 		return i.action == actionDeleting && now.Sub(i.stopped) >= g.Stop
@@ -96,14 +96,14 @@ func (s *Server) advance(g *group, now time.Time) {
 	}
 }
 
-// boot brings a machine forward that is being made.
+// boot advances a machine in creation.
 func (s *Server) boot(g *group, i *instance, now time.Time) {
 	if i.status == "" {
-		if why := s.refusal(g); why != nil {
+		if why := s.creationError(g); why != nil {
 			if i.failed == nil || *i.failed != *why {
 				i.failed = why
 			}
-			i.created = now // it is tried again
+			i.created = now // retry
 			return
 		}
 		i.failed = nil
@@ -123,8 +123,8 @@ func (s *Server) boot(g *group, i *instance, now time.Time) {
 	}
 }
 
-// refusal returns the error of a new machine for a group, or nil.
-func (s *Server) refusal(g *group) *attemptError {
+// creationError returns the reason why a group gets no machine, or nil.
+func (s *Server) creationError(g *group) *attemptError {
 	if g.stuck != nil {
 		return g.stuck
 	}
@@ -154,8 +154,8 @@ func (s *Server) nextID() uint64 {
 	return 5_000_000_000_000_000_000 + s.ids
 }
 
-// setSize changes the size of a group, as Compute Engine does: the instances that
-// do not run go first, then the newest.
+// setSize changes the size of a group. Like Compute Engine it deletes instances that do not run,
+// then the newest.
 func (s *Server) setSize(g *group, size int, now time.Time) {
 	s.advance(g, now)
 	g.lagging = g.size
@@ -187,7 +187,7 @@ func (s *Server) setSize(g *group, size int, now time.Time) {
 
 func (s *Server) stop(g *group, i *instance, now time.Time) {
 	i.action, i.stopped = actionDeleting, now
-	if i.status == "" { // there is no machine to stop
+	if i.status == "" { // no machine yet
 		g.instances = slices.DeleteFunc(g.instances, func(other *instance) bool { return other == i })
 		return
 	}
@@ -208,12 +208,12 @@ func (g *group) make(now time.Time) {
 	})
 }
 
-// stable reports whether a group has no change in progress.
+// stable reports whether a group has no pending actions.
 func (g *group) stable() bool {
 	return !slices.ContainsFunc(g.instances, func(i *instance) bool { return i.action != actionNone })
 }
 
-// health returns the result of the group's health check for an instance; "" without a check.
+// health returns the result of the group's health check for an instance, or "".
 func (g *group) health(i *instance, now time.Time) string {
 	switch {
 	case !g.Watched || i.status != statusRunning:

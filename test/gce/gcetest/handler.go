@@ -14,13 +14,13 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// handler does one method, for those who have a permission.
+// handler implements a method, which needs a permission.
 type handler struct {
 	permission string
 	do         func(s *Server, c *call) (proto.Message, *apiError)
 }
 
-// handlers are the methods that are imitated, by their ids without "compute.".
+// handlers are the implemented methods by ID without "compute.".
 var handlers = map[string]handler{
 	"instanceGroupManagers.aggregatedList":             {"compute.instanceGroupManagers.list", listGroups},
 	"instanceGroupManagers.get":                        {"compute.instanceGroupManagers.get", getGroup},
@@ -44,7 +44,7 @@ var handlers = map[string]handler{
 	"regionOperations.wait":                            {"compute.regionOperations.get", getOperation},
 }
 
-// scope is the zone or region that a call names.
+// scope returns the zone or region of a call.
 func (c *call) scope() string {
 	if region := c.parameters["region"]; region != "" {
 		return "regions/" + region
@@ -52,7 +52,7 @@ func (c *call) scope() string {
 	return "zones/" + c.parameters["zone"]
 }
 
-// group returns the group of a call at present.
+// group returns the group of a call in its current state.
 func (s *Server) group(c *call) (*group, *apiError) {
 	g := s.groups[c.scope()+"/"+c.parameters["instanceGroupManager"]]
 	if g == nil {
@@ -76,12 +76,12 @@ func listGroups(s *Server, c *call) (proto.Message, *apiError) {
 	if refused != nil {
 		return nil, refused
 	}
-	answer := &computepb.InstanceGroupManagerAggregatedList{
+	list := &computepb.InstanceGroupManagerAggregatedList{
 		Kind: new("compute#instanceGroupManagerAggregatedList"), Id: new("projects/" + s.Project + "/aggregated/instanceGroupManagers"),
 		Items: map[string]*computepb.InstanceGroupManagersScopedList{"zones/us-west9-z": {Warning: noResults("zones/us-west9-z")}},
 	}
 	if next != "" {
-		answer.NextPageToken = &next
+		list.NextPageToken = &next
 	}
 	for _, name := range names {
 		g := s.groups[name]
@@ -89,10 +89,10 @@ func listGroups(s *Server, c *call) (proto.Message, *apiError) {
 			continue
 		}
 		s.advance(g, now)
-		scope := answer.Items[g.scope()]
+		scope := list.Items[g.scope()]
 		if scope == nil {
 			scope = &computepb.InstanceGroupManagersScopedList{}
-			answer.Items[g.scope()] = scope
+			list.Items[g.scope()] = scope
 		}
 		listed := s.manager(g)
 		if g.lag > 0 {
@@ -101,15 +101,15 @@ func listGroups(s *Server, c *call) (proto.Message, *apiError) {
 		}
 		scope.InstanceGroupManagers = append(scope.InstanceGroupManagers, listed)
 	}
-	return answer, s.reach(c, func(scope string, warning *computepb.Warning) {
-		answer.Items[scope] = &computepb.InstanceGroupManagersScopedList{Warning: warning}
-		answer.Unreachables = append(answer.Unreachables, s.link(scope))
+	return list, s.reach(c, func(scope string, warning *computepb.Warning) {
+		list.Items[scope] = &computepb.InstanceGroupManagersScopedList{Warning: warning}
+		list.Unreachables = append(list.Unreachables, s.link(scope))
 	})
 }
 
-// reach reports the scopes that lists cannot reach, if the client accepts partial results;
-// otherwise the list fails.
-func (s *Server) reach(c *call, tell func(scope string, warning *computepb.Warning)) *apiError {
+// reach reports the unreachable scopes with a warning if the client accepts partial results.
+// Otherwise the list fails.
+func (s *Server) reach(c *call, report func(scope string, warning *computepb.Warning)) *apiError {
 	for _, scope := range slices.Sorted(maps.Keys(s.unreachable)) {
 		if !s.unreachable[scope] {
 			continue
@@ -117,7 +117,7 @@ func (s *Server) reach(c *call, tell func(scope string, warning *computepb.Warni
 		if c.query.Get("returnPartialSuccess") != "true" {
 			return &apiError{status: http.StatusServiceUnavailable, domain: "global", reason: "backendError", message: "The resource '" + scope + "' could not be reached"}
 		}
-		tell(scope, &computepb.Warning{Code: new("UNREACHABLE"), Message: new("The scope '" + scope + "' is not reachable.")})
+		report(scope, &computepb.Warning{Code: new("UNREACHABLE"), Message: new("The scope '" + scope + "' is not reachable.")})
 	}
 	return nil
 }
@@ -126,11 +126,11 @@ func noResults(scope string) *computepb.Warning {
 	return &computepb.Warning{Code: new("NO_RESULTS_ON_PAGE"), Message: new("There are no results for scope '" + scope + "' on this page.")}
 }
 
-// page cuts a list as the parameters of a call want it.
+// page returns the requested page of a list.
 func page(all []string, query url.Values) ([]string, string, *apiError) {
 	size := 500
 	if text := query.Get("maxResults"); text != "" {
-		size, _ = strconv.Atoi(text) // the document's types were checked
+		size, _ = strconv.Atoi(text) // an integer, as checked before
 		if size < 1 || size > 500 {
 			return nil, "", invalid("maxResults", text, "Value should be in [1, 500]")
 		}
@@ -158,7 +158,7 @@ func getGroup(s *Server, c *call) (proto.Message, *apiError) {
 	return s.manager(g), nil
 }
 
-// members returns a group's instances, in pages where the group has them.
+// members returns a group's instances or a page of them.
 func (s *Server) members(c *call) ([]*computepb.ManagedInstance, *string, *apiError) {
 	g, refused := s.group(c)
 	if refused != nil {
@@ -201,7 +201,7 @@ func listRegionMembers(s *Server, c *call) (proto.Message, *apiError) {
 	return &computepb.RegionInstanceGroupManagersListInstancesResponse{ManagedInstances: members, NextPageToken: next}, refused
 }
 
-// unchangeable returns the error of a resize while the autoscaler is on.
+// unchangeable returns the error of a size change while an autoscaler is on, or nil.
 func (g *group) unchangeable() *apiError {
 	if g.autoscaler == "" || g.autoscaler == "OFF" {
 		return nil
@@ -219,7 +219,7 @@ func resize(s *Server, c *call) (proto.Message, *apiError) {
 	if refused != nil {
 		return nil, refused
 	}
-	size, _ := strconv.Atoi(c.query.Get("size")) // the document's types were checked
+	size, _ := strconv.Atoi(c.query.Get("size")) // an integer, as checked before
 	switch {
 	case size < 0:
 		return nil, invalid("size", c.query.Get("size"), "Must be greater than or equal to 0")
@@ -277,7 +277,7 @@ func deleteInstances(s *Server, c *call) (proto.Message, *apiError) {
 	})
 }
 
-// find returns the instance of an address, whole or from its zone on.
+// find returns the instance of a full or partial URL.
 func (g *group) find(address string) *instance {
 	for _, i := range g.instances {
 		if strings.HasSuffix("/"+address, "/zones/"+i.zone+"/instances/"+i.name) {
@@ -287,7 +287,7 @@ func (g *group) find(address string) *instance {
 	return nil
 }
 
-// patch compares the fingerprint and changes nothing.
+// patch only compares the fingerprint.
 func patch(s *Server, c *call) (proto.Message, *apiError) {
 	g, refused := s.group(c)
 	if refused != nil {
@@ -315,20 +315,20 @@ func listMachines(s *Server, c *call) (proto.Message, *apiError) {
 	if refused != nil {
 		return nil, refused
 	}
-	answer := &computepb.InstanceAggregatedList{Kind: new("compute#instanceAggregatedList"), Items: map[string]*computepb.InstancesScopedList{}}
+	list := &computepb.InstanceAggregatedList{Kind: new("compute#instanceAggregatedList"), Items: map[string]*computepb.InstancesScopedList{}}
 	if next != "" {
-		answer.NextPageToken = &next
+		list.NextPageToken = &next
 	}
 	for _, name := range names {
 		zone, _, _ := strings.Cut(name, "/")
-		scope := answer.Items["zones/"+zone]
+		scope := list.Items["zones/"+zone]
 		if scope == nil {
 			scope = &computepb.InstancesScopedList{}
-			answer.Items["zones/"+zone] = scope
+			list.Items["zones/"+zone] = scope
 		}
 		scope.Instances = append(scope.Instances, all[name])
 	}
-	return answer, nil
+	return list, nil
 }
 
 func getMachine(s *Server, c *call) (proto.Message, *apiError) {
@@ -353,23 +353,23 @@ func listAutoscalers(s *Server, c *call) (proto.Message, *apiError) {
 	if refused != nil {
 		return nil, refused
 	}
-	answer := &computepb.AutoscalerAggregatedList{Kind: new("compute#autoscalerAggregatedList"), Items: map[string]*computepb.AutoscalersScopedList{}}
+	list := &computepb.AutoscalerAggregatedList{Kind: new("compute#autoscalerAggregatedList"), Items: map[string]*computepb.AutoscalersScopedList{}}
 	if next != "" {
-		answer.NextPageToken = &next
+		list.NextPageToken = &next
 	}
 	for _, name := range names {
 		g := s.groups[name]
-		scope := answer.Items[g.scope()]
+		scope := list.Items[g.scope()]
 		if scope == nil {
 			scope = &computepb.AutoscalersScopedList{}
-			answer.Items[g.scope()] = scope
+			list.Items[g.scope()] = scope
 		}
 		scope.Autoscalers = append(scope.Autoscalers, s.scaler(g))
 	}
-	return answer, nil
+	return list, nil
 }
 
-// scalers returns the autoscalers of the zone or region that a call names.
+// scalers returns the autoscalers in the zone or region of a call.
 func (s *Server) scalers(c *call) []*computepb.Autoscaler {
 	var found []*computepb.Autoscaler
 	for _, name := range slices.Sorted(maps.Keys(s.groups)) {

@@ -11,7 +11,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// operation is a change that was accepted.
+// operation is an accepted change.
 type operation struct {
 	name    string
 	id      uint64
@@ -23,15 +23,15 @@ type operation struct {
 	done    time.Time
 	failed  *attemptError
 	status  int
-	// undo reverts the change if it fails in the end.
+	// undo reverts the change if it fails later.
 	undo func(now time.Time)
 }
 
-// requestID is the format of request ids, which must not be zero.
+// requestID matches valid request IDs, which are not zero.
 var requestID = regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-[1-5][0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`)
 
-// begin accepts a change of a group, once for each request id. do makes the change, and returns
-// an error, or its later effect.
+// begin starts a change of a group, once per request ID. do makes the change and returns an error
+// or sets the operation's later failure.
 func (s *Server) begin(c *call, g *group, kind string, do func(o *operation, now time.Time) *apiError) (proto.Message, *apiError) {
 	request := c.query.Get("requestId")
 	if request != "" && !requestID.MatchString(request) {
@@ -53,17 +53,17 @@ func (s *Server) begin(c *call, g *group, kind string, do func(o *operation, now
 	if request != "" {
 		s.requests[request] = o
 	}
-	answer := s.look(o, now)
-	if s.operationTime == 0 { // The first response is never the last one.
-		answer.Status = computepb.Operation_RUNNING.Enum()
-		answer.EndTime, answer.Progress, answer.Error, answer.HttpErrorStatusCode, answer.HttpErrorMessage = nil, proto.Int32(0), nil, nil, nil
+	status := s.look(o, now)
+	if s.operationTime == 0 { // Compute Engine never completes a change immediately
+		status.Status = computepb.Operation_RUNNING.Enum()
+		status.EndTime, status.Progress, status.Error, status.HttpErrorStatusCode, status.HttpErrorMessage = nil, proto.Int32(0), nil, nil, nil
 	}
-	return answer, nil
+	return status, nil
 }
 
-// look returns the present state of an operation.
+// look returns the current state of an operation in the API.
 func (s *Server) look(o *operation, now time.Time) *computepb.Operation {
-	answer := &computepb.Operation{
+	status := &computepb.Operation{
 		Kind: new("compute#operation"), Name: &o.name, Id: &o.id, OperationType: &o.kind, User: new(Account),
 		TargetLink: new(s.link(strings.Replace(o.target, "/"+lastOf(o.target), "/instanceGroupManagers/"+lastOf(o.target), 1))),
 		SelfLink:   new(s.link(o.scope + "/operations/" + o.name)),
@@ -71,23 +71,23 @@ func (s *Server) look(o *operation, now time.Time) *computepb.Operation {
 		Status: computepb.Operation_RUNNING.Enum(),
 	}
 	if o.request != "" {
-		answer.ClientOperationId = &o.request
+		status.ClientOperationId = &o.request
 	}
-	s.place(o.scope, &answer.Zone, &answer.Region)
+	s.place(o.scope, &status.Zone, &status.Region)
 	if now.Before(o.done) {
-		return answer
+		return status
 	}
 	if o.undo != nil && o.failed != nil {
 		o.undo(now)
 		o.undo = nil
 	}
-	answer.Status, answer.Progress, answer.EndTime = computepb.Operation_DONE.Enum(), proto.Int32(100), stamp(o.done)
+	status.Status, status.Progress, status.EndTime = computepb.Operation_DONE.Enum(), proto.Int32(100), stamp(o.done)
 	if o.failed != nil {
-		answer.HttpErrorStatusCode = new(int32(o.status))
-		answer.HttpErrorMessage = new(strings.ToUpper(http.StatusText(o.status)))
-		answer.Error = &computepb.Error{Errors: []*computepb.Errors{{Code: &o.failed.code, Message: &o.failed.message}}}
+		status.HttpErrorStatusCode = new(int32(o.status))
+		status.HttpErrorMessage = new(strings.ToUpper(http.StatusText(o.status)))
+		status.Error = &computepb.Error{Errors: []*computepb.Errors{{Code: &o.failed.code, Message: &o.failed.message}}}
 	}
-	return answer
+	return status
 }
 
 func getOperation(s *Server, c *call) (proto.Message, *apiError) {

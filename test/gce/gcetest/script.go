@@ -36,13 +36,13 @@ func (s *Server) with(t testing.TB, target string, change func(g *group)) {
 	defer s.mu.Unlock()
 	g := s.groups[target]
 	if g == nil {
-		t.Fatalf("there is no group %q", target)
+		t.Fatalf("no group %q", target)
 	}
 	s.advance(g, time.Now())
 	change(g)
 }
 
-// Resize changes a group's size as an external writer.
+// Resize changes a group's size like an external writer.
 func (s *Server) Resize(t testing.TB, target string, size int) {
 	t.Helper()
 	s.with(t, target, func(g *group) { s.setSize(g, size, time.Now()) })
@@ -59,8 +59,7 @@ func (s *Server) Size(t testing.TB, target string) int {
 	return size
 }
 
-// Running returns the names of a group's instances that run and are not being
-// deleted.
+// Running returns the names of a group's running instances.
 func (s *Server) Running(t testing.TB, target string) []string {
 	t.Helper()
 	var names []string
@@ -74,15 +73,14 @@ func (s *Server) Running(t testing.TB, target string) []string {
 	return names
 }
 
-// Machines returns the number of machines so far.
+// Machines returns the number of machines that were created.
 func (s *Server) Machines() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.machines
 }
 
-// SetHealth sets the result of the health check of one instance by id, such as "UNHEALTHY"; ""
-// resets it.
+// SetHealth overrides the health of an instance by ID, such as "UNHEALTHY"; "" restores it.
 func (s *Server) SetHealth(t testing.TB, target, id, state string) {
 	t.Helper()
 	s.with(t, target, func(g *group) {
@@ -94,13 +92,13 @@ func (s *Server) SetHealth(t testing.TB, target, id, state string) {
 	})
 }
 
-// SetHealthOf is SetHealth of an instance by its name.
+// SetHealthOf is SetHealth by name.
 func (s *Server) SetHealthOf(t testing.TB, target, name, state string) {
 	t.Helper()
 	s.with(t, target, func(g *group) { g.healths[name] = state })
 }
 
-// Age sets the age of an instance by name.
+// Age sets the time since the start of an instance by name.
 func (s *Server) Age(t testing.TB, target, name string, age time.Duration) {
 	t.Helper()
 	s.with(t, target, func(g *group) {
@@ -113,25 +111,31 @@ func (s *Server) Age(t testing.TB, target, name string, age time.Duration) {
 	})
 }
 
-// SetTimes changes how long a group's machines take to run and to go.
+// SetTimes changes the durations of starts and deletions.
 func (s *Server) SetTimes(t testing.TB, target string, boot, stop time.Duration) {
 	t.Helper()
 	s.with(t, target, func(g *group) { g.Boot, g.Stop = boot, stop })
 }
 
-// SetAutoscaler gives a group an autoscaler of a mode, as "ON"; "" takes it away.
+// SetAutoscaler adds an autoscaler with a mode such as "ON"; "" removes it.
 func (s *Server) SetAutoscaler(t testing.TB, target, mode string) {
 	t.Helper()
 	s.with(t, target, func(g *group) { g.autoscaler = mode })
 }
 
-// SetRolling begins or ends a proactive update of a group.
+// SetRolling starts or ends a proactive update of a group.
 func (s *Server) SetRolling(t testing.TB, target string, on bool) {
 	t.Helper()
 	s.with(t, target, func(g *group) { g.rolling = on; g.generation++ })
 }
 
-// SetStockout takes away all machines of the group's kind, or gives them back.
+// SetNeverBoot keeps a group's new machines in creation.
+func (s *Server) SetNeverBoot(t testing.TB, target string, on bool) {
+	t.Helper()
+	s.with(t, target, func(g *group) { g.neverBoot = on })
+}
+
+// SetStockout makes the creation of machines fail for lack of capacity.
 func (s *Server) SetStockout(t testing.TB, target string, on bool) {
 	t.Helper()
 	s.with(t, target, func(g *group) {
@@ -142,14 +146,13 @@ func (s *Server) SetStockout(t testing.TB, target string, on bool) {
 	})
 }
 
-// SetLargest makes the platform refuse sizes above it; 0 ends that.
+// SetLargest limits the size of a group; 0 means no limit.
 func (s *Server) SetLargest(t testing.TB, target string, largest int) {
 	t.Helper()
 	s.with(t, target, func(g *group) { g.largest = largest })
 }
 
-// FailResizes makes accepted changes of a group's size fail later, with a code and a
-// message; an empty code ends that.
+// FailResizes makes accepted changes of a group's size fail later; an empty code stops it.
 func (s *Server) FailResizes(t testing.TB, target, code, message string) {
 	t.Helper()
 	s.with(t, target, func(g *group) {
@@ -160,7 +163,7 @@ func (s *Server) FailResizes(t testing.TB, target, code, message string) {
 	})
 }
 
-// Restart stops and starts the machine of an instance, by name.
+// Restart restarts the machine of an instance by name.
 func (s *Server) Restart(t testing.TB, target, name string) {
 	t.Helper()
 	s.with(t, target, func(g *group) {
@@ -172,7 +175,7 @@ func (s *Server) Restart(t testing.TB, target, name string) {
 	})
 }
 
-// Force gives an instance an action and a status, by name.
+// Force sets the action and the status of an instance by name.
 func (s *Server) Force(t testing.TB, target, name, action, status string) {
 	t.Helper()
 	s.with(t, target, func(g *group) {
@@ -184,13 +187,13 @@ func (s *Server) Force(t testing.TB, target, name, action, status string) {
 	})
 }
 
-// Lie makes the next reads of a group show another size and a limited number of instances.
+// Lie makes the next reads of a group return another size and at most as many instances.
 func (s *Server) Lie(t testing.TB, target string, size, reads int) {
 	t.Helper()
 	s.with(t, target, func(g *group) { g.lie, g.lies = size, reads })
 }
 
-// Lag makes the next lists of groups show the size before the last change.
+// Lag makes the next lists of groups return a group's size before its last change.
 func (s *Server) Lag(t testing.TB, target string, lists int) {
 	t.Helper()
 	s.with(t, target, func(g *group) { g.lag, g.lagging = lists, g.size })
@@ -199,7 +202,7 @@ func (s *Server) Lag(t testing.TB, target string, lists int) {
 // SetQuota limits the number of machines in the project; 0 means no limit.
 func (s *Server) SetQuota(machines int) { s.locked(func() { s.quota = machines }) }
 
-// SetUnreachable makes a zone or region, as "zones/z", one that lists cannot reach.
+// SetUnreachable makes a zone or region such as "zones/z" unreachable for lists.
 func (s *Server) SetUnreachable(scope string, on bool) {
 	s.locked(func() { s.unreachable[scope] = on })
 }

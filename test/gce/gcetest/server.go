@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -23,20 +24,20 @@ import (
 	"github.com/hpad/hpad/targets/targettest"
 )
 
-// Server imitates the API for one project. Its methods are safe for concurrent use.
+// Server is a fake API with one project. Its methods are safe for concurrent use.
 type Server struct {
-	// Endpoint is the address for a client's configuration; Project is the only project.
+	// Endpoint is the endpoint in a client's configuration, Project the only project.
 	Endpoint, Project string
-	// Rival acts before calls, by their methods' ids without "compute.".
+	// Rival runs changes before calls, by method ID without "compute.".
 	Rival targettest.Rival
 
 	document *Document
 	tokenURL string
 	server   *httptest.Server
-	// report reports a mistake of the imitation, or of its client.
+	// report fails the test.
 	report func(format string, arguments ...any)
 
-	// mu guards all fields below. Exported methods and handlers lock it.
+	// mu guards the fields below. Exported methods and request handlers lock it.
 	mu            sync.Mutex
 	groups        map[string]*group
 	ids           uint64
@@ -57,9 +58,10 @@ type Server struct {
 	issued        int
 	calls         map[string]int
 	resized       int
+	unchecked     atomic.Bool
 }
 
-// Start runs a server that ends with the test.
+// Start runs a server until the test ends.
 func Start(t testing.TB) *Server {
 	t.Helper()
 	document, err := Discovery()
@@ -78,7 +80,7 @@ func Start(t testing.TB) *Server {
 	return s
 }
 
-// close ends all faults, which may hold responses, and the server.
+// close removes all faults, which may block calls, and stops the server.
 func (s *Server) close() {
 	s.mu.Lock()
 	for len(s.faults) > 0 {
@@ -92,7 +94,12 @@ func (s *Server) close() {
 // Open accepts calls without credentials.
 func (s *Server) Open() { s.locked(func() { s.open = true }) }
 
-// Calls returns the number of accepted calls of each method, by its id without "compute.".
+// SkipChecks disables the check of responses for benchmarks.
+func (s *Server) SkipChecks() {
+	s.unchecked.Store(true)
+}
+
+// Calls returns the number of accepted calls by method ID without "compute.".
 func (s *Server) Calls() map[string]int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -109,7 +116,7 @@ func (s *Server) Writes() int {
 	return s.resized
 }
 
-// ServeHTTP serves one call.
+// ServeHTTP implements the API.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path == "/token" {
 		s.giveToken(w, r)
@@ -118,7 +125,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	path, ok := strings.CutPrefix(r.URL.Path, "/compute/v1/")
 	method, parameters := s.document.Find(r.Method, path)
 	if !ok || method == nil {
-		s.report("the API has no %s %s", r.Method, r.URL.Path)
+		s.report("unknown call %s %s", r.Method, r.URL.Path)
 		http.NotFound(w, r)
 		return
 	}
@@ -126,13 +133,21 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err := c.read(r); err != nil {
 		s.report("%s: %v", method.ID, err)
 	}
+	for _, wrong := range s.document.CheckQuery(method, c.query) {
+		s.report("invalid request: %s", wrong)
+	}
+	if c.body != nil && method.Request != nil {
+		for _, wrong := range s.document.Check("request of "+method.ID, method.Request, c.body) {
+			s.report("invalid request: %s", wrong)
+		}
+	}
 	s.mu.Lock()
 	met := s.meet(method.ID)
 	s.mu.Unlock()
-	if met.suffer(w, r) {
+	if met.apply(w, r) {
 		return
 	}
-	answer, refused := s.answer(c, r)
+	execute, refused := s.execute(c, r)
 	if met != nil && met.Lose {
 		panic(http.ErrAbortHandler)
 	}
@@ -140,10 +155,10 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refused.write(w)
 		return
 	}
-	s.write(w, c, answer, met != nil && met.Truncate)
+	s.write(w, c, execute, met != nil && met.Truncate)
 }
 
-// call is one call in progress.
+// call is a call of the API.
 type call struct {
 	method     *Method
 	parameters map[string]string
@@ -152,17 +167,20 @@ type call struct {
 	context    context.Context
 }
 
-// read takes in the body of a request.
+// read decodes the body of a request.
 func (c *call) read(r *http.Request) error {
 	text, err := io.ReadAll(r.Body)
 	if err != nil || len(bytes.TrimSpace(text)) == 0 {
 		return err
 	}
+	if c.method.Request == nil {
+		return fmt.Errorf("unexpected body %s", text)
+	}
 	return decode(text, &c.body)
 }
 
-// suffer delays or ends a call as its fault requires; true if the call is over.
-func (f *fault) suffer(w http.ResponseWriter, r *http.Request) bool {
+// apply applies a fault to a call, and reports whether the call is finished.
+func (f *fault) apply(w http.ResponseWriter, r *http.Request) bool {
 	if f == nil {
 		return false
 	}
@@ -190,23 +208,23 @@ func (f *fault) suffer(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-// The response is encoded before the state can change.
-func (s *Server) answer(c *call, r *http.Request) ([]byte, *apiError) {
+// execute executes a call. It encodes the response under the lock, before the state can change.
+func (s *Server) execute(c *call, r *http.Request) ([]byte, *apiError) {
 	s.Rival.Meet(strings.TrimPrefix(c.method.ID, "compute."))
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	answer, refused := s.do(c, r)
+	execute, refused := s.do(c, r)
 	if refused != nil {
 		return nil, refused
 	}
-	text, err := protojson.Marshal(answer)
+	text, err := protojson.Marshal(execute)
 	if err != nil {
 		s.report("%s: %v", c.method.ID, err)
 	}
 	return text, nil
 }
 
-// do performs a call.
+// do executes a call.
 func (s *Server) do(c *call, r *http.Request) (proto.Message, *apiError) {
 	switch caller := s.caller(r); {
 	case caller == "":
@@ -220,8 +238,8 @@ func (s *Server) do(c *call, r *http.Request) (proto.Message, *apiError) {
 	id := strings.TrimPrefix(c.method.ID, "compute.")
 	handler, ok := handlers[id]
 	if !ok {
-		s.report("%s is not imitated", id)
-		return nil, &apiError{status: http.StatusNotImplemented, domain: "global", reason: "notImplemented", message: id + " is not imitated"}
+		s.report("%s is not implemented", id)
+		return nil, &apiError{status: http.StatusNotImplemented, domain: "global", reason: "notImplemented", message: id + " is not implemented"}
 	}
 	s.calls[id]++
 	if c.parameters["project"] != s.Project {
@@ -236,7 +254,7 @@ func (s *Server) do(c *call, r *http.Request) (proto.Message, *apiError) {
 	return handler.do(s, c)
 }
 
-// resource returns the resource of a call for messages.
+// resource returns the resource of a call in messages.
 func (c *call) resource() string {
 	path := c.method.Path
 	for name, value := range c.parameters {
@@ -245,7 +263,7 @@ func (c *call) resource() string {
 	return path
 }
 
-// limited returns a refusal for too many calls; nil when the call may be made.
+// limited returns the error of a throttled call, or nil.
 func (s *Server) limited(c *call) *apiError {
 	bucket, group, per := s.reads, "Read", "ReadRequestsPerMinutePerProject"
 	if c.changes() {
@@ -261,25 +279,30 @@ func (s *Server) limited(c *call) *apiError {
 	}
 }
 
-// changes reports whether a call is a change. Some reads are posts.
+// changes reports whether a call is a change. Some reads use POST.
 func (c *call) changes() bool {
 	verb := c.method.ID[strings.LastIndex(c.method.ID, ".")+1:]
 	return c.method.Verb != http.MethodGet && verb != "listManagedInstances" && verb != "wait"
 }
 
-// write sends a response, or its first half.
+// write checks a response against the document and sends it.
 func (s *Server) write(w http.ResponseWriter, c *call, text []byte, half bool) {
-	if wanted := c.query.Get("fields"); wanted != "" {
+	if !s.unchecked.Load() || c.query.Has("fields") {
 		var value any
-		err := decode(text, &value)
-		if err == nil {
-			var selected selection
-			if selected, err = parseFields(wanted); err == nil {
-				text, err = json.Marshal(selected.from(value))
-			}
-		}
-		if err != nil {
+		if err := decode(text, &value); err != nil {
 			s.report("%s: %v", c.method.ID, err)
+		}
+		for _, wrong := range s.document.Check("response of "+c.method.ID, c.method.Response, value) {
+			s.report("invalid response: %s", wrong)
+		}
+		if wanted := c.query.Get("fields"); wanted != "" {
+			selected, err := parseFields(wanted)
+			if err != nil {
+				s.report("invalid request: %v", err)
+			}
+			if text, err = json.Marshal(selected.from(value)); err != nil {
+				s.report("%s: %v", c.method.ID, err)
+			}
 		}
 	}
 	w.Header().Set("Content-Type", "application/json; charset=UTF-8")

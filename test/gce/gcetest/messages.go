@@ -10,14 +10,14 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// link is the address of something in the project.
+// link returns the URL of a resource in the project.
 func (s *Server) link(path string) string { return s.Endpoint + "projects/" + s.Project + "/" + path }
 
 func lastOf(path string) string { return path[strings.LastIndex(path, "/")+1:] }
 
 func stamp(t time.Time) *string { return new(t.Format("2006-01-02T15:04:05.000-07:00")) }
 
-// place sets the zone or the region of a scope.
+// place sets either the zone or the region of a scope.
 func (s *Server) place(scope string, zone, region **string) {
 	if strings.HasPrefix(scope, "regions/") {
 		*region = new(s.link(scope))
@@ -32,7 +32,7 @@ func (g *group) fingerprint() string {
 
 func (g *group) scalerName() string { return g.Name + "-autoscaler" }
 
-// manager returns a group in the API's format.
+// manager returns a group in the API.
 func (s *Server) manager(g *group) *computepb.InstanceGroupManager {
 	actions := map[string]int32{}
 	for _, i := range g.instances {
@@ -44,7 +44,7 @@ func (s *Server) manager(g *group) *computepb.InstanceGroupManager {
 	}
 	count := func(action string) *int32 { return new(actions[action]) }
 	template := s.link("global/instanceTemplates/" + g.Name + "-template")
-	answer := &computepb.InstanceGroupManager{
+	message := &computepb.InstanceGroupManager{
 		Kind: new("compute#instanceGroupManager"), Id: &g.id, Name: &g.Name, CreationTimestamp: stamp(g.created),
 		BaseInstanceName: &g.Name, InstanceTemplate: &template, Fingerprint: new(g.fingerprint()),
 		SelfLink:      new(s.link(g.scope() + "/instanceGroupManagers/" + g.Name)),
@@ -68,49 +68,49 @@ func (s *Server) manager(g *group) *computepb.InstanceGroupManager {
 		ListManagedInstancesResults: new("PAGELESS"),
 	}
 	if g.Paginated {
-		answer.ListManagedInstancesResults = new("PAGINATED")
+		message.ListManagedInstancesResults = new("PAGINATED")
 	}
 	if g.Watched {
-		answer.AutoHealingPolicies = []*computepb.InstanceGroupManagerAutoHealingPolicy{{HealthCheck: new(s.healthCheck(g)), InitialDelaySec: proto.Int32(300)}}
+		message.AutoHealingPolicies = []*computepb.InstanceGroupManagerAutoHealingPolicy{{HealthCheck: new(s.healthCheck(g)), InitialDelaySec: proto.Int32(300)}}
 	}
 	if g.autoscaler != "" {
-		answer.Status.Autoscaler = new(s.link(g.scope() + "/autoscalers/" + g.scalerName()))
+		message.Status.Autoscaler = new(s.link(g.scope() + "/autoscalers/" + g.scalerName()))
 	}
-	s.place(g.scope(), &answer.Zone, &answer.Region)
-	return answer
+	s.place(g.scope(), &message.Zone, &message.Region)
+	return message
 }
 
 func (s *Server) healthCheck(g *group) string {
 	return s.link("global/healthChecks/" + g.Name + "-health")
 }
 
-// member returns an instance of a group in the API's format.
+// member returns a group's instance in the API.
 func (s *Server) member(g *group, i *instance, now time.Time) *computepb.ManagedInstance {
-	answer := &computepb.ManagedInstance{
+	message := &computepb.ManagedInstance{
 		Name: &i.name, Instance: new(s.link("zones/" + i.zone + "/instances/" + i.name)), CurrentAction: &i.action,
 		TargetStatus: new("RUNNING"),
 		Version:      &computepb.ManagedInstanceVersion{InstanceTemplate: new(s.link("global/instanceTemplates/" + g.Name + "-template"))},
 	}
 	if i.action == actionDeleting {
-		answer.TargetStatus, answer.Version = new("DELETED"), nil
+		message.TargetStatus, message.Version = new("DELETED"), nil
 	}
 	if i.status != "" {
-		answer.Id, answer.InstanceStatus = &i.id, &i.status
+		message.Id, message.InstanceStatus = &i.id, &i.status
 	}
 	if health := g.health(i, now); health != "" {
-		answer.InstanceHealth = []*computepb.ManagedInstanceInstanceHealth{{HealthCheck: new(s.healthCheck(g)), DetailedHealthState: &health}}
+		message.InstanceHealth = []*computepb.ManagedInstanceInstanceHealth{{HealthCheck: new(s.healthCheck(g)), DetailedHealthState: &health}}
 	}
 	if i.failed != nil {
-		answer.LastAttempt = &computepb.ManagedInstanceLastAttempt{Errors: &computepb.ManagedInstanceLastAttemptErrors{
+		message.LastAttempt = &computepb.ManagedInstanceLastAttempt{Errors: &computepb.ManagedInstanceLastAttemptErrors{
 			Errors: []*computepb.Errors{{Code: &i.failed.code, Message: &i.failed.message}},
 		}}
 	}
-	return answer
+	return message
 }
 
-// machine returns the machine of an instance in the API's format.
+// machine returns the VM of an instance in the API.
 func (s *Server) machine(g *group, i *instance) *computepb.Instance {
-	answer := &computepb.Instance{
+	message := &computepb.Instance{
 		Kind: new("compute#instance"), Id: &i.id, Name: &i.name, Status: &i.status, Zone: new(s.link("zones/" + i.zone)),
 		SelfLink: new(s.link("zones/" + i.zone + "/instances/" + i.name)), MachineType: new(s.link("zones/" + i.zone + "/machineTypes/e2-small")),
 		CreationTimestamp: stamp(i.created), Labels: map[string]string{"service": g.Name}, DeletionProtection: new(false),
@@ -120,14 +120,14 @@ func (s *Server) machine(g *group, i *instance) *computepb.Instance {
 		}},
 	}
 	if !i.started.IsZero() {
-		answer.LastStartTimestamp = stamp(i.started)
+		message.LastStartTimestamp = stamp(i.started)
 	}
-	return answer
+	return message
 }
 
-// scaler returns a group's autoscaler in the API's format.
+// scaler returns a group's autoscaler in the API.
 func (s *Server) scaler(g *group) *computepb.Autoscaler {
-	answer := &computepb.Autoscaler{
+	message := &computepb.Autoscaler{
 		Kind: new("compute#autoscaler"), Name: new(g.scalerName()), Status: new("ACTIVE"), CreationTimestamp: stamp(g.created),
 		Target:   new(s.link(g.scope() + "/instanceGroupManagers/" + g.Name)),
 		SelfLink: new(s.link(g.scope() + "/autoscalers/" + g.scalerName())),
@@ -136,6 +136,6 @@ func (s *Server) scaler(g *group) *computepb.Autoscaler {
 			CpuUtilization: &computepb.AutoscalingPolicyCpuUtilization{UtilizationTarget: new(0.6)},
 		},
 	}
-	s.place(g.scope(), &answer.Zone, &answer.Region)
-	return answer
+	s.place(g.scope(), &message.Zone, &message.Region)
+	return message
 }
