@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/url"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -85,6 +86,9 @@ func (c *Config) SetDefaults() {
 	}
 }
 
+// bareKey matches the keys that need no quotes in TOML.
+var bareKey = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
+
 // CallTimeout returns the limit of one call.
 func (c *Config) CallTimeout() time.Duration { return c.Timeout }
 
@@ -97,7 +101,10 @@ func (c *Config) Validate() []settings.FieldError {
 	}
 	named := map[string]string{}
 	for _, name := range slices.Sorted(maps.Keys(c.Templates)) {
-		path := "templates." + strconv.Quote(name)
+		path := "templates." + name
+		if !bareKey.MatchString(name) {
+			path = "templates." + strconv.Quote(name)
+		}
 		if _, wrong := parseTemplate(name); wrong != "" {
 			errs.Add(path, strconv.Quote(name), wrong)
 		}
