@@ -57,7 +57,6 @@ func (b *Budget) Usage() Usage {
 // Share returns the share of each query.
 func (b *Budget) Share() int64 { return b.total / sharesOfBudget }
 
-// largest returns the limit of one result.
 func (b *Budget) largest() int64 { return b.total / largestOfBudget }
 
 // Claim is the part of a Budget that one query uses. Only Release is safe for concurrent use; nil
@@ -156,7 +155,6 @@ func (b *Budget) acquire(ctx context.Context, half *semaphore.Weighted, n int64)
 	return nil
 }
 
-// tooLarge returns the error of a result that exceeds its limit.
 func (b *Budget) tooLarge(series int) error {
 	b.refusals.Add(1)
 	return &QueryError{Err: fmt.Errorf("result exceeds %d MiB at series %d, the limit for one result of %s; select or aggregate more in the query, or raise it",

@@ -31,7 +31,6 @@ type Vector struct {
 	// Warnings are the server's warnings, Infos its remarks that do not affect the result.
 	Warnings, Infos []string
 
-	// claim is the Vector's part of its Budget, or nil.
 	claim *Claim
 }
 

@@ -73,7 +73,6 @@ func labelGrowth(node parser.Node) float64 {
 	return 1
 }
 
-// check returns an error for a query that is too expensive.
 func (c cost) check(maxSamples int) error {
 	switch {
 	case c.steps > int64(maxSamples):

@@ -35,11 +35,10 @@ type Source struct {
 	few    *promql.Engine
 	client *http.Client
 
-	mu     sync.Mutex
-	store  *store
-	pools  []*pool
-	closed bool
-	// queries are the queries in progress.
+	mu      sync.Mutex
+	store   *store
+	pools   []*pool
+	closed  bool
 	queries sync.WaitGroup
 }
 

@@ -81,7 +81,6 @@ func pickPort(label, id string, ports targets.Ports) (int, error) {
 	return ports[0].Number, nil
 }
 
-// labelName converts a platform's label name to a valid PromQL name.
 func labelName(name string) string {
 	clean := strings.Map(func(r rune) rune {
 		if r == '_' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' {

@@ -22,7 +22,6 @@ const (
 	seriesSamples  = "scrape_samples_scraped"
 )
 
-// loop scrapes one endpoint.
 type loop struct {
 	endpoint endpoint
 	scrape   *Scrape
@@ -38,8 +37,7 @@ type loop struct {
 	cancel context.CancelFunc
 	done   chan struct{}
 
-	mu sync.Mutex
-	// failure is the error of the last scrape.
+	mu      sync.Mutex
 	failure error
 }
 
@@ -112,7 +110,6 @@ func nextTick(now time.Time, interval, offset time.Duration) time.Time {
 	return now.Add(interval - behind)
 }
 
-// scrapeOnce scrapes the endpoint and stores the samples.
 func (l *loop) scrapeOnce(ctx context.Context) error {
 	start := time.Now()
 	l.body.Reset()
@@ -192,13 +189,11 @@ func (l *loop) problem() error {
 // labels, and reveals which series ended. It belongs to one scrape loop.
 type seriesCache struct {
 	entries map[string]*cachedSeries
-	// pass counts scrapes.
-	pass uint64
+	pass    uint64
 	// last is the newest time of a stored sample in milliseconds.
 	last int64
 }
 
-// cachedSeries is one series of an endpoint.
 type cachedSeries struct {
 	ref    storage.SeriesRef
 	labels labels.Labels

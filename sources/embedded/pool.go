@@ -22,13 +22,11 @@ const (
 	maxLookup = 15 * time.Second
 )
 
-// lookupTimeout limits one discovery.
 const lookupTimeout = 30 * time.Second
 
 // maxProbes limits the concurrent scrapes of a check.
 const maxProbes = 8
 
-// discoverFunc reads the instances of a fleet's target.
 type discoverFunc func(ctx context.Context, fleet, target string) (targets.Reading, error)
 
 // pool scrapes the endpoints of one Scrape, and discovers the instances of a target.
@@ -41,9 +39,8 @@ type pool struct {
 	cancel context.CancelFunc
 	done   chan struct{}
 
-	mu    sync.Mutex
-	loops map[string]*loop
-	// failure is the error of the last discovery.
+	mu      sync.Mutex
+	loops   map[string]*loop
 	failure error
 	// unusable are the errors of instances that cannot be scraped.
 	unusable []error

@@ -41,7 +41,6 @@ type scrapeWriter struct {
 	dropped dropped
 }
 
-// dropped counts rejected samples.
 type dropped struct {
 	outOfOrder, duplicate, outOfBounds int
 }
@@ -126,10 +125,8 @@ func (a *scrapeWriter) end(series *cachedSeries) {
 	_, _ = a.app.Append(series.ref, series.labels, 0, a.at, staleNaN, nil, nil, storage.AOptions{})
 }
 
-// fallbackType is the default content type.
 const fallbackType = "text/plain"
 
-// scrapedSample is one sample of a scrape.
 type scrapedSample struct {
 	// text is the unparsed series; it is valid until the next sample.
 	text  []byte

@@ -34,15 +34,13 @@ const (
 // problem. The database retries every minute.
 const backgroundErrorAge = 5 * time.Minute
 
-// store is an open database.
 type store struct {
 	db         *tsdb.DB
 	dir        string
 	clock      *clock.Clock
 	background *errorLog
 
-	mu sync.Mutex
-	// failure is the error of the last commit.
+	mu      sync.Mutex
 	failure error
 }
 

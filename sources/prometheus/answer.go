@@ -135,7 +135,6 @@ func (b *buffers) open(response *http.Response) (start []byte, err error) {
 	return start, nil
 }
 
-// explainStatus returns the error for a status other than 200.
 func explainStatus(response *http.Response, body []byte) error {
 	status := strings.TrimSpace(fmt.Sprintf("%d %s", response.StatusCode, http.StatusText(response.StatusCode)))
 	switch class := response.StatusCode / 100; {

@@ -31,7 +31,6 @@ func (s *Source) Check(ctx context.Context) ([]string, error) {
 	return []string{fmt.Sprintf("server at %q responds to queries; its version is %s", s.address, shorten(version, maxShownAnswer))}, nil
 }
 
-// version reads the server's version, which may be empty.
 func (s *Source) version(ctx context.Context) (version string, err error) {
 	err = s.request(ctx, func(ctx context.Context) error {
 		response, err := s.get(ctx, s.config.at(buildPath))

@@ -29,7 +29,6 @@ const (
 // errNotPrometheus is the error of JSON that is not a response of the API.
 var errNotPrometheus = errors.New("not from the Prometheus API")
 
-// response is the body of a response to a query.
 type response struct {
 	Status    string      `json:"status"`
 	ErrorType string      `json:"errorType"`
@@ -274,7 +273,6 @@ type expectedTime struct {
 	tolerance time.Duration
 }
 
-// check returns an error for another time.
 func (m expectedTime) check(at time.Time) error {
 	if at.UnixMilli() == 0 {
 		return errors.New("result has no time")

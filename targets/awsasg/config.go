@@ -22,7 +22,6 @@ import (
 	"github.com/hpad/hpad/targets/cloud"
 )
 
-// burstSeconds is the burst of calls, in seconds of the permitted rate.
 const burstSeconds = 4
 
 // The effects of a group's own scaling policies: the values of Config.NativeAutoscaler.
@@ -117,7 +116,6 @@ type Target struct {
 	Group string `toml:"group"`
 }
 
-// longestName is AWS's limit of a group name.
 const longestName = 255
 
 // Validate returns all errors of the target.
@@ -145,7 +143,6 @@ func validName(name string) bool {
 	})
 }
 
-// parseName returns the group of a target's name.
 func parseName(name string) (string, error) {
 	if !validName(name) {
 		return "", cloud.Reasoned(GroupNotFound, fmt.Errorf("%w: AWS takes no group of the name %q", targets.ErrTargetNotFound, name))

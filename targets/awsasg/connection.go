@@ -33,7 +33,6 @@ const sessionName = "hpad"
 // credentialsTime is the additional time for calls that get credentials.
 const credentialsTime = 5 * time.Second
 
-// maxConnections limits the connections to one service.
 const maxConnections = 10
 
 // connection builds sessions, and caches one until AWS rejects its credentials. It is safe for
@@ -44,7 +43,6 @@ type connection struct {
 	groups, instances service
 }
 
-// service limits the calls of one service.
 type service struct{ *cloud.Limiter }
 
 func newService(c *Config, meter targets.Meter) service {
@@ -55,7 +53,6 @@ func newService(c *Config, meter targets.Meter) service {
 	return s
 }
 
-// middleware adds the limit to each call.
 func (s service) middleware(stack *middleware.Stack) error {
 	return stack.Finalize.Insert(middleware.FinalizeMiddlewareFunc("HpadLimit", func(
 		ctx context.Context, in middleware.FinalizeInput, next middleware.FinalizeHandler,
@@ -180,7 +177,6 @@ func (c *connection) newSession(ctx context.Context) (*session, error) {
 	}, nil
 }
 
-// load loads the configuration of the SDK.
 func (c *connection) load(ctx context.Context) (aws.Config, *http.Client, error) {
 	options := []func(*config.LoadOptions) error{
 		config.WithHTTPClient(newHTTPClient(c.config.Timeout)),

@@ -63,7 +63,6 @@ var (
 	}
 )
 
-// errorClasses classifies AWS's errors.
 var errorClasses = cloud.Errors{
 	Answer: answerOf, Token: tokenError,
 	Read: accessRules(),
@@ -82,7 +81,6 @@ var errorClasses = cloud.Errors{
 	}, accessRules(), []cloud.Rule{{Status: 5, Class: targets.ErrUnknownOutcome}}),
 }
 
-// accessRules returns the rules for throttled calls, permissions and credentials.
 func accessRules() []cloud.Rule {
 	rules := []cloud.Rule{{Status: http.StatusTooManyRequests, Class: targets.ErrThrottled}}
 	for code := range retry.DefaultThrottleErrorCodes {

@@ -110,7 +110,6 @@ func (f *Fleet) Get(ctx context.Context, name string) (*cloud.Group[*group], err
 	return groupOf(name, groups[name], nil), nil
 }
 
-// describe reads groups by name.
 func (f *Fleet) describe(ctx context.Context, s *session, names []string) (map[string]*group, error) {
 	groups := make(map[string]*group, len(names))
 	pages := autoscaling.NewDescribeAutoScalingGroupsPaginator(s.groups, &autoscaling.DescribeAutoScalingGroupsInput{
@@ -213,7 +212,6 @@ func (f *Fleet) writable(ctx context.Context, name string) (*session, error) {
 	return session, nil
 }
 
-// noInstance is the id of an instance that does not exist.
 const noInstance = "i-00000000000000000"
 
 // Check returns hpad's identity at AWS, and its permissions for the groups that were read. The

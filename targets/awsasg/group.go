@@ -70,7 +70,6 @@ const (
 	labelType = "instance_type"
 )
 
-// members returns the instances of the group, sorted by id.
 func (g *group) members() []cloud.Member {
 	var members []cloud.Member
 	for _, i := range g.Instances {
@@ -143,7 +142,6 @@ func (g *group) deleting() *policy.Hold {
 	return &policy.Hold{Reason: GroupDeleting, Message: fmt.Sprintf("group %q: %s", g.name(), *g.Status)}
 }
 
-// notices returns a notice of suspended processes.
 func (g *group) notices() []policy.Notice {
 	var sentences []string
 	for _, process := range []struct{ name, effect string }{
@@ -172,7 +170,6 @@ func (g *group) notices() []policy.Notice {
 	return []policy.Notice{{Condition: ProcessesSuspended, Reason: reason, Message: strings.Join(sentences, "; ")}}
 }
 
-// lifecycleStage is the meaning of a lifecycle state.
 type lifecycleStage struct {
 	phase policy.Phase
 	// serving instances are ready if they are healthy.

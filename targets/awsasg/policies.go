@@ -90,7 +90,6 @@ func changes(p *types.ScalingPolicy) bool {
 	return false
 }
 
-// hold returns the hold of a group with active policies, or nil.
 func (p policies) hold(g *group) *policy.Hold {
 	name := p.predictive[g.name()]
 	if name == "" && !g.suspended(processAlarms) {
@@ -144,7 +143,6 @@ const (
 )
 
 const (
-	// activitiesPerCall is the number of activities that are read.
 	activitiesPerCall = 20
 	// activityAge is the maximum age of an activity that explains a shortage.
 	activityAge = time.Hour

@@ -58,7 +58,6 @@ func (f *Fleet) read(ctx context.Context, operation string, do func(ctx context.
 	return f.call(ctx, platform.Call{Operation: operation, Class: platform.Read}, do)
 }
 
-// request builds a request for a path with an optional query.
 func request(ctx context.Context, c *client, path, version string) (*azpolicy.Request, error) {
 	path, query, _ := strings.Cut(path, "?")
 	r, err := runtime.NewRequest(ctx, http.MethodGet, runtime.JoinPaths(c.manager.Endpoint(), path))
@@ -124,7 +123,6 @@ const (
 // scope is the scope of a list: a resource group in lower case, or "" for the subscription.
 type scope string
 
-// scopes returns the lists for some scale sets.
 func (c *Config) scopes(wanted []key) []scope {
 	groups := map[scope]bool{}
 	for _, k := range wanted {
@@ -217,7 +215,6 @@ func (f *Fleet) listMachines(ctx context.Context, s *scaleSet) ([]*machine, erro
 	return found, nil
 }
 
-// networkInterface is the decoded part of a network interface.
 type networkInterface struct {
 	Properties struct {
 		Primary bool `json:"primary"`
@@ -287,11 +284,9 @@ func (f *Fleet) interfaces(ctx context.Context, s *scaleSet, take func(machine, 
 // autoscaleAge is the interval of listing autoscale settings.
 const autoscaleAge = 15 * time.Second
 
-// autoscalers are the enabled autoscale settings of Azure Monitor.
 type autoscalers struct {
 	scopes []scope
-	// names are the names of the settings by set.
-	names map[key]string
+	names  map[key]string
 	// err is the error of a scope that could not be listed.
 	err error
 }

@@ -138,7 +138,6 @@ func (c *Config) Validate() []settings.FieldError {
 	return append(mistakes, c.checkCredentials()...)
 }
 
-// checkCredentials returns the errors of the keys for the identity.
 func (c *Config) checkCredentials() []settings.FieldError {
 	var given []string
 	for _, file := range []struct{ field, path string }{
@@ -255,10 +254,8 @@ func (t *Target) Validate() []settings.FieldError {
 // Name returns "resource_group/scale_set" in lower case, because Azure ignores the case.
 func (t *Target) Name() string { return strings.ToLower(t.ResourceGroup + "/" + t.ScaleSet) }
 
-// key names a scale set, in lower case.
 type key struct{ group, set string }
 
-// keyOf returns the key of a target's name.
 func keyOf(name string) (key, error) {
 	group, set, ok := strings.Cut(strings.ToLower(name), "/")
 	if !ok || group == "" || set == "" || strings.Contains(set, "/") {

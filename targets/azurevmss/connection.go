@@ -19,7 +19,6 @@ import (
 	platform "github.com/hpad/hpad/targets/cloud"
 )
 
-// maxConnections limits the connections to one host.
 const maxConnections = 32
 
 type client struct {
@@ -28,7 +27,6 @@ type client struct {
 	manager   *arm.Client
 }
 
-// newConnection returns a cached client of a subscription.
 func newConnection(c *Config) *platform.Connection[client] {
 	return &platform.Connection[client]{
 		Make:  func(context.Context) (*client, error) { return newClient(c) },
@@ -37,7 +35,6 @@ func newConnection(c *Config) *platform.Connection[client] {
 	}
 }
 
-// newClient builds a client without connecting to Azure.
 func newClient(c *Config) (*client, error) {
 	transport := platform.NewTransport(c.Timeout, maxConnections)
 	transport.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12}
@@ -94,7 +91,6 @@ func (c credential) GetToken(ctx context.Context, options azpolicy.TokenRequestO
 	return token, nil
 }
 
-// newCredential returns the configured credential.
 func newCredential(c *Config, options azcore.ClientOptions) (azcore.TokenCredential, error) {
 	made, err := chooseCredential(c, options)
 	if err != nil {

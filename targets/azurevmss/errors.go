@@ -35,7 +35,6 @@ const (
 	ProvisioningFailed  = "ProvisioningFailed" // Azure gives no code of its own
 )
 
-// platformError is an error in Azure's format.
 type platformError struct {
 	Code    string          `json:"code"`
 	Message string          `json:"message"`
@@ -56,7 +55,6 @@ func newAnswer(status int, code, message string) *platform.Answer {
 	return &platform.Answer{Platform: "azure", Status: status, Code: code, Message: message}
 }
 
-// answerOf returns Azure's response in an error, or nil.
 func answerOf(err error) *platform.Answer {
 	response, ok := errors.AsType[*azcore.ResponseError](err)
 	if !ok {
@@ -103,7 +101,6 @@ var (
 	})
 )
 
-// errorClasses classifies Azure's errors.
 var errorClasses = platform.Errors{Answer: answerOf, Token: tokenFailure, Read: readRules, Write: writeRules}
 
 // tokenFailure returns the classified error of getting a token in one line; nil for other errors.
@@ -125,7 +122,6 @@ func tokenFailure(err error) error {
 	return fmt.Errorf("%w: no access token: %s", class, text)
 }
 
-// tokenWords returns the error text of Microsoft Entra ID.
 func tokenWords(failed *azidentity.AuthenticationFailedError) string {
 	body, err := runtime.Payload(failed.RawResponse)
 	var said struct {
@@ -150,7 +146,6 @@ var (
 // codeWord matches a condition reason.
 var codeWord = regexp.MustCompile(`^[A-Z][A-Za-z0-9]*$`)
 
-// shortage returns a notice of a failure with the platform's message.
 func shortage(code, message string) *policy.Notice {
 	text := platform.OneLine(message)
 	if text == "" {

@@ -59,7 +59,6 @@ type machine struct {
 		} `json:"instanceView"`
 	} `json:"properties"`
 
-	// handle names the machine in a deletion.
 	handle string
 	// state, power and health are in lower case; empty if Azure does not report them.
 	state, power, health string
@@ -141,7 +140,6 @@ func (m *machine) readiness(monitored bool) policy.Readiness {
 	return policy.ReadinessTrue
 }
 
-// member returns a machine for package cloud.
 func (m *machine) member(monitored bool) platform.Member {
 	p := &m.Properties
 	member := platform.Member{
@@ -162,7 +160,6 @@ func (m *machine) member(monitored bool) platform.Member {
 	return member
 }
 
-// failedMachines returns a notice of machines with failed provisioning, or nil.
 func failedMachines(machines []*machine) *policy.Notice {
 	failed := 0
 	var first *machine

@@ -26,7 +26,6 @@ const (
 	stateUpdating  = "updating"
 )
 
-// scaleSet is a scale set in Azure's format.
 type scaleSet struct {
 	ID   string `json:"id"`
 	ETag string `json:"etag"`
@@ -91,7 +90,6 @@ func setPath(c *Config, group, name string) string {
 	return scope(group).path(c.Subscription) + "/providers/Microsoft.Compute/virtualMachineScaleSets/" + name
 }
 
-// highest returns the maximum number of machines.
 func (s *scaleSet) highest() *int32 {
 	most := int32(mostInSet)
 	if s.Properties.SingleGroup {
@@ -105,7 +103,6 @@ func (s *scaleSet) busy() bool {
 	return s.state == stateUpdating || s.state == stateCreating || s.state == stateMigrating
 }
 
-// groupOf returns a set for package cloud.
 func groupOf(s *scaleSet) *platform.Group[*scaleSet] {
 	return &platform.Group[*scaleSet]{
 		Native: s, Err: s.unscalable(), Size: max(0, *cmp.Or(s.SKU.Capacity, new(int32))), Min: new(int32), Max: s.highest(), Identity: s.ETag,

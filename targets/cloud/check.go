@@ -97,7 +97,6 @@ func undecided(err error) bool {
 		errors.Is(err, targets.ErrUnknownOutcome) || errors.Is(err, ErrCredentials))
 }
 
-// mostNamed is the maximum number of groups in a sentence.
 const mostNamed = 10
 
 func ofGroups(names []string) string {

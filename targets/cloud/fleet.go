@@ -49,8 +49,7 @@ type Fleet[N comparable, G any] struct {
 	written   written[N]
 	shortages shortages[N]
 
-	mu sync.Mutex
-	// lists are the last listings by group.
+	mu    sync.Mutex
 	lists map[N]*lastList
 }
 
@@ -92,7 +91,6 @@ func (f *Fleet[N, G]) snapshot(ctx context.Context, refs map[targets.Ref]N) (map
 	return readings, nil
 }
 
-// explain reads the reasons for missing instances.
 func (f *Fleet[N, G]) explain(ctx context.Context, groups map[N]*Group[G]) {
 	now := time.Now()
 	var calls errgroup.Group
@@ -171,7 +169,6 @@ func (f *Fleet[N, G]) reading(name N, g *Group[G], found map[string]*Found, obse
 	return r
 }
 
-// see records an instance, and returns its record.
 func (f *Fleet[N, G]) see(m *Member, found *Found, now time.Time) Record {
 	sighting := Sighting{Launched: m.Launched, Readiness: m.Readiness, Since: m.Since}
 	if found != nil && !found.Launched.IsZero() {

@@ -94,7 +94,6 @@ func (l *Limiter) Do(ctx context.Context, c Call, call func(ctx context.Context)
 	return err
 }
 
-// bounded makes a call within the timeout.
 func (l *Limiter) bounded(ctx context.Context, class Class, call func(ctx context.Context) error) error {
 	if l.Timeout > 0 {
 		var cancel context.CancelFunc
@@ -109,7 +108,6 @@ func (l *Limiter) Refusal() error {
 	return l.backoff.Wait()
 }
 
-// admit waits until a call may be made.
 func (l *Limiter) admit(ctx context.Context, c Call) error {
 	if err := ctx.Err(); err != nil {
 		return err

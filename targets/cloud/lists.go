@@ -117,7 +117,6 @@ func (f *Fleet[N, G]) LastListing(name N) *Listing {
 	return nil
 }
 
-// forget makes the next round list a group's instances.
 func (f *Fleet[N, G]) forget(name N) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -124,7 +124,6 @@ func (g *Group[G]) at(version string) bool {
 	return size == strconv.Itoa(int(g.Size)) && (identity == g.Identity || identity == "" || g.Identity == "")
 }
 
-// allows returns an ErrOutOfRange for a size outside of the group's bounds.
 func (g *Group[G]) allows(size int32, err error) error {
 	if g.Min != nil && size < *g.Min || g.Max != nil && size > *g.Max {
 		return &targets.OutOfRangeError{Min: g.Min, Max: g.Max, Err: err}
@@ -132,7 +131,6 @@ func (g *Group[G]) allows(size int32, err error) error {
 	return nil
 }
 
-// apply applies writes that the platform does not show yet.
 func (g *Group[G]) apply(writes []write) {
 	shown := g.version()
 	for _, w := range writes {

@@ -94,7 +94,6 @@ func (f *Fleet[N, G]) current(ctx context.Context, name N, version string) (*Gro
 	return g, g.Err
 }
 
-// writable returns the reason not to give a group a size now.
 func (f *Fleet[N, G]) writable(name N, g *Group[G], size int32) error {
 	if hold := f.Platform.Hold(name, g, f.LastListing(name)); hold != nil {
 		return &targets.HeldError{Hold: *hold}
@@ -110,7 +109,6 @@ func (g *Group[G]) bounded(err error) error {
 	return err
 }
 
-// victims returns the handles of present instances.
 func (g *Group[G]) victims(noun string, name any, ids []string) (handles []string, err error) {
 	var protected []string
 	for i := range g.Listing.Members {
@@ -134,7 +132,6 @@ func (g *Group[G]) victims(noun string, name any, ids []string) (handles []strin
 // writeLag is the time for which an accepted write counts before the platform shows it.
 const writeLag = time.Minute
 
-// write is an accepted write of a group.
 type write struct {
 	size int32
 	// identity is the new identity of the group; empty if it did not change.

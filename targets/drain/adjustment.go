@@ -55,7 +55,6 @@ func (t *target) adjust(reading targets.Reading, observed time.Time) adjustment 
 	return c
 }
 
-// apply returns the reading with the adjusted counts and instances.
 func (c adjustment) apply(reading targets.Reading) targets.Reading {
 	reading.Version = c.version(reading)
 	reading.SpecReplicas = c.spec
@@ -112,7 +111,6 @@ const (
 // failureShown is the time for which a failed operation is a condition of its target.
 const failureShown = time.Hour
 
-// notices returns the conditions of the target's operations.
 func (t *target) notices(now time.Time) []policy.Notice {
 	var found []policy.Notice
 	draining, removing := 0, 0

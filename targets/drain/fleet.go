@@ -39,12 +39,11 @@ type Inner interface {
 // Fleet is a fleet whose scale-downs remove instances by name, after a drain if one is
 // configured. It is safe for concurrent use.
 type Fleet struct {
-	inner Inner
-	store targets.Store
-	clock *clock.Clock
-	log   *zap.Logger
-	life  targets.Life
-	// started is set by a successful Start.
+	inner   Inner
+	store   targets.Store
+	clock   *clock.Clock
+	log     *zap.Logger
+	life    targets.Life
 	started atomic.Bool
 	// loading guards the loading of the operations; wake starts a pass of the background work.
 	loading *semaphore.Weighted

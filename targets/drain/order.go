@@ -179,7 +179,6 @@ func (f *Fleet) Victims(ctx context.Context, ref targets.Ref, reading targets.Re
 	return f.pick(ctx, ref, options, reading, n)
 }
 
-// pick returns the victims of a scale-down by n.
 func (f *Fleet) pick(ctx context.Context, ref targets.Ref, options Options, reading targets.Reading, n int32) ([]Victim, error) {
 	facts, err := f.facts(ctx, ref, options, reading)
 	if err != nil {
@@ -188,7 +187,6 @@ func (f *Fleet) pick(ctx context.Context, ref targets.Ref, options Options, read
 	return options.Victims.Pick(reading, int(n), facts)
 }
 
-// facts returns the data for the order.
 func (f *Fleet) facts(ctx context.Context, ref targets.Ref, options Options, reading targets.Reading) (facts Facts, err error) {
 	switch options.Victims {
 	case LeastCPU:
@@ -233,7 +231,6 @@ func cpuOf(samples targets.Samples) map[string]int64 {
 	return use
 }
 
-// instanceOf returns the i-th instance of a reading for a Drainer.
 func instanceOf(ref targets.Ref, reading targets.Reading, i int) Instance {
 	instance := Instance{Target: ref, ID: reading.Instances[i].ID}
 	if reading.Locations != nil {

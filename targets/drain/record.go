@@ -27,7 +27,6 @@ const (
 	endedMost = 50
 )
 
-// record is the stored state of a target.
 type record struct {
 	Format int         `json:"format"`
 	Target targets.Ref `json:"target"`

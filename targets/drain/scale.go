@@ -49,7 +49,6 @@ func (f *Fleet) SetReplicas(ctx context.Context, ref targets.Ref, n int32, versi
 	return targets.CutOff(ctx, err)
 }
 
-// write is one change of a count.
 type write struct {
 	fleet           *Fleet
 	target          *target
@@ -113,7 +112,6 @@ func (w *write) read(ctx context.Context) error {
 	return w.reading.Err
 }
 
-// adjust returns the adjustment of the reading at present.
 func (w *write) adjust() adjustment {
 	return w.target.adjust(w.reading, w.fleet.clock.Of(w.reading.Observed))
 }
@@ -139,7 +137,6 @@ func (w *write) grow(ctx context.Context) error {
 	return nil
 }
 
-// set requests a count from the inner fleet.
 func (w *write) set(ctx context.Context, n int32) error {
 	err := w.fleet.inner.SetReplicas(ctx, w.target.ref, n, w.reading.Version, w.reason)
 	w.named = err != nil && !isPartial(err)
@@ -192,7 +189,6 @@ func (w *write) shrink(ctx context.Context) error {
 	return err
 }
 
-// lower removes missing instances from the count, then the victims.
 func (w *write) lower(ctx context.Context, unfilled int32, victims []Victim) error {
 	if unfilled > 0 {
 		if err := w.set(ctx, w.reading.SpecReplicas-unfilled); err != nil {

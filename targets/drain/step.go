@@ -49,7 +49,6 @@ const (
 	doReport action = "report" // log an entry
 )
 
-// event is an event of an operation.
 type event interface{ apply(s *transition) }
 
 // step returns the operation after an event, and the effects. An ended operation does not change.
@@ -61,7 +60,6 @@ func step(o Operation, e event, now time.Time) (Operation, []effect) {
 	return s.Operation, s.effects
 }
 
-// transition is a step in progress.
 type transition struct {
 	Operation
 	now     time.Time
@@ -217,7 +215,6 @@ func (e returned) apply(s *transition) {
 	}
 }
 
-// pause returns the exponential pause before a retry.
 func pause(first time.Duration, failures int) time.Duration {
 	const most = 6 // doublings: enough for any interval worth its name
 	return min(first<<min(failures, most), max(first, longestPause))

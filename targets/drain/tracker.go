@@ -32,25 +32,21 @@ type tracker struct {
 	reading bool
 	// calling is the number of calls of drainers in progress, removing the number of removals.
 	calling, removing int
-	// tasks are the effects to be performed.
-	tasks []task
+	tasks             []task
 }
 
-// task is an effect of an operation, or of a target.
 type task struct {
 	target    *target
 	operation Operation
 	effect    effect
 }
 
-// target is the state of one target.
 type target struct {
 	ref targets.Ref
 	// writing guards changes of the count, saving guards the record.
 	writing, saving *semaphore.Weighted
-	// options are the options of a configured target.
-	options    Options
-	configured bool
+	options         Options
+	configured      bool
 	// wanted is the decided count; it is valid while there are operations.
 	wanted int32
 	// operations are the active and some ended operations, the oldest first.
@@ -86,7 +82,6 @@ func (tr *tracker) configure(options map[targets.Ref]Options) {
 	}
 }
 
-// add adds a target with its recorded operations.
 func (tr *tracker) add(t *target, now time.Time) {
 	tr.targets[t.ref] = t
 	t.options, t.configured = tr.options[t.ref]
@@ -112,7 +107,6 @@ func (tr *tracker) supersede(t *target, now time.Time) {
 	}
 }
 
-// apply applies an event to the i-th operation of a target.
 func (tr *tracker) apply(t *target, i int, e event, now time.Time) {
 	next, effects := step(t.operations[i], e, now)
 	t.operations[i] = next
@@ -129,14 +123,12 @@ func (tr *tracker) apply(t *target, i int, e event, now time.Time) {
 	}
 }
 
-// all applies an event to all operations of a target.
 func (tr *tracker) all(t *target, e event, now time.Time) {
 	for i := range t.operations {
 		tr.apply(t, i, e, now)
 	}
 }
 
-// some applies an event to the operations with the given ids.
 func (tr *tracker) some(t *target, ids []string, e event, now time.Time) {
 	for i := range t.operations {
 		if slices.Contains(ids, t.operations[i].ID) {
@@ -189,7 +181,6 @@ func (tr *tracker) advance(t *target, now time.Time) {
 	}
 }
 
-// removable reports whether drained instances can be removed now.
 func (tr *tracker) removable(t *target, now time.Time) bool {
 	return t.configured && !t.removing && tr.removing < removalsAtOnce && !now.Before(t.retry) &&
 		slices.ContainsFunc(t.operations, func(op Operation) bool { return op.State == Drained && now.Sub(op.Changed) >= batchDelay })
@@ -258,7 +249,6 @@ func waitOf(err error) time.Duration {
 	return 0
 }
 
-// observe applies a reading of a target to its operations.
 func (tr *tracker) observe(t *target, reading targets.Reading, observed, now time.Time) {
 	if errors.Is(reading.Err, targets.ErrTargetNotFound) {
 		tr.all(t, lost{reading.Err}, now)
@@ -280,12 +270,10 @@ func (tr *tracker) observe(t *target, reading targets.Reading, observed, now tim
 	tr.some(t, t.adjust(reading, observed).surplus, unwanted{"an external writer lowered the count"}, now)
 }
 
-// active reports whether the target has an active operation.
 func (t *target) active() bool {
 	return slices.ContainsFunc(t.operations, func(op Operation) bool { return op.State != Ended })
 }
 
-// decide sets the decided count.
 func (t *target) decide(n int32) {
 	if t.wanted != n && len(t.operations) > 0 {
 		t.changes++
@@ -293,13 +281,11 @@ func (t *target) decide(n int32) {
 	t.wanted = n
 }
 
-// forget deletes operations.
 func (t *target) forget(ids []string) {
 	t.operations = slices.DeleteFunc(t.operations, func(op Operation) bool { return slices.Contains(ids, op.ID) })
 	t.changes++
 }
 
-// prune deletes old ended operations.
 func (t *target) prune(now time.Time) {
 	excess := -endedMost
 	for _, op := range t.operations {

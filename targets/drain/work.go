@@ -43,7 +43,6 @@ func (f *Fleet) run() {
 	}
 }
 
-// wakeUp starts a pass of the background work.
 func (f *Fleet) wakeUp() {
 	select {
 	case f.wake <- struct{}{}:
@@ -69,7 +68,6 @@ func (f *Fleet) pass(now time.Time) (busy bool) {
 	return busy
 }
 
-// saveAgain retries saving the changes of a target.
 func (f *Fleet) saveAgain(t *target, now time.Time) {
 	ctx, cancel := context.WithTimeout(f.work, platformTimeout)
 	defer cancel()
@@ -86,7 +84,6 @@ func (f *Fleet) saveAgain(t *target, now time.Time) {
 	})
 }
 
-// call makes the drainer's call for an operation's state.
 func (f *Fleet) call(t *target, op Operation) {
 	ctx, cancel := context.WithTimeout(f.work, callTimeout)
 	t.calls[op.Instance.ID] = cancel
@@ -147,7 +144,6 @@ func (f *Fleet) readTargets(refs []targets.Ref) {
 	f.wakeUp()
 }
 
-// readingOf returns the reading of one target.
 func readingOf(ref targets.Ref, readings map[targets.Ref]targets.Reading, err error) targets.Reading {
 	reading, ok := readings[ref]
 	switch {
@@ -190,7 +186,6 @@ func (f *Fleet) remove(r *removal) {
 	f.wakeUp()
 }
 
-// guard returns a panic of f as an error.
 func guard(f func() error) (err error) {
 	defer func() {
 		if value := recover(); value != nil {

@@ -219,7 +219,6 @@ func (t *Target) scope() string {
 	return zones + "/" + t.Zone
 }
 
-// parseName is the inverse of Name.
 func parseName(name string) (Target, error) {
 	parts := strings.Split(name, "/")
 	if len(parts) != 3 || parts[1] == "" || parts[2] == "" {

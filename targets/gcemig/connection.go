@@ -37,9 +37,8 @@ type connection struct {
 }
 
 type session struct {
-	service *compute.Service
-	project string
-	// transports are the transports for tokens and for calls.
+	service    *compute.Service
+	project    string
 	transports [2]*http.Transport
 }
 
@@ -55,7 +54,6 @@ func newConnection(c *Config) *connection {
 	return made
 }
 
-// credentialsFile returns the file of the credentials, if there is one.
 func (c *connection) credentialsFile() string {
 	return cmp.Or(c.config.CredentialsFile, os.Getenv("GOOGLE_APPLICATION_CREDENTIALS"))
 }
@@ -121,7 +119,6 @@ func (c *connection) credentials(tokens *http.Client) (*auth.Credentials, error)
 	return found, nil
 }
 
-// actAs returns the credentials of the service account to impersonate.
 func (c *connection) actAs(own *auth.Credentials, tokens *http.Client, scopes []string) (*auth.Credentials, error) {
 	asking, err := httptransport.NewClient(&httptransport.Options{
 		Credentials: own, BaseRoundTripper: &tokenRejections{tokens.Transport}, UniverseDomain: c.config.UniverseDomain, DisableTelemetry: true,
@@ -138,7 +135,6 @@ func (c *connection) actAs(own *auth.Credentials, tokens *http.Client, scopes []
 // tokenRejections converts rejections of an impersonated token to errors.
 type tokenRejections struct{ http.RoundTripper }
 
-// longestRejection is the limit of a rejection's body in bytes.
 const longestRejection = 64 << 10
 
 // RoundTrip returns a tokenError for a rejection.
@@ -153,7 +149,6 @@ func (r *tokenRejections) RoundTrip(request *http.Request) (*http.Response, erro
 	return nil, tokenError{&cloud.Answer{Platform: "the server", Status: response.StatusCode, Message: body.Error.Message}}
 }
 
-// fileCredentials reads credentials of any type from a file.
 func fileCredentials(path string, options *credentials.DetectOptions) (*auth.Credentials, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {

@@ -28,7 +28,6 @@ const (
 	LaunchFailed      = "LaunchFailed"  // machines fail to start for another reason
 )
 
-// answerOf returns the server's response in an error, or nil.
 func answerOf(err error) *cloud.Answer {
 	if answer, ok := errors.AsType[*cloud.Answer](err); ok {
 		return answer
@@ -50,7 +49,6 @@ func newAnswer(status int, reason, message string) *cloud.Answer {
 	return &cloud.Answer{Platform: "compute engine", Status: status, Code: reason, Message: message}
 }
 
-// tokenError is a rejected token of an impersonated account.
 type tokenError struct{ *cloud.Answer }
 
 // credentialsError returns the classified error of getting a token; nil for other errors.

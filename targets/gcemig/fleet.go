@@ -50,7 +50,6 @@ func New(name string, config *Config, env targets.Env) *Fleet {
 	return f
 }
 
-// open returns a session with the present credentials.
 func (f *Fleet) open(ctx context.Context) (*session, error) {
 	if err := f.Limiter.Refusal(); err != nil {
 		return nil, err
@@ -170,7 +169,6 @@ func (f *Fleet) change(ctx context.Context, t *Target, start func(s *session) (*
 	return operationError(last)
 }
 
-// operationError returns the classified error of an operation, or nil.
 func operationError(o *compute.Operation) error {
 	if o.Error == nil && o.HttpErrorStatusCode < http.StatusBadRequest {
 		return nil

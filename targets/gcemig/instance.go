@@ -70,7 +70,6 @@ func (s *session) machines(ctx context.Context, wanted map[string]cloud.Member) 
 	return found, group.Wait()
 }
 
-// allMachines lists the machines of the project, and returns the wanted machines.
 func (s *session) allMachines(ctx context.Context, wanted map[string]cloud.Member) (map[string]*cloud.Found, error) {
 	found := make(map[string]*cloud.Found, len(wanted))
 	err := s.service.Instances.AggregatedList(s.project).MaxResults(pageSize).ReturnPartialSuccess(true).Fields(listFields).
@@ -138,7 +137,6 @@ const (
 	healthUnknown = "UNKNOWN"
 )
 
-// memberState is the state of a group member for policy.
 type memberState struct {
 	counted  bool
 	phase    policy.Phase
@@ -229,10 +227,8 @@ func memberOf(m *compute.ManagedInstance, watched bool) (cloud.Member, bool) {
 	return member, s.counted
 }
 
-// failure is the error of a machine that did not start.
 type failure struct{ code, message string }
 
-// launchNotice returns a notice of instances that do not start, or nil.
 func launchNotice(members []*compute.ManagedInstance) *policy.Notice {
 	counts := map[failure]int{}
 	for _, m := range members {

@@ -18,9 +18,7 @@ import (
 	"github.com/hpad/hpad/targets/cloud"
 )
 
-// listing is one reading of all groups of a project.
 type listing struct {
-	// groups are by target name.
 	groups map[string]*compute.InstanceGroupManager
 	// failed are the zones and regions that could not be read, with the reasons.
 	failed map[string]string
@@ -71,7 +69,6 @@ func (l *listing) find(t *Target) *cloud.Group[*compute.InstanceGroupManager] {
 	return &cloud.Group[*compute.InstanceGroupManager]{Err: err}
 }
 
-// groupOf returns a group for package cloud.
 func groupOf(g *compute.InstanceGroupManager) *cloud.Group[*compute.InstanceGroupManager] {
 	return &cloud.Group[*compute.InstanceGroupManager]{
 		Native: g, Size: int32(min(max(g.TargetSize, 0), math.MaxInt32)), Identity: strconv.FormatUint(g.Id, 10),
@@ -100,7 +97,6 @@ func rolling(group *compute.InstanceGroupManager) bool {
 // autoscalersKept is the interval of reading the autoscalers' modes.
 const autoscalersKept = time.Minute
 
-// modeOff disables an autoscaler.
 const modeOff = "OFF"
 
 // autoscalers are the modes of Compute Engine's autoscalers by path. The zero value is empty; it

@@ -94,7 +94,6 @@ type reservedTask struct {
 // intern returns one copy of a text that many allocations have in common.
 func intern(text string) string { return unique.Make(text).Value() }
 
-// reservedBy converts the resources of an allocation; nil is valid.
 func reservedBy(resources *allocatedResources) *reserved {
 	r := new(reserved)
 	if resources == nil {
@@ -319,8 +318,7 @@ type allocSet struct {
 	instances []policy.Instance
 	details   []detail
 	// status is the number of instances that stay.
-	status int32
-	// failing is a notice of failing instances; nil if no instance fails.
+	status  int32
 	failing *policy.Notice
 	// settled reports whether each further change changes the indexes of the job: all instances run
 	// and are ready, and their health is known or no longer awaited.

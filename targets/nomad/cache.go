@@ -29,9 +29,8 @@ type cachedJob struct {
 
 type cachedScope struct {
 	// index is the index of the last list of jobs, which ended at listed.
-	index  uint64
-	listed time.Time
-	// verified is the time at which unchanged jobs were last read again.
+	index    uint64
+	listed   time.Time
 	verified time.Time
 	// pages is an interrupted reading of all allocations, or nil.
 	pages *pages
@@ -71,7 +70,6 @@ func (j *cachedJob) set(key groupKey) *allocSet {
 	return nil
 }
 
-// clean removes jobs that were not used for forgetAfter.
 func (c *cache) clean(now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -135,7 +133,6 @@ func (c *cache) finished(key jobKey, at jobIndexes, now time.Time, count func() 
 	return n, err
 }
 
-// fill sets the known allocations of the groups in use.
 func (c *cache) fill(v *scopeReading) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -198,7 +195,6 @@ func (c *cache) sinceVerified(at scope, now time.Time) time.Duration {
 	return since
 }
 
-// takePages removes and returns an interrupted reading of all allocations, or nil.
 func (c *cache) takePages(at scope) *pages {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -75,7 +75,6 @@ func (f *Fleet) scopes() []scope {
 	return slices.Compact(scopes)
 }
 
-// named returns job IDs as part of a sentence.
 func named(jobs []string) string {
 	const most = 10
 	names := slices.Compact(slices.Sorted(slices.Values(jobs)))

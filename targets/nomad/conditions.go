@@ -142,7 +142,6 @@ const (
 	AllocationsQueued = "AllocationsQueued"
 )
 
-// blockedStub is a blocked evaluation in a list.
 type blockedStub struct {
 	JobID          string
 	FailedTGAllocs map[string]*placement
@@ -208,7 +207,6 @@ func (v *scopeReading) notices(t *Target, job *jobState, failing *policy.Notice)
 	return notices
 }
 
-// unplaced returns a notice of queued allocations, or nil.
 func (v *scopeReading) unplaced(t *Target, job *jobState) *policy.Notice {
 	waiting := job.waiting(t.Group)
 	if waiting == 0 {
@@ -296,7 +294,6 @@ func finishedHold(job string, finished int) *policy.Hold {
 	return &policy.Hold{Reason: AllocationsComplete, Message: fmt.Sprintf("batch job %q has finished work (%d complete allocations), which Nomad would repeat after a change of the count", job, finished)}
 }
 
-// hold returns the reason not to scale a job now, or nil.
 func hold(job *jobState, t *Target, g *group) *policy.Hold {
 	if job.Stop || job.spec.stopped {
 		return &policy.Hold{Reason: JobStopped, Message: fmt.Sprintf("job %q is stopped, so its count has no effect; start or purge it", t.Job)}

@@ -126,7 +126,6 @@ var agent = httpclient.Address{
 	Credentials: "token_file or basic_auth", End: portEnds,
 }
 
-// checkAddress returns the error of an address; "" if it is valid.
 func checkAddress(text string) string {
 	address, err := url.Parse(text)
 	if err == nil && address.User == nil && address.Scheme == "unix" && address.Host == "" && address.Path != "" {
@@ -221,7 +220,6 @@ func (t *Target) Name() string {
 	return joinParts(t.Job, t.Group)
 }
 
-// parseName is the inverse of Name.
 func parseName(name string) (Target, error) {
 	parts := strings.Split(name, "/")
 	for i := range parts {

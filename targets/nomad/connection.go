@@ -61,7 +61,6 @@ func (c *connection) problem() string {
 	return ""
 }
 
-// newClient builds a client without connecting to the agent.
 func newClient(c *Config, environment *api.Config) (*client, error) {
 	transport := &http.Transport{
 		Proxy:               http.ProxyFromEnvironment,
@@ -124,7 +123,6 @@ func configureTLS(client *http.Client, settings *api.TLSConfig) error {
 	return nil
 }
 
-// basicAuth returns the credentials of HTTP basic authentication, or nil.
 func basicAuth(given *httpclient.BasicAuth, environment *api.HttpBasicAuth) (*api.HttpBasicAuth, error) {
 	if given == nil {
 		return environment, nil
@@ -156,14 +154,12 @@ func (c *connection) currentToken() (string, error) {
 	return token, nil
 }
 
-// session is the client and the token of one round.
 type session struct {
 	client *api.Client
 	config *Config
 	token  string
 }
 
-// session reads the token, and changed certificates.
 func (c *connection) session() (*session, error) {
 	token, err := c.currentToken()
 	if err != nil {

@@ -17,7 +17,6 @@ import (
 // everyNamespace stands for all namespaces that a token may read.
 const everyNamespace = "*"
 
-// labels returns the entries of hpad in a group's meta, or nil.
 func labels(tg *taskGroup) map[string]string {
 	var found map[string]string
 	for key, text := range tg.Meta {
@@ -83,7 +82,6 @@ func (f *Fleet) Discover(ctx context.Context) ([]targets.Discovered, error) {
 	return answer, d.partial()
 }
 
-// discovery is one discovery in progress.
 type discovery struct {
 	fleet   *Fleet
 	session *session

@@ -72,7 +72,6 @@ func responseOf(err error) (status int, body string) {
 	return answer.StatusCode(), answer.Body()
 }
 
-// responseError is an error response in one line.
 type responseError struct {
 	status int
 	body   string

@@ -68,7 +68,6 @@ func (f *Fleet) Close() error {
 	return nil
 }
 
-// open returns a session with the current token.
 func (f *Fleet) open(ctx context.Context) (*session, error) {
 	if err := f.base.Usable(ctx); err != nil {
 		return nil, err
@@ -157,7 +156,6 @@ func (s *snapshot) read(ctx context.Context) {
 	_ = group.Wait() // each scope has its own errors
 }
 
-// readScope reads one namespace, unless calls are paused.
 func (s *snapshot) readScope(ctx context.Context, v *scopeReading) {
 	if v.err = s.fleet.backoff.Wait(); v.err != nil {
 		v.err = fmt.Errorf("list jobs of %v: %w", v.at, v.err)
@@ -223,7 +221,6 @@ func (s *snapshot) failure() error {
 	return failed
 }
 
-// readSpecifications reads the specifications of all changed jobs.
 func (s *snapshot) readSpecifications(ctx context.Context) {
 	var group errgroup.Group
 	group.SetLimit(s.fleet.config.fetching())

@@ -35,7 +35,6 @@ type jobStub struct {
 	}
 }
 
-// groupSummary is the number of allocations of a task group by state.
 type groupSummary struct{ Queued, Complete int32 }
 
 func (j *jobStub) jobIndexes() jobIndexes {
@@ -55,7 +54,6 @@ func (j *jobStub) complete() bool {
 	return false
 }
 
-// waiting returns the number of queued allocations of a group.
 func (j *jobStub) waiting(group string) int {
 	if j.Stop {
 		return 0
@@ -105,7 +103,6 @@ type group struct {
 	checked bool
 }
 
-// jobText is the decoded part of a job.
 type jobText struct {
 	Type, Region                         string
 	JobModifyIndex, CreateIndex, Version uint64
@@ -175,7 +172,6 @@ func checked(tg *taskGroup) bool {
 	return false
 }
 
-// find returns a group, or the reason why it cannot be scaled.
 func (s *specification) find(t *Target) (*group, error) {
 	unscalable := func(reason, format string, args ...any) error {
 		return reasoned(reason, fmt.Errorf("%w: %s", targets.ErrUnscalable, fmt.Sprintf(format, args...)))
@@ -202,7 +198,6 @@ func (s *specification) find(t *Target) (*group, error) {
 	return nil, unscalable(GroupNotFound, "job %q has no task group %q; it has %s", t.Job, t.Group, cmp.Or(strings.Join(names, ", "), "none"))
 }
 
-// group returns a group by name, or nil.
 func (s *specification) group(name string) *group {
 	i := slices.IndexFunc(s.groups, func(g group) bool { return g.name == name })
 	if i < 0 {

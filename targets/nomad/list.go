@@ -79,7 +79,6 @@ func both(a, b string) string {
 // page has the timeout of a call.
 const jobsPage = 10_000
 
-// headers are the response headers that hpad uses.
 type headers struct {
 	index uint64
 	// leader reports whether the server has contact to the leader.
@@ -97,8 +96,7 @@ func headersOf(header http.Header) headers {
 
 type list struct {
 	path, filter string
-	// params are additional parameters; may be nil.
-	params map[string]string
+	params       map[string]string
 	// size is the page size; 0 requests all elements in one response.
 	size int
 }

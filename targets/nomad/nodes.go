@@ -40,7 +40,6 @@ type NodeMatch struct {
 	Err error
 }
 
-// machine is the identity of a node.
 type machine struct {
 	name       string
 	attributes map[string]string
@@ -74,7 +73,6 @@ func (q NodeQuery) matchers() []nodeMatcher {
 	}
 }
 
-// nodeMatcher is one way to identify a host.
 type nodeMatcher struct {
 	attributes []string
 	meta       string
@@ -106,7 +104,6 @@ func (c nodeMatcher) terms() []string {
 	return terms
 }
 
-// matches reports whether a node matches.
 func (c nodeMatcher) matches(m machine) bool {
 	is := func(value string) bool { return value != "" && slices.Contains(c.values, value) }
 	if slices.ContainsFunc(c.attributes, func(attribute string) bool { return is(m.attributes[attribute]) }) {
@@ -137,7 +134,6 @@ func (f *Fleet) FindNodes(ctx context.Context, queries []NodeQuery) ([]NodeMatch
 	return matches, nil
 }
 
-// openNodes returns a session for calls about nodes, unless calls are paused.
 func (f *Fleet) openNodes(ctx context.Context) (*session, error) {
 	session, err := f.open(ctx)
 	if err != nil {
@@ -350,7 +346,6 @@ func (f *Fleet) NodeAllocations(ctx context.Context) (map[string]int, error) {
 	return counts, nil
 }
 
-// textNoNode identifies Nomad's error for an unknown node.
 const textNoNode = "node not found"
 
 // nodeError returns the error of a call about nodes in one of the classes of package targets,

@@ -20,7 +20,6 @@ import (
 // sticky: a ready allocation stays ready until Nomad marks it unhealthy or its tasks restart.
 // Records are stored, so that allocations do not look new after a restart of hpad.
 
-// record is the stored state of an allocation.
 type record struct {
 	// Readiness is the last readiness, and Changed the time of its last change.
 	Readiness policy.Readiness `json:"r"`

@@ -23,7 +23,6 @@ import (
 // clients.
 const statsWindow = time.Second
 
-// sampledAlloc is an allocation whose resource usage can be read.
 type sampledAlloc struct {
 	// Instance is the instance of its reading. The usage of its tasks counts, or of all tasks if
 	// it has none. It is not modified.
@@ -89,7 +88,6 @@ func (s *sampler) pass(ctx context.Context, due []sampledAlloc) error {
 	return nil
 }
 
-// samplePass is one pass in progress.
 type samplePass struct {
 	sampler *sampler
 
@@ -140,7 +138,6 @@ func (p *samplePass) sample(ctx context.Context, session *session, alloc sampled
 	}
 }
 
-// take stores the usage of an allocation.
 func (p *samplePass) take(alloc sampledAlloc, usage *api.AllocResourceUsage, now time.Time) {
 	s := p.sampler
 	sample, ok := sampleOf(alloc, usage, s.config.Memory, now, s.Validity())
@@ -190,7 +187,6 @@ func sampleOf(alloc sampledAlloc, usage *api.AllocResourceUsage, memory string, 
 	return sample, len(sample.Tasks) > 0
 }
 
-// amounts returns the measured cpu and memory of a task.
 func amounts(usage *api.ResourceUsage, memory string, mhz float64) []policy.Amount {
 	var used []policy.Amount
 	if cpu := usage.CpuStats; cpu != nil && cpu.TotalTicks >= 0 && !math.IsNaN(cpu.TotalTicks) && !math.IsInf(cpu.TotalTicks, 0) {
@@ -301,5 +297,4 @@ func cores(shares int64, mhz float64) policy.Amount {
 	return policy.Amount{Resource: "cpu", Milli: milli, RoundedUpNano: int32(milli*nanoPerMilli - nano)}
 }
 
-// milliCores converts used MHz to thousandths of a core.
 func milliCores(ticks, mhz float64) int64 { return int64(math.Round(ticks / mhz * 1000)) }

@@ -20,14 +20,12 @@ import (
 // the others from the cache.
 type scopeReading struct {
 	readLimits
-	at      scope
-	session *session
-	cache   *cache
-	began   time.Time
-	// jobs are the jobs in use by ID.
-	jobs    map[string]*jobState
-	targets []*targetState
-	// failures are the reasons of failed placements, if they were read.
+	at       scope
+	session  *session
+	cache    *cache
+	began    time.Time
+	jobs     map[string]*jobState
+	targets  []*targetState
 	failures map[groupKey]*placement
 	observed time.Time
 	// err concerns all jobs, unlisted the jobs that were not listed, and unread the allocations
@@ -44,11 +42,9 @@ type readLimits struct {
 	filtered int
 	// leastAgain and mostAgain limit the number of unchanged groups that a round reads again.
 	leastAgain, mostAgain int
-	// page is the page size of the allocation list.
-	page int
+	page                  int
 }
 
-// defaultLimits is the default.
 var defaultLimits = readLimits{always: maxFiltered, filtered: 5 * maxFiltered, leastAgain: 20, mostAgain: 500, page: 5000}
 
 type jobState struct {
@@ -56,9 +52,8 @@ type jobState struct {
 	listed      bool
 	deployments []deploymentStub
 	// spec is the specification; nil if err is set.
-	spec *specification
-	err  error
-	// finished is the number of finished allocations of a batch job.
+	spec     *specification
+	err      error
 	finished int
 	groups   []*groupState
 }
@@ -183,7 +178,6 @@ func (v *scopeReading) due() allocSets {
 // staleness is the maximum lag of a server with contact to the leader.
 const staleness = time.Minute
 
-// current reports whether a cached set is up to date.
 func (v *scopeReading) current(set *allocSet, now jobIndexes) bool {
 	switch {
 	case set == nil || set.jobIndexes != now || set.deployed || set.built && !set.settled:
@@ -317,7 +311,6 @@ func (v *scopeReading) readJobs(ctx context.Context, due allocSets, jobs []strin
 	return group.Wait()
 }
 
-// readNamed reads the allocations of up to maxFiltered jobs in one list.
 func (v *scopeReading) readNamed(ctx context.Context, jobs []string, take func(*alloc)) error {
 	_, err := readPages(ctx, v.session, v.at, v.allocations(both(presentAllocs, jobFilter("JobID", jobs))), func(stub *allocStub) {
 		take(newAlloc(stub, reservedBy(stub.AllocatedResources)))
@@ -417,7 +410,6 @@ func (v *scopeReading) nothing() bool {
 	return true
 }
 
-// withoutInstances returns the groups with allocations but without instances.
 func (v *scopeReading) withoutInstances() []*groupState {
 	var groups []*groupState
 	for _, job := range v.jobs {

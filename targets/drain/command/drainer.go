@@ -96,7 +96,6 @@ var private = []string{
 	"NOTIFY_SOCKET", "WATCHDOG_PID", "WATCHDOG_USEC", "LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES", "LISTEN_PIDFDID", "MAINPID", "MANAGERPID", "SYSTEMD_EXEC_PID",
 }
 
-// environment returns hpad's environment without the private variables.
 func environment() []string {
 	return slices.DeleteFunc(os.Environ(), func(entry string) bool {
 		name, _, _ := strings.Cut(entry, "=")
@@ -104,7 +103,6 @@ func environment() []string {
 	})
 }
 
-// tail is a writer that stores the end of its input.
 type tail struct{ kept []byte }
 
 // maxTail is the limit of the output in an error, in bytes.

@@ -138,7 +138,6 @@ func (d *Drainer) lose(instance drain.Instance) {
 	delete(d.known, keyOf(instance))
 }
 
-// node returns the node of an instance; "" if it has none.
 func (d *Drainer) node(ctx context.Context, instance drain.Instance) (string, error) {
 	matches, err := d.find(ctx, []drain.Instance{instance})
 	if err != nil {
