@@ -5,7 +5,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"sync"
 	"syscall"
@@ -120,15 +119,5 @@ func TestDemoLeavesNothingBehind(t *testing.T) {
 				t.Errorf("files are left: %q, %v", left, err)
 			}
 		})
-	}
-}
-
-// TestDemoFlags holds docs/cli.md to the flags of the demo.
-func TestDemoFlags(t *testing.T) {
-	doc := readDoc(t, "cli.md")
-	for _, flag := range regexp.MustCompile(`--[a-z-]+`).FindAllString(newDemoCommand(streams{}).Flags().FlagUsages(), -1) {
-		if !strings.Contains(doc, "`"+flag) {
-			t.Errorf("docs/cli.md does not tell of %s", flag)
-		}
 	}
 }

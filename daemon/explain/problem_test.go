@@ -3,10 +3,17 @@ package explain
 import (
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/policy"
+)
+
+// tick is the time of the decisions, now the time of the display.
+var (
+	tick = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	now  = tick.Add(20 * time.Second)
 )
 
 // TestProblem checks the conditions that are problems: those of the platform and a manual

@@ -1,22 +1,14 @@
 package demo
 
 import (
-	"bytes"
 	"os"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/policy"
 )
-
-func testDisplay() (*display, *bytes.Buffer) {
-	out := new(bytes.Buffer)
-	return newDisplay(out, Example(time.Minute), NewQueue(prometheus.NewRegistry())), out
-}
 
 var start = time.Date(2026, 11, 21, 12, 0, 20, 0, time.UTC)
 
@@ -77,46 +69,6 @@ func TestVerdict(t *testing.T) {
 				t.Errorf("verdict = %q, want %q", got, test.want)
 			}
 		})
-	}
-}
-
-func TestPrintsChangesAndRows(t *testing.T) {
-	shown, out := testDisplay()
-	for second, count := range [][2]int32{{1, 1}, {1, 3}, {3, 2}} {
-		shown.row = time.Now().Add(-rowInterval)
-		if err := shown.add(decision(second, count[0], count[1])); err != nil {
-			t.Fatal(err)
-		}
-	}
-	shown.started, shown.ended = time.Now().Add(-time.Minute), time.Now()
-	if err := shown.conclude(); err != nil {
-		t.Error(err)
-	}
-	for _, want := range []string{
-		" 1 → 3: ", " 3 → 2: ", "  0/s         0         3   queue unknown, busy 0.82 of 0.7\n",
-		"1 at the start, 3 at most, 2 at the end", "1 up, 1 down", "The fleet grew and shrank",
-	} {
-		if !strings.Contains(out.String(), want) {
-			t.Errorf("the output lacks %q:\n%s", want, out)
-		}
-	}
-}
-
-func TestConclude(t *testing.T) {
-	shown, _ := testDisplay()
-	if err := shown.conclude(); err == nil {
-		t.Error("no error, although the fleet did not grow")
-	}
-	shown, out := testDisplay()
-	shown.started = time.Now()
-	shown.ended, shown.interrupted = shown.started.Add(20*time.Second), true
-	if err := shown.conclude(); err != nil {
-		t.Errorf("error = %v after an interruption", err)
-	}
-	for _, want := range []string{"The demo ran for 20s of at most 60s.", "The demo was interrupted before the fleet had grown and shrunk."} {
-		if !strings.Contains(out.String(), want) {
-			t.Errorf("the output lacks %q:\n%s", want, out)
-		}
 	}
 }
 

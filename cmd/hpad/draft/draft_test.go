@@ -10,8 +10,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/hpad/hpad/cmd/hpad/draft"
-	"github.com/hpad/hpad/daemon/config"
-	"github.com/hpad/hpad/policy"
 )
 
 // full has every key.
@@ -89,51 +87,9 @@ stabilization_window = "1h"
 policies             = [{ type = "Percent", value = 10, period = "30m" }]
 `
 
-const around = `
-[fleets.local]
-kind = "process"
-[fleets.local.services.worker]
-command = ["true"]
-[sources.prom]
-kind = "prometheus"
-url  = "http://127.0.0.1:9090"
-`
-
 func TestTOML(t *testing.T) {
 	if diff := cmp.Diff(fullText, full.TOML()); diff != "" {
 		t.Errorf("TOML() (-want +got):\n%s", diff)
-	}
-}
-
-// TestFull checks the parsed configuration of a draft with its suggestions.
-func TestFull(t *testing.T) {
-	c, err := config.Parse("full.toml", []byte(strings.Replace(full.TOML(), "# query = ", "query = ", 1)+around))
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := policy.Default(policy.Spec{
-		MinReplicas: new(int32(0)), MaxReplicas: 40,
-		Metrics: []policy.MetricSpec{
-			{Type: policy.ResourceMetric, Name: "cpu", Target: policy.MetricTarget{Type: policy.UtilizationTarget, AverageUtilization: new(int32(60))}},
-			{Type: policy.ContainerResourceMetric, Name: "memory", Task: "app", Target: policy.MetricTarget{Type: policy.AverageValueTarget, AverageValueMilli: new(int64(3 << 29 * 1000))}},
-			{Type: policy.ObjectMetric, Name: "requests", Object: "Ingress/main", Target: policy.MetricTarget{Type: policy.ValueTarget, ValueMilli: new(int64(2_000_000)), AverageValueMilli: new(int64(100))}},
-		},
-		Behavior: &policy.Behavior{
-			ScaleUp: &policy.ScalingRules{
-				StabilizationWindowSeconds: new(int32(0)), SelectPolicy: policy.MinChange, Tolerance: new(0.05),
-				Policies: []policy.ScalingPolicy{{Type: policy.InstancesPolicy, Value: 4, PeriodSeconds: 60}, {Type: policy.PercentPolicy, Value: 100, PeriodSeconds: 90}},
-			},
-			ScaleDown: &policy.ScalingRules{
-				StabilizationWindowSeconds: new(int32(3600)),
-				Policies:                   []policy.ScalingPolicy{{Type: policy.PercentPolicy, Value: 10, PeriodSeconds: 1800}},
-			},
-		},
-	})
-	if diff := cmp.Diff(want, c.Autoscalers["shop.web"].Spec); diff != "" {
-		t.Errorf("spec (-want +got):\n%s", diff)
-	}
-	if got := c.Autoscalers["shop.web"].Inputs[2].Query; got != `sum(requests{ingress="main"})` {
-		t.Errorf("query %q", got)
 	}
 }
 
