@@ -87,8 +87,8 @@ type pauseResult struct {
 	text     string
 }
 
-// write calls do for each scope and writes the results: each at once as text, or all of them
-// as a list for programs.
+// write calls do for each scope and writes the results: each immediately as text, or all as a
+// list for programs.
 func (f *scopeFlags) write(cmd *cobra.Command, stream streams, client *api.Client, names []string, format outputFormat, do func(context.Context, policy.Scope) (pauseResult, error)) error {
 	var done []pauseResult
 	asText := format == outputTable || format == outputWide
@@ -112,7 +112,7 @@ func (f *scopeFlags) write(cmd *cobra.Command, stream streams, client *api.Clien
 	return err
 }
 
-// pauseOf returns the active pause of a scope; nil if there is none or it cannot be read.
+// pauseOf returns the active pause of a scope; nil if it does not exist or cannot be read.
 func pauseOf(ctx context.Context, client *api.Client, scope policy.Scope) *policy.Pause {
 	active, err := client.Pauses(ctx)
 	if err != nil {

@@ -96,7 +96,7 @@ func autoscale(cmd *cobra.Command, stream streams, o *autoscaleOptions) error {
 		return hint.With(err, namingHint)
 	}
 	if err != nil {
-		return hint.With(err, "nothing was written: fix these errors first")
+		return hint.With(err, "no file was written: fix these errors first")
 	}
 	reference, err := c.ParseReference(o.reference)
 	if invalid, ok := errors.AsType[*config.ReferenceError](err); ok {

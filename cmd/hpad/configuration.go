@@ -53,7 +53,7 @@ const configTimeout = 2 * time.Second
 // locate sets the path of the configuration.
 func (c *configuration) locate(cmd *cobra.Command) { c.file = locateConfig(cmd, c.file, c.named()) }
 
-// locateConfig returns the given path, or that of the daemon on this host, or the default.
+// locateConfig returns the given path, or the path of the daemon on this host, or the default.
 func locateConfig(cmd *cobra.Command, named string, client *api.Client) string {
 	flags := cmd.Flags()
 	remote := flags.Changed("server") || os.Getenv(serverVariable) != "" && !flags.Changed("socket")
@@ -66,7 +66,7 @@ func locateConfig(cmd *cobra.Command, named string, client *api.Client) string {
 	return cmp.Or(file, defaultConfig)
 }
 
-// client returns a client for the flags and the environment, or else for the socket in the
+// client returns a client for the flags and the environment, otherwise for the socket in the
 // configuration.
 func (c *configuration) client(cmd *cobra.Command, loaded *config.Config) *api.Client {
 	named := cmd.Flags().Changed("socket") || cmd.Flags().Changed("server") || os.Getenv(socketVariable) != "" || os.Getenv(serverVariable) != ""

@@ -114,7 +114,7 @@ func convert(stream streams, o *convertOptions, files []string) error {
 	case len(invalid) > 0 && len(conversions) > 0:
 		return hint.With(errors.Join(invalid...), "invalid manifests were skipped")
 	case len(invalid) > 0:
-		return hint.With(errors.Join(invalid...), "nothing was converted")
+		return hint.With(errors.Join(invalid...), "no manifest was converted")
 	}
 	return nil
 }

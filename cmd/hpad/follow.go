@@ -50,7 +50,7 @@ func (f outputFormat) rejectJSON(flag string) error {
 	return nil
 }
 
-// maxRecordDelay is the time in which an entry earlier than the newest may still appear: a pass
+// maxRecordDelay is the maximum delay of an entry earlier than the newest: a pass
 // is recorded when it ends, with the time of its tick.
 const maxRecordDelay = 2 * time.Minute
 

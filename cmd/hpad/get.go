@@ -144,7 +144,7 @@ func watched(ctx context.Context, client *api.Client, names []string) iter.Seq2[
 	}
 }
 
-// all writes all autoscalers, or nothing after an error.
+// all writes all autoscalers. It prints no table after an error.
 func (l *listing) all(ctx context.Context, client *api.Client, stream streams) error {
 	if *l.format != outputTable && *l.format != outputWide {
 		return l.allRaw(ctx, client, stream)
@@ -234,7 +234,7 @@ func fetch(ctx context.Context, client *api.Client, names []string) ([]api.Autos
 	return views, errors.Join(missing...)
 }
 
-// find returns the autoscaler with a name, or else with that target, and its name.
+// find returns the autoscaler with a name, or with that target, and its name.
 func find(ctx context.Context, client *api.Client, name string) (api.Autoscaler, string, error) {
 	view, err := client.Autoscaler(ctx, name)
 	if !errors.Is(err, api.ErrNotFound) || !strings.Contains(name, "/") {

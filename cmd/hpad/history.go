@@ -83,7 +83,7 @@ func (f *historyFlags) add(cmd *cobra.Command) {
 	flags.BoolVarP(&f.following, "follow", "f", false, "also print new entries")
 	flags.BoolVar(&f.verify, "verify", false, "repeat every decision and compare the results")
 	flags.BoolVar(&f.table.Headless, "no-headers", false, "omit the header of the table")
-	flags.IntVarP(&f.limit, "limit", "n", 20, fmt.Sprintf("maximum `number` of entries, the newest ones, at most %d", api.MaxHistoryLimit))
+	flags.IntVarP(&f.limit, "limit", "n", 20, fmt.Sprintf("`number` of newest entries, at most %d", api.MaxHistoryLimit))
 }
 
 // query returns the query for the daemon.
@@ -135,7 +135,7 @@ func followHistory(cmd *cobra.Command, stream streams, client *api.Client, forma
 			return suggestName(cmd.Context(), client, name, err)
 		}
 		if started && len(entries) == api.MaxHistoryLimit {
-			notice(stream.err, "warning", "more than %d new entries: earlier ones may be missing", api.MaxHistoryLimit)
+			notice(stream.err, "warning", "more than %d new entries: earlier entries may be missing", api.MaxHistoryLimit)
 		}
 		if !started && len(entries) == query.Limit {
 			cursor.oldest = entries[0].Time

@@ -27,7 +27,7 @@ func parseSpan(text string) (time.Duration, bool) {
 }
 
 // parseInstant parses a time in one of the forms above. A time of day is in the past, "today"
-// and "yesterday" are at midnight, and the default time zone is that of now. UTC is the only
+// and "yesterday" are at midnight, and the default time zone is the zone of now. UTC is the only
 // unambiguous name of a time zone.
 func parseInstant(text string, now time.Time) (time.Time, error) {
 	if local, utc := strings.CutSuffix(text, " UTC"); utc {

@@ -129,8 +129,8 @@ func clusterImport(ctx context.Context, c *config.Config) func(map[string][]byte
 	}
 }
 
-// writeWhole writes a file completely or not at all, and returns its size in bytes. What names
-// the content in errors.
+// writeWhole writes a file completely or not at all, and returns its size in bytes. The parameter
+// what names the content in errors.
 func writeWhole(file, what string, write func(io.Writer) error) (size int64, err error) {
 	part, err := os.CreateTemp(filepath.Dir(file), "."+filepath.Base(file)+"-*")
 	if err != nil {
@@ -199,7 +199,7 @@ The export must come from the same or an earlier version of hpad.`,
 	return cmd
 }
 
-// stateDirOf returns the given directory, or else a loaded configuration with its directory.
+// stateDirOf returns the given directory, or a loaded configuration with its directory.
 func stateDirOf(given, file string) (string, *config.Config, error) {
 	if given != "" {
 		return given, nil, nil

@@ -245,7 +245,7 @@ func boundText(d policy.Decision) string {
 }
 
 // unwrittenText explains a desired count that was not written, or not completely; "" if
-// there is nothing to explain.
+// it was written.
 func unwrittenText(d policy.Decision, became api.Evaluation) string {
 	if text := HeldByText(d); text != "" {
 		return "not written: " + text

@@ -33,7 +33,7 @@ func (g *guard) outside(next http.Handler) http.Handler {
 	})
 }
 
-// inside wraps the handler inside of the toolkit, whose responses are not replaced.
+// inside wraps the inner handler. Its responses are not replaced.
 func (*guard) inside(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if a, ok := r.Context().Value(guardKey{}).(*response); ok {

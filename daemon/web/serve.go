@@ -17,12 +17,12 @@ import (
 
 // Serve serves on listener with the web config at path, and returns the error of
 // [http.Server.Serve]. It reads users, passwords and certificates again when they are needed,
-// but applies TLS, http2 and rate_limit as they were at the start. Outer wraps the handler
+// but uses TLS, http2 and rate_limit of the start. Outer wraps the handler
 // before authentication, so that it can limit the number of password checks. The log has no
 // secrets of the file; messages of server itself need [Scrub].
 //
-// Requests that are rejected because of an invalid file go to broken: all requests while the
-// file cannot be read, and those of a user with an invalid hash.
+// The handler broken serves requests that are rejected because of an invalid file: all requests
+// while the file cannot be read, and the requests of a user with an invalid hash.
 func Serve(listener net.Listener, server *http.Server, path string, log *zap.Logger, outer func(http.Handler) http.Handler, broken http.Handler) error {
 	// The toolkit wraps the handler of the server. It requests the base context afterwards and
 	// before the first connection.

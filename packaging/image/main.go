@@ -1,6 +1,5 @@
-// Command image writes hpad's container image as a file that "docker load" and
-// "podman load" take. It needs no container engine and no registry, and the same
-// input gives the same bytes.
+// Command image writes hpad's container image as a file for "docker load" and "podman load". It
+// needs no container engine and no registry, and its output is reproducible.
 package main
 
 import (
@@ -22,7 +21,7 @@ import (
 	"golang.org/x/crypto/x509roots/fallback/bundle"
 )
 
-// user is who hpad runs as, and its group.
+// user is the user and group of hpad.
 const user = 65532
 
 type input struct {
@@ -43,7 +42,7 @@ func main() {
 	flag.StringVar(&in.binary, "binary", "", "the program")
 	flag.StringVar(&in.config, "config", "", "the configuration")
 	flag.StringVar(&in.license, "license", "", "hpad's license")
-	flag.StringVar(&in.notices, "notices", "", "the licenses of what it contains")
+	flag.StringVar(&in.notices, "notices", "", "the licenses of its contents")
 	output := flag.String("output", "", "the image's `file`")
 	flag.Parse()
 	in.created = time.Unix(seconds, 0).UTC()
@@ -68,7 +67,7 @@ func write(in input, file string) error {
 	return nil
 }
 
-// tagOf returns the version as a tag may have it, in which there is no plus sign.
+// tagOf returns the version as a tag, which cannot contain a plus sign.
 func tagOf(version string) string {
 	return string(bytes.ReplaceAll([]byte(version), []byte("+"), []byte("_")))
 }
@@ -171,8 +170,8 @@ func archive(in input) ([]byte, error) {
 	return buffer.Bytes(), failed
 }
 
-// authorities returns the certificates of Mozilla's list, without those that are
-// trusted with restrictions which a file cannot say.
+// authorities returns the certificates of Mozilla's list, except certificates with trust
+// restrictions, which a file cannot contain.
 func authorities() []byte {
 	var text []byte
 	for root := range bundle.Roots() {

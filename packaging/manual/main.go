@@ -1,6 +1,6 @@
-// Command manual makes the manual page hpad.toml(5) of the configuration's
-// pages: manual VERSION SECONDS <both >hpad.toml.5, where SECONDS is the time that the
-// page bears, since 1970, and both are docs/config.md and docs/config-keys.md.
+// Command manual generates the manual page hpad.toml(5) from docs/config.md and
+// docs/config-keys.md: manual VERSION SECONDS <PAGES >hpad.toml.5. SECONDS is the date of the
+// page in seconds since 1970.
 package main
 
 import (
@@ -38,23 +38,23 @@ func run(args []string, in io.Reader, out io.Writer) error {
 	return err
 }
 
-// installed is where packages put the pages that links between them lead to.
+// installed is the directory of the linked pages in packages.
 const installed = "/usr/share/doc/hpad/docs/"
 
-// link is one of Markdown, of which a page keeps the text, and where it leads.
+// link matches a Markdown link.
 var link = regexp.MustCompile(`\[([^\]]+)\]\(([^)\s]+)\)`)
 
-// anchor is a place that only links lead to.
+// anchor matches a link target.
 var anchor = regexp.MustCompile(`(?m)^<a id=.*\n`)
 
-// row is one of a table, whose first cell is a key.
+// row matches a table row that starts with a key.
 var row = regexp.MustCompile("(?m)^\\| (`[^|]*`) \\| (.*) \\|$")
 
-// head is that of a table.
+// head matches the header of a table.
 var head = regexp.MustCompile(`(?m)^\|.*\|\n\|[-|]+\|\n`)
 
-// followed returns the text of a link, with the installed file that it leads to unless
-// that is this page itself.
+// followed returns the text of a link, with the installed file unless the link is within this
+// page.
 func followed(found string) string {
 	parts := link.FindStringSubmatch(found)
 	text, to := parts[1], parts[2]
@@ -77,10 +77,10 @@ func followed(found string) string {
 }
 
 func page(reference, version string, day time.Time) []byte {
-	_, body, _ := strings.Cut(reference, "\n") // its title
+	_, body, _ := strings.Cut(reference, "\n") // without the title
 	body = strings.Replace(body, "\n# All keys\n", "\n# KEYS\n", 1)
 	body = anchor.ReplaceAllString(link.ReplaceAllStringFunc(body, followed), "")
-	// Tables are wider than a terminal: a paragraph for each key instead.
+	// A paragraph for each key, because tables are wider than a terminal.
 	body = head.ReplaceAllString(body, "")
 	body = row.ReplaceAllStringFunc(body, func(line string) string {
 		cells := row.FindStringSubmatch(line)

@@ -56,7 +56,7 @@ func (a *Addition) Check() error {
 	}
 	_, err := config.LoadWith(a.Main, map[string][]byte{a.Path(): a.Text})
 	if err != nil {
-		return hint.With(err, "nothing was written")
+		return hint.With(err, "no file was written")
 	}
 	return nil
 }
@@ -68,7 +68,7 @@ func (a *Addition) Do() error { return Create(a.Path(), a.Main, a.Text) }
 type File struct{ Path, Text string }
 
 // CreateFor creates a file with [Create]: in conf.d next to the main file with its mode and
-// owner, elsewhere with those of the directory. Errors have hints.
+// owner, elsewhere with the owner of the directory. Errors have hints.
 func CreateFor(main string, file File) error {
 	like := filepath.Dir(file.Path)
 	if _, err := os.Stat(main); err == nil && like == config.ExtraDir(main) {

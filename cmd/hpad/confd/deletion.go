@@ -30,7 +30,7 @@ func (p place) String() string {
 	return fmt.Sprintf("%s:%d", p.file, p.line)
 }
 
-// PlanDeletion returns the path of the file that defines an autoscaler and nothing else, in the
+// PlanDeletion returns the path of the file that defines only one autoscaler, in the
 // configuration with the given main file. The remaining configuration is valid. The error may
 // be ErrNotConfigured; other errors have hints.
 func PlanDeletion(main, name string) (string, error) {

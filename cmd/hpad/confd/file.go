@@ -76,7 +76,7 @@ func stage(path, like string, text []byte) (name string, err error) {
 // errOwner is returned if the readers of the other files could not read a new file.
 var errOwner = errors.New("set the owner and group of the other files: not permitted")
 
-// own sets the owner and group of a file to those of another file. The owner may differ if all
+// own sets the owner and group of a file like another file. The owner may differ if all
 // readers of the other file can read the new file.
 func own(file *os.File, model fs.FileInfo) error {
 	want, ok := model.Sys().(*syscall.Stat_t)
@@ -98,7 +98,7 @@ func own(file *os.File, model fs.FileInfo) error {
 	return errOwner
 }
 
-// sibling returns the model for a new file: the first *.toml file of its directory, or else
+// sibling returns the model for a new file: the first *.toml file of its directory, otherwise
 // like. It returns like for a world-writable directory such as /tmp, because its files may
 // belong to other users.
 func sibling(path, like string) string {
@@ -146,7 +146,7 @@ func failed(operation, path string, err error) error {
 	case errors.Is(err, fs.ErrNotExist):
 		text = fmt.Sprintf("create the directory with: mkdir -p %q", dir)
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
-		text = fmt.Sprintf("free space on the file system of %q; nothing was changed", dir)
+		text = fmt.Sprintf("free space on the file system of %q; no file was changed", dir)
 	case errors.Is(err, syscall.EROFS):
 		text = fmt.Sprintf("the file system of %q is read-only: change the configuration at its origin", dir)
 	}

@@ -22,7 +22,7 @@ const Decide = "DECIDE: "
 const rateWindow = "2m"
 
 // AskSource reads the metric from a source and suggests keys for its type and the kind of its
-// fleet. The source and the kind may be empty. Matchers are those of a Prometheus selector,
+// fleet. The source and the kind may be empty. Matchers are label matchers of Prometheus,
 // for example `queue="work"`.
 func (m *Metric) AskSource(source, kind, matchers string) {
 	m.Source = source

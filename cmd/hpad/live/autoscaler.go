@@ -71,8 +71,8 @@ func (c *checker) checkTarget(key string, a *config.Autoscaler) (reading targets
 	return reading, read
 }
 
-// checkHosted reports a target whose instances are processes of hpad: from the running daemon,
-// or else its initial count.
+// checkHosted reports a target of processes of hpad: its count in the running daemon, otherwise
+// its initial count.
 func (c *checker) checkHosted(key string, a *config.Autoscaler, first *targets.Reading) {
 	view := c.run[a.Name]
 	if view.Reference != a.Target.String() {

@@ -57,8 +57,7 @@ type Running interface {
 
 // Check connects to every fleet and source of a configuration, reads every target and runs
 // every distinct query once. It returns the findings of fleets, sources and autoscalers in
-// this order, each sorted by name. Running is asked for processes of hpad itself; it may be
-// nil.
+// this order, each sorted by name. Running has the processes of hpad itself; it may be nil.
 func Check(ctx context.Context, c *config.Config, running Running) []Finding {
 	checker := &checker{
 		run:       map[string]api.Autoscaler{},
@@ -188,7 +187,7 @@ func (c *checker) setReach(name string, fleet targets.Fleet) {
 	}
 }
 
-// buildFleet builds a fleet that stores nothing.
+// buildFleet builds a fleet without a persistent store.
 func (c *checker) buildFleet(fleet config.Fleet) (targets.Fleet, error) {
 	return fleet.Config.Build(fleet.Name, targets.Env{
 		Store:  noStore{},
@@ -336,7 +335,7 @@ func (c *checker) query(ctx context.Context, name string, source sources.Source,
 	}
 }
 
-// noStore is the store of a fleet that stores nothing.
+// noStore is a store that discards all values.
 type noStore struct{}
 
 func (noStore) Load(context.Context, string) ([]byte, error)            { return nil, nil }

@@ -170,7 +170,7 @@ func (r *reader) add(line int, format string, args ...any) {
 // yamlLine matches the start of a message of the YAML library.
 var yamlLine = regexp.MustCompile(`^(?:yaml: )?(?:unmarshal errors:\s*)?line (\d+): `)
 
-// syntax adds a YAML error with the line of its message, or else the given line.
+// syntax adds a YAML error with the line of its message, otherwise the given line.
 func (r *reader) syntax(err error, line int) {
 	detail := err.Error()
 	if found := yamlLine.FindStringSubmatch(detail); found != nil {
@@ -335,7 +335,7 @@ func child(node *yaml.Node, key string) *yaml.Node {
 	return nil
 }
 
-// lineOf returns the line of a path, for example "spec.metrics[0].type", or else of its longest
+// lineOf returns the line of a path, for example "spec.metrics[0].type", otherwise of its longest
 // existing prefix.
 func lineOf(node *yaml.Node, path string) int {
 	line := node.Line

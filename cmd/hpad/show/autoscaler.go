@@ -1,5 +1,4 @@
-// Package show formats data of the daemon for a terminal, like kubectl where it has the same
-// output.
+// Package show formats data of the daemon for a terminal, in the style of kubectl.
 package show
 
 import (

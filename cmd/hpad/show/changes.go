@@ -22,7 +22,7 @@ func Changes(w io.Writer, changes []config.Change, made bool) error {
 	case made:
 		text.WriteString("There are no changes.\n")
 	default:
-		text.WriteString("A reload would change nothing.\n")
+		text.WriteString("A reload would make no changes.\n")
 	}
 	_, err := io.WriteString(w, text.String())
 	return err

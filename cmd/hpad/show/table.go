@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// Table is a table whose rows are written in several calls: only the first call writes the
+// Table writes the rows of a table in several calls: only the first call writes the
 // header, and columns never become narrower. The zero value is an empty table.
 type Table struct {
 	// Headless omits the header.

@@ -19,7 +19,7 @@ import (
 	"golang.org/x/crypto/bcrypt"
 )
 
-// lifetime is how long certificates are valid from an hour ago on.
+// lifetime is the validity of certificates, which starts one hour in the past.
 const lifetime = 24 * time.Hour
 
 // Authority is a certificate authority in a directory.
@@ -31,7 +31,7 @@ type Authority struct {
 	File string
 }
 
-// NewAuthority makes an authority whose files are in dir and begin with name.
+// NewAuthority creates an authority in dir. Its file names start with name.
 func NewAuthority(t testing.TB, dir, name string) *Authority {
 	t.Helper()
 	a := &Authority{dir: dir}
@@ -45,14 +45,14 @@ func NewAuthority(t testing.TB, dir, name string) *Authority {
 	return a
 }
 
-// Issue makes a certificate for a server at the loopback addresses and at the
-// DNS name, which is also that of a client, and returns its files.
+// Issue creates a certificate for a server at the loopback addresses and the DNS name, or for a
+// client with that name, and returns its files.
 func (a *Authority) Issue(t testing.TB, name string) (certFile, keyFile string) {
 	t.Helper()
 	return a.issue(t, newTemplate(name), name)
 }
 
-// IssueExpired is Issue of a certificate that was valid until a minute ago.
+// IssueExpired issues a certificate that expired a minute ago.
 func (a *Authority) IssueExpired(t testing.TB, name string) (certFile, keyFile string) {
 	t.Helper()
 	template := newTemplate(name)
@@ -78,8 +78,8 @@ func (a *Authority) issue(t testing.TB, template *x509.Certificate, name string)
 	return certFile, keyFile
 }
 
-// ClientConfig returns the TLS of a client that trusts the authority and shows
-// the certificate of files; empty ones are none.
+// ClientConfig returns the TLS configuration of a client that trusts the authority. It has no
+// certificate if files is empty.
 func (a *Authority) ClientConfig(t testing.TB, certFile, keyFile string) *tls.Config {
 	t.Helper()
 	c := &tls.Config{RootCAs: x509.NewCertPool(), MinVersion: tls.VersionTLS12}
@@ -94,7 +94,7 @@ func (a *Authority) ClientConfig(t testing.TB, certFile, keyFile string) *tls.Co
 	return c
 }
 
-// Hash returns the bcrypt hash of a password, of the least cost there is.
+// Hash returns the bcrypt hash of a password with the minimum cost.
 func Hash(t testing.TB, password string) string {
 	t.Helper()
 	hash, err := bcrypt.GenerateFromPassword([]byte(password), bcrypt.MinCost)
