@@ -162,7 +162,7 @@ func (c *Cluster) runOf(fleet string) *run {
 
 func (c *Cluster) dir(fleet string) string { return filepath.Join(c.options.Dir, fleet) }
 
-// daemons returns the daemon of the host's own fleets and those of the fleets that run here.
+// daemons returns the daemons of the host's own fleets and of the fleets that run here.
 func (c *Cluster) daemons() []*daemon.Daemon {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -175,7 +175,7 @@ func (c *Cluster) daemons() []*daemon.Daemon {
 	return all
 }
 
-// Daemon returns the daemon of a fleet, and that of the host's own fleets for Own; nil if this
+// Daemon returns the daemon of a fleet, or of the host's own fleets for Own; nil if this
 // member does not own the fleet or has not started its daemon yet.
 func (c *Cluster) Daemon(fleet string) *daemon.Daemon {
 	if fleet == Own {

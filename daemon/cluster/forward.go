@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// startInterval is the interval at which a request checks whether a daemon has started.
+	// startInterval is the interval between checks whether a daemon has started.
 	startInterval = 50 * time.Millisecond
 	// writeTimeout is the time limit of a write to all members.
 	writeTimeout = 20 * time.Second
@@ -105,7 +105,7 @@ func (v *clusterView) ownerOf(fleet string) (string, *peer) {
 	return owner, nil
 }
 
-// ownerError returns why this member cannot find the daemon of a fleet; owner is "" if the last
+// ownerError explains that this member cannot find the daemon of a fleet; owner is "" if the last
 // view has none.
 func (v *clusterView) ownerError(fleet, owner string) error {
 	unreached := v.unreached.Text()

@@ -106,7 +106,7 @@ func fromEach[T any](ctx context.Context, v *clusterView, autoscaler string, wit
 	return responses
 }
 
-// departed returns the last owner of an autoscaler's fleet if it is no member any more. For an
+// departed returns the last owner of an autoscaler's fleet if it is no longer a member. For an
 // autoscaler on the host of a member it returns all former members that this member has seen.
 func (v *clusterView) departed(autoscaler string) []string {
 	view, _, _ := v.View()

@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// updateInterval is the interval at which a member updates its membership and its fleets.
+	// updateInterval is the interval between updates of the membership and the fleets.
 	updateInterval = time.Second
 	// callShare is the part of a lease that a call to the coordinator may take: a third.
 	callShare = 3

@@ -15,7 +15,7 @@ import (
 	"go.uber.org/zap"
 )
 
-// leaveWait is how long a member waits for its runs to end when it stops.
+// leaveWait is the time limit for the runs to end when a member stops.
 const leaveWait = 30 * time.Second
 
 // assign returns the intended owner of each fleet. All members compute the same result from the

@@ -20,7 +20,7 @@ const (
 	// for reading it: a list of 100,000 autoscalers takes seconds.
 	listTTL     = 5 * time.Second
 	listTimeout = 20 * time.Second
-	// clockInterval is the interval at which a member reads the clocks of the others.
+	// clockInterval is the interval between comparisons of the clocks.
 	clockInterval = 15 * time.Second
 	// allowedSkew is the difference between the clocks of two members that is not reported.
 	allowedSkew = time.Second

@@ -32,7 +32,7 @@ type FileReport struct {
 	Values map[string]int `json:"values,omitempty"`
 	// Problems are the first 20 problems, each with its key.
 	Problems []string `json:"problems,omitempty"`
-	// Consequence describes what the next start does about the problems.
+	// Consequence describes the effect of the problems on the next start.
 	Consequence string `json:"consequence,omitempty"`
 }
 

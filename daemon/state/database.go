@@ -105,7 +105,7 @@ func isSystemError(err error) bool {
 
 var errEmpty = errors.New("the file is empty")
 
-// open opens and verifies the file at path. After an error nothing is open.
+// open opens and verifies the file at path. After an error all files are closed.
 func (d *database) open(path string) error {
 	var err error
 	if d.handle, err = openHandle(path, false); err != nil {
@@ -117,7 +117,7 @@ func (d *database) open(path string) error {
 	return nil
 }
 
-// openHandle opens a bbolt file. After an error nothing is open.
+// openHandle opens a bbolt file. After an error all files are closed.
 func openHandle(path string, readOnly bool) (*handle, error) {
 	h := &handle{}
 	options := bolt.Options{
@@ -242,7 +242,7 @@ type cutError struct{ has, of int64 }
 func (e *cutError) Error() string { return fmt.Sprintf("the file has %d bytes of %d", e.has, e.of) }
 
 // verify checks the format, every value, and the structure of the file. bbolt's Check comes
-// last: it runs in its own goroutine, where an invalid pointer ends the process. The checks
+// last: it runs in its own goroutine, and an invalid pointer there ends the process. The checks
 // before it follow the same pointers and return an error.
 func (d *database) verify() error {
 	return d.view(func(tx *bolt.Tx) error {

@@ -25,7 +25,7 @@ import (
 // are imported.
 
 type exportHeader struct {
-	// Export is the version of the export format, and Format that of the values.
+	// Export is the version of the export, and Format the version of the values.
 	Export int       `json:"hpad_state"`
 	Format int       `json:"format"`
 	Time   time.Time `json:"time"`
@@ -152,7 +152,7 @@ func export(ctx context.Context, to io.Writer, own *database, fleets []map[strin
 	return e.to.Flush()
 }
 
-// merged writes the state of a file, merged with that of fleets.
+// merged writes the state of a file merged with the state of fleets.
 func (e *exporter) merged(tx *bolt.Tx, fleets []map[string][]byte) error {
 	own, err := valuesOf(tx)
 	if err != nil {

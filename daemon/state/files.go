@@ -66,7 +66,7 @@ func giveToOwner(file *os.File) error {
 	return nil
 }
 
-// lockWait is how long Open waits until the previous process unlocks state.db. The lock is
+// lockWait is the time limit for the previous process to unlock state.db. The lock is
 // bbolt's file lock, which the kernel releases with the process.
 const lockWait = time.Second
 

@@ -20,7 +20,7 @@ const (
 
 // Options configure a store. The zero value uses the defaults.
 type Options struct {
-	// Retention is how long entries are kept, counted back from the newest one; 0 means
+	// Retention is the age limit of entries, counted back from the newest one; 0 means
 	// DefaultRetention.
 	Retention time.Duration
 	// HistoryBytes limits the total size of the entries; 0 means DefaultHistoryBytes. The file
@@ -28,7 +28,7 @@ type Options struct {
 	HistoryBytes int64
 	// Log is optional.
 	Log *zap.Logger
-	// Before is called before each write to a file, in tests of slow disks; nil calls nothing.
+	// Before is called before each write to a file, in tests of slow disks.
 	Before func()
 
 	// refilled removes an earlier state.db, because the caller loads its content from
@@ -51,7 +51,7 @@ var buckets = map[string][][]byte{
 //
 // The error is a *HeldError if another process uses the directory, a *FormatError for files of
 // a newer hpad, and a *DamagedError if state.db is damaged: it is set aside, and the next Open
-// creates an empty one. A damaged history.db is set aside and replaced at once. Both are
+// creates an empty one. A damaged history.db is set aside and replaced. Both are
 // reported as losses.
 func Open(dir string, options Options) (Store, error) {
 	s, err := openStore(dir, options)

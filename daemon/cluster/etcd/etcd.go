@@ -126,8 +126,8 @@ func (c *Coordinator) explained(err error) error {
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
 		remedy = ": timeout; check that most of its servers run and can be reached"
-		if refused := c.refusal(); refused != nil {
-			remedy = ": " + refused.Error()
+		if rejected := c.rejection(); rejected != nil {
+			remedy = ": " + rejected.Error()
 		}
 	case errors.Is(err, rpctypes.ErrNoSpace):
 		remedy = `: its quota is exhausted; compact and defragment it, run "etcdctl alarm disarm", and enable --auto-compaction-retention=1h`
@@ -139,22 +139,22 @@ func (c *Coordinator) explained(err error) error {
 	return fmt.Errorf("etcd at %s: %w%s", strings.Join(c.options.Endpoints, ", "), err, remedy)
 }
 
-// refusal returns the reason why a server rejects connections, because etcd's client reports
+// rejection returns the reason why a server rejects connections, because etcd's client reports
 // only a timeout; nil if no server rejects them within a second.
-func (c *Coordinator) refusal() error {
+func (c *Coordinator) rejection() error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	for _, endpoint := range c.options.Endpoints {
-		if err := c.knock(ctx, endpoint); err != nil && ctx.Err() == nil {
+		if err := c.dial(ctx, endpoint); err != nil && ctx.Err() == nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// knock connects to a server. With TLS 1.3 a server rejects a client certificate only after the
-// handshake, so knock also reads.
-func (c *Coordinator) knock(ctx context.Context, endpoint string) error {
+// dial connects to a server. With TLS 1.3 a server rejects a client certificate only after the
+// handshake, so dial also reads.
+func (c *Coordinator) dial(ctx context.Context, endpoint string) error {
 	address, err := url.Parse(endpoint)
 	if err != nil {
 		return err

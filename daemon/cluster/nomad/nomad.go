@@ -34,9 +34,9 @@ type Coordinator struct {
 	config *nomad.Config
 	prefix string
 
-	// looking is a lock for look. It guards seen.
-	looking chan struct{}
-	seen    map[string]sighting
+	// listLock is a lock for listAll. It guards cache.
+	listLock chan struct{}
+	cache    map[string]cachedVariable
 }
 
 var _ cluster.Coordinator = (*Coordinator)(nil)
@@ -52,7 +52,7 @@ func New(options Options) (*Coordinator, error) {
 	}
 	return &Coordinator{
 		agent: agent, config: &config, prefix: options.Path + "/" + segment(options.Cluster, maxCluster) + "/",
-		looking: make(chan struct{}, 1), seen: map[string]sighting{},
+		listLock: make(chan struct{}, 1), cache: map[string]cachedVariable{},
 	}, nil
 }
 

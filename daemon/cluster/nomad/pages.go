@@ -36,8 +36,8 @@ const (
 	largestRecord = 63 << 10
 	// mostPages is the number of pages of a fleet.
 	mostPages = 4096
-	// together is the number of concurrent calls for the pages of a term.
-	together = 8
+	// maxParallel is the number of concurrent calls for the pages of a term.
+	maxParallel = 8
 )
 
 // Both are safe for concurrent use.
@@ -140,7 +140,7 @@ func numberOf(page *api.Variable) uint64 {
 func (c *Coordinator) allPages(n int, do func(i int) (*api.Variable, error)) ([]*api.Variable, error) {
 	pages := make([]*api.Variable, n)
 	var all errgroup.Group
-	all.SetLimit(together)
+	all.SetLimit(maxParallel)
 	for i := range n {
 		all.Go(func() (err error) {
 			pages[i], err = do(i)
@@ -162,7 +162,7 @@ func (t *term) claim(ctx context.Context) error {
 		return err
 	}
 	n, nonce := 0, rand.Text()
-	record, err := t.ours(ctx, func(r *fleetRecord) error {
+	record, err := t.changeOwned(ctx, func(r *fleetRecord) error {
 		r.Claim = nonce // so that an earlier write of the record, which may still arrive, fails
 		n = max(r.Pages, 1)
 		return t.check()
@@ -340,7 +340,7 @@ func (t *term) grow(ctx context.Context, changes map[string][]byte) error {
 		return err
 	}
 	t.pages = nil // until it is known which pages the record names
-	if _, err := t.ours(ctx, func(r *fleetRecord) error {
+	if _, err := t.changeOwned(ctx, func(r *fleetRecord) error {
 		r.Pages = n
 		return t.check()
 	}); err != nil {

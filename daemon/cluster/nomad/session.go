@@ -17,7 +17,7 @@ import (
 
 func (c *Coordinator) Join(ctx context.Context, member cluster.Member, ttl time.Duration) (cluster.Session, error) {
 	record := memberRecord{Member: member, TTL: ttl, Nonce: rand.Text()}
-	if _, _, err := c.look(ctx); err != nil { // removes an expired member of that name
+	if _, _, err := c.listAll(ctx); err != nil { // removes an expired member of that name
 		return nil, err
 	}
 	sent := time.Now()
@@ -156,7 +156,7 @@ func (s *session) Acquire(ctx context.Context, fleet, configuration string) (clu
 // isThere reports whether a session exists as of an index or later.
 func (s *session) isThere(ctx context.Context, id, index uint64) (bool, error) {
 	for again := newRetry(); ; {
-		there, _, err := s.c.look(ctx)
+		there, _, err := s.c.listAll(ctx)
 		if err != nil {
 			return false, err
 		}
@@ -214,8 +214,8 @@ func (t *term) check() error {
 	return nil
 }
 
-// ours is changeFleet if the member owns the fleet. It returns the variable of the record.
-func (t *term) ours(ctx context.Context, change func(r *fleetRecord) error) (*api.Variable, error) {
+// changeOwned is changeFleet if the member owns the fleet. It returns the variable of the record.
+func (t *term) changeOwned(ctx context.Context, change func(r *fleetRecord) error) (*api.Variable, error) {
 	_, now, err := t.s.c.changeFleet(ctx, t.name, func(r fleetRecord, _ *api.Variable) (fleetRecord, error) {
 		if r.Session != t.s.id() || r.Term != t.number {
 			return r, t.fenced()
@@ -227,7 +227,7 @@ func (t *term) ours(ctx context.Context, change func(r *fleetRecord) error) (*ap
 }
 
 func (t *term) Configure(ctx context.Context, configuration string) error {
-	_, err := t.ours(ctx, func(r *fleetRecord) error {
+	_, err := t.changeOwned(ctx, func(r *fleetRecord) error {
 		r.Configuration = configuration
 		return t.check() // checked before each attempt
 	})
@@ -236,7 +236,7 @@ func (t *term) Configure(ctx context.Context, configuration string) error {
 
 func (t *term) Release(ctx context.Context) error {
 	t.finish()
-	_, err := t.ours(ctx, func(r *fleetRecord) error {
+	_, err := t.changeOwned(ctx, func(r *fleetRecord) error {
 		r.Owner, r.Session = "", 0
 		return nil
 	})

@@ -40,8 +40,8 @@ func (r fleetRecord) ownership() cluster.Ownership {
 	return cluster.Ownership{Last: r.Last, Term: r.Term, Configuration: r.Configuration}
 }
 
-// sighting is the last known content of a variable.
-type sighting struct {
+// cachedVariable is the last known content of a variable.
+type cachedVariable struct {
 	variable *api.Variable
 	// since is when this content was first seen.
 	since  time.Time
@@ -50,7 +50,7 @@ type sighting struct {
 }
 
 // isNews reports whether the variable has changed.
-func (s sighting) hasChanged(listed *api.VariableMetadata) bool {
+func (s cachedVariable) hasChanged(listed *api.VariableMetadata) bool {
 	return s.variable == nil || s.variable.ModifyIndex != listed.ModifyIndex || s.variable.CreateIndex != listed.CreateIndex
 }
 
@@ -60,27 +60,27 @@ type sessions struct {
 	members map[uint64]memberRecord
 }
 
-// look lists all members and fleets, reads changed variables, and removes members that did not
+// listAll lists all members and fleets, reads changed variables, and removes members that did not
 // renew for their ttl. The fleets are as of the same moment.
-func (c *Coordinator) look(ctx context.Context) (there sessions, fleets []fleetRecord, err error) {
+func (c *Coordinator) listAll(ctx context.Context) (there sessions, fleets []fleetRecord, err error) {
 	select {
-	case c.looking <- struct{}{}:
-		defer func() { <-c.looking }()
+	case c.listLock <- struct{}{}:
+		defer func() { <-c.listLock }()
 	case <-ctx.Done():
 		return there, nil, c.explained(ctx, ctx.Err())
 	}
 	for again := newRetry(); ; {
-		there, fleets, err = c.lookOnce(ctx)
-		if !errors.Is(err, errMoved) || !again.wait(ctx) {
+		there, fleets, err = c.listOnce(ctx)
+		if !errors.Is(err, errChanged) || !again.wait(ctx) {
 			return there, fleets, err
 		}
 	}
 }
 
-// errMoved is returned if a variable changed after it was listed.
-var errMoved = errors.New("variables change faster than they can be read")
+// errChanged is returned if a variable changed after it was listed.
+var errChanged = errors.New("variables change faster than they can be read")
 
-func (c *Coordinator) lookOnce(ctx context.Context) (there sessions, fleets []fleetRecord, err error) {
+func (c *Coordinator) listOnce(ctx context.Context) (there sessions, fleets []fleetRecord, err error) {
 	variables, options, err := c.reader(ctx)
 	if err != nil {
 		return there, nil, err
@@ -90,15 +90,15 @@ func (c *Coordinator) lookOnce(ctx context.Context) (there sessions, fleets []fl
 		return there, nil, c.explained(ctx, err)
 	}
 	there = sessions{index: meta.LastIndex, members: map[uint64]memberRecord{}}
-	now, seen := time.Now(), make(map[string]sighting, len(listed))
+	now, seen := time.Now(), make(map[string]cachedVariable, len(listed))
 	for _, variable := range listed {
 		isMember := strings.HasPrefix(variable.Path, c.member(""))
-		s := c.seen[variable.Path]
+		s := c.cache[variable.Path]
 		if s.hasChanged(variable) {
-			if s, err = c.see(ctx, variable, isMember); err != nil {
+			if s, err = c.readListed(ctx, variable, isMember); err != nil {
 				return there, nil, err
 			}
-			c.seen[variable.Path] = s
+			c.cache[variable.Path] = s
 		}
 		if !isMember {
 			fleets = append(fleets, s.fleet)
@@ -106,7 +106,7 @@ func (c *Coordinator) lookOnce(ctx context.Context) (there sessions, fleets []fl
 			there.members[variable.CreateIndex] = s.member
 		} else if err := c.remove(ctx, variable.Path, variable.ModifyIndex); err != nil {
 			if _, alive := errors.AsType[*conflictError](err); alive {
-				err = errMoved
+				err = errChanged
 			}
 			return there, nil, err
 		} else {
@@ -114,19 +114,19 @@ func (c *Coordinator) lookOnce(ctx context.Context) (there sessions, fleets []fl
 		}
 		seen[variable.Path] = s
 	}
-	c.seen = seen
+	c.cache = seen
 	return there, fleets, nil
 }
 
-// see reads a listed variable. A member may have been renewed since then, but a fleet must be
+// readListed reads a listed variable. A member may have been renewed since then, but a fleet must be
 // unchanged: otherwise the listed members may be too few.
-func (c *Coordinator) see(ctx context.Context, listed *api.VariableMetadata, isMember bool) (s sighting, err error) {
+func (c *Coordinator) readListed(ctx context.Context, listed *api.VariableMetadata, isMember bool) (s cachedVariable, err error) {
 	s.variable, _, err = c.read(ctx, listed.Path)
 	if err != nil {
 		return s, err
 	}
 	if s.variable == nil || s.variable.CreateIndex != listed.CreateIndex || !isMember && s.variable.ModifyIndex != listed.ModifyIndex {
-		return s, errMoved
+		return s, errChanged
 	}
 	s.since = time.Now()
 	if isMember {
@@ -138,7 +138,7 @@ func (c *Coordinator) see(ctx context.Context, listed *api.VariableMetadata, isM
 // View implements [cluster.Coordinator].
 func (c *Coordinator) View(ctx context.Context) (cluster.View, error) {
 	view := cluster.View{Members: map[string]cluster.Member{}, Fleets: map[string]cluster.Ownership{}}
-	there, fleets, err := c.look(ctx)
+	there, fleets, err := c.listAll(ctx)
 	if err != nil {
 		return view, err
 	}
