@@ -21,6 +21,7 @@ type Difference struct {
 	Upstream, HPAD, Before *Line
 }
 
+// isKnown reports whether a difference is understood and affects no decision. Compare skips it.
 func isKnown(s *Scenario, d *Difference) bool {
 	if d.Upstream == nil || d.HPAD == nil {
 		return false
@@ -86,6 +87,8 @@ func Compare(s *Scenario, upstream, hpad *Played) (differences []Difference, sam
 	return differences, same
 }
 
+// lasting returns the lines of hpad without evaluations that wrote nothing, were lost by a kill
+// and happened again at the same instant.
 func (s *Scenario) lasting(lines []Line) (lasting []Line) {
 	if !slices.ContainsFunc(s.Acts, func(a Act) bool { return a.Kind == "killmid" }) {
 		return lines
@@ -118,12 +121,14 @@ func byAutoscaler(lines []Line) map[string][]Line {
 	return all
 }
 
+// once returns a line without repeated recommendations.
 func once(l *Line) *Line {
 	next := *l
 	next.Recs = Set(slices.Clone(l.Recs))
 	return &next
 }
 
+// timeless returns a line without the times of its conditions.
 func timeless(l *Line) *Line {
 	next := *l
 	next.Conditions = nil
@@ -134,6 +139,7 @@ func timeless(l *Line) *Line {
 	return &next
 }
 
+// zeroOnly returns a line with only the condition that affects decisions, without its time.
 func zeroOnly(l *Line) *Line {
 	next := *l
 	next.Conditions = nil
@@ -146,6 +152,7 @@ func zeroOnly(l *Line) *Line {
 	return &next
 }
 
+// differs returns the names of the fields that differ, or an empty string.
 func differs(u, h *Line, relax []string) string {
 	switch {
 	case u == nil:
@@ -204,6 +211,7 @@ func differs(u, h *Line, relax []string) string {
 
 var instants = regexp.MustCompile(`([@"])([0-9hm]*[0-9.]+(?:s|ms|µs))`)
 
+// coarse returns a text with its times rounded to tenths of a second.
 func coarse(text string) string {
 	return instants.ReplaceAllStringFunc(text, func(found string) string {
 		d, err := time.ParseDuration(found[1:])

@@ -221,6 +221,7 @@ func (g *gen) scenario(family string) {
 	sort.SliceStable(s.Acts, func(i, j int) bool { return s.Acts[i].At < s.Acts[j].At })
 }
 
+// retarget adds a second target for an autoscaler, and moves it between the two.
 func (g *gen) retarget(i int) {
 	a := &g.s.Autoscalers[i]
 	twin := Autoscaler{Name: a.Name + "x", Spec: a.Spec, Idle: true, Fleet: a.Fleet, Replicas: int32(g.n(1, 10))}
@@ -246,16 +247,19 @@ func (g *gen) retarget(i int) {
 	g.s.Autoscalers[i] = *a
 }
 
+// late returns an instant near the end of a sync period.
 func (g *gen) late() Dur {
 	c := &g.s.Config
 	return c.Period*Dur(g.n(0, g.s.Ticks-1)) + Dur(g.f(0.95, 0.99)*float64(c.Period))/Sec(0.001)*Sec(0.001)
 }
 
+// between returns an instant between two ticks.
 func (g *gen) between() Dur {
 	c := &g.s.Config
 	return c.Period*Dur(g.n(0, g.s.Ticks-1)) + Dur(g.n(300, int(c.Period.D().Milliseconds())-300))*Sec(0.001)
 }
 
+// off returns an instant near at that is not a tick.
 func (g *gen) off(at Dur) Dur {
 	at = at / Sec(0.001) * Sec(0.001)
 	if at%g.s.Config.Period < Sec(0.3) {
@@ -264,6 +268,7 @@ func (g *gen) off(at Dur) Dur {
 	return at
 }
 
+// any returns any instant, often a tick.
 func (g *gen) any() Dur {
 	c := &g.s.Config
 	at := c.Period * Dur(g.n(0, g.s.Ticks-1))

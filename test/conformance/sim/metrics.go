@@ -5,6 +5,7 @@ import (
 	"slices"
 )
 
+// load returns the current load.
 func (t *Target) load() float64 {
 	load := 0.0
 	for _, p := range t.a.Load {
@@ -16,6 +17,7 @@ func (t *Target) load() float64 {
 	return load * (1 + t.a.Fleet.Jitter*(t.draw("load", int(t.now/Sec(5)))-0.5))
 }
 
+// use returns a function that returns the load of an instance, relative to its target value.
 func (t *Target) use() func(m *member) float64 {
 	serving := 0
 	for _, m := range t.members {
@@ -51,6 +53,7 @@ func (f *Fleet) Request(resource, task string) (sum int64) {
 	return sum
 }
 
+// unit returns the usage of an instance at the target value, in milli-units.
 func (t *Target) unit(m *Metric) float64 {
 	if m.Goal == "utilization" {
 		return float64(t.a.Fleet.Request(m.Name, m.Task)) * float64(m.Percent) / 100
@@ -58,6 +61,7 @@ func (t *Target) unit(m *Metric) float64 {
 	return m.Unit * 1000
 }
 
+// publish takes samples at an instant.
 func (t *Target) publish(at Dur) {
 	now := t.now
 	t.now = at // the first samples are from before the start
@@ -116,6 +120,7 @@ func (t *Target) publish(at Dur) {
 	}
 }
 
+// missingStep returns n if every n-th instance has no samples.
 func missingStep(e *Event) int { return max(1, int(e.N)) }
 
 func (t *Target) specMetrics() []Metric {

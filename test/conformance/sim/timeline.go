@@ -121,6 +121,8 @@ func (s *Scenario) Evaluations() (steps []Step) {
 	return steps
 }
 
+// Lead sets the evaluations of upstream to those of hpad. If hpad was killed before a write, the
+// same write of upstream fails.
 func Lead(s *Scenario, hpad *Played) {
 	s.Evaluate = nil
 	for _, g := range hpad.Ghosts {
@@ -148,6 +150,7 @@ func Lead(s *Scenario, hpad *Played) {
 	sort.SliceStable(s.Evaluate, func(i, j int) bool { return s.Evaluate[i].At < s.Evaluate[j].At })
 }
 
+// labels returns the spec that the labels of a target define at an instant.
 func (s *Scenario) labels(name string, at Dur) (spec *Spec) {
 	for i := range s.Autoscalers {
 		a := &s.Autoscalers[i]

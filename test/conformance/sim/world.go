@@ -177,6 +177,7 @@ func (t *Target) between(lo, hi float64, what string, ns ...int) float64 {
 }
 func (t *Target) chance(p float64, what string, ns ...int) bool { return t.draw(what, ns...) < p }
 
+// span returns a random duration within bounds, in tenths of a second.
 func (t *Target) span(b [2]Dur, what string, ord int) Dur {
 	return Dur(t.between(float64(b[0]), float64(b[1])+1, what, ord)) / Dur(100*time.Millisecond) * Dur(100*time.Millisecond)
 }
@@ -186,6 +187,7 @@ func (t *Target) after(at Dur, do func()) {
 	t.timers = append(t.timers, timer{at, t.seq, do})
 }
 
+// advance executes all events and timers up to and including an instant.
 func (t *Target) advance(to Dur) {
 	for {
 		at, which := far, -1
@@ -215,6 +217,7 @@ func (t *Target) advance(to Dur) {
 	t.members = slices.DeleteFunc(t.members, func(m *member) bool { return m.stops <= t.now })
 }
 
+// make starts an instance.
 func (t *Target) make(at Dur) *member {
 	ord := t.made
 	t.made++
@@ -228,6 +231,7 @@ func (t *Target) make(at Dur) *member {
 
 func (t *Target) id(m *member) string { return fmt.Sprintf("%s-%d", t.a.Name, m.ord) }
 
+// live returns the instances that have not failed or been removed, oldest first.
 func (t *Target) live() (live []*member) {
 	for _, m := range t.members {
 		if m.failed > t.now && m.leaving > t.now && m.stops > t.now {
@@ -237,6 +241,7 @@ func (t *Target) live() (live []*member) {
 	return live
 }
 
+// nth returns the n-th live instance modulo their number, or nil if there are no live instances.
 func (t *Target) nth(n int32) *member {
 	live := t.live()
 	if len(live) == 0 {
@@ -245,6 +250,7 @@ func (t *Target) nth(n int32) *member {
 	return live[int(n)%len(live)]
 }
 
+// settle starts or removes instances until their number is the desired count.
 func (t *Target) settle() {
 	live := t.live()
 	for n := int32(len(live)); n < t.replicas; n++ {
@@ -290,6 +296,7 @@ func (t *Target) happen(e *Event) {
 	}
 }
 
+// during returns the current event of a kind for n, or nil. A negative n matches all events.
 func (t *Target) during(kind string, n int) *Event {
 	for i := range t.a.Events {
 		e := &t.a.Events[i]
@@ -303,6 +310,7 @@ func (t *Target) during(kind string, n int) *Event {
 	return nil
 }
 
+// look returns the current state of an instance.
 func (t *Target) look(m *member) Instance {
 	in := Instance{ID: t.id(m), Phase: "Running", Deleting: m.leaving <= t.now}
 	if t.now < m.started {
@@ -333,6 +341,7 @@ func (t *Target) look(m *member) Instance {
 	return in
 }
 
+// serves reports whether an instance takes load.
 func (t *Target) serves(m *member) bool {
 	in := t.look(m)
 	return in.Phase == "Running" && !in.Deleting && (in.Ready == "True" || in.Ready == "")
@@ -515,6 +524,7 @@ func (t *Target) Spec(at Dur) (Spec, bool) {
 	return t.spec, !t.gone
 }
 
+// fleetOut reports whether reads of a whole fleet fail at an instant.
 func (s *Scenario) fleetOut(at Dur, fleet int) bool {
 	for i := range s.Autoscalers {
 		if s.FleetOf(i) != fleet {

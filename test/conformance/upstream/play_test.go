@@ -136,6 +136,7 @@ func newUpstream(t *testing.T, s *sim.Scenario) *upstream {
 	return u
 }
 
+// begin builds the controller in the same way as kube-controller-manager.
 func (u *upstream) begin(ctx context.Context) {
 	c := &u.s.Config
 	mapper := apimeta.NewDefaultRESTMapper([]schema.GroupVersion{{Group: "apps", Version: "v1"}})
@@ -150,12 +151,14 @@ func (u *upstream) begin(ctx context.Context) {
 	}}
 }
 
+// set applies the current settings, as a restart with the same memory would.
 func (u *upstream) set() {
 	c := &u.config
 	u.ctl.tolerance, u.ctl.downscaleStabilisationWindow = c.Tolerance, c.Downscale.D()
 	u.ctl.replicaCalc.cpuInitializationPeriod, u.ctl.replicaCalc.delayOfInitialReadinessStatus = c.CPUInit.D(), c.ReadyDelay.D()
 }
 
+// live runs the scenario.
 func (u *upstream) live() {
 	ctx, cancel := context.WithCancel(u.ctx)
 	var wg sync.WaitGroup
@@ -245,6 +248,7 @@ func (u *upstream) beginKey(key string) {
 	u.key, u.began, u.events, u.failed, u.said = key, u.now(), nil, false, nil
 }
 
+// endKey records the result of the evaluation.
 func (u *upstream) endKey(key string) {
 	name := strings.TrimPrefix(key, uNS+"/")
 	hpa := u.api.get(name)
@@ -392,6 +396,7 @@ func (a *uAPI) get(name string) *autoscalingv2.HorizontalPodAutoscaler {
 	return a.objects[name]
 }
 
+// List serves the informer.
 func (a *uAPI) List(metav1.ListOptions) (runtime.Object, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -403,6 +408,7 @@ func (a *uAPI) List(metav1.ListOptions) (runtime.Object, error) {
 	return list, nil
 }
 
+// Watch serves the informer.
 func (a *uAPI) Watch(o metav1.ListOptions) (watch.Interface, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -465,6 +471,7 @@ func (a *uAPI) remove(name string) {
 	a.send(watch.Deleted, before)
 }
 
+// UpdateStatus writes a status as the API server does.
 func (a *uAPI) UpdateStatus(_ context.Context, in *autoscalingv2.HorizontalPodAutoscaler, _ metav1.UpdateOptions) (*autoscalingv2.HorizontalPodAutoscaler, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -553,6 +560,7 @@ func uList(milli map[string]int64) v1.ResourceList {
 	return list
 }
 
+// uQuantity returns a quantity in the canonical form of the API.
 func uQuantity(s string) resource.Quantity {
 	q := resource.MustParse(s)
 	return resource.MustParse(q.String())
@@ -563,6 +571,7 @@ func (u *upstream) mtime(d sim.Dur) *metav1.Time {
 	return &t
 }
 
+// selected returns the target that a selector matches.
 func (u *upstream) selected(selector labels.Selector) (string, *sim.Fleet) {
 	name := strings.TrimPrefix(selector.String(), "app=")
 	for i := range u.s.Autoscalers {
@@ -690,6 +699,7 @@ func (c uMetrics) GetResourceMetric(ctx context.Context, res v1.ResourceName, ns
 	return c.MetricsClient.GetResourceMetric(ctx, res, ns, sel, container)
 }
 
+// find returns the requested metric of an autoscaler.
 func (u *upstream) find(owner string, is func(m *sim.Metric) bool) (*sim.Target, int, *sim.Metric) {
 	t := u.target(owner)
 	metrics := t.Metrics(u.now())
@@ -701,6 +711,7 @@ func (u *upstream) find(owner string, is func(m *sim.Metric) bool) (*sim.Target,
 	panic("no such metric of " + owner)
 }
 
+// values returns the series of a metric, converted as prometheus-adapter does.
 func (u *upstream) values(t *sim.Target, i int) ([]sim.Value, error) {
 	values, err := t.Values(u.now(), i)
 	if err != nil {
