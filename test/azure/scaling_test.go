@@ -43,10 +43,8 @@ func TestScaling(t *testing.T) {
 		run  func(t *testing.T, s *azuretest.Server, l *world.Load)
 	}{
 		{"grows and shrinks", growsAndShrinks},
-		{"booting machines", booting},
 		{"quota", quota},
 		{"throttled for a minute", throttled},
-		{"credentials", credentials},
 		{"external writer", externalWriter},
 		{"chosen victims", chosen},
 		{"vanishing", vanishing},
@@ -80,48 +78,6 @@ func growsAndShrinks(t *testing.T, s *azuretest.Server, l *world.Load) {
 	awaitCapacity(t, s, "web", 0)
 	l.Queue("web", 20)
 	awaitCapacity(t, s, "web", 2)
-}
-
-// booting: machines that never start count as idle, so a high load of the others causes one
-// scale-up (R27, R36).
-func booting(t *testing.T, s *azuretest.Server, l *world.Load) {
-	s.Add(azuretest.Set{Group: "Shop", Name: "slow", Capacity: 2, Monitored: true, NeverBoot: true})
-	for _, host := range azuretest.Look(s, "shop/slow", func(set *azuretest.Set) []string {
-		return []string{set.Host(set.Machines[0]), set.Host(set.Machines[1])}
-	}) {
-		l.Set(fmt.Sprintf("cpu{host=%q}", host), 2)
-	}
-	w := world.New(t, s.TOML("cloud", quick+"while_updating = \"write\"\n")+l.Source()+`
-[autoscalers.slow]
-target       = { fleet = "cloud", resource_group = "shop", scale_set = "slow", requests = { cpu = "1" } }
-min_replicas = 1
-max_replicas = 50
-[[autoscalers.slow.metrics]]
-type                = "Resource"
-resource            = "cpu"
-source              = "prom"
-query               = 'sum by (host) (cpu{host=~"slow.*"})'
-instance_label      = "host"
-match               = "name"
-window              = "1s"
-average_utilization = 60
-`)
-	// 200 % of two machines at 60 % is 7; of seven machines it is 57 %.
-	awaitCapacity(t, s, "slow", 7)
-	w.Passes("slow", 4)
-	if got := s.Capacity("shop/slow"); got != 7 {
-		t.Errorf("capacity %d while machines boot, want 7", got)
-	}
-	s.Change("shop/slow", func(set *azuretest.Set) {
-		set.NeverBoot = false
-		for _, m := range set.Machines {
-			m.Health = "unhealthy"
-		}
-	})
-	w.Passes("slow", 3)
-	if got := s.Capacity("shop/slow"); got != 7 {
-		t.Errorf("capacity %d with unhealthy machines, want 7", got)
-	}
 }
 
 // quota: a write beyond the quota is reported with Azure's message, and hpad continues once the
@@ -160,26 +116,6 @@ func throttled(t *testing.T, s *azuretest.Server, l *world.Load) {
 		s.Add(azuretest.Set{Group: "Shop", Name: name, Capacity: world.Before})
 	}
 	m.Run(t, l)
-}
-
-// credentials: hpad holds while the secret is expired and does not reveal it.
-func credentials(t *testing.T, s *azuretest.Server, l *world.Load) {
-	s.Add(azuretest.Set{Group: "Shop", Name: "locked", Capacity: 2})
-	l.Queue("locked", 20)
-	w := world.New(t, s.TOML("cloud", quick)+l.Source()+queued("locked", 1, 5))
-	w.Passes("locked", 1)
-	s.Refuse(true)
-	l.Queue("locked", 50)
-	c := w.Await("locked", policy.AbleToScale, "FailedGetScale", "AADSTS7000222")
-	if strings.Contains(c.Message, azuretest.Secret) {
-		t.Errorf("the condition contains the secret: %+v", c)
-	}
-	w.Passes("locked", 3)
-	if got := s.Capacity("shop/locked"); got != 2 {
-		t.Errorf("capacity %d without credentials, want 2", got)
-	}
-	s.Refuse(false)
-	awaitCapacity(t, s, "locked", 5)
 }
 
 // externalWriter: a conflicting write is repeated, and a manual change of the count is reported

@@ -28,7 +28,6 @@ func TestGCE(t *testing.T) {
 			"queue":            queue,
 			"quota":            quota,
 			"throttled minute": throttled,
-			"credentials":      credentials,
 			"external writer":  externalWriter,
 			"lost responses":   lostResponses,
 			"restart":          restart,
@@ -177,23 +176,6 @@ func throttled(t *testing.T, p *project) {
 		p.Add(gcetest.Group{Zone: "us-east1-b", Name: name, Size: world.Before})
 	}
 	m.Run(t, p.load)
-}
-
-// credentials: hpad reports revoked credentials and holds.
-func credentials(t *testing.T, p *project) {
-	p.add(3, 0)
-	p.load.Queue(p.name, 30)
-	w := world.New(t, p.queued(1, 8))
-	w.Await(p.name, policy.ScalingActive, "ValidMetricFound", "")
-	p.ExpireCredentials(true)
-	w.Await(p.name, policy.AbleToScale, "FailedGetScale", "forbidden")
-	p.load.Queue(p.name, 10)
-	w.Passes(p.name, 3)
-	if size := p.Size(t, p.target); size != 3 {
-		t.Errorf("size %d without credentials, want 3", size)
-	}
-	p.ExpireCredentials(false)
-	p.awaitRunning(1)
 }
 
 // externalWriter: a manual change of the size is reported and reverted. A deleted group is

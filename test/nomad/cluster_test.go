@@ -2,14 +2,9 @@ package nomad
 
 import (
 	"fmt"
-	"net/http"
-	"net/http/httptest"
-	"net/http/httputil"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
 	"testing"
 
 	nomadapi "github.com/hashicorp/nomad/api"
@@ -20,7 +15,6 @@ import (
 	"github.com/hpad/hpad/targets/targettest"
 	"github.com/hpad/hpad/test/internal/world"
 	"github.com/hpad/hpad/test/nomad/nomadtest"
-	"github.com/hpad/hpad/test/wait"
 )
 
 // minimal is the ACL policy of docs/nomad.md.
@@ -122,75 +116,6 @@ func TestRestart(t *testing.T) {
 	}
 	l.Queue("lasting", 50)
 	agent.AwaitRunning(t, "lasting", 5, patience)
-}
-
-// TestCalls counts the calls of a round over 200 jobs: two lists, up to two lists of
-// allocations, up to 100 unchanged jobs that are read again, and one per changed job.
-func TestCalls(t *testing.T) {
-	t.Parallel()
-	agent := nomadtest.Start(t, nomadtest.Options{})
-	address, err := url.Parse(agent.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var calls atomic.Int64
-	forward := httputil.NewSingleHostReverseProxy(address)
-	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		calls.Add(1)
-		forward.ServeHTTP(w, r)
-	}))
-	t.Cleanup(proxy.Close)
-	const jobs = 200
-	refs := make([]targets.Ref, jobs)
-	for n := range refs {
-		id := fmt.Sprintf("mock-%03d", n)
-		agent.Run(t, nomadtest.Job{ID: id, Count: 1})
-		refs[n] = targets.Ref{Fleet: "prod", Name: id + "/app"}
-	}
-	c := &nomad.Config{Address: proxy.URL}
-	c.SetDefaults()
-	f, err := nomad.New("prod", c, targets.Env{Store: &targettest.Store{}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = f.Close() })
-	round := func() (map[targets.Ref]targets.Reading, int64) {
-		before := calls.Load()
-		readings, err := f.Snapshot(t.Context(), refs)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return readings, calls.Load() - before
-	}
-	wait.For(t, 2*patience, "200 running allocations", func() (string, bool) {
-		readings, _ := round()
-		running := 0
-		for _, reading := range readings {
-			for _, instance := range reading.Instances {
-				if instance.Phase == policy.PhaseRunning && instance.Readiness == policy.ReadinessTrue {
-					running++
-				}
-			}
-		}
-		return fmt.Sprintf("%d run", running), running == jobs
-	})
-	for range 3 {
-		if _, n := round(); n < 2 || n > 24 {
-			t.Errorf("a round without changes took %d calls, want 2 to 24", n)
-		}
-	}
-	readings, _ := round()
-	for _, ref := range refs[:7] {
-		if err := f.SetReplicas(t.Context(), ref, 2, readings[ref].Version, "counting calls"); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if _, n := round(); n > 24+7 {
-		t.Errorf("a round after 7 changes took %d calls, want at most 31", n)
-	}
-	if _, n := round(); n < 2 || n > 24 {
-		t.Errorf("the round after that took %d calls, want 2 to 24", n)
-	}
 }
 
 // TestContract runs the contract suite on a real agent. It checks for leaked goroutines, so
