@@ -157,7 +157,7 @@ func (m *machines) awaitOutcome(h *program.Program, begun map[string]drain.Opera
 		now := h.View(m.name).Drains
 		for _, op := range now {
 			if was := begun[op.Instance.ID]; op.ID != was.ID || !op.Deadline.Equal(was.Deadline) || !op.Begun.Equal(was.Begun) {
-				m.Fatalf("operation %+v, want the one from before, %+v", op, was)
+				m.Fatalf("got operation %+v, want %+v", op, was)
 			}
 			if op.State != drain.Ended || op.Outcome != outcome {
 				return fmt.Sprintf("%+v", op), false
@@ -198,13 +198,13 @@ func TestDrain(t *testing.T) {
 	h.Passes(m.name, 3)
 	for id, op := range m.awaitDraining(h, 2) {
 		if was := begun[id]; op.ID != was.ID || !op.Deadline.Equal(was.Deadline) {
-			t.Errorf("operation %+v after a restart, before %+v", op, was)
+			t.Errorf("got operation %+v after a restart, want %+v", op, was)
 		}
 	}
 	m.wantShown(h, "explain", begun, "draining since ")
 	m.wantShown(h, "describe", begun, "draining since ")
 	if taken, _ := m.taken(); len(taken) > 0 {
-		t.Errorf("%v were terminated before they were drained", taken)
+		t.Errorf("%v were terminated before the end of the drain", taken)
 	}
 
 	m.finish()
@@ -215,14 +215,14 @@ func TestDrain(t *testing.T) {
 	h.Passes(m.name, 3)
 	taken, most := m.taken()
 	if want := slices.Sorted(maps.Keys(begun)); !slices.Equal(taken, want) || most != 1 {
-		t.Errorf("%v were to be terminated, one of them %d times, want each of %v once", taken, most, want)
+		t.Errorf("got terminations of %v, at most %d of one instance, want one of each of %v", taken, most, want)
 	}
 	left := slices.DeleteFunc(slices.Clone(m.ids), func(id string) bool { return slices.Contains(taken, id) })
 	if wanted, staying := m.look(t); wanted != 1 || !slices.Equal(staying, left) {
-		t.Errorf("%v stay for a count of %d, want %v", staying, wanted, left)
+		t.Errorf("got count %[2]d and instances %[1]v, want 1 and %[3]v", staying, wanted, left)
 	}
 	if n := m.aws.Calls()["SetDesiredCapacity"]; n > 0 {
-		t.Errorf("the count was set %d times, want it lowered with the instances", n)
+		t.Errorf("SetDesiredCapacity was called %d times, want 0", n)
 	}
 	m.awaitEligible(left[0])
 	m.cluster.AwaitRunning(t, m.name, 3, patience) // all on the remaining node

@@ -64,7 +64,7 @@ func (r *removal) run(t *testing.T, how held) {
 	h.Passes(r.name, 3)
 	if how == late {
 		if wanted, staying := r.look(t); wanted != 3 || len(staying) != 3 {
-			t.Errorf("%v stay for a count of %d before the call came through", staying, wanted)
+			t.Errorf("got instances %v and count %d before the call was forwarded, want 3 and 3", staying, wanted)
 		}
 		r.open()
 	}
@@ -77,13 +77,13 @@ func (r *removal) run(t *testing.T, how held) {
 	taken, most := r.taken()
 	left := slices.DeleteFunc(slices.Clone(before), func(id string) bool { return slices.Contains(taken, id) })
 	if wanted, staying := r.look(t); wanted != 1 || len(taken) != 2 || !slices.Equal(staying, left) {
-		t.Errorf("%v were taken of %v, and %v stay for a count of %d", taken, before, staying, wanted)
+		t.Errorf("removed %v of %v, got instances %v and count %d", taken, before, staying, wanted)
 	}
 	if want := map[held]int{unanswered: 1, late: 1, lost: 2}[how]; most != want {
-		t.Errorf("a machine was to be taken %d times, want %d", most, want)
+		t.Errorf("got %d removal calls for an instance, want %d", most, want)
 	}
 	if view := h.View(r.name); view.Status.DesiredReplicas != 1 || view.Status.CurrentReplicas != 1 {
-		t.Errorf("%+v, want one replica", view.Status)
+		t.Errorf("got %+v, want one replica", view.Status)
 	}
 }
 
@@ -91,7 +91,7 @@ func (r *removal) run(t *testing.T, how held) {
 func (r *removal) awaitTerminated(t *testing.T, h *program.Program, begun []drain.Operation) {
 	t.Helper()
 	if len(begun) != 2 {
-		t.Fatalf("operations %+v before the end, want two", begun)
+		t.Fatalf("got operations %+v before the kill, want two", begun)
 	}
 	wait.For(t, patience, "end of both operations", func() (string, bool) {
 		now := h.View(r.name).Drains

@@ -40,17 +40,17 @@ func (b *block) first() string {
 	return strings.TrimSpace(line)
 }
 
-// claims are the checks by language.
-var claims = map[string]func(*testing.T, *block) error{
-	"console": claimConsole,
-	"hcl":     claimWords,
-	"ini":     claimListed,
-	"json":    claimJSON,
-	"promql":  claimPromQL,
-	"sh":      claimShell,
-	"text":    claimListed,
-	"toml":    claimConfig,
-	"yaml":    claimCompose,
+// checks are by language.
+var checks = map[string]func(*testing.T, *block) error{
+	"console": checkConsole,
+	"hcl":     checkPermissions,
+	"ini":     checkListed,
+	"json":    checkJSON,
+	"promql":  checkPromQL,
+	"sh":      checkShell,
+	"text":    checkListed,
+	"toml":    checkConfig,
+	"yaml":    checkCompose,
 }
 
 // listed has the first lines of examples that cannot be checked here, with the place of their
@@ -84,26 +84,25 @@ func TestBlocks(t *testing.T) {
 	used := map[string]bool{}
 	for _, page := range handwritten(t) {
 		for _, b := range blocksOf(t, page) {
-			claim := claims[b.language]
-			if claim == nil {
-				t.Errorf("%s:%d: nothing holds an example in %q", page, b.line, b.language)
+			check := checks[b.language]
+			if check == nil {
+				t.Errorf("%s:%d: no check for examples in %q", page, b.line, b.language)
 				continue
 			}
 			used[b.first()] = true
-			if err := claim(t, b); err != nil {
+			if err := check(t, b); err != nil {
 				t.Errorf("%s:%d: %v", page, b.line, err)
 			}
 		}
 	}
 	for first := range listed {
 		if !used[first] {
-			t.Errorf("no page has the listed example that begins with %q", first)
+			t.Errorf("no page has the listed example %q", first)
 		}
 	}
 }
 
-// handwritten returns all pages except generated ones and those that other tests run
-// completely.
+// handwritten returns the pages, without generated pages and the pages that other tests run.
 func handwritten(t *testing.T) (pages []string) {
 	t.Helper()
 	all, err := filepath.Glob("../../docs/*.md")
@@ -144,22 +143,22 @@ func blocksOf(t *testing.T, page string) (found []*block) {
 		}
 	}
 	if open != nil {
-		t.Errorf("%s:%d: an example has no end", page, open.line)
+		t.Errorf("%s:%d: unterminated example", page, open.line)
 	}
 	return found
 }
 
-func claimListed(_ *testing.T, b *block) error {
+func checkListed(_ *testing.T, b *block) error {
 	if listed[b.first()] != "" {
 		return nil
 	}
-	return fmt.Errorf("nothing holds the example that begins with %q", b.first())
+	return fmt.Errorf("the example %q is neither checked nor listed", b.first())
 }
 
-// claimConsole allows console examples only in cli.md, where TestPage of cmd/hpad runs them.
-func claimConsole(_ *testing.T, b *block) error {
+// checkConsole allows console examples only in cli.md. TestPage of cmd/hpad runs these.
+func checkConsole(_ *testing.T, b *block) error {
 	if b.page != "cli.md" || !strings.HasPrefix(b.text, "$ ") {
-		return errors.New("commands with what they print are for cli.md, whose are run")
+		return errors.New("console examples are only allowed in cli.md")
 	}
 	return nil
 }
@@ -170,9 +169,9 @@ kind = "prometheus"
 url  = "http://127.0.0.1:9090"
 `
 
-// claimConfig checks that an example is a valid configuration, alone or together with the
+// checkConfig checks that an example is a valid configuration, alone or together with the
 // examples before it.
-func claimConfig(t *testing.T, b *block) error {
+func checkConfig(t *testing.T, b *block) error {
 	t.Helper()
 	web := filepath.Join(t.TempDir(), "web.yml")
 	if err := os.WriteFile(web, nil, 0o600); err != nil {
@@ -195,8 +194,8 @@ func claimConfig(t *testing.T, b *block) error {
 	return first
 }
 
-// claimCompose checks that the labels of services define autoscalers.
-func claimCompose(t *testing.T, b *block) error {
+// checkCompose checks that the labels of services define autoscalers.
+func checkCompose(t *testing.T, b *block) error {
 	t.Helper()
 	var file struct {
 		Services map[string]struct {
@@ -209,19 +208,19 @@ func claimCompose(t *testing.T, b *block) error {
 	}
 	for name, service := range file.Services {
 		for _, labels := range []map[string]string{service.Labels, service.Deploy.Labels} {
-			if err := asks(t, name, labels); err != nil {
+			if err := checkLabels(t, name, labels); err != nil {
 				return err
 			}
 		}
 	}
 	if len(file.Services) == 0 {
-		return errors.New("there is no service")
+		return errors.New("no service in the example")
 	}
 	return nil
 }
 
-// asks checks that labels, if there are any, define an autoscaler.
-func asks(t *testing.T, name string, labels map[string]string) error {
+// checkLabels checks that labels, if there are any, define an autoscaler.
+func checkLabels(t *testing.T, name string, labels map[string]string) error {
 	t.Helper()
 	if len(labels) == 0 {
 		return nil
@@ -236,8 +235,8 @@ func asks(t *testing.T, name string, labels map[string]string) error {
 	return nil
 }
 
-// rights are patterns of permissions in examples, and the sources that must contain them.
-var rights = map[string]struct{ words, sources string }{
+// permissions are patterns of permissions in examples, and the sources that must contain them.
+var permissions = map[string]struct{ words, sources string }{
 	"aws.md":   {`(?:autoscaling|ec2):[A-Z]\w+`, "../../targets/awsasg/*.go"},
 	"azure.md": {`Microsoft\.[\w./]+`, "../../targets/azurevmss/*.go"},
 	"gce.md":   {`compute\.[\w.]+\w`, "../../targets/gcemig/*.go"},
@@ -252,19 +251,19 @@ var unchecked = []string{
 	"Microsoft.Network/virtualNetworks/subnets/join/action", "autoscaling:ResourceTag", `"list"`,
 }
 
-// claimWords checks the permissions of an example against the sources, and its metadata
+// checkPermissions checks the permissions of an example against the sources, and its metadata
 // against the label parser.
-func claimWords(t *testing.T, b *block) error {
+func checkPermissions(t *testing.T, b *block) error {
 	t.Helper()
 	labels := map[string]string{}
 	for _, pair := range regexp.MustCompile(`"(hpad\.[\w.]+)"\s*=\s*"((?:\\"|[^"])*)"`).FindAllStringSubmatch(b.text, -1) {
 		labels[pair[1]] = strings.ReplaceAll(pair[2], `\"`, `"`)
 	}
-	if err := asks(t, "meta", labels); err != nil {
+	if err := checkLabels(t, "meta", labels); err != nil {
 		return err
 	}
-	right := rights[b.page]
-	files, err := filepath.Glob(right.sources)
+	permission := permissions[b.page]
+	files, err := filepath.Glob(permission.sources)
 	if err != nil || len(files) == 0 {
 		return fmt.Errorf("sources of %s: %d, %w", b.page, len(files), err)
 	}
@@ -276,16 +275,16 @@ func claimWords(t *testing.T, b *block) error {
 		}
 		code.Write(text)
 	}
-	for _, word := range regexp.MustCompile(right.words).FindAllString(b.text, -1) {
+	for _, word := range regexp.MustCompile(permission.words).FindAllString(b.text, -1) {
 		if !bytes.Contains(code.Bytes(), []byte(word)) && !slices.Contains(unchecked, word) {
-			return fmt.Errorf("nothing in %s knows %s", right.sources, word)
+			return fmt.Errorf("%s does not contain %s", permission.sources, word)
 		}
 	}
 	return nil
 }
 
-// answers are the API responses by the heading in docs/api.md.
-var answers = map[string]any{
+// responses are the API responses by the heading in docs/api.md.
+var responses = map[string]any{
 	"The envelope": &struct {
 		Status, ErrorType, Error string
 		Data                     struct{}
@@ -299,25 +298,25 @@ type data[T any] struct {
 	Data   T
 }
 
-// claimJSON checks that an example is an API response without unknown fields, or has
+// checkJSON checks that an example is an API response without unknown fields, or has
 // permissions of a cloud.
-func claimJSON(t *testing.T, b *block) error {
+func checkJSON(t *testing.T, b *block) error {
 	t.Helper()
-	if rights[b.page].words != "" {
+	if permissions[b.page].words != "" {
 		if !json.Valid([]byte(b.text)) {
-			return errors.New("the example is no JSON")
+			return errors.New("the example is not valid JSON")
 		}
-		return claimWords(t, b)
+		return checkPermissions(t, b)
 	}
 	if b.page == "notifications.md" {
 		if !json.Valid([]byte(b.text)) { // test/notify checks the fields
-			return errors.New("the example is no JSON")
+			return errors.New("the example is not valid JSON")
 		}
 		return nil
 	}
-	into := answers[b.heading]
+	into := responses[b.heading]
 	if b.page != "api.md" || into == nil {
-		return fmt.Errorf("nothing says what JSON below %q is", b.heading)
+		return fmt.Errorf("no type for the JSON below %q", b.heading)
 	}
 	decoder := json.NewDecoder(strings.NewReader(b.text))
 	decoder.DisallowUnknownFields()
@@ -330,9 +329,9 @@ func claimJSON(t *testing.T, b *block) error {
 	}
 }
 
-// claimPromQL checks queries, separated by empty lines. They must parse and use only metrics
+// checkPromQL checks queries, separated by empty lines. They must parse and use only metrics
 // in docs/metrics.md.
-func claimPromQL(t *testing.T, b *block) error {
+func checkPromQL(t *testing.T, b *block) error {
 	t.Helper()
 	page, err := os.ReadFile("../../docs/metrics.md")
 	if err != nil {
@@ -345,7 +344,7 @@ func claimPromQL(t *testing.T, b *block) error {
 		}
 		parser.Inspect(expr, func(node parser.Node, _ []parser.Node) error {
 			if selector, ok := node.(*parser.VectorSelector); ok && !bytes.Contains(page, []byte("\n| `"+selector.Name+"` |")) {
-				t.Errorf("there is no metric %s", selector.Name)
+				t.Errorf("docs/metrics.md has no metric %s", selector.Name)
 			}
 			return nil
 		})
@@ -353,20 +352,20 @@ func claimPromQL(t *testing.T, b *block) error {
 	return nil
 }
 
-// claimShell runs examples without dependencies. Others must be listed.
-func claimShell(t *testing.T, b *block) error {
+// checkShell runs examples without dependencies. Others must be listed.
+func checkShell(t *testing.T, b *block) error {
 	t.Helper()
 	switch {
 	case strings.HasPrefix(b.text, "openssl "):
 		return runOpenSSL(t, b)
 	case strings.HasPrefix(b.text, "curl "):
-		return claimCurl(b)
-	case rights[b.page].words != "":
-		if err := claimWords(t, b); err != nil {
+		return checkCurl(b)
+	case permissions[b.page].words != "":
+		if err := checkPermissions(t, b); err != nil {
 			return err
 		}
 	}
-	return claimListed(t, b)
+	return checkListed(t, b)
 }
 
 // runOpenSSL creates the certificates and verifies them.
@@ -380,8 +379,8 @@ func runOpenSSL(t *testing.T, b *block) error {
 	return nil
 }
 
-// claimCurl checks that the API has each path.
-func claimCurl(b *block) error {
+// checkCurl checks that the API has each path.
+func checkCurl(b *block) error {
 	description, err := os.ReadFile("../../daemon/api/openapi.yaml")
 	if err != nil {
 		return err
@@ -389,7 +388,7 @@ func claimCurl(b *block) error {
 	for line := range strings.Lines(b.text) {
 		path := regexp.MustCompile(`http://[^/]+(/\S*)`).FindStringSubmatch(line)
 		if path == nil || !bytes.Contains(description, []byte("\n  "+path[1]+":\n")) {
-			return fmt.Errorf("no route answers %s", line)
+			return fmt.Errorf("the API has no path of %s", line)
 		}
 	}
 	return nil

@@ -40,12 +40,12 @@ func TestLinks(t *testing.T) {
 				continue
 			}
 			if place != "" && !places(t, target)[place] {
-				t.Errorf("%s links to %s: %s has no such heading", page, found[1], target)
+				t.Errorf("%s links to %s: %s lacks the heading", page, found[1], target)
 			}
 		}
 	}
 	if links == 0 {
-		t.Error("there are no links")
+		t.Error("found no links")
 	}
 }
 

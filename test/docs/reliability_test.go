@@ -99,7 +99,7 @@ func TestReliability(t *testing.T) {
 			continue
 		}
 		if len(shown) == 0 {
-			t.Errorf("docs/reliability.md names no test of: %s", line)
+			t.Errorf("docs/reliability.md has no test in: %s", line)
 		}
 		dir, function := head.dir, head.function
 		for _, match := range shown {
@@ -112,14 +112,14 @@ func TestReliability(t *testing.T) {
 			}
 			// a case may be concatenated from two literals
 			if !known[dir].functions[function] || one != "" && !known[dir].texts[one] && !joined(known[dir].texts, one) {
-				t.Errorf("docs/reliability.md names %s of %s, which is not there", match[0], function)
+				t.Errorf("docs/reliability.md has %s of %s, which does not exist", match[0], function)
 			}
 		}
 	}
 	faults := known["test/faults"]
 	for function, is := range faults.functions {
 		if is && !strings.Contains(page, "`test/faults "+function) {
-			t.Errorf("docs/reliability.md does not name %s of test/faults", function)
+			t.Errorf("docs/reliability.md lacks %s of test/faults", function)
 		}
 	}
 	if len(faults.cases) == 0 {
@@ -127,7 +127,7 @@ func TestReliability(t *testing.T) {
 	}
 	for _, one := range faults.cases {
 		if !strings.Contains(page, "/"+one+"`") {
-			t.Errorf("docs/reliability.md does not name the case %q of test/faults", one)
+			t.Errorf("docs/reliability.md lacks the case %q of test/faults", one)
 		}
 	}
 }

@@ -59,7 +59,7 @@ var clientFaults = []struct {
 			_, _ = conn.Write(garbage)
 		}
 	}},
-	{"post without end", 20, func(conn net.Conn, ticks <-chan time.Time) {
+	{"post an endless body", 20, func(conn net.Conn, ticks <-chan time.Time) {
 		_, _ = conn.Write([]byte("POST /-/reload HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000000000\r\n\r\n"))
 		body := make([]byte, 64<<10)
 		for range ticks {
@@ -67,7 +67,7 @@ var clientFaults = []struct {
 			_, _ = conn.Write(body)
 		}
 	}},
-	{"ask as fast as they can", 300, func(conn net.Conn, ticks <-chan time.Time) {
+	{"send requests as fast as possible", 300, func(conn net.Conn, ticks <-chan time.Time) {
 		answer := make([]byte, 1<<20)
 		for range ticks {
 			for range 5 {

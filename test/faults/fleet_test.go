@@ -16,25 +16,25 @@ import (
 // reports.
 var fleetFaults = []fault{
 	{"hangs", hang, "timeout|deadline|timed out|no answer"},
-	{"resets in the middle of the answer", reset, "connection reset|EOF"},
+	{"resets the connection during the response", reset, "connection reset|EOF"},
 	{"trickles a byte a second", trickle, "timeout|deadline|timed out|no answer"},
-	{"answers a page with 200", respond(200, "text/html", loginPage), "invalid character|text/html|<"},
-	{"answers 500", respond(500, "text/plain", "boom"), "nomad answers 500: boom"},
-	{"answers 503", respond(503, "text/plain", "no leader"), "nomad answers 503: no leader"},
-	{"answers 429 with Retry-After", respond(429, "text/plain", "slow down", "Retry-After", "1"), "nomad answers 429: slow down"},
+	{"returns a page with 200", respond(200, "text/html", loginPage), "invalid character|text/html|<"},
+	{"returns 500", respond(500, "text/plain", "boom"), "nomad answers 500: boom"},
+	{"returns 503", respond(503, "text/plain", "no leader"), "nomad answers 503: no leader"},
+	{"returns 429 with Retry-After", respond(429, "text/plain", "slow down", "Retry-After", "1"), "nomad answers 429: slow down"},
 	{"redirects", respond(302, "text/plain", "", "Location", "https://login.example.org/"), "302|redirect|login.example.org"},
 	{"redirects to itself", respond(307, "text/plain", "", "Location", "/"), "307|redirect"},
-	{"answers nothing", respond(200, "application/json", ""), "EOF|nothing"},
-	{"forbids", respond(403, "text/plain", "Permission denied"), "nomad answers 403: Permission denied"},
-	{"answers other JSON", respond(200, "application/json", `{"a":[null]}`), "JSON|json|unmarshal|not what"},
-	{"answers wrong types", respond(200, "application/json", `[{"ID":1,"JobModifyIndex":"many"}]`), "JSON|json|unmarshal|not what"},
-	{"says that there are no jobs", respond(200, "application/json", `[]`, "X-Nomad-Index", "1"), "not found|no job|older|index"},
+	{"returns an empty body", respond(200, "application/json", ""), "EOF|nothing"},
+	{"denies access", respond(403, "text/plain", "Permission denied"), "nomad answers 403: Permission denied"},
+	{"returns other JSON", respond(200, "application/json", `{"a":[null]}`), "JSON|json|unmarshal|not what"},
+	{"returns wrong types", respond(200, "application/json", `[{"ID":1,"JobModifyIndex":"many"}]`), "JSON|json|unmarshal|not what"},
+	{"returns no jobs", respond(200, "application/json", `[]`, "X-Nomad-Index", "1"), "not found|no job|older|index"},
 }
 
 // writeFaults are faults in responses to writes only.
 var writeFaults = []fault{
-	{"conflicts for ever", respond(500, "text/plain", "Enforcing job modify index 1: job exists with conflicting job modify index: 2"), "Enforcing job modify index"},
-	{"refuses every write", respond(400, "text/plain", "no, thanks"), "nomad answers 400: no, thanks"},
+	{"conflicts forever", respond(500, "text/plain", "Enforcing job modify index 1: job exists with conflicting job modify index: 2"), "Enforcing job modify index"},
+	{"rejects every write", respond(400, "text/plain", "no, thanks"), "nomad answers 400: no, thanks"},
 	{"hangs at every write", hang, "timeout|deadline|timed out|no answer"},
 }
 
@@ -70,9 +70,9 @@ func TestFleet(t *testing.T) {
 		tests = append(tests, add(newFront(t, w.nomad)).subtest(fault))
 	}
 	w.runFaults(t, append(append(tests, connectionFaults(t, w.nomad, add)...),
-		subtest{"loses the answer of a write that it did", add(newFront(t, w.nomad)).loses},
-		subtest{"accepts a write and does not do it", add(newFront(t, w.nomad)).doesNot},
-		subtest{"lies for a round", add(newFront(t, w.nomad)).lies}))
+		subtest{"loses the response to an executed write", add(newFront(t, w.nomad)).loses},
+		subtest{"accepts a write without executing it", add(newFront(t, w.nomad)).doesNot},
+		subtest{"returns no jobs for one round", add(newFront(t, w.nomad)).lies}))
 }
 
 // loses executes each write and then resets the connection. hpad must write once and record

@@ -57,11 +57,11 @@ func TestLarge(t *testing.T) {
 		source := &victim{world: w, front: newFront(t, w.prometheus)}
 		w.source(fmt.Sprintf("s%d", len(all)), source.front)
 		source.name, source.number = w.autoscaler("steady", fmt.Sprintf("s%d", len(all)))
-		all = append(all, large{fault{"source answers " + name, do, "timeout of 1s|more than|room|budget|Content-Encoding"}, source})
+		all = append(all, large{fault{"source returns " + name, do, "timeout of 1s|more than|room|budget|Content-Encoding"}, source})
 		fleet := &victim{world: w, front: newFront(t, w.nomad)}
 		w.fleet(fmt.Sprintf("f%d", len(all)), fleet.front)
 		fleet.name, fleet.number = w.autoscaler(fmt.Sprintf("f%d", len(all)), "steady")
-		all = append(all, large{fault{"fleet answers " + name, do, "timeout|deadline|more than|large|cut off"}, fleet})
+		all = append(all, large{fault{"fleet returns " + name, do, "timeout|deadline|more than|large|cut off"}, fleet})
 	}
 	w.watched(t, func(p *program.Program) {
 		for _, one := range all { // in sequence, because each keeps a CPU busy

@@ -48,17 +48,17 @@ func TestReceiver(t *testing.T) {
 	w := newWorld(t, 60, 2)
 	name, number := w.autoscaler("steady", "steady")
 	faults := map[string]misbehavior{
-		"hangs": hang, "resets": func(_ *front, w http.ResponseWriter, _ *http.Request) { cut(w) }, "answers 500": respond(500, "text/plain", "boom"),
-		"answers 429": respond(429, "text/plain", "slow down", "Retry-After", "1"),
+		"hangs": hang, "resets connections": func(_ *front, w http.ResponseWriter, _ *http.Request) { cut(w) }, "returns 500": respond(500, "text/plain", "boom"),
+		"returns 429": respond(429, "text/plain", "slow down", "Retry-After", "1"),
 		"redirects":   respond(302, "text/plain", "", "Location", "https://login.example.org/"),
-		"answers 404": respond(404, "text/html", loginPage), "answers gigabytes": func(f *front, w http.ResponseWriter, r *http.Request) {
+		"returns 404": respond(404, "text/html", loginPage), "returns gigabytes": func(f *front, w http.ResponseWriter, r *http.Request) {
 			w.WriteHeader(http.StatusInternalServerError)
 			endless(f, w, r)
 		},
-		"refuses": nil,
+		"refuses connections": nil,
 	}
 	// These send a success status, so the notification counts as delivered.
-	taken := map[string]misbehavior{"trickles after its status": trickle, "answers a page with 200": respond(200, "text/html", loginPage)}
+	taken := map[string]misbehavior{"trickles after its status": trickle, "returns a page with 200": respond(200, "text/html", loginPage)}
 	maps.Copy(faults, taken)
 	type one struct {
 		table string

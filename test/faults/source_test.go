@@ -25,27 +25,27 @@ func value(text string) misbehavior { return vector(`{"metric":{},"value":[TIME,
 
 // sourceFaults are faults of a source. why matches the error that hpad reports.
 var sourceFaults = []fault{
-	{"hangs", hang, "no response within the timeout of 1s"},
-	{"resets in the middle of the answer", reset, "connection reset|EOF"},
-	{"trickles a byte a second", trickle, "no response within the timeout of 1s"},
-	{"answers a page with 200", respond(200, "text/html", loginPage), `"text/html" instead of JSON`},
-	{"answers 500", respond(500, "text/plain", "boom"), "500 Internal Server Error"},
-	{"answers 503", respond(503, "text/plain", "starting"), "503 Service Unavailable"},
-	{"answers 429 with Retry-After", respond(429, "text/plain", "slow down", "Retry-After", "1"), "429 Too Many Requests"},
+	{"hangs", hang, "no answer within the timeout of 1s"},
+	{"resets the connection during the response", reset, "connection reset|EOF"},
+	{"trickles a byte a second", trickle, "no answer within the timeout of 1s"},
+	{"returns a page with 200", respond(200, "text/html", loginPage), `"text/html" instead of JSON`},
+	{"returns 500", respond(500, "text/plain", "boom"), "500 Internal Server Error"},
+	{"returns 503", respond(503, "text/plain", "starting"), "503 Service Unavailable"},
+	{"returns 429 with Retry-After", respond(429, "text/plain", "slow down", "Retry-After", "1"), "429 Too Many Requests"},
 	{"redirects", respond(302, "text/plain", "", "Location", "https://login.example.org/"), `302 Found to "https://login.example.org/"`},
 	{"redirects to itself", respond(307, "text/plain", "", "Location", "/api/v1/query"), "307 Temporary Redirect"},
-	{"answers nothing", respond(200, "application/json", ""), "200 OK with nothing in it"},
-	{"answers NaN", value("NaN"), `not a number`},
-	{"answers infinity", value("+Inf"), `infinite \(\+Inf`},
-	{"answers minus infinity", value("-Inf"), `infinite \(-Inf`},
-	{"answers a negative number", value("-5"), "below zero"},
-	{"answers 1e300", value("1e300"), "value 1e\\+300 does not fit"},
-	{"answers no series", vector(""), "answered with no value"},
-	{"answers two series of the same labels", vector(`{"metric":{"a":"1"},"value":[TIME,"1"]},{"metric":{"a":"1"},"value":[TIME,"2"]}`), "two series with the same labels"},
-	{"answers an old value", vector(`{"metric":{},"value":[1767225600,"1"]}`), "before the requested instant"},
-	{"answers a number as a number", vector(`{"metric":{},"value":[TIME,1]}`), "not from the Prometheus API"},
-	{"answers a range", respond(200, "application/json", `{"status":"success","data":{"resultType":"matrix","result":[]}}`), "range|matrix"},
-	{"answers other JSON", respond(200, "application/json", `[1,{"a":null}]`), "JSON|not from the Prometheus API"},
+	{"returns an empty body", respond(200, "application/json", ""), "200 OK with nothing in it"},
+	{"returns NaN", value("NaN"), `not a number`},
+	{"returns infinity", value("+Inf"), `infinite \(\+Inf`},
+	{"returns minus infinity", value("-Inf"), `infinite \(-Inf`},
+	{"returns a negative number", value("-5"), "below zero"},
+	{"returns 1e300", value("1e300"), "value 1e\\+300 does not fit"},
+	{"returns no series", vector(""), "answered with no value"},
+	{"returns two series of the same labels", vector(`{"metric":{"a":"1"},"value":[TIME,"1"]},{"metric":{"a":"1"},"value":[TIME,"2"]}`), "two series with the same labels"},
+	{"returns an old value", vector(`{"metric":{},"value":[1767225600,"1"]}`), "before the instant that was asked for"},
+	{"returns a value as a number", vector(`{"metric":{},"value":[TIME,1]}`), "not what the Prometheus API answers"},
+	{"returns a range", respond(200, "application/json", `{"status":"success","data":{"resultType":"matrix","result":[]}}`), "range|matrix"},
+	{"returns other JSON", respond(200, "application/json", `[1,{"a":null}]`), "JSON|not what the Prometheus API answers"},
 }
 
 // TestSource runs all faults of sources at the same time, each with its own source.
@@ -74,10 +74,10 @@ func connectionFaults(t *testing.T, honest http.Handler, add func(f *front, more
 	secure, ca := newSecureFront(t, honest)
 	expired := add(secure, fmt.Sprintf("tls = { ca_file = %q }\n", ca))
 	return []subtest{
-		{"refuses", func(t *testing.T, p *program.Program) {
+		{"refuses connections", func(t *testing.T, p *program.Program) {
 			refusing.withstand(t, p, refusing.close, refusing.listen, "connection refused")
 		}},
-		{"shows an expired certificate", func(t *testing.T, p *program.Program) {
+		{"has an expired certificate", func(t *testing.T, p *program.Program) {
 			expired.withstand(t, p, func() { expired.expire(true) }, func() { expired.expire(false) }, "certificate has expired")
 		}},
 	}

@@ -83,7 +83,7 @@ func TestAlertsAreExplained(t *testing.T) {
 	}
 	for _, rule := range rules(t) {
 		if !slices.Contains([]string{"critical", "warning", "info"}, rule.Labels["severity"]) {
-			t.Errorf("%s has the severity %q", rule.Alert, rule.Labels["severity"])
+			t.Errorf("%s has the unknown severity %q", rule.Alert, rule.Labels["severity"])
 		}
 		for _, annotation := range []string{"summary", "description"} {
 			if rule.Annotations[annotation] == "" {

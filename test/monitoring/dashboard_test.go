@@ -64,20 +64,20 @@ func TestDashboard(t *testing.T) {
 	}
 	for _, name := range []string{"DS", "job", "instance", "autoscaler"} {
 		if !names[name] {
-			t.Errorf("there is no variable %s", name)
+			t.Errorf("missing variable %s", name)
 		}
 	}
 	seen := map[int]bool{}
 	cells := map[[2]int]string{}
 	for _, p := range d.Panels {
 		if seen[p.ID] || p.Title == "" {
-			t.Errorf("panel %q has the id %d, which another one has, or no title", p.Title, p.ID)
+			t.Errorf("panel %q has the duplicate id %d or no title", p.Title, p.ID)
 		}
 		seen[p.ID] = true
 		for x := p.GridPos.X; x < p.GridPos.X+p.GridPos.W; x++ {
 			for y := p.GridPos.Y; y < p.GridPos.Y+p.GridPos.H; y++ {
 				if other := cells[[2]int{x, y}]; other != "" || x >= 24 {
-					t.Fatalf("panel %q lies over %q, or outside", p.Title, other)
+					t.Fatalf("panel %q overlaps %q or is outside of the grid", p.Title, other)
 				}
 				cells[[2]int{x, y}] = p.Title
 			}
@@ -91,12 +91,12 @@ func TestDashboard(t *testing.T) {
 		refs := map[string]bool{}
 		for _, q := range p.Targets {
 			if q.Datasource.UID != "${DS}" || refs[q.RefID] {
-				t.Errorf("panel %q asks %q, want ${DS}, or has query %s twice", p.Title, q.Datasource.UID, q.RefID)
+				t.Errorf("panel %q uses datasource %q, want ${DS}, or has query %s twice", p.Title, q.Datasource.UID, q.RefID)
 			}
 			refs[q.RefID] = true
 			for _, used := range regexp.MustCompile(`\$(\w+)`).FindAllStringSubmatch(q.Expr, -1) {
 				if !names[used[1]] && used[1] != "__rate_interval" {
-					t.Errorf("panel %q uses the variable %s, which there is not", p.Title, used[1])
+					t.Errorf("panel %q uses the unknown variable %s", p.Title, used[1])
 				}
 			}
 		}
@@ -128,7 +128,7 @@ func (d dashboard) check(t reporter, exported map[string]family) {
 		}
 		known := checkQuery(t, exported, variables.Replace(parts[1]))
 		if _, there := known[parts[2]]; !there {
-			t.Errorf("variable %s: there is no label %q but %s", v.Name, parts[2], known)
+			t.Errorf("variable %s: unknown label %q, got %s", v.Name, parts[2], known)
 		}
 	}
 	for _, a := range d.Annotations.List {

@@ -67,7 +67,7 @@ func checkQuery(t reporter, exported map[string]family, query string) family {
 		if aggregate, ok := node.(*parser.AggregateExpr); ok {
 			for _, label := range aggregate.Grouping {
 				if _, there := all[label]; !there {
-					t.Errorf("%s\ngroups by %q, but there are %s", query, label, all)
+					t.Errorf("%s\ngroups by the unknown label %q, got %s", query, label, all)
 				}
 			}
 		}
@@ -82,7 +82,7 @@ func checkSelector(t reporter, exported map[string]family, selector *parser.Vect
 	t.Helper()
 	known, ok := exported[selector.Name]
 	if !ok {
-		t.Errorf("%s: hpad exports no %q", selector, selector.Name)
+		t.Errorf("%s: hpad does not export %q", selector, selector.Name)
 		return
 	}
 	maps.Copy(all, known)
@@ -92,7 +92,7 @@ func checkSelector(t reporter, exported map[string]family, selector *parser.Vect
 		}
 		values, ok := known[matcher.Name]
 		if !ok {
-			t.Errorf("%s: there is no label %q but %s", selector, matcher.Name, known)
+			t.Errorf("%s: unknown label %q, got %s", selector, matcher.Name, known)
 			continue
 		}
 		if values == nil || strings.ContainsAny(matcher.Value, ".*$") {
@@ -111,7 +111,7 @@ func checkMentions(t reporter, text string, pattern *regexp.Regexp, known family
 	t.Helper()
 	for _, mention := range pattern.FindAllStringSubmatch(text, -1) {
 		if _, there := known[mention[1]]; !there {
-			t.Errorf("%q: there is no label %q but %s", text, mention[1], known)
+			t.Errorf("%q: unknown label %q, got %s", text, mention[1], known)
 		}
 	}
 }

@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-const patience = time.Minute
+const patience = 90 * time.Second
 
 // alertmanager starts Alertmanager and returns its address.
 func alertmanager(t *testing.T) string {
@@ -198,27 +198,27 @@ url = %q
 	wait.For(t, patience, "events", func() (string, bool) {
 		mu.Lock()
 		defer mu.Unlock()
-		told := strings.Join(events, "\n")
-		return told + strings.Join(chat, "\n"), strings.Contains(told, `"type":"io.hpad.changed","subject":"autoscaler/web"`) &&
-			strings.Contains(told, `"type":"io.hpad.recovered","subject":"source/prom"`) &&
-			strings.Contains(told, `"type":"io.hpad.refused","subject":"autoscaler/web"`) && strings.Contains(told, `"from":5,"to":50,"reason":"TooManyReplicas","message":"wants 50, max 5"`) &&
-			strings.Contains(strings.Join(chat, "\n"), `{"text": "*source/prom* recovered: source responds again"}`)
+		received := strings.Join(events, "\n")
+		return received + strings.Join(chat, "\n"), strings.Contains(received, `"type":"io.hpad.changed","subject":"autoscaler/web"`) &&
+			strings.Contains(received, `"type":"io.hpad.recovered","subject":"source/prom"`) &&
+			strings.Contains(received, `"type":"io.hpad.refused","subject":"autoscaler/web"`) && strings.Contains(received, `"from":5,"to":50,"reason":"TooManyReplicas","message":"wants 50, max 5"`) &&
+			strings.Contains(strings.Join(chat, "\n"), `{"text": "*source/prom* recovered: the source answers again"}`)
 	})
 	mu.Lock()
 	defer mu.Unlock()
 	for _, event := range events {
 		if !strings.HasPrefix(event, "application/cloudevents+json Bearer hunter2 {") {
-			t.Errorf("told %s", event)
+			t.Errorf("got event %s, want a CloudEvent with the token", event)
 		}
 	}
 	// A loaded machine may delay a few passes; a hanging receiver would delay all of them.
-	if late := p.View("web").Evaluation.Late; late > 2 {
-		t.Errorf("%d passes were late", late)
+	if late := p.View("web").Evaluation.Late; late > 10 {
+		t.Errorf("got %d late passes, want at most 10", late)
 	}
 	if sent, waiting := p.Metric("hpad_notifications_sent_total", `receiver="slack"`), p.Metric("hpad_notifications_waiting", `receiver="hangs"`); sent < 2 || waiting < 1 {
-		t.Errorf("%v sent, %v waiting where it hangs", sent, waiting)
+		t.Errorf("got %v sent and %v waiting for the hanging receiver", sent, waiting)
 	}
 	if strings.Contains(p.Said(), "hunter2") || strings.Contains(p.Said(), "/secret") {
-		t.Errorf("the log tells a secret:\n%s", p.Said())
+		t.Errorf("the log contains a secret:\n%s", p.Said())
 	}
 }

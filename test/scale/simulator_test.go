@@ -24,7 +24,7 @@ import (
 // realJobs is the number of jobs on the real agent: of 1, 2 and 20 allocations.
 const realJobs = 3
 
-// jobFile is a job like those of the simulator.
+// jobFile is a job of the simulator in HCL.
 const jobFile = `
 job %[1]q {
   datacenters = ["*"]
@@ -219,7 +219,7 @@ func headers(a answer) map[string]string {
 	return found
 }
 
-// TestNomadAnswers compares the simulator's responses with those of a real agent.
+// TestNomadAnswers compares the simulator with a real agent.
 func TestNomadAnswers(t *testing.T) {
 	p := startCluster(t)
 	t.Run("answers", p.testAnswers)
@@ -237,25 +237,25 @@ func (p pair) testAnswers(t *testing.T) {
 	} {
 		real, simulated := both(p, func(address string) answer { return get(t, address, path) })
 		if diff := cmp.Diff(shapeOf(t, real.body), shapeOf(t, simulated.body)); diff != "" {
-			t.Errorf("%s has other fields (-real +simulated):\n%s", path, diff)
+			t.Errorf("fields of %s differ (-real +simulated):\n%s", path, diff)
 		}
 		if diff := cmp.Diff(headers(real), headers(simulated)); diff != "" {
-			t.Errorf("%s has other headers (-real +simulated):\n%s", path, diff)
+			t.Errorf("headers of %s differ (-real +simulated):\n%s", path, diff)
 		}
 		if ratio := float64(len(simulated.body)) / float64(len(real.body)); ratio > most || ratio < 2-most {
-			t.Errorf("%s: the simulator's answer has %d bytes, the real one %d", path, len(simulated.body), len(real.body))
+			t.Errorf("%s: got %d bytes, want about %d", path, len(simulated.body), len(real.body))
 		}
 	}
 	allocs := get(t, p.simulated, "/v1/allocations?resources=true")
 	if size := len(allocs.body) / len(list(t, p.simulated, "/v1/allocations")); size < 2600 || size > 3000 {
-		t.Errorf("an allocation has %d bytes, want some 2,800", size)
+		t.Errorf("got %d bytes per allocation, want about 2,800", size)
 	}
 	policy := func(address string) map[string]string {
 		id := list(t, address, "/v1/scaling/policies")[0]["ID"].(string)
 		return shapeOf(t, get(t, address, "/v1/scaling/policy/"+id).body)
 	}
 	if real, simulated := both(p, policy); !maps.Equal(real, simulated) {
-		t.Errorf("a scaling policy has other fields (-real +simulated):\n%s", cmp.Diff(real, simulated))
+		t.Errorf("fields of a scaling policy differ (-real +simulated):\n%s", cmp.Diff(real, simulated))
 	}
 }
 
@@ -289,7 +289,7 @@ func (p pair) testFilters(t *testing.T) {
 				return names
 			}
 			if real, simulated := both(p, names); !slices.Equal(real, simulated) {
-				t.Errorf("%s with %s has %v, and in truth %v", path, filter, simulated, real)
+				t.Errorf("%s with %s: got %v, want %v", path, filter, simulated, real)
 			}
 		}
 	}
@@ -311,16 +311,16 @@ func (p pair) testFilters(t *testing.T) {
 		return sizes
 	}
 	if real, simulated := both(p, pages); !slices.Equal(real, simulated) {
-		t.Errorf("the pages of jobs and of allocations have %d elements, and in truth %d", simulated, real)
+		t.Errorf("got pages with %d elements, want %d", simulated, real)
 	}
 	for _, path := range []string{"/v1/jobs?prefix=shop-00000", "/v1/jobs?prefix=x", "/v1/allocations?per_page=2", "/v1/jobs?namespace=*"} {
 		if real, simulated := both(p, func(address string) int { return len(list(t, address, path)) }); real != simulated {
-			t.Errorf("%s has %d, and in truth %d", path, simulated, real)
+			t.Errorf("%s: got %d, want %d", path, simulated, real)
 		}
 	}
 }
 
-// TestPrometheusAnswers compares the simulator's responses with those of a real server.
+// TestPrometheusAnswers compares the simulator with a real server.
 func TestPrometheusAnswers(t *testing.T) {
 	s, err := startEnvironment(t.Context(), row{n: 50, period: 15 * time.Second})
 	if err != nil {
@@ -360,7 +360,7 @@ func TestPrometheusAnswers(t *testing.T) {
 				t.Errorf("%s %s %s (-real +simulated):\n%s", method, one.path, one.form, diff)
 			}
 			if real.header.Get("Content-Encoding") != simulated.header.Get("Content-Encoding") || real.header.Get("Content-Type") != simulated.header.Get("Content-Type") {
-				t.Errorf("%s has the headers %v, and in truth %v", one.path, simulated.header, real.header)
+				t.Errorf("%s: got headers %v, want %v", one.path, simulated.header, real.header)
 			}
 		}
 	}

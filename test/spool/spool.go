@@ -26,16 +26,16 @@ var Kind = targets.Kind{
 	Target:    func() targets.Target { return new(Target) },
 	Reference: targets.Reference{Paths: []string{"{directory}"}, Whole: true, Example: "mails", Workload: "{name}"},
 	Without: map[string]string{
-		"down, unready instances":               "a worker whose file is there is ready",
-		"read, readiness":                       "a worker whose file is there is ready",
-		"a rival writes between read and write": "there is no time between them",
-		"held":                                  "nobody can forbid a change of a directory for a while",
-		"throttled":                             "a directory takes any number of calls",
-		"out of range":                          "a directory may have any number of files",
-		"partly done":                           "a full disk is not brought about here",
-		"platform gone":                         "a directory that is gone is a target that is not found",
-		"no answer":                             "a local directory answers",
-		"resource use":                          "the program does not tell which processes are its workers",
+		"down, unready instances":               "a worker is ready when its file exists",
+		"read, readiness":                       "a worker is ready when its file exists",
+		"a rival writes between read and write": "a write reads the directory itself",
+		"held":                                  "a directory cannot be locked",
+		"throttled":                             "a directory has no rate limit",
+		"out of range":                          "a directory has no maximum",
+		"partly done":                           "this test has no full disk",
+		"platform gone":                         "a missing directory is a missing target",
+		"no answer":                             "a local directory does not hang",
+		"resource use":                          "the program does not report the processes of its workers",
 	},
 }
 
@@ -44,7 +44,7 @@ type Config struct {
 	Dir string `toml:"dir"`
 }
 
-// SetDefaults does nothing.
+// SetDefaults sets no defaults.
 func (c *Config) SetDefaults() {}
 
 // Validate returns all errors.
@@ -131,7 +131,7 @@ func (f *Fleet) read(name string) targets.Reading {
 	return r
 }
 
-// stop is the suffix of a file whose worker must end.
+// stop is the suffix of files of workers that must end.
 const stop = ".stop"
 
 // SetReplicas creates or renames files if the directory still has the given version.
@@ -144,7 +144,7 @@ func (f *Fleet) SetReplicas(ctx context.Context, ref targets.Ref, n int32, versi
 		case r.Err != nil:
 			return r.Err
 		case version != "" && version != r.Version:
-			return fmt.Errorf("%w: it had %sand has %s", targets.ErrConflict, version, r.Version)
+			return fmt.Errorf("%w: expected %s, got %s", targets.ErrConflict, version, r.Version)
 		}
 		count := r.SpecReplicas
 		for ; count < n; count++ {

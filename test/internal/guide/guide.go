@@ -70,7 +70,7 @@ func Run(t *testing.T, p *Page) map[string]string {
 		_, printed, _ := strings.Cut(part, "\n")
 		said[strings.TrimSpace(steps[n].command)] = printed
 		if missing := Missing(steps[n].shown, printed); len(missing) > 0 {
-			t.Errorf("%s: %s does not print\n%s\nbut\n%s", p.Path, steps[n].command, strings.Join(missing, "\n"), printed)
+			t.Errorf("%s: %s does not print\n%s\ngot\n%s", p.Path, steps[n].command, strings.Join(missing, "\n"), printed)
 		}
 	}
 	return said
@@ -121,7 +121,7 @@ func read(t *testing.T, p *Page, text string) (files map[string]string, steps []
 	t.Helper()
 	for old := range p.Replace {
 		if !strings.Contains(text, old) {
-			t.Errorf("%s does not have %q, which is to be replaced", p.Path, old)
+			t.Errorf("%s lacks %q, which has a replacement", p.Path, old)
 		}
 	}
 	files = map[string]string{}
@@ -140,11 +140,11 @@ func read(t *testing.T, p *Page, text string) (files map[string]string, steps []
 		case language == "console":
 			steps = append(steps, console(content)...)
 		default:
-			t.Errorf("%s: nothing says what the example that begins with %q is for", p.Path, first)
+			t.Errorf("%s: unknown kind of example: %q", p.Path, first)
 		}
 	}
 	if len(steps) == 0 || skipped != len(p.Skip) {
-		t.Errorf("%s: %d commands, and %d of %d that are to be skipped", p.Path, len(steps), skipped, len(p.Skip))
+		t.Errorf("%s: got %d commands and %d of %d skipped examples", p.Path, len(steps), skipped, len(p.Skip))
 	}
 	return files, steps
 }
@@ -195,8 +195,8 @@ func shape(line string) string {
 // Breathes fails the test unless a history has a scale-up and a scale-down.
 func Breathes(t *testing.T, history string) {
 	t.Helper()
-	if !strings.Contains(history, "Scaled up from") || !strings.Contains(history, "Scaled down from") {
-		t.Errorf("it did not grow and shrink:\n%s", history)
+	if !strings.Contains(history, "The count goes up from") || !strings.Contains(history, "The count goes down from") {
+		t.Errorf("want a scale-up and a scale-down:\n%s", history)
 	}
 }
 

@@ -52,7 +52,7 @@ var Faults = map[string]Fault{
 		Begin: func(_ *Cluster, owner *Member, _ int) { owner.Stop() },
 		End:   func(_ *Cluster, owner *Member, _ int) { owner.Launch() },
 	},
-	"store's answers lost": {
+	"store responses lost": {
 		Moves: true,
 		Begin: func(c *Cluster, owner *Member, _ int) { c.Cut(owner, false, true) },
 		End:   func(c *Cluster, owner *Member, _ int) { c.Cut(owner, false, false) },
@@ -108,7 +108,7 @@ func Rounds(t *testing.T, prepare func(t *testing.T, cluster string) (Fault, Opt
 			for n := range soak.Rounds(20, 200) / clusters {
 				r.round(n)
 			}
-			t.Logf("evaluated again after %s at most", r.longest)
+			t.Logf("evaluated again after at most %s", r.longest)
 		})
 	}
 }
@@ -178,7 +178,7 @@ func (r *rounds) ownerWrites(ctx context.Context, member, fleet string) bool {
 			if owner := view.Fleets[fleet].Owner; owner != member {
 				r.mu.Lock()
 				defer r.mu.Unlock()
-				r.wrong = append(r.wrong, fmt.Sprintf("%q wrote a count of %s, whose owner is %q", member, fleet, owner))
+				r.wrong = append(r.wrong, fmt.Sprintf("%q wrote a count of %s, which is owned by %q", member, fleet, owner))
 			}
 			return true
 		}
@@ -228,7 +228,7 @@ func (r *rounds) refused(n int, owner *Member, count int) {
 	was := w.Truth(growing).Count
 	w.Ask(growing, count)
 	asked := time.Now()
-	r.Await("why nothing is scaled", func() (string, bool) {
+	r.Await("the reason for not scaling", func() (string, bool) {
 		view, err := owner.Client.Autoscaler(t.Context(), autoscaler(growing))
 		if err != nil {
 			return err.Error(), false
@@ -238,7 +238,7 @@ func (r *rounds) refused(n int, owner *Member, count int) {
 		return said, view.Evaluation.Last.After(asked) && strings.Contains(said, r.fault.Refusal)
 	})
 	if got := w.Truth(growing).Count; got != was {
-		t.Errorf("round %d: %d replicas while nothing can be written, want %d", n, got, was)
+		t.Errorf("round %d: got %d replicas during the fault, want %d", n, got, was)
 	}
 }
 
@@ -248,7 +248,7 @@ func (r *rounds) evaluatedAfter(m *Member, name string, began time.Time) {
 	r.EvaluatedAfter(m, name, began)
 	took := time.Since(began)
 	if r.longest = max(r.longest, took); took > inTime {
-		r.t.Errorf("%s is evaluated %s after the fault, want within %s", name, took, inTime)
+		r.t.Errorf("%s was evaluated %s after the fault, want at most %s", name, took, inTime)
 	}
 }
 
@@ -258,17 +258,17 @@ func (r *rounds) check(n int, by *Member, before api.Autoscaler) {
 	t.Helper()
 	after := r.Evaluated(by, autoscaler(growing))
 	if !after.Created.Equal(before.Created) || after.Status.LastScaleTime.Before(before.Status.LastScaleTime) {
-		t.Errorf("round %d: created %s and scaled %s, before %s and %s", n, after.Created, after.Status.LastScaleTime, before.Created, before.Status.LastScaleTime)
+		t.Errorf("round %d: created %s and scaled %s, want %s and %s", n, after.Created, after.Status.LastScaleTime, before.Created, before.Status.LastScaleTime)
 	}
 	if held := r.Evaluated(by, autoscaler(paused)); len(held.Pauses) != 1 || held.Pauses[0].Reason != "moving house" {
-		t.Errorf("round %d: the pauses are %+v", n, held.Pauses)
+		t.Errorf("round %d: got pauses %+v, want one", n, held.Pauses)
 	}
 	w := r.Worlds["alpha"]
 	if got := w.Truth(kept).Count; got != keptCount {
-		t.Errorf("round %d: %d replicas, which the window keeps at %d", n, got, keptCount)
+		t.Errorf("round %d: got %d replicas, want %d because of the window", n, got, keptCount)
 	}
 	if got, want := w.Truth(paused).Count, sim.Base(paused); got != want {
-		t.Errorf("round %d: %d replicas of what is paused, want %d", n, got, want)
+		t.Errorf("round %d: got %d paused replicas, want %d", n, got, want)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()

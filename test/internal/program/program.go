@@ -101,7 +101,7 @@ func Prepare(t testing.TB, o Options) *Program {
 	t.Cleanup(func() {
 		p.Kill()
 		if said := p.Said(); t.Failed() {
-			t.Logf("what hpad said at last:\n%s", said[max(0, len(said)-8000):])
+			t.Logf("last log lines of hpad:\n%s", said[max(0, len(said)-8000):])
 		}
 	})
 	return p
@@ -185,7 +185,7 @@ func (p *Program) Stop() {
 		p.t.Errorf("stop hpad: %v", err)
 	}
 	if state := p.process.Command.ProcessState; !state.Success() {
-		p.t.Errorf("hpad ends with %s", state)
+		p.t.Errorf("hpad ended with %s, want 0", state)
 	}
 }
 

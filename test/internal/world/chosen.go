@@ -104,7 +104,7 @@ func (s Chosen) Run(t *testing.T, l *Load) {
 	w.Passes(choices()[0].name(), 2)
 	for name, all := range instances {
 		if stay := s.Stay(name); len(stay) != len(all) || s.Writes() != 0 {
-			t.Errorf("%d instances of %s after %d changes in a dry run, want %d after none", len(stay), name, s.Writes(), len(all))
+			t.Errorf("got %d instances of %s and %d changes in a dry run, want %d and 0", len(stay), name, s.Writes(), len(all))
 		}
 	}
 	w.Restart(text)
@@ -146,10 +146,10 @@ func (s Chosen) takes(t *testing.T, w *World, c choice, all, want []string) {
 		return fmt.Sprintf("they are %v", got), len(got) == len(left)
 	})
 	if got := slices.Sorted(slices.Values(s.Stay(c.name()))); !slices.Equal(got, left) || s.Count(c.name()) != len(left) {
-		t.Errorf("%v of %s stay at a count of %d, want %v", got, c.name(), s.Count(c.name()), left)
+		t.Errorf("got instances %v of %s and count %d, want %v", got, c.name(), s.Count(c.name()), left)
 	}
 	var recorded []string
-	wait.For(t, Patience, "record of the decision that took instances of "+c.name(), func() (string, bool) {
+	wait.For(t, Patience, "history entry with victims of "+c.name(), func() (string, bool) {
 		history, err := w.History(t.Context(), c.name(), time.Time{}, time.Now().Add(time.Hour), 100)
 		for _, entry := range history {
 			if entry.Written != nil && entry.Decision.DesiredReplicas == int32(len(left)) {
@@ -160,6 +160,6 @@ func (s Chosen) takes(t *testing.T, w *World, c choice, all, want []string) {
 		return fmt.Sprintf("%d entries, %v", len(history), err), false
 	})
 	if !slices.Equal(recorded, want) {
-		t.Errorf("victims of %s on record are %v, want %v", c.name(), recorded, want)
+		t.Errorf("the history has victims %[2]v of %[1]s, want %[3]v", c.name(), recorded, want)
 	}
 }

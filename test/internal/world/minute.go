@@ -69,7 +69,7 @@ func (m Minute) Run(t *testing.T, l *Load) {
 	m.spares(t, w, l)
 	m.lasts(t, w, begun)
 	m.comesBack(t, w)
-	t.Logf("all is well again %v after the account began to refuse calls", time.Since(begun).Round(time.Second))
+	t.Logf("recovered %v after the start of throttling", time.Since(begun).Round(time.Second))
 }
 
 // holds checks that both targets and the fleet report the cause.
@@ -77,7 +77,7 @@ func (m Minute) holds(t *testing.T, w *World) {
 	t.Helper()
 	for _, name := range []string{Shrinking, Growing} {
 		if c := w.Await(name, policy.AbleToScale, "FailedGetScale", m.Words); c.Status != policy.ConditionFalse {
-			t.Errorf("%+v of %s, want that it is False", c, name)
+			t.Errorf("got %+v of %s, want False", c, name)
 		}
 	}
 	for _, problem := range w.Readiness().Problems {
@@ -85,7 +85,7 @@ func (m Minute) holds(t *testing.T, w *World) {
 			return
 		}
 	}
-	t.Errorf("problems are %+v, want one of fleet spent", w.Readiness().Problems)
+	t.Errorf("got problems %+v, want one of fleet spent", w.Readiness().Problems)
 }
 
 // spares checks that the other account scales and is limited only by its own rate limit.
@@ -106,7 +106,7 @@ func (m Minute) spares(t *testing.T, w *World, l *Load) {
 			break
 		}
 		if count == most {
-			t.Errorf("after %d changes of each target no waiting for the fleet's own limit is counted", most-1)
+			t.Errorf("no waits for the fleet's rate limit after %d changes of each target", most-1)
 		}
 	}
 	for metric, labels := range map[string]prometheus.Labels{
@@ -114,7 +114,7 @@ func (m Minute) spares(t *testing.T, w *World, l *Load) {
 		"hpad_fleet_call_errors_total": {"fleet": "spared", "call": "snapshot", "reason": "throttled"},
 	} {
 		if refused := w.Metric(metric, labels); refused != 0 {
-			t.Errorf("%v calls of the other account are counted as throttled in %s", refused, metric)
+			t.Errorf("got %v throttled calls of the other account in %s, want 0", refused, metric)
 		}
 	}
 }
@@ -128,16 +128,16 @@ func (m Minute) lasts(t *testing.T, w *World, begun time.Time) {
 		one, other := w.Condition(Shrinking, policy.AbleToScale), w.Condition(Growing, policy.AbleToScale)
 		over := time.Now().After(end)
 		if !over && (shrinking != Before || growing != Before || one.Reason != "FailedGetScale" || other.Reason != "FailedGetScale") {
-			t.Fatalf("%v into the minute: counts %d and %d, %+v, %+v; want %d each and that it is held",
+			t.Fatalf("after %v: counts %d and %d, %+v, %+v; want %d each and held targets",
 				time.Since(begun).Round(time.Second), shrinking, growing, one, other, Before)
 		}
-		return "it goes on", over
+		return "it continues", over
 	})
 	refused := m.Refused()
 	rounds := w.Metric("hpad_fleet_call_errors_total", prometheus.Labels{"fleet": "spent", "call": "snapshot", "reason": "throttled"})
-	t.Logf("%d calls were refused in %v rounds", refused, rounds)
+	t.Logf("%d calls were rejected in %v rounds", refused, rounds)
 	if refused == 0 || refused > m.Most || rounds < 20 {
-		t.Errorf("%d calls were refused in %v rounds of a minute, want one to %d in more than 20", refused, rounds, m.Most)
+		t.Errorf("got %d rejected calls in %v rounds, want 1 to %d in at least 20", refused, rounds, m.Most)
 	}
 }
 
@@ -156,10 +156,10 @@ func (m Minute) comesBack(t *testing.T, w *World) {
 		})
 	}
 	if writes := m.Writes(); writes != 2 {
-		t.Errorf("%d changes, want one of each target", writes)
+		t.Errorf("got %d changes, want one per target", writes)
 	}
 	counted := w.Metric("hpad_platform_calls_total", prometheus.Labels{"fleet": "spent", "result": "throttled"})
 	if refused := m.Refused(); int(counted) != refused {
-		t.Errorf("%v calls are counted as throttled, the platform refused %d", counted, refused)
+		t.Errorf("got %v throttled calls, want %d", counted, refused)
 	}
 }

@@ -52,7 +52,7 @@ func (v Vanishing) Run(t *testing.T, l *Load) {
 		v.Lie(rounds)
 		doubts += rounds
 		told := time.Now()
-		wait.For(t, Patience, fmt.Sprintf("%d doubted readings", doubts), func() (string, bool) {
+		wait.For(t, Patience, fmt.Sprintf("%d ignored readings", doubts), func() (string, bool) {
 			now := doubted()
 			if now < doubts && time.Since(told) > lost { // on a loaded machine a round may end before its response arrives
 				v.Lie(doubts - now)
@@ -63,24 +63,24 @@ func (v Vanishing) Run(t *testing.T, l *Load) {
 		w.Await(Ghost, policy.AbleToScale, "ReadyForNewScale", "")
 		w.Passes(Ghost, 2)
 		if count, writes, now := v.Count(), v.Writes(), doubted(); count != Present || writes != 0 || now != doubts {
-			t.Errorf("a count of %d after %d writes and %d doubted readings, want %d after none and %d", count, writes, now, Present, doubts)
+			t.Errorf("got count %d, %d writes and %d ignored readings, want %d, 0 and %d", count, writes, now, Present, doubts)
 		}
 		if c := w.Condition(Ghost, policy.ForeignWriter); c.Status == policy.ConditionTrue {
-			t.Errorf("a lie is taken for somebody's change: %+v", c)
+			t.Errorf("got %+v, want no external change", c)
 		}
 	}
 
 	v.Lose()
 	w.Await(Ghost, policy.AbleToScale, "ImplausibleReading", fmt.Sprintf("from %d to %d", Present, Left))
 	doubts += confirm
-	wait.For(t, Patience, "instances in place of those that were lost", func() (string, bool) {
+	wait.For(t, Patience, "replacement of the lost instances", func() (string, bool) {
 		writes, now := v.Writes(), doubted()
 		if writes > 0 && now < doubts {
-			t.Fatalf("a write after %d doubted readings, want none before %d", now, doubts)
+			t.Fatalf("got a write after %d ignored readings, want at least %d", now, doubts)
 		}
-		return fmt.Sprintf("%d are wanted, after %d doubted readings", v.Count(), now), v.Count() == Present
+		return fmt.Sprintf("count %d after %d ignored readings", v.Count(), now), v.Count() == Present
 	})
 	if writes, now := v.Writes(), doubted(); writes != 1 || now != doubts {
-		t.Errorf("%d writes and %d doubted readings, want one and %d", writes, now, doubts)
+		t.Errorf("got %d writes and %d ignored readings, want 1 and %d", writes, now, doubts)
 	}
 }

@@ -128,7 +128,7 @@ func (w *World) run(text string) {
 	w.stop = sync.OnceFunc(func() {
 		cancel()
 		if err := <-ended; err != nil {
-			w.t.Errorf("the daemon ends with %v", err)
+			w.t.Errorf("the daemon ended with %v", err)
 		}
 		if err := store.Close(); err != nil {
 			w.t.Errorf("close the store: %v", err)
@@ -256,7 +256,7 @@ func (w *World) Handler() http.Handler {
 func (w *World) AwaitOff(name string, off bool) {
 	w.t.Helper()
 	told := api.Problem{Subject: "autoscaler " + name, Message: api.Disabled}
-	wait.For(w.t, Patience, fmt.Sprintf("word that %q is off: %v", name, off), func() (string, bool) {
+	wait.For(w.t, Patience, fmt.Sprintf("report that %q is off: %v", name, off), func() (string, bool) {
 		r := w.Readiness()
 		return fmt.Sprintf("it is %+v", r), r.Ready && slices.Contains(r.Problems, told) == off
 	})
@@ -274,7 +274,7 @@ func Restores(name, text string) string {
 // AwaitRestore waits until hpad plans to restore a count that was changed to foreign.
 func (w *World) AwaitRestore(name string, replicas, foreign int32) {
 	w.t.Helper()
-	wait.For(w.t, Patience, fmt.Sprintf("%d replicas of %q to be put back in place of %d", replicas, name, foreign), func() (string, bool) {
+	wait.For(w.t, Patience, fmt.Sprintf("planned restore of %d replicas of %q instead of %d", replicas, name, foreign), func() (string, bool) {
 		restore := w.View(name).Restore
 		return fmt.Sprintf("it is %+v", restore), restore != nil && restore.Replicas == replicas && restore.Foreign == foreign
 	})
@@ -283,7 +283,7 @@ func (w *World) AwaitRestore(name string, replicas, foreign int32) {
 // AwaitRestored waits until no restore is pending.
 func (w *World) AwaitRestored(name string) {
 	w.t.Helper()
-	wait.For(w.t, Patience, fmt.Sprintf("nothing of %q to be put back any more", name), func() (string, bool) {
+	wait.For(w.t, Patience, fmt.Sprintf("end of the restore of %q", name), func() (string, bool) {
 		restore := w.View(name).Restore
 		return fmt.Sprintf("it is %+v", restore), restore == nil
 	})
