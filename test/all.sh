@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# all.sh is "make test": it sets up the engines that the tests talk to, beside go vet and
-# the unit tests, and then runs all other tests, most of them under the race detector. An
-# engine that cannot be had is skipped with a reason; with CI=true that is a failure.
-# "all.sh unit" is "make test-unit": only what needs no engine, without that detector.
+# all.sh is "make test". It installs the engines while go vet and the unit tests run, and then
+# runs all other tests. Unit tests use the race detector. The tests of an engine that cannot be
+# installed are skipped with a reason, or fail if CI=true. "all.sh unit" is "make test-unit": the
+# unit tests without the race detector.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . test/tools/building.sh
@@ -11,16 +11,16 @@ export PATH=$PATH:${HPAD_TEST_CACHE:-$HOME/.cache/hpad-test}/bin
 unit=
 [ "${1:-}" = unit ] && unit=1
 
-# What is written is in one directory, which goes at the end, also by Ctrl-C. Its name
-# is short, since those of sockets below it are bounded, and the same each time, unless
-# another run has it, since results are cached by it.
+# All files are in one directory, which is removed at the end, even after Ctrl-C. Its name is
+# short, because the length of socket paths is limited, and usually the same, because it is part
+# of the key of cached results.
 parent=${TMPDIR:-/tmp}
 TMPDIR=$parent/h.$(pwd | cksum | cut -c 1-6)
 mkdir "$TMPDIR" 2>/dev/null || TMPDIR=$(mktemp -d "$parent/h.XXXX")
 chmod 1777 "$TMPDIR"
-disk=$TMPDIR # also where TMPDIR is another for a while
-# Unit tests write in memory where that has room and lets programs run, since much of their
-# time were waits for the disk; what go test builds stays on it.
+disk=$TMPDIR # TMPDIR changes for some tests
+# Unit tests write to /dev/shm if it is large enough and not mounted with noexec, because they
+# would mostly wait for the disk. The files of go build stay on disk.
 memory=$TMPDIR
 room=$(df --output=avail -k /dev/shm 2>/dev/null | tail -n 1) || true # in KiB
 if [ "${room:-0}" -gt $((4 << 20)) ] && ! findmnt -no OPTIONS /dev/shm | grep -qw noexec; then
@@ -35,13 +35,13 @@ clean() {
 	trap '' INT TERM
 	if [ "$installer" ]; then
 		kill -TERM -- "-$installer" 2>/dev/null || true
-		for _ in {1..100}; do # while the scripts remove what they did not end
+		for _ in {1..100}; do # wait while the scripts clean up
 			kill -0 -- "-$installer" 2>/dev/null || break
 			sleep 0.1
 		done
 	fi
 	kill "${lanes[@]}" 2>/dev/null || true
-	test/tools/leftovers.sh "$memory" || true # it says what stays
+	test/tools/leftovers.sh "$memory" || true # prints an error if it fails
 	test/tools/leftovers.sh "$disk" || true
 	if [ "$reporter" ]; then
 		exec 3>&- 4>&- 5>&-
@@ -52,7 +52,7 @@ trap clean EXIT
 trap 'exit 130' INT TERM
 
 if [ ! "$unit" ]; then
-	# A group of its own can be ended as a whole.
+	# Its own process group can be killed as a whole.
 	set -m
 	test/tools/engines.sh test/install/*.sh &
 	installer=$!
@@ -60,39 +60,38 @@ if [ ! "$unit" ]; then
 fi
 
 mkfifo "$TMPDIR"/{events,others,background}
-again go list -deps -test ./... >/dev/null # which fetches what is missing
+again go list -deps -test ./... >/dev/null # downloads missing modules
 go build -o "$TMPDIR/report" ./test/report
-# Its TMPDIR says that it is none of the tests, which end before it.
+# Its TMPDIR is different, so that leftovers.sh does not kill it.
 TMPDIR=$parent "$TMPDIR/report" "$TMPDIR"/{events,others,background} &
 reporter=$!
-exec 3<>"$TMPDIR/events" 4<>"$TMPDIR/others" 5<>"$TMPDIR/background" # which wait for no reader
+exec 3<>"$TMPDIR/events" 4<>"$TMPDIR/others" 5<>"$TMPDIR/background" # do not block without a reader
 skip() {
 	if [ "${CI:-}" = true ]; then
-		echo "all.sh: $1, which CI=true does not allow" >&2
+		echo "all.sh: $1, not allowed with CI=true" >&2
 		exit 1
 	fi
 	printf '{"Action":"note","Output":"%s"}\n' "$1" >&3
 }
 
-# The SDKs of the clouds, which most tests do not use, take much of the time to link, with the
-# race detector half of it.
+# Most tests do not need the SDKs of the clouds, which take up to half of the link time.
 few=(-tags noaws,noazure,nogce)
 race=(-race "${few[@]}")
 if [ ! "$unit" ] && { [ "$(go env CGO_ENABLED)" != 1 ] || ! command -v "$(go env CC)" >/dev/null; }; then
 	skip "race detector: it needs a C compiler (apt-get install gcc)"
 	race=()
 fi
-# run tests packages, which vet has seen before, and reports. They are linked without what
-# only debuggers read. No program that a test leaves keeps the pipes open. It is waited for
-# in the background, where Ctrl-C ends the waiting at once. Prefix is what runs it.
+# run tests packages and sends the events to the reporter. It skips vet, which runs separately,
+# and debug information. It closes the pipes for the tests, so that processes left by a test do
+# not keep them open, and waits in the background, so that Ctrl-C works. prefix is a command that
+# runs it.
 prefix=()
 run() {
 	"${prefix[@]}" go test -vet=off '-ldflags=-s -w' -timeout 45m -json "$@" >&3 3>&- 4>&- 5>&- &
 	wait $! || status=$?
 }
 
-# Tests, engines and hpads hold little: that their garbage is collected when there is four
-# times as much saves a tenth of what they take of the processors.
+# The heaps are small: a higher GOGC saves a tenth of the CPU time.
 export GOGC=400
 
 CGO_ENABLED=0 go vet ./...
@@ -100,11 +99,9 @@ mapfile -t packages < <(go list ./... | grep -v '/hpad/test/')
 if [ "$unit" ]; then
 	CGO_ENABLED=0 TMPDIR=$memory run -p 3 "${packages[@]}"
 else
-	# The race detector makes code some five times as slow, and takes a while to link. It has
-	# nothing to say of packages that start nothing, nor of tests that do very many times what
-	# others do as well, or one thing after the other; of the models of a cluster it sees some
-	# schedules. Those, and two that need the clouds, wait for nothing outside, and run in what
-	# others leave of the processors; those of daemon/cluster together.
+	# The race detector makes code about five times slower. It is not used for packages without
+	# goroutines and for long tests that repeat what other tests do. These run in the background
+	# with low priority, because they do not depend on external programs.
 	starts='\bgo (func|[A-Za-z.]+\()|\.Go\(|AfterFunc|errgroup|httptest\.|synctest|t\.Parallel|net\.Listen|exec\.'
 	raced=() still=(./policy)
 	while read -r package; do
@@ -133,17 +130,16 @@ else
 			skip "tests that need the engine of $script: ${reason//[\"\\]/\'}"
 		done <"$TMPDIR/failed"
 	fi
-	# The hpad of all packages, built as test/internal/gobuild does.
+	# The hpad of all packages, built like in test/internal/gobuild.
 	export HPAD_TEST_PROGRAM=$TMPDIR/program/hpad
 	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o "$HPAD_TEST_PROGRAM" ./cmd/hpad
-	# The race detector has little to see where hpad is a program of its own, or what the unit
-	# tests do is done with an engine, and takes too much where engines do. What is timed on
-	# engines, in clusters and by scale has nothing beside it but what runs in the background:
-	# the tests above, what is done with imitated clouds, and what takes one after the other.
-	# The servers of stores write in memory, since they are what waits most for the disk.
+	# Integration tests do not use the race detector, because hpad is a separate process in most
+	# of them. Tests that depend on times (engines, clusters and scale) run one after another; only
+	# the tests above, the tests with simulated clouds and sequential tests run in the background.
+	# The store servers write to memory, because they mostly wait for the disk.
 	clouds='/test/(aws|azure|clouds|crash|docs|gce|monitoring)$'
 	others='/test/(packages|page)$'
-	first='/test/(e2e|faults|systemd)$' # the longest ones
+	first='/test/(e2e|faults|systemd)$' # the longest tests
 	docker='/test/docker$'
 	nomad='/test/nomad$'
 	clusters='/test/(etcd|nomadha)$'
@@ -161,7 +157,7 @@ else
 	run "${few[@]}" -p 2 "${packages[@]}"
 	of "$docker"
 	run "${few[@]}" "${packages[@]}"
-	{ # what follows waits a lot
+	{ # these tests mostly wait
 		prefix=(test/tools/background.sh 5)
 		of "$others"
 		run "${few[@]}" -p 1 "${packages[@]}"
@@ -172,7 +168,7 @@ else
 	run "${few[@]}" "${packages[@]}"
 	of "$clusters"
 	TMPDIR=$memory run "${few[@]}" -p 1 "${packages[@]}"
-	unset GOGC # what is measured is as users have it
+	unset GOGC # measure with the default
 	of "$scale"
 	run "${few[@]}" "${packages[@]}"
 	for lane in "${lanes[@]}"; do

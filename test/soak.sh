@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# soak.sh is "make soak": it runs every test of the packages where one has a long form,
-# in that form. The engines are those that "make test" set up.
+# soak.sh is "make soak". It runs all tests of the packages that have a long form, in that
+# form. Run "make test" first to install the engines.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -9,5 +9,5 @@ export HPAD_SOAK=1
 
 packages=$(grep -rl --include='*_test.go' 'hpad/test/soak"$' . | xargs dirname | sort -u)
 mapfile -t packages <<<"$packages"
-# One at a time: what they hold hpad to is timed.
+# One package at a time, because the tests check times.
 go test -count=1 -p 1 -timeout 3h -json "$@" "${packages[@]}" | go run ./test/report

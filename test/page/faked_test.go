@@ -1,6 +1,7 @@
 package page
 
 import (
+	"cmp"
 	"fmt"
 	"net/http/httptest"
 	"testing"
@@ -24,24 +25,18 @@ func (f *faked) AutoscalerConfig(name string) string {
 	return fmt.Sprintf("[autoscalers.%q]\nmax_replicas = 20\n", name)
 }
 
-// newFaked serves the page with write access. The autoscalers are named "shop-00" and so on;
-// the last one has the name hostile.
+// newFaked serves the page with write access. The autoscalers are named "shop-00" and so on; the
+// last one has the name hostile.
 func newFaked(t *testing.T, count int) string {
 	t.Helper()
 	now := time.Now()
-	d := &faked{&apitest.Daemon{
-		Alive: api.Health{Healthy: true, RefusedReload: "hpad.toml:3: no such key"},
-		State: api.Readiness{Ready: true, Problems: []api.Problem{{Subject: "source prom", Message: "connection refused"}, {Subject: "fleet " + hostile, Message: "no answer"}}},
-		Drawn: map[string]api.Graph{},
-		Listed: api.InstanceList{Time: now, Instances: []api.Instance{
-			{ID: "i-1", Name: "instance-1", Node: "node-1", Phase: "Running", Readiness: "True", Started: now.Add(-time.Hour)},
-			{ID: "i-2", Name: hostile, Node: "node-2", Phase: "Running", Readiness: "False", Started: now.Add(-time.Minute)},
-		}},
-	}}
+	d := newDaemon(now, "node-1", api.Instance{ID: "i-1", Name: "instance-1"}, api.Instance{ID: "i-2", Name: hostile, Readiness: "False"})
+	d.Alive.RefusedReload = "hpad.toml:3: no such key"
+	d.State.Problems = []api.Problem{{Subject: "source prom", Message: "connection refused"}, {Subject: "fleet " + hostile, Message: "no response"}}
 	digits := len(fmt.Sprint(count))
 	for n := range count {
 		name := fmt.Sprintf("shop-%0*d", digits, n)
-		if n == count-1 && count < 10_000 {
+		if n == count-1 {
 			name = hostile
 		}
 		d.add(name, n, now)
@@ -53,18 +48,25 @@ func newFaked(t *testing.T, count int) string {
 func newShop(t *testing.T) string {
 	t.Helper()
 	now := time.Now()
-	d := &faked{&apitest.Daemon{
-		Alive: api.Health{Healthy: true}, Drawn: map[string]api.Graph{},
-		State: api.Readiness{Ready: true, Problems: []api.Problem{{Subject: "source prom", Message: "server returned 503 Service Unavailable"}}},
-		Listed: api.InstanceList{Time: now, Instances: []api.Instance{
-			{ID: "i-1", Name: "checkout.app[0]", Node: "client-03", Phase: "Running", Readiness: "True", Started: now.Add(-time.Hour)},
-			{ID: "i-2", Name: "checkout.app[1]", Node: "client-07", Phase: "Running", Readiness: "True", Started: now.Add(-time.Minute)},
-		}},
-	}}
+	d := newDaemon(now, "client-03", api.Instance{ID: "i-1", Name: "checkout.app[0]"}, api.Instance{ID: "i-2", Name: "checkout.app[1]"})
+	d.State.Problems = []api.Problem{{Subject: "source prom", Message: "server answered 503 Service Unavailable"}}
 	for n, name := range []string{"checkout", "images", "mail", "search", "thumbnails", "webhooks"} {
 		d.add(name, []int{4, 0, 1, 3, 6, 8}[n], now)
 	}
 	return d.serve(t)
+}
+
+// newDaemon returns a daemon with running instances, which are ready by default.
+func newDaemon(now time.Time, node string, instances ...api.Instance) *faked {
+	for n := range instances {
+		one := &instances[n]
+		one.Node, one.Phase, one.Started = node, "Running", now.Add(-time.Hour)
+		one.Readiness = cmp.Or(one.Readiness, "True")
+	}
+	return &faked{&apitest.Daemon{
+		Alive: api.Health{Healthy: true}, State: api.Readiness{Ready: true}, Drawn: map[string]api.Graph{},
+		Listed: api.InstanceList{Time: now, Instances: instances},
+	}}
 }
 
 // add adds an autoscaler. The first 50 have a chart and a history.

@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
-# nomad-autoscaler.sh builds the nomad-autoscaler that hpad is measured beside, into
-# ~/.cache/hpad-test/nomad-autoscaler-VERSION/nomad-autoscaler, and prints that path.
-# One built earlier is used again. It is built in a copy of its own module, with what
-# that module's go.sum says.
+# nomad-autoscaler.sh builds nomad-autoscaler for comparison, in
+# ~/.cache/hpad-test/nomad-autoscaler-VERSION/nomad-autoscaler, unless it exists, and prints
+# that path. It builds in a copy of the module with the module's own go.sum.
 set -euo pipefail
 
 module=github.com/hashicorp/nomad-autoscaler
@@ -16,7 +15,7 @@ if [ ! -x "$directory/nomad-autoscaler" ]; then
 	trap 'rm -rf "$copy"' EXIT
 	answer=$(cd "$copy" && go mod download -json "$module@$version")
 	if ! grep -qF "\"Sum\": \"$sum\"" <<<"$answer"; then
-		echo "nomad-autoscaler.sh: $module@$version is not what it was: $answer" >&2
+		echo "nomad-autoscaler.sh: $module@$version has an unexpected checksum: $answer" >&2
 		exit 1
 	fi
 	cp -r "$(sed -n 's/.*"Dir": "\(.*\)".*/\1/p' <<<"$answer")" "$copy/module"
