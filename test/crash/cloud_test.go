@@ -10,54 +10,61 @@ import (
 	"time"
 
 	"github.com/hpad/hpad/test/aws/awstest"
+	"github.com/hpad/hpad/test/internal/world"
 )
 
-// cloud is an instance group in a simulated cloud behind a gate.
+// cloud is an Auto Scaling group in a simulated AWS behind a gate.
 type cloud struct {
 	*gate
-	// fleet is the configuration of the fleet "cloud", and target the TOML of the group.
-	fleet, target string
-	// look returns the desired count and the sorted IDs of the instances that are not
-	// terminating.
-	look func(t *testing.T) (wanted int, staying []string)
+	aws *awstest.Cloud
+	// fleet is the configuration of the fleet "cloud".
+	fleet string
 }
 
-// newAWS returns an Auto Scaling group. Its instances take the time stop to terminate.
-func newAWS(t *testing.T, size int, stop time.Duration) (cloud, *awstest.Cloud) {
+// newAWS returns a group. Its instances take the time stop to terminate.
+func newAWS(t *testing.T, size int, stop time.Duration) cloud {
 	t.Helper()
 	aws := awstest.New(t)
 	aws.Add(awstest.Group{Name: "pool", Max: 100, Desired: size, Stop: stop})
-	c := cloud{gate: newGate(t, aws.URL, func(_ *http.Request, body []byte) []string {
+	g := newGate(t, aws.URL, func(_ *http.Request, body []byte) (ids []string) {
 		form, _ := url.ParseQuery(string(body))
 		if form.Get("Action") != "TerminateInstanceInAutoScalingGroup" {
 			return nil
 		}
-		var ids []string
 		for key, values := range form {
 			if key == "InstanceId" || strings.HasPrefix(key, "InstanceIds.member.") {
 				ids = append(ids, values...)
 			}
 		}
 		return ids
-	})}
-	c.fleet = fmt.Sprintf(`
+	})
+	return cloud{gate: g, aws: aws, fleet: fmt.Sprintf(`
 [fleets.cloud]
 kind             = "awsasg"
-region           = %q
-credentials_file = %q
-endpoints        = { auto_scaling = %q, ec2 = %q, sts = %q }
-`, awstest.Region, aws.Credentials(t), c.URL, c.URL, c.URL)
-	c.target = `{ fleet = "cloud", group = "pool" }`
-	c.look = func(*testing.T) (int, []string) {
-		group := aws.Look("pool")
-		var staying []string
-		for _, instance := range group.Instances {
-			if instance.State != awstest.StateTerminating {
-				staying = append(staying, instance.ID)
-			}
+region           = %[1]q
+credentials_file = %[2]q
+endpoints        = { auto_scaling = %[3]q, ec2 = %[3]q, sts = %[3]q }
+`, awstest.Region, aws.Credentials(t), g.URL)}
+}
+
+// look returns the desired count and the sorted IDs of the instances that are not terminating.
+func (c cloud) look() (wanted int, staying []string) {
+	group := c.aws.Look("pool")
+	for _, instance := range group.Instances {
+		if instance.State != awstest.StateTerminating {
+			staying = append(staying, instance.ID)
 		}
-		slices.Sort(staying)
-		return group.Desired, staying
 	}
-	return c, aws
+	slices.Sort(staying)
+	return group.Desired, staying
+}
+
+// configuration returns an autoscaler that wants one instance per 10 entries of its queue.
+// drain is the content of its drain table, if any.
+func (c cloud) configuration(l *world.Load, name, victims, drain string) string {
+	text := strings.Replace(world.Queued(name, `{ fleet = "cloud", group = "pool" }`, 1, 9), "min_replicas", fmt.Sprintf("victims = %q\nmin_replicas", victims), 1)
+	if drain != "" {
+		text += fmt.Sprintf("[autoscalers.%s.drain]\ninterval = \"1s\"\n%s", name, drain)
+	}
+	return c.fleet + l.Source() + text
 }

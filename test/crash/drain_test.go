@@ -25,7 +25,6 @@ import (
 type machines struct {
 	cloud
 	*testing.T
-	aws     *awstest.Cloud
 	cluster *nomadtest.Cluster
 	// ids are the instance IDs, sorted.
 	ids    []string
@@ -41,8 +40,8 @@ func newMachines(t *testing.T, l *world.Load, name string, size int) *machines {
 	t.Helper()
 	m := &machines{T: t, agents: map[string]*nomadtest.Agent{}, load: l, name: name}
 	// Terminated instances stay until bury ends their agent.
-	m.cloud, m.aws = newAWS(t, size, time.Hour)
-	_, m.ids = m.look(t)
+	m.cloud = newAWS(t, size, time.Hour)
+	_, m.ids = m.look()
 	m.cluster = nomadtest.StartServers(t, 1, nomadtest.Options{})
 	for _, id := range m.ids {
 		m.agents[id] = m.cluster.AddClient(t, map[string]string{"instance": id})
@@ -132,7 +131,7 @@ func (m *machines) awaitDraining(h *program.Program, n int) map[string]drain.Ope
 func (m *machines) bury(id string) {
 	m.Helper()
 	wait.For(m.T, patience, "termination of "+id, func() (string, bool) {
-		_, staying := m.look(m.T)
+		_, staying := m.look()
 		return fmt.Sprintf("%v stay", staying), !slices.Contains(staying, id)
 	})
 	m.agents[id].Kill()
@@ -218,7 +217,7 @@ func TestDrain(t *testing.T) {
 		t.Errorf("got terminations of %v, at most %d of one instance, want one of each of %v", taken, most, want)
 	}
 	left := slices.DeleteFunc(slices.Clone(m.ids), func(id string) bool { return slices.Contains(taken, id) })
-	if wanted, staying := m.look(t); wanted != 1 || !slices.Equal(staying, left) {
+	if wanted, staying := m.look(); wanted != 1 || !slices.Equal(staying, left) {
 		t.Errorf("got count %[2]d and instances %[1]v, want 1 and %[3]v", staying, wanted, left)
 	}
 	if n := m.aws.Calls()["SetDesiredCapacity"]; n > 0 {
