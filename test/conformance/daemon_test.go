@@ -48,7 +48,8 @@ type run struct {
 	// stored has the times of the evaluations in the store, and reported the times of the
 	// evaluations that the daemon reported, both by autoscaler.
 	stored, reported map[string]time.Time
-	kill             atomic.Pointer[killAt]
+	// kill is the commit that kills the run, or nil.
+	kill atomic.Pointer[killAt]
 }
 
 // killAt is a kill at the n-th commit from now, before or after it.
@@ -212,6 +213,7 @@ func (d *single) stop() {
 	}
 }
 
+// kill ends the daemon like SIGKILL: the next run uses the current files.
 func (d *single) kill() {
 	r := d.current
 	if r == nil {
@@ -342,6 +344,9 @@ func (s killStore) Commit(ctx context.Context, changes state.Changes) error {
 	return errors.New("killed")
 }
 
+// markKilled declares the process dead, and records the evaluations that it stored, at least
+// with their intention, and that are not among the lines of the side. A reported evaluation
+// without a write but with an open intention is repeated after the start, so its line is dropped.
 func (s killStore) markKilled() {
 	d := s.daemon
 	d.mu.Lock()
