@@ -167,12 +167,11 @@ func (b *bench) measureAll(ctx context.Context, rows []measurement) error {
 	if slices.ContainsFunc(rows, func(m measurement) bool { return m.members == 0 }) {
 		costs.writeHeader(b.out)
 	}
-	var asked []*result
+	var detailed []*result
 	var clusters []*shared
 	failed := 0
 	for _, one := range rows {
 		for _, program := range one.programs {
-			var m *result
 			var err error
 			if one.members > 0 {
 				var c *shared
@@ -180,7 +179,13 @@ func (b *bench) measureAll(ctx context.Context, rows []measurement) error {
 					clusters = append(clusters, c)
 				}
 			} else {
-				m, err = b.measure(ctx, program, one.settled())
+				var m *result
+				if m, err = b.measure(ctx, program, one.settled()); err == nil {
+					costs.writeRow(b.out, m)
+				}
+				if err == nil && m.restartAll > 0 {
+					detailed = append(detailed, m)
+				}
 			}
 			if ctx.Err() != nil {
 				return ctx.Err()
@@ -188,31 +193,11 @@ func (b *bench) measureAll(ctx context.Context, rows []measurement) error {
 			if err != nil {
 				failed++
 				fmt.Fprintln(os.Stderr, err)
-				continue
-			}
-			if m == nil {
-				continue
-			}
-			costs.writeRow(b.out, m)
-			if m.restartAll > 0 {
-				asked = append(asked, m)
 			}
 		}
 	}
-	if len(asked) > 0 {
-		_, _ = fmt.Fprintln(b.out)
-		extras.writeHeader(b.out)
-	}
-	for _, m := range asked {
-		extras.writeRow(b.out, m)
-	}
-	if len(clusters) > 0 {
-		_, _ = fmt.Fprintln(b.out)
-		sharing.writeHeader(b.out)
-	}
-	for _, m := range clusters {
-		sharing.writeRow(b.out, m)
-	}
+	extras.write(b.out, detailed)
+	sharing.write(b.out, clusters)
 	if failed > 0 {
 		return fmt.Errorf("%d measurements failed", failed)
 	}

@@ -187,3 +187,15 @@ func (t table[T]) writeHeader(out io.Writer) {
 func (t table[T]) writeRow(out io.Writer, m T) {
 	_, _ = fmt.Fprintf(out, "| %s |\n", strings.Join(t.cells(m), " | "))
 }
+
+// write writes the table after an empty line. It writes nothing if there are no rows.
+func (t table[T]) write(out io.Writer, rows []T) {
+	if len(rows) == 0 {
+		return
+	}
+	_, _ = fmt.Fprintln(out)
+	t.writeHeader(out)
+	for _, m := range rows {
+		t.writeRow(out, m)
+	}
+}

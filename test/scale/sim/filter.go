@@ -52,41 +52,24 @@ func (p *parser[T]) take() string {
 }
 
 // either parses operands of "or". "and" has a higher precedence.
-func (p *parser[T]) either() func(T) bool {
-	terms := []func(T) bool{p.both()}
-	for p.next == "or" {
-		p.take()
-		terms = append(terms, p.both())
-	}
-	if len(terms) == 1 {
-		return terms[0]
-	}
-	return func(of T) bool {
-		for _, term := range terms {
-			if term(of) {
-				return true
-			}
-		}
-		return false
-	}
-}
+func (p *parser[T]) either() func(T) bool { return p.joined("or", p.both, true) }
 
-func (p *parser[T]) both() func(T) bool {
-	terms := []func(T) bool{p.one()}
-	for p.next == "and" {
+func (p *parser[T]) both() func(T) bool { return p.joined("and", p.one, false) }
+
+// joined parses operands of an operator. An operand with the value decisive decides the result.
+func (p *parser[T]) joined(operator string, operand func() func(T) bool, decisive bool) func(T) bool {
+	terms := []func(T) bool{operand()}
+	for p.next == operator {
 		p.take()
-		terms = append(terms, p.one())
-	}
-	if len(terms) == 1 {
-		return terms[0]
+		terms = append(terms, operand())
 	}
 	return func(of T) bool {
 		for _, term := range terms {
-			if !term(of) {
-				return false
+			if term(of) == decisive {
+				return decisive
 			}
 		}
-		return true
+		return !decisive
 	}
 }
 
@@ -96,7 +79,7 @@ func (p *parser[T]) one() func(T) bool {
 		p.take()
 		inner := p.either()
 		if p.take() != ")" {
-			panic("no )")
+			panic("missing )")
 		}
 		return inner
 	case "not":
@@ -107,7 +90,7 @@ func (p *parser[T]) one() func(T) bool {
 	name := p.take()
 	field := p.known[name]
 	if field == nil {
-		panic("there is no field " + name)
+		panic("unknown field " + name)
 	}
 	operator := p.take()
 	if operator == "not" {
@@ -137,7 +120,7 @@ func (p *parser[T]) value() string {
 	}
 	value, err := strconv.Unquote(taken)
 	if err != nil {
-		panic("no text: " + taken)
+		panic("not a string: " + taken)
 	}
 	return value
 }
