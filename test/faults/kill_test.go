@@ -18,10 +18,11 @@ import (
 )
 
 // rate is the minimum time between two writes of an autoscaler that may change by one instance
-// per growSeconds. It allows 3 s between a decision and its write.
+// per growSeconds. It allows 5 s between a decision and its write, because the host may be
+// loaded.
 const (
 	growSeconds = 10
-	rate        = (growSeconds - 3) * time.Second
+	rate        = (growSeconds - 5) * time.Second
 )
 
 // limited allows a change of one instance per period.

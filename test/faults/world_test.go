@@ -289,18 +289,18 @@ func (v *victim) awaitReported(t testing.TB, p *program.Program, why *regexp.Reg
 	p = p.With(t)
 	wait.For(t, patience, "failure of "+v.name+" in all outputs", func() (string, bool) {
 		_, ready, err := p.Ask(http.MethodGet, "/-/ready")
-		var seen []string
-		missing := func(what string, is bool) {
-			if !is {
-				seen = append(seen, what)
+		var absent []string
+		want := func(what string, found bool) {
+			if !found {
+				absent = append(absent, what)
 			}
 		}
-		missing(fmt.Sprintf("/-/ready, %v", err), why.MatchString(unquoted(ready)))
-		missing("the metric", p.Metric("hpad_autoscaler_failing", v.name)+p.Metric("hpad_autoscaler_metric_failed", v.name)+p.Metric("hpad_autoscaler_held", v.name) > 0)
-		missing("get", regexp.MustCompile(`(?m)^`+v.name+` .*\S`).MatchString(p.Says("get")) && strings.Contains(p.Says("get"), "PROBLEM"))
+		want(fmt.Sprintf("/-/ready, %v", err), why.MatchString(unquoted(ready)))
+		want("the metric", p.Metric("hpad_autoscaler_failing", v.name)+p.Metric("hpad_autoscaler_metric_failed", v.name)+p.Metric("hpad_autoscaler_held", v.name) > 0)
+		want("get", regexp.MustCompile(`(?m)^`+v.name+` .*\S`).MatchString(p.Says("get")) && strings.Contains(p.Says("get"), "PROBLEM"))
 		explained := strings.Join(strings.Fields(p.Says("explain", v.name)), " ")
-		missing("explain "+explained, why.MatchString(explained))
-		return "missing in " + strings.Join(seen, "; "), len(seen) == 0
+		want("explain "+explained, why.MatchString(explained))
+		return "missing in " + strings.Join(absent, "; "), len(absent) == 0
 	})
 }
 
@@ -314,9 +314,10 @@ func unquoted(text string) string {
 func (v *victim) withstand(t testing.TB, p *program.Program, begin, end func(), why string) {
 	t.Helper()
 	before := v.Truth(v.number).Count
-	if a := view(t, p, v.name); a.Evaluation.Error != "" {
-		t.Fatalf("got error %s before the fault", a.Evaluation.Error)
-	}
+	wait.For(t, patience, "evaluation of "+v.name+" without error", func() (string, bool) {
+		a := view(t, p, v.name)
+		return a.Evaluation.Error, a.Evaluation.Error == ""
+	})
 	begin()
 	v.Ask(v.number, before/2)
 	matches := regexp.MustCompile(why)
