@@ -103,6 +103,7 @@ func TestCompose(t *testing.T) {
 		{"everything", both, everythingScales},
 		{"halted", packaged, halted},
 		{"failing", newest, failing},
+		{"exhausted", packaged, exhausted},
 		{"slow health", both, slowHealth},
 		{"killed", newest, killed},
 		{"count reset", packaged, countReset},

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets/compose"
 	"github.com/hpad/hpad/test/docker/dockertest"
 	"github.com/hpad/hpad/test/internal/world"
 )
@@ -79,6 +80,27 @@ func rangeOfPorts(t *testing.T, s *site) {
 	if !slices.Equal(ports, []int{18400, 18401, 18402}) {
 		t.Errorf("got ports %v, want 18400 to 18402", ports)
 	}
+}
+
+// TestDisk: with a full disk hpad reports the failed start and removes no replica. It scales
+// up once there is space.
+func TestDisk(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, dockertest.Options{Disk: "96m"})
+	p := s.Project(t, "full", "services: { web: { image: \"worker:1\" } }\n")
+	p.Compose("up", "--detach", "--scale", "web=2")
+	s.load.Queue("full", 20)
+	w := world.New(t, s.queued("full", 1, 5))
+	w.Await("full", policy.AbleToScale, "ReadyForNewScale", "")
+	empty := s.FillDisk(t)
+	s.load.Queue("full", 40)
+	w.Await("full", policy.AbleToScale, compose.StartFailed, "no space left on device")
+	s.stays(t, w, "full", 2, 3)
+	if n := world.Told(w.View("full").Events, "SuccessfulRescale"); n != 0 {
+		t.Errorf("%d events of SuccessfulRescale on a full disk, want 0", n)
+	}
+	empty()
+	s.awaitReplicas(t, "full", 4)
 }
 
 // TestEngineDown: hpad holds while the engine is down, and then continues with its windows.

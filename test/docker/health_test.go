@@ -105,7 +105,6 @@ func killed(t *testing.T, s *site) {
 	if number(found[2]) != 5 {
 		t.Errorf("newest replica %d, want 5", number(found[2]))
 	}
-	s.ownedByCompose(t, p, "web", 3)
 	w.Restart(s.queued("killed", 1, 5))
 	s.CLI(t, "kill", "killed-web-1")
 	w.Restart(strings.Replace(s.queued("killed", 1, 5), "resource_interval", "restart_exited = true\nresource_interval", 1))

@@ -199,6 +199,8 @@ func TestSwarm(t *testing.T) {
 		{"lost update", both, swarmLosesNoUpdate},
 		{"update", packaged, swarmWaitsForUpdate},
 		{"immediate hold", newest, swarmHoldsImmediately},
+		{"no place", both, swarmReportsNoPlace},
+		{"failing", both, swarmReportsFailures},
 		{"slow health", both, swarmWaitsForHealth},
 		{"cpu", both, swarmSamplesCPU},
 		{"labels", newest, swarmLabels},
@@ -332,6 +334,34 @@ func swarmHoldsImmediately(t *testing.T, c *cluster) {
 	}
 	if err := f.SetReplicas(t.Context(), swarmRef("forced"), 3, free.Version, ""); err != nil {
 		t.Errorf("SetReplicas() after the update = %v", err)
+	}
+}
+
+// swarmReportsNoPlace: tasks that fit on no node are reported and counted.
+func swarmReportsNoPlace(t *testing.T, c *cluster) {
+	c.create(t, "large", 1, "--reserve-memory", "100GB")
+	f := swarmFleet(t, c.Host())
+	found := awaitReading(t, f, "large", "notice", func(r targets.Reading) bool { return len(r.Notices) > 0 })
+	want := policy.Notice{
+		Condition: swarmfleet.InsufficientCapacity, Reason: swarmfleet.NoSuitableNode,
+		Message: `1 tasks of service "large" wait for a node: no suitable node (insufficient resources on 1 node)`,
+	}
+	if found.Notices[0] != want || found.StatusReplicas != 1 || found.Instances[0].Phase != policy.PhasePending {
+		t.Errorf("reading %+v, want one pending task and %+v", found, want)
+	}
+}
+
+// swarmReportsFailures: tasks that fail or cannot be created are reported.
+func swarmReportsFailures(t *testing.T, c *cluster) {
+	c.create(t, "crashing", 1, "--env", "WORKER_EXIT_AFTER=300ms")
+	c.createOf(t, "nowhere:1", "imageless", 1)
+	f := swarmFleet(t, c.Host())
+	for name, words := range map[string]string{"crashing": "non-zero exit (1)", "imageless": "No such image: nowhere:1"} {
+		awaitReading(t, f, name, "notice with "+words, func(r targets.Reading) bool {
+			return slices.ContainsFunc(r.Notices, func(n policy.Notice) bool {
+				return n.Condition == swarmfleet.TasksFailing && n.Reason == swarmfleet.TaskFailed && strings.Contains(n.Message, words)
+			})
+		})
 	}
 }
 

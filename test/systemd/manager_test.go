@@ -82,6 +82,8 @@ func TestManager(t *testing.T) {
 			"empty":         empty,
 			"manual job":    manualJob,
 			"failed":        failing,
+			"start limit":   startLimit,
+			"masked":        masked,
 			"alias":         alias,
 			"restart":       restart,
 		} {
@@ -209,6 +211,48 @@ func failing(t *testing.T, m *systemdtest.Manager, l *world.Load) {
 		c := w.Condition("fails", systemd.UnitsFailing)
 		return fmt.Sprintf("%+v", c), c.Status != policy.ConditionTrue
 	})
+}
+
+// startLimit: an instance that hit its start limit is reported and started again after
+// "systemctl reset-failed".
+func startLimit(t *testing.T, m *systemdtest.Manager, l *world.Load) {
+	control := worker(t, m, "limited", "notify", "Restart=always\nRestartSec=50ms\n[Unit]\nStartLimitBurst=3\nStartLimitIntervalSec=1h")
+	touch(t, control, "crash-2")
+	m.Control(t, "start", "limited@1")
+	l.Queue("limited", 20)
+	w := world.New(t, fleet(m, "")+l.Source()+queued("limited", 1, 5))
+	w.Await("limited", systemd.UnitsFailing, systemd.StartLimitHit, "limited@2.service")
+	untouch(t, control, "crash-2")
+	m.Control(t, "reset-failed", "limited@2")
+	awaitActive(t, m, "limited", 1, 2)
+}
+
+// masked: hpad skips a masked instance and does not scale a masked template.
+func masked(t *testing.T, m *systemdtest.Manager, l *world.Load) {
+	worker(t, m, "veiled", "notify", "")
+	m.Control(t, "mask", "veiled@2.service")
+	m.Control(t, "start", "veiled@1")
+	l.Queue("veiled", 20)
+	w := world.New(t, fleet(m, "")+l.Source()+queued("veiled", 1, 5))
+	awaitActive(t, m, "veiled", 1, 3)
+	w.Await("veiled", systemd.UnitsMasked, systemd.UnitMasked, "veiled@2.service")
+	m.Control(t, "unmask", "veiled@2.service")
+
+	worker(t, m, "hidden", "notify", "")
+	file := m.Property(t, "hidden@1", "FragmentPath")
+	if err := os.Rename(file, file+".away"); err != nil {
+		t.Fatal(err)
+	}
+	m.Control(t, "mask", "hidden@.service")
+	l.Queue("hidden", 20)
+	w.Restart(fleet(m, "[fleets.vm.templates.\"hidden@.service\"]\nreplicas = 1\n") + l.Source() + queued("hidden", 1, 5))
+	w.Await("hidden", policy.ScalingActive, systemd.TemplateMasked, "hidden@.service is masked")
+	m.Control(t, "unmask", "hidden@.service")
+	if err := os.Rename(file+".away", file); err != nil {
+		t.Fatal(err)
+	}
+	m.Control(t, "daemon-reload")
+	awaitActive(t, m, "hidden", 1, 2)
 }
 
 // TestStartRefused: hpad reports instances that the manager cannot load or start, and

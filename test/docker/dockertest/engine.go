@@ -54,6 +54,9 @@ func (v Version) String() string {
 // Options configure an engine.
 type Options struct {
 	Version Version
+	// Disk is the size of a file system for the engine's data, as mount takes it ("64m");
+	// empty uses the temporary directory.
+	Disk string
 	// Args are added to the engine's command line.
 	Args []string
 }
@@ -98,6 +101,9 @@ func Start(t testing.TB, options Options) *Engine {
 			t.Fatal(err)
 		}
 	}
+	if options.Disk != "" {
+		e.mountDisk()
+	}
 	e.Client, err = client.NewClientWithOpts(
 		client.WithHTTPClient(&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}),
 		client.WithHost(e.Host()), client.WithAPIVersionNegotiation())
@@ -110,6 +116,9 @@ func Start(t testing.TB, options Options) *Engine {
 
 // Host returns the value for DOCKER_HOST. It does not change in StartAgain.
 func (e *Engine) Host() string { return "unix://" + e.path("docker.sock") }
+
+// Data returns the directory of the engine's data.
+func (e *Engine) Data() string { return e.path("data") }
 
 func (e *Engine) path(name string) string { return filepath.Join(e.dir, name) }
 
@@ -145,7 +154,7 @@ func (e *Engine) start() {
 	// docker-init reaps orphans and ends all processes when it exits.
 	args := []string{
 		"-euc", startScript, "startScript", "docker-init", "--", e.daemon(),
-		"--data-root", e.path("data"), "--exec-root", e.path("exec"), "--pidfile", e.path("pid"), "--host", e.Host(),
+		"--data-root", e.Data(), "--exec-root", e.path("exec"), "--pidfile", e.path("pid"), "--host", e.Host(),
 		"--log-level", "warn", "--exec-opt", "native.cgroupdriver=cgroupfs", "--cgroup-parent", "/" + e.cgroup(),
 	}
 	if e.options.Version == Newest {
@@ -238,6 +247,9 @@ func (e *Engine) end() {
 	}
 	if e.t.Failed() {
 		e.t.Logf("dockerd log:\n%s", e.Log())
+	}
+	if e.options.Disk != "" {
+		e.unmountDisk()
 	}
 	if seen, ok := wait.Until(endTimeout, func() (string, bool) {
 		err := os.RemoveAll(e.dir) // fails until the last process has exited

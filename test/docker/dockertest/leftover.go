@@ -34,7 +34,7 @@ func claim() (dir string, lock *os.File, err error) {
 	return dir, lock, nil
 }
 
-// removeLeftovers removes files and cgroups of killed tests.
+// removeLeftovers removes files, cgroups and mounts of killed tests.
 func removeLeftovers() error {
 	locks, err := filepath.Glob(filepath.Join(os.TempDir(), prefix+"*", lockName))
 	if err != nil {
@@ -47,6 +47,7 @@ func removeLeftovers() error {
 		}
 		if unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {
 			dir := filepath.Dir(path)
+			_ = unix.Unmount(filepath.Join(dir, "data"), unix.MNT_DETACH)
 			err = errors.Join(err, removeCgroups(filepath.Base(dir)), os.RemoveAll(dir))
 		}
 		_ = lock.Close()
