@@ -151,10 +151,10 @@ func TestStepIsReported(t *testing.T) {
 				t.Errorf("%s tells of %d steps, its history of %d, want %d", name, told, inHistory, want)
 			}
 		}
-		if err := testutil.GatherAndCompare(registry, strings.NewReader(`# HELP hpad_clock_offset_seconds How far the wall clock is ahead of the one that windows and rates go by: what its steps add up to.
+		if err := testutil.GatherAndCompare(registry, strings.NewReader(`# HELP hpad_clock_offset_seconds Sum of the steps of the wall clock: its difference to the clock of windows and rates.
 # TYPE hpad_clock_offset_seconds gauge
 hpad_clock_offset_seconds -1755
-# HELP hpad_clock_steps_total Steps of the wall clock by more than a second. Windows and rates do not follow them.
+# HELP hpad_clock_steps_total Steps of the wall clock by more than a second. They do not affect windows and rates.
 # TYPE hpad_clock_steps_total counter
 hpad_clock_steps_total{direction="back"} 1
 hpad_clock_steps_total{direction="forward"} 2
