@@ -206,7 +206,7 @@ func benchWorld(b *testing.B, n int) *world {
 // roundsFor starts the daemon without its scheduler.
 func (d *Daemon) roundsFor(b *testing.B) func(now time.Time) {
 	ctx, cancel := context.WithCancel(b.Context())
-	d.env.RunContext, d.env.ActContext = ctx, ctx
+	d.env.RunContext, d.env.WriteContext = ctx, ctx
 	first, err := d.load(ctx)
 	if err != nil {
 		b.Fatal(err)

@@ -72,10 +72,10 @@ type Daemon struct {
 	// since, and the records of removed discovered autoscalers. While the daemon runs, the
 	// reload lock guards it.
 	restored state.Snapshot
-	// refused is the error of the last reload.
-	refused trouble.Problem
-	// started is the [daemon] table at the start, for keys that only a start applies.
-	started config.Daemon
+	// reloadError is the error of the last reload.
+	reloadError trouble.Problem
+	// startConfig is the [daemon] table at the start, for keys that only a start applies.
+	startConfig config.Daemon
 	// reloads is held during a reload.
 	reloads sync.Mutex
 	// reloaded signals discover that the sync period may have changed.
@@ -112,7 +112,7 @@ func New(options Options) *Daemon {
 	}
 	d.service = round.NewServiceManager(options.Notify, options.WatchdogInterval, func() string { return d.Line() })
 	d.scheduler = round.NewScheduler(env, d.service)
-	d.Reader = status.NewReader(env, d.scheduler, options.Store, d.labels, &d.refused)
+	d.Reader = status.NewReader(env, d.scheduler, options.Store, d.labels, &d.reloadError)
 	d.ShowMetrics(options.Metrics)
 	options.Metrics.DryRun(options.DryRun)
 	return d

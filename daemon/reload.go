@@ -46,7 +46,7 @@ func (d *Daemon) Reload(ctx context.Context) ([]config.Change, error) {
 	defer func() { d.service.Ready() }()
 	changes, err := d.reload(cmp.Or(api.Author(ctx), "an unknown user"))
 	d.env.Metrics.Reload(err)
-	d.refused.Set(err)
+	d.reloadError.Set(err)
 	author := authorField(api.Author(ctx))
 	if err != nil {
 		d.env.Log.Error("reload failed, previous configuration stays active", author, zap.NamedError("err", err))
@@ -83,7 +83,7 @@ func (d *Daemon) reload(author string) ([]config.Change, error) {
 // changesTo returns the differences between a configuration and the active one.
 func (d *Daemon) changesTo(c *config.Config) []config.Change {
 	active := *d.labels.File()
-	active.Daemon = active.Daemon.InForce(&d.started)
+	active.Daemon = active.Daemon.InForce(&d.startConfig)
 	changes := active.Changes(c)
 	for scope, pause := range d.env.Pauses.Active() {
 		removed := func(change config.Change) bool {

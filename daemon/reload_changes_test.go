@@ -48,7 +48,7 @@ func TestReloadChanges(t *testing.T) {
 		if _, err := w.daemon.ReloadChanges(t.Context()); err == nil {
 			t.Error("what a reload would refuse is none of its errors")
 		}
-		if w.daemon.refused.Exists() {
+		if w.daemon.reloadError.Exists() {
 			t.Error("it counts as a refused reload")
 		}
 		w.stop()

@@ -25,7 +25,7 @@ const stopWait = 20 * time.Second
 func (d *Daemon) Run(ctx context.Context) error {
 	act, stopActing := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer stopActing(nil)
-	d.env.RunContext, d.env.ActContext = ctx, act
+	d.env.RunContext, d.env.WriteContext = ctx, act
 	first, err := d.load(ctx)
 	if err != nil {
 		return err
@@ -82,14 +82,14 @@ func (d *Daemon) load(ctx context.Context) (*change, error) {
 		return nil, err
 	}
 	env := d.env
-	d.started = c.Daemon
+	d.startConfig = c.Daemon
 	d.budgets = newBudgets(c.Daemon)
 	env.Metrics.ShowBudgets(d.budgets.usage)
 	restored, err := d.options.Store.Load(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("load the state: %w", err)
 	}
-	d.adapters = adapters.NewKeeper(env.RunContext, env.ActContext, adapters.Env{
+	d.adapters = adapters.NewKeeper(env.RunContext, env.WriteContext, adapters.Env{
 		Log: env.Log, Clock: env.Clock, Store: d.options.Store.Fleet, Until: env.Until,
 		Meter:  func(fleet string) targets.Meter { return env.Metrics.Platform(fleet) },
 		Fleet:  targets.Env{Output: d.options.Output, Now: env.Clock.Now, DryRun: env.DryRun},

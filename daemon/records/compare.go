@@ -47,6 +47,7 @@ func sameStatus(a, b *policy.Status) bool {
 		})
 }
 
+// SameHindrance compares two problems; nil is no problem.
 func SameHindrance(a, b *state.Hindrance) bool {
 	if a == nil || b == nil {
 		return a == b

@@ -198,6 +198,7 @@ func ComparePauses(a, b policy.Pause) int {
 	return order
 }
 
+// PauseFields returns log fields for a pause. The author may be empty.
 func PauseFields(scope policy.Scope, author string) []zap.Field {
 	fields := []zap.Field{zap.Stringer("scope", scope)}
 	switch {

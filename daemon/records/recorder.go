@@ -66,6 +66,7 @@ func (c *Commit) errorOf(name string) error {
 	return c.err
 }
 
+// NewRecorder returns a Recorder that calls observe after each commit. Call Run to start it.
 func NewRecorder(store state.Store, clock *clock.Clock, log *zap.Logger, observe func(time.Duration, int, error)) *Recorder {
 	return &Recorder{store: store, clock: clock, log: log, observe: observe, due: make(chan struct{}, 1)}
 }
@@ -75,7 +76,7 @@ func (r *Recorder) Record(name string, record *state.Record, entries ...state.En
 	return r.RecordOr(nil, name, record, entries...)
 }
 
-// RecordOr is record. It calls failed, if not nil, if the commit fails.
+// RecordOr is like Record, and calls failed, if it is not nil, when the record was not written.
 func (r *Recorder) RecordOr(failed func(error), name string, record *state.Record, entries ...state.Entry) *Commit {
 	return r.add(func(c *state.Changes) {
 		if failed != nil {

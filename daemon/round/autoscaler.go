@@ -34,9 +34,9 @@ type Autoscaler struct {
 	cpuUse atomic.Pointer[map[string]int64]
 	// dates are the dates of the instances at the last reading; nil before it.
 	dates atomic.Pointer[dates]
-	// leaves is the count after the active pass, if it removes instances that a breaker
+	// removingTo is the count after the active pass, if it removes instances that a breaker
 	// counts, or nil.
-	leaves atomic.Pointer[int32]
+	removingTo atomic.Pointer[int32]
 	// Late counts the ticks during a pass.
 	Late atomic.Uint64
 	// removed is set, while mu is held, when a reload removes the autoscaler, which is
@@ -66,8 +66,8 @@ type Autoscaler struct {
 	// retried reports whether the last pass conflicted with an external writer and requested
 	// another pass.
 	retried bool
-	// unsure reports whether the last pass did not know if its failed source was out.
-	unsure bool
+	// outageUnsure reports whether the last pass did not know if its failed source was out.
+	outageUnsure bool
 	// unmeasured is the time of the first pass while all passes have failed only because the
 	// fleet has no samples yet; zero otherwise.
 	unmeasured time.Time
@@ -77,8 +77,8 @@ type Autoscaler struct {
 	// stepsReported is the number of clock steps that have been reported as events.
 	stepsReported uint64
 	following     following
-	// drawn is the time of the last data point, in Unix seconds.
-	drawn int64
+	// lastPoint is the time of the last data point, in Unix seconds.
+	lastPoint int64
 }
 
 // newAutoscaler returns an autoscaler with its stored record; nil for a new one.
@@ -318,7 +318,7 @@ func (a *Autoscaler) Remove(to *records.Recorder) (orphan *state.Record) {
 
 // lowestCount returns the lowest count that the target may have.
 func (a *Autoscaler) lowestCount() int32 {
-	if leaves := a.leaves.Load(); leaves != nil {
+	if leaves := a.removingTo.Load(); leaves != nil {
 		return *leaves
 	}
 	record := &a.published.Load().Record

@@ -81,7 +81,7 @@ func (p *pass) countRemovals(decision *policy.Decision) {
 		if decision.Write && !p.env.DryRun && decision.Command == nil { // a user's request passes the breaker
 			p.removes = max(0, int64(decision.CurrentReplicas)-int64(decision.DesiredReplicas))
 			if leaves := decision.DesiredReplicas; p.removes > 0 {
-				p.autoscaler.leaves.Store(&leaves)
+				p.autoscaler.removingTo.Store(&leaves)
 			}
 		}
 	}
@@ -103,7 +103,7 @@ func (p *pass) awaitBreaker() {
 	}
 	select {
 	case <-p.fleetRemovals().counted:
-	case <-p.env.ActContext.Done():
+	case <-p.env.WriteContext.Done():
 	}
 }
 

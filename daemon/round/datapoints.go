@@ -11,10 +11,10 @@ import (
 // addDataPoint adds the pass to the graph, at most once per graph.Step.
 func (p *pass) addDataPoint(decision *policy.Decision) {
 	a := p.autoscaler
-	if p.env.Graph == nil || time.Duration(p.now().Unix()-a.drawn)*time.Second < graph.Step {
+	if p.env.Graph == nil || time.Duration(p.now().Unix()-a.lastPoint)*time.Second < graph.Step {
 		return
 	}
-	a.drawn = p.now().Unix()
+	a.lastPoint = p.now().Unix()
 	point := graph.Point{
 		Time: p.now(), Replicas: decision.CurrentReplicas, Desired: decision.DesiredReplicas,
 		Min: decision.MinReplicas, Max: decision.MaxReplicas,

@@ -39,16 +39,16 @@ type Env struct {
 	Decided func(name string)
 	// Unwritten is the reason why the state cannot be written.
 	Unwritten trouble.Problem
-	// RunContext ends reads when the daemon stops, ActContext ends writes that take too long
+	// RunContext ends reads when the daemon stops, WriteContext ends writes that take too long
 	// after that.
-	RunContext, ActContext context.Context
+	RunContext, WriteContext context.Context
 
 	// steps counts the steps of the wall clock in this run.
 	steps atomic.Pointer[clockSteps]
 	// evaluations has the names of autoscalers to evaluate before their next tick.
 	evaluations chan string
-	// readers are the goroutines that read fleets and sources, actors the goroutines that write.
-	readers, actors sync.WaitGroup
+	// readers are the goroutines that read fleets and sources, writers the goroutines that write.
+	readers, writers sync.WaitGroup
 }
 
 // Init makes an Env ready for use, after its exported fields are set.

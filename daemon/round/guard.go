@@ -14,8 +14,8 @@ import (
 const implausibleReason = "ImplausibleReading"
 
 // guard holds the target if a count collapsed since the last accepted reading without a write by
-// hpad, which
-// then must not be used. It accepts the reading after def.Guard.Confirm similar readings.
+// hpad, which then must not be used. It accepts the reading after def.Guard.Confirm similar
+// readings.
 func (p *pass) guard(observation *policy.Observation, reading *targets.Reading) (rejected bool) {
 	def, record := p.definition, &p.after.Record
 	if def.strict || def.Guard.Confirm == 0 || observation.ReadError != "" {

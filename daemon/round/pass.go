@@ -43,7 +43,7 @@ func (p *pass) evaluate() {
 		p.end()
 	case p.after.Decision.Write && !p.env.DryRun:
 		p.countRemovals(&p.after.Decision)
-		p.env.actors.Go(p.scale)
+		p.env.writers.Go(p.scale)
 	default:
 		p.countRemovals(&p.after.Decision)
 		p.conclude(policy.Outcome{})
@@ -91,7 +91,7 @@ func (p *pass) decide() {
 		Settings: def.Settings, Spec: def.Spec, Memory: record.Memory, Status: record.Status, Observation: observation, Now: p.now(),
 	}
 	after.Decision = p.inputs.Decide()
-	after.Victims, after.Unchosen = def.chooseVictims(p.env.ActContext, &after.Decision, reading)
+	after.Victims, after.VictimsError = def.chooseVictims(p.env.WriteContext, &after.Decision, reading)
 	after.version = reading.Version
 }
 
@@ -234,7 +234,7 @@ func (p *pass) scale() {
 			fleet: def.Fleet, target: def.Target, from: decision.CurrentReplicas, to: decision.DesiredReplicas,
 			version: p.after.version, reason: decision.Message, overwrite: def.strict || decision.Command != nil, period: def.SyncPeriod,
 			until: until, metrics: p.env.Metrics,
-		}.run(p.env.ActContext)
+		}.run(p.env.WriteContext)
 		a.known = time.Now()
 	}
 	outcome := outcomeOf(decision, err)
@@ -332,7 +332,7 @@ func (p *pass) classify(outcome policy.Outcome, settlement policy.Settlement) {
 	if !isIdle(&after.Decision, settlement) {
 		after.failed, after.Err = settlement.Error, settlement.Error
 	}
-	after.Outcome, after.blind = outcome, p.isBlind(&after.Decision, outcome)
+	after.Outcome, after.outage = outcome, p.isOutage(&after.Decision, outcome)
 	_, lost := errors.AsType[*foreignError](after.cause)
 	after.Reason = reason.Of(reason.Pass{
 		Decision: &after.Decision, Outcome: outcome, Err: after.cause,
@@ -367,9 +367,9 @@ func (p *pass) boundsChanged(decision *policy.Decision) []policy.Event {
 	return []policy.Event{{Kind: policy.NormalEvent, Reason: api.BoundsChanged, Message: change}}
 }
 
-// isBlind reports whether the pass failed only because of an outage of its fleet, the fleet's
+// isOutage reports whether the pass failed only because of an outage of its fleet, the fleet's
 // samples or its sources, which is reported once for all autoscalers.
-func (p *pass) isBlind(decision *policy.Decision, outcome policy.Outcome) bool {
+func (p *pass) isOutage(decision *policy.Decision, outcome policy.Outcome) bool {
 	if p.isFleetOut() {
 		return true
 	}
@@ -388,8 +388,8 @@ func (p *pass) isBlind(decision *policy.Decision, outcome policy.Outcome) bool {
 		failed, unsure = true, unsure || !sure
 	}
 	// If the other queries of the source have not ended, the next pass decides, but only once.
-	again := p.autoscaler.unsure && unsure
-	p.autoscaler.unsure = unsure
+	again := p.autoscaler.outageUnsure && unsure
+	p.autoscaler.outageUnsure = unsure
 	return failed && !again
 }
 
@@ -397,7 +397,7 @@ func (p *pass) isBlind(decision *policy.Decision, outcome policy.Outcome) bool {
 // different cause, or that succeeds again; otherwise nil.
 func (p *pass) failureNews(after *passResult) []zap.Field {
 	a := p.autoscaler
-	if after.blind {
+	if after.outage {
 		if !a.published.Load().Decided() || !a.unmeasured.IsZero() {
 			a.unmeasured = p.now() // nothing was sampled meanwhile
 		}
@@ -488,7 +488,7 @@ func (p *pass) reportPanic(after *Result) {
 func (p *pass) end() {
 	p.countRemovals(nil)
 	if p.removes > 0 {
-		p.autoscaler.leaves.Store(nil)
+		p.autoscaler.removingTo.Store(nil)
 	}
 	p.releaseResults()
 	p.abandonRequest()

@@ -24,9 +24,8 @@ type scaleResult struct {
 }
 
 // Scale has a pass of an autoscaler set the count that a user requests, and returns when it is
-// written and recorded. The error is an api.ErrRefused if the count was not
-// written. After ctx has ended
-// the outcome is unknown.
+// written and recorded. The error is an api.ErrRefused if the count was not written. After ctx has
+// ended the outcome is unknown.
 func (s *Scheduler) Scale(ctx context.Context, a *Autoscaler, command policy.Command) error {
 	request := &scaleRequest{Command: command, done: make(chan scaleResult, 1)}
 	if !a.addRequest(request) {

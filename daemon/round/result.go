@@ -24,10 +24,10 @@ type Result struct {
 	// Outcome is the result of the decision's write.
 	Outcome   policy.Outcome
 	Instances api.Instances
-	// Victims are the instances that the decision removes, if hpad chooses them; Unchosen
-	// is the reason why they are unknown.
-	Victims  []drain.Victim
-	Unchosen string
+	// Victims are the instances that the decision removes, if hpad chooses them;
+	// VictimsError is the reason why they are unknown.
+	Victims      []drain.Victim
+	VictimsError string
 	// Ages has for each metric the age of its oldest sample if that exceeds the sync
 	// period, and otherwise 0; nil if no age does.
 	Ages []time.Duration
@@ -55,10 +55,10 @@ type Result struct {
 // passResult is a Result with data that only its pass needs.
 type passResult struct {
 	Result
-	// failed is the error of the pass itself. blind reports that readers see it as an
+	// failed is the error of the pass itself. outage reports that it is shown as an
 	// error of its fleet or its sources.
 	failed string
-	blind  bool
+	outage bool
 	// version is the version of the target that was read. suspect reports that the guard
 	// rejected the reading.
 	version string
@@ -90,6 +90,7 @@ func isNewlyHeld(before *Result, decision *policy.Decision) bool {
 // Decided reports whether there was a pass in this run.
 func (p *Result) Decided() bool { return !p.Evaluated.IsZero() }
 
+// Quarantined reports whether the autoscaler is quarantined at now.
 func (p *Result) Quarantined(now time.Time) bool { return now.Before(p.Quarantine) }
 
 // Next returns the time of the next evaluation.

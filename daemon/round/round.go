@@ -103,8 +103,8 @@ type pass struct {
 	missing atomic.Int32
 	// taken is set once: when the pass is ready, skipped or withdrawn.
 	taken atomic.Bool
-	// left reports whether the pass has released the query results.
-	left     bool
+	// released reports whether the pass has released the query results.
+	released bool
 	snapshot *snapshotRead
 
 	after *passResult
@@ -165,10 +165,10 @@ func (p *pass) withdraw() bool {
 
 // releaseResults releases the query results of the pass. Only the first call has an effect.
 func (p *pass) releaseResults() {
-	if p.left {
+	if p.released {
 		return
 	}
-	p.left = true
+	p.released = true
 	for _, q := range p.plan.queries {
 		if q >= 0 {
 			p.round.queries[q].release()

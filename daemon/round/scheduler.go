@@ -48,6 +48,7 @@ type Swap struct {
 // readyQueue is the number of ready passes that may wait for a worker.
 const readyQueue = 1024
 
+// NewScheduler returns a Scheduler without autoscalers.
 func NewScheduler(e *Env, service *ServiceManager) *Scheduler {
 	s := &Scheduler{
 		env: e, service: service, last: map[time.Duration]time.Time{},
@@ -118,7 +119,7 @@ func (s *Scheduler) Finish() {
 	s.env.readers.Wait() // after this no pass becomes ready
 	close(s.ready)
 	s.workers.Wait()
-	s.env.actors.Wait()
+	s.env.writers.Wait()
 	for _, a := range s.Current().Autoscalers {
 		a.recordUnfinished(s.env.Recorder, s.newest)
 	}
@@ -247,7 +248,7 @@ func (s *Scheduler) withdraw(tick time.Time) {
 			}
 		}
 		if withdrawn > 0 { // in a goroutine, because the scheduler receives the completed round
-			s.env.actors.Go(func() { r.end(withdrawn) })
+			s.env.writers.Go(func() { r.end(withdrawn) })
 		}
 	}
 }

@@ -57,14 +57,17 @@ func (s *ServiceManager) status(now time.Time, interval time.Duration) {
 	}
 }
 
+// Ready reports that the start or a reload has ended.
 func (s *ServiceManager) Ready() {
 	s.notify(daemon.SdNotifyReady + "\nSTATUS=" + s.line())
 }
 
+// Reloading reports the start of a reload.
 func (s *ServiceManager) Reloading() {
 	s.notify(daemon.SdNotifyReloading + "\n" + daemon.SdNotifyMonotonicUsec())
 }
 
+// Stopping reports the start of the stop.
 func (s *ServiceManager) Stopping() { s.notify(daemon.SdNotifyStopping) }
 
 // maxIdle is the longest sleep of the scheduler, so that a step of the wall clock is noticed.

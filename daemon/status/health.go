@@ -34,7 +34,7 @@ func (s *Reader) Health() api.Health {
 	now := time.Now()
 	g := s.scheduler.Current()
 	health := api.Health{
-		Unevaluated: s.unevaluated(now), HeldBack: s.heldBack(g), Shortages: s.shortages(g), AllFailing: s.allFailing(g), RefusedReload: s.refused.Text(),
+		Unevaluated: s.unevaluated(now), HeldBack: s.heldBack(g), Shortages: s.shortages(g), AllFailing: s.allFailing(g), RefusedReload: s.reloadError.Text(),
 	}
 	if last := s.scheduler.LastWake(); last != nil {
 		health.LastTick = *last
@@ -79,7 +79,7 @@ func (s *Reader) Readiness() api.Readiness {
 	if text := records.LossText(s.Losses()); text != "" {
 		readiness.Problems = append(readiness.Problems, api.Problem{Subject: "state", Message: text})
 	}
-	if text := s.refused.Text(); text != "" {
+	if text := s.reloadError.Text(); text != "" {
 		readiness.Problems = append(readiness.Problems, api.Problem{Subject: "configuration", Message: text})
 	}
 	for _, name := range slices.Sorted(maps.Keys(g.Fleets)) {

@@ -26,13 +26,13 @@ type Reader struct {
 	scheduler *round.Scheduler
 	store     state.Store
 	labels    *discovery.Labels
-	// refused is the error of the last reload.
-	refused *trouble.Problem
+	// reloadError is the error of the last reload.
+	reloadError *trouble.Problem
 }
 
 // NewReader returns a Reader. Refused is the error of the last reload.
 func NewReader(env *round.Env, scheduler *round.Scheduler, store state.Store, labels *discovery.Labels, refused *trouble.Problem) *Reader {
-	return &Reader{env: env, scheduler: scheduler, store: store, labels: labels, refused: refused}
+	return &Reader{env: env, scheduler: scheduler, store: store, labels: labels, reloadError: refused}
 }
 
 // Autoscalers returns all autoscalers, ordered by name.
@@ -123,7 +123,7 @@ func (s *Reader) view(a *round.Autoscaler, lost string, next *policy.Next) api.A
 	}
 	view.Next, view.Restore, view.Discovery = next, records.ShownRestoration(published.Record.Restore), s.labels.Of(a.Name)
 	view.Instances, view.Events = published.Instances, a.Events()
-	view.Victims, view.VictimsError = published.Victims, published.Unchosen
+	view.Victims, view.VictimsError = published.Victims, published.VictimsError
 	view.Pauses, _ = s.env.Pauses.Of(a.Name, def.Target.Fleet, s.env.Clock.Now(), scale)
 	if published.Outcome.Kind == policy.Written {
 		reached := published.Outcome.Reached
