@@ -74,8 +74,6 @@ type Lookbacker interface {
 // QueryError is an error that the query causes: it is invalid, or its result cannot be used.
 type QueryError struct{ Err error }
 
-// Error returns the source's error.
 func (e *QueryError) Error() string { return e.Err.Error() }
 
-// Unwrap returns the source's error.
 func (e *QueryError) Unwrap() error { return e.Err }

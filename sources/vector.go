@@ -104,7 +104,6 @@ func (l Labels) Get(name string) string {
 	return ""
 }
 
-// String returns the labels in PromQL syntax, sorted by name.
 func (l Labels) String() string {
 	var texts []string
 	for _, label := range l {

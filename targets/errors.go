@@ -49,10 +49,8 @@ type ReasonError struct {
 	Err    error
 }
 
-// Error returns the error without the reason.
 func (e *ReasonError) Error() string { return e.Err.Error() }
 
-// Unwrap returns the error with its class.
 func (e *ReasonError) Unwrap() error { return e.Err }
 
 // Reason returns the condition reason of an error; "" if it has none.
@@ -68,7 +66,6 @@ type HeldError struct {
 	Hold policy.Hold
 }
 
-// Error returns the hold's reason and message.
 func (e *HeldError) Error() string { return e.Hold.Reason + ": " + e.Hold.Message }
 
 // Is makes every HeldError an ErrHeld.
@@ -81,7 +78,6 @@ type ThrottledError struct {
 	Err        error
 }
 
-// Error returns the platform's error and the pause.
 func (e *ThrottledError) Error() string {
 	return fmt.Sprintf("throttled (retry after %s): %v", e.RetryAfter, e.Err)
 }
@@ -89,7 +85,6 @@ func (e *ThrottledError) Error() string {
 // Is makes every ThrottledError an ErrThrottled.
 func (e *ThrottledError) Is(target error) bool { return target == ErrThrottled }
 
-// Unwrap returns the platform's own error.
 func (e *ThrottledError) Unwrap() error { return e.Err }
 
 // OutOfRangeError is the error of a count outside of the platform's bounds.
@@ -99,13 +94,11 @@ type OutOfRangeError struct {
 	Err      error
 }
 
-// Error returns the platform's error.
 func (e *OutOfRangeError) Error() string { return fmt.Sprintf("%v: %v", ErrOutOfRange, e.Err) }
 
 // Is makes every OutOfRangeError an ErrOutOfRange.
 func (e *OutOfRangeError) Is(target error) bool { return target == ErrOutOfRange }
 
-// Unwrap returns the platform's own error.
 func (e *OutOfRangeError) Unwrap() error { return e.Err }
 
 // PartialError is the error of a SetReplicas that succeeded in part: it reached another count, or
@@ -117,12 +110,10 @@ type PartialError struct {
 	Err error
 }
 
-// Error returns the reached count and the reason.
 func (e *PartialError) Error() string {
 	return fmt.Sprintf("%d replicas reached: %v", e.Reached, e.Err)
 }
 
-// Unwrap returns the reason.
 func (e *PartialError) Unwrap() error { return e.Err }
 
 // ErrUnknownOutcome marks an error of a write that the platform may have accepted, for example

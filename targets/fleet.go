@@ -126,8 +126,6 @@ type PartialDiscoveryError struct {
 	Err error
 }
 
-// Error returns the reason.
 func (e *PartialDiscoveryError) Error() string { return e.Err.Error() }
 
-// Unwrap returns the reason.
 func (e *PartialDiscoveryError) Unwrap() error { return e.Err }

@@ -30,13 +30,13 @@ type Config struct {
 	Dir string `toml:"dir"`
 	// Retention is the time for which samples are stored, at least 1 minute; 0 means 6h. Samples
 	// are deleted in blocks, some a little later.
-	Retention time.Duration `toml:"retention" default:"6h"`
+	Retention time.Duration `toml:"retention" default:"6h" min:"1m"`
 	// Timeout limits one query; 0 means 30s.
-	Timeout time.Duration `toml:"timeout" default:"30s"`
+	Timeout time.Duration `toml:"timeout" default:"30s" above:"0s"`
 	// LookbackDelta is the maximum age of a sample for an instant selector; 0 means 5m.
-	LookbackDelta time.Duration `toml:"lookback_delta" default:"5m"`
+	LookbackDelta time.Duration `toml:"lookback_delta" default:"5m" min:"1ms"`
 	// MaxSamples limits the samples in memory for one query; 0 means 5000000.
-	MaxSamples int `toml:"max_samples" default:"5000000"`
+	MaxSamples int `toml:"max_samples" default:"5000000" min:"1"`
 	// Scrape lists the endpoints.
 	Scrape []Scrape `toml:"scrape"`
 }
@@ -96,19 +96,7 @@ func (c *Config) SetDefaults() {
 // Validate returns all errors of a configuration with defaults; fields are relative to the
 // source's table, such as "scrape[0].interval".
 func (c *Config) Validate() []settings.FieldError {
-	var m mistakes
-	if c.Retention < time.Minute {
-		m.add("retention", c.Retention, "must be at least 1m")
-	}
-	if c.Timeout <= 0 {
-		m.add("timeout", c.Timeout, "must be more than 0s")
-	}
-	if c.LookbackDelta < time.Millisecond {
-		m.add("lookback_delta", c.LookbackDelta, "must be at least 1ms")
-	}
-	if c.MaxSamples < 1 {
-		m.add("max_samples", c.MaxSamples, "must be at least 1")
-	}
+	m := mistakes(settings.Validate(c))
 	seen := map[string]int{}
 	for i := range c.Scrape {
 		s := &c.Scrape[i]

@@ -264,7 +264,6 @@ func keyOf(name string) (key, error) {
 	return key{group: group, set: set}, nil
 }
 
-// String returns "resource_group/scale_set".
 func (k key) String() string { return k.group + "/" + k.set }
 
 // keyOfID returns the key in a resource id, as

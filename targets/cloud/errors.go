@@ -28,7 +28,6 @@ type Answer struct {
 	RetryAfter time.Duration
 }
 
-// Error returns the response in one line.
 func (a *Answer) Error() string {
 	text := a.Platform + " returned"
 	if a.Status != 0 {

@@ -76,7 +76,6 @@ func Wrap(inner Inner, store targets.Store, steady *clock.Clock, log *zap.Logger
 // It is called before Start; nil is no limit.
 func (f *Fleet) Lease(until func() time.Time) { f.until = until }
 
-// Unwrap returns the inner fleet.
 func (f *Fleet) Unwrap() Inner { return f.inner }
 
 // locked calls do with the tracker, and then performs the effects of the events. It is the only

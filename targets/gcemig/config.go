@@ -233,5 +233,4 @@ func parseName(name string) (Target, error) {
 	return Target{}, fmt.Errorf("target %q is not as zones/ZONE/GROUP or regions/REGION/GROUP", name)
 }
 
-// String returns the name.
 func (t Target) String() string { return t.Name() }
