@@ -313,7 +313,7 @@ func (p *pass) reading() (_ targets.Reading, since time.Time, _ error) {
 	}
 	reading, ok := read.Readings[target]
 	if !ok {
-		return reading, since, fmt.Errorf("read target %s: the fleet's answer does not mention it", target)
+		return reading, since, fmt.Errorf("read target %s: missing in the fleet's response", target)
 	}
 	if reading.Err != nil {
 		return reading, since, fmt.Errorf("read target %s: %w", target, reading.Err)
