@@ -161,7 +161,7 @@ func TestPorts(t *testing.T) {
 	if got := ports(settled(t, f, "a", 3)); !slices.Equal(got, want) {
 		t.Errorf("ports %v, want %v", got, want)
 	}
-	// The new instances wait for the ports of the stopping ones.
+	// The new instances wait for the ports of stopping instances.
 	scale(t, f, "a", 0)
 	scale(t, f, "a", 3)
 	reading := read(t, f, "a")
@@ -625,7 +625,7 @@ func TestGuard(t *testing.T) {
 	}
 }
 
-// guardOf returns the process ID of a process's guard; 0 if there is none.
+// guardOf returns the process ID of a process's guard; 0 without a process.
 func guardOf(t *testing.T, parent int) int {
 	t.Helper()
 	for _, pid := range childrenOf(t, parent) {

@@ -143,7 +143,7 @@ func (g *guard) watch(cmd *exec.Cmd) {
 	}
 }
 
-// revive starts the shell if there is none, and reports whether watch is done.
+// revive starts a missing shell, and reports whether watch is done.
 func (g *guard) revive() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -36,7 +36,7 @@ type instance struct {
 	gone   chan struct{}
 
 	mu sync.Mutex
-	// child is the running process; nil if there is none.
+	// child is the running process; nil without a process.
 	child *child
 	port  int
 	// location is replaced and never modified, because readings share it.
@@ -224,7 +224,7 @@ func (i *instance) locate(port int) targets.Location {
 	return location
 }
 
-// leader returns the process to sample; 0 if there is none.
+// leader returns the process to sample; 0 without a process.
 func (i *instance) leader() int {
 	i.mu.Lock()
 	defer i.mu.Unlock()

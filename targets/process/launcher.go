@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// outputDelay is the time in which a descendant outside of the process group can still write
+// outputDelay is the time during which a descendant outside of the process group can still write
 // output.
 const outputDelay = time.Second
 

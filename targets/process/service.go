@@ -100,7 +100,7 @@ func (s *service) count() (count, bool) {
 	return now, known
 }
 
-// start starts the count of the replaced service, or else the stored or configured count.
+// start starts the count of the replaced service, or the stored or configured count.
 func (s *service) start(ctx context.Context, launcher *launcher, before *service) error {
 	if before != nil {
 		if now, known := before.count(); known {
@@ -141,7 +141,7 @@ func (s *service) restore(ctx context.Context) error {
 	return nil
 }
 
-// load returns the stored count, or else the configured one, which is not stored.
+// load returns the stored count, or the configured count, which is not stored.
 func (s *service) load(ctx context.Context) (count, error) {
 	s.mu.Lock()
 	counts, configured := s.counts, s.config.Replicas

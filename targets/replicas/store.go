@@ -36,8 +36,8 @@ type entry[V any] struct {
 	stored []byte
 }
 
-// New returns an empty Store of the entries whose keys in the backend start with prefix.
-// With a nil backend nothing survives a restart.
+// New returns an empty Store. The keys of its entries in the backend start with prefix.
+// With a nil backend values do not survive a restart.
 func New[V any](backend targets.Store, prefix string) *Store[V] {
 	return &Store[V]{backend: backend, prefix: prefix, entries: map[string]*entry[V]{}}
 }
@@ -147,8 +147,8 @@ func (s *Store[V]) Save(ctx context.Context, name string) error {
 	return s.Commit(ctx, name, func(before V) V { return before })
 }
 
-// Commit writes the result of change first and sets it then. After an error nothing has
-// changed. If the value changes during the write, the change is applied again to the new
+// Commit writes the result of change first and sets it then. After an error the value is
+// unchanged. If the value changes during the write, the change is applied again to the new
 // value, and the next Save writes the result.
 func (s *Store[V]) Commit(ctx context.Context, name string, change func(before V) V) error {
 	s.mu.Lock()

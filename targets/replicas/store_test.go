@@ -125,7 +125,7 @@ func TestInherit(t *testing.T) {
 	}
 }
 
-// slow is a store whose writes wait for resume to be closed.
+// slow is a store with writes that wait until resume is closed.
 type slow struct {
 	targettest.Store
 	resume chan struct{}
@@ -136,8 +136,8 @@ func (s *slow) Save(ctx context.Context, key string, value []byte) error {
 	return s.Store.Save(ctx, key, value)
 }
 
-// TestOrder: of concurrent writes the last value is written last, and a write whose context
-// ends does not wait.
+// TestOrder: of concurrent writes the last value is written last, and a write does not
+// wait after its context has ended.
 func TestOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &slow{resume: make(chan struct{})}

@@ -23,7 +23,7 @@ type Clock struct {
 
 	mu      sync.Mutex
 	running bool
-	// all is the demand of all calls, own that of each target.
+	// all is the total demand, own is the demand for each target.
 	all demand
 	own map[targets.Ref]demand
 }

@@ -59,7 +59,7 @@ func (u *Usage) Add(found Counters, now time.Time, validity time.Duration) {
 	}
 }
 
-// Sample returns the usage of an instance with one task; nil if there is none, or if it is
+// Sample returns the usage of an instance with one task; nil without usage, or if it is
 // older than validity.
 func (u *Usage) Sample(id, task string, validity time.Duration) *targets.InstanceSample {
 	if len(u.amounts) == 0 || time.Since(u.added) > validity {

@@ -33,7 +33,7 @@ type Kind[K comparable, M, V any] struct {
 	// Key returns the key of a member.
 	Key func(member M) K
 	// Pass samples the members of the targets in demand, and sets their values with
-	// [Members.Learn]. An error means that nothing was sampled; Samples returns it until the next
+	// [Members.Learn]. An error means that no member was sampled; Samples returns it until the next
 	// pass. No two passes run at the same time, and ctx ends at Close.
 	Pass func(ctx context.Context, due []M) error
 	// Sample returns the sample from a member's value; nil without a sample that is recent,

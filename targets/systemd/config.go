@@ -21,7 +21,7 @@ import (
 
 // Config is one [fleets.NAME] table of kind "systemd".
 type Config struct {
-	// Manager is the manager of the units: "system", or "user" for the one of hpad's user.
+	// Manager is the manager of the units: "system", or "user" for the manager of hpad's user.
 	Manager string `toml:"manager" default:"system" values:"system user"`
 	// Address is the address of that manager, a path or a D-Bus address of the form "unix:…". One
 	// that ends in "/systemd/private" is the manager's own socket, any other one a bus. Empty

@@ -191,7 +191,7 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// connectHint returns a remedy for a failed connection; "" if there is none.
+// connectHint returns a remedy for a failed connection; "" for other errors.
 func connectHint(c *Config, err error) string {
 	switch {
 	case !errors.Is(err, os.ErrNotExist) && !errors.Is(err, os.ErrPermission):

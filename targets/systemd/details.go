@@ -210,7 +210,7 @@ func text(value any) string {
 	return ""
 }
 
-// requestsOf returns the configured requests, or else the limits in the unit file.
+// requestsOf returns the configured requests, or the limits in the unit file.
 func requestsOf(config Template, d details) []policy.Amount {
 	requests := slices.DeleteFunc(slices.Clone(d.requests), func(a policy.Amount) bool {
 		_, configured := config.Requests[a.Resource]

@@ -109,7 +109,7 @@ func (f *Fleet) targetOf(name string) (*target, error) {
 	return known, nil
 }
 
-// Snapshot lists the units once, and reads the details of new and changed ones. It lists the unit
+// Snapshot lists the units once, and reads the details of new and changed units. It lists the unit
 // files if a template has no unit. A started fleet then starts missing instances in the
 // background.
 func (f *Fleet) Snapshot(ctx context.Context, refs []targets.Ref) (map[targets.Ref]targets.Reading, error) {

@@ -38,8 +38,8 @@ type members struct {
 	Version uint64 `json:"version"`
 	// Run is the manager's run at the last change.
 	Run string `json:"run"`
-	// Started are the indexes that hpad started and keeps running. Found are those that ran
-	// already or were started externally, and may be stopped externally.
+	// Started are the indexes that hpad started and keeps running. Found ran already or
+	// were started externally, and may be stopped externally.
 	Started indexes `json:"started"`
 	Found   indexes `json:"found"`
 	// Leaving are the indexes that hpad is stopping.

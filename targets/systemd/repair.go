@@ -16,7 +16,7 @@ import (
 var backoff = restart.Backoff{First: 10 * time.Second, Longest: 10 * time.Second, Reset: 30 * time.Second}
 
 // repair starts in the background the instances that should run and do not, and continues to
-// stop those that should not run, unless a change of the target is in progress.
+// stop others, unless a change of the target is in progress.
 func (f *Fleet) repair(t *target, units map[int32]unit) {
 	now := time.Now()
 	var w work
@@ -124,8 +124,8 @@ func (c *change) finishStops(ctx context.Context, w work) error {
 	return failed
 }
 
-// startMissing starts missing instances, and others instead of masked ones. It returns the
-// started ones.
+// startMissing starts missing instances, and others instead of masked instances. It returns
+// the started instances.
 func (c *change) startMissing(ctx context.Context, missing indexes) (started indexes, failed error) {
 	for _, index := range missing {
 		if c.masked().has(index) {

@@ -174,7 +174,7 @@ func (t *target) observe(ctx context.Context, units map[int32]unit, run string, 
 	return nil
 }
 
-// load returns the stored members; false if there are none.
+// load returns the stored members; false without stored members.
 func (t *target) load(ctx context.Context) (members, bool, error) {
 	saved, found, err := t.store.Read(ctx, t.template.file())
 	corrupt, isCorrupt := errors.AsType[*replicas.CorruptError](err)
