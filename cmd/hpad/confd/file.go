@@ -12,8 +12,8 @@ import (
 	"github.com/hpad/hpad/cmd/hpad/hint"
 )
 
-// Create creates a file with mode, owner and group of another *.toml file of its directory, or
-// else of like. If like is a directory, only the owner can write the file. It ignores the
+// Create creates a file with mode, owner and group of another *.toml file of its directory,
+// otherwise of like. If like is a directory, only the owner can write the file. It ignores the
 // other files of a world-writable directory. An existing file stays unchanged and is the error
 // fs.ErrExist. Errors have hints.
 func Create(path, like string, text []byte) error {
