@@ -1,3 +1,5 @@
+// Package adapters manages the fleets and sources of a configuration: it builds and starts them,
+// replaces them at a reload, and closes those that are no longer in use.
 package adapters
 
 import (
@@ -104,5 +106,49 @@ func (k *Keeper) retire(a *Adapter) {
 	a.Uses.wait(ctx)
 	if err := Close(a.built); err != nil {
 		k.env.Log.Error("close failed", zap.String(a.what, a.Name), zap.NamedError("err", err))
+	}
+}
+
+// Uses counts the users of an adapter, so that a replaced one is closed after its last use. The
+// zero value is ready to use.
+type Uses struct {
+	mu    sync.Mutex
+	count int
+	idle  chan struct{} // closed when count reaches 0 during a wait
+}
+
+// Begin adds a user.
+func (u *Uses) Begin() {
+	u.mu.Lock()
+	u.count++
+	u.mu.Unlock()
+}
+
+// End removes a user.
+func (u *Uses) End() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.count--
+	if u.count == 0 && u.idle != nil {
+		close(u.idle)
+		u.idle = nil
+	}
+}
+
+// wait returns without users, or when ctx ends.
+func (u *Uses) wait(ctx context.Context) {
+	u.mu.Lock()
+	if u.count == 0 {
+		u.mu.Unlock()
+		return
+	}
+	if u.idle == nil {
+		u.idle = make(chan struct{})
+	}
+	idle := u.idle
+	u.mu.Unlock()
+	select {
+	case <-idle:
+	case <-ctx.Done():
 	}
 }

@@ -1,13 +1,22 @@
+// Package config loads the TOML configuration: it decodes, defaults and validates it, and compares,
+// redacts and documents it. All errors are reported together, each with file, line, key, value and
+// the allowed values.
 package config
 
 import (
+	"errors"
+	"fmt"
 	"maps"
+	"math"
 	"reflect"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/hpad/hpad/daemon/notify"
 	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/settings"
 	"github.com/hpad/hpad/sources"
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/drain"
@@ -126,3 +135,114 @@ type Input struct {
 
 // Range is an inclusive range in thousandths.
 type Range struct{ Min, Max int64 }
+
+// OnForeignChange is the reaction to a change of the count by another writer.
+type OnForeignChange string
+
+// The reactions to a foreign change.
+const (
+	// AcceptForeignChange continues from the new count, like the HPA.
+	AcceptForeignChange OnForeignChange = "accept"
+	// RestoreForeignChange immediately restores the old count within min and max. A count of 0
+	// stays, because it turns the autoscaler off (R51).
+	RestoreForeignChange OnForeignChange = "restore"
+)
+
+// Guard defines suspect readings of a target: counts that collapse between two rounds without a
+// write of hpad. The zero Guard accepts every reading.
+type Guard struct {
+	// Drop is the share by which a count must fall to be suspect: "1%" to "99%".
+	Drop Percent `toml:"drop" default:"50%" min:"1%" max:"99%" must:"from \"1%\" to \"99%\""`
+	// Confirm is the number of further readings that must confirm a suspect one: 0, which accepts
+	// every reading, to 100.
+	Confirm int32 `toml:"confirm" default:"3" min:"0" max:"100" must:"from 0, which believes every reading, to 100"`
+}
+
+// Percent is a share, written as "50%".
+type Percent int32
+
+// String returns, for example, "50%".
+func (p Percent) String() string { return strconv.Itoa(int(p)) + "%" }
+
+// TextOf returns "30%" for 0.3.
+func (Percent) TextOf(share float64) string { return Percent(math.Round(share * 100)).String() }
+
+// UnmarshalText reads, for example, "50%".
+func (p *Percent) UnmarshalText(text []byte) error {
+	number, ok := strings.CutSuffix(string(text), "%")
+	value, err := strconv.ParseInt(number, 10, 32)
+	if !ok || err != nil {
+		return errors.New(`must be a percentage, such as "50%"`)
+	}
+	*p = Percent(value)
+	return nil
+}
+
+// guardOf returns the given guard, or the default of the kind. Guarded kinds are platforms that are
+// known to return incomplete counts.
+func guardOf(given *Guard, guarded bool) Guard {
+	var g Guard
+	switch {
+	case given != nil:
+		g = *given
+	case guarded:
+		settings.SetDefaults(&g)
+	}
+	return g
+}
+
+// fleetTable has the keys of every fleet besides its kind.
+type fleetTable struct {
+	// Breaker holds all scale-downs of the fleet for its window if the autoscalers together would
+	// remove more of its instances within the window; left out, there is no breaker. Not with
+	// compat = "strict".
+	Breaker *Breaker `toml:"breaker"`
+}
+
+// fleetFields are the keys of every fleet. The kind has no entry in Keys, so that messages do not
+// suggest it.
+var fleetFields = func() settings.Fields {
+	fields := settings.FieldsOf(reflect.TypeFor[fleetTable]())
+	byKey := map[string]reflect.StructField{kindKey: {}}
+	maps.Copy(byKey, fields.ByKey)
+	return settings.Fields{Keys: fields.Keys, ByKey: byKey}
+}()
+
+// Breaker limits the instances that the autoscalers of a fleet remove together.
+type Breaker struct {
+	// MaxRemoved is the share of the fleet's instances, "1%" to "100%", rounded up.
+	MaxRemoved Percent `toml:"max_removed" min:"1%" max:"100%" must:"from \"1%\" to \"100%\""`
+	// Window is the period in which removed instances are counted, and for which scale-downs are
+	// held: 1m to 24h.
+	Window time.Duration `toml:"window" default:"10m" min:"1m" max:"24h" must:"from \"1m\" to \"24h\""`
+}
+
+// String returns, for example, "30% in 10m0s".
+func (b Breaker) String() string { return fmt.Sprintf("%s in %s", b.MaxRemoved, b.Window) }
+
+// Allows returns the number of instances that may be removed of a total.
+func (b Breaker) Allows(instances int64) int64 {
+	return (instances*int64(b.MaxRemoved) + 99) / 100
+}
+
+// readBreaker returns the breaker of a fleet's table; nil without a valid one.
+func (t *table) readBreaker(strict bool) *Breaker {
+	const key = "breaker"
+	raw, ok := t.raw[key]
+	if !ok {
+		return nil
+	}
+	if strict {
+		t.add(key, "", `is not allowed with compat = "strict": an HPA ignores other autoscalers`)
+		return nil
+	}
+	var given fleetTable
+	before := len(t.misfits)
+	if !t.decode(key, reflect.ValueOf(&given.Breaker).Elem(), raw) {
+		return nil
+	}
+	if len(t.misfits) == before {
+		t.checkTags(key, given.Breaker)
+	}
+	return given.Breaker
+}

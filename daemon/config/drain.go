@@ -88,3 +88,27 @@ func (t *table) checkDrainFleet(given drain.Config) bool {
 	}
 	return true
 }
+
+// readVictims validates the order in which a scale-down removes instances.
+func (t *table) readVictims(given drain.Order, a *Autoscaler) {
+	a.Victims = given
+	if given == "" {
+		return
+	}
+	if !slices.Contains(drain.Orders(), given) {
+		var names []string
+		for _, order := range drain.Orders() {
+			names = append(names, fmt.Sprintf("%q", order))
+		}
+		t.addWritten("victims", "must be one of "+strings.Join(names, ", "))
+		return
+	}
+	t.checkRemoves("victims", a)
+}
+
+// checkRemoves records a key that requires a fleet that removes instances by name.
+func (t *table) checkRemoves(key string, a *Autoscaler) {
+	if name, kind, ok := t.loader.kindOfFleet(a.Target.Fleet); ok && !kind.Removes {
+		t.add(key, "", fmt.Sprintf("is not allowed for a fleet of kind %q: its platform chooses the instances to remove", name))
+	}
+}

@@ -1,9 +1,18 @@
+// Package trouble suppresses repeated reports of problems: each cause is reported once, not at
+// every occurrence.
 package trouble
 
 import (
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"runtime/debug"
+	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
+	"unicode"
 
 	"go.uber.org/zap"
 )
@@ -44,4 +53,66 @@ func (p *Problem) Text() string {
 		return *text
 	}
 	return ""
+}
+
+// Cause returns an identity of error texts. Words with a digit are ignored, so that the identity is
+// stable if only numbers, times or IDs change. It is empty for empty texts.
+func Cause(texts ...string) string {
+	if len(texts) == 0 {
+		return ""
+	}
+	hash := fnv.New64a()
+	said := false
+	for _, text := range texts {
+		for word := range strings.FieldsSeq(text) {
+			said = true
+			if strings.ContainsFunc(word, unicode.IsDigit) {
+				word = "#"
+			}
+			_, _ = hash.Write([]byte(word + " ")) // a hash returns no error
+		}
+		_, _ = hash.Write([]byte{'\n'})
+	}
+	if !said {
+		return ""
+	}
+	return strconv.FormatUint(hash.Sum64(), 36)
+}
+
+// longestText limits texts of platforms, sources and targets, in bytes, because they become part of
+// records, history entries, events and notifications.
+const longestText = 2000
+
+// Shorten limits the length of a text.
+func Shorten(text string) string {
+	if len(text) <= longestText {
+		return text
+	}
+	return strings.ToValidUTF8(text[:longestText], "") + " …"
+}
+
+// Panic is a recovered panic as an error.
+type Panic struct {
+	Value any
+	Stack []byte
+}
+
+// Error returns the value of the panic.
+func (e *Panic) Error() string { return fmt.Sprintf("panic: %v", e.Value) }
+
+// Guard calls f and returns its error; a panic becomes a *Panic.
+func Guard(f func() error) (err error) {
+	defer func() {
+		if value := recover(); value != nil {
+			err = &Panic{Value: value, Stack: debug.Stack()}
+		}
+	}()
+	return f()
+}
+
+// LogPanic logs a panic with its stack, and ignores other errors.
+func LogPanic(log *zap.Logger, what, name string, err error) {
+	if caught, ok := errors.AsType[*Panic](err); ok {
+		log.Error("panic in a "+what, zap.String(what, name), zap.NamedError("err", err), zap.ByteString("stack", caught.Stack))
+	}
 }

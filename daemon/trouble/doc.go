@@ -1,3 +1,0 @@
-// Package trouble suppresses repeated reports of problems: each cause is reported once, not at
-// every occurrence.
-package trouble
