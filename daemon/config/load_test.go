@@ -191,40 +191,6 @@ func TestExample(t *testing.T) {
 	}
 }
 
-func TestDaemonDefaults(t *testing.T) { // R7, R8
-	c, err := Parse("hpad.toml", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := Daemon{
-		Listen:                  "127.0.0.1:4720",
-		Socket:                  "/run/hpad/hpad.sock",
-		StateDir:                "/var/lib/hpad",
-		SyncPeriod:              15 * time.Second,
-		ConcurrentSyncs:         5,
-		AnswerMemory:            256 << 20,
-		QuerySamples:            10_000_000,
-		Tolerance:               0.1,
-		DownscaleStabilization:  5 * time.Minute,
-		CPUInitializationPeriod: 5 * time.Minute,
-		InitialReadinessDelay:   30 * time.Second,
-		ScaleToZero:             true,
-		AutoscalerSeries:        true,
-		Page:                    true,
-	}
-	if diff := cmp.Diff(want, c.Daemon); diff != "" {
-		t.Errorf("daemon (-want +got):\n%s", diff)
-	}
-	c, err = Parse("hpad.toml", []byte("[daemon]\nlisten = \"\"\nsocket = \"\"\ntolerance = 0\ndownscale_stabilization = \"0s\"\ninitial_readiness_delay = \"0s\"\ncpu_initialization_period = \"0s\"\nscale_to_zero = false\ncompat = \"strict\"\nconcurrent_syncs = 1\nanswer_memory = \"16Mi\"\nquery_samples = 100000\nautoscaler_series = false\npage = false\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	want = Daemon{StateDir: "/var/lib/hpad", SyncPeriod: 15 * time.Second, ConcurrentSyncs: 1, AnswerMemory: 16 << 20, QuerySamples: 100_000, Compat: "strict"}
-	if diff := cmp.Diff(want, c.Daemon); diff != "" {
-		t.Errorf("daemon with zeros (-want +got):\n%s", diff)
-	}
-}
-
 const fleetText = `
 [fleets.local]
 kind = "process"

@@ -15,7 +15,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
-	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 	"pgregory.net/rapid"
@@ -101,16 +100,6 @@ func written(t interface{ Fatal(...any) }, exposition *Exposition) string {
 	return text.String()
 }
 
-// TestText compares the text with that of a registry, byte by byte.
-func TestText(t *testing.T) {
-	m, exposition := exercised(t)
-	everything := prometheus.NewPedanticRegistry()
-	everything.MustRegister(exposition.rest.(prometheus.Collector), (*collector)(m))
-	if diff := cmp.Diff(gathered(t, everything), written(t, exposition)); diff != "" {
-		t.Errorf("text (-registry +written):\n%s", diff)
-	}
-}
-
 // TestSeriesLeftOut checks that hidden series of autoscalers are only in scrapes that name them.
 func TestSeriesLeftOut(t *testing.T) {
 	m, exposition := exercised(t)
@@ -127,24 +116,6 @@ func TestSeriesLeftOut(t *testing.T) {
 	m.ShowSeries(true)
 	if diff := cmp.Diff(strings.Join(whole, ""), written(t, exposition)); diff != "" {
 		t.Errorf("shown again (-before +after):\n%s", diff)
-	}
-}
-
-func TestTextOfSomeNames(t *testing.T) {
-	_, exposition := exercised(t)
-	names := []string{"hpad_fleets", "hpad_autoscalers", "hpad_autoscaler_failing", "hpad_autoscaler_held", "hpad_unheard_of"}
-	for i := range names {
-		var got strings.Builder
-		if err := exposition.WriteText(&got, names[i:]...); err != nil {
-			t.Fatal(err)
-		}
-		want := gathered(t, prometheus.GathererFunc(func() ([]*dto.MetricFamily, error) {
-			families, err := exposition.Gather()
-			return slices.DeleteFunc(families, func(f *dto.MetricFamily) bool { return !slices.Contains(names[i:], f.GetName()) }), err
-		}))
-		if diff := cmp.Diff(want, got.String()); diff != "" {
-			t.Errorf("%v (-gathered +written):\n%s", names[i:], diff)
-		}
 	}
 }
 

@@ -374,23 +374,3 @@ func TestNewAutoscalerShowsLittle(t *testing.T) {
 		}
 	}
 }
-
-func TestUnregistered(t *testing.T) {
-	m := New(nil)
-	m.Autoscaler("a").Pass(checkout().Decision, NoError, time.Second)
-	m.FleetCall("f", "snapshot", time.Second, nil)
-	m.Query("s", time.Second, nil)
-	m.Reload(nil)
-	if got := testutil.ToFloat64(m.passes.total[scaleUp][NoError]); got != 1 {
-		t.Errorf("%v passes, want 1", got)
-	}
-}
-
-func BenchmarkPass(b *testing.B) {
-	a := New(prometheus.NewRegistry()).Autoscaler("a")
-	decision := checkout().Decision
-	b.ReportAllocs()
-	for b.Loop() {
-		a.Pass(decision, NoError, 20*time.Millisecond)
-	}
-}
