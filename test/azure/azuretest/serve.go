@@ -110,20 +110,11 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// await delays a call, and returns false if its client gave up.
+// await blocks a call while the server hangs. It returns false if it did.
 func (s *Server) await(ctx context.Context) bool {
 	s.mu.Lock()
-	hang, delay := s.hang, s.delay
+	hang := s.hang
 	s.mu.Unlock()
-	if delay > 0 {
-		timer := time.NewTimer(delay)
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			return false
-		}
-	}
 	if hang == nil {
 		return true
 	}

@@ -55,7 +55,6 @@ type Server struct {
 
 	refused bool
 	hang    chan struct{}
-	delay   time.Duration
 	// throttle is the Retry-After of all calls; 0 disables it.
 	throttle time.Duration
 	tooMany  int
@@ -232,9 +231,6 @@ func (s *Server) Hang(on bool) {
 		s.hang = nil
 	}
 }
-
-// Delay delays every response.
-func (s *Server) Delay(d time.Duration) { s.locked(func() { s.delay = d }) }
 
 // Throttle rejects all calls with Retry-After in whole seconds, without it if wait is negative;
 // 0 stops it.

@@ -78,19 +78,6 @@ func (s *Server) meet(method string) *fault {
 	return nil
 }
 
-// Limit limits reads and changes by a token bucket each, in calls per minute; 0 means no limit.
-func (s *Server) Limit(readsPerMinute, writesPerMinute int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	bucket := func(perMinute int) *rate.Limiter {
-		if perMinute == 0 {
-			return nil
-		}
-		return rate.NewLimiter(rate.Limit(float64(perMinute)/60), perMinute)
-	}
-	s.reads, s.writes = bucket(readsPerMinute), bucket(writesPerMinute)
-}
-
 // Bucket limits reads by a token bucket.
 func (s *Server) Bucket(readsPerSecond float64, burst int) {
 	s.locked(func() { s.reads = rate.NewLimiter(rate.Limit(readsPerSecond), burst) })

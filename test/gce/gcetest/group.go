@@ -44,11 +44,10 @@ type group struct {
 	// autoscaler is the mode of the group's autoscaler, or "".
 	autoscaler string
 	rolling    bool
-	// neverBoot keeps machines in creation; stuck is the error of all creations.
-	neverBoot bool
-	stuck     *attemptError
-	resizing  *attemptError
-	largest   int
+	// stuck is the error of all creations.
+	stuck    *attemptError
+	resizing *attemptError
+	largest  int
 	// lag is the number of lists that still show lagging, the size before the last change.
 	lag, lagging int
 	lies         int
@@ -110,10 +109,6 @@ func (s *Server) boot(g *group, i *instance, now time.Time) {
 		s.machines++
 		i.id = s.nextID()
 		i.status = statusProvisioning
-	}
-	if g.neverBoot {
-		i.status = statusStaging
-		return
 	}
 	switch age := now.Sub(i.created); {
 	case age >= g.Boot:

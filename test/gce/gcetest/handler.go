@@ -36,8 +36,6 @@ var handlers = map[string]handler{
 	"instances.aggregatedList":                         {"compute.instances.list", listMachines},
 	"instances.get":                                    {"compute.instances.get", getMachine},
 	"autoscalers.aggregatedList":                       {"compute.autoscalers.list", listAutoscalers},
-	"autoscalers.list":                                 {"compute.autoscalers.list", listZoneAutoscalers},
-	"regionAutoscalers.list":                           {"compute.autoscalers.list", listRegionAutoscalers},
 	"zoneOperations.get":                               {"compute.zoneOperations.get", getOperation},
 	"regionOperations.get":                             {"compute.regionOperations.get", getOperation},
 	"zoneOperations.wait":                              {"compute.zoneOperations.get", getOperation},
@@ -367,23 +365,4 @@ func listAutoscalers(s *Server, c *call) (proto.Message, *apiError) {
 		scope.Autoscalers = append(scope.Autoscalers, s.scaler(g))
 	}
 	return list, nil
-}
-
-// scalers returns the autoscalers in the zone or region of a call.
-func (s *Server) scalers(c *call) []*computepb.Autoscaler {
-	var found []*computepb.Autoscaler
-	for _, name := range slices.Sorted(maps.Keys(s.groups)) {
-		if g := s.groups[name]; g.autoscaler != "" && g.scope() == c.scope() {
-			found = append(found, s.scaler(g))
-		}
-	}
-	return found
-}
-
-func listZoneAutoscalers(s *Server, c *call) (proto.Message, *apiError) {
-	return &computepb.AutoscalerList{Kind: new("compute#autoscalerList"), Items: s.scalers(c)}, nil
-}
-
-func listRegionAutoscalers(s *Server, c *call) (proto.Message, *apiError) {
-	return &computepb.RegionAutoscalerList{Kind: new("compute#regionAutoscalerList"), Items: s.scalers(c)}, nil
 }

@@ -20,7 +20,6 @@ type operation struct {
 	target  string
 	request string
 	begun   time.Time
-	done    time.Time
 	failed  *attemptError
 	status  int
 	// undo reverts the change if it fails later.
@@ -44,7 +43,7 @@ func (s *Server) begin(c *call, g *group, kind string, do func(o *operation, now
 	s.ids++
 	o := &operation{
 		name: fmt.Sprintf("operation-%d-%d", now.UnixMilli(), s.ids), id: s.nextID(), kind: kind, scope: g.scope(),
-		target: g.Target(), request: request, begun: now, done: now.Add(s.operationTime),
+		target: g.Target(), request: request, begun: now,
 	}
 	if refused := do(o, now); refused != nil {
 		return nil, refused
@@ -54,10 +53,9 @@ func (s *Server) begin(c *call, g *group, kind string, do func(o *operation, now
 		s.requests[request] = o
 	}
 	status := s.look(o, now)
-	if s.operationTime == 0 { // Compute Engine never completes a change immediately
-		status.Status = computepb.Operation_RUNNING.Enum()
-		status.EndTime, status.Progress, status.Error, status.HttpErrorStatusCode, status.HttpErrorMessage = nil, proto.Int32(0), nil, nil, nil
-	}
+	// Compute Engine never completes a change immediately.
+	status.Status = computepb.Operation_RUNNING.Enum()
+	status.EndTime, status.Progress, status.Error, status.HttpErrorStatusCode, status.HttpErrorMessage = nil, proto.Int32(0), nil, nil, nil
 	return status, nil
 }
 
@@ -74,14 +72,11 @@ func (s *Server) look(o *operation, now time.Time) *computepb.Operation {
 		status.ClientOperationId = &o.request
 	}
 	s.place(o.scope, &status.Zone, &status.Region)
-	if now.Before(o.done) {
-		return status
-	}
 	if o.undo != nil && o.failed != nil {
 		o.undo(now)
 		o.undo = nil
 	}
-	status.Status, status.Progress, status.EndTime = computepb.Operation_DONE.Enum(), proto.Int32(100), stamp(o.done)
+	status.Status, status.Progress, status.EndTime = computepb.Operation_DONE.Enum(), proto.Int32(100), stamp(o.begun)
 	if o.failed != nil {
 		status.HttpErrorStatusCode = new(int32(o.status))
 		status.HttpErrorMessage = new(strings.ToUpper(http.StatusText(o.status)))
@@ -94,16 +89,6 @@ func getOperation(s *Server, c *call) (proto.Message, *apiError) {
 	o := s.operations[c.parameters["operation"]]
 	if o == nil || o.scope != c.scope() {
 		return nil, notFound(c.resource())
-	}
-	if strings.HasSuffix(c.method.ID, ".wait") && time.Now().Before(o.done) {
-		timer := time.NewTimer(time.Until(o.done))
-		defer timer.Stop()
-		s.mu.Unlock()
-		select {
-		case <-timer.C:
-		case <-c.context.Done():
-		}
-		s.mu.Lock()
 	}
 	return s.look(o, time.Now()), nil
 }

@@ -129,12 +129,6 @@ func (s *Server) SetRolling(t testing.TB, target string, on bool) {
 	s.with(t, target, func(g *group) { g.rolling = on; g.generation++ })
 }
 
-// SetNeverBoot keeps a group's new machines in creation.
-func (s *Server) SetNeverBoot(t testing.TB, target string, on bool) {
-	t.Helper()
-	s.with(t, target, func(g *group) { g.neverBoot = on })
-}
-
 // SetStockout makes the creation of machines fail for lack of capacity.
 func (s *Server) SetStockout(t testing.TB, target string, on bool) {
 	t.Helper()
@@ -206,6 +200,3 @@ func (s *Server) SetQuota(machines int) { s.locked(func() { s.quota = machines }
 func (s *Server) SetUnreachable(scope string, on bool) {
 	s.locked(func() { s.unreachable[scope] = on })
 }
-
-// SetOperationTime sets the duration of operations.
-func (s *Server) SetOperationTime(d time.Duration) { s.locked(func() { s.operationTime = d }) }

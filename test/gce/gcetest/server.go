@@ -2,7 +2,6 @@ package gcetest
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -45,7 +44,6 @@ type Server struct {
 	quota         int
 	operations    map[string]*operation
 	requests      map[string]*operation
-	operationTime time.Duration
 	unreachable   map[string]bool
 	faults        []*fault
 	reads, writes *rate.Limiter
@@ -129,7 +127,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.NotFound(w, r)
 		return
 	}
-	c := &call{method: method, parameters: parameters, query: r.URL.Query(), context: r.Context()}
+	c := &call{method: method, parameters: parameters, query: r.URL.Query()}
 	if err := c.read(r); err != nil {
 		s.report("%s: %v", method.ID, err)
 	}
@@ -164,7 +162,6 @@ type call struct {
 	parameters map[string]string
 	query      url.Values
 	body       any
-	context    context.Context
 }
 
 // read decodes the body of a request.
