@@ -29,7 +29,7 @@ type hookedFleet struct {
 func (s *site) hookedFleet(t *testing.T, p *dockertest.Project) *hookedFleet {
 	t.Helper()
 	b := &hookedFleet{gate: newGate(t, s.Engine), ref: targets.Ref{Fleet: "shop", Name: p.Name + "/web"}}
-	config := &compose.Config{Config: docker.Config{Host: b.gate.host()}}
+	config := &compose.Config{Config: docker.Config{Host: b.gate.host(), Timeout: patience}}
 	config.SetDefaults()
 	f, err := compose.New("shop", config, targets.Env{Store: &targettest.Store{}})
 	if err != nil {

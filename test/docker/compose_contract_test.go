@@ -282,7 +282,7 @@ func TestComposeHooks(t *testing.T) {
 		return []compose.Hook{{Command: []string{"/worker", "write", "/shared/" + name, "x"}, User: "0"}}
 	}
 	config := &compose.Config{
-		Config:   docker.Config{Host: e.Host()},
+		Config:   docker.Config{Host: e.Host(), Timeout: patience},
 		Services: map[string]compose.Service{"hooked/web": {PostStart: write("started"), PreStop: write("stopping")}},
 	}
 	config.SetDefaults()

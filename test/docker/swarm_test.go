@@ -122,17 +122,21 @@ func swarmFleet(t testing.TB, host string) *swarmfleet.Fleet {
 
 func swarmRef(name string) targets.Ref { return targets.Ref{Fleet: "shop", Name: name} }
 
-// reading returns the reading of a service.
+// reading returns the reading of a service. A busy host may exceed the fleet's timeout.
 func reading(t testing.TB, f *swarmfleet.Fleet, name string) targets.Reading {
 	t.Helper()
-	readings, err := f.Snapshot(t.Context(), []targets.Ref{swarmRef(name)})
-	if err == nil {
-		err = readings[swarmRef(name)].Err
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return readings[swarmRef(name)]
+	var read targets.Reading
+	wait.For(t, patience, "reading of "+name, func() (string, bool) {
+		readings, err := f.Snapshot(t.Context(), []targets.Ref{swarmRef(name)})
+		if err == nil {
+			read, err = readings[swarmRef(name)], readings[swarmRef(name)].Err
+		}
+		if err != nil && !errors.Is(err, targets.ErrTransient) {
+			t.Fatal(err)
+		}
+		return fmt.Sprint(err), err == nil
+	})
+	return read
 }
 
 // awaitReading waits for a reading that meets a condition.

@@ -59,7 +59,7 @@ func TestACL(t *testing.T) {
 	blunt := token(t, agent, "blunt", strings.Replace(minimal, `, "scale-job"`, "", 1))
 	write(blunt.SecretID)
 
-	c := &nomad.Config{Address: agent.URL, TokenFile: file}
+	c := &nomad.Config{Address: agent.URL, TokenFile: file, Timeout: patience}
 	c.SetDefaults()
 	f, err := nomad.New("prod", c, targets.Env{})
 	if err != nil {

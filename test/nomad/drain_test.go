@@ -46,7 +46,7 @@ func newMachines(t *testing.T) *machines {
 		}
 		reading.Locations = locations
 	}})
-	c := &nomad.Config{Address: m.cluster.Servers[0].URL}
+	c := &nomad.Config{Address: m.cluster.Servers[0].URL, Timeout: patience}
 	c.SetDefaults()
 	nodes, err := nomad.New("prod", c, targets.Env{})
 	if err != nil {

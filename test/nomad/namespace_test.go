@@ -66,7 +66,7 @@ func TestNamespaces(t *testing.T) {
 	if found := w.Discovered(); len(found) != 0 {
 		t.Errorf("discovered %+v in namespaces that the token may not read", found)
 	}
-	c := &nomad.Config{Address: agent.URL, TokenFile: file}
+	c := &nomad.Config{Address: agent.URL, TokenFile: file, Timeout: patience}
 	c.SetDefaults()
 	f, err := nomad.New("prod", c, targets.Env{})
 	if err != nil {

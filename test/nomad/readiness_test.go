@@ -90,7 +90,7 @@ func readiness(t *testing.T, agent *nomadtest.Agent, _ *world.Load) {
 		}})
 	}
 	open := func(store targets.Store) *nomad.Fleet {
-		c := &nomad.Config{Address: agent.URL}
+		c := &nomad.Config{Address: agent.URL, Timeout: patience}
 		c.SetDefaults()
 		f, err := nomad.New("prod", c, targets.Env{Store: store})
 		if err != nil {

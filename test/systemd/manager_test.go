@@ -340,7 +340,7 @@ func TestConnection(t *testing.T) {
 	worker(t, m, "linked", "notify", "")
 	m.Control(t, "start", "linked@1", "linked@2")
 	var store targettest.Store
-	f := open(m, &store, nil)
+	f := open(m, &store, func(c *systemd.Config) { c.Timeout = patience })
 	defer func() { _ = f.Close() }()
 	if err := f.Start(t.Context()); err != nil {
 		t.Fatal(err)
@@ -377,7 +377,7 @@ func TestBus(t *testing.T) {
 	worker(t, m, "bused", "notify", "")
 	m.Control(t, "start", "bused@1")
 	var store targettest.Store
-	f := open(m, &store, func(c *systemd.Config) { c.Address = address })
+	f := open(m, &store, func(c *systemd.Config) { c.Address, c.Timeout = address, patience })
 	defer func() { _ = f.Close() }()
 	if err := f.Start(t.Context()); err != nil {
 		t.Fatal(err)
@@ -413,7 +413,7 @@ func TestEnable(t *testing.T) {
 	worker(t, m, "stays", "notify", "")
 	m.Control(t, "enable", "--now", "stays@1.service")
 	var store targettest.Store
-	f := open(m, &store, func(c *systemd.Config) { c.Enable = true })
+	f := open(m, &store, func(c *systemd.Config) { c.Enable, c.Timeout = true, patience })
 	defer func() { _ = f.Close() }()
 	stays := ref("stays@.service")
 	for _, running := range [][]int{{1, 2, 3, 4}, {1, 2}} {
