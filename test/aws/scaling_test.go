@@ -62,7 +62,7 @@ func TestScaling(t *testing.T) {
 	}{
 		{"grows and shrinks", growsAndShrinks},
 		{"booting instances", booting},
-		{"chosen victims", chosen},
+		{"chosen victims", removalOrder},
 		{"quota", quota},
 		{"throttled for a minute", throttled},
 		{"one account for two fleets", oneAccount},
@@ -140,9 +140,9 @@ average_utilization = 60
 	}
 }
 
-// chosen: hpad terminates instances in its configured order, except protected ones, and lowers
+// removalOrder: hpad terminates instances in its configured order, except protected ones, and lowers
 // the count with them.
-func chosen(t *testing.T, c *awstest.Cloud, l *world.Load) {
+func removalOrder(t *testing.T, c *awstest.Cloud, l *world.Load) {
 	world.Chosen{
 		Fleet:  fleet(c, c.Credentials(t), ""),
 		Target: func(name string) string { return fmt.Sprintf(`{ fleet = "cloud", group = %q }`, name) },

@@ -43,10 +43,9 @@ func TestScaling(t *testing.T) {
 		run  func(t *testing.T, s *azuretest.Server, l *world.Load)
 	}{
 		{"grows and shrinks", growsAndShrinks},
-		{"quota", quota},
 		{"throttled for a minute", throttled},
 		{"external writer", externalWriter},
-		{"chosen victims", chosen},
+		{"chosen victims", removalOrder},
 		{"vanishing", vanishing},
 		{"killed in between", killed},
 	} {
@@ -78,21 +77,6 @@ func growsAndShrinks(t *testing.T, s *azuretest.Server, l *world.Load) {
 	awaitCapacity(t, s, "web", 0)
 	l.Queue("web", 20)
 	awaitCapacity(t, s, "web", 2)
-}
-
-// quota: a write beyond the quota is reported with Azure's message, and hpad continues once the
-// quota is raised.
-func quota(t *testing.T, s *azuretest.Server, l *world.Load) {
-	s.Add(azuretest.Set{Group: "Shop", Name: "large", Capacity: 1})
-	s.Quota(2)
-	l.Queue("large", 40)
-	w := world.New(t, s.TOML("cloud", quick)+l.Source()+queued("large", 1, 5))
-	w.Await("large", policy.AbleToScale, azurevmss.QuotaExceeded, "standardDSv5Family Cores quota")
-	if got := s.Capacity("shop/large"); got != 1 {
-		t.Errorf("capacity %d beyond the quota, want 1", got)
-	}
-	s.Quota(0)
-	awaitCapacity(t, s, "large", 4)
 }
 
 // throttled: a subscription without calls for a minute does not affect another subscription.
@@ -141,8 +125,8 @@ func externalWriter(t *testing.T, s *azuretest.Server, l *world.Load) {
 	}
 }
 
-// chosen: hpad deletes machines in its configured order, except protected ones.
-func chosen(t *testing.T, s *azuretest.Server, l *world.Load) {
+// removalOrder: hpad deletes machines in its configured order, except protected ones.
+func removalOrder(t *testing.T, s *azuretest.Server, l *world.Load) {
 	target := func(name string) string { return "shop/" + name }
 	deleted := func() int { return s.Calls("VirtualMachineScaleSets_DeleteInstances") }
 	world.Chosen{

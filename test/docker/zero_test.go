@@ -73,12 +73,12 @@ func TestZero(t *testing.T) {
 	p.Compose("up", "--detach", "--wait", "--scale", "web=1")
 	s.awaitHealthy(t, "night", "web", 2)
 	if environment := workerState(t, s.Engine, "night-web-2"); !strings.Contains(fmt.Sprint(environment), "PLAIN=another") {
-		t.Errorf("the new replica has %v, want the changed environment", environment)
+		t.Errorf("new replica: got %v, want PLAIN=another", environment)
 	}
 }
 
-// TestKilled: after a kill during starts and stops, the next hpad completes the removals, and
-// removes containers that were not started.
+// TestKilled: after a kill during scale-down or scale-up, the next hpad finishes the removal of
+// victims and of containers that were not started.
 func TestKilled(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, dockertest.Options{Version: dockertest.Newest})
@@ -91,35 +91,35 @@ services:
 	h := program.New(t, s.queued("mid", 1, 9))
 	before := s.awaitReplicas(t, "mid", 4)
 	s.load.Queue("mid", 10)
-	wait.For(t, patience, "order to have 1 replica", func() (string, bool) {
+	wait.For(t, patience, "1 desired replica", func() (string, bool) {
 		view, err := h.Client.Autoscaler(t.Context(), "mid")
-		return fmt.Sprintf("it is %+v, %v", view.Status, err), err == nil && view.Status.DesiredReplicas == 1
+		return fmt.Sprintf("%+v, %v", view.Status, err), err == nil && view.Status.DesiredReplicas == 1
 	})
 	h.Kill()
 	h.Start()
 	left := s.awaitReplicas(t, "mid", 1)[0]
 	if !slices.ContainsFunc(before, func(c container.Summary) bool { return c.ID == left.ID }) {
-		t.Errorf("%s is left, want one of %s", describe([]container.Summary{left}), describe(before))
+		t.Errorf("remaining: %s, want one of %s", describe([]container.Summary{left}), describe(before))
 	}
 	s.load.Queue("mid", 90)
-	wait.For(t, patience, "a new container", func() (string, bool) {
+	wait.For(t, patience, "new container", func() (string, bool) {
 		found := s.replicas(t, "mid", "web")
 		return describe(found), len(found) > 1
 	})
 	h.Kill()
 	h.Start()
-	// hpad does not count a container that it removes because it was not started at the kill.
-	wait.For(t, patience, "9 replicas, none of which hpad removes", func() (string, bool) {
+	// hpad does not count a container that it removes because the kill left it unstarted.
+	wait.For(t, patience, "9 counted replicas", func() (string, bool) {
 		view, err := h.Client.Autoscaler(t.Context(), "mid")
 		found := s.awaitReplicas(t, "mid", 9)
-		return fmt.Sprintf("it is %+v, %v; %s", view.Status, err, describe(found)), err == nil && view.Status.CurrentReplicas == 9
+		return fmt.Sprintf("%+v, %v; %s", view.Status, err, describe(found)), err == nil && view.Status.CurrentReplicas == 9
 	})
 	names := map[string]bool{}
 	for _, c := range s.replicas(t, "mid", "web") {
 		names[c.Labels["com.docker.compose.container-number"]] = true
 	}
 	if len(names) != 9 {
-		t.Errorf("numbers %v, want 9 of them", names)
+		t.Errorf("got numbers %v, want 9", names)
 	}
 	s.ownedByCompose(t, p, "web", 9)
 	h.Kill()

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/hpad/hpad/policy"
-	"github.com/hpad/hpad/targets/cloud"
 	"github.com/hpad/hpad/targets/gcemig"
 	"github.com/hpad/hpad/test/gce/gcetest"
 	"github.com/hpad/hpad/test/internal/world"
@@ -26,12 +25,11 @@ func TestGCE(t *testing.T) {
 		for name, run := range map[string]func(t *testing.T, p *project){
 			"slow boot":        slowBoot,
 			"queue":            queue,
-			"quota":            quota,
 			"throttled minute": throttled,
 			"external writer":  externalWriter,
 			"lost responses":   lostResponses,
 			"restart":          restart,
-			"chosen victims":   chosen,
+			"chosen victims":   removalOrder,
 			"vanishing":        vanishing,
 		} {
 			t.Run(name, func(t *testing.T) {
@@ -138,24 +136,6 @@ func queue(t *testing.T, p *project) {
 	p.awaitRunning(2)
 }
 
-// quota: machines beyond the quota are reported with Google's message.
-func quota(t *testing.T, p *project) {
-	p.add(1, 0)
-	p.SetQuota(2)
-	p.load.Queue(p.name, 50)
-	w := world.New(t, p.queued(1, 8))
-	w.Await(p.name, cloud.InsufficientCapacity, gcemig.QuotaExceeded, "Quota 'INSTANCES' exceeded")
-	if running := len(p.Running(t, p.target)); running != 2 {
-		t.Errorf("%d running instances, want 2", running)
-	}
-	p.SetQuota(0)
-	p.awaitRunning(5)
-	wait.For(t, patience, "cleared condition", func() (string, bool) {
-		c := w.Condition(p.name, cloud.InsufficientCapacity)
-		return fmt.Sprintf("%+v", c), c.Status != policy.ConditionTrue
-	})
-}
-
 // throttled: a project without calls for a minute does not affect another project.
 func throttled(t *testing.T, p *project) {
 	other := gcetest.Start(t)
@@ -229,8 +209,8 @@ func restart(t *testing.T, p *project) {
 	}
 }
 
-// chosen: hpad deletes machines in its configured order.
-func chosen(t *testing.T, p *project) {
+// removalOrder: hpad deletes machines in its configured order.
+func removalOrder(t *testing.T, p *project) {
 	group := func(name string) gcetest.Group {
 		return gcetest.Group{Zone: "us-east1-b", Name: name, Size: 5, Watched: true, Stop: time.Second}
 	}

@@ -82,7 +82,7 @@ func TestLeader(t *testing.T) {
 	cluster.AwaitRunning(t, "steady", 5, patience)
 	for _, event := range cluster.Scalings(t, "steady") {
 		if event.Count != nil && *event.Count < event.PreviousCount {
-			t.Errorf("got a scale-down from %d to %d (%s), want none", event.PreviousCount, *event.Count, event.Message)
+			t.Errorf("unexpected scale-down from %d to %d: %s", event.PreviousCount, *event.Count, event.Message)
 		}
 	}
 	second.Restart()

@@ -88,16 +88,6 @@ func discovery(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 		t.Errorf("got %+v, want the limits in the meta", view)
 	}
 
-	// Its windows survive a restart of hpad.
-	l.Queue("labeled", 10)
-	w.Await(name, policy.AbleToScale, "ScaleDownStabilized", "")
-	w.Restart(text)
-	w.Passes(name, 3)
-	w.Await(name, policy.AbleToScale, "ScaleDownStabilized", "")
-	if count := agent.Count(t, "labeled"); count != 4 {
-		t.Errorf("count %d after a restart, want 4 within the window of 10m", count)
-	}
-
 	// Changed meta takes effect. With invalid meta the last valid settings stay.
 	l.Queue("labeled", 100)
 	agent.RunFile(t, labeledJob("6", "2s"))

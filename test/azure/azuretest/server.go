@@ -158,13 +158,13 @@ func (s *Server) Add(set Set) {
 	defer s.mu.Unlock()
 	added := &set
 	long := time.Now().Add(-time.Hour)
-	boot, fail := added.NeverBoot, added.FailAllocation
-	added.NeverBoot, added.FailAllocation = false, ""
+	fail := added.FailAllocation
+	added.FailAllocation = ""
 	added.settle(long)
 	for _, m := range added.Machines {
 		m.boot, m.health = long, long
 	}
-	added.NeverBoot, added.FailAllocation = boot, fail
+	added.FailAllocation = fail
 	added.etag = 1
 	s.sets[keyOf(set.Group, set.Name)] = added
 }

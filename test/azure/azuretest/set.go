@@ -17,8 +17,6 @@ type Set struct {
 	// BootDelay is the duration of a creation, HealthDelay the time until a machine is healthy
 	// after that, DeleteDelay the duration of a deletion.
 	BootDelay, HealthDelay, DeleteDelay time.Duration
-	// NeverBoot keeps new machines in creation.
-	NeverBoot bool
 	// Monitored gives the set a health extension.
 	Monitored bool
 	// SinglePlacement limits the set to one placement group of 100 machines.
@@ -64,7 +62,6 @@ type Machine struct {
 	Standby, Outdated bool
 
 	boot, health time.Time
-	never        bool
 }
 
 // ID returns the name of a machine.
@@ -109,7 +106,7 @@ func (m *Machine) state(now time.Time) string {
 		return "Deleting"
 	case m.Failure != "":
 		return "Failed"
-	case m.never || now.Before(m.boot):
+	case now.Before(m.boot):
 		return "Creating"
 	}
 	return "Succeeded"
@@ -138,7 +135,7 @@ func (s *Set) settle(now time.Time) {
 	s.Machines = kept
 	living := s.Living()
 	for count := len(living); count < s.Capacity; count++ {
-		m := &Machine{Number: s.made, Created: now, boot: now.Add(s.BootDelay), never: s.NeverBoot, Failure: s.FailAllocation}
+		m := &Machine{Number: s.made, Created: now, boot: now.Add(s.BootDelay), Failure: s.FailAllocation}
 		m.health = m.boot.Add(s.HealthDelay)
 		s.made++
 		s.Machines = append(s.Machines, m)
