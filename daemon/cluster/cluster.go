@@ -275,6 +275,7 @@ func (c *Cluster) standing() metrics.Cluster {
 	return s
 }
 
+// Gather gathers the metrics of the fleets that this member owns.
 func (c *Cluster) Gather() ([]*dto.MetricFamily, error) {
 	c.mu.RLock()
 	var all prometheus.Gatherers

@@ -71,6 +71,7 @@ var (
 	ErrOtherwise = errors.New("it has another configuration")
 )
 
+// Member describes a member.
 type Member struct {
 	Name string `json:"name"`
 	// Address is the URL of the member's API, as "https://10.0.0.1:4720".

@@ -13,6 +13,7 @@ import (
 	"github.com/hpad/hpad/daemon/state"
 )
 
+// ReadAll returns the state of each fleet.
 func ReadAll(ctx context.Context, from Coordinator) ([]map[string][]byte, error) {
 	view, err := from.View(ctx)
 	if err != nil {

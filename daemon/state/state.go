@@ -127,6 +127,7 @@ type Restoration struct {
 	Max int32 `json:"max"`
 }
 
+// Counts are the counts of one reading.
 type Counts struct {
 	// Spec is the wanted count, Status the observed one, and Instances the number of listed
 	// live instances.

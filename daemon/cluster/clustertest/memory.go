@@ -62,12 +62,14 @@ func NewMemory(seed uint64) *Memory {
 	}
 }
 
+// Writes returns all accepted writes.
 func (m *Memory) Writes() []Write {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.Clone(m.writes)
 }
 
+// Owner returns the owner of a fleet; empty if there is none.
 func (m *Memory) Owner(fleet string) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -75,6 +77,7 @@ func (m *Memory) Owner(fleet string) string {
 	return m.owners[fleet].name
 }
 
+// Owned returns the fleets of a member, sorted.
 func (m *Memory) Owned(member string) []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -88,12 +91,14 @@ func (m *Memory) Owned(member string) []string {
 	return fleets
 }
 
+// Configuration returns the configuration of a fleet.
 func (m *Memory) Configuration(fleet string) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.fleets[fleet].Configuration
 }
 
+// Records returns the state of a fleet.
 func (m *Memory) Records(fleet string) map[string][]byte {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -134,6 +139,7 @@ type Connection struct {
 
 var _ cluster.Coordinator = (*Connection)(nil)
 
+// Connect returns a new connection.
 func (m *Memory) Connect() *Connection { return &Connection{memory: m} }
 
 // Cut drops requests or responses from now on.
@@ -143,6 +149,7 @@ func (c *Connection) Cut(requests, answers bool) {
 	c.cut, c.deaf = requests, answers
 }
 
+// Slow sets the maximum additional delay.
 func (c *Connection) Slow(most time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -158,6 +165,7 @@ func (c *Connection) Freeze() {
 	}
 }
 
+// Thaw ends Freeze.
 func (c *Connection) Thaw() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -167,6 +175,7 @@ func (c *Connection) Thaw() {
 	}
 }
 
+// Stand waits while the connection is frozen.
 func (c *Connection) Stand() {
 	c.mu.Lock()
 	frozen := c.frozen
@@ -247,8 +256,10 @@ func (c *Connection) travel(ctx context.Context) error {
 	}
 }
 
+// Close implements [cluster.Coordinator].
 func (c *Connection) Close() error { return nil }
 
+// View implements [cluster.Coordinator].
 func (c *Connection) View(ctx context.Context) (cluster.View, error) {
 	view := cluster.View{Members: map[string]cluster.Member{}}
 	err := c.call(ctx, func(m *Memory) error {
@@ -261,6 +272,7 @@ func (c *Connection) View(ctx context.Context) (cluster.View, error) {
 	return view, err
 }
 
+// Configure implements [cluster.Coordinator].
 func (c *Connection) Configure(ctx context.Context, fleet, configuration string) error {
 	return c.call(ctx, func(m *Memory) error {
 		o := m.fleets[fleet]
@@ -270,6 +282,7 @@ func (c *Connection) Configure(ctx context.Context, fleet, configuration string)
 	})
 }
 
+// Join implements [cluster.Coordinator].
 func (c *Connection) Join(ctx context.Context, member cluster.Member, ttl time.Duration) (cluster.Session, error) {
 	s := &session{Connection: c, Lease: lease.New(time.Now().Add(ttl)), name: member.Name, ttl: ttl}
 	err := c.call(ctx, func(m *Memory) error {
@@ -398,6 +411,7 @@ func (t *term) Load(ctx context.Context, keep func(string, []byte) error) error 
 	return t.Connection.Load(ctx, t.fleet, keep)
 }
 
+// Load implements [cluster.Coordinator].
 func (c *Connection) Load(ctx context.Context, fleet string, keep func(string, []byte) error) error {
 	var records map[string][]byte
 	if err := c.call(ctx, func(m *Memory) error {

@@ -15,6 +15,7 @@ import (
 	"github.com/hpad/hpad/daemon/state"
 )
 
+// Join implements [cluster.Coordinator].
 func (c *Coordinator) Join(ctx context.Context, member cluster.Member, ttl time.Duration) (cluster.Session, error) {
 	record := memberRecord{Member: member, TTL: ttl, Nonce: rand.Text()}
 	if _, _, err := c.listAll(ctx); err != nil { // removes an expired member of that name
