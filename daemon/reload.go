@@ -61,6 +61,7 @@ func (d *Daemon) reload(author string) ([]config.Change, error) {
 	if err != nil {
 		return nil, err
 	}
+	c.Adopt(d.labels.File())
 	changes := d.changesTo(c)
 	if err := d.activate(c, author); err != nil {
 		return nil, err

@@ -327,6 +327,8 @@ func TestReloadKeepsDefinitions(t *testing.T) {
 		w.config.Autoscalers["changes"] = edited
 		if a, b := reload(); a != stays || b == changes || b.Spec.MaxReplicas != 50 {
 			t.Errorf("after one changed: stays %t, changed %t", a == stays, b != changes)
+		} else if &a.Inputs[0] != &w.daemon.scheduler.Current().Config.Autoscalers["stays"].Inputs[0] {
+			t.Error("an unchanged autoscaler is stored twice")
 		}
 		for name, change := range map[string]func(){
 			"settings": func() { w.config.Daemon.Tolerance = 0.5 },
