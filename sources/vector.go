@@ -79,6 +79,7 @@ func (v *Vector) Release() { v.claim.Release() }
 // It does not wait.
 func (v *Vector) Extend(n int64) bool { return v.claim.extend(n) }
 
+// Label is one label of a series.
 type Label struct{ Name, Value string }
 
 // Labels are the distinct labels of one series; nil means no labels.

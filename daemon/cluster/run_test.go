@@ -14,13 +14,6 @@ import (
 	"github.com/hpad/hpad/daemon/state"
 )
 
-type answering struct {
-	Term
-	err error
-}
-
-func (t answering) Write(context.Context, map[string][]byte) error { return t.err }
-
 func newIdle(ttl time.Duration) *Cluster {
 	c := New(Options{Coordinator: viewing{}, TTL: ttl})
 	c.active.Store(separate(&config.Config{Daemon: config.DefaultDaemon()}))

@@ -172,7 +172,8 @@ func (k *keys) kinds(of string, names []string) {
 func (k *keys) kind(name string, kind interface {
 	SetDefaults()
 	Validate() []settings.FieldError
-}) {
+},
+) {
 	seed(reflect.ValueOf(kind).Elem())
 	kind.SetDefaults()
 	k.section(fmt.Sprintf("### kind = %q", name), reflect.TypeOf(kind), tableOf(kind), required(kind))

@@ -53,9 +53,8 @@ func Sentence(d policy.Decision, became api.Evaluation) string {
 	if differs {
 		separator = ", but "
 	}
-	for _, limit := range limitTexts(d) {
-		text += separator + limit
-		separator = "; "
+	if limits := limitTexts(d); len(limits) > 0 {
+		text += separator + strings.Join(limits, "; ")
 	}
 	for _, note := range []string{unwrittenText(d, became), failedText(d), PartialText(&d)} {
 		if note != "" {

@@ -2,10 +2,11 @@ package round
 
 import (
 	"context"
-	"github.com/hpad/hpad/daemon/records"
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/hpad/hpad/daemon/records"
 )
 
 // TestLastCompletedRound checks which rounds advance the last completed round, up to which a

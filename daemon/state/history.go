@@ -241,7 +241,8 @@ func entriesBefore(tx *bolt.Tx, name string, from time.Time, end []byte) (found 
 		cursor, prefix = tx.Bucket(namesBucket).Cursor(), nameKey(name, nil)
 	}
 	lowest := slices.Concat(prefix, first)
-	key, value := cursor.Seek(slices.Concat(prefix, end))
+	key, _ := cursor.Seek(slices.Concat(prefix, end))
+	var value []byte
 	if key == nil {
 		key, value = cursor.Last()
 	} else {

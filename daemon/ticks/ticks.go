@@ -1,3 +1,4 @@
+// Package ticks computes the instants at which autoscalers are due: the multiples of their periods.
 package ticks
 
 import "time"

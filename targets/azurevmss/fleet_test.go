@@ -685,20 +685,3 @@ func TestErrors(t *testing.T) {
 		t.Errorf("throttled as %+v, want 17s", throttled)
 	}
 }
-
-// complete adds what Azure says of every scale set beside what the imitation does.
-var complete = strings.NewReplacer(
-	`"virtualMachineProfile":{`, `"timeCreated":"2026-03-02T08:00:00.000000+00:00","uniqueId":"01234567-89ab-cdef-0123-456789abcdef",`+
-		`"platformFaultDomainCount":1,"zoneBalance":false,"virtualMachineProfile":{`+
-		`"storageProfile":{"imageReference":{"publisher":"Canonical","offer":"ubuntu-24_04-lts","sku":"server","version":"latest"},`+
-		`"osDisk":{"osType":"Linux","caching":"ReadWrite","createOption":"FromImage","diskSizeGB":30,"managedDisk":{"storageAccountType":"Premium_LRS"}},"diskControllerType":"SCSI"},`+
-		`"networkProfile":{"networkInterfaceConfigurations":[{"name":"nic0","properties":{"primary":true,"enableAcceleratedNetworking":true,"enableIPForwarding":false,"disableTcpStateTracking":false,`+
-		`"dnsSettings":{"dnsServers":[]},"networkSecurityGroup":{"id":"/subscriptions/01234567-89ab-cdef-0123-456789abcdef/resourceGroups/shop/providers/Microsoft.Network/networkSecurityGroups/shop"},`+
-		`"ipConfigurations":[{"name":"primary","properties":{"primary":true,"privateIPAddressVersion":"IPv4",`+
-		`"subnet":{"id":"/subscriptions/01234567-89ab-cdef-0123-456789abcdef/resourceGroups/shop/providers/Microsoft.Network/virtualNetworks/shop/subnets/workers"},`+
-		`"loadBalancerBackendAddressPools":[{"id":"/subscriptions/01234567-89ab-cdef-0123-456789abcdef/resourceGroups/shop/providers/Microsoft.Network/loadBalancers/shop/backendAddressPools/workers"}]}}]}}]},`+
-		`"diagnosticsProfile":{"bootDiagnostics":{"enabled":true}},"securityProfile":{"uefiSettings":{"secureBootEnabled":true,"vTpmEnabled":true},"securityType":"TrustedLaunch"},`,
-	`"osProfile":{`, `"osProfile":{"adminUsername":"azureuser","secrets":[],"allowExtensionOperations":true,"linuxConfiguration":{"disablePasswordAuthentication":true,`+
-		`"ssh":{"publicKeys":[{"path":"/home/azureuser/.ssh/authorized_keys","keyData":"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhscHR4f"}]},`+
-		`"provisionVMAgent":true,"patchSettings":{"patchMode":"ImageDefault","assessmentMode":"ImageDefault"}},`,
-)

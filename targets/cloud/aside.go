@@ -67,6 +67,7 @@ func (a *Aside[T]) Value() (T, bool) {
 	return a.value, a.known
 }
 
+// Failure returns the error of the last refresh; nil if it succeeded.
 func (a *Aside[T]) Failure() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()

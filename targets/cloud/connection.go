@@ -61,6 +61,7 @@ func (c *Connection[C]) Forget(rejected *C) {
 	c.drop(func() bool { return c.current == rejected })
 }
 
+// Close drops the current client.
 func (c *Connection[C]) Close() { c.drop(func() bool { return true }) }
 
 func (c *Connection[C]) drop(due func() bool) {

@@ -205,10 +205,7 @@ func (f *Fleet) Snapshot(ctx context.Context, refs []targets.Ref) (map[targets.R
 func (f *Fleet) Draining(ref targets.Ref) (operations []Operation) {
 	f.locked(func(tr *tracker) {
 		if t := tr.targets[ref]; t != nil {
-			operations = make([]Operation, len(t.operations))
-			for i, op := range t.operations {
-				operations[i] = op
-			}
+			operations = slices.Clone(t.operations)
 		}
 	})
 	return operations

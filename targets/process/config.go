@@ -184,6 +184,7 @@ func (c *Config) MostReplicas(target string) (most int32, of string) {
 	return ports.count(), fmt.Sprintf("the number of ports of service %q", target)
 }
 
+// Requests reports whether a service states its request of a resource, and names its table.
 func (c *Config) Requests(target, resource string) (stated bool, at string) {
 	_, stated = c.Services[target].Requests[resource]
 	return stated, "services." + target

@@ -8,7 +8,7 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// ProcessesFailing: processes cannot be started, or end by themselves and are restarted.
+// ProcessesFailing means that processes cannot be started, or end by themselves and are restarted.
 const ProcessesFailing policy.ConditionType = "ProcessesFailing"
 
 // The reasons of ProcessesFailing.

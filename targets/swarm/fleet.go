@@ -47,6 +47,7 @@ func New(name string, config *Config) (*Fleet, error) {
 	return f, nil
 }
 
+// Close stops the sampler and closes the connections.
 func (f *Fleet) Close() error {
 	if f.base.End() {
 		f.sampler.Close()

@@ -14,7 +14,7 @@ import (
 	"github.com/hpad/hpad/policy"
 )
 
-// TasksFailing: tasks fail and are replaced.
+// TasksFailing means that tasks fail and are replaced.
 const TasksFailing policy.ConditionType = "TasksFailing"
 
 // TaskFailed is the reason of TasksFailing. The message contains the error of the swarm.
@@ -84,7 +84,7 @@ func failing(service *swarm.Service, tasks []*swarm.Task, now time.Time) *policy
 	}
 }
 
-// InsufficientCapacity: tasks wait for a node.
+// InsufficientCapacity means that tasks wait for a node.
 const InsufficientCapacity policy.ConditionType = "InsufficientCapacity"
 
 // NoSuitableNode is the reason of InsufficientCapacity. The message contains the error of the

@@ -39,6 +39,7 @@ var Kind = targets.Kind{
 	},
 }
 
+// Config is the configuration of a fleet.
 type Config struct {
 	// Dir is the directory with the directories of the targets.
 	Dir string `toml:"dir"`
@@ -75,6 +76,7 @@ func (t *Target) Validate() []settings.FieldError {
 	return nil
 }
 
+// Name returns the name of the directory.
 func (t *Target) Name() string { return t.Directory }
 
 func parseName(name string) (string, error) {

@@ -152,7 +152,7 @@ func (c *Coordinator) allPages(n int, do func(i int) (*api.Variable, error)) ([]
 
 // missing is the error of a page that was removed.
 func (t *term) missing(path string) error {
-	return fmt.Errorf("Nomad variable %q with state of fleet %q is missing: restore it, or remove all variables below %q, and %q, to start with an empty state",
+	return fmt.Errorf("variable %q with state of fleet %q is missing in Nomad: restore it, or remove all variables below %q, and %q, to start with an empty state",
 		path, t.name, path[:strings.LastIndexByte(path, '/')+1], t.s.c.fleet(t.name))
 }
 
@@ -239,7 +239,7 @@ func (c *Coordinator) Load(ctx context.Context, fleet string, keep func(key stri
 	pages, err := c.allPages(n, func(i int) (*api.Variable, error) {
 		page, err := c.readSince(ctx, c.page(fleet, i, n), found.ModifyIndex)
 		if err == nil && page == nil {
-			err = fmt.Errorf("Nomad variable %q with state of fleet %q is missing", c.page(fleet, i, n), fleet)
+			err = fmt.Errorf("variable %q with state of fleet %q is missing in Nomad", c.page(fleet, i, n), fleet)
 		}
 		return page, err
 	})

@@ -189,7 +189,7 @@ func TestMissingPage(t *testing.T) {
 	f.index++
 	delete(f.variables, "hpad/test/records/prod/1/0")
 	f.mu.Unlock()
-	const want = `Nomad variable "hpad/test/records/prod/1/0" with state of fleet "prod" is missing`
+	const want = `variable "hpad/test/records/prod/1/0" with state of fleet "prod" is missing in Nomad`
 	if err := first.Write(t.Context(), map[string][]byte{"a": []byte("2")}); err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("a write says %v, want %s", err, want)
 	}

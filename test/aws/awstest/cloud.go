@@ -17,8 +17,9 @@ import (
 )
 
 const (
-	// Region and Account are the only region and account.
-	Region  = "eu-central-1"
+	// Region is the only region.
+	Region = "eu-central-1"
+	// Account is the only account.
 	Account = "123456789012"
 	// Secret is the secret of all access keys.
 	Secret = "imitated"

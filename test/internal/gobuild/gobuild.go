@@ -1,3 +1,4 @@
+// Package gobuild builds programs of this repository for tests.
 package gobuild
 
 import (

@@ -23,6 +23,7 @@ type Load struct {
 	values map[string]float64
 }
 
+// NewLoad starts a Prometheus server with the metrics that Queue sets.
 func NewLoad(t testing.TB) *Load {
 	t.Helper()
 	l := &Load{values: map[string]float64{}}
