@@ -1,0 +1,80 @@
+package etcd
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/test/etcd/etcdtest"
+	"github.com/hpad/hpad/test/internal/members"
+)
+
+// TestStateMoves moves a single hpad into a cluster, and back.
+func TestStateMoves(t *testing.T) {
+	t.Parallel()
+	s := open(t, etcdtest.Start(t, 1), members.Options{})
+	single := s.Alone()
+	single.Start()
+	s.Follows("alpha", 0, 7)
+	s.Paused(single, "alpha-1")
+	remembered := s.Evaluated(single, "alpha-0")
+	moved := func(to *members.Member) {
+		t.Helper()
+		after := s.Evaluated(to, "alpha-0")
+		if !after.Created.Equal(remembered.Created) || !after.Status.LastScaleTime.Equal(remembered.Status.LastScaleTime) {
+			t.Errorf("created %s and scaled %s, before %s and %s", after.Created, after.Status.LastScaleTime, remembered.Created, remembered.Status.LastScaleTime)
+		}
+		if paused := s.Evaluated(to, "alpha-1"); len(paused.Pauses) != 1 || paused.Pauses[0].Reason != "moving house" {
+			t.Errorf("the pauses are %+v", paused.Pauses)
+		}
+		s.Worlds["alpha"].Ask(0, 2) // which the window holds
+		if held := s.Evaluated(to, "alpha-0"); held.Status.DesiredReplicas != 7 {
+			t.Errorf("the window is forgotten: %+v", held.Status)
+		}
+		entries, err := to.Client.History(t.Context(), "alpha-0", time.Time{}, time.Time{}, 0)
+		scaled := func(e api.Recorded) bool { return e.Written != nil && *e.Written == 7 }
+		if err != nil || !slices.ContainsFunc(entries, scaled) {
+			t.Errorf("the history is %+v, %v", entries, err)
+		}
+	}
+	single.Stop()
+	file := filepath.Join(t.TempDir(), "single.jsonl")
+	single.Says("state", "export", "--config", single.File(), "--file", file)
+
+	s.Add(2)
+	here, there := s.Members[0], s.Members[1]
+	here.Says("state", "import", "--config", here.File(), file)
+	here.Launch()
+	there.Launch()
+	s.Await("an owner of each fleet", func() (string, bool) {
+		found, err := here.Client.Cluster(t.Context())
+		owned, busy := 0, map[string]bool{}
+		for _, fleet := range found.Fleets {
+			if fleet.Owner != "" {
+				owned++
+				busy[fleet.Owner] = true
+			}
+		}
+		return fmt.Sprint(found.Fleets, err), owned == len(members.Fleets) && len(busy) == 2
+	})
+	moved(here)
+	for _, m := range s.Members {
+		if text := m.Says("state", "export", "--no-history"); strings.Count(text, `"bucket":["autoscalers"]`) != len(members.Fleets)*members.Jobs {
+			t.Errorf("the export of %s has other autoscalers:\n%.2000s", m.Name, text)
+		}
+	}
+	for _, m := range s.Members {
+		m.Stop()
+	}
+	file = filepath.Join(t.TempDir(), "cluster.jsonl")
+	here.Says("state", "export", "--config", here.File(), "--file", file)
+
+	again := s.Alone()
+	again.Says("state", "import", "--config", again.File(), file)
+	again.Start()
+	moved(again)
+}
