@@ -18,8 +18,8 @@ type budgets struct {
 
 // AnswerBudget returns the configured budget of query results.
 func AnswerBudget(c config.Daemon) *sources.Budget {
-	bytes := int64(cmp.Or(c.AnswerMemory, config.DefaultDaemon().AnswerMemory))
-	return sources.NewBudget(bytes, fmt.Sprintf("daemon.answer_memory = %q", quantity.FormatBytes(bytes*1000)))
+	bytes := int64(cmp.Or(c.QueryResponseMemory, config.DefaultDaemon().QueryResponseMemory))
+	return sources.NewBudget(bytes, fmt.Sprintf("daemon.query_response_memory = %q", quantity.FormatBytes(bytes*1000)))
 }
 
 func newBudgets(c config.Daemon) budgets {

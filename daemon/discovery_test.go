@@ -212,7 +212,7 @@ func TestDiscoveryErrors(t *testing.T) {
 		w.advance(time.Minute)
 		mistake := `hpad.max = "many": must be a whole number`
 		want := []api.Discovered{
-			{Reference: "fleet/api", State: api.DiscoveredMistaken, Problem: mistake},
+			{Reference: "fleet/api", State: api.DiscoveredInvalid, Problem: mistake},
 			{Reference: webName, State: api.DiscoveredActive, Autoscaler: webName},
 		}
 		if diff := cmp.Diff(want, w.daemon.Discovered()); diff != "" {
@@ -374,8 +374,8 @@ func TestDiscoveryLimit(t *testing.T) {
 			w.start()
 		}
 		want := []api.Discovered{
-			{Reference: "fleet/a", State: api.DiscoveredMistaken, Problem: refused},
-			{Reference: "fleet/b", State: api.DiscoveredMistaken, Problem: refused},
+			{Reference: "fleet/a", State: api.DiscoveredInvalid, Problem: refused},
+			{Reference: "fleet/b", State: api.DiscoveredInvalid, Problem: refused},
 			{Reference: webName, State: api.DiscoveredActive, Autoscaler: webName},
 			{Reference: "fleet/x", State: api.DiscoveredActive, Autoscaler: "fleet/x"},
 		}

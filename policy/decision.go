@@ -122,10 +122,10 @@ type MetricResult struct {
 	// result.
 	Warnings []string `json:"warnings,omitempty"`
 	Partial  string   `json:"partial,omitempty"`
-	// Goal is the target field in use (R31, R39, R40), and GoalValue its value in percent or
+	// TargetType is the target field in use (R31, R39, R40), and TargetValue its value in percent or
 	// milli-units.
-	Goal      TargetType `json:"goal,omitempty"`
-	GoalValue int64      `json:"goal_value,omitempty"`
+	TargetType  TargetType `json:"target_type,omitempty"`
+	TargetValue int64      `json:"target_value,omitempty"`
 	// Current is the value in the status (R76).
 	Current MetricStatus `json:"current"`
 	// Groups are the groups of instances (R27); nil for Object and External.

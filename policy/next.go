@@ -345,7 +345,7 @@ func (a *ahead) threshold(metric int, sign int32) (Threshold, bool) {
 func (a *ahead) curve(i int, sign int32) (curve, bool) {
 	metric, result := &a.spec.Metrics[i], &a.decision.Metrics[i]
 	switch {
-	case metric.Type != result.Type || metric.Name != result.Name || result.GoalValue <= 0:
+	case metric.Type != result.Type || metric.Name != result.Name || result.TargetValue <= 0:
 		return curve{}, false
 	case metric.Type == ObjectMetric || metric.Type == ExternalMetric:
 		return a.wholeCurve(result)
@@ -357,16 +357,16 @@ func (a *ahead) curve(i int, sign int32) (curve, bool) {
 
 // wholeCurve is the curve of an Object or External metric.
 func (a *ahead) wholeCurve(result *MetricResult) (curve, bool) {
-	d, goal := a.decision, result.GoalValue
+	d, target := a.decision, result.TargetValue
 	p := &pass{
 		settings: a.settings, spec: a.spec, status: a.status, now: d.Time, band: toleranceOf(&a.settings, &a.spec),
 		observation: Observation{SpecReplicas: d.CurrentReplicas, StatusReplicas: d.StatusReplicas},
 	}
 	switch {
-	case result.Goal == AverageValueTarget:
+	case result.TargetType == AverageValueTarget:
 		return curve{value: result.Total, total: true, proposal: func(total int64) (int32, bool) {
 			var r MetricResult
-			p.byAverageValue(total, goal, &r)
+			p.byAverageValue(total, target, &r)
 			return r.Proposal, true
 		}}, true
 	case result.Current.ValueMilli == nil:
@@ -374,7 +374,7 @@ func (a *ahead) wholeCurve(result *MetricResult) (curve, bool) {
 	}
 	return curve{value: *result.Current.ValueMilli, proposal: func(value int64) (int32, bool) {
 		r := MetricResult{Ready: result.Ready}
-		failure := p.byValue(value, goal, &r)
+		failure := p.byValue(value, target, &r)
 		return r.Proposal, failure == ""
 	}}, true
 }
@@ -386,7 +386,7 @@ func (a *ahead) usageCurve(metric *MetricSpec, result *MetricResult, sign int32)
 	u.tally.groups = *result.Groups
 	current, samples, calculate := result.Current.AverageValueMilli, int64(u.tally.samples()), (*usageMetric).byAmount
 	least := func(average int64) int64 { return average * samples }
-	if result.Goal == UtilizationTarget {
+	if result.TargetType == UtilizationTarget {
 		if result.Current.AverageUtilization == nil {
 			return curve{}, false
 		}
@@ -403,7 +403,7 @@ func (a *ahead) usageCurve(metric *MetricSpec, result *MetricResult, sign int32)
 		return curve{}, false
 	}
 	return curve{value: *current, proposal: func(value int64) (int32, bool) {
-		if result.Goal == UtilizationTarget && value > math.MaxInt32 {
+		if result.TargetType == UtilizationTarget && value > math.MaxInt32 {
 			return 0, false
 		}
 		var r MetricResult

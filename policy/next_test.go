@@ -185,7 +185,7 @@ func (w *world) valued(metric int, result policy.MetricResult, value int64, leas
 		}
 		reading.Samples[i].Milli = 0
 	}
-	if result.Goal == policy.AverageValueTarget {
+	if result.TargetType == policy.AverageValueTarget {
 		for i := range reading.Samples {
 			reading.Samples[i].Milli = value
 		}

@@ -5,39 +5,39 @@ import "math"
 // evaluateWhole evaluates an Object or External metric (R39 to R45). It returns the metric's
 // error.
 func (p *pass) evaluateWhole(metric *MetricSpec, reading *Reading, result *MetricResult) string {
-	var goal int64
+	var value int64
 	external := metric.Type == ExternalMetric // R39; for an Object metric the type of the target decides (R40)
 	switch target := &metric.Target; {
 	case (external || target.Type == AverageValueTarget) && target.AverageValueMilli != nil:
-		result.Goal, goal = AverageValueTarget, *target.AverageValueMilli
+		result.TargetType, value = AverageValueTarget, *target.AverageValueMilli
 	case (external || target.Type == ValueTarget) && target.ValueMilli != nil:
-		result.Goal, goal = ValueTarget, *target.ValueMilli
+		result.TargetType, value = ValueTarget, *target.ValueMilli
 	default:
 		return "the metric's target has no value or average_value for its type"
 	}
-	result.GoalValue = goal
-	usage, failure := wholeUsage(metric, reading, result.Goal)
+	result.TargetValue = value
+	usage, failure := wholeUsage(metric, reading, result.TargetType)
 	if failure != "" {
 		return failure
 	}
 	if external && len(reading.ValuesMilli) > 1 {
 		result.Series = int32(min(len(reading.ValuesMilli), math.MaxInt32))
 	}
-	if result.Goal == ValueTarget {
+	if result.TargetType == ValueTarget {
 		result.Current.ValueMilli = &usage
 		if p.observation.SpecReplicas != 0 {
 			result.Ready = p.runningAndReady()
 		}
-		return p.byValue(usage, goal, result)
+		return p.byValue(usage, value, result)
 	}
 	result.Total = usage
-	p.byAverageValue(usage, goal, result)
+	p.byAverageValue(usage, value, result)
 	p.reportAverage(metric, usage, result)
 	return ""
 }
 
 // wholeUsage is the value of the metric in milli-units (R26, R42, R43).
-func wholeUsage(metric *MetricSpec, reading *Reading, goal TargetType) (usage int64, failure string) {
+func wholeUsage(metric *MetricSpec, reading *Reading, target TargetType) (usage int64, failure string) {
 	switch {
 	case metric.Type == ObjectMetric && reading.ValueMilli == nil:
 		return 0, "the source answered with no value"
@@ -45,7 +45,7 @@ func wholeUsage(metric *MetricSpec, reading *Reading, goal TargetType) (usage in
 		return *reading.ValueMilli, ""
 	case len(reading.ValuesMilli) == 0:
 		return 0, "the source answered with no value"
-	case goal == ValueTarget:
+	case target == ValueTarget:
 		return sumForValue(reading.ValuesMilli), ""
 	default:
 		return sumForAverage(reading.ValuesMilli), ""
@@ -82,8 +82,8 @@ func sumForAverage(values []int64) (sum int64) {
 }
 
 // byValue is R41.
-func (p *pass) byValue(usage, goal int64, result *MetricResult) string {
-	ratio := float64(usage) / float64(goal)
+func (p *pass) byValue(usage, target int64, result *MetricResult) string {
+	ratio := float64(usage) / float64(target)
 	result.Ratio = finitePointer(ratio)
 	result.Rule = "R41"
 	current := p.observation.SpecReplicas
@@ -120,16 +120,16 @@ func (p *pass) runningAndReady() (count int32) {
 }
 
 // byAverageValue is R44. The observed count determines whether there is a change.
-func (p *pass) byAverageValue(usage, goal int64, result *MetricResult) {
+func (p *pass) byAverageValue(usage, target int64, result *MetricResult) {
 	replicas := p.observation.StatusReplicas
-	ratio := float64(usage) / (float64(goal) * float64(replicas))
+	ratio := float64(usage) / (float64(target) * float64(replicas))
 	result.Ratio = finitePointer(ratio)
 	result.Rule = "R44"
 	if result.Within = p.band.within(ratio); result.Within {
 		result.Proposal = replicas
 		return
 	}
-	result.Proposal = ceilToInt32(float64(usage) / float64(goal))
+	result.Proposal = ceilToInt32(float64(usage) / float64(target))
 }
 
 // reportAverage sets the average in the status; none without instances (R45).

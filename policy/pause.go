@@ -98,8 +98,8 @@ const (
 	resumedReason    = "Resumed"
 )
 
-// TellsOfPause reports whether the event is about a pause.
-func (e Event) TellsOfPause() bool {
+// IsPause reports whether the event is about a pause.
+func (e Event) IsPause() bool {
 	switch e.Reason {
 	case pausedReason, pausedUpReason, pausedDownReason, breakerReason, resumedReason:
 		return true

@@ -44,10 +44,10 @@ func (p *pass) evaluateUsage(metric *MetricSpec, reading *Reading, result *Metri
 	utilization := false
 	switch {
 	case metric.Target.AverageValueMilli != nil: // R31
-		result.Goal, result.GoalValue = AverageValueTarget, *metric.Target.AverageValueMilli
+		result.TargetType, result.TargetValue = AverageValueTarget, *metric.Target.AverageValueMilli
 	case metric.Type != InstancesMetric && metric.Target.AverageUtilization != nil:
 		utilization = true
-		result.Goal, result.GoalValue = UtilizationTarget, int64(*metric.Target.AverageUtilization)
+		result.TargetType, result.TargetValue = UtilizationTarget, int64(*metric.Target.AverageUtilization)
 	default:
 		return "the metric's target has no average_value"
 	}

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// ErrNoRoom is the error of a query that waited in vain for its share of a Budget.
-var ErrNoRoom = errors.New("no memory for the result")
+// ErrBudget is the error of a query that waited in vain for its share of a Budget.
+var ErrBudget = errors.New("no memory for the result")
 
 // The parts of a Budget: the share of each query, and the limit of a large query.
 const (
@@ -148,7 +148,7 @@ func (b *Budget) acquire(ctx context.Context, half *semaphore.Weighted, n int64)
 		if err := half.Acquire(ctx, n); err != nil {
 			b.refusals.Add(1)
 			return fmt.Errorf("%w: waited %s for other queries, which use all of %s; select or aggregate more in the queries, or raise it: %w",
-				ErrNoRoom, time.Since(started).Round(time.Millisecond), b.setting, err)
+				ErrBudget, time.Since(started).Round(time.Millisecond), b.setting, err)
 		}
 	}
 	b.used.Add(n)

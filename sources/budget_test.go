@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-const setting = `daemon.answer_memory = "16Mi"`
+const setting = `daemon.query_response_memory = "16Mi"`
 
 // collectSeries reads a result with a number of series, each with one named label of 100 bytes.
 func collectSeries(ctx context.Context, b *Budget, series int) (Vector, error) {
@@ -43,7 +43,7 @@ func TestBudgetMakesLargeAnswersWait(t *testing.T) {
 			cancel()
 			if err == nil {
 				large = append(large, vector)
-			} else if !errors.Is(err, ErrNoRoom) || !errors.Is(err, context.DeadlineExceeded) ||
+			} else if !errors.Is(err, ErrBudget) || !errors.Is(err, context.DeadlineExceeded) ||
 				!strings.Contains(err.Error(), "waited 1s for other queries, which use all of "+setting) {
 				t.Errorf("the answer without room failed with %v, want a wait of 1s, the budget and its key", err)
 			}

@@ -184,7 +184,7 @@ func labelsText(ctx context.Context, client *api.Client, reference string) strin
 	switch target := discovered[i]; target.State {
 	case api.DiscoveredOverridden:
 		return fmt.Sprintf("the labels of this target are ignored: autoscaler %q scales it", target.Autoscaler)
-	case api.DiscoveredMistaken:
+	case api.DiscoveredInvalid:
 		return "the labels of this target are invalid: " + explain.OneLine(target.Problem)
 	case api.DiscoveredDisabled:
 		return `the labels of this target do not enable an autoscaler: hpad.enable is not "true"`

@@ -209,7 +209,7 @@ func warnOfLabels(ctx context.Context, client *api.Client, to io.Writer) error {
 		return err
 	}
 	for _, target := range discovered {
-		if target.State == api.DiscoveredMistaken && target.Autoscaler == "" {
+		if target.State == api.DiscoveredInvalid && target.Autoscaler == "" {
 			notice(to, "warning", "%s is not scaled, its labels are invalid: %s", target.Reference, target.Problem)
 		}
 	}

@@ -105,12 +105,12 @@ var settings = policy.Settings{
 	ScaleToZero:             true,
 }
 
-// cpuGoal, queueGoal: metrics of the scenarios.
+// cpuMetric, queueMetric: metrics of the scenarios.
 var (
-	cpuGoal = policy.MetricSpec{Type: policy.ResourceMetric, Name: "cpu", Target: policy.MetricTarget{
+	cpuMetric = policy.MetricSpec{Type: policy.ResourceMetric, Name: "cpu", Target: policy.MetricTarget{
 		Type: policy.UtilizationTarget, AverageUtilization: new(int32(60)),
 	}}
-	queueGoal = policy.MetricSpec{Type: policy.ExternalMetric, Name: "queue", Target: policy.MetricTarget{
+	queueMetric = policy.MetricSpec{Type: policy.ExternalMetric, Name: "queue", Target: policy.MetricTarget{
 		Type: policy.AverageValueTarget, AverageValueMilli: new(int64(30_000)),
 	}}
 	queueInput = api.Input{
@@ -212,9 +212,9 @@ func scenarios() *apitest.Daemon {
 			{Reference: "prod/batch", State: api.DiscoveredOverridden, Autoscaler: "batch"},
 			{Reference: "prod/batch/main", State: api.DiscoveredOverridden, Autoscaler: "nightly"},
 			{Reference: "prod/mail/send", State: api.DiscoveredActive, Autoscaler: "prod/mail/send"},
-			{Reference: "prod/shop/cart", State: api.DiscoveredMistaken, Autoscaler: "prod/shop/cart", Problem: "hpad.maxx: unknown label; did you mean \"max\"?; the previous labels stay active"},
+			{Reference: "prod/shop/cart", State: api.DiscoveredInvalid, Autoscaler: "prod/shop/cart", Problem: "hpad.maxx: unknown label; did you mean \"max\"?; the previous labels stay active"},
 			{Reference: "prod/shop/jobs", State: api.DiscoveredDisabled},
-			{Reference: "prod/shop/mail", State: api.DiscoveredMistaken, Problem: `hpad.max = "many": must be a whole number`},
+			{Reference: "prod/shop/mail", State: api.DiscoveredInvalid, Problem: `hpad.max = "many": must be a whole number`},
 		},
 	}
 }
@@ -229,7 +229,7 @@ func growing() api.Autoscaler {
 	return passed("checkout", "nomad",
 		policy.Spec{
 			MinReplicas: new(int32(2)), MaxReplicas: 40,
-			Metrics: []policy.MetricSpec{cpuGoal, queueGoal},
+			Metrics: []policy.MetricSpec{cpuMetric, queueMetric},
 			Behavior: &policy.Behavior{ScaleUp: &policy.ScalingRules{
 				Policies: []policy.ScalingPolicy{{Type: policy.PercentPolicy, Value: 20, PeriodSeconds: 60}},
 			}},
@@ -248,7 +248,7 @@ func shrinking() api.Autoscaler {
 	}}
 	return passed("search", "compose",
 		policy.Spec{
-			MaxReplicas: 20, Metrics: []policy.MetricSpec{cpuGoal},
+			MaxReplicas: 20, Metrics: []policy.MetricSpec{cpuMetric},
 			Behavior: &policy.Behavior{ScaleDown: &policy.ScalingRules{
 				StabilizationWindowSeconds: new(int32(300)), Tolerance: new(0.05), SelectPolicy: policy.MinChange,
 				Policies: []policy.ScalingPolicy{
@@ -266,7 +266,7 @@ func shrinking() api.Autoscaler {
 func steady() api.Autoscaler {
 	instances, cpu := working(3, 305)
 	return passed("steady", "process",
-		policy.Spec{MaxReplicas: 5, Metrics: []policy.MetricSpec{cpuGoal}},
+		policy.Spec{MaxReplicas: 5, Metrics: []policy.MetricSpec{cpuMetric}},
 		policy.Memory{}, policy.Status{},
 		policy.Observation{SpecReplicas: 3, StatusReplicas: 3, Instances: instances, Metrics: []policy.Reading{cpu}},
 		policy.Outcome{}, api.Input{})
@@ -276,7 +276,7 @@ func steady() api.Autoscaler {
 func blind() api.Autoscaler {
 	instances, _ := working(6, 0)
 	view := passed("mailer", "nomad",
-		policy.Spec{MaxReplicas: 10, Metrics: []policy.MetricSpec{queueGoal}},
+		policy.Spec{MaxReplicas: 10, Metrics: []policy.MetricSpec{queueMetric}},
 		policy.Memory{}, policy.Status{},
 		policy.Observation{SpecReplicas: 6, StatusReplicas: 6, Instances: instances, Metrics: []policy.Reading{{
 			Error: `query source "prom" at http://127.0.0.1:9090: connection refused`,
@@ -291,7 +291,7 @@ func blind() api.Autoscaler {
 // gone has no target, and has not been evaluated for a while.
 func gone() api.Autoscaler {
 	view := passed("ghost", "nomad",
-		policy.Spec{MaxReplicas: 10, Metrics: []policy.MetricSpec{cpuGoal}},
+		policy.Spec{MaxReplicas: 10, Metrics: []policy.MetricSpec{cpuMetric}},
 		policy.Memory{}, policy.Status{},
 		policy.Observation{ReadError: `read job "ghost": target not found`},
 		policy.Outcome{}, api.Input{})
@@ -305,7 +305,7 @@ func gone() api.Autoscaler {
 func tooMany() api.Autoscaler {
 	hold := &policy.Hold{Reason: "DeploymentRunning", Message: "deployment 5f3c of the job is running", Until: tick.Add(time.Minute)}
 	return passed("shop", "nomad",
-		policy.Spec{MaxReplicas: 10, Metrics: []policy.MetricSpec{cpuGoal}},
+		policy.Spec{MaxReplicas: 10, Metrics: []policy.MetricSpec{cpuMetric}},
 		policy.Memory{}, policy.Status{},
 		policy.Observation{SpecReplicas: 12, StatusReplicas: 12, Hold: hold},
 		policy.Outcome{Kind: policy.WriteHeld, Hold: hold}, api.Input{})
@@ -314,7 +314,7 @@ func tooMany() api.Autoscaler {
 // switchedOff was set to zero by a person, and its target has labels too.
 func switchedOff() api.Autoscaler {
 	view := passed("batch", "nomad",
-		policy.Spec{MaxReplicas: 10, Metrics: []policy.MetricSpec{cpuGoal}},
+		policy.Spec{MaxReplicas: 10, Metrics: []policy.MetricSpec{cpuMetric}},
 		policy.Memory{}, policy.Status{},
 		policy.Observation{}, policy.Outcome{}, api.Input{})
 	view.Discovery = &api.Discovered{Reference: "prod/batch", State: api.DiscoveredOverridden, Autoscaler: "batch"}
@@ -327,7 +327,7 @@ func labeled() api.Autoscaler {
 	view.Name, view.Reference, view.Kind = "prod/shop/cart", "prod/shop/cart", "compose"
 	view.Labels = map[string]string{"hpad.enable": "true", "hpad.max": "5", "hpad.cpu": "60"}
 	view.Discovery = &api.Discovered{
-		Reference: "prod/shop/cart", State: api.DiscoveredMistaken, Autoscaler: "prod/shop/cart",
+		Reference: "prod/shop/cart", State: api.DiscoveredInvalid, Autoscaler: "prod/shop/cart",
 		Problem: "hpad.maxx: unknown label; did you mean \"max\"?; the previous labels stay active",
 	}
 	return view
@@ -337,7 +337,7 @@ func overruled() api.Autoscaler {
 	hold := &policy.Hold{Reason: "DeploymentRunning", Message: "deployment 5f3c of the job is running"}
 	restore := &policy.Restoration{Replicas: 20, Foreign: 1, Since: tick.Add(-time.Minute)}
 	view := passed("reset", "nomad",
-		policy.Spec{MaxReplicas: 40, Metrics: []policy.MetricSpec{queueGoal}},
+		policy.Spec{MaxReplicas: 40, Metrics: []policy.MetricSpec{queueMetric}},
 		policy.Memory{}, policy.Status{},
 		policy.Observation{
 			SpecReplicas: 1, StatusReplicas: 1, Hold: hold, Restore: restore,
@@ -353,7 +353,7 @@ func overruled() api.Autoscaler {
 func rehearsing() api.Autoscaler {
 	instances, reading := working(2, 450)
 	view := passed("rehearsal", "compose",
-		policy.Spec{MaxReplicas: 10, Metrics: []policy.MetricSpec{cpuGoal}},
+		policy.Spec{MaxReplicas: 10, Metrics: []policy.MetricSpec{cpuMetric}},
 		policy.Memory{}, policy.Status{},
 		policy.Observation{SpecReplicas: 2, StatusReplicas: 2, Instances: instances, Metrics: []policy.Reading{reading}},
 		policy.Outcome{}, api.Input{})
@@ -366,7 +366,7 @@ func rehearsing() api.Autoscaler {
 // looping has instances that crash as soon as they start.
 func looping() api.Autoscaler {
 	view := passed("looping", "process",
-		policy.Spec{MaxReplicas: 10, Metrics: []policy.MetricSpec{queueGoal}},
+		policy.Spec{MaxReplicas: 10, Metrics: []policy.MetricSpec{queueMetric}},
 		policy.Memory{}, policy.Status{},
 		policy.Observation{SpecReplicas: 2, StatusReplicas: 2, Metrics: []policy.Reading{{ValuesMilli: []int64{60_000}}}},
 		policy.Outcome{}, queueInput)

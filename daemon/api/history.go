@@ -224,7 +224,7 @@ func (h handlers) changes(ctx context.Context, name string, from, to time.Time, 
 // found a foreign change, changed bounds or a pause.
 func (r Recorded) Changed() bool {
 	return r.Reload != nil || r.Written != nil || r.Decision.Foreign != nil || r.Decision.Command != nil ||
-		slices.ContainsFunc(r.Events, func(e policy.Event) bool { return e.Reason == BoundsChanged || e.TellsOfPause() })
+		slices.ContainsFunc(r.Events, func(e policy.Event) bool { return e.Reason == BoundsChanged || e.IsPause() })
 }
 
 // explainAt writes the newest decision that was recorded up to an instant.

@@ -115,15 +115,15 @@ const (
 	DiscoveredActive DiscoveredState = "active"
 	// DiscoveredDisabled means that the labels do not enable an autoscaler.
 	DiscoveredDisabled DiscoveredState = "disabled"
-	// DiscoveredMistaken means that the labels are invalid; the previous labels stay active.
-	DiscoveredMistaken DiscoveredState = "mistaken"
+	// DiscoveredInvalid means that the labels are invalid; the previous labels stay active.
+	DiscoveredInvalid DiscoveredState = "invalid"
 	// DiscoveredOverridden means that the target has an autoscaler in the configuration, or through
 	// another fleet on the same engine.
 	DiscoveredOverridden DiscoveredState = "overridden"
 )
 
 // DiscoveredStates are all states.
-var DiscoveredStates = []DiscoveredState{DiscoveredActive, DiscoveredDisabled, DiscoveredMistaken, DiscoveredOverridden}
+var DiscoveredStates = []DiscoveredState{DiscoveredActive, DiscoveredDisabled, DiscoveredInvalid, DiscoveredOverridden}
 
 // Discovered is a target that was discovered by its labels.
 type Discovered struct {

@@ -152,7 +152,7 @@ func (l *Labels) Merge(file *config.Config) *Merged {
 			view.State = api.DiscoveredDisabled
 		}
 		if view.Problem != "" {
-			view.State = api.DiscoveredMistaken
+			view.State = api.DiscoveredInvalid
 		}
 		target.placed = view.State == api.DiscoveredActive || target.placed && ok
 		merged.judged = append(merged.judged, view)
@@ -282,7 +282,7 @@ func (l *Labels) Settle(merged *Merged) {
 	for i, target := range merged.judged {
 		next.targets[i] = target.Discovered
 		_, ofFile := file.Autoscalers[target.Autoscaler]
-		if target.State == api.DiscoveredOverridden && ofFile || target.State == api.DiscoveredMistaken && target.Autoscaler != "" {
+		if target.State == api.DiscoveredOverridden && ofFile || target.State == api.DiscoveredInvalid && target.Autoscaler != "" {
 			next.byAutoscaler[target.Autoscaler] = &next.targets[i]
 		}
 		there[target.Reference] = true
@@ -314,7 +314,7 @@ func (l *Labels) report(view Judgement) {
 		if scaledByLabels(before) {
 			l.log.Info("labels no longer enable autoscaler", target)
 		}
-	case api.DiscoveredMistaken:
+	case api.DiscoveredInvalid:
 		l.log.Warn("invalid labels", target, zap.String("err", view.Problem))
 	}
 }

@@ -16,14 +16,14 @@ import (
 // MetricText formats a metric with its current and target value.
 func MetricText(result policy.MetricResult) string {
 	title := string(result.Type) + " " + MetricName(result)
-	if result.Goal == "" {
+	if result.TargetType == "" {
 		return title
 	}
 	current := unknown
 	if result.Error == "" {
-		current = currentText(result.Type, result.Name, result.Goal, result.Current)
+		current = currentText(result.Type, result.Name, result.TargetType, result.Current)
 	}
-	return fmt.Sprintf("%s: %s / %s%s", title, current, targetValueText(result.Type, result.Name, result.Goal, result.GoalValue), averageMark(result))
+	return fmt.Sprintf("%s: %s / %s%s", title, current, targetValueText(result.Type, result.Name, result.TargetType, result.TargetValue), averageMark(result))
 }
 
 // FallbackText formats the time since when a metric fails and the proposal of its on_missing.
@@ -55,7 +55,7 @@ func OnMissingText(missing policy.OnMissing) string {
 
 // averageMark marks a target value per instance, which the type of the metric does not imply.
 func averageMark(result policy.MetricResult) string {
-	if result.Goal == policy.AverageValueTarget {
+	if result.TargetType == policy.AverageValueTarget {
 		return " per instance"
 	}
 	return ""
@@ -75,13 +75,13 @@ func MetricName(result policy.MetricResult) string {
 
 // currentText formats the current value of a metric: "45%" for a utilization, otherwise a
 // decimal, "<unknown>" without a value.
-func currentText(metric policy.MetricType, name string, goal policy.TargetType, status policy.MetricStatus) string {
+func currentText(metric policy.MetricType, name string, kind policy.TargetType, status policy.MetricStatus) string {
 	switch {
-	case goal == policy.UtilizationTarget && status.AverageUtilization != nil:
+	case kind == policy.UtilizationTarget && status.AverageUtilization != nil:
 		return strconv.Itoa(int(*status.AverageUtilization)) + "%"
-	case goal == policy.AverageValueTarget && status.AverageValueMilli != nil:
+	case kind == policy.AverageValueTarget && status.AverageValueMilli != nil:
 		return valueText(metric, name, *status.AverageValueMilli)
-	case goal == policy.ValueTarget && status.ValueMilli != nil:
+	case kind == policy.ValueTarget && status.ValueMilli != nil:
 		return quantity.FormatDecimal(*status.ValueMilli)
 	default:
 		return unknown
@@ -101,9 +101,9 @@ func isMemory(metric policy.MetricType, name string) bool {
 }
 
 // targetValueText formats the target value of a metric.
-func targetValueText(metric policy.MetricType, name string, goal policy.TargetType, value int64) string {
+func targetValueText(metric policy.MetricType, name string, kind policy.TargetType, value int64) string {
 	switch {
-	case goal == policy.UtilizationTarget:
+	case kind == policy.UtilizationTarget:
 		return strconv.FormatInt(value, 10) + "%"
 	case isMemory(metric, name):
 		return quantity.FormatBytes(value)
@@ -137,16 +137,16 @@ func AgeText(input api.Input) string {
 	return fmt.Sprintf("%s old, more than the sync period", time.Duration(input.SampleAgeSeconds*float64(time.Second)))
 }
 
-// GoalText formats a field of a metric's target: "60%", a decimal, or "<auto>" if it is absent.
-func GoalText(spec policy.MetricSpec, goal policy.TargetType) string {
+// TargetValueText formats a field of a metric's target: "60%", a decimal, or "<auto>" if it is absent.
+func TargetValueText(spec policy.MetricSpec, kind policy.TargetType) string {
 	target := &spec.Target
 	switch {
-	case goal == policy.UtilizationTarget && target.AverageUtilization != nil:
-		return targetValueText(spec.Type, spec.Name, goal, int64(*target.AverageUtilization))
-	case goal == policy.AverageValueTarget && target.AverageValueMilli != nil:
-		return targetValueText(spec.Type, spec.Name, goal, *target.AverageValueMilli)
-	case goal == policy.ValueTarget && target.ValueMilli != nil:
-		return targetValueText(spec.Type, spec.Name, goal, *target.ValueMilli)
+	case kind == policy.UtilizationTarget && target.AverageUtilization != nil:
+		return targetValueText(spec.Type, spec.Name, kind, int64(*target.AverageUtilization))
+	case kind == policy.AverageValueTarget && target.AverageValueMilli != nil:
+		return targetValueText(spec.Type, spec.Name, kind, *target.AverageValueMilli)
+	case kind == policy.ValueTarget && target.ValueMilli != nil:
+		return targetValueText(spec.Type, spec.Name, kind, *target.ValueMilli)
 	default:
 		return "<auto>"
 	}

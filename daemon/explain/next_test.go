@@ -12,7 +12,7 @@ import (
 
 func TestNext(t *testing.T) {
 	at := func(seconds int) time.Time { return noon.Add(time.Duration(seconds) * time.Second) }
-	lag := policy.MetricResult{Type: policy.ExternalMetric, Name: "lag", Goal: policy.AverageValueTarget, GoalValue: 30_000}
+	lag := policy.MetricResult{Type: policy.ExternalMetric, Name: "lag", TargetType: policy.AverageValueTarget, TargetValue: 30_000}
 	decision := byMetrics(10, 3, 10)
 	decision.Metrics, decision.StatusReplicas, decision.Recommendation = append(decision.Metrics, lag), 4, new(int32(3))
 	over := func(way int64, values ...int64) (all []policy.Threshold) {

@@ -92,7 +92,7 @@ func problemText(view api.Autoscaler, now time.Time) string {
 		return "no instance is ready: " + InstancesText(instances) + Because(evaluation.Error)
 	case evaluation.Error != "":
 		return Short(evaluation.Error)
-	case view.Discovery != nil && view.Discovery.State == api.DiscoveredMistaken:
+	case view.Discovery != nil && view.Discovery.State == api.DiscoveredInvalid:
 		return "labels: " + Short(view.Discovery.Problem)
 	case partial != "":
 		return Short(partial)

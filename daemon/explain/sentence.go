@@ -129,12 +129,12 @@ func causeText(d policy.Decision) (text string, differs bool) {
 		return fmt.Sprintf("on_missing (%s) of %s, which has failed since %s, %s",
 			useText(result.Fallback), MetricName(*result), clockText(result.Fallback.FirstFailureTime, d.Time), suggestion), differs
 	}
-	current := currentText(result.Type, result.Name, result.Goal, result.Current)
-	if result.Goal == "" || current == unknown {
+	current := currentText(result.Type, result.Name, result.TargetType, result.Current)
+	if result.TargetType == "" || current == unknown {
 		return MetricName(*result) + " " + suggestion, differs
 	}
 	text = fmt.Sprintf("%s is %s%s", MetricName(*result), current, averageMark(*result))
-	target := "target " + targetValueText(result.Type, result.Name, result.Goal, result.GoalValue)
+	target := "target " + targetValueText(result.Type, result.Name, result.TargetType, result.TargetValue)
 	if differs {
 		text += " (" + target + ") and " + suggestion
 	} else {

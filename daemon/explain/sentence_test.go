@@ -14,7 +14,7 @@ var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
 // cpu is a result of 90% of a goal of 60%.
 var cpu = policy.MetricResult{
-	Type: policy.ResourceMetric, Name: "cpu", Goal: policy.UtilizationTarget, GoalValue: 60,
+	Type: policy.ResourceMetric, Name: "cpu", TargetType: policy.UtilizationTarget, TargetValue: 60,
 	Current: policy.MetricStatus{AverageUtilization: new(int32(90))},
 }
 
@@ -86,7 +86,7 @@ func TestSentenceAndLine(t *testing.T) {
 		}), "Kept at 10: cpu is 90% (target 60%) and suggests 20, but a recommendation of 4 from 11:59:00 is still inside the 3m0s scale-up window; max is 10.", ""},
 		{"no instance is ready (R41)", with(byMetrics(2, 0, 2), func(d *policy.Decision) {
 			d.Metrics[0] = policy.MetricResult{
-				Type: policy.ExternalMetric, Name: "latency", Goal: policy.ValueTarget, GoalValue: 1000,
+				Type: policy.ExternalMetric, Name: "latency", TargetType: policy.ValueTarget, TargetValue: 1000,
 				Current: policy.MetricStatus{ValueMilli: new(int64(10_000))}, Ratio: new(10.0), Rule: "R41",
 			}
 			d.Stabilization = &policy.Stabilization{DownWindow: 5 * time.Minute, Replicas: 2, Binding: &policy.Recommendation{Replicas: 2, Time: noon.Add(-time.Minute)}}
@@ -131,7 +131,7 @@ func TestSentenceAndLine(t *testing.T) {
 		}), "Scaled up from 4 to 6: cpu is 90%, target 60%; a metric failed (queue: no answer from prom, failing since 11:55:00, and on_missing (last) has no proposal, because the last one is unknown).", ""},
 		{"memory", with(byMetrics(4, 6, 6), func(d *policy.Decision) {
 			d.Metrics = []policy.MetricResult{{
-				Type: policy.ContainerResourceMetric, Name: "memory", Task: "app", Goal: policy.AverageValueTarget, GoalValue: 400 << 20 * 1000,
+				Type: policy.ContainerResourceMetric, Name: "memory", Task: "app", TargetType: policy.AverageValueTarget, TargetValue: 400 << 20 * 1000,
 				Current: policy.MetricStatus{AverageValueMilli: new(int64(629_145_601_000))},
 			}}
 		}), "Scaled up from 4 to 6: memory of task app is 600Mi per instance, target 400Mi.", ""},

@@ -58,21 +58,21 @@ func TargetsText(specs []policy.MetricSpec, statuses []policy.MetricStatus) stri
 // targetText formats one metric. As in kubectl, only resources have a name, and only other
 // metrics mark an average.
 func targetText(spec policy.MetricSpec, status policy.MetricStatus) string {
-	goal := goalType(spec)
-	text := currentText(spec.Type, spec.Name, goal, status) + "/" + GoalText(spec, goal)
+	kind := targetType(spec)
+	text := currentText(spec.Type, spec.Name, kind, status) + "/" + TargetValueText(spec, kind)
 	switch {
 	case spec.Type == policy.ResourceMetric || spec.Type == policy.ContainerResourceMetric:
 		return spec.Name + ": " + text
-	case spec.Type != policy.InstancesMetric && goal == policy.AverageValueTarget:
+	case spec.Type != policy.InstancesMetric && kind == policy.AverageValueTarget:
 		return text + " (avg)"
 	default:
 		return text
 	}
 }
 
-// goalType returns the field of a metric's target that kubectl shows: the average value if it
+// targetType returns the field of a metric's target that kubectl shows: the average value if it
 // is set, otherwise the utilization of a resource, otherwise the value.
-func goalType(spec policy.MetricSpec) policy.TargetType {
+func targetType(spec policy.MetricSpec) policy.TargetType {
 	switch {
 	case spec.Type == policy.ObjectMetric && spec.Target.Type == policy.ValueTarget && spec.Target.ValueMilli != nil:
 		// If both fields are set, the type decides (R40).
@@ -88,7 +88,7 @@ func goalType(spec policy.MetricSpec) policy.TargetType {
 
 // MetricTitle formats the name of a metric as "kubectl describe hpa" does.
 func MetricTitle(spec policy.MetricSpec) string {
-	goal := goalType(spec)
+	kind := targetType(spec)
 	switch spec.Type {
 	case policy.ResourceMetric, policy.ContainerResourceMetric:
 		title := "resource " + spec.Name
@@ -96,21 +96,21 @@ func MetricTitle(spec policy.MetricSpec) string {
 			title += fmt.Sprintf(" of task %q", spec.Task)
 		}
 		title += " on instances"
-		if goal == policy.UtilizationTarget {
+		if kind == policy.UtilizationTarget {
 			title += "  (as a percentage of request)"
 		}
 		return title
 	case policy.InstancesMetric:
 		return fmt.Sprintf("%q on instances", spec.Name)
 	case policy.ObjectMetric:
-		return fmt.Sprintf("%q on %s (%s)", spec.Name, spec.Object, goalTitle(goal))
+		return fmt.Sprintf("%q on %s (%s)", spec.Name, spec.Object, targetTitle(kind))
 	default:
-		return fmt.Sprintf("%q (%s)", spec.Name, goalTitle(goal))
+		return fmt.Sprintf("%q (%s)", spec.Name, targetTitle(kind))
 	}
 }
 
-func goalTitle(goal policy.TargetType) string {
-	if goal == policy.AverageValueTarget {
+func targetTitle(kind policy.TargetType) string {
+	if kind == policy.AverageValueTarget {
 		return "target average value"
 	}
 	return "target value"
@@ -119,10 +119,10 @@ func goalTitle(goal policy.TargetType) string {
 // MetricValues formats the current and target value. As in kubectl, a utilization is followed
 // by the average amount.
 func MetricValues(spec policy.MetricSpec, status policy.MetricStatus) string {
-	goal := goalType(spec)
-	current := currentText(spec.Type, spec.Name, goal, status)
-	if goal == policy.UtilizationTarget && status.AverageUtilization != nil && status.AverageValueMilli != nil {
+	kind := targetType(spec)
+	current := currentText(spec.Type, spec.Name, kind, status)
+	if kind == policy.UtilizationTarget && status.AverageUtilization != nil && status.AverageValueMilli != nil {
 		current += " (" + currentText(spec.Type, spec.Name, policy.AverageValueTarget, status) + ")"
 	}
-	return current + " / " + GoalText(spec, goal)
+	return current + " / " + TargetValueText(spec, kind)
 }

@@ -36,10 +36,10 @@ func ofMetrics(name, help string, value func(m *shownMetric) (float64, bool)) *f
 		for i := range s.metrics {
 			m := &s.metrics[i]
 			if value, ok := value(m); ok {
-				s.add(value, string(m.goal), m.index, m.spec.Name, string(m.spec.Type))
+				s.add(value, m.index, m.spec.Name, string(m.targetType), string(m.spec.Type))
 			}
 		}
-	}, "goal", "index", "metric", "type")
+	}, "index", "metric", "target_type", "type")
 }
 
 // families are the metrics of each autoscaler, in the order of their names.
@@ -152,11 +152,11 @@ var families = sortedFamilies(
 			return 0, false
 		}
 		current := &m.result.Current
-		return goalValue(m.goal, current.AverageUtilization, current.AverageValueMilli, current.ValueMilli)
+		return targetValueOf(m.targetType, current.AverageUtilization, current.AverageValueMilli, current.ValueMilli)
 	}),
-	ofMetrics("goal", "Target of a metric: percent of the request for Utilization, otherwise in the unit of the metric.", func(m *shownMetric) (float64, bool) {
-		goal := &m.spec.Target
-		return goalValue(m.goal, goal.AverageUtilization, goal.AverageValueMilli, goal.ValueMilli)
+	ofMetrics("target", "Target of a metric: percent of the request for Utilization, otherwise in the unit of the metric.", func(m *shownMetric) (float64, bool) {
+		target := &m.spec.Target
+		return targetValueOf(m.targetType, target.AverageUtilization, target.AverageValueMilli, target.ValueMilli)
 	}),
 	ofMetrics("proposed_replicas", "Replicas that a metric alone requested in the last pass; absent if it failed without an on_missing proposal.", func(m *shownMetric) (float64, bool) {
 		if m.result == nil || !m.result.Proposes() {
@@ -212,9 +212,9 @@ func instantOf(at time.Time) instant { return instant{milli: at.UnixMilli(), kno
 type shownMetric struct {
 	spec *policy.MetricSpec
 	// result is nil if the last pass did not read the metric.
-	result *policy.MetricResult
-	goal   policy.TargetType
-	index  string
+	result     *policy.MetricResult
+	targetType policy.TargetType
+	index      string
 }
 
 func (m *shownMetric) succeeded() bool { return m.result != nil && m.result.Error == "" }
@@ -288,10 +288,10 @@ func (a *shown) metricsIn(metrics []shownMetric) []shownMetric {
 		if i < len(a.results) {
 			result = &a.results[i]
 		}
-		metrics = append(metrics, shownMetric{spec: spec, result: result, goal: goalOf(spec, result), index: strconv.Itoa(i)})
+		metrics = append(metrics, shownMetric{spec: spec, result: result, targetType: targetTypeOf(spec, result), index: strconv.Itoa(i)})
 	}
 	slices.SortFunc(metrics, func(a, b shownMetric) int {
-		return cmp.Or(cmp.Compare(a.goal, b.goal), cmp.Compare(a.index, b.index))
+		return cmp.Compare(a.index, b.index)
 	})
 	return metrics
 }
@@ -322,12 +322,12 @@ func truth(is bool) float64 {
 	return 0
 }
 
-// goalOf returns the type of the target that the pass used, or that of the spec.
-func goalOf(spec *policy.MetricSpec, result *policy.MetricResult) policy.TargetType {
+// targetTypeOf returns the type of the target that the pass used, or that of the spec.
+func targetTypeOf(spec *policy.MetricSpec, result *policy.MetricResult) policy.TargetType {
 	target := &spec.Target
 	switch {
-	case result != nil && result.Goal != "":
-		return result.Goal
+	case result != nil && result.TargetType != "":
+		return result.TargetType
 	case spec.Type == policy.ObjectMetric && target.Type != "":
 		return target.Type
 	case target.AverageValueMilli != nil: // R31, R39
@@ -339,9 +339,9 @@ func goalOf(spec *policy.MetricSpec, result *policy.MetricResult) policy.TargetT
 	}
 }
 
-func goalValue(goal policy.TargetType, utilization *int32, averageMilli, valueMilli *int64) (float64, bool) {
+func targetValueOf(targetType policy.TargetType, utilization *int32, averageMilli, valueMilli *int64) (float64, bool) {
 	milli := valueMilli
-	switch goal {
+	switch targetType {
 	case policy.UtilizationTarget:
 		if utilization == nil {
 			return 0, false

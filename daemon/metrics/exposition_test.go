@@ -217,7 +217,7 @@ func fleetOf(count int) *Exposition {
 		view.Instances = api.Instances{Ready: int(random.Int32N(40)), Pending: int(random.Int32N(3))}
 		results := view.Decision.Metrics
 		results[0].Current.AverageUtilization = new(random.Int32N(120))
-		results[1] = policy.MetricResult{Goal: policy.AverageValueTarget, Current: policy.MetricStatus{AverageValueMilli: new(random.Int64N(60_000))}, Proposal: random.Int32N(40)}
+		results[1] = policy.MetricResult{TargetType: policy.AverageValueTarget, Current: policy.MetricStatus{AverageValueMilli: new(random.Int64N(60_000))}, Proposal: random.Int32N(40)}
 		results[2].Current.ValueMilli = new(random.Int64N(200_000))
 		m.Autoscaler(view.Name)
 		views[i] = view

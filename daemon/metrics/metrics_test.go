@@ -61,9 +61,9 @@ func checkout() api.Autoscaler {
 		Decision: &policy.Decision{
 			CurrentReplicas: 4, DesiredReplicas: 6, Recommendation: new(int32(9)), PlatformMax: new(int32(50)), Hold: &policy.Hold{},
 			Metrics: []policy.MetricResult{
-				{Type: policy.ResourceMetric, Name: "cpu", Goal: policy.UtilizationTarget, Current: policy.MetricStatus{AverageUtilization: new(int32(90))}, Proposal: 6},
+				{Type: policy.ResourceMetric, Name: "cpu", TargetType: policy.UtilizationTarget, Current: policy.MetricStatus{AverageUtilization: new(int32(90))}, Proposal: 6},
 				{Type: policy.ExternalMetric, Name: "queue", Error: "source does not answer"},
-				{Type: policy.ObjectMetric, Name: "rate", Goal: policy.ValueTarget, Current: policy.MetricStatus{ValueMilli: new(int64(50_000))}, Proposal: 2},
+				{Type: policy.ObjectMetric, Name: "rate", TargetType: policy.ValueTarget, Current: policy.MetricStatus{ValueMilli: new(int64(50_000))}, Proposal: 2},
 			},
 		},
 	}
@@ -79,7 +79,7 @@ func exercised(t *testing.T) (*Metrics, *Exposition) {
 	m.ShowDiscovered(func() []api.Discovered {
 		return []api.Discovered{
 			{Reference: "shop/web/a", State: api.DiscoveredActive},
-			{Reference: "shop/web/b", State: api.DiscoveredMistaken},
+			{Reference: "shop/web/b", State: api.DiscoveredInvalid},
 			{Reference: "shop/web/c", State: api.DiscoveredActive},
 		}
 	})
@@ -145,7 +145,7 @@ func TestMetrics(t *testing.T) {
 	want := map[string]float64{
 		"hpad_autoscalers{}": 1, "hpad_fleets{}": 2, "hpad_sources{}": 1,
 		"hpad_discovered_targets{fleet=shop,state=active}":                                    2,
-		"hpad_discovered_targets{fleet=shop,state=mistaken}":                                  1,
+		"hpad_discovered_targets{fleet=shop,state=invalid}":                                   1,
 		"hpad_discovered_targets{fleet=shop,state=disabled}":                                  0,
 		"hpad_discovered_targets{fleet=shop,state=overridden}":                                0,
 		"hpad_autoscaler_info{autoscaler=checkout,fleet=prod,kind=nomad,target=checkout/api}": 1,
@@ -178,16 +178,16 @@ func TestMetrics(t *testing.T) {
 		"hpad_autoscaler_draining_instances{autoscaler=checkout}": 2,
 		"hpad_autoscaler_overdue_drains{autoscaler=checkout}":     2,
 
-		"hpad_autoscaler_metric_goal{autoscaler=checkout,goal=Utilization,index=0,metric=cpu,type=Resource}":              60,
-		"hpad_autoscaler_metric_value{autoscaler=checkout,goal=Utilization,index=0,metric=cpu,type=Resource}":             90,
-		"hpad_autoscaler_metric_proposed_replicas{autoscaler=checkout,goal=Utilization,index=0,metric=cpu,type=Resource}": 6,
-		"hpad_autoscaler_metric_failed{autoscaler=checkout,goal=Utilization,index=0,metric=cpu,type=Resource}":            0,
-		"hpad_autoscaler_metric_goal{autoscaler=checkout,goal=AverageValue,index=1,metric=queue,type=External}":           30.5,
-		"hpad_autoscaler_metric_failed{autoscaler=checkout,goal=AverageValue,index=1,metric=queue,type=External}":         1,
-		"hpad_autoscaler_metric_goal{autoscaler=checkout,goal=Value,index=2,metric=rate,type=Object}":                     100,
-		"hpad_autoscaler_metric_value{autoscaler=checkout,goal=Value,index=2,metric=rate,type=Object}":                    50,
-		"hpad_autoscaler_metric_proposed_replicas{autoscaler=checkout,goal=Value,index=2,metric=rate,type=Object}":        2,
-		"hpad_autoscaler_metric_failed{autoscaler=checkout,goal=Value,index=2,metric=rate,type=Object}":                   0,
+		"hpad_autoscaler_metric_target{autoscaler=checkout,index=0,metric=cpu,target_type=Utilization,type=Resource}":            60,
+		"hpad_autoscaler_metric_value{autoscaler=checkout,index=0,metric=cpu,target_type=Utilization,type=Resource}":             90,
+		"hpad_autoscaler_metric_proposed_replicas{autoscaler=checkout,index=0,metric=cpu,target_type=Utilization,type=Resource}": 6,
+		"hpad_autoscaler_metric_failed{autoscaler=checkout,index=0,metric=cpu,target_type=Utilization,type=Resource}":            0,
+		"hpad_autoscaler_metric_target{autoscaler=checkout,index=1,metric=queue,target_type=AverageValue,type=External}":         30.5,
+		"hpad_autoscaler_metric_failed{autoscaler=checkout,index=1,metric=queue,target_type=AverageValue,type=External}":         1,
+		"hpad_autoscaler_metric_target{autoscaler=checkout,index=2,metric=rate,target_type=Value,type=Object}":                   100,
+		"hpad_autoscaler_metric_value{autoscaler=checkout,index=2,metric=rate,target_type=Value,type=Object}":                    50,
+		"hpad_autoscaler_metric_proposed_replicas{autoscaler=checkout,index=2,metric=rate,target_type=Value,type=Object}":        2,
+		"hpad_autoscaler_metric_failed{autoscaler=checkout,index=2,metric=rate,target_type=Value,type=Object}":                   0,
 
 		"hpad_platform_calls_total{fleet=prod,operation=DescribeAutoScalingGroups,result=success}":   1,
 		"hpad_platform_calls_total{fleet=prod,operation=DescribeAutoScalingGroups,result=throttled}": 1,
@@ -211,10 +211,10 @@ func TestMetrics(t *testing.T) {
 		"hpad_fleet_call_errors_total{call=snapshot,fleet=prod,reason=timeout}":               0,
 		"hpad_source_query_duration_seconds{source=prom}":                                     2,
 		"hpad_source_query_errors_total{source=prom}":                                         1,
-		"hpad_query_budget_limit{budget=answer_memory}":                                       256,
-		"hpad_query_budget_used{budget=answer_memory}":                                        3,
-		"hpad_query_budget_waits_total{budget=answer_memory}":                                 2,
-		"hpad_query_budget_refusals_total{budget=answer_memory}":                              1,
+		"hpad_query_budget_limit{budget=query_response_memory}":                               256,
+		"hpad_query_budget_used{budget=query_response_memory}":                                3,
+		"hpad_query_budget_waits_total{budget=query_response_memory}":                         2,
+		"hpad_query_budget_refusals_total{budget=query_response_memory}":                      1,
 		"hpad_query_budget_limit{budget=query_samples}":                                       10,
 		"hpad_query_budget_refusals_total{budget=query_samples}":                              0,
 		"hpad_state_lost{part=memory}":                                                        1,
@@ -279,7 +279,7 @@ func documented(t *testing.T) map[string]string {
 			labels = append(labels, "autoscaler")
 		}
 		if strings.HasPrefix(row[1], "hpad_autoscaler_metric_") {
-			labels = append(labels, "index", "type", "metric", "goal")
+			labels = append(labels, "index", "type", "metric", "target_type")
 		}
 		slices.Sort(labels)
 		if _, twice := found[row[1]]; twice {

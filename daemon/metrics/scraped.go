@@ -70,7 +70,7 @@ func sendBreakers(breakers map[string]Breaker, metrics chan<- prometheus.Metric)
 type Budgets struct{ Answers, Samples sources.Usage }
 
 var (
-	budgetLimit    = newDesc("query_budget_limit", "Limit of all queries together, by budget: answer_memory in bytes, query_samples in samples.", "budget")
+	budgetLimit    = newDesc("query_budget_limit", "Limit of all queries together, by budget: query_response_memory in bytes, query_samples in samples.", "budget")
 	budgetUsed     = newDesc("query_budget_used", "Current use of all queries together, by budget.", "budget")
 	budgetWaits    = newDesc("query_budget_waits_total", "Times that a query waited for budget that other queries used, by budget.", "budget")
 	budgetRefusals = newDesc("query_budget_refusals_total", "Queries that failed because the budget was not available in time, or because they exceeded the limit of one query, by budget.", "budget")
@@ -80,7 +80,7 @@ var (
 func (m *Metrics) ShowBudgets(budgets func() Budgets) { m.budgets.view.Store(&budgets) }
 
 func sendBudgets(now Budgets, metrics chan<- prometheus.Metric) {
-	for name, usage := range map[string]sources.Usage{"answer_memory": now.Answers, "query_samples": now.Samples} {
+	for name, usage := range map[string]sources.Usage{"query_response_memory": now.Answers, "query_samples": now.Samples} {
 		metrics <- gauge(budgetLimit, float64(usage.Total), name)
 		metrics <- gauge(budgetUsed, float64(usage.Used), name)
 		metrics <- counter(budgetWaits, float64(usage.Waits), name)
@@ -127,7 +127,7 @@ func sendCluster(c Cluster, metrics chan<- prometheus.Metric) {
 	}
 }
 
-var discoveredTargets = newDesc("discovered_targets", "Targets with labels in a fleet, by state of the labels: active, disabled, mistaken or overridden.", "fleet", "state")
+var discoveredTargets = newDesc("discovered_targets", "Targets with labels in a fleet, by state of the labels: active, disabled, invalid or overridden.", "fleet", "state")
 
 // ShowDiscovered sets the view of the targets with labels.
 func (m *Metrics) ShowDiscovered(discovered func() []api.Discovered) {

@@ -82,7 +82,7 @@ const keySeparator = "\xff"
 const indexBytes = 48
 
 // by returns the index of some labels. Its keys are label values joined with keySeparator. A missing
-// label counts as empty. The error is a sources.ErrNoRoom if the index exceeds the memory budget.
+// label counts as empty. The error is a sources.ErrBudget if the index exceeds the memory budget.
 func (a *Answer) by(labels []string) (seriesIndex, error) {
 	name := strings.Join(labels, keySeparator)
 	a.mu.Lock()
@@ -98,7 +98,7 @@ func (a *Answer) by(labels []string) (seriesIndex, error) {
 		}
 	}
 	if !a.Vector.Extend(size) {
-		return seriesIndex{}, fmt.Errorf("%w: %d series by %s; let the query select or aggregate more", sources.ErrNoRoom, len(series), strings.Join(labels, ", "))
+		return seriesIndex{}, fmt.Errorf("%w: %d series by %s; let the query select or aggregate more", sources.ErrBudget, len(series), strings.Join(labels, ", "))
 	}
 	built := seriesIndex{first: make(map[string]int32, len(series)), next: make([]int32, len(series))}
 	values := make([]string, len(labels))

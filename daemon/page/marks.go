@@ -77,7 +77,7 @@ func appendMarks(marks []mark, entry *api.Recorded) []mark {
 		switch {
 		case event.Reason == api.BoundsChanged:
 			add(boundsChanged, nil, event.Message)
-		case event.TellsOfPause():
+		case event.IsPause():
 			add(pauseChanged, nil, event.Message)
 		}
 	}

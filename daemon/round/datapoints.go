@@ -44,11 +44,11 @@ func (p *pass) addDataPoint(decision *policy.Decision) {
 func measured(m *policy.MetricResult) float64 {
 	const milli = 1000
 	switch {
-	case m.Goal == policy.UtilizationTarget && m.Current.AverageUtilization != nil:
+	case m.TargetType == policy.UtilizationTarget && m.Current.AverageUtilization != nil:
 		return float64(*m.Current.AverageUtilization)
-	case m.Goal == policy.AverageValueTarget && m.Current.AverageValueMilli != nil:
+	case m.TargetType == policy.AverageValueTarget && m.Current.AverageValueMilli != nil:
 		return float64(*m.Current.AverageValueMilli) / milli
-	case m.Goal == policy.ValueTarget && m.Current.ValueMilli != nil:
+	case m.TargetType == policy.ValueTarget && m.Current.ValueMilli != nil:
 		return float64(*m.Current.ValueMilli) / milli
 	}
 	return math.NaN()

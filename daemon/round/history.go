@@ -16,7 +16,7 @@ import (
 // the reason of a condition, or the problem of the autoscaler.
 func historyEntries(name string, following *following, before *Result, after *passResult, settled, dryRun bool, events []policy.Event, err string) []state.Entry {
 	// Actions of users are always recorded.
-	settled = settled || slices.ContainsFunc(events, policy.Event.TellsOfPause)
+	settled = settled || slices.ContainsFunc(events, policy.Event.IsPause)
 	decision, hindered := &after.Decision, &following.hindrance
 	known := hindered.Cause()
 	hindrance := hindranceOf(decision, after.Outcome, failureOf(decision, after.Outcome, after.failed))

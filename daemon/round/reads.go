@@ -70,7 +70,7 @@ type batchState struct {
 // source fails if it responds to no query at all.
 func (b *batchState) ended(err error) {
 	_, rejected := errors.AsType[*sources.QueryError](err)
-	if err == nil || rejected || errors.Is(err, sources.ErrNoRoom) {
+	if err == nil || rejected || errors.Is(err, sources.ErrBudget) {
 		b.responded.Store(true)
 	}
 	b.left.Add(-1)

@@ -13,8 +13,8 @@ import (
 
 // Errors of Identify.
 var (
-	// ErrNobodyAsked means that the web config does not authenticate clients.
-	ErrNobodyAsked = errors.New("the web config does not authenticate clients: it has neither basic_auth_users nor verified client certificates")
+	// ErrNoAuthentication means that the web config does not authenticate clients.
+	ErrNoAuthentication = errors.New("the web config does not authenticate clients: it has neither basic_auth_users nor verified client certificates")
 	// ErrAnonymous means that the client is not authenticated although the web config allows
 	// it.
 	ErrAnonymous = errors.New("the client is not authenticated: it has no certificate")
@@ -37,7 +37,7 @@ func markUsers(path string, next http.Handler) http.Handler {
 
 // Identify returns the name of an authenticated client: the user, or the common name or first
 // other name of a certificate from client_ca_file. The request must come through [Serve],
-// which rejects wrong passwords and certificates. The error is ErrNobodyAsked, ErrAnonymous,
+// which rejects wrong passwords and certificates. The error is ErrNoAuthentication, ErrAnonymous,
 // or that of reading the file.
 //
 // The toolkit reads the file at each request, so that it may change in between. A user is
@@ -55,7 +55,7 @@ func Identify(path string, r *http.Request) (string, error) {
 	case hasClientCA(c.TLSConfig) && r.TLS != nil && len(r.TLS.VerifiedChains) > 0:
 		return certificateName(r.TLS.VerifiedChains[0][0]), nil
 	case len(c.Users) == 0 && !verifies(c.TLSConfig.ClientAuth):
-		return "", ErrNobodyAsked
+		return "", ErrNoAuthentication
 	}
 	return "", ErrAnonymous
 }

@@ -68,7 +68,7 @@ func TestQueriesShareSamples(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
 	_, err = source.Query(ctx, large(0), time.Now())
-	if !errors.Is(err, sources.ErrNoRoom) || !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "daemon.query_samples = 400000") || !strings.Contains(err.Error(), large(0).Text) {
+	if !errors.Is(err, sources.ErrBudget) || !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "daemon.query_samples = 400000") || !strings.Contains(err.Error(), large(0).Text) {
 		t.Errorf("a query without room failed with %v, want the wait, the query and the key", err)
 	}
 }
@@ -96,7 +96,7 @@ func TestAnswersAreBounded(t *testing.T) {
 		fmt.Fprintf(&page, "load{id=\"%d\",queue=\"%d\"} 1\n", i, i%2)
 	}
 	e := newExporter(t, page.String())
-	answers := sources.NewBudget(16<<20, `daemon.answer_memory = "16Mi"`)
+	answers := sources.NewBudget(16<<20, `daemon.query_response_memory = "16Mi"`)
 	source := started(t, config(e.address()), sources.Env{Answers: answers})
 	eventually(t, source, "count(load)", "{} 300")
 	at := time.Now().Truncate(time.Millisecond)

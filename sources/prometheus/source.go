@@ -137,7 +137,7 @@ func (s *Source) request(ctx context.Context, request func(context.Context) erro
 			return fmt.Errorf("%w: %w", ctx.Err(), explainTransport(err))
 		}
 		return explainTransport(err)
-	case errors.Is(err, sources.ErrNoRoom):
+	case errors.Is(err, sources.ErrBudget):
 		return err
 	}
 	return fmt.Errorf("no response within the timeout of %s (sources.%s.timeout): %w", s.config.Timeout, s.name, limited.Err())

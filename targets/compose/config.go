@@ -23,9 +23,9 @@ type Config struct {
 	targets.Discovery
 	// RestartExited starts exited containers again before a scale-up creates new ones.
 	RestartExited bool `toml:"restart_exited"`
-	// HoldStopped leaves a service alone while all of its containers are stopped, if hpad has not
+	// RespectStopped leaves a service alone while all of its containers are stopped, if hpad has not
 	// stopped them; nil means true.
-	HoldStopped *bool `toml:"hold_stopped" default:"true"`
+	RespectStopped *bool `toml:"respect_stopped" default:"true"`
 	// ReplaceFailed restarts or replaces containers that failed and that the engine does not
 	// restart; nil means true.
 	ReplaceFailed *bool `toml:"replace_failed" default:"true"`
@@ -48,8 +48,8 @@ type Service struct {
 	// Compose runs its own hooks only in containers that it creates.
 	PostStart []Hook `toml:"post_start"`
 	PreStop   []Hook `toml:"pre_stop"`
-	// HoldStopped overrides the fleet's value for this service; nil means the fleet's.
-	HoldStopped *bool `toml:"hold_stopped"`
+	// RespectStopped overrides the fleet's value for this service; nil means the fleet's.
+	RespectStopped *bool `toml:"respect_stopped"`
 	// ReplaceFailed overrides the fleet's value for this service; nil means the fleet's.
 	ReplaceFailed *bool `toml:"replace_failed"`
 }

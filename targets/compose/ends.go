@@ -110,9 +110,9 @@ const killedCode = 128 + int(syscall.SIGKILL)
 
 // stoppedHold returns the hold of a service that was stopped, and not by hpad: no container of
 // its count runs or is about to run, and the one that ended last was stopped. It is nil for other
-// services, and with hold_stopped = false.
+// services, and with respect_stopped = false.
 func (f *Fleet) stoppedHold(k key, living []*member, known map[string]*detail) *policy.Hold {
-	if !*cmp.Or(f.config.Services[k.String()].HoldStopped, f.config.HoldStopped) {
+	if !*cmp.Or(f.config.Services[k.String()].RespectStopped, f.config.RespectStopped) {
 		return nil
 	}
 	var last *detail
@@ -129,7 +129,7 @@ func (f *Fleet) stoppedHold(k key, living []*member, known map[string]*detail) *
 	}
 	return &policy.Hold{
 		Reason: ServiceStopped,
-		Message: fmt.Sprintf("service %q of project %q was stopped, and not by hpad; hpad continues once one of its containers runs, for example after \"docker compose start %s\"; if the containers end by themselves, set hold_stopped = false",
+		Message: fmt.Sprintf("service %q of project %q was stopped, and not by hpad; hpad continues once one of its containers runs, for example after \"docker compose start %s\"; if the containers end by themselves, set respect_stopped = false",
 			k.service, k.project, k.service),
 	}
 }

@@ -277,7 +277,7 @@ func TestHoldStoppedOff(t *testing.T) {
 			i := newFakeEngine(t)
 			i.up(service{project: "shop", name: "web"}, 2)
 			f := started(t, i, &targettest.Store{}, func(c *Config) {
-				c.HoldStopped, c.Services = cmp.Or(test.fleet, c.HoldStopped), map[string]Service{"shop/web": {HoldStopped: test.service}}
+				c.RespectStopped, c.Services = cmp.Or(test.fleet, c.RespectStopped), map[string]Service{"shop/web": {RespectStopped: test.service}}
 			})
 			i.halt("shop", "web", 0)
 			isHeld(t, f, test.want)

@@ -281,7 +281,7 @@ func externalWriter(t *testing.T, c *awstest.Cloud, l *world.Load) {
 	w := world.New(t, fleet(c, c.Credentials(t), "")+l.Source()+queued("shared", 1, 10))
 	w.Passes("shared", 2)
 	c.Edit("shared", func(g *awstest.Group) { g.Desired = 7 })
-	w.AwaitTold("shared", string(policy.ForeignWriter))
+	w.AwaitEvent("shared", string(policy.ForeignWriter))
 	awaitDesired(t, c, "shared", 2)
 	c.Edit("shared", func(g *awstest.Group) { g.Min, g.Desired = 4, 4 })
 	w.Await("shared", policy.ScalingLimited, "PlatformMin", "")
@@ -309,7 +309,7 @@ func stale(t *testing.T, c *awstest.Cloud, l *world.Load) {
 		}
 	}
 	c.Edit("late", func(g *awstest.Group) { g.Desired = 7 })
-	w.AwaitTold("late", string(policy.ForeignWriter))
+	w.AwaitEvent("late", string(policy.ForeignWriter))
 	awaitDesired(t, c, "late", 3)
 }
 

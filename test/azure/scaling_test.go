@@ -117,7 +117,7 @@ func externalWriter(t *testing.T, s *azuretest.Server, l *world.Load) {
 		t.Errorf("%d events of FailedRescale, want 0", n)
 	}
 	s.Change("shop/shared", func(set *azuretest.Set) { set.Capacity = 5 })
-	w.AwaitTold("shared", string(policy.ForeignWriter))
+	w.AwaitEvent("shared", string(policy.ForeignWriter))
 	awaitCapacity(t, s, "shared", 3)
 	w.Passes("shared", 2)
 	if n := world.Told(w.View("shared").Events, string(policy.ForeignWriter)); n != 1 {

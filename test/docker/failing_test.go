@@ -39,7 +39,7 @@ func failing(t *testing.T, s *site) {
 	s.load.Queue("failing", 50)
 	text := s.queued("failing", 1, 5)
 	found := s.awaitReplicas(t, "failing", 5)
-	w := world.Rehearse(t, text)
+	w := world.NewDryRun(t, text)
 	s.CLI(t, "kill", "failing-web-3")
 	s.CLI(t, "stop", "failing-web-4")
 	s.post(t, found[1], "exit?code=3")

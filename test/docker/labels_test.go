@@ -99,7 +99,7 @@ func labels(t *testing.T, s *site) {
 	// Invalid: the last settings stay, and the other service is not affected.
 	p.Write("compose.yaml", labeled("many", "2s"))
 	p.Compose("up", "--detach")
-	awaitLabels(t, w, name, api.DiscoveredMistaken, "hpad.max")
+	awaitLabels(t, w, name, api.DiscoveredInvalid, "hpad.max")
 	awaitLabels(t, w, "shop/labeled/other", api.DiscoveredActive, "")
 	s.load.Queue("labeled", 20)
 	s.awaitReplicas(t, "labeled", 2)
@@ -108,7 +108,7 @@ func labels(t *testing.T, s *site) {
 	}
 	p.Write("compose.yaml", strings.Replace(labeled("3", "2s"), "hpad.min:", "hpad.mni:", 1))
 	p.Compose("up", "--detach")
-	awaitLabels(t, w, name, api.DiscoveredMistaken, "hpad.mni")
+	awaitLabels(t, w, name, api.DiscoveredInvalid, "hpad.mni")
 	p.Write("compose.yaml", labeled("3", "2s"))
 	p.Compose("up", "--detach")
 	awaitLabels(t, w, name, api.DiscoveredActive, "")

@@ -32,7 +32,7 @@ func TestStart(t *testing.T) {
 				}
 			}
 			output := guide.Run(t, &guide.Page{Path: "../../docs/start-" + page + ".md", Replace: replace, Environment: environment})
-			guide.Breathes(t, output["hpad history worker"])
+			guide.WantScaling(t, output["hpad history worker"])
 		})
 	}
 }

@@ -25,7 +25,7 @@ services:
   sulky:  { image: worker:1, environment: { WORKER_STOP_CODE: "1" } }
   struck: { image: worker:1, restart: on-failure }
 `)
-	tables := []string{s.fleet("compose", "[fleets.shop.services.\"halted/struck\"]\nhold_stopped = true\n"), s.load.Source()}
+	tables := []string{s.fleet("compose", "[fleets.shop.services.\"halted/struck\"]\nrespect_stopped = true\n"), s.load.Source()}
 	up := []string{"up", "--detach"}
 	queue := func(n float64) {
 		for _, name := range services {
@@ -81,7 +81,7 @@ services:
 	}
 	w.Await("always", policy.AbleToScale, "ReadyForNewScale", "")
 
-	w.Restart(strings.Replace(text, "hold_stopped = true", "hold_stopped = false", 1))
+	w.Restart(strings.Replace(text, "respect_stopped = true", "respect_stopped = false", 1))
 	s.load.Queue("struck", 10)
 	wait.For(t, patience, "1 replica of struck", func() (string, bool) {
 		found := s.replicas(t, "halted", "struck")

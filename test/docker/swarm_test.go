@@ -399,7 +399,7 @@ func swarmLabels(t *testing.T, c *cluster) {
 		"--label", `hpad.metrics.0.query=queue{of="labeled"}`, "--label", "hpad.metrics.0.average_value=10")
 	c.awaitRunning(t, "labeled", 3)
 	c.update(t, "labeled", "--label-add", "hpad.max=many")
-	awaitLabels(t, w, name, api.DiscoveredMistaken, "hpad.max")
+	awaitLabels(t, w, name, api.DiscoveredInvalid, "hpad.max")
 	load.Queue("labeled", 40)
 	c.awaitRunning(t, "labeled", 4)
 	c.update(t, "labeled", "--label-add", "hpad.max=2")

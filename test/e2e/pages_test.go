@@ -24,7 +24,7 @@ func TestStart(t *testing.T) {
 		Path: "../../docs/start-process.md", Replace: guide.Own(t),
 		Environment: []string{"PATH=" + filepath.Dir(program.Binary(t)) + ":" + os.Getenv("PATH")},
 	})
-	guide.Breathes(t, output["hpad history worker"])
+	guide.WantScaling(t, output["hpad history worker"])
 }
 
 // TestReadme runs the examples of README.md in a copy of the sources and compares
@@ -45,7 +45,7 @@ func TestReadme(t *testing.T) {
 			"[sources.prom]": "it continues the example and needs a Prometheus server",
 		},
 	})
-	guide.Breathes(t, output["bin/hpad history worker"])
+	guide.WantScaling(t, output["bin/hpad history worker"])
 	explained := output["bin/hpad explain worker"]
 	const picture = "../../docs/img/explain.svg"
 	if *update {

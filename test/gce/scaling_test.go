@@ -167,7 +167,7 @@ func externalWriter(t *testing.T, p *project) {
 	p.awaitRunning(5)
 	w.Passes(p.name, 2)
 	p.Resize(t, p.target, 7)
-	w.AwaitTold(p.name, string(policy.ForeignWriter))
+	w.AwaitEvent(p.name, string(policy.ForeignWriter))
 	p.awaitRunning(5)
 	p.Delete(p.target)
 	w.Await(p.name, policy.AbleToScale, gcemig.GroupNotFound, "there is no managed instance group")

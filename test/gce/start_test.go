@@ -24,5 +24,5 @@ func TestStart(t *testing.T) {
 		Path: "../../docs/start-gce.md", Replace: replace,
 		Environment: []string{"PATH=" + filepath.Dir(program.Binary(t)) + ":" + os.Getenv("PATH")},
 	})
-	guide.Breathes(t, output["hpad history worker"])
+	guide.WantScaling(t, output["hpad history worker"])
 }

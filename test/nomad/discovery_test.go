@@ -93,7 +93,7 @@ func discovery(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 	agent.RunFile(t, labeledJob("6", "2s"))
 	agent.AwaitRunning(t, "labeled", 6, patience)
 	agent.RunFile(t, labeledJob("many", "2s"))
-	state(api.DiscoveredMistaken, "hpad.max")
+	state(api.DiscoveredInvalid, "hpad.max")
 	l.Queue("labeled", 20)
 	agent.AwaitRunning(t, "labeled", 2, patience)
 	if most := w.View(name).Spec.MaxReplicas; most != 6 {
@@ -159,6 +159,6 @@ func discovery(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 	}})
 	wait.For(t, patience, "problem of meta that has no effect", func() (string, bool) {
 		target := discovered(w, "prod/above/app")
-		return fmt.Sprintf("%+v", target), target.State == api.DiscoveredMistaken && target.Autoscaler == "" && strings.Contains(target.Problem, "in the meta of the job")
+		return fmt.Sprintf("%+v", target), target.State == api.DiscoveredInvalid && target.Autoscaler == "" && strings.Contains(target.Problem, "in the meta of the job")
 	})
 }

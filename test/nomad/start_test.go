@@ -23,5 +23,5 @@ func TestStart(t *testing.T) {
 			"PATH=" + filepath.Dir(program.Binary(t)) + ":" + filepath.Dir(nomad) + ":" + os.Getenv("PATH"),
 		},
 	})
-	guide.Breathes(t, output["hpad history worker"])
+	guide.WantScaling(t, output["hpad history worker"])
 }

@@ -116,7 +116,7 @@ func autoscaler(name string, n int, now time.Time) api.Autoscaler {
 	}
 	if name == hostile {
 		view.Labels = map[string]string{"hpad.enable": hostile}
-		view.Discovery = &api.Discovered{Reference: view.Reference, State: api.DiscoveredMistaken, Problem: "label hpad.max: " + hostile}
+		view.Discovery = &api.Discovered{Reference: view.Reference, State: api.DiscoveredInvalid, Problem: "label hpad.max: " + hostile}
 	}
 	return view
 }

@@ -129,7 +129,7 @@ func (s *display) tableRow(now time.Time) string {
 	for _, r := range s.view.Decision.Metrics {
 		text := "unknown"
 		if r.Error == "" && r.Current.AverageValueMilli != nil {
-			text = decimal(*r.Current.AverageValueMilli) + " of " + decimal(r.GoalValue)
+			text = decimal(*r.Current.AverageValueMilli) + " of " + decimal(r.TargetValue)
 		}
 		metrics = append(metrics, r.Name+" "+text)
 	}

@@ -21,7 +21,7 @@ func decision(second int, from, to int32) api.Autoscaler {
 		Metrics: []policy.MetricResult{
 			{Type: policy.ExternalMetric, Name: "queue", Error: "no sample"},
 			{
-				Type: policy.InstancesMetric, Name: "busy", Goal: policy.AverageValueTarget, GoalValue: 700, Proposal: to,
+				Type: policy.InstancesMetric, Name: "busy", TargetType: policy.AverageValueTarget, TargetValue: 700, Proposal: to,
 				Current: policy.MetricStatus{AverageValueMilli: &busy}, Ratio: new(1.17),
 			},
 		},

@@ -43,7 +43,7 @@ func (c *checker) discoverTargets(ctx context.Context, key string, fleet config.
 			c.problem(key, fmt.Sprintf("the labels of %s are not usable: %s", ref, target.Problem))
 		case judged.Over:
 			over++
-		case judged.State == api.DiscoveredMistaken:
+		case judged.State == api.DiscoveredInvalid:
 			for _, invalid := range judged.Mistakes {
 				c.problem(key, fmt.Sprintf("the labels of %s are invalid: %s", ref, invalid.Text()))
 			}

@@ -66,7 +66,7 @@ func TestBriefListShowsTheSame(t *testing.T) {
 		func(view *api.Autoscaler) { view.Evaluation.DryRun = true },
 		func(view *api.Autoscaler) { view.Evaluation.StateLost = "lost" },
 		func(view *api.Autoscaler) {
-			view.Discovery = &api.Discovered{State: api.DiscoveredMistaken, Problem: "hpad.max: none"}
+			view.Discovery = &api.Discovered{State: api.DiscoveredInvalid, Problem: "hpad.max: none"}
 		},
 		func(view *api.Autoscaler) { view.Spec.Metrics = nil },
 		func(view *api.Autoscaler) { view.Spec.MinReplicas = nil },

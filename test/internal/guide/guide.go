@@ -192,8 +192,8 @@ func shape(line string) string {
 	return strings.Join(strings.Fields(elapsed.ReplaceAllString(line, "D")), " ")
 }
 
-// Breathes fails the test unless a history has a scale-up and a scale-down.
-func Breathes(t *testing.T, history string) {
+// WantScaling fails the test unless a history has a scale-up and a scale-down.
+func WantScaling(t *testing.T, history string) {
 	t.Helper()
 	if !strings.Contains(history, "The count goes up from") || !strings.Contains(history, "The count goes down from") {
 		t.Errorf("want a scale-up and a scale-down:\n%s", history)

@@ -97,7 +97,7 @@ func (s Chosen) Run(t *testing.T, l *Load) {
 		configured.WriteString(c.text(s.Target(c.name()), s.Match))
 	}
 	text := configured.String()
-	w := Rehearse(t, text)
+	w := NewDryRun(t, text)
 	for _, c := range choices() {
 		s.tells(t, w, c, want[c.name()])
 	}

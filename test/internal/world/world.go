@@ -59,8 +59,8 @@ func NewWrapped(t testing.TB, text string, wrap func(name string, fleet targets.
 	return w
 }
 
-// Rehearse is New in dry-run mode. Restart ends the dry run.
-func Rehearse(t testing.TB, text string) *World {
+// NewDryRun is New in dry-run mode. Restart ends the dry run.
+func NewDryRun(t testing.TB, text string) *World {
 	t.Helper()
 	w := &World{t: t, dir: t.TempDir(), dry: true}
 	w.run(text)
@@ -191,8 +191,8 @@ func Told(events []api.Event, reasons ...string) int64 {
 	return total
 }
 
-// AwaitTold waits for an event with the reason.
-func (w *World) AwaitTold(name, reason string) {
+// AwaitEvent waits for an event with the reason.
+func (w *World) AwaitEvent(name, reason string) {
 	w.t.Helper()
 	wait.For(w.t, Patience, fmt.Sprintf("event %s of %q", reason, name), func() (string, bool) {
 		events := w.View(name).Events
