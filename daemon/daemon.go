@@ -103,7 +103,6 @@ func New(options Options) *Daemon {
 		Log: options.Log, Metrics: options.Metrics, Clock: clock.New(options.Clock), Graph: options.Graph,
 		DryRun: options.DryRun, Until: options.Until, Decided: options.Decided,
 	}
-	env.Init()
 	env.Pauses.Restore(nil)
 	env.Recorder = records.NewRecorder(options.Store, env.Clock, env.Log, env.ReportCommit)
 	d := &Daemon{

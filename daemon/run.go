@@ -38,14 +38,14 @@ func (d *Daemon) Run(ctx context.Context) error {
 	if d.env.Graph != nil {
 		recorder.Go(func() { d.env.Graph.Run(recording, d.env.Clock.Now) })
 	}
-	restored, started := d.restoredOf(first.next), d.env.Clock.Now()
+	started := d.env.Clock.Now()
 	d.scheduler.Start(d.swap(first), first.next.Config.Daemon.ConcurrentSyncs)
 	d.LogLosses()
 	d.prune()
 	d.service.Ready()
 	close(d.running)
 	d.background.Go(func() { d.discover(ctx) })
-	d.background.Go(func() { d.recallEvents(ctx, restored, started) })
+	d.background.Go(func() { d.recallEvents(ctx, first.added, started) })
 	d.env.Log.Info("started", zap.Int("autoscalers", len(first.next.Names)), zap.Bool("dry_run", d.env.DryRun))
 	if d.env.DryRun {
 		d.env.Log.Warn(api.DryRun)
@@ -117,21 +117,10 @@ func (d *Daemon) load(ctx context.Context) (*change, error) {
 	return first, nil
 }
 
-// restoredOf returns the autoscalers of a generation that the loaded state contains.
-func (d *Daemon) restoredOf(g *round.Generation) []*round.Autoscaler {
-	var restored []*round.Autoscaler
-	for name := range d.restored.Autoscalers {
-		if a := g.Autoscalers[name]; a != nil {
-			restored = append(restored, a)
-		}
-	}
-	return restored
-}
-
 // recallEvents reads the events of the last hour before the start from the history. They are
 // only shown, so no pass waits for them.
-func (d *Daemon) recallEvents(ctx context.Context, restored []*round.Autoscaler, started time.Time) {
-	for _, a := range restored {
+func (d *Daemon) recallEvents(ctx context.Context, autoscalers []*round.Autoscaler, started time.Time) {
+	for _, a := range autoscalers {
 		if ctx.Err() != nil {
 			return
 		}

@@ -81,21 +81,6 @@ type Autoscaler struct {
 	lastPoint int64
 }
 
-// newAutoscaler returns an autoscaler with its stored record; nil for a new one.
-func newAutoscaler(def *Definition, record *state.Record, m *metrics.Autoscaler, now time.Time) *Autoscaler {
-	a := &Autoscaler{Name: def.Name, added: time.Now(), metrics: m}
-	a.definition.Store(def)
-	published := &Result{Record: state.Record{Created: now}}
-	if record != nil {
-		published.Record = *record
-		if record.Hindrance != nil {
-			a.following.hindrance = trouble.Known(record.Hindrance.Cause, record.Hindrance.Since)
-		}
-	}
-	a.published.Store(published)
-	return a
-}
-
 // Definition returns the active definition.
 func (a *Autoscaler) Definition() *Definition { return a.definition.Load() }
 
@@ -107,10 +92,19 @@ func (a *Autoscaler) Last() *Result { return a.published.Load() }
 
 // NewAutoscaler returns an autoscaler with its stored record; nil for a new one.
 func (e *Env) NewAutoscaler(def *Definition, record *state.Record) *Autoscaler {
-	a := newAutoscaler(def, record, e.Metrics.Autoscaler(def.Name), e.Clock.Now())
-	if a.published.Load().Record.Through.IsZero() { // earlier clock steps do not concern it
+	a := &Autoscaler{Name: def.Name, added: time.Now(), metrics: e.Metrics.Autoscaler(def.Name)}
+	a.definition.Store(def)
+	published := &Result{Record: state.Record{Created: e.Clock.Now()}}
+	if record != nil {
+		published.Record = *record
+		if record.Hindrance != nil {
+			a.following.hindrance = trouble.Known(record.Hindrance.Cause, record.Hindrance.Since)
+		}
+	}
+	if published.Record.Through.IsZero() { // earlier clock steps do not concern it
 		a.stepsReported = e.steps.Load().count
 	}
+	a.published.Store(published)
 	return a
 }
 

@@ -51,12 +51,6 @@ type Env struct {
 	readers, writers sync.WaitGroup
 }
 
-// Init makes an Env ready for use, after its exported fields are set.
-func (e *Env) Init() {
-	e.steps.Store(&clockSteps{})
-	e.evaluations = make(chan string)
-}
-
 // clockSteps is immutable.
 type clockSteps struct {
 	count uint64

@@ -48,8 +48,10 @@ type Swap struct {
 // readyQueue is the number of ready passes that may wait for a worker.
 const readyQueue = 1024
 
-// NewScheduler returns a Scheduler without autoscalers.
+// NewScheduler returns a Scheduler without autoscalers. It initializes the unexported fields of e.
 func NewScheduler(e *Env, service *ServiceManager) *Scheduler {
+	e.steps.Store(&clockSteps{})
+	e.evaluations = make(chan string)
 	s := &Scheduler{
 		env: e, service: service, last: map[time.Duration]time.Time{},
 		ready: make(chan *pass, readyQueue), completed: make(chan *round, 16), swaps: make(chan *Swap),

@@ -80,14 +80,3 @@ const (
 	minWriteTimeout = 5 * time.Second
 	maxWriteTimeout = 30 * time.Second
 )
-
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}

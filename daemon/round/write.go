@@ -149,8 +149,10 @@ func (w write) retryConflicts(ctx context.Context) error {
 		if !errors.Is(err, targets.ErrConflict) || attempt == conflictAttempts {
 			return err
 		}
-		if err := sleep(ctx, conflictDelay+time.Duration(rand.Float64()*conflictJitter*float64(conflictDelay))); err != nil {
-			return err
+		select {
+		case <-time.After(conflictDelay + time.Duration(rand.Float64()*conflictJitter*float64(conflictDelay))):
+		case <-ctx.Done():
+			return context.Cause(ctx)
 		}
 		readings, err := w.fleet.Snapshot(ctx, []targets.Ref{w.target})
 		if err != nil {

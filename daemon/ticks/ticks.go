@@ -1,4 +1,4 @@
-// Package ticks computes the instants at which autoscalers are due: the multiples of their periods.
+// Package ticks computes the ticks of a sync period: its multiples since the epoch.
 package ticks
 
 import "time"
