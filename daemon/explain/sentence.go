@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"strconv"
+	"slices"
 	"strings"
 	"time"
 
@@ -56,12 +57,8 @@ func Sentence(d policy.Decision, became api.Evaluation) string {
 	if limits := limitTexts(d); len(limits) > 0 {
 		text += separator + strings.Join(limits, "; ")
 	}
-	for _, note := range []string{unwrittenText(d, became), failedText(d), PartialText(&d)} {
-		if note != "" {
-			text += "; " + note
-		}
-	}
-	return text + changedBefore(d) + "."
+	notes := slices.DeleteFunc([]string{text, unwrittenText(d, became), failedText(d), PartialText(&d)}, func(note string) bool { return note == "" })
+	return strings.Join(notes, "; ") + changedBefore(d) + "."
 }
 
 // metricsFailedText explains a pass without a recommendation. Any proposal is below the
