@@ -3,8 +3,8 @@ package explain
 import (
 	"cmp"
 	"fmt"
-	"strconv"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
