@@ -110,8 +110,8 @@ func TestCausesAreFollowed(t *testing.T) {
 			t.Fatalf("%d entries in the history, want one for each cause and the end: %+v", len(entries), entries)
 		}
 		for i, entry := range entries {
-			if !entry.Time.Equal(since[i]) || entry.Untold != nil {
-				t.Errorf("entry %d of %s, untold %v; want it of %s", i, entry.Time, entry.Untold, since[i])
+			if !entry.Time.Equal(since[i]) || entry.Unreported != nil {
+				t.Errorf("entry %d of %s, unreported %v; want it of %s", i, entry.Time, entry.Unreported, since[i])
 			}
 			if i < 3 && !entry.Since.Equal(since[i]) || i == 3 && !entry.Since.IsZero() {
 				t.Errorf("entry %d says since %s, want %s", i, entry.Since, since[i])

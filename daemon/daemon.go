@@ -17,12 +17,12 @@ import (
 	"github.com/hpad/hpad/daemon/discovery"
 	"github.com/hpad/hpad/daemon/graph"
 	"github.com/hpad/hpad/daemon/metrics"
+	"github.com/hpad/hpad/daemon/problem"
 	"github.com/hpad/hpad/daemon/records"
 	"github.com/hpad/hpad/daemon/round"
 	"github.com/hpad/hpad/daemon/server"
 	"github.com/hpad/hpad/daemon/state"
 	"github.com/hpad/hpad/daemon/status"
-	"github.com/hpad/hpad/daemon/trouble"
 	"github.com/hpad/hpad/targets/clock"
 )
 
@@ -73,7 +73,7 @@ type Daemon struct {
 	// reload lock guards it.
 	restored state.Snapshot
 	// reloadError is the error of the last reload.
-	reloadError trouble.Problem
+	reloadError problem.Problem
 	// startConfig is the [daemon] table at the start, for keys that only a start applies.
 	startConfig config.Daemon
 	// reloads is held during a reload.

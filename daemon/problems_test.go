@@ -39,14 +39,14 @@ func messages(logs *observer.ObservedLogs) []string {
 func TestProblems(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.fed("q", 3, 3)
-		troubled := &troubledSource{memorySource: w.source()}
-		w.sourceKind = func(string) sources.Source { return troubled }
+		withProblems := &problemSource{memorySource: w.source()}
+		w.sourceKind = func(string) sources.Source { return withProblems }
 		w.start()
 		w.loadErr = errors.New("hpad.toml:3: no such key")
 		if _, err := w.daemon.Reload(t.Context()); err == nil {
 			t.Error("a bad file was accepted")
 		}
-		troubled.problems = []string{"scrape 127.0.0.1:9100: 500"}
+		withProblems.problems = []string{"scrape 127.0.0.1:9100: 500"}
 		want := []api.Problem{
 			{Subject: "configuration", Message: "hpad.toml:3: no such key"},
 			{Subject: "source source", Message: "scrape 127.0.0.1:9100: 500"},
@@ -54,7 +54,7 @@ func TestProblems(t *testing.T) {
 		if got := w.daemon.Readiness().Problems; !slices.Equal(got, want) {
 			t.Errorf("problems = %v, want %v", got, want)
 		}
-		w.loadErr, troubled.problems = nil, nil
+		w.loadErr, withProblems.problems = nil, nil
 		if _, err := w.daemon.Reload(t.Context()); err != nil {
 			t.Error(err)
 		}
@@ -65,12 +65,12 @@ func TestProblems(t *testing.T) {
 	})
 }
 
-type troubledSource struct {
+type problemSource struct {
 	*memorySource
 	problems []string
 }
 
-func (s *troubledSource) Problems() []string { return s.problems }
+func (s *problemSource) Problems() []string { return s.problems }
 
 // TestQuarantine checks that a quarantined autoscaler shows the time of its next
 // evaluation, and that a change of its configuration evaluates it immediately (R23).

@@ -65,7 +65,7 @@ func past() []api.Recorded {
 		entry(4, 0, 0, unreadable("read the containers: connection refused")),
 		entry(24, 0, 0, func(r *api.Recorded) {
 			unreadable("read the containers: permission denied")(r)
-			r.Untold = &api.Untold{Changes: 57, From: r.Time.Add(-19 * time.Minute)}
+			r.Unreported = &api.Unreported{Changes: 57, From: r.Time.Add(-19 * time.Minute)}
 		}),
 		entry(30, 4, 5, func(r *api.Recorded) { r.Decision.Foreign, r.Written = &policy.ForeignChange{From: 20}, new(int32(5)) }),
 	}
@@ -80,7 +80,7 @@ func recorded(list []api.Autoscaler) []api.Recorded {
 		became := view.Evaluation
 		entry := api.Recorded{
 			Autoscaler: view.Name, Time: view.Decision.Time, Decision: *view.Decision, Error: became.Error,
-			Written: became.Written, Hold: became.Hold, DryRun: became.DryRun, Since: became.Since, Untold: became.Untold,
+			Written: became.Written, Hold: became.Hold, DryRun: became.DryRun, Since: became.Since, Unreported: became.Unreported,
 			Reason: became.Reason,
 		}
 		for _, event := range view.Events {

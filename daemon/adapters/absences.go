@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/hpad/hpad/daemon/config/query"
-	"github.com/hpad/hpad/daemon/trouble"
+	"github.com/hpad/hpad/daemon/problem"
 	"github.com/hpad/hpad/sources"
 )
 
@@ -61,7 +61,7 @@ func (s *Source) Age(q *sources.Query, at time.Time) time.Duration {
 	found := make(chan time.Duration, 1)
 	s.ages.gate.Run(ctx, 1, func(ctx context.Context, _ int) {
 		var age time.Duration
-		_ = trouble.Guard(func() error {
+		_ = problem.Guard(func() error {
 			vector, err := s.Query(ctx, measure, at)
 			age = query.AgeIn(vector)
 			vector.Release()
@@ -157,7 +157,7 @@ func CauseOf(ctx context.Context, source sources.Source, q *sources.Query, at ti
 	if !ok {
 		return ""
 	}
-	_ = trouble.Guard(func() error {
+	_ = problem.Guard(func() error {
 		facts, err := source.Query(ctx, diagnosis.Query, at)
 		if err == nil {
 			cause = diagnosis.Cause(facts, at)

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/hpad/hpad/daemon/config"
-	"github.com/hpad/hpad/daemon/trouble"
+	"github.com/hpad/hpad/daemon/problem"
 	"github.com/hpad/hpad/sources"
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/drain"
@@ -19,7 +19,7 @@ import (
 type Adapter struct {
 	Name, Kind string
 	// Problem is the error of starting or reading it.
-	Problem trouble.Problem
+	Problem problem.Problem
 	Uses    Uses
 
 	// what is "fleet" or "source", table its configuration.
@@ -72,7 +72,7 @@ type Fleet struct {
 	Samples, Discoveries Gate
 	Writes               chan struct{}
 	// Undiscovered is the error of discovery, Unsampled the error of reading samples.
-	Undiscovered, Unsampled trouble.Problem
+	Undiscovered, Unsampled problem.Problem
 
 	mu sync.Mutex
 	// latest is the newest reading of each target that Read was called for.
@@ -118,7 +118,7 @@ func (f *Fleet) Read(ctx context.Context, ref targets.Ref, age time.Duration) (t
 		return reading, nil
 	}
 	var readings map[targets.Ref]targets.Reading
-	err := trouble.Guard(func() (err error) {
+	err := problem.Guard(func() (err error) {
 		readings, err = f.Snapshot(ctx, []targets.Ref{ref})
 		return err
 	})
@@ -189,5 +189,5 @@ func Close(adapter any) error {
 	if !ok {
 		return nil
 	}
-	return trouble.Guard(closer.Close)
+	return problem.Guard(closer.Close)
 }

@@ -9,7 +9,7 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/hpad/hpad/daemon/trouble"
+	"github.com/hpad/hpad/daemon/problem"
 	"github.com/hpad/hpad/targets"
 )
 
@@ -91,7 +91,7 @@ func start(ctx context.Context, built any) error {
 	if !ok {
 		return nil
 	}
-	return trouble.Guard(func() error { return starter.Start(ctx) })
+	return problem.Guard(func() error { return starter.Start(ctx) })
 }
 
 // retireWait is the time for calls into a replaced adapter to end.

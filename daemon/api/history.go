@@ -35,13 +35,13 @@ type Recorded struct {
 	Reason string `json:"reason,omitempty"`
 	// Error is the error of the pass; may be empty.
 	Error string `json:"error,omitempty"`
-	// Hold, DryRun, Since and Untold are as in Evaluation. Entries of earlier versions do not have
+	// Hold, DryRun, Since and Unreported are as in Evaluation. Entries of earlier versions do not have
 	// them.
-	Hold     *policy.Hold    `json:"hold,omitempty"`
-	DryRun   bool            `json:"dry_run,omitempty"`
-	Since    time.Time       `json:"since,omitzero"`
-	Untold   *Untold         `json:"untold,omitempty"`
-	Decision policy.Decision `json:"decision,omitzero"`
+	Hold       *policy.Hold    `json:"hold,omitempty"`
+	DryRun     bool            `json:"dry_run,omitempty"`
+	Since      time.Time       `json:"since,omitzero"`
+	Unreported *Unreported     `json:"unreported,omitempty"`
+	Decision   policy.Decision `json:"decision,omitzero"`
 	// Reload is a configuration change; nil for a decision.
 	Reload *settings.Reload `json:"reload,omitempty"`
 }
@@ -55,7 +55,7 @@ const BoundsChanged = "BoundsChanged"
 // Evaluation returns the recorded part of the evaluation.
 func (r Recorded) Evaluation() Evaluation {
 	return Evaluation{
-		Last: r.Time, Error: r.Error, Written: r.Written, Hold: r.Hold, DryRun: r.DryRun, Reason: r.Reason, Since: r.Since, Untold: r.Untold,
+		Last: r.Time, Error: r.Error, Written: r.Written, Hold: r.Hold, DryRun: r.DryRun, Reason: r.Reason, Since: r.Since, Unreported: r.Unreported,
 	}
 }
 
@@ -89,13 +89,13 @@ func (e Explanation) At(r Recorded, next *Recorded) Explanation {
 
 // agree sets AgreedUntil: up to the next entry, the first unreported change, or else the last pass.
 func (e *Explanation) agree(r Recorded, next *Recorded) {
-	until, untold := e.Evaluation.Last, e.Evaluation.Untold
+	until, unreported := e.Evaluation.Last, e.Evaluation.Unreported
 	if next != nil {
 		e.NextRecorded = next.Time
-		until, untold = next.Time, next.Untold
+		until, unreported = next.Time, next.Unreported
 	}
-	if untold != nil && untold.From.Before(until) {
-		until = untold.From
+	if unreported != nil && unreported.From.Before(until) {
+		until = unreported.From
 	}
 	if until.After(r.Time) {
 		e.AgreedUntil = until

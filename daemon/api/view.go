@@ -211,15 +211,15 @@ type Evaluation struct {
 	Hold *policy.Hold `json:"hold,omitempty"`
 	// Since is the start of the present problem or extra condition of the platform; may be zero.
 	Since time.Time `json:"since,omitzero"`
-	// Untold are changes of the problem without an entry in the history; may be nil.
-	Untold *Untold `json:"untold,omitempty"`
+	// Unreported are changes of the problem without an entry in the history; may be nil.
+	Unreported *Unreported `json:"unreported,omitempty"`
 	// Shortage is set if the last pass wanted the maximum and its metrics want more replicas; else
 	// nil.
 	Shortage *policy.Shortage `json:"shortage,omitempty"`
 }
 
-// Untold counts changes of the problem that are not in the history because they alternate.
-type Untold struct {
+// Unreported counts changes of the problem that are not in the history because they alternate.
+type Unreported struct {
 	Changes int `json:"changes"`
 	// From is the time of the first.
 	From time.Time `json:"from"`

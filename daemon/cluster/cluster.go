@@ -21,8 +21,8 @@ import (
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/daemon/metrics"
+	"github.com/hpad/hpad/daemon/problem"
 	"github.com/hpad/hpad/daemon/state"
-	"github.com/hpad/hpad/daemon/trouble"
 )
 
 // Options configure a Cluster.
@@ -57,7 +57,7 @@ type Cluster struct {
 	kick    chan struct{}
 	// unreached is set if the coordinator cannot be reached or does not renew the lease,
 	// unjoined if this is no member, and orphaned if no member may own some fleets.
-	unreached, unjoined, orphaned trouble.Problem
+	unreached, unjoined, orphaned problem.Problem
 	reloads                       sync.Mutex
 
 	// known are the other members, by name and address.
@@ -230,7 +230,7 @@ func (c *Cluster) FleetOf(autoscaler string) string {
 func (c *Cluster) View() (View, time.Time, error) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	for _, problem := range []*trouble.Problem{&c.unreached, &c.unjoined, &c.orphaned} {
+	for _, problem := range []*problem.Problem{&c.unreached, &c.unjoined, &c.orphaned} {
 		if text := problem.Text(); text != "" {
 			return c.view, c.viewed, errors.New(text)
 		}

@@ -12,7 +12,7 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/hpad/hpad/daemon/trouble"
+	"github.com/hpad/hpad/daemon/problem"
 	"github.com/hpad/hpad/targets"
 )
 
@@ -21,7 +21,7 @@ type Fleet struct {
 	Name string
 	// Ask discovers the targets. It returns when ctx ends, or at the call's own time limit.
 	Ask     func(ctx context.Context) ([]targets.Discovered, error)
-	Problem *trouble.Problem
+	Problem *problem.Problem
 }
 
 // Found is the result of one fleet.
@@ -79,7 +79,7 @@ func Bounded(found []targets.Discovered) []targets.Discovered {
 				Problem: fmt.Sprintf("its name has %d bytes; the name of a target with labels may have %d", size, targets.MaxTargetName),
 			}
 		}
-		target.Problem = trouble.Shorten(target.Problem)
+		target.Problem = problem.Shorten(target.Problem)
 		bounded = append(bounded, target)
 	}
 	return bounded
@@ -99,6 +99,6 @@ func (f *Fleet) report(log *zap.Logger, err error) {
 		log.Info("target discovery recovered", fields...)
 	}
 	if news {
-		trouble.LogPanic(log, "fleet", f.Name, err)
+		problem.LogPanic(log, "fleet", f.Name, err)
 	}
 }

@@ -114,18 +114,18 @@ func (p *steps) evaluation(view api.Explanation, zone *time.Location, shown bool
 		p.field("Warning", "quarantined until %s", Stamp(evaluation.QuarantinedUntil.In(zone)))
 	}
 	if !evaluation.Since.IsZero() {
-		p.field("Cause", "unchanged since %s%s", Stamp(evaluation.Since.In(zone)), alternating(evaluation.Untold, zone))
+		p.field("Cause", "unchanged since %s%s", Stamp(evaluation.Since.In(zone)), alternating(evaluation.Unreported, zone))
 	}
 	if evaluation.Error != "" && (!shown || evaluation.Unevaluated) {
 		p.field("Error", "%s", OneLine(evaluation.Error))
 	}
 }
 
-func alternating(untold *api.Untold, zone *time.Location) string {
-	if untold == nil {
+func alternating(unreported *api.Unreported, zone *time.Location) string {
+	if unreported == nil {
 		return ""
 	}
-	return fmt.Sprintf("; alternating with other causes since %s, %d changes", Stamp(untold.From.In(zone)), untold.Changes)
+	return fmt.Sprintf("; alternating with other causes since %s, %d changes", Stamp(unreported.From.In(zone)), unreported.Changes)
 }
 
 func (p *steps) read(d policy.Decision) {

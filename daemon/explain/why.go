@@ -29,9 +29,9 @@ func Why(entry api.Recorded, zone *time.Location) string {
 		texts = append(texts, fmt.Sprintf("%s: %s.", notice.Condition, notice.Message))
 	}
 	// A single change returned to the cause of the previous entry.
-	if untold := entry.Untold; untold != nil && untold.Changes > 1 {
+	if unreported := entry.Unreported; unreported != nil && unreported.Changes > 1 {
 		texts = append(texts, fmt.Sprintf("From %s until then, earlier causes alternated %d times.",
-			clockText(untold.From, entry.Time.In(zone)), untold.Changes))
+			clockText(unreported.From, entry.Time.In(zone)), unreported.Changes))
 	}
 	if !entry.Since.IsZero() && entry.Since.Before(entry.Time) {
 		texts = append(texts, "The cause began at "+entry.Since.In(zone).Format(time.DateTime)+".")

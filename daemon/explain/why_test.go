@@ -17,7 +17,7 @@ func TestWhyAlternatingCauses(t *testing.T) {
 		1:  "", // back to the cause before, which has an entry
 		57: " From 11:05:00 until then, earlier causes alternated 57 times.",
 	} {
-		got := Why(api.Recorded{Time: from.Add(time.Hour), Untold: &api.Untold{Changes: changes, From: from}}, time.UTC)
+		got := Why(api.Recorded{Time: from.Add(time.Hour), Unreported: &api.Unreported{Changes: changes, From: from}}, time.UTC)
 		if !strings.HasSuffix(got, want) || strings.Contains(got, alternated) != strings.Contains(want, alternated) {
 			t.Errorf("%d changes: %q, want it to end with %q", changes, got, want)
 		}

@@ -18,7 +18,7 @@ import (
 	bolterrors "go.etcd.io/bbolt/errors"
 	"go.uber.org/zap"
 
-	"github.com/hpad/hpad/daemon/trouble"
+	"github.com/hpad/hpad/daemon/problem"
 )
 
 const (
@@ -153,7 +153,7 @@ func (s *Store) report(err error, lost int) {
 		s.failing = ""
 		return
 	}
-	if cause := trouble.Cause(err.Error()); cause != s.failing {
+	if cause := problem.Cause(err.Error()); cause != s.failing {
 		s.log.Warn("graph store write failed", zap.String("path", s.path), zap.Int("lost", lost), zap.NamedError("err", err))
 		s.failing = cause
 	}
@@ -165,7 +165,7 @@ func (s *Store) report(err error, lost int) {
 // isDamage reports whether an error concerns the content of the file. Other errors come from the
 // operating system; bbolt does not distinguish them in every case.
 func isDamage(err error) bool {
-	if _, panicked := errors.AsType[*trouble.Panic](err); panicked {
+	if _, panicked := errors.AsType[*problem.Panic](err); panicked {
 		return true
 	}
 	if _, block := errors.AsType[*blockError](err); block {
@@ -194,7 +194,7 @@ func (s *Store) replace(err error) {
 // truncated while it is mapped, causes a panic.
 func (s *Store) guarded(f func() error) error {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	return trouble.Guard(f)
+	return problem.Guard(f)
 }
 
 // open opens the file unless it is open, and creates a file that was removed.

@@ -25,8 +25,8 @@ import (
 	"github.com/prometheus/common/config"
 	"go.uber.org/zap"
 
+	"github.com/hpad/hpad/daemon/problem"
 	"github.com/hpad/hpad/daemon/redact"
-	"github.com/hpad/hpad/daemon/trouble"
 )
 
 // Kind is the kind of an event.
@@ -120,7 +120,7 @@ type Notifier struct {
 	inherited atomic.Int64
 	// losing reports whether the last event did not fit the queue.
 	losing  atomic.Bool
-	problem trouble.Problem
+	problem problem.Problem
 
 	start sync.Once
 	// before is the replaced receiver of the same name; may be nil.

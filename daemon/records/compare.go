@@ -4,9 +4,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/hpad/hpad/daemon/problem"
 	"github.com/hpad/hpad/daemon/state"
 	"github.com/hpad/hpad/daemon/ticks"
-	"github.com/hpad/hpad/daemon/trouble"
 	"github.com/hpad/hpad/policy"
 )
 
@@ -56,7 +56,7 @@ func SameHindrance(a, b *state.Hindrance) bool {
 }
 
 // HindranceOf returns the stored form of a problem; nil without one.
-func HindranceOf(f trouble.Follower) *state.Hindrance {
+func HindranceOf(f problem.Deduper) *state.Hindrance {
 	if f.Cause() == "" {
 		return nil
 	}

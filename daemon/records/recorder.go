@@ -10,8 +10,8 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/hpad/hpad/daemon/problem"
 	"github.com/hpad/hpad/daemon/state"
-	"github.com/hpad/hpad/daemon/trouble"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets/clock"
 )
@@ -210,7 +210,7 @@ func (r *Recorder) write(left state.Changes, rejected state.RejectedError) (stat
 		default:
 			last = true
 		}
-		err := trouble.Guard(func() error { return r.store.Commit(context.Background(), part) })
+		err := problem.Guard(func() error { return r.store.Commit(context.Background(), part) })
 		if some, is := errors.AsType[state.RejectedError](err); is {
 			maps.Copy(rejected, some)
 		} else if err != nil {

@@ -9,11 +9,11 @@ import (
 
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/metrics"
+	"github.com/hpad/hpad/daemon/problem"
 	"github.com/hpad/hpad/daemon/reason"
 	"github.com/hpad/hpad/daemon/records"
 	"github.com/hpad/hpad/daemon/state"
 	"github.com/hpad/hpad/daemon/ticks"
-	"github.com/hpad/hpad/daemon/trouble"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets/clock"
 )
@@ -98,7 +98,7 @@ func (e *Env) NewAutoscaler(def *Definition, record *state.Record) *Autoscaler {
 	if record != nil {
 		published.Record = *record
 		if record.Hindrance != nil {
-			a.following.hindrance = trouble.Known(record.Hindrance.Cause, record.Hindrance.Since)
+			a.following.hindrance = problem.Known(record.Hindrance.Cause, record.Hindrance.Since)
 		}
 	}
 	if published.Record.Through.IsZero() { // earlier clock steps do not concern it

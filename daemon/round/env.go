@@ -13,8 +13,8 @@ import (
 	"github.com/hpad/hpad/daemon/graph"
 	"github.com/hpad/hpad/daemon/metrics"
 	"github.com/hpad/hpad/daemon/notify"
+	"github.com/hpad/hpad/daemon/problem"
 	"github.com/hpad/hpad/daemon/records"
-	"github.com/hpad/hpad/daemon/trouble"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets/clock"
 )
@@ -38,7 +38,7 @@ type Env struct {
 	// Decided, if not nil, is called after each pass with the name of its autoscaler.
 	Decided func(name string)
 	// Unwritten is the reason why the state cannot be written.
-	Unwritten trouble.Problem
+	Unwritten problem.Problem
 	// RunContext ends reads when the daemon stops, WriteContext ends writes that take too long
 	// after that.
 	RunContext, WriteContext context.Context

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/daemon/problem"
 	"github.com/hpad/hpad/daemon/state"
-	"github.com/hpad/hpad/daemon/trouble"
 	"github.com/hpad/hpad/policy"
 )
 
@@ -18,7 +18,7 @@ const MaxEvents = 20
 // numbers, times and IDs in their messages are ignored.
 func isRepeated(before, now policy.Event) bool {
 	return before == now || before.Kind == now.Kind && before.Reason == now.Reason && strings.HasPrefix(now.Reason, "Failed") &&
-		trouble.Cause(before.Message) == trouble.Cause(now.Message)
+		problem.Cause(before.Message) == problem.Cause(now.Message)
 }
 
 // addEvents returns a list with new events. A repeated event is counted, with its last message.

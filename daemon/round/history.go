@@ -7,8 +7,8 @@ import (
 	"time"
 	"unique"
 
+	"github.com/hpad/hpad/daemon/problem"
 	"github.com/hpad/hpad/daemon/state"
-	"github.com/hpad/hpad/daemon/trouble"
 	"github.com/hpad/hpad/policy"
 )
 
@@ -25,9 +25,9 @@ func historyEntries(name string, following *following, before *Result, after *pa
 	if flapped.Changes == 0 {
 		flapped = turns
 	}
-	after.Since, after.Untold = hindered.Since(), hindered.Untold()
-	if hindrance == "" && after.Untold.Changes == 0 {
-		after.Untold = following.reasons.Untold()
+	after.Since, after.Unreported = hindered.Since(), hindered.Unreported()
+	if hindrance == "" && after.Unreported.Changes == 0 {
+		after.Unreported = following.reasons.Unreported()
 	}
 	if hindrance == "" {
 		after.Since = time.Time{}
@@ -44,7 +44,7 @@ func historyEntries(name string, following *following, before *Result, after *pa
 		entry.Written = &after.Outcome.Reached
 	}
 	if flapped.Changes > 0 {
-		entry.Untold = &state.Untold{Changes: flapped.Changes, From: flapped.From}
+		entry.Unreported = &state.Unreported{Changes: flapped.Changes, From: flapped.From}
 	}
 	return []state.Entry{entry}
 }
@@ -52,12 +52,12 @@ func historyEntries(name string, following *following, before *Result, after *pa
 // followReasons reports whether the reasons of the conditions changed. Reasons that alternate, for
 // example because a metric is near its target value, are counted instead. With always the pass has
 // an entry in any case.
-func followReasons(f *trouble.Follower, before, after *policy.Status, now time.Time, always bool) (news bool, flapped trouble.Flapping) {
+func followReasons(f *problem.Deduper, before, after *policy.Status, now time.Time, always bool) (news bool, flapped problem.Flapping) {
 	same := sameReasons(before, after)
 	switch {
 	case f.Follows() && same:
 		if news, flapped = f.Follow(f.Cause(), now, always); f.Rests(now) {
-			*f = trouble.Follower{}
+			*f = problem.Deduper{}
 		}
 		return news, flapped
 	case same:
@@ -65,7 +65,7 @@ func followReasons(f *trouble.Follower, before, after *policy.Status, now time.T
 	case len(before.Conditions) == 0:
 		return true, flapped
 	case !f.Follows():
-		*f = trouble.Known(reasonsOf(before), time.Time{})
+		*f = problem.Known(reasonsOf(before), time.Time{})
 	}
 	return f.Follow(reasonsOf(after), now, always)
 }
@@ -101,7 +101,7 @@ func failureOf(decision *policy.Decision, outcome policy.Outcome, failed string)
 		return ""
 	}
 	if decision.Case == policy.CaseUnreadable {
-		return trouble.Cause(decision.Error)
+		return problem.Cause(decision.Error)
 	}
 	parts := []string{outcome.Error}
 	for i := range decision.Metrics {
@@ -109,10 +109,10 @@ func failureOf(decision *policy.Decision, outcome policy.Outcome, failed string)
 			parts = append(parts, string(metric.Type), metric.Name, metric.Task, metric.Object, metric.Error)
 		}
 	}
-	if cause := trouble.Cause(parts...); cause != "" {
+	if cause := problem.Cause(parts...); cause != "" {
 		return cause
 	}
-	return trouble.Cause(failed)
+	return problem.Cause(failed)
 }
 
 // hindranceOf returns a key for all problems of an autoscaler: the failure of its pass, holds and
@@ -133,7 +133,7 @@ func hindranceOf(decision *policy.Decision, outcome policy.Outcome, failure stri
 			parts = append(parts, string(metric.Type), metric.Name, metric.Task, metric.Object, metric.Partial)
 		}
 	}
-	if cause := trouble.Cause(parts...); cause != "" {
+	if cause := problem.Cause(parts...); cause != "" {
 		return cause + failure
 	}
 	return failure

@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/hpad/hpad/daemon/api"
-	"github.com/hpad/hpad/daemon/trouble"
+	"github.com/hpad/hpad/daemon/problem"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
 )
@@ -39,7 +39,7 @@ func (s *Scheduler) Instances(ctx context.Context, a *Autoscaler) (api.InstanceL
 // list returns the instances that the pass has read.
 func (p *pass) list() api.InstanceList {
 	list := api.InstanceList{Time: p.env.Clock.Scale().Wall(p.now())}
-	err := trouble.Guard(func() error {
+	err := problem.Guard(func() error {
 		p.after = &passResult{}
 		var reading targets.Reading
 		observation := p.observe(&reading)

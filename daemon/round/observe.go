@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"github.com/hpad/hpad/daemon/api"
-	"github.com/hpad/hpad/daemon/trouble"
+	"github.com/hpad/hpad/daemon/problem"
 	"github.com/hpad/hpad/policy"
 )
 
@@ -34,14 +34,14 @@ func shortHold(hold *policy.Hold) *policy.Hold {
 		return nil
 	}
 	short := *hold
-	short.Message = trouble.Shorten(short.Message)
+	short.Message = problem.Shorten(short.Message)
 	return &short
 }
 
 func shortNotices(notices []policy.Notice) []policy.Notice {
 	short := slices.Clone(notices)
 	for i := range short {
-		short[i].Message = trouble.Shorten(short[i].Message)
+		short[i].Message = problem.Shorten(short[i].Message)
 	}
 	return short
 }

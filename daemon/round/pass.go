@@ -14,11 +14,11 @@ import (
 	"github.com/hpad/hpad/daemon/explain"
 	"github.com/hpad/hpad/daemon/notify"
 	"github.com/hpad/hpad/daemon/observe"
+	"github.com/hpad/hpad/daemon/problem"
 	"github.com/hpad/hpad/daemon/reason"
 	"github.com/hpad/hpad/daemon/records"
 	"github.com/hpad/hpad/daemon/redact"
 	"github.com/hpad/hpad/daemon/state"
-	"github.com/hpad/hpad/daemon/trouble"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
 )
@@ -33,7 +33,7 @@ func (p *pass) evaluate() {
 	}
 	before := p.autoscaler.published.Load()
 	p.after = &passResult{Result: Result{Record: recordUnder(&before.Record, p.definition, p.now())}}
-	err := trouble.Guard(func() error {
+	err := problem.Guard(func() error {
 		p.decide()
 		return nil
 	})
@@ -105,7 +105,7 @@ func (p *pass) observe(reading *targets.Reading) policy.Observation {
 	if err != nil {
 		p.after.cause = err
 		return policy.Observation{
-			ReadError: trouble.Shorten(redact.Text(err.Error())), ReadReason: targets.Reason(err), Unscalable: errors.Is(err, targets.ErrUnscalable),
+			ReadError: problem.Shorten(redact.Text(err.Error())), ReadReason: targets.Reason(err), Unscalable: errors.Is(err, targets.ErrUnscalable),
 		}
 	}
 	a.known = since
@@ -153,7 +153,7 @@ func (p *pass) metric(i int, target *observe.Target) policy.Reading {
 		}
 	}
 	if err != nil {
-		return policy.Reading{Error: trouble.Shorten(redact.Text(err.Error())), Warnings: reading.Warnings, Partial: reading.Partial}
+		return policy.Reading{Error: problem.Shorten(redact.Text(err.Error())), Warnings: reading.Warnings, Partial: reading.Partial}
 	}
 	if age := target.Age(&reading, answer); age > p.definition.SyncPeriod {
 		if p.after.Ages == nil {
@@ -243,7 +243,7 @@ func (p *pass) scale() {
 		p.after.Record.Intention = nil
 		p.returnUnmade(outcome)
 	}
-	if _, panicked := errors.AsType[*trouble.Panic](err); panicked {
+	if _, panicked := errors.AsType[*problem.Panic](err); panicked {
 		p.panicked(err)
 		return
 	}
@@ -269,7 +269,7 @@ func (p *pass) conclude(outcome policy.Outcome) *records.Commit {
 	a, def, after := p.autoscaler, p.definition, p.after
 	record, decision := &after.Record, &after.Decision
 	var settlement policy.Settlement
-	err := trouble.Guard(func() error {
+	err := problem.Guard(func() error {
 		settlement = policy.Settle(*decision, outcome, p.now())
 		return nil
 	})

@@ -14,7 +14,7 @@ import (
 	"github.com/hpad/hpad/daemon/adapters"
 	"github.com/hpad/hpad/daemon/notify"
 	"github.com/hpad/hpad/daemon/observe"
-	"github.com/hpad/hpad/daemon/trouble"
+	"github.com/hpad/hpad/daemon/problem"
 	"github.com/hpad/hpad/sources"
 	"github.com/hpad/hpad/targets"
 )
@@ -189,11 +189,11 @@ func (r *round) readSnapshot(ctx context.Context, s *snapshotRead) {
 		inner, cancel := context.WithTimeoutCause(ctx, limit.limit, limit)
 		defer cancel()
 		started := time.Now()
-		err := trouble.Guard(func() (err error) {
+		err := problem.Guard(func() (err error) {
 			readings, err = s.fleet.Snapshot(inner, s.refs)
 			return withLimit(inner, err)
 		})
-		if _, panicked := errors.AsType[*trouble.Panic](err); panicked { // other errors name the fleet
+		if _, panicked := errors.AsType[*problem.Panic](err); panicked { // other errors name the fleet
 			err = fmt.Errorf("read fleet %q: %w", s.fleet.Name, err)
 		}
 		r.env.Metrics.FleetCall(s.fleet.Name, callSnapshot, time.Since(started), err)
@@ -234,7 +234,7 @@ func (r *round) readSamples(ctx context.Context, i int) {
 	read.fleet.Samples.Run(ctx, 1, func(ctx context.Context, _ int) {
 		var samples map[targets.Ref]targets.Samples
 		started := time.Now()
-		err := trouble.Guard(func() (err error) {
+		err := problem.Guard(func() (err error) {
 			samples, err = read.fleet.Sampler.Samples(ctx, read.refs)
 			return withLimit(ctx, err)
 		})
@@ -270,7 +270,7 @@ func (r *round) runQueries(ctx context.Context, i int) {
 		var vector sources.Vector
 		query := &r.plan.queries[batch.queries[i]].query
 		started := time.Now()
-		err := trouble.Guard(func() (err error) {
+		err := problem.Guard(func() (err error) {
 			vector, err = source.Query(ctx, *query, r.scale.Wall(r.now))
 			return withLimit(ctx, err)
 		})
@@ -384,7 +384,7 @@ func (r *round) reportFleet(s *snapshotRead, err error) {
 
 // outage describes the failure of a fleet or a source.
 type outage struct {
-	problem *trouble.Problem
+	problem *problem.Problem
 	field   zap.Field
 	event   notify.Event
 	// failed and recovered are log messages.
@@ -407,7 +407,7 @@ func (r *round) report(o outage, autoscalers int, err error) {
 		r.env.Log.Info(o.recovered, fields...)
 	} else {
 		r.env.Log.Warn(o.failed, append(fields, zap.NamedError("err", err))...)
-		trouble.LogPanic(r.env.Log, o.field.Key, o.field.String, err)
+		problem.LogPanic(r.env.Log, o.field.Key, o.field.String, err)
 		o.event.Kind, o.event.Message = notify.Failed, err.Error()
 	}
 	r.env.Receivers.Tell(&o.event)
@@ -439,7 +439,7 @@ func (e *Env) Discover(ctx context.Context, h *adapters.Fleet, period time.Durat
 		defer h.Uses.End()
 		started := time.Now()
 		var r result
-		r.err = trouble.Guard(func() (err error) {
+		r.err = problem.Guard(func() (err error) {
 			r.found, err = h.Discoverer.Discover(ctx)
 			return withLimit(ctx, err)
 		})

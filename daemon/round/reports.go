@@ -13,8 +13,8 @@ import (
 	"github.com/hpad/hpad/daemon/kinds"
 	"github.com/hpad/hpad/daemon/metrics"
 	"github.com/hpad/hpad/daemon/notify"
+	"github.com/hpad/hpad/daemon/problem"
 	"github.com/hpad/hpad/daemon/reason"
-	"github.com/hpad/hpad/daemon/trouble"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/clock"
@@ -80,7 +80,7 @@ func (r *passResult) errorKind(fleetAnswers bool) metrics.ErrorKind {
 // logPanic logs and counts a panic of a pass.
 func (e *Env) logPanic(name string, err error, quarantinedUntil time.Time) {
 	fields := []zap.Field{zap.String("autoscaler", name), zap.Stringer("code", reason.Panicked), zap.NamedError("err", err)}
-	if caught, ok := errors.AsType[*trouble.Panic](err); ok {
+	if caught, ok := errors.AsType[*problem.Panic](err); ok {
 		fields = append(fields, zap.ByteString("stack", caught.Stack))
 	}
 	if !quarantinedUntil.IsZero() {
@@ -156,7 +156,7 @@ func (p *pass) followInstanceFailures(before *Result) {
 	kind := p.definition.Kind
 	text, cause := instancesFailing(kind, decision)
 	if known := FailingConditions(kind, before.Record.Status.Conditions); !follower.Follows() && len(known) > 0 { // reported before a restart
-		*follower = trouble.Known(string(known[0].Type), known[0].Since)
+		*follower = problem.Known(string(known[0].Type), known[0].Since)
 	}
 	news, flapped := follower.Follow(cause, decision.Time, false)
 	if !news {
@@ -198,7 +198,7 @@ func (p *pass) followShortage(before *Result) []policy.Event {
 	if !before.Decided() && slices.ContainsFunc(before.Record.Status.Conditions, func(c policy.Condition) bool {
 		return c.Type == policy.ScalingLimited && c.Status == policy.ConditionTrue && c.Reason == cause
 	}) {
-		*follower = trouble.Known(cause, decision.Time) // reported before the restart
+		*follower = problem.Known(cause, decision.Time) // reported before the restart
 	}
 	news, flapped := follower.Follow(cause, decision.Time, false)
 	if !news {

@@ -5,10 +5,10 @@ import (
 	"time"
 
 	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/daemon/problem"
 	"github.com/hpad/hpad/daemon/reason"
 	"github.com/hpad/hpad/daemon/state"
 	"github.com/hpad/hpad/daemon/ticks"
-	"github.com/hpad/hpad/daemon/trouble"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets/drain"
 )
@@ -32,10 +32,10 @@ type Result struct {
 	// period, and otherwise 0; nil if no age does.
 	Ages []time.Duration
 	// Since is the start of the current problem of the autoscaler, zero without a problem;
-	// Untold are changes of it that the history does not contain.
-	Since  time.Time
-	Untold trouble.Flapping
-	Events []api.Event
+	// Unreported are changes of it that the history does not contain.
+	Since      time.Time
+	Unreported problem.Flapping
+	Events     []api.Event
 	// Evaluated is the start of the pass, on Go's monotonic clock; zero if there was no
 	// pass in this run.
 	Evaluated time.Time
@@ -74,7 +74,7 @@ type passResult struct {
 
 // following detects changes of the problems of an autoscaler. The history contains changes of
 // hindrance and of reasons, the reasons of its conditions; the log contains the others.
-type following struct{ hindrance, failing, reasons, instances, shortage trouble.Follower }
+type following struct{ hindrance, failing, reasons, instances, shortage problem.Deduper }
 
 // isNewlyHeld reports whether a pause or the mode holds a change, unless it held one of the same
 // direction in the pass before.

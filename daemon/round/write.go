@@ -11,9 +11,9 @@ import (
 
 	"github.com/hpad/hpad/daemon/adapters"
 	"github.com/hpad/hpad/daemon/metrics"
+	"github.com/hpad/hpad/daemon/problem"
 	"github.com/hpad/hpad/daemon/redact"
 	"github.com/hpad/hpad/daemon/state"
-	"github.com/hpad/hpad/daemon/trouble"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
 )
@@ -106,7 +106,7 @@ func (w write) call(ctx context.Context) error {
 	go func() {
 		defer w.fleet.Uses.End()
 		defer func() { <-w.fleet.Writes }()
-		result <- trouble.Guard(func() error { return w.retryConflicts(ctx) })
+		result <- problem.Guard(func() error { return w.retryConflicts(ctx) })
 	}()
 	select {
 	case err := <-result:
@@ -127,7 +127,7 @@ func (w write) unknown(err error) error {
 
 // markUnknown marks the outcome of a write as unknown after a deadline or a panic.
 func (w write) markUnknown(ctx context.Context, err error) error {
-	if _, panicked := errors.AsType[*trouble.Panic](err); panicked {
+	if _, panicked := errors.AsType[*problem.Panic](err); panicked {
 		return w.unknown(err)
 	}
 	if err == nil || ctx.Err() == nil || !errors.Is(err, ctx.Err()) && !errors.Is(err, context.Cause(ctx)) {
@@ -179,11 +179,11 @@ func outcomeOf(decision *policy.Decision, err error) policy.Outcome {
 	case errors.As(err, &held):
 		return policy.Outcome{Kind: policy.WriteHeld, Hold: shortHold(&held.Hold)}
 	case errors.Is(err, targets.ErrHeld):
-		return policy.Outcome{Kind: policy.WriteHeld, Hold: &policy.Hold{Message: trouble.Shorten(err.Error())}}
+		return policy.Outcome{Kind: policy.WriteHeld, Hold: &policy.Hold{Message: problem.Shorten(err.Error())}}
 	case errors.As(err, &partial) && partial.Reached != decision.CurrentReplicas:
-		return policy.Outcome{Kind: policy.Written, Reached: partial.Reached, Error: trouble.Shorten(err.Error())}
+		return policy.Outcome{Kind: policy.Written, Reached: partial.Reached, Error: problem.Shorten(err.Error())}
 	default:
-		return policy.Outcome{Kind: policy.WriteFailed, Error: trouble.Shorten(err.Error()), Reason: targets.Reason(err)}
+		return policy.Outcome{Kind: policy.WriteFailed, Error: problem.Shorten(err.Error()), Reason: targets.Reason(err)}
 	}
 }
 

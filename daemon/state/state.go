@@ -187,9 +187,9 @@ type Entry struct {
 	Reason string `json:"reason,omitempty"`
 	// Since is when the current problem began; zero if there is none.
 	Since time.Time `json:"since,omitzero"`
-	// Untold counts changes since the previous entry that have no entry of their own; nil if
+	// Unreported counts changes since the previous entry that have no entry of their own; nil if
 	// there are none.
-	Untold *Untold `json:"untold,omitempty"`
+	Unreported *Unreported `json:"unreported,omitempty"`
 	// Engine is the policy.Engine of the decision.
 	Engine int `json:"engine,omitempty"`
 	// Inputs are the inputs of the decision, for Verify. They must not be changed, and are nil
@@ -197,8 +197,8 @@ type Entry struct {
 	Inputs *policy.Inputs `json:"-"`
 }
 
-// Untold counts alternating causes that share one entry.
-type Untold struct {
+// Unreported counts alternating causes that share one entry.
+type Unreported struct {
 	Changes int `json:"changes"`
 	// From is the time of the first change.
 	From time.Time `json:"from"`

@@ -7,10 +7,10 @@ import (
 	"time"
 
 	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/daemon/problem"
 	"github.com/hpad/hpad/daemon/reason"
 	"github.com/hpad/hpad/daemon/records"
 	"github.com/hpad/hpad/daemon/round"
-	"github.com/hpad/hpad/daemon/trouble"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
 )
@@ -123,7 +123,7 @@ func failingInstances(a *round.Autoscaler, published *round.Result) []api.Proble
 }
 
 // adapterProblems returns the problems of a fleet or a source.
-func adapterProblems(subject string, p *trouble.Problem, adapter any) []api.Problem {
+func adapterProblems(subject string, p *problem.Problem, adapter any) []api.Problem {
 	var problems []api.Problem
 	if text := p.Text(); text != "" {
 		problems = append(problems, api.Problem{Subject: subject, Message: text})

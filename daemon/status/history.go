@@ -31,8 +31,8 @@ func Recorded(entries []state.Entry, scale *clock.Scale) []api.Recorded {
 			Victims: entry.Victims, Error: entry.Error, Decision: clock.Shown(scale, entry.Decision),
 			Hold: entry.Hold, DryRun: entry.DryRun, Reason: entry.Reason, Since: scale.Wall(entry.Since), Reload: entry.Reload,
 		}
-		if entry.Untold != nil {
-			recorded[i].Untold = &api.Untold{Changes: entry.Untold.Changes, From: scale.Wall(entry.Untold.From)}
+		if entry.Unreported != nil {
+			recorded[i].Unreported = &api.Unreported{Changes: entry.Unreported.Changes, From: scale.Wall(entry.Unreported.From)}
 		}
 	}
 	return recorded

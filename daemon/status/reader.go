@@ -12,10 +12,10 @@ import (
 	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/daemon/discovery"
 	"github.com/hpad/hpad/daemon/metrics"
+	"github.com/hpad/hpad/daemon/problem"
 	"github.com/hpad/hpad/daemon/records"
 	"github.com/hpad/hpad/daemon/round"
 	"github.com/hpad/hpad/daemon/state"
-	"github.com/hpad/hpad/daemon/trouble"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/sources"
 	"github.com/hpad/hpad/targets/clock"
@@ -28,11 +28,11 @@ type Reader struct {
 	store     state.Store
 	labels    *discovery.Labels
 	// reloadError is the error of the last reload.
-	reloadError *trouble.Problem
+	reloadError *problem.Problem
 }
 
 // NewReader returns a Reader. Refused is the error of the last reload.
-func NewReader(env *round.Env, scheduler *round.Scheduler, store state.Store, labels *discovery.Labels, refused *trouble.Problem) *Reader {
+func NewReader(env *round.Env, scheduler *round.Scheduler, store state.Store, labels *discovery.Labels, refused *problem.Problem) *Reader {
 	return &Reader{env: env, scheduler: scheduler, store: store, labels: labels, reloadError: refused}
 }
 
@@ -130,8 +130,8 @@ func (s *Reader) view(a *round.Autoscaler, lost string, next *policy.Next) api.A
 		reached := published.Outcome.Reached
 		view.Evaluation.Written = &reached
 	}
-	if published.Untold.Changes > 0 {
-		view.Evaluation.Untold = &api.Untold{Changes: published.Untold.Changes, From: published.Untold.From}
+	if published.Unreported.Changes > 0 {
+		view.Evaluation.Unreported = &api.Unreported{Changes: published.Unreported.Changes, From: published.Unreported.From}
 	}
 	if scaleIn := def.Fleet.ScaleIn; scaleIn != nil {
 		view.Drains = scaleIn.Draining(def.Target)

@@ -48,7 +48,7 @@ func contractKind(place gcetest.Group) targettest.Kind {
 		server := gcetest.Start(t)
 		missing := place
 		missing.Name = "nobody"
-		p := &targettest.Platform{Missing: ref(missing.Target()), Survive: true, Untold: true}
+		p := &targettest.Platform{Missing: ref(missing.Target()), Survive: true, HiddenBound: true}
 		for n, count := range counts {
 			group := place
 			group.Name, group.Size, group.Watched = fmt.Sprintf("group-%c", 'a'+n), int(count), true

@@ -37,8 +37,8 @@ type Platform struct {
 	Open func(t *testing.T) targets.Fleet
 	// Highest is the bound to try where the platform cannot enforce any; 0 means 3.
 	Highest int32
-	// Untold is set where the platform shows a bound only by rejecting more.
-	Untold bool
+	// HiddenBound means that the platform shows a bound only by rejecting higher counts.
+	HiddenBound bool
 	// Survive is set where instances outlive the fleet that started them.
 	Survive bool
 	// Compares is set where the platform itself rejects a write that somebody else's came

@@ -88,12 +88,12 @@ func refusesOutOfRange(t *trial) {
 	t.Bound(t.T, t.Refs[0], highest)
 	f := t.open()
 	reading := f.settle(t.Refs[0], 2)
-	if !t.Untold && (reading.Max == nil || *reading.Max != highest) {
+	if !t.HiddenBound && (reading.Max == nil || *reading.Max != highest) {
 		t.Fatalf("reading.Max = %v, want %d", reading.Max, highest)
 	}
 	err := f.refusal(t.Refs[0], highest+1, reading.Version, targets.ErrOutOfRange)
 	var bounds *targets.OutOfRangeError
-	if !errors.As(err, &bounds) || !t.Untold && (bounds.Max == nil || *bounds.Max != highest) {
+	if !errors.As(err, &bounds) || !t.HiddenBound && (bounds.Max == nil || *bounds.Max != highest) {
 		t.Errorf("SetReplicas() above the bound = %v, want an OutOfRangeError with Max %d", err, highest)
 	}
 	f.scale(t.Refs[0], highest)

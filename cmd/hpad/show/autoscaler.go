@@ -201,8 +201,8 @@ func (d description) evaluation(view api.Autoscaler) {
 		return
 	}
 	since := d.sinceOrNever(evaluation.Since)
-	if untold := evaluation.Untold; untold != nil {
-		since += fmt.Sprintf("; alternating with other causes since %s, %d changes", d.instant(untold.From), untold.Changes)
+	if unreported := evaluation.Unreported; unreported != nil {
+		since += fmt.Sprintf("; alternating with other causes since %s, %d changes", d.instant(unreported.From), unreported.Changes)
 	}
 	d.line(1, "Cause since:\t%s", since)
 }

@@ -1,6 +1,6 @@
-// Package trouble suppresses repeated reports of problems: each cause is reported once, not at
+// Package problem suppresses repeated reports of problems: each cause is reported once, not at
 // every occurrence.
-package trouble
+package problem
 
 import (
 	"errors"
@@ -22,7 +22,7 @@ type Problem struct {
 	text atomic.Pointer[string]
 
 	mu       sync.Mutex
-	follower Follower
+	follower Deduper
 }
 
 // Set stores or clears the error and reports whether its cause is news. The fields are for the log.

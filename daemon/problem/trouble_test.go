@@ -1,4 +1,4 @@
-package trouble
+package problem
 
 import (
 	"cmp"
@@ -55,7 +55,7 @@ func TestFollower(t *testing.T) {
 		{"rests", strings.Repeat("a", 50) + "bbb" + strings.Repeat("-", 50) + "b", "0a 50b 53- 103b"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			var f, forgetful Follower
+			var f, forgetful Deduper
 			var got []string
 			start := time.Unix(0, 0)
 			for i, cause := range strings.Split(test.causes, "") {
@@ -86,7 +86,7 @@ func TestFollower(t *testing.T) {
 
 // TestFollowerForgets checks that a follower has no state some time after a problem.
 func TestFollowerForgets(t *testing.T) {
-	var f Follower
+	var f Deduper
 	now := time.Unix(0, 0)
 	f.Follow("a", now, false)
 	f.Follow("", now.Add(time.Minute), false)

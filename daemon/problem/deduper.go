@@ -1,4 +1,4 @@
-package trouble
+package problem
 
 import (
 	"slices"
@@ -16,13 +16,13 @@ const (
 	knownCauses  = 8
 )
 
-// Follower suppresses repeated reports of a problem. A cause is news if it differs from the last
+// Deduper suppresses repeated reports of a problem. A cause is news if it differs from the last
 // reported cause; alternating causes are counted instead. The zero value has no problem and needs
 // one word of memory.
-type Follower struct{ course *course }
+type Deduper struct{ history *history }
 
-// course is the state of a Follower with a problem.
-type course struct {
+// history is the state of a Deduper with a problem.
+type history struct {
 	// cause is the present cause, and since its start.
 	cause string
 	since time.Time
@@ -31,8 +31,8 @@ type course struct {
 	// last is the last reported cause; known are the causes reported within knownFor.
 	last  string
 	known []knownCause
-	// untold counts unreported changes.
-	untold Flapping
+	// unreported counts unreported changes.
+	unreported Flapping
 }
 
 type knownCause struct {
@@ -47,46 +47,46 @@ type Flapping struct {
 }
 
 // Cause returns the present cause; empty without a problem.
-func (f Follower) Cause() string {
-	if f.course == nil {
+func (f Deduper) Cause() string {
+	if f.history == nil {
 		return ""
 	}
-	return f.course.cause
+	return f.history.cause
 }
 
 // Since returns the start of the present cause; zero if there was never a problem.
-func (f Follower) Since() time.Time {
-	if f.course == nil {
+func (f Deduper) Since() time.Time {
+	if f.history == nil {
 		return time.Time{}
 	}
-	return f.course.since
+	return f.history.since
 }
 
-// Untold counts the unreported changes.
-func (f Follower) Untold() Flapping {
-	if f.course == nil {
+// Unreported counts the unreported changes.
+func (f Deduper) Unreported() Flapping {
+	if f.history == nil {
 		return Flapping{}
 	}
-	return f.course.untold
+	return f.history.unreported
 }
 
 // Follow records the cause at now and reports whether it is news; with always, every change is
 // news. Flapped are the unreported changes before it.
-func (f *Follower) Follow(cause string, now time.Time, always bool) (news bool, flapped Flapping) {
-	if f.course == nil {
+func (f *Deduper) Follow(cause string, now time.Time, always bool) (news bool, flapped Flapping) {
+	if f.history == nil {
 		if cause == "" {
 			return false, Flapping{}
 		}
-		f.course = new(course)
+		f.history = new(history)
 	}
-	news, flapped = f.course.follow(cause, now, always)
+	news, flapped = f.history.follow(cause, now, always)
 	if cause == "" && f.Rests(now) {
-		f.course = nil
+		f.history = nil
 	}
 	return news, flapped
 }
 
-func (c *course) follow(cause string, now time.Time, always bool) (news bool, flapped Flapping) {
+func (c *history) follow(cause string, now time.Time, always bool) (news bool, flapped Flapping) {
 	changed := cause != c.cause
 	if changed {
 		if c.cause == "" {
@@ -94,15 +94,15 @@ func (c *course) follow(cause string, now time.Time, always bool) (news bool, fl
 		}
 		c.cause, c.since = cause, now
 	}
-	steady := cause == c.last && c.untold.Changes == 0
+	steady := cause == c.last && c.unreported.Changes == 0
 	passing := now.Sub(c.since) < lastingAfter && (cause == c.last || c.isKnown(cause, now))
 	if steady || passing && !always {
 		if changed {
-			c.untold.add(now)
+			c.unreported.add(now)
 		}
 		return false, Flapping{}
 	}
-	flapped, c.untold = c.untold, Flapping{}
+	flapped, c.unreported = c.unreported, Flapping{}
 	if cause != c.last && !changed { // the last of them is reported now
 		flapped.Changes--
 	}
@@ -112,43 +112,43 @@ func (c *course) follow(cause string, now time.Time, always bool) (news bool, fl
 }
 
 // isKnown reports whether a cause was reported recently, or too many others were.
-func (c *course) isKnown(cause string, now time.Time) bool {
+func (c *history) isKnown(cause string, now time.Time) bool {
 	c.forget(now)
 	return len(c.known) >= knownCauses || slices.ContainsFunc(c.known, func(k knownCause) bool { return k.cause == cause })
 }
 
-func (c *course) forget(now time.Time) {
+func (c *history) forget(now time.Time) {
 	c.known = slices.DeleteFunc(c.known, func(k knownCause) bool { return now.Sub(k.reported) >= knownFor || k.reported.After(now) })
 }
 
 // Follows reports whether the follower has any state.
-func (f Follower) Follows() bool { return f.course != nil }
+func (f Deduper) Follows() bool { return f.history != nil }
 
 // Rests reports whether the present cause is reported and earlier changes no longer matter, so that
 // [Known] can rebuild the follower.
-func (f Follower) Rests(now time.Time) bool {
-	if f.course == nil {
+func (f Deduper) Rests(now time.Time) bool {
+	if f.history == nil {
 		return true
 	}
-	f.course.forget(now)
-	return f.course.cause == f.course.last && f.course.untold.Changes == 0 && len(f.course.known) == 0
+	f.history.forget(now)
+	return f.history.cause == f.history.last && f.history.unreported.Changes == 0 && len(f.history.known) == 0
 }
 
 // Known returns a follower with a reported cause and its start.
-func Known(cause string, since time.Time) Follower {
-	return Follower{&course{cause: cause, last: cause, since: since, wrong: since}}
+func Known(cause string, since time.Time) Deduper {
+	return Deduper{&history{cause: cause, last: cause, since: since, wrong: since}}
 }
 
 // Fields returns the log fields of news besides the error: the start of the cause or of the ended
 // problem, and the unreported changes. Wall converts times for display.
-func (f Follower) Fields(flapped Flapping, wall func(time.Time) time.Time) []zap.Field {
+func (f Deduper) Fields(flapped Flapping, wall func(time.Time) time.Time) []zap.Field {
 	var fields []zap.Field
 	switch {
-	case f.course == nil:
-	case f.course.cause != "":
-		fields = append(fields, zap.Time("since", wall(f.course.since)))
-	case !f.course.wrong.IsZero():
-		fields = append(fields, zap.Time("failed_since", wall(f.course.wrong)))
+	case f.history == nil:
+	case f.history.cause != "":
+		fields = append(fields, zap.Time("since", wall(f.history.since)))
+	case !f.history.wrong.IsZero():
+		fields = append(fields, zap.Time("failed_since", wall(f.history.wrong)))
 	}
 	if flapped.Changes > 0 {
 		fields = append(fields, zap.Int("changes", flapped.Changes), zap.Time("changes_since", wall(flapped.From)))
