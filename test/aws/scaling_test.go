@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -65,7 +64,6 @@ func TestScaling(t *testing.T) {
 		{"chosen victims", removalOrder},
 		{"quota", quota},
 		{"throttled for a minute", throttled},
-		{"one account for two fleets", oneAccount},
 		{"credentials", credentials},
 		{"external writer", externalWriter},
 		{"stale descriptions", stale},
@@ -219,37 +217,6 @@ func throttled(t *testing.T, c *awstest.Cloud, l *world.Load) {
 		other.Add(awstest.Group{Name: name, Max: 100, Desired: 1})
 	}
 	m.Run(t, l)
-}
-
-// oneAccount: two fleets of one account share its limit of calls, also across reloads.
-func oneAccount(t *testing.T, c *awstest.Cloud, l *world.Load) {
-	file := c.Credentials(t)
-	fleets := map[string]string{"one": file, "two": file}
-	for name := range fleets {
-		c.Add(awstest.Group{Name: "of-" + name, Max: 100, Desired: 1})
-		l.Queue("of-"+name, 30)
-	}
-	text := func(describe bool) string {
-		var text strings.Builder
-		for name, file := range fleets {
-			text.WriteString(named(name, c, file, fmt.Sprintf("reads_per_second = 2\ndescribe_instances = %t", describe)) +
-				world.Queued("of-"+name, fmt.Sprintf(`{ fleet = %q, group = "of-%s" }`, name, name), 1, 10))
-		}
-		return text.String() + l.Source()
-	}
-	// Eight calls in parallel, two changes, and calls in flight when hpad's limiter refills.
-	c.Throttle(2, 8+2+6)
-	w := world.New(t, text(false))
-	for name := range fleets {
-		awaitDesired(t, c, "of-"+name, 3)
-	}
-	for n := range 3 {
-		w.Reload(text(n%2 == 0))
-		w.Passes("of-one", 3)
-	}
-	if n := c.Refused(); n != 0 {
-		t.Errorf("%d throttled calls of %v, want 0", n, c.Calls())
-	}
 }
 
 // credentials: expired credentials are reported, and new ones are read without a reload.

@@ -117,12 +117,12 @@ services:
 	}
 	prefix := "docker at " + host
 	broken := []brokenFleet{
-		{"wrong-ca", with(other.File, cert, key), []string{prefix, "certificate signed by unknown authority", fmt.Sprintf("the authority in tls.ca_file %q is not the one of the engine's certificate", other.File)}},
-		{"foreign", with(authority.File, otherCert, otherKey), []string{prefix, "remote error: tls: ", fmt.Sprintf("the engine refuses the certificate in tls.cert_file %q: it has to be of the authority that the engine trusts", otherCert)}},
+		{"wrong-ca", with(other.File, cert, key), []string{prefix, "certificate signed by unknown authority", fmt.Sprintf("tls.ca_file %q is not the authority of the engine's certificate", other.File)}},
+		{"foreign", with(authority.File, otherCert, otherKey), []string{prefix, "remote error: tls: ", fmt.Sprintf("the engine rejects the certificate in tls.cert_file %q: it must be issued by an authority that the engine trusts", otherCert)}},
 		{"old", with(authority.File, oldCert, oldKey), []string{prefix, "remote error: tls: ", fmt.Sprintf("the certificate in tls.cert_file %q has expired at ", oldCert), "renew it"}},
 		{"anonymous", fmt.Sprintf("host = %q\ntls = { ca_file = %q }", host, authority.File), []string{prefix, "remote error: tls: ", "set tls.cert_file and tls.key_file"}},
-		{"misnamed", fmt.Sprintf("host = %q\ntls = { ca_file = %q, cert_file = %q, key_file = %q, server_name = \"other.example\" }", host, authority.File, cert, key), []string{prefix, "other.example", "tls.server_name has to be a name that the engine's certificate is for"}},
-		{"plain", fmt.Sprintf("host = %q", host), []string{prefix, "HTTP request to an HTTPS server", "give the fleet a tls table"}},
+		{"misnamed", fmt.Sprintf("host = %q\ntls = { ca_file = %q, cert_file = %q, key_file = %q, server_name = \"other.example\" }", host, authority.File, cert, key), []string{prefix, "other.example", "set tls.server_name to a name in the engine's certificate"}},
+		{"plain", fmt.Sprintf("host = %q", host), []string{prefix, "HTTP request to an HTTPS server", "add a tls table"}},
 	}
 	s.load.Queue("right", 30)
 	s.load.Queue("old", 20)
@@ -180,15 +180,15 @@ func TestSSH(t *testing.T) {
 		return brokenFleet{name, at(host), append([]string{"docker at " + host + ": "}, words...)}
 	}
 	broken := []brokenFleet{
-		failed("wrong-key", to(dockertest.Operator, dockertest.WrongKey), "ssh says: ", "Permission denied (publickey)",
-			`as hpad's user "ssh `+dockertest.Operator+"@"+dockertest.WrongKey+` docker version" has to work without a question`),
-		failed("unknown", to(dockertest.Operator, dockertest.Unknown), "ssh says: ", "Host key verification failed",
-			`as hpad's user "ssh `+dockertest.Operator+"@"+dockertest.Unknown+` docker version" has to work without a question`),
-		failed("changed", to(dockertest.Operator, dockertest.Changed), "ssh says: ", "Host key for "+dockertest.Changed+" has changed",
-			`as hpad's user "ssh `+dockertest.Operator+"@"+dockertest.Changed+` docker version" has to work without a question`),
-		failed("no-server", to(dockertest.Operator, dockertest.NoServer), "ssh says: ", "Connection refused"),
-		failed("no-docker", to(dockertest.Stranger, dockertest.Known), "there is no docker on the other side: ", "install Docker's command line there"),
-		failed("no-engine", to(dockertest.Operator, dockertest.Known)+"/no/such.sock", `"docker system dial-stdio" on the other side says: `, "dial unix /no/such.sock: connect: no such file or directory"),
+		failed("wrong-key", to(dockertest.Operator, dockertest.WrongKey), "ssh failed: ", "Permission denied (publickey)",
+			`"ssh `+dockertest.Operator+"@"+dockertest.WrongKey+` docker version" must work for hpad's user without a prompt`),
+		failed("unknown", to(dockertest.Operator, dockertest.Unknown), "ssh failed: ", "Host key verification failed",
+			`"ssh `+dockertest.Operator+"@"+dockertest.Unknown+` docker version" must work for hpad's user without a prompt`),
+		failed("changed", to(dockertest.Operator, dockertest.Changed), "ssh failed: ", "Host key for "+dockertest.Changed+" has changed",
+			`"ssh `+dockertest.Operator+"@"+dockertest.Changed+` docker version" must work for hpad's user without a prompt`),
+		failed("no-server", to(dockertest.Operator, dockertest.NoServer), "ssh failed: ", "Connection refused"),
+		failed("no-docker", to(dockertest.Stranger, dockertest.Known), "docker was not found on the remote host: ", "install Docker's command line there"),
+		failed("no-engine", to(dockertest.Operator, dockertest.Known)+"/no/such.sock", `"docker system dial-stdio" failed on the remote host: `, "dial unix /no/such.sock: connect: no such file or directory"),
 	}
 	s.load.Queue("right", 30)
 	h := program.New(t, s.configuration("remote", broken)+connected("right", at(to(dockertest.Operator, dockertest.Known)), "remote", "web"), "PATH="+server.Path())

@@ -131,7 +131,7 @@ func (s *site) exhaust(t *testing.T, project string, count int) {
 		if err := f.Close(); err != nil {
 			t.Fatal(err)
 		}
-		storeRestarts(t, store, "failed/"+ref.Name)
+		storeRestarts(t, store, "services/"+ref.Name)
 		f = open()
 	} else {
 		limit += 5 * time.Minute

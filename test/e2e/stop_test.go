@@ -61,7 +61,7 @@ func TestSecond(t *testing.T) {
 	})
 	second.Signal(syscall.SIGHUP) // ignored during the start
 	second.awaitExit("exit status 1")
-	want := fmt.Sprintf("state directory %q is held by another hpad", w.State())
+	want := fmt.Sprintf("state directory %q is in use by another hpad", w.State())
 	if logged := second.Said(); !strings.Contains(logged, want) {
 		t.Errorf("the second hpad logged %q, want %q", logged, want)
 	}

@@ -19,13 +19,13 @@ var fleetFaults = []fault{
 	{"resets the connection during the response", reset, "connection reset|EOF"},
 	{"trickles a byte a second", trickle, "timeout|deadline|timed out|no answer"},
 	{"returns a page with 200", respond(200, "text/html", loginPage), "invalid character|text/html|<"},
-	{"returns 500", respond(500, "text/plain", "boom"), "nomad answers 500: boom"},
-	{"returns 503", respond(503, "text/plain", "no leader"), "nomad answers 503: no leader"},
-	{"returns 429 with Retry-After", respond(429, "text/plain", "slow down", "Retry-After", "1"), "nomad answers 429: slow down"},
+	{"returns 500", respond(500, "text/plain", "boom"), "nomad returned 500: boom"},
+	{"returns 503", respond(503, "text/plain", "no leader"), "nomad returned 503: no leader"},
+	{"returns 429 with Retry-After", respond(429, "text/plain", "slow down", "Retry-After", "1"), "nomad returned 429: slow down"},
 	{"redirects", respond(302, "text/plain", "", "Location", "https://login.example.org/"), "302|redirect|login.example.org"},
 	{"redirects to itself", respond(307, "text/plain", "", "Location", "/"), "307|redirect"},
 	{"returns an empty body", respond(200, "application/json", ""), "EOF|nothing"},
-	{"denies access", respond(403, "text/plain", "Permission denied"), "nomad answers 403: Permission denied"},
+	{"denies access", respond(403, "text/plain", "Permission denied"), "nomad returned 403: Permission denied"},
 	{"returns other JSON", respond(200, "application/json", `{"a":[null]}`), "JSON|json|unmarshal|not what"},
 	{"returns wrong types", respond(200, "application/json", `[{"ID":1,"JobModifyIndex":"many"}]`), "JSON|json|unmarshal|not what"},
 	{"returns no jobs", respond(200, "application/json", `[]`, "X-Nomad-Index", "1"), "not found|no job|older|index"},
@@ -34,7 +34,7 @@ var fleetFaults = []fault{
 // writeFaults are faults in responses to writes only.
 var writeFaults = []fault{
 	{"conflicts forever", respond(500, "text/plain", "Enforcing job modify index 1: job exists with conflicting job modify index: 2"), "Enforcing job modify index"},
-	{"rejects every write", respond(400, "text/plain", "no, thanks"), "nomad answers 400: no, thanks"},
+	{"rejects every write", respond(400, "text/plain", "no, thanks"), "nomad returned 400: no, thanks"},
 	{"hangs at every write", hang, "timeout|deadline|timed out|no answer"},
 }
 

@@ -25,16 +25,16 @@ func value(text string) misbehavior { return vector(`{"metric":{},"value":[TIME,
 
 // sourceFaults are faults of a source. why matches the error that hpad reports.
 var sourceFaults = []fault{
-	{"hangs", hang, "no answer within the timeout of 1s"},
+	{"hangs", hang, "no response within the timeout of 1s"},
 	{"resets the connection during the response", reset, "connection reset|EOF"},
-	{"trickles a byte a second", trickle, "no answer within the timeout of 1s"},
+	{"trickles a byte a second", trickle, "no response within the timeout of 1s"},
 	{"returns a page with 200", respond(200, "text/html", loginPage), `"text/html" instead of JSON`},
 	{"returns 500", respond(500, "text/plain", "boom"), "500 Internal Server Error"},
 	{"returns 503", respond(503, "text/plain", "starting"), "503 Service Unavailable"},
 	{"returns 429 with Retry-After", respond(429, "text/plain", "slow down", "Retry-After", "1"), "429 Too Many Requests"},
 	{"redirects", respond(302, "text/plain", "", "Location", "https://login.example.org/"), `302 Found to "https://login.example.org/"`},
 	{"redirects to itself", respond(307, "text/plain", "", "Location", "/api/v1/query"), "307 Temporary Redirect"},
-	{"returns an empty body", respond(200, "application/json", ""), "200 OK with nothing in it"},
+	{"returns an empty body", respond(200, "application/json", ""), "200 OK with an empty body"},
 	{"returns NaN", value("NaN"), `not a number`},
 	{"returns infinity", value("+Inf"), `infinite \(\+Inf`},
 	{"returns minus infinity", value("-Inf"), `infinite \(-Inf`},
@@ -42,10 +42,10 @@ var sourceFaults = []fault{
 	{"returns 1e300", value("1e300"), "value 1e\\+300 does not fit"},
 	{"returns no series", vector(""), "answered with no value"},
 	{"returns two series of the same labels", vector(`{"metric":{"a":"1"},"value":[TIME,"1"]},{"metric":{"a":"1"},"value":[TIME,"2"]}`), "two series with the same labels"},
-	{"returns an old value", vector(`{"metric":{},"value":[1767225600,"1"]}`), "before the instant that was asked for"},
-	{"returns a value as a number", vector(`{"metric":{},"value":[TIME,1]}`), "not what the Prometheus API answers"},
+	{"returns an old value", vector(`{"metric":{},"value":[1767225600,"1"]}`), "before the requested instant"},
+	{"returns a value as a number", vector(`{"metric":{},"value":[TIME,1]}`), "not from the Prometheus API"},
 	{"returns a range", respond(200, "application/json", `{"status":"success","data":{"resultType":"matrix","result":[]}}`), "range|matrix"},
-	{"returns other JSON", respond(200, "application/json", `[1,{"a":null}]`), "JSON|not what the Prometheus API answers"},
+	{"returns other JSON", respond(200, "application/json", `[1,{"a":null}]`), "JSON|not from the Prometheus API"},
 }
 
 // TestSource runs all faults of sources at the same time, each with its own source.

@@ -327,8 +327,8 @@ func noPlace(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 		return fmt.Sprint(count), count == 4
 	})
 	condition := w.Await("large", nomad.InsufficientCapacity, nomad.ResourcesExhausted, `dimension "memory" exhausted on 1 nodes`)
-	if condition.Status != policy.ConditionTrue || !strings.HasPrefix(condition.Message, `1 allocations of group "app" wait for a place: `) {
-		t.Errorf("got %+v, want one waiting allocation", condition)
+	if condition.Status != policy.ConditionTrue || !strings.HasPrefix(condition.Message, `1 allocations of group "app" are queued: `) {
+		t.Errorf("got %+v, want one queued allocation", condition)
 	}
 	w.Passes("large", 3)
 	if reported := world.Told(w.View("large").Events, string(nomad.InsufficientCapacity)); reported != 1 {

@@ -108,7 +108,7 @@ func (a *administrator) socket() {
 		a.t.Errorf("got %q, %v outside of the group, want permission denied", said, err)
 	}
 	a.wantOutput("No autoscalers are configured.", "setpriv --reuid 65534 --regid 65534 --groups $(getent group hpad | cut -d : -f 3) hpad get")
-	a.wantOutput("The configuration was reloaded.\nNothing in it changed.", "setpriv --reuid 65534 --regid 65534 --groups $(getent group hpad | cut -d : -f 3) hpad reload")
+	a.wantOutput("The configuration was reloaded.\nThere are no changes.", "setpriv --reuid 65534 --regid 65534 --groups $(getent group hpad | cut -d : -f 3) hpad reload")
 }
 
 // examples is the directory of the drop-ins.

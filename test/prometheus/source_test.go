@@ -1,8 +1,6 @@
 package prometheus_test
 
 import (
-	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -33,7 +31,7 @@ func newSource(t *testing.T, url string, maxAge time.Duration) *prometheus.Sourc
 }
 
 // TestMaxAge: the last sample of "silent" is two minutes old. A server with lookback_delta
-// omits it for a max_age of one minute; Check reports a server without lookback_delta.
+// omits it for a max_age of one minute. Debian's server may be too old for lookback_delta.
 func TestMaxAge(t *testing.T) {
 	for name, binary := range map[string]func(testing.TB) string{
 		"installed": func(t testing.TB) string { return promtest.Binary(t, "prometheus") },
@@ -43,22 +41,12 @@ func TestMaxAge(t *testing.T) {
 			server := promtest.StartBinary(t, binary(t), "")
 			server.Load(samples())
 			source := newSource(t, server.URL, time.Minute)
-			findings, err := source.Check(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-			want := 0
-			if slices.ContainsFunc(findings, func(finding string) bool {
-				return strings.Contains(finding, `max_age = "1m0s" has no effect`)
-			}) {
-				want = 1
-			}
 			got, err := source.Query(t.Context(), sources.Query{Text: "silent"}, at)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if len(got.Series) != want || name == "module" && want != 0 {
-				t.Errorf("Query() = %d series, want %d; Check() = %q", len(got.Series), want, findings)
+			if name == "module" && len(got.Series) != 0 {
+				t.Errorf("Query() with max_age 1m = %d series, want 0", len(got.Series))
 			}
 
 			got, err = newSource(t, server.URL, 3*time.Minute).Query(t.Context(), sources.Query{Text: "silent"}, at)

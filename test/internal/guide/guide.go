@@ -195,7 +195,7 @@ func shape(line string) string {
 // WantScaling fails the test unless a history has a scale-up and a scale-down.
 func WantScaling(t *testing.T, history string) {
 	t.Helper()
-	if !strings.Contains(history, "The count goes up from") || !strings.Contains(history, "The count goes down from") {
+	if !strings.Contains(history, "Scaled up from") || !strings.Contains(history, "Scaled down from") {
 		t.Errorf("want a scale-up and a scale-down:\n%s", history)
 	}
 }
