@@ -153,7 +153,7 @@ func (s *site) exhaust(t *testing.T, project string, count int) {
 		state, description := s.states(t, project)
 		_, old := state[1]
 		return description, !old && len(state) == count && state[count+1] == container.StateRunning &&
-			strings.Contains(fmt.Sprint(got.Notices), fmt.Sprintf("%s-web-%d is in the place of %s-web-1, which exited with 1", project, count+1, project))
+			strings.Contains(fmt.Sprint(got.Notices), fmt.Sprintf("%s-web-%d replaces %s-web-1, which exited with 1 repeatedly", project, count+1, project))
 	})
 	for range 3 {
 		read(f)

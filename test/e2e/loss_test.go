@@ -26,7 +26,7 @@ func (w *fixture) wantLossReported(since int, part string, texts ...string) {
 			w.t.Errorf("hpad describe prints %s, want %q", described, text)
 		}
 	}
-	for _, text := range append(texts, "state lost or removed") {
+	for _, text := range append(texts, "state lost") {
 		if !strings.Contains(logged, text) {
 			w.t.Errorf("the log is %s, want %q", logged, text)
 		}
