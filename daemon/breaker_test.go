@@ -94,7 +94,7 @@ func TestBreakerRound(t *testing.T) {
 	}
 }
 
-// TestBreakerBase checks that the share refers to the present number of instances, even if an
+// TestBreakerBase checks that the share refers to the current number of instances, even if an
 // autoscaler has read its count long ago.
 func TestBreakerBase(t *testing.T) {
 	t.Run("what was removed since the others looked", func(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 	"github.com/hpad/hpad/policy"
 )
 
-// memoryLoss is a loss of the recommendation history at the present time.
+// memoryLoss is a loss of the recommendation history at the current time.
 func memoryLoss() state.Loss {
 	return state.Loss{At: time.Now().UTC(), Part: state.MemoryPart, Message: `"/state.db" was lost`}
 }

@@ -183,7 +183,7 @@ type Stabilization struct {
 	UpWindow   time.Duration `json:"up_window"`
 	DownWindow time.Duration `json:"down_window"`
 	Replicas   int32         `json:"replicas"`
-	// Binding is the earlier recommendation that determines the count; nil if the present one
+	// Binding is the earlier recommendation that determines the count; nil if the current one
 	// does.
 	Binding *Recommendation `json:"binding,omitempty"`
 	// BindingLeaves is the end of Binding's window. At that time it no longer counts with

@@ -11,7 +11,7 @@ const (
 	scaleDownLimited   = "ScaleDownLimit"
 )
 
-// limitWithoutBehavior is R57.
+// limitWithoutBehavior implements R57.
 func (p *pass) limitWithoutBehavior(step *Limit, stabilized int32) {
 	d := &p.decision
 	rate := doubled(d.CurrentReplicas)
@@ -36,7 +36,7 @@ func (p *pass) limitWithoutBehavior(step *Limit, stabilized int32) {
 	step.Limited = step.Replicas != stabilized
 }
 
-// limitWithBehavior is R69.
+// limitWithBehavior implements R69.
 func (p *pass) limitWithBehavior(step *Limit, stabilized int32) {
 	d := &p.decision
 	current := d.CurrentReplicas

@@ -42,7 +42,7 @@ type MissingMetric struct {
 	Proposal *int32 `json:"proposal,omitempty"`
 }
 
-// Fallback is the present or future proposal of a failed metric.
+// Fallback is the current or future proposal of a failed metric.
 type Fallback struct {
 	Use MissingUse `json:"use"`
 	// From is when the proposal becomes active.

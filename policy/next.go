@@ -302,7 +302,7 @@ func (a *ahead) move(sign int32) *Move {
 type curve struct {
 	// proposal returns false if the metric fails with that value.
 	proposal func(value int64) (int32, bool)
-	// value is the present value.
+	// value is the current value.
 	value int64
 	total bool
 }

@@ -81,7 +81,7 @@ func sumForAverage(values []int64) (sum int64) {
 	return sum
 }
 
-// byValue is R41.
+// byValue implements R41.
 func (p *pass) byValue(usage, target int64, result *MetricResult) string {
 	ratio := float64(usage) / float64(target)
 	result.Ratio = finitePointer(ratio)

@@ -12,7 +12,7 @@ type Observation struct {
 	// Unscalable is set with ReadError if the target must be reconfigured before it can be
 	// scaled.
 	Unscalable bool `json:"unscalable,omitempty"`
-	// SpecReplicas is the wanted count: "current" in the rules.
+	// SpecReplicas is the desired count: "current" in the rules.
 	SpecReplicas int32 `json:"spec_replicas"`
 	// StatusReplicas is the observed count (R44).
 	StatusReplicas int32 `json:"status_replicas"`
@@ -58,9 +58,9 @@ type Notice struct {
 	Message   string        `json:"message"`
 }
 
-// ForeignChange is a change of the wanted count by an external writer.
+// ForeignChange is a change of the desired count by an external writer.
 type ForeignChange struct {
-	// From is the count that the autoscaler wrote; SpecReplicas is the present count.
+	// From is the count that the autoscaler wrote; SpecReplicas is the current count.
 	From int32 `json:"from"`
 }
 

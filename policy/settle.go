@@ -199,7 +199,7 @@ func (s Settlement) StatusWriteFailed(message string) []Event {
 }
 
 // SettleLate applies a write of an earlier pass that was confirmed later, with the time of the
-// intention (R72, R73). Memory and status are the present ones; conditions change at now.
+// intention (R72, R73). Memory and status are the current ones; conditions change at now.
 func SettleLate(settings Settings, spec Spec, memory Memory, status Status, intention Intention, now time.Time) Settlement {
 	message := intention.Message
 	if message == "" {

@@ -88,7 +88,7 @@ func (p *pass) stabilizeWithBehavior(step *Stabilization, rules WindowRules, lis
 type extreme struct {
 	replicas int32
 	cutoff   time.Time
-	// entry is nil if it is the present recommendation.
+	// entry is nil if it is the current recommendation.
 	entry *Recommendation
 }
 

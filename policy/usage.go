@@ -124,7 +124,7 @@ func utilization(usage, requested int64, percent int32) (used int32, ratio float
 	return used, float64(used) / float64(percent)
 }
 
-// byUtilization is R36.
+// byUtilization implements R36.
 func (u *usageMetric) byUtilization(result *MetricResult) string {
 	t, target := &u.tally, *u.metric.Target.AverageUtilization
 	if t.groups.Ready == 0 { // R35: all measured instances are gone
@@ -158,7 +158,7 @@ func (u *usageMetric) byUtilization(result *MetricResult) string {
 	return ""
 }
 
-// byAmount is R37.
+// byAmount implements R37.
 func (u *usageMetric) byAmount(result *MetricResult) string {
 	t, target := &u.tally, *u.metric.Target.AverageValueMilli
 	usage := t.usage + t.strayUsage

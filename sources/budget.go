@@ -40,7 +40,7 @@ func NewBudget(total int64, setting string) *Budget {
 	}
 }
 
-// Usage is the present usage of a Budget.
+// Usage is the current usage of a Budget.
 type Usage struct {
 	// Total is the whole budget, Used the part in use.
 	Total, Used int64
@@ -49,7 +49,7 @@ type Usage struct {
 	Waits, Refusals int64
 }
 
-// Usage returns the present usage of the budget.
+// Usage returns the current usage of the budget.
 func (b *Budget) Usage() Usage {
 	return Usage{Total: b.total, Used: b.used.Load(), Waits: b.waits.Load(), Refusals: b.refusals.Load()}
 }

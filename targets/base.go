@@ -43,7 +43,7 @@ func (b *Base[N]) Target(ref Ref) (N, error) {
 
 // Snapshot reads the targets with valid names with read, and adds readings with errors for the
 // others. read returns a new map with a reading of each target; it is not called without a
-// target. A reading without a time gets the present time.
+// target. A reading without a time gets the current time.
 func (b *Base[N]) Snapshot(ctx context.Context, refs []Ref, read func(context.Context, map[Ref]N) (map[Ref]Reading, error)) (map[Ref]Reading, error) {
 	good, bad := make(map[Ref]N, len(refs)), map[Ref]error{}
 	known := make([]N, 0, len(refs))

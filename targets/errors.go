@@ -104,7 +104,7 @@ func (e *OutOfRangeError) Unwrap() error { return e.Err }
 // PartialError is the error of a SetReplicas that succeeded in part: it reached another count, or
 // did not complete a secondary action such as saving the count.
 type PartialError struct {
-	// Reached is the present count of the target.
+	// Reached is the current count of the target.
 	Reached int32
 	// Err is the reason for the incomplete change.
 	Err error

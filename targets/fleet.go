@@ -11,7 +11,7 @@ import (
 )
 
 // Fleet reads and scales the targets of one platform connection. It is safe for concurrent use.
-// Building a fleet has no effect outside of the process.
+// Building a fleet has no side effects.
 type Fleet interface {
 	// Snapshot reads the given targets in as few calls as the platform allows. The result has an
 	// entry for each target; a target that could not be read has an Err. An error means that no

@@ -57,7 +57,7 @@ const maxRecordDelay = 2 * time.Minute
 // historyCursor selects the new entries of a history.
 type historyCursor struct {
 	newest time.Time
-	// oldest is the time of the first entry within the limit; zero without a limit.
+	// oldest is the time of the first entry within the limit; zero if there is no limit.
 	oldest time.Time
 	// seen has the entries up to maxRecordDelay before the newest.
 	seen map[entryID]bool

@@ -60,7 +60,7 @@ func (r Recorded) Evaluation() Evaluation {
 }
 
 // At returns the explanation at a recorded decision; next is the following entry, or nil. The
-// inputs of the metrics are the present ones, because they are not recorded.
+// inputs of the metrics are the current ones, because they are not recorded.
 func (e Explanation) At(r Recorded, next *Recorded) Explanation {
 	e.agree(r, next)
 	e.Decision, e.Next = &r.Decision, nil

@@ -209,7 +209,7 @@ type Evaluation struct {
 	// Hold is the reason why the platform did not accept the count; nil if it did, or was not
 	// called.
 	Hold *policy.Hold `json:"hold,omitempty"`
-	// Since is the start of the present problem or extra condition of the platform; may be zero.
+	// Since is the start of the current problem or extra condition of the platform; may be zero.
 	Since time.Time `json:"since,omitzero"`
 	// Unreported are changes of the problem without an entry in the history; may be nil.
 	Unreported *Unreported `json:"unreported,omitempty"`
@@ -253,7 +253,7 @@ type Explanation struct {
 	// Next is as in Autoscaler; nil for a decision of the past.
 	Next *policy.Next `json:"next,omitempty"`
 	// AgreedUntil is when later passes stopped to agree with a decision of the past (no write and
-	// the same reason), or the last pass if all agree; zero without a later pass, and for the last
+	// the same reason), or the last pass if all agree; zero if there is no later pass, and for the last
 	// decision.
 	AgreedUntil time.Time `json:"agreed_until,omitzero"`
 	// NextRecorded is when the decision after one of the past was recorded; may be zero.

@@ -239,7 +239,7 @@ func (c *Cluster) View() (View, time.Time, error) {
 }
 
 // Adopt sets this member's configuration as the one that a fleet is owned under. An owner with
-// another configuration hands the fleet over.
+// a different configuration hands the fleet over.
 func (c *Cluster) Adopt(ctx context.Context, fleet string) error {
 	active := c.active.Load()
 	if active == nil || active.fleets[fleet] == nil {

@@ -21,7 +21,7 @@ type Coordinator interface {
 	// View returns all members, and all fleets that ever had an owner.
 	View(ctx context.Context) (View, error)
 	// Configure sets the configuration that a fleet is owned under, and nothing else, for
-	// "hpad cluster adopt". Members with another configuration do not take the fleet over.
+	// "hpad cluster adopt". Members with a different configuration do not take the fleet over.
 	Configure(ctx context.Context, fleet, configuration string) error
 	// Load calls keep with each key and value of a fleet's state. The fleet may have any
 	// owner. A concurrent write may be included or not.
@@ -45,7 +45,7 @@ type Session interface {
 	// Acquire makes the member the owner of a fleet without an owner, under a configuration.
 	// If this session owns the fleet already, as after a lost response, it returns that term.
 	// The error is ErrTaken if another member owns the fleet, and ErrOtherwise if the fleet
-	// has another configuration; an empty one matches all.
+	// has a different configuration; an empty one matches all.
 	Acquire(ctx context.Context, fleet, configuration string) (Term, error)
 	// Leave ends the session, and the ownership of all its fleets.
 	Leave(ctx context.Context) error
@@ -67,7 +67,7 @@ type Term interface {
 var (
 	// ErrTaken is returned if the name or the fleet belongs to another member.
 	ErrTaken = errors.New("it belongs to another member")
-	// ErrOtherwise is returned if a fleet is owned under another configuration.
+	// ErrOtherwise is returned if a fleet is owned under a different configuration.
 	ErrOtherwise = errors.New("it has another configuration")
 )
 

@@ -1,4 +1,4 @@
-// Package cluster lets several hpads share the fleets of one configuration.
+// Package cluster lets several hpad instances share the fleets of one configuration.
 //
 // Each fleet is owned by one member at a time. The owner runs a [daemon.Daemon] with the state
 // that the last owner left. To hand a fleet over is to stop that daemon. Fleets of the host

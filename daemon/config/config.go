@@ -225,7 +225,7 @@ func (b Breaker) Allows(instances int64) int64 {
 	return (instances*int64(b.MaxRemoved) + 99) / 100
 }
 
-// readBreaker returns the breaker of a fleet's table; nil without a valid one.
+// readBreaker returns the breaker of a fleet's table; nil if there is no valid one.
 func (t *table) readBreaker(strict bool) *Breaker {
 	const key = "breaker"
 	raw, ok := t.raw[key]

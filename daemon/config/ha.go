@@ -16,7 +16,7 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// HA is the [ha] table: several hpads share the fleets that are not local to a host. All changes
+// HA is the [ha] table: several hpad instances share the fleets that are not local to a host. All changes
 // take effect at the next start.
 type HA struct {
 	// Store is the store of the members' common state: "etcd", or "nomad" for the variables of a

@@ -406,7 +406,7 @@ func (t *table) checkSampled(m metricTable, path string, a Autoscaler) {
 type onMissingTable struct {
 	// After is the required duration of the failure: whole seconds, at least the sync_period.
 	After time.Duration `toml:"after"`
-	// Use is the proposal: "hold", the present count; "last", the last proposal; "max",
+	// Use is the proposal: "hold", the current count; "last", the last proposal; "max",
 	// max_replicas; or "replicas:N".
 	Use string `toml:"use"`
 }

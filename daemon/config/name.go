@@ -39,7 +39,7 @@ func AdaptName(text string) string {
 	return name
 }
 
-// Nearest returns the allowed name that is most similar to an unknown one; "" without a similar
+// Nearest returns the allowed name that is most similar to an unknown one; "" if there is no similar
 // one. It accepts the spelling of Kubernetes ("maxReplicas") and names that contain an allowed one
 // ("scaleTargetRef").
 func Nearest(key string, allowed []string) string {

@@ -214,7 +214,7 @@ func (l *labeled) mistakes() config.Errors {
 // shownMistakes limits the shown errors of one target.
 const shownMistakes = 10
 
-// trouble returns the errors in the present labels; may be empty.
+// trouble returns the errors in the current labels; may be empty.
 func (l *labeled) trouble() string {
 	var sentences []string
 	if l.problem != "" {

@@ -121,7 +121,7 @@ func platformText(view api.Autoscaler) string {
 	return ""
 }
 
-// Because returns ": " and the shortened cause; "" without a cause.
+// Because returns ": " and the shortened cause; "" if there is no cause.
 func Because(cause string) string {
 	if cause == "" {
 		return ""

@@ -101,7 +101,7 @@ func reportable() []string {
 	return words
 }
 
-// body returns the template after a test with an event of each kind; nil without a template.
+// body returns the template after a test with an event of each kind; nil if there is no template.
 func (c *Config) body() (*template.Template, error) {
 	if c.Template == "" {
 		return nil, nil

@@ -23,7 +23,7 @@ type Deduper struct{ history *history }
 
 // history is the state of a Deduper with a problem.
 type history struct {
-	// cause is the present cause, and since its start.
+	// cause is the current cause, and since its start.
 	cause string
 	since time.Time
 	// wrong is the start of the problem, whatever its cause; it stays after the end.
@@ -46,7 +46,7 @@ type Flapping struct {
 	From    time.Time
 }
 
-// Cause returns the present cause; empty without a problem.
+// Cause returns the current cause; empty if there is no problem.
 func (f Deduper) Cause() string {
 	if f.history == nil {
 		return ""
@@ -54,7 +54,7 @@ func (f Deduper) Cause() string {
 	return f.history.cause
 }
 
-// Since returns the start of the present cause; zero if there was never a problem.
+// Since returns the start of the current cause; zero if there was never a problem.
 func (f Deduper) Since() time.Time {
 	if f.history == nil {
 		return time.Time{}
@@ -121,11 +121,11 @@ func (c *history) forget(now time.Time) {
 	c.known = slices.DeleteFunc(c.known, func(k knownCause) bool { return now.Sub(k.reported) >= knownFor || k.reported.After(now) })
 }
 
-// Follows reports whether the follower has any state.
+// Follows reports whether the Deduper has any state.
 func (f Deduper) Follows() bool { return f.history != nil }
 
-// Rests reports whether the present cause is reported and earlier changes no longer matter, so that
-// [Known] can rebuild the follower.
+// Rests reports whether the current cause is reported and earlier changes no longer matter, so that
+// [Known] can rebuild the Deduper.
 func (f Deduper) Rests(now time.Time) bool {
 	if f.history == nil {
 		return true
@@ -134,7 +134,7 @@ func (f Deduper) Rests(now time.Time) bool {
 	return f.history.cause == f.history.last && f.history.unreported.Changes == 0 && len(f.history.known) == 0
 }
 
-// Known returns a follower with a reported cause and its start.
+// Known returns a Deduper with a reported cause and its start.
 func Known(cause string, since time.Time) Deduper {
 	return Deduper{&history{cause: cause, last: cause, since: since, wrong: since}}
 }

@@ -17,7 +17,7 @@ import (
 	"go.uber.org/zap"
 )
 
-// Problem is a present problem. The zero value has no error. It is safe for concurrent use.
+// Problem is a current problem. The zero value has no error. It is safe for concurrent use.
 type Problem struct {
 	text atomic.Pointer[string]
 
@@ -47,7 +47,7 @@ func (p *Problem) Set(err error) (news bool, fields []zap.Field) {
 // Exists reports whether there is an error.
 func (p *Problem) Exists() bool { return p.text.Load() != nil }
 
-// Text returns the text of the error; empty without an error.
+// Text returns the text of the error; empty if there is no error.
 func (p *Problem) Text() string {
 	if text := p.text.Load(); text != nil {
 		return *text

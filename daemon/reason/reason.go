@@ -28,9 +28,9 @@ const (
 	// RescaledInPart is a change that was only partly possible.
 	RescaledInPart
 
-	// MetricsAtTarget means that the metrics request the present count.
+	// MetricsAtTarget means that the metrics request the current count.
 	MetricsAtTarget
-	// SomeMetricsFailed means that the readable metrics request the present count.
+	// SomeMetricsFailed means that the readable metrics request the current count.
 	SomeMetricsFailed
 	// ScaleDownStabilized and ScaleUpStabilized mean that a window holds the count.
 	ScaleDownStabilized

@@ -55,7 +55,7 @@ func SameHindrance(a, b *state.Hindrance) bool {
 	return a.Cause == b.Cause && a.Since.Equal(b.Since)
 }
 
-// HindranceOf returns the stored form of a problem; nil without one.
+// HindranceOf returns the stored form of a problem; nil if there is none.
 func HindranceOf(f problem.Deduper) *state.Hindrance {
 	if f.Cause() == "" {
 		return nil

@@ -28,7 +28,7 @@ type pauseTable struct {
 	active map[policy.Scope]policy.Pause
 	// ended are the pauses that ended within endingsKept.
 	ended map[policy.Scope]ending
-	// next is the earliest end of an active pause; zero without an end.
+	// next is the earliest end of an active pause; zero if there is no end.
 	next time.Time
 	// breakers are the fleets with an open breaker.
 	breakers []string

@@ -33,7 +33,8 @@ type Env struct {
 	// Graph stores the data points of graphs; it may be nil.
 	Graph  *graph.Store
 	DryRun bool
-	// Until returns the end of the lease of this member; nil without a cluster.
+	// Until returns the time until which this member may write counts, shortly before the end of its
+	// lease; nil if there is no cluster.
 	Until func() time.Time
 	// Decided, if not nil, is called after each pass with the name of its autoscaler.
 	Decided func(name string)

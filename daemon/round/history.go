@@ -80,7 +80,7 @@ func reasonsOf(status *policy.Status) string {
 	return unique.Make(strings.Join(parts, " ")).Value() // shared by many autoscalers
 }
 
-// boundsChange describes a change of min and max since the last pass; empty without a change.
+// boundsChange describes a change of min and max since the last pass; empty if there is no change.
 func boundsChange(before *state.Bounds, now state.Bounds) string {
 	if before == nil || *before == now {
 		return ""
@@ -116,7 +116,7 @@ func failureOf(decision *policy.Decision, outcome policy.Outcome, failed string)
 }
 
 // hindranceOf returns a key for all problems of an autoscaler: the failure of its pass, holds and
-// notices of the platform, and partial results. It is empty without a problem.
+// notices of the platform, and partial results. It is empty if there is no problem.
 func hindranceOf(decision *policy.Decision, outcome policy.Outcome, failure string) string {
 	var parts []string
 	for _, hold := range []*policy.Hold{decision.Hold, outcome.Hold} {

@@ -54,7 +54,8 @@ func (p *pass) evaluate() {
 func (p *pass) now() time.Time { return p.round.now }
 
 // recordUnder returns the record at the start of a pass: the record of the previous pass under a
-// definition. If the target changed, its earlier counts are dropped.
+// definition. If the target changed, the intention, the restoration and the earlier counts are
+// dropped.
 func recordUnder(before *state.Record, def *Definition, now time.Time) state.Record {
 	record := *before
 	if record.Target != def.Target {

@@ -31,7 +31,7 @@ type Result struct {
 	// Ages has for each metric the age of its oldest sample if that exceeds the sync
 	// period, and otherwise 0; nil if no age does.
 	Ages []time.Duration
-	// Since is the start of the current problem of the autoscaler, zero without a problem;
+	// Since is the start of the current problem of the autoscaler, zero if there is no problem;
 	// Unreported are changes of it that the history does not contain.
 	Since      time.Time
 	Unreported problem.Flapping
@@ -63,7 +63,7 @@ type passResult struct {
 	// rejected the reading.
 	version string
 	suspect bool
-	// cause is the error of reading or writing the target; nil without one.
+	// cause is the error of reading or writing the target; nil if there is none.
 	cause error
 	// newlyHeld reports whether a pause or the mode holds a change of the count, and
 	// held no change of that direction in the pass before.

@@ -42,7 +42,7 @@ type round struct {
 	batches   []batchState
 	// uses are the adapters that the round uses.
 	uses []*adapters.Uses
-	// removals are the scale-downs of fleets with a breaker, by fleet; nil without one.
+	// removals are the scale-downs of fleets with a breaker, by fleet; nil if there is none.
 	removals map[string]*fleetRemovals
 
 	// ready receives each pass once, when its reads have ended or its timeout is over.

@@ -27,7 +27,7 @@ const (
 	statusIdle     = time.Minute
 )
 
-// NewServiceManager returns a serviceManager that calls notify, which may be nil.
+// NewServiceManager returns a ServiceManager that calls notify, which may be nil.
 func NewServiceManager(notify func(string), watchdog time.Duration, line func() string) *ServiceManager {
 	if notify == nil {
 		notify, line = func(string) {}, func() string { return "" }

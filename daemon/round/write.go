@@ -44,14 +44,14 @@ type write struct {
 	overwrite bool
 	// period is the sync period of the autoscaler.
 	period time.Duration
-	// until is the end of the member's lease; zero without a cluster.
+	// until is the time until which the member may write counts; zero if there is no cluster.
 	until   time.Time
 	metrics *metrics.Metrics
 }
 
 var errNotOwner = errors.New("this member may no longer own the fleet")
 
-// mayWrite returns the time until which a pass may write, zero without a limit, or the reason
+// mayWrite returns the time until which a pass may write, zero if there is no limit, or the reason
 // why it may not. Unwritten is the error of the commit of its intention. Without a cluster a
 // store that cannot be written does not prevent a write. A rejected intention does, because a
 // restart would not know the write.

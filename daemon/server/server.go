@@ -273,7 +273,7 @@ func (s *server) serverLog(webConfig string) *log.Logger {
 type serverLog struct {
 	log   *zap.Logger
 	limit *rate.Limiter
-	// webErrors checks the web config, at most as often as checks allows; nil without one.
+	// webErrors checks the web config, at most as often as checks allows; nil if there is none.
 	webErrors *web.Mistakes
 	checks    *rate.Limiter
 }

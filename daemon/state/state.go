@@ -129,7 +129,7 @@ type Restoration struct {
 
 // Counts are the counts of one reading.
 type Counts struct {
-	// Spec is the wanted count, Status the observed one, and Instances the number of listed
+	// Spec is the desired count, Status the observed one, and Instances the number of listed
 	// live instances.
 	Spec      int32 `json:"spec"`
 	Status    int32 `json:"status"`

@@ -30,7 +30,7 @@ type store struct {
 	state, history *database
 	losses         atomic.Pointer[[]Loss]
 	group          group
-	// shared has the records of the cluster; nil without a cluster.
+	// shared has the records of the cluster; nil if there is no cluster.
 	shared *shared
 	// damageLogged is true after the first damaged entry of the history was logged.
 	damageLogged atomic.Bool

@@ -159,7 +159,7 @@ func (s *Reader) AutoscalerConfig(name string) string {
 	return a.Definition().Redacted(name)
 }
 
-// ConfigFile returns the absolute path of the main configuration file; empty without a file.
+// ConfigFile returns the absolute path of the main configuration file; empty if there is no file.
 func (s *Reader) ConfigFile() string {
 	files := s.scheduler.Current().Config.Files
 	if len(files) == 0 {

@@ -19,7 +19,7 @@ import (
 type System struct {
 	// Wall returns the time of the wall clock; nil means time.Now.
 	Wall func() time.Time
-	// Boot returns the id of the present boot and the reading of its monotonic clock; the id is
+	// Boot returns the id of the current boot and the reading of its monotonic clock; the id is
 	// empty if they are unknown. New calls it once. Nil means the boot of the host.
 	Boot func() (id string, reading time.Duration)
 	// Longest is the maximum age of the State of an earlier Clock; 0 if it is unknown. It limits
@@ -133,7 +133,7 @@ func (c *Clock) Of(instant time.Time) time.Time {
 	return c.scale.Load().base.Add(instant.Sub(c.begun))
 }
 
-// Scale returns the present relation of steady time and the wall clock.
+// Scale returns the current relation of steady time and the wall clock.
 func (c *Clock) Scale() *Scale {
 	scale := c.scale.Load()
 	if within(c.ahead() - scale.Offset()) {
@@ -196,7 +196,7 @@ func Later(a, b time.Time) time.Time {
 
 const bootIDFile = "/proc/sys/kernel/random/boot_id"
 
-// machineBoot returns the id of the present boot and the reading of CLOCK_MONOTONIC, on which
+// machineBoot returns the id of the current boot and the reading of CLOCK_MONOTONIC, on which
 // Go's monotonic readings are based.
 func machineBoot() (id string, reading time.Duration) {
 	text, err := os.ReadFile(bootIDFile)
@@ -231,7 +231,7 @@ func (s *Scale) with(next Offset) *Scale {
 	return &Scale{base: s.base, offsets: offsets}
 }
 
-// Offset returns the present difference between the wall clock and steady time.
+// Offset returns the current difference between the wall clock and steady time.
 func (s *Scale) Offset() time.Duration {
 	if len(s.offsets) == 0 {
 		return 0
@@ -239,7 +239,7 @@ func (s *Scale) Offset() time.Duration {
 	return s.offsets[len(s.offsets)-1].Ahead
 }
 
-// Wall converts steady time to wall clock time by the present offset. A zero time stays zero.
+// Wall converts steady time to wall clock time by the current offset. A zero time stays zero.
 func (s *Scale) Wall(t time.Time) time.Time {
 	if offset := s.Offset(); offset != 0 && !t.IsZero() {
 		return t.Add(offset)
@@ -256,7 +256,7 @@ func (s *Scale) Steady(wall time.Time) time.Time {
 }
 
 // Happened returns the steady time of an event that another system dated by the wall clock, by
-// the offset at that time; now is the present steady time. A time that the wall clock showed
+// the offset at that time; now is the current steady time. A time that the wall clock showed
 // twice is the second one. A time that it skipped is the time of the step, and a future time is
 // now. A zero time stays zero.
 func (s *Scale) Happened(wall, now time.Time) time.Time {

@@ -30,7 +30,7 @@ type Connection[C any] struct {
 	made    []httpclient.Stamp
 }
 
-// Client returns the client for the present files. If they are invalid, it returns an
+// Client returns the client for the current files. If they are invalid, it returns an
 // error and the previous client, or nil.
 func (c *Connection[C]) Client(ctx context.Context) (*C, error) {
 	c.mu.Lock()

@@ -91,7 +91,7 @@ func New(name string, config *Config, options targets.Env) (*Fleet, error) {
 	return f, nil
 }
 
-// Start continues the removals of an earlier hpad. It reads the store again, because an older
+// Start continues the removals of a previous hpad process. It reads the store again, because an older
 // fleet of the same name may have written until now; after an error the next reading repeats
 // this.
 func (f *Fleet) Start(ctx context.Context) error {

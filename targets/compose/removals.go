@@ -92,7 +92,7 @@ func (s *store) mark(l *containerList, before map[string]bool) {
 	}
 }
 
-// resume continues the removals that an earlier hpad has stored.
+// resume continues the removals that a previous hpad process has stored.
 func (f *Fleet) resume() {
 	for _, k := range f.store.services() {
 		for id, name := range f.store.of(k).Removing {

@@ -28,7 +28,7 @@ import (
 // tokenScope is the scope of all tokens; roles determine the permissions.
 const tokenScope = "https://www.googleapis.com/auth/cloud-platform"
 
-// connection builds sessions with the present credentials. If a changed file is invalid, the
+// connection builds sessions with the current credentials. If a changed file is invalid, the
 // previous session stays in use.
 type connection struct {
 	cloud.Connection[session]

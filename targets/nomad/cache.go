@@ -133,6 +133,7 @@ func (c *cache) finished(key jobKey, at jobIndexes, now time.Time, count func() 
 	return n, err
 }
 
+// fill caches the sets of allocations that a reading has read, and marks the jobs that it uses.
 func (c *cache) fill(v *scopeReading) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -69,7 +69,7 @@ func newClient(c *Config, environment *api.Config) (*client, error) {
 		MaxConnsPerHost:     c.MaxConnections,
 		MaxIdleConnsPerHost: c.MaxConnections,
 		IdleConnTimeout:     90 * time.Second,
-		DisableCompression:  true,     // the transporter decides
+		DisableCompression:  true,     // apiTransport decides
 		ReadBufferSize:      32 << 10, // of lists of megabytes each read is a call of the system
 	}
 	address, err := url.Parse(c.Address)

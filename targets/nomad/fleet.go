@@ -187,7 +187,8 @@ func (s *snapshot) readScope(ctx context.Context, v *scopeReading) {
 	}
 }
 
-// recordError starts a pause of all calls if an error is an ErrThrottled, and ends it if err is nil.
+// recordError starts a pause of all calls if an error is an ErrThrottled. After a call without an
+// error, the next pause has the initial length again.
 func (f *Fleet) recordError(err error) {
 	now := time.Now()
 	f.backoff.Record(err, now, now)

@@ -258,7 +258,7 @@ func (c *cluster) settleDown() {
 	}
 }
 
-// saved returns a function that restores the present state with its index.
+// saved returns a function that restores the current state with its index.
 func (c *cluster) saved() (restore func()) {
 	index, jobs := c.index, map[string]*fakeJob{}
 	for id, job := range c.jobs {

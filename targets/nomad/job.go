@@ -17,8 +17,8 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// jobIndexes is the indexes of a job that a change increases. Stamps are compared for equality only,
-// because a cluster that was restored from a backup has lower indexes.
+// jobIndexes are the indexes of a job that grow with each change. They are compared for equality
+// only, because a cluster that was restored from a backup has lower indexes.
 type jobIndexes struct {
 	// created, modified and specified are indexes of the job, specified the one of its
 	// specification; summary is the index of its allocation counts.

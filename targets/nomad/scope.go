@@ -42,7 +42,8 @@ type readLimits struct {
 	filtered int
 	// leastAgain and mostAgain limit the number of unchanged groups that a round reads again.
 	leastAgain, mostAgain int
-	page                  int
+	// page is the number of allocations in a page of a list.
+	page int
 }
 
 var defaultLimits = readLimits{always: maxFiltered, filtered: 5 * maxFiltered, leastAgain: 20, mostAgain: 500, page: 5000}
@@ -148,7 +149,7 @@ func (s allocSets) jobs() []string {
 	return ids
 }
 
-// empty returns the set of a group without allocations.
+// empty returns a new set of a group, to which allocations are added.
 func (v *scopeReading) empty(g *groupState) *allocSet {
 	set := &allocSet{at: v.at, key: g.key, jobIndexes: g.job.jobIndexes(), read: v.began, since: v.began, deployed: len(g.job.deployments) > 0}
 	if g.last != nil && g.last.jobIndexes == set.jobIndexes {
@@ -384,7 +385,7 @@ func (v *scopeReading) verify(ctx context.Context) error {
 	return v.readJobs(ctx, due, due.jobs(), 1, v.readJob)
 }
 
-// Optional reads take at most longestSpare, and at most one spareShare of the remaining time.
+// An optional read takes at most longestOptional, and at most a quarter of the remaining time.
 const (
 	longestOptional = 2 * time.Second
 	optionalShare   = 4

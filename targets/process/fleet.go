@@ -234,7 +234,7 @@ func (f *Fleet) Check(ctx context.Context) ([]string, error) {
 	})
 }
 
-// check returns a problem with the program or the directory of a service; "" without a problem.
+// check returns a problem with the program or the directory of a service; "" if there is no problem.
 func (s Service) check() string {
 	if s.Dir != "" {
 		info, err := os.Stat(s.Dir)

@@ -36,7 +36,7 @@ type instance struct {
 	gone   chan struct{}
 
 	mu sync.Mutex
-	// child is the running process; nil without a process.
+	// child is the running process; nil if there is no process.
 	child *child
 	port  int
 	// location is replaced and never modified, because readings share it.

@@ -36,7 +36,7 @@ type Kind[K comparable, M, V any] struct {
 	// [Members.Learn]. An error means that no member was sampled; Samples returns it until the next
 	// pass. No two passes run at the same time, and ctx ends at Close.
 	Pass func(ctx context.Context, due []M) error
-	// Sample returns the sample from a member's value; nil without a sample that is recent,
+	// Sample returns the sample from a member's value; nil if there is no sample that is recent,
 	// with an error if there is a reason. Of the Members it may call Validity only.
 	Sample func(member M, known V) (*targets.InstanceSample, error)
 }

@@ -31,7 +31,7 @@ type Memory struct {
 
 // MemoryTarget is what a Memory is told of one target.
 type MemoryTarget struct {
-	// Replicas is the wanted count.
+	// Replicas is the desired count.
 	Replicas int32
 	// Min and Max are the platform's bounds; nil means none.
 	Min, Max *int32
@@ -54,7 +54,7 @@ type MemoryTarget struct {
 	// Window is the span each sample covers; 0 means 15 s.
 	Window time.Duration
 	// Bare leaves the instances out of readings, whose StatusReplicas is then the
-	// wanted count: for many targets in little memory.
+	// desired count: for many targets in little memory.
 	Bare bool
 	// Edit changes a reading before it is returned, for whatever cannot be said
 	// above; nil changes nothing. It replaces slices rather than writing to them.
@@ -171,7 +171,7 @@ func (m *Memory) Restart(name, id string) {
 	}
 }
 
-// Replicas returns the wanted count of a target, without counting as a call. An
+// Replicas returns the desired count of a target, without counting as a call. An
 // unknown target panics.
 func (m *Memory) Replicas(name string) int32 {
 	m.mu.Lock()
@@ -307,7 +307,7 @@ func (m *Memory) known(name string) *memoryTarget {
 	return t
 }
 
-// scale brings the instances to the wanted count: new ones start at now, the
+// scale brings the instances to the desired count: new ones start at now, the
 // newest are stopped first.
 func (t *memoryTarget) scale(name string, now time.Time) {
 	if t.Bare {

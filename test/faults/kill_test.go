@@ -244,7 +244,7 @@ func TestReloads(t *testing.T) {
 	p.Stop()
 }
 
-// TestTwo runs two hpads with separate states for the same targets. Both must agree on the
+// TestTwo runs two hpad instances with separate states for the same targets. Both must agree on the
 // count and report an external writer.
 func TestTwo(t *testing.T) {
 	t.Parallel()

@@ -12,7 +12,7 @@ type Set struct {
 	Group, Name string
 	// Flexible selects the orchestration mode Flexible.
 	Flexible bool
-	// Capacity is the wanted count.
+	// Capacity is the desired count.
 	Capacity int
 	// BootDelay is the duration of a creation, HealthDelay the time until a machine is healthy
 	// after that, DeleteDelay the duration of a deletion.
