@@ -133,7 +133,7 @@ func (c *cache) finished(key jobKey, at jobIndexes, now time.Time, count func() 
 	return n, err
 }
 
-// fill caches the sets of allocations that a reading has read, and marks the jobs that it uses.
+// fill sets the cached sets of allocations in the groups of a reading, and marks its jobs as used.
 func (c *cache) fill(v *scopeReading) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
