@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// setCondition returns the list with one condition set, without modifying it. Its time changes
-// only with its status (R77).
+// setCondition returns the list with one condition set, without modifying it. The condition's time
+// changes only if its status changes (R77).
 func setCondition(list []Condition, now time.Time, kind ConditionType, status ConditionStatus, reason, message string) []Condition {
 	at := indexOfCondition(list, kind)
 	if at < 0 {
@@ -45,7 +45,7 @@ func removeCondition(list []Condition, kind ConditionType) []Condition {
 	return slices.Delete(slices.Clone(list), at, at+1)
 }
 
-// Same reports whether two statuses are equal, so that the second need not be written (R74).
+// Same reports whether two statuses are equal, in which case the second need not be written (R74).
 func (a Status) Same(b Status) bool {
 	return a.CurrentReplicas == b.CurrentReplicas &&
 		a.DesiredReplicas == b.DesiredReplicas &&

@@ -11,10 +11,10 @@ const (
 	failedStatusReason   = "FailedUpdateStatus"
 )
 
-// failedUpdateReason is the reason of AbleToScale after a failed write (R71).
+// failedUpdateReason is the reason in the condition AbleToScale after a failed write (R71).
 const failedUpdateReason = "FailedUpdateScale"
 
-// pass is one reconciliation (R25). Its inputs are values, so they stay on the stack.
+// pass is one reconciliation (R25). Its inputs are values, so that they remain on the stack.
 type pass struct {
 	settings    Settings
 	spec        Spec
@@ -25,15 +25,15 @@ type pass struct {
 	decision    Decision
 }
 
-// settling has additional inputs of [Settle].
+// settling contains additional inputs of [Settle].
 type settling struct {
 	previous Status
 	rules    eventRules
 }
 
-// Decide is one pass up to its write (R25.1 to R25.6). The spec must be defaulted and valid.
-// The arguments are not modified; the result may share memory with them, so neither may be
-// modified afterwards.
+// Decide performs one pass up to its write (R25.1 to R25.6). The spec must be defaulted and valid.
+// The arguments are not modified; the result may share memory with them, so neither may be modified
+// afterwards.
 func Decide(settings Settings, spec Spec, memory Memory, status Status, observation Observation, now time.Time) Decision {
 	p := pass{settings: settings, spec: spec, status: status, observation: observation, now: now}
 	p.begin(memory)
@@ -79,7 +79,7 @@ func (p *pass) begin(memory Memory) {
 	p.noticePauses()
 }
 
-// unreadable ends a pass without a target (R25.1).
+// unreadable ends a pass that could not read its target (R25.1).
 func (p *pass) unreadable() {
 	d := &p.decision
 	d.Case = CaseUnreadable
@@ -91,7 +91,7 @@ func (p *pass) unreadable() {
 		p.set(AbleToScale, ConditionFalse, failedGetScaleReason, "the target could not be read: "+d.Error)
 		return
 	}
-	// A platform's own reason does not change, so one event is enough.
+	// A reason set by the platform remains the same, so one event is sufficient.
 	if able := findCondition(p.status.Conditions, AbleToScale); able == nil || able.Status != ConditionFalse || able.Reason != reason {
 		p.warn(reason, d.Error)
 	}
@@ -115,8 +115,8 @@ func (p *pass) read() {
 		}
 		p.set(AbleToScale, ConditionFalse, holdReason(&hold), hold.Message)
 	}
-	// Stabilization sets a more specific reason later. This one determines the time and the
-	// position of the condition in the list (R77).
+	// Stabilization sets a more specific reason later. The reason set here determines the time and
+	// the position of the condition in the list (R77).
 	if able := findCondition(d.Status.Conditions, AbleToScale); able == nil || able.Status != ConditionTrue {
 		p.countRead()
 	}
@@ -144,7 +144,7 @@ func (p *pass) followMetrics() {
 	}
 	recommended := max(0, *d.Raw)
 	d.Recommendation = &recommended
-	switch { // the reason is not revised afterwards (R25.5)
+	switch { // the reason does not change afterwards (R25.5)
 	case recommended != d.CurrentReplicas && d.Metrics[*d.Winner].FallsBack():
 		d.Reason = MetricMissing
 	case recommended > d.CurrentReplicas:
@@ -173,7 +173,7 @@ func (p *pass) conclude(desired int32) {
 	}
 }
 
-// restrain returns the pause or mode that prevents a change; empty if there is none.
+// restrain returns a description of the pause or mode that prevents a change, or an empty string.
 func (p *pass) restrain() string {
 	d := &p.decision
 	if d.DesiredReplicas == d.CurrentReplicas {
@@ -196,7 +196,7 @@ func newSize(replicas int32, why string) string {
 	return "New size: " + itoa(replicas) + "; reason: " + why
 }
 
-// whyChange describes the reason of a change (R79).
+// whyChange describes the reason for a change (R79).
 func (p *pass) whyChange() string {
 	d := &p.decision
 	switch d.Reason {
@@ -221,7 +221,7 @@ func (p *pass) whyChange() string {
 	}
 }
 
-// whyNoChange describes why the count stays.
+// whyNoChange describes the reason for not changing the count.
 func (p *pass) whyNoChange() string {
 	d := &p.decision
 	switch {

@@ -17,9 +17,9 @@ const (
 	CaseAboveMax Case = "AboveMax"
 	// CaseBelowMin: fewer replicas than min; metrics are not evaluated (R25.4c).
 	CaseBelowMin Case = "BelowMin"
-	// CaseRestored: a manual change is reverted. Recommendations are stored only.
+	// CaseRestored: a manual change is reverted. The recommendation is only stored.
 	CaseRestored Case = "Restored"
-	// CaseCommanded: an operator set the count. Recommendations are stored only.
+	// CaseCommanded: an operator set the count. The recommendation is only stored.
 	CaseCommanded Case = "Commanded"
 	// CaseMetrics: the metrics decided (R25.5).
 	CaseMetrics Case = "Metrics"
@@ -27,7 +27,7 @@ const (
 	CaseMetricsFailed Case = "MetricsFailed"
 )
 
-// RescaleReason is the reason of a change (R79).
+// RescaleReason is the reason for a change (R79).
 type RescaleReason string
 
 // The rescale reasons. NoReason is upstream's empty reason.
@@ -35,7 +35,7 @@ const (
 	NoReason          RescaleReason = ""
 	MetricAboveTarget RescaleReason = "MetricAboveTarget"
 	AllBelowTarget    RescaleReason = "AllBelowTarget"
-	// MetricMissing: the proposal of a fallback wins.
+	// MetricMissing: the count is the proposal of a fallback.
 	MetricMissing  RescaleReason = metricMissing
 	AboveMax       RescaleReason = "AboveMax"
 	BelowMin       RescaleReason = "BelowMin"
@@ -48,32 +48,33 @@ type Decision struct {
 	// Time is the instant of the pass.
 	Time time.Time `json:"time"`
 	Case Case      `json:"case"`
-	// CurrentReplicas and StatusReplicas are the wanted and the observed count.
+	// CurrentReplicas is the target's desired count, and StatusReplicas its observed count.
 	CurrentReplicas int32 `json:"current_replicas"`
 	StatusReplicas  int32 `json:"status_replicas"`
 	MinReplicas     int32 `json:"min_replicas"`
 	MaxReplicas     int32 `json:"max_replicas"`
-	// Command is the count that an operator set; nil if absent.
+	// Command is the count that an operator set, or nil.
 	Command *Command `json:"command,omitempty"`
-	// PlatformMin and PlatformMax are the platform's own bounds; nil if absent.
+	// PlatformMin and PlatformMax are the platform's own bounds; nil if the platform has none.
 	PlatformMin *int32 `json:"platform_min,omitempty"`
 	PlatformMax *int32 `json:"platform_max,omitempty"`
-	// Foreign is a manual change since the last pass; nil if absent.
+	// Foreign is a manual change since the last pass, or nil.
 	Foreign *ForeignChange `json:"foreign,omitempty"`
-	// Restore is a count to restore after a manual change; nil if absent.
+	// Restore is the count to restore after a manual change, or nil.
 	Restore *Restoration `json:"restore,omitempty"`
 	// Mode is empty for "on". Pauses are the active pauses.
 	Mode   Mode    `json:"mode,omitempty"`
 	Pauses []Pause `json:"pauses,omitempty"`
-	// Notices are other messages of the platform.
+	// Notices are other messages from the platform.
 	Notices []Notice `json:"notices,omitempty"`
-	// Metrics has one result for each metric of the spec; empty if none was evaluated.
+	// Metrics contains one result for each metric of the spec. It is empty if no metric was
+	// evaluated.
 	Metrics []MetricResult `json:"metrics,omitempty"`
-	// Raw is the merged proposal (R46); nil if absent.
+	// Raw is the merged proposal (R46), or nil.
 	Raw *int32 `json:"raw,omitempty"`
-	// Winner is the index of the metric that determined Raw; nil if absent.
+	// Winner is the index of the metric that determined Raw, or nil.
 	Winner *int `json:"winner,omitempty"`
-	// Recommendation is max(0, Raw), the stored count (R25.5); nil if absent.
+	// Recommendation is max(0, Raw), the stored count (R25.5), or nil.
 	Recommendation *int32 `json:"recommendation,omitempty"`
 	// Stabilization is nil in cases without stabilization.
 	Stabilization *Stabilization `json:"stabilization,omitempty"`
@@ -81,25 +82,26 @@ type Decision struct {
 	Limit *Limit `json:"limit,omitempty"`
 	// RaisedToMin reports whether R53 raised the count from zero to min.
 	RaisedToMin bool `json:"raised_to_min,omitempty"`
-	// PlatformBound is the platform's bound that limited the count; nil if absent.
+	// PlatformBound is the platform's bound that limited the count, or nil.
 	PlatformBound *PlatformBound `json:"platform_bound,omitempty"`
 	// DesiredReplicas equals CurrentReplicas if there is no change.
 	DesiredReplicas int32 `json:"desired_replicas"`
 	// Write reports whether DesiredReplicas is to be written. It is false if the count is the
 	// same, or if a hold, pause or mode prevents the write.
 	Write bool `json:"write"`
-	// Hold is the platform's hold; nil if absent.
+	// Hold is the platform's hold, or nil.
 	Hold *Hold `json:"hold,omitempty"`
 	// HeldBy is the pause, breaker or mode that prevents a change; empty if absent.
 	HeldBy HeldBy `json:"held_by,omitempty"`
-	// Reason is the reason of a change (R79), and Message the text for events and users.
+	// Reason is the reason for a change (R79). Message explains the decision in events and to
+	// users.
 	Reason  RescaleReason `json:"reason,omitempty"`
 	Message string        `json:"message"`
 	// Error is the error of the pass. A pass with an error may still write (R25.8).
 	Error string `json:"error,omitempty"`
 
-	// Memory and Status are the next ones if nothing is written; Settle completes them. Events
-	// are those before the write.
+	// Memory and Status are the memory and status after the pass if nothing is written. Events are
+	// the events before the write. Settle completes all three.
 	Memory Memory  `json:"-"`
 	Status Status  `json:"-"`
 	Events []Event `json:"-"`
@@ -113,27 +115,26 @@ type MetricResult struct {
 	Name   string     `json:"name"`
 	Task   string     `json:"task,omitempty"`
 	Object string     `json:"object,omitempty"`
-	// Error is the error of the metric. Then only the steps before it are set, and the proposal
-	// of a fallback.
+	// Error is the error of the metric. If it is set, only the results of the preceding steps and
+	// the proposal of a fallback are set.
 	Error string `json:"error,omitempty"`
 	// Fallback is set if a metric with OnMissing failed.
 	Fallback *Fallback `json:"fallback,omitempty"`
-	// Warnings are the warnings of the source. Partial is the warning that marks a partial
-	// result.
+	// Warnings are the source's warnings. Partial is the warning that marks a partial result.
 	Warnings []string `json:"warnings,omitempty"`
 	Partial  string   `json:"partial,omitempty"`
-	// TargetType is the target field in use (R31, R39, R40), and TargetValue its value in percent or
+	// TargetType is the target field in use (R31, R39, R40). TargetValue is its value in percent or
 	// milli-units.
 	TargetType  TargetType `json:"target_type,omitempty"`
 	TargetValue int64      `json:"target_value,omitempty"`
-	// Current is the value in the status (R76).
+	// Current is the value that the status shows (R76).
 	Current MetricStatus `json:"current"`
 	// Groups are the groups of instances (R27); nil for Object and External.
 	Groups *Groups `json:"groups,omitempty"`
 	// Ratio is usage over target; nil if it was not calculated or is not finite.
 	Ratio *float64 `json:"ratio,omitempty"`
-	// CompletedRatio is the ratio after missing and unready instances were added (R36.4); nil
-	// if there are none.
+	// CompletedRatio is the ratio after missing and unready instances were added (R36.4); nil if
+	// there are no such instances.
 	CompletedRatio *float64 `json:"completed_ratio,omitempty"`
 	// ToleranceDown and ToleranceUp are the tolerance band (R30).
 	ToleranceDown float64 `json:"tolerance_down"`
@@ -144,21 +145,21 @@ type MetricResult struct {
 	// Series is the number of values in the sum of an External metric (R42, R43); 0 for a
 	// single value.
 	Series int32 `json:"series,omitempty"`
-	// Ready is the number of running and ready instances, for a target of the metric as a whole
-	// (R41); -1 if there are no instances.
+	// Ready is the number of running and ready instances (R41). It is set if the target applies to
+	// the metric as a whole, and -1 if there are no instances.
 	Ready int32 `json:"ready,omitempty"`
 	// Requests are set for a utilization with missing or unready instances (R36.3).
 	Requests *Requests `json:"requests,omitempty"`
-	// Within reports whether the decisive ratio was inside the band.
+	// Within reports whether the ratio that decided was inside the tolerance band.
 	Within bool `json:"within"`
 	// BaseCount is the factor of the ratio; 0 if the ratio was not used.
 	BaseCount int32 `json:"base_count,omitempty"`
 	Proposal  int32 `json:"proposal"`
-	// Rule is the rule of the proposal, as "R36.2".
+	// Rule is the rule that determined the proposal, such as "R36.2".
 	Rule string `json:"rule,omitempty"`
 }
 
-// Requests are sums over the instances of each group, in milli-units.
+// Requests contains the summed requests of each group of instances, in milli-units.
 type Requests struct {
 	Ready   int64 `json:"ready"`
 	Missing int64 `json:"missing,omitempty"`
@@ -183,23 +184,23 @@ type Stabilization struct {
 	UpWindow   time.Duration `json:"up_window"`
 	DownWindow time.Duration `json:"down_window"`
 	Replicas   int32         `json:"replicas"`
-	// Binding is the earlier recommendation that determines the count; nil if the current one
-	// does.
+	// Binding is the earlier recommendation that determines the count; nil if the current
+	// recommendation determines it.
 	Binding *Recommendation `json:"binding,omitempty"`
-	// BindingLeaves is the end of Binding's window. At that time it no longer counts with
-	// behavior (R62), but still counts without (R55).
+	// BindingLeaves is the end of Binding's window. At exactly that time, Binding no longer applies
+	// with behavior (R62), but still applies without behavior (R55).
 	BindingLeaves time.Time `json:"binding_leaves,omitzero"`
 	// Reason is ReadyForNewScale, ScaleDownStabilized or ScaleUpStabilized.
 	Reason string `json:"reason"`
 }
 
-// Limit is the step from the stabilized count to the allowed one (R57, R69).
+// Limit is the step from the stabilized count to the allowed count (R57, R69).
 type Limit struct {
 	// Allowed is the bound in the direction of the change.
 	Allowed int32 `json:"allowed"`
-	// Rate is the rate limit before min or max; nil if absent.
+	// Rate is the rate limit before min or max is applied, or nil.
 	Rate *int32 `json:"rate,omitempty"`
-	// Policy is the scaling policy of the rate; nil if absent.
+	// Policy is the scaling policy that set the rate, or nil.
 	Policy *ScalingPolicy `json:"policy,omitempty"`
 	// PeriodStart is the count at the start of the policy's period (R66).
 	PeriodStart int32 `json:"period_start,omitempty"`
@@ -229,20 +230,21 @@ const (
 	Written
 	// WriteFailed: the platform rejected the count, or the outcome is unknown (R71).
 	WriteFailed
-	// WriteHeld: the platform must not be written to now; no error.
+	// WriteHeld: the platform must not be written to now. This is not an error.
 	WriteHeld
 )
 
 // Outcome is the result of a decision's write.
 type Outcome struct {
 	Kind OutcomeKind
-	// Reached is the accepted count, for Written. It differs from the desired count after a
+	// Reached is the accepted count if Kind is Written. It differs from the desired count after a
 	// partial change (R73).
 	Reached int32
-	// Error is set for WriteFailed, and for Written after a partial change. It names the
+	// Error is set if Kind is WriteFailed, or Written after a partial change. It names the
 	// operation.
 	Error string
-	// Reason is the platform's reason code of a WriteFailed; empty means the reason of R71.
+	// Reason is the platform's reason code for a failed write. If it is empty, the reason of R71
+	// applies.
 	Reason string
 	// Hold is set for WriteHeld.
 	Hold *Hold
@@ -256,7 +258,7 @@ type Settlement struct {
 	StatusChanged bool
 	// Events are all events of the pass, in order (R78).
 	Events []Event
-	// Error is the error of the whole pass; empty if absent.
+	// Error is the error of the whole pass, or empty.
 	Error string
 }
 
@@ -269,8 +271,8 @@ type Intention struct {
 	Message string        `json:"message,omitempty"`
 }
 
-// Engine is the version of the rules. It must be increased when the same inputs can lead to
-// another decision or another record of it.
+// Engine is the version of the rules. It must be increased when the same inputs can lead to a
+// different decision or a different record of it.
 const Engine = 3
 
 // Inputs are all inputs of a decision. With the same [Engine], [Inputs.Decide] always returns
@@ -283,7 +285,7 @@ type Inputs struct {
 	Observation Observation `json:"observation"`
 	// Now is the instant of the pass.
 	Now time.Time `json:"now"`
-	// Meanwhile are pauses that began after the decision and prevented it.
+	// Meanwhile lists pauses that began after the decision and prevented it.
 	Meanwhile []Pause `json:"meanwhile,omitempty"`
 }
 

@@ -267,7 +267,7 @@ func TestRestore(t *testing.T) {
 	for _, test := range []struct {
 		name string
 		edit func(o *policy.Observation)
-		// pending reports whether it is still to be put back after a pass without a write.
+		// pending reports whether the count still has to be restored after a pass without a write.
 		pending bool
 		which   policy.Case
 		want    int32

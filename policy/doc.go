@@ -1,4 +1,5 @@
-// Package policy is the Kubernetes Horizontal Pod Autoscaler as pure functions.
+// Package policy implements the algorithm of the Kubernetes Horizontal Pod Autoscaler as pure
+// functions.
 //
 // [Decide] turns an [Observation] into a [Decision]. After the write, [Settle] turns the
 // decision and the [Outcome] into the next [Memory] and [Status] and the events of the pass.

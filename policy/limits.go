@@ -2,7 +2,7 @@ package policy
 
 import "time"
 
-// Reasons of ScalingLimited (R77).
+// The reasons in the condition ScalingLimited (R77).
 const (
 	desiredWithinRange = "DesiredWithinRange"
 	tooFewReplicas     = "TooFewReplicas"
@@ -64,7 +64,7 @@ func (p *pass) limitWithBehavior(step *Limit, stabilized int32) {
 	step.Limited = step.Replicas != stabilized
 }
 
-// scaleUpRate is the count that the scale-up policies allow (R67).
+// scaleUpRate returns the count that the scale-up policies allow (R67).
 func (p *pass) scaleUpRate(step *Limit) int32 {
 	rules := p.spec.Behavior.ScaleUp
 	return p.selectRate(step, rules, 1, func(policy *ScalingPolicy, start int32) int32 {
@@ -75,20 +75,20 @@ func (p *pass) scaleUpRate(step *Limit) int32 {
 	})
 }
 
-// scaleDownRate is the count that the scale-down policies allow (R68).
+// scaleDownRate returns the count that the scale-down policies allow (R68).
 func (p *pass) scaleDownRate(step *Limit) int32 {
 	rules := p.spec.Behavior.ScaleDown
 	return p.selectRate(step, rules, -1, func(policy *ScalingPolicy, start int32) int32 {
 		if policy.Type == PercentPolicy {
 			return truncateToInt32(float64(start) * (1 - float64(policy.Value)/100)) // R70
 		}
-		return start - policy.Value // wraps as R67's sum does
+		return start - policy.Value // wraps, like the sum of R67
 	})
 }
 
-// selectRate returns the limit of the selected policy (R67, R68); the current count if the
-// direction is disabled. Sign is 1 for scale-up and -1 for scale-down: the largest change is
-// the largest limit up, and the smallest down.
+// selectRate returns the limit of the selected policy (R67, R68), or the current count if the
+// direction is disabled. sign is 1 for scale-up and -1 for scale-down: the largest change is the
+// largest limit when scaling up, and the smallest limit when scaling down.
 func (p *pass) selectRate(step *Limit, rules *ScalingRules, sign int64, limitOf func(*ScalingPolicy, int32) int32) int32 {
 	if rules == nil || rules.SelectPolicy == DisabledChange || len(rules.Policies) == 0 {
 		return p.decision.CurrentReplicas
@@ -109,14 +109,14 @@ func (p *pass) selectRate(step *Limit, rules *ScalingRules, sign int64, limitOf 
 	return best
 }
 
-// periodStart is the count at the start of a policy's period, in 32-bit arithmetic (R65, R66).
+// periodStart returns the count at the start of a policy's period, in 32-bit arithmetic (R65, R66).
 func (p *pass) periodStart(policy *ScalingPolicy) int32 {
 	cutoff := p.now.Add(-seconds(policy.PeriodSeconds))
 	memory := &p.decision.Memory
 	return p.decision.CurrentReplicas - changeSince(memory.ScaleUpEvents, cutoff) + changeSince(memory.ScaleDownEvents, cutoff)
 }
 
-// changeSince adds the changes after a cutoff, including outdated ones (R65).
+// changeSince returns the sum of the changes after a cutoff, including outdated entries (R65).
 func changeSince(events []ScaleEvent, cutoff time.Time) (sum int32) {
 	for i := range events {
 		if events[i].Time.After(cutoff) {

@@ -57,7 +57,7 @@ func (p *pass) evaluateMetric(i int, result *MetricResult) {
 	current.Type, current.Name, current.Task, current.Object = metric.Type, metric.Name, metric.Task, metric.Object
 }
 
-// failureReason is the reason for a failed metric (R77, R78).
+// failureReason returns the reason for a failed metric (R77, R78).
 func failureReason(kind MetricType) string {
 	switch kind {
 	case ResourceMetric:
@@ -91,7 +91,7 @@ func describeMetric(metric *MetricSpec) string {
 }
 
 // combineMetrics merges the proposals of all metrics into Raw (R46, R47). After a failure it
-// returns false, and the decision has the error.
+// returns false, and the decision contains the error.
 func (p *pass) combineMetrics() bool {
 	d := &p.decision
 	best, winner, failed, firstFailed := int32(0), -1, 0, -1
@@ -142,7 +142,7 @@ func (p *pass) describeFailures() string {
 		describeMetric(&p.spec.Metrics[first]) + ": " + p.decision.Metrics[first].Error
 }
 
-// metricsFailed ends a pass without a result of the metrics (R25.5, R75).
+// metricsFailed ends a pass in which the metrics could not decide (R25.5, R75).
 func (p *pass) metricsFailed(failed, first int, best int32) {
 	d := &p.decision
 	d.Case = CaseMetricsFailed

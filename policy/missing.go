@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// OnMissing configures the proposal of a metric that has failed for a while (deviation).
+// OnMissing configures the fallback for a metric that has failed for some time (deviation).
 type OnMissing struct {
 	// AfterSeconds is the minimum duration of the failure, at least 1.
 	AfterSeconds int32      `json:"after_seconds"`
@@ -30,31 +30,31 @@ const (
 	UseReplicas MissingUse = "replicas"
 )
 
-// MissingMetric is the memory of a metric with an OnMissing.
+// MissingMetric is the stored state of a metric with OnMissing.
 type MissingMetric struct {
 	Type   MetricType `json:"type"`
 	Name   string     `json:"name"`
 	Task   string     `json:"task,omitempty"`
 	Object string     `json:"object,omitempty"`
-	// FirstFailureTime is the start of the failure; zero if absent.
+	// FirstFailureTime is when the metric began to fail; zero if it does not fail.
 	FirstFailureTime time.Time `json:"first_failure_time,omitzero"`
-	// Proposal is the last proposal, for UseLast; nil if absent.
+	// Proposal is the last proposal if the metric is configured with UseLast; otherwise nil.
 	Proposal *int32 `json:"proposal,omitempty"`
 }
 
 // Fallback is the current or future proposal of a failed metric.
 type Fallback struct {
 	Use MissingUse `json:"use"`
-	// From is when the proposal becomes active.
+	// FirstFailureTime is when the metric began to fail. From is when the proposal becomes active.
 	FirstFailureTime time.Time `json:"first_failure_time"`
 	From             time.Time `json:"from"`
-	// Replicas is nil for UseLast without a last proposal.
+	// Replicas is nil if Use is UseLast and there is no last proposal.
 	Replicas *int32 `json:"replicas,omitempty"`
 	// Active reports whether the proposal is used.
 	Active bool `json:"active,omitempty"`
 }
 
-// metricMissing and metricFound are the reasons of ExternalMetricFallbackActive.
+// metricMissing and metricFound are the reasons in the condition ExternalMetricFallbackActive.
 const (
 	metricMissing = "MetricMissing"
 	metricFound   = "MetricFound"
@@ -95,8 +95,8 @@ func (p *pass) fallBack() {
 	p.reportFallback(active)
 }
 
-// followMissing updates the memory of a metric and sets its fallback. With zero replicas,
-// missing instances are no failure.
+// followMissing updates the stored state of a metric and sets its fallback. With zero replicas,
+// missing instances are not a failure.
 func (p *pass) followMissing(metric *MetricSpec, result *MetricResult, known MissingMetric) MissingMetric {
 	use := metric.OnMissing
 	if use.Use != UseLast {
@@ -133,8 +133,8 @@ func (p *pass) followMissing(metric *MetricSpec, result *MetricResult, known Mis
 	return known
 }
 
-// rememberedOf returns the memory of a metric. Metrics with the same name are matched in the
-// order of the spec; next has the earlier ones.
+// rememberedOf returns the stored state of a metric. Metrics with the same name are matched in the
+// order of the spec; next contains the state of the preceding metrics.
 func rememberedOf(before, next []MissingMetric, metric *MetricSpec) MissingMetric {
 	like := MissingMetric{Type: metric.Type, Name: metric.Name, Task: metric.Task, Object: metric.Object}
 	earlier := 0

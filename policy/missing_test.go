@@ -59,8 +59,8 @@ func onMissing(use policy.MissingUse, replicas int32) policy.OnMissing {
 	return policy.OnMissing{AfterSeconds: 45, Use: use, Replicas: replicas}
 }
 
-// TestOnMissing holds what each use proposes, from when on, and that it is over with the
-// first reading.
+// TestOnMissing checks each use's proposal and its start time, and that the fallback ends with the
+// first successful reading.
 func TestOnMissing(t *testing.T) {
 	for _, c := range []struct {
 		use      policy.MissingUse
@@ -181,8 +181,8 @@ func TestOnMissingFromZero(t *testing.T) {
 	}
 }
 
-// drawMissing gives some metrics of a world an OnMissing, and has some of those fail since
-// any time.
+// drawMissing sets OnMissing for some metrics of a world, and makes some of them fail since an
+// arbitrary time.
 func drawMissing(t *rapid.T, w *world) {
 	w.Spec.Metrics = slices.Clone(w.Spec.Metrics)
 	for i := range w.Spec.Metrics {

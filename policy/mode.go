@@ -1,18 +1,18 @@
 package policy
 
-// Mode limits what an autoscaler does. The zero Mode is ModeOn.
+// Mode limits the actions of an autoscaler. The zero Mode is ModeOn.
 type Mode string
 
 // The modes.
 const (
 	ModeOn Mode = ""
-	// ModeRecommend decides and stores recommendations, but never writes.
+	// With ModeRecommend, the autoscaler decides and stores recommendations, but never writes.
 	ModeRecommend Mode = "recommend"
-	// ModeUpOnly and ModeDownOnly disable the other direction, with or without behavior. Bounds
+	// ModeUpOnly and ModeDownOnly disable the opposite direction, with or without behavior. Bounds
 	// still apply.
 	ModeUpOnly   Mode = "up-only"
 	ModeDownOnly Mode = "down-only"
-	// ModeOff only reads the target.
+	// With ModeOff, the autoscaler only reads the target.
 	ModeOff Mode = "off"
 )
 
@@ -23,7 +23,7 @@ func (m Mode) String() string {
 	return string(m)
 }
 
-// Reasons of ScalingLimited and ScalingActive.
+// The reasons in the conditions ScalingLimited and ScalingActive.
 const (
 	modeRecommendReason = "ModeRecommend"
 	modeUpOnlyReason    = "ModeUpOnly"
@@ -45,7 +45,7 @@ func (m Mode) forbids(from, to int32) bool {
 	return m == ModeUpOnly && to < from || m == ModeDownOnly && to > from
 }
 
-// limitByMode is R69 for a disabled direction.
+// limitByMode applies R69 to a direction that the mode disables.
 func (p *pass) limitByMode(step *Limit) {
 	current := p.decision.CurrentReplicas
 	step.Replicas, step.Reason = current, modeUpOnlyReason

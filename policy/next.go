@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Next describes what would change the count after a pass.
+// Next describes the times and metric values that would change the count after a pass.
 type Next struct {
 	// Count is the count after the pass.
 	Count int32 `json:"count"`
@@ -26,11 +26,11 @@ type Next struct {
 type Wait struct {
 	// Reason is a reason code.
 	Reason string `json:"reason"`
-	// Replicas is the count that it allows; 0 if absent.
+	// Replicas is the count that the wait allows, or 0.
 	Replicas int32 `json:"replicas,omitempty"`
-	// Policy is the limiting scaling policy; nil if absent.
+	// Policy is the limiting scaling policy, or nil.
 	Policy *ScalingPolicy `json:"policy,omitempty"`
-	// Until is when it ends or allows more; zero if time alone does not end it.
+	// Until is when the wait ends or allows a larger change; zero if time alone does not end it.
 	Until   time.Time `json:"until,omitzero"`
 	Message string    `json:"message,omitempty"`
 }
@@ -39,19 +39,20 @@ type Wait struct {
 type Move struct {
 	// At is the earliest instant of a change if the recommendation changes with the next pass.
 	At time.Time `json:"at"`
-	// Metrics are the thresholds. Scaling up needs one of them, scaling down all.
+	// Metrics are the thresholds. One of them is sufficient to scale up. All of them are necessary
+	// to scale down.
 	Metrics []Threshold `json:"metrics,omitempty"`
 }
 
-// Threshold is a limit beyond which a metric proposes another count.
+// Threshold is a limit beyond which a metric proposes a different count.
 type Threshold struct {
-	// Metric is the index in the spec.
+	// Metric is the index of the metric in the spec.
 	Metric int `json:"metric"`
 	// Value is in percent for Utilization, otherwise in milli-units.
 	Value int64 `json:"value"`
 	// Total reports whether Value is the total of a metric with a target per instance.
 	Total bool `json:"total,omitempty"`
-	// Proposal is the proposal beyond Value.
+	// Proposal is the count that the metric proposes just beyond Value.
 	Proposal int32 `json:"proposal"`
 }
 
@@ -65,8 +66,9 @@ type ahead struct {
 	count    int32
 }
 
-// LookAhead returns what would change the count after a pass. count, memory and status are the
-// settled ones. It evaluates future passes with [Decide].
+// LookAhead returns the times and metric values that would change the count after a pass. The
+// arguments count, memory and status are the values after [Settle]. LookAhead evaluates future
+// passes with [Decide].
 func LookAhead(settings Settings, spec Spec, memory Memory, status Status, decision Decision, count int32) Next {
 	a := ahead{settings: settings, spec: spec, memory: memory, status: status, decision: &decision, count: count}
 	next := Next{Count: count}
@@ -102,7 +104,7 @@ func LookAhead(settings Settings, spec Spec, memory Memory, status Status, decis
 	return next
 }
 
-// missingWait is the wait for a failed metric or its fallback.
+// missingWait returns the wait for a failed metric or its fallback.
 func missingWait(result *MetricResult) Wait {
 	wait := Wait{Reason: failureReason(result.Type), Message: describeResult(result)}
 	if fallback := result.Fallback; fallback != nil && !fallback.Active && fallback.Replicas != nil {
@@ -115,7 +117,7 @@ func describeResult(result *MetricResult) string {
 	return describeMetric(&MetricSpec{Type: result.Type, Name: result.Name, Task: result.Task, Object: result.Object})
 }
 
-// requested is the recommendation; false if it is unknown.
+// requested returns the recommendation, and false if it is unknown.
 func (a *ahead) requested() (int32, bool) {
 	d := a.decision
 	switch {
@@ -132,7 +134,7 @@ func (a *ahead) outside() bool {
 	return a.count != 0 && (a.count > a.spec.MaxReplicas || a.count < minReplicasOf(&a.spec))
 }
 
-// at is the decision of a future pass in which the metrics recommend a count.
+// at returns the decision of a future pass in which the metrics recommend a count.
 func (a *ahead) at(now time.Time, recommended int32) Decision {
 	one, total := int64(1000), 1000*int64(recommended)
 	spec := a.spec
@@ -150,8 +152,8 @@ func (a *ahead) at(now time.Time, recommended int32) Decision {
 	return Decide(a.settings, spec, a.memory, a.status, observation, now)
 }
 
-// earliest is the first instant at which a pass changes the count, and the new count; zero if
-// there is none. sign requires a direction: 1 is up, -1 down, 0 both.
+// earliest returns the first instant at which a pass changes the count, and the new count. Both are
+// zero if there is no such instant. sign selects the direction: 1 is up, -1 is down, and 0 is both.
 func (a *ahead) earliest(recommended, sign int32) (time.Time, int32) {
 	for _, at := range a.instants(recommended) {
 		if d := a.at(at, recommended); d.Write && sign*(d.DesiredReplicas-a.count) >= 0 {
@@ -161,7 +163,7 @@ func (a *ahead) earliest(recommended, sign int32) (time.Time, int32) {
 	return time.Time{}, 0
 }
 
-// instants are the times at which the result of a pass can change, in order.
+// instants returns the times at which the result of a pass can change, in order.
 func (a *ahead) instants(recommended int32) []time.Time {
 	rules := RulesFor(a.settings, a.spec)
 	all := []time.Time{a.decision.Time}
@@ -203,7 +205,7 @@ func (a *ahead) directions() []*ScalingRules {
 	return slices.DeleteFunc(all, func(rules *ScalingRules) bool { return rules == nil })
 }
 
-// waits are the delays of a change to the recommendation.
+// waits returns the reasons that delay a change to the recommendation.
 func (a *ahead) waits(d *Decision, recommended int32) (waits []Wait) {
 	switch d.Case {
 	case CaseDisabled:
@@ -227,7 +229,7 @@ func (a *ahead) waits(d *Decision, recommended int32) (waits []Wait) {
 	return append(waits, heldWaits(d)...)
 }
 
-// heldWaits are the delays by pauses and modes.
+// heldWaits returns the pauses and the mode that delay a change.
 func heldWaits(d *Decision) (waits []Wait) {
 	switch {
 	case d.DesiredReplicas == d.CurrentReplicas:
@@ -251,7 +253,7 @@ func heldWaits(d *Decision) (waits []Wait) {
 	return waits
 }
 
-// freed is when the rate allows a larger step; zero for never.
+// freed returns the time when the rate allows a larger step, or zero if it never does.
 func (a *ahead) freed(limit *Limit, recommended int32) time.Time {
 	for _, at := range a.instants(recommended) {
 		if l := a.at(at, recommended).Limit; l != nil && (limit.Reason == scaleUpLimited && l.Replicas > limit.Replicas ||
@@ -262,8 +264,8 @@ func (a *ahead) freed(limit *Limit, recommended int32) time.Time {
 	return time.Time{}
 }
 
-// move describes a change up (1) or down (-1); nil if it is impossible, as at a bound or while
-// a metric fails.
+// move describes a change up (1) or down (-1). It returns nil if the change is impossible, for
+// example at a bound or while a metric fails.
 func (a *ahead) move(sign int32) *Move {
 	if a.count == 0 && sign < 0 || a.decision.Case == CaseDisabled {
 		return nil
@@ -355,7 +357,7 @@ func (a *ahead) curve(i int, sign int32) (curve, bool) {
 	return a.usageCurve(metric, result, sign)
 }
 
-// wholeCurve is the curve of an Object or External metric.
+// wholeCurve returns the curve of an Object or External metric.
 func (a *ahead) wholeCurve(result *MetricResult) (curve, bool) {
 	d, target := a.decision, result.TargetValue
 	p := &pass{
@@ -379,8 +381,9 @@ func (a *ahead) wholeCurve(result *MetricResult) (curve, bool) {
 	}}, true
 }
 
-// usageCurve is the curve of a metric on instances: of the average, or of the percent used. Of
-// the sums with the same average it uses the one that is farthest from the threshold.
+// usageCurve returns the curve of a metric with a value for each instance, as a function of the
+// average or of the utilization in percent. Many sums have the same rounded average; the curve uses
+// the sum that is farthest from the threshold.
 func (a *ahead) usageCurve(metric *MetricSpec, result *MetricResult, sign int32) (curve, bool) {
 	u := usageMetric{metric: metric, band: toleranceOf(&a.settings, &a.spec), current: a.count}
 	u.tally.groups = *result.Groups

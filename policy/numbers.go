@@ -39,7 +39,7 @@ func saturateToInt32(n int64) int32 {
 
 func finite(f float64) bool { return !math.IsNaN(f) && !math.IsInf(f, 0) }
 
-// recorded is the nearest finite float, for JSON.
+// recorded returns the nearest finite float, for JSON.
 func recorded(f float64) float64 {
 	if math.IsNaN(f) {
 		return 0

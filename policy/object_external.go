@@ -6,7 +6,7 @@ import "math"
 // error.
 func (p *pass) evaluateWhole(metric *MetricSpec, reading *Reading, result *MetricResult) string {
 	var value int64
-	external := metric.Type == ExternalMetric // R39; for an Object metric the type of the target decides (R40)
+	external := metric.Type == ExternalMetric // R39; for an Object metric, the target's type decides (R40)
 	switch target := &metric.Target; {
 	case (external || target.Type == AverageValueTarget) && target.AverageValueMilli != nil:
 		result.TargetType, value = AverageValueTarget, *target.AverageValueMilli
@@ -36,7 +36,7 @@ func (p *pass) evaluateWhole(metric *MetricSpec, reading *Reading, result *Metri
 	return ""
 }
 
-// wholeUsage is the value of the metric in milli-units (R26, R42, R43).
+// wholeUsage returns the value of the metric in milli-units (R26, R42, R43).
 func wholeUsage(metric *MetricSpec, reading *Reading, target TargetType) (usage int64, failure string) {
 	switch {
 	case metric.Type == ObjectMetric && reading.ValueMilli == nil:
@@ -71,7 +71,7 @@ func sumForValue(values []int64) (sum int64) {
 	return sum
 }
 
-// sumForAverage returns the largest number as soon as the sum is negative (R43).
+// sumForAverage returns the largest integer as soon as the sum is negative (R43).
 func sumForAverage(values []int64) (sum int64) {
 	for _, value := range values {
 		if sum += value; sum < 0 {
@@ -119,7 +119,7 @@ func (p *pass) runningAndReady() (count int32) {
 	return count
 }
 
-// byAverageValue is R44. The observed count determines whether there is a change.
+// byAverageValue implements R44. The observed count determines whether there is a change.
 func (p *pass) byAverageValue(usage, target int64, result *MetricResult) {
 	replicas := p.observation.StatusReplicas
 	ratio := float64(usage) / (float64(target) * float64(replicas))
@@ -132,7 +132,7 @@ func (p *pass) byAverageValue(usage, target int64, result *MetricResult) {
 	result.Proposal = ceilToInt32(float64(usage) / float64(target))
 }
 
-// reportAverage sets the average in the status; none without instances (R45).
+// reportAverage sets the average in the status, unless there are no instances (R45).
 func (p *pass) reportAverage(metric *MetricSpec, usage int64, result *MetricResult) {
 	replicas := p.observation.StatusReplicas
 	average := int64(math.MaxInt64)

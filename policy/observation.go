@@ -4,55 +4,56 @@ import "time"
 
 // Observation is the input of one pass from the platform and the sources.
 type Observation struct {
-	// ReadError is set if the target could not be read (R25.1). Other fields are ignored then.
+	// ReadError is set if the target could not be read (R25.1). In that case, the fields that
+	// describe the target and its metrics are ignored.
 	ReadError string `json:"read_error,omitempty"`
-	// ReadReason is the platform's reason code, as JobNotFound; empty means the reason of R25.1
-	// (deviation).
+	// ReadReason is the platform's reason code, such as JobNotFound (deviation). If it is empty,
+	// the reason of R25.1 applies.
 	ReadReason string `json:"read_reason,omitempty"`
 	// Unscalable is set with ReadError if the target must be reconfigured before it can be
 	// scaled.
 	Unscalable bool `json:"unscalable,omitempty"`
-	// SpecReplicas is the desired count: "current" in the rules.
+	// SpecReplicas is the desired count. The rules call it "current".
 	SpecReplicas int32 `json:"spec_replicas"`
 	// StatusReplicas is the observed count (R44).
 	StatusReplicas int32 `json:"status_replicas"`
-	// PlatformMin and PlatformMax are the platform's own bounds; nil if absent. They limit the
-	// result last, after R53 (deviation).
+	// PlatformMin and PlatformMax are the platform's own bounds; nil if the platform has none. They
+	// are applied last, after R53 (deviation).
 	PlatformMin *int32 `json:"platform_min,omitempty"`
 	PlatformMax *int32 `json:"platform_max,omitempty"`
 	// Hold is set while the target must not be written to (deviation).
 	Hold *Hold `json:"hold,omitempty"`
 	// Foreign is set after a manual change since the last pass (deviation).
 	Foreign *ForeignChange `json:"foreign,omitempty"`
-	// Restore is a count to restore (deviation); nil if absent.
+	// Restore is the count to restore (deviation), or nil.
 	Restore *Restoration `json:"restore,omitempty"`
-	// Command is an accepted count of an operator (deviation); nil if absent.
+	// Command is an operator's accepted request for a count (deviation), or nil.
 	Command *Command `json:"command,omitempty"`
 	// Pauses are the active pauses of the autoscaler (deviation). Resumed describes the end of
 	// the last one.
 	Pauses  []Pause `json:"pauses,omitempty"`
 	Resumed string  `json:"resumed,omitempty"`
-	// Notices are other messages of the platform (deviation). They do not affect the decision.
+	// Notices are other messages from the platform (deviation). They do not affect the decision.
 	Notices []Notice `json:"notices,omitempty"`
 	// Instances are all instances, in any phase.
 	Instances []Instance `json:"instances,omitempty"`
-	// Metrics has one reading for each metric of the defaulted spec.
+	// Metrics contains one reading for each metric of the defaulted spec.
 	Metrics []Reading `json:"metrics,omitempty"`
 }
 
 // Hold is a reason not to write to the platform now. The pass still stores its recommendation.
 type Hold struct {
-	// Reason is a reason code, Message a sentence.
+	// Reason is a reason code. Message is a sentence.
 	Reason  string `json:"reason"`
 	Message string `json:"message"`
 	// Until is the end of the hold, by the platform's clock; zero if unknown.
 	Until time.Time `json:"until,omitzero" clock:"wall"`
 }
 
-// Notice is a message of the platform for the operator, such as a failed placement. It is shown
-// as a condition.
+// Notice is a message from the platform to the operator, for example about a failed placement. It
+// is shown as a condition.
 type Notice struct {
-	// Condition is the condition type, Reason a reason code, Message a sentence.
+	// Condition is the condition type, Reason is a reason code, and Message is a sentence.
 	Condition ConditionType `json:"condition"`
 	Reason    string        `json:"reason"`
 	Message   string        `json:"message"`
@@ -114,7 +115,7 @@ const (
 	ReadinessUnknown
 )
 
-// String returns upstream's word, and "" if upstream has no condition.
+// String returns the status of upstream's Ready condition, or "" if upstream has no such condition.
 func (r Readiness) String() string {
 	switch r {
 	case ReadinessTrue:
@@ -130,7 +131,7 @@ func (r Readiness) String() string {
 
 // Instance is one instance of a target (upstream: pod).
 type Instance struct {
-	// ID is never used for another instance of the target.
+	// ID is never reused for a different instance of the target.
 	ID        string    `json:"id,omitempty"`
 	Phase     Phase     `json:"phase,omitempty"`
 	Readiness Readiness `json:"readiness,omitempty"`
@@ -141,7 +142,7 @@ type Instance struct {
 	StartedAt time.Time `json:"started_at,omitzero"`
 	// ReadinessChanged is the last change of Readiness.
 	ReadinessChanged time.Time `json:"readiness_changed,omitzero"`
-	// Requests are requests of the whole instance (R29); usually empty.
+	// Requests are the resource requests of the whole instance (R29). They are usually empty.
 	Requests []Amount `json:"requests,omitempty"`
 	// Tasks are the long-running tasks.
 	Tasks []Task `json:"tasks,omitempty"`
@@ -152,7 +153,7 @@ type Task struct {
 	Name string `json:"name"`
 	// Requests are the reserved amounts. R28 distinguishes a missing resource from 0.
 	Requests []Amount `json:"requests,omitempty"`
-	// RequestHint describes how to set a missing request, as "set its cpus".
+	// RequestHint describes how to set a missing request, such as "set its cpus".
 	RequestHint string `json:"request_hint,omitempty"`
 }
 
@@ -171,27 +172,27 @@ type Amount struct {
 type Reading struct {
 	// Error is the error of the source. An empty result is detected by the policy (R26).
 	Error string `json:"error,omitempty"`
-	// Warnings are the warnings of the source, for explanations only.
+	// Warnings are the source's warnings. They are only used in explanations.
 	Warnings []string `json:"warnings,omitempty"`
-	// Partial is the warning that marks a partial result; empty if absent. A partial result does
-	// not scale down (deviation).
+	// Partial is the warning that marks a partial result; empty if the result is complete. A
+	// partial result does not scale down (deviation).
 	Partial string `json:"partial,omitempty"`
-	// Samples is for Resource, ContainerResource and Instances metrics. Samples[i] belongs to
-	// Observation.Instances[i]; further samples belong to unknown instances (R34).
+	// Samples is used by Resource, ContainerResource and Instances metrics. Samples[i] belongs to
+	// Observation.Instances[i]; additional samples belong to unknown instances (R34).
 	Samples []Sample `json:"samples,omitempty"`
-	// ValueMilli is for Object metrics; nil for no value.
+	// ValueMilli is used by Object metrics. It is nil if there is no value.
 	ValueMilli *int64 `json:"value_milli,omitempty"`
-	// ValuesMilli is for External metrics (R42, R43).
+	// ValuesMilli is used by External metrics (R42, R43).
 	ValuesMilli []int64 `json:"values_milli,omitempty"`
 }
 
 // Sample is the value of a metric for one instance.
 type Sample struct {
-	// Milli is the value in milli-units, if OK.
+	// Milli is the value in milli-units. It is valid if OK is set.
 	Milli int64 `json:"milli,omitempty"`
 	OK    bool  `json:"ok,omitempty"`
-	// At is when the sample was taken, and Window the span that it covers; both matter for cpu
-	// only (R27).
+	// At is when the sample was taken, and Window is the interval that it covers. Both are used
+	// only for cpu (R27).
 	At     time.Time     `json:"at,omitzero"`
 	Window time.Duration `json:"window,omitempty"`
 }
@@ -199,6 +200,6 @@ type Sample struct {
 // TaskUsage is the resource usage of one task.
 type TaskUsage struct {
 	Task string
-	// Usage has the measured resources.
+	// Usage contains the measured resources.
 	Usage []Amount
 }

@@ -2,7 +2,7 @@ package policy
 
 import "time"
 
-// noticeForeign reports a manual change. The condition stays until the autoscaler writes the
+// noticeForeign reports a manual change. The condition remains True until the autoscaler writes the
 // count.
 func (p *pass) noticeForeign() {
 	foreign := p.observation.Foreign
@@ -43,7 +43,7 @@ func (p *pass) remember() {
 	}
 }
 
-// restored is the count to restore, within the current bounds.
+// restored returns the count to restore, within the current bounds.
 func (p *pass) restored() int32 {
 	return min(max(p.decision.Restore.Replicas, p.decision.MinReplicas), p.decision.MaxReplicas)
 }
@@ -65,8 +65,8 @@ type Command struct {
 	Author string `json:"author,omitempty"`
 }
 
-// Refusal returns the reason to reject a command; empty to accept it. Pauses and modes do not
-// matter. A count of 0 is maintenance (R51) and needs no force.
+// Refusal returns the reason to reject a command, or an empty string to accept it. Pauses and modes
+// do not affect commands. A count of 0 is maintenance (R51) and needs no force.
 func (c *Command) Refusal(spec Spec, observation *Observation) string {
 	low, o := minReplicasOf(&spec), observation
 	switch {

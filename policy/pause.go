@@ -15,7 +15,7 @@ const (
 	BothDirections Direction = "both"
 )
 
-// Covers reports whether a change has the direction.
+// Covers reports whether a change from one count to another is in the direction.
 func (d Direction) Covers(from, to int32) bool {
 	switch d {
 	case Up:
@@ -52,22 +52,24 @@ func (s Scope) String() string {
 type Pause struct {
 	Scope
 	Direction Direction `json:"direction"`
-	// Reason is given by the operator. Author is the operator.
+	// Reason is the operator's reason. Author is the operator.
 	Reason string `json:"reason,omitempty"`
 	Author string `json:"author,omitempty"`
-	// Until is when the pause ends by itself; zero if it does not.
+	// Since is when the pause began. Until is when it ends automatically; zero if it does not.
 	Since time.Time `json:"since"`
 	Until time.Time `json:"until,omitzero"`
-	// Renews is set if the breaker starts again at Until while the request exceeds its limit.
+	// Renews is set if the requested removals alone exceed the breaker's limit. The breaker then
+	// opens again at Until, unless fewer removals are requested.
 	Renews bool `json:"renews,omitempty"`
 	// Message describes the pause.
 	Message string `json:"message,omitempty"`
 }
 
-// Ended reports whether the pause is over at now.
+// Ended reports whether the pause has ended at now.
 func (p *Pause) Ended(now time.Time) bool { return !p.Until.IsZero() && !now.Before(p.Until) }
 
-// HeldBy is what prevents a decision, in addition to the platform.
+// HeldBy is the type of restriction in hpad that prevents a change. Decision.Hold contains a hold
+// by the platform.
 type HeldBy string
 
 // The values of HeldBy.
@@ -89,7 +91,7 @@ func (p *Pause) HeldBy() HeldBy {
 // PausedBy reports whether a pause or the breaker prevents the decision.
 func (d *Decision) PausedBy() bool { return d.HeldBy == HeldByPause || d.HeldBy == HeldByBreaker }
 
-// Reasons of Paused.
+// The reasons in the condition Paused.
 const (
 	pausedReason     = "Paused"
 	pausedUpReason   = "PausedUp"
@@ -107,8 +109,8 @@ func (e Event) IsPause() bool {
 	return false
 }
 
-// noticePauses sets the condition of pauses, with an event for each change. The condition is
-// absent before the first pause.
+// noticePauses sets the condition Paused, with an event for each change. The condition is absent
+// before the first pause.
 func (p *pass) noticePauses() {
 	d, pauses := &p.decision, p.observation.Pauses
 	d.Pauses = pauses
@@ -128,7 +130,7 @@ func (p *pass) noticePauses() {
 	d.reportPauses(pauses, before, p.now)
 }
 
-// reportPauses sets the condition of active pauses, with an event if it changes.
+// reportPauses sets the condition Paused for active pauses, with an event if it changes.
 func (d *Decision) reportPauses(pauses []Pause, before *Condition, now time.Time) {
 	message, up, down, breaker := "", false, false, false
 	for i := range pauses {
@@ -154,7 +156,7 @@ func (d *Decision) reportPauses(pauses []Pause, before *Condition, now time.Time
 	d.Status.Conditions = setCondition(d.Status.Conditions, now, Paused, ConditionTrue, reason, message)
 }
 
-// pauseOf returns the pause that prevents a change; nil if absent.
+// pauseOf returns the pause that prevents a change, or nil.
 func (p *pass) pauseOf(from, to int32) *Pause {
 	for i := range p.observation.Pauses {
 		if pause := &p.observation.Pauses[i]; pause.Direction.Covers(from, to) {
@@ -164,8 +166,8 @@ func (p *pass) pauseOf(from, to int32) *Pause {
 	return nil
 }
 
-// HoldBy applies pauses that began after the decision. It reports whether one of them prevents
-// it.
+// HoldBy applies pauses that began after the decision. It reports whether one of them prevents the
+// change.
 func (d *Decision) HoldBy(pauses []Pause, now time.Time) bool {
 	for i := range pauses {
 		if pauses[i].Direction.Covers(d.CurrentReplicas, d.DesiredReplicas) {

@@ -2,12 +2,12 @@ package policy
 
 import "cmp"
 
-// platformMax is the reason of a step that the platform's maximum shortened.
+// platformMax is the reason if the platform's maximum limited a change.
 const platformMax = "PlatformMax"
 
 // clampToPlatform limits a step by the platform's own bounds (deviation). It is the last step,
-// after R53. It only shortens steps: a target outside of the bounds stays until the metrics, or
-// R25.4, move it.
+// after R53. It only makes changes smaller: a count outside of the bounds remains until the metrics
+// or R25.4 change it.
 func (p *pass) clampToPlatform(desired int32) int32 {
 	o := &p.observation
 	allowed := p.platformAllows(desired)
@@ -84,10 +84,11 @@ func (s *Shortage) String() string {
 	return text
 }
 
-// noticeResolved is the reason after a notice has ended.
+// noticeResolved is the reason in a notice's condition after the notice has ended.
 const noticeResolved = "Resolved"
 
-// own reports whether notices may not use the condition type.
+// own reports whether the condition type is reserved for the package, so that notices may not use
+// it.
 func (t ConditionType) own() bool {
 	switch t {
 	case AbleToScale, ScalingActive, ScalingLimited, ScaledToZero, ForeignWriter, Paused, ExternalMetricFallbackActive:
@@ -96,8 +97,8 @@ func (t ConditionType) own() bool {
 	return false
 }
 
-// noticePlatform sets a condition for each notice, with an event at its start. It does not
-// affect the count.
+// noticePlatform sets a condition for each notice, with an event when the notice first appears.
+// Notices do not affect the count.
 func (p *pass) noticePlatform() {
 	for i := range p.observation.Notices {
 		notice := &p.observation.Notices[i]

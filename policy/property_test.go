@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// world is everything that one pass depends on.
+// world contains all inputs of one pass.
 type world struct {
 	Settings    policy.Settings
 	Spec        policy.Spec
@@ -49,8 +49,8 @@ func chance(t *rapid.T, n int, label string) bool {
 	return rapid.IntRange(1, n).Draw(t, label) == 1
 }
 
-// drawBefore draws a time up to an hour and a bit before now, on whole seconds
-// so that windows end exactly at entries.
+// drawBefore draws a time up to a little more than an hour before now. Times are whole seconds, so
+// that some windows end exactly at an entry.
 func drawBefore(t *rapid.T, now time.Time, label string) time.Time {
 	return now.Add(-time.Duration(rapid.IntRange(0, 4000).Draw(t, label)) * time.Second)
 }
@@ -245,8 +245,8 @@ func drawReading(t *rapid.T, metric *policy.MetricSpec, instances int, now time.
 	return reading
 }
 
-// slowRates are the counts that R65 to R68 allow going up and down, computed
-// without any of the package's code.
+// slowRates returns the counts that R65 to R68 allow when scaling up and down. It does not use the
+// package's code.
 func slowRates(w *world) (up, down float64) {
 	current := float64(w.Observation.SpecReplicas)
 	if w.Spec.Behavior == nil { // R57, R59

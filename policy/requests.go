@@ -10,7 +10,7 @@ const hugePagesPrefix = "hugepages-"
 
 const nanoPerMilli = 1_000_000
 
-// requestOf returns the request of an instance for the metric's resource. It is false if a
+// requestOf returns the request of an instance for the metric's resource. It returns false if a
 // request is missing (R28, R29).
 func requestOf(instance *Instance, metric *MetricSpec) (int64, bool) {
 	if metric.Type == ContainerResourceMetric {
@@ -25,7 +25,7 @@ func requestOf(instance *Instance, metric *MetricSpec) (int64, bool) {
 	return sumAll(instance.Tasks, metric.Name)
 }
 
-// taskRequest is the request of one task (R28).
+// taskRequest returns the request of one task (R28).
 func taskRequest(tasks []Task, name, resource string) (int64, bool) {
 	for i := range tasks {
 		if tasks[i].Name != name {
@@ -39,7 +39,7 @@ func taskRequest(tasks []Task, name, resource string) (int64, bool) {
 	return 0, false
 }
 
-// sumAll adds the requests of all tasks; each task needs one (R28).
+// sumAll adds the requests of all tasks. Each task must have a request (R28).
 func sumAll(tasks []Task, resource string) (sum int64, ok bool) {
 	for i := range tasks {
 		amount := find(tasks[i].Requests, resource)
@@ -64,8 +64,8 @@ func sumStated(tasks []Task, resource string) (sum int64, ok bool) {
 	return sum - roundedUp/nanoPerMilli, ok
 }
 
-// statesWhole reports whether whole-instance requests count: for cpu, memory or huge pages
-// (R29).
+// statesWhole reports whether whole-instance requests apply, which is true for cpu, memory and huge
+// pages (R29).
 func statesWhole(amounts []Amount) bool {
 	for i := range amounts {
 		name := amounts[i].Resource
@@ -104,8 +104,8 @@ func missingRequest(instance *Instance, metric *MetricSpec) string {
 	return lacks
 }
 
-// ResourceSample returns the sample of a Resource metric, the sum over all tasks in
-// milli-units. It is false if a task lacks the resource (R26).
+// ResourceSample returns the sample of a Resource metric, the sum over all tasks in milli-units. It
+// returns false if a task lacks the resource (R26).
 func ResourceSample(tasks []TaskUsage, resource string) (milli int64, ok bool) {
 	for i := range tasks {
 		amount := find(tasks[i].Usage, resource)
@@ -117,7 +117,7 @@ func ResourceSample(tasks []TaskUsage, resource string) (milli int64, ok bool) {
 	return milli, len(tasks) > 0
 }
 
-// TaskSample returns the sample of a ContainerResource metric in milli-units. It is false if
+// TaskSample returns the sample of a ContainerResource metric in milli-units. It returns false if
 // the task lacks the resource (R26).
 func TaskSample(tasks []TaskUsage, task, resource string) (milli int64, ok bool) {
 	for i := range tasks {

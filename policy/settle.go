@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// eventRules are the inputs of [Settle] from settings and spec (R72, R73).
+// eventRules are the parts of the settings and the spec that [Settle] needs (R72, R73).
 type eventRules struct {
 	// behavior is nil if scale events are not stored.
 	behavior *Behavior
-	// mayBeZero reports whether the spec allows zero replicas.
+	// scaleToZero is the setting. mayBeZero reports whether the spec allows zero replicas.
 	scaleToZero, mayBeZero bool
 }
 
@@ -22,7 +22,7 @@ func eventRulesFor(settings *Settings, spec *Spec) eventRules {
 	}
 }
 
-// longestPeriod is the longest period of a direction's policies (R73).
+// longestPeriod returns the longest period of a direction's policies (R73).
 func longestPeriod(rules *ScalingRules) (longest time.Duration) {
 	if rules == nil {
 		return 0
@@ -77,8 +77,8 @@ type rescale struct {
 	at       time.Time
 	message  string
 	rules    eventRules
-	// commanded is set if an operator set the count: then it is no scale event, and a count of
-	// 0 is maintenance.
+	// commanded is set if an operator set the count. Such a change is not a scale event, and a
+	// count of 0 is maintenance.
 	commanded bool
 }
 
@@ -93,7 +93,7 @@ func (s *Settlement) rescaled(change rescale, now time.Time) {
 	s.Status.DesiredReplicas, s.Status.LastScaleTime = change.to, change.at
 }
 
-// rememberChange stores the scale event, with behavior only (R73).
+// rememberChange stores the scale event if the spec has a behavior (R73).
 func (s *Settlement) rememberChange(change rescale) {
 	behavior := change.rules.behavior
 	switch by := int64(change.to) - int64(change.from); {
@@ -127,8 +127,8 @@ func rememberEvent(list []ScaleEvent, change int64, at time.Time, longest time.D
 	return next
 }
 
-// rememberZero sets ScaledToZero, which distinguishes the autoscaler's zero from an operator's
-// (R72, R54).
+// rememberZero sets ScaledToZero, which distinguishes a zero set by the autoscaler from a zero set
+// by an operator (R72, R54).
 func (s *Settlement) rememberZero(change rescale, now time.Time) {
 	switch {
 	case !change.rules.scaleToZero:
@@ -151,8 +151,8 @@ func (s *Settlement) writeFailed(decision *Decision, outcome Outcome, now time.T
 	s.fail(outcome.Error)
 }
 
-// writeHeld applies a write that the platform held. A continuing hold keeps its start time,
-// although this pass set another condition in between.
+// writeHeld records that the platform held the write. A continuing hold keeps its start time,
+// although this pass changed the condition in between.
 func (s *Settlement) writeHeld(decision *Decision, hold *Hold, now time.Time) {
 	if hold == nil {
 		hold = &Hold{Message: "the platform holds the target"}
@@ -185,8 +185,8 @@ func (s *Settlement) fail(message string) {
 }
 
 // StatusWriteFailed returns the events of a pass whose status could not be written.
-// FailedUpdateStatus comes last, but before FailedComputeMetricsReplicas (R74, R78). An
-// unchanged status is not written, and adds no event.
+// FailedUpdateStatus comes last, but before FailedComputeMetricsReplicas (R74, R78). An unchanged
+// status is not written and adds no event.
 func (s Settlement) StatusWriteFailed(message string) []Event {
 	if !s.StatusChanged {
 		return s.Events
@@ -199,7 +199,8 @@ func (s Settlement) StatusWriteFailed(message string) []Event {
 }
 
 // SettleLate applies a write of an earlier pass that was confirmed later, with the time of the
-// intention (R72, R73). Memory and status are the current ones; conditions change at now.
+// intention (R72, R73). memory and status are the current memory and status. Conditions change at
+// now.
 func SettleLate(settings Settings, spec Spec, memory Memory, status Status, intention Intention, now time.Time) Settlement {
 	message := intention.Message
 	if message == "" {

@@ -2,36 +2,38 @@ package policy
 
 import "time"
 
-// Settings are common settings of all autoscalers (R7, R8). They have no defaults here.
+// Settings are the settings that all autoscalers share (R7, R8). This package applies no defaults
+// to them.
 type Settings struct {
-	// Tolerance is the band around a ratio of 1 without a change, unless the autoscaler has its
-	// own (R30). 0.1 is 10 %.
+	// Tolerance is the band around a ratio of 1 in which the count does not change, unless the
+	// autoscaler sets its own tolerance (R30). 0.1 is 10 %.
 	Tolerance float64 `json:"tolerance"`
-	// DownscaleStabilization is the window of R55, and of R61 without an own window.
+	// DownscaleStabilization is the window of R55. R61 uses it if the spec sets no window.
 	DownscaleStabilization time.Duration `json:"downscale_stabilization"`
-	// CPUInitializationPeriod is the time after the start in which cpu samples must be newer
-	// than the last readiness change (R27).
+	// CPUInitializationPeriod is the period after an instance starts in which its cpu samples must
+	// be newer than its last readiness change (R27).
 	CPUInitializationPeriod time.Duration `json:"cpu_initialization_period"`
-	// InitialReadinessDelay is the time after the start in which a change to unready means "was
-	// never ready" (R27).
+	// InitialReadinessDelay is the period after an instance starts in which a change to unready
+	// means that the instance has never been ready (R27).
 	InitialReadinessDelay time.Duration `json:"initial_readiness_delay"`
 	// ScaleToZero is upstream's HPAScaleToZero (R8, section 15).
 	ScaleToZero bool `json:"scale_to_zero"`
-	// Mode is a deviation.
+	// Mode limits the actions of the autoscaler (deviation).
 	Mode Mode `json:"mode,omitempty"`
 }
 
 // Spec is the configuration of an autoscaler: autoscaling/v2 in milli-units. [Default] and
 // [Validate] prepare it for [Decide].
 type Spec struct {
-	// MinReplicas is the lower bound; nil means 1 (R9). 0 needs Settings.ScaleToZero and an
+	// MinReplicas is the lower bound; nil means 1 (R9). 0 requires Settings.ScaleToZero and an
 	// Object or External metric (R15).
 	MinReplicas *int32 `json:"min_replicas,omitempty"`
 	// MaxReplicas is the upper bound, at least 1 and MinReplicas (R14).
 	MaxReplicas int32 `json:"max_replicas"`
 	// Metrics are evaluated in this order (R46). Empty means cpu at 80 % (R10).
 	Metrics []MetricSpec `json:"metrics,omitempty"`
-	// Behavior selects sections 17 and 18, even if it is empty, and section 16 if nil (R11).
+	// Behavior selects sections 17 and 18 of the rules, even if it is empty. If it is nil, section
+	// 16 applies (R11).
 	Behavior *Behavior `json:"behavior,omitempty"`
 }
 
@@ -55,10 +57,10 @@ type MetricSpec struct {
 	Name string `json:"name"`
 	// Task is the task of a ContainerResource metric.
 	Task string `json:"task,omitempty"`
-	// Object is the object of an Object metric, as "kind/name".
+	// Object is the object of an Object metric, in the form "kind/name".
 	Object string       `json:"object,omitempty"`
 	Target MetricTarget `json:"target"`
-	// OnMissing is optional.
+	// OnMissing configures the fallback if the metric is missing. It is optional.
 	OnMissing *OnMissing `json:"on_missing,omitempty"`
 }
 
@@ -75,15 +77,15 @@ const (
 // MetricTarget is the target of a metric. Nil fields are absent.
 type MetricTarget struct {
 	Type TargetType `json:"type"`
-	// ValueMilli is a target for the metric as a whole.
+	// ValueMilli is the target value of the metric as a whole.
 	ValueMilli *int64 `json:"value_milli,omitempty"`
-	// AverageValueMilli is a target per instance.
+	// AverageValueMilli is the target value per instance.
 	AverageValueMilli *int64 `json:"average_value_milli,omitempty"`
-	// AverageUtilization is a target in percent of the requests.
+	// AverageUtilization is the target utilization in percent of the requests.
 	AverageUtilization *int32 `json:"average_utilization,omitempty"`
 }
 
-// Behavior has the scaling rules of both directions; nil means the defaults (R11).
+// Behavior contains the scaling rules of both directions. Nil rules mean the defaults (R11).
 type Behavior struct {
 	ScaleUp   *ScalingRules `json:"scale_up,omitempty"`
 	ScaleDown *ScalingRules `json:"scale_down,omitempty"`
@@ -94,11 +96,11 @@ type ScalingRules struct {
 	// StabilizationWindowSeconds is 0 to 3600. Nil means 0 for scale-up and
 	// Settings.DownscaleStabilization for scale-down (R11, R61).
 	StabilizationWindowSeconds *int32 `json:"stabilization_window_seconds,omitempty"`
-	// SelectPolicy is Max if empty.
+	// SelectPolicy defaults to Max.
 	SelectPolicy SelectPolicy `json:"select_policy,omitempty"`
-	// Policies has defaults if nil; an empty list is invalid (R12, R19).
+	// Policies gets default policies if it is nil. An empty list is invalid (R12, R19).
 	Policies []ScalingPolicy `json:"policies,omitempty"`
-	// Tolerance replaces Settings.Tolerance for this direction; at least 0. 0.05 is 5 % (R6).
+	// Tolerance replaces Settings.Tolerance for this direction. It is at least 0; 0.05 is 5 % (R6).
 	Tolerance *float64 `json:"tolerance,omitempty"`
 }
 

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Reasons of AbleToScale (R56, R64).
+// The reasons in the condition AbleToScale (R56, R64).
 const (
 	readyForNewScale    = "ReadyForNewScale"
 	scaleDownStabilized = "ScaleDownStabilized"
@@ -38,7 +38,7 @@ func (p *pass) stabilize(recommended int32) int32 {
 	return step.Replicas
 }
 
-// stabilizeDown is R55 and R56, with one window for both directions.
+// stabilizeDown implements R55 and R56, with one window for both directions.
 func (p *pass) stabilizeDown(step *Stabilization, rules WindowRules, list []Recommendation, recommended int32) {
 	cutoff := p.now.Add(-rules.Down)
 	step.Replicas, step.Reason = recommended, readyForNewScale
@@ -58,7 +58,7 @@ func (p *pass) stabilizeDown(step *Stabilization, rules WindowRules, list []Reco
 	}
 }
 
-// stabilizeWithBehavior is R62 and R64.
+// stabilizeWithBehavior implements R62 and R64.
 func (p *pass) stabilizeWithBehavior(step *Stabilization, rules WindowRules, list []Recommendation, recommended int32) {
 	current := p.decision.CurrentReplicas
 	lowest := extreme{replicas: recommended, cutoff: p.now.Add(-rules.Up)}
@@ -84,7 +84,8 @@ func (p *pass) stabilizeWithBehavior(step *Stabilization, rules WindowRules, lis
 	}
 }
 
-// extreme is the lowest or highest recommendation of a window, and the newest of equal ones.
+// extreme is the lowest or highest recommendation of a window, and the newest of equal
+// recommendations.
 type extreme struct {
 	replicas int32
 	cutoff   time.Time
@@ -125,7 +126,7 @@ func (p *pass) normalize(recommended int32) int32 {
 	return step.Replicas
 }
 
-// doubled is the upper limit of one pass without behavior (R57).
+// doubled returns the upper limit of one pass without behavior (R57).
 func doubled(current int32) int32 {
 	const factor, smallest = 2, 4
 	return int32(min(max(factor*int64(current), smallest), math.MaxInt32))
@@ -135,7 +136,7 @@ func doubled(current int32) int32 {
 type WindowRules struct {
 	// Behavior selects R63 instead of R55.
 	Behavior bool `json:"behavior"`
-	// Up is the scale-up window, with Behavior only.
+	// Up is the scale-up window. It is only used if Behavior is set.
 	Up   time.Duration `json:"up"`
 	Down time.Duration `json:"down"`
 }
@@ -156,8 +157,8 @@ func RulesFor(settings Settings, spec Spec) WindowRules {
 	return rules
 }
 
-// Remember returns the recommendation list after a pass: the last old entry is overwritten, or
-// a new one is appended (R55, R63). The argument is not modified.
+// Remember returns the recommendation list after a pass. The new entry overwrites the last expired
+// entry, or is appended (R55, R63). The argument is not modified.
 func Remember(rules WindowRules, list []Recommendation, replicas int32, now time.Time) []Recommendation {
 	cutoff := now.Add(-rules.longest())
 	slot := len(list)
@@ -173,8 +174,8 @@ func Remember(rules WindowRules, list []Recommendation, replicas int32, now time
 	return next
 }
 
-// longest is the age of an old recommendation: strictly before the cutoff (R55), or before both
-// cutoffs (R63).
+// longest returns the age beyond which a recommendation has expired: strictly before the cutoff
+// (R55), or before both cutoffs (R63).
 func (r WindowRules) longest() time.Duration {
 	if r.Behavior {
 		return max(r.Up, r.Down)

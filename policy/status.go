@@ -10,14 +10,15 @@ type Status struct {
 	DesiredReplicas int32 `json:"desired_replicas"`
 	// LastScaleTime is zero until the first write.
 	LastScaleTime time.Time `json:"last_scale_time,omitzero"`
-	// Metrics has one entry for each metric of the spec; empty if none was evaluated (R76).
+	// Metrics contains one entry for each metric of the spec. It is empty if no metric was
+	// evaluated (R76).
 	Metrics []MetricStatus `json:"metrics,omitempty"`
-	// Conditions are in order of first appearance (R77).
+	// Conditions are ordered by first appearance (R77).
 	Conditions []Condition `json:"conditions,omitempty"`
 }
 
-// MetricStatus is the current value of one metric. A failed metric has only FirstFailureTime
-// (R76).
+// MetricStatus is the current value of one metric. For a failed metric, only FirstFailureTime is
+// set (R76).
 type MetricStatus struct {
 	Type               MetricType `json:"type,omitempty"`
 	Name               string     `json:"name,omitempty"`
@@ -26,8 +27,8 @@ type MetricStatus struct {
 	AverageUtilization *int32     `json:"average_utilization,omitempty"`
 	AverageValueMilli  *int64     `json:"average_value_milli,omitempty"`
 	ValueMilli         *int64     `json:"value_milli,omitempty"`
-	// FirstFailureTime is the start of the failure of a metric with an OnMissing; zero for
-	// none.
+	// FirstFailureTime is when a metric with OnMissing began to fail; zero if the metric does not
+	// fail.
 	FirstFailureTime time.Time `json:"first_failure_time,omitzero"`
 }
 
@@ -46,7 +47,7 @@ const (
 	// Paused is True while a pause is active, and absent before the first one (deviation).
 	Paused ConditionType = "Paused"
 	// ExternalMetricFallbackActive is True while the fallback of a metric of any type is active
-	// (deviation; the name is that of KEP-5679).
+	// (deviation; the name is from KEP-5679).
 	ExternalMetricFallbackActive ConditionType = "ExternalMetricFallbackActive"
 )
 
@@ -86,14 +87,14 @@ type Event struct {
 	Message string    `json:"message"`
 }
 
-// Memory is the state of an autoscaler between passes (R21). It starts as the zero Memory
-// (R25.3). The order of the lists matters: R55, R63 and R73 overwrite entries in place.
+// Memory is the state of an autoscaler between passes (R21). A new autoscaler starts with the zero
+// Memory (R25.3). The order of the lists matters: R55, R63 and R73 overwrite entries in place.
 type Memory struct {
 	Recommendations []Recommendation `json:"recommendations,omitempty"`
 	ScaleUpEvents   []ScaleEvent     `json:"scale_up_events,omitempty"`
 	ScaleDownEvents []ScaleEvent     `json:"scale_down_events,omitempty"`
-	// Missing has an entry for each metric with an OnMissing, in the order of the spec. It is
-	// replaced, never changed.
+	// Missing contains an entry for each metric with OnMissing, in the order of the spec. The slice
+	// is replaced and never modified.
 	Missing []MissingMetric `json:"missing,omitempty"`
 }
 
@@ -108,7 +109,7 @@ type ScaleEvent struct {
 	// Change is the absolute difference.
 	Change int32     `json:"change"`
 	Time   time.Time `json:"time"`
-	// Outdated marks an entry that may be overwritten (R73). It still counts while its time is
-	// inside a period (R65).
+	// Outdated marks an entry that may be overwritten (R73). The entry still applies while its time
+	// is inside a period (R65).
 	Outdated bool `json:"outdated,omitempty"`
 }

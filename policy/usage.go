@@ -8,7 +8,7 @@ import (
 // missingPercent is the minimum usage of a missing instance when scaling down (R36.3).
 const missingPercent = 100
 
-// tally has sums over instances and samples. They wrap (R4).
+// tally contains sums over instances and samples. The sums wrap on overflow (R4).
 type tally struct {
 	groups Groups
 	// usage and requested are sums over ready instances.
@@ -22,7 +22,7 @@ type tally struct {
 // samples is |S|, including samples of unknown instances (R34).
 func (t *tally) samples() int { return t.groups.Ready + t.groups.Extraneous }
 
-// usageMetric evaluates a metric on instances (R31 to R37).
+// usageMetric evaluates a metric that has a value for each instance (R31 to R37).
 type usageMetric struct {
 	metric  *MetricSpec
 	band    tolerance
@@ -81,7 +81,7 @@ func (u *usageMetric) walk(grouping grouping, instances []Instance, samples []Sa
 		instance := &instances[i]
 		sample := sampleOf(samples, i)
 		var request int64
-		if utilization { // R28: also of those that do not count
+		if utilization { // R28: required even for instances that do not count
 			var ok bool
 			if request, ok = requestOf(instance, u.metric); !ok {
 				return i
@@ -118,7 +118,7 @@ func (u *usageMetric) noSamples() string {
 		strconv.Itoa(g.Missing) + " without a sample, " + strconv.Itoa(g.Ignored) + " stopping or failed"
 }
 
-// utilization is the percentage and the ratio of R35.
+// utilization returns the percentage and the ratio of R35.
 func utilization(usage, requested int64, percent int32) (used int32, ratio float64) {
 	used = int32(usage * 100 / requested) // R35: wraps at 32 bits
 	return used, float64(used) / float64(percent)
@@ -177,7 +177,7 @@ func (u *usageMetric) byAmount(result *MetricResult) string {
 	return ""
 }
 
-// completion has the instances that R36.3 adds to the samples.
+// completion describes the instances that R36.3 adds to the samples.
 type completion struct {
 	// direct is set if R36.2 decides.
 	direct           bool
@@ -185,7 +185,7 @@ type completion struct {
 	samples          int
 }
 
-// complete is R36.1 to R36.3, without the amounts.
+// complete implements R36.1 to R36.3, without the amounts.
 func (u *usageMetric) complete(ratio float64) completion {
 	groups := &u.tally.groups
 	c := completion{samples: u.tally.samples()}
@@ -201,7 +201,7 @@ func (u *usageMetric) complete(ratio float64) completion {
 	return c
 }
 
-// propose is R36.2 and R36.5 to R36.8. completed is the ratio after completion.
+// propose implements R36.2 and R36.5 to R36.8. completed is the ratio after completion.
 func (u *usageMetric) propose(result *MetricResult, c completion, ratio, completed float64) {
 	result.Ratio = finitePointer(ratio)
 	if c.direct {
@@ -227,7 +227,7 @@ func (u *usageMetric) propose(result *MetricResult, c completion, ratio, complet
 	result.Proposal, result.Rule = n, u.rule(8)
 }
 
-// rule names a step of R36, or of R37, which has the same steps.
+// rule returns the name of a step of R36, or of R37, which has the same steps.
 func (u *usageMetric) rule(step int) string {
 	names := [...]string{2: "R36.2", 5: "R36.5", 7: "R36.7", 8: "R36.8"}
 	if u.metric.Target.AverageValueMilli != nil {
@@ -236,7 +236,7 @@ func (u *usageMetric) rule(step int) string {
 	return names[step]
 }
 
-// tolerance is the band around a ratio of 1 without a change (R30).
+// tolerance is the band around a ratio of 1 in which the count does not change (R30).
 type tolerance struct {
 	down, up float64
 }
@@ -276,7 +276,7 @@ var groupNames = [...]string{ready: "ready", unready: "unready", missing: "missi
 type grouping struct {
 	// cpu enables step 4 of R27.
 	cpu bool
-	// initialized is the latest start time of an instance whose initialization period is over.
+	// initialized is the latest start time of an instance whose initialization period has ended.
 	initialized time.Time
 	delay       time.Duration
 }
@@ -289,7 +289,7 @@ func groupingFor(settings *Settings, metric *MetricSpec, now time.Time) grouping
 	}
 }
 
-// of returns the group of an instance (R27). sample is nil if there is none.
+// of returns the group of an instance (R27). sample is nil if the instance has no usable sample.
 func (g *grouping) of(instance *Instance, sample *Sample) group {
 	group := groupOf(instance, sample)
 	if group == ready && g.cpu && g.cpuUnready(instance, sample) {
@@ -298,7 +298,7 @@ func (g *grouping) of(instance *Instance, sample *Sample) group {
 	return group
 }
 
-// sampleOf returns the usable sample of an instance; nil if there is none.
+// sampleOf returns the usable sample of an instance, or nil.
 func sampleOf(samples []Sample, i int) *Sample {
 	if i < len(samples) && samples[i].OK {
 		return &samples[i]
@@ -319,7 +319,8 @@ func groupOf(instance *Instance, sample *Sample) group {
 	return ready
 }
 
-// cpuUnready is step 4 of R27: a cpu sample of a starting instance does not show its load.
+// cpuUnready implements step 4 of R27: the cpu sample of a starting instance does not reflect its
+// load.
 func (g *grouping) cpuUnready(instance *Instance, sample *Sample) bool {
 	if instance.Readiness == ReadinessNotKnown || instance.StartedAt.IsZero() {
 		return true
@@ -336,7 +337,7 @@ func (g *grouping) cpuUnready(instance *Instance, sample *Sample) bool {
 type Measured struct {
 	// Group is "ready", "unready", "missing" or "ignored" (R27).
 	Group string `json:"group"`
-	// ValueMilli is the measured value; nil if absent.
+	// ValueMilli is the measured value, or nil.
 	ValueMilli *int64 `json:"value_milli,omitempty"`
 	// Utilization is the value in percent of the request; nil if it does not apply.
 	Utilization *int32 `json:"utilization,omitempty"`

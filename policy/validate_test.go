@@ -12,8 +12,8 @@ import (
 	"github.com/hpad/hpad/policy"
 )
 
-// validationVector is one line of a validation vectors file: a spec as a user
-// wrote it, and upstream's verdict after defaulting.
+// validationVector is one line of a validation vectors file: a spec as written by a user, and
+// upstream's validation result after defaulting.
 type validationVector struct {
 	Spec        vectorSpec `json:"spec"`
 	ScaleToZero bool       `json:"scale_to_zero"`
@@ -35,8 +35,8 @@ func upstreamFields(mistakes []settings.FieldError) []string {
 	return slices.Compact(fields)
 }
 
-// TestValidationVectors compares with upstream's own verdicts.
-// HPAD_VALIDATION_VECTORS, a glob, names other files of the same form.
+// TestValidationVectors compares the results with upstream's own validation results. The glob in
+// HPAD_VALIDATION_VECTORS selects other files of the same format.
 func TestValidationVectors(t *testing.T) {
 	for _, file := range vectorFiles(t, "HPAD_VALIDATION_VECTORS", "testdata/hpa-validation-*.jsonl.gz") {
 		t.Run(filepath.Base(file), func(t *testing.T) {

@@ -19,7 +19,7 @@ import (
 	"github.com/hpad/hpad/settings/quantity"
 )
 
-// start is the instant that a vector's offsets count from.
+// start is the instant to which a vector's offsets are added.
 var start = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // duration is a Go duration in JSON.
@@ -173,8 +173,8 @@ type vectorCondition struct {
 	Since  duration `json:"since"`
 }
 
-// upstreamWord is hpad's word for one of upstream's. Upstream does not know
-// hpad's own word, so that a vector which has it means a mistake.
+// upstreamWord translates one of upstream's words to hpad's word. Vectors come from upstream, so a
+// vector that contains hpad's own word is an error.
 func upstreamWord(word string) string {
 	switch word {
 	case "Pods":
@@ -332,7 +332,7 @@ func (s *vectorStatus) policyStatus() policy.Status {
 	return status
 }
 
-// replay is an engine in the middle of a scenario.
+// replay is the state of an engine during a scenario.
 type replay struct {
 	settings  policy.Settings
 	spec      policy.Spec

@@ -14,9 +14,9 @@ import (
 	"github.com/hpad/hpad/test/soak"
 )
 
-// These tests record decisions in a store, as the daemon does, and have them verified.
+// These tests record decisions in a store, as the daemon does, and verify them.
 
-// recordedDecisions is a store with decisions in it.
+// recordedDecisions is a store that contains decisions.
 type recordedDecisions struct {
 	t       *testing.T
 	store   state.Store
