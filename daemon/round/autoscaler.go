@@ -18,60 +18,63 @@ import (
 	"github.com/hpad/hpad/targets/clock"
 )
 
-// Autoscaler is an autoscaler at run time. Unlike its definition it outlives reloads.
+// Autoscaler is a running autoscaler. Unlike its definition, it survives reloads.
 type Autoscaler struct {
 	Name string
-	// added is the start of the autoscaler in this run, on Go's monotonic clock.
+	// added is the time when the autoscaler was added in this run, on Go's monotonic clock.
 	added      time.Time
 	definition atomic.Pointer[Definition]
 	metrics    *metrics.Autoscaler
-	// published is the last result. It is immutable, and replaced while mu is held.
+	// published points to the last result. The result is immutable. The pointer is replaced while
+	// mu is held.
 	published atomic.Pointer[Result]
-	// earlierEvents are events before the start of this run; may be nil.
+	// earlierEvents lists events from before this run, or is nil.
 	earlierEvents atomic.Pointer[[]api.Event]
-	// cpuUse is the last CPU use of each instance in thousandths of a core, by ID, if
-	// instances are removed by CPU use; nil before the first reading.
+	// cpuUse maps instance IDs to their last CPU use in thousandths of a core. It is nil before the
+	// first reading, or if instances are not removed by CPU use.
 	cpuUse atomic.Pointer[map[string]int64]
-	// dates are the dates of the instances at the last reading; nil before it.
+	// dates contains the instance times after the last reading; nil before the first reading.
 	dates atomic.Pointer[dates]
-	// removingTo is the count after the active pass, if it removes instances that a breaker
-	// counts, or nil.
+	// removingTo is the count after the active pass if the pass removes instances that a breaker
+	// counts; otherwise nil.
 	removingTo atomic.Pointer[int32]
-	// Late counts the ticks during a pass.
+	// Late counts the ticks that occurred while a pass was still active.
 	Late atomic.Uint64
-	// removed is set, while mu is held, when a reload removes the autoscaler, which is
-	// not recorded after that.
+	// removed is set, while mu is held, when a reload removes the autoscaler. A removed autoscaler
+	// is no longer recorded.
 	removed atomic.Bool
 
-	// mu guards the data that the scheduler and the active pass share. It is held while either
-	// records, so that the newer record wins.
+	// mu guards the data that the scheduler and the active pass share. Both hold it while they
+	// record, so that the newer record wins.
 	mu sync.Mutex
-	// busy is set during a pass; since is the instant of the pass.
+	// busy is set during a pass. since is the instant of that pass.
 	busy  bool
 	since time.Time
 	// again requests another pass after the active one.
 	again bool
-	// recorded is set after this run has recorded the autoscaler.
+	// recorded is set once this run has recorded the autoscaler.
 	recorded bool
 	// gap is set if a tick passed during a pass.
 	gap bool
-	// request is a request of a user that no pass has taken, or nil.
+	// request is a user's request that no pass has taken yet, or nil.
 	request *scaleRequest
 
-	// The active pass owns the remaining fields, and between passes the scheduler.
+	// The remaining fields are owned by the active pass, or by the scheduler between passes.
 
-	// known is the start of the last read, or the end of a later write, on Go's monotonic
-	// clock; zero before the first read.
+	// known is the time of the latest information about the target: the start of the last read, or
+	// the end of a later write. It is on Go's monotonic clock, and zero before the first read.
 	known time.Time
 	// retried reports whether the last pass conflicted with an external writer and requested
 	// another pass.
 	retried bool
-	// outageUnsure reports whether the last pass did not know if its failed source was out.
+	// outageUnsure reports whether the last pass could not determine if its failed source had an
+	// outage.
 	outageUnsure bool
-	// unmeasured is the time of the first pass while all passes have failed only because the
-	// fleet has no samples yet; zero otherwise.
+	// unmeasured is the time of the first pass, as long as all passes failed only because the fleet
+	// has no samples yet; otherwise zero.
 	unmeasured time.Time
-	// panicked is set by a panic and reset by the next success. panics counts panics in a row.
+	// panicked is set by a panic and reset by the next successful pass. panics counts consecutive
+	// panics.
 	panicked bool
 	panics   int
 	// stepsReported is the number of clock steps that have been reported as events.
@@ -90,7 +93,7 @@ func (a *Autoscaler) Redefine(def *Definition) *Definition { return a.definition
 // Last returns the result of the last pass.
 func (a *Autoscaler) Last() *Result { return a.published.Load() }
 
-// NewAutoscaler returns an autoscaler with its stored record; nil for a new one.
+// NewAutoscaler returns an autoscaler with its stored record, which is nil for a new autoscaler.
 func (e *Env) NewAutoscaler(def *Definition, record *state.Record) *Autoscaler {
 	a := &Autoscaler{Name: def.Name, added: time.Now(), metrics: e.Metrics.Autoscaler(def.Name)}
 	a.definition.Store(def)
@@ -123,8 +126,8 @@ func (a *Autoscaler) DueAtOnce(lastRound, now time.Time) bool {
 	return !now.Before(ticks.Next(last, def.SyncPeriod))
 }
 
-// begin starts a pass at now. It returns false during another pass, after which one follows if
-// again is set.
+// begin starts a pass at now. It returns false if a pass is already active. If again is set, a new
+// pass follows the active pass.
 func (a *Autoscaler) begin(now time.Time, again bool) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -152,7 +155,7 @@ func (a *Autoscaler) requestPass() {
 	a.again = true
 }
 
-// EndQuarantine ends a quarantine after a change of the configuration.
+// EndQuarantine ends a quarantine after a configuration change.
 func (a *Autoscaler) EndQuarantine() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -162,8 +165,8 @@ func (a *Autoscaler) EndQuarantine() {
 	}
 }
 
-// intend records the intention of a write, with the memory of the decision; nil if the
-// autoscaler was removed. Readers see the pass before, with the intention.
+// intend records the intention of a write, with the memory of the decision; nil if the autoscaler
+// was removed. Readers see the previous pass together with the intention.
 func (a *Autoscaler) intend(to *records.Recorder, record *state.Record) *records.Commit {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -178,9 +181,9 @@ func (a *Autoscaler) intend(to *records.Recorder, record *state.Record) *records
 	return to.Record(a.Name, record)
 }
 
-// publish publishes the result of a pass. It also records it, unless the store derives the record
-// from the one before; then the commit is nil. Both are one step, so that a tick in between
-// records the previous pass. It returns false if the autoscaler was removed.
+// publish publishes the result of a pass. It also records it, unless the store can derive it from
+// the previous record; then the commit is nil. Publishing and recording are atomic: a tick cannot
+// record the previous pass in between. It returns false if the autoscaler was removed.
 func (a *Autoscaler) publish(to *records.Recorder, before *Result, after *passResult, settlement policy.Settlement, period time.Duration, entries []state.Entry) (*records.Commit, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -204,9 +207,9 @@ func (a *Autoscaler) publish(to *records.Recorder, before *Result, after *passRe
 }
 
 // storeFailed publishes that the store did not accept the result of the pass at now, as R74
-// requires, unless there has been another pass since. The decision stays, and is written with
-// the next commit. If the store rejects the record, a restart would not know the decisions of
-// the autoscaler, which is therefore quarantined.
+// requires, unless a later pass has ended. The decision remains published and is stored with the
+// next commit. If the store rejects the record itself, the autoscaler is quarantined, because its
+// decisions would be lost in a restart.
 func (a *Autoscaler) storeFailed(err error, before *Result, settlement policy.Settlement, now time.Time) {
 	settlement.StatusChanged = !before.Record.Status.Same(settlement.Status)
 	var events []policy.Event
@@ -230,7 +233,7 @@ func (a *Autoscaler) storeFailed(err error, before *Result, settlement policy.Se
 	a.published.Store(&after)
 }
 
-// publishPanic publishes that a pass panicked. The store keeps the pass before.
+// publishPanic publishes that a pass panicked. The store keeps the record of the previous pass.
 func (a *Autoscaler) publishPanic(to *records.Recorder, after *Result) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -238,15 +241,15 @@ func (a *Autoscaler) publishPanic(to *records.Recorder, after *Result) {
 	a.missedLocked(to)
 }
 
-// After panicsAllowed panics in a row an autoscaler is quarantined: it is not evaluated for a
-// while.
+// After panicsAllowed consecutive panics, an autoscaler is quarantined: it is not evaluated for the
+// duration quarantine.
 const (
 	panicsAllowed = 3
 	quarantine    = 5 * time.Minute
 )
 
-// missed records the pass before, without a replay, for a tick that passed without an
-// evaluation. Readers see the reason until a pass ends.
+// missed handles a tick without an evaluation: it records the previous pass without a replay.
+// Readers see the reason until the next pass ends.
 func (a *Autoscaler) missed(to *records.Recorder, why reason.Code) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -279,8 +282,8 @@ func (a *Autoscaler) missedLocked(to *records.Recorder) {
 	to.Record(a.Name, &after.Record)
 }
 
-// recordUnfinished records the last pass if the store would replay it only after the end of its
-// round, which a stop prevents.
+// recordUnfinished records the last pass if its round has not completed. The store would replay the
+// pass only after the round has completed, and a stop prevents that.
 func (a *Autoscaler) recordUnfinished(to *records.Recorder, completed time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -319,7 +322,7 @@ func (a *Autoscaler) lowestCount() int32 {
 	return records.LowestCount(record, record.Status.CurrentReplicas)
 }
 
-// dated returns instances with steady times in place of wall-clock times of the platform.
+// dated returns instances in which steady times replace the platform's wall-clock times.
 func (a *Autoscaler) dated(instances []policy.Instance, scale *clock.Scale, now time.Time) []policy.Instance {
 	var known dates
 	if before := a.dates.Load(); before != nil {
@@ -330,7 +333,7 @@ func (a *Autoscaler) dated(instances []policy.Instance, scale *clock.Scale, now 
 	return instances
 }
 
-// unevaluatedAfter is the number of sync periods without an evaluation that is a problem.
+// unevaluatedAfter is the number of sync periods after which a missing evaluation is a problem.
 const unevaluatedAfter = 3
 
 // Overdue returns the time since the last evaluation if it exceeds unevaluatedAfter periods,

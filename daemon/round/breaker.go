@@ -25,12 +25,12 @@ type fleetRemovals struct {
 	mu        sync.Mutex
 	undecided int
 	removes   int64
-	// counts are the counts that the passes have read, by autoscaler.
+	// counts maps autoscalers to the counts that their passes have read.
 	counts map[string]int32
 }
 
-// instances returns the number of instances of the fleet, excluding counted removals: the counts of
-// this round, and for other autoscalers the last known counts.
+// instances returns the number of instances of the fleet, excluding counted removals. It uses the
+// counts of this round, and the last known counts of autoscalers that are not in the round.
 func (f *fleetRemovals) instances() int64 {
 	sum := int64(0)
 	for name, a := range f.generation.Autoscalers {
@@ -46,7 +46,7 @@ func (f *fleetRemovals) instances() int64 {
 	return sum
 }
 
-// prepareBreakers prepares the sums of the fleets with a breaker.
+// prepareBreakers prepares the removal sums of the fleets with a breaker.
 func (r *round) prepareBreakers(g *Generation) {
 	for i := range r.passes {
 		fleet := g.Config.Fleets[r.passes[i].definition.Target.Fleet]
@@ -67,8 +67,8 @@ func (r *round) prepareBreakers(g *Generation) {
 
 func (p *pass) fleetRemovals() *fleetRemovals { return p.round.removals[p.definition.Target.Fleet] }
 
-// countRemovals adds the decision to the sum of the fleet, once; nil is a pass without a
-// decision. The last pass checks the breaker.
+// countRemovals adds the decision to the fleet's sum. Only the first call for a pass has an effect.
+// decision is nil if the pass has no decision. The last pass to be counted checks the breaker.
 func (p *pass) countRemovals(decision *policy.Decision) {
 	f := p.fleetRemovals()
 	if f == nil || p.counted {
@@ -78,7 +78,7 @@ func (p *pass) countRemovals(decision *policy.Decision) {
 	f.mu.Lock()
 	if decision != nil && decision.Case != policy.CaseUnreadable && !p.after.suspect {
 		f.counts[p.autoscaler.Name] = decision.CurrentReplicas
-		if decision.Write && !p.env.DryRun && decision.Command == nil { // a user's request passes the breaker
+		if decision.Write && !p.env.DryRun && decision.Command == nil { // a user's request bypasses the breaker
 			p.removes = max(0, int64(decision.CurrentReplicas)-int64(decision.DesiredReplicas))
 			if leaves := decision.DesiredReplicas; p.removes > 0 {
 				p.autoscaler.removingTo.Store(&leaves)
@@ -107,8 +107,8 @@ func (p *pass) awaitBreaker() {
 	}
 }
 
-// checkBreaker counts the removals of a round. If the sum within the window exceeds the limit, it
-// opens the breaker instead.
+// checkBreaker adds the removals of a round to the breaker's sum. If the sum within the window
+// would exceed the limit, it opens the breaker instead.
 func (r *round) checkBreaker(f *fleetRemovals) {
 	if f.removes == 0 {
 		return
@@ -153,7 +153,7 @@ func (p *pass) returnUnmade(outcome policy.Outcome) {
 	}
 }
 
-// returnRemovals subtracts removals from those counted of an earlier round.
+// returnRemovals subtracts instances from the counted removals of an earlier round.
 func (p *pass) returnRemovals(round time.Time, instances int64) {
 	f := p.fleetRemovals()
 	if f == nil || instances <= 0 {

@@ -8,7 +8,7 @@ import (
 	"github.com/hpad/hpad/policy"
 )
 
-// addDataPoint adds the pass to the graph, at most once per graph.Step.
+// addDataPoint adds a data point of the pass to the graph, at most once per graph.Step.
 func (p *pass) addDataPoint(decision *policy.Decision) {
 	a := p.autoscaler
 	if p.env.Graph == nil || time.Duration(p.now().Unix()-a.lastPoint)*time.Second < graph.Step {

@@ -9,17 +9,19 @@ import (
 	"github.com/hpad/hpad/targets/clock"
 )
 
-// dates are the steady times of a target's instances at their first reading, ordered by ID. After
-// a step back the wall clock repeats times, so that later readings are ambiguous.
+// dates contains the steady times of a target's instances, as determined when each was first read,
+// ordered by ID. After a step back, the wall clock repeats times, so that a later conversion would
+// be ambiguous.
 type dates []date
 
-// date is the start of an instance and the last change of its readiness.
+// date contains the start time of an instance and the time of its last readiness change.
 type date struct {
 	id               string
 	started, changed stamp
 }
 
-// stamp is a wall-clock time, and the lead of the wall clock over steady time then.
+// stamp is a wall-clock time together with the lead of the wall clock over steady time at that
+// time.
 type stamp struct {
 	wall  time.Time
 	ahead time.Duration
@@ -27,8 +29,8 @@ type stamp struct {
 
 func (s stamp) steady() time.Time { return s.wall.Add(-s.ahead) }
 
-// of returns instances with steady times, and the dates for the next reading. A time in the
-// future counts as now.
+// of returns instances with steady times, and the dates for the next reading. A time in the future
+// is replaced by now.
 func (d dates) of(instances []policy.Instance, scale *clock.Scale, now time.Time) (dated []policy.Instance, known dates) {
 	known, dated = d.with(instances, scale, now), instances
 	for i := range instances {
@@ -44,7 +46,7 @@ func (d dates) of(instances []policy.Instance, scale *clock.Scale, now time.Time
 	return dated, known
 }
 
-// with returns the dates of instances: d itself without a change.
+// with returns the dates of instances. It returns d itself if there is no change.
 func (d dates) with(instances []policy.Instance, scale *clock.Scale, now time.Time) dates {
 	changed := len(d) != len(instances)
 	for i := 0; i < len(instances) && !changed; i++ {
@@ -75,7 +77,7 @@ func (d dates) find(id string) (date, bool) {
 	return d[i], true
 }
 
-// of returns the stamp of a time that was read at now: s if it has that time.
+// of returns the stamp of a wall-clock time that was read at now. It returns s if s has that time.
 func (s stamp) of(wall time.Time, scale *clock.Scale, now time.Time) stamp {
 	if s.wall.Equal(wall) {
 		return s

@@ -10,7 +10,7 @@ import (
 )
 
 // TestDatesBeforeTheFirstStep checks that times that were read before the first step back of the
-// wall clock stay the same when the wall clock repeats them.
+// wall clock remain the same when the wall clock repeats them.
 func TestDatesBeforeTheFirstStep(t *testing.T) {
 	for _, by := range []time.Duration{-57 * time.Second, -2 * time.Second, -time.Hour, time.Hour} {
 		t.Run(by.String(), func(t *testing.T) {

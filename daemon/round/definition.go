@@ -31,17 +31,17 @@ type Definition struct {
 	// Drainer drains instances before their removal, through drainFleet; both may be nil.
 	Drainer    drain.Drainer
 	drainFleet targets.Fleet
-	// MetricInputs has an entry for each metric of the spec.
+	// MetricInputs contains an entry for each metric of the spec.
 	MetricInputs []input
 	graphed      graph.Subject
-	// Fingerprint identifies the configuration, also across restarts.
+	// Fingerprint identifies the configuration, even after a restart.
 	Fingerprint string
 }
 
 // input is the origin of the readings of a metric.
 type input struct {
 	observe.Input
-	// From is nil for a metric of the fleet's samples.
+	// From is nil if the metric uses the fleet's samples.
 	From *adapters.Source
 }
 
@@ -60,7 +60,7 @@ func define(c *config.Autoscaler, daemon config.Daemon, fleet *adapters.Fleet, s
 	}
 	d.graphed = graph.Subject{Name: c.Name, Metrics: graphNames(c.Spec.Metrics)}
 	text, err := json.Marshal(c)
-	if err == nil { // always, since it is plain data
+	if err == nil { // always nil, because it is plain data
 		sum := sha256.Sum256(text)
 		d.Fingerprint = base64.RawURLEncoding.EncodeToString(sum[:12])
 	}
@@ -84,7 +84,7 @@ func Redefine(earlier *Definition, c *config.Autoscaler, daemon config.Daemon, s
 	return d, err
 }
 
-// newDrainer returns the drainer of an autoscaler, or nil. An unchanged one is reused.
+// newDrainer returns the drainer of an autoscaler, or nil. An unchanged drainer is reused.
 func newDrainer(c *config.Autoscaler, by targets.Fleet, earlier *Definition) (drain.Drainer, error) {
 	if c.Drain == nil {
 		return nil, nil
@@ -111,7 +111,7 @@ func drainFleet(c *config.Autoscaler, fleets map[string]*adapters.Fleet) targets
 	return fleets[name].Inner
 }
 
-// settingsOf returns the settings of an autoscaler, which override those of the daemon.
+// settingsOf returns the daemon's settings with the autoscaler's overrides.
 func settingsOf(c *config.Autoscaler, daemon config.Daemon) policy.Settings {
 	settings := daemon.Settings()
 	settings.Mode = c.Mode
@@ -131,7 +131,8 @@ func (d *Definition) needsSamples() bool {
 	return d.Settings.Mode != policy.ModeOff && slices.ContainsFunc(d.MetricInputs, func(in input) bool { return in.From == nil })
 }
 
-// longestMemory is the longest window or period. A loss of state has an effect for so long.
+// longestMemory returns the longest window or period, which is how long a loss of state affects
+// decisions.
 func (d *Definition) longestMemory() time.Duration {
 	longest := max(d.rules.Up, d.rules.Down)
 	if d.Spec.Behavior == nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// TestFingerprintStays checks that an unchanged configuration has the same fingerprint in every
-// version of hpad. Otherwise an upgrade would evaluate all autoscalers between ticks.
+// TestFingerprintStays checks that the fingerprint of an unchanged configuration is the same in
+// every version of hpad. Otherwise an upgrade would evaluate all autoscalers between ticks.
 func TestFingerprintStays(t *testing.T) {
 	goal, window, low := int64(30_000), int32(300), int32(2)
 	whole := config.Autoscaler{

@@ -1,4 +1,5 @@
-// Package round runs the autoscalers: it observes, decides, writes and records.
+// Package round runs the autoscalers: it observes targets, decides, writes counts and records the
+// results.
 //
 // A [Scheduler] starts a round for all autoscalers that are due at the same instant. A round reads
 // each fleet once and evaluates each distinct query once. A pass, the evaluation of one
@@ -6,5 +7,5 @@
 // The worker decides; a write runs in a goroutine of its own. Each pass publishes an immutable
 // [Result] of its [Autoscaler].
 //
-// A [Generation] is the autoscalers and adapters of one configuration. A reload swaps it.
+// A [Generation] contains the autoscalers and adapters of one configuration. A reload replaces it.
 package round

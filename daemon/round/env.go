@@ -19,7 +19,7 @@ import (
 	"github.com/hpad/hpad/targets/clock"
 )
 
-// Env has the dependencies that all rounds share.
+// Env contains the dependencies that all rounds share.
 type Env struct {
 	Log      *zap.Logger
 	Metrics  *metrics.Metrics
@@ -33,29 +33,30 @@ type Env struct {
 	// Graph stores the data points of graphs; it may be nil.
 	Graph  *graph.Store
 	DryRun bool
-	// Until returns the time until which this member may write counts, shortly before the end of its
-	// lease; nil if there is no cluster.
+	// Until returns the time until which this member may write counts, which is shortly before its
+	// lease expires. Until is nil if there is no cluster.
 	Until func() time.Time
 	// Decided, if not nil, is called after each pass with the name of its autoscaler.
 	Decided func(name string)
 	// Unwritten is the reason why the state cannot be written.
 	Unwritten problem.Problem
-	// RunContext ends reads when the daemon stops, WriteContext ends writes that take too long
-	// after that.
+	// RunContext cancels reads when the daemon stops. WriteContext cancels writes that are still
+	// active some time after that.
 	RunContext, WriteContext context.Context
 
 	// steps counts the steps of the wall clock in this run.
 	steps atomic.Pointer[clockSteps]
-	// evaluations has the names of autoscalers to evaluate before their next tick.
+	// evaluations receives the names of autoscalers to evaluate before their next tick.
 	evaluations chan string
-	// readers are the goroutines that read fleets and sources, writers the goroutines that write.
+	// readers tracks the goroutines that read fleets and sources. writers tracks the goroutines
+	// that write counts.
 	readers, writers sync.WaitGroup
 }
 
 // clockSteps is immutable.
 type clockSteps struct {
 	count uint64
-	// event is the event of the last step.
+	// event is the event for the last step.
 	event policy.Event
 }
 
@@ -104,5 +105,5 @@ func (e *Env) ReportCommit(took time.Duration, records int, err error) {
 	}
 }
 
-// ErrStopping is the error of calls and reloads that the end of the daemon interrupts.
+// ErrStopping is the error of calls and reloads that are interrupted because the daemon stops.
 var ErrStopping = errors.New("hpad is stopping")

@@ -11,18 +11,18 @@ import (
 	"github.com/hpad/hpad/policy"
 )
 
-// MaxEvents is the number of events of an autoscaler.
+// MaxEvents is the maximum number of events kept for an autoscaler.
 const MaxEvents = 20
 
-// isRepeated reports whether an event repeats an earlier one. Failures repeat each round, so that
+// isRepeated reports whether an event repeats an earlier event. Failures repeat in each round, so
 // numbers, times and IDs in their messages are ignored.
 func isRepeated(before, now policy.Event) bool {
 	return before == now || before.Kind == now.Kind && before.Reason == now.Reason && strings.HasPrefix(now.Reason, "Failed") &&
 		problem.Cause(before.Message) == problem.Cause(now.Message)
 }
 
-// addEvents returns a list with new events. A repeated event is counted, with its last message.
-// The original list is not changed.
+// addEvents returns the list with new events added. A repeated event increases the count of the
+// earlier event and replaces its message. The original list is not changed.
 func addEvents(list []api.Event, events []policy.Event, now time.Time) []api.Event {
 	if len(events) == 0 {
 		return list
@@ -52,7 +52,7 @@ func joinEvents(earlier, later []api.Event) []api.Event {
 	return slices.Clip(next[max(0, len(next)-MaxEvents):])
 }
 
-// Events returns the events of this run and those before its start.
+// Events returns the events of this run and of the time before it.
 func (a *Autoscaler) Events() []api.Event {
 	events := a.published.Load().Events
 	if earlier := a.earlierEvents.Load(); earlier != nil {
@@ -61,7 +61,7 @@ func (a *Autoscaler) Events() []api.Event {
 	return events
 }
 
-// RecallEvents shows the events of history entries from before the start of this run.
+// RecallEvents makes Events include the events of history entries from before this run.
 func (a *Autoscaler) RecallEvents(entries []state.Entry) {
 	var events []api.Event
 	for i := range entries {

@@ -12,7 +12,7 @@ import (
 	"github.com/hpad/hpad/policy"
 )
 
-// TestJoinEvents compares two joined lists with a list of all events.
+// TestJoinEvents checks that two joined lists equal a list of all events.
 func TestJoinEvents(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 1000 {
@@ -39,7 +39,7 @@ func TestJoinEvents(t *testing.T) {
 }
 
 // TestEventsAgain checks that warnings that differ only in numbers are one event, and that two
-// rescales are two.
+// rescales are two events.
 func TestEventsAgain(t *testing.T) {
 	at := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	list := addEvents(nil, nil, at)

@@ -13,16 +13,16 @@ import (
 	"github.com/hpad/hpad/targets/drain"
 )
 
-// Generation is the autoscalers and adapters of one configuration. A reload builds the next
-// generation, reuses unchanged autoscalers and adapters, and swaps it in. It is immutable, except
-// for rosters, which the scheduler owns.
+// Generation contains the autoscalers and adapters of one configuration. A reload builds the next
+// generation, which reuses unchanged autoscalers and adapters, and activates it. A generation is
+// immutable, except for rosters, which the scheduler owns.
 type Generation struct {
 	adapters.Set
 	Config      *config.Config
 	Autoscalers map[string]*Autoscaler
-	// Names are the names of the autoscalers in order.
+	// Names lists the names of the autoscalers in order.
 	Names []string
-	// periods has the autoscalers of each sync period, by name.
+	// periods maps sync periods to autoscalers, which are ordered by name.
 	periods map[time.Duration][]*Autoscaler
 	rosters map[string]*roster
 	// LongestMemory is the longest window or period of any autoscaler.
@@ -47,7 +47,7 @@ func (g *Generation) Add(a *Autoscaler, def *Definition) {
 	g.periods[def.SyncPeriod] = append(g.periods[def.SyncPeriod], a)
 }
 
-// ConfigureScaleIn configures in each fleet how instances of its targets are removed.
+// ConfigureScaleIn configures the removal of instances for the targets of each fleet.
 func (g *Generation) ConfigureScaleIn() {
 	options := map[*adapters.Fleet]map[targets.Ref]drain.Options{}
 	for _, a := range g.Autoscalers {
@@ -70,7 +70,7 @@ func (g *Generation) ConfigureScaleIn() {
 // maxRosters is the number of rosters that a generation caches.
 const maxRosters = 16
 
-// rosterFor returns the autoscalers that have one of the periods.
+// rosterFor returns the roster of the autoscalers that have one of the periods.
 func (g *Generation) rosterFor(periods []time.Duration) *roster {
 	var key strings.Builder
 	var all []*Autoscaler

@@ -13,9 +13,9 @@ import (
 // implausibleReason is the condition reason while the guard rejects a reading.
 const implausibleReason = "ImplausibleReading"
 
-// guard holds the target if a count collapsed since the last accepted reading without a write by
-// hpad, which then must not be used. It accepts the reading after def.Guard.Confirm similar
-// readings.
+// guard holds the target if a count has collapsed since the last accepted reading without a write
+// by hpad. A rejected reading must not be used. guard accepts the collapsed count after
+// def.Guard.Confirm similar readings.
 func (p *pass) guard(observation *policy.Observation, reading *targets.Reading) (rejected bool) {
 	def, record := p.definition, &p.after.Record
 	if def.strict || def.Guard.Confirm == 0 || observation.ReadError != "" {
@@ -49,8 +49,8 @@ func countsOf(reading *targets.Reading) state.Counts {
 	return state.Counts{Spec: reading.SpecReplicas, Status: reading.StatusReplicas, Instances: alive}
 }
 
-// collapsed describes the count that has collapsed since the last accepted reading; empty without a
-// collapse. Wanted is the lowest count that hpad may have written since.
+// collapsed describes the count that has collapsed since the last accepted reading; empty if no
+// count has collapsed. wanted is the lowest count that hpad may have written since then.
 func collapsed(before *state.Counts, guard config.Guard, wanted int32, seen state.Counts) string {
 	for _, count := range []struct {
 		name    string

@@ -12,10 +12,10 @@ import (
 	"github.com/hpad/hpad/policy"
 )
 
-// historyEntries returns the history entry of a pass, if it changed something: a count, a pause,
-// the reason of a condition, or the problem of the autoscaler.
+// historyEntries returns the history entry of a pass if the pass changed the count, a pause, the
+// reason of a condition, or the autoscaler's problem.
 func historyEntries(name string, following *following, before *Result, after *passResult, settled, dryRun bool, events []policy.Event, err string) []state.Entry {
-	// Actions of users are always recorded.
+	// Users' actions are always recorded.
 	settled = settled || slices.ContainsFunc(events, policy.Event.IsPause)
 	decision, hindered := &after.Decision, &following.hindrance
 	known := hindered.Cause()
@@ -32,7 +32,7 @@ func historyEntries(name string, following *following, before *Result, after *pa
 	if hindrance == "" {
 		after.Since = time.Time{}
 	}
-	// A problem that comes and goes also changes the reasons, which is not news again.
+	// A problem that comes and goes also changes the reasons. That is not reported again.
 	if !settled && !news && (hindrance != known || !reasons) {
 		return nil
 	}
@@ -50,8 +50,8 @@ func historyEntries(name string, following *following, before *Result, after *pa
 }
 
 // followReasons reports whether the reasons of the conditions changed. Reasons that alternate, for
-// example because a metric is near its target value, are counted instead. With always the pass has
-// an entry in any case.
+// example because a metric is near its target value, are counted instead. If always is set, the
+// pass has an entry in any case.
 func followReasons(f *problem.Deduper, before, after *policy.Status, now time.Time, always bool) (news bool, flapped problem.Flapping) {
 	same := sameReasons(before, after)
 	switch {
@@ -80,7 +80,7 @@ func reasonsOf(status *policy.Status) string {
 	return unique.Make(strings.Join(parts, " ")).Value() // shared by many autoscalers
 }
 
-// boundsChange describes a change of min and max since the last pass; empty if there is no change.
+// boundsChange describes a change to min and max since the last pass; empty if there is no change.
 func boundsChange(before *state.Bounds, now state.Bounds) string {
 	if before == nil || *before == now {
 		return ""

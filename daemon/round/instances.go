@@ -10,7 +10,7 @@ import (
 )
 
 // Instances reads the instances of an autoscaler's target and their metrics, as a pass does, but
-// without a decision. The list contains the error of a failed read.
+// without a decision. If a read fails, the list contains its error.
 func (s *Scheduler) Instances(ctx context.Context, a *Autoscaler) (api.InstanceList, error) {
 	// A copy with the same definition, because an active pass owns the data of the original.
 	other := &Autoscaler{Name: a.Name}

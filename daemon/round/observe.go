@@ -28,7 +28,7 @@ func withRequests(instances []policy.Instance, requests []policy.Amount) []polic
 	return stated
 }
 
-// shortHold bounds the length of the message, which may quote texts of jobs and images.
+// shortHold limits the length of the hold's message, which may quote text from jobs and images.
 func shortHold(hold *policy.Hold) *policy.Hold {
 	if hold == nil {
 		return nil
@@ -46,8 +46,8 @@ func shortNotices(notices []policy.Notice) []policy.Notice {
 	return short
 }
 
-// isIdle reports whether the pass failed only because there are no instances to measure: at zero
-// replicas, with a metric that can start the first one. That is not an error.
+// isIdle reports whether the pass failed only because there are no instances to measure. That is
+// not an error at zero replicas if a metric can start the first instance.
 func isIdle(decision *policy.Decision, settlement policy.Settlement) bool {
 	if decision.CurrentReplicas != 0 || decision.Winner == nil || settlement.Error != decision.Error {
 		return false

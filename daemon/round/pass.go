@@ -23,8 +23,8 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// evaluate decides once the reads of the pass have ended. A decision that changes the count is
-// carried out in another goroutine; any other pass ends here.
+// evaluate makes the decision after the reads of the pass have ended. A separate goroutine carries
+// out a decision that changes the count. Any other pass ends here.
 func (p *pass) evaluate() {
 	if p.env.RunContext.Err() != nil || p.autoscaler.removed.Load() { // the stop may have interrupted the reads
 		p.env.Metrics.Reason(reason.Abandoned)
@@ -53,9 +53,9 @@ func (p *pass) evaluate() {
 
 func (p *pass) now() time.Time { return p.round.now }
 
-// recordUnder returns the record at the start of a pass: the record of the previous pass under a
-// definition. If the target changed, the intention, the restoration and the earlier counts are
-// dropped.
+// recordUnder returns the record with which a pass starts: the previous pass's record, adapted to
+// the current definition. If the target changed, the intention, the restoration and the earlier
+// counts are dropped.
 func recordUnder(before *state.Record, def *Definition, now time.Time) state.Record {
 	record := *before
 	if record.Target != def.Target {
@@ -165,9 +165,9 @@ func (p *pass) metric(i int, target *observe.Target) policy.Reading {
 	return reading
 }
 
-// settleIntention finds the outcome of a write without a response. If the count is the
-// old one, the write was not made. Any other count shows that it was made; if it is not the
-// intended one either, an external writer changed it after that.
+// settleIntention determines the outcome of a write that got no response. If the count is still the
+// old count, the write was not made. Any other count proves that it was made. If the count also
+// differs from the intended count, an external writer changed it after the write.
 func (p *pass) settleIntention(observation *policy.Observation) []policy.Event {
 	def, record := p.definition, &p.after.Record
 	intention := record.Intention
@@ -176,13 +176,13 @@ func (p *pass) settleIntention(observation *policy.Observation) []policy.Event {
 	}
 	record.Intention = nil
 	if observation.SpecReplicas == intention.From {
-		if intention.Reason != policy.Commanded { // the breaker does not count those
+		if intention.Reason != policy.Commanded { // the breaker does not count users' requests
 			p.returnRemovals(intention.Time, int64(intention.From)-int64(intention.To))
 		}
 		return nil
 	}
 	record.Left = &intention.To
-	if intention.Reason == policy.Commanded { // a user's count replaces the count to restore
+	if intention.Reason == policy.Commanded { // a count set by a user replaces the count to restore
 		record.Restore = nil
 	}
 	settlement := policy.SettleLate(def.Settings, def.Spec, record.Memory, record.Status, intention.Intention, p.now())
@@ -260,12 +260,12 @@ func (p *pass) scale() {
 // concludeWrite concludes the pass and waits for the commit of its record.
 func (p *pass) concludeWrite(outcome policy.Outcome) {
 	if commit := p.conclude(outcome); commit != nil {
-		_ = commit.Wait(context.Background(), p.autoscaler.Name) // an error is published by storeFailed
+		_ = commit.Wait(context.Background(), p.autoscaler.Name) // storeFailed publishes an error
 	}
 }
 
 // conclude settles the pass and publishes its result. It returns the commit of the record; nil if
-// the store derives the record from the one before.
+// the store derives the record from the previous record.
 func (p *pass) conclude(outcome policy.Outcome) *records.Commit {
 	a, def, after := p.autoscaler, p.definition, p.after
 	record, decision := &after.Record, &after.Decision
@@ -388,14 +388,15 @@ func (p *pass) isOutage(decision *policy.Decision, outcome policy.Outcome) bool 
 		}
 		failed, unsure = true, unsure || !sure
 	}
-	// If the other queries of the source have not ended, the next pass decides, but only once.
+	// If other queries of the source have not ended yet, the decision is left to the next pass, but
+	// only once.
 	again := p.autoscaler.outageUnsure && unsure
 	p.autoscaler.outageUnsure = unsure
 	return failed && !again
 }
 
-// failureNews returns log fields if the pass is the first that fails, that fails with a
-// different cause, or that succeeds again; otherwise nil.
+// failureNews returns log fields if the pass is the first to fail, to fail for a different cause,
+// or to succeed again; otherwise nil.
 func (p *pass) failureNews(after *passResult) []zap.Field {
 	a := p.autoscaler
 	if after.outage {
@@ -425,8 +426,8 @@ func (p *pass) failureNews(after *passResult) []zap.Field {
 		a.following.failing.Fields(flapped, p.env.Clock.Scale().Wall)...)
 }
 
-// measuredWithin is the longest time until the first samples of running instances: a fleet needs
-// two readings, and resource_interval is 15 s by default.
+// measuredWithin is the maximum time until running instances have their first samples. A fleet
+// needs two readings, and resource_interval is 15 s by default.
 const measuredWithin = time.Minute
 
 // early reports whether a pass failed only because its fleet has no samples yet.
@@ -442,8 +443,8 @@ func early(decision *policy.Decision) bool {
 	return failed
 }
 
-// panicked publishes that the pass panicked. Its result is dropped, except for earlier events.
-// After panicsAllowed panics in a row the autoscaler is quarantined.
+// panicked publishes that the pass panicked. The result of the pass is dropped, except for its
+// extra events. After panicsAllowed consecutive panics, the autoscaler is quarantined.
 func (p *pass) panicked(err error) {
 	a := p.autoscaler
 	a.panics++
@@ -466,8 +467,8 @@ func (p *pass) panicked(err error) {
 	p.env.logPanic(a.Name, err, after.Quarantine)
 }
 
-// reportPanic adds a panic, or the quarantine after several, to the history and to the
-// notifications.
+// reportPanic adds a panic, or the quarantine after several panics, to the history and sends a
+// notification.
 func (p *pass) reportPanic(after *Result) {
 	a, current := p.autoscaler, after.Record.Status.CurrentReplicas
 	decision := policy.Decision{

@@ -11,8 +11,8 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// roster is the autoscalers of a round with their definitions, and the plan of their reads.
-// It is immutable and shared by all rounds of the same autoscalers.
+// roster contains the autoscalers of a round, their definitions, and the plan of their reads. It is
+// immutable and shared by all rounds of the same autoscalers.
 type roster struct {
 	autoscalers []*Autoscaler
 	definitions []*Definition
@@ -28,32 +28,32 @@ func newRoster(autoscalers []*Autoscaler) *roster {
 	return r
 }
 
-// plan is the reads of a round: each fleet once and each distinct query once. Passes are
-// identified by their index.
+// plan contains the reads of a round: one for each fleet and one for each distinct query. Passes
+// are identified by their index.
 type plan struct {
 	passes    []passPlan
 	snapshots []plannedRead
 	samples   []plannedRead
 	queries   []plannedQuery
 	batches   []plannedBatch
-	// byTimeout has the passes by their read timeout.
+	// byTimeout maps read timeouts to passes.
 	byTimeout map[time.Duration][]int
 }
 
-// passPlan has the indices of the reads of one pass.
+// passPlan contains the indices of one pass's reads.
 type passPlan struct {
 	snapshot int
 	// samples is -1 if no metric needs the fleet's samples.
 	samples int
-	// queries has an index for each metric, -1 for a metric of the fleet's samples; nil if no
-	// metric is read.
+	// queries contains an index for each metric, which is -1 if the metric uses the fleet's
+	// samples. It is nil if no metrics are read.
 	queries []int
 	// reads is the number of distinct reads.
 	reads   int32
 	timeout time.Duration
 }
 
-// plannedRead is a read of a fleet, with the longest timeout of its passes.
+// plannedRead is a read of a fleet. Its timeout is the longest timeout of its passes.
 type plannedRead struct {
 	fleet   *adapters.Fleet
 	refs    []targets.Ref
@@ -61,8 +61,8 @@ type plannedRead struct {
 	passes  []int
 }
 
-// plannedQuery is a query of a source, with the longest timeout of its passes and the labels
-// that any of its metrics needs.
+// plannedQuery is a query of a source. Its timeout is the longest timeout of its passes. Its labels
+// are all labels that its metrics need.
 type plannedQuery struct {
 	source  *adapters.Source
 	query   sources.Query
@@ -71,13 +71,14 @@ type plannedQuery struct {
 	batch   int
 	// metrics is the number of metrics that use the result.
 	metrics int32
-	// configured reports whether a configured autoscaler uses it, not only discovered autoscalers.
+	// configured reports whether a configured autoscaler uses the query, and not only discovered
+	// autoscalers.
 	configured bool
-	// rank is the lowest position of a metric that uses it within its autoscaler.
+	// rank is the lowest index, within their autoscalers, of the metrics that use the query.
 	rank int
 }
 
-// plannedBatch is the queries of one source with the same timeout.
+// plannedBatch contains the queries of one source that have the same timeout.
 type plannedBatch struct {
 	source  *adapters.Source
 	timeout time.Duration
@@ -130,7 +131,7 @@ func addRead(reads *[]plannedRead, index map[*adapters.Fleet]int, d *Definition,
 	return i
 }
 
-// addQuery adds the query of a metric and returns its index, -1 if the metric uses the fleet's
+// addQuery adds the query of a metric and returns its index, or -1 if the metric uses the fleet's
 // samples.
 func (p *plan) addQuery(index map[queryKey]int, d *Definition, metric, pass int, next *passPlan) int {
 	in := &d.MetricInputs[metric]
@@ -160,9 +161,9 @@ func (p *plan) addQuery(index map[queryKey]int, d *Definition, metric, pass int,
 	return i
 }
 
-// makeBatches groups the queries by source and timeout. Configured autoscalers precede discovered
-// autoscalers, and first metrics precede other metrics, so that an autoscaler with many queries
-// does not delay the others.
+// makeBatches groups the queries by source and timeout. Queries of configured autoscalers come
+// before queries of discovered autoscalers. Queries of first metrics come before queries of second
+// metrics, and so on, so that an autoscaler with many queries does not delay the others.
 func (p *plan) makeBatches() {
 	type batchKey struct {
 		source  *adapters.Source

@@ -19,17 +19,18 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// snapshotRead is a read of targets of a fleet.
+// snapshotRead is one read of a fleet's targets.
 type snapshotRead struct {
 	future[adapters.Read]
 	fleet *adapters.Fleet
 	refs  []targets.Ref
-	// passes wait for the read; timeout is the longest of theirs.
+	// passes are the indices of the passes that wait for the read. timeout is their longest
+	// timeout.
 	passes  []int
 	timeout time.Duration
-	// shared is an active read of an earlier round that has all targets, or nil.
+	// shared is an active read of an earlier round that includes all targets, or nil.
 	shared *adapters.Read
-	// late reports whether the timeout of all passes is over.
+	// late reports whether the timeout of all passes has expired.
 	late atomic.Bool
 }
 
@@ -38,11 +39,11 @@ type samplesResult struct {
 	err     error
 }
 
-// queryRead is a query. Its result may be large, and a round may last as long as its slowest
-// write, so the last user releases the result.
+// queryRead is one query. The last user releases its result, because the result may be large and a
+// round may last as long as its slowest write.
 type queryRead struct {
 	future[queryResult]
-	// users counts the metrics that may read the result, and the query until it has ended.
+	// users counts the metrics that may still read the result, plus 1 until the query has ended.
 	users atomic.Int32
 }
 
@@ -59,15 +60,15 @@ func (q *queryRead) release() {
 	}
 }
 
-// batchState shows whether a source responds: left counts the queries that have not ended,
-// and responded reports whether the source responded to any.
+// batchState records whether a source responds. left counts the queries that have not ended.
+// responded reports whether the source has responded to any query.
 type batchState struct {
 	left      atomic.Int32
 	responded atomic.Bool
 }
 
-// ended counts a query. A query that the source rejects is an error of its autoscaler; the
-// source fails if it responds to no query at all.
+// ended records that a query has ended. A query that the source rejects is an error of the
+// autoscaler. The source itself fails if it responds to no query at all.
 func (b *batchState) ended(err error) {
 	_, rejected := errors.AsType[*sources.QueryError](err)
 	if err == nil || rejected || errors.Is(err, sources.ErrBudget) {
@@ -107,8 +108,8 @@ func (r *round) start() {
 	}
 }
 
-// awaitTimeout makes passes ready after their timeout, since a read that they share may take
-// longer. The reads that have not ended are failed readings.
+// awaitTimeout makes passes ready after their timeout, because a shared read may take longer. For
+// these passes, the reads that have not ended have failed.
 func (r *round) awaitTimeout(timeout time.Duration, passes []int) {
 	timer := time.NewTimer(timeout + partialDelay(timeout) + adapters.CallGrace*3/2) // after a read with the same timeout
 	defer timer.Stop()
@@ -130,10 +131,10 @@ func (r *round) awaitTimeout(timeout time.Duration, passes []int) {
 	}
 }
 
-// shareSnapshot decides which read of a fleet each pass waits for. An active read of an earlier
-// round is not repeated: its result is at least as new as that round. If hpad has
-// newer data of a target, for example because it scaled the target meanwhile, it reads that
-// target separately.
+// shareSnapshot determines for which read of a fleet each pass waits. It reuses an active read of
+// an earlier round, whose data is at least as new as that round. If hpad has newer information
+// about a target, for example because it has scaled the target since, it reads that target
+// separately.
 func (r *round) shareSnapshot(i int) {
 	read, s, own := &r.plan.snapshots[i], &r.snapshots[i], &r.snapshots[len(r.plan.snapshots)+i]
 	s.fleet, s.refs, s.passes, s.timeout = read.fleet, read.refs, read.passes, read.timeout
@@ -152,7 +153,7 @@ func (r *round) shareSnapshot(i int) {
 	}
 }
 
-// readSnapshot reads targets, unless a read of an earlier round has them.
+// readSnapshot reads targets, unless a read of an earlier round includes them.
 func (r *round) readSnapshot(ctx context.Context, s *snapshotRead) {
 	set := func(read *adapters.Read) { s.set(read, func() { r.arrived(s.passes) }) }
 	if s.shared != nil && !r.awaitRead(s.shared) {
@@ -201,7 +202,8 @@ func (r *round) readSnapshot(ctx context.Context, s *snapshotRead) {
 	}, func(_ int, err error) { end(nil, fmt.Errorf("read fleet %q: %w", s.fleet.Name, err)) })
 }
 
-// awaitRead waits for a read of another round; false if all passes of this one ended first.
+// awaitRead waits for a read of another round. It returns false if all passes of this round end
+// first.
 func (r *round) awaitRead(read *adapters.Read) bool {
 	select {
 	case <-read.Done:
@@ -302,7 +304,7 @@ func (r *round) diagnose(batch *plannedBatch) {
 	batch.source.Diagnose(r.env.RunContext, empty, r.scale.Wall(r.now))
 }
 
-// reading returns the reading of the target, and the start of the read.
+// reading returns the reading of the target and the time at which the read started.
 func (p *pass) reading() (_ targets.Reading, since time.Time, _ error) {
 	read, target := p.snapshot.get(), p.definition.Target
 	if read == nil {
@@ -345,7 +347,8 @@ func (p *pass) queried(metric int) (*observe.Answer, error) {
 	return &result.answer, nil
 }
 
-// isFleetOut reports whether the fleet could not be read, or not within the timeout of any pass.
+// isFleetOut reports whether the read of the fleet failed, or did not end within the timeout of any
+// pass.
 func (p *pass) isFleetOut() bool {
 	if read := p.snapshot.get(); read != nil {
 		return read.Err != nil
@@ -353,8 +356,8 @@ func (p *pass) isFleetOut() bool {
 	return p.snapshot.late.Load()
 }
 
-// isOut reports whether the fleet or the source of a failed metric is out. It is not sure while
-// other queries of the source are active.
+// isOut reports whether the fleet or the source of a failed metric has an outage. sure is false if
+// that depends on queries that are still active.
 func (p *pass) isOut(metric int) (out, sure bool) {
 	q := p.plan.queries[metric]
 	if q < 0 {
@@ -391,8 +394,8 @@ type outage struct {
 	failed, recovered string
 }
 
-// report logs and notifies that a fleet or a source fails, fails with another cause, or has
-// recovered: once for all its autoscalers.
+// report logs that a fleet or a source fails, fails for a different cause, or has recovered, and
+// notifies the receivers. It does so once for all its autoscalers.
 func (r *round) report(o outage, autoscalers int, err error) {
 	if r.readOnly || r.env.RunContext.Err() != nil { // the stop may have interrupted the read
 		return
@@ -423,7 +426,7 @@ func (r *round) reportWarnings(source *adapters.Source, query string, warnings [
 	}
 }
 
-// Discover returns the targets of a fleet that have labels, within the read timeout of a sync
+// Discover returns the labeled targets of a fleet. Its timeout is the read timeout for the sync
 // period. It does not wait for a call that ignores its context.
 func (e *Env) Discover(ctx context.Context, h *adapters.Fleet, period time.Duration) ([]targets.Discovered, error) {
 	timeout := readTimeout(period)
@@ -433,7 +436,7 @@ func (e *Env) Discover(ctx context.Context, h *adapters.Fleet, period time.Durat
 		found []targets.Discovered
 		err   error
 	}
-	results := make(chan result, 2) // of the call and of its timeout
+	results := make(chan result, 2) // one of the call, one of its timeout
 	h.Discoveries.Run(ctx, 1, func(ctx context.Context, _ int) {
 		h.Uses.Begin()
 		defer h.Uses.End()

@@ -20,8 +20,7 @@ import (
 	"github.com/hpad/hpad/targets/clock"
 )
 
-// logPass logs a pass. Changes of the count and news of failures are logged, other passes only
-// at debug level.
+// logPass logs a pass. A pass without news is logged only at debug level.
 func (e *Env) logPass(name string, target targets.Ref, before *Result, after *passResult, news []zap.Field) {
 	decision, outcome := &after.Decision, after.Outcome
 	fields := func(more ...zap.Field) []zap.Field {
@@ -56,7 +55,7 @@ func (e *Env) logPass(name string, target targets.Ref, before *Result, after *pa
 	if after.newlyHeld {
 		e.Log.Info("not rescaled", counts(zap.String("held_by", string(decision.HeldBy)))...)
 	}
-	// Autoscaling off is logged when it begins, and once in each run.
+	// Disabled autoscaling is logged when it begins, and once in each run.
 	switch was, is := before.Record.Status.Disabled(), after.Record.Status.Disabled(); {
 	case is && (!was || !before.Decided()):
 		e.Log.Warn("autoscaling is off", fields(zap.String("reason", decision.Message))...)
@@ -65,8 +64,8 @@ func (e *Env) logPass(name string, target targets.Ref, before *Result, after *pa
 	}
 }
 
-// errorKind returns the kind of the error of a pass, as upstream: "spec" for an error in the
-// autoscaler itself, "internal" for any other.
+// errorKind returns the kind of a pass's error, like upstream: "spec" for an error in the
+// autoscaler itself, and "internal" for any other error.
 func (r *passResult) errorKind(fleetAnswers bool) metrics.ErrorKind {
 	switch {
 	case r.Err == "":
@@ -91,8 +90,8 @@ func (e *Env) logPanic(name string, err error, quarantinedUntil time.Time) {
 }
 
 // notifyPass notifies receivers of the result of a pass: a change, a change that was not written, a
-// failure, or a recovery. Recorded reports whether the pass has a history entry, news whether it
-// is the first that fails or succeeds.
+// failure, or a recovery. recorded reports whether the pass has a history entry. news reports
+// whether the pass is the first to fail or to succeed again.
 func (e *Env) notifyPass(name string, target targets.Ref, after *passResult, recorded, news bool) {
 	if !e.Receivers.Any() {
 		return
@@ -123,8 +122,8 @@ func (e *Env) notifyPass(name string, target targets.Ref, after *passResult, rec
 	}
 }
 
-// FailingConditions returns the conditions of a kind of fleet that report instances which cannot
-// start or end unexpectedly.
+// FailingConditions returns the active conditions which report that instances cannot start or end
+// unexpectedly. Their types depend on the kind of fleet.
 func FailingConditions(kind string, conditions []policy.Condition) []policy.Condition {
 	var failing []policy.Condition
 	for _, condition := range conditions {
@@ -135,7 +134,8 @@ func FailingConditions(kind string, conditions []policy.Condition) []policy.Cond
 	return failing
 }
 
-// instancesFailing returns the messages of such conditions and a key for them; both may be empty.
+// instancesFailing returns the messages and a key of the notices which report that instances fail.
+// Both may be empty.
 func instancesFailing(kind string, decision *policy.Decision) (text, cause string) {
 	var messages, types []string
 	for _, notice := range decision.Notices {
@@ -146,8 +146,8 @@ func instancesFailing(kind string, decision *policy.Decision) (text, cause strin
 	return strings.Join(messages, "; "), strings.Join(types, " ")
 }
 
-// followInstanceFailures logs and notifies when instances begin to fail and when they recover. The
-// failing instances and their number are no news.
+// followInstanceFailures logs and notifies when instances begin to fail and when they recover. A
+// change to the set or number of failing instances is not reported.
 func (p *pass) followInstanceFailures(before *Result) {
 	decision, follower := &p.after.Decision, &p.autoscaler.following.instances
 	if decision.Case == policy.CaseUnreadable || p.after.suspect {
@@ -177,12 +177,13 @@ func (p *pass) followInstanceFailures(before *Result) {
 	p.env.Receivers.Tell(&event)
 }
 
-// withinRange is the reason of the event that a shortage is over, as of ScalingLimited.
+// withinRange is the reason of the event at the end of a shortage. ScalingLimited uses the same
+// reason.
 const withinRange = "DesiredWithinRange"
 
-// followShortage publishes the shortage of the pass. When a shortage begins or ends, it logs
-// that and returns an event, and it notifies the receivers of a new shortage. Other numbers, or
-// a shortage that recurs within minutes, are not repeated.
+// followShortage publishes the shortage of the pass. When a shortage begins or ends, it logs that
+// and returns an event, and it notifies the receivers of a new shortage. It does not report changed
+// numbers, or a shortage that recurs within minutes.
 func (p *pass) followShortage(before *Result) []policy.Event {
 	decision, follower := &p.after.Decision, &p.autoscaler.following.shortage
 	shortage := decision.Shortage()

@@ -19,13 +19,13 @@ type scaleRequest struct {
 
 type scaleResult struct {
 	err error
-	// commit is the commit of the pass that carried out the request; may be nil.
+	// commit is the commit of the pass that carried out the request, or nil.
 	commit *records.Commit
 }
 
-// Scale has a pass of an autoscaler set the count that a user requests, and returns when it is
-// written and recorded. The error is an api.ErrRefused if the count was not written. After ctx has
-// ended the outcome is unknown.
+// Scale sets the count that a user requests, in a pass of the autoscaler. It returns when the count
+// is written and recorded. The error is an api.ErrRefused if the count was not written. If ctx ends
+// first, the outcome is unknown.
 func (s *Scheduler) Scale(ctx context.Context, a *Autoscaler, command policy.Command) error {
 	request := &scaleRequest{Command: command, done: make(chan scaleResult, 1)}
 	if !a.addRequest(request) {
@@ -50,7 +50,8 @@ func (s *Scheduler) Scale(ctx context.Context, a *Autoscaler, command policy.Com
 	return fmt.Errorf("scale %s to %d replicas: outcome unknown: %w", a.Name, request.Replicas, cause)
 }
 
-// addRequest adds a request for the next pass; false if another request waits.
+// addRequest adds a request for the next pass. It returns false if another request is already
+// waiting.
 func (a *Autoscaler) addRequest(request *scaleRequest) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -61,7 +62,7 @@ func (a *Autoscaler) addRequest(request *scaleRequest) bool {
 	return true
 }
 
-// withdrawRequest removes a request; false if a pass has taken it.
+// withdrawRequest removes a request. It returns false if a pass has already taken it.
 func (a *Autoscaler) withdrawRequest(request *scaleRequest) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -81,7 +82,7 @@ func (a *Autoscaler) takeRequest() *scaleRequest {
 	return request
 }
 
-// takeRequest takes the waiting request, or refuses it.
+// takeRequest takes the waiting request and accepts or rejects it.
 func (p *pass) takeRequest(observation *policy.Observation) {
 	request := p.autoscaler.takeRequest()
 	if request == nil {

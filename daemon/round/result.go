@@ -16,34 +16,34 @@ import (
 // Result is the result of the last pass of an autoscaler, for readers and for the
 // next pass. It is immutable.
 type Result struct {
-	// Record is the record after the pass. Its Through is the instant of the pass, zero
-	// before the first.
+	// Record is the record after the pass. Its Through is the instant of the pass, or zero before
+	// the first pass.
 	Record state.Record
-	// Decision is empty before the first pass: its Time is zero.
+	// Decision is empty, with a zero Time, before the first pass in this run.
 	Decision policy.Decision
 	// Outcome is the result of the decision's write.
 	Outcome   policy.Outcome
 	Instances api.Instances
-	// Victims are the instances that the decision removes, if hpad chooses them;
-	// VictimsError is the reason why they are unknown.
+	// Victims lists the instances that the decision removes, if hpad chooses them. VictimsError is
+	// the reason if they are unknown.
 	Victims      []drain.Victim
 	VictimsError string
-	// Ages has for each metric the age of its oldest sample if that exceeds the sync
-	// period, and otherwise 0; nil if no age does.
+	// Ages contains the age of each metric's oldest sample, or 0 if the age does not exceed the
+	// sync period. It is nil if no age exceeds the sync period.
 	Ages []time.Duration
-	// Since is the start of the current problem of the autoscaler, zero if there is no problem;
-	// Unreported are changes of it that the history does not contain.
+	// Since is the start of the autoscaler's current problem, or zero if there is no problem.
+	// Unreported counts changes to the problem that the history does not contain.
 	Since      time.Time
 	Unreported problem.Flapping
 	Events     []api.Event
-	// Evaluated is the start of the pass, on Go's monotonic clock; zero if there was no
-	// pass in this run.
+	// Evaluated is the time at which the pass started, on Go's monotonic clock. It is zero if there
+	// has been no pass in this run.
 	Evaluated time.Time
 	Duration  time.Duration
 	// Err is the error of the pass, or of the commit of its record.
 	Err string
-	// Unevaluated is the reason why the autoscaler could not be evaluated, for example a
-	// panic; empty if it was evaluated.
+	// Unevaluated is the reason if the autoscaler could not be evaluated, for example a panic;
+	// empty if it was evaluated.
 	Unevaluated string
 	Quarantine  time.Time
 	// Shortage is the shortage of the last pass, or nil.
@@ -55,29 +55,29 @@ type Result struct {
 // passResult is a Result with data that only its pass needs.
 type passResult struct {
 	Result
-	// failed is the error of the pass itself. outage reports that it is shown as an
-	// error of its fleet or its sources.
+	// failed is the error of the pass itself. outage reports whether it is reported as an error of
+	// the fleet or the sources instead.
 	failed string
 	outage bool
-	// version is the version of the target that was read. suspect reports that the guard
-	// rejected the reading.
+	// version is the target's version in the reading. suspect reports whether the guard rejected
+	// the reading.
 	version string
 	suspect bool
-	// cause is the error of reading or writing the target; nil if there is none.
+	// cause is the error of reading or writing the target, or nil.
 	cause error
-	// newlyHeld reports whether a pause or the mode holds a change of the count, and
-	// held no change of that direction in the pass before.
+	// newlyHeld reports whether a pause or the mode holds a change to the count, but held no change
+	// in the same direction in the previous pass.
 	newlyHeld bool
 	// extraEvents are published in addition to the events of the decision.
 	extraEvents []policy.Event
 }
 
-// following detects changes of the problems of an autoscaler. The history contains changes of
-// hindrance and of reasons, the reasons of its conditions; the log contains the others.
+// following detects changes to an autoscaler's problems. Changes to hindrance, and to reasons (the
+// reasons of the conditions), are added to the history. Changes to the other problems are logged.
 type following struct{ hindrance, failing, reasons, instances, shortage problem.Deduper }
 
-// isNewlyHeld reports whether a pause or the mode holds a change, unless it held one of the same
-// direction in the pass before.
+// isNewlyHeld reports whether a pause or the mode holds a change, but held no change in the same
+// direction in the previous pass.
 func isNewlyHeld(before *Result, decision *policy.Decision) bool {
 	if decision.HeldBy == "" || decision.DesiredReplicas == decision.CurrentReplicas {
 		return false

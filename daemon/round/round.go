@@ -11,7 +11,7 @@ import (
 	"github.com/hpad/hpad/targets/clock"
 )
 
-// round is all passes of one tick, or a set of passes between ticks.
+// round consists of all passes of one tick, or of a set of passes between ticks.
 type round struct {
 	env  *Env
 	plan *plan
@@ -20,32 +20,33 @@ type round struct {
 	scale *clock.Scale
 	// tick reports whether now is a tick of the schedule.
 	tick bool
-	// readOnly reports whether the round only shows instances to a user. Its failed reads are
-	// not reported.
+	// readOnly reports whether the round only lists instances for a user. Its failed reads are not
+	// reported.
 	readOnly bool
-	// started is the start of the round on Go's monotonic clock.
+	// started is the time at which the round started, on Go's monotonic clock.
 	started time.Time
 	passes  []pass
 	// unfinished counts the passes that have not ended.
 	unfinished atomic.Int64
 	// over is closed when all passes have ended.
 	over chan struct{}
-	// missed reports whether the store knows that a later round ended first. The scheduler
+	// missed reports whether it has been recorded that a later round ended first. The scheduler
 	// owns it.
 	missed bool
 
-	// snapshots has a read for each fleet of the plan, and then for each a second one of the
-	// targets that cannot use an earlier read that is still active.
+	// snapshots contains one read for each fleet of the plan, followed by a second read for each
+	// fleet. The second read is for targets that cannot share an active read of an earlier round.
 	snapshots []snapshotRead
 	samples   []future[samplesResult]
 	queries   []queryRead
 	batches   []batchState
 	// uses are the adapters that the round uses.
 	uses []*adapters.Uses
-	// removals are the scale-downs of fleets with a breaker, by fleet; nil if there is none.
+	// removals maps fleets with a breaker to their scale-downs. It is nil if no fleet of the round
+	// has a breaker.
 	removals map[string]*fleetRemovals
 
-	// ready receives each pass once, when its reads have ended or its timeout is over.
+	// ready receives each pass once, when its reads have ended or its timeout has expired.
 	ready chan<- *pass
 	// completed receives the round when all passes have ended.
 	completed chan<- *round
@@ -77,7 +78,7 @@ func newRound(e *Env, roster *roster, now time.Time, ready chan<- *pass, complet
 	return r
 }
 
-// end counts passes that have ended.
+// end records that passes have ended.
 func (r *round) end(passes int64) {
 	if r.unfinished.Add(-passes) != 0 {
 		return
@@ -112,8 +113,8 @@ type pass struct {
 	inputs *policy.Inputs
 	// request is the unfinished request of a user that the pass carries out.
 	request *scaleRequest
-	// counted reports whether the breaker of the fleet has the decision; removes is the number
-	// of instances that it counts.
+	// counted reports whether the decision has been counted for the fleet's breaker. removes is the
+	// number of instances that the breaker counts.
 	counted bool
 	removes int64
 }
@@ -124,8 +125,8 @@ type future[T any] struct {
 	value atomic.Pointer[T]
 }
 
-// set stores the value and calls then. A later call waits for the first and has no effect, so
-// that no pass becomes ready after all reads of its round have returned.
+// set stores the value and calls then. A later call waits for the first call and has no other
+// effect. No pass therefore becomes ready after all reads of its round have returned.
 func (f *future[T]) set(value *T, then func()) (first bool) {
 	f.once.Do(func() {
 		first = true
@@ -138,7 +139,7 @@ func (f *future[T]) set(value *T, then func()) (first bool) {
 // get returns nil until the read has ended.
 func (f *future[T]) get() *T { return f.value.Load() }
 
-// arrived counts a read that has ended.
+// arrived records for each pass that a read has ended.
 func (r *round) arrived(passes []int) {
 	for _, i := range passes {
 		if p := &r.passes[i]; p.missing.Add(-1) == 0 {
@@ -147,14 +148,14 @@ func (r *round) arrived(passes []int) {
 	}
 }
 
-// becomeReady gives the pass to a worker, unless that has been done.
+// becomeReady gives the pass to a worker, unless it has been taken already.
 func (p *pass) becomeReady() {
 	if p.taken.CompareAndSwap(false, true) {
 		p.round.ready <- p
 	}
 }
 
-// withdraw removes a pass that is not ready from the round; false if it is ready.
+// withdraw removes the pass from the round. It returns false if the pass is already ready.
 func (p *pass) withdraw() bool {
 	if !p.taken.CompareAndSwap(false, true) {
 		return false

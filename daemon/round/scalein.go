@@ -11,7 +11,8 @@ import (
 	"github.com/hpad/hpad/targets/drain"
 )
 
-// scaleInOptions returns the options for removals of instances, with the CPU use of each.
+// scaleInOptions returns the options for removing instances, which provide the CPU use of each
+// instance.
 func (d *Definition) scaleInOptions(cpuUse *atomic.Pointer[map[string]int64]) drain.Options {
 	options := drain.Options{Victims: d.Victims, Drainer: d.Drainer}
 	if d.Drain != nil {
@@ -28,7 +29,7 @@ func (d *Definition) scaleInOptions(cpuUse *atomic.Pointer[map[string]int64]) dr
 	return options
 }
 
-// cpuMetric returns the index of the metric of CPU use that a source provides, or -1.
+// cpuMetric returns the index of the CPU metric that a source provides, or -1.
 func (d *Definition) cpuMetric() int {
 	for i, metric := range d.Spec.Metrics {
 		if metric.Type == policy.ResourceMetric && metric.Name == "cpu" && d.MetricInputs[i].From != nil {
@@ -57,11 +58,11 @@ func (d *Definition) cpuUse(observation *policy.Observation) *map[string]int64 {
 	return &use
 }
 
-// victimsTimeout is the timeout of a choice of instances for display, which may call a platform.
+// victimsTimeout is the timeout for choosing instances for display, which may call the platform.
 const victimsTimeout = 5 * time.Second
 
 // chooseVictims returns the instances that a decision would remove, if hpad chooses them, or the
-// reason why they are unknown. They are only shown: the write chooses again.
+// reason if they are unknown. The result is only displayed: the write chooses the instances again.
 func (d *Definition) chooseVictims(ctx context.Context, decision *policy.Decision, reading *targets.Reading) (victims []drain.Victim, unchosen string) {
 	n := decision.CurrentReplicas - decision.DesiredReplicas
 	if d.Fleet.ScaleIn == nil || n <= 0 {

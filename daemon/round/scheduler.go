@@ -14,7 +14,7 @@ import (
 	"github.com/hpad/hpad/daemon/ticks"
 )
 
-// Scheduler starts the rounds. Run owns its fields, except for the atomic pointers.
+// Scheduler starts the rounds. Run owns the fields of Scheduler, except for the atomic pointers.
 type Scheduler struct {
 	env     *Env
 	service *ServiceManager
@@ -27,7 +27,7 @@ type Scheduler struct {
 	completed chan *round
 	swaps     chan *Swap
 	workers   sync.WaitGroup
-	// last is the last tick of each period.
+	// last maps each sync period to its last tick.
 	last map[time.Duration]time.Time
 	// rounds are the rounds that have not completed, oldest first.
 	rounds []*round
@@ -38,8 +38,8 @@ type Scheduler struct {
 // Swap activates a generation.
 type Swap struct {
 	Next *Generation
-	// Apply is called by the scheduler when Next has become active, and returns the
-	// autoscalers to be evaluated immediately.
+	// Apply is called by the scheduler when Next has become active. It returns the autoscalers to
+	// be evaluated immediately.
 	Apply func() []*Autoscaler
 	// Done is closed after the swap.
 	Done chan struct{}
@@ -63,7 +63,7 @@ func NewScheduler(e *Env, service *ServiceManager) *Scheduler {
 // Current returns the active generation.
 func (s *Scheduler) Current() *Generation { return s.current.Load() }
 
-// LastWake returns the time of the last check for due rounds; nil before the first.
+// LastWake returns the time of the last check for due rounds; nil before the first check.
 func (s *Scheduler) LastWake() *time.Time { return s.lastWake.Load() }
 
 // Start activates the first generation and starts workers for its passes.
@@ -107,8 +107,8 @@ func (s *Scheduler) Run(ctx context.Context) {
 	}
 }
 
-// RunRound runs the round of a tick for the autoscalers with some sync periods. It is for
-// benchmarks, which do not call Run.
+// RunRound runs the round of a tick for the autoscalers that have one of the sync periods. It is
+// for benchmarks, which do not call Run.
 func (s *Scheduler) RunRound(tick time.Time, periods ...time.Duration) {
 	s.begin(s.Current().rosterFor(periods), tick, true)
 	for len(s.rounds) > 0 {
@@ -166,7 +166,7 @@ func (s *Scheduler) next(now time.Time) time.Time {
 	return next
 }
 
-// tick starts the rounds that are due. Ticks that have been missed are not repeated.
+// tick starts the rounds that are due. Missed ticks are not repeated.
 func (s *Scheduler) tick(now time.Time) {
 	g := s.Current()
 	var due map[time.Time][]time.Duration
@@ -191,8 +191,8 @@ func (s *Scheduler) tick(now time.Time) {
 	s.service.status(woken, statusIdle)
 }
 
-// begin starts a round. An autoscaler takes no part while its last pass is active, which makes
-// it late, or while it is quarantined.
+// begin starts a round. It excludes autoscalers whose last pass is still active, which are late,
+// and autoscalers that are quarantined.
 func (s *Scheduler) begin(roster *roster, now time.Time, tick bool) {
 	r := newRound(s.env, roster, now, s.ready, s.completed)
 	r.tick = tick
@@ -232,9 +232,9 @@ func (s *Scheduler) begin(roster *roster, now time.Time, tick bool) {
 	r.start()
 }
 
-// withdraw removes passes that wait for their reads from rounds between ticks if their
-// autoscaler is due at a tick: the pass of the tick waits for the same read. A slow first round
-// therefore makes no autoscaler late.
+// withdraw removes passes that still wait for their reads from rounds between ticks if their
+// autoscaler is due at the tick. The pass of the tick then waits for the same read. A slow first
+// round therefore makes no autoscaler late.
 func (s *Scheduler) withdraw(tick time.Time) {
 	for _, r := range s.rounds {
 		if r.tick {
@@ -255,8 +255,8 @@ func (s *Scheduler) withdraw(tick time.Time) {
 	}
 }
 
-// complete records a completed round. Passes of earlier rounds that are still active are missing
-// from it, so that the store must not replay anything for them.
+// complete records a completed round. Passes of earlier rounds that are still active have missed
+// it, so the store must not replay anything for them.
 func (s *Scheduler) complete(r *round) {
 	s.service.status(time.Now(), statusInterval)
 	s.rounds = slices.DeleteFunc(s.rounds, func(other *round) bool { return other == r })

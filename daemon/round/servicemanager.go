@@ -8,8 +8,8 @@ import (
 	"github.com/hpad/hpad/daemon/redact"
 )
 
-// ServiceManager sends states to the service manager, as in sd_notify(3). The scheduler calls alive
-// and status.
+// ServiceManager sends the daemon's state to the service manager, as in sd_notify(3). The scheduler
+// calls alive and status.
 type ServiceManager struct {
 	notify   func(state string)
 	interval time.Duration
@@ -20,8 +20,8 @@ type ServiceManager struct {
 	sentAt time.Time
 }
 
-// The STATUS line is updated at most once per statusInterval after a round, and once per
-// statusIdle without one.
+// The STATUS line is updated at most once per statusInterval after a round, and at most once per
+// statusIdle if no round ends.
 const (
 	statusInterval = 5 * time.Second
 	statusIdle     = time.Minute
@@ -35,8 +35,8 @@ func NewServiceManager(notify func(string), watchdog time.Duration, line func() 
 	return &ServiceManager{notify: notify, interval: watchdog, line: func() string { return redact.Text(line()) }}
 }
 
-// alive feeds the watchdog, at least twice per interval if that is 2 s or longer. The scheduler
-// calls it at least once per maxIdle.
+// alive feeds the watchdog, at least twice per interval if the interval is 2 s or longer. The
+// scheduler calls it at least once per maxIdle.
 func (s *ServiceManager) alive(now time.Time) {
 	if s.interval <= 0 || now.Sub(s.fed) < s.interval/2-maxIdle && !now.Before(s.fed) {
 		return
@@ -57,18 +57,19 @@ func (s *ServiceManager) status(now time.Time, interval time.Duration) {
 	}
 }
 
-// Ready reports that the start or a reload has ended.
+// Ready reports that startup or a reload has ended.
 func (s *ServiceManager) Ready() {
 	s.notify(daemon.SdNotifyReady + "\nSTATUS=" + s.line())
 }
 
-// Reloading reports the start of a reload.
+// Reloading reports that a reload has started.
 func (s *ServiceManager) Reloading() {
 	s.notify(daemon.SdNotifyReloading + "\n" + daemon.SdNotifyMonotonicUsec())
 }
 
-// Stopping reports the start of the stop.
+// Stopping reports that the daemon has begun to stop.
 func (s *ServiceManager) Stopping() { s.notify(daemon.SdNotifyStopping) }
 
-// maxIdle is the longest sleep of the scheduler, so that a step of the wall clock is noticed.
+// maxIdle is the scheduler's maximum sleep. It is short, so that a step of the wall clock is
+// detected.
 const maxIdle = time.Second

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// The calls of a fleet, as named in the metrics.
+// The names of fleet calls in the metrics.
 const (
 	callSnapshot    = "snapshot"
 	callSamples     = "samples"
@@ -16,11 +16,11 @@ const (
 	callDiscover    = "discover"
 )
 
-// limitError is the cause of a call that exceeded its timeout. It is a
+// limitError is the cause of the context of a call that exceeded its timeout. It matches
 // context.DeadlineExceeded.
 type limitError struct {
 	limit time.Duration
-	// why is the origin of the limit, with the key that changes it.
+	// why describes the origin of the limit and names the key that changes it.
 	why string
 }
 
@@ -48,7 +48,8 @@ func writeTimeout(period time.Duration) (time.Duration, *limitError) {
 	return period, &limitError{period, "the sync_period"}
 }
 
-// withLimit adds the limit that ended a call to its error, unless the error contains it.
+// withLimit adds the limit that ended a call to the call's error, unless the error already contains
+// it.
 func withLimit(ctx context.Context, err error) error {
 	limit, ok := errors.AsType[*limitError](context.Cause(ctx))
 	if !ok || !errors.Is(err, context.DeadlineExceeded) {
@@ -74,8 +75,8 @@ func readTimeout(period time.Duration) time.Duration {
 	return min(time.Duration(float64(period)*readShare), maxReadTimeout)
 }
 
-// The timeout of a write is the period within these bounds: a platform accepts a write
-// immediately and does not wait for instances.
+// The timeout of a write is the sync period within these bounds. That is long enough, because
+// platforms accept a write immediately and do not wait for instances.
 const (
 	minWriteTimeout = 5 * time.Second
 	maxWriteTimeout = 30 * time.Second

@@ -18,7 +18,7 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// R71 limits the retries after a version conflict.
+// The limits of R71 for retries after a version conflict.
 const (
 	conflictAttempts = 5
 	conflictDelay    = 10 * time.Millisecond
@@ -32,15 +32,15 @@ func (e *foreignError) Error() string {
 	return fmt.Sprintf("an external writer changed the count from %d to %d meanwhile; evaluating again", e.read, e.found)
 }
 
-// write is a write of a count. It is a copy, because a call that ignores its context may outlive
-// the pass.
+// write is a write of a count. It contains copies of the pass's data, because a call that ignores
+// its context may outlive the pass.
 type write struct {
 	fleet           *adapters.Fleet
 	target          targets.Ref
 	from, to        int32
 	version, reason string
-	// overwrite writes even if an external writer changed the count since it was read, for
-	// compat = "strict" and for requests of users.
+	// overwrite permits the write even if an external writer has changed the count since it was
+	// read. It is set for compat = "strict" and for users' requests.
 	overwrite bool
 	// period is the sync period of the autoscaler.
 	period time.Duration
@@ -51,10 +51,10 @@ type write struct {
 
 var errNotOwner = errors.New("this member may no longer own the fleet")
 
-// mayWrite returns the time until which a pass may write, zero if there is no limit, or the reason
-// why it may not. Unwritten is the error of the commit of its intention. Without a cluster a
-// store that cannot be written does not prevent a write. A rejected intention does, because a
-// restart would not know the write.
+// mayWrite returns the time until which the pass may write, which is zero if there is no limit. The
+// error is the reason if the pass may not write. unwritten is the error of committing its
+// intention. Without a cluster, an unavailable store does not prevent a write. A rejected intention
+// does, because the write would be unknown after a restart.
 func (p *pass) mayWrite(unwritten error) (until time.Time, err error) {
 	_, rejected := errors.AsType[state.RejectedError](unwritten)
 	switch {
@@ -92,8 +92,8 @@ func (w write) run(ctx context.Context) error {
 	return err
 }
 
-// call writes the count, within the limit of concurrent writes of the fleet. A call that
-// ignores its context is not waited for, and counts towards the limit until it returns.
+// call writes the count, within the limit of concurrent writes of the fleet. It does not wait for a
+// call that ignores its context. Such a call counts towards the limit until it returns.
 func (w write) call(ctx context.Context) error {
 	select {
 	case w.fleet.Writes <- struct{}{}:
@@ -139,8 +139,8 @@ func (w write) markUnknown(ctx context.Context, err error) error {
 	return withLimit(ctx, err)
 }
 
-// retryConflicts writes the count. After a version conflict it reads again and retries, within
-// the limits of R71, if the count has not changed.
+// retryConflicts writes the count. After a version conflict, it reads the target again and, if the
+// count has not changed, retries within the limits of R71.
 func (w write) retryConflicts(ctx context.Context) error {
 	for attempt := 1; ; attempt++ {
 		started := time.Now()
@@ -169,7 +169,7 @@ func (w write) retryConflicts(ctx context.Context) error {
 	}
 }
 
-// outcomeOf returns the outcome of a write with an error.
+// outcomeOf returns the outcome of a write that returned err.
 func outcomeOf(decision *policy.Decision, err error) policy.Outcome {
 	var held *targets.HeldError
 	var partial *targets.PartialError
@@ -187,7 +187,7 @@ func outcomeOf(decision *policy.Decision, err error) policy.Outcome {
 	}
 }
 
-// pausedMeanwhile holds a decision if a pause began after it was made.
+// pausedMeanwhile holds a decision if a pause began after the decision was made.
 func (p *pass) pausedMeanwhile(decision *policy.Decision) bool {
 	active, _ := p.env.Pauses.Of(p.autoscaler.Name, p.definition.Target.Fleet, p.env.Clock.Now(), p.env.Clock.Scale())
 	if !decision.HoldBy(active, p.now()) {
