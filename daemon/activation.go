@@ -17,21 +17,21 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// change is the transition to another generation.
+// change is the transition to a new generation.
 type change struct {
 	next *round.Generation
-	// added are new autoscalers. Changed are autoscalers with a changed configuration, which are
-	// evaluated immediately (R23).
+	// added lists the new autoscalers. changed lists the autoscalers with a changed configuration,
+	// which are evaluated immediately (R23).
 	added, changed []*round.Autoscaler
-	// definitions are the new definitions of autoscalers that stay.
+	// definitions maps the remaining autoscalers to their new definitions.
 	definitions map[*round.Autoscaler]*round.Definition
 	removed     []*round.Autoscaler
 	adapters    *adapters.Change
 	receivers   notify.Set
 }
 
-// build builds the next generation without an effect on the active one. After an error it closes
-// all new adapters.
+// build builds the next generation without affecting the active generation. After an error, it
+// closes all new adapters.
 func (d *Daemon) build(c *config.Config) (*change, error) {
 	previous := d.scheduler.Current()
 	made, err := d.adapters.Build(c, previous.Set)
@@ -92,7 +92,7 @@ func (d *Daemon) buildAutoscalers(ch *change, previous *round.Generation) error 
 	return nil
 }
 
-// swap returns the swap that makes a change. The scheduler applies it.
+// swap returns the swap that performs a change. The scheduler applies it.
 func (d *Daemon) swap(ch *change) *round.Swap {
 	return &round.Swap{Next: ch.next, Apply: func() []*round.Autoscaler { return d.apply(ch) }, Done: make(chan struct{})}
 }

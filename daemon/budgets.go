@@ -12,11 +12,11 @@ import (
 
 // budgets limit the resources of all queries together.
 type budgets struct {
-	// answers limits the bytes of query results, samples their samples.
+	// answers limits the size of query results in bytes. samples limits their number of samples.
 	answers, samples *sources.Budget
 }
 
-// AnswerBudget returns the configured budget of query results.
+// AnswerBudget returns the configured budget for the size of query results.
 func AnswerBudget(c config.Daemon) *sources.Budget {
 	bytes := int64(cmp.Or(c.QueryResponseMemory, config.DefaultDaemon().QueryResponseMemory))
 	return sources.NewBudget(bytes, fmt.Sprintf("daemon.query_response_memory = %q", quantity.FormatBytes(bytes*1000)))

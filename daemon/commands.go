@@ -18,15 +18,16 @@ import (
 	"github.com/hpad/hpad/targets/clock"
 )
 
-// maxReason is the length of the reason of a pause in bytes.
+// maxReason is the maximum length of a pause's reason in bytes.
 const maxReason = 500
 
-// Pause activates a pause, which replaces an earlier one of its scope, for a duration or, if that
-// is 0, until it is resumed. An empty direction is both. Since, Until and Message are ignored.
+// Pause activates a pause, which replaces an earlier pause of the same scope. The pause ends after
+// duration or, if duration is 0, when it is resumed. An empty direction means both directions.
+// Since, Until and Message are ignored.
 //
-// After Pause returns nil no pass starts a write that the pause holds, also after a crash; an
-// active write continues. An api.ErrUnknown or api.ErrRefused has no effect; after any
-// other error the pause is active, but not stored yet.
+// After Pause has returned nil, no pass starts a write that the pause holds, even after a crash. An
+// active write continues. If the error is an api.ErrUnknown or api.ErrRefused, there is no pause.
+// After any other error, the pause is active but not stored yet.
 func (d *Daemon) Pause(ctx context.Context, pause policy.Pause, duration time.Duration) (policy.Pause, error) {
 	if err := d.AwaitRunning(ctx); err != nil {
 		return policy.Pause{}, err
@@ -74,10 +75,11 @@ func (d *Daemon) checkPause(pause *policy.Pause, duration time.Duration) error {
 	return nil
 }
 
-// Resume ends the pause of a scope and returns it. For a fleet without a pause of its own, it ends
-// the pause of the breaker, which then does not open for its window. Pauses of wider scopes stay
-// active; the message names them. The error is an api.ErrNotPaused or an api.ErrUnknown; after any
-// other error the pause has ended, but that is not stored yet.
+// Resume ends the pause of a scope and returns it. If a fleet has no pause of its own, Resume ends
+// the pause by its breaker, which then does not open again for the length of its window. Pauses of
+// wider scopes remain active, and the message names them. If the error is an api.ErrNotPaused or an
+// api.ErrUnknown, no pause has ended. After any other error, the pause has ended, but the change is
+// not stored yet.
 func (d *Daemon) Resume(ctx context.Context, scope policy.Scope, author string) (policy.Pause, error) {
 	if err := d.AwaitRunning(ctx); err != nil {
 		return policy.Pause{}, err
@@ -93,7 +95,7 @@ func (d *Daemon) Resume(ctx context.Context, scope policy.Scope, author string) 
 	held, open := active[breaker]
 	if open && scope.Fleet != "" && !held.Ended(now) && (!paused || own.Ended(now)) {
 		ends = breaker
-		waived = d.waiveBreaker(scope.Fleet) // before the pause ends, so that no round opens it again
+		waived = d.waiveBreaker(scope.Fleet) // before the pause ends, so that no round opens the breaker again
 	}
 	ended, commit := d.env.Pauses.End(now, d.env.Recorder, func(pause policy.Pause) (string, bool) {
 		return message, pause.Scope == ends
@@ -115,7 +117,7 @@ func (d *Daemon) Resume(ctx context.Context, scope policy.Scope, author string) 
 	return clock.Shown(scale, ended[0]), err
 }
 
-// wider describes the active pauses of wider scopes; empty without any.
+// wider describes the active pauses of wider scopes; empty if there are none.
 func (d *Daemon) wider(scope policy.Scope) string {
 	fleet := scope.Fleet
 	if a := d.scheduler.Current().Autoscalers[scope.Autoscaler]; a != nil {
@@ -141,7 +143,7 @@ func (d *Daemon) notPaused(scope policy.Scope) error {
 	return fmt.Errorf("%s: %w", scope, api.ErrNotPaused)
 }
 
-// awaitCommit waits for the commit of a change of a pause.
+// awaitCommit waits for the commit of a change to a pause.
 func awaitCommit(ctx context.Context, scope policy.Scope, commit *records.Commit) error {
 	if err := commit.Wait(ctx, ""); err != nil {
 		return fmt.Errorf("%s: done, but not stored yet, so that a restart may lose it: %w", scope, err)
@@ -149,14 +151,16 @@ func awaitCommit(ctx context.Context, scope policy.Scope, commit *records.Commit
 	return nil
 }
 
-// evaluateScope evaluates the autoscaler of a scope. Those of wider scopes wait for their ticks.
+// evaluateScope evaluates the autoscaler of a scope. The autoscalers of wider scopes wait for their
+// ticks.
 func (d *Daemon) evaluateScope(scope policy.Scope) {
 	if scope.Autoscaler != "" {
 		d.env.Evaluate(scope.Autoscaler)
 	}
 }
 
-// waiveBreaker disables the breaker of a fleet for its window, and returns the end.
+// waiveBreaker disables the breaker of a fleet for the length of its window. It returns the time
+// when it is enabled again.
 func (d *Daemon) waiveBreaker(fleet string) time.Time {
 	now := d.env.Clock.Now()
 	breaker := d.scheduler.Current().Config.Fleets[fleet].Breaker
@@ -168,15 +172,15 @@ func (d *Daemon) waiveBreaker(fleet string) time.Time {
 	return until
 }
 
-// ScaleTo sets the count of an autoscaler's target in a pass of its own, with an intention like
-// any other write. It makes no scale event and ignores windows, rates, pauses and the mode; later
-// passes continue from the new count. on_foreign_change = "restore" restores this count from then
-// on. 0 switches the autoscaler off (R51).
+// ScaleTo sets the count of an autoscaler's target in a pass of its own, with an intention like any
+// other write. It adds no scale event and ignores windows, rates, pauses and the mode. Later passes
+// continue from the new count. From then on, on_foreign_change = "restore" restores this count. A
+// count of 0 disables the autoscaler (R51).
 //
 // Without force the count must be within min and max, or 0. ScaleTo returns when the count is
 // written and recorded. The error is an api.ErrUnknown, or an api.ErrRefused if the count was not
-// written, for example in a dry run, under a hold, or if the target cannot be read. After ctx has
-// ended the outcome is unknown.
+// written, for example in a dry run, under a hold, or if the target cannot be read. If ctx ends
+// first, the outcome is unknown.
 func (d *Daemon) ScaleTo(ctx context.Context, name string, replicas int32, force bool, author string) error {
 	if err := d.AwaitRunning(ctx); err != nil {
 		return err
@@ -199,11 +203,12 @@ func (d *Daemon) ScaleTo(ctx context.Context, name string, replicas int32, force
 	return err
 }
 
-// evaluatedInterval is the interval of the checks whether a pass has ended.
+// evaluatedInterval is the interval at which EvaluateNow checks whether the pass has ended.
 const evaluatedInterval = 20 * time.Millisecond
 
-// EvaluateNow evaluates an autoscaler and returns when the pass has ended, with any result. The
-// error is an api.ErrUnknown, an api.ErrRefused during a quarantine, or the cause of ctx.
+// EvaluateNow evaluates an autoscaler and returns when the pass has ended, regardless of its
+// result. The error is an api.ErrUnknown, an api.ErrRefused during a quarantine, or the cause of
+// ctx.
 func (d *Daemon) EvaluateNow(ctx context.Context, name string) error {
 	if err := d.AwaitRunning(ctx); err != nil {
 		return err
@@ -234,7 +239,7 @@ func (d *Daemon) EvaluateNow(ctx context.Context, name string) error {
 	}
 }
 
-// authorField is the log field of the user of a command, if the user is known.
+// authorField returns the log field for the user who issued a command, if the user is known.
 func authorField(name string) zap.Field {
 	if name == "" {
 		return zap.Skip()
@@ -243,7 +248,8 @@ func authorField(name string) zap.Field {
 }
 
 // InstancesOf reads the instances of an autoscaler's target and their metrics. They are not stored,
-// because a fleet may have thousands. The error is an api.ErrUnknown if there is no such autoscaler.
+// because a fleet may have thousands of instances. The error is an api.ErrUnknown if there is no
+// such autoscaler.
 func (d *Daemon) InstancesOf(ctx context.Context, name string) (api.InstanceList, error) {
 	if err := d.AwaitRunning(ctx); err != nil {
 		return api.InstanceList{}, err

@@ -28,7 +28,7 @@ import (
 
 // Options are the dependencies of a Daemon besides its configuration.
 type Options struct {
-	// Load reads the configuration, at the start and at each reload.
+	// Load reads the configuration at startup and for each reload.
 	Load func() (*config.Config, error)
 	// Store stores the state. The daemon does not close it.
 	Store state.Store
@@ -36,22 +36,22 @@ type Options struct {
 	Graph *graph.Store
 	// Log may be nil.
 	Log *zap.Logger
-	// Metrics are the daemon's own metrics; nil if they are not exported.
+	// Metrics contains the daemon's own metrics. It is nil if they are not exported.
 	Metrics *metrics.Metrics
-	// DryRun disables all writes of counts.
+	// DryRun disables all count changes.
 	DryRun bool
 	// Until returns the time, on Go's monotonic clock, until which the daemon may write counts;
-	// after it the daemon only observes. With Until a write needs a committed intention. Nil if
-	// no other daemon shares the fleets.
+	// after that time, the daemon only observes. If Until is set, a write requires a committed
+	// intention. Until is nil if no other daemon shares the fleets.
 	Until func() time.Time
-	// Output returns the writer for the output of an instance that a fleet runs; nil sends
-	// output to Log.
+	// Output returns the writer for the output of an instance that a fleet runs. If Output is nil,
+	// output is logged to Log.
 	Output func(service, instance string) io.Writer
-	// Notify sends a state to the service manager, as in sd_notify(3); it may be nil.
+	// Notify sends the daemon's state to the service manager, as in sd_notify(3); it may be nil.
 	Notify func(state string)
-	// WatchdogInterval is the watchdog interval of the service manager; 0 without a watchdog.
+	// WatchdogInterval is the service manager's watchdog interval; 0 if there is no watchdog.
 	WatchdogInterval time.Duration
-	// Clock is the zero value for the clocks of the host.
+	// Clock provides the time. The zero value uses the clocks of the host.
 	Clock clock.System
 	// Decided, if not nil, is called after each decision with the name of the autoscaler. It
 	// must not block.
@@ -68,13 +68,13 @@ type Daemon struct {
 	adapters  *adapters.Keeper
 	labels    *discovery.Labels
 	budgets   budgets
-	// restored is the state that was loaded at the start, without the autoscalers that have run
-	// since, and the records of removed discovered autoscalers. While the daemon runs, the
-	// reload lock guards it.
+	// restored is the state that was loaded at startup, without the autoscalers that have run
+	// since, plus the records of removed discovered autoscalers. The mutex reloads guards it while
+	// the daemon runs.
 	restored state.Snapshot
 	// reloadError is the error of the last reload.
 	reloadError problem.Problem
-	// startConfig is the [daemon] table at the start, for keys that only a start applies.
+	// startConfig is the [daemon] table at startup. Some of its keys only take effect at startup.
 	startConfig config.Daemon
 	// reloads is held during a reload.
 	reloads sync.Mutex
@@ -82,7 +82,7 @@ type Daemon struct {
 	reloaded chan struct{}
 	// running is closed when the first generation is active.
 	running chan struct{}
-	// background are goroutines that end with the run context.
+	// background tracks goroutines that end with the run context.
 	background sync.WaitGroup
 }
 
@@ -133,7 +133,7 @@ func (d *Daemon) Serve(ctx context.Context, l server.Listeners, gatherer prometh
 	return server.Serve(ctx, l, server.Options{Daemon: d, Gatherer: gatherer, Log: d.env.Log, Writers: d.writers})
 }
 
-// writers returns the users that may write over TCP; false before a configuration is active.
+// writers returns the users that may write over TCP, and false before a configuration is active.
 func (d *Daemon) writers() ([]string, bool) {
 	select {
 	case <-d.running:
@@ -144,7 +144,7 @@ func (d *Daemon) writers() ([]string, bool) {
 }
 
 // AwaitRunning waits until the first configuration is active. The error is the cause of ctx, or
-// ErrStopping of package round.
+// round.ErrStopping.
 func (d *Daemon) AwaitRunning(ctx context.Context) error {
 	select {
 	case <-d.running:

@@ -20,7 +20,7 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// beginReload takes the reload lock, after the start of the daemon.
+// beginReload waits until the daemon has started, and locks the mutex reloads.
 func (d *Daemon) beginReload(ctx context.Context) error {
 	select {
 	case <-d.running:
@@ -35,8 +35,8 @@ func (d *Daemon) beginReload(ctx context.Context) error {
 	return nil
 }
 
-// Reload reads and activates the configuration. It returns the changes, including changes that
-// need a restart. An error has no effect.
+// Reload reads and activates the configuration. It returns the changes, including changes that need
+// a restart. After an error, the previous configuration remains active.
 func (d *Daemon) Reload(ctx context.Context) ([]config.Change, error) {
 	if err := d.beginReload(ctx); err != nil {
 		return nil, err
@@ -97,7 +97,7 @@ func (d *Daemon) changesTo(c *config.Config) []config.Change {
 	return changes
 }
 
-// ReloadChanges returns the changes that a reload would make, or its error.
+// ReloadChanges returns the changes that a reload would make, or the error that it would return.
 func (d *Daemon) ReloadChanges(ctx context.Context) ([]config.Change, error) {
 	if err := d.beginReload(ctx); err != nil {
 		return nil, err
@@ -118,12 +118,13 @@ func (d *Daemon) ReloadChanges(ctx context.Context) ([]config.Change, error) {
 }
 
 // activate activates a configuration together with the discovered autoscalers, and records the
-// changes. The next generation is built before the swap, which cannot fail. An error has no effect.
-// The caller holds the reload lock.
+// changes. The next generation is built before the swap, which cannot fail. After an error, the
+// previous configuration remains active. The caller holds the mutex reloads.
 func (d *Daemon) activate(file *config.Config, author string) error {
 	merged := d.labels.Merge(file)
 	before := d.scheduler.Current()
-	// Earlier than the first pass after the change, because two entries must not have the same time.
+	// The time is before the first pass after the change, because two entries must not have the
+	// same time.
 	at := d.env.Clock.Now().Add(-time.Nanosecond)
 	ch, err := d.build(merged.Config)
 	if err != nil {
@@ -140,11 +141,11 @@ func (d *Daemon) activate(file *config.Config, author string) error {
 	return nil
 }
 
-// maxChanges is the number of changes in one history entry.
+// maxChanges is the maximum number of changes in one history entry.
 const maxChanges = 10
 
 // recordChanges adds changes to the history of each autoscaler that they affect. It returns the
-// last commit; nil if no autoscaler is affected.
+// last commit, or nil if no autoscaler is affected.
 func (d *Daemon) recordChanges(changes []config.Change, author string, at time.Time) (last *records.Commit) {
 	for name, affecting := range config.Affected(changes, d.scheduler.Current().Config.Autoscalers) {
 		shown := min(len(affecting), maxChanges)
@@ -154,7 +155,7 @@ func (d *Daemon) recordChanges(changes []config.Change, author string, at time.T
 	return last
 }
 
-// discover discovers targets by their labels, at the start and at each tick of the daemon's sync
+// discover discovers targets by their labels, at startup and at each tick of the daemon's sync
 // period, until ctx ends.
 func (d *Daemon) discover(ctx context.Context) {
 	for {
@@ -175,7 +176,7 @@ func (d *Daemon) discover(ctx context.Context) {
 	}
 }
 
-// addDiscovered activates the changes of discovered targets.
+// addDiscovered activates changes to the discovered targets.
 func (d *Daemon) addDiscovered(asked *round.Generation, found map[string]discovery.Found) {
 	d.reloads.Lock()
 	defer d.reloads.Unlock()
@@ -195,11 +196,12 @@ func (d *Daemon) addDiscovered(asked *round.Generation, found map[string]discove
 	}
 }
 
-// orphanKept is the retention of the record of an autoscaler without a configuration, which may
+// orphanKept is how long the record of a removed autoscaler is retained, because the autoscaler may
 // have been removed by mistake. No window is longer.
 const orphanKept = 24 * time.Hour
 
-// prune deletes the records of old orphans. The store must not replay passes for the others.
+// prune deletes the records of autoscalers that were removed more than orphanKept ago. It resets
+// the replay of the other removed autoscalers, for which the store must not replay passes.
 func (d *Daemon) prune() {
 	for name, record := range d.restored.Autoscalers {
 		switch {

@@ -17,7 +17,7 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// stopWait is the time that active writes have at a stop.
+// stopWait is the time that active writes have to finish when the daemon stops.
 const stopWait = 20 * time.Second
 
 // Run loads the configuration and the state and runs the autoscalers until ctx ends. Then it
@@ -71,8 +71,8 @@ func (d *Daemon) Run(ctx context.Context) error {
 	return err
 }
 
-// restartPeriods is the longest restart, in sync periods, that does not interrupt a series of
-// failures of a metric.
+// restartPeriods is the maximum duration of a restart, in sync periods, that counts as part of a
+// metric's failure.
 const restartPeriods = 4
 
 // load loads the configuration and the state, and starts the adapters of the first generation.
@@ -117,8 +117,8 @@ func (d *Daemon) load(ctx context.Context) (*change, error) {
 	return first, nil
 }
 
-// recallEvents reads the events of the last hour before the start from the history. They are
-// only shown, so no pass waits for them.
+// recallEvents reads the events of the last hour before startup from the history. They are only
+// displayed, so no pass waits for them.
 func (d *Daemon) recallEvents(ctx context.Context, autoscalers []*round.Autoscaler, started time.Time) {
 	for _, a := range autoscalers {
 		if ctx.Err() != nil {
@@ -133,6 +133,6 @@ func (d *Daemon) recallEvents(ctx context.Context, autoscalers []*round.Autoscal
 	}
 }
 
-// recalledEvents is the age of the oldest event that is shown after a restart, as long as
-// Kubernetes keeps events.
+// recalledEvents is the maximum age of an event that is shown after a restart. Kubernetes also
+// keeps events for one hour.
 const recalledEvents = time.Hour

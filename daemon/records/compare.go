@@ -10,8 +10,9 @@ import (
 	"github.com/hpad/hpad/policy"
 )
 
-// Follows reports whether the store derives the record after a pass from the record before it:
-// loading replays an unchanged recommendation at the ticks up to the last completed round.
+// Follows reports whether the store can derive the record after a pass from the record before it,
+// so that it need not be written. When the store loads a record, it repeats an unchanged
+// recommendation at each tick up to the last completed round.
 func Follows(after, before *state.Record, period time.Duration) bool {
 	return before.Intention == nil && after.Intention == nil && before.Fingerprint == after.Fingerprint &&
 		after.Through.Equal(ticks.Next(before.Through, period)) &&
@@ -28,7 +29,7 @@ func same[T comparable](a, b *T) bool {
 	return a == b || *a == *b
 }
 
-// Keep returns a pointer to a value: before, if it has the same value.
+// Keep returns a pointer to a value. It returns before if that points to the same value.
 func Keep[T comparable](before *T, value T) *T {
 	if before != nil && *before == value {
 		return before
@@ -37,8 +38,8 @@ func Keep[T comparable](before *T, value T) *T {
 	return &next
 }
 
-// sameStatus ignores metric values, and messages that quote them: their changes are not worth a
-// write.
+// sameStatus ignores metric values, and messages that quote them, because changes to them do not
+// justify a write.
 func sameStatus(a, b *policy.Status) bool {
 	return a.DesiredReplicas == b.DesiredReplicas &&
 		a.LastScaleTime.Equal(b.LastScaleTime) &&
@@ -47,7 +48,7 @@ func sameStatus(a, b *policy.Status) bool {
 		})
 }
 
-// SameHindrance compares two problems; nil is no problem.
+// SameHindrance reports whether two problems are equal. Nil means that there is no problem.
 func SameHindrance(a, b *state.Hindrance) bool {
 	if a == nil || b == nil {
 		return a == b
@@ -55,7 +56,7 @@ func SameHindrance(a, b *state.Hindrance) bool {
 	return a.Cause == b.Cause && a.Since.Equal(b.Since)
 }
 
-// HindranceOf returns the stored form of a problem; nil if there is none.
+// HindranceOf returns the stored form of a problem, or nil if there is no problem.
 func HindranceOf(f problem.Deduper) *state.Hindrance {
 	if f.Cause() == "" {
 		return nil
@@ -63,19 +64,20 @@ func HindranceOf(f problem.Deduper) *state.Hindrance {
 	return &state.Hindrance{Cause: f.Cause(), Since: f.Since()}
 }
 
-// SetLeft sets the count after a pass; nil while it is unknown.
+// SetLeft sets record.Left to the count after a pass, or to nil while the count is unknown.
 func SetLeft(record *state.Record, decision *policy.Decision, outcome policy.Outcome) {
 	switch {
 	case outcome.Kind == policy.Written:
 		record.Left = Keep(record.Left, outcome.Reached)
-	case record.Intention != nil: // the next reading shows it
+	case record.Intention != nil: // the next reading reveals the count
 		record.Left = nil
 	case decision.Case != policy.CaseUnreadable:
 		record.Left = Keep(record.Left, decision.CurrentReplicas)
 	}
 }
 
-// LowestCount returns the lowest count that hpad may have written since the count was before.
+// LowestCount returns the lowest count that the target may have because of hpad's last write. It
+// returns before if the record contains no count.
 func LowestCount(record *state.Record, before int32) int32 {
 	switch {
 	case record.Intention != nil:

@@ -9,18 +9,19 @@ import (
 	"github.com/hpad/hpad/targets/clock"
 )
 
-// ShownAtLeast is the shortest display of a loss, so that a scrape of the metrics contains it.
+// ShownAtLeast is the minimum time for which a loss is shown. It ensures that a scrape of the
+// metrics contains the loss.
 const ShownAtLeast = 5 * time.Minute
 
 // RecentLoss is a loss of state that still affects decisions.
 type RecentLoss struct {
 	state.Loss
-	// Until is the end of the effect, by the wall clock.
+	// Until is when the effect ends, by the wall clock.
 	Until time.Time
 }
 
-// RecentLosses returns the losses that still affect decisions, which use data for as long as
-// memory, oldest first.
+// RecentLosses returns the losses that still affect decisions, oldest first. memory is the maximum
+// age of data that decisions use.
 func RecentLosses(losses []state.Loss, memory time.Duration, clock *clock.Clock) []RecentLoss {
 	var recent []RecentLoss
 	for _, loss := range losses {

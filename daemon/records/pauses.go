@@ -16,9 +16,10 @@ import (
 	"github.com/hpad/hpad/targets/clock"
 )
 
-// Pauses are the active pauses, including pauses by breakers. It is safe for concurrent use.
+// Pauses contains the active pauses, including pauses by breakers. It is safe for concurrent use.
 type Pauses struct {
-	// mu is held while table is replaced and recorded, so that both are in the same order.
+	// mu is held while table is replaced and recorded, so that changes are recorded in the order in
+	// which they are made.
 	mu    sync.Mutex
 	table atomic.Pointer[pauseTable]
 }
@@ -26,11 +27,11 @@ type Pauses struct {
 // pauseTable is immutable. Its times are steady times.
 type pauseTable struct {
 	active map[policy.Scope]policy.Pause
-	// ended are the pauses that ended within endingsKept.
+	// ended maps scopes to the pauses that ended within endingsKept.
 	ended map[policy.Scope]ending
-	// next is the earliest end of an active pause; zero if there is no end.
+	// next is the earliest end of an active pause; zero if no pause has an end.
 	next time.Time
-	// breakers are the fleets with an open breaker.
+	// breakers lists the fleets with an open breaker.
 	breakers []string
 }
 
@@ -78,8 +79,8 @@ func (p *Pauses) Put(pause policy.Pause, to *Recorder) *Commit {
 	return to.pause(map[policy.Scope]*policy.Pause{pause.Scope: &pause})
 }
 
-// End ends and records the pauses that the function ends selects, with its message. The commit is
-// nil if no pause ends.
+// End ends the pauses that the function ends selects, and records this. The function also returns
+// the message for each ended pause. The commit is nil if no pause ends.
 func (p *Pauses) End(now time.Time, to *Recorder, ends func(policy.Pause) (message string, ends bool)) (ended []policy.Pause, recorded *Commit) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -126,7 +127,7 @@ func (p *Pauses) EndDue(now time.Time, to *Recorder, hasBreaker func(fleet strin
 // Active returns the pauses by scope. Some may have expired.
 func (p *Pauses) Active() map[policy.Scope]policy.Pause { return p.table.Load().active }
 
-// LastEnded returns the last pause of a scope that ended, and the time of its end.
+// LastEnded returns the last ended pause of a scope, and the time when it ended.
 func (p *Pauses) LastEnded(scope policy.Scope) (policy.Pause, time.Time) {
 	last := p.table.Load().ended[scope]
 	return last.pause, last.at

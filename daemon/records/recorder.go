@@ -16,8 +16,9 @@ import (
 	"github.com/hpad/hpad/targets/clock"
 )
 
-// Recorder writes all changes since the last commit to the store in one commit. Changes that
-// could not be written are part of the next commit. It is safe for concurrent use.
+// Recorder collects changes and writes all changes since the last commit to the store in one
+// commit. Changes that could not be written are added to the next commit. It is safe for concurrent
+// use.
 type Recorder struct {
 	store   state.Store
 	clock   *clock.Clock
@@ -28,7 +29,7 @@ type Recorder struct {
 
 	mu      sync.Mutex
 	changes state.Changes
-	// next is the commit of the changes; nil without changes.
+	// next is the commit that will contain changes; nil if there are no changes.
 	next *Commit
 	due  chan struct{}
 }
@@ -37,9 +38,9 @@ type Recorder struct {
 type Commit struct {
 	done chan struct{}
 	err  error
-	// rejected has the records that the store does not accept.
+	// rejected contains the records that the store does not accept.
 	rejected state.RejectedError
-	// failures are called if the record of an autoscaler was not written.
+	// failures lists functions to call if the record of an autoscaler was not written.
 	failures []failure
 }
 
@@ -48,8 +49,8 @@ type failure struct {
 	call func(error)
 }
 
-// Wait waits for the commit and returns its error: a RejectedError if the store does not accept
-// the record of an autoscaler. An empty name is no autoscaler.
+// Wait waits for the commit and returns its error. The error is a RejectedError if the store does
+// not accept the record of the named autoscaler. name may be empty.
 func (c *Commit) Wait(ctx context.Context, name string) error {
 	select {
 	case <-c.done:
@@ -76,7 +77,8 @@ func (r *Recorder) Record(name string, record *state.Record, entries ...state.En
 	return r.RecordOr(nil, name, record, entries...)
 }
 
-// RecordOr is like Record, and calls failed, if it is not nil, when the record was not written.
+// RecordOr is like Record. In addition, it calls failed, if that is not nil, when the record could
+// not be written.
 func (r *Recorder) RecordOr(failed func(error), name string, record *state.Record, entries ...state.Entry) *Commit {
 	return r.add(func(c *state.Changes) {
 		if failed != nil {
@@ -115,7 +117,7 @@ func (r *Recorder) pause(pauses map[policy.Scope]*policy.Pause) *Commit {
 	})
 }
 
-// removed sets the removals that the breaker of a fleet counts.
+// removed records the removals that the breaker of a fleet counts.
 func (r *Recorder) removed(fleet string, removals state.Removals) {
 	r.add(func(c *state.Changes) {
 		if c.Removals == nil {
@@ -184,13 +186,14 @@ func (r *Recorder) commit() {
 	close(now.done)
 }
 
-// maxBatch is the number of records, and of history entries, in one transaction, which needs
-// several times the memory of its data.
+// maxBatch is the maximum number of records, and of history entries, in one transaction. It limits
+// memory use, because a transaction needs several times the memory of its data.
 const maxBatch = 2000
 
-// write writes changes, in several transactions if they are large, and returns the rest after an
-// error. History entries are written before the records of the same passes, and the last completed
-// round is written last. Records that the store does not accept are added to rejected and dropped.
+// write writes changes, in several transactions if there are many. After an error it returns the
+// changes that were not written. History entries are written before the records of the same passes,
+// and the last completed round is written last. Records that the store does not accept are added to
+// rejected and dropped.
 func (r *Recorder) write(left state.Changes, rejected state.RejectedError) (state.Changes, error) {
 	var names []string
 	if len(left.Records) > maxBatch {
@@ -228,7 +231,7 @@ func (r *Recorder) write(left state.Changes, rejected state.RejectedError) (stat
 	}
 }
 
-// maxWaiting is the number of history entries that wait while the store cannot be written.
+// maxWaiting is the maximum number of history entries that wait while the store cannot be written.
 const maxWaiting = 1000
 
 // keep adds changes that could not be written to the next commit. Newer changes win.
@@ -260,12 +263,12 @@ func (r *Recorder) keep(old state.Changes) {
 		r.dropped += over
 	}
 	r.changes = both
-	if r.next == nil { // it is written with the next commit, at the latest at the stop
+	if r.next == nil { // the changes are written with the next commit, at the latest when the daemon stops
 		r.next = &Commit{done: make(chan struct{})}
 	}
 }
 
-// merged returns a map with the values of both; newer values win.
+// merged returns a map with the values of both maps. Newer values win.
 func merged[K comparable, V any](older, newer map[K]V) map[K]V {
 	if older == nil {
 		return newer

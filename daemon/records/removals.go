@@ -10,18 +10,18 @@ import (
 // Breakers count the removed instances of fleets with a breaker. It is safe for concurrent use.
 type Breakers struct {
 	mu sync.Mutex
-	// removals are by fleet. Some may be older than the window.
+	// removals maps fleets to their removals. Some removals may be older than the window.
 	removals map[string]state.Removals
 }
 
-// Restore takes over the stored removals.
+// Restore sets the removals to the stored removals.
 func (b *Breakers) Restore(removals map[string]state.Removals) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.removals = removals
 }
 
-// Change changes and records the removals of a fleet within its window.
+// Change edits the removals of a fleet within its window, and records them.
 func (b *Breakers) Change(fleet string, window time.Duration, now time.Time, to *Recorder, edit func(*state.Removals)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

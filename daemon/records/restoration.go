@@ -8,8 +8,8 @@ import (
 	"github.com/hpad/hpad/policy"
 )
 
-// RestoreForeign returns the restoration after an external writer changed the count to found. An
-// earlier restoration keeps its count.
+// RestoreForeign returns the restoration after an external writer changed the count to found. If
+// there is an earlier restoration, the new one has the same count.
 func RestoreForeign(earlier *state.Restoration, c *config.Autoscaler, replicas, found int32, now time.Time) *state.Restoration {
 	next := &state.Restoration{
 		Restoration: policy.Restoration{Replicas: replicas, Foreign: found, Since: now},
@@ -21,8 +21,8 @@ func RestoreForeign(earlier *state.Restoration, c *config.Autoscaler, replicas, 
 	return next
 }
 
-// RestorationUnder returns the restoration if it is still valid under a definition: with the same
-// bounds, and on_foreign_change = "restore".
+// RestorationUnder returns the restoration if it is still valid under the configuration c, and nil
+// otherwise. It is valid if the bounds are the same and on_foreign_change is "restore".
 func RestorationUnder(r *state.Restoration, c *config.Autoscaler) *state.Restoration {
 	if r == nil || c.OnForeignChange != config.RestoreForeignChange || r.Min != *c.Spec.MinReplicas || r.Max != c.Spec.MaxReplicas {
 		return nil
@@ -30,8 +30,9 @@ func RestorationUnder(r *state.Restoration, c *config.Autoscaler) *state.Restora
 	return r
 }
 
-// RestorationAfter returns the restoration after a pass: nil if it is complete, or a user set
-// another count. A dry run and the modes recommend and off do not restore counts.
+// RestorationAfter returns the restoration after a pass. It is nil if the restoration is complete,
+// or if a user set a different count. A dry run and the modes recommend and off do not restore
+// counts.
 func RestorationAfter(r *state.Restoration, decision *policy.Decision, outcome policy.Outcome, dryRun bool) *state.Restoration {
 	reached := decision.Case == policy.CaseRestored && outcome.Kind == policy.Written && outcome.Reached == decision.DesiredReplicas
 	commanded := decision.Case == policy.CaseCommanded && (outcome.Kind == policy.Written || !decision.Write)

@@ -28,16 +28,18 @@ import (
 
 // Listeners are the listeners of a daemon; each may be nil.
 type Listeners struct {
-	// TCP is read-only, except for writers that authenticate as WebConfig requires.
+	// TCP serves the API over TCP. It is read-only, except for writers that authenticate as
+	// WebConfig requires.
 	TCP net.Listener
-	// Socket allows everything.
+	// Socket serves the API on a Unix socket, which permits all requests.
 	Socket *api.Socket
-	// WebConfig is the path of the file with TLS and users of TCP; empty for neither.
+	// WebConfig is the path of the file that configures TLS and users for TCP. It is empty if
+	// neither is configured.
 	WebConfig string
 	// AllowedHosts are the permitted Host headers, as in config.Daemon.
 	AllowedHosts []string
-	// Writers are the users that may write over TCP until a configuration is active; empty
-	// permits all users of WebConfig.
+	// Writers lists the users that may write over TCP until a configuration is active. If it is
+	// empty, all users of WebConfig may write.
 	Writers []string
 	// Page enables the page over TCP.
 	Page bool
@@ -91,26 +93,25 @@ func (l Listeners) Close() error {
 	return errors.Join(errs...)
 }
 
-// shutdownWait is the time for active requests at shutdown.
+// shutdownWait is the time that active requests have to finish at shutdown.
 const shutdownWait = 3 * time.Second
 
-// Options are the contents of a server.
+// Options are the dependencies of a server.
 type Options struct {
 	Daemon page.Daemon
-	// Alone is the view of this member alone, for the other members of a cluster; nil
-	// without a cluster.
+	// Alone is the view of this member alone, which the other members of a cluster request. It is
+	// nil if there is no cluster.
 	Alone page.Daemon
-	// Members are the users of other members, which may forward the name of a user.
+	// Members lists the user names of other members, which may forward the name of a user.
 	Members  []string
 	Gatherer prometheus.Gatherer
-	// Writers returns the users that may write over TCP, empty for all users of the web
-	// config; false before a configuration is active.
+	// Writers returns the users that may write over TCP. If names is empty, all users of the web
+	// config may write. known is false before a configuration is active.
 	Writers func() (names []string, known bool)
 	// Log is required.
 	Log *zap.Logger
 }
 
-// server serves on some listeners.
 type server struct {
 	options   Options
 	listeners Listeners
@@ -132,7 +133,7 @@ func (s *server) writers() []string {
 	return s.listeners.Writers
 }
 
-// handler returns the API.
+// handler returns the handler of the API, without the page.
 func (s *server) handler(access api.Access) http.Handler {
 	all := api.NewHandler(s.options.Daemon, s.options.Gatherer, access)
 	if s.options.Alone == nil {
@@ -174,7 +175,7 @@ func (s *server) serve(ctx context.Context) error {
 	return group.Wait()
 }
 
-// socketInterval is the interval of the checks of the socket file.
+// socketInterval is the interval between checks of the socket file.
 const socketInterval = 5 * time.Second
 
 // keepSocket recreates a removed socket file, until ctx ends.
@@ -232,7 +233,8 @@ func (s *server) serverTCP() (*http.Server, func(net.Listener) error) {
 	}
 }
 
-// withPage returns the API, with the page in front of it unless the configuration disables it.
+// withPage returns the handler of the API and of the page, unless the configuration disables the
+// page.
 func (s *server) withPage(access api.Access) http.Handler {
 	if !s.listeners.Page {
 		return s.handler(access)
@@ -255,8 +257,8 @@ const (
 	webConfigInterval = time.Second
 )
 
-// serverLog returns the rate-limited log of an HTTP server. With a webConfig, errors in that
-// file are logged apart from client errors, among which they would be lost.
+// serverLog returns the rate-limited log of an HTTP server. With a webConfig, errors in that file
+// are logged separately, because they would be lost among client errors.
 func (s *server) serverLog(webConfig string) *log.Logger {
 	server := &serverLog{
 		log:    s.log.Named("http"),

@@ -9,8 +9,7 @@ import (
 	"github.com/hpad/hpad/daemon/config"
 )
 
-// TestCannotListen checks that a failed listen names its key and a remedy.
-// and with what to do.
+// TestCannotListen checks that the error of a failed listen names its key and a remedy.
 func TestCannotListen(t *testing.T) {
 	taken, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// Lateness returns the longest delay of an evaluation, in whole seconds.
+// Lateness returns the longest delay of any autoscaler's evaluation, in whole seconds.
 func (s *Reader) Lateness() time.Duration {
 	now, late := time.Now(), time.Duration(0)
 	for _, a := range s.scheduler.Current().Autoscalers {
@@ -24,8 +24,8 @@ func (s *Reader) Lateness() time.Duration {
 	return late.Truncate(time.Second)
 }
 
-// schedulerSilence is the time without a wake-up of the scheduler, which wakes every second, after
-// which the daemon is not healthy.
+// schedulerSilence is the time without a wake-up of the scheduler after which the daemon is
+// unhealthy. The scheduler normally wakes every second.
 const schedulerSilence = 15 * time.Second
 
 // Health reports whether the scheduler runs, the autoscalers that are quarantined or were not
@@ -68,7 +68,7 @@ func (s *Reader) unevaluated(now time.Time) []api.Problem {
 }
 
 // Readiness reports whether the state can be written and every autoscaler has been evaluated, and
-// all problems.
+// lists all problems.
 func (s *Reader) Readiness() api.Readiness {
 	g := s.scheduler.Current()
 	readiness := api.Readiness{Ready: s.scheduler.LastWake() != nil}
@@ -113,7 +113,8 @@ func (s *Reader) Readiness() api.Readiness {
 	return readiness
 }
 
-// failingInstances returns the platform's reasons why instances cannot start or end unexpectedly.
+// failingInstances returns the conditions which report that instances cannot start or end
+// unexpectedly, with the platform's messages.
 func failingInstances(a *round.Autoscaler, published *round.Result) []api.Problem {
 	var problems []api.Problem
 	for _, condition := range round.FailingConditions(a.Definition().Kind, published.Record.Status.Conditions) {
@@ -136,7 +137,7 @@ func adapterProblems(subject string, p *problem.Problem, adapter any) []api.Prob
 	return problems
 }
 
-// offProblems returns the reasons other than failures why autoscalers are not scaled.
+// offProblems returns the reasons other than failures for which autoscalers do not scale.
 func (s *Reader) offProblems(g *round.Generation) []api.Problem {
 	var problems []api.Problem
 	if s.env.DryRun {
@@ -150,7 +151,7 @@ func (s *Reader) offProblems(g *round.Generation) []api.Problem {
 	return append(problems, s.heldBack(g)...)
 }
 
-// heldBack returns the active pauses and the autoscalers with another mode than on.
+// heldBack returns the active pauses and the autoscalers whose mode is not on.
 func (s *Reader) heldBack(g *round.Generation) []api.Problem {
 	var held []api.Problem
 	for _, pause := range s.Pauses() {
@@ -182,9 +183,9 @@ func (s *Reader) shortages(g *round.Generation) []api.Problem {
 	return problems
 }
 
-// allFailing returns the error of the first autoscaler if the last pass of every autoscaler
-// ended with an error; empty otherwise. Autoscalers with mode off, or before their first pass,
-// are not counted.
+// allFailing returns the error of the first autoscaler if the last pass of every autoscaler ended
+// with an error, and an empty string otherwise. Autoscalers with mode off, or before their first
+// pass, are not counted.
 func (s *Reader) allFailing(g *round.Generation) string {
 	first := ""
 	for _, name := range g.Names {

@@ -66,8 +66,8 @@ func (s *Reader) VerifyHistory(ctx context.Context, name string, from, to time.T
 	return shown, nil
 }
 
-// Graph returns the data points of an autoscaler in an interval. The error is an api.ErrUnknown
-// without a graph store.
+// Graph returns the data points of an autoscaler in an interval. The error is an api.ErrUnknown if
+// there is no graph store.
 func (s *Reader) Graph(_ context.Context, name string, from, to time.Time) (api.Graph, error) {
 	if s.env.Graph == nil {
 		return api.Graph{}, fmt.Errorf("no data points are stored because daemon.page is false: %w", api.ErrUnknown)
@@ -87,11 +87,11 @@ func (s *Reader) Graph(_ context.Context, name string, from, to time.Time) (api.
 	return shown, nil
 }
 
-// Pass is the last evaluation of an autoscaler with everything that it stored. The
-// conformance tests compare it with the state of the upstream controller.
+// Pass contains all results of the last evaluation of an autoscaler. The conformance tests compare
+// it with the state of the upstream controller.
 type Pass struct {
-	// Record is the record after the evaluation. Its Through is the instant of the
-	// evaluation, and zero before the first one.
+	// Record is the record after the evaluation. Its Through is the instant of the evaluation, or
+	// zero before the first evaluation.
 	Record state.Record
 	// Decision is empty before the first evaluation.
 	Decision policy.Decision

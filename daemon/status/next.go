@@ -11,8 +11,8 @@ import (
 	"github.com/hpad/hpad/policy"
 )
 
-// next returns the conditions of the next change of a count, after the last pass; nil before the
-// first pass, and after a change of the configuration until the next.
+// next returns the conditions for the next change to the count, based on the last pass. It is nil
+// before the first pass, and after a configuration change until the next pass.
 func (s *Reader) next(a *round.Autoscaler) *policy.Next {
 	def, published := a.Definition(), a.Last()
 	if !published.Decided() || published.Record.Fingerprint != def.Fingerprint {
@@ -60,7 +60,7 @@ func (s *Reader) next(a *round.Autoscaler) *policy.Next {
 	return &next
 }
 
-// nextWaits returns the reasons outside of the algorithm that prevent a change.
+// nextWaits returns the reasons outside of the algorithm that delay or prevent a change.
 func (s *Reader) nextWaits(published *round.Result, now time.Time) (waits []policy.Wait) {
 	if intention := published.Record.Intention; intention != nil {
 		waits = append(waits, policy.Wait{

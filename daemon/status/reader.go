@@ -31,7 +31,7 @@ type Reader struct {
 	reloadError *problem.Problem
 }
 
-// NewReader returns a Reader. Refused is the error of the last reload.
+// NewReader returns a Reader. refused is the error of the last reload.
 func NewReader(env *round.Env, scheduler *round.Scheduler, store state.Store, labels *discovery.Labels, refused *problem.Problem) *Reader {
 	return &Reader{env: env, scheduler: scheduler, store: store, labels: labels, reloadError: refused}
 }
@@ -39,7 +39,7 @@ func NewReader(env *round.Env, scheduler *round.Scheduler, store state.Store, la
 // Autoscalers returns all autoscalers, ordered by name.
 func (s *Reader) Autoscalers() []api.Autoscaler { return slices.Collect(s.AutoscalersAfter("")) }
 
-// AutoscalersAfter returns the autoscalers after a name, ordered by name.
+// AutoscalersAfter returns the autoscalers whose names follow name, ordered by name.
 func (s *Reader) AutoscalersAfter(name string) iter.Seq[api.Autoscaler] {
 	return func(yield func(api.Autoscaler) bool) {
 		g := s.scheduler.Current()
@@ -56,7 +56,7 @@ func (s *Reader) AutoscalersAfter(name string) iter.Seq[api.Autoscaler] {
 	}
 }
 
-// Autoscaler returns one autoscaler; false if it does not exist.
+// Autoscaler returns one autoscaler, and false if it does not exist.
 func (s *Reader) Autoscaler(name string) (api.Autoscaler, bool) {
 	a := s.scheduler.Current().Autoscalers[name]
 	if a == nil {
@@ -67,8 +67,8 @@ func (s *Reader) Autoscaler(name string) (api.Autoscaler, bool) {
 	return view, true
 }
 
-// measureAges adds the ages of samples that exceed the sync period. Results of most sources contain
-// the time of the query, so that another query is necessary.
+// measureAges adds the ages of samples that exceed the sync period. Most sources return the time of
+// the query as the time of a sample, so an additional query is necessary to determine the age.
 func (s *Reader) measureAges(a *round.Autoscaler, view *api.Autoscaler) {
 	def, ages := a.Definition(), a.Last().Ages
 	for i := range min(len(view.Inputs), len(def.MetricInputs)) { // a reload may change the inputs
@@ -86,7 +86,8 @@ func (s *Reader) measureAges(a *round.Autoscaler, view *api.Autoscaler) {
 	}
 }
 
-// AsConfigured returns an autoscaler as its configuration describes it, without a status.
+// AsConfigured returns the view of an autoscaler that contains only its configuration and no
+// status.
 func AsConfigured(c *config.Autoscaler, kind string) api.Autoscaler {
 	view := api.Autoscaler{
 		Name: c.Name, Reference: c.Target.String(), Kind: kind, Spec: c.Spec,
@@ -100,8 +101,8 @@ func AsConfigured(c *config.Autoscaler, kind string) api.Autoscaler {
 	return view
 }
 
-// view returns an autoscaler. Lost describes losses of state, next the next change; both are
-// optional.
+// view returns the view of an autoscaler. lost describes losses of state. next describes the next
+// change. Both are optional.
 func (s *Reader) view(a *round.Autoscaler, lost string, next *policy.Next) api.Autoscaler {
 	def, published := a.Definition(), a.Last()
 	scale := s.env.Clock.Scale()
