@@ -20,7 +20,7 @@ func part(name string, labels ...sources.Label) sources.Series {
 }
 
 // TestAbsence checks that the error of a metric without a value names the cause from the next pass
-// on, with one additional query per minute.
+// on, and that this needs only one additional query per minute.
 func TestAbsence(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.fed("web", 6, 6, func(a *config.Autoscaler) { a.Inputs[0].Query = `queue{name="chekout"}` })
@@ -97,8 +97,8 @@ func TestAbsenceDelaysNoPass(t *testing.T) {
 	}
 }
 
-// TestSampleAge checks that explain shows the age of a sample that exceeds the sync period, for all
-// origins of the age: the result, an additional query, and the samples of the fleet.
+// TestSampleAge checks that explain shows the age of a sample if it exceeds the sync period. It
+// covers all origins of the age: the result, an additional query, and the fleet's samples.
 func TestSampleAge(t *testing.T) {
 	const want = "oldest sample: 40s old, more than the sync period"
 	for name, c := range map[string]struct {

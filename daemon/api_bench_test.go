@@ -49,8 +49,8 @@ func peak(b *testing.B, do func()) (bytes uint64) {
 	return max(<-highest, before) - before
 }
 
-// BenchmarkAPI measures the list of n autoscalers, including the client, and a scrape, both over
-// the socket.
+// BenchmarkAPI measures listing n autoscalers, including the client, and scraping the metrics, both
+// over the socket.
 func BenchmarkAPI(b *testing.B) {
 	for _, n := range []int{10_000, 100_000} {
 		d, rounds := benchDaemon(b, n)

@@ -23,7 +23,7 @@ import (
 	"github.com/hpad/hpad/targets/targettest"
 )
 
-// benchFleet returns the same readings at no cost.
+// benchFleet always returns the same readings and consumes almost no resources.
 type benchFleet struct {
 	readings map[targets.Ref]targets.Reading
 }
@@ -59,7 +59,7 @@ func (nullStore) Commit(context.Context, state.Changes) error { return nil }
 // the memory of an idle autoscaler without its fleet and source. In autoscalers=N the fleet, the
 // source and the store cost nothing, and the second query of each autoscaler is its own. In
 // whole/autoscalers=N both queries are shared, a source of kind prometheus decodes the results, and
-// the state is on disk.
+// the state is stored on disk.
 func BenchmarkRound(b *testing.B) {
 	for _, n := range []int{1000, 10_000, 100_000} {
 		b.Run(fmt.Sprintf("autoscalers=%d", n), func(b *testing.B) {
@@ -87,8 +87,8 @@ func BenchmarkRound(b *testing.B) {
 	}
 }
 
-// loadWhole returns a configuration without the sharing of slices that world.load has, like one
-// from files.
+// loadWhole returns a configuration in which no slices are shared, unlike in world.load and as if
+// it were read from files.
 func (w *world) loadWhole() (*config.Config, error) {
 	c, err := w.load()
 	if err != nil {
@@ -170,8 +170,8 @@ func benchDaemon(b *testing.B, n int) (d *Daemon, rounds func(now time.Time)) {
 	return d, d.roundsFor(b)
 }
 
-// benchWorld returns a world of n autoscalers with two metrics each, with a fleet and a source that
-// cost nothing.
+// benchWorld returns a world with n autoscalers, which have two metrics each. Its fleet and source
+// consume almost no resources.
 func benchWorld(b *testing.B, n int) *world {
 	fleet := &benchFleet{readings: make(map[targets.Ref]targets.Reading, n)}
 	source := &benchSource{}
@@ -243,8 +243,8 @@ func cpuTime(b *testing.B) time.Duration {
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
-// BenchmarkStart measures a restart until the end of the first round, with the state on disk and
-// some history of the last hour.
+// BenchmarkStart measures a restart until the first round has ended. The state is stored on disk
+// and includes some history of the last hour.
 func BenchmarkStart(b *testing.B) {
 	for _, n := range []int{1000, 10_000} {
 		b.Run(fmt.Sprintf("autoscalers=%d", n), func(b *testing.B) {

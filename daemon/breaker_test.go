@@ -50,8 +50,8 @@ func (w *world) wantBreaker(open bool, removed int64) {
 	}
 }
 
-// TestBreakerRound checks that the scale-downs of one round are made together if the breaker allows
-// their sum, and otherwise not at all. Scale-ups are not affected.
+// TestBreakerRound checks that either all scale-downs of one round are made, if the breaker allows
+// their sum, or none. Scale-ups are not affected.
 func TestBreakerRound(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -95,7 +95,7 @@ func TestBreakerRound(t *testing.T) {
 }
 
 // TestBreakerBase checks that the share refers to the current number of instances, even if an
-// autoscaler has read its count long ago.
+// autoscaler read its count a long time ago.
 func TestBreakerBase(t *testing.T) {
 	t.Run("what was removed since the others looked", func(t *testing.T) {
 		inWorld(t, func(t *testing.T, w *world) {
@@ -157,8 +157,8 @@ func TestBreakerBase(t *testing.T) {
 	})
 }
 
-// TestBreakerWindow checks that removals of several rounds are added, that held scale-downs are
-// evaluated again after the window, and that a restart or kill loses neither.
+// TestBreakerWindow checks that the removals of several rounds are added, and that held scale-downs
+// are evaluated again after the window. Neither is lost in a restart or kill.
 func TestBreakerWindow(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		names := w.guarded()
@@ -190,8 +190,8 @@ func TestBreakerWindow(t *testing.T) {
 	})
 }
 
-// TestBreakerResumed checks that a resume of the breaker allows all scale-downs within the window,
-// and that a resume of a user's pause does not.
+// TestBreakerResumed checks that resuming from a breaker's pause allows all scale-downs within the
+// window, and that resuming from a user's pause does not.
 func TestBreakerResumed(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		names := w.guarded()

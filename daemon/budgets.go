@@ -10,7 +10,7 @@ import (
 	"github.com/hpad/hpad/sources"
 )
 
-// budgets limit the resources of all queries together.
+// budgets limits the total resources of all queries.
 type budgets struct {
 	// answers limits the size of query results in bytes. samples limits their number of samples.
 	answers, samples *sources.Budget

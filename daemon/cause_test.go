@@ -121,8 +121,8 @@ func TestCausesAreFollowed(t *testing.T) {
 	})
 }
 
-// TestCauseSurvivesARestart checks that a restart keeps the start of a problem and does not record
-// it again.
+// TestCauseSurvivesARestart checks that the start time of a problem survives a restart, and that
+// the problem is not recorded again.
 func TestCauseSurvivesARestart(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		logs := w.observed()
@@ -254,7 +254,7 @@ func TestOutcomesAreRecorded(t *testing.T) {
 	}
 }
 
-// TestForeignChangesAndBoundsAreReported checks that changes by external writers and changes of
+// TestForeignChangesAndBoundsAreReported checks that changes by external writers and changes to
 // bounds are in the log and in the history.
 func TestForeignChangesAndBoundsAreReported(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
@@ -291,7 +291,7 @@ func TestForeignChangesAndBoundsAreReported(t *testing.T) {
 		}
 		w.boundsTold(message)
 
-		// A change of the bounds between two runs is detected as well.
+		// A change to the bounds between two runs is detected as well.
 		w.stop()
 		changed.Spec.MaxReplicas = 60
 		w.config.Autoscalers["q"] = changed
@@ -302,7 +302,7 @@ func TestForeignChangesAndBoundsAreReported(t *testing.T) {
 	})
 }
 
-// boundsTold checks that the history of "q" contains the event of changed bounds once.
+// boundsTold checks that the history of "q" contains the event for changed bounds exactly once.
 func (w *world) boundsTold(message string) {
 	w.t.Helper()
 	count := 0

@@ -12,7 +12,7 @@ import (
 	"github.com/hpad/hpad/daemon/config"
 )
 
-// reloadsOf returns the changes of the configuration in the history of an autoscaler as "author:
+// reloadsOf returns the configuration changes in the history of an autoscaler, in the form "author:
 // change".
 func (w *world) reloadsOf(name string) []string {
 	w.t.Helper()
@@ -35,8 +35,8 @@ func (w *world) reloadsOf(name string) []string {
 	return all
 }
 
-// TestReloadInHistory checks that the history of each autoscaler contains the changes of the
-// configuration that affect it, and no others.
+// TestReloadInHistory checks that the history of each autoscaler contains the configuration changes
+// that affect it, and no other changes.
 func TestReloadInHistory(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.fed("web", 3, 3)
@@ -50,7 +50,7 @@ func TestReloadInHistory(t *testing.T) {
 			if _, err := w.daemon.Reload(api.WithAuthor(t.Context(), author)); err != nil {
 				t.Fatal(err)
 			}
-			// The history has the change even while no pass ends.
+			// The history contains the change even if no pass ends.
 			for _, one := range []struct {
 				name   string
 				before int

@@ -165,10 +165,11 @@ hpad_clock_steps_total{direction="forward"} 2
 	})
 }
 
-// dating is a fleet whose instances and samples have wall-clock times, as on real platforms.
+// dating is a fleet whose instances and samples have wall-clock times, like those of real
+// platforms.
 type dating struct {
 	*targettest.Memory
-	// steps are the steps of the wall clock by their time.
+	// steps maps times to steps of the wall clock.
 	steps *sync.Map
 }
 

@@ -60,8 +60,8 @@ func TestScaleTo(t *testing.T) {
 	})
 }
 
-// TestScaleToZero checks that a user's 0 switches the autoscaler off, even if hpad itself may scale
-// to zero.
+// TestScaleToZero checks that a count of 0 set by a user disables the autoscaler, even if hpad
+// itself may scale to zero.
 func TestScaleToZero(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.config.Daemon.ScaleToZero = true
@@ -85,7 +85,7 @@ func TestScaleToZero(t *testing.T) {
 	})
 }
 
-// TestScaleToRefused checks requests that are refused with a reason and have no effect.
+// TestScaleToRefused checks requests that are rejected with a reason and have no effect.
 func TestScaleToRefused(t *testing.T) {
 	held := &policy.Hold{Reason: "Deploying", Message: "a deployment is under way"}
 	for _, c := range []struct {
@@ -133,8 +133,9 @@ func TestScaleToRefused(t *testing.T) {
 	}
 }
 
-// TestScaleToKilled kills the daemon between the commit of the intention and the end of the write.
-// A write that was made is settled as a user's request; a write that was not made is not repeated.
+// TestScaleToKilled checks the state after the daemon is killed between the commit of the intention
+// and the end of the write. A write that was made is settled as a user's request. A write that was
+// not made is not repeated.
 func TestScaleToKilled(t *testing.T) {
 	for _, done := range []bool{false, true} {
 		inWorld(t, func(t *testing.T, w *world) {

@@ -13,8 +13,8 @@ import (
 	"github.com/hpad/hpad/targets/targettest"
 )
 
-// TestGraph checks the data points of passes: one per 15 s, by the wall clock, across a restart,
-// with unknown values marked as unknown.
+// TestGraph checks that passes add one data point per 15 s of the wall clock, including after a
+// restart, and that unknown values are marked as unknown.
 func TestGraph(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		path := filepath.Join(t.TempDir(), "graph.db")

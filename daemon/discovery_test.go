@@ -19,7 +19,7 @@ import (
 	"github.com/hpad/hpad/targets/targettest"
 )
 
-// labels is a discovering fleet.
+// labels contains the labeled targets of a fleet that discovers targets.
 type labels struct {
 	mu    sync.Mutex
 	found map[string]targets.Discovered
@@ -28,7 +28,7 @@ type labels struct {
 	answer func(ctx context.Context) ([]targets.Discovered, error)
 }
 
-// set labels a target. Given are additional labels and values in turn.
+// set labels a target. given contains additional labels, each followed by its value.
 func (l *labels) set(name string, given ...string) {
 	all := map[string]string{
 		"hpad.enable": "true", "hpad.max": "100",
@@ -201,7 +201,7 @@ func TestDiscoveryKeepsWindows(t *testing.T) {
 }
 
 // TestDiscoveryErrors checks that invalid labels are reported for their target, do not affect
-// others, and keep the previous labels active, also after a restart.
+// others, and keep the previous labels active, even after a restart.
 func TestDiscoveryErrors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, l := newDiscoveringWorld(t, 3, 3)
@@ -350,8 +350,9 @@ func TestDiscoveryFails(t *testing.T) {
 	}
 }
 
-// TestDiscoveryLimit checks the limit of discovered autoscalers of a fleet: a new one never
-// replaces an existing one, also after a restart, and a removed one makes room.
+// TestDiscoveryLimit checks the limit of discovered autoscalers of a fleet: a new autoscaler never
+// replaces an existing autoscaler, even after a restart, but can take the place of a removed
+// autoscaler.
 func TestDiscoveryLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, l := newDiscoveringWorld(t, 3, 3)
@@ -392,8 +393,8 @@ func TestDiscoveryLimit(t *testing.T) {
 	})
 }
 
-// TestLongTargetName discovers targets with names of 33,000 bytes. They get no autoscaler, and no
-// output repeats the names.
+// TestLongTargetName checks that discovered targets with names of 33,000 bytes get no autoscaler,
+// and that no output contains the full names.
 func TestLongTargetName(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, l := newDiscoveringWorld(t, 3, 7)

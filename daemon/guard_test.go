@@ -15,7 +15,7 @@ import (
 	"github.com/hpad/hpad/targets/targettest"
 )
 
-// lying is a fleet whose readings a test may change.
+// lying is a fleet whose readings a test can falsify.
 type lying struct {
 	*targettest.Memory
 	lie *atomic.Pointer[func(*targets.Reading)]
@@ -33,7 +33,7 @@ func (f lying) Snapshot(ctx context.Context, refs []targets.Ref) (map[targets.Re
 }
 
 // newLyingWorld returns a world with one guarded autoscaler "web" of 10 replicas and a queue of 10.
-// tell sets the false reading; nil for correct readings.
+// tell sets the function that falsifies readings. Nil restores correct readings.
 func newLyingWorld(t *testing.T, edit ...func(*config.Autoscaler)) (w *world, tell func(func(*targets.Reading))) {
 	w = newWorld(t)
 	lie := &atomic.Pointer[func(*targets.Reading)]{}
@@ -51,15 +51,15 @@ func newLyingWorld(t *testing.T, edit ...func(*config.Autoscaler)) (w *world, te
 	}
 }
 
-// vanish returns a reading without most of the target.
+// vanish removes most of a target's instances from its reading.
 func vanish(reading *targets.Reading) {
 	reading.SpecReplicas, reading.StatusReplicas, reading.Instances = 3, 3, reading.Instances[:3]
 }
 
 const aRound = 15 * time.Second
 
-// TestGuardLies checks that collapsed readings have no effect until enough of them agree, for each
-// kind of count.
+// TestGuardLies checks for each kind of count that collapsed readings have no effect until enough
+// of them agree.
 func TestGuardLies(t *testing.T) {
 	for name, lie := range map[string]func(*targets.Reading){
 		"all counts": vanish,
@@ -102,8 +102,8 @@ func TestGuardLies(t *testing.T) {
 	}
 }
 
-// TestGuardAccepts checks that a real loss is accepted after enough readings, as a change by an
-// external writer.
+// TestGuardAccepts checks that a real loss of instances is accepted after enough readings, and is
+// treated as a change by an external writer.
 func TestGuardAccepts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, _ := newLyingWorld(t)
@@ -129,8 +129,8 @@ func TestGuardAccepts(t *testing.T) {
 	})
 }
 
-// TestGuardExpectsItsOwn checks that the guard accepts hpad's own writes, smaller falls and all
-// rises.
+// TestGuardExpectsItsOwn checks that the guard accepts hpad's own writes, small decreases and all
+// increases.
 func TestGuardExpectsItsOwn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, _ := newLyingWorld(t)
@@ -163,8 +163,8 @@ func TestGuardExpectsItsOwn(t *testing.T) {
 	})
 }
 
-// TestGuardAcrossRestarts checks that a restart keeps the last accepted counts and the number of
-// suspect readings.
+// TestGuardAcrossRestarts checks that the last accepted counts and the number of suspect readings
+// survive a restart.
 func TestGuardAcrossRestarts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, tell := newLyingWorld(t)
@@ -215,8 +215,8 @@ func TestGuardOff(t *testing.T) {
 	}
 }
 
-// TestInitialization checks that the initialization of an autoscaler overrides the daemon's, unless
-// compat is strict.
+// TestInitialization checks that the initialization settings of an autoscaler override those of the
+// daemon, unless compat is strict.
 func TestInitialization(t *testing.T) {
 	for strict, want := range map[bool]time.Duration{false: time.Hour, true: 5 * time.Minute} {
 		inWorld(t, func(t *testing.T, w *world) {

@@ -13,9 +13,9 @@ import (
 	"github.com/hpad/hpad/targets/targettest"
 )
 
-// TestInstancesThatFail checks that failing instances are reported once, with the message of the
-// platform, and so is the recovery. Repeated restarts of instances, or a restart of hpad, are not
-// reported.
+// TestInstancesThatFail checks that failing instances are reported once, with the platform's
+// message, and that their recovery is reported once. Repeated restarts of instances, or a restart
+// of hpad, are not reported.
 func TestInstancesThatFail(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		core, logs := observer.New(zap.InfoLevel)

@@ -15,7 +15,7 @@ import (
 	"github.com/hpad/hpad/targets/targettest"
 )
 
-// TestInstancesOf checks that instances are read without an effect on the passes.
+// TestInstancesOf checks that reading instances does not affect the passes.
 func TestInstancesOf(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		half := int32(50)

@@ -14,8 +14,8 @@ import (
 	"github.com/hpad/hpad/targets/targettest"
 )
 
-// TestWritesWithinLease checks that a member of a cluster does not write after the end of its
-// lease, continues to observe, and writes again after a renewal.
+// TestWritesWithinLease checks that a cluster member whose lease has expired does not write,
+// continues to observe, and writes again after a renewal.
 func TestWritesWithinLease(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		var until atomic.Pointer[time.Time]
@@ -81,7 +81,7 @@ func TestIntentionBeforeAction(t *testing.T) {
 	})
 }
 
-// TestWriteEndsWithLease checks that a write ends with the lease.
+// TestWriteEndsWithLease checks that an active write is canceled when the lease expires.
 func TestWriteEndsWithLease(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.until = func() time.Time { return time.Now().Add(3 * time.Second) }

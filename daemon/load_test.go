@@ -15,8 +15,8 @@ import (
 )
 
 // TestAnHourOfLoad runs 2,000 autoscalers for an hour. A tenth of them fail, and a tenth scale all
-// the time. No tick is missed, failing autoscalers keep their counts, and the memory does not grow
-// after ten minutes.
+// the time. It checks that no tick is missed, that failing autoscalers keep their counts, and that
+// memory use does not grow after ten minutes.
 func TestAnHourOfLoad(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		const autoscalers, replicas = 2000, 3
@@ -65,7 +65,7 @@ func TestAnHourOfLoad(t *testing.T) {
 	})
 }
 
-// forget drops recorded calls of the test doubles.
+// forget deletes the recorded history entries.
 func (s *memoryStore) forget() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -14,13 +14,13 @@ import (
 	"github.com/hpad/hpad/policy"
 )
 
-// memoryLoss is a loss of the recommendation history at the current time.
+// memoryLoss returns a loss of the recommendation history at the current time.
 func memoryLoss() state.Loss {
 	return state.Loss{At: time.Now().UTC(), Part: state.MemoryPart, Message: `"/state.db" was lost`}
 }
 
-// TestLossIsShown checks that a loss is shown in all views for the longest window of any autoscaler,
-// and logged by each start in that time.
+// TestLossIsShown checks that a loss is shown in all views for the longest window of any
+// autoscaler, and is logged at each startup in that time.
 func TestLossIsShown(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		core, logs := observer.New(zap.WarnLevel)
@@ -88,8 +88,8 @@ func TestLossIsShown(t *testing.T) {
 	})
 }
 
-// TestLossIsShownForAWhile checks the shortest display of a loss, also of a loss that is noticed
-// long after the start.
+// TestLossIsShownForAWhile checks the minimum time for which a loss is shown, including a loss that
+// is detected long after startup.
 func TestLossIsShownForAWhile(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.config.Daemon.DownscaleStabilization = time.Second
@@ -114,8 +114,8 @@ func TestLossIsShownForAWhile(t *testing.T) {
 	})
 }
 
-// TestLossIsShownOverSteps checks that a step of the wall clock does not change the display of a
-// loss.
+// TestLossIsShownOverSteps checks that a step of the wall clock does not change how long a loss is
+// shown.
 func TestLossIsShownOverSteps(t *testing.T) {
 	for _, step := range []time.Duration{-time.Hour, time.Hour} {
 		inWorld(t, func(t *testing.T, w *world) {

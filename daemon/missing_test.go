@@ -10,8 +10,8 @@ import (
 	"github.com/hpad/hpad/policy"
 )
 
-// TestOnMissingOverRestarts checks that the duration of a failure of a metric is measured across
-// restarts and clock steps, and shown in all views.
+// TestOnMissingOverRestarts checks that the duration of a metric's failure includes restarts, is
+// not affected by clock steps, and is shown in all views.
 func TestOnMissingOverRestarts(t *testing.T) {
 	for name, step := range map[string]time.Duration{"restart": 0, "clock put back": -time.Hour, "clock put forward": 48 * time.Hour} {
 		t.Run(name, func(t *testing.T) {
@@ -93,8 +93,8 @@ func TestOnMissingAfterDowntime(t *testing.T) {
 	})
 }
 
-// TestLastProposalIsKept checks that the last proposal of a metric survives a kill, even if another
-// metric decided.
+// TestLastProposalIsKept checks that the last proposal of a metric survives a kill, even if a
+// different metric determined the count.
 func TestLastProposalIsKept(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.fed("web", 9, 9, func(a *config.Autoscaler) {

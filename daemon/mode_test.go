@@ -21,7 +21,7 @@ func (w *world) setMode(name string, mode policy.Mode) {
 }
 
 // TestRecommend checks that mode "recommend" fills the window but adds no scale events, so that
-// switching it on causes neither a jump nor a rate limit.
+// changing the mode to "on" causes neither a jump nor a rate limit.
 func TestRecommend(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.fed("web", 10, 10, func(a *config.Autoscaler) {

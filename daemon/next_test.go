@@ -61,7 +61,7 @@ func TestNextComesTrue(t *testing.T) {
 }
 
 // TestNextWaits checks reasons outside of the algorithm that delay a change: an unsettled write, a
-// quarantine, a dry run, and a hold that only the write met.
+// quarantine, a dry run, and a hold that was only detected by the write.
 func TestNextWaits(t *testing.T) {
 	for word, code := range map[string]reason.Code{
 		"UnknownOutcome": reason.UnknownOutcome, "Quarantined": reason.Quarantined, "DryRun": reason.DryRun, "Busy": reason.Held,

@@ -17,7 +17,7 @@ import (
 	"github.com/hpad/hpad/targets/targettest"
 )
 
-// resource sets a metric of CPU utilization from the samples of the fleet.
+// resource configures a CPU utilization metric that uses the fleet's samples.
 func resource(utilization int32) func(a *config.Autoscaler) {
 	return func(a *config.Autoscaler) {
 		a.Spec.Metrics = []policy.MetricSpec{{
@@ -28,7 +28,7 @@ func resource(utilization int32) func(a *config.Autoscaler) {
 	}
 }
 
-// busy returns a CPU use of several instances.
+// busy returns a function that distributes a total CPU use over several instances.
 func busy(total int64) func(time.Time, policy.Instance, int) []policy.TaskUsage {
 	return func(_ time.Time, _ policy.Instance, running int) []policy.TaskUsage {
 		return []policy.TaskUsage{{Task: "app", Usage: []policy.Amount{{Resource: "cpu", Milli: total / int64(running)}}}}
@@ -69,8 +69,8 @@ func TestFleetSamples(t *testing.T) {
 	}
 }
 
-// TestNoInstancesToMeasure checks that missing samples of a target at zero replicas are no failure
-// if another metric can start the first instance.
+// TestNoInstancesToMeasure checks that missing samples of a target at zero replicas are not a
+// failure if another metric can start the first instance.
 func TestNoInstancesToMeasure(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.queue("q", 1, func(a *config.Autoscaler) {
@@ -109,7 +109,7 @@ func TestNoInstancesToMeasure(t *testing.T) {
 	})
 }
 
-// instances sets a metric with one value per instance.
+// instances configures a metric with one value per instance.
 func instances(average int64, in config.Input) func(a *config.Autoscaler) {
 	return func(a *config.Autoscaler) {
 		a.Spec.Metrics = []policy.MetricSpec{{
@@ -265,8 +265,8 @@ func TestSeriesFindTheirInstances(t *testing.T) {
 	}
 }
 
-// TestStrictDecidesOnNegativeValues checks that compat = "strict" accepts negative values as
-// upstream does: R43 reads a negative total as the largest number.
+// TestStrictDecidesOnNegativeValues checks that compat = "strict" accepts negative values, like
+// upstream: R43 treats a negative total as the largest integer.
 func TestStrictDecidesOnNegativeValues(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.config.Daemon.Compat = config.CompatStrict

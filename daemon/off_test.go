@@ -12,8 +12,8 @@ import (
 	"github.com/hpad/hpad/targets/targettest"
 )
 
-// TestDisabledIsShown checks that an autoscaler that a count of 0 switched off is among the
-// problems, and in the log at the beginning, after a restart, and at the end.
+// TestDisabledIsShown checks that an autoscaler that is disabled by a count of 0 is among the
+// problems. It is logged when it is disabled, after a restart, and when it is enabled again.
 func TestDisabledIsShown(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.queue("web", 3)
@@ -64,7 +64,7 @@ func TestDisabledIsShown(t *testing.T) {
 }
 
 // TestDryRunIsShown checks that a dry run is a problem of the daemon, has a metric, and is logged
-// at the start.
+// at startup.
 func TestDryRunIsShown(t *testing.T) {
 	for _, dry := range []bool{true, false} {
 		inWorld(t, func(t *testing.T, w *world) {
@@ -95,10 +95,9 @@ func TestDryRunIsShown(t *testing.T) {
 	}
 }
 
-// sorted sorts messages.
 func sorted(messages []string) []string { return slices.Sorted(slices.Values(messages)) }
 
-// gauge returns a gauge without labels.
+// gauge returns the value of a gauge without labels.
 func gauge(t *testing.T, registry *prometheus.Registry, name string) float64 {
 	t.Helper()
 	families, err := registry.Gather()

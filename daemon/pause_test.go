@@ -38,8 +38,7 @@ func (w *world) wantCount(name string, want int32) {
 	}
 }
 
-// TestPauseHolds checks that a paused autoscaler records its decisions, and carries them out after
-// the pause.
+// TestPauseHolds checks that a paused autoscaler records its decisions, and scales after the pause.
 func TestPauseHolds(t *testing.T) {
 	for _, c := range []struct {
 		name      string
@@ -95,8 +94,8 @@ func TestPauseHolds(t *testing.T) {
 	}
 }
 
-// TestPauseStays checks that a restart, a kill, a reload, a changed file, and added or removed
-// autoscalers do not end a pause.
+// TestPauseStays checks that a pause survives a restart, a kill, a reload, a changed file, and
+// added or removed autoscalers.
 func TestPauseStays(t *testing.T) {
 	for _, scope := range []policy.Scope{{Autoscaler: "web"}, {Fleet: "fleet"}, {}} {
 		t.Run(scope.String(), func(t *testing.T) {
@@ -154,7 +153,7 @@ func TestPauseStays(t *testing.T) {
 	}
 }
 
-// TestPauseEnds checks that a pause of an hour ends by itself, regardless of clock steps and
+// TestPauseEnds checks that a pause of an hour ends automatically, regardless of clock steps and
 // downtime.
 func TestPauseEnds(t *testing.T) {
 	for _, step := range []time.Duration{0, -3 * time.Hour, 3 * time.Hour} {
@@ -196,7 +195,7 @@ func TestPauseEnds(t *testing.T) {
 	}
 }
 
-// TestPauseErrors checks pauses that are refused.
+// TestPauseErrors checks pauses that are rejected.
 func TestPauseErrors(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.fed("web", 5, 5)

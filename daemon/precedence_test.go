@@ -16,7 +16,8 @@ func TestPrecedence(t *testing.T) {
 		dryRun bool
 		pause  policy.Direction // "" for no pause
 		mode   policy.Mode
-		// current is the count, value the value of the metric. fails adds a metric that fails.
+		// current is the count, and value is the value of the metric. fails adds a metric that
+		// fails.
 		current int32
 		value   float64
 		fails   bool

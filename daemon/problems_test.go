@@ -19,7 +19,7 @@ import (
 	"github.com/hpad/hpad/targets/targettest"
 )
 
-// observed collects log entries from level info.
+// observed collects log entries of level info and above.
 func (w *world) observed() *observer.ObservedLogs {
 	core, logs := observer.New(zapcore.InfoLevel)
 	w.log = zap.New(core)
@@ -72,8 +72,8 @@ type problemSource struct {
 
 func (s *problemSource) Problems() []string { return s.problems }
 
-// TestQuarantine checks that a quarantined autoscaler shows the time of its next
-// evaluation, and that a change of its configuration evaluates it immediately (R23).
+// TestQuarantine checks that a quarantined autoscaler shows the time of its next evaluation, and
+// that a change to its configuration evaluates it immediately (R23).
 func TestQuarantine(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.fed("q", 3, 6)

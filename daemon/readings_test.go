@@ -16,8 +16,8 @@ import (
 	"github.com/hpad/hpad/sources"
 )
 
-// TestReadingsRejected checks that values outside of valid, and fewer series than min_series,
-// fail the metric and never scale down, and that the bounds of valid are accepted.
+// TestReadingsRejected checks that a metric fails and never scales down if its value is outside of
+// valid, or if it has fewer series than min_series. The bounds of valid are accepted.
 func TestReadingsRejected(t *testing.T) {
 	several := func(values ...float64) func(context.Context, time.Time) (sources.Vector, error) {
 		return func(_ context.Context, at time.Time) (sources.Vector, error) {

@@ -17,11 +17,11 @@ import (
 	"github.com/hpad/hpad/targets/targettest"
 )
 
-// told has the reason codes of a daemon.
+// told collects the reason codes of a daemon.
 type told struct {
 	w   *world
 	reg *prometheus.Registry
-	// shown are the codes in the view of "web".
+	// shown is the set of codes that the view of "web" has contained.
 	shown map[string]bool
 }
 
@@ -54,7 +54,7 @@ func (o *told) counted(t *testing.T) (codes map[string]float64, passes float64) 
 	return codes, passes
 }
 
-// behaves returns rules with a window and one policy per direction.
+// behaves configures scaling rules for both directions.
 func behaves(up, down *policy.ScalingRules) func(*config.Autoscaler) {
 	return func(a *config.Autoscaler) { a.Spec.Behavior = &policy.Behavior{ScaleUp: up, ScaleDown: down} }
 }
@@ -78,7 +78,7 @@ func fails(call targettest.Call, err error) func(*world, *told) {
 	}
 }
 
-// comesTo starts with an autoscaler and changes its queue later.
+// comesTo runs an autoscaler and later changes the length of its queue.
 func comesTo(replicas int32, value float64, later float64, edit ...func(*config.Autoscaler)) func(*world, *told) {
 	return func(w *world, o *told) {
 		w.fed("web", replicas, value, edit...)
@@ -89,7 +89,7 @@ func comesTo(replicas int32, value float64, later float64, edit ...func(*config.
 	}
 }
 
-// inMode runs an autoscaler that would scale up in a mode.
+// inMode runs an autoscaler in a mode. With mode "on" it would scale up.
 func inMode(mode policy.Mode) func(*world, *told) {
 	return func(w *world, o *told) {
 		w.fed("web", 3, 3)
@@ -101,7 +101,7 @@ func inMode(mode policy.Mode) func(*world, *told) {
 	}
 }
 
-// endings has a scenario for each code.
+// endings maps each code to a scenario.
 var endings = map[reason.Code]func(*world, *told){
 	reason.MetricAboveTarget: comesTo(3, 3, 6),
 	reason.AllBelowTarget:    comesTo(6, 6, 3),
@@ -267,8 +267,8 @@ var endings = map[reason.Code]func(*world, *told){
 	},
 }
 
-// TestEveryReasonIsReported checks that a pass can end with each code, which is then in the
-// metrics, in the view and in the history, and that no pass ends without a code.
+// TestEveryReasonIsReported checks that a pass can end with each code, and that no pass ends
+// without a code. The metrics, the view and the history contain the code.
 func TestEveryReasonIsReported(t *testing.T) {
 	for _, code := range reason.All() {
 		t.Run(code.String(), func(t *testing.T) {

@@ -20,8 +20,8 @@ import (
 	"github.com/hpad/hpad/targets/targettest"
 )
 
-// TestRejectedRecord runs an autoscaler with a record that the store rejects. It is not evaluated,
-// every view shows this, and the other autoscaler is scaled and recorded.
+// TestRejectedRecord checks that an autoscaler whose record the store rejects is not evaluated, and
+// that every view shows this. The other autoscaler is scaled and recorded.
 func TestRejectedRecord(t *testing.T) {
 	for _, shared := range []bool{false, true} {
 		t.Run(map[bool]string{false: "one host", true: "cluster"}[shared], func(t *testing.T) {
@@ -84,8 +84,8 @@ func TestRejectedRecord(t *testing.T) {
 	}
 }
 
-// TestLongTexts runs a platform and a source that return texts of a megabyte. The stored record
-// stays small.
+// TestLongTexts checks that the stored record remains small if a platform and a source return texts
+// of a megabyte.
 func TestLongTexts(t *testing.T) {
 	long := errors.New(strings.Repeat("long ", 200_000))
 	for name, set := range map[string]func(w *world){

@@ -31,7 +31,7 @@ func collected(ctx context.Context, budget *sources.Budget, series int, at time.
 }
 
 // TestAnswersAreReleased checks that a result is released when the last pass has read it, when no
-// pass waits for it, and when it is late. It is not held during the writes of the round.
+// pass waits for it, and when it is late. It is not retained during the writes of the round.
 func TestAnswersAreReleased(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		budget := sources.NewBudget(16<<20, "")

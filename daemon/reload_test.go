@@ -76,7 +76,8 @@ func TestReload(t *testing.T) {
 		if got := w.source().count("goes"); got != queries["goes"] {
 			t.Errorf("the removed autoscaler was evaluated")
 		}
-		// R21: a change of the spec resets no window: the 9 from the start holds until 5m.
+		// R21: a change to the spec resets no window. The initial recommendation of 9 is valid
+		// until 5m.
 		w.advance(5 * time.Minute)
 		if diff := cmp.Diff([]string{"5m15s: 9>3"}, w.writes("changes", start)); diff != "" {
 			t.Errorf("writes (-want +got):\n%s", diff)
@@ -91,15 +92,15 @@ func TestReload(t *testing.T) {
 	})
 }
 
-// lifecycle is a source that records its start and end.
+// lifecycle is a source that records its start and its close.
 type lifecycle struct {
 	*memorySource
 	name     string
 	log      *[]string
 	succeeds bool
-	// takes is the duration of its start and its end.
+	// takes is the duration of its start and of its close.
 	takes time.Duration
-	// fails is the error of its start before until; always if until is zero.
+	// fails is the error returned by Start before the time until, or at any time if until is zero.
 	fails error
 	until time.Time
 }
@@ -202,7 +203,7 @@ func TestStartThatFails(t *testing.T) {
 	})
 }
 
-// closingFleet reports a use after its end.
+// closingFleet fails the test if it is written to after Close.
 type closingFleet struct {
 	*targettest.Memory
 	t      *testing.T

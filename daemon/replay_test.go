@@ -12,8 +12,8 @@ import (
 	"github.com/hpad/hpad/targets/targettest"
 )
 
-// The following tests check the state after a kill at an unfavorable moment: the store replays
-// exactly the passes that were made.
+// The following tests kill the daemon at unfavorable moments and check that the store replays
+// exactly the passes that had been made.
 
 // remembered returns the memory of an autoscaler in the running daemon.
 func (w *world) remembered(name string) policy.Memory {
@@ -91,8 +91,8 @@ func TestSettledWriteIsInTheHistory(t *testing.T) {
 	})
 }
 
-// TestIntentionHasTheMemoryOfItsDecision checks that a kill between the intention and its outcome
-// keeps the recommendation, which the record of the intention contains.
+// TestIntentionHasTheMemoryOfItsDecision checks that the recommendation survives a kill between the
+// intention and its outcome, because the record of the intention contains it.
 func TestIntentionHasTheMemoryOfItsDecision(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.fed("q", 3, 3)
@@ -115,8 +115,8 @@ func TestIntentionHasTheMemoryOfItsDecision(t *testing.T) {
 	})
 }
 
-// TestOpenIntentionIsDueAtOnce kills the daemon between the intention and the write. The first pass
-// after the start does not wait for the next tick.
+// TestOpenIntentionIsDueAtOnce checks that after a kill between the intention and the write, the
+// first pass does not wait for the next tick.
 func TestOpenIntentionIsDueAtOnce(t *testing.T) {
 	for _, written := range []bool{false, true} {
 		t.Run(fmt.Sprintf("written %t", written), func(t *testing.T) {

@@ -19,8 +19,8 @@ import (
 	"github.com/hpad/hpad/test/soak"
 )
 
-// load is a queue that rises and falls over two hours, with steady and unreadable intervals. It is
-// the same in every run.
+// load returns the length of a queue that rises and falls over two hours, with steady and
+// unreadable intervals. It is the same in every run.
 func load(at time.Time, seed uint64) (float64, error) {
 	minute := at.Unix() / 60
 	random := rand.New(rand.NewPCG(seed, uint64(minute/7)))
@@ -31,15 +31,15 @@ func load(at time.Time, seed uint64) (float64, error) {
 	return math.Round(wave + 6*random.Float64()), nil
 }
 
-// outcome has the writes and the memory of a run.
+// outcome contains the writes, the memories and the conditions of a run.
 type outcome struct {
 	Writes   map[string][]string
 	Memories map[string]policy.Memory
 	Statuses map[string][]policy.Condition
 }
 
-// runHours runs autoscalers with all sorts of behavior for hours, and stops or kills the daemon at
-// the given times. A kill keeps only committed state. Steps, if not nil, returns the clock steps
+// runHours runs autoscalers with different behaviors for hours, and stops or kills the daemon at
+// the given times. Only committed state survives a kill. steps, if not nil, returns the clock steps
 // before and after the nth restart.
 func runHours(t *testing.T, seed uint64, length time.Duration, restarts []time.Duration, kill bool, steps func(nth int) [3]time.Duration) outcome {
 	w := newWorld(t)
@@ -115,7 +115,8 @@ func runHours(t *testing.T, seed uint64, length time.Duration, restarts []time.D
 }
 
 // TestRestartChangesNothing checks that a daemon that is stopped or killed between two ticks makes
-// the same decisions and has the same memory as one that runs all the time, also with clock steps.
+// the same decisions and has the same memory as a daemon that runs all the time, even with clock
+// steps.
 func TestRestartChangesNothing(t *testing.T) {
 	const length = 3 * time.Hour
 	for seed := range uint64(soak.Rounds(8, 500)) {
@@ -123,7 +124,7 @@ func TestRestartChangesNothing(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 1))
 			var restarts []time.Duration
 			for at := time.Duration(0); at < length-10*time.Minute; {
-				// Not at a tick: a pass that a stop interrupts is a missed tick.
+				// Not at a tick, because a tick is missed if a stop interrupts its pass.
 				at += time.Duration(1+random.IntN(120))*15*time.Second + time.Duration(1+random.IntN(4))*time.Second
 				restarts = append(restarts, min(at, length-time.Minute).Truncate(5*time.Second)+time.Duration(1+random.IntN(3999))*time.Millisecond)
 			}
@@ -197,8 +198,8 @@ func TestFreshStateHoldsForAWindow(t *testing.T) {
 	})
 }
 
-// TestOwnZeroSurvives (R54): a zero by hpad survives a restart, and a zero by a user stays
-// off.
+// TestOwnZeroSurvives checks that after a restart, hpad still scales up from a zero that it set
+// itself, and still leaves a zero that a user set (R54).
 func TestOwnZeroSurvives(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		zero := int32(0)

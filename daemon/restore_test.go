@@ -17,9 +17,8 @@ import (
 // deploying is the hold of a platform during a deployment.
 var deploying = &policy.Hold{Reason: "DeploymentActive", Message: "a deployment is under way"}
 
-// newRestoringWorld returns a world with an autoscaler that left its target at 20 and restores
-// that. Its metric requests 20 as well, which the rates of R57 reach from 1 in steps of 4, 8 and
-// 16.
+// newRestoringWorld returns a world with an autoscaler that last wrote 20 replicas and restores
+// that count. Its metric also requests 20. From 1, the rates of R57 permit 4, 8, 16 and then 20.
 func newRestoringWorld(t *testing.T) (w *world, start time.Time) {
 	w = newWorld(t)
 	w.queue("web", 20, restores)
@@ -61,7 +60,7 @@ func (w *world) edit(name string, change func(*config.Autoscaler)) {
 func TestRestoreLasts(t *testing.T) {
 	for _, test := range []struct {
 		name string
-		// lives happens until the round in which the count can be restored.
+		// lives runs the events up to the round in which the count can be restored.
 		lives func(w *world)
 		want  []string
 	}{

@@ -112,7 +112,8 @@ func TestScalesUpAndDown(t *testing.T) {
 	})
 }
 
-// TestFailedReadingsNeverShrink checks that failing readings of any kind keep the count.
+// TestFailedReadingsNeverShrink checks that the count remains the same if readings of any kind
+// fail.
 func TestFailedReadingsNeverShrink(t *testing.T) {
 	series := func(values ...float64) sources.Vector {
 		var v sources.Vector
@@ -162,8 +163,8 @@ func TestFailedReadingsNeverShrink(t *testing.T) {
 	}
 }
 
-// TestHungSourceDelaysNoOther checks that a source that hangs delays no other autoscaler and fails
-// the metric at its deadline.
+// TestHungSourceDelaysNoOther checks that a source that hangs delays no other autoscaler, and that
+// its metric fails at the deadline.
 func TestHungSourceDelaysNoOther(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.sources["slow"] = newMemorySource()
@@ -346,8 +347,8 @@ func TestPanickingReads(t *testing.T) {
 	})
 }
 
-// TestConflictIsRetried (R71): after a version conflict the target is read again and the write
-// retried if the count is the same.
+// TestConflictIsRetried checks that after a version conflict, the target is read again and the
+// write is retried if the count is the same (R71).
 func TestConflictIsRetried(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.fed("q", 3, 6)
@@ -404,8 +405,8 @@ func TestForeignChangeIsNotOverwritten(t *testing.T) {
 	})
 }
 
-// TestForeignChange checks that a change by an external writer between two passes has an event, and
-// is accepted or restored.
+// TestForeignChange checks that a change by an external writer between two passes adds an event,
+// and is accepted or reverted.
 func TestForeignChange(t *testing.T) {
 	for _, test := range []struct {
 		answer config.OnForeignChange
@@ -462,8 +463,8 @@ func trimFractions(all []string) []string {
 	return all
 }
 
-// TestLostResponse checks that the next reading settles a write without a response: its event
-// counts once, at the time of the write.
+// TestLostResponse checks that the next reading settles a write without a response: its scale event
+// is added once, with the time of the write.
 func TestLostResponse(t *testing.T) {
 	for _, test := range []struct {
 		name   string
@@ -514,8 +515,8 @@ func TestLostResponse(t *testing.T) {
 	}
 }
 
-// TestReloadOfThePeriodMissesNoTick checks that after a change of the period an autoscaler starts
-// at the next tick of the new period.
+// TestReloadOfThePeriodMissesNoTick checks that after a change to the period an autoscaler is
+// evaluated from the next tick of the new period on.
 func TestReloadOfThePeriodMissesNoTick(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.fed("q", 3, 3)

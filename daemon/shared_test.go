@@ -19,7 +19,7 @@ type limitedTable struct {
 
 func (c limitedTable) CallTimeout() time.Duration { return c.timeout }
 
-// slowFleet returns its readings after a delay. If the context ends before, it returns partial
+// slowFleet returns its readings after a delay. If the context ends earlier, it returns partial
 // results, without the targets in missing.
 type slowFleet struct {
 	*targettest.Memory
@@ -50,7 +50,7 @@ func (f *slowFleet) Snapshot(ctx context.Context, refs []targets.Ref) (map[targe
 	return readings, nil
 }
 
-// slow sets a fleet with slow reads and a timeout.
+// slow configures a fleet with slow reads and a timeout.
 func (w *world) slow(timeout time.Duration, takes func() time.Duration) *slowFleet {
 	fleet := &slowFleet{takes: takes}
 	w.fleetConfig = func() targets.Config { return limitedTable{fleetTable{w, nil}, timeout} }
@@ -84,7 +84,8 @@ func TestReadOutlastsItsRound(t *testing.T) {
 	})
 }
 
-// TestReadOlderThanAWrite checks that a reading from before a write is not used after the write.
+// TestReadOlderThanAWrite checks that a read that started before a write is not used after the
+// write.
 func TestReadOlderThanAWrite(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		var takes atomic.Int64

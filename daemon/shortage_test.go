@@ -22,9 +22,9 @@ func eventsThat(view api.Autoscaler, reason, message string) (count int64) {
 	return count
 }
 
-// TestShortage runs autoscalers with metrics far above max_replicas or the limit of the platform.
-// Every view shows that, and its beginning has one event and one history entry, which a restart or
-// other numbers do not repeat.
+// TestShortage runs autoscalers whose metrics request far more than max_replicas or the platform's
+// limit. It checks that every view shows the shortage, and that its start adds one event and one
+// history entry. A restart or changed numbers add no further event or entry.
 func TestShortage(t *testing.T) {
 	for _, test := range []struct {
 		name, reason, want string
@@ -95,7 +95,7 @@ func TestShortage(t *testing.T) {
 	}
 }
 
-// TestAllFailing checks the report that all autoscalers fail, which ignores autoscalers with mode
+// TestAllFailing checks that it is reported if all autoscalers fail, ignoring autoscalers with mode
 // off.
 func TestAllFailing(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {

@@ -10,7 +10,8 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 )
 
-// TestUnwrittenState checks a store that cannot be written for some time, and at the stop.
+// TestUnwrittenState checks a store that cannot be written for some time, and when the daemon
+// stops.
 func TestUnwrittenState(t *testing.T) {
 	full := errors.New("no space left on device")
 	inWorld(t, func(t *testing.T, w *world) {

@@ -51,7 +51,7 @@ type world struct {
 	config  *config.Config
 	loadErr error
 	dryRun  bool
-	// kind is the kind of the fleets; "memory" if empty.
+	// kind is the kind of the fleets. If it is empty, the kind is "memory".
 	kind  string
 	until func() time.Time
 	// blind disables the samples of the fleets.
@@ -59,10 +59,10 @@ type world struct {
 	log   *zap.Logger
 	// metrics may be nil.
 	metrics *metrics.Metrics
-	// sourceKind and sourceConfig, if not nil, make the sources and their configuration.
+	// sourceKind and sourceConfig, if not nil, create the sources and their configuration.
 	sourceKind   func(name string) sources.Source
 	sourceConfig func() any
-	// fleetKind and fleetConfig, if not nil, make the fleets and their configuration.
+	// fleetKind and fleetConfig, if not nil, create the fleets and their configuration.
 	fleetKind   func(*targettest.Memory) targets.Fleet
 	fleetConfig func() targets.Config
 	// discover enables discovery in all fleets.
@@ -72,11 +72,11 @@ type world struct {
 	breaker *config.Breaker
 	// starting, if not nil, is called before a daemon runs.
 	starting func()
-	// boot is the boot ID of the host. step is the sum of the clock steps; change it with
-	// stepClock.
+	// boot is the boot ID of the host. step is the sum of the clock steps. Use stepClock to change
+	// it.
 	boot string
 	step atomic.Int64
-	// notified are the states sent to the service manager.
+	// notified lists the states sent to the service manager.
 	notified []string
 	telling  sync.Mutex
 
@@ -141,8 +141,8 @@ func (w *world) fleet() *targettest.Memory { return w.fleets["fleet"] }
 
 func (w *world) source() *memorySource { return w.sources["source"] }
 
-// queue configures an autoscaler of a new target with the same name, on an external metric whose
-// value is the proposal.
+// queue adds a target and an autoscaler with the same name. The autoscaler has an external metric
+// whose value is the proposed count.
 func (w *world) queue(name string, replicas int32, edit ...func(*config.Autoscaler)) {
 	w.fleet().Add(name, targettest.MemoryTarget{Replicas: replicas, Age: time.Hour})
 	one := int64(1000)
@@ -202,7 +202,8 @@ func (w *world) load() (*config.Config, error) {
 	return &c, nil
 }
 
-// fleetTable is the configuration of a fleet. Two with different values of given differ.
+// fleetTable is the configuration of a fleet. A different value of given makes it a different
+// configuration.
 type fleetTable struct {
 	*world
 	given any
@@ -223,7 +224,8 @@ func (c fleetTable) Build(name string, env targets.Env) (targets.Fleet, error) {
 	return memory, nil
 }
 
-// sourceTable is the configuration of a source. Two with different values of given differ.
+// sourceTable is the configuration of a source. A different value of given makes it a different
+// configuration.
 type sourceTable struct {
 	*world
 	given any
@@ -267,8 +269,8 @@ func (w *world) start() {
 // wall returns the time of the wall clock, including steps.
 func (w *world) wall() time.Time { return time.Now().Add(time.Duration(w.step.Load())) }
 
-// monotonic returns the boot ID and the time since the boot, which was before the start of the
-// bubble.
+// monotonic returns the boot ID and the time since the boot, which happened before the bubble
+// started.
 func (w *world) monotonic() (string, time.Duration) {
 	return w.boot, time.Since(time.Date(1999, 12, 31, 0, 0, 0, 0, time.UTC))
 }
@@ -344,7 +346,7 @@ type memorySource struct {
 	mu      sync.Mutex
 	answers map[string]func(ctx context.Context, at time.Time) (sources.Vector, error)
 	calls   map[string]int
-	// labels are the labels of the last call of each query.
+	// labels maps each query to the labels of its last call.
 	labels map[string][]string
 	// diagnose returns the results of diagnoses; nil for empty results.
 	diagnose func(ctx context.Context, text string, at time.Time) (sources.Vector, error)
@@ -416,11 +418,11 @@ type memoryStore struct {
 	commits  int
 	written  int
 	failing  error
-	// most is the number of successful commits, after which all fail; 0 for no limit.
+	// most is the number of commits that succeed before all further commits fail; 0 means no limit.
 	most int
-	// slow is the duration of a commit.
+	// slow is the duration of each commit.
 	slow time.Duration
-	// largest is the limit of a record in bytes of JSON; 0 for no limit.
+	// largest is the maximum size of a record in bytes of JSON; 0 means no limit.
 	largest   int
 	fleetKeep map[string]targets.Store
 	losses    []state.Loss
