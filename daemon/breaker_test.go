@@ -148,7 +148,7 @@ func TestBreakerBase(t *testing.T) {
 				}
 			}
 			lie.Store(&tell)
-			w.values(6, names[5:]...) // 30 of 110, 75 of them known
+			w.values(6, names[5:]...) // 30 of 110 instances, 75 of which are known
 			w.advance(15 * time.Second)
 			w.wantCounts(6, names[5:]...)
 			w.wantBreaker(false, 30)

@@ -53,12 +53,12 @@ func TestRecommend(t *testing.T) {
 		w.source().value("web", 4)
 		w.advance(time.Minute)
 		w.setMode("web", policy.ModeOn)
-		w.wantCount("web", 10) // the window contains the 20 of before
+		w.wantCount("web", 10) // the window still contains the earlier 20
 		w.advance(6 * time.Minute)
 		w.wantCount("web", 4)
 		w.source().value("web", 20)
 		w.advance(15 * time.Second)
-		w.wantCount("web", 13) // 10 - 6 + 6 + 3: recommendations are no scale events
+		w.wantCount("web", 13) // 10 - 6 + 6 + 3: recommendations are not scale events
 		w.stop()
 	})
 }

@@ -50,7 +50,7 @@ func TestStopAbandonsHungWrite(t *testing.T) {
 			t.Errorf("the stop took %s", took)
 		}
 		close(release)
-		w.fleet().Change("q", func(target *targettest.MemoryTarget) { target.Replicas = 6 }) // the write was made nevertheless
+		w.fleet().Change("q", func(target *targettest.MemoryTarget) { target.Replicas = 6 }) // the write was made anyway
 		w.start()
 		w.advance(time.Minute)
 		if got := w.remembered("q").ScaleUpEvents; len(got) != 1 || got[0].Change != 3 {

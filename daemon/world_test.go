@@ -348,7 +348,7 @@ type memorySource struct {
 	calls   map[string]int
 	// labels maps each query to the labels of its last call.
 	labels map[string][]string
-	// diagnose returns the results of diagnoses; nil for empty results.
+	// diagnose returns the results of diagnoses. If it is nil, all results are empty.
 	diagnose func(ctx context.Context, text string, at time.Time) (sources.Vector, error)
 }
 

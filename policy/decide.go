@@ -179,7 +179,7 @@ func (p *pass) restrain() string {
 	if d.DesiredReplicas == d.CurrentReplicas {
 		return ""
 	}
-	d.HeldBy = "" // a bound, or R53, overruled the mode
+	d.HeldBy = "" // a bound or R53 takes precedence over the mode
 	if pause := p.pauseOf(d.CurrentReplicas, d.DesiredReplicas); pause != nil {
 		d.HeldBy = pause.HeldBy()
 		return pause.Message

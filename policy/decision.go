@@ -91,7 +91,8 @@ type Decision struct {
 	Write bool `json:"write"`
 	// Hold is the platform's hold, or nil.
 	Hold *Hold `json:"hold,omitempty"`
-	// HeldBy is the pause, breaker or mode that prevents a change; empty if absent.
+	// HeldBy is HeldByPause, HeldByBreaker or HeldByMode if one of them prevents a change;
+	// otherwise empty.
 	HeldBy HeldBy `json:"held_by,omitempty"`
 	// Reason is the reason for a change (R79). Message explains the decision in events and to
 	// users.
@@ -129,9 +130,10 @@ type MetricResult struct {
 	TargetValue int64      `json:"target_value,omitempty"`
 	// Current is the value that the status shows (R76).
 	Current MetricStatus `json:"current"`
-	// Groups are the groups of instances (R27); nil for Object and External.
+	// Groups contains the number of instances in each group (R27). It is nil for Object and
+	// External metrics.
 	Groups *Groups `json:"groups,omitempty"`
-	// Ratio is usage over target; nil if it was not calculated or is not finite.
+	// Ratio is usage divided by target; nil if it was not calculated or is not finite.
 	Ratio *float64 `json:"ratio,omitempty"`
 	// CompletedRatio is the ratio after missing and unready instances were added (R36.4); nil if
 	// there are no such instances.
@@ -152,7 +154,7 @@ type MetricResult struct {
 	Requests *Requests `json:"requests,omitempty"`
 	// Within reports whether the ratio that decided was inside the tolerance band.
 	Within bool `json:"within"`
-	// BaseCount is the factor of the ratio; 0 if the ratio was not used.
+	// BaseCount is the count by which the ratio was multiplied; 0 if the ratio was not used.
 	BaseCount int32 `json:"base_count,omitempty"`
 	Proposal  int32 `json:"proposal"`
 	// Rule is the rule that determined the proposal, such as "R36.2".
@@ -180,7 +182,7 @@ type Groups struct {
 
 // Stabilization is the step from the recommendation to the stabilized count (R55, R62).
 type Stabilization struct {
-	// UpWindow is 0 without behavior.
+	// UpWindow is 0 if the spec has no behavior.
 	UpWindow   time.Duration `json:"up_window"`
 	DownWindow time.Duration `json:"down_window"`
 	Replicas   int32         `json:"replicas"`
@@ -254,7 +256,7 @@ type Outcome struct {
 type Settlement struct {
 	Memory Memory
 	Status Status
-	// StatusChanged reports whether Status differs from the previous one (R74).
+	// StatusChanged reports whether Status differs from the previous status (R74).
 	StatusChanged bool
 	// Events are all events of the pass, in order (R78).
 	Events []Event

@@ -10,8 +10,8 @@ import (
 type Next struct {
 	// Count is the count after the pass.
 	Count int32 `json:"count"`
-	// At is when a pass changes the count to Replicas if the recommendation stays the same;
-	// zero if time alone changes nothing.
+	// At is when a pass changes the count to Replicas if the recommendation does not change; zero
+	// if time alone changes nothing.
 	At       time.Time `json:"at,omitzero"`
 	Replicas int32     `json:"replicas,omitempty"`
 	// Waits are the reasons that delay a change, in the order of the algorithm.
@@ -124,7 +124,7 @@ func (a *ahead) requested() (int32, bool) {
 	case d.Recommendation != nil:
 		return *d.Recommendation, true
 	case a.outside() || d.Case == CaseDisabled || d.Case == CaseOff || d.Restore != nil:
-		return a.count, true // metrics do not matter
+		return a.count, true // metrics do not affect the count
 	}
 	return 0, false
 }

@@ -104,8 +104,8 @@ func (p *pass) byValue(usage, target int64, result *MetricResult) string {
 	return ""
 }
 
-// runningAndReady counts running and ready instances, including those being deleted (R41); -1
-// if there are no instances.
+// runningAndReady counts running and ready instances, including instances that are being deleted
+// (R41). It returns -1 if there are no instances.
 func (p *pass) runningAndReady() (count int32) {
 	if len(p.observation.Instances) == 0 {
 		return -1

@@ -61,7 +61,7 @@ type Command struct {
 	Replicas int32 `json:"replicas"`
 	// Force allows a count outside of min and max.
 	Force bool `json:"force,omitempty"`
-	// Author is the operator; empty if unknown.
+	// Author is the name of the operator, or empty if unknown.
 	Author string `json:"author,omitempty"`
 }
 

@@ -88,7 +88,7 @@ func (p *Pause) HeldBy() HeldBy {
 	return HeldByPause
 }
 
-// PausedBy reports whether a pause or the breaker prevents the decision.
+// PausedBy reports whether a pause or the breaker prevents the change.
 func (d *Decision) PausedBy() bool { return d.HeldBy == HeldByPause || d.HeldBy == HeldByBreaker }
 
 // The reasons in the condition Paused.

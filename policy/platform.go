@@ -60,8 +60,8 @@ type Shortage struct {
 	Reason string `json:"reason"`
 }
 
-// Shortage returns the shortage of a pass; nil if the recommendation is allowed, or while a
-// rate limit or window keeps the count below the maximum.
+// Shortage returns the shortage of a pass. It returns nil if the recommendation is allowed, or
+// while a rate limit or window keeps the count below the maximum.
 func (d *Decision) Shortage() *Shortage {
 	if d.Recommendation == nil {
 		return nil

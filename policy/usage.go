@@ -256,7 +256,8 @@ func toleranceOf(settings *Settings, spec *Spec) tolerance {
 	return band
 }
 
-// within reports whether a ratio is in the band, including its ends; false for NaN (R30).
+// within reports whether a ratio is in the band, including its ends. It returns false for NaN
+// (R30).
 func (t tolerance) within(ratio float64) bool {
 	return 1-t.down <= ratio && ratio <= 1+t.up
 }

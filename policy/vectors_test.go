@@ -205,7 +205,7 @@ func (s *vectorSpec) policySpec() policy.Spec {
 
 func (m *vectorMetric) policyMetric() policy.MetricSpec {
 	object := m.Object
-	if object != "" { // upstream states the described object's kind apart
+	if object != "" { // upstream specifies the described object's kind separately
 		object = "Service/" + object
 	}
 	return policy.MetricSpec{

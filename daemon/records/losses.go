@@ -44,7 +44,7 @@ func LossText(losses []RecentLoss) string {
 	return strings.Join(texts, "; ")
 }
 
-// LostParts reports for each part of the state whether it was lost recently.
+// LostParts maps each part of the state to whether it was lost recently.
 func LostParts(losses []RecentLoss) map[string]bool {
 	lost := make(map[string]bool, len(state.Parts))
 	for _, part := range state.Parts {

@@ -54,7 +54,7 @@ type Autoscaler struct {
 	again bool
 	// recorded is set once this run has recorded the autoscaler.
 	recorded bool
-	// gap is set if a tick passed during a pass.
+	// gap is set if a tick has passed without an evaluation since the last published pass.
 	gap bool
 	// request is a user's request that no pass has taken yet, or nil.
 	request *scaleRequest
@@ -104,16 +104,16 @@ func (e *Env) NewAutoscaler(def *Definition, record *state.Record) *Autoscaler {
 			a.following.hindrance = problem.Known(record.Hindrance.Cause, record.Hindrance.Since)
 		}
 	}
-	if published.Record.Through.IsZero() { // earlier clock steps do not concern it
+	if published.Record.Through.IsZero() { // a new autoscaler does not report earlier clock steps
 		a.stepsReported = e.steps.Load().count
 	}
 	a.published.Store(published)
 	return a
 }
 
-// DueAtOnce reports whether an autoscaler that was not running is evaluated before its next
-// tick: if it is new or changed (R23), if it missed a tick since the last completed round, or if
-// the outcome of a write is unknown.
+// DueAtOnce reports whether an autoscaler that was not running must be evaluated before its next
+// tick. That is the case if it is new or changed (R23), if it missed a tick since the last
+// completed round, or if the outcome of a write is unknown.
 func (a *Autoscaler) DueAtOnce(lastRound, now time.Time) bool {
 	def, record := a.definition.Load(), &a.published.Load().Record
 	if record.Fingerprint != def.Fingerprint || record.Intention != nil {
@@ -165,8 +165,8 @@ func (a *Autoscaler) EndQuarantine() {
 	}
 }
 
-// intend records the intention of a write, with the memory of the decision; nil if the autoscaler
-// was removed. Readers see the previous pass together with the intention.
+// intend records the intention of a write, with the memory of the decision. It returns nil if the
+// autoscaler was removed. Readers see the previous pass together with the intention.
 func (a *Autoscaler) intend(to *records.Recorder, record *state.Record) *records.Commit {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -13,8 +13,8 @@ import (
 	"github.com/hpad/hpad/policy"
 )
 
-// fleetRemovals is the sum of the scale-downs of one round in a fleet with a breaker. No
-// instance is removed before all passes have decided, so that the breaker sees the sum.
+// fleetRemovals sums the scale-downs of one round in a fleet with a breaker. No instance is removed
+// before all passes have decided, so that the breaker can check the complete sum.
 type fleetRemovals struct {
 	fleet      string
 	breaker    config.Breaker

@@ -28,7 +28,7 @@ type Definition struct {
 	strict   bool
 	Kind     string
 	Fleet    *adapters.Fleet
-	// Drainer drains instances before their removal, through drainFleet; both may be nil.
+	// Drainer drains instances before their removal, using drainFleet. Both may be nil.
 	Drainer    drain.Drainer
 	drainFleet targets.Fleet
 	// MetricInputs contains an entry for each metric of the spec.
@@ -68,7 +68,8 @@ func define(c *config.Autoscaler, daemon config.Daemon, fleet *adapters.Fleet, s
 }
 
 // Redefine returns the definition of an autoscaler. It returns earlier, which may be nil, if the
-// configuration is the same, so that a change of one autoscaler does not copy all others.
+// configuration is the same, so that a change to one autoscaler does not copy the definitions of
+// all others.
 func Redefine(earlier *Definition, c *config.Autoscaler, daemon config.Daemon, set adapters.Set) (*Definition, error) {
 	fleet, by := set.Fleets[c.Target.Fleet], drainFleet(c, set.Fleets)
 	if earlier != nil && earlier.Fleet == fleet && earlier.drainFleet == by && earlier.strict == daemon.Strict() &&
@@ -121,7 +122,7 @@ func settingsOf(c *config.Autoscaler, daemon config.Daemon) policy.Settings {
 	return settings
 }
 
-// SameSpec reports whether two definitions make the same decisions.
+// SameSpec reports whether two definitions lead to the same decisions.
 func (d *Definition) SameSpec(other *Definition) bool {
 	return d.Fingerprint == other.Fingerprint && d.Settings == other.Settings
 }

@@ -38,7 +38,7 @@ type Env struct {
 	Until func() time.Time
 	// Decided, if not nil, is called after each pass with the name of its autoscaler.
 	Decided func(name string)
-	// Unwritten is the reason why the state cannot be written.
+	// Unwritten is the problem that prevents the state from being written.
 	Unwritten problem.Problem
 	// RunContext cancels reads when the daemon stops. WriteContext cancels writes that are still
 	// active some time after that.
@@ -60,7 +60,7 @@ type clockSteps struct {
 	event policy.Event
 }
 
-// clockSteppedReason is the reason of the event of a clock step.
+// clockSteppedReason is the reason of the event for a clock step.
 const clockSteppedReason = "ClockStepped"
 
 // CheckClock detects a step of the wall clock. A step is logged and counted, and the next pass

@@ -49,8 +49,9 @@ func countsOf(reading *targets.Reading) state.Counts {
 	return state.Counts{Spec: reading.SpecReplicas, Status: reading.StatusReplicas, Instances: alive}
 }
 
-// collapsed describes the count that has collapsed since the last accepted reading; empty if no
-// count has collapsed. wanted is the lowest count that hpad may have written since then.
+// collapsed describes the count that has collapsed since the last accepted reading. It returns an
+// empty string if no count has collapsed. wanted is the lowest count that hpad may have written
+// since then.
 func collapsed(before *state.Counts, guard config.Guard, wanted int32, seen state.Counts) string {
 	for _, count := range []struct {
 		name    string

@@ -118,7 +118,7 @@ func (p *pass) observe(reading *targets.Reading) policy.Observation {
 		Notices:        shortNotices(reading.Notices),
 		Instances:      withRequests(instances, def.Requests),
 	}
-	if !def.strict { // targets of the HPA have no bounds of their own
+	if !def.strict { // upstream's targets have no bounds of their own
 		observation.PlatformMin, observation.PlatformMax = reading.Min, reading.Max
 	}
 	if def.Settings.Mode == policy.ModeOff {
@@ -264,8 +264,8 @@ func (p *pass) concludeWrite(outcome policy.Outcome) {
 	}
 }
 
-// conclude settles the pass and publishes its result. It returns the commit of the record; nil if
-// the store derives the record from the previous record.
+// conclude settles the pass and publishes its result. It returns the commit of the record, or nil
+// if the store can derive the record from the previous record.
 func (p *pass) conclude(outcome policy.Outcome) *records.Commit {
 	a, def, after := p.autoscaler, p.definition, p.after
 	record, decision := &after.Record, &after.Decision
@@ -401,7 +401,7 @@ func (p *pass) failureNews(after *passResult) []zap.Field {
 	a := p.autoscaler
 	if after.outage {
 		if !a.published.Load().Decided() || !a.unmeasured.IsZero() {
-			a.unmeasured = p.now() // nothing was sampled meanwhile
+			a.unmeasured = p.now() // nothing was sampled during the outage
 		}
 		return nil
 	}

@@ -69,7 +69,7 @@ type plannedQuery struct {
 	timeout time.Duration
 	passes  []int
 	batch   int
-	// metrics is the number of metrics that use the result.
+	// metrics is the number of metrics that use the query's result.
 	metrics int32
 	// configured reports whether a configured autoscaler uses the query, and not only discovered
 	// autoscalers.

@@ -50,7 +50,7 @@ type queryRead struct {
 type queryResult struct {
 	answer observe.Answer
 	err    error
-	// empty reports whether the result has no series.
+	// empty reports whether the result contains no series.
 	empty bool
 }
 

@@ -188,7 +188,7 @@ func (p *pass) followShortage(before *Result) []policy.Event {
 	decision, follower := &p.after.Decision, &p.autoscaler.following.shortage
 	shortage := decision.Shortage()
 	p.after.Shortage = shortage
-	growing := shortage != nil && decision.CurrentReplicas < shortage.Max // the maximum may be enough
+	growing := shortage != nil && decision.CurrentReplicas < shortage.Max // the maximum may be sufficient
 	if decision.Case != policy.CaseMetrics || p.after.suspect || growing {
 		return nil
 	}

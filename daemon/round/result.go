@@ -52,7 +52,7 @@ type Result struct {
 	Reason reason.Code
 }
 
-// passResult is a Result with data that only its pass needs.
+// passResult is a Result with additional data that only its pass needs.
 type passResult struct {
 	Result
 	// failed is the error of the pass itself. outage reports whether it is reported as an error of

@@ -118,7 +118,7 @@ func (s *Scheduler) RunRound(tick time.Time, periods ...time.Duration) {
 
 // Finish waits for the active reads, passes and writes, after the contexts of Env have ended.
 func (s *Scheduler) Finish() {
-	s.env.readers.Wait() // after this no pass becomes ready
+	s.env.readers.Wait() // after this, no pass becomes ready
 	close(s.ready)
 	s.workers.Wait()
 	s.env.writers.Wait()

@@ -283,7 +283,7 @@ type serverLog struct {
 // Write logs a line, or drops it. Panics are always logged.
 func (s *serverLog) Write(line []byte) (int, error) {
 	if s.webErrors != nil && bytes.HasPrefix(line, []byte("http: TLS handshake error")) && s.checks.Allow() {
-		s.webErrors.Check() // an error in it fails every handshake
+		s.webErrors.Check() // an error in the file makes every handshake fail
 	}
 	switch {
 	case bytes.HasPrefix(line, []byte("http: panic")):

@@ -28,8 +28,8 @@ func (s *Reader) Lateness() time.Duration {
 // unhealthy. The scheduler normally wakes every second.
 const schedulerSilence = 15 * time.Second
 
-// Health reports whether the scheduler runs, the autoscalers that are quarantined or were not
-// evaluated for three periods, and the pauses and modes that hold counts.
+// Health reports whether the scheduler runs. It lists the autoscalers that are quarantined or were
+// not evaluated for three periods, and the pauses and modes that hold counts.
 func (s *Reader) Health() api.Health {
 	now := time.Now()
 	g := s.scheduler.Current()

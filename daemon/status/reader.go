@@ -150,8 +150,8 @@ func (s *Reader) Discovered() []api.Discovered { return s.labels.Targets() }
 // Config returns the active configuration as TOML, without secrets.
 func (s *Reader) Config() string { return s.scheduler.Current().Config.Redacted() }
 
-// AutoscalerConfig returns the active table of an autoscaler as TOML, without secrets; empty if it
-// does not exist.
+// AutoscalerConfig returns the active configuration table of an autoscaler as TOML, without
+// secrets. It returns an empty string if there is no such autoscaler.
 func (s *Reader) AutoscalerConfig(name string) string {
 	a := s.scheduler.Current().Autoscalers[name]
 	if a == nil {
