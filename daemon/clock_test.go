@@ -225,7 +225,7 @@ func TestTimesOfPlatforms(t *testing.T) {
 					minute := uint64(now.Sub(start) / (7 * time.Minute))
 					use := rand.New(rand.NewPCG(7, minute)).Int64N(4000) / int64(running)
 					if now.Sub(instance.StartedAt) < time.Minute {
-						use = 2000 // high use at startup
+						use = 2000 // high use while an instance starts
 					}
 					return []policy.TaskUsage{{Task: "app", Usage: []policy.Amount{{Resource: "cpu", Milli: use}}}}
 				}

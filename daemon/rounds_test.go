@@ -292,7 +292,7 @@ func TestPanics(t *testing.T) {
 		if problems := w.daemon.Health().Unevaluated; len(problems) != 1 || !contains([]string{problems[0].Message}, "boom") {
 			t.Errorf("unevaluated = %v, want q with its panic", problems)
 		}
-		if counts := w.daemon.env.Receivers.Counts()["waits"]; counts.Waiting != 1 { // queued behind a write that cannot be sent
+		if counts := w.daemon.env.Receivers.Counts()["waits"]; counts.Waiting != 1 { // queued behind a notification that cannot be sent
 			t.Errorf("the receiver has %+v, want that it was told of the first panic and of the quarantine", counts)
 		}
 		var told []string

@@ -84,7 +84,7 @@ func TestShortage(t *testing.T) {
 				if view := w.view("web"); eventsThat(view, test.reason, test.want) > 1 {
 					t.Errorf("events after a restart: %+v, want one %s", view.Events, test.reason)
 				}
-				w.source().value("web", 1) // only the window limits the count
+				w.source().value("web", 1) // only the window keeps the count high
 				w.advance(time.Minute)
 				check(false)
 				if view := w.view("web"); eventsThat(view, "DesiredWithinRange", "the recommendation is within the maximum again") != 1 {
